@@ -1,0 +1,88 @@
+// The parameters of the world: executor, clock and randomness. With RealClock and a seeded RandomSource the
+// client runs for real; with VirtualClock it runs single-threaded in virtual time and repeats exactly.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <random>
+#include <utility>
+
+#include "muster/client/task.h"
+
+namespace muster::client {
+
+using Duration = std::chrono::milliseconds;
+// Monotonic. Epoch without meaning; never compared across processes.
+struct MonotonicEpoch {
+  using duration = Duration;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<MonotonicEpoch, duration>;
+  static constexpr bool is_steady = true;
+};
+using TimePoint = MonotonicEpoch::time_point;
+// Wall clock, for what is written into objects.
+using WallTime = std::chrono::sys_time<std::chrono::microseconds>;
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual TimePoint now() const = 0;
+  virtual WallTime wall() const = 0;
+  // Returns true at or after `when`; false, at once, if the coroutine was cancelled (it does not throw).
+  virtual Task<bool> sleep_until(TimePoint when) = 0;
+  Task<bool> sleep_for(Duration d) { return sleep_until(now() + d); }
+};
+
+class RealClock final : public Clock {
+ public:
+  TimePoint now() const override;
+  WallTime wall() const override;
+  Task<bool> sleep_until(TimePoint when) override;
+};
+
+// Time that moves only when told to. Drive it with: run ready handlers until none is left, then
+// advance_to_next(), again and again. Sleepers of one instant wake in the order in which they went to sleep.
+class VirtualClock final : public Clock {
+ public:
+  explicit VirtualClock(WallTime start = WallTime{std::chrono::seconds{1'700'000'000}});
+  ~VirtualClock() override;
+  TimePoint now() const override;
+  WallTime wall() const override;
+  Task<bool> sleep_until(TimePoint when) override;
+
+  // Moves to the earliest sleeper's time and wakes it. False: nobody sleeps.
+  bool advance_to_next();
+  // Moves to `when`, waking on the way whoever is due, in order.
+  void advance_to(TimePoint when);
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+// Uniform randomness from a seed; the only source of it in client and controller.
+class RandomSource {
+ public:
+  explicit RandomSource(std::uint64_t seed) : engine_(seed) {}
+  static std::uint64_t seed_from_system();
+  // Uniform in [0, bound), bound > 0.
+  std::uint64_t below(std::uint64_t bound);
+  Duration between(Duration low, Duration high);  // both ends included
+  // d scaled by a factor uniform in [1, 1 + percent/100].
+  Duration jittered(Duration d, int percent);
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+// Handed by reference to everything that waits or draws lots; outlives all of it.
+struct Environment {
+  Executor executor;
+  Clock& clock;
+  RandomSource& random;
+};
+
+}  // namespace muster::client

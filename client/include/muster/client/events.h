@@ -1,0 +1,34 @@
+// Events (events.k8s.io/v1) for people: repeated ones become a series instead of new objects. Recording never blocks and never
+// fails; when the server cannot keep up, the oldest not yet sent are dropped and counted.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "muster/client/api.h"
+
+namespace muster::client {
+
+struct EventTarget {
+  std::string api_version, kind, ns, name, uid;
+};
+
+enum class EventType : std::uint8_t { kNormal, kWarning };
+
+class EventRecorder {
+ public:
+  // `controller`: reportingController, e.g. "muster.dev/controller"; `instance`: reportingInstance.
+  EventRecorder(ApiClient& api, std::string controller, std::string instance);
+  ~EventRecorder();
+
+  // `action`: what was done ("Admit"); `reason`: CamelCase; `note`: a sentence, cut at 1 kB.
+  void record(const EventTarget& regarding, EventType type, std::string reason, std::string action, std::string note);
+  Task<void> run();  // sends until cancelled, then flushes for at most 2 s
+  std::uint64_t dropped() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace muster::client

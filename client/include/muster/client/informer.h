@@ -1,0 +1,119 @@
+// Store and Informer: the cached view of one collection, kept by a Watcher, read without I/O.
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "muster/client/object.h"
+#include "muster/client/watch.h"
+
+namespace muster::client {
+
+// What a cached type is: it carries its Meta.
+template <class T>
+concept Cached = requires(const T& t) {
+  { t.meta } -> std::convertible_to<const Meta&>;
+};
+
+// Text of one object to T. Errors are counted and logged, the object is then treated as absent (never as unchanged).
+template <class T>
+using Decoder = std::function<Result<T>(std::string_view json)>;
+
+template <class T>
+using Ptr = std::shared_ptr<const T>;
+
+// What handlers hear. Old and new are immutable snapshots that may be kept.
+template <class T>
+struct Added { Ptr<T> now; };
+template <class T>
+struct Updated { Ptr<T> before; Ptr<T> now; };
+template <class T>
+struct Deleted { Ptr<T> last; };  // possibly not the very last state, where the delete was inferred from a re-list
+struct Synced {};                 // the first complete view has been handed over
+template <class T>
+using StoreEvent = std::variant<Added<T>, Updated<T>, Deleted<T>, Synced>;
+
+// Objects by key, with indexes. A new view replaces the old one in one step (no reader sees half a list); handlers
+// then hear the differences. Own writes may be put in at once ("assumed"): an older version from the watch never
+// overwrites a newer one.
+template <Cached T>
+class Store {
+ public:
+  using Handler = std::function<void(const StoreEvent<T>&)>;
+  // Values under which an object is found; e.g. {pod.node_name}.
+  using IndexFn = std::function<std::vector<std::string>(const T&)>;
+
+  void add_handler(Handler handler);
+  // Before the first object. `name` is what by_index asks for.
+  void add_index(std::string name, IndexFn fn);
+
+  Ptr<T> find(const Key& key) const;              // nullptr: not there
+  const std::map<Key, Ptr<T>>& all() const;       // ordered by key
+  std::vector<Ptr<T>> by_index(std::string_view index, const std::string& value) const;  // ordered by key
+  std::size_t size() const;
+  bool synced() const;
+
+  // The answer to our own write: applied unless the store already holds that version or a newer one.
+  void assume(T object);
+  // Our own confirmed delete of exactly this uid: treated as gone until the watch shows another uid.
+  void assume_deleted(const Key& key, const std::string& uid);
+
+  // For the Informer: one event of the watch.
+  void begin_view();
+  void view_object(T object);
+  void end_view();
+  void apply(T object);
+  void erase(const T& last);
+
+ private:
+  void put(T object);
+  void drop(const Key& key, Ptr<T> last);
+  void index_add(const Ptr<T>& p);
+  void index_remove(const Ptr<T>& p);
+  void tell(const StoreEvent<T>& event);
+
+  std::map<Key, Ptr<T>> objects_;
+  std::map<Key, Ptr<T>> next_view_;
+  bool in_view_ = false;
+  bool synced_ = false;
+  struct Index {
+    IndexFn fn;
+    std::unordered_map<std::string, std::map<Key, Ptr<T>>> by_value;
+  };
+  std::map<std::string, Index, std::less<>> indexes_;
+  std::vector<Handler> handlers_;
+  std::map<Key, std::string> assumed_deleted_;  // key -> uid
+};
+
+// A Watcher feeding a Store through a Decoder.
+template <Cached T>
+class Informer {
+ public:
+  Informer(ApiClient& api, Resource resource, Decoder<T> decode, WatcherOptions options = {});
+
+  Store<T>& store() { return store_; }
+  const Store<T>& store() const { return store_; }
+  const Watcher& watcher() const { return watcher_; }
+  Task<void> run() { return watcher_.run(); }
+  std::uint64_t decode_errors() const { return decode_errors_; }
+
+ private:
+  void on_event(const WatchEvent& event);
+
+  Store<T> store_;
+  Decoder<T> decode_;
+  std::uint64_t decode_errors_ = 0;
+  Watcher watcher_;
+};
+
+}  // namespace muster::client
+
+#include "muster/client/informer_impl.h"

@@ -1,0 +1,90 @@
+// Pods and nodes as caches hold them: only what controllers of workloads use, decoded straight from the text. A cached pod
+// costs well under 1 KiB.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "muster/client/error.h"
+#include "muster/client/object.h"
+
+namespace muster::client {
+
+using KeyValues = std::vector<std::pair<std::string, std::string>>;  // sorted by key
+const std::string* find_value(const KeyValues& values, std::string_view key);  // nullptr: not there
+
+enum class PodPhase : std::uint8_t { kPending, kRunning, kSucceeded, kFailed, kUnknown };
+
+struct ContainerEnd {
+  std::string name;
+  std::int32_t exit_code = 0;
+  std::string reason;
+  std::string message;  // the termination log
+  std::int64_t finished_at = 0;  // Unix seconds; 0: unknown
+};
+
+struct Pod {
+  Meta meta;
+  KeyValues labels;       // only those asked for in PodFields
+  KeyValues annotations;  // likewise
+  std::string node_name;
+  std::string owner_uid;    // of the controlling owner reference
+  std::string reason;       // status.reason, e.g. "Evicted", "OutOfcpu", "UnexpectedAdmissionError"
+  std::string message;      // status.message
+  PodPhase phase = PodPhase::kPending;
+  bool ready = false;       // condition Ready
+  bool deleting = false;    // deletionTimestamp is set
+  bool scheduled_false = false;  // condition PodScheduled is False
+  std::int64_t deleted_at = 0;   // deletionTimestamp, Unix seconds
+  std::int64_t created_at = 0;
+  std::int64_t ready_at = 0;     // when Ready became true
+  std::int32_t container_restarts = 0;
+  // Effective requests (containers, init containers and overhead as the scheduler counts them).
+  std::int64_t milli_cpu = 0;
+  std::int64_t memory_bytes = 0;
+  std::int64_t gpus = 0;         // sum over the resource names in PodFields::gpu_resources
+  std::vector<ContainerEnd> ended;  // containers whose state is terminated
+  std::string waiting_reason;       // first container that waits for other reasons than starting: "ImagePullBackOff", …
+  std::string waiting_message;
+};
+
+// What to keep beyond the fixed fields.
+struct PodFields {
+  std::vector<std::string> labels;
+  std::vector<std::string> annotations;
+  std::vector<std::string> gpu_resources = {"nvidia.com/gpu"};
+};
+
+struct Taint {
+  std::string key, value, effect;
+  bool operator==(const Taint&) const = default;
+};
+
+struct Node {
+  Meta meta;
+  KeyValues labels;  // all: selectors may ask for any
+  KeyValues annotations;  // only those with the prefixes asked for
+  std::vector<Taint> taints;
+  bool unschedulable = false;
+  bool ready = false;
+  std::int64_t ready_changed_at = 0;  // Unix seconds
+  std::int64_t milli_cpu = 0;         // allocatable
+  std::int64_t memory_bytes = 0;
+  std::int64_t pods = 0;
+  std::vector<std::pair<std::string, std::int64_t>> extended;  // other allocatable resources with a domain name, sorted
+  bool deleting = false;
+};
+
+Result<Pod> decode_pod(std::string_view json, const PodFields& fields);
+Result<Node> decode_node(std::string_view json, std::string_view annotation_prefix);
+
+// Kubernetes quantity text as an integer of 1/1000 (scale 1000) or of 1 (scale 1), rounded up; false: not a quantity or overflow.
+bool parse_quantity(std::string_view text, std::int64_t scale, std::int64_t& out);
+
+// Bytes that the object holds, its own size included; for the memory tests.
+std::size_t memory_of(const Pod& pod);
+
+}  // namespace muster::client

@@ -1,0 +1,81 @@
+// The watcher: an explicit state machine that follows one collection of objects for ever. One enum of states, one
+// function that steps it; everything it learns is handed to a sink as a WatchEvent.
+//
+// Guarantees: a complete view is announced by InitDone only after every object of one resourceVersion was handed
+// over between Init and InitDone; pages of two resourceVersions are never mixed. Between two InitDone, events of one
+// object come in the server's order. What it may NOT be relied on for: seeing every version (a re-list skips
+// versions) and seeing every delete as a Delete event (after a re-list a missing object is simply not in the new
+// view; the Store turns that into Deleted).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "muster/client/api.h"
+
+namespace muster::client {
+
+// `json` is one object's text, valid during the call only.
+struct InitBegin {};                              // a new complete view begins; forget half of an earlier one
+struct InitApply { std::string_view json; };      // one object of the view
+struct InitDone { std::string_view resource_version; };  // the view is complete as of that version
+struct Applied { std::string_view json; };        // added or changed
+struct Removed { std::string_view json; };        // its last state
+struct Bookmark { std::string_view resource_version; };
+using WatchEvent = std::variant<InitBegin, InitApply, InitDone, Applied, Removed, Bookmark>;
+
+enum class WatchState : std::uint8_t {
+  kEmpty,         // nothing known: choose streaming list, or paged list where the server refused that
+  kInitialWatch,  // streaming list: initial events until the bookmark that ends them
+  kListing,       // paged list
+  kListed,        // a view with a version, no open watch
+  kWatching,      // events are coming
+};
+std::string_view to_string(WatchState state);
+
+struct WatcherOptions {
+  std::string ns;  // empty: all
+  std::string label_selector;
+  std::string field_selector;
+  int page_size = 500;
+  bool streaming_list = true;
+  Duration server_timeout_min = std::chrono::minutes{5};
+  Duration server_timeout_max = std::chrono::minutes{10};
+  // No byte for this long beyond what a healthy server lets pass: the connection is dead. Bookmarks come about once a minute.
+  Duration idle_deadline = std::chrono::seconds{100};
+  Duration backoff_min{800};
+  Duration backoff_max = std::chrono::seconds{30};
+  Duration backoff_reset = std::chrono::minutes{2};
+};
+
+// For metrics and tests.
+struct WatcherStats {
+  std::uint64_t streaming_lists = 0, paged_lists = 0, watches = 0, gone = 0, errors = 0, events = 0;
+};
+
+class Watcher {
+ public:
+  using Sink = std::function<void(const WatchEvent&)>;
+
+  Watcher(ApiClient& api, Resource resource, WatcherOptions options, Sink sink);
+  ~Watcher();
+
+  // Runs until cancelled; never returns an error: every fault is backed off from and retried.
+  Task<void> run();
+  // One transition; run() is a loop around it. Returns how long to wait before the next.
+  Task<Duration> step();
+
+  WatchState state() const;
+  const std::string& resource_version() const;
+  const WatcherStats& stats() const;
+  const std::optional<Error>& last_error() const;  // cleared by the next success
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace muster::client

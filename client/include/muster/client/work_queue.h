@@ -1,0 +1,36 @@
+// A queue of keys to reconcile. A key is queued once however often it is added, is never handed out again while it
+// is being worked on (it is queued again afterwards), and backs off by itself from 5 ms, doubling, to 1000 s.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "muster/client/environment.h"
+#include "muster/client/object.h"
+
+namespace muster::client {
+
+class WorkQueue {
+ public:
+  explicit WorkQueue(Environment env);
+  ~WorkQueue();
+
+  void add(Key key);
+  void add_after(Key key, Duration delay);  // the earliest of several wins
+  void add_rate_limited(const Key& key);    // after this key's back-off
+  void forget(const Key& key);              // success: its back-off starts anew
+
+  // Waits for a key; nullopt after shut_down or when cancelled. Every key taken must be given back by done().
+  Task<std::optional<Key>> take();
+  void done(const Key& key);
+  void shut_down();
+
+  std::size_t depth() const;  // ready, not being worked on
+  std::size_t in_work() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace muster::client
