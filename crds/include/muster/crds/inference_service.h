@@ -1,0 +1,71 @@
+// InferenceService: replicas of a server.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "muster/crds/common.h"
+#include "muster/crds/condition.h"
+#include "muster/crds/metadata.h"
+
+namespace muster::crds {
+
+struct InferenceServiceSpec {
+  std::int32_t replicas = 1;  // the target of the scale subresource
+  std::optional<Gpus> gpus;   // of each pod; absent: none
+  RawJson pod_template;       // JSON "template": a PodTemplateSpec
+  std::int32_t port = 8000;
+  std::string priority_class_name;
+  std::vector<std::string> pools;  // in order of preference; empty: the default pool
+
+  static constexpr auto fields() {
+    using T = InferenceServiceSpec;
+    return std::tuple(field("replicas", &T::replicas), field("gpus", &T::gpus),
+                      field("template", &T::pod_template), field("port", &T::port),
+                      field("priorityClassName", &T::priority_class_name), field("pools", &T::pools));
+  }
+  bool operator==(const InferenceServiceSpec&) const = default;
+};
+
+struct InferenceServiceStatus {
+  std::int64_t observed_generation = 0;
+  Conditions conditions;  // Accepted, Ready
+  std::int32_t replicas = 0;
+  std::int32_t ready_replicas = 0;
+  std::string pods;      // "1/2", ready of desired, for people
+  std::string selector;  // of the pods, for HorizontalPodAutoscalers
+  Amounts allocated;
+  Waiting queue;
+
+  static constexpr auto fields() {
+    using T = InferenceServiceStatus;
+    return std::tuple(field("observedGeneration", &T::observed_generation, Zero::kOmit),
+                      field("conditions", &T::conditions), field("replicas", &T::replicas),
+                      field("readyReplicas", &T::ready_replicas, Zero::kOmit), field("pods", &T::pods),
+                      field("selector", &T::selector), field("allocated", &T::allocated),
+                      field("queue", &T::queue));
+  }
+  bool operator==(const InferenceServiceStatus&) const = default;
+};
+
+struct InferenceService {
+  using Status = InferenceServiceStatus;
+  static constexpr std::string_view kKind = "InferenceService";
+  static constexpr std::string_view kPlural = "inferenceservices";
+  static constexpr bool kNamespaced = true;
+
+  ObjectMeta metadata;
+  InferenceServiceSpec spec;
+  InferenceServiceStatus status;
+
+  static constexpr auto fields() {
+    using T = InferenceService;
+    return std::tuple(field("metadata", &T::metadata), field("spec", &T::spec), field("status", &T::status));
+  }
+  bool operator==(const InferenceService&) const = default;
+};
+
+}  // namespace muster::crds

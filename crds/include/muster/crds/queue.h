@@ -1,0 +1,76 @@
+// Queue (cluster-scoped): an inner node of the tree of who gets how much.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "muster/crds/common.h"
+#include "muster/crds/condition.h"
+#include "muster/crds/metadata.h"
+
+namespace muster::crds {
+
+enum class Admission : std::uint8_t { kOpen, kHold };  // Hold: start nothing new
+constexpr std::array<std::string_view, 2> names_of(Admission) { return {"Open", "Hold"}; }
+
+// quota, limit, weight and priority at top level mean the default pool.
+struct QueueSpec {
+  std::string parent;  // empty: top level
+  Amounts quota;       // gpu left out: 0; cpu, memory left out: not accounted
+  Amounts limit;       // left out: none
+  std::int32_t weight = 1;
+  std::int32_t priority = 0;
+  std::vector<PoolShare> pools;
+  Admission admission = Admission::kOpen;
+
+  static constexpr auto fields() {
+    using T = QueueSpec;
+    return std::tuple(field("parent", &T::parent), field("quota", &T::quota), field("limit", &T::limit),
+                      field("weight", &T::weight), field("priority", &T::priority), field("pools", &T::pools),
+                      field("admission", &T::admission));
+  }
+  bool operator==(const QueueSpec&) const = default;
+};
+
+struct QueueStatus {
+  std::int64_t observed_generation = 0;
+  Conditions conditions;
+  Amounts allocated;  // in the default pool, by everything below
+  Amounts borrowed;   // the part of `allocated` beyond quota
+  Amounts pending;    // asked for by what waits below
+  std::int32_t running = 0;  // workloads that hold something, in all pools
+  std::int32_t waiting = 0;  // workloads that wait, in all pools
+  std::vector<PoolUsage> pools;
+
+  static constexpr auto fields() {
+    using T = QueueStatus;
+    return std::tuple(field("observedGeneration", &T::observed_generation, Zero::kOmit),
+                      field("conditions", &T::conditions), field("allocated", &T::allocated),
+                      field("borrowed", &T::borrowed), field("pending", &T::pending),
+                      field("running", &T::running, Zero::kOmit), field("waiting", &T::waiting, Zero::kOmit),
+                      field("pools", &T::pools));
+  }
+  bool operator==(const QueueStatus&) const = default;
+};
+
+struct Queue {
+  using Status = QueueStatus;
+  static constexpr std::string_view kKind = "Queue";
+  static constexpr std::string_view kPlural = "queues";
+  static constexpr bool kNamespaced = false;
+
+  ObjectMeta metadata;
+  QueueSpec spec;
+  QueueStatus status;
+
+  static constexpr auto fields() {
+    using T = Queue;
+    return std::tuple(field("metadata", &T::metadata), field("spec", &T::spec), field("status", &T::status));
+  }
+  bool operator==(const Queue&) const = default;
+};
+
+}  // namespace muster::crds

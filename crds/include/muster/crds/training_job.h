@@ -1,0 +1,232 @@
+// TrainingJob: a gang of pods that runs whole or not at all. Its status.assignment is the commit point.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "muster/crds/common.h"
+#include "muster/crds/condition.h"
+#include "muster/crds/duration.h"
+#include "muster/crds/metadata.h"
+
+namespace muster::crds {
+
+enum class Mode : std::uint8_t { kBatch, kInteractive };
+constexpr std::array<std::string_view, 2> names_of(Mode) { return {"Batch", "Interactive"}; }
+
+enum class Framework : std::uint8_t { kGeneric, kPyTorch, kJax, kTensorFlow, kMpi };
+constexpr std::array<std::string_view, 5> names_of(Framework) {
+  return {"Generic", "PyTorch", "JAX", "TensorFlow", "MPI"};
+}
+
+enum class CompletionPolicy : std::uint8_t { kAll, kFirst };
+constexpr std::array<std::string_view, 2> names_of(CompletionPolicy) { return {"All", "First"}; }
+
+enum class Phase : std::uint8_t { kQueued, kStarting, kRunning, kSuspended, kSucceeded, kFailed };
+constexpr std::array<std::string_view, 6> names_of(Phase) {
+  return {"Queued", "Starting", "Running", "Suspended", "Succeeded", "Failed"};
+}
+
+// The largest gang; what keeps status.assignment, and with it the object, storable.
+inline constexpr std::int32_t kMaxPods = 10'000;
+
+struct Role {
+  std::string name;
+  std::int32_t replicas = 1;
+  std::optional<Gpus> gpus;  // absent: none
+  RawJson pod_template;      // JSON "template": a PodTemplateSpec
+
+  static constexpr auto fields() {
+    using T = Role;
+    return std::tuple(field("name", &T::name), field("replicas", &T::replicas), field("gpus", &T::gpus),
+                      field("template", &T::pod_template));
+  }
+  bool operator==(const Role&) const = default;
+};
+
+struct Checkpoint {
+  Duration grace_period = std::chrono::seconds{30};  // from SIGTERM to SIGKILL
+  std::string claim_name;                            // mounted in every pod; empty: none
+  std::string mount_path;                            // where; stated with claim_name and only with it
+
+  static constexpr auto fields() {
+    using T = Checkpoint;
+    return std::tuple(field("gracePeriod", &T::grace_period), field("claimName", &T::claim_name),
+                      field("mountPath", &T::mount_path));
+  }
+  bool operator==(const Checkpoint&) const = default;
+};
+
+// At most `limit` program faults in any `window`; node faults and preemptions never count.
+struct RestartPolicy {
+  std::int32_t limit = 3;
+  Duration window = std::chrono::hours{1};
+
+  static constexpr auto fields() {
+    using T = RestartPolicy;
+    return std::tuple(field("limit", &T::limit), field("window", &T::window));
+  }
+  bool operator==(const RestartPolicy&) const = default;
+};
+
+struct Completion {
+  std::string role;  // empty: every role
+  CompletionPolicy policy = CompletionPolicy::kAll;
+
+  static constexpr auto fields() {
+    using T = Completion;
+    return std::tuple(field("role", &T::role), field("policy", &T::policy));
+  }
+  bool operator==(const Completion&) const = default;
+};
+
+struct TrainingJobSpec {
+  Mode mode = Mode::kBatch;
+  std::optional<bool> preemptible;  // see is_preemptible
+  std::string priority_class_name;
+  bool suspend = false;
+  Framework framework = Framework::kGeneric;
+  std::vector<Role> roles;
+  std::vector<std::string> pools;  // in order of preference; empty: the default pool
+  std::optional<Checkpoint> checkpoint;
+  RestartPolicy restart;
+  Duration start_timeout = std::chrono::minutes{10};
+  std::optional<Duration> max_runtime;         // absent: none
+  std::optional<Duration> ttl_after_finished;  // absent: kept
+  Completion completion;
+
+  static constexpr auto fields() {
+    using T = TrainingJobSpec;
+    return std::tuple(field("mode", &T::mode), field("preemptible", &T::preemptible),
+                      field("priorityClassName", &T::priority_class_name), field("suspend", &T::suspend),
+                      field("framework", &T::framework), field("roles", &T::roles), field("pools", &T::pools),
+                      field("checkpoint", &T::checkpoint), field("restart", &T::restart),
+                      field("startTimeout", &T::start_timeout), field("maxRuntime", &T::max_runtime),
+                      field("ttlAfterFinished", &T::ttl_after_finished), field("completion", &T::completion));
+  }
+  bool operator==(const TrainingJobSpec&) const = default;
+};
+
+// One pod's place. Its name is a function of job, role, index, attempt and tries.
+struct PodAssignment {
+  std::string role;
+  std::int32_t index = 0;
+  std::string node;
+  std::vector<std::int32_t> gpus;  // devices on the node
+  std::int32_t tries = 0;          // JSON "try": pods of this place before, within the attempt (refused by a kubelet, lost)
+
+  static constexpr auto fields() {
+    using T = PodAssignment;
+    return std::tuple(field("role", &T::role), field("index", &T::index), field("node", &T::node),
+                      field("gpus", &T::gpus), field("try", &T::tries, Zero::kOmit));
+  }
+  bool operator==(const PodAssignment&) const = default;
+};
+
+// The commit point: written before any of its pods exists, and withdrawn whole.
+struct Assignment {
+  std::int32_t attempt = 0;  // from 1; 0: no assignment
+  std::string pool;
+  std::optional<Time> admitted_at;  // of two that claim one GPU the older stays
+  std::vector<PodAssignment> pods;  // by role in the spec's order, then index
+
+  static constexpr auto fields() {
+    using T = Assignment;
+    return std::tuple(field("attempt", &T::attempt, Zero::kOmit), field("pool", &T::pool),
+                      field("admittedAt", &T::admitted_at), field("pods", &T::pods));
+  }
+  bool operator==(const Assignment&) const = default;
+};
+
+struct Restarts {
+  std::int32_t count = 0;    // program faults in the job's life
+  std::vector<Time> recent;  // those within restart.window, oldest first
+
+  static constexpr auto fields() {
+    using T = Restarts;
+    return std::tuple(field("count", &T::count, Zero::kOmit), field("recent", &T::recent));
+  }
+  bool operator==(const Restarts&) const = default;
+};
+
+// A node whose kubelet refused a pod of this job: not tried again for a while.
+struct NodeRefusal {
+  std::string node;
+  std::string reason;  // the pod's: OutOfcpu, UnexpectedAdmissionError, …
+  std::optional<Time> at;
+
+  static constexpr auto fields() {
+    using T = NodeRefusal;
+    return std::tuple(field("node", &T::node), field("reason", &T::reason), field("at", &T::at));
+  }
+  bool operator==(const NodeRefusal&) const = default;
+};
+
+struct TrainingJobStatus {
+  std::int64_t observed_generation = 0;
+  std::optional<Phase> phase;  // derived, for people
+  Conditions conditions;       // Accepted, Admitted, PodsReady, Evicted, Suspended, Complete, Failed, Stalled
+  Assignment assignment;
+  std::string pods;  // "4/8", ready of desired, for people
+  std::int32_t desired_replicas = 0;
+  std::int32_t ready_replicas = 0;
+  Amounts allocated;
+  std::int32_t attempt = 0;  // the latest; outlives its assignment
+  Restarts restarts;
+  std::int32_t preemptions = 0;
+  std::int32_t start_failures = 0;  // consecutive attempts that did not run whole within startTimeout
+  std::optional<Time> retry_at;     // not admitted before (BackingOff)
+  std::vector<NodeRefusal> node_refusals;
+  Waiting queue;
+  std::optional<Time> started_at;   // when this attempt first ran whole
+  std::optional<Time> finished_at;  // Complete or Failed
+
+  static constexpr auto fields() {
+    using T = TrainingJobStatus;
+    return std::tuple(
+        field("observedGeneration", &T::observed_generation, Zero::kOmit), field("phase", &T::phase),
+        field("conditions", &T::conditions), field("assignment", &T::assignment), field("pods", &T::pods),
+        field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
+        field("readyReplicas", &T::ready_replicas, Zero::kOmit), field("allocated", &T::allocated),
+        field("attempt", &T::attempt, Zero::kOmit), field("restarts", &T::restarts),
+        field("preemptions", &T::preemptions, Zero::kOmit),
+        field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
+        field("nodeRefusals", &T::node_refusals), field("queue", &T::queue), field("startedAt", &T::started_at),
+        field("finishedAt", &T::finished_at));
+  }
+  bool operator==(const TrainingJobStatus&) const = default;
+};
+
+struct TrainingJob {
+  using Status = TrainingJobStatus;
+  static constexpr std::string_view kKind = "TrainingJob";
+  static constexpr std::string_view kPlural = "trainingjobs";
+  static constexpr bool kNamespaced = true;
+
+  ObjectMeta metadata;
+  TrainingJobSpec spec;
+  TrainingJobStatus status;
+
+  static constexpr auto fields() {
+    using T = TrainingJob;
+    return std::tuple(field("metadata", &T::metadata), field("spec", &T::spec), field("status", &T::status));
+  }
+  bool operator==(const TrainingJob&) const = default;
+};
+
+// spec.preemptible, or true for Batch and false for Interactive. What is not preemptible must fit quota.
+inline bool is_preemptible(const TrainingJobSpec& spec) {
+  return spec.preemptible.value_or(spec.mode == Mode::kBatch);
+}
+// Pods of the whole gang.
+inline std::int32_t replicas_of(const TrainingJobSpec& spec) {
+  std::int32_t sum = 0;
+  for (const Role& role : spec.roles) sum += role.replicas;
+  return sum;
+}
+
+}  // namespace muster::crds
