@@ -55,6 +55,8 @@ class VirtualClock final : public Clock {
 
   // Moves to the earliest sleeper's time and wakes it. False: nobody sleeps.
   bool advance_to_next();
+  // The same, but never beyond `limit`: where nobody wakes until then, moves there and returns false.
+  bool advance_to_next(TimePoint limit);
   // Moves to `when`, waking on the way whoever is due, in order.
   void advance_to(TimePoint when);
 

@@ -1,0 +1,29 @@
+// One coroutine waits here until someone on the same thread wakes it: the building block of every queue, stream and
+// limit in this library.
+#pragma once
+
+#include <boost/asio/steady_timer.hpp>
+
+#include "muster/client/task.h"
+
+namespace muster::client {
+
+class Waiter {
+ public:
+  explicit Waiter(const Executor& executor) : timer_(executor, boost::asio::steady_timer::time_point::max()) {}
+
+  // True: notified, now or before the call (one call uses up one notification). False: the coroutine is cancelled.
+  // Only one coroutine may wait at a time.
+  Task<bool> wait();
+  // Never resumes the waiter inside this call, always through its executor. Several before a wait() count once.
+  void notify();
+  bool notified() const { return notified_; }
+
+ private:
+  // A timer that never fires: unlike a handler kept by hand, it is freed with the io_context whatever is still
+  // waiting then.
+  boost::asio::steady_timer timer_;
+  bool notified_ = false;
+};
+
+}  // namespace muster::client
