@@ -183,6 +183,7 @@ struct TrainingJobStatus {
   std::vector<NodeRefusal> node_refusals;
   Waiting queue;
   std::optional<Time> started_at;   // when this attempt first ran whole
+  std::int64_t run_seconds = 0;     // running time of the attempts before this one; counts towards maxRuntime
   std::optional<Time> finished_at;  // Complete or Failed
 
   static constexpr auto fields() {
@@ -196,7 +197,7 @@ struct TrainingJobStatus {
         field("preemptions", &T::preemptions, Zero::kOmit),
         field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
         field("nodeRefusals", &T::node_refusals), field("queue", &T::queue), field("startedAt", &T::started_at),
-        field("finishedAt", &T::finished_at));
+        field("runSeconds", &T::run_seconds, Zero::kOmit), field("finishedAt", &T::finished_at));
   }
   bool operator==(const TrainingJobStatus&) const = default;
 };
