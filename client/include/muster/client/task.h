@@ -17,8 +17,13 @@ namespace muster::client {
 // A lazily started coroutine on the event loop. Everything in this library runs on one thread;
 // cancellation arrives through Asio's cancellation slots and shows as ErrorCode::kCancelled.
 //
-// g++ 12: pass named variables, not braced temporaries, to a coroutine inside a co_await expression,
-// and never let a coroutine lambda capture anything (its closure dies before it does).
+// g++ 12 compiles some coroutines wrongly, without a word. So:
+//  - No co_await in the condition of if, while, for, switch or ?:, nor in a return of ?:. Name the result first:
+//      const bool slept = co_await clock.sleep_for(d);
+//      if (!slept) co_return;
+//    `if (co_await clock.sleep_for(d))` shifts the whole coroutine frame by eight bytes and crashes when it runs.
+//  - Pass named variables, not braced temporaries or designated initialisers, inside a co_await expression.
+//  - A coroutine lambda captures nothing: its closure dies before it does.
 template <class T>
 using Task = boost::asio::awaitable<T>;
 

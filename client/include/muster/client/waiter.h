@@ -4,9 +4,12 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "muster/client/environment.h"
 #include "muster/client/task.h"
 
 namespace muster::client {
+
+enum class Wake : std::uint8_t { kNotified, kTimeout, kCancelled };
 
 class Waiter {
  public:
@@ -15,11 +18,15 @@ class Waiter {
   // True: notified, now or before the call (one call uses up one notification). False: the coroutine is cancelled.
   // Only one coroutine may wait at a time.
   Task<bool> wait();
+  // The same, until `when` at the latest. A notification that comes together with the deadline wins.
+  Task<Wake> wait_until(Clock& clock, TimePoint when);
   // Never resumes the waiter inside this call, always through its executor. Several before a wait() count once.
   void notify();
   bool notified() const { return notified_; }
 
  private:
+  Task<bool> sleep();
+
   // A timer that never fires: unlike a handler kept by hand, it is freed with the io_context whatever is still
   // waiting then.
   boost::asio::steady_timer timer_;
