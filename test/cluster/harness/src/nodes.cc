@@ -1,0 +1,90 @@
+// Simulated nodes.
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "state.h"
+
+namespace muster::testcluster {
+namespace {
+
+using nlohmann::json;
+
+json make_node(const NodeTemplate& nodes, int index) {
+  const std::string name = nodes.prefix + "-" + std::to_string(index);
+  json capacity = {{"cpu", nodes.cpu}, {"memory", nodes.memory}, {"pods", nodes.pods}};
+  json labels = {{"kubernetes.io/hostname", name},
+                 {"kubernetes.io/os", "linux"},
+                 {"kubernetes.io/arch", "amd64"},
+                 {"topology.kubernetes.io/zone", nodes.zone}};
+  if (nodes.gpus > 0) {
+    capacity["nvidia.com/gpu"] = std::to_string(nodes.gpus);
+    labels["nvidia.com/gpu.present"] = "true";
+    labels["nvidia.com/gpu.count"] = std::to_string(nodes.gpus);
+    labels["nvidia.com/gpu.product"] = nodes.model;
+    labels["nvidia.com/gpu.memory"] = std::to_string(nodes.gpu_memory_mib);
+  }
+  if (nodes.nodes_per_rack > 0) {
+    const int rack = index / nodes.nodes_per_rack;
+    labels["muster.dev/rack"] = "rack-" + std::to_string(rack);
+    if (nodes.racks_per_block > 0)
+      labels["muster.dev/block"] = "block-" + std::to_string(rack / nodes.racks_per_block);
+  }
+  json annotations = {{"kwok.x-k8s.io/node", "fake"}};
+  for (const auto& [key, value] : nodes.labels) labels[key] = value;
+  for (const auto& [key, value] : nodes.annotations) annotations[key] = value;
+  for (const auto& [key, value] : nodes.resources) capacity[key] = value;
+  json taints = json::array();
+  for (const Taint& taint : nodes.taints)
+    taints.push_back({{"key", taint.key}, {"value", taint.value}, {"effect", taint.effect}});
+  return {{"apiVersion", "v1"},
+          {"kind", "Node"},
+          {"metadata", {{"name", name}, {"labels", labels}, {"annotations", annotations}}},
+          {"spec", {{"taints", taints}}},
+          {"status", {{"capacity", capacity}, {"allocatable", capacity}}}};
+}
+
+bool is_ready(const json& node) {
+  for (const json& condition : node.at("status").value("conditions", json::array()))
+    if (condition.value("type", "") == "Ready") return condition.value("status", "") == "True";
+  return false;
+}
+
+// Without taints of the node controller, which follow the Ready condition a moment later.
+bool is_usable(const json& node) {
+  if (!is_ready(node)) return false;
+  for (const json& taint : node.at("spec").value("taints", json::array()))
+    if (taint.value("key", "") == "node.kubernetes.io/not-ready") return false;
+  return true;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> TestCluster::add_nodes(const NodeTemplate& nodes, Milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  std::vector<std::string> names;
+  for (int index = nodes.first; index < nodes.first + nodes.count; ++index) {
+    const json node = make_node(nodes, index);
+    names.push_back(node["metadata"]["name"]);
+    const auto answer = request("POST", "/api/v1/nodes", node.dump());
+    if (!answer) return std::unexpected(answer.error());
+    if (!answer->ok()) return std::unexpected("creating node " + names.back() + ": " + answer->body);
+  }
+  if (!state_->options.with_kwok && !state_->attached) return names;
+  std::set<std::string> waiting(names.begin(), names.end());
+  const auto left = std::chrono::duration_cast<Milliseconds>(deadline - std::chrono::steady_clock::now());
+  const auto all_usable = [&] {
+    const auto answer = request("GET", "/api/v1/nodes?resourceVersion=0");
+    if (!answer || !answer->ok()) return false;
+    const json list = json::parse(answer->body, nullptr, false);
+    if (!list.is_object()) return false;
+    for (const json& node : list.value("items", json::array()))
+      if (is_usable(node)) waiting.erase(node.at("metadata").value("name", ""));
+    return waiting.empty();
+  };
+  if (wait_until(left, all_usable, Milliseconds(100))) return names;
+  return std::unexpected(std::to_string(waiting.size()) + " of " + std::to_string(names.size()) +
+                         " nodes are not Ready, " + *waiting.begin() + " for one; the end of KWOK's log:\n" +
+                         tail(log(Component::kKwok), 10));
+}
+
+}  // namespace muster::testcluster
