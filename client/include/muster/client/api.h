@@ -79,14 +79,15 @@ struct DeleteOptions {
 struct ApiOptions {
   Duration timeout = std::chrono::seconds{30};  // of one attempt
   // How often a request that certainly did not take effect (Error::safe_to_repeat) is sent again, waiting as the
-  // server says (Retry-After) or with exponential back-off and jitter. Requests with unknown outcome never are
-  // (reads are: they have no effect).
+  // server says (Retry-After, up to a minute) or with exponential back-off from 100 ms to 10 s and jitter. Requests
+  // with unknown outcome never are; reads are after a lost connection and a 504, since they have no effect.
   int max_repeats = 8;
   int max_in_flight = 256;  // ceiling of the adaptive limit, which 429 halves and success raises
   std::string user_agent = "muster";
 };
 
-// All calls: the answer's JSON text or a typed Error. Thread: the environment's executor only.
+// All calls: the answer's JSON text or a typed Error. Arguments are read when the call is made, not when it is awaited.
+// Thread: the environment's executor only. Environment and Transport outlive the client and its calls.
 class ApiClient {
  public:
   ApiClient(Environment env, Transport& transport, ApiOptions options = {});
@@ -106,12 +107,14 @@ class ApiClient {
   Task<Result<std::string>> remove(const Resource& resource, ObjectRef ref, DeleteOptions options = {});
   Task<Result<std::string>> remove_collection(const Resource& resource, std::string ns, ListOptions selector,
                                               DeleteOptions options = {});
-  // A stream of watch events (one JSON object a line), or the typed Error of a non-2xx answer.
+  // A stream of watch events (one JSON object a line), or the typed Error of a non-2xx answer. Tried once: whoever
+  // watches has a back-off and a state to go on from. Streams do not count against the in-flight limit.
   Task<Result<std::unique_ptr<BodyStream>>> watch(const Resource& resource, std::string ns, WatchOptions options);
-  // Any path, for discovery, /version, /readyz, /metrics.
+  // Any path, for discovery, /version, /readyz, /metrics. Any HTTP status is an answer.
   Task<Result<HttpResponse>> raw(HttpRequest request);
 
-  // No write leaves this client after this; those in flight are not recalled. What a lost lease calls.
+  // No write leaves this client after this; those in flight are not recalled. What a lost lease calls. Later writes,
+  // and those that still waited for their turn or for a repetition, end with kCancelled.
   void stop_writes();
   bool writes_stopped() const;
   int current_limit() const;  // the adaptive in-flight limit
@@ -125,7 +128,7 @@ class ApiClient {
  private:
   struct Impl;
   Environment env_;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;  // also held by calls under way
 };
 
 }  // namespace muster::client
