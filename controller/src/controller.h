@@ -1,0 +1,39 @@
+// The operator as one object: caches, reconcilers, scheduling loop and leader election on one event loop. Everything it
+// needs from the world comes in as a parameter, so that it runs as well in virtual time against an in-memory transport.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "metrics.h"
+#include "muster/client/environment.h"
+#include "muster/client/transport.h"
+#include "options.h"
+
+namespace muster::controller {
+
+enum class Ended {
+  kAsked,       // request_stop(): writes under way were finished, the lease was given back
+  kLostLease,   // somebody else may lead: nothing was written after the renew deadline
+};
+
+class Controller {
+ public:
+  Controller(client::Environment env, client::Transport& transport, const Options& options, Metrics& metrics);
+  ~Controller();
+
+  // Once. Ends by request_stop() (within 30 s) or with the lease.
+  client::Task<Ended> run();
+  void request_stop();
+
+  bool synced() const;  // all caches hold a complete view: ready
+  bool acting() const;  // reconciles (leads, or needs no lease)
+  void sample_metrics();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace muster::controller

@@ -1,0 +1,27 @@
+// The command line of `muster controller`.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "logging.h"
+
+namespace muster::controller {
+
+struct Options {
+  std::string kubeconfig;  // empty: in-cluster where there is one, else KUBECONFIG, else ~/.kube/config
+  std::string context;
+  bool leader_elect = false;
+  std::string lease_namespace = "muster-system";
+  std::string lease_name = "muster-controller";
+  std::string identity;  // empty: host name and a random part
+  std::string metrics_address = ":8080";  // empty: none
+  std::string health_address = ":8081";   // empty: none
+  LogFormat log_format = LogFormat::kText;
+  std::string log_level = "info";
+  int workers = 32;         // reconciles at once
+  int max_in_flight = 96;   // requests at once, at most
+  int status_interval = 3;  // seconds between two writes of counters to one object
+};
+
+}  // namespace muster::controller

@@ -1,0 +1,44 @@
+// The frame around a reconcile function: queue, workers, retries, metrics. Whoever writes a kind's reconciler knows none
+// of it.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "metrics.h"
+#include "muster/client/work_queue.h"
+#include "muster/reconcilers/world.h"
+
+namespace muster::controller {
+
+class Runner {
+ public:
+  using Reconcile = std::function<client::Task<reconcilers::Outcome>(client::Key)>;
+
+  Runner(client::Environment env, Metrics& metrics, std::string name, Reconcile reconcile)
+      : env_(env), metrics_(metrics), name_(std::move(name)), reconcile_(std::move(reconcile)), queue_(env) {}
+
+  client::WorkQueue& queue() { return queue_; }
+  const std::string& name() const { return name_; }
+  void add(const client::Key& key) {
+    metrics_.queue_added(name_);
+    queue_.add(key);
+  }
+  // Starts `workers` coroutines that live until stop().
+  void start(int workers);
+  void stop() { queue_.shut_down(); }
+  bool idle() const { return working_ == 0; }
+  void sample() { metrics_.queue_depth(name_, queue_.depth()); metrics_.active_workers(name_, static_cast<int>(queue_.in_work())); }
+
+ private:
+  client::Task<void> work();
+
+  client::Environment env_;
+  Metrics& metrics_;
+  std::string name_;
+  Reconcile reconcile_;
+  client::WorkQueue queue_;
+  int working_ = 0;  // workers that have not ended
+};
+
+}  // namespace muster::controller

@@ -1,0 +1,98 @@
+// The life of a TrainingJob as a pure function: what is known about one job at one instant goes in, what is to be done
+// comes out. No I/O, no clock, no memory: a new process that sees the same objects does the same.
+//
+//   Queued --start--> Starting --all ready--> Running --completion--> Succeeded
+//     ^                  |  ^                    |  \--restart limit, maxRuntime--> Failed
+//     |                  |  +--program fault-----+
+//     +---- withdraw ----+--------- pod lost ----+
+//
+// The rule that makes a crash harmless: `status` is written first (the commit point, guarded by resourceVersion); pods are
+// created and removed only after that write went through, and every step can be repeated.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/client/events.h"
+#include "muster/client/informer.h"
+#include "muster/client/pod.h"
+#include "muster/crds/training_job.h"
+
+namespace muster::reconcilers {
+
+// Where one pod goes; what placement decided.
+struct Place {
+  std::string role;
+  std::int32_t index = 0;
+  std::string node;
+  std::vector<std::int32_t> gpus;
+};
+
+// What placement decided about this job and the API server does not know yet.
+struct Decision {
+  enum class Kind : std::uint8_t {
+    kStart,    // the whole gang: `pool`, `places`
+    kReplace,  // single pods of a gang: `places`
+    kEvict,    // give everything back and queue again: `reason`, `message`
+    kBackOff,  // the same, and not before a growing delay
+  };
+  Kind kind = Kind::kStart;
+  std::int64_t generation = 0;  // of the spec that was placed; a decision for another one is dropped
+  std::string pool;
+  std::vector<Place> places;
+  std::string reason;
+  std::string message;
+};
+
+struct Observed {
+  const crds::TrainingJob& job;
+  const std::vector<client::Ptr<client::Pod>>& pods;  // all that this very job (by uid) owns
+  crds::Time now;
+  std::optional<std::string> invalid{};    // why the spec can never run as it is: InvalidSpec
+  std::optional<std::string> blocked{};    // why it cannot be placed for now though valid: a volume to wait for
+  const Decision* decision = nullptr;      // nullptr: none
+  const crds::Waiting* verdict = nullptr;  // why placement lets it wait; nullptr: not judged yet
+};
+
+struct PodRemoval {
+  std::string name;
+  std::string uid;
+};
+
+struct Note {
+  client::EventType type;
+  std::string reason;
+  std::string action;
+  std::string text;
+};
+
+struct Step {
+  crds::TrainingJobStatus status;   // as it is to be; equal to the job's: nothing to write
+  std::vector<std::size_t> create;  // indexes into status.assignment.pods, once the status is committed
+  std::vector<PodRemoval> remove;   // once the status is committed
+  bool wants_place = false;         // stands in the queue of placement
+  std::vector<std::size_t> displaced;  // indexes into status.assignment.pods that need another node
+  bool remove_job = false;          // ttlAfterFinished has passed
+  std::optional<crds::Time> wake_at;   // look again then, whatever happens
+  std::vector<Note> notes;          // events, once the status is committed
+};
+
+// Complexity: O(pods log pods).
+Step advance(const Observed& seen);
+
+// Nothing but counters and the place in the queue differs: such a write may wait.
+bool differs_in_counters_only(const crds::TrainingJobStatus& a, const crds::TrainingJobStatus& b);
+
+// Complete or Failed.
+bool is_finished(const crds::TrainingJobStatus& status);
+
+// A kubelet turned the pod away before it ran: no fault of the program (OutOfcpu, UnexpectedAdmissionError, …).
+bool is_refusal(const client::Pod& pod);
+// The pod was ended by its node or the cluster, not by its program (Evicted, NodeLost, Shutdown, …).
+bool is_cluster_fault(const client::Pod& pod);
+// Succeeded or Failed: holds nothing any more.
+bool is_terminal(const client::Pod& pod);
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,46 @@
+// What Muster's children are called: pure functions of job, role, index and attempt, so that a repeated create is a
+// harmless conflict and every process finds the same names. Names that would be too long are cut and end in a hash of
+// the whole, so that they stay unique and the same.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/crds/training_job.h"
+
+namespace muster::reconcilers {
+
+// Labels of every pod (and of Service and ConfigMap: kJobLabel only).
+inline constexpr std::string_view kJobLabel = "muster.dev/job";          // job_label(job)
+inline constexpr std::string_view kRoleLabel = "muster.dev/role";        // the role's name
+inline constexpr std::string_view kIndexLabel = "muster.dev/index";      // from 0, within the role
+inline constexpr std::string_view kAttemptLabel = "muster.dev/attempt";  // from 1
+inline constexpr std::string_view kTryLabel = "muster.dev/try";          // from 0
+// Annotation of pods that hold GPUs: the devices on the node, "0,1".
+inline constexpr std::string_view kGpusAnnotation = "muster.dev/gpus";
+
+// The label's value for a job: its name, cut to 63 characters where longer.
+std::string job_label(std::string_view job);
+
+// "<job>-<role>-<index>-<attempt>", "-r<tries>" behind it when tries > 0; at most 253 characters. A role with a dash in
+// its name gets a hash behind it, or jobs "a-b" and "a" could mean the same pod: "<job>-<role>-<hash>-<index>-…".
+std::string pod_name(std::string_view job, std::string_view role, std::int32_t index, std::int32_t attempt,
+                     std::int32_t tries);
+
+// "<role>-<index>", at most 63 characters: the pod's hostname, the same in every attempt.
+std::string host_name(std::string_view role, std::int32_t index);
+// The headless Service of the job: its name where that is a DNS-1035 label of at most 63 characters, else "j-<cut>-<hash>".
+std::string service_name(std::string_view job);
+// "<job>-hosts".
+std::string hosts_config_map_name(std::string_view job);
+// "<host>.<service>.<namespace>.svc": resolves in every pod of the cluster, whatever the cluster's domain is.
+std::string fqdn(std::string_view ns, std::string_view job, std::string_view role, std::int32_t index);
+
+// Rank of a pod in the whole gang: roles in the spec's order, then index; -1: no such role or index.
+std::int32_t rank_of(const crds::TrainingJobSpec& spec, std::string_view role, std::int32_t index);
+// "0,1,5".
+std::string gpu_list(const std::vector<std::int32_t>& gpus);
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,98 @@
+// What a pod template asks of a node: resources as the Kubernetes scheduler counts them, and the terms under which it
+// may go there.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/crds/common.h"
+#include "muster/crds/error.h"
+#include "muster/crds/quantity.h"
+#include "muster/crds/training_job.h"
+
+namespace muster::reconcilers {
+
+enum class NodeOperator : std::uint8_t { kIn, kNotIn, kExists, kDoesNotExist, kGt, kLt };
+constexpr std::array<std::string_view, 6> names_of(NodeOperator) {
+  return {"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"};
+}
+
+struct NodeRequirement {
+  std::string key;
+  NodeOperator op = NodeOperator::kIn;
+  std::vector<std::string> values;  // In, NotIn: at least one; Gt, Lt: one integer; else none
+
+  bool operator==(const NodeRequirement&) const = default;
+};
+
+// All of them hold. A term with no requirement matches no node, as in Kubernetes.
+struct NodeTerm {
+  std::vector<NodeRequirement> labels;
+  std::vector<NodeRequirement> fields;  // key is metadata.name
+
+  bool operator==(const NodeTerm&) const = default;
+};
+// One of them holds.
+using NodeTerms = std::vector<NodeTerm>;
+
+struct PreferredTerm {
+  std::int32_t weight = 1;  // 1 to 100
+  NodeTerm term;
+
+  bool operator==(const PreferredTerm&) const = default;
+};
+
+struct Toleration {
+  std::string key;       // empty, with exists: every taint
+  bool exists = false;   // operator Exists; else Equal
+  std::string value;
+  std::string effect;    // empty: every effect
+
+  bool operator==(const Toleration&) const = default;
+};
+
+struct PodRequests {
+  crds::MilliCpu cpu;
+  crds::Bytes memory;
+
+  bool operator==(const PodRequests&) const = default;
+};
+
+// What a pod of one role needs of its node.
+struct PodNeeds {
+  std::int32_t gpus = 0;
+  std::vector<std::string> gpu_models;  // any of these; empty: any
+  PodRequests requests;
+  crds::StringMap node_selector;        // all of them
+  // A list of alternatives, one of which must hold; empty: any node.
+  NodeTerms required;
+  std::vector<PreferredTerm> preferred;
+  std::vector<Toleration> tolerations;
+
+  bool operator==(const PodNeeds&) const = default;
+};
+
+// `field` is the template's path in its object ("spec.roles[0].template"), for errors. `pod_template` is a PodTemplateSpec.
+//
+// Effective requests: the sum of the containers and sidecars, or what the init containers need at one time if that is more;
+// a limit without a request is a request; pod-level resources in place of the sum; the overhead on top.
+crds::Result<PodRequests> effective_requests(const crds::Json& pod_template, std::string_view field);
+
+// Terms that Muster's placement does not know are refused, never passed over: host ports, pod (anti-)affinity, spread
+// constraints, scheduling gates, resource claims, other resources than cpu, memory and ephemeral storage, matchFields
+// beside metadata.name.
+crds::Result<PodNeeds> pod_needs(const crds::Json& pod_template, const std::optional<crds::Gpus>& gpus,
+                                 std::string_view field);
+// Of each role, in order; the first error in order. Also says what rendezvous_problem says.
+crds::Result<std::vector<PodNeeds>> pod_needs(const crds::TrainingJob& job);
+
+// The same claim on a node's labels, on its own; for tests and checks that need no placement.
+bool matches(const NodeTerm& term, const crds::StringMap& labels, std::string_view node);
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,46 @@
+// The reconciler of TrainingJobs: one function from a key to an outcome. It looks at the caches, lets lifecycle.h say
+// what is to be done, and does it in the order that survives a crash: status first, then pods.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "muster/reconcilers/lifecycle.h"
+#include "muster/reconcilers/world.h"
+
+namespace muster::reconcilers {
+
+class TrainingJobReconciler {
+ public:
+  explicit TrainingJobReconciler(World& world) : world_(world) {}
+
+  // Level-based and idempotent. Never runs twice at once for one key (the work queue sees to that).
+  client::Task<Outcome> reconcile(client::Key key);
+
+ private:
+  using Job = client::Ptr<Object<crds::TrainingJob>>;
+  // The API server's word that pods of this generation of the spec cannot be made.
+  struct Rejection {
+    std::string uid;
+    std::int64_t generation = 0;
+    std::string message;
+  };
+
+  void forget(const client::Key& key, const std::string& last_uid);
+  client::Task<bool> commit(const client::Key& key, const Job& job, const Step& step, bool& deferred);
+  client::Task<bool> remove_pods(const Job& job, const std::vector<PodRemoval>& pods);
+  client::Task<bool> create_pods(const client::Key& key, const std::vector<std::size_t>& which);
+  client::Task<client::Result<void>> ensure_companions(const Job& job);
+  client::Task<bool> create_pod(const client::Key& key, const Job& job, std::string body, std::string name);
+  void refuse(const client::Key& key, const Job& job, const client::Error& error);
+  bool still_wanted(const client::Key& key, const Job& job) const;
+
+  World& world_;
+  std::map<client::Key, Rejection> rejections_;
+  std::map<client::Key, client::TimePoint> counters_written_;
+  std::map<client::Key, std::string> companions_made_;  // key -> uid: Service and ConfigMap are known to exist
+  std::map<client::Key, std::string> uids_;             // key -> uid last seen
+};
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,75 @@
+// What all reconcilers share: the caches, the placement model, and the way to the API server. One event loop owns it;
+// there are no locks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "muster/client/api.h"
+#include "muster/client/events.h"
+#include "muster/client/informer.h"
+#include "muster/client/pod.h"
+#include "muster/reconcilers/objects.h"
+#include "muster/reconcilers/placement_model.h"
+#include "muster/reconcilers/volumes.h"
+
+namespace muster::reconcilers {
+
+// PriorityClass, as far as it matters here.
+struct PriorityClass {
+  client::Meta meta;
+  std::int32_t value = 0;
+  bool global_default = false;
+};
+client::Result<PriorityClass> decode_priority_class(std::string_view json);
+
+struct Caches {
+  explicit Caches(client::ApiClient& api);
+
+  client::Informer<client::Node> nodes;
+  client::Informer<client::Pod> pods;
+  client::Informer<Object<crds::Queue>> queues;
+  client::Informer<Object<crds::Project>> projects;
+  client::Informer<Object<crds::NodePool>> node_pools;
+  client::Informer<Object<crds::TrainingJob>> jobs;
+  client::Informer<Object<crds::InferenceService>> services;
+  client::Informer<PriorityClass> priority_classes;
+  client::Informer<PersistentVolumeClaim> claims;
+  client::Informer<PersistentVolume> volumes;
+  client::Informer<StorageClass> storage_classes;
+
+  bool synced() const;
+};
+
+// Index of the pod store: the uid of the controlling owner.
+inline constexpr std::string_view kByOwner = "owner";
+
+// Running totals, for metrics.
+struct Totals {
+  std::uint64_t pods_created = 0, pods_deleted = 0, status_writes = 0;
+  std::uint64_t starts = 0, evictions = 0, replacements = 0;
+};
+
+struct World {
+  client::Environment env;
+  client::ApiClient& api;
+  client::EventRecorder& events;
+  Caches& caches;
+  PlacementModel& placement;
+  client::Duration status_interval;  // between two writes of mere counters to one object
+  Totals totals{};
+
+  crds::Time now() const { return std::chrono::floor<std::chrono::seconds>(env.clock.wall()); }
+};
+
+// What a reconcile came to.
+struct Outcome {
+  bool failed = false;                      // again after the key's back-off
+  std::optional<client::Duration> after{};  // look again then
+
+  static Outcome done() { return {}; }
+  static Outcome retry() { return {.failed = true}; }
+  static Outcome again(client::Duration d) { return {.after = d}; }
+};
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,272 @@
+#include "muster/reconcilers/training_job.h"
+
+#include <fmt/format.h>
+
+#include "muster/reconcilers/fan_out.h"
+#include "muster/reconcilers/log.h"
+#include "muster/reconcilers/names.h"
+#include "muster/reconcilers/pod_builder.h"
+#include "muster/reconcilers/translate.h"
+
+namespace muster::reconcilers {
+namespace {
+
+using client::Error;
+using client::ErrorCode;
+
+// Requests of one job in flight; the client's adaptive limit bounds the sum over all jobs.
+constexpr std::size_t kFanOut = 64;
+
+std::vector<client::Ptr<client::Pod>> pods_of(const World& world, const std::string& uid) {
+  return world.caches.pods.store().by_index(kByOwner, uid);
+}
+
+}  // namespace
+
+client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
+  const Job job = world_.caches.jobs.store().find(key);
+  if (!job || job->value.metadata.deletion_timestamp) {
+    // Its pods go by their owner references; they stay charged until they are gone.
+    forget(key, uids_[key]);
+    if (!job) uids_.erase(key);
+    co_return Outcome::done();
+  }
+  if (auto& uid = uids_[key]; uid != job->meta.uid) {
+    if (!uid.empty()) forget(key, uid);
+    uid = job->meta.uid;
+  }
+  const auto pods = pods_of(world_, job->meta.uid);
+  const Rejection* rejection = nullptr;
+  if (const auto found = rejections_.find(key); found != rejections_.end() && found->second.uid == job->meta.uid &&
+                                                found->second.generation == job->value.metadata.generation) {
+    rejection = &found->second;
+  }
+  Translation wish = translate_job(job->value, world_.caches);
+  if (!job->problem.empty()) wish.invalid = job->problem;
+  if (rejection != nullptr) wish.invalid = rejection->message;
+
+  const auto decision = world_.placement.decision(key);
+  const auto verdict = world_.placement.verdict(key);
+  Observed seen{.job = job->value, .pods = pods, .now = world_.now(), .invalid = wish.invalid, .blocked = wish.blocked};
+  seen.decision = decision ? &*decision : nullptr;
+  seen.verdict = verdict ? &*verdict : nullptr;
+  const Step step = advance(seen);
+
+  if (step.remove_job) {
+    client::DeleteOptions options;
+    options.uid = job->meta.uid;
+    options.propagation_policy = "Background";
+    const client::ObjectRef ref{job->meta.ns, job->meta.name};
+    const auto gone = co_await world_.api.remove(resource_of<crds::TrainingJob>(), ref, options);
+    if (!gone && gone.error().code != ErrorCode::kNotFound) co_return Outcome::retry();
+    log_info("deleted after ttlAfterFinished", {{"job", key}});
+    co_return Outcome::done();
+  }
+
+  bool deferred = false;
+  const bool committed = co_await commit(key, job, step, deferred);
+  if (!committed) {
+    world_.placement.withdraw(key);
+    co_return Outcome::retry();
+  }
+  world_.placement.update(key, job->value, wish, step, pods);
+
+  bool ok = co_await remove_pods(job, step.remove);
+  if (ok && !step.create.empty()) ok = co_await create_pods(key, step.create);
+  if (!ok) co_return Outcome::retry();
+  Outcome outcome;
+  if (step.wake_at) outcome.after = std::chrono::ceil<client::Duration>(*step.wake_at - world_.env.clock.wall());
+  if (deferred && (!outcome.after || *outcome.after > world_.status_interval)) outcome.after = world_.status_interval;
+  co_return outcome;
+}
+
+// The commit point. True: what `step` says about the status stands on the server (or is a mere counter, `deferred`).
+client::Task<bool> TrainingJobReconciler::commit(const client::Key& key, const Job& job, const Step& step, bool& deferred) {
+  const auto& before = job->value.status;
+  if (step.status == before) co_return true;
+  // A new job's first word waits for placement's: one write instead of two when it starts at once.
+  if (before.conditions.empty() && step.wants_place && step.status.queue.reason.empty() &&
+      step.status.assignment.attempt == 0) {
+    co_return true;
+  }
+  const auto now = world_.env.clock.now();
+  if (!before.conditions.empty() && differs_in_counters_only(before, step.status)) {
+    const auto last = counters_written_.find(key);
+    if (last != counters_written_.end() && now - last->second < world_.status_interval) {
+      deferred = true;
+      co_return true;
+    }
+  }
+  counters_written_[key] = now;
+  crds::TrainingJob wanted;
+  wanted.metadata = job->value.metadata;
+  wanted.status = step.status;
+  ++world_.totals.status_writes;
+  const auto written = co_await write_status(world_.api, world_.caches.jobs.store(), std::move(wanted));
+  if (!written) {
+    log_warn("status not written", {{"job", key}, {"error", client::to_string(written.error())}});
+    co_return false;
+  }
+  for (const Note& n : step.notes) {
+    world_.events.record(event_target(job->value), n.type, n.reason, n.action, n.text);
+    log_info(n.text, {{"job", key}, {"reason", n.reason}});
+  }
+  if (before.assignment.attempt == 0 && step.status.assignment.attempt != 0) ++world_.totals.starts;
+  if (before.assignment.attempt != 0 && step.status.assignment.attempt == 0 && !is_finished(step.status)) {
+    ++world_.totals.evictions;
+  }
+  co_return true;
+}
+
+void TrainingJobReconciler::forget(const client::Key& key, const std::string& last_uid) {
+  world_.placement.forget(key, pods_of(world_, last_uid));
+  rejections_.erase(key);
+  counters_written_.erase(key);
+  companions_made_.erase(key);
+}
+
+client::Task<bool> TrainingJobReconciler::remove_pods(const Job& job, const std::vector<PodRemoval>& pods) {
+  bool all = true;
+  const std::function<client::Task<bool>(std::size_t)> one = [this, &job, &pods, &all](std::size_t i) {
+    struct Remove {
+      static client::Task<bool> run(World& world, std::string ns, PodRemoval pod, bool& all_gone) {
+        const client::ObjectRef ref{ns, pod.name};
+        client::DeleteOptions options;
+        options.uid = pod.uid;
+        const auto gone = co_await world.api.remove(client::resources::kPods, ref, options);
+        // Conflict: another pod of that name already; the one that was meant is gone.
+        if (gone || gone.error().code == ErrorCode::kNotFound || gone.error().code == ErrorCode::kConflict) {
+          ++world.totals.pods_deleted;
+        } else {
+          log_warn("pod not deleted", {{"pod", client::make_key(ns, pod.name)}, {"error", client::to_string(gone.error())}});
+          all_gone = false;
+        }
+        co_return !world.api.writes_stopped();
+      }
+    };
+    return Remove::run(world_, job->meta.ns, pods[i], all);
+  };
+  co_await fan_out(world_.env.executor, pods.size(), kFanOut, one);
+  co_return all;
+}
+
+// The job still is what the pods are made for: same object, same attempt, not suspended or edited meanwhile.
+bool TrainingJobReconciler::still_wanted(const client::Key& key, const Job& job) const {
+  const Job now = world_.caches.jobs.store().find(key);
+  return now && now->meta.uid == job->meta.uid && !now->value.metadata.deletion_timestamp && !now->value.spec.suspend &&
+         now->value.status.assignment.attempt == job->value.status.assignment.attempt &&
+         !world_.api.writes_stopped();
+}
+
+client::Task<bool> TrainingJobReconciler::create_pods(const client::Key& key, const std::vector<std::size_t>& which) {
+  // As committed: write_status put the server's answer into the store.
+  const Job job = world_.caches.jobs.store().find(key);
+  if (!job || job->value.status.assignment.attempt == 0) co_return false;
+  const auto made = co_await ensure_companions(job);
+  if (!made) {
+    refuse(key, job, made.error());
+    co_return false;
+  }
+  const PodBuilder builder(job->value, world_.placement.gpu_resource(job->value.status.assignment.pool));
+  bool all = true;
+  const std::function<client::Task<bool>(std::size_t)> one = [this, &key, &job, &which, &builder, &all](std::size_t i) {
+    struct Create {
+      static client::Task<bool> run(TrainingJobReconciler* self, const client::Key& job_key, const Job& for_job,
+                                    std::string body, std::string name, bool& all_made) {
+        const bool one_made = co_await self->create_pod(job_key, for_job, std::move(body), std::move(name));
+        if (!one_made) all_made = false;
+        co_return self->still_wanted(job_key, for_job);
+      }
+    };
+    const auto& place = job->value.status.assignment.pods[which[i]];
+    return Create::run(this, key, job, builder.pod(place),
+                       pod_name(job->meta.name, place.role, place.index, job->value.status.assignment.attempt, place.tries), all);
+  };
+  co_await fan_out(world_.env.executor, which.size(), kFanOut, one);
+  co_return all;
+}
+
+client::Task<bool> TrainingJobReconciler::create_pod(const client::Key& key, const Job& job, std::string body, std::string name) {
+  auto answer = co_await world_.api.create(client::resources::kPods, job->meta.ns, std::move(body), std::string(kFieldManager));
+  const bool read_it = !answer && (answer.error().outcome_unknown() || answer.error().code == ErrorCode::kAlreadyExists);
+  if (read_it) {
+    // The name says which pod it is: if it is there, it is ours, made by an earlier try of the same write.
+    const client::ObjectRef ref{job->meta.ns, name};
+    answer = co_await world_.api.get(client::resources::kPods, ref);
+  } else if (answer) {
+    ++world_.totals.pods_created;
+  }
+  if (!answer) {
+    refuse(key, job, answer.error());
+    co_return false;
+  }
+  auto pod = client::decode_pod(*answer, pod_fields());
+  if (!pod) co_return false;
+  if (pod->owner_uid != job->meta.uid) {
+    // A pod of that name belongs to somebody else (or to a deleted job of the same name): wait until it has gone.
+    log_warn("pod name is taken", {{"job", key}, {"pod", pod->meta.key()}});
+    co_return false;
+  }
+  world_.caches.pods.store().assume(std::move(*pod));
+  co_return true;
+}
+
+// What the API server says about a pod that it does not take decides about the gang, not about one pod.
+void TrainingJobReconciler::refuse(const client::Key& key, const Job& job, const Error& error) {
+  const std::string text = error.message.empty() ? client::to_string(error) : error.message;
+  Decision back;
+  switch (error.code) {
+    case ErrorCode::kInvalid:
+    case ErrorCode::kBadRequest:
+    case ErrorCode::kRequestTooLarge:
+      rejections_[key] = {job->meta.uid, job->value.metadata.generation, "the API server refuses its pods: " + text.substr(0, 1024)};
+      back.kind = Decision::Kind::kEvict;
+      back.reason = "InvalidSpec";
+      break;
+    case ErrorCode::kForbidden:
+      back.kind = Decision::Kind::kBackOff;
+      back.reason = "PodsForbidden";
+      break;
+    default:
+      log_warn("not created", {{"job", key}, {"error", client::to_string(error)}});
+      return;
+  }
+  back.message = text.substr(0, 1024);
+  world_.placement.decide(key, std::move(back));
+}
+
+// The headless Service and the hosts file, once per job.
+client::Task<client::Result<void>> TrainingJobReconciler::ensure_companions(const Job& job) {
+  const client::Key key = job->meta.key();
+  const auto known = companions_made_.find(key);
+  if (known != companions_made_.end() && known->second == job->meta.uid) co_return client::Result<void>{};
+  struct Companion {
+    const client::Resource& resource;
+    std::string name;
+    std::string body;
+  };
+  std::vector<Companion> both;
+  both.push_back({client::resources::kServices, service_name(job->meta.name), service_json(job->value)});
+  both.push_back({client::resources::kConfigMaps, hosts_config_map_name(job->meta.name), hosts_config_map_json(job->value)});
+  for (auto& c : both) {
+    auto made = co_await world_.api.create(c.resource, job->meta.ns, std::move(c.body), std::string(kFieldManager));
+    if (made) continue;
+    if (made.error().code != ErrorCode::kAlreadyExists && !made.error().outcome_unknown()) {
+      co_return std::unexpected(made.error());
+    }
+    const client::ObjectRef ref{job->meta.ns, c.name};
+    const auto there = co_await world_.api.get(c.resource, ref);
+    if (!there) co_return std::unexpected(there.error());
+    if (there->find(job->meta.uid) == std::string::npos) {
+      Error taken;
+      taken.code = ErrorCode::kForbidden;
+      taken.message = fmt::format("{} {}/{} exists and does not belong to this job; delete it or rename the job",
+                                  c.resource.plural, job->meta.ns, c.name);
+      co_return std::unexpected(taken);
+    }
+  }
+  companions_made_[key] = job->meta.uid;
+  co_return client::Result<void>{};
+}
+
+}  // namespace muster::reconcilers
