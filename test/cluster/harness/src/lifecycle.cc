@@ -91,12 +91,12 @@ std::vector<std::string> TestCluster::State::arguments(Component component) cons
            "--use-service-account-credentials", "--leader-elect=false",
            // Its default of 20 requests a second would take minutes to delete a test's namespace.
            "--kube-api-qps=500", "--kube-api-burst=1000",
-           "--node-monitor-grace-period=" + std::to_string(options.node_lease_seconds) + "s"});
+           "--node-monitor-period=1s", "--node-monitor-grace-period=" + std::to_string(options.node_lease_seconds) + "s"});
       add(options.controller_manager_flags);
       break;
     case Component::kKwok:
       add({"--config=" + (directory / "kwok.yaml").string(),
-           "--kubeconfig=" + (directory / "kwok.kubeconfig").string()});
+           "--kubeconfig=" + (directory / "kwok.kubeconfig").string(), "--v=WARN"});
       add(options.kwok_flags);
       break;
   }
