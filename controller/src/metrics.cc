@@ -148,8 +148,8 @@ void Metrics::leader(std::string_view lease, bool is_leader) {
 void Metrics::planned(std::chrono::microseconds took) {
   impl_->plan_time.Add({}, kPlanBuckets).Observe(static_cast<double>(took.count()) / 1e6);
 }
-void Metrics::decisions(std::string_view type, double count) {
-  impl_->decision.Add({{"type", std::string(type)}}).Increment(count);
+void Metrics::decisions(std::string_view type, double total) {
+  set_total(impl_->decision.Add({{"type", std::string(type)}}), total);
 }
 void Metrics::pods_created(double count) { set_total(impl_->pods.Add({{"verb", "create"}}), count); }
 void Metrics::pods_deleted(double count) { set_total(impl_->pods.Add({{"verb", "delete"}}), count); }

@@ -7,7 +7,7 @@
 #include <map>
 #include <string_view>
 
-#include "muster/reconcilers/names.h"
+#include "muster/reconcilers/pod_identity.h"
 
 namespace muster::reconcilers {
 namespace {

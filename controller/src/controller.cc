@@ -1,0 +1,361 @@
+#include "controller.h"
+
+#include <array>
+
+#include "muster/client/leader_election.h"
+#include "muster/client/waiter.h"
+#include "muster/reconcilers/capacity.h"
+#include "muster/reconcilers/log.h"
+#include "muster/reconcilers/training_job.h"
+#include "runner.h"
+
+namespace muster::controller {
+namespace {
+
+using client::Duration;
+using client::Key;
+using client::spawn;
+using reconcilers::log_error;
+using reconcilers::log_info;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Changes that come together are planned together.
+constexpr Duration kDebounce = milliseconds{4};
+// Numbers in the status of Queues, Projects and NodePools may lag by this.
+constexpr Duration kStopDeadline = seconds{25};
+
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+
+}  // namespace
+
+struct Controller::Impl {
+  Impl(client::Environment e, client::Transport& transport, const Options& o, Metrics& m)
+      : env(e),
+        options(o),
+        metrics(m),
+        api(e, transport, api_options(o)),
+        lease_api(e, transport, lease_options(o)),
+        recorder(api, "muster.dev/controller", o.identity),
+        caches(api),
+        placement([this] { dirty.notify(); }),
+        world{e, api, recorder, caches, placement, seconds{o.status_interval}},
+        jobs(world),
+        capacity(world),
+        dirty(e.executor),
+        wake(e.executor),
+        job_runner(e, m, "trainingjob", [this](Key key) { return jobs.reconcile(std::move(key)); }),
+        queue_runner(e, m, "queue", [this](Key key) { return capacity.queue(std::move(key)); }),
+        project_runner(e, m, "project", [this](Key key) { return capacity.project(std::move(key)); }),
+        pool_runner(e, m, "nodepool", [this](Key key) { return capacity.node_pool(std::move(key)); }),
+        service_runner(e, m, "inferenceservice", [this](Key key) { return capacity.service(std::move(key)); }) {
+    observe(api);
+    observe(lease_api);
+    listen();
+  }
+
+  static client::ApiOptions api_options(const Options& o) {
+    client::ApiOptions a;
+    a.max_in_flight = o.max_in_flight;
+    a.user_agent = "muster/" MUSTER_VERSION;
+    return a;
+  }
+  static client::ApiOptions lease_options(const Options& o) {
+    auto a = api_options(o);
+    a.timeout = seconds{5};  // a renewal that takes longer is a failed one
+    a.max_repeats = 0;       // the election has its own
+    return a;
+  }
+
+  void observe(client::ApiClient& a) {
+    a.set_observer([this](std::string_view verb, const client::Resource& r, int status, Duration took) {
+      metrics.request(verb, r.plural, status, took);
+    });
+  }
+
+  std::array<Runner*, 5> runners() {
+    return {&job_runner, &queue_runner, &project_runner, &pool_runner, &service_runner};
+  }
+
+  // --- watch -> cache -> keys -------------------------------------------------------------------------------------
+
+  void listen() {
+    using namespace reconcilers;
+    on_change(caches.nodes, [this](const client::Ptr<client::Node>& before, const client::Ptr<client::Node>& now) {
+      if (now) placement.node(*now); else placement.node_gone(*before);
+    });
+    on_change(caches.pods, [this](const client::Ptr<client::Pod>& before, const client::Ptr<client::Pod>& now) {
+      pod_changed(before, now);
+    });
+    on_change(caches.queues, [this](const auto& before, const auto& now) {
+      if (now) placement.queue(now->value); else placement.queue_gone(before->value);
+      queue_runner.add((now ? now : before)->meta.key());
+    });
+    on_change(caches.projects, [this](const auto& before, const auto& now) {
+      capacity.project_changed(before, now);
+      project_runner.add((now ? now : before)->meta.key());
+      jobs_of_project(before ? &before->value : nullptr, now ? &now->value : nullptr);
+    });
+    on_change(caches.node_pools, [this](const auto& before, const auto& now) {
+      if (now) placement.pool(now->value); else placement.pool_gone(before->value);
+      pool_runner.add((now ? now : before)->meta.key());
+    });
+    on_change(caches.jobs, [this](const auto& before, const auto& now) { job_runner.add((now ? now : before)->meta.key()); });
+    on_change(caches.services, [this](const auto& before, const auto& now) { service_runner.add((now ? now : before)->meta.key()); });
+    const auto all_jobs = [this](const auto&, const auto&) { add_waiting_jobs(); };
+    on_change(caches.priority_classes, all_jobs);
+    on_change(caches.claims, [this](const auto& before, const auto& now) { add_jobs_in((now ? now : before)->meta.ns); });
+    on_change(caches.volumes, all_jobs);
+    on_change(caches.storage_classes, all_jobs);
+  }
+
+  // Handlers act only while this process leads; start_acting() replays everything once.
+  template <class T, class F>
+  void on_change(client::Informer<T>& informer, F fn) {
+    informer.store().add_handler([this, fn](const client::StoreEvent<T>& event) {
+      std::visit(Overloaded{[&](const client::Added<T>& e) { if (is_acting) fn(client::Ptr<T>(), e.now); },
+                            [&](const client::Updated<T>& e) { if (is_acting) fn(e.before, e.now); },
+                            [&](const client::Deleted<T>& e) { if (is_acting) fn(e.last, client::Ptr<T>()); },
+                            [&](const client::Synced&) { wake.notify(); }},
+                 event);
+    });
+    replays.push_back([&informer, fn] {
+      for (const auto& [key, object] : informer.store().all()) fn(client::Ptr<T>(), object);
+    });
+  }
+
+  void pod_changed(const client::Ptr<client::Pod>& before, const client::Ptr<client::Pod>& now) {
+    const auto& pod = now ? *now : *before;
+    if (const auto key = reconcilers::job_key_of(pod)) {
+      const auto job = caches.jobs.store().find(*key);
+      if (job && job->meta.uid == pod.owner_uid) {
+        placement.foreign_pod_gone(pod);
+        job_runner.add(*key);
+        return;
+      }
+    }
+    // Not Muster's, or of a job that is gone: it holds what it holds until it is gone.
+    if (now) placement.foreign_pod(*now); else placement.foreign_pod_gone(*before);
+  }
+
+  void add_waiting_jobs() {
+    for (const auto& [key, job] : caches.jobs.store().all()) {
+      if (job->value.status.assignment.attempt == 0) job_runner.add(key);
+    }
+  }
+  void add_jobs_in(const std::string& ns) {
+    const auto& all = caches.jobs.store().all();
+    for (auto it = all.lower_bound(ns + "/"); it != all.end() && it->second->meta.ns == ns; ++it) job_runner.add(it->first);
+  }
+  void jobs_of_project(const crds::Project* before, const crds::Project* now) {
+    if (before != nullptr) add_jobs_in(crds::namespace_of(*before));
+    if (now != nullptr && (before == nullptr || crds::namespace_of(*before) != crds::namespace_of(*now))) {
+      add_jobs_in(crds::namespace_of(*now));
+    }
+  }
+
+  // --- the scheduling loop ----------------------------------------------------------------------------------------
+
+  client::Task<void> schedule() {
+    while (is_acting && !stopping) {
+      const bool more = co_await dirty.wait();
+      if (!more || stopping) break;
+      co_await env.clock.sleep_for(kDebounce);
+      if (stopping || api.writes_stopped()) break;
+      const auto began = std::chrono::steady_clock::now();
+      const auto news = placement.plan(world.now());
+      metrics.planned(std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - began));
+      for (const auto& key : news) job_runner.add(key);
+      capacity_stale = true;
+    }
+    schedule_ended = true;
+    wake.notify();
+  }
+
+  // Status numbers of Queues, Projects and NodePools: after the dust has settled, never in the way of pods.
+  client::Task<void> refresh_capacity() {
+    while (is_acting && !stopping) {
+      const bool slept = co_await env.clock.sleep_for(world.status_interval);
+      if (!slept || stopping) break;
+      if (!capacity_stale) continue;
+      capacity_stale = false;
+      for (const auto& [key, object] : caches.queues.store().all()) queue_runner.add(key);
+      for (const auto& [key, object] : caches.projects.store().all()) project_runner.add(key);
+      for (const auto& [key, object] : caches.node_pools.store().all()) pool_runner.add(key);
+    }
+  }
+
+  // --- leading ----------------------------------------------------------------------------------------------------
+
+  void start_acting() {
+    if (is_acting || stopping) return;
+    is_acting = true;
+    log_info("acting", {{"identity", options.identity}});
+    for (const auto& replay : replays) replay();
+    // A job that was never seen by a handler of ours but whose pods outlived it is covered by pod_changed.
+    for (Runner* r : runners()) r->start(r == &job_runner ? options.workers : 2);
+    spawn(env.executor, schedule());
+    spawn(env.executor, refresh_capacity(), &refresh_signal);
+    dirty.notify();
+  }
+
+  client::Task<void> elect() {
+    client::LeaderElectionOptions o;
+    o.lease = {options.lease_namespace, options.lease_name};
+    o.identity = options.identity;
+    client::LeaderElection::Callbacks callbacks;
+    callbacks.on_started = [this] {
+      metrics.leader(options.lease_name, true);
+      start_acting();
+    };
+    callbacks.on_stopped = [this] {
+      metrics.leader(options.lease_name, false);
+      api.stop_writes();
+    };
+    callbacks.on_new_leader = [](const std::string& who) { log_info("leader is", {{"identity", who}}); };
+    metrics.leader(options.lease_name, false);
+    client::LeaderElection election(lease_api, o, callbacks);
+    const bool kept = co_await election.run();
+    if (!kept) lost = true;
+    election_ended = true;
+    wake.notify();
+  }
+
+  template <class T>
+  void watch(client::Informer<T>& informer) {
+    auto& signal = *watch_signals.emplace_back(std::make_unique<boost::asio::cancellation_signal>());
+    spawn(env.executor, informer.run(), &signal);
+  }
+
+  void start_watches() {
+    watch(caches.nodes);
+    watch(caches.pods);
+    watch(caches.queues);
+    watch(caches.projects);
+    watch(caches.node_pools);
+    watch(caches.jobs);
+    watch(caches.services);
+    watch(caches.priority_classes);
+    watch(caches.claims);
+    watch(caches.volumes);
+    watch(caches.storage_classes);
+  }
+
+  client::Task<Ended> run() {
+    start_watches();
+    spawn(env.executor, recorder.run(), &recorder_signal);
+    while (!caches.synced() && !stopping) {
+      const bool waited = co_await wake.wait();
+      if (!waited) break;
+    }
+    if (!stopping) {
+      log_info("caches are synced", {{"pods", std::to_string(caches.pods.store().size())},
+                                     {"nodes", std::to_string(caches.nodes.store().size())}});
+      if (options.leader_elect) {
+        spawn(env.executor, elect(), &election_signal);
+      } else {
+        election_ended = true;
+        start_acting();
+      }
+    }
+    while (!stopping && !lost) {
+      const bool waited = co_await wake.wait();
+      if (!waited) break;
+    }
+    co_await wind_down();
+    co_return lost ? Ended::kLostLease : Ended::kAsked;
+  }
+
+  // No new work; what is under way ends or is let go at the deadline; then the lease is given back.
+  client::Task<void> wind_down() {
+    stopping = true;
+    log_info("stopping", {});
+    for (Runner* r : runners()) r->stop();
+    dirty.notify();
+    refresh_signal.emit(boost::asio::cancellation_type::terminal);
+    const auto deadline = env.clock.now() + kStopDeadline;
+    while (env.clock.now() < deadline) {
+      bool idle = true;
+      for (Runner* r : runners()) idle = idle && r->idle();
+      if (idle && (!is_acting || schedule_ended)) break;
+      co_await env.clock.sleep_for(milliseconds{20});
+    }
+    recorder_signal.emit(boost::asio::cancellation_type::terminal);
+    api.stop_writes();
+    if (!election_ended && options.leader_elect) {
+      election_signal.emit(boost::asio::cancellation_type::terminal);
+      while (!election_ended && env.clock.now() < deadline + seconds{4}) co_await env.clock.sleep_for(milliseconds{20});
+    }
+    for (auto& signal : watch_signals) signal->emit(boost::asio::cancellation_type::terminal);
+    co_await env.clock.sleep_for(milliseconds{20});
+  }
+
+  client::Environment env;
+  Options options;
+  Metrics& metrics;
+  client::ApiClient api;
+  client::ApiClient lease_api;  // renewals do not queue behind pods
+  client::EventRecorder recorder;
+  reconcilers::Caches caches;
+  reconcilers::PlacementModel placement;
+  reconcilers::World world;
+  reconcilers::TrainingJobReconciler jobs;
+  reconcilers::CapacityReconciler capacity;
+  client::Waiter dirty;  // placement's inputs changed
+  client::Waiter wake;   // run() has something to look at
+  Runner job_runner, queue_runner, project_runner, pool_runner, service_runner;
+  std::vector<std::function<void()>> replays;
+  std::vector<std::unique_ptr<boost::asio::cancellation_signal>> watch_signals;
+  boost::asio::cancellation_signal recorder_signal, election_signal, refresh_signal;
+  bool is_acting = false, stopping = false, lost = false;
+  bool election_ended = false, schedule_ended = false, capacity_stale = true;
+};
+
+Controller::Controller(client::Environment env, client::Transport& transport, const Options& options, Metrics& metrics)
+    : impl_(std::make_unique<Impl>(env, transport, options, metrics)) {}
+Controller::~Controller() = default;
+
+client::Task<Ended> Controller::run() { return impl_->run(); }
+void Controller::request_stop() {
+  impl_->stopping = true;
+  impl_->wake.notify();
+}
+bool Controller::synced() const { return impl_->caches.synced(); }
+bool Controller::acting() const { return impl_->is_acting && !impl_->stopping; }
+
+void Controller::sample_metrics() {
+  auto& m = impl_->metrics;
+  for (Runner* r : impl_->runners()) r->sample();
+  const auto cache = [&m](const char* name, const auto& informer) {
+    m.cached_objects(name, informer.store().size());
+    m.decode_errors(name, static_cast<double>(informer.decode_errors()));
+    m.watch_event_total(name, static_cast<double>(informer.watcher().stats().events));
+    m.watch_restarts(name, static_cast<double>(informer.watcher().stats().watches));
+  };
+  cache("pods", impl_->caches.pods);
+  cache("nodes", impl_->caches.nodes);
+  cache("queues", impl_->caches.queues);
+  cache("projects", impl_->caches.projects);
+  cache("nodepools", impl_->caches.node_pools);
+  cache("trainingjobs", impl_->caches.jobs);
+  cache("inferenceservices", impl_->caches.services);
+  std::map<std::string_view, int> phases;
+  for (const auto name : names_of(crds::Phase{})) phases[name] = 0;
+  for (const auto& [key, job] : impl_->caches.jobs.store().all()) {
+    if (job->value.status.phase) ++phases[crds::to_string(*job->value.status.phase)];
+  }
+  for (const auto& [phase, n] : phases) m.jobs(phase, n);
+  const auto& t = impl_->world.totals;
+  m.pods_created(static_cast<double>(t.pods_created));
+  m.pods_deleted(static_cast<double>(t.pods_deleted));
+  m.decisions("start", static_cast<double>(t.starts));
+  m.decisions("evict", static_cast<double>(t.evictions));
+  m.decisions("replace", static_cast<double>(t.replacements));
+  m.events_dropped(static_cast<double>(impl_->recorder.dropped()));
+  m.sample_process();
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,95 @@
+#include "muster/reconcilers/names.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace muster::reconcilers {
+namespace {
+
+constexpr std::size_t kMaxLabel = 63;
+constexpr std::size_t kMaxName = 253;
+
+bool is_alnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
+
+// FNV-1a, 64 bits: the same in every process and release, which std::hash does not promise.
+std::string hash_of(std::string_view text, std::size_t digits) {
+  std::uint64_t h = 0xcbf29ce484222325ULL;
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  std::string hex;
+  for (std::size_t i = 0; i < digits; ++i) hex += "0123456789abcdef"[(h >> (60 - 4 * i)) & 0xF];
+  return hex;
+}
+
+// `text` where it fits, else its beginning and a hash of the whole.
+std::string fit(std::string text, std::size_t limit) {
+  constexpr std::size_t kDigits = 10;
+  if (text.size() <= limit) return text;
+  const std::string hash = hash_of(text, kDigits);
+  text.resize(limit - kDigits - 1);
+  while (!text.empty() && !is_alnum(text.back())) text.pop_back();
+  return text + "-" + hash;
+}
+
+bool is_dns_1035(std::string_view name) {
+  if (name.empty() || name.size() > kMaxLabel || name.front() < 'a' || name.front() > 'z' || name.back() == '-') return false;
+  return std::ranges::all_of(name, [](char c) { return is_alnum(c) || c == '-'; });
+}
+
+}  // namespace
+
+std::string job_label(std::string_view job) { return fit(std::string(job), kMaxLabel); }
+
+std::string pod_name(std::string_view job, std::string_view role, std::int32_t index, std::int32_t attempt,
+                     std::int32_t tries) {
+  std::string name;
+  name.reserve(job.size() + role.size() + 32);
+  name.append(job).append("-").append(role);
+  if (role.find('-') != std::string_view::npos) {
+    const std::string both = std::string(job) + "/" + std::string(role);
+    name.append("-").append(hash_of(both, 6));
+  }
+  name.append("-").append(std::to_string(index)).append("-").append(std::to_string(attempt));
+  if (tries > 0) name.append("-r").append(std::to_string(tries));
+  return fit(std::move(name), kMaxName);
+}
+
+std::string host_name(std::string_view role, std::int32_t index) {
+  return fit(std::string(role) + "-" + std::to_string(index), kMaxLabel);
+}
+
+std::string service_name(std::string_view job) {
+  if (is_dns_1035(job)) return std::string(job);
+  std::string name = "j-";
+  for (const char c : job) name += is_alnum(c) ? c : '-';
+  name.resize(std::min(name.size(), kMaxLabel - 11));
+  while (!is_alnum(name.back())) name.pop_back();
+  return name + "-" + hash_of(job, 10);
+}
+
+std::string hosts_config_map_name(std::string_view job) { return fit(std::string(job) + "-hosts", kMaxName); }
+
+std::string fqdn(std::string_view ns, std::string_view job, std::string_view role, std::int32_t index) {
+  std::string name = host_name(role, index);
+  name.append(".").append(service_name(job)).append(".").append(ns).append(".svc");
+  return name;
+}
+
+std::int32_t rank_of(const crds::TrainingJobSpec& spec, std::string_view role, std::int32_t index) {
+  std::int32_t before = 0;
+  for (const crds::Role& r : spec.roles) {
+    if (r.name == role) return index >= 0 && index < r.replicas ? before + index : -1;
+    before += r.replicas;
+  }
+  return -1;
+}
+
+std::string gpu_list(const std::vector<std::int32_t>& gpus) {
+  std::string list;
+  for (const std::int32_t gpu : gpus) {
+    if (!list.empty()) list += ',';
+    list += std::to_string(gpu);
+  }
+  return list;
+}
+
+}  // namespace muster::reconcilers
