@@ -4,7 +4,6 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <expected>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,17 +15,20 @@
 namespace muster::crds {
 
 struct Document {
-  std::shared_ptr<Json> object;      // never null
-  std::string file;
-  std::map<std::string, int> lines;  // field path ("spec.roles[0].gpus.count"; "" for the whole) -> line, from 1
+  std::shared_ptr<Json> object;             // never null
+  std::string file;                         // a name, for messages
+  int line = 1;                             // where its text begins in the file, from 1
+  std::shared_ptr<const std::string> text;  // of the YAML document it is in
+  std::string inside;                       // "items[3]" for an item of a List, else empty
 
-  // "jobs.yaml:12": of the field, or of the nearest enclosing one that the file states.
+  // "jobs.yaml:12": of the field ("spec.roles[0].gpus.count"), or of the nearest enclosing one that the file states. Parses the
+  // text again: lines are wanted only for errors, and would otherwise outweigh the objects.
   std::string location(std::string_view field) const;
 };
 
 // All documents of a file's text, in order; empty ones are passed over, a `List` is its items. Aliases and merge keys are
-// resolved as YAML 1.1 has them; plain scalars become what Kubernetes makes of them (true, 3, null, else text). Text that is no
-// YAML, a key stated twice, or a document that is no object is an error with file and line. `file` is only a name.
+// resolved; plain scalars become what Kubernetes' reader makes of them (YAML 1.1: true, yes, 3, 0x10, null, else text). Text that
+// is no YAML, a key stated twice, or a document that is no object is an error with file and line. `file` is only a name.
 std::expected<std::vector<Document>, FieldError> load_documents(std::string_view text, std::string file);
 
 // validate() with locations, for each document in turn.

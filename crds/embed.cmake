@@ -1,0 +1,11 @@
+# FILES -> OUT: a C++ source with the text of each file (used as cmake -P).
+set(text "// Made from crds/*.yaml.\n#include \"embedded.h\"\n\nnamespace muster::crds {\nconst EmbeddedFile kEmbeddedFiles[] = {\n")
+set(count 0)
+foreach(file IN LISTS FILES)
+  get_filename_component(name ${file} NAME)
+  file(READ ${file} content)
+  string(APPEND text "    {\"${name}\", R\"~~~(${content})~~~\"},\n")
+  math(EXPR count "${count} + 1")
+endforeach()
+string(APPEND text "};\nconst std::size_t kEmbeddedFileCount = ${count};\n}  // namespace muster::crds\n")
+file(WRITE ${OUT} "${text}")

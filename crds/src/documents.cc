@@ -1,0 +1,167 @@
+#include "muster/crds/documents.h"
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "json_text.h"
+#include "muster/crds/validate.h"
+#include "yaml_json.h"
+
+namespace muster::crds {
+namespace {
+
+struct Slice {
+  std::string_view text;
+  int line;  // of its first line in the file, from 1
+};
+
+bool is_marker(std::string_view line, std::string_view marker) {
+  return line.starts_with(marker) && (line.size() == marker.size() || line[3] == ' ' || line[3] == '\t' || line[3] == '\r');
+}
+
+// Documents begin and end at "---" and "..." at the start of a line, wherever that is (YAML 1.1, 9.1.2). Cut up here rather than
+// by the parser, so that one document at a time is in memory as nodes.
+std::vector<Slice> split(std::string_view text) {
+  std::vector<Slice> slices;
+  std::size_t begin = 0;
+  int begin_line = 1;
+  int line = 1;
+  const auto end_at = [&](std::size_t end) {
+    if (end > begin) slices.push_back({text.substr(begin, end - begin), begin_line});
+  };
+  for (std::size_t at = 0; at < text.size(); ++line) {
+    const std::size_t newline = std::min(text.find('\n', at), text.size());
+    const std::string_view current = text.substr(at, newline - at);
+    const std::size_t next = std::min(newline + 1, text.size());
+    if (is_marker(current, "---")) {
+      end_at(at);
+      // What follows the marker on its line belongs to the document.
+      begin = at + 3;
+      begin_line = line;
+    } else if (is_marker(current, "...")) {
+      end_at(at);
+      begin = next;
+      begin_line = line + 1;
+    }
+    at = next;
+  }
+  end_at(text.size());
+  return slices;
+}
+
+// The node of a field and the line of the deepest part of it that is there. Keys may contain dots ("labels.muster.dev/x"), so the
+// longest key that fits is taken.
+int line_of(const YAML::Node& root, std::string_view field) {
+  YAML::Node node = root;
+  int line = root.Mark().line;
+  while (!field.empty()) {
+    if (field[0] == '.') field.remove_prefix(1);
+    if (field[0] == '[') {
+      const std::size_t close = field.find(']');
+      std::size_t index = 0;
+      if (close == std::string_view::npos || !node.IsSequence()) return line;
+      std::from_chars(field.data() + 1, field.data() + close, index);
+      if (index >= node.size()) return line;
+      const YAML::Node item = node[index];
+      node.reset(item);
+      line = node.Mark().line;
+      field.remove_prefix(close + 1);
+      continue;
+    }
+    if (!node.IsMap()) return line;
+    std::size_t best = 0;
+    YAML::Node found;
+    for (const auto& entry : node) {
+      const YAML::Node& key = entry.first;
+      if (!key.IsScalar()) continue;
+      const std::string& name = key.Scalar();
+      const bool fits = field.starts_with(name) &&
+                        (field.size() == name.size() || field[name.size()] == '.' || field[name.size()] == '[');
+      if (!fits || name.size() <= best) continue;
+      best = name.size();
+      line = key.Mark().line;
+      found.reset(entry.second);
+    }
+    if (best == 0) return line;
+    node.reset(found);
+    field.remove_prefix(best);
+  }
+  return line;
+}
+
+std::string place(const std::string& file, int line) { return file + ":" + std::to_string(line); }
+
+void add(std::vector<Document>& documents, Json object, const Document& like) {
+  const Json* items = member(object, "items");
+  if (text_of(member(object, "kind")) != "List" || items == nullptr || !items->is_array()) {
+    Document document = like;
+    document.object = std::make_shared<Json>(std::move(object));
+    documents.push_back(std::move(document));
+    return;
+  }
+  for (std::size_t i = 0; i < items->size(); ++i) {
+    Document document = like;
+    document.inside = "items[" + std::to_string(i) + "]";
+    document.object = std::make_shared<Json>((*items)[i]);
+    documents.push_back(std::move(document));
+  }
+}
+
+// nullopt: empty. `document` has file, line and text.
+std::expected<std::optional<Json>, FieldError> parse(const Document& document) {
+  try {
+    const YAML::Node node = YAML::Load(*document.text);
+    if (node.IsNull()) return std::nullopt;
+    auto json = to_json(node);
+    if (json) return *std::move(json);
+    return std::unexpected(FieldError{{}, json.error().field, json.error().message,
+                                      place(document.file, document.line + json.error().line - 1)});
+  } catch (const YAML::Exception& e) {
+    const int line = e.mark.is_null() ? 0 : e.mark.line;
+    return std::unexpected(FieldError{{}, {}, "must be YAML: " + e.msg, place(document.file, document.line + line)});
+  }
+}
+
+}  // namespace
+
+std::string Document::location(std::string_view field) const {
+  std::string path = inside;
+  if (!path.empty() && !field.empty()) path += '.';
+  path += field;
+  int inner = 0;
+  try {
+    inner = line_of(YAML::Load(*text), path);
+  } catch (const YAML::Exception&) {
+    inner = 0;  // it was YAML when it was loaded; a line is not worth more
+  }
+  return place(file, line + std::max(inner, 0));
+}
+
+std::expected<std::vector<Document>, FieldError> load_documents(std::string_view text, std::string file) {
+  std::vector<Document> documents;
+  for (const Slice& slice : split(text)) {
+    Document document;
+    document.file = file;
+    document.line = slice.line;
+    document.text = std::make_shared<const std::string>(slice.text);
+    auto json = parse(document);
+    if (!json) return std::unexpected(std::move(json.error()));
+    if (!*json) continue;
+    const std::size_t first = documents.size();
+    add(documents, **std::move(json), document);
+    for (std::size_t i = first; i < documents.size(); ++i) {
+      if (documents[i].object->is_object()) continue;
+      return std::unexpected(
+          FieldError{{}, documents[i].inside, "must be an object, is " + shown(*documents[i].object), documents[i].location("")});
+    }
+  }
+  return documents;
+}
+
+std::vector<FieldError> validate(const Document& document) {
+  std::vector<FieldError> errors = validate(*document.object);
+  for (FieldError& error : errors) error.location = document.location(error.field);
+  return errors;
+}
+
+}  // namespace muster::crds

@@ -1,0 +1,167 @@
+#include "rules.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "json_text.h"
+#include "muster/crds/quantity.h"
+#include "muster/crds/training_job.h"
+
+namespace muster::crds {
+namespace {
+
+bool has(const Json& self, std::string_view name) { return member(self, name) != nullptr; }
+std::string_view text(const Json& self, std::string_view name) { return text_of(member(self, name)); }
+bool flag(const Json& self, std::string_view name) {
+  const Json* value = member(self, name);
+  return value != nullptr && value->is_boolean() && value->get<bool>();
+}
+// Equal, or both absent.
+bool same(const Json& self, const Json& old_self, std::string_view name) {
+  const Json* a = member(self, name);
+  const Json* b = member(old_self, name);
+  return a == nullptr || b == nullptr ? a == b : *a == *b;
+}
+std::size_t size(const Json& self, std::string_view name) {
+  const Json* value = member(self, name);
+  return value == nullptr ? 0 : value->size();
+}
+bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+// In thousandths, as CEL's quantity() compares: exact, for what the schemas' patterns admit.
+std::int64_t milli(const Json& quantity) {
+  const std::string number = quantity.is_string() ? std::string() : quantity.dump();
+  const auto value = parse_quantity(quantity.is_string() ? text_of(&quantity) : number, 1000);
+  return value.value_or(std::numeric_limits<std::int64_t>::max());
+}
+
+template <class Predicate>
+bool all_roles(const Json& self, Predicate predicate) {
+  const Json* roles = member(self, "roles");
+  return roles == nullptr || std::ranges::all_of(*roles, predicate);
+}
+template <class Predicate>
+bool all_keys(const Json& self, Predicate predicate) {
+  return std::ranges::all_of(self.items(), [&](const auto& item) { return predicate(std::string_view(item.key())); });
+}
+
+bool requests_within_limits(const Json& self, const Json*) {
+  const Json* requests = member(self, "requests");
+  const Json* limits = member(self, "limits");
+  if (requests == nullptr || limits == nullptr) return true;
+  return std::ranges::all_of(requests->items(), [&](const auto& item) {
+    const Json* limit = member(limits, item.key());
+    return limit == nullptr || milli(item.value()) <= milli(*limit);
+  });
+}
+
+bool replicas_within_bound(const Json& self, const Json*) {
+  std::int64_t sum = 0;
+  all_roles(self, [&](const Json& role) {
+    const Json* replicas = member(role, "replicas");
+    sum += replicas == nullptr ? 0 : replicas->get<std::int64_t>();
+    return true;
+  });
+  return sum <= kMaxPods;
+}
+
+bool completion_role_exists(const Json& self, const Json*) {
+  const Json* completion = member(self, "completion");
+  if (completion == nullptr || !has(*completion, "role")) return true;
+  return !all_roles(self, [&](const Json& role) { return text(role, "name") != text(*completion, "role"); });
+}
+
+bool grace_period_stated_once(const Json& self, const Json*) {
+  return !has(self, "checkpoint") || all_roles(self, [](const Json& role) {
+    const Json* spec = member(member(role, "template"), "spec");
+    return member(spec, "terminationGracePeriodSeconds") == nullptr;
+  });
+}
+
+bool project_keeps_namespace(const Json& self, const Json* old_self) {
+  return text_of(member(member(self, "namespace"), "name")) == text_of(member(member(*old_self, "namespace"), "name"));
+}
+
+bool queue_is_not_its_own_parent(const Json& self, const Json*) {
+  const Json* parent = member(member(self, "spec"), "parent");
+  return parent == nullptr || text_of(parent) != text_of(member(member(self, "metadata"), "name"));
+}
+
+using J = const Json&;
+using P = const Json*;
+constexpr RuleTwin kTwins[] = {
+    // Any duration that must not be zero.
+    {"self.matches('[1-9]')", [](J self, P) { return text_of(&self).find_first_of("123456789") != std::string_view::npos; }},
+
+    // Queue, Project, NodePool.
+    {"!has(self.spec.parent) || self.spec.parent != self.metadata.name", queue_is_not_its_own_parent},
+    {"(has(self.__namespace__) ? self.__namespace__.name : '') == "
+     "(has(oldSelf.__namespace__) ? oldSelf.__namespace__.name : '')",
+     project_keeps_namespace},
+    {"self.gpuResource == oldSelf.gpuResource", [](J self, P old) { return same(self, *old, "gpuResource"); }},
+    {"self.operator in ['Exists', 'DoesNotExist'] || (has(self.values) && size(self.values) > 0)",
+     [](J self, P) { return is_one_of(text(self, "operator"), {"Exists", "DoesNotExist"}) || size(self, "values") > 0; }},
+    {"self.operator in ['In', 'NotIn'] || !has(self.values) || size(self.values) == 0",
+     [](J self, P) { return is_one_of(text(self, "operator"), {"In", "NotIn"}) || size(self, "values") == 0; }},
+
+    // TrainingJob.
+    {"self.mode == oldSelf.mode", [](J self, P old) { return same(self, *old, "mode"); }},
+    {"oldSelf.suspend || self.framework == oldSelf.framework",
+     [](J self, P old) { return flag(*old, "suspend") || same(self, *old, "framework"); }},
+    {"oldSelf.suspend || self.roles == oldSelf.roles",
+     [](J self, P old) { return flag(*old, "suspend") || same(self, *old, "roles"); }},
+    {"self.mode != 'Interactive' || has(self.maxRuntime)",
+     [](J self, P) { return text(self, "mode") != "Interactive" || has(self, "maxRuntime"); }},
+    {"self.mode != 'Interactive' || !has(self.preemptible) || !self.preemptible",
+     [](J self, P) { return text(self, "mode") != "Interactive" || !flag(self, "preemptible"); }},
+    {"self.roles.map(role, role.replicas).sum() <= 10000", replicas_within_bound},
+    {"!has(self.completion.role) || self.roles.exists(role, role.name == self.completion.role)", completion_role_exists},
+    {"self.framework != 'TensorFlow' || self.roles.all(role, role.name in "
+     "['chief', 'master', 'worker', 'ps', 'evaluator'])",
+     [](J self, P) {
+       return text(self, "framework") != "TensorFlow" || all_roles(self, [](J role) {
+                return is_one_of(text(role, "name"), {"chief", "master", "worker", "ps", "evaluator"});
+              });
+     }},
+    {"!has(self.checkpoint) || self.roles.all(role, !has(role.template.spec.terminationGracePeriodSeconds))",
+     grace_period_stated_once},
+    {"has(self.claimName) == has(self.mountPath)", [](J self, P) { return has(self, "claimName") == has(self, "mountPath"); }},
+
+    // Pod templates.
+    {"!has(self.nodeName)", [](J self, P) { return !has(self, "nodeName"); }},
+    {"!has(self.hostname)", [](J self, P) { return !has(self, "hostname"); }},
+    {"!has(self.subdomain)", [](J self, P) { return !has(self, "subdomain"); }},
+    {"!has(self.schedulerName)", [](J self, P) { return !has(self, "schedulerName"); }},
+    {"!has(self.priorityClassName)", [](J self, P) { return !has(self, "priorityClassName"); }},
+    {"!self.name.startsWith('MUSTER_')", [](J self, P) { return !text(self, "name").starts_with("MUSTER_"); }},
+    {"!self.name.startsWith('muster-')", [](J self, P) { return !text(self, "name").starts_with("muster-"); }},
+    {"self.all(key, !key.startsWith('muster.dev/'))",
+     [](J self, P) { return all_keys(self, [](std::string_view key) { return !key.starts_with("muster.dev/"); }); }},
+    {"self.all(name, name in ['cpu', 'memory'])",
+     [](J self, P) { return all_keys(self, [](std::string_view key) { return is_one_of(key, {"cpu", "memory"}); }); }},
+    {"!('cpu' in self) || quantity(string(self['cpu'])).compareTo(quantity('1M')) <= 0",
+     [](J self, P) { return !has(self, "cpu") || milli(*member(self, "cpu")) <= 1'000'000'000; }},
+    {"!has(self.requests) || !has(self.limits) || self.requests.all(name, !(name in self.limits) || "
+     "quantity(string(self.requests[name])).compareTo(quantity(string(self.limits[name]))) <= 0)",
+     requests_within_limits},
+};
+
+}  // namespace
+
+std::span<const RuleTwin> rule_twins() { return kTwins; }
+
+const RuleTwin* find_twin(std::string_view cel) {
+  static const auto& by_text = *new std::unordered_map<std::string_view, const RuleTwin*>([] {
+    std::unordered_map<std::string_view, const RuleTwin*> map;
+    for (const RuleTwin& twin : kTwins) map.emplace(twin.cel, &twin);
+    return map;
+  }());
+  const auto it = by_text.find(cel);
+  return it == by_text.end() ? nullptr : it->second;
+}
+
+}  // namespace muster::crds
