@@ -1,4 +1,5 @@
-// The test cluster itself: does it start, do simulated nodes and pods do what stages.yaml promises, is nothing left?
+// The test cluster itself: does it start, do simulated nodes and pods do what stages.yaml promises, is
+// nothing left?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -49,7 +50,8 @@ class HarnessTest : public testing::Test {
     const json object = pod(name);
     return object.is_null() ? "" : object.at("status").value("phase", "");
   }
-  static void create_pod(const std::string& name, const json& annotations, const std::string& node = "node-0") {
+  static void create_pod(const std::string& name, const json& annotations,
+                         const std::string& node = "node-0") {
     const json object = {
         {"apiVersion", "v1"},
         {"kind", "Pod"},
@@ -71,8 +73,9 @@ class HarnessTest : public testing::Test {
     ASSERT_EQ(answer->status, 200) << answer->body;
   }
   static void delete_pod(const std::string& name, int grace_seconds) {
-    const auto answer = cluster_->request(
-        "DELETE", "/api/v1/namespaces/default/pods/" + name + "?gracePeriodSeconds=" + std::to_string(grace_seconds));
+    const auto answer =
+        cluster_->request("DELETE", "/api/v1/namespaces/default/pods/" + name +
+                                        "?gracePeriodSeconds=" + std::to_string(grace_seconds));
     ASSERT_TRUE(answer) << answer.error();
     ASSERT_EQ(answer->status, 200) << answer->body;
   }
@@ -81,9 +84,9 @@ class HarnessTest : public testing::Test {
   }
   // The pod as the watch showed it last. What a pod shows in its last moment must be taken from a watch.
   static json last_modified_event(const std::string& name, const std::string& resource_version, int seconds) {
-    const auto answer = cluster_->request("GET", "/api/v1/namespaces/default/pods?watch=true&fieldSelector=metadata.name=" +
-                                                     name + "&resourceVersion=" + resource_version +
-                                                     "&timeoutSeconds=" + std::to_string(seconds));
+    const auto answer = cluster_->request(
+        "GET", "/api/v1/namespaces/default/pods?watch=true&fieldSelector=metadata.name=" + name +
+                   "&resourceVersion=" + resource_version + "&timeoutSeconds=" + std::to_string(seconds));
     json last;
     if (!answer) return last;
     std::istringstream lines(answer->body);
@@ -154,7 +157,8 @@ TEST_F(HarnessTest, PodRunsUntilDeletedAndGoesAtOnce) {
 }
 
 TEST_F(HarnessTest, PodCompletesAfterRunsFor) {
-  create_pod("done", {{"test.muster.dev/runs-for", "1500ms"}, {"test.muster.dev/termination-message", R"({"step":7})"}});
+  create_pod("done", {{"test.muster.dev/runs-for", "1500ms"},
+                      {"test.muster.dev/termination-message", R"({"step":7})"}});
   ASSERT_TRUE(await_phase("done", "Running"));
   const auto start = steady_clock::now();
   // Changes to the pod do not start its clock anew.
@@ -203,7 +207,8 @@ TEST_F(HarnessTest, PodStartsAfter) {
 }
 
 TEST_F(HarnessTest, PodSavesAfterDeletion) {
-  create_pod("saver", {{"test.muster.dev/save-for", "1200ms"}, {"test.muster.dev/termination-message", "saved at 9"}});
+  create_pod("saver",
+             {{"test.muster.dev/save-for", "1200ms"}, {"test.muster.dev/termination-message", "saved at 9"}});
   ASSERT_TRUE(await_phase("saver", "Running"));
   const std::string version = pod("saver")["metadata"]["resourceVersion"];
   const auto start = steady_clock::now();
@@ -249,7 +254,8 @@ TEST_F(HarnessTest, PodIsRefused) {
   EXPECT_EQ(status["reason"], "OutOfcpu");
   EXPECT_FALSE(status.contains("containerStatuses"));
 
-  const json only_there = {{"test.muster.dev/refuse", "UnexpectedAdmissionError"}, {"test.muster.dev/refuse-on", "node-1"}};
+  const json only_there = {{"test.muster.dev/refuse", "UnexpectedAdmissionError"},
+                           {"test.muster.dev/refuse-on", "node-1"}};
   create_pod("refused-there", only_there, "node-1");
   create_pod("taken-here", only_there, "node-0");
   EXPECT_TRUE(await_phase("refused-there", "Failed"));
@@ -259,7 +265,8 @@ TEST_F(HarnessTest, PodIsRefused) {
 TEST_F(HarnessTest, ServiceAccountHasOnlyItsRights) {
   const auto kubeconfig = cluster_->service_account_kubeconfig("default", "default");
   ASSERT_TRUE(kubeconfig) << kubeconfig.error();
-  const auto who = cluster_->kubectl({"--kubeconfig=" + kubeconfig->string(), "auth", "whoami", "-o", "json"});
+  const auto who =
+      cluster_->kubectl({"--kubeconfig=" + kubeconfig->string(), "auth", "whoami", "-o", "json"});
   ASSERT_TRUE(who && who->ok()) << who->err;
   EXPECT_EQ(json::parse(who->out)["status"]["userInfo"]["username"], "system:serviceaccount:default:default");
   const auto pods = cluster_->kubectl({"--kubeconfig=" + kubeconfig->string(), "get", "pods"});
@@ -270,8 +277,9 @@ TEST_F(HarnessTest, ServiceAccountHasOnlyItsRights) {
 }
 
 TEST_F(HarnessTest, KubectlTakesInputAndTellsErrors) {
-  const auto applied = cluster_->kubectl(
-      {"apply", "-f", "-"}, R"({"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"k":"v"}})");
+  const auto applied =
+      cluster_->kubectl({"apply", "-f", "-"},
+                        R"({"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"k":"v"}})");
   ASSERT_TRUE(applied);
   EXPECT_EQ(applied->exit_code, 0) << applied->err;
   EXPECT_EQ(get("/api/v1/namespaces/default/configmaps/c")["data"]["k"], "v");
@@ -339,7 +347,8 @@ TEST(HarnessEndTest, NothingIsLeftAndErrorsNameTheLog) {
 }
 
 TEST(HarnessEndTest, ProgramStartsDetachedAndTakesDown) {
-  const std::filesystem::path directory = std::filesystem::temp_directory_path() / ("muster-up-" + std::to_string(::getpid()));
+  const std::filesystem::path directory =
+      std::filesystem::temp_directory_path() / ("muster-up-" + std::to_string(::getpid()));
   const auto program = [&](std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), MUSTER_TESTCLUSTER_PROGRAM);
     ProcessSpec spec;
@@ -374,9 +383,11 @@ TEST(HarnessEndTest, ProgramStartsDetachedAndTakesDown) {
 
 // A test that is killed leaves no control plane behind.
 TEST(HarnessEndTest, ClusterEndsWithItsParent) {
-  const std::filesystem::path directory = std::filesystem::temp_directory_path() / ("muster-child-" + std::to_string(::getpid()));
+  const std::filesystem::path directory =
+      std::filesystem::temp_directory_path() / ("muster-child-" + std::to_string(::getpid()));
   ProcessSpec spec;
-  spec.arguments = {MUSTER_TESTCLUSTER_PROGRAM, "up", directory.string(), "--no-controller-manager", "--no-kwok"};
+  spec.arguments = {MUSTER_TESTCLUSTER_PROGRAM, "up", directory.string(), "--no-controller-manager",
+                    "--no-kwok"};
   const auto parent = spawn(spec);
   ASSERT_TRUE(parent) << parent.error();
   std::optional<ProcessId> server;

@@ -19,10 +19,13 @@ HttpClient::HttpClient(std::string base_url, std::string ca, std::string certifi
       key_(std::move(key)),
       handle_(curl_easy_init()) {}
 
-HttpClient::~HttpClient() { curl_easy_cleanup(handle_); }
+HttpClient::~HttpClient() {
+  curl_easy_cleanup(handle_);
+}
 
-Result<HttpResponse> HttpClient::request(const std::string& method, const std::string& path, const std::string& body,
-                                         const std::string& content_type, Milliseconds timeout) {
+Result<HttpResponse> HttpClient::request(const std::string& method, const std::string& path,
+                                         const std::string& body, const std::string& content_type,
+                                         Milliseconds timeout) {
   const std::lock_guard lock(mutex_);
   if (!handle_) return std::unexpected("libcurl gave no handle");
   curl_easy_reset(handle_);  // Keeps the connection.

@@ -1,4 +1,5 @@
-// What a cluster's directory holds before its processes start: ports, certificates, kubeconfigs, configurations.
+// What a cluster's directory holds before its processes start: ports, certificates, kubeconfigs,
+// configurations.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -28,13 +29,15 @@ bool on_loopback(int port, Call call) {
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const bool done = call(fd, reinterpret_cast<const sockaddr*>(&address), static_cast<socklen_t>(sizeof address)) == 0;
+  const bool done =
+      call(fd, reinterpret_cast<const sockaddr*>(&address), static_cast<socklen_t>(sizeof address)) == 0;
   ::close(fd);
   return done;
 }
 
 bool port_is_free(int port) {
-  return on_loopback(port, [](int fd, const sockaddr* address, socklen_t size) { return ::bind(fd, address, size); });
+  return on_loopback(
+      port, [](int fd, const sockaddr* address, socklen_t size) { return ::bind(fd, address, size); });
 }
 
 fs::path stages_file() {
@@ -45,7 +48,8 @@ fs::path stages_file() {
 }  // namespace
 
 bool port_answers(int port) {
-  return on_loopback(port, [](int fd, const sockaddr* address, socklen_t size) { return ::connect(fd, address, size); });
+  return on_loopback(
+      port, [](int fd, const sockaddr* address, socklen_t size) { return ::connect(fd, address, size); });
 }
 
 Result<void> write_file(const fs::path& path, const std::string& text) {
@@ -76,7 +80,8 @@ Result<void> TestCluster::State::prepare_directory() {
       if (const auto id = recorded(directory, component); id && is_alive(*id))
         return std::unexpected("a cluster runs in " + directory.string() + " already (" +
                                std::string(name_of(component)) + ", pid " + std::to_string(id->pid) + ")");
-    for (const char* own : {"pki", "etcd", "logs", "kubectl-cache", "audit.log"}) fs::remove_all(directory / own, error);
+    for (const char* own : {"pki", "etcd", "logs", "kubectl-cache", "audit.log"})
+      fs::remove_all(directory / own, error);
   }
   for (const char* own : {"pki", "etcd", "logs"}) {
     fs::create_directories(directory / own, error);
@@ -104,31 +109,32 @@ Result<void> TestCluster::State::choose_ports() {
   return {};
 }
 
-Result<void> TestCluster::State::write_kubeconfig(const std::string& file, const std::string& user_yaml) const {
+Result<void> TestCluster::State::write_kubeconfig(const std::string& file,
+                                                  const std::string& user_yaml) const {
   std::ostringstream text;
   text << "apiVersion: v1\nkind: Config\ncurrent-context: test\n"
        << "clusters:\n- name: test\n  cluster:\n    server: " << server_url()
        << "\n    certificate-authority-data: " << base64(read_file(pki("ca.crt"))) << "\n"
-       << "users:\n- name: user\n  user:\n" << user_yaml
-       << "contexts:\n- name: test\n  context: {cluster: test, user: user}\n";
+       << "users:\n- name: user\n  user:\n"
+       << user_yaml << "contexts:\n- name: test\n  context: {cluster: test, user: user}\n";
   return write_file(directory / file, text.str());
 }
 
 Result<void> TestCluster::State::write_pki() {
   const auto authority = make_authority("muster-test-ca");
   if (!authority) return std::unexpected(authority.error());
-  const auto server = make_server_certificate(
-      *authority, {"DNS:localhost", "DNS:kubernetes", "DNS:kubernetes.default", "DNS:kubernetes.default.svc",
-                   "IP:127.0.0.1", "IP:10.96.0.1"});
+  const auto server =
+      make_server_certificate(*authority, {"DNS:localhost", "DNS:kubernetes", "DNS:kubernetes.default",
+                                           "DNS:kubernetes.default.svc", "IP:127.0.0.1", "IP:10.96.0.1"});
   const auto accounts = make_key();
   if (!server) return std::unexpected(server.error());
   if (!accounts) return std::unexpected(accounts.error());
-  for (const auto& [file, text] : std::vector<std::pair<std::string, std::string>>{
-           {"ca.crt", authority->certificate},
-           {"apiserver.crt", server->certificate},
-           {"apiserver.key", server->private_key},
-           {"service-accounts.key", accounts->private_key},
-           {"service-accounts.pub", accounts->public_key}})
+  for (const auto& [file, text] :
+       std::vector<std::pair<std::string, std::string>>{{"ca.crt", authority->certificate},
+                                                        {"apiserver.crt", server->certificate},
+                                                        {"apiserver.key", server->private_key},
+                                                        {"service-accounts.key", accounts->private_key},
+                                                        {"service-accounts.pub", accounts->public_key}})
     if (auto written = write_file(pki(file), text); !written) return written;
 
   struct User {
@@ -153,10 +159,12 @@ Result<void> TestCluster::State::write_pki() {
 Result<void> TestCluster::State::write_configs() {
   const std::string stages = read_file(stages_file());
   if (options.with_kwok && stages.empty())
-    return std::unexpected("no KWOK stages in " + stages_file().string() + " ($MUSTER_KWOK_STAGES names another file)");
+    return std::unexpected("no KWOK stages in " + stages_file().string() +
+                           " ($MUSTER_KWOK_STAGES names another file)");
   // 64 at a time: KWOK's default of 4 would make it the bottleneck of every test.
   std::ostringstream kwok;
-  kwok << "apiVersion: config.kwok.x-k8s.io/v1alpha1\nkind: KwokConfiguration\nmetadata: {name: kwok}\noptions:\n"
+  kwok << "apiVersion: config.kwok.x-k8s.io/v1alpha1\nkind: KwokConfiguration\nmetadata: {name: "
+          "kwok}\noptions:\n"
        << "  manageAllNodes: false\n"
        << "  manageNodesWithAnnotationSelector: kwok.x-k8s.io/node=fake\n"
        << "  cidr: 10.64.0.0/12\n"
@@ -171,10 +179,10 @@ Result<void> TestCluster::State::write_configs() {
                                 "rules: [{level: Metadata}]\n");
       !written)
     return written;
-  return write_file(directory / "cluster", std::to_string(ports.etcd) + " " + std::to_string(ports.etcd_peer) + " " +
-                                               std::to_string(ports.apiserver) + " " +
-                                               std::to_string(ports.controller_manager) + " " +
-                                               options.controlplane.string() + "\n");
+  return write_file(directory / "cluster",
+                    std::to_string(ports.etcd) + " " + std::to_string(ports.etcd_peer) + " " +
+                        std::to_string(ports.apiserver) + " " + std::to_string(ports.controller_manager) +
+                        " " + options.controlplane.string() + "\n");
 }
 
 }  // namespace muster::testcluster

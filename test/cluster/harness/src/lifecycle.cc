@@ -14,7 +14,9 @@ Milliseconds left_until(Clock::time_point deadline) {
   return std::max(Milliseconds(0), std::chrono::duration_cast<Milliseconds>(deadline - Clock::now()));
 }
 
-std::string url(int port) { return "http://127.0.0.1:" + std::to_string(port); }
+std::string url(int port) {
+  return "http://127.0.0.1:" + std::to_string(port);
+}
 
 fs::path pid_file(const fs::path& directory, Component component) {
   return directory / (std::string(name_of(component)) + ".pid");
@@ -59,21 +61,25 @@ std::vector<int> TestCluster::State::ports_of(Component component) const {
 
 std::vector<std::string> TestCluster::State::arguments(Component component) const {
   std::vector<std::string> result = {options.controlplane, std::string(name_of(component))};
-  const auto add = [&](const std::vector<std::string>& flags) { result.insert(result.end(), flags.begin(), flags.end()); };
+  const auto add = [&](const std::vector<std::string>& flags) {
+    result.insert(result.end(), flags.begin(), flags.end());
+  };
   switch (component) {
     case Component::kEtcd:
-      add({"--name=test", "--data-dir=" + (directory / "etcd").string(), "--unsafe-no-fsync", "--log-level=warn",
-           "--listen-client-urls=" + url(ports.etcd), "--advertise-client-urls=" + url(ports.etcd),
-           "--listen-peer-urls=" + url(ports.etcd_peer), "--initial-advertise-peer-urls=" + url(ports.etcd_peer),
+      add({"--name=test", "--data-dir=" + (directory / "etcd").string(), "--unsafe-no-fsync",
+           "--log-level=warn", "--listen-client-urls=" + url(ports.etcd),
+           "--advertise-client-urls=" + url(ports.etcd), "--listen-peer-urls=" + url(ports.etcd_peer),
+           "--initial-advertise-peer-urls=" + url(ports.etcd_peer),
            "--initial-cluster=test=" + url(ports.etcd_peer), "--quota-backend-bytes=8589934592"});
       add(options.etcd_flags);
       break;
     case Component::kApiServer:
       add({"--etcd-servers=" + url(ports.etcd), "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
            "--secure-port=" + std::to_string(ports.apiserver), "--cert-dir=" + (directory / "pki").string(),
-           "--tls-cert-file=" + pki("apiserver.crt").string(), "--tls-private-key-file=" + pki("apiserver.key").string(),
-           "--client-ca-file=" + pki("ca.crt").string(), "--authorization-mode=Node,RBAC", "--allow-privileged",
-           "--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.96.0.0/16",
+           "--tls-cert-file=" + pki("apiserver.crt").string(),
+           "--tls-private-key-file=" + pki("apiserver.key").string(),
+           "--client-ca-file=" + pki("ca.crt").string(), "--authorization-mode=Node,RBAC",
+           "--allow-privileged", "--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.96.0.0/16",
            "--service-account-issuer=https://kubernetes.default.svc",
            "--service-account-key-file=" + pki("service-accounts.pub").string(),
            "--service-account-signing-key-file=" + pki("service-accounts.key").string()});
@@ -84,14 +90,14 @@ std::vector<std::string> TestCluster::State::arguments(Component component) cons
       add(options.apiserver_flags);
       break;
     case Component::kControllerManager:
-      add({"--kubeconfig=" + (directory / "kube-controller-manager.kubeconfig").string(), "--bind-address=127.0.0.1",
-           "--secure-port=" + std::to_string(ports.controller_manager), "--cert-dir=" + (directory / "pki").string(),
-           "--root-ca-file=" + pki("ca.crt").string(),
+      add({"--kubeconfig=" + (directory / "kube-controller-manager.kubeconfig").string(),
+           "--bind-address=127.0.0.1", "--secure-port=" + std::to_string(ports.controller_manager),
+           "--cert-dir=" + (directory / "pki").string(), "--root-ca-file=" + pki("ca.crt").string(),
            "--service-account-private-key-file=" + pki("service-accounts.key").string(),
            "--use-service-account-credentials", "--leader-elect=false",
            // Its default of 20 requests a second would take minutes to delete a test's namespace.
-           "--kube-api-qps=500", "--kube-api-burst=1000",
-           "--node-monitor-period=1s", "--node-monitor-grace-period=" + std::to_string(options.node_lease_seconds) + "s"});
+           "--kube-api-qps=500", "--kube-api-burst=1000", "--node-monitor-period=1s",
+           "--node-monitor-grace-period=" + std::to_string(options.node_lease_seconds) + "s"});
       add(options.controller_manager_flags);
       break;
     case Component::kKwok:
@@ -111,7 +117,8 @@ Result<void> TestCluster::State::launch(Component component) {
   const auto id = spawn(spec);
   if (!id) return std::unexpected(std::string(name_of(component)) + ": " + id.error());
   process(component) = *id;
-  return write_file(pid_file(directory, component), std::to_string(id->pid) + " " + std::to_string(id->start_time));
+  return write_file(pid_file(directory, component),
+                    std::to_string(id->pid) + " " + std::to_string(id->start_time));
 }
 
 bool TestCluster::State::api_ready() {
@@ -166,7 +173,8 @@ void TestCluster::State::stop() {
   // Last started first: nobody then waits for a server that is gone. The API server would serve open watches
   // for a while; nothing here is worth waiting for.
   for (auto component = kComponents.rbegin(); component != kComponents.rend(); ++component) {
-    if (!end_process(process(*component), Milliseconds(*component == Component::kApiServer ? 1000 : 3000))) continue;
+    if (!end_process(process(*component), Milliseconds(*component == Component::kApiServer ? 1000 : 3000)))
+      continue;
     std::error_code ignored;
     fs::remove(pid_file(directory, *component), ignored);
   }

@@ -95,7 +95,8 @@ int token(const std::string& directory, const std::string& name_space, const std
 int down(const std::string& directory, bool remove) {
   if (auto done = TestCluster::stop_detached(directory); !done) return fail(done.error());
   std::error_code ignored;
-  if (remove && std::filesystem::exists(directory + "/cluster")) std::filesystem::remove_all(directory, ignored);
+  if (remove && std::filesystem::exists(directory + "/cluster"))
+    std::filesystem::remove_all(directory, ignored);
   return 0;
 }
 
@@ -128,7 +129,8 @@ int main(int argc, char** argv) {
   nodes_command->add_option("--count", nodes.count, "how many")->capture_default_str();
   nodes_command->add_option("--gpus", nodes.gpus, "GPUs of each")->capture_default_str();
   nodes_command->add_option("--model", nodes.model, "label nvidia.com/gpu.product")->capture_default_str();
-  nodes_command->add_option("--gpu-memory", nodes.gpu_memory_mib, "label nvidia.com/gpu.memory, MiB")->capture_default_str();
+  nodes_command->add_option("--gpu-memory", nodes.gpu_memory_mib, "label nvidia.com/gpu.memory, MiB")
+      ->capture_default_str();
   nodes_command->add_option("--cpu", nodes.cpu, "CPUs of each")->capture_default_str();
   nodes_command->add_option("--memory", nodes.memory, "memory of each")->capture_default_str();
   nodes_command->add_option("--pods", nodes.pods, "pod slots of each")->capture_default_str();
@@ -138,11 +140,13 @@ int main(int argc, char** argv) {
   nodes_command->add_option("--label", labels, "KEY=VALUE");
   nodes_command->add_option("--taint", taints, "KEY[=VALUE]:EFFECT");
 
-  CLI::App* kubectl_command = subcommand("kubectl", "Runs kubectl as admin: testcluster kubectl DIR get nodes");
+  CLI::App* kubectl_command =
+      subcommand("kubectl", "Runs kubectl as admin: testcluster kubectl DIR get nodes");
   kubectl_command->prefix_command();
 
   std::string name_space, name;
-  CLI::App* token_command = subcommand("token", "Writes a kubeconfig for a ServiceAccount and prints its path.");
+  CLI::App* token_command =
+      subcommand("token", "Writes a kubeconfig for a ServiceAccount and prints its path.");
   token_command->add_option("NAMESPACE", name_space)->required();
   token_command->add_option("NAME", name)->required();
 

@@ -21,7 +21,7 @@ struct Free {
 template <class T>
 using Owned = std::unique_ptr<T, Free>;
 
-constexpr long kDay = 24 * 60 * 60;
+constexpr long kDay = 24L * 60 * 60;
 
 std::unexpected<std::string> openssl_error(const std::string& what) {
   char text[256] = "";
@@ -64,7 +64,8 @@ Result<KeyPair> make_certificate(const KeyPair* authority, const Subject& subjec
   unsigned char serial[16];
   RAND_bytes(serial, sizeof serial);
   serial[0] = static_cast<unsigned char>((serial[0] & 0x7f) | 0x01);  // positive, of full length
-  const std::unique_ptr<BIGNUM, decltype(&BN_free)> number(BN_bin2bn(serial, sizeof serial, nullptr), &BN_free);
+  const std::unique_ptr<BIGNUM, decltype(&BN_free)> number(BN_bin2bn(serial, sizeof serial, nullptr),
+                                                           &BN_free);
   BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(certificate.get()));
   X509_set_version(certificate.get(), X509_VERSION_3);
   X509_gmtime_adj(X509_getm_notBefore(certificate.get()), -300);  // A clock may be set back a little.
@@ -72,8 +73,8 @@ Result<KeyPair> make_certificate(const KeyPair* authority, const Subject& subjec
   X509_set_pubkey(certificate.get(), key.get());
   X509_NAME* name = X509_get_subject_name(certificate.get());
   const auto add = [&](const char* field, const std::string& value) {
-    X509_NAME_add_entry_by_txt(name, field, MBSTRING_UTF8, reinterpret_cast<const unsigned char*>(value.c_str()), -1,
-                               -1, 0);
+    X509_NAME_add_entry_by_txt(name, field, MBSTRING_UTF8,
+                               reinterpret_cast<const unsigned char*>(value.c_str()), -1, -1, 0);
   };
   for (const std::string& organisation : subject.organisations) add("O", organisation);
   add("CN", subject.common_name);
@@ -147,9 +148,9 @@ Result<KeyPair> make_client_certificate(const KeyPair& authority, const std::str
 
 std::string base64(const std::string& bytes) {
   std::string result(4 * ((bytes.size() + 2) / 3) + 1, '\0');
-  const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(result.data()),
-                                   reinterpret_cast<const unsigned char*>(bytes.data()),
-                                   static_cast<int>(bytes.size()));
+  const int size =
+      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(result.data()),
+                      reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
   result.resize(static_cast<std::size_t>(size));
   return result;
 }

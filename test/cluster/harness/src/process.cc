@@ -184,7 +184,9 @@ std::optional<ProcessId> find_process(pid_t pid) {
   return id;
 }
 
-bool is_alive(const ProcessId& id) { return find_process(id.pid) == id; }
+bool is_alive(const ProcessId& id) {
+  return find_process(id.pid) == id;
+}
 
 bool end_process(const ProcessId& id, Milliseconds grace) {
   if (id.pid <= 0) return true;

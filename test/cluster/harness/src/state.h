@@ -10,8 +10,8 @@
 
 namespace muster::testcluster {
 
-inline constexpr std::array kComponents = {Component::kEtcd, Component::kApiServer, Component::kControllerManager,
-                                           Component::kKwok};
+inline constexpr std::array kComponents = {Component::kEtcd, Component::kApiServer,
+                                           Component::kControllerManager, Component::kKwok};
 
 struct Ports {
   int etcd = 0;

@@ -21,7 +21,8 @@ Result<fs::path> find_controlplane() {
     return std::unexpected("$MUSTER_CONTROLPLANE names " + std::string(chosen) + ", which does not exist");
   }
   ProcessSpec script;
-  script.arguments = {std::string(MUSTER_TESTCLUSTER_SOURCE_DIR) + "/scripts/build-controlplane.sh", "--path"};
+  script.arguments = {std::string(MUSTER_TESTCLUSTER_SOURCE_DIR) + "/scripts/build-controlplane.sh",
+                      "--path"};
   const auto result = run_command(script);
   if (!result) return std::unexpected(result.error());
   if (!result->ok()) return std::unexpected(result->err);
@@ -87,16 +88,36 @@ Result<TestCluster> TestCluster::attach(const fs::path& directory) {
   return TestCluster(std::move(state));
 }
 
-const fs::path& TestCluster::directory() const { return state_->directory; }
-const fs::path& TestCluster::controlplane() const { return state_->options.controlplane; }
-std::string TestCluster::server_url() const { return state_->server_url(); }
-fs::path TestCluster::kubeconfig() const { return state_->directory / "admin.kubeconfig"; }
-fs::path TestCluster::ca_certificate() const { return state_->pki("ca.crt"); }
-fs::path TestCluster::admin_certificate() const { return state_->pki("admin.crt"); }
-fs::path TestCluster::admin_key() const { return state_->pki("admin.key"); }
-fs::path TestCluster::audit_log() const { return state_->directory / "audit.log"; }
-fs::path TestCluster::log(Component component) const { return state_->log(component); }
-void TestCluster::stop() { state_->stop(); }
+const fs::path& TestCluster::directory() const {
+  return state_->directory;
+}
+const fs::path& TestCluster::controlplane() const {
+  return state_->options.controlplane;
+}
+std::string TestCluster::server_url() const {
+  return state_->server_url();
+}
+fs::path TestCluster::kubeconfig() const {
+  return state_->directory / "admin.kubeconfig";
+}
+fs::path TestCluster::ca_certificate() const {
+  return state_->pki("ca.crt");
+}
+fs::path TestCluster::admin_certificate() const {
+  return state_->pki("admin.crt");
+}
+fs::path TestCluster::admin_key() const {
+  return state_->pki("admin.key");
+}
+fs::path TestCluster::audit_log() const {
+  return state_->directory / "audit.log";
+}
+fs::path TestCluster::log(Component component) const {
+  return state_->log(component);
+}
+void TestCluster::stop() {
+  state_->stop();
+}
 
 std::optional<ProcessId> TestCluster::process(Component component) const {
   const ProcessId id = state_->process(component);
@@ -104,7 +125,9 @@ std::optional<ProcessId> TestCluster::process(Component component) const {
   return id;
 }
 
-bool TestCluster::running(Component component) const { return process(component).has_value(); }
+bool TestCluster::running(Component component) const {
+  return process(component).has_value();
+}
 
 bool TestCluster::wait_ready(Milliseconds timeout) const {
   return wait_until(timeout, [&] { return state_->api_ready(); });
@@ -119,16 +142,19 @@ Result<CommandResult> TestCluster::kubectl(std::vector<std::string> arguments, c
   return run_command(spec, input, timeout);
 }
 
-Result<HttpResponse> TestCluster::request(const std::string& method, const std::string& path, const std::string& body,
-                                          const std::string& content_type, Milliseconds timeout) const {
+Result<HttpResponse> TestCluster::request(const std::string& method, const std::string& path,
+                                          const std::string& body, const std::string& content_type,
+                                          Milliseconds timeout) const {
   if (!state_->http) return std::unexpected("the cluster is stopped");
   return state_->http->request(method, path, body, content_type, timeout);
 }
 
-Result<fs::path> TestCluster::service_account_kubeconfig(const std::string& name_space, const std::string& name) {
-  const auto answer = request("POST", "/api/v1/namespaces/" + name_space + "/serviceaccounts/" + name + "/token",
-                              R"({"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest",)"
-                              R"("spec":{"expirationSeconds":3600}})");
+Result<fs::path> TestCluster::service_account_kubeconfig(const std::string& name_space,
+                                                         const std::string& name) {
+  const auto answer =
+      request("POST", "/api/v1/namespaces/" + name_space + "/serviceaccounts/" + name + "/token",
+              R"({"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest",)"
+              R"("spec":{"expirationSeconds":3600}})");
   if (!answer) return std::unexpected(answer.error());
   const auto json = nlohmann::json::parse(answer->body, nullptr, false);
   if (!answer->ok() || !json.is_object() || !json.contains("status"))

@@ -51,7 +51,7 @@ bool end_process(const ProcessId& id, Milliseconds grace);
 struct ProcessSpec {
   std::vector<std::string> arguments;  // arguments[0] is the program: a path, or looked up on PATH
   std::vector<std::pair<std::string, std::string>> environment;  // added to ours
-  std::filesystem::path log;           // standard output and error are appended; empty: they stay ours
+  std::filesystem::path log;  // standard output and error are appended; empty: they stay ours
   // True: ends with us (PR_SET_PDEATHSIG, SIGKILL). The kernel's idea of "us" is the *thread* that calls
   // spawn(), so call it from one that lives as long as the process is needed: usually main.
   // False: it outlives us, in a session of its own.
@@ -66,8 +66,8 @@ struct CommandResult {
 
   bool ok() const { return exit_code == 0; }
 };
-// Runs a command to its end, with `input` on its standard input. Past `timeout` it is killed, exit_code is 124
-// and err says so.
+// Runs a command to its end, with `input` on its standard input. Past `timeout` it is killed, exit_code is
+// 124 and err says so.
 Result<CommandResult> run_command(const ProcessSpec& spec, const std::string& input = {},
                                   Milliseconds timeout = std::chrono::seconds(60));
 

@@ -8,9 +8,9 @@
 //   cluster->add_nodes(nodes);
 //   cluster->kubectl({"apply", "-f", "-"}, manifest);
 //
-// Everything lives in one directory: pki/, etcd/, logs/<component>.log, admin.kubeconfig. Nothing is left when
-// the object is gone, except the directory if it was named by the caller. What pods do on simulated nodes, and
-// the annotations that steer them, is described in test/cluster/kwok/stages.yaml.
+// Everything lives in one directory: pki/, etcd/, logs/<component>.log, admin.kubeconfig. Nothing is left
+// when the object is gone, except the directory if it was named by the caller. What pods do on simulated
+// nodes, and the annotations that steer them, is described in test/cluster/kwok/stages.yaml.
 #pragma once
 
 #include <csignal>
@@ -30,8 +30,8 @@ enum class Component : std::uint8_t { kEtcd, kApiServer, kControllerManager, kKw
 std::string_view name_of(Component component);
 
 struct Options {
-  // Empty: a new one under $TMPDIR, removed by stop(). Otherwise made if need be; what an earlier cluster left
-  // there is removed, and one that still runs there is an error.
+  // Empty: a new one under $TMPDIR, removed by stop(). Otherwise made if need be; what an earlier cluster
+  // left there is removed, and one that still runs there is an error.
   std::filesystem::path directory;
   // Empty: $MUSTER_CONTROLPLANE, or what scripts/build-controlplane.sh built.
   std::filesystem::path controlplane;
@@ -59,7 +59,7 @@ struct NodeTemplate {
   std::string prefix = "node";  // names are <prefix>-<index>
   int first = 0;                // index of the first
   int count = 1;
-  int gpus = 8;  // 0: no nvidia.com/gpu, no GPU labels
+  int gpus = 8;                                 // 0: no nvidia.com/gpu, no GPU labels
   std::string model = "NVIDIA-H100-80GB-HBM3";  // label nvidia.com/gpu.product
   int gpu_memory_mib = 81559;                   // label nvidia.com/gpu.memory
   std::string cpu = "128";
@@ -103,8 +103,9 @@ class TestCluster {
 
   const std::filesystem::path& directory() const;
   const std::filesystem::path& controlplane() const;
-  std::string server_url() const;         // https://127.0.0.1:<port>
-  std::filesystem::path kubeconfig() const;  // user admin, group system:masters, by embedded client certificate
+  std::string server_url() const;  // https://127.0.0.1:<port>
+  std::filesystem::path kubeconfig()
+      const;  // user admin, group system:masters, by embedded client certificate
   std::filesystem::path ca_certificate() const;
   std::filesystem::path admin_certificate() const;
   std::filesystem::path admin_key() const;
@@ -113,13 +114,15 @@ class TestCluster {
 
   // A kubeconfig for a ServiceAccount, by a token of one hour from the TokenRequest API: whoever uses it has
   // exactly that account's rights. The account must exist.
-  Result<std::filesystem::path> service_account_kubeconfig(const std::string& name_space, const std::string& name);
+  Result<std::filesystem::path> service_account_kubeconfig(const std::string& name_space,
+                                                           const std::string& name);
 
   Result<CommandResult> kubectl(std::vector<std::string> arguments, const std::string& input = {},
                                 Milliseconds timeout = std::chrono::seconds(60)) const;
-  // One request as admin over a connection that is kept: `path` as "/api/v1/pods?limit=1". An error means that
-  // there was no answer; an answer of 4xx or 5xx is none.
-  Result<HttpResponse> request(const std::string& method, const std::string& path, const std::string& body = {},
+  // One request as admin over a connection that is kept: `path` as "/api/v1/pods?limit=1". An error means
+  // that there was no answer; an answer of 4xx or 5xx is none.
+  Result<HttpResponse> request(const std::string& method, const std::string& path,
+                               const std::string& body = {},
                                const std::string& content_type = "application/json",
                                Milliseconds timeout = std::chrono::seconds(30)) const;
 

@@ -1,0 +1,71 @@
+# The commands people type. What they do is in scripts/ and CMakePresets.json.
+#
+#   make build      the release preset: build/release/bin/muster
+#   make test       everything that is tested: release, ASan+UBSan, TSan, and tests against a real control plane
+#   make demo       a control plane, 64 simulated GPUs, Muster and the samples; KEEP=1 leaves it up
+#   make demo-down  ends it
+#   make bench      all benchmarks; JSON=1 writes build/bench/NAME.json instead of printing tables
+#   make lint       clang-format and clang-tidy; LINT_BASE=<commit>: clang-tidy only for files changed since
+#   make deps       what all of these need, from Debian packages; they call it themselves
+#   make clean      removes build/ (not the control plane, which is in ~/.cache/muster)
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+MAKEFLAGS += --no-print-directory
+
+JOBS ?= $(shell nproc)
+# Programs with threads in them.
+TSAN_TARGETS ?= client_test
+
+.PHONY: deps build controlplane test demo demo-down bench lint clean configure-% build-%
+
+deps:
+	@scripts/install-deps.sh
+
+configure-%: deps
+	@if [ ! -f build/$*/build.ninja ]; then echo "== configuring $*"; cmake --preset $* >build-$*.log 2>&1 || \
+	  { cat build-$*.log; rm -f build-$*.log; exit 1; }; mv build-$*.log build/$*/configure.log; fi
+
+build-%: configure-%
+	@echo "== building $*"; start=$$SECONDS; ninja --quiet -C build/$* -j $(JOBS) $(TARGETS); \
+	  echo "built in $$((SECONDS - start)) s"
+
+build: build-release
+
+build-tsan: TARGETS = $(TSAN_TARGETS)
+
+controlplane: deps
+	@scripts/build-controlplane.sh >/dev/null
+
+# One after the other, whatever -j says: each of these steps uses all cores by itself.
+test:
+	@$(MAKE) deps
+	@$(MAKE) controlplane
+	@$(MAKE) build-release
+	@$(MAKE) build-asan
+	@$(MAKE) build-tsan
+	@scripts/test.sh release asan tsan
+
+demo:
+	@$(MAKE) deps
+	@$(MAKE) controlplane
+	@$(MAKE) build-release
+	@scripts/demo.sh
+
+demo-down:
+	@scripts/demo.sh down
+
+bench: controlplane build-release
+	@shopt -s nullglob; mkdir -p build/bench; for program in build/release/bin/bench_*; do \
+	  name=$${program##*/bench_}; echo "== $$name"; \
+	  if [ -n "$(JSON)" ]; then $$program --json >build/bench/$$name.json; echo "build/bench/$$name.json"; \
+	  else $$program; fi; done
+
+lint:
+	@scripts/install-deps.sh --lint
+	@$(MAKE) configure-release
+	@scripts/lint.sh
+
+clean:
+	@if [ -d build/demo ]; then scripts/demo.sh down; fi
+	@rm -rf build

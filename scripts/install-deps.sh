@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Installs what is needed to build and test on Debian 12, from Debian packages. Fast if nothing is missing.
+#
+#   --lint   also what `make lint` needs (clang-format and clang-tidy 19)
+#   --fuzz   also what the preset `fuzz` needs (clang 19 with libFuzzer)
+#
+# Without root it uses sudo. The control plane of the tests needs Go 1.26 as well, which Debian 12 does not have:
+# scripts/build-controlplane.sh gets it if there is none.
+set -euo pipefail
+
+packages=(
+  g++ cmake ninja-build make pkg-config ccache mold git
+  libcurl4-openssl-dev libssl-dev zlib1g-dev nlohmann-json3-dev libsimdjson-dev libyaml-cpp-dev
+  libboost1.81-dev libfmt-dev libspdlog-dev libcli11-dev prometheus-cpp-dev
+  libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
+  openssl ca-certificates python3 python3-venv python3-pip
+)
+for argument in "$@"; do
+  case $argument in
+    --lint) packages+=(clang-format-19 clang-tidy-19) ;;
+    --fuzz) packages+=(clang-19 libclang-rt-19-dev) ;;
+    *) echo "usage: $0 [--lint] [--fuzz]" >&2; exit 2 ;;
+  esac
+done
+
+installed=$(dpkg-query -W -f='${db:Status-Abbrev} ${Package}\n' "${packages[@]}" 2>/dev/null | sed -n 's/^ii  *//p' || true)
+missing=()
+for package in "${packages[@]}"; do
+  grep -qxF "$package" <<<"$installed" || missing+=("$package")
+done
+if ((${#missing[@]} == 0)); then exit 0; fi
+
+echo "installing ${#missing[@]} packages: ${missing[*]}"
+as_root=()
+if ((EUID != 0)); then
+  command -v sudo >/dev/null || { echo "$0: missing ${missing[*]}; run as root, or install sudo" >&2; exit 1; }
+  as_root=(sudo)
+fi
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+install() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}" >"$log" 2>&1
+}
+# The package lists may be absent or too old: then once more with fresh ones.
+if ! install; then
+  if ! "${as_root[@]}" apt-get update >"$log" 2>&1 || ! install; then
+    tail -n 20 "$log" >&2
+    echo "$0: could not install ${missing[*]}" >&2
+    exit 1
+  fi
+fi

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Runs what has been built: unit, scenario and property tests with the presets named as arguments, and, with
+# release, what needs a control plane. Prints ctest's closing lines; all of its output if a test fails.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+failed=0
+# run PRESET NAME FLAGS…
+run() {
+  local preset=$1 name=$2 log
+  shift 2
+  log=build/$preset/ctest-$name.log
+  printf '\n== %s: %s\n' "$preset" "$name"
+  if ctest --test-dir "build/$preset" --output-on-failure --no-tests=error "$@" >"$log" 2>&1; then
+    sed -n '/tests passed/,$p' "$log"
+  else
+    cat "$log"
+    failed=1
+  fi
+}
+
+for preset in "$@"; do
+  case $preset in
+    tsan) run tsan threads -L unit -R "${MUSTER_TSAN_TESTS:-.}" -j "$(nproc)" ;;
+    *) run "$preset" unit -L '^(unit|scenario|property)$' -j "$(nproc)" ;;
+  esac
+  # One at a time: each starts a control plane of its own.
+  if [[ $preset == release ]]; then run release cluster -L '^(cluster|faults)$' -j 1; fi
+done
+exit "$failed"
