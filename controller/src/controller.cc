@@ -1,11 +1,15 @@
 #include "controller.h"
 
 #include <array>
+#include <set>
 
 #include "muster/client/leader_election.h"
 #include "muster/client/waiter.h"
 #include "muster/reconcilers/capacity.h"
+#include "muster/reconcilers/inference_service.h"
 #include "muster/reconcilers/log.h"
+#include "muster/reconcilers/names.h"
+#include "muster/reconcilers/pod_identity.h"
 #include "muster/reconcilers/training_job.h"
 #include "runner.h"
 
@@ -45,13 +49,14 @@ struct Controller::Impl {
         world{e, api, recorder, caches, placement, seconds{o.status_interval}},
         jobs(world),
         capacity(world),
+        services(world),
         dirty(e.executor),
         wake(e.executor),
         job_runner(e, m, "trainingjob", [this](Key key) { return jobs.reconcile(std::move(key)); }),
         queue_runner(e, m, "queue", [this](Key key) { return capacity.queue(std::move(key)); }),
         project_runner(e, m, "project", [this](Key key) { return capacity.project(std::move(key)); }),
         pool_runner(e, m, "nodepool", [this](Key key) { return capacity.node_pool(std::move(key)); }),
-        service_runner(e, m, "inferenceservice", [this](Key key) { return capacity.service(std::move(key)); }) {
+        service_runner(e, m, "inferenceservice", [this](Key key) { return services.reconcile(std::move(key)); }) {
     observe(api);
     observe(lease_api);
     listen();
@@ -95,9 +100,8 @@ struct Controller::Impl {
       queue_runner.add((now ? now : before)->meta.key());
     });
     on_change(caches.projects, [this](const auto& before, const auto& now) {
-      capacity.project_changed(before, now);
+      project_changed(before ? &before->value : nullptr, now ? &now->value : nullptr);
       project_runner.add((now ? now : before)->meta.key());
-      jobs_of_project(before ? &before->value : nullptr, now ? &now->value : nullptr);
     });
     on_change(caches.node_pools, [this](const auto& before, const auto& now) {
       if (now) placement.pool(now->value); else placement.pool_gone(before->value);
@@ -127,13 +131,31 @@ struct Controller::Impl {
     });
   }
 
+  // A Project's namespace may pass to or from another Project that claims it too.
+  void project_changed(const crds::Project* before, const crds::Project* now) {
+    if (now != nullptr) placement.project(*now); else placement.project_gone(before->metadata.name);
+    const auto& all = caches.projects.store();
+    std::set<std::string> touched;
+    for (const auto* p : {before, now}) {
+      if (p != nullptr) touched.insert(crds::namespace_of(*p));
+    }
+    for (const auto& ns : touched) {
+      placement.charge_namespace(ns, reconcilers::owner_of_namespace(all, ns));
+      add_jobs_in(ns);
+      for (const auto& [key, p] : all.all()) {
+        if (crds::namespace_of(p->value) == ns) project_runner.add(key);
+      }
+    }
+  }
+
   void pod_changed(const client::Ptr<client::Pod>& before, const client::Ptr<client::Pod>& now) {
     const auto& pod = now ? *now : *before;
-    if (const auto key = reconcilers::job_key_of(pod)) {
-      const auto job = caches.jobs.store().find(*key);
+    if (const auto* label = client::find_value(pod.labels, reconcilers::kJobLabel)) {
+      const auto key = client::make_key(pod.meta.ns, *label);
+      const auto job = caches.jobs.store().find(key);
       if (job && job->meta.uid == pod.owner_uid) {
         placement.foreign_pod_gone(pod);
-        job_runner.add(*key);
+        job_runner.add(key);
         return;
       }
     }
@@ -149,12 +171,6 @@ struct Controller::Impl {
   void add_jobs_in(const std::string& ns) {
     const auto& all = caches.jobs.store().all();
     for (auto it = all.lower_bound(ns + "/"); it != all.end() && it->second->meta.ns == ns; ++it) job_runner.add(it->first);
-  }
-  void jobs_of_project(const crds::Project* before, const crds::Project* now) {
-    if (before != nullptr) add_jobs_in(crds::namespace_of(*before));
-    if (now != nullptr && (before == nullptr || crds::namespace_of(*before) != crds::namespace_of(*now))) {
-      add_jobs_in(crds::namespace_of(*now));
-    }
   }
 
   // --- the scheduling loop ----------------------------------------------------------------------------------------
@@ -304,6 +320,7 @@ struct Controller::Impl {
   reconcilers::World world;
   reconcilers::TrainingJobReconciler jobs;
   reconcilers::CapacityReconciler capacity;
+  reconcilers::InferenceServiceReconciler services;
   client::Waiter dirty;  // placement's inputs changed
   client::Waiter wake;   // run() has something to look at
   Runner job_runner, queue_runner, project_runner, pool_runner, service_runner;

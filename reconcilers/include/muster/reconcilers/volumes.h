@@ -24,6 +24,7 @@ struct PersistentVolumeClaim {
   bool deleting = false;
   bool one_pod_only = false;   // access mode ReadWriteOncePod
   std::string selected_node;   // annotation volume.kubernetes.io/selected-node
+  std::string owner_pod;       // name of the pod that controls it: the claim of an ephemeral volume; else empty
 };
 
 struct PersistentVolume {
@@ -45,10 +46,19 @@ client::Result<PersistentVolumeClaim> decode_claim(std::string_view json);
 client::Result<PersistentVolume> decode_volume(std::string_view json);
 client::Result<StorageClass> decode_storage_class(std::string_view json);
 
+// A volume with a claim of its own per pod, which Kubernetes makes after the pod. When it waits for its first consumer it
+// needs selected_node_patch() with the node of `owner_pod`.
+struct EphemeralVolume {
+  std::string name;
+  std::string storage_class;  // empty: the cluster's default
+
+  bool operator==(const EphemeralVolume&) const = default;
+};
+
 // What a role's pods mount.
 struct VolumeUse {
-  std::vector<std::string> claims;     // names in the job's namespace, sorted, each once; the checkpoint claim included
-  std::vector<std::string> ephemeral;  // names of volumes with a claim of their own per pod, made after the pod
+  std::vector<std::string> claims;  // names in the job's namespace, sorted, each once; the checkpoint claim included
+  std::vector<EphemeralVolume> ephemeral;
 };
 VolumeUse volumes_of(const crds::TrainingJob& job, const crds::Role& role);
 // The claim of a pod's ephemeral volume: "<pod>-<volume>".
@@ -65,6 +75,7 @@ struct VolumeTerms {
   // Each of these must hold on the node, each by one of its alternatives.
   std::vector<NodeTerms> required;
   // Claims that need selected_node_patch() with the node of a pod that mounts them, before or right after it is created.
+  // Until it is bound, a claim of one pod holds it to the selected node and one of several pods blocks.
   std::vector<std::string> need_selected_node;
   // Why it cannot be placed now, as a sentence a person can act on; empty: it can.
   std::string blocked;
@@ -72,7 +83,9 @@ struct VolumeTerms {
 
 // Claims of pods of one role. `pods` is the number of pods of the job that mount them (for ReadWriteOncePod). O(claims).
 VolumeTerms volume_terms(const std::vector<std::string>& claims, std::int32_t pods, const VolumeLookup& lookup);
-// For a whole job: one entry per role, in order; the first `blocked` counts.
+// True: nobody has chosen a node for this unbound claim yet, and its StorageClass waits for that.
+bool needs_selected_node(const PersistentVolumeClaim& claim, const VolumeLookup& lookup);
+// For a whole job: one entry per role, in order, with the topologies of ephemeral volumes; the first `blocked` counts.
 std::vector<VolumeTerms> volume_terms(const crds::TrainingJob& job, const VolumeLookup& lookup);
 
 inline constexpr std::string_view kSelectedNodeAnnotation = "volume.kubernetes.io/selected-node";

@@ -1,0 +1,28 @@
+// From Kubernetes' and Muster's objects to what placement understands: pure functions of the caches.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/crds/training_job.h"
+#include "muster/reconcilers/requests.h"
+#include "muster/reconcilers/volumes.h"
+
+namespace muster::reconcilers {
+
+struct Caches;
+
+// What a TrainingJob asks of placement, or why it cannot be asked.
+struct Translation {
+  std::optional<std::string> invalid;  // can never run as it is
+  std::optional<std::string> blocked;  // valid, but not to be placed now (volumes)
+  std::int32_t priority = 0;
+  std::vector<PodNeeds> needs;         // per role, in the spec's order; empty when invalid
+  std::vector<VolumeTerms> volumes;    // likewise
+};
+
+Translation translate_job(const crds::TrainingJob& job, const Caches& caches);
+
+}  // namespace muster::reconcilers

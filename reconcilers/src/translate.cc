@@ -1,0 +1,59 @@
+#include "muster/reconcilers/translate.h"
+
+#include "muster/reconcilers/world.h"
+
+namespace muster::reconcilers {
+namespace {
+
+template <class T>
+const T* look(const client::Informer<T>& informer, const client::Key& key) {
+  const auto found = informer.store().find(key);
+  return found.get();  // the store keeps it alive: nothing is changed while a translation runs
+}
+
+VolumeLookup lookup_in(const Caches& caches, const std::string& ns) {
+  VolumeLookup lookup;
+  lookup.claim = [&caches, ns](std::string_view name) { return look(caches.claims, client::make_key(ns, name)); };
+  lookup.volume = [&caches](std::string_view name) { return look(caches.volumes, client::Key(name)); };
+  lookup.storage_class = [&caches](std::string_view name) { return look(caches.storage_classes, client::Key(name)); };
+  return lookup;
+}
+
+// False: the class that the job names does not exist.
+bool priority_of(const crds::TrainingJob& job, const Caches& caches, std::int32_t& value) {
+  const auto& classes = caches.priority_classes.store();
+  if (!job.spec.priority_class_name.empty()) {
+    const auto found = classes.find(job.spec.priority_class_name);
+    if (!found) return false;
+    value = found->value;
+    return true;
+  }
+  value = 0;
+  for (const auto& [name, c] : classes.all()) {
+    if (c->global_default) value = c->value;
+  }
+  return true;
+}
+
+}  // namespace
+
+Translation translate_job(const crds::TrainingJob& job, const Caches& caches) {
+  Translation t;
+  if (!priority_of(job, caches, t.priority)) {
+    t.invalid = "spec.priorityClassName: there is no PriorityClass \"" + job.spec.priority_class_name + "\"";
+    return t;
+  }
+  auto needs = pod_needs(job);
+  if (!needs) {
+    t.invalid = (needs.error().field.empty() ? "" : needs.error().field + ": ") + needs.error().message;
+    return t;
+  }
+  t.needs = std::move(*needs);
+  t.volumes = volume_terms(job, lookup_in(caches, job.metadata.ns));
+  for (const auto& v : t.volumes) {
+    if (!v.blocked.empty() && !t.blocked) t.blocked = v.blocked;
+  }
+  return t;
+}
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,58 @@
+#include "muster/reconcilers/world.h"
+
+#include <nlohmann/json.hpp>
+
+#include "muster/reconcilers/pod_identity.h"
+
+namespace muster::reconcilers {
+namespace {
+
+// Annotations of nodes that Muster reads.
+constexpr std::string_view kNodeAnnotations = "muster.dev/";
+
+
+}  // namespace
+
+client::Result<PriorityClass> decode_priority_class(std::string_view json) {
+  const auto object = nlohmann::json::parse(json, nullptr, false);
+  PriorityClass c;
+  try {
+    const auto& meta = object.at("metadata");
+    c.meta = {"", meta.at("name"), meta.value("uid", ""), meta.at("resourceVersion")};
+    c.value = object.value("value", 0);
+    c.global_default = object.value("globalDefault", false);
+  } catch (const nlohmann::json::exception& e) {
+    client::Error error;
+    error.code = client::ErrorCode::kDecode;
+    error.message = std::string("PriorityClass: ") + e.what();
+    return std::unexpected(error);
+  }
+  return c;
+}
+
+Caches::Caches(client::ApiClient& api)
+    : nodes(api, client::resources::kNodes, [](std::string_view json) { return client::decode_node(json, kNodeAnnotations); }),
+      pods(api, client::resources::kPods,
+           [fields = pod_fields()](std::string_view json) { return client::decode_pod(json, fields); }),
+      queues(api, resource_of<crds::Queue>(), decode_object<crds::Queue>),
+      projects(api, resource_of<crds::Project>(), decode_object<crds::Project>),
+      node_pools(api, resource_of<crds::NodePool>(), decode_object<crds::NodePool>),
+      jobs(api, resource_of<crds::TrainingJob>(), decode_object<crds::TrainingJob>),
+      services(api, resource_of<crds::InferenceService>(), decode_object<crds::InferenceService>),
+      priority_classes(api, client::resources::kPriorityClasses, decode_priority_class),
+      claims(api, client::resources::kPersistentVolumeClaims, decode_claim),
+      volumes(api, client::resources::kPersistentVolumes, decode_volume),
+      storage_classes(api, client::resources::kStorageClasses, decode_storage_class) {
+  pods.store().add_index(std::string(kByOwner), [](const client::Pod& pod) {
+    return pod.owner_uid.empty() ? std::vector<std::string>{} : std::vector<std::string>{pod.owner_uid};
+  });
+}
+
+bool Caches::synced() const {
+  return nodes.store().synced() && pods.store().synced() && queues.store().synced() && projects.store().synced() &&
+         node_pools.store().synced() && jobs.store().synced() && services.store().synced() &&
+         priority_classes.store().synced() && claims.store().synced() && volumes.store().synced() &&
+         storage_classes.store().synced();
+}
+
+}  // namespace muster::reconcilers
