@@ -41,10 +41,10 @@ struct ClaimTerms {
 
 ClaimTerms blocked(std::string why) { return {.required = {}, .needs_node = false, .blocked = std::move(why)}; }
 
-std::string quoted(std::string_view text) { return "\"" + std::string(text) + "\""; }
+std::string in_quotes(std::string_view text) { return "\"" + std::string(text) + "\""; }
 
 ClaimTerms bound_terms(const PersistentVolumeClaim& claim, const VolumeLookup& lookup) {
-  const std::string which = "PersistentVolume " + quoted(claim.volume) + " of claim " + quoted(claim.meta.name);
+  const std::string which = "PersistentVolume " + in_quotes(claim.volume) + " of claim " + in_quotes(claim.meta.name);
   const PersistentVolume* volume = lookup.volume(claim.volume);
   if (volume == nullptr) return blocked(which + " does not exist; restore it or make the claim anew");
   if (volume->deleting) return blocked(which + " is being deleted; use another claim");
@@ -55,12 +55,12 @@ ClaimTerms bound_terms(const PersistentVolumeClaim& claim, const VolumeLookup& l
 }
 
 ClaimTerms unbound_terms(const PersistentVolumeClaim& claim, std::int32_t pods, const VolumeLookup& lookup) {
-  const std::string which = "PersistentVolumeClaim " + quoted(claim.meta.name);
-  if (!claim.volume.empty()) return blocked(which + " is being bound to volume " + quoted(claim.volume));
+  const std::string which = "PersistentVolumeClaim " + in_quotes(claim.meta.name);
+  if (!claim.volume.empty()) return blocked(which + " is being bound to volume " + in_quotes(claim.volume));
   if (claim.storage_class.empty()) {
     return blocked(which + " is not bound and has no StorageClass; make a volume for it or name a class");
   }
-  const std::string by = "StorageClass " + quoted(claim.storage_class);
+  const std::string by = "StorageClass " + in_quotes(claim.storage_class);
   const StorageClass* storage = lookup.storage_class(claim.storage_class);
   if (storage == nullptr) return blocked(which + " is not bound and its " + by + " does not exist");
   if (!storage->waits_for_consumer) return blocked(which + " is not bound yet; " + by + " makes its volume at once, so look at the claim's events");
@@ -69,12 +69,12 @@ ClaimTerms unbound_terms(const PersistentVolumeClaim& claim, std::int32_t pods, 
   }
   if (claim.selected_node.empty()) return {.required = storage->allowed_topologies, .needs_node = true, .blocked = {}};
   if (pods <= 1) return {.required = only_node(claim.selected_node), .needs_node = false, .blocked = {}};
-  return blocked(which + " is not bound yet; its volume is being made for node " + quoted(claim.selected_node) +
+  return blocked(which + " is not bound yet; its volume is being made for node " + in_quotes(claim.selected_node) +
                  ", and where the gang can use it is known only then");
 }
 
 ClaimTerms terms_of(const std::string& name, std::int32_t pods, const VolumeLookup& lookup) {
-  const std::string which = "PersistentVolumeClaim " + quoted(name);
+  const std::string which = "PersistentVolumeClaim " + in_quotes(name);
   const PersistentVolumeClaim* claim = lookup.claim(name);
   if (claim == nullptr) return blocked(which + " does not exist in the job's namespace; create it");
   if (claim->deleting) return blocked(which + " is being deleted; create it anew or use another");
@@ -208,7 +208,7 @@ std::vector<VolumeTerms> volume_terms(const crds::TrainingJob& job, const Volume
       if (storage != nullptr) {
         add_terms(terms, {.required = storage->allowed_topologies, .needs_node = false, .blocked = {}}, name);
       } else if (!class_name.empty()) {
-        add_terms(terms, blocked("StorageClass " + quoted(class_name) + " of volume " + quoted(name) + " does not exist"), name);
+        add_terms(terms, blocked("StorageClass " + in_quotes(class_name) + " of volume " + in_quotes(name) + " does not exist"), name);
       }
     }
   }
