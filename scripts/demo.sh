@@ -69,7 +69,6 @@ say "a control plane, 4 nodes of 8 A100 and 4 of 8 H100"
   --cpu 128 --memory 1Ti --label muster.dev/pool=a100 --nodes-per-rack 2
 "$bin/testcluster" add-nodes "$cluster" --prefix h100 --count 4 --model NVIDIA-H100-80GB-HBM3 --gpu-memory 81559 \
   --cpu 192 --memory 2Ti --label muster.dev/pool=h100 --nodes-per-rack 2
-kubectl get nodes -L nvidia.com/gpu.product -o wide | cut -d' ' -f1-3 >/dev/null
 kubectl get nodes -o custom-columns='NODE:.metadata.name,MODEL:.metadata.labels.nvidia\.com/gpu\.product,GPUS:.status.allocatable.nvidia\.com/gpu'
 
 say "Muster, with the rights of manifests/base"
@@ -121,34 +120,47 @@ kubectl apply --server-side -k manifests/samples >"$dir/apply-samples.log"
 sed 's/ serverside-applied$//' "$dir/apply-samples.log" | cut -d/ -f1 | sort | uniq -c
 kubectl get queues,projects
 
-# One line per state: how many jobs are in it. Then how many have ended, and how many there are.
-count() {
-  kubectl get trainingjobs -A -o json | python3 -c '
-import collections, json, sys
-jobs = json.load(sys.stdin)["items"]
-def true(job, kind):
-    return any(c["type"] == kind and c["status"] == "True" for c in job.get("status", {}).get("conditions", []))
-phases = collections.Counter(job.get("status", {}).get("phase") or "New" for job in jobs)
-gpus = sum(int(job.get("status", {}).get("allocated", {}).get("gpu") or 0) for job in jobs)
-ended = sum(true(job, "Complete") or true(job, "Failed") for job in jobs)
-print("%d %d %s; %d of 64 GPUs" % (ended, len(jobs), ", ".join("%d %s" % (n, p) for p, n in sorted(phases.items())), gpus))'
+# Numbers, a line for each job that changed, and now and then the tables themselves.
+jobs_json() { kubectl get trainingjobs -A -o json; }
+tick() {
+  local report
+  report=$(jobs_json | scripts/demo_report.py tick "$dir/seen.json")
+  read -r ended jobs <<<"${report%%$'\n'*}"
+  printf '\n-- %3d s  %s\n' $((SECONDS - start)) "${report#*$'\n'}"
 }
+
+# Once: a worker of a running gang ends with exit code 1, as a program that fails. The gang starts again.
+broken_job=vit-large
+break_a_program() {
+  local phase
+  phase=$(kubectl -n vision get trainingjob "$broken_job" -o jsonpath='{.status.phase}' 2>/dev/null) || return 0
+  [[ $phase == Running ]] || return 0
+  printf '\n-- %3d s  one worker of vision/%s is made to fail\n' $((SECONDS - start)) "$broken_job"
+  kubectl -n vision annotate pod -l "muster.dev/job=$broken_job,muster.dev/index=1" test.muster.dev/exit-now=1 >/dev/null &&
+    broken_job=
+}
+
 start=$SECONDS
-for ((tick = 0; ; ++tick)); do
+for ((n = 0; ; ++n)); do
   muster_lives
-  read -r ended jobs line < <(count)
-  printf '\n-- %3d s: %s\n' $((SECONDS - start)) "$line"
-  if ((tick % 4 == 0)); then kubectl get tj -A; fi
+  tick
+  if ((n % 5 == 1)); then
+    printf '\n$ kubectl get queues,projects,nodepools\n'
+    kubectl get queues,projects,nodepools
+    printf '\n$ kubectl get trainingjobs -A\n'
+    kubectl get trainingjobs -A
+  fi
   if ((jobs > 0 && ended == jobs)); then break; fi
   if ((SECONDS - start > timeout)); then
-    kubectl get tj -A
+    kubectl get trainingjobs -A
     tail -n 20 "$dir/muster.log"
     echo "demo: $((jobs - ended)) of $jobs jobs have not ended after $timeout s" >&2
     exit 1
   fi
-  sleep 3
+  if [[ -n $broken_job ]]; then break_a_program; fi
+  sleep 2
 done
 
-say "all $jobs jobs have ended after $((SECONDS - start)) s: $line"
-kubectl get tj -A
+say "all $jobs jobs have ended after $((SECONDS - start)) s"
+jobs_json | scripts/demo_report.py summary "$dir/seen.json"
 finished=yes
