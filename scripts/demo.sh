@@ -136,8 +136,8 @@ break_a_program() {
   phase=$(kubectl -n vision get trainingjob "$broken_job" -o jsonpath='{.status.phase}' 2>/dev/null) || return 0
   [[ $phase == Running ]] || return 0
   printf '\n-- %3d s  one worker of vision/%s is made to fail\n' $((SECONDS - start)) "$broken_job"
-  kubectl -n vision annotate pod -l "muster.dev/job=$broken_job,muster.dev/index=1" test.muster.dev/exit-now=1 >/dev/null &&
-    broken_job=
+  kubectl -n vision annotate pod -l "muster.dev/job=$broken_job,muster.dev/index=1" test.muster.dev/exit-now=1 >/dev/null || return 0
+  broken_job=
 }
 
 start=$SECONDS
