@@ -51,15 +51,14 @@ asio::awaitable<void> serve(std::shared_ptr<HttpServer::State> state, tcp::socke
   beast::tcp_stream stream(std::move(socket));
   beast::flat_buffer buffer;
   boost::system::error_code error;
-  const auto token = asio::redirect_error(asio::use_awaitable, error);
   while (true) {
     http::request_parser<http::empty_body> parser;
     parser.header_limit(kMaxHeaderBytes);
     stream.expires_after(kPatience);
-    co_await http::async_read(stream, buffer, parser, token);
+    co_await http::async_read(stream, buffer, parser, asio::redirect_error(asio::use_awaitable, error));
     if (error) break;
     auto response = answer(state->handlers, parser.get());
-    co_await http::async_write(stream, response, token);
+    co_await http::async_write(stream, response, asio::redirect_error(asio::use_awaitable, error));
     if (error || !response.keep_alive()) break;
   }
   stream.socket().shutdown(tcp::socket::shutdown_both, error);

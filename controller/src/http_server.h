@@ -19,6 +19,7 @@ struct HttpAnswer {
 class HttpServer {
  public:
   using Handler = std::function<HttpAnswer()>;
+  struct State;
 
   // `address`: "127.0.0.1:8080", ":8080" (all addresses), port 0 picks a free one. The error names the address.
   static std::expected<std::unique_ptr<HttpServer>, std::string> listen(boost::asio::any_io_executor executor,
@@ -30,7 +31,6 @@ class HttpServer {
   void stop();
 
  private:
-  struct State;
   explicit HttpServer(std::shared_ptr<State> state);
   std::shared_ptr<State> state_;
 };

@@ -6,6 +6,7 @@
 #include "muster/reconcilers/log.h"
 #include "muster/reconcilers/names.h"
 #include "muster/reconcilers/pod_builder.h"
+#include "muster/reconcilers/pod_identity.h"
 #include "muster/reconcilers/translate.h"
 
 namespace muster::reconcilers {

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "muster/client/api.h"
+#include "muster/client/events.h"
 #include "muster/client/informer.h"
 #include "muster/crds/crds.h"
 

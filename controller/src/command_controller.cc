@@ -1,0 +1,114 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <csignal>
+#include <cstdio>
+#include <optional>
+
+#include "commands.h"
+#include "controller.h"
+#include "http_server.h"
+#include "muster/client/config.h"
+#include "muster/client/curl_transport.h"
+#include "muster/reconcilers/log.h"
+
+namespace muster::controller {
+namespace {
+
+using reconcilers::log_error;
+using reconcilers::log_info;
+
+std::string default_identity(client::RandomSource& random) {
+  char host[256] = "unknown";
+  gethostname(host, sizeof host - 1);
+  return fmt::format("{}_{:08x}", host, random.below(std::uint64_t{1} << 32));
+}
+
+// nullptr with a logged reason: the address cannot be had. `address` empty: nothing is served.
+bool serve(boost::asio::any_io_executor executor, const std::string& address, const char* what,
+           std::unique_ptr<HttpServer>& server) {
+  if (address.empty()) return true;
+  auto listening = HttpServer::listen(executor, address);
+  if (!listening) {
+    log_error("cannot serve", {{"what", what}, {"error", listening.error()}});
+    return false;
+  }
+  server = std::move(*listening);
+  const auto port = std::to_string(server->port());
+  log_info("serving", {{"what", what}, {"port", port}});
+  return true;
+}
+
+client::Task<void> run_to_end(Controller& controller, std::optional<Ended>& ended, boost::asio::io_context& loop) {
+  ended = co_await controller.run();
+  loop.stop();
+}
+
+}  // namespace
+
+int run_controller(const Options& given) {
+  Options options = given;
+  set_up_logging(options.log_format, options.log_level);
+  client::KubeconfigOptions where;
+  where.path = options.kubeconfig;
+  where.context = options.context;
+  auto config = client::load_config(where);
+  if (!config) {
+    log_error("no way to an API server", {{"error", client::to_string(config.error())}});
+    return 2;
+  }
+
+  boost::asio::io_context loop(1);
+  client::RealClock clock;
+  client::RandomSource random(client::RandomSource::seed_from_system());
+  const client::Environment env{loop.get_executor(), clock, random};
+  if (options.identity.empty()) options.identity = default_identity(random);
+  log_info("starting", {{"version", MUSTER_VERSION}, {"server", config->server}, {"config", config->origin},
+                        {"identity", options.identity}});
+
+  Metrics metrics;
+  client::CurlTransport transport(env, std::move(*config));
+  Controller controller(env, transport, options, metrics);
+
+  std::unique_ptr<HttpServer> health, metrics_server;
+  if (!serve(loop.get_executor(), options.health_address, "health", health)) return 2;
+  if (!serve(loop.get_executor(), options.metrics_address, "metrics", metrics_server)) return 2;
+  if (health) {
+    health->handle("/healthz", [] { return HttpAnswer{200, "ok\n"}; });
+    health->handle("/readyz", [&controller] {
+      return controller.synced() ? HttpAnswer{200, "ok\n"} : HttpAnswer{503, "caches are not synced yet\n"};
+    });
+  }
+  if (metrics_server) {
+    metrics_server->handle("/metrics", [&] {
+      controller.sample_metrics();
+      return HttpAnswer{200, metrics.text(), "text/plain; version=0.0.4; charset=utf-8"};
+    });
+  }
+
+  boost::asio::signal_set signals(loop, SIGTERM, SIGINT);
+  signals.async_wait([&](const boost::system::error_code& error, int number) {
+    if (error) return;
+    log_info("asked to stop", {{"signal", number == SIGTERM ? "SIGTERM" : "SIGINT"}});
+    controller.request_stop();
+    // A second signal ends the process at once.
+    signals.clear();
+    std::signal(SIGTERM, SIG_DFL);
+    std::signal(SIGINT, SIG_DFL);
+  });
+
+  std::optional<Ended> ended;
+  client::spawn(loop.get_executor(), run_to_end(controller, ended, loop));
+  loop.run();
+  if (ended == Ended::kLostLease) {
+    // A process that may have been replaced must not go on with what it has in memory.
+    log_error("lost the lease, ending", {});
+    return 1;
+  }
+  log_info("stopped", {});
+  return 0;
+}
+
+}  // namespace muster::controller
