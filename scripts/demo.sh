@@ -9,7 +9,7 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-bin=build/release/bin
+bin=${MUSTER_BIN:-build/release/bin}
 dir=$PWD/build/demo
 cluster=$dir/cluster
 timeout=${TIMEOUT:-900}
@@ -22,7 +22,7 @@ down() {
   if [[ -f $dir/muster.pid ]]; then
     local pid
     pid=$(<"$dir/muster.pid")
-    if [[ $(readlink "/proc/$pid/exe" 2>/dev/null) == "$PWD/$bin/muster"* ]]; then
+    if [[ $(readlink "/proc/$pid/exe" 2>/dev/null) == "$(realpath "$bin/muster" 2>/dev/null)"* ]]; then
       kill -TERM "$pid" 2>/dev/null || true
       for _ in {1..100}; do
         kill -0 "$pid" 2>/dev/null || break
@@ -107,9 +107,11 @@ muster_lives() {
 for ((i = 0; ; ++i)); do
   muster_lives
   # Answers 200 once all caches have synced.
-  if printf 'GET /readyz HTTP/1.0\r\n\r\n' 2>/dev/null | python3 -c "
-import sys, urllib.request
-urllib.request.build_opener(urllib.request.ProxyHandler({})).open('http://127.0.0.1:$health/readyz', timeout=2)" 2>/dev/null; then break; fi
+  if python3 -c "
+import urllib.request
+urllib.request.build_opener(urllib.request.ProxyHandler({})).open('http://127.0.0.1:$health/readyz', timeout=2)" 2>/dev/null; then
+    break
+  fi
   ((i < 150)) || { tail -n 20 "$dir/muster.log"; echo "demo: Muster is not ready after 30 s" >&2; exit 1; }
   sleep 0.2
 done

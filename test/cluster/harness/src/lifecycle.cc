@@ -94,7 +94,8 @@ std::vector<std::string> TestCluster::State::arguments(Component component) cons
            "--bind-address=127.0.0.1", "--secure-port=" + std::to_string(ports.controller_manager),
            "--cert-dir=" + (directory / "pki").string(), "--root-ca-file=" + pki("ca.crt").string(),
            "--service-account-private-key-file=" + pki("service-accounts.key").string(),
-           "--use-service-account-credentials", "--leader-elect=false",
+           // It writes an annotation for kubelets to each new node; here are none.
+           "--controllers=*,-ttl-controller", "--use-service-account-credentials", "--leader-elect=false",
            // Its default of 20 requests a second would take minutes to delete a test's namespace.
            "--kube-api-qps=500", "--kube-api-burst=1000", "--node-monitor-period=1s",
            "--node-monitor-grace-period=" + std::to_string(options.node_lease_seconds) + "s"});

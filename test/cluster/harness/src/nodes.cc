@@ -1,6 +1,8 @@
 // Simulated nodes.
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 #include "state.h"
 
@@ -9,12 +11,34 @@ namespace {
 
 using nlohmann::json;
 
+// As KWOK would set them (stage node-ready). Set at creation they save three writes for each node.
+json make_conditions() {
+  const std::time_t now = std::time(nullptr);
+  char text[32];
+  std::tm utc{};
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", ::gmtime_r(&now, &utc));
+  json result = json::array();
+  for (const auto& [type, status, reason] : {std::tuple{"Ready", "True", "KubeletReady"},
+                                             {"MemoryPressure", "False", "KubeletHasSufficientMemory"},
+                                             {"DiskPressure", "False", "KubeletHasNoDiskPressure"},
+                                             {"PIDPressure", "False", "KubeletHasSufficientPID"},
+                                             {"NetworkUnavailable", "False", "RouteCreated"}})
+    result.push_back({{"type", type},
+                      {"status", status},
+                      {"reason", reason},
+                      {"lastHeartbeatTime", text},
+                      {"lastTransitionTime", text}});
+  return result;
+}
+
 json make_node(const NodeTemplate& nodes, int index) {
   const std::string name = nodes.prefix + "-" + std::to_string(index);
   json capacity = {{"cpu", nodes.cpu}, {"memory", nodes.memory}, {"pods", nodes.pods}};
   json labels = {{"kubernetes.io/hostname", name},
                  {"kubernetes.io/os", "linux"},
                  {"kubernetes.io/arch", "amd64"},
+                 {"beta.kubernetes.io/os", "linux"},  // The node controller would add these two.
+                 {"beta.kubernetes.io/arch", "amd64"},
                  {"topology.kubernetes.io/zone", nodes.zone}};
   if (nodes.gpus > 0) {
     capacity["nvidia.com/gpu"] = std::to_string(nodes.gpus);
@@ -36,25 +60,27 @@ json make_node(const NodeTemplate& nodes, int index) {
   json taints = json::array();
   for (const Taint& taint : nodes.taints)
     taints.push_back({{"key", taint.key}, {"value", taint.value}, {"effect", taint.effect}});
-  return {{"apiVersion", "v1"},
-          {"kind", "Node"},
-          {"metadata", {{"name", name}, {"labels", labels}, {"annotations", annotations}}},
-          {"spec", {{"taints", taints}}},
-          {"status", {{"capacity", capacity}, {"allocatable", capacity}}}};
+  return {
+      {"apiVersion", "v1"},
+      {"kind", "Node"},
+      {"metadata", {{"name", name}, {"labels", labels}, {"annotations", annotations}}},
+      {"spec", {{"taints", taints}}},
+      {"status",
+       {{"capacity", capacity},
+        {"allocatable", capacity},
+        {"phase", "Running"},
+        {"conditions", make_conditions()},
+        {"addresses",
+         {{{"type", "InternalIP"}, {"address", "10.0.0.1"}}, {{"type", "Hostname"}, {"address", name}}}}}}};
 }
 
-bool is_ready(const json& node) {
+// Ready, and without the taint that admission puts on a new node and the node controller takes away.
+bool is_usable(const json& node) {
+  for (const json& taint : node.at("spec").value("taints", json::array()))
+    if (taint.value("key", "") == "node.kubernetes.io/not-ready") return false;
   for (const json& condition : node.at("status").value("conditions", json::array()))
     if (condition.value("type", "") == "Ready") return condition.value("status", "") == "True";
   return false;
-}
-
-// Without taints of the node controller, which follow the Ready condition a moment later.
-bool is_usable(const json& node) {
-  if (!is_ready(node)) return false;
-  for (const json& taint : node.at("spec").value("taints", json::array()))
-    if (taint.value("key", "") == "node.kubernetes.io/not-ready") return false;
-  return true;
 }
 
 }  // namespace
@@ -72,16 +98,26 @@ Result<std::vector<std::string>> TestCluster::add_nodes(const NodeTemplate& node
   if (!state_->options.with_kwok && !state_->attached) return names;
   std::set<std::string> waiting(names.begin(), names.end());
   const auto left = std::chrono::duration_cast<Milliseconds>(deadline - std::chrono::steady_clock::now());
-  const auto all_usable = [&] {
-    const auto answer = request("GET", "/api/v1/nodes?resourceVersion=0");
+  // Removes from `waiting` what is in the list at `path` and passes `good`; true when nothing is left.
+  const auto check = [&](const std::string& path, bool (*good)(const json&)) {
+    const auto answer = request("GET", path);
     if (!answer || !answer->ok()) return false;
     const json list = json::parse(answer->body, nullptr, false);
     if (!list.is_object()) return false;
-    for (const json& node : list.value("items", json::array()))
-      if (is_usable(node)) waiting.erase(node.at("metadata").value("name", ""));
+    for (const json& object : list.value("items", json::array()))
+      if (good(object)) waiting.erase(object.at("metadata").value("name", ""));
     return waiting.empty();
   };
-  if (wait_until(left, all_usable, Milliseconds(100))) return names;
+  const auto all_usable = [&] { return check("/api/v1/nodes?resourceVersion=0", is_usable); };
+  // A lease says that KWOK has taken a node over and will run its pods.
+  const auto all_leased = [&] {
+    return check("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases?resourceVersion=0",
+                 [](const json&) { return true; });
+  };
+  if (wait_until(left, all_usable, Milliseconds(100))) {
+    waiting.insert(names.begin(), names.end());
+    if (wait_until(left, all_leased, Milliseconds(100))) return names;
+  }
   return std::unexpected(std::to_string(waiting.size()) + " of " + std::to_string(names.size()) +
                          " nodes are not Ready, " + *waiting.begin() + " for one; the end of KWOK's log:\n" +
                          tail(log(Component::kKwok), 10));
