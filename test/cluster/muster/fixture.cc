@@ -1,0 +1,277 @@
+#include "fixture.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+namespace muster::test {
+namespace {
+
+using testcluster::TestCluster;
+
+int free_port() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  bind(fd, reinterpret_cast<sockaddr*>(&address), size);
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+// One GET over loopback; 0: no answer.
+int http_status(int port, const std::string& path) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  timeval patience{2, 0};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  int status = 0;
+  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
+    const std::string request = "GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    char buffer[64] = {};
+    if (write(fd, request.data(), request.size()) > 0 && read(fd, buffer, sizeof buffer - 1) > 12) {
+      status = std::atoi(buffer + 9);
+    }
+  }
+  close(fd);
+  return status;
+}
+
+// Documents of `yaml` whose kind is not Deployment: the operator under test is a process of ours.
+std::string without_deployment(const std::string& yaml) {
+  std::istringstream in(yaml);
+  std::string out, document, line;
+  const auto flush = [&] {
+    if (document.find("\nkind: Deployment\n") == std::string::npos) out += "---\n" + document;
+    document.clear();
+  };
+  while (std::getline(in, line)) {
+    if (line == "---") {
+      flush();
+    } else {
+      document += line + "\n";
+    }
+  }
+  flush();
+  return out;
+}
+
+void must(const testcluster::Result<testcluster::CommandResult>& result) {
+  if (!result) throw std::runtime_error(result.error());
+  if (!result->ok()) throw std::runtime_error(result->err);
+}
+
+}  // namespace
+
+MusterProcess::~MusterProcess() { kill(); }
+void MusterProcess::kill() {
+  if (id_.pid == 0) return;
+  ::kill(id_.pid, SIGKILL);
+  waitpid(id_.pid, nullptr, 0);
+  id_ = {};
+}
+std::optional<int> MusterProcess::stop(Milliseconds grace) {
+  ::kill(id_.pid, SIGTERM);
+  int status = 0;
+  const bool ended = testcluster::wait_until(grace, [&] { return waitpid(id_.pid, &status, WNOHANG) == id_.pid; });
+  if (!ended) return std::nullopt;
+  id_ = {};
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+bool MusterProcess::alive() const { return id_.pid != 0 && testcluster::is_alive(id_); }
+bool MusterProcess::ready() const { return http_status(health_port_, "/readyz") == 200; }
+std::string MusterProcess::log() const {
+  std::ifstream in(log_);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+json job_object(const SimpleJob& job) {
+  json role = {{"name", "worker"},
+               {"replicas", job.replicas},
+               {"template",
+                {{"metadata", {{"annotations", job.pod_annotations}}},
+                 {"spec", {{"containers", {{{"name", "main"}, {"image", "registry.example/train:1"},
+                                            {"resources", {{"requests", {{"cpu", "1"}, {"memory", "1Gi"}}}}}}}}}}}}};
+  if (job.gpus > 0) role["gpus"] = {{"count", job.gpus}};
+  json object = {{"apiVersion", "muster.dev/v1alpha1"},
+                 {"kind", "TrainingJob"},
+                 {"metadata", {{"name", job.name}, {"namespace", job.ns}}},
+                 {"spec", {{"roles", {role}}}}};
+  object["spec"].merge_patch(job.spec);
+  return object;
+}
+
+std::string path_of_job(const std::string& name, const std::string& ns) {
+  return "/apis/muster.dev/v1alpha1/namespaces/" + ns + "/trainingjobs/" + name;
+}
+
+std::unique_ptr<Cluster> Cluster::start(int nodes, int gpus_per_node, testcluster::Options options, int quota) {
+  auto started = TestCluster::start(options);
+  if (!started) throw std::runtime_error(started.error());
+  auto cluster = std::make_unique<Cluster>();
+  cluster->cluster_ = std::make_unique<TestCluster>(std::move(*started));
+  auto& real = *cluster->cluster_;
+  const auto rendered = real.kubectl({"kustomize", MUSTER_SOURCE_DIR "/manifests/base"});
+  must(rendered);
+  must(real.kubectl({"apply", "--server-side", "-f", "-"}, without_deployment(rendered->out)));
+  must(real.kubectl({"wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"}));
+  const auto kubeconfig = real.service_account_kubeconfig("muster-system", "muster");
+  if (!kubeconfig) throw std::runtime_error(kubeconfig.error());
+  cluster->kubeconfig_ = *kubeconfig;
+  if (nodes > 0) {
+    testcluster::NodeTemplate node;
+    node.count = nodes;
+    node.gpus = gpus_per_node;
+    const auto added = real.add_nodes(node);
+    if (!added) throw std::runtime_error(added.error());
+  }
+  cluster->make_namespace("team");
+  cluster->apply(R"(
+apiVersion: muster.dev/v1alpha1
+kind: Queue
+metadata: {name: root}
+spec: {quota: {gpu: )" + std::to_string(quota) + R"(}}
+---
+apiVersion: muster.dev/v1alpha1
+kind: NodePool
+metadata: {name: default}
+spec: {nodeSelector: {}, default: true}
+---
+apiVersion: muster.dev/v1alpha1
+kind: Project
+metadata: {name: team}
+spec: {queue: root, quota: {gpu: )" + std::to_string(quota) + R"(}}
+)");
+  return cluster;
+}
+
+std::unique_ptr<MusterProcess> Cluster::muster(std::vector<std::string> more_arguments, bool wait_for_it) {
+  auto process = std::make_unique<MusterProcess>();
+  process->health_port_ = free_port();
+  process->log_ = cluster_->directory() / ("muster-" + std::to_string(next_log_++) + ".log");
+  testcluster::ProcessSpec spec;
+  spec.arguments = {MUSTER_PROGRAM, "controller", "--kubeconfig", kubeconfig_.string(), "--metrics-address", "127.0.0.1:0",
+                    "--health-address", "127.0.0.1:" + std::to_string(process->health_port_), "--status-interval", "1"};
+  spec.arguments.insert(spec.arguments.end(), more_arguments.begin(), more_arguments.end());
+  spec.log = process->log_;
+  const auto id = testcluster::spawn(spec);
+  if (!id) throw std::runtime_error(id.error());
+  process->id_ = *id;
+  if (wait_for_it && !wait(30s, [&] { return process->ready(); })) {
+    throw std::runtime_error("muster is not ready:\n" + process->log());
+  }
+  return process;
+}
+
+json Cluster::get(const std::string& path) const {
+  const auto answer = cluster_->request("GET", path);
+  return answer && answer->ok() ? json::parse(answer->body) : json();
+}
+json Cluster::job(const std::string& name, const std::string& ns) const { return get(path_of_job(name, ns)); }
+std::string Cluster::phase(const std::string& name, const std::string& ns) const {
+  const json j = job(name, ns);
+  return j.is_null() ? "" : j.value("/status/phase"_json_pointer, std::string());
+}
+std::string Cluster::reason(const std::string& name, const std::string& ns) const {
+  const json j = job(name, ns);
+  return j.is_null() ? "" : j.value("/status/queue/reason"_json_pointer, std::string());
+}
+json Cluster::condition(const std::string& name, const std::string& type, const std::string& ns) const {
+  const json j = job(name, ns);
+  if (j.is_null() || !j.contains("status") || !j["status"].contains("conditions")) return {};
+  for (const auto& c : j["status"]["conditions"]) {
+    if (c["type"] == type) return c;
+  }
+  return {};
+}
+std::vector<json> Cluster::pods(const std::string& job_name, const std::string& ns) const {
+  const json list = get("/api/v1/namespaces/" + ns + "/pods?labelSelector=muster.dev%2Fjob%3D" + job_name);
+  return list.is_null() ? std::vector<json>{} : list["items"].get<std::vector<json>>();
+}
+std::vector<json> Cluster::all_pods() const {
+  const json list = get("/api/v1/pods");
+  return list.is_null() ? std::vector<json>{} : list["items"].get<std::vector<json>>();
+}
+
+testcluster::HttpResponse Cluster::try_create(const json& object) {
+  static const std::map<std::string, std::string> kPlurals = {
+      {"TrainingJob", "trainingjobs"}, {"Queue", "queues"}, {"Project", "projects"},
+      {"NodePool", "nodepools"},       {"InferenceService", "inferenceservices"}};
+  const std::string ns = object["metadata"].value("namespace", "");
+  const auto answer = cluster_->request(
+      "POST", "/apis/muster.dev/v1alpha1/" + (ns.empty() ? "" : "namespaces/" + ns + "/") + kPlurals.at(object["kind"]), object.dump());
+  if (!answer) throw std::runtime_error(answer.error());
+  return *answer;
+}
+void Cluster::create(const json& object) {
+  const auto answer = try_create(object);
+  if (!answer.ok()) throw std::runtime_error(answer.body);
+}
+void Cluster::apply(const std::string& yaml) { must(cluster_->kubectl({"apply", "--server-side", "-f", "-"}, yaml)); }
+void Cluster::remove(const std::string& path) {
+  const auto answer = cluster_->request("DELETE", path);
+  if (!answer || (!answer->ok() && answer->status != 404)) throw std::runtime_error(answer ? answer->body : answer.error());
+}
+void Cluster::patch(const std::string& path, const json& merge) {
+  const auto answer = cluster_->request("PATCH", path, merge.dump(), "application/merge-patch+json");
+  if (!answer || !answer->ok()) throw std::runtime_error(answer ? answer->body : answer.error());
+}
+void Cluster::make_namespace(const std::string& ns) {
+  must(cluster_->kubectl({"create", "namespace", ns}));
+  if (!wait(30s, [&] { return !get("/api/v1/namespaces/" + ns + "/serviceaccounts/default").is_null(); })) {
+    throw std::runtime_error("no default ServiceAccount in " + ns);
+  }
+}
+
+bool Cluster::wait(Milliseconds timeout, const std::function<bool()>& done) const {
+  return testcluster::wait_until(timeout, done, 50ms);
+}
+bool Cluster::wait_phase(const std::string& name, const std::string& wanted, Milliseconds timeout, const std::string& ns) const {
+  return wait(timeout, [&] { return phase(name, ns) == wanted; });
+}
+void Cluster::remove_all_jobs() {
+  const json jobs = get("/apis/muster.dev/v1alpha1/trainingjobs");
+  for (const auto& j : jobs["items"]) remove(path_of_job(j["metadata"]["name"], j["metadata"]["namespace"]));
+  if (!wait(60s, [&] { return all_pods().empty(); })) throw std::runtime_error("pods outlive their jobs");
+}
+
+std::string Cluster::audit_gpus() const {
+  std::map<std::string, std::int64_t> capacity, used;
+  std::map<std::pair<std::string, std::string>, std::string> holder;
+  for (const auto& n : get("/api/v1/nodes")["items"]) {
+    capacity[n["metadata"]["name"]] = std::stoll(n["status"]["allocatable"].value("nvidia.com/gpu", "0"));
+  }
+  for (const auto& p : all_pods()) {
+    const std::string phase = p["status"].value("phase", "");
+    if (phase == "Succeeded" || phase == "Failed") continue;
+    const std::string node = p["spec"].value("nodeName", ""), name = p["metadata"]["name"];
+    for (const auto& c : p["spec"]["containers"]) {
+      used[node] += std::stoll(c.value("/resources/limits/nvidia.com~1gpu"_json_pointer, std::string("0")));
+    }
+    std::istringstream list(p["metadata"].value("/annotations/muster.dev~1gpus"_json_pointer, std::string()));
+    for (std::string gpu; std::getline(list, gpu, ',');) {
+      const auto [it, free] = holder.emplace(std::pair(node, gpu), name);
+      if (!free) return "GPU " + gpu + " of node " + node + " is given to " + it->second + " and " + name;
+    }
+  }
+  for (const auto& [node, n] : used) {
+    if (n > capacity[node]) return "node " + node + " has " + std::to_string(capacity[node]) + " GPUs, given out " + std::to_string(n);
+  }
+  return {};
+}
+
+}  // namespace muster::test

@@ -1,0 +1,95 @@
+// A control plane with Muster's manifests, and Muster itself as a process with exactly the rights that they give.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/testcluster/testcluster.h"
+
+namespace muster::test {
+
+using nlohmann::json;
+using testcluster::Milliseconds;
+using namespace std::chrono_literals;
+
+// One muster process. Ends with the object, by SIGKILL unless stop() was called.
+class MusterProcess {
+ public:
+  ~MusterProcess();
+  void kill();  // SIGKILL
+  // SIGTERM; the exit status, or nullopt if it did not end within `grace`.
+  std::optional<int> stop(Milliseconds grace = 30s);
+  bool alive() const;
+  bool ready() const;  // /readyz
+  std::string log() const;
+  int health_port() const { return health_port_; }
+  testcluster::ProcessId id() const { return id_; }
+
+ private:
+  friend class Cluster;
+  testcluster::ProcessId id_;
+  std::filesystem::path log_;
+  int health_port_ = 0;
+};
+
+// A job of one role, for tests that need nothing special.
+struct SimpleJob {
+  std::string name;
+  std::string ns = "team";
+  int replicas = 1;
+  int gpus = 1;
+  std::map<std::string, std::string> pod_annotations = {};
+  json spec = json::object();  // merged over the rest
+};
+json job_object(const SimpleJob& job);
+
+class Cluster {
+ public:
+  // With CRDs, manifests/base (without its Deployment), one node pool `default` and a Project `team` of `quota` GPUs in
+  // a Queue `root`; its namespace exists.
+  static std::unique_ptr<Cluster> start(int nodes, int gpus_per_node, testcluster::Options options = {}, int quota = 1000);
+
+  testcluster::TestCluster& real() { return *cluster_; }
+  // A Muster that watches this cluster; returns when it is ready (and acting, without leader election).
+  std::unique_ptr<MusterProcess> muster(std::vector<std::string> more_arguments = {}, bool wait = true);
+
+  json get(const std::string& path) const;  // null: not there
+  json job(const std::string& name, const std::string& ns = "team") const;
+  std::string phase(const std::string& name, const std::string& ns = "team") const;
+  std::string reason(const std::string& name, const std::string& ns = "team") const;  // status.queue.reason
+  json condition(const std::string& name, const std::string& type, const std::string& ns = "team") const;
+  // Of all pods that belong to the job.
+  std::vector<json> pods(const std::string& job, const std::string& ns = "team") const;
+  std::vector<json> all_pods() const;
+
+  void create(const json& object);                // a Muster object; fails the test if refused
+  testcluster::HttpResponse try_create(const json& object);
+  void apply(const std::string& yaml);
+  void remove(const std::string& path);
+  void patch(const std::string& path, const json& merge);
+  void make_namespace(const std::string& ns);     // with its default ServiceAccount
+
+  bool wait(Milliseconds timeout, const std::function<bool()>& done) const;
+  bool wait_phase(const std::string& name, const std::string& phase, Milliseconds timeout = 30s, const std::string& ns = "team") const;
+  void remove_all_jobs();  // and waits until their pods are gone
+
+  // From the API server's own list: no GPU index given twice, no node above its GPUs. "": all is well.
+  std::string audit_gpus() const;
+
+ private:
+  std::unique_ptr<testcluster::TestCluster> cluster_;
+  std::filesystem::path kubeconfig_;
+  int next_log_ = 0;
+};
+
+std::string path_of_job(const std::string& name, const std::string& ns = "team");
+
+}  // namespace muster::test

@@ -1,0 +1,260 @@
+// One true slice, live: what a user applies becomes whole gangs on the right nodes, and status tells the story. One node
+// of 8 GPUs serves most tests; jobs are removed between them.
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "fixture.h"
+
+namespace muster::test {
+namespace {
+
+using testing::HasSubstr;
+
+class Slice : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    cluster_ = Cluster::start(1, 8);
+    muster_ = cluster_->muster();
+  }
+  static void TearDownTestSuite() {
+    muster_.reset();
+    cluster_.reset();
+  }
+  void TearDown() override {
+    if (HasFailure() && muster_) std::cerr << muster_->log().substr(0, 20000);
+    cluster_->remove_all_jobs();
+    EXPECT_TRUE(muster_->alive());
+  }
+
+  static inline std::unique_ptr<Cluster> cluster_;
+  static inline std::unique_ptr<MusterProcess> muster_;
+};
+
+// Two gangs of 6 GPUs on 8: one runs, the other holds nothing and says why, and starts by itself.
+TEST_F(Slice, OfTwoGangsThatDoNotFitTogetherOneRunsAndTheOtherSaysWhy) {
+  cluster_->create(job_object({.name = "first", .replicas = 6, .pod_annotations = {{"test.muster.dev/runs-for", "6s"}}}));
+  ASSERT_TRUE(cluster_->wait_phase("first", "Running"));
+  cluster_->create(job_object({.name = "second", .replicas = 6, .pod_annotations = {{"test.muster.dev/runs-for", "1s"}}}));
+  ASSERT_TRUE(cluster_->wait(10s, [&] { return cluster_->reason("second") == "InsufficientCapacity"; }));
+  const json second = cluster_->job("second");
+  EXPECT_EQ(second["status"]["phase"], "Queued");
+  EXPECT_TRUE(cluster_->pods("second").empty());
+  ASSERT_FALSE(second["status"]["queue"]["blocking"].empty()) << second["status"].dump(2);
+  const json blocking = second["status"]["queue"]["blocking"][0];
+  EXPECT_EQ(blocking["resource"], "gpu");
+  EXPECT_EQ(blocking["need"], "6");
+  EXPECT_EQ(blocking["have"], "2");
+  EXPECT_THAT(blocking["by"].dump(), HasSubstr("team/first"));
+  EXPECT_EQ(second["status"]["queue"]["position"], 1);
+  EXPECT_EQ(cluster_->audit_gpus(), "");
+  ASSERT_TRUE(cluster_->wait_phase("first", "Succeeded"));
+  EXPECT_TRUE(cluster_->wait_phase("second", "Succeeded", 20s)) << cluster_->job("second").dump(2);
+}
+
+TEST_F(Slice, EveryConditionIsThereFromTheFirstWrite) {
+  cluster_->create(job_object({.name = "big", .replicas = 9}));
+  ASSERT_TRUE(cluster_->wait_phase("big", "Queued"));
+  std::set<std::string> types;
+  const json conditions = cluster_->job("big")["status"]["conditions"];
+  for (const auto& c : conditions) types.insert(c["type"]);
+  EXPECT_THAT(types, testing::UnorderedElementsAre("Accepted", "Admitted", "PodsReady", "Evicted", "Suspended", "Complete",
+                                                   "Failed", "Stalled"));
+  EXPECT_EQ(cluster_->condition("big", "Accepted")["status"], "True");
+  EXPECT_EQ(cluster_->condition("big", "Admitted")["status"], "False");
+}
+
+TEST_F(Slice, AWorkerKnowsWhoItIsAndWhereItsPeersAre) {
+  cluster_->create(job_object({.name = "train", .replicas = 2, .gpus = 4, .spec = {{"framework", "PyTorch"}}}));
+  ASSERT_TRUE(cluster_->wait_phase("train", "Running"));
+  const auto pods = cluster_->pods("train");
+  ASSERT_EQ(pods.size(), 2u);
+  for (const auto& p : pods) {
+    EXPECT_EQ(p["spec"]["nodeName"], "node-0");
+    EXPECT_EQ(p["spec"]["subdomain"], "train");
+    EXPECT_EQ(p["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"], "4");
+    std::map<std::string, std::string> env;
+    for (const auto& e : p["spec"]["containers"][0]["env"]) env[e["name"]] = e.value("value", "");
+    EXPECT_EQ(env["MUSTER_JOB"], "train");
+    EXPECT_EQ(env["MASTER_ADDR"], "worker-0.train.team.svc");
+    EXPECT_EQ(env["PET_NNODES"], "2");
+    EXPECT_EQ("worker-" + env["MUSTER_INDEX"], p["spec"]["hostname"]);
+  }
+  const json service = cluster_->get("/api/v1/namespaces/team/services/train");
+  EXPECT_EQ(service["spec"]["clusterIP"], "None");
+  EXPECT_EQ(service["spec"]["publishNotReadyAddresses"], true);
+  const json hosts = cluster_->get("/api/v1/namespaces/team/configmaps/train-hosts");
+  EXPECT_EQ(hosts["data"]["hosts"], "worker-0.train.team.svc\nworker-1.train.team.svc\n");
+}
+
+TEST_F(Slice, AProgramThatFailsIsRestartedWithinItsLimitAndThenFailed) {
+  cluster_->create(job_object({.name = "crash", .replicas = 2,
+                               .pod_annotations = {{"test.muster.dev/runs-for", "1s"}, {"test.muster.dev/exit-code", "3"}},
+                               .spec = {{"restart", {{"limit", 2}, {"window", "1h"}}}}}));
+  ASSERT_TRUE(cluster_->wait_phase("crash", "Failed", 60s)) << cluster_->job("crash").dump(2);
+  const json job = cluster_->job("crash");
+  EXPECT_EQ(job["status"]["attempt"], 3);
+  EXPECT_EQ(job["status"]["restarts"]["count"], 3);
+  const json failed = cluster_->condition("crash", "Failed");
+  EXPECT_EQ(failed["reason"], "RestartLimitExceeded");
+  EXPECT_THAT(failed["message"].get<std::string>(), HasSubstr("exit code 3"));
+}
+
+TEST_F(Slice, SuspendReleasesAndResumeStartsAgain) {
+  cluster_->create(job_object({.name = "pause", .replicas = 2}));
+  ASSERT_TRUE(cluster_->wait_phase("pause", "Running"));
+  cluster_->patch(path_of_job("pause"), {{"spec", {{"suspend", true}}}});
+  ASSERT_TRUE(cluster_->wait_phase("pause", "Suspended"));
+  ASSERT_TRUE(cluster_->wait(10s, [&] { return cluster_->pods("pause").empty(); }));
+  EXPECT_EQ(cluster_->condition("pause", "Suspended")["status"], "True");
+  cluster_->patch(path_of_job("pause"), {{"spec", {{"suspend", false}}}});
+  ASSERT_TRUE(cluster_->wait_phase("pause", "Running"));
+  EXPECT_EQ(cluster_->job("pause")["status"]["attempt"], 2);
+}
+
+TEST_F(Slice, ACompletedJobIsRemovedAfterItsTime) {
+  cluster_->create(job_object({.name = "brief", .pod_annotations = {{"test.muster.dev/runs-for", "1s"}},
+                               .spec = {{"ttlAfterFinished", "2s"}}}));
+  ASSERT_TRUE(cluster_->wait_phase("brief", "Succeeded"));
+  EXPECT_TRUE(cluster_->wait(20s, [&] { return cluster_->job("brief").is_null(); }));
+}
+
+TEST_F(Slice, PolicyFirstEndsTheOthers) {
+  json object = job_object({.name = "search", .replicas = 1, .gpus = 1, .spec = {{"completion", {{"role", "worker"}, {"policy", "First"}}}}});
+  object["spec"]["roles"][0]["template"]["metadata"]["annotations"] = {{"test.muster.dev/runs-for", "2s"}};
+  json other = object["spec"]["roles"][0];
+  other["name"] = "server";
+  other["template"]["metadata"].erase("annotations");
+  object["spec"]["roles"].push_back(other);
+  cluster_->create(object);
+  ASSERT_TRUE(cluster_->wait_phase("search", "Succeeded"));
+  EXPECT_TRUE(cluster_->wait(10s, [&] {
+    for (const auto& p : cluster_->pods("search")) {
+      if (p["status"]["phase"] == "Running") return false;
+    }
+    return true;
+  }));
+}
+
+TEST_F(Slice, MaxRuntimeEndsAJob) {
+  cluster_->create(job_object({.name = "long", .spec = {{"maxRuntime", "2s"}}}));
+  ASSERT_TRUE(cluster_->wait_phase("long", "Failed", 20s));
+  EXPECT_EQ(cluster_->condition("long", "Failed")["reason"], "MaxRuntimeExceeded");
+}
+
+TEST_F(Slice, AGangThatDoesNotStartInTimeIsWithdrawnWholeAndTriedAgain) {
+  cluster_->create(job_object({.name = "slow", .replicas = 2, .pod_annotations = {{"test.muster.dev/start-after", "1h"}},
+                               .spec = {{"startTimeout", "2s"}}}));
+  ASSERT_TRUE(cluster_->wait(20s, [&] { return cluster_->reason("slow") == "BackingOff"; }));
+  EXPECT_TRUE(cluster_->wait(10s, [&] { return cluster_->pods("slow").empty(); }));
+  EXPECT_EQ(cluster_->condition("slow", "Evicted")["reason"], "StartTimeout");
+  EXPECT_TRUE(cluster_->wait(30s, [&] { return cluster_->job("slow")["status"].value("attempt", 0) == 2; }));
+}
+
+TEST_F(Slice, AnObjectThatCanNeverRunSaysSoAndRecoversWhenMended) {
+  cluster_->create(job_object({.name = "odd", .spec = {{"priorityClassName", "no-such-class"}}}));
+  ASSERT_TRUE(cluster_->wait(10s, [&] { return cluster_->reason("odd") == "InvalidSpec"; }));
+  EXPECT_THAT(cluster_->condition("odd", "Accepted")["message"].get<std::string>(), HasSubstr("no-such-class"));
+  cluster_->patch(path_of_job("odd"), {{"spec", {{"priorityClassName", "training"}}}});
+  EXPECT_TRUE(cluster_->wait_phase("odd", "Running"));
+}
+
+TEST_F(Slice, APodThatTheApiServerRefusesIsToldToItsOwner) {
+  json object = job_object({.name = "refused"});
+  object["spec"]["roles"][0]["template"]["spec"]["containers"][0]["volumeMounts"] = {{{"name", "nowhere"}, {"mountPath", "/x"}}};
+  cluster_->create(object);
+  ASSERT_TRUE(cluster_->wait(20s, [&] { return cluster_->reason("refused") == "InvalidSpec"; })) << cluster_->job("refused").dump(2);
+  EXPECT_THAT(cluster_->condition("refused", "Stalled")["message"].get<std::string>(), HasSubstr("volumeMounts"));
+  EXPECT_TRUE(cluster_->pods("refused").empty());
+}
+
+TEST_F(Slice, DeletingAJobTakesItsPodsAndTheirRoomBack) {
+  cluster_->create(job_object({.name = "old", .replicas = 8}));
+  ASSERT_TRUE(cluster_->wait_phase("old", "Running"));
+  cluster_->create(job_object({.name = "new", .replicas = 8}));
+  ASSERT_TRUE(cluster_->wait(10s, [&] { return cluster_->reason("new") == "InsufficientCapacity"; }));
+  cluster_->remove(path_of_job("old"));
+  EXPECT_TRUE(cluster_->wait_phase("new", "Running"));
+  EXPECT_EQ(cluster_->audit_gpus(), "");
+}
+
+TEST_F(Slice, ADeletedPodBringsTheGangBackWhole) {
+  cluster_->create(job_object({.name = "loss", .replicas = 3}));
+  ASSERT_TRUE(cluster_->wait_phase("loss", "Running"));
+  const std::string victim = cluster_->pods("loss")[1]["metadata"]["name"];
+  cluster_->remove("/api/v1/namespaces/team/pods/" + victim);
+  ASSERT_TRUE(cluster_->wait(30s, [&] {
+    const json j = cluster_->job("loss");
+    return j["status"]["attempt"] == 2 && j["status"]["phase"] == "Running";
+  })) << cluster_->job("loss").dump(2);
+  EXPECT_EQ(cluster_->job("loss")["status"].value("/restarts/count"_json_pointer, 0), 0);
+  EXPECT_EQ(cluster_->pods("loss").size(), 3u);
+}
+
+TEST_F(Slice, QuotaAndLimitHoldAtEveryLevel) {
+  cluster_->make_namespace("small");
+  cluster_->apply(R"(
+apiVersion: muster.dev/v1alpha1
+kind: Queue
+metadata: {name: dept}
+spec: {parent: root, quota: {gpu: 2}, limit: {gpu: 3}}
+---
+apiVersion: muster.dev/v1alpha1
+kind: Project
+metadata: {name: small}
+spec: {queue: dept, quota: {gpu: 2}}
+)");
+  cluster_->create(job_object({.name = "a", .ns = "small", .replicas = 3}));  // over quota, within the limit: borrowed
+  ASSERT_TRUE(cluster_->wait_phase("a", "Running", 20s, "small")) << cluster_->job("a", "small").dump(2);
+  cluster_->create(job_object({.name = "b", .ns = "small"}));
+  ASSERT_TRUE(cluster_->wait(10s, [&] { return cluster_->reason("b", "small") == "LimitReached"; }));
+  cluster_->remove(path_of_job("a", "small"));
+  ASSERT_TRUE(cluster_->wait_phase("b", "Running", 20s, "small"));
+  // Not preemptible: within quota only. One of two is used.
+  cluster_->create(job_object({.name = "c", .ns = "small", .replicas = 2, .spec = {{"preemptible", false}}}));
+  ASSERT_TRUE(cluster_->wait(10s, [&] { return cluster_->reason("c", "small") == "QuotaExceeded"; })) << cluster_->job("c", "small").dump(2);
+  ASSERT_TRUE(cluster_->wait(10s, [&] {
+    return cluster_->get("/apis/muster.dev/v1alpha1/queues/dept").value("/status/allocated/gpu"_json_pointer, std::string()) == "1";
+  }));
+  EXPECT_EQ(cluster_->get("/apis/muster.dev/v1alpha1/projects/small")["status"]["pending"]["gpu"], "2");
+}
+
+TEST_F(Slice, WorkWithoutAProjectWaitsAndStartsWhenThereIsOne) {
+  cluster_->make_namespace("late");
+  cluster_->create(job_object({.name = "early", .ns = "late"}));
+  ASSERT_TRUE(cluster_->wait(10s, [&] { return cluster_->reason("early", "late") == "ProjectNotFound"; }));
+  cluster_->apply("{apiVersion: muster.dev/v1alpha1, kind: Project, metadata: {name: late}, spec: {queue: root, quota: {gpu: 1}}}");
+  EXPECT_TRUE(cluster_->wait_phase("early", "Running", 20s, "late"));
+  // A second Project for the same namespace is told so; the first keeps it.
+  cluster_->apply("{apiVersion: muster.dev/v1alpha1, kind: Project, metadata: {name: usurper}, spec: {queue: root, namespace: {name: late}}}");
+  const auto reason = [&] {
+    for (const auto& c : cluster_->get("/apis/muster.dev/v1alpha1/projects/usurper").value("/status/conditions"_json_pointer, json::array())) {
+      if (c["type"] == "Accepted") return c.value("reason", "");
+    }
+    return std::string();
+  };
+  EXPECT_TRUE(cluster_->wait(10s, [&] { return reason() == "NamespaceTaken"; }));
+  EXPECT_EQ(cluster_->phase("early", "late"), "Running");
+}
+
+TEST_F(Slice, AHeldQueueStartsNothingNew) {
+  cluster_->apply("{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: root}, spec: {quota: {gpu: 1000}, admission: Hold}}");
+  cluster_->create(job_object({.name = "held"}));
+  EXPECT_TRUE(cluster_->wait(10s, [&] { return cluster_->reason("held") == "QueueHeld"; }));
+  cluster_->apply("{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: root}, spec: {quota: {gpu: 1000}, admission: Open}}");
+  EXPECT_TRUE(cluster_->wait_phase("held", "Running"));
+}
+
+TEST_F(Slice, AStoppedMusterLeavesPodsAloneAndTheNextGoesOn) {
+  cluster_->create(job_object({.name = "through", .replicas = 2}));
+  ASSERT_TRUE(cluster_->wait_phase("through", "Running"));
+  EXPECT_EQ(muster_->stop(), 0);
+  EXPECT_EQ(cluster_->pods("through").size(), 2u);
+  muster_ = cluster_->muster();
+  cluster_->create(job_object({.name = "after"}));
+  EXPECT_TRUE(cluster_->wait_phase("after", "Running"));
+  EXPECT_EQ(cluster_->job("through")["status"]["attempt"], 1);
+}
+
+}  // namespace
+}  // namespace muster::test
