@@ -14,10 +14,8 @@ struct CurlOptions {
   Duration connect_timeout = std::chrono::seconds{10};  // name, TCP and TLS together
   // A peer that acknowledges nothing, neither data nor keepalive probes, for this long is dead.
   Duration dead_after = std::chrono::seconds{30};
-  int max_connections = 8;
-  // HTTP/2 streams on one connection before the next is opened. libcurl looks at every stream of a connection whenever
-  // it has something to read, so few streams on some connections cost less than many on one.
-  int streams_per_connection = 64;
+  int max_connections = 4;  // for requests, and as many for streams; what exceeds them waits
+  int streams_per_connection = 100;  // of HTTP/2, or fewer if the server says so
   std::size_t stream_buffer = 1 << 20;  // bytes of a stream nobody has read yet, beyond which the server is held back
   std::size_t max_response = 512 << 20;  // bytes of one answer; beyond: kDecode
   // Compress answers to requests that ask for it (lists do). Saves bandwidth between sites, costs time within one.
