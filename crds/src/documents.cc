@@ -112,7 +112,7 @@ std::expected<std::optional<Json>, FieldError> parse(const Document& document) {
   try {
     const YAML::Node node = YAML::Load(*document.text);
     if (node.IsNull()) return std::nullopt;
-    auto json = to_json(node);
+    auto json = to_json(node, values_in(document.text->size()));
     if (json) return *std::move(json);
     return std::unexpected(FieldError{{}, json.error().field, json.error().message,
                                       place(document.file, document.line + json.error().line - 1)});

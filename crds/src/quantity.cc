@@ -90,14 +90,14 @@ std::expected<std::int64_t, std::string> parse_quantity(std::string_view text, s
     if (c < '0' || c > '9') break;
     any = true;
     if (significant == 0 && c == '0' && !point) continue;  // leading zeros
-    if (significant >= 19) {
+    if (significant >= 19 || decimals >= 18) {
       if (!point) return too_large(text);
       inexact = inexact || c != '0';  // finer than any scale: only rounds up
       continue;
     }
     digits = digits * 10 + static_cast<unsigned>(c - '0');
     significant += digits != 0 ? 1 : 0;
-    if (point && ++decimals > 18) return malformed(text);
+    if (point) ++decimals;
   }
   const std::optional<Factor> factor = factor_of(rest.substr(i));
   if (!any || !factor) return malformed(text);

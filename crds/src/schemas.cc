@@ -15,7 +15,7 @@ std::vector<Crd> load() {
   std::vector<Crd> crds;
   for (std::size_t i = 0; i < kEmbeddedFileCount; ++i) {
     const EmbeddedFile& file = kEmbeddedFiles[i];
-    auto json = to_json(YAML::Load(std::string(file.text)));
+    auto json = to_json(YAML::Load(std::string(file.text)), values_in(file.text.size()));
     if (!json) throw std::logic_error(std::string(file.name) + ": " + json.error().field + ": " + json.error().message);
     const Json& spec = json->at("spec");
     const Json& version = spec.at("versions").at(0);

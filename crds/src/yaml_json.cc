@@ -14,7 +14,6 @@ namespace muster::crds {
 namespace {
 
 constexpr int kMaxDepth = 100;
-constexpr std::size_t kMaxValues = 2'000'000;
 
 template <std::size_t N>
 bool is_one_of(std::string_view text, const std::array<std::string_view, N>& words) {
@@ -78,6 +77,8 @@ Json scalar(const YAML::Node& node) {
 
 class Converter {
  public:
+  explicit Converter(std::size_t max_values) : max_values_(max_values) {}
+
   std::expected<Json, YamlError> run(const YAML::Node& node) {
     Json result = convert(node, Path{}, 0);
     if (error_) return std::unexpected(*std::move(error_));
@@ -93,7 +94,9 @@ class Converter {
   Json convert(const YAML::Node& node, const Path& path, int depth) {
     if (error_) return {};
     if (depth > kMaxDepth) return fail(node, path, "must not be nested deeper than " + std::to_string(kMaxDepth));
-    if (++values_ > kMaxValues) return fail(node, path, "must have at most 2000000 values, aliases written out");
+    if (++values_ > max_values_) {
+      return fail(node, path, "must have at most " + std::to_string(max_values_) + " values, aliases written out");
+    }
     switch (node.Type()) {
       case YAML::NodeType::Scalar:
         return scalar(node);
@@ -155,11 +158,14 @@ class Converter {
   }
 
   std::optional<YamlError> error_;
+  std::size_t max_values_;
   std::size_t values_ = 0;
 };
 
 }  // namespace
 
-std::expected<Json, YamlError> to_json(const YAML::Node& node) { return Converter().run(node); }
+std::expected<Json, YamlError> to_json(const YAML::Node& node, std::size_t max_values) {
+  return Converter(max_values).run(node);
+}
 
 }  // namespace muster::crds

@@ -43,7 +43,7 @@ struct InferenceServiceStatus {
   static constexpr auto fields() {
     using T = InferenceServiceStatus;
     return std::tuple(field("observedGeneration", &T::observed_generation, Zero::kOmit),
-                      field("conditions", &T::conditions), field("replicas", &T::replicas),
+                      field("conditions", &T::conditions), field("replicas", &T::replicas, Zero::kOmit),
                       field("readyReplicas", &T::ready_replicas, Zero::kOmit), field("pods", &T::pods),
                       field("selector", &T::selector), field("allocated", &T::allocated),
                       field("queue", &T::queue));
