@@ -17,7 +17,7 @@ JOBS ?= $(shell nproc)
 # Programs with threads in them.
 TSAN_TARGETS ?= client_test
 
-.PHONY: deps build controlplane test demo demo-down bench lint clean configure-% build-%
+.PHONY: deps build controlplane test demo demo-down bench lint clean
 
 deps:
 	@scripts/install-deps.sh

@@ -21,7 +21,7 @@ run() {
 
 for preset in "$@"; do
   case $preset in
-    tsan) run tsan threads -L unit -R "${MUSTER_TSAN_TESTS:-.}" -j "$(nproc)" ;;
+    tsan) run tsan threads -L unit -j "$(nproc)" ;;
     *) run "$preset" unit -L '^(unit|scenario|property)$' -j "$(nproc)" ;;
   esac
   # One at a time: each starts a control plane of its own.

@@ -154,7 +154,7 @@ Result<fs::path> TestCluster::service_account_kubeconfig(const std::string& name
   const auto answer =
       request("POST", "/api/v1/namespaces/" + name_space + "/serviceaccounts/" + name + "/token",
               R"({"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest",)"
-              R"("spec":{"expirationSeconds":3600}})");
+              R"("spec":{"expirationSeconds":86400}})");
   if (!answer) return std::unexpected(answer.error());
   const auto json = nlohmann::json::parse(answer->body, nullptr, false);
   if (!answer->ok() || !json.is_object() || !json.contains("status"))

@@ -112,7 +112,7 @@ class TestCluster {
   std::filesystem::path audit_log() const;  // only with Options::audit
   std::filesystem::path log(Component component) const;
 
-  // A kubeconfig for a ServiceAccount, by a token of one hour from the TokenRequest API: whoever uses it has
+  // A kubeconfig for a ServiceAccount, by a token of a day from the TokenRequest API: whoever uses it has
   // exactly that account's rights. The account must exist.
   Result<std::filesystem::path> service_account_kubeconfig(const std::string& name_space,
                                                            const std::string& name);
