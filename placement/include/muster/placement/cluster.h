@@ -1,0 +1,63 @@
+// The model of the cluster: kept up to date change by change, never rebuilt. plan() reads it and notes its own decisions in
+// it as assumed, until set_assignment() confirms or clear_assignment() withdraws them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "muster/placement/job.h"
+#include "muster/placement/node.h"
+#include "muster/placement/plan.h"
+#include "muster/placement/pool.h"
+#include "muster/placement/queue.h"
+
+namespace muster::placement {
+
+class State;  // src/state.h
+
+class Cluster {
+ public:
+  Cluster();
+  ~Cluster();
+  Cluster(Cluster&&) noexcept;
+  Cluster& operator=(Cluster&&) noexcept;
+
+  // --- inputs: the newest state of each thing. Each costs what the change costs; a pool's selector costs all nodes. -----
+  void upsert_node(const NodeSpec& node);
+  void remove_node(const std::string& name);
+  void upsert_pool(const PoolSpec& pool);
+  void remove_pool(const std::string& name);
+  void upsert_queue(const QueueSpec& queue);
+  void remove_queue(const std::string& name, bool is_project);
+  // The job waits for a place unless it holds an assignment. A changed spec gives an assumed start back.
+  void upsert_job(const JobSpec& job);
+  void remove_job(const std::string& id);  // and all it holds
+  // What the job holds, as recorded elsewhere; an entry for a node that is not known is kept and charged to the tree.
+  // Pods in `displaced` (indexes into assignment.pods) hold nothing and need another place.
+  void set_assignment(const std::string& id, const Assignment& assignment, const std::vector<std::size_t>& displaced = {});
+  void clear_assignment(const std::string& id);
+  void upsert_other_pod(const OtherPod& pod);
+  void remove_other_pod(const std::string& key);
+
+  // --- answers ----------------------------------------------------------------------------------------------------------
+  bool knows(const std::string& job) const;
+  const Assignment* assignment(const std::string& job) const;  // nullptr: it holds none
+  const Verdict* verdict(const std::string& job) const;        // nullptr: it does not wait, or was not judged yet
+  Usage usage(const std::string& queue, bool is_project, const std::string& pool) const;
+  Workloads workloads(const std::string& queue, bool is_project) const;
+  std::string queue_problem(const std::string& queue, bool is_project) const;  // "": none
+  PoolUsage pool_usage(const std::string& pool) const;
+  std::string default_pool() const;  // "": none, or not one
+  std::vector<std::string> pool_names() const;
+
+  // I1 to I3 and the model's own indexes, from scratch; each violation as a sentence. O(cluster).
+  std::vector<std::string> audit() const;
+
+  State& state() { return *state_; }
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace muster::placement

@@ -1,0 +1,62 @@
+// Nodes, and the terms under which a pod may go to one (Kubernetes' semantics).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "muster/placement/amounts.h"
+
+namespace muster::placement {
+
+using Labels = std::map<std::string, std::string>;
+
+struct Taint {
+  std::string key, value, effect;  // effect: NoSchedule, PreferNoSchedule, NoExecute
+  bool operator==(const Taint&) const = default;
+};
+
+struct Toleration {
+  std::string key;      // empty with exists: every taint
+  bool exists = false;  // else the value must be equal
+  std::string value;
+  std::string effect;  // empty: every effect
+  bool operator==(const Toleration&) const = default;
+};
+
+enum class Operator : std::uint8_t { kIn, kNotIn, kExists, kDoesNotExist, kGt, kLt };
+
+struct Requirement {
+  std::string key;
+  Operator op = Operator::kIn;
+  std::vector<std::string> values;
+  bool operator==(const Requirement&) const = default;
+};
+
+// All of them hold; a term with none matches no node.
+struct Term {
+  std::vector<Requirement> labels;
+  std::vector<Requirement> fields;  // key metadata.name
+  bool operator==(const Term&) const = default;
+};
+using AnyOf = std::vector<Term>;  // one of them holds; empty: any node
+
+struct NodeSpec {
+  std::string name;
+  Labels labels;
+  std::vector<Taint> taints;
+  bool usable = true;  // Ready, not cordoned
+  Resources allocatable;  // gpu: gpus * 1000
+  std::int32_t gpus = 0;
+  std::string gpu_model;
+  bool operator==(const NodeSpec&) const = default;
+};
+
+bool matches(const Requirement& requirement, const Labels& labels);
+bool matches(const Term& term, const NodeSpec& node);
+bool matches(const AnyOf& terms, const NodeSpec& node);
+// The first taint with effect NoSchedule or NoExecute that is not tolerated; nullptr: none.
+const Taint* untolerated(const NodeSpec& node, const std::vector<Toleration>& tolerations);
+
+}  // namespace muster::placement
