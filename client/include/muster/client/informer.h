@@ -2,9 +2,12 @@
 #pragma once
 
 #include <concepts>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -43,7 +46,11 @@ using StoreEvent = std::variant<Added<T>, Updated<T>, Deleted<T>, Synced>;
 
 // Objects by key, with indexes. A new view replaces the old one in one step (no reader sees half a list); handlers
 // then hear the differences. Own writes may be put in at once ("assumed"): an older version from the watch never
-// overwrites a newer one.
+// overwrites a newer one, nor does a late answer to a write bring back what the watch has since seen go.
+//
+// For each key handlers hear Added, Updated…, Deleted, in this order, and of one uid only between the two: where an
+// object was deleted and made anew unseen, Deleted and Added follow each other. A handler may change the store (assume)
+// or read it: it then sees what is newest, and what that causes is told after the handler has returned, never inside.
 template <Cached T>
 class Store {
  public:
@@ -61,35 +68,49 @@ class Store {
   std::size_t size() const;
   bool synced() const;
 
-  // The answer to our own write: applied unless the store already holds that version or a newer one.
+  // The answer to our own write: applied unless the store already holds that version or a newer one, or the watch is
+  // past that version. Only for objects that belong to the collection watched (namespace, selectors).
   void assume(T object);
   // Our own confirmed delete of exactly this uid: treated as gone until the watch shows another uid.
   void assume_deleted(const Key& key, const std::string& uid);
 
-  // For the Informer: one event of the watch.
+  // For the Informer: one event of the watch. Between begin_view and end_view objects go to the view to come.
   void begin_view();
   void view_object(T object);
-  void end_view();
+  void end_view(std::string_view resource_version);
   void apply(T object);
-  void erase(const T& last);
+  void erase(T last);
+  // Exists, but cannot be read or is not wanted: as if deleted, with what was known of it.
+  void drop(const Meta& meta);
+  // The watch is at this version.
+  void advance(std::string_view resource_version);
 
  private:
-  void put(T object);
-  void drop(const Key& key, Ptr<T> last);
-  void index_add(const Ptr<T>& p);
-  void index_remove(const Ptr<T>& p);
-  void tell(const StoreEvent<T>& event);
-
-  std::map<Key, Ptr<T>> objects_;
-  std::map<Key, Ptr<T>> next_view_;
-  bool in_view_ = false;
-  bool synced_ = false;
+  using Objects = std::map<Key, Ptr<T>>;
   struct Index {
     IndexFn fn;
-    std::unordered_map<std::string, std::map<Key, Ptr<T>>> by_value;
+    std::unordered_map<std::string, Objects> by_value;
   };
+
+  bool is_assumed_deleted(const Key& key, const T& object) const;
+  void put(const Key& key, Ptr<T> now);
+  void remove(const Key& key, Ptr<T> last);
+  void merge_assumed(std::string_view view_version);
+  void replace(const Key& key, const Ptr<T>& before, const Ptr<T>& now);
+  void index(const Key& key, const Ptr<T>& object, bool add);
+  void tell(StoreEvent<T> event);
+  void deliver();
+
+  Objects objects_;
+  Objects next_view_;
+  bool in_view_ = false;
+  bool synced_ = false;
+  std::string version_;  // the watch is at least here
   std::map<std::string, Index, std::less<>> indexes_;
   std::vector<Handler> handlers_;
+  std::deque<StoreEvent<T>> untold_;
+  bool telling_ = false;
+  std::set<Key> assumed_;                       // own writes that the watch has not confirmed
   std::map<Key, std::string> assumed_deleted_;  // key -> uid
 };
 
@@ -107,8 +128,10 @@ class Informer {
 
  private:
   void on_event(const WatchEvent& event);
+  std::optional<T> decoded(std::string_view json);
 
   Store<T> store_;
+  std::string plural_;
   Decoder<T> decode_;
   std::uint64_t decode_errors_ = 0;
   Watcher watcher_;

@@ -7,6 +7,9 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "muster/client/error.h"
 
 namespace muster::client {
 
@@ -16,7 +19,7 @@ Key make_key(std::string_view ns, std::string_view name);
 // {"", name} for cluster-scoped keys.
 std::pair<std::string_view, std::string_view> split_key(std::string_view key);
 
-// Every type in a Store has these (see the concept Cached in store.h).
+// Every type in a Store has these (see the concept Cached in informer.h).
 struct Meta {
   std::string ns;
   std::string name;
@@ -26,11 +29,15 @@ struct Meta {
   Key key() const { return make_key(ns, name); }
 };
 
+// The metadata of any object's text; kDecode where it has no name.
+Result<Meta> decode_meta(std::string_view json);
+
 // Order of resourceVersions of one kind: decimal strings of any length (KEP-5504). Malformed ones (not decimal, leading
 // zero) are unordered.
 std::partial_ordering compare_resource_versions(std::string_view a, std::string_view b);
 
-// RFC 3339 as the API server writes it, microseconds or none: "2026-01-02T03:04:05.000006Z".
+// RFC 3339 as the API server writes it, microseconds or none: "2026-01-02T03:04:05.000006Z". Read with any offset from
+// UTC; digits beyond microseconds are cut off.
 using WallTime = std::chrono::sys_time<std::chrono::microseconds>;
 std::string format_time(WallTime t);         // seconds: metav1.Time
 std::string format_micro_time(WallTime t);   // microseconds: metav1.MicroTime

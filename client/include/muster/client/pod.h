@@ -41,12 +41,13 @@ struct Pod {
   std::int64_t deleted_at = 0;   // deletionTimestamp, Unix seconds
   std::int64_t created_at = 0;
   std::int64_t ready_at = 0;     // when Ready became true
-  std::int32_t container_restarts = 0;
+  std::int32_t container_restarts = 0;  // of all containers, init containers not counted
   // Effective requests (containers, init containers and overhead as the scheduler counts them).
   std::int64_t milli_cpu = 0;
   std::int64_t memory_bytes = 0;
   std::int64_t gpus = 0;         // sum over the resource names in PodFields::gpu_resources
-  std::vector<ContainerEnd> ended;  // containers whose state is terminated
+  // Containers whose state is terminated; after them init containers that failed.
+  std::vector<ContainerEnd> ended;
   std::string waiting_reason;       // first container that waits for other reasons than starting: "ImagePullBackOff", …
   std::string waiting_message;
 };
@@ -66,7 +67,7 @@ struct Taint {
 struct Node {
   Meta meta;
   KeyValues labels;  // all: selectors may ask for any
-  KeyValues annotations;  // only those with the prefixes asked for
+  KeyValues annotations;  // only those with the prefix asked for; an empty one asks for all
   std::vector<Taint> taints;
   bool unschedulable = false;
   bool ready = false;
@@ -78,13 +79,16 @@ struct Node {
   bool deleting = false;
 };
 
+// One object's text to what is kept of it. kDecode, naming object and field, where a field that is read is not of its
+// type; fields that are not read are not checked. Some microseconds; copies the text once.
 Result<Pod> decode_pod(std::string_view json, const PodFields& fields);
 Result<Node> decode_node(std::string_view json, std::string_view annotation_prefix);
 
-// Kubernetes quantity text as an integer of 1/1000 (scale 1000) or of 1 (scale 1), rounded up; false: not a quantity or overflow.
+// Kubernetes quantity text as an integer of 1/1000 (scale 1000) or of 1 (scale 1), rounded up (away
+// from zero); false: not a quantity or overflow.
 bool parse_quantity(std::string_view text, std::int64_t scale, std::int64_t& out);
 
-// Bytes that the object holds, its own size included; for the memory tests.
+// Bytes that the object holds, its own size included, as malloc hands them out; for the memory tests.
 std::size_t memory_of(const Pod& pod);
 
 }  // namespace muster::client

@@ -5,11 +5,13 @@
 // over between Init and InitDone; pages of two resourceVersions are never mixed. Between two InitDone, events of one
 // object come in the server's order. What it may NOT be relied on for: seeing every version (a re-list skips
 // versions) and seeing every delete as a Delete event (after a re-list a missing object is simply not in the new
-// view; the Store turns that into Deleted).
+// view; the Store turns that into Deleted). A view that failed half-way is followed by another InitBegin.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -23,7 +25,7 @@ struct InitBegin {};                              // a new complete view begins;
 struct InitApply { std::string_view json; };      // one object of the view
 struct InitDone { std::string_view resource_version; };  // the view is complete as of that version
 struct Applied { std::string_view json; };        // added or changed
-struct Removed { std::string_view json; };        // its last state
+struct Removed { std::string_view json; };        // its last state; before InitDone: not in the view after all
 struct Bookmark { std::string_view resource_version; };
 using WatchEvent = std::variant<InitBegin, InitApply, InitDone, Applied, Removed, Bookmark>;
 
@@ -63,7 +65,7 @@ class Watcher {
   Watcher(ApiClient& api, Resource resource, WatcherOptions options, Sink sink);
   ~Watcher();
 
-  // Runs until cancelled; never returns an error: every fault is backed off from and retried.
+  // Runs until cancelled; never returns an error: every fault is backed off from and retried. The Watcher outlives it.
   Task<void> run();
   // One transition; run() is a loop around it. Returns how long to wait before the next.
   Task<Duration> step();

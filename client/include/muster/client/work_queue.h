@@ -16,11 +16,12 @@ class WorkQueue {
   ~WorkQueue();
 
   void add(Key key);
-  void add_after(Key key, Duration delay);  // the earliest of several wins
+  void add_after(Key key, Duration delay);  // the earliest of several wins; add() meanwhile does not take it back
   void add_rate_limited(const Key& key);    // after this key's back-off
   void forget(const Key& key);              // success: its back-off starts anew
 
-  // Waits for a key; nullopt after shut_down or when cancelled. Every key taken must be given back by done().
+  // Waits for a key; nullopt after shut_down (what is still queued is dropped) or when cancelled. Every key taken must
+  // be given back by done(). Any number of coroutines may wait.
   Task<std::optional<Key>> take();
   void done(const Key& key);
   void shut_down();
@@ -30,7 +31,9 @@ class WorkQueue {
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  static Task<std::optional<Key>> take_from(std::shared_ptr<Impl> queue);
+
+  std::shared_ptr<Impl> impl_;  // also held by coroutines that wait in take()
 };
 
 }  // namespace muster::client

@@ -1,0 +1,305 @@
+#include "muster/client/pod.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "object_reader.h"
+
+namespace muster::client {
+
+using namespace reader;
+
+namespace {
+
+std::int64_t saturating_add(std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::int64_t>::max() : sum;
+}
+
+// Amounts of CPU, memory and each of PodFields::gpu_resources.
+class Amounts {
+ public:
+  explicit Amounts(std::size_t gpu_kinds) : values_(2 + gpu_kinds, 0) {}
+  std::int64_t& operator[](std::size_t i) { return values_[i]; }
+  std::int64_t operator[](std::size_t i) const { return values_[i]; }
+  std::size_t size() const { return values_.size(); }
+  void add(const Amounts& other) {
+    for (std::size_t i = 0; i < size(); ++i) values_[i] = saturating_add(values_[i], other.values_[i]);
+  }
+  void raise_to(const Amounts& other) {
+    for (std::size_t i = 0; i < size(); ++i) values_[i] = std::max(values_[i], other.values_[i]);
+  }
+
+ private:
+  std::vector<std::int64_t> values_;
+};
+
+// What a pod asks for as the scheduler counts it (k8s.io/component-helpers/resource, PodRequests): containers and
+// sidecars together, or the init container with the sidecars started before it, whichever is more of each resource; a
+// pod-level request instead, where there is one; and the overhead.
+struct Requests {
+  explicit Requests(const PodFields& f)
+      : fields(f), containers(f.gpu_resources.size()), sidecars(containers), init(containers), overhead(containers),
+        pod_level(containers), has_pod_level(containers) {}
+
+  const PodFields& fields;
+  Amounts containers, sidecars, init, overhead, pod_level, has_pod_level;
+
+  // npos: none of ours.
+  std::size_t place_of(std::string_view resource) const {
+    if (resource == "cpu") return 0;
+    if (resource == "memory") return 1;
+    const auto it = std::find(fields.gpu_resources.begin(), fields.gpu_resources.end(), resource);
+    if (it == fields.gpu_resources.end()) return std::string_view::npos;
+    return 2 + static_cast<std::size_t>(it - fields.gpu_resources.begin());
+  }
+
+  void read(Value& list, Amounts& out, std::string_view field, Amounts* present = nullptr) {
+    each_field(list, [&](std::string_view resource, Value& value) {
+      const std::size_t place = place_of(resource);
+      if (place == std::string_view::npos) return;
+      out[place] = quantity(value, place == 0 ? 1000 : 1, field);
+      if (present != nullptr) (*present)[place] = 1;
+    });
+  }
+
+  void read_container(Value& container, bool is_init) {
+    Amounts asked(fields.gpu_resources.size());
+    bool restarts = false;
+    each_field(container, [&](std::string_view key, Value& value) {
+      if (key == "resources") {
+        each_field(value, [&](std::string_view part, Value& list) {
+          if (part == "requests") {
+            read(list, asked, is_init ? "spec.initContainers[].resources.requests" : "spec.containers[].resources.requests");
+          }
+        });
+      } else if (is_init && key == "restartPolicy") {
+        restarts = text(value) == "Always";
+      }
+    });
+    if (!is_init) return containers.add(asked);
+    if (restarts) {
+      sidecars.add(asked);
+      init.raise_to(sidecars);
+    } else {
+      asked.add(sidecars);
+      init.raise_to(asked);
+    }
+  }
+
+  Amounts total() const {
+    Amounts sum = containers;
+    sum.add(sidecars);
+    sum.raise_to(init);
+    for (std::size_t i = 0; i < 2; ++i) {  // CPU and memory alone can be asked for at the level of the pod
+      if (has_pod_level[i] != 0) sum[i] = pod_level[i];
+    }
+    sum.add(overhead);
+    return sum;
+  }
+};
+
+void read_metadata(Value& metadata, const PodFields& fields, Pod& pod) {
+  const auto among = [](const std::vector<std::string>& names) {
+    return [&names](std::string_view key) { return std::find(names.begin(), names.end(), key) != names.end(); };
+  };
+  each_field(metadata, [&](std::string_view key, Value& value) {
+    if (read_meta_field(key, value, pod.meta)) return;
+    if (key == "labels") {
+      if (!fields.labels.empty()) pod.labels = read_pairs(value, among(fields.labels));
+    } else if (key == "annotations") {
+      if (!fields.annotations.empty()) pod.annotations = read_pairs(value, among(fields.annotations));
+    } else if (key == "creationTimestamp") {
+      pod.created_at = unix_seconds(value, "metadata.creationTimestamp");
+    } else if (key == "deletionTimestamp") {
+      pod.deleted_at = unix_seconds(value, "metadata.deletionTimestamp");
+      pod.deleting = true;
+    } else if (key == "ownerReferences") {
+      each_element(value, [&](Value& reference) {
+        std::string_view uid;
+        bool controls = false;
+        each_field(reference, [&](std::string_view k, Value& v) {
+          if (k == "uid") uid = text(v);
+          if (k == "controller") controls = v.get_bool();
+        });
+        if (controls) pod.owner_uid = uid;
+      });
+    }
+  });
+}
+
+void read_spec(Value& spec, Requests& requests, Pod& pod) {
+  each_field(spec, [&](std::string_view key, Value& value) {
+    if (key == "nodeName") {
+      pod.node_name = text(value);
+    } else if (key == "containers") {
+      each_element(value, [&](Value& container) { requests.read_container(container, false); });
+    } else if (key == "initContainers") {
+      each_element(value, [&](Value& container) { requests.read_container(container, true); });
+    } else if (key == "overhead") {
+      requests.read(value, requests.overhead, "spec.overhead");
+    } else if (key == "resources") {
+      each_field(value, [&](std::string_view part, Value& list) {
+        if (part == "requests") {
+          requests.read(list, requests.pod_level, "spec.resources.requests", &requests.has_pod_level);
+        }
+      });
+    }
+  });
+}
+
+PodPhase phase_of(std::string_view text) {
+  if (text == "Pending") return PodPhase::kPending;
+  if (text == "Running") return PodPhase::kRunning;
+  if (text == "Succeeded") return PodPhase::kSucceeded;
+  if (text == "Failed") return PodPhase::kFailed;
+  return PodPhase::kUnknown;
+}
+
+void read_condition(Value& condition, Pod& pod) {
+  std::string_view type, status;
+  std::int64_t since = 0;
+  each_field(condition, [&](std::string_view key, Value& value) {
+    if (key == "type") type = text(value);
+    if (key == "status") status = text(value);
+    if (key == "lastTransitionTime") since = unix_seconds(value, "status.conditions[].lastTransitionTime");
+  });
+  if (type == "Ready") {
+    pod.ready = status == "True";
+    pod.ready_at = pod.ready ? since : 0;
+  } else if (type == "PodScheduled") {
+    pod.scheduled_false = status == "False";
+  }
+}
+
+ContainerEnd read_end(Value& terminated) {
+  ContainerEnd end;
+  each_field(terminated, [&](std::string_view key, Value& value) {
+    if (key == "exitCode") end.exit_code = static_cast<std::int32_t>(value.get_int64().value());
+    if (key == "reason") end.reason = text(value);
+    if (key == "message") end.message = text(value);
+    if (key == "finishedAt") end.finished_at = unix_seconds(value, "state.terminated.finishedAt");
+  });
+  return end;
+}
+
+// Kubelet's words for a container that is merely not there yet.
+bool is_starting(std::string_view reason) {
+  return reason.empty() || reason == "ContainerCreating" || reason == "PodInitializing";
+}
+
+// What the statuses of one kind of containers tell.
+struct Statuses {
+  std::vector<ContainerEnd> ended;
+  std::string waiting_reason, waiting_message;
+  std::int64_t restarts = 0;
+};
+
+void read_state(Value& state, Statuses& out, std::optional<ContainerEnd>& end) {
+  each_field(state, [&](std::string_view key, Value& value) {
+    if (key == "terminated") {
+      end = read_end(value);
+    } else if (key == "waiting" && out.waiting_reason.empty()) {
+      std::string_view reason, message;
+      each_field(value, [&](std::string_view k, Value& v) {
+        if (k == "reason") reason = text(v);
+        if (k == "message") message = text(v);
+      });
+      if (is_starting(reason)) return;
+      out.waiting_reason = reason;
+      out.waiting_message = message;
+    }
+  });
+}
+
+Statuses read_statuses(Value& list) {
+  Statuses out;
+  each_element(list, [&](Value& status) {
+    std::string_view name;
+    std::optional<ContainerEnd> end;
+    each_field(status, [&](std::string_view key, Value& value) {
+      if (key == "name") name = text(value);
+      if (key == "restartCount") out.restarts += value.get_int64().value();
+      if (key == "state") read_state(value, out, end);
+    });
+    if (!end) return;
+    end->name = name;
+    out.ended.push_back(std::move(*end));
+  });
+  return out;
+}
+
+void read_status(Value& status, Pod& pod) {
+  Statuses init, containers;
+  each_field(status, [&](std::string_view key, Value& value) {
+    if (key == "phase") pod.phase = phase_of(text(value));
+    if (key == "reason") pod.reason = text(value);
+    if (key == "message") pod.message = text(value);
+    if (key == "conditions") each_element(value, [&](Value& condition) { read_condition(condition, pod); });
+    if (key == "initContainerStatuses") init = read_statuses(value);
+    if (key == "containerStatuses") containers = read_statuses(value);
+  });
+  pod.ended = std::move(containers.ended);
+  for (ContainerEnd& end : init.ended) {
+    if (end.exit_code != 0) pod.ended.push_back(std::move(end));
+  }
+  pod.ended.shrink_to_fit();
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  pod.container_restarts = static_cast<std::int32_t>(std::clamp<std::int64_t>(containers.restarts, 0, kMost));
+  Statuses& waits = init.waiting_reason.empty() ? containers : init;
+  pod.waiting_reason = std::move(waits.waiting_reason);
+  pod.waiting_message = std::move(waits.waiting_message);
+}
+
+// What malloc gives out for it: beyond its own room for short text, and in steps of 16 with a word of its own.
+std::size_t heap_of(std::size_t bytes) { return bytes == 0 ? 0 : (bytes + 8 + 15) / 16 * 16; }
+std::size_t heap_of(const std::string& s) {
+  constexpr std::size_t kInPlace = 15;
+  return s.capacity() > kInPlace ? heap_of(s.capacity() + 1) : 0;
+}
+std::size_t heap_of(const KeyValues& pairs) {
+  std::size_t bytes = heap_of(pairs.capacity() * sizeof(KeyValues::value_type));
+  for (const auto& [key, value] : pairs) bytes += heap_of(key) + heap_of(value);
+  return bytes;
+}
+
+}  // namespace
+
+const std::string* find_value(const KeyValues& values, std::string_view key) {
+  const auto it = std::lower_bound(values.begin(), values.end(), key,
+                                   [](const auto& pair, std::string_view k) { return pair.first < k; });
+  return it != values.end() && it->first == key ? &it->second : nullptr;
+}
+
+Result<Pod> decode_pod(std::string_view json, const PodFields& fields) {
+  Pod pod;
+  Requests requests(fields);
+  const auto read = read_object("pod", json, pod.meta, [&](simdjson::ondemand::object root) {
+    each_field(root, [&](std::string_view key, Value& value) {
+      if (key == "metadata") read_metadata(value, fields, pod);
+      if (key == "spec") read_spec(value, requests, pod);
+      if (key == "status") read_status(value, pod);
+    });
+  });
+  if (!read) return std::unexpected(read.error());
+  const Amounts total = requests.total();
+  pod.milli_cpu = total[0];
+  pod.memory_bytes = total[1];
+  for (std::size_t i = 2; i < total.size(); ++i) pod.gpus = saturating_add(pod.gpus, total[i]);
+  return pod;
+}
+
+std::size_t memory_of(const Pod& pod) {
+  std::size_t bytes = sizeof(Pod);
+  for (const std::string* s : {&pod.meta.ns, &pod.meta.name, &pod.meta.uid, &pod.meta.resource_version, &pod.node_name,
+                               &pod.owner_uid, &pod.reason, &pod.message, &pod.waiting_reason, &pod.waiting_message}) {
+    bytes += heap_of(*s);
+  }
+  bytes += heap_of(pod.labels) + heap_of(pod.annotations);
+  bytes += heap_of(pod.ended.capacity() * sizeof(ContainerEnd));
+  for (const ContainerEnd& end : pod.ended) bytes += heap_of(end.name) + heap_of(end.reason) + heap_of(end.message);
+  return bytes;
+}
+
+}  // namespace muster::client
