@@ -48,9 +48,11 @@ bool decode(const Json& value, Int& out, const Path& path, FieldError& error) {
   constexpr std::int64_t kHigh = std::numeric_limits<Int>::max();
   const bool fits = value.is_number_unsigned()
                         ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(kHigh)
-                        : value.is_number_integer() && value.get<std::int64_t>() >= kLow && value.get<std::int64_t>() <= kHigh;
+                        : value.is_number_integer() && value.get<std::int64_t>() >= kLow &&
+                              value.get<std::int64_t>() <= kHigh;
   if (!fits) {
-    return wrong_type(error, path, "an integer from " + std::to_string(kLow) + " to " + std::to_string(kHigh), value);
+    return wrong_type(error, path, "an integer from " + std::to_string(kLow) + " to " + std::to_string(kHigh),
+                      value);
   }
   out = value.get<Int>();
   return true;
@@ -70,11 +72,21 @@ bool decode(const Json& value, E& out, const Path& path, FieldError& error) {
   return wrong_type(error, path, "one of " + allowed, value);
 }
 
-std::expected<MilliGpu, std::string> parse_as(std::string_view text, MilliGpu) { return parse_gpu(text); }
-std::expected<MilliCpu, std::string> parse_as(std::string_view text, MilliCpu) { return parse_cpu(text); }
-std::expected<Bytes, std::string> parse_as(std::string_view text, Bytes) { return parse_memory(text); }
-std::expected<Duration, std::string> parse_as(std::string_view text, Duration) { return parse_duration(text); }
-std::expected<Time, std::string> parse_as(std::string_view text, Time) { return parse_time(text); }
+std::expected<MilliGpu, std::string> parse_as(std::string_view text, MilliGpu) {
+  return parse_gpu(text);
+}
+std::expected<MilliCpu, std::string> parse_as(std::string_view text, MilliCpu) {
+  return parse_cpu(text);
+}
+std::expected<Bytes, std::string> parse_as(std::string_view text, Bytes) {
+  return parse_memory(text);
+}
+std::expected<Duration, std::string> parse_as(std::string_view text, Duration) {
+  return parse_duration(text);
+}
+std::expected<Time, std::string> parse_as(std::string_view text, Time) {
+  return parse_time(text);
+}
 
 // Values that are stated as text: quantities (also as integers), durations, times.
 template <class T>
@@ -149,8 +161,12 @@ bool decode(const Json& value, T& out, const Path& path, FieldError& error) {
 
 // Encoding: null stands for "empty, leave out".
 
-Json encode(const std::string& value) { return value.empty() ? Json() : Json(value); }
-Json encode(bool value) { return value; }
+Json encode(const std::string& value) {
+  return value.empty() ? Json() : Json(value);
+}
+Json encode(bool value) {
+  return value;
+}
 template <std::signed_integral Int>
 Json encode(Int value) {
   return value;
@@ -163,8 +179,12 @@ template <Textual T>
 Json encode(T value) {
   return to_string(value);
 }
-Json encode(const RawJson& value) { return value.value == nullptr ? Json() : *value.value; }
-Json encode(const StringMap& value) { return value.empty() ? Json() : Json(value); }
+Json encode(const RawJson& value) {
+  return value.value == nullptr ? Json() : *value.value;
+}
+Json encode(const StringMap& value) {
+  return value.empty() ? Json() : Json(value);
+}
 template <HasFields T>
 Json encode(const T& value);
 template <class T>
@@ -238,7 +258,8 @@ Result<T> from_json(const Json& object) {
 template <class T>
 Result<T> from_text(std::string_view text) {
   const Json object = Json::parse(text, nullptr, false);
-  if (object.is_discarded()) return std::unexpected(FieldError{std::string(T::kKind), {}, "must be JSON", {}});
+  if (object.is_discarded())
+    return std::unexpected(FieldError{std::string(T::kKind), {}, "must be JSON", {}});
   return from_json<T>(object);
 }
 
@@ -255,7 +276,8 @@ Json status_to_json(const T& object) {
   Json metadata = {{"name", object.metadata.name}};
   if (!object.metadata.ns.empty()) metadata["namespace"] = object.metadata.ns;
   if (!object.metadata.uid.empty()) metadata["uid"] = object.metadata.uid;
-  if (!object.metadata.resource_version.empty()) metadata["resourceVersion"] = object.metadata.resource_version;
+  if (!object.metadata.resource_version.empty())
+    metadata["resourceVersion"] = object.metadata.resource_version;
   result["metadata"] = std::move(metadata);
   Json status = encode(object.status);
   result["status"] = status.is_null() ? Json::object() : std::move(status);

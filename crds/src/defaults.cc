@@ -6,8 +6,8 @@
 namespace muster::crds {
 namespace {
 
-// Structural defaulting: a property that is absent (or null, which no schema of ours allows) gets its default, and so do
-// the properties inside what was just put there.
+// Structural defaulting: a property that is absent (or null, which no schema of ours allows) gets its
+// default, and so do the properties inside what was just put there.
 void apply(const Json& schema, Json& value) {
   if (value.is_object()) {
     if (const Json* properties = member(schema, "properties")) {
@@ -25,8 +25,14 @@ void apply(const Json& schema, Json& value) {
         if (const auto now = value.find(name); now != value.end()) apply(property, *now);
       }
     }
-    if (const Json* additional = member(schema, "additionalProperties"); additional != nullptr && additional->is_object()) {
-      for (auto& item : value) apply(*additional, item);
+    if (const Json* additional = member(schema, "additionalProperties"); additional != nullptr) {
+      for (auto it = value.begin(); it != value.end();) {
+        if (it->is_null()) {
+          it = value.erase(it);
+        } else {
+          apply(*additional, *it++);
+        }
+      }
     }
   } else if (value.is_array()) {
     if (const Json* items = member(schema, "items")) {

@@ -16,11 +16,12 @@ struct Slice {
 };
 
 bool is_marker(std::string_view line, std::string_view marker) {
-  return line.starts_with(marker) && (line.size() == marker.size() || line[3] == ' ' || line[3] == '\t' || line[3] == '\r');
+  return line.starts_with(marker) &&
+         (line.size() == marker.size() || line[3] == ' ' || line[3] == '\t' || line[3] == '\r');
 }
 
-// Documents begin and end at "---" and "..." at the start of a line, wherever that is (YAML 1.1, 9.1.2). Cut up here rather than
-// by the parser, so that one document at a time is in memory as nodes.
+// Documents begin and end at "---" and "..." at the start of a line, wherever that is (YAML 1.1, 9.1.2). Cut
+// up here rather than by the parser, so that one document at a time is in memory as nodes.
 std::vector<Slice> split(std::string_view text) {
   std::vector<Slice> slices;
   std::size_t begin = 0;
@@ -49,8 +50,8 @@ std::vector<Slice> split(std::string_view text) {
   return slices;
 }
 
-// The node of a field and the line of the deepest part of it that is there. Keys may contain dots ("labels.muster.dev/x"), so the
-// longest key that fits is taken.
+// The node of a field and the line of the deepest part of it that is there. Keys may contain dots
+// ("labels.muster.dev/x"), so the longest key that fits is taken.
 int line_of(const YAML::Node& root, std::string_view field) {
   YAML::Node node = root;
   int line = root.Mark().line;
@@ -75,8 +76,8 @@ int line_of(const YAML::Node& root, std::string_view field) {
       const YAML::Node& key = entry.first;
       if (!key.IsScalar()) continue;
       const std::string& name = key.Scalar();
-      const bool fits = field.starts_with(name) &&
-                        (field.size() == name.size() || field[name.size()] == '.' || field[name.size()] == '[');
+      const bool fits = field.starts_with(name) && (field.size() == name.size() ||
+                                                    field[name.size()] == '.' || field[name.size()] == '[');
       if (!fits || name.size() <= best) continue;
       best = name.size();
       line = key.Mark().line;
@@ -89,7 +90,9 @@ int line_of(const YAML::Node& root, std::string_view field) {
   return line;
 }
 
-std::string place(const std::string& file, int line) { return file + ":" + std::to_string(line); }
+std::string place(const std::string& file, int line) {
+  return file + ":" + std::to_string(line);
+}
 
 void add(std::vector<Document>& documents, Json object, const Document& like) {
   const Json* items = member(object, "items");
@@ -114,11 +117,14 @@ std::expected<std::optional<Json>, FieldError> parse(const Document& document) {
     if (node.IsNull()) return std::nullopt;
     auto json = to_json(node, values_in(document.text->size()));
     if (json) return *std::move(json);
-    return std::unexpected(FieldError{{}, json.error().field, json.error().message,
+    return std::unexpected(FieldError{{},
+                                      json.error().field,
+                                      json.error().message,
                                       place(document.file, document.line + json.error().line - 1)});
   } catch (const YAML::Exception& e) {
     const int line = e.mark.is_null() ? 0 : e.mark.line;
-    return std::unexpected(FieldError{{}, {}, "must be YAML: " + e.msg, place(document.file, document.line + line)});
+    return std::unexpected(
+        FieldError{{}, {}, "must be YAML: " + e.msg, place(document.file, document.line + line)});
   }
 }
 
@@ -151,8 +157,10 @@ std::expected<std::vector<Document>, FieldError> load_documents(std::string_view
     add(documents, **std::move(json), document);
     for (std::size_t i = first; i < documents.size(); ++i) {
       if (documents[i].object->is_object()) continue;
-      return std::unexpected(
-          FieldError{{}, documents[i].inside, "must be an object, is " + shown(*documents[i].object), documents[i].location("")});
+      return std::unexpected(FieldError{{},
+                                        documents[i].inside,
+                                        "must be an object, is " + shown(*documents[i].object),
+                                        documents[i].location("")});
     }
   }
   return documents;

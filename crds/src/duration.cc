@@ -15,7 +15,8 @@ constexpr std::array<Unit, 4> kUnits = {{{'d', 86'400, 5}, {'h', 3'600, 6}, {'m'
 
 std::unexpected<std::string> malformed(std::string_view text) {
   return std::unexpected(
-      "must be a duration of days, hours, minutes and seconds in this order, such as 14d, 1h30m or 90s, is \"" +
+      "must be a duration of days, hours, minutes and seconds in this order, such as 14d, 1h30m or 90s, is "
+      "\"" +
       std::string(text.substr(0, 40)) + "\"");
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
-
 #include <string>
 #include <string_view>
 
@@ -29,7 +28,9 @@ inline const Json* member(const Json* object, std::string_view name) {
   const auto it = object->find(name);
   return it == object->end() ? nullptr : &*it;
 }
-inline const Json* member(const Json& object, std::string_view name) { return member(&object, name); }
+inline const Json* member(const Json& object, std::string_view name) {
+  return member(&object, name);
+}
 
 // The text, or empty where `value` is nullptr or no string.
 inline std::string_view text_of(const Json* value) {

@@ -39,7 +39,8 @@ std::optional<Factor> factor_of(std::string_view suffix) {
     std::string_view digits = suffix.substr(1);
     const bool negative = digits[0] == '-';
     if (digits[0] == '-' || digits[0] == '+') digits.remove_prefix(1);
-    if (digits.empty() || digits.size() > 2 || digits.find_first_not_of("0123456789") != digits.npos) return {};
+    if (digits.empty() || digits.size() > 2 || digits.find_first_not_of("0123456789") != digits.npos)
+      return {};
     const int exponent = digits.size() == 1 ? digits[0] - '0' : (digits[0] - '0') * 10 + (digits[1] - '0');
     if (exponent > 18) return {};
     return negative ? Factor{1, power(10, exponent)} : Factor{power(10, exponent), 1};
@@ -73,7 +74,8 @@ std::expected<Amount<Unit>, std::string> parse_amount(std::string_view text, std
 std::expected<std::int64_t, std::string> parse_quantity(std::string_view text, std::int64_t scale) {
   std::string_view rest = text;
   if (!rest.empty() && rest[0] == '+') rest.remove_prefix(1);
-  // Digits as one integer with a count of those behind the point; 18 of them fit beside any factor in 128 bits.
+  // Digits as one integer with a count of those behind the point; 18 of them fit beside any factor in 128
+  // bits.
   Wide digits = 0;
   int decimals = 0;
   int significant = 0;
@@ -102,7 +104,8 @@ std::expected<std::int64_t, std::string> parse_quantity(std::string_view text, s
   const std::optional<Factor> factor = factor_of(rest.substr(i));
   if (!any || !factor) return malformed(text);
 
-  // digits < 10^19, numerator <= 2^60, scale 1000: the product may need more than 128 bits only when it is far too large.
+  // digits < 10^19, numerator <= 2^60, scale 1000: the product may need more than 128 bits only when it is
+  // far too large.
   const Wide multiplier = factor->numerator * static_cast<Wide>(scale);
   if (digits != 0 && multiplier > ~static_cast<Wide>(0) / digits) return too_large(text);
   const Wide numerator = digits * multiplier;
@@ -112,12 +115,22 @@ std::expected<std::int64_t, std::string> parse_quantity(std::string_view text, s
   return static_cast<std::int64_t>(value);
 }
 
-std::expected<MilliGpu, std::string> parse_gpu(std::string_view text) { return parse_amount<GpuUnit>(text, 1000); }
-std::expected<MilliCpu, std::string> parse_cpu(std::string_view text) { return parse_amount<CpuUnit>(text, 1000); }
-std::expected<Bytes, std::string> parse_memory(std::string_view text) { return parse_amount<MemoryUnit>(text, 1); }
+std::expected<MilliGpu, std::string> parse_gpu(std::string_view text) {
+  return parse_amount<GpuUnit>(text, 1000);
+}
+std::expected<MilliCpu, std::string> parse_cpu(std::string_view text) {
+  return parse_amount<CpuUnit>(text, 1000);
+}
+std::expected<Bytes, std::string> parse_memory(std::string_view text) {
+  return parse_amount<MemoryUnit>(text, 1);
+}
 
-std::string to_string(MilliGpu amount) { return milli_text(amount.value); }
-std::string to_string(MilliCpu amount) { return milli_text(amount.value); }
+std::string to_string(MilliGpu amount) {
+  return milli_text(amount.value);
+}
+std::string to_string(MilliCpu amount) {
+  return milli_text(amount.value);
+}
 
 std::string to_string(Bytes amount) {
   constexpr std::array<std::string_view, 7> kSuffixes = {"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"};

@@ -12,8 +12,12 @@
 namespace muster::crds {
 namespace {
 
-bool has(const Json& self, std::string_view name) { return member(self, name) != nullptr; }
-std::string_view text(const Json& self, std::string_view name) { return text_of(member(self, name)); }
+bool has(const Json& self, std::string_view name) {
+  return member(self, name) != nullptr;
+}
+std::string_view text(const Json& self, std::string_view name) {
+  return text_of(member(self, name));
+}
 bool flag(const Json& self, std::string_view name) {
   const Json* value = member(self, name);
   return value != nullptr && value->is_boolean() && value->get<bool>();
@@ -46,7 +50,8 @@ bool all_roles(const Json& self, Predicate predicate) {
 }
 template <class Predicate>
 bool all_keys(const Json& self, Predicate predicate) {
-  return std::ranges::all_of(self.items(), [&](const auto& item) { return predicate(std::string_view(item.key())); });
+  return std::ranges::all_of(self.items(),
+                             [&](const auto& item) { return predicate(std::string_view(item.key())); });
 }
 
 bool requests_within_limits(const Json& self, const Json*) {
@@ -83,7 +88,8 @@ bool grace_period_stated_once(const Json& self, const Json*) {
 }
 
 bool project_keeps_namespace(const Json& self, const Json* old_self) {
-  return text_of(member(member(self, "namespace"), "name")) == text_of(member(member(*old_self, "namespace"), "name"));
+  return text_of(member(member(self, "namespace"), "name")) ==
+         text_of(member(member(*old_self, "namespace"), "name"));
 }
 
 bool queue_is_not_its_own_parent(const Json& self, const Json*) {
@@ -95,18 +101,24 @@ using J = const Json&;
 using P = const Json*;
 constexpr RuleTwin kTwins[] = {
     // Any duration that must not be zero.
-    {"self.matches('[1-9]')", [](J self, P) { return text_of(&self).find_first_of("123456789") != std::string_view::npos; }},
+    {"self.matches('[1-9]')",
+     [](J self, P) { return text_of(&self).find_first_of("123456789") != std::string_view::npos; }},
 
     // Queue, Project, NodePool.
     {"!has(self.spec.parent) || self.spec.parent != self.metadata.name", queue_is_not_its_own_parent},
     {"(has(self.__namespace__) ? self.__namespace__.name : '') == "
      "(has(oldSelf.__namespace__) ? oldSelf.__namespace__.name : '')",
      project_keeps_namespace},
-    {"self.gpuResource == oldSelf.gpuResource", [](J self, P old) { return same(self, *old, "gpuResource"); }},
+    {"self.gpuResource == oldSelf.gpuResource",
+     [](J self, P old) { return same(self, *old, "gpuResource"); }},
     {"self.operator in ['Exists', 'DoesNotExist'] || (has(self.values) && size(self.values) > 0)",
-     [](J self, P) { return is_one_of(text(self, "operator"), {"Exists", "DoesNotExist"}) || size(self, "values") > 0; }},
+     [](J self, P) {
+       return is_one_of(text(self, "operator"), {"Exists", "DoesNotExist"}) || size(self, "values") > 0;
+     }},
     {"self.operator in ['In', 'NotIn'] || !has(self.values) || size(self.values) == 0",
-     [](J self, P) { return is_one_of(text(self, "operator"), {"In", "NotIn"}) || size(self, "values") == 0; }},
+     [](J self, P) {
+       return is_one_of(text(self, "operator"), {"In", "NotIn"}) || size(self, "values") == 0;
+     }},
 
     // TrainingJob.
     {"self.mode == oldSelf.mode", [](J self, P old) { return same(self, *old, "mode"); }},
@@ -119,7 +131,8 @@ constexpr RuleTwin kTwins[] = {
     {"self.mode != 'Interactive' || !has(self.preemptible) || !self.preemptible",
      [](J self, P) { return text(self, "mode") != "Interactive" || !flag(self, "preemptible"); }},
     {"self.roles.map(role, role.replicas).sum() <= 10000", replicas_within_bound},
-    {"!has(self.completion.role) || self.roles.exists(role, role.name == self.completion.role)", completion_role_exists},
+    {"!has(self.completion.role) || self.roles.exists(role, role.name == self.completion.role)",
+     completion_role_exists},
     {"self.framework != 'TensorFlow' || self.roles.all(role, role.name in "
      "['chief', 'master', 'worker', 'ps', 'evaluator'])",
      [](J self, P) {
@@ -129,7 +142,8 @@ constexpr RuleTwin kTwins[] = {
      }},
     {"!has(self.checkpoint) || self.roles.all(role, !has(role.template.spec.terminationGracePeriodSeconds))",
      grace_period_stated_once},
-    {"has(self.claimName) == has(self.mountPath)", [](J self, P) { return has(self, "claimName") == has(self, "mountPath"); }},
+    {"has(self.claimName) == has(self.mountPath)",
+     [](J self, P) { return has(self, "claimName") == has(self, "mountPath"); }},
 
     // Pod templates.
     {"!has(self.nodeName)", [](J self, P) { return !has(self, "nodeName"); }},
@@ -137,12 +151,18 @@ constexpr RuleTwin kTwins[] = {
     {"!has(self.subdomain)", [](J self, P) { return !has(self, "subdomain"); }},
     {"!has(self.schedulerName)", [](J self, P) { return !has(self, "schedulerName"); }},
     {"!has(self.priorityClassName)", [](J self, P) { return !has(self, "priorityClassName"); }},
-    {"!self.name.startsWith('MUSTER_')", [](J self, P) { return !text(self, "name").starts_with("MUSTER_"); }},
-    {"!self.name.startsWith('muster-')", [](J self, P) { return !text(self, "name").starts_with("muster-"); }},
+    {"!self.name.startsWith('MUSTER_')",
+     [](J self, P) { return !text(self, "name").starts_with("MUSTER_"); }},
+    {"!self.name.startsWith('muster-')",
+     [](J self, P) { return !text(self, "name").starts_with("muster-"); }},
     {"self.all(key, !key.startsWith('muster.dev/'))",
-     [](J self, P) { return all_keys(self, [](std::string_view key) { return !key.starts_with("muster.dev/"); }); }},
+     [](J self, P) {
+       return all_keys(self, [](std::string_view key) { return !key.starts_with("muster.dev/"); });
+     }},
     {"self.all(name, name in ['cpu', 'memory'])",
-     [](J self, P) { return all_keys(self, [](std::string_view key) { return is_one_of(key, {"cpu", "memory"}); }); }},
+     [](J self, P) {
+       return all_keys(self, [](std::string_view key) { return is_one_of(key, {"cpu", "memory"}); });
+     }},
     {"!('cpu' in self) || quantity(string(self['cpu'])).compareTo(quantity('1M')) <= 0",
      [](J self, P) { return !has(self, "cpu") || milli(*member(self, "cpu")) <= 1'000'000'000; }},
     {"!has(self.requests) || !has(self.limits) || self.requests.all(name, !(name in self.limits) || "
@@ -152,7 +172,9 @@ constexpr RuleTwin kTwins[] = {
 
 }  // namespace
 
-std::span<const RuleTwin> rule_twins() { return kTwins; }
+std::span<const RuleTwin> rule_twins() {
+  return kTwins;
+}
 
 const RuleTwin* find_twin(std::string_view cel) {
   static const auto& by_text = *new std::unordered_map<std::string_view, const RuleTwin*>([] {

@@ -16,7 +16,9 @@ std::vector<Crd> load() {
   for (std::size_t i = 0; i < kEmbeddedFileCount; ++i) {
     const EmbeddedFile& file = kEmbeddedFiles[i];
     auto json = to_json(YAML::Load(std::string(file.text)), values_in(file.text.size()));
-    if (!json) throw std::logic_error(std::string(file.name) + ": " + json.error().field + ": " + json.error().message);
+    if (!json)
+      throw std::logic_error(std::string(file.name) + ": " + json.error().field + ": " +
+                             json.error().message);
     const Json& spec = json->at("spec");
     const Json& version = spec.at("versions").at(0);
     Crd crd;

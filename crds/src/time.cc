@@ -6,7 +6,8 @@ namespace muster::crds {
 namespace {
 
 std::unexpected<std::string> malformed(std::string_view text) {
-  return std::unexpected("must be a time such as 2026-01-02T03:04:05Z, is \"" + std::string(text.substr(0, 40)) + "\"");
+  return std::unexpected("must be a time such as 2026-01-02T03:04:05Z, is \"" +
+                         std::string(text.substr(0, 40)) + "\"");
 }
 
 // The number in exactly `count` digits at `at`; -1: not digits.
@@ -31,7 +32,8 @@ std::expected<Time, std::string> parse_time(std::string_view text) {
   }
   const int y = number(text, 0, 4), mo = number(text, 5, 2), d = number(text, 8, 2);
   const int h = number(text, 11, 2), mi = number(text, 14, 2), s = number(text, 17, 2);
-  if (y < 0 || mo < 0 || d < 0 || h < 0 || mi < 0 || s < 0 || h > 23 || mi > 59 || s > 60) return malformed(text);
+  if (y < 0 || mo < 0 || d < 0 || h < 0 || mi < 0 || s < 0 || h > 23 || mi > 59 || s > 60)
+    return malformed(text);
   const year_month_day date{year{y}, month{static_cast<unsigned>(mo)}, day{static_cast<unsigned>(d)}};
   if (!date.ok()) return malformed(text);
 
@@ -45,7 +47,8 @@ std::expected<Time, std::string> parse_time(std::string_view text) {
   const std::string_view zone = text.substr(at);
   if (zone != "Z" && zone != "z") {
     const int oh = number(zone, 1, 2), om = number(zone, 4, 2);
-    if (zone.size() != 6 || (zone[0] != '+' && zone[0] != '-') || zone[3] != ':' || oh < 0 || oh > 23 || om < 0 || om > 59) {
+    if (zone.size() != 6 || (zone[0] != '+' && zone[0] != '-') || zone[3] != ':' || oh < 0 || oh > 23 ||
+        om < 0 || om > 59) {
       return malformed(text);
     }
     offset = minutes{oh * 60 + om} * (zone[0] == '-' ? -1 : 1);

@@ -46,7 +46,8 @@ std::string listed(const std::vector<std::string>& words, std::string_view last 
 
 class Validator {
  public:
-  Validator(std::string object, std::vector<FieldError>& errors) : object_(std::move(object)), errors_(errors) {}
+  Validator(std::string object, std::vector<FieldError>& errors)
+      : object_(std::move(object)), errors_(errors) {}
 
   // `old_value`: what was there before an update, where the schema says which value that is; else nullptr.
   void check(const Json& schema, const Json& value, const Json* old_value, const Path& path) {
@@ -63,7 +64,9 @@ class Validator {
 
   void check_metadata(const Json& metadata, const Path& path);
 
-  void add(const Path& path, std::string message) { errors_.push_back({object_, path.text(), std::move(message), {}}); }
+  void add(const Path& path, std::string message) {
+    errors_.push_back({object_, path.text(), std::move(message), {}});
+  }
 
  private:
   bool check_type(const Json& schema, const Json& value, const Path& path) {
@@ -100,11 +103,13 @@ class Validator {
   void check_string(const Json& schema, const Json& value, const Path& path) {
     const std::string_view text = text_of(&value);
     const std::size_t length = characters(text);
-    if (const Json* least = member(schema, "minLength"); least != nullptr && length < least->get<std::size_t>()) {
+    if (const Json* least = member(schema, "minLength");
+        least != nullptr && length < least->get<std::size_t>()) {
       add(path, "must have at least " + least->dump() + " characters, is " + shown(value));
       return;
     }
-    if (const Json* most = member(schema, "maxLength"); most != nullptr && length > most->get<std::size_t>()) {
+    if (const Json* most = member(schema, "maxLength");
+        most != nullptr && length > most->get<std::size_t>()) {
       add(path, "must have at most " + most->dump() + " characters, has " + std::to_string(length));
       return;
     }
@@ -122,7 +127,8 @@ class Validator {
       add(path, "must be at least " + least->dump() + ", is " + shown(value));
     }
     const Json* most = member(schema, "maximum");
-    if (most != nullptr && value > *most) add(path, "must be at most " + most->dump() + ", is " + shown(value));
+    if (most != nullptr && value > *most)
+      add(path, "must be at most " + most->dump() + ", is " + shown(value));
     const bool narrow = text_of(member(schema, "format")) == "int32" && most == nullptr;
     if (narrow && value > std::numeric_limits<std::int32_t>::max()) {
       add(path, "must be at most 2147483647, is " + shown(value));
@@ -130,7 +136,8 @@ class Validator {
   }
 
   void check_object(const Json& schema, const Json& value, const Json* old_value, const Path& path) {
-    if (const Json* most = member(schema, "maxProperties"); most != nullptr && value.size() > most->get<std::size_t>()) {
+    if (const Json* most = member(schema, "maxProperties");
+        most != nullptr && value.size() > most->get<std::size_t>()) {
       add(path, "must have at most " + most->dump() + " entries, has " + std::to_string(value.size()));
     }
     if (const Json* required = member(schema, "required"); required != nullptr) {
@@ -158,14 +165,17 @@ class Validator {
     if (properties != nullptr) {
       for (const auto& [name, property] : properties->items()) known.push_back(name);
     }
-    add(path, "is not a field of this kind" + (known.empty() ? std::string() : "; known here are " + listed(known)));
+    add(path, "is not a field of this kind" +
+                  (known.empty() ? std::string() : "; known here are " + listed(known)));
   }
 
   void check_array(const Json& schema, const Json& value, const Json* old_value, const Path& path) {
-    if (const Json* least = member(schema, "minItems"); least != nullptr && value.size() < least->get<std::size_t>()) {
+    if (const Json* least = member(schema, "minItems");
+        least != nullptr && value.size() < least->get<std::size_t>()) {
       add(path, "must have at least " + least->dump() + " items, has " + std::to_string(value.size()));
     }
-    if (const Json* most = member(schema, "maxItems"); most != nullptr && value.size() > most->get<std::size_t>()) {
+    if (const Json* most = member(schema, "maxItems");
+        most != nullptr && value.size() > most->get<std::size_t>()) {
       add(path, "must have at most " + most->dump() + " items, has " + std::to_string(value.size()));
       return;
     }
@@ -176,9 +186,11 @@ class Validator {
     for (std::size_t i = 0; i < value.size(); ++i) {
       const Path here{&path, {}, static_cast<int>(i)};
       if (unique && !seen.insert(identity(value[i], keys)).second) {
-        add(here, "must not be stated twice: " + shown(keys == nullptr ? value[i] : identity(value[i], keys)[0]));
+        add(here,
+            "must not be stated twice: " + shown(keys == nullptr ? value[i] : identity(value[i], keys)[0]));
       }
-      if (items != nullptr) check(*items, value[i], keys == nullptr ? nullptr : correlated(old_value, value[i], *keys), here);
+      if (items != nullptr)
+        check(*items, value[i], keys == nullptr ? nullptr : correlated(old_value, value[i], *keys), here);
     }
   }
 
@@ -196,7 +208,8 @@ class Validator {
   static const Json* correlated(const Json* old_list, const Json& item, const Json& keys) {
     if (old_list == nullptr || !old_list->is_array()) return nullptr;
     const Json wanted = identity(item, &keys);
-    const auto it = std::ranges::find_if(*old_list, [&](const Json& old) { return identity(old, &keys) == wanted; });
+    const auto it =
+        std::ranges::find_if(*old_list, [&](const Json& old) { return identity(old, &keys) == wanted; });
     return it == old_list->end() ? nullptr : &*it;
   }
 
@@ -229,8 +242,10 @@ const Json& metadata_schema() {
     const Json text = {{"type", "string"}, {"maxLength", 253}};
     const Json number = {{"type", "integer"}};
     const Json open = {{"type", "object"}, {"x-kubernetes-preserve-unknown-fields", true}};
-    const Json label = {{"type", "string"}, {"maxLength", 63}, {"pattern", "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"}};
-    const Json name = {{"type", "string"}, {"maxLength", 253}, {"pattern", "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"}};
+    const Json label = {
+        {"type", "string"}, {"maxLength", 63}, {"pattern", "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"}};
+    const Json name = {
+        {"type", "string"}, {"maxLength", 253}, {"pattern", "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"}};
     const Json time = {{"type", "string"}, {"format", "date-time"}};
     return Json{{"type", "object"},
                 {"properties",
@@ -275,7 +290,8 @@ void Validator::check_metadata(const Json& metadata, const Path& path) {
 Json with_defaults(Json object) {
   apply_defaults(object);
   if (const auto metadata = object.find("metadata"); metadata != object.end() && metadata->is_object()) {
-    for (auto it = metadata->begin(); it != metadata->end();) it = it->is_null() ? metadata->erase(it) : std::next(it);
+    for (auto it = metadata->begin(); it != metadata->end();)
+      it = it->is_null() ? metadata->erase(it) : std::next(it);
   }
   return object;
 }
@@ -288,22 +304,20 @@ std::vector<FieldError> run(const Json& object, const Json* before) {
   if (crd == nullptr) {
     std::vector<std::string> kinds;
     for (const Crd& known : all_crds()) kinds.push_back(known.kind);
-    validator.add(root, "must be of apiVersion " + std::string(kApiVersion) + " and of kind " + listed(kinds, "or"));
+    validator.add(
+        root, "must be of apiVersion " + std::string(kApiVersion) + " and of kind " + listed(kinds, "or"));
     return errors;
   }
-  const Json after = with_defaults(object);
-  const Json* metadata = member(after, "metadata");
+  Json body = with_defaults(object);
   const Path metadata_path{&root, "metadata"};
-  if (metadata == nullptr) {
+  if (const auto metadata = body.find("metadata"); metadata == body.end()) {
     validator.add(metadata_path, "is required");
   } else {
     validator.check_metadata(*metadata, metadata_path);
-  }
-  // The schema knows of metadata only what it restricts further.
-  Json body = after;
-  if (metadata != nullptr && metadata->is_object()) {
-    body["metadata"] = Json::object();
-    if (const Json* name = member(metadata, "name")) body["metadata"]["name"] = *name;
+    // The schema knows of metadata only the name, which it restricts further; what is no text has had its
+    // error.
+    const std::string name(text_of(member(*metadata, "name")));
+    *metadata = name.empty() ? Json::object() : Json{{"name", name}};
   }
   if (before == nullptr) {
     validator.check(*crd->schema, body, nullptr, root);
@@ -316,7 +330,11 @@ std::vector<FieldError> run(const Json& object, const Json* before) {
 
 }  // namespace
 
-std::vector<FieldError> validate(const Json& object) { return run(object, nullptr); }
-std::vector<FieldError> validate_update(const Json& before, const Json& after) { return run(after, &before); }
+std::vector<FieldError> validate(const Json& object) {
+  return run(object, nullptr);
+}
+std::vector<FieldError> validate_update(const Json& before, const Json& after) {
+  return run(after, &before);
+}
 
 }  // namespace muster::crds

@@ -21,9 +21,10 @@ bool is_one_of(std::string_view text, const std::array<std::string_view, N>& wor
 }
 
 constexpr std::array<std::string_view, 5> kNull = {"", "~", "null", "Null", "NULL"};
-constexpr std::array<std::string_view, 11> kTrue = {"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"};
-constexpr std::array<std::string_view, 11> kFalse = {"n",     "N",     "no",    "No",  "NO", "false",
-                                                     "False", "FALSE", "off",   "Off", "OFF"};
+constexpr std::array<std::string_view, 11> kTrue = {"y",    "Y",    "yes", "Yes", "YES", "true",
+                                                    "True", "TRUE", "on",  "On",  "ON"};
+constexpr std::array<std::string_view, 11> kFalse = {"n",     "N",     "no",  "No",  "NO", "false",
+                                                     "False", "FALSE", "off", "Off", "OFF"};
 
 // 12, -3, +4, 1_000, 0x1F, 0b101, 017 and 0o17.
 std::optional<Json> integer(std::string_view text) {
@@ -93,9 +94,11 @@ class Converter {
 
   Json convert(const YAML::Node& node, const Path& path, int depth) {
     if (error_) return {};
-    if (depth > kMaxDepth) return fail(node, path, "must not be nested deeper than " + std::to_string(kMaxDepth));
+    if (depth > kMaxDepth)
+      return fail(node, path, "must not be nested deeper than " + std::to_string(kMaxDepth));
     if (++values_ > max_values_) {
-      return fail(node, path, "must have at most " + std::to_string(max_values_) + " values, aliases written out");
+      return fail(node, path,
+                  "must have at most " + std::to_string(max_values_) + " values, aliases written out");
     }
     switch (node.Type()) {
       case YAML::NodeType::Scalar:

@@ -1,4 +1,5 @@
-// What the files of good/ and bad/ say: the objects, and for bad ones the field and the words that their refusal must hold.
+// What the files of good/ and bad/ say: the objects, and for bad ones the field and the words that their
+// refusal must hold.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +39,8 @@ inline std::vector<ObjectFile> object_files(const std::filesystem::path& folder)
     file.name = entry.path().stem();
     std::ifstream in(entry.path());
     file.text.assign(std::istreambuf_iterator<char>(in), {});
-    if (auto documents = load_documents(file.text, entry.path().filename())) file.documents = *std::move(documents);
+    if (auto documents = load_documents(file.text, entry.path().filename()))
+      file.documents = *std::move(documents);
     file.field = comment(file.text, "field");
     file.message = comment(file.text, "message");
     file.offline = comment(file.text, "offline");

@@ -13,7 +13,8 @@ namespace {
 using testing::HasSubstr;
 
 Json minimal_job() {
-  return Json::parse(R"({"apiVersion": "muster.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "a", "namespace": "ns"},
+  return Json::parse(
+      R"({"apiVersion": "muster.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "a", "namespace": "ns"},
     "spec": {"roles": [{"name": "worker", "template": {"spec": {"containers": [{"name": "m", "image": "i"}]}}}]}})");
 }
 
@@ -48,7 +49,8 @@ TEST(Codec, ErrorsNameObjectAndFieldAndWhatIsAllowed) {
     const char* message;
   };
   const Case cases[] = {
-      {"/spec/roles/0/replicas", "two", "spec.roles[0].replicas", "must be an integer from -2147483648 to 2147483647, is \"two\""},
+      {"/spec/roles/0/replicas", "two", "spec.roles[0].replicas",
+       "must be an integer from -2147483648 to 2147483647, is \"two\""},
       {"/spec/roles/0/replicas", 3'000'000'000, "spec.roles[0].replicas", "must be an integer from"},
       {"/spec/roles", Json::object(), "spec.roles", "must be a list, is an object"},
       {"/spec/mode", "Night", "spec.mode", "must be one of Batch, Interactive, is \"Night\""},
@@ -105,16 +107,19 @@ TEST(Codec, StatusRoundTripsAndFitsTheSchema) {
   ASSERT_TRUE(again) << to_string(again.error());
   EXPECT_EQ(*again, job);
   EXPECT_THAT(validate(json), testing::IsEmpty());
-  EXPECT_EQ(json["status"]["assignment"]["pods"][0].dump(), R"({"gpus":[0,1],"index":0,"node":"n1","role":"worker"})");
-  EXPECT_EQ(json["status"]["assignment"]["pods"][1].dump(), R"({"index":1,"node":"n2","role":"worker","try":2})");
+  EXPECT_EQ(json["status"]["assignment"]["pods"][0].dump(),
+            R"({"gpus":[0,1],"index":0,"node":"n1","role":"worker"})");
+  EXPECT_EQ(json["status"]["assignment"]["pods"][1].dump(),
+            R"({"index":1,"node":"n2","role":"worker","try":2})");
 }
 
 TEST(Codec, EmptyStatusFieldsAreLeftOut) {
   TrainingJob job = full_job();
   job.status = {};
-  EXPECT_EQ(status_to_json(job).dump(),
-            R"({"apiVersion":"muster.dev/v1alpha1","kind":"TrainingJob","metadata":{"name":"a","namespace":"ns",)"
-            R"("resourceVersion":"77","uid":"u"},"status":{}})");
+  EXPECT_EQ(
+      status_to_json(job).dump(),
+      R"({"apiVersion":"muster.dev/v1alpha1","kind":"TrainingJob","metadata":{"name":"a","namespace":"ns",)"
+      R"("resourceVersion":"77","uid":"u"},"status":{}})");
   job.status.assignment.attempt = 1;
   job.status.assignment.pods = {{"worker", 0, "n", {}, 0}};
   EXPECT_EQ(status_to_json(job)["status"].dump(),
@@ -175,11 +180,13 @@ TEST(Selector, MatchesAsKubernetesDoes) {
   selector.match_labels = {{"pool", "a"}};
   EXPECT_FALSE(matches(selector, {}));
   EXPECT_TRUE(matches(selector, {{"pool", "a"}}));
-  selector.match_expressions = {{"zone", SelectorOperator::kIn, {"x", "y"}}, {"old", SelectorOperator::kDoesNotExist, {}}};
+  selector.match_expressions = {{"zone", SelectorOperator::kIn, {"x", "y"}},
+                                {"old", SelectorOperator::kDoesNotExist, {}}};
   EXPECT_FALSE(matches(selector, {{"pool", "a"}}));
   EXPECT_TRUE(matches(selector, {{"pool", "a"}, {"zone", "y"}}));
   EXPECT_FALSE(matches(selector, {{"pool", "a"}, {"zone", "y"}, {"old", ""}}));
-  selector.match_expressions = {{"zone", SelectorOperator::kNotIn, {"x"}}, {"new", SelectorOperator::kExists, {}}};
+  selector.match_expressions = {{"zone", SelectorOperator::kNotIn, {"x"}},
+                                {"new", SelectorOperator::kExists, {}}};
   EXPECT_TRUE(matches(selector, {{"pool", "a"}, {"new", ""}})) << "an absent label is not in";
   EXPECT_FALSE(matches(selector, {{"pool", "a"}, {"new", ""}, {"zone", "x"}}));
 }

@@ -1,10 +1,10 @@
 // Files of objects: scalars, lines, errors.
+#include "muster/crds/documents.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
-
-#include "muster/crds/documents.h"
 
 namespace muster::crds {
 namespace {
@@ -70,7 +70,8 @@ v: 1.5e3
 }
 
 TEST(Documents, SeveralInAFileEmptyOnesPassedOver) {
-  const auto documents = load_documents("# nothing\n---\na: 1\n--- \n\n---\n# c\n---\nb: |\n  --- not a marker\n...\n---\nc: 3\n", "f.yaml");
+  const auto documents = load_documents(
+      "# nothing\n---\na: 1\n--- \n\n---\n# c\n---\nb: |\n  --- not a marker\n...\n---\nc: 3\n", "f.yaml");
   ASSERT_TRUE(documents) << to_string(documents.error());
   ASSERT_EQ(documents->size(), 3U);
   EXPECT_EQ(documents->at(0).location("a"), "f.yaml:3");

@@ -109,15 +109,23 @@ TYPED_TEST(Kind, SchemaAndTypeHaveTheSameFields) {
   EXPECT_EQ(properties.size(), 5U) << "apiVersion, kind, metadata, spec, status";
 }
 
-// A schema's default is the type's: reading an object before and after the server has put defaults in is the same.
+// A schema's default is the type's: reading an object before and after the server has put defaults in is the
+// same.
 TYPED_TEST(Kind, DefaultsAreTheTypes) {
-  Json object = {{"apiVersion", kApiVersion}, {"kind", TypeParam::kKind}, {"metadata", {{"name", "a"}}}, {"spec", Json::object()}};
+  Json object = {{"apiVersion", kApiVersion},
+                 {"kind", TypeParam::kKind},
+                 {"metadata", {{"name", "a"}}},
+                 {"spec", Json::object()}};
   // Every object that has defaults inside, empty.
   Json& spec = object["spec"];
-  if (TypeParam::kKind == "Queue" || TypeParam::kKind == "Project") spec["pools"] = Json::array({{{"name", "p"}}});
+  if (TypeParam::kKind == "Queue" || TypeParam::kKind == "Project")
+    spec["pools"] = Json::array({{{"name", "p"}}});
   if (TypeParam::kKind == "NodePool") spec["placement"] = Json::object();
   if (TypeParam::kKind == "TrainingJob") {
-    spec = {{"roles", Json::array({{{"name", "w"}}})}, {"checkpoint", Json::object()}, {"restart", Json::object()}, {"completion", Json::object()}};
+    spec = {{"roles", Json::array({{{"name", "w"}}})},
+            {"checkpoint", Json::object()},
+            {"restart", Json::object()},
+            {"completion", Json::object()}};
   }
   Json with_defaults = object;
   apply_defaults(with_defaults);
@@ -134,7 +142,8 @@ template <class F>
 void each_node(const Json& schema, const std::string& path, F&& f) {
   f(schema, path);
   if (schema.contains("properties")) {
-    for (const auto& [name, property] : schema["properties"].items()) each_node(property, path + "." + name, f);
+    for (const auto& [name, property] : schema["properties"].items())
+      each_node(property, path + "." + name, f);
   }
   if (schema.contains("items")) each_node(schema["items"], path + "[]", f);
   if (schema.contains("additionalProperties")) each_node(schema["additionalProperties"], path + ".*", f);
@@ -156,25 +165,46 @@ TEST(Schema, EveryRuleHasATwinAndEveryTwinARule) {
     }
   });
   std::set<std::string> in_code;
-  for (const RuleTwin& twin : rule_twins()) EXPECT_TRUE(in_code.insert(std::string(twin.cel)).second) << twin.cel;
+  for (const RuleTwin& twin : rule_twins())
+    EXPECT_TRUE(in_code.insert(std::string(twin.cel)).second) << twin.cel;
   EXPECT_EQ(in_schemas, in_code);
 }
 
 // What the validator does not know it would silently not check.
 TEST(Schema, UsesOnlyKeywordsThatTheValidatorKnows) {
-  const std::set<std::string> known = {"description", "type", "format", "properties", "required", "items", "additionalProperties", "enum",
-                                       "default", "pattern", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems",
-                                       "maxProperties", "x-kubernetes-validations", "x-kubernetes-list-type",
-                                       "x-kubernetes-list-map-keys", "x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields"};
+  const std::set<std::string> known = {"description",
+                                       "type",
+                                       "format",
+                                       "properties",
+                                       "required",
+                                       "items",
+                                       "additionalProperties",
+                                       "enum",
+                                       "default",
+                                       "pattern",
+                                       "minLength",
+                                       "maxLength",
+                                       "minimum",
+                                       "maximum",
+                                       "minItems",
+                                       "maxItems",
+                                       "maxProperties",
+                                       "x-kubernetes-validations",
+                                       "x-kubernetes-list-type",
+                                       "x-kubernetes-list-map-keys",
+                                       "x-kubernetes-int-or-string",
+                                       "x-kubernetes-preserve-unknown-fields"};
   each_node([&](const Json& schema, const std::string& path) {
-    for (const auto& [keyword, value] : schema.items()) EXPECT_TRUE(known.contains(keyword)) << path << ": " << keyword;
+    for (const auto& [keyword, value] : schema.items())
+      EXPECT_TRUE(known.contains(keyword)) << path << ": " << keyword;
   });
 }
 
 TEST(Schema, EverythingIsBounded) {
   each_node([](const Json& schema, const std::string& path) {
     const std::string type = schema.value("type", "");
-    const bool standard = path.find('.') == path.rfind('.') && !path.ends_with("spec") && !path.ends_with("status");
+    const bool standard =
+        path.find('.') == path.rfind('.') && !path.ends_with("spec") && !path.ends_with("status");
     if (standard) return;  // apiVersion, kind, metadata: the API server's own
     if (type == "string" && !schema.contains("enum")) {
       EXPECT_TRUE(schema.contains("maxLength")) << path;
@@ -196,12 +226,14 @@ TEST(Schema, EverythingIsBounded) {
 TEST(Schema, StatusListsAreAtomicExceptConditions) {
   each_node([](const Json& schema, const std::string& path) {
     if (path.find(".status") == std::string::npos || schema.value("type", "") != "array") return;
-    EXPECT_EQ(schema.value("x-kubernetes-list-type", ""), path.ends_with(".conditions") ? "map" : "atomic") << path;
+    EXPECT_EQ(schema.value("x-kubernetes-list-type", ""), path.ends_with(".conditions") ? "map" : "atomic")
+        << path;
   });
 }
 
 TEST(Schema, TrainingAndInferenceShareThePodTemplate) {
-  Json training = schema_of<TrainingJob>()["properties"]["spec"]["properties"]["roles"]["items"]["properties"]["template"];
+  Json training = schema_of<TrainingJob>()["properties"]["spec"]["properties"]["roles"]["items"]["properties"]
+                                          ["template"];
   Json inference = schema_of<InferenceService>()["properties"]["spec"]["properties"]["template"];
   Json& a = training["properties"]["spec"]["properties"]["restartPolicy"];
   Json& b = inference["properties"]["spec"]["properties"]["restartPolicy"];

@@ -1,4 +1,7 @@
-// The verdicts of the schemas without a server, on the same objects that the API server judges in test/cluster/crds.
+// The verdicts of the schemas without a server, on the same objects that the API server judges in
+// test/cluster/crds.
+#include "muster/crds/validate.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +12,6 @@
 #include "../../cluster/crds/expectation.h"
 #include "muster/crds/crds.h"
 #include "muster/crds/documents.h"
-#include "muster/crds/validate.h"
 
 namespace muster::crds {
 namespace {
@@ -102,22 +104,37 @@ spec:
     template: {spec: {containers: [{name: a, image: b}]}}
 )");
   ASSERT_EQ(errors.size(), 1U);
-  EXPECT_EQ(to_string(errors[0]), "f.yaml:8: TrainingJob nlp/ft: spec.roles[0].gpus.count: must be at least 1, is 0");
+  EXPECT_EQ(to_string(errors[0]),
+            "f.yaml:8: TrainingJob nlp/ft: spec.roles[0].gpus.count: must be at least 1, is 0");
 }
 
 TEST(Validate, MetadataAndKind) {
   const auto missing = verdict("{apiVersion: muster.dev/v1alpha1, kind: Queue, spec: {}}");
   ASSERT_EQ(missing.size(), 1U);
   EXPECT_EQ(missing[0].field, "metadata");
-  EXPECT_EQ(verdict("{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {}, spec: {}}").at(0).field, "metadata.name");
-  EXPECT_THAT(verdict("{apiVersion: muster.dev/v1alpha1, kind: TrainingJobs, metadata: {name: a}}").at(0).message,
-              HasSubstr("InferenceService, NodePool, Project, Queue or TrainingJob"));
-  EXPECT_THAT(verdict("{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: a, labels: {a b: c}}, spec: {}}").at(0).message,
-              HasSubstr("must be a qualified name"));
-  EXPECT_EQ(verdict("{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: a, labels: {a: 1}}, spec: {}}").at(0).field,
-            "metadata.labels.a");
-  EXPECT_EQ(verdict("{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: a, nam: b}, spec: {}}").at(0).field, "metadata.nam");
-  EXPECT_THAT(verdict("{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {generateName: a-}, spec: {}}"), IsEmpty());
+  EXPECT_EQ(verdict("{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {}, spec: {}}").at(0).field,
+            "metadata.name");
+  EXPECT_THAT(
+      verdict("{apiVersion: muster.dev/v1alpha1, kind: TrainingJobs, metadata: {name: a}}").at(0).message,
+      HasSubstr("InferenceService, NodePool, Project, Queue or TrainingJob"));
+  EXPECT_THAT(
+      verdict(
+          "{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: a, labels: {a b: c}}, spec: {}}")
+          .at(0)
+          .message,
+      HasSubstr("must be a qualified name"));
+  EXPECT_EQ(
+      verdict("{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: a, labels: {a: 1}}, spec: {}}")
+          .at(0)
+          .field,
+      "metadata.labels.a");
+  EXPECT_EQ(verdict("{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: a, nam: b}, spec: {}}")
+                .at(0)
+                .field,
+            "metadata.nam");
+  EXPECT_THAT(
+      verdict("{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {generateName: a-}, spec: {}}"),
+      IsEmpty());
   EXPECT_THAT(validate(Json::array()), testing::SizeIs(1));
 }
 
@@ -132,12 +149,27 @@ status: {assignment: {attempt: 1, pods: [{role: w, index: 0, node: n1, gpus: [0,
   EXPECT_EQ(errors[0].field, "status.assignment.pods[1].index");
 }
 
-// Whatever is done to a good object, validating and reading it gives a verdict, and what passes the schema can be read.
+// Whatever is done to a good object, validating and reading it gives a verdict, and what passes the schema
+// can be read.
 TEST(Validate, NoMutationCrashesAndWhatPassesCanBeRead) {
   std::mt19937 random(7);
-  const std::vector<Json> values = {nullptr, true,  -1,    0,           5,    2147483648LL, 9223372036854775807LL, 1.5,
-                                    "",      "a",   "10m", "99999999Ti", "4Gi", Json::array(), Json::object(),
-                                    Json::array({1, "a", nullptr}), {{"name", "x"}}};
+  const std::vector<Json> values = {nullptr,
+                                    true,
+                                    -1,
+                                    0,
+                                    5,
+                                    2147483648LL,
+                                    9223372036854775807LL,
+                                    1.5,
+                                    "",
+                                    "a",
+                                    "10m",
+                                    "99999999Ti",
+                                    "4Gi",
+                                    Json::array(),
+                                    Json::object(),
+                                    Json::array({1, "a", nullptr}),
+                                    {{"name", "x"}}};
   int accepted = 0;
   for (const ObjectFile& file : object_files(MUSTER_CRD_OBJECTS "/good")) {
     const Json good = *file.documents[0].object;
@@ -146,7 +178,8 @@ TEST(Validate, NoMutationCrashesAndWhatPassesCanBeRead) {
       Json object = good;
       const auto at = std::next(flat.begin(), static_cast<std::ptrdiff_t>(random() % flat.size()));
       Json::json_pointer pointer(at.key());
-      for (auto up = random() % 3; up > 0 && !pointer.parent_pointer().empty(); --up) pointer = pointer.parent_pointer();
+      for (auto up = random() % 3; up > 0 && !pointer.parent_pointer().empty(); --up)
+        pointer = pointer.parent_pointer();
       object[pointer] = values[random() % values.size()];
       const bool passes = validate(object).empty();
       validate_update(good, object);

@@ -37,7 +37,8 @@ TEST(Quantity, ReadsWhatKubernetesReads) {
 }
 
 TEST(Quantity, RefusesEverythingElseAndSaysWhatIsAllowed) {
-  for (const char* text : {"", "m", "-1", "four", "1.2.3", "1 Gi", "1GB", "1K", "1ki", "0x10", "1e", "1e+", "1e999", "Gi", ".", "1Gim"}) {
+  for (const char* text : {"", "m", "-1", "four", "1.2.3", "1 Gi", "1GB", "1K", "1ki", "0x10", "1e", "1e+",
+                           "1e999", "Gi", ".", "1Gim"}) {
     const auto result = parse_quantity(text, 1000);
     ASSERT_FALSE(result) << text;
     EXPECT_THAT(result.error(), testing::HasSubstr("must be a quantity such as")) << text;
@@ -46,7 +47,8 @@ TEST(Quantity, RefusesEverythingElseAndSaysWhatIsAllowed) {
 
 TEST(Quantity, OverflowIsAnErrorNotANumber) {
   EXPECT_EQ(parse_memory("9223372036854775807")->value, kMax);
-  for (const char* text : {"9223372036854775808", "8Ei", "9223372036854775808000", "99999999999999999999999Ei", "10E", "9e18k"}) {
+  for (const char* text : {"9223372036854775808", "8Ei", "9223372036854775808000",
+                           "99999999999999999999999Ei", "10E", "9e18k"}) {
     EXPECT_FALSE(parse_memory(text)) << text;
   }
   EXPECT_FALSE(parse_gpu("9223372036854775807"));
@@ -108,7 +110,8 @@ TEST(DurationText, ReadsAndPrints) {
   EXPECT_EQ(to_string(Duration{90min}), "1h30m");
   EXPECT_EQ(to_string(Duration{48h}), "2d");
   EXPECT_EQ(to_string(Duration{0}), "0s");
-  for (const char* text : {"", "10", "m", "1.5h", "-1s", "30m1h", "1h1h", "1w", "10 m", "1000000000s", "100000d"}) {
+  for (const char* text :
+       {"", "10", "m", "1.5h", "-1s", "30m1h", "1h1h", "1w", "10 m", "1000000000s", "100000d"}) {
     const auto result = parse_duration(text);
     ASSERT_FALSE(result) << text;
     EXPECT_THAT(result.error(), testing::HasSubstr("must be a duration")) << text;
@@ -127,8 +130,9 @@ TEST(TimeText, ReadsAndPrints) {
   EXPECT_EQ(*parse_time("2026-01-02T03:04:05.999999Z"), time);
   EXPECT_EQ(*parse_time("2026-01-02T04:34:05+01:30"), time);
   EXPECT_EQ(*parse_time("2026-01-01T22:04:05-05:00"), time);
-  for (const char* text : {"", "2026-01-02", "2026-01-02T03:04:05", "2026-02-30T03:04:05Z", "2026-01-02T24:04:05Z", "2026-01-02T03:04:05.Z",
-                           "2026-01-02 03:04:05Z", "2026-01-02T03:04:05+1:00", "2026-01-02T03:04:05Zx"}) {
+  for (const char* text : {"", "2026-01-02", "2026-01-02T03:04:05", "2026-02-30T03:04:05Z",
+                           "2026-01-02T24:04:05Z", "2026-01-02T03:04:05.Z", "2026-01-02 03:04:05Z",
+                           "2026-01-02T03:04:05+1:00", "2026-01-02T03:04:05Zx"}) {
     EXPECT_FALSE(parse_time(text)) << text;
   }
 }

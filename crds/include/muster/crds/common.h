@@ -1,10 +1,9 @@
 // Parts that several kinds share.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
-
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -24,7 +23,8 @@ struct RawJson {
   bool operator==(const RawJson& other) const;  // by content
 };
 
-// An amount of each resource. What absence means is the owner's business: no guarantee in a quota, no ceiling in a limit.
+// An amount of each resource. What absence means is the owner's business: no guarantee in a quota, no ceiling
+// in a limit.
 struct Amounts {
   std::optional<MilliGpu> gpu;
   std::optional<MilliCpu> cpu;
@@ -62,8 +62,8 @@ struct PoolUsage {
 
   static constexpr auto fields() {
     using T = PoolUsage;
-    return std::tuple(field("name", &T::name), field("allocated", &T::allocated), field("borrowed", &T::borrowed),
-                      field("pending", &T::pending));
+    return std::tuple(field("name", &T::name), field("allocated", &T::allocated),
+                      field("borrowed", &T::borrowed), field("pending", &T::pending));
   }
   bool operator==(const PoolUsage&) const = default;
 };
@@ -82,11 +82,12 @@ struct Gpus {
 
 // One thing that is lacking.
 struct Blocking {
-  std::string resource;         // gpu | cpu | memory | pods, or a reason's own word
+  std::string resource;  // gpu | cpu | memory | pods, or a reason's own word
   std::string pool;
-  std::string need;             // quantities
+  std::string need;  // quantities
   std::string have;
-  std::vector<std::string> by;  // who holds it or whose bound it is: "team-a/big", "Queue research"; at most 8
+  std::vector<std::string>
+      by;  // who holds it or whose bound it is: "team-a/big", "Queue research"; at most 8
 
   static constexpr auto fields() {
     using T = Blocking;
@@ -102,13 +103,14 @@ struct Waiting {
   std::int32_t project_position = 0;  // in its project's, from 1; 0: none
   std::string reason;                 // a reason of scheduling: InsufficientCapacity, LimitReached, …
   std::string message;
-  std::vector<Blocking> blocking;     // at most 8
+  std::vector<Blocking> blocking;  // at most 8
 
   static constexpr auto fields() {
     using T = Waiting;
     return std::tuple(field("position", &T::position, Zero::kOmit),
-                      field("projectPosition", &T::project_position, Zero::kOmit), field("reason", &T::reason),
-                      field("message", &T::message), field("blocking", &T::blocking));
+                      field("projectPosition", &T::project_position, Zero::kOmit),
+                      field("reason", &T::reason), field("message", &T::message),
+                      field("blocking", &T::blocking));
   }
   bool operator==(const Waiting&) const = default;
 };

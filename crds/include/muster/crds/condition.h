@@ -14,7 +14,9 @@
 namespace muster::crds {
 
 enum class ConditionStatus : std::uint8_t { kUnknown, kTrue, kFalse };
-constexpr std::array<std::string_view, 3> names_of(ConditionStatus) { return {"Unknown", "True", "False"}; }
+constexpr std::array<std::string_view, 3> names_of(ConditionStatus) {
+  return {"Unknown", "True", "False"};
+}
 
 struct Condition {
   std::string type;
@@ -39,8 +41,9 @@ using Conditions = std::vector<Condition>;
 const Condition* find_condition(const Conditions& conditions, std::string_view type);
 // The condition of this type is there and True.
 bool is_true(const Conditions& conditions, std::string_view type);
-// Sets or adds the condition of `wanted.type`. Its lastTransitionTime stays as it was while the status does not change
-// (wanted.last_transition_time counts otherwise). Messages are cut to the schema's 4096 characters. True: something changed.
+// Sets or adds the condition of `wanted.type`. Its lastTransitionTime stays as it was while the status does
+// not change (wanted.last_transition_time counts otherwise). Messages are cut to the schema's 4096
+// characters. True: something changed.
 bool set_condition(Conditions& conditions, Condition wanted);
 
 }  // namespace muster::crds

@@ -1,10 +1,9 @@
 // YAML (or JSON) files of objects, each field with its line.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
-
 #include <expected>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,14 +20,16 @@ struct Document {
   std::shared_ptr<const std::string> text;  // of the YAML document it is in
   std::string inside;                       // "items[3]" for an item of a List, else empty
 
-  // "jobs.yaml:12": of the field ("spec.roles[0].gpus.count"), or of the nearest enclosing one that the file states. Parses the
-  // text again: lines are wanted only for errors, and would otherwise outweigh the objects.
+  // "jobs.yaml:12": of the field ("spec.roles[0].gpus.count"), or of the nearest enclosing one that the file
+  // states. Parses the text again: lines are wanted only for errors, and would otherwise outweigh the
+  // objects.
   std::string location(std::string_view field) const;
 };
 
-// All documents of a file's text, in order; empty ones are passed over, a `List` is its items. Aliases and merge keys are
-// resolved; plain scalars become what Kubernetes' reader makes of them (YAML 1.1: true, yes, 3, 0x10, null, else text). Text that
-// is no YAML, a key stated twice, or a document that is no object is an error with file and line. `file` is only a name.
+// All documents of a file's text, in order; empty ones are passed over, a `List` is its items. Aliases and
+// merge keys are resolved; plain scalars become what Kubernetes' reader makes of them (YAML 1.1: true, yes,
+// 3, 0x10, null, else text). Text that is no YAML, a key stated twice, or a document that is no object is an
+// error with file and line. `file` is only a name.
 std::expected<std::vector<Document>, FieldError> load_documents(std::string_view text, std::string file);
 
 // validate() with locations, for each document in turn.

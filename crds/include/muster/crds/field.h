@@ -17,12 +17,12 @@ enum class Zero : std::uint8_t { kPrint, kOmit };
 template <class T, class M>
 struct Field {
   std::string_view name;
-  M T::*member;
+  M T::* member;
   Zero zero;
 };
 
 template <class T, class M>
-constexpr Field<T, M> field(std::string_view name, M T::*member, Zero zero = Zero::kPrint) {
+constexpr Field<T, M> field(std::string_view name, M T::* member, Zero zero = Zero::kPrint) {
   return {name, member, zero};
 }
 

@@ -37,14 +37,17 @@ struct LabelSelector {
 
   static constexpr auto fields() {
     using T = LabelSelector;
-    return std::tuple(field("matchLabels", &T::match_labels), field("matchExpressions", &T::match_expressions));
+    return std::tuple(field("matchLabels", &T::match_labels),
+                      field("matchExpressions", &T::match_expressions));
   }
   bool operator==(const LabelSelector&) const = default;
 };
 bool matches(const LabelSelector& selector, const StringMap& labels);
 
 enum class NodeOrder : std::uint8_t { kPack, kSpread };
-constexpr std::array<std::string_view, 2> names_of(NodeOrder) { return {"Pack", "Spread"}; }
+constexpr std::array<std::string_view, 2> names_of(NodeOrder) {
+  return {"Pack", "Spread"};
+}
 
 struct PlacementPolicy {
   NodeOrder nodes = NodeOrder::kPack;
@@ -57,7 +60,8 @@ struct NodePoolSpec {
   LabelSelector node_selector;
   std::string gpu_resource = "nvidia.com/gpu";
   PlacementPolicy placement;
-  bool is_default = false;  // JSON "default": the pool that top-level quotas and workloads without a pool mean
+  bool is_default =
+      false;  // JSON "default": the pool that top-level quotas and workloads without a pool mean
 
   static constexpr auto fields() {
     using T = NodePoolSpec;

@@ -41,10 +41,10 @@ struct ProjectSpec {
 struct ProjectStatus {
   std::int64_t observed_generation = 0;
   Conditions conditions;
-  std::string ns;     // JSON "namespace": the one it claims
-  Amounts allocated;  // in the default pool
-  Amounts borrowed;   // the part of `allocated` beyond quota
-  Amounts pending;    // asked for by what waits
+  std::string ns;            // JSON "namespace": the one it claims
+  Amounts allocated;         // in the default pool
+  Amounts borrowed;          // the part of `allocated` beyond quota
+  Amounts pending;           // asked for by what waits
   std::int32_t running = 0;  // workloads that hold something, in all pools
   std::int32_t waiting = 0;  // workloads that wait, in all pools
   std::vector<PoolUsage> pools;

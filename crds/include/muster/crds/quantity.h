@@ -10,8 +10,8 @@
 
 namespace muster::crds {
 
-// An amount of one unit; amounts of different units do not mix. Sums and products stop at the ends of int64 instead of
-// overflowing: whatever objects state, adding them up is defined.
+// An amount of one unit; amounts of different units do not mix. Sums and products stop at the ends of int64
+// instead of overflowing: whatever objects state, adding them up is defined.
 template <class Unit>
 struct Amount {
   std::int64_t value = 0;
@@ -39,19 +39,21 @@ struct Amount {
     return upper ? std::numeric_limits<std::int64_t>::max() : std::numeric_limits<std::int64_t>::min();
   }
 };
-using MilliGpu = Amount<struct GpuUnit>;     // 1/1000 GPU
-using MilliCpu = Amount<struct CpuUnit>;     // 1/1000 core
-using Bytes = Amount<struct MemoryUnit>;     // 1 byte
+using MilliGpu = Amount<struct GpuUnit>;  // 1/1000 GPU
+using MilliCpu = Amount<struct CpuUnit>;  // 1/1000 core
+using Bytes = Amount<struct MemoryUnit>;  // 1 byte
 
-// Quantity text ("2500m", "2.5", "4Ti", "1e3") as an integer of 1/1000 (scale 1000) or of 1 (scale 1). Not negative, not
-// above int64, an exponent at most 18. A part finer than the scale is rounded up, as Kubernetes does: no request is ever made smaller.
-// The error says what is allowed, as a sentence fragment: "must be a quantity such as …, is \"x\"".
+// Quantity text ("2500m", "2.5", "4Ti", "1e3") as an integer of 1/1000 (scale 1000) or of 1 (scale 1). Not
+// negative, not above int64, an exponent at most 18. A part finer than the scale is rounded up, as Kubernetes
+// does: no request is ever made smaller. The error says what is allowed, as a sentence fragment: "must be a
+// quantity such as …, is \"x\"".
 std::expected<std::int64_t, std::string> parse_quantity(std::string_view text, std::int64_t scale);
 std::expected<MilliGpu, std::string> parse_gpu(std::string_view text);
 std::expected<MilliCpu, std::string> parse_cpu(std::string_view text);
 std::expected<Bytes, std::string> parse_memory(std::string_view text);
 
-// Canonical form: "2500m", "2" for GPUs and CPUs; the largest binary suffix that loses nothing for memory: "4Ti", "1500".
+// Canonical form: "2500m", "2" for GPUs and CPUs; the largest binary suffix that loses nothing for memory:
+// "4Ti", "1500".
 std::string to_string(MilliGpu amount);
 std::string to_string(MilliCpu amount);
 std::string to_string(Bytes amount);

@@ -14,7 +14,9 @@
 namespace muster::crds {
 
 enum class Admission : std::uint8_t { kOpen, kHold };  // Hold: start nothing new
-constexpr std::array<std::string_view, 2> names_of(Admission) { return {"Open", "Hold"}; }
+constexpr std::array<std::string_view, 2> names_of(Admission) {
+  return {"Open", "Hold"};
+}
 
 // quota, limit, weight and priority at top level mean the default pool.
 struct QueueSpec {
@@ -38,9 +40,9 @@ struct QueueSpec {
 struct QueueStatus {
   std::int64_t observed_generation = 0;
   Conditions conditions;
-  Amounts allocated;  // in the default pool, by everything below
-  Amounts borrowed;   // the part of `allocated` beyond quota
-  Amounts pending;    // asked for by what waits below
+  Amounts allocated;         // in the default pool, by everything below
+  Amounts borrowed;          // the part of `allocated` beyond quota
+  Amounts pending;           // asked for by what waits below
   std::int32_t running = 0;  // workloads that hold something, in all pools
   std::int32_t waiting = 0;  // workloads that wait, in all pools
   std::vector<PoolUsage> pools;

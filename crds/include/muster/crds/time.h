@@ -10,7 +10,8 @@ namespace muster::crds {
 
 using Time = std::chrono::sys_seconds;
 
-// "2026-01-02T03:04:05Z"; a fraction of a second is dropped, an offset ("+01:00") applied. The error says what is allowed.
+// "2026-01-02T03:04:05Z"; a fraction of a second is dropped, an offset ("+01:00") applied. The error says
+// what is allowed.
 std::expected<Time, std::string> parse_time(std::string_view text);
 std::string to_string(Time time);  // "2026-01-02T03:04:05Z"
 

@@ -16,7 +16,9 @@
 namespace muster::crds {
 
 enum class Mode : std::uint8_t { kBatch, kInteractive };
-constexpr std::array<std::string_view, 2> names_of(Mode) { return {"Batch", "Interactive"}; }
+constexpr std::array<std::string_view, 2> names_of(Mode) {
+  return {"Batch", "Interactive"};
+}
 
 enum class Framework : std::uint8_t { kGeneric, kPyTorch, kJax, kTensorFlow, kMpi };
 constexpr std::array<std::string_view, 5> names_of(Framework) {
@@ -24,7 +26,9 @@ constexpr std::array<std::string_view, 5> names_of(Framework) {
 }
 
 enum class CompletionPolicy : std::uint8_t { kAll, kFirst };
-constexpr std::array<std::string_view, 2> names_of(CompletionPolicy) { return {"All", "First"}; }
+constexpr std::array<std::string_view, 2> names_of(CompletionPolicy) {
+  return {"All", "First"};
+}
 
 enum class Phase : std::uint8_t { kQueued, kStarting, kRunning, kSuspended, kSucceeded, kFailed };
 constexpr std::array<std::string_view, 6> names_of(Phase) {
@@ -117,7 +121,8 @@ struct PodAssignment {
   std::int32_t index = 0;
   std::string node;
   std::vector<std::int32_t> gpus;  // devices on the node
-  std::int32_t tries = 0;          // JSON "try": pods of this place before, within the attempt (refused by a kubelet, lost)
+  std::int32_t tries =
+      0;  // JSON "try": pods of this place before, within the attempt (refused by a kubelet, lost)
 
   static constexpr auto fields() {
     using T = PodAssignment;
@@ -188,16 +193,17 @@ struct TrainingJobStatus {
 
   static constexpr auto fields() {
     using T = TrainingJobStatus;
-    return std::tuple(
-        field("observedGeneration", &T::observed_generation, Zero::kOmit), field("phase", &T::phase),
-        field("conditions", &T::conditions), field("assignment", &T::assignment), field("pods", &T::pods),
-        field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
-        field("readyReplicas", &T::ready_replicas, Zero::kOmit), field("allocated", &T::allocated),
-        field("attempt", &T::attempt, Zero::kOmit), field("restarts", &T::restarts),
-        field("preemptions", &T::preemptions, Zero::kOmit),
-        field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
-        field("nodeRefusals", &T::node_refusals), field("queue", &T::queue), field("startedAt", &T::started_at),
-        field("runSeconds", &T::run_seconds, Zero::kOmit), field("finishedAt", &T::finished_at));
+    return std::tuple(field("observedGeneration", &T::observed_generation, Zero::kOmit),
+                      field("phase", &T::phase), field("conditions", &T::conditions),
+                      field("assignment", &T::assignment), field("pods", &T::pods),
+                      field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
+                      field("readyReplicas", &T::ready_replicas, Zero::kOmit),
+                      field("allocated", &T::allocated), field("attempt", &T::attempt, Zero::kOmit),
+                      field("restarts", &T::restarts), field("preemptions", &T::preemptions, Zero::kOmit),
+                      field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
+                      field("nodeRefusals", &T::node_refusals), field("queue", &T::queue),
+                      field("startedAt", &T::started_at), field("runSeconds", &T::run_seconds, Zero::kOmit),
+                      field("finishedAt", &T::finished_at));
   }
   bool operator==(const TrainingJobStatus&) const = default;
 };

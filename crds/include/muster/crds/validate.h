@@ -1,9 +1,8 @@
 // The schemas of crds/*.yaml, applied without a server: the same verdicts, from the binary alone.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
-
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,12 +26,14 @@ std::span<const Crd> all_crds();
 // nullptr: no kind of Muster.
 const Crd* find_crd(std::string_view api_version, std::string_view kind);
 
-// Writes the schema's defaults into the object, as the API server would. Objects of other kinds stay as they are.
+// Writes the schema's defaults into the object, as the API server would. Objects of other kinds stay as they
+// are.
 void apply_defaults(Json& object);
 
-// Everything that is wrong with an object of a Muster kind by its schema and its rules, defaults taken into account; empty: the
-// API server would accept it (creation; what depends on the state before an update is not looked at). An object of another kind is
-// one error. Errors are in the order of the schema's properties, then of its rules.
+// Everything that is wrong with an object of a Muster kind by its schema and its rules, defaults taken into
+// account; empty: the API server would accept it (creation; what depends on the state before an update is not
+// looked at). An object of another kind is one error. Errors are in the order of the schema's properties,
+// then of its rules.
 std::vector<FieldError> validate(const Json& object);
 // An update from `before`: also the rules that compare with it.
 std::vector<FieldError> validate_update(const Json& before, const Json& after);
