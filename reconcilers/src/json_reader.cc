@@ -71,7 +71,9 @@ std::string text(const Json* value) {
   return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
 }
 
-bool is_true(const Json* value) { return value != nullptr && value->is_boolean() && value->get<bool>(); }
+bool is_true(const Json* value) {
+  return value != nullptr && value->is_boolean() && value->get<bool>();
+}
 
 crds::Result<NodeTerm> read_node_term(const Json& term, const std::string& field) {
   NodeTerm out;
@@ -83,7 +85,8 @@ crds::Result<NodeTerm> read_node_term(const Json& term, const std::string& field
     const NodeRequirement& r = (*fields)[i];
     const std::string at = field + ".matchFields[" + std::to_string(i) + "]";
     if (r.key != "metadata.name") return wrong(at + ".key", "must be metadata.name");
-    if (r.op != NodeOperator::kIn && r.op != NodeOperator::kNotIn) return wrong(at + ".operator", "must be In or NotIn");
+    if (r.op != NodeOperator::kIn && r.op != NodeOperator::kNotIn)
+      return wrong(at + ".operator", "must be In or NotIn");
   }
   out.labels = std::move(*labels);
   out.fields = std::move(*fields);

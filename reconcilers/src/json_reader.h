@@ -15,7 +15,9 @@ using crds::Json;
 
 // nullptr: `parent` is nullptr or no object, or there is nothing (or null) under the key.
 const Json* find(const Json* parent, std::string_view key);
-inline const Json* find(const Json& parent, std::string_view key) { return find(&parent, key); }
+inline const Json* find(const Json& parent, std::string_view key) {
+  return find(&parent, key);
+}
 template <class... Keys>
 const Json* find(const Json* parent, std::string_view key, Keys... more) {
   return find(find(parent, key), more...);
@@ -27,7 +29,8 @@ std::string text(const Json* value);
 bool is_true(const Json* value);
 
 inline std::unexpected<crds::FieldError> wrong(std::string field, std::string message) {
-  return std::unexpected(crds::FieldError{.object = {}, .field = std::move(field), .message = std::move(message), .location = {}});
+  return std::unexpected(crds::FieldError{
+      .object = {}, .field = std::move(field), .message = std::move(message), .location = {}});
 }
 
 // NodeSelectorTerm and a list of them. `field` is the path, for errors.

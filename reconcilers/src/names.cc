@@ -9,7 +9,9 @@ namespace {
 constexpr std::size_t kMaxLabel = 63;
 constexpr std::size_t kMaxName = 253;
 
-bool is_alnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
+bool is_alnum(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
 
 // FNV-1a, 64 bits: the same in every process and release, which std::hash does not promise.
 std::string hash_of(std::string_view text, std::size_t digits) {
@@ -31,13 +33,17 @@ std::string fit(std::string text, std::size_t limit) {
 }
 
 bool is_dns_1035(std::string_view name) {
-  if (name.empty() || name.size() > kMaxLabel || name.front() < 'a' || name.front() > 'z' || name.back() == '-') return false;
+  if (name.empty() || name.size() > kMaxLabel || name.front() < 'a' || name.front() > 'z' ||
+      name.back() == '-')
+    return false;
   return std::ranges::all_of(name, [](char c) { return is_alnum(c) || c == '-'; });
 }
 
 }  // namespace
 
-std::string job_label(std::string_view job) { return fit(std::string(job), kMaxLabel); }
+std::string job_label(std::string_view job) {
+  return fit(std::string(job), kMaxLabel);
+}
 
 std::string pod_name(std::string_view job, std::string_view role, std::int32_t index, std::int32_t attempt,
                      std::int32_t tries) {
@@ -66,7 +72,9 @@ std::string service_name(std::string_view job) {
   return name + "-" + hash_of(job, 10);
 }
 
-std::string hosts_config_map_name(std::string_view job) { return fit(std::string(job) + "-hosts", kMaxName); }
+std::string hosts_config_map_name(std::string_view job) {
+  return fit(std::string(job) + "-hosts", kMaxName);
+}
 
 std::string fqdn(std::string_view ns, std::string_view job, std::string_view role, std::int32_t index) {
   std::string name = host_name(role, index);

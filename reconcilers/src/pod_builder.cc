@@ -69,8 +69,12 @@ Json& child(Json& parent, std::string_view key, Json::value_t type) {
   if (value.type() != type) value = Json(type);
   return value;
 }
-Json& object_in(Json& parent, std::string_view key) { return child(parent, key, Json::value_t::object); }
-Json& list_in(Json& parent, std::string_view key) { return child(parent, key, Json::value_t::array); }
+Json& object_in(Json& parent, std::string_view key) {
+  return child(parent, key, Json::value_t::object);
+}
+Json& list_in(Json& parent, std::string_view key) {
+  return child(parent, key, Json::value_t::array);
+}
 
 Json owner_references(const TrainingJob& job) {
   return Json::array({{{"apiVersion", crds::kApiVersion},
@@ -81,7 +85,8 @@ Json owner_references(const TrainingJob& job) {
                        {"blockOwnerDeletion", true}}});
 }
 
-// Labels and annotations of the template, and ours; nothing else of its metadata, as Kubernetes' own controllers do.
+// Labels and annotations of the template, and ours; nothing else of its metadata, as Kubernetes' own
+// controllers do.
 Json metadata_of(const TrainingJob& job, const Role& role, const Json& pod_template, const Marks& marks) {
   Json meta = Json::object();
   if (const auto own = pod_template.find("metadata"); own != pod_template.end() && own->is_object()) {
@@ -102,14 +107,14 @@ Json metadata_of(const TrainingJob& job, const Role& role, const Json& pod_templ
   return meta;
 }
 
-// Ours first, so that the template's may refer to them by $(NAME); a name that the template has stays the template's.
+// Ours first, so that the template's may refer to them by $(NAME); a name that the template has stays the
+// template's.
 void inject_environment(Json& container, const std::vector<EnvVar>& env, const std::string& config_map) {
   const Json own = std::exchange(list_in(container, "env"), Json::array());
   Json& all = container["env"];
   for (const EnvVar& var : env) {
-    const bool taken = std::ranges::any_of(own, [&](const Json& v) {
-      return v.is_object() && v.contains("name") && v["name"] == var.name;
-    });
+    const bool taken = std::ranges::any_of(
+        own, [&](const Json& v) { return v.is_object() && v.contains("name") && v["name"] == var.name; });
     if (taken) continue;
     if (var.config_map_key.empty()) {
       all.push_back({{"name", var.name}, {"value", var.value}});
@@ -142,11 +147,14 @@ void for_each_container(Json& spec, Fn fn) {
   }
 }
 
-bool mounts_claim(const TrainingJob& job) { return job.spec.checkpoint && !job.spec.checkpoint->claim_name.empty(); }
+bool mounts_claim(const TrainingJob& job) {
+  return job.spec.checkpoint && !job.spec.checkpoint->claim_name.empty();
+}
 
 void add_volumes(Json& spec, const TrainingJob& job) {
   Json& volumes = list_in(spec, "volumes");
-  volumes.push_back({{"name", kHostsVolume}, {"configMap", {{"name", hosts_config_map_name(job.metadata.name)}}}});
+  volumes.push_back(
+      {{"name", kHostsVolume}, {"configMap", {{"name", hosts_config_map_name(job.metadata.name)}}}});
   if (!mounts_claim(job)) return;
   const Json claim = {{"claimName", job.spec.checkpoint->claim_name}};
   volumes.push_back({{"name", kCheckpointVolume}, {"persistentVolumeClaim", claim}});
@@ -161,8 +169,8 @@ void ask_for_gpus(Json& spec, std::int32_t count, std::string_view gpu_resource)
   }
 }
 
-Json spec_of(const TrainingJob& job, const Role& role, const Json& pod_template, std::string_view gpu_resource,
-             const Marks& marks) {
+Json spec_of(const TrainingJob& job, const Role& role, const Json& pod_template,
+             std::string_view gpu_resource, const Marks& marks) {
   Json spec = pod_template.contains("spec") ? pod_template["spec"] : Json::object();
   if (!spec.is_object()) spec = Json::object();
   spec["nodeName"] = marks[kNode];
@@ -185,11 +193,14 @@ Json spec_of(const TrainingJob& job, const Role& role, const Json& pod_template,
   return spec;
 }
 
-std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 Rendered prepare(const TrainingJob& job, const Role& role, std::string_view gpu_resource) {
   static const Json kNone = Json::object();
-  const Json& pod_template = role.pod_template.value && role.pod_template.value->is_object() ? *role.pod_template.value : kNone;
+  const Json& pod_template =
+      role.pod_template.value && role.pod_template.value->is_object() ? *role.pod_template.value : kNone;
   const Marks marks(dump(pod_template));
   Json pod = {{"apiVersion", "v1"}, {"kind", "Pod"}};
   pod["metadata"] = metadata_of(job, role, pod_template, marks);
@@ -225,7 +236,9 @@ PodBuilder::~PodBuilder() = default;
 PodBuilder::PodBuilder(PodBuilder&&) noexcept = default;
 PodBuilder& PodBuilder::operator=(PodBuilder&&) noexcept = default;
 
-std::string PodBuilder::pod(const crds::PodAssignment& place) const { return pod(place, impl_->attempt); }
+std::string PodBuilder::pod(const crds::PodAssignment& place) const {
+  return pod(place, impl_->attempt);
+}
 
 std::string PodBuilder::pod(const crds::PodAssignment& place, std::int32_t attempt) const {
   const auto role = std::ranges::find(impl_->roles, place.role, &Impl::PerRole::name);
@@ -259,11 +272,15 @@ std::string service_json(const TrainingJob& job) {
 
 std::string hosts_config_map_json(const TrainingJob& job) {
   const Json label = {{std::string(kJobLabel), job_label(job.metadata.name)}};
-  Json meta = {{"name", hosts_config_map_name(job.metadata.name)}, {"namespace", job.metadata.ns}, {"labels", label}};
+  Json meta = {
+      {"name", hosts_config_map_name(job.metadata.name)}, {"namespace", job.metadata.ns}, {"labels", label}};
   meta["ownerReferences"] = owner_references(job);
   Json data = Json::object();
   for (auto& [key, text] : rendezvous_files(job)) data[key] = std::move(text);
-  return dump({{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"metadata", std::move(meta)}, {"data", std::move(data)}});
+  return dump({{"apiVersion", "v1"},
+               {"kind", "ConfigMap"},
+               {"metadata", std::move(meta)},
+               {"data", std::move(data)}});
 }
 
 }  // namespace muster::reconcilers

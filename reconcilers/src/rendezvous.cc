@@ -18,8 +18,9 @@ constexpr std::string_view kClusterVariable = "MUSTER_TF_CLUSTER";
 constexpr std::string_view kEvaluator = "evaluator";
 constexpr std::string_view kLauncher = "launcher";
 
-constexpr std::size_t kMaxConfigMap = 1 << 20;      // bytes of all files of a ConfigMap
-constexpr std::size_t kMaxVariable = 128 * 1024;    // Linux: name, '=', value and the zero behind it (MAX_ARG_STRLEN)
+constexpr std::size_t kMaxConfigMap = 1 << 20;  // bytes of all files of a ConfigMap
+constexpr std::size_t kMaxVariable =
+    128 * 1024;  // Linux: name, '=', value and the zero behind it (MAX_ARG_STRLEN)
 
 // Gangs are large and their service has one name: the part behind the host is made once.
 std::string domain_of(const TrainingJob& job) {
@@ -30,9 +31,13 @@ std::string first_host(const TrainingJob& job) {
   return host_name(job.spec.roles.front().name, 0) + domain_of(job);
 }
 
-std::int32_t gpus_of(const Role& role) { return role.gpus ? role.gpus->count : 0; }
+std::int32_t gpus_of(const Role& role) {
+  return role.gpus ? role.gpus->count : 0;
+}
 
-std::string endpoint(const std::string& host, std::int32_t port) { return host + ":" + std::to_string(port); }
+std::string endpoint(const std::string& host, std::int32_t port) {
+  return host + ":" + std::to_string(port);
+}
 
 void add_pytorch(std::vector<EnvVar>& env, const TrainingJob& job, const Role& role, const PodNumbers& n) {
   const std::string host = first_host(job);
@@ -57,12 +62,12 @@ void add_jax(std::vector<EnvVar>& env, const TrainingJob& job, const PodNumbers&
   env.push_back({"JAX_PROCESS_ID", n.rank});
 }
 
-// The cluster is the same for every pod and grows with the gang: a gang's pods together would hold its square. So each
-// refers to the one copy in the ConfigMap, which the kubelet puts in the place of $(…).
+// The cluster is the same for every pod and grows with the gang: a gang's pods together would hold its
+// square. So each refers to the one copy in the ConfigMap, which the kubelet puts in the place of $(…).
 void add_tensorflow(std::vector<EnvVar>& env, const Role& role, const PodNumbers& n) {
   env.push_back({std::string(kClusterVariable), "", std::string(kClusterKey)});
-  env.push_back({"TF_CONFIG", R"({"cluster":$()" + std::string(kClusterVariable) + R"(),"task":{"type":")" + role.name +
-                                  R"(","index":)" + n.index + "}}"});
+  env.push_back({"TF_CONFIG", R"({"cluster":$()" + std::string(kClusterVariable) + R"(),"task":{"type":")" +
+                                  role.name + R"(","index":)" + n.index + "}}"});
 }
 
 void add_mpi(std::vector<EnvVar>& env) {
@@ -116,21 +121,32 @@ std::vector<EnvVar> environment(const TrainingJob& job, const Role& role, const 
   env.push_back({"MUSTER_HOSTS_FILE", std::string(kHostsFile)});
   env.push_back({"MUSTER_ATTEMPT", numbers.attempt});
   switch (job.spec.framework) {
-    case Framework::kGeneric: break;
-    case Framework::kPyTorch: add_pytorch(env, job, role, numbers); break;
-    case Framework::kJax: add_jax(env, job, numbers); break;
-    case Framework::kTensorFlow: add_tensorflow(env, role, numbers); break;
-    case Framework::kMpi: add_mpi(env); break;
+    case Framework::kGeneric:
+      break;
+    case Framework::kPyTorch:
+      add_pytorch(env, job, role, numbers);
+      break;
+    case Framework::kJax:
+      add_jax(env, job, numbers);
+      break;
+    case Framework::kTensorFlow:
+      add_tensorflow(env, role, numbers);
+      break;
+    case Framework::kMpi:
+      add_mpi(env);
+      break;
   }
   return env;
 }
 
-std::vector<EnvVar> environment(const TrainingJob& job, std::string_view role, std::int32_t index, std::int32_t attempt) {
+std::vector<EnvVar> environment(const TrainingJob& job, std::string_view role, std::int32_t index,
+                                std::int32_t attempt) {
   const std::int32_t rank = rank_of(job.spec, role, index);
   assert(rank >= 0);
   for (const Role& r : job.spec.roles) {
     if (r.name != role) continue;
-    const PodNumbers numbers{std::to_string(index), std::to_string(rank), std::to_string(attempt), rank == 0 ? "true" : "false"};
+    const PodNumbers numbers{std::to_string(index), std::to_string(rank), std::to_string(attempt),
+                             rank == 0 ? "true" : "false"};
     return environment(job, r, numbers);
   }
   return {};
@@ -171,7 +187,8 @@ std::optional<crds::FieldError> rendezvous_problem(const TrainingJob& job) {
     constexpr std::size_t kTask = 128;
     if (key == kClusterKey && text.size() + kTask > kMaxVariable) {
       return problem("must fit into the environment variable TF_CONFIG, which Linux bounds to " +
-                     std::to_string(kMaxVariable) + " bytes, but need " + std::to_string(text.size() + kTask));
+                     std::to_string(kMaxVariable) + " bytes, but need " +
+                     std::to_string(text.size() + kTask));
     }
   }
   if (total <= kMaxConfigMap) return std::nullopt;

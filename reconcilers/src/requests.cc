@@ -33,7 +33,8 @@ Result<Stated> read_list(const Json* list, const std::string& field) {
     // Local disk is the kubelet's to count: a pod that it refuses for that is placed elsewhere.
     if (found == kResourceNames.end() && name == "ephemeral-storage") continue;
     if (found == kResourceNames.end()) {
-      return wrong(field, "must state cpu, memory and ephemeral-storage only, has " + name + "; GPUs are asked for with gpus");
+      return wrong(field, "must state cpu, memory and ephemeral-storage only, has " + name +
+                              "; GPUs are asked for with gpus");
     }
     const auto resource = static_cast<Resource>(found - kResourceNames.begin());
     const auto amount = crds::parse_quantity(quantity_text(value), resource == kCpu ? 1000 : 1);
@@ -69,7 +70,8 @@ Stated sum(const Stated& a, const Stated& b) {
 }
 Stated max(const Stated& a, const Stated& b) {
   Stated out;
-  for (std::size_t r = 0; r < kResources; ++r) out[r] = std::max(a[r], b[r]);  // nothing is less than anything
+  for (std::size_t r = 0; r < kResources; ++r)
+    out[r] = std::max(a[r], b[r]);  // nothing is less than anything
   return out;
 }
 
@@ -113,7 +115,9 @@ constexpr std::array kUnsupported = {
     Unsupported{"resourceClaims", "must not be set: Muster does not allocate ResourceClaims"},
 };
 
-bool is_empty(const Json& value) { return value.empty() || (value.is_string() && value.get_ref<const std::string&>().empty()); }
+bool is_empty(const Json& value) {
+  return value.empty() || (value.is_string() && value.get_ref<const std::string&>().empty());
+}
 
 std::optional<crds::FieldError> unsupported_ports(const Json& spec, const std::string& field) {
   const bool host_network = is_true(find(spec, "hostNetwork"));
@@ -124,12 +128,18 @@ std::optional<crds::FieldError> unsupported_ports(const Json& spec, const std::s
       std::size_t p = 0;
       for (const Json& port : items(find(container, "ports"))) {
         if (host_network) {
-          return wrong(at, "must be left out under hostNetwork, where each would be a port of the node, which Muster does not share out").error();
+          return wrong(at,
+                       "must be left out under hostNetwork, where each would be a port of the node, which "
+                       "Muster does not share out")
+              .error();
         }
         const std::string one = at + "[" + std::to_string(p++) + "].hostPort";
         const Json* host_port = find(port, "hostPort");
         if (host_port != nullptr && *host_port != 0) {
-          return wrong(one, "must not be set: Muster does not share out the ports of nodes; pods reach each other by MUSTER_HOSTS_FILE").error();
+          return wrong(one,
+                       "must not be set: Muster does not share out the ports of nodes; pods reach each other "
+                       "by MUSTER_HOSTS_FILE")
+              .error();
         }
       }
     }
@@ -140,17 +150,22 @@ std::optional<crds::FieldError> unsupported_ports(const Json& spec, const std::s
 std::optional<crds::FieldError> unsupported(const Json& spec, const std::string& field) {
   for (const auto& [name, why] : kUnsupported) {
     const Json* value = find(spec, name);
-    if (value != nullptr && !is_empty(*value)) return wrong(field + "." + std::string(name), std::string(why)).error();
+    if (value != nullptr && !is_empty(*value))
+      return wrong(field + "." + std::string(name), std::string(why)).error();
   }
   for (const char* name : {"podAffinity", "podAntiAffinity"}) {
     const Json* value = find(&spec, "affinity", name);
     if (value != nullptr && !is_empty(*value)) {
-      return wrong(field + ".affinity." + name, "must not be set: Muster does not place by affinity between pods").error();
+      return wrong(field + ".affinity." + name,
+                   "must not be set: Muster does not place by affinity between pods")
+          .error();
     }
   }
   const std::string restart = text(find(spec, "restartPolicy"));
   if (!restart.empty() && restart != "Never") {
-    return wrong(field + ".restartPolicy", "must be Never or left out: Muster restarts the gang as a whole, as spec.restart says").error();
+    return wrong(field + ".restartPolicy",
+                 "must be Never or left out: Muster restarts the gang as a whole, as spec.restart says")
+        .error();
   }
   return unsupported_ports(spec, field);
 }
@@ -165,7 +180,8 @@ Result<std::vector<Toleration>> read_tolerations(const Json& spec, const std::st
     t.effect = text(find(item, "effect"));
     const std::string op = text(find(item, "operator"));
     t.exists = op == "Exists";
-    if (!op.empty() && op != "Exists" && op != "Equal") return wrong(at + ".operator", "must be Exists or Equal");
+    if (!op.empty() && op != "Exists" && op != "Equal")
+      return wrong(at + ".operator", "must be Exists or Equal");
     if (t.key.empty() && !t.exists) return wrong(at + ".operator", "must be Exists when key is left out");
     if (t.exists && !t.value.empty()) return wrong(at + ".value", "must be left out when operator is Exists");
     all.push_back(std::move(t));
@@ -215,10 +231,14 @@ bool compares(const std::string& have, const std::string& bound, bool greater) {
 bool holds(const NodeRequirement& r, const std::string* have) {
   const bool listed = have != nullptr && std::ranges::find(r.values, *have) != r.values.end();
   switch (r.op) {
-    case NodeOperator::kIn: return listed;
-    case NodeOperator::kNotIn: return !listed;
-    case NodeOperator::kExists: return have != nullptr;
-    case NodeOperator::kDoesNotExist: return have == nullptr;
+    case NodeOperator::kIn:
+      return listed;
+    case NodeOperator::kNotIn:
+      return !listed;
+    case NodeOperator::kExists:
+      return have != nullptr;
+    case NodeOperator::kDoesNotExist:
+      return have == nullptr;
     case NodeOperator::kGt:
     case NodeOperator::kLt:
       return have != nullptr && !r.values.empty() && compares(*have, r.values[0], r.op == NodeOperator::kGt);
@@ -234,7 +254,8 @@ Result<PodRequests> effective_requests(const Json& pod_template, std::string_vie
   if (spec == nullptr) return wrong(at, "is required");
   auto total = aggregate(*spec, at);
   if (!total) return std::unexpected(total.error());
-  // KEP-2837: stated for the pod, it counts in the containers' place; a limit alone where no container states anything.
+  // KEP-2837: stated for the pod, it counts in the containers' place; a limit alone where no container states
+  // anything.
   const auto requests = read_list(find(spec, "resources", "requests"), at + ".resources.requests");
   if (!requests) return std::unexpected(requests.error());
   const auto limits = read_list(find(spec, "resources", "limits"), at + ".resources.limits");
@@ -250,11 +271,13 @@ Result<PodRequests> effective_requests(const Json& pod_template, std::string_vie
   return PodRequests{crds::MilliCpu{all[kCpu].value_or(0)}, crds::Bytes{all[kMemory].value_or(0)}};
 }
 
-Result<PodNeeds> pod_needs(const Json& pod_template, const std::optional<crds::Gpus>& gpus, std::string_view field) {
+Result<PodNeeds> pod_needs(const Json& pod_template, const std::optional<crds::Gpus>& gpus,
+                           std::string_view field) {
   const std::string at = std::string(field) + ".spec";
   const Json* spec = find(pod_template, "spec");
   if (spec == nullptr || !spec->is_object()) return wrong(at, "is required and must be a PodSpec");
-  if (items(find(*spec, "containers")).empty()) return wrong(at + ".containers", "must have at least one container");
+  if (items(find(*spec, "containers")).empty())
+    return wrong(at + ".containers", "must have at least one container");
   if (const auto problem = unsupported(*spec, at)) return std::unexpected(*problem);
 
   PodNeeds needs;

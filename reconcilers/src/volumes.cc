@@ -15,9 +15,11 @@ using client::ErrorCode;
 client::Result<Json> read_object(std::string_view json, std::string_view kind, client::Meta& meta) {
   Json object = Json::parse(json, nullptr, false);
   const Json* m = find(object, "metadata");
-  meta = {text(find(m, "namespace")), text(find(m, "name")), text(find(m, "uid")), text(find(m, "resourceVersion"))};
+  meta = {text(find(m, "namespace")), text(find(m, "name")), text(find(m, "uid")),
+          text(find(m, "resourceVersion"))};
   if (!meta.name.empty()) return object;
-  return std::unexpected(Error{.code = ErrorCode::kDecode, .message = std::string(kind) + " without metadata.name"});
+  return std::unexpected(
+      Error{.code = ErrorCode::kDecode, .message = std::string(kind) + " without metadata.name"});
 }
 
 Error decode_error(std::string_view kind, const client::Meta& meta, const crds::FieldError& error) {
@@ -25,7 +27,9 @@ Error decode_error(std::string_view kind, const client::Meta& meta, const crds::
                .message = std::string(kind) + " " + meta.key() + ": " + error.field + ": " + error.message};
 }
 
-bool is_deleting(const Json& object) { return find(&object, "metadata", "deletionTimestamp") != nullptr; }
+bool is_deleting(const Json& object) {
+  return find(&object, "metadata", "deletionTimestamp") != nullptr;
+}
 
 // The node that nobody but `node` is.
 NodeTerms only_node(const std::string& node) {
@@ -39,12 +43,17 @@ struct ClaimTerms {
   std::string blocked;
 };
 
-ClaimTerms blocked(std::string why) { return {.required = {}, .needs_node = false, .blocked = std::move(why)}; }
+ClaimTerms blocked(std::string why) {
+  return {.required = {}, .needs_node = false, .blocked = std::move(why)};
+}
 
-std::string in_quotes(std::string_view text) { return "\"" + std::string(text) + "\""; }
+std::string in_quotes(std::string_view text) {
+  return "\"" + std::string(text) + "\"";
+}
 
 ClaimTerms bound_terms(const PersistentVolumeClaim& claim, const VolumeLookup& lookup) {
-  const std::string which = "PersistentVolume " + in_quotes(claim.volume) + " of claim " + in_quotes(claim.meta.name);
+  const std::string which =
+      "PersistentVolume " + in_quotes(claim.volume) + " of claim " + in_quotes(claim.meta.name);
   const PersistentVolume* volume = lookup.volume(claim.volume);
   if (volume == nullptr) return blocked(which + " does not exist; restore it or make the claim anew");
   if (volume->deleting) return blocked(which + " is being deleted; use another claim");
@@ -63,14 +72,18 @@ ClaimTerms unbound_terms(const PersistentVolumeClaim& claim, std::int32_t pods, 
   const std::string by = "StorageClass " + in_quotes(claim.storage_class);
   const StorageClass* storage = lookup.storage_class(claim.storage_class);
   if (storage == nullptr) return blocked(which + " is not bound and its " + by + " does not exist");
-  if (!storage->waits_for_consumer) return blocked(which + " is not bound yet; " + by + " makes its volume at once, so look at the claim's events");
+  if (!storage->waits_for_consumer)
+    return blocked(which + " is not bound yet; " + by +
+                   " makes its volume at once, so look at the claim's events");
   if (!storage->provisions) {
-    return blocked(which + " is not bound and " + by + " makes no volumes; bind it to one by its spec.volumeName");
+    return blocked(which + " is not bound and " + by +
+                   " makes no volumes; bind it to one by its spec.volumeName");
   }
-  if (claim.selected_node.empty()) return {.required = storage->allowed_topologies, .needs_node = true, .blocked = {}};
+  if (claim.selected_node.empty())
+    return {.required = storage->allowed_topologies, .needs_node = true, .blocked = {}};
   if (pods <= 1) return {.required = only_node(claim.selected_node), .needs_node = false, .blocked = {}};
-  return blocked(which + " is not bound yet; its volume is being made for node " + in_quotes(claim.selected_node) +
-                 ", and where the gang can use it is known only then");
+  return blocked(which + " is not bound yet; its volume is being made for node " +
+                 in_quotes(claim.selected_node) + ", and where the gang can use it is known only then");
 }
 
 ClaimTerms terms_of(const std::string& name, std::int32_t pods, const VolumeLookup& lookup) {
@@ -132,7 +145,8 @@ client::Result<PersistentVolumeClaim> decode_claim(std::string_view json) {
     if (text(&mode) == "ReadWriteOncePod") claim.one_pod_only = true;
   }
   for (const Json& owner : items(find(meta, "ownerReferences"))) {
-    if (is_true(find(owner, "controller")) && text(find(owner, "kind")) == "Pod") claim.owner_pod = text(find(owner, "name"));
+    if (is_true(find(owner, "controller")) && text(find(owner, "kind")) == "Pod")
+      claim.owner_pod = text(find(owner, "name"));
   }
   return claim;
 }
@@ -163,12 +177,14 @@ client::Result<StorageClass> decode_storage_class(std::string_view json) {
 
 VolumeUse volumes_of(const crds::TrainingJob& job, const crds::Role& role) {
   VolumeUse use;
-  if (job.spec.checkpoint && !job.spec.checkpoint->claim_name.empty()) use.claims.push_back(job.spec.checkpoint->claim_name);
+  if (job.spec.checkpoint && !job.spec.checkpoint->claim_name.empty())
+    use.claims.push_back(job.spec.checkpoint->claim_name);
   for (const Json& volume : items(find(role.pod_template.value.get(), "spec", "volumes"))) {
     const std::string claim = text(find(&volume, "persistentVolumeClaim", "claimName"));
     if (!claim.empty()) use.claims.push_back(claim);
     const Json* own = find(&volume, "ephemeral", "volumeClaimTemplate");
-    if (own != nullptr) use.ephemeral.push_back({text(find(volume, "name")), text(find(own, "spec", "storageClassName"))});
+    if (own != nullptr)
+      use.ephemeral.push_back({text(find(volume, "name")), text(find(own, "spec", "storageClassName"))});
   }
   std::ranges::sort(use.claims);
   const auto rest = std::ranges::unique(use.claims);
@@ -180,14 +196,16 @@ std::string ephemeral_claim_name(std::string_view pod, std::string_view volume) 
   return std::string(pod) + "-" + std::string(volume);
 }
 
-VolumeTerms volume_terms(const std::vector<std::string>& claims, std::int32_t pods, const VolumeLookup& lookup) {
+VolumeTerms volume_terms(const std::vector<std::string>& claims, std::int32_t pods,
+                         const VolumeLookup& lookup) {
   VolumeTerms all;
   for (const std::string& claim : claims) add_terms(all, terms_of(claim, pods, lookup), claim);
   return all;
 }
 
 bool needs_selected_node(const PersistentVolumeClaim& claim, const VolumeLookup& lookup) {
-  if (claim.bound || claim.lost || claim.deleting || !claim.volume.empty() || !claim.selected_node.empty()) return false;
+  if (claim.bound || claim.lost || claim.deleting || !claim.volume.empty() || !claim.selected_node.empty())
+    return false;
   const StorageClass* storage = lookup.storage_class(claim.storage_class);
   return storage != nullptr && storage->waits_for_consumer && storage->provisions;
 }
@@ -208,7 +226,10 @@ std::vector<VolumeTerms> volume_terms(const crds::TrainingJob& job, const Volume
       if (storage != nullptr) {
         add_terms(terms, {.required = storage->allowed_topologies, .needs_node = false, .blocked = {}}, name);
       } else if (!class_name.empty()) {
-        add_terms(terms, blocked("StorageClass " + in_quotes(class_name) + " of volume " + in_quotes(name) + " does not exist"), name);
+        add_terms(terms,
+                  blocked("StorageClass " + in_quotes(class_name) + " of volume " + in_quotes(name) +
+                          " does not exist"),
+                  name);
       }
     }
   }

@@ -61,8 +61,9 @@ TEST(Names, HashesAreFixed) {
 TEST(Names, ServicesAreDnsLabelsWhateverTheJobIsCalled) {
   const std::regex dns("[a-z]([-a-z0-9]*[a-z0-9])?");
   std::set<std::string> names;
-  for (const std::string& job : {std::string("x"), std::string("0job"), std::string("a.b"), std::string("a-b"), std::string("a..b"),
-                                 std::string(64, 'a'), std::string(63, 'a'), std::string(253, '-'), std::string("9")}) {
+  for (const std::string& job :
+       {std::string("x"), std::string("0job"), std::string("a.b"), std::string("a-b"), std::string("a..b"),
+        std::string(64, 'a'), std::string(63, 'a'), std::string(253, '-'), std::string("9")}) {
     const std::string name = service_name(job);
     EXPECT_TRUE(std::regex_match(name, dns)) << name;
     EXPECT_LE(name.size(), 63u);

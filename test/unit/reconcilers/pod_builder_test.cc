@@ -18,9 +18,13 @@ namespace {
 
 using crds::Framework;
 
-crds::PodAssignment place(std::string role_name, std::int32_t index, std::string node, std::vector<std::int32_t> gpus = {},
-                          std::int32_t tries = 0) {
-  return {.role = std::move(role_name), .index = index, .node = std::move(node), .gpus = std::move(gpus), .tries = tries};
+crds::PodAssignment place(std::string role_name, std::int32_t index, std::string node,
+                          std::vector<std::int32_t> gpus = {}, std::int32_t tries = 0) {
+  return {.role = std::move(role_name),
+          .index = index,
+          .node = std::move(node),
+          .gpus = std::move(gpus),
+          .tries = tries};
 }
 
 const Json* variable(const Json& container, const std::string& name) {
@@ -42,10 +46,14 @@ TEST(PodBuilder, AddsWhatIsDocumentedAndNothingElse) {
   Json& meta = expected["metadata"];
   meta["name"] = "llama-worker-1-4";
   meta["namespace"] = "nlp";
-  meta["labels"].update({{"muster.dev/job", "llama"}, {"muster.dev/role", "worker"}, {"muster.dev/index", "1"},
-                         {"muster.dev/attempt", "4"}, {"muster.dev/try", "0"}});
+  meta["labels"].update({{"muster.dev/job", "llama"},
+                         {"muster.dev/role", "worker"},
+                         {"muster.dev/index", "1"},
+                         {"muster.dev/attempt", "4"},
+                         {"muster.dev/try", "0"}});
   meta["annotations"]["muster.dev/gpus"] = "2,3";
-  meta["ownerReferences"] = Json::parse(R"([{"apiVersion": "muster.dev/v1alpha1", "kind": "TrainingJob", "name": "llama",
+  meta["ownerReferences"] =
+      Json::parse(R"([{"apiVersion": "muster.dev/v1alpha1", "kind": "TrainingJob", "name": "llama",
                                              "uid": "uid-1", "controller": true, "blockOwnerDeletion": true}])");
   Json& spec = expected["spec"];
   spec["nodeName"] = "node-7";
@@ -57,17 +65,21 @@ TEST(PodBuilder, AddsWhatIsDocumentedAndNothingElse) {
   spec["containers"][0]["resources"]["requests"]["amd.com/gpu"] = "2";
   spec["containers"][0]["resources"]["limits"]["amd.com/gpu"] = "2";
   spec["volumes"].push_back(Json::parse(R"({"name": "muster-hosts", "configMap": {"name": "llama-hosts"}})"));
-  spec["volumes"].push_back(Json::parse(R"({"name": "muster-checkpoint", "persistentVolumeClaim": {"claimName": "ckpts"}})"));
+  spec["volumes"].push_back(
+      Json::parse(R"({"name": "muster-checkpoint", "persistentVolumeClaim": {"claimName": "ckpts"}})"));
   const Json ours = Json::parse(R"([
     {"name": "MUSTER_JOB", "value": "llama"}, {"name": "MUSTER_ROLE", "value": "worker"}, {"name": "MUSTER_INDEX", "value": "1"},
     {"name": "MUSTER_REPLICAS", "value": "3"}, {"name": "MUSTER_HOSTS_FILE", "value": "/etc/muster/hosts"},
     {"name": "MUSTER_ATTEMPT", "value": "4"}])");
   for (Json* container : {&spec["initContainers"][0], &spec["containers"][0], &spec["containers"][1]}) {
     Json env = ours;
-    if (container->contains("env")) env.insert(env.end(), (*container)["env"].begin(), (*container)["env"].end());
+    if (container->contains("env"))
+      env.insert(env.end(), (*container)["env"].begin(), (*container)["env"].end());
     (*container)["env"] = env;
-    (*container)["volumeMounts"].push_back(Json::parse(R"({"name": "muster-hosts", "mountPath": "/etc/muster", "readOnly": true})"));
-    (*container)["volumeMounts"].push_back(Json::parse(R"({"name": "muster-checkpoint", "mountPath": "/ckpt"})"));
+    (*container)["volumeMounts"].push_back(
+        Json::parse(R"({"name": "muster-hosts", "mountPath": "/etc/muster", "readOnly": true})"));
+    (*container)["volumeMounts"].push_back(
+        Json::parse(R"({"name": "muster-checkpoint", "mountPath": "/ckpt"})"));
   }
   EXPECT_EQ(pod, expected) << Json::diff(expected, pod).dump(1);
 }
@@ -103,12 +115,15 @@ TEST(PodBuilder, TheTemplatesOwnVariablesAndMountsWin) {
   // $(RANK) in the template's own variables and arguments finds ours, because ours come first.
   EXPECT_EQ(main["env"].back()["name"], "MASTER_PORT");
   EXPECT_EQ(variable(main, "RANK")->at("value"), "2");
-  EXPECT_EQ(std::ranges::count_if(main["volumeMounts"], [](const Json& m) { return m["mountPath"] == "/etc/muster"; }), 1);
+  EXPECT_EQ(std::ranges::count_if(main["volumeMounts"],
+                                  [](const Json& m) { return m["mountPath"] == "/etc/muster"; }),
+            1);
   EXPECT_EQ(main["volumeMounts"].size(), 2u);
 }
 
 TEST(PodBuilder, TensorFlowRefersToTheConfigMap) {
-  const Json pod = Json::parse(PodBuilder(sample_job(Framework::kTensorFlow), "nvidia.com/gpu").pod(place("worker", 2, "n")));
+  const Json pod = Json::parse(
+      PodBuilder(sample_job(Framework::kTensorFlow), "nvidia.com/gpu").pod(place("worker", 2, "n")));
   const Json& main = pod["spec"]["containers"][0];
   EXPECT_EQ((*variable(main, "MUSTER_TF_CLUSTER"))["valueFrom"],
             Json::parse(R"({"configMapKeyRef": {"name": "llama-hosts", "key": "tf-cluster"}})"));
@@ -122,15 +137,19 @@ TEST(PodBuilder, RanksRunOverRoles) {
   const PodBuilder builder(job, "nvidia.com/gpu");
   std::vector<std::string> ranks;
   for (const auto& where : {place("a", 0, "n"), place("a", 1, "n"), place("b", 0, "n"), place("b", 1, "n")}) {
-    ranks.push_back(*variable(Json::parse(builder.pod(where))["spec"]["containers"][0], "JAX_PROCESS_ID")->find("value"));
+    ranks.push_back(
+        *variable(Json::parse(builder.pod(where))["spec"]["containers"][0], "JAX_PROCESS_ID")->find("value"));
   }
   EXPECT_THAT(ranks, testing::ElementsAre("0", "1", "2", "3"));
 }
 
-// Whatever strings a template holds, the text is JSON, differs by place, and gives the template's strings back.
+// Whatever strings a template holds, the text is JSON, differs by place, and gives the template's strings
+// back.
 TEST(PodBuilder, AnyTemplateAnyPlace) {
-  const std::vector<std::string> strings = {"", "\"", "\\", "@{muster:0:a}", "@{muster:", "@{muster:1:b}", "\n\t\x01", "ü€", "\xff\xfe", "$(RANK)"};
-  for (const auto framework : {Framework::kGeneric, Framework::kPyTorch, Framework::kJax, Framework::kTensorFlow, Framework::kMpi}) {
+  const std::vector<std::string> strings = {
+      "", "\"", "\\", "@{muster:0:a}", "@{muster:", "@{muster:1:b}", "\n\t\x01", "ü€", "\xff\xfe", "$(RANK)"};
+  for (const auto framework :
+       {Framework::kGeneric, Framework::kPyTorch, Framework::kJax, Framework::kTensorFlow, Framework::kMpi}) {
     for (const std::string& text : strings) {
       crds::TrainingJob job = sample_job(framework);
       Json own = bare_template();
@@ -143,7 +162,8 @@ TEST(PodBuilder, AnyTemplateAnyPlace) {
       for (const crds::Role& r : job.spec.roles) {
         for (std::int32_t i = 0; i < r.replicas; ++i) {
           for (std::int32_t tries : {0, 1}) {
-            const Json pod = Json::parse(builder.pod(place(r.name, i, "node-" + std::to_string(i), {i}, tries)), nullptr, false);
+            const Json pod = Json::parse(
+                builder.pod(place(r.name, i, "node-" + std::to_string(i), {i}, tries)), nullptr, false);
             ASSERT_FALSE(pod.is_discarded());
             EXPECT_TRUE(names.insert(pod["metadata"]["name"]).second);
             EXPECT_EQ(pod["metadata"]["name"], pod_name("llama", r.name, i, 4, tries));
@@ -163,12 +183,15 @@ TEST(PodBuilder, AnyTemplateAnyPlace) {
 
 // The API server is to say what is wrong with them; we must not fall over.
 TEST(PodBuilder, SurvivesTemplatesThatAreNone) {
-  for (const char* text : {"null", "3", "[]", "{}", R"({"spec": 1})", R"({"spec": {"containers": {}}})",
-                           R"({"spec": {"containers": [1, null]}})", R"({"metadata": [], "spec": {"containers": [{"env": 1}]}})",
-                           R"({"metadata": {"labels": 3}, "spec": {"volumes": 2, "containers": [{"env": [1], "volumeMounts": {}}]}})"}) {
+  for (
+      const char* text :
+      {"null", "3", "[]", "{}", R"({"spec": 1})", R"({"spec": {"containers": {}}})",
+       R"({"spec": {"containers": [1, null]}})", R"({"metadata": [], "spec": {"containers": [{"env": 1}]}})",
+       R"({"metadata": {"labels": 3}, "spec": {"volumes": 2, "containers": [{"env": [1], "volumeMounts": {}}]}})"}) {
     crds::TrainingJob job = sample_job(Framework::kPyTorch);
     job.spec.roles = {role("worker", 1, 1, Json::parse(text))};
-    const Json pod = Json::parse(PodBuilder(job, "nvidia.com/gpu").pod(place("worker", 0, "n")), nullptr, false);
+    const Json pod =
+        Json::parse(PodBuilder(job, "nvidia.com/gpu").pod(place("worker", 0, "n")), nullptr, false);
     EXPECT_EQ(pod["spec"]["nodeName"], "n") << text;
   }
 }
@@ -184,8 +207,11 @@ TEST(PodBuilder, CompanionsBelongToTheJob) {
   const Json files = Json::parse(hosts_config_map_json(job));
   EXPECT_EQ(files["metadata"]["name"], "llama-hosts");
   EXPECT_EQ(files["metadata"]["ownerReferences"], service["metadata"]["ownerReferences"]);
-  EXPECT_EQ(files["data"]["hosts"], "worker-0.llama.nlp.svc\nworker-1.llama.nlp.svc\nworker-2.llama.nlp.svc\n");
-  EXPECT_EQ(files["data"]["hostfile"], "worker-0.llama.nlp.svc slots=2\nworker-1.llama.nlp.svc slots=2\nworker-2.llama.nlp.svc slots=2\n");
+  EXPECT_EQ(files["data"]["hosts"],
+            "worker-0.llama.nlp.svc\nworker-1.llama.nlp.svc\nworker-2.llama.nlp.svc\n");
+  EXPECT_EQ(
+      files["data"]["hostfile"],
+      "worker-0.llama.nlp.svc slots=2\nworker-1.llama.nlp.svc slots=2\nworker-2.llama.nlp.svc slots=2\n");
   EXPECT_TRUE(files["data"].contains("machinefile"));
 }
 
@@ -199,7 +225,8 @@ TEST(PodBuilder, PodsDoNotGrowWithTheGang) {
     EXPECT_LT(builder.pod(place("worker", 9999, "node-0")).size(), small + 200);
     const auto start = std::chrono::steady_clock::now();
     std::size_t bytes = 0;
-    for (std::int32_t i = 0; i < crds::kMaxPods; ++i) bytes += builder.pod(place("worker", i, "node-0", {0, 1})).size();
+    for (std::int32_t i = 0; i < crds::kMaxPods; ++i)
+      bytes += builder.pod(place("worker", i, "node-0", {0, 1})).size();
     const std::chrono::duration<double, std::micro> spent = std::chrono::steady_clock::now() - start;
     RecordProperty("microseconds_per_pod", std::to_string(spent.count() / crds::kMaxPods));
     std::printf("%.2f us and %zu bytes per pod\n", spent.count() / crds::kMaxPods, bytes / crds::kMaxPods);

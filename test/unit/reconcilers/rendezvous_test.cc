@@ -17,7 +17,8 @@ namespace {
 using crds::Framework;
 using Variables = std::map<std::string, std::string>;
 
-Variables variables(const crds::TrainingJob& job, std::string_view role, std::int32_t index, std::int32_t attempt = 4) {
+Variables variables(const crds::TrainingJob& job, std::string_view role, std::int32_t index,
+                    std::int32_t attempt = 4) {
   Variables all;
   for (const EnvVar& var : environment(job, role, index, attempt)) {
     const std::string value = var.config_map_key.empty() ? var.value : "<" + var.config_map_key + ">";
@@ -34,7 +35,8 @@ crds::TrainingJob two_roles(Framework framework, const char* first, const char* 
   return job;
 }
 
-Variables with_common(Variables more, const std::string& role_name, const std::string& index, const std::string& replicas) {
+Variables with_common(Variables more, const std::string& role_name, const std::string& index,
+                      const std::string& replicas) {
   more.insert({{"MUSTER_JOB", "llama"},
                {"MUSTER_ROLE", role_name},
                {"MUSTER_INDEX", index},
@@ -48,23 +50,32 @@ struct Case {
   const char* name;
   Framework framework;
   const char* roles[2];
-  Variables first;   // of the only pod of the first role
-  Variables last;    // of the second pod of the second role, beyond what is always there
+  Variables first;  // of the only pod of the first role
+  Variables last;   // of the second pod of the second role, beyond what is always there
 };
 
 Variables pytorch(const std::string& rank, const std::string& gpus, const std::string& is_host) {
-  return {{"MASTER_ADDR", "chief-0.llama.nlp.svc"}, {"MASTER_PORT", "29500"},
-          {"WORLD_SIZE", "3"},                      {"RANK", rank},
-          {"PET_NNODES", "3"},                      {"PET_NODE_RANK", rank},
-          {"PET_NPROC_PER_NODE", gpus},             {"PET_RDZV_BACKEND", "c10d"},
-          {"PET_RDZV_ID", "uid-1-4"},               {"PET_RDZV_ENDPOINT", "chief-0.llama.nlp.svc:29500"},
-          {"PET_RDZV_CONF", "is_host=" + is_host},  {"PET_MAX_RESTARTS", "0"}};
+  return {{"MASTER_ADDR", "chief-0.llama.nlp.svc"},
+          {"MASTER_PORT", "29500"},
+          {"WORLD_SIZE", "3"},
+          {"RANK", rank},
+          {"PET_NNODES", "3"},
+          {"PET_NODE_RANK", rank},
+          {"PET_NPROC_PER_NODE", gpus},
+          {"PET_RDZV_BACKEND", "c10d"},
+          {"PET_RDZV_ID", "uid-1-4"},
+          {"PET_RDZV_ENDPOINT", "chief-0.llama.nlp.svc:29500"},
+          {"PET_RDZV_CONF", "is_host=" + is_host},
+          {"PET_MAX_RESTARTS", "0"}};
 }
 Variables jax(const std::string& rank) {
-  return {{"JAX_COORDINATOR_ADDRESS", "chief-0.llama.nlp.svc:8476"}, {"JAX_NUM_PROCESSES", "3"}, {"JAX_PROCESS_ID", rank}};
+  return {{"JAX_COORDINATOR_ADDRESS", "chief-0.llama.nlp.svc:8476"},
+          {"JAX_NUM_PROCESSES", "3"},
+          {"JAX_PROCESS_ID", rank}};
 }
 Variables tensorflow(const std::string& task) {
-  return {{"MUSTER_TF_CLUSTER", "<tf-cluster>"}, {"TF_CONFIG", R"({"cluster":$(MUSTER_TF_CLUSTER),"task":)" + task + "}"}};
+  return {{"MUSTER_TF_CLUSTER", "<tf-cluster>"},
+          {"TF_CONFIG", R"({"cluster":$(MUSTER_TF_CLUSTER),"task":)" + task + "}"}};
 }
 const Variables kMpi = {{"OMPI_MCA_orte_default_hostfile", "/etc/muster/hostfile"},
                         {"OMPI_MCA_orte_keep_fqdn_hostnames", "true"},
@@ -76,9 +87,16 @@ const Variables kMpi = {{"OMPI_MCA_orte_default_hostfile", "/etc/muster/hostfile
 TEST(Rendezvous, EnvironmentOfEachFramework) {
   const std::vector<Case> cases = {
       {"Generic", Framework::kGeneric, {"chief", "worker"}, {}, {}},
-      {"PyTorch", Framework::kPyTorch, {"chief", "worker"}, pytorch("0", "1", "true"), pytorch("2", "4", "false")},
+      {"PyTorch",
+       Framework::kPyTorch,
+       {"chief", "worker"},
+       pytorch("0", "1", "true"),
+       pytorch("2", "4", "false")},
       {"JAX", Framework::kJax, {"chief", "worker"}, jax("0"), jax("2")},
-      {"TensorFlow", Framework::kTensorFlow, {"chief", "worker"}, tensorflow(R"({"type":"chief","index":0})"),
+      {"TensorFlow",
+       Framework::kTensorFlow,
+       {"chief", "worker"},
+       tensorflow(R"({"type":"chief","index":0})"),
        tensorflow(R"({"type":"worker","index":1})")},
       {"MPI", Framework::kMpi, {"launcher", "worker"}, kMpi, kMpi},
   };
@@ -105,8 +123,9 @@ std::map<std::string, std::string> files(const crds::TrainingJob& job) {
 
 TEST(Rendezvous, HostsAreInRankOrder) {
   const crds::TrainingJob job = two_roles(Framework::kGeneric, "chief", "worker");
-  EXPECT_EQ(files(job), (std::map<std::string, std::string>{
-                            {"hosts", "chief-0.llama.nlp.svc\nworker-0.llama.nlp.svc\nworker-1.llama.nlp.svc\n"}}));
+  EXPECT_EQ(files(job),
+            (std::map<std::string, std::string>{
+                {"hosts", "chief-0.llama.nlp.svc\nworker-0.llama.nlp.svc\nworker-1.llama.nlp.svc\n"}}));
 }
 
 TEST(Rendezvous, HostfilesOfMpiLeaveOutTheLauncher) {

@@ -33,9 +33,12 @@ inline Json sample_template() {
     }})json");
 }
 
-inline Json bare_template() { return Json::parse(R"({"spec": {"containers": [{"name": "main", "image": "train:1"}]}})"); }
+inline Json bare_template() {
+  return Json::parse(R"({"spec": {"containers": [{"name": "main", "image": "train:1"}]}})");
+}
 
-inline crds::Role role(std::string name, std::int32_t replicas, std::optional<std::int32_t> gpus, Json pod_template) {
+inline crds::Role role(std::string name, std::int32_t replicas, std::optional<std::int32_t> gpus,
+                       Json pod_template) {
   crds::Role r;
   r.name = std::move(name);
   r.replicas = replicas;

@@ -1,6 +1,6 @@
-// What Muster's children are called: pure functions of job, role, index and attempt, so that a repeated create is a
-// harmless conflict and every process finds the same names. Names that would be too long are cut and end in a hash of
-// the whole, so that they stay unique and the same.
+// What Muster's children are called: pure functions of job, role, index and attempt, so that a repeated
+// create is a harmless conflict and every process finds the same names. Names that would be too long are cut
+// and end in a hash of the whole, so that they stay unique and the same.
 #pragma once
 
 #include <cstdint>
@@ -24,14 +24,16 @@ inline constexpr std::string_view kGpusAnnotation = "muster.dev/gpus";
 // The label's value for a job: its name, cut to 63 characters where longer.
 std::string job_label(std::string_view job);
 
-// "<job>-<role>-<index>-<attempt>", "-r<tries>" behind it when tries > 0; at most 253 characters. A role with a dash in
-// its name gets a hash behind it, or jobs "a-b" and "a" could mean the same pod: "<job>-<role>-<hash>-<index>-…".
+// "<job>-<role>-<index>-<attempt>", "-r<tries>" behind it when tries > 0; at most 253 characters. A role with
+// a dash in its name gets a hash behind it, or jobs "a-b" and "a" could mean the same pod:
+// "<job>-<role>-<hash>-<index>-…".
 std::string pod_name(std::string_view job, std::string_view role, std::int32_t index, std::int32_t attempt,
                      std::int32_t tries);
 
 // "<role>-<index>", at most 63 characters: the pod's hostname, the same in every attempt.
 std::string host_name(std::string_view role, std::int32_t index);
-// The headless Service of the job: its name where that is a DNS-1035 label of at most 63 characters, else "j-<cut>-<hash>".
+// The headless Service of the job: its name where that is a DNS-1035 label of at most 63 characters, else
+// "j-<cut>-<hash>".
 std::string service_name(std::string_view job);
 // "<job>-hosts".
 std::string hosts_config_map_name(std::string_view job);

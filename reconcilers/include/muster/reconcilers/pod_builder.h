@@ -1,14 +1,18 @@
 // The pods of a gang, and the Service and ConfigMap beside them, as JSON text.
 //
 // A pod is the role's template with this added or set:
-//   metadata   namespace, name, Muster's labels and the GPU annotation beside the template's own, the job as controller.
+//   metadata   namespace, name, Muster's labels and the GPU annotation beside the template's own, the job as
+//   controller.
 //              The job's labels are not copied: tracking labels of GitOps tools must not reach children
-//   spec       nodeName, hostname, subdomain, restartPolicy Never, priorityClassName (of the job, where it states one),
+//   spec       nodeName, hostname, subdomain, restartPolicy Never, priorityClassName (of the job, where it
+//   states one),
 //              terminationGracePeriodSeconds (checkpoint.gracePeriod, where the job states a checkpoint)
 //   GPUs       requests and limits of the first container
-//   env        rendezvous.h, before the template's own, in every container and init container; a name that the template
+//   env        rendezvous.h, before the template's own, in every container and init container; a name that
+//   the template
 //              has too is left to the template
-//   volumes    the hosts files at /etc/muster, read-only, and the checkpoint claim, in every container and init
+//   volumes    the hosts files at /etc/muster, read-only, and the checkpoint claim, in every container and
+//   init
 //              container that has nothing mounted at that path
 // Everything else of the template stays as it is.
 #pragma once
@@ -31,8 +35,8 @@ class PodBuilder {
   PodBuilder(PodBuilder&&) noexcept;
   PodBuilder& operator=(PodBuilder&&) noexcept;
 
-  // A pod of the attempt job.status.assignment.attempt. `place.role` must be a role of the job, or it is a bug.
-  // O(size of the text).
+  // A pod of the attempt job.status.assignment.attempt. `place.role` must be a role of the job, or it is a
+  // bug. O(size of the text).
   std::string pod(const crds::PodAssignment& place) const;
   // The same for any attempt.
   std::string pod(const crds::PodAssignment& place, std::int32_t attempt) const;

@@ -1,11 +1,10 @@
-// What a pod template asks of a node: resources as the Kubernetes scheduler counts them, and the terms under which it
-// may go there.
+// What a pod template asks of a node: resources as the Kubernetes scheduler counts them, and the terms under
+// which it may go there.
 #pragma once
-
-#include <nlohmann/json_fwd.hpp>
 
 #include <array>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -49,10 +48,10 @@ struct PreferredTerm {
 };
 
 struct Toleration {
-  std::string key;       // empty, with exists: every taint
-  bool exists = false;   // operator Exists; else Equal
+  std::string key;      // empty, with exists: every taint
+  bool exists = false;  // operator Exists; else Equal
   std::string value;
-  std::string effect;    // empty: every effect
+  std::string effect;  // empty: every effect
 
   bool operator==(const Toleration&) const = default;
 };
@@ -69,7 +68,7 @@ struct PodNeeds {
   std::int32_t gpus = 0;
   std::vector<std::string> gpu_models;  // any of these; empty: any
   PodRequests requests;
-  crds::StringMap node_selector;        // all of them
+  crds::StringMap node_selector;  // all of them
   // A list of alternatives, one of which must hold; empty: any node.
   NodeTerms required;
   std::vector<PreferredTerm> preferred;
@@ -78,15 +77,17 @@ struct PodNeeds {
   bool operator==(const PodNeeds&) const = default;
 };
 
-// `field` is the template's path in its object ("spec.roles[0].template"), for errors. `pod_template` is a PodTemplateSpec.
+// `field` is the template's path in its object ("spec.roles[0].template"), for errors. `pod_template` is a
+// PodTemplateSpec.
 //
-// Effective requests: the sum of the containers and sidecars, or what the init containers need at one time if that is more;
-// a limit without a request is a request; pod-level resources in place of the sum; the overhead on top.
+// Effective requests: the sum of the containers and sidecars, or what the init containers need at one time if
+// that is more; a limit without a request is a request; pod-level resources in place of the sum; the overhead
+// on top.
 crds::Result<PodRequests> effective_requests(const crds::Json& pod_template, std::string_view field);
 
-// Terms that Muster's placement does not know are refused, never passed over: host ports, pod (anti-)affinity, spread
-// constraints, scheduling gates, resource claims, other resources than cpu, memory and ephemeral storage, matchFields
-// beside metadata.name.
+// Terms that Muster's placement does not know are refused, never passed over: host ports, pod
+// (anti-)affinity, spread constraints, scheduling gates, resource claims, other resources than cpu, memory
+// and ephemeral storage, matchFields beside metadata.name.
 crds::Result<PodNeeds> pod_needs(const crds::Json& pod_template, const std::optional<crds::Gpus>& gpus,
                                  std::string_view field);
 // Of each role, in order; the first error in order. Also says what rendezvous_problem says.
