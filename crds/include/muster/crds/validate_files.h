@@ -1,0 +1,25 @@
+// `muster validate -f FILE…`: files in, a verdict in words out.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace muster::crds {
+
+struct FilesVerdict {
+  int valid = 0;        // objects of Muster that the API server would accept
+  int invalid = 0;      // objects of Muster that it would refuse
+  int passed_over = 0;  // objects of other groups
+  int unreadable = 0;   // files that are not there, or no YAML
+  // 0: all is well; 1: an object is invalid; 2: a file cannot be read.
+  int exit_code() const { return unreadable != 0 ? 2 : invalid != 0 ? 1 : 0; }
+};
+
+// Validates every object of every file: YAML or JSON, several documents, a folder (its *.yaml, *.yml and
+// *.json, those below too), "-" for `in`. Each thing wrong is one line on `out`: file, line, object, field,
+// what is allowed; a last line counts. Objects of other groups are passed over; one object (kind, namespace,
+// name) stated twice in all the files is an error.
+FilesVerdict validate_files(const std::vector<std::string>& files, std::istream& in, std::ostream& out);
+
+}  // namespace muster::crds
