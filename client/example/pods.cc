@@ -1,7 +1,6 @@
 // Lists the pods of a cluster and follows them: pods [KUBECONFIG]
-#include <iostream>
-
 #include <boost/asio/io_context.hpp>
+#include <iostream>
 
 #include "muster/client/config.h"
 #include "muster/client/curl_transport.h"

@@ -1,9 +1,9 @@
 #include "muster/client/api.h"
 
-#include <ctime>
-
-#include <nlohmann/json.hpp>
 #include <simdjson.h>
+
+#include <ctime>
+#include <nlohmann/json.hpp>
 
 #include "in_flight_limit.h"
 #include "url.h"
@@ -16,7 +16,8 @@ using nlohmann::json;
 
 constexpr Duration kBackoffMin{100};
 constexpr Duration kBackoffMax = std::chrono::seconds{10};
-constexpr Duration kLongestWait = std::chrono::minutes{1};  // a Retry-After beyond it is the caller's business
+constexpr Duration kLongestWait =
+    std::chrono::minutes{1};  // a Retry-After beyond it is the caller's business
 constexpr int kBackoffJitterPercent = 50;
 constexpr int kRetryAfterJitterPercent = 10;
 
@@ -52,7 +53,8 @@ std::optional<Duration> date_retry_after(const std::string& header, WallTime now
 
 Error error_of(int status, const Headers& headers, std::string_view body, WallTime now) {
   const std::string* retry_after = find_header(headers, "retry-after");
-  Error error = error_from_response(status, body, retry_after ? std::string_view{*retry_after} : std::string_view{});
+  Error error =
+      error_from_response(status, body, retry_after ? std::string_view{*retry_after} : std::string_view{});
   if (retry_after && !error.retry_after) error.retry_after = date_retry_after(*retry_after, now);
   return error;
 }
@@ -69,20 +71,28 @@ std::string delete_body(const DeleteOptions& options) {
 
 std::string_view content_type(PatchType type) {
   switch (type) {
-    case PatchType::kMerge: return "application/merge-patch+json";
-    case PatchType::kJson: return "application/json-patch+json";
-    case PatchType::kApply: return "application/apply-patch+yaml";  // JSON is YAML
+    case PatchType::kMerge:
+      return "application/merge-patch+json";
+    case PatchType::kJson:
+      return "application/json-patch+json";
+    case PatchType::kApply:
+      return "application/apply-patch+yaml";  // JSON is YAML
   }
   return {};
 }
 
 std::string_view verb_name(Method method) {
   switch (method) {
-    case Method::kGet: return "GET";
-    case Method::kPost: return "POST";
-    case Method::kPut: return "PUT";
-    case Method::kPatch: return "PATCH";
-    case Method::kDelete: return "DELETE";
+    case Method::kGet:
+      return "GET";
+    case Method::kPost:
+      return "POST";
+    case Method::kPut:
+      return "PUT";
+    case Method::kPatch:
+      return "PATCH";
+    case Method::kDelete:
+      return "DELETE";
   }
   return {};
 }
@@ -98,7 +108,8 @@ Result<ListPage> page_of(std::string body) {
   auto error = parser.iterate(text).get(document);
   if (!error) error = document["metadata"].get_object().get(metadata);
   if (error) {
-    return std::unexpected(own_error(ErrorCode::kDecode, std::string{"list: metadata: "} + simdjson::error_message(error)));
+    return std::unexpected(
+        own_error(ErrorCode::kDecode, std::string{"list: metadata: "} + simdjson::error_message(error)));
   }
   std::string_view version, token;
   for (auto field : metadata) {
@@ -117,7 +128,9 @@ Result<ListPage> page_of(std::string body) {
 
 struct ApiClient::Impl {
   Impl(Environment e, Transport& t, ApiOptions o)
-      : env(e), transport(t), options(std::move(o)),
+      : env(e),
+        transport(t),
+        options(std::move(o)),
         limit(std::make_shared<InFlightLimit>(env.executor, std::max(1, options.max_in_flight))) {}
 
   Environment env;
@@ -156,7 +169,8 @@ struct ApiClient::Impl {
     if (self->refuses(call)) co_return std::unexpected(stopped());
     const TimePoint start = self->env.clock.now();
     HttpRequest request = call.request;
-    Result<HttpResponse> answer = co_await self->transport.round_trip(std::move(request), self->options.timeout);
+    Result<HttpResponse> answer =
+        co_await self->transport.round_trip(std::move(request), self->options.timeout);
     self->observe(call, answer ? answer->status : 0, start);
     if (!answer) co_return answer;
     if (answer->status == 429) {
@@ -165,7 +179,8 @@ struct ApiClient::Impl {
       place.succeeded();
     }
     if (call.any_status || (answer->status >= 200 && answer->status < 300)) co_return answer;
-    co_return std::unexpected(error_of(answer->status, answer->headers, answer->body, self->env.clock.wall()));
+    co_return std::unexpected(
+        error_of(answer->status, answer->headers, answer->body, self->env.clock.wall()));
   }
 
   // How long to wait before the next attempt; nullopt: do not repeat.
@@ -187,7 +202,8 @@ struct ApiClient::Impl {
       if (!pause) co_return answer;
       const bool slept = co_await self->env.clock.sleep_for(*pause);
       if (!slept) {
-        // The last attempt did not take effect, and there will be no other: its error says more than "cancelled".
+        // The last attempt did not take effect, and there will be no other: its error says more than
+        // "cancelled".
         answer.error().code = ErrorCode::kCancelled;
         co_return answer;
       }
@@ -229,7 +245,8 @@ ApiClient::ApiClient(Environment env, Transport& transport, ApiOptions options)
 ApiClient::~ApiClient() = default;
 
 Task<Result<std::string>> ApiClient::get(const Resource& resource, ObjectRef ref) {
-  return Impl::send_for_body(impl_, impl_->call("GET", resource, Method::kGet, resource.path(ref.ns, ref.name)));
+  return Impl::send_for_body(impl_,
+                             impl_->call("GET", resource, Method::kGet, resource.path(ref.ns, ref.name)));
 }
 
 Task<Result<ListPage>> ApiClient::list(const Resource& resource, std::string ns, ListOptions options) {
@@ -248,13 +265,15 @@ Task<Result<std::string>> ApiClient::create(const Resource& resource, std::strin
                                             std::string field_manager, bool dry_run) {
   Target target(resource.path(ns));
   target.with("fieldManager", field_manager).with("dryRun", dry_run ? "All" : "");
-  return Impl::send_for_body(impl_, impl_->call("POST", resource, Method::kPost, target.take(), std::move(body)));
+  return Impl::send_for_body(impl_,
+                             impl_->call("POST", resource, Method::kPost, target.take(), std::move(body)));
 }
 
 Task<Result<std::string>> ApiClient::update(const Resource& resource, ObjectRef ref, std::string body,
                                             std::string subresource) {
-  return Impl::send_for_body(impl_, impl_->call("PUT", resource, Method::kPut,
-                                                resource.path(ref.ns, ref.name, subresource), std::move(body)));
+  return Impl::send_for_body(
+      impl_, impl_->call("PUT", resource, Method::kPut, resource.path(ref.ns, ref.name, subresource),
+                         std::move(body)));
 }
 
 Task<Result<std::string>> ApiClient::patch(const Resource& resource, ObjectRef ref, std::string body,
@@ -264,8 +283,8 @@ Task<Result<std::string>> ApiClient::patch(const Resource& resource, ObjectRef r
   target.with("fieldManager", options.field_manager)
       .with("force", apply && options.force ? "true" : "")
       .with("dryRun", options.dry_run ? "All" : "");
-  return Impl::send_for_body(impl_, impl_->call(apply ? "APPLY" : "PATCH", resource, Method::kPatch, target.take(),
-                                                std::move(body), content_type(options.type)));
+  return Impl::send_for_body(impl_, impl_->call(apply ? "APPLY" : "PATCH", resource, Method::kPatch,
+                                                target.take(), std::move(body), content_type(options.type)));
 }
 
 Task<Result<std::string>> ApiClient::remove(const Resource& resource, ObjectRef ref, DeleteOptions options) {
@@ -273,12 +292,12 @@ Task<Result<std::string>> ApiClient::remove(const Resource& resource, ObjectRef 
                                                 resource.path(ref.ns, ref.name), delete_body(options)));
 }
 
-Task<Result<std::string>> ApiClient::remove_collection(const Resource& resource, std::string ns, ListOptions selector,
-                                                       DeleteOptions options) {
+Task<Result<std::string>> ApiClient::remove_collection(const Resource& resource, std::string ns,
+                                                       ListOptions selector, DeleteOptions options) {
   Target target(resource.path(ns));
   target.with("labelSelector", selector.label_selector).with("fieldSelector", selector.field_selector);
-  return Impl::send_for_body(impl_, impl_->call("DELETECOLLECTION", resource, Method::kDelete, target.take(),
-                                                delete_body(options)));
+  return Impl::send_for_body(
+      impl_, impl_->call("DELETECOLLECTION", resource, Method::kDelete, target.take(), delete_body(options)));
 }
 
 Task<Result<std::unique_ptr<BodyStream>>> ApiClient::watch(const Resource& resource, std::string ns,
@@ -287,7 +306,8 @@ Task<Result<std::unique_ptr<BodyStream>>> ApiClient::watch(const Resource& resou
   target.with("watch", "true").with("allowWatchBookmarks", "true");
   target.with("labelSelector", options.label_selector).with("fieldSelector", options.field_selector);
   target.with("resourceVersion", options.resource_version);
-  if (options.send_initial_events) target.with("sendInitialEvents", "true").with("resourceVersionMatch", "NotOlderThan");
+  if (options.send_initial_events)
+    target.with("sendInitialEvents", "true").with("resourceVersionMatch", "NotOlderThan");
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(options.server_timeout).count();
   if (seconds > 0) target.with("timeoutSeconds", std::to_string(seconds));
   return Impl::open(impl_, impl_->call("WATCH", resource, Method::kGet, target.take()));
@@ -305,9 +325,17 @@ Task<Result<HttpResponse>> ApiClient::raw(HttpRequest request) {
   return Impl::send(impl_, std::move(call));
 }
 
-void ApiClient::stop_writes() { impl_->writes_stopped = true; }
-bool ApiClient::writes_stopped() const { return impl_->writes_stopped; }
-int ApiClient::current_limit() const { return impl_->limit->limit(); }
-void ApiClient::set_observer(Observer observer) { impl_->observer = std::move(observer); }
+void ApiClient::stop_writes() {
+  impl_->writes_stopped = true;
+}
+bool ApiClient::writes_stopped() const {
+  return impl_->writes_stopped;
+}
+int ApiClient::current_limit() const {
+  return impl_->limit->limit();
+}
+void ApiClient::set_observer(Observer observer) {
+  impl_->observer = std::move(observer);
+}
 
 }  // namespace muster::client

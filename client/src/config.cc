@@ -2,16 +2,15 @@
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <spdlog/spdlog.h>
+#include <yaml-cpp/yaml.h>
 
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
-
-#include <nlohmann/json.hpp>
-#include <spdlog/spdlog.h>
-#include <yaml-cpp/yaml.h>
 
 namespace muster::client {
 
@@ -37,8 +36,9 @@ std::string decode_base64(const std::string& text, const std::string& field) {
     if (!std::isspace(static_cast<unsigned char>(c))) packed += c;
   }
   std::string out(packed.size() / 4 * 3 + 3, '\0');
-  const int length = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(out.data()),
-                                     reinterpret_cast<const unsigned char*>(packed.data()), static_cast<int>(packed.size()));
+  const int length =
+      EVP_DecodeBlock(reinterpret_cast<unsigned char*>(out.data()),
+                      reinterpret_cast<const unsigned char*>(packed.data()), static_cast<int>(packed.size()));
   if (length < 0) fail(field + ": is not base64");
   std::size_t padding = 0;
   while (padding < 2 && padding < packed.size() && packed[packed.size() - 1 - padding] == '=') ++padding;
@@ -49,8 +49,9 @@ std::string decode_base64(const std::string& text, const std::string& field) {
 
 std::string encode_base64(const std::string& text) {
   std::string out((text.size() + 2) / 3 * 4 + 1, '\0');
-  const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
-                                     reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
+  const int length =
+      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
+                      reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
   out.resize(static_cast<std::size_t>(length));
   return out;
 }
@@ -143,7 +144,8 @@ struct Merged {
     }
     files.push_back(path);
     if (!root.IsDefined() || root.IsNull()) return;
-    if (!root.IsMap()) fail(path.string() + ": is not a kubeconfig (a mapping with clusters, users and contexts)");
+    if (!root.IsMap())
+      fail(path.string() + ": is not a kubeconfig (a mapping with clusters, users and contexts)");
     Section top(root, path, "kubeconfig");
     if (current_context.empty()) current_context = top.text("current-context");
     add_named(root, path, "clusters", "cluster", clusters);
@@ -176,7 +178,8 @@ struct Merged {
     if (it != in.end()) return it->second;
     std::string known;
     for (const auto& [key, section] : in) known += (known.empty() ? "" : ", ") + key;
-    fail(asked_by + ": " + what + " \"" + name + "\" is not in " + names() + (known.empty() ? "" : "; there are: " + known));
+    fail(asked_by + ": " + what + " \"" + name + "\" is not in " + names() +
+         (known.empty() ? "" : "; there are: " + known));
   }
 };
 
@@ -192,9 +195,11 @@ void read_cluster(const Section& cluster, ClientConfig& config) {
   config.insecure_skip_tls_verify = cluster.flag("insecure-skip-tls-verify");
   if (config.insecure_skip_tls_verify) {
     if (config.ca.configured()) {
-      fail(cluster.place("insecure-skip-tls-verify") + ": is true, and so " + config.ca.field + " must not be set");
+      fail(cluster.place("insecure-skip-tls-verify") + ": is true, and so " + config.ca.field +
+           " must not be set");
     }
-    spdlog::warn("{}: the identity of {} is not verified", cluster.place("insecure-skip-tls-verify"), config.server);
+    spdlog::warn("{}: the identity of {} is not verified", cluster.place("insecure-skip-tls-verify"),
+                 config.server);
   }
   if (config.server.starts_with("http://")) {
     spdlog::warn("{}: {} is not encrypted", cluster.place("server"), config.server);
@@ -205,7 +210,8 @@ ExecPlugin read_exec(const Section& exec, const Section& cluster, const ClientCo
   ExecPlugin out;
   out.field = exec.place();
   out.api_version = exec.required("apiVersion");
-  if (out.api_version != "client.authentication.k8s.io/v1" && out.api_version != "client.authentication.k8s.io/v1beta1") {
+  if (out.api_version != "client.authentication.k8s.io/v1" &&
+      out.api_version != "client.authentication.k8s.io/v1beta1") {
     fail(exec.place("apiVersion") + ": is \"" + out.api_version +
          "\", allowed: client.authentication.k8s.io/v1, client.authentication.k8s.io/v1beta1");
   }
@@ -219,7 +225,9 @@ ExecPlugin read_exec(const Section& exec, const Section& cluster, const ClientCo
     out.env.emplace_back(item.required("name"), item.text("value"));
   }
   const std::string mode = exec.text("interactiveMode");
-  if (mode == "Always") fail(exec.place("interactiveMode") + ": is Always, but there is no terminal; allowed: Never, IfAvailable");
+  if (mode == "Always")
+    fail(exec.place("interactiveMode") +
+         ": is Always, but there is no terminal; allowed: Never, IfAvailable");
   if (!mode.empty() && mode != "Never" && mode != "IfAvailable") {
     fail(exec.place("interactiveMode") + ": is \"" + mode + "\", allowed: Never, IfAvailable");
   }
@@ -233,7 +241,8 @@ ExecPlugin read_exec(const Section& exec, const Section& cluster, const ClientCo
     std::string ca = config.ca.data.reveal();
     if (ca.empty() && !config.ca.file.empty()) {
       std::ifstream in(config.ca.file, std::ios::binary);
-      if (!in) fail(cluster.place("certificate-authority") + ": " + config.ca.file.string() + " cannot be read");
+      if (!in)
+        fail(cluster.place("certificate-authority") + ": " + config.ca.file.string() + " cannot be read");
       ca.assign(std::istreambuf_iterator<char>(in), {});
     }
     if (!ca.empty()) info["certificate-authority-data"] = encode_base64(ca);
@@ -245,8 +254,10 @@ ExecPlugin read_exec(const Section& exec, const Section& cluster, const ClientCo
 void read_impersonation(const Section& user, ClientConfig& config) {
   if (user.has("as")) config.impersonate.emplace_back("Impersonate-User", user.text("as"));
   if (user.has("as-uid")) config.impersonate.emplace_back("Impersonate-Uid", user.text("as-uid"));
-  for (std::string& group : user.texts("as-groups")) config.impersonate.emplace_back("Impersonate-Group", std::move(group));
-  if (!config.impersonate.empty() && !user.has("as")) fail(user.place("as") + ": is required with as-uid and as-groups");
+  for (std::string& group : user.texts("as-groups"))
+    config.impersonate.emplace_back("Impersonate-Group", std::move(group));
+  if (!config.impersonate.empty() && !user.has("as"))
+    fail(user.place("as") + ": is required with as-uid and as-groups");
   if (user.has("as-user-extra")) fail(user.place("as-user-extra") + ": is not supported");
 }
 
@@ -261,7 +272,8 @@ void read_user(const Section& user, const Section& cluster, ClientConfig& config
   config.token.field = user.place(config.token.file.empty() ? "token" : "tokenFile");
   config.username = user.text("username");
   config.password = Secret(user.text("password"));
-  if (user.has("auth-provider")) fail(user.place("auth-provider") + ": is no longer part of Kubernetes; use exec");
+  if (user.has("auth-provider"))
+    fail(user.place("auth-provider") + ": is no longer part of Kubernetes; use exec");
   if (user.has("exec")) {
     if (config.token.configured() || !config.username.empty()) {
       fail(user.place("exec") + ": must not be set together with token, tokenFile or username");
@@ -283,7 +295,8 @@ std::vector<fs::path> split_paths(const std::string& list) {
 std::vector<fs::path> kubeconfig_files(const KubeconfigOptions& options) {
   if (!options.path.empty()) return {options.path};
   if (auto list = options.getenv("KUBECONFIG"); list && !list->empty()) return split_paths(*list);
-  if (auto home = options.getenv("HOME"); home && !home->empty()) return {fs::path{*home} / ".kube" / "config"};
+  if (auto home = options.getenv("HOME"); home && !home->empty())
+    return {fs::path{*home} / ".kube" / "config"};
   return {};
 }
 
@@ -294,7 +307,8 @@ ClientConfig read_kubeconfig(const KubeconfigOptions& options) {
     if (options.path.empty() && !fs::exists(file, ignored)) continue;
     merged.add(fs::absolute(file));
   }
-  if (merged.files.empty()) fail("no kubeconfig: none named, $KUBECONFIG names no file that exists, and there is no ~/.kube/config");
+  if (merged.files.empty())
+    fail("no kubeconfig: none named, $KUBECONFIG names no file that exists, and there is no ~/.kube/config");
   const std::string name = options.context.empty() ? merged.current_context : options.context;
   if (name.empty()) fail(merged.names() + ": current-context: is not set, and no context was asked for");
   const Section& context = merged.find(merged.contexts, "context", name,
@@ -326,7 +340,8 @@ ClientConfig read_in_cluster(const InClusterOptions& options) {
   config.ca.field = "service account ca.crt";
   std::error_code ignored;
   if (!fs::exists(config.token.file, ignored)) {
-    fail("not in a cluster: " + config.token.file.string() + " does not exist (is automountServiceAccountToken false?)");
+    fail("not in a cluster: " + config.token.file.string() +
+         " does not exist (is automountServiceAccountToken false?)");
   }
   std::ifstream ns(options.service_account / "namespace");
   std::getline(ns, config.ns);
@@ -355,7 +370,9 @@ Secret::~Secret() {
   if (!text_.empty()) OPENSSL_cleanse(text_.data(), text_.size());
 }
 
-std::ostream& operator<<(std::ostream& out, const Secret& secret) { return out << (secret.empty() ? "" : "[secret]"); }
+std::ostream& operator<<(std::ostream& out, const Secret& secret) {
+  return out << (secret.empty() ? "" : "[secret]");
+}
 
 std::optional<std::string> process_env(const std::string& name) {
   const char* value = std::getenv(name.c_str());

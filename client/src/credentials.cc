@@ -1,15 +1,14 @@
 #include "muster/client/credentials.h"
 
+#include <openssl/evp.h>
+#include <spdlog/spdlog.h>
 #include <sys/stat.h>
-
-#include <fstream>
-#include <list>
-#include <thread>
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
-#include <openssl/evp.h>
-#include <spdlog/spdlog.h>
+#include <fstream>
+#include <list>
+#include <thread>
 
 #include "exec_plugin.h"
 #include "muster/client/waiter.h"
@@ -22,8 +21,8 @@ namespace {
 
 constexpr Duration kLookEvery = std::chrono::seconds{10};
 constexpr Duration kReadEvery = std::chrono::minutes{1};
-constexpr Duration kPluginPause = std::chrono::seconds{5};     // between runs, however often a server says 401
-constexpr auto kRenewAhead = std::chrono::seconds{60};         // of expiry, or a fifth of the life that is shorter
+constexpr Duration kPluginPause = std::chrono::seconds{5};  // between runs, however often a server says 401
+constexpr auto kRenewAhead = std::chrono::seconds{60};  // of expiry, or a fifth of the life that is shorter
 
 Error config_error(std::string message) {
   Error error;
@@ -52,16 +51,19 @@ struct Watched {
       text = material.data;
       return !text.empty();
     }
-    struct ::stat info {};
+    struct ::stat info{};
     if (::stat(material.file.c_str(), &info) != 0) {
-      return std::unexpected(config_error(material.field + ": " + material.file.string() + " cannot be read"));
+      return std::unexpected(
+          config_error(material.field + ": " + material.file.string() + " cannot be read"));
     }
-    const Stamp seen{info.st_mtim.tv_sec, info.st_mtim.tv_nsec, info.st_ino, static_cast<std::uint64_t>(info.st_size)};
+    const Stamp seen{info.st_mtim.tv_sec, info.st_mtim.tv_nsec, info.st_ino,
+                     static_cast<std::uint64_t>(info.st_size)};
     if (known && seen == stamp && now - read_at < kReadEvery) return false;
     std::ifstream in(material.file, std::ios::binary);
     Secret fresh(std::string(std::istreambuf_iterator<char>(in), {}));
     if (!in || fresh.empty()) {
-      return std::unexpected(config_error(material.field + ": " + material.file.string() + " is empty or cannot be read"));
+      return std::unexpected(
+          config_error(material.field + ": " + material.file.string() + " is empty or cannot be read"));
     }
     stamp = seen;
     read_at = now;
@@ -81,8 +83,9 @@ std::string trimmed(const std::string& text) {
 std::string basic(const std::string& username, const std::string& password) {
   const std::string pair = username + ":" + password;
   std::string out((pair.size() + 2) / 3 * 4 + 1, '\0');
-  const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
-                                     reinterpret_cast<const unsigned char*>(pair.data()), static_cast<int>(pair.size()));
+  const int length =
+      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
+                      reinterpret_cast<const unsigned char*>(pair.data()), static_cast<int>(pair.size()));
   out.resize(static_cast<std::size_t>(length));
   return out;
 }
@@ -121,7 +124,9 @@ struct Credentials::Impl : std::enable_shared_from_this<Credentials::Impl> {
   std::shared_ptr<std::atomic<bool>> stop_plugin = std::make_shared<std::atomic<bool>>(false);
   std::thread plugin_thread;
 
-  bool expired() const { return credential && credential->expires && env.clock.wall() >= *credential->expires; }
+  bool expired() const {
+    return credential && credential->expires && env.clock.wall() >= *credential->expires;
+  }
 
   bool needs_plugin() const {
     if (!config.exec) return false;
@@ -135,12 +140,13 @@ struct Credentials::Impl : std::enable_shared_from_this<Credentials::Impl> {
     plugin_running = true;
     plugin_started = env.clock.now();
     auto tracked = asio::prefer(env.executor, asio::execution::outstanding_work.tracked);
-    plugin_thread = std::thread([plugin = *config.exec, stop = stop_plugin, tracked, weak = weak_from_this()] {
-      Result<Secret> printed = run_plugin(plugin, *stop);
-      asio::post(tracked, [weak, printed = std::move(printed)]() mutable {
-        if (auto self = weak.lock()) self->plugin_ended(std::move(printed));
-      });
-    });
+    plugin_thread =
+        std::thread([plugin = *config.exec, stop = stop_plugin, tracked, weak = weak_from_this()] {
+          Result<Secret> printed = run_plugin(plugin, *stop);
+          asio::post(tracked, [weak, printed = std::move(printed)]() mutable {
+            if (auto self = weak.lock()) self->plugin_ended(std::move(printed));
+          });
+        });
   }
 
   void plugin_ended(Result<Secret> printed) {
@@ -245,8 +251,10 @@ struct Credentials::Impl : std::enable_shared_from_this<Credentials::Impl> {
     if (error) spdlog::warn("{}; going on with what was read before", error->message);
     changed |= !current || tls_changed;
     if (credential && current) {
-      changed |= !credential->token.empty() && current->authorization.reveal() != "Bearer " + credential->token.reveal();
-      changed |= !credential->certificate_pem.empty() && current->certificate_pem != credential->certificate_pem;
+      changed |= !credential->token.empty() &&
+                 current->authorization.reveal() != "Bearer " + credential->token.reveal();
+      changed |=
+          !credential->certificate_pem.empty() && current->certificate_pem != credential->certificate_pem;
     }
     if (changed) build(tls_changed);
     next_look = env.clock.now() + kLookEvery;
@@ -267,7 +275,8 @@ struct Credentials::Impl : std::enable_shared_from_this<Credentials::Impl> {
       }
     }
     if (self->config.exec && (!self->credential || self->expired())) {
-      co_return std::unexpected(self->plugin_error.value_or(config_error(self->config.exec->field + ": no credential")));
+      co_return std::unexpected(
+          self->plugin_error.value_or(config_error(self->config.exec->field + ": no credential")));
     }
     if (self->current && self->env.clock.now() < self->next_look) co_return self->current;
     co_return self->look();
@@ -278,7 +287,9 @@ Credentials::Credentials(Environment env, ClientConfig config)
     : impl_(std::make_shared<Impl>(env, std::move(config))) {}
 Credentials::~Credentials() = default;
 
-Task<Result<std::shared_ptr<const CredentialSet>>> Credentials::get() { return Impl::get(impl_); }
+Task<Result<std::shared_ptr<const CredentialSet>>> Credentials::get() {
+  return Impl::get(impl_);
+}
 
 void Credentials::rejected(std::uint64_t generation) {
   if (!impl_->current || impl_->current->generation != generation) return;  // there is a newer one already
@@ -289,6 +300,8 @@ void Credentials::rejected(std::uint64_t generation) {
   }
 }
 
-const ClientConfig& Credentials::config() const { return impl_->config; }
+const ClientConfig& Credentials::config() const {
+  return impl_->config;
+}
 
 }  // namespace muster::client

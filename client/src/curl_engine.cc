@@ -5,11 +5,10 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cstring>
-#include <stdexcept>
-
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
+#include <cstring>
+#include <stdexcept>
 
 namespace muster::client {
 
@@ -58,7 +57,8 @@ std::size_t on_header(char* data, std::size_t size, std::size_t count, void* use
   while (!line.empty() && (line.back() == '\r' || line.back() == '\n')) line.remove_suffix(1);
   if (line.starts_with("HTTP/")) {
     const auto space = line.find(' ');
-    transfer.response.status = space == std::string_view::npos ? 0 : std::atoi(std::string{line.substr(space + 1)}.c_str());
+    transfer.response.status =
+        space == std::string_view::npos ? 0 : std::atoi(std::string{line.substr(space + 1)}.c_str());
     transfer.response.headers.clear();
   } else if (line.empty()) {
     if (transfer.response.status >= 200) {
@@ -75,8 +75,8 @@ std::size_t on_header(char* data, std::size_t size, std::size_t count, void* use
   return size * count;
 }
 
-// The body goes out through this and there is no way back (no CURLOPT_SEEKFUNCTION): libcurl cannot quietly send it a
-// second time when a connection dies before the answer.
+// The body goes out through this and there is no way back (no CURLOPT_SEEKFUNCTION): libcurl cannot quietly
+// send it a second time when a connection dies before the answer.
 std::size_t on_upload(char* buffer, std::size_t size, std::size_t count, void* user) {
   auto& transfer = *static_cast<Transfer*>(user);
   const std::string& body = transfer.request.body;
@@ -110,10 +110,14 @@ bool is_loopback(std::string_view host_and_port) {
 }  // namespace
 
 Transfer::Transfer(std::shared_ptr<CurlEngine> e, HttpRequest r, std::shared_ptr<const CredentialSet> c)
-    : engine(std::move(e)), request(std::move(r)), credentials(std::move(c)),
+    : engine(std::move(e)),
+      request(std::move(r)),
+      credentials(std::move(c)),
       signal(engine->executor(), asio::steady_timer::time_point::max()) {}
 
-Transfer::~Transfer() { engine->abort(*this); }
+Transfer::~Transfer() {
+  engine->abort(*this);
+}
 
 void Transfer::notify() {
   notified = true;
@@ -148,7 +152,8 @@ Error Transfer::failure() const {
         return error;
       }
       break;
-    default: break;
+    default:
+      break;
   }
   error.code = certainly_not_sent() ? ErrorCode::kNotSent : ErrorCode::kUnknownOutcome;
   return error;
@@ -163,7 +168,11 @@ struct CurlEngine::Socket {
 };
 
 CurlEngine::CurlEngine(Executor executor, const ClientConfig& config, const CurlOptions& options)
-    : executor_(std::move(executor)), config_(config), options_(options), base_url_(config.server), timer_(executor_) {
+    : executor_(std::move(executor)),
+      config_(config),
+      options_(options),
+      base_url_(config.server),
+      timer_(executor_) {
   initialise_curl_once();
   if (!config_.tls_server_name.empty()) {
     // libcurl verifies the URL's host: put the certificate's name there and say where to connect instead.
@@ -184,7 +193,8 @@ CurlEngine::CurlEngine(Executor executor, const ClientConfig& config, const Curl
   curl_multi_setopt(multi_, CURLMOPT_PIPELINING, static_cast<long>(CURLPIPE_MULTIPLEX));
   curl_multi_setopt(multi_, CURLMOPT_MAX_HOST_CONNECTIONS, static_cast<long>(options_.max_connections));
   curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<long>(options_.max_connections));
-  curl_multi_setopt(multi_, CURLMOPT_MAX_CONCURRENT_STREAMS, static_cast<long>(options_.streams_per_connection));
+  curl_multi_setopt(multi_, CURLMOPT_MAX_CONCURRENT_STREAMS,
+                    static_cast<long>(options_.streams_per_connection));
 }
 
 CurlEngine::~CurlEngine() {
@@ -271,10 +281,17 @@ void CurlEngine::prepare(Transfer& transfer, Duration timeout) {
   const char* verb = nullptr;
   switch (request.method) {
     case Method::kGet:
-    case Method::kPost: break;
-    case Method::kPut: verb = "PUT"; break;
-    case Method::kPatch: verb = "PATCH"; break;
-    case Method::kDelete: verb = "DELETE"; break;
+    case Method::kPost:
+      break;
+    case Method::kPut:
+      verb = "PUT";
+      break;
+    case Method::kPatch:
+      verb = "PATCH";
+      break;
+    case Method::kDelete:
+      verb = "DELETE";
+      break;
   }
   if (request.method == Method::kGet) {
     set(easy, CURLOPT_HTTPGET, 1L);
@@ -315,7 +332,8 @@ void CurlEngine::start(Transfer& transfer, Duration timeout) {
   transfer.easy = take_handle(transfer.credentials);
   prepare(transfer, timeout);
   const CURLMcode code = curl_multi_add_handle(multi_, transfer.easy);
-  if (code != CURLM_OK) throw std::logic_error(std::string{"curl_multi_add_handle: "} + curl_multi_strerror(code));
+  if (code != CURLM_OK)
+    throw std::logic_error(std::string{"curl_multi_add_handle: "} + curl_multi_strerror(code));
   transfer.active = true;
 }
 
@@ -365,17 +383,18 @@ void CurlEngine::harvest() {
 }
 
 void CurlEngine::arm(const std::shared_ptr<Socket>& socket) {
-  auto wait = [&](asio::posix::stream_descriptor::wait_type type, bool Socket::*waiting, int wanted, int event) {
+  auto wait = [&](asio::posix::stream_descriptor::wait_type type, bool Socket::* waiting, int wanted,
+                  int event) {
     if ((socket->want & wanted) == 0 || (*socket).*waiting) return;
     (*socket).*waiting = true;
-    socket->descriptor.async_wait(
-        type, [weak = weak_from_this(), socket, waiting, wanted, event](const boost::system::error_code& error) {
-          (*socket).*waiting = false;
-          auto engine = weak.lock();
-          if (!engine || error || !socket->open || (socket->want & wanted) == 0) return;
-          engine->act(socket->descriptor.native_handle(), event);
-          if (socket->open) engine->arm(socket);
-        });
+    socket->descriptor.async_wait(type, [weak = weak_from_this(), socket, waiting, wanted,
+                                         event](const boost::system::error_code& error) {
+      (*socket).*waiting = false;
+      auto engine = weak.lock();
+      if (!engine || error || !socket->open || (socket->want & wanted) == 0) return;
+      engine->act(socket->descriptor.native_handle(), event);
+      if (socket->open) engine->arm(socket);
+    });
   };
   wait(asio::posix::stream_descriptor::wait_read, &Socket::reading, CURL_POLL_IN, CURL_CSELECT_IN);
   wait(asio::posix::stream_descriptor::wait_write, &Socket::writing, CURL_POLL_OUT, CURL_CSELECT_OUT);
@@ -431,9 +450,11 @@ int CurlEngine::on_new_socket(void* user, curl_socket_t fd, curlsocktype) {
   auto& engine = *static_cast<CurlEngine*>(user);
   ++engine.connections_;
   const auto dead_after = engine.options_.dead_after;
-  const int seconds = std::max(3, static_cast<int>(std::chrono::ceil<std::chrono::seconds>(dead_after).count()));
+  const int seconds =
+      std::max(3, static_cast<int>(std::chrono::ceil<std::chrono::seconds>(dead_after).count()));
   auto option = [fd](int level, int name, int value) { ::setsockopt(fd, level, name, &value, sizeof value); };
-  // Silence is probed after a third of the time, five times; data that is not acknowledged counts from its sending.
+  // Silence is probed after a third of the time, five times; data that is not acknowledged counts from its
+  // sending.
   option(SOL_SOCKET, SO_KEEPALIVE, 1);
   option(IPPROTO_TCP, TCP_KEEPIDLE, seconds / 3);
   option(IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds * 2 / 15));

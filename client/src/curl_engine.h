@@ -1,14 +1,14 @@
 // libcurl's multi-socket interface on an Asio event loop: sockets and timers in, finished transfers out.
 #pragma once
 
+#include <curl/curl.h>
+
+#include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
-
-#include <boost/asio/steady_timer.hpp>
-#include <curl/curl.h>
 
 #include "muster/client/credentials.h"
 #include "muster/client/curl_transport.h"
@@ -43,8 +43,8 @@ struct Transfer {
   boost::asio::steady_timer signal;  // never fires by itself except as the deadline of wait()
   bool notified = false;
 
-  std::size_t body_sent = 0;   // bytes handed to libcurl
-  int attempts = 0;            // how often libcurl was about to send the request
+  std::size_t body_sent = 0;  // bytes handed to libcurl
+  int attempts = 0;           // how often libcurl was about to send the request
   bool streaming = false;
   bool head_complete = false;
   bool paused = false;
@@ -98,10 +98,10 @@ class CurlEngine : public std::enable_shared_from_this<CurlEngine> {
   ClientConfig config_;
   CurlOptions options_;
   std::string base_url_;
-  std::string host_header_;                 // where the URL's host is not the server's
-  curl_slist* connect_to_ = nullptr;        // likewise
+  std::string host_header_;           // where the URL's host is not the server's
+  curl_slist* connect_to_ = nullptr;  // likewise
   boost::asio::steady_timer timer_;
-  bool kicked_ = false;                     // a call with "timeout now" is queued
+  bool kicked_ = false;  // a call with "timeout now" is queued
   CURLM* multi_ = nullptr;
   std::unordered_map<curl_socket_t, std::shared_ptr<Socket>> sockets_;
   std::vector<Easy> idle_;

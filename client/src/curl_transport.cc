@@ -80,7 +80,8 @@ Task<bool> Transfer::wait() {
 
 struct CurlTransport::Impl {
   Impl(Environment e, ClientConfig config, CurlOptions o)
-      : env(e), credentials(env, config),
+      : env(e),
+        credentials(env, config),
         // A paused stream holds up its whole connection, so requests never share one with streams.
         requests(std::make_shared<CurlEngine>(env.executor, config, o)),
         streams(std::make_shared<CurlEngine>(env.executor, config, o)) {}
@@ -100,7 +101,8 @@ struct CurlTransport::Impl {
     co_return true;
   }
 
-  static Task<Result<HttpResponse>> round_trip(std::shared_ptr<Impl> self, HttpRequest request, Duration timeout) {
+  static Task<Result<HttpResponse>> round_trip(std::shared_ptr<Impl> self, HttpRequest request,
+                                               Duration timeout) {
     for (bool again = false;; again = true) {
       auto credentials = co_await self->credentials.get();
       if (!credentials) co_return std::unexpected(std::move(credentials.error()));
@@ -119,9 +121,9 @@ struct CurlTransport::Impl {
   }
 
   // Starts a stream and waits for its headers.
-  static Task<Result<std::unique_ptr<Transfer>>> start_stream(std::shared_ptr<Impl> self, HttpRequest request,
-                                                              std::shared_ptr<const CredentialSet> credentials,
-                                                              Duration timeout) {
+  static Task<Result<std::unique_ptr<Transfer>>> start_stream(
+      std::shared_ptr<Impl> self, HttpRequest request, std::shared_ptr<const CredentialSet> credentials,
+      Duration timeout) {
     auto transfer = std::make_unique<Transfer>(self->streams, std::move(request), std::move(credentials));
     transfer->streaming = true;
     ++self->stats.streams;
@@ -142,7 +144,8 @@ struct CurlTransport::Impl {
     co_return transfer;
   }
 
-  static Task<Result<StreamResponse>> open(std::shared_ptr<Impl> self, HttpRequest request, Duration timeout) {
+  static Task<Result<StreamResponse>> open(std::shared_ptr<Impl> self, HttpRequest request,
+                                           Duration timeout) {
     for (bool again = false;; again = true) {
       auto credentials = co_await self->credentials.get();
       if (!credentials) co_return std::unexpected(std::move(credentials.error()));

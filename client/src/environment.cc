@@ -49,11 +49,17 @@ struct VirtualClock::State {
   }
 };
 
-VirtualClock::VirtualClock(WallTime start) : state_(std::make_shared<State>()) { state_->start = start; }
+VirtualClock::VirtualClock(WallTime start) : state_(std::make_shared<State>()) {
+  state_->start = start;
+}
 VirtualClock::~VirtualClock() = default;
 
-TimePoint VirtualClock::now() const { return state_->now; }
-WallTime VirtualClock::wall() const { return state_->start + state_->now.time_since_epoch(); }
+TimePoint VirtualClock::now() const {
+  return state_->now;
+}
+WallTime VirtualClock::wall() const {
+  return state_->start + state_->now.time_since_epoch();
+}
 
 Task<bool> VirtualClock::sleep_until(TimePoint when) {
   struct Sleeper {
@@ -100,7 +106,8 @@ std::uint64_t RandomSource::seed_from_system() {
 }
 
 std::uint64_t RandomSource::below(std::uint64_t bound) {
-  // Not std::uniform_int_distribution: its results differ between standard libraries, and seeds are to repeat.
+  // Not std::uniform_int_distribution: its results differ between standard libraries, and seeds are to
+  // repeat.
   const std::uint64_t unbiased_from = (0 - bound) % bound;
   while (true) {
     const std::uint64_t draw = engine_();

@@ -2,9 +2,8 @@
 
 #include <array>
 #include <charconv>
-#include <utility>
-
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace muster::client {
 
@@ -37,22 +36,38 @@ constexpr std::array<std::pair<std::string_view, ErrorCode>, 20> kByReason{{
 
 ErrorCode code_of_status(int status) {
   switch (status) {
-    case 400: return ErrorCode::kBadRequest;
-    case 401: return ErrorCode::kUnauthorized;
-    case 403: return ErrorCode::kForbidden;
-    case 404: return ErrorCode::kNotFound;
-    case 405: return ErrorCode::kMethodNotAllowed;
-    case 406: return ErrorCode::kNotAcceptable;
-    case 409: return ErrorCode::kConflict;
-    case 410: return ErrorCode::kGone;
-    case 413: return ErrorCode::kRequestTooLarge;
-    case 415: return ErrorCode::kUnsupportedMediaType;
-    case 422: return ErrorCode::kInvalid;
-    case 429: return ErrorCode::kTooManyRequests;
-    case 500: return ErrorCode::kInternal;
-    case 503: return ErrorCode::kServiceUnavailable;
-    case 504: return ErrorCode::kTimeout;
-    default: return ErrorCode::kServerOther;
+    case 400:
+      return ErrorCode::kBadRequest;
+    case 401:
+      return ErrorCode::kUnauthorized;
+    case 403:
+      return ErrorCode::kForbidden;
+    case 404:
+      return ErrorCode::kNotFound;
+    case 405:
+      return ErrorCode::kMethodNotAllowed;
+    case 406:
+      return ErrorCode::kNotAcceptable;
+    case 409:
+      return ErrorCode::kConflict;
+    case 410:
+      return ErrorCode::kGone;
+    case 413:
+      return ErrorCode::kRequestTooLarge;
+    case 415:
+      return ErrorCode::kUnsupportedMediaType;
+    case 422:
+      return ErrorCode::kInvalid;
+    case 429:
+      return ErrorCode::kTooManyRequests;
+    case 500:
+      return ErrorCode::kInternal;
+    case 503:
+      return ErrorCode::kServiceUnavailable;
+    case 504:
+      return ErrorCode::kTimeout;
+    default:
+      return ErrorCode::kServerOther;
   }
 }
 
@@ -77,7 +92,8 @@ bool read_status(std::string_view body, Error& error) {
       error.causes.push_back(field.empty() ? message : field + ": " + message);
     }
   }
-  if (auto after = details->find("retryAfterSeconds"); after != details->end() && after->is_number_unsigned()) {
+  if (auto after = details->find("retryAfterSeconds");
+      after != details->end() && after->is_number_unsigned()) {
     error.retry_after = std::chrono::seconds{std::min<std::uint64_t>(after->get<std::uint64_t>(), 86'400)};
   }
   return true;
@@ -90,8 +106,10 @@ bool Error::safe_to_repeat() const {
     case ErrorCode::kTooManyRequests:
     case ErrorCode::kServiceUnavailable:
     case ErrorCode::kServerTimeout:
-    case ErrorCode::kNotSent: return true;
-    default: return false;
+    case ErrorCode::kNotSent:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -103,37 +121,63 @@ bool Error::outcome_unknown() const {
     case ErrorCode::kTimeout:
     case ErrorCode::kInternal:  // e.g. "etcdserver: request timed out": the write may yet land
       return true;
-    case ErrorCode::kServerOther: return http_status >= 500;
-    default: return false;
+    case ErrorCode::kServerOther:
+      return http_status >= 500;
+    default:
+      return false;
   }
 }
 
 std::string_view to_string(ErrorCode code) {
   switch (code) {
-    case ErrorCode::kBadRequest: return "BadRequest";
-    case ErrorCode::kUnauthorized: return "Unauthorized";
-    case ErrorCode::kForbidden: return "Forbidden";
-    case ErrorCode::kNotFound: return "NotFound";
-    case ErrorCode::kMethodNotAllowed: return "MethodNotAllowed";
-    case ErrorCode::kNotAcceptable: return "NotAcceptable";
-    case ErrorCode::kAlreadyExists: return "AlreadyExists";
-    case ErrorCode::kConflict: return "Conflict";
-    case ErrorCode::kGone: return "Gone";
-    case ErrorCode::kRequestTooLarge: return "RequestTooLarge";
-    case ErrorCode::kUnsupportedMediaType: return "UnsupportedMediaType";
-    case ErrorCode::kInvalid: return "Invalid";
-    case ErrorCode::kTooManyRequests: return "TooManyRequests";
-    case ErrorCode::kInternal: return "InternalError";
-    case ErrorCode::kServiceUnavailable: return "ServiceUnavailable";
-    case ErrorCode::kServerTimeout: return "ServerTimeout";
-    case ErrorCode::kTimeout: return "Timeout";
-    case ErrorCode::kServerOther: return "ServerError";
-    case ErrorCode::kNotSent: return "NotSent";
-    case ErrorCode::kUnknownOutcome: return "UnknownOutcome";
-    case ErrorCode::kDeadline: return "DeadlineExceeded";
-    case ErrorCode::kCancelled: return "Cancelled";
-    case ErrorCode::kDecode: return "DecodeError";
-    case ErrorCode::kConfig: return "ConfigError";
+    case ErrorCode::kBadRequest:
+      return "BadRequest";
+    case ErrorCode::kUnauthorized:
+      return "Unauthorized";
+    case ErrorCode::kForbidden:
+      return "Forbidden";
+    case ErrorCode::kNotFound:
+      return "NotFound";
+    case ErrorCode::kMethodNotAllowed:
+      return "MethodNotAllowed";
+    case ErrorCode::kNotAcceptable:
+      return "NotAcceptable";
+    case ErrorCode::kAlreadyExists:
+      return "AlreadyExists";
+    case ErrorCode::kConflict:
+      return "Conflict";
+    case ErrorCode::kGone:
+      return "Gone";
+    case ErrorCode::kRequestTooLarge:
+      return "RequestTooLarge";
+    case ErrorCode::kUnsupportedMediaType:
+      return "UnsupportedMediaType";
+    case ErrorCode::kInvalid:
+      return "Invalid";
+    case ErrorCode::kTooManyRequests:
+      return "TooManyRequests";
+    case ErrorCode::kInternal:
+      return "InternalError";
+    case ErrorCode::kServiceUnavailable:
+      return "ServiceUnavailable";
+    case ErrorCode::kServerTimeout:
+      return "ServerTimeout";
+    case ErrorCode::kTimeout:
+      return "Timeout";
+    case ErrorCode::kServerOther:
+      return "ServerError";
+    case ErrorCode::kNotSent:
+      return "NotSent";
+    case ErrorCode::kUnknownOutcome:
+      return "UnknownOutcome";
+    case ErrorCode::kDeadline:
+      return "DeadlineExceeded";
+    case ErrorCode::kCancelled:
+      return "Cancelled";
+    case ErrorCode::kDecode:
+      return "DecodeError";
+    case ErrorCode::kConfig:
+      return "ConfigError";
   }
   return "Unknown";
 }
@@ -145,7 +189,8 @@ std::string to_string(const Error& error) {
   // The API server usually repeats the causes in its message; then they would only lengthen the line.
   for (const std::string& cause : error.causes) {
     const auto colon = cause.find(": ");
-    const std::string_view words = colon == std::string::npos ? std::string_view{cause} : std::string_view{cause}.substr(colon + 2);
+    const std::string_view words =
+        colon == std::string::npos ? std::string_view{cause} : std::string_view{cause}.substr(colon + 2);
     if (error.message.find(words) == std::string::npos) line += "; " + cause;
   }
   for (char& c : line) {

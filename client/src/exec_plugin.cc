@@ -10,9 +10,8 @@
 #include <array>
 #include <chrono>
 #include <cstring>
-#include <vector>
-
 #include <nlohmann/json.hpp>
+#include <vector>
 
 extern char** environ;
 
@@ -74,7 +73,8 @@ class Child {
 };
 
 std::string exec_info(const ExecPlugin& plugin) {
-  json info{{"apiVersion", plugin.api_version}, {"kind", "ExecCredential"}, {"spec", {{"interactive", false}}}};
+  json info{
+      {"apiVersion", plugin.api_version}, {"kind", "ExecCredential"}, {"spec", {{"interactive", false}}}};
   if (plugin.provide_cluster_info) info["spec"]["cluster"] = json::parse(plugin.cluster_info, nullptr, false);
   return info.dump();
 }
@@ -100,7 +100,8 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return out;
 }
 
-// The child's pid, its standard output at the other end of `out`. Its standard error is ours, as with kubectl.
+// The child's pid, its standard output at the other end of `out`. Its standard error is ours, as with
+// kubectl.
 std::expected<pid_t, int> start(const ExecPlugin& plugin, Fd& out) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return std::unexpected(errno);
@@ -114,8 +115,8 @@ std::expected<pid_t, int> start(const ExecPlugin& plugin, Fd& out) {
   ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_adddup2(&actions, write_end.get(), STDOUT_FILENO);
   pid_t pid = -1;
-  const int failed = ::posix_spawnp(&pid, plugin.command.c_str(), &actions, nullptr, pointers(arguments).data(),
-                                    pointers(environment).data());
+  const int failed = ::posix_spawnp(&pid, plugin.command.c_str(), &actions, nullptr,
+                                    pointers(arguments).data(), pointers(environment).data());
   ::posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) return std::unexpected(failed);
   return pid;
@@ -128,7 +129,8 @@ Result<Secret> run_plugin(const ExecPlugin& plugin, const std::atomic<bool>& sto
   const auto pid = start(plugin, out);
   if (!pid) {
     const std::string hint = plugin.install_hint.empty() ? "" : "; " + plugin.install_hint;
-    return std::unexpected(plugin_error(plugin, std::string{"cannot be run: "} + std::strerror(pid.error()) + hint));
+    return std::unexpected(
+        plugin_error(plugin, std::string{"cannot be run: "} + std::strerror(pid.error()) + hint));
   }
   Child child(*pid);
   const SteadyTime deadline = std::chrono::steady_clock::now() + kLongestRun;
@@ -142,8 +144,9 @@ Result<Secret> run_plugin(const ExecPlugin& plugin, const std::atomic<bool>& sto
     if (!open) {
       if (const auto status = child.ended()) {
         if (WIFEXITED(*status) && WEXITSTATUS(*status) == 0) return Secret(std::move(output));
-        return std::unexpected(plugin_error(
-            plugin, WIFEXITED(*status) ? "exit status " + std::to_string(WEXITSTATUS(*status)) : "was killed by a signal"));
+        return std::unexpected(
+            plugin_error(plugin, WIFEXITED(*status) ? "exit status " + std::to_string(WEXITSTATUS(*status))
+                                                    : "was killed by a signal"));
       }
       ::usleep(2000);
       continue;
@@ -164,12 +167,15 @@ Result<Secret> run_plugin(const ExecPlugin& plugin, const std::atomic<bool>& sto
 
 Result<ExecCredential> parse_exec_credential(std::string_view text, const ExecPlugin& plugin) {
   const json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  auto wrong = [&](const std::string& what) { return std::unexpected(plugin_error(plugin, "printed " + what)); };
+  auto wrong = [&](const std::string& what) {
+    return std::unexpected(plugin_error(plugin, "printed " + what));
+  };
   auto string_at = [](const json& object, const char* key) {
     auto it = object.find(key);
     return it != object.end() && it->is_string() ? it->get<std::string>() : std::string{};
   };
-  if (!root.is_object() || string_at(root, "kind") != "ExecCredential") return wrong("no ExecCredential object");
+  if (!root.is_object() || string_at(root, "kind") != "ExecCredential")
+    return wrong("no ExecCredential object");
   if (string_at(root, "apiVersion") != plugin.api_version) {
     return wrong("apiVersion \"" + string_at(root, "apiVersion") + "\", must be " + plugin.api_version);
   }
@@ -182,10 +188,12 @@ Result<ExecCredential> parse_exec_credential(std::string_view text, const ExecPl
   if (out.certificate_pem.empty() != out.key_pem.empty()) {
     return wrong("status.clientCertificateData and status.clientKeyData not together");
   }
-  if (out.token.empty() && out.certificate_pem.empty()) return wrong("neither status.token nor status.clientCertificateData");
+  if (out.token.empty() && out.certificate_pem.empty())
+    return wrong("neither status.token nor status.clientCertificateData");
   if (const std::string expires = string_at(*status, "expirationTimestamp"); !expires.empty()) {
     WallTime at;
-    if (!parse_time(expires, at)) return wrong("status.expirationTimestamp \"" + expires + "\", must be an RFC 3339 time");
+    if (!parse_time(expires, at))
+      return wrong("status.expirationTimestamp \"" + expires + "\", must be an RFC 3339 time");
     out.expires = at;
   }
   return out;

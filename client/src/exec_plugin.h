@@ -17,7 +17,8 @@ struct ExecCredential {
   std::optional<WallTime> expires;
 };
 
-// Blocks until the plugin ends, at most a minute (it is then killed), or `stop` is set. For a thread of its own.
+// Blocks until the plugin ends, at most a minute (it is then killed), or `stop` is set. For a thread of its
+// own.
 Result<Secret> run_plugin(const ExecPlugin& plugin, const std::atomic<bool>& stop);
 
 // What the plugin printed. Errors never quote it.

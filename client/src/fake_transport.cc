@@ -70,7 +70,8 @@ class StreamBody final : public BodyStream {
       if (state->error) co_return std::unexpected(*state->error);
       if (state->ended) co_return std::string{};
       const Wake wake = co_await state->waiter.wait_until(state->env.clock, deadline);
-      if (wake == Wake::kTimeout) co_return std::unexpected(transport_error(ErrorCode::kDeadline, "stream is silent"));
+      if (wake == Wake::kTimeout)
+        co_return std::unexpected(transport_error(ErrorCode::kDeadline, "stream is silent"));
     }
   }
 
@@ -155,11 +156,13 @@ struct FakeTransport::Impl {
       case FaultKind::kLostBefore:
         settle(std::unexpected(transport_error(ErrorCode::kUnknownOutcome, "connection lost")));
         co_return;
-      case FaultKind::kHangBefore: co_return;
-      default: break;
+      case FaultKind::kHangBefore:
+        co_return;
+      default:
+        break;
     }
-    HttpResponse response =
-        fault.kind == FaultKind::kAnswer ? std::move(fault.answer) : impl->execute(request, *exchange, streaming);
+    HttpResponse response = fault.kind == FaultKind::kAnswer ? std::move(fault.answer)
+                                                             : impl->execute(request, *exchange, streaming);
     if (fault.kind == FaultKind::kHangAfter) co_return;
     const Duration way_out = latency - latency / 2;
     if (way_out.count() > 0) co_await impl->env.clock.sleep_for(way_out);
@@ -170,8 +173,9 @@ struct FakeTransport::Impl {
     }
   }
 
-  static Task<Result<HttpResponse>> exchange(std::shared_ptr<Impl> impl, HttpRequest request, Duration timeout,
-                                             std::shared_ptr<Exchange> exchange, bool streaming) {
+  static Task<Result<HttpResponse>> exchange(std::shared_ptr<Impl> impl, HttpRequest request,
+                                             Duration timeout, std::shared_ptr<Exchange> exchange,
+                                             bool streaming) {
     const bool cancelled = co_await is_cancelled();
     if (cancelled) co_return std::unexpected(transport_error(ErrorCode::kCancelled, "cancelled"));
     Counted counted(impl->in_flight);
@@ -183,7 +187,8 @@ struct FakeTransport::Impl {
     const Wake wake = co_await exchange->waiter.wait_until(impl->env.clock, deadline);
     if (wake == Wake::kNotified && exchange->answer) co_return std::move(*exchange->answer);
     if (exchange->stream) exchange->stream->gone = true;
-    if (wake == Wake::kCancelled) co_return std::unexpected(transport_error(ErrorCode::kCancelled, "cancelled"));
+    if (wake == Wake::kCancelled)
+      co_return std::unexpected(transport_error(ErrorCode::kCancelled, "cancelled"));
     co_return std::unexpected(transport_error(ErrorCode::kDeadline, "no answer in time"));
   }
 };
@@ -191,15 +196,23 @@ struct FakeTransport::Impl {
 FakeTransport::FakeTransport(Environment env) : impl_(std::make_shared<Impl>(env)) {}
 FakeTransport::~FakeTransport() = default;
 
-void FakeTransport::set_handler(Handler handler) { impl_->handler = std::move(handler); }
-void FakeTransport::set_stream_handler(StreamHandler handler) { impl_->stream_handler = std::move(handler); }
-void FakeTransport::set_fault_hook(FaultHook hook) { impl_->fault_hook = std::move(hook); }
+void FakeTransport::set_handler(Handler handler) {
+  impl_->handler = std::move(handler);
+}
+void FakeTransport::set_stream_handler(StreamHandler handler) {
+  impl_->stream_handler = std::move(handler);
+}
+void FakeTransport::set_fault_hook(FaultHook hook) {
+  impl_->fault_hook = std::move(hook);
+}
 void FakeTransport::set_latency(Duration low, Duration high) {
   impl_->latency_low = low;
   impl_->latency_high = high;
 }
 
-void FakeTransport::enqueue(HttpResponse response) { impl_->script.push_back(std::move(response)); }
+void FakeTransport::enqueue(HttpResponse response) {
+  impl_->script.push_back(std::move(response));
+}
 void FakeTransport::enqueue_json(int status, std::string body) {
   HttpResponse response;
   response.status = status;
@@ -214,9 +227,15 @@ std::shared_ptr<FakeStream> FakeTransport::enqueue_stream(int status) {
   return stream;
 }
 
-const std::vector<HttpRequest>& FakeTransport::requests() const { return impl_->requests; }
-std::size_t FakeTransport::in_flight() const { return *impl_->in_flight; }
-std::size_t FakeTransport::open_streams() const { return *impl_->open_streams; }
+const std::vector<HttpRequest>& FakeTransport::requests() const {
+  return impl_->requests;
+}
+std::size_t FakeTransport::in_flight() const {
+  return *impl_->in_flight;
+}
+std::size_t FakeTransport::open_streams() const {
+  return *impl_->open_streams;
+}
 
 Task<Result<HttpResponse>> FakeTransport::round_trip(HttpRequest request, Duration timeout) {
   auto impl = impl_;

@@ -58,6 +58,8 @@ void InFlightLimit::Place::succeeded() {
   limit.grant();
 }
 
-void InFlightLimit::Place::overloaded() { limit_->halve(epoch_); }
+void InFlightLimit::Place::overloaded() {
+  limit_->halve(epoch_);
+}
 
 }  // namespace muster::client

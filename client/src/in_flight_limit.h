@@ -16,7 +16,8 @@ class InFlightLimit : public std::enable_shared_from_this<InFlightLimit> {
   class Place {
    public:
     Place() = default;
-    Place(std::shared_ptr<InFlightLimit> limit, std::uint64_t epoch) : limit_(std::move(limit)), epoch_(epoch) {}
+    Place(std::shared_ptr<InFlightLimit> limit, std::uint64_t epoch)
+        : limit_(std::move(limit)), epoch_(epoch) {}
     Place(Place&& other) noexcept = default;
     Place& operator=(Place&& other) noexcept {
       std::swap(limit_, other.limit_);
@@ -29,7 +30,8 @@ class InFlightLimit : public std::enable_shared_from_this<InFlightLimit> {
     explicit operator bool() const { return limit_ != nullptr; }
     // The server took the request.
     void succeeded();
-    // The server had too much to do (429). Halves the limit, once for all requests that were sent under one limit.
+    // The server had too much to do (429). Halves the limit, once for all requests that were sent under one
+    // limit.
     void overloaded();
 
    private:
@@ -37,7 +39,8 @@ class InFlightLimit : public std::enable_shared_from_this<InFlightLimit> {
     std::uint64_t epoch_ = 0;
   };
 
-  InFlightLimit(Executor executor, int ceiling) : executor_(std::move(executor)), ceiling_(ceiling), limit_(ceiling) {}
+  InFlightLimit(Executor executor, int ceiling)
+      : executor_(std::move(executor)), ceiling_(ceiling), limit_(ceiling) {}
 
   // Waits for a place; an empty one if cancelled.
   static Task<Place> take(std::shared_ptr<InFlightLimit> self);

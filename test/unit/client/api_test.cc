@@ -31,7 +31,9 @@ struct ApiTest : ::testing::Test {
       return fault;
     });
   }
-  static std::string status(const char* reason) { return std::string{R"({"kind":"Status","reason":")"} + reason + "\"}"; }
+  static std::string status(const char* reason) {
+    return std::string{R"({"kind":"Status","reason":")"} + reason + "\"}";
+  }
 };
 
 TEST_F(ApiTest, PathsAndQueriesAreEncoded) {
@@ -39,7 +41,8 @@ TEST_F(ApiTest, PathsAndQueriesAreEncoded) {
   EXPECT_EQ(resources::kNodes.path("", "n"), "/api/v1/nodes/n");
   EXPECT_EQ(resources::kLeases.path("a b"), "/apis/coordination.k8s.io/v1/namespaces/a%20b/leases");
   EXPECT_EQ(resources::kPods.path("../x", "a/b?c"), "/api/v1/namespaces/..%2Fx/pods/a%2Fb%3Fc");
-  transport.enqueue_json(200, R"({"kind":"PodList","metadata":{"resourceVersion":"7","continue":"t\/\"k"},"items":[]})");
+  transport.enqueue_json(
+      200, R"({"kind":"PodList","metadata":{"resourceVersion":"7","continue":"t\/\"k"},"items":[]})");
   ListOptions options;
   options.label_selector = "a in (b,c),d=é";
   options.field_selector = "spec.nodeName=n";
@@ -47,11 +50,14 @@ TEST_F(ApiTest, PathsAndQueriesAreEncoded) {
   const auto page = world.run(api.list(resources::kPods, "", options));
   ASSERT_TRUE(page) << to_string(page.error());
   EXPECT_EQ(last().target,
-            "/api/v1/pods?labelSelector=a%20in%20%28b%2Cc%29%2Cd%3D%C3%A9&fieldSelector=spec.nodeName%3Dn&limit=500&resourceVersion=0");
+            "/api/v1/"
+            "pods?labelSelector=a%20in%20%28b%2Cc%29%2Cd%3D%C3%A9&fieldSelector=spec.nodeName%3Dn&limit=500&"
+            "resourceVersion=0");
   EXPECT_EQ(page->resource_version, "7");
   EXPECT_EQ(page->continue_token, "t/\"k");
   options.continue_token = "t&";
-  transport.enqueue_json(200, R"({"items":[{"metadata":{"resourceVersion":"1"}}],"metadata":{"resourceVersion":"8"}})");
+  transport.enqueue_json(
+      200, R"({"items":[{"metadata":{"resourceVersion":"1"}}],"metadata":{"resourceVersion":"8"}})");
   const auto next = world.run(api.list(resources::kPods, "ns", options));
   ASSERT_TRUE(next);
   EXPECT_EQ(next->resource_version, "8");
@@ -62,7 +68,12 @@ TEST_F(ApiTest, PathsAndQueriesAreEncoded) {
 }
 
 TEST_F(ApiTest, WritesSayWhatTheyShould) {
-  transport.set_handler([](const HttpRequest&) { HttpResponse ok; ok.status = 200; ok.body = "{}"; return ok; });
+  transport.set_handler([](const HttpRequest&) {
+    HttpResponse ok;
+    ok.status = 200;
+    ok.body = "{}";
+    return ok;
+  });
   ASSERT_TRUE(world.run(api.create(resources::kPods, "ns", "{1}", "me", true)));
   EXPECT_EQ(last().method, Method::kPost);
   EXPECT_EQ(last().target, "/api/v1/namespaces/ns/pods?fieldManager=me&dryRun=All");
@@ -91,7 +102,9 @@ TEST_F(ApiTest, WritesSayWhatTheyShould) {
   remove.propagation_policy = "Foreground";
   ASSERT_TRUE(world.run(api.remove(resources::kPods, ref, remove)));
   EXPECT_EQ(last().method, Method::kDelete);
-  EXPECT_EQ(last().body, R"({"apiVersion":"v1","gracePeriodSeconds":0,"kind":"DeleteOptions","preconditions":{"resourceVersion":"9","uid":"u"},"propagationPolicy":"Foreground"})");
+  EXPECT_EQ(
+      last().body,
+      R"({"apiVersion":"v1","gracePeriodSeconds":0,"kind":"DeleteOptions","preconditions":{"resourceVersion":"9","uid":"u"},"propagationPolicy":"Foreground"})");
   ListOptions selector;
   selector.label_selector = "a=b";
   ASSERT_TRUE(world.run(api.remove_collection(resources::kPods, "ns", selector)));
@@ -197,7 +210,11 @@ TEST_F(ApiTest, CancellationInFlightInQueueAndInBackoff) {
   options.max_in_flight = 1;
   ApiClient narrow(world.env(), transport, options);
   transport.set_latency(1s, 1s);
-  transport.set_handler([](const HttpRequest&) { HttpResponse r; r.status = 429; return r; });
+  transport.set_handler([](const HttpRequest&) {
+    HttpResponse r;
+    r.status = 429;
+    return r;
+  });
   std::vector<ErrorCode> codes;
   auto task = [](ApiClient& a, std::vector<ErrorCode>& out) -> Task<void> {
     const auto result = co_await a.create(resources::kPods, "ns", "{}", "me");
@@ -222,13 +239,21 @@ TEST_F(ApiTest, CancellationInFlightInQueueAndInBackoff) {
   EXPECT_EQ(codes, (std::vector{ErrorCode::kCancelled, ErrorCode::kCancelled, ErrorCode::kCancelled}));
   EXPECT_EQ(transport.requests().size(), 2u);
   // Nothing holds the one place any more.
-  transport.set_handler([](const HttpRequest&) { HttpResponse r; r.status = 200; return r; });
+  transport.set_handler([](const HttpRequest&) {
+    HttpResponse r;
+    r.status = 200;
+    return r;
+  });
   EXPECT_TRUE(world.run(narrow.get(resources::kPods, ref)));
 }
 
 TEST_F(ApiTest, StoppedWritesNeverLeaveReadsDo) {
   transport.set_latency(1s, 1s);
-  transport.set_handler([](const HttpRequest& r) { HttpResponse a; a.status = r.method == Method::kGet ? 200 : 429; return a; });
+  transport.set_handler([](const HttpRequest& r) {
+    HttpResponse a;
+    a.status = r.method == Method::kGet ? 200 : 429;
+    return a;
+  });
   int done = 0, failed = 0;
   world.start(create_one(api, done, failed));
   world.run_for(1001ms);  // now it backs off
@@ -245,7 +270,8 @@ TEST_F(ApiTest, StoppedWritesNeverLeaveReadsDo) {
 TEST_F(ApiTest, ObserverHearsEveryAttempt) {
   std::vector<std::string> heard;
   api.set_observer([&](std::string_view verb, const Resource& resource, int code, Duration took) {
-    heard.push_back(std::string{verb} + " " + resource.plural + " " + std::to_string(code) + " " + std::to_string(took.count()));
+    heard.push_back(std::string{verb} + " " + resource.plural + " " + std::to_string(code) + " " +
+                    std::to_string(took.count()));
   });
   transport.set_latency(3ms, 3ms);
   transport.enqueue_json(503, "");
@@ -263,7 +289,10 @@ TEST_F(ApiTest, WatchOpensAStreamOrSaysWhyNot) {
   options.server_timeout = 305s;
   auto stream = world.run(api.watch(resources::kPods, "ns", options));
   ASSERT_TRUE(stream);
-  EXPECT_EQ(last().target, "/api/v1/namespaces/ns/pods?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=305");
+  EXPECT_EQ(last().target,
+            "/api/v1/namespaces/ns/"
+            "pods?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch="
+            "NotOlderThan&timeoutSeconds=305");
   EXPECT_FALSE(find_header(last().headers, "accept-encoding"));
   server->push("{}\n");
   EXPECT_EQ(world.run((*stream)->next(1s)).value(), "{}\n");
@@ -271,7 +300,8 @@ TEST_F(ApiTest, WatchOpensAStreamOrSaysWhyNot) {
   options = WatchOptions();
   options.resource_version = "5";
   EXPECT_EQ(world.run(api.watch(resources::kPods, "ns", options)).error().code, ErrorCode::kGone);
-  EXPECT_EQ(last().target, "/api/v1/namespaces/ns/pods?watch=true&allowWatchBookmarks=true&resourceVersion=5");
+  EXPECT_EQ(last().target,
+            "/api/v1/namespaces/ns/pods?watch=true&allowWatchBookmarks=true&resourceVersion=5");
   EXPECT_EQ(transport.open_streams(), 1u);
 }
 

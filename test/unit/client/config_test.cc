@@ -88,9 +88,11 @@ users: [{name: u, user: {client-certificate: pki/crt, client-key: /abs/key, toke
 
 TEST_F(ConfigTest, SeveralFilesMergeFirstWins) {
   const auto a = write("a", "current-context: c\nclusters: [{name: k, cluster: {server: 'https://a'}}]\n");
-  const auto b = write("b", "current-context: other\nclusters: [{name: k, cluster: {server: 'https://b'}}]\n"
-                            "contexts: [{name: c, context: {cluster: k, user: u}}, {name: d, context: {cluster: k}}]\n"
-                            "users: [{name: u, user: {token: t}}]\n");
+  const auto b =
+      write("b",
+            "current-context: other\nclusters: [{name: k, cluster: {server: 'https://b'}}]\n"
+            "contexts: [{name: c, context: {cluster: k, user: u}}, {name: d, context: {cluster: k}}]\n"
+            "users: [{name: u, user: {token: t}}]\n");
   env["KUBECONFIG"] = (dir / "missing").string() + ":" + a.string() + ":" + b.string();
   auto config = load_kubeconfig(options());
   ASSERT_TRUE(config) << to_string(config.error());
@@ -119,21 +121,45 @@ TEST_F(ConfigTest, ErrorsNameFileAndField) {
   const std::string file = (dir / "config").string();
   EXPECT_EQ(error_of("clusters: {a: 1}"), file + ": clusters: is not a list");
   EXPECT_NE(error_of("a: [").find(file + ": line 1"), std::string::npos);
-  EXPECT_EQ(error_of("current-context: c\ncontexts: [{name: c, context: {user: u}}]"), file + ": contexts[c].context.cluster: is required");
-  EXPECT_NE(error_of("current-context: c\ncontexts: [{name: c, context: {cluster: k}}]").find(file + ": contexts[c].context.cluster: cluster \"k\" is not in"), std::string::npos);
-  EXPECT_EQ(error_of(minimal("client-certificate-data: '***'")), file + ": users[u].user.client-certificate-data: is not base64");
-  EXPECT_NE(error_of(minimal("client-certificate: a")).find("users[u].user: client certificate and client key"), std::string::npos);
+  EXPECT_EQ(error_of("current-context: c\ncontexts: [{name: c, context: {user: u}}]"),
+            file + ": contexts[c].context.cluster: is required");
+  EXPECT_NE(error_of("current-context: c\ncontexts: [{name: c, context: {cluster: k}}]")
+                .find(file + ": contexts[c].context.cluster: cluster \"k\" is not in"),
+            std::string::npos);
+  EXPECT_EQ(error_of(minimal("client-certificate-data: '***'")),
+            file + ": users[u].user.client-certificate-data: is not base64");
+  EXPECT_NE(
+      error_of(minimal("client-certificate: a")).find("users[u].user: client certificate and client key"),
+      std::string::npos);
   EXPECT_NE(error_of(minimal("auth-provider: {name: gcp}")).find("auth-provider"), std::string::npos);
-  EXPECT_NE(error_of(minimal("exec: {apiVersion: client.authentication.k8s.io/v1alpha1, command: x}")).find("users[u].user.exec.apiVersion: is \"client"), std::string::npos);
-  EXPECT_NE(error_of(minimal("exec: {apiVersion: client.authentication.k8s.io/v1, command: x, interactiveMode: Always}")).find("interactiveMode"), std::string::npos);
-  EXPECT_NE(error_of("current-context: c\ncontexts: [{name: c, context: {cluster: k}}]\nclusters: [{name: k, cluster: {server: 'h:1'}}]").find("must begin with https://"), std::string::npos);
-  EXPECT_NE(error_of("current-context: c\ncontexts: [{name: c, context: {cluster: k}}]\nclusters: [{name: k, cluster: {server: 'https://h', insecure-skip-tls-verify: maybe}}]").find("insecure-skip-tls-verify: is \"maybe\""), std::string::npos);
-  EXPECT_NE(error_of("current-context: c\ncontexts: [{name: c, context: {cluster: k}}]\nclusters: [{name: k, cluster: {server: 'https://h', insecure-skip-tls-verify: true, certificate-authority: x}}]").find("must not be set"), std::string::npos);
+  EXPECT_NE(error_of(minimal("exec: {apiVersion: client.authentication.k8s.io/v1alpha1, command: x}"))
+                .find("users[u].user.exec.apiVersion: is \"client"),
+            std::string::npos);
+  EXPECT_NE(
+      error_of(
+          minimal("exec: {apiVersion: client.authentication.k8s.io/v1, command: x, interactiveMode: Always}"))
+          .find("interactiveMode"),
+      std::string::npos);
+  EXPECT_NE(error_of("current-context: c\ncontexts: [{name: c, context: {cluster: k}}]\nclusters: [{name: k, "
+                     "cluster: {server: 'h:1'}}]")
+                .find("must begin with https://"),
+            std::string::npos);
+  EXPECT_NE(error_of("current-context: c\ncontexts: [{name: c, context: {cluster: k}}]\nclusters: [{name: k, "
+                     "cluster: {server: 'https://h', insecure-skip-tls-verify: maybe}}]")
+                .find("insecure-skip-tls-verify: is \"maybe\""),
+            std::string::npos);
+  EXPECT_NE(
+      error_of("current-context: c\ncontexts: [{name: c, context: {cluster: k}}]\nclusters: [{name: k, "
+               "cluster: {server: 'https://h', insecure-skip-tls-verify: true, certificate-authority: x}}]")
+          .find("must not be set"),
+      std::string::npos);
 }
 
 TEST_F(ConfigTest, InsecureOnlyWhereTheFileSaysSo) {
-  const auto config = load_kubeconfig(options(write("config", "current-context: c\ncontexts: [{name: c, context: {cluster: k}}]\n"
-                                                              "clusters: [{name: k, cluster: {server: 'https://h', insecure-skip-tls-verify: true}}]")));
+  const auto config = load_kubeconfig(options(
+      write("config",
+            "current-context: c\ncontexts: [{name: c, context: {cluster: k}}]\n"
+            "clusters: [{name: k, cluster: {server: 'https://h', insecure-skip-tls-verify: true}}]")));
   ASSERT_TRUE(config);
   EXPECT_TRUE(config->insecure_skip_tls_verify);
 }
@@ -198,13 +224,17 @@ TEST_F(ConfigTest, UnreadableFileWithoutAnEarlierOneIsAnError) {
   Credentials credentials(world.env(), config);
   const auto result = world.run(credentials.get());
   ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().message, "users[u].user.tokenFile: " + (dir / "token").string() + " cannot be read");
+  EXPECT_EQ(result.error().message,
+            "users[u].user.tokenFile: " + (dir / "token").string() + " cannot be read");
 }
 
-// Plugins are processes: the loop has to wait for them in real time, while the credential's life is in virtual time.
-std::shared_ptr<const CredentialSet> wait_for(VirtualWorld& world, Credentials& credentials, std::optional<Error>* error = nullptr) {
+// Plugins are processes: the loop has to wait for them in real time, while the credential's life is in
+// virtual time.
+std::shared_ptr<const CredentialSet> wait_for(VirtualWorld& world, Credentials& credentials,
+                                              std::optional<Error>* error = nullptr) {
   std::optional<Result<std::shared_ptr<const CredentialSet>>> got;
-  auto task = [](Credentials& c, std::optional<Result<std::shared_ptr<const CredentialSet>>>& out) -> Task<void> {
+  auto task = [](Credentials& c,
+                 std::optional<Result<std::shared_ptr<const CredentialSet>>>& out) -> Task<void> {
     auto result = co_await c.get();
     out = std::move(result);
   };
@@ -222,14 +252,20 @@ std::shared_ptr<const CredentialSet> wait_for(VirtualWorld& world, Credentials& 
 TEST_F(ConfigTest, ExecPluginRunsOnceAndAgainBeforeExpiryAndAfter401) {
   VirtualWorld world;
   // Counts its runs; the third fails.
-  write("plugin", "#!/bin/sh\nn=$(cat '" + (dir / "n").string() + "' 2>/dev/null || echo 0); n=$((n+1)); echo $n > '" + (dir / "n").string() +
+  write("plugin", "#!/bin/sh\nn=$(cat '" + (dir / "n").string() +
+                      "' 2>/dev/null || echo 0); n=$((n+1)); echo $n > '" + (dir / "n").string() +
                       "'\n[ $n = 3 ] && exit 7\n"
                       "case \"$KUBERNETES_EXEC_INFO\" in *interactive*false*) ;; *) exit 8;; esac\n"
-                      "printf '{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":{\"token\":\"%s-%s-%s\",\"expirationTimestamp\":\"%s\"}}' \"$1\" \"$EXTRA\" $n \"$EXPIRES\"\n");
+                      "printf "
+                      "'{\"apiVersion\":\"client.authentication.k8s.io/"
+                      "v1\",\"kind\":\"ExecCredential\",\"status\":{\"token\":\"%s-%s-%s\","
+                      "\"expirationTimestamp\":\"%s\"}}' \"$1\" \"$EXTRA\" $n \"$EXPIRES\"\n");
   fs::permissions(dir / "plugin", fs::perms::owner_all);
   const std::string expires = format_time(world.clock().wall() + 10min);
-  const auto config = load_kubeconfig(options(write("config", minimal(
-      "exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin, args: [arg], interactiveMode: Never, env: [{name: EXTRA, value: e}, {name: EXPIRES, value: '" + expires + "'}]}"))));
+  const auto config = load_kubeconfig(options(write(
+      "config", minimal("exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin, args: [arg], "
+                        "interactiveMode: Never, env: [{name: EXTRA, value: e}, {name: EXPIRES, value: '" +
+                        expires + "'}]}"))));
   ASSERT_TRUE(config) << to_string(config.error());
   Credentials credentials(world.env(), *config);
   const auto first = wait_for(world, credentials);
@@ -242,7 +278,8 @@ TEST_F(ConfigTest, ExecPluginRunsOnceAndAgainBeforeExpiryAndAfter401) {
   const auto second = wait_for(world, credentials);
   ASSERT_TRUE(second);
   EXPECT_EQ(second->authorization.reveal(), "Bearer arg-e-2");
-  // In its last minute a new one is fetched while the old one serves; the plugin fails, the old one serves until it expires.
+  // In its last minute a new one is fetched while the old one serves; the plugin fails, the old one serves
+  // until it expires.
   world.run_for(90s);
   EXPECT_EQ(wait_for(world, credentials)->authorization.reveal(), "Bearer arg-e-2");
   world.run_for(60s);
@@ -256,14 +293,18 @@ TEST_F(ConfigTest, ExecPluginRunsOnceAndAgainBeforeExpiryAndAfter401) {
 }
 
 TEST_F(ConfigTest, ExecPluginErrorsNameTheFieldAndNeverQuoteTheOutput) {
-  for (const auto& [script, wants] : std::map<std::string, std::string>{
-           {"exit 3", "exit status 3"},
-           {"echo secret-token", "no ExecCredential object"},
-           {"echo '{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authentication.k8s.io/v1\",\"status\":{}}'", "neither status.token"}}) {
+  for (const auto& [script, wants] :
+       std::map<std::string, std::string>{{"exit 3", "exit status 3"},
+                                          {"echo secret-token", "no ExecCredential object"},
+                                          {"echo "
+                                           "'{\"kind\":\"ExecCredential\",\"apiVersion\":\"client."
+                                           "authentication.k8s.io/v1\",\"status\":{}}'",
+                                           "neither status.token"}}) {
     VirtualWorld world;
     write("plugin", "#!/bin/sh\n" + script + "\n");
     fs::permissions(dir / "plugin", fs::perms::owner_all);
-    const auto config = load_kubeconfig(options(write("config", minimal("exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin}"))));
+    const auto config = load_kubeconfig(options(
+        write("config", minimal("exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin}"))));
     ASSERT_TRUE(config);
     Credentials credentials(world.env(), *config);
     std::optional<Error> error;

@@ -4,12 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <boost/asio/io_context.hpp>
 #include <fstream>
 #include <mutex>
 #include <optional>
 #include <thread>
-
-#include <boost/asio/io_context.hpp>
 
 #include "tls_server.h"
 
@@ -48,7 +47,8 @@ struct CurlTransportTest : ::testing::Test {
 
   std::unique_ptr<TlsServer> start(const Certificate& certificate, const std::string& client_ca = {}) {
     return std::make_unique<TlsServer>(
-        certificate, [this](const TlsServer::Request& r, const TlsServer::Write& w) { return answer(r, w); }, client_ca);
+        certificate, [this](const TlsServer::Request& r, const TlsServer::Write& w) { return answer(r, w); },
+        client_ca);
   }
 
   bool answer(const TlsServer::Request& request, const TlsServer::Write& write) {
@@ -57,7 +57,8 @@ struct CurlTransportTest : ::testing::Test {
       seen.push_back(request);
     }
     const std::string& target = request.target;
-    if (target == "/echo") return write(plain_answer(200, request.method + " " + request.authorization + " " + request.body));
+    if (target == "/echo")
+      return write(plain_answer(200, request.method + " " + request.authorization + " " + request.body));
     if (target == "/missing") return write(plain_answer(404, "no"));
     if (target == "/token") return write(plain_answer(request.authorization == "Bearer new" ? 200 : 401, ""));
     if (target == "/drip") {
@@ -113,7 +114,8 @@ struct CurlTransportTest : ::testing::Test {
   }
   std::size_t count(const std::string& target) {
     const std::lock_guard lock(mutex);
-    return static_cast<std::size_t>(std::count_if(seen.begin(), seen.end(), [&](const auto& r) { return r.target == target; }));
+    return static_cast<std::size_t>(
+        std::count_if(seen.begin(), seen.end(), [&](const auto& r) { return r.target == target; }));
   }
 };
 
@@ -126,8 +128,9 @@ TEST_F(CurlTransportTest, RoundTripsReuseOneConnection) {
     EXPECT_EQ(got->body, "GET  ");
     EXPECT_EQ(*find_header(got->headers, "x-mixed-case"), "Value");
   }
-  for (const auto& [method, name] : {std::pair(Method::kPost, "POST"), std::pair(Method::kPut, "PUT"),
-                                     std::pair(Method::kPatch, "PATCH"), std::pair(Method::kDelete, "DELETE")}) {
+  for (const auto& [method, name] :
+       {std::pair(Method::kPost, "POST"), std::pair(Method::kPut, "PUT"), std::pair(Method::kPatch, "PATCH"),
+        std::pair(Method::kDelete, "DELETE")}) {
     const std::string body(method == Method::kPut ? 900'000 : 3, 'b');
     const auto got = run(transport.round_trip(request("/echo", method, body), 5s));
     ASSERT_TRUE(got) << to_string(got.error());
@@ -196,14 +199,17 @@ TEST_F(CurlTransportTest, RefusedConnectionWasNotSent) {
   ClientConfig nobody = config();
   nobody.server = "https://127.0.0.1:1";
   CurlTransport transport(env, nobody);
-  EXPECT_EQ(run(transport.round_trip(request("/echo", Method::kPost, "{}"), 5s)).error().code, ErrorCode::kNotSent);
+  EXPECT_EQ(run(transport.round_trip(request("/echo", Method::kPost, "{}"), 5s)).error().code,
+            ErrorCode::kNotSent);
   EXPECT_EQ(run(transport.open(request("/echo"), 5s)).error().code, ErrorCode::kNotSent);
 }
 
 TEST_F(CurlTransportTest, LostAnswersHaveUnknownOutcome) {
   CurlTransport transport(env, config());
-  EXPECT_EQ(run(transport.round_trip(request("/close", Method::kPost, "{}"), 5s)).error().code, ErrorCode::kUnknownOutcome);
-  EXPECT_EQ(run(transport.round_trip(request("/cut", Method::kPost, "{}"), 5s)).error().code, ErrorCode::kUnknownOutcome);
+  EXPECT_EQ(run(transport.round_trip(request("/close", Method::kPost, "{}"), 5s)).error().code,
+            ErrorCode::kUnknownOutcome);
+  EXPECT_EQ(run(transport.round_trip(request("/cut", Method::kPost, "{}"), 5s)).error().code,
+            ErrorCode::kUnknownOutcome);
   const auto silent = run(transport.round_trip(request("/silent", Method::kPost, "{}"), 200ms));
   EXPECT_EQ(silent.error().code, ErrorCode::kDeadline);
 }
@@ -305,7 +311,10 @@ TEST_F(CurlTransportTest, LoopMayEndWithRequestsUnderWay) {
   auto own = std::make_unique<boost::asio::io_context>(1);
   const Environment own_env{own->get_executor(), clock, random};
   auto transport = std::make_unique<CurlTransport>(own_env, config());
-  auto trip = [](CurlTransport& t, HttpRequest r) -> Task<void> { auto unused = co_await t.round_trip(std::move(r), 60s); (void)unused; };
+  auto trip = [](CurlTransport& t, HttpRequest r) -> Task<void> {
+    auto unused = co_await t.round_trip(std::move(r), 60s);
+    (void)unused;
+  };
   spawn(own_env.executor, trip(*transport, request("/silent")));
   own->run_for(100ms);
   EXPECT_EQ(count("/silent"), 1u);
@@ -332,7 +341,9 @@ TEST_F(CurlTransportTest, TooLongAnswersAreRefused) {
   CurlOptions options;
   options.max_response = 100;
   CurlTransport transport(env, config(), options);
-  EXPECT_EQ(run(transport.round_trip(request("/echo", Method::kPost, std::string(200, 'x')), 5s)).error().code, ErrorCode::kDecode);
+  EXPECT_EQ(
+      run(transport.round_trip(request("/echo", Method::kPost, std::string(200, 'x')), 5s)).error().code,
+      ErrorCode::kDecode);
 }
 
 }  // namespace

@@ -1,9 +1,7 @@
-// Answers of the server, and other text, as typed values.
+// Answers of the server as typed values.
 #include "muster/client/error.h"
 
 #include <gtest/gtest.h>
-
-#include "muster/client/object.h"
 
 namespace muster::client {
 namespace {
@@ -11,16 +9,19 @@ namespace {
 using namespace std::chrono_literals;
 
 TEST(Error, StatusObjectIsReadWhole) {
-  const Error e = error_from_response(422, R"({"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid",
+  const Error e =
+      error_from_response(422, R"({"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid",
     "message":"Pod \"p\" is invalid","code":422,"details":{"name":"p","kind":"Pod","retryAfterSeconds":3,
-    "causes":[{"reason":"FieldValueRequired","message":"Required value","field":"spec.containers"},{"message":"no field"}]}})", "");
+    "causes":[{"reason":"FieldValueRequired","message":"Required value","field":"spec.containers"},{"message":"no field"}]}})",
+                          "");
   EXPECT_EQ(e.code, ErrorCode::kInvalid);
   EXPECT_EQ(e.http_status, 422);
   EXPECT_EQ(e.reason, "Invalid");
   EXPECT_EQ(e.message, "Pod \"p\" is invalid");
   EXPECT_EQ(e.causes, (std::vector<std::string>{"spec.containers: Required value", "no field"}));
   EXPECT_EQ(e.retry_after, 3000ms);
-  EXPECT_EQ(to_string(e), "Invalid (HTTP 422): Pod \"p\" is invalid; spec.containers: Required value; no field");
+  EXPECT_EQ(to_string(e),
+            "Invalid (HTTP 422): Pod \"p\" is invalid; spec.containers: Required value; no field");
 }
 
 TEST(Error, ReasonDecidesBeforeHttpStatus) {
@@ -41,7 +42,8 @@ TEST(Error, ReasonDecidesBeforeHttpStatus) {
                        Case{500, "InternalError", ErrorCode::kInternal, false, true},
                        Case{403, "Forbidden", ErrorCode::kForbidden, false, false},
                        Case{418, "SomethingNew", ErrorCode::kServerOther, false, false}}) {
-    const Error e = error_from_response(c.status, std::string{R"({"kind":"Status","reason":")"} + c.reason + "\"}", "");
+    const Error e =
+        error_from_response(c.status, std::string{R"({"kind":"Status","reason":")"} + c.reason + "\"}", "");
     EXPECT_EQ(e.code, c.code) << c.reason;
     EXPECT_EQ(e.safe_to_repeat(), c.repeat) << c.reason;
     EXPECT_EQ(e.outcome_unknown(), c.unknown) << c.reason;
@@ -53,41 +55,11 @@ TEST(Error, OtherBodiesGoByHttpStatus) {
   EXPECT_EQ(error_from_response(409, "", "").code, ErrorCode::kConflict);
   EXPECT_EQ(error_from_response(502, std::string(5000, 'x'), "").message.size(), 200u);
   EXPECT_TRUE(error_from_response(502, "", "").outcome_unknown());
-  EXPECT_EQ(error_from_response(500, "{\"kind\":\"Status\",\"reason\":7,\"details\":[]}", "").code, ErrorCode::kInternal);
+  EXPECT_EQ(error_from_response(500, "{\"kind\":\"Status\",\"reason\":7,\"details\":[]}", "").code,
+            ErrorCode::kInternal);
   EXPECT_EQ(error_from_response(429, "", "7").retry_after, 7s);
   EXPECT_FALSE(error_from_response(429, "", "-7").retry_after);
   EXPECT_FALSE(error_from_response(429, "", "7x").retry_after);
-}
-
-TEST(Object, ResourceVersionsAreDecimalsOfAnyLength) {
-  EXPECT_TRUE(compare_resource_versions("9", "10") < 0);
-  EXPECT_TRUE(compare_resource_versions("100000000000000000000000", "99999999999999999999999") > 0);
-  EXPECT_TRUE(compare_resource_versions("42", "42") == 0);
-  for (const char* bad : {"", "0", "01", "1a", "-1", "1 "}) {
-    EXPECT_EQ(compare_resource_versions(bad, "1"), std::partial_ordering::unordered) << bad;
-  }
-}
-
-TEST(Object, TimesRoundTrip) {
-  WallTime t;
-  ASSERT_TRUE(parse_time("2026-01-02T03:04:05.000006Z", t));
-  EXPECT_EQ(format_micro_time(t), "2026-01-02T03:04:05.000006Z");
-  EXPECT_EQ(format_time(t), "2026-01-02T03:04:05Z");
-  WallTime other;
-  ASSERT_TRUE(parse_time("2026-01-02T05:34:05.000006+02:30", other));
-  EXPECT_EQ(other, t);
-  ASSERT_TRUE(parse_time("2024-02-29T00:00:00Z", t));
-  for (const char* bad : {"", "2026-01-02", "2026-13-02T03:04:05Z", "2026-02-29T03:04:05Z", "2026-01-02T24:00:00Z",
-                          "2026-01-02T03:04:05", "2026-01-02T03:04:05.Z", "2026-01-02T03:04:05Zx"}) {
-    EXPECT_FALSE(parse_time(bad, t)) << bad;
-  }
-}
-
-TEST(Object, Keys) {
-  EXPECT_EQ(make_key("ns", "a"), "ns/a");
-  EXPECT_EQ(make_key("", "a"), "a");
-  EXPECT_EQ(split_key("ns/a"), (std::pair<std::string_view, std::string_view>("ns", "a")));
-  EXPECT_EQ(split_key("a"), (std::pair<std::string_view, std::string_view>("", "a")));
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // The program of the README: the README shows it as it is, and it does what the README says.
 #include <gtest/gtest.h>
-
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -37,8 +36,10 @@ TEST(Example, ReadmeShowsTheProgramAsItIs) {
 }
 
 std::string event(const std::string& type, const std::string& name, int version, bool end_of_list = false) {
-  return "{\"type\":\"" + type + "\",\"object\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"" + name +
-         "\",\"namespace\":\"ns\",\"uid\":\"u-" + name + "\",\"resourceVersion\":\"" + std::to_string(version) + "\"" +
+  return "{\"type\":\"" + type +
+         "\",\"object\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"" + name +
+         "\",\"namespace\":\"ns\",\"uid\":\"u-" + name + "\",\"resourceVersion\":\"" +
+         std::to_string(version) + "\"" +
          (end_of_list ? ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}" : "") + "}}}\n";
 }
 
@@ -46,9 +47,12 @@ TEST(Example, ListsAndFollowsPods) {
   const Certificate ca = testing::make_certificate("ca", "");
   const Certificate own = testing::make_certificate("server", "IP:127.0.0.1", &ca);
   TlsServer server(own, [](const TlsServer::Request& request, const TlsServer::Write& write) {
-    if (!request.target.starts_with("/api/v1/pods?watch=true")) return write(testing::plain_answer(404, "{}"));
-    if (request.target.find("sendInitialEvents=true") == std::string::npos) return write(testing::plain_answer(500, "{}"));
-    write(testing::chunked_head() + chunk(event("ADDED", "a", 1) + event("ADDED", "b", 2) + event("BOOKMARK", "", 5, true)));
+    if (!request.target.starts_with("/api/v1/pods?watch=true"))
+      return write(testing::plain_answer(404, "{}"));
+    if (request.target.find("sendInitialEvents=true") == std::string::npos)
+      return write(testing::plain_answer(500, "{}"));
+    write(testing::chunked_head() +
+          chunk(event("ADDED", "a", 1) + event("ADDED", "b", 2) + event("BOOKMARK", "", 5, true)));
     write(chunk(event("MODIFIED", "a", 6)) + chunk(event("DELETED", "b", 7)) + chunk(event("ADDED", "c", 8)));
     while (write("")) std::this_thread::sleep_for(std::chrono::milliseconds{5});
     return false;
@@ -56,8 +60,9 @@ TEST(Example, ListsAndFollowsPods) {
   std::string dir = ::testing::TempDir() + "muster-example-XXXXXX";
   ASSERT_NE(::mkdtemp(dir.data()), nullptr);
   std::ofstream(dir + "/ca.crt") << ca.certificate_pem;
-  std::ofstream(dir + "/config") << "current-context: c\nclusters: [{name: k, cluster: {server: '" << server.url()
-                                 << "', certificate-authority: ca.crt}}]\ncontexts: [{name: c, context: {cluster: k}}]\n";
+  std::ofstream(dir + "/config")
+      << "current-context: c\nclusters: [{name: k, cluster: {server: '" << server.url()
+      << "', certificate-authority: ca.crt}}]\ncontexts: [{name: c, context: {cluster: k}}]\n";
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   posix_spawn_file_actions_t actions;
@@ -75,7 +80,8 @@ TEST(Example, ListsAndFollowsPods) {
   });
   std::string printed;
   char buffer[512];
-  for (ssize_t count; (count = ::read(ends[0], buffer, sizeof buffer)) > 0;) printed.append(buffer, static_cast<std::size_t>(count));
+  for (ssize_t count; (count = ::read(ends[0], buffer, sizeof buffer)) > 0;)
+    printed.append(buffer, static_cast<std::size_t>(count));
   ::close(ends[0]);
   watchdog.join();
   ::waitpid(pid, nullptr, 0);

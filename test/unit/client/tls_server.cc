@@ -1,5 +1,8 @@
 #include "tls_server.h"
 
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl.hpp>
@@ -7,9 +10,6 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
-#include <openssl/pem.h>
-#include <openssl/x509v3.h>
-
 #include <list>
 #include <mutex>
 #include <stdexcept>
@@ -37,7 +37,8 @@ void extend(X509* certificate, X509* issuer, int what, const std::string& value)
   X509V3_set_ctx(&context, issuer, certificate, nullptr, nullptr, 0);
   std::unique_ptr<X509_EXTENSION, decltype(&X509_EXTENSION_free)> extension(
       X509V3_EXT_conf_nid(nullptr, &context, what, value.c_str()), &X509_EXTENSION_free);
-  if (!extension || X509_add_ext(certificate, extension.get(), -1) != 1) throw std::runtime_error("extension");
+  if (!extension || X509_add_ext(certificate, extension.get(), -1) != 1)
+    throw std::runtime_error("extension");
 }
 
 }  // namespace
@@ -59,7 +60,8 @@ Certificate make_certificate(const std::string& common_name, const std::string& 
   Key ca_key(nullptr, &EVP_PKEY_free);
   X ca_certificate(nullptr, &X509_free);
   if (ca != nullptr) {
-    const std::unique_ptr<BIO, decltype(&BIO_free)> k(BIO_new_mem_buf(ca->key_pem.data(), static_cast<int>(ca->key_pem.size())), &BIO_free);
+    const std::unique_ptr<BIO, decltype(&BIO_free)> k(
+        BIO_new_mem_buf(ca->key_pem.data(), static_cast<int>(ca->key_pem.size())), &BIO_free);
     const std::unique_ptr<BIO, decltype(&BIO_free)> c(
         BIO_new_mem_buf(ca->certificate_pem.data(), static_cast<int>(ca->certificate_pem.size())), &BIO_free);
     ca_key.reset(PEM_read_bio_PrivateKey(k.get(), nullptr, nullptr, nullptr));
@@ -75,7 +77,9 @@ Certificate make_certificate(const std::string& common_name, const std::string& 
   if (X509_sign(x, ca_key ? ca_key.get() : key.get(), EVP_sha256()) == 0) throw std::runtime_error("sign");
   Certificate out;
   out.certificate_pem = pem_of([&](BIO* bio) { return PEM_write_bio_X509(bio, x); });
-  out.key_pem = pem_of([&](BIO* bio) { return PEM_write_bio_PrivateKey(bio, key.get(), nullptr, nullptr, 0, nullptr, nullptr); });
+  out.key_pem = pem_of([&](BIO* bio) {
+    return PEM_write_bio_PrivateKey(bio, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
+  });
   return out;
 }
 
@@ -171,13 +175,20 @@ struct TlsServer::Impl {
 TlsServer::TlsServer(const Certificate& certificate, Handler handler, const std::string& client_ca_pem)
     : impl_(std::make_unique<Impl>(certificate, std::move(handler), client_ca_pem)) {}
 TlsServer::~TlsServer() = default;
-int TlsServer::port() const { return impl_->port; }
-int TlsServer::connections() const { return impl_->connections; }
+int TlsServer::port() const {
+  return impl_->port;
+}
+int TlsServer::connections() const {
+  return impl_->connections;
+}
 
 std::string plain_answer(int status, const std::string& body) {
-  return "HTTP/1.1 " + std::to_string(status) + " X\r\nX-Mixed-Case: Value\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+  return "HTTP/1.1 " + std::to_string(status) +
+         " X\r\nX-Mixed-Case: Value\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
 }
-std::string chunked_head() { return "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"; }
+std::string chunked_head() {
+  return "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+}
 std::string chunk(const std::string& bytes) {
   char size[32];
   std::snprintf(size, sizeof size, "%zx\r\n", bytes.size());

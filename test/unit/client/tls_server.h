@@ -13,8 +13,10 @@ struct Certificate {
   std::string key_pem;
 };
 
-// A key and a certificate for it, self-signed or signed by `ca`. `san`: e.g. "IP:127.0.0.1,DNS:localhost"; empty: a CA.
-Certificate make_certificate(const std::string& common_name, const std::string& san, const Certificate* ca = nullptr);
+// A key and a certificate for it, self-signed or signed by `ca`. `san`: e.g. "IP:127.0.0.1,DNS:localhost";
+// empty: a CA.
+Certificate make_certificate(const std::string& common_name, const std::string& san,
+                             const Certificate* ca = nullptr);
 
 class TlsServer {
  public:

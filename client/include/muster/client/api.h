@@ -1,4 +1,5 @@
-// The verbs of the Kubernetes API over a Transport. Bodies are JSON text: whoever calls decides how to decode.
+// The verbs of the Kubernetes API over a Transport. Bodies are JSON text: whoever calls decides how to
+// decode.
 #pragma once
 
 #include <functional>
@@ -71,23 +72,25 @@ struct PatchOptions {
 
 struct DeleteOptions {
   std::optional<std::int64_t> grace_period_seconds{};
-  std::string uid{};               // precondition; empty: none
-  std::string resource_version{};  // precondition; empty: none
+  std::string uid{};                 // precondition; empty: none
+  std::string resource_version{};    // precondition; empty: none
   std::string propagation_policy{};  // Foreground | Background | Orphan; empty: the kind's default
 };
 
 struct ApiOptions {
   Duration timeout = std::chrono::seconds{30};  // of one attempt
-  // How often a request that certainly did not take effect (Error::safe_to_repeat) is sent again, waiting as the
-  // server says (Retry-After, up to a minute) or with exponential back-off from 100 ms to 10 s and jitter. Requests
-  // with unknown outcome never are; reads are after a lost connection and a 504, since they have no effect.
+  // How often a request that certainly did not take effect (Error::safe_to_repeat) is sent again, waiting as
+  // the server says (Retry-After, up to a minute) or with exponential back-off from 100 ms to 10 s and
+  // jitter. Requests with unknown outcome never are; reads are after a lost connection and a 504, since they
+  // have no effect.
   int max_repeats = 8;
   int max_in_flight = 256;  // ceiling of the adaptive limit, which 429 halves and success raises
   std::string user_agent = "muster";
 };
 
-// All calls: the answer's JSON text or a typed Error. Arguments are read when the call is made, not when it is awaited.
-// Thread: the environment's executor only. Environment and Transport outlive the client and its calls.
+// All calls: the answer's JSON text or a typed Error. Arguments are read when the call is made, not when it
+// is awaited. Thread: the environment's executor only. Environment and Transport outlive the client and its
+// calls.
 class ApiClient {
  public:
   ApiClient(Environment env, Transport& transport, ApiOptions options = {});
@@ -102,25 +105,31 @@ class ApiClient {
   // Guarded by metadata.resourceVersion in the body where there is one. subresource: "" | "status" | "scale".
   Task<Result<std::string>> update(const Resource& resource, ObjectRef ref, std::string body,
                                    std::string subresource = {});
-  Task<Result<std::string>> patch(const Resource& resource, ObjectRef ref, std::string body, PatchOptions options);
-  // The object's last state, or a Status. kNotFound is an error like any other; callers often take it for success.
+  Task<Result<std::string>> patch(const Resource& resource, ObjectRef ref, std::string body,
+                                  PatchOptions options);
+  // The object's last state, or a Status. kNotFound is an error like any other; callers often take it for
+  // success.
   Task<Result<std::string>> remove(const Resource& resource, ObjectRef ref, DeleteOptions options = {});
   Task<Result<std::string>> remove_collection(const Resource& resource, std::string ns, ListOptions selector,
                                               DeleteOptions options = {});
-  // A stream of watch events (one JSON object a line), or the typed Error of a non-2xx answer. Tried once: whoever
-  // watches has a back-off and a state to go on from. Streams do not count against the in-flight limit.
-  Task<Result<std::unique_ptr<BodyStream>>> watch(const Resource& resource, std::string ns, WatchOptions options);
+  // A stream of watch events (one JSON object a line), or the typed Error of a non-2xx answer. Tried once:
+  // whoever watches has a back-off and a state to go on from. Streams do not count against the in-flight
+  // limit.
+  Task<Result<std::unique_ptr<BodyStream>>> watch(const Resource& resource, std::string ns,
+                                                  WatchOptions options);
   // Any path, for discovery, /version, /readyz, /metrics. Any HTTP status is an answer.
   Task<Result<HttpResponse>> raw(HttpRequest request);
 
-  // No write leaves this client after this; those in flight are not recalled. What a lost lease calls. Later writes,
-  // and those that still waited for their turn or for a repetition, end with kCancelled.
+  // No write leaves this client after this; those in flight are not recalled. What a lost lease calls. Later
+  // writes, and those that still waited for their turn or for a repetition, end with kCancelled.
   void stop_writes();
   bool writes_stopped() const;
   int current_limit() const;  // the adaptive in-flight limit
 
-  // Called after each answer, for metrics: verb ("GET", "LIST", "WATCH", "POST", "PATCH"…), HTTP status (0: none), seconds.
-  using Observer = std::function<void(std::string_view verb, const Resource& resource, int status, Duration took)>;
+  // Called after each answer, for metrics: verb ("GET", "LIST", "WATCH", "POST", "PATCH"…), HTTP status (0:
+  // none), seconds.
+  using Observer =
+      std::function<void(std::string_view verb, const Resource& resource, int status, Duration took)>;
   void set_observer(Observer observer);
 
   const Environment& environment() const { return env_; }

@@ -1,5 +1,6 @@
-// Where an API server is and who we are: kubeconfig files as kubectl reads them, or the service account of a pod.
-// Reading is done once; secrets that live in files stay there and are read, again and again, by Credentials.
+// Where an API server is and who we are: kubeconfig files as kubectl reads them, or the service account of a
+// pod. Reading is done once; secrets that live in files stay there and are read, again and again, by
+// Credentials.
 #pragma once
 
 #include <filesystem>
@@ -38,7 +39,7 @@ class Secret {
 struct Material {
   Secret data;
   std::filesystem::path file;  // absolute
-  std::string field;           // where it was configured, for messages: "/etc/kubeconfig: users[ann].user.tokenFile"
+  std::string field;  // where it was configured, for messages: "/etc/kubeconfig: users[ann].user.tokenFile"
 
   bool configured() const { return !data.empty() || !file.empty(); }
 };
@@ -78,13 +79,15 @@ using GetEnv = std::function<std::optional<std::string>(const std::string& name)
 std::optional<std::string> process_env(const std::string& name);
 
 struct KubeconfigOptions {
-  std::filesystem::path path;  // --kubeconfig: this file alone. Empty: those of $KUBECONFIG, else ~/.kube/config
-  std::string context;         // empty: current-context
+  std::filesystem::path
+      path;             // --kubeconfig: this file alone. Empty: those of $KUBECONFIG, else ~/.kube/config
+  std::string context;  // empty: current-context
   GetEnv getenv = process_env;
 };
 
-// Several files are merged as kubectl does: the first to name a cluster, user, context or current-context wins; files that
-// do not exist are passed over, unless `path` names one. Errors are kConfig and name file and field.
+// Several files are merged as kubectl does: the first to name a cluster, user, context or current-context
+// wins; files that do not exist are passed over, unless `path` names one. Errors are kConfig and name file
+// and field.
 Result<ClientConfig> load_kubeconfig(const KubeconfigOptions& options);
 
 struct InClusterOptions {
@@ -94,7 +97,8 @@ struct InClusterOptions {
 // From KUBERNETES_SERVICE_HOST and _PORT and the mounted service account. kConfig where there is none.
 Result<ClientConfig> load_in_cluster(const InClusterOptions& options);
 
-// What a program wants: the kubeconfig that was named, or that of $KUBECONFIG; else the pod's service account; else
+// What a program wants: the kubeconfig that was named, or that of $KUBECONFIG; else the pod's service
+// account; else
 // ~/.kube/config.
 Result<ClientConfig> load_config(const KubeconfigOptions& options);
 

@@ -1,5 +1,5 @@
-// The Transport for real: libcurl's multi-socket interface on the event loop, HTTP/2 over few connections (HTTP/1.1 where
-// the server speaks nothing else), TLS verified by OpenSSL.
+// The Transport for real: libcurl's multi-socket interface on the event loop, HTTP/2 over few connections
+// (HTTP/1.1 where the server speaks nothing else), TLS verified by OpenSSL.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,13 @@ struct CurlOptions {
   Duration connect_timeout = std::chrono::seconds{10};  // name, TCP and TLS together
   // A peer that acknowledges nothing, neither data nor keepalive probes, for this long is dead.
   Duration dead_after = std::chrono::seconds{30};
-  int max_connections = 4;  // for requests, and as many for streams; what exceeds them waits
+  int max_connections = 4;           // for requests, and as many for streams; what exceeds them waits
   int streams_per_connection = 100;  // of HTTP/2, or fewer if the server says so
-  std::size_t stream_buffer = 1 << 20;  // bytes of a stream nobody has read yet, beyond which the server is held back
+  std::size_t stream_buffer =
+      1 << 20;  // bytes of a stream nobody has read yet, beyond which the server is held back
   std::size_t max_response = 512 << 20;  // bytes of one answer; beyond: kDecode
-  // Compress answers to requests that ask for it (lists do). Saves bandwidth between sites, costs time within one.
+  // Compress answers to requests that ask for it (lists do). Saves bandwidth between sites, costs time within
+  // one.
   bool gzip = false;
   bool http2 = true;
 };

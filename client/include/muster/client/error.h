@@ -13,24 +13,24 @@ namespace muster::client {
 
 enum class ErrorCode : std::uint8_t {
   // Said by the API server, in a Status object (its `reason`) or, where there is none, by HTTP status.
-  kBadRequest,             // 400
-  kUnauthorized,           // 401
-  kForbidden,              // 403
-  kNotFound,               // 404
-  kMethodNotAllowed,       // 405
-  kNotAcceptable,          // 406
-  kAlreadyExists,          // 409, reason AlreadyExists
-  kConflict,               // 409
-  kGone,                   // 410, reasons Gone and Expired: list again
-  kRequestTooLarge,        // 413
-  kUnsupportedMediaType,   // 415
-  kInvalid,                // 422
-  kTooManyRequests,        // 429: not executed
-  kInternal,               // 500
-  kServiceUnavailable,     // 503: not executed
-  kServerTimeout,          // 500 with reason ServerTimeout: not executed, ask again
-  kTimeout,                // 504 and reason Timeout: outcome unknown
-  kServerOther,            // any other status >= 400
+  kBadRequest,            // 400
+  kUnauthorized,          // 401
+  kForbidden,             // 403
+  kNotFound,              // 404
+  kMethodNotAllowed,      // 405
+  kNotAcceptable,         // 406
+  kAlreadyExists,         // 409, reason AlreadyExists
+  kConflict,              // 409
+  kGone,                  // 410, reasons Gone and Expired: list again
+  kRequestTooLarge,       // 413
+  kUnsupportedMediaType,  // 415
+  kInvalid,               // 422
+  kTooManyRequests,       // 429: not executed
+  kInternal,              // 500
+  kServiceUnavailable,    // 503: not executed
+  kServerTimeout,         // 500 with reason ServerTimeout: not executed, ask again
+  kTimeout,               // 504 and reason Timeout: outcome unknown
+  kServerOther,           // any other status >= 400
   // Ours.
   kNotSent,         // the connection failed before the request could have been executed: safe to repeat
   kUnknownOutcome,  // the connection failed after the request may have been executed: read before repeating
@@ -46,7 +46,7 @@ struct Error {
   int http_status = 0;  // 0: no answer
   std::string reason{};
   std::string message{};
-  std::vector<std::string> causes{};  // `details.causes`, as "field: message"
+  std::vector<std::string> causes{};                       // `details.causes`, as "field: message"
   std::optional<std::chrono::milliseconds> retry_after{};  // header Retry-After or details.retryAfterSeconds
 
   // The request cannot have taken effect, and the same request may succeed later.

@@ -1,16 +1,15 @@
 // Coroutines of the client: one alias and one way to start them.
 #pragma once
 
-#include <exception>
-#include <memory>
-#include <utility>
-
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/this_coro.hpp>
+#include <exception>
+#include <memory>
+#include <utility>
 
 namespace muster::client {
 
@@ -18,10 +17,12 @@ namespace muster::client {
 // cancellation arrives through Asio's cancellation slots and shows as ErrorCode::kCancelled.
 //
 // g++ 12 compiles some coroutines wrongly, without a word. So:
-//  - No co_await in the condition of if, while, for, switch or ?:, nor in a return of ?:. Name the result first:
+//  - No co_await in the condition of if, while, for, switch or ?:, nor in a return of ?:. Name the result
+//  first:
 //      const bool slept = co_await clock.sleep_for(d);
 //      if (!slept) co_return;
-//    `if (co_await clock.sleep_for(d))` shifts the whole coroutine frame by eight bytes and crashes when it runs.
+//    `if (co_await clock.sleep_for(d))` shifts the whole coroutine frame by eight bytes and crashes when it
+//    runs.
 //  - Pass named variables, not braced temporaries or designated initialisers, inside a co_await expression.
 //  - A coroutine lambda captures nothing: its closure dies before it does.
 template <class T>
@@ -29,10 +30,10 @@ using Task = boost::asio::awaitable<T>;
 
 using Executor = boost::asio::any_io_executor;
 
-// Asio, left alone, throws from the next co_await once a coroutine is cancelled. This library reports cancellation as
-// a value instead, so its waits switch that off for the whole chain of coroutines they run in, and spawn() does it
-// from the start. Cancellation stays in force for all later waits; boost::asio::this_coro::reset_cancellation_state()
-// lifts it, for what must still be done on the way out.
+// Asio, left alone, throws from the next co_await once a coroutine is cancelled. This library reports
+// cancellation as a value instead, so its waits switch that off for the whole chain of coroutines they run
+// in, and spawn() does it from the start. Cancellation stays in force for all later waits;
+// boost::asio::this_coro::reset_cancellation_state() lifts it, for what must still be done on the way out.
 
 // True if the running coroutine was cancelled.
 inline Task<bool> is_cancelled() {
@@ -50,7 +51,8 @@ inline Task<void> run_without_throw(Task<void> task) {
 
 // Starts `task`; nothing waits for it. An exception that leaves it is a bug and ends the event loop's run().
 // `signal`, where given, must outlive the task: signal->emit(cancellation_type::terminal) cancels it.
-inline void spawn(const Executor& executor, Task<void> task, boost::asio::cancellation_signal* signal = nullptr) {
+inline void spawn(const Executor& executor, Task<void> task,
+                  boost::asio::cancellation_signal* signal = nullptr) {
   auto done = [](std::exception_ptr error) {
     if (error) std::rethrow_exception(error);
   };

@@ -46,8 +46,8 @@ struct StreamResponse {
   std::unique_ptr<BodyStream> body;
 };
 
-// Any HTTP status is an answer, not an error: errors here are ErrorCode::kNotSent, kUnknownOutcome, kDeadline,
-// kCancelled, kConfig. Both calls respect cancellation and leave nothing running behind.
+// Any HTTP status is an answer, not an error: errors here are ErrorCode::kNotSent, kUnknownOutcome,
+// kDeadline, kCancelled, kConfig. Both calls respect cancellation and leave nothing running behind.
 class Transport {
  public:
   virtual ~Transport() = default;

@@ -1,5 +1,5 @@
-// One coroutine waits here until someone on the same thread wakes it: the building block of every queue, stream and
-// limit in this library.
+// One coroutine waits here until someone on the same thread wakes it: the building block of every queue,
+// stream and limit in this library.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
@@ -13,22 +13,24 @@ enum class Wake : std::uint8_t { kNotified, kTimeout, kCancelled };
 
 class Waiter {
  public:
-  explicit Waiter(const Executor& executor) : timer_(executor, boost::asio::steady_timer::time_point::max()) {}
+  explicit Waiter(const Executor& executor)
+      : timer_(executor, boost::asio::steady_timer::time_point::max()) {}
 
-  // True: notified, now or before the call (one call uses up one notification). False: the coroutine is cancelled.
-  // Only one coroutine may wait at a time.
+  // True: notified, now or before the call (one call uses up one notification). False: the coroutine is
+  // cancelled. Only one coroutine may wait at a time.
   Task<bool> wait();
   // The same, until `when` at the latest. A notification that comes together with the deadline wins.
   Task<Wake> wait_until(Clock& clock, TimePoint when);
-  // Never resumes the waiter inside this call, always through its executor. Several before a wait() count once.
+  // Never resumes the waiter inside this call, always through its executor. Several before a wait() count
+  // once.
   void notify();
   bool notified() const { return notified_; }
 
  private:
   Task<bool> sleep();
 
-  // A timer that never fires: unlike a handler kept by hand, it is freed with the io_context whatever is still
-  // waiting then.
+  // A timer that never fires: unlike a handler kept by hand, it is freed with the io_context whatever is
+  // still waiting then.
   boost::asio::steady_timer timer_;
   bool notified_ = false;
 };

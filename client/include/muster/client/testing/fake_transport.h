@@ -1,6 +1,6 @@
-// An in-memory Transport for tests of whatever uses this library: answers come from a handler or a script, streams are
-// pushed piece by piece, latency is in the time of the Environment's clock, and faults are dealt by a hook. With a
-// VirtualClock everything repeats exactly for one seed.
+// An in-memory Transport for tests of whatever uses this library: answers come from a handler or a script,
+// streams are pushed piece by piece, latency is in the time of the Environment's clock, and faults are dealt
+// by a hook. With a VirtualClock everything repeats exactly for one seed.
 #pragma once
 
 #include <deque>
@@ -43,12 +43,13 @@ struct Fault {
 
 class FakeTransport final : public Transport {
  public:
-  // Plays the server: called at half the latency after the request was made. An HttpResponse is the whole answer.
+  // Plays the server: called at half the latency after the request was made. An HttpResponse is the whole
+  // answer.
   using Handler = std::function<HttpResponse(const HttpRequest& request)>;
-  // Asked first for requests made with open(). Returns the status and keeps `stream` to push into it; nullopt: let the
-  // Handler answer, whose body then is the whole stream.
-  using StreamHandler =
-      std::function<std::optional<HttpResponse>(const HttpRequest& request, std::shared_ptr<FakeStream> stream)>;
+  // Asked first for requests made with open(). Returns the status and keeps `stream` to push into it;
+  // nullopt: let the Handler answer, whose body then is the whole stream.
+  using StreamHandler = std::function<std::optional<HttpResponse>(const HttpRequest& request,
+                                                                  std::shared_ptr<FakeStream> stream)>;
   using FaultHook = std::function<Fault(const HttpRequest& request)>;
 
   explicit FakeTransport(Environment env);
@@ -60,11 +61,12 @@ class FakeTransport final : public Transport {
   // Round trips take a time uniform between these; the default is none at all.
   void set_latency(Duration low, Duration high);
 
-  // One answer of a script: used up, in order, before the handler is asked. Also as the whole body of a stream.
+  // One answer of a script: used up, in order, before the handler is asked. Also as the whole body of a
+  // stream.
   void enqueue(HttpResponse response);
   void enqueue_json(int status, std::string body);
-  // One stream of a script: used up, in order, by requests made with open(), before enqueue()d answers. Push into the
-  // returned end at any time, before or after the client opens it.
+  // One stream of a script: used up, in order, by requests made with open(), before enqueue()d answers. Push
+  // into the returned end at any time, before or after the client opens it.
   std::shared_ptr<FakeStream> enqueue_stream(int status = 200);
 
   const std::vector<HttpRequest>& requests() const;  // all that were made, executed or not

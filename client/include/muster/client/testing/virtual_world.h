@@ -1,12 +1,11 @@
 // A world for tests: one event loop in virtual time, which repeats exactly for one seed.
 #pragma once
 
+#include <boost/asio/io_context.hpp>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <utility>
-
-#include <boost/asio/io_context.hpp>
 
 #include "muster/client/environment.h"
 
@@ -33,7 +32,8 @@ class VirtualWorld {
     settle();
     while (clock_.advance_to_next(end)) settle();
   }
-  // Runs until `done` returns true; false if nobody sleeps any more, or `limit` of virtual time passed, before that.
+  // Runs until `done` returns true; false if nobody sleeps any more, or `limit` of virtual time passed,
+  // before that.
   template <class Predicate>
   bool run_until(Predicate done, Duration limit = std::chrono::hours{1}) {
     const TimePoint end = clock_.now() + limit;
@@ -49,7 +49,8 @@ class VirtualWorld {
   T run(Task<T> task, Duration limit = std::chrono::hours{1}) {
     auto result = std::make_shared<std::optional<T>>();
     spawn(env_.executor, keep(std::move(task), result));
-    if (!run_until([&] { return result->has_value(); }, limit)) throw std::runtime_error("the coroutine never ended");
+    if (!run_until([&] { return result->has_value(); }, limit))
+      throw std::runtime_error("the coroutine never ended");
     return std::move(**result);
   }
   void run(Task<void> task, Duration limit = std::chrono::hours{1}) { run(as_bool(std::move(task)), limit); }
