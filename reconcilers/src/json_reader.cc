@@ -1,6 +1,7 @@
 #include "json_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <optional>
@@ -9,7 +10,8 @@ namespace muster::reconcilers {
 namespace {
 
 std::optional<NodeOperator> operator_of(std::string_view word) {
-  const auto names = names_of(NodeOperator{});
+  // In the order of placement::Operator.
+  constexpr std::array<std::string_view, 6> names = {"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"};
   const auto found = std::ranges::find(names, word);
   if (found == names.end()) return std::nullopt;
   return static_cast<NodeOperator>(found - names.begin());

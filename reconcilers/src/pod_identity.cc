@@ -30,6 +30,7 @@ std::optional<PodIdentity> identity_of(const client::Pod& pod) {
 
 client::PodFields pod_fields() {
   client::PodFields fields;
+  fields.annotations.emplace_back(kGpusAnnotation);
   for (const auto label : {kJobLabel, kRoleLabel, kIndexLabel, kAttemptLabel, kTryLabel}) fields.labels.emplace_back(label);
   return fields;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <nlohmann/json.hpp>
 
@@ -218,34 +217,6 @@ Result<crds::StringMap> read_node_selector(const Json& spec, const std::string& 
   return all;
 }
 
-// Gt, Lt: false where one of the two is no integer.
-bool compares(const std::string& have, const std::string& bound, bool greater) {
-  std::int64_t a = 0;
-  std::int64_t b = 0;
-  const auto x = std::from_chars(have.data(), have.data() + have.size(), a);
-  const auto y = std::from_chars(bound.data(), bound.data() + bound.size(), b);
-  if (x.ec != std::errc() || y.ec != std::errc() || x.ptr != have.data() + have.size()) return false;
-  return greater ? a > b : a < b;
-}
-
-bool holds(const NodeRequirement& r, const std::string* have) {
-  const bool listed = have != nullptr && std::ranges::find(r.values, *have) != r.values.end();
-  switch (r.op) {
-    case NodeOperator::kIn:
-      return listed;
-    case NodeOperator::kNotIn:
-      return !listed;
-    case NodeOperator::kExists:
-      return have != nullptr;
-    case NodeOperator::kDoesNotExist:
-      return have == nullptr;
-    case NodeOperator::kGt:
-    case NodeOperator::kLt:
-      return have != nullptr && !r.values.empty() && compares(*have, r.values[0], r.op == NodeOperator::kGt);
-  }
-  return false;
-}
-
 }  // namespace
 
 Result<PodRequests> effective_requests(const Json& pod_template, std::string_view field) {
@@ -326,17 +297,6 @@ Result<std::vector<PodNeeds>> pod_needs(const crds::TrainingJob& job) {
   }
   if (const auto problem = rendezvous_problem(job)) return std::unexpected(*problem);
   return all;
-}
-
-bool matches(const NodeTerm& term, const crds::StringMap& labels, std::string_view node) {
-  if (term.labels.empty() && term.fields.empty()) return false;
-  const std::string name(node);
-  const auto label_holds = [&](const NodeRequirement& r) {
-    const auto found = labels.find(r.key);
-    return holds(r, found == labels.end() ? nullptr : &found->second);
-  };
-  const auto field_holds = [&](const NodeRequirement& r) { return holds(r, &name); };
-  return std::ranges::all_of(term.labels, label_holds) && std::ranges::all_of(term.fields, field_holds);
 }
 
 }  // namespace muster::reconcilers

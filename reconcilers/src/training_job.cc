@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "muster/reconcilers/fan_out.h"
 #include "muster/reconcilers/log.h"
 #include "muster/reconcilers/names.h"
@@ -73,7 +75,10 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   world_.placement.update(key, job->value, wish, step, pods);
 
   bool ok = co_await remove_pods(job, step.remove);
-  if (ok && !step.create.empty()) ok = co_await create_pods(key, step.create);
+  if (ok && !step.create.empty()) {
+    co_await select_nodes(job, wish, step.status.assignment);
+    ok = co_await create_pods(key, step.create);
+  }
   if (!ok) co_return Outcome::retry();
   Outcome outcome;
   if (step.wake_at) outcome.after = std::chrono::ceil<client::Duration>(*step.wake_at - world_.env.clock.wall());
@@ -117,6 +122,28 @@ client::Task<bool> TrainingJobReconciler::commit(const client::Key& key, const J
     ++world_.totals.evictions;
   }
   co_return true;
+}
+
+// Claims that wait for their first consumer are told its node: what kube-scheduler does for pods that it places. A claim
+// that several pods share goes where the first of them is.
+client::Task<void> TrainingJobReconciler::select_nodes(const Job& job, const Translation& wish, const crds::Assignment& assignment) {
+  const auto& roles = job->value.spec.roles;
+  for (std::size_t r = 0; r < roles.size() && r < wish.volumes.size(); ++r) {
+    const auto first = std::find_if(assignment.pods.begin(), assignment.pods.end(),
+                                    [&](const crds::PodAssignment& p) { return p.role == roles[r].name; });
+    if (first == assignment.pods.end()) continue;
+    for (const auto& name : wish.volumes[r].need_selected_node) {
+      const auto claim = world_.caches.claims.store().find(client::make_key(job->meta.ns, name));
+      if (!claim || claim->selected_node == first->node) continue;
+      client::PatchOptions options;
+      options.field_manager = kFieldManager;
+      const client::ObjectRef ref{job->meta.ns, name};
+      std::string body = selected_node_patch(first->node, claim->meta.resource_version);
+      const auto patched = co_await world_.api.patch(client::resources::kPersistentVolumeClaims, ref, std::move(body), options);
+      // The pods are made all the same: kubelet waits for the volume, and a conflict shows as a change of the claim.
+      if (!patched) log_warn("claim not told its node", {{"claim", claim->meta.key()}, {"error", client::to_string(patched.error())}});
+    }
+  }
 }
 
 void TrainingJobReconciler::forget(const client::Key& key, const std::string& last_uid) {

@@ -2,7 +2,6 @@
 // which it may go there.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -14,46 +13,25 @@
 #include "muster/crds/error.h"
 #include "muster/crds/quantity.h"
 #include "muster/crds/training_job.h"
+#include "muster/placement/node.h"
 
 namespace muster::reconcilers {
 
-enum class NodeOperator : std::uint8_t { kIn, kNotIn, kExists, kDoesNotExist, kGt, kLt };
-constexpr std::array<std::string_view, 6> names_of(NodeOperator) {
-  return {"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"};
-}
-
-struct NodeRequirement {
-  std::string key;
-  NodeOperator op = NodeOperator::kIn;
-  std::vector<std::string> values;  // In, NotIn: at least one; Gt, Lt: one integer; else none
-
-  bool operator==(const NodeRequirement&) const = default;
-};
-
+// Terms are placement's own, so that nothing is translated twice.
+using NodeOperator = placement::Operator;  // In, NotIn, Exists, DoesNotExist, Gt, Lt
+// In, NotIn: at least one value; Gt, Lt: one integer; else none.
+using NodeRequirement = placement::Requirement;
 // All of them hold. A term with no requirement matches no node, as in Kubernetes.
-struct NodeTerm {
-  std::vector<NodeRequirement> labels;
-  std::vector<NodeRequirement> fields;  // key is metadata.name
-
-  bool operator==(const NodeTerm&) const = default;
-};
+using NodeTerm = placement::Term;
 // One of them holds.
-using NodeTerms = std::vector<NodeTerm>;
+using NodeTerms = placement::AnyOf;
+using Toleration = placement::Toleration;
 
 struct PreferredTerm {
   std::int32_t weight = 1;  // 1 to 100
   NodeTerm term;
 
   bool operator==(const PreferredTerm&) const = default;
-};
-
-struct Toleration {
-  std::string key;      // empty, with exists: every taint
-  bool exists = false;  // operator Exists; else Equal
-  std::string value;
-  std::string effect;  // empty: every effect
-
-  bool operator==(const Toleration&) const = default;
 };
 
 struct PodRequests {
@@ -92,8 +70,5 @@ crds::Result<PodNeeds> pod_needs(const crds::Json& pod_template, const std::opti
                                  std::string_view field);
 // Of each role, in order; the first error in order. Also says what rendezvous_problem says.
 crds::Result<std::vector<PodNeeds>> pod_needs(const crds::TrainingJob& job);
-
-// The same claim on a node's labels, on its own; for tests and checks that need no placement.
-bool matches(const NodeTerm& term, const crds::StringMap& labels, std::string_view node);
 
 }  // namespace muster::reconcilers

@@ -29,6 +29,7 @@ class TrainingJobReconciler {
 
   void forget(const client::Key& key, const std::string& last_uid);
   client::Task<bool> commit(const client::Key& key, const Job& job, const Step& step, bool& deferred);
+  client::Task<void> select_nodes(const Job& job, const Translation& wish, const crds::Assignment& assignment);
   client::Task<bool> remove_pods(const Job& job, const std::vector<PodRemoval>& pods);
   client::Task<bool> create_pods(const client::Key& key, const std::vector<std::size_t>& which);
   client::Task<client::Result<void>> ensure_companions(const Job& job);
