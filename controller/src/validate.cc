@@ -1,8 +1,7 @@
-#include "muster/crds/validate_files.h"
-
 #include <iostream>
 
 #include "commands.h"
+#include "muster/crds/validate_files.h"
 
 namespace muster::controller {
 
