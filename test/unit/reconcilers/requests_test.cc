@@ -209,29 +209,5 @@ TEST(Requests, OfAJobNameObjectAndRole) {
   EXPECT_EQ(bad.error().field, "spec.roles[1].template.spec");
 }
 
-TEST(Requests, TermsMatchAsKubernetesHasIt) {
-  const crds::StringMap labels = {{"zone", "a"}, {"cores", "64"}, {"word", "x"}};
-  const auto one = [&](std::string key, NodeOperator op, std::vector<std::string> values) {
-    return matches(NodeTerm{.labels = {{std::move(key), op, std::move(values)}}, .fields = {}}, labels, "n1");
-  };
-  EXPECT_TRUE(one("zone", NodeOperator::kIn, {"b", "a"}));
-  EXPECT_FALSE(one("zone", NodeOperator::kIn, {"b"}));
-  EXPECT_FALSE(one("none", NodeOperator::kIn, {""}));
-  EXPECT_FALSE(one("zone", NodeOperator::kNotIn, {"a"}));
-  EXPECT_TRUE(one("none", NodeOperator::kNotIn, {"a"}));
-  EXPECT_TRUE(one("zone", NodeOperator::kExists, {}));
-  EXPECT_FALSE(one("none", NodeOperator::kExists, {}));
-  EXPECT_TRUE(one("none", NodeOperator::kDoesNotExist, {}));
-  EXPECT_TRUE(one("cores", NodeOperator::kGt, {"63"}));
-  EXPECT_FALSE(one("cores", NodeOperator::kGt, {"64"}));
-  EXPECT_TRUE(one("cores", NodeOperator::kLt, {"65"}));
-  EXPECT_FALSE(one("word", NodeOperator::kLt, {"65"}));
-  EXPECT_FALSE(one("none", NodeOperator::kLt, {"65"}));
-  EXPECT_FALSE(matches(NodeTerm{}, labels, "n1")) << "a term without requirements matches nothing";
-  const NodeTerm named{.labels = {}, .fields = {{"metadata.name", NodeOperator::kNotIn, {"n1"}}}};
-  EXPECT_FALSE(matches(named, labels, "n1"));
-  EXPECT_TRUE(matches(named, labels, "n2"));
-}
-
 }  // namespace
 }  // namespace muster::reconcilers
