@@ -1,8 +1,8 @@
 #include "muster/client/object.h"
 
-#include <cstdio>
-
 #include <simdjson.h>
+
+#include <cstdio>
 
 #include "padded_text.h"
 
@@ -65,10 +65,11 @@ std::string format(WallTime t, bool micros) {
   const std::chrono::year_month_day date{day};
   const std::chrono::hh_mm_ss time{std::chrono::floor<std::chrono::microseconds>(t - day)};
   char text[64];
-  const int n = std::snprintf(text, sizeof text, "%04d-%02u-%02uT%02d:%02d:%02d", static_cast<int>(date.year()),
-                              static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                              static_cast<int>(time.hours().count()), static_cast<int>(time.minutes().count()),
-                              static_cast<int>(time.seconds().count()));
+  const int n =
+      std::snprintf(text, sizeof text, "%04d-%02u-%02uT%02d:%02d:%02d", static_cast<int>(date.year()),
+                    static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                    static_cast<int>(time.hours().count()), static_cast<int>(time.minutes().count()),
+                    static_cast<int>(time.seconds().count()));
   std::string out(text, static_cast<std::size_t>(n));
   if (micros) {
     const int m = std::snprintf(text, sizeof text, ".%06d", static_cast<int>(time.subseconds().count()));
@@ -99,8 +100,12 @@ std::partial_ordering compare_resource_versions(std::string_view a, std::string_
   return a.compare(b) <=> 0;
 }
 
-std::string format_time(WallTime t) { return format(t, false); }
-std::string format_micro_time(WallTime t) { return format(t, true); }
+std::string format_time(WallTime t) {
+  return format(t, false);
+}
+std::string format_micro_time(WallTime t) {
+  return format(t, true);
+}
 
 bool parse_time(std::string_view text, WallTime& out) {
   const int year = take_number(text, 4);
@@ -118,7 +123,8 @@ bool parse_time(std::string_view text, WallTime& out) {
   std::chrono::microseconds fraction;
   std::chrono::minutes offset;
   if (!take_fraction(text, fraction) || !take_offset(text, offset) || !text.empty()) return false;
-  const std::chrono::year_month_day date{std::chrono::year{year}, std::chrono::month{static_cast<unsigned>(month)},
+  const std::chrono::year_month_day date{std::chrono::year{year},
+                                         std::chrono::month{static_cast<unsigned>(month)},
                                          std::chrono::day{static_cast<unsigned>(day)}};
   if (!date.ok() || hour > 23 || minute > 59 || second > 60) return false;
   out = std::chrono::sys_days{date} + std::chrono::hours{hour} + std::chrono::minutes{minute} +
@@ -126,28 +132,33 @@ bool parse_time(std::string_view text, WallTime& out) {
   return true;
 }
 
-Result<Meta> decode_meta(std::string_view json) {
-  Meta meta;
+namespace {
+simdjson::error_code read_meta(std::string_view json, Meta& meta) {
   thread_local simdjson::ondemand::parser parser;
   thread_local PaddedText padded;
   simdjson::ondemand::document document;
   simdjson::ondemand::object metadata;
-  auto error = parser.iterate(padded.hold(json)).get(document);
-  if (!error) error = document["metadata"].get_object().get(metadata);
+  if (auto error = parser.iterate(padded.hold(json)).get(document)) return error;
+  if (auto error = document["metadata"].get_object().get(metadata)) return error;
   for (auto field : metadata) {
-    if (error) break;
     std::string_view key, value;
-    error = field.unescaped_key().get(key);
-    if (error) break;
+    if (auto error = field.unescaped_key().get(key)) return error;
     std::string* place = key == "name"              ? &meta.name
                          : key == "namespace"       ? &meta.ns
                          : key == "uid"             ? &meta.uid
                          : key == "resourceVersion" ? &meta.resource_version
                                                     : nullptr;
     if (place == nullptr) continue;
-    error = field.value().get_string().get(value);
-    if (!error) *place = value;
+    if (auto error = field.value().get_string().get(value)) return error;
+    *place = value;
   }
+  return simdjson::SUCCESS;
+}
+}  // namespace
+
+Result<Meta> decode_meta(std::string_view json) {
+  Meta meta;
+  const auto error = read_meta(json, meta);
   if (!error && !meta.name.empty()) return meta;
   Error bad;
   bad.code = ErrorCode::kDecode;

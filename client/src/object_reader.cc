@@ -24,15 +24,16 @@ std::int64_t quantity(Value& value, std::int64_t scale, std::string_view field) 
   return amount;
 }
 
+// Built, not assigned: an assigned string takes up to twice the room.
 bool read_meta_field(std::string_view key, Value& value, Meta& meta) {
   if (key == "name") {
-    meta.name = text(value);
+    meta.name = std::string{text(value)};
   } else if (key == "namespace") {
-    meta.ns = text(value);
+    meta.ns = std::string{text(value)};
   } else if (key == "uid") {
-    meta.uid = text(value);
+    meta.uid = std::string{text(value)};
   } else if (key == "resourceVersion") {
-    meta.resource_version = text(value);
+    meta.resource_version = std::string{text(value)};
   } else {
     return false;
   }

@@ -123,7 +123,7 @@ void read_metadata(Value& metadata, const PodFields& fields, Pod& pod) {
           if (k == "uid") uid = text(v);
           if (k == "controller") controls = v.get_bool();
         });
-        if (controls) pod.owner_uid = uid;
+        if (controls) pod.owner_uid = std::string{uid};
       });
     }
   });
@@ -132,7 +132,7 @@ void read_metadata(Value& metadata, const PodFields& fields, Pod& pod) {
 void read_spec(Value& spec, Requests& requests, Pod& pod) {
   each_field(spec, [&](std::string_view key, Value& value) {
     if (key == "nodeName") {
-      pod.node_name = text(value);
+      pod.node_name = std::string{text(value)};
     } else if (key == "containers") {
       each_element(value, [&](Value& container) { requests.read_container(container, false); });
     } else if (key == "initContainers") {

@@ -1,0 +1,460 @@
+// Pods and nodes from their text: by example, and against a slow reader on random pods.
+#include "muster/client/pod.h"
+
+#include <malloc.h>
+
+#include <chrono>
+#include <map>
+#include <random>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "muster/client/informer.h"
+#include "muster/client/testing/fake_transport.h"
+#include "muster/client/testing/virtual_world.h"
+
+namespace muster::client {
+namespace {
+
+using nlohmann::json;
+
+PodFields fields() {
+  PodFields f;
+  f.labels = {"muster.dev/job", "muster.dev/role", "muster.dev/index", "muster.dev/attempt"};
+  f.annotations = {"muster.dev/gpus"};
+  return f;
+}
+
+// A worker of a gang, as an API server has it once it runs: managed fields, projected token, statuses and all.
+json worker(int index) {
+  const std::string name = "llama-pretrain-worker-" + std::to_string(index) + "-3";
+  json managed = json::array();
+  for (const char* who : {"muster", "kubelet"}) {
+    managed.push_back({{"manager", who}, {"operation", "Update"}, {"apiVersion", "v1"}, {"time", "2026-01-02T03:04:05Z"},
+                       {"fieldsType", "FieldsV1"},
+                       {"fieldsV1", json::parse(R"({"f:metadata":{"f:labels":{".":{},"f:muster.dev/job":{},"f:muster.dev/role":{},
+                         "f:muster.dev/index":{}},"f:ownerReferences":{".":{},"k:{\"uid\":\"0b5a\"}":{}}},"f:spec":{"f:containers":
+                         {"k:{\"name\":\"main\"}":{".":{},"f:image":{},"f:resources":{".":{},"f:limits":{},"f:requests":{}}}}}})")}});
+  }
+  json env = json::array();
+  for (int i = 0; i < 12; ++i) env.push_back({{"name", "VARIABLE_" + std::to_string(i)}, {"value", "value of it " + std::to_string(i)}});
+  return {{"apiVersion", "v1"},
+          {"kind", "Pod"},
+          {"metadata",
+           {{"name", name},
+            {"namespace", "team-vision"},
+            {"uid", "7d9c1d3e-4b5a-4c1f-9a51-0242ac120002"},
+            {"resourceVersion", "123456789"},
+            {"creationTimestamp", "2026-01-02T03:04:05Z"},
+            {"labels",
+             {{"muster.dev/job", "llama-pretrain"}, {"muster.dev/role", "worker"}, {"muster.dev/index", std::to_string(index)},
+              {"muster.dev/attempt", "3"}, {"app.kubernetes.io/managed-by", "muster"}, {"team", "vision"}}},
+            {"annotations", {{"muster.dev/gpus", "0,1,2,3,4,5,6,7"}, {"note", "not kept"}}},
+            {"ownerReferences",
+             json::array({{{"apiVersion", "v1"}, {"kind", "X"}, {"name", "x"}, {"uid", "no"}},
+                          {{"apiVersion", "muster.dev/v1alpha1"}, {"kind", "TrainingJob"}, {"name", "llama-pretrain"},
+                           {"uid", "0b5a7d9c-3e1d-4c1f-9a51-0242ac120002"}, {"controller", true}}})},
+            {"managedFields", managed}}},
+          {"spec",
+           {{"volumes", json::array({{{"name", "token"}, {"projected", {{"sources", json::array({{{"serviceAccountToken", {{"path", "token"}}}}})}}}}})},
+            {"containers",
+             json::array({{{"name", "main"}, {"image", "registry.example/train:1"}, {"env", env},
+                           {"resources",
+                            {{"limits", {{"nvidia.com/gpu", "8"}, {"memory", "512Gi"}}},
+                             {"requests", {{"nvidia.com/gpu", "8"}, {"memory", "512Gi"}, {"cpu", "64"}}}}}}})},
+            {"nodeName", "node-" + std::to_string(index)},
+            {"hostname", "worker-0"}}},
+          {"status",
+           {{"phase", "Running"},
+            {"conditions",
+             json::array({{{"type", "PodScheduled"}, {"status", "True"}, {"lastTransitionTime", "2026-01-02T03:04:05Z"}},
+                          {{"type", "Ready"}, {"status", "True"}, {"lastProbeTime", nullptr}, {"lastTransitionTime", "2026-01-02T03:04:09Z"}}})},
+            {"containerStatuses",
+             json::array({{{"name", "main"}, {"restartCount", 2}, {"ready", true}, {"lastState", {{"terminated", {{"exitCode", 3}}}}},
+                           {"state", {{"running", {{"startedAt", "2026-01-02T03:04:08Z"}}}}}}})}}}};
+}
+
+TEST(DecodePod, AWorkerOfAGang) {
+  const auto pod = decode_pod(worker(17).dump(), fields());
+  ASSERT_TRUE(pod) << pod.error().message;
+  EXPECT_EQ(pod->meta.key(), "team-vision/llama-pretrain-worker-17-3");
+  EXPECT_EQ(pod->meta.resource_version, "123456789");
+  EXPECT_EQ(pod->labels.size(), 4u);
+  EXPECT_EQ(*find_value(pod->labels, "muster.dev/index"), "17");
+  EXPECT_EQ(find_value(pod->labels, "team"), nullptr);
+  EXPECT_EQ(*find_value(pod->annotations, "muster.dev/gpus"), "0,1,2,3,4,5,6,7");
+  EXPECT_EQ(pod->owner_uid, "0b5a7d9c-3e1d-4c1f-9a51-0242ac120002");
+  EXPECT_EQ(pod->node_name, "node-17");
+  EXPECT_EQ(pod->phase, PodPhase::kRunning);
+  EXPECT_TRUE(pod->ready);
+  EXPECT_FALSE(pod->deleting);
+  EXPECT_EQ(pod->ready_at - pod->created_at, 4);
+  EXPECT_EQ(pod->container_restarts, 2);
+  EXPECT_EQ(pod->milli_cpu, 64000);
+  EXPECT_EQ(pod->memory_bytes, std::int64_t{512} << 30);
+  EXPECT_EQ(pod->gpus, 8);
+  EXPECT_TRUE(pod->ended.empty());
+}
+
+TEST(DecodePod, StaysBelow1KiB) {
+  const auto pod = decode_pod(worker(17).dump(), fields());
+  ASSERT_TRUE(pod);
+  EXPECT_LT(memory_of(*pod), 1024u);
+  std::printf("pod of a gang: %zu bytes, of which %zu in place; its text: %zu bytes\n", memory_of(*pod), sizeof(Pod),
+              worker(17).dump().size());
+}
+
+// The streaming list of a big cluster, in the pieces that TLS makes of it. Figures for the log; the bound is for any
+// build, sanitizers too.
+TEST(DecodePod, TenThousandPodsStreamIntoTheStore) {
+  constexpr int kPods = 10'000;
+  testing::VirtualWorld world;
+  testing::FakeTransport transport(world.env());
+  ApiClient api(world.env(), transport);
+  const PodFields f = fields();
+  Informer<Pod> pods(api, resources::kPods, [&f](std::string_view text) { return decode_pod(text, f); });
+  auto stream = transport.enqueue_stream();
+  std::string text;
+  for (int i = 0; i < kPods; ++i) text += R"({"type":"ADDED","object":)" + worker(i).dump() + "}\n";
+  text += R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"123456789","annotations":{"k8s.io/initial-events-end":"true"}}}})" "\n";
+  for (std::size_t at = 0; at < text.size(); at += 16384) stream->push(text.substr(at, 16384));
+  const std::size_t heap_before = mallinfo2().uordblks;
+  const auto start = std::chrono::steady_clock::now();
+  world.start(pods.run());
+  world.settle();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  ASSERT_EQ(pods.store().size(), std::size_t{kPods});
+  EXPECT_LT(took.count(), 20.0);
+  // The pieces of the stream have been freed meanwhile.
+  const std::size_t held = mallinfo2().uordblks + text.size() - heap_before;
+  std::printf("%d pods, %.1f MiB of text: %.0f ms, %.1f us a pod, %zu bytes a pod in the store\n", kPods,
+              static_cast<double>(text.size()) / (1 << 20), took.count() * 1e3, took.count() * 1e6 / kPods, held / kPods);
+  std::string changes;
+  for (int i = 0; i < kPods; ++i) {
+    json pod = worker(i);
+    pod["metadata"]["resourceVersion"] = std::to_string(200'000'000 + i);
+    changes += R"({"type":"MODIFIED","object":)" + pod.dump() + "}\n";
+  }
+  for (std::size_t at = 0; at < changes.size(); at += 16384) stream->push(changes.substr(at, 16384));
+  const auto again = std::chrono::steady_clock::now();
+  world.settle();
+  const std::chrono::duration<double> changed = std::chrono::steady_clock::now() - again;
+  EXPECT_EQ(pods.watcher().resource_version(), "200009999");
+  std::printf("%d changes: %.1f us each\n", kPods, changed.count() * 1e6 / kPods);
+}
+
+TEST(DecodePod, HowItEnded) {
+  json pod = worker(1);
+  pod["metadata"]["deletionTimestamp"] = "2026-01-02T04:00:00Z";
+  pod["status"] = json::parse(R"({"phase":"Failed","reason":"Evicted","message":"gone",
+    "conditions":[{"type":"PodScheduled","status":"False"},{"type":"Ready","status":"False","lastTransitionTime":"2026-01-02T03:04:09Z"}],
+    "initContainerStatuses":[{"name":"fetch","state":{"terminated":{"exitCode":0}}},{"name":"mount","state":{"terminated":{"exitCode":7}}}],
+    "containerStatuses":[{"name":"side","state":{"waiting":{"reason":"ContainerCreating"}}},
+      {"name":"back","state":{"waiting":{"reason":"ImagePullBackOff","message":"no such image"}}},
+      {"name":"main","state":{"terminated":{"exitCode":42,"reason":"Error","message":"saved step 7","finishedAt":"1970-01-01T00:01:00Z"}}}]})");
+  const auto decoded = decode_pod(pod.dump(), fields());
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_TRUE(decoded->deleting);
+  EXPECT_EQ(decoded->reason, "Evicted");
+  EXPECT_TRUE(decoded->scheduled_false);
+  EXPECT_FALSE(decoded->ready);
+  EXPECT_EQ(decoded->ready_at, 0);
+  ASSERT_EQ(decoded->ended.size(), 2u);
+  EXPECT_EQ(decoded->ended[0].name, "main");
+  EXPECT_EQ(decoded->ended[0].exit_code, 42);
+  EXPECT_EQ(decoded->ended[0].message, "saved step 7");
+  EXPECT_EQ(decoded->ended[0].finished_at, 60);
+  EXPECT_EQ(decoded->ended[1].name, "mount");
+  EXPECT_EQ(decoded->waiting_reason, "ImagePullBackOff");
+  EXPECT_EQ(decoded->waiting_message, "no such image");
+}
+
+TEST(DecodePod, ErrorsNameObjectAndField) {
+  json pod = worker(1);
+  pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "many";
+  auto bad = decode_pod(pod.dump(), fields());
+  ASSERT_FALSE(bad);
+  EXPECT_EQ(bad.error().code, ErrorCode::kDecode);
+  EXPECT_EQ(bad.error().message,
+            "pod team-vision/llama-pretrain-worker-1-3: spec.containers[].resources.requests: \"many\" is not a quantity, or beyond 64 bits");
+  for (const char* text : {"", "{", "[]", "{}", "null", R"({"metadata":{"name":""}})", R"({"metadata":{"name":7}})",
+                           R"({"metadata":{"name":"a"},"spec":[]})", R"({"metadata":{"name":"a","creationTimestamp":"yesterday"}})"}) {
+    EXPECT_FALSE(decode_pod(text, fields())) << text;
+  }
+  EXPECT_TRUE(decode_pod(R"({"metadata":{"name":"a"}})", fields()));
+}
+
+// --- against a slow reader ------------------------------------------------------------------------------------------
+
+struct Asked {
+  std::map<std::string, std::int64_t> of;
+  std::int64_t& operator[](const std::string& r) { return of[r]; }
+};
+
+Asked requests_of(const json& container) {
+  Asked out;
+  for (const char* r : {"cpu", "memory", "nvidia.com/gpu", "amd.com/gpu"}) {
+    const json::json_pointer at("/resources/requests");
+    if (!container.contains(at) || container[at].is_null() || !container[at].contains(r)) continue;
+    EXPECT_TRUE(parse_quantity(container[at][r].is_string() ? container[at][r].get<std::string>() : container[at][r].dump(),
+                               r == std::string("cpu") ? 1000 : 1, out[r]));
+  }
+  return out;
+}
+
+// The scheduler's words: at each moment of starting up, what must be there at once; the most of these.
+Asked slow_requests(const json& spec) {
+  const std::vector<std::string> resources = {"cpu", "memory", "nvidia.com/gpu", "amd.com/gpu"};
+  Asked most, sidecars;
+  const auto moment = [&](Asked now) {
+    for (const auto& r : resources) most[r] = std::max(most[r], now[r]);
+  };
+  for (const json& c : spec.value("initContainers", json::array())) {
+    Asked own = requests_of(c);
+    Asked now = sidecars;
+    for (const auto& r : resources) now[r] += own[r];
+    moment(now);
+    if (c.value("restartPolicy", "") == "Always") sidecars = now;
+  }
+  Asked running = sidecars;
+  for (const json& c : spec.value("containers", json::array())) {
+    Asked own = requests_of(c);
+    for (const auto& r : resources) running[r] += own[r];
+  }
+  moment(running);
+  if (spec.contains("resources")) {
+    Asked level = requests_of(spec);
+    for (const char* r : {"cpu", "memory"}) {
+      if (level.of.contains(r)) most[r] = level[r];
+    }
+  }
+  if (spec.contains("overhead")) {
+    Asked extra = requests_of({{"resources", {{"requests", spec["overhead"]}}}});
+    for (const auto& r : resources) most[r] += extra[r];
+  }
+  return most;
+}
+
+class RandomPod {
+ public:
+  explicit RandomPod(std::uint64_t seed) : random_(seed) {}
+
+  json make() {
+    json pod = {{"metadata", metadata()}, {"spec", spec()}, {"status", status()}};
+    if (one_in(4)) pod["apiVersion"] = "v1";
+    if (one_in(6)) pod["unknown"] = {{"deep", json::array({1, "two", {{"three", 3.5}}, nullptr})}};
+    return pod;
+  }
+
+ private:
+  bool one_in(std::uint64_t n) { return random_() % n == 0; }
+  std::string pick(std::vector<std::string> of) { return of[random_() % of.size()]; }
+  std::string odd_text() { return pick({"", "plain", "with \"quotes\" and \\", "line\nbreak\t", "\u00e4\u20ac\U0001f600", std::string(40, 'z')}); }
+  std::string time() {
+    const WallTime t{std::chrono::seconds{static_cast<std::int64_t>(random_() % 4'000'000'000)}};
+    return one_in(3) ? format_micro_time(t) : format_time(t);
+  }
+  json quantities() {
+    json out = json::object();
+    if (!one_in(3)) out["cpu"] = pick({"100m", "1", "1500m", "0.25", "2k", "0"});
+    if (!one_in(3)) out["memory"] = pick({"1Gi", "512Mi", "1.5Gi", "1000000", "128974848000m", "1e9"});
+    if (one_in(2)) out["nvidia.com/gpu"] = pick({"1", "8", "0"});
+    if (one_in(4)) out["amd.com/gpu"] = "2";
+    if (one_in(5)) out["cpu"] = static_cast<int>(random_() % 5);
+    if (one_in(4)) out["ephemeral-storage"] = "1Gi";
+    return out;
+  }
+  json container(bool init) {
+    json c = {{"name", "c" + std::to_string(random_() % 100)}};
+    if (!one_in(4)) c["resources"] = {{"limits", quantities()}, {"requests", quantities()}};
+    if (one_in(8)) c["resources"] = nullptr;
+    if (init && one_in(2)) c["restartPolicy"] = pick({"Always", "Never", "OnFailure"});
+    return c;
+  }
+  json metadata() {
+    json m = {{"name", "p" + std::to_string(random_() % 1000)}, {"uid", odd_text()}, {"resourceVersion", std::to_string(random_())}};
+    if (!one_in(4)) m["namespace"] = "team";
+    if (!one_in(3)) m["creationTimestamp"] = one_in(6) ? json() : json(time());
+    if (one_in(3)) m["deletionTimestamp"] = time();
+    if (!one_in(3)) m["labels"] = {{"muster.dev/job", odd_text()}, {"muster.dev/role", "worker"}, {"x", "y"}};
+    if (one_in(6)) m["labels"] = nullptr;
+    if (one_in(2)) m["annotations"] = {{"muster.dev/gpus", odd_text()}, {"z", odd_text()}};
+    if (one_in(2)) {
+      m["ownerReferences"] = json::array();
+      for (int i = static_cast<int>(random_() % 3); i > 0; --i) {
+        json o = {{"uid", "owner" + std::to_string(random_() % 100)}, {"kind", "Job"}};
+        if (!one_in(3)) o["controller"] = i == 1;
+        m["ownerReferences"].push_back(o);
+      }
+    }
+    return m;
+  }
+  json spec() {
+    json s = {{"containers", json::array()}};
+    for (auto i = random_() % 4; i > 0; --i) s["containers"].push_back(container(false));
+    if (one_in(2)) {
+      s["initContainers"] = json::array();
+      for (auto i = random_() % 4; i > 0; --i) s["initContainers"].push_back(container(true));
+    }
+    if (one_in(3)) s["overhead"] = quantities();
+    if (one_in(4)) s["resources"] = {{"requests", quantities()}};
+    if (one_in(2)) s["nodeName"] = odd_text();
+    return s;
+  }
+  json status() {
+    json s = json::object();
+    if (!one_in(5)) s["phase"] = pick({"Pending", "Running", "Succeeded", "Failed", "Unknown"});
+    if (one_in(3)) s["reason"] = odd_text();
+    if (one_in(3)) s["message"] = odd_text();
+    s["conditions"] = json::array();
+    for (const char* type : {"PodScheduled", "Ready", "Initialized"}) {
+      if (one_in(3)) continue;
+      s["conditions"].push_back({{"type", type}, {"status", pick({"True", "False", "Unknown"})}, {"lastTransitionTime", time()}});
+    }
+    for (const char* field : {"initContainerStatuses", "containerStatuses"}) {
+      if (one_in(3)) continue;
+      s[field] = json::array();
+      for (auto i = random_() % 4; i > 0; --i) {
+        json c = {{"name", "c" + std::to_string(random_() % 9)}, {"restartCount", random_() % 7}};
+        if (one_in(3)) c["state"] = {{"terminated", {{"exitCode", random_() % 2 * 137}, {"reason", "Error"}, {"message", odd_text()}, {"finishedAt", time()}}}};
+        else if (one_in(2)) c["state"] = {{"waiting", {{"reason", pick({"ContainerCreating", "PodInitializing", "CrashLoopBackOff", "ErrImagePull"})}, {"message", odd_text()}}}};
+        else c["state"] = {{"running", {{"startedAt", time()}}}};
+        s[field].push_back(c);
+      }
+    }
+    return s;
+  }
+
+  std::mt19937_64 random_;
+};
+
+std::int64_t seconds_at(const json& object, const char* field) {
+  if (!object.contains(field) || object[field].is_null()) return 0;
+  WallTime t;
+  EXPECT_TRUE(parse_time(object[field].get<std::string>(), t));
+  return std::chrono::floor<std::chrono::seconds>(t).time_since_epoch().count();
+}
+
+void expect_same(const Pod& pod, const json& j) {
+  const json& m = j["metadata"];
+  const json& status = j["status"];
+  EXPECT_EQ(pod.meta.name, m["name"]);
+  EXPECT_EQ(pod.meta.ns, m.value("namespace", ""));
+  EXPECT_EQ(pod.meta.uid, m["uid"]);
+  EXPECT_EQ(pod.meta.resource_version, m["resourceVersion"]);
+  KeyValues labels, annotations;
+  if (m.contains("labels") && m["labels"].is_object()) {
+    for (const auto& [k, v] : m["labels"].items()) {
+      if (k.starts_with("muster.dev/")) labels.emplace_back(k, v);
+    }
+  }
+  if (m.contains("annotations")) annotations.emplace_back("muster.dev/gpus", m["annotations"]["muster.dev/gpus"]);
+  EXPECT_EQ(pod.labels, labels);
+  EXPECT_EQ(pod.annotations, annotations);
+  std::string owner;
+  for (const json& o : m.value("ownerReferences", json::array())) {
+    if (o.value("controller", false)) owner = o["uid"];
+  }
+  EXPECT_EQ(pod.owner_uid, owner);
+  EXPECT_EQ(pod.created_at, seconds_at(m, "creationTimestamp"));
+  EXPECT_EQ(pod.deleted_at, seconds_at(m, "deletionTimestamp"));
+  EXPECT_EQ(pod.deleting, m.contains("deletionTimestamp"));
+  EXPECT_EQ(pod.node_name, j["spec"].value("nodeName", ""));
+  const std::map<std::string, PodPhase> phases = {{"Pending", PodPhase::kPending}, {"Running", PodPhase::kRunning}, {"Succeeded", PodPhase::kSucceeded},
+                                                  {"Failed", PodPhase::kFailed}, {"Unknown", PodPhase::kUnknown}};
+  EXPECT_EQ(pod.phase, phases.at(status.value("phase", "Pending")));
+  EXPECT_EQ(pod.reason, status.value("reason", ""));
+  EXPECT_EQ(pod.message, status.value("message", ""));
+  for (const json& c : status["conditions"]) {
+    if (c["type"] == "PodScheduled") {
+      EXPECT_EQ(pod.scheduled_false, c["status"] == "False");
+    }
+    if (c["type"] != "Ready") continue;
+    EXPECT_EQ(pod.ready, c["status"] == "True");
+    EXPECT_EQ(pod.ready_at, pod.ready ? seconds_at(c, "lastTransitionTime") : 0);
+  }
+  Asked asked = slow_requests(j["spec"]);
+  EXPECT_EQ(pod.milli_cpu, asked["cpu"]);
+  EXPECT_EQ(pod.memory_bytes, asked["memory"]);
+  EXPECT_EQ(pod.gpus, asked["nvidia.com/gpu"] + asked["amd.com/gpu"]);
+  std::vector<json> ended;
+  std::string waits;
+  int restarts = 0;
+  for (const json& c : status.value("containerStatuses", json::array())) {
+    restarts += c["restartCount"].get<int>();
+    if (c["state"].contains("terminated")) ended.push_back(c);
+  }
+  for (const json& c : status.value("initContainerStatuses", json::array())) {
+    if (c["state"].contains("terminated") && c["state"]["terminated"]["exitCode"] != 0) ended.push_back(c);
+  }
+  for (const char* field : {"initContainerStatuses", "containerStatuses"}) {
+    for (const json& c : status.value(field, json::array())) {
+      const std::string reason = c["state"].contains("waiting") ? c["state"]["waiting"]["reason"].get<std::string>() : "";
+      if (waits.empty() && (reason == "CrashLoopBackOff" || reason == "ErrImagePull")) waits = reason;
+    }
+  }
+  EXPECT_EQ(pod.waiting_reason, waits);
+  EXPECT_EQ(pod.container_restarts, restarts);
+  ASSERT_EQ(pod.ended.size(), ended.size());
+  for (std::size_t i = 0; i < ended.size(); ++i) {
+    const json& t = ended[i]["state"]["terminated"];
+    EXPECT_EQ(pod.ended[i].name, ended[i]["name"]);
+    EXPECT_EQ(pod.ended[i].exit_code, t["exitCode"]);
+    EXPECT_EQ(pod.ended[i].reason, t["reason"]);
+    EXPECT_EQ(pod.ended[i].message, t["message"]);
+    EXPECT_EQ(pod.ended[i].finished_at, seconds_at(t, "finishedAt"));
+  }
+}
+
+TEST(DecodePod, AgreesWithASlowReaderOnRandomPods) {
+  PodFields f = fields();
+  f.gpu_resources = {"nvidia.com/gpu", "amd.com/gpu"};
+  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+    const json pod = RandomPod(seed).make();
+    const auto decoded = decode_pod(pod.dump(), f);
+    ASSERT_TRUE(decoded) << decoded.error().message << "\n" << pod.dump(2);
+    expect_same(*decoded, pod);
+    ASSERT_FALSE(HasFailure()) << "seed " << seed << "\n" << pod.dump(2);
+  }
+}
+
+// Whatever is done to its text, decoding ends with a pod or an error.
+TEST(DecodePod, SurvivesBrokenText) {
+  std::mt19937_64 random(7);
+  const std::string whole = worker(3).dump();
+  int refused = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string text = whole;
+    if (i % 2 == 0) text.resize(random() % text.size());
+    else for (int k = 0; k < 3; ++k) text[random() % text.size()] = static_cast<char>(random());
+    refused += !decode_pod(text, fields());
+  }
+  EXPECT_GT(refused, 1500);
+}
+
+TEST(DecodeNode, WhatPlacementAndHealthNeed) {
+  const auto node = decode_node(R"({"metadata":{"name":"node-1","uid":"u","resourceVersion":"9","labels":{"b":"2","a":"1"},
+      "annotations":{"muster.dev/x":"y","other/z":"w"}},
+    "spec":{"unschedulable":true,"taints":[{"key":"nvidia.com/gpu","effect":"NoSchedule"},{"key":"k","value":"v","effect":"NoExecute","timeAdded":"2026-01-02T03:04:05Z"}]},
+    "status":{"capacity":{"cpu":"999"},"allocatable":{"cpu":"127500m","memory":"1056784Mi","pods":"110","nvidia.com/gpu":"8","hugepages-2Mi":"0","amd.com/gpu":"0"},
+      "conditions":[{"type":"MemoryPressure","status":"False"},{"type":"Ready","status":"True","lastTransitionTime":"1970-01-01T00:01:40Z"}],
+      "images":[{"names":["a"],"sizeBytes":1}]}})", "muster.dev/");
+  ASSERT_TRUE(node) << node.error().message;
+  EXPECT_EQ(node->meta.key(), "node-1");
+  EXPECT_EQ(node->labels, (KeyValues{{"a", "1"}, {"b", "2"}}));
+  EXPECT_EQ(node->annotations, (KeyValues{{"muster.dev/x", "y"}}));
+  EXPECT_EQ(node->taints, (std::vector<Taint>{{"nvidia.com/gpu", "", "NoSchedule"}, {"k", "v", "NoExecute"}}));
+  EXPECT_TRUE(node->unschedulable);
+  EXPECT_TRUE(node->ready);
+  EXPECT_EQ(node->ready_changed_at, 100);
+  EXPECT_EQ(node->milli_cpu, 127500);
+  EXPECT_EQ(node->memory_bytes, std::int64_t{1056784} << 20);
+  EXPECT_EQ(node->pods, 110);
+  EXPECT_EQ(node->extended, (std::vector<std::pair<std::string, std::int64_t>>{{"amd.com/gpu", 0}, {"nvidia.com/gpu", 8}}));
+  EXPECT_FALSE(decode_node(R"({"metadata":{"name":"n"},"status":{"allocatable":{"cpu":"x"}}})", "muster.dev/"));
+  EXPECT_FALSE(decode_node("{}", "muster.dev/"));
+}
+
+}  // namespace
+}  // namespace muster::client

@@ -1,0 +1,431 @@
+// The watcher's transitions, one fault at a time, and the text of a watch.
+#include "muster/client/watch.h"
+
+#include <gtest/gtest.h>
+
+#include "../../../client/src/watch_event.h"
+#include "fake_collection.h"
+#include "muster/client/testing/virtual_world.h"
+
+namespace muster::client {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace testing;
+
+// A Watcher against scripted answers; what it says is written down.
+struct Rig {
+  VirtualWorld world;
+  FakeTransport transport{world.env()};
+  ApiClient api;
+  std::string said;
+  Watcher watcher;
+
+  explicit Rig(WatcherOptions options = {}, ApiOptions api_options = no_repeats())
+      : api(world.env(), transport, api_options),
+        watcher(api, kThings, options, [this](const WatchEvent& e) { note(e); }) {}
+
+  static ApiOptions no_repeats() {
+    ApiOptions o;
+    o.max_repeats = 0;
+    return o;
+  }
+  void note(const WatchEvent& e) {
+    const auto name = [](std::string_view json) { return decode_meta(json)->name + "@" + decode_meta(json)->resource_version; };
+    if (std::holds_alternative<InitBegin>(e)) said += "{ ";
+    if (const auto* i = std::get_if<InitApply>(&e)) said += name(i->json) + " ";
+    if (const auto* d = std::get_if<InitDone>(&e)) said += "}" + std::string{d->resource_version} + " ";
+    if (const auto* a = std::get_if<Applied>(&e)) said += "+" + name(a->json) + " ";
+    if (const auto* r = std::get_if<Removed>(&e)) said += "-" + name(r->json) + " ";
+    if (const auto* b = std::get_if<Bookmark>(&e)) said += "b" + std::string{b->resource_version} + " ";
+  }
+  std::string take() { return std::exchange(said, {}); }
+  Duration step() { return world.run(watcher.step()); }
+  const std::string& last_target() const { return transport.requests().back().target; }
+  // Through the streaming list to kWatching at version 10.
+  std::shared_ptr<FakeStream> watching() {
+    auto stream = transport.enqueue_stream();
+    stream->push(event_line("ADDED", object("a", 5)) + bookmark_line(10, true));
+    step();
+    step();
+    EXPECT_EQ(watcher.state(), WatchState::kWatching);
+    EXPECT_EQ(take(), "{ a@5 }10 ");
+    return stream;
+  }
+  static std::string object(const std::string& name, int version) {
+    Meta meta{"ns", name, "u-" + name, std::to_string(version)};
+    return thing_json(meta, 1);
+  }
+};
+
+void expect_back_off(Duration d, Duration low) {
+  EXPECT_GE(d, low);
+  EXPECT_LE(d, low * 3 / 2);
+}
+
+TEST(Watcher, StreamingListThenWatchOnTheSameStream) {
+  Rig rig;
+  auto stream = rig.transport.enqueue_stream();
+  EXPECT_EQ(rig.watcher.state(), WatchState::kEmpty);
+  EXPECT_EQ(rig.step(), 0ms);
+  EXPECT_EQ(rig.watcher.state(), WatchState::kInitialWatch);
+  const std::string& target = rig.last_target();
+  for (const char* part : {"watch=true", "sendInitialEvents=true", "resourceVersionMatch=NotOlderThan",
+                           "allowWatchBookmarks=true", "timeoutSeconds="}) {
+    EXPECT_NE(target.find(part), std::string::npos) << part;
+  }
+  const int seconds = std::stoi(FakeCollection::parameter(target, "timeoutSeconds"));
+  EXPECT_GE(seconds, 300);
+  EXPECT_LE(seconds, 600);
+  stream->push(event_line("ADDED", Rig::object("a", 3)) + event_line("ADDED", Rig::object("b", 4)));
+  stream->push(event_line("MODIFIED", Rig::object("b", 6)) + event_line("DELETED", Rig::object("a", 7)) +
+               bookmark_line(5, false));
+  stream->push(bookmark_line(10, true) + event_line("ADDED", Rig::object("c", 11)));
+  rig.step();
+  rig.step();
+  rig.step();
+  EXPECT_EQ(rig.watcher.state(), WatchState::kWatching);
+  EXPECT_EQ(rig.take(), "{ a@3 b@4 b@6 -a@7 }10 ");
+  EXPECT_EQ(rig.watcher.resource_version(), "10");
+  rig.step();  // what came in one piece with the bookmark
+  EXPECT_EQ(rig.take(), "+c@11 ");
+  stream->push(event_line("DELETED", Rig::object("c", 12)) + bookmark_line(20, false));
+  rig.step();
+  EXPECT_EQ(rig.take(), "-c@12 b20 ");
+  EXPECT_EQ(rig.watcher.resource_version(), "20");
+  EXPECT_EQ(rig.transport.requests().size(), 1u);
+  EXPECT_EQ(rig.watcher.stats().errors, 0u);
+}
+
+TEST(Watcher, PagedListOf500WhereStreamingIsRefused) {
+  for (const int refusal : {400, 422}) {
+    Rig rig;
+    rig.transport.enqueue_json(refusal, status_json(refusal, refusal == 400 ? "BadRequest" : "Invalid"));
+    EXPECT_EQ(rig.step(), 0ms);
+    EXPECT_EQ(rig.watcher.state(), WatchState::kEmpty);
+    rig.step();
+    EXPECT_EQ(rig.watcher.state(), WatchState::kListing);
+    rig.transport.enqueue_json(200, R"({"metadata":{"resourceVersion":"8","continue":"t"},"items":[)" + Rig::object("a", 1) + "," +
+                                        Rig::object("b", 2) + "]}");
+    rig.step();
+    EXPECT_EQ(FakeCollection::parameter(rig.last_target(), "limit"), "500");
+    EXPECT_EQ(rig.watcher.state(), WatchState::kListing);
+    rig.transport.enqueue_json(200, R"({"metadata":{"resourceVersion":"8"},"items":[)" + Rig::object("c", 3) + "]}");
+    rig.step();
+    EXPECT_EQ(FakeCollection::parameter(rig.last_target(), "continue"), "t");
+    EXPECT_EQ(rig.watcher.state(), WatchState::kListed);
+    EXPECT_EQ(rig.take(), "{ a@1 b@2 c@3 }8 ");
+    auto stream = rig.transport.enqueue_stream();
+    rig.step();
+    EXPECT_EQ(rig.watcher.state(), WatchState::kWatching);
+    EXPECT_EQ(FakeCollection::parameter(rig.last_target(), "resourceVersion"), "8");
+    EXPECT_EQ(FakeCollection::parameter(rig.last_target(), "sendInitialEvents"), "");
+    // Once refused, not asked for again.
+    stream->push(event_line("ERROR", status_json(410, "Expired")));
+    rig.step();
+    rig.step();
+    EXPECT_EQ(rig.watcher.state(), WatchState::kListing);
+    EXPECT_EQ(rig.watcher.stats().streaming_lists, 1u);
+  }
+}
+
+TEST(Watcher, AnEmptyListMayHaveNoItemsAtAll) {
+  WatcherOptions options;
+  options.streaming_list = false;
+  for (const char* items : {R"("items":null)", R"("items":[])"}) {
+    Rig rig(options);
+    rig.transport.enqueue_json(200, std::string{R"({"metadata":{"resourceVersion":"8"},)"} + items + "}");
+    rig.step();
+    rig.step();
+    EXPECT_EQ(rig.take(), "{ }8 ");
+  }
+}
+
+TEST(Watcher, StreamingListThatTimesOutTwiceGivesWayToPagesOnce) {
+  Rig rig;
+  auto one = rig.transport.enqueue_stream();
+  one->push(event_line("ADDED", Rig::object("a", 3)));
+  rig.step();
+  rig.step();
+  expect_back_off(rig.step(), 800ms);  // silence in the middle of the view
+  EXPECT_EQ(rig.watcher.state(), WatchState::kEmpty);
+  rig.transport.enqueue_json(504, status_json(504, "Timeout"));
+  expect_back_off(rig.step(), 1600ms);
+  rig.step();
+  EXPECT_EQ(rig.watcher.state(), WatchState::kListing);
+  rig.transport.enqueue_json(200, R"({"metadata":{"resourceVersion":"8"},"items":[]})");
+  rig.step();
+  EXPECT_EQ(rig.take(), "{ a@3 { }8 ");
+  rig.transport.enqueue_json(410, status_json(410, "Gone"));
+  rig.step();
+  EXPECT_EQ(rig.watcher.state(), WatchState::kEmpty);
+  rig.transport.enqueue_stream();
+  rig.step();
+  EXPECT_EQ(rig.watcher.state(), WatchState::kInitialWatch);  // streaming again
+}
+
+TEST(Watcher, GoneOnOpen) {
+  Rig rig;
+  rig.watching()->finish();
+  rig.world.run_for(2s);
+  rig.step();
+  EXPECT_EQ(rig.watcher.state(), WatchState::kListed);
+  rig.transport.enqueue_json(410, status_json(410, "Expired"));
+  expect_back_off(rig.step(), 800ms);
+  EXPECT_EQ(rig.watcher.state(), WatchState::kEmpty);
+  EXPECT_EQ(rig.watcher.stats().gone, 1u);
+}
+
+TEST(Watcher, GoneAsAnErrorInTheStream) {
+  Rig rig;
+  auto stream = rig.watching();
+  stream->push(event_line("ADDED", Rig::object("b", 11)) + event_line("ERROR", status_json(410, "Expired", "too old")) +
+               event_line("ADDED", Rig::object("c", 12)));
+  rig.step();
+  EXPECT_EQ(rig.take(), "+b@11 ");
+  EXPECT_EQ(rig.watcher.state(), WatchState::kEmpty);
+  EXPECT_EQ(rig.watcher.last_error()->code, ErrorCode::kGone);
+  EXPECT_TRUE(stream->client_gone());
+}
+
+TEST(Watcher, GoneBetweenPagesListsAnewInOne) {
+  WatcherOptions options;
+  options.streaming_list = false;
+  Rig rig(options);
+  rig.step();
+  rig.transport.enqueue_json(200, R"({"metadata":{"resourceVersion":"8","continue":"t"},"items":[)" + Rig::object("a", 1) + "]}");
+  rig.step();
+  rig.transport.enqueue_json(410, R"({"kind":"Status","metadata":{"continue":"inconsistent"},"status":"Failure","reason":"Expired","code":410})");
+  expect_back_off(rig.step(), 800ms);
+  EXPECT_EQ(rig.watcher.state(), WatchState::kEmpty);
+  rig.step();
+  rig.transport.enqueue_json(200, R"({"metadata":{"resourceVersion":"9"},"items":[)" + Rig::object("b", 2) + "]}");
+  rig.step();
+  EXPECT_EQ(FakeCollection::parameter(rig.last_target(), "continue"), "");
+  EXPECT_EQ(FakeCollection::parameter(rig.last_target(), "limit"), "");
+  EXPECT_EQ(rig.take(), "{ a@1 { b@2 }9 ");
+}
+
+TEST(Watcher, PagesOfTwoVersionsAreNotMixed) {
+  WatcherOptions options;
+  options.streaming_list = false;
+  Rig rig(options);
+  rig.step();
+  rig.transport.enqueue_json(200, R"({"metadata":{"resourceVersion":"8","continue":"t"},"items":[]})");
+  rig.step();
+  rig.transport.enqueue_json(200, R"({"metadata":{"resourceVersion":"9"},"items":[)" + Rig::object("b", 2) + "]}");
+  rig.step();
+  EXPECT_EQ(rig.watcher.state(), WatchState::kEmpty);
+  EXPECT_EQ(rig.take(), "{ ");
+}
+
+TEST(Watcher, BacksOffDoublingTo30sAndStartsAnewAfterTwoGoodMinutes) {
+  Rig rig;
+  rig.watching()->finish();
+  rig.world.run_for(2s);
+  rig.step();
+  Duration expected = 800ms;
+  for (int i = 0; i < 8; ++i) {
+    rig.transport.enqueue_json(429, status_json(429, "TooManyRequests"));
+    expect_back_off(rig.step(), expected);
+    EXPECT_EQ(rig.watcher.state(), WatchState::kListed);  // and again at the same version
+    EXPECT_EQ(FakeCollection::parameter(rig.last_target(), "resourceVersion"), "10");
+    expected = std::min<Duration>(expected * 2, 30s);
+  }
+  EXPECT_EQ(expected, 30s);
+  auto stream = rig.transport.enqueue_stream();
+  rig.step();
+  rig.world.run_for(2min + 1s);
+  stream->fail(Error{ErrorCode::kUnknownOutcome});
+  expect_back_off(rig.step(), 800ms);
+  EXPECT_EQ(rig.watcher.state(), WatchState::kListed);
+}
+
+TEST(Watcher, RetryAfterIsALowerBound) {
+  Rig rig;
+  HttpResponse busy;
+  busy.status = 429;
+  busy.headers.emplace_back("retry-after", "17");
+  rig.transport.enqueue(busy);
+  EXPECT_EQ(rig.step(), 17s);
+}
+
+TEST(Watcher, StreamCutInTheMiddleOfAnObjectGoesOnFromTheLastVersionSeen) {
+  Rig rig;
+  auto stream = rig.watching();
+  const std::string line = event_line("ADDED", Rig::object("b", 11));
+  const std::string cut = event_line("ADDED", Rig::object("c", 12));
+  stream->push(line + cut.substr(0, cut.size() / 2));
+  stream->finish();
+  rig.step();
+  expect_back_off(rig.step(), 800ms);
+  EXPECT_EQ(rig.take(), "+b@11 ");
+  EXPECT_EQ(rig.watcher.state(), WatchState::kListed);
+  rig.transport.enqueue_stream()->push(cut);
+  rig.step();
+  EXPECT_EQ(FakeCollection::parameter(rig.last_target(), "resourceVersion"), "11");
+  rig.step();
+  EXPECT_EQ(rig.take(), "+c@12 ");
+}
+
+TEST(Watcher, GarbageLineReopensAndThriceAtOneVersionListsAnew) {
+  Rig rig;
+  auto stream = rig.watching();
+  for (int i = 0; i < 3; ++i) {
+    stream->push("<html>not an event</html>\n");
+    rig.step();
+    if (i == 2) break;
+    EXPECT_EQ(rig.watcher.state(), WatchState::kListed);
+    stream = rig.transport.enqueue_stream();
+    rig.step();
+    EXPECT_EQ(FakeCollection::parameter(rig.last_target(), "resourceVersion"), "10");
+  }
+  EXPECT_EQ(rig.watcher.state(), WatchState::kEmpty);
+}
+
+TEST(Watcher, UnknownEventTypesAndEmptyLinesArePassedOver) {
+  Rig rig;
+  auto stream = rig.watching();
+  stream->push("\n" + event_line("SPLIT", Rig::object("z", 99)) + event_line("SPLIT", "[7]") + "\n" +
+               event_line("ADDED", Rig::object("b", 11)));
+  EXPECT_EQ(rig.step(), 0ms);
+  EXPECT_EQ(rig.take(), "+b@11 ");
+  EXPECT_EQ(rig.watcher.resource_version(), "11");
+}
+
+TEST(Watcher, ServerEndsTheWatchNormally) {
+  Rig rig;
+  auto stream = rig.watching();
+  rig.world.run_for(5min);
+  stream->finish();
+  EXPECT_EQ(rig.step(), 0ms);
+  EXPECT_EQ(rig.watcher.state(), WatchState::kListed);
+  EXPECT_EQ(rig.watcher.stats().errors, 0u);
+  // One that ends every watch at once is not asked in a tight loop.
+  rig.transport.enqueue_stream()->finish();
+  rig.step();
+  expect_back_off(rig.step(), 800ms);
+}
+
+TEST(Watcher, SilenceBeyondTheIdleDeadlineOpensAnew) {
+  Rig rig;
+  auto stream = rig.watching();
+  const TimePoint start = rig.world.clock().now();
+  EXPECT_EQ(rig.step(), 0ms);
+  EXPECT_EQ(rig.world.clock().now() - start, 100s);
+  EXPECT_EQ(rig.watcher.state(), WatchState::kListed);
+  EXPECT_TRUE(stream->client_gone());
+}
+
+TEST(Watcher, OtherErrorsInTheStreamWatchOnFromTheSameVersion) {
+  for (const int code : {429, 500, 504}) {
+    Rig rig;
+    rig.watching()->push(event_line("ERROR", status_json(code, "Timeout")));
+    expect_back_off(rig.step(), 800ms);
+    EXPECT_EQ(rig.watcher.state(), WatchState::kListed) << code;
+    EXPECT_EQ(rig.watcher.resource_version(), "10");
+  }
+}
+
+TEST(Watcher, AServerRestoredToThePastIsListedAnew) {
+  Rig rig;
+  rig.watching()->finish();
+  rig.world.run_for(2s);
+  rig.step();
+  rig.transport.enqueue_json(504, R"({"kind":"Status","status":"Failure","message":"Timeout: Too large resource version: 10, current: 4",)"
+                                  R"("reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge",)"
+                                  R"("message":"Too large resource version"}],"retryAfterSeconds":1},"code":504})");
+  rig.step();
+  EXPECT_EQ(rig.watcher.state(), WatchState::kEmpty);
+}
+
+TEST(Watcher, RunEndsWhenCancelledWhereverItIs) {
+  for (const Duration after : {0ms, 50ms, 1000ms, 150'000ms}) {
+    Rig rig;
+    rig.transport.set_latency(40ms, 80ms);
+    FakeCollection server(rig.transport);
+    server.set("a", 1);
+    bool ended = false;
+    auto task = [](Watcher& w, bool& out) -> Task<void> {
+      co_await w.run();
+      out = true;
+    };
+    auto signal = rig.world.start(task(rig.watcher, ended));
+    rig.world.run_for(after);
+    EXPECT_FALSE(ended);
+    signal->emit(boost::asio::cancellation_type::terminal);
+    rig.world.settle();
+    EXPECT_TRUE(ended);
+    rig.world.run_for(1s);
+    EXPECT_EQ(rig.transport.open_streams(), 0u);
+  }
+}
+
+// --- the text of a watch --------------------------------------------------------------------------------------------
+
+TEST(LineSplitter, PiecesOfAnySize) {
+  const std::string text = "one\n\ntwo two\nthree" + std::string(3000, 'x') + "\nrest";
+  for (std::size_t piece = 1; piece < 64; ++piece) {
+    LineSplitter lines;
+    std::vector<std::string> out;
+    for (std::size_t at = 0; at < text.size(); at += piece) {
+      lines.feed(std::string_view{text}.substr(at, piece));
+      while (const auto line = lines.next()) out.emplace_back(*line);
+    }
+    EXPECT_EQ(out, (std::vector<std::string>{"one", "", "two two", "three" + std::string(3000, 'x')}));
+    EXPECT_EQ(lines.unfinished(), 4u);
+  }
+}
+
+TEST(LineSplitter, ABigObjectInSmallPiecesCostsTimeInProportion) {
+  using Clock = std::chrono::steady_clock;
+  const auto time_of = [](std::size_t size) {
+    std::string object = Rig::object("big", 7);
+    object.pop_back();
+    object += R"(,"text":")" + std::string(size, 'x') + R"("})";
+    const std::string line = event_line("ADDED", object);
+    const auto start = Clock::now();
+    LineSplitter lines;
+    int found = 0;
+    for (std::size_t at = 0; at < line.size(); at += 8192) {
+      lines.feed(std::string_view{line}.substr(at, 8192));
+      while (const auto l = lines.next()) {
+        const auto event = parse_watch_event(*l);
+        EXPECT_TRUE(event);
+        EXPECT_EQ(event->object, object);
+        EXPECT_EQ(event->version, "7");
+        ++found;
+      }
+    }
+    EXPECT_EQ(found, 1);
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  time_of(4 << 20);
+  const double small = time_of(4 << 20);
+  const double large = time_of(32 << 20);
+  EXPECT_LT(large, small * 8 * 5) << small << " s for 4 MiB, " << large << " s for 32 MiB";
+}
+
+TEST(WatchEvent, OddLines) {
+  const auto parse = [](std::string text) {
+    static LineSplitter lines;
+    lines.clear();
+    lines.feed(text + "\n");
+    return parse_watch_event(*lines.next());
+  };
+  // Fields may come in any order, and names may be escaped.
+  auto event = parse(R"({"object":{"metadata":{"labels":{"resourceVersion":"x"},"resourceVersion":"5"}},"type":"ADDED"})");
+  ASSERT_TRUE(event) << event.error().message;
+  EXPECT_EQ(event->version, "5");
+  event = parse(R"({"type":"ERROR","object":{"kind":"Status","code":429,"reason":"TooManyRequests","message":"slow down"}})");
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->error->code, ErrorCode::kTooManyRequests);
+  for (const char* bad : {"", "{", "null", "7", R"({"type":"ADDED"})", R"({"type":5,"object":{}})", R"({"type":"ADDED","object":{}})",
+                          R"({"type":"ADDED","object":{"metadata":{"name":"x"}}})", R"({"type":"ADDED","object":{"metadata":)",
+                          R"({"type":"BOOKMARK","object":{"metadata":{}}})", "\xff\xfe"}) {
+    EXPECT_FALSE(parse(bad)) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace muster::client
