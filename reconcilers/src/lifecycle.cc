@@ -22,6 +22,30 @@ constexpr seconds kLongestRetry = minutes{10};
 // A node that refused a pod is not chosen again for this long: its kubelet knows something that we do not.
 constexpr seconds kRefusalMemory = minutes{5};
 constexpr std::size_t kMaxRefusals = 32;
+// What others wrote is quoted up to here; the schema takes 4096 characters for a whole message.
+constexpr std::size_t kMaxQuote = 256;
+constexpr std::size_t kMaxMessage = 4000;
+
+// At most `bytes`, cut at a character and not inside one: half a UTF-8 sequence is no valid JSON.
+std::string cut(std::string_view text, std::size_t bytes) {
+  if (text.size() <= bytes) return std::string(text);
+  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) --bytes;
+  return std::string(text.substr(0, bytes)) + "...";
+}
+
+// ": what it said", or nothing.
+std::string quoted(std::string_view text) { return text.empty() ? std::string() : ": " + cut(text, kMaxQuote); }
+
+// Pods that are not wanted any more and still hold something.
+struct Lingering {
+  std::size_t count = 0;
+  std::string example;
+
+  void add(const client::Pod& pod) {
+    if (is_terminal(pod)) return;
+    if (count++ == 0) example = fmt::format("{} on node {}", pod.meta.name, pod.node_name);
+  }
+};
 
 struct PlacedPod {
   const client::Pod* pod = nullptr;  // the pod that the assignment's entry means; nullptr: none exists
@@ -36,8 +60,13 @@ class Machine {
 
   Step run() {
     start_conditions();
-    if (is_finished(status_)) {
+    const bool live = !is_finished(status_);
+    const bool placed = live && status_.assignment.attempt != 0;
+    if (placed) match_pods();
+    if (!live) {
       finished();
+    } else if (placed && completed()) {
+      complete();  // before all else: what is done is not done again because of a suspension or an eviction
     } else if (spec_.suspend) {
       suspended();
     } else if (status_.assignment.attempt == 0) {
@@ -81,43 +110,54 @@ class Machine {
 
   void waiting() {
     remove_all();
-    if (!accept()) return;
-    if (const auto left = lingering(); left > 0) {
-      wait_for("BackingOff", fmt::format("{} pods of attempt {} have not ended yet", left, status_.attempt));
-    } else if (status_.retry_at && *status_.retry_at > seen_.now) {
-      wake(*status_.retry_at);
-      wait_for("BackingOff", fmt::format("attempt {} did not start; tried again at {}", status_.attempt,
-                                         crds::to_string(*status_.retry_at)));
-    } else if (seen_.blocked) {
-      wait_for("NoMatchingNodes", *seen_.blocked);
-    } else {
-      step_.wants_place = true;
-      if (const auto* start = decision(Decision::Kind::kStart)) {
-        admit(*start);
-      } else if (seen_.verdict != nullptr) {
-        status_.queue = *seen_.verdict;
-        not_admitted(status_.queue.reason, status_.queue.message);
-      }
+    if (!accept() || held_back()) return;
+    step_.wants_place = true;
+    forget_old_refusals();
+    if (const auto* start = decision(Decision::Kind::kStart)) {
+      admit(*start);
+    } else if (seen_.verdict != nullptr) {
+      status_.queue = *seen_.verdict;
+      not_admitted(status_.queue.reason, status_.queue.message);
     }
   }
 
+  // True: it must not be placed yet; said why.
+  bool held_back() {
+    const auto* evicted = crds::find_condition(status_.conditions, "Evicted");
+    const std::string why = evicted != nullptr && evicted->status == ConditionStatus::kTrue && evicted->reason != "Suspended"
+                                ? "; attempt " + std::to_string(status_.attempt) + " was withdrawn: " + evicted->message
+                                : std::string();
+    if (const auto left = lingering(); left.count > 0) {
+      wait_for("BackingOff", fmt::format("{} pods of attempts up to {} have not ended yet, among them {}{}", left.count,
+                                         status_.attempt, left.example, why));
+    } else if (status_.retry_at && *status_.retry_at > seen_.now) {
+      wake(*status_.retry_at);
+      wait_for("BackingOff", fmt::format("queued again at {}{}", crds::to_string(*status_.retry_at), why));
+    } else if (seen_.blocked) {
+      wait_for("NoMatchingNodes", *seen_.blocked);
+    } else {
+      return false;
+    }
+    return true;
+  }
+
   void admitted() {
-    if (const auto* evict = decision(Decision::Kind::kEvict)) {
-      withdraw(evict->reason, evict->message, client::EventType::kWarning);
-      return remove_all();
-    }
+    if (const auto* evict = decision(Decision::Kind::kEvict)) return requeue(evict->reason, evict->message);
     if (const auto* evict = decision(Decision::Kind::kBackOff)) return back_off(evict->reason, evict->message);
-    if (const auto* replace = decision(Decision::Kind::kReplace)) replace_pods(*replace);
-    match_pods();
-    if (completed()) return complete();
-    if (const auto* failed = program_fault()) return restart(*failed);
-    if (const auto lost = lost_pod(); !lost.empty()) {
-      withdraw("PodLost", lost, client::EventType::kWarning);
-      return remove_all();
+    if (const auto* replace = decision(Decision::Kind::kReplace)) {
+      replace_pods(*replace);
+      match_pods();
     }
+    if (!seen_.invalid) accept();  // an edit of the spec was looked at; what runs is not judged anew
+    // What the cluster did comes first: programs fail in its wake, and that is not held against them.
+    if (const auto lost = lost_pod(); !lost.empty()) {
+      // Lost before it ran whole: with a delay, or whoever removes the pods and we would chase each other.
+      return status_.started_at ? requeue("PodLost", lost) : back_off("PodLost", lost);
+    }
+    if (const auto* failed = program_fault()) return restart(*failed);
+    judge_readiness();  // before the time: a gang that became whole while nobody looked is not withdrawn
     if (out_of_time()) return;
     keep_whole();
-    judge_readiness();
   }
 
   // --- waiting and admission --------------------------------------------------------------------------------------
@@ -143,8 +183,8 @@ class Machine {
   void wait_for(const std::string& reason, const std::string& message) {
     status_.queue = {};
     status_.queue.reason = reason;
-    status_.queue.message = message;
-    not_admitted(reason, message);
+    status_.queue.message = cut(message, kMaxMessage);
+    not_admitted(reason, status_.queue.message);
   }
 
   void admit(const Decision& start) {
@@ -180,6 +220,7 @@ class Machine {
       by_role_index.emplace(keys[i], i);
     }
     placed_.assign(a.pods.size(), {});
+    stale_ = {};
     for (const auto& pod : seen_.pods) {
       const auto id = identity_of(*pod);
       const auto slot = id ? by_role_index.find(slot_key(id->role, id->index)) : by_role_index.end();
@@ -187,22 +228,23 @@ class Machine {
         placed_[slot->second].pod = pod.get();
         continue;
       }
-      if (!is_terminal(*pod)) ++stale_;
+      stale_.add(*pod);
       remove(*pod);
     }
   }
 
   bool completed() const {
     const auto& c = spec_.completion;
-    bool all = true, any = false;
+    bool all = true, any = false, waited_for = false;
     for (std::size_t i = 0; i < placed_.size(); ++i) {
       if (!c.role.empty() && status_.assignment.pods[i].role != c.role) continue;
       const auto* pod = placed_[i].pod;
       const bool succeeded = pod != nullptr && pod->phase == client::PodPhase::kSucceeded;
+      waited_for = true;
       all = all && succeeded;
       any = any || succeeded;
     }
-    return c.policy == crds::CompletionPolicy::kFirst ? any : (all && !placed_.empty());
+    return c.policy == crds::CompletionPolicy::kFirst ? any : (all && waited_for);
   }
 
   void complete() {
@@ -236,11 +278,10 @@ class Machine {
     for (const auto& end : pod.ended) {
       if (end.exit_code == 0) continue;
       return fmt::format("pod {}: container {} ended with exit code {}{}{}", pod.meta.name, end.name, end.exit_code,
-                         end.reason.empty() ? "" : " (" + end.reason + ")",
-                         end.message.empty() ? "" : ": " + end.message.substr(0, 256));
+                         end.reason.empty() ? "" : " (" + end.reason + ")", quoted(end.message));
     }
     return fmt::format("pod {} failed{}{}", pod.meta.name, pod.reason.empty() ? "" : " (" + pod.reason + ")",
-                       pod.message.empty() ? "" : ": " + pod.message.substr(0, 256));
+                       quoted(pod.message));
   }
 
   // A program's own fault: again in the same places with the next attempt number, within restart.limit in
@@ -261,6 +302,7 @@ class Machine {
     a.admitted_at = seen_.now;
     for (auto& p : a.pods) p.tries = 0;
     status_.started_at.reset();
+    status_.ready_replicas = 0;
     set("PodsReady", ConditionStatus::kFalse, "Restarting", why);
     note(client::EventType::kWarning, "Restarted", "Restart", fmt::format("{}; starting attempt {}", why, a.attempt));
     for (const auto& p : seen_.pods) remove(*p);  // their ends are what makes room: pods are made when they are gone
@@ -275,10 +317,14 @@ class Machine {
       const auto& place = status_.assignment.pods[i];
       if (pod == nullptr) {
         if (status_.started_at) return fmt::format("pod {} of node {} is gone", slot_key(place.role, place.index), place.node);
-      } else if (pod->phase == client::PodPhase::kFailed && is_cluster_fault(*pod)) {
-        return fmt::format("pod {} was ended by node {}: {} {}", pod->meta.name, pod->node_name, pod->reason, pod->message);
-      } else if (pod->deleting && !is_terminal(*pod)) {
-        return fmt::format("pod {} was deleted", pod->meta.name);
+      } else if (pod->phase == client::PodPhase::kSucceeded) {
+        continue;
+      } else if (pod->deleting) {
+        // Its program may have failed for it already (exit code 143): no fault of its own.
+        return fmt::format("pod {} on node {} was deleted", pod->meta.name, pod->node_name);
+      } else if (pod->phase == client::PodPhase::kFailed && (is_cluster_fault(*pod) || (status_.started_at && is_refusal(*pod)))) {
+        // A refusal once the gang ran whole is a kubelet that started anew and did not take its pod back.
+        return fmt::format("pod {} was ended by node {}: {}{}", pod->meta.name, pod->node_name, pod->reason, quoted(pod->message));
       }
     }
     return {};
@@ -303,11 +349,17 @@ class Machine {
   void start_timed_out() {
     std::size_t ready = 0;
     std::string why;
+    if (stale_.count > 0) why = fmt::format("; {} pods of earlier attempts have not ended, among them {}", stale_.count, stale_.example);
     for (const auto& p : placed_) {
       if (p.pod == nullptr) continue;
-      if (p.pod->ready || is_terminal(*p.pod)) ++ready;
-      if (why.empty() && !p.pod->waiting_reason.empty()) {
-        why = fmt::format("; pod {}: {} {}", p.pod->meta.name, p.pod->waiting_reason, p.pod->waiting_message.substr(0, 256));
+      const bool refused = p.pod->phase == client::PodPhase::kFailed;
+      if (p.pod->ready || p.pod->phase == client::PodPhase::kSucceeded) {
+        ++ready;
+      } else if (why.empty() && refused) {
+        why = fmt::format("; node {} refused pod {}: {}{}", p.pod->node_name, p.pod->meta.name, p.pod->reason, quoted(p.pod->message));
+      } else if (why.empty() && !p.pod->waiting_reason.empty()) {
+        why = fmt::format("; pod {} on node {}: {}{}", p.pod->meta.name, p.pod->node_name, p.pod->waiting_reason,
+                          quoted(p.pod->waiting_message));
       }
     }
     back_off("StartTimeout", fmt::format("{} of {} pods were ready after startTimeout {}{}", ready, placed_.size(),
@@ -318,17 +370,17 @@ class Machine {
     ++status_.start_failures;
     const auto doublings = std::min(status_.start_failures - 1, 10);
     status_.retry_at = seen_.now + std::min(kLongestRetry, kFirstRetry * (1 << doublings));
-    withdraw(reason, message, client::EventType::kWarning);
-    remove_all();
+    requeue(reason, message);
   }
 
   // Pods that are missing are made, refused ones get another place. Not before the last pod of an earlier attempt has
   // gone: until then it holds the very GPUs.
   void keep_whole() {
+    forget_old_refusals();
     for (std::size_t i = 0; i < placed_.size(); ++i) {
       const auto* pod = placed_[i].pod;
       if (pod == nullptr) {
-        if (stale_ == 0 && !status_.started_at) step_.create.push_back(i);
+        if (stale_.count == 0 && !status_.started_at) step_.create.push_back(i);
       } else if (pod->phase == client::PodPhase::kFailed && is_refusal(*pod)) {
         remember_refusal(*pod);
         step_.displaced.push_back(i);
@@ -338,13 +390,20 @@ class Machine {
 
   void remember_refusal(const client::Pod& pod) {
     auto& list = status_.node_refusals;
-    std::erase_if(list, [&](const crds::NodeRefusal& r) { return !r.at || *r.at + kRefusalMemory <= seen_.now; });
     const auto known = std::find_if(list.begin(), list.end(), [&](const auto& r) { return r.node == pod.node_name; });
     if (known != list.end()) return;
     if (list.size() >= kMaxRefusals) list.erase(list.begin());
     list.push_back({pod.node_name, pod.reason, seen_.now});
+    wake(seen_.now + kRefusalMemory);
     note(client::EventType::kWarning, "PodRefused", "Place",
-         fmt::format("node {} refused pod {}: {} {}", pod.node_name, pod.meta.name, pod.reason, pod.message.substr(0, 256)));
+         fmt::format("node {} refused pod {}: {}{}", pod.node_name, pod.meta.name, pod.reason, quoted(pod.message)));
+  }
+
+  // Placement avoids every node of the list, so an entry must go when its time has come, not with the next refusal.
+  void forget_old_refusals() {
+    auto& list = status_.node_refusals;
+    std::erase_if(list, [&](const crds::NodeRefusal& r) { return !r.at || *r.at + kRefusalMemory <= seen_.now; });
+    for (const auto& r : list) wake(*r.at + kRefusalMemory);
   }
 
   void replace_pods(const Decision& replace) {
@@ -371,7 +430,6 @@ class Machine {
     status_.started_at = seen_.now;
     status_.start_failures = 0;
     set("PodsReady", ConditionStatus::kTrue, "PodsReady", fmt::format("all {} pods are ready", placed_.size()));
-    if (spec_.max_runtime) wake(seen_.now + *spec_.max_runtime - seconds{status_.run_seconds});
   }
 
   // --- the way back -----------------------------------------------------------------------------------------------
@@ -390,7 +448,8 @@ class Machine {
   }
 
   // Everything back, queued again with the old submission time.
-  void withdraw(const std::string& reason, const std::string& message, client::EventType type) {
+  void withdraw(const std::string& reason, const std::string& text, client::EventType type) {
+    const std::string message = cut(text, kMaxMessage / 2);  // said again, with more around it, while the job waits
     release(reason, message);
     status_.started_at.reset();
     set("Evicted", ConditionStatus::kTrue, reason, message);
@@ -398,6 +457,14 @@ class Machine {
     status_.queue.message = message;
     note(type, reason, "Evict", fmt::format("attempt {} was withdrawn: {}", status_.attempt, message));
     step_.create.clear();
+    step_.displaced.clear();
+  }
+
+  // As the next step would find it, so that one write says it all. A place is asked for by that next step.
+  void requeue(const std::string& reason, const std::string& message) {
+    withdraw(reason, message, client::EventType::kWarning);
+    remove_all();
+    if (accept()) held_back();
   }
 
   // --- helpers ----------------------------------------------------------------------------------------------------
@@ -423,8 +490,10 @@ class Machine {
       if (!pod->deleting) step_.remove.push_back({pod->meta.name, pod->meta.uid});
     }
   }
-  std::size_t lingering() const {
-    return static_cast<std::size_t>(std::count_if(seen_.pods.begin(), seen_.pods.end(), [](const auto& p) { return !is_terminal(*p); }));
+  Lingering lingering() const {
+    Lingering all;
+    for (const auto& pod : seen_.pods) all.add(*pod);
+    return all;
   }
 
   void wake(crds::Time at) {
@@ -476,11 +545,21 @@ class Machine {
   Step step_;
   crds::TrainingJobStatus& status_;
   std::vector<PlacedPod> placed_;  // parallel to status_.assignment.pods
-  std::size_t stale_ = 0;          // pods of earlier attempts or tries that still hold something
+  Lingering stale_;                // pods of earlier attempts or tries
 };
 
 bool one_of(std::string_view reason, std::initializer_list<std::string_view> list) {
   return std::find(list.begin(), list.end(), reason) != list.end();
+}
+
+// Kubelet's own words when it rejects a pod at admission (pkg/kubelet/lifecycle; the last for a node under pressure).
+bool says_refused(const client::Pod& pod) {
+  return pod.reason.starts_with("OutOf") ||
+         one_of(pod.reason, {"UnexpectedAdmissionError", "NodeAffinity", "NodeAffinityMismatch", "TopologyAffinityError",
+                             "Allocate failed", "PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch",
+                             "NodeSelectorMismatching", "Taints", "TaintToleration", "NodeName", "NodePorts",
+                             "UnmatchedNodeSelector", "AppArmor"}) ||
+         (pod.reason == "Evicted" && pod.message.starts_with("The node had condition"));
 }
 
 }  // namespace
@@ -512,19 +591,14 @@ bool is_terminal(const client::Pod& pod) {
   return pod.phase == client::PodPhase::kSucceeded || pod.phase == client::PodPhase::kFailed;
 }
 
-bool is_refusal(const client::Pod& pod) {
-  // Kubelet's own words when it rejects a pod at admission (pkg/kubelet/lifecycle): no container of it was started.
-  if (!pod.ended.empty()) return false;
-  return pod.reason.starts_with("OutOf") ||
-         one_of(pod.reason, {"UnexpectedAdmissionError", "NodeAffinity", "NodeAffinityMismatch", "TopologyAffinityError", "Allocate failed",
-                             "PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch", "NodeSelectorMismatching",
-                             "Taints", "TaintToleration", "NodeName", "NodePorts", "UnmatchedNodeSelector", "AppArmor"});
-}
+bool is_refusal(const client::Pod& pod) { return pod.ended.empty() && says_refused(pod); }
 
 bool is_cluster_fault(const client::Pod& pod) {
-  return one_of(pod.reason, {"Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "NodeAffinity",
-                             "Preempting", "PreemptionByScheduler", "TerminationByKubelet", "DeletionByTaintManager",
-                             "DeletionByPodGC"});
+  // A pod that ran and is then turned away: its kubelet started anew and did not take it back.
+  if (!pod.ended.empty() && says_refused(pod)) return true;
+  return !is_refusal(pod) && one_of(pod.reason, {"Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting",
+                                                 "PreemptionByScheduler", "TerminationByKubelet", "DeletionByTaintManager",
+                                                 "DeletionByPodGC"});
 }
 
 }  // namespace muster::reconcilers

@@ -1,0 +1,1033 @@
+#include "muster/reconcilers/lifecycle.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "muster/reconcilers/names.h"
+#include "muster/reconcilers/pod_identity.h"
+
+namespace muster::reconcilers {
+namespace {
+
+using client::PodPhase;
+using crds::ConditionStatus;
+using crds::Phase;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr crds::Time kStart{std::chrono::sys_days{std::chrono::year{2026} / 1 / 2}};
+
+// One job, its pods and what is known about them: the API server in small. Pods are made and removed at once and whole
+// unless a test does otherwise.
+struct Life {
+  crds::TrainingJob job;
+  std::vector<client::Ptr<client::Pod>> pods;
+  crds::Time now = kStart;
+  std::optional<std::string> invalid, blocked;
+  std::optional<Decision> decision;
+  std::optional<crds::Waiting> verdict;
+
+  explicit Life(std::int32_t workers = 2) {
+    job.metadata.name = "llama";
+    job.metadata.ns = "nlp";
+    job.metadata.uid = "uid-1";
+    job.metadata.generation = 1;
+    crds::Role worker;
+    worker.name = "worker";
+    worker.replicas = workers;
+    job.spec.roles.push_back(worker);
+  }
+
+  void add_role(std::string name, std::int32_t replicas) {
+    crds::Role role;
+    role.name = std::move(name);
+    role.replicas = replicas;
+    job.spec.roles.push_back(std::move(role));
+  }
+
+  Step look() const {
+    Observed seen{.job = job, .pods = pods, .now = now, .invalid = invalid, .blocked = blocked};
+    seen.decision = decision ? &*decision : nullptr;
+    seen.verdict = verdict ? &*verdict : nullptr;
+    return advance(seen);
+  }
+
+  void commit(const Step& step) {
+    job.status = step.status;
+    decision.reset();
+  }
+
+  void make(const crds::PodAssignment& place) {
+    client::Pod pod;
+    const auto attempt = job.status.assignment.attempt;
+    pod.meta.name = pod_name("llama", place.role, place.index, attempt, place.tries);
+    pod.meta.ns = "nlp";
+    pod.meta.uid = pod.meta.name + "-uid" + std::to_string(++made_);
+    pod.labels = {{std::string(kAttemptLabel), std::to_string(attempt)},
+                  {std::string(kIndexLabel), std::to_string(place.index)},
+                  {std::string(kJobLabel), "llama"},
+                  {std::string(kRoleLabel), place.role},
+                  {std::string(kTryLabel), std::to_string(place.tries)}};
+    pod.node_name = place.node;
+    pod.owner_uid = "uid-1";
+    pods.push_back(std::make_shared<const client::Pod>(std::move(pod)));
+  }
+
+  void remove(const std::string& uid) {
+    std::erase_if(pods, [&](const auto& p) { return p->meta.uid == uid; });
+  }
+
+  void apply(const Step& step) {
+    for (const auto& r : step.remove) remove(r.uid);
+    for (const auto i : step.create) make(job.status.assignment.pods.at(i));
+  }
+
+  // One turn of the reconciler.
+  Step turn() {
+    Step step = look();
+    commit(step);
+    apply(step);
+    return step;
+  }
+  Step after(seconds passed) {
+    now += passed;
+    return turn();
+  }
+
+  template <class Change>
+  void change(const std::string& name, Change how) {
+    const auto found = std::find_if(pods.begin(), pods.end(), [&](const auto& p) { return p->meta.name == name; });
+    ASSERT_NE(found, pods.end()) << "no pod " << name;
+    auto pod = std::make_shared<client::Pod>(**found);
+    how(*pod);
+    *found = pod;
+  }
+  void end(const std::string& name, PodPhase phase, std::int32_t code, std::string reason = "") {
+    change(name, [&](client::Pod& p) {
+      p.phase = phase;
+      p.ready = false;
+      p.reason = std::move(reason);
+      p.ended = {{"main", code, code == 0 ? "Completed" : "Error", "", 0}};
+    });
+  }
+  void fail(const std::string& name, std::int32_t code = 1) { end(name, PodPhase::kFailed, code); }
+  void succeed(const std::string& name) { end(name, PodPhase::kSucceeded, 0); }
+  void refuse(const std::string& name, std::string reason) {
+    change(name, [&](client::Pod& p) {
+      p.phase = PodPhase::kFailed;
+      p.reason = std::move(reason);
+      p.message = "Pod was rejected";
+    });
+  }
+  void drop(const std::string& name) {
+    std::erase_if(pods, [&](const auto& p) { return p->meta.name == name; });
+  }
+  void ready(const std::string& name, bool value = true) {
+    change(name, [&](client::Pod& p) {
+      p.phase = PodPhase::kRunning;
+      p.ready = value;
+    });
+  }
+  void all_ready() {
+    for (const auto& name : names()) ready(name);
+  }
+
+  std::vector<std::string> names() const {
+    std::vector<std::string> list;
+    for (const auto& p : pods) list.push_back(p->meta.name);
+    return list;
+  }
+
+  // What placement would say: worker i (and all further roles) on nodes of their own.
+  Decision place(Decision::Kind kind = Decision::Kind::kStart) const {
+    Decision d;
+    d.kind = kind;
+    d.generation = job.metadata.generation;
+    d.pool = "a100";
+    for (const auto& r : job.spec.roles) {
+      for (std::int32_t i = 0; i < r.replicas; ++i) d.places.push_back({r.name, i, "node-" + std::to_string(i), {0, 1}});
+    }
+    return d;
+  }
+  static Decision give_back(Decision::Kind kind, std::string reason, std::string message) {
+    Decision d;
+    d.kind = kind;
+    d.reason = std::move(reason);
+    d.message = std::move(message);
+    return d;
+  }
+
+  void admit() {
+    turn();
+    decision = place();
+    turn();
+  }
+  void run() {
+    admit();
+    all_ready();
+    turn();
+  }
+
+  const crds::Condition& condition(std::string_view type) const {
+    static const crds::Condition kNone{};
+    const auto* c = crds::find_condition(job.status.conditions, type);
+    EXPECT_NE(c, nullptr) << type;
+    return c == nullptr ? kNone : *c;
+  }
+  ConditionStatus is(std::string_view type) const { return condition(type).status; }
+  std::string reason(std::string_view type) const { return condition(type).reason; }
+  std::string message(std::string_view type) const { return condition(type).message; }
+  Phase phase() const { return job.status.phase.value_or(Phase::kQueued); }
+
+ private:
+  int made_ = 0;
+};
+
+constexpr auto kTrue = ConditionStatus::kTrue;
+constexpr auto kFalse = ConditionStatus::kFalse;
+constexpr auto kUnknown = ConditionStatus::kUnknown;
+
+// Nothing is left to write, make or remove.
+void expect_quiet(const Life& life, const char* when) {
+  const Step again = life.look();
+  EXPECT_TRUE(again.status == life.job.status) << when << ": the same observation changes the status again";
+  EXPECT_THAT(again.notes, IsEmpty()) << when;
+}
+
+std::vector<std::string> removed(const Step& step) {
+  std::vector<std::string> list;
+  for (const auto& r : step.remove) list.push_back(r.name);
+  return list;
+}
+
+// --- queued -----------------------------------------------------------------------------------------------------------
+
+TEST(Lifecycle, NewJobAsksForAPlaceAndDoesNothingElse) {
+  Life life;
+  const Step step = life.look();
+  EXPECT_TRUE(step.wants_place);
+  EXPECT_THAT(step.create, IsEmpty());
+  EXPECT_THAT(step.remove, IsEmpty());
+  EXPECT_THAT(step.notes, IsEmpty());
+  EXPECT_EQ(step.status.queue.reason, "") << "an unjudged job has no reason yet: the write waits for one";
+  EXPECT_EQ(step.status.assignment.attempt, 0);
+}
+
+TEST(Lifecycle, AllConditionsAreThereFromTheFirstWrite) {
+  Life life;
+  life.turn();
+  for (const char* type : {"Accepted", "Admitted", "PodsReady", "Evicted", "Suspended", "Complete", "Failed", "Stalled"}) {
+    const auto& c = life.condition(type);
+    EXPECT_FALSE(c.reason.empty()) << type;
+    EXPECT_EQ(c.observed_generation, 1) << type;
+    EXPECT_EQ(c.last_transition_time, kStart) << type;
+  }
+  EXPECT_EQ(life.is("Accepted"), kTrue);
+  EXPECT_EQ(life.is("Complete"), kUnknown);
+  EXPECT_EQ(life.is("Suspended"), kFalse);
+  EXPECT_EQ(life.phase(), Phase::kQueued);
+  expect_quiet(life, "new");
+}
+
+TEST(Lifecycle, VerdictIsTheReasonToWait) {
+  Life life;
+  life.verdict = crds::Waiting{.position = 3, .project_position = 1, .reason = "InsufficientCapacity", .message = "need 6, have 2", .blocking = {}};
+  const Step step = life.turn();
+  EXPECT_TRUE(step.wants_place);
+  EXPECT_EQ(life.job.status.queue, *life.verdict);
+  EXPECT_EQ(life.is("Admitted"), kFalse);
+  EXPECT_EQ(life.reason("Admitted"), "InsufficientCapacity");
+  EXPECT_EQ(life.message("Admitted"), "need 6, have 2");
+  expect_quiet(life, "judged");
+
+  const auto before = life.job.status;
+  life.verdict->position = 2;
+  life.verdict->message = "need 6, have 3";
+  EXPECT_TRUE(differs_in_counters_only(before, life.look().status));
+  life.verdict->reason = "LimitReached";
+  EXPECT_FALSE(differs_in_counters_only(before, life.look().status));
+}
+
+TEST(Lifecycle, BlockedJobWaitsWithoutAskingForAPlace) {
+  Life life;
+  life.blocked = "claim nlp/data is not bound";
+  life.decision = life.place();
+  const Step step = life.turn();
+  EXPECT_FALSE(step.wants_place);
+  EXPECT_EQ(life.job.status.assignment.attempt, 0) << "a decision for a blocked job is not acted on";
+  EXPECT_EQ(life.job.status.queue.reason, "NoMatchingNodes");
+  EXPECT_EQ(life.job.status.queue.message, *life.blocked);
+  life.blocked.reset();
+  EXPECT_TRUE(life.turn().wants_place);
+}
+
+TEST(Lifecycle, InvalidSpecIsSaidAndMended) {
+  Life life;
+  life.invalid = "spec.roles[0].template: " + std::string(6000, 'x');
+  Step step = life.turn();
+  EXPECT_FALSE(step.wants_place);
+  EXPECT_EQ(life.is("Accepted"), kFalse);
+  EXPECT_EQ(life.is("Stalled"), kTrue);
+  EXPECT_EQ(life.job.status.queue.reason, "InvalidSpec");
+  EXPECT_LE(life.job.status.queue.message.size(), 4096U) << "what the schema takes";
+  expect_quiet(life, "invalid");
+
+  life.invalid.reset();
+  life.job.metadata.generation = 2;
+  step = life.turn();
+  EXPECT_TRUE(step.wants_place);
+  EXPECT_EQ(life.is("Accepted"), kTrue);
+  EXPECT_EQ(life.is("Stalled"), kFalse);
+  EXPECT_EQ(life.condition("Accepted").observed_generation, 2);
+  EXPECT_EQ(life.job.status.observed_generation, 2);
+  life.decision = life.place();
+  life.turn();
+  EXPECT_EQ(life.phase(), Phase::kStarting);
+}
+
+// --- admission --------------------------------------------------------------------------------------------------------
+
+TEST(Lifecycle, StartDecisionBecomesTheAssignment) {
+  Life life;
+  life.verdict = crds::Waiting{.reason = "InsufficientCapacity", .message = "need 6, have 2", .blocking = {}};
+  life.turn();
+  life.verdict.reset();
+  life.decision = life.place();
+  const Step step = life.look();
+  const auto& a = step.status.assignment;
+  EXPECT_EQ(a.attempt, 1);
+  EXPECT_EQ(a.pool, "a100");
+  EXPECT_EQ(a.admitted_at, kStart);
+  ASSERT_THAT(a.pods, SizeIs(2));
+  EXPECT_EQ(a.pods[1].role, "worker");
+  EXPECT_EQ(a.pods[1].index, 1);
+  EXPECT_EQ(a.pods[1].node, "node-1");
+  EXPECT_THAT(a.pods[1].gpus, ElementsAre(0, 1));
+  EXPECT_THAT(step.create, ElementsAre(0U, 1U));
+  EXPECT_EQ(step.wake_at, kStart + minutes{10}) << "startTimeout";
+  life.turn();
+  EXPECT_EQ(life.is("Admitted"), kTrue);
+  EXPECT_EQ(life.is("PodsReady"), kFalse);
+  EXPECT_EQ(life.reason("PodsReady"), "Starting");
+  EXPECT_EQ(life.job.status.queue, crds::Waiting{}) << "it does not wait any more";
+  EXPECT_EQ(life.job.status.allocated.gpu, crds::MilliGpu{4000});
+  EXPECT_EQ(life.job.status.pods, "0/2");
+  EXPECT_EQ(life.phase(), Phase::kStarting);
+  EXPECT_THAT(life.names(), ElementsAre("llama-worker-0-1", "llama-worker-1-1"));
+  expect_quiet(life, "admitted");
+}
+
+TEST(Lifecycle, DecisionForAnotherGenerationIsDropped) {
+  Life life;
+  life.turn();
+  life.decision = life.place();
+  life.job.metadata.generation = 2;
+  const Step step = life.turn();
+  EXPECT_EQ(life.job.status.assignment.attempt, 0);
+  EXPECT_THAT(step.create, IsEmpty());
+  EXPECT_TRUE(step.wants_place);
+}
+
+TEST(Lifecycle, CrashAfterTheCommitMakesTheMissingPods) {
+  Life life(3);
+  life.turn();
+  life.decision = life.place();
+  const Step step = life.look();
+  life.commit(step);
+  life.make(life.job.status.assignment.pods[1]);  // then the process died
+  EXPECT_THAT(life.look().create, ElementsAre(0U, 2U));
+  expect_quiet(life, "half created");
+}
+
+TEST(Lifecycle, NotStartedAgainBeforeEarlierPodsEnded) {
+  Life life;
+  life.run();
+  life.decision = Life::give_back(Decision::Kind::kEvict, "PlacesLost", "node-1 is gone");
+  Step step = life.look();
+  EXPECT_THAT(step.remove, SizeIs(2));
+  life.commit(step);
+  life.change("llama-worker-0-1", [](client::Pod& p) { p.deleting = true; });
+  life.drop("llama-worker-1-1");
+  life.decision = life.place();
+  step = life.turn();
+  EXPECT_FALSE(step.wants_place);
+  EXPECT_THAT(step.remove, IsEmpty()) << "it goes already";
+  EXPECT_EQ(life.job.status.assignment.attempt, 0);
+  EXPECT_EQ(life.job.status.queue.reason, "BackingOff");
+  EXPECT_THAT(life.job.status.queue.message, HasSubstr("llama-worker-0-1 on node node-0"));
+  life.drop("llama-worker-0-1");
+  EXPECT_TRUE(life.turn().wants_place);
+  life.decision = life.place();
+  life.turn();
+  EXPECT_EQ(life.job.status.assignment.attempt, 2);
+  EXPECT_EQ(life.is("Evicted"), kFalse);
+}
+
+// --- running ----------------------------------------------------------------------------------------------------------
+
+TEST(Lifecycle, RunningOnceAllPodsAreReady) {
+  Life life;
+  life.admit();
+  life.ready("llama-worker-0-1");
+  life.after(seconds{5});
+  EXPECT_EQ(life.job.status.pods, "1/2");
+  EXPECT_EQ(life.is("PodsReady"), kFalse);
+  life.ready("llama-worker-1-1");
+  life.after(seconds{5});
+  EXPECT_EQ(life.phase(), Phase::kRunning);
+  EXPECT_EQ(life.is("PodsReady"), kTrue);
+  EXPECT_EQ(life.condition("PodsReady").last_transition_time, kStart + seconds{10});
+  EXPECT_EQ(life.job.status.started_at, kStart + seconds{10});
+  EXPECT_EQ(life.job.status.pods, "2/2");
+  expect_quiet(life, "running");
+}
+
+TEST(Lifecycle, FlappingReadinessIsACounterOnly) {
+  Life life;
+  life.run();
+  for (int i = 0; i < 4; ++i) {
+    const auto before = life.job.status;
+    life.ready("llama-worker-0-1", i % 2 != 0);
+    const Step step = life.after(seconds{10});
+    EXPECT_TRUE(differs_in_counters_only(before, step.status));
+    EXPECT_EQ(step.status.ready_replicas, 1 + i % 2);
+    EXPECT_EQ(life.is("PodsReady"), kTrue);
+    EXPECT_EQ(life.job.status.started_at, kStart);
+  }
+}
+
+TEST(Lifecycle, APodThatSucceededCountsAsThere) {
+  Life life;
+  life.admit();
+  life.succeed("llama-worker-0-1");
+  life.ready("llama-worker-1-1");
+  life.turn();
+  EXPECT_EQ(life.phase(), Phase::kRunning);
+  EXPECT_EQ(life.job.status.ready_replicas, 1);
+}
+
+TEST(Lifecycle, EditOfARunningJobIsSeen) {
+  Life life;
+  life.run();
+  life.job.metadata.generation = 2;
+  life.turn();
+  EXPECT_EQ(life.job.status.observed_generation, 2);
+  EXPECT_EQ(life.condition("Accepted").observed_generation, 2);
+  EXPECT_EQ(life.phase(), Phase::kRunning);
+}
+
+// --- completion -------------------------------------------------------------------------------------------------------
+
+struct CompletionCase {
+  const char* name;
+  crds::CompletionPolicy policy;
+  const char* role;
+  std::vector<std::string> succeeded;
+  bool complete;
+};
+class LifecycleCompletion : public ::testing::TestWithParam<CompletionCase> {};
+
+TEST_P(LifecycleCompletion, ByPolicyAndRole) {
+  const auto& c = GetParam();
+  Life life;
+  life.add_role("ps", 1);
+  life.job.spec.completion = {c.role, c.policy};
+  life.run();
+  for (const auto& name : c.succeeded) life.succeed(name);
+  const Step step = life.turn();
+  EXPECT_EQ(life.is("Complete") == kTrue, c.complete);
+  EXPECT_EQ(life.phase(), c.complete ? Phase::kSucceeded : Phase::kRunning);
+  if (!c.complete) return;
+  EXPECT_THAT(step.remove, SizeIs(3 - c.succeeded.size())) << "what still runs is ended, what has ended stays for its logs";
+  EXPECT_EQ(life.job.status.finished_at, kStart);
+  EXPECT_EQ(life.job.status.assignment, crds::Assignment{});
+  EXPECT_EQ(life.job.status.allocated, crds::Amounts{});
+  EXPECT_EQ(life.is("Admitted"), kFalse);
+  EXPECT_EQ(life.is("PodsReady"), kFalse);
+  expect_quiet(life, "complete");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Policies, LifecycleCompletion,
+    ::testing::Values(
+        CompletionCase{"AllOfAll", crds::CompletionPolicy::kAll, "", {"llama-worker-0-1", "llama-worker-1-1", "llama-ps-0-1"}, true},
+        CompletionCase{"AllButOne", crds::CompletionPolicy::kAll, "", {"llama-worker-0-1", "llama-worker-1-1"}, false},
+        CompletionCase{"AllOfRole", crds::CompletionPolicy::kAll, "worker", {"llama-worker-0-1", "llama-worker-1-1"}, true},
+        CompletionCase{"RoleHalf", crds::CompletionPolicy::kAll, "worker", {"llama-worker-0-1", "llama-ps-0-1"}, false},
+        CompletionCase{"First", crds::CompletionPolicy::kFirst, "", {"llama-ps-0-1"}, true},
+        CompletionCase{"FirstOfRole", crds::CompletionPolicy::kFirst, "worker", {"llama-worker-1-1"}, true},
+        CompletionCase{"FirstOfOtherRole", crds::CompletionPolicy::kFirst, "worker", {"llama-ps-0-1"}, false},
+        CompletionCase{"RoleWithoutPods", crds::CompletionPolicy::kAll, "chief", {}, false}),
+    [](const auto& tested) { return std::string(tested.param.name); });
+
+TEST(Lifecycle, CompletionBeatsSuspensionAndEviction) {
+  for (const bool suspend : {true, false}) {
+    Life life;
+    life.run();
+    life.succeed("llama-worker-0-1");
+    life.succeed("llama-worker-1-1");
+    life.job.spec.suspend = suspend;
+    if (!suspend) life.decision = Life::give_back(Decision::Kind::kEvict, "PlacesLost", "node-1 is gone");
+    life.turn();
+    EXPECT_EQ(life.phase(), Phase::kSucceeded) << "work that is done is not done again";
+  }
+}
+
+TEST(Lifecycle, FinishedJobsNeverChangeAgain) {
+  Life life;
+  life.run();
+  life.succeed("llama-worker-0-1");
+  life.succeed("llama-worker-1-1");
+  life.turn();
+  const auto finished = life.job.status;
+  life.job.spec.suspend = true;
+  EXPECT_TRUE(life.after(hours{1}).status == finished);
+  life.job.spec.suspend = false;
+  life.invalid = "spec.roles: broken";
+  life.decision = life.place();
+  EXPECT_TRUE(life.turn().status == finished);
+  life.drop("llama-worker-0-1");
+  const Step step = life.turn();
+  EXPECT_TRUE(step.status == finished);
+  EXPECT_FALSE(step.wants_place || step.remove_job);
+  EXPECT_THAT(step.create, IsEmpty());
+  EXPECT_EQ(step.wake_at, std::nullopt);
+}
+
+TEST(Lifecycle, TtlAfterFinishedRemovesTheJob) {
+  Life life;
+  life.job.spec.ttl_after_finished = hours{24};
+  life.job.spec.restart.limit = 0;
+  life.run();
+  life.fail("llama-worker-0-1");
+  life.turn();
+  ASSERT_EQ(life.phase(), Phase::kFailed);
+  Step step = life.look();
+  EXPECT_FALSE(step.remove_job);
+  EXPECT_EQ(step.wake_at, kStart + hours{24});
+  life.now = kStart + hours{24};
+  step = life.look();
+  EXPECT_TRUE(step.remove_job);
+  EXPECT_TRUE(step.status == life.job.status);
+}
+
+// --- program faults ---------------------------------------------------------------------------------------------------
+
+TEST(Lifecycle, ProgramFaultRestartsInPlace) {
+  Life life;
+  life.run();
+  const auto places = life.job.status.assignment.pods;
+  life.fail("llama-worker-1-1", 3);
+  life.now += seconds{100};
+  Step step = life.look();
+  EXPECT_EQ(step.status.restarts.count, 1);
+  EXPECT_THAT(step.status.restarts.recent, ElementsAre(life.now));
+  EXPECT_EQ(step.status.assignment.attempt, 2);
+  EXPECT_EQ(step.status.assignment.pods, places) << "the same places";
+  EXPECT_EQ(step.status.run_seconds, 100);
+  EXPECT_EQ(step.status.started_at, std::nullopt);
+  EXPECT_THAT(step.create, IsEmpty());
+  EXPECT_THAT(step.remove, SizeIs(2));
+  ASSERT_THAT(step.notes, SizeIs(1));
+  EXPECT_THAT(step.notes[0].text, HasSubstr("llama-worker-1-1: container main ended with exit code 3"));
+
+  life.commit(step);
+  EXPECT_EQ(life.is("Admitted"), kTrue) << "it keeps its place";
+  EXPECT_EQ(life.reason("PodsReady"), "Restarting");
+  for (int i = 0; i < 3; ++i) {
+    expect_quiet(life, "restarting");
+    step = life.look();
+    EXPECT_EQ(step.status.restarts.count, 1) << "counted once however often it is seen";
+    EXPECT_THAT(step.create, IsEmpty()) << "attempt 1 still holds the GPUs";
+    EXPECT_THAT(step.remove, SizeIs(2)) << "asked again until they are gone";
+  }
+  life.drop("llama-worker-1-1");  // the failed one; the other is being terminated
+  life.change("llama-worker-0-1", [](client::Pod& p) { p.deleting = true; });
+  step = life.look();
+  EXPECT_THAT(step.create, IsEmpty());
+  EXPECT_THAT(step.remove, IsEmpty());
+  life.drop("llama-worker-0-1");
+  EXPECT_THAT(life.turn().create, ElementsAre(0U, 1U));
+  EXPECT_THAT(life.names(), ElementsAre("llama-worker-0-2", "llama-worker-1-2"));
+}
+
+TEST(Lifecycle, PodsThatEndedHoldNothingAndNeedNotBeGone) {
+  Life life;
+  life.run();
+  life.fail("llama-worker-0-1");
+  life.fail("llama-worker-1-1");
+  life.commit(life.look());
+  EXPECT_THAT(life.look().create, ElementsAre(0U, 1U));
+}
+
+TEST(Lifecycle, RestartLimitWithinTheWindow) {
+  Life life;
+  life.job.spec.restart = {.limit = 2, .window = hours{1}};
+  life.run();
+  const auto fault = [&](seconds after) {
+    life.now += after;
+    life.fail(life.names().front(), 7);
+    life.turn();
+    if (is_finished(life.job.status)) return;
+    life.turn();
+    life.all_ready();
+    life.turn();
+  };
+  fault(minutes{0});
+  fault(minutes{40});
+  EXPECT_THAT(life.job.status.restarts.recent, SizeIs(2));
+  fault(minutes{20});  // the first is an hour old: out of the window
+  EXPECT_EQ(life.phase(), Phase::kRunning);
+  EXPECT_EQ(life.job.status.restarts.count, 3);
+  EXPECT_THAT(life.job.status.restarts.recent, SizeIs(2));
+  fault(minutes{39});
+  EXPECT_EQ(life.phase(), Phase::kFailed);
+  EXPECT_EQ(life.reason("Failed"), "RestartLimitExceeded");
+  EXPECT_THAT(life.message("Failed"), HasSubstr("exit code 7"));
+  EXPECT_THAT(life.message("Failed"), HasSubstr("restart.limit 2 in 1h"));
+  EXPECT_EQ(life.job.status.restarts.count, 4);
+  expect_quiet(life, "failed");
+}
+
+TEST(Lifecycle, RestartLimitZeroFailsAtOnce) {
+  Life life;
+  life.job.spec.restart.limit = 0;
+  life.run();
+  life.fail("llama-worker-0-1");
+  const Step step = life.turn();
+  EXPECT_EQ(life.phase(), Phase::kFailed);
+  EXPECT_EQ(life.job.status.attempt, 1);
+  EXPECT_EQ(life.job.status.assignment.attempt, 0);
+  EXPECT_THAT(removed(step), ElementsAre("llama-worker-1-1")) << "the failed one stays for its logs";
+}
+
+TEST(Lifecycle, FaultWhileStartingIsAFaultToo) {
+  Life life;
+  life.admit();
+  life.fail("llama-worker-0-1");
+  life.turn();
+  EXPECT_EQ(life.job.status.restarts.count, 1);
+  EXPECT_EQ(life.job.status.assignment.attempt, 2);
+}
+
+TEST(Lifecycle, LongMessagesAreCutAtACharacter) {
+  Life life;
+  life.run();
+  std::string text = "x";
+  while (text.size() < 300) text += "\xC3\xA9";  // two bytes each: byte 256 is inside of one
+  life.fail("llama-worker-0-1");
+  life.change("llama-worker-0-1", [&](client::Pod& p) { p.ended[0].message = text; });
+  life.turn();
+  const std::string& said = life.message("PodsReady");
+  EXPECT_LT(said.size(), 400U);
+  EXPECT_THAT(said, HasSubstr("\xC3\xA9..."));
+}
+
+// --- faults of the cluster --------------------------------------------------------------------------------------------
+
+class LifecycleClusterFault : public ::testing::TestWithParam<const char*> {};
+TEST_P(LifecycleClusterFault, WithdrawsAndIsNotCounted) {
+  Life life;
+  life.run();
+  life.end("llama-worker-0-1", PodPhase::kFailed, 137, GetParam());
+  life.now += seconds{60};
+  const Step step = life.turn();
+  EXPECT_EQ(life.job.status.assignment.attempt, 0);
+  EXPECT_EQ(life.job.status.restarts.count, 0);
+  EXPECT_EQ(life.job.status.run_seconds, 60);
+  EXPECT_THAT(step.remove, SizeIs(2));
+  EXPECT_EQ(life.is("Evicted"), kTrue);
+  EXPECT_EQ(life.reason("Evicted"), "PodLost");
+  EXPECT_THAT(life.message("Evicted"), HasSubstr(GetParam()));
+  EXPECT_THAT(life.message("Evicted"), HasSubstr("node-0"));
+  EXPECT_EQ(life.is("Admitted"), kFalse);
+  EXPECT_EQ(life.is("PodsReady"), kFalse);
+  EXPECT_EQ(life.phase(), Phase::kQueued);
+  EXPECT_NE(life.job.status.queue.reason, "");
+  EXPECT_TRUE(life.turn().wants_place) << "queued again at once";
+}
+INSTANTIATE_TEST_SUITE_P(Reasons, LifecycleClusterFault,
+                         ::testing::Values("Evicted", "NodeLost", "Shutdown", "Terminated", "Preempting", "OutOfcpu",
+                                           "UnexpectedAdmissionError"));
+
+TEST(Lifecycle, DeletedPodWithdrawsTheGang) {
+  for (const bool program_fell_with_it : {false, true}) {
+    Life life;
+    life.run();
+    if (program_fell_with_it) {
+      life.fail("llama-worker-0-1", 143);  // SIGTERM
+      life.fail("llama-worker-1-1", 1);    // its peer is gone
+    }
+    life.change("llama-worker-0-1", [](client::Pod& p) { p.deleting = true; });
+    life.turn();
+    EXPECT_EQ(life.job.status.assignment.attempt, 0);
+    EXPECT_EQ(life.job.status.restarts.count, 0);
+    EXPECT_THAT(life.message("Evicted"), HasSubstr("pod llama-worker-0-1 on node node-0 was deleted"));
+  }
+}
+
+TEST(Lifecycle, PodThatVanishedWhileRunningWithdrawsTheGang) {
+  Life life;
+  life.run();
+  life.drop("llama-worker-1-1");
+  life.turn();
+  EXPECT_EQ(life.job.status.assignment.attempt, 0);
+  EXPECT_EQ(life.job.status.restarts.count, 0);
+  EXPECT_THAT(life.message("Evicted"), HasSubstr("worker-1"));
+}
+
+TEST(Lifecycle, PodThatVanishedBeforeTheStartIsMadeAgain) {
+  Life life;
+  life.admit();
+  life.drop("llama-worker-1-1");
+  EXPECT_THAT(life.turn().create, ElementsAre(1U));
+  EXPECT_EQ(life.job.status.assignment.attempt, 1);
+  EXPECT_THAT(life.pods, SizeIs(2));
+}
+
+TEST(Lifecycle, PodsLostBeforeTheStartAreNotMadeAtFullSpeedForever) {
+  Life life;
+  life.admit();
+  life.change("llama-worker-0-1", [](client::Pod& p) { p.deleting = true; });
+  life.turn();
+  EXPECT_EQ(life.job.status.assignment.attempt, 0);
+  EXPECT_EQ(life.job.status.retry_at, life.now + seconds{10});
+}
+
+// --- refusals ---------------------------------------------------------------------------------------------------------
+
+class LifecycleRefusal : public ::testing::TestWithParam<const char*> {};
+TEST_P(LifecycleRefusal, IsPlacedElsewhere) {
+  Life life;
+  life.admit();
+  life.refuse("llama-worker-1-1", GetParam());
+  Step step = life.look();
+  EXPECT_THAT(step.displaced, ElementsAre(1U));
+  EXPECT_THAT(step.remove, IsEmpty()) << "not before it has another place";
+  ASSERT_THAT(step.notes, SizeIs(1));
+  life.commit(step);
+  ASSERT_THAT(life.job.status.node_refusals, SizeIs(1));
+  EXPECT_EQ(life.job.status.node_refusals[0].node, "node-1");
+  EXPECT_EQ(life.job.status.node_refusals[0].reason, GetParam());
+  expect_quiet(life, "refused");
+  EXPECT_THAT(life.look().displaced, ElementsAre(1U)) << "said until there is another place";
+
+  life.decision = life.place(Decision::Kind::kReplace);
+  life.decision->places = {{"worker", 1, "node-7", {4, 5}}};
+  step = life.turn();
+  EXPECT_THAT(step.create, ElementsAre(1U));
+  EXPECT_THAT(removed(step), ElementsAre("llama-worker-1-1"));
+  EXPECT_EQ(life.job.status.assignment.pods[1].node, "node-7");
+  EXPECT_EQ(life.job.status.assignment.pods[1].tries, 1);
+  EXPECT_EQ(life.job.status.assignment.attempt, 1);
+  EXPECT_EQ(life.job.status.restarts.count, 0);
+  EXPECT_THAT(life.names(), ElementsAre("llama-worker-0-1", "llama-worker-1-1-r1"));
+  expect_quiet(life, "replaced");
+  life.all_ready();
+  life.turn();
+  EXPECT_EQ(life.phase(), Phase::kRunning);
+}
+INSTANTIATE_TEST_SUITE_P(Reasons, LifecycleRefusal,
+                         ::testing::Values("OutOfcpu", "OutOfnvidia.com/gpu", "UnexpectedAdmissionError", "NodeAffinity"));
+
+TEST(Lifecycle, RefusalsAreRememberedForFiveMinutes) {
+  Life life;
+  life.admit();
+  life.refuse("llama-worker-0-1", "OutOfcpu");
+  life.turn();
+  life.decision = life.place(Decision::Kind::kReplace);
+  life.decision->places = {{"worker", 0, "node-8", {0}}};
+  Step step = life.turn();
+  EXPECT_EQ(step.wake_at, kStart + minutes{5}) << "the node is free to be chosen again then";
+  life.after(minutes{5} - seconds{1});
+  EXPECT_THAT(life.job.status.node_refusals, SizeIs(1));
+  life.after(seconds{1});
+  EXPECT_THAT(life.job.status.node_refusals, IsEmpty());
+}
+
+TEST(Lifecycle, RefusalsAreForgottenWhileWaitingToo) {
+  Life life;
+  life.admit();
+  life.refuse("llama-worker-0-1", "OutOfcpu");
+  life.turn();
+  life.decision = Life::give_back(Decision::Kind::kEvict, "PlacesLost", "no node for worker-0");
+  life.turn();
+  const Step step = life.turn();
+  ASSERT_TRUE(step.wants_place);
+  EXPECT_THAT(step.status.node_refusals, SizeIs(1));
+  EXPECT_EQ(step.wake_at, kStart + minutes{5});
+  life.after(minutes{5});
+  EXPECT_THAT(life.job.status.node_refusals, IsEmpty());
+}
+
+TEST(Lifecycle, RefusalsDoNotGrowWithoutBound) {
+  Life life(100);
+  life.admit();
+  for (const auto& name : life.names()) life.refuse(name, "OutOfpods");
+  life.turn();
+  EXPECT_THAT(life.job.status.node_refusals, SizeIs(32)) << "what the schema takes";
+}
+
+// --- time -------------------------------------------------------------------------------------------------------------
+
+TEST(Lifecycle, StartTimeoutWithdrawsWithGrowingDelay) {
+  Life life;
+  life.job.spec.start_timeout = minutes{2};
+  const std::vector<seconds> delays = {seconds{10}, seconds{20}, seconds{40}, seconds{80}, seconds{160}, seconds{320}, seconds{600}, seconds{600}};
+  std::int32_t attempt = 0;
+  for (const auto delay : delays) {
+    life.admit();
+    ASSERT_EQ(life.job.status.assignment.attempt, ++attempt);
+    life.ready(life.names()[0]);
+    life.change(life.names()[1], [](client::Pod& p) { p.waiting_reason = "ImagePullBackOff"; });
+    life.after(minutes{2} - seconds{1});
+    ASSERT_EQ(life.phase(), Phase::kStarting);
+    life.after(seconds{1});
+    EXPECT_EQ(life.job.status.assignment.attempt, 0);
+    EXPECT_EQ(life.reason("Evicted"), "StartTimeout");
+    EXPECT_THAT(life.message("Evicted"), HasSubstr("1 of 2 pods were ready after startTimeout 2m"));
+    EXPECT_THAT(life.message("Evicted"), HasSubstr("ImagePullBackOff"));
+    EXPECT_EQ(life.job.status.retry_at, life.now + delay);
+    const Step step = life.turn();
+    EXPECT_FALSE(step.wants_place);
+    EXPECT_EQ(step.wake_at, life.job.status.retry_at);
+    EXPECT_EQ(life.job.status.queue.reason, "BackingOff");
+    EXPECT_THAT(life.job.status.queue.message, HasSubstr("ImagePullBackOff")) << "why, not only that it waits";
+    expect_quiet(life, "backing off");
+    EXPECT_FALSE(life.after(delay - seconds{1}).wants_place);
+    EXPECT_TRUE(life.after(seconds{1}).wants_place);
+  }
+  EXPECT_EQ(life.job.status.restarts.count, 0);
+  life.run();
+  EXPECT_EQ(life.job.status.start_failures, 0) << "forgotten once it ran whole";
+}
+
+TEST(Lifecycle, GangThatBecameWholeWhileNobodyLookedIsNotWithdrawn) {
+  Life life;
+  life.admit();
+  life.all_ready();
+  life.after(hours{1});
+  EXPECT_EQ(life.phase(), Phase::kRunning);
+  EXPECT_EQ(life.job.status.attempt, 1);
+}
+
+TEST(Lifecycle, StartTimeoutNamesThePodsThatDoNotEnd) {
+  Life life;
+  life.run();
+  life.fail("llama-worker-0-1");
+  life.commit(life.look());
+  life.change("llama-worker-1-1", [](client::Pod& p) { p.deleting = true; });
+  life.after(minutes{10});
+  EXPECT_EQ(life.reason("Evicted"), "StartTimeout");
+  EXPECT_THAT(life.message("Evicted"), HasSubstr("llama-worker-1-1 on node node-1"));
+}
+
+TEST(Lifecycle, MaxRuntimeCountsOverAttempts) {
+  Life life;
+  life.job.spec.max_runtime = hours{1};
+  life.run();
+  life.now += minutes{20};
+  life.fail("llama-worker-0-1");
+  life.turn();
+  life.turn();
+  life.now += minutes{5};  // starting does not count
+  life.all_ready();
+  const Step step = life.turn();
+  EXPECT_EQ(step.wake_at, life.now + minutes{40});
+  life.after(minutes{10});
+  life.decision = Life::give_back(Decision::Kind::kEvict, "PlacesLost", "node-1 is gone");
+  life.turn();
+  EXPECT_EQ(life.job.status.run_seconds, 30 * 60);
+  life.after(hours{3});  // waiting does not count
+  life.run();
+  life.after(minutes{30} - seconds{1});
+  EXPECT_EQ(life.phase(), Phase::kRunning);
+  const Step last = life.after(seconds{1});
+  EXPECT_EQ(life.phase(), Phase::kFailed);
+  EXPECT_EQ(life.reason("Failed"), "MaxRuntimeExceeded");
+  EXPECT_THAT(last.remove, SizeIs(2));
+  EXPECT_EQ(life.job.status.run_seconds, 3600);
+  expect_quiet(life, "maxRuntime");
+}
+
+// --- suspension -------------------------------------------------------------------------------------------------------
+
+TEST(Lifecycle, SuspendAndResumeInEveryState) {
+  struct State {
+    const char* name;
+    void (*reach)(Life&);
+    bool held;
+  };
+  const State states[] = {
+      {"new", [](Life&) {}, false},
+      {"queued",
+       [](Life& l) {
+         l.verdict = crds::Waiting{.reason = "LimitReached", .message = "m", .blocking = {}};
+         l.turn();
+       },
+       false},
+      {"starting", [](Life& l) { l.admit(); }, true},
+      {"running", [](Life& l) { l.run(); }, true},
+      {"restarting",
+       [](Life& l) {
+         l.run();
+         l.fail("llama-worker-0-1");
+         l.commit(l.look());
+       },
+       true},
+      {"refused",
+       [](Life& l) {
+         l.admit();
+         l.refuse("llama-worker-0-1", "OutOfcpu");
+         l.turn();
+       },
+       true},
+      {"backing off",
+       [](Life& l) {
+         l.admit();
+         l.after(minutes{10});
+       },
+       false},
+      {"invalid",
+       [](Life& l) {
+         l.invalid = "spec.x: bad";
+         l.turn();
+         l.invalid.reset();
+       },
+       false},
+  };
+  for (const auto& state : states) {
+    SCOPED_TRACE(state.name);
+    Life life;
+    state.reach(life);
+    const auto pods = life.pods.size();
+    life.job.spec.suspend = true;
+    life.decision = life.place();  // whatever placement decided meanwhile
+    Step step = life.turn();
+    EXPECT_THAT(step.remove, SizeIs(pods));
+    EXPECT_THAT(step.create, IsEmpty());
+    EXPECT_FALSE(step.wants_place);
+    EXPECT_EQ(life.job.status.assignment, crds::Assignment{});
+    EXPECT_EQ(life.phase(), Phase::kSuspended);
+    EXPECT_EQ(life.is("Suspended"), kTrue);
+    EXPECT_EQ(life.is("Admitted"), kFalse);
+    EXPECT_EQ(life.job.status.queue, crds::Waiting{});
+    EXPECT_EQ(life.is("Evicted") == kTrue && life.reason("Evicted") == "Suspended", state.held);
+    expect_quiet(life, "suspended");
+    EXPECT_EQ(life.look().wake_at, std::nullopt);
+
+    life.job.spec.suspend = false;
+    life.verdict.reset();
+    step = life.after(hours{1});
+    EXPECT_TRUE(step.wants_place);
+    EXPECT_EQ(life.is("Suspended"), kFalse);
+    life.decision = life.place();
+    life.turn();
+    EXPECT_EQ(life.phase(), Phase::kStarting);
+    life.all_ready();
+    life.turn();
+    EXPECT_EQ(life.phase(), Phase::kRunning);
+  }
+}
+
+// --- decisions from outside -------------------------------------------------------------------------------------------
+
+TEST(Lifecycle, EvictDecisionGivesEverythingBack) {
+  Life life;
+  life.run();
+  life.decision = Life::give_back(Decision::Kind::kEvict, "PlacesLost", "node-1 is gone");
+  const Step step = life.turn();
+  EXPECT_THAT(step.remove, SizeIs(2));
+  EXPECT_EQ(life.job.status.assignment, crds::Assignment{});
+  EXPECT_EQ(life.reason("Evicted"), "PlacesLost");
+  EXPECT_EQ(life.message("Evicted"), "node-1 is gone");
+  EXPECT_EQ(life.job.status.retry_at, std::nullopt);
+  EXPECT_TRUE(life.turn().wants_place);
+}
+
+TEST(Lifecycle, WithdrawalIsOneWriteAsLongAsPodsStand) {
+  Life life;
+  life.run();
+  life.decision = Life::give_back(Decision::Kind::kEvict, "PlacesLost", "node-1 is gone");
+  life.commit(life.look());
+  expect_quiet(life, "withdrawn");
+  EXPECT_THAT(life.job.status.queue.message, HasSubstr("node-1 is gone"));
+}
+
+TEST(Lifecycle, InvalidSpecFoundByTheApiServerStallsTheJob) {
+  Life life;
+  life.admit();
+  life.invalid = "the API server refuses its pods: spec.containers[0].image: Required";
+  life.decision = Life::give_back(Decision::Kind::kEvict, "InvalidSpec", "spec.containers[0].image: Required");
+  life.turn();
+  EXPECT_EQ(life.job.status.assignment.attempt, 0);
+  EXPECT_EQ(life.is("Stalled"), kTrue);
+  EXPECT_EQ(life.job.status.queue.reason, "InvalidSpec");
+  expect_quiet(life, "stalled");
+}
+
+TEST(Lifecycle, BackOffDecisionDelaysTheNextTry) {
+  Life life;
+  life.admit();
+  life.decision = Life::give_back(Decision::Kind::kBackOff, "PodsForbidden", "exceeded quota: compute");
+  life.turn();
+  EXPECT_EQ(life.job.status.retry_at, kStart + seconds{10});
+  EXPECT_EQ(life.reason("Evicted"), "PodsForbidden");
+  EXPECT_THAT(life.job.status.queue.message, HasSubstr("exceeded quota: compute"));
+  EXPECT_FALSE(life.turn().wants_place);
+  EXPECT_TRUE(life.after(seconds{10}).wants_place);
+}
+
+TEST(Lifecycle, GiveBackDecisionsMeanNothingToAJobThatHoldsNothing) {
+  for (const auto kind : {Decision::Kind::kEvict, Decision::Kind::kBackOff, Decision::Kind::kReplace}) {
+    Life life;
+    life.turn();
+    const auto before = life.job.status;
+    life.decision = life.place(kind);
+    EXPECT_TRUE(life.look().status == before);
+  }
+}
+
+TEST(Lifecycle, PodsWithoutIdentityAreRemoved) {
+  Life life;
+  life.admit();
+  life.change("llama-worker-0-1", [](client::Pod& p) { p.labels.clear(); });
+  const Step step = life.look();
+  EXPECT_THAT(removed(step), ElementsAre("llama-worker-0-1"));
+  EXPECT_THAT(step.create, IsEmpty()) << "it may hold what the new one needs";
+}
+
+// --- how pods end -----------------------------------------------------------------------------------------------------
+
+TEST(PodEnds, WhoseFault) {
+  client::Pod pod;
+  pod.phase = PodPhase::kFailed;
+  EXPECT_TRUE(is_terminal(pod));
+  const auto verdict = [&](std::string reason, bool ran, std::string message = "") {
+    pod.reason = std::move(reason);
+    pod.message = std::move(message);
+    pod.ended.clear();
+    if (ran) pod.ended.push_back({"main", 137, "Error", "", 0});
+    EXPECT_FALSE(is_refusal(pod) && is_cluster_fault(pod)) << pod.reason;
+    return is_refusal(pod) ? "refusal" : is_cluster_fault(pod) ? "cluster" : "program";
+  };
+  EXPECT_STREQ(verdict("", true), "program");
+  EXPECT_STREQ(verdict("", false), "program");
+  EXPECT_STREQ(verdict("DeadlineExceeded", true), "program");
+  EXPECT_STREQ(verdict("Evicted", true, "The node was low on resource: memory"), "cluster");
+  EXPECT_STREQ(verdict("Evicted", false, "The node had condition: [DiskPressure]."), "refusal");
+  EXPECT_STREQ(verdict("OutOfcpu", false), "refusal");
+  EXPECT_STREQ(verdict("OutOfcpu", true), "cluster");
+  EXPECT_STREQ(verdict("NodeAffinity", true), "cluster");
+}
+
+}  // namespace
+}  // namespace muster::reconcilers
