@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <mutex>
 #include <optional>
+#include <set>
 
 #include "object_reader.h"
 
@@ -260,16 +262,24 @@ std::size_t heap_of(const std::string& s) {
 }
 std::size_t heap_of(const KeyValues& pairs) {
   std::size_t bytes = heap_of(pairs.capacity() * sizeof(KeyValues::value_type));
-  for (const auto& [key, value] : pairs) bytes += heap_of(key) + heap_of(value);
+  for (const auto& [key, value] : pairs) bytes += heap_of(value);
   return bytes;
 }
 
 }  // namespace
 
+const std::string* SharedWord::intern(std::string_view text) {
+  static std::mutex mutex;
+  static auto& words = *new std::set<std::string, std::less<>>;  // outlives every object
+  const std::lock_guard lock(mutex);
+  const auto it = words.find(text);
+  return &*(it != words.end() ? it : words.emplace(text).first);
+}
+
 const std::string* find_value(const KeyValues& values, std::string_view key) {
   const auto it = std::lower_bound(values.begin(), values.end(), key,
-                                   [](const auto& pair, std::string_view k) { return pair.first < k; });
-  return it != values.end() && it->first == key ? &it->second : nullptr;
+                                   [](const auto& pair, std::string_view k) { return pair.first.str() < k; });
+  return it != values.end() && it->first.str() == key ? &it->second : nullptr;
 }
 
 Result<Pod> decode_pod(std::string_view json, const PodFields& fields) {

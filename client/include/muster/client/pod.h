@@ -13,7 +13,24 @@
 
 namespace muster::client {
 
-using KeyValues = std::vector<std::pair<std::string, std::string>>;  // sorted by key
+// A word that many objects have in common, such as the key of a label: eight bytes, the text is kept once for the whole
+// process and never freed. As good as a const std::string. Any thread.
+class SharedWord {
+ public:
+  SharedWord(std::string_view text) : text_(intern(text)) {}
+  SharedWord(const std::string& text) : text_(intern(text)) {}
+  SharedWord(const char* text) : text_(intern(text)) {}
+  operator const std::string&() const { return *text_; }
+  const std::string& str() const { return *text_; }
+  friend bool operator==(SharedWord a, SharedWord b) { return a.text_ == b.text_; }
+  friend auto operator<=>(SharedWord a, SharedWord b) { return *a.text_ <=> *b.text_; }
+
+ private:
+  static const std::string* intern(std::string_view text);
+  const std::string* text_;
+};
+
+using KeyValues = std::vector<std::pair<SharedWord, std::string>>;  // sorted by key
 const std::string* find_value(const KeyValues& values, std::string_view key);  // nullptr: not there
 
 enum class PodPhase : std::uint8_t { kPending, kRunning, kSucceeded, kFailed, kUnknown };
