@@ -1,13 +1,13 @@
 #include "muster/client/events.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <array>
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <list>
 #include <map>
-
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <nlohmann/json.hpp>
-#include <spdlog/spdlog.h>
 
 #include "muster/client/object.h"
 #include "muster/client/waiter.h"
@@ -20,8 +20,8 @@ using nlohmann::json;
 
 constexpr std::size_t kMostUnsent = 1000;
 constexpr std::size_t kMostSeries = 4096;
-constexpr Duration kSeriesGap = std::chrono::minutes{6};        // a series ends with a pause longer than this
-constexpr Duration kSeriesUpdates = std::chrono::seconds{10};   // its count is written at most this often
+constexpr Duration kSeriesGap = std::chrono::minutes{6};       // a series ends with a pause longer than this
+constexpr Duration kSeriesUpdates = std::chrono::seconds{10};  // its count is written at most this often
 constexpr Duration kFlushTime = std::chrono::seconds{2};
 constexpr int kTries = 3;
 // Limits of events.k8s.io/v1.
@@ -45,8 +45,12 @@ std::string hex(std::uint64_t n) {
 
 struct EventRecorder::Impl {
   Impl(ApiClient& a, std::string c, std::string i)
-      : env(a.environment()), api(a), controller(std::move(c)), instance(cut(std::move(i), kLongestWord)),
-        next_name(env.random.below(std::uint64_t{1} << 63)), waiter(env.executor) {}
+      : env(a.environment()),
+        api(a),
+        controller(std::move(c)),
+        instance(cut(std::move(i), kLongestWord)),
+        next_name(env.random.below(std::uint64_t{1} << 63)),
+        waiter(env.executor) {}
 
   // What makes two events one series.
   using Same = std::array<std::string, 9>;
@@ -71,8 +75,8 @@ struct EventRecorder::Impl {
   std::uint64_t next_name;
   Waiter waiter;
   std::map<Same, Series> series;
-  std::list<Entry> queue;       // first in, first out; each entry once
-  Series* sending = nullptr;    // must stay where it is
+  std::list<Entry> queue;     // first in, first out; each entry once
+  Series* sending = nullptr;  // must stay where it is
   std::uint64_t dropped = 0;
 
   std::string new_name(const EventTarget& target) {
@@ -114,12 +118,20 @@ struct EventRecorder::Impl {
     }
   }
 
-  void record(const EventTarget& target, EventType type, std::string reason, std::string action, std::string note) {
+  void record(const EventTarget& target, EventType type, std::string reason, std::string action,
+              std::string note) {
     reason = cut(std::move(reason), kLongestWord);
     action = cut(std::move(action), kLongestWord);
     note = cut(std::move(note), kLongestNote);
-    Same same{target.api_version, target.kind, target.ns, target.name, target.uid,
-              type == EventType::kWarning ? "Warning" : "Normal", reason, action, note};
+    Same same{target.api_version,
+              target.kind,
+              target.ns,
+              target.name,
+              target.uid,
+              type == EventType::kWarning ? "Warning" : "Normal",
+              reason,
+              action,
+              note};
     const TimePoint now = env.clock.now();
     Entry entry = series.find(same);
     const bool goes_on = entry != series.end() && now - entry->second.last_seen <= kSeriesGap;
@@ -128,8 +140,10 @@ struct EventRecorder::Impl {
       ++s.count;
       s.last = env.clock.wall();
       s.last_seen = now;
-      if (s.written == 0 || now >= s.next_update) enqueue(entry);
-      else waiter.notify();  // run() looks at what is due later
+      if (s.written == 0 || now >= s.next_update)
+        enqueue(entry);
+      else
+        waiter.notify();  // run() looks at what is due later
       return;
     }
     if (entry != series.end() && (entry->second.unsent || &entry->second == sending)) {
@@ -138,8 +152,16 @@ struct EventRecorder::Impl {
     }
     if (entry != series.end()) series.erase(entry);
     if (series.size() >= kMostSeries) sweep();
-    Series s{target, type, std::move(reason), std::move(action), std::move(note), new_name(target),
-             env.clock.wall(), env.clock.wall(), now, now};
+    Series s{target,
+             type,
+             std::move(reason),
+             std::move(action),
+             std::move(note),
+             new_name(target),
+             env.clock.wall(),
+             env.clock.wall(),
+             now,
+             now};
     enqueue(series.emplace(std::move(same), std::move(s)).first);
   }
 
@@ -204,7 +226,8 @@ struct EventRecorder::Impl {
       co_return;
     }
     ++dropped;
-    spdlog::debug("event {} of {} {}: not recorded: {}", s.reason, s.target.kind, s.target.name, to_string(error));
+    spdlog::debug("event {} of {} {}: not recorded: {}", s.reason, s.target.kind, s.target.name,
+                  to_string(error));
     if (!s.unsent) series.erase(entry);
   }
 
@@ -215,8 +238,10 @@ struct EventRecorder::Impl {
     for (Entry it = series.begin(); it != series.end(); ++it) {
       Series& s = it->second;
       if (s.unsent || s.written == 0 || s.count == s.written || &s == sending) continue;
-      if (s.next_update <= now) enqueue(it);
-      else next = std::min(next, s.next_update);
+      if (s.next_update <= now)
+        enqueue(it);
+      else
+        next = std::min(next, s.next_update);
     }
     return next;
   }
@@ -238,8 +263,8 @@ EventRecorder::EventRecorder(ApiClient& api, std::string controller, std::string
     : impl_(std::make_unique<Impl>(api, std::move(controller), std::move(instance))) {}
 EventRecorder::~EventRecorder() = default;
 
-void EventRecorder::record(const EventTarget& regarding, EventType type, std::string reason, std::string action,
-                           std::string note) {
+void EventRecorder::record(const EventTarget& regarding, EventType type, std::string reason,
+                           std::string action, std::string note) {
   impl_->record(regarding, type, std::move(reason), std::move(action), std::move(note));
 }
 
@@ -262,6 +287,8 @@ Task<void> EventRecorder::run() {
   co_await (impl.send_all() || impl.wait_until(until));
 }
 
-std::uint64_t EventRecorder::dropped() const { return impl_->dropped; }
+std::uint64_t EventRecorder::dropped() const {
+  return impl_->dropped;
+}
 
 }  // namespace muster::client

@@ -1,10 +1,9 @@
 #include "muster/client/leader_election.h"
 
 #include <algorithm>
-#include <optional>
-
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "muster/client/object.h"
 
@@ -61,13 +60,13 @@ struct LeaderElection::Impl {
   LeaderElectionOptions options;
   Callbacks callbacks;
 
-  json lease;                 // as last seen, with its resourceVersion
+  json lease;  // as last seen, with its resourceVersion
   Record seen;
-  TimePoint seen_at{};        // by our own clock: when `seen` last changed
+  TimePoint seen_at{};          // by our own clock: when `seen` last changed
   bool lease_is_fresh = false;  // nobody can have changed it since, as far as we know
   std::string reported;
   bool leading = false;
-  TimePoint renewed_at{};     // when the last successful renewal was *sent*
+  TimePoint renewed_at{};  // when the last successful renewal was *sent*
 
   TimePoint deadline() const { return renewed_at + options.renew_deadline; }
 
@@ -102,7 +101,8 @@ struct LeaderElection::Impl {
     const bool ours = seen.holder == options.identity;
     const std::string time = format_micro_time(env.clock.wall());
     spec["holderIdentity"] = options.identity;
-    spec["leaseDurationSeconds"] = std::chrono::duration_cast<std::chrono::seconds>(options.lease_duration).count();
+    spec["leaseDurationSeconds"] =
+        std::chrono::duration_cast<std::chrono::seconds>(options.lease_duration).count();
     spec["renewTime"] = time;
     if (!ours || seen.acquire_time.empty()) spec["acquireTime"] = time;
     spec["leaseTransitions"] = ours || !lease.is_object() ? seen.transitions : seen.transitions + 1;
@@ -146,7 +146,7 @@ struct LeaderElection::Impl {
       answer = co_await api.create(resources::kLeases, options.lease.ns, body, options.identity);
     }
     const bool done = accept(std::move(answer));
-    co_return done && seen.holder == options.identity;
+    co_return done&& seen.holder == options.identity;
   }
 
   Task<void> attempt(bool& done) { done = co_await try_acquire_or_renew(); }
@@ -157,7 +157,8 @@ struct LeaderElection::Impl {
     if (reached) stop();
   }
 
-  // One attempt, withdrawn when half the renew deadline has passed, so that one lost request does not cost the lease.
+  // One attempt, withdrawn when half the renew deadline has passed, so that one lost request does not cost
+  // the lease.
   Task<bool> attempt_in_time() {
     const TimePoint sent = env.clock.now();
     const TimePoint until = sent + options.renew_deadline / 2;
@@ -250,15 +251,19 @@ Task<bool> LeaderElection::run() {
   if (acquired) co_await impl.renew();
   const bool cancelled = co_await is_cancelled();
   if (!cancelled) co_return false;
-  // First no more writes, then the Lease may go to another. A request that was under way when we were cancelled may
-  // have made it ours, so this is not only for the leader.
+  // First no more writes, then the Lease may go to another. A request that was under way when we were
+  // cancelled may have made it ours, so this is not only for the leader.
   impl.stop();
   co_await boost::asio::this_coro::reset_cancellation_state();
   co_await (impl.release() || impl.wait_until(impl.env.clock.now() + kReleaseTimeout));
   co_return true;
 }
 
-bool LeaderElection::is_leader() const { return impl_->leading; }
-const std::string& LeaderElection::observed_leader() const { return impl_->reported; }
+bool LeaderElection::is_leader() const {
+  return impl_->leading;
+}
+const std::string& LeaderElection::observed_leader() const {
+  return impl_->reported;
+}
 
 }  // namespace muster::client

@@ -14,7 +14,8 @@ void read_metadata(Value& metadata, std::string_view annotation_prefix, Node& no
     if (read_meta_field(key, value, node.meta)) return;
     if (key == "labels") node.labels = read_pairs(value, [](std::string_view) { return true; });
     if (key == "annotations") {
-      node.annotations = read_pairs(value, [&](std::string_view k) { return k.starts_with(annotation_prefix); });
+      node.annotations =
+          read_pairs(value, [&](std::string_view k) { return k.starts_with(annotation_prefix); });
     }
     if (key == "deletionTimestamp") node.deleting = true;
   });
@@ -74,7 +75,8 @@ Result<Node> decode_node(std::string_view json, std::string_view annotation_pref
       if (key == "status") {
         each_field(value, [&](std::string_view part, Value& v) {
           if (part == "allocatable") read_allocatable(v, node);
-          if (part == "conditions") each_element(v, [&](Value& condition) { read_condition(condition, node); });
+          if (part == "conditions")
+            each_element(v, [&](Value& condition) { read_condition(condition, node); });
         });
       }
     });

@@ -6,7 +6,8 @@ std::int64_t unix_seconds(Value& value, std::string_view field) {
   const std::string_view written = text(value);
   WallTime t;
   if (!parse_time(written, t)) {
-    throw BadField{std::string{field} + ": \"" + std::string{written} + "\" is not a time as RFC 3339 has it"};
+    throw BadField{std::string{field} + ": \"" + std::string{written} +
+                   "\" is not a time as RFC 3339 has it"};
   }
   return std::chrono::floor<std::chrono::seconds>(t).time_since_epoch().count();
 }
@@ -19,7 +20,8 @@ std::int64_t quantity(Value& value, std::int64_t scale, std::string_view field) 
   }
   std::int64_t amount = 0;
   if (!parse_quantity(written, scale, amount)) {
-    throw BadField{std::string{field} + ": \"" + std::string{written} + "\" is not a quantity, or beyond 64 bits"};
+    throw BadField{std::string{field} + ": \"" + std::string{written} +
+                   "\" is not a quantity, or beyond 64 bits"};
   }
   return amount;
 }

@@ -1,13 +1,13 @@
-// How pods and nodes are read: simdjson's on-demand interface with its exceptions, which end at read_object(). A
-// missing field and a null are the same everywhere, as they are to the API server.
+// How pods and nodes are read: simdjson's on-demand interface with its exceptions, which end at
+// read_object(). A missing field and a null are the same everywhere, as they are to the API server.
 #pragma once
+
+#include <simdjson.h>
 
 #include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
-
-#include <simdjson.h>
 
 #include "muster/client/error.h"
 #include "muster/client/object.h"
@@ -45,7 +45,9 @@ void each_element(Value& value, Fn fn) {
   }
 }
 
-inline std::string_view text(Value& value) { return value.get_string(); }
+inline std::string_view text(Value& value) {
+  return value.get_string();
+}
 std::int64_t unix_seconds(Value& value, std::string_view field);
 // A quantity, written as text or as a number.
 std::int64_t quantity(Value& value, std::int64_t scale, std::string_view field);

@@ -1,12 +1,12 @@
-// simdjson reads a few bytes beyond the text it parses; this holds a copy that has them. One memcpy into memory that
-// is used again.
+// simdjson reads a few bytes beyond the text it parses; this holds a copy that has them. One memcpy into
+// memory that is used again.
 #pragma once
+
+#include <simdjson.h>
 
 #include <cstring>
 #include <memory>
 #include <string_view>
-
-#include <simdjson.h>
 
 namespace muster::client {
 

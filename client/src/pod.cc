@@ -37,13 +37,18 @@ class Amounts {
   std::vector<std::int64_t> values_;
 };
 
-// What a pod asks for as the scheduler counts it (k8s.io/component-helpers/resource, PodRequests): containers and
-// sidecars together, or the init container with the sidecars started before it, whichever is more of each resource; a
-// pod-level request instead, where there is one; and the overhead.
+// What a pod asks for as the scheduler counts it (k8s.io/component-helpers/resource, PodRequests): containers
+// and sidecars together, or the init container with the sidecars started before it, whichever is more of each
+// resource; a pod-level request instead, where there is one; and the overhead.
 struct Requests {
   explicit Requests(const PodFields& f)
-      : fields(f), containers(f.gpu_resources.size()), sidecars(containers), init(containers), overhead(containers),
-        pod_level(containers), has_pod_level(containers) {}
+      : fields(f),
+        containers(f.gpu_resources.size()),
+        sidecars(containers),
+        init(containers),
+        overhead(containers),
+        pod_level(containers),
+        has_pod_level(containers) {}
 
   const PodFields& fields;
   Amounts containers, sidecars, init, overhead, pod_level, has_pod_level;
@@ -73,7 +78,9 @@ struct Requests {
       if (key == "resources") {
         each_field(value, [&](std::string_view part, Value& list) {
           if (part == "requests") {
-            read(list, asked, is_init ? "spec.initContainers[].resources.requests" : "spec.containers[].resources.requests");
+            read(list, asked,
+                 is_init ? "spec.initContainers[].resources.requests"
+                         : "spec.containers[].resources.requests");
           }
         });
       } else if (is_init && key == "restartPolicy") {
@@ -104,7 +111,8 @@ struct Requests {
 
 void read_metadata(Value& metadata, const PodFields& fields, Pod& pod) {
   const auto among = [](const std::vector<std::string>& names) {
-    return [&names](std::string_view key) { return std::find(names.begin(), names.end(), key) != names.end(); };
+    return
+        [&names](std::string_view key) { return std::find(names.begin(), names.end(), key) != names.end(); };
   };
   each_field(metadata, [&](std::string_view key, Value& value) {
     if (read_meta_field(key, value, pod.meta)) return;
@@ -254,8 +262,11 @@ void read_status(Value& status, Pod& pod) {
   pod.waiting_message = std::move(waits.waiting_message);
 }
 
-// What malloc gives out for it: beyond its own room for short text, and in steps of 16 with a word of its own.
-std::size_t heap_of(std::size_t bytes) { return bytes == 0 ? 0 : (bytes + 8 + 15) / 16 * 16; }
+// What malloc gives out for it: beyond its own room for short text, and in steps of 16 with a word of its
+// own.
+std::size_t heap_of(std::size_t bytes) {
+  return bytes == 0 ? 0 : (bytes + 8 + 15) / 16 * 16;
+}
 std::size_t heap_of(const std::string& s) {
   constexpr std::size_t kInPlace = 15;
   return s.capacity() > kInPlace ? heap_of(s.capacity() + 1) : 0;
@@ -302,13 +313,15 @@ Result<Pod> decode_pod(std::string_view json, const PodFields& fields) {
 
 std::size_t memory_of(const Pod& pod) {
   std::size_t bytes = sizeof(Pod);
-  for (const std::string* s : {&pod.meta.ns, &pod.meta.name, &pod.meta.uid, &pod.meta.resource_version, &pod.node_name,
-                               &pod.owner_uid, &pod.reason, &pod.message, &pod.waiting_reason, &pod.waiting_message}) {
+  for (const std::string* s :
+       {&pod.meta.ns, &pod.meta.name, &pod.meta.uid, &pod.meta.resource_version, &pod.node_name,
+        &pod.owner_uid, &pod.reason, &pod.message, &pod.waiting_reason, &pod.waiting_message}) {
     bytes += heap_of(*s);
   }
   bytes += heap_of(pod.labels) + heap_of(pod.annotations);
   bytes += heap_of(pod.ended.capacity() * sizeof(ContainerEnd));
-  for (const ContainerEnd& end : pod.ended) bytes += heap_of(end.name) + heap_of(end.reason) + heap_of(end.message);
+  for (const ContainerEnd& end : pod.ended)
+    bytes += heap_of(end.name) + heap_of(end.reason) + heap_of(end.message);
   return bytes;
 }
 

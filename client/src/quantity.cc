@@ -33,7 +33,9 @@ constexpr std::array<Suffix, 16> kSuffixes{{{"", 0, 0},
                                             {"P", 0, 15},
                                             {"E", 0, 18}}};
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 // "e3", "E-6": false where it is not an exponent.
 bool parse_exponent(std::string_view text, int& out) {

@@ -1,9 +1,9 @@
 #include "muster/client/watch.h"
 
-#include <algorithm>
-
 #include <simdjson.h>
 #include <spdlog/spdlog.h>
+
+#include <algorithm>
 
 #include "muster/client/informer_impl.h"
 #include "watch_event.h"
@@ -82,8 +82,10 @@ bool is_refusal(const Error& error) {
     case ErrorCode::kInvalid:
     case ErrorCode::kMethodNotAllowed:
     case ErrorCode::kNotAcceptable:
-    case ErrorCode::kUnsupportedMediaType: return true;
-    default: return false;
+    case ErrorCode::kUnsupportedMediaType:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -125,11 +127,16 @@ Result<void> each_item(std::string& body, Fn fn) {
 
 std::string_view to_string(WatchState state) {
   switch (state) {
-    case WatchState::kEmpty: return "Empty";
-    case WatchState::kInitialWatch: return "InitialWatch";
-    case WatchState::kListing: return "Listing";
-    case WatchState::kListed: return "Listed";
-    case WatchState::kWatching: return "Watching";
+    case WatchState::kEmpty:
+      return "Empty";
+    case WatchState::kInitialWatch:
+      return "InitialWatch";
+    case WatchState::kListing:
+      return "Listing";
+    case WatchState::kListed:
+      return "Listed";
+    case WatchState::kWatching:
+      return "Watching";
   }
   return "Unknown";
 }
@@ -168,11 +175,21 @@ struct Watcher::Impl {
   Task<Duration> step() {
     Outcome outcome = Outcome::kFailed;
     switch (state) {
-      case WatchState::kEmpty: outcome = co_await begin_view(); break;
-      case WatchState::kInitialWatch: outcome = co_await read_events(); break;
-      case WatchState::kListing: outcome = co_await read_page(); break;
-      case WatchState::kListed: outcome = co_await open_watch(); break;
-      case WatchState::kWatching: outcome = co_await read_events(); break;
+      case WatchState::kEmpty:
+        outcome = co_await begin_view();
+        break;
+      case WatchState::kInitialWatch:
+        outcome = co_await read_events();
+        break;
+      case WatchState::kListing:
+        outcome = co_await read_page();
+        break;
+      case WatchState::kListed:
+        outcome = co_await open_watch();
+        break;
+      case WatchState::kWatching:
+        outcome = co_await read_events();
+        break;
     }
     co_return enter(transition(state, outcome), outcome);
   }
@@ -236,7 +253,8 @@ struct Watcher::Impl {
 
   // kEmpty
   Task<Outcome> begin_view() {
-    const bool streaming = options.streaming_list && !streaming_refused && streaming_failures < kStreamingTries;
+    const bool streaming =
+        options.streaming_list && !streaming_refused && streaming_failures < kStreamingTries;
     Outcome outcome = Outcome::kPaged;
     if (streaming) {
       ++stats.streaming_lists;
@@ -282,7 +300,8 @@ struct Watcher::Impl {
     how.continue_token = continue_token;
     Result<ListPage> page = co_await api.list(resource, options.ns, how);
     if (!page) co_return failed(std::move(page.error()));
-    if (page->resource_version.empty()) co_return failed(decode_error("list: metadata.resourceVersion is missing"));
+    if (page->resource_version.empty())
+      co_return failed(decode_error("list: metadata.resourceVersion is missing"));
     if (!continue_token.empty() && page->resource_version != list_version) co_return Outcome::kGone;
     list_version = page->resource_version;
     const Result<void> read = each_item(page->body, [this](std::string_view text) { sink(InitApply{text}); });
@@ -312,7 +331,8 @@ struct Watcher::Impl {
   }
 
   Outcome ended() {
-    if (lines.unfinished() > 0) return failed(decode_error("watch: the stream ended in the middle of an event"));
+    if (lines.unfinished() > 0)
+      return failed(decode_error("watch: the stream ended in the middle of an event"));
     // A server that ends every watch at once is not to be asked again and again.
     if (!heard && env.clock.now() - opened_at < kShortWatch) {
       last_error = decode_error("watch: ended within a second, without an event");
@@ -346,27 +366,40 @@ struct Watcher::Impl {
   Outcome initial_event(const RawWatchEvent& event) {
     switch (event.type) {
       case WatchEventType::kAdded:
-      case WatchEventType::kModified: sink(InitApply{event.object}); break;
-      case WatchEventType::kDeleted: sink(Removed{event.object}); break;
+      case WatchEventType::kModified:
+        sink(InitApply{event.object});
+        break;
+      case WatchEventType::kDeleted:
+        sink(Removed{event.object});
+        break;
       case WatchEventType::kBookmark:
         if (!event.ends_initial) break;
         version = event.version;
         sink(InitDone{version});
         return Outcome::kComplete;
-      default: break;
+      default:
+        break;
     }
     return Outcome::kMore;
   }
 
   Outcome live_event(const RawWatchEvent& event) {
-    if (event.type == WatchEventType::kOther) return Outcome::kMore;  // of a later server; nothing we know is missed
+    if (event.type == WatchEventType::kOther)
+      return Outcome::kMore;  // of a later server; nothing we know is missed
     version = event.version;
     switch (event.type) {
       case WatchEventType::kAdded:
-      case WatchEventType::kModified: sink(Applied{event.object}); break;
-      case WatchEventType::kDeleted: sink(Removed{event.object}); break;
-      case WatchEventType::kBookmark: sink(Bookmark{version}); break;
-      default: break;
+      case WatchEventType::kModified:
+        sink(Applied{event.object});
+        break;
+      case WatchEventType::kDeleted:
+        sink(Removed{event.object});
+        break;
+      case WatchEventType::kBookmark:
+        sink(Bookmark{version});
+        break;
+      default:
+        break;
     }
     return Outcome::kMore;
   }
@@ -376,7 +409,9 @@ Watcher::Watcher(ApiClient& api, Resource resource, WatcherOptions options, Sink
     : impl_(std::make_unique<Impl>(api, std::move(resource), std::move(options), std::move(sink))) {}
 Watcher::~Watcher() = default;
 
-Task<Duration> Watcher::step() { return impl_->step(); }
+Task<Duration> Watcher::step() {
+  return impl_->step();
+}
 
 Task<void> Watcher::run() {
   while (true) {
@@ -392,10 +427,18 @@ Task<void> Watcher::run() {
   impl_->state = impl_->version.empty() ? WatchState::kEmpty : WatchState::kListed;
 }
 
-WatchState Watcher::state() const { return impl_->state; }
-const std::string& Watcher::resource_version() const { return impl_->version; }
-const WatcherStats& Watcher::stats() const { return impl_->stats; }
-const std::optional<Error>& Watcher::last_error() const { return impl_->last_error; }
+WatchState Watcher::state() const {
+  return impl_->state;
+}
+const std::string& Watcher::resource_version() const {
+  return impl_->version;
+}
+const WatcherStats& Watcher::stats() const {
+  return impl_->stats;
+}
+const std::optional<Error>& Watcher::last_error() const {
+  return impl_->last_error;
+}
 
 namespace detail {
 void log_decode_error(std::string_view plural, std::uint64_t count, const Error& error) {

@@ -1,9 +1,9 @@
 #include "watch_event.h"
 
+#include <simdjson.h>
+
 #include <cstring>
 #include <string>
-
-#include <simdjson.h>
 
 namespace muster::client {
 
@@ -105,7 +105,9 @@ std::optional<std::string_view> LineSplitter::next() {
   return line;
 }
 
-void LineSplitter::clear() { begin_ = scanned_ = end_ = 0; }
+void LineSplitter::clear() {
+  begin_ = scanned_ = end_ = 0;
+}
 
 Result<RawWatchEvent> parse_watch_event(std::string_view padded_line) {
   RawWatchEvent event;

@@ -17,8 +17,8 @@ constexpr Duration kBackoffMax = std::chrono::seconds{1000};
 constexpr int kMostDoublings = 18;  // 5 ms << 18 is beyond 1000 s
 }  // namespace
 
-// Of the coroutines that wait in take(), the one in front keeps the time for delayed keys; whoever leaves the front
-// wakes the next one to take over.
+// Of the coroutines that wait in take(), the one in front keeps the time for delayed keys; whoever leaves the
+// front wakes the next one to take over.
 struct WorkQueue::Impl {
   explicit Impl(Environment e) : env(e) {}
 
@@ -96,7 +96,9 @@ void WorkQueue::Impl::promote() {
 WorkQueue::WorkQueue(Environment env) : impl_(std::make_shared<Impl>(env)) {}
 WorkQueue::~WorkQueue() = default;
 
-void WorkQueue::add(Key key) { impl_->add(std::move(key)); }
+void WorkQueue::add(Key key) {
+  impl_->add(std::move(key));
+}
 
 void WorkQueue::add_after(Key key, Duration delay) {
   if (delay <= Duration{0}) return impl_->add(std::move(key));
@@ -110,9 +112,13 @@ void WorkQueue::add_rate_limited(const Key& key) {
   add_after(key, delay);
 }
 
-void WorkQueue::forget(const Key& key) { impl_->failures.erase(key); }
+void WorkQueue::forget(const Key& key) {
+  impl_->failures.erase(key);
+}
 
-Task<std::optional<Key>> WorkQueue::take() { return take_from(impl_); }
+Task<std::optional<Key>> WorkQueue::take() {
+  return take_from(impl_);
+}
 
 Task<std::optional<Key>> WorkQueue::take_from(std::shared_ptr<Impl> queue) {
   bool cancelled = co_await is_cancelled();
@@ -160,6 +166,8 @@ std::size_t WorkQueue::depth() const {
   return impl_->ready.size();
 }
 
-std::size_t WorkQueue::in_work() const { return impl_->working.size(); }
+std::size_t WorkQueue::in_work() const {
+  return impl_->working.size();
+}
 
 }  // namespace muster::client

@@ -1,22 +1,24 @@
-// The client against a real API server through a proxy that does harm. Each case: while somebody else changes objects
-// over a direct connection, harm befalls our list and watch; in the end the store holds what the server holds, and
-// handlers heard a consistent story of states that truly were. And: no write is done twice.
+// The client against a real API server through a proxy that does harm. Each case: while somebody else changes
+// objects over a direct connection, harm befalls our list and watch; in the end the store holds what the
+// server holds, and handlers heard a consistent story of states that truly were. And: no write is done twice.
+#include <gtest/gtest.h>
+
 #include <atomic>
+#include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <iostream>
 #include <map>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 #include <thread>
 
-#include <boost/asio/io_context.hpp>
-#include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
-
 #include "muster/client/config.h"
 #include "muster/client/curl_transport.h"
+#include "muster/client/events.h"
 #include "muster/client/informer.h"
+#include "muster/client/leader_election.h"
 #include "muster/testcluster/testcluster.h"
 #include "proxy.h"
 
@@ -51,8 +53,10 @@ client::Result<Thing> decode(std::string_view text) {
 constexpr std::string_view kPath = "/api/v1/namespaces/default/configmaps";
 
 std::string status(int code, std::string_view reason, std::string_view message) {
-  return json{{"kind", "Status"}, {"apiVersion", "v1"}, {"metadata", json::object()}, {"status", "Failure"},
-              {"message", message}, {"reason", reason}, {"code", code}}.dump();
+  return json{{"kind", "Status"},    {"apiVersion", "v1"}, {"metadata", json::object()},
+              {"status", "Failure"}, {"message", message}, {"reason", reason},
+              {"code", code}}
+      .dump();
 }
 
 Harm answer(int code, std::string_view reason) {
@@ -70,11 +74,21 @@ Harm harm_of(HarmKind kind, std::size_t after = 0) {
   return harm;
 }
 
-bool is_watch(const Seen& seen) { return seen.target.contains("watch=true"); }
-bool is_streaming_list(const Seen& seen) { return seen.target.contains("sendInitialEvents=true"); }
-bool is_later_watch(const Seen& seen) { return is_watch(seen) && !is_streaming_list(seen); }
-bool is_list(const Seen& seen) { return seen.method == "GET" && !is_watch(seen); }
-bool is_later_page(const Seen& seen) { return is_list(seen) && seen.target.contains("continue="); }
+bool is_watch(const Seen& seen) {
+  return seen.target.contains("watch=true");
+}
+bool is_streaming_list(const Seen& seen) {
+  return seen.target.contains("sendInitialEvents=true");
+}
+bool is_later_watch(const Seen& seen) {
+  return is_watch(seen) && !is_streaming_list(seen);
+}
+bool is_list(const Seen& seen) {
+  return seen.method == "GET" && !is_watch(seen);
+}
+bool is_later_page(const Seen& seen) {
+  return is_list(seen) && seen.target.contains("continue=");
+}
 
 // Changes ConfigMaps over its own connection, and knows every state it has made.
 class Changer {
@@ -91,9 +105,13 @@ class Changer {
       known_.erase(name);
       return;
     }
-    json body = {{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"metadata", {{"name", name}}},
-                 {"data", {{"value", std::to_string(random_())}, {"bulk", std::string(random_() % 3000, 'x')}}}};
-    const auto written = cluster_.request(exists ? "PUT" : "POST", exists ? path : std::string(kPath), body.dump());
+    json body = {
+        {"apiVersion", "v1"},
+        {"kind", "ConfigMap"},
+        {"metadata", {{"name", name}}},
+        {"data", {{"value", std::to_string(random_())}, {"bulk", std::string(random_() % 3000, 'x')}}}};
+    const auto written =
+        cluster_.request(exists ? "PUT" : "POST", exists ? path : std::string(kPath), body.dump());
     ASSERT_TRUE(written && written->ok()) << (written ? written->body : written.error());
     const json made = json::parse(written->body);
     known_.insert(name);
@@ -145,7 +163,8 @@ struct Client {
   T run(client::Task<T> task) {
     std::optional<T> out;
     client::spawn(env.executor, keep(std::move(task), out));
-    if (!run_until([&] { return out.has_value(); }, 60s)) throw std::runtime_error("the coroutine never ended");
+    if (!run_until([&] { return out.has_value(); }, 60s))
+      throw std::runtime_error("the coroutine never ended");
     return std::move(*out);
   }
   template <class T>
@@ -174,15 +193,16 @@ struct Story {
       Ptr<Thing>& before = known[u->now->meta.key()];
       if (before != u->before) complain("updated from another state", *u->now);
       if (u->before->meta.uid != u->now->meta.uid) complain("updated to another uid", *u->now);
-      if (client::compare_resource_versions(u->before->meta.resource_version, u->now->meta.resource_version) !=
-          std::partial_ordering::less) {
+      if (client::compare_resource_versions(u->before->meta.resource_version,
+                                            u->now->meta.resource_version) != std::partial_ordering::less) {
         complain("updated backwards", *u->now);
       }
       before = u->now;
     } else if (const auto* d = std::get_if<client::Deleted<Thing>>(&event)) {
       ends.push_back(*d->last);
       const auto it = known.find(d->last->meta.key());
-      if (it == known.end() || it->second->meta.uid != d->last->meta.uid) return complain("deleted what was not there", *d->last);
+      if (it == known.end() || it->second->meta.uid != d->last->meta.uid)
+        return complain("deleted what was not there", *d->last);
       known.erase(it);
     }
   }
@@ -271,9 +291,9 @@ class Faults : public ::testing::Test {
     for (const Thing& t : story.states) EXPECT_TRUE(changer.ever_was(t)) << "invented: " << line(t);
     for (const Thing& t : story.ends) EXPECT_TRUE(changer.ever_lived(t)) << "invented end: " << line(t);
     const auto& stats = informer.watcher().stats();
-    std::cout << "  harm " << proxy_->harmed() << ", streaming lists " << stats.streaming_lists << ", paged lists "
-              << stats.paged_lists << ", watches " << stats.watches << ", gone " << stats.gone << ", errors " << stats.errors
-              << ", handler events " << story.events << "\n";
+    std::cout << "  harm " << proxy_->harmed() << ", streaming lists " << stats.streaming_lists
+              << ", paged lists " << stats.paged_lists << ", watches " << stats.watches << ", gone "
+              << stats.gone << ", errors " << stats.errors << ", handler events " << story.events << "\n";
     stop.emit(boost::asio::cancellation_type::terminal);
     client.run_until([] { return false; }, 0s);
   }
@@ -298,20 +318,29 @@ Proxy::Judge first(int times, bool (*which)(const Seen&), Harm harm) {
   };
 }
 
-TEST_F(Faults, NoHarm) { follow({}, nullptr, 0); }
+TEST_F(Faults, NoHarm) {
+  follow({}, nullptr, 0);
+}
 
 TEST_F(Faults, WatchCutInTheMiddleOfAnObject) {
   // Every stream, at an odd place each time: in the initial events first, later in the watch.
-  follow({}, [n = 0](const Seen& seen) mutable {
-    if (!is_watch(seen) || n >= 12) return Harm{};
-    ++n;
-    return harm_of(HarmKind::kCut, static_cast<std::size_t>(n) * 1711);
-  }, 6);
+  follow(
+      {},
+      [n = 0](const Seen& seen) mutable {
+        if (!is_watch(seen) || n >= 12) return Harm{};
+        ++n;
+        return harm_of(HarmKind::kCut, static_cast<std::size_t>(n) * 1711);
+      },
+      6);
 }
 
-TEST_F(Faults, HalfAStreamingListThenPages) { follow({}, first(3, is_streaming_list, harm_of(HarmKind::kCut, 9000)), 2); }
+TEST_F(Faults, HalfAStreamingListThenPages) {
+  follow({}, first(3, is_streaming_list, harm_of(HarmKind::kCut, 9000)), 2);
+}
 
-TEST_F(Faults, HalfAList) { follow(pages_of(7), first(4, is_list, harm_of(HarmKind::kCut, 3000)), 4); }
+TEST_F(Faults, HalfAList) {
+  follow(pages_of(7), first(4, is_list, harm_of(HarmKind::kCut, 3000)), 4);
+}
 
 TEST_F(Faults, GoneOnOpen) {
   Proxy::Judge cut_and_refuse = [n = 0](const Seen& seen) mutable {
@@ -329,7 +358,9 @@ TEST_F(Faults, GoneInTheStream) {
   follow(pages_of(20), first(5, is_later_watch, harm), 3);
 }
 
-TEST_F(Faults, GoneBetweenPages) { follow(pages_of(7), first(3, is_later_page, answer(410, "Expired")), 1); }
+TEST_F(Faults, GoneBetweenPages) {
+  follow(pages_of(7), first(3, is_later_page, answer(410, "Expired")), 1);
+}
 
 TEST_F(Faults, TooManyRequests) {
   Harm busy = answer(429, "TooManyRequests");
@@ -337,16 +368,23 @@ TEST_F(Faults, TooManyRequests) {
   follow(pages_of(500), first(4, [](const Seen& s) { return s.method == "GET"; }, busy), 4);
 }
 
-TEST_F(Faults, SlowDrip) { follow({}, [](const Seen& seen) { return is_watch(seen) ? harm_of(HarmKind::kDrip) : Harm{}; }, 1); }
-
-TEST_F(Faults, SilenceInTheStreamingList) {
-  follow({}, [n = 0](const Seen& seen) mutable {
-    if (!is_watch(seen) || n >= 4) return Harm{};
-    return harm_of(HarmKind::kSilence, 4000 + 9000 * static_cast<std::size_t>(n++));
-  }, 2);
+TEST_F(Faults, SlowDrip) {
+  follow({}, [](const Seen& seen) { return is_watch(seen) ? harm_of(HarmKind::kDrip) : Harm{}; }, 1);
 }
 
-TEST_F(Faults, SilenceOfAPagedList) { follow(pages_of(7), first(2, is_list, harm_of(HarmKind::kSilence, 100)), 2); }
+TEST_F(Faults, SilenceInTheStreamingList) {
+  follow(
+      {},
+      [n = 0](const Seen& seen) mutable {
+        if (!is_watch(seen) || n >= 4) return Harm{};
+        return harm_of(HarmKind::kSilence, 4000 + 9000 * static_cast<std::size_t>(n++));
+      },
+      2);
+}
+
+TEST_F(Faults, SilenceOfAPagedList) {
+  follow(pages_of(7), first(2, is_list, harm_of(HarmKind::kSilence, 100)), 2);
+}
 
 TEST_F(Faults, GarbageInTheStream) {
   Harm harm = harm_of(HarmKind::kInsert, 1500);
@@ -354,27 +392,111 @@ TEST_F(Faults, GarbageInTheStream) {
   follow({}, first(4, is_watch, harm), 2);
 }
 
-TEST_F(Faults, SilenceInTheWatch) { follow(pages_of(500), first(2, is_later_watch, harm_of(HarmKind::kSilence, 3000)), 2); }
+TEST_F(Faults, SilenceInTheWatch) {
+  follow(pages_of(500), first(2, is_later_watch, harm_of(HarmKind::kSilence, 3000)), 2);
+}
 
 TEST_F(Faults, RandomHarm) {
   client::WatcherOptions options = pages_of(9);
   options.server_timeout_min = options.server_timeout_max = 1s;  // many requests
-  follow(options, [random = std::mt19937_64{11}](const Seen&) mutable {
-    const std::size_t after = random() % 20'000;
-    switch (random() % 12) {
-      case 0: return harm_of(HarmKind::kCut, after);
-      case 1: return answer(410, "Expired");
-      case 2: return answer(429, "TooManyRequests");
-      case 3: return answer(504, "Timeout");
-      case 4: return harm_of(HarmKind::kLostAnswer);
-      case 5: return harm_of(HarmKind::kDrip);
-      case 6: return harm_of(HarmKind::kSilence, after);
-      default: return Harm{};
-    }
-  }, 6);
+  follow(
+      options,
+      [random = std::mt19937_64{11}](const Seen&) mutable {
+        const std::size_t after = random() % 20'000;
+        switch (random() % 12) {
+          case 0:
+            return harm_of(HarmKind::kCut, after);
+          case 1:
+            return answer(410, "Expired");
+          case 2:
+            return answer(429, "TooManyRequests");
+          case 3:
+            return answer(504, "Timeout");
+          case 4:
+            return harm_of(HarmKind::kLostAnswer);
+          case 5:
+            return harm_of(HarmKind::kDrip);
+          case 6:
+            return harm_of(HarmKind::kSilence, after);
+          default:
+            return Harm{};
+        }
+      },
+      6);
 }
 
-// --- writes ---------------------------------------------------------------------------------------------------------
+// --- what else a real server must take from us
+// ------------------------------------------------------------------------
+
+TEST_F(Faults, EventsAndTheirSeriesAreTakenByARealServer) {
+  Client client(proxy_->url());
+  client::EventRecorder recorder(*client.api, "muster.dev/controller", "faults-test-0");
+  boost::asio::cancellation_signal stop;
+  client::spawn(client.env.executor, recorder.run(), &stop);
+  const client::EventTarget target{"v1", "ConfigMap", "default", "thing-1", "some-uid"};
+  const client::EventTarget cluster_wide{"v1", "Node", "", "node-1", "other-uid"};
+  recorder.record(target, client::EventType::kWarning, "Waiting", "Admit", "have 2, need 6");
+  recorder.record(cluster_wide, client::EventType::kNormal, "Seen", "Look", std::string(3000, 'x'));
+  ASSERT_TRUE(client.run_until([] { return proxy_->forwarded("POST") == 2; }, 10s));
+  client.run_until([] { return false; }, 1s);
+  recorder.record(target, client::EventType::kWarning, "Waiting", "Admit", "have 2, need 6");
+  stop.emit(boost::asio::cancellation_type::terminal);
+  EXPECT_TRUE(client.run_until([] { return proxy_->forwarded("PATCH") == 1; }, 3s));
+  client.run_until([] { return false; }, 1s);
+  EXPECT_EQ(recorder.dropped(), 0u);
+  const auto answered = cluster_->request("GET", "/apis/events.k8s.io/v1/namespaces/default/events");
+  ASSERT_TRUE(answered && answered->ok());
+  std::map<std::string, int> counts;
+  const json list = json::parse(answered->body);
+  for (const json& e : list["items"]) {
+    if (e.value("reportingController", "") != "muster.dev/controller") continue;
+    counts[e["reason"]] =
+        e.contains("series") && !e["series"].is_null() ? e["series"]["count"].get<int>() : 1;
+  }
+  EXPECT_EQ(counts, (std::map<std::string, int>{{"Seen", 1}, {"Waiting", 2}}));
+}
+
+TEST_F(Faults, TheLeaseIsTakenRenewedAndReleasedOnARealServer) {
+  Client client(proxy_->url());
+  client::LeaderElectionOptions options;
+  options.lease.ns = "default";
+  options.lease.name = "faults";
+  options.retry_period = 200ms;
+  const auto holder = [] {
+    const auto answered =
+        cluster_->request("GET", "/apis/coordination.k8s.io/v1/namespaces/default/leases/faults");
+    return answered && answered->ok() ? json::parse(answered->body)["spec"].value("holderIdentity", "")
+                                      : "none";
+  };
+  struct Run {
+    static client::Task<void> until_ended(client::LeaderElection& election, std::optional<bool>& out) {
+      out = co_await election.run();
+    }
+  };
+  options.identity = "a";
+  client::LeaderElection a(*client.api, options, {});
+  options.identity = "b";
+  client::LeaderElection b(*client.api, options, {});
+  std::optional<bool> a_ended, b_ended;
+  boost::asio::cancellation_signal stop_a, stop_b;
+  client::spawn(client.env.executor, Run::until_ended(a, a_ended), &stop_a);
+  ASSERT_TRUE(client.run_until([&] { return a.is_leader(); }, 10s));
+  client::spawn(client.env.executor, Run::until_ended(b, b_ended), &stop_b);
+  client.run_until([] { return false; }, 1s);
+  EXPECT_GT(proxy_->forwarded("PUT"), 2);
+  EXPECT_EQ(holder(), "a");
+  EXPECT_FALSE(b.is_leader());
+  stop_a.emit(boost::asio::cancellation_type::terminal);
+  ASSERT_TRUE(client.run_until([&] { return b.is_leader(); }, 3s));
+  EXPECT_EQ(a_ended, true);
+  EXPECT_EQ(holder(), "b");
+  stop_b.emit(boost::asio::cancellation_type::terminal);
+  ASSERT_TRUE(client.run_until([&] { return b_ended.has_value(); }, 3s));
+  EXPECT_EQ(holder(), "");
+}
+
+// --- writes
+// ---------------------------------------------------------------------------------------------------------
 
 class FaultsOfWrites : public Faults {
  protected:
@@ -434,7 +556,8 @@ TEST_F(FaultsOfWrites, AnUpdateWhoseAnswerWasLostShowsOnReadingAndConflictsOnRep
   ASSERT_TRUE(made);
   json object = json::parse(*made);
   object["data"]["value"] = "second";
-  proxy_->set_judge(first(1, [](const Seen& s) { return s.method == "PUT"; }, harm_of(HarmKind::kLostAnswer)));
+  proxy_->set_judge(
+      first(1, [](const Seen& s) { return s.method == "PUT"; }, harm_of(HarmKind::kLostAnswer)));
   Client client(proxy_->url());
   client::ObjectRef ref{"default", object["metadata"]["name"]};
   const auto lost = client.run(client.api->update(client::resources::kConfigMaps, ref, object.dump()));

@@ -1,5 +1,9 @@
 #include "proxy.h"
 
+#include <boost/asio/connect.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl.hpp>
 #include <chrono>
 #include <condition_variable>
 #include <list>
@@ -7,11 +11,6 @@
 #include <mutex>
 #include <optional>
 #include <thread>
-
-#include <boost/asio/connect.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/ssl.hpp>
 // Asio is compiled apart (client/src/asio.cc); its TLS part is needed here alone.
 #include <boost/asio/ssl/impl/src.hpp>
 #include <boost/beast/core.hpp>
@@ -27,8 +26,8 @@ using Tcp = asio::ip::tcp;
 using Request = http::request<http::string_body>;
 using TlsStream = asio::ssl::stream<Tcp::socket>;
 
-// One thread per connection, all calls blocking: a test's proxy has a handful of them, and its order of events can be
-// read from top to bottom.
+// One thread per connection, all calls blocking: a test's proxy has a handful of them, and its order of
+// events can be read from top to bottom.
 struct Proxy::Impl {
   explicit Impl(Upstream u) : upstream(std::move(u)), tls(asio::ssl::context::tls_client), acceptor(io) {
     tls.load_verify_file(upstream.ca.string());
@@ -162,7 +161,8 @@ struct Proxy::Impl {
     return true;
   }
 
-  static void read_rest(TlsStream& server, beast::flat_buffer& buffer, http::response_parser<http::buffer_body>& parser) {
+  static void read_rest(TlsStream& server, beast::flat_buffer& buffer,
+                        http::response_parser<http::buffer_body>& parser) {
     char bytes[4096];
     while (!parser.is_done()) {
       parser.get().body().data = bytes;
@@ -174,7 +174,8 @@ struct Proxy::Impl {
   }
 
   static void write_header(Tcp::socket& client, http::response_parser<http::buffer_body>& parser) {
-    std::string head = "HTTP/1.1 " + std::to_string(parser.get().result_int()) + " x\r\ntransfer-encoding: chunked\r\n";
+    std::string head =
+        "HTTP/1.1 " + std::to_string(parser.get().result_int()) + " x\r\ntransfer-encoding: chunked\r\n";
     for (const auto& field : parser.get()) {
       if (field.name() == http::field::transfer_encoding || field.name() == http::field::content_length ||
           field.name() == http::field::connection) {
@@ -194,7 +195,8 @@ struct Proxy::Impl {
   }
 
   // nullopt: go on. Otherwise the answer is over, and the value says whether the connection may live.
-  std::optional<bool> pass_on(Tcp::socket& client, const Harm& harm, const std::string& piece, std::size_t sent) {
+  std::optional<bool> pass_on(Tcp::socket& client, const Harm& harm, const std::string& piece,
+                              std::size_t sent) {
     const std::size_t until = harm.after > sent ? harm.after - sent : 0;
     const bool reached = until < piece.size();
     if (harm.kind == HarmKind::kDrip) {
@@ -243,7 +245,9 @@ struct Proxy::Impl {
 Proxy::Proxy(Upstream upstream) : impl_(std::make_unique<Impl>(std::move(upstream))) {}
 Proxy::~Proxy() = default;
 
-std::string Proxy::url() const { return "http://127.0.0.1:" + std::to_string(impl_->acceptor.local_endpoint().port()); }
+std::string Proxy::url() const {
+  return "http://127.0.0.1:" + std::to_string(impl_->acceptor.local_endpoint().port());
+}
 
 void Proxy::set_judge(Judge judge) {
   const std::lock_guard lock(impl_->mutex);

@@ -1,5 +1,5 @@
-// A proxy that does harm: HTTP/1.1 in plain text on loopback towards the client under test, TLS with the admin's
-// certificate towards a real API server. Each request is asked about; what befalls it is one Harm.
+// A proxy that does harm: HTTP/1.1 in plain text on loopback towards the client under test, TLS with the
+// admin's certificate towards a real API server. Each request is asked about; what befalls it is one Harm.
 #pragma once
 
 #include <atomic>
@@ -13,11 +13,12 @@ namespace muster::faults {
 
 enum class HarmKind : std::uint8_t {
   kNone,
-  kAnswer,      // not forwarded; `status` and `body` instead
-  kCut,         // the answer's body is cut after `after` bytes and the connection with it
-  kInsert,      // after the first whole line beyond `after` bytes of the body, `body` is inserted and the answer ended
-  kDrip,        // the answer's body comes 61 bytes at a time, a millisecond apart
-  kSilence,     // after `after` bytes of the body nothing more comes, and nothing ends
+  kAnswer,   // not forwarded; `status` and `body` instead
+  kCut,      // the answer's body is cut after `after` bytes and the connection with it
+  kInsert,   // after the first whole line beyond `after` bytes of the body, `body` is inserted and the answer
+             // ended
+  kDrip,     // the answer's body comes 61 bytes at a time, a millisecond apart
+  kSilence,  // after `after` bytes of the body nothing more comes, and nothing ends
   kLostAnswer,  // forwarded and executed; then the connection breaks
   kReplaced,    // forwarded and executed; then `status` and `body` instead of the answer
 };
@@ -52,7 +53,7 @@ class Proxy {
 
   std::string url() const;  // http://127.0.0.1:<port>
   void set_judge(Judge judge);
-  int harmed() const;            // requests that a Harm befell
+  int harmed() const;                              // requests that a Harm befell
   int forwarded(const std::string& method) const;  // requests that reached the API server
   void reset_counts();
 

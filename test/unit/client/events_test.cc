@@ -1,10 +1,10 @@
 #include "muster/client/events.h"
 
-#include <map>
-#include <set>
-
 #include <gtest/gtest.h>
+
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "fake_collection.h"
 #include "muster/client/testing/virtual_world.h"
@@ -34,8 +34,10 @@ struct Rig {
     ++writes;
     json body = json::parse(r.body);
     if (r.method == Method::kPost) {
-      const std::string key = body["metadata"]["namespace"].get<std::string>() + "/" + body["metadata"]["name"].get<std::string>();
-      EXPECT_NE(r.target.find("/apis/events.k8s.io/v1/namespaces/" + body["metadata"]["namespace"].get<std::string>() + "/events"),
+      const std::string key = body["metadata"]["namespace"].get<std::string>() + "/" +
+                              body["metadata"]["name"].get<std::string>();
+      EXPECT_NE(r.target.find("/apis/events.k8s.io/v1/namespaces/" +
+                              body["metadata"]["namespace"].get<std::string>() + "/events"),
                 std::string::npos);
       if (events.contains(key)) return json_answer(409, status_json(409, "AlreadyExists"));
       events[key] = body;
@@ -50,7 +52,8 @@ struct Rig {
     return json_answer(404, status_json(404, "NotFound"));
   }
   void start() { signal = world.start(recorder.run()); }
-  void record(std::string reason, std::string note = "a sentence", std::string name = "job-1", std::string ns = "team") {
+  void record(std::string reason, std::string note = "a sentence", std::string name = "job-1",
+              std::string ns = "team") {
     EventTarget target{"muster.dev/v1alpha1", "TrainingJob", std::move(ns), std::move(name), "uid-1"};
     recorder.record(target, EventType::kNormal, std::move(reason), "Admit", std::move(note));
   }

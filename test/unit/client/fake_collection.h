@@ -1,15 +1,14 @@
-// One collection of an API server in memory: list in pages, watch, streaming list, versions, compaction, bookmarks.
-// Faults are the business of whoever uses it.
+// One collection of an API server in memory: list in pages, watch, streaming list, versions, compaction,
+// bookmarks. Faults are the business of whoever uses it.
 #pragma once
 
 #include <deque>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "muster/client/informer.h"
 #include "muster/client/testing/fake_transport.h"
@@ -47,15 +46,16 @@ inline std::string event_line(std::string_view type, std::string_view object) {
 }
 
 inline std::string bookmark_line(std::uint64_t version, bool ends_initial) {
-  return event_line("BOOKMARK", R"({"kind":"Thing","apiVersion":"v1","metadata":{"resourceVersion":")" +
-                                    std::to_string(version) + R"(","creationTimestamp":null)" +
-                                    (ends_initial ? R"(,"annotations":{"k8s.io/initial-events-end":"true"})" : "") +
-                                    "}}");
+  return event_line(
+      "BOOKMARK", R"({"kind":"Thing","apiVersion":"v1","metadata":{"resourceVersion":")" +
+                      std::to_string(version) + R"(","creationTimestamp":null)" +
+                      (ends_initial ? R"(,"annotations":{"k8s.io/initial-events-end":"true"})" : "") + "}}");
 }
 
 inline std::string status_json(int code, std::string_view reason, std::string_view message = "fault") {
-  return R"({"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":")" + std::string{message} +
-         R"(","reason":")" + std::string{reason} + R"(","code":)" + std::to_string(code) + "}";
+  return R"({"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":")" +
+         std::string{message} + R"(","reason":")" + std::string{reason} + R"(","code":)" +
+         std::to_string(code) + "}";
 }
 
 inline HttpResponse json_answer(int status, std::string body) {
@@ -168,7 +168,8 @@ class FakeCollection {
       pages_[next] = {at, std::move(view)};
     }
     return json_answer(200, R"({"kind":"ThingList","apiVersion":"v1","metadata":{"resourceVersion":")" +
-                                std::to_string(at) + R"(","continue":")" + next + R"("},"items":[)" + items + "]}");
+                                std::to_string(at) + R"(","continue":")" + next + R"("},"items":[)" + items +
+                                "]}");
   }
 
   static HttpResponse refuse(FakeStream& stream, int status, std::string body) {
@@ -181,14 +182,17 @@ class FakeCollection {
     if (parameter(target, "watch") != "true") return std::nullopt;
     const bool initial = parameter(target, "sendInitialEvents") == "true";
     if (initial && !streaming) {
-      return refuse(*stream, 422, status_json(422, "Invalid", "sendInitialEvents: Forbidden: is not supported"));
+      return refuse(*stream, 422,
+                    status_json(422, "Invalid", "sendInitialEvents: Forbidden: is not supported"));
     }
     if (initial) {
-      for (const auto& [name, thing] : things_) stream->push(event_line("ADDED", thing_json(thing.meta, thing.value)));
+      for (const auto& [name, thing] : things_)
+        stream->push(event_line("ADDED", thing_json(thing.meta, thing.value)));
       stream->push(bookmark_line(version_, true));
     } else {
       const std::uint64_t from = std::stoull(parameter(target, "resourceVersion"));
-      if (from < compacted_) return refuse(*stream, 410, status_json(410, "Expired", "too old resource version"));
+      if (from < compacted_)
+        return refuse(*stream, 410, status_json(410, "Expired", "too old resource version"));
       for (const Change& change : log_) {
         if (change.version > from) stream->push(event_line(change.type, change.object));
       }
@@ -205,8 +209,8 @@ class FakeCollection {
   std::uint64_t version_ = 1, compacted_ = 0, next_uid_ = 0, next_token_ = 0;
 };
 
-// Follows what a Store's handlers hear and complains about what must never be: per key Added, Updated…, Deleted of one
-// uid, versions that grow, states that never were.
+// Follows what a Store's handlers hear and complains about what must never be: per key Added, Updated…,
+// Deleted of one uid, versions that grow, states that never were.
 class HandlerJudge {
  public:
   explicit HandlerJudge(const FakeCollection& server) : server_(server) {}
@@ -219,9 +223,11 @@ class HandlerJudge {
     } else if (const auto* u = std::get_if<Updated<Thing>>(&event)) {
       note("~", *u->now);
       auto it = known_.find(u->now->meta.key());
-      if (it == known_.end() || it->second != u->before) return complain("updated from what was never told", *u->now);
+      if (it == known_.end() || it->second != u->before)
+        return complain("updated from what was never told", *u->now);
       if (u->before->meta.uid != u->now->meta.uid) complain("updated to another uid", *u->now);
-      const auto order = compare_resource_versions(u->before->meta.resource_version, u->now->meta.resource_version);
+      const auto order =
+          compare_resource_versions(u->before->meta.resource_version, u->now->meta.resource_version);
       if (order != std::partial_ordering::less) complain("updated backwards", *u->now);
       it->second = u->now;
     } else if (const auto* d = std::get_if<Deleted<Thing>>(&event)) {
@@ -245,7 +251,8 @@ class HandlerJudge {
     if (!server_.ever_was(thing.meta)) complain("never was", thing);
   }
   void complain(const std::string& what, const Thing& thing) {
-    complaints_.push_back(what + ": " + thing.meta.key() + " " + thing.meta.uid + " " + thing.meta.resource_version);
+    complaints_.push_back(what + ": " + thing.meta.key() + " " + thing.meta.uid + " " +
+                          thing.meta.resource_version);
   }
 
   const FakeCollection& server_;

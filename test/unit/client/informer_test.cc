@@ -1,11 +1,11 @@
-// Informer against a simulated collection: after random faults the store holds what the server holds, and handlers
-// heard a consistent story.
+// Informer against a simulated collection: after random faults the store holds what the server holds, and
+// handlers heard a consistent story.
 #include "muster/client/informer.h"
+
+#include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstdlib>
-
-#include <gtest/gtest.h>
 
 #include "fake_collection.h"
 #include "muster/client/testing/virtual_world.h"
@@ -36,8 +36,8 @@ struct Scene {
       const auto mine = informer.store().find(thing.meta.key());
       if (!mine) {
         out += "missing " + name + "; ";
-      } else if (mine->meta.uid != thing.meta.uid || mine->meta.resource_version != thing.meta.resource_version ||
-                 mine->value != thing.value) {
+      } else if (mine->meta.uid != thing.meta.uid ||
+                 mine->meta.resource_version != thing.meta.resource_version || mine->value != thing.value) {
         out += "differs " + name + "; ";
       }
     }
@@ -71,7 +71,8 @@ TEST(Informer, AnObjectThatCannotBeDecodedIsAbsentAndCounted) {
   scene.world.start(scene.informer.run());
   scene.world.settle();
   ASSERT_EQ(scene.informer.store().size(), 1u);
-  scene.server.send_to_all(event_line("MODIFIED", R"({"metadata":{"name":"a","namespace":"ns","uid":"uid-1","resourceVersion":"9"}})"));
+  scene.server.send_to_all(event_line(
+      "MODIFIED", R"({"metadata":{"name":"a","namespace":"ns","uid":"uid-1","resourceVersion":"9"}})"));
   scene.world.settle();
   EXPECT_EQ(scene.informer.store().size(), 0u);
   EXPECT_EQ(scene.informer.decode_errors(), 1u);
@@ -104,18 +105,36 @@ struct Trouble {
     if (quiet || die(3) != 0) return fault;
     ++dealt;
     switch (die(12)) {
-      case 0: fault.kind = FaultKind::kNotSent; break;
-      case 1: fault.kind = FaultKind::kLostBefore; break;
-      case 2: fault.kind = FaultKind::kLostAfter; break;
-      case 3: fault.kind = FaultKind::kHangBefore; break;
-      case 4: fault.kind = FaultKind::kHangAfter; break;
-      case 5: return answer(429, "TooManyRequests");
-      case 6: return answer(410, "Expired");
-      case 7: return answer(500, "InternalError");
-      case 8: return answer(503, "ServiceUnavailable");
-      case 9: return answer(504, "Timeout");
-      case 10: return answer(401, "Unauthorized");
-      default: fault.delay = Duration{static_cast<std::int64_t>(die(20'000))}; break;
+      case 0:
+        fault.kind = FaultKind::kNotSent;
+        break;
+      case 1:
+        fault.kind = FaultKind::kLostBefore;
+        break;
+      case 2:
+        fault.kind = FaultKind::kLostAfter;
+        break;
+      case 3:
+        fault.kind = FaultKind::kHangBefore;
+        break;
+      case 4:
+        fault.kind = FaultKind::kHangAfter;
+        break;
+      case 5:
+        return answer(429, "TooManyRequests");
+      case 6:
+        return answer(410, "Expired");
+      case 7:
+        return answer(500, "InternalError");
+      case 8:
+        return answer(503, "ServiceUnavailable");
+      case 9:
+        return answer(504, "Timeout");
+      case 10:
+        return answer(401, "Unauthorized");
+      default:
+        fault.delay = Duration{static_cast<std::int64_t>(die(20'000))};
+        break;
     }
     return fault;
   }
@@ -133,29 +152,47 @@ struct Trouble {
       if (die(6) != 0) continue;
       ++dealt;
       switch (die(9)) {
-        case 0: watch.stream->push(event_line("ERROR", status_json(410, "Expired"))); break;
-        case 1: watch.stream->push(event_line("ERROR", status_json(504, "Timeout"))); break;
-        case 2: watch.stream->push("garbage\n"); break;
+        case 0:
+          watch.stream->push(event_line("ERROR", status_json(410, "Expired")));
+          break;
+        case 1:
+          watch.stream->push(event_line("ERROR", status_json(504, "Timeout")));
+          break;
+        case 2:
+          watch.stream->push("garbage\n");
+          break;
         case 3:
           watch.stream->push(R"({"type":"ADDED","object":{"metadata":{"name":"half)");
           watch.stream->finish();
           break;
         case 4:
-          watch.stream->push(R"({"type":"DELETED","object":{"metadata":{"name":"t1","namespace":"ns","uid":"uid-)");
+          watch.stream->push(
+              R"({"type":"DELETED","object":{"metadata":{"name":"t1","namespace":"ns","uid":"uid-)");
           watch.stream->fail(Error{ErrorCode::kUnknownOutcome});
           break;
-        case 5: watch.stream->finish(); break;
-        case 6: watch.stream->fail(Error{ErrorCode::kUnknownOutcome}); break;
-        case 7: watch.silent = true; break;
-        default: watch.stream->push(event_line("STRANGE", R"({"metadata":{"name":"t1","resourceVersion":"999999"}})")); break;
+        case 5:
+          watch.stream->finish();
+          break;
+        case 6:
+          watch.stream->fail(Error{ErrorCode::kUnknownOutcome});
+          break;
+        case 7:
+          watch.silent = true;
+          break;
+        default:
+          watch.stream->push(
+              event_line("STRANGE", R"({"metadata":{"name":"t1","resourceVersion":"999999"}})"));
+          break;
       }
     }
   }
 
   void change_something() {
     const std::string name = "t" + std::to_string(die(8));
-    if (die(3) == 0) scene.server.erase(name);
-    else scene.server.set(name, static_cast<std::int64_t>(die(1000)));
+    if (die(3) == 0)
+      scene.server.erase(name);
+    else
+      scene.server.set(name, static_cast<std::int64_t>(die(1000)));
     if (die(10) == 0) scene.server.compact();
     if (die(10) == 0) scene.server.send_bookmarks();
   }
@@ -184,7 +221,8 @@ Story play(std::uint64_t seed) {
   trouble.quiet = true;
   // The longest that recovery may take: one silent connection, one hanging request, one back-off.
   scene.world.run_for(4min);
-  EXPECT_EQ(scene.difference(), "") << "seed " << seed << " in state " << to_string(scene.informer.watcher().state());
+  EXPECT_EQ(scene.difference(), "") << "seed " << seed << " in state "
+                                    << to_string(scene.informer.watcher().state());
   EXPECT_EQ(scene.judge.complaints(), std::vector<std::string>{}) << "seed " << seed;
   EXPECT_EQ(scene.judge.known(), scene.informer.store().all()) << "seed " << seed;
   return {scene.judge.log(), trouble.dealt};
@@ -201,7 +239,8 @@ TEST(Informer, ConvergesAfterRandomFaults) {
   }
   EXPECT_GT(faults, static_cast<int>(seeds) * 5);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  std::printf("%llu seeds, %d faults, %.1f s\n", static_cast<unsigned long long>(seeds), faults, took.count());
+  std::printf("%llu seeds, %d faults, %.1f s\n", static_cast<unsigned long long>(seeds), faults,
+              took.count());
 }
 
 TEST(Informer, OneSeedTellsOneStory) {

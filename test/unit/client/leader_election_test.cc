@@ -2,6 +2,7 @@
 #include "muster/client/leader_election.h"
 
 #include <gtest/gtest.h>
+
 #include <nlohmann/json.hpp>
 
 #include "fake_collection.h"
@@ -167,7 +168,8 @@ TEST(LeaderElection, OneLostRequestDoesNotCostTheLease) {
   Candidate a(world, server, "a");
   a.start();
   world.run_for(10s);
-  for (const FaultKind kind : {FaultKind::kHangAfter, FaultKind::kHangBefore, FaultKind::kLostAfter, FaultKind::kLostBefore}) {
+  for (const FaultKind kind :
+       {FaultKind::kHangAfter, FaultKind::kHangBefore, FaultKind::kLostAfter, FaultKind::kLostBefore}) {
     a.fault = of(kind);
     world.run_for(3s);
     a.fault = Fault{};
@@ -181,13 +183,17 @@ TEST(LeaderElection, ClocksOfCandidatesNeedNotAgree) {
   VirtualWorld world;
   LeaseServer server;
   Candidate b(world, server, "b");
-  // Written by one whose clock is a day behind, and another whose clock is a day ahead: only that it changes counts.
+  // Written by one whose clock is a day behind, and another whose clock is a day ahead: only that it changes
+  // counts.
   for (const char* odd : {"2023-11-13T22:13:20.000000Z", "2023-11-15T22:13:20.000000Z", "nonsense"}) {
     json lease;
     lease["metadata"]["name"] = "muster";
     lease["metadata"]["resourceVersion"] = std::to_string(++server.version);
     lease["metadata"]["labels"]["kept"] = "yes";
-    lease["spec"] = {{"holderIdentity", "other"}, {"leaseDurationSeconds", 15}, {"renewTime", odd}, {"leaseTransitions", 4}};
+    lease["spec"] = {{"holderIdentity", "other"},
+                     {"leaseDurationSeconds", 15},
+                     {"renewTime", odd},
+                     {"leaseTransitions", 4}};
     server.lease = lease;
     if (!b.signal) b.start();
     world.run_for(14s);

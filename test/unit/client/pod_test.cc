@@ -1,14 +1,13 @@
 // Pods and nodes from their text: by example, and against a slow reader on random pods.
 #include "muster/client/pod.h"
 
+#include <gtest/gtest.h>
 #include <malloc.h>
 
 #include <chrono>
 #include <map>
-#include <random>
-
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "muster/client/informer.h"
 #include "muster/client/testing/fake_transport.h"
@@ -26,53 +25,79 @@ PodFields fields() {
   return f;
 }
 
-// A worker of a gang, as an API server has it once it runs: managed fields, projected token, statuses and all.
+// A worker of a gang, as an API server has it once it runs: managed fields, projected token, statuses and
+// all.
 json worker(int index) {
   const std::string name = "llama-pretrain-worker-" + std::to_string(index) + "-3";
   json managed = json::array();
   for (const char* who : {"muster", "kubelet"}) {
-    managed.push_back({{"manager", who}, {"operation", "Update"}, {"apiVersion", "v1"}, {"time", "2026-01-02T03:04:05Z"},
-                       {"fieldsType", "FieldsV1"},
-                       {"fieldsV1", json::parse(R"({"f:metadata":{"f:labels":{".":{},"f:muster.dev/job":{},"f:muster.dev/role":{},
+    managed.push_back(
+        {{"manager", who},
+         {"operation", "Update"},
+         {"apiVersion", "v1"},
+         {"time", "2026-01-02T03:04:05Z"},
+         {"fieldsType", "FieldsV1"},
+         {"fieldsV1",
+          json::parse(R"({"f:metadata":{"f:labels":{".":{},"f:muster.dev/job":{},"f:muster.dev/role":{},
                          "f:muster.dev/index":{}},"f:ownerReferences":{".":{},"k:{\"uid\":\"0b5a\"}":{}}},"f:spec":{"f:containers":
                          {"k:{\"name\":\"main\"}":{".":{},"f:image":{},"f:resources":{".":{},"f:limits":{},"f:requests":{}}}}}})")}});
   }
   json env = json::array();
-  for (int i = 0; i < 12; ++i) env.push_back({{"name", "VARIABLE_" + std::to_string(i)}, {"value", "value of it " + std::to_string(i)}});
-  return {{"apiVersion", "v1"},
-          {"kind", "Pod"},
-          {"metadata",
-           {{"name", name},
-            {"namespace", "team-vision"},
-            {"uid", "7d9c1d3e-4b5a-4c1f-9a51-0242ac120002"},
-            {"resourceVersion", "123456789"},
-            {"creationTimestamp", "2026-01-02T03:04:05Z"},
-            {"labels",
-             {{"muster.dev/job", "llama-pretrain"}, {"muster.dev/role", "worker"}, {"muster.dev/index", std::to_string(index)},
-              {"muster.dev/attempt", "3"}, {"app.kubernetes.io/managed-by", "muster"}, {"team", "vision"}}},
-            {"annotations", {{"muster.dev/gpus", "0,1,2,3,4,5,6,7"}, {"note", "not kept"}}},
-            {"ownerReferences",
-             json::array({{{"apiVersion", "v1"}, {"kind", "X"}, {"name", "x"}, {"uid", "no"}},
-                          {{"apiVersion", "muster.dev/v1alpha1"}, {"kind", "TrainingJob"}, {"name", "llama-pretrain"},
-                           {"uid", "0b5a7d9c-3e1d-4c1f-9a51-0242ac120002"}, {"controller", true}}})},
-            {"managedFields", managed}}},
-          {"spec",
-           {{"volumes", json::array({{{"name", "token"}, {"projected", {{"sources", json::array({{{"serviceAccountToken", {{"path", "token"}}}}})}}}}})},
-            {"containers",
-             json::array({{{"name", "main"}, {"image", "registry.example/train:1"}, {"env", env},
-                           {"resources",
-                            {{"limits", {{"nvidia.com/gpu", "8"}, {"memory", "512Gi"}}},
-                             {"requests", {{"nvidia.com/gpu", "8"}, {"memory", "512Gi"}, {"cpu", "64"}}}}}}})},
-            {"nodeName", "node-" + std::to_string(index)},
-            {"hostname", "worker-0"}}},
-          {"status",
-           {{"phase", "Running"},
-            {"conditions",
-             json::array({{{"type", "PodScheduled"}, {"status", "True"}, {"lastTransitionTime", "2026-01-02T03:04:05Z"}},
-                          {{"type", "Ready"}, {"status", "True"}, {"lastProbeTime", nullptr}, {"lastTransitionTime", "2026-01-02T03:04:09Z"}}})},
-            {"containerStatuses",
-             json::array({{{"name", "main"}, {"restartCount", 2}, {"ready", true}, {"lastState", {{"terminated", {{"exitCode", 3}}}}},
-                           {"state", {{"running", {{"startedAt", "2026-01-02T03:04:08Z"}}}}}}})}}}};
+  for (int i = 0; i < 12; ++i)
+    env.push_back({{"name", "VARIABLE_" + std::to_string(i)}, {"value", "value of it " + std::to_string(i)}});
+  return {
+      {"apiVersion", "v1"},
+      {"kind", "Pod"},
+      {"metadata",
+       {{"name", name},
+        {"namespace", "team-vision"},
+        {"uid", "7d9c1d3e-4b5a-4c1f-9a51-0242ac120002"},
+        {"resourceVersion", "123456789"},
+        {"creationTimestamp", "2026-01-02T03:04:05Z"},
+        {"labels",
+         {{"muster.dev/job", "llama-pretrain"},
+          {"muster.dev/role", "worker"},
+          {"muster.dev/index", std::to_string(index)},
+          {"muster.dev/attempt", "3"},
+          {"app.kubernetes.io/managed-by", "muster"},
+          {"team", "vision"}}},
+        {"annotations", {{"muster.dev/gpus", "0,1,2,3,4,5,6,7"}, {"note", "not kept"}}},
+        {"ownerReferences", json::array({{{"apiVersion", "v1"}, {"kind", "X"}, {"name", "x"}, {"uid", "no"}},
+                                         {{"apiVersion", "muster.dev/v1alpha1"},
+                                          {"kind", "TrainingJob"},
+                                          {"name", "llama-pretrain"},
+                                          {"uid", "0b5a7d9c-3e1d-4c1f-9a51-0242ac120002"},
+                                          {"controller", true}}})},
+        {"managedFields", managed}}},
+      {"spec",
+       {{"volumes",
+         json::array({{{"name", "token"},
+                       {"projected",
+                        {{"sources", json::array({{{"serviceAccountToken", {{"path", "token"}}}}})}}}}})},
+        {"containers",
+         json::array({{{"name", "main"},
+                       {"image", "registry.example/train:1"},
+                       {"env", env},
+                       {"resources",
+                        {{"limits", {{"nvidia.com/gpu", "8"}, {"memory", "512Gi"}}},
+                         {"requests", {{"nvidia.com/gpu", "8"}, {"memory", "512Gi"}, {"cpu", "64"}}}}}}})},
+        {"nodeName", "node-" + std::to_string(index)},
+        {"hostname", "worker-0"}}},
+      {"status",
+       {{"phase", "Running"},
+        {"conditions",
+         json::array(
+             {{{"type", "PodScheduled"}, {"status", "True"}, {"lastTransitionTime", "2026-01-02T03:04:05Z"}},
+              {{"type", "Ready"},
+               {"status", "True"},
+               {"lastProbeTime", nullptr},
+               {"lastTransitionTime", "2026-01-02T03:04:09Z"}}})},
+        {"containerStatuses",
+         json::array({{{"name", "main"},
+                       {"restartCount", 2},
+                       {"ready", true},
+                       {"lastState", {{"terminated", {{"exitCode", 3}}}}},
+                       {"state", {{"running", {{"startedAt", "2026-01-02T03:04:08Z"}}}}}}})}}}};
 }
 
 TEST(DecodePod, AWorkerOfAGang) {
@@ -101,12 +126,12 @@ TEST(DecodePod, StaysBelow1KiB) {
   const auto pod = decode_pod(worker(17).dump(), fields());
   ASSERT_TRUE(pod);
   EXPECT_LT(memory_of(*pod), 1024u);
-  std::printf("pod of a gang: %zu bytes, of which %zu in place; its text: %zu bytes\n", memory_of(*pod), sizeof(Pod),
-              worker(17).dump().size());
+  std::printf("pod of a gang: %zu bytes, of which %zu in place; its text: %zu bytes\n", memory_of(*pod),
+              sizeof(Pod), worker(17).dump().size());
 }
 
-// The streaming list of a big cluster, in the pieces that TLS makes of it. Figures for the log; the bound is for any
-// build, sanitizers too.
+// The streaming list of a big cluster, in the pieces that TLS makes of it. Figures for the log; the bound is
+// for any build, sanitizers too.
 TEST(DecodePod, TenThousandPodsStreamIntoTheStore) {
   constexpr int kPods = 10'000;
   testing::VirtualWorld world;
@@ -117,7 +142,9 @@ TEST(DecodePod, TenThousandPodsStreamIntoTheStore) {
   auto stream = transport.enqueue_stream();
   std::string text;
   for (int i = 0; i < kPods; ++i) text += R"({"type":"ADDED","object":)" + worker(i).dump() + "}\n";
-  text += R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"123456789","annotations":{"k8s.io/initial-events-end":"true"}}}})" "\n";
+  text +=
+      R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"123456789","annotations":{"k8s.io/initial-events-end":"true"}}}})"
+      "\n";
   for (std::size_t at = 0; at < text.size(); at += 16384) stream->push(text.substr(at, 16384));
   const std::size_t heap_before = mallinfo2().uordblks;
   const auto start = std::chrono::steady_clock::now();
@@ -129,7 +156,8 @@ TEST(DecodePod, TenThousandPodsStreamIntoTheStore) {
   // The pieces of the stream have been freed meanwhile.
   const std::size_t held = mallinfo2().uordblks + text.size() - heap_before;
   std::printf("%d pods, %.1f MiB of text: %.0f ms, %.1f us a pod, %zu bytes a pod in the store\n", kPods,
-              static_cast<double>(text.size()) / (1 << 20), took.count() * 1e3, took.count() * 1e6 / kPods, held / kPods);
+              static_cast<double>(text.size()) / (1 << 20), took.count() * 1e3, took.count() * 1e6 / kPods,
+              held / kPods);
   std::string changes;
   for (int i = 0; i < kPods; ++i) {
     json pod = worker(i);
@@ -177,15 +205,18 @@ TEST(DecodePod, ErrorsNameObjectAndField) {
   ASSERT_FALSE(bad);
   EXPECT_EQ(bad.error().code, ErrorCode::kDecode);
   EXPECT_EQ(bad.error().message,
-            "pod team-vision/llama-pretrain-worker-1-3: spec.containers[].resources.requests: \"many\" is not a quantity, or beyond 64 bits");
-  for (const char* text : {"", "{", "[]", "{}", "null", R"({"metadata":{"name":""}})", R"({"metadata":{"name":7}})",
-                           R"({"metadata":{"name":"a"},"spec":[]})", R"({"metadata":{"name":"a","creationTimestamp":"yesterday"}})"}) {
+            "pod team-vision/llama-pretrain-worker-1-3: spec.containers[].resources.requests: \"many\" is "
+            "not a quantity, or beyond 64 bits");
+  for (const char* text : {"", "{", "[]", "{}", "null", R"({"metadata":{"name":""}})",
+                           R"({"metadata":{"name":7}})", R"({"metadata":{"name":"a"},"spec":[]})",
+                           R"({"metadata":{"name":"a","creationTimestamp":"yesterday"}})"}) {
     EXPECT_FALSE(decode_pod(text, fields())) << text;
   }
   EXPECT_TRUE(decode_pod(R"({"metadata":{"name":"a"}})", fields()));
 }
 
-// --- against a slow reader ------------------------------------------------------------------------------------------
+// --- against a slow reader
+// ------------------------------------------------------------------------------------------
 
 struct Asked {
   std::map<std::string, std::int64_t> of;
@@ -197,8 +228,9 @@ Asked requests_of(const json& container) {
   for (const char* r : {"cpu", "memory", "nvidia.com/gpu", "amd.com/gpu"}) {
     const json::json_pointer at("/resources/requests");
     if (!container.contains(at) || container[at].is_null() || !container[at].contains(r)) continue;
-    EXPECT_TRUE(parse_quantity(container[at][r].is_string() ? container[at][r].get<std::string>() : container[at][r].dump(),
-                               r == std::string("cpu") ? 1000 : 1, out[r]));
+    EXPECT_TRUE(parse_quantity(
+        container[at][r].is_string() ? container[at][r].get<std::string>() : container[at][r].dump(),
+        r == std::string("cpu") ? 1000 : 1, out[r]));
   }
   return out;
 }
@@ -250,7 +282,10 @@ class RandomPod {
  private:
   bool one_in(std::uint64_t n) { return random_() % n == 0; }
   std::string pick(std::vector<std::string> of) { return of[random_() % of.size()]; }
-  std::string odd_text() { return pick({"", "plain", "with \"quotes\" and \\", "line\nbreak\t", "\u00e4\u20ac\U0001f600", std::string(40, 'z')}); }
+  std::string odd_text() {
+    return pick({"", "plain", "with \"quotes\" and \\", "line\nbreak\t", "\u00e4\u20ac\U0001f600",
+                 std::string(40, 'z')});
+  }
   std::string time() {
     const WallTime t{std::chrono::seconds{static_cast<std::int64_t>(random_() % 4'000'000'000)}};
     return one_in(3) ? format_micro_time(t) : format_time(t);
@@ -273,7 +308,9 @@ class RandomPod {
     return c;
   }
   json metadata() {
-    json m = {{"name", "p" + std::to_string(random_() % 1000)}, {"uid", odd_text()}, {"resourceVersion", std::to_string(random_())}};
+    json m = {{"name", "p" + std::to_string(random_() % 1000)},
+              {"uid", odd_text()},
+              {"resourceVersion", std::to_string(random_())}};
     if (!one_in(4)) m["namespace"] = "team";
     if (!one_in(3)) m["creationTimestamp"] = one_in(6) ? json() : json(time());
     if (one_in(3)) m["deletionTimestamp"] = time();
@@ -310,16 +347,27 @@ class RandomPod {
     s["conditions"] = json::array();
     for (const char* type : {"PodScheduled", "Ready", "Initialized"}) {
       if (one_in(3)) continue;
-      s["conditions"].push_back({{"type", type}, {"status", pick({"True", "False", "Unknown"})}, {"lastTransitionTime", time()}});
+      s["conditions"].push_back(
+          {{"type", type}, {"status", pick({"True", "False", "Unknown"})}, {"lastTransitionTime", time()}});
     }
     for (const char* field : {"initContainerStatuses", "containerStatuses"}) {
       if (one_in(3)) continue;
       s[field] = json::array();
       for (auto i = random_() % 4; i > 0; --i) {
         json c = {{"name", "c" + std::to_string(random_() % 9)}, {"restartCount", random_() % 7}};
-        if (one_in(3)) c["state"] = {{"terminated", {{"exitCode", random_() % 2 * 137}, {"reason", "Error"}, {"message", odd_text()}, {"finishedAt", time()}}}};
-        else if (one_in(2)) c["state"] = {{"waiting", {{"reason", pick({"ContainerCreating", "PodInitializing", "CrashLoopBackOff", "ErrImagePull"})}, {"message", odd_text()}}}};
-        else c["state"] = {{"running", {{"startedAt", time()}}}};
+        if (one_in(3))
+          c["state"] = {{"terminated",
+                         {{"exitCode", random_() % 2 * 137},
+                          {"reason", "Error"},
+                          {"message", odd_text()},
+                          {"finishedAt", time()}}}};
+        else if (one_in(2))
+          c["state"] = {{"waiting",
+                         {{"reason", pick({"ContainerCreating", "PodInitializing", "CrashLoopBackOff",
+                                           "ErrImagePull"})},
+                          {"message", odd_text()}}}};
+        else
+          c["state"] = {{"running", {{"startedAt", time()}}}};
         s[field].push_back(c);
       }
     }
@@ -349,7 +397,8 @@ void expect_same(const Pod& pod, const json& j) {
       if (k.starts_with("muster.dev/")) labels.emplace_back(k, v);
     }
   }
-  if (m.contains("annotations")) annotations.emplace_back("muster.dev/gpus", m["annotations"]["muster.dev/gpus"]);
+  if (m.contains("annotations"))
+    annotations.emplace_back("muster.dev/gpus", m["annotations"]["muster.dev/gpus"]);
   EXPECT_EQ(pod.labels, labels);
   EXPECT_EQ(pod.annotations, annotations);
   std::string owner;
@@ -361,8 +410,11 @@ void expect_same(const Pod& pod, const json& j) {
   EXPECT_EQ(pod.deleted_at, seconds_at(m, "deletionTimestamp"));
   EXPECT_EQ(pod.deleting, m.contains("deletionTimestamp"));
   EXPECT_EQ(pod.node_name, j["spec"].value("nodeName", ""));
-  const std::map<std::string, PodPhase> phases = {{"Pending", PodPhase::kPending}, {"Running", PodPhase::kRunning}, {"Succeeded", PodPhase::kSucceeded},
-                                                  {"Failed", PodPhase::kFailed}, {"Unknown", PodPhase::kUnknown}};
+  const std::map<std::string, PodPhase> phases = {{"Pending", PodPhase::kPending},
+                                                  {"Running", PodPhase::kRunning},
+                                                  {"Succeeded", PodPhase::kSucceeded},
+                                                  {"Failed", PodPhase::kFailed},
+                                                  {"Unknown", PodPhase::kUnknown}};
   EXPECT_EQ(pod.phase, phases.at(status.value("phase", "Pending")));
   EXPECT_EQ(pod.reason, status.value("reason", ""));
   EXPECT_EQ(pod.message, status.value("message", ""));
@@ -390,7 +442,8 @@ void expect_same(const Pod& pod, const json& j) {
   }
   for (const char* field : {"initContainerStatuses", "containerStatuses"}) {
     for (const json& c : status.value(field, json::array())) {
-      const std::string reason = c["state"].contains("waiting") ? c["state"]["waiting"]["reason"].get<std::string>() : "";
+      const std::string reason =
+          c["state"].contains("waiting") ? c["state"]["waiting"]["reason"].get<std::string>() : "";
       if (waits.empty() && (reason == "CrashLoopBackOff" || reason == "ErrImagePull")) waits = reason;
     }
   }
@@ -426,33 +479,40 @@ TEST(DecodePod, SurvivesBrokenText) {
   int refused = 0;
   for (int i = 0; i < 3000; ++i) {
     std::string text = whole;
-    if (i % 2 == 0) text.resize(random() % text.size());
-    else for (int k = 0; k < 3; ++k) text[random() % text.size()] = static_cast<char>(random());
+    if (i % 2 == 0)
+      text.resize(random() % text.size());
+    else
+      for (int k = 0; k < 3; ++k) text[random() % text.size()] = static_cast<char>(random());
     refused += !decode_pod(text, fields());
   }
   EXPECT_GT(refused, 1500);
 }
 
 TEST(DecodeNode, WhatPlacementAndHealthNeed) {
-  const auto node = decode_node(R"({"metadata":{"name":"node-1","uid":"u","resourceVersion":"9","labels":{"b":"2","a":"1"},
+  const auto node =
+      decode_node(R"({"metadata":{"name":"node-1","uid":"u","resourceVersion":"9","labels":{"b":"2","a":"1"},
       "annotations":{"muster.dev/x":"y","other/z":"w"}},
     "spec":{"unschedulable":true,"taints":[{"key":"nvidia.com/gpu","effect":"NoSchedule"},{"key":"k","value":"v","effect":"NoExecute","timeAdded":"2026-01-02T03:04:05Z"}]},
     "status":{"capacity":{"cpu":"999"},"allocatable":{"cpu":"127500m","memory":"1056784Mi","pods":"110","nvidia.com/gpu":"8","hugepages-2Mi":"0","amd.com/gpu":"0"},
       "conditions":[{"type":"MemoryPressure","status":"False"},{"type":"Ready","status":"True","lastTransitionTime":"1970-01-01T00:01:40Z"}],
-      "images":[{"names":["a"],"sizeBytes":1}]}})", "muster.dev/");
+      "images":[{"names":["a"],"sizeBytes":1}]}})",
+                  "muster.dev/");
   ASSERT_TRUE(node) << node.error().message;
   EXPECT_EQ(node->meta.key(), "node-1");
   EXPECT_EQ(node->labels, (KeyValues{{"a", "1"}, {"b", "2"}}));
   EXPECT_EQ(node->annotations, (KeyValues{{"muster.dev/x", "y"}}));
-  EXPECT_EQ(node->taints, (std::vector<Taint>{{"nvidia.com/gpu", "", "NoSchedule"}, {"k", "v", "NoExecute"}}));
+  EXPECT_EQ(node->taints,
+            (std::vector<Taint>{{"nvidia.com/gpu", "", "NoSchedule"}, {"k", "v", "NoExecute"}}));
   EXPECT_TRUE(node->unschedulable);
   EXPECT_TRUE(node->ready);
   EXPECT_EQ(node->ready_changed_at, 100);
   EXPECT_EQ(node->milli_cpu, 127500);
   EXPECT_EQ(node->memory_bytes, std::int64_t{1056784} << 20);
   EXPECT_EQ(node->pods, 110);
-  EXPECT_EQ(node->extended, (std::vector<std::pair<std::string, std::int64_t>>{{"amd.com/gpu", 0}, {"nvidia.com/gpu", 8}}));
-  EXPECT_FALSE(decode_node(R"({"metadata":{"name":"n"},"status":{"allocatable":{"cpu":"x"}}})", "muster.dev/"));
+  EXPECT_EQ(node->extended,
+            (std::vector<std::pair<std::string, std::int64_t>>{{"amd.com/gpu", 0}, {"nvidia.com/gpu", 8}}));
+  EXPECT_FALSE(
+      decode_node(R"({"metadata":{"name":"n"},"status":{"allocatable":{"cpu":"x"}}})", "muster.dev/"));
   EXPECT_FALSE(decode_node("{}", "muster.dev/"));
 }
 

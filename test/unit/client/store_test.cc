@@ -1,7 +1,7 @@
 // The Store by hand: views, versions, incarnations, assumed writes, indexes, handlers.
-#include "muster/client/informer.h"
-
 #include <gtest/gtest.h>
+
+#include "muster/client/informer.h"
 
 namespace muster::client {
 namespace {
@@ -35,7 +35,9 @@ struct Heard {
       if (std::holds_alternative<Synced>(e)) events.push_back("S");
     });
   }
-  static std::string text(const Item& i) { return i.meta.name + "/" + i.meta.uid + "@" + i.meta.resource_version; }
+  static std::string text(const Item& i) {
+    return i.meta.name + "/" + i.meta.uid + "@" + i.meta.resource_version;
+  }
   void view(std::vector<Item> items, int version) {
     store.begin_view();
     for (Item& i : items) store.view_object(std::move(i));

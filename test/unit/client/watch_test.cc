@@ -31,7 +31,9 @@ struct Rig {
     return o;
   }
   void note(const WatchEvent& e) {
-    const auto name = [](std::string_view json) { return decode_meta(json)->name + "@" + decode_meta(json)->resource_version; };
+    const auto name = [](std::string_view json) {
+      return decode_meta(json)->name + "@" + decode_meta(json)->resource_version;
+    };
     if (std::holds_alternative<InitBegin>(e)) said += "{ ";
     if (const auto* i = std::get_if<InitApply>(&e)) said += name(i->json) + " ";
     if (const auto* d = std::get_if<InitDone>(&e)) said += "}" + std::string{d->resource_version} + " ";
@@ -105,12 +107,13 @@ TEST(Watcher, PagedListOf500WhereStreamingIsRefused) {
     EXPECT_EQ(rig.watcher.state(), WatchState::kEmpty);
     rig.step();
     EXPECT_EQ(rig.watcher.state(), WatchState::kListing);
-    rig.transport.enqueue_json(200, R"({"metadata":{"resourceVersion":"8","continue":"t"},"items":[)" + Rig::object("a", 1) + "," +
-                                        Rig::object("b", 2) + "]}");
+    rig.transport.enqueue_json(200, R"({"metadata":{"resourceVersion":"8","continue":"t"},"items":[)" +
+                                        Rig::object("a", 1) + "," + Rig::object("b", 2) + "]}");
     rig.step();
     EXPECT_EQ(FakeCollection::parameter(rig.last_target(), "limit"), "500");
     EXPECT_EQ(rig.watcher.state(), WatchState::kListing);
-    rig.transport.enqueue_json(200, R"({"metadata":{"resourceVersion":"8"},"items":[)" + Rig::object("c", 3) + "]}");
+    rig.transport.enqueue_json(
+        200, R"({"metadata":{"resourceVersion":"8"},"items":[)" + Rig::object("c", 3) + "]}");
     rig.step();
     EXPECT_EQ(FakeCollection::parameter(rig.last_target(), "continue"), "t");
     EXPECT_EQ(rig.watcher.state(), WatchState::kListed);
@@ -179,7 +182,8 @@ TEST(Watcher, GoneOnOpen) {
 TEST(Watcher, GoneAsAnErrorInTheStream) {
   Rig rig;
   auto stream = rig.watching();
-  stream->push(event_line("ADDED", Rig::object("b", 11)) + event_line("ERROR", status_json(410, "Expired", "too old")) +
+  stream->push(event_line("ADDED", Rig::object("b", 11)) +
+               event_line("ERROR", status_json(410, "Expired", "too old")) +
                event_line("ADDED", Rig::object("c", 12)));
   rig.step();
   EXPECT_EQ(rig.take(), "+b@11 ");
@@ -193,13 +197,17 @@ TEST(Watcher, GoneBetweenPagesListsAnewInOne) {
   options.streaming_list = false;
   Rig rig(options);
   rig.step();
-  rig.transport.enqueue_json(200, R"({"metadata":{"resourceVersion":"8","continue":"t"},"items":[)" + Rig::object("a", 1) + "]}");
+  rig.transport.enqueue_json(
+      200, R"({"metadata":{"resourceVersion":"8","continue":"t"},"items":[)" + Rig::object("a", 1) + "]}");
   rig.step();
-  rig.transport.enqueue_json(410, R"({"kind":"Status","metadata":{"continue":"inconsistent"},"status":"Failure","reason":"Expired","code":410})");
+  rig.transport.enqueue_json(
+      410,
+      R"({"kind":"Status","metadata":{"continue":"inconsistent"},"status":"Failure","reason":"Expired","code":410})");
   expect_back_off(rig.step(), 800ms);
   EXPECT_EQ(rig.watcher.state(), WatchState::kEmpty);
   rig.step();
-  rig.transport.enqueue_json(200, R"({"metadata":{"resourceVersion":"9"},"items":[)" + Rig::object("b", 2) + "]}");
+  rig.transport.enqueue_json(200,
+                             R"({"metadata":{"resourceVersion":"9"},"items":[)" + Rig::object("b", 2) + "]}");
   rig.step();
   EXPECT_EQ(FakeCollection::parameter(rig.last_target(), "continue"), "");
   EXPECT_EQ(FakeCollection::parameter(rig.last_target(), "limit"), "");
@@ -213,7 +221,8 @@ TEST(Watcher, PagesOfTwoVersionsAreNotMixed) {
   rig.step();
   rig.transport.enqueue_json(200, R"({"metadata":{"resourceVersion":"8","continue":"t"},"items":[]})");
   rig.step();
-  rig.transport.enqueue_json(200, R"({"metadata":{"resourceVersion":"9"},"items":[)" + Rig::object("b", 2) + "]}");
+  rig.transport.enqueue_json(200,
+                             R"({"metadata":{"resourceVersion":"9"},"items":[)" + Rig::object("b", 2) + "]}");
   rig.step();
   EXPECT_EQ(rig.watcher.state(), WatchState::kEmpty);
   EXPECT_EQ(rig.take(), "{ ");
@@ -332,9 +341,11 @@ TEST(Watcher, AServerRestoredToThePastIsListedAnew) {
   rig.watching()->finish();
   rig.world.run_for(2s);
   rig.step();
-  rig.transport.enqueue_json(504, R"({"kind":"Status","status":"Failure","message":"Timeout: Too large resource version: 10, current: 4",)"
-                                  R"("reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge",)"
-                                  R"("message":"Too large resource version"}],"retryAfterSeconds":1},"code":504})");
+  rig.transport.enqueue_json(
+      504,
+      R"({"kind":"Status","status":"Failure","message":"Timeout: Too large resource version: 10, current: 4",)"
+      R"("reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge",)"
+      R"("message":"Too large resource version"}],"retryAfterSeconds":1},"code":504})");
   rig.step();
   EXPECT_EQ(rig.watcher.state(), WatchState::kEmpty);
 }
@@ -361,7 +372,8 @@ TEST(Watcher, RunEndsWhenCancelledWhereverItIs) {
   }
 }
 
-// --- the text of a watch --------------------------------------------------------------------------------------------
+// --- the text of a watch
+// --------------------------------------------------------------------------------------------
 
 TEST(LineSplitter, PiecesOfAnySize) {
   const std::string text = "one\n\ntwo two\nthree" + std::string(3000, 'x') + "\nrest";
@@ -414,15 +426,19 @@ TEST(WatchEvent, OddLines) {
     return parse_watch_event(*lines.next());
   };
   // Fields may come in any order, and names may be escaped.
-  auto event = parse(R"({"object":{"metadata":{"labels":{"resourceVersion":"x"},"resourceVersion":"5"}},"type":"ADDED"})");
+  auto event = parse(
+      R"({"object":{"metadata":{"labels":{"resourceVersion":"x"},"resourceVersion":"5"}},"type":"ADDED"})");
   ASSERT_TRUE(event) << event.error().message;
   EXPECT_EQ(event->version, "5");
-  event = parse(R"({"type":"ERROR","object":{"kind":"Status","code":429,"reason":"TooManyRequests","message":"slow down"}})");
+  event = parse(
+      R"({"type":"ERROR","object":{"kind":"Status","code":429,"reason":"TooManyRequests","message":"slow down"}})");
   ASSERT_TRUE(event);
   EXPECT_EQ(event->error->code, ErrorCode::kTooManyRequests);
-  for (const char* bad : {"", "{", "null", "7", R"({"type":"ADDED"})", R"({"type":5,"object":{}})", R"({"type":"ADDED","object":{}})",
-                          R"({"type":"ADDED","object":{"metadata":{"name":"x"}}})", R"({"type":"ADDED","object":{"metadata":)",
-                          R"({"type":"BOOKMARK","object":{"metadata":{}}})", "\xff\xfe"}) {
+  for (const char* bad :
+       {"", "{", "null", "7", R"({"type":"ADDED"})", R"({"type":5,"object":{}})",
+        R"({"type":"ADDED","object":{}})", R"({"type":"ADDED","object":{"metadata":{"name":"x"}}})",
+        R"({"type":"ADDED","object":{"metadata":)", R"({"type":"BOOKMARK","object":{"metadata":{}}})",
+        "\xff\xfe"}) {
     EXPECT_FALSE(parse(bad)) << bad;
   }
 }

@@ -1,8 +1,8 @@
 #include "muster/client/work_queue.h"
 
-#include <map>
-
 #include <gtest/gtest.h>
+
+#include <map>
 
 #include "muster/client/testing/virtual_world.h"
 
@@ -167,8 +167,8 @@ TEST(WorkQueue, RandomUseNeverLosesOrDoublesAKey) {
     std::map<Key, Duration> last;
     for (const auto& [key, when] : shop.taken) last[key] = when;
     for (const auto& [key, at] : due) {
-      // Of several delayed additions the earliest wins, so the last run may come before the latest `at`, but never
-      // before the addition that asked for it; 20 ms is the longest delay.
+      // Of several delayed additions the earliest wins, so the last run may come before the latest `at`, but
+      // never before the addition that asked for it; 20 ms is the longest delay.
       EXPECT_GE(last[key] + 20ms, at) << key << " seed " << seed;
     }
     EXPECT_EQ(shop.queue.depth(), 0u);

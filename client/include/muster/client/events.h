@@ -1,5 +1,7 @@
-// Events (events.k8s.io/v1) for people: repeated ones become a series instead of new objects. Recording never blocks and never
-// fails; when the server cannot keep up, the oldest not yet sent are dropped and counted.
+// Events (events.k8s.io/v1) for people: what repeats itself within 6 minutes (same object, type, reason,
+// action and note) becomes a series instead of new objects, its count written at most every 10 s. Recording
+// never blocks and never fails; when the server cannot keep up, the oldest not yet sent are dropped and
+// counted.
 #pragma once
 
 #include <memory>
@@ -22,9 +24,10 @@ class EventRecorder {
   ~EventRecorder();
 
   // `action`: what was done ("Admit"); `reason`: CamelCase; `note`: a sentence, cut at 1 kB.
-  void record(const EventTarget& regarding, EventType type, std::string reason, std::string action, std::string note);
-  Task<void> run();  // sends until cancelled, then flushes for at most 2 s
-  std::uint64_t dropped() const;
+  void record(const EventTarget& regarding, EventType type, std::string reason, std::string action,
+              std::string note);
+  Task<void> run();               // sends until cancelled, then flushes for at most 2 s
+  std::uint64_t dropped() const;  // more than 1000 unsent, or refused by the server
 
  private:
   struct Impl;

@@ -26,7 +26,8 @@ concept Cached = requires(const T& t) {
   { t.meta } -> std::convertible_to<const Meta&>;
 };
 
-// Text of one object to T. Errors are counted and logged, the object is then treated as absent (never as unchanged).
+// Text of one object to T. Errors are counted and logged, the object is then treated as absent (never as
+// unchanged).
 template <class T>
 using Decoder = std::function<Result<T>(std::string_view json)>;
 
@@ -35,22 +36,31 @@ using Ptr = std::shared_ptr<const T>;
 
 // What handlers hear. Old and new are immutable snapshots that may be kept.
 template <class T>
-struct Added { Ptr<T> now; };
+struct Added {
+  Ptr<T> now;
+};
 template <class T>
-struct Updated { Ptr<T> before; Ptr<T> now; };
+struct Updated {
+  Ptr<T> before;
+  Ptr<T> now;
+};
 template <class T>
-struct Deleted { Ptr<T> last; };  // possibly not the very last state, where the delete was inferred from a re-list
-struct Synced {};                 // the first complete view has been handed over
+struct Deleted {
+  Ptr<T> last;  // possibly not the very last state, where the delete was inferred from a re-list
+};
+struct Synced {};  // the first complete view has been handed over
 template <class T>
 using StoreEvent = std::variant<Added<T>, Updated<T>, Deleted<T>, Synced>;
 
-// Objects by key, with indexes. A new view replaces the old one in one step (no reader sees half a list); handlers
-// then hear the differences. Own writes may be put in at once ("assumed"): an older version from the watch never
-// overwrites a newer one, nor does a late answer to a write bring back what the watch has since seen go.
+// Objects by key, with indexes. A new view replaces the old one in one step (no reader sees half a list);
+// handlers then hear the differences. Own writes may be put in at once ("assumed"): an older version from the
+// watch never overwrites a newer one, nor does a late answer to a write bring back what the watch has since
+// seen go.
 //
-// For each key handlers hear Added, Updated…, Deleted, in this order, and of one uid only between the two: where an
-// object was deleted and made anew unseen, Deleted and Added follow each other. A handler may change the store (assume)
-// or read it: it then sees what is newest, and what that causes is told after the handler has returned, never inside.
+// For each key handlers hear Added, Updated…, Deleted, in this order, and of one uid only between the two:
+// where an object was deleted and made anew unseen, Deleted and Added follow each other. A handler may change
+// the store (assume) or read it: it then sees what is newest, and what that causes is told after the handler
+// has returned, never inside.
 template <Cached T>
 class Store {
  public:
@@ -62,14 +72,15 @@ class Store {
   // Before the first object. `name` is what by_index asks for.
   void add_index(std::string name, IndexFn fn);
 
-  Ptr<T> find(const Key& key) const;              // nullptr: not there
-  const std::map<Key, Ptr<T>>& all() const;       // ordered by key
+  Ptr<T> find(const Key& key) const;                                                     // nullptr: not there
+  const std::map<Key, Ptr<T>>& all() const;                                              // ordered by key
   std::vector<Ptr<T>> by_index(std::string_view index, const std::string& value) const;  // ordered by key
   std::size_t size() const;
   bool synced() const;
 
-  // The answer to our own write: applied unless the store already holds that version or a newer one, or the watch is
-  // past that version. Only for objects that belong to the collection watched (namespace, selectors).
+  // The answer to our own write: applied unless the store already holds that version or a newer one, or the
+  // watch is past that version. Only for objects that belong to the collection watched (namespace,
+  // selectors).
   void assume(T object);
   // Our own confirmed delete of exactly this uid: treated as gone until the watch shows another uid.
   void assume_deleted(const Key& key, const std::string& uid);

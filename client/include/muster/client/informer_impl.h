@@ -17,7 +17,8 @@ inline bool older(std::string_view a, std::string_view b) {
 void log_decode_error(std::string_view plural, std::uint64_t count, const Error& error);
 }  // namespace detail
 
-// --- what readers call ----------------------------------------------------------------------------------------------
+// --- what readers call
+// ----------------------------------------------------------------------------------------------
 
 template <Cached T>
 void Store<T>::add_handler(Handler handler) {
@@ -63,13 +64,15 @@ bool Store<T>::synced() const {
   return synced_;
 }
 
-// --- own writes -----------------------------------------------------------------------------------------------------
+// --- own writes
+// -----------------------------------------------------------------------------------------------------
 
 template <Cached T>
 void Store<T>::assume(T object) {
   const Meta& meta = object.meta;
   const Key key = meta.key();
-  // The watch has shown all there was up to version_: if this is not in the store by then, it is gone already.
+  // The watch has shown all there was up to version_: if this is not in the store by then, it is gone
+  // already.
   if (!version_.empty() && !detail::older(version_, meta.resource_version)) return;
   if (is_assumed_deleted(key, object)) return;
   const Ptr<T> before = find(key);
@@ -92,7 +95,8 @@ bool Store<T>::is_assumed_deleted(const Key& key, const T& object) const {
   return it != assumed_deleted_.end() && it->second == object.meta.uid;
 }
 
-// --- what the watch says --------------------------------------------------------------------------------------------
+// --- what the watch says
+// --------------------------------------------------------------------------------------------
 
 template <Cached T>
 void Store<T>::begin_view() {
@@ -162,7 +166,8 @@ void Store<T>::apply(T object) {
   if (is_assumed_deleted(key, object)) return;
   assumed_deleted_.erase(key);  // another uid: it is known to be gone
   if (const Ptr<T> before = find(key)) {
-    const bool same = before->meta.uid == object.meta.uid && before->meta.resource_version == object.meta.resource_version;
+    const bool same =
+        before->meta.uid == object.meta.uid && before->meta.resource_version == object.meta.resource_version;
     const bool stale = detail::older(object.meta.resource_version, before->meta.resource_version);
     if (!stale) assumed_.erase(key);
     if (same || stale) return;
@@ -207,7 +212,8 @@ void Store<T>::advance(std::string_view resource_version) {
   if (version_.empty() || detail::older(version_, resource_version)) version_ = resource_version;
 }
 
-// --- one change -----------------------------------------------------------------------------------------------------
+// --- one change
+// -----------------------------------------------------------------------------------------------------
 
 template <Cached T>
 void Store<T>::put(const Key& key, Ptr<T> now) {
@@ -272,12 +278,15 @@ void Store<T>::deliver() {
   telling_ = false;
 }
 
-// --- Informer -------------------------------------------------------------------------------------------------------
+// --- Informer
+// -------------------------------------------------------------------------------------------------------
 
 template <Cached T>
 Informer<T>::Informer(ApiClient& api, Resource resource, Decoder<T> decode, WatcherOptions options)
-    : plural_(resource.plural), decode_(std::move(decode)),
-      watcher_(api, std::move(resource), std::move(options), [this](const WatchEvent& event) { on_event(event); }) {}
+    : plural_(resource.plural),
+      decode_(std::move(decode)),
+      watcher_(api, std::move(resource), std::move(options),
+               [this](const WatchEvent& event) { on_event(event); }) {}
 
 template <Cached T>
 std::optional<T> Informer<T>::decoded(std::string_view json) {
@@ -296,16 +305,22 @@ void Informer<T>::on_event(const WatchEvent& event) {
   if (std::holds_alternative<InitBegin>(event)) {
     store_.begin_view();
   } else if (const auto* item = std::get_if<InitApply>(&event)) {
-    if (auto object = decoded(item->json)) store_.view_object(std::move(*object));
-    else drop(item->json);
+    if (auto object = decoded(item->json))
+      store_.view_object(std::move(*object));
+    else
+      drop(item->json);
   } else if (const auto* done = std::get_if<InitDone>(&event)) {
     store_.end_view(done->resource_version);
   } else if (const auto* applied = std::get_if<Applied>(&event)) {
-    if (auto object = decoded(applied->json)) store_.apply(std::move(*object));
-    else drop(applied->json);
+    if (auto object = decoded(applied->json))
+      store_.apply(std::move(*object));
+    else
+      drop(applied->json);
   } else if (const auto* removed = std::get_if<Removed>(&event)) {
-    if (auto object = decoded(removed->json)) store_.erase(std::move(*object));
-    else drop(removed->json);
+    if (auto object = decoded(removed->json))
+      store_.erase(std::move(*object));
+    else
+      drop(removed->json);
   } else if (const auto* bookmark = std::get_if<Bookmark>(&event)) {
     store_.advance(bookmark->resource_version);
   }

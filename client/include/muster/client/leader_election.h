@@ -1,5 +1,5 @@
-// Leader election on a coordination.k8s.io/v1 Lease, with client-go's protocol and times. Only locally observed times are compared,
-// so clocks may differ between candidates.
+// Leader election on a coordination.k8s.io/v1 Lease, with client-go's protocol and times. Only locally
+// observed times are compared, so clocks may differ between candidates.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,11 @@ struct LeaderElectionOptions {
 
 class LeaderElection {
  public:
-  // `on_stopped` is called at the renew deadline at the latest: after it returns no write may leave this process.
+  // `on_stopped` is called at the renew deadline at the latest, whatever becomes of the request under way:
+  // after it returns no write may leave this process. The deadline counts from the moment the last successful
+  // renewal was sent, so that it comes before anyone else's lease duration ends. It is also called when a
+  // leader is cancelled, before the lease is released. `on_new_leader` hears of every holder seen, ourselves
+  // among them.
   struct Callbacks {
     std::function<void()> on_started;
     std::function<void()> on_stopped;
@@ -29,7 +33,9 @@ class LeaderElection {
   LeaderElection(ApiClient& api, LeaderElectionOptions options, Callbacks callbacks);
   ~LeaderElection();
 
-  // Until leadership is lost (false), or cancelled (true; the lease is then released if held: holderIdentity emptied).
+  // Until leadership is lost (false), or cancelled (true; the lease is then released if held: holderIdentity
+  // emptied, for which at most 2 s are taken). Needs get, create and update on leases through an ApiClient
+  // that still may write.
   Task<bool> run();
   bool is_leader() const;
   const std::string& observed_leader() const;

@@ -1,5 +1,5 @@
-// Pods and nodes as caches hold them: only what controllers of workloads use, decoded straight from the text. A cached pod
-// costs well under 1 KiB.
+// Pods and nodes as caches hold them: only what controllers of workloads use, decoded straight from the text.
+// A cached pod costs well under 1 KiB.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace muster::client {
 
-// A word that many objects have in common, such as the key of a label: eight bytes, the text is kept once for the whole
-// process and never freed. As good as a const std::string. Any thread.
+// A word that many objects have in common, such as the key of a label: eight bytes, the text is kept once for
+// the whole process and never freed. As good as a const std::string. Any thread.
 class SharedWord {
  public:
   SharedWord(std::string_view text) : text_(intern(text)) {}
@@ -30,7 +30,7 @@ class SharedWord {
   const std::string* text_;
 };
 
-using KeyValues = std::vector<std::pair<SharedWord, std::string>>;  // sorted by key
+using KeyValues = std::vector<std::pair<SharedWord, std::string>>;             // sorted by key
 const std::string* find_value(const KeyValues& values, std::string_view key);  // nullptr: not there
 
 enum class PodPhase : std::uint8_t { kPending, kRunning, kSucceeded, kFailed, kUnknown };
@@ -39,7 +39,7 @@ struct ContainerEnd {
   std::string name;
   std::int32_t exit_code = 0;
   std::string reason;
-  std::string message;  // the termination log
+  std::string message;           // the termination log
   std::int64_t finished_at = 0;  // Unix seconds; 0: unknown
 };
 
@@ -48,24 +48,25 @@ struct Pod {
   KeyValues labels;       // only those asked for in PodFields
   KeyValues annotations;  // likewise
   std::string node_name;
-  std::string owner_uid;    // of the controlling owner reference
-  std::string reason;       // status.reason, e.g. "Evicted", "OutOfcpu", "UnexpectedAdmissionError"
-  std::string message;      // status.message
+  std::string owner_uid;  // of the controlling owner reference
+  std::string reason;     // status.reason, e.g. "Evicted", "OutOfcpu", "UnexpectedAdmissionError"
+  std::string message;    // status.message
   PodPhase phase = PodPhase::kPending;
-  bool ready = false;       // condition Ready
-  bool deleting = false;    // deletionTimestamp is set
+  bool ready = false;            // condition Ready
+  bool deleting = false;         // deletionTimestamp is set
   bool scheduled_false = false;  // condition PodScheduled is False
   std::int64_t deleted_at = 0;   // deletionTimestamp, Unix seconds
   std::int64_t created_at = 0;
-  std::int64_t ready_at = 0;     // when Ready became true
+  std::int64_t ready_at = 0;            // when Ready became true
   std::int32_t container_restarts = 0;  // of all containers, init containers not counted
   // Effective requests (containers, init containers and overhead as the scheduler counts them).
   std::int64_t milli_cpu = 0;
   std::int64_t memory_bytes = 0;
-  std::int64_t gpus = 0;         // sum over the resource names in PodFields::gpu_resources
+  std::int64_t gpus = 0;  // sum over the resource names in PodFields::gpu_resources
   // Containers whose state is terminated; after them init containers that failed.
   std::vector<ContainerEnd> ended;
-  std::string waiting_reason;       // first container that waits for other reasons than starting: "ImagePullBackOff", …
+  std::string
+      waiting_reason;  // first container that waits for other reasons than starting: "ImagePullBackOff", …
   std::string waiting_message;
 };
 
@@ -83,7 +84,7 @@ struct Taint {
 
 struct Node {
   Meta meta;
-  KeyValues labels;  // all: selectors may ask for any
+  KeyValues labels;       // all: selectors may ask for any
   KeyValues annotations;  // only those with the prefix asked for; an empty one asks for all
   std::vector<Taint> taints;
   bool unschedulable = false;
@@ -92,12 +93,13 @@ struct Node {
   std::int64_t milli_cpu = 0;         // allocatable
   std::int64_t memory_bytes = 0;
   std::int64_t pods = 0;
-  std::vector<std::pair<std::string, std::int64_t>> extended;  // other allocatable resources with a domain name, sorted
+  std::vector<std::pair<std::string, std::int64_t>>
+      extended;  // other allocatable resources with a domain name, sorted
   bool deleting = false;
 };
 
-// One object's text to what is kept of it. kDecode, naming object and field, where a field that is read is not of its
-// type; fields that are not read are not checked. Some microseconds; copies the text once.
+// One object's text to what is kept of it. kDecode, naming object and field, where a field that is read is
+// not of its type; fields that are not read are not checked. Some microseconds; copies the text once.
 Result<Pod> decode_pod(std::string_view json, const PodFields& fields);
 Result<Node> decode_node(std::string_view json, std::string_view annotation_prefix);
 

@@ -1,11 +1,12 @@
-// The watcher: an explicit state machine that follows one collection of objects for ever. One enum of states, one
-// function that steps it; everything it learns is handed to a sink as a WatchEvent.
+// The watcher: an explicit state machine that follows one collection of objects for ever. One enum of states,
+// one function that steps it; everything it learns is handed to a sink as a WatchEvent.
 //
-// Guarantees: a complete view is announced by InitDone only after every object of one resourceVersion was handed
-// over between Init and InitDone; pages of two resourceVersions are never mixed. Between two InitDone, events of one
-// object come in the server's order. What it may NOT be relied on for: seeing every version (a re-list skips
-// versions) and seeing every delete as a Delete event (after a re-list a missing object is simply not in the new
-// view; the Store turns that into Deleted). A view that failed half-way is followed by another InitBegin.
+// Guarantees: a complete view is announced by InitDone only after every object of one resourceVersion was
+// handed over between Init and InitDone; pages of two resourceVersions are never mixed. Between two InitDone,
+// events of one object come in the server's order. What it may NOT be relied on for: seeing every version (a
+// re-list skips versions) and seeing every delete as a Delete event (after a re-list a missing object is
+// simply not in the new view; the Store turns that into Deleted). A view that failed half-way is followed by
+// another InitBegin.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +22,22 @@
 namespace muster::client {
 
 // `json` is one object's text, valid during the call only.
-struct InitBegin {};                              // a new complete view begins; forget half of an earlier one
-struct InitApply { std::string_view json; };      // one object of the view
-struct InitDone { std::string_view resource_version; };  // the view is complete as of that version
-struct Applied { std::string_view json; };        // added or changed
-struct Removed { std::string_view json; };        // its last state; before InitDone: not in the view after all
-struct Bookmark { std::string_view resource_version; };
+struct InitBegin {};  // a new complete view begins; forget half of an earlier one
+struct InitApply {
+  std::string_view json;
+};  // one object of the view
+struct InitDone {
+  std::string_view resource_version;
+};  // the view is complete as of that version
+struct Applied {
+  std::string_view json;
+};  // added or changed
+struct Removed {
+  std::string_view json;
+};  // its last state; before InitDone: not in the view after all
+struct Bookmark {
+  std::string_view resource_version;
+};
 using WatchEvent = std::variant<InitBegin, InitApply, InitDone, Applied, Removed, Bookmark>;
 
 enum class WatchState : std::uint8_t {
@@ -46,7 +57,8 @@ struct WatcherOptions {
   bool streaming_list = true;
   Duration server_timeout_min = std::chrono::minutes{5};
   Duration server_timeout_max = std::chrono::minutes{10};
-  // No byte for this long beyond what a healthy server lets pass: the connection is dead. Bookmarks come about once a minute.
+  // No byte for this long beyond what a healthy server lets pass: the connection is dead. Bookmarks come
+  // about once a minute.
   Duration idle_deadline = std::chrono::seconds{100};
   Duration backoff_min{800};
   Duration backoff_max = std::chrono::seconds{30};
@@ -65,7 +77,8 @@ class Watcher {
   Watcher(ApiClient& api, Resource resource, WatcherOptions options, Sink sink);
   ~Watcher();
 
-  // Runs until cancelled; never returns an error: every fault is backed off from and retried. The Watcher outlives it.
+  // Runs until cancelled; never returns an error: every fault is backed off from and retried. The Watcher
+  // outlives it.
   Task<void> run();
   // One transition; run() is a loop around it. Returns how long to wait before the next.
   Task<Duration> step();

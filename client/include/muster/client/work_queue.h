@@ -1,5 +1,6 @@
-// A queue of keys to reconcile. A key is queued once however often it is added, is never handed out again while it
-// is being worked on (it is queued again afterwards), and backs off by itself from 5 ms, doubling, to 1000 s.
+// A queue of keys to reconcile. A key is queued once however often it is added, is never handed out again
+// while it is being worked on (it is queued again afterwards), and backs off by itself from 5 ms, doubling,
+// to 1000 s.
 #pragma once
 
 #include <memory>
@@ -16,12 +17,13 @@ class WorkQueue {
   ~WorkQueue();
 
   void add(Key key);
-  void add_after(Key key, Duration delay);  // the earliest of several wins; add() meanwhile does not take it back
-  void add_rate_limited(const Key& key);    // after this key's back-off
-  void forget(const Key& key);              // success: its back-off starts anew
+  void add_after(Key key,
+                 Duration delay);  // the earliest of several wins; add() meanwhile does not take it back
+  void add_rate_limited(const Key& key);  // after this key's back-off
+  void forget(const Key& key);            // success: its back-off starts anew
 
-  // Waits for a key; nullopt after shut_down (what is still queued is dropped) or when cancelled. Every key taken must
-  // be given back by done(). Any number of coroutines may wait.
+  // Waits for a key; nullopt after shut_down (what is still queued is dropped) or when cancelled. Every key
+  // taken must be given back by done(). Any number of coroutines may wait.
   Task<std::optional<Key>> take();
   void done(const Key& key);
   void shut_down();
