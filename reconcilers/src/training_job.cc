@@ -263,11 +263,12 @@ void TrainingJobReconciler::refuse(const client::Key& key, const Job& job, const
   world_.placement.decide(key, std::move(back));
 }
 
-// The headless Service and the hosts file, once per job.
+// The headless Service and the hosts file, once per job and generation: roles may change while a job is suspended.
 client::Task<client::Result<void>> TrainingJobReconciler::ensure_companions(const Job& job) {
   const client::Key key = job->meta.key();
+  const std::string version = fmt::format("{}/{}", job->meta.uid, job->value.metadata.generation);
   const auto known = companions_made_.find(key);
-  if (known != companions_made_.end() && known->second == job->meta.uid) co_return client::Result<void>{};
+  if (known != companions_made_.end() && known->second == version) co_return client::Result<void>{};
   struct Companion {
     const client::Resource& resource;
     std::string name;
@@ -277,7 +278,7 @@ client::Task<client::Result<void>> TrainingJobReconciler::ensure_companions(cons
   both.push_back({client::resources::kServices, service_name(job->meta.name), service_json(job->value)});
   both.push_back({client::resources::kConfigMaps, hosts_config_map_name(job->meta.name), hosts_config_map_json(job->value)});
   for (auto& c : both) {
-    auto made = co_await world_.api.create(c.resource, job->meta.ns, std::move(c.body), std::string(kFieldManager));
+    auto made = co_await world_.api.create(c.resource, job->meta.ns, c.body, std::string(kFieldManager));
     if (made) continue;
     if (made.error().code != ErrorCode::kAlreadyExists && !made.error().outcome_unknown()) {
       co_return std::unexpected(made.error());
@@ -292,8 +293,13 @@ client::Task<client::Result<void>> TrainingJobReconciler::ensure_companions(cons
                                   c.resource.plural, job->meta.ns, c.name);
       co_return std::unexpected(taken);
     }
+    if (&c.resource != &client::resources::kConfigMaps) continue;
+    client::PatchOptions options;
+    options.field_manager = kFieldManager;
+    const auto brought_up_to_date = co_await world_.api.patch(c.resource, ref, std::move(c.body), options);
+    if (!brought_up_to_date) co_return std::unexpected(brought_up_to_date.error());
   }
-  companions_made_[key] = job->meta.uid;
+  companions_made_[key] = version;
   co_return client::Result<void>{};
 }
 

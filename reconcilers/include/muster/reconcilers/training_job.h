@@ -40,7 +40,7 @@ class TrainingJobReconciler {
   World& world_;
   std::map<client::Key, Rejection> rejections_;
   std::map<client::Key, client::TimePoint> counters_written_;
-  std::map<client::Key, std::string> companions_made_;  // key -> uid: Service and ConfigMap are known to exist
+  std::map<client::Key, std::string> companions_made_;  // key -> uid/generation whose Service and ConfigMap are made
   std::map<client::Key, std::string> uids_;             // key -> uid last seen
 };
 
