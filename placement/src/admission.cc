@@ -1,16 +1,10 @@
 #include "admission.h"
 
 #include <algorithm>
+#include <array>
 
 namespace muster::placement {
 namespace {
-
-const TreeSums& sums_of(const State& s, LeafId at, PoolId pool) {
-  static const TreeSums kNothing{};
-  const auto& all = s.tree[static_cast<std::size_t>(at)].sums;
-  const auto found = all.find(pool);
-  return found == all.end() ? kNothing : found->second;
-}
 
 struct Line {
   const char* resource;
@@ -23,17 +17,20 @@ std::optional<std::int64_t> value_of(const std::optional<A>& a) {
   return a ? std::optional(a->value) : std::nullopt;
 }
 
-std::array<Line, 3> lines(const Resources& asked, const Resources& used, const Bounds& bounds, bool gpu_always) {
+std::array<Line, 3> lines(const Resources& asked, const Resources& used, const Bounds& bounds, bool quota) {
   auto gpu = value_of(bounds.gpu);
-  if (gpu_always && !gpu) gpu = 0;
-  return {Line{"gpu", asked.gpu.value, used.gpu.value, gpu}, Line{"cpu", asked.cpu.value, used.cpu.value, value_of(bounds.cpu)},
+  if (quota && !gpu) gpu = 0;
+  return {Line{"gpu", asked.gpu.value, used.gpu.value, gpu},
+          Line{"cpu", asked.cpu.value, used.cpu.value, value_of(bounds.cpu)},
           Line{"memory", asked.memory.value, used.memory.value, value_of(bounds.memory)}};
 }
 
 std::optional<BrokenBound> first_broken(LeafId at, bool quota, const std::array<Line, 3>& all) {
   for (const Line& l : all) {
-    if (l.asked > 0 && l.bound && l.used + l.asked > *l.bound) {
-      return BrokenBound{at, quota, l.resource, l.asked, std::max<std::int64_t>(0, *l.bound - l.used), *l.bound};
+    if (l.asked > 0 && l.bound && wrapping_add(l.used, l.asked) > *l.bound) {
+      return BrokenBound{
+          at,      quota, l.resource, l.asked, std::max<std::int64_t>(0, wrapping_sub(*l.bound, l.used)),
+          *l.bound};
     }
   }
   return std::nullopt;
@@ -41,10 +38,10 @@ std::optional<BrokenBound> first_broken(LeafId at, bool quota, const std::array<
 
 }  // namespace
 
-std::optional<BrokenBound> broken_bound(const State& s, const std::vector<LeafId>& path, PoolId pool, const Resources& amounts,
-                                        bool preemptible) {
+std::optional<BrokenBound> broken_bound(const State& s, const std::vector<LeafId>& path, PoolId pool,
+                                        const Resources& amounts, bool preemptible) {
   for (const LeafId at : path) {
-    const TreeSums& sums = sums_of(s, at, pool);
+    const TreeSums& sums = s.sums(at, pool);
     const Share& share = s.share(at, pool);
     if (auto b = first_broken(at, false, lines(amounts, sums.allocated, share.limit, false))) return b;
     if (preemptible) continue;
@@ -53,10 +50,19 @@ std::optional<BrokenBound> broken_bound(const State& s, const std::vector<LeafId
   return std::nullopt;
 }
 
-bool within_quota(const State& s, const std::vector<LeafId>& path, PoolId pool, const Resources& amounts) {
-  return std::all_of(path.begin(), path.end(), [&](LeafId at) {
-    return !first_broken(at, true, lines(amounts, sums_of(s, at, pool).allocated, s.share(at, pool).quota, true));
-  });
+std::string breach(const State& s, const std::vector<LeafId>& path, PoolId pool, const Resources& asked,
+                   bool preemptible) {
+  for (const LeafId at : path) {
+    const auto over = [&](const Resources& used, const Bounds& b, bool quota) {
+      const auto all = lines(asked, used, b, quota);
+      return std::any_of(all.begin(), all.end(),
+                         [](const Line& l) { return l.asked > 0 && l.bound && l.used > *l.bound; });
+    };
+    if (over(s.sums(at, pool).allocated, s.share(at, pool).limit, false)) return s.leaf(at).spec.name;
+    if (!preemptible && over(s.sums(at, pool).fixed, s.share(at, pool).quota, true))
+      return s.leaf(at).spec.name;
+  }
+  return "";
 }
 
 }  // namespace muster::placement

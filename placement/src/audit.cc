@@ -1,65 +1,186 @@
-// The auditor: I1 (nothing beyond capacity), I2 (no half gang), I3 (limits; non-preemptible within quota are kept at admission and may
-// be broken by a later edit of the quota, so they are not a defect of the model), and the model's own indexes, from scratch.
-#include <algorithm>
+#include "audit.h"
 
-#include "muster/placement/cluster.h"
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "admission.h"
 #include "state.h"
 
 namespace muster::placement {
 namespace {
 
+using Bad = std::vector<std::string>;
+
 struct Recount {
   Resources used;
-  std::int32_t named = 0, unnamed = 0;
+  std::int32_t unnamed = 0, charges = 0;
+  std::map<std::int32_t, std::multiset<JobId>> holders;  // by GPU
 };
 
-void add(std::map<NodeId, Recount>& all, const Charge& c) {
-  if (c.node == kNone) return;
-  Recount& r = all[c.node];
-  r.used += c.amounts;
-  r.named += static_cast<std::int32_t>(c.gpus.size());
-  r.unnamed += c.unnamed;
+std::map<NodeId, Recount> recount(const State& s) {
+  std::map<NodeId, Recount> all;
+  const auto add = [&](const Charge& c) {
+    if (c.node == kNoId) return;
+    Recount& r = all[c.node];
+    r.used += c.amounts;
+    r.unnamed += c.unnamed;
+    ++r.charges;
+    for (const auto gpu : c.gpus) r.holders[gpu].insert(c.holder);
+  };
+  for (const Job& j : s.jobs) {
+    for (const Charge& c : j.charges) add(c);
+  }
+  for (const auto& [key, c] : s.others) add(c);
+  return all;
+}
+
+void audit_nodes(const State& s, Bad& bad) {
+  auto counted = recount(s);
+  for (std::size_t i = 0; i < s.nodes.size(); ++i) {
+    const auto id = static_cast<NodeId>(i);
+    const Node& n = s.nodes[i];
+    Recount& r = counted[id];
+    if (r.used != n.used || r.unnamed != n.unnamed_gpus || r.charges != n.charges)
+      bad.push_back("index: sums of node " + n.spec.name + " drifted");
+    if (static_cast<std::int32_t>(r.holders.size()) != n.named_gpus)
+      bad.push_back("index: GPUs in use on node " + n.spec.name + " drifted");
+    for (std::size_t g = 0; g < n.gpus.size(); ++g) {
+      const auto gpu = static_cast<std::int32_t>(g);
+      const std::string which = "GPU " + std::to_string(g) + " of node " + n.spec.name;
+      if (std::multiset<JobId>(n.gpus[g].holders.begin(), n.gpus[g].holders.end()) != r.holders[gpu])
+        bad.push_back("index: holders of " + which + " drifted");
+      const bool crowded = n.gpus[g].used > kMilliPerGpu;
+      if (crowded != s.crowded.contains({id, gpu}))
+        bad.push_back("I1: " + which + " is given out twice and not reported");
+    }
+  }
+}
+
+void audit_pools(const State& s, Bad& bad) {
+  for (std::size_t i = 0; i < s.pools.size(); ++i) {
+    const Pool& p = s.pools[i];
+    std::vector<Domain> domains(p.domains.size());
+    std::size_t in_buckets = 0;
+    for (const auto& [model, buckets] : p.by_free) {
+      for (const auto& [free, nodes] : buckets) in_buckets += nodes.size();
+    }
+    for (std::size_t k = 0; k < s.nodes.size(); ++k) {
+      const Node& n = s.nodes[k];
+      if (!n.takes_part() || n.pool != static_cast<PoolId>(i)) continue;
+      --in_buckets;
+      const auto model = p.by_free.find(n.model);
+      const bool found = model != p.by_free.end() && model->second.contains(n.free_gpus()) &&
+                         model->second.at(n.free_gpus()).contains(static_cast<NodeId>(k));
+      if (!found || !p.nodes.contains(static_cast<NodeId>(k)))
+        bad.push_back("index: node " + n.spec.name + " is in the wrong bucket");
+      for (const DomainId d : n.domains) {
+        Domain& domain = domains[static_cast<std::size_t>(d)];
+        ++domain.nodes;
+        domain.free += n.free();
+        ++domain.nodes_by_free[{n.model, n.free_gpus()}];
+      }
+    }
+    if (in_buckets != 0)
+      bad.push_back("index: pool " + p.spec.name + " has nodes in its buckets that are not its own");
+    for (std::size_t d = 0; d < domains.size(); ++d) {
+      if (domains[d].nodes != p.domains[d].nodes || domains[d].free != p.domains[d].free ||
+          domains[d].nodes_by_free != p.domains[d].nodes_by_free) {
+        bad.push_back("index: domain " + std::to_string(d) + " of pool " + p.spec.name + " drifted");
+      }
+    }
+  }
+}
+
+void audit_jobs(const State& s, Bad& bad) {
+  for (std::size_t i = 0; i < s.jobs.size(); ++i) {
+    const Job& j = s.jobs[i];
+    if (!j.known) continue;
+    if (j.assignment.has_value() == j.waits)
+      bad.push_back("index: " + j.spec.id + (j.waits ? " holds and waits" : " neither holds nor waits"));
+    if (j.assumed && j.assignment &&
+        static_cast<std::int64_t>(j.assignment->pods.size()) != s.request_of(j).total.pods) {
+      bad.push_back("I2: " + j.spec.id + " was started with a part of its pods");
+    }
+    const WaitKey key{-j.spec.priority, j.spec.submitted, j.spec.id, static_cast<JobId>(i)};
+    bool lined_up = s.sidelined.contains(static_cast<JobId>(i));
+    for (const PoolId p : j.pools) {
+      const auto line = s.pool(p).lines.find(j.leaf);
+      lined_up = lined_up || (line != s.pool(p).lines.end() && line->second.contains(key));
+    }
+    if (lined_up != j.waits)
+      bad.push_back("index: " + j.spec.id +
+                    (j.waits ? " waits in no line" : " stands in a line and does not wait"));
+  }
+}
+
+void audit_tree(const State& s, Bad& bad) {
+  State fresh;  // the same tree and charges, summed anew
+  fresh.tree = s.tree;
+  fresh.tree_ids = s.tree_ids;
+  fresh.jobs = s.jobs;
+  fresh.requests = s.requests;
+  fresh.others = s.others;
+  fresh.pools.resize(s.pools.size());
+  fresh.reshape();
+  fresh.settle();
+  for (std::size_t i = 0; i < s.tree.size(); ++i) {
+    const TreeNode& a = s.tree[i];
+    const TreeNode& b = fresh.tree[i];
+    bool same = a.running == b.running && a.waiting == b.waiting;
+    for (std::size_t p = 0; p < s.pools.size(); ++p) {
+      const TreeSums& x = s.sums(static_cast<LeafId>(i), static_cast<PoolId>(p));
+      const TreeSums& y = fresh.sums(static_cast<LeafId>(i), static_cast<PoolId>(p));
+      same = same && x.allocated == y.allocated && x.fixed == y.fixed && x.pending == y.pending;
+    }
+    if (!same) bad.push_back("index: sums of " + a.spec.name + " in the tree drifted");
+  }
 }
 
 }  // namespace
 
 std::vector<std::string> Cluster::audit() const {
-  const State& s = *state_;
-  std::vector<std::string> bad;
-  std::map<NodeId, Recount> counted;
-  for (std::size_t i = 0; i < s.jobs.size(); ++i) {
-    const Job& j = s.jobs[i];
-    for (const Charge& c : j.charges) {
-      add(counted, c);
-      for (const auto gpu : c.gpus) {
-        if (s.nodes[static_cast<std::size_t>(c.node)].gpu_holder[static_cast<std::size_t>(gpu)] != static_cast<JobId>(i)) {
-          bad.push_back("I1: GPU " + std::to_string(gpu) + " of " + s.nodes[static_cast<std::size_t>(c.node)].spec.name + " is not in the ledger as " + j.spec.id + "'s");
-        }
+  state_->settle();
+  Bad bad;
+  audit_nodes(*state_, bad);
+  audit_pools(*state_, bad);
+  audit_jobs(*state_, bad);
+  audit_tree(*state_, bad);
+  return bad;
+}
+
+std::vector<std::string> audit_decisions(const State& s, const Plan& plan) {
+  Bad bad;
+  for (const Decision& d : plan.decisions) {
+    if (d.kind == Decision::Kind::kEvict) continue;
+    for (const PodPlace& place : d.assignment.pods) {
+      const Node& n = s.node(s.node_ids.at(place.node));
+      const Resources free = n.spec.allocatable - n.used;
+      if (free.cpu.value < 0 || free.memory.value < 0 || free.pods < 0 || n.free_gpus() < 0)
+        bad.push_back("I1: " + d.job + " was put on node " + place.node + " beyond what it has");
+      for (const auto gpu : place.gpus) {
+        if (s.crowded.contains({s.node_ids.at(place.node), gpu}))
+          bad.push_back("I1: " + d.job + " was given a GPU of node " + place.node + " that is taken");
       }
     }
-    if (!j.known) continue;
-    if (j.assumed && j.assignment) {
-      std::int64_t wanted = 0;
-      for (const RoleSpec& r : j.spec.roles) wanted += r.replicas;
-      if (static_cast<std::int64_t>(j.assignment->pods.size()) != wanted) bad.push_back("I2: " + j.spec.id + " was started with a part of its pods");
-    }
-    if (j.assignment.has_value() == s.waiting.contains(static_cast<JobId>(i))) {
-      bad.push_back("index: " + j.spec.id + (j.assignment ? " holds and waits" : " neither holds nor waits"));
-    }
-  }
-  for (const auto& [key, c] : s.others) add(counted, c);
-  for (std::size_t i = 0; i < s.nodes.size(); ++i) {
-    const Node& n = s.nodes[i];
-    const Recount r = counted[static_cast<NodeId>(i)];
-    if (r.used != n.used || r.named != n.named_gpus || r.unnamed != n.unnamed_gpus) bad.push_back("index: sums of node " + n.spec.name + " drifted");
-    if (!takes_part(n)) continue;
-    const auto& models = s.pools[static_cast<std::size_t>(n.pool)].models;
-    const auto model = models.find(n.spec.gpu_model);
-    const bool found = model != models.end() && model->second.by_free.contains(n.free_gpus()) &&
-                       model->second.by_free.at(n.free_gpus()).contains(static_cast<NodeId>(i));
-    if (!found) bad.push_back("index: node " + n.spec.name + " is in the wrong bucket");
+    if (d.kind != Decision::Kind::kStart) continue;
+    const Job& j = s.job(s.find_job(d.job));
+    const std::string at =
+        breach(s, s.path(j.leaf), s.find_pool(d.assignment.pool), s.request_of(j).total, j.spec.preemptible);
+    if (!at.empty()) bad.push_back("I3: " + d.job + " was started beyond a bound of " + at);
   }
   return bad;
+}
+
+void require_sound(Cluster& cluster, const Plan& plan) {
+  Bad bad = cluster.audit();
+  const Bad decided = audit_decisions(cluster.state(), plan);
+  bad.insert(bad.end(), decided.begin(), decided.end());
+  if (bad.empty()) return;
+  for (const std::string& sentence : bad) std::fprintf(stderr, "placement: %s\n", sentence.c_str());
+  std::abort();
 }
 
 }  // namespace muster::placement

@@ -22,14 +22,22 @@ bool compares(const std::string& value, const std::vector<std::string>& bound, b
 bool matches(const Requirement& r, const Labels& labels) {
   const auto found = labels.find(r.key);
   const bool there = found != labels.end();
-  const auto listed = [&] { return std::find(r.values.begin(), r.values.end(), found->second) != r.values.end(); };
+  const auto listed = [&] {
+    return std::find(r.values.begin(), r.values.end(), found->second) != r.values.end();
+  };
   switch (r.op) {
-    case Operator::kIn: return there && listed();
-    case Operator::kNotIn: return !there || !listed();
-    case Operator::kExists: return there;
-    case Operator::kDoesNotExist: return !there;
-    case Operator::kGt: return there && compares(found->second, r.values, true);
-    case Operator::kLt: return there && compares(found->second, r.values, false);
+    case Operator::kIn:
+      return there && listed();
+    case Operator::kNotIn:
+      return !there || !listed();
+    case Operator::kExists:
+      return there;
+    case Operator::kDoesNotExist:
+      return !there;
+    case Operator::kGt:
+      return there && compares(found->second, r.values, true);
+    case Operator::kLt:
+      return there && compares(found->second, r.values, false);
   }
   return false;
 }
@@ -37,12 +45,14 @@ bool matches(const Requirement& r, const Labels& labels) {
 bool matches(const Term& term, const NodeSpec& node) {
   if (term.labels.empty() && term.fields.empty()) return false;
   const Labels name = {{"metadata.name", node.name}};
-  return std::all_of(term.labels.begin(), term.labels.end(), [&](const auto& r) { return matches(r, node.labels); }) &&
+  return std::all_of(term.labels.begin(), term.labels.end(),
+                     [&](const auto& r) { return matches(r, node.labels); }) &&
          std::all_of(term.fields.begin(), term.fields.end(), [&](const auto& r) { return matches(r, name); });
 }
 
 bool matches(const AnyOf& terms, const NodeSpec& node) {
-  return terms.empty() || std::any_of(terms.begin(), terms.end(), [&](const auto& t) { return matches(t, node); });
+  return terms.empty() ||
+         std::any_of(terms.begin(), terms.end(), [&](const auto& t) { return matches(t, node); });
 }
 
 const Taint* untolerated(const NodeSpec& node, const std::vector<Toleration>& tolerations) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "admission.h"
+#include "wide.h"
 
 namespace muster::placement {
 namespace {
@@ -15,8 +15,7 @@ std::int64_t part(std::int64_t used, std::int64_t quota, std::int64_t fair) {
   const std::int64_t base = std::max(quota, fair);
   if (used <= 0) return 0;
   if (base <= 0) return kLargest;
-  __extension__ using Wide = __int128;
-  const Wide millionths = Wide{used} * 1'000'000 / base;
+  const Wide millionths = static_cast<Wide>(used) * 1'000'000 / base;
   return millionths > kLargest ? kLargest : static_cast<std::int64_t>(millionths);
 }
 
@@ -32,45 +31,65 @@ bool within(const Resources& used, const Resources& fair, const Resources& asked
          (asked.memory.value == 0 || used.memory <= fair.memory);
 }
 
-const TreeSums& sums_of(const State& s, LeafId at, PoolId pool) {
-  static const TreeSums kNothing{};
-  const auto& all = s.tree[static_cast<std::size_t>(at)].sums;
-  const auto found = all.find(pool);
-  return found == all.end() ? kNothing : found->second;
-}
-
-// Strictly below quota in some resource that is asked for, and above it in none.
-bool below_quota(const State& s, LeafId at, PoolId pool, const Resources& asked) {
-  const Resources& used = sums_of(s, at, pool).allocated;
-  const Bounds& quota = s.share(at, pool).quota;
+// In GPUs where GPUs are asked for; else in what the quota accounts for.
+bool below_quota(const Resources& used, const Bounds& quota, const Resources& asked) {
   if (asked.gpu.value > 0) return used.gpu < quota.gpu.value_or(MilliGpu{});
   return (!quota.cpu || used.cpu < *quota.cpu) && (!quota.memory || used.memory < *quota.memory);
 }
 
-}  // namespace
-
-LeafRank rank_leaf(const State& s, LeafId leaf, const std::vector<LeafId>& path, PoolId pool, const std::vector<Resources>& fair,
-                   const Resources& candidate) {
-  LeafRank rank;
-  bool below = true, fits = true;
-  for (const LeafId at : path) {
-    below = below && below_quota(s, at, pool, candidate);
-    fits = fits && within(sums_of(s, at, pool).allocated + candidate, fair[static_cast<std::size_t>(at)], candidate);
+// Gives each leaf its place in the order of `key`; equal keys share one.
+template <class Key>
+void number(const std::vector<LeafId>& leaves, Key&& key, std::map<LeafId, Seniority>& out,
+            std::int32_t Seniority::* field) {
+  using Value = decltype(key(LeafId{}));
+  std::vector<std::pair<Value, LeafId>> sorted;
+  for (const LeafId leaf : leaves) sorted.emplace_back(key(leaf), leaf);
+  std::sort(sorted.begin(), sorted.end());
+  std::int32_t place = 0;
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    if (i > 0 && sorted[i].first != sorted[i - 1].first) ++place;
+    out[sorted[i].second].*field = place;
   }
-  rank.tier = below ? 0 : fits ? 1 : 2;
-  for (auto it = path.rbegin(); it != path.rend(); ++it) rank.priority.push_back(-s.share(*it, pool).priority);
-  const Resources& used = sums_of(s, leaf, pool).allocated;
-  const Bounds& quota = s.share(leaf, pool).quota;
-  rank.share_with = dominant(used + candidate, quota, fair[static_cast<std::size_t>(leaf)]);
-  rank.share_without = dominant(used, quota, fair[static_cast<std::size_t>(leaf)]);
-  const QueueSpec& spec = s.tree[static_cast<std::size_t>(leaf)].spec;
-  rank.created = spec.created;
-  rank.name = spec.name;
-  return rank;
 }
 
-bool before_in_leaf(const Job& a, const Job& b) {
-  return std::tuple(-a.spec.priority, a.spec.submitted, a.spec.id) < std::tuple(-b.spec.priority, b.spec.submitted, b.spec.id);
+}  // namespace
+
+std::map<LeafId, Seniority> seniority(const State& s, PoolId pool, const std::vector<LeafId>& leaves) {
+  std::map<LeafId, Seniority> out;
+  const auto by_priority = [&](LeafId leaf) {
+    std::vector<std::int64_t> list;
+    for (const LeafId at : s.path(leaf)) list.push_back(-s.share(at, pool).priority);
+    std::reverse(list.begin(), list.end());
+    return list;
+  };
+  const auto by_age = [&](LeafId leaf) {
+    return std::pair(s.leaf(leaf).spec.created, s.leaf(leaf).spec.name);
+  };
+  number(leaves, by_priority, out, &Seniority::priority);
+  number(leaves, by_age, out, &Seniority::age);
+  return out;
+}
+
+LeafRank rank_leaf(const State& s, const std::vector<LeafId>& path, PoolId pool,
+                   const std::vector<Resources>& fair, const Seniority& seniority,
+                   const Resources& candidate) {
+  bool below = true, fits = true;
+  for (const LeafId at : path) {
+    const Resources& used = s.sums(at, pool).allocated;
+    below = below && below_quota(used, s.share(at, pool).quota, candidate);
+    fits = fits && within(used + candidate, fair[static_cast<std::size_t>(at)], candidate);
+  }
+  const LeafId leaf = path.front();
+  const Resources& used = s.sums(leaf, pool).allocated;
+  const Bounds& quota = s.share(leaf, pool).quota;
+  const Resources& mine = fair[static_cast<std::size_t>(leaf)];
+  LeafRank rank;
+  rank.tier = below ? 0 : fits ? 1 : 2;
+  rank.priority = seniority.priority;
+  rank.share_with = dominant(used + candidate, quota, mine);
+  rank.share_without = dominant(used, quota, mine);
+  rank.age = seniority.age;
+  return rank;
 }
 
 }  // namespace muster::placement

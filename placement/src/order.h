@@ -1,9 +1,9 @@
 // Rule 2, order: which leaf is served next, and which of its jobs.
 #pragma once
 
+#include <compare>
 #include <cstdint>
-#include <string>
-#include <tuple>
+#include <map>
 #include <vector>
 
 #include "state.h"
@@ -12,19 +12,26 @@ namespace muster::placement {
 
 // Smaller is served earlier.
 struct LeafRank {
-  int tier = 2;  // 0: below quota at every level; 1: with the candidate within fair share at every level; 2: neither
-  std::vector<std::int64_t> priority;  // negated, from the top level down
-  std::int64_t share_with = 0, share_without = 0;  // dominant share in millionths
-  Time created;
-  std::string name;
+  // 0: below quota at every level; 1: within fair share at every level with the candidate; 2: neither.
+  std::int32_t tier = 2;
+  std::int32_t priority = 0;                       // place of the leaf when all are sorted by priority
+  std::int64_t share_with = 0, share_without = 0;  // dominant share (DRF), in millionths
+  std::int32_t age = 0;                            // place of the leaf when all are sorted by age, then name
 
   auto operator<=>(const LeafRank&) const = default;
 };
 
-LeafRank rank_leaf(const State& state, LeafId leaf, const std::vector<LeafId>& path, PoolId pool, const std::vector<Resources>& fair,
-                   const Resources& candidate);
+// What of a leaf's rank does not change while it is served.
+struct Seniority {
+  std::int32_t priority = 0, age = 0;
+};
+// Priorities are compared from the top level down. O(n log n).
+std::map<LeafId, Seniority> seniority(const State& state, PoolId pool, const std::vector<LeafId>& leaves);
 
-// Inside a leaf: priority, then submission, then id.
-bool before_in_leaf(const Job& a, const Job& b);
+// `path`: from the leaf to the top; `fair`: of fair_shares(). Only grows worse while jobs start and none
+// ends. O(depth).
+LeafRank rank_leaf(const State& state, const std::vector<LeafId>& path, PoolId pool,
+                   const std::vector<Resources>& fair, const Seniority& seniority,
+                   const Resources& candidate);
 
 }  // namespace muster::placement

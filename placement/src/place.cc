@@ -2,211 +2,260 @@
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
+#include <tuple>
 
 namespace muster::placement {
 namespace {
 
-// The node would do for a pod of the role if it were empty.
-bool would_do(const Node& n, const RoleSpec& r, const std::vector<std::string>& avoid) {
-  if (!takes_part(n) || r.gpus > n.spec.gpus) return false;
-  const Resources& a = n.spec.allocatable;
-  if (r.per_pod.cpu > a.cpu || r.per_pod.memory > a.memory || r.per_pod.pods > a.pods) return false;
-  if (r.gpus > 0 && !r.models.empty() && std::find(r.models.begin(), r.models.end(), n.spec.gpu_model) == r.models.end()) return false;
-  for (const auto& [key, value] : r.node_selector) {
-    const auto found = n.spec.labels.find(key);
-    if (found == n.spec.labels.end() || found->second != value) return false;
+// What to look for, and where.
+struct Search {
+  const State& state;
+  const Pool& pool;
+  const RoleSpec& role;
+  const std::vector<bool>& eligible;
+  std::vector<ModelId> models;  // sorted; nodes without GPUs first
+};
+
+Search search_for(State& s, const Pool& pool, const Request& request, std::size_t role) {
+  const RoleSpec& r = request.roles[role];
+  Search search{s, pool, r, request.eligible[role], {}};
+  for (const auto& [name, id] : s.model_ids) {
+    if (r.gpus > 0 && name.empty()) continue;
+    const bool accepted = r.gpus == 0 || r.models.empty() ||
+                          std::find(r.models.begin(), r.models.end(), name.substr(4)) != r.models.end();
+    if (accepted && pool.by_free.contains(id)) search.models.push_back(id);
   }
-  for (const AnyOf& terms : r.required) {
-    if (!matches(terms, n.spec)) return false;
-  }
-  return untolerated(n.spec, r.tolerations) == nullptr && std::find(avoid.begin(), avoid.end(), n.spec.name) == avoid.end();
+  return search;  // model_ids is sorted by name, and that of nodes without GPUs is empty
 }
 
-// How many pods of the role the node has room for now.
-std::int64_t room_for(const Node& n, const RoleSpec& r) {
-  const Resources free = n.free();
-  std::int64_t k = free.pods;
-  if (r.gpus > 0) k = std::min<std::int64_t>(k, n.free_gpus() / r.gpus);
-  if (r.per_pod.cpu.value > 0) k = std::min(k, free.cpu.value / r.per_pod.cpu.value);
-  if (r.per_pod.memory.value > 0) k = std::min(k, free.memory.value / r.per_pod.memory.value);
-  return std::max<std::int64_t>(0, k);
-}
+// Smaller is better.
+struct Candidate {
+  NodeId node = kNoId;
+  std::int64_t room = 0;
+  std::int64_t dislike = 0;      // minus the weight of preferred affinity
+  std::int64_t gpus_beside = 0;  // of pods without GPUs: what they would make hard to use
+  std::int64_t first = 0, second = 0;
 
-std::int64_t preference(const Node& n, const RoleSpec& r) {
+  auto key() const { return std::tie(dislike, gpus_beside, first, second, node); }
+  bool better_than(const Candidate& o) const { return o.node == kNoId || key() < o.key(); }
+};
+
+std::int64_t preference(const NodeSpec& n, const RoleSpec& r) {
   std::int64_t sum = 0;
   for (const auto& [weight, term] : r.preferred) {
-    if (matches(term, n.spec)) sum += weight;
+    if (matches(term, n)) sum = wrapping_add(sum, std::clamp<std::int64_t>(weight, -1'000'000, 1'000'000));
   }
   return sum;
 }
 
-struct Candidate {
-  NodeId node = kNone;
-  std::int64_t room = 0;
-  // Smaller is better, in this order.
-  std::int64_t dislike = 0;    // minus the weight of preferred affinity
-  std::int64_t gpus_spoilt = 0;  // for pods without GPUs: GPU nodes last
-  std::int64_t rank1 = 0, rank2 = 0;
-
-  bool operator<(const Candidate& o) const {
-    return std::tie(dislike, gpus_spoilt, rank1, rank2, node) < std::tie(o.dislike, o.gpus_spoilt, o.rank1, o.rank2, o.node);
+Candidate rate(const Search& x, NodeId id, std::int64_t room, std::int64_t wanted) {
+  const Node& n = x.state.node(id);
+  Candidate c;
+  c.node = id;
+  c.room = room;
+  c.dislike = -preference(n.spec, x.role);
+  const bool pack = x.pool.spec.order == NodeOrder::kPack;
+  if (x.role.gpus == 0) {
+    c.gpus_beside = n.spec.gpus == 0 ? 0 : 1 + std::max(0, n.free_gpus());
+    c.first = pack ? n.free().cpu.value : -n.free().cpu.value;
+  } else if (pack) {
+    const std::int64_t hosts = std::min(room, wanted);
+    c.first = -hosts;
+    c.second = n.free_gpus() - hosts * x.role.gpus;
+  } else {
+    c.first = -n.free_gpus();
   }
-};
-
-Candidate rate(NodeId id, const Node& n, const RoleSpec& r, std::int64_t room, std::int64_t wanted, NodeOrder order) {
-  Candidate c{id, room, -preference(n, r), 0, 0, 0};
-  const std::int64_t hosts = std::min(room, wanted);
-  if (r.gpus == 0) {
-    c.gpus_spoilt = n.free_gpus();
-    c.rank1 = order == NodeOrder::kPack ? n.free().cpu.value : -n.free().cpu.value;
-    return c;
-  }
-  if (order == NodeOrder::kSpread) {
-    c.rank1 = -n.free_gpus();
-    return c;
-  }
-  // As few nodes as possible, then the one with least left over.
-  c.rank1 = -hosts;
-  c.rank2 = n.free_gpus() - hosts * r.gpus;
   return c;
 }
 
-// The best node for the next of `wanted` pods of the role; kNone: no node has room.
-Candidate best_node(const State& s, const Pool& pool, const RoleSpec& r, std::int64_t wanted, const std::vector<std::string>& avoid) {
+bool shunned(const NodeSpec& n, const RoleSpec& r) {
+  return std::any_of(n.taints.begin(), n.taints.end(), [&](const Taint& t) {
+    return t.effect == "PreferNoSchedule" &&
+           std::none_of(r.tolerations.begin(), r.tolerations.end(), [&](const Toleration& o) {
+             if (!o.effect.empty() && o.effect != t.effect) return false;
+             return o.key.empty() ? o.exists : o.key == t.key && (o.exists || o.value == t.value);
+           });
+  });
+}
+
+// Looks at one bucket of nodes with equally many free GPUs; true: it has one that takes `enough` pods, and no
+// other of this bucket can be better.
+bool look_at(const Search& x, const std::set<NodeId>& nodes, std::int64_t wanted, std::int64_t enough,
+             bool shun, Candidate& best) {
+  for (const NodeId id : nodes) {
+    if (!x.eligible[static_cast<std::size_t>(id)]) continue;
+    const Node& n = x.state.node(id);
+    const std::int64_t room = room_for(n, x.role);
+    if (room == 0 || (shun && shunned(n.spec, x.role))) continue;
+    const Candidate c = rate(x, id, room, wanted);
+    if (c.better_than(best)) best = c;
+    if (enough > 0 && std::min(room, wanted) >= enough) return true;
+  }
+  return false;
+}
+
+// Packing by buckets: first those from which one node takes all that is wanted, the tightest first; then the
+// others, the emptiest first. Stops where no bucket to come can be better.
+void look_for_tightest(const Search& x, ModelId model, std::int64_t wanted, bool shun, Candidate& best) {
+  const auto& buckets = x.pool.by_free.at(model);
+  const std::int64_t gpus = x.role.gpus;
+  const auto most = static_cast<std::int32_t>(std::min<std::int64_t>(wanted * gpus, 1 << 20));
+  const auto whole = buckets.lower_bound(most);
+  for (auto it = whole; it != buckets.end(); ++it) {
+    if (best.node != kNoId &&
+        std::pair(best.first, best.second) < std::pair(-wanted, it->first - wanted * gpus))
+      break;
+    if (look_at(x, it->second, wanted, wanted, shun, best)) break;
+  }
+  for (auto it = whole; it != buckets.begin();) {
+    --it;
+    const std::int64_t hosts = it->first / gpus;
+    if (it->first < gpus || (best.node != kNoId && -hosts > best.first)) break;
+    look_at(x, it->second, wanted, hosts, shun, best);
+  }
+}
+
+Candidate best_node(const Search& x, std::int64_t wanted, bool shun) {
   Candidate best;
-  const auto look = [&](NodeId id) {
-    const Node& n = s.nodes[static_cast<std::size_t>(id)];
-    const std::int64_t room = room_for(n, r);
-    if (room == 0 || !would_do(n, r, avoid)) return false;
-    const Candidate c = rate(id, n, r, room, wanted, pool.spec.order);
-    if (best.node == kNone || c < best) best = c;
-    return true;
-  };
-  // One packed pod without preferences: the first that fits in the fullest bucket is the best there is.
-  const bool first_will_do = r.gpus > 0 && pool.spec.order == NodeOrder::kPack && r.preferred.empty();
-  for (const auto& [model, buckets] : pool.models) {
-    if (r.gpus > 0 && !r.models.empty() && std::find(r.models.begin(), r.models.end(), model) == r.models.end()) continue;
-    const auto enough = first_will_do ? buckets.by_free.lower_bound(static_cast<std::int32_t>(std::min<std::int64_t>(wanted * r.gpus, 1 << 20)))
-                                      : buckets.by_free.end();
-    bool found = false;
-    for (auto it = enough; it != buckets.by_free.end() && !found; ++it) {
-      for (const NodeId id : it->second) {
-        const std::int64_t room = room_for(s.nodes[static_cast<std::size_t>(id)], r);
-        if (room >= wanted && look(id)) {
-          found = true;
-          break;
-        }
-      }
+  const bool by_buckets = x.role.gpus > 0 && x.role.preferred.empty();
+  for (const ModelId model : x.models) {
+    const auto& buckets = x.pool.by_free.at(model);
+    if (by_buckets && x.pool.spec.order == NodeOrder::kPack) {
+      look_for_tightest(x, model, wanted, shun, best);
+      continue;
     }
-    if (found) continue;
-    for (auto it = buckets.by_free.lower_bound(r.gpus); it != buckets.by_free.end(); ++it) {
-      for (const NodeId id : it->second) look(id);
+    for (auto it = buckets.rbegin(); it != buckets.rend() && (x.role.gpus == 0 || it->first >= x.role.gpus);
+         ++it) {
+      // Spread: the first that fits in the emptiest bucket is the best of its model.
+      if (look_at(x, it->second, wanted, by_buckets ? 1 : 0, shun, best)) break;
     }
+    if (best.node != kNoId && x.role.gpus == 0 && x.role.preferred.empty() && best.gpus_beside == 0) break;
   }
   return best;
+}
+
+Candidate best_node(const Search& x, std::int64_t wanted) {
+  const Candidate best = best_node(x, wanted, true);
+  return best.node != kNoId ? best : best_node(x, wanted, false);
 }
 
 std::vector<std::int32_t> free_devices(const Node& n, std::int32_t count) {
   std::vector<std::int32_t> list;
   for (std::int32_t i = 0; i < n.spec.gpus && static_cast<std::int32_t>(list.size()) < count; ++i) {
-    if (n.gpu_holder[static_cast<std::size_t>(i)] == kNone) list.push_back(i);
+    const bool known = static_cast<std::size_t>(i) < n.gpus.size();
+    if (!known || n.gpus[static_cast<std::size_t>(i)].used == 0) list.push_back(i);
   }
   return list;
 }
 
-Shortage explain(const State& s, const Pool& pool, const RoleSpec& r, std::size_t role, const std::vector<std::string>& avoid) {
-  Shortage x;
-  x.role = role;
-  x.need = r.per_pod * r.replicas;
-  x.no_node_would_do = true;
-  for (const NodeId id : pool.nodes) {
-    const Node& n = s.nodes[static_cast<std::size_t>(id)];
-    if (!would_do(n, r, avoid)) continue;
-    x.no_node_would_do = false;
-    x.fit += room_for(n, r);
-    Resources free = n.free();
-    free.gpu = MilliGpu{n.free_gpus() * kMilliPerGpu};
-    x.free += free;
-  }
-  return x;
-}
-
-// Free GPUs of the pool, by bucket: an upper bound that refutes most hopeless gangs without a search.
-std::int64_t free_gpus_at_least(const Pool& pool, const RoleSpec& r) {
-  std::int64_t sum = 0;
-  for (const auto& [model, buckets] : pool.models) {
-    if (!r.models.empty() && std::find(r.models.begin(), r.models.end(), model) == r.models.end()) continue;
-    for (auto it = buckets.by_free.lower_bound(r.gpus); it != buckets.by_free.end(); ++it) {
-      sum += it->first / r.gpus * static_cast<std::int64_t>(it->second.size());
+// What the pool has free at most, against what is asked: refutes most impossible gangs without a look at any
+// node.
+std::optional<std::size_t> refuted_role(const Domain& domain, const Request& request) {
+  Resources sum;
+  for (std::size_t i = 0; i < request.roles.size(); ++i) {
+    const RoleSpec& r = request.roles[i];
+    sum += r.per_pod * r.replicas;
+    const bool too_much = sum.gpu > domain.free.gpu || sum.cpu > domain.free.cpu ||
+                          sum.memory > domain.free.memory || sum.pods > domain.free.pods;
+    if (too_much) return i;
+    if (r.gpus == 0) continue;
+    std::int64_t room = 0;
+    for (const auto& [key, nodes] : domain.nodes_by_free) {
+      if (key.second >= r.gpus) room += static_cast<std::int64_t>(key.second / r.gpus) * nodes;
     }
+    if (room < r.replicas) return i;
   }
-  return sum;
+  return std::nullopt;
 }
 
-// Hungriest roles first: they have the least choice.
-std::vector<std::size_t> role_order(const JobSpec& spec) {
-  std::vector<std::size_t> order(spec.roles.size());
+// Hungriest roles first: they have the least choice. Otherwise those first for which the fewest nodes would
+// do.
+std::vector<std::size_t> role_order(const Request& request, bool by_choice) {
+  std::vector<std::size_t> order(request.roles.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto choice = [&](std::size_t i) {
+    return by_choice ? std::count(request.eligible[i].begin(), request.eligible[i].end(), true) : 0;
+  };
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    const RoleSpec& x = spec.roles[a];
-    const RoleSpec& y = spec.roles[b];
-    return std::tie(x.gpus, x.per_pod.cpu, x.per_pod.memory) > std::tie(y.gpus, y.per_pod.cpu, y.per_pod.memory);
+    const RoleSpec& x = request.roles[a];
+    const RoleSpec& y = request.roles[b];
+    const auto p = choice(a), q = choice(b);
+    if (p != q) return p < q;
+    return std::tie(x.gpus, x.per_pod.cpu, x.per_pod.memory) >
+           std::tie(y.gpus, y.per_pod.cpu, y.per_pod.memory);
   });
   return order;
 }
 
-}  // namespace
-
-void Statement::place(JobId job, const RoleSpec& role, const PodPlace& p, LeafId leaf, PoolId pool, bool fixed) {
-  charges_.push_back(state_.take(job, p.node, p.gpus, role, leaf, pool, fixed, nullptr));
-}
-void Statement::rollback() {
-  for (auto it = charges_.rbegin(); it != charges_.rend(); ++it) state_.give_back(*it, kNone);
-  charges_.clear();
-}
-std::vector<Charge> Statement::commit() { return std::exchange(charges_, {}); }
-
-std::optional<std::vector<PodPlace>> place_gang(State& s, Statement& statement, JobId id, PoolId pool_id, Shortage& shortage) {
-  const Job& job = s.jobs[static_cast<std::size_t>(id)];
-  const Pool& pool = s.pools[static_cast<std::size_t>(pool_id)];
-  const auto give_up = [&](std::size_t role) {
-    statement.rollback();
-    shortage = explain(s, pool, job.spec.roles[role], role, job.spec.avoid_nodes);
-    return std::nullopt;
-  };
-  const auto order = role_order(job.spec);
-  for (const std::size_t role : order) {
-    const RoleSpec& r = job.spec.roles[role];
-    if (r.gpus > 0 && free_gpus_at_least(pool, r) < r.replicas) return give_up(role);
-  }
-  std::vector<PodPlace> places;
-  for (const std::size_t role : order) {
-    const RoleSpec& r = job.spec.roles[role];
-    std::int32_t next = 0;
-    while (next < r.replicas) {
-      const Candidate c = best_node(s, pool, r, r.replicas - next, job.spec.avoid_nodes);
-      if (c.node == kNone) return give_up(role);
-      const std::int64_t here = pool.spec.order == NodeOrder::kSpread ? 1 : std::min<std::int64_t>(c.room, r.replicas - next);
-      for (std::int64_t k = 0; k < here; ++k, ++next) {
-        const Node& n = s.nodes[static_cast<std::size_t>(c.node)];
-        PodPlace p{static_cast<std::int32_t>(role), next, n.spec.name, free_devices(n, r.gpus)};
-        statement.place(id, r, p, job.leaf, pool_id, !job.spec.preemptible);
-        places.push_back(std::move(p));
-      }
+// All pods of one role; false: not all fit.
+bool place_role(State& s, Statement& statement, JobId id, PoolId pool_id, const Search& search,
+                std::int32_t role, std::vector<PodPlace>& places) {
+  const RoleSpec& r = search.role;
+  for (std::int32_t next = 0; next < r.replicas;) {
+    const Candidate c = best_node(search, r.replicas - next);
+    if (c.node == kNoId) return false;
+    const bool pack = search.pool.spec.order == NodeOrder::kPack;
+    const std::int64_t here = pack ? std::min<std::int64_t>(c.room, r.replicas - next) : 1;
+    for (std::int64_t k = 0; k < here; ++k, ++next) {
+      PodPlace p{role, next, s.node(c.node).spec.name, free_devices(s.node(c.node), r.gpus)};
+      statement.place(id, p, pool_id);
+      places.push_back(std::move(p));
     }
   }
-  return places;
+  return true;
 }
 
-std::optional<PodPlace> place_pod(State& s, Statement& statement, JobId id, PoolId pool_id, std::int32_t role, std::int32_t index) {
-  const Job& job = s.jobs[static_cast<std::size_t>(id)];
-  const RoleSpec& r = job.spec.roles[static_cast<std::size_t>(role)];
-  const Candidate c = best_node(s, s.pools[static_cast<std::size_t>(pool_id)], r, 1, job.spec.avoid_nodes);
-  if (c.node == kNone) return std::nullopt;
-  const Node& n = s.nodes[static_cast<std::size_t>(c.node)];
-  PodPlace p{role, index, n.spec.name, free_devices(n, r.gpus)};
-  statement.place(id, r, p, job.leaf, pool_id, !job.spec.preemptible);
+}  // namespace
+
+std::int64_t room_for(const Node& n, const RoleSpec& r) {
+  const Resources free = n.free();
+  std::int64_t k = free.pods;
+  if (r.gpus > 0) k = std::min<std::int64_t>(k, free.gpu.value / kMilliPerGpu / r.gpus);
+  if (r.per_pod.cpu.value > 0) k = std::min(k, free.cpu.value / r.per_pod.cpu.value);
+  if (r.per_pod.memory.value > 0) k = std::min(k, free.memory.value / r.per_pod.memory.value);
+  return std::max<std::int64_t>(0, k);
+}
+
+std::optional<std::vector<PodPlace>> place_gang(State& s, Statement& statement, JobId id, PoolId pool_id,
+                                                Refusal& refusal) {
+  Request& request = s.requests.at(s.job(id).request);
+  const Pool& pool = s.pool(pool_id);
+  if (const auto role = refuted_role(pool.domains[0], request)) {
+    refusal.role = *role;
+    refusal.placed = 0;
+    return std::nullopt;
+  }
+  s.requests.fill_eligible(request, s.nodes);
+  const std::size_t start = statement.mark();
+  std::vector<std::size_t> tried;
+  for (const bool by_choice : {false, true}) {
+    const auto order = role_order(request, by_choice);
+    if (order == tried) break;
+    tried = order;
+    std::vector<PodPlace> places;
+    bool fits = true;
+    for (const std::size_t role : order) {
+      fits = place_role(s, statement, id, pool_id, search_for(s, pool, request, role),
+                        static_cast<std::int32_t>(role), places);
+      if (fits) continue;
+      if (!by_choice) refusal.role = role, refusal.placed = static_cast<std::int64_t>(places.size());
+      break;
+    }
+    if (fits) return places;
+    statement.rollback(start);
+  }
+  return std::nullopt;
+}
+
+std::optional<PodPlace> place_pod(State& s, Statement& statement, JobId id, PoolId pool_id, std::int32_t role,
+                                  std::int32_t index) {
+  Request& request = s.requests.at(s.job(id).request);
+  s.requests.fill_eligible(request, s.nodes);
+  const RoleSpec& r = request.roles[static_cast<std::size_t>(role)];
+  const Candidate c = best_node(search_for(s, s.pool(pool_id), request, static_cast<std::size_t>(role)), 1);
+  if (c.node == kNoId) return std::nullopt;
+  PodPlace p{role, index, s.node(c.node).spec.name, free_devices(s.node(c.node), r.gpus)};
+  statement.place(id, p, pool_id);
   return p;
 }
 

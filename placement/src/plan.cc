@@ -1,117 +1,71 @@
 #include "muster/placement/plan.h"
 
 #include <algorithm>
-#include <cassert>
 #include <map>
 #include <numeric>
 #include <set>
 #include <tuple>
 
 #include "admission.h"
+#include "audit.h"
+#include "line.h"
 #include "muster/placement/cluster.h"
-#include "order.h"
 #include "place.h"
 #include "reasons.h"
-#include "shares.h"
 #include "state.h"
+#include "statement.h"
 
 namespace muster::placement {
 namespace {
-
-// Jobs that ask for the same are judged once: within a plan nothing is freed, so what did not fit does not fit later.
-void put(std::string& out, const std::string& s) { out += s, out += '\0'; }
-void put(std::string& out, std::int64_t n) { put(out, std::to_string(n)); }
-void put(std::string& out, const Term& t) {
-  for (const auto* list : {&t.labels, &t.fields}) {
-    put(out, static_cast<std::int64_t>(list->size()));
-    for (const Requirement& r : *list) {
-      put(out, r.key);
-      put(out, static_cast<std::int64_t>(r.op));
-      for (const auto& v : r.values) put(out, v);
-    }
-  }
-}
-
-// Everything that placement looks at, as text.
-std::string request_text(const JobSpec& j) {
-  std::string out;
-  for (const RoleSpec& r : j.roles) {
-    put(out, r.replicas);
-    put(out, r.gpus);
-    put(out, r.per_pod.cpu.value);
-    put(out, r.per_pod.memory.value);
-    for (const auto& m : r.models) put(out, m);
-    out += '\1';
-    for (const auto& [k, v] : r.node_selector) put(out, k), put(out, v);
-    out += '\1';
-    for (const AnyOf& any : r.required) {
-      out += '\2';
-      for (const Term& t : any) put(out, t);
-    }
-    for (const auto& [w, t] : r.preferred) put(out, w), put(out, t);
-    for (const auto& t : r.tolerations) put(out, t.key), put(out, t.value), put(out, t.effect), put(out, t.exists ? 1 : 0);
-    out += '\3';
-  }
-  for (const auto& n : j.avoid_nodes) put(out, n);
-  return out;
-}
-
-// One pool's queue of waiting jobs, leaf by leaf.
-struct Line {
-  std::vector<JobId> jobs;  // in the leaf's own order
-  std::size_t next = 0;
-  std::vector<LeafId> path;
-};
 
 class Planner {
  public:
   Planner(State& state, Time now) : s_(state), now_(now) {}
 
   Plan run() {
+    s_.settle();
     mend();
-    std::map<JobId, Verdict> verdicts;
-    for (std::size_t p = 0; p < s_.pools.size(); ++p) {
-      if (s_.pools[p].known) serve(static_cast<PoolId>(p), verdicts);
-    }
-    judge_the_unplaceable(verdicts);
-    publish(verdicts);
+    serve();
+    for (const JobId id : started_) s_.leave_lines(id);
+    judge_sidelined();
+    for (Line& line : lines_) judge(line);
+    for (Line& line : lines_) s_.pool(line.pool()).judged = s_.pool(line.pool()).version;
     return std::move(plan_);
   }
 
  private:
-  // --- what is already admitted -------------------------------------------------------------------------------------
+  // --- what is admitted already
 
   void mend() {
-    const std::set<JobId> troubled = s_.troubled;
-    for (const JobId id : troubled) {
-      Job& j = s_.jobs[static_cast<std::size_t>(id)];
-      if (!j.conflict.empty()) {
-        evict(id, "its GPUs are also held by the older admission of " + j.conflict);
-      } else {
-        replace_displaced(id);
+    for (const auto& [node, gpu] : std::set(s_.crowded)) {
+      const auto holders = s_.by_admission(node, gpu);
+      for (std::size_t i = 1; i < holders.size(); ++i) {
+        evict(holders[i], "GPU " + std::to_string(gpu) + " of node " + s_.node(node).spec.name +
+                              " is held by the older admission of " + s_.job(holders[0]).spec.id);
       }
     }
+    for (const JobId id : std::set(s_.displaced)) replace_displaced(id);
   }
 
   void evict(JobId id, std::string message) {
-    Job& j = s_.jobs[static_cast<std::size_t>(id)];
+    Job& j = s_.job(id);
     if (j.to_be_evicted) return;
     j.to_be_evicted = true;
     plan_.decisions.push_back({Decision::Kind::kEvict, j.spec.id, {}, std::move(message)});
   }
 
   void replace_displaced(JobId id) {
-    Job& j = s_.jobs[static_cast<std::size_t>(id)];
+    Job& j = s_.job(id);
     if (j.to_be_evicted) return;
     const PoolId pool = s_.find_pool(j.assignment->pool);
     Statement statement(s_);
     Decision d{Decision::Kind::kReplace, j.spec.id, {j.assignment->pool, now_, {}}, {}};
     for (const std::size_t i : j.displaced) {
       const PodPlace& old = j.assignment->pods[i];
-      auto place = pool == kNone ? std::nullopt : place_pod(s_, statement, id, pool, old.role, old.index);
+      auto place = pool == kNoId ? std::nullopt : place_pod(s_, statement, id, pool, old.role, old.index);
       if (!place) {
         statement.rollback();
-        return evict(id, "no other node has room for a pod that node " + old.node + " refused");
+        return evict(id, "no other node has room for a pod that lost its place on node " + old.node);
       }
       d.assignment.pods.push_back(std::move(*place));
     }
@@ -121,117 +75,63 @@ class Planner {
       j.charges[j.displaced[k]] = charges[k];
     }
     j.displaced.clear();
-    s_.troubled.erase(id);
+    s_.displaced.erase(id);
     plan_.decisions.push_back(std::move(d));
   }
 
-  // --- what waits -----------------------------------------------------------------------------------------------------
+  // --- what waits
 
-  // One after the other in the order of rule 2; whoever cannot start does not stop those behind.
-  void serve(PoolId pool, std::map<JobId, Verdict>& verdicts) {
-    std::map<LeafId, Line> lines = line_up(pool, verdicts);
-    if (lines.empty()) return;
-    const auto fair = fair_shares(s_, pool);
-    holders_.reset();
-    refused_.clear();
-    std::set<std::pair<LeafRank, LeafId>> order;
-    const auto enter = [&](LeafId leaf, Line& line) {
-      if (line.next >= line.jobs.size()) return;
-      const Job& head = s_.jobs[static_cast<std::size_t>(line.jobs[line.next])];
-      order.emplace(rank_leaf(s_, leaf, line.path, pool, fair, head.total), leaf);
-    };
-    for (auto& [leaf, line] : lines) enter(leaf, line);
-    std::int32_t position = 0;
-    std::map<LeafId, std::int32_t> in_project;
-    while (!order.empty()) {
-      const LeafId leaf = order.begin()->second;
-      order.erase(order.begin());
-      Line& line = lines[leaf];
-      const JobId id = line.jobs[line.next++];
-      const bool started = try_start(id, pool, line.path, verdicts);
-      if (!started) {
-        const auto mine = s_.pools_of(s_.jobs[static_cast<std::size_t>(id)]);
-        if (mine.front() == pool) {
-          verdicts[id].position = ++position;
-          verdicts[id].project_position = ++in_project[leaf];
-        }
-        enter(leaf, line);
-        continue;
+  // Pools in which nothing has changed since the last time are not looked at.
+  void serve() {
+    for (std::size_t i = 0; i < s_.pools.size(); ++i) {
+      const Pool& p = s_.pools[i];
+      if (p.known && p.version != p.judged) lines_.emplace_back(s_, static_cast<PoolId>(i));
+    }
+    refused_.resize(lines_.size());
+    while (const auto at = next_line()) {
+      Line& line = lines_[*at];
+      const JobId id = line.head();
+      if (!try_start(id, line)) {
+        refused_[*at].push_back(id);
+        if (s_.job(id).pools.size() > 1) refused_in_.emplace(id, line.pool());
       }
-      // A start changes what its leaf and every leaf below a common ancestor has: all ranks anew.
-      order.clear();
-      for (auto& [l, each] : lines) enter(l, each);
+      line.pop();
     }
   }
 
-  // Waiting jobs that may use this pool, by leaf; those that cannot be placed anywhere now get their verdict here.
-  std::map<LeafId, Line> line_up(PoolId pool, std::map<JobId, Verdict>& verdicts) {
-    std::map<LeafId, Line> lines;
-    for (const JobId id : s_.waiting) {
-      Job& j = s_.jobs[static_cast<std::size_t>(id)];
-      const auto mine = s_.pools_of(j);
-      if (std::find(mine.begin(), mine.end(), pool) == mine.end()) continue;
-      if (auto v = held_back(j)) {
-        verdicts[id] = *v;
-        continue;
-      }
-      lines[j.leaf].jobs.push_back(id);
+  // A job goes into the first of its pools that takes it, so its turn in one comes after its turn in those
+  // before. Two jobs may wait for each other that way: then the first pool decides.
+  std::optional<std::size_t> next_line() {
+    std::optional<std::size_t> any;
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      const JobId id = lines_[i].head();
+      if (id == kNoId) continue;
+      if (!any) any = i;
+      const Job& j = s_.job(id);
+      const auto here = std::find(j.pools.begin(), j.pools.end(), lines_[i].pool());
+      if (std::all_of(j.pools.begin(), here, [&](PoolId p) { return decided(id, p); })) return i;
     }
-    for (auto& [leaf, line] : lines) {
-      line.path = s_.path(leaf);
-      std::sort(line.jobs.begin(), line.jobs.end(), [&](JobId a, JobId b) {
-        return before_in_leaf(s_.jobs[static_cast<std::size_t>(a)], s_.jobs[static_cast<std::size_t>(b)]);
-      });
-    }
-    return lines;
+    return any;
+  }
+  bool decided(JobId id, PoolId pool) const {
+    const bool served =
+        std::any_of(lines_.begin(), lines_.end(), [&](const Line& l) { return l.pool() == pool; });
+    return !served || refused_in_.contains({id, pool});
   }
 
-  // Reasons that need no look at any node.
-  std::optional<Verdict> held_back(const Job& j) const {
-    Verdict v;
-    if (j.leaf == kNone || !s_.tree[static_cast<std::size_t>(j.leaf)].known) {
-      v.reason = Reason::kProjectNotFound;
-      v.message = "no Project owns the namespace; make one whose spec.namespace.name it is";
-      return v;
-    }
-    const auto path = s_.path(j.leaf);
-    if (path.empty()) {
-      v.reason = Reason::kProjectNotFound;
-      v.message = "Project " + s_.tree[static_cast<std::size_t>(j.leaf)].spec.name + " hangs on no complete tree of Queues: look at its conditions";
-      return v;
-    }
-    for (const LeafId at : path) {
-      const QueueSpec& q = s_.tree[static_cast<std::size_t>(at)].spec;
-      if (!q.hold) continue;
-      v.reason = Reason::kQueueHeld;
-      v.message = "Queue " + q.name + " starts nothing new (spec.admission: Hold)";
-      return v;
-    }
-    return std::nullopt;
-  }
-
-  bool try_start(JobId id, PoolId pool, const std::vector<LeafId>& path, std::map<JobId, Verdict>& verdicts) {
-    Job& j = s_.jobs[static_cast<std::size_t>(id)];
-    if (j.assignment) return false;  // started in an earlier pool of this plan
-    if (const auto bound = broken_bound(s_, path, pool, j.total, j.spec.preemptible)) {
-      keep_first(verdicts, id, verdict_of(s_, *bound, pool));
-      return false;
-    }
-    const std::string request = request_text(j.spec);
-    if (const auto known = refused_.find(request); known != refused_.end()) {
-      keep_first(verdicts, id, verdict_of(s_, j, known->second, pool, holders(pool)));
-      return false;
-    }
+  bool try_start(JobId id, const Line& line) {
+    const PoolId pool = line.pool();
+    const Job& j = s_.job(id);
+    if (broken_bound(s_, line.path(), pool, s_.request_of(j).total, j.spec.preemptible)) return false;
+    Refusal& refusal = s_.requests.at(j.request).refused[pool];
+    if (refusal.gains == s_.pool(pool).gains) return false;
     Statement statement(s_);
-    Shortage shortage;
-    auto places = place_gang(s_, statement, id, pool, shortage);
+    auto places = place_gang(s_, statement, id, pool, refusal);
     if (!places) {
-      refused_[request] = shortage;
-      keep_first(verdicts, id, verdict_of(s_, j, shortage, pool, holders(pool)));
+      refusal.gains = s_.pool(pool).gains;
       return false;
     }
     start(id, pool, std::move(*places), statement.commit());
-    verdicts.erase(id);
     return true;
   }
 
@@ -241,75 +141,118 @@ class Planner {
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
       return std::tie(places[a].role, places[a].index) < std::tie(places[b].role, places[b].index);
     });
-    s_.stop_waiting(id);
-    Job& j = s_.jobs[static_cast<std::size_t>(id)];
-    j.assignment = Assignment{s_.pools[static_cast<std::size_t>(pool)].spec.name, now_, {}};
-    j.charges.clear();
+    Assignment assignment{s_.pool(pool).spec.name, now_, {}};
+    std::vector<Charge> sorted;
     for (const std::size_t i : order) {
-      j.assignment->pods.push_back(std::move(places[i]));
-      j.charges.push_back(std::move(charges[i]));
+      assignment.pods.push_back(std::move(places[i]));
+      sorted.push_back(std::move(charges[i]));
     }
-    j.assumed = true;
-    s_.count(j.leaf, 1, 0);
-    plan_.decisions.push_back({Decision::Kind::kStart, j.spec.id, *j.assignment, {}});
-    holders_.reset();
+    s_.stop_waiting(id, false);
+    started_.push_back(id);
+    plan_.decisions.push_back({Decision::Kind::kStart, s_.job(id).spec.id, assignment, {}});
+    s_.hold(id, std::move(assignment), std::move(sorted));
+    s_.job(id).assumed = true;
   }
 
-  // A job that waits in several pools says why in the first of them.
-  static void keep_first(std::map<JobId, Verdict>& verdicts, JobId id, Verdict v) { verdicts.try_emplace(id, std::move(v)); }
+  // --- why the rest waits: as things are at the end of the plan
 
-  const std::vector<std::string>& holders(PoolId pool) {
-    if (!holders_) holders_ = largest_holders(s_, pool);
-    return *holders_;
-  }
-
-  void judge_the_unplaceable(std::map<JobId, Verdict>& verdicts) {
-    for (const JobId id : s_.waiting) {
-      if (verdicts.contains(id)) continue;
-      const Job& j = s_.jobs[static_cast<std::size_t>(id)];
-      auto v = held_back(j).value_or(Verdict{});
-      if (v.reason == Reason::kNone && j.spec.pools.empty()) {
-        v.reason = Reason::kNoDefaultPool;
-        v.message = "the job names no pool and there is no default: make one NodePool, or give one spec.default: true";
-      } else if (v.reason == Reason::kNone) {
-        v.reason = Reason::kNoMatchingNodes;
-        v.message = "none of the pools that the job names exists: ";
-        for (std::size_t i = 0; i < j.spec.pools.size(); ++i) v.message += (i == 0 ? "" : ", ") + j.spec.pools[i];
+  void judge(Line& line) {
+    std::int32_t position = 0;
+    std::map<LeafId, std::int32_t> in_project;
+    std::map<LeafId, std::vector<LeafId>> paths;
+    const auto at = static_cast<std::size_t>(&line - lines_.data());
+    for (const JobId id : refused_[at]) {
+      const Job& j = s_.job(id);
+      if (j.assignment || j.pools.front() != line.pool()) continue;
+      auto path = paths.find(j.leaf);
+      if (path == paths.end()) path = paths.emplace(j.leaf, s_.path(j.leaf)).first;
+      ++position;
+      const auto bound =
+          broken_bound(s_, path->second, line.pool(), s_.request_of(j).total, j.spec.preemptible);
+      if (bound) {
+        publish(id, verdict_of_bound(s_, *bound, line.pool()), 0, position, ++in_project[j.leaf]);
+      } else {
+        const Refusal& refusal = described(j.request, line.pool());
+        publish(id, refusal.verdict, refusal.serial, position, ++in_project[j.leaf]);
       }
-      verdicts[id] = std::move(v);
+    }
+    for (const LeafId leaf : line.barred()) {
+      const Verdict v = verdict_of_leaf(s_, leaf, s_.path(leaf)).value();
+      for (const WaitKey& key : s_.pool(line.pool()).lines.at(leaf)) {
+        if (s_.job(key.job).pools.front() == line.pool()) publish(key.job, v, 0, 0, 0);
+      }
     }
   }
 
-  void publish(std::map<JobId, Verdict>& verdicts) {
-    for (auto& [id, v] : verdicts) {
-      Job& j = s_.jobs[static_cast<std::size_t>(id)];
-      if (j.assignment || j.verdict == v) continue;
-      j.verdict = std::move(v);
-      plan_.verdicts.push_back(j.spec.id);
+  // The refusal of a request with numbers as they are now; once for all jobs that ask the same.
+  const Refusal& described(RequestId id, PoolId pool) {
+    Request& request = s_.requests.at(id);
+    Refusal& refusal = request.refused[pool];
+    if (refusal.version == s_.pool(pool).version) return refusal;
+    Verdict v = verdict_of_shortage(s_, request, pool, refusal);
+    if (refusal.serial == 0 || v != refusal.verdict) {
+      refusal.verdict = std::move(v);
+      refusal.serial = ++s_.last_serial;
     }
+    refusal.version = s_.pool(pool).version;
+    return refusal;
+  }
+
+  void judge_sidelined() {
+    if (!s_.sidelined_changed) return;
+    s_.sidelined_changed = false;
+    for (const JobId id : s_.sidelined) publish(id, verdict_of_sidelined(s_, s_.job(id)), 0, 0, 0);
+  }
+
+  // `serial`: of the refusal that the verdict comes from; equal serials mean equal verdicts.
+  void publish(JobId id, const Verdict& verdict, std::uint64_t serial, std::int32_t position,
+               std::int32_t project_position) {
+    Job& j = s_.job(id);
+    const bool same_text = j.verdict && serial != 0 && serial == j.verdict_serial;
+    if (same_text && j.verdict->position == position && j.verdict->project_position == project_position)
+      return;
+    Verdict v = same_text ? std::move(*j.verdict) : verdict;
+    v.position = position;
+    v.project_position = project_position;
+    j.verdict_serial = serial;
+    if (!same_text && j.verdict == v) return;
+    j.verdict = std::move(v);
+    plan_.verdicts.push_back(j.spec.id);
   }
 
   State& s_;
   Time now_;
   Plan plan_;
-  std::map<std::string, Shortage> refused_;  // by request, in the pool that is being served
-  std::optional<std::vector<std::string>> holders_;
+  std::vector<Line> lines_;                        // of the pools that are served, by id
+  std::vector<std::vector<JobId>> refused_;        // by line, in order
+  std::set<std::pair<JobId, PoolId>> refused_in_;  // of jobs with several pools
+  std::vector<JobId> started_;
 };
 
 }  // namespace
 
 std::string_view to_string(Reason reason) {
   switch (reason) {
-    case Reason::kNone: return "";
-    case Reason::kInsufficientCapacity: return "InsufficientCapacity";
-    case Reason::kFragmented: return "Fragmented";
-    case Reason::kNoMatchingNodes: return "NoMatchingNodes";
-    case Reason::kNoDefaultPool: return "NoDefaultPool";
-    case Reason::kLimitReached: return "LimitReached";
-    case Reason::kQuotaExceeded: return "QuotaExceeded";
-    case Reason::kQueueHeld: return "QueueHeld";
-    case Reason::kProjectNotFound: return "ProjectNotFound";
-    case Reason::kInvalidSpec: return "InvalidSpec";
+    case Reason::kNone:
+      return "";
+    case Reason::kInsufficientCapacity:
+      return "InsufficientCapacity";
+    case Reason::kFragmented:
+      return "Fragmented";
+    case Reason::kNoMatchingNodes:
+      return "NoMatchingNodes";
+    case Reason::kNoDefaultPool:
+      return "NoDefaultPool";
+    case Reason::kLimitReached:
+      return "LimitReached";
+    case Reason::kQuotaExceeded:
+      return "QuotaExceeded";
+    case Reason::kQueueHeld:
+      return "QueueHeld";
+    case Reason::kProjectNotFound:
+      return "ProjectNotFound";
+    case Reason::kInvalidSpec:
+      return "InvalidSpec";
   }
   return "";
 }
@@ -317,8 +260,7 @@ std::string_view to_string(Reason reason) {
 Plan plan(Cluster& cluster, Time now) {
   Plan result = Planner(cluster.state(), now).run();
 #ifndef NDEBUG
-  const auto violations = cluster.audit();
-  assert(violations.empty() && "placement: the auditor found a broken invariant");
+  require_sound(cluster, result);
 #endif
   return result;
 }

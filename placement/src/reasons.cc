@@ -1,10 +1,26 @@
 #include "reasons.h"
 
 #include <algorithm>
-#include <iterator>
+#include <array>
+
+#include "place.h"
 
 namespace muster::placement {
 namespace {
+
+constexpr std::size_t kMostHolders = 8;   // in Blocking::by
+constexpr std::size_t kHoldersNamed = 3;  // in a sentence
+
+struct Amount4 {
+  const char* resource;
+  std::int64_t (*of)(const Resources&);
+};
+constexpr std::array<Amount4, 4> kResources = {{
+    {"gpu", [](const Resources& r) { return r.gpu.value; }},
+    {"cpu", [](const Resources& r) { return r.cpu.value; }},
+    {"memory", [](const Resources& r) { return r.memory.value; }},
+    {"pods", [](const Resources& r) { return r.pods; }},
+}};
 
 std::string join(const std::vector<std::string>& list, std::size_t most) {
   std::string text;
@@ -13,88 +29,225 @@ std::string join(const std::vector<std::string>& list, std::size_t most) {
   return text;
 }
 
-std::string unit(const std::string& resource) {
-  if (resource == "gpu") return "GPUs";
+std::string unit(const State& s, PoolId pool, std::string_view resource) {
+  if (resource == "gpu") return s.pool(pool).spec.gpu_resource;
   if (resource == "cpu") return "CPUs";
   return resource == "pods" ? "pod slots" : "memory";
 }
 
-}  // namespace
-
-std::string show(const char* resource, std::int64_t amount) {
-  const std::string_view r = resource;
-  if (r == "gpu" || r == "cpu") return amount % 1000 == 0 ? std::to_string(amount / 1000) : std::to_string(amount) + "m";
-  if (r == "memory") {
-    static constexpr const char* kSuffix[] = {"", "Ki", "Mi", "Gi", "Ti", "Pi"};
-    int i = 0;
-    while (i < 5 && amount != 0 && amount % 1024 == 0) amount /= 1024, ++i;
-    return std::to_string(amount) + kSuffix[i];
-  }
-  return std::to_string(amount);
+std::string who(const QueueSpec& spec) {
+  return (spec.is_project ? "Project " : "Queue ") + spec.name;
 }
 
-std::vector<std::string> largest_holders(const State& s, PoolId pool) {
-  std::vector<std::pair<std::int64_t, std::string>> held;
-  const std::string& name = s.pools[static_cast<std::size_t>(pool)].spec.name;
-  for (const Job& j : s.jobs) {
-    if (j.known && j.assignment && j.assignment->pool == name && j.total.gpu.value > 0) held.emplace_back(-j.total.gpu.value, j.spec.id);
+// The jobs that hold most of a resource in the pool, and "other pods" where these hold some.
+std::vector<std::pair<std::int64_t, std::string>> holders(const State& s, PoolId pool, const Amount4& what) {
+  std::vector<std::pair<std::int64_t, std::string>> list;
+  if (what.resource == std::string_view("gpu")) {
+    for (const auto& [minus, id] : s.pool(pool).holders) {
+      if (list.size() == kMostHolders) break;
+      list.emplace_back(-minus, id);
+    }
+  } else {
+    for (const Job& j : s.jobs) {
+      if (!j.known || !j.assignment || j.assignment->pool != s.pool(pool).spec.name) continue;
+      if (const auto amount = what.of(s.request_of(j).total); amount > 0)
+        list.emplace_back(amount, j.spec.id);
+    }
+    const auto most = static_cast<std::ptrdiff_t>(std::min(kMostHolders, list.size()));
+    const auto larger = [](const auto& a, const auto& b) {
+      return a.first != b.first ? a.first > b.first : a.second < b.second;
+    };
+    std::partial_sort(list.begin(), list.begin() + most, list.end(), larger);
+    list.resize(static_cast<std::size_t>(most));
   }
-  const std::size_t most = std::min<std::size_t>(8, held.size());
-  std::partial_sort(held.begin(), held.begin() + static_cast<std::ptrdiff_t>(most), held.end());
-  std::vector<std::string> list;
-  for (std::size_t i = 0; i < most; ++i) list.push_back(held[i].second);
-  if (list.size() < 8) {
-    const bool others = std::any_of(s.others.begin(), s.others.end(), [&](const auto& o) { return o.second.pool == pool && o.second.amounts.gpu.value > 0; });
-    if (others) list.emplace_back("other pods");
-  }
+  std::int64_t others = 0;
+  for (const NodeId id : s.pool(pool).nodes)
+    others = wrapping_add(others, what.of(s.node(id).used_by_others));
+  if (others > 0 && list.size() < kMostHolders) list.emplace_back(others, "other pods");
   return list;
 }
 
-Verdict verdict_of(const State& s, const BrokenBound& b, PoolId pool) {
-  const QueueSpec& spec = s.tree[static_cast<std::size_t>(b.at)].spec;
-  const std::string who = (spec.is_project ? "Project " : "Queue ") + spec.name;
-  const std::string& name = s.pools[static_cast<std::size_t>(pool)].spec.name;
+std::string held_by(const std::vector<std::pair<std::int64_t, std::string>>& list, const Amount4& what) {
+  std::string text;
+  for (std::size_t i = 0; i < list.size() && i < kHoldersNamed; ++i) {
+    text += (i == 0 ? "; held by " : ", ") + list[i].second + " (" + show(what.resource, list[i].first) + ")";
+  }
+  if (list.size() > kHoldersNamed) text += ", …";
+  return text;
+}
+
+// What the nodes have that would do for some role of the request.
+struct Room {
+  Resources capacity, free;
+  bool any = false;
+};
+Room room_of(const State& s, const Request& request, PoolId pool, const std::vector<std::size_t>& roles) {
+  Room room;
+  for (const NodeId id : s.pool(pool).nodes) {
+    const Node& n = s.node(id);
+    const bool would = std::any_of(roles.begin(), roles.end(), [&](std::size_t r) {
+      return request.eligible[r][static_cast<std::size_t>(id)];
+    });
+    if (!n.takes_part() || !would) continue;
+    room.any = true;
+    room.capacity += n.spec.allocatable;
+    room.free += n.counted;
+  }
+  return room;
+}
+
+Verdict no_node(const State& s, const Request& request, PoolId pool, std::size_t role) {
+  const RoleSpec& r = request.roles[role];
+  std::string asks;
+  if (r.gpus > 0) {
+    asks += std::to_string(r.gpus) + " " + s.pool(pool).spec.gpu_resource;
+    if (!r.models.empty()) asks += " of " + join(r.models, kHoldersNamed);
+    asks += ", ";
+  }
+  asks += show("cpu", r.per_pod.cpu.value) + " CPUs, " + show("memory", r.per_pod.memory.value) + " memory";
+  if (!r.node_selector.empty() || !r.required.empty()) asks += ", its node selector, affinity and volumes";
+  if (!request.avoid.empty()) asks += ", not on " + join(request.avoid, kHoldersNamed);
   Verdict v;
-  v.reason = b.quota ? Reason::kQuotaExceeded : Reason::kLimitReached;
-  v.message = "needs " + show(b.resource, b.need) + " " + unit(b.resource) + " in pool " + name + "; " + who + " has " +
-              show(b.resource, b.have) + " left of its " + (b.quota ? "quota" : "limit") + " of " + show(b.resource, b.bound) +
-              (b.quota ? ", which what is not preemptible must fit" : "");
-  v.blocking.push_back({b.resource, name, b.need, b.have, {who}});
+  v.reason = Reason::kNoMatchingNodes;
+  v.message = "none of the " + std::to_string(s.pool(pool).domains[0].nodes) + " usable nodes of pool " +
+              s.pool(pool).spec.name + " would do for a pod of role " + r.name + " even if it were empty (" +
+              asks + ", and the nodes' taints)";
+  v.blocking.push_back({"pods", s.pool(pool).spec.name, r.replicas, 0, {}});
   return v;
 }
 
-Verdict verdict_of(const State& s, const Job& job, const Shortage& x, PoolId pool, const std::vector<std::string>& holders) {
-  const RoleSpec& r = job.spec.roles[x.role];
-  const std::string& name = s.pools[static_cast<std::size_t>(pool)].spec.name;
-  Verdict v;
-  if (x.no_node_would_do) {
-    v.reason = Reason::kNoMatchingNodes;
-    v.message = "no usable node of pool " + name + " would do for a pod of role " + r.name + " even if it were empty (" +
-                (r.gpus > 0 ? show("gpu", r.per_pod.gpu.value) + " GPUs" + (r.models.empty() ? "" : " of " + join(r.models, 3)) + ", " : "") +
-                show("cpu", r.per_pod.cpu.value) + " CPUs, " + show("memory", r.per_pod.memory.value) + " memory, its node terms and tolerations)";
-    return v;
-  }
-  struct Line {
-    const char* resource;
-    std::int64_t need, have;
-  };
-  const Line lines[] = {{"gpu", x.need.gpu.value, x.free.gpu.value},
-                        {"cpu", x.need.cpu.value, x.free.cpu.value},
-                        {"memory", x.need.memory.value, x.free.memory.value},
-                        {"pods", x.need.pods, x.free.pods}};
-  for (const Line& l : lines) {
-    if (l.need <= l.have) continue;
-    const std::int64_t have = std::max<std::int64_t>(0, l.have);
+std::optional<Verdict> too_little(const State& s, const Request& request, PoolId pool,
+                                  const std::vector<std::size_t>& roles) {
+  const Room room = room_of(s, request, pool, roles);
+  for (const Amount4& what : kResources) {
+    std::vector<std::size_t> asking;
+    std::int64_t need = 0;
+    for (const std::size_t r : roles) {
+      const auto amount = what.of(request.roles[r].per_pod * request.roles[r].replicas);
+      if (amount > 0) asking.push_back(r), need += amount;
+    }
+    const Room here = asking.size() == roles.size() ? room : room_of(s, request, pool, asking);
+    const std::int64_t have = what.of(here.free);
+    if (need <= have) continue;
+    const auto by = holders(s, pool, what);
+    Verdict v;
     v.reason = Reason::kInsufficientCapacity;
-    v.message = "needs " + show(l.resource, l.need) + " " + unit(l.resource) + " in pool " + name + ", " + show(l.resource, have) +
-                " are free" + (holders.empty() ? "" : "; held by " + join(holders, 3));
-    v.blocking.push_back({l.resource, name, l.need, have, holders});
+    v.message = "needs " + show(what.resource, need) + " " + unit(s, pool, what.resource) + " in pool " +
+                s.pool(pool).spec.name + ", " + show(what.resource, have) + " free of " +
+                show(what.resource, what.of(here.capacity)) + held_by(by, what);
+    Blocking b{what.resource, s.pool(pool).spec.name, need, have, {}};
+    for (const auto& [amount, id] : by) b.by.push_back(id);
+    v.blocking.push_back(std::move(b));
     return v;
   }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string show(std::string_view resource, std::int64_t amount) {
+  if (resource == "gpu" || resource == "cpu") {
+    return amount % 1000 == 0 ? std::to_string(amount / 1000) : std::to_string(amount) + "m";
+  }
+  if (resource != "memory") return std::to_string(amount);
+  static constexpr std::array<const char*, 6> kSuffix = {"", "Ki", "Mi", "Gi", "Ti", "Pi"};
+  std::size_t i = 0;
+  while (i + 1 < kSuffix.size() && amount != 0 && amount % 1024 == 0) amount /= 1024, ++i;
+  return std::to_string(amount) + kSuffix[i];
+}
+
+std::optional<Verdict> verdict_of_leaf(const State& s, LeafId leaf, const std::vector<LeafId>& path) {
+  Verdict v;
+  if (leaf == kNoId || !s.leaf(leaf).known) {
+    v.reason = Reason::kProjectNotFound;
+    v.message = leaf == kNoId ? "no Project owns the namespace: make one whose spec.namespace.name it is"
+                              : "there is no Project " + s.leaf(leaf).spec.name;
+    return v;
+  }
+  if (path.empty()) {
+    v.reason = Reason::kProjectNotFound;
+    v.message = who(s.leaf(leaf).spec) + " does not hang on a complete tree of Queues: see its conditions";
+    return v;
+  }
+  for (const LeafId at : path) {
+    if (!s.leaf(at).spec.hold) continue;
+    v.reason = Reason::kQueueHeld;
+    v.message = who(s.leaf(at).spec) + " starts nothing new (spec.admission: Hold)";
+    return v;
+  }
+  return std::nullopt;
+}
+
+Verdict verdict_of_sidelined(const State& s, const Job& j) {
+  Verdict v;
+  if (const Request& r = s.request_of(j); !r.invalid.empty()) {
+    v.reason = Reason::kInvalidSpec;
+    v.message = r.invalid;
+    return v;
+  }
+  if (auto held = verdict_of_leaf(s, j.leaf, j.leaf == kNoId ? std::vector<LeafId>{} : s.path(j.leaf)))
+    return *held;
+  if (j.spec.pools.empty()) {
+    v.reason = Reason::kNoDefaultPool;
+    v.message =
+        "the job names no pool and there is no default: make one NodePool, or give exactly one spec.default: "
+        "true";
+  } else {
+    v.reason = Reason::kNoMatchingNodes;
+    v.message = "none of the pools that the job names exists: " + join(j.spec.pools, kMostHolders);
+  }
+  return v;
+}
+
+Verdict verdict_of_bound(const State& s, const BrokenBound& b, PoolId pool) {
+  const std::string& name = s.pool(pool).spec.name;
+  const std::string whose = who(s.leaf(b.at).spec);
+  Verdict v;
+  v.reason = b.quota ? Reason::kQuotaExceeded : Reason::kLimitReached;
+  v.message = "needs " + show(b.resource, b.need) + " " + unit(s, pool, b.resource) + " in pool " + name +
+              "; " + whose + " has " + show(b.resource, b.have) + " left of its " +
+              (b.quota ? "quota" : "limit") + " of " + show(b.resource, b.bound) +
+              (b.quota ? ", and what is not preemptible must stay within it" : "");
+  v.blocking.push_back({b.resource, name, b.need, b.have, {whose}});
+  return v;
+}
+
+Verdict verdict_of_shortage(State& s, Request& request, PoolId pool, const Refusal& refusal) {
+  const std::size_t role = refusal.role;
+  s.requests.fill_eligible(request, s.nodes);
+  std::vector<std::size_t> all;
+  for (std::size_t i = 0; i < request.roles.size(); ++i) {
+    if (request.roles[i].replicas == 0) continue;
+    if (!room_of(s, request, pool, {i}).any) return no_node(s, request, pool, i);
+    all.push_back(i);
+  }
+  if (auto v = too_little(s, request, pool, all)) return *v;
+  if (auto v = too_little(s, request, pool, {role}); v && all.size() > 1) return *v;
+  const RoleSpec& r = request.roles[role];
+  std::int64_t fit = 0;
+  for (const NodeId id : s.pool(pool).nodes) {
+    if (s.node(id).takes_part() && request.eligible[role][static_cast<std::size_t>(id)])
+      fit += room_for(s.node(id), r);
+  }
+  const Amount4& what = kResources[r.gpus > 0 ? 0 : 1];
+  const auto by = holders(s, pool, what);
+  const std::string& name = s.pool(pool).spec.name;
+  Verdict v;
   v.reason = Reason::kFragmented;
-  v.message = "enough is free in pool " + name + ", but not in one piece: " + std::to_string(x.fit) + " of " + std::to_string(r.replicas) +
-              " pods of role " + r.name + " fit on single nodes" + (holders.empty() ? "" : "; held by " + join(holders, 3));
-  v.blocking.push_back({"pods", name, r.replicas, x.fit, holders});
+  std::int64_t need = r.replicas;
+  if (fit < need) {
+    v.message = "enough is free in pool " + name + " in all, but only " + std::to_string(fit) + " of " +
+                std::to_string(need) + " pods of role " + r.name + " find it on one node" + held_by(by, what);
+  } else {
+    need = request.total.pods;
+    fit = refusal.placed;
+    v.message = "the pods of role " + r.name + " would find room in pool " + name +
+                ", but not beside those of the other roles: " + std::to_string(fit) + " of " +
+                std::to_string(need) + " pods found a place" + held_by(by, what);
+  }
+  Blocking b{"pods", name, need, fit, {}};
+  for (const auto& [amount, id] : by) b.by.push_back(id);
+  v.blocking.push_back(std::move(b));
   return v;
 }
 

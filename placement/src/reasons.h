@@ -1,19 +1,25 @@
 // Rule 7: the one reason that binds, in words and numbers.
 #pragma once
 
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "admission.h"
-#include "place.h"
+#include "request.h"
 #include "state.h"
 
 namespace muster::placement {
 
-Verdict verdict_of(const State& state, const BrokenBound& bound, PoolId pool);
-// `holders`: who holds most of the pool's GPUs, as largest_holders() says.
-Verdict verdict_of(const State& state, const Job& job, const Shortage& shortage, PoolId pool, const std::vector<std::string>& holders);
-// At most 8 jobs ("namespace/name") that hold the most GPUs in the pool, and "other pods" where these hold some.
-std::vector<std::string> largest_holders(const State& state, PoolId pool);
+// Reasons that need no look at any node, by what is met first: no Project, a broken tree, Hold.
+std::optional<Verdict> verdict_of_leaf(const State& state, LeafId leaf, const std::vector<LeafId>& path);
+// A job that stands in no line.
+Verdict verdict_of_sidelined(const State& state, const Job& job);
+Verdict verdict_of_bound(const State& state, const BrokenBound& bound, PoolId pool);
+// Of a request that found no place. O(nodes of the pool).
+Verdict verdict_of_shortage(State& state, Request& request, PoolId pool, const Refusal& refusal);
 
-// "3", "2500m", "512Mi" as people write amounts of the resource.
-std::string show(const char* resource, std::int64_t amount);
+// "3", "2500m", "512Mi" as people write amounts of the resource (gpu, cpu, memory, pods).
+std::string show(std::string_view resource, std::int64_t amount);
 
 }  // namespace muster::placement

@@ -5,32 +5,36 @@
 #include <numeric>
 #include <set>
 
+#include "wide.h"
+
 namespace muster::placement {
 namespace {
 
-__extension__ using Wide = __int128;
 constexpr std::int64_t kPlenty = std::numeric_limits<std::int64_t>::max() / 4;
 
-// Quotas that exceed what there is: each keeps its claim in order of priority, inside one priority in proportion.
+// Quotas that exceed what there is: each keeps its claim in order of priority, inside one priority in
+// proportion.
 void share_scarce(std::int64_t capacity, const std::vector<Claim>& claims, std::vector<std::int64_t>& got) {
   std::set<std::int64_t, std::greater<>> priorities;
   for (const Claim& c : claims) priorities.insert(c.priority);
   for (const auto priority : priorities) {
-    std::int64_t wanted = 0;
+    Wide wanted = 0;
     for (std::size_t i = 0; i < claims.size(); ++i) {
       if (claims[i].priority == priority) wanted += got[i];
     }
-    const std::int64_t here = std::min(wanted, capacity);
+    const auto here = static_cast<std::int64_t>(std::min<Wide>(wanted, capacity));
     for (std::size_t i = 0; i < claims.size(); ++i) {
-      if (claims[i].priority == priority && wanted > 0) got[i] = static_cast<std::int64_t>(Wide(got[i]) * here / wanted);
+      if (claims[i].priority == priority && wanted > 0)
+        got[i] = static_cast<std::int64_t>(Wide(got[i]) * here / wanted);
     }
     capacity -= here;
   }
 }
 
 // Weighted max-min of `left` over `who`, each up to room[i]; adds to `extra`.
-std::int64_t fill(std::int64_t left, std::int64_t unit, std::vector<std::size_t> who, const std::vector<Claim>& claims,
-                  const std::vector<std::int64_t>& room, std::vector<std::int64_t>& extra) {
+std::int64_t fill(std::int64_t left, std::int64_t unit, std::vector<std::size_t> who,
+                  const std::vector<Claim>& claims, const std::vector<std::int64_t>& room,
+                  std::vector<std::int64_t>& extra) {
   // Whoever is satisfied by a proportional part leaves with all it wants; the others share the rest anew.
   while (!who.empty() && left > 0) {
     Wide weights = 0;
@@ -62,7 +66,8 @@ std::int64_t fill(std::int64_t left, std::int64_t unit, std::vector<std::size_t>
       fractions.emplace_back(exact - Wide(whole) * weights, i);
     }
     left -= handed;
-    std::stable_sort(fractions.begin(), fractions.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::stable_sort(fractions.begin(), fractions.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
     for (const auto& [fraction, i] : fractions) {
       if (left < unit) break;
       const std::int64_t more = std::min({unit, room[i] - extra[i], left});
@@ -85,12 +90,11 @@ void share_resource(const State& s, PoolId pool, std::int64_t capacity, std::int
   std::vector<Claim> claims;
   for (const LeafId c : children) {
     const View v = pick.view(s.share(c, pool));
-    const auto found = s.tree[static_cast<std::size_t>(c)].sums.find(pool);
-    const std::int64_t demand =
-        found == s.tree[static_cast<std::size_t>(c)].sums.end() ? 0 : pick.of(found->second.allocated) + pick.of(found->second.pending);
+    const std::int64_t demand = pick.of(s.sums(c, pool).allocated + s.sums(c, pool).pending);
     const Share& share = s.share(c, pool);
     // A resource without a quota is not accounted: nobody's share of it binds.
-    claims.push_back({v.accounted ? v.quota : demand, v.limit, demand, v.accounted ? share.weight : 0, share.priority});
+    claims.push_back(
+        {v.accounted ? v.quota : demand, v.limit, demand, v.accounted ? share.weight : 0, share.priority});
   }
   const auto got = share_out(capacity, unit, claims);
   for (std::size_t i = 0; i < children.size(); ++i) {
@@ -110,14 +114,16 @@ struct PickCpu {
   static std::int64_t of(const Resources& r) { return r.cpu.value; }
   static std::int64_t& of(Resources& r) { return r.cpu.value; }
   static View view(const Share& s) {
-    return {s.quota.cpu.value_or(MilliCpu{}).value, s.limit.cpu ? s.limit.cpu->value : kPlenty, s.quota.cpu.has_value()};
+    return {s.quota.cpu.value_or(MilliCpu{}).value, s.limit.cpu ? s.limit.cpu->value : kPlenty,
+            s.quota.cpu.has_value()};
   }
 };
 struct PickMemory {
   static std::int64_t of(const Resources& r) { return r.memory.value; }
   static std::int64_t& of(Resources& r) { return r.memory.value; }
   static View view(const Share& s) {
-    return {s.quota.memory.value_or(Bytes{}).value, s.limit.memory ? s.limit.memory->value : kPlenty, s.quota.memory.has_value()};
+    return {s.quota.memory.value_or(Bytes{}).value, s.limit.memory ? s.limit.memory->value : kPlenty,
+            s.quota.memory.has_value()};
   }
 };
 
@@ -125,24 +131,26 @@ void share_below(const State& s, PoolId pool, const Resources& capacity, std::ve
                  std::vector<Resources>& out) {
   if (children.empty()) return;
   std::sort(children.begin(), children.end(), [&](LeafId a, LeafId b) {
-    const auto& x = s.tree[static_cast<std::size_t>(a)].spec;
-    const auto& y = s.tree[static_cast<std::size_t>(b)].spec;
+    const QueueSpec& x = s.leaf(a).spec;
+    const QueueSpec& y = s.leaf(b).spec;
     return std::tie(x.created, x.name, x.is_project) < std::tie(y.created, y.name, y.is_project);
   });
   share_resource(s, pool, capacity.gpu.value, kMilliPerGpu, PickGpu{}, children, out);
   share_resource(s, pool, capacity.cpu.value, 1, PickCpu{}, children, out);
   share_resource(s, pool, capacity.memory.value, 1, PickMemory{}, children, out);
   for (const LeafId c : children) {
-    const auto& below = s.tree[static_cast<std::size_t>(c)].children;
+    const auto& below = s.leaf(c).children;
     share_below(s, pool, out[static_cast<std::size_t>(c)], {below.begin(), below.end()}, out);
   }
 }
 
 }  // namespace
 
-std::vector<std::int64_t> share_out(std::int64_t capacity, std::int64_t unit, const std::vector<Claim>& claims) {
+std::vector<std::int64_t> share_out(std::int64_t capacity, std::int64_t unit,
+                                    const std::vector<Claim>& claims) {
   std::vector<std::int64_t> got(claims.size()), room(claims.size()), extra(claims.size());
-  std::int64_t sum = 0;
+  capacity = std::max<std::int64_t>(0, capacity);
+  Wide sum = 0;
   for (std::size_t i = 0; i < claims.size(); ++i) {
     got[i] = std::max<std::int64_t>(0, std::min({claims[i].quota, claims[i].limit, claims[i].demand}));
     room[i] = std::max<std::int64_t>(0, std::min(claims[i].limit, claims[i].demand) - got[i]);
@@ -152,7 +160,7 @@ std::vector<std::int64_t> share_out(std::int64_t capacity, std::int64_t unit, co
     share_scarce(capacity, claims, got);
     return got;
   }
-  std::int64_t left = capacity - sum;
+  std::int64_t left = capacity - static_cast<std::int64_t>(sum);
   std::set<std::int64_t, std::greater<>> priorities;
   for (const Claim& c : claims) priorities.insert(c.priority);
   for (const auto priority : priorities) {
@@ -168,16 +176,12 @@ std::vector<std::int64_t> share_out(std::int64_t capacity, std::int64_t unit, co
 
 std::vector<Resources> fair_shares(const State& s, PoolId pool) {
   std::vector<Resources> out(s.tree.size());
-  Resources capacity;
-  for (const NodeId n : s.pools[static_cast<std::size_t>(pool)].nodes) {
-    const Node& node = s.nodes[static_cast<std::size_t>(n)];
-    if (takes_part(node)) capacity += node.spec.allocatable;
-  }
   std::vector<LeafId> tops;
   for (std::size_t i = 0; i < s.tree.size(); ++i) {
-    if (s.tree[i].known && s.tree[i].parent == kNone && s.tree[i].spec.parent.empty()) tops.push_back(static_cast<LeafId>(i));
+    if (s.tree[i].known && s.tree[i].parent == kNoId && s.tree[i].spec.parent.empty())
+      tops.push_back(static_cast<LeafId>(i));
   }
-  share_below(s, pool, capacity, std::move(tops), out);
+  share_below(s, pool, s.pool(pool).domains[0].capacity, std::move(tops), out);
   return out;
 }
 

@@ -1,4 +1,6 @@
-// The inside of Cluster: nodes with their GPU ledgers, pools with buckets of free GPUs, the tree with its sums, jobs.
+// The inside of Cluster: nodes with their GPU ledgers, pools with what is free in each domain, the tree with
+// its sums, jobs with what they hold. Everything is kept up to date change by change; audit() recounts it
+// from scratch.
 #pragma once
 
 #include <array>
@@ -7,137 +9,211 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "ids.h"
 #include "muster/placement/cluster.h"
+#include "request.h"
 
 namespace muster::placement {
 
-using NodeId = std::int32_t;
-using PoolId = std::int32_t;
-using JobId = std::int32_t;
-using LeafId = std::int32_t;  // index of any tree node
-inline constexpr std::int32_t kNone = -1;
+// Devices beyond this are not believed: an index comes from a status that anybody may have written.
+inline constexpr std::int32_t kMostGpusPerNode = 1024;
+
+// One GPU of a node.
+struct Gpu {
+  std::int64_t used = 0;       // milli-GPU; beyond 1000: given out twice, see State::crowded
+  std::vector<JobId> holders;  // one entry per pod; kOther: a pod outside assignments
+};
 
 // One node: what is left of it, and who has which GPU.
 struct Node {
   NodeSpec spec;
   bool known = false;   // false: only named by an assignment or a pod so far
-  PoolId pool = kNone;  // the one pool that selects it
+  PoolId pool = kNoId;  // the one pool that selects it
   bool shared = false;  // selected by several: used by none
-  Resources used;
-  std::vector<JobId> gpu_holder;    // by GPU index; kNone: free; kOther: a pod outside assignments
-  std::int32_t unnamed_gpus = 0;    // held by pods of which only the number is known
-  std::int32_t named_gpus = 0;      // gpu_holder entries that are taken
+  ModelId model = kNoId;
+  Resources used, used_by_others;
+  std::vector<Gpu> gpus;
+  std::int32_t named_gpus = 0;    // entries of `gpus` in use
+  std::int32_t unnamed_gpus = 0;  // held by pods of which only the number is known
+  std::int32_t charges = 0;       // pods that are charged here
+  std::int32_t tree_charges = 0;  // of these, pods outside assignments that count against a Project
+  std::vector<DomainId> domains;  // of its pool, the whole pool first
+  Resources counted;              // what is counted as free in these domains
 
+  bool takes_part() const { return known && pool != kNoId && !shared && spec.usable; }
   std::int32_t free_gpus() const { return spec.gpus - unnamed_gpus - named_gpus; }
-  Resources free() const { return spec.allocatable - used; }
+  Resources free() const;  // never negative
 };
-inline constexpr JobId kOther = -2;
 
-// Nodes of one model by free GPUs, so that a search looks at those that can do only.
-struct Buckets {
-  std::map<std::int32_t, std::set<NodeId>> by_free;
+// Part of a pool: all of it, or the nodes with the same labels down to one topology level.
+struct Domain {
+  DomainId parent = kNoId;
+  std::int32_t nodes = 0;
+  Resources capacity, free;
+  // How many nodes have how many free GPUs, by model: bounds from above what fits, without a look at any
+  // node.
+  std::map<std::pair<ModelId, std::int32_t>, std::int32_t> nodes_by_free;
+};
+
+// Who is served when within a leaf: priority, then submission, then name.
+struct WaitKey {
+  std::int64_t minus_priority = 0;
+  Time submitted;
+  std::string id;
+  JobId job = kNoId;
+  auto operator<=>(const WaitKey&) const = default;
 };
 
 struct Pool {
   PoolSpec spec;
   bool known = false;
-  std::set<NodeId> nodes;  // usable or not
-  std::map<std::string, Buckets> models;
+  std::set<NodeId> nodes;        // selected by this pool alone; usable or not
   std::set<std::string> shared;  // names of nodes that another pool selects too
+  std::map<ModelId, std::map<std::int32_t, std::set<NodeId>>> by_free;  // model, free GPUs
+  std::vector<Domain> domains = std::vector<Domain>(1);                 // [0]: the whole pool
+  std::map<std::string, DomainId> domain_ids;                           // by path of labels
+  std::map<LeafId, std::set<WaitKey>> lines;                            // what may start here, by Project
+  std::set<std::pair<std::int64_t, std::string>> holders;               // (minus milli-GPU, job)
+  std::uint64_t version = 1, judged = 0;  // plan() has nothing to do here while they are equal
+  std::uint64_t gains = 1;                // grows when something becomes free: what was refused may fit now
 };
 
 struct TreeSums {
   Resources allocated;
-  Resources fixed;    // the non-preemptible part of allocated
+  Resources fixed;  // the non-preemptible part of allocated
   Resources pending;
 };
 
 struct TreeNode {
   QueueSpec spec;
   bool known = false;
-  LeafId parent = kNone;
+  LeafId parent = kNoId;
   std::set<LeafId> children;
   std::map<PoolId, TreeSums> sums;
   std::int32_t running = 0, waiting = 0;
-  std::set<JobId> jobs;  // of a Project: that wait
 };
 
 // One pod's charge, as it was made; giving it back undoes exactly that.
 struct Charge {
-  NodeId node = kNone;
+  NodeId node = kNoId;
   Resources amounts;
-  std::vector<std::int32_t> gpus;  // those that were really taken in the ledger
+  std::vector<std::int32_t> gpus;
+  std::int64_t per_gpu = kMilliPerGpu;
   std::int32_t unnamed = 0;
-  LeafId leaf = kNone;
-  PoolId pool = kNone;
-  bool fixed = false;
+  JobId holder = kNoId;
+  LeafId leaf = kNoId;
+  PoolId pool = kNoId;
+  bool fixed = false;  // not preemptible
 };
 
 struct Job {
   JobSpec spec;
   bool known = false;
-  bool has_spec = false;
-  LeafId leaf = kNone;
+  RequestId request = kNoId;
+  LeafId leaf = kNoId;
+  std::vector<PoolId> pools;  // those of spec.pools that exist, or the default pool
+  bool waits = false;
   std::optional<Assignment> assignment;
-  bool assumed = false;                 // by plan(), not confirmed yet
-  bool to_be_evicted = false;           // told already
-  std::vector<std::size_t> displaced;   // of assignment.pods
-  std::vector<Charge> charges;          // of assignment.pods, by index; displaced ones are empty
-  std::string conflict;                 // its GPU is held by an older admission
-  Resources total;                      // of the whole gang
-  PoolId pending_in = kNone;            // where `total` is counted as pending
+  bool assumed = false;                // by plan(), not confirmed yet
+  bool to_be_evicted = false;          // plan() has said so
+  std::vector<std::size_t> displaced;  // of assignment.pods
+  std::vector<Charge> charges;         // of assignment.pods, by index; displaced ones are empty
+  PoolId pending_in = kNoId;           // where it is counted as pending
   std::optional<Verdict> verdict;
+  std::uint64_t verdict_serial =
+      0;  // of the request's refusal that `verdict` was made from; 0: of another origin
 };
 
 // Tree nodes are found by kind and name.
-inline std::string tree_key(const std::string& name, bool is_project) { return (is_project ? "p/" : "q/") + name; }
+inline std::string tree_key(const std::string& name, bool is_project) {
+  return (is_project ? "p/" : "q/") + name;
+}
 
 class State {
  public:
   std::vector<Node> nodes;
   std::map<std::string, NodeId> node_ids;
   std::vector<Pool> pools;
-  std::map<std::string, PoolId> pool_ids;
+  std::map<std::string, PoolId> pool_ids;  // also of pools that an assignment names and that do not exist
+  PoolId default_pool = kNoId;
+  std::map<std::string, ModelId> model_ids;
   std::vector<TreeNode> tree;
   std::map<std::string, LeafId> tree_ids;
   std::vector<Job> jobs;
   std::map<std::string, JobId> job_ids;
-  std::map<std::string, Charge> others;  // by pod
-  std::set<JobId> waiting;               // known, no assignment
-  std::set<JobId> troubled;              // displaced pods or a conflict
+  Requests requests;
+  std::map<std::string, Charge> others;               // by pod
+  std::set<std::pair<NodeId, std::int32_t>> crowded;  // GPUs with more than they have
+  std::set<JobId> displaced;                          // jobs with displaced pods
+  std::set<JobId> sidelined;  // wait, but stand in no line: no pool, no Project, impossible
+  bool sidelined_changed = false;
+  std::uint64_t last_serial = 0;
 
-  NodeId node_of(const std::string& name);  // makes an unknown one
-  PoolId find_pool(const std::string& name) const;
+  Node& node(NodeId id) { return nodes[static_cast<std::size_t>(id)]; }
+  const Node& node(NodeId id) const { return nodes[static_cast<std::size_t>(id)]; }
+  Pool& pool(PoolId id) { return pools[static_cast<std::size_t>(id)]; }
+  const Pool& pool(PoolId id) const { return pools[static_cast<std::size_t>(id)]; }
+  TreeNode& leaf(LeafId id) { return tree[static_cast<std::size_t>(id)]; }
+  const TreeNode& leaf(LeafId id) const { return tree[static_cast<std::size_t>(id)]; }
+  Job& job(JobId id) { return jobs[static_cast<std::size_t>(id)]; }
+  const Job& job(JobId id) const { return jobs[static_cast<std::size_t>(id)]; }
+  const Request& request_of(const Job& j) const { return requests.at(j.request); }
+
+  // --- names (state.cc)
+  NodeId node_of(const std::string& name);  // these four make what is not there yet
+  PoolId pool_of(const std::string& name);
+  LeafId leaf_of(const std::string& name, bool is_project);
+  JobId job_of(const std::string& id);
+  PoolId find_pool(const std::string& name) const;  // kNoId: does not exist
   LeafId find_leaf(const std::string& name, bool is_project) const;
   JobId find_job(const std::string& id) const;
-  PoolId default_pool() const;
+  void forget_job(JobId id);    // its id is used again
+  void forget_node(NodeId id);  // if nothing is charged to it
 
-  // Ledger. Every change of a node's use goes through these, so that buckets and sums never drift.
-  Charge take(JobId job, const std::string& node, const std::vector<std::int32_t>& gpus, const RoleSpec& role, LeafId leaf,
-              PoolId pool, bool fixed, std::vector<JobId>* taken_by);
-  void give_back(const Charge& charge, JobId holder);
+  // --- ledger (ledger.cc): every change of a node's use goes through these two
+  Charge take(Charge wanted);
+  // `gain`: something becomes free that was not so when jobs were refused (not: a trial is undone).
+  void give_back(const Charge& charge, bool gain = true);
+  // The pods of jobs on one GPU, each by its job, the oldest admission first.
+  std::vector<JobId> by_admission(NodeId id, std::int32_t gpu) const;
+  void leave_pool_index(NodeId id);
+  void enter_pool_index(NodeId id);
+  void sort_into_pool(
+      NodeId id);  // call after labels or selectors changed; the node must have left the index
+  void touch(PoolId id) {
+    if (id != kNoId) ++pool(id).version;
+  }
+  void touch_all() {
+    for (Pool& p : pools) ++p.version;
+    sidelined_changed = true;
+  }
+
+  // --- tree (tree.cc)
   void account(LeafId leaf, PoolId pool, const Resources& amounts, bool fixed, int sign);
   void account_pending(LeafId leaf, PoolId pool, const Resources& amounts, int sign);
   void count(LeafId leaf, int running, int waiting_jobs);
-
-  void leave_bucket(NodeId id);
-  void enter_bucket(NodeId id);
-  void sort_into_pool(NodeId id);
-
-  // The chain from a tree node to the top; empty if it does not reach the top (missing parent, cycle).
+  void reshape() { shape_changed_ = true; }  // parents changed
+  void settle();  // links parents and recounts after reshape(); O(all jobs), once per batch
+  // The chain from a tree node to the top; empty if it does not reach the top (missing parent, circle).
   std::vector<LeafId> path(LeafId leaf) const;
   const Share& share(LeafId leaf, PoolId pool) const;
+  const TreeSums& sums(LeafId leaf, PoolId pool) const;
 
-  void stop_waiting(JobId id);
+  // --- jobs (jobs.cc)
   void start_waiting(JobId id);
+  void stop_waiting(JobId id, bool leave_lines = true);
+  void leave_lines(JobId id);
   void drop_assignment(JobId id);
-  void put_assignment(JobId id, const Assignment& assignment, const std::vector<std::size_t>& displaced);
-  std::vector<PoolId> pools_of(const Job& job) const;  // those that exist, in order
-};
+  void put_assignment(JobId id, const Assignment& assignment, const std::vector<std::size_t>& displaced_pods);
+  void hold(JobId id, Assignment assignment, std::vector<Charge> charges);  // charges are taken already
+  Charge charge_for(JobId id, const PodPlace& place, PoolId pool);
 
-inline bool takes_part(const Node& node) { return node.known && node.pool != kNone && !node.shared && node.spec.usable; }
+ private:
+  std::vector<NodeId> free_nodes_;
+  std::vector<JobId> free_jobs_;
+  bool shape_changed_ = false;
+};
 
 }  // namespace muster::placement

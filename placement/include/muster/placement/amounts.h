@@ -6,13 +6,26 @@
 
 namespace muster::placement {
 
+// Sums wrap around instead of being undefined: what somebody wrote into a spec must not be able to break the
+// process, and what was added wrongly comes out again exactly. Jobs that ask for absurd amounts never get as
+// far as a sum (InvalidSpec).
+constexpr std::int64_t wrapping_add(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+constexpr std::int64_t wrapping_sub(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
+}
+constexpr std::int64_t wrapping_mul(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+}
+
 template <class Unit>
 struct Amount {
   std::int64_t value = 0;
 
   auto operator<=>(const Amount&) const = default;
-  constexpr Amount& operator+=(Amount o) { return value += o.value, *this; }
-  constexpr Amount& operator-=(Amount o) { return value -= o.value, *this; }
+  constexpr Amount& operator+=(Amount o) { return value = wrapping_add(value, o.value), *this; }
+  constexpr Amount& operator-=(Amount o) { return value = wrapping_sub(value, o.value), *this; }
   friend constexpr Amount operator+(Amount a, Amount b) { return a += b; }
   friend constexpr Amount operator-(Amount a, Amount b) { return a -= b; }
 };
@@ -35,17 +48,18 @@ struct Resources {
 
   bool operator==(const Resources&) const = default;
   Resources& operator+=(const Resources& o) {
-    gpu += o.gpu, cpu += o.cpu, memory += o.memory, pods += o.pods;
+    gpu += o.gpu, cpu += o.cpu, memory += o.memory, pods = wrapping_add(pods, o.pods);
     return *this;
   }
   Resources& operator-=(const Resources& o) {
-    gpu -= o.gpu, cpu -= o.cpu, memory -= o.memory, pods -= o.pods;
+    gpu -= o.gpu, cpu -= o.cpu, memory -= o.memory, pods = wrapping_sub(pods, o.pods);
     return *this;
   }
   friend Resources operator+(Resources a, const Resources& b) { return a += b; }
   friend Resources operator-(Resources a, const Resources& b) { return a -= b; }
   friend Resources operator*(Resources a, std::int64_t n) {
-    a.gpu.value *= n, a.cpu.value *= n, a.memory.value *= n, a.pods *= n;
+    a.gpu.value = wrapping_mul(a.gpu.value, n), a.cpu.value = wrapping_mul(a.cpu.value, n);
+    a.memory.value = wrapping_mul(a.memory.value, n), a.pods = wrapping_mul(a.pods, n);
     return a;
   }
 };

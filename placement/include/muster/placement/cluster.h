@@ -1,5 +1,5 @@
-// The model of the cluster: kept up to date change by change, never rebuilt. plan() reads it and notes its own decisions in
-// it as assumed, until set_assignment() confirms or clear_assignment() withdraws them.
+// The model of the cluster: kept up to date change by change, never rebuilt. plan() reads it and notes its
+// own decisions in it as assumed, until set_assignment() confirms or clear_assignment() withdraws them.
 #pragma once
 
 #include <memory>
@@ -16,6 +16,14 @@ namespace muster::placement {
 
 class State;  // src/state.h
 
+// One GPU that several assignments name (two admissions around a fail-over). plan() evicts all but the oldest.
+struct Conflict {
+  std::string node;
+  std::int32_t gpu = 0;
+  std::vector<std::string> jobs;  // the oldest admission first
+  bool operator==(const Conflict&) const = default;
+};
+
 class Cluster {
  public:
   Cluster();
@@ -23,7 +31,9 @@ class Cluster {
   Cluster(Cluster&&) noexcept;
   Cluster& operator=(Cluster&&) noexcept;
 
-  // --- inputs: the newest state of each thing. Each costs what the change costs; a pool's selector costs all nodes. -----
+  // --- inputs: the newest state of each thing ---------------------------------------------------------------
+  // Each costs what the change costs, but: a pool's change costs all nodes and waiting jobs, a new parent in the
+  // tree all jobs once per batch. What is not known yet (a Project, a node) may be named before it comes.
   void upsert_node(const NodeSpec& node);
   void remove_node(const std::string& name);
   void upsert_pool(const PoolSpec& pool);
@@ -33,23 +43,26 @@ class Cluster {
   // The job waits for a place unless it holds an assignment. A changed spec gives an assumed start back.
   void upsert_job(const JobSpec& job);
   void remove_job(const std::string& id);  // and all it holds
-  // What the job holds, as recorded elsewhere; an entry for a node that is not known is kept and charged to the tree.
-  // Pods in `displaced` (indexes into assignment.pods) hold nothing and need another place.
-  void set_assignment(const std::string& id, const Assignment& assignment, const std::vector<std::size_t>& displaced = {});
+  // These two do nothing for a job that is not known.
+  // What the job holds, as recorded elsewhere; an entry for a node that is not known is kept and charged to
+  // the tree. Pods in `displaced` (indexes into assignment.pods) hold nothing and need another place.
+  void set_assignment(const std::string& id, const Assignment& assignment,
+                      const std::vector<std::size_t>& displaced = {});
   void clear_assignment(const std::string& id);
   void upsert_other_pod(const OtherPod& pod);
   void remove_other_pod(const std::string& key);
 
-  // --- answers ----------------------------------------------------------------------------------------------------------
+  // --- answers ----------------------------------------------------------------------------------------------
   bool knows(const std::string& job) const;
   const Assignment* assignment(const std::string& job) const;  // nullptr: it holds none
-  const Verdict* verdict(const std::string& job) const;        // nullptr: it does not wait, or was not judged yet
+  const Verdict* verdict(const std::string& job) const;  // nullptr: it does not wait, or was not judged yet
   Usage usage(const std::string& queue, bool is_project, const std::string& pool) const;
   Workloads workloads(const std::string& queue, bool is_project) const;
   std::string queue_problem(const std::string& queue, bool is_project) const;  // "": none
   PoolUsage pool_usage(const std::string& pool) const;
   std::string default_pool() const;  // "": none, or not one
   std::vector<std::string> pool_names() const;
+  std::vector<Conflict> conflicts() const;  // by node name and GPU; empty in health
 
   // I1 to I3 and the model's own indexes, from scratch; each violation as a sentence. O(cluster).
   std::vector<std::string> audit() const;

@@ -13,11 +13,11 @@ namespace muster::placement {
 struct RoleSpec {
   std::string name;
   std::int32_t replicas = 1;
-  Resources per_pod;                // gpu: gpus * 1000; pods: 1
+  Resources per_pod;  // gpu: gpus * 1000; pods: 1
   std::int32_t gpus = 0;
   std::vector<std::string> models;  // any of these; empty: any
   Labels node_selector;
-  std::vector<AnyOf> required;      // each holds: affinity, volumes
+  std::vector<AnyOf> required;                           // each holds: affinity, volumes
   std::vector<std::pair<std::int64_t, Term>> preferred;  // weight, term
   std::vector<Toleration> tolerations;
   bool operator==(const RoleSpec&) const = default;
@@ -50,8 +50,8 @@ struct Assignment {
   bool operator==(const Assignment&) const = default;
 };
 
-// A pod that occupies its node without standing in an assignment: somebody else's, or one of an earlier attempt that has
-// not gone yet. With `project` its amounts stay charged there.
+// A pod that occupies its node without standing in an assignment: somebody else's, or one of an earlier
+// attempt that has not gone yet. With `project` its amounts stay charged there.
 struct OtherPod {
   std::string key;  // "namespace/name"
   std::string node;

@@ -46,7 +46,7 @@ struct NodeSpec {
   std::string name;
   Labels labels;
   std::vector<Taint> taints;
-  bool usable = true;  // Ready, not cordoned
+  bool usable = true;     // Ready, not cordoned
   Resources allocatable;  // gpu: gpus * 1000
   std::int32_t gpus = 0;
   std::string gpu_model;

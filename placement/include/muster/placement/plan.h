@@ -59,14 +59,14 @@ struct Decision {
 };
 
 struct Plan {
-  std::vector<Decision> decisions;   // to be carried out in order
-  std::vector<std::string> verdicts; // jobs whose verdict changed; Cluster::verdict() has it
+  std::vector<Decision> decisions;    // to be carried out in order
+  std::vector<std::string> verdicts;  // jobs whose verdict changed; Cluster::verdict() has it
 };
 
-// Deterministic: the same history of inputs and `now` give the same bytes. The decisions are in the cluster as assumed
-// when it returns; called again without a change it decides nothing.
-// Complexity: O(waiting jobs x log leaves), plus the search for a place for each kind of request that the free totals do
-// not refute, once per plan however many jobs ask the same.
+// Deterministic: the same history of inputs and `now` give the same bytes. The decisions are in the cluster
+// as assumed when it returns; called again without a change it decides nothing. Complexity: O(waiting jobs x
+// log leaves), plus the search for a place for each kind of request that the free totals do not refute, once
+// per plan however many jobs ask the same.
 Plan plan(Cluster& cluster, Time now);
 
 // Of all pools.

@@ -15,6 +15,8 @@ struct PoolSpec {
   std::vector<Requirement> selector;  // all hold; none: every node
   NodeOrder order = NodeOrder::kPack;
   bool is_default = false;
+  std::vector<std::string> topology;  // label keys, coarse to fine; free amounts are counted per domain
+  std::string gpu_resource = "nvidia.com/gpu";  // how messages call a GPU
   bool operator==(const PoolSpec&) const = default;
 };
 

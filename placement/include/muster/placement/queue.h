@@ -29,7 +29,7 @@ struct QueueSpec {
   std::string name;    // Queues and Projects have names of their own: see `is_project`
   std::string parent;  // a Queue; empty: top level
   bool is_project = false;
-  bool hold = false;   // start nothing new below
+  bool hold = false;  // start nothing new below
   Time created;
   Share in_default_pool;
   std::map<std::string, Share> in_pool;  // by pool name; a pool without an entry: quota 0, no limit
