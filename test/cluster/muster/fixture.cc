@@ -252,7 +252,8 @@ void Cluster::remove_all_jobs() {
 std::string Cluster::audit_gpus() const {
   std::map<std::string, std::int64_t> capacity, used;
   std::map<std::pair<std::string, std::string>, std::string> holder;
-  for (const auto& n : get("/api/v1/nodes")["items"]) {
+  const json nodes = get("/api/v1/nodes");
+  for (const auto& n : nodes["items"]) {
     capacity[n["metadata"]["name"]] = std::stoll(n["status"]["allocatable"].value("nvidia.com/gpu", "0"));
   }
   for (const auto& p : all_pods()) {

@@ -99,7 +99,8 @@ json rich_pool() {
 
 // "" if the status says Accepted True, or False with reason and message.
 std::string said(const json& object) {
-  for (const auto& c : object.value("/status/conditions"_json_pointer, json::array())) {
+  const json conditions = object.value("/status/conditions"_json_pointer, json::array());
+  for (const auto& c : conditions) {
     if (c["type"] != "Accepted") continue;
     if (c["status"] == "True") return "";
     if (c["status"] == "False" && !c.value("reason", "").empty() && !c.value("message", "").empty()) return "";
@@ -133,7 +134,8 @@ TEST(Mutation, EveryMutatedObjectThatPassesTheSchemaEndsAcceptedOrWithAReason) {
   for (const std::string plural : {"trainingjobs", "queues", "projects", "nodepools"}) {
     EXPECT_TRUE(cluster->wait(120s, [&] {
       unsaid.clear();
-      for (const auto& item : cluster->get("/apis/muster.dev/v1alpha1/" + plural)["items"]) {
+      const json list = cluster->get("/apis/muster.dev/v1alpha1/" + plural);
+      for (const auto& item : list["items"]) {
         if (const auto status = said(item); !status.empty()) unsaid = item.dump();
       }
       return unsaid.empty();

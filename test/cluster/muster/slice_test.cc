@@ -197,26 +197,26 @@ TEST_F(Slice, QuotaAndLimitHoldAtEveryLevel) {
 apiVersion: muster.dev/v1alpha1
 kind: Queue
 metadata: {name: dept}
-spec: {parent: root, quota: {gpu: 2}, limit: {gpu: 3}}
+spec: {parent: root, quota: {gpu: 2}, limit: {gpu: 4}}
 ---
 apiVersion: muster.dev/v1alpha1
 kind: Project
 metadata: {name: small}
 spec: {queue: dept, quota: {gpu: 2}}
 )");
-  cluster_->create(job_object({.name = "a", .ns = "small", .replicas = 3}));  // over quota, within the limit: borrowed
+  cluster_->create(job_object({.name = "a", .ns = "small", .replicas = 4}));  // over quota, within the limit: borrowed
   ASSERT_TRUE(cluster_->wait_phase("a", "Running", 20s, "small")) << cluster_->job("a", "small").dump(2);
   cluster_->create(job_object({.name = "b", .ns = "small"}));
   ASSERT_TRUE(cluster_->wait(10s, [&] { return cluster_->reason("b", "small") == "LimitReached"; }));
   cluster_->remove(path_of_job("a", "small"));
   ASSERT_TRUE(cluster_->wait_phase("b", "Running", 20s, "small"));
-  // Not preemptible: within quota only. One of two is used.
-  cluster_->create(job_object({.name = "c", .ns = "small", .replicas = 2, .spec = {{"preemptible", false}}}));
+  // Not preemptible: within quota only, though the limit and the node have room.
+  cluster_->create(job_object({.name = "c", .ns = "small", .replicas = 3, .spec = {{"preemptible", false}}}));
   ASSERT_TRUE(cluster_->wait(10s, [&] { return cluster_->reason("c", "small") == "QuotaExceeded"; })) << cluster_->job("c", "small").dump(2);
   ASSERT_TRUE(cluster_->wait(10s, [&] {
     return cluster_->get("/apis/muster.dev/v1alpha1/queues/dept").value("/status/allocated/gpu"_json_pointer, std::string()) == "1";
   }));
-  EXPECT_EQ(cluster_->get("/apis/muster.dev/v1alpha1/projects/small")["status"]["pending"]["gpu"], "2");
+  EXPECT_EQ(cluster_->get("/apis/muster.dev/v1alpha1/projects/small")["status"]["pending"]["gpu"], "3");
 }
 
 TEST_F(Slice, WorkWithoutAProjectWaitsAndStartsWhenThereIsOne) {
@@ -228,7 +228,8 @@ TEST_F(Slice, WorkWithoutAProjectWaitsAndStartsWhenThereIsOne) {
   // A second Project for the same namespace is told so; the first keeps it.
   cluster_->apply("{apiVersion: muster.dev/v1alpha1, kind: Project, metadata: {name: usurper}, spec: {queue: root, namespace: {name: late}}}");
   const auto reason = [&] {
-    for (const auto& c : cluster_->get("/apis/muster.dev/v1alpha1/projects/usurper").value("/status/conditions"_json_pointer, json::array())) {
+    const json conditions = cluster_->get("/apis/muster.dev/v1alpha1/projects/usurper").value("/status/conditions"_json_pointer, json::array());
+    for (const auto& c : conditions) {
       if (c["type"] == "Accepted") return c.value("reason", "");
     }
     return std::string();
