@@ -115,7 +115,7 @@ TEST_P(Outage, InTheMiddleOfTenStartingGangsLosesAndDoublesNothing) {
   EXPECT_EQ(cluster->audit_gpus(), "");
 }
 INSTANTIATE_TEST_SUITE_P(Of, Outage, testing::Values(testcluster::Component::kEtcd, testcluster::Component::kApiServer),
-                         [](const auto& info) { return info.param == testcluster::Component::kEtcd ? "Etcd" : "ApiServer"; });
+                         [](const auto& which) { return which.param == testcluster::Component::kEtcd ? "Etcd" : "ApiServer"; });
 
 class Leaders : public Crash {};
 
