@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "muster/reconcilers/pod_identity.h"
@@ -76,6 +77,7 @@ class Machine {
       set("Suspended", ConditionStatus::kFalse, "NotSuspended", "");
       admitted();
     }
+    if (!is_finished(status_)) forget_old_refusals();
     describe();
     return std::move(step_);
   }
@@ -112,7 +114,7 @@ class Machine {
     remove_all();
     if (!accept() || held_back()) return;
     step_.wants_place = true;
-    forget_old_refusals();
+    wake_for_refusals();
     if (const auto* start = decision(Decision::Kind::kStart)) {
       admit(*start);
     } else if (seen_.verdict != nullptr) {
@@ -296,6 +298,11 @@ class Machine {
                                                       crds::to_string(spec_.restart.window)));
     }
     recent.push_back(seen_.now);
+    for (std::size_t i = 0; i < placed_.size(); ++i) {
+      if (displaced(i)) {  // not again in place: this one belongs to others by now
+        return requeue("ProgramFault", fmt::format("{}; node {} does not take its pod", why, status_.assignment.pods[i].node));
+      }
+    }
     add_run_time();
     auto& a = status_.assignment;
     a.attempt = ++status_.attempt;
@@ -317,7 +324,7 @@ class Machine {
       const auto& place = status_.assignment.pods[i];
       if (pod == nullptr) {
         if (status_.started_at) return fmt::format("pod {} of node {} is gone", slot_key(place.role, place.index), place.node);
-      } else if (pod->phase == client::PodPhase::kSucceeded) {
+      } else if (pod->phase == client::PodPhase::kSucceeded || (!status_.started_at && displaced(i))) {
         continue;
       } else if (pod->deleting) {
         // Its program may have failed for it already (exit code 143): no fault of its own.
@@ -376,14 +383,14 @@ class Machine {
   // Pods that are missing are made, refused ones get another place. Not before the last pod of an earlier attempt has
   // gone: until then it holds the very GPUs.
   void keep_whole() {
-    forget_old_refusals();
+    if (!status_.started_at) wake_for_refusals();
     for (std::size_t i = 0; i < placed_.size(); ++i) {
       const auto* pod = placed_[i].pod;
-      if (pod == nullptr) {
-        if (stale_.count == 0 && !status_.started_at) step_.create.push_back(i);
-      } else if (pod->phase == client::PodPhase::kFailed && is_refusal(*pod)) {
-        remember_refusal(*pod);
+      if (displaced(i)) {
+        if (pod != nullptr) remember_refusal(*pod);
         step_.displaced.push_back(i);
+      } else if (pod == nullptr && stale_.count == 0 && !status_.started_at) {
+        step_.create.push_back(i);
       }
     }
   }
@@ -391,7 +398,8 @@ class Machine {
   void remember_refusal(const client::Pod& pod) {
     auto& list = status_.node_refusals;
     const auto known = std::find_if(list.begin(), list.end(), [&](const auto& r) { return r.node == pod.node_name; });
-    if (known != list.end()) return;
+    if (known != list.end() && known->at >= status_.assignment.admitted_at) return;
+    if (known != list.end()) list.erase(known);
     if (list.size() >= kMaxRefusals) list.erase(list.begin());
     list.push_back({pod.node_name, pod.reason, seen_.now});
     wake(seen_.now + kRefusalMemory);
@@ -399,11 +407,32 @@ class Machine {
          fmt::format("node {} refused pod {}: {}{}", pod.node_name, pod.meta.name, pod.reason, quoted(pod.message)));
   }
 
-  // Placement avoids every node of the list, so an entry must go when its time has come, not with the next refusal.
+  // The place of this entry was refused: placement has given it back already, so nothing may be made there any more, not
+  // even when the refused pod is gone. The refusal in the status is what remembers it.
+  bool displaced(std::size_t i) const {
+    const auto* pod = placed_[i].pod;
+    if (pod != nullptr) return pod->phase == client::PodPhase::kFailed && is_refusal(*pod);
+    const auto& list = status_.node_refusals;
+    return !status_.started_at && std::any_of(list.begin(), list.end(), [&](const auto& r) {
+      return r.node == status_.assignment.pods[i].node && r.at >= status_.assignment.admitted_at;
+    });
+  }
+
+  // Placement avoids every node of the list, so an entry must go when its time has come, not with the next refusal; but
+  // not while a place on the node is still to be replaced.
   void forget_old_refusals() {
-    auto& list = status_.node_refusals;
-    std::erase_if(list, [&](const crds::NodeRefusal& r) { return !r.at || *r.at + kRefusalMemory <= seen_.now; });
-    for (const auto& r : list) wake(*r.at + kRefusalMemory);
+    std::set<std::string_view> needed;
+    for (std::size_t i = 0; i < placed_.size(); ++i) {
+      if (displaced(i)) needed.insert(status_.assignment.pods[i].node);
+    }
+    std::erase_if(status_.node_refusals, [&](const crds::NodeRefusal& r) {
+      return !r.at || (*r.at + kRefusalMemory <= seen_.now && !needed.contains(r.node));
+    });
+  }
+  void wake_for_refusals() {
+    for (const auto& r : status_.node_refusals) {
+      if (*r.at + kRefusalMemory > seen_.now) wake(*r.at + kRefusalMemory);
+    }
   }
 
   void replace_pods(const Decision& replace) {
@@ -464,7 +493,7 @@ class Machine {
   void requeue(const std::string& reason, const std::string& message) {
     withdraw(reason, message, client::EventType::kWarning);
     remove_all();
-    if (accept()) held_back();
+    if (accept() && !held_back()) wake(seen_.now);
   }
 
   // --- helpers ----------------------------------------------------------------------------------------------------

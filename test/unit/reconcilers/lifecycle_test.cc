@@ -738,6 +738,26 @@ TEST_P(LifecycleRefusal, IsPlacedElsewhere) {
 INSTANTIATE_TEST_SUITE_P(Reasons, LifecycleRefusal,
                          ::testing::Values("OutOfcpu", "OutOfnvidia.com/gpu", "UnexpectedAdmissionError", "NodeAffinity"));
 
+// Placement gives a refused place back at once: others may have it by the time this job does anything else.
+TEST(Lifecycle, RefusedPlaceIsNeverUsedAgain) {
+  Life life;
+  life.admit();
+  life.refuse("llama-worker-0-1", "OutOfcpu");
+  life.turn();
+  life.drop("llama-worker-0-1");
+  for (const auto passed : {seconds{1}, seconds{minutes{6}}}) {
+    const Step step = life.after(passed);
+    EXPECT_THAT(step.create, IsEmpty()) << "the refused pod is gone, its place as well";
+    EXPECT_THAT(step.displaced, ElementsAre(0U));
+  }
+  life.fail("llama-worker-1-1");
+  life.turn();
+  EXPECT_EQ(life.job.status.assignment.attempt, 0) << "not again in place";
+  EXPECT_EQ(life.job.status.restarts.count, 1);
+  EXPECT_EQ(life.reason("Evicted"), "ProgramFault");
+  EXPECT_THAT(life.message("Evicted"), HasSubstr("node-0"));
+}
+
 TEST(Lifecycle, RefusalsAreRememberedForFiveMinutes) {
   Life life;
   life.admit();
