@@ -39,7 +39,8 @@ void each_field(Value& value, Fn fn) {
 // fn(value) for each element.
 template <class Fn>
 void each_element(Value& value, Fn fn) {
-  for (auto element : value.get_array().value()) {
+  simdjson::ondemand::array array = value.get_array();  // named: value() would refer into a temporary
+  for (auto element : array) {
     Value v = element.value();
     fn(v);
   }
