@@ -23,6 +23,7 @@ Object<Kind> salvage(const crds::Json& whole, const crds::FieldError& error) {
     object.value = std::move(*with_status);
   } else {
     rest.erase("status");
+    object.status_unreadable = true;
     if (auto bare = crds::from_json<Kind>(rest)) object.value = std::move(*bare);
   }
   object.problem = (error.field.empty() ? "" : error.field + ": ") + error.message;
@@ -52,27 +53,49 @@ template <class Kind>
 client::Task<client::Result<void>> write_status(client::ApiClient& api, ObjectStore<Kind>& store, Kind wanted) {
   const client::Resource resource = resource_of<Kind>();
   const client::ObjectRef ref{wanted.metadata.ns, wanted.metadata.name};
-  std::string body = crds::status_to_json(wanted).dump();
+  std::string body = crds::status_to_json(wanted).dump(-1, ' ', false, crds::Json::error_handler_t::replace);
   client::PatchOptions options;
   options.type = client::PatchType::kApply;
   options.field_manager = kFieldManager;
   options.force = true;
   options.subresource = "status";
-  auto answer = co_await api.patch(resource, ref, std::move(body), options);
+  const auto answer = co_await api.patch(resource, ref, std::move(body), options);
+  client::Result<void> result;
+  if (answer) {
+    if (auto object = decode_object<Kind>(*answer)) store.assume(std::move(*object));
+    co_return result;
+  }
+  result = std::unexpected(answer.error());
+  if (!answer.error().outcome_unknown()) co_return result;
+  const auto read = co_await read_again<Kind>(api, store, ref);
+  if (!read) co_return result;
+  const auto now = store.find(client::make_key(ref.ns, ref.name));
+  if (now && now->value.status == wanted.status) co_return client::Result<void>{};
+  result.error().code = ErrorCode::kConflict;
+  co_return result;
+}
+
+template <class Kind>
+client::Task<client::Result<void>> read_again(client::ApiClient& api, ObjectStore<Kind>& store, client::ObjectRef ref) {
+  const auto answer = co_await api.get(resource_of<Kind>(), ref);
   client::Result<void> result;
   if (!answer) {
     result = std::unexpected(answer.error());
-    if (!answer.error().outcome_unknown()) co_return result;
-    answer = co_await api.get(resource, ref);
-    if (!answer) co_return result;
+    co_return result;
   }
-  if (auto object = decode_object<Kind>(*answer)) store.assume(std::move(*object));
+  auto object = decode_object<Kind>(*answer);
+  if (!object) {
+    result = std::unexpected(object.error());
+    co_return result;
+  }
+  store.assume(std::move(*object));
   co_return result;
 }
 
 #define MUSTER_KIND(K)                                                       \
   template client::Result<Object<crds::K>> decode_object<crds::K>(std::string_view); \
-  template client::Task<client::Result<void>> write_status<crds::K>(client::ApiClient&, ObjectStore<crds::K>&, crds::K)
+  template client::Task<client::Result<void>> write_status<crds::K>(client::ApiClient&, ObjectStore<crds::K>&, crds::K); \
+  template client::Task<client::Result<void>> read_again<crds::K>(client::ApiClient&, ObjectStore<crds::K>&, client::ObjectRef)
 MUSTER_KIND(Queue);
 MUSTER_KIND(Project);
 MUSTER_KIND(NodePool);

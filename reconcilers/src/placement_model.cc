@@ -40,21 +40,6 @@ void fill_shares(const Spec& spec, pl::QueueSpec& q) {
   for (const auto& p : spec.pools) q.in_pool[p.name] = to_share(p);
 }
 
-pl::Requirement to_requirement(const NodeRequirement& r) {
-  return {r.key, static_cast<pl::Operator>(r.op), r.values};  // both enums list Kubernetes' operators in its order
-}
-pl::Term to_term(const NodeTerm& t) {
-  pl::Term out;
-  for (const auto& r : t.labels) out.labels.push_back(to_requirement(r));
-  for (const auto& r : t.fields) out.fields.push_back(to_requirement(r));
-  return out;
-}
-pl::AnyOf to_terms(const NodeTerms& terms) {
-  pl::AnyOf out;
-  for (const auto& t : terms) out.push_back(to_term(t));
-  return out;
-}
-
 pl::RoleSpec to_role(const crds::Role& role, const PodNeeds& needs, const VolumeTerms* volumes) {
   pl::RoleSpec r;
   r.name = role.name;
@@ -63,12 +48,12 @@ pl::RoleSpec to_role(const crds::Role& role, const PodNeeds& needs, const Volume
   r.per_pod = {pl::MilliGpu{needs.gpus * pl::kMilliPerGpu}, pl::MilliCpu{needs.requests.cpu.value}, pl::Bytes{needs.requests.memory.value}, 1};
   r.models = needs.gpu_models;
   r.node_selector = needs.node_selector;
-  if (!needs.required.empty()) r.required.push_back(to_terms(needs.required));
+  if (!needs.required.empty()) r.required.push_back(needs.required);
   if (volumes != nullptr) {
-    for (const auto& terms : volumes->required) r.required.push_back(to_terms(terms));
+    r.required.insert(r.required.end(), volumes->required.begin(), volumes->required.end());
   }
-  for (const auto& p : needs.preferred) r.preferred.emplace_back(p.weight, to_term(p.term));
-  for (const auto& t : needs.tolerations) r.tolerations.push_back({t.key, t.exists, t.value, t.effect});
+  for (const auto& p : needs.preferred) r.preferred.emplace_back(p.weight, p.term);
+  r.tolerations = needs.tolerations;
   return r;
 }
 
@@ -137,7 +122,7 @@ struct PlacementModel::Impl {
   std::map<std::string, std::string> project_of;    // by namespace
   std::map<std::string, std::string> gpu_resources; // by pool
   std::map<std::string, client::Node> nodes;        // their GPU count depends on the pools' resource names
-  bool has_pools = false;
+  std::set<std::string> others;                     // pods that are charged beside assignments
 
   void touch() { changed(); }
 
@@ -163,11 +148,15 @@ struct PlacementModel::Impl {
 
   // Charged until the pod object is gone, or has ended by itself.
   void charge(const client::Pod& pod, const std::string& project) {
-    if (pod.node_name.empty() || pod.phase == client::PodPhase::kSucceeded || pod.phase == client::PodPhase::kFailed) {
-      cluster.remove_other_pod(pod.meta.key());
-    } else {
-      cluster.upsert_other_pod(to_other(pod, project));
-    }
+    if (pod.node_name.empty() || is_terminal(pod)) return give_back(pod.meta.key());
+    cluster.upsert_other_pod(to_other(pod, project));
+    others.insert(pod.meta.key());
+    touch();
+  }
+  void give_back(const std::string& pod) {
+    if (others.erase(pod) == 0) return;
+    cluster.remove_other_pod(pod);
+    touch();
   }
 
   // Pods of the job that its assignment does not mean (of earlier attempts and tries).
@@ -179,14 +168,17 @@ struct PlacementModel::Impl {
     for (const auto& pod : pods) {
       const auto id = identity_of(*pod);
       const auto slot = id ? tries.find({id->role, id->index}) : tries.end();
-      if (slot != tries.end() && id->attempt == a.attempt && id->tries == slot->second) continue;
+      if (slot != tries.end() && id->attempt == a.attempt && id->tries == slot->second) {
+        give_back(pod->meta.key());  // its assignment pays for it
+        continue;
+      }
       if (is_terminal(*pod)) continue;
       charge(*pod, project_for(job.metadata.ns));
       now.insert(pod->meta.key());
     }
     auto& known = jobs[key].lingering;
     for (const auto& gone : known) {
-      if (!now.contains(gone)) cluster.remove_other_pod(gone);
+      if (!now.contains(gone)) give_back(gone);
     }
     known = std::move(now);
   }
@@ -324,12 +316,8 @@ void PlacementModel::foreign_pod(const client::Pod& pod) {
   // What Muster made stays charged to its project even when its job is gone.
   const bool ours = client::find_value(pod.labels, kJobLabel) != nullptr;
   impl_->charge(pod, ours ? impl_->project_for(pod.meta.ns) : std::string());
-  impl_->touch();
 }
-void PlacementModel::foreign_pod_gone(const client::Pod& pod) {
-  impl_->cluster.remove_other_pod(pod.meta.key());
-  impl_->touch();
-}
+void PlacementModel::foreign_pod_gone(const client::Pod& pod) { impl_->give_back(pod.meta.key()); }
 
 void PlacementModel::update(const client::Key& key, const crds::TrainingJob& job, const Translation& wish, const Step& step,
                             const std::vector<client::Ptr<client::Pod>>& pods) {
@@ -349,7 +337,8 @@ void PlacementModel::update(const client::Key& key, const crds::TrainingJob& job
     if (holds) {
       state.decision.reset();
       impl_->cluster.set_assignment(key, Impl::to_assignment(job, status), step.displaced);
-    } else if (!state.decision) {
+    } else if (!state.decision || state.decision->kind != Decision::Kind::kStart) {
+      state.decision.reset();
       impl_->cluster.clear_assignment(key);
     }
   }
@@ -359,7 +348,7 @@ void PlacementModel::update(const client::Key& key, const crds::TrainingJob& job
 void PlacementModel::forget(const client::Key& key, const std::vector<client::Ptr<client::Pod>>& pods) {
   const auto found = impl_->jobs.find(key);
   if (found != impl_->jobs.end()) {
-    for (const auto& pod : found->second.lingering) impl_->cluster.remove_other_pod(pod);
+    for (const auto& pod : found->second.lingering) impl_->give_back(pod);
     impl_->jobs.erase(found);
   }
   impl_->cluster.remove_job(key);

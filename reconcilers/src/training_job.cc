@@ -27,6 +27,13 @@ std::vector<client::Ptr<client::Pod>> pods_of(const World& world, const std::str
 }  // namespace
 
 client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
+  if (unsure_.contains(key)) {
+    const auto [ns, name] = client::split_key(key);
+    const client::ObjectRef ref{std::string(ns), std::string(name)};
+    const auto read = co_await read_again<crds::TrainingJob>(world_.api, world_.caches.jobs.store(), ref);
+    if (!read && read.error().code != ErrorCode::kNotFound) co_return Outcome::retry();
+    unsure_.erase(key);
+  }
   const Job job = world_.caches.jobs.store().find(key);
   if (!job || job->value.metadata.deletion_timestamp) {
     // Its pods go by their owner references; they stay charged until they are gone.
@@ -37,6 +44,10 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   if (auto& uid = uids_[key]; uid != job->meta.uid) {
     if (!uid.empty()) forget(key, uid);
     uid = job->meta.uid;
+  }
+  if (job->status_unreadable) {
+    log_error("status cannot be read; the job is left as it is", {{"job", key}, {"problem", job->problem}});
+    co_return Outcome::done();
   }
   const auto pods = pods_of(world_, job->meta.uid);
   const Rejection* rejection = nullptr;
@@ -66,12 +77,10 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
     co_return Outcome::done();
   }
 
-  bool deferred = false;
-  const bool committed = co_await commit(key, job, step, deferred);
-  if (!committed) {
-    world_.placement.withdraw(key);
-    co_return Outcome::retry();
-  }
+  const Commit committed = co_await commit(key, job, step);
+  if (committed == Commit::kRefused) world_.placement.withdraw(key);
+  if (committed == Commit::kUnsure) unsure_.insert(key);  // what was decided stays charged until we know
+  if (committed == Commit::kRefused || committed == Commit::kUnsure) co_return Outcome::retry();
   world_.placement.update(key, job->value, wish, step, pods);
 
   bool ok = co_await remove_pods(job, step.remove);
@@ -79,28 +88,28 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
     co_await select_nodes(job, wish, step.status.assignment);
     ok = co_await create_pods(key, step.create);
   }
+  co_await select_nodes_of_ephemeral(job, pods);
   if (!ok) co_return Outcome::retry();
   Outcome outcome;
   if (step.wake_at) outcome.after = std::chrono::ceil<client::Duration>(*step.wake_at - world_.env.clock.wall());
-  if (deferred && (!outcome.after || *outcome.after > world_.status_interval)) outcome.after = world_.status_interval;
+  if (committed == Commit::kDeferred && (!outcome.after || *outcome.after > world_.status_interval)) outcome.after = world_.status_interval;
   co_return outcome;
 }
 
-// The commit point. True: what `step` says about the status stands on the server (or is a mere counter, `deferred`).
-client::Task<bool> TrainingJobReconciler::commit(const client::Key& key, const Job& job, const Step& step, bool& deferred) {
+// The commit point.
+client::Task<TrainingJobReconciler::Commit> TrainingJobReconciler::commit(const client::Key& key, const Job& job, const Step& step) {
   const auto& before = job->value.status;
-  if (step.status == before) co_return true;
+  if (step.status == before) co_return Commit::kStands;
   // A new job's first word waits for placement's: one write instead of two when it starts at once.
   if (before.conditions.empty() && step.wants_place && step.status.queue.reason.empty() &&
       step.status.assignment.attempt == 0) {
-    co_return true;
+    co_return Commit::kStands;
   }
   const auto now = world_.env.clock.now();
   if (!before.conditions.empty() && differs_in_counters_only(before, step.status)) {
     const auto last = counters_written_.find(key);
     if (last != counters_written_.end() && now - last->second < world_.status_interval) {
-      deferred = true;
-      co_return true;
+      co_return Commit::kDeferred;
     }
   }
   counters_written_[key] = now;
@@ -111,7 +120,7 @@ client::Task<bool> TrainingJobReconciler::commit(const client::Key& key, const J
   const auto written = co_await write_status(world_.api, world_.caches.jobs.store(), std::move(wanted));
   if (!written) {
     log_warn("status not written", {{"job", key}, {"error", client::to_string(written.error())}});
-    co_return false;
+    co_return written.error().outcome_unknown() ? Commit::kUnsure : Commit::kRefused;
   }
   for (const Note& n : step.notes) {
     world_.events.record(event_target(job->value), n.type, n.reason, n.action, n.text);
@@ -121,7 +130,7 @@ client::Task<bool> TrainingJobReconciler::commit(const client::Key& key, const J
   if (before.assignment.attempt != 0 && step.status.assignment.attempt == 0 && !is_finished(step.status)) {
     ++world_.totals.evictions;
   }
-  co_return true;
+  co_return Commit::kStands;
 }
 
 // Claims that wait for their first consumer are told its node: what kube-scheduler does for pods that it places. A claim
@@ -133,17 +142,41 @@ client::Task<void> TrainingJobReconciler::select_nodes(const Job& job, const Tra
                                     [&](const crds::PodAssignment& p) { return p.role == roles[r].name; });
     if (first == assignment.pods.end()) continue;
     for (const auto& name : wish.volumes[r].need_selected_node) {
-      const auto claim = world_.caches.claims.store().find(client::make_key(job->meta.ns, name));
-      if (!claim || claim->selected_node == first->node) continue;
-      client::PatchOptions options;
-      options.field_manager = kFieldManager;
-      const client::ObjectRef ref{job->meta.ns, name};
-      std::string body = selected_node_patch(first->node, claim->meta.resource_version);
-      const auto patched = co_await world_.api.patch(client::resources::kPersistentVolumeClaims, ref, std::move(body), options);
-      // The pods are made all the same: kubelet waits for the volume, and a conflict shows as a change of the claim.
-      if (!patched) log_warn("claim not told its node", {{"claim", claim->meta.key()}, {"error", client::to_string(patched.error())}});
+      co_await select_node(client::make_key(job->meta.ns, name), first->node);
     }
   }
+}
+
+// Claims of ephemeral volumes are made after their pod, by Kubernetes; each goes where its pod is.
+client::Task<void> TrainingJobReconciler::select_nodes_of_ephemeral(const Job& job, const std::vector<client::Ptr<client::Pod>>& pods) {
+  std::map<std::string, std::vector<EphemeralVolume>> volumes;  // by role
+  for (const auto& role : job->value.spec.roles) {
+    auto use = volumes_of(job->value, role);
+    if (!use.ephemeral.empty()) volumes[role.name] = std::move(use.ephemeral);
+  }
+  if (volumes.empty()) co_return;
+  const VolumeLookup lookup = volume_lookup(world_.caches, job->meta.ns);
+  for (const auto& pod : pods) {
+    const auto id = identity_of(*pod);
+    if (!id || !volumes.contains(id->role)) continue;
+    for (const auto& volume : volumes[id->role]) {
+      const client::Key key = client::make_key(job->meta.ns, ephemeral_claim_name(pod->meta.name, volume.name));
+      const auto claim = world_.caches.claims.store().find(key);
+      if (claim && needs_selected_node(*claim, lookup)) co_await select_node(key, pod->node_name);
+    }
+  }
+}
+
+client::Task<void> TrainingJobReconciler::select_node(const client::Key& key, const std::string& node) {
+  const auto claim = world_.caches.claims.store().find(key);
+  if (!claim || claim->selected_node == node) co_return;
+  client::PatchOptions options;
+  options.field_manager = kFieldManager;
+  const client::ObjectRef ref{claim->meta.ns, claim->meta.name};
+  std::string body = selected_node_patch(node, claim->meta.resource_version);
+  const auto patched = co_await world_.api.patch(client::resources::kPersistentVolumeClaims, ref, std::move(body), options);
+  // The pods are made all the same: kubelet waits for the volume, and a conflict shows as a change of the claim.
+  if (!patched) log_warn("claim not told its node", {{"claim", key}, {"error", client::to_string(patched.error())}});
 }
 
 void TrainingJobReconciler::forget(const client::Key& key, const std::string& last_uid) {
@@ -179,11 +212,13 @@ client::Task<bool> TrainingJobReconciler::remove_pods(const Job& job, const std:
 }
 
 // The job still is what the pods are made for: same object, same attempt, not suspended or edited meanwhile.
-bool TrainingJobReconciler::still_wanted(const client::Key& key, const Job& job) const {
+bool TrainingJobReconciler::still_wanted(const client::Key& key, const Job& job, std::size_t pod) const {
   const Job now = world_.caches.jobs.store().find(key);
-  return now && now->meta.uid == job->meta.uid && !now->value.metadata.deletion_timestamp && !now->value.spec.suspend &&
-         now->value.status.assignment.attempt == job->value.status.assignment.attempt &&
-         !world_.api.writes_stopped();
+  if (now == job) return !world_.api.writes_stopped();
+  if (!now || now->meta.uid != job->meta.uid || now->value.metadata.deletion_timestamp || now->value.spec.suspend) return false;
+  const auto& was = job->value.status.assignment;
+  const auto& is = now->value.status.assignment;
+  return is.attempt == was.attempt && is.pods.size() == was.pods.size() && is.pods[pod] == was.pods[pod] && !world_.api.writes_stopped();
 }
 
 client::Task<bool> TrainingJobReconciler::create_pods(const client::Key& key, const std::vector<std::size_t>& which) {
@@ -200,15 +235,20 @@ client::Task<bool> TrainingJobReconciler::create_pods(const client::Key& key, co
   const std::function<client::Task<bool>(std::size_t)> one = [this, &key, &job, &which, &builder, &all](std::size_t i) {
     struct Create {
       static client::Task<bool> run(TrainingJobReconciler* self, const client::Key& job_key, const Job& for_job,
-                                    std::string body, std::string name, bool& all_made) {
-        const bool one_made = co_await self->create_pod(job_key, for_job, std::move(body), std::move(name));
+                                    std::size_t pod, const PodBuilder& make, bool& all_made) {
+        if (!self->still_wanted(job_key, for_job, pod)) {
+          all_made = false;
+          co_return false;
+        }
+        const auto& assignment = for_job->value.status.assignment;
+        const auto& place = assignment.pods[pod];
+        std::string name = pod_name(for_job->meta.name, place.role, place.index, assignment.attempt, place.tries);
+        const bool one_made = co_await self->create_pod(job_key, for_job, make.pod(place), std::move(name));
         if (!one_made) all_made = false;
-        co_return self->still_wanted(job_key, for_job);
+        co_return true;
       }
     };
-    const auto& place = job->value.status.assignment.pods[which[i]];
-    return Create::run(this, key, job, builder.pod(place),
-                       pod_name(job->meta.name, place.role, place.index, job->value.status.assignment.attempt, place.tries), all);
+    return Create::run(this, key, job, which[i], builder, all);
   };
   co_await fan_out(world_.env.executor, which.size(), kFanOut, one);
   co_return all;

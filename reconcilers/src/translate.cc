@@ -11,14 +11,6 @@ const T* look(const client::Informer<T>& informer, const client::Key& key) {
   return found.get();  // the store keeps it alive: nothing is changed while a translation runs
 }
 
-VolumeLookup lookup_in(const Caches& caches, const std::string& ns) {
-  VolumeLookup lookup;
-  lookup.claim = [&caches, ns](std::string_view name) { return look(caches.claims, client::make_key(ns, name)); };
-  lookup.volume = [&caches](std::string_view name) { return look(caches.volumes, client::Key(name)); };
-  lookup.storage_class = [&caches](std::string_view name) { return look(caches.storage_classes, client::Key(name)); };
-  return lookup;
-}
-
 // False: the class that the job names does not exist.
 bool priority_of(const crds::TrainingJob& job, const Caches& caches, std::int32_t& value) {
   const auto& classes = caches.priority_classes.store();
@@ -37,6 +29,14 @@ bool priority_of(const crds::TrainingJob& job, const Caches& caches, std::int32_
 
 }  // namespace
 
+VolumeLookup volume_lookup(const Caches& caches, const std::string& ns) {
+  VolumeLookup lookup;
+  lookup.claim = [&caches, ns](std::string_view name) { return look(caches.claims, client::make_key(ns, name)); };
+  lookup.volume = [&caches](std::string_view name) { return look(caches.volumes, client::Key(name)); };
+  lookup.storage_class = [&caches](std::string_view name) { return look(caches.storage_classes, client::Key(name)); };
+  return lookup;
+}
+
 Translation translate_job(const crds::TrainingJob& job, const Caches& caches) {
   Translation t;
   if (!priority_of(job, caches, t.priority)) {
@@ -49,7 +49,7 @@ Translation translate_job(const crds::TrainingJob& job, const Caches& caches) {
     return t;
   }
   t.needs = std::move(*needs);
-  t.volumes = volume_terms(job, lookup_in(caches, job.metadata.ns));
+  t.volumes = volume_terms(job, volume_lookup(caches, job.metadata.ns));
   for (const auto& v : t.volumes) {
     if (!v.blocked.empty() && !t.blocked) t.blocked = v.blocked;
   }

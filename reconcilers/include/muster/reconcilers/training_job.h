@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "muster/reconcilers/lifecycle.h"
@@ -28,19 +29,28 @@ class TrainingJobReconciler {
   };
 
   void forget(const client::Key& key, const std::string& last_uid);
-  client::Task<bool> commit(const client::Key& key, const Job& job, const Step& step, bool& deferred);
+  enum class Commit : std::uint8_t {
+    kStands,    // on the server
+    kDeferred,  // a mere counter; later
+    kRefused,   // certainly not written
+    kUnsure,    // may stand or not: nothing is done for the job until it was read again
+  };
+  client::Task<Commit> commit(const client::Key& key, const Job& job, const Step& step);
   client::Task<void> select_nodes(const Job& job, const Translation& wish, const crds::Assignment& assignment);
+  client::Task<void> select_node(const client::Key& claim, const std::string& node);
+  client::Task<void> select_nodes_of_ephemeral(const Job& job, const std::vector<client::Ptr<client::Pod>>& pods);
   client::Task<bool> remove_pods(const Job& job, const std::vector<PodRemoval>& pods);
   client::Task<bool> create_pods(const client::Key& key, const std::vector<std::size_t>& which);
   client::Task<client::Result<void>> ensure_companions(const Job& job);
   client::Task<bool> create_pod(const client::Key& key, const Job& job, std::string body, std::string name);
   void refuse(const client::Key& key, const Job& job, const client::Error& error);
-  bool still_wanted(const client::Key& key, const Job& job) const;
+  bool still_wanted(const client::Key& key, const Job& job, std::size_t pod) const;
 
   World& world_;
   std::map<client::Key, Rejection> rejections_;
   std::map<client::Key, client::TimePoint> counters_written_;
   std::map<client::Key, std::string> companions_made_;  // key -> uid/generation whose Service and ConfigMap are made
+  std::set<client::Key> unsure_;                        // read again before acting
   std::map<client::Key, std::string> uids_;             // key -> uid last seen
 };
 

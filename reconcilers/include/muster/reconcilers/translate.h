@@ -25,4 +25,7 @@ struct Translation {
 
 Translation translate_job(const crds::TrainingJob& job, const Caches& caches);
 
+// Claims of namespace `ns`, volumes and classes in the caches; good until the caches change.
+VolumeLookup volume_lookup(const Caches& caches, const std::string& ns);
+
 }  // namespace muster::reconcilers
