@@ -1,4 +1,5 @@
-// Two gangs of six GPUs on a node of eight: one starts, the other says why it waits, and starts when the first ends.
+// Two gangs of six GPUs on a node of eight: one starts, the other says why it waits, and starts when the
+// first ends.
 #include <cstdio>
 
 #include "muster/placement/cluster.h"
@@ -32,7 +33,8 @@ void show(p::Cluster& cluster, const p::Plan& plan) {
   }
   for (const std::string& id : plan.verdicts) {
     const p::Verdict& v = *cluster.verdict(id);
-    std::printf("%s waits, %s: %s\n", id.c_str(), std::string(to_string(v.reason)).c_str(), v.message.c_str());
+    std::printf("%s waits, %s: %s\n", id.c_str(), std::string(to_string(v.reason)).c_str(),
+                v.message.c_str());
   }
 }
 

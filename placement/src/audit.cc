@@ -158,8 +158,11 @@ std::vector<std::string> audit_decisions(const State& s, const Plan& plan) {
     for (const PodPlace& place : d.assignment.pods) {
       const Node& n = s.node(s.node_ids.at(place.node));
       const Resources free = n.spec.allocatable - n.used;
-      if (free.cpu.value < 0 || free.memory.value < 0 || free.pods < 0 || n.free_gpus() < 0)
+      // A node may have too few GPUs by its history; a pod that asks for none may still go there.
+      const bool gpus = place.gpus.empty() || n.free_gpus() >= 0;
+      if (free.cpu.value < 0 || free.memory.value < 0 || free.pods < 0 || !gpus) {
         bad.push_back("I1: " + d.job + " was put on node " + place.node + " beyond what it has");
+      }
       for (const auto gpu : place.gpus) {
         if (s.crowded.contains({s.node_ids.at(place.node), gpu}))
           bad.push_back("I1: " + d.job + " was given a GPU of node " + place.node + " that is taken");

@@ -7,23 +7,23 @@
 namespace muster::placement {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using testing::job;
 using testing::node;
 using testing::project;
 using testing::Q;
 using testing::queue;
 using testing::World;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 struct Case {
   const char* name;
   Q top, leaf;
-  int held;             // GPUs of a/old, one pod each, which is preemptible if `held_preemptible`
+  int held;  // GPUs of a/old, one pod each, which is preemptible if `held_preemptible`
   bool held_preemptible;
   int asked;
   bool preemptible;
-  Reason reason;        // kNone: it starts
+  Reason reason;  // kNone: it starts
   std::int64_t have = 0;
   const char* by = "";
 };
@@ -75,7 +75,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"quota_of_leaf", {16, -1}, {8, -1}, 8, false, 1, false, Reason::kQuotaExceeded, 0, "Project a"},
         Case{"quota_of_queue", {6, -1}, {8, -1}, 4, false, 4, false, Reason::kQuotaExceeded, 2, "Queue top"},
         Case{"quota_ignores_preemptible", {8, -1}, {8, -1}, 8, true, 8, false, Reason::kNone},
-        Case{"quota_left_out_is_zero", {8, -1}, {}, 0, true, 1, false, Reason::kQuotaExceeded, 0, "Project a"},
+        Case{
+            "quota_left_out_is_zero", {8, -1}, {}, 0, true, 1, false, Reason::kQuotaExceeded, 0, "Project a"},
         Case{"limit_before_quota", {}, {0, 0}, 0, true, 1, false, Reason::kLimitReached, 0, "Project a"},
         Case{"zero_limit", {}, {0, 0}, 0, true, 1, true, Reason::kLimitReached, 0, "Project a"}),
     [](const auto& param) { return std::string(param.param.name); });

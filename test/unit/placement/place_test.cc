@@ -9,17 +9,17 @@
 namespace muster::placement {
 namespace {
 
-using testing::assignment;
-using testing::job;
-using testing::node;
-using testing::role;
-using testing::World;
 using ::testing::AllOf;
+using testing::assignment;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::job;
+using testing::node;
 using ::testing::Pair;
+using testing::role;
 using ::testing::UnorderedElementsAre;
+using testing::World;
 using NodeCounts = std::map<std::string, int>;
 
 // Occupies `gpus` GPUs of the node.
@@ -62,14 +62,28 @@ INSTANTIATE_TEST_SUITE_P(
     Table, Place,
     ::testing::Values(
         Packing{"best_fit", NodeOrder::kPack, {{"n1", 0}, {"n2", 4}, {"n3", 6}}, 1, 2, {{"n3", 1}}},
-        Packing{"best_fit_that_holds_it", NodeOrder::kPack, {{"n1", 0}, {"n2", 4}, {"n3", 6}}, 1, 3, {{"n2", 1}}},
-        Packing{"one_node_for_the_gang", NodeOrder::kPack, {{"n1", 6}, {"n2", 0}, {"n3", 6}}, 4, 2, {{"n2", 4}}},
+        Packing{
+            "best_fit_that_holds_it", NodeOrder::kPack, {{"n1", 0}, {"n2", 4}, {"n3", 6}}, 1, 3, {{"n2", 1}}},
+        Packing{
+            "one_node_for_the_gang", NodeOrder::kPack, {{"n1", 6}, {"n2", 0}, {"n3", 6}}, 4, 2, {{"n2", 4}}},
         Packing{"tightest_that_holds_the_gang", NodeOrder::kPack, {{"n1", 0}, {"n2", 4}}, 2, 2, {{"n2", 2}}},
-        Packing{"as_few_nodes_as_possible", NodeOrder::kPack, {{"n1", 6}, {"n2", 0}, {"n3", 4}}, 6, 2, {{"n2", 4}, {"n3", 2}}},
-        Packing{"rest_where_least_is_left", NodeOrder::kPack, {{"n1", 4}, {"n2", 0}, {"n3", 6}}, 5, 2, {{"n2", 4}, {"n3", 1}}},
+        Packing{"as_few_nodes_as_possible",
+                NodeOrder::kPack,
+                {{"n1", 6}, {"n2", 0}, {"n3", 4}},
+                6,
+                2,
+                {{"n2", 4}, {"n3", 2}}},
+        Packing{"rest_where_least_is_left",
+                NodeOrder::kPack,
+                {{"n1", 4}, {"n2", 0}, {"n3", 6}},
+                5,
+                2,
+                {{"n2", 4}, {"n3", 1}}},
         Packing{"all_or_nothing", NodeOrder::kPack, {{"n1", 6}, {"n2", 0}}, 6, 2, {}},
-        Packing{"spread", NodeOrder::kSpread, {{"n1", 0}, {"n2", 2}, {"n3", 0}}, 2, 1, {{"n1", 1}, {"n3", 1}}},
-        Packing{"spread_evens_out", NodeOrder::kSpread, {{"n1", 0}, {"n2", 2}}, 6, 1, {{"n1", 4}, {"n2", 2}}}),
+        Packing{
+            "spread", NodeOrder::kSpread, {{"n1", 0}, {"n2", 2}, {"n3", 0}}, 2, 1, {{"n1", 1}, {"n3", 1}}},
+        Packing{
+            "spread_evens_out", NodeOrder::kSpread, {{"n1", 0}, {"n2", 2}}, 6, 1, {{"n1", 4}, {"n2", 2}}}),
     [](const auto& param) { return std::string(param.param.name); });
 
 TEST(PlaceTest, NamesTheGpus) {
@@ -121,7 +135,8 @@ TEST(PlaceTest, OtherPodsOccupyCpuMemorySlotsAndGpus) {
   w.cluster.upsert_job(cpus);
   EXPECT_THAT(w.starts(), IsEmpty());
   EXPECT_EQ(w.cluster.verdict("a/slots")->blocking[0], (Blocking{"pods", "default", 2, 1, {"other pods"}}));
-  EXPECT_EQ(w.cluster.verdict("a/cpus")->blocking[0], (Blocking{"cpu", "default", 7000, 6000, {"other pods"}}));
+  EXPECT_EQ(w.cluster.verdict("a/cpus")->blocking[0],
+            (Blocking{"cpu", "default", 7000, 6000, {"other pods"}}));
   w.cluster.remove_other_pod(p.key);
   EXPECT_THAT(w.starts(), ElementsAre("a/slots"));
 }
@@ -139,7 +154,8 @@ TEST(PlaceTest, ModelsSelectorsAffinityTaints) {
   };
   put("a/model", [](RoleSpec& r, JobSpec&) { r.models = {"A100"}; });
   put("a/selector", [](RoleSpec& r, JobSpec&) { r.node_selector = {{"kubernetes.io/hostname", "h100"}}; });
-  put("a/field", [](RoleSpec& r, JobSpec&) { r.required = {{{{}, {{"metadata.name", Operator::kIn, {"h100"}}}}}}; });
+  put("a/field",
+      [](RoleSpec& r, JobSpec&) { r.required = {{{{}, {{"metadata.name", Operator::kIn, {"h100"}}}}}}; });
   put("a/tolerates", [](RoleSpec& r, JobSpec&) {
     r.tolerations = {{"team", false, "x", "NoSchedule"}};
     r.required = {{{{}, {{"metadata.name", Operator::kIn, {"tainted"}}}}}};
@@ -148,8 +164,11 @@ TEST(PlaceTest, ModelsSelectorsAffinityTaints) {
     r.models = {"H100"};
     j.avoid_nodes = {"h100"};
   });
-  put("a/cordoned", [](RoleSpec& r, JobSpec&) { r.node_selector = {{"kubernetes.io/hostname", "cordoned"}}; });
-  put("a/prefers", [](RoleSpec& r, JobSpec&) { r.preferred = {{10, {{{"kubernetes.io/hostname", Operator::kIn, {"h100"}}}, {}}}}; });
+  put("a/cordoned",
+      [](RoleSpec& r, JobSpec&) { r.node_selector = {{"kubernetes.io/hostname", "cordoned"}}; });
+  put("a/prefers", [](RoleSpec& r, JobSpec&) {
+    r.preferred = {{10, {{{"kubernetes.io/hostname", Operator::kIn, {"h100"}}}, {}}}};
+  });
   w.plan();
   EXPECT_EQ(w.nodes_of("a/model"), (NodeCounts{{"a100", 1}}));
   EXPECT_EQ(w.nodes_of("a/selector"), (NodeCounts{{"h100", 1}}));
@@ -223,7 +242,8 @@ TEST(PlaceTest, FreeAmountsAreCountedPerDomain) {
   PoolSpec p = testing::pool("default");
   p.topology = {"block", "rack"};
   w.cluster.upsert_pool(p);
-  for (const auto& [name, block, rack] : {std::tuple("n1", "b1", "r1"), {"n2", "b1", "r2"}, {"n3", "b2", "r1"}}) {
+  for (const auto& [name, block, rack] :
+       {std::tuple("n1", "b1", "r1"), {"n2", "b1", "r2"}, {"n3", "b2", "r1"}}) {
     NodeSpec n = node(name);
     n.labels["block"] = block;
     n.labels["rack"] = rack;

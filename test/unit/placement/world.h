@@ -12,7 +12,8 @@ namespace muster::placement::testing {
 
 inline constexpr std::int64_t kGi = std::int64_t{1} << 30;
 
-inline NodeSpec node(const std::string& name, std::int32_t gpus = 8, const std::string& model = "H100", std::int64_t cpus = 64) {
+inline NodeSpec node(const std::string& name, std::int32_t gpus = 8, const std::string& model = "H100",
+                     std::int64_t cpus = 64) {
   NodeSpec n;
   n.name = name;
   n.labels = {{"kubernetes.io/hostname", name}};
@@ -51,7 +52,8 @@ inline QueueSpec project(const std::string& name, const std::string& parent, Q q
   return s;
 }
 
-inline RoleSpec role(const std::string& name, std::int32_t replicas, std::int32_t gpus, std::int64_t cpus = 1, std::int64_t gib = 1) {
+inline RoleSpec role(const std::string& name, std::int32_t replicas, std::int32_t gpus, std::int64_t cpus = 1,
+                     std::int64_t gib = 1) {
   RoleSpec r;
   r.name = name;
   r.replicas = replicas;
@@ -61,7 +63,8 @@ inline RoleSpec role(const std::string& name, std::int32_t replicas, std::int32_
 }
 
 // "project/name": one role of `replicas` pods with `gpus` each.
-inline JobSpec job(const std::string& id, std::int32_t replicas, std::int32_t gpus, std::int64_t submitted = 0, std::int64_t priority = 0) {
+inline JobSpec job(const std::string& id, std::int32_t replicas, std::int32_t gpus,
+                   std::int64_t submitted = 0, std::int64_t priority = 0) {
   JobSpec j;
   j.id = id;
   j.project = id.substr(0, id.find('/'));
@@ -116,7 +119,8 @@ struct World {
   }
 };
 
-inline Assignment assignment(std::int64_t since, std::vector<PodPlace> pods, const std::string& pool_name = "default") {
+inline Assignment assignment(std::int64_t since, std::vector<PodPlace> pods,
+                             const std::string& pool_name = "default") {
   return {pool_name, Time{since}, std::move(pods)};
 }
 

@@ -1,0 +1,441 @@
+// Rules 2 and 7, and the life of a decision: order, verdicts, confirmation, replacement, conflicts.
+#include "muster/placement/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "world.h"
+
+namespace muster::placement {
+namespace {
+
+using testing::assignment;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::job;
+using testing::node;
+using testing::project;
+using testing::queue;
+using testing::role;
+using ::testing::UnorderedElementsAre;
+using testing::World;
+using Kind = Decision::Kind;
+
+std::string text_of(const Plan& plan) {
+  std::string out;
+  for (const Decision& d : plan.decisions) {
+    out += std::to_string(static_cast<int>(d.kind)) + d.job + d.assignment.pool +
+           std::to_string(d.assignment.since.ms) + d.message;
+    for (const PodPlace& p : d.assignment.pods) {
+      out += " " + std::to_string(p.role) + "." + std::to_string(p.index) + p.node;
+      for (const auto g : p.gpus) out += ":" + std::to_string(g);
+    }
+    out += "\n";
+  }
+  for (const auto& v : plan.verdicts) out += v + "\n";
+  return out;
+}
+
+// --- order ---
+
+struct Leaf {
+  const char* name;
+  testing::Q q;
+  int runs = 0;  // GPUs in use
+};
+struct OrderCase {
+  const char* name;
+  std::vector<Leaf> leaves;
+  std::vector<JobSpec> jobs;
+  std::vector<std::string> started;  // in order; one node of 8 GPUs
+};
+class Order : public ::testing::TestWithParam<OrderCase> {};
+
+TEST_P(Order, Starts) {
+  const OrderCase& c = GetParam();
+  World w({node("n1")});
+  int gpu = 0;
+  for (const Leaf& l : c.leaves) {
+    w.cluster.upsert_queue(project(l.name, "top", l.q));
+    if (l.runs == 0) continue;
+    const std::string id = std::string(l.name) + "/running";
+    w.cluster.upsert_job(job(id, 1, l.runs));
+    PodPlace place{0, 0, "n1", {}};
+    for (int i = 0; i < l.runs; ++i) place.gpus.push_back(gpu++);
+    w.cluster.set_assignment(id, assignment(1, {place}));
+  }
+  std::int64_t quota = 0;
+  for (const Leaf& l : c.leaves) quota += std::max<std::int64_t>(0, l.q.quota);
+  w.cluster.upsert_queue(queue("top", "", {quota, -1}));
+  for (const JobSpec& j : c.jobs) w.cluster.upsert_job(j);
+  EXPECT_EQ(w.starts(), c.started);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, Order,
+    ::testing::Values(
+        OrderCase{"inside_a_leaf_by_priority_then_age",
+                  {{"a", {}}},
+                  {job("a/old", 1, 1, 1), job("a/older", 1, 1, 0), job("a/urgent", 1, 1, 9, 50)},
+                  {"a/urgent", "a/older", "a/old"}},
+        OrderCase{"equal_age_by_name", {{"a", {}}}, {job("a/2", 1, 1), job("a/1", 1, 1)}, {"a/1", "a/2"}},
+        OrderCase{"below_quota_first",
+                  {{"a", {0}}, {"b", {4}}},
+                  {job("a/j", 1, 4, 0, 100), job("b/j", 1, 4, 9)},
+                  {"b/j", "a/j"}},
+        OrderCase{"who_is_at_quota_waits_for_who_is_below",
+                  {{"a", {2}, 2}, {"b", {4}, 2}},
+                  {job("a/j", 1, 2, 0), job("b/j", 1, 2, 9)},
+                  {"b/j", "a/j"}},
+        OrderCase{"priority_of_the_leaf",
+                  {{"a", {0, -1, 1, 1}}, {"b", {0, -1, 1, 2}}},
+                  {job("a/j", 1, 5), job("b/j", 1, 5, 9)},
+                  {"b/j"}},
+        OrderCase{"smaller_dominant_share",
+                  {{"a", {0}, 2}, {"b", {0}, 1}},
+                  {job("a/j", 1, 1), job("b/j", 1, 1, 9)},
+                  {"b/j", "a/j"}},
+        OrderCase{"in_turns",
+                  {{"a", {4}}, {"b", {4}}},
+                  {job("a/1", 1, 1, 1), job("a/2", 1, 1, 2), job("b/1", 1, 1, 3), job("b/2", 1, 1, 4)},
+                  {"a/1", "b/1", "a/2", "b/2"}},
+        OrderCase{"who_cannot_start_stops_nobody",
+                  {{"a", {}}},
+                  {job("a/big", 1, 9, 0, 9), job("a/small", 1, 8, 1)},
+                  {"a/small"}}),
+    [](const auto& param) { return std::string(param.param.name); });
+
+TEST(OrderTest, EqualLeavesByAge) {
+  World w({node("n1")});
+  QueueSpec a = project("a", "top"), b = project("b", "top");
+  a.created = Time{20};
+  b.created = Time{10};
+  w.cluster.upsert_queue(a);
+  w.cluster.upsert_queue(b);
+  w.cluster.upsert_job(job("a/j", 1, 5));
+  w.cluster.upsert_job(job("b/j", 1, 5));
+  EXPECT_THAT(w.starts(), ElementsAre("b/j"));
+}
+
+// --- verdicts ---
+
+TEST(PlanTest, TwoGangsOfSixOnEight) {
+  World w({node("n1")});
+  w.cluster.upsert_job(job("a/one", 6, 1, 1));
+  w.cluster.upsert_job(job("b/two", 6, 1, 2));
+  EXPECT_THAT(w.starts(), ElementsAre("a/one"));
+  const Verdict& v = *w.cluster.verdict("b/two");
+  EXPECT_EQ(v.reason, Reason::kInsufficientCapacity);
+  EXPECT_EQ(v.message, "needs 6 nvidia.com/gpu in pool default, 2 free of 8; held by a/one (6)");
+  EXPECT_THAT(v.blocking, ElementsAre(Blocking{"gpu", "default", 6000, 2000, {"a/one"}}));
+  EXPECT_EQ(w.cluster.assignment("b/two"), nullptr);
+  w.cluster.remove_job("a/one");
+  EXPECT_THAT(w.starts(), ElementsAre("b/two"));
+  EXPECT_EQ(w.cluster.verdict("b/two"), nullptr);
+}
+
+TEST(PlanTest, EnoughInAllButNotWhereItMustBe) {
+  World w({node("n1"), node("n2")});
+  w.cluster.upsert_job(job("a/x", 1, 5, 0));
+  w.cluster.upsert_job(job("a/y", 1, 5, 1));
+  w.cluster.upsert_job(job("a/whole", 1, 4, 2));
+  EXPECT_THAT(w.starts(), ElementsAre("a/x", "a/y"));
+  EXPECT_EQ(w.reason("a/whole"), Reason::kFragmented) << w.message("a/whole");
+  EXPECT_EQ(w.cluster.verdict("a/whole")->blocking[0], (Blocking{"pods", "default", 1, 0, {"a/x", "a/y"}}));
+}
+
+TEST(PlanTest, RolesOfOneGangAreCountedTogether) {
+  World w({node("n1"), node("n2")});
+  w.cluster.upsert_job(job("a/x", 1, 6));
+  w.plan();
+  JobSpec j = job("a/j", 0, 0);
+  j.roles = {role("one", 1, 6), role("two", 1, 6)};
+  w.cluster.upsert_job(j);
+  EXPECT_THAT(w.starts(), IsEmpty());
+  EXPECT_EQ(w.reason("a/j"), Reason::kInsufficientCapacity);
+  EXPECT_EQ(w.cluster.verdict("a/j")->blocking[0], (Blocking{"gpu", "default", 12000, 10000, {"a/x"}}));
+}
+
+TEST(PlanTest, GangLargerThanThePool) {
+  World w({node("n1")});
+  w.cluster.upsert_job(job("a/j", 1000, 8));
+  EXPECT_THAT(w.starts(), IsEmpty());
+  EXPECT_EQ(w.message("a/j"), "needs 8000 nvidia.com/gpu in pool default, 8 free of 8");
+}
+
+TEST(PlanTest, NoPoolAtAllThenTwoWithoutDefault) {
+  Cluster c;
+  c.upsert_queue(queue("top", ""));
+  c.upsert_queue(project("a", "top"));
+  c.upsert_job(job("a/j", 1, 1));
+  JobSpec named = job("a/named", 1, 1);
+  named.pools = {"nowhere"};
+  c.upsert_job(named);
+  plan(c, Time{1});
+  EXPECT_EQ(c.verdict("a/j")->reason, Reason::kNoDefaultPool);
+  EXPECT_EQ(c.verdict("a/named")->reason, Reason::kNoMatchingNodes);
+  EXPECT_THAT(c.verdict("a/named")->message, HasSubstr("nowhere"));
+  c.upsert_pool(testing::pool("x", {{"p", Operator::kIn, {"x"}}}));
+  c.upsert_pool(testing::pool("y", {{"p", Operator::kIn, {"y"}}}));
+  plan(c, Time{2});
+  EXPECT_EQ(c.verdict("a/j")->reason, Reason::kNoDefaultPool);
+  EXPECT_EQ(c.default_pool(), "");
+  PoolSpec y = testing::pool("y", {{"p", Operator::kIn, {"y"}}});
+  y.is_default = true;
+  c.upsert_pool(y);
+  EXPECT_EQ(c.default_pool(), "y");
+  plan(c, Time{3});
+  EXPECT_EQ(c.verdict("a/j")->reason, Reason::kNoMatchingNodes) << c.verdict("a/j")->message;
+}
+
+TEST(PlanTest, ProjectMissingParentMissingCircleHold) {
+  World w({node("n1")});
+  JobSpec orphan = job("x/orphan", 1, 1);
+  orphan.project = "";
+  w.cluster.upsert_job(orphan);
+  w.cluster.upsert_job(job("later/j", 1, 1));
+  w.cluster.upsert_queue(project("lost", "nowhere"));
+  w.cluster.upsert_job(job("lost/j", 1, 1));
+  w.cluster.upsert_queue(queue("r1", "r2"));
+  w.cluster.upsert_queue(queue("r2", "r1"));
+  w.cluster.upsert_queue(project("round", "r1"));
+  w.cluster.upsert_job(job("round/j", 1, 1));
+  QueueSpec held = queue("held", "top");
+  held.hold = true;
+  w.cluster.upsert_queue(held);
+  w.cluster.upsert_queue(project("below", "held"));
+  w.cluster.upsert_job(job("below/j", 1, 1));
+  EXPECT_THAT(w.starts(), IsEmpty());
+  for (const char* id : {"x/orphan", "later/j", "lost/j", "round/j"}) {
+    EXPECT_EQ(to_string(w.reason(id)), "ProjectNotFound") << id << ": " << w.message(id);
+  }
+  EXPECT_EQ(w.reason("below/j"), Reason::kQueueHeld);
+  EXPECT_THAT(w.message("below/j"), HasSubstr("Queue held"));
+  EXPECT_EQ(w.cluster.queue_problem("lost", true), "there is no Queue \"nowhere\"");
+  EXPECT_EQ(w.cluster.queue_problem("round", true), "its parents form a circle");
+  EXPECT_EQ(w.cluster.queue_problem("below", true), "");
+
+  w.cluster.upsert_queue(queue("nowhere", ""));
+  w.cluster.upsert_queue(queue("r1", ""));
+  w.cluster.upsert_queue(project("later", "top"));
+  held.hold = false;
+  w.cluster.upsert_queue(held);
+  EXPECT_THAT(w.starts(), UnorderedElementsAre("lost/j", "round/j", "later/j", "below/j"));
+}
+
+struct Bad {
+  const char* name;
+  void (*spoil)(JobSpec&);
+};
+class InvalidSpec : public ::testing::TestWithParam<Bad> {};
+TEST_P(InvalidSpec, Waits) {
+  World w({node("n1")});
+  JobSpec j = job("a/j", 2, 1);
+  GetParam().spoil(j);
+  w.cluster.upsert_job(j);
+  w.cluster.upsert_job(job("a/good", 1, 1));
+  EXPECT_THAT(w.starts(), ElementsAre("a/good"));
+  EXPECT_EQ(w.reason("a/j"), Reason::kInvalidSpec);
+  EXPECT_NE(w.message("a/j"), "");
+  w.cluster.upsert_job(job("a/j", 2, 1));
+  EXPECT_THAT(w.starts(), ElementsAre("a/j"));
+}
+constexpr std::int64_t kHuge = std::int64_t{1} << 62;
+INSTANTIATE_TEST_SUITE_P(
+    Table, InvalidSpec,
+    ::testing::Values(Bad{"no_roles", [](JobSpec& j) { j.roles.clear(); }},
+                      Bad{"no_pods", [](JobSpec& j) { j.roles[0].replicas = 0; }},
+                      Bad{"negative_replicas", [](JobSpec& j) { j.roles[0].replicas = -1; }},
+                      Bad{"negative_cpu", [](JobSpec& j) { j.roles[0].per_pod.cpu.value = -1; }},
+                      Bad{"negative_gpus", [](JobSpec& j) { j.roles[0].gpus = -1; }},
+                      Bad{"part_of_a_gpu", [](JobSpec& j) { j.roles[0].per_pod.gpu.value = 500; }},
+                      Bad{"too_many_gpus", [](JobSpec& j) { j.roles[0].gpus = 1 << 30; }},
+                      Bad{"too_many_pods", [](JobSpec& j) { j.roles[0].replicas = 2147483647; }},
+                      Bad{"too_much_memory", [](JobSpec& j) { j.roles[0].per_pod.memory.value = kHuge; }}),
+    [](const auto& param) { return std::string(param.param.name); });
+
+TEST(PlanTest, PositionsInPoolOrderAndInTheProject) {
+  World w({node("n1", 1)});
+  w.cluster.upsert_queue(queue("top", "", {1}));
+  w.cluster.upsert_queue(project("b", "top", {1}));
+  w.cluster.upsert_job(job("a/1", 1, 1, 0));
+  w.cluster.upsert_job(job("a/2", 1, 1, 1));
+  w.cluster.upsert_job(job("a/3", 1, 1, 2));
+  EXPECT_THAT(w.starts(), ElementsAre("a/1"));
+  w.cluster.upsert_queue(queue("top", "", {2}));
+  w.cluster.upsert_job(job("b/1", 1, 1, 3));
+  EXPECT_THAT(w.starts(), IsEmpty());
+  const auto at = [&](const char* id) {
+    return std::pair(w.cluster.verdict(id)->position, w.cluster.verdict(id)->project_position);
+  };
+  EXPECT_EQ(at("b/1"), std::pair(1, 1));
+  EXPECT_EQ(at("a/2"), std::pair(2, 1));
+  EXPECT_EQ(at("a/3"), std::pair(3, 2));
+}
+
+TEST(PlanTest, OnlyChangedVerdictsAreReturned) {
+  World w({node("n1")});
+  w.cluster.upsert_job(job("a/runs", 1, 8));
+  w.cluster.upsert_job(job("a/waits", 1, 8, 1));
+  EXPECT_THAT(w.plan().verdicts, ElementsAre("a/waits"));
+  EXPECT_THAT(w.plan().verdicts, IsEmpty());
+  w.cluster.upsert_job(job("a/also", 1, 8, 2));
+  EXPECT_THAT(w.plan().verdicts, ElementsAre("a/also"));
+  w.cluster.remove_job("a/waits");
+  EXPECT_THAT(w.plan().verdicts, ElementsAre("a/also"));  // its position
+}
+
+TEST(PlanTest, SecondPlanIsEmptyAndTheSameHistoryGivesTheSameBytes) {
+  const auto history = [] {
+    World w({node("n1"), node("n2"), node("cpu", 0)});
+    for (int i = 0; i < 9; ++i)
+      w.cluster.upsert_job(job((i % 2 == 0 ? "a/j" : "b/j") + std::to_string(i), 1 + i % 3, i % 4, i));
+    std::string text = text_of(w.plan());
+    EXPECT_EQ(text_of(w.plan()), "");
+    w.cluster.remove_job("a/j2");
+    return text + text_of(w.plan());
+  };
+  EXPECT_EQ(history(), history());
+}
+
+// --- the life of a decision ---
+
+TEST(PlanTest, AssumedStartIsConfirmedOrWithdrawn) {
+  World w({node("n1")});
+  w.cluster.upsert_job(job("a/j", 1, 8));
+  Plan p = w.plan();
+  ASSERT_EQ(p.decisions.size(), 1u);
+  EXPECT_EQ(w.cluster.usage("a", true, "default").allocated.gpu.value, 8000);
+  w.cluster.clear_assignment("a/j");
+  EXPECT_EQ(w.cluster.usage("a", true, "default").allocated.gpu.value, 0);
+  EXPECT_EQ(w.cluster.usage("a", true, "default").pending.gpu.value, 8000);
+  p = w.plan();
+  ASSERT_EQ(p.decisions.size(), 1u);
+  w.cluster.set_assignment("a/j", p.decisions[0].assignment);
+  JobSpec changed = job("a/j", 1, 8);
+  changed.priority = 5;
+  w.cluster.upsert_job(changed);  // confirmed: it keeps its place
+  EXPECT_NE(w.cluster.assignment("a/j"), nullptr);
+  EXPECT_THAT(w.plan().decisions, IsEmpty());
+}
+
+TEST(PlanTest, ChangedSpecGivesAnAssumedStartBack) {
+  World w({node("n1")});
+  w.cluster.upsert_job(job("a/j", 1, 8));
+  EXPECT_THAT(w.starts(), ElementsAre("a/j"));
+  w.cluster.upsert_job(job("a/j", 1, 4));
+  EXPECT_EQ(w.cluster.assignment("a/j"), nullptr);
+  EXPECT_THAT(w.starts(), ElementsAre("a/j"));
+  EXPECT_EQ(w.cluster.pool_usage("default").free.gpu.value, 4000);
+}
+
+TEST(PlanTest, DisplacedPodGetsAnotherPlace) {
+  World w({node("n1"), node("n2")});
+  JobSpec j = job("a/j", 2, 4);
+  w.cluster.upsert_job(j);
+  Plan p = w.plan();
+  const Assignment first = p.decisions[0].assignment;
+  ASSERT_EQ(first.pods[1].node, "n1");
+  j.avoid_nodes = {"n1"};
+  w.cluster.set_assignment("a/j", first);
+  w.cluster.upsert_job(j);
+  w.cluster.set_assignment("a/j", first, {1});
+  p = w.plan();
+  ASSERT_EQ(p.decisions.size(), 1u);
+  EXPECT_EQ(p.decisions[0].kind, Kind::kReplace);
+  ASSERT_EQ(p.decisions[0].assignment.pods.size(), 1u);
+  EXPECT_EQ(p.decisions[0].assignment.pods[0].node, "n2");
+  EXPECT_EQ(p.decisions[0].assignment.pods[0].index, 1);
+  EXPECT_EQ(w.cluster.assignment("a/j")->pods[0], first.pods[0]);
+  EXPECT_EQ(w.cluster.assignment("a/j")->pods[1].node, "n2");
+  EXPECT_THAT(w.plan().decisions, IsEmpty());
+}
+
+TEST(PlanTest, DisplacedPodWithNowhereToGoTakesTheGangAlong) {
+  World w({node("n1")});
+  JobSpec j = job("a/j", 2, 4);
+  j.avoid_nodes = {"n1"};
+  w.cluster.upsert_job(j);
+  w.cluster.set_assignment("a/j", assignment(1, {{0, 0, "n1", {0, 1, 2, 3}}, {0, 1, "n1", {4, 5, 6, 7}}}),
+                           {0});
+  const Plan p = w.plan();
+  ASSERT_EQ(p.decisions.size(), 1u);
+  EXPECT_EQ(p.decisions[0].kind, Kind::kEvict);
+  EXPECT_THAT(p.decisions[0].message, HasSubstr("n1"));
+  EXPECT_THAT(w.plan().decisions, IsEmpty());
+}
+
+TEST(PlanTest, TwoAdmissionsOnOneGpuTheYoungerGoes) {
+  World w({node("n1")});
+  w.cluster.upsert_job(job("a/young", 1, 2));
+  w.cluster.upsert_job(job("a/old", 1, 2));
+  w.cluster.set_assignment("a/young", assignment(20, {{0, 0, "n1", {1, 2}}}));
+  w.cluster.set_assignment("a/old", assignment(10, {{0, 0, "n1", {0, 1}}}));
+  EXPECT_THAT(w.cluster.conflicts(), ElementsAre(Conflict{"n1", 1, {"a/old", "a/young"}}));
+  EXPECT_THAT(w.of_kind(Kind::kEvict), ElementsAre("a/young"));
+  EXPECT_THAT(w.plan().decisions, IsEmpty());
+  // Though the older ends first, the GPUs of the younger are not given away before it is gone.
+  w.cluster.remove_job("a/old");
+  EXPECT_THAT(w.cluster.conflicts(), IsEmpty());
+  w.cluster.upsert_job(job("a/next", 1, 7));
+  EXPECT_THAT(w.starts(), IsEmpty());
+  w.cluster.remove_job("a/young");
+  EXPECT_THAT(w.starts(), ElementsAre("a/next"));
+}
+
+TEST(PlanTest, NodeGoesWithItsPodsStillThere) {
+  World w({node("n1"), node("n2")});
+  w.cluster.upsert_job(job("a/j", 2, 4));
+  w.plan();
+  w.cluster.set_assignment("a/j", *w.cluster.assignment("a/j"));
+  w.cluster.remove_node("n1");
+  EXPECT_EQ(w.cluster.usage("a", true, "default").allocated.gpu.value, 8000);
+  EXPECT_EQ(w.cluster.pool_usage("default").capacity.gpu.value, 8000);
+  w.cluster.upsert_node(node("n1"));
+  EXPECT_EQ(w.cluster.pool_usage("default").free.gpu.value, 8000);
+  w.cluster.remove_node("n1");
+  w.cluster.remove_job("a/j");
+  EXPECT_THAT(w.cluster.audit(), IsEmpty());
+}
+
+TEST(PlanTest, HistoryInAnyOrder) {
+  // A new leader hears of assignments before it knows nodes, pools, queues.
+  Cluster c;
+  c.upsert_job(job("a/j", 1, 8));
+  c.set_assignment("a/j", assignment(1, {{0, 0, "n1", {0, 1, 2, 3, 4, 5, 6, 7}}}));
+  c.upsert_job(job("a/next", 1, 1));
+  plan(c, Time{1});
+  c.upsert_node(node("n1"));
+  plan(c, Time{2});
+  c.upsert_queue(project("a", "top"));
+  plan(c, Time{3});
+  c.upsert_pool(testing::pool("default"));
+  plan(c, Time{4});
+  c.upsert_queue(queue("top", ""));
+  const Plan p = plan(c, Time{5});
+  EXPECT_THAT(p.decisions, IsEmpty());
+  EXPECT_EQ(c.usage("top", false, "default").allocated.gpu.value, 8000);
+  EXPECT_EQ(c.usage("top", false, "default").pending.gpu.value, 1000);
+  EXPECT_EQ(c.usage("top", false, "default").borrowed.gpu.value, 8000);
+  EXPECT_EQ(c.workloads("top", false).running, 1);
+  EXPECT_EQ(c.workloads("top", false).waiting, 1);
+  EXPECT_EQ(c.verdict("a/next")->reason, Reason::kInsufficientCapacity);
+}
+
+TEST(PlanTest, NonsenseInAnAssignmentIsSurvived) {
+  World w({node("n1")});
+  w.cluster.upsert_job(job("a/j", 1, 2));
+  w.cluster.set_assignment(
+      "a/j",
+      assignment(1,
+                 {{0, 0, "n1", {-1, 2147483647}}, {7, 0, "n1", {0}}, {-1, 0, "", {}}, {0, 0, "n9", {1, 1}}}),
+      {1, 2, 99});
+  w.plan();
+  w.cluster.remove_job("a/j");
+  EXPECT_EQ(w.cluster.pool_usage("default").free.gpu.value, 8000);
+  EXPECT_THAT(w.cluster.audit(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace muster::placement
