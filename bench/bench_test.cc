@@ -87,12 +87,14 @@ TEST(ApiWrites, AreCountedByKindAndWriter) {
   EXPECT_EQ(total(counts, Writer::kCounted), 4002 + 300 + 7);
   EXPECT_EQ(total(counts, Writer::kSimulatedNodes), 1'200'000);
   EXPECT_EQ(total(counts, Writer::kLeases), 40);
-  EXPECT_EQ((WriteKind{"muster.dev", "trainingjobs", "status", "APPLY"}.text()), "muster.dev trainingjobs/status APPLY");
+  EXPECT_EQ((WriteKind{"muster.dev", "trainingjobs", "status", "APPLY"}.text()),
+            "muster.dev trainingjobs/status APPLY");
 }
 
 TEST(ApiWrites, DifferenceLeavesOutWhatDidNotChange) {
   const WriteCounts before = {{{"", "pods", "", "POST"}, 10}, {{"", "nodes", "", "POST"}, 5}};
-  const WriteCounts after = {{{"", "pods", "", "POST"}, 14}, {{"", "nodes", "", "POST"}, 5}, {{"", "services", "", "POST"}, 1}};
+  const WriteCounts after = {
+      {{"", "pods", "", "POST"}, 14}, {{"", "nodes", "", "POST"}, 5}, {{"", "services", "", "POST"}, 1}};
   const WriteCounts expected = {{{"", "pods", "", "POST"}, 4}, {{"", "services", "", "POST"}, 1}};
   EXPECT_EQ(difference(after, before), expected);
 }
@@ -112,7 +114,9 @@ struct Audit : testing::Test {
   }
 };
 
-TEST_F(Audit, PassesWhatIsRight) { EXPECT_EQ(verdict(), ""); }
+TEST_F(Audit, PassesWhatIsRight) {
+  EXPECT_EQ(verdict(), "");
+}
 
 TEST_F(Audit, FindsAGpuGivenTwice) {
   pods[1].held = {"0"};
@@ -136,7 +140,8 @@ TEST_F(Audit, FindsAPodThatDoesNotRun) {
 
 TEST_F(Audit, FindsANodeAboveItsGpus) {
   pods[0].node = pods[1].node = "node-1";
-  EXPECT_EQ(verdict(), "pod b was given GPU '1', which node-1 has not; node-1 has 1 GPUs, and 2 are given out; ");
+  EXPECT_EQ(verdict(),
+            "pod b was given GPU '1', which node-1 has not; node-1 has 1 GPUs, and 2 are given out; ");
 }
 
 TEST_F(Audit, FindsADeviceThatWasNotGiven) {
@@ -150,7 +155,8 @@ TEST_F(Audit, FindsAnUnknownNode) {
 }
 
 TEST(AuditPod, IsReadFromTheObject) {
-  const auto pod = audit_pod(json::parse(R"({"metadata":{"name":"p","labels":{"muster.dev/job":"j","muster.dev/attempt":"1"},
+  const auto pod = audit_pod(
+      json::parse(R"({"metadata":{"name":"p","labels":{"muster.dev/job":"j","muster.dev/attempt":"1"},
     "annotations":{"muster.dev/gpus":"2,5"}},"spec":{"nodeName":"n","containers":[{"name":"c","resources":{"limits":{"nvidia.com/gpu":"2"}}}]},
     "status":{"phase":"Running"}})"));
   EXPECT_EQ(pod.name, "p");

@@ -17,7 +17,9 @@ std::string slurp(const std::string& path) {
   return text.str();
 }
 
-double ticks_per_second() { return static_cast<double>(sysconf(_SC_CLK_TCK)); }
+double ticks_per_second() {
+  return static_cast<double>(sysconf(_SC_CLK_TCK));
+}
 
 // "VmHWM:   1234 kB" of /proc/<pid>/status, in bytes.
 std::int64_t status_bytes(pid_t pid, const std::string& field) {
@@ -43,8 +45,12 @@ double cpu_seconds(pid_t pid) {
   return (user + system) / ticks_per_second();
 }
 
-std::int64_t peak_memory(pid_t pid) { return status_bytes(pid, "VmHWM"); }
-std::int64_t resident_memory(pid_t pid) { return status_bytes(pid, "VmRSS"); }
+std::int64_t peak_memory(pid_t pid) {
+  return status_bytes(pid, "VmHWM");
+}
+std::int64_t resident_memory(pid_t pid) {
+  return status_bytes(pid, "VmRSS");
+}
 
 double machine_busy_seconds() {
   std::istringstream line(slurp("/proc/stat"));
@@ -54,9 +60,13 @@ double machine_busy_seconds() {
   return (user + nice + system + irq + softirq + steal) / ticks_per_second();
 }
 
-int machine_cores() { return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)); }
+int machine_cores() {
+  return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+}
 
-double load_average() { return std::atof(slurp("/proc/loadavg").c_str()); }
+double load_average() {
+  return std::atof(slurp("/proc/loadavg").c_str());
+}
 
 CpuSnapshot take_cpu(const std::map<std::string, pid_t>& processes) {
   CpuSnapshot now;

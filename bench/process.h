@@ -9,7 +9,8 @@
 
 namespace muster::bench {
 
-// User and system time of all threads, in seconds; 0 if there is no such process. Resolution: one tick, 10 ms.
+// User and system time of all threads, in seconds; 0 if there is no such process. Resolution: one tick, 10
+// ms.
 double cpu_seconds(pid_t pid);
 // VmHWM: the most physical memory that the process ever held, in bytes; 0 if there is no such process.
 std::int64_t peak_memory(pid_t pid);
@@ -27,8 +28,8 @@ struct CpuSnapshot {
   double machine = 0;
 };
 CpuSnapshot take_cpu(const std::map<std::string, pid_t>& processes);
-// What was used in between; a name that is in one of the two only is left out. `others`: what the machine did beyond
-// the named processes, its kernel threads included.
+// What was used in between; a name that is in one of the two only is left out. `others`: what the machine did
+// beyond the named processes, its kernel threads included.
 struct CpuUse {
   std::map<std::string, double> by_name;
   double others = 0;

@@ -17,8 +17,12 @@ struct Goal {
   bool met(double value) const { return sense == Sense::kAtMost ? value <= limit : value >= limit; }
   std::string text() const;  // "<= 1.3"
 };
-inline Goal at_most(double limit) { return {Goal::Sense::kAtMost, limit}; }
-inline Goal at_least(double limit) { return {Goal::Sense::kAtLeast, limit}; }
+inline Goal at_most(double limit) {
+  return {Goal::Sense::kAtMost, limit};
+}
+inline Goal at_least(double limit) {
+  return {Goal::Sense::kAtLeast, limit};
+}
 
 struct Row {
   std::string name;
@@ -36,8 +40,8 @@ class Report {
 
   // Name, value, unit, goal, and "ok" or "missed" where there is a goal.
   std::string table() const;
-  // {"bench":NAME,"rows":[{"name":…,"value":…,"unit":…,"goal":…}]}; a goal is text as in the table, or null. A value
-  // that is not finite is null.
+  // {"bench":NAME,"rows":[{"name":…,"value":…,"unit":…,"goal":…}]}; a goal is text as in the table, or null.
+  // A value that is not finite is null.
   std::string json() const;
   // One of the two to standard output.
   void print(bool as_json) const;
@@ -49,9 +53,12 @@ class Report {
 
 // The value below which `percent` of the sample lies (nearest rank); NaN for an empty sample.
 double percentile(std::vector<double> sample, double percent);
-inline double median(std::vector<double> sample) { return percentile(std::move(sample), 50); }
+inline double median(std::vector<double> sample) {
+  return percentile(std::move(sample), 50);
+}
 
-// One line on standard error, with the seconds since the program started. Standard output is the report's alone.
+// One line on standard error, with the seconds since the program started. Standard output is the report's
+// alone.
 void progress(std::string_view text);
 
 }  // namespace muster::bench

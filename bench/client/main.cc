@@ -38,7 +38,8 @@ double best_seconds(const std::function<void()>& work) {
 
 const client::PodFields& fields() {
   static const client::PodFields kFields{
-      {"muster.dev/job", "muster.dev/role", "muster.dev/index", "muster.dev/attempt", "muster.dev/try"}, {"muster.dev/gpus"}};
+      {"muster.dev/job", "muster.dev/role", "muster.dev/index", "muster.dev/attempt", "muster.dev/try"},
+      {"muster.dev/gpus"}};
   return kFields;
 }
 
@@ -63,7 +64,8 @@ void measure_decoding(Report& report, const std::vector<std::string>& pods) {
   if (gpus != kPods) throw std::runtime_error("decoding found " + std::to_string(gpus) + " GPUs");
   report.add("pod: bytes of its JSON", static_cast<double>(pods.front().size()), "B");
   report.add("pod: time to decode", seconds / kPods * 1e6, "us");
-  report.add("pod: JSON decoded per second", static_cast<double>(pods.front().size()) * kPods / seconds / 1e6, "MB/s");
+  report.add("pod: JSON decoded per second", static_cast<double>(pods.front().size()) * kPods / seconds / 1e6,
+             "MB/s");
 }
 
 void add_indexes(client::Store<Pod>& store) {
@@ -72,7 +74,8 @@ void add_indexes(client::Store<Pod>& store) {
 }
 
 // Every pod comes, then starts to run: two events each, decoded, indexed twice and told to a handler.
-void measure_store(Report& report, const std::vector<std::string>& pending, const std::vector<std::string>& running) {
+void measure_store(Report& report, const std::vector<std::string>& pending,
+                   const std::vector<std::string>& running) {
   std::size_t heard = 0;
   const double seconds = best_seconds([&] {
     client::Store<Pod> store;
@@ -84,7 +87,8 @@ void measure_store(Report& report, const std::vector<std::string>& pending, cons
     for (const std::string& text : pending) store.apply(decoded(text));
     for (const std::string& text : running) store.apply(decoded(text));
   });
-  if (heard != 2 * kPods + 1) throw std::runtime_error("the handler heard " + std::to_string(heard) + " events");
+  if (heard != 2 * kPods + 1)
+    throw std::runtime_error("the handler heard " + std::to_string(heard) + " events");
   report.add("store: pod events per second, decoding included", 2 * kPods / seconds, "1/s");
 }
 
@@ -100,7 +104,8 @@ void measure_memory(Report& report, const std::vector<std::string>& running) {
     store.apply(std::move(pod));
   }
   const auto after = mallinfo2().uordblks;
-  if (store.size() != kPods) throw std::runtime_error("the store holds " + std::to_string(store.size()) + " pods");
+  if (store.size() != kPods)
+    throw std::runtime_error("the store holds " + std::to_string(store.size()) + " pods");
   report.add("pod: bytes in the cache", static_cast<double>(sum) / kPods, "B", at_most(1023));
   report.add("pod: bytes in a store with two indexes", static_cast<double>(after - before) / kPods, "B");
 }
@@ -143,8 +148,10 @@ void measure_work_queue(Report& report) {
 int main(int argc, char** argv) {
   using namespace muster::bench;
   bool json = false;
-  CLI::App app("Measures decoding, caching and queueing of the client library; needs no server. The best of 7 repetitions.",
-               "bench_client");
+  CLI::App app(
+      "Measures decoding, caching and queueing of the client library; needs no server. The best of 7 "
+      "repetitions.",
+      "bench_client");
   app.add_flag("--json", json, "One JSON object instead of the table");
   CLI11_PARSE(app, argc, argv);
   try {

@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::string_view kMetric = "apiserver_request_total{";
 
-// The value of label `name` in `labels` (the text between the braces); empty if it is not there. None of the values
-// in question holds an escaped quote.
+// The value of label `name` in `labels` (the text between the braces); empty if it is not there. None of the
+// values in question holds an escaped quote.
 std::string label(std::string_view labels, std::string_view name) {
   std::size_t at = 0;
   while ((at = labels.find(name, at)) != std::string_view::npos) {
@@ -36,7 +36,8 @@ bool is_review(const WriteKind& kind) {
 }  // namespace
 
 std::string WriteKind::text() const {
-  return (group.empty() ? "" : group + " ") + resource + (subresource.empty() ? "" : "/" + subresource) + " " + verb;
+  return (group.empty() ? "" : group + " ") + resource + (subresource.empty() ? "" : "/" + subresource) +
+         " " + verb;
 }
 
 WriteCounts parse_writes(std::string_view metrics) {
@@ -53,7 +54,8 @@ WriteCounts parse_writes(std::string_view metrics) {
                    label(labels, "verb")};
     if (!is_write(kind.verb) || is_review(kind) || !label(labels, "dry_run").empty()) continue;
     // Counters are printed as floating point: 4000, or 1.2e+06.
-    counts[kind] += static_cast<std::int64_t>(std::strtod(std::string(line.substr(close + 1)).c_str(), nullptr));
+    counts[kind] +=
+        static_cast<std::int64_t>(std::strtod(std::string(line.substr(close + 1)).c_str(), nullptr));
   }
   return counts;
 }

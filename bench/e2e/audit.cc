@@ -30,7 +30,8 @@ AuditPod audit_pod(const json& pod) {
   out.node = pod.at("spec").value("nodeName", "");
   out.phase = pod.at("status").value("phase", "");
   for (const json& container : pod.at("spec").at("containers")) {
-    out.gpus += std::stoll(container.value("/resources/limits/nvidia.com~1gpu"_json_pointer, std::string("0")));
+    out.gpus +=
+        std::stoll(container.value("/resources/limits/nvidia.com~1gpu"_json_pointer, std::string("0")));
   }
   std::istringstream list(meta.value("/annotations/muster.dev~1gpus"_json_pointer, std::string()));
   for (std::string device; std::getline(list, device, ',');) out.held.push_back(device);
@@ -64,18 +65,23 @@ std::vector<std::string> audit(const std::vector<AuditPod>& pods, const Expected
             std::to_string(pod.held.size()));
     }
     for (const std::string& device : pod.held) {
-      if (!is_device(device, node->second)) wrong("pod " + pod.name + " was given GPU '" + device + "', which " + pod.node + " has not");
+      if (!is_device(device, node->second))
+        wrong("pod " + pod.name + " was given GPU '" + device + "', which " + pod.node + " has not");
       const auto [other, is_free] = holder.emplace(std::pair(pod.node, device), pod.name);
-      if (!is_free) wrong("GPU " + device + " of " + pod.node + " is given to " + other->second + " and " + pod.name);
+      if (!is_free)
+        wrong("GPU " + device + " of " + pod.node + " is given to " + other->second + " and " + pod.name);
     }
   }
   for (const auto& [job, n] : gangs) {
-    if (n != expected.gang) wrong("job " + job + " has " + std::to_string(n) + " pods, not " + std::to_string(expected.gang));
-    if (attempts[job].size() != 1) wrong("job " + job + " has pods of " + std::to_string(attempts[job].size()) + " attempts");
+    if (n != expected.gang)
+      wrong("job " + job + " has " + std::to_string(n) + " pods, not " + std::to_string(expected.gang));
+    if (attempts[job].size() != 1)
+      wrong("job " + job + " has pods of " + std::to_string(attempts[job].size()) + " attempts");
   }
   for (const auto& [node, n] : used) {
     const auto capacity = expected.node_gpus.at(node);
-    if (n > capacity) wrong(node + " has " + std::to_string(capacity) + " GPUs, and " + std::to_string(n) + " are given out");
+    if (n > capacity)
+      wrong(node + " has " + std::to_string(capacity) + " GPUs, and " + std::to_string(n) + " are given out");
   }
   return problems;
 }

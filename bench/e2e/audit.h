@@ -23,9 +23,9 @@ struct Expected {
   std::map<std::string, std::int64_t> node_gpus;  // allocatable, by node
 };
 
-// One sentence for each thing that is wrong, the first few of a kind; empty: exactly the pods expected, all Running,
-// every gang whole and of one attempt, no node above its GPUs, every pod with as many devices as it asks for, and no
-// device given twice.
+// One sentence for each thing that is wrong, the first few of a kind; empty: exactly the pods expected, all
+// Running, every gang whole and of one attempt, no node above its GPUs, every pod with as many devices as it
+// asks for, and no device given twice.
 std::vector<std::string> audit(const std::vector<AuditPod>& pods, const Expected& expected);
 
 }  // namespace muster::bench

@@ -37,7 +37,9 @@ client::Result<JobSeen> decode_job(std::string_view text) {
   return job;
 }
 
-bool runs(const Pod& pod) { return pod.phase == client::PodPhase::kRunning; }
+bool runs(const Pod& pod) {
+  return pod.phase == client::PodPhase::kRunning;
+}
 
 }  // namespace
 

@@ -66,8 +66,10 @@ std::string without_deployment(const std::string& yaml) {
     document.clear();
   };
   for (std::string line; std::getline(in, line);) {
-    if (line == "---") flush();
-    else document += line + "\n";
+    if (line == "---")
+      flush();
+    else
+      document += line + "\n";
   }
   flush();
   return out;
@@ -81,8 +83,8 @@ Outcome<void> succeeded(const Outcome<testcluster::CommandResult>& result) {
 
 std::string capacity_objects(int gpus) {
   const std::string quota = "{gpu: " + std::to_string(gpus) + "}";
-  return "apiVersion: muster.dev/v1alpha1\nkind: Queue\nmetadata: {name: root}\nspec: {quota: " + quota + "}\n---\n" +
-         "apiVersion: muster.dev/v1alpha1\nkind: NodePool\nmetadata: {name: default}\n" +
+  return "apiVersion: muster.dev/v1alpha1\nkind: Queue\nmetadata: {name: root}\nspec: {quota: " + quota +
+         "}\n---\n" + "apiVersion: muster.dev/v1alpha1\nkind: NodePool\nmetadata: {name: default}\n" +
          "spec: {nodeSelector: {}, default: true}\n---\n" +
          "apiVersion: muster.dev/v1alpha1\nkind: Project\nmetadata: {name: " + BenchCluster::kTeam + "}\n" +
          "spec: {queue: root, quota: " + quota + "}\n";
@@ -90,12 +92,17 @@ std::string capacity_objects(int gpus) {
 
 }  // namespace
 
-MusterProcess::~MusterProcess() { testcluster::end_process(id_, testcluster::Milliseconds(0)); }
-void MusterProcess::stop() { testcluster::end_process(id_, seconds(35)); }
+MusterProcess::~MusterProcess() {
+  testcluster::end_process(id_, testcluster::Milliseconds(0));
+}
+void MusterProcess::stop() {
+  testcluster::end_process(id_, seconds(35));
+}
 
 Outcome<std::unique_ptr<BenchCluster>> BenchCluster::start(const ClusterOptions& options) {
   testcluster::Options real;
   real.apiserver_flags = {"--delete-collection-workers=16"};  // for clearing up between the phases
+  real.controller_manager_flags = options.controller_manager_arguments;
   auto started = TestCluster::start(real);
   if (!started) return std::unexpected(started.error());
   auto cluster = std::make_unique<BenchCluster>();
@@ -113,7 +120,9 @@ Outcome<void> BenchCluster::set_up() {
   const auto rendered = cluster_->kubectl({"kustomize", MUSTER_SOURCE_DIR "/manifests/base"});
   if (auto ok = succeeded(rendered); !ok) return ok;
   if (auto ok = apply(without_deployment(rendered->out)); !ok) return ok;
-  if (auto ok = succeeded(cluster_->kubectl({"wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"})); !ok) {
+  if (auto ok = succeeded(
+          cluster_->kubectl({"wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"}));
+      !ok) {
     return ok;
   }
   const auto kubeconfig = cluster_->service_account_kubeconfig("muster-system", "muster");
@@ -152,27 +161,35 @@ bool BenchCluster::is_accepted(const std::string& plural, const std::string& nam
 Outcome<std::unique_ptr<MusterProcess>> BenchCluster::start_muster() {
   const int port = free_port();
   testcluster::ProcessSpec spec;
-  spec.arguments = {options_.muster.string(), "controller", "--kubeconfig", kubeconfig_.string(), "--metrics-address",
-                    "127.0.0.1:0", "--health-address", "127.0.0.1:" + std::to_string(port), "--log-format", "json"};
-  spec.arguments.insert(spec.arguments.end(), options_.muster_arguments.begin(), options_.muster_arguments.end());
+  spec.arguments = {
+      options_.muster.string(), "controller",  "--kubeconfig",     kubeconfig_.string(),
+      "--metrics-address",      "127.0.0.1:0", "--health-address", "127.0.0.1:" + std::to_string(port),
+      "--log-format",           "json"};
+  spec.arguments.insert(spec.arguments.end(), options_.muster_arguments.begin(),
+                        options_.muster_arguments.end());
   spec.log = cluster_->directory() / "logs" / ("muster-" + std::to_string(++started_) + ".log");
   const auto id = testcluster::spawn(spec);
   if (!id) return std::unexpected(id.error());
   auto process = std::make_unique<MusterProcess>(*id, spec.log);
-  const bool ready = testcluster::wait_until(seconds(60), [&] {
-    return !process->alive() || (http_status(port, "/readyz") == 200 && is_accepted("queues", "root") &&
-                                 is_accepted("nodepools", "default") && is_accepted("projects", kTeam));
-  }, testcluster::Milliseconds(100));
+  const bool ready = testcluster::wait_until(
+      seconds(60),
+      [&] {
+        return !process->alive() || (http_status(port, "/readyz") == 200 && is_accepted("queues", "root") &&
+                                     is_accepted("nodepools", "default") && is_accepted("projects", kTeam));
+      },
+      testcluster::Milliseconds(100));
   if (!ready || !process->alive()) {
-    return std::unexpected("muster is not ready, or has not accepted Queue, NodePool and Project; its log ends:\n" +
-                           process->log_tail());
+    return std::unexpected(
+        "muster is not ready, or has not accepted Queue, NodePool and Project; its log ends:\n" +
+        process->log_tail());
   }
   return process;
 }
 
 std::map<std::string, pid_t> BenchCluster::processes() const {
   std::map<std::string, pid_t> pids;
-  for (const Component c : {Component::kEtcd, Component::kApiServer, Component::kControllerManager, Component::kKwok}) {
+  for (const Component c :
+       {Component::kEtcd, Component::kApiServer, Component::kControllerManager, Component::kKwok}) {
     if (const auto id = cluster_->process(c)) pids[std::string(testcluster::name_of(c))] = id->pid;
   }
   return pids;
@@ -201,8 +218,10 @@ Outcome<std::vector<AuditPod>> BenchCluster::pods() const {
   std::vector<AuditPod> all;
   std::string more;
   do {
-    const auto answer = cluster_->request("GET", "/api/v1/pods?limit=500" + (more.empty() ? "" : "&continue=" + more));
-    if (!answer || !answer->ok()) return std::unexpected("pods cannot be listed: " + (answer ? answer->body : answer.error()));
+    const auto answer =
+        cluster_->request("GET", "/api/v1/pods?limit=500" + (more.empty() ? "" : "&continue=" + more));
+    if (!answer || !answer->ok())
+      return std::unexpected("pods cannot be listed: " + (answer ? answer->body : answer.error()));
     const json list = json::parse(answer->body);
     for (const json& pod : list["items"]) all.push_back(audit_pod(pod));
     more = list["metadata"].value("continue", "");
@@ -212,7 +231,8 @@ Outcome<std::vector<AuditPod>> BenchCluster::pods() const {
 
 Outcome<std::map<std::string, std::int64_t>> BenchCluster::node_gpus() const {
   const auto answer = cluster_->request("GET", "/api/v1/nodes");
-  if (!answer || !answer->ok()) return std::unexpected("nodes cannot be listed: " + (answer ? answer->body : answer.error()));
+  if (!answer || !answer->ok())
+    return std::unexpected("nodes cannot be listed: " + (answer ? answer->body : answer.error()));
   std::map<std::string, std::int64_t> gpus;
   const json list = json::parse(answer->body);
   for (const json& node : list["items"]) {
@@ -221,7 +241,8 @@ Outcome<std::map<std::string, std::int64_t>> BenchCluster::node_gpus() const {
   return gpus;
 }
 
-bool BenchCluster::is_empty(const std::string& api, const std::string& resource, const std::string& ns) const {
+bool BenchCluster::is_empty(const std::string& api, const std::string& resource,
+                            const std::string& ns) const {
   const auto answer = cluster_->request("GET", api + "/namespaces/" + ns + "/" + resource);
   return answer && answer->ok() && json::parse(answer->body)["items"].empty();
 }
@@ -229,7 +250,8 @@ bool BenchCluster::is_empty(const std::string& api, const std::string& resource,
 void BenchCluster::keep_logs(const fs::path& directory) const {
   std::error_code error;
   fs::create_directories(directory, error);
-  fs::copy(cluster_->directory() / "logs", directory, fs::copy_options::overwrite_existing, error);
+  fs::copy(cluster_->directory() / "logs", directory,
+           fs::copy_options::overwrite_existing | fs::copy_options::recursive, error);
   if (error) progress("logs could not be kept in " + directory.string() + ": " + error.message());
 }
 

@@ -1,4 +1,5 @@
-// What both phases run on: a control plane with simulated nodes and Muster's manifests, and Muster as a process.
+// What both phases run on: a control plane with simulated nodes and Muster's manifests, and Muster as a
+// process.
 #pragma once
 
 #include <sys/types.h>
@@ -22,14 +23,16 @@ using Outcome = testcluster::Result<T>;  // the error is a sentence
 struct ClusterOptions {
   int nodes = 500;
   int gpus_per_node = 8;
-  std::filesystem::path muster;              // the program
-  std::vector<std::string> muster_arguments;  // added to its command line
+  std::filesystem::path muster;                           // the program
+  std::vector<std::string> muster_arguments;              // added to its command line
+  std::vector<std::string> controller_manager_arguments;  // likewise
 };
 
 // `muster controller` as a child process, with exactly the rights of manifests/base. Killed with the object.
 class MusterProcess {
  public:
-  explicit MusterProcess(testcluster::ProcessId id, std::filesystem::path log) : id_(id), log_(std::move(log)) {}
+  explicit MusterProcess(testcluster::ProcessId id, std::filesystem::path log)
+      : id_(id), log_(std::move(log)) {}
   ~MusterProcess();
   MusterProcess(const MusterProcess&) = delete;
   MusterProcess& operator=(const MusterProcess&) = delete;
@@ -51,14 +54,14 @@ class BenchCluster {
   static constexpr const char* kBare = "bare";
   static constexpr const char* kTeam = "team";
 
-  // CRDs, manifests/base without its Deployment, the nodes, both namespaces with their ServiceAccounts, and a Queue,
-  // NodePool and Project `team` with quota for all GPUs.
+  // CRDs, manifests/base without its Deployment, the nodes, both namespaces with their ServiceAccounts, and a
+  // Queue, NodePool and Project `team` with quota for all GPUs.
   static Outcome<std::unique_ptr<BenchCluster>> start(const ClusterOptions& options);
 
   // Returns when it is ready and has accepted Queue, NodePool and Project.
   Outcome<std::unique_ptr<MusterProcess>> start_muster();
-  // Waits until the control plane has nothing left to do: two seconds in which its processes together use less than a
-  // tenth of a core each second, or 60 s.
+  // Waits until the control plane has nothing left to do: two seconds in which its processes together use
+  // less than a tenth of a core each second, or 60 s.
   void settle() const;
 
   const testcluster::TestCluster& real() const { return *cluster_; }

@@ -1,5 +1,5 @@
-// bench_e2e: thousands of pods in gangs by Muster, against a bare client that creates the same pods on the same control
-// plane in the same run. See docs/benchmarks.md.
+// bench_e2e: thousands of pods in gangs by Muster, against a bare client that creates the same pods on the
+// same control plane in the same run. See docs/benchmarks.md.
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <utility>
@@ -29,12 +29,15 @@ double median_of(const std::vector<PhaseResult>& results, F value) {
   return median(std::move(values));
 }
 
-double total_seconds(const PhaseResult& result) { return result.seconds; }
+double total_seconds(const PhaseResult& result) {
+  return result.seconds;
+}
 
 void report_bare(Report& report, const Options& options, const std::vector<PhaseResult>& bare) {
   const double seconds = median_of(bare, total_seconds);
   report.add("bare client: first request to last pod Running", seconds, "s");
-  report.add("bare client: last create answered after", median_of(bare, [](const PhaseResult& r) { return r.creating_seconds; }), "s");
+  report.add("bare client: last create answered after",
+             median_of(bare, [](const PhaseResult& r) { return r.creating_seconds; }), "s");
   report.add("bare client: pods per second", options.load.pods / seconds, "1/s");
 }
 
@@ -65,7 +68,8 @@ void report_latencies(Report& report, const std::vector<PhaseResult>& muster) {
       {"admitted", &admitted}, {"first pod created", &first_pod}, {"all pods Running", &all_running}};
   for (const auto& [name, sample] : kinds) {
     for (const int percent : {50, 99}) {
-      report.add("job: submitted to " + std::string(name) + ", p" + std::to_string(percent), percentile(*sample, percent), "s");
+      report.add("job: submitted to " + std::string(name) + ", p" + std::to_string(percent),
+                 percentile(*sample, percent), "s");
     }
   }
 }
@@ -73,38 +77,55 @@ void report_latencies(Report& report, const std::vector<PhaseResult>& muster) {
 void report_writes(Report& report, const Options& options, const std::vector<PhaseResult>& muster) {
   const double pods = options.load.pods;
   report.add("muster: API writes per pod",
-             median_of(muster, [&](const PhaseResult& r) { return static_cast<double>(total(r.writes, Writer::kCounted)) / pods; }),
+             median_of(muster,
+                       [&](const PhaseResult& r) {
+                         return static_cast<double>(total(r.writes, Writer::kCounted)) / pods;
+                       }),
              "1/pod", at_most(3));
   const WriteCounts& last = muster.back().writes;
   for (const auto& [kind, n] : last) {
-    if (writer_of(kind) == Writer::kCounted) report.add("  writes: " + kind.text(), static_cast<double>(n), "count");
+    if (writer_of(kind) == Writer::kCounted)
+      report.add("  writes: " + kind.text(), static_cast<double>(n), "count");
   }
-  const std::pair<const char*, Writer> aside[] = {{"pod and node status (simulated nodes)", Writer::kSimulatedNodes},
-                                                  {"leases", Writer::kLeases},
-                                                  {"events of the control plane", Writer::kControlPlaneEvents}};
+  const std::pair<const char*, Writer> aside[] = {
+      {"pod and node status (simulated nodes)", Writer::kSimulatedNodes},
+      {"leases", Writer::kLeases},
+      {"events of the control plane", Writer::kControlPlaneEvents}};
   for (const auto& [name, writer] : aside) {
-    report.add("  writes not counted: " + std::string(name), static_cast<double>(total(last, writer)), "count");
+    report.add("  writes not counted: " + std::string(name), static_cast<double>(total(last, writer)),
+               "count");
   }
 }
 
 void report_memory(Report& report, const std::vector<PhaseResult>& muster) {
-  report.add("muster: peak resident memory",
-             median_of(muster, [](const PhaseResult& r) { return static_cast<double>(r.memory_peak) / kMiB; }), "MiB", at_most(100));
-  report.add("muster: resident memory before the first job",
-             median_of(muster, [](const PhaseResult& r) { return static_cast<double>(r.memory_before) / kMiB; }), "MiB");
+  report.add(
+      "muster: peak resident memory",
+      median_of(muster, [](const PhaseResult& r) { return static_cast<double>(r.memory_peak) / kMiB; }),
+      "MiB", at_most(100));
+  report.add(
+      "muster: resident memory before the first job",
+      median_of(muster, [](const PhaseResult& r) { return static_cast<double>(r.memory_before) / kMiB; }),
+      "MiB");
 }
 
 void report_cpu(Report& report, const std::string& phase, const std::vector<PhaseResult>& results) {
   for (const auto& [name, ignored] : results.front().cpu.by_name) {
     report.add(phase + ": CPU of " + name,
-               median_of(results, [&, key = name](const PhaseResult& r) { return r.cpu.by_name.at(key); }), "s");
+               median_of(results, [&, key = name](const PhaseResult& r) { return r.cpu.by_name.at(key); }),
+               "s");
   }
   report.add(phase + ": CPU of everything else on the machine",
              median_of(results, [](const PhaseResult& r) { return r.cpu.others; }), "s");
 }
 
-Report make_report(const Options& options, const std::vector<PhaseResult>& bare, const std::vector<PhaseResult>& muster,
-                   double load_before) {
+double cpu_of_all(const PhaseResult& result) {
+  double sum = 0;
+  for (const auto& [name, seconds] : result.cpu.by_name) sum += seconds;
+  return sum;
+}
+
+Report make_report(const Options& options, const std::vector<PhaseResult>& bare,
+                   const std::vector<PhaseResult>& muster, double load_before) {
   Report report("e2e");
   report_bare(report, options, bare);
   if (!muster.empty()) {
@@ -116,6 +137,8 @@ Report make_report(const Options& options, const std::vector<PhaseResult>& bare,
   report_cpu(report, "bare client", bare);
   if (!muster.empty()) {
     report_cpu(report, "muster", muster);
+    report.add("CPU of all processes: muster / bare client",
+               median_of(muster, cpu_of_all) / median_of(bare, cpu_of_all), "ratio");
     report.add("pods per gang", options.load.gang, "count");
   }
   report.add("pods", options.load.pods, "count");
@@ -133,7 +156,8 @@ std::string seconds_text(double value) {
 }
 
 // False, with the reason on standard error: it could not be run, or the audit failed.
-bool run_rounds(const Options& options, BenchCluster& cluster, std::vector<PhaseResult>& bare, std::vector<PhaseResult>& muster) {
+bool run_rounds(const Options& options, BenchCluster& cluster, std::vector<PhaseResult>& bare,
+                std::vector<PhaseResult>& muster) {
   // A server that has just started is slower; neither phase should pay for that.
   Load warm_up = options.load;
   warm_up.pods = std::min(warm_up.pods, 1000);
@@ -191,17 +215,33 @@ int main(int argc, char** argv) {
   options.cluster.muster = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "muster";
 
   CLI::App app(
-      "Starts a control plane with simulated nodes of 8 GPUs. Times pods in gangs by Muster, from the first submission\n"
-      "until the last pod runs, against a bare client that creates as many pods itself, and audits the result.\n"
+      "Starts a control plane with simulated nodes of 8 GPUs. Times pods in gangs by Muster, from the first "
+      "submission\n"
+      "until the last pod runs, against a bare client that creates as many pods itself, and audits the "
+      "result.\n"
       "Exit status: 0 it was measured, whether or not goals are met; 1 it could not be, or the audit failed.",
       "bench_e2e");
-  app.add_option("--pods", options.load.pods, "Pods in all; they need as many GPUs")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--gang", options.load.gang, "Pods of a job")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--nodes", options.cluster.nodes, "Nodes of 8 GPUs")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--rounds", options.rounds, "How often both are measured; medians are reported")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--in-flight", options.load.in_flight, "Requests in flight of the bare client")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--pods", options.load.pods, "Pods in all; they need as many GPUs")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--gang", options.load.gang, "Pods of a job")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--nodes", options.cluster.nodes, "Nodes of 8 GPUs")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--rounds", options.rounds, "How often both are measured; medians are reported")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--in-flight", options.load.in_flight, "Requests in flight of the bare client")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--muster", options.cluster.muster, "The program to measure; default: beside this one");
-  app.add_option("--muster-arg", options.cluster.muster_arguments, "Added to `muster controller`; may be repeated, as --muster-arg=--workers=8");
+  app.add_option("--muster-arg", options.cluster.muster_arguments,
+                 "Added to `muster controller`; may be repeated, as --muster-arg=--workers=8");
+  app.add_option("--controller-manager-arg", options.cluster.controller_manager_arguments,
+                 "Added to the controller manager's, as "
+                 "--controller-manager-arg=--controllers=-endpoints-controller: what its part costs");
   app.add_option("--keep-logs", options.keep_logs, "Directory to which the logs of all processes are copied");
   app.add_flag("--bare-only", options.bare_only, "The bare client alone: what this machine is able to");
   app.add_flag("--json", options.json, "One JSON object instead of the table");
@@ -212,7 +252,8 @@ int main(int argc, char** argv) {
     return 1;
   }
   if (options.load.pods > options.cluster.nodes * options.cluster.gpus_per_node) {
-    muster::bench::progress("--pods: " + std::to_string(options.load.pods) + " pods need as many GPUs, --nodes gives " +
+    muster::bench::progress("--pods: " + std::to_string(options.load.pods) +
+                            " pods need as many GPUs, --nodes gives " +
                             std::to_string(options.cluster.nodes * options.cluster.gpus_per_node));
     return 1;
   }

@@ -162,7 +162,8 @@ class Measurement {
   CpuUse stop() const { return take_cpu(processes_) - cpu_; }
 
   // Waits until no writes that count come any more, and says how many there were.
-  Outcome<WriteCounts> writes(const BenchCluster& cluster, const std::function<void(milliseconds)>& pause) const {
+  Outcome<WriteCounts> writes(const BenchCluster& cluster,
+                              const std::function<void(milliseconds)>& pause) const {
     std::int64_t before = -1;
     for (int i = 0;; ++i) {
       auto now = cluster.writes();
@@ -192,7 +193,9 @@ std::string bare_pod(const std::string& node, std::size_t index) {
   return pod.dump();
 }
 
-std::string job_name(std::size_t index) { return "job-" + std::to_string(index); }
+std::string job_name(std::size_t index) {
+  return "job-" + std::to_string(index);
+}
 
 std::string job_body(int gang, std::size_t index) {
   const json pod = {{"spec", {{"containers", {container(false)}}}}};
@@ -206,15 +209,17 @@ std::string job_body(int gang, std::size_t index) {
 
 // Why the pods did not all come to run.
 std::string unfinished(const Creation& work, Session& session, const Load& load) {
-  return std::to_string(session.pods().running()) + " of " + std::to_string(load.pods) + " pods came to run (" +
-         std::to_string(session.pods().present()) + " exist; " + std::to_string(work.answered) + " of " +
-         std::to_string(work.sent.size()) + " creates answered)" + (work.error.empty() ? "" : "; " + work.error);
+  return std::to_string(session.pods().running()) + " of " + std::to_string(load.pods) +
+         " pods came to run (" + std::to_string(session.pods().present()) + " exist; " +
+         std::to_string(work.answered) + " of " + std::to_string(work.sent.size()) + " creates answered)" +
+         (work.error.empty() ? "" : "; " + work.error);
 }
 
 void note_latencies(const Creation& work, Session& session, PhaseResult& result) {
   for (std::size_t i = 0; i < work.sent.size(); ++i) {
     const auto sent = work.sent[i];
-    if (const auto at = session.jobs().admitted(job_name(i))) result.admitted.push_back(seconds_between(sent, *at));
+    if (const auto at = session.jobs().admitted(job_name(i)))
+      result.admitted.push_back(seconds_between(sent, *at));
     const auto group = session.pods().groups().find(job_name(i));
     if (group == session.pods().groups().end()) continue;
     result.first_pod.push_back(seconds_between(sent, group->second.first_created));
@@ -268,7 +273,8 @@ Outcome<PhaseResult> run_bare(const BenchCluster& cluster, const Load& load) {
   }
   measurement->start();
   s.start(shared, static_cast<std::size_t>(load.in_flight));
-  const bool all = s.run_until(load.timeout, [&] { return s.pods().running() >= load.pods || work.failed(); });
+  const bool all =
+      s.run_until(load.timeout, [&] { return s.pods().running() >= load.pods || work.failed(); });
   PhaseResult result;
   result.cpu = measurement->stop();
   if (!all || work.failed()) return std::unexpected("bare client: " + unfinished(work, s, load));
@@ -303,13 +309,13 @@ Outcome<PhaseResult> run_muster(BenchCluster& cluster, const Load& load) {
   for (std::size_t i = 0; i < jobs; ++i) work.bodies.push_back(job_body(load.gang, i));
   measurement->start();
   s.start(shared, jobs);
-  const bool all = s.run_until(load.timeout, [&] {
-    return s.pods().running() >= load.pods || work.failed() || !process.alive();
-  });
+  const bool all = s.run_until(
+      load.timeout, [&] { return s.pods().running() >= load.pods || work.failed() || !process.alive(); });
   result.cpu = measurement->stop();
   if (!all || work.failed() || !process.alive()) {
-    return std::unexpected("muster: " + unfinished(work, s, load) + (process.alive() ? "" : "; it has ended") +
-                           "; its log ends:\n" + process.log_tail());
+    return std::unexpected("muster: " + unfinished(work, s, load) +
+                           (process.alive() ? "" : "; it has ended") + "; its log ends:\n" +
+                           process.log_tail());
   }
   result.seconds = seconds_between(work.sent.front(), s.pods().last_running());
   result.creating_seconds = seconds_between(work.sent.front(), work.last_answer);

@@ -27,12 +27,12 @@ struct PhaseResult {
   std::vector<double> admitted, first_pod, all_running;
 };
 
-// Creates the pods one by one with spec.nodeName set, evenly over the nodes, and waits until the last one runs. They
-// are gone when this returns.
+// Creates the pods one by one with spec.nodeName set, evenly over the nodes, and waits until the last one
+// runs. They are gone when this returns.
 Outcome<PhaseResult> run_bare(const BenchCluster& cluster, const Load& load);
 
-// Starts Muster, submits all jobs at once, waits until the last pod runs, audits, ends Muster. Pods and jobs are gone
-// when this returns. What the audit finds is an error.
+// Starts Muster, submits all jobs at once, waits until the last pod runs, audits, ends Muster. Pods and jobs
+// are gone when this returns. What the audit finds is an error.
 Outcome<PhaseResult> run_muster(BenchCluster& cluster, const Load& load);
 
 }  // namespace muster::bench
