@@ -32,6 +32,8 @@ build-%: configure-%
 
 build: build-release
 
+# What needs a control plane runs with the release binary.
+build-asan: TARGETS = unit_tests
 build-tsan: TARGETS = $(TSAN_TARGETS)
 
 controlplane: deps

@@ -63,6 +63,10 @@ function(muster_test name)
   find_package(GTest REQUIRED)
   include(GoogleTest)
   add_executable(${name} ${A_SOURCES})
+  if(NOT TARGET unit_tests)
+    add_custom_target(unit_tests)  # everything that is tested without a control plane
+  endif()
+  add_dependencies(unit_tests ${name})
   target_link_libraries(${name} PRIVATE ${A_LIBS} GTest::gmock GTest::gtest GTest::gtest_main muster_options)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST
     PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT})
