@@ -168,7 +168,9 @@ void Cluster::set_assignment(const std::string& name, const Assignment& assignme
   const JobId id = s.find_job(name);
   if (id == kNoId) return;
   Job& j = s.job(id);
-  if (j.assignment && *j.assignment == assignment && j.displaced == displaced) {
+  if (j.assignment && j.assignment->pool == assignment.pool && j.assignment->pods == assignment.pods &&
+      j.displaced == displaced) {
+    j.assignment->since = assignment.since;  // it moves nothing: who is older is asked when two meet
     j.assumed = false;
     return;
   }

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "admission.h"
 #include "audit.h"
@@ -25,11 +26,14 @@ class Planner {
   Plan run() {
     s_.settle();
     mend();
-    serve();
-    for (const JobId id : started_) s_.leave_lines(id);
+    // A start leaves the lines of other pools too, whose positions are then counted again: at most once more
+    // for each pool.
+    while (serve()) {
+      for (const JobId id : std::exchange(started_, {})) s_.leave_lines(id);
+      for (Line& line : lines_) judge(line);
+      for (Line& line : lines_) s_.pool(line.pool()).judged = s_.pool(line.pool()).version;
+    }
     judge_sidelined();
-    for (Line& line : lines_) judge(line);
-    for (Line& line : lines_) s_.pool(line.pool()).judged = s_.pool(line.pool()).version;
     return std::move(plan_);
   }
 
@@ -81,8 +85,11 @@ class Planner {
 
   // --- what waits
 
-  // Pools in which nothing has changed since the last time are not looked at.
-  void serve() {
+  // Pools in which nothing has changed since the last time are not looked at. false: there is no other.
+  bool serve() {
+    lines_.clear();
+    refused_.clear();
+    refused_in_.clear();
     for (std::size_t i = 0; i < s_.pools.size(); ++i) {
       const Pool& p = s_.pools[i];
       if (p.known && p.version != p.judged) lines_.emplace_back(s_, static_cast<PoolId>(i));
@@ -97,6 +104,7 @@ class Planner {
       }
       line.pop();
     }
+    return !lines_.empty();
   }
 
   // A job goes into the first of its pools that takes it, so its turn in one comes after its turn in those

@@ -299,6 +299,27 @@ TEST(PlanTest, SecondPlanIsEmptyAndTheSameHistoryGivesTheSameBytes) {
   EXPECT_EQ(history(), history());
 }
 
+TEST(PlanTest, StartInOnePoolMovesUpThoseBehindInTheOther) {
+  Cluster c;
+  c.upsert_pool(testing::pool("x", {{"kind", Operator::kIn, {"x"}}}));
+  c.upsert_pool(testing::pool("y", {{"kind", Operator::kIn, {"y"}}}));
+  c.upsert_queue(queue("top", ""));
+  c.upsert_queue(project("a", "top"));
+  JobSpec first = job("a/first", 1, 1, 0), second = job("a/second", 1, 1, 1);
+  first.pools = {"x", "y"};
+  second.pools = {"x"};
+  c.upsert_job(first);
+  c.upsert_job(second);
+  plan(c, Time{1});
+  EXPECT_EQ(c.verdict("a/second")->position, 2);
+  NodeSpec n = node("n1");
+  n.labels["kind"] = "y";
+  c.upsert_node(n);
+  EXPECT_THAT(plan(c, Time{2}).verdicts, ElementsAre("a/second"));
+  EXPECT_EQ(c.verdict("a/second")->position, 1);
+  EXPECT_THAT(plan(c, Time{3}).verdicts, IsEmpty());
+}
+
 // --- the life of a decision ---
 
 TEST(PlanTest, AssumedStartIsConfirmedOrWithdrawn) {
