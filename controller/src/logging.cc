@@ -45,11 +45,15 @@ class Formatter final : public spdlog::formatter {
       for (std::size_t i = 1; i + 1 < parts.size(); i += 2) object[std::string(parts[i])] = parts[i + 1];
       line = object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
     } else {
-      line = time_text(msg) + " " + std::string(level.data(), level.size()) + " " + std::string(parts[0]);
+      // Words of the API server may hold anything: a line stays a line.
+      const auto append = [&line](std::string_view text) {
+        for (const char c : text) line += (c == '\n' || c == '\r') ? ' ' : c;
+      };
+      line = time_text(msg) + " " + std::string(level.data(), level.size()) + " ";
+      append(parts[0]);
       for (std::size_t i = 1; i + 1 < parts.size(); i += 2) {
         line += "  " + std::string(parts[i]) + "=";
-        // A value from the API server may hold anything: a line stays a line.
-        for (const char c : parts[i + 1]) line += (c == '\n' || c == '\r') ? ' ' : c;
+        append(parts[i + 1]);
       }
     }
     line += '\n';

@@ -24,7 +24,7 @@ inline void log(spdlog::level::level_enum level, std::string_view message, std::
     line += kLogSeparator;
     line += key;
     line += kLogSeparator;
-    line += value;
+    for (const char c : value) line += c == kLogSeparator ? ' ' : c;  // it may come from anywhere
   }
   spdlog::log(level, "{}", line);
 }
