@@ -1,0 +1,172 @@
+// The whole operator against an API server in memory, on one thread, in virtual time: nodes, kubelets that start what is
+// bound to them, faults on the way, and what must hold whatever happens. One seed is one history.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "controller.h"
+#include "memory_api_server.h"
+#include "muster/client/object.h"
+#include "muster/client/testing/virtual_world.h"
+
+namespace muster::test {
+
+using client::Duration;
+using client::HttpRequest;
+using client::Method;
+using client::testing::Fault;
+using client::testing::FaultKind;
+
+inline const std::string kPods = "/api/v1/pods";
+inline const std::string kNodes = "/api/v1/nodes";
+inline const std::string kMuster = "/apis/muster.dev/v1alpha1/";
+inline const std::string kJobs = kMuster + "trainingjobs";
+inline const std::string kLeases = "/apis/coordination.k8s.io/v1/leases";
+inline const std::string kEvents = "/apis/events.k8s.io/v1/events";
+
+inline bool is_job_status(const std::string& path) {
+  return path.find("/trainingjobs/") != std::string::npos && path.ends_with("/status");
+}
+
+class VirtualCluster {
+ public:
+  explicit VirtualCluster(std::uint64_t seed = 1)
+      : world(seed), transport(world.env()), server(world.env(), transport), dice(seed * 7919 + 1) {
+    transport.set_latency(Duration{1}, Duration{9});
+    server.set_watch_lag(Duration{0}, Duration{30});
+    transport.set_fault_hook([this](const HttpRequest& request) {
+      const Fault fault = faults ? faults(request) : Fault{};
+      log += fmt::format("{} {} {} {} +{} {}\n", now().count(), static_cast<int>(request.method), request.target,
+                         static_cast<int>(fault.kind), fault.delay.count(), request.body);
+      if (request.method != Method::kGet) last_write_sent = now();
+      return fault;
+    });
+    server.on_change = [this](const std::string& type, const std::string& collection, const json& object) {
+      if (collection != kPods) return;
+      if (type == "ADDED") {
+        client::spawn(world.env().executor, kubelet_starts(*this, client::make_key(text(object, "namespace"), text(object, "name"))));
+      }
+      audit();
+    };
+    options.identity = "first";
+    options.status_interval = 1;
+  }
+
+  Duration now() { return world.clock().now().time_since_epoch(); }
+
+  // One queue and one project "team" of `quota` GPUs, the default pool, nodes of 8 GPUs.
+  void set_up(int nodes, int quota) {
+    server.put(kMuster + "queues", muster_object("Queue", "root", {{"quota", {{"gpu", quota}}}}));
+    server.put(kMuster + "nodepools", muster_object("NodePool", "default", {{"nodeSelector", json::object()}, {"default", true}}));
+    server.put(kMuster + "projects", muster_object("Project", "team", {{"queue", "root"}, {"quota", {{"gpu", quota}}}}));
+    for (int i = 0; i < nodes; ++i) {
+      json node = {{"apiVersion", "v1"}, {"kind", "Node"}};
+      node["metadata"]["name"] = "node-" + std::to_string(i);
+      node["status"]["allocatable"] = {{"cpu", "64"}, {"memory", "512Gi"}, {"pods", "110"}, {"nvidia.com/gpu", "8"}};
+      node["status"]["conditions"] = json::array({{{"type", "Ready"}, {"status", "True"}, {"lastTransitionTime", "2023-01-01T00:00:00Z"}}});
+      server.put(kNodes, std::move(node));
+    }
+  }
+
+  void add_job(const std::string& name, int replicas, int gpus = 1) {
+    json container = {{"name", "main"}, {"image", "registry.example/train:1"}};
+    container["resources"]["requests"] = {{"cpu", "1"}, {"memory", "1Gi"}};
+    json role = {{"name", "worker"}, {"replicas", replicas}, {"gpus", {{"count", gpus}}}};
+    role["template"]["spec"]["containers"] = json::array({container});
+    json job = muster_object("TrainingJob", name, {{"roles", json::array({role})}});
+    job["metadata"]["namespace"] = "team";
+    server.put(kJobs, std::move(job));
+  }
+
+  void start() {
+    controller = std::make_unique<controller::Controller>(world.env(), transport, options, metrics);
+    client::spawn(world.env().executor, run_to_end(*controller, ended));
+    world.settle();
+  }
+  bool stop() {
+    controller->request_stop();
+    return world.run_until([this] { return ended.has_value(); }, std::chrono::seconds{60});
+  }
+
+  const json& job(const std::string& name) { return server.object(kJobs, "team/" + name); }
+  std::string phase(const std::string& name) { return job(name).value("/status/phase"_json_pointer, std::string()); }
+  bool condition(const std::string& name, const std::string& type) {
+    const json all = job(name).value("/status/conditions"_json_pointer, json::array());
+    for (const auto& c : all) {
+      if (c["type"] == type) return c["status"] == "True";
+    }
+    return false;
+  }
+  std::vector<json> pods_of(const std::string& job) {
+    std::vector<json> pods;
+    for (const auto& [key, pod] : server.objects(kPods)) {
+      if (pod["metadata"]["labels"]["muster.dev/job"] == job) pods.push_back(pod);
+    }
+    return pods;
+  }
+  // Successful requests of this kind whose path contains `part`.
+  std::vector<MemoryApiServer::Executed> executed(Method method, const std::string& part) const {
+    std::vector<MemoryApiServer::Executed> some;
+    for (const auto& e : server.executed()) {
+      if (e.method == method && e.status < 300 && e.path.find(part) != std::string::npos) some.push_back(e);
+    }
+    return some;
+  }
+
+  // In the order of construction; the operator goes first.
+  client::testing::VirtualWorld world;
+  client::testing::FakeTransport transport;
+  MemoryApiServer server;
+  client::RandomSource dice;  // for faults, apart from what the operator draws
+  controller::Metrics metrics;
+  controller::Options options;
+  std::function<Fault(const HttpRequest&)> faults;
+  std::string log;                    // every request that was made: time, method, target, fault, body
+  Duration last_write_sent{};
+  std::vector<std::string> complaints;  // of audit()
+  std::optional<controller::Ended> ended;
+  std::unique_ptr<controller::Controller> controller;
+
+ private:
+  static json muster_object(const std::string& kind, const std::string& name, const json& spec) {
+    return {{"apiVersion", "muster.dev/v1alpha1"}, {"kind", kind}, {"metadata", {{"name", name}}}, {"spec", spec}};
+  }
+  static std::string text(const json& object, const char* field) { return object["metadata"].value(field, ""); }
+
+  static client::Task<void> run_to_end(controller::Controller& operator_, std::optional<controller::Ended>& ended) {
+    ended = co_await operator_.run();
+  }
+  static client::Task<void> kubelet_starts(VirtualCluster& self, client::Key pod) {
+    const Duration takes = self.dice.between(Duration{20}, Duration{2000});
+    co_await self.world.clock().sleep_for(takes);
+    json status = {{"phase", "Running"}};
+    status["conditions"] = json::array({{{"type", "Ready"}, {"status", "True"}}});
+    self.server.set_status(kPods, pod, status);
+  }
+
+  // No GPU is held by two pods, at no instant.
+  void audit() {
+    std::map<std::string, std::string> holders;
+    for (const auto& [key, pod] : server.objects(kPods)) {
+      const std::string gpus = pod["metadata"].value("/annotations/muster.dev~1gpus"_json_pointer, std::string());
+      for (std::size_t at = 0; at < gpus.size();) {
+        const auto comma = std::min(gpus.find(',', at), gpus.size());
+        const std::string gpu = pod["spec"]["nodeName"].get<std::string>() + "/" + gpus.substr(at, comma - at);
+        if (const auto [other, first] = holders.emplace(gpu, key); !first) {
+          complaints.push_back(fmt::format("{} ms: GPU {} is held by {} and {}", now().count(), gpu, other->second, key));
+        }
+        at = comma + 1;
+      }
+    }
+  }
+};
+
+}  // namespace muster::test
