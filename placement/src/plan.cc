@@ -26,10 +26,12 @@ class Planner {
   Plan run() {
     s_.settle();
     mend();
-    // A start leaves the lines of other pools too, whose positions are then counted again: at most once more
-    // for each pool.
+    // Starts change ranks, and leave the lines of other pools: positions are counted when they are all made.
+    // Nothing more can start then, so the second round is the last.
     while (serve()) {
+      const bool settled = started_.empty();
       for (const JobId id : std::exchange(started_, {})) s_.leave_lines(id);
+      if (!settled) continue;
       for (Line& line : lines_) judge(line);
       for (Line& line : lines_) s_.pool(line.pool()).judged = s_.pool(line.pool()).version;
     }

@@ -299,6 +299,19 @@ TEST(PlanTest, SecondPlanIsEmptyAndTheSameHistoryGivesTheSameBytes) {
   EXPECT_EQ(history(), history());
 }
 
+TEST(PlanTest, PositionsAreThoseAfterTheStarts) {
+  World w({node("n1", 4)});
+  w.cluster.upsert_queue(queue("top", "", {6}));
+  w.cluster.upsert_queue(project("a", "top", {3}));
+  w.cluster.upsert_queue(project("b", "top", {3}));
+  w.cluster.upsert_job(job("a/big", 1, 8, 0, 10));
+  w.cluster.upsert_job(job("a/small", 1, 3, 1));
+  w.cluster.upsert_job(job("b/big", 1, 8, 2));
+  EXPECT_THAT(w.starts(), ElementsAre("a/small"));
+  EXPECT_EQ(w.cluster.verdict("b/big")->position, 1);  // a is at its quota now
+  EXPECT_EQ(w.cluster.verdict("a/big")->position, 2);
+}
+
 TEST(PlanTest, StartInOnePoolMovesUpThoseBehindInTheOther) {
   Cluster c;
   c.upsert_pool(testing::pool("x", {{"kind", Operator::kIn, {"x"}}}));
