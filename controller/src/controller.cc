@@ -26,8 +26,10 @@ using std::chrono::seconds;
 
 // Changes that come together are planned together.
 constexpr Duration kDebounce = milliseconds{4};
-// Numbers in the status of Queues, Projects and NodePools may lag by this.
-constexpr Duration kStopDeadline = seconds{25};
+// Of the 30 s that a stop may take: for reconciles under way, then for events not yet sent, then for the lease.
+constexpr Duration kStopDeadline = seconds{24};
+constexpr Duration kEventsDeadline = kStopDeadline + seconds{3};
+constexpr Duration kLeaseDeadline = kEventsDeadline + milliseconds{2500};
 
 template <class... F>
 struct Overloaded : F... {
@@ -260,9 +262,14 @@ struct Controller::Impl {
     watch(caches.storage_classes);
   }
 
+  client::Task<void> record_events() {
+    co_await recorder.run();
+    recorder_ended = true;
+  }
+
   client::Task<Ended> run() {
     start_watches();
-    spawn(env.executor, recorder.run(), &recorder_signal);
+    spawn(env.executor, record_events(), &recorder_signal);
     while (!caches.synced() && !stopping) {
       const bool waited = co_await wake.wait();
       if (!waited) break;
@@ -285,25 +292,26 @@ struct Controller::Impl {
     co_return lost ? Ended::kLostLease : Ended::kAsked;
   }
 
-  // No new work; what is under way ends or is let go at the deadline; then the lease is given back.
+  // No new work; what is under way ends or is let go at the deadline; then the events are sent; the lease goes last.
   client::Task<void> wind_down() {
     stopping = true;
     log_info("stopping", {});
     for (Runner* r : runners()) r->stop();
     dirty.notify();
     refresh_signal.emit(boost::asio::cancellation_type::terminal);
-    const auto deadline = env.clock.now() + kStopDeadline;
-    while (env.clock.now() < deadline) {
+    const auto began = env.clock.now();
+    while (env.clock.now() < began + kStopDeadline) {
       bool idle = true;
       for (Runner* r : runners()) idle = idle && r->idle();
       if (idle && (!is_acting || schedule_ended)) break;
       co_await env.clock.sleep_for(milliseconds{20});
     }
     recorder_signal.emit(boost::asio::cancellation_type::terminal);
+    while (!recorder_ended && env.clock.now() < began + kEventsDeadline) co_await env.clock.sleep_for(milliseconds{20});
     api.stop_writes();
     if (!election_ended && options.leader_elect) {
       election_signal.emit(boost::asio::cancellation_type::terminal);
-      while (!election_ended && env.clock.now() < deadline + seconds{4}) co_await env.clock.sleep_for(milliseconds{20});
+      while (!election_ended && env.clock.now() < began + kLeaseDeadline) co_await env.clock.sleep_for(milliseconds{20});
     }
     for (auto& signal : watch_signals) signal->emit(boost::asio::cancellation_type::terminal);
     co_await env.clock.sleep_for(milliseconds{20});
@@ -328,7 +336,7 @@ struct Controller::Impl {
   std::vector<std::unique_ptr<boost::asio::cancellation_signal>> watch_signals;
   boost::asio::cancellation_signal recorder_signal, election_signal, refresh_signal;
   bool is_acting = false, stopping = false, lost = false;
-  bool election_ended = false, schedule_ended = false, capacity_stale = true;
+  bool election_ended = false, schedule_ended = false, recorder_ended = false, capacity_stale = true;
 };
 
 Controller::Controller(client::Environment env, client::Transport& transport, const Options& options, Metrics& metrics)
