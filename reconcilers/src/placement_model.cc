@@ -258,6 +258,7 @@ void PlacementModel::pool(const crds::NodePool& pool) {
   spec.name = pool.metadata.name;
   spec.order = pool.spec.placement.nodes == crds::NodeOrder::kPack ? pl::NodeOrder::kPack : pl::NodeOrder::kSpread;
   spec.is_default = pool.spec.is_default;
+  spec.gpu_resource = pool.spec.gpu_resource;
   for (const auto& [key, value] : pool.spec.node_selector.match_labels) spec.selector.push_back({key, pl::Operator::kIn, {value}});
   for (const auto& e : pool.spec.node_selector.match_expressions) spec.selector.push_back({e.key, static_cast<pl::Operator>(e.op), e.values});
   auto& resource = impl_->gpu_resources[spec.name];
