@@ -109,7 +109,11 @@ struct Controller::Impl {
       if (now) placement.pool(now->value); else placement.pool_gone(before->value);
       pool_runner.add((now ? now : before)->meta.key());
     });
-    on_change(caches.jobs, [this](const auto& before, const auto& now) { job_runner.add((now ? now : before)->meta.key()); });
+    on_change(caches.jobs, [this](const auto& before, const auto& now) {
+      const auto key = (now ? now : before)->meta.key();
+      if (now && (!before || before->value.status.assignment != now->value.status.assignment)) jobs.charge(key);
+      job_runner.add(key);
+    });
     on_change(caches.services, [this](const auto& before, const auto& now) { service_runner.add((now ? now : before)->meta.key()); });
     const auto all_jobs = [this](const auto&, const auto&) { add_waiting_jobs(); };
     on_change(caches.priority_classes, all_jobs);
@@ -155,13 +159,14 @@ struct Controller::Impl {
     if (const auto* label = client::find_value(pod.labels, reconcilers::kJobLabel)) {
       const auto key = client::make_key(pod.meta.ns, *label);
       const auto job = caches.jobs.store().find(key);
-      if (job && job->meta.uid == pod.owner_uid) {
+      const bool is_managed = job && !job->value.metadata.deletion_timestamp && !job->status_unreadable;
+      if (is_managed && job->meta.uid == pod.owner_uid) {
         placement.foreign_pod_gone(pod);
         job_runner.add(key);
         return;
       }
     }
-    // Not Muster's, or of a job that is gone: it holds what it holds until it is gone.
+    // Not Muster's, or of a job that is gone, goes or cannot be read: it holds what it holds until it is gone.
     if (now) placement.foreign_pod(*now); else placement.foreign_pod_gone(*before);
   }
 

@@ -37,6 +37,7 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   const Job job = world_.caches.jobs.store().find(key);
   if (!job || job->value.metadata.deletion_timestamp) {
     // Its pods go by their owner references; they stay charged until they are gone.
+    if (job) uids_[key] = job->meta.uid;
     forget(key, uids_[key]);
     if (!job) uids_.erase(key);
     co_return Outcome::done();
@@ -94,6 +95,14 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   if (step.wake_at) outcome.after = std::chrono::ceil<client::Duration>(*step.wake_at - world_.env.clock.wall());
   if (committed == Commit::kDeferred && (!outcome.after || *outcome.after > world_.status_interval)) outcome.after = world_.status_interval;
   co_return outcome;
+}
+
+void TrainingJobReconciler::charge(const client::Key& key) {
+  const Job job = world_.caches.jobs.store().find(key);
+  if (!job || job->value.metadata.deletion_timestamp || job->status_unreadable) return;
+  Step step;
+  step.status = job->value.status;
+  world_.placement.update(key, job->value, translate_job(job->value, world_.caches), step, pods_of(world_, job->meta.uid));
 }
 
 // The commit point.

@@ -18,6 +18,10 @@ class TrainingJobReconciler {
 
   // Level-based and idempotent. Never runs twice at once for one key (the work queue sees to that).
   client::Task<Outcome> reconcile(client::Key key);
+  // What the cached status gives the job, and pods of its earlier attempts, are charged at once. To be called when an
+  // assignment is first seen: the job's reconcile may have to write before it gets there, and what is not charged is free
+  // to others.
+  void charge(const client::Key& key);
 
  private:
   using Job = client::Ptr<Object<crds::TrainingJob>>;
