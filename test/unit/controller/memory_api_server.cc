@@ -90,7 +90,7 @@ client::Task<void> deliver_later(client::Environment env, client::TimePoint when
 
 }  // namespace
 
-MemoryApiServer::MemoryApiServer(client::Environment env, client::testing::FakeTransport& transport) : env_(env) {
+void MemoryApiServer::serve(client::testing::FakeTransport& transport) {
   transport.set_handler([this](const HttpRequest& request) { return answer(request); });
   transport.set_stream_handler([this](const HttpRequest& request, std::shared_ptr<FakeStream> stream) {
     return open(request, std::move(stream));

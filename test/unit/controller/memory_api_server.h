@@ -29,8 +29,10 @@ class MemoryApiServer {
     int status;        // before `distort`
   };
 
-  // Takes over the transport's handlers. Both references outlive it; it outlives every request.
-  MemoryApiServer(client::Environment env, client::testing::FakeTransport& transport);
+  // It outlives every request.
+  explicit MemoryApiServer(client::Environment env) : env_(env) {}
+  // Answers what this client sends.
+  void serve(client::testing::FakeTransport& transport);
 
   // Watches hear of a change after a time uniform between these; each in the order of the changes.
   void set_watch_lag(client::Duration low, client::Duration high) { lag_low_ = low, lag_high_ = high; }

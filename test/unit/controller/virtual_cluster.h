@@ -36,37 +36,38 @@ inline bool is_job_status(const std::string& path) {
   return path.find("/trainingjobs/") != std::string::npos && path.ends_with("/status");
 }
 
+// One process of the operator with its own way to the API server.
+struct Operator {
+  explicit Operator(client::Environment env) : transport(env) { transport.set_latency(Duration{1}, Duration{9}); }
+
+  client::testing::FakeTransport transport;
+  controller::Metrics metrics;
+  bool cut_off = false;           // nothing that it sends from now on arrives or is answered
+  Duration last_write_sent{};     // a lease's renewal is one
+  std::optional<controller::Ended> ended;
+  std::unique_ptr<controller::Controller> controller;
+};
+
 class VirtualCluster {
  public:
-  explicit VirtualCluster(std::uint64_t seed = 1)
-      : world(seed), transport(world.env()), server(world.env(), transport), dice(seed * 7919 + 1) {
-    transport.set_latency(Duration{1}, Duration{9});
+  explicit VirtualCluster(std::uint64_t seed = 1) : world(seed), server(world.env()), dice(seed * 7919 + 1) {
     server.set_watch_lag(Duration{0}, Duration{30});
-    transport.set_fault_hook([this](const HttpRequest& request) {
-      const Fault fault = faults ? faults(request) : Fault{};
-      log += fmt::format("{} {} {} {} +{} {}\n", now().count(), static_cast<int>(request.method), request.target,
-                         static_cast<int>(fault.kind), fault.delay.count(), request.body);
-      if (request.method != Method::kGet) last_write_sent = now();
-      return fault;
-    });
     server.on_change = [this](const std::string& type, const std::string& collection, const json& object) {
       if (collection != kPods) return;
-      if (type == "ADDED") {
-        client::spawn(world.env().executor, kubelet_starts(*this, client::make_key(text(object, "namespace"), text(object, "name"))));
-      }
+      if (type == "ADDED") client::spawn(world.env().executor, kubelet_starts(*this, text(object, "namespace"), text(object, "name")));
       audit();
     };
-    options.identity = "first";
     options.status_interval = 1;
   }
 
   Duration now() { return world.clock().now().time_since_epoch(); }
 
-  // One queue and one project "team" of `quota` GPUs, the default pool, nodes of 8 GPUs.
+  // One queue and one project "team" of `quota` GPUs and no more, the default pool, nodes of 8 GPUs.
   void set_up(int nodes, int quota) {
-    server.put(kMuster + "queues", muster_object("Queue", "root", {{"quota", {{"gpu", quota}}}}));
+    const json share = {{"gpu", quota}};
+    server.put(kMuster + "queues", muster_object("Queue", "root", {{"quota", share}, {"limit", share}}));
     server.put(kMuster + "nodepools", muster_object("NodePool", "default", {{"nodeSelector", json::object()}, {"default", true}}));
-    server.put(kMuster + "projects", muster_object("Project", "team", {{"queue", "root"}, {"quota", {{"gpu", quota}}}}));
+    server.put(kMuster + "projects", muster_object("Project", "team", {{"queue", "root"}, {"quota", share}, {"limit", share}}));
     for (int i = 0; i < nodes; ++i) {
       json node = {{"apiVersion", "v1"}, {"kind", "Node"}};
       node["metadata"]["name"] = "node-" + std::to_string(i);
@@ -86,14 +87,21 @@ class VirtualCluster {
     server.put(kJobs, std::move(job));
   }
 
-  void start() {
-    controller = std::make_unique<controller::Controller>(world.env(), transport, options, metrics);
-    client::spawn(world.env().executor, run_to_end(*controller, ended));
+  // One more process; those before it go on.
+  Operator& start(const std::string& identity = "first") {
+    Operator& one = *operators_.emplace_back(std::make_unique<Operator>(world.env()));
+    server.serve(one.transport);
+    one.transport.set_fault_hook([this, &one](const HttpRequest& request) { return befall(one, request); });
+    options.identity = identity;
+    one.controller = std::make_unique<controller::Controller>(world.env(), one.transport, options, one.metrics);
+    client::spawn(world.env().executor, run_to_end(one));
     world.settle();
+    return one;
   }
-  bool stop() {
-    controller->request_stop();
-    return world.run_until([this] { return ended.has_value(); }, std::chrono::seconds{60});
+  // False: it did not end within the time that it promises.
+  bool stop(Operator& one) {
+    one.controller->request_stop();
+    return world.run_until([&] { return one.ended.has_value(); }, std::chrono::seconds{30});
   }
 
   const json& job(const std::string& name) { return server.object(kJobs, "team/" + name); }
@@ -121,19 +129,13 @@ class VirtualCluster {
     return some;
   }
 
-  // In the order of construction; the operator goes first.
   client::testing::VirtualWorld world;
-  client::testing::FakeTransport transport;
   MemoryApiServer server;
-  client::RandomSource dice;  // for faults, apart from what the operator draws
-  controller::Metrics metrics;
-  controller::Options options;
+  client::RandomSource dice;   // for faults, apart from what the operator draws
+  controller::Options options;  // of the operators to be started
   std::function<Fault(const HttpRequest&)> faults;
-  std::string log;                    // every request that was made: time, method, target, fault, body
-  Duration last_write_sent{};
+  std::string log;                      // every request that was made: time, method, target, fault, body
   std::vector<std::string> complaints;  // of audit()
-  std::optional<controller::Ended> ended;
-  std::unique_ptr<controller::Controller> controller;
 
  private:
   static json muster_object(const std::string& kind, const std::string& name, const json& spec) {
@@ -141,15 +143,23 @@ class VirtualCluster {
   }
   static std::string text(const json& object, const char* field) { return object["metadata"].value(field, ""); }
 
-  static client::Task<void> run_to_end(controller::Controller& operator_, std::optional<controller::Ended>& ended) {
-    ended = co_await operator_.run();
+  static client::Task<void> run_to_end(Operator& one) { one.ended = co_await one.controller->run(); }
+
+  Fault befall(Operator& one, const HttpRequest& request) {
+    Fault fault = faults ? faults(request) : Fault{};
+    if (one.cut_off) fault = {.kind = FaultKind::kHangBefore};
+    log += fmt::format("{} {} {} {} +{} {}\n", now().count(), static_cast<int>(request.method), request.target,
+                       static_cast<int>(fault.kind), fault.delay.count(), request.body);
+    if (request.method != Method::kGet) one.last_write_sent = now();
+    return fault;
   }
-  static client::Task<void> kubelet_starts(VirtualCluster& self, client::Key pod) {
+
+  static client::Task<void> kubelet_starts(VirtualCluster& self, std::string ns, std::string name) {
     const Duration takes = self.dice.between(Duration{20}, Duration{2000});
     co_await self.world.clock().sleep_for(takes);
     json status = {{"phase", "Running"}};
     status["conditions"] = json::array({{{"type", "Ready"}, {"status", "True"}}});
-    self.server.set_status(kPods, pod, status);
+    self.server.set_status(kPods, client::make_key(ns, name), status);
   }
 
   // No GPU is held by two pods, at no instant.
@@ -167,6 +177,8 @@ class VirtualCluster {
       }
     }
   }
+
+  std::vector<std::unique_ptr<Operator>> operators_;  // they go before the world does
 };
 
 }  // namespace muster::test
