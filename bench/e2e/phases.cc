@@ -10,6 +10,8 @@
 #include "muster/client/config.h"
 #include "muster/client/curl_transport.h"
 #include "report.h"
+#include "muster/crds/crds.h"
+#include "muster/reconcilers/pod_builder.h"
 
 namespace muster::bench {
 namespace {
@@ -23,9 +25,8 @@ const client::Resource kTrainingJobs{"muster.dev", "v1alpha1", "trainingjobs"};
 constexpr client::Duration kStep{5};
 
 // What a container of either phase asks for.
-json container(bool with_gpu) {
-  json resources = {{"requests", {{"cpu", "1"}, {"memory", "1Gi"}}}};
-  if (with_gpu) resources["limits"] = {{"nvidia.com/gpu", "1"}};
+json container() {
+  const json resources = {{"requests", {{"cpu", "1"}, {"memory", "1Gi"}}}};
   return {{"name", "main"}, {"image", "registry.example/train:1"}, {"resources", resources}};
 }
 
@@ -185,26 +186,42 @@ class Measurement {
   CpuSnapshot cpu_;
 };
 
-std::string bare_pod(const std::string& node, std::size_t index) {
-  const json pod = {{"apiVersion", "v1"},
-                    {"kind", "Pod"},
-                    {"metadata", {{"name", "pod-" + std::to_string(index)}}},
-                    {"spec", {{"nodeName", node}, {"containers", {container(true)}}}}};
-  return pod.dump();
-}
-
 std::string job_name(std::size_t index) {
   return "job-" + std::to_string(index);
 }
 
 std::string job_body(int gang, std::size_t index) {
-  const json pod = {{"spec", {{"containers", {container(false)}}}}};
+  const json pod = {{"spec", {{"containers", {container()}}}}};
   const json role = {{"name", "worker"}, {"replicas", gang}, {"gpus", {{"count", 1}}}, {"template", pod}};
   const json job = {{"apiVersion", "muster.dev/v1alpha1"},
                     {"kind", "TrainingJob"},
                     {"metadata", {{"name", job_name(index)}}},
                     {"spec", {{"roles", {role}}}}};
   return job.dump();
+}
+
+// The same pods that Muster makes of the same job, without an owner: what the API server is asked to keep is equal, and the
+// difference between the phases is the work of deciding, recording and following them.
+std::vector<std::string> bare_pods(const std::vector<std::string>& nodes, const Load& load) {
+  std::vector<std::string> bodies;
+  for (std::size_t gang = 0; std::cmp_less(bodies.size(), load.pods); ++gang) {
+    json object = json::parse(job_body(load.gang, gang));
+    object["metadata"]["namespace"] = BenchCluster::kBare;
+    auto job = crds::from_json<crds::TrainingJob>(object);
+    if (!job) throw std::logic_error(crds::to_string(job.error()));
+    const reconcilers::PodBuilder builder(*job, "nvidia.com/gpu");
+    for (int i = 0; i < load.gang && std::cmp_less(bodies.size(), load.pods); ++i) {
+      crds::PodAssignment place;
+      place.role = "worker";
+      place.index = i;
+      place.node = nodes[bodies.size() % nodes.size()];
+      place.gpus = {static_cast<std::int32_t>(bodies.size() / nodes.size() % 8)};
+      json pod = json::parse(builder.pod(place, 1));
+      pod["metadata"].erase("ownerReferences");
+      bodies.push_back(pod.dump());
+    }
+  }
+  return bodies;
 }
 
 // Why the pods did not all come to run.
@@ -268,9 +285,7 @@ Outcome<PhaseResult> run_bare(const BenchCluster& cluster, const Load& load) {
 
   const auto shared = std::make_shared<Creation>(client::resources::kPods, BenchCluster::kBare);
   Creation& work = *shared;
-  for (std::size_t i = 0; std::cmp_less(i, load.pods); ++i) {
-    work.bodies.push_back(bare_pod(cluster.nodes()[i % cluster.nodes().size()], i));
-  }
+  work.bodies = bare_pods(cluster.nodes(), load);
   measurement->start();
   s.start(shared, static_cast<std::size_t>(load.in_flight));
   const bool all =

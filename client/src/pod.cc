@@ -180,6 +180,8 @@ void read_condition(Value& condition, Pod& pod) {
     pod.ready_at = pod.ready ? since : 0;
   } else if (type == "PodScheduled") {
     pod.scheduled_false = status == "False";
+  } else if (type == "DisruptionTarget") {
+    pod.disrupted = status == "True";
   }
 }
 

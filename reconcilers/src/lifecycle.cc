@@ -200,7 +200,7 @@ class Machine {
     status_.queue = {};
     status_.retry_at.reset();
     status_.started_at.reset();
-    const auto text = fmt::format("attempt {}: {} pods in pool {}", a.attempt, a.pods.size(), a.pool);
+    const auto text = admitted_text();
     set("Admitted", ConditionStatus::kTrue, "Admitted", text);
     set("PodsReady", ConditionStatus::kFalse, "Starting", "");
     set("Evicted", ConditionStatus::kFalse, "Admitted", "");
@@ -208,6 +208,11 @@ class Machine {
     // No pod of an earlier attempt exists (waiting() saw to that), so all are to be made.
     for (std::size_t i = 0; i < a.pods.size(); ++i) step_.create.push_back(i);
     wake(seen_.now + spec_.start_timeout);
+  }
+
+  std::string admitted_text() const {
+    const auto& a = status_.assignment;
+    return fmt::format("attempt {}: {} pods in pool {}", a.attempt, a.pods.size(), a.pool);
   }
 
   // --- the running gang -------------------------------------------------------------------------------------------
@@ -303,11 +308,17 @@ class Machine {
         return requeue("ProgramFault", fmt::format("{}; node {} does not take its pod", why, status_.assignment.pods[i].node));
       }
     }
+    for (const auto& place : status_.assignment.pods) {
+      if (seen_.node_usable && !seen_.node_usable(place.node)) {
+        return requeue("ProgramFault", fmt::format("{}; node {} is not to be used any more", why, place.node));
+      }
+    }
     add_run_time();
     auto& a = status_.assignment;
     a.attempt = ++status_.attempt;
     a.admitted_at = seen_.now;
     for (auto& p : a.pods) p.tries = 0;
+    set("Admitted", ConditionStatus::kTrue, "Admitted", admitted_text());
     status_.started_at.reset();
     status_.ready_replicas = 0;
     set("PodsReady", ConditionStatus::kFalse, "Restarting", why);
@@ -623,6 +634,7 @@ bool is_terminal(const client::Pod& pod) {
 bool is_refusal(const client::Pod& pod) { return pod.ended.empty() && says_refused(pod); }
 
 bool is_cluster_fault(const client::Pod& pod) {
+  if (pod.disrupted) return true;
   // A pod that ran and is then turned away: its kubelet started anew and did not take it back.
   if (!pod.ended.empty() && says_refused(pod)) return true;
   return !is_refusal(pod) && one_of(pod.reason, {"Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting",

@@ -24,6 +24,14 @@ std::vector<client::Ptr<client::Pod>> pods_of(const World& world, const std::str
   return world.caches.pods.store().by_index(kByOwner, uid);
 }
 
+// Places of one attempt that were changed because a kubelet refused the pod.
+std::size_t pods_replaced(const crds::Assignment& before, const crds::Assignment& after) {
+  if (before.attempt != after.attempt || before.pods.size() != after.pods.size()) return 0;
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < after.pods.size(); ++i) n += after.pods[i].tries != before.pods[i].tries ? 1 : 0;
+  return n;
+}
+
 }  // namespace
 
 client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
@@ -65,6 +73,10 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   Observed seen{.job = job->value, .pods = pods, .now = world_.now(), .invalid = wish.invalid, .blocked = wish.blocked};
   seen.decision = decision ? &*decision : nullptr;
   seen.verdict = verdict ? &*verdict : nullptr;
+  seen.node_usable = [this](const std::string& name) {
+    const auto node = world_.caches.nodes.store().find(name);
+    return node && node->ready && !node->unschedulable && !node->deleting;
+  };
   const Step step = advance(seen);
 
   if (step.remove_job) {
@@ -136,6 +148,7 @@ client::Task<TrainingJobReconciler::Commit> TrainingJobReconciler::commit(const 
     log_info(n.text, {{"job", key}, {"reason", n.reason}});
   }
   if (before.assignment.attempt == 0 && step.status.assignment.attempt != 0) ++world_.totals.starts;
+  world_.totals.replacements += pods_replaced(before.assignment, step.status.assignment);
   if (before.assignment.attempt != 0 && step.status.assignment.attempt == 0 && !is_finished(step.status)) {
     ++world_.totals.evictions;
   }

@@ -92,6 +92,17 @@ TEST_F(Crash, KilledAfterAnyWriteTheGangEndsWholeAndOnce) {
   }
 }
 
+// What a reader needs to know when it did not come back: jobs and pods, a line each.
+std::string state_of(const Cluster& cluster) {
+  std::string text;
+  const json jobs = cluster.get("/apis/muster.dev/v1alpha1/trainingjobs");
+  for (const auto& j : jobs["items"]) text += j["metadata"]["name"].get<std::string>() + " " + j.value("status", json()).dump().substr(0, 1500) + "\n";
+  for (const auto& p : cluster.all_pods()) {
+    text += p["metadata"]["name"].get<std::string>() + " " + p["status"].value("phase", "") + " " + p["spec"].value("nodeName", "") + "\n";
+  }
+  return text;
+}
+
 class Outage : public testing::TestWithParam<testcluster::Component> {};
 
 // Away for 30 s in the middle of ten starting gangs: all run afterwards, and no GPU is given twice.
@@ -109,7 +120,7 @@ TEST_P(Outage, InTheMiddleOfTenStartingGangsLosesAndDoublesNothing) {
       if (cluster->phase("gang-" + std::to_string(i)) != "Running") return false;
     }
     return true;
-  })) << muster->log();
+  })) << muster->log() << state_of(*cluster);
   EXPECT_TRUE(muster->alive());
   EXPECT_EQ(cluster->all_pods().size(), 80u);
   EXPECT_EQ(cluster->audit_gpus(), "");

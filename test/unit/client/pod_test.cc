@@ -419,6 +419,9 @@ void expect_same(const Pod& pod, const json& j) {
   EXPECT_EQ(pod.reason, status.value("reason", ""));
   EXPECT_EQ(pod.message, status.value("message", ""));
   for (const json& c : status["conditions"]) {
+    if (c["type"] == "DisruptionTarget") {
+      EXPECT_EQ(pod.disrupted, c["status"] == "True");
+    }
     if (c["type"] == "PodScheduled") {
       EXPECT_EQ(pod.scheduled_false, c["status"] == "False");
     }

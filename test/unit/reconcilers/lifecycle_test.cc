@@ -658,6 +658,18 @@ INSTANTIATE_TEST_SUITE_P(Reasons, LifecycleClusterFault,
                          ::testing::Values("Evicted", "NodeLost", "Shutdown", "Terminated", "Preempting", "OutOfcpu",
                                            "UnexpectedAdmissionError"));
 
+// Found live: the pod garbage collector fails the pods of a deleted node before it removes them, without a status.reason.
+TEST(Lifecycle, DisruptionTargetIsNoFaultOfTheProgram) {
+  Life life;
+  life.run();
+  life.fail("llama-worker-0-1", 137);
+  life.change("llama-worker-0-1", [](client::Pod& p) { p.disrupted = true; });
+  life.turn();
+  EXPECT_EQ(life.job.status.assignment.attempt, 0);
+  EXPECT_EQ(life.job.status.restarts.count, 0);
+  EXPECT_EQ(life.reason("Evicted"), "PodLost");
+}
+
 TEST(Lifecycle, DeletedPodWithdrawsTheGang) {
   for (const bool program_fell_with_it : {false, true}) {
     Life life;

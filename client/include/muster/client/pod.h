@@ -55,6 +55,7 @@ struct Pod {
   bool ready = false;            // condition Ready
   bool deleting = false;         // deletionTimestamp is set
   bool scheduled_false = false;  // condition PodScheduled is False
+  bool disrupted = false;        // condition DisruptionTarget is True: the cluster ends it, not its program
   std::int64_t deleted_at = 0;   // deletionTimestamp, Unix seconds
   std::int64_t created_at = 0;
   std::int64_t ready_at = 0;            // when Ready became true

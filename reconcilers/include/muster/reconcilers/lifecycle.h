@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,6 +55,7 @@ struct Observed {
   std::optional<std::string> blocked{};    // why it cannot be placed for now though valid: a volume to wait for
   const Decision* decision = nullptr;      // nullptr: none
   const crds::Waiting* verdict = nullptr;  // why placement lets it wait; nullptr: not judged yet
+  std::function<bool(const std::string& node)> node_usable{};  // there, Ready, not cordoned; empty: all are
 };
 
 struct PodRemoval {
