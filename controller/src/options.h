@@ -19,8 +19,8 @@ struct Options {
   std::string health_address = ":8081";   // empty: none
   LogFormat log_format = LogFormat::kText;
   std::string log_level = "info";
-  int workers = 32;         // reconciles at once
-  int max_in_flight = 96;   // requests at once, at most
+  int workers = 128;        // reconciles at once
+  int max_in_flight = 64;   // requests at once, at most
   int status_interval = 3;  // seconds between two writes of counters to one object
 };
 

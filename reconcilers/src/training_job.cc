@@ -18,7 +18,7 @@ using client::Error;
 using client::ErrorCode;
 
 // Requests of one job in flight; the client's adaptive limit bounds the sum over all jobs.
-constexpr std::size_t kFanOut = 64;
+constexpr std::size_t kFanOut = 32;
 
 std::vector<client::Ptr<client::Pod>> pods_of(const World& world, const std::string& uid) {
   return world.caches.pods.store().by_index(kByOwner, uid);
@@ -205,7 +205,8 @@ void TrainingJobReconciler::forget(const client::Key& key, const std::string& la
   world_.placement.forget(key, pods_of(world_, last_uid));
   rejections_.erase(key);
   counters_written_.erase(key);
-  companions_made_.erase(key);
+  companions_made_.erase(key + "/services");
+  companions_made_.erase(key + "/configmaps");
 }
 
 client::Task<bool> TrainingJobReconciler::remove_pods(const Job& job, const std::vector<PodRemoval>& pods) {
@@ -247,9 +248,9 @@ client::Task<bool> TrainingJobReconciler::create_pods(const client::Key& key, co
   // As committed: write_status put the server's answer into the store.
   const Job job = world_.caches.jobs.store().find(key);
   if (!job || job->value.status.assignment.attempt == 0) co_return false;
-  const auto made = co_await ensure_companions(job);
-  if (!made) {
-    refuse(key, job, made.error());
+  const auto hosts = co_await ensure_companion(job, Companion::kHosts);
+  if (!hosts) {
+    refuse(key, job, hosts.error());
     co_return false;
   }
   const PodBuilder builder(job->value, world_.placement.gpu_resource(job->value.status.assignment.pool));
@@ -272,7 +273,16 @@ client::Task<bool> TrainingJobReconciler::create_pods(const client::Key& key, co
     };
     return Create::run(this, key, job, which[i], builder, all);
   };
-  co_await fan_out(world_.env.executor, which.size(), kFanOut, one);
+  // The Service comes before the last pod: no gang meets without it, a crash in between leaves a pod to be made and with it
+  // the Service, and the endpoint controllers look at the gang once instead of at every pod.
+  co_await fan_out(world_.env.executor, which.size() - 1, kFanOut, one);
+  if (!all) co_return false;
+  const auto service = co_await ensure_companion(job, Companion::kService);
+  if (!service) {
+    refuse(key, job, service.error());
+    co_return false;
+  }
+  co_await one(which.size() - 1);
   co_return all;
 }
 
@@ -325,44 +335,51 @@ void TrainingJobReconciler::refuse(const client::Key& key, const Job& job, const
   world_.placement.decide(key, std::move(back));
 }
 
-// The headless Service and the hosts file, once per job and generation: roles may change while a job is suspended.
-client::Task<client::Result<void>> TrainingJobReconciler::ensure_companions(const Job& job) {
-  const client::Key key = job->meta.key();
+// The hosts file or the headless Service: once per job and generation, since roles may change while a job is suspended.
+client::Task<client::Result<void>> TrainingJobReconciler::ensure_companion(const Job& job, Companion which) {
+  const bool is_service = which == Companion::kService;
+  const client::Resource& resource = is_service ? client::resources::kServices : client::resources::kConfigMaps;
+  const client::Key key = client::make_key(job->meta.ns, fmt::format("{}/{}", job->meta.name, resource.plural));
   const std::string version = fmt::format("{}/{}", job->meta.uid, job->value.metadata.generation);
   const auto known = companions_made_.find(key);
-  if (known != companions_made_.end() && known->second == version) co_return client::Result<void>{};
-  struct Companion {
-    const client::Resource& resource;
-    std::string name;
-    std::string body;
-  };
-  std::vector<Companion> both;
-  both.push_back({client::resources::kServices, service_name(job->meta.name), service_json(job->value)});
-  both.push_back({client::resources::kConfigMaps, hosts_config_map_name(job->meta.name), hosts_config_map_json(job->value)});
-  for (auto& c : both) {
-    auto made = co_await world_.api.create(c.resource, job->meta.ns, c.body, std::string(kFieldManager));
-    if (made) continue;
-    if (made.error().code != ErrorCode::kAlreadyExists && !made.error().outcome_unknown()) {
-      co_return std::unexpected(made.error());
-    }
-    const client::ObjectRef ref{job->meta.ns, c.name};
-    const auto there = co_await world_.api.get(c.resource, ref);
-    if (!there) co_return std::unexpected(there.error());
-    if (there->find(job->meta.uid) == std::string::npos) {
-      Error taken;
-      taken.code = ErrorCode::kForbidden;
-      taken.message = fmt::format("{} {}/{} exists and does not belong to this job; delete it or rename the job",
-                                  c.resource.plural, job->meta.ns, c.name);
-      co_return std::unexpected(taken);
-    }
-    if (&c.resource != &client::resources::kConfigMaps) continue;
+  client::Result<void> done;
+  if (known != companions_made_.end() && known->second == version) co_return done;
+  const std::string name = is_service ? service_name(job->meta.name) : hosts_config_map_name(job->meta.name);
+  std::string body = is_service ? service_json(job->value) : hosts_config_map_json(job->value);
+  const auto made = co_await world_.api.create(resource, job->meta.ns, body, std::string(kFieldManager));
+  if (made) {
+    companions_made_[key] = version;
+    co_return done;
+  }
+  if (made.error().code != ErrorCode::kAlreadyExists && !made.error().outcome_unknown()) {
+    done = std::unexpected(made.error());
+    co_return done;
+  }
+  const client::ObjectRef ref{job->meta.ns, name};
+  const auto there = co_await world_.api.get(resource, ref);
+  if (!there) {
+    done = std::unexpected(there.error());
+    co_return done;
+  }
+  if (there->find(job->meta.uid) == std::string::npos) {
+    Error taken;
+    taken.code = ErrorCode::kForbidden;
+    taken.message = fmt::format("{} {}/{} exists and does not belong to this job; delete it or rename the job", resource.plural,
+                                job->meta.ns, name);
+    done = std::unexpected(taken);
+    co_return done;
+  }
+  if (!is_service) {
     client::PatchOptions options;
     options.field_manager = kFieldManager;
-    const auto brought_up_to_date = co_await world_.api.patch(c.resource, ref, std::move(c.body), options);
-    if (!brought_up_to_date) co_return std::unexpected(brought_up_to_date.error());
+    const auto brought_up_to_date = co_await world_.api.patch(resource, ref, std::move(body), options);
+    if (!brought_up_to_date) {
+      done = std::unexpected(brought_up_to_date.error());
+      co_return done;
+    }
   }
   companions_made_[key] = version;
-  co_return client::Result<void>{};
+  co_return done;
 }
 
 }  // namespace muster::reconcilers

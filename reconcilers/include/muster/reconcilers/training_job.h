@@ -45,7 +45,8 @@ class TrainingJobReconciler {
   client::Task<void> select_nodes_of_ephemeral(const Job& job, const std::vector<client::Ptr<client::Pod>>& pods);
   client::Task<bool> remove_pods(const Job& job, const std::vector<PodRemoval>& pods);
   client::Task<bool> create_pods(const client::Key& key, const std::vector<std::size_t>& which);
-  client::Task<client::Result<void>> ensure_companions(const Job& job);
+  enum class Companion : std::uint8_t { kHosts, kService };
+  client::Task<client::Result<void>> ensure_companion(const Job& job, Companion which);
   client::Task<bool> create_pod(const client::Key& key, const Job& job, std::string body, std::string name);
   void refuse(const client::Key& key, const Job& job, const client::Error& error);
   bool still_wanted(const client::Key& key, const Job& job, std::size_t pod) const;
@@ -53,7 +54,7 @@ class TrainingJobReconciler {
   World& world_;
   std::map<client::Key, Rejection> rejections_;
   std::map<client::Key, client::TimePoint> counters_written_;
-  std::map<client::Key, std::string> companions_made_;  // key -> uid/generation whose Service and ConfigMap are made
+  std::map<std::string, std::string> companions_made_;  // "ns/job/services" -> uid/generation that it is made for
   std::set<client::Key> unsure_;                        // read again before acting
   std::map<client::Key, std::string> uids_;             // key -> uid last seen
 };
