@@ -69,22 +69,29 @@ TEST_F(Logging, JsonHasTimeLevelMessageAndTheFields) {
 }
 
 TEST_F(Logging, ValuesThatHoldAnythingStayValidJsonOnOneLine) {
-  for (const std::string& value : {std::string("say \"no\""), std::string("a\nb\r\nc\ttab\\"), std::string("caf\xc3\xa9 \xe2\x82\xac"),
-                                  std::string("{\"a\":1}"), std::string("\x01\x02\x7f"), std::string("nul\0inside", 10),
-                                  std::string("{} %s {0}"), std::string()}) {
+  for (const std::string& value :
+       {std::string("say \"no\""), std::string("a\nb\r\nc\ttab\\"), std::string("caf\xc3\xa9 \xe2\x82\xac"),
+        std::string("{\"a\":1}"), std::string("\x01\x02\x7f"), std::string("nul\0inside", 10),
+        std::string("{} %s {0}"), std::string()}) {
     const json line = only_line([&] { log_warn("strange", {{"value", value}, {"after", "x"}}); });
     EXPECT_EQ(line["value"], value);
     EXPECT_EQ(line["after"], "x");
     EXPECT_EQ(line["level"], "warning");
   }
-  const json line = only_line([&] { log_error("broken", {{"value", "\xff\xfe half \xe2\x82"}, {"after", "x"}}); });
+  const json line =
+      only_line([&] { log_error("broken", {{"value", "\xff\xfe half \xe2\x82"}, {"after", "x"}}); });
   EXPECT_THAT(line["value"].get<std::string>(), testing::HasSubstr(" half "));
   EXPECT_EQ(line["after"], "x");
 }
 
 // The separator of fields in a value must not shift what follows.
 TEST_F(Logging, TheSeparatorInAValueIsHarmless) {
-  const json line = only_line([] { log_info("odd", {{"value", "a\x1f" "b"}, {"job", "team/train"}}); });
+  const json line = only_line([] {
+    log_info("odd", {{"value",
+                      "a\x1f"
+                      "b"},
+                     {"job", "team/train"}});
+  });
   EXPECT_EQ(line.value("job", ""), "team/train");
   EXPECT_EQ(line.size(), 5u) << line;
 }

@@ -82,8 +82,8 @@ std::string refused_by_guard(const json& metadata, const json& object) {
   return {};
 }
 
-client::Task<void> deliver_later(client::Environment env, client::TimePoint when, std::shared_ptr<FakeStream> stream,
-                                 std::string line) {
+client::Task<void> deliver_later(client::Environment env, client::TimePoint when,
+                                 std::shared_ptr<FakeStream> stream, std::string line) {
   co_await env.clock.sleep_until(when);
   stream->push(std::move(line));
 }
@@ -140,7 +140,8 @@ void MemoryApiServer::erase(const std::string& collection, const std::string& ke
 }
 
 void MemoryApiServer::break_watches() {
-  for (Watch& watch : watches_) watch.stream->fail({.code = client::ErrorCode::kUnknownOutcome, .message = "connection lost"});
+  for (Watch& watch : watches_)
+    watch.stream->fail({.code = client::ErrorCode::kUnknownOutcome, .message = "connection lost"});
   watches_.clear();
 }
 
@@ -166,7 +167,8 @@ HttpResponse MemoryApiServer::list(const std::string& collection) {
   return success(200, all);
 }
 
-std::optional<HttpResponse> MemoryApiServer::open(const HttpRequest& request, std::shared_ptr<FakeStream> stream) {
+std::optional<HttpResponse> MemoryApiServer::open(const HttpRequest& request,
+                                                  std::shared_ptr<FakeStream> stream) {
   Address address(request.target);
   if (address.query["watch"] != "true") return std::nullopt;
   if (address.query["sendInitialEvents"] == "true") {
@@ -214,7 +216,8 @@ HttpResponse MemoryApiServer::execute(Method method, const Address& address, con
 HttpResponse MemoryApiServer::create(const Address& address, json object) {
   if (!address.ns.empty()) object["metadata"]["namespace"] = address.ns;
   if (objects_[address.collection].contains(key_of(object))) {
-    return failure(409, "AlreadyExists", address.path + "/" + object["metadata"]["name"].get<std::string>() + " already exists");
+    return failure(409, "AlreadyExists",
+                   address.path + "/" + object["metadata"]["name"].get<std::string>() + " already exists");
   }
   const std::string key = key_of(object);
   if (address.collection == "/api/v1/pods") object["status"]["phase"] = "Pending";
@@ -225,7 +228,8 @@ HttpResponse MemoryApiServer::create(const Address& address, json object) {
 HttpResponse MemoryApiServer::change(Method method, const Address& address, const json& body) {
   json& object = objects_[address.collection].at(address.key());
   const std::string guard = refused_by_guard(body.value("metadata", json::object()), object);
-  if (!guard.empty()) return failure(409, "Conflict", address.path + ": metadata." + guard + " is not the object's");
+  if (!guard.empty())
+    return failure(409, "Conflict", address.path + ": metadata." + guard + " is not the object's");
   json after = object;
   if (address.subresource == "status") {
     after["status"] = body.at("status");  // applied by its only manager: what is left out goes

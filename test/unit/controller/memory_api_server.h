@@ -1,7 +1,8 @@
-// An API server in memory for the whole operator in virtual time: the objects of every collection under one counter of
-// versions, streaming lists and watches over all namespaces, creation, merge patch, server-side apply of a status, update,
-// deletion. It answers as a real one does where Muster can tell the difference (codes, reasons, uid and resourceVersion
-// as guards) and is no more than that: no schemas, no field ownership, no selectors, no pages.
+// An API server in memory for the whole operator in virtual time: the objects of every collection under one
+// counter of versions, streaming lists and watches over all namespaces, creation, merge patch, server-side
+// apply of a status, update, deletion. It answers as a real one does where Muster can tell the difference
+// (codes, reasons, uid and resourceVersion as guards) and is no more than that: no schemas, no field
+// ownership, no selectors, no pages.
 #pragma once
 
 #include <functional>
@@ -49,7 +50,9 @@ class MemoryApiServer {
   void break_watches();
 
   const std::map<std::string, json>& objects(const std::string& collection) { return objects_[collection]; }
-  const json& object(const std::string& collection, const std::string& key) { return objects_[collection].at(key); }
+  const json& object(const std::string& collection, const std::string& key) {
+    return objects_[collection].at(key);
+  }
   const std::vector<Executed>& executed() const { return executed_; }
 
   static client::HttpResponse failure(int status, const std::string& reason, const std::string& message);

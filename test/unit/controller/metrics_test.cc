@@ -1,4 +1,5 @@
-// The names that dashboards and alerts made for controller-runtime look for, and that the text is the exposition format.
+// The names that dashboards and alerts made for controller-runtime look for, and that the text is the
+// exposition format.
 #include "metrics.h"
 
 #include <gmock/gmock.h>
@@ -34,16 +35,25 @@ TEST(MetricsText, HasTheNamesOfControllerRuntimeAndPrometheus) {
   metrics.leader("muster-controller", true);
   metrics.sample_process();
   const std::string text = metrics.text();
-  const std::set<std::string> expected = {
-      "controller_runtime_reconcile_total",  "controller_runtime_reconcile_errors_total",
-      "controller_runtime_reconcile_time_seconds", "controller_runtime_active_workers",
-      "workqueue_depth", "workqueue_adds_total", "workqueue_retries_total", "rest_client_requests_total",
-      "rest_client_request_duration_seconds", "leader_election_master_status", "process_resident_memory_bytes",
-      "process_cpu_seconds_total", "process_open_fds"};
+  const std::set<std::string> expected = {"controller_runtime_reconcile_total",
+                                          "controller_runtime_reconcile_errors_total",
+                                          "controller_runtime_reconcile_time_seconds",
+                                          "controller_runtime_active_workers",
+                                          "workqueue_depth",
+                                          "workqueue_adds_total",
+                                          "workqueue_retries_total",
+                                          "rest_client_requests_total",
+                                          "rest_client_request_duration_seconds",
+                                          "leader_election_master_status",
+                                          "process_resident_memory_bytes",
+                                          "process_cpu_seconds_total",
+                                          "process_open_fds"};
   EXPECT_THAT(names_in(text), IsSupersetOf(expected));
-  EXPECT_THAT(text, HasSubstr("controller_runtime_reconcile_total{controller=\"trainingjob\",result=\"success\"} 1"));
+  EXPECT_THAT(
+      text, HasSubstr("controller_runtime_reconcile_total{controller=\"trainingjob\",result=\"success\"} 1"));
   EXPECT_THAT(text, HasSubstr("controller_runtime_reconcile_errors_total{controller=\"trainingjob\"} 1"));
-  EXPECT_THAT(text, HasSubstr("controller_runtime_reconcile_time_seconds_count{controller=\"trainingjob\"} 2"));
+  EXPECT_THAT(text,
+              HasSubstr("controller_runtime_reconcile_time_seconds_count{controller=\"trainingjob\"} 2"));
   EXPECT_THAT(text, HasSubstr("workqueue_depth{name=\"trainingjob\"} 7"));
   EXPECT_THAT(text, HasSubstr("leader_election_master_status{name=\"muster-controller\"} 1"));
 }

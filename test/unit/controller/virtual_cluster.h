@@ -1,5 +1,6 @@
-// The whole operator against an API server in memory, on one thread, in virtual time: nodes, kubelets that start what is
-// bound to them, faults on the way, and what must hold whatever happens. One seed is one history.
+// The whole operator against an API server in memory, on one thread, in virtual time: nodes, kubelets that
+// start what is bound to them, faults on the way, and what must hold whatever happens. One seed is one
+// history.
 #pragma once
 
 #include <fmt/format.h>
@@ -38,12 +39,14 @@ inline bool is_job_status(const std::string& path) {
 
 // One process of the operator with its own way to the API server.
 struct Operator {
-  explicit Operator(client::Environment env) : transport(env) { transport.set_latency(Duration{1}, Duration{9}); }
+  explicit Operator(client::Environment env) : transport(env) {
+    transport.set_latency(Duration{1}, Duration{9});
+  }
 
   client::testing::FakeTransport transport;
   controller::Metrics metrics;
-  bool cut_off = false;           // nothing that it sends from now on arrives or is answered
-  Duration last_write_sent{};     // a lease's renewal is one
+  bool cut_off = false;        // nothing that it sends from now on arrives or is answered
+  Duration last_write_sent{};  // a lease's renewal is one
   std::optional<controller::Ended> ended;
   std::unique_ptr<controller::Controller> controller;
 };
@@ -54,7 +57,9 @@ class VirtualCluster {
     server.set_watch_lag(Duration{0}, Duration{30});
     server.on_change = [this](const std::string& type, const std::string& collection, const json& object) {
       if (collection != kPods) return;
-      if (type == "ADDED") client::spawn(world.env().executor, kubelet_starts(*this, text(object, "namespace"), text(object, "name")));
+      if (type == "ADDED")
+        client::spawn(world.env().executor,
+                      kubelet_starts(*this, text(object, "namespace"), text(object, "name")));
       audit();
     };
     options.status_interval = 1;
@@ -66,13 +71,17 @@ class VirtualCluster {
   void set_up(int nodes, int quota) {
     const json share = {{"gpu", quota}};
     server.put(kMuster + "queues", muster_object("Queue", "root", {{"quota", share}, {"limit", share}}));
-    server.put(kMuster + "nodepools", muster_object("NodePool", "default", {{"nodeSelector", json::object()}, {"default", true}}));
-    server.put(kMuster + "projects", muster_object("Project", "team", {{"queue", "root"}, {"quota", share}, {"limit", share}}));
+    server.put(kMuster + "nodepools",
+               muster_object("NodePool", "default", {{"nodeSelector", json::object()}, {"default", true}}));
+    server.put(kMuster + "projects",
+               muster_object("Project", "team", {{"queue", "root"}, {"quota", share}, {"limit", share}}));
     for (int i = 0; i < nodes; ++i) {
       json node = {{"apiVersion", "v1"}, {"kind", "Node"}};
       node["metadata"]["name"] = "node-" + std::to_string(i);
-      node["status"]["allocatable"] = {{"cpu", "64"}, {"memory", "512Gi"}, {"pods", "110"}, {"nvidia.com/gpu", "8"}};
-      node["status"]["conditions"] = json::array({{{"type", "Ready"}, {"status", "True"}, {"lastTransitionTime", "2023-01-01T00:00:00Z"}}});
+      node["status"]["allocatable"] = {
+          {"cpu", "64"}, {"memory", "512Gi"}, {"pods", "110"}, {"nvidia.com/gpu", "8"}};
+      node["status"]["conditions"] = json::array(
+          {{{"type", "Ready"}, {"status", "True"}, {"lastTransitionTime", "2023-01-01T00:00:00Z"}}});
       server.put(kNodes, std::move(node));
     }
   }
@@ -93,7 +102,8 @@ class VirtualCluster {
     server.serve(one.transport);
     one.transport.set_fault_hook([this, &one](const HttpRequest& request) { return befall(one, request); });
     options.identity = identity;
-    one.controller = std::make_unique<controller::Controller>(world.env(), one.transport, options, one.metrics);
+    one.controller =
+        std::make_unique<controller::Controller>(world.env(), one.transport, options, one.metrics);
     client::spawn(world.env().executor, run_to_end(one));
     world.settle();
     return one;
@@ -105,7 +115,9 @@ class VirtualCluster {
   }
 
   const json& job(const std::string& name) { return server.object(kJobs, "team/" + name); }
-  std::string phase(const std::string& name) { return job(name).value("/status/phase"_json_pointer, std::string()); }
+  std::string phase(const std::string& name) {
+    return job(name).value("/status/phase"_json_pointer, std::string());
+  }
   bool condition(const std::string& name, const std::string& type) {
     const json all = job(name).value("/status/conditions"_json_pointer, json::array());
     for (const auto& c : all) {
@@ -131,7 +143,7 @@ class VirtualCluster {
 
   client::testing::VirtualWorld world;
   MemoryApiServer server;
-  client::RandomSource dice;   // for faults, apart from what the operator draws
+  client::RandomSource dice;    // for faults, apart from what the operator draws
   controller::Options options;  // of the operators to be started
   std::function<Fault(const HttpRequest&)> faults;
   std::string log;                      // every request that was made: time, method, target, fault, body
@@ -139,17 +151,22 @@ class VirtualCluster {
 
  private:
   static json muster_object(const std::string& kind, const std::string& name, const json& spec) {
-    return {{"apiVersion", "muster.dev/v1alpha1"}, {"kind", kind}, {"metadata", {{"name", name}}}, {"spec", spec}};
+    return {{"apiVersion", "muster.dev/v1alpha1"},
+            {"kind", kind},
+            {"metadata", {{"name", name}}},
+            {"spec", spec}};
   }
-  static std::string text(const json& object, const char* field) { return object["metadata"].value(field, ""); }
+  static std::string text(const json& object, const char* field) {
+    return object["metadata"].value(field, "");
+  }
 
   static client::Task<void> run_to_end(Operator& one) { one.ended = co_await one.controller->run(); }
 
   Fault befall(Operator& one, const HttpRequest& request) {
     Fault fault = faults ? faults(request) : Fault{};
     if (one.cut_off) fault = {.kind = FaultKind::kHangBefore};
-    log += fmt::format("{} {} {} {} +{} {}\n", now().count(), static_cast<int>(request.method), request.target,
-                       static_cast<int>(fault.kind), fault.delay.count(), request.body);
+    log += fmt::format("{} {} {} {} +{} {}\n", now().count(), static_cast<int>(request.method),
+                       request.target, static_cast<int>(fault.kind), fault.delay.count(), request.body);
     if (request.method != Method::kGet) one.last_write_sent = now();
     return fault;
   }
@@ -166,12 +183,15 @@ class VirtualCluster {
   void audit() {
     std::map<std::string, std::string> holders;
     for (const auto& [key, pod] : server.objects(kPods)) {
-      const std::string gpus = pod["metadata"].value("/annotations/muster.dev~1gpus"_json_pointer, std::string());
+      const std::string gpus =
+          pod["metadata"].value("/annotations/muster.dev~1gpus"_json_pointer, std::string());
       for (std::size_t at = 0; at < gpus.size();) {
         const auto comma = std::min(gpus.find(',', at), gpus.size());
-        const std::string gpu = pod["spec"]["nodeName"].get<std::string>() + "/" + gpus.substr(at, comma - at);
+        const std::string gpu =
+            pod["spec"]["nodeName"].get<std::string>() + "/" + gpus.substr(at, comma - at);
         if (const auto [other, first] = holders.emplace(gpu, key); !first) {
-          complaints.push_back(fmt::format("{} ms: GPU {} is held by {} and {}", now().count(), gpu, other->second, key));
+          complaints.push_back(
+              fmt::format("{} ms: GPU {} is held by {} and {}", now().count(), gpu, other->second, key));
         }
         at = comma + 1;
       }

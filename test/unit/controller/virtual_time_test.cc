@@ -1,4 +1,5 @@
-// The operator as a whole in virtual time: what it writes, in which order, and what becomes of it when requests fail.
+// The operator as a whole in virtual time: what it writes, in which order, and what becomes of it when
+// requests fail.
 #include <gmock/gmock.h>
 #include <spdlog/spdlog.h>
 
@@ -16,7 +17,9 @@ class VirtualTime : public testing::Test {
   VirtualTime() { spdlog::set_level(spdlog::level::off); }
 };
 
-bool assigns(const MemoryApiServer::Executed& e) { return e.body.value("/status/assignment/attempt"_json_pointer, 0) > 0; }
+bool assigns(const MemoryApiServer::Executed& e) {
+  return e.body.value("/status/assignment/attempt"_json_pointer, 0) > 0;
+}
 
 // What must hold of a job of four pods once it runs, whatever happened before.
 void expect_one_whole_gang(VirtualCluster& cluster, const std::string& name) {
@@ -104,13 +107,16 @@ class Misfortune {
       case 3:
         return {.kind = FaultKind::kHangAfter};
       case 4:
-        return {.kind = FaultKind::kAnswer, .answer = MemoryApiServer::failure(500, "InternalError", "etcdserver: request timed out")};
+        return {.kind = FaultKind::kAnswer,
+                .answer = MemoryApiServer::failure(500, "InternalError", "etcdserver: request timed out")};
       case 5:
         // A conflict is an answer to guarded writes alone.
         if (request.method != Method::kPatch) return {};
-        return {.kind = FaultKind::kAnswer, .answer = MemoryApiServer::failure(409, "Conflict", "the object has been modified")};
+        return {.kind = FaultKind::kAnswer,
+                .answer = MemoryApiServer::failure(409, "Conflict", "the object has been modified")};
       case 6:
-        return {.kind = FaultKind::kAnswer, .answer = MemoryApiServer::failure(429, "TooManyRequests", "later")};
+        return {.kind = FaultKind::kAnswer,
+                .answer = MemoryApiServer::failure(429, "TooManyRequests", "later")};
       case 7:
         distort_next_ = true;
         return {};
@@ -171,15 +177,16 @@ TEST_F(VirtualTime, OneSeedIsOneHistory) {
   EXPECT_EQ(histories.size(), 5u) << "the seed means nothing";
 }
 
-// Half of the gangs must wait: what one does not get, for whatever reason, another gets, and never both. Some writes
-// arrive long after the operator has given them up.
+// Half of the gangs must wait: what one does not get, for whatever reason, another gets, and never both. Some
+// writes arrive long after the operator has given them up.
 TEST_F(VirtualTime, GangsThatContendNeverShareAGpu) {
   for (std::uint64_t seed = 1; seed <= 15; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     VirtualCluster cluster(seed);
     Misfortune misfortune(cluster);
     cluster.faults = [&](const HttpRequest& request) {
-      const bool late = request.method == Method::kPatch && cluster.now() < minutes{1} && cluster.dice.below(6) == 0;
+      const bool late =
+          request.method == Method::kPatch && cluster.now() < minutes{1} && cluster.dice.below(6) == 0;
       if (late) return Fault{.delay = cluster.dice.between(seconds{20}, seconds{60})};
       return misfortune(request);
     };
@@ -229,7 +236,8 @@ TEST_F(VirtualTime, AskedToStopItWritesItsEventsAndGivesTheLeaseBack) {
   cluster.set_up(1, 8);
   cluster.add_job("train", 4);
   auto& op = cluster.start();
-  ASSERT_TRUE(cluster.world.run_until([&] { return cluster.job("train").contains("/status/assignment"_json_pointer); }, minutes{1}));
+  ASSERT_TRUE(cluster.world.run_until(
+      [&] { return cluster.job("train").contains("/status/assignment"_json_pointer); }, minutes{1}));
   EXPECT_EQ(lease_of(cluster).holder, "first");
   ASSERT_THAT(cluster.executed(Method::kPost, "/events"), testing::IsEmpty());
   ASSERT_TRUE(cluster.stop(op));
@@ -240,7 +248,8 @@ TEST_F(VirtualTime, AskedToStopItWritesItsEventsAndGivesTheLeaseBack) {
   EXPECT_EQ(events[0].body["regarding"]["name"], "train");
   // The lease goes last: whoever gets it finds no write of ours on its way.
   const auto& all = cluster.server.executed();
-  const auto last_write = std::find_if(all.rbegin(), all.rend(), [](const auto& e) { return e.method != Method::kGet; });
+  const auto last_write =
+      std::find_if(all.rbegin(), all.rend(), [](const auto& e) { return e.method != Method::kGet; });
   ASSERT_NE(last_write, all.rend());
   EXPECT_THAT(last_write->path, testing::HasSubstr("/leases/"));
 }
@@ -264,7 +273,8 @@ TEST_F(VirtualTime, AskedToStopWhileNobodyAnswersItEndsInTime) {
   }
 }
 
-// The process dies at any moment, with requests on their way, and another one takes over: what it finds is enough.
+// The process dies at any moment, with requests on their way, and another one takes over: what it finds is
+// enough.
 TEST_F(VirtualTime, WhereverAProcessDiesTheNextGoesOn) {
   for (std::uint64_t seed = 1; seed <= 24; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -282,7 +292,9 @@ TEST_F(VirtualTime, WhereverAProcessDiesTheNextGoesOn) {
     }
     auto& last = cluster.start("last");
     ASSERT_TRUE(cluster.world.run_until([&] { return last.controller->acting(); }, minutes{2}));
-    const auto one_runs = [&] { return cluster.condition("train", "PodsReady") || cluster.condition("waits", "PodsReady"); };
+    const auto one_runs = [&] {
+      return cluster.condition("train", "PodsReady") || cluster.condition("waits", "PodsReady");
+    };
     EXPECT_TRUE(cluster.world.run_until(one_runs, minutes{5}));
     cluster.world.run_for(minutes{1});
     const bool first = cluster.condition("train", "PodsReady");
@@ -311,13 +323,14 @@ TEST_F(VirtualTime, PodsOfAJobThatGoesHoldTheirGpusOverARestart) {
   cluster.world.run_for(minutes{1});
   EXPECT_THAT(cluster.pods_of("next"), testing::IsEmpty());
   EXPECT_THAT(cluster.complaints, testing::IsEmpty());
-  for (const auto& pod : cluster.pods_of("goes")) cluster.server.erase(kPods, "team/" + pod["metadata"]["name"].get<std::string>());
+  for (const auto& pod : cluster.pods_of("goes"))
+    cluster.server.erase(kPods, "team/" + pod["metadata"]["name"].get<std::string>());
   cluster.server.erase(kJobs, "team/goes");
   EXPECT_TRUE(cluster.world.run_until([&] { return cluster.condition("next", "PodsReady"); }, minutes{1}));
 }
 
-// Two replicas: the leader is cut off, the other takes over when the lease has run out, and never before the first has
-// stopped.
+// Two replicas: the leader is cut off, the other takes over when the lease has run out, and never before the
+// first has stopped.
 TEST_F(VirtualTime, TheSecondReplicaActsOnlyAfterTheFirstHasStopped) {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -343,7 +356,8 @@ TEST_F(VirtualTime, TheSecondReplicaActsOnlyAfterTheFirstHasStopped) {
   }
 }
 
-// The API server falls silent to requests, while watches still bring work: nothing is written after the renew deadline.
+// The API server falls silent to requests, while watches still bring work: nothing is written after the renew
+// deadline.
 TEST_F(VirtualTime, WithoutItsLeaseItWritesNothing) {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -355,11 +369,14 @@ TEST_F(VirtualTime, WithoutItsLeaseItWritesNothing) {
     ASSERT_TRUE(cluster.world.run_until([&] { return cluster.condition("train", "PodsReady"); }, minutes{1}));
     cluster.world.run_for(cluster.dice.between(Duration{0}, seconds{10}));
     const bool refused = seed % 2 == 0;
-    cluster.faults = [refused](const HttpRequest&) { return Fault{.kind = refused ? FaultKind::kNotSent : FaultKind::kHangBefore}; };
+    cluster.faults = [refused](const HttpRequest&) {
+      return Fault{.kind = refused ? FaultKind::kNotSent : FaultKind::kHangBefore};
+    };
     const Duration silent_since = cluster.now();
     for (int i = 0; i < 20; ++i) {
       if (i < 8) cluster.add_job("more-" + std::to_string(i), 1);
-      cluster.server.set_status(kPods, "team/train-worker-0-1", {{"phase", i % 2 == 0 ? "Failed" : "Running"}});
+      cluster.server.set_status(kPods, "team/train-worker-0-1",
+                                {{"phase", i % 2 == 0 ? "Failed" : "Running"}});
       cluster.world.run_for(seconds{1});
     }
     const Duration deadline = lease_of(cluster).renewed + seconds{10};
