@@ -19,6 +19,8 @@ using client::ErrorCode;
 
 // Requests of one job in flight; the client's adaptive limit bounds the sum over all jobs.
 constexpr std::size_t kFanOut = 32;
+// Pods that are being made at once, over all jobs.
+constexpr std::size_t kCreating = 64;
 
 std::vector<client::Ptr<client::Pod>> pods_of(const World& world, const std::string& uid) {
   return world.caches.pods.store().by_index(kByOwner, uid);
@@ -33,6 +35,8 @@ std::size_t pods_replaced(const crds::Assignment& before, const crds::Assignment
 }
 
 }  // namespace
+
+TrainingJobReconciler::TrainingJobReconciler(World& world) : world_(world), creating_(world.env.executor, kCreating) {}
 
 client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   if (unsure_.contains(key)) {
@@ -99,7 +103,7 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   bool ok = co_await remove_pods(job, step.remove);
   if (ok && !step.create.empty()) {
     co_await select_nodes(job, wish, step.status.assignment);
-    ok = co_await create_pods(key, step.create);
+    ok = co_await create_in_turn(key, step.create);
   }
   co_await select_nodes_of_ephemeral(job, pods);
   if (!ok) co_return Outcome::retry();
@@ -242,6 +246,14 @@ bool TrainingJobReconciler::still_wanted(const client::Key& key, const Job& job,
   const auto& was = job->value.status.assignment;
   const auto& is = now->value.status.assignment;
   return is.attempt == was.attempt && is.pods.size() == was.pods.size() && is.pods[pod] == was.pods[pod] && !world_.api.writes_stopped();
+}
+
+client::Task<bool> TrainingJobReconciler::create_in_turn(const client::Key& key, const std::vector<std::size_t>& which) {
+  const bool entered = co_await creating_.enter(which.size());
+  if (!entered) co_return false;
+  const bool made = co_await create_pods(key, which);
+  creating_.leave(which.size());
+  co_return made;
 }
 
 client::Task<bool> TrainingJobReconciler::create_pods(const client::Key& key, const std::vector<std::size_t>& which) {

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "muster/reconcilers/gate.h"
 #include "muster/reconcilers/lifecycle.h"
 #include "muster/reconcilers/world.h"
 
@@ -14,7 +15,7 @@ namespace muster::reconcilers {
 
 class TrainingJobReconciler {
  public:
-  explicit TrainingJobReconciler(World& world) : world_(world) {}
+  explicit TrainingJobReconciler(World& world);
 
   // Level-based and idempotent. Never runs twice at once for one key (the work queue sees to that).
   client::Task<Outcome> reconcile(client::Key key);
@@ -45,6 +46,7 @@ class TrainingJobReconciler {
   client::Task<void> select_nodes_of_ephemeral(const Job& job, const std::vector<client::Ptr<client::Pod>>& pods);
   client::Task<bool> remove_pods(const Job& job, const std::vector<PodRemoval>& pods);
   client::Task<bool> create_pods(const client::Key& key, const std::vector<std::size_t>& which);
+  client::Task<bool> create_in_turn(const client::Key& key, const std::vector<std::size_t>& which);
   enum class Companion : std::uint8_t { kHosts, kService };
   client::Task<client::Result<void>> ensure_companion(const Job& job, Companion which);
   client::Task<bool> create_pod(const client::Key& key, const Job& job, std::string body, std::string name);
@@ -52,6 +54,7 @@ class TrainingJobReconciler {
   bool still_wanted(const client::Key& key, const Job& job, std::size_t pod) const;
 
   World& world_;
+  Gate creating_;  // in pods
   std::map<client::Key, Rejection> rejections_;
   std::map<client::Key, client::TimePoint> counters_written_;
   std::map<std::string, std::string> companions_made_;  // "ns/job/services" -> uid/generation that it is made for
