@@ -132,6 +132,66 @@ TEST_P(Outage, InTheMiddleOfTenStartingGangsLosesAndDoublesNothing) {
 INSTANTIATE_TEST_SUITE_P(Of, Outage, testing::Values(testcluster::Component::kEtcd, testcluster::Component::kApiServer),
                          [](const auto& which) { return which.param == testcluster::Component::kEtcd ? "Etcd" : "ApiServer"; });
 
+class Nodes : public Crash {};
+
+// A kubelet that turns a pod away before it ran: another node takes it, and the program is not blamed.
+TEST_F(Nodes, ARefusedPodIsPlacedElsewhereAndDoesNotCount) {
+  muster_ = cluster_->muster();
+  cluster_->create(job_object({.name = "turned-away", .replicas = 2, .pod_annotations = {{"test.muster.dev/refuse", "OutOfcpu"}, {"test.muster.dev/refuse-on", "node-0"}}}));
+  ASSERT_TRUE(cluster_->wait_phase("turned-away", "Running", 60s)) << cluster_->job("turned-away").dump(2) << muster_->log();
+  const json status = cluster_->job("turned-away")["status"];
+  EXPECT_EQ(status["attempt"], 1);
+  EXPECT_EQ(status.value("/restarts/count"_json_pointer, 0), 0);
+  EXPECT_EQ(status["nodeRefusals"][0]["node"], "node-0");
+  for (const auto& p : status["assignment"]["pods"]) EXPECT_NE(p["node"], "node-0");
+  EXPECT_EQ(cluster_->pods("turned-away").size(), 2u);
+  EXPECT_EQ(cluster_->audit_gpus(), "");
+  cluster_->remove_all_jobs();
+}
+
+// A claim that waits for its first consumer is told the node; a bound volume's node affinity says where the gang goes.
+TEST_F(Nodes, VolumesAndGangsMeet) {
+  muster_ = cluster_->muster();
+  cluster_->apply(R"(
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: waits}
+provisioner: example.com/disk
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: fresh, namespace: team}
+spec: {storageClassName: waits, accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: disk-of-node-7}
+spec:
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteMany]
+  storageClassName: ""
+  claimRef: {namespace: team, name: kept}
+  local: {path: /disk}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node-7]}]}]}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: kept, namespace: team}
+spec: {storageClassName: "", volumeName: disk-of-node-7, accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}}
+)");
+  cluster_->create(job_object({.name = "new-disk", .spec = {{"checkpoint", {{"claimName", "fresh"}, {"mountPath", "/ckpt"}}}}}));
+  EXPECT_TRUE(cluster_->wait(30s, [&] {
+    const json claim = cluster_->get("/api/v1/namespaces/team/persistentvolumeclaims/fresh");
+    const auto pods = cluster_->pods("new-disk");
+    return pods.size() == 1 && claim.value("/metadata/annotations/volume.kubernetes.io~1selected-node"_json_pointer, std::string()) == pods[0]["spec"]["nodeName"];
+  })) << muster_->log();
+  cluster_->create(job_object({.name = "old-disk", .replicas = 2, .spec = {{"checkpoint", {{"claimName", "kept"}, {"mountPath", "/ckpt"}}}}}));
+  ASSERT_TRUE(cluster_->wait_phase("old-disk", "Running", 60s)) << cluster_->job("old-disk").dump(2) << muster_->log();
+  for (const auto& p : cluster_->pods("old-disk")) EXPECT_EQ(p["spec"]["nodeName"], "node-7");
+  cluster_->remove_all_jobs();
+}
+
 class Leaders : public Crash {};
 
 // Two processes, one lease: one acts. The other takes over when the first is killed, and the first, frozen past its renew
