@@ -1,7 +1,8 @@
 # The commands people type. What they do is in scripts/ and CMakePresets.json.
 #
 #   make build      the release preset: build/release/bin/muster
-#   make test       everything that is tested: release, ASan+UBSan, TSan, and tests against a real control plane
+#   make test       everything that is tested: release, ASan+UBSan, and tests against a real control plane
+#   make test-tsan  the client's tests under ThreadSanitizer
 #   make demo       a control plane, 64 simulated GPUs, Muster and the samples; KEEP=1 leaves it up
 #   make demo-down  ends it
 #   make bench      all benchmarks; JSON=1 writes build/bench/NAME.json instead of printing tables
@@ -21,7 +22,7 @@ JOBS ?= $(shell nproc)
 # Programs with threads in them.
 TSAN_TARGETS ?= client_test
 
-.PHONY: deps build controlplane test demo demo-down bench lint clean
+.PHONY: deps build controlplane test test-tsan demo demo-down bench lint clean
 
 deps:
 	@scripts/install-deps.sh
@@ -49,8 +50,10 @@ test:
 	@$(MAKE) controlplane
 	@$(MAKE) build-release
 	@$(MAKE) build-asan
-	@$(MAKE) build-tsan
-	@scripts/test.sh release asan tsan
+	@scripts/test.sh release asan
+
+test-tsan: deps build-tsan
+	@scripts/test.sh tsan
 
 demo:
 	@$(MAKE) deps
