@@ -9,9 +9,9 @@
 #include "e2e/boards.h"
 #include "muster/client/config.h"
 #include "muster/client/curl_transport.h"
-#include "report.h"
 #include "muster/crds/crds.h"
 #include "muster/reconcilers/pod_builder.h"
+#include "report.h"
 
 namespace muster::bench {
 namespace {
@@ -200,8 +200,8 @@ std::string job_body(int gang, std::size_t index) {
   return job.dump();
 }
 
-// The same pods that Muster makes of the same job, without an owner: what the API server is asked to keep is equal, and the
-// difference between the phases is the work of deciding, recording and following them.
+// The same pods that Muster makes of the same job, without an owner: what the API server is asked to keep is
+// equal, and the difference between the phases is the work of deciding, recording and following them.
 std::vector<std::string> bare_pods(const std::vector<std::string>& nodes, const Load& load) {
   std::vector<std::string> bodies;
   for (std::size_t gang = 0; std::cmp_less(bodies.size(), load.pods); ++gang) {

@@ -41,7 +41,8 @@ bool serve(boost::asio::any_io_executor executor, const std::string& address, co
   return true;
 }
 
-client::Task<void> run_to_end(Controller& controller, std::optional<Ended>& ended, boost::asio::io_context& loop) {
+client::Task<void> run_to_end(Controller& controller, std::optional<Ended>& ended,
+                              boost::asio::io_context& loop) {
   ended = co_await controller.run();
   loop.stop();
 }
@@ -65,7 +66,9 @@ int run_controller(const Options& given) {
   client::RandomSource random(client::RandomSource::seed_from_system());
   const client::Environment env{loop.get_executor(), clock, random};
   if (options.identity.empty()) options.identity = default_identity(random);
-  log_info("starting", {{"version", MUSTER_VERSION}, {"server", config->server}, {"config", config->origin},
+  log_info("starting", {{"version", MUSTER_VERSION},
+                        {"server", config->server},
+                        {"config", config->origin},
                         {"identity", options.identity}});
 
   Metrics metrics;

@@ -26,7 +26,8 @@ using std::chrono::seconds;
 
 // Changes that come together are planned together.
 constexpr Duration kDebounce = milliseconds{4};
-// Of the 30 s that a stop may take: for reconciles under way, then for events not yet sent, then for the lease.
+// Of the 30 s that a stop may take: for reconciles under way, then for events not yet sent, then for the
+// lease.
 constexpr Duration kStopDeadline = seconds{24};
 constexpr Duration kEventsDeadline = kStopDeadline + seconds{3};
 constexpr Duration kLeaseDeadline = kEventsDeadline + milliseconds{2500};
@@ -58,7 +59,8 @@ struct Controller::Impl {
         queue_runner(e, m, "queue", [this](Key key) { return capacity.queue(std::move(key)); }),
         project_runner(e, m, "project", [this](Key key) { return capacity.project(std::move(key)); }),
         pool_runner(e, m, "nodepool", [this](Key key) { return capacity.node_pool(std::move(key)); }),
-        service_runner(e, m, "inferenceservice", [this](Key key) { return services.reconcile(std::move(key)); }) {
+        service_runner(e, m, "inferenceservice",
+                       [this](Key key) { return services.reconcile(std::move(key)); }) {
     observe(api);
     observe(lease_api);
     listen();
@@ -87,18 +89,25 @@ struct Controller::Impl {
     return {&job_runner, &queue_runner, &project_runner, &pool_runner, &service_runner};
   }
 
-  // --- watch -> cache -> keys -------------------------------------------------------------------------------------
+  // --- watch -> cache -> keys
+  // -------------------------------------------------------------------------------------
 
   void listen() {
     using namespace reconcilers;
-    on_change(caches.nodes, [this](const client::Ptr<client::Node>& before, const client::Ptr<client::Node>& now) {
-      if (now) placement.node(*now); else placement.node_gone(*before);
-    });
-    on_change(caches.pods, [this](const client::Ptr<client::Pod>& before, const client::Ptr<client::Pod>& now) {
-      pod_changed(before, now);
-    });
+    on_change(caches.nodes,
+              [this](const client::Ptr<client::Node>& before, const client::Ptr<client::Node>& now) {
+                if (now)
+                  placement.node(*now);
+                else
+                  placement.node_gone(*before);
+              });
+    on_change(caches.pods, [this](const client::Ptr<client::Pod>& before,
+                                  const client::Ptr<client::Pod>& now) { pod_changed(before, now); });
     on_change(caches.queues, [this](const auto& before, const auto& now) {
-      if (now) placement.queue(now->value); else placement.queue_gone(before->value);
+      if (now)
+        placement.queue(now->value);
+      else
+        placement.queue_gone(before->value);
       queue_runner.add((now ? now : before)->meta.key());
     });
     on_change(caches.projects, [this](const auto& before, const auto& now) {
@@ -106,18 +115,25 @@ struct Controller::Impl {
       project_runner.add((now ? now : before)->meta.key());
     });
     on_change(caches.node_pools, [this](const auto& before, const auto& now) {
-      if (now) placement.pool(now->value); else placement.pool_gone(before->value);
+      if (now)
+        placement.pool(now->value);
+      else
+        placement.pool_gone(before->value);
       pool_runner.add((now ? now : before)->meta.key());
     });
     on_change(caches.jobs, [this](const auto& before, const auto& now) {
       const auto key = (now ? now : before)->meta.key();
-      if (now && (!before || before->value.status.assignment != now->value.status.assignment)) jobs.charge(key);
+      if (now && (!before || before->value.status.assignment != now->value.status.assignment))
+        jobs.charge(key);
       job_runner.add(key);
     });
-    on_change(caches.services, [this](const auto& before, const auto& now) { service_runner.add((now ? now : before)->meta.key()); });
+    on_change(caches.services, [this](const auto& before, const auto& now) {
+      service_runner.add((now ? now : before)->meta.key());
+    });
     const auto all_jobs = [this](const auto&, const auto&) { add_waiting_jobs(); };
     on_change(caches.priority_classes, all_jobs);
-    on_change(caches.claims, [this](const auto& before, const auto& now) { add_jobs_in((now ? now : before)->meta.ns); });
+    on_change(caches.claims,
+              [this](const auto& before, const auto& now) { add_jobs_in((now ? now : before)->meta.ns); });
     on_change(caches.volumes, all_jobs);
     on_change(caches.storage_classes, all_jobs);
   }
@@ -126,9 +142,15 @@ struct Controller::Impl {
   template <class T, class F>
   void on_change(client::Informer<T>& informer, F fn) {
     informer.store().add_handler([this, fn](const client::StoreEvent<T>& event) {
-      std::visit(Overloaded{[&](const client::Added<T>& e) { if (is_acting) fn(client::Ptr<T>(), e.now); },
-                            [&](const client::Updated<T>& e) { if (is_acting) fn(e.before, e.now); },
-                            [&](const client::Deleted<T>& e) { if (is_acting) fn(e.last, client::Ptr<T>()); },
+      std::visit(Overloaded{[&](const client::Added<T>& e) {
+                              if (is_acting) fn(client::Ptr<T>(), e.now);
+                            },
+                            [&](const client::Updated<T>& e) {
+                              if (is_acting) fn(e.before, e.now);
+                            },
+                            [&](const client::Deleted<T>& e) {
+                              if (is_acting) fn(e.last, client::Ptr<T>());
+                            },
                             [&](const client::Synced&) { wake.notify(); }},
                  event);
     });
@@ -139,7 +161,10 @@ struct Controller::Impl {
 
   // A Project's namespace may pass to or from another Project that claims it too.
   void project_changed(const crds::Project* before, const crds::Project* now) {
-    if (now != nullptr) placement.project(*now); else placement.project_gone(before->metadata.name);
+    if (now != nullptr)
+      placement.project(*now);
+    else
+      placement.project_gone(before->metadata.name);
     const auto& all = caches.projects.store();
     std::set<std::string> touched;
     for (const auto* p : {before, now}) {
@@ -166,8 +191,12 @@ struct Controller::Impl {
         return;
       }
     }
-    // Not Muster's, or of a job that is gone, goes or cannot be read: it holds what it holds until it is gone.
-    if (now) placement.foreign_pod(*now); else placement.foreign_pod_gone(*before);
+    // Not Muster's, or of a job that is gone, goes or cannot be read: it holds what it holds until it is
+    // gone.
+    if (now)
+      placement.foreign_pod(*now);
+    else
+      placement.foreign_pod_gone(*before);
   }
 
   void add_waiting_jobs() {
@@ -177,10 +206,12 @@ struct Controller::Impl {
   }
   void add_jobs_in(const std::string& ns) {
     const auto& all = caches.jobs.store().all();
-    for (auto it = all.lower_bound(ns + "/"); it != all.end() && it->second->meta.ns == ns; ++it) job_runner.add(it->first);
+    for (auto it = all.lower_bound(ns + "/"); it != all.end() && it->second->meta.ns == ns; ++it)
+      job_runner.add(it->first);
   }
 
-  // --- the scheduling loop ----------------------------------------------------------------------------------------
+  // --- the scheduling loop
+  // ----------------------------------------------------------------------------------------
 
   client::Task<void> schedule() {
     while (is_acting && !stopping) {
@@ -190,7 +221,8 @@ struct Controller::Impl {
       if (stopping || api.writes_stopped()) break;
       const auto began = std::chrono::steady_clock::now();
       const auto news = placement.plan(world.now());
-      metrics.planned(std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - began));
+      metrics.planned(
+          std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - began));
       for (const auto& key : news) job_runner.add(key);
       capacity_stale = true;
     }
@@ -211,7 +243,8 @@ struct Controller::Impl {
     }
   }
 
-  // --- leading ----------------------------------------------------------------------------------------------------
+  // --- leading
+  // ----------------------------------------------------------------------------------------------------
 
   void start_acting() {
     if (is_acting || stopping) return;
@@ -297,7 +330,8 @@ struct Controller::Impl {
     co_return lost ? Ended::kLostLease : Ended::kAsked;
   }
 
-  // No new work; what is under way ends or is let go at the deadline; then the events are sent; the lease goes last.
+  // No new work; what is under way ends or is let go at the deadline; then the events are sent; the lease
+  // goes last.
   client::Task<void> wind_down() {
     stopping = true;
     log_info("stopping", {});
@@ -312,11 +346,13 @@ struct Controller::Impl {
       co_await env.clock.sleep_for(milliseconds{20});
     }
     recorder_signal.emit(boost::asio::cancellation_type::terminal);
-    while (!recorder_ended && env.clock.now() < began + kEventsDeadline) co_await env.clock.sleep_for(milliseconds{20});
+    while (!recorder_ended && env.clock.now() < began + kEventsDeadline)
+      co_await env.clock.sleep_for(milliseconds{20});
     api.stop_writes();
     if (!election_ended && options.leader_elect) {
       election_signal.emit(boost::asio::cancellation_type::terminal);
-      while (!election_ended && env.clock.now() < began + kLeaseDeadline) co_await env.clock.sleep_for(milliseconds{20});
+      while (!election_ended && env.clock.now() < began + kLeaseDeadline)
+        co_await env.clock.sleep_for(milliseconds{20});
     }
     for (auto& signal : watch_signals) signal->emit(boost::asio::cancellation_type::terminal);
     co_await env.clock.sleep_for(milliseconds{20});
@@ -344,17 +380,24 @@ struct Controller::Impl {
   bool election_ended = false, schedule_ended = false, recorder_ended = false, capacity_stale = true;
 };
 
-Controller::Controller(client::Environment env, client::Transport& transport, const Options& options, Metrics& metrics)
+Controller::Controller(client::Environment env, client::Transport& transport, const Options& options,
+                       Metrics& metrics)
     : impl_(std::make_unique<Impl>(env, transport, options, metrics)) {}
 Controller::~Controller() = default;
 
-client::Task<Ended> Controller::run() { return impl_->run(); }
+client::Task<Ended> Controller::run() {
+  return impl_->run();
+}
 void Controller::request_stop() {
   impl_->stopping = true;
   impl_->wake.notify();
 }
-bool Controller::synced() const { return impl_->caches.synced(); }
-bool Controller::acting() const { return impl_->is_acting && !impl_->stopping; }
+bool Controller::synced() const {
+  return impl_->caches.synced();
+}
+bool Controller::acting() const {
+  return impl_->is_acting && !impl_->stopping;
+}
 
 void Controller::sample_metrics() {
   auto& m = impl_->metrics;

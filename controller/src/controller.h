@@ -1,5 +1,6 @@
-// The operator as one object: caches, reconcilers, scheduling loop and leader election on one event loop. Everything it
-// needs from the world comes in as a parameter, so that it runs as well in virtual time against an in-memory transport.
+// The operator as one object: caches, reconcilers, scheduling loop and leader election on one event loop.
+// Everything it needs from the world comes in as a parameter, so that it runs as well in virtual time against
+// an in-memory transport.
 #pragma once
 
 #include <functional>
@@ -14,8 +15,8 @@
 namespace muster::controller {
 
 enum class Ended {
-  kAsked,       // request_stop(): writes under way were finished, the lease was given back
-  kLostLease,   // somebody else may lead: nothing was written after the renew deadline
+  kAsked,      // request_stop(): writes under way were finished, the lease was given back
+  kLostLease,  // somebody else may lead: nothing was written after the renew deadline
 };
 
 class Controller {

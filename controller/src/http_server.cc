@@ -67,7 +67,8 @@ asio::awaitable<void> serve(std::shared_ptr<HttpServer::State> state, tcp::socke
 asio::awaitable<void> accept(std::shared_ptr<HttpServer::State> state) {
   boost::system::error_code error;
   while (state->acceptor.is_open()) {
-    tcp::socket socket = co_await state->acceptor.async_accept(asio::redirect_error(asio::use_awaitable, error));
+    tcp::socket socket =
+        co_await state->acceptor.async_accept(asio::redirect_error(asio::use_awaitable, error));
     if (error == asio::error::operation_aborted) break;
     if (error) continue;
     asio::co_spawn(state->acceptor.get_executor(), serve(state, std::move(socket)), asio::detached);
@@ -84,12 +85,13 @@ std::expected<std::unique_ptr<HttpServer>, std::string> HttpServer::listen(asio:
   std::string host = address.substr(0, colon);
   if (host.size() > 1 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   const std::string port_text = address.substr(colon + 1);
-  if (port_text.empty() || port_text.size() > 5 || port_text.find_first_not_of("0123456789") != std::string::npos ||
-      std::stoi(port_text) > 65535) {
+  if (port_text.empty() || port_text.size() > 5 ||
+      port_text.find_first_not_of("0123456789") != std::string::npos || std::stoi(port_text) > 65535) {
     return std::unexpected(allowed);
   }
   boost::system::error_code error;
-  const auto ip = host.empty() ? asio::ip::address(asio::ip::address_v4::any()) : asio::ip::make_address(host, error);
+  const auto ip =
+      host.empty() ? asio::ip::address(asio::ip::address_v4::any()) : asio::ip::make_address(host, error);
   if (error) return std::unexpected(allowed);
   auto state = std::make_shared<State>(executor);
   const tcp::endpoint endpoint(ip, static_cast<std::uint16_t>(std::stoi(port_text)));
@@ -103,9 +105,15 @@ std::expected<std::unique_ptr<HttpServer>, std::string> HttpServer::listen(asio:
 }
 
 HttpServer::HttpServer(std::shared_ptr<State> state) : state_(std::move(state)) {}
-HttpServer::~HttpServer() { stop(); }
-void HttpServer::handle(std::string path, Handler handler) { state_->handlers[std::move(path)] = std::move(handler); }
-int HttpServer::port() const { return state_->acceptor.local_endpoint().port(); }
+HttpServer::~HttpServer() {
+  stop();
+}
+void HttpServer::handle(std::string path, Handler handler) {
+  state_->handlers[std::move(path)] = std::move(handler);
+}
+int HttpServer::port() const {
+  return state_->acceptor.local_endpoint().port();
+}
 void HttpServer::stop() {
   boost::system::error_code ignored;
   state_->acceptor.close(ignored);

@@ -11,10 +11,12 @@ using muster::controller::LogFormat;
 using muster::controller::Options;
 
 void add_controller(CLI::App& app, Options& o) {
-  auto* c = app.add_subcommand("controller", "Run the operator: watch Queues, Projects, NodePools and workloads, place "
-                                             "and start what may run, tell the rest why it waits.");
+  auto* c = app.add_subcommand("controller",
+                               "Run the operator: watch Queues, Projects, NodePools and workloads, place "
+                               "and start what may run, tell the rest why it waits.");
   c->footer(
-      "Without --kubeconfig: the Pod's service account when run in a cluster, else $KUBECONFIG, else ~/.kube/config.\n"
+      "Without --kubeconfig: the Pod's service account when run in a cluster, else $KUBECONFIG, else "
+      "~/.kube/config.\n"
       "Several replicas: give all of them --leader-elect; one acts, the others wait with warm caches.\n"
       "SIGTERM and SIGINT: finishes the writes under way, gives the lease back and ends within 30 s.\n\n"
       "  muster controller --kubeconfig ~/.kube/config\n"
@@ -24,8 +26,10 @@ void add_controller(CLI::App& app, Options& o) {
   c->add_flag("--leader-elect", o.leader_elect, "Act only while holding the lease");
   c->add_option("--lease-namespace", o.lease_namespace, "Namespace of the lease")->capture_default_str();
   c->add_option("--lease-name", o.lease_name, "Name of the lease")->capture_default_str();
-  c->add_option("--identity", o.identity, "Name of this process in the lease; default: host name and a random part");
-  c->add_option("--metrics-address", o.metrics_address, "Where /metrics is served; \"\": nowhere")->capture_default_str();
+  c->add_option("--identity", o.identity,
+                "Name of this process in the lease; default: host name and a random part");
+  c->add_option("--metrics-address", o.metrics_address, "Where /metrics is served; \"\": nowhere")
+      ->capture_default_str();
   c->add_option("--health-address", o.health_address, "Where /healthz and /readyz are served; \"\": nowhere")
       ->capture_default_str();
   c->add_option("--log-format", o.log_format, "text or json")
@@ -34,12 +38,15 @@ void add_controller(CLI::App& app, Options& o) {
   c->add_option("--log-level", o.log_level, "Least level that is logged")
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error"}))
       ->capture_default_str();
-  c->add_option("--workers", o.workers, "Reconciles at once")->check(CLI::Range(1, 1024))->capture_default_str();
+  c->add_option("--workers", o.workers, "Reconciles at once")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
   c->add_option("--max-in-flight", o.max_in_flight,
                 "Most requests at once; the API server's 429 lowers the number in use by itself")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  c->add_option("--status-interval", o.status_interval, "Seconds between two writes of mere counters to one object")
+  c->add_option("--status-interval", o.status_interval,
+                "Seconds between two writes of mere counters to one object")
       ->check(CLI::Range(1, 3600))
       ->capture_default_str();
 }
@@ -48,8 +55,10 @@ void add_controller(CLI::App& app, Options& o) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Muster runs a shared GPU cluster: teams get guaranteed shares and may borrow what idles; a job starts whole or\n"
-      "not at all; everything that waits says why. It is used with kubectl: apply Queue, Project, NodePool and\n"
+      "Muster runs a shared GPU cluster: teams get guaranteed shares and may borrow what idles; a job starts "
+      "whole or\n"
+      "not at all; everything that waits says why. It is used with kubectl: apply Queue, Project, NodePool "
+      "and\n"
       "TrainingJob objects, then look at them with `kubectl get queues,projects,nodepools,trainingjobs -A`.",
       "muster");
   app.footer("`muster SUBCOMMAND --help` tells more.");
@@ -59,12 +68,16 @@ int main(int argc, char** argv) {
   add_controller(app, options);
 
   std::vector<std::string> files;
-  auto* validate = app.add_subcommand("validate", "Check objects against the schemas and rules of the CRDs, offline.");
+  auto* validate =
+      app.add_subcommand("validate", "Check objects against the schemas and rules of the CRDs, offline.");
   validate->footer(
-      "Objects of other groups are passed over. Exit status: 0 all valid, 1 some are not (one line each, with file,\n"
+      "Objects of other groups are passed over. Exit status: 0 all valid, 1 some are not (one line each, "
+      "with file,\n"
       "line, field and what is allowed), 2 a file that cannot be read.\n\n  muster validate -f job.yaml\n"
       "  kustomize build . | muster validate -f -");
-  validate->add_option("-f,--filename", files, "YAML or JSON file, directory, or - for standard input; may be repeated")
+  validate
+      ->add_option("-f,--filename", files,
+                   "YAML or JSON file, directory, or - for standard input; may be repeated")
       ->required();
 
   auto* version = app.add_subcommand("version", "Print the version.");

@@ -21,8 +21,9 @@ using prometheus::Histogram;
 using Labels = std::map<std::string, std::string>;
 
 // controller-runtime's buckets for reconcile time, seconds.
-const Histogram::BucketBoundaries kReconcileBuckets = {0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35,
-                                                       0.4,   0.45, 0.5,   0.6,  0.7, 0.8,  0.9, 1,    2.5, 5, 10, 60};
+const Histogram::BucketBoundaries kReconcileBuckets = {0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25,
+                                                       0.3,   0.35, 0.4,   0.45, 0.5, 0.6,  0.7, 0.8,
+                                                       0.9,   1,    2.5,   5,    10,  60};
 const Histogram::BucketBoundaries kPlanBuckets = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
                                                   0.025,  0.05,    0.1,    0.25,  0.5,    1};
 
@@ -56,39 +57,41 @@ double open_fds() {
 
 struct Metrics::Impl {
   prometheus::Registry registry;
-  Family<Counter>& reconcile_total = family(prometheus::BuildCounter(), registry, "controller_runtime_reconcile_total",
-                                            "Reconciliations per controller and result.");
-  Family<Counter>& reconcile_errors = family(prometheus::BuildCounter(), registry,
-                                             "controller_runtime_reconcile_errors_total",
-                                             "Reconciliations per controller that ended in an error.");
-  Family<Histogram>& reconcile_time = family(prometheus::BuildHistogram(), registry,
-                                             "controller_runtime_reconcile_time_seconds",
-                                             "Length of a reconciliation per controller.");
+  Family<Counter>& reconcile_total =
+      family(prometheus::BuildCounter(), registry, "controller_runtime_reconcile_total",
+             "Reconciliations per controller and result.");
+  Family<Counter>& reconcile_errors =
+      family(prometheus::BuildCounter(), registry, "controller_runtime_reconcile_errors_total",
+             "Reconciliations per controller that ended in an error.");
+  Family<Histogram>& reconcile_time =
+      family(prometheus::BuildHistogram(), registry, "controller_runtime_reconcile_time_seconds",
+             "Length of a reconciliation per controller.");
   Family<Gauge>& active = family(prometheus::BuildGauge(), registry, "controller_runtime_active_workers",
                                  "Reconciliations now going on per controller.");
   Family<Gauge>& depth =
       family(prometheus::BuildGauge(), registry, "workqueue_depth", "Keys that wait in the work queue.");
   Family<Counter>& adds =
       family(prometheus::BuildCounter(), registry, "workqueue_adds_total", "Keys taken from the work queue.");
-  Family<Counter>& retries =
-      family(prometheus::BuildCounter(), registry, "workqueue_retries_total", "Keys queued again after an error.");
-  Family<Counter>& requests = family(prometheus::BuildCounter(), registry, "rest_client_requests_total",
-                                     "Requests to the API server by method, resource and HTTP status (0: none).");
+  Family<Counter>& retries = family(prometheus::BuildCounter(), registry, "workqueue_retries_total",
+                                    "Keys queued again after an error.");
+  Family<Counter>& requests =
+      family(prometheus::BuildCounter(), registry, "rest_client_requests_total",
+             "Requests to the API server by method, resource and HTTP status (0: none).");
   Family<Histogram>& request_time =
       family(prometheus::BuildHistogram(), registry, "rest_client_request_duration_seconds",
              "Time from sending a request to its answer, by method.");
-  Family<Counter>& watch_events =
-      family(prometheus::BuildCounter(), registry, "muster_watch_events_total", "Watch events received per resource.");
+  Family<Counter>& watch_events = family(prometheus::BuildCounter(), registry, "muster_watch_events_total",
+                                         "Watch events received per resource.");
   Family<Counter>& watch_restarted =
       family(prometheus::BuildCounter(), registry, "muster_watches_total", "Watches opened per resource.");
-  Family<Gauge>& cached =
-      family(prometheus::BuildGauge(), registry, "muster_cached_objects", "Objects in the cache per resource.");
+  Family<Gauge>& cached = family(prometheus::BuildGauge(), registry, "muster_cached_objects",
+                                 "Objects in the cache per resource.");
   Family<Counter>& undecodable = family(prometheus::BuildCounter(), registry, "muster_decode_errors_total",
                                         "Objects that could not be decoded, per resource.");
   Family<Gauge>& master = family(prometheus::BuildGauge(), registry, "leader_election_master_status",
                                  "1 while this process leads, by lease.");
-  Family<Histogram>& plan_time = family(prometheus::BuildHistogram(), registry, "muster_plan_duration_seconds",
-                                        "Time of one placement plan.");
+  Family<Histogram>& plan_time = family(prometheus::BuildHistogram(), registry,
+                                        "muster_plan_duration_seconds", "Time of one placement plan.");
   Family<Counter>& decision =
       family(prometheus::BuildCounter(), registry, "muster_decisions_total", "Placement decisions by type.");
   Family<Counter>& pods = family(prometheus::BuildCounter(), registry, "muster_pod_writes_total",
@@ -98,21 +101,26 @@ struct Metrics::Impl {
   Family<Counter>& dropped = family(prometheus::BuildCounter(), registry, "muster_events_dropped_total",
                                     "Events not sent because the API server could not keep up.");
   Gauge& memory = family(prometheus::BuildGauge(), registry, "process_resident_memory_bytes",
-                         "Resident memory size in bytes.").Add({});
+                         "Resident memory size in bytes.")
+                      .Add({});
   Counter& cpu = family(prometheus::BuildCounter(), registry, "process_cpu_seconds_total",
-                        "Total user and system CPU time spent in seconds.").Add({});
+                        "Total user and system CPU time spent in seconds.")
+                     .Add({});
   Gauge& fds =
-      family(prometheus::BuildGauge(), registry, "process_open_fds", "Number of open file descriptors.").Add({});
+      family(prometheus::BuildGauge(), registry, "process_open_fds", "Number of open file descriptors.")
+          .Add({});
 };
 
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
 Metrics::~Metrics() = default;
 
-void Metrics::reconciled(std::string_view controller, std::string_view result, std::chrono::microseconds took) {
+void Metrics::reconciled(std::string_view controller, std::string_view result,
+                         std::chrono::microseconds took) {
   const std::string name(controller);
   impl_->reconcile_total.Add({{"controller", name}, {"result", std::string(result)}}).Increment();
   if (result == "error") impl_->reconcile_errors.Add({{"controller", name}}).Increment();
-  impl_->reconcile_time.Add({{"controller", name}}, kReconcileBuckets).Observe(static_cast<double>(took.count()) / 1e6);
+  impl_->reconcile_time.Add({{"controller", name}}, kReconcileBuckets)
+      .Observe(static_cast<double>(took.count()) / 1e6);
 }
 void Metrics::active_workers(std::string_view controller, int n) {
   impl_->active.Add({{"controller", std::string(controller)}}).Set(n);
@@ -120,11 +128,18 @@ void Metrics::active_workers(std::string_view controller, int n) {
 void Metrics::queue_depth(std::string_view queue, std::size_t depth) {
   impl_->depth.Add({{"name", std::string(queue)}}).Set(static_cast<double>(depth));
 }
-void Metrics::queue_added(std::string_view queue) { impl_->adds.Add({{"name", std::string(queue)}}).Increment(); }
-void Metrics::queue_retried(std::string_view queue) { impl_->retries.Add({{"name", std::string(queue)}}).Increment(); }
-void Metrics::request(std::string_view verb, std::string_view resource, int status, std::chrono::milliseconds took) {
+void Metrics::queue_added(std::string_view queue) {
+  impl_->adds.Add({{"name", std::string(queue)}}).Increment();
+}
+void Metrics::queue_retried(std::string_view queue) {
+  impl_->retries.Add({{"name", std::string(queue)}}).Increment();
+}
+void Metrics::request(std::string_view verb, std::string_view resource, int status,
+                      std::chrono::milliseconds took) {
   impl_->requests
-      .Add({{"method", std::string(verb)}, {"resource", std::string(resource)}, {"code", std::to_string(status)}})
+      .Add({{"method", std::string(verb)},
+            {"resource", std::string(resource)},
+            {"code", std::to_string(status)}})
       .Increment();
   if (verb == "WATCH") return;
   impl_->request_time.Add({{"method", std::string(verb)}}, kReconcileBuckets)
@@ -151,20 +166,32 @@ void Metrics::planned(std::chrono::microseconds took) {
 void Metrics::decisions(std::string_view type, double total) {
   set_total(impl_->decision.Add({{"type", std::string(type)}}), total);
 }
-void Metrics::pods_created(double count) { set_total(impl_->pods.Add({{"verb", "create"}}), count); }
-void Metrics::pods_deleted(double count) { set_total(impl_->pods.Add({{"verb", "delete"}}), count); }
-void Metrics::jobs(std::string_view phase, double n) { impl_->job_phase.Add({{"phase", std::string(phase)}}).Set(n); }
-void Metrics::events_dropped(double total) { set_total(impl_->dropped.Add({}), total); }
+void Metrics::pods_created(double count) {
+  set_total(impl_->pods.Add({{"verb", "create"}}), count);
+}
+void Metrics::pods_deleted(double count) {
+  set_total(impl_->pods.Add({{"verb", "delete"}}), count);
+}
+void Metrics::jobs(std::string_view phase, double n) {
+  impl_->job_phase.Add({{"phase", std::string(phase)}}).Set(n);
+}
+void Metrics::events_dropped(double total) {
+  set_total(impl_->dropped.Add({}), total);
+}
 
 void Metrics::sample_process() {
   impl_->memory.Set(resident_bytes());
   impl_->fds.Set(open_fds());
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6; };
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+  };
   set_total(impl_->cpu, seconds(usage.ru_utime) + seconds(usage.ru_stime));
 }
 
-std::string Metrics::text() const { return prometheus::TextSerializer().Serialize(impl_->registry.Collect()); }
+std::string Metrics::text() const {
+  return prometheus::TextSerializer().Serialize(impl_->registry.Collect());
+}
 
 }  // namespace muster::controller

@@ -1,11 +1,11 @@
-// What the process counts, in prometheus-cpp's types and, where controller-runtime has a name for it, under that name.
+// What the process counts, in prometheus-cpp's types and, where controller-runtime has a name for it, under
+// that name.
 #pragma once
 
 #include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
-
 
 namespace muster::controller {
 
@@ -32,7 +32,8 @@ class Metrics {
   void pods_deleted(double count);
   void jobs(std::string_view phase, double n);
   void events_dropped(double total);
-  // Process-wide: process_resident_memory_bytes, process_cpu_seconds_total, process_open_fds (Prometheus' names).
+  // Process-wide: process_resident_memory_bytes, process_cpu_seconds_total, process_open_fds (Prometheus'
+  // names).
   void sample_process();
 
   std::string text() const;  // the exposition format

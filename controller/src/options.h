@@ -14,7 +14,7 @@ struct Options {
   bool leader_elect = false;
   std::string lease_namespace = "muster-system";
   std::string lease_name = "muster-controller";
-  std::string identity;  // empty: host name and a random part
+  std::string identity;                   // empty: host name and a random part
   std::string metrics_address = ":8080";  // empty: none
   std::string health_address = ":8081";   // empty: none
   LogFormat log_format = LogFormat::kText;

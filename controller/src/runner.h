@@ -1,5 +1,5 @@
-// The frame around a reconcile function: queue, workers, retries, metrics. Whoever writes a kind's reconciler knows none
-// of it.
+// The frame around a reconcile function: queue, workers, retries, metrics. Whoever writes a kind's reconciler
+// knows none of it.
 #pragma once
 
 #include <functional>
@@ -28,7 +28,10 @@ class Runner {
   void start(int workers);
   void stop() { queue_.shut_down(); }
   bool idle() const { return working_ == 0; }
-  void sample() { metrics_.queue_depth(name_, queue_.depth()); metrics_.active_workers(name_, static_cast<int>(queue_.in_work())); }
+  void sample() {
+    metrics_.queue_depth(name_, queue_.depth());
+    metrics_.active_workers(name_, static_cast<int>(queue_.in_work()));
+  }
 
  private:
   client::Task<void> work();

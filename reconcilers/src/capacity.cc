@@ -10,9 +10,11 @@ namespace {
 using crds::ConditionStatus;
 
 template <class Kind>
-void set(Kind& object, crds::Time now, const char* type, bool value, std::string reason, std::string message) {
-  crds::set_condition(object.status.conditions, {type, value ? ConditionStatus::kTrue : ConditionStatus::kFalse,
-                                                 object.metadata.generation, now, std::move(reason), std::move(message)});
+void set(Kind& object, crds::Time now, const char* type, bool value, std::string reason,
+         std::string message) {
+  crds::set_condition(object.status.conditions,
+                      {type, value ? ConditionStatus::kTrue : ConditionStatus::kFalse,
+                       object.metadata.generation, now, std::move(reason), std::move(message)});
 }
 
 // The two statuses say the same but for numbers.
@@ -32,11 +34,12 @@ void copy_numbers(const TreeNumbers& n, Status& status) {
 }
 
 // "" where the children's quotas fit; else a sentence. Only what is the same resource is added up.
-std::string overcommit(const std::string& parent, const crds::Amounts& quota, const crds::Amounts& of_children) {
+std::string overcommit(const std::string& parent, const crds::Amounts& quota,
+                       const crds::Amounts& of_children) {
   const auto over = [&](const char* what, const auto& mine, const auto& theirs) -> std::string {
     if (!mine || !theirs || *theirs <= *mine) return {};
-    return fmt::format("children of Queue {} have {} {} of quota, it has {}", parent, crds::to_string(*theirs), what,
-                       crds::to_string(*mine));
+    return fmt::format("children of Queue {} have {} {} of quota, it has {}", parent,
+                       crds::to_string(*theirs), what, crds::to_string(*mine));
   };
   for (const auto& text : {over("GPUs", quota.gpu, of_children.gpu), over("CPUs", quota.cpu, of_children.cpu),
                            over("memory", quota.memory, of_children.memory)}) {
@@ -73,7 +76,8 @@ std::string owner_of_namespace(const ObjectStore<crds::Project>& projects, const
   for (const auto& [key, p] : projects.all()) {
     const auto& project = p->value;
     if (crds::namespace_of(project) != ns || project.metadata.deletion_timestamp) continue;
-    if (first == nullptr || project.metadata.creation_timestamp < first->metadata.creation_timestamp) first = &project;
+    if (first == nullptr || project.metadata.creation_timestamp < first->metadata.creation_timestamp)
+      first = &project;
   }
   return first == nullptr ? std::string() : first->metadata.name;
 }
@@ -144,7 +148,8 @@ client::Task<Outcome> CapacityReconciler::project(client::Key key) {
     set(p, now, "Accepted", false, "InvalidSpec", object->problem);
   } else if (owner != key) {
     set(p, now, "Accepted", false, "NamespaceTaken",
-        fmt::format("namespace {} is claimed by the older Project {}; claim another (spec.namespace.name)", p.status.ns, owner));
+        fmt::format("namespace {} is claimed by the older Project {}; claim another (spec.namespace.name)",
+                    p.status.ns, owner));
   } else if (!numbers.problem.empty()) {
     set(p, now, "Accepted", false, "InvalidQueue", numbers.problem);
   } else {
@@ -190,8 +195,9 @@ client::Task<Outcome> CapacityReconciler::node_pool(client::Key key) {
   std::string first;
   for (std::size_t i = 0; i < shared.size() && i < 5; ++i) first += (i == 0 ? "" : ", ") + shared[i];
   set(pool, now, "NodesShared", !shared.empty(), shared.empty() ? "Disjoint" : "NodeInTwoPools",
-      shared.empty() ? "" : fmt::format("{} nodes are in another pool as well and used by neither: {}{}", shared.size(),
-                                        first, shared.size() > 5 ? ", …" : ""));
+      shared.empty() ? ""
+                     : fmt::format("{} nodes are in another pool as well and used by neither: {}{}",
+                                   shared.size(), first, shared.size() > 5 ? ", …" : ""));
   co_return co_await write(store, object, std::move(pool.status));
 }
 

@@ -11,10 +11,11 @@ client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
   wanted.status = object->value.status;
   wanted.status.observed_generation = wanted.metadata.generation;
   const auto say = [&](const char* type) {
-    crds::set_condition(wanted.status.conditions,
-                        {type, crds::ConditionStatus::kFalse, wanted.metadata.generation, world_.now(), "NotSupported",
-                         "this version of Muster does not run InferenceServices; run the server as a Deployment or a "
-                         "TrainingJob until it does"});
+    crds::set_condition(
+        wanted.status.conditions,
+        {type, crds::ConditionStatus::kFalse, wanted.metadata.generation, world_.now(), "NotSupported",
+         "this version of Muster does not run InferenceServices; run the server as a Deployment or a "
+         "TrainingJob until it does"});
   };
   say("Accepted");
   say("Ready");

@@ -35,7 +35,9 @@ std::string cut(std::string_view text, std::size_t bytes) {
 }
 
 // ": what it said", or nothing.
-std::string quoted(std::string_view text) { return text.empty() ? std::string() : ": " + cut(text, kMaxQuote); }
+std::string quoted(std::string_view text) {
+  return text.empty() ? std::string() : ": " + cut(text, kMaxQuote);
+}
 
 // Pods that are not wanted any more and still hold something.
 struct Lingering {
@@ -83,10 +85,12 @@ class Machine {
   }
 
  private:
-  // --- the states -------------------------------------------------------------------------------------------------
+  // --- the states
+  // -------------------------------------------------------------------------------------------------
 
   void finished() {
-    // What has ended stays for its logs; what still runs (policy First, or a role that is not waited for) is ended.
+    // What has ended stays for its logs; what still runs (policy First, or a role that is not waited for) is
+    // ended.
     for (const auto& pod : seen_.pods) {
       if (!is_terminal(*pod)) remove(*pod);
     }
@@ -100,11 +104,13 @@ class Machine {
   }
 
   void suspended() {
-    if (status_.assignment.attempt != 0) withdraw("Suspended", "spec.suspend was set", client::EventType::kNormal);
+    if (status_.assignment.attempt != 0)
+      withdraw("Suspended", "spec.suspend was set", client::EventType::kNormal);
     remove_all();
     accept();
     set("Admitted", ConditionStatus::kFalse, "Suspended", "");
-    set("Suspended", ConditionStatus::kTrue, "SuspendedByUser", "spec.suspend is true; set it to false to queue again");
+    set("Suspended", ConditionStatus::kTrue, "SuspendedByUser",
+        "spec.suspend is true; set it to false to queue again");
     status_.queue = {};
     status_.retry_at.reset();
     status_.start_failures = 0;
@@ -126,12 +132,13 @@ class Machine {
   // True: it must not be placed yet; said why.
   bool held_back() {
     const auto* evicted = crds::find_condition(status_.conditions, "Evicted");
-    const std::string why = evicted != nullptr && evicted->status == ConditionStatus::kTrue && evicted->reason != "Suspended"
-                                ? "; attempt " + std::to_string(status_.attempt) + " was withdrawn: " + evicted->message
-                                : std::string();
+    const std::string why =
+        evicted != nullptr && evicted->status == ConditionStatus::kTrue && evicted->reason != "Suspended"
+            ? "; attempt " + std::to_string(status_.attempt) + " was withdrawn: " + evicted->message
+            : std::string();
     if (const auto left = lingering(); left.count > 0) {
-      wait_for("BackingOff", fmt::format("{} pods of attempts up to {} have not ended yet, among them {}{}", left.count,
-                                         status_.attempt, left.example, why));
+      wait_for("BackingOff", fmt::format("{} pods of attempts up to {} have not ended yet, among them {}{}",
+                                         left.count, status_.attempt, left.example, why));
     } else if (status_.retry_at && *status_.retry_at > seen_.now) {
       wake(*status_.retry_at);
       wait_for("BackingOff", fmt::format("queued again at {}{}", crds::to_string(*status_.retry_at), why));
@@ -145,7 +152,8 @@ class Machine {
 
   void admitted() {
     if (const auto* evict = decision(Decision::Kind::kEvict)) return requeue(evict->reason, evict->message);
-    if (const auto* evict = decision(Decision::Kind::kBackOff)) return back_off(evict->reason, evict->message);
+    if (const auto* evict = decision(Decision::Kind::kBackOff))
+      return back_off(evict->reason, evict->message);
     if (const auto* replace = decision(Decision::Kind::kReplace)) {
       replace_pods(*replace);
       match_pods();
@@ -162,7 +170,8 @@ class Machine {
     keep_whole();
   }
 
-  // --- waiting and admission --------------------------------------------------------------------------------------
+  // --- waiting and admission
+  // --------------------------------------------------------------------------------------
 
   // False: the spec can never run; said in Accepted, Stalled and the queue's reason.
   bool accept() {
@@ -215,9 +224,11 @@ class Machine {
     return fmt::format("attempt {}: {} pods in pool {}", a.attempt, a.pods.size(), a.pool);
   }
 
-  // --- the running gang -------------------------------------------------------------------------------------------
+  // --- the running gang
+  // -------------------------------------------------------------------------------------------
 
-  // Which pod stands for which entry of the assignment. All others are of earlier attempts or tries: they are removed.
+  // Which pod stands for which entry of the assignment. All others are of earlier attempts or tries: they are
+  // removed.
   void match_pods() {
     const auto& a = status_.assignment;
     std::map<std::string_view, std::size_t> by_role_index;
@@ -231,7 +242,8 @@ class Machine {
     for (const auto& pod : seen_.pods) {
       const auto id = identity_of(*pod);
       const auto slot = id ? by_role_index.find(slot_key(id->role, id->index)) : by_role_index.end();
-      if (slot != by_role_index.end() && id->attempt == a.attempt && id->tries == a.pods[slot->second].tries) {
+      if (slot != by_role_index.end() && id->attempt == a.attempt &&
+          id->tries == a.pods[slot->second].tries) {
         placed_[slot->second].pod = pod.get();
         continue;
       }
@@ -259,7 +271,8 @@ class Machine {
     status_.finished_at = seen_.now;
     set("Complete", ConditionStatus::kTrue, "Completed",
         spec_.completion.policy == crds::CompletionPolicy::kFirst ? "a pod succeeded" : "all pods succeeded");
-    note(client::EventType::kNormal, "Completed", "Complete", fmt::format("attempt {} completed", status_.attempt));
+    note(client::EventType::kNormal, "Completed", "Complete",
+         fmt::format("attempt {} completed", status_.attempt));
     finished();
   }
 
@@ -284,8 +297,9 @@ class Machine {
   static std::string how_it_ended(const client::Pod& pod) {
     for (const auto& end : pod.ended) {
       if (end.exit_code == 0) continue;
-      return fmt::format("pod {}: container {} ended with exit code {}{}{}", pod.meta.name, end.name, end.exit_code,
-                         end.reason.empty() ? "" : " (" + end.reason + ")", quoted(end.message));
+      return fmt::format("pod {}: container {} ended with exit code {}{}{}", pod.meta.name, end.name,
+                         end.exit_code, end.reason.empty() ? "" : " (" + end.reason + ")",
+                         quoted(end.message));
     }
     return fmt::format("pod {} failed{}{}", pod.meta.name, pod.reason.empty() ? "" : " (" + pod.reason + ")",
                        quoted(pod.message));
@@ -299,18 +313,21 @@ class Machine {
     const auto why = how_it_ended(failed);
     ++status_.restarts.count;
     if (recent.size() >= static_cast<std::size_t>(spec_.restart.limit)) {
-      return fail("RestartLimitExceeded", fmt::format("{}; restart.limit {} in {} is used up", why, spec_.restart.limit,
-                                                      crds::to_string(spec_.restart.window)));
+      return fail("RestartLimitExceeded",
+                  fmt::format("{}; restart.limit {} in {} is used up", why, spec_.restart.limit,
+                              crds::to_string(spec_.restart.window)));
     }
     recent.push_back(seen_.now);
     for (std::size_t i = 0; i < placed_.size(); ++i) {
       if (displaced(i)) {  // not again in place: this one belongs to others by now
-        return requeue("ProgramFault", fmt::format("{}; node {} does not take its pod", why, status_.assignment.pods[i].node));
+        return requeue("ProgramFault", fmt::format("{}; node {} does not take its pod", why,
+                                                   status_.assignment.pods[i].node));
       }
     }
     for (const auto& place : status_.assignment.pods) {
       if (seen_.node_usable && !seen_.node_usable(place.node)) {
-        return requeue("ProgramFault", fmt::format("{}; node {} is not to be used any more", why, place.node));
+        return requeue("ProgramFault",
+                       fmt::format("{}; node {} is not to be used any more", why, place.node));
       }
     }
     add_run_time();
@@ -322,27 +339,33 @@ class Machine {
     status_.started_at.reset();
     status_.ready_replicas = 0;
     set("PodsReady", ConditionStatus::kFalse, "Restarting", why);
-    note(client::EventType::kWarning, "Restarted", "Restart", fmt::format("{}; starting attempt {}", why, a.attempt));
-    for (const auto& p : seen_.pods) remove(*p);  // their ends are what makes room: pods are made when they are gone
+    note(client::EventType::kWarning, "Restarted", "Restart",
+         fmt::format("{}; starting attempt {}", why, a.attempt));
+    for (const auto& p : seen_.pods)
+      remove(*p);  // their ends are what makes room: pods are made when they are gone
     placed_.assign(a.pods.size(), {});
     wake(seen_.now + spec_.start_timeout);
   }
 
-  // Empty: none. A pod that its node or somebody else ended; or one that is gone though the gang had run whole.
+  // Empty: none. A pod that its node or somebody else ended; or one that is gone though the gang had run
+  // whole.
   std::string lost_pod() const {
     for (std::size_t i = 0; i < placed_.size(); ++i) {
       const auto* pod = placed_[i].pod;
       const auto& place = status_.assignment.pods[i];
       if (pod == nullptr) {
-        if (status_.started_at) return fmt::format("pod {} of node {} is gone", slot_key(place.role, place.index), place.node);
+        if (status_.started_at)
+          return fmt::format("pod {} of node {} is gone", slot_key(place.role, place.index), place.node);
       } else if (pod->phase == client::PodPhase::kSucceeded || (!status_.started_at && displaced(i))) {
         continue;
       } else if (pod->deleting) {
         // Its program may have failed for it already (exit code 143): no fault of its own.
         return fmt::format("pod {} on node {} was deleted", pod->meta.name, pod->node_name);
-      } else if (pod->phase == client::PodPhase::kFailed && (is_cluster_fault(*pod) || (status_.started_at && is_refusal(*pod)))) {
+      } else if (pod->phase == client::PodPhase::kFailed &&
+                 (is_cluster_fault(*pod) || (status_.started_at && is_refusal(*pod)))) {
         // A refusal once the gang ran whole is a kubelet that started anew and did not take its pod back.
-        return fmt::format("pod {} was ended by node {}: {}{}", pod->meta.name, pod->node_name, pod->reason, quoted(pod->message));
+        return fmt::format("pod {} was ended by node {}: {}{}", pod->meta.name, pod->node_name, pod->reason,
+                           quoted(pod->message));
       }
     }
     return {};
@@ -367,21 +390,24 @@ class Machine {
   void start_timed_out() {
     std::size_t ready = 0;
     std::string why;
-    if (stale_.count > 0) why = fmt::format("; {} pods of earlier attempts have not ended, among them {}", stale_.count, stale_.example);
+    if (stale_.count > 0)
+      why = fmt::format("; {} pods of earlier attempts have not ended, among them {}", stale_.count,
+                        stale_.example);
     for (const auto& p : placed_) {
       if (p.pod == nullptr) continue;
       const bool refused = p.pod->phase == client::PodPhase::kFailed;
       if (p.pod->ready || p.pod->phase == client::PodPhase::kSucceeded) {
         ++ready;
       } else if (why.empty() && refused) {
-        why = fmt::format("; node {} refused pod {}: {}{}", p.pod->node_name, p.pod->meta.name, p.pod->reason, quoted(p.pod->message));
+        why = fmt::format("; node {} refused pod {}: {}{}", p.pod->node_name, p.pod->meta.name, p.pod->reason,
+                          quoted(p.pod->message));
       } else if (why.empty() && !p.pod->waiting_reason.empty()) {
-        why = fmt::format("; pod {} on node {}: {}{}", p.pod->meta.name, p.pod->node_name, p.pod->waiting_reason,
-                          quoted(p.pod->waiting_message));
+        why = fmt::format("; pod {} on node {}: {}{}", p.pod->meta.name, p.pod->node_name,
+                          p.pod->waiting_reason, quoted(p.pod->waiting_message));
       }
     }
-    back_off("StartTimeout", fmt::format("{} of {} pods were ready after startTimeout {}{}", ready, placed_.size(),
-                                         crds::to_string(spec_.start_timeout), why));
+    back_off("StartTimeout", fmt::format("{} of {} pods were ready after startTimeout {}{}", ready,
+                                         placed_.size(), crds::to_string(spec_.start_timeout), why));
   }
 
   void back_off(const std::string& reason, const std::string& message) {
@@ -391,8 +417,8 @@ class Machine {
     requeue(reason, message);
   }
 
-  // Pods that are missing are made, refused ones get another place. Not before the last pod of an earlier attempt has
-  // gone: until then it holds the very GPUs.
+  // Pods that are missing are made, refused ones get another place. Not before the last pod of an earlier
+  // attempt has gone: until then it holds the very GPUs.
   void keep_whole() {
     if (!status_.started_at) wake_for_refusals();
     for (std::size_t i = 0; i < placed_.size(); ++i) {
@@ -408,18 +434,20 @@ class Machine {
 
   void remember_refusal(const client::Pod& pod) {
     auto& list = status_.node_refusals;
-    const auto known = std::find_if(list.begin(), list.end(), [&](const auto& r) { return r.node == pod.node_name; });
+    const auto known =
+        std::find_if(list.begin(), list.end(), [&](const auto& r) { return r.node == pod.node_name; });
     if (known != list.end() && known->at >= status_.assignment.admitted_at) return;
     if (known != list.end()) list.erase(known);
     if (list.size() >= kMaxRefusals) list.erase(list.begin());
     list.push_back({pod.node_name, pod.reason, seen_.now});
     wake(seen_.now + kRefusalMemory);
     note(client::EventType::kWarning, "PodRefused", "Place",
-         fmt::format("node {} refused pod {}: {}{}", pod.node_name, pod.meta.name, pod.reason, quoted(pod.message)));
+         fmt::format("node {} refused pod {}: {}{}", pod.node_name, pod.meta.name, pod.reason,
+                     quoted(pod.message)));
   }
 
-  // The place of this entry was refused: placement has given it back already, so nothing may be made there any more, not
-  // even when the refused pod is gone. The refusal in the status is what remembers it.
+  // The place of this entry was refused: placement has given it back already, so nothing may be made there
+  // any more, not even when the refused pod is gone. The refusal in the status is what remembers it.
   bool displaced(std::size_t i) const {
     const auto* pod = placed_[i].pod;
     if (pod != nullptr) return pod->phase == client::PodPhase::kFailed && is_refusal(*pod);
@@ -429,8 +457,8 @@ class Machine {
     });
   }
 
-  // Placement avoids every node of the list, so an entry must go when its time has come, not with the next refusal; but
-  // not while a place on the node is still to be replaced.
+  // Placement avoids every node of the list, so an entry must go when its time has come, not with the next
+  // refusal; but not while a place on the node is still to be replaced.
   void forget_old_refusals() {
     std::set<std::string_view> needed;
     for (std::size_t i = 0; i < placed_.size(); ++i) {
@@ -466,13 +494,16 @@ class Machine {
     }
     status_.ready_replicas = ready;
     if (status_.started_at || there < static_cast<std::int32_t>(placed_.size())) return;
-    // Once whole, readiness of single pods shows in the counter only: the condition does not flap with a probe.
+    // Once whole, readiness of single pods shows in the counter only: the condition does not flap with a
+    // probe.
     status_.started_at = seen_.now;
     status_.start_failures = 0;
-    set("PodsReady", ConditionStatus::kTrue, "PodsReady", fmt::format("all {} pods are ready", placed_.size()));
+    set("PodsReady", ConditionStatus::kTrue, "PodsReady",
+        fmt::format("all {} pods are ready", placed_.size()));
   }
 
-  // --- the way back -----------------------------------------------------------------------------------------------
+  // --- the way back
+  // -----------------------------------------------------------------------------------------------
 
   void add_run_time() {
     if (status_.started_at) status_.run_seconds += (seen_.now - *status_.started_at).count();
@@ -489,7 +520,8 @@ class Machine {
 
   // Everything back, queued again with the old submission time.
   void withdraw(const std::string& reason, const std::string& text, client::EventType type) {
-    const std::string message = cut(text, kMaxMessage / 2);  // said again, with more around it, while the job waits
+    const std::string message =
+        cut(text, kMaxMessage / 2);  // said again, with more around it, while the job waits
     release(reason, message);
     status_.started_at.reset();
     set("Evicted", ConditionStatus::kTrue, reason, message);
@@ -507,9 +539,12 @@ class Machine {
     if (accept() && !held_back()) wake(seen_.now);
   }
 
-  // --- helpers ----------------------------------------------------------------------------------------------------
+  // --- helpers
+  // ----------------------------------------------------------------------------------------------------
 
-  static std::string slot_key(std::string_view role, std::int32_t index) { return fmt::format("{}-{}", role, index); }
+  static std::string slot_key(std::string_view role, std::int32_t index) {
+    return fmt::format("{}-{}", role, index);
+  }
 
   const Decision* decision(Decision::Kind kind) const {
     const auto* d = seen_.decision;
@@ -520,7 +555,8 @@ class Machine {
 
   void remove(const client::Pod& pod) {
     if (pod.deleting) return;
-    const auto known = std::find_if(step_.remove.begin(), step_.remove.end(), [&](const auto& r) { return r.uid == pod.meta.uid; });
+    const auto known = std::find_if(step_.remove.begin(), step_.remove.end(),
+                                    [&](const auto& r) { return r.uid == pod.meta.uid; });
     if (known == step_.remove.end()) step_.remove.push_back({pod.meta.name, pod.meta.uid});
   }
   void remove_all() {
@@ -551,8 +587,8 @@ class Machine {
 
   // All conditions are there from the first write, so that `kubectl wait` has something to wait for.
   void start_conditions() {
-    static constexpr std::array<std::string_view, 8> kTypes = {"Accepted", "Admitted", "PodsReady", "Evicted",
-                                                               "Suspended", "Complete", "Failed", "Stalled"};
+    static constexpr std::array<std::string_view, 8> kTypes = {
+        "Accepted", "Admitted", "PodsReady", "Evicted", "Suspended", "Complete", "Failed", "Stalled"};
     for (const auto type : kTypes) {
       if (crds::find_condition(status_.conditions, type) == nullptr) {
         set(std::string(type), ConditionStatus::kUnknown, "Pending", "");
@@ -592,19 +628,23 @@ bool one_of(std::string_view reason, std::initializer_list<std::string_view> lis
   return std::find(list.begin(), list.end(), reason) != list.end();
 }
 
-// Kubelet's own words when it rejects a pod at admission (pkg/kubelet/lifecycle; the last for a node under pressure).
+// Kubelet's own words when it rejects a pod at admission (pkg/kubelet/lifecycle; the last for a node under
+// pressure).
 bool says_refused(const client::Pod& pod) {
   return pod.reason.starts_with("OutOf") ||
-         one_of(pod.reason, {"UnexpectedAdmissionError", "NodeAffinity", "NodeAffinityMismatch", "TopologyAffinityError",
-                             "Allocate failed", "PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch",
-                             "NodeSelectorMismatching", "Taints", "TaintToleration", "NodeName", "NodePorts",
-                             "UnmatchedNodeSelector", "AppArmor"}) ||
+         one_of(pod.reason,
+                {"UnexpectedAdmissionError", "NodeAffinity", "NodeAffinityMismatch", "TopologyAffinityError",
+                 "Allocate failed", "PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch",
+                 "NodeSelectorMismatching", "Taints", "TaintToleration", "NodeName", "NodePorts",
+                 "UnmatchedNodeSelector", "AppArmor"}) ||
          (pod.reason == "Evicted" && pod.message.starts_with("The node had condition"));
 }
 
 }  // namespace
 
-Step advance(const Observed& seen) { return Machine(seen).run(); }
+Step advance(const Observed& seen) {
+  return Machine(seen).run();
+}
 
 bool differs_in_counters_only(const crds::TrainingJobStatus& a, const crds::TrainingJobStatus& b) {
   const auto without_counters = [](crds::TrainingJobStatus s) {
@@ -631,15 +671,18 @@ bool is_terminal(const client::Pod& pod) {
   return pod.phase == client::PodPhase::kSucceeded || pod.phase == client::PodPhase::kFailed;
 }
 
-bool is_refusal(const client::Pod& pod) { return pod.ended.empty() && says_refused(pod); }
+bool is_refusal(const client::Pod& pod) {
+  return pod.ended.empty() && says_refused(pod);
+}
 
 bool is_cluster_fault(const client::Pod& pod) {
   if (pod.disrupted) return true;
   // A pod that ran and is then turned away: its kubelet started anew and did not take it back.
   if (!pod.ended.empty() && says_refused(pod)) return true;
-  return !is_refusal(pod) && one_of(pod.reason, {"Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting",
-                                                 "PreemptionByScheduler", "TerminationByKubelet", "DeletionByTaintManager",
-                                                 "DeletionByPodGC"});
+  return !is_refusal(pod) &&
+         one_of(pod.reason, {"Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting",
+                             "PreemptionByScheduler", "TerminationByKubelet", "DeletionByTaintManager",
+                             "DeletionByPodGC"});
 }
 
 }  // namespace muster::reconcilers

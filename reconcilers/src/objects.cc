@@ -36,7 +36,8 @@ template <class Kind>
 client::Result<Object<Kind>> decode_object(std::string_view json) {
   const auto whole = crds::Json::parse(json, nullptr, false);
   if (!whole.is_object() || !whole.contains("metadata") || !whole["metadata"].is_object()) {
-    return std::unexpected(Error{.code = ErrorCode::kDecode, .message = std::string(Kind::kKind) + " without metadata"});
+    return std::unexpected(
+        Error{.code = ErrorCode::kDecode, .message = std::string(Kind::kKind) + " without metadata"});
   }
   Object<Kind> object;
   if (auto value = crds::from_json<Kind>(whole)) {
@@ -45,12 +46,14 @@ client::Result<Object<Kind>> decode_object(std::string_view json) {
     object = salvage<Kind>(whole, value.error());
   }
   const auto& meta = whole["metadata"];
-  object.meta = {text_at(meta, "namespace"), text_at(meta, "name"), text_at(meta, "uid"), text_at(meta, "resourceVersion")};
+  object.meta = {text_at(meta, "namespace"), text_at(meta, "name"), text_at(meta, "uid"),
+                 text_at(meta, "resourceVersion")};
   return object;
 }
 
 template <class Kind>
-client::Task<client::Result<void>> write_status(client::ApiClient& api, ObjectStore<Kind>& store, Kind wanted) {
+client::Task<client::Result<void>> write_status(client::ApiClient& api, ObjectStore<Kind>& store,
+                                                Kind wanted) {
   const client::Resource resource = resource_of<Kind>();
   const client::ObjectRef ref{wanted.metadata.ns, wanted.metadata.name};
   std::string body = crds::status_to_json(wanted).dump(-1, ' ', false, crds::Json::error_handler_t::replace);
@@ -76,7 +79,8 @@ client::Task<client::Result<void>> write_status(client::ApiClient& api, ObjectSt
 }
 
 template <class Kind>
-client::Task<client::Result<void>> read_again(client::ApiClient& api, ObjectStore<Kind>& store, client::ObjectRef ref) {
+client::Task<client::Result<void>> read_again(client::ApiClient& api, ObjectStore<Kind>& store,
+                                              client::ObjectRef ref) {
   const auto answer = co_await api.get(resource_of<Kind>(), ref);
   client::Result<void> result;
   if (!answer) {
@@ -92,10 +96,12 @@ client::Task<client::Result<void>> read_again(client::ApiClient& api, ObjectStor
   co_return result;
 }
 
-#define MUSTER_KIND(K)                                                       \
-  template client::Result<Object<crds::K>> decode_object<crds::K>(std::string_view); \
-  template client::Task<client::Result<void>> write_status<crds::K>(client::ApiClient&, ObjectStore<crds::K>&, crds::K); \
-  template client::Task<client::Result<void>> read_again<crds::K>(client::ApiClient&, ObjectStore<crds::K>&, client::ObjectRef)
+#define MUSTER_KIND(K)                                                                                       \
+  template client::Result<Object<crds::K>> decode_object<crds::K>(std::string_view);                         \
+  template client::Task<client::Result<void>> write_status<crds::K>(client::ApiClient&,                      \
+                                                                    ObjectStore<crds::K>&, crds::K);         \
+  template client::Task<client::Result<void>> read_again<crds::K>(client::ApiClient&, ObjectStore<crds::K>&, \
+                                                                  client::ObjectRef)
 MUSTER_KIND(Queue);
 MUSTER_KIND(Project);
 MUSTER_KIND(NodePool);

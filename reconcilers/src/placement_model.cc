@@ -20,7 +20,8 @@ namespace pl = placement;
 constexpr std::string_view kModelLabel = "nvidia.com/gpu.product";
 
 pl::Time to_time(const std::optional<crds::Time>& t) {
-  return t ? pl::Time{std::chrono::duration_cast<std::chrono::milliseconds>(t->time_since_epoch()).count()} : pl::Time{};
+  return t ? pl::Time{std::chrono::duration_cast<std::chrono::milliseconds>(t->time_since_epoch()).count()}
+           : pl::Time{};
 }
 
 pl::Bounds to_bounds(const crds::Amounts& a) {
@@ -45,7 +46,8 @@ pl::RoleSpec to_role(const crds::Role& role, const PodNeeds& needs, const Volume
   r.name = role.name;
   r.replicas = role.replicas;
   r.gpus = needs.gpus;
-  r.per_pod = {pl::MilliGpu{needs.gpus * pl::kMilliPerGpu}, pl::MilliCpu{needs.requests.cpu.value}, pl::Bytes{needs.requests.memory.value}, 1};
+  r.per_pod = {pl::MilliGpu{needs.gpus * pl::kMilliPerGpu}, pl::MilliCpu{needs.requests.cpu.value},
+               pl::Bytes{needs.requests.memory.value}, 1};
   r.models = needs.gpu_models;
   r.node_selector = needs.node_selector;
   if (!needs.required.empty()) r.required.push_back(needs.required);
@@ -77,7 +79,8 @@ pl::OtherPod to_other(const client::Pod& pod, std::string project) {
   pl::OtherPod o;
   o.key = pod.meta.key();
   o.node = pod.node_name;
-  o.amounts = {pl::MilliGpu{pod.gpus * pl::kMilliPerGpu}, pl::MilliCpu{pod.milli_cpu}, pl::Bytes{pod.memory_bytes}, 1};
+  o.amounts = {pl::MilliGpu{pod.gpus * pl::kMilliPerGpu}, pl::MilliCpu{pod.milli_cpu},
+               pl::Bytes{pod.memory_bytes}, 1};
   o.gpu_count = static_cast<std::int32_t>(std::clamp<std::int64_t>(pod.gpus, 0, 1024));
   o.gpus = gpu_indexes(pod);
   if (o.gpus.size() > static_cast<std::size_t>(o.gpu_count)) o.gpus.clear();
@@ -102,7 +105,9 @@ crds::Waiting to_waiting(const pl::Verdict& v) {
   w.project_position = v.project_position;
   w.reason = pl::to_string(v.reason);
   w.message = v.message;
-  for (const auto& b : v.blocking) w.blocking.push_back({b.resource, b.pool, quantity(b.resource, b.need), quantity(b.resource, b.have), b.by});
+  for (const auto& b : v.blocking)
+    w.blocking.push_back(
+        {b.resource, b.pool, quantity(b.resource, b.need), quantity(b.resource, b.have), b.by});
   return w;
 }
 
@@ -119,10 +124,10 @@ struct PlacementModel::Impl {
   std::function<void()> changed;
   pl::Cluster cluster;
   std::map<client::Key, JobState> jobs;
-  std::map<std::string, std::string> project_of;    // by namespace
-  std::map<std::string, std::string> gpu_resources; // by pool
-  std::map<std::string, client::Node> nodes;        // their GPU count depends on the pools' resource names
-  std::set<std::string> others;                     // pods that are charged beside assignments
+  std::map<std::string, std::string> project_of;     // by namespace
+  std::map<std::string, std::string> gpu_resources;  // by pool
+  std::map<std::string, client::Node> nodes;         // their GPU count depends on the pools' resource names
+  std::set<std::string> others;                      // pods that are charged beside assignments
 
   void touch() { changed(); }
 
@@ -138,11 +143,13 @@ struct PlacementModel::Impl {
     for (const auto& t : n.taints) s.taints.push_back({t.key, t.value, t.effect});
     s.usable = n.ready && !n.unschedulable && !n.deleting;
     for (const auto& [resource, count] : n.extended) {
-      const bool counts = std::any_of(gpu_resources.begin(), gpu_resources.end(), [&](const auto& p) { return p.second == resource; });
+      const bool counts = std::any_of(gpu_resources.begin(), gpu_resources.end(),
+                                      [&](const auto& p) { return p.second == resource; });
       if (counts) s.gpus += static_cast<std::int32_t>(std::clamp<std::int64_t>(count, 0, 1024));
     }
     if (const auto* model = client::find_value(n.labels, kModelLabel)) s.gpu_model = *model;
-    s.allocatable = {pl::MilliGpu{s.gpus * pl::kMilliPerGpu}, pl::MilliCpu{n.milli_cpu}, pl::Bytes{n.memory_bytes}, n.pods};
+    s.allocatable = {pl::MilliGpu{s.gpus * pl::kMilliPerGpu}, pl::MilliCpu{n.milli_cpu},
+                     pl::Bytes{n.memory_bytes}, n.pods};
     return s;
   }
 
@@ -183,7 +190,8 @@ struct PlacementModel::Impl {
     known = std::move(now);
   }
 
-  pl::JobSpec to_job(const client::Key& key, const crds::TrainingJob& job, const Translation& wish, const crds::TrainingJobStatus& status) const {
+  pl::JobSpec to_job(const client::Key& key, const crds::TrainingJob& job, const Translation& wish,
+                     const crds::TrainingJobStatus& status) const {
     pl::JobSpec s;
     s.id = key;
     s.project = project_for(job.metadata.ns);
@@ -192,7 +200,8 @@ struct PlacementModel::Impl {
     s.submitted = to_time(job.metadata.creation_timestamp);
     s.pools = job.spec.pools;
     for (std::size_t r = 0; r < job.spec.roles.size() && r < wish.needs.size(); ++r) {
-      s.roles.push_back(to_role(job.spec.roles[r], wish.needs[r], r < wish.volumes.size() ? &wish.volumes[r] : nullptr));
+      s.roles.push_back(
+          to_role(job.spec.roles[r], wish.needs[r], r < wish.volumes.size() ? &wish.volumes[r] : nullptr));
     }
     for (const auto& refusal : status.node_refusals) s.avoid_nodes.push_back(refusal.node);
     return s;
@@ -203,10 +212,14 @@ struct PlacementModel::Impl {
     out.pool = status.assignment.pool;
     // Seniority is that of the admission, not of a restart in place.
     const auto* admitted = crds::find_condition(status.conditions, "Admitted");
-    out.since = admitted != nullptr ? to_time(admitted->last_transition_time) : to_time(status.assignment.admitted_at);
+    out.since = admitted != nullptr ? to_time(admitted->last_transition_time)
+                                    : to_time(status.assignment.admitted_at);
     for (const auto& p : status.assignment.pods) {
-      const auto role = std::find_if(job.spec.roles.begin(), job.spec.roles.end(), [&](const auto& r) { return r.name == p.role; });
-      out.pods.push_back({role == job.spec.roles.end() ? -1 : static_cast<std::int32_t>(role - job.spec.roles.begin()), p.index, p.node, p.gpus});
+      const auto role = std::find_if(job.spec.roles.begin(), job.spec.roles.end(),
+                                     [&](const auto& r) { return r.name == p.role; });
+      out.pods.push_back(
+          {role == job.spec.roles.end() ? -1 : static_cast<std::int32_t>(role - job.spec.roles.begin()),
+           p.index, p.node, p.gpus});
     }
     return out;
   }
@@ -214,7 +227,8 @@ struct PlacementModel::Impl {
   std::vector<Place> to_places(const JobState& job, const pl::Assignment& a) const {
     std::vector<Place> places;
     places.reserve(a.pods.size());
-    for (const auto& p : a.pods) places.push_back({job.role_names[static_cast<std::size_t>(p.role)], p.index, p.node, p.gpus});
+    for (const auto& p : a.pods)
+      places.push_back({job.role_names[static_cast<std::size_t>(p.role)], p.index, p.node, p.gpus});
     return places;
   }
 
@@ -239,7 +253,9 @@ struct PlacementModel::Impl {
   }
 };
 
-PlacementModel::PlacementModel(std::function<void()> changed) : impl_(std::make_unique<Impl>()) { impl_->changed = std::move(changed); }
+PlacementModel::PlacementModel(std::function<void()> changed) : impl_(std::make_unique<Impl>()) {
+  impl_->changed = std::move(changed);
+}
 PlacementModel::~PlacementModel() = default;
 
 void PlacementModel::node(const client::Node& node) {
@@ -256,11 +272,14 @@ void PlacementModel::node_gone(const client::Node& node) {
 void PlacementModel::pool(const crds::NodePool& pool) {
   pl::PoolSpec spec;
   spec.name = pool.metadata.name;
-  spec.order = pool.spec.placement.nodes == crds::NodeOrder::kPack ? pl::NodeOrder::kPack : pl::NodeOrder::kSpread;
+  spec.order =
+      pool.spec.placement.nodes == crds::NodeOrder::kPack ? pl::NodeOrder::kPack : pl::NodeOrder::kSpread;
   spec.is_default = pool.spec.is_default;
   spec.gpu_resource = pool.spec.gpu_resource;
-  for (const auto& [key, value] : pool.spec.node_selector.match_labels) spec.selector.push_back({key, pl::Operator::kIn, {value}});
-  for (const auto& e : pool.spec.node_selector.match_expressions) spec.selector.push_back({e.key, static_cast<pl::Operator>(e.op), e.values});
+  for (const auto& [key, value] : pool.spec.node_selector.match_labels)
+    spec.selector.push_back({key, pl::Operator::kIn, {value}});
+  for (const auto& e : pool.spec.node_selector.match_expressions)
+    spec.selector.push_back({e.key, static_cast<pl::Operator>(e.op), e.values});
   auto& resource = impl_->gpu_resources[spec.name];
   const bool other_resource = resource != pool.spec.gpu_resource;
   resource = pool.spec.gpu_resource;
@@ -318,10 +337,12 @@ void PlacementModel::foreign_pod(const client::Pod& pod) {
   const bool ours = client::find_value(pod.labels, kJobLabel) != nullptr;
   impl_->charge(pod, ours ? impl_->project_for(pod.meta.ns) : std::string());
 }
-void PlacementModel::foreign_pod_gone(const client::Pod& pod) { impl_->give_back(pod.meta.key()); }
+void PlacementModel::foreign_pod_gone(const client::Pod& pod) {
+  impl_->give_back(pod.meta.key());
+}
 
-void PlacementModel::update(const client::Key& key, const crds::TrainingJob& job, const Translation& wish, const Step& step,
-                            const std::vector<client::Ptr<client::Pod>>& pods) {
+void PlacementModel::update(const client::Key& key, const crds::TrainingJob& job, const Translation& wish,
+                            const Step& step, const std::vector<client::Ptr<client::Pod>>& pods) {
   auto& state = impl_->jobs[key];
   const auto& status = step.status;
   const bool holds = status.assignment.attempt != 0;
@@ -369,8 +390,12 @@ std::vector<client::Key> PlacementModel::plan(crds::Time now) {
     decision.pool = d.assignment.pool;
     decision.message = d.message;
     switch (d.kind) {
-      case pl::Decision::Kind::kStart: decision.kind = Decision::Kind::kStart; break;
-      case pl::Decision::Kind::kReplace: decision.kind = Decision::Kind::kReplace; break;
+      case pl::Decision::Kind::kStart:
+        decision.kind = Decision::Kind::kStart;
+        break;
+      case pl::Decision::Kind::kReplace:
+        decision.kind = Decision::Kind::kReplace;
+        break;
       case pl::Decision::Kind::kEvict:
         decision.kind = Decision::Kind::kEvict;
         decision.reason = "PlacesLost";
@@ -409,8 +434,12 @@ std::string PlacementModel::gpu_resource(const std::string& pool) const {
   const auto found = impl_->gpu_resources.find(pool);
   return found == impl_->gpu_resources.end() ? std::string("nvidia.com/gpu") : found->second;
 }
-TreeNumbers PlacementModel::numbers_of_queue(const std::string& name) const { return impl_->numbers(name, false); }
-TreeNumbers PlacementModel::numbers_of_project(const std::string& name) const { return impl_->numbers(name, true); }
+TreeNumbers PlacementModel::numbers_of_queue(const std::string& name) const {
+  return impl_->numbers(name, false);
+}
+TreeNumbers PlacementModel::numbers_of_project(const std::string& name) const {
+  return impl_->numbers(name, true);
+}
 PoolNumbers PlacementModel::numbers_of_pool(const std::string& name) const {
   const auto u = impl_->cluster.pool_usage(name);
   return {u.nodes, to_amounts(u.capacity), to_amounts(u.free), u.shared_nodes};

@@ -21,8 +21,8 @@ std::optional<PodIdentity> identity_of(const client::Pod& pod) {
   if (role == nullptr || client::find_value(pod.labels, kJobLabel) == nullptr) return std::nullopt;
   PodIdentity id;
   id.role = *role;
-  if (!read_number(pod.labels, kIndexLabel, id.index) || !read_number(pod.labels, kAttemptLabel, id.attempt) ||
-      !read_number(pod.labels, kTryLabel, id.tries)) {
+  if (!read_number(pod.labels, kIndexLabel, id.index) ||
+      !read_number(pod.labels, kAttemptLabel, id.attempt) || !read_number(pod.labels, kTryLabel, id.tries)) {
     return std::nullopt;
   }
   return id;
@@ -31,7 +31,8 @@ std::optional<PodIdentity> identity_of(const client::Pod& pod) {
 client::PodFields pod_fields() {
   client::PodFields fields;
   fields.annotations.emplace_back(kGpusAnnotation);
-  for (const auto label : {kJobLabel, kRoleLabel, kIndexLabel, kAttemptLabel, kTryLabel}) fields.labels.emplace_back(label);
+  for (const auto label : {kJobLabel, kRoleLabel, kIndexLabel, kAttemptLabel, kTryLabel})
+    fields.labels.emplace_back(label);
   return fields;
 }
 

@@ -30,13 +30,15 @@ std::vector<client::Ptr<client::Pod>> pods_of(const World& world, const std::str
 std::size_t pods_replaced(const crds::Assignment& before, const crds::Assignment& after) {
   if (before.attempt != after.attempt || before.pods.size() != after.pods.size()) return 0;
   std::size_t n = 0;
-  for (std::size_t i = 0; i < after.pods.size(); ++i) n += after.pods[i].tries != before.pods[i].tries ? 1 : 0;
+  for (std::size_t i = 0; i < after.pods.size(); ++i)
+    n += after.pods[i].tries != before.pods[i].tries ? 1 : 0;
   return n;
 }
 
 }  // namespace
 
-TrainingJobReconciler::TrainingJobReconciler(World& world) : world_(world), creating_(world.env.executor, kCreating) {}
+TrainingJobReconciler::TrainingJobReconciler(World& world)
+    : world_(world), creating_(world.env.executor, kCreating) {}
 
 client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   if (unsure_.contains(key)) {
@@ -64,7 +66,8 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   }
   const auto pods = pods_of(world_, job->meta.uid);
   const Rejection* rejection = nullptr;
-  if (const auto found = rejections_.find(key); found != rejections_.end() && found->second.uid == job->meta.uid &&
+  if (const auto found = rejections_.find(key); found != rejections_.end() &&
+                                                found->second.uid == job->meta.uid &&
                                                 found->second.generation == job->value.metadata.generation) {
     rejection = &found->second;
   }
@@ -74,7 +77,8 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
 
   const auto decision = world_.placement.decision(key);
   const auto verdict = world_.placement.verdict(key);
-  Observed seen{.job = job->value, .pods = pods, .now = world_.now(), .invalid = wish.invalid, .blocked = wish.blocked};
+  Observed seen{
+      .job = job->value, .pods = pods, .now = world_.now(), .invalid = wish.invalid, .blocked = wish.blocked};
   seen.decision = decision ? &*decision : nullptr;
   seen.verdict = verdict ? &*verdict : nullptr;
   seen.node_usable = [this](const std::string& name) {
@@ -108,8 +112,10 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   co_await select_nodes_of_ephemeral(job, pods);
   if (!ok) co_return Outcome::retry();
   Outcome outcome;
-  if (step.wake_at) outcome.after = std::chrono::ceil<client::Duration>(*step.wake_at - world_.env.clock.wall());
-  if (committed == Commit::kDeferred && (!outcome.after || *outcome.after > world_.status_interval)) outcome.after = world_.status_interval;
+  if (step.wake_at)
+    outcome.after = std::chrono::ceil<client::Duration>(*step.wake_at - world_.env.clock.wall());
+  if (committed == Commit::kDeferred && (!outcome.after || *outcome.after > world_.status_interval))
+    outcome.after = world_.status_interval;
   co_return outcome;
 }
 
@@ -118,11 +124,13 @@ void TrainingJobReconciler::charge(const client::Key& key) {
   if (!job || job->value.metadata.deletion_timestamp || job->status_unreadable) return;
   Step step;
   step.status = job->value.status;
-  world_.placement.update(key, job->value, translate_job(job->value, world_.caches), step, pods_of(world_, job->meta.uid));
+  world_.placement.update(key, job->value, translate_job(job->value, world_.caches), step,
+                          pods_of(world_, job->meta.uid));
 }
 
 // The commit point.
-client::Task<TrainingJobReconciler::Commit> TrainingJobReconciler::commit(const client::Key& key, const Job& job, const Step& step) {
+client::Task<TrainingJobReconciler::Commit> TrainingJobReconciler::commit(const client::Key& key,
+                                                                          const Job& job, const Step& step) {
   const auto& before = job->value.status;
   if (step.status == before) co_return Commit::kStands;
   // A new job's first word waits for placement's: one write instead of two when it starts at once.
@@ -159,9 +167,10 @@ client::Task<TrainingJobReconciler::Commit> TrainingJobReconciler::commit(const 
   co_return Commit::kStands;
 }
 
-// Claims that wait for their first consumer are told its node: what kube-scheduler does for pods that it places. A claim
-// that several pods share goes where the first of them is.
-client::Task<void> TrainingJobReconciler::select_nodes(const Job& job, const Translation& wish, const crds::Assignment& assignment) {
+// Claims that wait for their first consumer are told its node: what kube-scheduler does for pods that it
+// places. A claim that several pods share goes where the first of them is.
+client::Task<void> TrainingJobReconciler::select_nodes(const Job& job, const Translation& wish,
+                                                       const crds::Assignment& assignment) {
   const auto& roles = job->value.spec.roles;
   for (std::size_t r = 0; r < roles.size() && r < wish.volumes.size(); ++r) {
     const auto first = std::find_if(assignment.pods.begin(), assignment.pods.end(),
@@ -174,7 +183,8 @@ client::Task<void> TrainingJobReconciler::select_nodes(const Job& job, const Tra
 }
 
 // Claims of ephemeral volumes are made after their pod, by Kubernetes; each goes where its pod is.
-client::Task<void> TrainingJobReconciler::select_nodes_of_ephemeral(const Job& job, const std::vector<client::Ptr<client::Pod>>& pods) {
+client::Task<void> TrainingJobReconciler::select_nodes_of_ephemeral(
+    const Job& job, const std::vector<client::Ptr<client::Pod>>& pods) {
   std::map<std::string, std::vector<EphemeralVolume>> volumes;  // by role
   for (const auto& role : job->value.spec.roles) {
     auto use = volumes_of(job->value, role);
@@ -186,7 +196,8 @@ client::Task<void> TrainingJobReconciler::select_nodes_of_ephemeral(const Job& j
     const auto id = identity_of(*pod);
     if (!id || !volumes.contains(id->role)) continue;
     for (const auto& volume : volumes[id->role]) {
-      const client::Key key = client::make_key(job->meta.ns, ephemeral_claim_name(pod->meta.name, volume.name));
+      const client::Key key =
+          client::make_key(job->meta.ns, ephemeral_claim_name(pod->meta.name, volume.name));
       const auto claim = world_.caches.claims.store().find(key);
       if (claim && needs_selected_node(*claim, lookup)) co_await select_node(key, pod->node_name);
     }
@@ -200,9 +211,12 @@ client::Task<void> TrainingJobReconciler::select_node(const client::Key& key, co
   options.field_manager = kFieldManager;
   const client::ObjectRef ref{claim->meta.ns, claim->meta.name};
   std::string body = selected_node_patch(node, claim->meta.resource_version);
-  const auto patched = co_await world_.api.patch(client::resources::kPersistentVolumeClaims, ref, std::move(body), options);
-  // The pods are made all the same: kubelet waits for the volume, and a conflict shows as a change of the claim.
-  if (!patched) log_warn("claim not told its node", {{"claim", key}, {"error", client::to_string(patched.error())}});
+  const auto patched =
+      co_await world_.api.patch(client::resources::kPersistentVolumeClaims, ref, std::move(body), options);
+  // The pods are made all the same: kubelet waits for the volume, and a conflict shows as a change of the
+  // claim.
+  if (!patched)
+    log_warn("claim not told its node", {{"claim", key}, {"error", client::to_string(patched.error())}});
 }
 
 void TrainingJobReconciler::forget(const client::Key& key, const std::string& last_uid) {
@@ -226,7 +240,8 @@ client::Task<bool> TrainingJobReconciler::remove_pods(const Job& job, const std:
         if (gone || gone.error().code == ErrorCode::kNotFound || gone.error().code == ErrorCode::kConflict) {
           ++world.totals.pods_deleted;
         } else {
-          log_warn("pod not deleted", {{"pod", client::make_key(ns, pod.name)}, {"error", client::to_string(gone.error())}});
+          log_warn("pod not deleted",
+                   {{"pod", client::make_key(ns, pod.name)}, {"error", client::to_string(gone.error())}});
           all_gone = false;
         }
         co_return !world.api.writes_stopped();
@@ -242,13 +257,17 @@ client::Task<bool> TrainingJobReconciler::remove_pods(const Job& job, const std:
 bool TrainingJobReconciler::still_wanted(const client::Key& key, const Job& job, std::size_t pod) const {
   const Job now = world_.caches.jobs.store().find(key);
   if (now == job) return !world_.api.writes_stopped();
-  if (!now || now->meta.uid != job->meta.uid || now->value.metadata.deletion_timestamp || now->value.spec.suspend) return false;
+  if (!now || now->meta.uid != job->meta.uid || now->value.metadata.deletion_timestamp ||
+      now->value.spec.suspend)
+    return false;
   const auto& was = job->value.status.assignment;
   const auto& is = now->value.status.assignment;
-  return is.attempt == was.attempt && is.pods.size() == was.pods.size() && is.pods[pod] == was.pods[pod] && !world_.api.writes_stopped();
+  return is.attempt == was.attempt && is.pods.size() == was.pods.size() && is.pods[pod] == was.pods[pod] &&
+         !world_.api.writes_stopped();
 }
 
-client::Task<bool> TrainingJobReconciler::create_in_turn(const client::Key& key, const std::vector<std::size_t>& which) {
+client::Task<bool> TrainingJobReconciler::create_in_turn(const client::Key& key,
+                                                         const std::vector<std::size_t>& which) {
   const bool entered = co_await creating_.enter(which.size());
   if (!entered) co_return false;
   const bool made = co_await create_pods(key, which);
@@ -256,7 +275,8 @@ client::Task<bool> TrainingJobReconciler::create_in_turn(const client::Key& key,
   co_return made;
 }
 
-client::Task<bool> TrainingJobReconciler::create_pods(const client::Key& key, const std::vector<std::size_t>& which) {
+client::Task<bool> TrainingJobReconciler::create_pods(const client::Key& key,
+                                                      const std::vector<std::size_t>& which) {
   // As committed: write_status put the server's answer into the store.
   const Job job = world_.caches.jobs.store().find(key);
   if (!job || job->value.status.assignment.attempt == 0) co_return false;
@@ -267,17 +287,20 @@ client::Task<bool> TrainingJobReconciler::create_pods(const client::Key& key, co
   }
   const PodBuilder builder(job->value, world_.placement.gpu_resource(job->value.status.assignment.pool));
   bool all = true;
-  const std::function<client::Task<bool>(std::size_t)> one = [this, &key, &job, &which, &builder, &all](std::size_t i) {
+  const std::function<client::Task<bool>(std::size_t)> one = [this, &key, &job, &which, &builder,
+                                                              &all](std::size_t i) {
     struct Create {
-      static client::Task<bool> run(TrainingJobReconciler* self, const client::Key& job_key, const Job& for_job,
-                                    std::size_t pod, const PodBuilder& make, bool& all_made) {
+      static client::Task<bool> run(TrainingJobReconciler* self, const client::Key& job_key,
+                                    const Job& for_job, std::size_t pod, const PodBuilder& make,
+                                    bool& all_made) {
         if (!self->still_wanted(job_key, for_job, pod)) {
           all_made = false;
           co_return false;
         }
         const auto& assignment = for_job->value.status.assignment;
         const auto& place = assignment.pods[pod];
-        std::string name = pod_name(for_job->meta.name, place.role, place.index, assignment.attempt, place.tries);
+        std::string name =
+            pod_name(for_job->meta.name, place.role, place.index, assignment.attempt, place.tries);
         const bool one_made = co_await self->create_pod(job_key, for_job, make.pod(place), std::move(name));
         if (!one_made) all_made = false;
         co_return true;
@@ -285,8 +308,8 @@ client::Task<bool> TrainingJobReconciler::create_pods(const client::Key& key, co
     };
     return Create::run(this, key, job, which[i], builder, all);
   };
-  // The Service comes before the last pod: no gang meets without it, a crash in between leaves a pod to be made and with it
-  // the Service, and the endpoint controllers look at the gang once instead of at every pod.
+  // The Service comes before the last pod: no gang meets without it, a crash in between leaves a pod to be
+  // made and with it the Service, and the endpoint controllers look at the gang once instead of at every pod.
   co_await fan_out(world_.env.executor, which.size() - 1, kFanOut, one);
   if (!all) co_return false;
   const auto service = co_await ensure_companion(job, Companion::kService);
@@ -298,9 +321,12 @@ client::Task<bool> TrainingJobReconciler::create_pods(const client::Key& key, co
   co_return all;
 }
 
-client::Task<bool> TrainingJobReconciler::create_pod(const client::Key& key, const Job& job, std::string body, std::string name) {
-  auto answer = co_await world_.api.create(client::resources::kPods, job->meta.ns, std::move(body), std::string(kFieldManager));
-  const bool read_it = !answer && (answer.error().outcome_unknown() || answer.error().code == ErrorCode::kAlreadyExists);
+client::Task<bool> TrainingJobReconciler::create_pod(const client::Key& key, const Job& job, std::string body,
+                                                     std::string name) {
+  auto answer = co_await world_.api.create(client::resources::kPods, job->meta.ns, std::move(body),
+                                           std::string(kFieldManager));
+  const bool read_it =
+      !answer && (answer.error().outcome_unknown() || answer.error().code == ErrorCode::kAlreadyExists);
   if (read_it) {
     // The name says which pod it is: if it is there, it is ours, made by an earlier try of the same write.
     const client::ObjectRef ref{job->meta.ns, name};
@@ -315,7 +341,8 @@ client::Task<bool> TrainingJobReconciler::create_pod(const client::Key& key, con
   auto pod = client::decode_pod(*answer, pod_fields());
   if (!pod) co_return false;
   if (pod->owner_uid != job->meta.uid) {
-    // A pod of that name belongs to somebody else (or to a deleted job of the same name): wait until it has gone.
+    // A pod of that name belongs to somebody else (or to a deleted job of the same name): wait until it has
+    // gone.
     log_warn("pod name is taken", {{"job", key}, {"pod", pod->meta.key()}});
     co_return false;
   }
@@ -331,7 +358,8 @@ void TrainingJobReconciler::refuse(const client::Key& key, const Job& job, const
     case ErrorCode::kInvalid:
     case ErrorCode::kBadRequest:
     case ErrorCode::kRequestTooLarge:
-      rejections_[key] = {job->meta.uid, job->value.metadata.generation, "the API server refuses its pods: " + text.substr(0, 1024)};
+      rejections_[key] = {job->meta.uid, job->value.metadata.generation,
+                          "the API server refuses its pods: " + text.substr(0, 1024)};
       back.kind = Decision::Kind::kEvict;
       back.reason = "InvalidSpec";
       break;
@@ -347,11 +375,14 @@ void TrainingJobReconciler::refuse(const client::Key& key, const Job& job, const
   world_.placement.decide(key, std::move(back));
 }
 
-// The hosts file or the headless Service: once per job and generation, since roles may change while a job is suspended.
+// The hosts file or the headless Service: once per job and generation, since roles may change while a job is
+// suspended.
 client::Task<client::Result<void>> TrainingJobReconciler::ensure_companion(const Job& job, Companion which) {
   const bool is_service = which == Companion::kService;
-  const client::Resource& resource = is_service ? client::resources::kServices : client::resources::kConfigMaps;
-  const client::Key key = client::make_key(job->meta.ns, fmt::format("{}/{}", job->meta.name, resource.plural));
+  const client::Resource& resource =
+      is_service ? client::resources::kServices : client::resources::kConfigMaps;
+  const client::Key key =
+      client::make_key(job->meta.ns, fmt::format("{}/{}", job->meta.name, resource.plural));
   const std::string version = fmt::format("{}/{}", job->meta.uid, job->value.metadata.generation);
   const auto known = companions_made_.find(key);
   client::Result<void> done;
@@ -376,8 +407,9 @@ client::Task<client::Result<void>> TrainingJobReconciler::ensure_companion(const
   if (there->find(job->meta.uid) == std::string::npos) {
     Error taken;
     taken.code = ErrorCode::kForbidden;
-    taken.message = fmt::format("{} {}/{} exists and does not belong to this job; delete it or rename the job", resource.plural,
-                                job->meta.ns, name);
+    taken.message =
+        fmt::format("{} {}/{} exists and does not belong to this job; delete it or rename the job",
+                    resource.plural, job->meta.ns, name);
     done = std::unexpected(taken);
     co_return done;
   }

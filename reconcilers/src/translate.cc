@@ -31,9 +31,13 @@ bool priority_of(const crds::TrainingJob& job, const Caches& caches, std::int32_
 
 VolumeLookup volume_lookup(const Caches& caches, const std::string& ns) {
   VolumeLookup lookup;
-  lookup.claim = [&caches, ns](std::string_view name) { return look(caches.claims, client::make_key(ns, name)); };
+  lookup.claim = [&caches, ns](std::string_view name) {
+    return look(caches.claims, client::make_key(ns, name));
+  };
   lookup.volume = [&caches](std::string_view name) { return look(caches.volumes, client::Key(name)); };
-  lookup.storage_class = [&caches](std::string_view name) { return look(caches.storage_classes, client::Key(name)); };
+  lookup.storage_class = [&caches](std::string_view name) {
+    return look(caches.storage_classes, client::Key(name));
+  };
   return lookup;
 }
 

@@ -10,7 +10,6 @@ namespace {
 // Annotations of nodes that Muster reads.
 constexpr std::string_view kNodeAnnotations = "muster.dev/";
 
-
 }  // namespace
 
 client::Result<PriorityClass> decode_priority_class(std::string_view json) {
@@ -31,7 +30,8 @@ client::Result<PriorityClass> decode_priority_class(std::string_view json) {
 }
 
 Caches::Caches(client::ApiClient& api)
-    : nodes(api, client::resources::kNodes, [](std::string_view json) { return client::decode_node(json, kNodeAnnotations); }),
+    : nodes(api, client::resources::kNodes,
+            [](std::string_view json) { return client::decode_node(json, kNodeAnnotations); }),
       pods(api, client::resources::kPods,
            [fields = pod_fields()](std::string_view json) { return client::decode_pod(json, fields); }),
       queues(api, resource_of<crds::Queue>(), decode_object<crds::Queue>),
@@ -49,10 +49,10 @@ Caches::Caches(client::ApiClient& api)
 }
 
 bool Caches::synced() const {
-  return nodes.store().synced() && pods.store().synced() && queues.store().synced() && projects.store().synced() &&
-         node_pools.store().synced() && jobs.store().synced() && services.store().synced() &&
-         priority_classes.store().synced() && claims.store().synced() && volumes.store().synced() &&
-         storage_classes.store().synced();
+  return nodes.store().synced() && pods.store().synced() && queues.store().synced() &&
+         projects.store().synced() && node_pools.store().synced() && jobs.store().synced() &&
+         services.store().synced() && priority_classes.store().synced() && claims.store().synced() &&
+         volumes.store().synced() && storage_classes.store().synced();
 }
 
 }  // namespace muster::reconcilers

@@ -29,9 +29,11 @@ void expect_all_seeds_hold(const Faults& faults, std::uint64_t first) {
     sum.withdrawals += t.withdrawals;
     sum.finished += t.finished;
   }
-  fmt::print("{} worlds: {} reconciles, {} writes, {} crashes, {} conflicts, {} starts, {} restarts, {} refusals, {} withdrawals, {} finished\n",
-             kSeeds, sum.reconciles, sum.writes, sum.crashes, sum.conflicts, sum.starts, sum.restarts, sum.refusals,
-             sum.withdrawals, sum.finished);
+  fmt::print(
+      "{} worlds: {} reconciles, {} writes, {} crashes, {} conflicts, {} starts, {} restarts, {} refusals, "
+      "{} withdrawals, {} finished\n",
+      kSeeds, sum.reconciles, sum.writes, sum.crashes, sum.conflicts, sum.starts, sum.restarts, sum.refusals,
+      sum.withdrawals, sum.finished);
   // The storm must have been one, or the invariants held for want of trying.
   EXPECT_GT(sum.starts, static_cast<int>(kSeeds));
   EXPECT_GT(sum.restarts, static_cast<int>(kSeeds / 10));
@@ -47,13 +49,16 @@ TEST(LifecycleProperty, HoldsWithoutCrashes) {
   expect_all_seeds_hold({.crash = 0, .refused_write = 0, .lost_answer = 0}, 1);
 }
 
-TEST(LifecycleProperty, HoldsWithACrashNowAndThen) { expect_all_seeds_hold({}, 100'000); }
+TEST(LifecycleProperty, HoldsWithACrashNowAndThen) {
+  expect_all_seeds_hold({}, 100'000);
+}
 
 TEST(LifecycleProperty, HoldsWhenNearlyEveryWriteGoesWrong) {
   expect_all_seeds_hold({.crash = 80, .refused_write = 80, .lost_answer = 80}, 200'000);
 }
 
-// The world is able to show a double use: a controller that frees places whose commit may have gone through is caught.
+// The world is able to show a double use: a controller that frees places whose commit may have gone through
+// is caught.
 TEST(LifecycleProperty, ACarelessControllerIsCaught) {
   const Faults careless{.crash = 0, .refused_write = 0, .lost_answer = 200, .give_back_on_unknown = true};
   bool caught = false;

@@ -30,7 +30,8 @@ World::World(std::uint64_t seed, Faults faults)
       crds::Role role;
       role.name = r == 0 ? "worker" : "ps";
       role.replicas = static_cast<std::int32_t>(1 + pick(3));
-      if (r == 0 || chance(500)) role.gpus = crds::Gpus{.count = static_cast<std::int32_t>(1 + pick(3)), .models = {}};
+      if (r == 0 || chance(500))
+        role.gpus = crds::Gpus{.count = static_cast<std::int32_t>(1 + pick(3)), .models = {}};
       s.job.spec.roles.push_back(std::move(role));
     }
     s.job.spec.restart = {.limit = static_cast<std::int32_t>(pick(4)), .window = minutes{1 + pick(60)}};
@@ -45,7 +46,8 @@ World::World(std::uint64_t seed, Faults faults)
   start_process();
 }
 
-// --- the controller ---------------------------------------------------------------------------------------------------
+// --- the controller
+// ---------------------------------------------------------------------------------------------------
 
 // A new process: lists everything, remembers nothing.
 void World::start_process() {
@@ -109,7 +111,8 @@ void World::reconcile(std::size_t j) {
 bool World::commit(std::size_t j, const Step& step, const CachedJob& seen) {
   const auto& before = seen.job.status;
   if (step.status == before) return true;
-  if (before.conditions.empty() && step.wants_place && step.status.queue.reason.empty() && step.status.assignment.attempt == 0) {
+  if (before.conditions.empty() && step.wants_place && step.status.queue.reason.empty() &&
+      step.status.assignment.attempt == 0) {
     return true;  // its first word waits for placement's
   }
   bool conflict = false;
@@ -147,7 +150,8 @@ void World::tell_placement(std::size_t j, const Step& step) {
   memory_.displaced[j] = step.displaced;
   const auto decision = memory_.decisions.find(j);
   if (decision == memory_.decisions.end()) return;
-  const bool waits_for_start = !holds && step.wants_place && decision->second.kind == Decision::Kind::kStart &&
+  const bool waits_for_start = !holds && step.wants_place &&
+                               decision->second.kind == Decision::Kind::kStart &&
                                decision->second.generation == memory_.jobs[j].job.metadata.generation;
   if (!waits_for_start) memory_.decisions.erase(decision);
 }
@@ -185,7 +189,8 @@ bool World::make_pod(std::size_t j, const crds::PodAssignment& place) {
     check_pods();
   });
   if (answer == Answer::kRefused) return false;
-  if (const auto there = pods_.find(name); there != pods_.end()) memory_.pods[name] = there->second;  // read after an unknown outcome
+  if (const auto there = pods_.find(name); there != pods_.end())
+    memory_.pods[name] = there->second;  // read after an unknown outcome
   memory_.dirty.insert(j);
   return answer == Answer::kApplied;
 }
@@ -200,8 +205,9 @@ World::Used World::used() const {
     const auto& places = cached.job.status.assignment.pods;
     const auto displaced = memory_.displaced.find(j);
     for (std::size_t i = 0; i < places.size(); ++i) {
-      const bool holds_nothing = displaced != memory_.displaced.end() &&
-                                 std::find(displaced->second.begin(), displaced->second.end(), i) != displaced->second.end();
+      const bool holds_nothing =
+          displaced != memory_.displaced.end() &&
+          std::find(displaced->second.begin(), displaced->second.end(), i) != displaced->second.end();
       if (!holds_nothing) take(places[i].node, places[i].gpus);
     }
   }
@@ -214,12 +220,13 @@ World::Used World::used() const {
   return all;
 }
 
-std::optional<std::vector<Place>> World::find_places(std::size_t j, const std::vector<std::pair<std::string, std::int32_t>>& which,
-                                                     Used& used) {
+std::optional<std::vector<Place>> World::find_places(
+    std::size_t j, const std::vector<std::pair<std::string, std::int32_t>>& which, Used& used) {
   const auto& job = memory_.jobs[j].job;
   std::vector<Place> places;
   for (const auto& [role_name, index] : which) {
-    const auto role = std::find_if(job.spec.roles.begin(), job.spec.roles.end(), [&](const auto& r) { return r.name == role_name; });
+    const auto role = std::find_if(job.spec.roles.begin(), job.spec.roles.end(),
+                                   [&](const auto& r) { return r.name == role_name; });
     const std::size_t need = role->gpus ? static_cast<std::size_t>(role->gpus->count) : 0;
     const auto first = calm_ ? 0 : pick(nodes_.size());
     bool found = false;
@@ -260,7 +267,8 @@ void World::plan() {
     } else {
       memory_.verdicts.erase(j);
       if (a.attempt == 0 || calm_ || !chance(20)) continue;
-      d.kind = chance(500) ? Decision::Kind::kEvict : Decision::Kind::kBackOff;  // as the next issues' preemption would
+      d.kind = chance(500) ? Decision::Kind::kEvict
+                           : Decision::Kind::kBackOff;  // as the next issues' preemption would
       d.reason = "PlacesLost";
       d.message = "the rules say so";
       memory_.decisions[j] = std::move(d);
@@ -273,8 +281,11 @@ void World::plan() {
       memory_.decisions[j] = std::move(d);
       memory_.dirty.insert(j);
     } else if (a.attempt == 0) {
-      const crds::Waiting verdict{.position = static_cast<std::int32_t>(j) + 1, .project_position = 1, .reason = "InsufficientCapacity",
-                                  .message = "there is less than it needs", .blocking = {}};
+      const crds::Waiting verdict{.position = static_cast<std::int32_t>(j) + 1,
+                                  .project_position = 1,
+                                  .reason = "InsufficientCapacity",
+                                  .message = "there is less than it needs",
+                                  .blocking = {}};
       if (!memory_.verdicts.contains(j) || cached.job.status.queue != verdict) {
         memory_.verdicts[j] = verdict;
         memory_.dirty.insert(j);
@@ -283,7 +294,8 @@ void World::plan() {
   }
 }
 
-// --- the API server ---------------------------------------------------------------------------------------------------
+// --- the API server
+// ---------------------------------------------------------------------------------------------------
 
 template <class Apply>
 World::Answer World::write(Apply apply) {
@@ -339,7 +351,8 @@ void World::deliver(bool all) {
   }
 }
 
-// --- kubelets and users -----------------------------------------------------------------------------------------------
+// --- kubelets and users
+// -----------------------------------------------------------------------------------------------
 
 template <class Change>
 void World::change_pod(const std::string& name, Change change) {
@@ -459,7 +472,8 @@ bool World::kubelets_calmly() {
   return busy;
 }
 
-// --- time -------------------------------------------------------------------------------------------------------------
+// --- time
+// -------------------------------------------------------------------------------------------------------------
 
 void World::storm(int rounds) {
   for (int round = 0; round < rounds && violations_.empty(); ++round) {
@@ -494,7 +508,8 @@ void World::settle() {
     busy = busy || !dirty.empty() || !memory_.dirty.empty();
     if (busy) continue;
     // Nobody does anything: only time can.
-    const auto first = std::min_element(memory_.wake.begin(), memory_.wake.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto first = std::min_element(memory_.wake.begin(), memory_.wake.end(),
+                                        [](const auto& a, const auto& b) { return a.second < b.second; });
     if (first == memory_.wake.end()) return check_end();
     now_ = std::max(now_, first->second);
     memory_.dirty.insert(first->first);
@@ -502,41 +517,54 @@ void World::settle() {
   if (violations_.empty()) violation("it never comes to rest");
 }
 
-// --- what must hold ---------------------------------------------------------------------------------------------------
+// --- what must hold
+// ---------------------------------------------------------------------------------------------------
 
-void World::violation(std::string text) { violations_.push_back(std::move(text)); }
+void World::violation(std::string text) {
+  violations_.push_back(std::move(text));
+}
 
 void World::check_step(std::size_t j, const Observed& seen, const Step& step) {
   const auto& name = jobs_[j].job.metadata.name;
   const bool held = seen.job.status.assignment.attempt != 0;
   crds::TrainingJob after = seen.job;
   after.status = step.status;
-  Observed again{.job = after, .pods = seen.pods, .now = seen.now, .invalid = seen.invalid, .blocked = seen.blocked};
+  Observed again{
+      .job = after, .pods = seen.pods, .now = seen.now, .invalid = seen.invalid, .blocked = seen.blocked};
   again.verdict = held ? nullptr : seen.verdict;
   const Step second = advance(again);
   if (second.status != step.status) {
     std::string what;
     for (std::size_t c = 0; c < 8; ++c) {
       const auto &x = step.status.conditions[c], &y = second.status.conditions[c];
-      if (x != y) what += fmt::format(" {}: {} \"{}\" then {} \"{}\"", x.type, x.reason, x.message, y.reason, y.message);
+      if (x != y)
+        what +=
+            fmt::format(" {}: {} \"{}\" then {} \"{}\"", x.type, x.reason, x.message, y.reason, y.message);
     }
-    violation(fmt::format("{}: the same observation changes the status twice:{}; attempts {} then {}; pods {} then {}", name, what,
-                          step.status.attempt, second.status.attempt, step.status.pods, second.status.pods));
+    violation(fmt::format(
+        "{}: the same observation changes the status twice:{}; attempts {} then {}; pods {} then {}", name,
+        what, step.status.attempt, second.status.attempt, step.status.pods, second.status.pods));
   }
-  if (!second.notes.empty()) violation(fmt::format("{}: the same event twice: {}", name, second.notes[0].text));
-  if (step.status.conditions.size() != 8) violation(fmt::format("{}: {} conditions", name, step.status.conditions.size()));
+  if (!second.notes.empty())
+    violation(fmt::format("{}: the same event twice: {}", name, second.notes[0].text));
+  if (step.status.conditions.size() != 8)
+    violation(fmt::format("{}: {} conditions", name, step.status.conditions.size()));
   for (const auto& c : step.status.conditions) {
-    if (c.reason.empty() || c.message.size() > 4096) violation(fmt::format("{}: condition {} is not as the schema has it", name, c.type));
+    if (c.reason.empty() || c.message.size() > 4096)
+      violation(fmt::format("{}: condition {} is not as the schema has it", name, c.type));
   }
-  if (step.wants_place && std::any_of(seen.pods.begin(), seen.pods.end(), [](const auto& p) { return !is_terminal(*p); })) {
+  if (step.wants_place &&
+      std::any_of(seen.pods.begin(), seen.pods.end(), [](const auto& p) { return !is_terminal(*p); })) {
     violation(fmt::format("{}: asks for a place while it has pods", name));
   }
   for (const auto i : step.create) {
-    if (i >= step.status.assignment.pods.size()) violation(fmt::format("{}: creates a pod that is not assigned", name));
+    if (i >= step.status.assignment.pods.size())
+      violation(fmt::format("{}: creates a pod that is not assigned", name));
   }
 }
 
-void World::check_status(std::size_t j, const crds::TrainingJobStatus& before, const crds::TrainingJobStatus& after) {
+void World::check_status(std::size_t j, const crds::TrainingJobStatus& before,
+                         const crds::TrainingJobStatus& after) {
   SimJob& s = jobs_[j];
   const auto& name = s.job.metadata.name;
   if (is_finished(before)) {
@@ -544,16 +572,23 @@ void World::check_status(std::size_t j, const crds::TrainingJobStatus& before, c
     same.observed_generation = before.observed_generation;
     if (same != before) violation(fmt::format("{}: changed after its end", name));
   }
-  if (after.attempt < before.attempt || after.attempt > before.attempt + 1) violation(fmt::format("{}: attempt {} after {}", name, after.attempt, before.attempt));
-  if (after.assignment.attempt != 0 && after.assignment.attempt != after.attempt) violation(fmt::format("{}: assigned attempt is not the latest", name));
+  if (after.attempt < before.attempt || after.attempt > before.attempt + 1)
+    violation(fmt::format("{}: attempt {} after {}", name, after.attempt, before.attempt));
+  if (after.assignment.attempt != 0 && after.assignment.attempt != after.attempt)
+    violation(fmt::format("{}: assigned attempt is not the latest", name));
   if (after.restarts.count != before.restarts.count) {
     ++totals_.restarts;
-    if (after.restarts.count != before.restarts.count + 1) violation(fmt::format("{}: {} restarts counted at once", name, after.restarts.count - before.restarts.count));
-    if (!s.faulty_attempts.contains(before.assignment.attempt)) violation(fmt::format("{}: a restart counted though no program failed", name));
-    if (!s.counted_attempts.insert(before.assignment.attempt).second) violation(fmt::format("{}: attempt {} counted twice", name, before.assignment.attempt));
+    if (after.restarts.count != before.restarts.count + 1)
+      violation(
+          fmt::format("{}: {} restarts counted at once", name, after.restarts.count - before.restarts.count));
+    if (!s.faulty_attempts.contains(before.assignment.attempt))
+      violation(fmt::format("{}: a restart counted though no program failed", name));
+    if (!s.counted_attempts.insert(before.assignment.attempt).second)
+      violation(fmt::format("{}: attempt {} counted twice", name, before.assignment.attempt));
   }
   if (before.assignment.attempt == 0 && after.assignment.attempt != 0) ++totals_.starts;
-  if (before.assignment.attempt != 0 && after.assignment.attempt == 0 && !is_finished(after)) ++totals_.withdrawals;
+  if (before.assignment.attempt != 0 && after.assignment.attempt == 0 && !is_finished(after))
+    ++totals_.withdrawals;
   if (!is_finished(before) && is_finished(after)) ++totals_.finished;
 }
 
@@ -561,7 +596,8 @@ void World::check_created(std::size_t j, std::int32_t attempt, const std::string
   const auto& a = jobs_[j].job.status.assignment;
   if (a.attempt != attempt) violation(fmt::format("{} made while attempt {} is assigned", name, a.attempt));
   for (const auto& [other, p] : pods_) {
-    if (p.job == j && p.attempt < attempt && !is_terminal(*p.pod)) violation(fmt::format("{} made while {} has not ended", name, other));
+    if (p.job == j && p.attempt < attempt && !is_terminal(*p.pod))
+      violation(fmt::format("{} made while {} has not ended", name, other));
   }
 }
 
@@ -572,7 +608,9 @@ void World::check_pods() {
     if (is_terminal(*p.pod)) continue;
     for (const auto g : p.gpus) {
       const auto [it, fresh] = owner.emplace(std::pair{p.pod->node_name, g}, &p);
-      if (!fresh) violation(fmt::format("GPU {} of {} is given to {} and {}", g, p.pod->node_name, name, it->second->pod->meta.name));
+      if (!fresh)
+        violation(fmt::format("GPU {} of {} is given to {} and {}", g, p.pod->node_name, name,
+                              it->second->pod->meta.name));
     }
   }
 }
@@ -596,13 +634,16 @@ void World::check_end() {
     if (ended || (s.job.spec.suspend && st.phase == crds::Phase::kSuspended)) continue;
     if (holds) {
       if (st.phase != crds::Phase::kRunning || there != st.assignment.pods.size()) {
-        violation(fmt::format("{} rests with {} of {} pods, started: {}", name, there, st.assignment.pods.size(), st.started_at.has_value()));
+        violation(fmt::format("{} rests with {} of {} pods, started: {}", name, there,
+                              st.assignment.pods.size(), st.started_at.has_value()));
       }
       if (s.job.spec.suspend) violation(fmt::format("{} runs though suspended", name));
       continue;
     }
-    if (st.queue.reason.empty() || st.queue.message.empty()) violation(fmt::format("{} waits without a reason", name));
-    if (st.queue.reason == "BackingOff") violation(fmt::format("{} backs off for ever: {}", name, st.queue.message));
+    if (st.queue.reason.empty() || st.queue.message.empty())
+      violation(fmt::format("{} waits without a reason", name));
+    if (st.queue.reason == "BackingOff")
+      violation(fmt::format("{} backs off for ever: {}", name, st.queue.message));
     if (st.queue.reason != "InsufficientCapacity") continue;
     std::vector<std::pair<std::string, std::int32_t>> which;
     for (const auto& r : s.job.spec.roles) {

@@ -1,6 +1,7 @@
-// A cluster in memory around advance(): an API server with resourceVersion guards, kubelets, users, a placement that gives
-// places while there is room, and a controller process with caches that lag and a memory that a crash wipes. Everything
-// happens by the seed. After every write the invariants of the design are checked.
+// A cluster in memory around advance(): an API server with resourceVersion guards, kubelets, users, a
+// placement that gives places while there is room, and a controller process with caches that lag and a memory
+// that a crash wipes. Everything happens by the seed. After every write the invariants of the design are
+// checked.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +19,12 @@ namespace muster::reconcilers::sim {
 
 // What may go wrong, in 1/1000 per write or round.
 struct Faults {
-  int crash = 10;         // the process dies before or after a write
-  int refused_write = 10; // the write is not applied and reported so
-  int lost_answer = 10;   // the write is applied and reported as unknown
-  int world_event = 300;  // kubelets or users act between two writes
-  bool give_back_on_unknown = false;  // a wrong controller: frees the places of a start whose write has an unknown outcome
+  int crash = 10;          // the process dies before or after a write
+  int refused_write = 10;  // the write is not applied and reported so
+  int lost_answer = 10;    // the write is applied and reported as unknown
+  int world_event = 300;   // kubelets or users act between two writes
+  bool give_back_on_unknown =
+      false;  // a wrong controller: frees the places of a start whose write has an unknown outcome
 };
 
 struct SimPod {
@@ -36,8 +38,8 @@ struct SimJob {
   crds::TrainingJob job;  // as the server has it
   std::int64_t version = 1;
   bool gone = false;
-  bool poisoned = false;  // the API server refuses its pods until the spec is edited
-  bool blocked = false;   // waits for a volume
+  bool poisoned = false;                    // the API server refuses its pods until the spec is edited
+  bool blocked = false;                     // waits for a volume
   std::set<std::int32_t> faulty_attempts;   // those in which a program truly failed
   std::set<std::int32_t> counted_attempts;  // those whose fault was counted
 };
@@ -52,7 +54,8 @@ class World {
   const std::vector<std::string>& violations() const { return violations_; }
   const std::vector<SimJob>& jobs() const { return jobs_; }
   struct Totals {
-    int reconciles = 0, writes = 0, crashes = 0, conflicts = 0, starts = 0, restarts = 0, refusals = 0, withdrawals = 0, finished = 0;
+    int reconciles = 0, writes = 0, crashes = 0, conflicts = 0, starts = 0, restarts = 0, refusals = 0,
+        withdrawals = 0, finished = 0;
   };
   const Totals& totals() const { return totals_; }
 
@@ -90,7 +93,8 @@ class World {
   bool still_wanted(std::size_t j, std::int32_t attempt) const;
   void plan();
   Used used() const;
-  std::optional<std::vector<Place>> find_places(std::size_t j, const std::vector<std::pair<std::string, std::int32_t>>& which, Used& used);
+  std::optional<std::vector<Place>> find_places(
+      std::size_t j, const std::vector<std::pair<std::string, std::int32_t>>& which, Used& used);
 
   // the API server
   template <class Apply>
@@ -109,7 +113,8 @@ class World {
   // what must hold
   void violation(std::string text);
   void check_step(std::size_t j, const Observed& seen, const Step& step);
-  void check_status(std::size_t j, const crds::TrainingJobStatus& before, const crds::TrainingJobStatus& after);
+  void check_status(std::size_t j, const crds::TrainingJobStatus& before,
+                    const crds::TrainingJobStatus& after);
   void check_pods();
   void check_created(std::size_t j, std::int32_t attempt, const std::string& name);
   void check_end();

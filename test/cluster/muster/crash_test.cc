@@ -1,5 +1,5 @@
-// Killed at any write, a new process finishes or withdraws what the assignment says; a control plane that goes away in the
-// middle loses and doubles nothing.
+// Killed at any write, a new process finishes or withdraws what the assignment says; a control plane that
+// goes away in the middle loses and doubles nothing.
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 
@@ -29,7 +29,9 @@ class WriteCounter {
       }
       const json entry = json::parse(line, nullptr, false);
       if (!entry.is_object() || entry.value("stage", "") != "ResponseComplete") continue;
-      if (entry.value("/user/username"_json_pointer, std::string()) != "system:serviceaccount:muster-system:muster") continue;
+      if (entry.value("/user/username"_json_pointer, std::string()) !=
+          "system:serviceaccount:muster-system:muster")
+        continue;
       const std::string verb = entry.value("verb", "");
       if (verb != "create" && verb != "patch" && verb != "delete" && verb != "update") continue;
       if (entry.value("/objectRef/resource"_json_pointer, std::string()) == "events") continue;
@@ -56,7 +58,8 @@ class Crash : public testing::Test {
   std::unique_ptr<MusterProcess> muster_;
 };
 
-// A gang of 64: kill -9 after each of 20 random writes. Always exactly 64 pods of one attempt, and a true status.
+// A gang of 64: kill -9 after each of 20 random writes. Always exactly 64 pods of one attempt, and a true
+// status.
 TEST_F(Crash, KilledAfterAnyWriteTheGangEndsWholeAndOnce) {
   const unsigned seed = std::random_device{}();
   RecordProperty("seed", static_cast<int>(seed));
@@ -85,7 +88,8 @@ TEST_F(Crash, KilledAfterAnyWriteTheGangEndsWholeAndOnce) {
     EXPECT_EQ(slots.size(), 64u);
     const json status = cluster_->job(name)["status"];
     EXPECT_EQ(std::to_string(status["assignment"]["attempt"].get<int>()), *attempts.begin());
-    EXPECT_TRUE(cluster_->wait(10s, [&] { return cluster_->job(name)["status"].value("pods", "") == "64/64"; }));
+    EXPECT_TRUE(
+        cluster_->wait(10s, [&] { return cluster_->job(name)["status"].value("pods", "") == "64/64"; }));
     EXPECT_EQ(cluster_->audit_gpus(), "");
     cluster_->remove_all_jobs();
     muster_.reset();
@@ -96,9 +100,12 @@ TEST_F(Crash, KilledAfterAnyWriteTheGangEndsWholeAndOnce) {
 std::string state_of(const Cluster& cluster) {
   std::string text;
   const json jobs = cluster.get("/apis/muster.dev/v1alpha1/trainingjobs");
-  for (const auto& j : jobs["items"]) text += j["metadata"]["name"].get<std::string>() + " " + j.value("status", json()).dump().substr(0, 1500) + "\n";
+  for (const auto& j : jobs["items"])
+    text += j["metadata"]["name"].get<std::string>() + " " +
+            j.value("status", json()).dump().substr(0, 1500) + "\n";
   for (const auto& p : cluster.all_pods()) {
-    text += p["metadata"]["name"].get<std::string>() + " " + p["status"].value("phase", "") + " " + p["spec"].value("nodeName", "") + "\n";
+    text += p["metadata"]["name"].get<std::string>() + " " + p["status"].value("phase", "") + " " +
+            p["spec"].value("nodeName", "") + "\n";
   }
   return text;
 }
@@ -109,36 +116,46 @@ class Outage : public testing::TestWithParam<testcluster::Component> {};
 TEST_P(Outage, InTheMiddleOfTenStartingGangsLosesAndDoublesNothing) {
   auto cluster = Cluster::start(10, 8);
   auto muster = cluster->muster();
-  // KWOK gives up on pods that it could not patch during the outage: these gangs never become whole, and it is startTimeout
-  // that brings them back, as it would with a kubelet that hangs.
+  // KWOK gives up on pods that it could not patch during the outage: these gangs never become whole, and it
+  // is startTimeout that brings them back, as it would with a kubelet that hangs.
   for (int i = 0; i < 10; ++i) {
-    cluster->create(job_object({.name = "gang-" + std::to_string(i), .replicas = 8, .spec = {{"startTimeout", "45s"}}}));
+    cluster->create(
+        job_object({.name = "gang-" + std::to_string(i), .replicas = 8, .spec = {{"startTimeout", "45s"}}}));
   }
   cluster->wait(20s, [&] { return cluster->all_pods().size() >= 20; });
   ASSERT_TRUE(cluster->real().kill(GetParam(), SIGKILL));
   std::this_thread::sleep_for(30s);
   const auto back = cluster->real().restart(GetParam());
   ASSERT_TRUE(back) << back.error();
-  EXPECT_TRUE(cluster->wait(180s, [&] {
-    for (int i = 0; i < 10; ++i) {
-      if (cluster->phase("gang-" + std::to_string(i)) != "Running") return false;
-    }
-    return true;
-  })) << muster->log() << state_of(*cluster);
+  EXPECT_TRUE(cluster->wait(180s,
+                            [&] {
+                              for (int i = 0; i < 10; ++i) {
+                                if (cluster->phase("gang-" + std::to_string(i)) != "Running") return false;
+                              }
+                              return true;
+                            }))
+      << muster->log() << state_of(*cluster);
   EXPECT_TRUE(muster->alive());
   EXPECT_EQ(cluster->all_pods().size(), 80u);
   EXPECT_EQ(cluster->audit_gpus(), "");
 }
-INSTANTIATE_TEST_SUITE_P(Of, Outage, testing::Values(testcluster::Component::kEtcd, testcluster::Component::kApiServer),
-                         [](const auto& which) { return which.param == testcluster::Component::kEtcd ? "Etcd" : "ApiServer"; });
+INSTANTIATE_TEST_SUITE_P(Of, Outage,
+                         testing::Values(testcluster::Component::kEtcd, testcluster::Component::kApiServer),
+                         [](const auto& which) {
+                           return which.param == testcluster::Component::kEtcd ? "Etcd" : "ApiServer";
+                         });
 
 class Nodes : public Crash {};
 
 // A kubelet that turns a pod away before it ran: another node takes it, and the program is not blamed.
 TEST_F(Nodes, ARefusedPodIsPlacedElsewhereAndDoesNotCount) {
   muster_ = cluster_->muster();
-  cluster_->create(job_object({.name = "turned-away", .replicas = 2, .pod_annotations = {{"test.muster.dev/refuse", "OutOfcpu"}, {"test.muster.dev/refuse-on", "node-0"}}}));
-  ASSERT_TRUE(cluster_->wait_phase("turned-away", "Running", 60s)) << cluster_->job("turned-away").dump(2) << muster_->log();
+  cluster_->create(job_object({.name = "turned-away",
+                               .replicas = 2,
+                               .pod_annotations = {{"test.muster.dev/refuse", "OutOfcpu"},
+                                                   {"test.muster.dev/refuse-on", "node-0"}}}));
+  ASSERT_TRUE(cluster_->wait_phase("turned-away", "Running", 60s))
+      << cluster_->job("turned-away").dump(2) << muster_->log();
   const json status = cluster_->job("turned-away")["status"];
   EXPECT_EQ(status["attempt"], 1);
   EXPECT_EQ(status.value("/restarts/count"_json_pointer, 0), 0);
@@ -149,7 +166,8 @@ TEST_F(Nodes, ARefusedPodIsPlacedElsewhereAndDoesNotCount) {
   cluster_->remove_all_jobs();
 }
 
-// A claim that waits for its first consumer is told the node; a bound volume's node affinity says where the gang goes.
+// A claim that waits for its first consumer is told the node; a bound volume's node affinity says where the
+// gang goes.
 TEST_F(Nodes, VolumesAndGangsMeet) {
   muster_ = cluster_->muster();
   cluster_->apply(R"(
@@ -180,27 +198,34 @@ kind: PersistentVolumeClaim
 metadata: {name: kept, namespace: team}
 spec: {storageClassName: "", volumeName: disk-of-node-7, accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}}
 )");
-  cluster_->create(job_object({.name = "new-disk", .spec = {{"checkpoint", {{"claimName", "fresh"}, {"mountPath", "/ckpt"}}}}}));
+  cluster_->create(job_object(
+      {.name = "new-disk", .spec = {{"checkpoint", {{"claimName", "fresh"}, {"mountPath", "/ckpt"}}}}}));
   EXPECT_TRUE(cluster_->wait(30s, [&] {
     const json claim = cluster_->get("/api/v1/namespaces/team/persistentvolumeclaims/fresh");
     const auto pods = cluster_->pods("new-disk");
-    return pods.size() == 1 && claim.value("/metadata/annotations/volume.kubernetes.io~1selected-node"_json_pointer, std::string()) == pods[0]["spec"]["nodeName"];
+    return pods.size() == 1 &&
+           claim.value("/metadata/annotations/volume.kubernetes.io~1selected-node"_json_pointer,
+                       std::string()) == pods[0]["spec"]["nodeName"];
   })) << muster_->log();
-  cluster_->create(job_object({.name = "old-disk", .replicas = 2, .spec = {{"checkpoint", {{"claimName", "kept"}, {"mountPath", "/ckpt"}}}}}));
-  ASSERT_TRUE(cluster_->wait_phase("old-disk", "Running", 60s)) << cluster_->job("old-disk").dump(2) << muster_->log();
+  cluster_->create(job_object({.name = "old-disk",
+                               .replicas = 2,
+                               .spec = {{"checkpoint", {{"claimName", "kept"}, {"mountPath", "/ckpt"}}}}}));
+  ASSERT_TRUE(cluster_->wait_phase("old-disk", "Running", 60s))
+      << cluster_->job("old-disk").dump(2) << muster_->log();
   for (const auto& p : cluster_->pods("old-disk")) EXPECT_EQ(p["spec"]["nodeName"], "node-7");
   cluster_->remove_all_jobs();
 }
 
 class Leaders : public Crash {};
 
-// Two processes, one lease: one acts. The other takes over when the first is killed, and the first, frozen past its renew
-// deadline and woken again, writes nothing more.
+// Two processes, one lease: one acts. The other takes over when the first is killed, and the first, frozen
+// past its renew deadline and woken again, writes nothing more.
 TEST_F(Leaders, OneActsAndTheOtherTakesOver) {
   const std::vector<std::string> elect = {"--leader-elect", "--lease-namespace", "muster-system"};
   auto first = cluster_->muster(elect);
   const auto holder = [&] {
-    return cluster_->get("/apis/coordination.k8s.io/v1/namespaces/muster-system/leases/muster-controller").value("/spec/holderIdentity"_json_pointer, std::string());
+    return cluster_->get("/apis/coordination.k8s.io/v1/namespaces/muster-system/leases/muster-controller")
+        .value("/spec/holderIdentity"_json_pointer, std::string());
   };
   ASSERT_TRUE(cluster_->wait(10s, [&] { return !holder().empty(); }));
   const auto leader = holder();

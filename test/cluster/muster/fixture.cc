@@ -75,7 +75,9 @@ void must(const testcluster::Result<testcluster::CommandResult>& result) {
 
 }  // namespace
 
-MusterProcess::~MusterProcess() { kill(); }
+MusterProcess::~MusterProcess() {
+  kill();
+}
 void MusterProcess::kill() {
   if (id_.pid == 0) return;
   ::kill(id_.pid, SIGKILL);
@@ -85,13 +87,18 @@ void MusterProcess::kill() {
 std::optional<int> MusterProcess::stop(Milliseconds grace) {
   ::kill(id_.pid, SIGTERM);
   int status = 0;
-  const bool ended = testcluster::wait_until(grace, [&] { return waitpid(id_.pid, &status, WNOHANG) == id_.pid; });
+  const bool ended =
+      testcluster::wait_until(grace, [&] { return waitpid(id_.pid, &status, WNOHANG) == id_.pid; });
   if (!ended) return std::nullopt;
   id_ = {};
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
-bool MusterProcess::alive() const { return id_.pid != 0 && testcluster::is_alive(id_); }
-bool MusterProcess::ready() const { return http_status(health_port_, "/readyz") == 200; }
+bool MusterProcess::alive() const {
+  return id_.pid != 0 && testcluster::is_alive(id_);
+}
+bool MusterProcess::ready() const {
+  return http_status(health_port_, "/readyz") == 200;
+}
 std::string MusterProcess::log() const {
   std::ifstream in(log_);
   std::ostringstream text;
@@ -104,8 +111,11 @@ json job_object(const SimpleJob& job) {
                {"replicas", job.replicas},
                {"template",
                 {{"metadata", {{"annotations", job.pod_annotations}}},
-                 {"spec", {{"containers", {{{"name", "main"}, {"image", "registry.example/train:1"},
-                                            {"resources", {{"requests", {{"cpu", "1"}, {"memory", "1Gi"}}}}}}}}}}}}};
+                 {"spec",
+                  {{"containers",
+                    {{{"name", "main"},
+                      {"image", "registry.example/train:1"},
+                      {"resources", {{"requests", {{"cpu", "1"}, {"memory", "1Gi"}}}}}}}}}}}}};
   if (job.gpus > 0) role["gpus"] = {{"count", job.gpus}};
   json object = {{"apiVersion", "muster.dev/v1alpha1"},
                  {"kind", "TrainingJob"},
@@ -119,7 +129,8 @@ std::string path_of_job(const std::string& name, const std::string& ns) {
   return "/apis/muster.dev/v1alpha1/namespaces/" + ns + "/trainingjobs/" + name;
 }
 
-std::unique_ptr<Cluster> Cluster::start(int nodes, int gpus_per_node, testcluster::Options options, int quota) {
+std::unique_ptr<Cluster> Cluster::start(int nodes, int gpus_per_node, testcluster::Options options,
+                                        int quota) {
   auto started = TestCluster::start(options);
   if (!started) throw std::runtime_error(started.error());
   auto cluster = std::make_unique<Cluster>();
@@ -144,7 +155,8 @@ std::unique_ptr<Cluster> Cluster::start(int nodes, int gpus_per_node, testcluste
 apiVersion: muster.dev/v1alpha1
 kind: Queue
 metadata: {name: root}
-spec: {quota: {gpu: )" + std::to_string(quota) + R"(}}
+spec: {quota: {gpu: )" +
+                 std::to_string(quota) + R"(}}
 ---
 apiVersion: muster.dev/v1alpha1
 kind: NodePool
@@ -154,7 +166,8 @@ spec: {nodeSelector: {}, default: true}
 apiVersion: muster.dev/v1alpha1
 kind: Project
 metadata: {name: team}
-spec: {queue: root, quota: {gpu: )" + std::to_string(quota) + R"(}}
+spec: {queue: root, quota: {gpu: )" +
+                 std::to_string(quota) + R"(}}
 )");
   return cluster;
 }
@@ -164,8 +177,11 @@ std::unique_ptr<MusterProcess> Cluster::muster(std::vector<std::string> more_arg
   process->health_port_ = free_port();
   process->log_ = cluster_->directory() / ("muster-" + std::to_string(next_log_++) + ".log");
   testcluster::ProcessSpec spec;
-  spec.arguments = {MUSTER_PROGRAM, "controller", "--kubeconfig", kubeconfig_.string(), "--metrics-address", "127.0.0.1:0",
-                    "--health-address", "127.0.0.1:" + std::to_string(process->health_port_), "--status-interval", "1"};
+  spec.arguments = {MUSTER_PROGRAM,      "controller",
+                    "--kubeconfig",      kubeconfig_.string(),
+                    "--metrics-address", "127.0.0.1:0",
+                    "--health-address",  "127.0.0.1:" + std::to_string(process->health_port_),
+                    "--status-interval", "1"};
   spec.arguments.insert(spec.arguments.end(), more_arguments.begin(), more_arguments.end());
   spec.log = process->log_;
   const auto id = testcluster::spawn(spec);
@@ -181,7 +197,9 @@ json Cluster::get(const std::string& path) const {
   const auto answer = cluster_->request("GET", path);
   return answer && answer->ok() ? json::parse(answer->body) : json();
 }
-json Cluster::job(const std::string& name, const std::string& ns) const { return get(path_of_job(name, ns)); }
+json Cluster::job(const std::string& name, const std::string& ns) const {
+  return get(path_of_job(name, ns));
+}
 std::string Cluster::phase(const std::string& name, const std::string& ns) const {
   const json j = job(name, ns);
   return j.is_null() ? "" : j.value("/status/phase"_json_pointer, std::string());
@@ -208,12 +226,17 @@ std::vector<json> Cluster::all_pods() const {
 }
 
 testcluster::HttpResponse Cluster::try_create(const json& object) {
-  static const std::map<std::string, std::string> kPlurals = {
-      {"TrainingJob", "trainingjobs"}, {"Queue", "queues"}, {"Project", "projects"},
-      {"NodePool", "nodepools"},       {"InferenceService", "inferenceservices"}};
+  static const std::map<std::string, std::string> kPlurals = {{"TrainingJob", "trainingjobs"},
+                                                              {"Queue", "queues"},
+                                                              {"Project", "projects"},
+                                                              {"NodePool", "nodepools"},
+                                                              {"InferenceService", "inferenceservices"}};
   const std::string ns = object["metadata"].value("namespace", "");
-  const auto answer = cluster_->request(
-      "POST", "/apis/muster.dev/v1alpha1/" + (ns.empty() ? "" : "namespaces/" + ns + "/") + kPlurals.at(object["kind"]), object.dump());
+  const auto answer =
+      cluster_->request("POST",
+                        "/apis/muster.dev/v1alpha1/" + (ns.empty() ? "" : "namespaces/" + ns + "/") +
+                            kPlurals.at(object["kind"]),
+                        object.dump());
   if (!answer) throw std::runtime_error(answer.error());
   return *answer;
 }
@@ -221,10 +244,13 @@ void Cluster::create(const json& object) {
   const auto answer = try_create(object);
   if (!answer.ok()) throw std::runtime_error(answer.body);
 }
-void Cluster::apply(const std::string& yaml) { must(cluster_->kubectl({"apply", "--server-side", "-f", "-"}, yaml)); }
+void Cluster::apply(const std::string& yaml) {
+  must(cluster_->kubectl({"apply", "--server-side", "-f", "-"}, yaml));
+}
 void Cluster::remove(const std::string& path) {
   const auto answer = cluster_->request("DELETE", path);
-  if (!answer || (!answer->ok() && answer->status != 404)) throw std::runtime_error(answer ? answer->body : answer.error());
+  if (!answer || (!answer->ok() && answer->status != 404))
+    throw std::runtime_error(answer ? answer->body : answer.error());
 }
 void Cluster::patch(const std::string& path, const json& merge) {
   const auto answer = cluster_->request("PATCH", path, merge.dump(), "application/merge-patch+json");
@@ -240,7 +266,8 @@ void Cluster::make_namespace(const std::string& ns) {
 bool Cluster::wait(Milliseconds timeout, const std::function<bool()>& done) const {
   return testcluster::wait_until(timeout, done, 50ms);
 }
-bool Cluster::wait_phase(const std::string& name, const std::string& wanted, Milliseconds timeout, const std::string& ns) const {
+bool Cluster::wait_phase(const std::string& name, const std::string& wanted, Milliseconds timeout,
+                         const std::string& ns) const {
   return wait(timeout, [&] { return phase(name, ns) == wanted; });
 }
 void Cluster::remove_all_jobs() {
@@ -270,7 +297,9 @@ std::string Cluster::audit_gpus() const {
     }
   }
   for (const auto& [node, n] : used) {
-    if (n > capacity[node]) return "node " + node + " has " + std::to_string(capacity[node]) + " GPUs, given out " + std::to_string(n);
+    if (n > capacity[node])
+      return "node " + node + " has " + std::to_string(capacity[node]) + " GPUs, given out " +
+             std::to_string(n);
   }
   return {};
 }

@@ -1,4 +1,5 @@
-// A control plane with Muster's manifests, and Muster itself as a process with exactly the rights that they give.
+// A control plane with Muster's manifests, and Muster itself as a process with exactly the rights that they
+// give.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -53,9 +54,10 @@ json job_object(const SimpleJob& job);
 
 class Cluster {
  public:
-  // With CRDs, manifests/base (without its Deployment), one node pool `default` and a Project `team` of `quota` GPUs in
-  // a Queue `root`; its namespace exists.
-  static std::unique_ptr<Cluster> start(int nodes, int gpus_per_node, testcluster::Options options = {}, int quota = 1000);
+  // With CRDs, manifests/base (without its Deployment), one node pool `default` and a Project `team` of
+  // `quota` GPUs in a Queue `root`; its namespace exists.
+  static std::unique_ptr<Cluster> start(int nodes, int gpus_per_node, testcluster::Options options = {},
+                                        int quota = 1000);
 
   testcluster::TestCluster& real() { return *cluster_; }
   // A Muster that watches this cluster; returns when it is ready (and acting, without leader election).
@@ -70,15 +72,16 @@ class Cluster {
   std::vector<json> pods(const std::string& job, const std::string& ns = "team") const;
   std::vector<json> all_pods() const;
 
-  void create(const json& object);                // a Muster object; fails the test if refused
+  void create(const json& object);  // a Muster object; fails the test if refused
   testcluster::HttpResponse try_create(const json& object);
   void apply(const std::string& yaml);
   void remove(const std::string& path);
   void patch(const std::string& path, const json& merge);
-  void make_namespace(const std::string& ns);     // with its default ServiceAccount
+  void make_namespace(const std::string& ns);  // with its default ServiceAccount
 
   bool wait(Milliseconds timeout, const std::function<bool()>& done) const;
-  bool wait_phase(const std::string& name, const std::string& phase, Milliseconds timeout = 30s, const std::string& ns = "team") const;
+  bool wait_phase(const std::string& name, const std::string& phase, Milliseconds timeout = 30s,
+                  const std::string& ns = "team") const;
   void remove_all_jobs();  // and waits until their pods are gone
 
   // From the API server's own list: no GPU index given twice, no node above its GPUs. "": all is well.

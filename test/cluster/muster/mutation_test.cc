@@ -1,5 +1,5 @@
-// No object takes the controller down: thousands of mutated TrainingJobs, Queues, Projects and NodePools that pass the
-// schema, and each ends accepted or with a reason.
+// No object takes the controller down: thousands of mutated TrainingJobs, Queues, Projects and NodePools that
+// pass the schema, and each ends accepted or with a reason.
 #include <gmock/gmock.h>
 
 #include <random>
@@ -48,15 +48,38 @@ class Mutator {
   }
 
   json replacement(const json& was) {
-    static const std::vector<std::string> kTexts = {"", "x", "0", "1", "-1", "1e3", "9223372036854775807", "8Ei", "0.0001", "100y", "36500d", "0s",
-                                                    "5Ki", "default", "root", "team", "kubernetes.io/hostname", "a/b", "In", "NotIn", "training", "café",
-                                                    std::string(63, 'a'), std::string(300, 'b')};
+    static const std::vector<std::string> kTexts = {"",
+                                                    "x",
+                                                    "0",
+                                                    "1",
+                                                    "-1",
+                                                    "1e3",
+                                                    "9223372036854775807",
+                                                    "8Ei",
+                                                    "0.0001",
+                                                    "100y",
+                                                    "36500d",
+                                                    "0s",
+                                                    "5Ki",
+                                                    "default",
+                                                    "root",
+                                                    "team",
+                                                    "kubernetes.io/hostname",
+                                                    "a/b",
+                                                    "In",
+                                                    "NotIn",
+                                                    "training",
+                                                    "café",
+                                                    std::string(63, 'a'),
+                                                    std::string(300, 'b')};
     if (was.is_number()) {
-      static const std::vector<std::int64_t> kNumbers = {0, 1, 2, -1, 7, 100, 256, 9999, 10000, 2147483647, 4294967296};
+      static const std::vector<std::int64_t> kNumbers = {0,   1,    2,     -1,         7,         100,
+                                                         256, 9999, 10000, 2147483647, 4294967296};
       return kNumbers[static_cast<std::size_t>(pick(static_cast<int>(kNumbers.size())))];
     }
     if (was.is_boolean()) return !was.get<bool>();
-    if (was.is_string() || pick(3) == 0) return kTexts[static_cast<std::size_t>(pick(static_cast<int>(kTexts.size())))];
+    if (was.is_string() || pick(3) == 0)
+      return kTexts[static_cast<std::size_t>(pick(static_cast<int>(kTexts.size())))];
     return pick(2) == 0 ? json::object() : json::array();
   }
 
@@ -103,7 +126,8 @@ std::string said(const json& object) {
   for (const auto& c : conditions) {
     if (c["type"] != "Accepted") continue;
     if (c["status"] == "True") return "";
-    if (c["status"] == "False" && !c.value("reason", "").empty() && !c.value("message", "").empty()) return "";
+    if (c["status"] == "False" && !c.value("reason", "").empty() && !c.value("message", "").empty())
+      return "";
   }
   return object.value("status", json()).dump();
 }
@@ -146,7 +170,8 @@ TEST(Mutation, EveryMutatedObjectThatPassesTheSchemaEndsAcceptedOrWithAReason) {
   EXPECT_EQ(cluster->audit_gpus(), "");
   // And it still does its work.
   cluster->create(job_object({.name = "sane", .gpus = 0}));
-  EXPECT_TRUE(cluster->wait(60s, [&] { return !cluster->job("sane").value("/status/phase"_json_pointer, std::string()).empty(); }));
+  EXPECT_TRUE(cluster->wait(
+      60s, [&] { return !cluster->job("sane").value("/status/phase"_json_pointer, std::string()).empty(); }));
 }
 
 }  // namespace

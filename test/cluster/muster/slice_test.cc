@@ -1,5 +1,5 @@
-// One true slice, live: what a user applies becomes whole gangs on the right nodes, and status tells the story. One node
-// of 8 GPUs serves most tests; jobs are removed between them.
+// One true slice, live: what a user applies becomes whole gangs on the right nodes, and status tells the
+// story. One node of 8 GPUs serves most tests; jobs are removed between them.
 #include <gmock/gmock.h>
 
 #include <set>
@@ -33,9 +33,11 @@ class Slice : public testing::Test {
 
 // Two gangs of 6 GPUs on 8: one runs, the other holds nothing and says why, and starts by itself.
 TEST_F(Slice, OfTwoGangsThatDoNotFitTogetherOneRunsAndTheOtherSaysWhy) {
-  cluster_->create(job_object({.name = "first", .replicas = 6, .pod_annotations = {{"test.muster.dev/runs-for", "6s"}}}));
+  cluster_->create(
+      job_object({.name = "first", .replicas = 6, .pod_annotations = {{"test.muster.dev/runs-for", "6s"}}}));
   ASSERT_TRUE(cluster_->wait_phase("first", "Running"));
-  cluster_->create(job_object({.name = "second", .replicas = 6, .pod_annotations = {{"test.muster.dev/runs-for", "1s"}}}));
+  cluster_->create(
+      job_object({.name = "second", .replicas = 6, .pod_annotations = {{"test.muster.dev/runs-for", "1s"}}}));
   ASSERT_TRUE(cluster_->wait(10s, [&] { return cluster_->reason("second") == "InsufficientCapacity"; }));
   const json second = cluster_->job("second");
   EXPECT_EQ(second["status"]["phase"], "Queued");
@@ -58,14 +60,15 @@ TEST_F(Slice, EveryConditionIsThereFromTheFirstWrite) {
   std::set<std::string> types;
   const json conditions = cluster_->job("big")["status"]["conditions"];
   for (const auto& c : conditions) types.insert(c["type"]);
-  EXPECT_THAT(types, testing::UnorderedElementsAre("Accepted", "Admitted", "PodsReady", "Evicted", "Suspended", "Complete",
-                                                   "Failed", "Stalled"));
+  EXPECT_THAT(types, testing::UnorderedElementsAre("Accepted", "Admitted", "PodsReady", "Evicted",
+                                                   "Suspended", "Complete", "Failed", "Stalled"));
   EXPECT_EQ(cluster_->condition("big", "Accepted")["status"], "True");
   EXPECT_EQ(cluster_->condition("big", "Admitted")["status"], "False");
 }
 
 TEST_F(Slice, AWorkerKnowsWhoItIsAndWhereItsPeersAre) {
-  cluster_->create(job_object({.name = "train", .replicas = 2, .gpus = 4, .spec = {{"framework", "PyTorch"}}}));
+  cluster_->create(
+      job_object({.name = "train", .replicas = 2, .gpus = 4, .spec = {{"framework", "PyTorch"}}}));
   ASSERT_TRUE(cluster_->wait_phase("train", "Running"));
   const auto pods = cluster_->pods("train");
   ASSERT_EQ(pods.size(), 2u);
@@ -88,9 +91,11 @@ TEST_F(Slice, AWorkerKnowsWhoItIsAndWhereItsPeersAre) {
 }
 
 TEST_F(Slice, AProgramThatFailsIsRestartedWithinItsLimitAndThenFailed) {
-  cluster_->create(job_object({.name = "crash", .replicas = 2,
-                               .pod_annotations = {{"test.muster.dev/runs-for", "1s"}, {"test.muster.dev/exit-code", "3"}},
-                               .spec = {{"restart", {{"limit", 2}, {"window", "1h"}}}}}));
+  cluster_->create(
+      job_object({.name = "crash",
+                  .replicas = 2,
+                  .pod_annotations = {{"test.muster.dev/runs-for", "1s"}, {"test.muster.dev/exit-code", "3"}},
+                  .spec = {{"restart", {{"limit", 2}, {"window", "1h"}}}}}));
   ASSERT_TRUE(cluster_->wait_phase("crash", "Failed", 60s)) << cluster_->job("crash").dump(2);
   const json job = cluster_->job("crash");
   EXPECT_EQ(job["status"]["attempt"], 3);
@@ -113,14 +118,18 @@ TEST_F(Slice, SuspendReleasesAndResumeStartsAgain) {
 }
 
 TEST_F(Slice, ACompletedJobIsRemovedAfterItsTime) {
-  cluster_->create(job_object({.name = "brief", .pod_annotations = {{"test.muster.dev/runs-for", "1s"}},
+  cluster_->create(job_object({.name = "brief",
+                               .pod_annotations = {{"test.muster.dev/runs-for", "1s"}},
                                .spec = {{"ttlAfterFinished", "2s"}}}));
   ASSERT_TRUE(cluster_->wait_phase("brief", "Succeeded"));
   EXPECT_TRUE(cluster_->wait(20s, [&] { return cluster_->job("brief").is_null(); }));
 }
 
 TEST_F(Slice, PolicyFirstEndsTheOthers) {
-  json object = job_object({.name = "search", .replicas = 1, .gpus = 1, .spec = {{"completion", {{"role", "worker"}, {"policy", "First"}}}}});
+  json object = job_object({.name = "search",
+                            .replicas = 1,
+                            .gpus = 1,
+                            .spec = {{"completion", {{"role", "worker"}, {"policy", "First"}}}}});
   object["spec"]["roles"][0]["template"]["metadata"]["annotations"] = {{"test.muster.dev/runs-for", "2s"}};
   json other = object["spec"]["roles"][0];
   other["name"] = "server";
@@ -143,7 +152,9 @@ TEST_F(Slice, MaxRuntimeEndsAJob) {
 }
 
 TEST_F(Slice, AGangThatDoesNotStartInTimeIsWithdrawnWholeAndTriedAgain) {
-  cluster_->create(job_object({.name = "slow", .replicas = 2, .pod_annotations = {{"test.muster.dev/start-after", "1h"}},
+  cluster_->create(job_object({.name = "slow",
+                               .replicas = 2,
+                               .pod_annotations = {{"test.muster.dev/start-after", "1h"}},
                                .spec = {{"startTimeout", "2s"}}}));
   ASSERT_TRUE(cluster_->wait(20s, [&] { return cluster_->reason("slow") == "BackingOff"; }));
   EXPECT_TRUE(cluster_->wait(10s, [&] { return cluster_->pods("slow").empty(); }));
@@ -154,17 +165,21 @@ TEST_F(Slice, AGangThatDoesNotStartInTimeIsWithdrawnWholeAndTriedAgain) {
 TEST_F(Slice, AnObjectThatCanNeverRunSaysSoAndRecoversWhenMended) {
   cluster_->create(job_object({.name = "odd", .spec = {{"priorityClassName", "no-such-class"}}}));
   ASSERT_TRUE(cluster_->wait(10s, [&] { return cluster_->reason("odd") == "InvalidSpec"; }));
-  EXPECT_THAT(cluster_->condition("odd", "Accepted")["message"].get<std::string>(), HasSubstr("no-such-class"));
+  EXPECT_THAT(cluster_->condition("odd", "Accepted")["message"].get<std::string>(),
+              HasSubstr("no-such-class"));
   cluster_->patch(path_of_job("odd"), {{"spec", {{"priorityClassName", "training"}}}});
   EXPECT_TRUE(cluster_->wait_phase("odd", "Running"));
 }
 
 TEST_F(Slice, APodThatTheApiServerRefusesIsToldToItsOwner) {
   json object = job_object({.name = "refused"});
-  object["spec"]["roles"][0]["template"]["spec"]["containers"][0]["volumeMounts"] = {{{"name", "nowhere"}, {"mountPath", "/x"}}};
+  object["spec"]["roles"][0]["template"]["spec"]["containers"][0]["volumeMounts"] = {
+      {{"name", "nowhere"}, {"mountPath", "/x"}}};
   cluster_->create(object);
-  ASSERT_TRUE(cluster_->wait(20s, [&] { return cluster_->reason("refused") == "InvalidSpec"; })) << cluster_->job("refused").dump(2);
-  EXPECT_THAT(cluster_->condition("refused", "Stalled")["message"].get<std::string>(), HasSubstr("volumeMounts"));
+  ASSERT_TRUE(cluster_->wait(20s, [&] { return cluster_->reason("refused") == "InvalidSpec"; }))
+      << cluster_->job("refused").dump(2);
+  EXPECT_THAT(cluster_->condition("refused", "Stalled")["message"].get<std::string>(),
+              HasSubstr("volumeMounts"));
   EXPECT_TRUE(cluster_->pods("refused").empty());
 }
 
@@ -204,7 +219,8 @@ kind: Project
 metadata: {name: small}
 spec: {queue: dept, quota: {gpu: 2}}
 )");
-  cluster_->create(job_object({.name = "a", .ns = "small", .replicas = 4}));  // over quota, within the limit: borrowed
+  cluster_->create(
+      job_object({.name = "a", .ns = "small", .replicas = 4}));  // over quota, within the limit: borrowed
   ASSERT_TRUE(cluster_->wait_phase("a", "Running", 20s, "small")) << cluster_->job("a", "small").dump(2);
   cluster_->create(job_object({.name = "b", .ns = "small"}));
   ASSERT_TRUE(cluster_->wait(10s, [&] { return cluster_->reason("b", "small") == "LimitReached"; }));
@@ -212,9 +228,11 @@ spec: {queue: dept, quota: {gpu: 2}}
   ASSERT_TRUE(cluster_->wait_phase("b", "Running", 20s, "small"));
   // Not preemptible: within quota only, though the limit and the node have room.
   cluster_->create(job_object({.name = "c", .ns = "small", .replicas = 3, .spec = {{"preemptible", false}}}));
-  ASSERT_TRUE(cluster_->wait(10s, [&] { return cluster_->reason("c", "small") == "QuotaExceeded"; })) << cluster_->job("c", "small").dump(2);
+  ASSERT_TRUE(cluster_->wait(10s, [&] { return cluster_->reason("c", "small") == "QuotaExceeded"; }))
+      << cluster_->job("c", "small").dump(2);
   ASSERT_TRUE(cluster_->wait(10s, [&] {
-    return cluster_->get("/apis/muster.dev/v1alpha1/queues/dept").value("/status/allocated/gpu"_json_pointer, std::string()) == "1";
+    return cluster_->get("/apis/muster.dev/v1alpha1/queues/dept")
+               .value("/status/allocated/gpu"_json_pointer, std::string()) == "1";
   }));
   EXPECT_EQ(cluster_->get("/apis/muster.dev/v1alpha1/projects/small")["status"]["pending"]["gpu"], "3");
 }
@@ -223,12 +241,17 @@ TEST_F(Slice, WorkWithoutAProjectWaitsAndStartsWhenThereIsOne) {
   cluster_->make_namespace("late");
   cluster_->create(job_object({.name = "early", .ns = "late"}));
   ASSERT_TRUE(cluster_->wait(10s, [&] { return cluster_->reason("early", "late") == "ProjectNotFound"; }));
-  cluster_->apply("{apiVersion: muster.dev/v1alpha1, kind: Project, metadata: {name: late}, spec: {queue: root, quota: {gpu: 1}}}");
+  cluster_->apply(
+      "{apiVersion: muster.dev/v1alpha1, kind: Project, metadata: {name: late}, spec: {queue: root, quota: "
+      "{gpu: 1}}}");
   EXPECT_TRUE(cluster_->wait_phase("early", "Running", 20s, "late"));
   // A second Project for the same namespace is told so; the first keeps it.
-  cluster_->apply("{apiVersion: muster.dev/v1alpha1, kind: Project, metadata: {name: usurper}, spec: {queue: root, namespace: {name: late}}}");
+  cluster_->apply(
+      "{apiVersion: muster.dev/v1alpha1, kind: Project, metadata: {name: usurper}, spec: {queue: root, "
+      "namespace: {name: late}}}");
   const auto reason = [&] {
-    const json conditions = cluster_->get("/apis/muster.dev/v1alpha1/projects/usurper").value("/status/conditions"_json_pointer, json::array());
+    const json conditions = cluster_->get("/apis/muster.dev/v1alpha1/projects/usurper")
+                                .value("/status/conditions"_json_pointer, json::array());
     for (const auto& c : conditions) {
       if (c["type"] == "Accepted") return c.value("reason", "");
     }
@@ -239,10 +262,14 @@ TEST_F(Slice, WorkWithoutAProjectWaitsAndStartsWhenThereIsOne) {
 }
 
 TEST_F(Slice, AHeldQueueStartsNothingNew) {
-  cluster_->apply("{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: root}, spec: {quota: {gpu: 1000}, admission: Hold}}");
+  cluster_->apply(
+      "{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: root}, spec: {quota: {gpu: 1000}, "
+      "admission: Hold}}");
   cluster_->create(job_object({.name = "held"}));
   EXPECT_TRUE(cluster_->wait(10s, [&] { return cluster_->reason("held") == "QueueHeld"; }));
-  cluster_->apply("{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: root}, spec: {quota: {gpu: 1000}, admission: Open}}");
+  cluster_->apply(
+      "{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: root}, spec: {quota: {gpu: 1000}, "
+      "admission: Open}}");
   EXPECT_TRUE(cluster_->wait_phase("held", "Running"));
 }
 

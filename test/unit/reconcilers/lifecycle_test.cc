@@ -15,18 +15,18 @@ namespace {
 using client::PodPhase;
 using crds::ConditionStatus;
 using crds::Phase;
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-using std::chrono::hours;
-using std::chrono::minutes;
-using std::chrono::seconds;
 
 constexpr crds::Time kStart{std::chrono::sys_days{std::chrono::year{2026} / 1 / 2}};
 
-// One job, its pods and what is known about them: the API server in small. Pods are made and removed at once and whole
-// unless a test does otherwise.
+// One job, its pods and what is known about them: the API server in small. Pods are made and removed at once
+// and whole unless a test does otherwise.
 struct Life {
   crds::TrainingJob job;
   std::vector<client::Ptr<client::Pod>> pods;
@@ -104,7 +104,8 @@ struct Life {
 
   template <class Change>
   void change(const std::string& name, Change how) {
-    const auto found = std::find_if(pods.begin(), pods.end(), [&](const auto& p) { return p->meta.name == name; });
+    const auto found =
+        std::find_if(pods.begin(), pods.end(), [&](const auto& p) { return p->meta.name == name; });
     ASSERT_NE(found, pods.end()) << "no pod " << name;
     auto pod = std::make_shared<client::Pod>(**found);
     how(*pod);
@@ -153,7 +154,8 @@ struct Life {
     d.generation = job.metadata.generation;
     d.pool = "a100";
     for (const auto& r : job.spec.roles) {
-      for (std::int32_t i = 0; i < r.replicas; ++i) d.places.push_back({r.name, i, "node-" + std::to_string(i), {0, 1}});
+      for (std::int32_t i = 0; i < r.replicas; ++i)
+        d.places.push_back({r.name, i, "node-" + std::to_string(i), {0, 1}});
     }
     return d;
   }
@@ -208,7 +210,8 @@ std::vector<std::string> removed(const Step& step) {
   return list;
 }
 
-// --- queued -----------------------------------------------------------------------------------------------------------
+// --- queued
+// -----------------------------------------------------------------------------------------------------------
 
 TEST(Lifecycle, NewJobAsksForAPlaceAndDoesNothingElse) {
   Life life;
@@ -224,7 +227,8 @@ TEST(Lifecycle, NewJobAsksForAPlaceAndDoesNothingElse) {
 TEST(Lifecycle, AllConditionsAreThereFromTheFirstWrite) {
   Life life;
   life.turn();
-  for (const char* type : {"Accepted", "Admitted", "PodsReady", "Evicted", "Suspended", "Complete", "Failed", "Stalled"}) {
+  for (const char* type :
+       {"Accepted", "Admitted", "PodsReady", "Evicted", "Suspended", "Complete", "Failed", "Stalled"}) {
     const auto& c = life.condition(type);
     EXPECT_FALSE(c.reason.empty()) << type;
     EXPECT_EQ(c.observed_generation, 1) << type;
@@ -239,7 +243,11 @@ TEST(Lifecycle, AllConditionsAreThereFromTheFirstWrite) {
 
 TEST(Lifecycle, VerdictIsTheReasonToWait) {
   Life life;
-  life.verdict = crds::Waiting{.position = 3, .project_position = 1, .reason = "InsufficientCapacity", .message = "need 6, have 2", .blocking = {}};
+  life.verdict = crds::Waiting{.position = 3,
+                               .project_position = 1,
+                               .reason = "InsufficientCapacity",
+                               .message = "need 6, have 2",
+                               .blocking = {}};
   const Step step = life.turn();
   EXPECT_TRUE(step.wants_place);
   EXPECT_EQ(life.job.status.queue, *life.verdict);
@@ -293,7 +301,8 @@ TEST(Lifecycle, InvalidSpecIsSaidAndMended) {
   EXPECT_EQ(life.phase(), Phase::kStarting);
 }
 
-// --- admission --------------------------------------------------------------------------------------------------------
+// --- admission
+// --------------------------------------------------------------------------------------------------------
 
 TEST(Lifecycle, StartDecisionBecomesTheAssignment) {
   Life life;
@@ -371,7 +380,8 @@ TEST(Lifecycle, NotStartedAgainBeforeEarlierPodsEnded) {
   EXPECT_EQ(life.is("Evicted"), kFalse);
 }
 
-// --- running ----------------------------------------------------------------------------------------------------------
+// --- running
+// ----------------------------------------------------------------------------------------------------------
 
 TEST(Lifecycle, RunningOnceAllPodsAreReady) {
   Life life;
@@ -424,7 +434,8 @@ TEST(Lifecycle, EditOfARunningJobIsSeen) {
   EXPECT_EQ(life.phase(), Phase::kRunning);
 }
 
-// --- completion -------------------------------------------------------------------------------------------------------
+// --- completion
+// -------------------------------------------------------------------------------------------------------
 
 struct CompletionCase {
   const char* name;
@@ -446,7 +457,8 @@ TEST_P(LifecycleCompletion, ByPolicyAndRole) {
   EXPECT_EQ(life.is("Complete") == kTrue, c.complete);
   EXPECT_EQ(life.phase(), c.complete ? Phase::kSucceeded : Phase::kRunning);
   if (!c.complete) return;
-  EXPECT_THAT(step.remove, SizeIs(3 - c.succeeded.size())) << "what still runs is ended, what has ended stays for its logs";
+  EXPECT_THAT(step.remove, SizeIs(3 - c.succeeded.size()))
+      << "what still runs is ended, what has ended stays for its logs";
   EXPECT_EQ(life.job.status.finished_at, kStart);
   EXPECT_EQ(life.job.status.assignment, crds::Assignment{});
   EXPECT_EQ(life.job.status.allocated, crds::Amounts{});
@@ -458,10 +470,20 @@ TEST_P(LifecycleCompletion, ByPolicyAndRole) {
 INSTANTIATE_TEST_SUITE_P(
     Policies, LifecycleCompletion,
     ::testing::Values(
-        CompletionCase{"AllOfAll", crds::CompletionPolicy::kAll, "", {"llama-worker-0-1", "llama-worker-1-1", "llama-ps-0-1"}, true},
-        CompletionCase{"AllButOne", crds::CompletionPolicy::kAll, "", {"llama-worker-0-1", "llama-worker-1-1"}, false},
-        CompletionCase{"AllOfRole", crds::CompletionPolicy::kAll, "worker", {"llama-worker-0-1", "llama-worker-1-1"}, true},
-        CompletionCase{"RoleHalf", crds::CompletionPolicy::kAll, "worker", {"llama-worker-0-1", "llama-ps-0-1"}, false},
+        CompletionCase{"AllOfAll",
+                       crds::CompletionPolicy::kAll,
+                       "",
+                       {"llama-worker-0-1", "llama-worker-1-1", "llama-ps-0-1"},
+                       true},
+        CompletionCase{
+            "AllButOne", crds::CompletionPolicy::kAll, "", {"llama-worker-0-1", "llama-worker-1-1"}, false},
+        CompletionCase{"AllOfRole",
+                       crds::CompletionPolicy::kAll,
+                       "worker",
+                       {"llama-worker-0-1", "llama-worker-1-1"},
+                       true},
+        CompletionCase{
+            "RoleHalf", crds::CompletionPolicy::kAll, "worker", {"llama-worker-0-1", "llama-ps-0-1"}, false},
         CompletionCase{"First", crds::CompletionPolicy::kFirst, "", {"llama-ps-0-1"}, true},
         CompletionCase{"FirstOfRole", crds::CompletionPolicy::kFirst, "worker", {"llama-worker-1-1"}, true},
         CompletionCase{"FirstOfOtherRole", crds::CompletionPolicy::kFirst, "worker", {"llama-ps-0-1"}, false},
@@ -519,7 +541,8 @@ TEST(Lifecycle, TtlAfterFinishedRemovesTheJob) {
   EXPECT_TRUE(step.status == life.job.status);
 }
 
-// --- program faults ---------------------------------------------------------------------------------------------------
+// --- program faults
+// ---------------------------------------------------------------------------------------------------
 
 TEST(Lifecycle, ProgramFaultRestartsInPlace) {
   Life life;
@@ -631,7 +654,8 @@ TEST(Lifecycle, LongMessagesAreCutAtACharacter) {
   EXPECT_THAT(said, HasSubstr("\xC3\xA9..."));
 }
 
-// --- faults of the cluster --------------------------------------------------------------------------------------------
+// --- faults of the cluster
+// --------------------------------------------------------------------------------------------
 
 class LifecycleClusterFault : public ::testing::TestWithParam<const char*> {};
 TEST_P(LifecycleClusterFault, WithdrawsAndIsNotCounted) {
@@ -655,10 +679,11 @@ TEST_P(LifecycleClusterFault, WithdrawsAndIsNotCounted) {
   EXPECT_TRUE(life.turn().wants_place) << "queued again at once";
 }
 INSTANTIATE_TEST_SUITE_P(Reasons, LifecycleClusterFault,
-                         ::testing::Values("Evicted", "NodeLost", "Shutdown", "Terminated", "Preempting", "OutOfcpu",
-                                           "UnexpectedAdmissionError"));
+                         ::testing::Values("Evicted", "NodeLost", "Shutdown", "Terminated", "Preempting",
+                                           "OutOfcpu", "UnexpectedAdmissionError"));
 
-// Found live: the pod garbage collector fails the pods of a deleted node before it removes them, without a status.reason.
+// Found live: the pod garbage collector fails the pods of a deleted node before it removes them, without a
+// status.reason.
 TEST(Lifecycle, DisruptionTargetIsNoFaultOfTheProgram) {
   Life life;
   life.run();
@@ -714,7 +739,8 @@ TEST(Lifecycle, PodsLostBeforeTheStartAreNotMadeAtFullSpeedForever) {
   EXPECT_EQ(life.job.status.retry_at, life.now + seconds{10});
 }
 
-// --- refusals ---------------------------------------------------------------------------------------------------------
+// --- refusals
+// ---------------------------------------------------------------------------------------------------------
 
 class LifecycleRefusal : public ::testing::TestWithParam<const char*> {};
 TEST_P(LifecycleRefusal, IsPlacedElsewhere) {
@@ -748,7 +774,8 @@ TEST_P(LifecycleRefusal, IsPlacedElsewhere) {
   EXPECT_EQ(life.phase(), Phase::kRunning);
 }
 INSTANTIATE_TEST_SUITE_P(Reasons, LifecycleRefusal,
-                         ::testing::Values("OutOfcpu", "OutOfnvidia.com/gpu", "UnexpectedAdmissionError", "NodeAffinity"));
+                         ::testing::Values("OutOfcpu", "OutOfnvidia.com/gpu", "UnexpectedAdmissionError",
+                                           "NodeAffinity"));
 
 // Placement gives a refused place back at once: others may have it by the time this job does anything else.
 TEST(Lifecycle, RefusedPlaceIsNeverUsedAgain) {
@@ -808,12 +835,14 @@ TEST(Lifecycle, RefusalsDoNotGrowWithoutBound) {
   EXPECT_THAT(life.job.status.node_refusals, SizeIs(32)) << "what the schema takes";
 }
 
-// --- time -------------------------------------------------------------------------------------------------------------
+// --- time
+// -------------------------------------------------------------------------------------------------------------
 
 TEST(Lifecycle, StartTimeoutWithdrawsWithGrowingDelay) {
   Life life;
   life.job.spec.start_timeout = minutes{2};
-  const std::vector<seconds> delays = {seconds{10}, seconds{20}, seconds{40}, seconds{80}, seconds{160}, seconds{320}, seconds{600}, seconds{600}};
+  const std::vector<seconds> delays = {seconds{10},  seconds{20},  seconds{40},  seconds{80},
+                                       seconds{160}, seconds{320}, seconds{600}, seconds{600}};
   std::int32_t attempt = 0;
   for (const auto delay : delays) {
     life.admit();
@@ -832,7 +861,8 @@ TEST(Lifecycle, StartTimeoutWithdrawsWithGrowingDelay) {
     EXPECT_FALSE(step.wants_place);
     EXPECT_EQ(step.wake_at, life.job.status.retry_at);
     EXPECT_EQ(life.job.status.queue.reason, "BackingOff");
-    EXPECT_THAT(life.job.status.queue.message, HasSubstr("ImagePullBackOff")) << "why, not only that it waits";
+    EXPECT_THAT(life.job.status.queue.message, HasSubstr("ImagePullBackOff"))
+        << "why, not only that it waits";
     expect_quiet(life, "backing off");
     EXPECT_FALSE(life.after(delay - seconds{1}).wants_place);
     EXPECT_TRUE(life.after(seconds{1}).wants_place);
@@ -890,7 +920,8 @@ TEST(Lifecycle, MaxRuntimeCountsOverAttempts) {
   expect_quiet(life, "maxRuntime");
 }
 
-// --- suspension -------------------------------------------------------------------------------------------------------
+// --- suspension
+// -------------------------------------------------------------------------------------------------------
 
 TEST(Lifecycle, SuspendAndResumeInEveryState) {
   struct State {
@@ -970,7 +1001,8 @@ TEST(Lifecycle, SuspendAndResumeInEveryState) {
   }
 }
 
-// --- decisions from outside -------------------------------------------------------------------------------------------
+// --- decisions from outside
+// -------------------------------------------------------------------------------------------
 
 TEST(Lifecycle, EvictDecisionGivesEverythingBack) {
   Life life;
@@ -998,7 +1030,8 @@ TEST(Lifecycle, InvalidSpecFoundByTheApiServerStallsTheJob) {
   Life life;
   life.admit();
   life.invalid = "the API server refuses its pods: spec.containers[0].image: Required";
-  life.decision = Life::give_back(Decision::Kind::kEvict, "InvalidSpec", "spec.containers[0].image: Required");
+  life.decision =
+      Life::give_back(Decision::Kind::kEvict, "InvalidSpec", "spec.containers[0].image: Required");
   life.turn();
   EXPECT_EQ(life.job.status.assignment.attempt, 0);
   EXPECT_EQ(life.is("Stalled"), kTrue);
@@ -1037,7 +1070,8 @@ TEST(Lifecycle, PodsWithoutIdentityAreRemoved) {
   EXPECT_THAT(step.create, IsEmpty()) << "it may hold what the new one needs";
 }
 
-// --- how pods end -----------------------------------------------------------------------------------------------------
+// --- how pods end
+// -----------------------------------------------------------------------------------------------------
 
 TEST(PodEnds, WhoseFault) {
   client::Pod pod;

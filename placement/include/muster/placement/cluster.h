@@ -16,7 +16,8 @@ namespace muster::placement {
 
 class State;  // src/state.h
 
-// One GPU that several assignments name (two admissions around a fail-over). plan() evicts all but the oldest.
+// One GPU that several assignments name (two admissions around a fail-over). plan() evicts all but the
+// oldest.
 struct Conflict {
   std::string node;
   std::int32_t gpu = 0;
@@ -31,9 +32,10 @@ class Cluster {
   Cluster(Cluster&&) noexcept;
   Cluster& operator=(Cluster&&) noexcept;
 
-  // --- inputs: the newest state of each thing ---------------------------------------------------------------
-  // Each costs what the change costs, but: a pool's change costs all nodes and waiting jobs, a new parent in the
-  // tree all jobs once per batch. What is not known yet (a Project, a node) may be named before it comes.
+  // --- inputs: the newest state of each thing
+  // --------------------------------------------------------------- Each costs what the change costs, but: a
+  // pool's change costs all nodes and waiting jobs, a new parent in the tree all jobs once per batch. What is
+  // not known yet (a Project, a node) may be named before it comes.
   void upsert_node(const NodeSpec& node);
   void remove_node(const std::string& name);
   void upsert_pool(const PoolSpec& pool);
@@ -52,7 +54,8 @@ class Cluster {
   void upsert_other_pod(const OtherPod& pod);
   void remove_other_pod(const std::string& key);
 
-  // --- answers ----------------------------------------------------------------------------------------------
+  // --- answers
+  // ----------------------------------------------------------------------------------------------
   bool knows(const std::string& job) const;
   const Assignment* assignment(const std::string& job) const;  // nullptr: it holds none
   const Verdict* verdict(const std::string& job) const;  // nullptr: it does not wait, or was not judged yet

@@ -1,5 +1,6 @@
-// The reconcilers of Queue, Project and NodePool: whether the objects fit each other (parents, cycles, namespaces,
-// default pools), and the numbers in their status. They write status only; who gets what is placement's.
+// The reconcilers of Queue, Project and NodePool: whether the objects fit each other (parents, cycles,
+// namespaces, default pools), and the numbers in their status. They write status only; who gets what is
+// placement's.
 #pragma once
 
 #include <map>
@@ -20,7 +21,8 @@ class CapacityReconciler {
 
  private:
   template <class Kind>
-  client::Task<Outcome> write(ObjectStore<Kind>& store, client::Ptr<Object<Kind>> object, typename Kind::Status wanted);
+  client::Task<Outcome> write(ObjectStore<Kind>& store, client::Ptr<Object<Kind>> object,
+                              typename Kind::Status wanted);
 
   World& world_;
   std::map<std::string, client::TimePoint> written_;  // kind/name -> when its numbers were last written

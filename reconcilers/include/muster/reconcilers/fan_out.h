@@ -1,10 +1,11 @@
-// Many small requests at once: runs fn(0) … fn(n-1), at most `width` at a time, and returns when all have ended.
+// Many small requests at once: runs fn(0) … fn(n-1), at most `width` at a time, and returns when all have
+// ended.
 #pragma once
 
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cstddef>
 #include <functional>
@@ -15,8 +16,8 @@
 
 namespace muster::reconcilers {
 
-// `fn` decides by its return value whether to go on: after the first false no further index is started (those under
-// way end first). Indexes start in order. fn outlives the call. Cancellation reaches every branch.
+// `fn` decides by its return value whether to go on: after the first false no further index is started (those
+// under way end first). Indexes start in order. fn outlives the call. Cancellation reaches every branch.
 inline client::Task<void> fan_out(client::Executor executor, std::size_t n, std::size_t width,
                                   const std::function<client::Task<bool>(std::size_t)>& fn) {
   struct Shared {

@@ -1,6 +1,7 @@
-// Who may make pods now: gangs one after the other, in the order in which they came, as many at once as fill the requests in
-// flight. A gang whose pods come together starts sooner than one of a hundred that take turns, and everything that
-// follows pods (endpoints, status counters) is written once instead of at every turn.
+// Who may make pods now: gangs one after the other, in the order in which they came, as many at once as fill
+// the requests in flight. A gang whose pods come together starts sooner than one of a hundred that take
+// turns, and everything that follows pods (endpoints, status counters) is written once instead of at every
+// turn.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +15,11 @@ namespace muster::reconcilers {
 
 class Gate {
  public:
-  Gate(client::Executor executor, std::size_t room) : executor_(std::move(executor)), room_(room), free_(room) {}
+  Gate(client::Executor executor, std::size_t room)
+      : executor_(std::move(executor)), room_(room), free_(room) {}
 
-  // Waits until `n` (at most all of the room) is free and nobody who came earlier still waits. True: go, and leave(n)
-  // afterwards. False: the coroutine was cancelled.
+  // Waits until `n` (at most all of the room) is free and nobody who came earlier still waits. True: go, and
+  // leave(n) afterwards. False: the coroutine was cancelled.
   client::Task<bool> enter(std::size_t n) {
     n = std::min(n, room_);
     if (waiting_.empty() && free_ >= n) {

@@ -1,5 +1,5 @@
-// The reconciler of InferenceServices. This version runs none: it says so in the object's conditions, so that nobody waits
-// for pods that will not come.
+// The reconciler of InferenceServices. This version runs none: it says so in the object's conditions, so that
+// nobody waits for pods that will not come.
 #pragma once
 
 #include "muster/reconcilers/world.h"

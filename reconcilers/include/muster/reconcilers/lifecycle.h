@@ -1,13 +1,14 @@
-// The life of a TrainingJob as a pure function: what is known about one job at one instant goes in, what is to be done
-// comes out. No I/O, no clock, no memory: a new process that sees the same objects does the same.
+// The life of a TrainingJob as a pure function: what is known about one job at one instant goes in, what is
+// to be done comes out. No I/O, no clock, no memory: a new process that sees the same objects does the same.
 //
 //   Queued --start--> Starting --all ready--> Running --completion--> Succeeded
 //     ^                  |  ^                    |  \--restart limit, maxRuntime--> Failed
 //     |                  |  +--program fault-----+
 //     +---- withdraw ----+--------- pod lost ----+
 //
-// The rule that makes a crash harmless: `status` is written first (the commit point, guarded by resourceVersion); pods are
-// created and removed only after that write went through, and every step can be repeated.
+// The rule that makes a crash harmless: `status` is written first (the commit point, guarded by
+// resourceVersion); pods are created and removed only after that write went through, and every step can be
+// repeated.
 #pragma once
 
 #include <cstddef>
@@ -51,9 +52,9 @@ struct Observed {
   const crds::TrainingJob& job;
   const std::vector<client::Ptr<client::Pod>>& pods;  // all that this very job (by uid) owns
   crds::Time now;
-  std::optional<std::string> invalid{};    // why the spec can never run as it is: InvalidSpec
-  std::optional<std::string> blocked{};    // why it cannot be placed for now though valid: a volume to wait for
-  const Decision* decision = nullptr;      // nullptr: none
+  std::optional<std::string> invalid{};  // why the spec can never run as it is: InvalidSpec
+  std::optional<std::string> blocked{};  // why it cannot be placed for now though valid: a volume to wait for
+  const Decision* decision = nullptr;    // nullptr: none
   const crds::Waiting* verdict = nullptr;  // why placement lets it wait; nullptr: not judged yet
   std::function<bool(const std::string& node)> node_usable{};  // there, Ready, not cordoned; empty: all are
 };
@@ -71,14 +72,14 @@ struct Note {
 };
 
 struct Step {
-  crds::TrainingJobStatus status;   // as it is to be; equal to the job's: nothing to write
-  std::vector<std::size_t> create;  // indexes into status.assignment.pods, once the status is committed
-  std::vector<PodRemoval> remove;   // once the status is committed
-  bool wants_place = false;         // stands in the queue of placement
+  crds::TrainingJobStatus status;      // as it is to be; equal to the job's: nothing to write
+  std::vector<std::size_t> create;     // indexes into status.assignment.pods, once the status is committed
+  std::vector<PodRemoval> remove;      // once the status is committed
+  bool wants_place = false;            // stands in the queue of placement
   std::vector<std::size_t> displaced;  // indexes into status.assignment.pods that need another node
-  bool remove_job = false;          // ttlAfterFinished has passed
+  bool remove_job = false;             // ttlAfterFinished has passed
   std::optional<crds::Time> wake_at;   // look again then, whatever happens
-  std::vector<Note> notes;          // events, once the status is committed
+  std::vector<Note> notes;             // events, once the status is committed
 };
 
 // Complexity: O(pods log pods).
@@ -90,7 +91,8 @@ bool differs_in_counters_only(const crds::TrainingJobStatus& a, const crds::Trai
 // Complete or Failed.
 bool is_finished(const crds::TrainingJobStatus& status);
 
-// A kubelet turned the pod away before it ran: no fault of the program (OutOfcpu, UnexpectedAdmissionError, …).
+// A kubelet turned the pod away before it ran: no fault of the program (OutOfcpu, UnexpectedAdmissionError,
+// …).
 bool is_refusal(const client::Pod& pod);
 // The pod was ended by its node or the cluster, not by its program (Evicted, NodeLost, Shutdown, …).
 bool is_cluster_fault(const client::Pod& pod);

@@ -1,5 +1,6 @@
-// Log lines with keys: log_info("admitted", {{"job", key}, {"attempt", "2"}}). The message is for people and never
-// varies; what varies stands in the fields, so that lines can be grouped and searched. No secret is ever passed here.
+// Log lines with keys: log_info("admitted", {{"job", key}, {"attempt", "2"}}). The message is for people and
+// never varies; what varies stands in the fields, so that lines can be grouped and searched. No secret is
+// ever passed here.
 #pragma once
 
 #include <spdlog/spdlog.h>
@@ -13,11 +14,12 @@ namespace muster::reconcilers {
 
 using LogField = std::pair<std::string_view, std::string_view>;
 
-// Separates message, keys and values in the payload handed to spdlog; the process's formatter (controller/logging)
-// splits there, any other sink shows a harmless blank.
+// Separates message, keys and values in the payload handed to spdlog; the process's formatter
+// (controller/logging) splits there, any other sink shows a harmless blank.
 inline constexpr char kLogSeparator = '\x1f';
 
-inline void log(spdlog::level::level_enum level, std::string_view message, std::initializer_list<LogField> fields) {
+inline void log(spdlog::level::level_enum level, std::string_view message,
+                std::initializer_list<LogField> fields) {
   if (!spdlog::should_log(level)) return;
   std::string line(message);
   for (const auto& [key, value] : fields) {
@@ -28,9 +30,17 @@ inline void log(spdlog::level::level_enum level, std::string_view message, std::
   }
   spdlog::log(level, "{}", line);
 }
-inline void log_debug(std::string_view m, std::initializer_list<LogField> f) { log(spdlog::level::debug, m, f); }
-inline void log_info(std::string_view m, std::initializer_list<LogField> f) { log(spdlog::level::info, m, f); }
-inline void log_warn(std::string_view m, std::initializer_list<LogField> f) { log(spdlog::level::warn, m, f); }
-inline void log_error(std::string_view m, std::initializer_list<LogField> f) { log(spdlog::level::err, m, f); }
+inline void log_debug(std::string_view m, std::initializer_list<LogField> f) {
+  log(spdlog::level::debug, m, f);
+}
+inline void log_info(std::string_view m, std::initializer_list<LogField> f) {
+  log(spdlog::level::info, m, f);
+}
+inline void log_warn(std::string_view m, std::initializer_list<LogField> f) {
+  log(spdlog::level::warn, m, f);
+}
+inline void log_error(std::string_view m, std::initializer_list<LogField> f) {
+  log(spdlog::level::err, m, f);
+}
 
 }  // namespace muster::reconcilers

@@ -13,19 +13,21 @@ namespace muster::reconcilers {
 
 inline constexpr std::string_view kFieldManager = "muster";
 
-// A cached object. One that cannot be read as its type (an amount beyond 64 bits, say) is kept with metadata and `problem`
-// instead of being lost: its reconciler tells its owner.
+// A cached object. One that cannot be read as its type (an amount beyond 64 bits, say) is kept with metadata
+// and `problem` instead of being lost: its reconciler tells its owner.
 template <class Kind>
 struct Object {
   client::Meta meta;
   Kind value;           // with `problem`: only metadata, and the status where that can be read
   std::string problem;  // empty: none
-  bool status_unreadable = false;  // with `problem`: what it holds is not known, so nothing may be done about it
+  bool status_unreadable =
+      false;  // with `problem`: what it holds is not known, so nothing may be done about it
 };
 
 template <class Kind>
 client::Resource resource_of() {
-  return {std::string(crds::kGroup), std::string(crds::kVersion), std::string(Kind::kPlural), Kind::kNamespaced};
+  return {std::string(crds::kGroup), std::string(crds::kVersion), std::string(Kind::kPlural),
+          Kind::kNamespaced};
 }
 
 // An error only for text without metadata.
@@ -36,15 +38,18 @@ template <class Kind>
 using ObjectStore = client::Store<Object<Kind>>;
 
 // Writes `wanted.status` by server-side apply on the status subresource, guarded by wanted.metadata's uid and
-// resourceVersion, and puts the answer into the store at once. kConflict: somebody wrote in between; the watch will tell. After an unknown
-// outcome the object is read and put into the store, which decides whether this write is the one that stands. An error whose
-// outcome_unknown() holds means that even reading failed: the write may stand or not, read_again() before acting.
+// resourceVersion, and puts the answer into the store at once. kConflict: somebody wrote in between; the
+// watch will tell. After an unknown outcome the object is read and put into the store, which decides whether
+// this write is the one that stands. An error whose outcome_unknown() holds means that even reading failed:
+// the write may stand or not, read_again() before acting.
 template <class Kind>
-client::Task<client::Result<void>> write_status(client::ApiClient& api, ObjectStore<Kind>& store, Kind wanted);
+client::Task<client::Result<void>> write_status(client::ApiClient& api, ObjectStore<Kind>& store,
+                                                Kind wanted);
 
 // The server's newest state into the store. kNotFound: the object is gone.
 template <class Kind>
-client::Task<client::Result<void>> read_again(client::ApiClient& api, ObjectStore<Kind>& store, client::ObjectRef ref);
+client::Task<client::Result<void>> read_again(client::ApiClient& api, ObjectStore<Kind>& store,
+                                              client::ObjectRef ref);
 
 template <class Kind>
 client::EventTarget event_target(const Kind& object) {

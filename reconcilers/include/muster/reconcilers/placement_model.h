@@ -1,5 +1,5 @@
-// The only door between the reconcilers and the placement core: keeps placement::Cluster equal to what the caches say,
-// runs plan(), and keeps what it decided until the API server knows it.
+// The only door between the reconcilers and the placement core: keeps placement::Cluster equal to what the
+// caches say, runs plan(), and keeps what it decided until the API server knows it.
 #pragma once
 
 #include <functional>
@@ -36,7 +36,8 @@ class PlacementModel {
   explicit PlacementModel(std::function<void()> changed);
   ~PlacementModel();
 
-  // --- inputs, level-based: the newest state of each object -----------------------------------------------------------
+  // --- inputs, level-based: the newest state of each object
+  // -----------------------------------------------------------
   void node(const client::Node& node);
   void node_gone(const client::Node& node);
   void pool(const crds::NodePool& pool);
@@ -51,13 +52,15 @@ class PlacementModel {
   void foreign_pod(const client::Pod& pod);
   void foreign_pod_gone(const client::Pod& pod);
 
-  // A job as its last step left it: waiting, holding its assignment, or neither; `pods` of earlier attempts stay charged.
+  // A job as its last step left it: waiting, holding its assignment, or neither; `pods` of earlier attempts
+  // stay charged.
   void update(const client::Key& key, const crds::TrainingJob& job, const Translation& wish, const Step& step,
               const std::vector<client::Ptr<client::Pod>>& pods);
   // The job is gone; those of its pods that still exist hold what they hold.
   void forget(const client::Key& key, const std::vector<client::Ptr<client::Pod>>& pods);
 
-  // --- decisions ------------------------------------------------------------------------------------------------------
+  // --- decisions
+  // ------------------------------------------------------------------------------------------------------
   // Plans; returns the jobs that there is news for, in order.
   std::vector<client::Key> plan(crds::Time now);
   // Not yet known to the API server; nullopt: none.
@@ -69,7 +72,8 @@ class PlacementModel {
   // Why the job waits; nullopt: not judged yet, or it does not wait.
   std::optional<crds::Waiting> verdict(const client::Key& key) const;
 
-  // --- numbers --------------------------------------------------------------------------------------------------------
+  // --- numbers
+  // --------------------------------------------------------------------------------------------------------
   std::string gpu_resource(const std::string& pool) const;
   TreeNumbers numbers_of_queue(const std::string& name) const;
   TreeNumbers numbers_of_project(const std::string& name) const;

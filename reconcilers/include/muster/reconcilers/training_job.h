@@ -1,5 +1,6 @@
-// The reconciler of TrainingJobs: one function from a key to an outcome. It looks at the caches, lets lifecycle.h say
-// what is to be done, and does it in the order that survives a crash: status first, then pods.
+// The reconciler of TrainingJobs: one function from a key to an outcome. It looks at the caches, lets
+// lifecycle.h say what is to be done, and does it in the order that survives a crash: status first, then
+// pods.
 #pragma once
 
 #include <map>
@@ -19,9 +20,9 @@ class TrainingJobReconciler {
 
   // Level-based and idempotent. Never runs twice at once for one key (the work queue sees to that).
   client::Task<Outcome> reconcile(client::Key key);
-  // What the cached status gives the job, and pods of its earlier attempts, are charged at once. To be called when an
-  // assignment is first seen: the job's reconcile may have to write before it gets there, and what is not charged is free
-  // to others.
+  // What the cached status gives the job, and pods of its earlier attempts, are charged at once. To be called
+  // when an assignment is first seen: the job's reconcile may have to write before it gets there, and what is
+  // not charged is free to others.
   void charge(const client::Key& key);
 
  private:
@@ -41,9 +42,11 @@ class TrainingJobReconciler {
     kUnsure,    // may stand or not: nothing is done for the job until it was read again
   };
   client::Task<Commit> commit(const client::Key& key, const Job& job, const Step& step);
-  client::Task<void> select_nodes(const Job& job, const Translation& wish, const crds::Assignment& assignment);
+  client::Task<void> select_nodes(const Job& job, const Translation& wish,
+                                  const crds::Assignment& assignment);
   client::Task<void> select_node(const client::Key& claim, const std::string& node);
-  client::Task<void> select_nodes_of_ephemeral(const Job& job, const std::vector<client::Ptr<client::Pod>>& pods);
+  client::Task<void> select_nodes_of_ephemeral(const Job& job,
+                                               const std::vector<client::Ptr<client::Pod>>& pods);
   client::Task<bool> remove_pods(const Job& job, const std::vector<PodRemoval>& pods);
   client::Task<bool> create_pods(const client::Key& key, const std::vector<std::size_t>& which);
   client::Task<bool> create_in_turn(const client::Key& key, const std::vector<std::size_t>& which);
@@ -57,9 +60,10 @@ class TrainingJobReconciler {
   Gate creating_;  // in pods
   std::map<client::Key, Rejection> rejections_;
   std::map<client::Key, client::TimePoint> counters_written_;
-  std::map<std::string, std::string> companions_made_;  // "ns/job/services" -> uid/generation that it is made for
-  std::set<client::Key> unsure_;                        // read again before acting
-  std::map<client::Key, std::string> uids_;             // key -> uid last seen
+  std::map<std::string, std::string>
+      companions_made_;                      // "ns/job/services" -> uid/generation that it is made for
+  std::set<client::Key> unsure_;             // read again before acting
+  std::map<client::Key, std::string> uids_;  // key -> uid last seen
 };
 
 }  // namespace muster::reconcilers

@@ -19,8 +19,8 @@ struct Translation {
   std::optional<std::string> invalid;  // can never run as it is
   std::optional<std::string> blocked;  // valid, but not to be placed now (volumes)
   std::int32_t priority = 0;
-  std::vector<PodNeeds> needs;         // per role, in the spec's order; empty when invalid
-  std::vector<VolumeTerms> volumes;    // likewise
+  std::vector<PodNeeds> needs;       // per role, in the spec's order; empty when invalid
+  std::vector<VolumeTerms> volumes;  // likewise
 };
 
 Translation translate_job(const crds::TrainingJob& job, const Caches& caches);

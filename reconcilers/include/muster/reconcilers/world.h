@@ -1,5 +1,5 @@
-// What all reconcilers share: the caches, the placement model, and the way to the API server. One event loop owns it;
-// there are no locks.
+// What all reconcilers share: the caches, the placement model, and the way to the API server. One event loop
+// owns it; there are no locks.
 #pragma once
 
 #include <cstdint>
