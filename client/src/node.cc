@@ -38,17 +38,10 @@ void read_spec(Value& spec, Node& node) {
   });
 }
 
-void read_condition(Value& condition, Node& node) {
-  std::string_view type, status;
-  std::int64_t since = 0;
-  each_field(condition, [&](std::string_view key, Value& value) {
-    if (key == "type") type = text(value);
-    if (key == "status") status = text(value);
-    if (key == "lastTransitionTime") since = unix_seconds(value, "status.conditions[].lastTransitionTime");
-  });
-  if (type != "Ready") return;
-  node.ready = status == "True";
-  node.ready_changed_at = since;
+void apply(const Condition& condition, Node& node) {
+  if (condition.type != "Ready") return;
+  node.ready = condition.status == "True";
+  node.ready_changed_at = condition.since;
 }
 
 void read_allocatable(Value& list, Node& node) {
@@ -76,7 +69,7 @@ Result<Node> decode_node(std::string_view json, std::string_view annotation_pref
         each_field(value, [&](std::string_view part, Value& v) {
           if (part == "allocatable") read_allocatable(v, node);
           if (part == "conditions")
-            each_element(v, [&](Value& condition) { read_condition(condition, node); });
+            each_element(v, [&](Value& condition) { apply(read_condition(condition), node); });
         });
       }
     });

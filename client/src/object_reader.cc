@@ -26,6 +26,17 @@ std::int64_t quantity(Value& value, std::int64_t scale, std::string_view field) 
   return amount;
 }
 
+Condition read_condition(Value& value) {
+  Condition condition;
+  each_field(value, [&](std::string_view key, Value& v) {
+    if (key == "type") condition.type = text(v);
+    if (key == "status") condition.status = text(v);
+    if (key == "lastTransitionTime")
+      condition.since = unix_seconds(v, "status.conditions[].lastTransitionTime");
+  });
+  return condition;
+}
+
 // Built, not assigned: an assigned string takes up to twice the room.
 bool read_meta_field(std::string_view key, Value& value, Meta& meta) {
   if (key == "name") {

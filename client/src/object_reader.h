@@ -52,6 +52,12 @@ inline std::string_view text(Value& value) {
 std::int64_t unix_seconds(Value& value, std::string_view field);
 // A quantity, written as text or as a number.
 std::int64_t quantity(Value& value, std::int64_t scale, std::string_view field);
+// An element of status.conditions. Its texts are valid as long as the parsed document.
+struct Condition {
+  std::string_view type, status;
+  std::int64_t since = 0;  // lastTransitionTime in Unix seconds; 0: not said
+};
+Condition read_condition(Value& value);
 // True if `key` was one of Meta's.
 bool read_meta_field(std::string_view key, Value& value, Meta& meta);
 // Pairs that `wanted` says yes to, sorted by key, no spare capacity.

@@ -167,21 +167,14 @@ PodPhase phase_of(std::string_view text) {
   return PodPhase::kUnknown;
 }
 
-void read_condition(Value& condition, Pod& pod) {
-  std::string_view type, status;
-  std::int64_t since = 0;
-  each_field(condition, [&](std::string_view key, Value& value) {
-    if (key == "type") type = text(value);
-    if (key == "status") status = text(value);
-    if (key == "lastTransitionTime") since = unix_seconds(value, "status.conditions[].lastTransitionTime");
-  });
-  if (type == "Ready") {
-    pod.ready = status == "True";
-    pod.ready_at = pod.ready ? since : 0;
-  } else if (type == "PodScheduled") {
-    pod.scheduled_false = status == "False";
-  } else if (type == "DisruptionTarget") {
-    pod.disrupted = status == "True";
+void apply(const Condition& condition, Pod& pod) {
+  if (condition.type == "Ready") {
+    pod.ready = condition.status == "True";
+    pod.ready_at = pod.ready ? condition.since : 0;
+  } else if (condition.type == "PodScheduled") {
+    pod.scheduled_false = condition.status == "False";
+  } else if (condition.type == "DisruptionTarget") {
+    pod.disrupted = condition.status == "True";
   }
 }
 
@@ -248,7 +241,8 @@ void read_status(Value& status, Pod& pod) {
     if (key == "phase") pod.phase = phase_of(text(value));
     if (key == "reason") pod.reason = text(value);
     if (key == "message") pod.message = text(value);
-    if (key == "conditions") each_element(value, [&](Value& condition) { read_condition(condition, pod); });
+    if (key == "conditions")
+      each_element(value, [&](Value& condition) { apply(read_condition(condition), pod); });
     if (key == "initContainerStatuses") init = read_statuses(value);
     if (key == "containerStatuses") containers = read_statuses(value);
   });
