@@ -173,9 +173,8 @@ struct Controller::Impl {
     for (const auto& ns : touched) {
       placement.charge_namespace(ns, reconcilers::owner_of_namespace(all, ns));
       add_jobs_in(ns);
-      for (const auto& [key, p] : all.all()) {
-        if (crds::namespace_of(p->value) == ns) project_runner.add(key);
-      }
+      const auto claims = all.by_index(reconcilers::kByNamespace, ns);
+      for (const auto& p : claims) project_runner.add(p->meta.key());
     }
   }
 

@@ -53,29 +53,60 @@ void add(std::optional<A>& sum, const std::optional<A>& part) {
   if (part) sum = sum.value_or(A{}) + *part;
 }
 
-crds::Amounts quota_of_children(const Caches& caches, const std::string& queue) {
-  crds::Amounts sum;
-  const auto take = [&](const crds::Amounts& quota) {
-    add(sum.gpu, quota.gpu);
-    add(sum.cpu, quota.cpu);
-    add(sum.memory, quota.memory);
-  };
-  for (const auto& [key, q] : caches.queues.store().all()) {
-    if (q->value.spec.parent == queue) take(q->value.spec.quota);
+// More than one pool, and not exactly one of them the default.
+CapacityReconciler::Refusal refusal_of_defaults(const ObjectStore<crds::NodePool>& pools) {
+  std::string defaults;
+  int default_pools = 0;
+  for (const auto& [name, pool] : pools.all()) {
+    if (!pool->value.spec.is_default) continue;
+    ++default_pools;
+    defaults += (defaults.empty() ? "" : ", ") + name;
   }
-  for (const auto& [key, p] : caches.projects.store().all()) {
-    if (p->value.spec.queue == queue) take(p->value.spec.quota);
+  if (default_pools > 1) {
+    return {"SeveralDefaultPools",
+            fmt::format("NodePools {} all have spec.default: true; leave it to one", defaults)};
   }
-  return sum;
+  if (default_pools == 0 && pools.size() > 1) {
+    return {
+        "NoDefaultPool",
+        fmt::format("there are {} NodePools and none has spec.default: true; give it to one", pools.size())};
+  }
+  return {};
 }
 
 }  // namespace
 
+void add_capacity_indexes(ObjectStore<crds::Queue>& queues, ObjectStore<crds::Project>& projects) {
+  queues.add_index(std::string(kByParent),
+                   [](const Object<crds::Queue>& q) { return std::vector{q.value.spec.parent}; });
+  projects.add_index(std::string(kByParent),
+                     [](const Object<crds::Project>& p) { return std::vector{p.value.spec.queue}; });
+  projects.add_index(std::string(kByNamespace),
+                     [](const Object<crds::Project>& p) { return std::vector{crds::namespace_of(p.value)}; });
+}
+
+crds::Amounts quota_of_children(const ObjectStore<crds::Queue>& queues,
+                                const ObjectStore<crds::Project>& projects, const std::string& queue) {
+  crds::Amounts sum;
+  const auto take = [&sum](const auto& children) {
+    for (const auto& child : children) {
+      const crds::Amounts& quota = child->value.spec.quota;
+      add(sum.gpu, quota.gpu);
+      add(sum.cpu, quota.cpu);
+      add(sum.memory, quota.memory);
+    }
+  };
+  take(queues.by_index(kByParent, queue));
+  take(projects.by_index(kByParent, queue));
+  return sum;
+}
+
 std::string owner_of_namespace(const ObjectStore<crds::Project>& projects, const std::string& ns) {
   const crds::Project* first = nullptr;
-  for (const auto& [key, p] : projects.all()) {
+  const auto claims = projects.by_index(kByNamespace, ns);
+  for (const auto& p : claims) {
     const auto& project = p->value;
-    if (crds::namespace_of(project) != ns || project.metadata.deletion_timestamp) continue;
+    if (project.metadata.deletion_timestamp) continue;
     if (first == nullptr || project.metadata.creation_timestamp < first->metadata.creation_timestamp)
       first = &project;
   }
@@ -106,99 +137,74 @@ client::Task<Outcome> CapacityReconciler::write(ObjectStore<Kind>& store, client
   co_return Outcome::retry();
 }
 
+template <class Kind>
+client::Task<Outcome> CapacityReconciler::refresh(ObjectStore<Kind>& store, client::Key key) {
+  const auto object = store.find(key);
+  if (!object) {
+    written_.erase(fmt::format("{}/{}", Kind::kKind, key));
+    co_return Outcome::done();
+  }
+  Kind wanted = object->value;
+  wanted.status.observed_generation = wanted.metadata.generation;
+  Refusal refusal = fill(wanted);
+  if (!object->problem.empty()) refusal = {"InvalidSpec", object->problem};
+  const bool accepted = refusal.reason.empty();
+  set(wanted, world_.now(), "Accepted", accepted, accepted ? "Valid" : refusal.reason, refusal.message);
+  co_return co_await write(store, object, std::move(wanted.status));
+}
+
 client::Task<Outcome> CapacityReconciler::queue(client::Key key) {
-  auto& store = world_.caches.queues.store();
-  const auto object = store.find(key);
-  if (!object) {
-    written_.erase(fmt::format("Queue/{}", key));
-    co_return Outcome::done();
-  }
-  crds::Queue q = object->value;
-  q.status.observed_generation = q.metadata.generation;
-  const auto numbers = world_.placement.numbers_of_queue(key);
-  copy_numbers(numbers, q.status);
-  const auto now = world_.now();
-  if (!object->problem.empty()) {
-    set(q, now, "Accepted", false, "InvalidSpec", object->problem);
-  } else if (!numbers.problem.empty()) {
-    set(q, now, "Accepted", false, "InvalidParent", numbers.problem);
-  } else {
-    set(q, now, "Accepted", true, "Valid", "");
-  }
-  const auto over = overcommit(key, q.spec.quota, quota_of_children(world_.caches, key));
-  set(q, now, "QuotaOvercommitted", !over.empty(), over.empty() ? "Fits" : "ChildrenExceedQuota", over);
-  co_return co_await write(store, object, std::move(q.status));
+  return refresh(world_.caches.queues.store(), std::move(key));
 }
-
 client::Task<Outcome> CapacityReconciler::project(client::Key key) {
-  auto& store = world_.caches.projects.store();
-  const auto object = store.find(key);
-  if (!object) {
-    written_.erase(fmt::format("Project/{}", key));
-    co_return Outcome::done();
-  }
-  crds::Project p = object->value;
-  p.status.observed_generation = p.metadata.generation;
-  p.status.ns = crds::namespace_of(p);
-  const auto numbers = world_.placement.numbers_of_project(key);
-  copy_numbers(numbers, p.status);
-  const auto now = world_.now();
-  const auto owner = owner_of_namespace(store, p.status.ns);
-  if (!object->problem.empty()) {
-    set(p, now, "Accepted", false, "InvalidSpec", object->problem);
-  } else if (owner != key) {
-    set(p, now, "Accepted", false, "NamespaceTaken",
-        fmt::format("namespace {} is claimed by the older Project {}; claim another (spec.namespace.name)",
-                    p.status.ns, owner));
-  } else if (!numbers.problem.empty()) {
-    set(p, now, "Accepted", false, "InvalidQueue", numbers.problem);
-  } else {
-    set(p, now, "Accepted", true, "Valid", "");
-  }
-  co_return co_await write(store, object, std::move(p.status));
+  return refresh(world_.caches.projects.store(), std::move(key));
+}
+client::Task<Outcome> CapacityReconciler::node_pool(client::Key key) {
+  return refresh(world_.caches.node_pools.store(), std::move(key));
 }
 
-client::Task<Outcome> CapacityReconciler::node_pool(client::Key key) {
-  auto& store = world_.caches.node_pools.store();
-  const auto object = store.find(key);
-  if (!object) {
-    written_.erase(fmt::format("NodePool/{}", key));
-    co_return Outcome::done();
+CapacityReconciler::Refusal CapacityReconciler::fill(crds::Queue& q) const {
+  const std::string& name = q.metadata.name;
+  const auto numbers = world_.placement.numbers_of_queue(name);
+  copy_numbers(numbers, q.status);
+  const auto& caches = world_.caches;
+  const auto over =
+      overcommit(name, q.spec.quota, quota_of_children(caches.queues.store(), caches.projects.store(), name));
+  set(q, world_.now(), "QuotaOvercommitted", !over.empty(), over.empty() ? "Fits" : "ChildrenExceedQuota",
+      over);
+  if (!numbers.problem.empty()) return {"InvalidParent", numbers.problem};
+  return {};
+}
+
+CapacityReconciler::Refusal CapacityReconciler::fill(crds::Project& p) const {
+  const std::string& name = p.metadata.name;
+  const auto numbers = world_.placement.numbers_of_project(name);
+  copy_numbers(numbers, p.status);
+  p.status.ns = crds::namespace_of(p);
+  const auto owner = owner_of_namespace(world_.caches.projects.store(), p.status.ns);
+  if (!owner.empty() && owner != name) {  // empty: it is on its way out itself
+    return {
+        "NamespaceTaken",
+        fmt::format("namespace {} is claimed by the older Project {}; claim another (spec.namespace.name)",
+                    p.status.ns, owner)};
   }
-  crds::NodePool pool = object->value;
-  pool.status.observed_generation = pool.metadata.generation;
-  const auto numbers = world_.placement.numbers_of_pool(key);
+  if (!numbers.problem.empty()) return {"InvalidQueue", numbers.problem};
+  return {};
+}
+
+CapacityReconciler::Refusal CapacityReconciler::fill(crds::NodePool& pool) const {
+  const auto numbers = world_.placement.numbers_of_pool(pool.metadata.name);
   pool.status.nodes = numbers.nodes;
   pool.status.capacity = numbers.capacity;
   pool.status.free = numbers.free;
-  const auto now = world_.now();
-  std::string defaults;
-  int pools = 0, default_pools = 0;
-  for (const auto& [name, other] : store.all()) {
-    ++pools;
-    if (!other->value.spec.is_default) continue;
-    ++default_pools;
-    defaults += (defaults.empty() ? "" : ", ") + name;
-  }
-  if (!object->problem.empty()) {
-    set(pool, now, "Accepted", false, "InvalidSpec", object->problem);
-  } else if (default_pools > 1) {
-    set(pool, now, "Accepted", false, "SeveralDefaultPools",
-        fmt::format("NodePools {} all have spec.default: true; leave it to one", defaults));
-  } else if (default_pools == 0 && pools > 1) {
-    set(pool, now, "Accepted", false, "NoDefaultPool",
-        fmt::format("there are {} NodePools and none has spec.default: true; give it to one", pools));
-  } else {
-    set(pool, now, "Accepted", true, "Valid", "");
-  }
   const auto& shared = numbers.shared_nodes;
   std::string first;
   for (std::size_t i = 0; i < shared.size() && i < 5; ++i) first += (i == 0 ? "" : ", ") + shared[i];
-  set(pool, now, "NodesShared", !shared.empty(), shared.empty() ? "Disjoint" : "NodeInTwoPools",
+  set(pool, world_.now(), "NodesShared", !shared.empty(), shared.empty() ? "Disjoint" : "NodeInTwoPools",
       shared.empty() ? ""
                      : fmt::format("{} nodes are in another pool as well and used by neither: {}{}",
                                    shared.size(), first, shared.size() > 5 ? ", …" : ""));
-  co_return co_await write(store, object, std::move(pool.status));
+  return refusal_of_defaults(world_.caches.node_pools.store());
 }
 
 }  // namespace muster::reconcilers

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "muster/reconcilers/capacity.h"
 #include "muster/reconcilers/pod_identity.h"
 
 namespace muster::reconcilers {
@@ -46,6 +47,7 @@ Caches::Caches(client::ApiClient& api)
   pods.store().add_index(std::string(kByOwner), [](const client::Pod& pod) {
     return pod.owner_uid.empty() ? std::vector<std::string>{} : std::vector<std::string>{pod.owner_uid};
   });
+  add_capacity_indexes(queues.store(), projects.store());
 }
 
 bool Caches::synced() const {

@@ -13,6 +13,12 @@ namespace muster::reconcilers {
 
 class CapacityReconciler {
  public:
+  // Why an object is not accepted. No reason: it is.
+  struct Refusal {
+    std::string reason;
+    std::string message;
+  };
+
   explicit CapacityReconciler(World& world) : world_(world) {}
 
   client::Task<Outcome> queue(client::Key key);
@@ -20,6 +26,13 @@ class CapacityReconciler {
   client::Task<Outcome> node_pool(client::Key key);
 
  private:
+  // Finds the object, fills its status, says in Accepted whether it can be used, and writes.
+  template <class Kind>
+  client::Task<Outcome> refresh(ObjectStore<Kind>& store, client::Key key);
+  // Numbers and the conditions that only this kind has.
+  Refusal fill(crds::Queue& queue) const;
+  Refusal fill(crds::Project& project) const;
+  Refusal fill(crds::NodePool& pool) const;
   template <class Kind>
   client::Task<Outcome> write(ObjectStore<Kind>& store, client::Ptr<Object<Kind>> object,
                               typename Kind::Status wanted);
@@ -28,7 +41,16 @@ class CapacityReconciler {
   std::map<std::string, client::TimePoint> written_;  // kind/name -> when its numbers were last written
 };
 
+// What the functions below look up by; before the stores' first object.
+void add_capacity_indexes(ObjectStore<crds::Queue>& queues, ObjectStore<crds::Project>& projects);
+
+// The quotas of the Queues and Projects right below `queue`, added up by resource; one that no child states
+// is absent. Complexity: O(children).
+crds::Amounts quota_of_children(const ObjectStore<crds::Queue>& queues,
+                                const ObjectStore<crds::Project>& projects, const std::string& queue);
+
 // Of several Projects that claim one namespace the oldest has it (then by name). Empty: nobody claims it.
+// Complexity: O(claims).
 std::string owner_of_namespace(const ObjectStore<crds::Project>& projects, const std::string& ns);
 
 }  // namespace muster::reconcilers

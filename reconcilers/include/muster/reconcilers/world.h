@@ -43,6 +43,9 @@ struct Caches {
 
 // Index of the pod store: the uid of the controlling owner.
 inline constexpr std::string_view kByOwner = "owner";
+// Of the queue and project stores: the Queue right above. Of the project store: the namespace it claims.
+inline constexpr std::string_view kByParent = "parent";
+inline constexpr std::string_view kByNamespace = "namespace";
 
 // Running totals, for metrics.
 struct Totals {
