@@ -31,7 +31,7 @@ class Gate {
     const bool mine = co_await waiter.wait();
     if (mine) co_return true;  // leave() took the room for us
     std::erase_if(waiting_, [&](const auto& w) { return w.first == &waiter; });
-    if (waiter.notified()) leave(n);
+    leave(waiter.notified() ? n : 0);  // those behind may fit where this one did not
     co_return false;
   }
 
