@@ -9,6 +9,7 @@
 
 #include "muster/placement/cluster.h"
 #include "muster/reconcilers/names.h"
+#include "muster/reconcilers/pod_end.h"
 #include "muster/reconcilers/pod_identity.h"
 
 namespace muster::reconcilers {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "muster/reconcilers/fan_out.h"
+#include "muster/reconcilers/job_status.h"
 #include "muster/reconcilers/log.h"
 #include "muster/reconcilers/names.h"
 #include "muster/reconcilers/pod_builder.h"

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <memory>
 
+#include "muster/reconcilers/job_status.h"
 #include "muster/reconcilers/names.h"
+#include "muster/reconcilers/pod_end.h"
 
 namespace muster::reconcilers::sim {
 

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <memory>
 
+#include "muster/reconcilers/job_status.h"
 #include "muster/reconcilers/names.h"
+#include "muster/reconcilers/pod_end.h"
 #include "muster/reconcilers/pod_identity.h"
 
 namespace muster::reconcilers {

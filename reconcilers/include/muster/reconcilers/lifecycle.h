@@ -85,18 +85,4 @@ struct Step {
 // Complexity: O(pods log pods).
 Step advance(const Observed& seen);
 
-// Nothing but counters and the place in the queue differs: such a write may wait.
-bool differs_in_counters_only(const crds::TrainingJobStatus& a, const crds::TrainingJobStatus& b);
-
-// Complete or Failed.
-bool is_finished(const crds::TrainingJobStatus& status);
-
-// A kubelet turned the pod away before it ran: no fault of the program (OutOfcpu, UnexpectedAdmissionError,
-// …).
-bool is_refusal(const client::Pod& pod);
-// The pod was ended by its node or the cluster, not by its program (Evicted, NodeLost, Shutdown, …).
-bool is_cluster_fault(const client::Pod& pod);
-// Succeeded or Failed: holds nothing any more.
-bool is_terminal(const client::Pod& pod);
-
 }  // namespace muster::reconcilers

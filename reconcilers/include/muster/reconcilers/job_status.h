@@ -1,0 +1,21 @@
+// The status of a TrainingJob: what it says, and what in it follows from the rest.
+#pragma once
+
+#include "muster/crds/training_job.h"
+
+namespace muster::reconcilers {
+
+// Complete or Failed.
+bool is_finished(const crds::TrainingJobStatus& status);
+
+// Nothing but counters and the place in the queue differs: such a write may wait.
+bool differs_in_counters_only(const crds::TrainingJobStatus& a, const crds::TrainingJobStatus& b);
+
+// Adds the conditions that are missing as Unknown: all are there from the first write, so that `kubectl wait`
+// has something to wait for.
+void start_conditions(crds::TrainingJobStatus& status, std::int64_t generation, crds::Time now);
+
+// Sets what follows from the rest, for people: phase, the counters of pods, what the job holds.
+void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status);
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,41 @@
+// The pods of a job held against its assignment: which pod stands for which place, and what they are at
+// together.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "muster/client/informer.h"
+#include "muster/client/pod.h"
+#include "muster/crds/training_job.h"
+
+namespace muster::reconcilers {
+
+// Pods that are not wanted any more and still hold something.
+struct Lingering {
+  std::size_t count = 0;
+  std::string example;  // "<pod> on node <node>"
+
+  void add(const client::Pod& pod);
+};
+
+struct Gang {
+  std::vector<const client::Pod*> pods;    // parallel to the assignment's; nullptr: none exists
+  std::vector<const client::Pod*> strays;  // of earlier attempts or tries, or without identity
+  Lingering stale;                         // those of `strays` that have not ended
+};
+
+// Complexity: O(pods log pods). The pods must outlive the answer.
+Gang match(const crds::Assignment& assignment, const std::vector<client::Ptr<client::Pod>>& pods);
+
+// The completion policy is met.
+bool is_complete(const Gang& gang, const crds::Assignment& assignment, const crds::Completion& completion);
+// The first pod whose program failed; nullptr: none.
+const client::Pod* program_fault(const Gang& gang);
+// Pods that are Ready.
+std::size_t count_ready(const Gang& gang);
+// Pods that are Ready or have succeeded already.
+std::size_t count_there(const Gang& gang);
+
+}  // namespace muster::reconcilers

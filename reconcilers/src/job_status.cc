@@ -1,0 +1,67 @@
+#include "muster/reconcilers/job_status.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace muster::reconcilers {
+namespace {
+
+using crds::ConditionStatus;
+
+crds::Phase phase_of(const crds::TrainingJobSpec& spec, const crds::TrainingJobStatus& status) {
+  if (crds::is_true(status.conditions, "Complete")) return crds::Phase::kSucceeded;
+  if (crds::is_true(status.conditions, "Failed")) return crds::Phase::kFailed;
+  if (spec.suspend) return crds::Phase::kSuspended;
+  if (status.assignment.attempt == 0) return crds::Phase::kQueued;
+  return status.started_at ? crds::Phase::kRunning : crds::Phase::kStarting;
+}
+
+crds::TrainingJobStatus without_counters(crds::TrainingJobStatus s) {
+  s.ready_replicas = 0;
+  s.pods.clear();
+  s.queue.position = 0;
+  s.queue.project_position = 0;
+  s.queue.message.clear();
+  s.queue.blocking.clear();
+  // The message of Admitted=False repeats the queue's.
+  for (auto& c : s.conditions) {
+    if (c.type == "Admitted" && c.status != ConditionStatus::kTrue) c.message.clear();
+  }
+  return s;
+}
+
+}  // namespace
+
+bool is_finished(const crds::TrainingJobStatus& status) {
+  return crds::is_true(status.conditions, "Complete") || crds::is_true(status.conditions, "Failed");
+}
+
+bool differs_in_counters_only(const crds::TrainingJobStatus& a, const crds::TrainingJobStatus& b) {
+  return without_counters(a) == without_counters(b);
+}
+
+void start_conditions(crds::TrainingJobStatus& status, std::int64_t generation, crds::Time now) {
+  static constexpr std::array<std::string_view, 8> kTypes = {"Accepted",  "Admitted", "PodsReady", "Evicted",
+                                                             "Suspended", "Complete", "Failed",    "Stalled"};
+  for (const auto type : kTypes) {
+    if (crds::find_condition(status.conditions, type) != nullptr) continue;
+    crds::set_condition(status.conditions,
+                        {std::string(type), ConditionStatus::kUnknown, generation, now, "Pending", ""});
+  }
+}
+
+void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status) {
+  status.phase = phase_of(spec, status);
+  status.desired_replicas = crds::replicas_of(spec);
+  if (status.assignment.attempt == 0) status.ready_replicas = 0;
+  status.pods = fmt::format("{}/{}", status.ready_replicas, status.desired_replicas);
+  std::int64_t gpus = 0;
+  for (const auto& p : status.assignment.pods) gpus += static_cast<std::int64_t>(p.gpus.size());
+  status.allocated = {};
+  if (status.assignment.attempt != 0) status.allocated.gpu = crds::MilliGpu{gpus * 1000};
+}
+
+}  // namespace muster::reconcilers

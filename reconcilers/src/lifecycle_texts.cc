@@ -1,0 +1,82 @@
+#include "lifecycle_texts.h"
+
+#include <fmt/format.h>
+
+namespace muster::reconcilers {
+namespace {
+
+// What others wrote is quoted up to here.
+constexpr std::size_t kMaxQuote = 256;
+
+// ": what it said", or nothing.
+std::string quoted(std::string_view text) {
+  return text.empty() ? std::string() : ": " + cut(text, kMaxQuote);
+}
+// " (reason)", or nothing.
+std::string in_brackets(std::string_view reason) {
+  return reason.empty() ? std::string() : fmt::format(" ({})", reason);
+}
+
+// Why the gang is not whole; empty: nobody says.
+std::string why_not_whole(const Gang& gang) {
+  if (gang.stale.count > 0) {
+    return fmt::format("; {} pods of earlier attempts have not ended, among them {}", gang.stale.count,
+                       gang.stale.example);
+  }
+  for (const auto* pod : gang.pods) {
+    if (pod == nullptr || pod->ready) continue;
+    if (pod->phase == client::PodPhase::kFailed) return "; " + say_refused(*pod);
+    if (pod->phase != client::PodPhase::kSucceeded && !pod->waiting_reason.empty()) {
+      return fmt::format("; pod {} on node {}: {}{}", pod->meta.name, pod->node_name, pod->waiting_reason,
+                         quoted(pod->waiting_message));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string cut(std::string_view text, std::size_t bytes) {
+  if (text.size() <= bytes) return std::string(text);
+  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) --bytes;
+  return std::string(text.substr(0, bytes)) + "...";
+}
+
+std::string say_admitted(const crds::Assignment& assignment) {
+  return fmt::format("attempt {}: {} pods in pool {}", assignment.attempt, assignment.pods.size(),
+                     assignment.pool);
+}
+
+std::string say_failed(const client::Pod& pod) {
+  for (const auto& end : pod.ended) {
+    if (end.exit_code == 0) continue;
+    return fmt::format("pod {}: container {} ended with exit code {}{}{}", pod.meta.name, end.name,
+                       end.exit_code, in_brackets(end.reason), quoted(end.message));
+  }
+  return fmt::format("pod {} failed{}{}", pod.meta.name, in_brackets(pod.reason), quoted(pod.message));
+}
+
+std::string say_refused(const client::Pod& pod) {
+  return fmt::format("node {} refused pod {}: {}{}", pod.node_name, pod.meta.name, pod.reason,
+                     quoted(pod.message));
+}
+
+std::string say_gone(const crds::PodAssignment& place) {
+  return fmt::format("pod {}-{} of node {} is gone", place.role, place.index, place.node);
+}
+
+std::string say_deleted(const client::Pod& pod) {
+  return fmt::format("pod {} on node {} was deleted", pod.meta.name, pod.node_name);
+}
+
+std::string say_ended_by_node(const client::Pod& pod) {
+  return fmt::format("pod {} was ended by node {}: {}{}", pod.meta.name, pod.node_name, pod.reason,
+                     quoted(pod.message));
+}
+
+std::string say_start_timed_out(const Gang& gang, crds::Duration start_timeout) {
+  return fmt::format("{} of {} pods were ready after startTimeout {}{}", count_there(gang), gang.pods.size(),
+                     crds::to_string(start_timeout), why_not_whole(gang));
+}
+
+}  // namespace muster::reconcilers

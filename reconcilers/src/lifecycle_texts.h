@@ -1,0 +1,32 @@
+// The sentences of the life of a job: what people read in conditions, the queue's message and events.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "gang.h"
+#include "muster/client/pod.h"
+#include "muster/crds/training_job.h"
+
+namespace muster::reconcilers {
+
+// The schema takes 4096 characters for a whole message.
+inline constexpr std::size_t kMaxMessage = 4000;
+
+// At most `bytes` and "...", cut at a character and not inside one: half a UTF-8 sequence is no valid JSON.
+std::string cut(std::string_view text, std::size_t bytes);
+
+// "attempt 2: 8 pods in pool a100"
+std::string say_admitted(const crds::Assignment& assignment);
+// Why a pod's program failed: its container, exit code and last words.
+std::string say_failed(const client::Pod& pod);
+// "node n refused pod p: OutOfcpu: …"
+std::string say_refused(const client::Pod& pod);
+// Why a pod of the gang is lost, one sentence for each way.
+std::string say_gone(const crds::PodAssignment& place);
+std::string say_deleted(const client::Pod& pod);
+std::string say_ended_by_node(const client::Pod& pod);
+// "2 of 8 pods were ready after startTimeout 10m; …" with the first cause that is known.
+std::string say_start_timed_out(const Gang& gang, crds::Duration start_timeout);
+
+}  // namespace muster::reconcilers
