@@ -118,29 +118,17 @@ bool is_empty(const Json& value) {
   return value.empty() || (value.is_string() && value.get_ref<const std::string&>().empty());
 }
 
-std::optional<crds::FieldError> unsupported_ports(const Json& spec, const std::string& field) {
-  const bool host_network = is_true(find(spec, "hostNetwork"));
+std::optional<crds::FieldError> ports_of_the_node(const Json& spec, const std::string& field) {
+  if (!is_true(find(spec, "hostNetwork"))) return std::nullopt;
   for (const char* list : {"initContainers", "containers"}) {
     std::size_t i = 0;
     for (const Json& container : items(find(spec, list))) {
       const std::string at = field + "." + list + "[" + std::to_string(i++) + "].ports";
-      std::size_t p = 0;
-      for (const Json& port : items(find(container, "ports"))) {
-        if (host_network) {
-          return wrong(at,
-                       "must be left out under hostNetwork, where each would be a port of the node, which "
-                       "Muster does not share out")
-              .error();
-        }
-        const std::string one = at + "[" + std::to_string(p++) + "].hostPort";
-        const Json* host_port = find(port, "hostPort");
-        if (host_port != nullptr && *host_port != 0) {
-          return wrong(one,
-                       "must not be set: Muster does not share out the ports of nodes; pods reach each other "
-                       "by MUSTER_HOSTS_FILE")
-              .error();
-        }
-      }
+      if (items(find(container, "ports")).empty()) continue;
+      return wrong(at,
+                   "must be left out under hostNetwork, where each would be a port of the node, which "
+                   "Muster does not share out")
+          .error();
     }
   }
   return std::nullopt;
@@ -166,7 +154,7 @@ std::optional<crds::FieldError> unsupported(const Json& spec, const std::string&
                  "must be Never or left out: Muster restarts the gang as a whole, as spec.restart says")
         .error();
   }
-  return unsupported_ports(spec, field);
+  return ports_of_the_node(spec, field);
 }
 
 Result<std::vector<Toleration>> read_tolerations(const Json& spec, const std::string& field) {

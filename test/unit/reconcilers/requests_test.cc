@@ -121,8 +121,6 @@ TEST(Requests, RefusesWhatItCannotHonour) {
       {".affinity.podAffinity", "must not be set", R"({"affinity": {"podAffinity": {"x": []}}})"},
       {".affinity.podAntiAffinity", "must not be set", R"({"affinity": {"podAntiAffinity": {"x": []}}})"},
       {".restartPolicy", "must be Never", R"({"restartPolicy": "OnFailure"})"},
-      {".containers[0].ports[1].hostPort", "must not be set",
-       R"({"containers": [{"ports": [{"containerPort": 1}, {"containerPort": 2, "hostPort": 2}]}]})"},
       {".containers[0].ports", "hostNetwork",
        R"({"hostNetwork": true, "containers": [{"ports": [{"containerPort": 1}]}]})"},
       {".nodeSelector.a", "must be a string", R"({"nodeSelector": {"a": 1}})"},

@@ -63,7 +63,7 @@ struct PodNeeds {
 // on top.
 crds::Result<PodRequests> effective_requests(const crds::Json& pod_template, std::string_view field);
 
-// Terms that Muster's placement does not know are refused, never passed over: host ports, pod
+// Terms that Muster's placement does not know are refused, never passed over: ports under hostNetwork, pod
 // (anti-)affinity, spread constraints, scheduling gates, resource claims, other resources than cpu, memory
 // and ephemeral storage, matchFields beside metadata.name.
 crds::Result<PodNeeds> pod_needs(const crds::Json& pod_template, const std::optional<crds::Gpus>& gpus,
