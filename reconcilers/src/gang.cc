@@ -13,9 +13,6 @@
 namespace muster::reconcilers {
 namespace {
 
-bool has_succeeded(const client::Pod* pod) {
-  return pod != nullptr && pod->phase == client::PodPhase::kSucceeded;
-}
 bool is_ready(const client::Pod* pod) {
   return pod != nullptr && pod->ready;
 }
@@ -34,12 +31,18 @@ Gang match(const crds::Assignment& assignment, const std::vector<client::Ptr<cli
     by_role_index.emplace(std::pair{std::string_view(places[i].role), places[i].index}, i);
   Gang gang;
   gang.pods.assign(places.size(), nullptr);
+  gang.succeeded.assign(places.size(), false);
+  for (const auto i : assignment.succeeded) {
+    if (i >= 0 && static_cast<std::size_t>(i) < places.size())
+      gang.succeeded[static_cast<std::size_t>(i)] = true;
+  }
   for (const auto& pod : pods) {
     const auto id = identity_of(*pod);
     const auto place = id ? by_role_index.find({std::string_view(id->role), id->index}) : by_role_index.end();
     if (place != by_role_index.end() && id->attempt == assignment.attempt &&
         id->tries == places[place->second].tries) {
       gang.pods[place->second] = pod.get();
+      if (pod->phase == client::PodPhase::kSucceeded) gang.succeeded[place->second] = true;
     } else {
       gang.strays.push_back(pod.get());
       gang.stale.add(*pod);
@@ -52,7 +55,7 @@ bool is_complete(const Gang& gang, const crds::Assignment& assignment, const crd
   bool all = true, any = false, waited_for = false;
   for (std::size_t i = 0; i < gang.pods.size(); ++i) {
     if (!completion.role.empty() && assignment.pods[i].role != completion.role) continue;
-    const bool succeeded = has_succeeded(gang.pods[i]);
+    const bool succeeded = gang.succeeded[i];
     waited_for = true;
     all = all && succeeded;
     any = any || succeeded;
@@ -72,9 +75,18 @@ std::size_t count_ready(const Gang& gang) {
 }
 
 std::size_t count_there(const Gang& gang) {
-  return static_cast<std::size_t>(
-      std::count_if(gang.pods.begin(), gang.pods.end(),
-                    [](const client::Pod* pod) { return is_ready(pod) || has_succeeded(pod); }));
+  std::size_t there = 0;
+  for (std::size_t i = 0; i < gang.pods.size(); ++i)
+    there += gang.succeeded[i] || is_ready(gang.pods[i]) ? 1 : 0;
+  return there;
+}
+
+std::vector<std::int32_t> places_succeeded(const Gang& gang) {
+  std::vector<std::int32_t> places;
+  for (std::size_t i = 0; i < gang.succeeded.size(); ++i) {
+    if (gang.succeeded[i]) places.push_back(static_cast<std::int32_t>(i));
+  }
+  return places;
 }
 
 }  // namespace muster::reconcilers

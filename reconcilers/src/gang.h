@@ -22,6 +22,7 @@ struct Lingering {
 
 struct Gang {
   std::vector<const client::Pod*> pods;    // parallel to the assignment's; nullptr: none exists
+  std::vector<bool> succeeded;             // parallel to `pods`: seen now, or remembered by the assignment
   std::vector<const client::Pod*> strays;  // of earlier attempts or tries, or without identity
   Lingering stale;                         // those of `strays` that have not ended
 };
@@ -37,5 +38,7 @@ const client::Pod* program_fault(const Gang& gang);
 std::size_t count_ready(const Gang& gang);
 // Pods that are Ready or have succeeded already.
 std::size_t count_there(const Gang& gang);
+// What the assignment is to remember of it.
+std::vector<std::int32_t> places_succeeded(const Gang& gang);
 
 }  // namespace muster::reconcilers

@@ -21,6 +21,8 @@ crds::Phase phase_of(const crds::TrainingJobSpec& spec, const crds::TrainingJobS
 
 crds::TrainingJobStatus without_counters(crds::TrainingJobStatus s) {
   s.ready_replicas = 0;
+  s.succeeded_replicas = 0;
+  s.assignment.succeeded.clear();
   s.pods.clear();
   s.queue.position = 0;
   s.queue.project_position = 0;
@@ -57,7 +59,10 @@ void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status
   status.phase = phase_of(spec, status);
   status.desired_replicas = crds::replicas_of(spec);
   if (status.assignment.attempt == 0) status.ready_replicas = 0;
-  status.pods = fmt::format("{}/{}", status.ready_replicas, status.desired_replicas);
+  if (!is_finished(status))
+    status.succeeded_replicas = static_cast<std::int32_t>(status.assignment.succeeded.size());
+  status.pods =
+      fmt::format("{}/{}", status.ready_replicas + status.succeeded_replicas, status.desired_replicas);
   std::int64_t gpus = 0;
   for (const auto& p : status.assignment.pods) gpus += static_cast<std::int64_t>(p.gpus.size());
   status.allocated = {};

@@ -171,6 +171,7 @@ class Machine {
     a.pool = start.pool;
     a.admitted_at = seen_.now;
     a.pods.clear();
+    a.succeeded.clear();
     a.pods.reserve(start.places.size());
     for (const Place& p : start.places) a.pods.push_back({p.role, p.index, p.node, p.gpus, 0});
     status_.queue = {};
@@ -192,6 +193,7 @@ class Machine {
   void match_pods() {
     gang_ = match(status_.assignment, seen_.pods);
     for (const auto* pod : gang_.strays) remove(*pod);
+    status_.assignment.succeeded = places_succeeded(gang_);
   }
 
   void complete() {
@@ -242,6 +244,7 @@ class Machine {
     a.attempt = ++status_.attempt;
     a.admitted_at = seen_.now;
     for (auto& p : a.pods) p.tries = 0;
+    a.succeeded.clear();
     set("Admitted", ConditionStatus::kTrue, "Admitted", say_admitted(a));
     status_.started_at.reset();
     status_.ready_replicas = 0;
@@ -249,7 +252,7 @@ class Machine {
     note(client::EventType::kWarning, "Restarted", "Restart",
          fmt::format("{}; starting attempt {}", why, a.attempt));
     remove_all();  // their ends are what makes room: pods are made when they are gone
-    gang_.pods.assign(a.pods.size(), nullptr);
+    gang_ = match(a, {});
     wake(seen_.now + spec_.start_timeout);
   }
 
@@ -258,10 +261,9 @@ class Machine {
   std::string lost_pod() const {
     for (std::size_t i = 0; i < gang_.pods.size(); ++i) {
       const auto* pod = gang_.pods[i];
+      if (gang_.succeeded[i] || (!status_.started_at && displaced(i))) continue;
       if (pod == nullptr) {
         if (status_.started_at) return say_gone(status_.assignment.pods[i]);
-      } else if (pod->phase == client::PodPhase::kSucceeded || (!status_.started_at && displaced(i))) {
-        continue;
       } else if (pod->deleting) {
         // Its program may have failed for it already (exit code 143): no fault of its own.
         return say_deleted(*pod);
@@ -306,7 +308,7 @@ class Machine {
       if (displaced(i)) {
         if (pod != nullptr) remember_refusal_of(*pod);
         step_.displaced.push_back(i);
-      } else if (pod == nullptr && gang_.stale.count == 0 && !status_.started_at) {
+      } else if (pod == nullptr && !gang_.succeeded[i] && gang_.stale.count == 0 && !status_.started_at) {
         step_.create.push_back(i);
       }
     }
@@ -324,6 +326,7 @@ class Machine {
   // any more, not even when the refused pod is gone. The refusal in the status is what remembers it.
   bool displaced(std::size_t i) const {
     const auto* pod = gang_.pods[i];
+    if (gang_.succeeded[i]) return false;
     if (pod != nullptr) return pod->phase == client::PodPhase::kFailed && is_refusal(*pod);
     return !status_.started_at && has_refused(status_.node_refusals, status_.assignment.pods[i].node,
                                               status_.assignment.admitted_at);
@@ -374,6 +377,7 @@ class Machine {
 
   void release(const std::string& reason, const std::string& message) {
     add_run_time();
+    status_.succeeded_replicas = static_cast<std::int32_t>(status_.assignment.succeeded.size());
     status_.assignment = {};
     status_.queue = {};
     set("Admitted", ConditionStatus::kFalse, reason, message);

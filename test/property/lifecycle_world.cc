@@ -625,9 +625,11 @@ void World::check_end() {
     for (const auto& [name, p] : pods_) {
       if (p.job != j) continue;
       if (!is_terminal(*p.pod)) ++living;
-      if (p.attempt == s.job.status.assignment.attempt && p.pod->phase != PodPhase::kFailed) ++there;
+      const bool ended = is_terminal(*p.pod);
+      if (p.attempt == s.job.status.assignment.attempt && !ended) ++there;
     }
     const auto& st = s.job.status;
+    there += st.assignment.succeeded.size();  // whether their pods still exist or not
     const auto& name = s.job.metadata.name;
     const bool holds = !s.gone && st.assignment.attempt != 0;
     if (!holds && living > 0) violation(fmt::format("{} holds {} pods and should hold none", name, living));

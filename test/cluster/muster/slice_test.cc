@@ -137,6 +137,7 @@ TEST_F(Slice, PolicyFirstEndsTheOthers) {
   object["spec"]["roles"].push_back(other);
   cluster_->create(object);
   ASSERT_TRUE(cluster_->wait_phase("search", "Succeeded"));
+  EXPECT_EQ(cluster_->job("search")["status"]["pods"], "1/2");
   EXPECT_TRUE(cluster_->wait(10s, [&] {
     for (const auto& p : cluster_->pods("search")) {
       if (p["status"]["phase"] == "Running") return false;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 
 #include "muster/reconcilers/job_status.h"
 #include "muster/reconcilers/names.h"
@@ -36,6 +37,7 @@ struct Life {
   std::optional<std::string> invalid, blocked;
   std::optional<Decision> decision;
   std::optional<crds::Waiting> verdict;
+  std::set<std::string> unusable_nodes;
 
   explicit Life(std::int32_t workers = 2) {
     job.metadata.name = "llama";
@@ -59,6 +61,7 @@ struct Life {
     Observed seen{.job = job, .pods = pods, .now = now, .invalid = invalid, .blocked = blocked};
     seen.decision = decision ? &*decision : nullptr;
     seen.verdict = verdict ? &*verdict : nullptr;
+    seen.node_usable = [this](const std::string& node) { return !unusable_nodes.contains(node); };
     return advance(seen);
   }
 
@@ -426,6 +429,39 @@ TEST(Lifecycle, APodThatSucceededCountsAsThere) {
   EXPECT_EQ(life.job.status.ready_replicas, 1);
 }
 
+TEST(Lifecycle, PodsAreCountedAsReadyOrSucceeded) {
+  Life life{3};
+  life.admit();
+  EXPECT_EQ(life.job.status.pods, "0/3");
+  life.all_ready();
+  life.turn();
+  EXPECT_EQ(life.job.status.pods, "3/3");
+  const auto before = life.job.status;
+  life.succeed("llama-worker-0-1");
+  life.ready("llama-worker-2-1", false);
+  const Step step = life.turn();
+  EXPECT_TRUE(differs_in_counters_only(before, step.status)) << "a write that may wait";
+  EXPECT_EQ(life.job.status.pods, "2/3");
+  EXPECT_EQ(life.job.status.ready_replicas, 1);
+  EXPECT_EQ(life.job.status.succeeded_replicas, 1);
+  life.job.spec.suspend = true;
+  life.turn();
+  EXPECT_EQ(life.job.status.pods, "0/3") << "a new attempt does all of it again";
+  EXPECT_EQ(life.job.status.succeeded_replicas, 0);
+}
+
+TEST(Lifecycle, AFailedJobSaysHowManyPodsHadSucceeded) {
+  Life life;
+  life.job.spec.restart.limit = 0;
+  life.run();
+  life.succeed("llama-worker-0-1");
+  life.fail("llama-worker-1-1");
+  life.turn();
+  ASSERT_EQ(life.phase(), Phase::kFailed);
+  EXPECT_EQ(life.job.status.pods, "1/2");
+  EXPECT_EQ(life.job.status.succeeded_replicas, 1);
+}
+
 TEST(Lifecycle, EditOfARunningJobIsSeen) {
   Life life;
   life.run();
@@ -466,6 +502,9 @@ TEST_P(LifecycleCompletion, ByPolicyAndRole) {
   EXPECT_EQ(life.job.status.allocated, crds::Amounts{});
   EXPECT_EQ(life.is("Admitted"), kFalse);
   EXPECT_EQ(life.is("PodsReady"), kFalse);
+  EXPECT_EQ(life.job.status.pods, std::to_string(c.succeeded.size()) + "/3") << "of all pods, what succeeded";
+  EXPECT_EQ(life.job.status.succeeded_replicas, static_cast<std::int32_t>(c.succeeded.size()));
+  EXPECT_EQ(life.job.status.ready_replicas, 0);
   expect_quiet(life, "complete");
 }
 
@@ -582,6 +621,40 @@ TEST(Lifecycle, ProgramFaultRestartsInPlace) {
   life.drop("llama-worker-0-1");
   EXPECT_THAT(life.turn().create, ElementsAre(0U, 1U));
   EXPECT_THAT(life.names(), ElementsAre("llama-worker-0-2", "llama-worker-1-2"));
+}
+
+TEST(Lifecycle, ProgramFaultRestartsElsewhereWhereANodeIsNotToBeUsed) {
+  Life life;
+  life.run();
+  life.unusable_nodes = {"node-0"};  // not Ready, cordoned or gone; its pod may run on
+  expect_quiet(life, "cordoned: what runs is left alone");
+  life.fail("llama-worker-1-1", 3);
+  Step step = life.look();
+  EXPECT_EQ(step.status.assignment.attempt, 0) << "not in place";
+  EXPECT_EQ(step.status.restarts.count, 1) << "the program's fault all the same";
+  EXPECT_THAT(removed(step), ElementsAre("llama-worker-0-1", "llama-worker-1-1"));
+  life.commit(step);
+  EXPECT_EQ(life.reason("Evicted"), "ProgramFault");
+  EXPECT_THAT(life.message("Evicted"), HasSubstr("exit code 3"));
+  EXPECT_THAT(life.message("Evicted"), HasSubstr("node node-0 is not to be used"));
+  EXPECT_FALSE(life.look().wants_place) << "its pods still hold their GPUs";
+  life.pods.clear();
+  EXPECT_TRUE(life.turn().wants_place) << "without a delay";
+  life.decision = life.place();
+  for (auto& p : life.decision->places) p.node = "other-" + p.node;
+  life.turn();
+  EXPECT_EQ(life.job.status.assignment.attempt, 2);
+  EXPECT_THAT(life.names(), ElementsAre("llama-worker-0-2", "llama-worker-1-2"));
+  EXPECT_EQ(life.pods[0]->node_name, "other-node-0");
+}
+
+TEST(Lifecycle, ProgramFaultRestartsInPlaceWhateverOtherNodesDo) {
+  Life life;
+  life.run();
+  life.unusable_nodes = {"node-7"};
+  life.fail("llama-worker-1-1");
+  life.turn();
+  EXPECT_EQ(life.job.status.assignment.attempt, 2);
 }
 
 TEST(Lifecycle, PodsThatEndedHoldNothingAndNeedNotBeGone) {
@@ -721,6 +794,57 @@ TEST(Lifecycle, PodThatVanishedWhileRunningWithdrawsTheGang) {
   EXPECT_EQ(life.job.status.assignment.attempt, 0);
   EXPECT_EQ(life.job.status.restarts.count, 0);
   EXPECT_THAT(life.message("Evicted"), HasSubstr("worker-1"));
+}
+
+// The node of a pod that had succeeded is taken away by an autoscaler, say, and Kubernetes collects the pod.
+TEST(Lifecycle, PodThatSucceededMayBeCollectedWhileItsPeersWork) {
+  Life life;
+  life.run();
+  life.succeed("llama-worker-0-1");
+  life.turn();
+  EXPECT_THAT(life.job.status.assignment.succeeded, ElementsAre(0));
+  life.change("llama-worker-0-1", [](client::Pod& p) { p.deleting = true; });
+  expect_quiet(life, "being collected");
+  life.drop("llama-worker-0-1");
+  const Step step = life.turn();
+  EXPECT_EQ(life.phase(), Phase::kRunning);
+  EXPECT_EQ(life.job.status.pods, "2/2");
+  EXPECT_THAT(step.create, IsEmpty());
+  EXPECT_THAT(step.displaced, IsEmpty());
+  expect_quiet(life, "collected");
+  life.succeed("llama-worker-1-1");
+  life.turn();
+  EXPECT_EQ(life.phase(), Phase::kSucceeded);
+  EXPECT_EQ(life.job.status.attempt, 1);
+  EXPECT_EQ(life.job.status.pods, "2/2");
+}
+
+TEST(Lifecycle, PodThatSucceededBeforeTheStartAndIsCollectedIsNotMadeAgain) {
+  Life life;
+  life.admit();
+  life.succeed("llama-worker-0-1");
+  life.turn();
+  life.drop("llama-worker-0-1");
+  Step step = life.turn();
+  EXPECT_THAT(step.create, IsEmpty());
+  EXPECT_EQ(life.phase(), Phase::kStarting);
+  life.ready("llama-worker-1-1");
+  life.turn();
+  EXPECT_EQ(life.phase(), Phase::kRunning) << "ready or succeeded is whole";
+}
+
+TEST(Lifecycle, ARestartRunsPodsThatHadSucceededAgain) {
+  Life life;
+  life.run();
+  life.succeed("llama-worker-0-1");
+  life.turn();
+  life.drop("llama-worker-0-1");
+  life.fail("llama-worker-1-1");
+  life.turn();
+  EXPECT_EQ(life.job.status.assignment.attempt, 2);
+  EXPECT_THAT(life.job.status.assignment.succeeded, IsEmpty());
+  EXPECT_EQ(life.job.status.pods, "0/2");
+  EXPECT_THAT(life.turn().create, ElementsAre(0U, 1U));
 }
 
 TEST(Lifecycle, PodThatVanishedBeforeTheStartIsMadeAgain) {

@@ -138,11 +138,15 @@ struct Assignment {
   std::string pool;
   std::optional<Time> admitted_at;  // of two that claim one GPU the older stays
   std::vector<PodAssignment> pods;  // by role in the spec's order, then index
+  // Indexes into `pods`, ascending: whose pod has succeeded. Remembered because somebody may collect the pod
+  // while its peers still work.
+  std::vector<std::int32_t> succeeded;
 
   static constexpr auto fields() {
     using T = Assignment;
     return std::tuple(field("attempt", &T::attempt, Zero::kOmit), field("pool", &T::pool),
-                      field("admittedAt", &T::admitted_at), field("pods", &T::pods));
+                      field("admittedAt", &T::admitted_at), field("pods", &T::pods),
+                      field("succeeded", &T::succeeded));
   }
   bool operator==(const Assignment&) const = default;
 };
@@ -176,9 +180,10 @@ struct TrainingJobStatus {
   std::optional<Phase> phase;  // derived, for people
   Conditions conditions;       // Accepted, Admitted, PodsReady, Evicted, Suspended, Complete, Failed, Stalled
   Assignment assignment;
-  std::string pods;  // "4/8", ready of desired, for people
+  std::string pods;  // "4/8", ready or succeeded, of desired, for people
   std::int32_t desired_replicas = 0;
   std::int32_t ready_replicas = 0;
+  std::int32_t succeeded_replicas = 0;  // of the attempt in force; kept when the job has ended
   Amounts allocated;
   std::int32_t attempt = 0;  // the latest; outlives its assignment
   Restarts restarts;
@@ -198,6 +203,7 @@ struct TrainingJobStatus {
                       field("assignment", &T::assignment), field("pods", &T::pods),
                       field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
                       field("readyReplicas", &T::ready_replicas, Zero::kOmit),
+                      field("succeededReplicas", &T::succeeded_replicas, Zero::kOmit),
                       field("allocated", &T::allocated), field("attempt", &T::attempt, Zero::kOmit),
                       field("restarts", &T::restarts), field("preemptions", &T::preemptions, Zero::kOmit),
                       field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),

@@ -1,0 +1,81 @@
+// What `kubectl delete node` does to the jobs on it: Kubernetes' pod garbage collector marks their pods as
+// disrupted and deletes them, some 40 to 60 s later.
+#include <thread>
+
+#include "fixture.h"
+
+namespace muster::test {
+namespace {
+
+std::string pod_path(const json& pod) {
+  return "/api/v1/namespaces/team/pods/" + pod["metadata"]["name"].get<std::string>();
+}
+void delete_node_of(Cluster& cluster, const json& pod) {
+  cluster.remove("/api/v1/nodes/" + pod["spec"]["nodeName"].get<std::string>());
+}
+json condition_of(const json& pod, const std::string& type) {
+  if (pod.is_null()) return {};
+  for (const auto& c : pod["status"].value("conditions", json::array())) {
+    if (c["type"] == type) return c;
+  }
+  return {};
+}
+
+// Two gangs that fill four of five nodes; a node under each is deleted. One gang runs: it is formed anew on
+// what is left, and its program is not blamed. Of the other, the pod on that node had succeeded already:
+// nothing is lost with it.
+TEST(NodeLoss, CostsARunningGangItsAttemptAndASucceededPodNothing) {
+  const auto cluster = Cluster::start(5, 8);
+  const auto muster = cluster->muster();
+  cluster->create(
+      job_object({.name = "gang", .replicas = 2, .gpus = 8, .spec = {{"restart", {{"limit", 0}}}}}));
+  cluster->create(
+      job_object({.name = "half", .replicas = 2, .gpus = 8, .spec = {{"restart", {{"limit", 0}}}}}));
+  ASSERT_TRUE(cluster->wait_phase("gang", "Running") && cluster->wait_phase("half", "Running"))
+      << muster->log();
+
+  const json done = cluster->pods("half")[0];
+  const json working = cluster->pods("half")[1];
+  const json exit_now = {{"metadata", {{"annotations", {{"test.muster.dev/exit-now", "0"}}}}}};
+  cluster->patch(pod_path(done), exit_now);
+  ASSERT_TRUE(cluster->wait(20s, [&] {
+    return cluster->job("half")["status"].value("succeededReplicas", 0) == 1;
+  })) << cluster->job("half").dump(2);
+  EXPECT_EQ(cluster->job("half")["status"]["pods"], "2/2") << "what has succeeded lacks nothing";
+
+  // The finalizer lets us see how the collector leaves the pod. It holds nothing any more: nobody waits for
+  // it.
+  const json victim = cluster->pods("gang")[0];
+  const std::string lost_node = victim["spec"]["nodeName"];
+  cluster->patch(pod_path(victim), {{"metadata", {{"finalizers", {"test.muster.dev/look"}}}}});
+  delete_node_of(*cluster, victim);
+  delete_node_of(*cluster, done);
+
+  ASSERT_TRUE(cluster->wait(120s,
+                            [&] {
+                              const json j = cluster->job("gang");
+                              return j["status"]["attempt"] == 2 && j["status"]["phase"] == "Running";
+                            }))
+      << cluster->job("gang").dump(2) << muster->log();
+  const json status = cluster->job("gang")["status"];
+  EXPECT_EQ(status.value("/restarts/count"_json_pointer, 0), 0) << "no fault of the program";
+  for (const auto& p : status["assignment"]["pods"]) EXPECT_NE(p["node"], lost_node);
+  const json left = cluster->get(pod_path(victim));
+  EXPECT_EQ(condition_of(left, "DisruptionTarget").value("status", ""), "True") << left.dump(2);
+  EXPECT_EQ(condition_of(left, "DisruptionTarget").value("reason", ""), "DeletionByPodGC");
+  EXPECT_EQ(left["status"]["phase"], "Failed");
+  cluster->patch(pod_path(victim), {{"metadata", {{"finalizers", nullptr}}}});
+  EXPECT_TRUE(cluster->wait(20s, [&] { return cluster->pods("gang").size() == 2; }));
+
+  ASSERT_TRUE(cluster->wait(120s, [&] { return cluster->get(pod_path(done)).is_null(); }));
+  std::this_thread::sleep_for(2s);  // long enough for a withdrawal to show
+  EXPECT_EQ(cluster->phase("half"), "Running");
+  cluster->patch(pod_path(working), exit_now);
+  ASSERT_TRUE(cluster->wait_phase("half", "Succeeded")) << cluster->job("half").dump(2);
+  EXPECT_EQ(cluster->job("half")["status"]["attempt"], 1);
+  EXPECT_EQ(cluster->job("half")["status"]["pods"], "2/2");
+  EXPECT_EQ(cluster->audit_gpus(), "");
+}
+
+}  // namespace
+}  // namespace muster::test
