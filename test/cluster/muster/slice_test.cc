@@ -235,7 +235,11 @@ spec: {queue: dept, quota: {gpu: 2}}
     return cluster_->get("/apis/muster.dev/v1alpha1/queues/dept")
                .value("/status/allocated/gpu"_json_pointer, std::string()) == "1";
   }));
-  EXPECT_EQ(cluster_->get("/apis/muster.dev/v1alpha1/projects/small")["status"]["pending"]["gpu"], "3");
+  // Written on its own, and not before the numbers are due again.
+  EXPECT_TRUE(cluster_->wait(10s, [&] {
+    return cluster_->get("/apis/muster.dev/v1alpha1/projects/small")
+               .value("/status/pending/gpu"_json_pointer, std::string()) == "3";
+  }));
 }
 
 TEST_F(Slice, WorkWithoutAProjectWaitsAndStartsWhenThereIsOne) {
