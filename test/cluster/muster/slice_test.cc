@@ -2,6 +2,7 @@
 // story. One node of 8 GPUs serves most tests; jobs are removed between them.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <set>
 
 #include "fixture.h"
@@ -10,6 +11,10 @@ namespace muster::test {
 namespace {
 
 using testing::HasSubstr;
+
+// Kubernetes' garbage collector looks for new kinds every 30 s: in a young cluster pods of a deleted job stay
+// so long.
+constexpr Milliseconds kCollected = 60s;
 
 class Slice : public testing::Test {
  protected:
@@ -190,7 +195,7 @@ TEST_F(Slice, DeletingAJobTakesItsPodsAndTheirRoomBack) {
   cluster_->create(job_object({.name = "new", .replicas = 8}));
   ASSERT_TRUE(cluster_->wait(10s, [&] { return cluster_->reason("new") == "InsufficientCapacity"; }));
   cluster_->remove(path_of_job("old"));
-  EXPECT_TRUE(cluster_->wait_phase("new", "Running"));
+  EXPECT_TRUE(cluster_->wait_phase("new", "Running", kCollected));
   EXPECT_EQ(cluster_->audit_gpus(), "");
 }
 
@@ -220,13 +225,22 @@ kind: Project
 metadata: {name: small}
 spec: {queue: dept, quota: {gpu: 2}}
 )");
+  // Said, and not in the way: root's children are Project team with its 1000 GPUs, and dept.
+  EXPECT_TRUE(cluster_->wait(10s, [&] {
+    const json conditions = cluster_->get("/apis/muster.dev/v1alpha1/queues/root")
+                                .value("/status/conditions"_json_pointer, json::array());
+    return std::any_of(conditions.begin(), conditions.end(), [](const json& c) {
+      return c["type"] == "QuotaOvercommitted" && c["status"] == "True" &&
+             c["message"] == "children of Queue root have 1002 GPUs of quota, it has 1000";
+    });
+  })) << cluster_->get("/apis/muster.dev/v1alpha1/queues/root").dump(2);
   cluster_->create(
       job_object({.name = "a", .ns = "small", .replicas = 4}));  // over quota, within the limit: borrowed
   ASSERT_TRUE(cluster_->wait_phase("a", "Running", 20s, "small")) << cluster_->job("a", "small").dump(2);
   cluster_->create(job_object({.name = "b", .ns = "small"}));
   ASSERT_TRUE(cluster_->wait(10s, [&] { return cluster_->reason("b", "small") == "LimitReached"; }));
   cluster_->remove(path_of_job("a", "small"));
-  ASSERT_TRUE(cluster_->wait_phase("b", "Running", 20s, "small"));
+  ASSERT_TRUE(cluster_->wait_phase("b", "Running", kCollected, "small"));
   // Not preemptible: within quota only, though the limit and the node have room.
   cluster_->create(job_object({.name = "c", .ns = "small", .replicas = 3, .spec = {{"preemptible", false}}}));
   ASSERT_TRUE(cluster_->wait(10s, [&] { return cluster_->reason("c", "small") == "QuotaExceeded"; }))
