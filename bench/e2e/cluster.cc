@@ -1,15 +1,9 @@
 #include "e2e/cluster.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <sstream>
 
+#include "muster/testcluster/loopback.h"
 #include "process.h"
 #include "report.h"
 
@@ -23,57 +17,6 @@ using testcluster::TestCluster;
 namespace fs = std::filesystem;
 
 constexpr const char* kGroup = "/apis/muster.dev/v1alpha1/";
-
-// Free now; nobody here takes one between this and its use.
-int free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  const bool bound = bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0;
-  if (bound) getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  close(fd);
-  return ntohs(address.sin_port);
-}
-
-// One GET over loopback; 0: no answer.
-int http_status(int port, const std::string& path) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const timeval patience{2, 0};
-  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  int status = 0;
-  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
-    const std::string request = "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    char answer[64] = {};
-    const bool sent = send(fd, request.data(), request.size(), MSG_NOSIGNAL) > 0;
-    if (sent && recv(fd, answer, sizeof answer - 1, 0) > 12) status = std::atoi(answer + sizeof "HTTP/1.1");
-  }
-  close(fd);
-  return status;
-}
-
-// Without documents of kind Deployment: the operator under test is a process of ours.
-std::string without_deployment(const std::string& yaml) {
-  std::istringstream in(yaml);
-  std::string out, document;
-  const auto flush = [&] {
-    if (document.find("\nkind: Deployment\n") == std::string::npos) out += "---\n" + document;
-    document.clear();
-  };
-  for (std::string line; std::getline(in, line);) {
-    if (line == "---")
-      flush();
-    else
-      document += line + "\n";
-  }
-  flush();
-  return out;
-}
 
 Outcome<void> succeeded(const Outcome<testcluster::CommandResult>& result) {
   if (!result) return std::unexpected(result.error());
@@ -117,14 +60,7 @@ Outcome<void> BenchCluster::apply(const std::string& yaml) const {
 }
 
 Outcome<void> BenchCluster::set_up() {
-  const auto rendered = cluster_->kubectl({"kustomize", MUSTER_SOURCE_DIR "/manifests/base"});
-  if (auto ok = succeeded(rendered); !ok) return ok;
-  if (auto ok = apply(without_deployment(rendered->out)); !ok) return ok;
-  if (auto ok = succeeded(
-          cluster_->kubectl({"wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"}));
-      !ok) {
-    return ok;
-  }
+  if (auto ok = cluster_->apply_without_deployments(MUSTER_SOURCE_DIR "/manifests/base"); !ok) return ok;
   const auto kubeconfig = cluster_->service_account_kubeconfig("muster-system", "muster");
   if (!kubeconfig) return std::unexpected(kubeconfig.error());
   kubeconfig_ = *kubeconfig;
@@ -159,7 +95,7 @@ bool BenchCluster::is_accepted(const std::string& plural, const std::string& nam
 }
 
 Outcome<std::unique_ptr<MusterProcess>> BenchCluster::start_muster() {
-  const int port = free_port();
+  const int port = testcluster::free_port();
   testcluster::ProcessSpec spec;
   spec.arguments = {
       options_.muster.string(), "controller",  "--kubeconfig",     kubeconfig_.string(),
@@ -174,8 +110,9 @@ Outcome<std::unique_ptr<MusterProcess>> BenchCluster::start_muster() {
   const bool ready = testcluster::wait_until(
       seconds(60),
       [&] {
-        return !process->alive() || (http_status(port, "/readyz") == 200 && is_accepted("queues", "root") &&
-                                     is_accepted("nodepools", "default") && is_accepted("projects", kTeam));
+        return !process->alive() ||
+               (testcluster::http_status(port, "/readyz") == 200 && is_accepted("queues", "root") &&
+                is_accepted("nodepools", "default") && is_accepted("projects", kTeam));
       },
       testcluster::Milliseconds(100));
   if (!ready || !process->alive()) {

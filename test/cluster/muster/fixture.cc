@@ -1,8 +1,5 @@
 #include "fixture.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,62 +8,12 @@
 #include <set>
 #include <sstream>
 
+#include "muster/testcluster/loopback.h"
+
 namespace muster::test {
 namespace {
 
 using testcluster::TestCluster;
-
-int free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  bind(fd, reinterpret_cast<sockaddr*>(&address), size);
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  close(fd);
-  return ntohs(address.sin_port);
-}
-
-// One GET over loopback; 0: no answer.
-int http_status(int port, const std::string& path) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  timeval patience{2, 0};
-  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  int status = 0;
-  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
-    const std::string request = "GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-    char buffer[64] = {};
-    if (write(fd, request.data(), request.size()) > 0 && read(fd, buffer, sizeof buffer - 1) > 12) {
-      status = std::atoi(buffer + 9);
-    }
-  }
-  close(fd);
-  return status;
-}
-
-// Documents of `yaml` whose kind is not Deployment: the operator under test is a process of ours.
-std::string without_deployment(const std::string& yaml) {
-  std::istringstream in(yaml);
-  std::string out, document, line;
-  const auto flush = [&] {
-    if (document.find("\nkind: Deployment\n") == std::string::npos) out += "---\n" + document;
-    document.clear();
-  };
-  while (std::getline(in, line)) {
-    if (line == "---") {
-      flush();
-    } else {
-      document += line + "\n";
-    }
-  }
-  flush();
-  return out;
-}
 
 void must(const testcluster::Result<testcluster::CommandResult>& result) {
   if (!result) throw std::runtime_error(result.error());
@@ -97,7 +44,7 @@ bool MusterProcess::alive() const {
   return id_.pid != 0 && testcluster::is_alive(id_);
 }
 bool MusterProcess::ready() const {
-  return http_status(health_port_, "/readyz") == 200;
+  return testcluster::http_status(health_port_, "/readyz") == 200;
 }
 std::string MusterProcess::log() const {
   std::ifstream in(log_);
@@ -136,10 +83,8 @@ std::unique_ptr<Cluster> Cluster::start(int nodes, int gpus_per_node, testcluste
   auto cluster = std::make_unique<Cluster>();
   cluster->cluster_ = std::make_unique<TestCluster>(std::move(*started));
   auto& real = *cluster->cluster_;
-  const auto rendered = real.kubectl({"kustomize", MUSTER_SOURCE_DIR "/manifests/base"});
-  must(rendered);
-  must(real.kubectl({"apply", "--server-side", "-f", "-"}, without_deployment(rendered->out)));
-  must(real.kubectl({"wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"}));
+  if (const auto done = real.apply_without_deployments(MUSTER_SOURCE_DIR "/manifests/base"); !done)
+    throw std::runtime_error(done.error());
   const auto kubeconfig = real.service_account_kubeconfig("muster-system", "muster");
   if (!kubeconfig) throw std::runtime_error(kubeconfig.error());
   cluster->kubeconfig_ = *kubeconfig;
@@ -174,7 +119,7 @@ spec: {queue: root, quota: {gpu: )" +
 
 std::unique_ptr<MusterProcess> Cluster::muster(std::vector<std::string> more_arguments, bool wait_for_it) {
   auto process = std::make_unique<MusterProcess>();
-  process->health_port_ = free_port();
+  process->health_port_ = testcluster::free_port();
   process->log_ = cluster_->directory() / ("muster-" + std::to_string(next_log_++) + ".log");
   testcluster::ProcessSpec spec;
   spec.arguments = {MUSTER_PROGRAM,      "controller",

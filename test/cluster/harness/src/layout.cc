@@ -1,15 +1,12 @@
 // What a cluster's directory holds before its processes start: ports, certificates, kubeconfigs,
 // configurations.
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
-#include <random>
 #include <sstream>
 
+#include "muster/testcluster/loopback.h"
 #include "pki.h"
 #include "state.h"
 
@@ -18,39 +15,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Runs `call` on a loopback socket: ::bind or ::connect.
-template <class Call>
-bool on_loopback(int port, Call call) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return false;
-  const int yes = 1;
-  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const bool done =
-      call(fd, reinterpret_cast<const sockaddr*>(&address), static_cast<socklen_t>(sizeof address)) == 0;
-  ::close(fd);
-  return done;
-}
-
-bool port_is_free(int port) {
-  return on_loopback(
-      port, [](int fd, const sockaddr* address, socklen_t size) { return ::bind(fd, address, size); });
-}
-
 fs::path stages_file() {
   if (const char* chosen = std::getenv("MUSTER_KWOK_STAGES")) return chosen;
   return fs::path(MUSTER_TESTCLUSTER_SOURCE_DIR) / "test/cluster/kwok/stages.yaml";
 }
 
 }  // namespace
-
-bool port_answers(int port) {
-  return on_loopback(
-      port, [](int fd, const sockaddr* address, socklen_t size) { return ::connect(fd, address, size); });
-}
 
 Result<void> write_file(const fs::path& path, const std::string& text) {
   std::ofstream stream(path, std::ios::binary | std::ios::trunc);
@@ -92,18 +62,11 @@ Result<void> TestCluster::State::prepare_directory() {
 }
 
 Result<void> TestCluster::State::choose_ports() {
-  // Below the range from which the kernel takes ports for outgoing connections (32768 and up), so that a port
-  // stays ours while its server is down.
-  std::mt19937 random(std::random_device{}());
-  std::uniform_int_distribution<int> any(20000, 32000);
   std::array<int*, 4> wanted = {&ports.etcd, &ports.etcd_peer, &ports.apiserver, &ports.controller_manager};
   std::vector<int> taken;
   for (int* port : wanted) {
-    int tries = 0;
-    do {
-      if (++tries > 200) return std::unexpected("no free port on 127.0.0.1 between 20000 and 32000");
-      *port = any(random);
-    } while (std::find(taken.begin(), taken.end(), *port) != taken.end() || !port_is_free(*port));
+    *port = free_port(taken);
+    if (*port == 0) return std::unexpected("no free port on 127.0.0.1");
     taken.push_back(*port);
   }
   return {};

@@ -2,6 +2,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "muster/testcluster/loopback.h"
 #include "state.h"
 
 namespace muster::testcluster {

@@ -58,6 +58,5 @@ Result<void> write_file(const std::filesystem::path& path, const std::string& te
 std::string read_file(const std::filesystem::path& path);
 // The process recorded in <directory>/<component>.pid.
 std::optional<ProcessId> recorded(const std::filesystem::path& directory, Component component);
-bool port_answers(int port);
 
 }  // namespace muster::testcluster

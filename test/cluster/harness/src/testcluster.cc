@@ -13,6 +13,25 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The documents of `yaml` whose kind is not Deployment.
+std::string without_deployments(const std::string& yaml) {
+  std::istringstream in(yaml);
+  std::string out, document;
+  const auto flush = [&] {
+    if (document.find("\nkind: Deployment\n") == std::string::npos) out += "---\n" + document;
+    document.clear();
+  };
+  for (std::string line; std::getline(in, line);) {
+    if (line == "---") {
+      flush();
+    } else {
+      document += line + "\n";
+    }
+  }
+  flush();
+  return out;
+}
+
 }  // namespace
 
 Result<fs::path> find_controlplane() {
@@ -140,6 +159,23 @@ Result<CommandResult> TestCluster::kubectl(std::vector<std::string> arguments, c
                     "--cache-dir=" + (state_->directory / "kubectl-cache").string()};
   spec.arguments.insert(spec.arguments.end(), arguments.begin(), arguments.end());
   return run_command(spec, input, timeout);
+}
+
+Result<void> TestCluster::apply_without_deployments(const fs::path& folder) const {
+  const auto run = [&](std::vector<std::string> arguments,
+                       const std::string& input = {}) -> Result<std::string> {
+    auto result = kubectl(std::move(arguments), input);
+    if (!result) return std::unexpected(std::move(result.error()));
+    if (!result->ok()) return std::unexpected(std::move(result->err));
+    return std::move(result->out);
+  };
+  const auto rendered = run({"kustomize", folder.string()});
+  if (!rendered) return std::unexpected(rendered.error());
+  const auto applied = run({"apply", "--server-side", "-f", "-"}, without_deployments(*rendered));
+  if (!applied) return std::unexpected(applied.error());
+  const auto served = run({"wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"});
+  if (!served) return std::unexpected(served.error());
+  return {};
 }
 
 Result<HttpResponse> TestCluster::request(const std::string& method, const std::string& path,

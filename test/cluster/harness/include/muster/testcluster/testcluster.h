@@ -119,6 +119,9 @@ class TestCluster {
 
   Result<CommandResult> kubectl(std::vector<std::string> arguments, const std::string& input = {},
                                 Milliseconds timeout = std::chrono::seconds(60)) const;
+  // What `kubectl kustomize <folder>` renders, Deployments left out: for an operator that runs as a process
+  // beside the cluster. Returns when its CustomResourceDefinitions are served.
+  Result<void> apply_without_deployments(const std::filesystem::path& folder) const;
   // One request as admin over a connection that is kept: `path` as "/api/v1/pods?limit=1". An error means
   // that there was no answer; an answer of 4xx or 5xx is none.
   Result<HttpResponse> request(const std::string& method, const std::string& path,
