@@ -3,6 +3,7 @@
 #   make build      the release preset: build/release/bin/muster
 #   make test       everything that is tested: release, ASan+UBSan, and tests against a real control plane
 #   make test-tsan  the client's tests under ThreadSanitizer
+#   make fuzz       what reads foreign bytes, by libFuzzer (clang 19): SECONDS=60 for each; TARGETS="pod watch" only these
 #   make demo       a control plane, 64 simulated GPUs, Muster and the samples; KEEP=1 leaves it up
 #   make demo-down  ends it
 #   make bench      all benchmarks; JSON=1 writes build/bench/NAME.json instead of printing tables
@@ -22,7 +23,7 @@ JOBS ?= $(shell nproc)
 # Programs with threads in them.
 TSAN_TARGETS ?= client_test
 
-.PHONY: deps build controlplane test test-tsan demo demo-down bench lint clean
+.PHONY: deps build controlplane test test-tsan fuzz demo demo-down bench lint clean
 
 deps:
 	@scripts/install-deps.sh
@@ -54,6 +55,11 @@ test:
 
 test-tsan: deps build-tsan
 	@scripts/test.sh tsan
+
+fuzz:
+	@scripts/install-deps.sh --fuzz
+	@$(MAKE) build-fuzz TARGETS=fuzz_programs
+	@TARGETS="$(TARGETS)" scripts/fuzz.sh $(SECONDS)
 
 demo:
 	@$(MAKE) deps

@@ -246,7 +246,11 @@ ExecPlugin read_exec(const Section& exec, const Section& cluster, const ClientCo
       ca.assign(std::istreambuf_iterator<char>(in), {});
     }
     if (!ca.empty()) info["certificate-authority-data"] = encode_base64(ca);
-    out.cluster_info = info.dump();
+    try {
+      out.cluster_info = info.dump();
+    } catch (const nlohmann::json::exception&) {
+      fail(cluster.place() + ": is not UTF-8, as " + exec.place("provideClusterInfo") + " needs it");
+    }
   }
   return out;
 }

@@ -225,7 +225,7 @@ Statuses read_statuses(Value& list) {
     std::optional<ContainerEnd> end;
     each_field(status, [&](std::string_view key, Value& value) {
       if (key == "name") name = text(value);
-      if (key == "restartCount") out.restarts += value.get_int64().value();
+      if (key == "restartCount") out.restarts = saturating_add(out.restarts, value.get_int64());
       if (key == "state") read_state(value, out, end);
     });
     if (!end) return;

@@ -32,7 +32,7 @@ simdjson::error_code read_metadata(od::object object, RawWatchEvent& event) {
     if (auto error = field.unescaped_key().get(key)) return error;
     if (key == "resourceVersion") {
       if (auto error = field.value().get_string().get(event.version)) return error;
-      if (!bookmark) return simdjson::SUCCESS;
+      if (!bookmark) break;
     } else if (bookmark && key == "annotations") {
       std::string_view value;
       event.ends_initial =
