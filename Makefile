@@ -1,8 +1,8 @@
 # The commands people type. What they do is in scripts/ and CMakePresets.json.
 #
 #   make build      the release preset: build/release/bin/muster
-#   make test       everything that is tested: release, ASan+UBSan, and tests against a real control plane
-#   make test-tsan  the client's tests under ThreadSanitizer
+#   make test       everything that is tested: release, ASan+UBSan, TSan, and tests against a real control plane
+#   make test-tsan  its part under ThreadSanitizer: the client's tests
 #   make fuzz       what reads foreign bytes, by libFuzzer (clang 19): SECONDS=60 for each; TARGETS="pod watch" only these
 #   make demo       a control plane, 64 simulated GPUs, Muster and the samples; KEEP=1 leaves it up
 #   make demo-down  ends it
@@ -51,7 +51,8 @@ test:
 	@$(MAKE) controlplane
 	@$(MAKE) build-release
 	@$(MAKE) build-asan
-	@scripts/test.sh release asan
+	@$(MAKE) build-tsan
+	@scripts/test.sh release asan tsan
 
 test-tsan: deps build-tsan
 	@scripts/test.sh tsan
