@@ -1,4 +1,5 @@
-// bench_client: what the client library costs per object, without a server. See docs/benchmarks.md.
+// bench_client: what the client library costs per object and per request, without a control plane. See
+// docs/benchmarks.md.
 #include <malloc.h>
 
 #include <CLI/CLI.hpp>
@@ -8,6 +9,7 @@
 #include <functional>
 #include <stdexcept>
 
+#include "client/requests.h"
 #include "client/sample_pod.h"
 #include "muster/client/informer.h"
 #include "muster/client/pod.h"
@@ -149,8 +151,8 @@ int main(int argc, char** argv) {
   using namespace muster::bench;
   bool json = false;
   CLI::App app(
-      "Measures decoding, caching and queueing of the client library; needs no server. The best of 7 "
-      "repetitions.",
+      "Measures decoding, caching, queueing and requests of the client library; needs no control plane. The "
+      "best of several repetitions.",
       "bench_client");
   app.add_flag("--json", json, "One JSON object instead of the table");
   CLI11_PARSE(app, argc, argv);
@@ -161,6 +163,7 @@ int main(int argc, char** argv) {
     measure_store(report, pending, running);
     measure_memory(report, running);
     measure_work_queue(report);
+    measure_requests(report, pending);
     report.print(json);
   } catch (const std::exception& error) {
     progress(error.what());
