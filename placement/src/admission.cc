@@ -39,11 +39,12 @@ std::optional<BrokenBound> first_broken(LeafId at, bool quota, const std::array<
 }  // namespace
 
 std::optional<BrokenBound> broken_bound(const State& s, const std::vector<LeafId>& path, PoolId pool,
-                                        const Resources& amounts, bool preemptible) {
+                                        const Resources& amounts, bool preemptible, View view) {
   for (const LeafId at : path) {
     const TreeSums& sums = s.sums(at, pool);
     const Share& share = s.share(at, pool);
-    if (auto b = first_broken(at, false, lines(amounts, sums.allocated, share.limit, false))) return b;
+    const Resources used = view == View::kNow ? sums.allocated + sums.leaving : sums.allocated;
+    if (auto b = first_broken(at, false, lines(amounts, used, share.limit, false))) return b;
     if (preemptible) continue;
     if (auto b = first_broken(at, true, lines(amounts, sums.fixed, share.quota, true))) return b;
   }
@@ -51,16 +52,17 @@ std::optional<BrokenBound> broken_bound(const State& s, const std::vector<LeafId
 }
 
 std::string breach(const State& s, const std::vector<LeafId>& path, PoolId pool, const Resources& asked,
-                   bool preemptible) {
+                   bool preemptible, View view) {
   for (const LeafId at : path) {
+    const TreeSums& sums = s.sums(at, pool);
     const auto over = [&](const Resources& used, const Bounds& b, bool quota) {
       const auto all = lines(asked, used, b, quota);
       return std::any_of(all.begin(), all.end(),
                          [](const Line& l) { return l.asked > 0 && l.bound && l.used > *l.bound; });
     };
-    if (over(s.sums(at, pool).allocated, s.share(at, pool).limit, false)) return s.leaf(at).spec.name;
-    if (!preemptible && over(s.sums(at, pool).fixed, s.share(at, pool).quota, true))
-      return s.leaf(at).spec.name;
+    const Resources used = view == View::kNow ? sums.allocated + sums.leaving : sums.allocated;
+    if (over(used, s.share(at, pool).limit, false)) return s.leaf(at).spec.name;
+    if (!preemptible && over(sums.fixed, s.share(at, pool).quota, true)) return s.leaf(at).spec.name;
   }
   return "";
 }

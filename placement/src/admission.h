@@ -18,11 +18,11 @@ struct BrokenBound {
   std::int64_t bound = 0;
 };
 std::optional<BrokenBound> broken_bound(const State& state, const std::vector<LeafId>& path, PoolId pool,
-                                        const Resources& amounts, bool preemptible);
+                                        const Resources& amounts, bool preemptible, View view = View::kNow);
 
 // The name of a tree node on `path` that stands beyond a bound in what was asked for; "": none. For the
-// auditor: right after a start there is none.
+// auditor: right after a start there is none. kNow: with what is leaving.
 std::string breach(const State& state, const std::vector<LeafId>& path, PoolId pool, const Resources& asked,
-                   bool preemptible);
+                   bool preemptible, View view = View::kTarget);
 
 }  // namespace muster::placement

@@ -15,6 +15,19 @@ const Assignment* Cluster::assignment(const std::string& job) const {
   return id != kNoId && state_->job(id).assignment ? &*state_->job(id).assignment : nullptr;
 }
 
+bool Cluster::nominated(const std::string& job) const {
+  const JobId id = state_->find_job(job);
+  return id != kNoId && state_->job(id).nominated();
+}
+
+std::vector<PodPlace> Cluster::leaving(const std::string& job) const {
+  std::vector<PodPlace> list;
+  if (const JobId id = state_->find_job(job); id != kNoId) {
+    for (const Leaving& l : state_->job(id).leaving) list.push_back(l.place);
+  }
+  return list;
+}
+
 const Verdict* Cluster::verdict(const std::string& job) const {
   const JobId id = state_->find_job(job);
   return id != kNoId && state_->job(id).verdict ? &*state_->job(id).verdict : nullptr;
@@ -28,7 +41,7 @@ Usage Cluster::usage(const std::string& queue, bool is_project, const std::strin
   const PoolId p = s.find_pool(pool);
   if (id == kNoId || p == kNoId) return u;
   const TreeSums& sums = s.sums(id, p);
-  u.allocated = sums.allocated;
+  u.allocated = sums.allocated + sums.leaving;
   u.pending = sums.pending;
   const Bounds& quota = s.share(id, p).quota;
   const auto over = [](auto used, auto bound) { return used > bound ? used - bound : decltype(used){}; };

@@ -15,9 +15,10 @@ namespace {
 using Bad = std::vector<std::string>;
 
 struct Recount {
-  Resources used;
+  Resources used, promised, leaving;
   std::int32_t unnamed = 0, charges = 0;
   std::map<std::int32_t, std::multiset<JobId>> holders;  // by GPU
+  std::set<std::int32_t> kept;                           // GPUs that somebody has who is not leaving
 };
 
 std::map<NodeId, Recount> recount(const State& s) {
@@ -25,13 +26,18 @@ std::map<NodeId, Recount> recount(const State& s) {
   const auto add = [&](const Charge& c) {
     if (c.node == kNoId) return;
     Recount& r = all[c.node];
-    r.used += c.amounts;
+    (c.hold == Hold::kLeaving ? r.leaving : r.used) += c.amounts;
+    if (c.hold == Hold::kPromised) r.promised += c.amounts;
     r.unnamed += c.unnamed;
     ++r.charges;
-    for (const auto gpu : c.gpus) r.holders[gpu].insert(c.holder);
+    for (const auto gpu : c.gpus) {
+      r.holders[gpu].insert(c.holder);
+      if (c.hold != Hold::kLeaving) r.kept.insert(gpu);
+    }
   };
   for (const Job& j : s.jobs) {
     for (const Charge& c : j.charges) add(c);
+    for (const Leaving& l : j.leaving) add(l.charge);
   }
   for (const auto& [key, c] : s.others) add(c);
   return all;
@@ -43,16 +49,18 @@ void audit_nodes(const State& s, Bad& bad) {
     const auto id = static_cast<NodeId>(i);
     const Node& n = s.nodes[i];
     Recount& r = counted[id];
-    if (r.used != n.used || r.unnamed != n.unnamed_gpus || r.charges != n.charges)
+    if (r.used != n.used || r.promised != n.promised || r.leaving != n.leaving ||
+        r.unnamed != n.unnamed_gpus || r.charges != n.charges)
       bad.push_back("index: sums of node " + n.spec.name + " drifted");
-    if (static_cast<std::int32_t>(r.holders.size()) != n.named_gpus)
+    if (static_cast<std::int32_t>(r.kept.size()) != n.named_gpus)
       bad.push_back("index: GPUs in use on node " + n.spec.name + " drifted");
     for (std::size_t g = 0; g < n.gpus.size(); ++g) {
       const auto gpu = static_cast<std::int32_t>(g);
       const std::string which = "GPU " + std::to_string(g) + " of node " + n.spec.name;
-      if (std::multiset<JobId>(n.gpus[g].holders.begin(), n.gpus[g].holders.end()) != r.holders[gpu])
-        bad.push_back("index: holders of " + which + " drifted");
-      const bool crowded = n.gpus[g].used > kMilliPerGpu;
+      std::multiset<JobId> holders;
+      for (const GpuUse& use : n.gpus[g].uses) holders.insert(use.holder);
+      if (holders != r.holders[gpu]) bad.push_back("index: holders of " + which + " drifted");
+      const bool crowded = n.gpus[g].milli(View::kTarget) > kMilliPerGpu;
       if (crowded != s.crowded.contains({id, gpu}))
         bad.push_back("I1: " + which + " is given out twice and not reported");
     }
@@ -98,10 +106,13 @@ void audit_jobs(const State& s, Bad& bad) {
   for (std::size_t i = 0; i < s.jobs.size(); ++i) {
     const Job& j = s.jobs[i];
     if (!j.known) continue;
-    if (j.assignment.has_value() == j.waits)
+    const bool holds = j.assignment.has_value() || !j.leaving.empty();
+    if (holds == j.waits)
       bad.push_back("index: " + j.spec.id + (j.waits ? " holds and waits" : " neither holds nor waits"));
+    if (j.promised.empty() == s.promised.contains(static_cast<JobId>(i)))
+      bad.push_back("index: promises of " + j.spec.id + " drifted");
     if (j.assumed && j.assignment &&
-        static_cast<std::int64_t>(j.assignment->pods.size()) != s.request_of(j).total.pods) {
+        static_cast<std::int64_t>(j.assignment->pods.size()) < s.request_of(j).total.pods) {
       bad.push_back("I2: " + j.spec.id + " was started with a part of its pods");
     }
     const WaitKey key{-j.spec.priority, j.spec.submitted, j.spec.id, static_cast<JobId>(i)};
@@ -133,7 +144,8 @@ void audit_tree(const State& s, Bad& bad) {
     for (std::size_t p = 0; p < s.pools.size(); ++p) {
       const TreeSums& x = s.sums(static_cast<LeafId>(i), static_cast<PoolId>(p));
       const TreeSums& y = fresh.sums(static_cast<LeafId>(i), static_cast<PoolId>(p));
-      same = same && x.allocated == y.allocated && x.fixed == y.fixed && x.pending == y.pending;
+      same = same && x.allocated == y.allocated && x.fixed == y.fixed && x.leaving == y.leaving &&
+             x.pending == y.pending;
     }
     if (!same) bad.push_back("index: sums of " + a.spec.name + " in the tree drifted");
   }
@@ -154,7 +166,9 @@ std::vector<std::string> Cluster::audit() const {
 std::vector<std::string> audit_decisions(const State& s, const Plan& plan) {
   Bad bad;
   for (const Decision& d : plan.decisions) {
-    if (d.kind == Decision::Kind::kEvict) continue;
+    if (d.kind == Decision::Kind::kEvict || d.kind == Decision::Kind::kShrink ||
+        d.kind == Decision::Kind::kMove)
+      continue;
     for (const PodPlace& place : d.assignment.pods) {
       const Node& n = s.node(s.node_ids.at(place.node));
       const Resources free = n.spec.allocatable - n.used;

@@ -27,7 +27,7 @@ template <class Change>
 void change_pools(State& s, Change&& change) {
   std::vector<std::pair<JobId, std::optional<Verdict>>> waited;
   for (std::size_t i = 0; i < s.jobs.size(); ++i) {
-    if (!s.jobs[i].waits) continue;
+    if (!s.jobs[i].known || s.jobs[i].assignment) continue;
     waited.emplace_back(static_cast<JobId>(i), s.jobs[i].verdict);
     s.stop_waiting(waited.back().first);
   }
@@ -48,6 +48,15 @@ ModelId model_of(State& s, const NodeSpec& spec) {
   return s.model_ids.emplace(name, static_cast<ModelId>(s.model_ids.size())).first->second;
 }
 
+// Its assignment without what is promised only.
+std::optional<Assignment> running_part(const Job& j) {
+  if (!j.assignment || j.promised.empty()) return j.assignment;
+  Assignment a = *j.assignment;
+  for (auto it = j.promised.rbegin(); it != j.promised.rend(); ++it)
+    a.pods.erase(a.pods.begin() + static_cast<std::ptrdiff_t>(*it));
+  return a;
+}
+
 }  // namespace
 
 Cluster::Cluster() : state_(std::make_unique<State>()) {}
@@ -64,6 +73,11 @@ void Cluster::upsert_node(const NodeSpec& spec) {
   const bool same_place = n.known && n.spec.labels == spec.labels;
   n.spec = spec;
   n.spec.gpus = std::max(0, n.spec.gpus);
+  auto& sick = n.spec.unhealthy;
+  std::sort(sick.begin(), sick.end());
+  sick.erase(std::unique(sick.begin(), sick.end()), sick.end());
+  std::erase_if(sick, [&](std::int32_t gpu) { return gpu < 0 || gpu >= n.spec.gpus; });
+  n.unhealthy = static_cast<std::int32_t>(sick.size());
   n.known = true;
   n.model = model_of(s, n.spec);
   s.requests.node_changed(id, n.spec);
@@ -136,28 +150,43 @@ void Cluster::upsert_job(const JobSpec& spec) {
   const JobId id = s.job_of(spec.id);
   if (s.job(id).known && s.job(id).spec == spec) return;
   Job& j = s.job(id);
-  const auto held = j.assumed ? std::nullopt : j.assignment;
-  const auto displaced = j.displaced;
+  // What it holds and what is leaving is charged anew: amounts, owner or preemptibility may be others now.
+  const auto held = j.assumed || j.nominated() ? std::nullopt : running_part(j);
+  const auto displaced = j.displaced;  // promised pods stand behind all others
   const bool told = j.to_be_evicted;
+  const auto evicted_from = j.evicted_from;
+  std::vector<PodPlace> going;
+  for (const Leaving& l : j.leaving) going.push_back(l.place);
+  s.put_leaving(id, {});
   s.drop_assignment(id);
   s.stop_waiting(id);
+  j.known = false;
+  if (j.request != kNoId) s.count(id);
   const RequestId before = j.request;
   j.request = s.requests.acquire(spec);
   s.requests.release(before);
   j.spec = spec;
   j.known = true;
   j.leaf = leaf;
-  if (!held) return s.start_waiting(id);
-  s.put_assignment(id, *held, displaced);
-  j.to_be_evicted = told;
+  s.put_leaving(id, going);
+  if (held) {
+    s.put_assignment(id, *held, displaced, Hold::kRunning);
+  } else {
+    s.start_waiting(id);
+    j.to_be_evicted = told;
+    j.evicted_from = evicted_from;
+  }
 }
 
 void Cluster::remove_job(const std::string& name) {
   State& s = *state_;
   const JobId id = s.find_job(name);
   if (id == kNoId) return;
+  s.put_leaving(id, {});
   s.drop_assignment(id);
   s.stop_waiting(id);
+  s.job(id).known = false;
+  s.count(id);
   s.requests.release(s.job(id).request);
   s.forget_job(id);
 }
@@ -168,23 +197,56 @@ void Cluster::set_assignment(const std::string& name, const Assignment& assignme
   const JobId id = s.find_job(name);
   if (id == kNoId) return;
   Job& j = s.job(id);
-  if (j.assignment && j.assignment->pool == assignment.pool && j.assignment->pods == assignment.pods &&
-      j.displaced == displaced) {
+  const auto same = [&](const std::optional<Assignment>& a) {
+    return a && a->pool == assignment.pool && a->pods == assignment.pods;
+  };
+  if (j.to_be_evicted && same(j.evicted_from)) return;  // the caller has not written it down yet
+  if (!j.nominated() && same(running_part(j)) && j.displaced == displaced) {
     j.assignment->since = assignment.since;  // it moves nothing: who is older is asked when two meet
     j.assumed = false;
     return;
   }
   s.drop_assignment(id);
   s.stop_waiting(id);
-  s.put_assignment(id, assignment, displaced);
+  s.put_assignment(id, assignment, displaced, Hold::kRunning);
 }
 
 void Cluster::clear_assignment(const std::string& name) {
   State& s = *state_;
   const JobId id = s.find_job(name);
-  if (id == kNoId || !s.job(id).assignment) return;
+  if (id == kNoId || s.job(id).waits) return;
+  s.put_leaving(id, {});
   s.drop_assignment(id);
   s.start_waiting(id);
+}
+
+void Cluster::set_leaving(const std::string& name, const std::vector<PodPlace>& pods) {
+  State& s = *state_;
+  const JobId id = s.find_job(name);
+  if (id == kNoId) return;
+  s.put_leaving(id, pods);
+  Job& j = s.job(id);
+  if (!j.assignment && pods.empty() && !j.waits) {
+    j.to_be_evicted = false;
+    j.evicted_from.reset();
+    s.start_waiting(id);
+  } else if (!pods.empty() && j.waits) {
+    s.stop_waiting(id);
+  }
+}
+
+void Cluster::nominate(const std::string& name, const Assignment& assignment) {
+  State& s = *state_;
+  const JobId id = s.find_job(name);
+  if (id == kNoId || s.job(id).runs()) return;
+  s.drop_assignment(id);
+  s.stop_waiting(id);
+  s.put_assignment(id, assignment, {}, Hold::kPromised);
+}
+
+void Cluster::set_progress(const std::string& name, const Progress& progress) {
+  State& s = *state_;
+  if (const JobId id = s.find_job(name); id != kNoId) s.job(id).progress = progress;
 }
 
 void Cluster::upsert_other_pod(const OtherPod& pod) {
@@ -197,7 +259,8 @@ void Cluster::upsert_other_pod(const OtherPod& pod) {
   c.leaf = pod.project.empty() ? kNoId : s.leaf_of(pod.project, true);
   c.pool = s.node(c.node).pool;
   c.fixed = !pod.preemptible;
-  c.per_gpu = kMilliPerGpu;
+  c.use.milli = static_cast<std::int32_t>(kMilliPerGpu);
+  c.use.memory = s.node(c.node).spec.gpu_memory;
   for (const std::int32_t gpu : pod.gpus) {
     if (gpu >= 0 && gpu < kMostGpusPerNode) c.gpus.push_back(gpu);
   }

@@ -1,5 +1,6 @@
-// A job's two states, waiting and holding, and all that is counted with each.
+// What a job waits for, holds and is leaving, and all that is counted with each.
 #include <algorithm>
+#include <utility>
 
 #include "state.h"
 
@@ -12,20 +13,81 @@ WaitKey key_of(const Job& j, JobId id) {
 
 }  // namespace
 
+Resources State::asked(const Request& request, PoolId p) const {
+  Resources sum = request.total;
+  if (!request.by_memory || p == kNoId || pool(p).gpu_memories.empty()) return sum;
+  NodeSpec largest;
+  largest.gpu_memory.value = pool(p).gpu_memories.rbegin()->first;
+  for (const RoleSpec& r : request.roles) {
+    if (r.share.kind == GpuShare::Kind::kMemory)
+      sum.gpu.value = wrapping_add(sum.gpu.value, wrapping_mul(charge_on(largest, r).value, r.replicas));
+  }
+  return sum;
+}
+
+Resources State::surplus_of(const Job& j, PoolId p) const {
+  Resources sum;
+  const Request& request = request_of(j);
+  if (!request.elastic || !request.invalid.empty()) return sum;
+  NodeSpec largest;
+  if (p != kNoId && !pool(p).gpu_memories.empty())
+    largest.gpu_memory.value = pool(p).gpu_memories.rbegin()->first;
+  for (std::size_t r = 0; r < request.roles.size(); ++r) {
+    const RoleSpec& role = request.roles[r];
+    if (role.most() == role.replicas) continue;
+    std::int64_t has = role.replicas;
+    if (j.assignment) {
+      has = std::count_if(j.assignment->pods.begin(), j.assignment->pods.end(),
+                          [&](const PodPlace& place) { return static_cast<std::size_t>(place.role) == r; });
+    }
+    Resources each = role.per_pod;
+    each.gpu = charge_on(largest, role);
+    sum += each * std::max<std::int64_t>(0, role.most() - has);
+  }
+  return sum;
+}
+
+void State::count(JobId id) {
+  Job& j = job(id);
+  const Counted now = !j.known ? Counted::kNot : j.runs() ? Counted::kRunning : Counted::kWaiting;
+  PoolId in = kNoId;
+  Resources pending, surplus;
+  if (j.known && request_of(j).invalid.empty()) {
+    if (j.assignment) {
+      in = pool_of(j.assignment->pool);
+    } else if (!j.pools.empty()) {
+      in = j.pools.front();
+      pending = asked(request_of(j), in);
+    }
+    if (in != kNoId) surplus = surplus_of(j, in);
+  }
+  if (in != j.pending_in || pending != j.pending || surplus != j.surplus) {
+    if (j.pending_in != kNoId) account_pending(j, -1), pool(j.pending_in).growable.erase(id);
+    j.pending_in = in;
+    j.pending = pending;
+    j.surplus = surplus;
+    if (in != kNoId) account_pending(j, 1), touch(in);
+    if (in != kNoId && j.assignment && surplus.pods > 0) pool(in).growable.insert(id);
+  }
+  if (now == j.counted) return;
+  const auto one = [](bool yes) { return yes ? 1 : 0; };
+  count_in_tree(j.leaf, one(now == Counted::kRunning) - one(j.counted == Counted::kRunning),
+                one(now == Counted::kWaiting) - one(j.counted == Counted::kWaiting));
+  j.counted = now;
+}
+
 void State::start_waiting(JobId id) {
   Job& j = job(id);
-  j.waits = true;
   j.pools.clear();
   if (j.spec.pools.empty() && default_pool != kNoId) j.pools.push_back(default_pool);
   for (const auto& name : j.spec.pools) {
     const PoolId p = find_pool(name);
     if (p != kNoId && std::find(j.pools.begin(), j.pools.end(), p) == j.pools.end()) j.pools.push_back(p);
   }
-  const Request& r = request_of(j);
-  j.pending_in = j.pools.empty() || !r.invalid.empty() ? kNoId : j.pools.front();
-  account_pending(j.leaf, j.pending_in, r.total, 1);
-  count(j.leaf, 0, 1);
-  if (j.leaf == kNoId || j.pools.empty() || !r.invalid.empty()) {
+  count(id);
+  if (!j.leaving.empty()) return;  // it is a claimant again when they are gone
+  j.waits = true;
+  if (j.leaf == kNoId || j.pools.empty() || !request_of(j).invalid.empty()) {
     sidelined.insert(id);
     sidelined_changed = true;
     return;
@@ -42,8 +104,6 @@ void State::stop_waiting(JobId id, bool from_lines) {
   j.waits = false;
   j.verdict.reset();
   j.verdict_serial = 0;
-  account_pending(j.leaf, j.pending_in, request_of(j).total, -1);
-  count(j.leaf, 0, -1);
   if (from_lines) leave_lines(id);
 }
 
@@ -58,48 +118,93 @@ void State::leave_lines(JobId id) {
   }
 }
 
-void State::drop_assignment(JobId id) {
+std::pair<Assignment, std::vector<Charge>> State::unhold(JobId id) {
   Job& j = job(id);
-  if (!j.assignment) return;
-  for (const Charge& c : j.charges) give_back(c);
-  pool(pool_of(j.assignment->pool)).holders.erase({-request_of(j).total.gpu.value, j.spec.id});
-  count(j.leaf, -1, 0);
-  j.charges.clear();
+  Pool& p = pool(pool_of(j.assignment->pool));
+  p.holders.erase({-request_of(j).total.gpu.value, j.spec.id});
+  if (const auto leaf = p.holding.find(j.leaf); leaf != p.holding.end()) {
+    leaf->second.erase(id);
+    if (leaf->second.empty()) p.holding.erase(leaf);
+  }
+  std::pair held(std::move(*j.assignment), std::move(j.charges));
   j.assignment.reset();
+  j.charges.clear();
   j.displaced.clear();
-  j.assumed = false;
-  j.to_be_evicted = false;
+  j.promised.clear();
   displaced.erase(id);
+  promised.erase(id);
+  return held;
 }
 
-Charge State::charge_for(JobId id, const PodPlace& place, PoolId p) {
+void State::drop_assignment(JobId id) {
+  Job& j = job(id);
+  j.to_be_evicted = false;
+  j.evicted_from.reset();
+  if (!j.assignment) return;
+  const auto held = unhold(id);
+  j.assumed = false;
+  for (const Charge& c : held.second) give_back(c);
+}
+
+bool State::available(const Charge& c, View view) const {
+  const Node& n = node(c.node);
+  const Resources free = n.free(view);
+  const bool fits =
+      c.amounts.cpu <= free.cpu && c.amounts.memory <= free.memory && c.amounts.pods <= free.pods;
+  return fits && n.takes_part() && std::all_of(c.gpus.begin(), c.gpus.end(), [&](std::int32_t gpu) {
+           const Gpu& g = n.gpus[static_cast<std::size_t>(gpu)];
+           return c.use.whole ? g.idle(view) : g.milli(view) + c.use.milli <= kMilliPerGpu;
+         });
+}
+
+Charge State::charge_for(JobId id, const PodPlace& place, PoolId p, Hold hold) {
   const Job& j = job(id);
-  const RoleSpec& role = j.spec.roles[static_cast<std::size_t>(place.role)];
+  const RoleSpec& role = request_of(j).roles[static_cast<std::size_t>(place.role)];
   Charge c;
   c.node = node_of(place.node);
+  const Node& n = node(c.node);
   c.amounts = role.per_pod;
+  c.amounts.gpu = charge_on(n.spec, role);
+  c.use = use_on(n.spec, role);
   c.holder = id;
   c.leaf = j.leaf;
   c.pool = p;
   c.fixed = !j.spec.preemptible;
+  c.hold = hold;
   for (const std::int32_t gpu : place.gpus) {
     if (gpu >= 0 && gpu < kMostGpusPerNode) c.gpus.push_back(gpu);
   }
-  c.unnamed = std::max(0, role.gpus - static_cast<std::int32_t>(c.gpus.size()));
+  if (c.use.whole) c.unnamed = std::max(0, role.gpus - static_cast<std::int32_t>(c.gpus.size()));
   return c;
 }
 
 void State::hold(JobId id, Assignment assignment, std::vector<Charge> charges) {
   Job& j = job(id);
   const std::int64_t gpus = request_of(j).total.gpu.value;
-  if (gpus > 0) pool(pool_of(assignment.pool)).holders.emplace(-gpus, j.spec.id);
+  Pool& p = pool(pool_of(assignment.pool));
+  if (gpus > 0) p.holders.emplace(-gpus, j.spec.id);
+  p.holding[j.leaf].insert(id);
   j.assignment = std::move(assignment);
   j.charges = std::move(charges);
-  count(j.leaf, 1, 0);
+  note_promises(id);
+}
+
+void State::note_promises(JobId id) {
+  Job& j = job(id);
+  j.promised.clear();
+  for (std::size_t i = 0; i < j.charges.size(); ++i) {
+    if (j.charges[i].hold == Hold::kPromised && j.charges[i].node != kNoId) j.promised.push_back(i);
+  }
+  if (j.promised.empty()) {
+    promised.erase(id);
+  } else {
+    promised.insert(id);
+  }
+  count(id);
 }
 
 void State::put_assignment(JobId id, const Assignment& assignment,
-                           const std::vector<std::size_t>& displaced_pods) {
+                           const std::vector<std::size_t>& displaced_pods, Hold how) {
   Job& j = job(id);
   const PoolId p = pool_of(assignment.pool);
   std::vector<Charge> charges(assignment.pods.size());
@@ -108,7 +213,7 @@ void State::put_assignment(JobId id, const Assignment& assignment,
     const PodPlace& place = assignment.pods[i];
     if (place.role < 0 || static_cast<std::size_t>(place.role) >= j.spec.roles.size()) continue;
     if (std::find(displaced_pods.begin(), displaced_pods.end(), i) != displaced_pods.end()) continue;
-    charges[i] = take(charge_for(id, place, p));
+    charges[i] = take(charge_for(id, place, p, how));
   }
   hold(id, assignment, std::move(charges));
   for (const std::size_t i : displaced_pods) {
@@ -118,6 +223,25 @@ void State::put_assignment(JobId id, const Assignment& assignment,
       j.displaced.push_back(i);
   }
   if (!j.displaced.empty()) displaced.insert(id);
+}
+
+void State::put_leaving(JobId id, const std::vector<PodPlace>& pods) {
+  Job& j = job(id);
+  std::vector<Leaving> before = std::exchange(j.leaving, {});
+  for (const PodPlace& place : pods) {
+    const auto known = std::find_if(before.begin(), before.end(), [&](const Leaving& l) {
+      return l.charge.node != kNoId && l.place == place;
+    });
+    if (known != before.end()) {
+      j.leaving.push_back(std::exchange(*known, {}));
+      continue;
+    }
+    if (place.role < 0 || static_cast<std::size_t>(place.role) >= j.spec.roles.size()) continue;
+    if (!request_of(j).invalid.empty()) continue;
+    const PoolId p = node(node_of(place.node)).pool;
+    j.leaving.push_back({place, take(charge_for(id, place, p, Hold::kLeaving))});
+  }
+  for (const Leaving& gone : before) give_back(gone.charge);
 }
 
 }  // namespace muster::placement

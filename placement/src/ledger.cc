@@ -8,7 +8,7 @@ namespace {
 
 Resources with_gpus(const Node& n) {
   Resources r = n.spec.allocatable;
-  r.gpu = MilliGpu{n.spec.gpus * kMilliPerGpu};
+  r.gpu = MilliGpu{(n.spec.gpus - n.unhealthy) * kMilliPerGpu};
   return r;
 }
 
@@ -29,8 +29,10 @@ std::vector<DomainId> domains_of(Pool& pool, const Labels& labels) {
 
 }  // namespace
 
-Resources Node::free() const {
+Resources Node::free(View view) const {
   Resources r = spec.allocatable - used;
+  if (view == View::kPromise) r += promised;
+  if (view != View::kTarget) r -= leaving;
   r.gpu = MilliGpu{std::max(0, free_gpus()) * kMilliPerGpu};
   r.cpu = std::max(r.cpu, MilliCpu{});
   r.memory = std::max(r.memory, Bytes{});
@@ -42,6 +44,10 @@ void State::leave_pool_index(NodeId id) {
   Node& n = node(id);
   if (!n.takes_part()) return;
   Pool& p = pool(n.pool);
+  if (n.spec.gpus > 0) {
+    const auto memory = p.gpu_memories.find(n.spec.gpu_memory.value);
+    if (--memory->second == 0) p.gpu_memories.erase(memory);
+  }
   auto& buckets = p.by_free[n.model];
   const auto bucket = buckets.find(n.free_gpus());
   bucket->second.erase(id);
@@ -61,6 +67,7 @@ void State::enter_pool_index(NodeId id) {
   Node& n = node(id);
   if (!n.takes_part()) return;
   Pool& p = pool(n.pool);
+  if (n.spec.gpus > 0) ++p.gpu_memories[n.spec.gpu_memory.value];
   p.by_free[n.model][n.free_gpus()].insert(id);
   n.counted = n.free();
   for (const DomainId d : n.domains) {
@@ -105,40 +112,57 @@ void State::sort_into_pool(NodeId id) {
   // Pods outside assignments are charged where their node belongs.
   for (auto& [key, c] : others) {
     if (c.node != id) continue;
-    account(c.leaf, c.pool, c.amounts, c.fixed, -1);
+    account(c, -1);
     c.pool = n.pool;
-    account(c.leaf, c.pool, c.amounts, c.fixed, 1);
+    account(c, 1);
   }
 }
 
 std::vector<JobId> State::by_admission(NodeId id, std::int32_t gpu) const {
   std::vector<JobId> list;
-  for (const JobId holder : node(id).gpus[static_cast<std::size_t>(gpu)].holders) {
-    if (holder != kOther) list.push_back(holder);
+  for (const GpuUse& use : node(id).gpus[static_cast<std::size_t>(gpu)].uses) {
+    if (use.holder != kOther && use.hold != Hold::kLeaving) list.push_back(use.holder);
   }
   const auto age = [&](JobId j) { return std::tie(job(j).assignment->since, job(j).spec.id); };
   std::sort(list.begin(), list.end(), [&](JobId a, JobId b) { return age(a) < age(b); });
   return list;
 }
 
+namespace {
+
+// Adds the charge to its node, or takes it away again.
+void book(Node& n, const Charge& c, int sign) {
+  const Resources amounts = c.amounts * sign;
+  if (c.hold == Hold::kLeaving) {
+    n.leaving += amounts;
+  } else {
+    n.used += amounts;
+    if (c.hold == Hold::kPromised) n.promised += amounts;
+  }
+  if (c.holder == kOther) n.used_by_others += amounts;
+  n.unnamed_gpus += sign * c.unnamed;
+  n.charges += sign;
+  if (c.holder == kOther && c.leaf != kNoId) n.tree_charges += sign;
+}
+
+}  // namespace
+
 Charge State::take(Charge c) {
   leave_pool_index(c.node);
   Node& n = node(c.node);
-  n.used += c.amounts;
-  if (c.holder == kOther) n.used_by_others += c.amounts;
-  n.unnamed_gpus += c.unnamed;
-  ++n.charges;
-  if (c.holder == kOther && c.leaf != kNoId) ++n.tree_charges;
+  book(n, c, 1);
+  if (c.hold == Hold::kLeaving && c.pool != kNoId) ++pool(c.pool).leaving;
+  c.use.holder = c.holder;
+  c.use.hold = c.hold;
   for (const std::int32_t index : c.gpus) {
     if (static_cast<std::size_t>(index) >= n.gpus.size()) n.gpus.resize(static_cast<std::size_t>(index) + 1);
     Gpu& gpu = n.gpus[static_cast<std::size_t>(index)];
-    if (gpu.holders.empty()) ++n.named_gpus;
-    gpu.holders.push_back(c.holder);
-    gpu.used += c.per_gpu;
-    if (gpu.used > kMilliPerGpu) crowded.emplace(c.node, index);
+    if (c.hold != Hold::kLeaving && gpu.idle(View::kTarget)) ++n.named_gpus;
+    gpu.uses.push_back(c.use);
+    if (gpu.milli(View::kTarget) > kMilliPerGpu) crowded.emplace(c.node, index);
   }
   enter_pool_index(c.node);
-  account(c.leaf, c.pool, c.amounts, c.fixed, 1);
+  account(c, 1);
   return c;
 }
 
@@ -146,22 +170,28 @@ void State::give_back(const Charge& c, bool gain) {
   if (c.node == kNoId) return;
   leave_pool_index(c.node);
   Node& n = node(c.node);
-  n.used -= c.amounts;
-  if (c.holder == kOther) n.used_by_others -= c.amounts;
-  n.unnamed_gpus -= c.unnamed;
-  --n.charges;
-  if (c.holder == kOther && c.leaf != kNoId) --n.tree_charges;
+  book(n, c, -1);
+  if (c.hold == Hold::kLeaving && c.pool != kNoId) --pool(c.pool).leaving;
   for (const std::int32_t index : c.gpus) {
     Gpu& gpu = n.gpus[static_cast<std::size_t>(index)];
-    gpu.holders.erase(std::find(gpu.holders.begin(), gpu.holders.end(), c.holder));
-    gpu.used -= c.per_gpu;
-    if (gpu.holders.empty()) --n.named_gpus;
-    if (gpu.used <= kMilliPerGpu) crowded.erase({c.node, index});
+    gpu.uses.erase(std::find_if(gpu.uses.begin(), gpu.uses.end(), [&](const GpuUse& u) {
+      return u.holder == c.holder && u.hold == c.hold && u.milli == c.use.milli;
+    }));
+    if (c.hold != Hold::kLeaving && gpu.idle(View::kTarget)) --n.named_gpus;
+    if (gpu.milli(View::kTarget) <= kMilliPerGpu) crowded.erase({c.node, index});
   }
   enter_pool_index(c.node);
   if (gain && n.takes_part()) ++pool(n.pool).gains;
-  account(c.leaf, c.pool, c.amounts, c.fixed, -1);
+  account(c, -1);
   if (gain && !n.known && n.charges == 0) forget_node(c.node);
+}
+
+void State::turn(Charge& c, Hold to) {
+  if (c.node == kNoId || c.hold == to) return;
+  Charge next = c;
+  give_back(c, false);
+  next.hold = to;
+  c = take(std::move(next));
 }
 
 }  // namespace muster::placement

@@ -27,11 +27,11 @@ Line::Line(State& state, PoolId pool) : state_(state), pool_(pool) {
 
 LeafRank Line::rank(const Leaf& l) const {
   return rank_leaf(state_, l.path, pool_, fair_, l.seniority,
-                   state_.request_of(state_.job(l.next->job)).total);
+                   state_.asked(state_.request_of(state_.job(l.next->job)), pool_));
 }
 
 bool Line::skip_started(Leaf& l) const {
-  while (l.next != l.jobs->end() && state_.job(l.next->job).assignment) ++l.next;
+  while (l.next != l.jobs->end() && !state_.job(l.next->job).waits) ++l.next;
   return l.next != l.jobs->end();
 }
 
@@ -50,9 +50,16 @@ JobId Line::head() {
   }
   if (!has_head_) return kNoId;
   const JobId id = leaves_[head_].next->job;
-  if (!state_.job(id).assignment) return id;
+  if (state_.job(id).waits) return id;
   pop();  // it started from another pool's line in the meantime
   return head();
+}
+
+void Line::rank_anew() {
+  order_.clear();
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    if (!(has_head_ && i == head_) && skip_started(leaves_[i])) order_.emplace(rank(leaves_[i]), i);
+  }
 }
 
 void Line::pop() {

@@ -10,9 +10,10 @@
 
 namespace muster::placement {
 
-// Jobs start while it is served and nothing ends, so ranks only grow worse: the first one is taken out,
-// ranked anew, and is the first indeed if it is still before the next. The lines in the pool must not change
-// meanwhile (see State::stop_waiting); jobs that hold an assignment are passed over.
+// While jobs start and nothing ends, ranks only grow worse: the first one is taken out, ranked anew, and is
+// the first indeed if it is still before the next. Whoever makes something end calls rank_anew(). The lines
+// in the pool must not change meanwhile (see State::stop_waiting); jobs that hold an assignment are passed
+// over.
 class Line {
  public:
   // Leaves of which nothing may start are left out.
@@ -21,7 +22,11 @@ class Line {
   JobId head();  // kNoId: all served
   void pop();    // the head has been dealt with
 
+  // Something ended or was given up: ranks may have become better, and jobs have come back. O(leaves).
+  void rank_anew();
+
   PoolId pool() const { return pool_; }
+  const std::vector<Resources>& fair() const { return fair_; }
   LeafId leaf() const { return leaves_[head_].leaf; }  // of the head
   const std::vector<LeafId>& path() const { return leaves_[head_].path; }
   const std::vector<LeafId>& barred() const { return barred_; }  // the leaves that were left out

@@ -11,14 +11,16 @@ namespace {
 struct Search {
   const State& state;
   const Pool& pool;
+  const PlaceQuery& query;
   const RoleSpec& role;
   const std::vector<bool>& eligible;
   std::vector<ModelId> models;  // sorted; nodes without GPUs first
 };
 
-Search search_for(State& s, const Pool& pool, const Request& request, std::size_t role) {
+Search search_for(State& s, const Pool& pool, const PlaceQuery& query, const Request& request,
+                  std::size_t role) {
   const RoleSpec& r = request.roles[role];
-  Search search{s, pool, r, request.eligible[role], {}};
+  Search search{s, pool, query, r, request.eligible[role], {}};
   for (const auto& [name, id] : s.model_ids) {
     if (r.gpus > 0 && name.empty()) continue;
     const bool accepted = r.gpus == 0 || r.models.empty() ||
@@ -85,7 +87,7 @@ bool look_at(const Search& x, const std::set<NodeId>& nodes, std::int64_t wanted
   for (const NodeId id : nodes) {
     if (!x.eligible[static_cast<std::size_t>(id)]) continue;
     const Node& n = x.state.node(id);
-    const std::int64_t room = room_for(n, x.role);
+    const std::int64_t room = room_for(n, x.pool, x.role, x.query.view);
     if (room == 0 || (shun && shunned(n.spec, x.role))) continue;
     const Candidate c = rate(x, id, room, wanted);
     if (c.better_than(best)) best = c;
@@ -117,15 +119,16 @@ void look_for_tightest(const Search& x, ModelId model, std::int64_t wanted, bool
 
 Candidate best_node(const Search& x, std::int64_t wanted, bool shun) {
   Candidate best;
-  const bool by_buckets = x.role.gpus > 0 && x.role.preferred.empty();
+  const bool whole = x.role.share.kind == GpuShare::Kind::kWhole;
+  const bool by_buckets = x.role.gpus > 0 && whole && x.role.preferred.empty();
   for (const ModelId model : x.models) {
     const auto& buckets = x.pool.by_free.at(model);
     if (by_buckets && x.pool.spec.order == NodeOrder::kPack) {
       look_for_tightest(x, model, wanted, shun, best);
       continue;
     }
-    for (auto it = buckets.rbegin(); it != buckets.rend() && (x.role.gpus == 0 || it->first >= x.role.gpus);
-         ++it) {
+    for (auto it = buckets.rbegin();
+         it != buckets.rend() && (x.role.gpus == 0 || !whole || it->first >= x.role.gpus); ++it) {
       // Spread: the first that fits in the emptiest bucket is the best of its model.
       if (look_at(x, it->second, wanted, by_buckets ? 1 : 0, shun, best)) break;
     }
@@ -139,15 +142,6 @@ Candidate best_node(const Search& x, std::int64_t wanted) {
   return best.node != kNoId ? best : best_node(x, wanted, false);
 }
 
-std::vector<std::int32_t> free_devices(const Node& n, std::int32_t count) {
-  std::vector<std::int32_t> list;
-  for (std::int32_t i = 0; i < n.spec.gpus && static_cast<std::int32_t>(list.size()) < count; ++i) {
-    const bool known = static_cast<std::size_t>(i) < n.gpus.size();
-    if (!known || n.gpus[static_cast<std::size_t>(i)].used == 0) list.push_back(i);
-  }
-  return list;
-}
-
 // What the pool has free at most, against what is asked: refutes most impossible gangs without a look at any
 // node.
 std::optional<std::size_t> refuted_role(const Domain& domain, const Request& request) {
@@ -155,10 +149,10 @@ std::optional<std::size_t> refuted_role(const Domain& domain, const Request& req
   for (std::size_t i = 0; i < request.roles.size(); ++i) {
     const RoleSpec& r = request.roles[i];
     sum += r.per_pod * r.replicas;
-    const bool too_much = sum.gpu > domain.free.gpu || sum.cpu > domain.free.cpu ||
-                          sum.memory > domain.free.memory || sum.pods > domain.free.pods;
+    const bool too_much =
+        sum.cpu > domain.free.cpu || sum.memory > domain.free.memory || sum.pods > domain.free.pods;
     if (too_much) return i;
-    if (r.gpus == 0) continue;
+    if (r.gpus == 0 || r.share.kind != GpuShare::Kind::kWhole) continue;
     std::int64_t room = 0;
     for (const auto& [key, nodes] : domain.nodes_by_free) {
       if (key.second >= r.gpus) room += static_cast<std::int64_t>(key.second / r.gpus) * nodes;
@@ -187,45 +181,73 @@ std::vector<std::size_t> role_order(const Request& request, bool by_choice) {
   return order;
 }
 
-// All pods of one role; false: not all fit.
-bool place_role(State& s, Statement& statement, JobId id, PoolId pool_id, const Search& search,
-                std::int32_t role, std::vector<PodPlace>& places) {
-  const RoleSpec& r = search.role;
-  for (std::int32_t next = 0; next < r.replicas;) {
-    const Candidate c = best_node(search, r.replicas - next);
+// Places the next pods of the role on the node until they are `most` or no more fit.
+void fill_node(State& s, Statement& statement, const PlaceQuery& q, const RoleSpec& r, NodeId node,
+               const std::vector<PodWish>& pods, std::size_t& next, std::int64_t most,
+               std::vector<PodPlace>& places) {
+  for (std::int64_t k = 0; k < most && next < pods.size(); ++k, ++next) {
+    auto devices = choose_devices(s.node(node), s.pool(q.pool), r, q.view);
+    if (!devices) return;
+    PodPlace p{pods[next].role, pods[next].index, s.node(node).spec.name, std::move(devices->gpus)};
+    statement.place(q.job, p, q.pool, q.hold);
+    places.push_back(std::move(p));
+  }
+}
+
+// All wanted pods of one role; false: not all fit.
+bool place_role(State& s, Statement& statement, const Search& search, const std::vector<PodWish>& pods,
+                std::vector<PodPlace>& places) {
+  for (std::size_t next = 0; next < pods.size();) {
+    const auto left = static_cast<std::int64_t>(pods.size() - next);
+    const Candidate c = best_node(search, left);
     if (c.node == kNoId) return false;
     const bool pack = search.pool.spec.order == NodeOrder::kPack;
-    const std::int64_t here = pack ? std::min<std::int64_t>(c.room, r.replicas - next) : 1;
-    for (std::int64_t k = 0; k < here; ++k, ++next) {
-      PodPlace p{role, next, s.node(c.node).spec.name, free_devices(s.node(c.node), r.gpus)};
-      statement.place(id, p, pool_id);
-      places.push_back(std::move(p));
-    }
+    const std::size_t before = next;
+    fill_node(s, statement, search.query, search.role, c.node, pods, next, pack ? std::min(c.room, left) : 1,
+              places);
+    if (next == before) return false;
   }
   return true;
 }
 
-}  // namespace
-
-std::int64_t room_for(const Node& n, const RoleSpec& r) {
-  const Resources free = n.free();
-  std::int64_t k = free.pods;
-  if (r.gpus > 0) k = std::min<std::int64_t>(k, free.gpu.value / kMilliPerGpu / r.gpus);
-  if (r.per_pod.cpu.value > 0) k = std::min(k, free.cpu.value / r.per_pod.cpu.value);
-  if (r.per_pod.memory.value > 0) k = std::min(k, free.memory.value / r.per_pod.memory.value);
-  return std::max<std::int64_t>(0, k);
+std::vector<std::vector<PodWish>> by_role(const PlaceQuery& q, const Request& request) {
+  std::vector<std::vector<PodWish>> wishes(request.roles.size());
+  for (const PodWish& w : q.pods) wishes[static_cast<std::size_t>(w.role)].push_back(w);
+  for (std::size_t r = 0; r < wishes.size() && q.pods.empty(); ++r) {
+    for (std::int32_t i = 0; i < request.roles[r].replicas; ++i)
+      wishes[r].push_back({static_cast<std::int32_t>(r), i});
+  }
+  return wishes;
 }
 
-std::optional<std::vector<PodPlace>> place_gang(State& s, Statement& statement, JobId id, PoolId pool_id,
-                                                Refusal& refusal) {
-  Request& request = s.requests.at(s.job(id).request);
-  const Pool& pool = s.pool(pool_id);
-  if (const auto role = refuted_role(pool.domains[0], request)) {
-    refusal.role = *role;
-    refusal.placed = 0;
+}  // namespace
+
+std::int64_t room_for(const Node& n, const Pool& pool, const RoleSpec& r, View view) {
+  const Resources free = n.free(view);
+  std::int64_t k = free.pods;
+  if (r.per_pod.cpu.value > 0) k = std::min(k, free.cpu.value / r.per_pod.cpu.value);
+  if (r.per_pod.memory.value > 0) k = std::min(k, free.memory.value / r.per_pod.memory.value);
+  return k <= 0 ? 0 : room_on_gpus(n, pool, r, view, k);
+}
+
+bool refuted_by_totals(const State& s, const PlaceQuery& q) {
+  if (!q.pods.empty()) return false;
+  return refuted_role(s.pool(q.pool).domains[static_cast<std::size_t>(q.within)], s.request_of(s.job(q.job)))
+      .has_value();
+}
+
+std::optional<std::vector<PodPlace>> place(State& s, Statement& statement, const PlaceQuery& q,
+                                           Refusal* refusal) {
+  Request& request = s.requests.at(s.job(q.job).request);
+  const Pool& pool = s.pool(q.pool);
+  if (const auto role = q.pods.empty()
+                            ? refuted_role(pool.domains[static_cast<std::size_t>(q.within)], request)
+                            : std::nullopt) {
+    if (refusal != nullptr) refusal->role = *role, refusal->placed = 0;
     return std::nullopt;
   }
   s.requests.fill_eligible(request, s.nodes);
+  const auto wishes = by_role(q, request);
   const std::size_t start = statement.mark();
   std::vector<std::size_t> tried;
   for (const bool by_choice : {false, true}) {
@@ -235,28 +257,17 @@ std::optional<std::vector<PodPlace>> place_gang(State& s, Statement& statement, 
     std::vector<PodPlace> places;
     bool fits = true;
     for (const std::size_t role : order) {
-      fits = place_role(s, statement, id, pool_id, search_for(s, pool, request, role),
-                        static_cast<std::int32_t>(role), places);
+      if (wishes[role].empty()) continue;
+      fits = place_role(s, statement, search_for(s, pool, q, request, role), wishes[role], places);
       if (fits) continue;
-      if (!by_choice) refusal.role = role, refusal.placed = static_cast<std::int64_t>(places.size());
+      if (!by_choice && refusal != nullptr)
+        refusal->role = role, refusal->placed = static_cast<std::int64_t>(places.size());
       break;
     }
     if (fits) return places;
     statement.rollback(start);
   }
   return std::nullopt;
-}
-
-std::optional<PodPlace> place_pod(State& s, Statement& statement, JobId id, PoolId pool_id, std::int32_t role,
-                                  std::int32_t index) {
-  Request& request = s.requests.at(s.job(id).request);
-  s.requests.fill_eligible(request, s.nodes);
-  const RoleSpec& r = request.roles[static_cast<std::size_t>(role)];
-  const Candidate c = best_node(search_for(s, s.pool(pool_id), request, static_cast<std::size_t>(role)), 1);
-  if (c.node == kNoId) return std::nullopt;
-  PodPlace p{role, index, s.node(c.node).spec.name, free_devices(s.node(c.node), r.gpus)};
-  statement.place(id, p, pool_id);
-  return p;
 }
 
 }  // namespace muster::placement

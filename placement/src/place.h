@@ -9,21 +9,37 @@
 
 namespace muster::placement {
 
-// Places all pods of the job in `pool`, in `statement`. nullopt: it does not fit, nothing is left placed, and
-// `refusal` has the role for which there was no room. Pack: each role on as few nodes as possible, of equal
-// ones on that which keeps least idle beside it. Spread: pod by pod on the emptiest node. Pods without GPUs
-// avoid nodes with GPUs. A gang of one role is placed whenever it can be; with several roles that compete for
-// the same nodes it is a heuristic, tried in two orders of the roles. O(distinct numbers of free GPUs x
-// models) for each node used, when CPU and memory are not what is short and no affinity is preferred; else
-// O(nodes with enough free GPUs).
-std::optional<std::vector<PodPlace>> place_gang(State& state, Statement& statement, JobId job, PoolId pool,
-                                                Refusal& refusal);
+struct PodWish {
+  std::int32_t role = 0, index = 0;
+};
 
-// One pod of the job, by the same rules.
-std::optional<PodPlace> place_pod(State& state, Statement& statement, JobId job, PoolId pool,
-                                  std::int32_t role, std::int32_t index);
+// What is to be placed, and where.
+struct PlaceQuery {
+  JobId job = kNoId;
+  PoolId pool = kNoId;
+  View view = View::kNow;
+  Hold hold = Hold::kRunning;  // how the places are taken
+  // Empty: the whole minimum of the gang. Else these pods, beside what the job holds already.
+  std::vector<PodWish> pods;
+  // Only nodes of this domain of the pool.
+  DomainId within = 0;
+};
 
-// How many pods of the role the node has room for now.
-std::int64_t room_for(const Node& node, const RoleSpec& role);
+// Places all of it in `statement`. nullopt: it does not fit, nothing is left placed, and `refusal` (where
+// given) says why. Pack: each role on as few nodes as possible, of equal ones on that which keeps least idle
+// beside it. Spread: pod by pod on the emptiest node. Pods without GPUs avoid nodes with GPUs. A gang of one
+// role without topology is placed whenever it can be; with several roles that compete for the same nodes it
+// is a heuristic, tried in two orders of the roles. O(distinct numbers of free GPUs x models) for each node
+// used, when CPU and memory are not what is short and no affinity is preferred; else O(nodes with enough free
+// GPUs).
+std::optional<std::vector<PodPlace>> place(State& state, Statement& statement, const PlaceQuery& query,
+                                           Refusal* refusal = nullptr);
+
+// The totals of the pool say that it cannot be; false: they do not say. O(distinct numbers of free GPUs x
+// models).
+bool refuted_by_totals(const State& state, const PlaceQuery& query);
+
+// How many pods of the role the node has room for.
+std::int64_t room_for(const Node& node, const Pool& pool, const RoleSpec& role, View view);
 
 }  // namespace muster::placement

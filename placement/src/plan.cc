@@ -9,34 +9,44 @@
 
 #include "admission.h"
 #include "audit.h"
+#include "decisions.h"
+#include "growth.h"
+#include "judge.h"
 #include "line.h"
 #include "muster/placement/cluster.h"
 #include "place.h"
-#include "reasons.h"
+#include "shares.h"
 #include "state.h"
 #include "statement.h"
+#include "victims.h"
 
 namespace muster::placement {
 namespace {
 
+// In one plan what it started may be undone for somebody with a better right; after so many rounds not any
+// more.
+constexpr int kMostRounds = 64;
+
 class Planner {
  public:
-  Planner(State& state, Time now) : s_(state), now_(now) {}
+  Planner(State& state, Time now) : s_(state), now_(now), decisions_(state, now) {}
 
   Plan run() {
+    ++s_.plans;
     s_.settle();
     mend();
-    // Starts change ranks, and leave the lines of other pools: positions are counted when they are all made.
-    // Nothing more can start then, so the second round is the last.
-    while (serve()) {
-      const bool settled = started_.empty();
-      for (const JobId id : std::exchange(started_, {})) s_.leave_lines(id);
-      if (!settled) continue;
-      for (Line& line : lines_) judge(line);
-      for (Line& line : lines_) s_.pool(line.pool()).judged = s_.pool(line.pool()).version;
+    decisions_.keep_promises();
+    serve();
+    decisions_.reconsider();
+    decisions_.keep_promises();
+    judge();
+    Plan plan;
+    plan.decisions = decisions_.finish();
+    plan.verdicts = std::move(verdicts_);
+    for (const Pool& p : s_.pools) {
+      if (p.known && p.due && (!plan.wake || *p.due < *plan.wake)) plan.wake = p.due;
     }
-    judge_sidelined();
-    return std::move(plan_);
+    return plan;
   }
 
  private:
@@ -46,67 +56,102 @@ class Planner {
     for (const auto& [node, gpu] : std::set(s_.crowded)) {
       const auto holders = s_.by_admission(node, gpu);
       for (std::size_t i = 1; i < holders.size(); ++i) {
-        evict(holders[i], "GPU " + std::to_string(gpu) + " of node " + s_.node(node).spec.name +
-                              " is held by the older admission of " + s_.job(holders[0]).spec.id);
+        // Shares of one GPU may stand beside each other: only what is too much goes.
+        if (s_.node(node).gpus[static_cast<std::size_t>(gpu)].milli(View::kTarget) <= kMilliPerGpu) break;
+        decisions_.evict(holders[holders.size() - i], EvictReason::kPlacesLost, s_.job(holders[0]).spec.id,
+                         "GPU " + std::to_string(gpu) + " of node " + s_.node(node).spec.name +
+                             " is held by the older admission of " + s_.job(holders[0]).spec.id);
       }
     }
     for (const JobId id : std::set(s_.displaced)) replace_displaced(id);
+    for (std::size_t i = 0; i < s_.pools.size(); ++i) drain(static_cast<PoolId>(i));
   }
 
-  void evict(JobId id, std::string message) {
-    Job& j = s_.job(id);
-    if (j.to_be_evicted) return;
-    j.to_be_evicted = true;
-    plan_.decisions.push_back({Decision::Kind::kEvict, j.spec.id, {}, std::move(message)});
-  }
-
+  // Rule 8: all lost pods get another place in one decision, the healthy ones keep theirs. An elastic gang
+  // goes on without them if it may; else, where there is no room, it is taken back whole.
   void replace_displaced(JobId id) {
     Job& j = s_.job(id);
-    if (j.to_be_evicted) return;
     const PoolId pool = s_.find_pool(j.assignment->pool);
-    Statement statement(s_);
-    Decision d{Decision::Kind::kReplace, j.spec.id, {j.assignment->pool, now_, {}}, {}};
-    for (const std::size_t i : j.displaced) {
-      const PodPlace& old = j.assignment->pods[i];
-      auto place = pool == kNoId ? std::nullopt : place_pod(s_, statement, id, pool, old.role, old.index);
-      if (!place) {
-        statement.rollback();
-        return evict(id, "no other node has room for a pod that lost its place on node " + old.node);
+    const auto pods = j.displaced;
+    if (pool != kNoId) {
+      Statement statement(s_);
+      PlaceQuery query{id, pool, View::kNow, Hold::kRunning, {}, 0};
+      for (const std::size_t i : pods)
+        query.pods.push_back({j.assignment->pods[i].role, j.assignment->pods[i].index});
+      if (const auto places = place(s_, statement, query)) {
+        std::vector<std::size_t> order;  // the places come by role
+        for (const Statement::Placed& p : statement.placed()) {
+          order.push_back(*std::find_if(pods.begin(), pods.end(), [&](std::size_t i) {
+            return j.assignment->pods[i].role == p.place.role && j.assignment->pods[i].index == p.place.index;
+          }));
+        }
+        return decisions_.replace(id, order, statement);
       }
-      d.assignment.pods.push_back(std::move(*place));
     }
-    const auto charges = statement.commit();
-    for (std::size_t k = 0; k < j.displaced.size(); ++k) {
-      j.assignment->pods[j.displaced[k]] = d.assignment.pods[k];
-      j.charges[j.displaced[k]] = charges[k];
+    const std::string& lost = j.assignment->pods[pods.front()].node;
+    if (can_do_without(j))
+      return decisions_.shrink_to_placed(id, EvictReason::kNodeFailed,
+                                         "goes on without the pods lost on node " + lost);
+    decisions_.evict(id, EvictReason::kNodeFailed, "",
+                     "no other node has room for a pod that lost its place on node " + lost);
+  }
+
+  bool can_do_without(const Job& j) const {
+    const Request& request = s_.request_of(j);
+    if (!request.elastic || !request.groups.empty()) return false;
+    std::vector<std::int32_t> left(request.roles.size());
+    for (std::size_t i = 0; i < j.assignment->pods.size(); ++i) {
+      if (std::find(j.displaced.begin(), j.displaced.end(), i) == j.displaced.end())
+        ++left[static_cast<std::size_t>(j.assignment->pods[i].role)];
     }
-    j.displaced.clear();
-    s_.displaced.erase(id);
-    plan_.decisions.push_back(std::move(d));
+    for (std::size_t r = 0; r < left.size(); ++r) {
+      if (left[r] < request.roles[r].replicas) return false;
+    }
+    return true;
+  }
+
+  // What stands below a Queue that is drained is let go.
+  void drain(PoolId id) {
+    if (!dirty(s_.pool(id))) return;
+    std::vector<std::pair<JobId, std::string>> list;
+    for (const auto& [leaf, jobs] : s_.pool(id).holding) {
+      if (leaf == kNoId) continue;
+      for (const LeafId at : s_.path(leaf)) {
+        if (!s_.leaf(at).spec.drain) continue;
+        for (const JobId job : jobs) list.emplace_back(job, s_.leaf(at).spec.name);
+        break;
+      }
+    }
+    for (const auto& [job, name] : list)
+      decisions_.evict(job, EvictReason::kDrained, "", "Queue " + name + " is drained");
   }
 
   // --- what waits
 
-  // Pools in which nothing has changed since the last time are not looked at. false: there is no other.
-  bool serve() {
-    lines_.clear();
-    refused_.clear();
-    refused_in_.clear();
-    for (std::size_t i = 0; i < s_.pools.size(); ++i) {
-      const Pool& p = s_.pools[i];
-      if (p.known && p.version != p.judged) lines_.emplace_back(s_, static_cast<PoolId>(i));
-    }
-    refused_.resize(lines_.size());
-    while (const auto at = next_line()) {
-      Line& line = lines_[*at];
-      const JobId id = line.head();
-      if (!try_start(id, line)) {
-        refused_[*at].push_back(id);
-        if (s_.job(id).pools.size() > 1) refused_in_.emplace(id, line.pool());
+  bool dirty(const Pool& p) const { return p.known && (p.version != p.judged || (p.due && *p.due <= now_)); }
+
+  // Round after round until nothing changes: what one round starts, evicts or undoes can let others start.
+  // Positions and reasons are those of the last round.
+  void serve() {
+    for (int round = 0; round < kMostRounds; ++round) {
+      const auto before = decisions_.changes();
+      for (std::size_t i = 0; i < s_.pools.size(); ++i) {  // also those that the last round has touched
+        const auto p = static_cast<PoolId>(i);
+        if (!dirty(s_.pools[i]) || std::find(served_.begin(), served_.end(), p) != served_.end()) continue;
+        served_.push_back(p);
+        s_.pools[i].due.reset();
       }
-      line.pop();
+      std::sort(served_.begin(), served_.end());
+      lines_.clear();
+      refused_.clear();
+      refused_in_.clear();
+      for (const PoolId p : served_) lines_.emplace_back(s_, p);
+      refused_.resize(lines_.size());
+      while (const auto at = next_line()) serve_head(*at);
+      for (const JobId id : decisions_.take_started()) s_.leave_lines(id);
+      if (decisions_.changes() == before) grow();
+      if (decisions_.changes() == before) break;
     }
-    return !lines_.empty();
   }
 
   // A job goes into the first of its pools that takes it, so its turn in one comes after its turn in those
@@ -129,114 +174,153 @@ class Planner {
     return !served || refused_in_.contains({id, pool});
   }
 
-  bool try_start(JobId id, const Line& line) {
-    const PoolId pool = line.pool();
-    const Job& j = s_.job(id);
-    if (broken_bound(s_, line.path(), pool, s_.request_of(j).total, j.spec.preemptible)) return false;
-    Refusal& refusal = s_.requests.at(j.request).refused[pool];
-    if (refusal.gains == s_.pool(pool).gains) return false;
-    Statement statement(s_);
-    auto places = place_gang(s_, statement, id, pool, refusal);
-    if (!places) {
-      refusal.gains = s_.pool(pool).gains;
-      return false;
+  void serve_head(std::size_t at) {
+    Line& line = lines_[at];
+    const JobId id = line.head();
+    const auto before = victims_;
+    if (!served(id, line)) {
+      refused_[at].push_back(id);
+      if (s_.job(id).pools.size() > 1) refused_in_.emplace(id, line.pool());
     }
-    start(id, pool, std::move(*places), statement.commit());
+    line.pop();
+    if (victims_ == before) return;
+    for (Line& l : lines_) l.rank_anew();
+  }
+
+  // One claimant with all its means: free room, room that others are leaving, room that it may make.
+  bool served(JobId id, const Line& line) {
+    const Job& j = s_.job(id);
+    const PoolId pool = line.pool();
+    Request& request = s_.requests.at(j.request);
+    const RoomQuery query{{id, pool, line.path(), s_.asked(request, pool), &line.fair()}, {}, now_, false};
+    if (start_in_free_room(query, request.refused[pool])) return true;
+    // Any of its pools' free room comes before a victim in one.
+    if (pool != j.pools.back() && free_room_in_later_pool(j, pool)) return false;
+    return take_room(query, std::tuple(j.leaf, j.request, j.spec.priority, pool));
+  }
+
+  bool start_in_free_room(const RoomQuery& q, Refusal& refusal) {
+    const Claimant& c = q.claimant;
+    const Job& j = s_.job(c.job);
+    for (const View view : {View::kNow, View::kTarget}) {
+      if (broken_bound(s_, c.path, c.pool, c.asked, j.spec.preemptible, view)) continue;
+      if (view == View::kNow && refusal.gains == s_.pool(c.pool).gains) continue;
+      if (view == View::kTarget && s_.pool(c.pool).leaving == 0) continue;
+      Statement statement(s_);
+      const Hold hold = view == View::kNow ? Hold::kRunning : Hold::kPromised;
+      if (!place(s_, statement, {c.job, c.pool, view, hold, {}, 0},
+                 view == View::kNow ? &refusal : nullptr)) {
+        if (view == View::kNow) refusal.gains = s_.pool(c.pool).gains;
+        continue;
+      }
+      const bool entitled = within_guarantee(c);
+      decisions_.start(c.job, c.pool, statement, entitled);
+      return true;
+    }
+    return false;
+  }
+
+  // With what has just been placed: the leaf and its ancestors stay within the smaller of quota and fair
+  // share.
+  bool within_guarantee(Claimant c) const {
+    for (const LeafId at : c.path) {
+      const Resources& used = s_.sums(at, c.pool).allocated;
+      const Bounds& quota = s_.share(at, c.pool).quota;
+      const Resources& fair = (*c.fair)[static_cast<std::size_t>(at)];
+      if (c.asked.gpu.value > 0 && used.gpu > std::min(quota.gpu.value_or(MilliGpu{}), fair.gpu))
+        return false;
+      if (c.asked.cpu.value > 0 && quota.cpu && used.cpu > std::min(*quota.cpu, fair.cpu)) return false;
+      if (c.asked.memory.value > 0 && quota.memory && used.memory > std::min(*quota.memory, fair.memory))
+        return false;
+    }
     return true;
   }
 
-  void start(JobId id, PoolId pool, std::vector<PodPlace> places, std::vector<Charge> charges) {
-    std::vector<std::size_t> order(places.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return std::tie(places[a].role, places[a].index) < std::tie(places[b].role, places[b].index);
-    });
-    Assignment assignment{s_.pool(pool).spec.name, now_, {}};
-    std::vector<Charge> sorted;
-    for (const std::size_t i : order) {
-      assignment.pods.push_back(std::move(places[i]));
-      sorted.push_back(std::move(charges[i]));
+  bool free_room_in_later_pool(const Job& j, PoolId after) {
+    const JobId id = s_.job_ids.at(j.spec.id);
+    const auto path = s_.path(j.leaf);
+    for (auto it = std::find(j.pools.begin(), j.pools.end(), after) + 1; it != j.pools.end(); ++it) {
+      if (broken_bound(s_, path, *it, s_.asked(s_.request_of(j), *it), j.spec.preemptible, View::kNow))
+        continue;
+      Statement statement(s_);
+      if (place(s_, statement, {id, *it, View::kNow, Hold::kRunning, {}, 0})) return true;
     }
-    s_.stop_waiting(id, false);
-    started_.push_back(id);
-    plan_.decisions.push_back({Decision::Kind::kStart, s_.job(id).spec.id, assignment, {}});
-    s_.hold(id, std::move(assignment), std::move(sorted));
-    s_.job(id).assumed = true;
+    return false;
+  }
+
+  using Kind = std::tuple<LeafId, RequestId, std::int64_t, PoolId>;
+  bool take_room(RoomQuery q, const Kind& kind) {
+    const auto known = no_room_.find(kind);
+    if (known != no_room_.end() && known->second == decisions_.changes()) return false;
+    q.limits_only = broken_bound(s_, q.claimant.path, q.claimant.pool, q.claimant.asked,
+                                 s_.job(q.claimant.job).spec.preemptible, View::kTarget)
+                        .has_value();
+    Statement statement(s_);
+    const auto room = make_room(s_, statement, q, s_.pool(q.claimant.pool).due);
+    if (!room) {
+      no_room_[kind] = decisions_.changes();
+      return false;
+    }
+    decisions_.make_room(q.claimant.job, q.claimant.pool, statement, *room);
+    ++victims_;
+    return true;
+  }
+
+  // --- surplus
+
+  void grow() {
+    for (Line& line : lines_) {
+      const PoolId pool = line.pool();
+      const auto fair = fair_shares(s_, pool);
+      Growth growth(s_, pool, fair, now_, s_.pool(pool).due);
+      while (const auto claim = growth.next()) {
+        if (!grown(*claim, pool, fair)) growth.refuse(claim->job);
+      }
+    }
+  }
+
+  bool grown(const Growth::Claim& claim, PoolId pool, const std::vector<Resources>& fair) {
+    const Job& j = s_.job(claim.job);
+    const RoomQuery q{{claim.job, pool, claim.path, claim.asked, &fair}, claim.pods, now_, false};
+    for (const View view : {View::kNow, View::kTarget}) {
+      if (broken_bound(s_, claim.path, pool, claim.asked, j.spec.preemptible, view)) continue;
+      if (view == View::kTarget && s_.pool(pool).leaving == 0) continue;
+      Statement statement(s_);
+      const Hold hold = view == View::kNow ? Hold::kRunning : Hold::kPromised;
+      if (!place(s_, statement, {claim.job, pool, view, hold, claim.pods, 0})) continue;
+      decisions_.grow(claim.job, statement);
+      return true;
+    }
+    Statement statement(s_);
+    const auto room = make_room(s_, statement, q, s_.pool(pool).due);
+    if (!room) return false;
+    decisions_.make_room(claim.job, pool, statement, *room);
+    ++victims_;
+    return true;
   }
 
   // --- why the rest waits: as things are at the end of the plan
 
-  void judge(Line& line) {
-    std::int32_t position = 0;
-    std::map<LeafId, std::int32_t> in_project;
-    std::map<LeafId, std::vector<LeafId>> paths;
-    const auto at = static_cast<std::size_t>(&line - lines_.data());
-    for (const JobId id : refused_[at]) {
-      const Job& j = s_.job(id);
-      if (j.assignment || j.pools.front() != line.pool()) continue;
-      auto path = paths.find(j.leaf);
-      if (path == paths.end()) path = paths.emplace(j.leaf, s_.path(j.leaf)).first;
-      ++position;
-      const auto bound =
-          broken_bound(s_, path->second, line.pool(), s_.request_of(j).total, j.spec.preemptible);
-      if (bound) {
-        publish(id, verdict_of_bound(s_, *bound, line.pool()), 0, position, ++in_project[j.leaf]);
-      } else {
-        const Refusal& refusal = described(j.request, line.pool());
-        publish(id, refusal.verdict, refusal.serial, position, ++in_project[j.leaf]);
-      }
+  void judge() {
+    Judge judge(s_, verdicts_);
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      judge.line(lines_[i], refused_[i]);
+      judge.nominated(lines_[i].pool());
     }
-    for (const LeafId leaf : line.barred()) {
-      const Verdict v = verdict_of_leaf(s_, leaf, s_.path(leaf)).value();
-      for (const WaitKey& key : s_.pool(line.pool()).lines.at(leaf)) {
-        if (s_.job(key.job).pools.front() == line.pool()) publish(key.job, v, 0, 0, 0);
-      }
-    }
-  }
-
-  // The refusal of a request with numbers as they are now; once for all jobs that ask the same.
-  const Refusal& described(RequestId id, PoolId pool) {
-    Request& request = s_.requests.at(id);
-    Refusal& refusal = request.refused[pool];
-    if (refusal.version == s_.pool(pool).version) return refusal;
-    Verdict v = verdict_of_shortage(s_, request, pool, refusal);
-    if (refusal.serial == 0 || v != refusal.verdict) {
-      refusal.verdict = std::move(v);
-      refusal.serial = ++s_.last_serial;
-    }
-    refusal.version = s_.pool(pool).version;
-    return refusal;
-  }
-
-  void judge_sidelined() {
-    if (!s_.sidelined_changed) return;
-    s_.sidelined_changed = false;
-    for (const JobId id : s_.sidelined) publish(id, verdict_of_sidelined(s_, s_.job(id)), 0, 0, 0);
-  }
-
-  // `serial`: of the refusal that the verdict comes from; equal serials mean equal verdicts.
-  void publish(JobId id, const Verdict& verdict, std::uint64_t serial, std::int32_t position,
-               std::int32_t project_position) {
-    Job& j = s_.job(id);
-    const bool same_text = j.verdict && serial != 0 && serial == j.verdict_serial;
-    if (same_text && j.verdict->position == position && j.verdict->project_position == project_position)
-      return;
-    Verdict v = same_text ? std::move(*j.verdict) : verdict;
-    v.position = position;
-    v.project_position = project_position;
-    j.verdict_serial = serial;
-    if (!same_text && j.verdict == v) return;
-    j.verdict = std::move(v);
-    plan_.verdicts.push_back(j.spec.id);
+    for (const Line& line : lines_) s_.pool(line.pool()).judged = s_.pool(line.pool()).version;
+    judge.sidelined();
   }
 
   State& s_;
   Time now_;
-  Plan plan_;
-  std::vector<Line> lines_;                        // of the pools that are served, by id
+  Decisions decisions_;
+  std::vector<std::string> verdicts_;
+  std::vector<PoolId> served_;
+  std::vector<Line> lines_;                        // of these pools
   std::vector<std::vector<JobId>> refused_;        // by line, in order
   std::set<std::pair<JobId, PoolId>> refused_in_;  // of jobs with several pools
-  std::vector<JobId> started_;
+  std::map<Kind, std::uint64_t> no_room_;          // when it was refused: Decisions::changes()
+  std::uint64_t victims_ = 0;
 };
 
 }  // namespace
@@ -249,6 +333,14 @@ std::string_view to_string(Reason reason) {
       return "InsufficientCapacity";
     case Reason::kFragmented:
       return "Fragmented";
+    case Reason::kTopologyUnsatisfiable:
+      return "TopologyUnsatisfiable";
+    case Reason::kFairShareReached:
+      return "FairShareReached";
+    case Reason::kWaitingForVictims:
+      return "WaitingForVictims";
+    case Reason::kReserved:
+      return "Reserved";
     case Reason::kNoMatchingNodes:
       return "NoMatchingNodes";
     case Reason::kNoDefaultPool:
@@ -263,6 +355,26 @@ std::string_view to_string(Reason reason) {
       return "ProjectNotFound";
     case Reason::kInvalidSpec:
       return "InvalidSpec";
+  }
+  return "";
+}
+
+std::string_view to_string(EvictReason reason) {
+  switch (reason) {
+    case EvictReason::kNone:
+      return "";
+    case EvictReason::kReclaimed:
+      return "Reclaimed";
+    case EvictReason::kPreempted:
+      return "Preempted";
+    case EvictReason::kConsolidated:
+      return "Consolidated";
+    case EvictReason::kNodeFailed:
+      return "NodeFailed";
+    case EvictReason::kDrained:
+      return "Drained";
+    case EvictReason::kPlacesLost:
+      return "PlacesLost";
   }
   return "";
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "place.h"
 
@@ -212,6 +213,59 @@ Verdict verdict_of_bound(const State& s, const BrokenBound& b, PoolId pool) {
   return v;
 }
 
+Verdict verdict_of_fair_share(const State& s, const Claimant& c) {
+  Verdict v;
+  v.reason = Reason::kFairShareReached;
+  LeafId at = c.path.front();
+  for (const LeafId level : c.path) {
+    const auto fair = (*c.fair)[static_cast<std::size_t>(level)].gpu;
+    if (s.sums(level, c.pool).allocated.gpu + c.asked.gpu > fair) {
+      at = level;
+      break;
+    }
+  }
+  const std::string& name = s.pool(c.pool).spec.name;
+  const std::string whose = who(s.leaf(at).spec);
+  const auto fair = (*c.fair)[static_cast<std::size_t>(at)].gpu;
+  const auto used = s.sums(at, c.pool).allocated.gpu;
+  const std::int64_t left = std::max<std::int64_t>(0, (fair - used).value);
+  v.message = "needs " + show("gpu", c.asked.gpu.value) + " " + unit(s, c.pool, "gpu") + " in pool " + name +
+              ", too little is free, and nothing may be taken from others for it: " + whose + " has " +
+              show("gpu", used.value) + " of its fair share of " + show("gpu", fair.value);
+  v.blocking.push_back({"gpu", name, c.asked.gpu.value, left, {whose}});
+  return v;
+}
+
+Verdict verdict_of_promise(const State& s, const Job& j) {
+  std::set<std::string> nodes, by;
+  for (const std::size_t i : j.promised) {
+    const NodeId id = j.charges[i].node;
+    if (s.available(j.charges[i], View::kPromise)) continue;
+    nodes.insert(s.node(id).spec.name);
+    for (const Gpu& gpu : s.node(id).gpus) {
+      for (const GpuUse& use : gpu.uses) {
+        if (use.hold == Hold::kLeaving && use.holder != kOther) by.insert(s.job(use.holder).spec.id);
+      }
+    }
+  }
+  if (!j.leaving.empty()) by.insert(j.spec.id);
+  Verdict v;
+  v.reason = Reason::kWaitingForVictims;
+  v.message = std::to_string(j.promised.size()) + " pods have their places, and start when ";
+  v.message +=
+      by.empty() ? "what is there has left" : join({by.begin(), by.end()}, kHoldersNamed) + " has left them";
+  v.blocking.push_back({"pods",
+                        j.assignment->pool,
+                        static_cast<std::int64_t>(j.promised.size()),
+                        static_cast<std::int64_t>(j.promised.size()) -
+                            static_cast<std::int64_t>(std::count_if(
+                                j.promised.begin(), j.promised.end(),
+                                [&](std::size_t i) { return !s.available(j.charges[i], View::kPromise); })),
+                        {by.begin(), by.end()}});
+  if (v.blocking[0].by.size() > kMostHolders) v.blocking[0].by.resize(kMostHolders);
+  return v;
+}
+
 Verdict verdict_of_shortage(State& s, Request& request, PoolId pool, const Refusal& refusal) {
   const std::size_t role = refusal.role;
   s.requests.fill_eligible(request, s.nodes);
@@ -227,7 +281,7 @@ Verdict verdict_of_shortage(State& s, Request& request, PoolId pool, const Refus
   std::int64_t fit = 0;
   for (const NodeId id : s.pool(pool).nodes) {
     if (s.node(id).takes_part() && request.eligible[role][static_cast<std::size_t>(id)])
-      fit += room_for(s.node(id), r);
+      fit += room_for(s.node(id), s.pool(pool), r, View::kNow);
   }
   const Amount4& what = kResources[r.gpus > 0 ? 0 : 1];
   const auto by = holders(s, pool, what);

@@ -7,6 +7,7 @@
 
 #include "admission.h"
 #include "request.h"
+#include "rights.h"
 #include "state.h"
 
 namespace muster::placement {
@@ -16,6 +17,10 @@ std::optional<Verdict> verdict_of_leaf(const State& state, LeafId leaf, const st
 // A job that stands in no line.
 Verdict verdict_of_sidelined(const State& state, const Job& job);
 Verdict verdict_of_bound(const State& state, const BrokenBound& bound, PoolId pool);
+// No free room, and nobody may be made to give any.
+Verdict verdict_of_fair_share(const State& state, const Claimant& claimant);
+// Of a job whose places are promised: who is still there.
+Verdict verdict_of_promise(const State& state, const Job& job);
 // Of a request that found no place. O(nodes of the pool).
 Verdict verdict_of_shortage(State& state, Request& request, PoolId pool, const Refusal& refusal);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "devices.h"
 #include "wide.h"
 
 namespace muster::placement {
@@ -24,6 +25,9 @@ void put_list(std::string& out, const T& list, Put&& each) {
   for (const auto& item : list) each(item);
 }
 
+void put(std::string& out, const TopologyRule& r) {
+  put(out, r.required), put(out, r.preferred);
+}
 void put(std::string& out, const Requirement& r) {
   put(out, r.key);
   put(out, static_cast<std::int64_t>(r.op));
@@ -34,6 +38,12 @@ void put(std::string& out, const Term& t) {
   put_list(out, t.fields, [&](const Requirement& r) { put(out, r); });
 }
 
+void put(std::string& out, const PodTerm& t) {
+  put_list(out, t.selector, [&](const Requirement& r) { put(out, r); });
+  put_list(out, t.namespaces, [&](const std::string& n) { put(out, n); });
+  put(out, t.topology_key);
+}
+
 // Everything that placement looks at, as text without ambiguity.
 std::string key_of(const JobSpec& spec) {
   std::string out;
@@ -41,8 +51,22 @@ std::string key_of(const JobSpec& spec) {
     put(out, r.name);
     put(out, r.replicas);
     put(out, r.gpus);
-    for (const auto n : {r.per_pod.gpu.value, r.per_pod.cpu.value, r.per_pod.memory.value, r.per_pod.pods})
+    for (const auto n : {r.per_pod.cpu.value, r.per_pod.memory.value, r.per_pod.pods, r.share.milli.value,
+                         r.share.memory.value, r.share.memory_limit.value, std::int64_t{r.max_replicas},
+                         static_cast<std::int64_t>(r.share.kind), std::int64_t{r.share.overcommit},
+                         std::int64_t{r.numa_aligned}, std::int64_t{r.colocate_with}})
       put(out, n);
+    put(out, r.share.profile);
+    put(out, r.topology);
+    for (const auto* terms : {&r.pod_affinity, &r.pod_anti_affinity})
+      put_list(out, *terms, [&](const PodTerm& t) { put(out, t); });
+    put_list(out, r.preferred_pods, [&](const auto& p) { put(out, p.first), put(out, p.second); });
+    put_list(out, r.spread, [&](const SpreadConstraint& c) {
+      put(out, c.max_skew), put(out, c.topology_key), put(out, std::int64_t{c.required}),
+          put(out, c.min_domains);
+      put_list(out, c.selector, [&](const Requirement& q) { put(out, q); });
+    });
+    put_list(out, r.labels, [&](const auto& kv) { put(out, kv.first), put(out, kv.second); });
     put_list(out, r.models, [&](const std::string& m) { put(out, m); });
     put_list(out, r.node_selector, [&](const auto& kv) { put(out, kv.first), put(out, kv.second); });
     put_list(out, r.required,
@@ -53,43 +77,79 @@ std::string key_of(const JobSpec& spec) {
     });
   }
   out += '/';
+  put(out, spec.topology);
+  put_list(out, spec.groups, [&](const GroupRule& g) { put(out, g.size), put(out, g.rule); });
+  // Whose labels it would meet depends on the namespace where it has terms about pods.
+  const auto about_pods = [](const RoleSpec& r) {
+    return !r.pod_affinity.empty() || !r.pod_anti_affinity.empty() || !r.preferred_pods.empty() ||
+           !r.spread.empty();
+  };
+  if (std::any_of(spec.roles.begin(), spec.roles.end(), about_pods))
+    put(out, spec.id.substr(0, spec.id.find('/')));
   put_list(out, spec.avoid_nodes, [&](const std::string& n) { put(out, n); });
   return out;
 }
 
-std::string problem_of(const RoleSpec& r) {
+std::string problem_of(const RoleSpec& r, std::size_t roles) {
   const std::string who = "role " + r.name + ": ";
-  if (r.replicas < 0) return who + "replicas must not be negative";
+  if (r.replicas < 0 || r.max_replicas < 0) return who + "replicas must not be negative";
+  if (r.most() > 1'000'000) return who + "more than 1000000 replicas";
   if (r.gpus < 0 || r.gpus > 1024) return who + "gpus must be 0 to 1024 per pod";
-  if (r.per_pod.gpu.value != r.gpus * kMilliPerGpu) return who + "the GPU amount must be whole GPUs";
   if (r.per_pod.cpu.value < 0 || r.per_pod.memory.value < 0) return who + "requests must not be negative";
+  const GpuShare& share = r.share;
+  if (share.kind == GpuShare::Kind::kFraction && (share.milli.value < 1 || share.milli.value > kMilliPerGpu))
+    return who + "a fraction of a GPU must be 1m to 1";
+  if (share.kind == GpuShare::Kind::kMemory && share.memory.value < 1)
+    return who + "the memory asked of a GPU must be at least 1 byte";
+  if (share.kind == GpuShare::Kind::kMig && !mig_profile(share.profile))
+    return who + "\"" + share.profile + "\" is not a MIG profile such as 3g.40gb";
+  if (r.colocate_with >= 0 && static_cast<std::size_t>(r.colocate_with) >= roles)
+    return who + "the role to be colocated with does not exist";
   return r.per_pod.pods == 1 ? "" : who + "a pod takes one pod slot";
 }
 
-// The sum of all pods, or why there is none.
-std::string total_of(const JobSpec& spec, Resources& total) {
+// The sum of all pods of the minimum, or why there is none.
+std::string total_of(const JobSpec& spec, const std::vector<RoleSpec>& roles, Resources& total) {
   Wide pods = 0, gpu = 0, cpu = 0, memory = 0;
-  for (const RoleSpec& r : spec.roles) {
-    if (auto problem = problem_of(r); !problem.empty()) return problem;
+  for (const RoleSpec& r : roles) {
+    if (auto problem = problem_of(r, roles.size()); !problem.empty()) return problem;
     pods += r.replicas;
-    gpu += static_cast<Wide>(r.per_pod.gpu.value) * r.replicas;
-    cpu += static_cast<Wide>(r.per_pod.cpu.value) * r.replicas;
-    memory += static_cast<Wide>(r.per_pod.memory.value) * r.replicas;
+    gpu += static_cast<Wide>(r.per_pod.gpu.value) * r.most();
+    cpu += static_cast<Wide>(r.per_pod.cpu.value) * r.most();
+    memory += static_cast<Wide>(r.per_pod.memory.value) * r.most();
+    total += r.per_pod * r.replicas;
   }
   if (pods == 0) return "the job has no pods";
   if (pods > 1'000'000) return "more than 1000000 pods";
   if (std::max({gpu, cpu, memory}) > kAbsurd) return "its pods together ask for more than can be counted";
-  total.pods = static_cast<std::int64_t>(pods);
-  total.gpu.value = static_cast<std::int64_t>(gpu);
-  total.cpu.value = static_cast<std::int64_t>(cpu);
-  total.memory.value = static_cast<std::int64_t>(memory);
+  std::int64_t around = static_cast<std::int64_t>(pods);
+  for (const GroupRule& g : spec.groups) {
+    if (g.size < 1) return "a group must have at least 1 pod";
+    if (around % g.size != 0)
+      return "groups of " + std::to_string(g.size) + " do not divide " + std::to_string(around) + " pods";
+    around = g.size;
+  }
   return "";
 }
 
 }  // namespace
 
+RoleSpec complete(RoleSpec r) {
+  r.per_pod.gpu = MilliGpu{};
+  switch (r.share.kind) {
+    case GpuShare::Kind::kWhole:
+    case GpuShare::Kind::kFraction:
+    case GpuShare::Kind::kMig:
+      r.per_pod.gpu = charge_on({}, r);
+      break;
+    case GpuShare::Kind::kMemory:
+      break;
+  }
+  return r;
+}
+
 bool would_do(const NodeSpec& n, const RoleSpec& r, const std::vector<std::string>& avoid) {
-  if (r.gpus > n.gpus) return false;
+  if (!gpus_would_do(n, r)) return false;
   const Resources& a = n.allocatable;
   if (r.per_pod.cpu > a.cpu || r.per_pod.memory > a.memory || r.per_pod.pods > a.pods) return false;
   if (r.gpus > 0 && !r.models.empty() &&
@@ -123,9 +183,15 @@ RequestId Requests::acquire(const JobSpec& spec) {
   }
   Request& r = at(id);
   r.users = 1;
-  r.roles = spec.roles;
+  for (const RoleSpec& role : spec.roles) {
+    r.roles.push_back(complete(role));
+    r.by_memory = r.by_memory || (role.gpus > 0 && role.share.kind == GpuShare::Kind::kMemory);
+    r.elastic = r.elastic || role.most() > role.replicas;
+  }
   r.avoid = spec.avoid_nodes;
-  r.invalid = total_of(spec, r.total);
+  r.topology = spec.topology;
+  r.groups = spec.groups;
+  r.invalid = total_of(spec, r.roles, r.total);
   r.key = key;
   by_key_.emplace(std::move(key), id);
   return id;

@@ -27,13 +27,20 @@ struct Request {
   std::string key;
   std::vector<RoleSpec> roles;
   std::vector<std::string> avoid;
-  Resources total;
+  TopologyRule topology;
+  std::vector<GroupRule> groups;
+  Resources total;         // of the minimum; memory shares are not in it: State::asked
+  bool by_memory = false;  // some role asks for GPU memory
+  bool elastic = false;
   std::string invalid;  // why it can never be placed; "": it may
   // By role and NodeId: the node would do if it were empty. Filled when first asked for, then kept up to
   // date.
   std::vector<std::vector<bool>> eligible;
   std::map<PoolId, Refusal> refused;
 };
+
+// The pod that the role asks for, with all that placement computes of it filled in.
+RoleSpec complete(RoleSpec role);
 
 // The node would do for a pod of the role if it were empty: size, model, labels, affinity, taints.
 // Kubernetes' semantics.

@@ -90,7 +90,7 @@ void share_resource(const State& s, PoolId pool, std::int64_t capacity, std::int
   std::vector<Claim> claims;
   for (const LeafId c : children) {
     const View v = pick.view(s.share(c, pool));
-    const std::int64_t demand = pick.of(s.sums(c, pool).allocated + s.sums(c, pool).pending);
+    const std::int64_t demand = pick.of(s.sums(c, pool).demand());
     const Share& share = s.share(c, pool);
     // A resource without a quota is not accounted: nobody's share of it binds.
     claims.push_back(

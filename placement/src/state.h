@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "devices.h"
 #include "ids.h"
 #include "muster/placement/cluster.h"
 #include "request.h"
@@ -20,12 +21,6 @@ namespace muster::placement {
 // Devices beyond this are not believed: an index comes from a status that anybody may have written.
 inline constexpr std::int32_t kMostGpusPerNode = 1024;
 
-// One GPU of a node.
-struct Gpu {
-  std::int64_t used = 0;       // milli-GPU; beyond 1000: given out twice, see State::crowded
-  std::vector<JobId> holders;  // one entry per pod; kOther: a pod outside assignments
-};
-
 // One node: what is left of it, and who has which GPU.
 struct Node {
   NodeSpec spec;
@@ -33,9 +28,13 @@ struct Node {
   PoolId pool = kNoId;  // the one pool that selects it
   bool shared = false;  // selected by several: used by none
   ModelId model = kNoId;
-  Resources used, used_by_others;
+  Resources used;      // by what runs and what is promised
+  Resources promised;  // of these
+  Resources leaving;   // beside these
+  Resources used_by_others;
   std::vector<Gpu> gpus;
-  std::int32_t named_gpus = 0;    // entries of `gpus` in use
+  std::int32_t named_gpus = 0;  // entries of `gpus` that somebody has who is not leaving
+  std::int32_t unhealthy = 0;
   std::int32_t unnamed_gpus = 0;  // held by pods of which only the number is known
   std::int32_t charges = 0;       // pods that are charged here
   std::int32_t tree_charges = 0;  // of these, pods outside assignments that count against a Project
@@ -43,8 +42,9 @@ struct Node {
   Resources counted;              // what is counted as free in these domains
 
   bool takes_part() const { return known && pool != kNoId && !shared && spec.usable; }
-  std::int32_t free_gpus() const { return spec.gpus - unnamed_gpus - named_gpus; }
-  Resources free() const;  // never negative
+  // GPUs that nobody has a part of, as if all that are leaving had gone.
+  std::int32_t free_gpus() const { return spec.gpus - unhealthy - unnamed_gpus - named_gpus; }
+  Resources free(View view = View::kTarget) const;  // never negative; gpu: whole ones, and only of kTarget
 };
 
 // Part of a pool: all of it, or the nodes with the same labels down to one topology level.
@@ -74,16 +74,25 @@ struct Pool {
   std::map<ModelId, std::map<std::int32_t, std::set<NodeId>>> by_free;  // model, free GPUs
   std::vector<Domain> domains = std::vector<Domain>(1);                 // [0]: the whole pool
   std::map<std::string, DomainId> domain_ids;                           // by path of labels
-  std::map<LeafId, std::set<WaitKey>> lines;                            // what may start here, by Project
-  std::set<std::pair<std::int64_t, std::string>> holders;               // (minus milli-GPU, job)
-  std::uint64_t version = 1, judged = 0;  // plan() has nothing to do here while they are equal
+  std::map<std::int64_t, std::int32_t> gpu_memories;       // of its usable nodes with GPUs, counted
+  std::map<LeafId, std::set<WaitKey>> lines;               // what may start here, by Project
+  std::int32_t leaving = 0;                                // pods that are on their way out of its nodes
+  std::map<LeafId, std::set<JobId>> holding;               // who has places here, by Project
+  std::set<JobId> growable;                                // running elastic jobs that could be larger
+  std::set<std::pair<std::int64_t, std::string>> holders;  // (minus milli-GPU, job)
+  std::uint64_t version = 1, judged = 0;  // plan() has nothing to do here while they are equal …
+  std::optional<Time> due;                // … before this
   std::uint64_t gains = 1;                // grows when something becomes free: what was refused may fit now
 };
 
 struct TreeSums {
-  Resources allocated;
-  Resources fixed;  // the non-preemptible part of allocated
-  Resources pending;
+  Resources allocated;  // running and promised
+  Resources fixed;      // the non-preemptible part of allocated
+  Resources leaving;    // beside these
+  Resources pending;    // of what waits, and of what was evicted and has not left yet
+  Resources surplus;    // what elastic jobs would take beyond that
+
+  Resources demand() const { return allocated + pending + surplus; }
 };
 
 struct TreeNode {
@@ -100,30 +109,53 @@ struct Charge {
   NodeId node = kNoId;
   Resources amounts;
   std::vector<std::int32_t> gpus;
-  std::int64_t per_gpu = kMilliPerGpu;
+  GpuUse use;  // of each of them
   std::int32_t unnamed = 0;
+  std::int32_t zone = -1;   // NUMA node, where all of the pod is on one
+  std::int32_t slices = 0;  // of use's profile, out of those that the node has cut already
   JobId holder = kNoId;
   LeafId leaf = kNoId;
   PoolId pool = kNoId;
   bool fixed = false;  // not preemptible
+  Hold hold = Hold::kRunning;
+};
+
+enum class Counted : std::uint8_t { kNot, kWaiting, kRunning };
+
+struct Leaving {
+  PodPlace place;
+  Charge charge;
 };
 
 struct Job {
   JobSpec spec;
+  Progress progress;
   bool known = false;
   RequestId request = kNoId;
   LeafId leaf = kNoId;
   std::vector<PoolId> pools;  // those of spec.pools that exist, or the default pool
-  bool waits = false;
+  bool waits = false;         // is a claimant; else it holds an assignment, or its pods are leaving
   std::optional<Assignment> assignment;
-  bool assumed = false;                // by plan(), not confirmed yet
-  bool to_be_evicted = false;          // plan() has said so
-  std::vector<std::size_t> displaced;  // of assignment.pods
-  std::vector<Charge> charges;         // of assignment.pods, by index; displaced ones are empty
-  PoolId pending_in = kNoId;           // where it is counted as pending
+  bool assumed = false;          // by plan(), not confirmed yet
+  std::uint64_t started_in = 0;  // the plan that is being made has started it: Planner::serial
+  bool entitled = false;         // that start kept its leaf and ancestors within quota and fair share
+  bool to_be_evicted = false;    // plan() has said so; `assignment` is empty, the caller may not know it yet
+  std::optional<Assignment> evicted_from;  // then
+  std::vector<std::size_t> displaced;      // of assignment.pods
+  std::vector<std::size_t> promised;       // of assignment.pods: not startable yet; sorted
+  std::vector<Charge> charges;             // of assignment.pods, by index; displaced ones are empty
+  std::vector<Leaving> leaving;
+  Counted counted = Counted::kNot;  // in the tree
+  PoolId pending_in = kNoId;        // where it is counted as pending
+  Resources pending, surplus;       // with these
   std::optional<Verdict> verdict;
   std::uint64_t verdict_serial =
       0;  // of the request's refusal that `verdict` was made from; 0: of another origin
+
+  bool runs() const { return assignment && !nominated(); }
+  bool nominated() const {
+    return assignment && !promised.empty() && promised.size() == assignment->pods.size();
+  }
 };
 
 // Tree nodes are found by kind and name.
@@ -147,9 +179,11 @@ class State {
   std::map<std::string, Charge> others;               // by pod
   std::set<std::pair<NodeId, std::int32_t>> crowded;  // GPUs with more than they have
   std::set<JobId> displaced;                          // jobs with displaced pods
+  std::set<JobId> promised;                           // jobs with promised pods
   std::set<JobId> sidelined;  // wait, but stand in no line: no pool, no Project, impossible
   bool sidelined_changed = false;
   std::uint64_t last_serial = 0;
+  std::uint64_t plans = 0;  // made so far
 
   Node& node(NodeId id) { return nodes[static_cast<std::size_t>(id)]; }
   const Node& node(NodeId id) const { return nodes[static_cast<std::size_t>(id)]; }
@@ -174,6 +208,7 @@ class State {
 
   // --- ledger (ledger.cc): every change of a node's use goes through these two
   Charge take(Charge wanted);
+  void turn(Charge& charge, Hold to);  // it is held in another way from now on
   // `gain`: something becomes free that was not so when jobs were refused (not: a trial is undone).
   void give_back(const Charge& charge, bool gain = true);
   // The pods of jobs on one GPU, each by its job, the oldest admission first.
@@ -191,9 +226,10 @@ class State {
   }
 
   // --- tree (tree.cc)
-  void account(LeafId leaf, PoolId pool, const Resources& amounts, bool fixed, int sign);
-  void account_pending(LeafId leaf, PoolId pool, const Resources& amounts, int sign);
-  void count(LeafId leaf, int running, int waiting_jobs);
+  void account(const Charge& charge, int sign);
+  void account_pending(const Job& job, int sign);
+  void count_in_tree(LeafId leaf, int running, int waiting_jobs);
+  void count(JobId id);                      // brings what is counted of the job to what it is now
   void reshape() { shape_changed_ = true; }  // parents changed
   void settle();  // links parents and recounts after reshape(); O(all jobs), once per batch
   // The chain from a tree node to the top; empty if it does not reach the top (missing parent, circle).
@@ -205,10 +241,22 @@ class State {
   void start_waiting(JobId id);
   void stop_waiting(JobId id, bool leave_lines = true);
   void leave_lines(JobId id);
-  void drop_assignment(JobId id);
-  void put_assignment(JobId id, const Assignment& assignment, const std::vector<std::size_t>& displaced_pods);
-  void hold(JobId id, Assignment assignment, std::vector<Charge> charges);  // charges are taken already
-  Charge charge_for(JobId id, const PodPlace& place, PoolId pool);
+  void drop_assignment(JobId id);  // not what is leaving
+  void put_assignment(JobId id, const Assignment& assignment, const std::vector<std::size_t>& displaced_pods,
+                      Hold hold);
+  // Charges are taken already.
+  void hold(JobId id, Assignment assignment, std::vector<Charge> charges);
+  // The other way round: it holds nothing any more; the charges stay taken and are the caller's.
+  std::pair<Assignment, std::vector<Charge>> unhold(JobId id);
+  // Nobody else has any of it in this view, to which the charge itself must not belong.
+  bool available(const Charge& charge, View view) const;
+  void note_promises(JobId id);  // `promised` of the job, and of the State, from its charges
+  void put_leaving(JobId id, const std::vector<PodPlace>& pods);
+  Charge charge_for(JobId id, const PodPlace& place, PoolId pool, Hold hold);
+  // How many pods the job could have beyond those it has (or, while it waits, beyond its minimum).
+  Resources surplus_of(const Job& job, PoolId pool) const;
+  // What the request is charged in the pool at least: memory shares on its largest GPUs.
+  Resources asked(const Request& request, PoolId pool) const;
 
  private:
   std::vector<NodeId> free_nodes_;

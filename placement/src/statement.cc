@@ -1,48 +1,80 @@
 #include "statement.h"
 
-#include <utility>
-
 namespace muster::placement {
 
-void Statement::place(JobId job, const PodPlace& place, PoolId pool) {
-  steps_.push_back({state_.take(state_.charge_for(job, place, pool)), job, 0, true});
+void Statement::place(JobId job, const PodPlace& place, PoolId pool, Hold hold) {
+  placed_.push_back({job, place, state_.take(state_.charge_for(job, place, pool, hold))});
+  steps_.push_back({Kind::kPlace, job, 0});
 }
 
-void Statement::remove(JobId job, std::size_t pod) {
-  Charge& charge = state_.job(job).charges[pod];
-  if (charge.node == kNoId) return;
-  steps_.push_back({std::exchange(charge, {}), job, pod, false});
-  state_.give_back(steps_.back().charge, false);
+void Statement::release(JobId job, std::size_t pod) {
+  if (state_.job(job).charges[pod].node == kNoId) return;
+  take_out(job, pod);
+  steps_.push_back({Kind::kRelease, job, pod});
 }
 
-void Statement::evict(JobId job) {
-  for (std::size_t pod = 0; pod < state_.job(job).charges.size(); ++pod) remove(job, pod);
+void Statement::readmit(JobId job, std::size_t pod) {
+  if (!released(job, pod)) return;
+  take_in(job, pod);
+  steps_.push_back({Kind::kReadmit, job, pod});
+}
+
+void Statement::take_out(JobId job, std::size_t pod) {
+  Job& j = state_.job(job);
+  Out out{std::exchange(j.charges[pod], {}), Hold::kRunning, false};
+  out.before = out.charge.hold;
+  out.leaving = out.before == Hold::kRunning && (j.started_in == 0 || j.started_in != state_.plans);
+  if (out.leaving) {
+    state_.turn(out.charge, Hold::kLeaving);
+  } else {
+    state_.give_back(out.charge, false);
+  }
+  out_.emplace(std::pair(job, pod), std::move(out));
+}
+
+void Statement::take_in(JobId job, std::size_t pod) {
+  Out out = std::move(out_.extract({job, pod}).mapped());
+  if (out.leaving) {
+    state_.turn(out.charge, out.before);
+    state_.job(job).charges[pod] = std::move(out.charge);
+  } else {
+    state_.job(job).charges[pod] = state_.take(std::move(out.charge));
+  }
 }
 
 void Statement::rollback(std::size_t to_mark) {
   while (steps_.size() > to_mark) {
-    Step& step = steps_.back();
-    if (step.placed) {
-      state_.give_back(step.charge, false);
-    } else {
-      state_.job(step.job).charges[step.pod] = state_.take(std::move(step.charge));
-    }
+    const Step step = steps_.back();
     steps_.pop_back();
+    switch (step.kind) {
+      case Kind::kPlace:
+        state_.give_back(placed_.back().charge, false);
+        placed_.pop_back();
+        break;
+      case Kind::kRelease:
+        take_in(step.job, step.pod);
+        break;
+      case Kind::kReadmit:
+        take_out(step.job, step.pod);
+        break;
+    }
   }
 }
 
-std::vector<Charge> Statement::commit() {
-  std::vector<Charge> placed;
-  for (Step& step : std::exchange(steps_, {})) {
-    if (step.placed) {
-      placed.push_back(std::move(step.charge));
-      continue;
-    }
-    const Node& n = state_.node(step.charge.node);
+Statement::Outcome Statement::commit() {
+  Outcome outcome{std::move(placed_), {}};
+  for (auto& [key, out] : out_) {
+    const auto [job, pod] = key;
+    Job& j = state_.job(job);
+    const Node& n = state_.node(out.charge.node);
     if (n.takes_part()) ++state_.pool(n.pool).gains;
-    state_.forget_node(step.charge.node);
+    if (out.leaving) j.leaving.push_back({j.assignment->pods[pod], std::move(out.charge)});
+    outcome.released[job].push_back(pod);
   }
-  return placed;
+  steps_.clear();
+  placed_.clear();
+  out_.clear();
+  return outcome;
 }
 
 }  // namespace muster::placement

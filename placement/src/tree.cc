@@ -18,19 +18,28 @@ void upwards(std::vector<TreeNode>& tree, LeafId from, Visit&& visit) {
 
 // Sums are kept along `parent` links even where the tree does not hold together, so that they are right once
 // it does.
-void State::account(LeafId from, PoolId p, const Resources& amounts, bool fixed, int sign) {
-  if (from == kNoId) return;
-  upwards(tree, from, [&](TreeNode& t) {
-    TreeSums& s = t.sums[p];
-    s.allocated += amounts * sign;
-    if (fixed) s.fixed += amounts * sign;
+void State::account(const Charge& c, int sign) {
+  if (c.leaf == kNoId) return;
+  const Resources amounts = c.amounts * sign;
+  upwards(tree, c.leaf, [&](TreeNode& t) {
+    TreeSums& s = t.sums[c.pool];
+    if (c.hold == Hold::kLeaving) {
+      s.leaving += amounts;
+      return;
+    }
+    s.allocated += amounts;
+    if (c.fixed) s.fixed += amounts;
   });
-  touch(p);
+  touch(c.pool);
 }
-void State::account_pending(LeafId from, PoolId p, const Resources& amounts, int sign) {
-  upwards(tree, from, [&](TreeNode& t) { t.sums[p].pending += amounts * sign; });
+void State::account_pending(const Job& j, int sign) {
+  upwards(tree, j.leaf, [&](TreeNode& t) {
+    TreeSums& s = t.sums[j.pending_in];
+    s.pending += j.pending * sign;
+    s.surplus += j.surplus * sign;
+  });
 }
-void State::count(LeafId from, int running, int waiting_jobs) {
+void State::count_in_tree(LeafId from, int running, int waiting_jobs) {
   upwards(tree, from, [&](TreeNode& t) { t.running += running, t.waiting += waiting_jobs; });
 }
 
@@ -55,14 +64,13 @@ void State::settle() {
   for (const Job& j : jobs) {
     if (!j.known) continue;
     for (const Charge& c : j.charges) {
-      if (c.node != kNoId) account(c.leaf, c.pool, c.amounts, c.fixed, 1);
+      if (c.node != kNoId) account(c, 1);
     }
-    if (j.assignment) count(j.leaf, 1, 0);
-    if (!j.waits) continue;
-    account_pending(j.leaf, j.pending_in, request_of(j).total, 1);
-    count(j.leaf, 0, 1);
+    for (const Leaving& l : j.leaving) account(l.charge, 1);
+    account_pending(j, 1);
+    count_in_tree(j.leaf, j.counted == Counted::kRunning ? 1 : 0, j.counted == Counted::kWaiting ? 1 : 0);
   }
-  for (const auto& [key, c] : others) account(c.leaf, c.pool, c.amounts, c.fixed, 1);
+  for (const auto& [key, c] : others) account(c, 1);
   touch_all();
 }
 

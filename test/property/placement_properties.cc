@@ -250,12 +250,12 @@ bool could_start(const Cluster& cluster, State& s, const JobSpec& spec) {
     std::int64_t room = 0;
     for (const Node& n : s.nodes) {
       if (!n.takes_part() || n.pool != p || !would_do(n.spec, r, spec.avoid_nodes)) continue;
-      std::int64_t devices = n.spec.gpus - n.unnamed_gpus;
-      for (const Gpu& g : n.gpus) devices -= g.holders.empty() ? 0 : 1;
-      std::int64_t k = n.spec.allocatable.pods - n.used.pods;
+      std::int64_t devices = n.spec.gpus - n.unhealthy - n.unnamed_gpus;
+      for (const Gpu& g : n.gpus) devices -= g.uses.empty() ? 0 : 1;
+      std::int64_t k = n.spec.allocatable.pods - n.used.pods - n.leaving.pods;
       if (r.gpus > 0) k = std::min(k, devices / r.gpus);
-      k = std::min(k, (n.spec.allocatable.cpu.value - n.used.cpu.value) / r.per_pod.cpu.value);
-      k = std::min(k, (n.spec.allocatable.memory.value - n.used.memory.value) / r.per_pod.memory.value);
+      k = std::min(k, (n.spec.allocatable.cpu.value - n.used.cpu.value - n.leaving.cpu.value) / r.per_pod.cpu.value);
+      k = std::min(k, (n.spec.allocatable.memory.value - n.used.memory.value - n.leaving.memory.value) / r.per_pod.memory.value);
       room += std::max<std::int64_t>(0, k);
     }
     if (room >= r.replicas) return true;
@@ -273,7 +273,7 @@ void check_after_plan(History& h, const Plan& p) {
                 static_cast<std::size_t>(s.request_of(s.job(s.find_job(d.job))).total.pods));
   }
   for (const auto& [id, spec] : h.specs) {
-    if (h.cluster.assignment(id) != nullptr) continue;
+    if (h.cluster.assignment(id) != nullptr || !h.cluster.leaving(id).empty()) continue;
     const Verdict* v = h.cluster.verdict(id);
     RC_ASSERT(v != nullptr);
     RC_ASSERT(v->reason != Reason::kNone);
@@ -343,10 +343,14 @@ TEST(PlacementProperties, MemoryChangesNoVerdict) {
       if (n.known) fresh.upsert_node(n.spec);
     }
     for (const auto& [key, c] : s.others) {
-      OtherPod p{key,       s.node(c.node).spec.name,
-                 c.amounts, static_cast<std::int32_t>(c.gpus.size()) + c.unnamed,
-                 c.gpus,    c.leaf == kNoId ? "" : s.leaf(c.leaf).spec.name,
-                 !c.fixed};
+      OtherPod p;
+      p.key = key;
+      p.node = s.node(c.node).spec.name;
+      p.amounts = c.amounts;
+      p.gpu_count = static_cast<std::int32_t>(c.gpus.size()) + c.unnamed;
+      p.gpus = c.gpus;
+      p.project = c.leaf == kNoId ? "" : s.leaf(c.leaf).spec.name;
+      p.preemptible = !c.fixed;
       fresh.upsert_other_pod(p);
     }
     for (const auto& [id, spec] : h.specs) {

@@ -274,10 +274,11 @@ TEST(StatementTest, RollsBackWithoutATrace) {
   const auto before = w.cluster.pool_usage("default").free;
   {
     Statement statement(s);
-    statement.evict(held);
+    statement.release(held, 0);
+    statement.release(held, 1);
     EXPECT_EQ(w.cluster.pool_usage("default").free.gpu.value, before.gpu.value + 8000);
-    statement.place(held, {0, 0, "n2", {}}, p);  // moved, and by one pod smaller
-    statement.place(next, {0, 0, "n1", {0, 1, 2, 3, 4, 5, 6, 7}}, p);
+    statement.place(held, {0, 0, "n2", {}}, p, Hold::kPromised);  // moved, and by one pod smaller
+    statement.place(next, {0, 0, "n1", {0, 1, 2, 3, 4, 5, 6, 7}}, p, Hold::kPromised);
     EXPECT_EQ(w.cluster.usage("a", true, "default").allocated.gpu.value, 8000 + 4000 + 8000);
   }
   EXPECT_EQ(w.cluster.pool_usage("default").free, before);

@@ -39,6 +39,23 @@ struct Time {
   auto operator<=>(const Time&) const = default;
 };
 
+struct Duration {
+  std::int64_t ms = 0;
+  auto operator<=>(const Duration&) const = default;
+};
+constexpr Time operator+(Time t, Duration d) {
+  return {wrapping_add(t.ms, d.ms)};
+}
+constexpr Time operator-(Time t, Duration d) {
+  return {wrapping_sub(t.ms, d.ms)};
+}
+constexpr Duration operator-(Time a, Time b) {
+  return {wrapping_sub(a.ms, b.ms)};
+}
+constexpr Duration seconds(std::int64_t n) {
+  return {n * 1000};
+}
+
 // What a pod, a gang or a node has of each resource.
 struct Resources {
   MilliGpu gpu;

@@ -50,7 +50,16 @@ class Cluster {
   // the tree. Pods in `displaced` (indexes into assignment.pods) hold nothing and need another place.
   void set_assignment(const std::string& id, const Assignment& assignment,
                       const std::vector<std::size_t>& displaced = {});
-  void clear_assignment(const std::string& id);
+  void clear_assignment(const std::string& id);  // nothing of it is left, not even leaving pods
+  // Pods of a job that are on their way out: of an eviction, a move, a shrink, an earlier attempt. They
+  // occupy their places and count as allocated until a later call leaves them out. plan() notes those of its
+  // own decisions itself; the caller confirms. A job whose pods leave and that holds nothing else waits only
+  // when all are gone.
+  void set_leaving(const std::string& id, const std::vector<PodPlace>& pods);
+  // Places that are kept for a job which is to start there when others have left them (after a restart of the
+  // caller; plan() notes its own).
+  void nominate(const std::string& id, const Assignment& assignment);
+  void set_progress(const std::string& id, const Progress& progress);
   void upsert_other_pod(const OtherPod& pod);
   void remove_other_pod(const std::string& key);
 
@@ -58,6 +67,8 @@ class Cluster {
   // ----------------------------------------------------------------------------------------------
   bool knows(const std::string& job) const;
   const Assignment* assignment(const std::string& job) const;  // nullptr: it holds none
+  bool nominated(const std::string& job) const;                // its assignment is not startable yet
+  std::vector<PodPlace> leaving(const std::string& job) const;
   const Verdict* verdict(const std::string& job) const;  // nullptr: it does not wait, or was not judged yet
   Usage usage(const std::string& queue, bool is_project, const std::string& pool) const;
   Workloads workloads(const std::string& queue, bool is_project) const;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,12 +16,16 @@ class Cluster;
 // scheduling.md, 7.
 enum class Reason : std::uint8_t {
   kNone,
-  kInsufficientCapacity,  // not enough free
-  kFragmented,            // enough in all, not where it must be
-  kNoMatchingNodes,       // no node would do even if it were empty
+  kInsufficientCapacity,   // not enough free
+  kFragmented,             // enough in all, not where it must be
+  kTopologyUnsatisfiable,  // enough, but in no one domain of the demanded level
+  kNoMatchingNodes,        // no node would do even if it were empty
   kNoDefaultPool,
   kLimitReached,
-  kQuotaExceeded,  // non-preemptible beyond quota
+  kQuotaExceeded,      // non-preemptible beyond quota
+  kFairShareReached,   // no free room, and no right to take any
+  kWaitingForVictims,  // its places are nominated, others are leaving them
+  kReserved,           // what is free is reserved for an older one
   kQueueHeld,
   kProjectNotFound,
   kInvalidSpec,
@@ -43,24 +48,43 @@ struct Verdict {
   std::vector<Blocking> blocking;
   std::int32_t position = 0;          // in the order of its first pool, from 1
   std::int32_t project_position = 0;  // in its project, from 1
+  std::optional<Time> estimated_start;
   bool operator==(const Verdict&) const = default;
 };
 
+// Why something is taken from a workload.
+enum class EvictReason : std::uint8_t {
+  kNone,
+  kReclaimed,     // by another leaf's right
+  kPreempted,     // by higher priority in its own leaf
+  kConsolidated,  // moved to join free space
+  kNodeFailed,
+  kDrained,
+  kPlacesLost,  // an older admission holds them
+};
+std::string_view to_string(EvictReason reason);
+
 struct Decision {
   enum class Kind : std::uint8_t {
-    kStart,    // the whole gang: `assignment`
+    kStart,    // the whole gang: `assignment`. All of it is free at this moment.
     kReplace,  // the displaced pods: `assignment` has them only
-    kEvict,    // `message`: its places are taken by an older admission, or a displaced pod has nowhere to go
+    kGrow,     // `assignment` is the whole gang after it; what is new is free at this moment
+    kShrink,   // `assignment` is what stays; the others are to leave
+    kMove,     // all pods are to leave, then it starts at `assignment` (a kStart follows)
+    kEvict,    // all pods are to leave
   };
   Kind kind = Kind::kStart;
   std::string job;
   Assignment assignment;
+  EvictReason reason = EvictReason::kNone;  // of kShrink, kMove, kEvict
+  std::string beneficiary;                  // of these: the job that it is done for; "": none
   std::string message;
 };
 
 struct Plan {
-  std::vector<Decision> decisions;    // to be carried out in order
+  std::vector<Decision> decisions;    // to be carried out in order: victims before their claimant
   std::vector<std::string> verdicts;  // jobs whose verdict changed; Cluster::verdict() has it
+  std::optional<Time> wake;           // when to plan again though nothing changes: something becomes due then
 };
 
 // Deterministic: the same history of inputs and `now` give the same bytes. The decisions are in the cluster

@@ -18,8 +18,9 @@ struct Bounds {
 };
 
 struct Share {
-  Bounds quota;  // gpu left out: 0; cpu, memory left out: not accounted
-  Bounds limit;  // left out: none
+  Bounds quota;     // gpu left out: 0; cpu, memory left out: not accounted
+  Bounds reserved;  // the part of the quota that is never lent; left out: nothing
+  Bounds limit;     // left out: none
   std::int64_t weight = 1;
   std::int64_t priority = 0;
   bool operator==(const Share&) const = default;
@@ -29,7 +30,12 @@ struct QueueSpec {
   std::string name;    // Queues and Projects have names of their own: see `is_project`
   std::string parent;  // a Queue; empty: top level
   bool is_project = false;
-  bool hold = false;  // start nothing new below
+  bool hold = false;   // start nothing new below
+  bool drain = false;  // and let go of what runs
+  // How long what runs below is safe after its start; left out: as the parent has it, at the top 0.
+  std::optional<Duration> reclaim_min_runtime, preempt_min_runtime;
+  std::optional<Duration>
+      half_life;  // of past use, which then lowers the weights of the children of this queue
   Time created;
   Share in_default_pool;
   std::map<std::string, Share> in_pool;  // by pool name; a pool without an entry: quota 0, no limit

@@ -1,0 +1,328 @@
+#include "decisions.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "admission.h"
+
+namespace muster::placement {
+namespace {
+
+auto order_of(const PodPlace& p) {
+  return std::tie(p.role, p.index);
+}
+
+// The assignment without these pods (sorted indexes), and the charges with it.
+void erase_pods(Assignment& a, std::vector<Charge>& charges, const std::vector<std::size_t>& pods) {
+  for (auto it = pods.rbegin(); it != pods.rend(); ++it) {
+    a.pods.erase(a.pods.begin() + static_cast<std::ptrdiff_t>(*it));
+    charges.erase(charges.begin() + static_cast<std::ptrdiff_t>(*it));
+  }
+}
+
+void insert_sorted(Assignment& a, std::vector<Charge>& charges, std::vector<Statement::Placed> placed) {
+  for (auto& p : placed) {
+    const auto at =
+        std::upper_bound(a.pods.begin(), a.pods.end(), p.place,
+                         [](const PodPlace& x, const PodPlace& y) { return order_of(x) < order_of(y); });
+    charges.insert(charges.begin() + (at - a.pods.begin()), std::move(p.charge));
+    a.pods.insert(at, std::move(p.place));
+  }
+}
+
+// What of it runs or may run now.
+Assignment without_promises(const Job& j) {
+  Assignment a = *j.assignment;
+  for (auto it = j.promised.rbegin(); it != j.promised.rend(); ++it)
+    a.pods.erase(a.pods.begin() + static_cast<std::ptrdiff_t>(*it));
+  return a;
+}
+
+}  // namespace
+
+Decisions::Entry* Decisions::find(JobId job, Decision::Kind kind) {
+  for (auto it = entries_.rbegin(); it != entries_.rend(); ++it) {
+    if (!it->dropped && it->job == job && it->decision.kind == kind) return &*it;
+  }
+  return nullptr;
+}
+
+Decisions::Entry& Decisions::say(Decision::Kind kind, JobId job, EvictReason reason,
+                                 const std::string& beneficiary, std::string message) {
+  entries_.push_back({{kind, s_.job(job).spec.id, {}, reason, beneficiary, std::move(message)}, job, false});
+  return entries_.back();
+}
+
+void Decisions::start(JobId id, PoolId pool, Statement& statement, bool entitled) {
+  auto outcome = statement.commit();
+  Assignment a{s_.pool(pool).spec.name, now_, {}};
+  std::vector<Charge> charges;
+  const bool runs = outcome.placed.empty() || outcome.placed.front().charge.hold == Hold::kRunning;
+  insert_sorted(a, charges, std::move(outcome.placed));
+  s_.stop_waiting(id, false);
+  started_.push_back(id);
+  ++changes_;
+  Job& j = s_.job(id);
+  j.started_in = s_.plans;
+  j.entitled = entitled;
+  j.assumed = runs;
+  if (runs) j.progress = {now_, j.progress.saved, j.progress.start_took, std::nullopt};
+  s_.hold(id, std::move(a), std::move(charges));
+  if (runs) say(Decision::Kind::kStart, id, EvictReason::kNone, "", "");
+}
+
+void Decisions::add_pods(JobId id, std::vector<Statement::Placed> placed) {
+  Job& j = s_.job(id);
+  const bool runs = placed.front().charge.hold == Hold::kRunning;
+  auto [a, charges] = s_.unhold(id);
+  insert_sorted(a, charges, std::move(placed));
+  s_.hold(id, std::move(a), std::move(charges));
+  j.progress.resized = now_;
+  ++changes_;
+  if (runs && !started_now(j) && find(id, Decision::Kind::kGrow) == nullptr)
+    say(Decision::Kind::kGrow, id, EvictReason::kNone, "", "");
+}
+
+void Decisions::grow(JobId id, Statement& statement) {
+  add_pods(id, statement.commit().placed);
+}
+
+void Decisions::back_to_waiting(JobId id) {
+  Job& j = s_.job(id);
+  s_.unhold(id);
+  j.assumed = false;
+  j.started_in = 0;
+  std::erase(started_, id);
+  for (const auto kind : {Decision::Kind::kStart, Decision::Kind::kMove}) {
+    if (Entry* e = find(id, kind)) {
+      if (kind == Decision::Kind::kMove) {  // it was on its way elsewhere: now it just goes
+        e->decision.kind = Decision::Kind::kEvict;
+        continue;
+      }
+      e->dropped = true;
+    }
+  }
+  s_.start_waiting(id);
+}
+
+void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<Statement::Placed> moved) {
+  Job& j = s_.job(v.job);
+  const std::string& beneficiary = s_.job(claimant).spec.id;
+  const bool whole = v.pods.size() == j.assignment->pods.size();
+  const bool fresh = started_now(j) && !j.nominated();
+  const bool runs = j.runs() && !fresh;
+  ++changes_;
+  if (!whole) {
+    const bool any_ran = std::any_of(v.pods.begin(), v.pods.end(), [&](std::size_t i) {
+      return !std::binary_search(j.promised.begin(), j.promised.end(), i);
+    });
+    auto [a, charges] = s_.unhold(v.job);
+    erase_pods(a, charges, v.pods);
+    s_.hold(v.job, std::move(a), std::move(charges));
+    if (!fresh && any_ran) {
+      j.progress.resized = now_;
+      if (Entry* grown = find(v.job, Decision::Kind::kGrow)) grown->dropped = true;
+      if (find(v.job, Decision::Kind::kShrink) == nullptr)
+        say(Decision::Kind::kShrink, v.job, v.reason, beneficiary, "");
+    }
+    return;
+  }
+  if (!moved.empty()) {
+    auto [a, charges] = s_.unhold(v.job);
+    a = {s_.pool(pool).spec.name, a.since, {}};
+    charges.clear();
+    insert_sorted(a, charges, std::move(moved));
+    s_.hold(v.job, std::move(a), std::move(charges));
+    if (runs) say(Decision::Kind::kMove, v.job, v.reason, beneficiary, "");
+    return;
+  }
+  if (!runs) return back_to_waiting(v.job);
+  auto [a, charges] = s_.unhold(v.job);
+  if (Entry* grown = find(v.job, Decision::Kind::kGrow)) grown->dropped = true;
+  if (Entry* shrunk = find(v.job, Decision::Kind::kShrink)) shrunk->dropped = true;
+  j.to_be_evicted = true;
+  j.evicted_from = std::move(a);
+  s_.start_waiting(v.job);  // counted as pending; a claimant again when its pods are gone
+  evicted_.push_back(v.job);
+  say(Decision::Kind::kEvict, v.job, v.reason, beneficiary, "");
+}
+
+void Decisions::make_room(JobId claimant, PoolId pool, Statement& statement, const Room& room) {
+  auto outcome = statement.commit();
+  std::map<JobId, std::vector<Statement::Placed>> by_job;
+  for (auto& p : outcome.placed) by_job[p.job].push_back(std::move(p));
+  for (const Victim& v : room.victims) give(v, claimant, pool, std::move(by_job[v.job]));
+  Job& j = s_.job(claimant);
+  auto mine = std::move(by_job[claimant]);
+  if (j.assignment) return add_pods(claimant, std::move(mine));
+  Assignment a{s_.pool(pool).spec.name, now_, {}};
+  std::vector<Charge> charges;
+  insert_sorted(a, charges, std::move(mine));
+  s_.stop_waiting(claimant, false);
+  started_.push_back(claimant);
+  ++changes_;
+  j.started_in = s_.plans;
+  j.entitled = true;  // whoever may take may keep
+  s_.hold(claimant, std::move(a), std::move(charges));
+}
+
+void Decisions::replace(JobId id, std::vector<std::size_t> pods, Statement& statement) {
+  auto placed = statement.commit().placed;
+  Job& j = s_.job(id);
+  Decision d{Decision::Kind::kReplace, j.spec.id, {j.assignment->pool, now_, {}},
+             EvictReason::kNodeFailed, "",        {}};
+  for (std::size_t k = 0; k < pods.size(); ++k) {
+    d.assignment.pods.push_back(placed[k].place);
+    j.assignment->pods[pods[k]] = std::move(placed[k].place);
+    j.charges[pods[k]] = std::move(placed[k].charge);
+  }
+  j.displaced.clear();
+  s_.displaced.erase(id);
+  ++changes_;
+  entries_.push_back({std::move(d), id, false});
+}
+
+void Decisions::evict(JobId id, EvictReason reason, const std::string& beneficiary, std::string message) {
+  Job& j = s_.job(id);
+  if (!j.assignment) return;
+  ++changes_;
+  const bool ran = j.runs();
+  Statement statement(s_);
+  for (std::size_t pod = 0; pod < j.charges.size(); ++pod) statement.release(id, pod);
+  statement.commit();
+  auto [a, charges] = s_.unhold(id);
+  if (!ran) {
+    s_.start_waiting(id);
+    return;
+  }
+  j.to_be_evicted = true;
+  j.evicted_from = std::move(a);
+  say(Decision::Kind::kEvict, id, reason, beneficiary, std::move(message));
+  // Nothing of it need be left to wait for (all of its nodes may be gone): then it waits at once.
+  s_.start_waiting(id);
+}
+
+void Decisions::shrink_to_placed(JobId id, EvictReason reason, std::string message) {
+  Job& j = s_.job(id);
+  auto pods = j.displaced;
+  std::sort(pods.begin(), pods.end());
+  auto [a, charges] = s_.unhold(id);
+  erase_pods(a, charges, pods);
+  s_.hold(id, std::move(a), std::move(charges));
+  ++changes_;
+  say(Decision::Kind::kShrink, id, reason, "", std::move(message));
+}
+
+void Decisions::keep_promises() {
+  for (const JobId id : std::vector<JobId>(s_.promised.begin(), s_.promised.end())) {
+    Job& j = s_.job(id);
+    const bool whole = j.nominated();
+    if (whole && !j.leaving.empty()) continue;  // its own pods have to go first
+    const PoolId pool = s_.pool_of(j.assignment->pool);
+    const auto path = s_.path(j.leaf);
+    // Charged until gone: what is leaving counts against limits still. The promise itself is counted already.
+    if (!breach(s_, path, pool, s_.asked(s_.request_of(j), pool), j.spec.preemptible, View::kNow).empty())
+      continue;
+    std::vector<std::size_t> ready;
+    for (const std::size_t i : j.promised) {
+      if (s_.available(j.charges[i], View::kPromise)) {
+        s_.turn(j.charges[i], Hold::kRunning);
+        ready.push_back(i);
+      }
+    }
+    const bool all = ready.size() == j.promised.size();
+    if (!all && (whole || !s_.request_of(j).groups.empty())) {
+      for (const std::size_t i : ready) s_.turn(j.charges[i], Hold::kPromised);
+      continue;
+    }
+    if (ready.empty()) continue;
+    ++changes_;
+    s_.note_promises(id);
+    if (whole) {
+      j.assumed = true;
+      j.started_in = 0;
+      j.progress = {now_, j.progress.saved, j.progress.start_took, std::nullopt};
+      j.assignment->since = now_;
+      j.verdict.reset();
+      say(Decision::Kind::kStart, id, EvictReason::kNone, "", "");
+    } else if (!started_now(j) && find(id, Decision::Kind::kGrow) == nullptr) {
+      say(Decision::Kind::kGrow, id, EvictReason::kNone, "", "");
+    }
+  }
+}
+
+void Decisions::reconsider() {
+  for (const JobId id : std::exchange(evicted_, {})) {
+    Job& j = s_.job(id);
+    Entry* entry = find(id, Decision::Kind::kEvict);
+    if (entry == nullptr || !j.evicted_from || j.assignment) continue;
+    Resources amounts;
+    for (const Leaving& l : j.leaving) amounts += l.charge.amounts;
+    const PoolId pool = s_.find_pool(j.evicted_from->pool);
+    if (pool == kNoId || broken_bound(s_, s_.path(j.leaf), pool, amounts, j.spec.preemptible, View::kTarget))
+      continue;
+    // Where it stood.
+    std::size_t back = 0;
+    for (; back < j.leaving.size(); ++back) {
+      if (!s_.available(j.leaving[back].charge, View::kTarget)) break;
+      s_.turn(j.leaving[back].charge, Hold::kRunning);
+    }
+    if (back == j.leaving.size() && back == j.evicted_from->pods.size()) {
+      Assignment a = std::move(*j.evicted_from);
+      std::vector<Statement::Placed> list;
+      for (Leaving& l : std::exchange(j.leaving, {})) list.push_back({id, l.place, std::move(l.charge)});
+      a.pods.clear();
+      std::vector<Charge> charges;
+      insert_sorted(a, charges, std::move(list));
+      j.to_be_evicted = false;
+      j.evicted_from.reset();
+      s_.hold(id, std::move(a), std::move(charges));
+      entry->dropped = true;
+      ++changes_;
+      continue;
+    }
+    while (back > 0) s_.turn(j.leaving[--back].charge, Hold::kLeaving);
+    if (j.spec.interactive) continue;
+    Statement statement(s_);
+    PlaceQuery query{id, pool, View::kNow, Hold::kPromised, {}, 0};
+    for (const PodPlace& p : j.evicted_from->pods) query.pods.push_back({p.role, p.index});
+    if (!place(s_, statement, query)) continue;
+    Assignment a{j.evicted_from->pool, j.evicted_from->since, {}};
+    std::vector<Charge> charges;
+    insert_sorted(a, charges, statement.commit().placed);
+    j.to_be_evicted = false;
+    j.evicted_from.reset();
+    s_.hold(id, std::move(a), std::move(charges));
+    entry->decision.kind = Decision::Kind::kMove;
+    ++changes_;
+  }
+}
+
+std::vector<Decision> Decisions::finish() {
+  std::vector<Decision> list;
+  for (Entry& e : entries_) {
+    if (e.dropped) continue;
+    const Job& j = s_.job(e.job);
+    switch (e.decision.kind) {
+      case Decision::Kind::kStart:
+      case Decision::Kind::kGrow:
+      case Decision::Kind::kShrink:
+        if (!j.assignment) continue;
+        e.decision.assignment = without_promises(j);
+        break;
+      case Decision::Kind::kMove:
+        if (!j.assignment) continue;
+        e.decision.assignment = *j.assignment;
+        break;
+      case Decision::Kind::kEvict:
+      case Decision::Kind::kReplace:
+        break;
+    }
+    list.push_back(std::move(e.decision));
+  }
+  return list;
+}
+
+}  // namespace muster::placement

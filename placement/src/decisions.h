@@ -1,0 +1,62 @@
+// What a committed statement means: the jobs' assignments, and the decisions of the plan that is being made.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "muster/placement/plan.h"
+#include "state.h"
+#include "statement.h"
+#include "victims.h"
+
+namespace muster::placement {
+
+class Decisions {
+ public:
+  Decisions(State& state, Time now) : s_(state), now_(now) {}
+
+  // The waiting job gets these places (taken in the statement as running or promised). `entitled`: see Job.
+  void start(JobId job, PoolId pool, Statement& statement, bool entitled);
+  // The running elastic job gets more.
+  void grow(JobId job, Statement& statement);
+  // Room was made for the claimant, waiting or growing.
+  void make_room(JobId claimant, PoolId pool, Statement& statement, const Room& room);
+  void replace(JobId job, std::vector<std::size_t> pods, Statement& statement);
+  void evict(JobId job, EvictReason reason, const std::string& beneficiary, std::string message);
+  // Displaced pods are given up: the rest goes on.
+  void shrink_to_placed(JobId job, EvictReason reason, std::string message);
+
+  // Promises whose places nobody uses any more are kept.
+  void keep_promises();
+  // Whoever was evicted in this plan and still fits where it stood stays; who fits elsewhere moves.
+  void reconsider();
+
+  // Grows with everything that is decided.
+  std::uint64_t changes() const { return changes_; }
+  // Jobs whose lines are to be left; they stay in them while lines are served.
+  std::vector<JobId> take_started() { return std::exchange(started_, {}); }
+  std::vector<Decision> finish();  // victims before claimants, in the order of deciding
+
+ private:
+  struct Entry {
+    Decision decision;
+    JobId job = kNoId;
+    bool dropped = false;
+  };
+  Entry* find(JobId job, Decision::Kind kind);
+  Entry& say(Decision::Kind kind, JobId job, EvictReason reason, const std::string& beneficiary,
+             std::string message);
+  void give(const Victim& victim, JobId claimant, PoolId pool, std::vector<Statement::Placed> moved);
+  void back_to_waiting(JobId job);
+  void add_pods(JobId job, std::vector<Statement::Placed> placed);
+  bool started_now(const Job& j) const { return j.started_in != 0 && j.started_in == s_.plans; }
+
+  State& s_;
+  Time now_;
+  std::vector<Entry> entries_;
+  std::vector<JobId> started_;
+  std::vector<JobId> evicted_;
+  std::uint64_t changes_ = 0;
+};
+
+}  // namespace muster::placement

@@ -1,0 +1,107 @@
+#include "judge.h"
+
+#include <map>
+
+#include "admission.h"
+#include "reasons.h"
+#include "rights.h"
+
+namespace muster::placement {
+
+void Judge::line(const Line& line, const std::vector<JobId>& refused) {
+  const PoolId pool = line.pool();
+  std::int32_t position = 0;
+  std::map<LeafId, std::int32_t> in_project;
+  std::map<LeafId, std::vector<LeafId>> paths;
+  std::map<std::pair<LeafId, RequestId>, std::optional<Verdict>> rights;
+  for (const JobId id : refused) {
+    const Job& j = s_.job(id);
+    if (!j.waits || j.pools.front() != pool) continue;
+    auto path = paths.find(j.leaf);
+    if (path == paths.end()) path = paths.emplace(j.leaf, s_.path(j.leaf)).first;
+    ++position;
+    const std::int32_t here = ++in_project[j.leaf];
+    const auto bound = broken_bound(s_, path->second, pool, s_.asked(s_.request_of(j), pool),
+                                    j.spec.preemptible, View::kNow);
+    if (bound) {
+      publish(id, verdict_of_bound(s_, *bound, pool), 0, position, here);
+      continue;
+    }
+    const Refusal& refusal = described(j.request, pool);
+    const auto [right, fresh] = rights.try_emplace({j.leaf, j.request});
+    if (fresh && refusal.verdict.reason != Reason::kNoMatchingNodes)
+      right->second = without_right(line, j, path->second);
+    if (right->second) {
+      publish(id, *right->second, 0, position, here);
+    } else {
+      publish(id, refusal.verdict, refusal.serial, position, here);
+    }
+  }
+  for (const LeafId leaf : line.barred()) {
+    const Verdict v = verdict_of_leaf(s_, leaf, s_.path(leaf)).value();
+    for (const WaitKey& key : s_.pool(pool).lines.at(leaf)) {
+      if (s_.job(key.job).pools.front() == pool) publish(key.job, v, 0, 0, 0);
+    }
+  }
+}
+
+std::optional<Verdict> Judge::without_right(const Line& line, const Job& j, const std::vector<LeafId>& path) {
+  Claimant c{s_.job_ids.at(j.spec.id), line.pool(), path, s_.asked(s_.request_of(j), line.pool()),
+             &line.fair()};
+  if (c.asked.gpu.value == 0 || has_right(s_, c, Right::kFairness)) return std::nullopt;
+  // What others hold and could give would do: only the right to it is missing.
+  const Pool& p = s_.pool(c.pool);
+  Resources theirs = p.domains[0].free;
+  for (const auto& [leaf, jobs] : p.holding) {
+    if (leaf == kNoId || leaf == j.leaf) continue;
+    const TreeSums& sums = s_.sums(leaf, c.pool);
+    theirs += sums.allocated - sums.fixed;
+  }
+  if (theirs.gpu < c.asked.gpu) return std::nullopt;
+  return verdict_of_fair_share(s_, c);
+}
+
+// The refusal of a request with numbers as they are now; once for all jobs that ask the same.
+const Refusal& Judge::described(RequestId id, PoolId pool) {
+  Request& request = s_.requests.at(id);
+  Refusal& refusal = request.refused[pool];
+  if (refusal.version == s_.pool(pool).version) return refusal;
+  Verdict v = verdict_of_shortage(s_, request, pool, refusal);
+  if (refusal.serial == 0 || v != refusal.verdict) {
+    refusal.verdict = std::move(v);
+    refusal.serial = ++s_.last_serial;
+  }
+  refusal.version = s_.pool(pool).version;
+  return refusal;
+}
+
+void Judge::nominated(PoolId pool) {
+  for (const JobId id : s_.promised) {
+    const Job& j = s_.job(id);
+    if (!j.nominated() || s_.pool_of(j.assignment->pool) != pool) continue;
+    publish(id, verdict_of_promise(s_, j), 0, 0, 0);
+  }
+}
+
+void Judge::sidelined() {
+  if (!s_.sidelined_changed) return;
+  s_.sidelined_changed = false;
+  for (const JobId id : s_.sidelined) publish(id, verdict_of_sidelined(s_, s_.job(id)), 0, 0, 0);
+}
+
+// `serial`: of the refusal that the verdict comes from; equal serials mean equal verdicts.
+void Judge::publish(JobId id, const Verdict& verdict, std::uint64_t serial, std::int32_t position,
+                    std::int32_t project_position) {
+  Job& j = s_.job(id);
+  const bool same_text = j.verdict && serial != 0 && serial == j.verdict_serial;
+  if (same_text && j.verdict->position == position && j.verdict->project_position == project_position) return;
+  Verdict v = same_text ? std::move(*j.verdict) : verdict;
+  v.position = position;
+  v.project_position = project_position;
+  j.verdict_serial = serial;
+  if (!same_text && j.verdict == v) return;
+  j.verdict = std::move(v);
+  changed_.push_back(j.spec.id);
+}
+
+}  // namespace muster::placement

@@ -1,0 +1,196 @@
+#include "units.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace muster::placement {
+namespace {
+
+constexpr Duration kUnknownStart = seconds(60);
+
+std::int64_t millionths(std::int64_t part, std::int64_t whole) {
+  if (part <= 0) return 0;
+  if (whole <= 0) return 1'000'000;
+  return static_cast<std::int64_t>(
+      std::min<Wide>(static_cast<Wide>(part) * 1'000'000 / whole, 1'000'000'000));
+}
+
+// How many pods an elastic job gives or takes at once.
+std::int32_t step_of(const Request& request) {
+  return request.groups.empty() ? 1 : request.groups.front().size;
+}
+
+struct Gatherer {
+  const State& s;
+  const UnitQuery& q;
+  std::vector<Unit>& out;
+  std::optional<Time>& due;
+
+  bool safe(const Job& j, const std::vector<LeafId>& path, bool reclaim) {
+    if (j.nominated() || (j.started_in != 0 && j.started_in == s.plans)) return false;
+    const Time until = j.progress.began + min_runtime(s, path, reclaim);
+    if (until <= q.now) return false;
+    if (!due || until < *due) due = until;
+    return true;
+  }
+
+  void add(JobId id, const std::vector<LeafId>& path, bool own, std::int64_t over) {
+    const Job& j = s.job(id);
+    const Request& request = s.request_of(j);
+    std::int32_t after = -1;
+    std::set<std::size_t> left;
+    for (std::size_t i = 0; i < j.charges.size(); ++i) {
+      if (j.charges[i].node != kNoId) left.insert(i);
+    }
+    // Surplus: from the end of each elastic role, as many at once as belong together.
+    if (request.elastic && q.means != Means::kMove) {
+      const auto step = static_cast<std::size_t>(step_of(request));
+      for (std::size_t r = request.roles.size(); r-- > 0;) {
+        const RoleSpec& role = request.roles[r];
+        if (role.most() == role.replicas) continue;
+        std::vector<std::pair<std::int32_t, std::size_t>> pods;  // by falling index
+        for (const std::size_t i : left) {
+          if (static_cast<std::size_t>(j.assignment->pods[i].role) == r)
+            pods.emplace_back(-j.assignment->pods[i].index, i);
+        }
+        std::sort(pods.begin(), pods.end());
+        const auto least = static_cast<std::size_t>(role.replicas);
+        for (std::size_t at = 0; pods.size() - at >= least + step; at += step) {
+          std::vector<std::size_t> some;
+          for (std::size_t k = at; k < at + step; ++k)
+            some.push_back(pods[k].second), left.erase(pods[k].second);
+          after = push(id, path, own, over, some, false, after);
+        }
+      }
+    }
+    if (!q.surplus_only && !left.empty()) push(id, path, own, over, {left.begin(), left.end()}, true, after);
+  }
+
+  std::int32_t push(JobId id, const std::vector<LeafId>& path, bool own, std::int64_t over,
+                    std::vector<std::size_t> pods, bool last, std::int32_t after) {
+    const Job& j = s.job(id);
+    Unit u;
+    u.job = id;
+    u.pods = std::move(pods);
+    std::sort(u.pods.begin(), u.pods.end());
+    u.last = last;
+    u.after = after;
+    u.own = own;
+    u.leaf = path.front();
+    u.priority = j.spec.priority;
+    for (const std::size_t i : u.pods) {
+      u.amounts += j.charges[i].amounts;
+      u.nodes.push_back(j.charges[i].node);
+    }
+    std::sort(u.nodes.begin(), u.nodes.end());
+    u.nodes.erase(std::unique(u.nodes.begin(), u.nodes.end()), u.nodes.end());
+    u.cost = lost_work(s, j, q.claimant->pool, u.amounts, q.now);
+    u.over = -over;
+    u.minus_began = -j.progress.began.ms;
+    out.push_back(std::move(u));
+    return static_cast<std::int32_t>(out.size()) - 1;
+  }
+};
+
+// Merges the leaves' lists, each in its own order, always taking the cheapest head.
+std::vector<Unit> in_order(const State& s, const UnitQuery& q, std::vector<Unit> all) {
+  const auto below_quota = [&](LeafId leaf) {
+    const auto quota = s.share(leaf, q.claimant->pool).quota.gpu.value_or(MilliGpu{});
+    return s.sums(leaf, q.claimant->pool).allocated.gpu <= quota;
+  };
+  const auto own_order = [&](std::size_t a, std::size_t b) {
+    const Unit& x = all[a];
+    const Unit& y = all[b];
+    return std::tie(x.priority, x.cost, x.minus_began, s.job(x.job).spec.id) <
+           std::tie(y.priority, y.cost, y.minus_began, s.job(y.job).spec.id);
+  };
+  std::map<LeafId, std::vector<std::size_t>> by_leaf;
+  std::map<LeafId, int> spared;  // higher: taken later
+  for (std::size_t i = 0; i < all.size(); ++i) by_leaf[all[i].leaf].push_back(i);
+  using Head = std::tuple<int, Wide, std::int64_t, std::int64_t, std::string_view, LeafId>;
+  std::map<LeafId, std::size_t> at;
+  std::set<Head> heads;
+  const auto put_head = [&](LeafId leaf) {
+    const auto& list = by_leaf[leaf];
+    if (at[leaf] == list.size()) return;
+    const Unit& u = all[list[at[leaf]]];
+    heads.emplace(spared[leaf], u.cost, u.over, u.minus_began, s.job(u.job).spec.id, leaf);
+  };
+  for (auto& [leaf, list] : by_leaf) {
+    std::stable_sort(list.begin(), list.end(), own_order);
+    spared[leaf] = leaf == q.claimant->path.front() ? 2 : below_quota(leaf) ? 1 : 0;
+    put_head(leaf);
+  }
+  // Surplus before the minimum of the same job, whatever it costs: a unit that comes before the one that has
+  // to go first waits until that is in the list.
+  std::vector<Unit> out;
+  std::vector<std::int32_t> place(all.size(), -1);
+  std::map<std::int32_t, std::vector<std::size_t>> waiting;
+  const auto emit = [&](auto&& self, std::size_t i) -> void {
+    place[i] = static_cast<std::int32_t>(out.size());
+    Unit u = std::move(all[i]);
+    if (u.after >= 0) u.after = place[static_cast<std::size_t>(u.after)];
+    out.push_back(std::move(u));
+    if (const auto next = waiting.extract(static_cast<std::int32_t>(i))) {
+      for (const std::size_t k : next.mapped()) self(self, k);
+    }
+  };
+  while (!heads.empty()) {
+    const LeafId leaf = std::get<5>(heads.extract(heads.begin()).value());
+    const std::size_t i = by_leaf[leaf][at[leaf]++];
+    if (all[i].after >= 0 && place[static_cast<std::size_t>(all[i].after)] < 0) {
+      waiting[all[i].after].push_back(i);
+    } else {
+      emit(emit, i);
+    }
+    put_head(leaf);
+  }
+  return out;
+}
+
+}  // namespace
+
+Wide lost_work(const State& s, const Job& j, PoolId pool, const Resources& amounts, Time now) {
+  if (j.nominated() || (j.started_in != 0 && j.started_in == s.plans)) return 0;
+  Duration lost = now - std::max(j.progress.began, j.progress.saved.value_or(j.progress.began));
+  if (j.spec.checkpoint_interval) lost = std::min(lost, *j.spec.checkpoint_interval);
+  lost.ms = std::max<std::int64_t>(0, lost.ms) + j.progress.start_took.value_or(kUnknownStart).ms;
+  const Resources& all = s.pool(pool).domains[0].capacity;
+  const std::int64_t share =
+      std::max({millionths(amounts.gpu.value, all.gpu.value), millionths(amounts.cpu.value, all.cpu.value),
+                millionths(amounts.memory.value, all.memory.value)});
+  return static_cast<Wide>(lost.ms) * share;
+}
+
+std::vector<Unit> units(const State& s, const UnitQuery& q, std::optional<Time>& due) {
+  std::vector<Unit> all;
+  Gatherer gather{s, q, all, due};
+  const Claimant& c = *q.claimant;
+  for (const auto& [leaf, jobs] : s.pool(c.pool).holding) {
+    if (leaf == kNoId) continue;
+    const bool own = leaf == c.path.front();
+    const auto path = s.path(leaf);
+    if (path.empty()) continue;
+    const bool moves = q.means == Means::kMove;
+    if (!moves && (own ? q.means == Means::kReclaim : q.means == Means::kPreempt)) continue;
+    if (!moves && !own && !may_give(s, c, q.right, path, {})) continue;
+    const std::int64_t over = millionths(s.sums(leaf, c.pool).allocated.gpu.value,
+                                         (*c.fair)[static_cast<std::size_t>(leaf)].gpu.value);
+    for (const JobId id : jobs) {
+      const Job& j = s.job(id);
+      if (!j.spec.preemptible || id == c.job || !j.assignment || !j.displaced.empty()) continue;
+      if (moves && (j.spec.interactive || j.nominated())) continue;
+      if (!moves && own && j.spec.priority >= s.job(c.job).spec.priority) continue;
+      // What this very plan has started may stay if its leaf is entitled to it.
+      if (!own && j.entitled && j.started_in != 0 && j.started_in == s.plans) continue;
+      if (gather.safe(j, path, !own)) continue;
+      gather.add(id, path, own, over);
+    }
+  }
+  return in_order(s, q, std::move(all));
+}
+
+}  // namespace muster::placement

@@ -1,0 +1,538 @@
+#include "victims.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "admission.h"
+#include "units.h"
+
+namespace muster::placement {
+namespace {
+
+constexpr std::size_t kFewUnits = 8;      // so many candidates are tried in all combinations
+constexpr std::size_t kMostMoves = 16;    // workloads that one consolidation may move
+constexpr std::size_t kRegionsTried = 4;  // nodes or domains that are tried one by one
+
+// A set of units and the claimant's places once they are gone.
+struct Solution {
+  std::vector<std::size_t> taken;  // indexes into the units, sorted
+  std::vector<PodPlace> places;
+  // Smaller is better: leaves within quota spared, lost work, workloads that stop, then the order of the
+  // units.
+  std::tuple<int, int, Wide, std::size_t, std::vector<std::size_t>> key;
+};
+
+class Search {
+ public:
+  Search(State& state, Statement& statement, const RoomQuery& query, Means means, Right right,
+         bool surplus_only, std::optional<Time>& due)
+      : s_(state), st_(statement), q_(query), means_(means), right_(right) {
+    for (const LeafId at : q_.claimant.path) before_.push_back(s_.sums(at, q_.claimant.pool).allocated);
+    units_ = units(s_, {&q_.claimant, means, right, surplus_only, q_.now}, due);
+    in_use_.assign(units_.size(), false);
+  }
+
+  // On success everything is done in the statement.
+  std::optional<Room> run() {
+    if (units_.empty() || !could_suffice()) return std::nullopt;
+    const std::size_t start = st_.mark();
+    std::optional<Solution> best;
+    const auto consider = [&](std::optional<Solution> found) {
+      if (found && (!best || found->key < best->key)) best = std::move(found);
+      reset(start);
+    };
+    if (units_.size() <= kFewUnits && means_ != Means::kMove) {
+      for (const auto& subset : subsets()) {
+        consider(exactly(subset));
+        if (best) break;  // they come in the order of preference
+      }
+    } else {
+      std::vector<std::size_t> all(units_.size());
+      std::iota(all.begin(), all.end(), std::size_t{0});
+      if (means_ != Means::kMove) consider(sweep(all, 0));
+      for (const auto& [order, within] : by_region()) consider(sweep(order, within));
+    }
+    if (!best) return std::nullopt;
+    return carry_out(*best, start);
+  }
+
+ private:
+  // --- the model with some units gone
+
+  bool may_take(const Unit& u) const {
+    if (u.after >= 0 && !in_use_[static_cast<std::size_t>(u.after)]) return false;
+    if (means_ == Means::kMove || u.own) return true;
+    // A gang that straddles the line goes whole: the right is judged before it goes.
+    return may_give(s_, q_.claimant, right_, s_.path(u.leaf), u.amounts);
+  }
+  void take(std::size_t i) {
+    for (const std::size_t pod : units_[i].pods) st_.release(units_[i].job, pod);
+    in_use_[i] = true;
+  }
+  void give(std::size_t i) {
+    for (const std::size_t pod : units_[i].pods) st_.readmit(units_[i].job, pod);
+    in_use_[i] = false;
+  }
+  void reset(std::size_t mark) {
+    st_.rollback(mark);
+    in_use_.assign(units_.size(), false);
+  }
+
+  // Limits and quotas, and the right that is claimed, with the victims gone.
+  bool entitled() const {
+    const Claimant& c = q_.claimant;
+    if (broken_bound(s_, c.path, c.pool, c.asked, s_.job(c.job).spec.preemptible, View::kTarget))
+      return false;
+    switch (means_) {
+      case Means::kMove:
+        return true;
+      case Means::kReclaim:
+        return has_right(s_, c, right_);
+      case Means::kPreempt:
+        return in_bounds();
+      case Means::kBoth:
+        return has_right(s_, c, right_) && in_bounds();
+    }
+    return false;
+  }
+  bool in_bounds() const {
+    const Claimant& c = q_.claimant;
+    for (std::size_t i = 0; i < c.path.size(); ++i) {
+      const Resources after = s_.sums(c.path[i], c.pool).allocated + c.asked;
+      const Resources& fair = (*c.fair)[static_cast<std::size_t>(c.path[i])];
+      if (c.asked.gpu.value > 0 && after.gpu > std::max(fair.gpu, before_[i].gpu)) return false;
+      if (c.asked.cpu.value > 0 && after.cpu > std::max(fair.cpu, before_[i].cpu)) return false;
+      if (c.asked.memory.value > 0 && after.memory > std::max(fair.memory, before_[i].memory)) return false;
+    }
+    return true;
+  }
+  std::optional<std::vector<PodPlace>> fits(DomainId within) {
+    if (!entitled()) return std::nullopt;
+    const Claimant& c = q_.claimant;
+    return place(s_, st_, {c.job, c.pool, View::kTarget, Hold::kPromised, q_.pods, within});
+  }
+
+  // All candidates together free enough: else nothing need be tried.
+  bool could_suffice() const {
+    Resources sum = s_.pool(q_.claimant.pool).domains[0].free;
+    sum.gpu = {};
+    for (const NodeId id : s_.pool(q_.claimant.pool).nodes) {
+      const Node& n = s_.node(id);
+      if (n.takes_part()) sum.gpu += MilliGpu{(n.spec.gpus - n.unhealthy) * kMilliPerGpu} - n.used.gpu;
+    }
+    for (const Unit& u : units_) sum += u.amounts;
+    const Resources& asked = q_.claimant.asked;
+    return asked.gpu <= sum.gpu && asked.cpu <= sum.cpu && asked.memory <= sum.memory &&
+           asked.pods <= sum.pods;
+  }
+
+  // --- sets of units
+
+  // Takes units in this order until the claimant fits, then puts back what was not needed.
+  std::optional<Solution> sweep(const std::vector<std::size_t>& order, DomainId within) {
+    const std::size_t start = st_.mark();
+    std::vector<std::size_t> taken;
+    std::optional<std::vector<PodPlace>> places;
+    std::size_t batch = 1, since = 0, full_tries = 0;
+    for (std::size_t k = 0; k < order.size(); ++k) {
+      if (!may_take(units_[order[k]])) continue;
+      take(order[k]);
+      taken.push_back(order[k]);
+      if (means_ == Means::kMove && taken.size() > kMostMoves) break;
+      if (++since < batch && k + 1 < order.size()) continue;
+      since = 0;
+      Refusal refusal;
+      if (entitled() && !refuted(within)) {
+        places = fits(within);
+        if (places) break;
+        if (++full_tries > 4) batch *= 2;  // each of these was a search: they must not become many
+      }
+    }
+    if (!places) {
+      // The last batch may not have been tried.
+      if (since > 0) places = fits(within);
+      if (!places) return reset(start), std::nullopt;
+    }
+    return pruned(std::move(taken), std::move(*places), start, within);
+  }
+
+  bool refuted(DomainId within) {
+    const Claimant& c = q_.claimant;
+    return refuted_by_totals(s_, {c.job, c.pool, View::kTarget, Hold::kPromised, q_.pods, within});
+  }
+
+  std::optional<Solution> pruned(std::vector<std::size_t> taken, std::vector<PodPlace> places,
+                                 std::size_t start, DomainId within) {
+    // First those whose places the claimant did not take at all, all at once.
+    const auto back_first = [&](std::size_t a, std::size_t b) { return a > b; };
+    std::sort(taken.begin(), taken.end(), back_first);
+    std::set<NodeId> used;
+    for (const PodPlace& p : places) used.insert(s_.node_ids.at(p.node));
+    std::vector<std::size_t> kept, apart;
+    for (const std::size_t i : taken) {
+      const auto& nodes = units_[i].nodes;
+      const bool touches =
+          std::any_of(nodes.begin(), nodes.end(), [&](NodeId n) { return used.contains(n); });
+      (touches ? kept : apart).push_back(i);
+    }
+    // A unit stays taken if others that were taken go after it, or if the right would not hold without.
+    std::set<std::size_t> gone(taken.begin(), taken.end());
+    const auto needed_by_others = [&](std::size_t i) {
+      return std::any_of(gone.begin(), gone.end(),
+                         [&](std::size_t k) { return units_[k].after == static_cast<std::int32_t>(i); });
+    };
+    const auto try_back = [&](std::size_t i, bool again) {
+      if (needed_by_others(i)) return;
+      std::vector<std::size_t> rest;
+      for (const std::size_t k : gone) {
+        if (k != i) rest.push_back(k);
+      }
+      if (again && !enough_without(i)) return;
+      reset(start);
+      std::sort(rest.begin(), rest.end());
+      std::optional<std::vector<PodPlace>> found;
+      if (take_all(rest)) {
+        if (again) {
+          found = fits(within);
+        } else if (entitled()) {
+          found = places;
+          for (const PodPlace& p : places) st_.place(q_.claimant.job, p, q_.claimant.pool, Hold::kPromised);
+        }
+      }
+      if (found) {
+        gone.erase(i);
+        places = std::move(*found);
+        return;
+      }
+      reset(start);
+      take_all({gone.begin(), gone.end()});
+      for (const PodPlace& p : places) st_.place(q_.claimant.job, p, q_.claimant.pool, Hold::kPromised);
+    };
+    if (apart.size() > 1) {  // all at once, where nothing but room matters; else one by one
+      std::vector<std::size_t> rest;
+      for (const std::size_t k : gone) {
+        if (std::find(apart.begin(), apart.end(), k) == apart.end()) rest.push_back(k);
+      }
+      reset(start);
+      const bool whole = take_all(rest) && entitled();
+      if (whole) {
+        gone = {rest.begin(), rest.end()};
+        apart.clear();
+      } else {
+        reset(start);
+        take_all({gone.begin(), gone.end()});
+      }
+      for (const PodPlace& p : places) st_.place(q_.claimant.job, p, q_.claimant.pool, Hold::kPromised);
+    }
+    for (const std::size_t i : apart) try_back(i, false);
+    for (const std::size_t i : kept) try_back(i, true);
+    return solution({gone.begin(), gone.end()}, std::move(places));
+  }
+
+  // What is free with the claimant in place, plus what the claimant has, would still do without this unit's
+  // part.
+  bool enough_without(std::size_t i) const {
+    const Resources& free = s_.pool(q_.claimant.pool).domains[0].free;
+    const Resources& part = units_[i].amounts;
+    // Whole GPUs only: started ones may hide room for fractions.
+    const RoleSpec* role = nullptr;
+    for (const RoleSpec& r : s_.request_of(s_.job(q_.claimant.job)).roles) {
+      if (r.gpus > 0) role = &r;
+    }
+    const bool whole = role != nullptr && role->share.kind == GpuShare::Kind::kWhole;
+    const bool whole_part = part.gpu.value % kMilliPerGpu == 0;
+    return !whole || !whole_part || free.gpu >= part.gpu;
+  }
+
+  // In the order of the units; false: one of them is not legal any more.
+  bool take_all(const std::vector<std::size_t>& list) {
+    for (const std::size_t i : list) {
+      if (!may_take(units_[i])) return false;
+      take(i);
+    }
+    return true;
+  }
+
+  std::optional<Solution> exactly(const std::vector<std::size_t>& subset) {
+    if (!take_all(subset)) return std::nullopt;
+    auto places = fits(0);
+    if (!places) return std::nullopt;
+    return solution(subset, std::move(*places));
+  }
+
+  Solution solution(std::vector<std::size_t> taken, std::vector<PodPlace> places) const {
+    Solution found{std::move(taken), std::move(places), {}};
+    found.key = key_of(found.taken);
+    return found;
+  }
+
+  std::tuple<int, int, Wide, std::size_t, std::vector<std::size_t>> key_of(
+      std::vector<std::size_t> taken) const {
+    std::sort(taken.begin(), taken.end());
+    int own = 0;
+    Wide cost = 0;
+    std::set<JobId> stopped;
+    for (const std::size_t i : taken) {
+      own += units_[i].own ? 1 : 0;
+      cost += units_[i].cost;
+      if (units_[i].last) stopped.insert(units_[i].job);
+    }
+    return {means_ == Means::kBoth ? own : 0, out_of_turn(taken), cost, stopped.size(), std::move(taken)};
+  }
+
+  // How many are taken while one of lower priority of the same leaf stays and would do in its stead, as far
+  // as its amounts tell.
+  int out_of_turn(const std::vector<std::size_t>& taken) const {
+    int count = 0;
+    for (const std::size_t i : taken) {
+      const Unit& u = units_[i];
+      for (std::size_t k = 0; k < units_.size(); ++k) {
+        const Unit& v = units_[k];
+        if (v.leaf == u.leaf && v.priority < u.priority &&
+            !std::binary_search(taken.begin(), taken.end(), k) && v.amounts.gpu >= u.amounts.gpu &&
+            v.nodes == u.nodes) {
+          ++count;
+          break;
+        }
+      }
+    }
+    return count;
+  }
+
+  // All subsets in the order of preference.
+  std::vector<std::vector<std::size_t>> subsets() const {
+    std::vector<std::vector<std::size_t>> list;
+    for (std::size_t bits = 1; bits < (std::size_t{1} << units_.size()); ++bits) {
+      std::vector<std::size_t> subset;
+      bool whole = true;
+      for (std::size_t i = 0; i < units_.size(); ++i) {
+        if ((bits >> i & 1) == 0) continue;
+        const auto after = units_[i].after;
+        whole = whole && (after < 0 || (bits >> static_cast<std::size_t>(after) & 1) != 0);
+        subset.push_back(i);
+      }
+      if (whole) list.push_back(std::move(subset));
+    }
+    std::sort(list.begin(), list.end(), [&](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
+    return list;
+  }
+
+  // --- where room is cheapest
+
+  // Orders in which a node, or a domain that the claimant must not leave, is emptied as far as needed; with
+  // the domain to stay in.
+  std::vector<std::pair<std::vector<std::size_t>, DomainId>> by_region() {
+    std::map<NodeId, std::vector<std::size_t>> on_node;
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+      for (const NodeId n : units_[i].nodes) on_node[n].push_back(i);
+    }
+    Request& request = s_.requests.at(s_.job(q_.claimant.job).request);
+    s_.requests.fill_eligible(request, s_.nodes);
+    const std::size_t role = largest_role(request);
+    const RoleSpec& r = request.roles[role];
+    std::int64_t wanted = 0;
+    if (q_.pods.empty()) {
+      wanted = r.replicas;
+    } else {
+      for (const PodWish& w : q_.pods) wanted += static_cast<std::size_t>(w.role) == role ? 1 : 0;
+    }
+    // What the next pod costs on each node: units in order until it fits, by amounts.
+    struct Offer {
+      Wide cost = 0;
+      std::int64_t pods = 0;
+      std::vector<std::size_t> units;
+      NodeId node = kNoId;
+    };
+    std::vector<Offer> offers;
+    const Pool& pool = s_.pool(q_.claimant.pool);
+    for (const NodeId id : pool.nodes) {
+      const Node& n = s_.node(id);
+      if (!n.takes_part() || !request.eligible[role][static_cast<std::size_t>(id)]) continue;
+      Offer offer;
+      offer.node = id;
+      offer.pods = std::min(wanted, room_for(n, pool, r, View::kTarget));
+      if (offer.pods < wanted) {
+        const auto found = on_node.find(id);
+        if (found != on_node.end()) {
+          const std::size_t mark = st_.mark();
+          for (const std::size_t i : found->second) {
+            if (in_use_[i] || !may_take(units_[i])) continue;
+            take(i);
+            offer.units.push_back(i);
+            offer.cost += units_[i].cost;
+            const std::int64_t room = std::min(wanted, room_for(n, pool, r, View::kTarget));
+            if (room > offer.pods) {
+              offer.pods = room;
+              break;
+            }
+          }
+          st_.rollback(mark);
+          for (const std::size_t i : offer.units) in_use_[i] = false;
+        }
+      }
+      if (offer.pods > 0) offers.push_back(std::move(offer));
+    }
+    std::stable_sort(offers.begin(), offers.end(), [](const Offer& a, const Offer& b) {
+      return a.cost * b.pods != b.cost * a.pods ? a.cost * b.pods < b.cost * a.pods : a.node < b.node;
+    });
+    std::vector<std::pair<std::vector<std::size_t>, DomainId>> orders;
+    const auto flat = [&](auto&& accept, std::size_t most) {
+      std::vector<std::size_t> order;
+      std::set<std::size_t> seen;
+      std::size_t count = 0;
+      for (const Offer& o : offers) {
+        if (!accept(o)) continue;
+        for (const std::size_t i : o.units) {
+          if (seen.insert(i).second) order.push_back(i);
+        }
+        if (++count == most) break;
+      }
+      return order;
+    };
+    if (wanted == 1) {
+      for (std::size_t k = 0, tried = 0; k < offers.size() && tried < kRegionsTried; ++k) {
+        if (offers[k].units.empty()) continue;
+        orders.emplace_back(offers[k].units, DomainId{0});
+        ++tried;
+      }
+      return orders;
+    }
+    orders.emplace_back(flat([](const Offer&) { return true; }, offers.size()), DomainId{0});
+    for (const DomainId d : regions(request, offers, wanted)) {
+      auto order = flat(
+          [&](const Offer& o) {
+            const auto& domains = s_.node(o.node).domains;
+            return std::find(domains.begin(), domains.end(), d) != domains.end();
+          },
+          offers.size());
+      for (std::size_t i = 0; i < units_.size(); ++i) {  // and what else is there
+        const bool inside = std::any_of(units_[i].nodes.begin(), units_[i].nodes.end(), [&](NodeId n) {
+          const auto& domains = s_.node(n).domains;
+          return std::find(domains.begin(), domains.end(), d) != domains.end();
+        });
+        if (inside && std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);
+      }
+      orders.emplace_back(std::move(order), d);
+    }
+    return orders;
+  }
+
+  static std::size_t largest_role(const Request& request) {
+    std::size_t best = 0;
+    for (std::size_t r = 1; r < request.roles.size(); ++r) {
+      if (request.roles[r].per_pod.gpu > request.roles[best].per_pod.gpu) best = r;
+    }
+    return best;
+  }
+
+  // The domains of the demanded level in which room for all is cheapest.
+  template <class Offers>
+  std::vector<DomainId> regions(const Request& request, const Offers& offers, std::int64_t wanted) const {
+    const Pool& pool = s_.pool(q_.claimant.pool);
+    const auto level =
+        std::find(pool.spec.topology.begin(), pool.spec.topology.end(), request.topology.required);
+    if (level == pool.spec.topology.end()) return {};
+    const auto depth = static_cast<std::size_t>(level - pool.spec.topology.begin()) + 1;
+    std::map<DomainId, std::pair<std::int64_t, Wide>> sums;  // pods left to place, cost so far
+    for (const auto& o : offers) {
+      const auto& domains = s_.node(o.node).domains;
+      if (domains.size() <= depth) continue;
+      auto& [left, cost] = sums.try_emplace(domains[depth], wanted, 0).first->second;
+      if (left <= 0) continue;
+      left -= o.pods;
+      cost += o.cost;
+    }
+    std::vector<std::pair<Wide, DomainId>> list;
+    for (const auto& [d, sum] : sums) list.emplace_back(sum.first > 0 ? sum.second * 1000 : sum.second, d);
+    std::sort(list.begin(), list.end());
+    std::vector<DomainId> best;
+    for (std::size_t i = 0; i < list.size() && i < kRegionsTried; ++i) best.push_back(list[i].second);
+    return best;
+  }
+
+  // --- the end
+
+  // Takes the solution again; who finds a place in what is left moves there instead.
+  std::optional<Room> carry_out(const Solution& best, std::size_t start) {
+    if (!take_all(best.taken)) return reset(start), std::nullopt;
+    for (const PodPlace& p : best.places) st_.place(q_.claimant.job, p, q_.claimant.pool, Hold::kPromised);
+    Room room;
+    room.places = best.places;
+    std::map<JobId, std::size_t> at;
+    for (const std::size_t i : best.taken) {
+      const Unit& u = units_[i];
+      const auto [it, fresh] = at.emplace(u.job, room.victims.size());
+      if (fresh) room.victims.push_back({u.job, {}, reason(u), {}});
+      auto& pods = room.victims[it->second].pods;
+      pods.insert(pods.end(), u.pods.begin(), u.pods.end());
+      std::sort(pods.begin(), pods.end());
+    }
+    for (Victim& v : room.victims) {
+      const bool moved = move(v);
+      if (!moved && means_ == Means::kMove) return reset(start), std::nullopt;
+    }
+    return room;
+  }
+
+  EvictReason reason(const Unit& u) const {
+    if (means_ == Means::kMove) return EvictReason::kConsolidated;
+    return u.own ? EvictReason::kPreempted : EvictReason::kReclaimed;
+  }
+
+  bool move(Victim& v) {
+    const Job& j = s_.job(v.job);
+    if (v.pods.size() != j.assignment->pods.size() || j.spec.interactive) return false;
+    PlaceQuery query{v.job, q_.claimant.pool, View::kNow, Hold::kPromised, {}, 0};
+    Resources amounts;
+    for (const std::size_t i : v.pods) {
+      query.pods.push_back({j.assignment->pods[i].role, j.assignment->pods[i].index});
+      amounts += s_.request_of(j).roles[static_cast<std::size_t>(j.assignment->pods[i].role)].per_pod;
+    }
+    if (broken_bound(s_, s_.path(j.leaf), query.pool, amounts, j.spec.preemptible, View::kTarget))
+      return false;
+    auto places = place(s_, st_, query);
+    if (!places) return false;
+    v.moved_to = std::move(*places);
+    return true;
+  }
+
+  State& s_;
+  Statement& st_;
+  const RoomQuery& q_;
+  Means means_;
+  Right right_;
+  std::vector<Resources> before_;
+  std::vector<Unit> units_;
+  std::vector<bool> in_use_;
+};
+
+}  // namespace
+
+std::optional<Room> make_room(State& s, Statement& statement, const RoomQuery& q, std::optional<Time>& due) {
+  const Claimant& c = q.claimant;
+  std::vector<std::pair<Means, Right>> ways;
+  for (const Right right : {Right::kGuarantee, Right::kFairness}) {
+    if (may_have_right(s, c, right)) ways.emplace_back(Means::kReclaim, right);
+  }
+  ways.emplace_back(Means::kPreempt, Right::kGuarantee);
+  const auto attempt = [&](Means means, Right right, bool surplus_only) {
+    return Search(s, statement, q, means, right, surplus_only, due).run();
+  };
+  for (const auto& [means, right] : ways) {
+    if (auto room = attempt(means, right, true)) return room;
+  }
+  if (!q.limits_only) {
+    if (auto room = attempt(Means::kMove, Right::kGuarantee, false)) return room;
+  }
+  for (const auto& [means, right] : ways) {
+    if (auto room = attempt(means, right, false)) return room;
+  }
+  for (const Right right : {Right::kGuarantee, Right::kFairness}) {
+    if (auto room = attempt(Means::kBoth, right, false)) return room;
+  }
+  return std::nullopt;
+}
+
+}  // namespace muster::placement
