@@ -234,6 +234,7 @@ struct Controller::Impl {
     while (is_acting && !stopping) {
       const bool slept = co_await env.clock.sleep_for(world.status_interval);
       if (!slept || stopping) break;
+      if (placement.due(world.now())) dirty.notify();
       if (!capacity_stale) continue;
       capacity_stale = false;
       for (const auto& [key, object] : caches.queues.store().all()) queue_runner.add(key);

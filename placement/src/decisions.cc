@@ -40,6 +40,19 @@ Assignment without_promises(const Job& j) {
   return a;
 }
 
+std::string why(EvictReason reason, const std::string& beneficiary) {
+  switch (reason) {
+    case EvictReason::kReclaimed:
+      return "reclaimed for " + beneficiary + ", whose Project has a right to more than it holds";
+    case EvictReason::kPreempted:
+      return "preempted for " + beneficiary + ", which has a higher priority in the same Project";
+    case EvictReason::kConsolidated:
+      return "moved to another place to make room for " + beneficiary;
+    default:
+      return "";
+  }
+}
+
 }  // namespace
 
 Decisions::Entry* Decisions::find(JobId job, Decision::Kind kind) {
@@ -125,7 +138,7 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
       j.progress.resized = now_;
       if (Entry* grown = find(v.job, Decision::Kind::kGrow)) grown->dropped = true;
       if (find(v.job, Decision::Kind::kShrink) == nullptr)
-        say(Decision::Kind::kShrink, v.job, v.reason, beneficiary, "");
+        say(Decision::Kind::kShrink, v.job, v.reason, beneficiary, why(v.reason, beneficiary));
     }
     return;
   }
@@ -135,7 +148,7 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
     charges.clear();
     insert_sorted(a, charges, std::move(moved));
     s_.hold(v.job, std::move(a), std::move(charges));
-    if (runs) say(Decision::Kind::kMove, v.job, v.reason, beneficiary, "");
+    if (runs) say(Decision::Kind::kMove, v.job, v.reason, beneficiary, why(v.reason, beneficiary));
     return;
   }
   if (!runs) return back_to_waiting(v.job);
@@ -146,7 +159,7 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
   j.evicted_from = std::move(a);
   s_.start_waiting(v.job);  // counted as pending; a claimant again when its pods are gone
   evicted_.push_back(v.job);
-  say(Decision::Kind::kEvict, v.job, v.reason, beneficiary, "");
+  say(Decision::Kind::kEvict, v.job, v.reason, beneficiary, why(v.reason, beneficiary));
 }
 
 void Decisions::make_room(JobId claimant, PoolId pool, Statement& statement, const Room& room) {

@@ -103,8 +103,7 @@ std::vector<std::int32_t> takers(const Node& node, const Pool& pool, const RoleS
 
 }  // namespace
 
-std::int64_t room_on_gpus(const Node& node, const Pool&, const RoleSpec& role, View view,
-                          std::int64_t most) {
+std::int64_t room_on_gpus(const Node& node, const Pool&, const RoleSpec& role, View view, std::int64_t most) {
   if (role.gpus == 0) return most;
   if (!gpus_would_do(node.spec, role)) return 0;
   const GpuUse use = use_on(node.spec, role);

@@ -1,5 +1,6 @@
 #include "judge.h"
 
+#include <algorithm>
 #include <map>
 
 #include "admission.h"
@@ -48,7 +49,10 @@ void Judge::line(const Line& line, const std::vector<JobId>& refused) {
 std::optional<Verdict> Judge::without_right(const Line& line, const Job& j, const std::vector<LeafId>& path) {
   Claimant c{s_.job_ids.at(j.spec.id), line.pool(), path, s_.asked(s_.request_of(j), line.pool()),
              &line.fair()};
-  if (c.asked.gpu.value == 0 || has_right(s_, c, Right::kFairness)) return std::nullopt;
+  const bool within = std::all_of(path.begin(), path.end(), [&](LeafId at) {
+    return s_.sums(at, c.pool).allocated.gpu + c.asked.gpu <= line.fair()[static_cast<std::size_t>(at)].gpu;
+  });
+  if (c.asked.gpu.value == 0 || within) return std::nullopt;
   // What others hold and could give would do: only the right to it is missing.
   const Pool& p = s_.pool(c.pool);
   Resources theirs = p.domains[0].free;

@@ -129,6 +129,7 @@ struct PlacementModel::Impl {
   std::map<std::string, std::string> gpu_resources;  // by pool
   std::map<std::string, client::Node> nodes;         // their GPU count depends on the pools' resource names
   std::set<std::string> others;                      // pods that are charged beside assignments
+  std::optional<pl::Time> wake;                      // when to plan again though nothing changes
 
   void touch() { changed(); }
 
@@ -360,9 +361,11 @@ void PlacementModel::update(const client::Key& key, const crds::TrainingJob& job
     if (holds) {
       state.decision.reset();
       impl_->cluster.set_assignment(key, Impl::to_assignment(job, status), step.displaced);
+      impl_->cluster.set_progress(
+          key, {to_time(status.assignment.admitted_at), std::nullopt, std::nullopt, std::nullopt});
     } else if (!state.decision || state.decision->kind != Decision::Kind::kStart) {
       state.decision.reset();
-      impl_->cluster.clear_assignment(key);
+      if (!impl_->cluster.nominated(key)) impl_->cluster.clear_assignment(key);
     }
   }
   impl_->touch();
@@ -398,16 +401,24 @@ std::vector<client::Key> PlacementModel::plan(crds::Time now) {
         decision.kind = Decision::Kind::kReplace;
         break;
       case pl::Decision::Kind::kEvict:
+      case pl::Decision::Kind::kMove:  // it is queued again, and the core has a place for it
         decision.kind = Decision::Kind::kEvict;
-        decision.reason = "PlacesLost";
+        decision.reason = pl::to_string(d.reason);
         break;
+      case pl::Decision::Kind::kGrow:
+      case pl::Decision::Kind::kShrink:
+        continue;  // gangs are of a fixed size here: see the fields that are refused as not supported
     }
     decision.places = impl_->to_places(job, d.assignment);
     job.decision = std::move(decision);
     news.push_back(d.job);
   }
   news.insert(news.end(), plan.verdicts.begin(), plan.verdicts.end());
+  impl_->wake = plan.wake;
   return news;
+}
+bool PlacementModel::due(crds::Time now) const {
+  return impl_->wake && to_time(now) >= *impl_->wake;
 }
 
 std::optional<Decision> PlacementModel::decision(const client::Key& key) const {

@@ -63,6 +63,8 @@ class PlacementModel {
   // ------------------------------------------------------------------------------------------------------
   // Plans; returns the jobs that there is news for, in order.
   std::vector<client::Key> plan(crds::Time now);
+  // Time alone has made another plan worth its while (a victim is not safe by minRuntime any more, …).
+  bool due(crds::Time now) const;
   // Not yet known to the API server; nullopt: none.
   std::optional<Decision> decision(const client::Key& key) const;
   // The decision could not be committed: what it held is free again.
