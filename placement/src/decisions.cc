@@ -267,7 +267,13 @@ void Decisions::keep_promises() {
 }
 
 void Decisions::reconsider() {
-  for (const JobId id : std::exchange(evicted_, {})) {
+  auto list = std::exchange(evicted_, {});
+  std::stable_sort(list.begin(), list.end(), [&](JobId a, JobId b) {
+    const JobSpec& x = s_.job(a).spec;
+    const JobSpec& y = s_.job(b).spec;
+    return std::tie(y.priority, x.submitted, x.id) < std::tie(x.priority, y.submitted, y.id);
+  });
+  for (const JobId id : list) {
     Job& j = s_.job(id);
     Entry* entry = find(id, Decision::Kind::kEvict);
     if (entry == nullptr || !j.evicted_from || j.assignment) continue;
@@ -276,41 +282,86 @@ void Decisions::reconsider() {
     const PoolId pool = s_.find_pool(j.evicted_from->pool);
     if (pool == kNoId || broken_bound(s_, s_.path(j.leaf), pool, amounts, j.spec.preemptible, View::kTarget))
       continue;
-    // Where it stood.
-    std::size_t back = 0;
-    for (; back < j.leaving.size(); ++back) {
-      if (!s_.available(j.leaving[back].charge, View::kTarget)) break;
-      s_.turn(j.leaving[back].charge, Hold::kRunning);
-    }
-    if (back == j.leaving.size() && back == j.evicted_from->pods.size()) {
-      Assignment a = std::move(*j.evicted_from);
-      std::vector<Statement::Placed> list;
-      for (Leaving& l : std::exchange(j.leaving, {})) list.push_back({id, l.place, std::move(l.charge)});
-      a.pods.clear();
-      std::vector<Charge> charges;
-      insert_sorted(a, charges, std::move(list));
-      j.to_be_evicted = false;
-      j.evicted_from.reset();
-      s_.hold(id, std::move(a), std::move(charges));
+    // With whole GPUs the totals say most of it.
+    const Resources& free = s_.pool(pool).domains[0].free;
+    if (amounts.gpu.value % kMilliPerGpu == 0 && amounts.gpu > free.gpu) continue;
+    if (stays(id, pool)) {
       entry->dropped = true;
-      ++changes_;
+    } else if (!j.spec.interactive && moves(id, pool)) {
+      entry->decision.kind = Decision::Kind::kMove;
+    } else {
       continue;
     }
-    while (back > 0) s_.turn(j.leaving[--back].charge, Hold::kLeaving);
-    if (j.spec.interactive) continue;
-    Statement statement(s_);
-    PlaceQuery query{id, pool, View::kNow, Hold::kPromised, {}, 0};
-    for (const PodPlace& p : j.evicted_from->pods) query.pods.push_back({p.role, p.index});
-    if (!place(s_, statement, query)) continue;
-    Assignment a{j.evicted_from->pool, j.evicted_from->since, {}};
-    std::vector<Charge> charges;
-    insert_sorted(a, charges, statement.commit().placed);
-    j.to_be_evicted = false;
-    j.evicted_from.reset();
-    s_.hold(id, std::move(a), std::move(charges));
-    entry->decision.kind = Decision::Kind::kMove;
     ++changes_;
   }
+}
+
+// Where it stood. Claimants of this plan that were promised its places may take others instead: nobody has
+// been told.
+bool Decisions::stays(JobId id, PoolId pool) {
+  Job& j = s_.job(id);
+  if (j.leaving.size() != j.evicted_from->pods.size()) return false;
+  Statement statement(s_);
+  std::vector<JobId> promised;
+  for (const JobId other : s_.promised) {
+    const Job& o = s_.job(other);
+    if (!o.nominated() || !started_now(o) || s_.pool_of(o.assignment->pool) != pool) continue;
+    const bool in_the_way = std::any_of(o.charges.begin(), o.charges.end(), [&](const Charge& c) {
+      return std::any_of(j.leaving.begin(), j.leaving.end(),
+                         [&](const Leaving& l) { return l.charge.node == c.node; });
+    });
+    if (in_the_way) promised.push_back(other);
+  }
+  std::sort(promised.begin(), promised.end());
+  for (const JobId other : promised) {
+    for (std::size_t pod = 0; pod < s_.job(other).charges.size(); ++pod) statement.release(other, pod);
+  }
+  const std::size_t mark = statement.mark();
+  std::size_t back = 0;
+  for (; back < j.leaving.size() && s_.available(j.leaving[back].charge, View::kTarget); ++back)
+    s_.turn(j.leaving[back].charge, Hold::kRunning);
+  bool all = back == j.leaving.size();
+  for (std::size_t k = 0; k < promised.size() && all; ++k) {
+    PlaceQuery query{promised[k], pool, View::kTarget, Hold::kPromised, {}, 0};
+    for (const PodPlace& p : s_.job(promised[k]).assignment->pods) query.pods.push_back({p.role, p.index});
+    all = place(s_, statement, query).has_value();
+  }
+  if (!all) {
+    statement.rollback(mark);
+    while (back > 0) s_.turn(j.leaving[--back].charge, Hold::kLeaving);
+    return false;
+  }
+  auto outcome = statement.commit();
+  std::map<JobId, std::vector<Statement::Placed>> by_job;
+  for (auto& p : outcome.placed) by_job[p.job].push_back(std::move(p));
+  for (Leaving& l : std::exchange(j.leaving, {}))
+    by_job[id].push_back({id, std::move(l.place), std::move(l.charge)});
+  for (auto& [job, placed] : by_job) {
+    Assignment a = job == id ? std::move(*j.evicted_from) : s_.unhold(job).first;
+    a.pods.clear();
+    std::vector<Charge> charges;
+    insert_sorted(a, charges, std::move(placed));
+    s_.hold(job, std::move(a), std::move(charges));
+  }
+  j.to_be_evicted = false;
+  j.evicted_from.reset();
+  return true;
+}
+
+// To another place that is free at once.
+bool Decisions::moves(JobId id, PoolId pool) {
+  Job& j = s_.job(id);
+  Statement statement(s_);
+  PlaceQuery query{id, pool, View::kNow, Hold::kPromised, {}, 0};
+  for (const PodPlace& p : j.evicted_from->pods) query.pods.push_back({p.role, p.index});
+  if (!place(s_, statement, query)) return false;
+  Assignment a{j.evicted_from->pool, j.evicted_from->since, {}};
+  std::vector<Charge> charges;
+  insert_sorted(a, charges, statement.commit().placed);
+  j.to_be_evicted = false;
+  j.evicted_from.reset();
+  s_.hold(id, std::move(a), std::move(charges));
+  return true;
 }
 
 std::vector<Decision> Decisions::finish() {

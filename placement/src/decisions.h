@@ -47,6 +47,8 @@ class Decisions {
   Entry& say(Decision::Kind kind, JobId job, EvictReason reason, const std::string& beneficiary,
              std::string message);
   void give(const Victim& victim, JobId claimant, PoolId pool, std::vector<Statement::Placed> moved);
+  bool stays(JobId evicted, PoolId pool);
+  bool moves(JobId evicted, PoolId pool);
   void back_to_waiting(JobId job);
   void add_pods(JobId job, std::vector<Statement::Placed> placed);
   bool started_now(const Job& j) const { return j.started_in != 0 && j.started_in == s_.plans; }

@@ -34,7 +34,7 @@ pl::Bounds to_bounds(const crds::Amounts& a) {
 }
 template <class Spec>
 pl::Share to_share(const Spec& s) {
-  return {to_bounds(s.quota), to_bounds(s.limit), s.weight, s.priority};
+  return {to_bounds(s.quota), {}, to_bounds(s.limit), s.weight, s.priority};
 }
 template <class Spec>
 void fill_shares(const Spec& spec, pl::QueueSpec& q) {

@@ -1,0 +1,410 @@
+// Rule 5: who gives way to whom. The scenarios by their numbers in the rules.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "world.h"
+
+namespace muster::placement {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using testing::job;
+using testing::node;
+using testing::pool;
+using testing::project;
+using testing::Q;
+using testing::queue;
+using testing::role;
+using ::testing::UnorderedElementsAre;
+using Kind = Decision::Kind;
+
+// A cluster of one pool and Projects below one Queue; time in seconds.
+struct Cell {
+  Cluster cluster;
+  std::int64_t now = 100'000;
+
+  explicit Cell(const std::vector<NodeSpec>& nodes, std::int64_t top = 1000) {
+    cluster.upsert_pool(pool("default"));
+    cluster.upsert_queue(queue("top", "", {top}));
+    for (const NodeSpec& n : nodes) cluster.upsert_node(n);
+  }
+  void project(const std::string& name, Q q) { cluster.upsert_queue(testing::project(name, "top", q)); }
+  // Runs already, since `ago` seconds; pods on the given nodes and GPUs.
+  void running(JobSpec j, std::vector<PodPlace> pods, std::int64_t ago = 3600,
+               std::optional<std::int64_t> saved_ago = std::nullopt) {
+    cluster.upsert_job(j);
+    cluster.set_assignment(j.id, {"default", Time{(now - ago) * 1000}, std::move(pods)});
+    Progress p;
+    p.began = Time{(now - ago) * 1000};
+    if (saved_ago) p.saved = Time{(now - *saved_ago) * 1000};
+    cluster.set_progress(j.id, p);
+  }
+  Plan plan() { return muster::placement::plan(cluster, Time{++now * 1000}); }
+  std::vector<std::string> say(const Plan& p) {
+    std::vector<std::string> list;
+    for (const Decision& d : p.decisions) {
+      static constexpr const char* kWords[] = {"start ", "replace ", "grow ", "shrink ", "move ", "evict "};
+      list.push_back(kWords[static_cast<int>(d.kind)] + d.job);
+    }
+    return list;
+  }
+  std::vector<std::string> decisions() { return say(plan()); }
+  void gone(const std::string& id) { cluster.set_leaving(id, {}); }
+  Reason reason(const std::string& id) const {
+    const Verdict* v = cluster.verdict(id);
+    return v == nullptr ? Reason::kNone : v->reason;
+  }
+  std::size_t size(const std::string& id) const {
+    const Assignment* a = cluster.assignment(id);
+    return a == nullptr ? 0 : a->pods.size();
+  }
+};
+
+JobSpec with_priority(JobSpec j, std::int64_t priority) {
+  j.priority = priority;
+  return j;
+}
+JobSpec fixed(JobSpec j) {
+  j.preemptible = false;
+  return j;
+}
+JobSpec elastic(JobSpec j, std::int32_t least, std::int32_t most) {
+  j.roles[0].replicas = least;
+  j.roles[0].max_replicas = most;
+  return j;
+}
+std::vector<PodPlace> pods_on(const std::string& name, std::int32_t count, std::int32_t first_gpu = 0) {
+  std::vector<PodPlace> list;
+  for (std::int32_t i = 0; i < count; ++i) list.push_back({0, i, name, {first_gpu + i}});
+  return list;
+}
+
+TEST(VictimsTest, S3ReclaimsExactlyWhatIsLacking) {
+  Cell c({node("n1", 10)});
+  c.project("a", {4, 6});
+  c.project("b", {6, 8});
+  for (int i = 0; i < 6; ++i) c.running(job("a/" + std::to_string(i), 1, 1), {{0, 0, "n1", {i}}}, 3600 - i);
+  for (int i = 0; i < 3; ++i) c.running(job("b/" + std::to_string(i), 1, 1), {{0, 0, "n1", {6 + i}}});
+  c.cluster.upsert_job(job("b/next", 3, 1));
+  const Plan p = c.plan();
+  // The latest started have lost least.
+  EXPECT_THAT(c.say(p), UnorderedElementsAre("evict a/4", "evict a/5"));
+  EXPECT_EQ(p.decisions[0].beneficiary, "b/next");
+  EXPECT_EQ(p.decisions[0].reason, EvictReason::kReclaimed);
+  EXPECT_TRUE(c.cluster.nominated("b/next"));
+  EXPECT_EQ(c.reason("b/next"), Reason::kWaitingForVictims);
+  EXPECT_THAT(c.decisions(), IsEmpty());
+  c.gone("a/4");
+  EXPECT_THAT(c.decisions(), IsEmpty());
+  c.gone("a/5");
+  EXPECT_THAT(c.decisions(), ElementsAre("start b/next"));
+  EXPECT_THAT(c.decisions(), IsEmpty());
+  // S4: A is at its quota.
+  c.cluster.upsert_job(job("b/more", 1, 1));
+  EXPECT_THAT(c.decisions(), IsEmpty());
+  EXPECT_EQ(c.reason("b/more"), Reason::kFairShareReached);
+}
+
+TEST(VictimsTest, S5bOnlyWhenNeeded) {
+  Cell c({node("n1", 8)});
+  for (const char* name : {"susan", "joe", "jemma"}) c.project(name, {2});
+  for (int i = 0; i < 8; ++i) c.running(job("susan/" + std::to_string(i), 1, 1), {{0, 0, "n1", {i}}});
+  c.cluster.upsert_job(job("joe/j", 2, 1));
+  EXPECT_EQ(c.plan().decisions.size(), 2u);
+  c.cluster.upsert_job(job("jemma/j", 2, 1));
+  EXPECT_EQ(c.plan().decisions.size(), 2u);
+  EXPECT_EQ(c.cluster.usage("susan", true, "default").allocated.gpu.value, 8000);  // until they are gone
+  for (int i = 0; i < 8; ++i) c.gone("susan/" + std::to_string(i));
+  EXPECT_THAT(c.decisions(), UnorderedElementsAre("start joe/j", "start jemma/j"));
+  EXPECT_EQ(c.cluster.usage("susan", true, "default").allocated.gpu.value, 4000);
+  c.cluster.remove_job("joe/j");
+  EXPECT_EQ(c.plan().decisions.size(), 2u);
+}
+
+TEST(VictimsTest, S9HigherPriorityInTheSameLeaf) {
+  Cell c({node("n1", 8)});
+  c.project("a", {8});
+  c.running(with_priority(job("a/low", 8, 1), 50), pods_on("n1", 8));
+  c.cluster.upsert_job(with_priority(job("a/high", 8, 1), 100));
+  const Plan p = c.plan();
+  EXPECT_THAT(c.say(p), ElementsAre("evict a/low"));
+  EXPECT_EQ(p.decisions[0].reason, EvictReason::kPreempted);
+  c.gone("a/low");
+  EXPECT_THAT(c.decisions(), ElementsAre("start a/high"));
+  c.cluster.remove_job("a/high");
+  EXPECT_THAT(c.decisions(), ElementsAre("start a/low"));
+}
+
+TEST(VictimsTest, EqualPriorityDoesNotPreempt) {
+  Cell c({node("n1", 8)});
+  c.project("a", {8});
+  c.running(job("a/one", 8, 1), pods_on("n1", 8));
+  c.cluster.upsert_job(job("a/two", 1, 1));
+  EXPECT_THAT(c.decisions(), IsEmpty());
+}
+
+TEST(VictimsTest, S10OneIsMovedAndNobodyWaits) {
+  Cell c({node("n1", 4), node("n2", 4)});
+  c.project("a", {});
+  c.running(job("a/1", 1, 2), {{0, 0, "n1", {0, 1}}});
+  c.running(job("a/2", 1, 2), {{0, 0, "n2", {0, 1}}});
+  c.cluster.upsert_job(job("a/big", 1, 4));
+  const Plan p = c.plan();
+  ASSERT_EQ(p.decisions.size(), 1u);
+  EXPECT_EQ(p.decisions[0].kind, Kind::kMove);
+  const std::string moved = p.decisions[0].job;
+  EXPECT_EQ(p.decisions[0].assignment.pods[0].node, moved == "a/1" ? "n2" : "n1");
+  c.gone(moved);
+  EXPECT_THAT(c.decisions(), UnorderedElementsAre("start " + moved, "start a/big"));
+}
+
+TEST(VictimsTest, S11NothingIsMovedThatMustNotBe) {
+  Cell c({node("n1", 4), node("n2", 4)});
+  c.project("a", {8});
+  c.running(fixed(job("a/1", 1, 2)), {{0, 0, "n1", {0, 1}}});
+  c.running(fixed(job("a/2", 1, 2)), {{0, 0, "n2", {0, 1}}});
+  c.cluster.upsert_job(job("a/big", 1, 4));
+  EXPECT_THAT(c.decisions(), IsEmpty());
+  EXPECT_EQ(c.reason("a/big"), Reason::kFragmented);
+}
+
+TEST(VictimsTest, S12S13ShrinksAndGrowsBack) {
+  Cell c({node("n1", 8)});
+  c.project("a", {});
+  c.project("b", {4});
+  c.running(elastic(job("a/e", 2, 1), 2, 8), pods_on("n1", 8));
+  c.cluster.upsert_job(job("b/j", 4, 1));
+  const Plan p = c.plan();
+  EXPECT_THAT(c.say(p), ElementsAre("shrink a/e"));
+  EXPECT_EQ(p.decisions[0].assignment.pods.size(), 4u);
+  EXPECT_EQ(p.decisions[0].assignment.pods.back().index, 3);  // the highest indexes go
+  c.gone("a/e");
+  EXPECT_THAT(c.decisions(), ElementsAre("start b/j"));
+  EXPECT_THAT(c.decisions(), IsEmpty());
+  c.cluster.remove_job("b/j");
+  const Plan back = c.plan();
+  EXPECT_THAT(c.say(back), ElementsAre("grow a/e"));
+  EXPECT_EQ(back.decisions[0].assignment.pods.size(), 8u);
+}
+
+TEST(VictimsTest, ElasticStartsWithAllThatIsFree) {
+  Cell c({node("n1", 8)});
+  c.project("a", {});
+  c.cluster.upsert_job(elastic(job("a/e", 2, 1), 2, 16));
+  const Plan p = c.plan();
+  EXPECT_THAT(c.say(p), ElementsAre("start a/e"));
+  EXPECT_EQ(p.decisions[0].assignment.pods.size(), 8u);
+}
+
+TEST(VictimsTest, S15TheStraddlingGangGoesWhole) {
+  Cell c({node("n1", 12)});
+  c.project("a", {4});
+  c.project("b", {8});
+  c.running(job("a/gang", 12, 1), pods_on("n1", 12));
+  c.cluster.upsert_job(job("b/j", 8, 1));
+  EXPECT_THAT(c.decisions(), ElementsAre("evict a/gang"));
+  c.gone("a/gang");
+  EXPECT_THAT(c.decisions(), ElementsAre("start b/j"));
+  c.cluster.remove_job("b/j");
+  EXPECT_THAT(c.decisions(), ElementsAre("start a/gang"));
+}
+
+TEST(VictimsTest, S16TheOneThatLosesLeastGoes) {
+  Cell c({node("n1", 3)});
+  c.project("a", {});
+  c.project("b", {1});
+  c.running(job("a/long", 1, 1), {{0, 0, "n1", {0}}}, 7200, 50 * 60);
+  c.running(job("a/fresh", 1, 1), {{0, 0, "n1", {1}}}, 7200, 60);
+  c.running(job("a/mid", 1, 1), {{0, 0, "n1", {2}}}, 7200, 20 * 60);
+  c.cluster.upsert_job(job("b/j", 1, 1));
+  EXPECT_THAT(c.decisions(), ElementsAre("evict a/fresh"));
+}
+
+TEST(VictimsTest, S18FromTheSiblingNotFurther) {
+  Cell c({node("n1", 12)});
+  c.cluster.upsert_queue(queue("d1", "", {6}));
+  c.cluster.upsert_queue(queue("d2", "", {6}));
+  c.cluster.upsert_queue(testing::project("a", "d1", {2}));
+  c.cluster.upsert_queue(testing::project("b", "d1", {4}));
+  c.cluster.upsert_queue(testing::project("c", "d2", {6}));
+  for (int i = 0; i < 12; ++i) c.running(job("a/" + std::to_string(i), 1, 1), {{0, 0, "n1", {i}}});
+  c.cluster.upsert_job(job("b/j", 4, 1));
+  EXPECT_EQ(c.plan().decisions.size(), 4u);
+  for (int i = 0; i < 12; ++i) c.gone("a/" + std::to_string(i));
+  EXPECT_THAT(c.decisions(), ElementsAre("start b/j"));
+  c.cluster.upsert_job(job("c/j", 6, 1));
+  const Plan p = c.plan();
+  EXPECT_EQ(p.decisions.size(), 6u);
+  for (const Decision& d : p.decisions) EXPECT_EQ(d.job.substr(0, 2), "a/") << d.job;
+}
+
+TEST(VictimsTest, S23ServicesTakeBackFromTraining) {
+  Cell c({node("n1", 8)});
+  c.project("a", {4});
+  c.project("b", {});
+  c.running(fixed(job("a/s1", 1, 2)), {{0, 0, "n1", {0, 1}}});
+  for (int i = 2; i < 8; ++i) c.running(job("b/" + std::to_string(i), 1, 1), {{0, 0, "n1", {i}}});
+  c.cluster.upsert_job(fixed(job("a/s2", 1, 2)));
+  const Plan p = c.plan();
+  EXPECT_EQ(p.decisions.size(), 2u);
+  for (const Decision& d : p.decisions) EXPECT_EQ(d.kind, Kind::kEvict);
+}
+
+TEST(VictimsTest, S31LowerPriorityGoesThoughItLosesMore) {
+  Cell c({node("n1", 4)});
+  c.project("a", {2});
+  c.project("b", {2});
+  c.running(with_priority(job("a/low", 1, 1), 10), {{0, 0, "n1", {0}}}, 90'000, 80'000);
+  c.running(with_priority(job("a/high", 1, 1), 20), {{0, 0, "n1", {1}}}, 90'000, 10);
+  c.running(with_priority(job("a/2", 1, 1), 20), {{0, 0, "n1", {2}}}, 90'000, 20);
+  c.running(with_priority(job("a/3", 1, 1), 20), {{0, 0, "n1", {3}}}, 90'000, 20);
+  c.cluster.upsert_job(job("b/j", 1, 1));
+  EXPECT_THAT(c.decisions(), ElementsAre("evict a/low"));
+}
+
+TEST(VictimsTest, S32OtherLeavesBeforeTheOwn) {
+  Cell c({node("n1", 4)});
+  c.project("a", {2});
+  c.project("b", {1});
+  c.running(with_priority(job("a/own", 1, 1), 10), {{0, 0, "n1", {0}}}, 60);
+  for (int i = 1; i < 4; ++i)
+    c.running(with_priority(job("b/" + std::to_string(i), 1, 1), 200), {{0, 0, "n1", {i}}}, 90'000);
+  c.cluster.upsert_job(with_priority(job("a/high", 1, 1), 100));
+  const auto said = c.decisions();
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_EQ(said[0].substr(0, 8), "evict b/");
+}
+
+TEST(VictimsTest, S33ComesToRest) {
+  Cell c({node("n1", 4)}, 4);
+  c.project("a", {2});
+  c.project("b", {2});
+  c.cluster.upsert_job(with_priority(job("b/3", 3, 1), 10));
+  c.cluster.upsert_job(with_priority(job("a/3", 3, 1), 5));
+  c.cluster.upsert_job(job("a/2", 2, 1));
+  c.cluster.upsert_job(job("b/2", 2, 1));
+  c.cluster.upsert_job(job("b/4", 4, 1));
+  int quiet = 0;
+  for (int i = 0; i < 40 && quiet < 5; ++i) {
+    const Plan p = c.plan();
+    quiet = p.decisions.empty() ? quiet + 1 : 0;
+    for (const Decision& d : p.decisions) {
+      if (d.kind == Kind::kEvict || d.kind == Kind::kMove) c.gone(d.job);
+    }
+    c.now += 1000;
+  }
+  EXPECT_EQ(quiet, 5);
+}
+
+TEST(VictimsTest, S34NobodyIsStartedAndEvictedInOneDecision) {
+  Cell c({node("n1", 8)});
+  c.project("x", {});
+  c.project("y", {});
+  c.cluster.upsert_job(with_priority(job("x/8", 8, 1), 10));
+  c.cluster.upsert_job(job("y/4", 4, 1));
+  const Plan p = c.plan();
+  std::set<std::string> started;
+  for (const Decision& d : p.decisions) {
+    if (d.kind == Kind::kStart) started.insert(d.job);
+    EXPECT_FALSE(d.kind == Kind::kEvict && started.contains(d.job)) << d.job;
+  }
+  EXPECT_THAT(started, ElementsAre("y/4"));
+}
+
+TEST(VictimsTest, S35TheOneThatSufficesGoes) {
+  Cell c({node("n1", 10)});
+  c.project("l0", {-1, -1, 1});
+  c.project("l1", {-1, -1, 0});
+  c.running(job("l1/x", 1, 1), {{0, 0, "n1", {0}}});
+  c.running(job("l1/y", 6, 1), pods_on("n1", 6, 1));
+  c.cluster.upsert_job(job("l0/a", 4, 1, 1));
+  c.cluster.upsert_job(job("l0/b", 1, 1, 2));
+  EXPECT_THAT(c.decisions(), ElementsAre("evict l1/y"));
+}
+
+TEST(VictimsTest, MinRuntimeKeepsTheYoungSafeAndWakesThePlan) {
+  Cell c({node("n1", 2)});
+  QueueSpec a = testing::project("a", "top", {});
+  a.reclaim_min_runtime = seconds(600);
+  c.cluster.upsert_queue(a);
+  c.project("b", {2});
+  c.running(job("a/j", 2, 1), pods_on("n1", 2), 100);
+  c.cluster.upsert_job(job("b/j", 2, 1));
+  const Plan p = c.plan();
+  EXPECT_THAT(p.decisions, IsEmpty());
+  ASSERT_TRUE(p.wake.has_value());
+  c.now = p.wake->ms / 1000 - 2;
+  EXPECT_THAT(c.decisions(), IsEmpty());
+  EXPECT_THAT(c.decisions(), ElementsAre("evict a/j"));
+}
+
+TEST(VictimsTest, NoVictimIsSuperfluous) {
+  Cell c({node("n1", 4), node("n2", 4)});
+  c.project("a", {});
+  c.project("b", {4});
+  // Emptying n2 costs more than n1 in all, and the cheapest single ones lie on both.
+  c.running(job("a/1", 1, 2), {{0, 0, "n1", {0, 1}}}, 100);
+  c.running(job("a/2", 1, 2), {{0, 0, "n1", {2, 3}}}, 500);
+  c.running(job("a/3", 1, 2), {{0, 0, "n2", {0, 1}}}, 200);
+  c.running(job("a/4", 1, 2), {{0, 0, "n2", {2, 3}}}, 5000);
+  c.cluster.upsert_job(job("b/j", 1, 4));
+  EXPECT_THAT(c.decisions(), UnorderedElementsAre("evict a/1", "evict a/2"));
+}
+
+TEST(VictimsTest, WithinTheSmallerOfQuotaAndFairShareNobodyGives) {
+  Cell c({node("n1", 4)});
+  c.project("a", {2});
+  c.project("b", {4});  // 6 quotas on 4 GPUs
+  for (int i = 0; i < 2; ++i) c.running(job("a/" + std::to_string(i), 1, 1), {{0, 0, "n1", {i}}});
+  for (int i = 2; i < 4; ++i) c.running(job("b/" + std::to_string(i), 1, 1), {{0, 0, "n1", {i}}});
+  c.cluster.upsert_job(job("b/next", 1, 1));
+  const auto said = c.decisions();
+  // a's claim is 2 of 6 parts of 4 GPUs: it may be over by a part of a GPU, never by a whole one below that.
+  for (const auto& s : said) EXPECT_EQ(s.substr(0, 8), "evict a/") << s;
+  EXPECT_LE(said.size(), 1u);
+}
+
+TEST(VictimsTest, ReclaimUnderAnAncestorsLimit) {
+  Cell c({node("n1", 8)});
+  c.cluster.upsert_queue(queue("d", "", {4, 4}));
+  c.cluster.upsert_queue(testing::project("a", "d", {1}));
+  c.cluster.upsert_queue(testing::project("b", "d", {3}));
+  for (int i = 0; i < 4; ++i) c.running(job("a/" + std::to_string(i), 1, 1), {{0, 0, "n1", {i}}});
+  c.cluster.upsert_job(job("b/j", 3, 1));
+  EXPECT_EQ(c.plan().decisions.size(), 3u);  // 4 GPUs are free, but not below d's limit
+  for (int i = 0; i < 4; ++i) c.gone("a/" + std::to_string(i));
+  EXPECT_THAT(c.decisions(), ElementsAre("start b/j"));
+}
+
+TEST(VictimsTest, DrainedQueueLetsGo) {
+  Cell c({node("n1", 2)});
+  c.project("a", {2});
+  c.running(job("a/j", 2, 1), pods_on("n1", 2));
+  QueueSpec q = queue("top", "", {10});
+  q.hold = q.drain = true;
+  c.cluster.upsert_queue(q);
+  const Plan p = c.plan();
+  EXPECT_THAT(c.say(p), ElementsAre("evict a/j"));
+  EXPECT_EQ(p.decisions[0].reason, EvictReason::kDrained);
+  c.gone("a/j");
+  EXPECT_THAT(c.decisions(), IsEmpty());
+  EXPECT_EQ(c.reason("a/j"), Reason::kQueueHeld);
+}
+
+TEST(VictimsTest, FourThousandSinglesForOneGang) {
+  std::vector<NodeSpec> nodes;
+  for (int i = 0; i < 500; ++i) nodes.push_back(node("n" + std::to_string(i), 8));
+  Cell c(nodes, 100'000);
+  c.project("a", {});
+  c.project("b", {4000});
+  for (int i = 0; i < 4000; ++i)
+    c.running(job("a/" + std::to_string(i), 1, 1), {{0, 0, "n" + std::to_string(i / 8), {i % 8}}}, 3600 + i);
+  c.cluster.upsert_job(job("b/gang", 500, 8));
+  EXPECT_EQ(c.plan().decisions.size(), 4000u);
+}
+
+}  // namespace
+}  // namespace muster::placement
