@@ -228,8 +228,33 @@ void Decisions::shrink_to_placed(JobId id, EvictReason reason, std::string messa
   say(Decision::Kind::kShrink, id, reason, "", std::move(message));
 }
 
+// A promise ends with the node, or when the node is not of the job's pool any more: the job asks again.
+bool Decisions::void_promise(JobId id) {
+  Job& j = s_.job(id);
+  const PoolId pool = s_.find_pool(j.assignment->pool);
+  const bool good = std::all_of(j.promised.begin(), j.promised.end(), [&](std::size_t i) {
+    const Node& n = s_.node(j.charges[i].node);
+    return n.takes_part() && n.pool == pool;
+  });
+  if (good) return false;
+  ++changes_;
+  const bool whole = j.nominated();
+  const auto pods = j.promised;
+  for (const std::size_t i : pods) s_.give_back(j.charges[i]);
+  auto [a, charges] = s_.unhold(id);
+  if (whole) {
+    j.started_in = 0;
+    s_.start_waiting(id);
+    return true;
+  }
+  erase_pods(a, charges, pods);
+  s_.hold(id, std::move(a), std::move(charges));
+  return true;
+}
+
 void Decisions::keep_promises() {
   for (const JobId id : std::vector<JobId>(s_.promised.begin(), s_.promised.end())) {
+    if (void_promise(id)) continue;
     Job& j = s_.job(id);
     const bool whole = j.nominated();
     if (whole && !j.leaving.empty()) continue;  // its own pods have to go first

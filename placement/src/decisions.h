@@ -47,6 +47,7 @@ class Decisions {
   Entry& say(Decision::Kind kind, JobId job, EvictReason reason, const std::string& beneficiary,
              std::string message);
   void give(const Victim& victim, JobId claimant, PoolId pool, std::vector<Statement::Placed> moved);
+  bool void_promise(JobId job);  // true: it was void
   bool stays(JobId evicted, PoolId pool);
   bool moves(JobId evicted, PoolId pool);
   void back_to_waiting(JobId job);
