@@ -36,6 +36,24 @@ std::optional<BrokenBound> first_broken(LeafId at, bool quota, const std::array<
   return std::nullopt;
 }
 
+Resources larger(const Resources& a, const Resources& b) {
+  return {std::max(a.gpu, b.gpu), std::max(a.cpu, b.cpu), std::max(a.memory, b.memory),
+          std::max(a.pods, b.pods)};
+}
+
+// What counts against a limit: charged until it is gone, and what is promised is not to be given twice.
+Resources used_in(const TreeSums& sums, View view) {
+  switch (view) {
+    case View::kTarget:
+      return sums.allocated;
+    case View::kPromise:
+      return sums.in_use();
+    case View::kNow:
+      return larger(sums.allocated, sums.in_use());
+  }
+  return sums.allocated;
+}
+
 }  // namespace
 
 std::optional<BrokenBound> broken_bound(const State& s, const std::vector<LeafId>& path, PoolId pool,
@@ -43,7 +61,7 @@ std::optional<BrokenBound> broken_bound(const State& s, const std::vector<LeafId
   for (const LeafId at : path) {
     const TreeSums& sums = s.sums(at, pool);
     const Share& share = s.share(at, pool);
-    const Resources used = view == View::kNow ? sums.allocated + sums.leaving : sums.allocated;
+    const Resources used = used_in(sums, view);
     if (auto b = first_broken(at, false, lines(amounts, used, share.limit, false))) return b;
     if (preemptible) continue;
     if (auto b = first_broken(at, true, lines(amounts, sums.fixed, share.quota, true))) return b;
@@ -52,7 +70,7 @@ std::optional<BrokenBound> broken_bound(const State& s, const std::vector<LeafId
 }
 
 std::string breach(const State& s, const std::vector<LeafId>& path, PoolId pool, const Resources& asked,
-                   bool preemptible, View view) {
+                   bool preemptible) {
   for (const LeafId at : path) {
     const TreeSums& sums = s.sums(at, pool);
     const auto over = [&](const Resources& used, const Bounds& b, bool quota) {
@@ -60,8 +78,7 @@ std::string breach(const State& s, const std::vector<LeafId>& path, PoolId pool,
       return std::any_of(all.begin(), all.end(),
                          [](const Line& l) { return l.asked > 0 && l.bound && l.used > *l.bound; });
     };
-    const Resources used = view == View::kNow ? sums.allocated + sums.leaving : sums.allocated;
-    if (over(used, s.share(at, pool).limit, false)) return s.leaf(at).spec.name;
+    if (over(sums.allocated, s.share(at, pool).limit, false)) return s.leaf(at).spec.name;
     if (!preemptible && over(sums.fixed, s.share(at, pool).quota, true)) return s.leaf(at).spec.name;
   }
   return "";

@@ -9,7 +9,8 @@
 
 namespace muster::placement {
 
-// The first bound that `amounts` more would break, from the leaf upwards; nullopt: none.
+// The first bound that `amounts` more would break in this view (kPromise: `amounts` are promised already),
+// from the leaf upwards; nullopt: none.
 struct BrokenBound {
   LeafId at = kNoId;
   bool quota = false;  // else the limit
@@ -21,8 +22,8 @@ std::optional<BrokenBound> broken_bound(const State& state, const std::vector<Le
                                         const Resources& amounts, bool preemptible, View view = View::kNow);
 
 // The name of a tree node on `path` that stands beyond a bound in what was asked for; "": none. For the
-// auditor: right after a start there is none. kNow: with what is leaving.
+// auditor: right after a start there is none.
 std::string breach(const State& state, const std::vector<LeafId>& path, PoolId pool, const Resources& asked,
-                   bool preemptible, View view = View::kTarget);
+                   bool preemptible);
 
 }  // namespace muster::placement

@@ -41,7 +41,7 @@ Usage Cluster::usage(const std::string& queue, bool is_project, const std::strin
   const PoolId p = s.find_pool(pool);
   if (id == kNoId || p == kNoId) return u;
   const TreeSums& sums = s.sums(id, p);
-  u.allocated = sums.allocated + sums.leaving;
+  u.allocated = sums.in_use();
   u.pending = sums.pending;
   const Bounds& quota = s.share(id, p).quota;
   const auto over = [](auto used, auto bound) { return used > bound ? used - bound : decltype(used){}; };

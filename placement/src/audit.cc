@@ -145,7 +145,7 @@ void audit_tree(const State& s, Bad& bad) {
       const TreeSums& x = s.sums(static_cast<LeafId>(i), static_cast<PoolId>(p));
       const TreeSums& y = fresh.sums(static_cast<LeafId>(i), static_cast<PoolId>(p));
       same = same && x.allocated == y.allocated && x.fixed == y.fixed && x.leaving == y.leaving &&
-             x.pending == y.pending;
+             x.promised == y.promised && x.pending == y.pending;
     }
     if (!same) bad.push_back("index: sums of " + a.spec.name + " in the tree drifted");
   }

@@ -260,9 +260,10 @@ void Decisions::keep_promises() {
     if (whole && !j.leaving.empty()) continue;  // its own pods have to go first
     const PoolId pool = s_.pool_of(j.assignment->pool);
     const auto path = s_.path(j.leaf);
-    // Charged until gone: what is leaving counts against limits still. The promise itself is counted already.
-    if (!breach(s_, path, pool, s_.asked(s_.request_of(j), pool), j.spec.preemptible, View::kNow).empty())
-      continue;
+    // Charged until gone: what is leaving counts against limits still.
+    Resources amounts;
+    for (const std::size_t i : j.promised) amounts += j.charges[i].amounts;
+    if (broken_bound(s_, path, pool, amounts, true, View::kPromise)) continue;
     std::vector<std::size_t> ready;
     for (const std::size_t i : j.promised) {
       if (s_.available(j.charges[i], View::kPromise)) {
@@ -280,7 +281,7 @@ void Decisions::keep_promises() {
     s_.note_promises(id);
     if (whole) {
       j.assumed = true;
-      j.started_in = 0;
+      j.started_in = s_.plans;  // and can be undone for a better right, like every start of this plan
       j.progress = {now_, j.progress.saved, j.progress.start_took, std::nullopt};
       j.assignment->since = now_;
       j.verdict.reset();

@@ -192,7 +192,12 @@ class Planner {
     const Job& j = s_.job(id);
     const PoolId pool = line.pool();
     Request& request = s_.requests.at(j.request);
-    const RoomQuery query{{id, pool, line.path(), s_.asked(request, pool), &line.fair()}, {}, now_, false};
+    const Resources asked = s_.asked(request, pool);
+    // Its demand counts in its first pool; what it has a right to in another one is judged as if it counted
+    // there.
+    std::optional<std::vector<Resources>> fair;
+    if (j.pending_in != pool) fair = fair_shares_with(s_, pool, line.path(), asked);
+    const RoomQuery query{{id, pool, line.path(), asked, fair ? &*fair : &line.fair()}, {}, now_, false};
     if (start_in_free_room(query, request.refused[pool])) return true;
     // Any of its pools' free room comes before a victim in one.
     if (pool != j.pools.back() && free_room_in_later_pool(j, pool)) return false;

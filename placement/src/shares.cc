@@ -185,4 +185,12 @@ std::vector<Resources> fair_shares(const State& s, PoolId pool) {
   return out;
 }
 
+std::vector<Resources> fair_shares_with(State& s, PoolId pool, const std::vector<LeafId>& path,
+                                        const Resources& more) {
+  for (const LeafId at : path) s.leaf(at).sums[pool].pending += more;
+  auto fair = fair_shares(s, pool);
+  for (const LeafId at : path) s.leaf(at).sums[pool].pending -= more;
+  return fair;
+}
+
 }  // namespace muster::placement

@@ -11,6 +11,9 @@ namespace muster::placement {
 // Fair share per tree node in one pool, by LeafId. CPU and memory are only shared out where a quota accounts
 // for them; elsewhere the share is what there is.
 std::vector<Resources> fair_shares(const State& state, PoolId pool);
+// The same if somebody on `path` asked for so much more.
+std::vector<Resources> fair_shares_with(State& state, PoolId pool, const std::vector<LeafId>& path,
+                                        const Resources& more);
 
 // One level of rule 1 for one resource, as numbers: the tested core of fair_shares().
 struct Claim {

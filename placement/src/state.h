@@ -88,10 +88,12 @@ struct Pool {
 struct TreeSums {
   Resources allocated;  // running and promised
   Resources fixed;      // the non-preemptible part of allocated
+  Resources promised;   // of these; nobody uses it yet
   Resources leaving;    // beside these
   Resources pending;    // of what waits, and of what was evicted and has not left yet
   Resources surplus;    // what elastic jobs would take beyond that
 
+  Resources in_use() const { return allocated - promised + leaving; }
   Resources demand() const { return allocated + pending + surplus; }
 };
 

@@ -28,6 +28,7 @@ void State::account(const Charge& c, int sign) {
       return;
     }
     s.allocated += amounts;
+    if (c.hold == Hold::kPromised) s.promised += amounts;
     if (c.fixed) s.fixed += amounts;
   });
   touch(c.pool);

@@ -379,6 +379,39 @@ TEST(VictimsTest, ReclaimUnderAnAncestorsLimit) {
   EXPECT_THAT(c.decisions(), ElementsAre("start b/j"));
 }
 
+// What somebody has a right to in its second pool does not depend on where its demand is counted.
+TEST(VictimsTest, ReclaimsInTheSecondPool) {
+  Cluster c;
+  c.upsert_pool(pool("p1", {{"pool", Operator::kIn, {"p1"}}}));
+  c.upsert_pool(pool("p2", {{"pool", Operator::kIn, {"p2"}}}));
+  for (const char* name : {"p1", "p2"}) {
+    NodeSpec n = node(std::string("n-") + name, 4);
+    n.labels["pool"] = name;
+    c.upsert_node(n);
+  }
+  const auto in = [&](QueueSpec q, std::int64_t p1, std::int64_t p2) {
+    q.in_pool["p1"].quota.gpu = MilliGpu{p1 * 1000};
+    q.in_pool["p2"].quota.gpu = MilliGpu{p2 * 1000};
+    c.upsert_queue(q);
+  };
+  in(queue("top", ""), 8, 8);
+  in(testing::project("a", "top"), 0, 4);
+  in(testing::project("b", "top"), 4, 0);
+  for (const char* name : {"p1", "p2"}) {
+    JobSpec j = job(std::string("b/") + name, 4, 1);
+    j.pools = {name};
+    c.upsert_job(j);
+    c.set_assignment(j.id, {name, Time{1}, pods_on(std::string("n-") + name, 4)});
+  }
+  JobSpec j = job("a/j", 4, 1);
+  j.pools = {"p1", "p2"};
+  c.upsert_job(j);
+  const Plan p = muster::placement::plan(c, Time{1'000'000});
+  ASSERT_EQ(p.decisions.size(), 1u);
+  EXPECT_EQ(p.decisions[0].kind, Kind::kEvict);
+  EXPECT_EQ(p.decisions[0].job, "b/p2");
+}
+
 TEST(VictimsTest, DrainedQueueLetsGo) {
   Cell c({node("n1", 2)});
   c.project("a", {2});
