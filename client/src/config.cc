@@ -59,8 +59,8 @@ std::string encode_base64(const std::string& text) {
 // One mapping of a kubeconfig, with its place for messages.
 class Section {
  public:
-  Section(YAML::Node node, fs::path file, std::string path)
-      : node_(std::move(node)), file_(std::move(file)), path_(std::move(path)) {
+  Section(const YAML::Node& node, fs::path file, std::string path)
+      : node_(node), file_(std::move(file)), path_(std::move(path)) {
     if (node_.IsDefined() && !node_.IsNull() && !node_.IsMap()) fail(place() + ": is not a mapping");
   }
 

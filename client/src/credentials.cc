@@ -176,7 +176,7 @@ struct Credentials::Impl : std::enable_shared_from_this<Credentials::Impl> {
 
   static Task<bool> wait_for_plugin(std::shared_ptr<Impl> self) {
     struct Waiting {
-      Waiting(Impl& i) : impl(i), waiter(i.env.executor) { impl.plugin_waiters.push_back(&waiter); }
+      explicit Waiting(Impl& i) : impl(i), waiter(i.env.executor) { impl.plugin_waiters.push_back(&waiter); }
       Waiting(const Waiting&) = delete;
       Waiting& operator=(const Waiting&) = delete;
       ~Waiting() { impl.plugin_waiters.remove(&waiter); }

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
-#include <cstring>
 #include <stdexcept>
 
 namespace muster::client {
@@ -81,7 +80,7 @@ std::size_t on_upload(char* buffer, std::size_t size, std::size_t count, void* u
   auto& transfer = *static_cast<Transfer*>(user);
   const std::string& body = transfer.request.body;
   const std::size_t bytes = std::min(size * count, body.size() - transfer.body_sent);
-  std::memcpy(buffer, body.data() + transfer.body_sent, bytes);
+  body.copy(buffer, bytes, transfer.body_sent);
   transfer.body_sent += bytes;
   return bytes;
 }

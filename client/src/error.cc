@@ -214,6 +214,7 @@ Error error_from_response(int http_status, std::string_view body, std::string_vi
   if (error.message.empty()) error.message = "HTTP status " + std::to_string(http_status);
   std::uint32_t seconds = 0;
   const char* end = retry_after_header.data() + retry_after_header.size();
+  // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): it ends at `end`
   if (auto [stop, ec] = std::from_chars(retry_after_header.data(), end, seconds);
       ec == std::errc{} && stop == end && !retry_after_header.empty()) {
     error.retry_after = std::chrono::seconds{seconds};

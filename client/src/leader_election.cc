@@ -12,6 +12,7 @@ namespace muster::client {
 namespace {
 
 using nlohmann::json;
+// NOLINTNEXTLINE(misc-unused-using-decls): of coroutines, where clang-tidy does not see it
 using boost::asio::experimental::awaitable_operators::operator||;
 
 constexpr int kRetryJitterPercent = 20;

@@ -19,7 +19,6 @@ namespace {
 using client::Duration;
 using client::Key;
 using client::spawn;
-using reconcilers::log_error;
 using reconcilers::log_info;
 using std::chrono::milliseconds;
 using std::chrono::seconds;

@@ -17,10 +17,12 @@ namespace muster::client {
 // the whole process and never freed. As good as a const std::string. Any thread.
 class SharedWord {
  public:
+  // NOLINTBEGIN(google-explicit-constructor): stands where text stood
   SharedWord(std::string_view text) : text_(intern(text)) {}
   SharedWord(const std::string& text) : text_(intern(text)) {}
   SharedWord(const char* text) : text_(intern(text)) {}
   operator const std::string&() const { return *text_; }
+  // NOLINTEND(google-explicit-constructor)
   const std::string& str() const { return *text_; }
   friend bool operator==(SharedWord a, SharedWord b) { return a.text_ == b.text_; }
   friend auto operator<=>(SharedWord a, SharedWord b) { return *a.text_ <=> *b.text_; }

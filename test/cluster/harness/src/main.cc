@@ -9,7 +9,7 @@
 
 namespace {
 
-using namespace muster::testcluster;  // NOLINT(google-build-using-namespace): this program is nothing else
+using namespace muster::testcluster;
 
 int fail(const std::string& message) {
   std::cerr << "testcluster: " << message << "\n";
