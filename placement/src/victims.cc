@@ -246,11 +246,20 @@ class Search {
     return !whole || !whole_part || free.gpu >= part.gpu;
   }
 
-  // In the order of the units; false: one of them is not legal any more.
-  bool take_all(const std::vector<std::size_t>& list) {
-    for (const std::size_t i : list) {
-      if (!may_take(units_[i])) return false;
-      take(i);
+  // Small ones first: who gives must be over before each removal, so the largest had best go last. false: one
+  // of them is not legal.
+  bool take_all(std::vector<std::size_t> list) {
+    std::stable_sort(list.begin(), list.end(), [&](std::size_t a, std::size_t b) {
+      const Resources& x = units_[a].amounts;
+      const Resources& y = units_[b].amounts;
+      return std::tie(x.gpu, x.cpu, x.memory) < std::tie(y.gpu, y.cpu, y.memory);
+    });
+    while (!list.empty()) {
+      const auto next =
+          std::find_if(list.begin(), list.end(), [&](std::size_t i) { return may_take(units_[i]); });
+      if (next == list.end()) return false;
+      take(*next);
+      list.erase(next);
     }
     return true;
   }
