@@ -7,6 +7,7 @@
 #include <set>
 
 #include "admission.h"
+#include "sharing.h"
 #include "state.h"
 
 namespace muster::placement {
@@ -15,7 +16,9 @@ namespace {
 using Bad = std::vector<std::string>;
 
 struct Recount {
-  Resources used, promised, leaving;
+  Held held;
+  std::map<std::int32_t, Held> zones;
+  std::map<std::int32_t, std::int32_t> slices;  // by entry of Node::cut, in the target view
   std::int32_t unnamed = 0, charges = 0;
   std::map<std::int32_t, std::multiset<JobId>> holders;  // by GPU
   std::set<std::int32_t> kept;                           // GPUs that somebody has who is not leaving
@@ -26,8 +29,9 @@ std::map<NodeId, Recount> recount(const State& s) {
   const auto add = [&](const Charge& c) {
     if (c.node == kNoId) return;
     Recount& r = all[c.node];
-    (c.hold == Hold::kLeaving ? r.leaving : r.used) += c.amounts;
-    if (c.hold == Hold::kPromised) r.promised += c.amounts;
+    r.held.add(c.amounts, c.hold, 1);
+    if (c.zone >= 0) r.zones[c.zone].add(c.amounts, c.hold, 1);
+    if (c.cut >= 0 && c.hold != Hold::kLeaving) r.slices[c.cut] += c.slices;
     r.unnamed += c.unnamed;
     ++r.charges;
     for (const auto gpu : c.gpus) {
@@ -49,9 +53,18 @@ void audit_nodes(const State& s, Bad& bad) {
     const auto id = static_cast<NodeId>(i);
     const Node& n = s.nodes[i];
     Recount& r = counted[id];
-    if (r.used != n.used || r.promised != n.promised || r.leaving != n.leaving ||
-        r.unnamed != n.unnamed_gpus || r.charges != n.charges)
+    if (r.held != static_cast<const Held&>(n) || r.unnamed != n.unnamed_gpus || r.charges != n.charges)
       bad.push_back("index: sums of node " + n.spec.name + " drifted");
+    for (std::size_t z = 0; z < n.zones.size(); ++z) {
+      if (r.zones[static_cast<std::int32_t>(z)] != n.zones[z])
+        bad.push_back("index: sums of NUMA node " + std::to_string(z) + " of node " + n.spec.name +
+                      " drifted");
+    }
+    for (std::size_t k = 0; k < n.cut.size(); ++k) {
+      if (r.slices[static_cast<std::int32_t>(k)] != n.cut[k].used)
+        bad.push_back("index: " + n.cut[k].profile + " slices in use on node " + n.spec.name + " drifted");
+    }
+    std::erase_if(r.kept, [&](std::int32_t gpu) { return !n.healthy(gpu); });
     if (static_cast<std::int32_t>(r.kept.size()) != n.named_gpus)
       bad.push_back("index: GPUs in use on node " + n.spec.name + " drifted");
     for (std::size_t g = 0; g < n.gpus.size(); ++g) {
@@ -60,8 +73,7 @@ void audit_nodes(const State& s, Bad& bad) {
       std::multiset<JobId> holders;
       for (const GpuUse& use : n.gpus[g].uses) holders.insert(use.holder);
       if (holders != r.holders[gpu]) bad.push_back("index: holders of " + which + " drifted");
-      const bool crowded = n.gpus[g].milli(View::kTarget) > kMilliPerGpu;
-      if (crowded != s.crowded.contains({id, gpu}))
+      if (in_conflict(n.gpus[g], n.spec.gpu_memory) != s.crowded.contains({id, gpu}))
         bad.push_back("I1: " + which + " is given out twice and not reported");
     }
   }
@@ -172,10 +184,17 @@ std::vector<std::string> audit_decisions(const State& s, const Plan& plan) {
     for (const PodPlace& place : d.assignment.pods) {
       const Node& n = s.node(s.node_ids.at(place.node));
       const Resources free = n.spec.allocatable - n.used;
+      const RoleSpec& role =
+          s.request_of(s.job(s.find_job(d.job))).roles[static_cast<std::size_t>(place.role)];
       // A node may have too few GPUs by its history; a pod that asks for none may still go there.
       const bool gpus = place.gpus.empty() || n.free_gpus() >= 0;
       if (free.cpu.value < 0 || free.memory.value < 0 || free.pods < 0 || !gpus) {
         bad.push_back("I1: " + d.job + " was put on node " + place.node + " beyond what it has");
+      }
+      for (const CutSlices& cut : n.cut) {
+        if (place.gpus.empty() && cut.used > cut.count && role.share.profile == cut.profile)
+          bad.push_back("I1: " + d.job + " was given " + cut.profile + " slices of node " + place.node +
+                        " that are taken");
       }
       for (const auto gpu : place.gpus) {
         if (s.crowded.contains({s.node_ids.at(place.node), gpu}))

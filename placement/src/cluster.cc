@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "links.h"
+#include "numa.h"
 #include "state.h"
 
 namespace muster::placement {
@@ -44,7 +46,7 @@ void change_pools(State& s, Change&& change) {
 
 ModelId model_of(State& s, const NodeSpec& spec) {
   // Nodes without GPUs are a model of their own, so that a search can pass them by or look at nothing else.
-  const std::string name = spec.gpus > 0 ? "gpu " + spec.gpu_model : "";
+  const std::string name = spec.gpus > 0 || !spec.mig.empty() ? "gpu " + spec.gpu_model : "";
   return s.model_ids.emplace(name, static_cast<ModelId>(s.model_ids.size())).first->second;
 }
 
@@ -71,6 +73,8 @@ void Cluster::upsert_node(const NodeSpec& spec) {
   if (n.known && n.spec == spec) return;
   s.leave_pool_index(id);
   const bool same_place = n.known && n.spec.labels == spec.labels;
+  const bool same_gpus = n.spec.gpus == spec.gpus && n.spec.gpu_memory == spec.gpu_memory &&
+                         n.spec.gpu_numa == spec.gpu_numa && n.spec.zones == spec.zones;
   n.spec = spec;
   n.spec.gpus = std::max(0, n.spec.gpus);
   auto& sick = n.spec.unhealthy;
@@ -80,10 +84,18 @@ void Cluster::upsert_node(const NodeSpec& spec) {
   n.unhealthy = static_cast<std::int32_t>(sick.size());
   n.known = true;
   n.model = model_of(s, n.spec);
+  n.linked = links_differ(n.spec);
+  for (const auto& [profile, count] : n.spec.mig) n.cut_index(profile);
+  for (CutSlices& cut : n.cut) cut.count = cut_slices(n.spec, cut.profile);
+  n.count_named();
   s.requests.node_changed(id, n.spec);
-  if (!same_place) return s.sort_into_pool(id);
-  s.enter_pool_index(id);
-  if (n.pool != kNoId) ++s.pool(n.pool).gains, s.touch(n.pool);
+  if (same_place) {
+    s.enter_pool_index(id);
+    if (n.pool != kNoId) ++s.pool(n.pool).gains, s.touch(n.pool);
+  } else {
+    s.sort_into_pool(id);
+  }
+  if (!same_gpus) s.recharge(id);
 }
 
 void Cluster::remove_node(const std::string& name) {
@@ -96,6 +108,8 @@ void Cluster::remove_node(const std::string& name) {
   n.known = false;
   n.spec = {};
   n.spec.name = name;
+  n.unhealthy = 0;
+  n.count_named();
   s.sort_into_pool(id);
   s.forget_node(id);  // unless pods are charged there: they stay so until they are gone
 }
@@ -265,6 +279,7 @@ void Cluster::upsert_other_pod(const OtherPod& pod) {
     if (gpu >= 0 && gpu < kMostGpusPerNode) c.gpus.push_back(gpu);
   }
   c.unnamed = std::max(0, pod.gpu_count - static_cast<std::int32_t>(c.gpus.size()));
+  if (!s.node(c.node).spec.zones.empty()) c.zone = zone_of(s.node(c.node).spec, c.gpus);
   s.others.emplace(pod.key, s.take(std::move(c)));
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "numa.h"
 #include "state.h"
 
 namespace muster::placement {
@@ -151,10 +152,7 @@ bool State::available(const Charge& c, View view) const {
   const Resources free = n.free(view);
   const bool fits =
       c.amounts.cpu <= free.cpu && c.amounts.memory <= free.memory && c.amounts.pods <= free.pods;
-  return fits && n.takes_part() && std::all_of(c.gpus.begin(), c.gpus.end(), [&](std::int32_t gpu) {
-           const Gpu& g = n.gpus[static_cast<std::size_t>(gpu)];
-           return c.use.whole ? g.idle(view) : g.milli(view) + c.use.milli <= kMilliPerGpu;
-         });
+  return fits && n.takes_part() && devices_available(n, pool(n.pool).spec, c, view);
 }
 
 Charge State::charge_for(JobId id, const PodPlace& place, PoolId p, Hold hold) {
@@ -171,11 +169,40 @@ Charge State::charge_for(JobId id, const PodPlace& place, PoolId p, Hold hold) {
   c.pool = p;
   c.fixed = !j.spec.preemptible;
   c.hold = hold;
+  const bool slices = role.share.kind == GpuShare::Kind::kMig;
   for (const std::int32_t gpu : place.gpus) {
-    if (gpu >= 0 && gpu < kMostGpusPerNode) c.gpus.push_back(gpu);
+    const bool there = gpu >= 0 && gpu < (n.known ? n.spec.gpus : kMostGpusPerNode);
+    const bool again = std::find(c.gpus.begin(), c.gpus.end(), gpu) != c.gpus.end();
+    if (there && (slices || !again) && static_cast<std::int32_t>(c.gpus.size()) < role.gpus)
+      c.gpus.push_back(gpu);
   }
-  if (c.use.whole) c.unnamed = std::max(0, role.gpus - static_cast<std::int32_t>(c.gpus.size()));
+  if (slices && place.gpus.empty()) {
+    c.slices = role.gpus;
+    c.cut = node(c.node).cut_index(role.share.profile);
+  } else {
+    c.unnamed = role.gpus - static_cast<std::int32_t>(c.gpus.size());
+  }
+  if (!n.spec.zones.empty()) c.zone = zone_of(n.spec, c.gpus);
   return c;
+}
+
+void State::recharge(NodeId id) {
+  std::set<JobId> holders;
+  for (const Gpu& gpu : node(id).gpus) {
+    for (const GpuUse& use : gpu.uses) {
+      if (use.holder != kOther) holders.insert(use.holder);
+    }
+  }
+  const auto anew = [&](JobId holder, const PodPlace& place, Charge& charge) {
+    if (charge.node != id) return;
+    give_back(charge, false);
+    charge = take(charge_for(holder, place, charge.pool, charge.hold));
+  };
+  for (const JobId holder : holders) {
+    Job& j = job(holder);
+    for (std::size_t i = 0; i < j.charges.size(); ++i) anew(holder, j.assignment->pods[i], j.charges[i]);
+    for (Leaving& l : j.leaving) anew(holder, l.place, l.charge);
+  }
 }
 
 void State::hold(JobId id, Assignment assignment, std::vector<Charge> charges) {

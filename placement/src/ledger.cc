@@ -1,6 +1,8 @@
 // Who has what on each node, and what that leaves free in each domain of its pool.
 #include <algorithm>
 
+#include "numa.h"
+#include "sharing.h"
 #include "state.h"
 
 namespace muster::placement {
@@ -29,10 +31,36 @@ std::vector<DomainId> domains_of(Pool& pool, const Labels& labels) {
 
 }  // namespace
 
+void Held::add(const Resources& amounts, Hold hold, int sign) {
+  const Resources change = amounts * sign;
+  if (hold == Hold::kLeaving) {
+    leaving += change;
+  } else {
+    used += change;
+    if (hold == Hold::kPromised) promised += change;
+  }
+}
+
+Resources free_of(const Resources& has, const Held& held, View view) {
+  Resources r = has - held.used;
+  if (view == View::kPromise) r += held.promised;
+  if (view != View::kTarget) r -= held.leaving;
+  return r;
+}
+
+bool Node::healthy(std::int32_t gpu) const {
+  return !std::binary_search(spec.unhealthy.begin(), spec.unhealthy.end(), gpu);
+}
+
+void Node::count_named() {
+  named_gpus = 0;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    if (healthy(static_cast<std::int32_t>(i)) && !gpus[i].idle(View::kTarget)) ++named_gpus;
+  }
+}
+
 Resources Node::free(View view) const {
-  Resources r = spec.allocatable - used;
-  if (view == View::kPromise) r += promised;
-  if (view != View::kTarget) r -= leaving;
+  Resources r = free_of(spec.allocatable, *this, view);
   r.gpu = MilliGpu{std::max(0, free_gpus()) * kMilliPerGpu};
   r.cpu = std::max(r.cpu, MilliCpu{});
   r.memory = std::max(r.memory, Bytes{});
@@ -44,10 +72,12 @@ void State::leave_pool_index(NodeId id) {
   Node& n = node(id);
   if (!n.takes_part()) return;
   Pool& p = pool(n.pool);
-  if (n.spec.gpus > 0) {
-    const auto memory = p.gpu_memories.find(n.spec.gpu_memory.value);
-    if (--memory->second == 0) p.gpu_memories.erase(memory);
-  }
+  const auto uncount = [](auto& counts, auto key) {
+    const auto found = counts.find(key);
+    if (--found->second == 0) counts.erase(found);
+  };
+  if (n.spec.gpus > 0) uncount(p.gpu_memories, n.spec.gpu_memory.value);
+  if (!n.spec.gpu_numa.empty()) uncount(p.zone_gpus, largest_zone(n.spec));
   auto& buckets = p.by_free[n.model];
   const auto bucket = buckets.find(n.free_gpus());
   bucket->second.erase(id);
@@ -57,8 +87,7 @@ void State::leave_pool_index(NodeId id) {
     --domain.nodes;
     domain.capacity -= with_gpus(n);
     domain.free -= n.counted;
-    const auto count = domain.nodes_by_free.find({n.model, n.free_gpus()});
-    if (--count->second == 0) domain.nodes_by_free.erase(count);
+    uncount(domain.nodes_by_free, std::pair(n.model, n.free_gpus()));
   }
   ++p.version;
 }
@@ -68,6 +97,7 @@ void State::enter_pool_index(NodeId id) {
   if (!n.takes_part()) return;
   Pool& p = pool(n.pool);
   if (n.spec.gpus > 0) ++p.gpu_memories[n.spec.gpu_memory.value];
+  if (!n.spec.gpu_numa.empty()) ++p.zone_gpus[largest_zone(n.spec)];
   p.by_free[n.model][n.free_gpus()].insert(id);
   n.counted = n.free();
   for (const DomainId d : n.domains) {
@@ -132,14 +162,18 @@ namespace {
 
 // Adds the charge to its node, or takes it away again.
 void book(Node& n, const Charge& c, int sign) {
-  const Resources amounts = c.amounts * sign;
-  if (c.hold == Hold::kLeaving) {
-    n.leaving += amounts;
-  } else {
-    n.used += amounts;
-    if (c.hold == Hold::kPromised) n.promised += amounts;
+  n.add(c.amounts, c.hold, sign);
+  if (c.zone >= 0) {
+    const auto zone = static_cast<std::size_t>(c.zone);
+    if (zone >= n.zones.size()) n.zones.resize(zone + 1);
+    n.zones[zone].add(c.amounts, c.hold, sign);
   }
-  if (c.holder == kOther) n.used_by_others += amounts;
+  if (c.cut >= 0) {
+    CutSlices& cut = n.cut[static_cast<std::size_t>(c.cut)];
+    (c.hold == Hold::kLeaving ? cut.leaving : cut.used) += sign * c.slices;
+    if (c.hold == Hold::kPromised) cut.promised += sign * c.slices;
+  }
+  if (c.holder == kOther) n.used_by_others += c.amounts * sign;
   n.unnamed_gpus += sign * c.unnamed;
   n.charges += sign;
   if (c.holder == kOther && c.leaf != kNoId) n.tree_charges += sign;
@@ -157,9 +191,9 @@ Charge State::take(Charge c) {
   for (const std::int32_t index : c.gpus) {
     if (static_cast<std::size_t>(index) >= n.gpus.size()) n.gpus.resize(static_cast<std::size_t>(index) + 1);
     Gpu& gpu = n.gpus[static_cast<std::size_t>(index)];
-    if (c.hold != Hold::kLeaving && gpu.idle(View::kTarget)) ++n.named_gpus;
+    if (c.hold != Hold::kLeaving && gpu.idle(View::kTarget) && n.healthy(index)) ++n.named_gpus;
     gpu.uses.push_back(c.use);
-    if (gpu.milli(View::kTarget) > kMilliPerGpu) crowded.emplace(c.node, index);
+    if (in_conflict(gpu, n.spec.gpu_memory)) crowded.emplace(c.node, index);
   }
   enter_pool_index(c.node);
   account(c, 1);
@@ -172,13 +206,14 @@ void State::give_back(const Charge& c, bool gain) {
   Node& n = node(c.node);
   book(n, c, -1);
   if (c.hold == Hold::kLeaving && c.pool != kNoId) --pool(c.pool).leaving;
+  GpuUse use = c.use;
+  use.holder = c.holder;
+  use.hold = c.hold;
   for (const std::int32_t index : c.gpus) {
     Gpu& gpu = n.gpus[static_cast<std::size_t>(index)];
-    gpu.uses.erase(std::find_if(gpu.uses.begin(), gpu.uses.end(), [&](const GpuUse& u) {
-      return u.holder == c.holder && u.hold == c.hold && u.milli == c.use.milli;
-    }));
-    if (c.hold != Hold::kLeaving && gpu.idle(View::kTarget)) --n.named_gpus;
-    if (gpu.milli(View::kTarget) <= kMilliPerGpu) crowded.erase({c.node, index});
+    gpu.uses.erase(std::find_if(gpu.uses.begin(), gpu.uses.end(), [&](const GpuUse& u) { return u == use; }));
+    if (c.hold != Hold::kLeaving && gpu.idle(View::kTarget) && n.healthy(index)) --n.named_gpus;
+    if (!in_conflict(gpu, n.spec.gpu_memory)) crowded.erase({c.node, index});
   }
   enter_pool_index(c.node);
   if (gain && n.takes_part()) ++pool(n.pool).gains;

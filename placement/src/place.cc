@@ -15,12 +15,14 @@ struct Search {
   const RoleSpec& role;
   const std::vector<bool>& eligible;
   std::vector<ModelId> models;  // sorted; nodes without GPUs first
+  bool zones = false;           // some node may take a pod on one NUMA node, another may not
 };
 
 Search search_for(State& s, const Pool& pool, const PlaceQuery& query, const Request& request,
                   std::size_t role) {
   const RoleSpec& r = request.roles[role];
   Search search{s, pool, query, r, request.eligible[role], {}};
+  search.zones = r.gpus > 0 && !pool.zone_gpus.empty() && r.gpus <= pool.zone_gpus.rbegin()->first;
   for (const auto& [name, id] : s.model_ids) {
     if (r.gpus > 0 && name.empty()) continue;
     const bool accepted = r.gpus == 0 || r.models.empty() ||
@@ -36,9 +38,10 @@ struct Candidate {
   std::int64_t room = 0;
   std::int64_t dislike = 0;      // minus the weight of preferred affinity
   std::int64_t gpus_beside = 0;  // of pods without GPUs: what they would make hard to use
+  std::int64_t scattered = 0;    // 1: a pod's GPUs, CPU and memory would be on several NUMA nodes
   std::int64_t first = 0, second = 0;
 
-  auto key() const { return std::tie(dislike, gpus_beside, first, second, node); }
+  auto key() const { return std::tie(dislike, scattered, gpus_beside, first, second, node); }
   bool better_than(const Candidate& o) const { return o.node == kNoId || key() < o.key(); }
 };
 
@@ -56,9 +59,10 @@ Candidate rate(const Search& x, NodeId id, std::int64_t room, std::int64_t wante
   c.node = id;
   c.room = room;
   c.dislike = -preference(n.spec, x.role);
+  if (x.zones) c.scattered = fits_one_zone(n, x.pool, x.role, x.query.view) ? 0 : 1;
   const bool pack = x.pool.spec.order == NodeOrder::kPack;
   if (x.role.gpus == 0) {
-    c.gpus_beside = n.spec.gpus == 0 ? 0 : 1 + std::max(0, n.free_gpus());
+    c.gpus_beside = n.spec.gpus == 0 && n.spec.mig.empty() ? 0 : 1 + std::max(0, n.free_gpus());
     c.first = pack ? n.free().cpu.value : -n.free().cpu.value;
   } else if (pack) {
     const std::int64_t hosts = std::min(room, wanted);
@@ -91,7 +95,7 @@ bool look_at(const Search& x, const std::set<NodeId>& nodes, std::int64_t wanted
     if (room == 0 || (shun && shunned(n.spec, x.role))) continue;
     const Candidate c = rate(x, id, room, wanted);
     if (c.better_than(best)) best = c;
-    if (enough > 0 && std::min(room, wanted) >= enough) return true;
+    if (enough > 0 && std::min(room, wanted) >= enough && c.scattered == 0) return true;
   }
   return false;
 }
@@ -104,7 +108,7 @@ void look_for_tightest(const Search& x, ModelId model, std::int64_t wanted, bool
   const auto most = static_cast<std::int32_t>(std::min<std::int64_t>(wanted * gpus, 1 << 20));
   const auto whole = buckets.lower_bound(most);
   for (auto it = whole; it != buckets.end(); ++it) {
-    if (best.node != kNoId &&
+    if (best.node != kNoId && best.scattered == 0 &&
         std::pair(best.first, best.second) < std::pair(-wanted, it->first - wanted * gpus))
       break;
     if (look_at(x, it->second, wanted, wanted, shun, best)) break;
@@ -112,7 +116,7 @@ void look_for_tightest(const Search& x, ModelId model, std::int64_t wanted, bool
   for (auto it = whole; it != buckets.begin();) {
     --it;
     const std::int64_t hosts = it->first / gpus;
-    if (it->first < gpus || (best.node != kNoId && -hosts > best.first)) break;
+    if (it->first < gpus || (best.node != kNoId && best.scattered == 0 && -hosts > best.first)) break;
     look_at(x, it->second, wanted, hosts, shun, best);
   }
 }
@@ -186,9 +190,10 @@ void fill_node(State& s, Statement& statement, const PlaceQuery& q, const RoleSp
                const std::vector<PodWish>& pods, std::size_t& next, std::int64_t most,
                std::vector<PodPlace>& places) {
   for (std::int64_t k = 0; k < most && next < pods.size(); ++k, ++next) {
-    auto devices = choose_devices(s.node(node), s.pool(q.pool), r, q.view);
+    const auto to_come = std::min(most - k, static_cast<std::int64_t>(pods.size() - next));
+    auto devices = choose_devices(s.node(node), s.pool(q.pool), r, q.view, {q.job, to_come});
     if (!devices) return;
-    PodPlace p{pods[next].role, pods[next].index, s.node(node).spec.name, std::move(devices->gpus)};
+    PodPlace p{pods[next].role, pods[next].index, s.node(node).spec.name, *std::move(devices)};
     statement.place(q.job, p, q.pool, q.hold);
     places.push_back(std::move(p));
   }

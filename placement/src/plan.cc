@@ -57,7 +57,7 @@ class Planner {
       const auto holders = s_.by_admission(node, gpu);
       for (std::size_t i = 1; i < holders.size(); ++i) {
         // Shares of one GPU may stand beside each other: only what is too much goes.
-        if (s_.node(node).gpus[static_cast<std::size_t>(gpu)].milli(View::kTarget) <= kMilliPerGpu) break;
+        if (!s_.crowded.contains({node, gpu})) break;
         decisions_.evict(holders[holders.size() - i], EvictReason::kPlacesLost, s_.job(holders[0]).spec.id,
                          "GPU " + std::to_string(gpu) + " of node " + s_.node(node).spec.name +
                              " is held by the older admission of " + s_.job(holders[0]).spec.id);

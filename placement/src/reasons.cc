@@ -5,6 +5,7 @@
 #include <set>
 
 #include "place.h"
+#include "sharing.h"
 
 namespace muster::placement {
 namespace {
@@ -86,25 +87,71 @@ Room room_of(const State& s, const Request& request, PoolId pool, const std::vec
   Room room;
   for (const NodeId id : s.pool(pool).nodes) {
     const Node& n = s.node(id);
-    const bool would = std::any_of(roles.begin(), roles.end(), [&](std::size_t r) {
-      return request.eligible[r][static_cast<std::size_t>(id)];
-    });
-    if (!n.takes_part() || !would) continue;
+    if (!n.takes_part()) continue;
+    Resources free = n.counted;
+    free.gpu = {};
+    bool any = false;
+    for (const std::size_t r : roles) {
+      const RoleSpec& role = request.roles[r];
+      if (!request.eligible[r][static_cast<std::size_t>(id)] || !gives_such(n.spec, s.pool(pool).spec, role))
+        continue;
+      any = true;
+      if (role.gpus > 0) free.gpu = std::max(free.gpu, left_for(n, s.pool(pool), role, View::kTarget));
+    }
+    if (!any) continue;
     room.any = true;
     room.capacity += n.spec.allocatable;
-    room.free += n.counted;
+    room.free += free;
   }
   return room;
 }
 
+// What is peculiar about the GPUs that the role asks for, to stand behind a number of them.
+std::string share_text(const RoleSpec& r) {
+  switch (r.share.kind) {
+    case GpuShare::Kind::kWhole:
+      return "";
+    case GpuShare::Kind::kFraction:
+      return ", " + show("gpu", r.share.milli.value) + " of each";
+    case GpuShare::Kind::kMemory:
+      return ", " + show("memory", r.share.memory.value) + " of the memory of each";
+    case GpuShare::Kind::kMig:
+      return ", MIG slices " + r.share.profile;
+  }
+  return "";
+}
+
+// The pool shares its GPUs in another way than the role asks for; nullopt: that is not why no node would do.
+std::optional<Verdict> not_shared_so(const State& s, const Request& request, PoolId pool, std::size_t role) {
+  const RoleSpec& r = request.roles[role];
+  const PoolSpec& p = s.pool(pool).spec;
+  if (shared_as_asked(p, r)) return std::nullopt;
+  Verdict v;
+  v.reason = Reason::kNoMatchingNodes;
+  v.message = "pool " + p.name;
+  if (r.share.kind == GpuShare::Kind::kMig) {
+    v.message +=
+        " cuts no MIG slices (spec.sharing.mode is not MIG), and none of its nodes that would do has " +
+        std::to_string(r.gpus) + " of " + r.share.profile + " cut already";
+  } else {
+    v.message += p.sharing.mode == SharingMode::kMig ? " shares its GPUs as MIG slices only"
+                                                     : " gives out whole GPUs only";
+    v.message += " (spec.sharing.mode), and role " + r.name + " asks for parts of them";
+  }
+  v.blocking.push_back({"pods", p.name, r.replicas, 0, {}});
+  return v;
+}
+
 Verdict no_node(const State& s, const Request& request, PoolId pool, std::size_t role) {
+  if (auto v = not_shared_so(s, request, pool, role)) return *v;
   const RoleSpec& r = request.roles[role];
   std::string asks;
   if (r.gpus > 0) {
     asks += std::to_string(r.gpus) + " " + s.pool(pool).spec.gpu_resource;
     if (!r.models.empty()) asks += " of " + join(r.models, kHoldersNamed);
-    asks += ", ";
+    asks += share_text(r) + ", ";
   }
+  if (r.numa_aligned) asks += "all on one NUMA node, ";
   asks += show("cpu", r.per_pod.cpu.value) + " CPUs, " + show("memory", r.per_pod.memory.value) + " memory";
   if (!r.node_selector.empty() || !r.required.empty()) asks += ", its node selector, affinity and volumes";
   if (!request.avoid.empty()) asks += ", not on " + join(request.avoid, kHoldersNamed);
@@ -117,6 +164,26 @@ Verdict no_node(const State& s, const Request& request, PoolId pool, std::size_t
   return v;
 }
 
+// The bounds of sharing that apply to these roles: ", 48 MPS clients a GPU"; "" where none does.
+std::string bound_text(const State& s, const Request& request, PoolId pool,
+                       const std::vector<std::size_t>& roles) {
+  for (const std::size_t r : roles) {
+    if (auto bound = sharing_bound(s.pool(pool).spec, request.roles[r]); !bound.empty()) return "; " + bound;
+  }
+  return "";
+}
+
+// With shares of memory as they are charged on the pool's largest GPUs.
+Resources least_per_pod(const State& s, const RoleSpec& role, PoolId pool) {
+  Resources r = role.per_pod;
+  if (role.gpus == 0 || role.share.kind != GpuShare::Kind::kMemory || s.pool(pool).gpu_memories.empty())
+    return r;
+  NodeSpec largest;
+  largest.gpu_memory.value = s.pool(pool).gpu_memories.rbegin()->first;
+  r.gpu = charge_on(largest, role);
+  return r;
+}
+
 std::optional<Verdict> too_little(const State& s, const Request& request, PoolId pool,
                                   const std::vector<std::size_t>& roles) {
   const Room room = room_of(s, request, pool, roles);
@@ -124,7 +191,7 @@ std::optional<Verdict> too_little(const State& s, const Request& request, PoolId
     std::vector<std::size_t> asking;
     std::int64_t need = 0;
     for (const std::size_t r : roles) {
-      const auto amount = what.of(request.roles[r].per_pod * request.roles[r].replicas);
+      const auto amount = what.of(least_per_pod(s, request.roles[r], pool) * request.roles[r].replicas);
       if (amount > 0) asking.push_back(r), need += amount;
     }
     const Room here = asking.size() == roles.size() ? room : room_of(s, request, pool, asking);
@@ -135,7 +202,8 @@ std::optional<Verdict> too_little(const State& s, const Request& request, PoolId
     v.reason = Reason::kInsufficientCapacity;
     v.message = "needs " + show(what.resource, need) + " " + unit(s, pool, what.resource) + " in pool " +
                 s.pool(pool).spec.name + ", " + show(what.resource, have) + " free of " +
-                show(what.resource, what.of(here.capacity)) + held_by(by, what);
+                show(what.resource, what.of(here.capacity)) + bound_text(s, request, pool, asking) +
+                held_by(by, what);
     Blocking b{what.resource, s.pool(pool).spec.name, need, have, {}};
     for (const auto& [amount, id] : by) b.by.push_back(id);
     v.blocking.push_back(std::move(b));
@@ -291,7 +359,9 @@ Verdict verdict_of_shortage(State& s, Request& request, PoolId pool, const Refus
   std::int64_t need = r.replicas;
   if (fit < need) {
     v.message = "enough is free in pool " + name + " in all, but only " + std::to_string(fit) + " of " +
-                std::to_string(need) + " pods of role " + r.name + " find it on one node" + held_by(by, what);
+                std::to_string(need) + " pods of role " + r.name + " find it on one node" +
+                (r.numa_aligned ? ", with all of a pod on one NUMA node" : "") +
+                bound_text(s, request, pool, {role}) + held_by(by, what);
   } else {
     need = request.total.pods;
     fit = refusal.placed;

@@ -21,19 +21,31 @@ namespace muster::placement {
 // Devices beyond this are not believed: an index comes from a status that anybody may have written.
 inline constexpr std::int32_t kMostGpusPerNode = 1024;
 
+// What is held of something, in each of the ways.
+struct Held {
+  Resources used;      // by what runs and what is promised
+  Resources promised;  // of these
+  Resources leaving;   // beside these
+
+  bool operator==(const Held&) const = default;
+  void add(const Resources& amounts, Hold hold, int sign);
+};
+// What that leaves in a view; negative where more is held than there is.
+Resources free_of(const Resources& has, const Held& held, View view);
+
 // One node: what is left of it, and who has which GPU.
-struct Node {
+struct Node : Held {
   NodeSpec spec;
   bool known = false;   // false: only named by an assignment or a pod so far
   PoolId pool = kNoId;  // the one pool that selects it
   bool shared = false;  // selected by several: used by none
   ModelId model = kNoId;
-  Resources used;      // by what runs and what is promised
-  Resources promised;  // of these
-  Resources leaving;   // beside these
   Resources used_by_others;
   std::vector<Gpu> gpus;
-  std::int32_t named_gpus = 0;  // entries of `gpus` that somebody has who is not leaving
+  std::vector<Held> zones;      // by NUMA node, where spec.zones says what these have
+  std::vector<CutSlices> cut;   // one for each profile of spec.mig or that somebody has; grows only
+  bool linked = false;          // links_differ()
+  std::int32_t named_gpus = 0;  // healthy entries of `gpus` that somebody has who is not leaving
   std::int32_t unhealthy = 0;
   std::int32_t unnamed_gpus = 0;  // held by pods of which only the number is known
   std::int32_t charges = 0;       // pods that are charged here
@@ -45,6 +57,9 @@ struct Node {
   // GPUs that nobody has a part of, as if all that are leaving had gone.
   std::int32_t free_gpus() const { return spec.gpus - unhealthy - unnamed_gpus - named_gpus; }
   Resources free(View view = View::kTarget) const;  // never negative; gpu: whole ones, and only of kTarget
+  bool healthy(std::int32_t gpu) const;
+  void count_named();                                  // sets named_gpus; after the spec changed
+  std::int32_t cut_index(const std::string& profile);  // into `cut`; made where there is none
 };
 
 // Part of a pool: all of it, or the nodes with the same labels down to one topology level.
@@ -74,11 +89,13 @@ struct Pool {
   std::map<ModelId, std::map<std::int32_t, std::set<NodeId>>> by_free;  // model, free GPUs
   std::vector<Domain> domains = std::vector<Domain>(1);                 // [0]: the whole pool
   std::map<std::string, DomainId> domain_ids;                           // by path of labels
-  std::map<std::int64_t, std::int32_t> gpu_memories;       // of its usable nodes with GPUs, counted
-  std::map<LeafId, std::set<WaitKey>> lines;               // what may start here, by Project
-  std::int32_t leaving = 0;                                // pods that are on their way out of its nodes
-  std::map<LeafId, std::set<JobId>> holding;               // who has places here, by Project
-  std::set<JobId> growable;                                // running elastic jobs that could be larger
+  std::map<std::int64_t, std::int32_t> gpu_memories;  // of its usable nodes with GPUs, counted
+  std::map<std::int32_t, std::int32_t>
+      zone_gpus;                              // of its usable nodes: GPUs of the largest NUMA node, counted
+  std::map<LeafId, std::set<WaitKey>> lines;  // what may start here, by Project
+  std::int32_t leaving = 0;                   // pods that are on their way out of its nodes
+  std::map<LeafId, std::set<JobId>> holding;  // who has places here, by Project
+  std::set<JobId> growable;                   // running elastic jobs that could be larger
   std::set<std::pair<std::int64_t, std::string>> holders;  // (minus milli-GPU, job)
   std::uint64_t version = 1, judged = 0;  // plan() has nothing to do here while they are equal …
   std::optional<Time> due;                // … before this
@@ -113,8 +130,9 @@ struct Charge {
   std::vector<std::int32_t> gpus;
   GpuUse use;  // of each of them
   std::int32_t unnamed = 0;
-  std::int32_t zone = -1;   // NUMA node, where all of the pod is on one
-  std::int32_t slices = 0;  // of use's profile, out of those that the node has cut already
+  std::int32_t zone = -1;   // NUMA node, where all its GPUs are on one that tells what it has
+  std::int32_t slices = 0;  // out of those that the node has cut already
+  std::int32_t cut = -1;    // which: index into Node::cut
   JobId holder = kNoId;
   LeafId leaf = kNoId;
   PoolId pool = kNoId;
@@ -179,7 +197,7 @@ class State {
   std::map<std::string, JobId> job_ids;
   Requests requests;
   std::map<std::string, Charge> others;               // by pod
-  std::set<std::pair<NodeId, std::int32_t>> crowded;  // GPUs with more than they have
+  std::set<std::pair<NodeId, std::int32_t>> crowded;  // GPUs given out twice: in_conflict()
   std::set<JobId> displaced;                          // jobs with displaced pods
   std::set<JobId> promised;                           // jobs with promised pods
   std::set<JobId> sidelined;  // wait, but stand in no line: no pool, no Project, impossible
@@ -213,6 +231,8 @@ class State {
   void turn(Charge& charge, Hold to);  // it is held in another way from now on
   // `gain`: something becomes free that was not so when jobs were refused (not: a trial is undone).
   void give_back(const Charge& charge, bool gain = true);
+  // After a node's GPUs or NUMA nodes changed: what is charged there is charged anew. O(pods of those jobs).
+  void recharge(NodeId id);
   // The pods of jobs on one GPU, each by its job, the oldest admission first.
   std::vector<JobId> by_admission(NodeId id, std::int32_t gpu) const;
   void leave_pool_index(NodeId id);

@@ -120,7 +120,7 @@ class Search {
     sum.gpu = {};
     for (const NodeId id : s_.pool(q_.claimant.pool).nodes) {
       const Node& n = s_.node(id);
-      if (n.takes_part()) sum.gpu += MilliGpu{(n.spec.gpus - n.unhealthy) * kMilliPerGpu} - n.used.gpu;
+      if (n.takes_part()) sum.gpu += most_gpu(n, s_.pool(q_.claimant.pool).spec) - n.used.gpu;
     }
     for (const Unit& u : units_) sum += u.amounts;
     const Resources& asked = q_.claimant.asked;
