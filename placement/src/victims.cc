@@ -15,6 +15,41 @@ constexpr std::size_t kFewUnits = 8;      // so many candidates are tried in all
 constexpr std::size_t kMostMoves = 16;    // workloads that one consolidation may move
 constexpr std::size_t kRegionsTried = 4;  // nodes or domains that are tried one by one
 
+// What nobody has or was promised, as if all that are leaving had gone; parts of GPUs as well.
+Resources free_in(const State& s, PoolId pool) {
+  Resources sum = s.pool(pool).domains[0].free;
+  sum.gpu = {};
+  for (const NodeId id : s.pool(pool).nodes) {
+    const Node& n = s.node(id);
+    if (n.takes_part()) sum.gpu += most_gpu(n, s.pool(pool).spec) - n.used.gpu;
+  }
+  return sum;
+}
+
+// What may be evicted at most, whoever has the right.
+Resources preemptible_in(const State& s, PoolId pool) {
+  Resources sum;
+  for (const TreeNode& t : s.tree) {
+    if (t.parent != kNoId) continue;
+    if (const auto found = t.sums.find(pool); found != t.sums.end())
+      sum += found->second.allocated - found->second.fixed;
+  }
+  return sum;
+}
+
+bool fits_in(const Resources& asked, const Resources& sum) {
+  return asked.gpu <= sum.gpu && asked.cpu <= sum.cpu && asked.memory <= sum.memory && asked.pods <= sum.pods;
+}
+
+// Somebody of the claimant's leaf could be preempted by it.
+bool has_juniors(const State& s, const Claimant& c) {
+  const auto own = s.pool(c.pool).holding.find(c.path.front());
+  if (own == s.pool(c.pool).holding.end()) return false;
+  return std::any_of(own->second.begin(), own->second.end(), [&](JobId id) {
+    return s.job(id).spec.preemptible && s.job(id).spec.priority < s.job(c.job).spec.priority;
+  });
+}
+
 // A set of units and the claimant's places once they are gone.
 struct Solution {
   std::vector<std::size_t> taken;  // indexes into the units, sorted
@@ -116,16 +151,9 @@ class Search {
 
   // All candidates together free enough: else nothing need be tried.
   bool could_suffice() const {
-    Resources sum = s_.pool(q_.claimant.pool).domains[0].free;
-    sum.gpu = {};
-    for (const NodeId id : s_.pool(q_.claimant.pool).nodes) {
-      const Node& n = s_.node(id);
-      if (n.takes_part()) sum.gpu += most_gpu(n, s_.pool(q_.claimant.pool).spec) - n.used.gpu;
-    }
+    Resources sum = free_in(s_, q_.claimant.pool);
     for (const Unit& u : units_) sum += u.amounts;
-    const Resources& asked = q_.claimant.asked;
-    return asked.gpu <= sum.gpu && asked.cpu <= sum.cpu && asked.memory <= sum.memory &&
-           asked.pods <= sum.pods;
+    return fits_in(q_.claimant.asked, sum);
   }
 
   // --- sets of units
@@ -521,24 +549,31 @@ class Search {
 
 std::optional<Room> make_room(State& s, Statement& statement, const RoomQuery& q, std::optional<Time>& due) {
   const Claimant& c = q.claimant;
-  std::vector<std::pair<Means, Right>> ways;
+  const Resources free = free_in(s, c.pool);
+  if (!fits_in(c.asked, free + preemptible_in(s, c.pool))) return std::nullopt;
+  std::vector<Right> rights;
   for (const Right right : {Right::kGuarantee, Right::kFairness}) {
-    if (may_have_right(s, c, right)) ways.emplace_back(Means::kReclaim, right);
+    if (may_have_right(s, c, right)) rights.push_back(right);
   }
-  ways.emplace_back(Means::kPreempt, Right::kGuarantee);
+  std::vector<std::pair<Means, Right>> ways;
+  for (const Right right : rights) ways.emplace_back(Means::kReclaim, right);
+  const bool juniors = has_juniors(s, c);
+  if (juniors) ways.emplace_back(Means::kPreempt, Right::kGuarantee);
   const auto attempt = [&](Means means, Right right, bool surplus_only) {
     return Search(s, statement, q, means, right, surplus_only, due).run();
   };
   for (const auto& [means, right] : ways) {
     if (auto room = attempt(means, right, true)) return room;
   }
-  if (!q.limits_only) {
+  // What moves needs its room elsewhere.
+  if (!q.limits_only && fits_in(c.asked, free)) {
     if (auto room = attempt(Means::kMove, Right::kGuarantee, false)) return room;
   }
   for (const auto& [means, right] : ways) {
     if (auto room = attempt(means, right, false)) return room;
   }
   for (const Right right : {Right::kGuarantee, Right::kFairness}) {
+    if (!juniors) break;
     if (auto room = attempt(Means::kBoth, right, false)) return room;
   }
   return std::nullopt;
