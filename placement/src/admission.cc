@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "shares.h"
+
 namespace muster::placement {
 namespace {
 
@@ -25,12 +27,56 @@ std::array<Line, 3> lines(const Resources& asked, const Resources& used, const B
           Line{"memory", asked.memory.value, used.memory.value, value_of(bounds.memory)}};
 }
 
-std::optional<BrokenBound> first_broken(LeafId at, bool quota, const std::array<Line, 3>& all) {
+std::optional<BrokenBound> first_broken(LeafId at, Bound kind, const std::array<Line, 3>& all) {
   for (const Line& l : all) {
     if (l.asked > 0 && l.bound && wrapping_add(l.used, l.asked) > *l.bound) {
       return BrokenBound{
-          at,      quota, l.resource, l.asked, std::max<std::int64_t>(0, wrapping_sub(*l.bound, l.used)),
-          *l.bound};
+          at, kind, l.resource, l.asked, std::max<std::int64_t>(0, wrapping_sub(*l.bound, l.used)), *l.bound};
+    }
+  }
+  return std::nullopt;
+}
+
+struct Kind {
+  const char* resource;
+  std::int64_t (*of)(const Resources&);
+};
+constexpr std::array<Kind, 3> kKinds = {{
+    {"gpu", [](const Resources& r) { return r.gpu.value; }},
+    {"cpu", [](const Resources& r) { return r.cpu.value; }},
+    {"memory", [](const Resources& r) { return r.memory.value; }},
+}};
+
+// What must stay free for others if the path takes so much more.
+std::int64_t held_back(const State& s, const std::vector<LeafId>& path, PoolId pool, const Kind& kind,
+                       std::int64_t asked) {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    const TreeSums& sums = s.sums(path[i], pool);
+    const std::int64_t own = kind.of(reserved_part(s.share(path[i], pool)));
+    if (own > 0 && kind.of(sums.allocated) + asked <= own) break;
+    const Resources& level =
+        i + 1 < path.size() ? s.sums(path[i + 1], pool).held_below : s.pool(pool).held_back;
+    sum += kind.of(level) - kind.of(sums.held_back);
+  }
+  return sum;
+}
+
+std::optional<BrokenBound> taken_from_reserved(const State& s, const std::vector<LeafId>& path, PoolId pool,
+                                               const Resources& amounts) {
+  if (!s.reserves()) return std::nullopt;
+  const Pool& p = s.pool(pool);
+  Resources free = p.domains[0].free;
+  if (amounts.gpu.value % kMilliPerGpu != 0) free.gpu = p.domains[0].capacity.gpu - p.used_gpu;
+  for (const Kind& kind : kKinds) {
+    const std::int64_t asked = kind.of(amounts);
+    if (asked <= 0) continue;
+    const std::int64_t held = held_back(s, path, pool, kind, asked);
+    if (held <= 0) continue;
+    const std::int64_t have = std::max<std::int64_t>(0, kind.of(free) - held);
+    if (asked > have) {
+      return BrokenBound{path.front(), Bound::kReserved,      kind.resource, asked, have,
+                         held,         kind.of(free) >= asked};
     }
   }
   return std::nullopt;
@@ -62,11 +108,28 @@ std::optional<BrokenBound> broken_bound(const State& s, const std::vector<LeafId
     const TreeSums& sums = s.sums(at, pool);
     const Share& share = s.share(at, pool);
     const Resources used = used_in(sums, view);
-    if (auto b = first_broken(at, false, lines(amounts, used, share.limit, false))) return b;
+    if (auto b = first_broken(at, Bound::kLimit, lines(amounts, used, share.limit, false))) return b;
     if (preemptible) continue;
-    if (auto b = first_broken(at, true, lines(amounts, sums.fixed, share.quota, true))) return b;
+    if (auto b = first_broken(at, Bound::kQuota, lines(amounts, sums.fixed, share.quota, true))) return b;
   }
-  return std::nullopt;
+  if (view == View::kPromise) return std::nullopt;  // it was seen to when they were promised
+  return taken_from_reserved(s, path, pool, amounts);
+}
+
+std::vector<LeafId> held_back_for(const State& s, const std::vector<LeafId>& path, PoolId pool,
+                                  std::string_view resource) {
+  const auto kind =
+      std::find_if(kKinds.begin(), kKinds.end(), [&](const Kind& k) { return k.resource == resource; });
+  std::vector<LeafId> list;
+  for (std::size_t i = 0; i < s.tree.size(); ++i) {
+    const auto id = static_cast<LeafId>(i);
+    const TreeNode& t = s.tree[i];
+    if (!t.reserves || std::find(path.begin(), path.end(), id) != path.end()) continue;
+    const bool beside = t.parent == kNoId ? t.spec.parent.empty()
+                                          : std::find(path.begin(), path.end(), t.parent) != path.end();
+    if (beside && kind->of(s.sums(id, pool).held_back) > 0) list.push_back(id);
+  }
+  return list;
 }
 
 std::string breach(const State& s, const std::vector<LeafId>& path, PoolId pool, const Resources& asked,

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "muster/placement/cluster.h"
+#include "past.h"
 #include "state.h"
 
 namespace muster::placement {
@@ -70,6 +71,15 @@ std::string Cluster::queue_problem(const std::string& queue, bool is_project) co
     at = t.parent;
   }
   return "its parents form a circle";
+}
+
+std::vector<PastUse> Cluster::past_use() const {
+  std::vector<PastUse> list;
+  for (const TreeNode& t : state_->tree) {
+    for (const auto& [pool, p] : t.past)
+      list.push_back({t.spec.name, t.spec.is_project, state_->pool(pool).spec.name, average_use(p), p.as_of});
+  }
+  return list;
 }
 
 PoolUsage Cluster::pool_usage(const std::string& pool) const {

@@ -84,6 +84,7 @@ void audit_pools(const State& s, Bad& bad) {
     const Pool& p = s.pools[i];
     std::vector<Domain> domains(p.domains.size());
     std::size_t in_buckets = 0;
+    MilliGpu used;
     for (const auto& [model, buckets] : p.by_free) {
       for (const auto& [free, nodes] : buckets) in_buckets += nodes.size();
     }
@@ -91,6 +92,7 @@ void audit_pools(const State& s, Bad& bad) {
       const Node& n = s.nodes[k];
       if (!n.takes_part() || n.pool != static_cast<PoolId>(i)) continue;
       --in_buckets;
+      used += n.used.gpu;
       const auto model = p.by_free.find(n.model);
       const bool found = model != p.by_free.end() && model->second.contains(n.free_gpus()) &&
                          model->second.at(n.free_gpus()).contains(static_cast<NodeId>(k));
@@ -103,6 +105,7 @@ void audit_pools(const State& s, Bad& bad) {
         ++domain.nodes_by_free[{n.model, n.free_gpus()}];
       }
     }
+    if (used != p.used_gpu) bad.push_back("index: GPUs in use in pool " + p.spec.name + " drifted");
     if (in_buckets != 0)
       bad.push_back("index: pool " + p.spec.name + " has nodes in its buckets that are not its own");
     for (std::size_t d = 0; d < domains.size(); ++d) {
@@ -146,7 +149,10 @@ void audit_tree(const State& s, Bad& bad) {
   fresh.jobs = s.jobs;
   fresh.requests = s.requests;
   fresh.others = s.others;
+  fresh.pool_ids = s.pool_ids;
+  fresh.default_pool = s.default_pool;
   fresh.pools.resize(s.pools.size());
+  for (std::size_t p = 0; p < s.pools.size(); ++p) fresh.pools[p].spec.name = s.pools[p].spec.name;
   fresh.reshape();
   fresh.settle();
   for (std::size_t i = 0; i < s.tree.size(); ++i) {
@@ -157,9 +163,14 @@ void audit_tree(const State& s, Bad& bad) {
       const TreeSums& x = s.sums(static_cast<LeafId>(i), static_cast<PoolId>(p));
       const TreeSums& y = fresh.sums(static_cast<LeafId>(i), static_cast<PoolId>(p));
       same = same && x.allocated == y.allocated && x.fixed == y.fixed && x.leaving == y.leaving &&
-             x.promised == y.promised && x.pending == y.pending;
+             x.promised == y.promised && x.pending == y.pending && x.held_back == y.held_back &&
+             x.held_below == y.held_below;
     }
     if (!same) bad.push_back("index: sums of " + a.spec.name + " in the tree drifted");
+  }
+  for (std::size_t p = 0; p < s.pools.size(); ++p) {
+    if (s.pools[p].held_back != fresh.pools[p].held_back)
+      bad.push_back("index: what is held back in pool " + s.pools[p].spec.name + " drifted");
   }
 }
 

@@ -5,6 +5,8 @@
 
 #include "links.h"
 #include "numa.h"
+#include "past.h"
+#include "shares.h"
 #include "state.h"
 
 namespace muster::placement {
@@ -36,6 +38,7 @@ void change_pools(State& s, Change&& change) {
   for (std::size_t i = 0; i < s.nodes.size(); ++i) s.leave_pool_index(static_cast<NodeId>(i));
   change();
   s.default_pool = default_of(s);
+  if (s.reserves()) s.reshape();
   for (std::size_t i = 0; i < s.nodes.size(); ++i) s.sort_into_pool(static_cast<NodeId>(i));
   for (auto& [id, verdict] : waited) {
     s.start_waiting(id);
@@ -140,10 +143,17 @@ void Cluster::upsert_queue(const QueueSpec& spec) {
   State& s = *state_;
   TreeNode& t = s.leaf(s.leaf_of(spec.name, spec.is_project));
   if (t.known && t.spec == spec) return;
-  if (!t.known || t.spec.parent != spec.parent) s.reshape();
+  if (!t.known || t.spec.parent != spec.parent || reserves_anything(t.spec) || reserves_anything(spec))
+    s.reshape();
   t.spec = spec;
   t.known = true;
   s.touch_all();
+}
+
+void Cluster::set_past_use(const PastUse& past) {
+  State& s = *state_;
+  Past& p = s.leaf(s.leaf_of(past.queue, past.is_project)).past[s.pool_of(past.pool)];
+  set_average_use(p, past.average, past.as_of);
 }
 
 void Cluster::remove_queue(const std::string& name, bool is_project) {

@@ -24,7 +24,7 @@ void Judge::line(const Line& line, const std::vector<JobId>& refused) {
     const std::int32_t here = ++in_project[j.leaf];
     const auto bound = broken_bound(s_, path->second, pool, s_.asked(s_.request_of(j), pool),
                                     j.spec.preemptible, View::kNow);
-    if (bound) {
+    if (bound && bound->binds) {
       publish(id, verdict_of_bound(s_, *bound, pool), 0, position, here);
       continue;
     }

@@ -78,6 +78,7 @@ void State::leave_pool_index(NodeId id) {
   };
   if (n.spec.gpus > 0) uncount(p.gpu_memories, n.spec.gpu_memory.value);
   if (!n.spec.gpu_numa.empty()) uncount(p.zone_gpus, largest_zone(n.spec));
+  p.used_gpu -= n.used.gpu;
   auto& buckets = p.by_free[n.model];
   const auto bucket = buckets.find(n.free_gpus());
   bucket->second.erase(id);
@@ -98,6 +99,7 @@ void State::enter_pool_index(NodeId id) {
   Pool& p = pool(n.pool);
   if (n.spec.gpus > 0) ++p.gpu_memories[n.spec.gpu_memory.value];
   if (!n.spec.gpu_numa.empty()) ++p.zone_gpus[largest_zone(n.spec)];
+  p.used_gpu += n.used.gpu;
   p.by_free[n.model][n.free_gpus()].insert(id);
   n.counted = n.free();
   for (const DomainId d : n.domains) {

@@ -14,6 +14,7 @@
 #include "judge.h"
 #include "line.h"
 #include "muster/placement/cluster.h"
+#include "past.h"
 #include "place.h"
 #include "shares.h"
 #include "state.h"
@@ -34,6 +35,7 @@ class Planner {
   Plan run() {
     ++s_.plans;
     s_.settle();
+    advance_past_use(s_, now_);
     mend();
     decisions_.keep_promises();
     serve();
@@ -42,6 +44,7 @@ class Planner {
     judge();
     Plan plan;
     plan.decisions = decisions_.finish();
+    note_past_use(s_);
     plan.verdicts = std::move(verdicts_);
     for (const Pool& p : s_.pools) {
       if (p.known && p.due && (!plan.wake || *p.due < *plan.wake)) plan.wake = p.due;
@@ -312,7 +315,12 @@ class Planner {
       judge.line(lines_[i], refused_[i]);
       judge.nominated(lines_[i].pool());
     }
-    for (const Line& line : lines_) s_.pool(line.pool()).judged = s_.pool(line.pool()).version;
+    for (const Line& line : lines_) {
+      Pool& p = s_.pool(line.pool());
+      p.judged = p.version;
+      const auto fold = p.lines.empty() ? std::nullopt : next_fold(s_, line.pool());
+      if (fold && (!p.due || *fold < *p.due)) p.due = fold;
+    }
     judge.sidelined();
   }
 

@@ -268,15 +268,33 @@ Verdict verdict_of_sidelined(const State& s, const Job& j) {
   return v;
 }
 
+Verdict verdict_of_reserved(const State& s, const BrokenBound& b, PoolId pool,
+                            const std::vector<LeafId>& path) {
+  const std::string& name = s.pool(pool).spec.name;
+  std::vector<std::string> whose;
+  for (const LeafId at : held_back_for(s, path, pool, b.resource)) whose.push_back(who(s.leaf(at).spec));
+  Verdict v;
+  v.reason = Reason::kInsufficientCapacity;
+  v.message = "needs " + show(b.resource, b.need) + " " + unit(s, pool, b.resource) + " in pool " + name +
+              ", " + show(b.resource, b.have) + " free beside the " + show(b.resource, b.bound) + " that " +
+              join(whose, kHoldersNamed) + (whose.size() == 1 ? " has" : " have") +
+              " reserved and not in use";
+  if (whose.size() > kMostHolders) whose.resize(kMostHolders);
+  v.blocking.push_back({b.resource, name, b.need, b.have, std::move(whose)});
+  return v;
+}
+
 Verdict verdict_of_bound(const State& s, const BrokenBound& b, PoolId pool) {
+  if (b.kind == Bound::kReserved) return verdict_of_reserved(s, b, pool, s.path(b.at));
+  const bool quota = b.kind == Bound::kQuota;
   const std::string& name = s.pool(pool).spec.name;
   const std::string whose = who(s.leaf(b.at).spec);
   Verdict v;
-  v.reason = b.quota ? Reason::kQuotaExceeded : Reason::kLimitReached;
+  v.reason = quota ? Reason::kQuotaExceeded : Reason::kLimitReached;
   v.message = "needs " + show(b.resource, b.need) + " " + unit(s, pool, b.resource) + " in pool " + name +
               "; " + whose + " has " + show(b.resource, b.have) + " left of its " +
-              (b.quota ? "quota" : "limit") + " of " + show(b.resource, b.bound) +
-              (b.quota ? ", and what is not preemptible must stay within it" : "");
+              (quota ? "quota" : "limit") + " of " + show(b.resource, b.bound) +
+              (quota ? ", and what is not preemptible must stay within it" : "");
   v.blocking.push_back({b.resource, name, b.need, b.have, {whose}});
   return v;
 }

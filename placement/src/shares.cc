@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "past.h"
 #include "wide.h"
 
 namespace muster::placement {
@@ -12,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kPlenty = std::numeric_limits<std::int64_t>::max() / 4;
 
-// Quotas that exceed what there is: each keeps its claim in order of priority, inside one priority in
+// Claims (`got`) that exceed what there is: each is kept in order of priority, inside one priority in
 // proportion.
 void share_scarce(std::int64_t capacity, const std::vector<Claim>& claims, std::vector<std::int64_t>& got) {
   std::set<std::int64_t, std::greater<>> priorities;
@@ -84,17 +85,46 @@ struct View {
   bool accounted;
 };
 
+// What one pool is shared out from.
+struct Source {
+  const State& s;
+  PoolId pool;
+  std::vector<Resources> reserved;  // by LeafId: own part, or that of what is below if it is more
+};
+
+Resources reserved_below(const State& s, PoolId pool, LeafId at, std::vector<Resources>& out) {
+  Resources& mine = out[static_cast<std::size_t>(at)];
+  if (!s.leaf(at).reserves) return mine;
+  Resources below;
+  for (const LeafId child : s.leaf(at).children) below += reserved_below(s, pool, child, out);
+  const Share& share = s.share(at, pool);
+  mine = reserved_part(share);
+  mine.gpu = std::max(mine.gpu, below.gpu);
+  mine.cpu = std::max(mine.cpu, below.cpu);
+  mine.memory = std::max(mine.memory, below.memory);
+  return mine;
+}
+
 template <class Pick>
-void share_resource(const State& s, PoolId pool, std::int64_t capacity, std::int64_t unit, const Pick& pick,
+void share_resource(const Source& source, std::int64_t capacity, std::int64_t unit, const Pick& pick,
                     const std::vector<LeafId>& children, std::vector<Resources>& out) {
+  const auto& [s, pool, reserved] = source;
   std::vector<Claim> claims;
   for (const LeafId c : children) {
     const View v = pick.view(s.share(c, pool));
     const std::int64_t demand = pick.of(s.sums(c, pool).demand());
     const Share& share = s.share(c, pool);
     // A resource without a quota is not accounted: nobody's share of it binds.
-    claims.push_back(
-        {v.accounted ? v.quota : demand, v.limit, demand, v.accounted ? share.weight : 0, share.priority});
+    claims.push_back({v.accounted ? v.quota : demand, v.limit, demand,
+                      v.accounted ? std::clamp<std::int64_t>(share.weight, 0, kMostWeight) : 0,
+                      share.priority, pick.of(reserved[static_cast<std::size_t>(c)])});
+  }
+  const LeafId parent = s.leaf(children.front()).parent;
+  if (parent != kNoId && s.leaf(parent).spec.half_life) {
+    std::vector<std::int64_t> beyond;
+    for (std::size_t i = 0; i < children.size(); ++i)
+      beyond.push_back(pick.of(average_use(s, children[i], pool)) - claims[i].quota);
+    discount(claims, beyond);
   }
   const auto got = share_out(capacity, unit, claims);
   for (std::size_t i = 0; i < children.size(); ++i) {
@@ -127,37 +157,86 @@ struct PickMemory {
   }
 };
 
-void share_below(const State& s, PoolId pool, const Resources& capacity, std::vector<LeafId> children,
+void share_below(const Source& source, const Resources& capacity, std::vector<LeafId> children,
                  std::vector<Resources>& out) {
   if (children.empty()) return;
+  const State& s = source.s;
   std::sort(children.begin(), children.end(), [&](LeafId a, LeafId b) {
     const QueueSpec& x = s.leaf(a).spec;
     const QueueSpec& y = s.leaf(b).spec;
     return std::tie(x.created, x.name, x.is_project) < std::tie(y.created, y.name, y.is_project);
   });
-  share_resource(s, pool, capacity.gpu.value, kMilliPerGpu, PickGpu{}, children, out);
-  share_resource(s, pool, capacity.cpu.value, 1, PickCpu{}, children, out);
-  share_resource(s, pool, capacity.memory.value, 1, PickMemory{}, children, out);
+  share_resource(source, capacity.gpu.value, kMilliPerGpu, PickGpu{}, children, out);
+  share_resource(source, capacity.cpu.value, 1, PickCpu{}, children, out);
+  share_resource(source, capacity.memory.value, 1, PickMemory{}, children, out);
   for (const LeafId c : children) {
     const auto& below = s.leaf(c).children;
-    share_below(s, pool, out[static_cast<std::size_t>(c)], {below.begin(), below.end()}, out);
+    share_below(source, out[static_cast<std::size_t>(c)], {below.begin(), below.end()}, out);
   }
 }
 
 }  // namespace
 
+Resources reserved_part(const Share& share) {
+  const auto part = [](const auto& reserved, const auto& quota, const auto& limit) {
+    using A = typename std::decay_t<decltype(reserved)>::value_type;
+    if (!reserved || !quota) return A{};
+    const A most = limit ? std::min(*quota, *limit) : *quota;
+    return std::max(A{}, std::min(*reserved, most));
+  };
+  Resources r;
+  r.gpu = part(share.reserved.gpu, share.quota.gpu, share.limit.gpu);
+  r.cpu = part(share.reserved.cpu, share.quota.cpu, share.limit.cpu);
+  r.memory = part(share.reserved.memory, share.quota.memory, share.limit.memory);
+  return r;
+}
+
+bool reserves_anything(const QueueSpec& spec) {
+  const auto any = [](const Share& share) {
+    return share.reserved.gpu || share.reserved.cpu || share.reserved.memory;
+  };
+  return any(spec.in_default_pool) || std::any_of(spec.in_pool.begin(), spec.in_pool.end(),
+                                                  [&](const auto& entry) { return any(entry.second); });
+}
+
+void discount(std::vector<Claim>& claims, const std::vector<std::int64_t>& beyond) {
+  Wide all = 0, weights = 0;
+  for (std::size_t i = 0; i < claims.size(); ++i) {
+    if (claims[i].weight <= 0) continue;
+    all += std::max<std::int64_t>(0, beyond[i]);
+    weights += claims[i].weight;
+  }
+  for (std::size_t i = 0; i < claims.size(); ++i) {
+    std::int64_t& weight = claims[i].weight;
+    if (weight <= 0) continue;
+    const Wide part = all * weight / weights;
+    const Wide used = std::max<Wide>(beyond[i], part);
+    const Wide less = used == 0 ? kWeightUnit : part * kWeightUnit / used;
+    weight *= static_cast<std::int64_t>(std::max<Wide>(1, less));
+  }
+}
+
 std::vector<std::int64_t> share_out(std::int64_t capacity, std::int64_t unit,
                                     const std::vector<Claim>& claims) {
-  std::vector<std::int64_t> got(claims.size()), room(claims.size()), extra(claims.size());
+  std::vector<std::int64_t> kept(claims.size()), got(claims.size()), room(claims.size()),
+      extra(claims.size());
   capacity = std::max<std::int64_t>(0, capacity);
-  Wide sum = 0;
+  Wide sum = 0, reserved = 0;
   for (std::size_t i = 0; i < claims.size(); ++i) {
-    got[i] = std::max<std::int64_t>(0, std::min({claims[i].quota, claims[i].limit, claims[i].demand}));
+    kept[i] = std::max<std::int64_t>(0, std::min(claims[i].reserved, claims[i].limit));
+    got[i] = std::max(kept[i], std::min({claims[i].quota, claims[i].limit, claims[i].demand}));
     room[i] = std::max<std::int64_t>(0, std::min(claims[i].limit, claims[i].demand) - got[i]);
     sum += got[i];
+    reserved += kept[i];
   }
-  if (sum > capacity) {
-    share_scarce(capacity, claims, got);
+  if (sum > capacity) {  // what is reserved comes before all other claims
+    if (reserved > capacity) {
+      share_scarce(capacity, claims, kept);
+      return kept;
+    }
+    for (std::size_t i = 0; i < claims.size(); ++i) got[i] -= kept[i];
+    share_scarce(capacity - static_cast<std::int64_t>(reserved), claims, got);
+    for (std::size_t i = 0; i < claims.size(); ++i) got[i] += kept[i];
     return got;
   }
   std::int64_t left = capacity - static_cast<std::int64_t>(sum);
@@ -176,12 +255,14 @@ std::vector<std::int64_t> share_out(std::int64_t capacity, std::int64_t unit,
 
 std::vector<Resources> fair_shares(const State& s, PoolId pool) {
   std::vector<Resources> out(s.tree.size());
+  Source source{s, pool, std::vector<Resources>(s.tree.size())};
   std::vector<LeafId> tops;
   for (std::size_t i = 0; i < s.tree.size(); ++i) {
     if (s.tree[i].known && s.tree[i].parent == kNoId && s.tree[i].spec.parent.empty())
       tops.push_back(static_cast<LeafId>(i));
   }
-  share_below(s, pool, s.pool(pool).domains[0].capacity, std::move(tops), out);
+  for (const LeafId top : tops) reserved_below(s, pool, top, source.reserved);
+  share_below(source, s.pool(pool).domains[0].capacity, std::move(tops), out);
   return out;
 }
 

@@ -22,11 +22,26 @@ struct Claim {
   std::int64_t demand = 0;
   std::int64_t weight = 1;
   std::int64_t priority = 0;
+  std::int64_t reserved = 0;  // comes first, wanted or not
 };
 // Who gets how much of `capacity`, in the order given (older first). What goes beyond quotas is handed out in
-// units of `unit` (whole GPUs); source: weighted max-min fairness by progressive filling. O(n² log n) at
-// worst.
+// units of `unit` (whole GPUs); source: weighted max-min fairness by progressive filling. Where the claims
+// exceed the capacity, first what is reserved, then the rest of the quotas, each by priority, then in
+// proportion. O(n² log n) at worst.
 std::vector<std::int64_t> share_out(std::int64_t capacity, std::int64_t unit,
                                     const std::vector<Claim>& claims);
+
+// Past use: the weights of siblings, where their queue has a half-life. `beyond`: what each has held beyond
+// its quota on average (past.h). All of them together have held X beyond quotas; a claim's part of that is
+// X * weight / sum of weights. Who held more than its part b of it has its weight multiplied by part / b, who
+// held less keeps it: twice the part halves the weight. Weights come back in units of 1 / kWeightUnit, none
+// falls to 0.
+inline constexpr std::int64_t kWeightUnit = 10'000;
+inline constexpr std::int64_t kMostWeight = 1'000'000'000;  // larger ones count as this
+void discount(std::vector<Claim>& claims, const std::vector<std::int64_t>& beyond);
+
+// The part of a quota that is never lent: `reserved` as far as quota and limit reach.
+Resources reserved_part(const Share& share);
+bool reserves_anything(const QueueSpec& spec);
 
 }  // namespace muster::placement

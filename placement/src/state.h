@@ -15,6 +15,7 @@
 #include "ids.h"
 #include "muster/placement/cluster.h"
 #include "request.h"
+#include "wide.h"
 
 namespace muster::placement {
 
@@ -100,6 +101,8 @@ struct Pool {
   std::uint64_t version = 1, judged = 0;  // plan() has nothing to do here while they are equal …
   std::optional<Time> due;                // … before this
   std::uint64_t gains = 1;                // grows when something becomes free: what was refused may fit now
+  MilliGpu used_gpu;                      // on nodes that take part, parts of GPUs included
+  Resources held_back;                    // TreeSums::held_back of all top-level tree nodes
 };
 
 struct TreeSums {
@@ -109,9 +112,21 @@ struct TreeSums {
   Resources leaving;    // beside these
   Resources pending;    // of what waits, and of what was evicted and has not left yet
   Resources surplus;    // what elastic jobs would take beyond that
+  // Of what is reserved here and below, the part that is not allocated; and the sum of the children's.
+  Resources held_back, held_below;
 
   Resources in_use() const { return allocated - promised + leaving; }
   Resources demand() const { return allocated + pending + surplus; }
+};
+
+// What a tree node has held, for weights that fall with past use (past.h).
+struct Past {
+  std::array<Wide, 3> average{};  // GPU, CPU, memory in units of 1 / 2^20, up to `as_of`, weighted by age
+  Time as_of;
+  std::array<Wide, 3> since{};  // the amounts x milliseconds after that, up to `seen`
+  Time seen;
+  Resources held;         // from `seen` on
+  bool restored = false;  // from before a restart: what it held since is not known
 };
 
 struct TreeNode {
@@ -119,6 +134,8 @@ struct TreeNode {
   bool known = false;
   LeafId parent = kNoId;
   std::set<LeafId> children;
+  bool reserves = false;        // it, or something below, has a reserved part in some pool
+  std::map<PoolId, Past> past;  // of the children of a queue with a half-life
   std::map<PoolId, TreeSums> sums;
   std::int32_t running = 0, waiting = 0;
 };
@@ -252,12 +269,13 @@ class State {
   void account_pending(const Job& job, int sign);
   void count_in_tree(LeafId leaf, int running, int waiting_jobs);
   void count(JobId id);                      // brings what is counted of the job to what it is now
-  void reshape() { shape_changed_ = true; }  // parents changed
+  void reshape() { shape_changed_ = true; }  // parents changed, or what is reserved
   void settle();  // links parents and recounts after reshape(); O(all jobs), once per batch
   // The chain from a tree node to the top; empty if it does not reach the top (missing parent, circle).
   std::vector<LeafId> path(LeafId leaf) const;
   const Share& share(LeafId leaf, PoolId pool) const;
   const TreeSums& sums(LeafId leaf, PoolId pool) const;
+  bool reserves() const { return reserves_; }  // some tree node has a reserved part
 
   // --- jobs (jobs.cc)
   void start_waiting(JobId id);
@@ -283,7 +301,10 @@ class State {
  private:
   std::vector<NodeId> free_nodes_;
   std::vector<JobId> free_jobs_;
+  void hold_back(LeafId at, PoolId pool, TreeSums& sums) const;  // counts it anew from the children's
+  void seed_held_back(LeafId at);
   bool shape_changed_ = false;
+  bool reserves_ = false;
 };
 
 }  // namespace muster::placement

@@ -1,16 +1,19 @@
 // The tree of Queues and Projects: its shape, and the sums at each of its nodes.
+#include <algorithm>
+
+#include "shares.h"
 #include "state.h"
 
 namespace muster::placement {
 namespace {
 
-// Calls visit for the tree node and all above it; stops in a circle.
+// Calls visit for the tree node (by id) and all above it; stops in a circle.
 template <class Visit>
 void upwards(std::vector<TreeNode>& tree, LeafId from, Visit&& visit) {
   std::size_t steps = 0;
   for (LeafId at = from; at != kNoId && steps <= tree.size();
        at = tree[static_cast<std::size_t>(at)].parent, ++steps) {
-    visit(tree[static_cast<std::size_t>(at)]);
+    visit(at, tree[static_cast<std::size_t>(at)]);
   }
 }
 
@@ -21,7 +24,8 @@ void upwards(std::vector<TreeNode>& tree, LeafId from, Visit&& visit) {
 void State::account(const Charge& c, int sign) {
   if (c.leaf == kNoId) return;
   const Resources amounts = c.amounts * sign;
-  upwards(tree, c.leaf, [&](TreeNode& t) {
+  Resources more;  // held back one level below
+  upwards(tree, c.leaf, [&](LeafId at, TreeNode& t) {
     TreeSums& s = t.sums[c.pool];
     if (c.hold == Hold::kLeaving) {
       s.leaving += amounts;
@@ -30,18 +34,36 @@ void State::account(const Charge& c, int sign) {
     s.allocated += amounts;
     if (c.hold == Hold::kPromised) s.promised += amounts;
     if (c.fixed) s.fixed += amounts;
+    if (!t.reserves) return;
+    s.held_below += more;
+    const Resources before = s.held_back;
+    hold_back(at, c.pool, s);
+    more = s.held_back - before;
+    if (t.parent == kNoId && t.spec.parent.empty() && c.pool != kNoId) pool(c.pool).held_back += more;
   });
   touch(c.pool);
 }
 void State::account_pending(const Job& j, int sign) {
-  upwards(tree, j.leaf, [&](TreeNode& t) {
+  upwards(tree, j.leaf, [&](LeafId, TreeNode& t) {
     TreeSums& s = t.sums[j.pending_in];
     s.pending += j.pending * sign;
     s.surplus += j.surplus * sign;
   });
 }
 void State::count_in_tree(LeafId from, int running, int waiting_jobs) {
-  upwards(tree, from, [&](TreeNode& t) { t.running += running, t.waiting += waiting_jobs; });
+  upwards(tree, from, [&](LeafId, TreeNode& t) { t.running += running, t.waiting += waiting_jobs; });
+}
+
+void State::hold_back(LeafId at, PoolId p, TreeSums& s) const {
+  const Share& mine = share(at, p);
+  const Resources own = reserved_part(mine);
+  const auto left = [](auto reserved, auto used, auto below, const auto& limit) {
+    const auto most = std::max(reserved - used, below);
+    return std::max(decltype(reserved){}, limit ? std::min(most, *limit - used) : most);
+  };
+  s.held_back.gpu = left(own.gpu, s.allocated.gpu, s.held_below.gpu, mine.limit.gpu);
+  s.held_back.cpu = left(own.cpu, s.allocated.cpu, s.held_below.cpu, mine.limit.cpu);
+  s.held_back.memory = left(own.memory, s.allocated.memory, s.held_below.memory, mine.limit.memory);
 }
 
 // From scratch: changes of shape are rare, and undoing sums along a chain that was broken or a circle is not
@@ -54,13 +76,24 @@ void State::settle() {
     t.sums.clear();
     t.running = t.waiting = 0;
     t.parent = kNoId;
+    t.reserves = false;
   }
+  for (Pool& p : pools) p.held_back = {};
   for (std::size_t i = 0; i < tree.size(); ++i) {
     if (!tree[i].known || tree[i].spec.parent.empty()) continue;
     const LeafId p = find_leaf(tree[i].spec.parent, false);
     if (p == kNoId || !leaf(p).known) continue;
     tree[i].parent = p;
     leaf(p).children.insert(static_cast<LeafId>(i));
+  }
+  reserves_ = false;
+  for (std::size_t i = 0; i < tree.size(); ++i) {
+    if (!tree[i].known || !reserves_anything(tree[i].spec)) continue;
+    reserves_ = true;
+    upwards(tree, static_cast<LeafId>(i), [](LeafId, TreeNode& t) { t.reserves = true; });
+  }
+  for (std::size_t i = 0; i < tree.size() && reserves_; ++i) {
+    if (tree[i].parent == kNoId && tree[i].spec.parent.empty()) seed_held_back(static_cast<LeafId>(i));
   }
   for (const Job& j : jobs) {
     if (!j.known) continue;
@@ -73,6 +106,20 @@ void State::settle() {
   }
   for (const auto& [key, c] : others) account(c, 1);
   touch_all();
+}
+
+// Nothing is allocated yet.
+void State::seed_held_back(LeafId at) {
+  TreeNode& t = leaf(at);
+  if (!t.reserves) return;
+  for (const LeafId child : t.children) seed_held_back(child);
+  for (std::size_t i = 0; i < pools.size(); ++i) {
+    const auto p = static_cast<PoolId>(i);
+    TreeSums& s = t.sums[p];
+    for (const LeafId child : t.children) s.held_below += sums(child, p).held_back;
+    hold_back(at, p, s);
+    if (t.parent == kNoId) pools[i].held_back += s.held_back;
+  }
 }
 
 std::vector<LeafId> State::path(LeafId from) const {

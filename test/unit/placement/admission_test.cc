@@ -144,5 +144,147 @@ TEST(AdmissionTest, LingeringPodIsChargedWhereItsNodeBelongsEvenIfThatIsKnownLat
   EXPECT_THAT(c.audit(), IsEmpty());
 }
 
+// --- what is reserved ---
+
+// 8 GPUs; susan, joe, jemma with quota 2 each, susan's 2 reserved.
+struct ReservedWorld : World {
+  ReservedWorld() : World({node("n1")}) {
+    cluster.upsert_queue(queue("top", "", {8, -1, 1, 0, 2}));
+    cluster.upsert_queue(project("susan", "top", {2, -1, 1, 0, 2}));
+    cluster.upsert_queue(project("joe", "top", {2}));
+    cluster.upsert_queue(project("jemma", "top", {2}));
+  }
+  void ask(const std::string& project_name, int jobs, bool interactive = false) {
+    for (int i = 0; i < jobs; ++i) {
+      JobSpec j = job(project_name + "/" + (interactive ? "i" : "j") + std::to_string(i), 1, 1);
+      j.interactive = interactive;
+      j.preemptible = !interactive;
+      cluster.upsert_job(j);
+    }
+  }
+  std::int64_t uses(const std::string& project_name) const {
+    return cluster.usage(project_name, true, "default").allocated.gpu.value / 1000;
+  }
+};
+
+TEST(ReservedTest, StaysFreeForItsOwner) {
+  ReservedWorld w;
+  w.ask("joe", 8);
+  EXPECT_EQ(w.starts().size(), 6u);
+  EXPECT_EQ(w.reason("joe/j7"), Reason::kInsufficientCapacity);
+  EXPECT_EQ(w.message("joe/j7"),
+            "needs 1 nvidia.com/gpu in pool default, 0 free beside the 2 that Project susan has reserved and "
+            "not in use");
+  EXPECT_THAT(w.cluster.verdict("joe/j7")->blocking[0].by, ElementsAre("Project susan"));
+  w.ask("susan", 3, true);
+  EXPECT_THAT(w.starts(), ElementsAre("susan/i0", "susan/i1"));
+  EXPECT_EQ(w.reason("susan/i2"), Reason::kQuotaExceeded);
+  EXPECT_EQ(w.uses("joe"), 6);
+}
+
+TEST(ReservedTest, ItsOwnerMayBorrow) {
+  ReservedWorld w;
+  w.ask("joe", 3);
+  w.ask("susan", 3, true);
+  EXPECT_EQ(w.starts().size(), 5u);
+  EXPECT_EQ(w.reason("susan/i2"), Reason::kQuotaExceeded);
+  w.ask("susan", 2);
+  EXPECT_THAT(w.starts(), ElementsAre("susan/j0", "susan/j1"));
+}
+
+TEST(ReservedTest, ComesFreeForOthersOnlyWhenItsOwnerUsesIt) {
+  ReservedWorld w;
+  w.ask("joe", 7);
+  EXPECT_EQ(w.starts().size(), 6u);
+  w.ask("susan", 1);
+  EXPECT_EQ(w.starts().size(), 1u);  // susan's: one more is still hers
+  EXPECT_EQ(w.uses("joe"), 6);
+  w.cluster.remove_job("joe/j0");
+  w.plan();
+  EXPECT_EQ(w.uses("joe"), 6);
+  w.cluster.remove_job("susan/j0");
+  EXPECT_THAT(w.starts(), IsEmpty());
+  w.cluster.upsert_queue(project("susan", "top", {2}));  // nothing is reserved any more but for top
+  w.ask("joe", 9);
+  EXPECT_EQ(w.starts().size(), 2u);
+}
+
+TEST(ReservedTest, HoldsInsideItsQueueToo) {
+  World w({node("n1")});
+  w.cluster.upsert_queue(queue("d1", "", {6, -1, 1, 0, 4}));
+  w.cluster.upsert_queue(queue("d2", "", {2}));
+  w.cluster.upsert_queue(project("x", "d1", {2, -1, 1, 0, 2}));
+  w.cluster.upsert_queue(project("y", "d1", {4}));
+  w.cluster.upsert_queue(project("z", "d2", {2}));
+  const auto start = [&](const std::string& leaf, int first, int count) {
+    for (int i = first; i < first + count; ++i)
+      w.cluster.upsert_job(job(leaf + "/" + std::to_string(i), 1, 1));
+    return w.starts().size();
+  };
+  EXPECT_EQ(start("z", 0, 8), 4u);  // d1's 4, not 4 and x's 2
+  EXPECT_EQ(start("y", 0, 8), 2u);  // x's 2 are held back from d1's other Project as well
+  EXPECT_EQ(start("x", 0, 8), 2u);
+}
+
+TEST(ReservedTest, WhoIsServedFromItsOwnPartIsNotHeldUpByOthers) {
+  // Both have 4 reserved, and a node is gone: only 4 GPUs are left.
+  World w({node("n1", 4)});
+  w.cluster.upsert_queue(queue("top", "", {8}));
+  w.cluster.upsert_queue(project("a", "top", {4, -1, 1, 0, 4}));
+  w.cluster.upsert_queue(project("b", "top", {4, -1, 1, 0, 4}));
+  w.cluster.upsert_job(job("a/j", 1, 4));
+  EXPECT_THAT(w.starts(), ElementsAre("a/j"));
+}
+
+TEST(ReservedTest, CountsPartsOfGpus) {
+  World w({node("n1", 2)});
+  w.cluster.upsert_queue(queue("top", "", {2}));
+  w.cluster.upsert_queue(project("a", "top", {1, -1, 1, 0, 1}));
+  w.cluster.upsert_queue(project("b", "top", {1}));
+  for (const char* id : {"b/1", "b/2", "b/3"}) {
+    JobSpec j = job(id, 1, 1);
+    j.roles[0].share.kind = GpuShare::Kind::kFraction;
+    j.roles[0].share.milli = MilliGpu{500};
+    w.cluster.upsert_job(j);
+  }
+  EXPECT_THAT(w.starts(), ElementsAre("b/1", "b/2"));
+  w.cluster.upsert_job(job("a/j", 1, 1));
+  EXPECT_THAT(w.starts(), ElementsAre("a/j"));
+}
+
+TEST(ReservedTest, CpusAsWell) {
+  World w({node("n1", 0, "", 8)});
+  QueueSpec top = queue("top", ""), a = project("a", "top"), b = project("b", "top");
+  for (QueueSpec* q : {&top, &a, &b}) q->in_default_pool.quota.cpu = MilliCpu{4000};
+  a.in_default_pool.reserved.cpu = MilliCpu{3000};
+  for (const QueueSpec* q : {&top, &a, &b}) w.cluster.upsert_queue(*q);
+  JobSpec six = job("b/6", 6, 0), five = job("b/5", 5, 0);
+  w.cluster.upsert_job(six);
+  w.cluster.upsert_job(five);
+  EXPECT_THAT(w.starts(), ElementsAre("b/5"));
+  EXPECT_EQ(w.reason("b/6"), Reason::kInsufficientCapacity);
+}
+
+TEST(ReservedTest, InOnePoolOnly) {
+  World w({node("n1")});
+  NodeSpec other = node("n2");
+  other.labels["pool"] = "spot";
+  w.cluster.upsert_node(other);
+  PoolSpec first = testing::pool("default", {{"pool", Operator::kDoesNotExist, {}}});
+  first.is_default = true;
+  w.cluster.upsert_pool(first);
+  w.cluster.upsert_pool(testing::pool("spot", {{"pool", Operator::kIn, {"spot"}}}));
+  QueueSpec a = project("a", "top");
+  a.in_pool["spot"].quota.gpu = MilliGpu{4000};
+  a.in_pool["spot"].reserved.gpu = MilliGpu{4000};
+  w.cluster.upsert_queue(a);
+  JobSpec spot = job("b/spot", 8, 1), here = job("b/here", 8, 1);
+  spot.pools = {"spot"};
+  w.cluster.upsert_job(spot);
+  w.cluster.upsert_job(here);
+  EXPECT_THAT(w.starts(), ElementsAre("b/here"));
+  EXPECT_EQ(w.reason("b/spot"), Reason::kInsufficientCapacity);
+}
+
 }  // namespace
 }  // namespace muster::placement

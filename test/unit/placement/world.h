@@ -33,6 +33,7 @@ inline PoolSpec pool(const std::string& name, std::vector<Requirement> selector 
 struct Q {  // amounts in GPUs; -1: left out
   std::int64_t quota = -1, limit = -1;
   std::int64_t weight = 1, priority = 0;
+  std::int64_t reserved = -1;
 };
 
 inline QueueSpec queue(const std::string& name, const std::string& parent, Q q = {}) {
@@ -41,6 +42,7 @@ inline QueueSpec queue(const std::string& name, const std::string& parent, Q q =
   s.parent = parent;
   if (q.quota >= 0) s.in_default_pool.quota.gpu = MilliGpu{q.quota * 1000};
   if (q.limit >= 0) s.in_default_pool.limit.gpu = MilliGpu{q.limit * 1000};
+  if (q.reserved >= 0) s.in_default_pool.reserved.gpu = MilliGpu{q.reserved * 1000};
   s.in_default_pool.weight = q.weight;
   s.in_default_pool.priority = q.priority;
   return s;

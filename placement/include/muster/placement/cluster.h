@@ -63,6 +63,9 @@ class Cluster {
   void upsert_other_pod(const OtherPod& pod);
   void remove_other_pod(const std::string& key);
 
+  // After a restart, before the first plan. What the tree node holds at that plan counts as held ever since.
+  void set_past_use(const PastUse& past);
+
   // --- answers
   // ----------------------------------------------------------------------------------------------
   bool knows(const std::string& job) const;
@@ -73,6 +76,7 @@ class Cluster {
   Usage usage(const std::string& queue, bool is_project, const std::string& pool) const;
   Workloads workloads(const std::string& queue, bool is_project) const;
   std::string queue_problem(const std::string& queue, bool is_project) const;  // "": none
+  std::vector<PastUse> past_use() const;  // as of the last plans; in the order in which queues became known
   PoolUsage pool_usage(const std::string& pool) const;
   std::string default_pool() const;  // "": none, or not one
   std::vector<std::string> pool_names() const;

@@ -50,4 +50,15 @@ struct Usage {
   bool operator==(const Usage&) const = default;
 };
 
+// What a child of a queue with a half-life has held in a pool, on average, recent times counting more. To be
+// kept over a restart.
+struct PastUse {
+  std::string queue;
+  bool is_project = false;
+  std::string pool;
+  Resources average;
+  Time as_of;
+  bool operator==(const PastUse&) const = default;
+};
+
 }  // namespace muster::placement
