@@ -253,6 +253,7 @@ void Cluster::set_leaving(const std::string& name, const std::vector<PodPlace>& 
   if (!j.assignment && pods.empty() && !j.waits) {
     j.to_be_evicted = false;
     j.evicted_from.reset();
+    j.last_held = s.time;
     s.start_waiting(id);
   } else if (!pods.empty() && j.waits) {
     s.stop_waiting(id);

@@ -142,6 +142,7 @@ void State::drop_assignment(JobId id) {
   j.to_be_evicted = false;
   j.evicted_from.reset();
   if (!j.assignment) return;
+  if (!j.nominated()) j.last_held = time;
   const auto held = unhold(id);
   j.assumed = false;
   for (const Charge& c : held.second) give_back(c);

@@ -4,15 +4,26 @@
 #include <map>
 
 #include "admission.h"
+#include "estimate.h"
+#include "place.h"
 #include "reasons.h"
+#include "reservation.h"
 #include "rights.h"
+#include "statement.h"
 
 namespace muster::placement {
+namespace {
+
+constexpr std::int32_t kMostEstimated = 100;  // of each line: beyond that an estimate is worth little
+
+}  // namespace
 
 void Judge::line(const Line& line, const std::vector<JobId>& refused) {
   const PoolId pool = line.pool();
-  std::int32_t position = 0;
+  Where where;
   std::map<LeafId, std::int32_t> in_project;
+  const auto& reservation = s_.pool(pool).reservation;
+  Estimate estimate(s_, pool);
   std::map<LeafId, std::vector<LeafId>> paths;
   std::map<std::pair<LeafId, RequestId>, std::optional<Verdict>> rights;
   for (const JobId id : refused) {
@@ -20,28 +31,40 @@ void Judge::line(const Line& line, const std::vector<JobId>& refused) {
     if (!j.waits || j.pools.front() != pool) continue;
     auto path = paths.find(j.leaf);
     if (path == paths.end()) path = paths.emplace(j.leaf, s_.path(j.leaf)).first;
-    ++position;
-    const std::int32_t here = ++in_project[j.leaf];
+    ++where.position;
+    where.in_project = ++in_project[j.leaf];
+    where.estimated_start.reset();
     const auto bound = broken_bound(s_, path->second, pool, s_.asked(s_.request_of(j), pool),
                                     j.spec.preemptible, View::kNow);
     if (bound && bound->binds) {
-      publish(id, verdict_of_bound(s_, *bound, pool), 0, position, here);
+      publish(id, verdict_of_bound(s_, *bound, pool), 0, where);
+      continue;
+    }
+    if (where.position <= kMostEstimated)
+      where.estimated_start = estimate.next(s_.asked(s_.request_of(j), pool));
+    const bool owner = reservation && reservation->owner == id;
+    if (owner && reservation->start) where.estimated_start = reservation->start;
+    if (kept_off(s_, id, pool) && fits_reserved(id, pool)) {
+      publish(id, verdict_of_reservation(s_, j, pool), 0, where);
       continue;
     }
     const Refusal& refusal = described(j.request, pool);
     const auto [right, fresh] = rights.try_emplace({j.leaf, j.request});
     if (fresh && refusal.verdict.reason != Reason::kNoMatchingNodes)
       right->second = without_right(line, j, path->second);
-    if (right->second) {
-      publish(id, *right->second, 0, position, here);
+    if (owner) {
+      const Verdict& v = right->second ? *right->second : refusal.verdict;
+      publish(id, verdict_of_owner(s_, v, *reservation), 0, where);
+    } else if (right->second) {
+      publish(id, *right->second, 0, where);
     } else {
-      publish(id, refusal.verdict, refusal.serial, position, here);
+      publish(id, refusal.verdict, refusal.serial, where);
     }
   }
   for (const LeafId leaf : line.barred()) {
     const Verdict v = verdict_of_leaf(s_, leaf, s_.path(leaf)).value();
     for (const WaitKey& key : s_.pool(pool).lines.at(leaf)) {
-      if (s_.job(key.job).pools.front() == pool) publish(key.job, v, 0, 0, 0);
+      if (s_.job(key.job).pools.front() == pool) publish(key.job, v, 0, {});
     }
   }
 }
@@ -79,29 +102,40 @@ const Refusal& Judge::described(RequestId id, PoolId pool) {
   return refusal;
 }
 
+bool Judge::fits_reserved(JobId id, PoolId pool) {
+  const auto [known, fresh] = fits_reserved_.try_emplace({s_.job(id).request, pool});
+  if (fresh) {
+    Statement statement(s_);
+    known->second = place(s_, statement, {id, pool, View::kNow, Hold::kRunning, {}, 0, true}).has_value();
+  }
+  return known->second;
+}
+
 void Judge::nominated(PoolId pool) {
   for (const JobId id : s_.promised) {
     const Job& j = s_.job(id);
     if (!j.nominated() || s_.pool_of(j.assignment->pool) != pool) continue;
-    publish(id, verdict_of_promise(s_, j), 0, 0, 0);
+    publish(id, verdict_of_promise(s_, j), 0, {});
   }
 }
 
 void Judge::sidelined() {
   if (!s_.sidelined_changed) return;
   s_.sidelined_changed = false;
-  for (const JobId id : s_.sidelined) publish(id, verdict_of_sidelined(s_, s_.job(id)), 0, 0, 0);
+  for (const JobId id : s_.sidelined) publish(id, verdict_of_sidelined(s_, s_.job(id)), 0, {});
 }
 
 // `serial`: of the refusal that the verdict comes from; equal serials mean equal verdicts.
-void Judge::publish(JobId id, const Verdict& verdict, std::uint64_t serial, std::int32_t position,
-                    std::int32_t project_position) {
+void Judge::publish(JobId id, const Verdict& verdict, std::uint64_t serial, const Where& where) {
   Job& j = s_.job(id);
   const bool same_text = j.verdict && serial != 0 && serial == j.verdict_serial;
-  if (same_text && j.verdict->position == position && j.verdict->project_position == project_position) return;
+  if (same_text && j.verdict->position == where.position && j.verdict->project_position == where.in_project &&
+      j.verdict->estimated_start == where.estimated_start)
+    return;
   Verdict v = same_text ? std::move(*j.verdict) : verdict;
-  v.position = position;
-  v.project_position = project_position;
+  v.position = where.position;
+  v.project_position = where.in_project;
+  v.estimated_start = where.estimated_start;
   j.verdict_serial = serial;
   if (!same_text && j.verdict == v) return;
   j.verdict = std::move(v);

@@ -1,6 +1,7 @@
 // Why what waits waits: one verdict for each job, as things are when a plan is made.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,11 +23,17 @@ class Judge {
   const Refusal& described(RequestId request, PoolId pool);
   // nullopt: a shortage binds, not a right.
   std::optional<Verdict> without_right(const Line& line, const Job& job, const std::vector<LeafId>& path);
-  void publish(JobId job, const Verdict& verdict, std::uint64_t serial, std::int32_t position,
-               std::int32_t project_position);
+  // It would fit on what is reserved for another one. Once for all jobs that ask the same.
+  bool fits_reserved(JobId job, PoolId pool);
+  struct Where {
+    std::int32_t position = 0, in_project = 0;
+    std::optional<Time> estimated_start;
+  };
+  void publish(JobId job, const Verdict& verdict, std::uint64_t serial, const Where& where);
 
   State& s_;
   std::vector<std::string>& changed_;
+  std::map<std::pair<RequestId, PoolId>, bool> fits_reserved_;
 };
 
 }  // namespace muster::placement

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <tuple>
 
+#include "reservation.h"
+
 namespace muster::placement {
 namespace {
 
@@ -228,6 +230,7 @@ std::vector<std::vector<PodWish>> by_role(const PlaceQuery& q, const Request& re
 }  // namespace
 
 std::int64_t room_for(const Node& n, const Pool& pool, const RoleSpec& r, View view) {
+  if (n.reserved && pool.closed) return 0;
   const Resources free = n.free(view);
   std::int64_t k = free.pods;
   if (r.per_pod.cpu.value > 0) k = std::min(k, free.cpu.value / r.per_pod.cpu.value);
@@ -244,7 +247,8 @@ bool refuted_by_totals(const State& s, const PlaceQuery& q) {
 std::optional<std::vector<PodPlace>> place(State& s, Statement& statement, const PlaceQuery& q,
                                            Refusal* refusal) {
   Request& request = s.requests.at(s.job(q.job).request);
-  const Pool& pool = s.pool(q.pool);
+  Pool& pool = s.pool(q.pool);
+  const Closing closing(pool, !q.anywhere && kept_off(s, q.job, q.pool));
   if (const auto role = q.pods.empty()
                             ? refuted_role(pool.domains[static_cast<std::size_t>(q.within)], request)
                             : std::nullopt) {

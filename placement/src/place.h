@@ -23,6 +23,8 @@ struct PlaceQuery {
   std::vector<PodWish> pods;
   // Only nodes of this domain of the pool.
   DomainId within = 0;
+  // Also nodes that are reserved for somebody else (reservation.h).
+  bool anywhere = false;
 };
 
 // Places all of it in `statement`. nullopt: it does not fit, nothing is left placed, and `refusal` (where

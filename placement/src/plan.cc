@@ -16,6 +16,7 @@
 #include "muster/placement/cluster.h"
 #include "past.h"
 #include "place.h"
+#include "reservation.h"
 #include "shares.h"
 #include "state.h"
 #include "statement.h"
@@ -34,11 +35,13 @@ class Planner {
 
   Plan run() {
     ++s_.plans;
+    s_.time = now_;
     s_.settle();
     advance_past_use(s_, now_);
     mend();
     decisions_.keep_promises();
     serve();
+    for (std::size_t i = 0; i < lines_.size(); ++i) reserve(s_, lines_[i].pool(), refused_[i]);
     decisions_.reconsider();
     decisions_.keep_promises();
     judge();
@@ -78,7 +81,7 @@ class Planner {
     const auto pods = j.displaced;
     if (pool != kNoId) {
       Statement statement(s_);
-      PlaceQuery query{id, pool, View::kNow, Hold::kRunning, {}, 0};
+      PlaceQuery query{id, pool, View::kNow, Hold::kRunning, {}, 0, true};
       for (const std::size_t i : pods)
         query.pods.push_back({j.assignment->pods[i].role, j.assignment->pods[i].index});
       if (const auto places = place(s_, statement, query)) {
@@ -145,6 +148,7 @@ class Planner {
         s_.pools[i].due.reset();
       }
       std::sort(served_.begin(), served_.end());
+      for (const PoolId p : served_) refresh_reservation(s_, p);
       lines_.clear();
       refused_.clear();
       refused_in_.clear();
@@ -201,10 +205,11 @@ class Planner {
     std::optional<std::vector<Resources>> fair;
     if (j.pending_in != pool) fair = fair_shares_with(s_, pool, line.path(), asked);
     const RoomQuery query{{id, pool, line.path(), asked, fair ? &*fair : &line.fair()}, {}, now_, false};
-    if (start_in_free_room(query, request.refused[pool])) return true;
+    const bool off = kept_off(s_, id, pool);
+    if (start_in_free_room(query, (off ? request.refused_beside : request.refused)[pool])) return true;
     // Any of its pools' free room comes before a victim in one.
     if (pool != j.pools.back() && free_room_in_later_pool(j, pool)) return false;
-    return take_room(query, std::tuple(j.leaf, j.request, j.spec.priority, pool));
+    return take_room(query, std::tuple(j.leaf, j.request, j.spec.priority, pool, off));
   }
 
   bool start_in_free_room(const RoomQuery& q, Refusal& refusal) {
@@ -256,7 +261,7 @@ class Planner {
     return false;
   }
 
-  using Kind = std::tuple<LeafId, RequestId, std::int64_t, PoolId>;
+  using Kind = std::tuple<LeafId, RequestId, std::int64_t, PoolId, bool>;
   bool take_room(RoomQuery q, const Kind& kind) {
     const auto known = no_room_.find(kind);
     if (known != no_room_.end() && known->second == decisions_.changes()) return false;

@@ -322,6 +322,27 @@ Verdict verdict_of_fair_share(const State& s, const Claimant& c) {
   return v;
 }
 
+Verdict verdict_of_reservation(const State& s, const Job& j, PoolId pool) {
+  const Pool& p = s.pool(pool);
+  const Resources asked = s.asked(s.request_of(j), pool);
+  const Amount4& what = kResources[asked.gpu.value > 0 ? 0 : 1];
+  Verdict v;
+  v.reason = Reason::kReserved;
+  v.message = "needs " + show(what.resource, what.of(asked)) + " " + unit(s, pool, what.resource) +
+              " in pool " + p.spec.name + "; what would do is reserved for " + p.reservation->name +
+              ", the first in order, and this one does not say that it ends before that starts";
+  v.blocking.push_back({what.resource, p.spec.name, what.of(asked), 0, {p.reservation->name}});
+  return v;
+}
+
+Verdict verdict_of_owner(const State& s, Verdict v, const Reservation& r) {
+  std::vector<std::string> names;
+  for (const NodeId id : r.nodes) names.push_back(s.node(id).spec.name);
+  v.message += "; " + std::to_string(names.size()) + (names.size() == 1 ? " node is" : " nodes are") +
+               " reserved for it (" + join(names, kHoldersNamed) + ")";
+  return v;
+}
+
 Verdict verdict_of_promise(const State& s, const Job& j) {
   std::set<std::string> nodes, by;
   for (const std::size_t i : j.promised) {

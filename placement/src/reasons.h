@@ -19,6 +19,10 @@ Verdict verdict_of_sidelined(const State& state, const Job& job);
 Verdict verdict_of_bound(const State& state, const BrokenBound& bound, PoolId pool);
 // No free room, and nobody may be made to give any.
 Verdict verdict_of_fair_share(const State& state, const Claimant& claimant);
+// Behind a reservation.
+Verdict verdict_of_reservation(const State& state, const Job& job, PoolId pool);
+// Of who has it: what it lacks, and what is kept for it.
+Verdict verdict_of_owner(const State& state, Verdict shortage, const Reservation& reservation);
 // Of a job whose places are promised: who is still there.
 Verdict verdict_of_promise(const State& state, const Job& job);
 // Of a request that found no place. O(nodes of the pool).

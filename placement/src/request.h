@@ -37,6 +37,7 @@ struct Request {
   // date.
   std::vector<std::vector<bool>> eligible;
   std::map<PoolId, Refusal> refused;
+  std::map<PoolId, Refusal> refused_beside;  // of jobs that are kept off reserved nodes
 };
 
 // The pod that the role asks for, with all that placement computes of it filled in.

@@ -53,6 +53,7 @@ struct Node : Held {
   std::int32_t tree_charges = 0;  // of these, pods outside assignments that count against a Project
   std::vector<DomainId> domains;  // of its pool, the whole pool first
   Resources counted;              // what is counted as free in these domains
+  bool reserved = false;          // by Pool::reservation
 
   bool takes_part() const { return known && pool != kNoId && !shared && spec.usable; }
   // GPUs that nobody has a part of, as if all that are leaving had gone.
@@ -82,6 +83,15 @@ struct WaitKey {
   auto operator<=>(const WaitKey&) const = default;
 };
 
+// Nodes that are kept for the first in order, which has waited long (reservation.h).
+struct Reservation {
+  JobId owner = kNoId;
+  std::string name;           // of the owner: its id may be used again
+  std::vector<NodeId> nodes;  // sorted
+  std::optional<Time> start;  // when all of it will be free; nullopt: somebody there has no max_runtime
+  Time made;
+};
+
 struct Pool {
   PoolSpec spec;
   bool known = false;
@@ -101,8 +111,10 @@ struct Pool {
   std::uint64_t version = 1, judged = 0;  // plan() has nothing to do here while they are equal …
   std::optional<Time> due;                // … before this
   std::uint64_t gains = 1;                // grows when something becomes free: what was refused may fit now
-  MilliGpu used_gpu;                      // on nodes that take part, parts of GPUs included
-  Resources held_back;                    // TreeSums::held_back of all top-level tree nodes
+  std::optional<Reservation> reservation;
+  bool closed = false;  // its reserved nodes are, to the search that is being made: place()
+  MilliGpu used_gpu;    // on nodes that take part, parts of GPUs included
+  Resources held_back;  // TreeSums::held_back of all top-level tree nodes
 };
 
 struct TreeSums {
@@ -185,6 +197,8 @@ struct Job {
   Counted counted = Counted::kNot;  // in the tree
   PoolId pending_in = kNoId;        // where it is counted as pending
   Resources pending, surplus;       // with these
+  Time last_held;                   // when it last ceased to hold something, as far as plans tell
+  Time no_reservation_before;       // it was tried, and nothing would do
   std::optional<Verdict> verdict;
   std::uint64_t verdict_serial =
       0;  // of the request's refusal that `verdict` was made from; 0: of another origin
@@ -221,6 +235,7 @@ class State {
   bool sidelined_changed = false;
   std::uint64_t last_serial = 0;
   std::uint64_t plans = 0;  // made so far
+  Time time;                // of the last one
 
   Node& node(NodeId id) { return nodes[static_cast<std::size_t>(id)]; }
   const Node& node(NodeId id) const { return nodes[static_cast<std::size_t>(id)]; }

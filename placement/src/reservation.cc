@@ -1,0 +1,236 @@
+#include "reservation.h"
+
+#include <algorithm>
+#include <string_view>
+#include <tuple>
+
+#include "admission.h"
+#include "place.h"
+#include "reasons.h"
+#include "rights.h"
+#include "statement.h"
+
+namespace muster::placement {
+namespace {
+
+constexpr Duration kLate = seconds(60);     // a pod may need as long to go
+constexpr std::size_t kMostTried = 4;       // of those that are first in order and could never start
+constexpr std::int64_t kUnknownRounds = 6;  // so many times reservation_after a place without an end is kept
+constexpr Duration kUnknownStart = seconds(60);
+
+void drop(State& s, Pool& p) {
+  for (const NodeId id : p.reservation->nodes) s.node(id).reserved = false;
+  p.reservation.reset();
+  ++p.gains;
+  ++p.version;
+}
+
+// At every level below what both paths have in common.
+bool within_quota(const State& s, const Job& j, const std::vector<LeafId>& path,
+                  const std::vector<LeafId>& beside, PoolId pool) {
+  const Resources asked = s.asked(s.request_of(j), pool);
+  return std::all_of(path.begin(), path.end(), [&](LeafId at) {
+    if (std::find(beside.begin(), beside.end(), at) != beside.end()) return true;
+    const Resources used = s.sums(at, pool).allocated + asked;
+    const Bounds& quota = s.share(at, pool).quota;
+    return (asked.gpu.value == 0 || used.gpu <= quota.gpu.value_or(MilliGpu{})) &&
+           (asked.cpu.value == 0 || !quota.cpu || used.cpu <= *quota.cpu) &&
+           (asked.memory.value == 0 || !quota.memory || used.memory <= *quota.memory);
+  });
+}
+
+// Within limits and quotas as far as plans can see: what is leaving has left. What is reserved for other
+// Projects may come free.
+bool within_bounds(const State& s, const Job& j, PoolId pool) {
+  const auto bound = broken_bound(s, s.path(j.leaf), pool, s.asked(s.request_of(j), pool), j.spec.preemptible,
+                                  View::kTarget);
+  return !bound || bound->kind == Bound::kReserved;
+}
+
+bool fits(State& s, JobId id, PoolId pool) {
+  Statement statement(s);
+  return place(s, statement, {id, pool, View::kTarget, Hold::kPromised, {}, 0, true}).has_value();
+}
+
+// Something may start in its leaf, and it is places that it lacks: not only room under a limit or a quota.
+bool lacks_places(State& s, JobId id, PoolId pool) {
+  const Job& j = s.job(id);
+  if (verdict_of_leaf(s, j.leaf, s.path(j.leaf))) return false;
+  return within_bounds(s, j, pool) || !fits(s, id, pool);
+}
+
+bool in_line(const Job& j, PoolId pool) {
+  return j.known && j.waits && std::find(j.pools.begin(), j.pools.end(), pool) != j.pools.end();
+}
+
+void soonest(std::optional<Time>& due, Time then) {
+  if (!due || then < *due) due = then;
+}
+
+// What runs in the pool, in the order in which it is expected to end.
+std::vector<JobId> by_end(const State& s, PoolId pool) {
+  std::vector<std::tuple<bool, Time, std::string_view, JobId>> list;
+  for (const auto& [leaf, jobs] : s.pool(pool).holding) {
+    for (const JobId id : jobs) {
+      const Job& j = s.job(id);
+      const auto end = end_of(j);
+      list.emplace_back(!end, end ? *end : j.progress.began, j.spec.id, id);
+    }
+  }
+  std::sort(list.begin(), list.end());
+  std::vector<JobId> ids;
+  for (const auto& entry : list) ids.push_back(std::get<JobId>(entry));
+  return ids;
+}
+
+// How many of `running` have to end before the job fits, at least one, and where it then does. By bisection,
+// with the same search for places as ever.
+std::optional<std::pair<std::size_t, std::vector<PodPlace>>> earliest(State& s, JobId id, PoolId pool,
+                                                                      const std::vector<JobId>& running) {
+  Statement statement(s);
+  std::vector<std::size_t> marks = {statement.mark()};  // [k]: when k of them have ended
+  std::optional<std::vector<PodPlace>> best;
+  const auto fits_after = [&](std::size_t count) {
+    if (count + 1 < marks.size()) {
+      statement.rollback(marks[count]);
+      marks.resize(count + 1);
+    }
+    while (marks.size() <= count) {
+      const JobId next = running[marks.size() - 1];
+      for (std::size_t i = 0; i < s.job(next).charges.size(); ++i) statement.release(next, i);
+      marks.push_back(statement.mark());
+    }
+    if (!within_bounds(s, s.job(id), pool)) return false;
+    auto places = place(s, statement, {id, pool, View::kTarget, Hold::kPromised, {}, 0, true});
+    statement.rollback(marks.back());
+    if (!places) return false;
+    best = std::move(places);
+    return true;
+  };
+  std::size_t low = 0, high = running.size();  // it does not fit after `low`, and fits after `high`
+  if (!fits_after(high)) return std::nullopt;
+  while (high - low > 1) {
+    const std::size_t middle = low + (high - low) / 2;
+    (fits_after(middle) ? high : low) = middle;
+  }
+  return std::pair(high, std::move(*best));
+}
+
+bool make(State& s, PoolId pool, JobId id) {
+  const auto running = by_end(s, pool);
+  if (running.empty()) return false;
+  const auto found = earliest(s, id, pool, running);
+  if (!found) return false;
+  Reservation r;
+  r.owner = id;
+  r.name = s.job(id).spec.id;
+  for (const PodPlace& p : found->second) r.nodes.push_back(s.node_ids.at(p.node));
+  std::sort(r.nodes.begin(), r.nodes.end());
+  r.nodes.erase(std::unique(r.nodes.begin(), r.nodes.end()), r.nodes.end());
+  r.start = end_of(s.job(running[found->first - 1]));
+  r.made = s.time;
+  for (const NodeId n : r.nodes) s.node(n).reserved = true;
+  s.pool(pool).reservation = std::move(r);
+  ++s.pool(pool).gains;  // refusals of those that are kept off from now on are another matter
+  return true;
+}
+
+// When all that is still on the nodes has ended; nullopt: something there has no end.
+std::optional<Time> last_end(const State& s, PoolId pool, const std::vector<NodeId>& nodes) {
+  Time last = s.time;
+  for (const auto& [leaf, jobs] : s.pool(pool).holding) {
+    for (const JobId id : jobs) {
+      const Job& j = s.job(id);
+      const bool there = std::any_of(j.charges.begin(), j.charges.end(), [&](const Charge& c) {
+        return std::binary_search(nodes.begin(), nodes.end(), c.node);
+      });
+      if (!there) continue;
+      const auto end = end_of(j);
+      if (!end) return std::nullopt;
+      last = std::max(last, *end);
+    }
+  }
+  return last;
+}
+
+// From when on a reservation is late, and made anew.
+Time late(const Pool& p) {
+  const Reservation& r = *p.reservation;
+  return r.start ? *r.start + kLate : r.made + Duration{p.spec.reservation_after.ms * kUnknownRounds};
+}
+
+bool cheap_to_remove(const State& s, const Job& j, const std::vector<LeafId>& path, const Job& owner,
+                     const Reservation& r, PoolId pool) {
+  const Duration after = s.pool(pool).spec.reservation_after;
+  if (!j.spec.preemptible || !j.spec.checkpoint_interval) return false;
+  const Duration restart = j.progress.start_took.value_or(kUnknownStart);
+  if (Duration{j.spec.checkpoint_interval->ms + restart.ms} > after) return false;
+  const bool own = j.leaf == owner.leaf;
+  if (s.time + min_runtime(s, path, !own) > r.start.value_or(s.time + after)) return false;
+  if (own) return j.spec.priority < owner.spec.priority;
+  const auto owners = s.path(owner.leaf);
+  return within_quota(s, owner, owners, path, pool) && !within_quota(s, j, path, owners, pool);
+}
+
+}  // namespace
+
+std::optional<Time> end_of(const Job& j) {
+  if (!j.runs() || !j.spec.max_runtime) return std::nullopt;
+  return (j.progress.began.ms != 0 ? j.progress.began : j.assignment->since) + *j.spec.max_runtime;
+}
+
+bool kept_off(const State& s, JobId id, PoolId pool) {
+  const Pool& p = s.pool(pool);
+  if (!p.reservation || p.reservation->owner == id) return false;
+  const Reservation& r = *p.reservation;
+  const Job& j = s.job(id);
+  const Job& owner = s.job(r.owner);
+  if (j.leaf == owner.leaf && j.spec.priority > owner.spec.priority) return false;
+  if (j.spec.max_runtime) {
+    const Time end = end_of(j).value_or(s.time + *j.spec.max_runtime);
+    if (r.start ? end <= *r.start : end - s.time <= p.spec.reservation_after) return false;
+  }
+  const auto path = s.path(j.leaf), owners = s.path(owner.leaf);
+  const bool first_by_right =
+      within_quota(s, j, path, owners, pool) && !within_quota(s, owner, owners, path, pool);
+  return !first_by_right && !cheap_to_remove(s, j, path, owner, r, pool);
+}
+
+void refresh_reservation(State& s, PoolId pool) {
+  Pool& p = s.pool(pool);
+  if (!p.reservation) return;
+  Reservation& r = *p.reservation;
+  const Job& owner = s.job(r.owner);
+  const bool waits = owner.spec.id == r.name && in_line(owner, pool) && lacks_places(s, r.owner, pool);
+  const bool there = std::all_of(r.nodes.begin(), r.nodes.end(), [&](NodeId id) {
+    return s.node(id).reserved && s.node(id).takes_part() && s.node(id).pool == pool;
+  });
+  if (!waits || !there || late(p) <= s.time) return drop(s, p);
+  if (!r.start) r.start = last_end(s, pool, r.nodes);
+}
+
+void reserve(State& s, PoolId pool, const std::vector<JobId>& refused) {
+  Pool& p = s.pool(pool);
+  std::size_t tried = 0;
+  for (const JobId id : refused) {
+    if (p.reservation || tried == kMostTried) break;
+    Job& j = s.job(id);
+    if (!in_line(j, pool)) continue;
+    const bool has_one = std::any_of(s.pools.begin(), s.pools.end(), [&](const Pool& o) {
+      return o.reservation && o.reservation->owner == id;
+    });
+    if (has_one || !lacks_places(s, id, pool)) continue;
+    ++tried;
+    const Time then = std::max(j.spec.submitted, j.last_held) + p.spec.reservation_after;
+    if (then > s.time) return soonest(p.due, then);
+    if (j.no_reservation_before > s.time) {
+      soonest(p.due, j.no_reservation_before);
+      continue;
+    }
+    if (make(s, pool, id)) break;
+    j.no_reservation_before = s.time + p.spec.reservation_after;
+  }
+  if (p.reservation) soonest(p.due, std::max(late(p), s.time + seconds(1)));
+}
+
+}  // namespace muster::placement

@@ -1,0 +1,50 @@
+// Rule 7: the first in order, when it has waited long enough, gets the nodes reserved where it can start
+// earliest.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "state.h"
+
+namespace muster::placement {
+
+// Drops the pool's reservation if its owner does not wait there any more, is held, or lacks nothing but room
+// under a limit or a quota, or if its nodes are no longer all there; or if it is late, so that a new one is
+// made. What was refused because of it may fit then.
+// It keeps nodes, not room under limits and quotas: that is only seen when the time is found.
+void refresh_reservation(State& state, PoolId pool);
+
+// Reserves for the first of `refused` (in the order of service) that lacks places and could start at all if
+// others ended, once it has waited for PoolSpec::reservation_after, counted from its submission or, if that
+// is later, from when it last held something. Earliest by the max_runtime of what runs; where that is not
+// enough, those without one are expected to end in the order in which they began. Sets Pool::due. O(running
+// jobs x their pods), rarely.
+void reserve(State& state, PoolId pool, const std::vector<JobId>& refused);
+
+// The job may not use the reserved nodes. All others than the owner are kept off, but who
+// * ends by its max_runtime before the owner starts (where that is not known: within reservation_after);
+// * is preemptible and cheap to remove: its checkpoint interval and restart are within reservation_after, its
+//   minRuntime is over before the owner starts, and the owner could take from it by rule 5;
+// * is of the owner's leaf and has a higher priority, or stays within quota at every level below what
+//   it has in common with the owner, which does not: it could take from others, and free room comes before.
+// O(depth).
+bool kept_off(const State& state, JobId job, PoolId pool);
+
+// While it lives, searches in the pool do or do not see the reserved nodes.
+class Closing {
+ public:
+  Closing(Pool& pool, bool closed) : pool_(pool), before_(pool.closed) { pool_.closed = closed; }
+  ~Closing() { pool_.closed = before_; }
+  Closing(const Closing&) = delete;
+  Closing& operator=(const Closing&) = delete;
+
+ private:
+  Pool& pool_;
+  bool before_;
+};
+
+// When the running job ends by its max_runtime; nullopt: it has none.
+std::optional<Time> end_of(const Job& job);
+
+}  // namespace muster::placement
