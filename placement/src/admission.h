@@ -18,9 +18,10 @@ enum class Bound : std::uint8_t {
 };
 
 // The first bound that `amounts` more would break in this view (kPromise: `amounts` are promised already):
-// limits and quotas from the leaf upwards, then what is reserved. nullopt: none. What is reserved is counted with what is leaving as free, and GPUs as whole ones
-// where whole ones are asked for. It does not bind who stays within the reserved part of its leaf or of an
-// ancestor, as against all that is not below that. O(depth).
+// limits and quotas from the leaf upwards, then what is reserved. nullopt: none. What is reserved is counted
+// with what is leaving as free, and GPUs as whole ones where whole ones are asked for. It does not bind who
+// stays within the reserved part of its leaf or of an ancestor, as against all that is not below that.
+// O(depth).
 struct BrokenBound {
   LeafId at = kNoId;  // kReserved: the leaf itself
   Bound kind = Bound::kLimit;
