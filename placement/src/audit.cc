@@ -79,13 +79,21 @@ void audit_nodes(const State& s, Bad& bad) {
   }
 }
 
+// Without the buckets that are empty.
+std::map<ModelId, Buckets> filled(std::map<ModelId, Buckets> by_free) {
+  for (auto& [model, buckets] : by_free)
+    std::erase_if(buckets, [](const auto& b) { return b.second.empty(); });
+  std::erase_if(by_free, [](const auto& m) { return m.second.empty(); });
+  return by_free;
+}
+
 void audit_pools(const State& s, Bad& bad) {
   for (std::size_t i = 0; i < s.pools.size(); ++i) {
     const Pool& p = s.pools[i];
     std::vector<Domain> domains(p.domains.size());
     std::size_t in_buckets = 0;
     MilliGpu used;
-    for (const auto& [model, buckets] : p.by_free) {
+    for (const auto& [model, buckets] : p.domains[0].by_free) {
       for (const auto& [free, nodes] : buckets) in_buckets += nodes.size();
     }
     for (std::size_t k = 0; k < s.nodes.size(); ++k) {
@@ -93,16 +101,13 @@ void audit_pools(const State& s, Bad& bad) {
       if (!n.takes_part() || n.pool != static_cast<PoolId>(i)) continue;
       --in_buckets;
       used += n.used.gpu;
-      const auto model = p.by_free.find(n.model);
-      const bool found = model != p.by_free.end() && model->second.contains(n.free_gpus()) &&
-                         model->second.at(n.free_gpus()).contains(static_cast<NodeId>(k));
-      if (!found || !p.nodes.contains(static_cast<NodeId>(k)))
-        bad.push_back("index: node " + n.spec.name + " is in the wrong bucket");
+      if (!p.nodes.contains(static_cast<NodeId>(k)))
+        bad.push_back("index: node " + n.spec.name + " is not among the nodes of its pool");
       for (const DomainId d : n.domains) {
         Domain& domain = domains[static_cast<std::size_t>(d)];
         ++domain.nodes;
         domain.free += n.free();
-        ++domain.nodes_by_free[{n.model, n.free_gpus()}];
+        domain.by_free[n.model][n.free_gpus()].push_back(static_cast<NodeId>(k));
       }
     }
     if (used != p.used_gpu) bad.push_back("index: GPUs in use in pool " + p.spec.name + " drifted");
@@ -110,7 +115,7 @@ void audit_pools(const State& s, Bad& bad) {
       bad.push_back("index: pool " + p.spec.name + " has nodes in its buckets that are not its own");
     for (std::size_t d = 0; d < domains.size(); ++d) {
       if (domains[d].nodes != p.domains[d].nodes || domains[d].free != p.domains[d].free ||
-          domains[d].nodes_by_free != p.domains[d].nodes_by_free) {
+          filled(domains[d].by_free) != filled(p.domains[d].by_free)) {
         bad.push_back("index: domain " + std::to_string(d) + " of pool " + p.spec.name + " drifted");
       }
     }

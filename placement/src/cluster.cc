@@ -192,6 +192,11 @@ void Cluster::upsert_job(const JobSpec& spec) {
   j.spec = spec;
   j.known = true;
   j.leaf = leaf;
+  if (s.request_of(j).averse) {
+    s.averse.insert(id);
+  } else {
+    s.averse.erase(id);
+  }
   s.put_leaving(id, going);
   if (held) {
     s.put_assignment(id, *held, displaced, Hold::kRunning);
@@ -212,6 +217,7 @@ void Cluster::remove_job(const std::string& name) {
   s.job(id).known = false;
   s.count(id);
   s.requests.release(s.job(id).request);
+  s.averse.erase(id);
   s.forget_job(id);
 }
 
@@ -291,6 +297,11 @@ void Cluster::upsert_other_pod(const OtherPod& pod) {
   }
   c.unnamed = std::max(0, pod.gpu_count - static_cast<std::int32_t>(c.gpus.size()));
   if (!s.node(c.node).spec.zones.empty()) c.zone = zone_of(s.node(c.node).spec, c.gpus);
+  if (!pod.labels.empty()) {
+    const auto labels = s.label_sets.emplace(pod.labels, 0).first;
+    ++labels->second;
+    c.labels = &labels->first;
+  }
   s.others.emplace(pod.key, s.take(std::move(c)));
 }
 
@@ -301,6 +312,9 @@ void Cluster::remove_other_pod(const std::string& key) {
   const Charge charge = std::move(found->second);
   s.others.erase(found);
   s.give_back(charge);
+  if (charge.labels == nullptr) return;
+  const auto labels = s.label_sets.find(*charge.labels);
+  if (--labels->second == 0) s.label_sets.erase(labels);
 }
 
 }  // namespace muster::placement

@@ -4,6 +4,7 @@
 #include "numa.h"
 #include "sharing.h"
 #include "state.h"
+#include "topology.h"
 
 namespace muster::placement {
 namespace {
@@ -20,13 +21,26 @@ std::vector<DomainId> domains_of(Pool& pool, const Labels& labels) {
   std::string path;
   for (const std::string& key : pool.spec.topology) {
     const auto label = labels.find(key);
-    if (label == labels.end()) break;
+    if (key == kHostLevel || label == labels.end()) break;
     path += '/' + label->second;
     const auto [it, fresh] = pool.domain_ids.emplace(path, static_cast<DomainId>(pool.domains.size()));
-    if (fresh) pool.domains.emplace_back().parent = list.back();
+    if (fresh) {
+      pool.domains[static_cast<std::size_t>(list.back())].children.push_back(it->second);
+      Domain& d = pool.domains.emplace_back();
+      d.parent = list.back();
+      d.depth = static_cast<std::int32_t>(list.size());
+      d.value = label->second;
+    }
     list.push_back(it->second);
   }
   return list;
+}
+
+void put(std::vector<NodeId>& bucket, NodeId id) {
+  bucket.insert(std::lower_bound(bucket.begin(), bucket.end(), id), id);
+}
+void drop(std::vector<NodeId>& bucket, NodeId id) {
+  bucket.erase(std::lower_bound(bucket.begin(), bucket.end(), id));
 }
 
 }  // namespace
@@ -79,16 +93,12 @@ void State::leave_pool_index(NodeId id) {
   if (n.spec.gpus > 0) uncount(p.gpu_memories, n.spec.gpu_memory.value);
   if (!n.spec.gpu_numa.empty()) uncount(p.zone_gpus, largest_zone(n.spec));
   p.used_gpu -= n.used.gpu;
-  auto& buckets = p.by_free[n.model];
-  const auto bucket = buckets.find(n.free_gpus());
-  bucket->second.erase(id);
-  if (bucket->second.empty()) buckets.erase(bucket);
   for (const DomainId d : n.domains) {
     Domain& domain = p.domains[static_cast<std::size_t>(d)];
     --domain.nodes;
     domain.capacity -= with_gpus(n);
     domain.free -= n.counted;
-    uncount(domain.nodes_by_free, std::pair(n.model, n.free_gpus()));
+    drop(domain.by_free[n.model][n.free_gpus()], id);
   }
   ++p.version;
 }
@@ -100,14 +110,33 @@ void State::enter_pool_index(NodeId id) {
   if (n.spec.gpus > 0) ++p.gpu_memories[n.spec.gpu_memory.value];
   if (!n.spec.gpu_numa.empty()) ++p.zone_gpus[largest_zone(n.spec)];
   p.used_gpu += n.used.gpu;
-  p.by_free[n.model][n.free_gpus()].insert(id);
   n.counted = n.free();
   for (const DomainId d : n.domains) {
     Domain& domain = p.domains[static_cast<std::size_t>(d)];
     ++domain.nodes;
     domain.capacity += with_gpus(n);
     domain.free += n.counted;
-    ++domain.nodes_by_free[{n.model, n.free_gpus()}];
+    put(domain.by_free[n.model][n.free_gpus()], id);
+  }
+  ++p.version;
+}
+
+void State::refresh_pool_index(NodeId id, const InUse& before) {
+  Node& n = node(id);
+  if (!n.takes_part()) return;
+  Pool& p = pool(n.pool);
+  const Resources free = n.free();
+  const Resources more = free - n.counted;
+  const std::int32_t now = n.free_gpus();
+  n.counted = free;
+  p.used_gpu += n.used.gpu - before.gpu;
+  for (const DomainId d : n.domains) {
+    Domain& domain = p.domains[static_cast<std::size_t>(d)];
+    domain.free += more;
+    if (now == before.free_gpus) continue;
+    Buckets& buckets = domain.by_free[n.model];
+    drop(buckets[before.free_gpus], id);
+    put(buckets[now], id);
   }
   ++p.version;
 }
@@ -184,8 +213,8 @@ void book(Node& n, const Charge& c, int sign) {
 }  // namespace
 
 Charge State::take(Charge c) {
-  leave_pool_index(c.node);
   Node& n = node(c.node);
+  const InUse before{n.free_gpus(), n.used.gpu};
   book(n, c, 1);
   if (c.hold == Hold::kLeaving && c.pool != kNoId) ++pool(c.pool).leaving;
   c.use.holder = c.holder;
@@ -197,15 +226,15 @@ Charge State::take(Charge c) {
     gpu.uses.push_back(c.use);
     if (in_conflict(gpu, n.spec.gpu_memory)) crowded.emplace(c.node, index);
   }
-  enter_pool_index(c.node);
+  refresh_pool_index(c.node, before);
   account(c, 1);
   return c;
 }
 
 void State::give_back(const Charge& c, bool gain) {
   if (c.node == kNoId) return;
-  leave_pool_index(c.node);
   Node& n = node(c.node);
+  const InUse before{n.free_gpus(), n.used.gpu};
   book(n, c, -1);
   if (c.hold == Hold::kLeaving && c.pool != kNoId) --pool(c.pool).leaving;
   GpuUse use = c.use;
@@ -217,7 +246,7 @@ void State::give_back(const Charge& c, bool gain) {
     if (c.hold != Hold::kLeaving && gpu.idle(View::kTarget) && n.healthy(index)) --n.named_gpus;
     if (!in_conflict(gpu, n.spec.gpu_memory)) crowded.erase({c.node, index});
   }
-  enter_pool_index(c.node);
+  refresh_pool_index(c.node, before);
   if (gain && n.takes_part()) ++pool(n.pool).gains;
   account(c, -1);
   if (gain && !n.known && n.charges == 0) forget_node(c.node);

@@ -41,7 +41,4 @@ std::optional<std::vector<PodPlace>> place(State& state, Statement& statement, c
 // models).
 bool refuted_by_totals(const State& state, const PlaceQuery& query);
 
-// How many pods of the role the node has room for.
-std::int64_t room_for(const Node& node, const Pool& pool, const RoleSpec& role, View view);
-
 }  // namespace muster::placement

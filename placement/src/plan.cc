@@ -217,7 +217,9 @@ class Planner {
     const Job& j = s_.job(c.job);
     for (const View view : {View::kNow, View::kTarget}) {
       if (broken_bound(s_, c.path, c.pool, c.asked, j.spec.preemptible, view)) continue;
-      if (view == View::kNow && refusal.gains == s_.pool(c.pool).gains) continue;
+      // Where pods look for others, these may have come.
+      const bool remembered = !s_.request_of(j).about_pods && refusal.gains == s_.pool(c.pool).gains;
+      if (view == View::kNow && remembered) continue;
       if (view == View::kTarget && s_.pool(c.pool).leaving == 0) continue;
       Statement statement(s_);
       const Hold hold = view == View::kNow ? Hold::kRunning : Hold::kPromised;

@@ -4,7 +4,7 @@
 #include <array>
 #include <set>
 
-#include "place.h"
+#include "nodes.h"
 #include "sharing.h"
 
 namespace muster::placement {
@@ -78,16 +78,42 @@ std::string held_by(const std::vector<std::pair<std::int64_t, std::string>>& lis
   return text;
 }
 
+// The usable nodes of the pool, without a look at them.
+template <class Each>  // bool(NodeId); false: enough seen
+bool each_node(const State& s, PoolId pool, Each&& each) {
+  for (const auto& [model, buckets] : s.pool(pool).domains[0].by_free) {
+    for (const auto& [free, nodes] : buckets) {
+      if (!std::all_of(nodes.begin(), nodes.end(), each)) return false;
+    }
+  }
+  return true;
+}
+
+bool would_do_somewhere(const State& s, const Request& request, PoolId pool, std::size_t role) {
+  return !each_node(s, pool, [&](NodeId id) {
+    return !request.eligible[role][static_cast<std::size_t>(id)] ||
+           !gives_such(s.node(id).spec, s.pool(pool).spec, request.roles[role]);
+  });
+}
+
 // What the nodes have that would do for some role of the request.
 struct Room {
   Resources capacity, free;
-  bool any = false;
 };
 Room room_of(const State& s, const Request& request, PoolId pool, const std::vector<std::size_t>& roles) {
+  const auto would = [&](NodeId id) {
+    return std::any_of(roles.begin(), roles.end(),
+                       [&](std::size_t r) { return request.eligible[r][static_cast<std::size_t>(id)]; });
+  };
+  const Domain& whole = s.pool(pool).domains[0];
+  const bool plain = std::all_of(roles.begin(), roles.end(), [&](std::size_t r) {
+    return request.roles[r].gpus == 0 || (request.roles[r].share.kind == GpuShare::Kind::kWhole &&
+                                          shared_as_asked(s.pool(pool).spec, request.roles[r]));
+  });
+  if (plain && each_node(s, pool, would)) return {whole.capacity, whole.free};
   Room room;
-  for (const NodeId id : s.pool(pool).nodes) {
+  each_node(s, pool, [&](NodeId id) {
     const Node& n = s.node(id);
-    if (!n.takes_part()) continue;
     Resources free = n.counted;
     free.gpu = {};
     bool any = false;
@@ -98,11 +124,11 @@ Room room_of(const State& s, const Request& request, PoolId pool, const std::vec
       any = true;
       if (role.gpus > 0) free.gpu = std::max(free.gpu, left_for(n, s.pool(pool), role, View::kTarget));
     }
-    if (!any) continue;
-    room.any = true;
+    if (!any) return true;
     room.capacity += n.spec.allocatable;
     room.free += free;
-  }
+    return true;
+  });
   return room;
 }
 
@@ -379,11 +405,13 @@ Verdict verdict_of_shortage(State& s, Request& request, PoolId pool, const Refus
   std::vector<std::size_t> all;
   for (std::size_t i = 0; i < request.roles.size(); ++i) {
     if (request.roles[i].replicas == 0) continue;
-    if (!room_of(s, request, pool, {i}).any) return no_node(s, request, pool, i);
+    if (!would_do_somewhere(s, request, pool, i)) return no_node(s, request, pool, i);
     all.push_back(i);
   }
+  if (auto v = verdict_of_topology(s, request, pool, true)) return *v;
   if (auto v = too_little(s, request, pool, all)) return *v;
   if (auto v = too_little(s, request, pool, {role}); v && all.size() > 1) return *v;
+  if (auto v = verdict_of_topology(s, request, pool, false)) return *v;
   const RoleSpec& r = request.roles[role];
   std::int64_t fit = 0;
   for (const NodeId id : s.pool(pool).nodes) {
@@ -404,9 +432,15 @@ Verdict verdict_of_shortage(State& s, Request& request, PoolId pool, const Refus
   } else {
     need = request.total.pods;
     fit = refusal.placed;
-    v.message = "the pods of role " + r.name + " would find room in pool " + name +
-                ", but not beside those of the other roles: " + std::to_string(fit) + " of " +
-                std::to_string(need) + " pods found a place" + held_by(by, what);
+    const std::string found = std::to_string(fit) + " of " + std::to_string(need) + " pods found a place";
+    v.message = request.about_pods
+                    ? "enough is free in pool " + name + ", but not where its pod affinity, anti-affinity " +
+                          "and spread constraints allow: " + found + held_by(by, what)
+                : all.size() == 1 && !s.averse.empty()
+                    ? "enough is free in pool " + name + ", but not where the anti-affinity of other pods " +
+                          "allows: " + found + held_by(by, what)
+                    : "the pods of role " + r.name + " would find room in pool " + name +
+                          ", but not beside those of the other roles: " + found + held_by(by, what);
   }
   Blocking b{"pods", name, need, fit, {}};
   for (const auto& [amount, id] : by) b.by.push_back(id);

@@ -28,6 +28,12 @@ Verdict verdict_of_promise(const State& state, const Job& job);
 // Of a request that found no place. O(nodes of the pool).
 Verdict verdict_of_shortage(State& state, Request& request, PoolId pool, const Refusal& refusal);
 
+// Of a request whose topology rules no domain meets with what is free now, or even if all nodes were empty;
+// nullopt: as far as counting goes, some does. Request::eligible must be filled. O(nodes of the pool x
+// roles).
+std::optional<Verdict> verdict_of_topology(const State& state, const Request& request, PoolId pool,
+                                           bool if_empty);
+
 // "3", "2500m", "512Mi" as people write amounts of the resource (gpu, cpu, memory, pods).
 std::string show(std::string_view resource, std::int64_t amount);
 

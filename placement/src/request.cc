@@ -44,6 +44,11 @@ void put(std::string& out, const PodTerm& t) {
   put(out, t.topology_key);
 }
 
+bool about_pods(const RoleSpec& r) {
+  return !r.pod_affinity.empty() || !r.pod_anti_affinity.empty() || !r.preferred_pods.empty() ||
+         !r.spread.empty();
+}
+
 // Everything that placement looks at, as text without ambiguity.
 std::string key_of(const JobSpec& spec) {
   std::string out;
@@ -80,10 +85,6 @@ std::string key_of(const JobSpec& spec) {
   put(out, spec.topology);
   put_list(out, spec.groups, [&](const GroupRule& g) { put(out, g.size), put(out, g.rule); });
   // Whose labels it would meet depends on the namespace where it has terms about pods.
-  const auto about_pods = [](const RoleSpec& r) {
-    return !r.pod_affinity.empty() || !r.pod_anti_affinity.empty() || !r.preferred_pods.empty() ||
-           !r.spread.empty();
-  };
   if (std::any_of(spec.roles.begin(), spec.roles.end(), about_pods))
     put(out, spec.id.substr(0, spec.id.find('/')));
   put_list(out, spec.avoid_nodes, [&](const std::string& n) { put(out, n); });
@@ -187,6 +188,8 @@ RequestId Requests::acquire(const JobSpec& spec) {
     r.roles.push_back(complete(role));
     r.by_memory = r.by_memory || (role.gpus > 0 && role.share.kind == GpuShare::Kind::kMemory);
     r.elastic = r.elastic || role.most() > role.replicas;
+    r.about_pods = r.about_pods || about_pods(role);
+    r.averse = r.averse || !role.pod_anti_affinity.empty();
   }
   r.avoid = spec.avoid_nodes;
   r.topology = spec.topology;

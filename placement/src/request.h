@@ -32,7 +32,9 @@ struct Request {
   Resources total;         // of the minimum; memory shares are not in it: State::asked
   bool by_memory = false;  // some role asks for GPU memory
   bool elastic = false;
-  std::string invalid;  // why it can never be placed; "": it may
+  bool about_pods = false;  // some role has terms about pods, or is to be spread among them
+  bool averse = false;      // required anti-affinity is among them
+  std::string invalid;      // why it can never be placed; "": it may
   // By role and NodeId: the node would do if it were empty. Filled when first asked for, then kept up to
   // date.
   std::vector<std::vector<bool>> eligible;

@@ -64,14 +64,20 @@ struct Node : Held {
   std::int32_t cut_index(const std::string& profile);  // into `cut`; made where there is none
 };
 
-// Part of a pool: all of it, or the nodes with the same labels down to one topology level.
+// Nodes by model and free GPUs, sorted in each bucket: buckets bound from above what fits, without a look at
+// any node. A bucket may be empty.
+using Buckets = std::map<std::int32_t, std::vector<NodeId>>;
+
+// Part of a pool: all of it, or the nodes with the same labels down to one topology level. The level of
+// single hosts has no domains: there the nodes themselves are what is looked at.
 struct Domain {
   DomainId parent = kNoId;
+  std::int32_t depth = 0;  // 0: the whole pool; else that many labels
+  std::string value;       // of the last of these labels
+  std::vector<DomainId> children;
   std::int32_t nodes = 0;
   Resources capacity, free;
-  // How many nodes have how many free GPUs, by model: bounds from above what fits, without a look at any
-  // node.
-  std::map<std::pair<ModelId, std::int32_t>, std::int32_t> nodes_by_free;
+  std::map<ModelId, Buckets> by_free;
 };
 
 // Who is served when within a leaf: priority, then submission, then name.
@@ -95,12 +101,11 @@ struct Reservation {
 struct Pool {
   PoolSpec spec;
   bool known = false;
-  std::set<NodeId> nodes;        // selected by this pool alone; usable or not
-  std::set<std::string> shared;  // names of nodes that another pool selects too
-  std::map<ModelId, std::map<std::int32_t, std::set<NodeId>>> by_free;  // model, free GPUs
-  std::vector<Domain> domains = std::vector<Domain>(1);                 // [0]: the whole pool
-  std::map<std::string, DomainId> domain_ids;                           // by path of labels
-  std::map<std::int64_t, std::int32_t> gpu_memories;  // of its usable nodes with GPUs, counted
+  std::set<NodeId> nodes;                                // selected by this pool alone; usable or not
+  std::set<std::string> shared;                          // names of nodes that another pool selects too
+  std::vector<Domain> domains = std::vector<Domain>(1);  // [0]: the whole pool
+  std::map<std::string, DomainId> domain_ids;            // by path of labels
+  std::map<std::int64_t, std::int32_t> gpu_memories;     // of its usable nodes with GPUs, counted
   std::map<std::int32_t, std::int32_t>
       zone_gpus;                              // of its usable nodes: GPUs of the largest NUMA node, counted
   std::map<LeafId, std::set<WaitKey>> lines;  // what may start here, by Project
@@ -157,7 +162,8 @@ struct Charge {
   NodeId node = kNoId;
   Resources amounts;
   std::vector<std::int32_t> gpus;
-  GpuUse use;  // of each of them
+  const Labels* labels = nullptr;  // of a pod outside jobs: one of State::label_sets
+  GpuUse use;                      // of each of them
   std::int32_t unnamed = 0;
   std::int32_t zone = -1;   // NUMA node, where all its GPUs are on one that tells what it has
   std::int32_t slices = 0;  // out of those that the node has cut already
@@ -228,6 +234,8 @@ class State {
   std::map<std::string, JobId> job_ids;
   Requests requests;
   std::map<std::string, Charge> others;               // by pod
+  std::map<Labels, std::int32_t> label_sets;          // of these, and how many have them
+  std::set<JobId> averse;                             // jobs with required anti-affinity
   std::set<std::pair<NodeId, std::int32_t>> crowded;  // GPUs given out twice: in_conflict()
   std::set<JobId> displaced;                          // jobs with displaced pods
   std::set<JobId> promised;                           // jobs with promised pods
@@ -269,6 +277,12 @@ class State {
   std::vector<JobId> by_admission(NodeId id, std::int32_t gpu) const;
   void leave_pool_index(NodeId id);
   void enter_pool_index(NodeId id);
+  // The same as both, after what is free on the node has changed and nothing else.
+  struct InUse {
+    std::int32_t free_gpus = 0;
+    MilliGpu gpu;
+  };
+  void refresh_pool_index(NodeId id, const InUse& before);
   void sort_into_pool(
       NodeId id);  // call after labels or selectors changed; the node must have left the index
   void touch(PoolId id) {

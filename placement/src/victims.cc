@@ -6,6 +6,7 @@
 #include <set>
 
 #include "admission.h"
+#include "nodes.h"
 #include "units.h"
 
 namespace muster::placement {

@@ -103,6 +103,14 @@ TEST(PlaceTest, PodsWithoutGpusAvoidGpuNodes) {
   EXPECT_EQ(w.nodes_of("a/j"), (NodeCounts{{"cpu", 4}, {"gpu", 2}}));
 }
 
+TEST(PlaceTest, PodsWithoutGpusDoNotMindThatMoreGpusAreInUseThanThereAre) {
+  World w({node("n1", 2)});
+  occupy(w, "n1", 4);
+  w.cluster.upsert_job(job("a/j", 1, 0));
+  w.plan();
+  EXPECT_EQ(w.nodes_of("a/j"), (NodeCounts{{"n1", 1}}));
+}
+
 TEST(PlaceTest, RolesShareNodesAndTheHungryComeFirst) {
   World w({node("n1", 8, "H100", 8), node("n2", 8, "H100", 8)});
   JobSpec j = job("a/j", 0, 0);
