@@ -141,6 +141,18 @@ std::int64_t pods_on(const std::vector<Taker>& list, const RoleSpec& role, std::
   return pods;
 }
 
+// The same for one GPU a pod, without a list.
+std::int64_t room_of_single(const Node& node, const Pool& pool, const RoleSpec& role, View view,
+                            std::int64_t most) {
+  const GpuUse use = use_on(node.spec, role);
+  const GpuLimits limits = limits_of(node.spec, pool.spec);
+  std::int64_t room = 0;
+  for_each_healthy(node.spec, [&](std::int32_t i) {
+    if (room < most) room += room_beside(load_of(gpu_of(node, i), view), use, limits, most - room);
+  });
+  return room;
+}
+
 std::vector<Taker> in_zone(const std::vector<Taker>& list, std::int32_t zone) {
   std::vector<Taker> part;
   std::copy_if(list.begin(), list.end(), std::back_inserter(part),
@@ -210,6 +222,8 @@ std::int64_t room_on_gpus(const Node& node, const Pool& pool, const RoleSpec& ro
   if (by_slices(role) && !role.numa_aligned)
     cut = std::min(most, free_cut_slices(node, role.share.profile, view) / role.gpus);
   if (cut == most || !shared_as_asked(pool.spec, role)) return cut;
+  if (role.gpus == 1 && !role.numa_aligned && node.unnamed_gpus == 0)
+    return cut + room_of_single(node, pool, role, view, most - cut);
   const auto list = takers(node, pool, role, view, most);
   if (role.numa_aligned) return room_aligned(node, list, role, view, most);
   return cut + pods_on(list, role, most - cut);

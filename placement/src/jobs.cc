@@ -62,6 +62,14 @@ void State::count(JobId id) {
     }
     if (in != kNoId) surplus = surplus_of(j, in);
   }
+  const auto count_as_typical = [&](PoolId p, int sign) {
+    for (const RoleSpec& r : request_of(j).roles)
+      pool(p).fragmentation.count(r, sign * std::int64_t{r.replicas});
+  };
+  if (in != j.pending_in) {
+    if (j.pending_in != kNoId) count_as_typical(j.pending_in, -1);
+    if (in != kNoId) count_as_typical(in, 1);
+  }
   if (in != j.pending_in || pending != j.pending || surplus != j.surplus) {
     if (j.pending_in != kNoId) account_pending(j, -1), pool(j.pending_in).growable.erase(id);
     j.pending_in = in;

@@ -105,6 +105,7 @@ void State::leave_pool_index(NodeId id) {
 
 void State::enter_pool_index(NodeId id) {
   Node& n = node(id);
+  n.stamp = ++stamps_;
   if (!n.takes_part()) return;
   Pool& p = pool(n.pool);
   if (n.spec.gpus > 0) ++p.gpu_memories[n.spec.gpu_memory.value];
@@ -123,6 +124,7 @@ void State::enter_pool_index(NodeId id) {
 
 void State::refresh_pool_index(NodeId id, const InUse& before) {
   Node& n = node(id);
+  n.stamp = ++stamps_;
   if (!n.takes_part()) return;
   Pool& p = pool(n.pool);
   const Resources free = n.free();

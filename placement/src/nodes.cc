@@ -28,6 +28,17 @@ std::int64_t shared_domains(const Node& a, const Node& b) {
   return static_cast<std::int64_t>(k);
 }
 
+// By what the next of so many pods may be placed: by what it wastes. Gangs of whole GPUs are not: they go by
+// what fits tightest, which needs no look at all nodes for each pod, and stay near each other.
+using Matters = Fragmentation::Matters;
+Matters graded(const NodeSearch& x, std::int64_t wanted) {
+  if (x.pool.spec.order != NodeOrder::kPack || x.shape.roles.size() != 1 || x.near != nullptr ||
+      (wanted > 1 && !x.shape.shares))
+    return Matters::kNot;
+  const Matters matters = x.pool.fragmentation.matters();
+  return !x.shape.takes_gpus() && matters == Matters::kByCount ? Matters::kNot : matters;
+}
+
 Candidate rate(const NodeSearch& x, NodeId id, std::int64_t room, std::int64_t wanted) {
   const Node& n = x.state.node(id);
   Candidate c;
@@ -41,7 +52,13 @@ Candidate rate(const NodeSearch& x, NodeId id, std::int64_t room, std::int64_t w
     c.scattered = fits_one_zone(n, x.pool, x.request.roles[x.shape.roles[k]], x.view) ? 0 : 1;
   if (x.near != nullptr) c.apart = -shared_domains(n, *x.near);
   const bool pack = x.pool.spec.order == NodeOrder::kPack;
-  if (!x.shape.takes_gpus()) {
+  if (graded(x, wanted) != Matters::kNot) {
+    c.gpus_beside = x.shape.takes_gpus() || (n.spec.gpus == 0 && n.spec.mig.empty()) ? 0 : 1;
+    c.first = -std::min(room, wanted);
+    c.waste =
+        x.pool.fragmentation.increase(n, static_cast<std::size_t>(id), x.request.roles[x.shape.roles[0]]);
+    c.second = n.free_gpus();
+  } else if (!x.shape.takes_gpus()) {
     c.gpus_beside = n.spec.gpus == 0 && n.spec.mig.empty() ? 0 : 1 + std::max(0, n.free_gpus());
     c.first = pack ? n.free().cpu.value : -n.free().cpu.value;
   } else if (pack) {
@@ -135,11 +152,13 @@ Candidate best_of(const NodeSearch& x, const Want& want) {
   Candidate best;
   const bool preferences = has_preferences(x);
   const bool bounded = x.view != View::kPromise;  // buckets are bounds
-  const bool by_buckets = x.shape.gpus > 0 && !x.shape.shares && !preferences && bounded;
+  const Matters matters = graded(x, want.all);
+  const bool by_buckets =
+      x.shape.gpus > 0 && !x.shape.shares && !preferences && bounded && matters != Matters::kByNode;
   for (const ModelId model : x.shape.models) {
     const auto found = x.domain->by_free.find(model);
     if (found == x.domain->by_free.end()) continue;
-    if (by_buckets && x.pool.spec.order == NodeOrder::kPack) {
+    if (by_buckets && x.pool.spec.order == NodeOrder::kPack && matters == Matters::kNot) {
       look_for_tightest(x, model, want, best);
       continue;
     }
@@ -149,7 +168,8 @@ Candidate best_of(const NodeSearch& x, const Want& want) {
         bounded && x.shape.gpus > 0 ? x.shape.gpus : std::numeric_limits<std::int32_t>::min();
     for (auto it = buckets.rbegin(); it != buckets.rend() && it->first >= from; ++it) {
       // Spread: the first that fits in the emptiest bucket is the best of its model.
-      if (look_near(x, model, *it, want, by_buckets ? want.least : 0, best)) break;
+      const bool found_one = look_near(x, model, *it, want, by_buckets ? want.least : 0, best);
+      if (found_one && matters == Matters::kNot) break;
     }
     if (best.node != kNoId && !x.shape.takes_gpus() && !preferences && best.gpus_beside == 0) break;
   }

@@ -58,17 +58,20 @@ struct Candidate {
   std::int64_t dislike = 0;      // minus the weight of preferred affinity
   std::int64_t scattered = 0;    // 1: a pod's GPUs, CPU and memory would be on several NUMA nodes
   std::int64_t gpus_beside = 0;  // of pods without GPUs: what they would make hard to use
-  std::int64_t first = 0, second = 0;
+  std::int64_t first = 0;
+  std::int64_t waste = 0;  // by how much less of the node's GPUs is of use then: Fragmentation
+  std::int64_t second = 0;
   std::int64_t apart = 0;  // minus the domains shared with `near`
 
-  auto key() const { return std::tie(dislike, scattered, gpus_beside, first, second, apart, node); }
+  auto key() const { return std::tie(dislike, scattered, gpus_beside, first, waste, second, apart, node); }
   bool better_than(const Candidate& o) const { return o.node == kNoId || key() < o.key(); }
 };
 
 // The best node for the next of `wanted` bundles, with room for `least`. Pack: the node that takes most of
-// them, and of those the one with least left; Spread: the emptiest. O(distinct numbers of free GPUs x models)
-// when whole GPUs are asked, CPU and memory are not short and nothing is preferred; else O(nodes with enough
-// free GPUs).
+// them; of those, for a single pod and for shares, the one of which the least is of no use then, else the one
+// with least left. Spread: the emptiest. O(distinct numbers of free GPUs x models) when whole GPUs are asked,
+// nobody in the pool shares any, CPU and memory are not short and nothing is preferred; else O(nodes with
+// enough free GPUs).
 Candidate best_node(const NodeSearch& search, std::int64_t wanted, std::int64_t least = 1);
 
 }  // namespace muster::placement

@@ -66,6 +66,7 @@ std::optional<std::vector<PodPlace>> place(State& s, Statement& statement, const
     return std::nullopt;
   }
   s.requests.fill_eligible(s.requests.at(s.job(q.job).request), s.nodes);
+  pool.fragmentation.prepare(pool.domains[0].capacity);
   return Gang(s, statement, q).run(refusal);
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "devices.h"
+#include "fragmentation.h"
 #include "ids.h"
 #include "muster/placement/cluster.h"
 #include "request.h"
@@ -54,6 +55,7 @@ struct Node : Held {
   std::vector<DomainId> domains;  // of its pool, the whole pool first
   Resources counted;              // what is counted as free in these domains
   bool reserved = false;          // by Pool::reservation
+  std::uint64_t stamp = 0;        // of the last change of it or of what is held of it; never the same again
 
   bool takes_part() const { return known && pool != kNoId && !shared && spec.usable; }
   // GPUs that nobody has a part of, as if all that are leaving had gone.
@@ -108,6 +110,7 @@ struct Pool {
   std::map<std::int64_t, std::int32_t> gpu_memories;     // of its usable nodes with GPUs, counted
   std::map<std::int32_t, std::int32_t>
       zone_gpus;                              // of its usable nodes: GPUs of the largest NUMA node, counted
+  Fragmentation fragmentation;                // by the requests of jobs that are counted here, see count()
   std::map<LeafId, std::set<WaitKey>> lines;  // what may start here, by Project
   std::int32_t leaving = 0;                   // pods that are on their way out of its nodes
   std::map<LeafId, std::set<JobId>> holding;  // who has places here, by Project
@@ -201,7 +204,7 @@ struct Job {
   std::vector<Charge> charges;             // of assignment.pods, by index; displaced ones are empty
   std::vector<Leaving> leaving;
   Counted counted = Counted::kNot;  // in the tree
-  PoolId pending_in = kNoId;        // where it is counted as pending
+  PoolId pending_in = kNoId;        // where it is counted as pending, and its request as typical
   Resources pending, surplus;       // with these
   Time last_held;                   // when it last ceased to hold something, as far as plans tell
   Time no_reservation_before;       // it was tried, and nothing would do
@@ -329,6 +332,7 @@ class State {
 
  private:
   std::vector<NodeId> free_nodes_;
+  std::uint64_t stamps_ = 0;
   std::vector<JobId> free_jobs_;
   void hold_back(LeafId at, PoolId pool, TreeSums& sums) const;  // counts it anew from the children's
   void seed_held_back(LeafId at);
