@@ -14,6 +14,10 @@ namespace {
 // Domains, or nodes for a set of several shapes, in which a search may fail before the next level is tried.
 // Bounds and counts have refuted most others before.
 constexpr int kMostTries = 32;
+// Bounds of the search with steps back.
+constexpr std::size_t kFewBundles = 16;
+constexpr int kMostSteps = 300;
+constexpr std::size_t kMostChoices = 8;
 
 std::vector<std::string> shared_keys(const Neighbours* neighbours, const Request& request) {
   std::vector<std::string> keys;
@@ -83,6 +87,35 @@ bool Gang::fit_whole(const Bundles& all) {
       if (once()) return true;
     }
     return false;
+  }
+  if (layout_.shapes.size() == 1 || all.size() > kFewBundles) return false;
+  const Demand demand = demand_of(all);
+  if (!could_hold(q_.within, demand, 0) || !has_room(q_.within, demand, 0)) return false;
+  Bundles order;
+  const auto hungriest_first = orders(demand);
+  for (const std::size_t shape : hungriest_first.front()) {
+    for (const std::size_t b : all) {
+      if (layout_.bundles[b].shape == shape) order.push_back(b);
+    }
+  }
+  int steps = kMostSteps;
+  return backtrack(order, 0, steps);
+}
+
+bool Gang::backtrack(const Bundles& order, std::size_t next, int& steps) {
+  if (next == order.size()) return true;
+  const Bundle& bundle = layout_.bundles[order[next]];
+  const Domain& domain = pool_.domains[static_cast<std::size_t>(q_.within)];
+  std::vector<NodeId> tried;
+  while (tried.size() < kMostChoices && steps-- > 0) {
+    const Candidate c = best_node({s_, pool_, request_, layout_.shapes[bundle.shape], q_.view, &domain,
+                                   &tried, neighbours_.get(), nullptr},
+                                  1);
+    if (c.node == kNoId) return false;
+    tried.push_back(c.node);
+    const Mark start = mark();
+    if (put(bundle, c.node, 1) && rules_hold() && backtrack(order, next + 1, steps)) return true;
+    rollback(start);
   }
   return false;
 }

@@ -41,6 +41,9 @@ class Gang {
   };
 
   bool fit_whole(const Bundles& bundles);
+  // Few pods of several shapes that stand in each other's way: bundle by bundle, with steps back. `steps`
+  // bounds how many are tried.
+  bool backtrack(const Bundles& order, std::size_t next, int& steps);
   // --- sets and their domains; each false: nothing of it is left placed
   bool fit(const Bundles& bundles, std::size_t layer, const Area& area);
   bool fit_set(const Bundles& bundles, const SetKey& set, const Area& area);
