@@ -109,6 +109,22 @@ std::string problem_of(const RoleSpec& r, std::size_t roles) {
   return r.per_pod.pods == 1 ? "" : who + "a pod takes one pod slot";
 }
 
+// Every pod that goes to the node of another must have that other one.
+std::string problem_of_colocation(const std::vector<RoleSpec>& roles) {
+  for (const RoleSpec& r : roles) {
+    if (r.colocate_with < 0) continue;
+    const RoleSpec& other = roles[static_cast<std::size_t>(r.colocate_with)];
+    if (r.replicas > other.replicas || r.most() > other.most())
+      return "role " + r.name + " has more pods than role " + other.name + ", beside which they are to be";
+    std::size_t steps = 0;
+    for (const RoleSpec* at = &r; at->colocate_with >= 0; ++steps) {
+      if (steps > roles.size()) return "role " + r.name + " is colocated with itself, in a circle";
+      at = &roles[static_cast<std::size_t>(at->colocate_with)];
+    }
+  }
+  return "";
+}
+
 // The sum of all pods of the minimum, or why there is none.
 std::string total_of(const JobSpec& spec, const std::vector<RoleSpec>& roles, Resources& total) {
   Wide pods = 0, gpu = 0, cpu = 0, memory = 0;
@@ -123,6 +139,7 @@ std::string total_of(const JobSpec& spec, const std::vector<RoleSpec>& roles, Re
   if (pods == 0) return "the job has no pods";
   if (pods > 1'000'000) return "more than 1000000 pods";
   if (std::max({gpu, cpu, memory}) > kAbsurd) return "its pods together ask for more than can be counted";
+  if (auto problem = problem_of_colocation(roles); !problem.empty()) return problem;
   std::int64_t around = static_cast<std::int64_t>(pods);
   for (const GroupRule& g : spec.groups) {
     if (g.size < 1) return "a group must have at least 1 pod";

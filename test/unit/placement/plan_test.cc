@@ -251,7 +251,17 @@ INSTANTIATE_TEST_SUITE_P(
                       Bad{"negative_gpus", [](JobSpec& j) { j.roles[0].gpus = -1; }},
                       Bad{"too_many_gpus", [](JobSpec& j) { j.roles[0].gpus = 1 << 30; }},
                       Bad{"too_many_pods", [](JobSpec& j) { j.roles[0].replicas = 2147483647; }},
-                      Bad{"too_much_memory", [](JobSpec& j) { j.roles[0].per_pod.memory.value = kHuge; }}),
+                      Bad{"too_much_memory", [](JobSpec& j) { j.roles[0].per_pod.memory.value = kHuge; }},
+                      Bad{"groups_that_do_not_divide", [](JobSpec& j) { j.groups = {{3, {}}}; }},
+                      Bad{"beside_a_role_that_is_not_there",
+                          [](JobSpec& j) { j.roles[0].colocate_with = 1; }},
+                      Bad{"beside_itself", [](JobSpec& j) { j.roles[0].colocate_with = 0; }},
+                      Bad{"beside_too_few",
+                          [](JobSpec& j) {
+                            j.roles.push_back(j.roles[0]);
+                            j.roles[1].replicas = 3;
+                            j.roles[1].colocate_with = 0;
+                          }}),
     [](const auto& param) { return std::string(param.param.name); });
 
 TEST(PlanTest, PositionsInPoolOrderAndInTheProject) {
