@@ -297,6 +297,7 @@ std::vector<Figure> long_line(double size, bool small) {
       const auto gpus = static_cast<std::int64_t>(2 + k % 25 / 5);
       JobSpec job = job_spec("waiting-" + std::to_string(k), p, pods, gpus * kMilliPerGpu);
       if (small && k == 25) job = job_spec("small", p, 1, 1000);
+      job.submitted = kNow - seconds(3600);  // long enough for a reservation
       cluster.upsert_job(job);
     }
   }

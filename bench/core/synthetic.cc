@@ -77,7 +77,7 @@ JobSpec job_spec(const std::string& name, std::size_t project, std::int32_t pods
   JobSpec job;
   job.id = "project-" + std::to_string(project) + "/" + name;
   job.project = "project-" + std::to_string(project);
-  job.submitted = kNow - seconds(3600);
+  job.submitted = kNow;
   RoleSpec& role = job.roles.emplace_back();
   role.name = "worker";
   role.replicas = pods;

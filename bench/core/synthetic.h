@@ -40,6 +40,7 @@ void add_projects(placement::Cluster& cluster, std::size_t count, std::int64_t q
 placement::QueueSpec project_spec(std::size_t index, std::int64_t quota, std::int64_t weight = 1);
 
 // `pods` equal pods of so many milli-GPU each: whole GPUs, or less than 1000 for a part of one.
+// Submitted at kNow.
 placement::JobSpec job_spec(const std::string& name, std::size_t project, std::int32_t pods,
                             std::int64_t milli_gpu);
 

@@ -252,7 +252,10 @@ MilliGpu left_for(const Node& node, const Pool& pool, const RoleSpec& role, View
 MilliGpu most_gpu(const Node& node, const PoolSpec& pool) {
   const auto gpus = std::max<std::int64_t>(0, node.spec.gpus - node.unhealthy);
   MilliGpu most{gpus * std::max<std::int64_t>(kMilliPerGpu, pool.memory_overcommit_milli)};
-  for (const Gpu& gpu : node.gpus) most.value += static_cast<std::int64_t>(gpu.uses.size());
+  for (const Gpu& gpu : node.gpus) {  // only these are rounded up
+    most.value += std::count_if(gpu.uses.begin(), gpu.uses.end(),
+                                [](const GpuUse& u) { return u.by_memory || u.compute > 0; });
+  }
   if (pool.sharing.mode == SharingMode::kMig) most.value += gpus;
   for (const CutSlices& cut : node.cut) {
     const auto profile = mig_profile(cut.profile);
