@@ -233,8 +233,11 @@ bool Decisions::void_promise(JobId id) {
   Job& j = s_.job(id);
   const PoolId pool = s_.find_pool(j.assignment->pool);
   const bool good = std::all_of(j.promised.begin(), j.promised.end(), [&](std::size_t i) {
-    const Node& n = s_.node(j.charges[i].node);
-    return n.takes_part() && n.pool == pool;
+    const Charge& c = j.charges[i];
+    const Node& n = s_.node(c.node);
+    const auto there = [&](std::int32_t gpu) { return gpu < n.spec.gpus && n.healthy(gpu); };
+    return n.takes_part() && n.pool == pool && c.unnamed == 0 &&
+           std::all_of(c.gpus.begin(), c.gpus.end(), there);
   });
   if (good) return false;
   ++changes_;

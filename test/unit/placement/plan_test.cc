@@ -283,6 +283,16 @@ TEST(PlanTest, PositionsInPoolOrderAndInTheProject) {
   EXPECT_EQ(at("a/3"), std::pair(3, 2));
 }
 
+TEST(PlanTest, APromiseEndsWithTheGpusOfItsNode) {
+  World w({node("n1", 4)});
+  w.cluster.upsert_job(job("a/j", 1, 4));
+  w.cluster.nominate("a/j", assignment(1, {{0, 0, "n1", {0, 1, 2, 3}}}));
+  w.cluster.upsert_node(node("n1", 0));  // the driver is gone
+  w.cluster.upsert_node(node("n2", 4));
+  EXPECT_THAT(w.starts(), ElementsAre("a/j"));
+  EXPECT_EQ(w.nodes_of("a/j"), (std::map<std::string, int>{{"n2", 1}}));
+}
+
 TEST(PlanTest, OnlyChangedVerdictsAreReturned) {
   World w({node("n1")});
   w.cluster.upsert_job(job("a/runs", 1, 8));
