@@ -76,8 +76,11 @@ class Topology {
     return list;
   }
 
-  std::vector<Spot> spots_of(std::size_t role) const {
-    std::vector<Spot> list;
+  // By node; counted once for each role.
+  const std::vector<Spot>& spots_of(std::size_t role) const {
+    spots_.resize(request_.roles.size());
+    if (spots_[role]) return *spots_[role];
+    std::vector<Spot>& list = spots_[role].emplace();
     for (const NodeId id : pool_.nodes) {
       const Node& n = s_.node(id);
       if (!n.takes_part() || !request_.eligible[role][static_cast<std::size_t>(id)]) continue;
@@ -91,16 +94,16 @@ class Topology {
   // Spots of one domain each; what lies in none of this depth is left out.
   std::vector<Spot> by_domain(const std::vector<Spot>& spots, std::int32_t depth) const {
     if (depth == kHostDepth) return spots;
-    std::map<DomainId, Spot> sums;
+    std::vector<Spot> sums(pool_.domains.size());
     for (const Spot& spot : spots) {
       const DomainId d = domain_of(s_.node(spot.at), depth);
       if (d == kNoId) continue;
-      Spot& sum = sums.try_emplace(d, Spot{spot.at, 0}).first->second;
+      Spot& sum = sums[static_cast<std::size_t>(d)];
+      if (sum.at == kNoId) sum.at = spot.at;
       sum.pods += spot.pods;
     }
-    std::vector<Spot> list;
-    for (const auto& [d, sum] : sums) list.push_back(sum);
-    return list;
+    std::erase_if(sums, [](const Spot& sum) { return sum.at == kNoId; });
+    return sums;
   }
   static Spot largest(const std::vector<Spot>& spots) {
     const auto best = std::max_element(spots.begin(), spots.end(),
@@ -229,6 +232,7 @@ class Topology {
   const Request& request_;
   const Pool& pool_;
   bool if_empty_;
+  mutable std::vector<std::optional<std::vector<Spot>>> spots_;  // by role
 };
 
 }  // namespace
