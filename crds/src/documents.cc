@@ -1,6 +1,11 @@
 #include "muster/crds/documents.h"
 
+#include <algorithm>
 #include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <istream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "json_text.h"
@@ -143,27 +148,60 @@ std::string Document::location(std::string_view field) const {
   return place(file, line + std::max(inner, 0));
 }
 
-std::expected<std::vector<Document>, FieldError> load_documents(std::string_view text, std::string file) {
-  std::vector<Document> documents;
+LoadedDocuments load_all_documents(std::string_view text, const std::string& file) {
+  LoadedDocuments loaded;
+  std::vector<Document> found;
   for (const Slice& slice : split(text)) {
     Document document;
     document.file = file;
     document.line = slice.line;
     document.text = std::make_shared<const std::string>(slice.text);
     auto json = parse(document);
-    if (!json) return std::unexpected(std::move(json.error()));
-    if (!*json) continue;
-    const std::size_t first = documents.size();
-    add(documents, **std::move(json), document);
-    for (std::size_t i = first; i < documents.size(); ++i) {
-      if (documents[i].object->is_object()) continue;
-      return std::unexpected(FieldError{{},
-                                        documents[i].inside,
-                                        "must be an object, is " + shown(*documents[i].object),
-                                        documents[i].location("")});
+    if (!json) loaded.errors.push_back(std::move(json.error()));
+    if (!json || !*json) continue;
+    found.clear();
+    add(found, **std::move(json), document);
+    for (Document& one : found) {
+      if (one.object->is_object()) {
+        loaded.documents.push_back(std::move(one));
+      } else {
+        loaded.errors.push_back(
+            {{}, one.inside, "must be an object, is " + shown(*one.object), one.location("")});
+      }
     }
   }
-  return documents;
+  return loaded;
+}
+
+std::expected<std::vector<Document>, FieldError> load_documents(std::string_view text, std::string file) {
+  LoadedDocuments loaded = load_all_documents(text, file);
+  if (!loaded.errors.empty()) return std::unexpected(std::move(loaded.errors.front()));
+  return std::move(loaded.documents);
+}
+
+std::vector<std::string> expand_path(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (path == "-" || !fs::is_directory(path, error)) return {path};
+  std::vector<std::string> files;
+  for (fs::recursive_directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
+    const std::string extension = it->path().extension();
+    const bool is_object = extension == ".yaml" || extension == ".yml" || extension == ".json";
+    if (is_object && it->is_regular_file(error)) files.push_back(it->path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+LoadedDocuments load_file(const std::string& file, std::istream& in) {
+  const auto contents = [](std::istream& stream) {
+    return std::string(std::istreambuf_iterator(stream), {});
+  };
+  if (file == "-") return load_all_documents(contents(in), "standard input");
+  std::error_code error;
+  std::ifstream stream(file);
+  if (!stream || std::filesystem::is_directory(file, error)) return {{}, {{{}, {}, "cannot be read", file}}};
+  return load_all_documents(contents(stream), file);
 }
 
 std::vector<FieldError> validate(const Document& document) {

@@ -64,14 +64,59 @@ bool requests_within_limits(const Json& self, const Json*) {
   });
 }
 
-bool replicas_within_bound(const Json& self, const Json*) {
+// Pods of all roles, each counted by the first of the two fields that it states.
+std::int64_t pods(const Json& self, std::string_view field, std::string_view or_else) {
   std::int64_t sum = 0;
   all_roles(self, [&](const Json& role) {
-    const Json* replicas = member(role, "replicas");
-    sum += replicas == nullptr ? 0 : replicas->get<std::int64_t>();
+    const Json* replicas = has(role, field) ? member(role, field) : member(role, or_else);
+    sum += replicas == nullptr ? 1 : replicas->get<std::int64_t>();
     return true;
   });
-  return sum <= kMaxPods;
+  return sum;
+}
+
+bool replicas_within_bound(const Json& self, const Json*) {
+  return pods(self, "maxReplicas", "replicas") <= kMaxPods;
+}
+
+bool first_group_divides_gang(const Json& self, const Json*) {
+  const Json* groups = member(member(self, "topology"), "groups");
+  if (groups == nullptr || groups->empty()) return true;
+  return pods(self, "minReplicas", "replicas") % (*groups)[0].at("size").get<std::int64_t>() == 0;
+}
+
+bool groups_divide_each_other(const Json& self, const Json*) {
+  const Json* groups = member(self, "groups");
+  if (groups == nullptr) return true;
+  for (std::size_t i = 1; i < groups->size(); ++i) {
+    const auto coarse = (*groups)[i - 1].at("size").get<std::int64_t>();
+    if (coarse % (*groups)[i].at("size").get<std::int64_t>() != 0) return false;
+  }
+  return true;
+}
+
+bool colocated_roles_exist(const Json& self, const Json*) {
+  return all_roles(self, [&](const Json& role) {
+    if (!has(role, "colocateWith")) return true;
+    const auto wanted = text(role, "colocateWith");
+    return wanted != text(role, "name") &&
+           !all_roles(self, [&](const Json& other) { return text(other, "name") != wanted; });
+  });
+}
+
+bool gpus_stated_in_one_way(const Json& self, const Json*) {
+  const int ways = (has(self, "count") && !has(self, "mig") ? 1 : 0) + (has(self, "fraction") ? 1 : 0) +
+                   (has(self, "memory") ? 1 : 0) + (has(self, "mig") ? 1 : 0);
+  return ways == 1;
+}
+
+bool memory_limit_above_memory(const Json& self, const Json*) {
+  if (!has(self, "memoryLimit")) return true;
+  return has(self, "memory") && milli(*member(self, "memoryLimit")) >= milli(*member(self, "memory"));
+}
+
+std::int64_t number(const Json& self, std::string_view name) {
+  return member(self, name)->get<std::int64_t>();
 }
 
 bool completion_role_exists(const Json& self, const Json*) {
@@ -130,7 +175,45 @@ constexpr RuleTwin kTwins[] = {
      [](J self, P) { return text(self, "mode") != "Interactive" || has(self, "maxRuntime"); }},
     {"self.mode != 'Interactive' || !has(self.preemptible) || !self.preemptible",
      [](J self, P) { return text(self, "mode") != "Interactive" || !flag(self, "preemptible"); }},
-    {"self.roles.map(role, role.replicas).sum() <= 10000", replicas_within_bound},
+    {"self.roles.map(role, has(role.maxReplicas) ? role.maxReplicas : has(role.replicas) ? role.replicas : "
+     "1).sum() <= 10000",
+     replicas_within_bound},
+    {"self.roles.all(role, !has(role.colocateWith) || role.colocateWith != role.name && "
+     "self.roles.exists(other, other.name == role.colocateWith))",
+     colocated_roles_exist},
+    {"!has(self.topology) || !has(self.topology.groups) || size(self.topology.groups) == 0 || "
+     "self.roles.map(role, has(role.minReplicas) ? role.minReplicas : has(role.replicas) ? role.replicas : "
+     "1).sum() % self.topology.groups[0].size == 0",
+     first_group_divides_gang},
+    {"!has(self.groups) || size(self.groups) < 2 || self.groups[0].size % self.groups[1].size == 0 && "
+     "(size(self.groups) < 3 || self.groups[1].size % self.groups[2].size == 0)",
+     groups_divide_each_other},
+    {"!has(self.replicas) || !has(self.minReplicas) && !has(self.maxReplicas)",
+     [](J self, P) {
+       return !has(self, "replicas") || (!has(self, "minReplicas") && !has(self, "maxReplicas"));
+     }},
+    {"has(self.minReplicas) == has(self.maxReplicas)",
+     [](J self, P) { return has(self, "minReplicas") == has(self, "maxReplicas"); }},
+    {"!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
+     [](J self, P) {
+       return !has(self, "minReplicas") || !has(self, "maxReplicas") ||
+              number(self, "minReplicas") <= number(self, "maxReplicas");
+     }},
+
+    // GPUs of a pod.
+    {"(has(self.count) && !has(self.mig) ? 1 : 0) + (has(self.fraction) ? 1 : 0) + (has(self.memory) ? 1 : "
+     "0) + (has(self.mig) ? 1 : 0) == 1",
+     gpus_stated_in_one_way},
+    {"!has(self.devices) || has(self.fraction) || has(self.memory)",
+     [](J self, P) { return !has(self, "devices") || has(self, "fraction") || has(self, "memory"); }},
+    {"!has(self.memoryLimit) || has(self.memory) && "
+     "quantity(string(self.memoryLimit)).compareTo(quantity(string(self.memory))) >= 0",
+     memory_limit_above_memory},
+    {"!has(self.onMemoryPressure) || has(self.memory)",
+     [](J self, P) { return !has(self, "onMemoryPressure") || has(self, "memory"); }},
+    {"!has(self.overcommit) || has(self.memory)",
+     [](J self, P) { return !has(self, "overcommit") || has(self, "memory"); }},
+
     {"!has(self.completion.role) || self.roles.exists(role, role.name == self.completion.role)",
      completion_role_exists},
     {"self.framework != 'TensorFlow' || self.roles.all(role, role.name in "

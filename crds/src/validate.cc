@@ -333,6 +333,24 @@ std::vector<FieldError> run(const Json& object, const Json* before) {
 std::vector<FieldError> validate(const Json& object) {
   return run(object, nullptr);
 }
+std::vector<FieldError> validate_by_schema(const Json& schema, const Json& value, std::string object) {
+  std::vector<FieldError> errors;
+  Validator(std::move(object), errors).check(schema, value, nullptr, Path{});
+  return errors;
+}
+std::vector<FieldError> validate_metadata(const Json& object) {
+  std::vector<FieldError> errors;
+  Validator validator(object_name(object), errors);
+  const Path root;
+  const Path path{&root, "metadata"};
+  const Json* metadata = member(object, "metadata");
+  if (metadata == nullptr) {
+    validator.add(path, "is required");
+  } else {
+    validator.check_metadata(*metadata, path);
+  }
+  return errors;
+}
 std::vector<FieldError> validate_update(const Json& before, const Json& after) {
   return run(after, &before);
 }

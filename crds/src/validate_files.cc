@@ -1,9 +1,5 @@
 #include "muster/crds/validate_files.h"
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -16,51 +12,14 @@
 namespace muster::crds {
 namespace {
 
-namespace fs = std::filesystem;
-
-bool is_object_file(const fs::path& path) {
-  const std::string extension = path.extension();
-  return extension == ".yaml" || extension == ".yml" || extension == ".json";
-}
-
-// A folder's files in the order of their names; anything else is itself.
-std::vector<std::string> expanded(const std::string& file) {
-  std::error_code error;
-  if (file == "-" || !fs::is_directory(file, error)) return {file};
-  std::vector<std::string> files;
-  for (fs::recursive_directory_iterator it(file, error), end; !error && it != end; it.increment(error)) {
-    if (it->is_regular_file(error) && is_object_file(it->path())) files.push_back(it->path());
-  }
-  std::ranges::sort(files);
-  return files;
-}
-
-std::string contents(std::istream& in) {
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 class Run {
  public:
   explicit Run(std::ostream& out) : out_(out) {}
 
   void file(const std::string& name, std::istream& in) {
-    std::expected<std::vector<Document>, FieldError> documents;
-    if (name == "-") {
-      documents = load_documents(contents(in), "standard input");
-    } else {
-      std::error_code error;
-      std::ifstream stream(name);
-      if (!stream || fs::is_directory(name, error)) {
-        unreadable({{}, {}, "cannot be read", name});
-        return;
-      }
-      documents = load_documents(contents(stream), name);
-    }
-    if (!documents) {
-      unreadable(documents.error());
-      return;
-    }
-    for (const Document& document : *documents) judge(document);
+    const LoadedDocuments loaded = load_file(name, in);
+    if (!loaded.errors.empty()) return unreadable(loaded.errors.front());
+    for (const Document& document : loaded.documents) judge(document);
   }
 
   FilesVerdict verdict;
@@ -103,7 +62,7 @@ class Run {
 FilesVerdict validate_files(const std::vector<std::string>& files, std::istream& in, std::ostream& out) {
   Run run(out);
   for (const std::string& argument : files) {
-    const std::vector<std::string> all = expanded(argument);
+    const std::vector<std::string> all = expand_path(argument);
     if (all.empty()) {
       out << argument << ": has no file named *.yaml, *.yml or *.json\n";
       ++run.verdict.unreadable;

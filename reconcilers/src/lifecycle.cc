@@ -143,9 +143,9 @@ class Machine {
   // False: the spec can never run; said in Accepted, Stalled and the queue's reason.
   bool accept() {
     if (seen_.invalid) {
-      set("Accepted", ConditionStatus::kFalse, "InvalidSpec", *seen_.invalid);
-      set("Stalled", ConditionStatus::kTrue, "InvalidSpec", *seen_.invalid);
-      wait_for("InvalidSpec", *seen_.invalid);
+      set("Accepted", ConditionStatus::kFalse, seen_.invalid_reason, *seen_.invalid);
+      set("Stalled", ConditionStatus::kTrue, seen_.invalid_reason, *seen_.invalid);
+      wait_for(seen_.invalid_reason, *seen_.invalid);
       return false;
     }
     set("Accepted", ConditionStatus::kTrue, "Valid", "");

@@ -85,8 +85,8 @@ std::string fqdn(std::string_view ns, std::string_view job, std::string_view rol
 std::int32_t rank_of(const crds::TrainingJobSpec& spec, std::string_view role, std::int32_t index) {
   std::int32_t before = 0;
   for (const crds::Role& r : spec.roles) {
-    if (r.name == role) return index >= 0 && index < r.replicas ? before + index : -1;
-    before += r.replicas;
+    if (r.name == role) return index >= 0 && index < crds::least_replicas(r) ? before + index : -1;
+    before += crds::least_replicas(r);
   }
   return -1;
 }

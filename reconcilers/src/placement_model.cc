@@ -3,116 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <set>
 
 #include "muster/placement/cluster.h"
 #include "muster/reconcilers/names.h"
+#include "muster/reconcilers/placement_specs.h"
 #include "muster/reconcilers/pod_end.h"
 #include "muster/reconcilers/pod_identity.h"
 
 namespace muster::reconcilers {
-namespace {
-
 namespace pl = placement;
-
-// The label by which NVIDIA's feature discovery names a node's GPU model.
-constexpr std::string_view kModelLabel = "nvidia.com/gpu.product";
-
-pl::Time to_time(const std::optional<crds::Time>& t) {
-  return t ? pl::Time{std::chrono::duration_cast<std::chrono::milliseconds>(t->time_since_epoch()).count()}
-           : pl::Time{};
-}
-
-pl::Bounds to_bounds(const crds::Amounts& a) {
-  pl::Bounds b;
-  if (a.gpu) b.gpu = pl::MilliGpu{a.gpu->value};
-  if (a.cpu) b.cpu = pl::MilliCpu{a.cpu->value};
-  if (a.memory) b.memory = pl::Bytes{a.memory->value};
-  return b;
-}
-template <class Spec>
-pl::Share to_share(const Spec& s) {
-  return {to_bounds(s.quota), {}, to_bounds(s.limit), s.weight, s.priority};
-}
-template <class Spec>
-void fill_shares(const Spec& spec, pl::QueueSpec& q) {
-  q.in_default_pool = to_share(spec);
-  for (const auto& p : spec.pools) q.in_pool[p.name] = to_share(p);
-}
-
-pl::RoleSpec to_role(const crds::Role& role, const PodNeeds& needs, const VolumeTerms* volumes) {
-  pl::RoleSpec r;
-  r.name = role.name;
-  r.replicas = role.replicas;
-  r.gpus = needs.gpus;
-  r.per_pod = {pl::MilliGpu{needs.gpus * pl::kMilliPerGpu}, pl::MilliCpu{needs.requests.cpu.value},
-               pl::Bytes{needs.requests.memory.value}, 1};
-  r.models = needs.gpu_models;
-  r.node_selector = needs.node_selector;
-  if (!needs.required.empty()) r.required.push_back(needs.required);
-  if (volumes != nullptr) {
-    r.required.insert(r.required.end(), volumes->required.begin(), volumes->required.end());
-  }
-  for (const auto& p : needs.preferred) r.preferred.emplace_back(p.weight, p.term);
-  r.tolerations = needs.tolerations;
-  return r;
-}
-
-std::vector<std::int32_t> gpu_indexes(const client::Pod& pod) {
-  std::vector<std::int32_t> list;
-  const std::string* text = client::find_value(pod.annotations, kGpusAnnotation);
-  if (text == nullptr) return list;
-  const char* at = text->data();
-  const char* const end = at + text->size();
-  while (at < end) {
-    std::int32_t n = 0;
-    const auto [next, error] = std::from_chars(at, end, n);
-    if (error != std::errc() || n < 0 || n > 1023) return {};
-    list.push_back(n);
-    at = next == end ? end : next + 1;
-  }
-  return list;
-}
-
-pl::OtherPod to_other(const client::Pod& pod, std::string project) {
-  pl::OtherPod o;
-  o.key = pod.meta.key();
-  o.node = pod.node_name;
-  o.amounts = {pl::MilliGpu{pod.gpus * pl::kMilliPerGpu}, pl::MilliCpu{pod.milli_cpu},
-               pl::Bytes{pod.memory_bytes}, 1};
-  o.gpu_count = static_cast<std::int32_t>(std::clamp<std::int64_t>(pod.gpus, 0, 1024));
-  o.gpus = gpu_indexes(pod);
-  if (o.gpus.size() > static_cast<std::size_t>(o.gpu_count)) o.gpus.clear();
-  o.project = std::move(project);
-  return o;
-}
-
-crds::Amounts to_amounts(const pl::Resources& r) {
-  return {crds::MilliGpu{r.gpu.value}, crds::MilliCpu{r.cpu.value}, crds::Bytes{r.memory.value}};
-}
-
-std::string quantity(const std::string& resource, std::int64_t amount) {
-  if (resource == "gpu") return crds::to_string(crds::MilliGpu{amount});
-  if (resource == "cpu") return crds::to_string(crds::MilliCpu{amount});
-  if (resource == "memory") return crds::to_string(crds::Bytes{amount});
-  return std::to_string(amount);
-}
-
-crds::Waiting to_waiting(const pl::Verdict& v) {
-  crds::Waiting w;
-  w.position = v.position;
-  w.project_position = v.project_position;
-  w.reason = pl::to_string(v.reason);
-  w.message = v.message;
-  for (const auto& b : v.blocking)
-    w.blocking.push_back(
-        {b.resource, b.pool, quantity(b.resource, b.need), quantity(b.resource, b.have), b.by});
-  return w;
-}
-
-}  // namespace
 
 struct PlacementModel::Impl {
   struct JobState {
@@ -139,26 +40,15 @@ struct PlacementModel::Impl {
   }
 
   pl::NodeSpec to_node(const client::Node& n) const {
-    pl::NodeSpec s;
-    s.name = n.meta.name;
-    for (const auto& [key, value] : n.labels) s.labels.emplace(key, value);
-    for (const auto& t : n.taints) s.taints.push_back({t.key, t.value, t.effect});
-    s.usable = n.ready && !n.unschedulable && !n.deleting;
-    for (const auto& [resource, count] : n.extended) {
-      const bool counts = std::any_of(gpu_resources.begin(), gpu_resources.end(),
-                                      [&](const auto& p) { return p.second == resource; });
-      if (counts) s.gpus += static_cast<std::int32_t>(std::clamp<std::int64_t>(count, 0, 1024));
-    }
-    if (const auto* model = client::find_value(n.labels, kModelLabel)) s.gpu_model = *model;
-    s.allocatable = {pl::MilliGpu{s.gpus * pl::kMilliPerGpu}, pl::MilliCpu{n.milli_cpu},
-                     pl::Bytes{n.memory_bytes}, n.pods};
-    return s;
+    std::set<std::string> resources;
+    for (const auto& [pool, resource] : gpu_resources) resources.insert(resource);
+    return node_spec(n, resources);
   }
 
   // Charged until the pod object is gone, or has ended by itself.
   void charge(const client::Pod& pod, const std::string& project) {
     if (pod.node_name.empty() || is_terminal(pod)) return give_back(pod.meta.key());
-    cluster.upsert_other_pod(to_other(pod, project));
+    cluster.upsert_other_pod(other_pod(pod, project));
     others.insert(pod.meta.key());
     touch();
   }
@@ -192,38 +82,21 @@ struct PlacementModel::Impl {
     known = std::move(now);
   }
 
-  pl::JobSpec to_job(const client::Key& key, const crds::TrainingJob& job, const Translation& wish,
+  // As the step leaves its status.
+  pl::JobSpec to_job(const crds::TrainingJob& job, const Translation& wish,
                      const crds::TrainingJobStatus& status) const {
-    pl::JobSpec s;
-    s.id = key;
-    s.project = project_for(job.metadata.ns);
-    s.priority = wish.priority;
-    s.preemptible = crds::is_preemptible(job.spec);
-    s.submitted = to_time(job.metadata.creation_timestamp);
-    s.pools = job.spec.pools;
-    for (std::size_t r = 0; r < job.spec.roles.size() && r < wish.needs.size(); ++r) {
-      s.roles.push_back(
-          to_role(job.spec.roles[r], wish.needs[r], r < wish.volumes.size() ? &wish.volumes[r] : nullptr));
-    }
+    pl::JobSpec s = job_spec(job, project_for(job.metadata.ns), wish.priority, wish.needs, wish.volumes);
+    s.avoid_nodes.clear();
     for (const auto& refusal : status.node_refusals) s.avoid_nodes.push_back(refusal.node);
     return s;
   }
 
   static pl::Assignment to_assignment(const crds::TrainingJob& job, const crds::TrainingJobStatus& status) {
-    pl::Assignment out;
-    out.pool = status.assignment.pool;
     // Seniority is that of the admission, not of a restart in place.
     const auto* admitted = crds::find_condition(status.conditions, "Admitted");
-    out.since = admitted != nullptr ? to_time(admitted->last_transition_time)
-                                    : to_time(status.assignment.admitted_at);
-    for (const auto& p : status.assignment.pods) {
-      const auto role = std::find_if(job.spec.roles.begin(), job.spec.roles.end(),
-                                     [&](const auto& r) { return r.name == p.role; });
-      out.pods.push_back(
-          {role == job.spec.roles.end() ? -1 : static_cast<std::int32_t>(role - job.spec.roles.begin()),
-           p.index, p.node, p.gpus});
-    }
-    return out;
+    return assignment_spec(job.spec.roles, status.assignment,
+                           admitted != nullptr ? to_time(admitted->last_transition_time)
+                                               : to_time(status.assignment.admitted_at));
   }
 
   std::vector<Place> to_places(const JobState& job, const pl::Assignment& a) const {
@@ -272,16 +145,7 @@ void PlacementModel::node_gone(const client::Node& node) {
 }
 
 void PlacementModel::pool(const crds::NodePool& pool) {
-  pl::PoolSpec spec;
-  spec.name = pool.metadata.name;
-  spec.order =
-      pool.spec.placement.nodes == crds::NodeOrder::kPack ? pl::NodeOrder::kPack : pl::NodeOrder::kSpread;
-  spec.is_default = pool.spec.is_default;
-  spec.gpu_resource = pool.spec.gpu_resource;
-  for (const auto& [key, value] : pool.spec.node_selector.match_labels)
-    spec.selector.push_back({key, pl::Operator::kIn, {value}});
-  for (const auto& e : pool.spec.node_selector.match_expressions)
-    spec.selector.push_back({e.key, static_cast<pl::Operator>(e.op), e.values});
+  const pl::PoolSpec spec = pool_spec(pool);
   auto& resource = impl_->gpu_resources[spec.name];
   const bool other_resource = resource != pool.spec.gpu_resource;
   resource = pool.spec.gpu_resource;
@@ -298,13 +162,7 @@ void PlacementModel::pool_gone(const crds::NodePool& pool) {
 }
 
 void PlacementModel::queue(const crds::Queue& queue) {
-  pl::QueueSpec spec;
-  spec.name = queue.metadata.name;
-  spec.parent = queue.spec.parent;
-  spec.hold = queue.spec.admission == crds::Admission::kHold;
-  spec.created = to_time(queue.metadata.creation_timestamp);
-  fill_shares(queue.spec, spec);
-  impl_->cluster.upsert_queue(spec);
+  impl_->cluster.upsert_queue(queue_spec(queue));
   impl_->touch();
 }
 void PlacementModel::queue_gone(const crds::Queue& queue) {
@@ -312,13 +170,7 @@ void PlacementModel::queue_gone(const crds::Queue& queue) {
   impl_->touch();
 }
 void PlacementModel::project(const crds::Project& project) {
-  pl::QueueSpec spec;
-  spec.name = project.metadata.name;
-  spec.parent = project.spec.queue;
-  spec.is_project = true;
-  spec.created = to_time(project.metadata.creation_timestamp);
-  fill_shares(project.spec, spec);
-  impl_->cluster.upsert_queue(spec);
+  impl_->cluster.upsert_queue(queue_spec(project));
   impl_->touch();
 }
 void PlacementModel::project_gone(const std::string& name) {
@@ -357,7 +209,7 @@ void PlacementModel::update(const client::Key& key, const crds::TrainingJob& job
     state.decision.reset();
     impl_->cluster.remove_job(key);
   } else {
-    impl_->cluster.upsert_job(impl_->to_job(key, job, wish, status));
+    impl_->cluster.upsert_job(impl_->to_job(job, wish, status));
     if (holds) {
       state.decision.reset();
       impl_->cluster.set_assignment(key, Impl::to_assignment(job, status), step.displaced);

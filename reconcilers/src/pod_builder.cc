@@ -179,7 +179,7 @@ Json spec_of(const TrainingJob& job, const Role& role, const Json& pod_template,
   spec["restartPolicy"] = "Never";
   if (!job.spec.priority_class_name.empty()) spec["priorityClassName"] = job.spec.priority_class_name;
   if (job.spec.checkpoint) spec["terminationGracePeriodSeconds"] = job.spec.checkpoint->grace_period.count();
-  if (role.gpus) ask_for_gpus(spec, role.gpus->count, gpu_resource);
+  if (role.gpus) ask_for_gpus(spec, crds::devices_of(*role.gpus), gpu_resource);
 
   const PodNumbers numbers{marks[kIndex], marks[kRank], marks[kAttempt], marks[kIsFirst]};
   const std::vector<EnvVar> env = environment(job, role, numbers);
@@ -228,7 +228,7 @@ PodBuilder::PodBuilder(const TrainingJob& job, std::string_view gpu_resource) {
   std::int32_t rank = 0;
   for (const Role& role : job.spec.roles) {
     impl->roles.push_back({role.name, rank, prepare(job, role, gpu_resource)});
-    rank += role.replicas;
+    rank += crds::least_replicas(role);
   }
   impl_ = std::move(impl);
 }

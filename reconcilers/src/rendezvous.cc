@@ -32,7 +32,7 @@ std::string first_host(const TrainingJob& job) {
 }
 
 std::int32_t gpus_of(const Role& role) {
-  return role.gpus ? role.gpus->count : 0;
+  return role.gpus ? crds::devices_of(*role.gpus) : 0;
 }
 
 std::string endpoint(const std::string& host, std::int32_t port) {
@@ -86,7 +86,7 @@ template <class Fn>
 void for_each_pod(const TrainingJob& job, Fn fn) {
   const std::string domain = domain_of(job);
   for (const Role& role : job.spec.roles) {
-    for (std::int32_t i = 0; i < role.replicas; ++i) fn(role, host_name(role.name, i) + domain);
+    for (std::int32_t i = 0; i < crds::least_replicas(role); ++i) fn(role, host_name(role.name, i) + domain);
   }
 }
 
@@ -117,7 +117,7 @@ std::vector<EnvVar> environment(const TrainingJob& job, const Role& role, const 
   env.push_back({"MUSTER_JOB", job.metadata.name});
   env.push_back({"MUSTER_ROLE", role.name});
   env.push_back({"MUSTER_INDEX", numbers.index});
-  env.push_back({"MUSTER_REPLICAS", std::to_string(role.replicas)});
+  env.push_back({"MUSTER_REPLICAS", std::to_string(crds::least_replicas(role))});
   env.push_back({"MUSTER_HOSTS_FILE", std::string(kHostsFile)});
   env.push_back({"MUSTER_ATTEMPT", numbers.attempt});
   switch (job.spec.framework) {

@@ -148,12 +148,6 @@ std::optional<crds::FieldError> unsupported(const Json& spec, const std::string&
           .error();
     }
   }
-  const std::string restart = text(find(spec, "restartPolicy"));
-  if (!restart.empty() && restart != "Never") {
-    return wrong(field + ".restartPolicy",
-                 "must be Never or left out: Muster restarts the gang as a whole, as spec.restart says")
-        .error();
-  }
   return ports_of_the_node(spec, field);
 }
 
@@ -193,16 +187,34 @@ Result<std::vector<PreferredTerm>> read_preferred(const Json* list, const std::s
   return all;
 }
 
-Result<crds::StringMap> read_node_selector(const Json& spec, const std::string& field) {
+Result<crds::StringMap> read_strings(const Json* object, const std::string& field) {
   crds::StringMap all;
-  const Json* selector = find(spec, "nodeSelector");
-  if (selector == nullptr) return all;
-  if (!selector->is_object()) return wrong(field + ".nodeSelector", "must be an object of strings");
-  for (const auto& [key, value] : selector->items()) {
-    if (!value.is_string()) return wrong(field + ".nodeSelector." + key, "must be a string");
+  if (object == nullptr) return all;
+  if (!object->is_object()) return wrong(field, "must be an object of strings");
+  for (const auto& [key, value] : object->items()) {
+    if (!value.is_string()) return wrong(field + "." + key, "must be a string");
     all.emplace(key, value.get<std::string>());
   }
   return all;
+}
+
+placement::GpuShare share_of(const crds::Gpus& gpus) {
+  using Kind = placement::GpuShare::Kind;
+  placement::GpuShare share;
+  if (gpus.fraction) {
+    share.kind = Kind::kFraction;
+    share.milli = placement::MilliGpu{gpus.fraction->value};
+  } else if (gpus.memory) {
+    share.kind = Kind::kMemory;
+    share.memory = placement::Bytes{gpus.memory->value};
+    if (gpus.memory_limit) share.memory_limit = placement::Bytes{gpus.memory_limit->value};
+    // Saying what happens under pressure is the consent to it.
+    share.overcommit = gpus.overcommit || gpus.on_memory_pressure;
+  } else if (!gpus.mig.empty()) {
+    share.kind = Kind::kMig;
+    share.profile = gpus.mig;
+  }
+  return share;
 }
 
 }  // namespace
@@ -230,8 +242,8 @@ Result<PodRequests> effective_requests(const Json& pod_template, std::string_vie
   return PodRequests{crds::MilliCpu{all[kCpu].value_or(0)}, crds::Bytes{all[kMemory].value_or(0)}};
 }
 
-Result<PodNeeds> pod_needs(const Json& pod_template, const std::optional<crds::Gpus>& gpus,
-                           std::string_view field) {
+Result<PodNeeds> server_needs(const Json& pod_template, const std::optional<crds::Gpus>& gpus,
+                              std::string_view field) {
   const std::string at = std::string(field) + ".spec";
   const Json* spec = find(pod_template, "spec");
   if (spec == nullptr || !spec->is_object()) return wrong(at, "is required and must be a PodSpec");
@@ -241,13 +253,19 @@ Result<PodNeeds> pod_needs(const Json& pod_template, const std::optional<crds::G
 
   PodNeeds needs;
   if (gpus) {
-    needs.gpus = gpus->count;
+    needs.gpus = crds::devices_of(*gpus);
+    needs.share = share_of(*gpus);
+    needs.numa_aligned = gpus->numa_aligned;
     needs.gpu_models = gpus->models;
   }
+  auto labels =
+      read_strings(find(&pod_template, "metadata", "labels"), std::string(field) + ".metadata.labels");
+  if (!labels) return std::unexpected(labels.error());
+  needs.labels = std::move(*labels);
   const auto requests = effective_requests(pod_template, field);
   if (!requests) return std::unexpected(requests.error());
   needs.requests = *requests;
-  auto selector = read_node_selector(*spec, at);
+  auto selector = read_strings(find(*spec, "nodeSelector"), at + ".nodeSelector");
   if (!selector) return std::unexpected(selector.error());
   needs.node_selector = std::move(*selector);
   auto tolerations = read_tolerations(*spec, at);
@@ -268,6 +286,17 @@ Result<PodNeeds> pod_needs(const Json& pod_template, const std::optional<crds::G
   auto preferred = read_preferred(find(affinity, kPreferred), path + std::string(kPreferred));
   if (!preferred) return std::unexpected(preferred.error());
   needs.preferred = std::move(*preferred);
+  return needs;
+}
+
+Result<PodNeeds> pod_needs(const Json& pod_template, const std::optional<crds::Gpus>& gpus,
+                           std::string_view field) {
+  auto needs = server_needs(pod_template, gpus, field);
+  const std::string restart = text(find(&pod_template, "spec", "restartPolicy"));
+  if (needs && !restart.empty() && restart != "Never") {
+    return wrong(std::string(field) + ".spec.restartPolicy",
+                 "must be Never or left out: Muster restarts the gang as a whole, as spec.restart says");
+  }
   return needs;
 }
 

@@ -73,13 +73,16 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
     rejection = &found->second;
   }
   Translation wish = translate_job(job->value, world_.caches);
-  if (!job->problem.empty()) wish.invalid = job->problem;
-  if (rejection != nullptr) wish.invalid = rejection->message;
+  if (!job->problem.empty() || rejection != nullptr) {
+    wish.invalid = rejection != nullptr ? rejection->message : job->problem;
+    wish.invalid_reason = "InvalidSpec";
+  }
 
   const auto decision = world_.placement.decision(key);
   const auto verdict = world_.placement.verdict(key);
   Observed seen{
       .job = job->value, .pods = pods, .now = world_.now(), .invalid = wish.invalid, .blocked = wish.blocked};
+  seen.invalid_reason = wish.invalid_reason;
   seen.decision = decision ? &*decision : nullptr;
   seen.verdict = verdict ? &*verdict : nullptr;
   seen.node_usable = [this](const std::string& name) {

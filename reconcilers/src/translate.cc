@@ -41,8 +41,42 @@ VolumeLookup volume_lookup(const Caches& caches, const std::string& ns) {
   return lookup;
 }
 
+std::optional<std::string> not_supported(const crds::TrainingJobSpec& spec) {
+  for (std::size_t i = 0; i < spec.roles.size(); ++i) {
+    const crds::Role& role = spec.roles[i];
+    const std::string at = "spec.roles[" + std::to_string(i) + "].";
+    if (crds::most_replicas(role) != crds::least_replicas(role)) {
+      return at +
+             "maxReplicas: this version of Muster does not resize running gangs; state replicas, or the "
+             "same number in minReplicas and maxReplicas";
+    }
+    if (!role.gpus) continue;
+    const crds::Gpus& gpus = *role.gpus;
+    const std::string_view share = gpus.fraction       ? "fraction"
+                                   : gpus.memory       ? "memory"
+                                   : !gpus.mig.empty() ? "mig"
+                                                       : "";
+    if (!share.empty()) {
+      return at + "gpus." + std::string(share) +
+             ": this version of Muster does not start pods on shares of a GPU; ask for whole GPUs with "
+             "gpus.count";
+    }
+    if (gpus.numa_aligned) {
+      return at +
+             "gpus.numaAligned: this version of Muster does not see which GPUs a kubelet gives to a pod; "
+             "leave it out, and let the kubelets' Topology Manager align them";
+    }
+  }
+  return std::nullopt;
+}
+
 Translation translate_job(const crds::TrainingJob& job, const Caches& caches) {
   Translation t;
+  if (auto field = not_supported(job.spec)) {
+    t.invalid = std::move(field);
+    t.invalid_reason = "NotSupported";
+    return t;
+  }
   if (!priority_of(job, caches, t.priority)) {
     t.invalid = "spec.priorityClassName: there is no PriorityClass \"" + job.spec.priority_class_name + "\"";
     return t;

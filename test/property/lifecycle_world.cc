@@ -229,7 +229,7 @@ std::optional<std::vector<Place>> World::find_places(
   for (const auto& [role_name, index] : which) {
     const auto role = std::find_if(job.spec.roles.begin(), job.spec.roles.end(),
                                    [&](const auto& r) { return r.name == role_name; });
-    const std::size_t need = role->gpus ? static_cast<std::size_t>(role->gpus->count) : 0;
+    const std::size_t need = role->gpus ? static_cast<std::size_t>(crds::devices_of(*role->gpus)) : 0;
     const auto first = calm_ ? 0 : pick(nodes_.size());
     bool found = false;
     for (std::size_t n = 0; n < nodes_.size() && !found; ++n) {
@@ -264,7 +264,7 @@ void World::plan() {
       for (const auto i : memory_.displaced[j]) which.emplace_back(a.pods.at(i).role, a.pods.at(i).index);
     } else if (a.attempt == 0 && memory_.wants[j]) {
       for (const auto& r : cached.job.spec.roles) {
-        for (std::int32_t i = 0; i < r.replicas; ++i) which.emplace_back(r.name, i);
+        for (std::int32_t i = 0; i < crds::least_replicas(r); ++i) which.emplace_back(r.name, i);
       }
     } else {
       memory_.verdicts.erase(j);
@@ -651,7 +651,7 @@ void World::check_end() {
     if (st.queue.reason != "InsufficientCapacity") continue;
     std::vector<std::pair<std::string, std::int32_t>> which;
     for (const auto& r : s.job.spec.roles) {
-      for (std::int32_t i = 0; i < r.replicas; ++i) which.emplace_back(r.name, i);
+      for (std::int32_t i = 0; i < crds::least_replicas(r); ++i) which.emplace_back(r.name, i);
     }
     Used taken = used();
     if (find_places(j, which, taken)) violation(fmt::format("{} waits though there is room", name));

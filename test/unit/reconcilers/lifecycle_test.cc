@@ -159,7 +159,7 @@ struct Life {
     d.generation = job.metadata.generation;
     d.pool = "a100";
     for (const auto& r : job.spec.roles) {
-      for (std::int32_t i = 0; i < r.replicas; ++i)
+      for (std::int32_t i = 0; i < crds::least_replicas(r); ++i)
         d.places.push_back({r.name, i, "node-" + std::to_string(i), {0, 1}});
     }
     return d;

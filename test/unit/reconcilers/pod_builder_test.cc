@@ -160,7 +160,7 @@ TEST(PodBuilder, AnyTemplateAnyPlace) {
       std::set<std::string> names;
       std::set<std::string> hosts;
       for (const crds::Role& r : job.spec.roles) {
-        for (std::int32_t i = 0; i < r.replicas; ++i) {
+        for (std::int32_t i = 0; i < crds::least_replicas(r); ++i) {
           for (std::int32_t tries : {0, 1}) {
             const Json pod = Json::parse(
                 builder.pod(place(r.name, i, "node-" + std::to_string(i), {i}, tries)), nullptr, false);

@@ -181,6 +181,7 @@ TEST(Requests, ReadsTheTermsOfATemplate) {
   expected.gpus = 2;
   expected.gpu_models = {"H100"};
   expected.requests = {crds::MilliCpu{4100}, crds::Bytes{16 * kGi + 64 * kMi}};
+  expected.labels = {{"app", "llama"}, {"team", "nlp"}};
   expected.node_selector = {{"disk", "ssd"}};
   expected.required = {
       {.labels = {{"zone", NodeOperator::kIn, {"a", "b"}}, {"spot", NodeOperator::kDoesNotExist, {}}},

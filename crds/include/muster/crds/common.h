@@ -1,6 +1,7 @@
 // Parts that several kinds share.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -9,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "muster/crds/duration.h"
 #include "muster/crds/field.h"
 #include "muster/crds/quantity.h"
 
@@ -40,15 +42,17 @@ struct Amounts {
 // What a Queue or Project has in one further pool.
 struct PoolShare {
   std::string name;
-  Amounts quota;  // gpu left out: 0; cpu, memory left out: not accounted
-  Amounts limit;  // left out: none
+  Amounts quota;     // gpu left out: 0; cpu, memory left out: not accounted
+  Amounts reserved;  // the part of it that is never lent; left out: nothing
+  Amounts limit;     // left out: none
   std::int32_t weight = 1;
   std::int32_t priority = 0;
 
   static constexpr auto fields() {
     using T = PoolShare;
-    return std::tuple(field("name", &T::name), field("quota", &T::quota), field("limit", &T::limit),
-                      field("weight", &T::weight), field("priority", &T::priority));
+    return std::tuple(field("name", &T::name), field("quota", &T::quota), field("reserved", &T::reserved),
+                      field("limit", &T::limit), field("weight", &T::weight),
+                      field("priority", &T::priority));
   }
   bool operator==(const PoolShare&) const = default;
 };
@@ -68,16 +72,83 @@ struct PoolUsage {
   bool operator==(const PoolUsage&) const = default;
 };
 
-// GPUs of one pod.
+enum class MemoryPressure : std::uint8_t { kWait, kPriority, kSwap };
+constexpr std::array<std::string_view, 3> names_of(MemoryPressure) {
+  return {"Wait", "Priority", "Swap"};
+}
+
+// GPUs of one pod: one of count, fraction, memory and mig (which may have a count).
 struct Gpus {
-  std::int32_t count = 1;           // whole GPUs, at least 1
-  std::vector<std::string> models;  // any of these (label nvidia.com/gpu.product); empty: any
+  std::optional<std::int32_t> count{};    // whole GPUs, or slices of `mig`
+  std::optional<MilliGpu> fraction{};     // of one GPU
+  std::optional<Bytes> memory{};          // of one GPU
+  std::string mig{};                      // profile: "3g.40gb"
+  std::optional<std::int32_t> devices{};  // GPUs of which it has the fraction or the memory; absent: 1
+  std::optional<Bytes> memory_limit{};    // may burst up to this; absent: `memory`
+  std::vector<std::string> models{};      // any of these (label nvidia.com/gpu.product); empty: any
+  std::optional<MemoryPressure> on_memory_pressure{};
+  bool overcommit = false;    // may be packed beyond the GPU's memory where the pool allows it
+  bool numa_aligned = false;  // all its GPUs, CPUs and memory on one NUMA node
 
   static constexpr auto fields() {
     using T = Gpus;
-    return std::tuple(field("count", &T::count), field("models", &T::models));
+    return std::tuple(field("count", &T::count), field("fraction", &T::fraction), field("memory", &T::memory),
+                      field("mig", &T::mig), field("devices", &T::devices),
+                      field("memoryLimit", &T::memory_limit), field("models", &T::models),
+                      field("onMemoryPressure", &T::on_memory_pressure),
+                      field("overcommit", &T::overcommit, Zero::kOmit),
+                      field("numaAligned", &T::numa_aligned, Zero::kOmit));
   }
   bool operator==(const Gpus&) const = default;
+};
+// Whole GPUs, slices, or GPUs that are shared.
+inline std::int32_t devices_of(const Gpus& gpus) {
+  return gpus.fraction || gpus.memory ? gpus.devices.value_or(1) : gpus.count.value_or(1);
+}
+
+// Labels of the pool's topology. required: never wider than one such domain; preferred: as near as possible.
+struct TopologyRule {
+  std::string required, preferred;
+
+  static constexpr auto fields() {
+    using T = TopologyRule;
+    return std::tuple(field("required", &T::required), field("preferred", &T::preferred));
+  }
+  bool operator==(const TopologyRule&) const = default;
+};
+
+// `size` consecutive pods (roles in order, then index) that belong together.
+struct TopologyGroup {
+  std::int32_t size = 1;
+  std::string required, preferred;
+
+  static constexpr auto fields() {
+    using T = TopologyGroup;
+    return std::tuple(field("size", &T::size), field("required", &T::required),
+                      field("preferred", &T::preferred));
+  }
+  bool operator==(const TopologyGroup&) const = default;
+};
+
+// Of all pods of a gang together.
+struct GangTopology {
+  std::string required, preferred;
+  std::vector<TopologyGroup> groups;  // coarse to fine
+
+  static constexpr auto fields() {
+    using T = GangTopology;
+    return std::tuple(field("required", &T::required), field("preferred", &T::preferred),
+                      field("groups", &T::groups));
+  }
+  bool operator==(const GangTopology&) const = default;
+};
+
+// How long a running job is safe from one way of being made to yield.
+struct Protection {
+  std::optional<Duration> min_runtime;  // absent: as the parent, at the top 0 s
+
+  static constexpr auto fields() { return std::tuple(field("minRuntime", &Protection::min_runtime)); }
+  bool operator==(const Protection&) const = default;
 };
 
 // One thing that is lacking.

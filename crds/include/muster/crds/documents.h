@@ -2,6 +2,7 @@
 #pragma once
 
 #include <expected>
+#include <iosfwd>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -31,6 +32,18 @@ struct Document {
 // 3, 0x10, null, else text). Text that is no YAML, a key stated twice, or a document that is no object is an
 // error with file and line. `file` is only a name.
 std::expected<std::vector<Document>, FieldError> load_documents(std::string_view text, std::string file);
+
+// The same, but going on behind what is wrong: every document that can be read, and each error.
+struct LoadedDocuments {
+  std::vector<Document> documents;
+  std::vector<FieldError> errors;
+};
+LoadedDocuments load_all_documents(std::string_view text, const std::string& file);
+
+// A folder's *.yaml, *.yml and *.json, those below too, in the order of their names; anything else is itself.
+std::vector<std::string> expand_path(const std::string& path);
+// load_all_documents() of a file, or of `in` where its name is "-". A file that cannot be read is an error.
+LoadedDocuments load_file(const std::string& file, std::istream& in);
 
 // validate() with locations, for each document in turn.
 std::vector<FieldError> validate(const Document& document);

@@ -14,18 +14,23 @@
 namespace muster::crds {
 
 struct InferenceServiceSpec {
-  std::int32_t replicas = 1;  // the target of the scale subresource
-  std::optional<Gpus> gpus;   // of each pod; absent: none
-  RawJson pod_template;       // JSON "template": a PodTemplateSpec
+  std::int32_t replicas = 1;    // the target of the scale subresource
+  std::int32_t group_size = 1;  // pods of a replica: a gang
+  bool preemptible = false;     // false: never made to yield, and must fit the quota
+  std::optional<Gpus> gpus;     // of each pod; absent: none
+  RawJson pod_template;         // JSON "template": a PodTemplateSpec
+  GangTopology topology;        // of the pods of one replica
   std::int32_t port = 8000;
   std::string priority_class_name;
   std::vector<std::string> pools;  // in order of preference; empty: the default pool
 
   static constexpr auto fields() {
     using T = InferenceServiceSpec;
-    return std::tuple(field("replicas", &T::replicas), field("gpus", &T::gpus),
-                      field("template", &T::pod_template), field("port", &T::port),
-                      field("priorityClassName", &T::priority_class_name), field("pools", &T::pools));
+    return std::tuple(field("replicas", &T::replicas), field("groupSize", &T::group_size),
+                      field("preemptible", &T::preemptible), field("gpus", &T::gpus),
+                      field("template", &T::pod_template), field("topology", &T::topology),
+                      field("port", &T::port), field("priorityClassName", &T::priority_class_name),
+                      field("pools", &T::pools));
   }
   bool operator==(const InferenceServiceSpec&) const = default;
 };

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -51,22 +52,61 @@ constexpr std::array<std::string_view, 2> names_of(NodeOrder) {
 
 struct PlacementPolicy {
   NodeOrder nodes = NodeOrder::kPack;
+  NodeOrder gpus = NodeOrder::kPack;  // of fractions on the GPUs of a node
 
-  static constexpr auto fields() { return std::tuple(field("nodes", &PlacementPolicy::nodes)); }
+  static constexpr auto fields() {
+    using T = PlacementPolicy;
+    return std::tuple(field("nodes", &T::nodes), field("gpus", &T::gpus));
+  }
   bool operator==(const PlacementPolicy&) const = default;
+};
+
+struct Reservation {
+  Duration after = std::chrono::minutes{10};  // when the first in order gets a place reserved
+
+  static constexpr auto fields() { return std::tuple(field("after", &Reservation::after)); }
+  bool operator==(const Reservation&) const = default;
+};
+
+enum class SharingMode : std::uint8_t { kNone, kFraction, kTimeSlicing, kMps, kMig };
+constexpr std::array<std::string_view, 5> names_of(SharingMode) {
+  return {"None", "Fraction", "TimeSlicing", "MPS", "MIG"};
+}
+struct Sharing {
+  SharingMode mode = SharingMode::kNone;
+  std::optional<std::int32_t> max_clients;  // pods on one GPU; absent: what the mode allows
+
+  static constexpr auto fields() {
+    using T = Sharing;
+    return std::tuple(field("mode", &T::mode), field("maxClients", &T::max_clients));
+  }
+  bool operator==(const Sharing&) const = default;
+};
+
+struct Overcommit {
+  MilliGpu gpu_memory{1000};  // GPU memory promised for each that is there, to those who opt in
+
+  static constexpr auto fields() { return std::tuple(field("gpuMemory", &Overcommit::gpu_memory)); }
+  bool operator==(const Overcommit&) const = default;
 };
 
 struct NodePoolSpec {
   LabelSelector node_selector;
   std::string gpu_resource = "nvidia.com/gpu";
+  std::vector<std::string> topology;  // node labels, coarse to fine
   PlacementPolicy placement;
+  Reservation reservation;
+  std::optional<Sharing> sharing;  // absent: fractions and memory, without a limit of their number
+  Overcommit overcommit;
   bool is_default =
       false;  // JSON "default": the pool that top-level quotas and workloads without a pool mean
 
   static constexpr auto fields() {
     using T = NodePoolSpec;
     return std::tuple(field("nodeSelector", &T::node_selector), field("gpuResource", &T::gpu_resource),
-                      field("placement", &T::placement), field("default", &T::is_default));
+                      field("topology", &T::topology), field("placement", &T::placement),
+                      field("reservation", &T::reservation), field("sharing", &T::sharing),
+                      field("overcommit", &T::overcommit), field("default", &T::is_default));
   }
   bool operator==(const NodePoolSpec&) const = default;
 };

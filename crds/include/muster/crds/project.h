@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -22,17 +23,21 @@ struct ProjectNamespace {
 // quota, limit, weight and priority at top level mean the default pool.
 struct ProjectSpec {
   std::string queue;
-  Amounts quota;  // gpu left out: 0; cpu, memory left out: not accounted
-  Amounts limit;  // left out: none
+  Amounts quota;     // gpu left out: 0; cpu, memory left out: not accounted
+  Amounts reserved;  // the part of it that is never lent; left out: nothing
+  Amounts limit;     // left out: none
   std::int32_t weight = 1;
   std::int32_t priority = 0;
   std::vector<PoolShare> pools;
-  ProjectNamespace ns;  // JSON "namespace"; its name empty: the project's own name
+  std::optional<Protection> reclaim;  // from what other queues take back
+  std::optional<Protection> preempt;  // from higher priority in the same project
+  ProjectNamespace ns;                // JSON "namespace"; its name empty: the project's own name
 
   static constexpr auto fields() {
     using T = ProjectSpec;
-    return std::tuple(field("queue", &T::queue), field("quota", &T::quota), field("limit", &T::limit),
-                      field("weight", &T::weight), field("priority", &T::priority), field("pools", &T::pools),
+    return std::tuple(field("queue", &T::queue), field("quota", &T::quota), field("reserved", &T::reserved),
+                      field("limit", &T::limit), field("weight", &T::weight), field("priority", &T::priority),
+                      field("pools", &T::pools), field("reclaim", &T::reclaim), field("preempt", &T::preempt),
                       field("namespace", &T::ns));
   }
   bool operator==(const ProjectSpec&) const = default;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -13,26 +14,39 @@
 
 namespace muster::crds {
 
-enum class Admission : std::uint8_t { kOpen, kHold };  // Hold: start nothing new
-constexpr std::array<std::string_view, 2> names_of(Admission) {
-  return {"Open", "Hold"};
+// Hold: start nothing new. Drain: and let go of what runs.
+enum class Admission : std::uint8_t { kOpen, kHold, kDrain };
+constexpr std::array<std::string_view, 3> names_of(Admission) {
+  return {"Open", "Hold", "Drain"};
 }
+
+struct Fairness {
+  Duration half_life{};  // past use counts half after so long
+
+  static constexpr auto fields() { return std::tuple(field("halfLife", &Fairness::half_life)); }
+  bool operator==(const Fairness&) const = default;
+};
 
 // quota, limit, weight and priority at top level mean the default pool.
 struct QueueSpec {
   std::string parent;  // empty: top level
   Amounts quota;       // gpu left out: 0; cpu, memory left out: not accounted
+  Amounts reserved;    // the part of it that is never lent; left out: nothing
   Amounts limit;       // left out: none
   std::int32_t weight = 1;
   std::int32_t priority = 0;
   std::vector<PoolShare> pools;
+  std::optional<Protection> reclaim;  // from what other queues take back
+  std::optional<Protection> preempt;  // from higher priority in the same project
+  std::optional<Fairness> fairness;   // past use weighs in what the children get; absent: it does not
   Admission admission = Admission::kOpen;
 
   static constexpr auto fields() {
     using T = QueueSpec;
-    return std::tuple(field("parent", &T::parent), field("quota", &T::quota), field("limit", &T::limit),
-                      field("weight", &T::weight), field("priority", &T::priority), field("pools", &T::pools),
-                      field("admission", &T::admission));
+    return std::tuple(field("parent", &T::parent), field("quota", &T::quota), field("reserved", &T::reserved),
+                      field("limit", &T::limit), field("weight", &T::weight), field("priority", &T::priority),
+                      field("pools", &T::pools), field("reclaim", &T::reclaim), field("preempt", &T::preempt),
+                      field("fairness", &T::fairness), field("admission", &T::admission));
   }
   bool operator==(const QueueSpec&) const = default;
 };

@@ -40,27 +40,52 @@ inline constexpr std::int32_t kMaxPods = 10'000;
 
 struct Role {
   std::string name;
-  std::int32_t replicas = 1;
-  std::optional<Gpus> gpus;  // absent: none
-  RawJson pod_template;      // JSON "template": a PodTemplateSpec
+  std::optional<std::int32_t> replicas;                    // of a fixed gang; see least_replicas
+  std::optional<std::int32_t> min_replicas, max_replicas;  // of an elastic one
+  std::optional<Gpus> gpus;                                // absent: none
+  std::string colocate_with;  // another role: pod i goes to the node of its pod i; empty: none
+  TopologyRule topology;      // of this role's pods, within the job's
+  RawJson pod_template;       // JSON "template": a PodTemplateSpec
 
   static constexpr auto fields() {
     using T = Role;
-    return std::tuple(field("name", &T::name), field("replicas", &T::replicas), field("gpus", &T::gpus),
-                      field("template", &T::pod_template));
+    return std::tuple(field("name", &T::name), field("replicas", &T::replicas),
+                      field("minReplicas", &T::min_replicas), field("maxReplicas", &T::max_replicas),
+                      field("gpus", &T::gpus), field("colocateWith", &T::colocate_with),
+                      field("topology", &T::topology), field("template", &T::pod_template));
   }
   bool operator==(const Role&) const = default;
+};
+
+// The pods without which the gang does not run, and the most that it can use.
+inline std::int32_t least_replicas(const Role& role) {
+  return role.min_replicas.value_or(role.replicas.value_or(1));
+}
+inline std::int32_t most_replicas(const Role& role) {
+  return role.max_replicas.value_or(least_replicas(role));
+}
+
+enum class Resize : std::uint8_t { kInPlace, kRestart };
+constexpr std::array<std::string_view, 2> names_of(Resize) {
+  return {"InPlace", "Restart"};
+}
+struct Elastic {
+  Resize resize = Resize::kInPlace;
+
+  static constexpr auto fields() { return std::tuple(field("resize", &Elastic::resize)); }
+  bool operator==(const Elastic&) const = default;
 };
 
 struct Checkpoint {
   Duration grace_period = std::chrono::seconds{30};  // from SIGTERM to SIGKILL
   std::string claim_name;                            // mounted in every pod; empty: none
   std::string mount_path;                            // where; stated with claim_name and only with it
+  std::optional<Duration> interval{};                // how often the program saves by itself
 
   static constexpr auto fields() {
     using T = Checkpoint;
-    return std::tuple(field("gracePeriod", &T::grace_period), field("claimName", &T::claim_name),
-                      field("mountPath", &T::mount_path));
+    return std::tuple(field("gracePeriod", &T::grace_period), field("interval", &T::interval),
+                      field("claimName", &T::claim_name), field("mountPath", &T::mount_path));
   }
   bool operator==(const Checkpoint&) const = default;
 };
@@ -95,7 +120,9 @@ struct TrainingJobSpec {
   bool suspend = false;
   Framework framework = Framework::kGeneric;
   std::vector<Role> roles;
+  GangTopology topology;
   std::vector<std::string> pools;  // in order of preference; empty: the default pool
+  std::optional<Elastic> elastic;  // how a gang with minReplicas and maxReplicas changes its size
   std::optional<Checkpoint> checkpoint;
   RestartPolicy restart;
   Duration start_timeout = std::chrono::minutes{10};
@@ -107,10 +134,12 @@ struct TrainingJobSpec {
     using T = TrainingJobSpec;
     return std::tuple(field("mode", &T::mode), field("preemptible", &T::preemptible),
                       field("priorityClassName", &T::priority_class_name), field("suspend", &T::suspend),
-                      field("framework", &T::framework), field("roles", &T::roles), field("pools", &T::pools),
-                      field("checkpoint", &T::checkpoint), field("restart", &T::restart),
-                      field("startTimeout", &T::start_timeout), field("maxRuntime", &T::max_runtime),
-                      field("ttlAfterFinished", &T::ttl_after_finished), field("completion", &T::completion));
+                      field("framework", &T::framework), field("roles", &T::roles),
+                      field("topology", &T::topology), field("pools", &T::pools),
+                      field("elastic", &T::elastic), field("checkpoint", &T::checkpoint),
+                      field("restart", &T::restart), field("startTimeout", &T::start_timeout),
+                      field("maxRuntime", &T::max_runtime), field("ttlAfterFinished", &T::ttl_after_finished),
+                      field("completion", &T::completion));
   }
   bool operator==(const TrainingJobSpec&) const = default;
 };
@@ -235,10 +264,10 @@ struct TrainingJob {
 inline bool is_preemptible(const TrainingJobSpec& spec) {
   return spec.preemptible.value_or(spec.mode == Mode::kBatch);
 }
-// Pods of the whole gang.
+// Pods of the whole gang at its least.
 inline std::int32_t replicas_of(const TrainingJobSpec& spec) {
   std::int32_t sum = 0;
-  for (const Role& role : spec.roles) sum += role.replicas;
+  for (const Role& role : spec.roles) sum += least_replicas(role);
   return sum;
 }
 

@@ -38,6 +38,12 @@ std::vector<FieldError> validate(const Json& object);
 // An update from `before`: also the rules that compare with it.
 std::vector<FieldError> validate_update(const Json& before, const Json& after);
 
+// Any object against a schema of the same dialect as the CRDs' (its rules must have twins); `object` is how
+// errors call it.
+std::vector<FieldError> validate_by_schema(const Json& schema, const Json& value, std::string object);
+// metadata of an object of any kind, as the API server checks it on creation.
+std::vector<FieldError> validate_metadata(const Json& object);
+
 // "TrainingJob team-a/llama", "Queue research"; what is missing is left out.
 std::string object_name(const Json& object);
 

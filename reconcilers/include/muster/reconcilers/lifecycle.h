@@ -52,7 +52,8 @@ struct Observed {
   const crds::TrainingJob& job;
   const std::vector<client::Ptr<client::Pod>>& pods;  // all that this very job (by uid) owns
   crds::Time now;
-  std::optional<std::string> invalid{};  // why the spec can never run as it is: InvalidSpec
+  std::optional<std::string> invalid{};  // why the spec can never run as it is
+  std::string invalid_reason = "InvalidSpec";
   std::optional<std::string> blocked{};  // why it cannot be placed for now though valid: a volume to wait for
   const Decision* decision = nullptr;    // nullptr: none
   const crds::Waiting* verdict = nullptr;  // why placement lets it wait; nullptr: not judged yet

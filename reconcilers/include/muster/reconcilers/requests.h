@@ -13,6 +13,7 @@
 #include "muster/crds/error.h"
 #include "muster/crds/quantity.h"
 #include "muster/crds/training_job.h"
+#include "muster/placement/job.h"
 #include "muster/placement/node.h"
 
 namespace muster::reconcilers {
@@ -43,8 +44,11 @@ struct PodRequests {
 
 // What a pod of one role needs of its node.
 struct PodNeeds {
-  std::int32_t gpus = 0;
+  std::int32_t gpus = 0;                // whole ones, slices, or GPUs that are shared: as `share` says
+  placement::GpuShare share;            // what it wants of each of them
+  bool numa_aligned = false;            // all on one NUMA node
   std::vector<std::string> gpu_models;  // any of these; empty: any
+  crds::StringMap labels;               // of the pod
   PodRequests requests;
   crds::StringMap node_selector;  // all of them
   // A list of alternatives, one of which must hold; empty: any node.
@@ -68,6 +72,9 @@ crds::Result<PodRequests> effective_requests(const crds::Json& pod_template, std
 // and ephemeral storage, matchFields beside metadata.name.
 crds::Result<PodNeeds> pod_needs(const crds::Json& pod_template, const std::optional<crds::Gpus>& gpus,
                                  std::string_view field);
+// Of a server's pods, which restart as their template says.
+crds::Result<PodNeeds> server_needs(const crds::Json& pod_template, const std::optional<crds::Gpus>& gpus,
+                                    std::string_view field);
 // Of each role, in order; the first error in order. Also says what rendezvous_problem says.
 crds::Result<std::vector<PodNeeds>> pod_needs(const crds::TrainingJob& job);
 

@@ -16,12 +16,17 @@ struct Caches;
 
 // What a TrainingJob asks of placement, or why it cannot be asked.
 struct Translation {
-  std::optional<std::string> invalid;  // can never run as it is
+  std::optional<std::string> invalid;          // can never run as it is
+  std::string invalid_reason = "InvalidSpec";  // or NotSupported
   std::optional<std::string> blocked;  // valid, but not to be placed now (volumes)
   std::int32_t priority = 0;
   std::vector<PodNeeds> needs;       // per role, in the spec's order; empty when invalid
   std::vector<VolumeTerms> volumes;  // likewise
 };
+
+// The field that placement decides about and this version cannot carry out on a cluster, with what to do
+// instead; nullopt: none. `muster simulate` takes them all.
+std::optional<std::string> not_supported(const crds::TrainingJobSpec& spec);
 
 Translation translate_job(const crds::TrainingJob& job, const Caches& caches);
 
