@@ -11,4 +11,12 @@ namespace muster::controller {
 int run_controller(const Options& options);
 int run_validate(const std::vector<std::string>& files);
 
+struct SimulateOptions {
+  std::vector<std::string> files;
+  std::string until;   // a duration; empty: until nothing happens any more
+  std::string format;  // table, json, yaml or events; empty: table, or none with `check`
+  bool check = false;
+};
+int run_simulate(const SimulateOptions& options);
+
 }  // namespace muster::controller

@@ -51,6 +51,30 @@ void add_controller(CLI::App& app, Options& o) {
       ->capture_default_str();
 }
 
+CLI::App* add_simulate(CLI::App& app, muster::controller::SimulateOptions& o) {
+  auto* s = app.add_subcommand("simulate",
+                               "Play objects in virtual time through the code that places them on a cluster: "
+                               "what would happen if. Needs no cluster.");
+  s->footer(
+      "Reads Nodes, foreign Pods, PriorityClasses, Queues, Projects, NodePools, TrainingJobs and "
+      "InferenceServices;\n"
+      "annotations simulate.muster.dev/at, runs-for, age, ... say when they come and how long they work. "
+      "docs/simulate.md\n"
+      "has them all, the output and the expectations that --check looks at.\n"
+      "Exit status: 0; 1 an expectation does not hold; 2 wrong input (file, line, field and what is "
+      "allowed).\n\n"
+      "  muster simulate --until 48h cluster.yaml jobs/\n"
+      "  kubectl get nodes,queues,projects,nodepools,trainingjobs -A -o yaml | muster simulate -o json -");
+  s->add_option("--until", o.until, "End there (48h); default: when nothing happens any more");
+  s->add_option("-o,--output", o.format, "table, json, yaml or events; default: table, with --check nothing")
+      ->check(CLI::IsMember({"table", "json", "yaml", "events"}));
+  s->add_flag("--check", o.check, "Compare with the Expectations in the input");
+  s->add_option("files", o.files, "YAML or JSON files, directories, or - for standard input")
+      ->required()
+      ->type_name("FILE|DIR|-");
+  return s;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -80,6 +104,9 @@ int main(int argc, char** argv) {
                    "YAML or JSON file, directory, or - for standard input; may be repeated")
       ->required();
 
+  muster::controller::SimulateOptions simulated;
+  auto* simulate = add_simulate(app, simulated);
+
   auto* version = app.add_subcommand("version", "Print the version.");
 
   CLI11_PARSE(app, argc, argv);
@@ -88,5 +115,6 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (validate->parsed()) return muster::controller::run_validate(files);
+  if (simulate->parsed()) return muster::controller::run_simulate(simulated);
   return muster::controller::run_controller(options);
 }

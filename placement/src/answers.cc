@@ -3,6 +3,7 @@
 
 #include "muster/placement/cluster.h"
 #include "past.h"
+#include "shares.h"
 #include "state.h"
 
 namespace muster::placement {
@@ -50,6 +51,14 @@ Usage Cluster::usage(const std::string& queue, bool is_project, const std::strin
   if (quota.cpu) u.borrowed.cpu = over(u.allocated.cpu, *quota.cpu);
   if (quota.memory) u.borrowed.memory = over(u.allocated.memory, *quota.memory);
   return u;
+}
+
+Resources Cluster::fair_share(const std::string& queue, bool is_project, const std::string& pool) const {
+  State& s = *state_;
+  s.settle();
+  const LeafId id = s.find_leaf(queue, is_project);
+  const PoolId p = s.find_pool(pool);
+  return id == kNoId || p == kNoId ? Resources{} : fair_shares(s, p)[static_cast<std::size_t>(id)];
 }
 
 Workloads Cluster::workloads(const std::string& queue, bool is_project) const {

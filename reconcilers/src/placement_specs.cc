@@ -1,6 +1,8 @@
 #include "muster/reconcilers/placement_specs.h"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <charconv>
 #include <limits>
 
@@ -227,7 +229,9 @@ std::expected<std::vector<std::vector<int>>, std::string> parse_gpu_links(std::s
     for (const std::string_view word : words) {
       if (word.starts_with("GPU") && ranks.empty()) continue;  // the name of the row
       const int rank = word == "X" ? 0 : rank_of_link(word);
-      if (rank < 0) break;  // what follows the matrix: CPU and NUMA affinity
+      // What follows the matrix: CPU and NUMA affinity.
+      if (rank < 0 && (std::isdigit(static_cast<unsigned char>(word[0])) != 0 || word == "N/A")) break;
+      if (rank < 0) return std::unexpected(allowed);
       ranks.push_back(rank);
     }
   }

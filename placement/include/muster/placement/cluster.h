@@ -74,6 +74,8 @@ class Cluster {
   std::vector<PodPlace> leaving(const std::string& job) const;
   const Verdict* verdict(const std::string& job) const;  // nullptr: it does not wait, or was not judged yet
   Usage usage(const std::string& queue, bool is_project, const std::string& pool) const;
+  // Rule 1's share of a pool, as things are now. O(tree).
+  Resources fair_share(const std::string& queue, bool is_project, const std::string& pool) const;
   Workloads workloads(const std::string& queue, bool is_project) const;
   std::string queue_problem(const std::string& queue, bool is_project) const;  // "": none
   std::vector<PastUse> past_use() const;  // as of the last plans; in the order in which queues became known

@@ -1,0 +1,111 @@
+// What a simulation is fed with: objects of Kubernetes and of Muster, when each is applied, and what is
+// expected of the outcome. docs/simulate.md is the reference.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "muster/client/pod.h"
+#include "muster/crds/crds.h"
+#include "muster/crds/documents.h"
+#include "muster/placement/node.h"
+#include "muster/reconcilers/requests.h"
+
+namespace muster::simulate {
+
+// Seconds since the beginning of the simulation; what happened before is negative.
+using Instant = crds::Duration;
+
+// Annotations of a workload that say how it behaves.
+struct Behaviour {
+  crds::Duration age{0};  // submitted so long before it is applied
+  std::optional<crds::Duration> runs_for;
+  std::optional<crds::Duration> running_for;
+  std::optional<crds::Duration> checkpoint_age;
+  crds::Duration saves_in{0};
+};
+
+struct NodeObject {
+  client::Node node;
+  std::optional<Instant> fail_at, recover_at;
+};
+// Zones of a node (NodeResourceTopology).
+struct NodeZones {
+  std::string node;
+  std::vector<placement::NumaZone> zones;
+};
+// Devices of a node (ResourceSlice); what the slice does not say is empty.
+struct NodeDevices {
+  std::string slice;
+  std::string node;
+  std::int32_t gpus = 0;
+  std::string model;
+  crds::Bytes memory;              // of one
+  std::vector<std::int32_t> numa;  // of each; empty: not known
+};
+struct PriorityClass {
+  std::string name;
+  std::int32_t value = 0;
+  bool global_default = false;
+};
+// `needs` per role; with `invalid` it can never run, and says so.
+struct JobObject {
+  crds::TrainingJob job;  // without its templates
+  Behaviour behaviour;
+  std::vector<reconcilers::PodNeeds> needs;
+  std::string invalid;
+};
+struct ServiceObject {
+  crds::InferenceService service;  // likewise
+  Behaviour behaviour;
+  reconcilers::PodNeeds needs;
+  std::string invalid;
+};
+// A pod of somebody else, as text: what counts as a GPU depends on the pools of the instant.
+struct PodObject {
+  std::string key;
+  std::string json;
+  std::vector<std::string> label_keys;
+};
+struct NamespaceObject {
+  std::string name;
+};
+
+using Object = std::variant<NodeObject, NodeZones, NodeDevices, PriorityClass, crds::NodePool, crds::Queue,
+                            crds::Project, PodObject, NamespaceObject, JobObject, ServiceObject>;
+
+// One object applied (or deleted) at one instant.
+struct Change {
+  Instant at{0};
+  bool remove = false;
+  std::string key;  // "TrainingJob team-a/big": the same object in several changes has the same
+  std::shared_ptr<const Object> object;
+  crds::Document source;  // for errors; its object is gone
+};
+
+// Checked when all decisions of its instant are taken.
+struct Expectation {
+  Instant at{0};
+  crds::Json body;  // jobs, events, queues; as its schema has it
+  crds::Document source;
+};
+
+struct Input {
+  std::vector<Change> changes;  // in the order of the files
+  std::vector<Expectation> expectations;
+  std::vector<crds::FieldError> errors;  // none: the rest can be simulated
+};
+
+// Files, folders, "-" for `in`. Everything that is wrong is in `errors`, with file, line, field and what is
+// allowed.
+Input read_input(const std::vector<std::string>& files, std::istream& in);
+// The same from text.
+Input read_text(std::string_view text, const std::string& name);
+
+}  // namespace muster::simulate

@@ -1,0 +1,454 @@
+// The input, applied: objects into the cluster.
+#include <algorithm>
+#include <map>
+
+#include "muster/reconcilers/placement_specs.h"
+#include "world.h"
+
+namespace muster::simulate {
+namespace {
+
+// Muster's own classes (manifests/base).
+const std::map<std::string, PriorityClass> kShipped = {
+    {"inference", {"inference", 125, false}},
+    {"interactive", {"interactive", 100, false}},
+    {"interactive-preemptible", {"interactive-preemptible", 75, false}},
+    {"training", {"training", 50, false}}};
+
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+template <class... F>
+Overloaded(F...) -> Overloaded<F...>;
+
+}  // namespace
+
+World::World(const Input& input, const Options& options)
+    : input_(input), options_(options), priorities_(kShipped) {
+  default_pool_.metadata.name = "default";
+  bool has_pool = false;
+  for (std::size_t i = 0; i < input_.changes.size(); ++i) {
+    const Change& c = input_.changes[i];
+    has_pool = has_pool || std::holds_alternative<crds::NodePool>(*c.object);
+    agenda_add(to_time(c.at), Due::kInput, nullptr, i, 0);
+  }
+  for (std::size_t i = 0; i < input_.expectations.size(); ++i)
+    agenda_add(to_time(input_.expectations[i].at), Due::kExpectation, nullptr, i, 0);
+  if (!has_pool) add_pool(default_pool_);
+
+  // Placement breaks ties of age by name; here they go by the order of the files. Instants are whole seconds,
+  // so the milliseconds below are free to say which of one second comes first.
+  std::map<std::int64_t, std::vector<std::size_t>> by_second;
+  submissions_.resize(input_.changes.size());
+  for (std::size_t i = 0; i < input_.changes.size(); ++i) {
+    const Change& c = input_.changes[i];
+    const auto* job = std::get_if<JobObject>(&*c.object);
+    const auto* service = std::get_if<ServiceObject>(&*c.object);
+    if (job == nullptr && service == nullptr) continue;
+    const auto age = job != nullptr ? job->behaviour.age : service->behaviour.age;
+    by_second[(c.at - age).count()].push_back(i);
+  }
+  for (const auto& [second, changes] : by_second) {
+    for (std::size_t rank = 0; rank < changes.size(); ++rank) {
+      const auto behind = static_cast<std::int64_t>(changes.size() - 1 - rank);
+      submissions_[changes[rank]] =
+          to_time(Instant{second}) - pl::Duration{std::min<std::int64_t>(behind, 999)};
+    }
+  }
+}
+
+pl::Time World::submission(std::size_t change) const {
+  return submissions_[change];
+}
+
+// All objects of one instant: first what workloads stand on.
+void World::apply(const std::vector<std::size_t>& changes) {
+  const auto is_workload = [&](std::size_t i) {
+    const Object& o = *input_.changes[i].object;
+    return std::holds_alternative<JobObject>(o) || std::holds_alternative<ServiceObject>(o);
+  };
+  for (const std::size_t i : changes) {
+    if (!is_workload(i)) apply_base(input_.changes[i]);
+  }
+  for (const std::size_t i : changes) {
+    if (is_workload(i)) apply_workload(i);
+  }
+  changed_ = true;
+}
+
+void World::apply_base(const Change& change) {
+  const bool remove = change.remove;
+  const auto created = [&] {
+    const auto order = static_cast<std::int64_t>(created_.size());
+    return created_.emplace(change.key, to_time(change.at) + pl::Duration{std::min<std::int64_t>(order, 999)})
+        .first->second;
+  };
+  std::visit(Overloaded{
+                 [&](const NodeObject& o) {
+                   const std::string& name = o.node.meta.name;
+                   capacity_stale_ = true;
+                   if (remove) return node_gone(name);
+                   NodeState& state = nodes[name];
+                   const bool is_new = state.object == nullptr;
+                   state.object = &o;
+                   if (is_new && !o.node.ready) state.failed = true;
+                   if (!is_new && o.node.ready && state.failed) {
+                     node_recovers(name);
+                   } else if (!is_new && !o.node.ready && !state.failed) {
+                     node_fails(name);
+                   }
+                   cluster.upsert_node(node_spec(name));
+                   if (o.fail_at)
+                     agenda_add(std::max(to_time(*o.fail_at), now), Due::kNodeFails, nullptr, 0, 0, name);
+                   if (o.recover_at)
+                     agenda_add(std::max(to_time(*o.recover_at), now), Due::kNodeRecovers, nullptr, 0, 0,
+                                name);
+                 },
+                 [&](const NodeZones& o) {
+                   if (remove) {
+                     zones_.erase(o.node);
+                   } else {
+                     zones_[o.node] = &o;
+                   }
+                   if (nodes.contains(o.node)) cluster.upsert_node(node_spec(o.node));
+                 },
+                 [&](const NodeDevices& o) {
+                   if (remove) {
+                     devices_[o.node].erase(o.slice);
+                   } else {
+                     devices_[o.node][o.slice] = &o;
+                   }
+                   capacity_stale_ = true;
+                   if (nodes.contains(o.node)) cluster.upsert_node(node_spec(o.node));
+                 },
+                 [&](const PriorityClass& o) {
+                   if (remove) {
+                     priorities_.erase(o.name);
+                   } else {
+                     priorities_[o.name] = o;
+                   }
+                   refresh_all(nullptr);
+                 },
+                 [&](const crds::NodePool& o) {
+                   capacity_stale_ = true;
+                   if (!remove) return add_pool(o);
+                   pools_.erase(o.metadata.name);
+                   cluster.remove_pool(o.metadata.name);
+                   upsert_all_nodes();
+                 },
+                 [&](const crds::Queue& o) {
+                   if (remove) {
+                     queues.erase(o.metadata.name);
+                     return cluster.remove_queue(o.metadata.name, false);
+                   }
+                   queues[o.metadata.name] = &o;
+                   auto spec = reconcilers::queue_spec(o);
+                   spec.created = created();
+                   cluster.upsert_queue(spec);
+                 },
+                 [&](const crds::Project& o) {
+                   if (remove) {
+                     projects.erase(o.metadata.name);
+                     project_age_.erase(o.metadata.name);
+                     cluster.remove_queue(o.metadata.name, true);
+                     return own_namespaces();
+                   }
+                   projects[o.metadata.name] = &o;
+                   project_age_.emplace(o.metadata.name, project_age_.size());
+                   auto spec = reconcilers::queue_spec(o);
+                   spec.created = created();
+                   cluster.upsert_queue(spec);
+                   own_namespaces();
+                 },
+                 [&](const PodObject& o) {
+                   if (!remove) {
+                     pods_[o.key] = &o;
+                     return upsert_pod(o);
+                   }
+                   pods_.erase(o.key);
+                   cluster.remove_other_pod(o.key);
+                 },
+                 [](const auto&) {},
+             },
+             *change.object);
+}
+
+void World::add_pool(const crds::NodePool& pool) {
+  pools_[pool.metadata.name] = &pool;
+  cluster.upsert_pool(reconcilers::pool_spec(pool));
+  upsert_all_nodes();
+}
+
+// What counts as a GPU depends on the pools.
+void World::upsert_all_nodes() {
+  std::set<std::string> resources;
+  for (const auto& [name, pool] : pools_) resources.insert(pool->spec.gpu_resource);
+  if (resources == gpu_resources_) return;
+  gpu_resources_ = std::move(resources);
+  for (const auto& [name, state] : nodes) cluster.upsert_node(node_spec(name));
+  for (const auto& [key, pod] : pods_) upsert_pod(*pod);
+}
+
+void World::upsert_pod(const PodObject& pod) {
+  client::PodFields fields;
+  fields.labels = pod.label_keys;
+  fields.annotations = {"muster.dev/gpus"};
+  fields.gpu_resources.assign(gpu_resources_.begin(), gpu_resources_.end());
+  const auto decoded = client::decode_pod(pod.json, fields);  // it could be read before
+  const bool ended = decoded && (decoded->phase == client::PodPhase::kSucceeded ||
+                                 decoded->phase == client::PodPhase::kFailed);
+  if (!decoded || ended) return cluster.remove_other_pod(pod.key);
+  cluster.upsert_other_pod(reconcilers::other_pod(*decoded, ""));
+}
+
+pl::NodeSpec World::node_spec(const std::string& name) const {
+  const auto found = nodes.find(name);
+  if (found == nodes.end() || found->second.object == nullptr) return {};
+  pl::NodeSpec spec = reconcilers::node_spec(found->second.object->node, gpu_resources_);
+  if (found->second.failed) spec.usable = false;
+  if (const auto zones = zones_.find(name); zones != zones_.end()) spec.zones = zones->second->zones;
+  const auto slices = devices_.find(name);
+  if (slices == devices_.end()) return spec;
+  // Without a device plugin the slices say what there is.
+  const bool counts = spec.gpus == 0;
+  std::vector<std::int32_t> numa;
+  for (const auto& [slice, devices] : slices->second) {
+    if (counts) spec.gpus += devices->gpus;
+    if (spec.gpu_model.empty()) spec.gpu_model = devices->model;
+    if (spec.gpu_memory.value == 0) spec.gpu_memory.value = devices->memory.value;
+    numa.insert(numa.end(), devices->numa.begin(), devices->numa.end());
+  }
+  spec.allocatable.gpu.value = spec.gpus * pl::kMilliPerGpu;
+  if (spec.gpu_numa.empty() && numa.size() == static_cast<std::size_t>(spec.gpus)) spec.gpu_numa = numa;
+  return spec;
+}
+
+// Of several Projects that claim one namespace the one stated first has it.
+void World::own_namespaces() {
+  std::map<std::string, std::string> owners;
+  for (const auto& [name, project] : projects) {
+    auto& owner = owners[crds::namespace_of(*project)];
+    if (owner.empty() || project_age_.at(name) < project_age_.at(owner)) owner = name;
+  }
+  std::set<std::string> touched;
+  for (const auto& [ns, owner] : owners) {
+    const auto was = owner_of_.find(ns);
+    if (was == owner_of_.end() || was->second != owner) touched.insert(ns);
+  }
+  for (const auto& [ns, owner] : owner_of_) {
+    if (!owners.contains(ns)) touched.insert(ns);
+  }
+  owner_of_ = std::move(owners);
+  if (workloads_.empty()) return;
+  for (const std::string& ns : touched) refresh_all(&ns);
+}
+
+std::string World::project_of(const std::string& ns) const {
+  const auto found = owner_of_.find(ns);
+  return found == owner_of_.end() ? std::string() : found->second;
+}
+
+std::optional<std::int32_t> World::priority_of(const std::string& name, std::string_view by_default) const {
+  const std::string wanted = name.empty() ? std::string(by_default) : name;
+  if (!wanted.empty()) {
+    const auto found = priorities_.find(wanted);
+    return found == priorities_.end() ? std::nullopt : std::optional(found->second.value);
+  }
+  for (const auto& [key, c] : priorities_) {
+    if (c.global_default) return c.value;
+  }
+  return 0;
+}
+
+// --- workloads
+
+void World::apply_workload(std::size_t index) {
+  const Change& change = input_.changes[index];
+  auto& slot = workloads_[change.key];
+  if (change.remove) {
+    if (slot != nullptr) remove_workload(*slot);
+    return;
+  }
+  const bool is_new = slot == nullptr;
+  if (is_new) {
+    slot = std::make_unique<Workload>();
+    slot->is_service = std::holds_alternative<ServiceObject>(*change.object);
+  }
+  Workload& w = *slot;
+  w.source = &change;
+  const auto& meta = w.is_service ? w.service().service.metadata : w.job().job.metadata;
+  w.ns = meta.ns.empty() ? "default" : meta.ns;
+  w.name = meta.name;
+  w.key = client::make_key(w.ns, w.name);
+  w.invalid = w.is_service ? w.service().invalid : w.job().invalid;
+  if (w.is_service) return set_scale(w, submission(index));
+  if (is_new) {
+    auto g = std::make_unique<Gang>();
+    g->owner = &w;
+    g->id = w.key;
+    g->submitted = submission(index);
+    w.gangs.push_back(std::move(g));
+    ++jobs_;
+  }
+  Gang& g = *w.gangs.front();
+  if (w.finished) return;
+  g.work.set(
+      w.behaviour().runs_for ? std::optional(reconcilers::to_duration(*w.behaviour().runs_for))
+                             : std::nullopt,
+      [&] {
+        std::int32_t most = 0;
+        for (const auto& role : w.job().job.spec.roles) most += crds::most_replicas(role);
+        return most;
+      }(),
+      w.job().job.spec.checkpoint && w.job().job.spec.checkpoint->interval
+          ? std::optional(reconcilers::to_duration(*w.job().job.spec.checkpoint->interval))
+          : std::nullopt);
+  refresh(g);
+  if (is_new && w.job().job.status.assignment.attempt != 0) take_over(g, change);
+  if (g.state == Gang::State::kRunning) schedule_end(g);
+}
+
+void World::set_scale(Workload& w, pl::Time submitted) {
+  const auto wanted = static_cast<std::size_t>(w.service().service.spec.replicas);
+  while (w.gangs.size() > wanted) {
+    Gang& g = *w.gangs.back();
+    stop_work(g);
+    hold(g, {});
+    allocated_milli_ -= milli_gpu(g, g.leaving);
+    g.leaving.clear();
+    ++g.leaves_version;
+    g.state = Gang::State::kOut;
+    cluster.remove_job(g.id);
+    gangs_.erase(g.id);
+    const bool ran = g.first_started.has_value();
+    w.retired.push_back(std::move(w.gangs.back()));
+    w.gangs.pop_back();
+    if (ran) tell(EventType::kShrunk, w, "Scaled");
+  }
+  for (const auto& g : w.gangs) refresh(*g);
+  while (w.gangs.size() < wanted) {
+    auto g = std::make_unique<Gang>();
+    g->owner = &w;
+    g->number = static_cast<std::int32_t>(w.gangs.size());
+    g->id = w.key + "/" + std::to_string(g->number);
+    g->submitted = submitted;
+    g->work.set(std::nullopt, w.service().service.spec.group_size, std::nullopt);
+    w.gangs.push_back(std::move(g));
+    refresh(*w.gangs.back());
+  }
+}
+
+void World::remove_workload(Workload& w) {
+  for (const auto& g : w.gangs) {
+    if (!w.finished) {
+      stop_work(*g);
+      hold(*g, {});
+      allocated_milli_ -= milli_gpu(*g, g->leaving);
+      g->leaving.clear();
+    }
+    ++g->ends_version, ++g->leaves_version, ++g->limit_version;
+    g->state = Gang::State::kOut;
+    cluster.remove_job(g->id);
+    gangs_.erase(g->id);
+  }
+  w.deleted = true;
+  const auto slot = workloads_.find(w.source->key);
+  graveyard_.push_back(std::move(slot->second));
+  workloads_.erase(slot);
+}
+
+void World::refresh_all(const std::string* ns) {
+  for (const auto& [key, w] : workloads_) {
+    if (ns != nullptr && w->ns != *ns) continue;
+    for (const auto& g : w->gangs) refresh(*g);
+  }
+}
+
+// What the gang asks for, as its workload is now; nothing where it is not to run.
+void World::refresh(Gang& g) {
+  Workload& w = *g.owner;
+  if (w.finished) return;
+  const std::string owner = project_of(w.ns);
+  const std::string& class_name =
+      w.is_service ? w.service().service.spec.priority_class_name : w.job().job.spec.priority_class_name;
+  const auto priority = priority_of(class_name, w.is_service ? "inference" : "");
+  w.invalid = w.is_service ? w.service().invalid : w.job().invalid;
+  if (w.invalid.empty() && !priority)
+    w.invalid = "spec.priorityClassName: there is no PriorityClass \"" + class_name + "\"";
+  const bool suspended = !w.is_service && w.job().job.spec.suspend;
+  if (suspended && g.state == Gang::State::kRunning) {
+    g.ends_as = "Suspended";
+    return let_go(g, EventType::kEvicted, "Suspended", "", nullptr);
+  }
+  if (suspended || (!w.invalid.empty() && g.state != Gang::State::kRunning)) {
+    if (g.known && g.leaving.empty()) {
+      cluster.remove_job(g.id);
+      g.known = false;
+    } else if (g.known && suspended) {
+      g.ends_as = "Suspended";
+    }
+    if (!w.invalid.empty() && g.waits_for != pl::Reason::kInvalidSpec) {
+      g.waits_for = pl::Reason::kInvalidSpec;
+      tell(EventType::kWaiting, w, "InvalidSpec");
+    }
+    g.state = Gang::State::kOut;
+    return;
+  }
+  if (!w.invalid.empty()) return;  // what runs is not judged anew
+  if (!suspended && g.ends_as == "Suspended") g.ends_as.clear();
+  g.spec = w.is_service
+               ? reconcilers::replica_spec(w.service().service, g.id, owner, *priority, w.service().needs)
+               : reconcilers::job_spec(w.job().job, owner, *priority, w.job().needs, {});
+  g.spec.id = g.id;
+  g.spec.submitted = g.submitted;
+  if (g.spec.max_runtime)
+    g.spec.max_runtime->ms = std::max<std::int64_t>(g.spec.max_runtime->ms - g.ran_ms, 0);
+  cluster.upsert_job(g.spec);
+  g.known = true;
+  gangs_[g.id] = &g;
+  if (g.state == Gang::State::kOut) g.state = Gang::State::kWaiting;
+}
+
+std::string World::pool_of(const std::string& node) const {
+  const pl::NodeSpec spec = node_spec(node);
+  for (const auto& [name, pool] : pools_) {
+    const auto selector = reconcilers::pool_spec(*pool).selector;
+    const bool selected =
+        std::ranges::all_of(selector, [&](const pl::Requirement& r) { return pl::matches(r, spec.labels); });
+    if (selected) return name;
+  }
+  return {};
+}
+
+// It runs at its instant, exactly where its status says.
+void World::take_over(Gang& g, const Change& change) {
+  const Workload& w = *g.owner;
+  const auto& status = w.job().job.status.assignment;
+  if (!g.known || status.pods.empty()) return;
+  const auto running_for = reconcilers::to_duration(w.behaviour().running_for.value_or(w.behaviour().age));
+  pl::Assignment assignment = reconcilers::assignment_spec(w.job().job.spec.roles, status, now - running_for);
+  if (!check_assignment(g, assignment, change)) return;
+  if (assignment.pool.empty()) assignment.pool = pool_of(assignment.pods.front().node);
+  hold(g, assignment);
+  g.state = Gang::State::kRunning;
+  g.attempt = status.attempt;
+  g.began = assignment.since;
+  g.first_started = g.began;
+  const auto pods = static_cast<std::int32_t>(assignment.pods.size());
+  g.work.start(g.began, pods, milli_gpu(g, assignment.pods));
+  pl::Progress progress{g.began, std::nullopt, std::nullopt, std::nullopt};
+  if (const auto age = w.behaviour().checkpoint_age) {
+    progress.saved = now - reconcilers::to_duration(*age);
+    if (*progress.saved >= g.began) g.work.save(*progress.saved);
+  }
+  g.work.advance(now);
+  cluster.set_assignment(g.id, g.assignment);
+  cluster.set_progress(g.id, progress);
+  ++g.limit_version;
+  if (g.spec.max_runtime) {
+    agenda_add(std::max(g.began + *g.spec.max_runtime, now), Due::kMaxRuntime, &g, 0, g.limit_version);
+  }
+}
+
+}  // namespace muster::simulate

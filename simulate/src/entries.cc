@@ -1,0 +1,177 @@
+#include "entries.h"
+
+#include <algorithm>
+
+#include "muster/reconcilers/placement_specs.h"
+
+namespace muster::simulate {
+namespace {
+
+Entry pods_entry(const Pods& pods) {
+  Entry list = Entry::array();
+  for (const PodAt& p : pods)
+    list.push_back({{"role", p.role}, {"index", p.index}, {"node", p.node}, {"gpus", p.gpus}});
+  return list;
+}
+
+Entry time_entry(const std::optional<pl::Time>& t) {
+  return t ? Entry(seconds_text(to_instant(*t))) : Entry();
+}
+
+Entry amounts_entry(const crds::Amounts& a) {
+  Entry entry = Entry::object();
+  if (a.gpu) entry["gpu"] = crds::to_string(*a.gpu);
+  if (a.cpu) entry["cpu"] = crds::to_string(*a.cpu);
+  if (a.memory) entry["memory"] = crds::to_string(*a.memory);
+  return entry;
+}
+Entry amounts_entry(const pl::Resources& r) {
+  return amounts_entry(reconcilers::to_amounts(r));
+}
+
+void add_usage(const World& world, const std::string& name, bool is_project, const std::string& pool,
+               Entry& entry) {
+  const pl::Usage usage = world.cluster.usage(name, is_project, pool);
+  entry["fairShare"] = amounts_entry(world.cluster.fair_share(name, is_project, pool));
+  entry["allocated"] = amounts_entry(usage.allocated);
+  entry["borrowed"] = amounts_entry(usage.borrowed);
+  entry["pending"] = amounts_entry(usage.pending);
+}
+
+template <class Kind>
+Entry tree_entry(const World& world, const Kind& object, bool is_project) {
+  const std::string& name = object.metadata.name;
+  const std::string by_default = world.cluster.default_pool();
+  Entry entry = {{"name", name}, {"quota", amounts_entry(object.spec.quota)}};
+  add_usage(world, name, is_project, by_default, entry);
+  Entry pools = Entry::array();
+  for (const std::string& pool : world.cluster.pool_names()) {
+    if (pool == by_default) continue;
+    const auto stated = std::ranges::find(object.spec.pools, pool, &crds::PoolShare::name);
+    Entry one = {
+        {"name", pool},
+        {"quota", stated == object.spec.pools.end() ? Entry::object() : amounts_entry(stated->quota)}};
+    add_usage(world, name, is_project, pool, one);
+    pools.push_back(std::move(one));
+  }
+  if (!pools.empty()) entry["pools"] = std::move(pools);
+  return entry;
+}
+
+std::optional<pl::Time> first_started(const Workload& w) {
+  std::optional<pl::Time> first;
+  for (const auto& g : w.gangs) {
+    if (g->first_started && (!first || *g->first_started < *first)) first = g->first_started;
+  }
+  return first;
+}
+
+}  // namespace
+
+std::string seconds_text(Instant t) {
+  return std::to_string(t.count()) + "s";
+}
+
+const pl::Verdict* verdict_of(const World& world, const Workload& w) {
+  for (const auto& g : w.gangs) {
+    if (g->state != Gang::State::kWaiting || g->leaves_whole) continue;
+    if (const auto* verdict = world.cluster.verdict(g->id)) return verdict;
+  }
+  return nullptr;
+}
+
+Entry workload_entry(const World& world, const Workload& w) {
+  const pl::Verdict* verdict = verdict_of(world, w);
+  const auto project = world.project_of(w.ns);
+  std::string reason = w.end_reason, message;
+  if (verdict != nullptr) {
+    reason = pl::to_string(verdict->reason);
+    message = verdict->message;
+  } else if (!w.invalid.empty()) {
+    reason = "InvalidSpec";
+    message = w.invalid;
+  }
+  Entry replicas = Entry::object();
+  std::int32_t attempt = 0;
+  pl::Time submitted = world.now;
+  std::optional<pl::Time> began = first_started(w);
+  for (const auto& g : w.gangs) {
+    for (const auto& role : g->spec.roles) {
+      if (!replicas.contains(role.name)) replicas[role.name] = 0;
+    }
+    for (const auto& p : g->assignment.pods) {
+      auto& count = replicas[g->spec.roles[static_cast<std::size_t>(p.role)].name];
+      count = count.get<std::int32_t>() + 1;
+    }
+    attempt = std::max(attempt, g->attempt);
+    submitted = std::min(submitted, g->submitted);
+  }
+  // The milliseconds of a submission are only its place among others of the same second.
+  submitted.ms = (submitted.ms + 999) / 1000 * 1000;
+  const pl::Time waited_until = began.value_or(w.finished.value_or(world.now));
+  Entry entry = {{"namespace", w.ns},
+                 {"name", w.name},
+                 {"project", project},
+                 {"phase", kPhaseNames[static_cast<std::size_t>(world.phase(w))]},
+                 {"reason", reason},
+                 {"message", message},
+                 {"position", verdict == nullptr ? 0 : verdict->position},
+                 {"estimatedStart", verdict == nullptr ? Entry() : time_entry(verdict->estimated_start)},
+                 {"submitted", seconds_text(to_instant(submitted))},
+                 {"firstStarted", time_entry(began)},
+                 {"finished", time_entry(w.finished)},
+                 {"attempt", attempt},
+                 {"preemptions", w.preemptions},
+                 {"moves", w.moves},
+                 {"replicas", replicas},
+                 {"pods", pods_entry(*world.pods_of(w))},
+                 {"waitedSeconds", std::max<std::int64_t>((waited_until - submitted).ms / 1000, 0)},
+                 {"lostWorkSeconds", w.lost_ms / 1000}};
+  return entry;
+}
+
+Entry queue_entry(const World& world, const crds::Queue& queue) {
+  return tree_entry(world, queue, false);
+}
+Entry project_entry(const World& world, const crds::Project& project) {
+  return tree_entry(world, project, true);
+}
+
+Entry node_entry(const World& world, const std::string& name, const NodeUse* use) {
+  Entry gpus = Entry::array();
+  const std::int32_t count = world.node_spec(name).gpus;
+  for (std::int32_t i = 0; i < count; ++i) {
+    const GpuUse* one = nullptr;
+    if (use != nullptr) {
+      if (const auto found = use->gpus.find(i); found != use->gpus.end()) one = &found->second;
+    }
+    gpus.push_back({{"index", i},
+                    {"usedMilli", one == nullptr ? 0 : one->milli},
+                    {"usedBytes", one == nullptr ? 0 : one->bytes},
+                    {"pods", one == nullptr ? std::vector<std::string>{} : one->pods}});
+  }
+  return {{"name", name}, {"gpus", std::move(gpus)}};
+}
+
+Entry event_entry(const Event& e) {
+  return {{"at", seconds_text(e.at)}, {"type", kEventNames[static_cast<std::size_t>(e.type)]},
+          {"object", e.object},       {"reason", e.reason},
+          {"for", e.beneficiary},     {"pods", pods_entry(*e.pods)}};
+}
+
+Entry metrics_entry(const World& world) {
+  const auto waits = world.waits_ms();
+  // Nearest rank.
+  const auto percentile = [&](std::size_t p) -> std::int64_t {
+    if (waits.empty()) return 0;
+    return waits[(waits.size() * p + 99) / 100 - 1] / 1000;
+  };
+  return {{"gpuSecondsCapacity", world.metrics.capacity / 1000},
+          {"gpuSecondsAllocated", world.metrics.allocated / 1000},
+          {"gpuSecondsUseful", world.useful_milli_ms() / 1'000'000},
+          {"waitP50Seconds", percentile(50)},
+          {"waitP99Seconds", percentile(99)},
+          {"preemptions", world.metrics.preemptions}};
+}
+
+}  // namespace muster::simulate

@@ -1,0 +1,351 @@
+// What workloads do: start, get on, yield, save, end.
+#include <algorithm>
+
+#include "muster/reconcilers/placement_specs.h"
+#include "world.h"
+
+namespace muster::simulate {
+namespace {
+
+// Assignment's pods that `kept` has not.
+std::vector<pl::PodPlace> without(const pl::Assignment& all, const pl::Assignment& kept) {
+  std::vector<pl::PodPlace> rest;
+  for (const pl::PodPlace& p : all.pods) {
+    const bool stays = std::ranges::any_of(
+        kept.pods, [&](const pl::PodPlace& k) { return k.role == p.role && k.index == p.index; });
+    if (!stays) rest.push_back(p);
+  }
+  return rest;
+}
+
+bool restarts_to_resize(const Workload& w) {
+  if (w.is_service) return false;
+  const auto& elastic = w.job().job.spec.elastic;
+  return elastic && elastic->resize == crds::Resize::kRestart;
+}
+
+// A gang that says it can lose members goes on without them; any other starts again from its checkpoint.
+bool survives_loss(const Workload& w) {
+  if (w.is_service) return false;
+  const auto& elastic = w.job().job.spec.elastic;
+  return elastic && elastic->resize == crds::Resize::kInPlace;
+}
+
+}  // namespace
+
+std::string_view object_of(std::string_view gang_id) {
+  const std::size_t slash = gang_id.find('/', gang_id.find('/') + 1);
+  return gang_id.substr(0, slash);
+}
+
+pl::Duration World::grace(const Gang& g) const {
+  if (g.owner->is_service) return pl::seconds(30);
+  const auto& checkpoint = g.owner->job().job.spec.checkpoint;
+  return checkpoint ? reconcilers::to_duration(checkpoint->grace_period) : pl::seconds(30);
+}
+
+std::int64_t World::milli_gpu(const pl::RoleSpec& role, const std::string& node) const {
+  using Kind = pl::GpuShare::Kind;
+  std::int64_t of_one = pl::kMilliPerGpu;
+  if (role.share.kind == Kind::kFraction) of_one = role.share.milli.value;
+  if (role.share.kind == Kind::kMig)
+    of_one = ((role.share.profile.empty() ? '7' : role.share.profile[0]) - '0') * 1000;
+  if (role.share.kind == Kind::kMig) of_one = (of_one + 6) / 7;
+  if (role.share.kind == Kind::kMemory) {
+    const std::int64_t memory = node_spec(node).gpu_memory.value;
+    of_one = memory == 0 ? pl::kMilliPerGpu
+                         : (std::min(role.share.memory.value, memory) * 1000 + memory - 1) / memory;
+  }
+  return of_one * role.gpus;
+}
+
+std::int64_t World::milli_gpu(const Gang& g, const std::vector<pl::PodPlace>& pods) const {
+  std::int64_t sum = 0;
+  for (const pl::PodPlace& p : pods) sum += milli_gpu(g.spec.roles[static_cast<std::size_t>(p.role)], p.node);
+  return sum;
+}
+
+void World::append_pods(const Gang& g, const pl::Assignment& a, Pods& pods) const {
+  for (const pl::PodPlace& p : a.pods) {
+    const auto size = g.owner->is_service ? g.owner->service().service.spec.group_size : 0;
+    pods.push_back(
+        {g.spec.roles[static_cast<std::size_t>(p.role)].name, g.number * size + p.index, p.node, p.gpus});
+  }
+}
+
+std::shared_ptr<const Pods> World::pods_of(const Workload& w) const {
+  auto pods = std::make_shared<Pods>();
+  for (const auto& g : w.gangs) append_pods(*g, g->assignment, *pods);
+  return pods;
+}
+
+void World::tell(EventType type, const Workload& w, std::string reason, std::string beneficiary,
+                 std::shared_ptr<const Pods> pods) {
+  ++event_counts[static_cast<std::size_t>(type)];
+  if (pods == nullptr) pods = pods_of(w);
+  events.push_back({to_instant(now), type, w.key, std::move(reason), std::string(object_of(beneficiary)),
+                    std::move(pods)});
+}
+
+void World::hold(Gang& g, const pl::Assignment& assignment) {
+  allocated_milli_ -= milli_gpu(g, g.assignment.pods);
+  g.assignment = assignment;
+  allocated_milli_ += milli_gpu(g, g.assignment.pods);
+}
+
+void World::schedule_end(Gang& g) {
+  ++g.ends_version;
+  if (const auto end = g.work.ends()) agenda_add(std::max(*end, now), Due::kWorkDone, &g, 0, g.ends_version);
+}
+
+void World::stop_work(Gang& g) {
+  g.owner->lost_ms += g.work.ms_at_full_size(g.work.stop(now).pod_ms);
+  ++g.ends_version;
+}
+
+// --- start and resize
+
+void World::start(Gang& g, const pl::Assignment& assignment) {
+  Workload& w = *g.owner;
+  const bool again = g.moving_to != nullptr;
+  hold(g, assignment);
+  g.assignment.since = now;
+  g.moving_to.reset();
+  g.state = Gang::State::kRunning;
+  g.began = now;
+  g.waits_for = pl::Reason::kNone;
+  ++g.attempt;
+  if (!g.first_started) {
+    g.first_started = now;
+    waits_.push_back(std::max<std::int64_t>((now - g.submitted).ms, 0));
+  }
+  g.work.start(now, static_cast<std::int32_t>(g.assignment.pods.size()), milli_gpu(g, g.assignment.pods));
+  cluster.set_assignment(g.id, g.assignment);
+  cluster.set_progress(g.id, {now, std::nullopt, std::nullopt, std::nullopt});
+  schedule_end(g);
+  if (g.spec.max_runtime) {
+    refresh(g);  // less is left of it; not before, a changed spec gives up the place that is kept for it
+    agenda_add(now + *g.spec.max_runtime, Due::kMaxRuntime, &g, 0, ++g.limit_version);
+  }
+  tell(again ? EventType::kRestarted : EventType::kAdmitted, w, again ? "Moved" : "");
+}
+
+// Lost pods have other places.
+void World::restart_on(Gang& g, const pl::Decision& d) {
+  pl::Assignment whole = g.assignment;
+  for (const pl::PodPlace& p : d.assignment.pods) {
+    for (pl::PodPlace& mine : whole.pods) {
+      if (mine.role == p.role && mine.index == p.index) mine = p;
+    }
+  }
+  if (!survives_loss(*g.owner)) {
+    stop_work(g);
+    ++g.attempt;
+  }
+  hold(g, whole);
+  g.state = Gang::State::kRunning;
+  const auto pods = static_cast<std::int32_t>(whole.pods.size());
+  if (survives_loss(*g.owner)) {
+    g.work.resize(now, pods, milli_gpu(g, whole.pods));
+  } else {
+    g.ran_ms += (now - g.began).ms;
+    g.began = now;
+    g.work.start(now, pods, milli_gpu(g, whole.pods));
+    cluster.set_progress(g.id, {now, std::nullopt, std::nullopt, std::nullopt});
+  }
+  cluster.set_assignment(g.id, g.assignment);
+  schedule_end(g);
+  tell(EventType::kRestarted, *g.owner, "NodeFailed");
+}
+
+void World::resize(Gang& g, const pl::Decision& d, EventType type) {
+  auto surplus = without(g.assignment, d.assignment);
+  // What a failed node took does not leave: it is gone.
+  std::erase_if(surplus, [&](const pl::PodPlace& p) {
+    const auto node = nodes.find(p.node);
+    return node == nodes.end() || node->second.counted;
+  });
+  const auto saves_in = reconcilers::to_duration(g.owner->behaviour().saves_in);
+  if (restarts_to_resize(*g.owner)) {
+    if (saves_in <= grace(g)) g.work.save(now);
+    stop_work(g);
+    ++g.attempt;
+  }
+  const pl::Time since = g.assignment.since;
+  hold(g, d.assignment);
+  g.assignment.since = since;
+  g.state = Gang::State::kRunning;
+  const auto pods = static_cast<std::int32_t>(g.assignment.pods.size());
+  if (g.work.runs()) {
+    g.work.resize(now, pods, milli_gpu(g, g.assignment.pods));
+  } else {
+    g.work.start(now, pods, milli_gpu(g, g.assignment.pods));
+  }
+  cluster.set_assignment(g.id, g.assignment);
+  cluster.set_progress(g.id, {g.began, std::nullopt, std::nullopt, now});
+  schedule_end(g);
+  tell(type, *g.owner, std::string(pl::to_string(d.reason)), d.beneficiary);
+  if (surplus.empty()) return;
+  allocated_milli_ += milli_gpu(g, surplus);
+  g.leaving.insert(g.leaving.end(), surplus.begin(), surplus.end());
+  cluster.set_leaving(g.id, g.leaving);
+  const auto gone = now + std::min(saves_in, grace(g));
+  ++g.leaves_version;
+  if (gone > now) {
+    agenda_add(gone, Due::kPodsGone, &g, 0, g.leaves_version);
+  } else {
+    release(g);
+  }
+}
+
+// --- the way out
+
+// Asked to checkpoint; its pods stay until they have saved, or their grace period is over.
+void World::let_go(Gang& g, EventType type, const std::string& reason, const std::string& beneficiary,
+                   const pl::Assignment* moving_to) {
+  Workload& w = *g.owner;
+  const auto saves_in = reconcilers::to_duration(w.behaviour().saves_in);
+  const bool whole = g.state == Gang::State::kRunning && g.stalled == 0;
+  if (whole && saves_in <= grace(g)) g.work.save(now);
+  stop_work(g);
+  g.ran_ms += (now - g.began).ms;
+  ++g.limit_version;
+  g.stalled = 0;
+  // What a failed node took is gone at once.
+  std::vector<pl::PodPlace> pods = g.assignment.pods;
+  std::erase_if(pods, [&](const pl::PodPlace& p) {
+    const auto node = nodes.find(p.node);
+    return node == nodes.end() || node->second.counted;
+  });
+  hold(g, {});
+  allocated_milli_ += milli_gpu(g, pods);
+  g.leaving.insert(g.leaving.end(), pods.begin(), pods.end());
+  g.leaves_whole = true;
+  g.state = g.ends_as.empty() ? Gang::State::kWaiting : Gang::State::kOut;
+  g.waits_for = pl::Reason::kNone;
+  std::shared_ptr<const Pods> target;
+  if (moving_to != nullptr) {
+    auto destination = std::make_shared<Pods>();
+    append_pods(g, *moving_to, *destination);
+    target = g.moving_to = std::move(destination);
+  }
+  tell(type, w, reason, beneficiary, target);
+  const auto gone = whole ? now + std::min(saves_in, grace(g)) : now;
+  ++g.leaves_version;
+  // What plan() did not decide, the cluster does not know yet.
+  if (cluster.assignment(g.id) != nullptr && !cluster.nominated(g.id)) cluster.clear_assignment(g.id);
+  cluster.set_leaving(g.id, g.leaving);
+  if (gone > now) {
+    agenda_add(gone, Due::kPodsGone, &g, 0, g.leaves_version);
+  } else {
+    release(g);
+  }
+}
+
+// The last of the leaving pods are gone.
+void World::release(Gang& g) {
+  allocated_milli_ -= milli_gpu(g, g.leaving);
+  g.leaving.clear();
+  cluster.set_leaving(g.id, {});
+  changed_ = true;
+  if (!g.leaves_whole) return;
+  g.leaves_whole = false;
+  tell(EventType::kReleased, *g.owner, {}, {}, g.moving_to);
+  if (!g.ends_as.empty()) {
+    const std::string reason = g.ends_as;
+    g.ends_as.clear();
+    if (reason == "Suspended") {
+      cluster.remove_job(g.id);
+      g.known = false;
+    } else {
+      finish(g, true, reason);
+    }
+  }
+}
+
+void World::finish(Gang& g, bool failed, const std::string& reason) {
+  Workload& w = *g.owner;
+  if (g.work.runs()) {
+    g.work.save(now);
+    stop_work(g);
+  }
+  hold(g, {});
+  allocated_milli_ -= milli_gpu(g, g.leaving);
+  g.leaving.clear();
+  g.state = Gang::State::kOut;
+  ++g.limit_version;
+  ++g.leaves_version;
+  cluster.remove_job(g.id);
+  g.known = false;
+  gangs_.erase(g.id);
+  changed_ = true;
+  w.finished = now;
+  w.failed = failed;
+  w.end_reason = reason;
+  ++finished_jobs_;
+  tell(EventType::kFinished, w, reason);
+}
+
+// --- nodes
+
+// A program whose pods are not all there does not get on.
+void World::stall(Gang& g, std::int32_t by) {
+  if (g.state != Gang::State::kRunning) return;
+  const bool was = g.stalled > 0;
+  g.stalled += by;
+  const bool is = g.stalled > 0;
+  if (was == is) return;
+  if (is) {
+    g.work.resize(now, 0, 0);
+    ++g.ends_version;
+  } else {
+    g.work.resize(now, static_cast<std::int32_t>(g.assignment.pods.size()), milli_gpu(g, g.assignment.pods));
+    schedule_end(g);
+  }
+}
+
+// The pods of this node need other places; what becomes of the gang is placement's decision.
+void World::lose_pods(Gang& g, const std::string& node) {
+  std::vector<std::size_t> displaced;
+  for (std::size_t i = 0; i < g.assignment.pods.size(); ++i) {
+    const auto state = nodes.find(g.assignment.pods[i].node);
+    if (g.assignment.pods[i].node == node || state == nodes.end() || state->second.counted)
+      displaced.push_back(i);
+  }
+  const auto on_node = [&](const pl::PodPlace& p) { return p.node == node; };
+  if (std::ranges::any_of(g.leaving, on_node)) {
+    std::vector<pl::PodPlace> gone;
+    std::ranges::copy_if(g.leaving, std::back_inserter(gone), on_node);
+    allocated_milli_ -= milli_gpu(g, gone);
+    std::erase_if(g.leaving, on_node);
+    if (g.leaving.empty()) {
+      ++g.leaves_version;
+      release(g);
+    } else {
+      cluster.set_leaving(g.id, g.leaving);
+    }
+    changed_ = true;
+  }
+  if (displaced.empty()) return;
+  if (g.work.runs()) g.work.resize(now, 0, 0);
+  ++g.ends_version;
+  g.state = Gang::State::kBroken;
+  g.stalled = 0;
+  cluster.set_assignment(g.id, g.assignment, displaced);
+  changed_ = true;
+}
+
+Phase World::phase(const Workload& w) const {
+  if (w.finished) return w.failed ? Phase::kFailed : Phase::kSucceeded;
+  if (!w.is_service && w.job().job.spec.suspend && w.invalid.empty()) {
+    return w.gangs.front()->leaving.empty() ? Phase::kSuspended : Phase::kCheckpointing;
+  }
+  Phase phase = Phase::kRunning;
+  for (const auto& g : w.gangs) {
+    if (g->leaves_whole) return Phase::kCheckpointing;
+    if (g->state != Gang::State::kRunning) phase = Phase::kQueued;
+  }
+  return phase;
+}
+
+}  // namespace muster::simulate

@@ -1,0 +1,228 @@
+#include "objects.h"
+
+#include <nlohmann/json.hpp>
+
+#include "json.h"
+#include "muster/crds/validate.h"
+#include "muster/reconcilers/placement_specs.h"
+
+namespace muster::simulate {
+namespace {
+
+using crds::Json;
+using Errors = std::vector<crds::FieldError>;
+
+class Reader {
+ public:
+  Reader(const crds::Document& document, Errors& errors)
+      : document_(document), object_(*document.object), errors_(errors) {}
+
+  const Json& object() const { return object_; }
+  std::string name() const { return text(find(&object_, "metadata", "name")); }
+
+  void fail(const std::string& field, std::string message) {
+    errors_.push_back({crds::object_name(object_), field, std::move(message), document_.location(field)});
+  }
+
+  bool failed() const { return errors_.size() != before_; }
+
+  std::int64_t quantity(const Json* value, std::int64_t scale, const std::string& field) {
+    if (value == nullptr) return 0;
+    const auto amount = crds::parse_quantity(quantity_of(*value), scale);
+    if (!amount) fail(field, amount.error());
+    return amount.value_or(0);
+  }
+
+ private:
+  const crds::Document& document_;
+  const Json& object_;
+  Errors& errors_;
+  std::size_t before_ = errors_.size();
+};
+
+// What a scenario leaves out: capacity stands in for allocatable, and a node that says nothing is Ready.
+Json completed_node(const Json& object) {
+  Json node = object;
+  Json& status = node["status"];
+  if (!status.is_object()) status = Json::object();
+  if (find(status, "allocatable") == nullptr && find(status, "capacity") != nullptr)
+    status["allocatable"] = status["capacity"];
+  Json& conditions = status["conditions"];
+  if (!conditions.is_array()) conditions = Json::array();
+  const bool stated =
+      std::ranges::any_of(conditions, [](const Json& c) { return text(find(c, "type")) == "Ready"; });
+  if (!stated) conditions.push_back({{"type", "Ready"}, {"status", "True"}});
+  return node;
+}
+
+Object read_node(Reader& reader, std::optional<Instant> fail_at, std::optional<Instant> recover_at) {
+  const Json node = completed_node(reader.object());
+  if (const Json* allocatable = find(&node, "status", "allocatable")) {
+    const std::string list =
+        find(&reader.object(), "status", "allocatable") != nullptr ? "allocatable" : "capacity";
+    for (const auto& [resource, amount] : allocatable->items())
+      reader.quantity(&amount, resource == "cpu" ? 1000 : 1, "status." + list + "." + resource);
+  }
+  const Json* annotations = find(&node, "metadata", "annotations");
+  const auto check = [&](std::string_view key, const auto& parse) {
+    const Json* value = find(annotations, key);
+    if (value == nullptr) return;
+    if (const auto parsed = parse(text(value)); !parsed)
+      reader.fail("metadata.annotations." + std::string(key), parsed.error());
+  };
+  check(reconcilers::kGpuLinksAnnotation, reconcilers::parse_gpu_links);
+  check(reconcilers::kGpuNumaAnnotation, reconcilers::parse_gpu_numa);
+  if (reader.failed()) return NodeObject{};
+  auto decoded = client::decode_node(node.dump(), "muster.dev/");
+  if (!decoded) {
+    reader.fail("", decoded.error().message);
+    return NodeObject{};
+  }
+  return NodeObject{std::move(*decoded), fail_at, recover_at};
+}
+
+Object read_zones(Reader& reader) {
+  NodeZones result{reader.name(), {}};
+  const Json& zones = reader.object().at("zones");
+  for (std::size_t z = 0; z < zones.size(); ++z) {
+    if (text(find(zones[z], "type")) != "Node") continue;
+    placement::NumaZone zone;
+    const Json* resources = find(zones[z], "resources");
+    for (std::size_t r = 0; resources != nullptr && r < resources->size(); ++r) {
+      const Json& resource = (*resources)[r];
+      const Json* amount = find(resource, "allocatable");
+      const std::string field = "zones[" + std::to_string(z) + "].resources[" + std::to_string(r) + "]." +
+                                (amount != nullptr ? "allocatable" : "capacity");
+      if (amount == nullptr) amount = find(resource, "capacity");
+      if (resource.at("name") == "cpu") zone.cpu.value = reader.quantity(amount, 1000, field);
+      if (resource.at("name") == "memory") zone.memory.value = reader.quantity(amount, 1, field);
+    }
+    result.zones.push_back(zone);
+  }
+  return result;
+}
+
+// The attribute of this name, whatever domain it is qualified with.
+const Json* attribute(const Json& device, std::string_view name) {
+  const Json* attributes = find(device, "attributes");
+  if (attributes == nullptr) return nullptr;
+  for (const auto& [key, value] : attributes->items()) {
+    if (std::string_view(key).substr(key.find('/') + 1) == name) return &value;
+  }
+  return nullptr;
+}
+
+// GPUs in the order of the slice. Other devices (MIG, NICs) say so with the attribute `type`.
+Object read_devices(Reader& reader) {
+  NodeDevices result;
+  result.slice = reader.name();
+  const Json& spec = reader.object().at("spec");
+  result.node = text(find(spec, "nodeName"));
+  const Json& devices = spec.at("devices");
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    const Json& device = devices[i];
+    const Json* type = attribute(device, "type");
+    if (type != nullptr && text(find(type, "string")) != "gpu") continue;
+    ++result.gpus;
+    if (const Json* model = attribute(device, "productName")) result.model = text(find(model, "string"));
+    if (const Json* numa = find(attribute(device, "numaNode"), "int"))
+      result.numa.push_back(numa->get<std::int32_t>());
+    const Json* memory = find(find(device, "capacity"), "memory", "value");
+    const std::string field = "spec.devices[" + std::to_string(i) + "].capacity.memory.value";
+    if (memory != nullptr) result.memory.value = reader.quantity(memory, 1, field);
+  }
+  if (result.numa.size() != static_cast<std::size_t>(result.gpus)) result.numa.clear();
+  return result;
+}
+
+Object read_pod(Reader& reader) {
+  PodObject pod;
+  pod.key = client::make_key(text(find(&reader.object(), "metadata", "namespace")), reader.name());
+  pod.json = reader.object().dump();
+  if (const Json* labels = find(&reader.object(), "metadata", "labels")) {
+    for (const auto& [key, value] : labels->items()) pod.label_keys.push_back(key);
+  }
+  const auto decoded = client::decode_pod(pod.json, {});
+  if (!decoded) reader.fail("", decoded.error().message);
+  return pod;
+}
+
+// Without what only a kubelet reads: a hundred thousand templates are much.
+Object read_job(crds::TrainingJob job, const Behaviour& behaviour) {
+  JobObject result{std::move(job), behaviour, {}, {}};
+  auto needs = reconcilers::pod_needs(result.job);
+  if (needs) {
+    result.needs = std::move(*needs);
+  } else {
+    result.invalid = needs.error().field + ": " + needs.error().message;
+  }
+  for (auto& role : result.job.spec.roles) role.pod_template = {};
+  return result;
+}
+
+Object read_service(crds::InferenceService service, const Behaviour& behaviour) {
+  ServiceObject result{std::move(service), behaviour, {}, {}};
+  static const Json kNone;
+  const auto& spec = result.service.spec;
+  auto needs = reconcilers::server_needs(spec.pod_template.value ? *spec.pod_template.value : kNone,
+                                         spec.gpus, "spec.template");
+  if (needs) {
+    result.needs = std::move(*needs);
+  } else {
+    result.invalid = needs.error().field + ": " + needs.error().message;
+  }
+  result.service.spec.pod_template = {};
+  return result;
+}
+
+template <class Kind>
+std::optional<Kind> decoded(Reader& reader) {
+  auto result = crds::from_json<Kind>(reader.object());
+  if (result) return std::move(*result);
+  reader.fail(result.error().field, result.error().message);
+  return std::nullopt;
+}
+
+std::optional<Object> read(Reader& reader, const Behaviour& behaviour, std::optional<Instant> fail_at,
+                           std::optional<Instant> recover_at) {
+  const Json& object = reader.object();
+  const std::string kind = text(find(object, "kind"));
+  if (kind == "Node") return read_node(reader, fail_at, recover_at);
+  if (kind == "NodeResourceTopology") return read_zones(reader);
+  if (kind == "ResourceSlice") return read_devices(reader);
+  if (kind == "Pod") return read_pod(reader);
+  if (kind == "Namespace") return NamespaceObject{reader.name()};
+  if (kind == "PriorityClass") {
+    const Json* by_default = find(object, "globalDefault");
+    return PriorityClass{reader.name(), object.at("value").get<std::int32_t>(),
+                         by_default != nullptr && by_default->get<bool>()};
+  }
+  const auto as = [&]<class Kind>(const auto& make) -> std::optional<Object> {
+    auto value = decoded<Kind>(reader);
+    if (!value) return std::nullopt;
+    return make(std::move(*value));
+  };
+  const auto plain = [](auto value) { return Object(std::move(value)); };
+  if (kind == "Queue") return as.operator()<crds::Queue>(plain);
+  if (kind == "Project") return as.operator()<crds::Project>(plain);
+  if (kind == "NodePool") return as.operator()<crds::NodePool>(plain);
+  if (kind == "TrainingJob") {
+    return as.operator()<crds::TrainingJob>(
+        [&](auto value) { return read_job(std::move(value), behaviour); });
+  }
+  return as.operator()<crds::InferenceService>(
+      [&](auto value) { return read_service(std::move(value), behaviour); });
+}
+
+}  // namespace
+
+std::shared_ptr<const Object> read_object(const crds::Document& document, const Behaviour& behaviour,
+                                          std::optional<Instant> fail_at, std::optional<Instant> recover_at,
+                                          Errors& errors) {
+  Reader reader(document, errors);
+  auto object = read(reader, behaviour, fail_at, recover_at);
+  if (!object || reader.failed()) return nullptr;
+  return std::make_shared<const Object>(std::move(*object));
+}
+
+}  // namespace muster::simulate

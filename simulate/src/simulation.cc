@@ -1,0 +1,301 @@
+#include "muster/simulate/simulation.h"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+#include "expectations.h"
+#include "muster/reconcilers/placement_specs.h"
+#include "world.h"
+
+namespace muster::simulate {
+namespace {
+
+// A node that is not Ready for so long is a fault (scheduling.md, 8).
+constexpr pl::Duration kFaultAfter = pl::seconds(60);
+// Decisions of one instant follow from each other; so many can only go round in circles.
+constexpr int kMostRounds = 10'000;
+// When nothing but time is left to wait for, and so many wake-ups have changed nothing, nothing will.
+constexpr int kMostIdleWakes = 1000;
+
+pl::Time whole_seconds(pl::Time t) {
+  return {(t.ms + 999) / 1000 * 1000};
+}
+
+}  // namespace
+
+void World::agenda_add(pl::Time at, Due due, Gang* gang, std::size_t index, std::uint32_t version,
+                       std::string node) {
+  agenda_.push({at, order_++, due, gang, index, version, std::move(node)});
+}
+
+void World::run(const std::function<void(const simulate::Progress&)>& tell_progress) {
+  int idle = 0;
+  std::vector<Entry> due;
+  pl::Time last = kBegin;  // something was to be done
+  while (!agenda_.empty() && errors.empty() && idle < kMostIdleWakes) {
+    const pl::Time at = agenda_.top().at;
+    if (options_.until && at > to_time(*options_.until)) break;
+    due.clear();
+    while (!agenda_.empty() && agenda_.top().at == at) {
+      due.push_back(agenda_.top());
+      agenda_.pop();
+    }
+    account(at);
+    const std::size_t events_before = events.size();
+    play_instant(due);
+    const bool only_wake = std::ranges::all_of(due, [](const Entry& e) { return e.due == Due::kWake; });
+    idle = only_wake && events.size() == events_before ? idle + 1 : 0;
+    if (idle == 0) last = now;
+    if (tell_progress) tell_progress({to_instant(now), jobs_, finished_jobs_, events.size()});
+  }
+  if (options_.until) {
+    account(to_time(*options_.until));
+  } else {
+    now = last;
+  }
+  // What comes later than the end was not looked at.
+  while (!agenda_.empty()) {
+    const Entry& e = agenda_.top();
+    if (e.due == Due::kExpectation && errors.empty()) {
+      const Expectation& x = input_.expectations[e.index];
+      failures.push_back(x.source.location("at") + ": at " + crds::to_string(x.at) +
+                         ": was not checked: the simulation ends at " + crds::to_string(to_instant(now)) +
+                         " (--until)");
+    }
+    agenda_.pop();
+  }
+}
+
+// Sums up to the next instant, with what is held now.
+void World::account(pl::Time until) {
+  if (until <= now) return;
+  if (capacity_stale_) {
+    capacity_milli_ = 0;
+    for (const std::string& pool : cluster.pool_names())
+      capacity_milli_ += cluster.pool_usage(pool).capacity.gpu.value;
+    capacity_stale_ = false;
+  }
+  const std::int64_t seconds = (until - now).ms / 1000;
+  metrics.capacity += capacity_milli_ * seconds;
+  metrics.allocated += allocated_milli_ * seconds;
+  now = until;
+}
+
+void World::play_instant(std::vector<Entry>& due) {
+  std::vector<std::size_t> changes, expected;
+  for (const Entry& e : due) {
+    switch (e.due) {
+      case Due::kWorkDone:
+        if (e.version == e.gang->ends_version) finish(*e.gang, false, "");
+        break;
+      case Due::kPodsGone:
+        if (e.version == e.gang->leaves_version) release(*e.gang);
+        break;
+      case Due::kMaxRuntime:
+        if (e.version != e.gang->limit_version || e.gang->state == Gang::State::kOut) break;
+        e.gang->ends_as = "MaxRuntimeExceeded";
+        let_go(*e.gang, EventType::kEvicted, "MaxRuntime", "", nullptr);
+        changed_ = true;
+        break;
+      case Due::kNodeFails:
+        node_fails(e.node);
+        break;
+      case Due::kNodeCounts:
+        if (const auto n = nodes.find(e.node); n != nodes.end() && n->second.version == e.version)
+          node_counts(e.node);
+        break;
+      case Due::kNodeRecovers:
+        node_recovers(e.node);
+        break;
+      case Due::kInput:
+        changes.push_back(e.index);
+        break;
+      case Due::kWake:
+        if (wake_ && *wake_ <= now) {
+          wake_.reset();
+          changed_ = true;
+        }
+        break;
+      case Due::kExpectation:
+        expected.push_back(e.index);
+        break;
+    }
+  }
+  if (!changes.empty()) apply(changes);
+  if (changed_ && errors.empty()) decide();
+  if (!errors.empty()) return;
+  for (const std::size_t i : expected) check(input_.expectations[i]);
+}
+
+void World::decide() {
+  for (int round = 0; changed_; ++round) {
+    if (round == kMostRounds)
+      throw std::logic_error("the decisions at " + crds::to_string(to_instant(now)) + " do not come to rest");
+    changed_ = false;
+    const pl::Plan plan = pl::plan(cluster, now);
+    for (const pl::Decision& d : plan.decisions) carry_out(d);
+    tell_verdicts(plan.verdicts);
+    if (!plan.wake) continue;
+    const pl::Time wake = std::max(whole_seconds(*plan.wake), now + pl::seconds(1));
+    if (wake_ && *wake_ <= wake) continue;
+    wake_ = wake;
+    agenda_add(wake, Due::kWake, nullptr, 0, 0);
+  }
+}
+
+void World::carry_out(const pl::Decision& d) {
+  const auto found = gangs_.find(d.job);
+  if (found == gangs_.end()) throw std::logic_error("a decision about " + d.job + ", which is not there");
+  Gang& g = *found->second;
+  const std::string reason(pl::to_string(d.reason));
+  switch (d.kind) {
+    case pl::Decision::Kind::kStart:
+      return start(g, d.assignment);
+    case pl::Decision::Kind::kReplace:
+      return restart_on(g, d);
+    case pl::Decision::Kind::kGrow:
+      return resize(g, d, EventType::kGrown);
+    case pl::Decision::Kind::kShrink:
+      return resize(g, d, EventType::kShrunk);
+    case pl::Decision::Kind::kMove:
+      ++g.owner->moves;
+      return let_go(g, EventType::kMoved, reason, d.beneficiary, &d.assignment);
+    case pl::Decision::Kind::kEvict:
+      if (d.reason == pl::EvictReason::kReclaimed || d.reason == pl::EvictReason::kPreempted) {
+        ++g.owner->preemptions;
+        ++metrics.preemptions;
+      }
+      return let_go(g, EventType::kEvicted, reason, d.beneficiary, nullptr);
+  }
+}
+
+// A reason is told once, and again when it has changed.
+void World::tell_verdicts(const std::vector<std::string>& jobs) {
+  for (const std::string& id : jobs) {
+    const auto found = gangs_.find(id);
+    const pl::Verdict* verdict = found == gangs_.end() ? nullptr : cluster.verdict(id);
+    if (verdict == nullptr || found->second->state != Gang::State::kWaiting) continue;
+    Gang& g = *found->second;
+    if (verdict->reason == g.waits_for || verdict->reason == pl::Reason::kNone) continue;
+    g.waits_for = verdict->reason;
+    tell(EventType::kWaiting, *g.owner, std::string(pl::to_string(verdict->reason)));
+  }
+}
+
+void World::check(const Expectation& expectation) {
+  auto wrong = differences(*this, expectation);
+  if (wrong.empty()) ++held;
+  for (std::string& line : wrong) failures.push_back(std::move(line));
+}
+
+// --- nodes that fail
+
+void World::node_fails(const std::string& name) {
+  const auto found = nodes.find(name);
+  if (found == nodes.end() || found->second.failed) return;
+  NodeState& node = found->second;
+  node.failed = true;
+  ++node.version;
+  capacity_stale_ = changed_ = true;
+  cluster.upsert_node(node_spec(name));
+  agenda_add(now + kFaultAfter, Due::kNodeCounts, nullptr, 0, node.version, name);
+  for (const auto& [key, w] : workloads_) {
+    for (const auto& g : w->gangs) {
+      if (std::ranges::any_of(g->assignment.pods, [&](const auto& p) { return p.node == name; }))
+        stall(*g, 1);
+    }
+  }
+}
+
+void World::node_counts(const std::string& name) {
+  nodes.at(name).counted = true;
+  for (const auto& [key, w] : workloads_) {
+    for (const auto& g : w->gangs) lose_pods(*g, name);
+  }
+}
+
+void World::node_recovers(const std::string& name) {
+  const auto found = nodes.find(name);
+  if (found == nodes.end() || !found->second.failed) return;
+  const bool was_counted = found->second.counted;
+  found->second.failed = found->second.counted = false;
+  ++found->second.version;
+  capacity_stale_ = changed_ = true;
+  cluster.upsert_node(node_spec(name));
+  if (was_counted) return;
+  for (const auto& [key, w] : workloads_) {
+    for (const auto& g : w->gangs) {
+      if (std::ranges::any_of(g->assignment.pods, [&](const auto& p) { return p.node == name; }))
+        stall(*g, -1);
+    }
+  }
+}
+
+void World::node_gone(const std::string& name) {
+  if (nodes.erase(name) == 0) return;
+  cluster.remove_node(name);
+  for (const auto& [key, w] : workloads_) {
+    for (const auto& g : w->gangs) {
+      // Where it stood on a node that had failed before it went, its stall ends with the place.
+      lose_pods(*g, name);
+    }
+  }
+}
+
+// --- answers
+
+std::vector<Workload*> World::in_order() const {
+  std::vector<Workload*> all;
+  for (const auto& [key, w] : workloads_) all.push_back(w.get());
+  std::ranges::sort(all, [](const Workload* a, const Workload* b) {
+    return std::tie(a->is_service, a->ns, a->name) < std::tie(b->is_service, b->ns, b->name);
+  });
+  return all;
+}
+
+const Gang* World::gang_of(const std::string& id) const {
+  const auto found = gangs_.find(id);
+  return found == gangs_.end() ? nullptr : found->second;
+}
+
+std::vector<std::int64_t> World::waits_ms() const {
+  auto sorted = waits_;
+  std::ranges::sort(sorted);
+  return sorted;
+}
+
+std::int64_t World::useful_milli_ms() const {
+  std::int64_t sum = 0;
+  const auto add = [&](const Workload& w) {
+    for (const auto* list : {&w.gangs, &w.retired}) {
+      for (const auto& g : *list) {
+        Work work = g->work;
+        work.advance(now);
+        sum += work.done().milli_gpu_ms;
+      }
+    }
+  };
+  for (const auto& [key, w] : workloads_) add(*w);
+  for (const auto& w : graveyard_) add(*w);
+  return sum;
+}
+
+// --- the interface
+
+Simulation::Simulation(const Input& input, const Options& options, std::function<void(const Progress&)> tell)
+    : world_(std::make_unique<World>(input, options)), tell_(std::move(tell)) {}
+Simulation::~Simulation() = default;
+
+std::vector<crds::FieldError> Simulation::run() {
+  world_->run(tell_);
+  return world_->errors;
+}
+const std::vector<std::string>& Simulation::failures() const {
+  return world_->failures;
+}
+std::size_t Simulation::expectations_held() const {
+  return world_->held;
+}
+
+}  // namespace muster::simulate

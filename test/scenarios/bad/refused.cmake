@@ -1,0 +1,12 @@
+# MUSTER, NAME: `muster simulate NAME.yaml` ends with 2, prints nothing, and says on stderr what is in NAME.err.
+execute_process(COMMAND ${MUSTER} simulate ${NAME}.yaml RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE err)
+file(READ ${NAME}.err expected)
+if(NOT code EQUAL 2)
+  message(FATAL_ERROR "exit status ${code}, not 2:\n${err}")
+endif()
+if(NOT out STREQUAL "")
+  message(FATAL_ERROR "prints a report all the same:\n${out}")
+endif()
+if(NOT err STREQUAL expected)
+  message(FATAL_ERROR "says\n${err}\nnot\n${expected}")
+endif()
