@@ -236,6 +236,10 @@ void State::note_promises(JobId id) {
   } else {
     promised.insert(id);
   }
+  if (j.runs()) {  // it has nothing to wait for any more
+    j.verdict.reset();
+    j.verdict_serial = 0;
+  }
   count(id);
 }
 
