@@ -11,11 +11,12 @@ namespace {
 
 constexpr Duration kUnknownStart = seconds(60);
 
+// A part of nothing counts as the largest.
 std::int64_t millionths(std::int64_t part, std::int64_t whole) {
+  constexpr std::int64_t kLargest = 1'000'000'000'000;
   if (part <= 0) return 0;
-  if (whole <= 0) return 1'000'000;
-  return static_cast<std::int64_t>(
-      std::min<Wide>(static_cast<Wide>(part) * 1'000'000 / whole, 1'000'000'000));
+  if (whole <= 0) return kLargest;
+  return static_cast<std::int64_t>(std::min<Wide>(static_cast<Wide>(part) * 1'000'000 / whole, kLargest));
 }
 
 // How many pods an elastic job gives or takes at once.
