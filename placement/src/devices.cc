@@ -267,6 +267,7 @@ MilliGpu most_gpu(const Node& node, const PoolSpec& pool) {
 bool fits_one_zone(const Node& node, const Pool& pool, const RoleSpec& role, View view) {
   if (role.gpus == 0 || !zones_matter(node) || (by_slices(role) && !shared_as_asked(pool.spec, role)))
     return true;
+  if (role.gpus == 1 && node.spec.zones.empty()) return true;
   const auto fits = zones_that_fit(node, takers(node, pool, role, view, 1), role, view);
   return std::find(fits.begin(), fits.end(), true) != fits.end();
 }

@@ -14,15 +14,20 @@ WaitKey key_of(const Job& j, JobId id) {
 
 }  // namespace
 
+Resources State::per_pod(const RoleSpec& role, PoolId p) const {
+  Resources each = role.per_pod;
+  if (p == kNoId || role.gpus == 0 || role.share.kind != GpuShare::Kind::kMemory) return each;
+  NodeSpec largest;
+  if (!pool(p).gpu_memories.empty()) largest.gpu_memory.value = pool(p).gpu_memories.rbegin()->first;
+  each.gpu = charge_on(largest, role);
+  return each;
+}
+
 Resources State::asked(const Request& request, PoolId p) const {
   Resources sum = request.total;
   if (!request.by_memory || p == kNoId || pool(p).gpu_memories.empty()) return sum;
-  NodeSpec largest;
-  largest.gpu_memory.value = pool(p).gpu_memories.rbegin()->first;
-  for (const RoleSpec& r : request.roles) {
-    if (r.share.kind == GpuShare::Kind::kMemory)
-      sum.gpu.value = wrapping_add(sum.gpu.value, wrapping_mul(charge_on(largest, r).value, r.replicas));
-  }
+  sum.gpu = {};
+  for (const RoleSpec& r : request.roles) sum.gpu += (per_pod(r, p) * r.replicas).gpu;
   return sum;
 }
 
@@ -30,9 +35,6 @@ Resources State::surplus_of(const Job& j, PoolId p) const {
   Resources sum;
   const Request& request = request_of(j);
   if (!request.elastic || !request.invalid.empty()) return sum;
-  NodeSpec largest;
-  if (p != kNoId && !pool(p).gpu_memories.empty())
-    largest.gpu_memory.value = pool(p).gpu_memories.rbegin()->first;
   for (std::size_t r = 0; r < request.roles.size(); ++r) {
     const RoleSpec& role = request.roles[r];
     if (role.most() == role.replicas) continue;
@@ -41,9 +43,7 @@ Resources State::surplus_of(const Job& j, PoolId p) const {
       has = std::count_if(j.assignment->pods.begin(), j.assignment->pods.end(),
                           [&](const PodPlace& place) { return static_cast<std::size_t>(place.role) == r; });
     }
-    Resources each = role.per_pod;
-    each.gpu = charge_on(largest, role);
-    sum += each * std::max<std::int64_t>(0, role.most() - has);
+    sum += per_pod(role, p) * std::max<std::int64_t>(0, role.most() - has);
   }
   return sum;
 }

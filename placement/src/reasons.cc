@@ -199,17 +199,6 @@ std::string bound_text(const State& s, const Request& request, PoolId pool,
   return "";
 }
 
-// With shares of memory as they are charged on the pool's largest GPUs.
-Resources least_per_pod(const State& s, const RoleSpec& role, PoolId pool) {
-  Resources r = role.per_pod;
-  if (role.gpus == 0 || role.share.kind != GpuShare::Kind::kMemory || s.pool(pool).gpu_memories.empty())
-    return r;
-  NodeSpec largest;
-  largest.gpu_memory.value = s.pool(pool).gpu_memories.rbegin()->first;
-  r.gpu = charge_on(largest, role);
-  return r;
-}
-
 std::optional<Verdict> too_little(const State& s, const Request& request, PoolId pool,
                                   const std::vector<std::size_t>& roles) {
   const Room room = room_of(s, request, pool, roles);
@@ -217,7 +206,7 @@ std::optional<Verdict> too_little(const State& s, const Request& request, PoolId
     std::vector<std::size_t> asking;
     std::int64_t need = 0;
     for (const std::size_t r : roles) {
-      const auto amount = what.of(least_per_pod(s, request.roles[r], pool) * request.roles[r].replicas);
+      const auto amount = what.of(s.per_pod(request.roles[r], pool) * request.roles[r].replicas);
       if (amount > 0) asking.push_back(r), need += amount;
     }
     const Room here = asking.size() == roles.size() ? room : room_of(s, request, pool, asking);

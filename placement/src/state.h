@@ -327,7 +327,8 @@ class State {
   Charge charge_for(JobId id, const PodPlace& place, PoolId pool, Hold hold);
   // How many pods the job could have beyond those it has (or, while it waits, beyond its minimum).
   Resources surplus_of(const Job& job, PoolId pool) const;
-  // What the request is charged in the pool at least: memory shares on its largest GPUs.
+  // What a pod, or the request, is charged in the pool at least: memory shares on its largest GPUs.
+  Resources per_pod(const RoleSpec& role, PoolId pool) const;
   Resources asked(const Request& request, PoolId pool) const;
 
  private:
