@@ -92,7 +92,7 @@ void audit_pools(const State& s, Bad& bad) {
     const Pool& p = s.pools[i];
     std::vector<Domain> domains(p.domains.size());
     std::size_t in_buckets = 0;
-    MilliGpu used;
+    MilliGpu used, spare;
     for (const auto& [model, buckets] : p.domains[0].by_free) {
       for (const auto& [free, nodes] : buckets) in_buckets += nodes.size();
     }
@@ -101,6 +101,7 @@ void audit_pools(const State& s, Bad& bad) {
       if (!n.takes_part() || n.pool != static_cast<PoolId>(i)) continue;
       --in_buckets;
       used += n.used.gpu;
+      spare += most_gpu(n, p.spec) - n.used.gpu;
       if (!p.nodes.contains(static_cast<NodeId>(k)))
         bad.push_back("index: node " + n.spec.name + " is not among the nodes of its pool");
       for (const DomainId d : n.domains) {
@@ -110,7 +111,8 @@ void audit_pools(const State& s, Bad& bad) {
         domain.by_free[n.model][n.free_gpus()].push_back(static_cast<NodeId>(k));
       }
     }
-    if (used != p.used_gpu) bad.push_back("index: GPUs in use in pool " + p.spec.name + " drifted");
+    if (used != p.used_gpu || spare != p.spare_gpu)
+      bad.push_back("index: GPUs in use in pool " + p.spec.name + " drifted");
     if (in_buckets != 0)
       bad.push_back("index: pool " + p.spec.name + " has nodes in its buckets that are not its own");
     for (std::size_t d = 0; d < domains.size(); ++d) {
@@ -176,6 +178,16 @@ void audit_tree(const State& s, Bad& bad) {
   for (std::size_t p = 0; p < s.pools.size(); ++p) {
     if (s.pools[p].held_back != fresh.pools[p].held_back)
       bad.push_back("index: what is held back in pool " + s.pools[p].spec.name + " drifted");
+    if (s.pools[p].preemptible != fresh.pools[p].preemptible)
+      bad.push_back("index: what is preemptible in pool " + s.pools[p].spec.name + " drifted");
+    std::map<std::pair<LeafId, std::int64_t>, std::int32_t> jobs;
+    for (const auto& [leaf, ids] : s.pools[p].holding) {
+      for (const JobId id : ids) {
+        if (s.job(id).spec.preemptible) ++jobs[{leaf, s.job(id).spec.priority}];
+      }
+    }
+    if (jobs != s.pools[p].preemptible_jobs)
+      bad.push_back("index: preemptible jobs of pool " + s.pools[p].spec.name + " drifted");
   }
 }
 

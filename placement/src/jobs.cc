@@ -135,6 +135,9 @@ std::pair<Assignment, std::vector<Charge>> State::unhold(JobId id) {
     leaf->second.erase(id);
     if (leaf->second.empty()) p.holding.erase(leaf);
   }
+  if (const auto same = p.preemptible_jobs.find({j.leaf, j.spec.priority});
+      j.spec.preemptible && same != p.preemptible_jobs.end() && --same->second == 0)
+    p.preemptible_jobs.erase(same);
   std::pair held(std::move(*j.assignment), std::move(j.charges));
   j.assignment.reset();
   j.charges.clear();
@@ -220,6 +223,7 @@ void State::hold(JobId id, Assignment assignment, std::vector<Charge> charges) {
   Pool& p = pool(pool_of(assignment.pool));
   if (gpus > 0) p.holders.emplace(-gpus, j.spec.id);
   p.holding[j.leaf].insert(id);
+  if (j.spec.preemptible) ++p.preemptible_jobs[{j.leaf, j.spec.priority}];
   j.assignment = std::move(assignment);
   j.charges = std::move(charges);
   note_promises(id);

@@ -78,12 +78,8 @@ std::optional<Verdict> Judge::without_right(const Line& line, const Job& j, cons
   if (c.asked.gpu.value == 0 || within) return std::nullopt;
   // What others hold and could give would do: only the right to it is missing.
   const Pool& p = s_.pool(c.pool);
-  Resources theirs = p.domains[0].free;
-  for (const auto& [leaf, jobs] : p.holding) {
-    if (leaf == kNoId || leaf == j.leaf) continue;
-    const TreeSums& sums = s_.sums(leaf, c.pool);
-    theirs += sums.allocated - sums.fixed;
-  }
+  const TreeSums& own = s_.sums(j.leaf, c.pool);
+  const Resources theirs = p.domains[0].free + p.preemptible - (own.allocated - own.fixed);
   if (theirs.gpu < c.asked.gpu) return std::nullopt;
   return verdict_of_fair_share(s_, c);
 }

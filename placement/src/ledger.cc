@@ -93,6 +93,7 @@ void State::leave_pool_index(NodeId id) {
   if (n.spec.gpus > 0) uncount(p.gpu_memories, n.spec.gpu_memory.value);
   if (!n.spec.gpu_numa.empty()) uncount(p.zone_gpus, largest_zone(n.spec));
   p.used_gpu -= n.used.gpu;
+  p.spare_gpu -= n.spare;
   for (const DomainId d : n.domains) {
     Domain& domain = p.domains[static_cast<std::size_t>(d)];
     --domain.nodes;
@@ -111,6 +112,8 @@ void State::enter_pool_index(NodeId id) {
   if (n.spec.gpus > 0) ++p.gpu_memories[n.spec.gpu_memory.value];
   if (!n.spec.gpu_numa.empty()) ++p.zone_gpus[largest_zone(n.spec)];
   p.used_gpu += n.used.gpu;
+  n.spare = most_gpu(n, p.spec) - n.used.gpu;
+  p.spare_gpu += n.spare;
   n.counted = n.free();
   for (const DomainId d : n.domains) {
     Domain& domain = p.domains[static_cast<std::size_t>(d)];
@@ -132,6 +135,9 @@ void State::refresh_pool_index(NodeId id, const InUse& before) {
   const std::int32_t now = n.free_gpus();
   n.counted = free;
   p.used_gpu += n.used.gpu - before.gpu;
+  const MilliGpu spare = most_gpu(n, p.spec) - n.used.gpu;
+  p.spare_gpu += spare - n.spare;
+  n.spare = spare;
   for (const DomainId d : n.domains) {
     Domain& domain = p.domains[static_cast<std::size_t>(d)];
     domain.free += more;

@@ -54,6 +54,7 @@ struct Node : Held {
   std::int32_t tree_charges = 0;  // of these, pods outside assignments that count against a Project
   std::vector<DomainId> domains;  // of its pool, the whole pool first
   Resources counted;              // what is counted as free in these domains
+  MilliGpu spare;                 // … and in Pool::spare_gpu
   bool reserved = false;          // by Pool::reservation
   std::uint64_t stamp = 0;        // of the last change of it or of what is held of it; never the same again
 
@@ -114,7 +115,10 @@ struct Pool {
   std::map<LeafId, std::set<WaitKey>> lines;  // what may start here, by Project
   std::int32_t leaving = 0;                   // pods that are on their way out of its nodes
   std::map<LeafId, std::set<JobId>> holding;  // who has places here, by Project
-  std::set<JobId> growable;                   // running elastic jobs that could be larger
+  // Of these, how many are preemptible, by Project and priority.
+  std::map<std::pair<LeafId, std::int64_t>, std::int32_t> preemptible_jobs;
+  Resources preemptible;     // allocated to Projects, without what is not preemptible
+  std::set<JobId> growable;  // running elastic jobs that could be larger
   std::set<std::pair<std::int64_t, std::string>> holders;  // (minus milli-GPU, job)
   std::uint64_t version = 1, judged = 0;  // plan() has nothing to do here while they are equal …
   std::optional<Time> due;                // … before this
@@ -122,6 +126,7 @@ struct Pool {
   std::optional<Reservation> reservation;
   bool closed = false;  // its reserved nodes are, to the search that is being made: place()
   MilliGpu used_gpu;    // on nodes that take part, parts of GPUs included
+  MilliGpu spare_gpu;   // most_gpu() of these nodes beyond that
   Resources held_back;  // TreeSums::held_back of all top-level tree nodes
 };
 

@@ -24,6 +24,7 @@ void upwards(std::vector<TreeNode>& tree, LeafId from, Visit&& visit) {
 void State::account(const Charge& c, int sign) {
   if (c.leaf == kNoId) return;
   const Resources amounts = c.amounts * sign;
+  if (c.pool != kNoId && !c.fixed && c.hold != Hold::kLeaving) pool(c.pool).preemptible += amounts;
   Resources more;  // held back one level below
   upwards(tree, c.leaf, [&](LeafId at, TreeNode& t) {
     TreeSums& s = t.sums[c.pool];
@@ -78,7 +79,7 @@ void State::settle() {
     t.parent = kNoId;
     t.reserves = false;
   }
-  for (Pool& p : pools) p.held_back = {};
+  for (Pool& p : pools) p.held_back = p.preemptible = {};
   for (std::size_t i = 0; i < tree.size(); ++i) {
     if (!tree[i].known || tree[i].spec.parent.empty()) continue;
     const LeafId p = find_leaf(tree[i].spec.parent, false);

@@ -1,6 +1,7 @@
 #include "victims.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <set>
@@ -16,25 +17,10 @@ constexpr std::size_t kFewUnits = 8;      // so many candidates are tried in all
 constexpr std::size_t kMostMoves = 16;    // workloads that one consolidation may move
 constexpr std::size_t kRegionsTried = 4;  // nodes or domains that are tried one by one
 
-// What nobody has or was promised, as if all that are leaving had gone; parts of GPUs as well.
-Resources free_in(const State& s, PoolId pool) {
-  Resources sum = s.pool(pool).domains[0].free;
-  sum.gpu = {};
-  for (const NodeId id : s.pool(pool).nodes) {
-    const Node& n = s.node(id);
-    if (n.takes_part()) sum.gpu += most_gpu(n, s.pool(pool).spec) - n.used.gpu;
-  }
-  return sum;
-}
-
-// What may be evicted at most, whoever has the right.
-Resources preemptible_in(const State& s, PoolId pool) {
-  Resources sum;
-  for (const TreeNode& t : s.tree) {
-    if (t.parent != kNoId) continue;
-    if (const auto found = t.sums.find(pool); found != t.sums.end())
-      sum += found->second.allocated - found->second.fixed;
-  }
+// What nobody has or was promised at most, as if all that are leaving had gone; parts of GPUs as well.
+Resources free_in(const Pool& pool) {
+  Resources sum = pool.domains[0].free;
+  sum.gpu = pool.spare_gpu;
   return sum;
 }
 
@@ -44,11 +30,11 @@ bool fits_in(const Resources& asked, const Resources& sum) {
 
 // Somebody of the claimant's leaf could be preempted by it.
 bool has_juniors(const State& s, const Claimant& c) {
-  const auto own = s.pool(c.pool).holding.find(c.path.front());
-  if (own == s.pool(c.pool).holding.end()) return false;
-  return std::any_of(own->second.begin(), own->second.end(), [&](JobId id) {
-    return s.job(id).spec.preemptible && s.job(id).spec.priority < s.job(c.job).spec.priority;
-  });
+  const LeafId leaf = c.path.front();
+  const auto& jobs = s.pool(c.pool).preemptible_jobs;
+  const auto lowest = jobs.lower_bound({leaf, std::numeric_limits<std::int64_t>::min()});
+  return lowest != jobs.end() && lowest->first.first == leaf &&
+         lowest->first.second < s.job(c.job).spec.priority;
 }
 
 // A set of units and the claimant's places once they are gone.
@@ -152,7 +138,7 @@ class Search {
 
   // All candidates together free enough: else nothing need be tried.
   bool could_suffice() const {
-    Resources sum = free_in(s_, q_.claimant.pool);
+    Resources sum = free_in(s_.pool(q_.claimant.pool));
     for (const Unit& u : units_) sum += u.amounts;
     return fits_in(q_.claimant.asked, sum);
   }
@@ -550,8 +536,8 @@ class Search {
 
 std::optional<Room> make_room(State& s, Statement& statement, const RoomQuery& q, std::optional<Time>& due) {
   const Claimant& c = q.claimant;
-  const Resources free = free_in(s, c.pool);
-  if (!fits_in(c.asked, free + preemptible_in(s, c.pool))) return std::nullopt;
+  const Resources free = free_in(s.pool(c.pool));
+  if (!fits_in(c.asked, free + s.pool(c.pool).preemptible)) return std::nullopt;
   std::vector<Right> rights;
   for (const Right right : {Right::kGuarantee, Right::kFairness}) {
     if (may_have_right(s, c, right)) rights.push_back(right);
