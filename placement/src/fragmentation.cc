@@ -129,6 +129,7 @@ void Fragmentation::prepare(const Resources& capacity) {
   if (typical_ == before) return;
   now_.clear();
   after_.clear();
+  ++version_;
 }
 
 std::int64_t Fragmentation::unusable(const Node& node) const {

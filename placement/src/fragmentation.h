@@ -51,6 +51,8 @@ class Fragmentation {
     kByNode,   // they share GPUs, or ask for more CPU with a GPU than the pool has on average
   };
   Matters matters() const { return matters_; }
+  // Grows when typical() changes, and with it all that increase() says.
+  std::uint64_t version() const { return version_; }
 
   // Micro-GPU of what nobody has on the node that typical requests cannot use: the mean over them of what
   // each finds too small, of the wrong model or without CPU beside it; and what is left of GPUs beyond the
@@ -77,6 +79,7 @@ class Fragmentation {
   std::int64_t weight_ = 0;  // of all of them
   Wide gpu_ = 0, cpu_ = 0;   // what they ask for in all, weighted: milli-GPU and milli-CPU
   Matters matters_ = Matters::kNot;
+  std::uint64_t version_ = 0;
   Resources capacity_;
   // What has been computed already; of no other meaning.
   mutable std::vector<Kept> now_;                   // unusable(), by node

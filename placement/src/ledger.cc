@@ -86,6 +86,7 @@ void State::leave_pool_index(NodeId id) {
   Node& n = node(id);
   if (!n.takes_part()) return;
   Pool& p = pool(n.pool);
+  p.rankings.changed(id);
   const auto uncount = [](auto& counts, auto key) {
     const auto found = counts.find(key);
     if (--found->second == 0) counts.erase(found);
@@ -109,6 +110,7 @@ void State::enter_pool_index(NodeId id) {
   n.stamp = ++stamps_;
   if (!n.takes_part()) return;
   Pool& p = pool(n.pool);
+  p.rankings.changed(id);
   if (n.spec.gpus > 0) ++p.gpu_memories[n.spec.gpu_memory.value];
   if (!n.spec.gpu_numa.empty()) ++p.zone_gpus[largest_zone(n.spec)];
   p.used_gpu += n.used.gpu;
@@ -130,6 +132,7 @@ void State::refresh_pool_index(NodeId id, const InUse& before) {
   n.stamp = ++stamps_;
   if (!n.takes_part()) return;
   Pool& p = pool(n.pool);
+  p.rankings.changed(id);
   const Resources free = n.free();
   const Resources more = free - n.counted;
   const std::int32_t now = n.free_gpus();

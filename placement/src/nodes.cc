@@ -1,7 +1,9 @@
 #include "nodes.h"
 
 #include <algorithm>
+#include <cassert>
 #include <limits>
+#include <optional>
 
 #include "affinity.h"
 
@@ -176,6 +178,42 @@ Candidate best_of(const NodeSearch& x, const Want& want) {
   return best;
 }
 
+// What the order of nodes depends on is the node alone, and all of them would have to be looked at.
+bool can_be_ranked(const NodeSearch& x, std::int64_t wanted, std::int64_t least) {
+  const bool whole_pool =
+      x.domain->depth == 0 && x.view != View::kPromise && !(x.pool.closed && x.pool.reservation);
+  const bool by_node_alone = x.near == nullptr && x.neighbours == nullptr && x.shape.roles.size() == 1 &&
+                             (x.banned == nullptr || x.banned->empty()) && !has_preferences(x);
+  if (!whole_pool || !by_node_alone || least != 1) return false;
+  const Matters matters = graded(x, wanted);
+  return matters == Matters::kNot ? !x.shape.takes_gpus() : matters == Matters::kByNode && wanted == 1;
+}
+
+Candidate best_ranked(const NodeSearch& x, std::int64_t wanted) {
+  const bool by_waste = graded(x, wanted) != Matters::kNot;
+  for (const bool shun : {true, false}) {
+    const auto candidate = [&](NodeId id) -> std::optional<Candidate> {
+      const Node& n = x.state.node(id);
+      const bool here = n.takes_part() && &x.state.pool(n.pool) == &x.pool;
+      if (!here || std::find(x.shape.models.begin(), x.shape.models.end(), n.model) == x.shape.models.end() ||
+          !admissible(x, id, shun))
+        return std::nullopt;
+      const std::int64_t room = room_for(n, x.pool, x.request, x.shape, x.view);
+      return room < 1 ? std::nullopt : std::optional(rate(x, id, room, wanted));
+    };
+    const NodeId best = x.pool.rankings.best(
+        {x.request.serial, x.shape.roles[0], x.view, shun, by_waste}, x.pool.fragmentation.version(),
+        x.pool.nodes, [&](NodeId id) { return x.state.node(id).stamp; },
+        [&](NodeId id) -> std::optional<Rank> {
+          const auto c = candidate(id);
+          if (!c) return std::nullopt;
+          return Rank{(c->scattered << 32) + c->gpus_beside, by_waste ? c->waste : c->first, c->second};
+        });
+    if (best != kNoId) return *candidate(best);
+  }
+  return {};
+}
+
 template <class Each>  // bool(model, bucket)
 void for_buckets(const Domain& domain, const Shape& shape, std::int64_t from, Each&& each) {
   for (const ModelId model : shape.models) {
@@ -275,8 +313,14 @@ std::int64_t room_in(const State& s, const Pool& pool, const Domain& domain, con
 }
 
 Candidate best_node(const NodeSearch& x, std::int64_t wanted, std::int64_t least) {
-  const Candidate best = best_of(x, {wanted, least, true});
-  return best.node != kNoId ? best : best_of(x, {wanted, least, false});
+  const auto search = [&] {
+    const Candidate best = best_of(x, {wanted, least, true});
+    return best.node != kNoId ? best : best_of(x, {wanted, least, false});
+  };
+  if (!can_be_ranked(x, wanted, least)) return search();
+  const Candidate best = best_ranked(x, wanted);
+  assert(best.node == search().node);
+  return best;
 }
 
 }  // namespace muster::placement

@@ -201,6 +201,7 @@ RequestId Requests::acquire(const JobSpec& spec) {
   }
   Request& r = at(id);
   r.users = 1;
+  r.serial = ++last_serial_;
   for (const RoleSpec& role : spec.roles) {
     r.roles.push_back(complete(role));
     r.by_memory = r.by_memory || (role.gpus > 0 && role.share.kind == GpuShare::Kind::kMemory);

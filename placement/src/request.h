@@ -24,6 +24,7 @@ struct Refusal {
 
 struct Request {
   std::int32_t users = 0;
+  std::uint64_t serial = 0;  // never that of another
   std::string key;
   std::vector<RoleSpec> roles;
   std::vector<std::string> avoid;
@@ -70,6 +71,7 @@ class Requests {
   std::vector<Request> all_;
   std::vector<RequestId> free_;
   std::map<std::string, RequestId> by_key_;
+  std::uint64_t last_serial_ = 0;
 };
 
 }  // namespace muster::placement

@@ -15,6 +15,7 @@
 #include "fragmentation.h"
 #include "ids.h"
 #include "muster/placement/cluster.h"
+#include "ranking.h"
 #include "request.h"
 #include "wide.h"
 
@@ -111,6 +112,7 @@ struct Pool {
   std::map<std::int64_t, std::int32_t> gpu_memories;     // of its usable nodes with GPUs, counted
   std::map<std::int32_t, std::int32_t>
       zone_gpus;                              // of its usable nodes: GPUs of the largest NUMA node, counted
+  mutable Rankings rankings;                  // what searches have found out; of no other meaning
   Fragmentation fragmentation;                // by the requests of jobs that are counted here, see count()
   std::map<LeafId, std::set<WaitKey>> lines;  // what may start here, by Project
   std::int32_t leaving = 0;                   // pods that are on their way out of its nodes
