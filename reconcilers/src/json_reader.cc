@@ -58,6 +58,18 @@ crds::Result<std::vector<NodeRequirement>> read_requirements(const Json* list, c
 
 }  // namespace
 
+crds::Result<std::vector<NodeRequirement>> read_label_selector(const Json* selector,
+                                                               const std::string& field) {
+  std::vector<NodeRequirement> all;
+  if (const Json* labels = find(selector, "matchLabels"); labels != nullptr && labels->is_object()) {
+    for (const auto& [key, value] : labels->items()) all.push_back({key, NodeOperator::kIn, {text(&value)}});
+  }
+  auto expressions = read_requirements(find(selector, "matchExpressions"), field + ".matchExpressions");
+  if (!expressions) return expressions;
+  all.insert(all.end(), expressions->begin(), expressions->end());
+  return all;
+}
+
 const Json* find(const Json* parent, std::string_view key) {
   if (parent == nullptr || !parent->is_object()) return nullptr;
   const auto found = parent->find(key);

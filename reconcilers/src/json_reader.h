@@ -33,6 +33,9 @@ inline std::unexpected<crds::FieldError> wrong(std::string field, std::string me
       .object = {}, .field = std::move(field), .message = std::move(message), .location = {}});
 }
 
+// metav1.LabelSelector. None, or an empty one: no requirement.
+crds::Result<std::vector<NodeRequirement>> read_label_selector(const Json* selector,
+                                                               const std::string& field);
 // NodeSelectorTerm and a list of them. `field` is the path, for errors.
 crds::Result<NodeTerm> read_node_term(const Json& term, const std::string& field);
 crds::Result<NodeTerms> read_node_terms(const Json* list, const std::string& field);

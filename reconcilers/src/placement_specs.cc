@@ -84,6 +84,10 @@ pl::RoleSpec to_role(std::string_view name, const PodNeeds& needs, const VolumeT
   }
   for (const auto& p : needs.preferred) r.preferred.emplace_back(p.weight, p.term);
   r.tolerations = needs.tolerations;
+  r.pod_affinity = needs.pod_affinity;
+  r.pod_anti_affinity = needs.pod_anti_affinity;
+  r.preferred_pods = needs.preferred_pods;
+  r.spread = needs.spread;
   return r;
 }
 

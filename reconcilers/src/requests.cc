@@ -110,7 +110,6 @@ constexpr std::array kUnsupported = {
     Unsupported{"hostname", "must not be set: Muster gives every pod its name"},
     Unsupported{"subdomain", "must not be set: Muster gives every pod its name"},
     Unsupported{"schedulingGates", "must not be set: a gang starts whole when Muster places it"},
-    Unsupported{"topologySpreadConstraints", "must not be set: Muster does not place by spread constraints"},
     Unsupported{"resourceClaims", "must not be set: Muster does not allocate ResourceClaims"},
 };
 
@@ -139,14 +138,6 @@ std::optional<crds::FieldError> unsupported(const Json& spec, const std::string&
     const Json* value = find(spec, name);
     if (value != nullptr && !is_empty(*value))
       return wrong(field + "." + std::string(name), std::string(why)).error();
-  }
-  for (const char* name : {"podAffinity", "podAntiAffinity"}) {
-    const Json* value = find(&spec, "affinity", name);
-    if (value != nullptr && !is_empty(*value)) {
-      return wrong(field + ".affinity." + name,
-                   "must not be set: Muster does not place by affinity between pods")
-          .error();
-    }
   }
   return ports_of_the_node(spec, field);
 }
@@ -196,6 +187,69 @@ Result<crds::StringMap> read_strings(const Json* object, const std::string& fiel
     all.emplace(key, value.get<std::string>());
   }
   return all;
+}
+
+Result<placement::PodTerm> read_pod_term(const Json& term, const std::string& field) {
+  placement::PodTerm out;
+  auto selector = read_label_selector(find(term, "labelSelector"), field + ".labelSelector");
+  if (!selector) return std::unexpected(selector.error());
+  out.selector = std::move(*selector);
+  for (const Json& ns : items(find(term, "namespaces"))) out.namespaces.push_back(text(&ns));
+  out.topology_key = text(find(term, "topologyKey"));
+  if (out.topology_key.empty()) return wrong(field + ".topologyKey", "is required");
+  return out;
+}
+
+// `sign`: 1 for affinity, -1 for anti-affinity.
+std::optional<crds::FieldError> read_pod_affinity(const Json* affinity, const std::string& field, int sign,
+                                                  std::vector<placement::PodTerm>& required,
+                                                  PodNeeds& needs) {
+  std::string at = field + ".requiredDuringSchedulingIgnoredDuringExecution[";
+  std::size_t i = 0;
+  for (const Json& item : items(find(affinity, "requiredDuringSchedulingIgnoredDuringExecution"))) {
+    auto term = read_pod_term(item, at + std::to_string(i++) + "]");
+    if (!term) return term.error();
+    required.push_back(std::move(*term));
+  }
+  at = field + ".preferredDuringSchedulingIgnoredDuringExecution[";
+  i = 0;
+  for (const Json& item : items(find(affinity, "preferredDuringSchedulingIgnoredDuringExecution"))) {
+    const std::string one = at + std::to_string(i++) + "]";
+    const Json* weight = find(item, "weight");
+    if (weight == nullptr || !weight->is_number_integer() || *weight < 1 || *weight > 100)
+      return wrong(one + ".weight", "must be an integer from 1 to 100").error();
+    const Json* stated = find(item, "podAffinityTerm");
+    if (stated == nullptr) return wrong(one + ".podAffinityTerm", "is required").error();
+    auto term = read_pod_term(*stated, one + ".podAffinityTerm");
+    if (!term) return term.error();
+    needs.preferred_pods.emplace_back(sign * weight->get<std::int64_t>(), std::move(*term));
+  }
+  return std::nullopt;
+}
+
+std::optional<crds::FieldError> read_spread(const Json& spec, const std::string& field, PodNeeds& needs) {
+  for (const Json& item : items(find(spec, "topologySpreadConstraints"))) {
+    const std::string at = field + ".topologySpreadConstraints[" + std::to_string(needs.spread.size()) + "]";
+    placement::SpreadConstraint c;
+    const Json* skew = find(item, "maxSkew");
+    if (skew == nullptr || !skew->is_number_integer() || *skew < 1 || *skew > 10'000)
+      return wrong(at + ".maxSkew", "must be an integer from 1 to 10000").error();
+    c.max_skew = skew->get<std::int32_t>();
+    if (const Json* domains = find(item, "minDomains"); domains != nullptr && domains->is_number_integer())
+      c.min_domains =
+          static_cast<std::int32_t>(std::clamp<std::int64_t>(domains->get<std::int64_t>(), 0, 10'000));
+    c.topology_key = text(find(item, "topologyKey"));
+    if (c.topology_key.empty()) return wrong(at + ".topologyKey", "is required").error();
+    const std::string otherwise = text(find(item, "whenUnsatisfiable"));
+    if (otherwise != "DoNotSchedule" && otherwise != "ScheduleAnyway")
+      return wrong(at + ".whenUnsatisfiable", "must be DoNotSchedule or ScheduleAnyway").error();
+    c.required = otherwise == "DoNotSchedule";
+    auto selector = read_label_selector(find(item, "labelSelector"), at + ".labelSelector");
+    if (!selector) return selector.error();
+    c.selector = std::move(*selector);
+    needs.spread.push_back(std::move(c));
+  }
+  return std::nullopt;
 }
 
 placement::GpuShare share_of(const crds::Gpus& gpus) {
@@ -286,6 +340,16 @@ Result<PodNeeds> server_needs(const Json& pod_template, const std::optional<crds
   auto preferred = read_preferred(find(affinity, kPreferred), path + std::string(kPreferred));
   if (!preferred) return std::unexpected(preferred.error());
   needs.preferred = std::move(*preferred);
+
+  const Json* between = find(*spec, "affinity");
+  auto problem = read_pod_affinity(find(between, "podAffinity"), at + ".affinity.podAffinity", 1,
+                                   needs.pod_affinity, needs);
+  if (!problem) {
+    problem = read_pod_affinity(find(between, "podAntiAffinity"), at + ".affinity.podAntiAffinity", -1,
+                                needs.pod_anti_affinity, needs);
+  }
+  if (!problem) problem = read_spread(*spec, at, needs);
+  if (problem) return std::unexpected(*problem);
   return needs;
 }
 

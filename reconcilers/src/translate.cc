@@ -1,5 +1,6 @@
 #include "muster/reconcilers/translate.h"
 
+#include "json_reader.h"
 #include "muster/reconcilers/world.h"
 
 namespace muster::reconcilers {
@@ -27,6 +28,19 @@ bool priority_of(const crds::TrainingJob& job, const Caches& caches, std::int32_
   return true;
 }
 
+// Terms about other pods that the role's template has.
+std::optional<std::string> between_pods(const crds::Role& role) {
+  if (role.pod_template.value == nullptr) return std::nullopt;
+  const crds::Json* spec = find(*role.pod_template.value, "spec");
+  for (const char* name : {"podAffinity", "podAntiAffinity"}) {
+    const crds::Json* terms = find(spec, "affinity", name);
+    if (terms != nullptr && !terms->empty()) return std::string("affinity.") + name;
+  }
+  const crds::Json* spread = find(spec, "topologySpreadConstraints");
+  if (spread != nullptr && !spread->empty()) return "topologySpreadConstraints";
+  return std::nullopt;
+}
+
 }  // namespace
 
 VolumeLookup volume_lookup(const Caches& caches, const std::string& ns) {
@@ -49,6 +63,12 @@ std::optional<std::string> not_supported(const crds::TrainingJobSpec& spec) {
       return at +
              "maxReplicas: this version of Muster does not resize running gangs; state replicas, or the "
              "same number in minReplicas and maxReplicas";
+    }
+    if (auto term = between_pods(role)) {
+      return at + "template.spec." + *term +
+             ": this version of Muster does not keep the labels of pods that are not its own; use topology "
+             "and "
+             "nodeAffinity";
     }
     if (!role.gpus) continue;
     const crds::Gpus& gpus = *role.gpus;

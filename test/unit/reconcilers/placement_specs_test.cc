@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "muster/reconcilers/translate.h"
 
 namespace muster::reconcilers {
@@ -72,6 +74,15 @@ TEST(NotSupported, NamesTheField) {
   EXPECT_FALSE(not_supported(with(role)));
   role.gpus->numa_aligned = true;
   EXPECT_THAT(*not_supported(with(role)), testing::StartsWith("spec.roles[0].gpus.numaAligned: "));
+  crds::Role apart;
+  apart.pod_template.value = std::make_shared<const crds::Json>(crds::Json::parse(
+      R"({"spec": {"affinity": {"podAffinity": {}, "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []}}}})"));
+  EXPECT_THAT(*not_supported(with(apart)),
+              testing::StartsWith("spec.roles[0].template.spec.affinity.podAntiAffinity: "));
+  apart.pod_template.value = std::make_shared<const crds::Json>(
+      crds::Json::parse(R"({"spec": {"topologySpreadConstraints": [{"maxSkew": 1}]}})"));
+  EXPECT_THAT(*not_supported(with(apart)),
+              testing::StartsWith("spec.roles[0].template.spec.topologySpreadConstraints: "));
 }
 
 }  // namespace

@@ -116,10 +116,15 @@ TEST(Requests, RefusesWhatItCannotHonour) {
       {".hostname", "must not be set", R"({"hostname": "me"})"},
       {".subdomain", "must not be set", R"({"subdomain": "me"})"},
       {".schedulingGates", "must not be set", R"({"schedulingGates": [{"name": "x"}]})"},
-      {".topologySpreadConstraints", "must not be set", R"({"topologySpreadConstraints": [{}]})"},
+      {".topologySpreadConstraints[0].maxSkew", "from 1 to 10000", R"({"topologySpreadConstraints": [{}]})"},
+      {".topologySpreadConstraints[0].whenUnsatisfiable", "DoNotSchedule",
+       R"({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone"}]})"},
       {".resourceClaims", "must not be set", R"({"resourceClaims": [{"name": "x"}]})"},
-      {".affinity.podAffinity", "must not be set", R"({"affinity": {"podAffinity": {"x": []}}})"},
-      {".affinity.podAntiAffinity", "must not be set", R"({"affinity": {"podAntiAffinity": {"x": []}}})"},
+      {".affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey", "is required",
+       R"({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}})"},
+      {".affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm",
+       "is required",
+       R"({"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}}})"},
       {".restartPolicy", "must be Never", R"({"restartPolicy": "OnFailure"})"},
       {".containers[0].ports", "hostNetwork",
        R"({"hostNetwork": true, "containers": [{"ports": [{"containerPort": 1}]}]})"},
@@ -190,6 +195,29 @@ TEST(Requests, ReadsTheTermsOfATemplate) {
   expected.preferred = {{5, {.labels = {{"cores", NodeOperator::kGt, {"32"}}}, .fields = {}}}};
   expected.tolerations = {{"gpu", true, "", "NoSchedule"}, {"k", false, "v", ""}};
   EXPECT_EQ(*needs, expected);
+}
+
+TEST(Requests, ReadsTermsAboutOtherPods) {
+  Json pod_template = bare_template();
+  pod_template["spec"].update(Json::parse(R"({"affinity": {
+    "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+      {"weight": 5, "podAffinityTerm": {"labelSelector": {"matchLabels": {"app": "cache"}}, "namespaces": ["shared"], "topologyKey": "zone"}}]},
+    "podAntiAffinity": {
+      "requiredDuringSchedulingIgnoredDuringExecution": [
+        {"labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}, "topologyKey": "host"}],
+      "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 7, "podAffinityTerm": {"topologyKey": "rack"}}]}},
+    "topologySpreadConstraints": [{"maxSkew": 2, "minDomains": 3, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway",
+      "labelSelector": {"matchLabels": {"app": "a"}}}]})"));
+  const auto needs = pod_needs(pod_template, std::nullopt, "t");
+  ASSERT_TRUE(needs) << to_string(needs.error());
+  const std::vector<NodeRequirement> cache = {{"app", NodeOperator::kIn, {"cache"}}};
+  const std::vector<NodeRequirement> any_app = {{"app", NodeOperator::kExists, {}}};
+  const std::vector<NodeRequirement> a = {{"app", NodeOperator::kIn, {"a"}}};
+  EXPECT_TRUE(needs->pod_affinity.empty());
+  EXPECT_EQ(needs->pod_anti_affinity, (std::vector<placement::PodTerm>{{any_app, {}, "host"}}));
+  EXPECT_EQ(needs->preferred_pods, (std::vector<std::pair<std::int64_t, placement::PodTerm>>{
+                                       {5, {cache, {"shared"}, "zone"}}, {-7, {{}, {}, "rack"}}}));
+  EXPECT_EQ(needs->spread, (std::vector<placement::SpreadConstraint>{{2, "zone", false, a, 3}}));
 }
 
 TEST(Requests, OfAJobNameObjectAndRole) {

@@ -55,6 +55,9 @@ struct PodNeeds {
   NodeTerms required;
   std::vector<PreferredTerm> preferred;
   std::vector<Toleration> tolerations;
+  std::vector<placement::PodTerm> pod_affinity, pod_anti_affinity;          // all of them
+  std::vector<std::pair<std::int64_t, placement::PodTerm>> preferred_pods;  // weight; negative: apart
+  std::vector<placement::SpreadConstraint> spread;
 
   bool operator==(const PodNeeds&) const = default;
 };
@@ -67,8 +70,8 @@ struct PodNeeds {
 // on top.
 crds::Result<PodRequests> effective_requests(const crds::Json& pod_template, std::string_view field);
 
-// Terms that Muster's placement does not know are refused, never passed over: ports under hostNetwork, pod
-// (anti-)affinity, spread constraints, scheduling gates, resource claims, other resources than cpu, memory
+// Terms that Muster's placement does not know are refused, never passed over: ports under hostNetwork,
+// scheduling gates, resource claims, other resources than cpu, memory
 // and ephemeral storage, matchFields beside metadata.name.
 crds::Result<PodNeeds> pod_needs(const crds::Json& pod_template, const std::optional<crds::Gpus>& gpus,
                                  std::string_view field);
