@@ -12,6 +12,16 @@ WaitKey key_of(const Job& j, JobId id) {
   return {-j.spec.priority, j.spec.submitted, j.spec.id, id};
 }
 
+WaitKind kind_of(const Job& j, JobId id) {
+  const auto ms = [](const std::optional<Duration>& d) { return d ? d->ms : -1; };
+  return {j.request,
+          j.spec.priority,
+          j.spec.preemptible,
+          ms(j.spec.max_runtime),
+          ms(j.spec.checkpoint_interval),
+          j.pools.size() > 1 ? id : kNoId};
+}
+
 }  // namespace
 
 Resources State::per_pod(const RoleSpec& role, PoolId p) const {
@@ -102,9 +112,11 @@ void State::start_waiting(JobId id) {
     return;
   }
   for (const PoolId p : j.pools) {
-    pool(p).lines[j.leaf].insert(key_of(j, id));
+    pool(p).lines[j.leaf][kind_of(j, id)].insert(key_of(j, id));
+    ++pool(p).waiting;
     touch(p);
   }
+  pool(j.pools.front()).unjudged.insert(id);
 }
 
 void State::stop_waiting(JobId id, bool from_lines) {
@@ -120,9 +132,14 @@ void State::leave_lines(JobId id) {
   const Job& j = job(id);
   sidelined.erase(id);
   for (const PoolId p : j.pools) {
+    pool(p).unjudged.erase(id);
     const auto line = pool(p).lines.find(j.leaf);
-    if (line == pool(p).lines.end() || line->second.erase(key_of(j, id)) == 0) continue;
+    if (line == pool(p).lines.end()) continue;
+    const auto kind = line->second.find(kind_of(j, id));
+    if (kind == line->second.end() || kind->second.erase(key_of(j, id)) == 0) continue;
+    if (kind->second.empty()) line->second.erase(kind);
     if (line->second.empty()) pool(p).lines.erase(line);
+    --pool(p).waiting;
     touch(p);
   }
 }

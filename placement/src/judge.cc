@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "admission.h"
 #include "estimate.h"
@@ -14,65 +15,94 @@
 namespace muster::placement {
 namespace {
 
-constexpr std::int32_t kMostEstimated = 100;  // of each line: beyond that an estimate is worth little
+constexpr std::int32_t kFirst = 100;     // of each line: for these there is an estimate
+constexpr std::size_t kMany = 1000;      // from then on not all are looked at by each plan
+constexpr Duration kAllAfter = seconds(60);
+constexpr Duration kWordsAfter = seconds(10);  // with many, the words of a shortage are kept so long
+
+void soonest(std::optional<Time>& due, Time then) {
+  if (!due || then < *due) due = then;
+}
 
 }  // namespace
 
-void Judge::line(const Line& line, const std::vector<JobId>& refused) {
-  const PoolId pool = line.pool();
+void Judge::line(const Line& line) {
+  Scene scene{line, line.pool(), false, {}, {}};
+  Pool& p = s_.pool(scene.pool);
+  scene.many = p.waiting > kMany;
+  const bool all = !scene.many || !p.judged_all || s_.time >= *p.judged_all + kAllAfter;
+  const auto order = line.in_order(all ? p.waiting : kFirst);
+  reserve(s_, scene.pool, {order.begin(), order.begin() + std::min<std::ptrdiff_t>(kFirst, std::ssize(order))});
   Where where;
   std::map<LeafId, std::int32_t> in_project;
-  const auto& reservation = s_.pool(pool).reservation;
-  Estimate estimate(s_, pool);
-  std::map<LeafId, std::vector<LeafId>> paths;
-  std::map<std::pair<LeafId, RequestId>, std::optional<Verdict>> rights;
-  for (const JobId id : refused) {
+  Estimate estimate(s_, scene.pool);
+  for (const JobId id : order) {
     const Job& j = s_.job(id);
-    if (!j.waits || j.pools.front() != pool) continue;
-    auto path = paths.find(j.leaf);
-    if (path == paths.end()) path = paths.emplace(j.leaf, s_.path(j.leaf)).first;
+    if (j.pools.front() != scene.pool) continue;
     ++where.position;
     where.in_project = ++in_project[j.leaf];
     where.estimated_start.reset();
-    const auto bound = broken_bound(s_, path->second, pool, s_.asked(s_.request_of(j), pool),
-                                    j.spec.preemptible, View::kNow);
-    if (bound && bound->binds) {
-      publish(id, verdict_of_bound(s_, *bound, pool), 0, where);
-      continue;
-    }
-    if (where.position <= kMostEstimated)
-      where.estimated_start = estimate.next(s_.asked(s_.request_of(j), pool));
-    const bool owner = reservation && reservation->owner == id;
-    if (owner && reservation->start) where.estimated_start = reservation->start;
-    if (kept_off(s_, id, pool) && fits_reserved(id, pool)) {
-      publish(id, verdict_of_reservation(s_, j, pool), 0, where);
-      continue;
-    }
-    const Refusal& refusal = described(j.request, pool);
-    const auto [right, fresh] = rights.try_emplace({j.leaf, j.request});
-    if (fresh && refusal.verdict.reason != Reason::kNoMatchingNodes)
-      right->second = without_right(line, j, path->second);
-    if (owner) {
-      const Verdict& v = right->second ? *right->second : refusal.verdict;
-      publish(id, verdict_of_owner(s_, v, *reservation), 0, where);
-    } else if (right->second) {
-      publish(id, *right->second, 0, where);
-    } else {
-      publish(id, refusal.verdict, refusal.serial, where);
-    }
+    const Resources asked = s_.asked(s_.request_of(j), scene.pool);
+    const auto bound = broken_bound(s_, path(scene, j.leaf), scene.pool, asked, j.spec.preemptible, View::kNow);
+    if (where.position <= kFirst && (!bound || !bound->binds)) where.estimated_start = estimate.next(asked);
+    job(scene, id, where);
   }
   for (const LeafId leaf : line.barred()) {
+    if (!all) break;
     const Verdict v = verdict_of_leaf(s_, leaf, s_.path(leaf)).value();
-    for (const WaitKey& key : s_.pool(pool).lines.at(leaf)) {
-      if (s_.job(key.job).pools.front() == pool) publish(key.job, v, 0, {});
+    for (const auto& [kind, jobs] : p.lines.at(leaf)) {
+      for (const WaitKey& key : jobs) {
+        if (s_.job(key.job).pools.front() == scene.pool) publish(key.job, v, 0, {});
+      }
     }
   }
+  for (const JobId id : std::exchange(p.unjudged, {})) {
+    const Job& j = s_.job(id);
+    if (!j.waits || j.verdict) continue;
+    if (const auto v = verdict_of_leaf(s_, j.leaf, path(scene, j.leaf))) {
+      publish(id, *v, 0, {});
+    } else {
+      job(scene, id, {});
+    }
+  }
+  if (all) p.judged_all = s_.time;
+  if (!all) soonest(p.due, *p.judged_all + kAllAfter);
 }
 
-std::optional<Verdict> Judge::without_right(const Line& line, const Job& j, const std::vector<LeafId>& path) {
-  Claimant c{s_.job_ids.at(j.spec.id), line.pool(), path, s_.asked(s_.request_of(j), line.pool()),
-             &line.fair()};
-  const bool within = std::all_of(path.begin(), path.end(), [&](LeafId at) {
+const std::vector<LeafId>& Judge::path(Scene& scene, LeafId leaf) const {
+  const auto [known, fresh] = scene.paths.try_emplace(leaf);
+  if (fresh) known->second = s_.path(leaf);
+  return known->second;
+}
+
+void Judge::job(Scene& scene, JobId id, const Where& where) {
+  const Job& j = s_.job(id);
+  const PoolId pool = scene.pool;
+  const auto& up = path(scene, j.leaf);
+  const auto bound =
+      broken_bound(s_, up, pool, s_.asked(s_.request_of(j), pool), j.spec.preemptible, View::kNow);
+  if (bound && bound->binds) return publish(id, verdict_of_bound(s_, *bound, pool), 0, where);
+  if (kept_off(s_, id, pool) && fits_reserved(id, pool))
+    return publish(id, verdict_of_reservation(s_, j, pool), 0, where);
+  const Refusal& refusal = described(j.request, scene);
+  const auto [right, fresh] = scene.rights.try_emplace({j.leaf, j.request});
+  if (fresh && refusal.verdict.reason != Reason::kNoMatchingNodes)
+    right->second = without_right(scene, j, up);
+  const auto& reservation = s_.pool(pool).reservation;
+  if (reservation && reservation->owner == id) {
+    Where at = where;
+    if (reservation->start) at.estimated_start = reservation->start;
+    const Verdict& v = right->second ? *right->second : refusal.verdict;
+    return publish(id, verdict_of_owner(s_, v, *reservation), 0, at);
+  }
+  if (right->second) return publish(id, *right->second, 0, where);
+  publish(id, refusal.verdict, refusal.serial, where);
+}
+
+std::optional<Verdict> Judge::without_right(const Scene& scene, const Job& j, const std::vector<LeafId>& up) {
+  const Line& line = scene.line;
+  Claimant c{s_.job_ids.at(j.spec.id), line.pool(), up, s_.asked(s_.request_of(j), line.pool()), &line.fair()};
+  const bool within = std::all_of(up.begin(), up.end(), [&](LeafId at) {
     return s_.sums(at, c.pool).allocated.gpu + c.asked.gpu <= line.fair()[static_cast<std::size_t>(at)].gpu;
   });
   if (c.asked.gpu.value == 0 || within) return std::nullopt;
@@ -85,10 +115,13 @@ std::optional<Verdict> Judge::without_right(const Line& line, const Job& j, cons
 }
 
 // The refusal of a request with numbers as they are now; once for all jobs that ask the same.
-const Refusal& Judge::described(RequestId id, PoolId pool) {
+const Refusal& Judge::described(RequestId id, const Scene& scene) {
+  const PoolId pool = scene.pool;
   Request& request = s_.requests.at(id);
   Refusal& refusal = request.refused[pool];
   if (refusal.version == s_.pool(pool).version) return refusal;
+  if (scene.many && refusal.serial != 0 && s_.time < refusal.described + kWordsAfter) return refusal;
+  refusal.described = s_.time;
   Verdict v = verdict_of_shortage(s_, request, pool, refusal);
   if (refusal.serial == 0 || v != refusal.verdict) {
     refusal.verdict = std::move(v);

@@ -1,6 +1,7 @@
 // The queue of one pool while it is served: the heads of all leaves in the order of rule 2.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -12,37 +13,59 @@ namespace muster::placement {
 
 // While jobs start and nothing ends, ranks only grow worse: the first one is taken out, ranked anew, and is
 // the first indeed if it is still before the next. Whoever makes something end calls rank_anew(). The lines
-// in the pool must not change meanwhile (see State::stop_waiting); jobs that hold an assignment are passed
-// over.
+// in the pool may gain jobs meanwhile, but not lose any (see State::stop_waiting); jobs that hold an
+// assignment are passed over.
 class Line {
  public:
   // Leaves of which nothing may start are left out.
   Line(State& state, PoolId pool);
 
-  JobId head();  // kNoId: all served
-  void pop();    // the head has been dealt with
+  // Kinds for which this says true are left out: path of the leaf, kind, the first job of it. To be called
+  // before the first head().
+  using Hopeless = std::function<bool(const std::vector<LeafId>&, const WaitKind&, JobId)>;
+  void leave_out(const Hopeless& hopeless);
 
-  // Something ended or was given up: ranks may have become better, and jobs have come back. O(leaves).
+  JobId head();  // kNoId: all served
+  // The head has been dealt with. `refused`: whoever asks the same in its leaf need not be looked at.
+  void pop(bool refused);
+
+  // Something ended or was given up: ranks may have become better. O(leaves).
   void rank_anew();
+
+  // The first `most` of all that wait now, in the order in which they would be served. Leaves that started
+  // to wait after this Line was made are left out. O(leaves + most x log leaves).
+  std::vector<JobId> in_order(std::size_t most) const;
 
   PoolId pool() const { return pool_; }
   const std::vector<Resources>& fair() const { return fair_; }
-  LeafId leaf() const { return leaves_[head_].leaf; }  // of the head
-  const std::vector<LeafId>& path() const { return leaves_[head_].path; }
-  const std::vector<LeafId>& barred() const { return barred_; }  // the leaves that were left out
+  const std::vector<LeafId>& path() const { return leaves_[head_].path; }  // of the head's leaf
+  const std::vector<LeafId>& barred() const { return barred_; }            // the leaves that were left out
 
  private:
+  struct Kind {
+    const WaitKind* kind = nullptr;
+    const std::set<WaitKey>* jobs = nullptr;
+    std::set<WaitKey>::const_iterator next;
+  };
+  struct Earlier {
+    bool operator()(const std::pair<const WaitKey*, std::size_t>& a,
+                    const std::pair<const WaitKey*, std::size_t>& b) const {
+      return *a.first < *b.first;
+    }
+  };
   struct Leaf {
     LeafId leaf = kNoId;
     std::vector<LeafId> path;
     Seniority seniority;
-    const std::set<WaitKey>* jobs = nullptr;
-    std::set<WaitKey>::const_iterator next;
+    std::vector<Kind> kinds;
+    std::set<std::pair<const WaitKey*, std::size_t>, Earlier> heads;  // of its kinds
   };
-  bool skip_started(Leaf& leaf) const;  // false: none is left
+  void fill(Leaf& leaf) const;
+  void push(Leaf& leaf, std::size_t kind) const;  // its next one that waits, if any
+  bool skip_started(Leaf& leaf) const;            // false: none is left
   LeafRank rank(const Leaf& leaf) const;
 
-  State& state_;
+  State* state_;
   PoolId pool_;
   std::vector<Resources> fair_;
   std::vector<Leaf> leaves_;

@@ -11,6 +11,7 @@
 #include "audit.h"
 #include "decisions.h"
 #include "growth.h"
+#include "hopeless.h"
 #include "judge.h"
 #include "line.h"
 #include "muster/placement/cluster.h"
@@ -41,7 +42,6 @@ class Planner {
     mend();
     decisions_.keep_promises();
     serve();
-    for (std::size_t i = 0; i < lines_.size(); ++i) reserve(s_, lines_[i].pool(), refused_[i]);
     decisions_.reconsider();
     decisions_.keep_promises();
     judge();
@@ -150,10 +150,14 @@ class Planner {
       std::sort(served_.begin(), served_.end());
       for (const PoolId p : served_) refresh_reservation(s_, p);
       lines_.clear();
-      refused_.clear();
       refused_in_.clear();
       for (const PoolId p : served_) lines_.emplace_back(s_, p);
-      refused_.resize(lines_.size());
+      for (Line& l : lines_) {
+        l.leave_out([hopeless = Hopeless(s_, l.pool(), l.fair())](const auto& path, const WaitKind& kind,
+                                                                  JobId first) mutable {
+          return hopeless(path, kind, first);
+        });
+      }
       while (const auto at = next_line()) serve_head(*at);
       for (const JobId id : decisions_.take_started()) s_.leave_lines(id);
       if (decisions_.changes() == before) grow();
@@ -185,11 +189,9 @@ class Planner {
     Line& line = lines_[at];
     const JobId id = line.head();
     const auto before = victims_;
-    if (!served(id, line)) {
-      refused_[at].push_back(id);
-      if (s_.job(id).pools.size() > 1) refused_in_.emplace(id, line.pool());
-    }
-    line.pop();
+    const bool refused = !served(id, line);
+    if (refused && s_.job(id).pools.size() > 1) refused_in_.emplace(id, line.pool());
+    line.pop(refused);
     if (victims_ == before) return;
     for (Line& l : lines_) l.rank_anew();
   }
@@ -318,9 +320,9 @@ class Planner {
 
   void judge() {
     Judge judge(s_, verdicts_);
-    for (std::size_t i = 0; i < lines_.size(); ++i) {
-      judge.line(lines_[i], refused_[i]);
-      judge.nominated(lines_[i].pool());
+    for (const Line& line : lines_) {
+      judge.line(line);
+      judge.nominated(line.pool());
     }
     for (const Line& line : lines_) {
       Pool& p = s_.pool(line.pool());
@@ -337,7 +339,6 @@ class Planner {
   std::vector<std::string> verdicts_;
   std::vector<PoolId> served_;
   std::vector<Line> lines_;                        // of these pools
-  std::vector<std::vector<JobId>> refused_;        // by line, in order
   std::set<std::pair<JobId, PoolId>> refused_in_;  // of jobs with several pools
   std::map<Kind, std::uint64_t> no_room_;          // when it was refused: Decisions::changes()
   std::uint64_t victims_ = 0;

@@ -16,6 +16,7 @@ namespace muster::placement {
 struct Refusal {
   std::uint64_t gains = 0;    // Pool::gains then: while it stands, nothing that could help has happened
   std::uint64_t version = 0;  // Pool::version that `verdict` describes
+  Time described;             // when it was made
   std::uint64_t serial = 0;   // changes with the verdict
   std::size_t role = 0;       // for a pod of which there was no room
   std::int64_t placed = 0;    // pods that had found a place before it

@@ -93,6 +93,17 @@ struct WaitKey {
   auto operator<=>(const WaitKey&) const = default;
 };
 
+// Jobs of one leaf that have equal prospects: when one of them is refused, so is each that comes after it.
+struct WaitKind {
+  RequestId request = kNoId;
+  std::int64_t priority = 0;
+  bool preemptible = true;
+  std::int64_t ends_within = 0, saves_within = 0;  // max_runtime, checkpoint_interval in ms; -1: left out
+  JobId alone = kNoId;                             // of a job with several pools: it is a kind of its own
+  auto operator<=>(const WaitKind&) const = default;
+};
+using WaitLine = std::map<WaitKind, std::set<WaitKey>>;  // no set is empty
+
 // Nodes that are kept for the first in order, which has waited long (reservation.h).
 struct Reservation {
   JobId owner = kNoId;
@@ -114,8 +125,11 @@ struct Pool {
       zone_gpus;                              // of its usable nodes: GPUs of the largest NUMA node, counted
   mutable Rankings rankings;                  // what searches have found out; of no other meaning
   Fragmentation fragmentation;                // by the requests of jobs that are counted here, see count()
-  std::map<LeafId, std::set<WaitKey>> lines;  // what may start here, by Project
+  std::map<LeafId, WaitLine> lines;           // what may start here, by Project
   std::int32_t leaving = 0;                   // pods that are on their way out of its nodes
+  std::size_t waiting = 0;         // in these
+  std::set<JobId> unjudged;        // of those whose first pool this is: without a verdict
+  std::optional<Time> judged_all;  // when the verdicts of all that wait here were last looked at
   std::map<LeafId, std::set<JobId>> holding;  // who has places here, by Project
   // Of these, how many are preemptible, by Project and priority.
   std::map<std::pair<LeafId, std::int64_t>, std::int32_t> preemptible_jobs;
@@ -299,7 +313,7 @@ class State {
     if (id != kNoId) ++pool(id).version;
   }
   void touch_all() {
-    for (Pool& p : pools) ++p.version;
+    for (Pool& p : pools) ++p.version, p.judged_all.reset();
     sidelined_changed = true;
   }
 

@@ -46,7 +46,10 @@ struct Verdict {
   Reason reason = Reason::kNone;
   std::string message;
   std::vector<Blocking> blocking;
-  std::int32_t position = 0;          // in the order of its first pool, from 1
+  // From 1; 0: not counted yet, or nothing may start in its Project. Exact as of the plan that has named the
+  // job last in Plan::verdicts. Where more than 1000 jobs wait in a pool, all but the first 100 are counted
+  // and judged anew only once a minute, and words of a shortage may be 10 s old.
+  std::int32_t position = 0;          // in the order of its first pool
   std::int32_t project_position = 0;  // in its project, from 1
   std::optional<Time> estimated_start;
   bool operator==(const Verdict&) const = default;
