@@ -141,10 +141,9 @@ void audit_jobs(const State& s, Bad& bad) {
     bool lined_up = s.sidelined.contains(static_cast<JobId>(i));
     for (const PoolId p : j.pools) {
       const auto line = s.pool(p).lines.find(j.leaf);
-      lined_up = lined_up ||
-                 (line != s.pool(p).lines.end() &&
-                  std::any_of(line->second.begin(), line->second.end(),
-                              [&](const auto& kind) { return kind.second.contains(key); }));
+      lined_up = lined_up || (line != s.pool(p).lines.end() &&
+                              std::any_of(line->second.begin(), line->second.end(),
+                                          [&](const auto& kind) { return kind.second.contains(key); }));
     }
     if (lined_up != j.waits)
       bad.push_back("index: " + j.spec.id +

@@ -35,7 +35,8 @@ bool Hopeless::operator()(const std::vector<LeafId>& path, const WaitKind& kind,
   const auto least = held.lower_bound({path.front(), std::numeric_limits<std::int64_t>::min()});
   if (least != held.end() && least->first.first == path.front() && least->first.second < kind.priority)
     return false;
-  const Claimant claimant{first, pool_, {path.front()}, s_.asked(s_.requests.at(kind.request), pool_), &fair_};
+  const Claimant claimant{
+      first, pool_, {path.front()}, s_.asked(s_.requests.at(kind.request), pool_), &fair_};
   return !may_have_right(s_, claimant, Right::kGuarantee) && !may_have_right(s_, claimant, Right::kFairness);
 }
 

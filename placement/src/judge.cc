@@ -15,8 +15,8 @@
 namespace muster::placement {
 namespace {
 
-constexpr std::int32_t kFirst = 100;     // of each line: for these there is an estimate
-constexpr std::size_t kMany = 1000;      // from then on not all are looked at by each plan
+constexpr std::int32_t kFirst = 100;  // of each line: for these there is an estimate
+constexpr std::size_t kMany = 1000;   // from then on not all are looked at by each plan
 constexpr Duration kAllAfter = seconds(60);
 constexpr Duration kWordsAfter = seconds(10);  // with many, the words of a shortage are kept so long
 
@@ -32,7 +32,8 @@ void Judge::line(const Line& line) {
   scene.many = p.waiting > kMany;
   const bool all = !scene.many || !p.judged_all || s_.time >= *p.judged_all + kAllAfter;
   const auto order = line.in_order(all ? p.waiting : kFirst);
-  reserve(s_, scene.pool, {order.begin(), order.begin() + std::min<std::ptrdiff_t>(kFirst, std::ssize(order))});
+  reserve(s_, scene.pool,
+          {order.begin(), order.begin() + std::min<std::ptrdiff_t>(kFirst, std::ssize(order))});
   Where where;
   std::map<LeafId, std::int32_t> in_project;
   Estimate estimate(s_, scene.pool);
@@ -43,7 +44,8 @@ void Judge::line(const Line& line) {
     where.in_project = ++in_project[j.leaf];
     where.estimated_start.reset();
     const Resources asked = s_.asked(s_.request_of(j), scene.pool);
-    const auto bound = broken_bound(s_, path(scene, j.leaf), scene.pool, asked, j.spec.preemptible, View::kNow);
+    const auto bound =
+        broken_bound(s_, path(scene, j.leaf), scene.pool, asked, j.spec.preemptible, View::kNow);
     if (where.position <= kFirst && (!bound || !bound->binds)) where.estimated_start = estimate.next(asked);
     job(scene, id, where);
   }
@@ -65,7 +67,7 @@ void Judge::line(const Line& line) {
       job(scene, id, {});
     }
   }
-  if (all) p.judged_all = s_.time;
+  if (all) p.judged_all = scene.many ? std::optional(s_.time) : std::nullopt;
   if (!all) soonest(p.due, *p.judged_all + kAllAfter);
 }
 
@@ -101,7 +103,8 @@ void Judge::job(Scene& scene, JobId id, const Where& where) {
 
 std::optional<Verdict> Judge::without_right(const Scene& scene, const Job& j, const std::vector<LeafId>& up) {
   const Line& line = scene.line;
-  Claimant c{s_.job_ids.at(j.spec.id), line.pool(), up, s_.asked(s_.request_of(j), line.pool()), &line.fair()};
+  Claimant c{s_.job_ids.at(j.spec.id), line.pool(), up, s_.asked(s_.request_of(j), line.pool()),
+             &line.fair()};
   const bool within = std::all_of(up.begin(), up.end(), [&](LeafId at) {
     return s_.sums(at, c.pool).allocated.gpu + c.asked.gpu <= line.fair()[static_cast<std::size_t>(at)].gpu;
   });

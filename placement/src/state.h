@@ -127,9 +127,9 @@ struct Pool {
   Fragmentation fragmentation;                // by the requests of jobs that are counted here, see count()
   std::map<LeafId, WaitLine> lines;           // what may start here, by Project
   std::int32_t leaving = 0;                   // pods that are on their way out of its nodes
-  std::size_t waiting = 0;         // in these
-  std::set<JobId> unjudged;        // of those whose first pool this is: without a verdict
-  std::optional<Time> judged_all;  // when the verdicts of all that wait here were last looked at
+  std::size_t waiting = 0;                    // in these
+  std::set<JobId> unjudged;                   // of those whose first pool this is: without a verdict
+  std::optional<Time> judged_all;             // when all verdicts were last looked at, where many wait
   std::map<LeafId, std::set<JobId>> holding;  // who has places here, by Project
   // Of these, how many are preemptible, by Project and priority.
   std::map<std::pair<LeafId, std::int64_t>, std::int32_t> preemptible_jobs;
