@@ -114,6 +114,7 @@ void Cluster::remove_node(const std::string& name) {
   n.unhealthy = 0;
   n.count_named();
   s.sort_into_pool(id);
+  s.recharge(id);
   s.forget_node(id);  // unless pods are charged there: they stay so until they are gone
 }
 
@@ -290,13 +291,11 @@ void Cluster::upsert_other_pod(const OtherPod& pod) {
   c.leaf = pod.project.empty() ? kNoId : s.leaf_of(pod.project, true);
   c.pool = s.node(c.node).pool;
   c.fixed = !pod.preemptible;
-  c.use.milli = static_cast<std::int32_t>(kMilliPerGpu);
-  c.use.memory = s.node(c.node).spec.gpu_memory;
   for (const std::int32_t gpu : pod.gpus) {
     if (gpu >= 0 && gpu < kMostGpusPerNode) c.gpus.push_back(gpu);
   }
   c.unnamed = std::max(0, pod.gpu_count - static_cast<std::int32_t>(c.gpus.size()));
-  if (!s.node(c.node).spec.zones.empty()) c.zone = zone_of(s.node(c.node).spec, c.gpus);
+  c = State::whole_gpus_on(s.node(c.node).spec, std::move(c));
   if (!pod.labels.empty()) {
     const auto labels = s.label_sets.emplace(pod.labels, 0).first;
     ++labels->second;

@@ -24,6 +24,13 @@ WaitKind kind_of(const Job& j, JobId id) {
 
 }  // namespace
 
+Charge State::whole_gpus_on(const NodeSpec& n, Charge c) {
+  c.use.milli = static_cast<std::int32_t>(kMilliPerGpu);
+  c.use.memory = n.gpu_memory;
+  c.zone = n.zones.empty() ? -1 : zone_of(n, c.gpus);
+  return c;
+}
+
 Resources State::per_pod(const RoleSpec& role, PoolId p) const {
   Resources each = role.per_pod;
   if (p == kNoId || role.gpus == 0 || role.share.kind != GpuShare::Kind::kMemory) return each;
@@ -216,10 +223,21 @@ Charge State::charge_for(JobId id, const PodPlace& place, PoolId p, Hold hold) {
 }
 
 void State::recharge(NodeId id) {
+  if (node(id).charges == 0) return;
   std::set<JobId> holders;
   for (const Gpu& gpu : node(id).gpus) {
     for (const GpuUse& use : gpu.uses) {
       if (use.holder != kOther) holders.insert(use.holder);
+    }
+  }
+  if (node(id).unnamed_gpus > 0) {  // some may be named now: of whom, the node does not know
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      const auto unnamed = [&](const Charge& c) { return c.node == id && c.unnamed > 0; };
+      const Job& j = jobs[i];
+      if (std::any_of(j.charges.begin(), j.charges.end(), unnamed) ||
+          std::any_of(j.leaving.begin(), j.leaving.end(),
+                      [&](const Leaving& l) { return unnamed(l.charge); }))
+        holders.insert(static_cast<JobId>(i));
     }
   }
   const auto anew = [&](JobId holder, const PodPlace& place, Charge& charge) {
@@ -231,6 +249,11 @@ void State::recharge(NodeId id) {
     Job& j = job(holder);
     for (std::size_t i = 0; i < j.charges.size(); ++i) anew(holder, j.assignment->pods[i], j.charges[i]);
     for (Leaving& l : j.leaving) anew(holder, l.place, l.charge);
+  }
+  for (auto& [key, charge] : others) {
+    if (charge.node != id || charge.gpus.empty()) continue;
+    give_back(charge, false);
+    charge = take(whole_gpus_on(node(id).spec, std::move(charge)));
   }
 }
 

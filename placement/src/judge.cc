@@ -86,7 +86,7 @@ void Judge::job(Scene& scene, JobId id, const Where& where) {
   if (bound && bound->binds) return publish(id, verdict_of_bound(s_, *bound, pool), 0, where);
   if (kept_off(s_, id, pool) && fits_reserved(id, pool))
     return publish(id, verdict_of_reservation(s_, j, pool), 0, where);
-  const Refusal& refusal = described(j.request, scene);
+  const Refusal& refusal = described(id, scene);
   const auto [right, fresh] = scene.rights.try_emplace({j.leaf, j.request});
   if (fresh && refusal.verdict.reason != Reason::kNoMatchingNodes)
     right->second = without_right(scene, j, up);
@@ -117,14 +117,19 @@ std::optional<Verdict> Judge::without_right(const Scene& scene, const Job& j, co
   return verdict_of_fair_share(s_, c);
 }
 
-// The refusal of a request with numbers as they are now; once for all jobs that ask the same.
-const Refusal& Judge::described(RequestId id, const Scene& scene) {
+// The refusal of a request (of this job and all that ask the same) with numbers as they are now.
+const Refusal& Judge::described(JobId id, const Scene& scene) {
   const PoolId pool = scene.pool;
-  Request& request = s_.requests.at(id);
+  Request& request = s_.requests.at(s_.job(id).request);
   Refusal& refusal = request.refused[pool];
   if (refusal.version == s_.pool(pool).version) return refusal;
   if (scene.many && refusal.serial != 0 && s_.time < refusal.described + kWordsAfter) return refusal;
   refusal.described = s_.time;
+  // Which of several roles it was, and how many had found a place, only another search can tell.
+  if (request.roles.size() > 1 || request.about_pods || !s_.averse.empty()) {
+    Statement statement(s_);
+    place(s_, statement, {id, pool, View::kNow, Hold::kRunning, {}, 0}, &refusal);
+  }
   Verdict v = verdict_of_shortage(s_, request, pool, refusal);
   if (refusal.serial == 0 || v != refusal.verdict) {
     refusal.verdict = std::move(v);

@@ -36,7 +36,7 @@ class Judge {
   };
   void job(Scene& scene, JobId job, const Where& where);
   const std::vector<LeafId>& path(Scene& scene, LeafId leaf) const;
-  const Refusal& described(RequestId request, const Scene& scene);
+  const Refusal& described(JobId job, const Scene& scene);
   // nullopt: a shortage binds, not a right.
   std::optional<Verdict> without_right(const Scene& scene, const Job& job, const std::vector<LeafId>& path);
   // It would fit on what is reserved for another one. Once for all jobs that ask the same.

@@ -295,8 +295,11 @@ class State {
   void turn(Charge& charge, Hold to);  // it is held in another way from now on
   // `gain`: something becomes free that was not so when jobs were refused (not: a trial is undone).
   void give_back(const Charge& charge, bool gain = true);
-  // After a node's GPUs or NUMA nodes changed: what is charged there is charged anew. O(pods of those jobs).
+  // After a node's GPUs or NUMA nodes changed: what is charged there is charged anew. O(pods of those jobs +
+  // pods outside jobs); where GPUs without a number are charged there, O(all jobs' pods).
   void recharge(NodeId id);
+  // The charge of a pod outside jobs, which holds its GPUs whole, as the node is now.
+  static Charge whole_gpus_on(const NodeSpec& n, Charge c);
   // The pods of jobs on one GPU, each by its job, the oldest admission first.
   std::vector<JobId> by_admission(NodeId id, std::int32_t gpu) const;
   void leave_pool_index(NodeId id);

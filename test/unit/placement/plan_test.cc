@@ -452,6 +452,47 @@ TEST(PlanTest, NodeGoesWithItsPodsStillThere) {
   EXPECT_THAT(w.cluster.audit(), IsEmpty());
 }
 
+TEST(PlanTest, GpusThatANodeGetsBackAreThoseOfTheAssignments) {
+  // The device plugin was away when these became known: the node had no GPUs.
+  World w({node("n1", 0)});
+  w.cluster.upsert_job(job("a/old", 1, 2));
+  w.cluster.set_assignment("a/old", assignment(10, {{0, 0, "n1", {0, 1}}}));
+  w.cluster.upsert_job(job("a/young", 1, 2));
+  w.cluster.set_assignment("a/young", assignment(20, {{0, 0, "n1", {1, 2}}}));
+  EXPECT_THAT(w.cluster.conflicts(), IsEmpty());
+  w.cluster.upsert_node(node("n1"));
+  EXPECT_THAT(w.cluster.conflicts(), ElementsAre(Conflict{"n1", 1, {"a/old", "a/young"}}));
+  w.cluster.upsert_node(node("n1", 1));
+  EXPECT_THAT(w.cluster.conflicts(), IsEmpty());
+  EXPECT_THAT(w.cluster.audit(), IsEmpty());
+}
+
+TEST(PlanTest, WhatSeveralRolesLackIsToldAnew) {
+  World w({node("n1"), node("n2")});
+  JobSpec j = job("a/two", 2, 4);
+  j.roles.push_back(role("big", 1, 8));
+  j.roles.push_back(role("more", 1, 4));
+  w.cluster.upsert_job(j);
+  JobSpec one = job("a/one", 1, 4);
+  w.cluster.upsert_job(one);
+  w.cluster.set_assignment("a/one", assignment(1, {{0, 0, "n1", {0, 1, 2, 3}}}));
+  w.plan();
+  const std::string before = w.message("a/two");
+  // Less is free than when it was tried, which gives no reason to try again, but other numbers.
+  w.cluster.upsert_job(job("a/other", 1, 4));
+  w.cluster.set_assignment("a/other", assignment(1, {{0, 0, "n2", {0, 1, 2, 3}}}));
+  w.plan();
+  World fresh({node("n1"), node("n2")});
+  fresh.cluster.upsert_job(j);
+  for (const char* id : {"a/one", "a/other"}) {
+    fresh.cluster.upsert_job(job(id, 1, 4));
+    fresh.cluster.set_assignment(id, *w.cluster.assignment(id));
+  }
+  fresh.plan();
+  EXPECT_NE(w.message("a/two"), before);
+  EXPECT_EQ(w.message("a/two"), fresh.message("a/two"));
+}
+
 TEST(PlanTest, HistoryInAnyOrder) {
   // A new leader hears of assignments before it knows nodes, pools, queues.
   Cluster c;
