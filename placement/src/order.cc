@@ -84,7 +84,8 @@ LeafRank rank_leaf(const State& s, const std::vector<LeafId>& path, PoolId pool,
   const Bounds& quota = s.share(leaf, pool).quota;
   const Resources& mine = fair[static_cast<std::size_t>(leaf)];
   LeafRank rank;
-  rank.tier = below ? 0 : fits ? 1 : 2;
+  rank.not_below = !below;
+  rank.not_within = !fits;
   rank.priority = seniority.priority;
   rank.share_with = dominant(used + candidate, quota, mine);
   rank.share_without = dominant(used, quota, mine);

@@ -12,9 +12,9 @@ namespace muster::placement {
 
 // Smaller is served earlier.
 struct LeafRank {
-  // 0: below quota at every level; 1: within fair share at every level with the candidate; 2: neither.
-  std::int32_t tier = 2;
-  std::int32_t priority = 0;                       // place of the leaf when all are sorted by priority
+  bool not_below = true;      // below quota at every level comes first
+  bool not_within = true;     // then, within fair share at every level with the candidate
+  std::int32_t priority = 0;  // place of the leaf when all are sorted by priority
   std::int64_t share_with = 0, share_without = 0;  // dominant share (DRF), in millionths
   std::int32_t age = 0;                            // place of the leaf when all are sorted by age, then name
 
