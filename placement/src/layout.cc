@@ -27,8 +27,20 @@ DepthRule Layout::read(const PoolSpec& pool, const TopologyRule& rule) {
   return depths;
 }
 
+// A gang that states no rule goes into the smallest domain that holds it all the same. Spread is about nodes:
+// there that is none of single ones.
+DepthRule Layout::smallest(const PoolSpec& pool) const {
+  std::int64_t most = 0;
+  for (const RoleSpec& r : request_.roles) most += r.most();
+  const bool levels = finest_depth(pool) > 0;
+  if (most < 2 || !levels) return {};
+  return {0, pool.order == NodeOrder::kPack ? kHostDepth : finest_depth(pool)};
+}
+
 void Layout::add_layers(const PoolSpec& pool, const std::vector<std::string>& shared) {
-  if (const auto rule = read(pool, request_.topology); !rule.none()) layers_.push_back({Of::kJob, rule, 0});
+  auto job = read(pool, request_.topology);
+  if (job.none()) job = smallest(pool);
+  if (!job.none()) layers_.push_back({Of::kJob, job, 0});
   bool any = false;
   for (std::size_t r = 0; r < request_.roles.size(); ++r) {
     DepthRule& rule = role_rules_.emplace_back(read(pool, request_.roles[r].topology));

@@ -59,6 +59,7 @@ class Layout {
     std::int32_t size = 0;
   };
   DepthRule read(const PoolSpec& pool, const TopologyRule& rule);
+  DepthRule smallest(const PoolSpec& pool) const;
   void add_layers(const PoolSpec& pool, const std::vector<std::string>& shared);
   void add_bundles(const State& state, const PlaceQuery& query);
 
