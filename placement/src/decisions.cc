@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "admission.h"
+#include "reasons.h"
 
 namespace muster::placement {
 namespace {
@@ -106,6 +107,7 @@ void Decisions::back_to_waiting(JobId id) {
   Job& j = s_.job(id);
   s_.unhold(id);
   j.assumed = false;
+  j.moving = false;
   j.started_in = 0;
   std::erase(started_, id);
   for (const auto kind : {Decision::Kind::kStart, Decision::Kind::kMove}) {
@@ -148,6 +150,7 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
     charges.clear();
     insert_sorted(a, charges, std::move(moved));
     s_.hold(v.job, std::move(a), std::move(charges));
+    j.moving = j.moving || runs;
     if (runs) say(Decision::Kind::kMove, v.job, v.reason, beneficiary, why(v.reason, beneficiary));
     return;
   }
@@ -228,17 +231,19 @@ void Decisions::shrink_to_placed(JobId id, EvictReason reason, std::string messa
   say(Decision::Kind::kShrink, id, reason, "", std::move(message));
 }
 
-// A promise ends with the node, or when the node is not of the job's pool any more: the job asks again.
+// A promise ends with the node, or when the node is not of the job's pool any more, and when its leaf may
+// start nothing any more or is beyond a limit with it: the job asks again.
 bool Decisions::void_promise(JobId id) {
   Job& j = s_.job(id);
   const PoolId pool = s_.find_pool(j.assignment->pool);
-  const bool good = std::all_of(j.promised.begin(), j.promised.end(), [&](std::size_t i) {
-    const Charge& c = j.charges[i];
-    const Node& n = s_.node(c.node);
-    const auto there = [&](std::int32_t gpu) { return gpu < n.spec.gpus && n.healthy(gpu); };
-    return n.takes_part() && n.pool == pool && c.unnamed == 0 &&
-           std::all_of(c.gpus.begin(), c.gpus.end(), there);
-  });
+  const bool good =
+      may_start(id, pool) && std::all_of(j.promised.begin(), j.promised.end(), [&](std::size_t i) {
+        const Charge& c = j.charges[i];
+        const Node& n = s_.node(c.node);
+        const auto there = [&](std::int32_t gpu) { return gpu < n.spec.gpus && n.healthy(gpu); };
+        return n.takes_part() && n.pool == pool && c.unnamed == 0 &&
+               std::all_of(c.gpus.begin(), c.gpus.end(), there);
+      });
   if (good) return false;
   ++changes_;
   const bool whole = j.nominated();
@@ -246,6 +251,7 @@ bool Decisions::void_promise(JobId id) {
   for (const std::size_t i : pods) s_.give_back(j.charges[i]);
   auto [a, charges] = s_.unhold(id);
   if (whole) {
+    j.moving = false;
     j.started_in = 0;
     s_.start_waiting(id);
     return true;
@@ -253,6 +259,15 @@ bool Decisions::void_promise(JobId id) {
   erase_pods(a, charges, pods);
   s_.hold(id, std::move(a), std::move(charges));
   return true;
+}
+
+bool Decisions::may_start(JobId id, PoolId pool) const {
+  const Job& j = s_.job(id);
+  if (j.moving) return true;  // it does not start, it goes on
+  const auto path = s_.path(j.leaf);
+  Resources promised;
+  for (const std::size_t i : j.promised) promised += j.charges[i].amounts;
+  return !verdict_of_leaf(s_, j.leaf, path) && breach(s_, path, pool, promised, j.spec.preemptible).empty();
 }
 
 void Decisions::keep_promises() {
@@ -284,6 +299,7 @@ void Decisions::keep_promises() {
     s_.note_promises(id);
     if (whole) {
       j.assumed = true;
+      j.moving = false;
       j.started_in = s_.plans;  // and can be undone for a better right, like every start of this plan
       j.progress = {now_, j.progress.saved, j.progress.start_took, std::nullopt};
       j.assignment->since = now_;
@@ -390,6 +406,7 @@ bool Decisions::moves(JobId id, PoolId pool) {
   j.to_be_evicted = false;
   j.evicted_from.reset();
   s_.hold(id, std::move(a), std::move(charges));
+  j.moving = true;
   return true;
 }
 

@@ -48,6 +48,7 @@ class Decisions {
              std::string message);
   void give(const Victim& victim, JobId claimant, PoolId pool, std::vector<Statement::Placed> moved);
   bool void_promise(JobId job);  // true: it was void
+  bool may_start(JobId job, PoolId pool) const;
   bool stays(JobId evicted, PoolId pool);
   bool moves(JobId evicted, PoolId pool);
   void back_to_waiting(JobId job);

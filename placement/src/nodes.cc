@@ -180,8 +180,8 @@ Candidate best_of(const NodeSearch& x, const Want& want) {
 
 // What the order of nodes depends on is the node alone, and all of them would have to be looked at.
 bool can_be_ranked(const NodeSearch& x, std::int64_t wanted, std::int64_t least) {
-  const bool whole_pool =
-      x.domain->depth == 0 && x.view != View::kPromise && !(x.pool.closed && x.pool.reservation);
+  const bool whole_pool = x.domain->depth == 0 && x.view != View::kPromise &&
+                          !(x.pool.closed && x.pool.reservation) && x.pool.memory_from.value == 0;
   const bool by_node_alone = x.near == nullptr && x.neighbours == nullptr && x.shape.roles.size() == 1 &&
                              (x.banned == nullptr || x.banned->empty()) && !has_preferences(x);
   if (!whole_pool || !by_node_alone || least != 1) return false;
@@ -256,6 +256,7 @@ Shape shape_of(const State& s, const Pool& pool, const Request& request, std::ve
 
 std::int64_t room_for(const Node& n, const Pool& pool, const RoleSpec& r, View view) {
   if (n.reserved && pool.closed) return 0;
+  if (r.share.kind == GpuShare::Kind::kMemory && n.spec.gpu_memory < pool.memory_from) return 0;
   const Resources free = n.free(view);
   std::int64_t k = free.pods;
   if (r.per_pod.cpu.value > 0) k = std::min(k, free.cpu.value / r.per_pod.cpu.value);
@@ -279,6 +280,8 @@ std::int64_t room_for(const Node& n, const Pool& pool, const Request& request, c
     k = std::min<std::int64_t>(k, std::max(0, n.free_gpus()) / shape.gpus);
   for (const std::size_t r : shape.roles) {
     if (k <= 0) return 0;
+    if (request.roles[r].share.kind == GpuShare::Kind::kMemory && n.spec.gpu_memory < pool.memory_from)
+      return 0;
     if (request.roles[r].gpus > 0) k = std::min(k, room_on_gpus(n, pool, request.roles[r], view, k));
   }
   return k;

@@ -49,6 +49,57 @@ bool refuted(const State& s, const PlaceQuery& q, std::size_t* role) {
   return std::all_of(list.begin(), list.end(), [&](DomainId d) { return at(d).has_value(); });
 }
 
+// What was placed from `first` on is charged so much more than the least that it could be.
+MilliGpu beyond_least(const State& s, const Statement& statement, std::size_t first, const PlaceQuery& q) {
+  MilliGpu sum;
+  const Request& request = s.request_of(s.job(q.job));
+  for (std::size_t i = first; i < statement.placed().size(); ++i) {
+    const Statement::Placed& p = statement.placed()[i];
+    sum +=
+        p.charge.amounts.gpu - s.per_pod(request.roles[static_cast<std::size_t>(p.place.role)], q.pool).gpu;
+  }
+  return sum;
+}
+
+// Some limit or quota is exceeded, and would not be by so much less.
+bool broken_by(const State& s, const PlaceQuery& q, MilliGpu more) {
+  const Job& j = s.job(q.job);
+  const auto path = s.path(j.leaf);
+  return std::any_of(path.begin(), path.end(), [&](LeafId at) {
+    const TreeSums& sums = s.sums(at, q.pool);
+    const Share& share = s.share(at, q.pool);
+    const auto by_this = [&](MilliGpu used, MilliGpu bound) { return used > bound && used - more <= bound; };
+    return (share.limit.gpu && by_this(sums.allocated.gpu, *share.limit.gpu)) ||
+           (!j.spec.preemptible && by_this(sums.fixed.gpu, share.quota.gpu.value_or(MilliGpu{})));
+  });
+}
+
+// A share of memory is charged by its part of the GPU, so what a gang is charged is known when it has its
+// places: where limits or quotas do not allow for that, GPUs with more memory may do.
+std::optional<std::vector<PodPlace>> place_by_memory(State& s, Statement& statement, const PlaceQuery& q,
+                                                     Refusal* refusal) {
+  Pool& pool = s.pool(q.pool);
+  const std::size_t start = statement.mark(), first = statement.placed().size();
+  auto found = Gang(s, statement, q).run(refusal);
+  while (found && broken_by(s, q, beyond_least(s, statement, first, q))) {
+    Bytes smallest;  // of those that cost more than they would elsewhere
+    for (const PodPlace& p : *found) {
+      const RoleSpec& r = s.request_of(s.job(q.job)).roles[static_cast<std::size_t>(p.role)];
+      const Bytes size = s.node(s.node_of(p.node)).spec.gpu_memory;
+      if (r.share.kind == GpuShare::Kind::kMemory && (smallest.value == 0 || size < smallest))
+        smallest = size;
+    }
+    statement.rollback(start);
+    found.reset();
+    const auto larger = pool.gpu_memories.upper_bound(smallest.value);
+    if (larger == pool.gpu_memories.end()) break;
+    pool.memory_from.value = larger->first;
+    found = Gang(s, statement, q).run(refusal);
+  }
+  pool.memory_from = {};
+  return found;
+}
+
 }  // namespace
 
 bool refuted_by_totals(const State& s, const PlaceQuery& q) {
@@ -67,6 +118,7 @@ std::optional<std::vector<PodPlace>> place(State& s, Statement& statement, const
   }
   s.requests.fill_eligible(s.requests.at(s.job(q.job).request), s.nodes);
   pool.fragmentation.prepare(pool.domains[0].capacity);
+  if (s.request_of(s.job(q.job)).by_memory) return place_by_memory(s, statement, q, refusal);
   return Gang(s, statement, q).run(refusal);
 }
 

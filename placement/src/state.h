@@ -140,7 +140,9 @@ struct Pool {
   std::optional<Time> due;                // … before this
   std::uint64_t gains = 1;                // grows when something becomes free: what was refused may fit now
   std::optional<Reservation> reservation;
-  bool closed = false;  // its reserved nodes are, to the search that is being made: place()
+  // For the search that is being made, see place():
+  bool closed = false;  // its reserved nodes are
+  Bytes memory_from;    // memory shares go to GPUs of at least this size
   MilliGpu used_gpu;    // on nodes that take part, parts of GPUs included
   MilliGpu spare_gpu;   // most_gpu() of these nodes beyond that
   Resources held_back;  // TreeSums::held_back of all top-level tree nodes
@@ -217,6 +219,7 @@ struct Job {
   std::optional<Assignment> assignment;
   bool assumed = false;          // by plan(), not confirmed yet
   std::uint64_t started_in = 0;  // the plan that is being made has started it: Planner::serial
+  bool moving = false;           // nominated, and its own pods have to go first, or have just gone
   bool entitled = false;         // that start kept its leaf and ancestors within quota and fair share
   bool to_be_evicted = false;    // plan() has said so; `assignment` is empty, the caller may not know it yet
   std::optional<Assignment> evicted_from;  // then
