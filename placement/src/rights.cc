@@ -27,21 +27,28 @@ std::array<Account, 3> accounts(const State& s, LeafId at, PoolId pool, const st
                   quota.memory ? share.memory.value : kUnbounded}};
 }
 
-bool within(const State& s, const Claimant& c, LeafId at, Right right) {
+bool within(const State& s, const Claimant& c, LeafId at, Right right, const Resources& before) {
   const auto all = accounts(s, at, c.pool, *c.fair, c.asked);
-  return std::all_of(all.begin(), all.end(), [&](const Account& a) {
-    return a.asked <= 0 || wrapping_add(a.used, a.asked) <= (right == Right::kGuarantee ? a.least() : a.fair);
-  });
+  const auto had = std::array{before.gpu.value, before.cpu.value, before.memory.value};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Account& a = all[i];
+    const std::int64_t bound = right == Right::kGuarantee ? a.least() : a.fair;
+    if (a.asked > 0 && wrapping_add(a.used, a.asked) > std::max(bound, had[i])) return false;
+  }
+  return true;
 }
 
 }  // namespace
 
-bool has_right(const State& s, const Claimant& c, Right right) {
-  return std::all_of(c.path.begin(), c.path.end(), [&](LeafId at) { return within(s, c, at, right); });
+bool has_right(const State& s, const Claimant& c, Right right, const std::vector<Resources>& before) {
+  for (std::size_t i = 0; i < c.path.size(); ++i) {
+    if (!within(s, c, c.path[i], right, i == 0 ? Resources{} : before[i])) return false;
+  }
+  return true;
 }
 
 bool may_have_right(const State& s, const Claimant& c, Right right) {
-  return within(s, c, c.path.front(), right);
+  return within(s, c, c.path.front(), right, {});
 }
 
 bool may_give(const State& s, const Claimant& c, Right right, const std::vector<LeafId>& path,
@@ -59,18 +66,6 @@ bool may_give(const State& s, const Claimant& c, Right right, const std::vector<
       const Account& a = all[i];
       if (a.asked > 0 && a.quota != kUnbounded && a.used >= a.least() && a.used - parts[i] < a.least())
         return false;
-    }
-  }
-  return true;
-}
-
-bool within_before(const State& s, const Claimant& c, const std::vector<Resources>& before) {
-  for (std::size_t i = 0; i < c.path.size(); ++i) {
-    const auto all = accounts(s, c.path[i], c.pool, *c.fair, c.asked);
-    const auto had = std::array{before[i].gpu.value, before[i].cpu.value, before[i].memory.value};
-    for (std::size_t k = 0; k < all.size(); ++k) {
-      const Account& a = all[k];
-      if (a.asked > 0 && a.quota != kUnbounded && a.used > std::max(a.fair, had[k])) return false;
     }
   }
   return true;

@@ -24,8 +24,10 @@ enum class Right : std::uint8_t {
 };
 
 // The claimant stays within what the right allows, at its leaf and every ancestor, with what it asks added to
-// what is allocated now.
-bool has_right(const State& state, const Claimant& claimant, Right right);
+// what is allocated now. An ancestor that was beyond it `before` (allocated by place on the path) any victim
+// was taken may have as much as then: what is exchanged inside it needs no room there.
+bool has_right(const State& state, const Claimant& claimant, Right right,
+               const std::vector<Resources>& before);
 
 // The same at its leaf only: what others give cannot mend it there.
 bool may_have_right(const State& state, const Claimant& claimant, Right right);
@@ -35,10 +37,6 @@ bool may_have_right(const State& state, const Claimant& claimant, Right right);
 // of its quota and its fair share.
 bool may_give(const State& state, const Claimant& claimant, Right right, const std::vector<LeafId>& path,
               const Resources& amounts);
-
-// No leaf on the path is beyond the larger of its fair share and what it had `before` (by path): the bound of
-// preemption inside a leaf.
-bool within_before(const State& state, const Claimant& claimant, const std::vector<Resources>& before);
 
 // How long a victim in this leaf is safe from the claimant after its start: as the nearest queue that sets it
 // says.

@@ -38,7 +38,7 @@ struct Gatherer {
     return true;
   }
 
-  void add(JobId id, const std::vector<LeafId>& path, bool own, std::int64_t over) {
+  void add(JobId id, const std::vector<LeafId>& path, bool own, std::int64_t over, bool surplus_only) {
     const Job& j = s.job(id);
     const Request& request = s.request_of(j);
     std::int32_t after = -1;
@@ -67,7 +67,7 @@ struct Gatherer {
         }
       }
     }
-    if (!q.surplus_only && !left.empty()) push(id, path, own, over, {left.begin(), left.end()}, true, after);
+    if (!surplus_only && !left.empty()) push(id, path, own, over, {left.begin(), left.end()}, true, after);
   }
 
   std::int32_t push(JobId id, const std::vector<LeafId>& path, bool own, std::int64_t over,
@@ -185,10 +185,10 @@ std::vector<Unit> units(const State& s, const UnitQuery& q, std::optional<Time>&
       if (!j.spec.preemptible || id == c.job || !j.assignment || !j.displaced.empty()) continue;
       if (moves && (j.spec.interactive || j.nominated())) continue;
       if (!moves && own && j.spec.priority >= s.job(c.job).spec.priority) continue;
-      // What this very plan has started may stay if its leaf is entitled to it.
-      if (!own && j.entitled && j.started_in != 0 && j.started_in == s.plans) continue;
+      // What this very plan has started may stay if its leaf is entitled to it: its minimum, that is.
+      const bool stays = !own && j.entitled && j.started_in != 0 && j.started_in == s.plans;
       if (gather.safe(j, path, !own)) continue;
-      gather.add(id, path, own, over);
+      gather.add(id, path, own, over, q.surplus_only || stays);
     }
   }
   return in_order(s, q, std::move(all));

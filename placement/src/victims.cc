@@ -1,21 +1,22 @@
 #include "victims.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <map>
 #include <numeric>
 #include <set>
 
 #include "admission.h"
-#include "nodes.h"
+#include "regions.h"
 #include "units.h"
 
 namespace muster::placement {
 namespace {
 
-constexpr std::size_t kFewUnits = 8;      // so many candidates are tried in all combinations
-constexpr std::size_t kMostMoves = 16;    // workloads that one consolidation may move
-constexpr std::size_t kRegionsTried = 4;  // nodes or domains that are tried one by one
+constexpr std::size_t kFewUnits = 8;    // so many candidates are tried in all combinations
+constexpr int kFewMoves = 3;            // of these, so many are moved in all combinations
+constexpr std::size_t kMostMoves = 16;  // workloads that one consolidation may move
 
 // What nobody has or was promised at most, as if all that are leaving had gone; parts of GPUs as well.
 Resources free_in(const Pool& pool) {
@@ -60,24 +61,38 @@ class Search {
   std::optional<Room> run() {
     if (units_.empty() || !could_suffice()) return std::nullopt;
     const std::size_t start = st_.mark();
-    std::optional<Solution> best;
-    const auto consider = [&](std::optional<Solution> found) {
-      if (found && (!best || found->key < best->key)) best = std::move(found);
+    std::vector<Solution> found;
+    const auto consider = [&](std::optional<Solution> one) {
+      if (one) found.push_back(*std::move(one));
       reset(start);
     };
-    if (units_.size() <= kFewUnits && means_ != Means::kMove) {
-      for (const auto& subset : subsets()) {
+    const bool few = units_.size() <= kFewUnits;
+    if (few) {
+      for (const auto& subset : subsets()) {  // they come in the order of preference
         consider(exactly(subset));
-        if (best) break;  // they come in the order of preference
+        if (found.empty()) continue;
+        if (auto room = carry_out(found.back(), start)) return room;
+        found.clear();
       }
-    } else {
+    }
+    if (!few || means_ == Means::kMove) {
       std::vector<std::size_t> all(units_.size());
       std::iota(all.begin(), all.end(), std::size_t{0});
       if (means_ != Means::kMove) consider(sweep(all, 0));
-      for (const auto& [order, within] : by_region()) consider(sweep(order, within));
+      const Trial trial{[&](std::size_t i) {
+                          const bool may = !in_use_[i] && may_take(units_[i]);
+                          if (may) take(i);
+                          return may;
+                        },
+                        [&] { reset(start); }};
+      for (const auto& [order, within] : orders_by_place(s_, q_, units_, trial))
+        consider(sweep(order, within));
     }
-    if (!best) return std::nullopt;
-    return carry_out(*best, start);
+    std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
+    for (const Solution& one : found) {
+      if (auto room = carry_out(one, start)) return room;
+    }
+    return std::nullopt;
   }
 
  private:
@@ -111,11 +126,11 @@ class Search {
       case Means::kMove:
         return true;
       case Means::kReclaim:
-        return has_right(s_, c, right_);
+        return has_right(s_, c, right_, before_);
       case Means::kPreempt:
         return in_bounds();
       case Means::kBoth:
-        return has_right(s_, c, right_) && in_bounds();
+        return has_right(s_, c, right_, before_) && in_bounds();
     }
     return false;
   }
@@ -325,10 +340,11 @@ class Search {
     return count;
   }
 
-  // All subsets in the order of preference.
+  // All subsets in the order of preference; of those that are to move only the small ones.
   std::vector<std::vector<std::size_t>> subsets() const {
     std::vector<std::vector<std::size_t>> list;
     for (std::size_t bits = 1; bits < (std::size_t{1} << units_.size()); ++bits) {
+      if (means_ == Means::kMove && std::popcount(bits) > kFewMoves) continue;
       std::vector<std::size_t> subset;
       bool whole = true;
       for (std::size_t i = 0; i < units_.size(); ++i) {
@@ -343,147 +359,12 @@ class Search {
     return list;
   }
 
-  // --- where room is cheapest
-
-  // Orders in which a node, or a domain that the claimant must not leave, is emptied as far as needed; with
-  // the domain to stay in.
-  std::vector<std::pair<std::vector<std::size_t>, DomainId>> by_region() {
-    std::map<NodeId, std::vector<std::size_t>> on_node;
-    for (std::size_t i = 0; i < units_.size(); ++i) {
-      for (const NodeId n : units_[i].nodes) on_node[n].push_back(i);
-    }
-    Request& request = s_.requests.at(s_.job(q_.claimant.job).request);
-    s_.requests.fill_eligible(request, s_.nodes);
-    const std::size_t role = largest_role(request);
-    const RoleSpec& r = request.roles[role];
-    std::int64_t wanted = 0;
-    if (q_.pods.empty()) {
-      wanted = r.replicas;
-    } else {
-      for (const PodWish& w : q_.pods) wanted += static_cast<std::size_t>(w.role) == role ? 1 : 0;
-    }
-    // What the next pod costs on each node: units in order until it fits, by amounts.
-    struct Offer {
-      Wide cost = 0;
-      std::int64_t pods = 0;
-      std::vector<std::size_t> units;
-      NodeId node = kNoId;
-    };
-    std::vector<Offer> offers;
-    const Pool& pool = s_.pool(q_.claimant.pool);
-    for (const NodeId id : pool.nodes) {
-      const Node& n = s_.node(id);
-      if (!n.takes_part() || !request.eligible[role][static_cast<std::size_t>(id)]) continue;
-      Offer offer;
-      offer.node = id;
-      offer.pods = std::min(wanted, room_for(n, pool, r, View::kTarget));
-      if (offer.pods < wanted) {
-        const auto found = on_node.find(id);
-        if (found != on_node.end()) {
-          const std::size_t mark = st_.mark();
-          for (const std::size_t i : found->second) {
-            if (in_use_[i] || !may_take(units_[i])) continue;
-            take(i);
-            offer.units.push_back(i);
-            offer.cost += units_[i].cost;
-            const std::int64_t room = std::min(wanted, room_for(n, pool, r, View::kTarget));
-            if (room > offer.pods) {
-              offer.pods = room;
-              break;
-            }
-          }
-          st_.rollback(mark);
-          for (const std::size_t i : offer.units) in_use_[i] = false;
-        }
-      }
-      if (offer.pods > 0) offers.push_back(std::move(offer));
-    }
-    std::stable_sort(offers.begin(), offers.end(), [](const Offer& a, const Offer& b) {
-      return a.cost * b.pods != b.cost * a.pods ? a.cost * b.pods < b.cost * a.pods : a.node < b.node;
-    });
-    std::vector<std::pair<std::vector<std::size_t>, DomainId>> orders;
-    const auto flat = [&](auto&& accept, std::size_t most) {
-      std::vector<std::size_t> order;
-      std::set<std::size_t> seen;
-      std::size_t count = 0;
-      for (const Offer& o : offers) {
-        if (!accept(o)) continue;
-        for (const std::size_t i : o.units) {
-          if (seen.insert(i).second) order.push_back(i);
-        }
-        if (++count == most) break;
-      }
-      return order;
-    };
-    if (wanted == 1) {
-      for (std::size_t k = 0, tried = 0; k < offers.size() && tried < kRegionsTried; ++k) {
-        if (offers[k].units.empty()) continue;
-        orders.emplace_back(offers[k].units, DomainId{0});
-        ++tried;
-      }
-      return orders;
-    }
-    orders.emplace_back(flat([](const Offer&) { return true; }, offers.size()), DomainId{0});
-    for (const DomainId d : regions(request, offers, wanted)) {
-      auto order = flat(
-          [&](const Offer& o) {
-            const auto& domains = s_.node(o.node).domains;
-            return std::find(domains.begin(), domains.end(), d) != domains.end();
-          },
-          offers.size());
-      for (std::size_t i = 0; i < units_.size(); ++i) {  // and what else is there
-        const bool inside = std::any_of(units_[i].nodes.begin(), units_[i].nodes.end(), [&](NodeId n) {
-          const auto& domains = s_.node(n).domains;
-          return std::find(domains.begin(), domains.end(), d) != domains.end();
-        });
-        if (inside && std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);
-      }
-      orders.emplace_back(std::move(order), d);
-    }
-    return orders;
-  }
-
-  static std::size_t largest_role(const Request& request) {
-    std::size_t best = 0;
-    for (std::size_t r = 1; r < request.roles.size(); ++r) {
-      if (request.roles[r].per_pod.gpu > request.roles[best].per_pod.gpu) best = r;
-    }
-    return best;
-  }
-
-  // The domains of the demanded level in which room for all is cheapest.
-  template <class Offers>
-  std::vector<DomainId> regions(const Request& request, const Offers& offers, std::int64_t wanted) const {
-    const Pool& pool = s_.pool(q_.claimant.pool);
-    const auto level =
-        std::find(pool.spec.topology.begin(), pool.spec.topology.end(), request.topology.required);
-    if (level == pool.spec.topology.end()) return {};
-    const auto depth = static_cast<std::size_t>(level - pool.spec.topology.begin()) + 1;
-    std::map<DomainId, std::pair<std::int64_t, Wide>> sums;  // pods left to place, cost so far
-    for (const auto& o : offers) {
-      const auto& domains = s_.node(o.node).domains;
-      if (domains.size() <= depth) continue;
-      auto& [left, cost] = sums.try_emplace(domains[depth], wanted, 0).first->second;
-      if (left <= 0) continue;
-      left -= o.pods;
-      cost += o.cost;
-    }
-    std::vector<std::pair<Wide, DomainId>> list;
-    for (const auto& [d, sum] : sums) list.emplace_back(sum.first > 0 ? sum.second * 1000 : sum.second, d);
-    std::sort(list.begin(), list.end());
-    std::vector<DomainId> best;
-    for (std::size_t i = 0; i < list.size() && i < kRegionsTried; ++i) best.push_back(list[i].second);
-    return best;
-  }
-
   // --- the end
 
   // Takes the solution again; who finds a place in what is left moves there instead.
   std::optional<Room> carry_out(const Solution& best, std::size_t start) {
     if (!take_all(best.taken)) return reset(start), std::nullopt;
-    for (const PodPlace& p : best.places) st_.place(q_.claimant.job, p, q_.claimant.pool, Hold::kPromised);
     Room room;
-    room.places = best.places;
     std::map<JobId, std::size_t> at;
     for (const std::size_t i : best.taken) {
       const Unit& u = units_[i];
@@ -493,11 +374,21 @@ class Search {
       pods.insert(pods.end(), u.pods.begin(), u.pods.end());
       std::sort(pods.begin(), pods.end());
     }
-    for (Victim& v : room.victims) {
-      const bool moved = move(v);
-      if (!moved && means_ == Means::kMove) return reset(start), std::nullopt;
+    const std::size_t taken = st_.mark();
+    room.places = best.places;
+    for (const PodPlace& p : room.places) st_.place(q_.claimant.job, p, q_.claimant.pool, Hold::kPromised);
+    std::size_t moved = 0;
+    for (Victim& v : room.victims) moved += move(v) ? 1 : 0;
+    if (means_ != Means::kMove || moved == room.victims.size()) return room;
+    // Where they all find a place first, the claimant may find one in what is left.
+    st_.rollback(taken);
+    const bool all =
+        std::all_of(room.victims.begin(), room.victims.end(), [&](Victim& v) { return move(v); });
+    if (auto places = all ? fits(0) : std::nullopt) {
+      room.places = *std::move(places);
+      return room;
     }
-    return room;
+    return reset(start), std::nullopt;
   }
 
   EvictReason reason(const Unit& u) const {

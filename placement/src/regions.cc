@@ -1,0 +1,224 @@
+#include "regions.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "nodes.h"
+#include "topology.h"
+
+namespace muster::placement {
+namespace {
+
+constexpr std::size_t kRegionsTried = 4;  // nodes or domains that are tried one by one
+
+// Room for so many pods more, once these units have gone.
+struct Step {
+  Wide cost = 0;
+  std::int64_t pods = 0;
+  std::vector<std::size_t> units;
+  NodeId node = kNoId;  // one of its nodes
+
+  void add(const Step& o) {
+    cost += o.cost;
+    pods += o.pods;
+    units.insert(units.end(), o.units.begin(), o.units.end());
+    if (node == kNoId) node = o.node;
+  }
+};
+
+bool cheaper(const Step& a, const Step& b) {  // for each pod
+  return a.cost * b.pods != b.cost * a.pods ? a.cost * b.pods < b.cost * a.pods : a.node < b.node;
+}
+
+// Of those that are to be placed.
+std::size_t largest_role(const Request& request, const std::vector<PodWish>& pods) {
+  std::size_t best = pods.empty() ? 0 : static_cast<std::size_t>(pods.front().role);
+  for (std::size_t r = 0; r < request.roles.size(); ++r) {
+    const bool asked = pods.empty() || std::any_of(pods.begin(), pods.end(), [&](const PodWish& w) {
+                         return static_cast<std::size_t>(w.role) == r;
+                       });
+    if (asked && request.roles[r].per_pod.gpu > request.roles[best].per_pod.gpu) best = r;
+  }
+  return best;
+}
+
+// So many pods have to be in one domain of this depth.
+struct Together {
+  std::int32_t depth = 0;
+  std::int64_t size = 1;
+};
+
+class Regions {
+ public:
+  Regions(State& s, const RoomQuery& q, const std::vector<Unit>& units, const Trial& trial)
+      : s_(s),
+        q_(q),
+        units_(units),
+        trial_(trial),
+        pool_(s.pool(q.claimant.pool)),
+        request_(s.requests.at(s.job(q.claimant.job).request)),
+        role_(largest_role(request_, q.pods)) {
+    s_.requests.fill_eligible(request_, s_.nodes);
+    wanted_ = request_.roles[role_].replicas;
+    if (!q_.pods.empty()) {
+      wanted_ = std::count_if(q_.pods.begin(), q_.pods.end(),
+                              [&](const PodWish& w) { return static_cast<std::size_t>(w.role) == role_; });
+    }
+  }
+
+  std::vector<TakingOrder> run() {
+    const auto together = rules();
+    std::vector<Step> steps = by_node(together);
+    std::vector<TakingOrder> orders;
+    if (wanted_ == 1) {
+      std::stable_sort(steps.begin(), steps.end(), cheaper);
+      std::erase_if(steps, [](const Step& step) { return step.units.empty(); });
+      for (std::size_t k = 0; k < std::min(steps.size(), kRegionsTried); ++k)
+        orders.push_back({steps[k].units, 0});
+      return orders;
+    }
+    for (const Together& t : together) {
+      if (t.depth != kHostDepth) steps = by_domain(steps, t);
+    }
+    std::stable_sort(steps.begin(), steps.end(), cheaper);
+    const bool one_region = !together.empty() && together.back().size == wanted_;
+    if (!one_region) return {{in_order(steps), 0}};
+    for (std::size_t k = 0; k < std::min(steps.size(), kRegionsTried); ++k) {
+      const Node& n = s_.node(steps[k].node);
+      const bool host = together.back().depth == kHostDepth;
+      const DomainId d = host ? n.domains.back() : domain_of(n, together.back().depth);
+      orders.push_back({with_the_rest(steps[k], host ? steps[k].node : kNoId, d), d});
+    }
+    return orders;
+  }
+
+ private:
+  // From the innermost set to the widest.
+  std::vector<Together> rules() const {
+    std::vector<Together> list;
+    const auto add = [&](const std::string& level, std::int64_t size) {
+      const std::int32_t depth = depth_of(pool_.spec, level);
+      if (depth <= 0) return;
+      // A wider set with a level as fine demands more.
+      while (!list.empty() && list.back().depth <= depth) list.pop_back();
+      list.push_back({depth, std::min(size, wanted_)});
+    };
+    for (std::size_t g = request_.groups.size(); g-- > 0;)
+      add(request_.groups[g].rule.required, request_.groups[g].size);
+    add(request_.roles[role_].topology.required, wanted_);
+    add(request_.topology.required, wanted_);
+    return list;
+  }
+
+  // What the next pods cost on each node: its units in order, until there is room for all that are wanted.
+  std::vector<Step> by_node(const std::vector<Together>& together) {
+    std::map<NodeId, std::vector<std::size_t>> on_node;
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+      for (const NodeId n : units_[i].nodes) on_node[n].push_back(i);
+    }
+    const bool host = !together.empty() && together.front().depth == kHostDepth;
+    const std::int64_t at_once = host ? together.front().size : 1;
+    const RoleSpec& r = request_.roles[role_];
+    std::vector<Step> all;
+    for (const NodeId id : pool_.nodes) {
+      const Node& n = s_.node(id);
+      if (!n.takes_part() || !request_.eligible[role_][static_cast<std::size_t>(id)]) continue;
+      const auto room = [&] {
+        return std::min(wanted_, room_for(n, pool_, r, View::kTarget)) / at_once * at_once;
+      };
+      std::int64_t have = room();
+      std::vector<Step> steps;
+      if (have > 0) steps.push_back({0, have, {}, id});
+      if (const auto found = on_node.find(id); have < wanted_ && found != on_node.end()) {
+        Step next{0, 0, {}, id};
+        for (const std::size_t i : found->second) {
+          if (!trial_.take(i)) continue;
+          next.units.push_back(i);
+          next.cost += units_[i].cost;
+          next.pods = room() - have;
+          if (next.pods <= 0) continue;
+          have += next.pods;
+          // What comes later on the same node must not seem cheaper.
+          while (!steps.empty() && next.cost * steps.back().pods < steps.back().cost * next.pods) {
+            Step joined = std::move(steps.back());
+            steps.pop_back();
+            joined.add(next);
+            next = std::move(joined);
+          }
+          steps.push_back(std::exchange(next, Step{0, 0, {}, id}));
+          if (have >= wanted_) break;
+        }
+        trial_.undo();
+      }
+      std::move(steps.begin(), steps.end(), std::back_inserter(all));
+    }
+    return all;
+  }
+
+  // In each domain its steps join to such as have room for `size` pods, the cheapest first.
+  std::vector<Step> by_domain(std::vector<Step> steps, const Together& t) const {
+    std::stable_sort(steps.begin(), steps.end(), cheaper);
+    std::map<DomainId, Step> open;
+    std::vector<Step> done;
+    for (const Step& step : steps) {
+      const DomainId d = domain_of(s_.node(step.node), t.depth);
+      if (d == kNoId) continue;
+      Step& sum = open[d];
+      sum.add(step);
+      const std::int64_t whole = sum.pods / t.size * t.size;
+      if (whole == 0) continue;
+      const Step rest{0, sum.pods - whole, {}, step.node};
+      sum.pods = whole;
+      done.push_back(std::exchange(sum, rest));
+    }
+    if (t.size < wanted_) return done;
+    // One such is all there is to place.
+    std::set<DomainId> seen;
+    std::erase_if(done,
+                  [&](const Step& s) { return !seen.insert(domain_of(s_.node(s.node), t.depth)).second; });
+    return done;
+  }
+
+  static std::vector<std::size_t> in_order(const std::vector<Step>& steps) {
+    std::vector<std::size_t> order;
+    std::set<std::size_t> seen;
+    for (const Step& step : steps) {
+      for (const std::size_t i : step.units) {
+        if (seen.insert(i).second) order.push_back(i);
+      }
+    }
+    return order;
+  }
+
+  // And then what else is there: other roles have to find room as well.
+  std::vector<std::size_t> with_the_rest(const Step& step, NodeId host, DomainId d) const {
+    auto order = in_order({step});
+    const std::set<std::size_t> seen(order.begin(), order.end());
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+      const bool inside = std::any_of(units_[i].nodes.begin(), units_[i].nodes.end(), [&](NodeId n) {
+        return host != kNoId ? n == host : contains(pool_, d, s_.node(n).domains.back());
+      });
+      if (inside && !seen.contains(i)) order.push_back(i);
+    }
+    return order;
+  }
+
+  State& s_;
+  const RoomQuery& q_;
+  const std::vector<Unit>& units_;
+  const Trial& trial_;
+  const Pool& pool_;
+  Request& request_;
+  std::size_t role_;
+  std::int64_t wanted_ = 0;
+};
+
+}  // namespace
+
+std::vector<TakingOrder> orders_by_place(State& s, const RoomQuery& q, const std::vector<Unit>& units,
+                                         const Trial& trial) {
+  return Regions(s, q, units, trial).run();
+}
+
+}  // namespace muster::placement
