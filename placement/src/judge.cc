@@ -88,8 +88,7 @@ void Judge::job(Scene& scene, JobId id, const Where& where) {
     return publish(id, verdict_of_reservation(s_, j, pool), 0, where);
   const Refusal& refusal = described(id, scene);
   const auto [right, fresh] = scene.rights.try_emplace({j.leaf, j.request});
-  if (fresh && refusal.verdict.reason != Reason::kNoMatchingNodes)
-    right->second = without_right(scene, j, up);
+  if (fresh && !refusal.never) right->second = without_right(scene, j, up);
   const auto& reservation = s_.pool(pool).reservation;
   if (reservation && reservation->owner == id) {
     Where at = where;
@@ -105,16 +104,10 @@ std::optional<Verdict> Judge::without_right(const Scene& scene, const Job& j, co
   const Line& line = scene.line;
   Claimant c{s_.job_ids.at(j.spec.id), line.pool(), up, s_.asked(s_.request_of(j), line.pool()),
              &line.fair()};
-  const bool within = std::all_of(up.begin(), up.end(), [&](LeafId at) {
-    return s_.sums(at, c.pool).allocated.gpu + c.asked.gpu <= line.fair()[static_cast<std::size_t>(at)].gpu;
-  });
-  if (c.asked.gpu.value == 0 || within) return std::nullopt;
   // What others hold and could give would do: only the right to it is missing.
   const Pool& p = s_.pool(c.pool);
   const TreeSums& own = s_.sums(j.leaf, c.pool);
-  const Resources theirs = p.domains[0].free + p.preemptible - (own.allocated - own.fixed);
-  if (theirs.gpu < c.asked.gpu) return std::nullopt;
-  return verdict_of_fair_share(s_, c);
+  return verdict_of_fair_share(s_, c, p.domains[0].free + p.preemptible - (own.allocated - own.fixed));
 }
 
 // The refusal of a request (of this job and all that ask the same) with numbers as they are now.

@@ -199,8 +199,9 @@ std::string bound_text(const State& s, const Request& request, PoolId pool,
   return "";
 }
 
+// `never`: it would be too little even if all were free.
 std::optional<Verdict> too_little(const State& s, const Request& request, PoolId pool,
-                                  const std::vector<std::size_t>& roles) {
+                                  const std::vector<std::size_t>& roles, bool* never = nullptr) {
   const Room room = room_of(s, request, pool, roles);
   for (const Amount4& what : kResources) {
     std::vector<std::size_t> asking;
@@ -212,6 +213,7 @@ std::optional<Verdict> too_little(const State& s, const Request& request, PoolId
     const Room here = asking.size() == roles.size() ? room : room_of(s, request, pool, asking);
     const std::int64_t have = what.of(here.free);
     if (need <= have) continue;
+    if (never != nullptr) *never = need > what.of(here.capacity);
     const auto by = holders(s, pool, what);
     Verdict v;
     v.reason = Reason::kInsufficientCapacity;
@@ -314,27 +316,28 @@ Verdict verdict_of_bound(const State& s, const BrokenBound& b, PoolId pool) {
   return v;
 }
 
-Verdict verdict_of_fair_share(const State& s, const Claimant& c) {
-  Verdict v;
-  v.reason = Reason::kFairShareReached;
-  LeafId at = c.path.front();
-  for (const LeafId level : c.path) {
-    const auto fair = (*c.fair)[static_cast<std::size_t>(level)].gpu;
-    if (s.sums(level, c.pool).allocated.gpu + c.asked.gpu > fair) {
-      at = level;
-      break;
+std::optional<Verdict> verdict_of_fair_share(const State& s, const Claimant& c, const Resources& theirs) {
+  for (const Amount4& what : kResources) {
+    const std::int64_t asked = what.of(c.asked);
+    if (asked <= 0 || what.resource == std::string_view("pods")) continue;
+    for (const LeafId at : c.path) {
+      // Where CPU or memory is not accounted, nobody's share of it binds.
+      const std::int64_t fair = what.of((*c.fair)[static_cast<std::size_t>(at)]);
+      const std::int64_t used = what.of(s.sums(at, c.pool).allocated);
+      if (wrapping_add(used, asked) <= fair) continue;
+      if (what.of(theirs) < asked) return std::nullopt;
+      const std::string& name = s.pool(c.pool).spec.name;
+      const std::string whose = who(s.leaf(at).spec);
+      Verdict v;
+      v.reason = Reason::kFairShareReached;
+      v.message = "needs " + show(what.resource, asked) + " " + unit(s, c.pool, what.resource) + " in pool " +
+                  name + ", too little is free, and nothing may be taken from others for it: " + whose +
+                  " has " + show(what.resource, used) + " of its fair share of " + show(what.resource, fair);
+      v.blocking.push_back({what.resource, name, asked, std::max<std::int64_t>(0, fair - used), {whose}});
+      return v;
     }
   }
-  const std::string& name = s.pool(c.pool).spec.name;
-  const std::string whose = who(s.leaf(at).spec);
-  const auto fair = (*c.fair)[static_cast<std::size_t>(at)].gpu;
-  const auto used = s.sums(at, c.pool).allocated.gpu;
-  const std::int64_t left = std::max<std::int64_t>(0, (fair - used).value);
-  v.message = "needs " + show("gpu", c.asked.gpu.value) + " " + unit(s, c.pool, "gpu") + " in pool " + name +
-              ", too little is free, and nothing may be taken from others for it: " + whose + " has " +
-              show("gpu", used.value) + " of its fair share of " + show("gpu", fair.value);
-  v.blocking.push_back({"gpu", name, c.asked.gpu.value, left, {whose}});
-  return v;
+  return std::nullopt;
 }
 
 Verdict verdict_of_reservation(const State& s, const Job& j, PoolId pool) {
@@ -373,7 +376,9 @@ Verdict verdict_of_promise(const State& s, const Job& j) {
   if (!j.leaving.empty()) by.insert(j.spec.id);
   Verdict v;
   v.reason = Reason::kWaitingForVictims;
-  v.message = std::to_string(j.promised.size()) + " pods have their places, and start when ";
+  v.message = j.promised.size() == 1
+                  ? "its pod has its place, and starts when "
+                  : "its " + std::to_string(j.promised.size()) + " pods have their places, and start when ";
   v.message +=
       by.empty() ? "what is there has left" : join({by.begin(), by.end()}, kHoldersNamed) + " has left them";
   v.blocking.push_back({"pods",
@@ -388,8 +393,9 @@ Verdict verdict_of_promise(const State& s, const Job& j) {
   return v;
 }
 
-Verdict verdict_of_shortage(State& s, Request& request, PoolId pool, const Refusal& refusal) {
+Verdict verdict_of_shortage(State& s, Request& request, PoolId pool, Refusal& refusal) {
   const std::size_t role = refusal.role;
+  refusal.never = true;
   s.requests.fill_eligible(request, s.nodes);
   std::vector<std::size_t> all;
   for (std::size_t i = 0; i < request.roles.size(); ++i) {
@@ -398,7 +404,8 @@ Verdict verdict_of_shortage(State& s, Request& request, PoolId pool, const Refus
     all.push_back(i);
   }
   if (auto v = verdict_of_topology(s, request, pool, true)) return *v;
-  if (auto v = too_little(s, request, pool, all)) return *v;
+  refusal.never = false;
+  if (auto v = too_little(s, request, pool, all, &refusal.never)) return *v;
   if (auto v = too_little(s, request, pool, {role}); v && all.size() > 1) return *v;
   if (auto v = verdict_of_topology(s, request, pool, false)) return *v;
   const RoleSpec& r = request.roles[role];

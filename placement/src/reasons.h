@@ -17,16 +17,18 @@ std::optional<Verdict> verdict_of_leaf(const State& state, LeafId leaf, const st
 // A job that stands in no line.
 Verdict verdict_of_sidelined(const State& state, const Job& job);
 Verdict verdict_of_bound(const State& state, const BrokenBound& bound, PoolId pool);
-// No free room, and nobody may be made to give any.
-Verdict verdict_of_fair_share(const State& state, const Claimant& claimant);
+// No free room, and no right to what others hold; `theirs`: that, and what is free. nullopt: a right is not
+// what is missing, or would not be enough.
+std::optional<Verdict> verdict_of_fair_share(const State& state, const Claimant& claimant,
+                                             const Resources& theirs);
 // Behind a reservation.
 Verdict verdict_of_reservation(const State& state, const Job& job, PoolId pool);
 // Of who has it: what it lacks, and what is kept for it.
 Verdict verdict_of_owner(const State& state, Verdict shortage, const Reservation& reservation);
 // Of a job whose places are promised: who is still there.
 Verdict verdict_of_promise(const State& state, const Job& job);
-// Of a request that found no place. O(nodes of the pool).
-Verdict verdict_of_shortage(State& state, Request& request, PoolId pool, const Refusal& refusal);
+// Of a request that found no place; notes in the refusal whether it ever could. O(nodes of the pool).
+Verdict verdict_of_shortage(State& state, Request& request, PoolId pool, Refusal& refusal);
 
 // Of a request whose topology rules no domain meets with what is free now, or even if all nodes were empty;
 // nullopt: as far as counting goes, some does. Request::eligible must be filled. O(nodes of the pool x

@@ -20,6 +20,7 @@ struct Refusal {
   std::uint64_t serial = 0;   // changes with the verdict
   std::size_t role = 0;       // for a pod of which there was no room
   std::int64_t placed = 0;    // pods that had found a place before it
+  bool never = false;         // as the pool is, it would not fit even if all of it were empty
   Verdict verdict;
 };
 
