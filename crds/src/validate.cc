@@ -89,7 +89,10 @@ class Validator {
                               : type == "string"  ? "a string"
                               : type == "boolean" ? "true or false"
                                                   : "an integer") +
-                  ", is " + shown(value));
+                  ", is " + shown(value) +
+                  (type == "string" && value.is_boolean()
+                       ? " (YAML reads y, n, yes, no, on and off as true and false: put them in quotes)"
+                       : ""));
     return false;
   }
 

@@ -443,6 +443,7 @@ void World::take_over(Gang& g, const Change& change) {
     if (*progress.saved >= g.began) g.work.save(*progress.saved);
   }
   g.work.advance(now);
+  g.milli_gpu_ms_before = g.work.done().milli_gpu_ms;
   cluster.set_assignment(g.id, g.assignment);
   cluster.set_progress(g.id, progress);
   ++g.limit_version;

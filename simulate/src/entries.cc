@@ -29,10 +29,14 @@ Entry amounts_entry(const pl::Resources& r) {
   return amounts_entry(reconcilers::to_amounts(r));
 }
 
+// CPU and memory have a fair share where the quota says that they are accounted.
 void add_usage(const World& world, const std::string& name, bool is_project, const std::string& pool,
-               Entry& entry) {
+               const crds::Amounts& quota, Entry& entry) {
   const pl::Usage usage = world.cluster.usage(name, is_project, pool);
-  entry["fairShare"] = amounts_entry(world.cluster.fair_share(name, is_project, pool));
+  crds::Amounts fair = reconcilers::to_amounts(world.cluster.fair_share(name, is_project, pool));
+  if (!quota.cpu) fair.cpu.reset();
+  if (!quota.memory) fair.memory.reset();
+  entry["fairShare"] = amounts_entry(fair);
   entry["allocated"] = amounts_entry(usage.allocated);
   entry["borrowed"] = amounts_entry(usage.borrowed);
   entry["pending"] = amounts_entry(usage.pending);
@@ -43,19 +47,28 @@ Entry tree_entry(const World& world, const Kind& object, bool is_project) {
   const std::string& name = object.metadata.name;
   const std::string by_default = world.cluster.default_pool();
   Entry entry = {{"name", name}, {"quota", amounts_entry(object.spec.quota)}};
-  add_usage(world, name, is_project, by_default, entry);
+  add_usage(world, name, is_project, by_default, object.spec.quota, entry);
   Entry pools = Entry::array();
   for (const std::string& pool : world.cluster.pool_names()) {
     if (pool == by_default) continue;
     const auto stated = std::ranges::find(object.spec.pools, pool, &crds::PoolShare::name);
-    Entry one = {
-        {"name", pool},
-        {"quota", stated == object.spec.pools.end() ? Entry::object() : amounts_entry(stated->quota)}};
-    add_usage(world, name, is_project, pool, one);
+    const crds::Amounts quota = stated == object.spec.pools.end() ? crds::Amounts{} : stated->quota;
+    Entry one = {{"name", pool}, {"quota", amounts_entry(quota)}};
+    add_usage(world, name, is_project, pool, quota, one);
     pools.push_back(std::move(one));
   }
   if (!pools.empty()) entry["pools"] = std::move(pools);
   return entry;
+}
+
+// As in the status of a job.
+Entry blocking_entry(const pl::Verdict* verdict) {
+  Entry list = Entry::array();
+  if (verdict == nullptr) return list;
+  for (const crds::Blocking& b : reconcilers::to_waiting(*verdict).blocking)
+    list.push_back(
+        {{"resource", b.resource}, {"pool", b.pool}, {"need", b.need}, {"have", b.have}, {"by", b.by}});
+  return list;
 }
 
 std::optional<pl::Time> first_started(const Workload& w) {
@@ -115,6 +128,7 @@ Entry workload_entry(const World& world, const Workload& w) {
                  {"phase", kPhaseNames[static_cast<std::size_t>(world.phase(w))]},
                  {"reason", reason},
                  {"message", message},
+                 {"blocking", blocking_entry(verdict)},
                  {"position", verdict == nullptr ? 0 : verdict->position},
                  {"estimatedStart", verdict == nullptr ? Entry() : time_entry(verdict->estimated_start)},
                  {"submitted", seconds_text(to_instant(submitted))},

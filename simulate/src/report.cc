@@ -170,6 +170,11 @@ void write_table(std::ostream& out, const std::vector<std::vector<std::string>>&
 std::string shown(const Entry& value) {
   return value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.dump();
 }
+// "LimitReached: needs 1 …"
+std::string why(const Entry& e) {
+  const std::string message = shown(e["message"]);
+  return shown(e["reason"]) + (message.empty() ? "" : ": " + message);
+}
 std::string gpu_of(const Entry& entry, const char* what) {
   const auto found = entry.at(what).find("gpu");
   return found == entry.at(what).end() ? "" : shown(*found);
@@ -189,7 +194,7 @@ void write_tables(const World& world, std::ostream& out) {
     rows.push_back({w->key, shown(e["phase"]), crds::to_string(crds::MilliGpu{milli}),
                     position == "0" ? "" : position,
                     crds::to_string(crds::Duration{e["waitedSeconds"].get<std::int64_t>()}),
-                    shown(e["preemptions"]), places(*world.pods_of(*w)), shown(e["reason"])});
+                    shown(e["preemptions"]), places(*world.pods_of(*w)), why(e)});
   }
   if (rows.size() > 1) write_table(out, rows);
   rows = {{"QUEUE", "QUOTA", "FAIR SHARE", "ALLOCATED", "BORROWED", "PENDING"}};

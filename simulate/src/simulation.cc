@@ -272,7 +272,8 @@ std::int64_t World::useful_milli_ms() const {
       for (const auto& g : *list) {
         Work work = g->work;
         work.advance(now);
-        sum += work.done().milli_gpu_ms;
+        // Net of what was done again: more than was done by then may have been lost.
+        sum += std::max<std::int64_t>(work.done().milli_gpu_ms - g->milli_gpu_ms_before, 0);
       }
     }
   };

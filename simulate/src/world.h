@@ -86,6 +86,7 @@ struct Gang {
   std::string ends_as;        // not empty: it ends when its pods are gone; the reason
   std::int32_t stalled = 0;   // nodes under it that have failed and do not count as lost yet
   Work work;
+  std::int64_t milli_gpu_ms_before = 0;  // of it: done before it came, already running
   pl::Time submitted;
   pl::Time began;           // of the attempt
   std::int64_t ran_ms = 0;  // of attempts before

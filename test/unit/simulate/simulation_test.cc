@@ -59,6 +59,26 @@ std::string two_priorities() {
 }
 
 // A save within the grace period keeps all work up to the eviction.
+TEST(Simulation, WhatIsLackingIsThereAsNumbers) {
+  const json r = run(cluster() + job("a", "", "gpus: {count: 5}") + job("b", "age: 1h", "gpus: {count: 4}"),
+                     seconds(1));
+  const json blocking = {
+      {{"resource", "pods"}, {"pool", "default"}, {"need", "1"}, {"have", "0"}, {"by", json::array()}}};
+  EXPECT_EQ(job_of(r, "a")["blocking"], blocking);
+  EXPECT_EQ(job_of(r, "b")["blocking"], json::array());
+  // CPUs are not accounted here: there is no fair share of them.
+  EXPECT_EQ(r["projects"][0]["fairShare"], json({{"gpu", "8"}}));
+}
+
+TEST(Simulation, WorkFromBeforeTheBeginningIsNotItsUse) {
+  const json r = run(cluster() + job("a", "age: 1h, running-for: 50s, runs-for: 100s", "gpus: {count: 2}", "",
+                                     "assignment: {attempt: 1, pods: [{role: worker, index: 0, node: n1, "
+                                     "gpus: [0, 1]}]}"));
+  EXPECT_EQ(r["now"], "50s");
+  EXPECT_EQ(r["metrics"]["gpuSecondsAllocated"], 100);
+  EXPECT_EQ(r["metrics"]["gpuSecondsUseful"], 100);
+}
+
 TEST(Simulation, AnEvictedJobKeepsWhatItSaved) {
   const json r = run(
       two_priorities() + job("low", "runs-for: 100s, saves-in: 5s", "replicas: 2, gpus: {count: 4}") +
