@@ -6,6 +6,8 @@
 #   make fuzz       what reads foreign bytes, by libFuzzer (clang 19): SECONDS=60 for each; TARGETS="pod watch" only these
 #   make demo       a control plane, 64 simulated GPUs, Muster and the samples; KEEP=1 leaves it up
 #   make demo-down  ends it
+#   make image      a container image of Muster, from files of this machine: build/image/muster.tar
+#   make test-node  Muster's image and real programs on a real node (kubelet, containerd); needs root
 #   make bench      all benchmarks; JSON=1 writes build/bench/NAME.json instead of printing tables
 #   make lint       clang-format and clang-tidy; LINT_BASE=<commit>: clang-tidy only for files changed since
 #   make deps       what all of these need, from Debian packages; they call it themselves
@@ -23,7 +25,7 @@ JOBS ?= $(shell nproc)
 # Programs with threads in them.
 TSAN_TARGETS ?= client_test
 
-.PHONY: deps build controlplane test test-tsan fuzz demo demo-down bench lint clean
+.PHONY: deps build controlplane test test-tsan test-node image fuzz demo demo-down bench lint clean
 
 deps:
 	@scripts/install-deps.sh
@@ -47,8 +49,9 @@ controlplane: deps
 
 # One after the other, whatever -j says: each of these steps uses all cores by itself.
 test:
-	@$(MAKE) deps
+	@scripts/install-deps.sh --node
 	@$(MAKE) controlplane
+	@scripts/build-controlplane.sh --gpu-plugin >/dev/null
 	@$(MAKE) build-release
 	@$(MAKE) build-asan
 	@$(MAKE) build-tsan
@@ -56,6 +59,18 @@ test:
 
 test-tsan: deps build-tsan
 	@scripts/test.sh tsan
+
+image:
+	@scripts/install-deps.sh --image
+	@$(MAKE) build-release TARGETS=muster
+	@scripts/make-image.sh
+
+test-node:
+	@scripts/install-deps.sh --node
+	@$(MAKE) controlplane
+	@scripts/build-controlplane.sh --gpu-plugin >/dev/null
+	@$(MAKE) build-release TARGETS="muster muster_node_test"
+	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^node$$'
 
 fuzz:
 	@scripts/install-deps.sh --fuzz

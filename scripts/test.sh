@@ -13,6 +13,7 @@ run() {
   printf '\n== %s: %s\n' "$preset" "$name"
   if ctest --test-dir "build/$preset" --output-on-failure --no-tests=error "$@" >"$log" 2>&1; then
     sed -n '/tests passed/,$p' "$log"
+    grep -om1 'a real node cannot run here.*' "$log" || true
   else
     cat "$log"
     failed=1
@@ -27,6 +28,9 @@ for preset in "$@"; do
     *) run "$preset" unit -L '^(unit|property)$' -j "$(nproc)" ;;
   esac
   # One at a time: each starts a control plane of its own.
-  if [[ $preset == release ]]; then run release cluster -L '^(cluster|faults)$' -j 1; fi
+  if [[ $preset == release ]]; then
+    run release cluster -L '^(cluster|faults)$' -j 1
+    run release node -L '^node$' -V
+  fi
 done
 exit "$failed"

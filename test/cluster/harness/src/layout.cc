@@ -15,6 +15,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+std::string user_yaml(const KeyPair& client) {
+  return "    client-certificate-data: " + base64(client.certificate) +
+         "\n    client-key-data: " + base64(client.private_key) + "\n";
+}
+
 fs::path stages_file() {
   if (const char* chosen = std::getenv("MUSTER_KWOK_STAGES")) return chosen;
   return fs::path(MUSTER_TESTCLUSTER_SOURCE_DIR) / "test/cluster/kwok/stages.yaml";
@@ -65,7 +70,8 @@ Result<void> TestCluster::State::choose_ports() {
   std::array<int*, 4> wanted = {&ports.etcd, &ports.etcd_peer, &ports.apiserver, &ports.controller_manager};
   std::vector<int> taken;
   for (int* port : wanted) {
-    *port = free_port(taken);
+    *port =
+        port == &ports.apiserver && options.apiserver_port != 0 ? options.apiserver_port : free_port(taken);
     if (*port == 0) return std::unexpected("no free port on 127.0.0.1");
     taken.push_back(*port);
   }
@@ -94,6 +100,7 @@ Result<void> TestCluster::State::write_pki() {
   if (!accounts) return std::unexpected(accounts.error());
   for (const auto& [file, text] :
        std::vector<std::pair<std::string, std::string>>{{"ca.crt", authority->certificate},
+                                                        {"ca.key", authority->private_key},
                                                         {"apiserver.crt", server->certificate},
                                                         {"apiserver.key", server->private_key},
                                                         {"service-accounts.key", accounts->private_key},
@@ -111,12 +118,20 @@ Result<void> TestCluster::State::write_pki() {
     if (!client) return std::unexpected(client.error());
     if (auto written = write_file(pki(user.file + ".crt"), client->certificate); !written) return written;
     if (auto written = write_file(pki(user.file + ".key"), client->private_key); !written) return written;
-    auto written = write_kubeconfig(user.file + ".kubeconfig",
-                                    "    client-certificate-data: " + base64(client->certificate) +
-                                        "\n    client-key-data: " + base64(client->private_key) + "\n");
-    if (!written) return written;
+    if (auto written = write_kubeconfig(user.file + ".kubeconfig", user_yaml(*client)); !written)
+      return written;
   }
   return {};
+}
+
+Result<fs::path> TestCluster::certificate_kubeconfig(const std::string& file, const std::string& user,
+                                                     const std::vector<std::string>& groups) {
+  const KeyPair authority{read_file(state_->pki("ca.crt")), read_file(state_->pki("ca.key")), {}};
+  const auto client = make_client_certificate(authority, user, groups);
+  if (!client) return std::unexpected(client.error());
+  if (auto written = state_->write_kubeconfig(file, user_yaml(*client)); !written)
+    return std::unexpected(written.error());
+  return state_->directory / file;
 }
 
 Result<void> TestCluster::State::write_configs() {

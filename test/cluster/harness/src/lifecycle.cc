@@ -81,6 +81,10 @@ std::vector<std::string> TestCluster::State::arguments(Component component) cons
            "--tls-private-key-file=" + pki("apiserver.key").string(),
            "--client-ca-file=" + pki("ca.crt").string(), "--authorization-mode=Node,RBAC",
            "--allow-privileged", "--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.96.0.0/16",
+           // For logs and exec on real nodes.
+           "--kubelet-client-certificate=" + pki("admin.crt").string(),
+           "--kubelet-client-key=" + pki("admin.key").string(),
+           "--kubelet-preferred-address-types=InternalIP",
            "--service-account-issuer=https://kubernetes.default.svc",
            "--service-account-key-file=" + pki("service-accounts.pub").string(),
            "--service-account-signing-key-file=" + pki("service-accounts.key").string()});

@@ -41,6 +41,8 @@ struct Options {
   // Every request as a line of JSON in audit_log(): who (user.username, userAgent), verb, objectRef, code.
   bool audit = false;
   std::vector<std::string> etcd_flags, apiserver_flags, controller_manager_flags, kwok_flags;
+  // The API server's; 0: any free one. Pods of real nodes look for it at port 443 (real_node.h).
+  int apiserver_port = 0;
   // How long a node may go without a lease renewal; KWOK renews at a quarter of it.
   int node_lease_seconds = 160;
   // True: the processes outlive this object and this process; end them with stop_detached().
@@ -116,6 +118,10 @@ class TestCluster {
   // exactly that account's rights. The account must exist.
   Result<std::filesystem::path> service_account_kubeconfig(const std::string& name_space,
                                                            const std::string& name);
+  // A kubeconfig for any user, by a certificate of the cluster's authority: `file` is its name in
+  // directory().
+  Result<std::filesystem::path> certificate_kubeconfig(const std::string& file, const std::string& user,
+                                                       const std::vector<std::string>& groups);
 
   Result<CommandResult> kubectl(std::vector<std::string> arguments, const std::string& input = {},
                                 Milliseconds timeout = std::chrono::seconds(60)) const;

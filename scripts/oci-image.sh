@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Makes a container image from files of this machine, with the shared libraries they need and nothing else. No registry, no
+# container engine and no root; with the same files the same image.
+#
+#   scripts/oci-image.sh ARCHIVE NAME:TAG [--user UID] [--entrypoint WORD]… [--cmd WORD]… [--env N=V]… FILE|FILE=PATH…
+#
+# FILE is a file or a directory and keeps its path in the image, or goes to PATH. ARCHIVE is what `docker load`,
+# `podman load`, `ctr images import` and `kind load image-archive` take; to a registry:
+#   skopeo copy docker-archive:ARCHIVE docker://REGISTRY/NAME:TAG
+set -euo pipefail
+
+(($# >= 3)) || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+archive=$1 name=$2
+shift 2
+config=() files=()
+while (($#)); do
+  case $1 in
+    --user) config+=(--config.user "$2"); shift ;;
+    --entrypoint) config+=(--config.entrypoint "$2"); shift ;;
+    --cmd) config+=(--config.cmd "$2"); shift ;;
+    --env) config+=(--config.env "$2"); shift ;;
+    *) files+=("$1") ;;
+  esac
+  shift
+done
+for program in umoci skopeo; do
+  command -v "$program" >/dev/null || { echo "$0: no program $program (scripts/install-deps.sh --image)" >&2; exit 1; }
+done
+
+work=$(mktemp -d)
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+root=$work/root
+mkdir -m 755 "$root"
+
+# put FILE PATH: with the directories on the way, links followed.
+put() {
+  mkdir -p "$root/$(dirname "$2")"
+  cp -RL --preserve=mode "$1" "$root/$2"
+}
+for file in "${files[@]}"; do
+  put "${file%%=*}" "${file#*=}"
+done
+# What the loader would load for each program and library among them.
+while read -r library; do
+  [[ -e $root/$library ]] || put "$library" "$library"
+done < <(find "$root" -type f \( -perm -u+x -o -name '*.so*' \) -exec ldd {} + 2>/dev/null |
+  sed -nE 's#^\s*(.* => )?(/[^ ]+) \(0x[0-9a-f]+\)$#\2#p' | grep -vF "$root" | sort -u)
+install -d -m 1777 "$root/tmp"
+
+# The same time everywhere: of the last commit, unless the caller says.
+epoch=${SOURCE_DATE_EPOCH:-$(git -C "$(dirname "$0")" log -1 --format=%ct 2>/dev/null || echo 0)}
+created=$(date -u -d "@$epoch" +%Y-%m-%dT%H:%M:%SZ)
+find "$root" -exec touch -h -d "@$epoch" {} +
+layout=$work/layout tag=${name##*:} rootless=()
+if ((EUID != 0)); then rootless=(--rootless); fi
+umoci init --layout "$layout"
+umoci new --image "$layout:$tag"
+umoci insert "${rootless[@]}" --image "$layout:$tag" --history.created "$created" "$root" /
+umoci config --image "$layout:$tag" --created "$created" --history.created "$created" --os linux \
+  --architecture "$(dpkg --print-architecture)" "${config[@]}"
+mkdir -p "$(dirname "$archive")"
+rm -f "$archive.new"
+skopeo copy --quiet "oci:$layout:$tag" "docker-archive:$archive.new:$name"
+mv "$archive.new" "$archive"
