@@ -291,19 +291,45 @@ TEST(PlacementOracle, WhoCanStartAndWithHowManyVictims) {
   EXPECT_LE(more * 100, evicting * 3) << "the search has become worse";
 }
 
-// With jobs of one pod that may be moved: whether all can be placed anew beside the claimant, by trying all
-// places.
-bool all_fit(std::vector<std::int64_t>& free, const std::vector<std::int64_t>& pods, std::size_t at) {
-  if (at == pods.size()) return true;
-  for (auto& f : free) {
-    if (f < pods[at]) continue;
-    f -= pods[at];
-    const bool fits = all_fit(free, pods, at + 1);
-    f += pods[at];
-    if (fits) return true;
+// With jobs of one pod that may be moved: some go to places that are free while all are still where they
+// were, and the claimant's pods then find room. All choices are tried.
+class Moves {
+ public:
+  explicit Moves(const Instance& x) : x_(x), at_once_(x.nodes) {
+    for (const Runner& r : x.running) at_once_[static_cast<std::size_t>(r.nodes[0])] -= r.gpus;
+    in_the_end_ = at_once_;
   }
-  return false;
-}
+  bool possible(std::size_t next = 0) {
+    if (next == x_.running.size()) return fits(0);
+    if (possible(next + 1)) return true;
+    const Runner& r = x_.running[next];
+    const auto from = static_cast<std::size_t>(r.nodes[0]);
+    bool found = false;
+    for (std::size_t to = 0; r.preemptible && !found && to < at_once_.size(); ++to) {
+      if (to == from || at_once_[to] < r.gpus) continue;
+      at_once_[to] -= r.gpus, in_the_end_[to] -= r.gpus, in_the_end_[from] += r.gpus;
+      found = possible(next + 1);
+      at_once_[to] += r.gpus, in_the_end_[to] += r.gpus, in_the_end_[from] -= r.gpus;
+    }
+    return found;
+  }
+
+ private:
+  bool fits(std::int64_t pod) {
+    if (pod == x_.claimant.pods) return true;
+    for (auto& free : in_the_end_) {
+      if (free < x_.claimant.gpus) continue;
+      free -= x_.claimant.gpus;
+      const bool rest = fits(pod + 1);
+      free += x_.claimant.gpus;
+      if (rest) return true;
+    }
+    return false;
+  }
+
+  const Instance& x_;
+  std::vector<std::int64_t> at_once_, in_the_end_;
+};
 
 TEST(PlacementOracle, WhetherMovesMakeRoom) {
   int possible = 0, missed = 0;
@@ -313,13 +339,7 @@ TEST(PlacementOracle, WhetherMovesMakeRoom) {
     const auto fair = fair_of(c, x);
     const Oracle oracle(x, fair);
     if (oracle.fits(0) || oracle.best() || !oracle.within_limit(0)) continue;  // moves are what is left
-    auto free = x.nodes;
-    std::vector<std::int64_t> pods(static_cast<std::size_t>(x.claimant.pods), x.claimant.gpus);
-    for (const Runner& r : x.running) {
-      if (r.preemptible) pods.push_back(r.gpus);
-      if (!r.preemptible) free[static_cast<std::size_t>(r.nodes[0])] -= r.gpus;
-    }
-    const bool can = all_fit(free, pods, 0);
+    const bool can = Moves(x).possible();
     const Plan p = plan(c, Time{kNow});
     const bool placed = c.assignment(x.claimant.id) != nullptr;
     for (const Decision& d : p.decisions) ASSERT_NE(d.kind, Decision::Kind::kEvict) << "seed " << seed;
@@ -329,7 +349,7 @@ TEST(PlacementOracle, WhetherMovesMakeRoom) {
   }
   std::cout << possible << " could be placed by moving others; " << missed << " of them were not\n";
   EXPECT_GT(possible, 50);
-  EXPECT_LE(missed * 4, possible) << "consolidation has become worse";
+  EXPECT_LE(missed * 50, possible) << "consolidation has become worse";
 }
 
 }  // namespace
