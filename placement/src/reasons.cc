@@ -41,6 +41,12 @@ std::string who(const QueueSpec& spec) {
   return (spec.is_project ? "Project " : "Queue ") + spec.name;
 }
 
+// What is held there and could be taken back.
+Resources lent(const State& s, LeafId at, PoolId pool) {
+  const TreeSums& sums = s.sums(at, pool);
+  return sums.allocated - sums.fixed;
+}
+
 // The jobs that hold most of a resource in the pool, and "other pods" where these hold some.
 std::vector<std::pair<std::int64_t, std::string>> holders(const State& s, PoolId pool, const Amount4& what) {
   std::vector<std::pair<std::int64_t, std::string>> list;
@@ -325,6 +331,9 @@ std::optional<Verdict> verdict_of_fair_share(const State& s, const Claimant& c, 
       const std::int64_t fair = what.of((*c.fair)[static_cast<std::size_t>(at)]);
       const std::int64_t used = what.of(s.sums(at, c.pool).allocated);
       if (wrapping_add(used, asked) <= fair) continue;
+      // What is exchanged inside an ancestor needs no room there.
+      if (at != c.path.front() && what.of(lent(s, at, c.pool) - lent(s, c.path.front(), c.pool)) >= asked)
+        continue;
       if (what.of(theirs) < asked) return std::nullopt;
       const std::string& name = s.pool(c.pool).spec.name;
       const std::string whose = who(s.leaf(at).spec);
