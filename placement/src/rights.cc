@@ -71,6 +71,22 @@ bool may_give(const State& s, const Claimant& c, Right right, const std::vector<
   return true;
 }
 
+Resources beyond_quota(const State& s, LeafId leaf, PoolId pool) {
+  const Resources& used = s.sums(leaf, pool).allocated;
+  const Bounds& quota = s.share(leaf, pool).quota;
+  Resources beyond{{}, MilliCpu{kUnbounded}, Bytes{kUnbounded}, 0};
+  beyond.gpu = used.gpu - quota.gpu.value_or(MilliGpu{});
+  if (quota.cpu) beyond.cpu = used.cpu - *quota.cpu;
+  if (quota.memory) beyond.memory = used.memory - *quota.memory;
+  return beyond;
+}
+
+bool exceeds(const Resources& amounts, const Resources& bound, const Resources& asked) {
+  return (asked.gpu.value > 0 && amounts.gpu > bound.gpu) ||
+         (asked.cpu.value > 0 && amounts.cpu > bound.cpu) ||
+         (asked.memory.value > 0 && amounts.memory > bound.memory);
+}
+
 Duration min_runtime(const State& s, const std::vector<LeafId>& path, bool reclaim) {
   for (const LeafId at : path) {
     const QueueSpec& spec = s.leaf(at).spec;

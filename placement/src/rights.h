@@ -38,6 +38,13 @@ bool may_have_right(const State& state, const Claimant& claimant, Right right);
 bool may_give(const State& state, const Claimant& claimant, Right right, const std::vector<LeafId>& path,
               const Resources& amounts);
 
+// What the leaf has beyond its quota, negative where it has less; the most that there is where the quota does
+// not account for it.
+Resources beyond_quota(const State& state, LeafId leaf, PoolId pool);
+
+// In something that is asked for.
+bool exceeds(const Resources& amounts, const Resources& bound, const Resources& asked);
+
 // How long a victim in this leaf is safe from the claimant after its start: as the nearest queue that sets it
 // says.
 Duration min_runtime(const State& state, const std::vector<LeafId>& path, bool reclaim);

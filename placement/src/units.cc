@@ -38,6 +38,16 @@ struct Gatherer {
     return true;
   }
 
+  // Below the common ancestor with the claimant.
+  bool idle_room(const std::vector<LeafId>& path) const {
+    const auto& theirs = q.claimant->path;
+    for (const LeafId at : path) {
+      if (std::find(theirs.begin(), theirs.end(), at) != theirs.end()) return false;
+      if (s.share(at, q.claimant->pool).weight == 0) return true;
+    }
+    return false;
+  }
+
   void add(JobId id, const std::vector<LeafId>& path, bool own, std::int64_t over, bool surplus_only) {
     const Job& j = s.job(id);
     const Request& request = s.request_of(j);
@@ -80,6 +90,7 @@ struct Gatherer {
     u.last = last;
     u.after = after;
     u.own = own;
+    u.idle_room = idle_room(path);
     u.leaf = path.front();
     u.priority = j.spec.priority;
     for (const std::size_t i : u.pods) {
@@ -98,9 +109,14 @@ struct Gatherer {
 
 // Merges the leaves' lists, each in its own order, always taking the cheapest head.
 std::vector<Unit> in_order(const State& s, const UnitQuery& q, std::vector<Unit> all) {
-  const auto below_quota = [&](LeafId leaf) {
-    const auto quota = s.share(leaf, q.claimant->pool).quota.gpu.value_or(MilliGpu{});
-    return s.sums(leaf, q.claimant->pool).allocated.gpu <= quota;
+  std::map<LeafId, Resources> beyond;
+  for (const Unit& u : all) beyond.try_emplace(u.leaf, beyond_quota(s, u.leaf, q.claimant->pool));
+  // Higher: taken later. Own ones last, before them what leaves others below their quota; first of all go
+  // leaves without a weight, which give idle room back first.
+  const auto rank = [&](const Unit& u) {
+    if (u.leaf == q.claimant->path.front()) return 3;
+    if (exceeds(u.amounts, beyond.at(u.leaf), q.claimant->asked)) return 2;
+    return u.idle_room ? 0 : 1;
   };
   const auto own_order = [&](std::size_t a, std::size_t b) {
     const Unit& x = all[a];
@@ -109,7 +125,6 @@ std::vector<Unit> in_order(const State& s, const UnitQuery& q, std::vector<Unit>
            std::tie(y.priority, y.cost, y.minus_began, s.job(y.job).spec.id);
   };
   std::map<LeafId, std::vector<std::size_t>> by_leaf;
-  std::map<LeafId, int> spared;  // higher: taken later
   for (std::size_t i = 0; i < all.size(); ++i) by_leaf[all[i].leaf].push_back(i);
   using Head = std::tuple<int, Wide, std::int64_t, std::int64_t, std::string_view, LeafId>;
   std::map<LeafId, std::size_t> at;
@@ -118,11 +133,10 @@ std::vector<Unit> in_order(const State& s, const UnitQuery& q, std::vector<Unit>
     const auto& list = by_leaf[leaf];
     if (at[leaf] == list.size()) return;
     const Unit& u = all[list[at[leaf]]];
-    heads.emplace(spared[leaf], u.cost, u.over, u.minus_began, s.job(u.job).spec.id, leaf);
+    heads.emplace(rank(u), u.cost, u.over, u.minus_began, s.job(u.job).spec.id, leaf);
   };
   for (auto& [leaf, list] : by_leaf) {
     std::stable_sort(list.begin(), list.end(), own_order);
-    spared[leaf] = leaf == q.claimant->path.front() ? 2 : below_quota(leaf) ? 1 : 0;
     put_head(leaf);
   }
   // Surplus before the minimum of the same job, whatever it costs: a unit that comes before the one that has
@@ -175,6 +189,7 @@ std::vector<Unit> units(const State& s, const UnitQuery& q, std::optional<Time>&
     const bool own = leaf == c.path.front();
     const auto path = s.path(leaf);
     if (path.empty()) continue;
+    if (q.who.idle_room_only && !gather.idle_room(path)) continue;
     const bool moves = q.means == Means::kMove;
     if (!moves && (own ? q.means == Means::kReclaim : q.means == Means::kPreempt)) continue;
     if (!moves && !own && !may_give(s, c, q.right, path, {})) continue;
@@ -188,7 +203,7 @@ std::vector<Unit> units(const State& s, const UnitQuery& q, std::optional<Time>&
       // What this very plan has started may stay if its leaf is entitled to it: its minimum, that is.
       const bool stays = !own && j.entitled && j.started_in != 0 && j.started_in == s.plans;
       if (gather.safe(j, path, !own)) continue;
-      gather.add(id, path, own, over, q.surplus_only || stays);
+      gather.add(id, path, own, over, q.who.surplus_only || stays);
     }
   }
   return in_order(s, q, std::move(all));

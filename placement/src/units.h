@@ -18,6 +18,7 @@ struct Unit {
   std::vector<std::size_t> pods;  // of its assignment
   bool last = false;              // the minimum: it goes only when all surplus has gone
   std::int32_t after = -1;        // index of the unit that has to go before this one; -1: none
+  bool idle_room = false;         // of a leaf without a weight, which may use no more than that
   bool own = false;               // of the claimant's leaf, by priority (else: of another, by a right)
   Resources amounts;
   std::vector<NodeId> nodes;  // where its pods are; sorted, distinct
@@ -31,19 +32,25 @@ struct Unit {
 
 enum class Means : std::uint8_t { kReclaim, kPreempt, kBoth, kMove };
 
+// Which of the legal victims.
+struct Candidates {
+  bool surplus_only = false;
+  bool idle_room_only = false;  // of leaves without a weight
+};
+
 struct UnitQuery {
   const Claimant* claimant = nullptr;
   Means means = Means::kReclaim;
   Right right = Right::kGuarantee;  // of kReclaim and kBoth
-  bool surplus_only = false;
+  Candidates who;
   Time now;
 };
 
-// All that is a legal victim now, in the order in which it should go: leaves within their quota spared as
-// long as possible, of one leaf lower priorities first, then the cheapest in lost work, then those of the
-// leaf with the largest allocated / fair share, then the latest started. `due`: when the first of those that
-// are still safe by minRuntime ceases to be so; not touched if there is none. O(jobs that hold places in the
-// pool x their pods).
+// All that is a legal victim now, in the order in which it should go: leaves without a weight first, what
+// would leave a leaf below its quota as late as possible, of one leaf lower priorities first, then the
+// cheapest in lost work, then those of the leaf with the largest allocated / fair share, then the latest
+// started. `due`: when the first of those that are still safe by minRuntime ceases to be so; not touched if
+// there is none. O(jobs that hold places in the pool x their pods).
 std::vector<Unit> units(const State& state, const UnitQuery& query, std::optional<Time>& due);
 
 // What the job loses if these amounts of it are taken now.

@@ -38,23 +38,27 @@ bool has_juniors(const State& s, const Claimant& c) {
          lowest->first.second < s.job(c.job).spec.priority;
 }
 
+// Of a set of units; smaller is better: own ones where both means are used, those that go before others of
+// lower priority, leaves that fall below their quota, lost work, workloads that stop, then the order of the
+// units.
+using Preference = std::tuple<int, int, int, Wide, std::size_t, std::vector<std::size_t>>;
+
 // A set of units and the claimant's places once they are gone.
 struct Solution {
   std::vector<std::size_t> taken;  // indexes into the units, sorted
   std::vector<PodPlace> places;
-  // Smaller is better: leaves within quota spared, lost work, workloads that stop, then the order of the
-  // units.
-  std::tuple<int, int, Wide, std::size_t, std::vector<std::size_t>> key;
+  Preference key;
 };
 
 class Search {
  public:
   Search(State& state, Statement& statement, const RoomQuery& query, Means means, Right right,
-         bool surplus_only, std::optional<Time>& due)
+         const Candidates& who, std::optional<Time>& due)
       : s_(state), st_(statement), q_(query), means_(means), right_(right) {
     for (const LeafId at : q_.claimant.path) before_.push_back(s_.sums(at, q_.claimant.pool).allocated);
-    units_ = units(s_, {&q_.claimant, means, right, surplus_only, q_.now}, due);
+    units_ = units(s_, {&q_.claimant, means, right, who, q_.now}, due);
     in_use_.assign(units_.size(), false);
+    for (const Unit& u : units_) beyond_.try_emplace(u.leaf, beyond_quota(s_, u.leaf, q_.claimant.pool));
   }
 
   // On success everything is done in the statement.
@@ -307,8 +311,7 @@ class Search {
     return found;
   }
 
-  std::tuple<int, int, Wide, std::size_t, std::vector<std::size_t>> key_of(
-      std::vector<std::size_t> taken) const {
+  Preference key_of(std::vector<std::size_t> taken) const {
     std::sort(taken.begin(), taken.end());
     int own = 0;
     Wide cost = 0;
@@ -318,7 +321,12 @@ class Search {
       cost += units_[i].cost;
       if (units_[i].last) stopped.insert(units_[i].job);
     }
-    return {means_ == Means::kBoth ? own : 0, out_of_turn(taken), cost, stopped.size(), std::move(taken)};
+    return {means_ == Means::kBoth ? own : 0,
+            out_of_turn(taken),
+            below_quota(taken),
+            cost,
+            stopped.size(),
+            std::move(taken)};
   }
 
   // How many are taken while one of lower priority of the same leaf stays and would do in its stead, as far
@@ -338,6 +346,17 @@ class Search {
       }
     }
     return count;
+  }
+
+  // How many leaves are left below their quota, or have less than it already.
+  int below_quota(const std::vector<std::size_t>& taken) const {
+    std::map<LeafId, Resources> parts;
+    for (const std::size_t i : taken) {
+      if (!units_[i].own) parts[units_[i].leaf] += units_[i].amounts;
+    }
+    return static_cast<int>(std::count_if(parts.begin(), parts.end(), [&](const auto& part) {
+      return exceeds(part.second, beyond_.at(part.first), q_.claimant.asked);
+    }));
   }
 
   // All subsets in the order of preference; of those that are to move only the small ones.
@@ -419,6 +438,7 @@ class Search {
   Means means_;
   Right right_;
   std::vector<Resources> before_;
+  std::map<LeafId, Resources> beyond_;  // its quota, before anything is taken
   std::vector<Unit> units_;
   std::vector<bool> in_use_;
 };
@@ -437,8 +457,15 @@ std::optional<Room> make_room(State& s, Statement& statement, const RoomQuery& q
   for (const Right right : rights) ways.emplace_back(Means::kReclaim, right);
   const bool juniors = has_juniors(s, c);
   if (juniors) ways.emplace_back(Means::kPreempt, Right::kGuarantee);
-  const auto attempt = [&](Means means, Right right, bool surplus_only) {
-    return Search(s, statement, q, means, right, surplus_only, due).run();
+  // Idle room that leaves without a weight use is given back first.
+  const bool idle_room = std::any_of(s.tree.begin(), s.tree.end(), [&](const TreeNode& t) {
+    return t.known && s.share(static_cast<LeafId>(&t - s.tree.data()), c.pool).weight == 0;
+  });
+  const auto attempt = [&](Means means, Right right, bool surplus_only) -> std::optional<Room> {
+    if (idle_room && means == Means::kReclaim) {
+      if (auto room = Search(s, statement, q, means, right, {surplus_only, true}, due).run()) return room;
+    }
+    return Search(s, statement, q, means, right, {surplus_only, false}, due).run();
   };
   for (const auto& [means, right] : ways) {
     if (auto room = attempt(means, right, true)) return room;

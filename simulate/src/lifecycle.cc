@@ -11,9 +11,8 @@ namespace {
 std::vector<pl::PodPlace> without(const pl::Assignment& all, const pl::Assignment& kept) {
   std::vector<pl::PodPlace> rest;
   for (const pl::PodPlace& p : all.pods) {
-    const bool stays = std::ranges::any_of(
-        kept.pods, [&](const pl::PodPlace& k) { return k.role == p.role && k.index == p.index; });
-    if (!stays) rest.push_back(p);
+    // One that is shrunk and grown in one decision has some pods at another place.
+    if (std::ranges::find(kept.pods, p) == kept.pods.end()) rest.push_back(p);
   }
   return rest;
 }
