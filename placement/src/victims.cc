@@ -458,7 +458,7 @@ std::optional<Room> make_room(State& s, Statement& statement, const RoomQuery& q
   const bool juniors = has_juniors(s, c);
   if (juniors) ways.emplace_back(Means::kPreempt, Right::kGuarantee);
   // Idle room that leaves without a weight use is given back first.
-  const bool idle_room = std::any_of(s.tree.begin(), s.tree.end(), [&](const TreeNode& t) {
+  const bool idle_room = !rights.empty() && std::any_of(s.tree.begin(), s.tree.end(), [&](const TreeNode& t) {
     return t.known && s.share(static_cast<LeafId>(&t - s.tree.data()), c.pool).weight == 0;
   });
   const auto attempt = [&](Means means, Right right, bool surplus_only) -> std::optional<Room> {
