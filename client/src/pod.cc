@@ -125,6 +125,8 @@ void read_metadata(Value& metadata, const PodFields& fields, Pod& pod) {
     } else if (key == "deletionTimestamp") {
       pod.deleted_at = unix_seconds(value, "metadata.deletionTimestamp");
       pod.deleting = true;
+    } else if (key == "deletionGracePeriodSeconds") {
+      pod.grace_seconds = value.get_int64();
     } else if (key == "ownerReferences") {
       each_element(value, [&](Value& reference) {
         std::string_view uid;

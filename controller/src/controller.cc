@@ -185,6 +185,7 @@ struct Controller::Impl {
       const bool is_managed = job && !job->value.metadata.deletion_timestamp && !job->status_unreadable;
       if (is_managed && job->meta.uid == pod.owner_uid) {
         placement.foreign_pod_gone(pod);
+        jobs.note(key, pod);
         job_runner.add(key);
         return;
       }

@@ -24,6 +24,7 @@ crds::TrainingJobStatus without_counters(crds::TrainingJobStatus s) {
   s.succeeded_replicas = 0;
   s.assignment.succeeded.clear();
   s.pods.clear();
+  s.checkpoint = {};
   s.queue.position = 0;
   s.queue.project_position = 0;
   s.queue.message.clear();
@@ -46,8 +47,9 @@ bool differs_in_counters_only(const crds::TrainingJobStatus& a, const crds::Trai
 }
 
 void start_conditions(crds::TrainingJobStatus& status, std::int64_t generation, crds::Time now) {
-  static constexpr std::array<std::string_view, 8> kTypes = {"Accepted",  "Admitted", "PodsReady", "Evicted",
-                                                             "Suspended", "Complete", "Failed",    "Stalled"};
+  static constexpr std::array<std::string_view, 9> kTypes = {"Accepted", "Admitted",  "PodsReady",
+                                                             "Evicted",  "Suspended", "Complete",
+                                                             "Failed",   "Stalled",   "GracePeriodTooShort"};
   for (const auto type : kTypes) {
     if (crds::find_condition(status.conditions, type) != nullptr) continue;
     crds::set_condition(status.conditions,

@@ -35,6 +35,7 @@ class Machine {
     const bool live = !is_finished(status_);
     const bool placed = live && status_.assignment.attempt != 0;
     if (placed) match_pods();
+    if (live) note_checkpoints();
     if (!live) {
       finished();
     } else if (placed && is_complete(gang_, status_.assignment, spec_.completion)) {
@@ -138,6 +139,39 @@ class Machine {
     keep_whole();
   }
 
+  // --- checkpoints
+
+  void note_checkpoints() {
+    auto& known = status_.checkpoint;
+    const bool edited_at_rest = spec_.suspend && status_.assignment.attempt == 0 &&
+                                seen_.job.status.observed_generation != seen_.job.metadata.generation;
+    if (edited_at_rest) {  // other programs may report in another way, and save faster
+      known.reporters = 0;
+      known.save_seconds = 0;
+    }
+    for (const GangReport& report : seen_.reports) {
+      // Programs that never speak of checkpoints are not measured by how they end.
+      if (spec_.checkpoint || known.step || report.saved.step)
+        take_over(known, report, crds::replicas_of(spec_));
+    }
+    const std::int64_t grace = grace_seconds(spec_);
+    if (known.save_seconds > grace) {
+      set("GracePeriodTooShort", ConditionStatus::kTrue, "SavingTakesLonger",
+          say_grace_too_short(grace, known.save_seconds));
+    } else if (known.save_seconds > 0) {
+      set("GracePeriodTooShort", ConditionStatus::kFalse, "SavedInTime", "");
+    } else {
+      set("GracePeriodTooShort", ConditionStatus::kUnknown, "NothingSavedYet", "");
+    }
+  }
+
+  // Decided before the first pod of an attempt is made, and for all of them.
+  void decide_resume() {
+    auto& a = status_.assignment;
+    a.resume = {status_.checkpoint.step, status_.checkpoint.uri};
+    set("Admitted", ConditionStatus::kTrue, "Admitted", say_admitted(a));
+  }
+
   // --- waiting and admission
 
   // False: the spec can never run; said in Accepted, Stalled and the queue's reason.
@@ -177,8 +211,8 @@ class Machine {
     status_.queue = {};
     status_.retry_at.reset();
     status_.started_at.reset();
+    decide_resume();
     const auto text = say_admitted(a);
-    set("Admitted", ConditionStatus::kTrue, "Admitted", text);
     set("PodsReady", ConditionStatus::kFalse, "Starting", "");
     set("Evicted", ConditionStatus::kFalse, "Admitted", "");
     note(client::EventType::kNormal, "Admitted", "Admit", text);
@@ -245,7 +279,7 @@ class Machine {
     a.admitted_at = seen_.now;
     for (auto& p : a.pods) p.tries = 0;
     a.succeeded.clear();
-    set("Admitted", ConditionStatus::kTrue, "Admitted", say_admitted(a));
+    decide_resume();  // anew when the last word of the pods that end now is known
     status_.started_at.reset();
     status_.ready_replicas = 0;
     set("PodsReady", ConditionStatus::kFalse, "Restarting", why);
@@ -312,6 +346,8 @@ class Machine {
         step_.create.push_back(i);
       }
     }
+    const bool is_first = step_.create.size() == gang_.pods.size();
+    if (is_first) decide_resume();
   }
 
   void remember_refusal_of(const client::Pod& pod) {

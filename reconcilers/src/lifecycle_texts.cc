@@ -43,8 +43,22 @@ std::string cut(std::string_view text, std::size_t bytes) {
 }
 
 std::string say_admitted(const crds::Assignment& assignment) {
-  return fmt::format("attempt {}: {} pods in pool {}", assignment.attempt, assignment.pods.size(),
-                     assignment.pool);
+  std::string from;
+  if (assignment.resume.step) {
+    from = fmt::format(", from step {}{}", *assignment.resume.step, in_brackets(assignment.resume.uri));
+  } else if (assignment.attempt > 1) {
+    from = ", from the beginning: no checkpoint was reported";
+  }
+  return fmt::format("attempt {}: {} pods in pool {}{}", assignment.attempt, assignment.pods.size(),
+                     assignment.pool, from);
+}
+
+std::string say_grace_too_short(std::int64_t grace, std::int64_t took) {
+  return fmt::format(
+      "pods get {} s from SIGTERM to SIGKILL and one took {} s or more to save; what it had not saved by "
+      "then "
+      "is lost: set checkpoint.gracePeriod to more",
+      grace, took);
 }
 
 std::string say_failed(const client::Pod& pod) {

@@ -16,8 +16,10 @@ inline constexpr std::size_t kMaxMessage = 4000;
 // At most `bytes` and "...", cut at a character and not inside one: half a UTF-8 sequence is no valid JSON.
 std::string cut(std::string_view text, std::size_t bytes);
 
-// "attempt 2: 8 pods in pool a100"
+// "attempt 2: 8 pods in pool a100, from step 1200 (/ckpt/step-1200)"
 std::string say_admitted(const crds::Assignment& assignment);
+// Seconds that pods are given, and that one took.
+std::string say_grace_too_short(std::int64_t grace, std::int64_t took);
 // Why a pod's program failed: its container, exit code and last words.
 std::string say_failed(const client::Pod& pod);
 // "node n refused pod p: OutOfcpu: …"

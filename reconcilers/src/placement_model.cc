@@ -99,6 +99,15 @@ struct PlacementModel::Impl {
                                                : to_time(status.assignment.admitted_at));
   }
 
+  static pl::Progress to_progress(const crds::TrainingJobStatus& status) {
+    pl::Progress p;
+    p.began = to_time(status.assignment.admitted_at);
+    if (status.checkpoint.saved_at) p.saved = to_time(status.checkpoint.saved_at);
+    if (status.started_at && status.assignment.admitted_at)
+      p.start_took = to_duration(*status.started_at - *status.assignment.admitted_at);
+    return p;
+  }
+
   std::vector<Place> to_places(const JobState& job, const pl::Assignment& a) const {
     std::vector<Place> places;
     places.reserve(a.pods.size());
@@ -213,8 +222,7 @@ void PlacementModel::update(const client::Key& key, const crds::TrainingJob& job
     if (holds) {
       state.decision.reset();
       impl_->cluster.set_assignment(key, Impl::to_assignment(job, status), step.displaced);
-      impl_->cluster.set_progress(
-          key, {to_time(status.assignment.admitted_at), std::nullopt, std::nullopt, std::nullopt});
+      impl_->cluster.set_progress(key, Impl::to_progress(status));
     } else if (!state.decision || state.decision->kind != Decision::Kind::kStart) {
       state.decision.reset();
       if (!impl_->cluster.nominated(key)) impl_->cluster.clear_assignment(key);

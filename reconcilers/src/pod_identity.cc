@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "muster/reconcilers/checkpoint.h"
 #include "muster/reconcilers/names.h"
 
 namespace muster::reconcilers {
@@ -30,6 +31,7 @@ std::optional<PodIdentity> identity_of(const client::Pod& pod) {
 
 client::PodFields pod_fields() {
   client::PodFields fields;
+  fields.annotations.emplace_back(kCheckpointAnnotation);
   fields.annotations.emplace_back(kGpusAnnotation);
   for (const auto label : {kJobLabel, kRoleLabel, kIndexLabel, kAttemptLabel, kTryLabel})
     fields.labels.emplace_back(label);

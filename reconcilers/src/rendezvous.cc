@@ -39,6 +39,13 @@ std::string endpoint(const std::string& host, std::int32_t port) {
   return host + ":" + std::to_string(port);
 }
 
+// As Kubernetes hands it over unchanged: it would put other variables in the place of $(NAME).
+std::string literally(std::string_view text) {
+  std::string out;
+  for (const char c : text) out.append(c == '$' ? 2 : 1, c);
+  return out;
+}
+
 void add_pytorch(std::vector<EnvVar>& env, const TrainingJob& job, const Role& role, const PodNumbers& n) {
   const std::string host = first_host(job);
   const std::string pods = std::to_string(crds::replicas_of(job.spec));
@@ -120,6 +127,9 @@ std::vector<EnvVar> environment(const TrainingJob& job, const Role& role, const 
   env.push_back({"MUSTER_REPLICAS", std::to_string(crds::least_replicas(role))});
   env.push_back({"MUSTER_HOSTS_FILE", std::string(kHostsFile)});
   env.push_back({"MUSTER_ATTEMPT", numbers.attempt});
+  const auto& resume = job.status.assignment.resume;
+  if (resume.step) env.push_back({"MUSTER_RESUME_STEP", std::to_string(*resume.step)});
+  if (resume.step && !resume.uri.empty()) env.push_back({"MUSTER_RESUME_URI", literally(resume.uri)});
   switch (job.spec.framework) {
     case Framework::kGeneric:
       break;

@@ -89,6 +89,7 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
     const auto node = world_.caches.nodes.store().find(name);
     return node && node->ready && !node->unschedulable && !node->deleting;
   };
+  if (const auto said = reports_.find(key); said != reports_.end()) seen.reports = said->second.gangs();
   const Step step = advance(seen);
 
   if (step.remove_job) {
@@ -107,6 +108,8 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   if (committed == Commit::kUnsure) unsure_.insert(key);  // what was decided stays charged until we know
   if (committed == Commit::kRefused || committed == Commit::kUnsure) co_return Outcome::retry();
   world_.placement.update(key, job->value, wish, step, pods);
+  if (const auto said = reports_.find(key); said != reports_.end())
+    said->second.forget_before(step.status.attempt - 1);
 
   bool ok = co_await remove_pods(job, step.remove);
   if (ok && !step.create.empty()) {
@@ -130,6 +133,10 @@ void TrainingJobReconciler::charge(const client::Key& key) {
   step.status = job->value.status;
   world_.placement.update(key, job->value, translate_job(job->value, world_.caches), step,
                           pods_of(world_, job->meta.uid));
+}
+
+void TrainingJobReconciler::note(const client::Key& key, const client::Pod& pod) {
+  reports_[key].note(pod, world_.now());
 }
 
 // The commit point.
@@ -226,6 +233,7 @@ client::Task<void> TrainingJobReconciler::select_node(const client::Key& key, co
 void TrainingJobReconciler::forget(const client::Key& key, const std::string& last_uid) {
   world_.placement.forget(key, pods_of(world_, last_uid));
   rejections_.erase(key);
+  reports_.erase(key);
   counters_written_.erase(key);
   companions_made_.erase(key + "/services");
   companions_made_.erase(key + "/configmaps");

@@ -28,18 +28,20 @@ void expect_all_seeds_hold(const Faults& faults, std::uint64_t first) {
     sum.refusals += t.refusals;
     sum.withdrawals += t.withdrawals;
     sum.finished += t.finished;
+    sum.resumes += t.resumes;
   }
   fmt::print(
       "{} worlds: {} reconciles, {} writes, {} crashes, {} conflicts, {} starts, {} restarts, {} refusals, "
-      "{} withdrawals, {} finished\n",
+      "{} withdrawals, {} finished, {} pods that resume\n",
       kSeeds, sum.reconciles, sum.writes, sum.crashes, sum.conflicts, sum.starts, sum.restarts, sum.refusals,
-      sum.withdrawals, sum.finished);
+      sum.withdrawals, sum.finished, sum.resumes);
   // The storm must have been one, or the invariants held for want of trying.
   EXPECT_GT(sum.starts, static_cast<int>(kSeeds));
   EXPECT_GT(sum.restarts, static_cast<int>(kSeeds / 10));
   EXPECT_GT(sum.refusals, static_cast<int>(kSeeds / 10));
   EXPECT_GT(sum.withdrawals, static_cast<int>(kSeeds / 10));
   EXPECT_GT(sum.finished, static_cast<int>(kSeeds / 10));
+  EXPECT_GT(sum.resumes, static_cast<int>(kSeeds / 10));
   if (faults.crash > 0) {
     EXPECT_GT(sum.crashes, static_cast<int>(kSeeds / 10));
   }

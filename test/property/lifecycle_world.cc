@@ -15,6 +15,14 @@ using client::PodPhase;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
+namespace {
+
+std::string checkpoint_text(int step) {
+  return fmt::format(R"({{"checkpoint":{{"step":{},"uri":"/ckpt/{}"}}}})", step, step);
+}
+
+}  // namespace
+
 World::World(std::uint64_t seed, Faults faults)
     : random_(seed), faults_(faults), now_(std::chrono::sys_days{std::chrono::year{2026} / 1 / 2}) {
   programs_end_ = chance(500);
@@ -59,6 +67,7 @@ void World::start_process() {
     memory_.dirty.insert(j);
   }
   memory_.pods = pods_;
+  for (const auto& [name, p] : pods_) memory_.reports[p.job].note(*p.pod, now_);
 }
 
 void World::reconcile(std::size_t j) {
@@ -85,6 +94,7 @@ void World::reconcile(std::size_t j) {
   if (decision != memory_.decisions.end()) seen.decision = &decision->second;
   const auto verdict = memory_.verdicts.find(j);
   if (verdict != memory_.verdicts.end()) seen.verdict = &verdict->second;
+  seen.reports = memory_.reports[j].gangs();
   const Step step = advance(seen);
   check_step(j, seen, step);
 
@@ -187,7 +197,9 @@ bool World::make_pod(std::size_t j, const crds::PodAssignment& place) {
                   {std::string(kTryLabel), std::to_string(place.tries)}};
     pod.node_name = place.node;
     pod.owner_uid = jobs_[j].job.metadata.uid;
-    pods_[name] = {std::make_shared<const client::Pod>(std::move(pod)), j, attempt, place.gpus};
+    const auto& resume = memory_.jobs[j].job.status.assignment.resume;
+    totals_.resumes += resume.step ? 1 : 0;
+    pods_[name] = {std::make_shared<const client::Pod>(std::move(pod)), j, attempt, place.gpus, resume};
     check_pods();
   });
   if (answer == Answer::kRefused) return false;
@@ -341,6 +353,7 @@ void World::deliver(bool all) {
       continue;
     }
     memory_.dirty.insert(it->second.job);
+    memory_.reports[it->second.job].note(now == pods_.end() ? *it->second.pod : *now->second.pod, now_);
     if (now == pods_.end()) {
       it = memory_.pods.erase(it);
     } else {
@@ -382,7 +395,9 @@ void World::pod_event() {
       p.phase = phase;
       p.ready = false;
       p.reason = reason;
-      p.ended = {{"main", code, "Error", "said", 0}};
+      const int step = attempt * 100 + static_cast<int>(pick(3));
+      const bool says = chance(500);
+      p.ended = {{"main", code, "Error", says ? checkpoint_text(step) : "said", 0}};
     });
   };
   const auto dice = pick(100);
@@ -418,6 +433,11 @@ void World::pod_event() {
     end(PodPhase::kFailed, 1, "");
   } else if (dice < 25) {
     end(PodPhase::kSucceeded, 0, "");
+  } else if (dice < 40) {
+    change_pod(name, [&](client::Pod& p) {
+      const std::string text = checkpoint_text(attempt * 100 + static_cast<int>(pick(3)));
+      p.annotations = {{std::string(kCheckpointAnnotation), text}};
+    });
   } else {
     change_pod(name, [&](client::Pod& p) { p.ready = dice < 80; });
   }
@@ -533,11 +553,12 @@ void World::check_step(std::size_t j, const Observed& seen, const Step& step) {
   after.status = step.status;
   Observed again{
       .job = after, .pods = seen.pods, .now = seen.now, .invalid = seen.invalid, .blocked = seen.blocked};
+  again.reports = seen.reports;
   again.verdict = held ? nullptr : seen.verdict;
   const Step second = advance(again);
   if (second.status != step.status) {
     std::string what;
-    for (std::size_t c = 0; c < 8; ++c) {
+    for (std::size_t c = 0; c < step.status.conditions.size(); ++c) {
       const auto &x = step.status.conditions[c], &y = second.status.conditions[c];
       if (x != y)
         what +=
@@ -549,7 +570,7 @@ void World::check_step(std::size_t j, const Observed& seen, const Step& step) {
   }
   if (!second.notes.empty())
     violation(fmt::format("{}: the same event twice: {}", name, second.notes[0].text));
-  if (step.status.conditions.size() != 8)
+  if (step.status.conditions.size() != 9)
     violation(fmt::format("{}: {} conditions", name, step.status.conditions.size()));
   for (const auto& c : step.status.conditions) {
     if (c.reason.empty() || c.message.size() > 4096)
@@ -600,6 +621,8 @@ void World::check_created(std::size_t j, std::int32_t attempt, const std::string
   for (const auto& [other, p] : pods_) {
     if (p.job == j && p.attempt < attempt && !is_terminal(*p.pod))
       violation(fmt::format("{} made while {} has not ended", name, other));
+    if (p.job == j && p.attempt == attempt && p.resume != a.resume)
+      violation(fmt::format("{} and {} are told to start from different checkpoints", name, other));
   }
 }
 

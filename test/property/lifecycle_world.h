@@ -32,6 +32,7 @@ struct SimPod {
   std::size_t job = 0;
   std::int32_t attempt = 0;
   std::vector<std::int32_t> gpus;
+  crds::SavedStep resume;  // as it was told
 };
 
 struct SimJob {
@@ -55,7 +56,7 @@ class World {
   const std::vector<SimJob>& jobs() const { return jobs_; }
   struct Totals {
     int reconciles = 0, writes = 0, crashes = 0, conflicts = 0, starts = 0, restarts = 0, refusals = 0,
-        withdrawals = 0, finished = 0;
+        withdrawals = 0, finished = 0, resumes = 0;
   };
   const Totals& totals() const { return totals_; }
 
@@ -77,6 +78,7 @@ class World {
     std::map<std::size_t, bool> wants;
     std::map<std::size_t, std::vector<std::size_t>> displaced;
     std::map<std::size_t, crds::Time> wake;
+    std::map<std::size_t, CheckpointReports> reports;
     std::set<std::size_t> dirty;
   };
   using Used = std::set<std::pair<std::string, std::int32_t>>;

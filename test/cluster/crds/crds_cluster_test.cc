@@ -233,8 +233,8 @@ TEST_F(CrdsTest, AStatusWithTenThousandPodsStaysBelowOneMebibyte) {
   const Json& object = *biggest->documents.at(0).object;
   auto job = *from_json<TrainingJob>(object);
   const Time now{std::chrono::seconds{1'767'323'045}};
-  for (const char* type :
-       {"Accepted", "Admitted", "PodsReady", "Evicted", "Suspended", "Complete", "Failed", "Stalled"}) {
+  for (const char* type : {"Accepted", "Admitted", "PodsReady", "Evicted", "Suspended", "Complete", "Failed",
+                           "Stalled", "GracePeriodTooShort"}) {
     set_condition(job.status.conditions,
                   {type, ConditionStatus::kTrue, 1, now, "Because", std::string(200, 'x')});
   }

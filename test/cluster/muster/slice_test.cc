@@ -65,8 +65,9 @@ TEST_F(Slice, EveryConditionIsThereFromTheFirstWrite) {
   std::set<std::string> types;
   const json conditions = cluster_->job("big")["status"]["conditions"];
   for (const auto& c : conditions) types.insert(c["type"]);
-  EXPECT_THAT(types, testing::UnorderedElementsAre("Accepted", "Admitted", "PodsReady", "Evicted",
-                                                   "Suspended", "Complete", "Failed", "Stalled"));
+  EXPECT_THAT(types,
+              testing::UnorderedElementsAre("Accepted", "Admitted", "PodsReady", "Evicted", "Suspended",
+                                            "Complete", "Failed", "Stalled", "GracePeriodTooShort"));
   EXPECT_EQ(cluster_->condition("big", "Accepted")["status"], "True");
   EXPECT_EQ(cluster_->condition("big", "Admitted")["status"], "False");
 }
@@ -120,6 +121,53 @@ TEST_F(Slice, SuspendReleasesAndResumeStartsAgain) {
   cluster_->patch(path_of_job("pause"), {{"spec", {{"suspend", false}}}});
   ASSERT_TRUE(cluster_->wait_phase("pause", "Running"));
   EXPECT_EQ(cluster_->job("pause")["status"]["attempt"], 2);
+}
+
+std::string env_of(const json& pod, const std::string& name) {
+  for (const auto& e : pod["spec"]["containers"][0]["env"]) {
+    if (e["name"] == name) return e.value("value", "");
+  }
+  return {};
+}
+
+// The pods save for two seconds when they are told to go, and leave a report; the next attempt is told.
+TEST_F(Slice, WhatAGangHasSavedIsWhereItsNextAttemptStarts) {
+  cluster_->create(
+      job_object({.name = "saves",
+                  .replicas = 2,
+                  .pod_annotations = {{"test.muster.dev/save-for", "2s"},
+                                      {"test.muster.dev/termination-message",
+                                       R"({"checkpoint":{"step":1200,"uri":"/ckpt/step-1200"}})"}},
+                  .spec = {{"checkpoint", {{"gracePeriod", "20s"}}}}}));
+  ASSERT_TRUE(cluster_->wait_phase("saves", "Running"));
+  const std::string first = cluster_->pods("saves")[0]["metadata"]["name"];
+  cluster_->patch(
+      "/api/v1/namespaces/team/pods/" + first,
+      {{"metadata", {{"annotations", {{"muster.dev/checkpoint", R"({"checkpoint":{"step":7}})"}}}}}});
+  const auto step = [&] {
+    return cluster_->job("saves")["status"].value("/checkpoint/step"_json_pointer, 0);
+  };
+  EXPECT_TRUE(cluster_->wait(10s, [&] { return step() == 7; })) << cluster_->job("saves").dump(2);
+  cluster_->patch(path_of_job("saves"), {{"spec", {{"suspend", true}}}});
+  ASSERT_TRUE(cluster_->wait(20s, [&] { return cluster_->pods("saves").empty(); }));
+  const auto reporters = [&] {
+    return cluster_->job("saves")["status"].value("/checkpoint/reporters"_json_pointer, 0);
+  };
+  ASSERT_TRUE(cluster_->wait(10s, [&] { return step() == 1200 && reporters() == 2; }))
+      << cluster_->job("saves").dump(2);
+  const json saved = cluster_->job("saves")["status"]["checkpoint"];
+  EXPECT_EQ(saved["uri"], "/ckpt/step-1200");
+  EXPECT_GE(saved["saveSeconds"], 1);
+  EXPECT_LE(saved["saveSeconds"], 5);
+  cluster_->patch(path_of_job("saves"), {{"spec", {{"suspend", false}}}});
+  ASSERT_TRUE(cluster_->wait_phase("saves", "Running"));
+  EXPECT_THAT(cluster_->condition("saves", "Admitted")["message"].get<std::string>(),
+              HasSubstr("from step 1200 (/ckpt/step-1200)"));
+  for (const auto& pod : cluster_->pods("saves")) {
+    EXPECT_EQ(env_of(pod, "MUSTER_ATTEMPT"), "2");
+    EXPECT_EQ(env_of(pod, "MUSTER_RESUME_STEP"), "1200");
+    EXPECT_EQ(env_of(pod, "MUSTER_RESUME_URI"), "/ckpt/step-1200");
+  }
 }
 
 TEST_F(Slice, ACompletedJobIsRemovedAfterItsTime) {

@@ -208,9 +208,24 @@ HttpResponse MemoryApiServer::execute(Method method, const Address& address, con
   if (!guard.empty() && guard != found->second["metadata"]["uid"]) {
     return failure(409, "Conflict", "the UID in the precondition is not the object's");
   }
+  if (graceful_pods && address.collection == "/api/v1/pods") {
+    tell_to_go(found->second, body);
+    return success(200, found->second);
+  }
   json last = found->second;
   erase(address.collection, address.key());
   return success(200, last);
+}
+
+// With the grace period that is asked for, the pod's own, or Kubernetes' 30 s.
+void MemoryApiServer::tell_to_go(json& pod, const json& options) {
+  json& meta = pod["metadata"];
+  const int own = pod.value("/spec/terminationGracePeriodSeconds"_json_pointer, 30);
+  const int grace = options.is_object() ? options.value("gracePeriodSeconds", own) : own;
+  if (meta.contains("deletionTimestamp")) return;
+  meta["deletionTimestamp"] = client::format_time(env_.clock.wall() + std::chrono::seconds{grace});
+  meta["deletionGracePeriodSeconds"] = grace;
+  publish("MODIFIED", "/api/v1/pods", pod);
 }
 
 HttpResponse MemoryApiServer::create(const Address& address, json object) {

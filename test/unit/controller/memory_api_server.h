@@ -42,6 +42,9 @@ class MemoryApiServer {
   // Heard of every change, with the server's state already changed.
   std::function<void(const std::string& type, const std::string& collection, const json& object)> on_change;
 
+  // Pods that are deleted are told so and stay until somebody erases them, as where a kubelet ends them.
+  bool graceful_pods = false;
+
   // What others than the operator do. `collection` is the path over all namespaces: "/api/v1/pods".
   const json& put(const std::string& collection, json object);  // created, or replaced with a new generation
   void set_status(const std::string& collection, const std::string& key, const json& status);
@@ -73,6 +76,7 @@ class MemoryApiServer {
   client::HttpResponse answer(const client::HttpRequest& request);
   client::HttpResponse execute(client::Method method, const Address& address, const json& body);
   client::HttpResponse create(const Address& address, json object);
+  void tell_to_go(json& pod, const json& options);
   client::HttpResponse change(client::Method method, const Address& address, const json& body);
   std::optional<client::HttpResponse> open(const client::HttpRequest& request,
                                            std::shared_ptr<client::testing::FakeStream> stream);

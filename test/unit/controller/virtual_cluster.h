@@ -51,6 +51,13 @@ struct Operator {
   std::unique_ptr<controller::Controller> controller;
 };
 
+// How a pod that is told to go ends.
+struct LastWords {
+  Duration takes{};       // to end; the pod is killed when its grace period is over
+  std::string message{};  // its termination log
+  bool stuck = false;     // it never ends
+};
+
 class VirtualCluster {
  public:
   explicit VirtualCluster(std::uint64_t seed = 1) : world(seed), server(world.env()), dice(seed * 7919 + 1) {
@@ -60,6 +67,9 @@ class VirtualCluster {
       if (type == "ADDED")
         client::spawn(world.env().executor,
                       kubelet_starts(*this, text(object, "namespace"), text(object, "name")));
+      const bool told_to_go = object["metadata"].contains("deletionTimestamp");
+      if (type == "MODIFIED" && told_to_go && going_.insert(text(object, "uid")).second)
+        client::spawn(world.env().executor, kubelet_ends(*this, object));
       audit();
     };
     options.status_interval = 1;
@@ -86,14 +96,26 @@ class VirtualCluster {
     }
   }
 
-  void add_job(const std::string& name, int replicas, int gpus = 1) {
+  void add_job(const std::string& name, int replicas, int gpus = 1, const json& spec = json::object()) {
     json container = {{"name", "main"}, {"image", "registry.example/train:1"}};
     container["resources"]["requests"] = {{"cpu", "1"}, {"memory", "1Gi"}};
     json role = {{"name", "worker"}, {"replicas", replicas}, {"gpus", {{"count", gpus}}}};
     role["template"]["spec"]["containers"] = json::array({container});
     json job = muster_object("TrainingJob", name, {{"roles", json::array({role})}});
     job["metadata"]["namespace"] = "team";
+    job["spec"].merge_patch(spec);
     server.put(kJobs, std::move(job));
+  }
+
+  // From now on pods take their time to go.
+  void pods_end(std::function<LastWords(const json& pod)> how) {
+    server.graceful_pods = true;
+    last_words_ = std::move(how);
+  }
+  void annotate_pod(const std::string& name, const std::string& key, const std::string& value) {
+    json pod = server.object(kPods, "team/" + name);
+    pod["metadata"]["annotations"][key] = value;
+    server.put(kPods, std::move(pod));
   }
 
   // One more process; those before it go on.
@@ -179,6 +201,25 @@ class VirtualCluster {
     self.server.set_status(kPods, client::make_key(ns, name), status);
   }
 
+  static client::Task<void> kubelet_ends(VirtualCluster& self, json pod) {
+    const LastWords last = self.last_words_(pod);
+    if (last.stuck) co_return;
+    const Duration grace = std::chrono::seconds{pod["metadata"]["deletionGracePeriodSeconds"].get<int>()};
+    const bool killed = last.takes > grace;
+    const Duration takes = std::min(last.takes, grace);
+    co_await self.world.clock().sleep_for(takes);
+    json end = {{"exitCode", killed ? 137 : 0}, {"reason", killed ? "Error" : "Completed"}};
+    end["finishedAt"] = client::format_time(self.world.clock().wall());
+    if (!killed) end["message"] = last.message;
+    json status = {{"phase", killed ? "Failed" : "Succeeded"}};
+    status["containerStatuses"] = json::array({{{"name", "main"}, {"state", {{"terminated", end}}}}});
+    const std::string key = client::make_key(text(pod, "namespace"), text(pod, "name"));
+    self.server.set_status(kPods, key, status);
+    const Duration soon = Duration{1};
+    co_await self.world.clock().sleep_for(soon);
+    self.server.erase(kPods, key);
+  }
+
   // No GPU is held by two pods, at no instant.
   void audit() {
     std::map<std::string, std::string> holders;
@@ -198,6 +239,8 @@ class VirtualCluster {
     }
   }
 
+  std::function<LastWords(const json& pod)> last_words_;
+  std::set<std::string> going_;                       // uids of pods that were told to go
   std::vector<std::unique_ptr<Operator>> operators_;  // they go before the world does
 };
 

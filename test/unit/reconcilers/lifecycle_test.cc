@@ -38,6 +38,7 @@ struct Life {
   std::optional<Decision> decision;
   std::optional<crds::Waiting> verdict;
   std::set<std::string> unusable_nodes;
+  std::vector<GangReport> reports;
 
   explicit Life(std::int32_t workers = 2) {
     job.metadata.name = "llama";
@@ -61,6 +62,7 @@ struct Life {
     Observed seen{.job = job, .pods = pods, .now = now, .invalid = invalid, .blocked = blocked};
     seen.decision = decision ? &*decision : nullptr;
     seen.verdict = verdict ? &*verdict : nullptr;
+    seen.reports = reports;
     seen.node_usable = [this](const std::string& node) { return !unusable_nodes.contains(node); };
     return advance(seen);
   }
@@ -232,8 +234,8 @@ TEST(Lifecycle, NewJobAsksForAPlaceAndDoesNothingElse) {
 TEST(Lifecycle, AllConditionsAreThereFromTheFirstWrite) {
   Life life;
   life.turn();
-  for (const char* type :
-       {"Accepted", "Admitted", "PodsReady", "Evicted", "Suspended", "Complete", "Failed", "Stalled"}) {
+  for (const char* type : {"Accepted", "Admitted", "PodsReady", "Evicted", "Suspended", "Complete", "Failed",
+                           "Stalled", "GracePeriodTooShort"}) {
     const auto& c = life.condition(type);
     EXPECT_FALSE(c.reason.empty()) << type;
     EXPECT_EQ(c.observed_generation, 1) << type;
@@ -304,6 +306,105 @@ TEST(Lifecycle, InvalidSpecIsSaidAndMended) {
   life.decision = life.place();
   life.turn();
   EXPECT_EQ(life.phase(), Phase::kStarting);
+}
+
+// --- checkpoints
+// ------------------------------------------------------------------------------------------------------
+
+GangReport saved(std::int32_t attempt, std::int64_t step, std::int64_t took = 0) {
+  return {attempt, {step, "/ckpt/" + std::to_string(step)}, kStart, "llama-worker-0-1", 1, took};
+}
+
+TEST(Lifecycle, TheNextAttemptStartsFromTheLastCheckpoint) {
+  Life life;
+  life.run();
+  EXPECT_EQ(life.message("Admitted"), "attempt 1: 2 pods in pool a100");
+  life.reports = {saved(1, 100)};
+  life.turn();
+  EXPECT_EQ(life.job.status.checkpoint.step, 100);
+  EXPECT_EQ(life.job.status.checkpoint.uri, "/ckpt/100");
+  EXPECT_FALSE(life.job.status.assignment.resume.step) << "what the pods of this attempt were told stays";
+  expect_quiet(life, "saved");
+  life.decision = life.give_back(Decision::Kind::kEvict, "Reclaimed", "others need it");
+  life.turn();
+  // What the pods say while they go counts.
+  life.reports = {saved(1, 120)};
+  life.turn();
+  life.decision = life.place();
+  life.turn();
+  EXPECT_EQ(life.job.status.assignment.attempt, 2);
+  EXPECT_EQ(life.job.status.assignment.resume.step, 120);
+  EXPECT_EQ(life.job.status.assignment.resume.uri, "/ckpt/120");
+  EXPECT_EQ(life.message("Admitted"), "attempt 2: 2 pods in pool a100, from step 120 (/ckpt/120)");
+  expect_quiet(life, "resumed");
+}
+
+TEST(Lifecycle, ARestartInPlaceWaitsForTheLastWordsOfThePodsThatEnd) {
+  Life life;
+  life.run();
+  life.reports = {saved(1, 100)};
+  life.turn();
+  life.fail("llama-worker-1-1");
+  const Step step = life.look();  // the pods are still there when the next attempt is written down
+  life.commit(step);
+  EXPECT_EQ(life.job.status.assignment.attempt, 2);
+  EXPECT_THAT(step.create, IsEmpty());
+  life.reports = {saved(1, 130)};
+  life.apply(step);
+  const Step made = life.turn();
+  EXPECT_THAT(made.create, SizeIs(2));
+  EXPECT_EQ(life.job.status.assignment.resume.step, 130);
+  EXPECT_THAT(life.message("Admitted"), HasSubstr("from step 130"));
+  // A crash after the first pod: all are told the same, whatever has come since.
+  life.pods.pop_back();
+  life.reports.push_back(saved(2, 500));
+  life.turn();
+  EXPECT_EQ(life.job.status.assignment.resume.step, 130);
+  EXPECT_EQ(life.job.status.checkpoint.step, 500);
+}
+
+TEST(Lifecycle, WithoutAReportTheNextAttemptBeginsAnewAndSaysSo) {
+  Life life;
+  life.run();
+  life.fail("llama-worker-1-1");
+  life.turn();
+  life.turn();
+  EXPECT_FALSE(life.job.status.assignment.resume.step);
+  EXPECT_EQ(life.message("Admitted"),
+            "attempt 2: 2 pods in pool a100, from the beginning: no checkpoint was reported");
+}
+
+TEST(Lifecycle, AGracePeriodShorterThanSavingTakesIsSaidWithBothNumbers) {
+  Life life;
+  life.job.spec.checkpoint = crds::Checkpoint{};
+  life.job.spec.checkpoint->grace_period = seconds{30};
+  life.run();
+  EXPECT_EQ(life.is("GracePeriodTooShort"), kUnknown);
+  life.reports = {saved(1, 100, 20)};
+  life.turn();
+  EXPECT_EQ(life.is("GracePeriodTooShort"), kFalse);
+  life.reports = {saved(1, 100, 45)};
+  life.turn();
+  EXPECT_EQ(life.is("GracePeriodTooShort"), kTrue);
+  EXPECT_THAT(life.message("GracePeriodTooShort"), HasSubstr("30 s"));
+  EXPECT_THAT(life.message("GracePeriodTooShort"), HasSubstr("45 s"));
+  expect_quiet(life, "too short");
+  life.job.spec.checkpoint->grace_period = seconds{60};
+  ++life.job.metadata.generation;
+  life.turn();
+  EXPECT_EQ(life.is("GracePeriodTooShort"), kFalse);
+}
+
+TEST(Lifecycle, ProgramsThatNeverSpeakOfCheckpointsAreNotMeasured) {
+  Life life;
+  life.run();
+  GangReport killed;
+  killed.attempt = 1;
+  killed.save_seconds = 31;
+  life.reports = {killed};
+  life.turn();
+  EXPECT_EQ(life.is("GracePeriodTooShort"), kUnknown);
+  EXPECT_EQ(life.job.status.checkpoint, crds::CheckpointStatus{});
 }
 
 // --- admission

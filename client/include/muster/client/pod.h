@@ -54,11 +54,12 @@ struct Pod {
   std::string reason;     // status.reason, e.g. "Evicted", "OutOfcpu", "UnexpectedAdmissionError"
   std::string message;    // status.message
   PodPhase phase = PodPhase::kPending;
-  bool ready = false;            // condition Ready
-  bool deleting = false;         // deletionTimestamp is set
-  bool scheduled_false = false;  // condition PodScheduled is False
-  bool disrupted = false;        // condition DisruptionTarget is True: the cluster ends it, not its program
-  std::int64_t deleted_at = 0;   // deletionTimestamp, Unix seconds
+  bool ready = false;              // condition Ready
+  bool deleting = false;           // deletionTimestamp is set
+  bool scheduled_false = false;    // condition PodScheduled is False
+  bool disrupted = false;          // condition DisruptionTarget is True: the cluster ends it, not its program
+  std::int64_t deleted_at = 0;     // deletionTimestamp, Unix seconds
+  std::int64_t grace_seconds = 0;  // deletionGracePeriodSeconds: deleted_at is so long after the request
   std::int64_t created_at = 0;
   std::int64_t ready_at = 0;            // when Ready became true
   std::int32_t container_restarts = 0;  // of all containers, init containers not counted

@@ -161,6 +161,17 @@ struct PodAssignment {
   bool operator==(const PodAssignment&) const = default;
 };
 
+// What the program has saved: the step, and where it is; "": it did not say.
+struct SavedStep {
+  std::optional<std::int64_t> step;  // absent: nothing was saved
+  std::string uri;
+
+  static constexpr auto fields() {
+    return std::tuple(field("step", &SavedStep::step), field("uri", &SavedStep::uri));
+  }
+  bool operator==(const SavedStep&) const = default;
+};
+
 // The commit point: written before any of its pods exists, and withdrawn whole.
 struct Assignment {
   std::int32_t attempt = 0;  // from 1; 0: no assignment
@@ -170,12 +181,13 @@ struct Assignment {
   // Indexes into `pods`, ascending: whose pod has succeeded. Remembered because somebody may collect the pod
   // while its peers still work.
   std::vector<std::int32_t> succeeded;
+  SavedStep resume{};  // what all pods of this attempt start from; decided when the first of them is made
 
   static constexpr auto fields() {
     using T = Assignment;
     return std::tuple(field("attempt", &T::attempt, Zero::kOmit), field("pool", &T::pool),
                       field("admittedAt", &T::admitted_at), field("pods", &T::pods),
-                      field("succeeded", &T::succeeded));
+                      field("succeeded", &T::succeeded), field("resume", &T::resume));
   }
   bool operator==(const Assignment&) const = default;
 };
@@ -189,6 +201,27 @@ struct Restarts {
     return std::tuple(field("count", &T::count, Zero::kOmit), field("recent", &T::recent));
   }
   bool operator==(const Restarts&) const = default;
+};
+
+// The newest checkpoint that every pod which reports has saved.
+struct CheckpointStatus {
+  std::optional<std::int64_t> step;  // absent: none was reported
+  std::string uri;
+  std::optional<Time> saved_at;
+  std::string reported_by;     // the pod
+  std::int32_t attempt = 0;    // of that pod
+  std::int32_t reporters = 0;  // pods that had saved this step or a later one
+  std::int64_t save_seconds =
+      0;  // the longest that a pod took from SIGTERM to its end with a report; 0: none yet
+
+  static constexpr auto fields() {
+    using T = CheckpointStatus;
+    return std::tuple(field("step", &T::step), field("uri", &T::uri), field("savedAt", &T::saved_at),
+                      field("reportedBy", &T::reported_by), field("attempt", &T::attempt, Zero::kOmit),
+                      field("reporters", &T::reporters, Zero::kOmit),
+                      field("saveSeconds", &T::save_seconds, Zero::kOmit));
+  }
+  bool operator==(const CheckpointStatus&) const = default;
 };
 
 // A node whose kubelet refused a pod of this job: not tried again for a while.
@@ -207,7 +240,8 @@ struct NodeRefusal {
 struct TrainingJobStatus {
   std::int64_t observed_generation = 0;
   std::optional<Phase> phase;  // derived, for people
-  Conditions conditions;       // Accepted, Admitted, PodsReady, Evicted, Suspended, Complete, Failed, Stalled
+  // Accepted, Admitted, PodsReady, Evicted, Suspended, Complete, Failed, Stalled, GracePeriodTooShort
+  Conditions conditions;
   Assignment assignment;
   std::string pods;  // "4/8", ready or succeeded, of desired, for people
   std::int32_t desired_replicas = 0;
@@ -220,6 +254,7 @@ struct TrainingJobStatus {
   std::int32_t start_failures = 0;  // consecutive attempts that did not run whole within startTimeout
   std::optional<Time> retry_at;     // not admitted before (BackingOff)
   std::vector<NodeRefusal> node_refusals;
+  CheckpointStatus checkpoint;
   Waiting queue;
   std::optional<Time> started_at;   // when this attempt first ran whole
   std::int64_t run_seconds = 0;     // running time of the attempts before this one; counts towards maxRuntime
@@ -227,18 +262,18 @@ struct TrainingJobStatus {
 
   static constexpr auto fields() {
     using T = TrainingJobStatus;
-    return std::tuple(field("observedGeneration", &T::observed_generation, Zero::kOmit),
-                      field("phase", &T::phase), field("conditions", &T::conditions),
-                      field("assignment", &T::assignment), field("pods", &T::pods),
-                      field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
-                      field("readyReplicas", &T::ready_replicas, Zero::kOmit),
-                      field("succeededReplicas", &T::succeeded_replicas, Zero::kOmit),
-                      field("allocated", &T::allocated), field("attempt", &T::attempt, Zero::kOmit),
-                      field("restarts", &T::restarts), field("preemptions", &T::preemptions, Zero::kOmit),
-                      field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
-                      field("nodeRefusals", &T::node_refusals), field("queue", &T::queue),
-                      field("startedAt", &T::started_at), field("runSeconds", &T::run_seconds, Zero::kOmit),
-                      field("finishedAt", &T::finished_at));
+    return std::tuple(
+        field("observedGeneration", &T::observed_generation, Zero::kOmit), field("phase", &T::phase),
+        field("conditions", &T::conditions), field("assignment", &T::assignment), field("pods", &T::pods),
+        field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
+        field("readyReplicas", &T::ready_replicas, Zero::kOmit),
+        field("succeededReplicas", &T::succeeded_replicas, Zero::kOmit), field("allocated", &T::allocated),
+        field("attempt", &T::attempt, Zero::kOmit), field("restarts", &T::restarts),
+        field("preemptions", &T::preemptions, Zero::kOmit),
+        field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
+        field("nodeRefusals", &T::node_refusals), field("checkpoint", &T::checkpoint),
+        field("queue", &T::queue), field("startedAt", &T::started_at),
+        field("runSeconds", &T::run_seconds, Zero::kOmit), field("finishedAt", &T::finished_at));
   }
   bool operator==(const TrainingJobStatus&) const = default;
 };

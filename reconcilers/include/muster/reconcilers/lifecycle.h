@@ -21,6 +21,7 @@
 #include "muster/client/informer.h"
 #include "muster/client/pod.h"
 #include "muster/crds/training_job.h"
+#include "muster/reconcilers/checkpoint.h"
 
 namespace muster::reconcilers {
 
@@ -57,6 +58,7 @@ struct Observed {
   std::optional<std::string> blocked{};  // why it cannot be placed for now though valid: a volume to wait for
   const Decision* decision = nullptr;    // nullptr: none
   const crds::Waiting* verdict = nullptr;  // why placement lets it wait; nullptr: not judged yet
+  std::vector<GangReport> reports{};       // what its pods have said about checkpoints, by attempt
   std::function<bool(const std::string& node)> node_usable{};  // there, Ready, not cordoned; empty: all are
 };
 

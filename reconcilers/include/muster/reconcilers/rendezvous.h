@@ -2,7 +2,8 @@
 // ranks count roles in the spec's order, then index, and rank 0 leads.
 //
 //   always      MUSTER_JOB, MUSTER_ROLE, MUSTER_INDEX (within the role), MUSTER_REPLICAS (of the role),
-//               MUSTER_HOSTS_FILE, MUSTER_ATTEMPT
+//               MUSTER_HOSTS_FILE, MUSTER_ATTEMPT; where the attempt resumes from a checkpoint
+//               MUSTER_RESUME_STEP and, if it was reported, MUSTER_RESUME_URI
 //   PyTorch     MASTER_ADDR, MASTER_PORT, WORLD_SIZE (pods), RANK, and torchrun's PET_*. PET_RDZV_ID changes
 //   with every
 //               attempt, PET_MAX_RESTARTS is 0 because Muster restarts and counts, PET_RDZV_CONF tells rank 0

@@ -24,6 +24,8 @@ class TrainingJobReconciler {
   // when an assignment is first seen: the job's reconcile may have to write before it gets there, and what is
   // not charged is free to others.
   void charge(const client::Key& key);
+  // The newest state of a pod of this job; also the last one of a pod that is gone.
+  void note(const client::Key& key, const client::Pod& pod);
 
  private:
   using Job = client::Ptr<Object<crds::TrainingJob>>;
@@ -60,6 +62,7 @@ class TrainingJobReconciler {
   Gate creating_;  // in pods
   std::map<client::Key, Rejection> rejections_;
   std::map<client::Key, client::TimePoint> counters_written_;
+  std::map<client::Key, CheckpointReports> reports_;
   std::map<std::string, std::string>
       companions_made_;                      // "ns/job/services" -> uid/generation that it is made for
   std::set<client::Key> unsure_;             // read again before acting

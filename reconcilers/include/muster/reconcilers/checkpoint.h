@@ -1,0 +1,63 @@
+// What programs say about their checkpoints, and what a gang's pods say together. A report is a line of JSON,
+// {"checkpoint":{"step":1200,"uri":"/ckpt/step-1200"}}, in a pod's termination log or, while it runs, in the
+// annotation kCheckpointAnnotation. Others write it: what is malformed is as if it were not there.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "muster/client/pod.h"
+#include "muster/crds/training_job.h"
+
+namespace muster::reconcilers {
+
+inline constexpr std::string_view kCheckpointAnnotation = "muster.dev/checkpoint";
+
+// The last line that is a report; nullopt: there is none. A step is an integer from 0; a URI has at most 1024
+// bytes and no control characters. Text of more than 4096 bytes, which is what a kubelet keeps, is not read.
+// O(bytes).
+std::optional<crds::SavedStep> parse_report(std::string_view text);
+
+// What the pods of one attempt have said together.
+struct GangReport {
+  std::int32_t attempt = 0;
+  crds::SavedStep saved;  // the smallest step; without one: nobody has reported
+  crds::Time at;          // when that was reported
+  std::string pod;        // by whom: the first by role and index
+  std::int32_t reporters = 0;
+  std::int64_t save_seconds = 0;  // the longest from SIGTERM to the end; 0: not known
+};
+
+// Of one job, as its pods come and go. A pod's last word may be seen in the very event that says it is gone,
+// so this remembers what the caches do not.
+class CheckpointReports {
+ public:
+  // The newest state of a pod of the job. O(log pods) and the text.
+  void note(const client::Pod& pod, crds::Time now);
+  // By attempt, ascending. O(pods that have reported).
+  std::vector<GangReport> gangs() const;
+  void forget_before(std::int32_t attempt);
+
+ private:
+  struct PodReport {
+    crds::SavedStep saved;
+    crds::Time at;
+    std::string pod;
+    std::int64_t save_seconds = 0;
+  };
+  std::map<std::int32_t, std::map<std::pair<std::string, std::int32_t>, PodReport>> attempts_;
+};
+
+// Takes the report over where it is news. A new attempt's counts only when as many pods have reported as ever
+// did (or as the gang has, `gang_pods`): until then some may not have saved that step.
+void take_over(crds::CheckpointStatus& known, const GangReport& report, std::int32_t gang_pods);
+
+// Seconds from SIGTERM to SIGKILL that pods of this job get.
+std::int64_t grace_seconds(const crds::TrainingJobSpec& spec);
+
+}  // namespace muster::reconcilers
