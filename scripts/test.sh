@@ -25,7 +25,7 @@ for preset in "$@"; do
     # What is left out has no threads: it measures, and is forty times slower here.
     tsan) run tsan threads -L unit -E TenThousandPods -j "$(nproc)" ;;
     release) run release unit -L '^(unit|scenario|property)$' -j "$(nproc)" ;;
-    *) run "$preset" unit -L '^(unit|property)$' -j "$(nproc)" ;;
+    *) run "$preset" unit -L '^(unit|scenario|property)$' -j "$(nproc)" ;;
   esac
   # One at a time: each starts a control plane of its own.
   if [[ $preset == release ]]; then
