@@ -101,7 +101,7 @@ void audit_pools(const State& s, Bad& bad) {
       if (!n.takes_part() || n.pool != static_cast<PoolId>(i)) continue;
       --in_buckets;
       used += n.used.gpu;
-      spare += most_gpu(n, p.spec) - n.used.gpu;
+      spare += spare_gpu(n, p.spec);
       if (!p.nodes.contains(static_cast<NodeId>(k)))
         bad.push_back("index: node " + n.spec.name + " is not among the nodes of its pool");
       for (const DomainId d : n.domains) {
@@ -131,6 +131,11 @@ void audit_jobs(const State& s, Bad& bad) {
     const bool holds = j.assignment.has_value() || !j.leaving.empty();
     if (holds == j.waits)
       bad.push_back("index: " + j.spec.id + (j.waits ? " holds and waits" : " neither holds nor waits"));
+    const auto end = end_of(j);
+    const PoolId in = j.assignment ? s.pool_ids.at(j.assignment->pool) : kNoId;
+    if (end.has_value() != j.ends.has_value() ||
+        (end && (*j.ends != std::pair(in, *end) || !s.pool(in).ends.contains({*end, static_cast<JobId>(i)}))))
+      bad.push_back("index: the end of " + j.spec.id + " drifted");
     if (j.promised.empty() == s.promised.contains(static_cast<JobId>(i)))
       bad.push_back("index: promises of " + j.spec.id + " drifted");
     if (j.assumed && j.assignment &&
@@ -141,8 +146,8 @@ void audit_jobs(const State& s, Bad& bad) {
     bool lined_up = s.sidelined.contains(static_cast<JobId>(i));
     for (const PoolId p : j.pools) {
       const auto line = s.pool(p).lines.find(j.leaf);
-      lined_up = lined_up || (line != s.pool(p).lines.end() &&
-                              std::any_of(line->second.begin(), line->second.end(),
+      lined_up = lined_up || (line != s.pool(p).lines.end() && line->second.all.contains(key) &&
+                              std::any_of(line->second.kinds.begin(), line->second.kinds.end(),
                                           [&](const auto& kind) { return kind.second.contains(key); }));
     }
     if (lined_up != j.waits)

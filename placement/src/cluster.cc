@@ -235,6 +235,7 @@ void Cluster::set_assignment(const std::string& name, const Assignment& assignme
   if (!j.nominated() && same(running_part(j)) && j.displaced == displaced) {
     j.assignment->since = assignment.since;  // it moves nothing: who is older is asked when two meet
     j.assumed = false;
+    s.note_end(id);
     return;
   }
   s.drop_assignment(id);
@@ -278,7 +279,10 @@ void Cluster::nominate(const std::string& name, const Assignment& assignment) {
 
 void Cluster::set_progress(const std::string& name, const Progress& progress) {
   State& s = *state_;
-  if (const JobId id = s.find_job(name); id != kNoId) s.job(id).progress = progress;
+  const JobId id = s.find_job(name);
+  if (id == kNoId) return;
+  s.job(id).progress = progress;
+  s.note_end(id);
 }
 
 void Cluster::upsert_other_pod(const OtherPod& pod) {

@@ -79,6 +79,10 @@ void Decisions::start(JobId id, PoolId pool, Statement& statement, bool entitled
   started_.push_back(id);
   ++changes_;
   Job& j = s_.job(id);
+  // Its demand may have stood in another pool, somebody may want to be near it, nodes may be reserved for it.
+  const auto& reservation = s_.pool(pool).reservation;
+  if (j.pools.size() > 1 || s_.requests.any_about_pods() || (reservation && reservation->owner == id))
+    ++openings_;
   j.started_in = s_.plans;
   j.entitled = entitled;
   j.assumed = runs;
@@ -95,6 +99,7 @@ void Decisions::add_pods(JobId id, std::vector<Statement::Placed> placed) {
   s_.hold(id, std::move(a), std::move(charges));
   j.progress.resized = now_;
   ++changes_;
+  if (s_.requests.any_about_pods()) ++openings_;
   if (runs && !started_now(j) && find(id, Decision::Kind::kGrow) == nullptr)
     say(Decision::Kind::kGrow, id, EvictReason::kNone, "", "");
 }
@@ -129,6 +134,7 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
   const bool fresh = started_now(j) && !j.nominated();
   const bool runs = j.runs() && !fresh;
   ++changes_;
+  ++openings_;
   if (!whole) {
     const bool any_ran = std::any_of(v.pods.begin(), v.pods.end(), [&](std::size_t i) {
       return !std::binary_search(j.promised.begin(), j.promised.end(), i);
@@ -166,6 +172,7 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
 }
 
 void Decisions::make_room(JobId claimant, PoolId pool, Statement& statement, const Room& room) {
+  ++openings_;
   auto outcome = statement.commit();
   std::map<JobId, std::vector<Statement::Placed>> by_job;
   for (auto& p : outcome.placed) by_job[p.job].push_back(std::move(p));
@@ -303,6 +310,7 @@ void Decisions::keep_promises() {
       j.started_in = s_.plans;  // and can be undone for a better right, like every start of this plan
       j.progress = {now_, j.progress.saved, j.progress.start_took, std::nullopt};
       j.assignment->since = now_;
+      s_.note_end(id);
       j.verdict.reset();
       say(Decision::Kind::kStart, id, EvictReason::kNone, "", "");
     } else if (!started_now(j) && find(id, Decision::Kind::kGrow) == nullptr) {

@@ -33,6 +33,8 @@ class Decisions {
 
   // Grows with everything that is decided.
   std::uint64_t changes() const { return changes_; }
+  // Grows with what may let others start or grow who were refused: not with what just takes free room.
+  std::uint64_t openings() const { return openings_; }
   // Jobs whose lines are to be left; they stay in them while lines are served.
   std::vector<JobId> take_started() { return std::exchange(started_, {}); }
   std::vector<Decision> finish();  // victims before claimants, in the order of deciding
@@ -60,7 +62,7 @@ class Decisions {
   std::vector<Entry> entries_;
   std::vector<JobId> started_;
   std::vector<JobId> evicted_;
-  std::uint64_t changes_ = 0;
+  std::uint64_t changes_ = 0, openings_ = 0;
 };
 
 }  // namespace muster::placement

@@ -249,19 +249,26 @@ MilliGpu left_for(const Node& node, const Pool& pool, const RoleSpec& role, View
   return left;
 }
 
-MilliGpu most_gpu(const Node& node, const PoolSpec& pool) {
+MilliGpu spare_gpu(const Node& node, const PoolSpec& pool) {
   const auto gpus = std::max<std::int64_t>(0, node.spec.gpus - node.unhealthy);
-  MilliGpu most{gpus * std::max<std::int64_t>(kMilliPerGpu, pool.memory_overcommit_milli)};
-  for (const Gpu& gpu : node.gpus) {  // only these are rounded up
-    most.value += std::count_if(gpu.uses.begin(), gpu.uses.end(),
-                                [](const GpuUse& u) { return u.by_memory || u.compute > 0; });
+  const std::int64_t each = std::max<std::int64_t>(kMilliPerGpu, pool.memory_overcommit_milli);
+  MilliGpu most{gpus * each};
+  for (std::size_t i = 0; i < node.gpus.size(); ++i) {
+    const Gpu& gpu = node.gpus[i];
+    const bool good =
+        node.healthy(static_cast<std::int32_t>(i)) && static_cast<std::int32_t>(i) < node.spec.gpus;
+    // Only these are rounded up.
+    const auto rounded = std::count_if(gpu.uses.begin(), gpu.uses.end(),
+                                       [](const GpuUse& u) { return u.by_memory || u.compute > 0; });
+    most.value += rounded;
+    most.value += std::max<std::int64_t>(0, gpu.milli(View::kTarget) - (good ? each + rounded : 0));
   }
   if (pool.sharing.mode == SharingMode::kMig) most.value += gpus;
   for (const CutSlices& cut : node.cut) {
     const auto profile = mig_profile(cut.profile);
     if (profile) most.value += cut.count * ((profile->compute * kMilliPerGpu + 6) / 7);
   }
-  return most;
+  return most - node.used.gpu;
 }
 
 bool fits_one_zone(const Node& node, const Pool& pool, const RoleSpec& role, View view) {

@@ -103,8 +103,9 @@ std::int64_t room_on_gpus(const Node& node, const Pool& pool, const RoleSpec& ro
 // What the node's GPUs have left for such a role, whether or not a pod finds it in one place: milli-GPU.
 MilliGpu left_for(const Node& node, const Pool& pool, const RoleSpec& role, View view);
 
-// No more than this can be charged for the node's GPUs at once, with all that is rounded up.
-MilliGpu most_gpu(const Node& node, const PoolSpec& pool);
+// No more than this can be charged for the node's GPUs beside what is, once all that are leaving have gone,
+// with all that is rounded up. What is on GPUs that have failed, or were given out twice, takes nothing away.
+MilliGpu spare_gpu(const Node& node, const PoolSpec& pool);
 
 // A pod of the role could have its GPUs, CPU and memory on one NUMA node now. True where nothing is known of
 // the node's NUMA nodes, or where the pod takes no GPUs.

@@ -1,28 +1,29 @@
 #include "estimate.h"
 
-#include <algorithm>
-
-#include "reservation.h"
+#include <limits>
 
 namespace muster::placement {
 
-Estimate::Estimate(const State& s, PoolId pool) : reached_(s.time), free_(s.pool(pool).domains[0].free) {
-  for (const auto& [leaf, jobs] : s.pool(pool).holding) {
-    for (const JobId id : jobs) {
-      const Job& j = s.job(id);
-      const auto end = end_of(j);
-      if (!end) continue;
-      Resources sum;
-      for (const Charge& c : j.charges) {
-        if (c.node != kNoId && s.node(c.node).takes_part()) sum += c.amounts;
-      }
-      // Who is late is about to go: to the minute, so that verdicts do not change with every plan.
-      const Time minute{(s.time.ms / 60'000 + 1) * 60'000};
-      ends_.emplace_back(*end > s.time ? *end : minute, sum);
-    }
+Estimate::Estimate(const State& s, PoolId pool)
+    : s_(s),
+      ends_(s.pool(pool).ends),
+      next_(ends_.upper_bound({s.time, std::numeric_limits<JobId>::max()})),
+      late_(ends_.begin()),
+      reached_(s.time),
+      free_(s.pool(pool).domains[0].free) {}
+
+bool Estimate::another_ends() {
+  // Who is late is about to go: to the minute, so that verdicts do not change with every plan.
+  const Time minute{(s_.time.ms / 60'000 + 1) * 60'000};
+  const bool any_late = late_ != ends_.end() && late_->first <= s_.time;
+  const bool next_first = next_ != ends_.end() && (!any_late || next_->first <= minute);
+  if (!next_first && !any_late) return false;
+  const auto [time, id] = next_first ? *next_++ : std::pair(minute, (late_++)->second);
+  reached_ = time;
+  for (const Charge& c : s_.job(id).charges) {
+    if (c.node != kNoId && s_.node(c.node).takes_part()) free_ += c.amounts;
   }
-  std::stable_sort(ends_.begin(), ends_.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  return any_ended_ = true;
 }
 
 std::optional<Time> Estimate::next(const Resources& asked) {
@@ -32,12 +33,9 @@ std::optional<Time> Estimate::next(const Resources& asked) {
   };
   while (short_of(free_.gpu, asked.gpu) || short_of(free_.cpu, asked.cpu) ||
          short_of(free_.memory, asked.memory)) {
-    if (ended_ == ends_.size()) return std::nullopt;
-    reached_ = ends_[ended_].first;
-    free_ += ends_[ended_].second;
-    ++ended_;
+    if (!another_ends()) return std::nullopt;
   }
-  if (ended_ == 0) return std::nullopt;  // enough in all is free already: something else is in its way
+  if (!any_ended_) return std::nullopt;  // enough in all is free already: something else is in its way
   return reached_;
 }
 

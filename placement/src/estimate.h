@@ -2,8 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <utility>
-#include <vector>
 
 #include "state.h"
 
@@ -11,8 +9,8 @@ namespace muster::placement {
 
 // The claimants of one pool, asked for in their order: each starts when what is free in all, and what ends by
 // its max_runtime until then, suffices for it and for all before it. An estimate: places, rights and what is
-// given back by those before it are left out of account. O(running jobs log), then O(running jobs) for all
-// claimants together.
+// given back by those before it are left out of account. For all claimants together O(pods of the jobs that
+// have to end for them).
 class Estimate {
  public:
   Estimate(const State& state, PoolId pool);
@@ -21,9 +19,14 @@ class Estimate {
   std::optional<Time> next(const Resources& asked);
 
  private:
-  std::vector<std::pair<Time, Resources>> ends_;  // sorted by time
-  std::size_t ended_ = 0;
-  Time reached_;  // of the last that has ended
+  using Ends = std::set<std::pair<Time, JobId>>;
+  bool another_ends();  // what it gives back is free then; false: there is none
+
+  const State& s_;
+  const Ends& ends_;
+  Ends::const_iterator next_, late_;  // those that end after now; those that should have ended
+  Time reached_;                      // when the last of them ends
+  bool any_ended_ = false;
   Resources free_;
 };
 

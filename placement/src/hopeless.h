@@ -12,22 +12,23 @@ namespace muster::placement {
 // something ends, there is another round.
 class Hopeless {
  public:
-  Hopeless(State& state, PoolId pool, const std::vector<Resources>& fair)
+  Hopeless(const State& state, PoolId pool, const std::vector<Resources>& fair)
       : s_(state), pool_(pool), fair_(fair) {}
 
-  // No job of this kind (`first` is one) in the leaf of `path` can start: the totals say that there is no
-  // room for what it asks, too little is free to be joined by moving others, and its leaf has no right to
-  // take from others and nothing to preempt. false: they do not say. O(depth), once for each request
-  // O(distinct numbers of free GPUs x models).
-  bool operator()(const std::vector<LeafId>& path, const WaitKind& kind, JobId first);
+  // Jobs of this leaf with at most this priority have nobody to preempt. O(log leaves).
+  std::int64_t lowest_running(LeafId leaf) const;
+
+  // No job of this kind in this leaf can start: too little is free in all, its leaf has no right to take from
+  // others and nothing to preempt. false: the totals do not say. O(1), once for each request O(roles).
+  bool operator()(LeafId leaf, std::int64_t lowest_running, const WaitKind& kind);
 
  private:
-  bool no_room(RequestId request, JobId first);
+  const Resources* lacking(RequestId request);  // what it asks, where that is more than is free
 
-  State& s_;
+  const State& s_;
   PoolId pool_;
   const std::vector<Resources>& fair_;
-  std::map<RequestId, bool> no_room_;
+  std::map<RequestId, std::pair<bool, Resources>> asked_;  // and whether that is more than is free
 };
 
 }  // namespace muster::placement

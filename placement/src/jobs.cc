@@ -119,7 +119,9 @@ void State::start_waiting(JobId id) {
     return;
   }
   for (const PoolId p : j.pools) {
-    pool(p).lines[j.leaf][kind_of(j, id)].insert(key_of(j, id));
+    WaitLine& line = pool(p).lines[j.leaf];
+    line.all.insert(key_of(j, id));
+    line.kinds[kind_of(j, id)].insert(key_of(j, id));
     ++pool(p).waiting;
     touch(p);
   }
@@ -141,14 +143,29 @@ void State::leave_lines(JobId id) {
   for (const PoolId p : j.pools) {
     pool(p).unjudged.erase(id);
     const auto line = pool(p).lines.find(j.leaf);
-    if (line == pool(p).lines.end()) continue;
-    const auto kind = line->second.find(kind_of(j, id));
-    if (kind == line->second.end() || kind->second.erase(key_of(j, id)) == 0) continue;
-    if (kind->second.empty()) line->second.erase(kind);
-    if (line->second.empty()) pool(p).lines.erase(line);
+    if (line == pool(p).lines.end() || line->second.all.erase(key_of(j, id)) == 0) continue;
+    const auto kind = line->second.kinds.find(kind_of(j, id));
+    kind->second.erase(key_of(j, id));
+    if (kind->second.empty()) line->second.kinds.erase(kind);
+    if (line->second.all.empty()) pool(p).lines.erase(line);
     --pool(p).waiting;
     touch(p);
   }
+}
+
+std::optional<Time> end_of(const Job& j) {
+  if (!j.runs() || !j.spec.max_runtime) return std::nullopt;
+  return (j.progress.began.ms != 0 ? j.progress.began : j.assignment->since) + *j.spec.max_runtime;
+}
+
+void State::note_end(JobId id) {
+  Job& j = job(id);
+  const auto end = end_of(j);
+  const auto now = end ? std::optional(std::pair(pool_of(j.assignment->pool), *end)) : std::nullopt;
+  if (now == j.ends) return;
+  if (j.ends) pool(j.ends->first).ends.erase({j.ends->second, id});
+  if (now) pool(now->first).ends.emplace(now->second, id);
+  j.ends = now;
 }
 
 std::pair<Assignment, std::vector<Charge>> State::unhold(JobId id) {
@@ -169,6 +186,7 @@ std::pair<Assignment, std::vector<Charge>> State::unhold(JobId id) {
   j.promised.clear();
   displaced.erase(id);
   promised.erase(id);
+  note_end(id);
   return held;
 }
 
@@ -284,6 +302,7 @@ void State::note_promises(JobId id) {
     j.verdict.reset();
     j.verdict_serial = 0;
   }
+  note_end(id);
   count(id);
 }
 

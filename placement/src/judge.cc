@@ -52,10 +52,8 @@ void Judge::line(const Line& line) {
   for (const LeafId leaf : line.barred()) {
     if (!all) break;
     const Verdict v = verdict_of_leaf(s_, leaf, s_.path(leaf)).value();
-    for (const auto& [kind, jobs] : p.lines.at(leaf)) {
-      for (const WaitKey& key : jobs) {
-        if (s_.job(key.job).pools.front() == scene.pool) publish(key.job, v, 0, {});
-      }
+    for (const WaitKey& key : p.lines.at(leaf).all) {
+      if (s_.job(key.job).pools.front() == scene.pool) publish(key.job, v, 0, {});
     }
   }
   for (const JobId id : std::exchange(p.unjudged, {})) {

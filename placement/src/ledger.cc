@@ -114,7 +114,7 @@ void State::enter_pool_index(NodeId id) {
   if (n.spec.gpus > 0) ++p.gpu_memories[n.spec.gpu_memory.value];
   if (!n.spec.gpu_numa.empty()) ++p.zone_gpus[largest_zone(n.spec)];
   p.used_gpu += n.used.gpu;
-  n.spare = most_gpu(n, p.spec) - n.used.gpu;
+  n.spare = spare_gpu(n, p.spec);
   p.spare_gpu += n.spare;
   n.counted = n.free();
   for (const DomainId d : n.domains) {
@@ -138,7 +138,7 @@ void State::refresh_pool_index(NodeId id, const InUse& before) {
   const std::int32_t now = n.free_gpus();
   n.counted = free;
   p.used_gpu += n.used.gpu - before.gpu;
-  const MilliGpu spare = most_gpu(n, p.spec) - n.used.gpu;
+  const MilliGpu spare = spare_gpu(n, p.spec);
   p.spare_gpu += spare - n.spare;
   n.spare = spare;
   for (const DomainId d : n.domains) {

@@ -21,29 +21,21 @@ Line::Line(State& state, PoolId pool) : state_(&state), pool_(pool) {
   if (leaves_.empty()) return;
   fair_ = fair_shares(state, pool);
   const auto seniorities = seniority(state, pool, served);
+  Hopeless hopeless(state, pool, fair_);
   for (Leaf& l : leaves_) {
     l.seniority = seniorities.at(l.leaf);
-    fill(l);
+    fill(l, hopeless);
   }
   rank_anew();
 }
 
-void Line::fill(Leaf& l) const {
+void Line::fill(Leaf& l, Hopeless& hopeless) const {
   const auto lane = state_->pool(pool_).lines.find(l.leaf);
-  l.kinds.clear();
-  l.heads.clear();
-  if (lane == state_->pool(pool_).lines.end()) return;
-  for (const auto& [kind, jobs] : lane->second) l.kinds.push_back({&kind, &jobs, jobs.begin()});
-  for (std::size_t k = 0; k < l.kinds.size(); ++k) push(l, k);
-}
-
-void Line::leave_out(const Hopeless& hopeless) {
-  for (Leaf& l : leaves_) {
-    std::erase_if(l.heads, [&](const auto& head) {
-      return hopeless(l.path, *l.kinds[head.second].kind, head.first->job);
-    });
+  const std::int64_t lowest = hopeless.lowest_running(l.leaf);
+  for (const auto& [kind, jobs] : lane->second.kinds) {
+    if (!hopeless(l.leaf, lowest, kind)) l.kinds.push_back({&jobs, jobs.begin()});
   }
-  rank_anew();
+  for (std::size_t k = 0; k < l.kinds.size(); ++k) push(l, k);
 }
 
 void Line::push(Leaf& l, std::size_t kind) const {
@@ -63,10 +55,9 @@ bool Line::skip_started(Leaf& l) const {
   return false;
 }
 
-LeafRank Line::rank(const Leaf& l) const {
-  const JobId id = l.heads.begin()->first->job;
+LeafRank Line::rank(const Leaf& l, JobId first) const {
   return rank_leaf(*state_, l.path, pool_, fair_, l.seniority,
-                   state_->asked(state_->request_of(state_->job(id)), pool_));
+                   state_->asked(state_->request_of(state_->job(first)), pool_));
 }
 
 JobId Line::head() {
@@ -75,7 +66,7 @@ JobId Line::head() {
       const auto first = order_.extract(order_.begin()).value();
       Leaf& l = leaves_[first.second];
       if (!skip_started(l)) continue;
-      const std::pair now(rank(l), first.second);
+      const std::pair now(rank(l, l.heads.begin()->first->job), first.second);
       if (!order_.empty() && *order_.begin() < now) {
         order_.insert(now);
         continue;
@@ -101,43 +92,44 @@ void Line::pop(bool refused) {
   const auto& reservation = state_->pool(pool_).reservation;
   while (refused && k.next != k.jobs->end() && !(reservation && k.next->job == reservation->owner)) ++k.next;
   push(l, kind);
-  if (skip_started(l)) order_.emplace(rank(l), head_);
+  if (skip_started(l)) order_.emplace(rank(l, l.heads.begin()->first->job), head_);
 }
 
 void Line::rank_anew() {
   order_.clear();
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
-    if (!(has_head_ && i == head_) && skip_started(leaves_[i])) order_.emplace(rank(leaves_[i]), i);
+    if (!(has_head_ && i == head_) && skip_started(leaves_[i]))
+      order_.emplace(rank(leaves_[i], leaves_[i].heads.begin()->first->job), i);
   }
 }
 
 std::vector<JobId> Line::in_order(std::size_t most) const {
-  // Nothing changes on the way, so that a leaf's rank depends on what is asked alone.
-  std::vector<Leaf> leaves;
-  std::vector<std::map<const WaitKind*, LeafRank>> ranks(leaves_.size());
+  struct Next {
+    std::set<WaitKey>::const_iterator at, end;
+    std::map<RequestId, LeafRank> ranks;  // nothing changes on the way: they depend on what is asked alone
+  };
+  std::vector<Next> leaves(leaves_.size());
   std::set<std::pair<LeafRank, std::size_t>> order;
   const auto enter = [&](std::size_t i) {
-    Leaf& l = leaves[i];
-    if (l.heads.empty()) return;
-    const WaitKind* kind = l.kinds[l.heads.begin()->second].kind;
-    auto known = ranks[i].find(kind);
-    if (known == ranks[i].end()) known = ranks[i].emplace(kind, rank(l)).first;
+    Next& next = leaves[i];
+    while (next.at != next.end && !state_->job(next.at->job).waits) ++next.at;
+    if (next.at == next.end) return;
+    const RequestId request = state_->job(next.at->job).request;
+    auto known = next.ranks.find(request);
+    if (known == next.ranks.end()) known = next.ranks.emplace(request, rank(leaves_[i], next.at->job)).first;
     order.emplace(known->second, i);
   };
-  for (const Leaf& l : leaves_) {
-    leaves.push_back({l.leaf, l.path, l.seniority, {}, {}});
-    fill(leaves.back());
-    enter(leaves.size() - 1);
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    const auto lane = state_->pool(pool_).lines.find(leaves_[i].leaf);
+    if (lane == state_->pool(pool_).lines.end()) continue;
+    leaves[i] = {lane->second.all.begin(), lane->second.all.end(), {}};
+    enter(i);
   }
   std::vector<JobId> list;
   while (list.size() < most && !order.empty()) {
     const std::size_t i = order.extract(order.begin()).value().second;
-    Leaf& l = leaves[i];
-    const auto [key, kind] = *l.heads.begin();
-    list.push_back(key->job);
-    l.heads.erase(l.heads.begin());
-    ++l.kinds[kind].next;
-    push(l, kind);
+    list.push_back(leaves[i].at->job);
+    ++leaves[i].at;
     enter(i);
   }
   return list;

@@ -1,11 +1,11 @@
 // The queue of one pool while it is served: the heads of all leaves in the order of rule 2.
 #pragma once
 
-#include <functional>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "hopeless.h"
 #include "order.h"
 #include "state.h"
 
@@ -17,13 +17,8 @@ namespace muster::placement {
 // assignment are passed over.
 class Line {
  public:
-  // Leaves of which nothing may start are left out.
+  // Leaves of which nothing may start are left out, and kinds that are hopeless.
   Line(State& state, PoolId pool);
-
-  // Kinds for which this says true are left out: path of the leaf, kind, the first job of it. To be called
-  // before the first head().
-  using Hopeless = std::function<bool(const std::vector<LeafId>&, const WaitKind&, JobId)>;
-  void leave_out(const Hopeless& hopeless);
 
   JobId head();  // kNoId: all served
   // The head has been dealt with. `refused`: whoever asks the same in its leaf need not be looked at.
@@ -43,7 +38,6 @@ class Line {
 
  private:
   struct Kind {
-    const WaitKind* kind = nullptr;
     const std::set<WaitKey>* jobs = nullptr;
     std::set<WaitKey>::const_iterator next;
   };
@@ -60,10 +54,10 @@ class Line {
     std::vector<Kind> kinds;
     std::set<std::pair<const WaitKey*, std::size_t>, Earlier> heads;  // of its kinds
   };
-  void fill(Leaf& leaf) const;
+  void fill(Leaf& leaf, Hopeless& hopeless) const;
   void push(Leaf& leaf, std::size_t kind) const;  // its next one that waits, if any
   bool skip_started(Leaf& leaf) const;            // false: none is left
-  LeafRank rank(const Leaf& leaf) const;
+  LeafRank rank(const Leaf& leaf, JobId first) const;
 
   State* state_;
   PoolId pool_;

@@ -11,7 +11,6 @@
 #include "audit.h"
 #include "decisions.h"
 #include "growth.h"
-#include "hopeless.h"
 #include "judge.h"
 #include "line.h"
 #include "muster/placement/cluster.h"
@@ -136,11 +135,13 @@ class Planner {
 
   bool dirty(const Pool& p) const { return p.known && (p.version != p.judged || (p.due && *p.due <= now_)); }
 
-  // Round after round until nothing changes: what one round starts, evicts or undoes can let others start.
+  // Round after round until nothing changes: what one round evicts, undoes or starts can let others start.
   // Positions and reasons are those of the last round.
   void serve() {
     for (int round = 0; round < kMostRounds; ++round) {
-      const auto before = decisions_.changes();
+      const auto before = decisions_.openings();
+      refused_leaves_.clear();
+      refused_with_right_ = false;
       for (std::size_t i = 0; i < s_.pools.size(); ++i) {  // also those that the last round has touched
         const auto p = static_cast<PoolId>(i);
         if (!dirty(s_.pools[i]) || std::find(served_.begin(), served_.end(), p) != served_.end()) continue;
@@ -152,16 +153,15 @@ class Planner {
       lines_.clear();
       refused_in_.clear();
       for (const PoolId p : served_) lines_.emplace_back(s_, p);
-      for (Line& l : lines_) {
-        l.leave_out([hopeless = Hopeless(s_, l.pool(), l.fair())](const auto& path, const WaitKind& kind,
-                                                                  JobId first) mutable {
-          return hopeless(path, kind, first);
-        });
-      }
       while (const auto at = next_line()) serve_head(*at);
-      for (const JobId id : decisions_.take_started()) s_.leave_lines(id);
-      if (decisions_.changes() == before) grow();
-      if (decisions_.changes() == before) break;
+      bool again = decisions_.openings() != before;
+      for (const JobId id : decisions_.take_started()) {
+        s_.leave_lines(id);
+        again = again || refused_with_right_ || refused_leaves_.contains(s_.job(id).leaf);
+      }
+      if (again) continue;
+      grow();
+      if (decisions_.openings() == before) break;
     }
   }
 
@@ -210,8 +210,14 @@ class Planner {
     const bool off = kept_off(s_, id, pool);
     if (start_in_free_room(query, (off ? request.refused_beside : request.refused)[pool])) return true;
     // Any of its pools' free room comes before a victim in one.
-    if (pool != j.pools.back() && free_room_in_later_pool(j, pool)) return false;
-    return take_room(query, std::tuple(j.leaf, j.request, j.spec.priority, pool, off));
+    const bool waits_for_pool = pool != j.pools.back() && free_room_in_later_pool(j, pool);
+    if (!waits_for_pool && take_room(query, std::tuple(j.leaf, j.request, j.spec.priority, pool, off)))
+      return true;
+    // Who starts after it may be a victim for it, or be over its share by that: only in another round.
+    refused_leaves_.insert(j.leaf);
+    refused_with_right_ = refused_with_right_ || may_have_right(s_, query.claimant, Right::kGuarantee) ||
+                          may_have_right(s_, query.claimant, Right::kFairness);
+    return false;
   }
 
   bool start_in_free_room(const RoomQuery& q, Refusal& refusal) {
@@ -342,6 +348,8 @@ class Planner {
   std::set<std::pair<JobId, PoolId>> refused_in_;  // of jobs with several pools
   std::map<Kind, std::uint64_t> no_room_;          // when it was refused: Decisions::changes()
   std::uint64_t victims_ = 0;
+  std::set<LeafId> refused_leaves_;  // in this round
+  bool refused_with_right_ = false;  // as far as their own leaf is concerned
 };
 
 }  // namespace

@@ -220,6 +220,7 @@ RequestId Requests::acquire(const JobSpec& spec) {
 
 void Requests::release(RequestId id) {
   if (id == kNoId || --at(id).users > 0) return;
+  if (at(id).about_pods) --about_pods_;
   by_key_.erase(at(id).key);
   at(id) = Request{};
   free_.push_back(id);

@@ -60,6 +60,7 @@ class Requests {
   const Request& at(RequestId id) const { return all_[static_cast<std::size_t>(id)]; }
   // Keeps `eligible` true for a node that is new or changed. O(requests in use).
   void node_changed(NodeId id, const NodeSpec& spec);
+  bool any_about_pods() const { return about_pods_ > 0; }
   template <class Nodes>  // a vector of things with .spec
   void fill_eligible(Request& request, const Nodes& nodes) const {
     if (!request.eligible.empty()) return;
@@ -74,6 +75,7 @@ class Requests {
   std::vector<RequestId> free_;
   std::map<std::string, RequestId> by_key_;
   std::uint64_t last_serial_ = 0;
+  std::int32_t about_pods_ = 0;  // requests in use that have such terms
 };
 
 }  // namespace muster::placement

@@ -138,6 +138,15 @@ bool make(State& s, PoolId pool, JobId id) {
 // When all that is still on the nodes has ended; nullopt: something there has no end.
 std::optional<Time> last_end(const State& s, PoolId pool, const std::vector<NodeId>& nodes) {
   Time last = s.time;
+  // Most of what has no end holds GPUs, and is found at once.
+  for (const NodeId id : nodes) {
+    for (const Gpu& gpu : s.node(id).gpus) {
+      for (const GpuUse& use : gpu.uses) {
+        if (use.holder != kOther && use.hold == Hold::kRunning && !end_of(s.job(use.holder)))
+          return std::nullopt;
+      }
+    }
+  }
   for (const auto& [leaf, jobs] : s.pool(pool).holding) {
     for (const JobId id : jobs) {
       const Job& j = s.job(id);
@@ -173,11 +182,6 @@ bool cheap_to_remove(const State& s, const Job& j, const std::vector<LeafId>& pa
 }
 
 }  // namespace
-
-std::optional<Time> end_of(const Job& j) {
-  if (!j.runs() || !j.spec.max_runtime) return std::nullopt;
-  return (j.progress.began.ms != 0 ? j.progress.began : j.assignment->since) + *j.spec.max_runtime;
-}
 
 bool kept_off(const State& s, JobId id, PoolId pool) {
   const Pool& p = s.pool(pool);

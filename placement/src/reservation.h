@@ -44,7 +44,4 @@ class Closing {
   bool before_;
 };
 
-// When the running job ends by its max_runtime; nullopt: it has none.
-std::optional<Time> end_of(const Job& job);
-
 }  // namespace muster::placement

@@ -102,7 +102,11 @@ struct WaitKind {
   JobId alone = kNoId;                             // of a job with several pools: it is a kind of its own
   auto operator<=>(const WaitKind&) const = default;
 };
-using WaitLine = std::map<WaitKind, std::set<WaitKey>>;  // no set is empty
+// Those of one leaf, in order, and by kind; no set is empty.
+struct WaitLine {
+  std::set<WaitKey> all;
+  std::map<WaitKind, std::set<WaitKey>> kinds;
+};
 
 // Nodes that are kept for the first in order, which has waited long (reservation.h).
 struct Reservation {
@@ -133,8 +137,9 @@ struct Pool {
   std::map<LeafId, std::set<JobId>> holding;  // who has places here, by Project
   // Of these, how many are preemptible, by Project and priority.
   std::map<std::pair<LeafId, std::int64_t>, std::int32_t> preemptible_jobs;
-  Resources preemptible;     // allocated to Projects, without what is not preemptible
-  std::set<JobId> growable;  // running elastic jobs that could be larger
+  Resources preemptible;                  // allocated to Projects, without what is not preemptible
+  std::set<std::pair<Time, JobId>> ends;  // of what runs here and says when: end_of()
+  std::set<JobId> growable;               // running elastic jobs that could be larger
   std::set<std::pair<std::int64_t, std::string>> holders;  // (minus milli-GPU, job)
   std::uint64_t version = 1, judged = 0;  // plan() has nothing to do here while they are equal …
   std::optional<Time> due;                // … before this
@@ -144,7 +149,7 @@ struct Pool {
   bool closed = false;  // its reserved nodes are
   Bytes memory_from;    // memory shares go to GPUs of at least this size
   MilliGpu used_gpu;    // on nodes that take part, parts of GPUs included
-  MilliGpu spare_gpu;   // most_gpu() of these nodes beyond that
+  MilliGpu spare_gpu;   // spare_gpu() of these nodes
   Resources held_back;  // TreeSums::held_back of all top-level tree nodes
 };
 
@@ -227,11 +232,12 @@ struct Job {
   std::vector<std::size_t> promised;       // of assignment.pods: not startable yet; sorted
   std::vector<Charge> charges;             // of assignment.pods, by index; displaced ones are empty
   std::vector<Leaving> leaving;
-  Counted counted = Counted::kNot;  // in the tree
-  PoolId pending_in = kNoId;        // where it is counted as pending, and its request as typical
-  Resources pending, surplus;       // with these
-  Time last_held;                   // when it last ceased to hold something, as far as plans tell
-  Time no_reservation_before;       // it was tried, and nothing would do
+  Counted counted = Counted::kNot;              // in the tree
+  PoolId pending_in = kNoId;                    // where it is counted as pending, and its request as typical
+  Resources pending, surplus;                   // with these
+  std::optional<std::pair<PoolId, Time>> ends;  // its entry in Pool::ends
+  Time last_held;                               // when it last ceased to hold something, as far as plans tell
+  Time no_reservation_before;                   // it was tried, and nothing would do
   std::optional<Verdict> verdict;
   std::uint64_t verdict_serial =
       0;  // of the request's refusal that `verdict` was made from; 0: of another origin
@@ -241,6 +247,9 @@ struct Job {
     return assignment && !promised.empty() && promised.size() == assignment->pods.size();
   }
 };
+
+// When the running job ends by its max_runtime; nullopt: it has none.
+std::optional<Time> end_of(const Job& job);
 
 // Tree nodes are found by kind and name.
 inline std::string tree_key(const std::string& name, bool is_project) {
@@ -347,9 +356,9 @@ class State {
   void hold(JobId id, Assignment assignment, std::vector<Charge> charges);
   // The other way round: it holds nothing any more; the charges stay taken and are the caller's.
   std::pair<Assignment, std::vector<Charge>> unhold(JobId id);
-  // Nobody else has any of it in this view, to which the charge itself must not belong.
   bool available(const Charge& charge, View view) const;
   void note_promises(JobId id);  // `promised` of the job, and of the State, from its charges
+  void note_end(JobId id);       // after what end_of() looks at has changed
   void put_leaving(JobId id, const std::vector<PodPlace>& pods);
   Charge charge_for(JobId id, const PodPlace& place, PoolId pool, Hold hold);
   // How many pods the job could have beyond those it has (or, while it waits, beyond its minimum).
