@@ -268,7 +268,7 @@ MilliGpu spare_gpu(const Node& node, const PoolSpec& pool) {
     const auto profile = mig_profile(cut.profile);
     if (profile) most.value += cut.count * ((profile->compute * kMilliPerGpu + 6) / 7);
   }
-  return most - node.used.gpu;
+  return std::max(MilliGpu{}, most - node.used.gpu);
 }
 
 bool fits_one_zone(const Node& node, const Pool& pool, const RoleSpec& role, View view) {
