@@ -11,6 +11,7 @@ namespace muster::placement {
 namespace {
 
 constexpr std::size_t kRegionsTried = 4;  // nodes or domains that are tried one by one
+constexpr std::size_t kFewNodes = 64;     // so many may all be looked at by a trial
 
 // Room for so many pods more, once these units have gone.
 struct Step {
@@ -111,32 +112,100 @@ class Regions {
     return list;
   }
 
-  // What the next pods cost on each node: its units in order, until there is room for all that are wanted.
-  std::vector<Step> by_node(const std::vector<Together>& together) {
-    std::map<NodeId, std::vector<std::size_t>> on_node;
+  // What units hold on one node.
+  struct Part {
+    std::size_t unit = 0;
+    Resources amounts;
+  };
+  using Parts = std::vector<std::vector<Part>>;  // by node, in the order of the units
+
+  Parts parts() const {
+    Parts list(s_.nodes.size());
     for (std::size_t i = 0; i < units_.size(); ++i) {
-      for (const NodeId n : units_[i].nodes) on_node[n].push_back(i);
+      const Job& j = s_.job(units_[i].job);
+      for (const std::size_t pod : units_[i].pods) {
+        const Charge& c = j.charges[pod];
+        if (c.node == kNoId) continue;
+        auto& here = list[static_cast<std::size_t>(c.node)];
+        if (here.empty() || here.back().unit != i) here.push_back({i, {}});
+        here.back().amounts += c.amounts;
+      }
     }
-    const bool host = !together.empty() && together.front().depth == kHostDepth;
-    const std::int64_t at_once = host ? together.front().size : 1;
+    return list;
+  }
+
+  // What the next pods would cost there if amounts were all that matters. pods == 0: there can be none.
+  Step guess(NodeId id, std::int64_t have, const std::vector<Part>& here) const {
     const RoleSpec& r = request_.roles[role_];
-    std::vector<Step> all;
+    Step step{0, 0, {}, id};
+    Resources free = s_.node(id).free(View::kTarget);
+    const auto room = [&] {
+      std::int64_t k = std::min(wanted_, free.pods);
+      if (r.per_pod.gpu.value > 0) k = std::min(k, free.gpu.value / r.per_pod.gpu.value);
+      if (r.per_pod.cpu.value > 0) k = std::min(k, free.cpu.value / r.per_pod.cpu.value);
+      if (r.per_pod.memory.value > 0) k = std::min(k, free.memory.value / r.per_pod.memory.value);
+      return k;
+    };
+    for (const Part& part : here) {
+      free += part.amounts;
+      step.cost += units_[part.unit].cost;
+      step.pods = room() - have;
+      if (step.pods > 0) return step;
+    }
+    step.pods = 0;
+    return step;
+  }
+
+  // The nodes worth a trial: all of them where amounts do not tell which; else the cheapest by a guess, with
+  // twice the room that is wanted.
+  std::vector<std::pair<NodeId, std::int64_t>> worth_a_trial(const Parts& parts, bool together) const {
+    const RoleSpec& r = request_.roles[role_];
+    std::vector<std::pair<NodeId, std::int64_t>> all;  // and the pods for which there is room already
     for (const NodeId id : pool_.nodes) {
       const Node& n = s_.node(id);
       if (!n.takes_part() || !request_.eligible[role_][static_cast<std::size_t>(id)]) continue;
-      const auto room = [&] {
-        return std::min(wanted_, room_for(n, pool_, r, View::kTarget)) / at_once * at_once;
-      };
-      std::int64_t have = room();
+      all.emplace_back(id, std::min(wanted_, room_for(n, pool_, r, View::kTarget)));
+    }
+    const bool whole = r.gpus == 0 || r.share.kind == GpuShare::Kind::kWhole;
+    if (together || !whole || all.size() <= kFewNodes) return all;
+    std::vector<Step> guesses;
+    std::vector<std::pair<NodeId, std::int64_t>> kept;
+    for (const auto& [id, have] : all) {
+      const auto& here = parts[static_cast<std::size_t>(id)];
+      Step step = have < wanted_ ? guess(id, have, here) : Step{};
+      if (have > 0) kept.emplace_back(id, have);
+      if (have == 0 && step.pods > 0) guesses.push_back(std::move(step));
+    }
+    std::stable_sort(guesses.begin(), guesses.end(), cheaper);
+    std::int64_t room = 0;
+    for (std::size_t k = 0; k < guesses.size() && (k < kFewNodes || room < 2 * wanted_); ++k) {
+      kept.emplace_back(guesses[k].node, 0);
+      room += guesses[k].pods;
+    }
+    std::sort(kept.begin(), kept.end());
+    return kept;
+  }
+
+  // What the next pods cost on each node: its units in order, until there is room for all that are wanted.
+  std::vector<Step> by_node(const std::vector<Together>& together) {
+    const bool host = !together.empty() && together.front().depth == kHostDepth;
+    const std::int64_t at_once = host ? together.front().size : 1;
+    const RoleSpec& r = request_.roles[role_];
+    const Parts held = parts();
+    std::vector<Step> all;
+    for (const auto& [id, room_now] : worth_a_trial(held, !together.empty())) {
+      const Node& n = s_.node(id);
+      std::int64_t have = room_now / at_once * at_once;
       std::vector<Step> steps;
       if (have > 0) steps.push_back({0, have, {}, id});
-      if (const auto found = on_node.find(id); have < wanted_ && found != on_node.end()) {
+      if (const auto& here = held[static_cast<std::size_t>(id)]; have < wanted_ && !here.empty()) {
         Step next{0, 0, {}, id};
-        for (const std::size_t i : found->second) {
+        for (const Part& part : here) {
+          const std::size_t i = part.unit;
           if (!trial_.take(i)) continue;
           next.units.push_back(i);
           next.cost += units_[i].cost;
-          next.pods = room() - have;
+          next.pods = std::min(wanted_, room_for(n, pool_, r, View::kTarget)) / at_once * at_once - have;
           if (next.pods <= 0) continue;
           have += next.pods;
           // What comes later on the same node must not seem cheaper.

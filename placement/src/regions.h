@@ -24,7 +24,8 @@ struct Trial {
 
 // One pod: the few nodes where it is cheapest. A gang: what makes room for whole groups and, where all must
 // be in one domain, for all of it, the cheapest first, one order for each of the few best domains. Counts
-// pods of the role with most GPUs. O(units + nodes) trials.
+// pods of the role with most GPUs. O(pods of the units + nodes), and a trial for each node that amounts say
+// is among the cheapest; where pods must be together, or share GPUs, for each node.
 std::vector<TakingOrder> orders_by_place(State& state, const RoomQuery& query, const std::vector<Unit>& units,
                                          const Trial& trial);
 
