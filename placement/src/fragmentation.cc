@@ -13,6 +13,7 @@ namespace muster::placement {
 namespace {
 
 constexpr std::size_t kMostTypical = 20;
+constexpr std::int64_t kLeastTypical = 1024;  // one pod in so many
 constexpr std::size_t kMostKept = 64;  // kinds of roles whose increase is kept
 constexpr std::int64_t kMicro = 1000;  // micro-GPU in a milli-GPU
 
@@ -102,7 +103,11 @@ void Fragmentation::prepare(const Resources& capacity) {
   changed_ = false;
   capacity_ = capacity;
   const auto before = std::exchange(typical_, {});
-  for (const auto& [request, pods] : counts_) typical_.push_back({request, weight_of(pods)});
+  std::int64_t all = 0;
+  for (const auto& [request, pods] : counts_) all += weight_of(pods);
+  for (const auto& [request, pods] : counts_) {
+    if (weight_of(pods) * kLeastTypical >= all) typical_.push_back({request, weight_of(pods)});
+  }
   const auto most = static_cast<std::ptrdiff_t>(std::min(kMostTypical, typical_.size()));
   std::partial_sort(typical_.begin(), typical_.begin() + most, typical_.end(),
                     [](const auto& a, const auto& b) {

@@ -43,7 +43,7 @@ class Fragmentation {
   // else O(distinct requests).
   void prepare(const Resources& capacity);
 
-  // The most frequent requests, as of prepare().
+  // The most frequent requests, as of prepare(); not those of less than a thousandth of the pods.
   const std::vector<Weighted>& typical() const { return typical_; }
   enum class Matters : std::uint8_t {
     kNot,      // all ask for equally many whole GPUs of the same models: what fits tightest wastes least

@@ -179,17 +179,17 @@ Candidate best_of(const NodeSearch& x, const Want& want) {
 }
 
 // What the order of nodes depends on is the node alone, and all of them would have to be looked at.
-bool can_be_ranked(const NodeSearch& x, std::int64_t wanted, std::int64_t least) {
+bool can_be_ranked(const NodeSearch& x, std::int64_t wanted) {
   const bool whole_pool = x.domain->depth == 0 && x.view != View::kPromise &&
                           !(x.pool.closed && x.pool.reservation) && x.pool.memory_from.value == 0;
   const bool by_node_alone = x.near == nullptr && x.neighbours == nullptr && x.shape.roles.size() == 1 &&
                              (x.banned == nullptr || x.banned->empty()) && !has_preferences(x);
-  if (!whole_pool || !by_node_alone || least != 1) return false;
+  if (!whole_pool || !by_node_alone) return false;
   const Matters matters = graded(x, wanted);
   return matters == Matters::kNot ? !x.shape.takes_gpus() : matters == Matters::kByNode && wanted == 1;
 }
 
-Candidate best_ranked(const NodeSearch& x, std::int64_t wanted) {
+Candidate best_ranked(const NodeSearch& x, std::int64_t wanted, std::int64_t least) {
   const bool by_waste = graded(x, wanted) != Matters::kNot;
   for (const bool shun : {true, false}) {
     const auto candidate = [&](NodeId id) -> std::optional<Candidate> {
@@ -199,10 +199,10 @@ Candidate best_ranked(const NodeSearch& x, std::int64_t wanted) {
           !admissible(x, id, shun))
         return std::nullopt;
       const std::int64_t room = room_for(n, x.pool, x.request, x.shape, x.view);
-      return room < 1 ? std::nullopt : std::optional(rate(x, id, room, wanted));
+      return room < least ? std::nullopt : std::optional(rate(x, id, room, wanted));
     };
     const NodeId best = x.pool.rankings.best(
-        {x.request.serial, x.shape.roles[0], x.view, shun, by_waste}, x.pool.fragmentation.version(),
+        {x.request.serial, x.shape.roles[0], x.view, shun, by_waste, least}, x.pool.fragmentation.version(),
         x.pool.nodes, [&](NodeId id) { return x.state.node(id).stamp; },
         [&](NodeId id) -> std::optional<Rank> {
           const auto c = candidate(id);
@@ -320,8 +320,8 @@ Candidate best_node(const NodeSearch& x, std::int64_t wanted, std::int64_t least
     const Candidate best = best_of(x, {wanted, least, true});
     return best.node != kNoId ? best : best_of(x, {wanted, least, false});
   };
-  if (!can_be_ranked(x, wanted, least)) return search();
-  const Candidate best = best_ranked(x, wanted);
+  if (!can_be_ranked(x, wanted)) return search();
+  const Candidate best = best_ranked(x, wanted, least);
   assert(best.node == search().node);
   return best;
 }

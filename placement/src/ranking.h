@@ -32,8 +32,9 @@ class Rankings {
     std::uint64_t request = 0;  // Request::serial
     std::size_t role = 0;
     View view = View::kNow;
-    bool shun = false;      // no nodes with a taint PreferNoSchedule
-    bool by_waste = false;  // else by free CPU
+    bool shun = false;       // no nodes with a taint PreferNoSchedule
+    bool by_waste = false;   // else by free CPU
+    std::int64_t least = 1;  // only nodes with room for so many
     auto operator<=>(const Key&) const = default;
   };
 
