@@ -60,6 +60,7 @@ struct Controller::Impl {
         pool_runner(e, m, "nodepool", [this](Key key) { return capacity.node_pool(std::move(key)); }),
         service_runner(e, m, "inferenceservice",
                        [this](Key key) { return services.reconcile(std::move(key)); }) {
+    world.node_grace = seconds{o.node_grace};
     observe(api);
     observe(lease_api);
     listen();
@@ -99,6 +100,7 @@ struct Controller::Impl {
                   placement.node(*now);
                 else
                   placement.node_gone(*before);
+                if (before && (!now || is_other_health(*before, *now))) add_jobs_on(before->meta.name);
               });
     on_change(caches.pods, [this](const client::Ptr<client::Pod>& before,
                                   const client::Ptr<client::Pod>& now) { pod_changed(before, now); });
@@ -196,6 +198,17 @@ struct Controller::Impl {
       placement.foreign_pod(*now);
     else
       placement.foreign_pod_gone(*before);
+  }
+
+  // Whether a pod there is to be looked at differently.
+  static bool is_other_health(const client::Node& a, const client::Node& b) {
+    return a.ready != b.ready || a.unschedulable != b.unschedulable || a.deleting != b.deleting ||
+           a.taints != b.taints || a.annotations != b.annotations;
+  }
+  void add_jobs_on(const std::string& node) {
+    for (const auto& pod : caches.pods.store().by_index(reconcilers::kByNode, node))
+      job_runner.add(
+          client::make_key(pod->meta.ns, *client::find_value(pod->labels, reconcilers::kJobLabel)));
   }
 
   void add_waiting_jobs() {
@@ -426,6 +439,9 @@ void Controller::sample_metrics() {
   m.pods_deleted(static_cast<double>(t.pods_deleted));
   m.decisions("start", static_cast<double>(t.starts));
   m.decisions("evict", static_cast<double>(t.evictions));
+  m.decisions("reclaim", static_cast<double>(t.reclaims));
+  m.decisions("preempt", static_cast<double>(t.preemptions));
+  m.decisions("move", static_cast<double>(t.moves));
   m.decisions("replace", static_cast<double>(t.replacements));
   m.events_dropped(static_cast<double>(impl_->recorder.dropped()));
   m.sample_process();

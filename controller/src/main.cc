@@ -49,6 +49,10 @@ void add_controller(CLI::App& app, Options& o) {
                 "Seconds between two writes of mere counters to one object")
       ->check(CLI::Range(1, 3600))
       ->capture_default_str();
+  c->add_option("--node-grace", o.node_grace,
+                "Seconds that a node may be not Ready before the pods there are placed anew")
+      ->check(CLI::Range(1, 86400))
+      ->capture_default_str();
 }
 
 CLI::App* add_simulate(CLI::App& app, muster::controller::SimulateOptions& o) {

@@ -22,6 +22,7 @@ struct Options {
   int workers = 128;        // reconciles at once
   int max_in_flight = 64;   // requests at once, at most
   int status_interval = 3;  // seconds between two writes of counters to one object
+  int node_grace = 60;      // seconds that a node may be not Ready before what ran there is placed anew
 };
 
 }  // namespace muster::controller

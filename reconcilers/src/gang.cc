@@ -21,7 +21,10 @@ bool is_ready(const client::Pod* pod) {
 
 void Lingering::add(const client::Pod& pod) {
   if (is_terminal(pod)) return;
-  if (count++ == 0) example = fmt::format("{} on node {}", pod.meta.name, pod.node_name);
+  const crds::Time until{std::chrono::seconds{pod.deleting ? pod.deleted_at : 0}};
+  if (count++ > 0 && until <= deadline) return;
+  example = fmt::format("{} on node {}", pod.meta.name, pod.node_name);
+  deadline = until;
 }
 
 Gang match(const crds::Assignment& assignment, const std::vector<client::Ptr<client::Pod>>& pods) {

@@ -2,6 +2,7 @@
 // together.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -15,9 +16,12 @@ namespace muster::reconcilers {
 // Pods that are not wanted any more and still hold something.
 struct Lingering {
   std::size_t count = 0;
-  std::string example;  // "<pod> on node <node>"
+  std::string example;    // "<pod> on node <node>": the one that has longest to go
+  crds::Time deadline{};  // of that one; the epoch: it was not told to go yet
 
   void add(const client::Pod& pod);
+  // When there is something wrong with it: some seconds after its deadline.
+  crds::Time overdue_at() const { return deadline + std::chrono::seconds{5}; }
 };
 
 struct Gang {

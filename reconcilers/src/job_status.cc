@@ -11,9 +11,10 @@ namespace {
 
 using crds::ConditionStatus;
 
-crds::Phase phase_of(const crds::TrainingJobSpec& spec, const crds::TrainingJobStatus& status) {
+crds::Phase phase_of(const crds::TrainingJobSpec& spec, const crds::TrainingJobStatus& status, bool leaving) {
   if (crds::is_true(status.conditions, "Complete")) return crds::Phase::kSucceeded;
   if (crds::is_true(status.conditions, "Failed")) return crds::Phase::kFailed;
+  if (leaving) return crds::Phase::kCheckpointing;
   if (spec.suspend) return crds::Phase::kSuspended;
   if (status.assignment.attempt == 0) return crds::Phase::kQueued;
   return status.started_at ? crds::Phase::kRunning : crds::Phase::kStarting;
@@ -57,8 +58,8 @@ void start_conditions(crds::TrainingJobStatus& status, std::int64_t generation, 
   }
 }
 
-void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status) {
-  status.phase = phase_of(spec, status);
+void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status, bool leaving) {
+  status.phase = phase_of(spec, status, leaving);
   status.desired_replicas = crds::replicas_of(spec);
   if (status.assignment.attempt == 0) status.ready_replicas = 0;
   if (!is_finished(status))

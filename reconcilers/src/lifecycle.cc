@@ -35,7 +35,7 @@ class Machine {
     const bool live = !is_finished(status_);
     const bool placed = live && status_.assignment.attempt != 0;
     if (placed) match_pods();
-    if (live) note_checkpoints();
+    note_checkpoints(live);
     if (!live) {
       finished();
     } else if (placed && is_complete(gang_, status_.assignment, spec_.completion)) {
@@ -50,7 +50,8 @@ class Machine {
       admitted();
     }
     if (!is_finished(status_)) forget_old_refusals();
-    describe(spec_, status_);
+    remove_lost();
+    describe(spec_, status_, status_.assignment.attempt == 0 && lingering().count > 0);
     return std::move(step_);
   }
 
@@ -83,13 +84,21 @@ class Machine {
     status_.queue = {};
     status_.retry_at.reset();
     status_.start_failures = 0;
+    status_.nominated = {};
   }
 
   void waiting() {
     remove_all();
+    const bool had_promise = !status_.nominated.pods.empty();
+    status_.nominated = seen_.nomination == nullptr ? crds::Nomination{} : *seen_.nomination;
     if (!accept() || held_back()) return;
     step_.wants_place = true;
     wake_for_refusals();
+    if (!had_promise && !status_.nominated.pods.empty()) {
+      note(client::EventType::kNormal, "Nominated", "Place",
+           say_nominated(status_.nominated,
+                         seen_.verdict == nullptr ? "others are leaving them" : seen_.verdict->message));
+    }
     if (const auto* start = decision(Decision::Kind::kStart)) {
       admit(*start);
     } else if (seen_.verdict != nullptr) {
@@ -106,9 +115,11 @@ class Machine {
             ? "; attempt " + std::to_string(status_.attempt) + " was withdrawn: " + evicted->message
             : std::string();
     if (const auto left = lingering(); left.count > 0) {
-      wait_for("BackingOff", fmt::format("{} pods of attempts up to {} have not ended yet, among them {}{}",
-                                         left.count, status_.attempt, left.example, why));
-    } else if (status_.retry_at && *status_.retry_at > seen_.now) {
+      wait_for("BackingOff", say_lingering(left, status_.attempt, seen_.now) + why);
+      wake_for(left);
+      return true;
+    }
+    if (status_.retry_at && *status_.retry_at > seen_.now) {
       wake(*status_.retry_at);
       wait_for("BackingOff", fmt::format("queued again at {}{}", crds::to_string(*status_.retry_at), why));
     } else if (seen_.blocked) {
@@ -116,19 +127,25 @@ class Machine {
     } else {
       return false;
     }
+    status_.nominated = {};
     return true;
   }
 
   void admitted() {
     if (const auto* evict = decision(Decision::Kind::kEvict)) return requeue(evict->reason, evict->message);
+    if (const auto* move = decision(Decision::Kind::kMove)) return this->move(*move);
     if (const auto* evict = decision(Decision::Kind::kBackOff))
       return back_off(evict->reason, evict->message);
+    if (!seen_.invalid) accept();  // an edit of the spec was looked at; what runs is not judged anew
+    find_lost();
     if (const auto* replace = decision(Decision::Kind::kReplace)) {
+      if (status_.started_at || program_fault(gang_) != nullptr) return reform(*replace);
       replace_pods(*replace);
       match_pods();
+      find_lost();
     }
-    if (!seen_.invalid) accept();  // an edit of the spec was looked at; what runs is not judged anew
     // What the cluster did comes first: programs fail in its wake, and that is not held against them.
+    if (loses_ground()) return;
     if (const auto lost = lost_pod(); !lost.empty()) {
       // Lost before it ran whole: with a delay, or whoever removes the pods and we would chase each other.
       return status_.started_at ? requeue("PodLost", lost) : back_off("PodLost", lost);
@@ -141,7 +158,8 @@ class Machine {
 
   // --- checkpoints
 
-  void note_checkpoints() {
+  // What pods say while they go counts after the job's end too; no more is changed then.
+  void note_checkpoints(bool live) {
     auto& known = status_.checkpoint;
     const bool edited_at_rest = spec_.suspend && status_.assignment.attempt == 0 &&
                                 seen_.job.status.observed_generation != seen_.job.metadata.generation;
@@ -154,6 +172,7 @@ class Machine {
       if (spec_.checkpoint || known.step || report.saved.step)
         take_over(known, report, crds::replicas_of(spec_));
     }
+    if (!live) return;
     const std::int64_t grace = grace_seconds(spec_);
     if (known.save_seconds > grace) {
       set("GracePeriodTooShort", ConditionStatus::kTrue, "SavingTakesLonger",
@@ -209,6 +228,7 @@ class Machine {
     a.pods.reserve(start.places.size());
     for (const Place& p : start.places) a.pods.push_back({p.role, p.index, p.node, p.gpus, 0});
     status_.queue = {};
+    status_.nominated = {};
     status_.retry_at.reset();
     status_.started_at.reset();
     decide_resume();
@@ -226,6 +246,7 @@ class Machine {
   // Pods that stand for no place of the assignment are removed.
   void match_pods() {
     gang_ = match(status_.assignment, seen_.pods);
+    lost_.assign(gang_.pods.size(), {});
     for (const auto* pod : gang_.strays) remove(*pod);
     status_.assignment.succeeded = places_succeeded(gang_);
   }
@@ -274,6 +295,11 @@ class Machine {
       }
     }
     add_run_time();
+    begin_attempt(why, "Restarted", "Restart");
+  }
+
+  // Again, in the places of the assignment.
+  void begin_attempt(const std::string& why, const char* reason, const char* action) {
     auto& a = status_.assignment;
     a.attempt = ++status_.attempt;
     a.admitted_at = seen_.now;
@@ -283,11 +309,60 @@ class Machine {
     status_.started_at.reset();
     status_.ready_replicas = 0;
     set("PodsReady", ConditionStatus::kFalse, "Restarting", why);
-    note(client::EventType::kWarning, "Restarted", "Restart",
-         fmt::format("{}; starting attempt {}", why, a.attempt));
+    note(client::EventType::kWarning, reason, action, fmt::format("{}; starting attempt {}", why, a.attempt));
     remove_all();  // their ends are what makes room: pods are made when they are gone
     gang_ = match(a, {});
+    lost_.assign(a.pods.size(), {});
     wake(seen_.now + spec_.start_timeout);
+  }
+
+  // --- repair
+
+  // Which places are lost: their node is, or one of their GPUs.
+  void find_lost() {
+    const auto& places = status_.assignment.pods;
+    lost_.assign(places.size(), {});
+    if (!seen_.health) return;
+    const bool is_failing = program_fault(gang_) != nullptr;
+    NodeHealth health;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      if (gang_.succeeded[i]) continue;
+      if (i == 0 || places[i].node != places[i - 1].node) health = seen_.health(places[i].node);
+      lost_[i] = health.lost;
+      // A program that fails while a node is away fails because of it.
+      if (lost_[i].empty() && is_failing && !health.ready)
+        lost_[i] = fmt::format("node {} is not Ready", places[i].node);
+      for (const auto gpu : health.bad_gpus) {
+        if (lost_[i].empty() && std::ranges::find(places[i].gpus, gpu) != places[i].gpus.end())
+          lost_[i] = fmt::format("GPU {} of node {} is unhealthy", gpu, places[i].node);
+      }
+      if (lost_[i].empty() && health.again) wake(*health.again);
+    }
+  }
+  std::string why_lost() const {
+    const auto first = std::ranges::find_if(lost_, [](const std::string& why) { return !why.empty(); });
+    return first == lost_.end() ? std::string() : *first;
+  }
+
+  // True: a gang that ran stands on lost ground. All of it is placed anew in one decision, the rest stays
+  // where it is; until that is made nothing is done about it.
+  bool loses_ground() {
+    if (why_lost().empty() || (!status_.started_at && program_fault(gang_) == nullptr)) return false;
+    for (std::size_t i = 0; i < gang_.pods.size(); ++i) {
+      if (displaced(i)) step_.displaced.push_back(i);
+    }
+    if (!status_.started_at) wake(status_.assignment.admitted_at.value_or(seen_.now) + spec_.start_timeout);
+    return true;
+  }
+
+  // The next attempt, from the last checkpoint, with other places for those that were lost.
+  void reform(const Decision& replace) {
+    const auto why = why_lost();
+    add_run_time();
+    replace_pods(replace);
+    begin_attempt(fmt::format("{}; {} of {} pods have other places", why.empty() ? "places were lost" : why,
+                              replace.places.size(), status_.assignment.pods.size()),
+                  "Reformed", "Reform");
   }
 
   // Empty: none. A pod that its node or somebody else ended; or one that is gone though the gang had run
@@ -337,16 +412,19 @@ class Machine {
   // attempt has gone: until then it holds the very GPUs.
   void keep_whole() {
     if (!status_.started_at) wake_for_refusals();
+    const bool is_clear = stale().count == 0;
     for (std::size_t i = 0; i < gang_.pods.size(); ++i) {
       const auto* pod = gang_.pods[i];
       if (displaced(i)) {
-        if (pod != nullptr) remember_refusal_of(*pod);
+        if (pod != nullptr && is_refusal(*pod)) remember_refusal_of(*pod);
         step_.displaced.push_back(i);
-      } else if (pod == nullptr && !gang_.succeeded[i] && gang_.stale.count == 0 && !status_.started_at) {
+      } else if (pod == nullptr && !gang_.succeeded[i] && is_clear && !status_.started_at) {
         step_.create.push_back(i);
       }
     }
-    const bool is_first = step_.create.size() == gang_.pods.size();
+    const bool is_first =
+        step_.create.size() == gang_.pods.size() &&
+        std::ranges::all_of(status_.assignment.pods, [](const auto& p) { return p.tries == 0; });
     if (is_first) decide_resume();
   }
 
@@ -363,6 +441,7 @@ class Machine {
   bool displaced(std::size_t i) const {
     const auto* pod = gang_.pods[i];
     if (gang_.succeeded[i]) return false;
+    if (!lost_[i].empty()) return true;
     if (pod != nullptr) return pod->phase == client::PodPhase::kFailed && is_refusal(*pod);
     return !status_.started_at && has_refused(status_.node_refusals, status_.assignment.pods[i].node,
                                               status_.assignment.admitted_at);
@@ -425,12 +504,16 @@ class Machine {
   void withdraw(const std::string& reason, const std::string& text, client::EventType type) {
     const std::string message =
         cut(text, kMaxMessage / 2);  // said again, with more around it, while the job waits
+    const crds::Assignment given_back = status_.assignment;
     release(reason, message);
     status_.started_at.reset();
     set("Evicted", ConditionStatus::kTrue, reason, message);
     status_.queue.reason = "BackingOff";
     status_.queue.message = message;
-    note(type, reason, "Evict", fmt::format("attempt {} was withdrawn: {}", status_.attempt, message));
+    if (reason == "Reclaimed" || reason == "Preempted") ++status_.preemptions;
+    note(type, reason, "Evict",
+         fmt::format("attempt {} was withdrawn: {}; {}", status_.attempt, message,
+                     say_given_back(given_back)));
     step_.create.clear();
     step_.displaced.clear();
   }
@@ -440,6 +523,14 @@ class Machine {
     withdraw(reason, message, client::EventType::kWarning);
     remove_all();
     if (accept() && !held_back()) wake(seen_.now);
+  }
+
+  void move(const Decision& to) {
+    requeue(to.reason, to.message);
+    const bool is_wanted = !seen_.invalid && (!seen_.blocked || lingering().count > 0);
+    if (to.generation != seen_.job.metadata.generation || !is_wanted) return;
+    status_.nominated = {to.generation, to.pool, {}};
+    for (const Place& p : to.places) status_.nominated.pods.push_back({p.role, p.index, p.node, p.gpus, 0});
   }
 
   // --- helpers
@@ -454,17 +545,45 @@ class Machine {
   void remove(const client::Pod& pod) {
     if (pod.deleting) return;
     const bool is_new = removing_.insert(pod.meta.uid).second;
-    if (is_new) step_.remove.push_back({pod.meta.name, pod.meta.uid});
+    if (!is_new) return;
+    std::optional<std::int64_t> grace;
+    if (spec_.checkpoint) grace = spec_.checkpoint->grace_period.count();  // as it is now, not as it was made
+    step_.remove.push_back({pod.meta.name, pod.meta.uid, pod.node_name, grace});
+  }
+  // Whoever was told to go and cannot, because nothing runs any more where it is.
+  void remove_lost() {
+    for (const auto& pod : seen_.pods) {
+      if (pod->deleting && pod->grace_seconds > 0 && !is_terminal(*pod) && seen_.node_lost &&
+          seen_.node_lost(pod->node_name))
+        step_.remove.push_back({pod->meta.name, pod->meta.uid, pod->node_name, 0});
+    }
   }
   void remove_all() {
     for (const auto& pod : seen_.pods) remove(*pod);
   }
+  // Pods that are to go and that must have gone before others may take their part. Of those on lost nodes
+  // nobody knows when they will: they hold their places, and nobody waits for them.
   Lingering lingering() const {
     Lingering all;
-    for (const auto& pod : seen_.pods) all.add(*pod);
+    for (const auto& pod : seen_.pods) {
+      if (!is_given_up(*pod)) all.add(*pod);
+    }
     return all;
   }
+  Lingering stale() const {
+    Lingering all;
+    for (const auto* pod : gang_.strays) {
+      if (!is_given_up(*pod)) all.add(*pod);
+    }
+    return all;
+  }
+  bool is_given_up(const client::Pod& pod) const {
+    return seen_.health && pod.deleting && !seen_.health(pod.node_name).lost.empty();
+  }
 
+  void wake_for(const Lingering& left) {
+    if (left.overdue_at() > seen_.now) wake(left.overdue_at());
+  }
   void wake(crds::Time at) {
     if (!step_.wake_at || at < *step_.wake_at) step_.wake_at = at;
   }
@@ -482,7 +601,8 @@ class Machine {
   const crds::TrainingJobSpec& spec_;
   Step step_;
   crds::TrainingJobStatus& status_;
-  Gang gang_;                            // empty without an assignment
+  Gang gang_;                      // empty without an assignment
+  std::vector<std::string> lost_;  // parallel to the assignment's pods: why the place is lost; "": it is not
   std::set<std::string_view> removing_;  // uids of step_.remove
 };
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 namespace muster::reconcilers {
 namespace {
 
@@ -59,6 +61,35 @@ std::string say_grace_too_short(std::int64_t grace, std::int64_t took) {
       "then "
       "is lost: set checkpoint.gracePeriod to more",
       grace, took);
+}
+
+std::string say_nominated(const crds::Nomination& nomination, const std::string& why) {
+  std::set<std::string> nodes;
+  for (const auto& p : nomination.pods) nodes.insert(p.node);
+  return fmt::format("places in pool {} on {} nodes, the first of them {}, are kept for it: {}",
+                     nomination.pool, nodes.size(), *nodes.begin(), why);
+}
+
+std::string say_given_back(const crds::Assignment& assignment) {
+  std::size_t gpus = 0;
+  for (const auto& p : assignment.pods) gpus += p.gpus.size();
+  return fmt::format("{} pods with {} GPUs", assignment.pods.size(), gpus);
+}
+
+std::string say_deadline(const Lingering& left, crds::Time now) {
+  if (left.deadline == crds::Time{}) return {};
+  const auto by = crds::to_string(left.deadline);
+  if (now < left.overdue_at()) return fmt::format(", which has until {} to save", by);
+  return fmt::format(
+      ", which should have ended by {}: look at its node, and at its finalizers; it holds its place until "
+      "its "
+      "object is gone",
+      by);
+}
+
+std::string say_lingering(const Lingering& left, std::int32_t attempt, crds::Time now) {
+  return fmt::format("{} pods of attempts up to {} have not ended yet, among them {}{}", left.count, attempt,
+                     left.example, say_deadline(left, now));
 }
 
 std::string say_failed(const client::Pod& pod) {

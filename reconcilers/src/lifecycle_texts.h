@@ -24,6 +24,14 @@ std::string say_grace_too_short(std::int64_t grace, std::int64_t took);
 std::string say_failed(const client::Pod& pod);
 // "node n refused pod p: OutOfcpu: …"
 std::string say_refused(const client::Pod& pod);
+// "4 pods have their places in pool a100 (…): <why it waits for them>"
+std::string say_nominated(const crds::Nomination& nomination, const std::string& why);
+// "4 pods with 8 GPUs"
+std::string say_given_back(const crds::Assignment& assignment);
+// Who has not gone yet, until when that is in order, and whether it is.
+std::string say_lingering(const Lingering& left, std::int32_t attempt, crds::Time now);
+// "has until … to save" or "should have ended by …"; "" where it was not told to go.
+std::string say_deadline(const Lingering& left, crds::Time now);
 // Why a pod of the gang is lost, one sentence for each way.
 std::string say_gone(const crds::PodAssignment& place);
 std::string say_deleted(const client::Pod& pod);

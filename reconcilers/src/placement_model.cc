@@ -7,6 +7,7 @@
 #include <set>
 
 #include "muster/placement/cluster.h"
+#include "muster/reconcilers/job_status.h"
 #include "muster/reconcilers/names.h"
 #include "muster/reconcilers/placement_specs.h"
 #include "muster/reconcilers/pod_end.h"
@@ -21,6 +22,7 @@ struct PlacementModel::Impl {
     std::int64_t generation = 0;
     std::vector<std::string> role_names;
     std::set<std::string> lingering;  // keys of pods charged beside the assignment
+    bool is_known = false;            // it was told to placement once
   };
 
   std::function<void()> changed;
@@ -58,9 +60,30 @@ struct PlacementModel::Impl {
     touch();
   }
 
-  // Pods of the job that its assignment does not mean (of earlier attempts and tries).
-  void charge_lingering(const client::Key& key, const crds::TrainingJob& job, const crds::Assignment& a,
-                        const std::vector<client::Ptr<client::Pod>>& pods) {
+  // The place that a pod on its way out still holds, as its job's spec has it; nullopt: it was made from
+  // another spec, and holds what it says itself.
+  static std::optional<pl::PodPlace> leaving_place(const JobState& job, const Translation& wish,
+                                                   const client::Pod& pod) {
+    const auto id = identity_of(pod);
+    if (!id || pod.node_name.empty() || is_terminal(pod)) return std::nullopt;
+    const auto role = std::ranges::find(job.role_names, id->role);
+    const auto r = static_cast<std::size_t>(role - job.role_names.begin());
+    if (r >= wish.needs.size()) return std::nullopt;
+    const PodNeeds& needs = wish.needs[r];
+    if (pod.gpus != needs.gpus || pod.milli_cpu != needs.requests.cpu.value ||
+        pod.memory_bytes != needs.requests.memory.value)
+      return std::nullopt;
+    return pl::PodPlace{static_cast<std::int32_t>(r), id->index, pod.node_name, other_pod(pod, "").gpus};
+  }
+
+  // Pods of the job that its assignment does not mean (of earlier attempts and tries). Where it holds none
+  // and goes back to the queue they are its own, `leaving`: it is a claimant again when they are gone, and
+  // others may be promised their places.
+  std::vector<pl::PodPlace> charge_lingering(const client::Key& key, const crds::TrainingJob& job,
+                                             const crds::Assignment& a, const Translation& wish,
+                                             const std::vector<client::Ptr<client::Pod>>& pods,
+                                             bool returns) {
+    std::vector<pl::PodPlace> leaving;
     std::map<std::pair<std::string, std::int32_t>, std::int32_t> tries;
     for (const auto& p : a.pods) tries[{p.role, p.index}] = p.tries;
     std::set<std::string> now;
@@ -72,6 +95,11 @@ struct PlacementModel::Impl {
         continue;
       }
       if (is_terminal(*pod)) continue;
+      auto place = returns ? leaving_place(jobs[key], wish, *pod) : std::nullopt;
+      if (place) {
+        leaving.push_back(std::move(*place));
+        continue;
+      }
       charge(*pod, project_for(job.metadata.ns));
       now.insert(pod->meta.key());
     }
@@ -80,6 +108,34 @@ struct PlacementModel::Impl {
       if (!now.contains(gone)) give_back(gone);
     }
     known = std::move(now);
+    return leaving;
+  }
+
+  static pl::Assignment to_promise(const crds::TrainingJob& job, const crds::Nomination& n) {
+    crds::Assignment a;
+    a.pool = n.pool;
+    a.pods = n.pods;
+    return assignment_spec(job.spec.roles, a, {});
+  }
+
+  // What the status has promised, to a placement that does not know of it: after a restart of ours, or where
+  // a changed spec (less is left of maxRuntime, say) has made it ask anew.
+  void keep_promise(const client::Key& key, const crds::TrainingJob& job, const crds::Nomination& n,
+                    bool is_new) {
+    if (n.pods.empty() || !is_new || n.generation != job.metadata.generation || cluster.nominated(key))
+      return;
+    cluster.nominate(key, to_promise(job, n));
+  }
+
+  // Decisions that are acted on, or cannot be any more. What takes something stands until it is taken: the
+  // plan counts with it.
+  static void drop_decision(JobState& state, bool holds, bool wants_place) {
+    if (!state.decision) return;
+    const auto kind = state.decision->kind;
+    const bool starts = kind == Decision::Kind::kStart;
+    const bool takes =
+        kind == Decision::Kind::kEvict || kind == Decision::Kind::kBackOff || kind == Decision::Kind::kMove;
+    if (starts ? (holds || !wants_place) : (takes ? !holds : true)) state.decision.reset();
   }
 
   // As the step leaves its status.
@@ -207,27 +263,37 @@ void PlacementModel::foreign_pod_gone(const client::Pod& pod) {
 void PlacementModel::update(const client::Key& key, const crds::TrainingJob& job, const Translation& wish,
                             const Step& step, const std::vector<client::Ptr<client::Pod>>& pods) {
   auto& state = impl_->jobs[key];
+  auto& cluster = impl_->cluster;
   const auto& status = step.status;
   const bool holds = status.assignment.attempt != 0;
-  if (state.generation != job.metadata.generation) state.decision.reset();
+  if (state.decision && state.generation != job.metadata.generation &&
+      state.decision->kind == Decision::Kind::kStart)
+    state.decision.reset();
   state.generation = job.metadata.generation;
   state.role_names.clear();
   for (const auto& r : job.spec.roles) state.role_names.push_back(r.name);
-  impl_->charge_lingering(key, job, status.assignment, pods);
-  if (!holds && !step.wants_place) {
-    state.decision.reset();
-    impl_->cluster.remove_job(key);
-  } else {
-    impl_->cluster.upsert_job(impl_->to_job(job, wish, status));
-    if (holds) {
-      state.decision.reset();
-      impl_->cluster.set_assignment(key, Impl::to_assignment(job, status), step.displaced);
-      impl_->cluster.set_progress(key, Impl::to_progress(status));
-    } else if (!state.decision || state.decision->kind != Decision::Kind::kStart) {
-      state.decision.reset();
-      if (!impl_->cluster.nominated(key)) impl_->cluster.clear_assignment(key);
-    }
+  const bool returns = !holds && !job.spec.suspend && !is_finished(status) && !wish.invalid;
+  const auto leaving = impl_->charge_lingering(key, job, status.assignment, wish, pods, returns);
+  Impl::drop_decision(state, holds, step.wants_place);
+  const bool is_promised = returns && !status.nominated.pods.empty();
+  if (!holds && !step.wants_place && leaving.empty() && !is_promised) {
+    cluster.remove_job(key);
+    state.is_known = false;
+    return impl_->touch();
   }
+  const bool was_promised = cluster.nominated(key) || !state.is_known;
+  state.is_known = true;
+  cluster.upsert_job(impl_->to_job(job, wish, status));
+  if (holds) {
+    // A move that is not written down yet: placement has it where it will be already.
+    const bool moves = state.decision && state.decision->kind == Decision::Kind::kMove;
+    if (!moves) cluster.set_assignment(key, Impl::to_assignment(job, status), step.displaced);
+    cluster.set_progress(key, Impl::to_progress(status));
+    return impl_->touch();
+  }
+  cluster.set_leaving(key, leaving);
+  impl_->keep_promise(key, job, status.nominated, was_promised);
+  if (leaving.empty() && !state.decision && !cluster.nominated(key)) cluster.clear_assignment(key);
   impl_->touch();
 }
 
@@ -261,8 +327,8 @@ std::vector<client::Key> PlacementModel::plan(crds::Time now) {
         decision.kind = Decision::Kind::kReplace;
         break;
       case pl::Decision::Kind::kEvict:
-      case pl::Decision::Kind::kMove:  // it is queued again, and the core has a place for it
-        decision.kind = Decision::Kind::kEvict;
+      case pl::Decision::Kind::kMove:
+        decision.kind = d.kind == pl::Decision::Kind::kMove ? Decision::Kind::kMove : Decision::Kind::kEvict;
         decision.reason = pl::to_string(d.reason);
         break;
       case pl::Decision::Kind::kGrow:
@@ -288,14 +354,23 @@ std::optional<Decision> PlacementModel::decision(const client::Key& key) const {
 void PlacementModel::withdraw(const client::Key& key) {
   const auto found = impl_->jobs.find(key);
   if (found == impl_->jobs.end() || !found->second.decision) return;
-  const bool started = found->second.decision->kind == Decision::Kind::kStart;
+  if (found->second.decision->kind != Decision::Kind::kStart) return;
   found->second.decision.reset();
-  if (started) impl_->cluster.clear_assignment(key);
+  impl_->cluster.clear_assignment(key);
   impl_->touch();
 }
 void PlacementModel::decide(const client::Key& key, Decision decision) {
   const auto found = impl_->jobs.find(key);
   if (found != impl_->jobs.end()) found->second.decision = std::move(decision);
+}
+std::optional<crds::Nomination> PlacementModel::nomination(const client::Key& key) const {
+  const auto found = impl_->jobs.find(key);
+  if (found == impl_->jobs.end() || !impl_->cluster.nominated(key)) return std::nullopt;
+  const pl::Assignment& a = *impl_->cluster.assignment(key);
+  crds::Nomination n{found->second.generation, a.pool, {}};
+  for (Place& p : impl_->to_places(found->second, a))
+    n.pods.push_back({std::move(p.role), p.index, std::move(p.node), std::move(p.gpus), 0});
+  return n;
 }
 std::optional<crds::Waiting> PlacementModel::verdict(const client::Key& key) const {
   const auto* v = impl_->cluster.verdict(key);

@@ -140,7 +140,23 @@ std::vector<std::string_view> split(std::string_view text, std::string_view sepa
   }
 }
 
+bool has_taint(const client::Node& node, std::string_view key) {
+  return std::ranges::any_of(node.taints, [&](const client::Taint& t) { return t.key == key; });
+}
+
 }  // namespace
+
+bool is_in_maintenance(const client::Node& node) {
+  return has_taint(node, kMaintenanceTaint);
+}
+bool is_out_of_service(const client::Node& node) {
+  return has_taint(node, kOutOfServiceTaint);
+}
+std::vector<std::int32_t> unhealthy_gpus(const client::Node& node) {
+  const auto* text = client::find_value(node.annotations, kGpuUnhealthyAnnotation);
+  return text == nullptr ? std::vector<std::int32_t>{}
+                         : numbers(*text, kMostGpus).value_or(std::vector<std::int32_t>{});
+}
 
 pl::Time to_time(const std::optional<crds::Time>& t) {
   return t ? pl::Time{std::chrono::duration_cast<std::chrono::milliseconds>(t->time_since_epoch()).count()}
@@ -265,7 +281,9 @@ pl::NodeSpec node_spec(const client::Node& node, const std::set<std::string>& gp
   s.name = node.meta.name;
   for (const auto& [key, value] : node.labels) s.labels.emplace(key, value);
   for (const auto& t : node.taints) s.taints.push_back({t.key, t.value, t.effect});
-  s.usable = node.ready && !node.unschedulable && !node.deleting;
+  s.usable = node.ready && !node.unschedulable && !node.deleting && !is_in_maintenance(node) &&
+             !is_out_of_service(node);
+  s.unhealthy = unhealthy_gpus(node);
   for (const auto& [resource, count] : node.extended) {
     if (gpu_resources.contains(resource)) s.gpus += gpu_count(count);
     if (resource.starts_with(kMigPrefix) && count > 0) {

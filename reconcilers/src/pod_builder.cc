@@ -266,7 +266,11 @@ std::string service_json(const TrainingJob& job) {
   const Json label = {{std::string(kJobLabel), job_label(job.metadata.name)}};
   Json meta = {{"name", service_name(job.metadata.name)}, {"namespace", job.metadata.ns}, {"labels", label}};
   meta["ownerReferences"] = owner_references(job);
-  const Json spec = {{"clusterIP", "None"}, {"publishNotReadyAddresses", true}, {"selector", label}};
+  // Of the attempt in force: a pod of an earlier one may stay for long on a node that is lost, under the same
+  // name.
+  Json selector = label;
+  selector[std::string(kAttemptLabel)] = std::to_string(job.status.assignment.attempt);
+  const Json spec = {{"clusterIP", "None"}, {"publishNotReadyAddresses", true}, {"selector", selector}};
   return dump({{"apiVersion", "v1"}, {"kind", "Service"}, {"metadata", std::move(meta)}, {"spec", spec}});
 }
 

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 
+#include "gang.h"
+#include "lifecycle_texts.h"
 #include "muster/reconcilers/fan_out.h"
 #include "muster/reconcilers/job_status.h"
 #include "muster/reconcilers/log.h"
 #include "muster/reconcilers/names.h"
+#include "muster/reconcilers/placement_specs.h"
 #include "muster/reconcilers/pod_builder.h"
 #include "muster/reconcilers/pod_identity.h"
 #include "muster/reconcilers/translate.h"
@@ -27,6 +30,9 @@ std::vector<client::Ptr<client::Pod>> pods_of(const World& world, const std::str
   return world.caches.pods.store().by_index(kByOwner, uid);
 }
 
+// How often a job that waits for others to go looks who is still there.
+constexpr client::Duration kVictimsInterval = std::chrono::seconds{5};
+
 // Places of one attempt that were changed because a kubelet refused the pod.
 std::size_t pods_replaced(const crds::Assignment& before, const crds::Assignment& after) {
   if (before.attempt != after.attempt || before.pods.size() != after.pods.size()) return 0;
@@ -34,6 +40,19 @@ std::size_t pods_replaced(const crds::Assignment& before, const crds::Assignment
   for (std::size_t i = 0; i < after.pods.size(); ++i)
     n += after.pods[i].tries != before.pods[i].tries ? 1 : 0;
   return n;
+}
+
+void count_eviction(const crds::TrainingJobStatus& after, Totals& totals) {
+  ++totals.evictions;
+  const auto* evicted = crds::find_condition(after.conditions, "Evicted");
+  const std::string reason = evicted == nullptr ? "" : evicted->reason;
+  if (!after.nominated.pods.empty()) {
+    ++totals.moves;
+  } else if (reason == "Reclaimed") {
+    ++totals.reclaims;
+  } else if (reason == "Preempted") {
+    ++totals.preemptions;
+  }
 }
 
 }  // namespace
@@ -79,15 +98,24 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   }
 
   const auto decision = world_.placement.decision(key);
-  const auto verdict = world_.placement.verdict(key);
+  const auto nomination = world_.placement.nomination(key);
+  auto verdict = world_.placement.verdict(key);
+  const bool has_victims = verdict && verdict->reason == "WaitingForVictims";
+  if (has_victims) name_victims(*verdict);
   Observed seen{
       .job = job->value, .pods = pods, .now = world_.now(), .invalid = wish.invalid, .blocked = wish.blocked};
   seen.invalid_reason = wish.invalid_reason;
   seen.decision = decision ? &*decision : nullptr;
+  seen.nomination = nomination ? &*nomination : nullptr;
   seen.verdict = verdict ? &*verdict : nullptr;
   seen.node_usable = [this](const std::string& name) {
     const auto node = world_.caches.nodes.store().find(name);
     return node && node->ready && !node->unschedulable && !node->deleting;
+  };
+  seen.health = [this](const std::string& name) { return health_of(name); };
+  seen.node_lost = [this](const std::string& name) {
+    const auto node = world_.caches.nodes.store().find(name);
+    return !node || is_out_of_service(*node);
   };
   if (const auto said = reports_.find(key); said != reports_.end()) seen.reports = said->second.gangs();
   const Step step = advance(seen);
@@ -121,6 +149,7 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   Outcome outcome;
   if (step.wake_at)
     outcome.after = std::chrono::ceil<client::Duration>(*step.wake_at - world_.env.clock.wall());
+  if (has_victims && (!outcome.after || *outcome.after > kVictimsInterval)) outcome.after = kVictimsInterval;
   if (committed == Commit::kDeferred && (!outcome.after || *outcome.after > world_.status_interval))
     outcome.after = world_.status_interval;
   co_return outcome;
@@ -137,6 +166,49 @@ void TrainingJobReconciler::charge(const client::Key& key) {
 
 void TrainingJobReconciler::note(const client::Key& key, const client::Pod& pod) {
   reports_[key].note(pod, world_.now());
+}
+
+NodeHealth TrainingJobReconciler::health_of(const std::string& name) const {
+  NodeHealth health;
+  const auto node = world_.caches.nodes.store().find(name);
+  if (!node) {
+    health.lost = fmt::format("node {} is gone", name);
+    health.ready = false;
+    return health;
+  }
+  health.ready = node->ready;
+  health.bad_gpus = unhealthy_gpus(*node);
+  if (is_out_of_service(*node)) {
+    health.lost = fmt::format("node {} is out of service", name);
+  } else if (is_in_maintenance(*node)) {
+    health.lost = fmt::format("node {} is in maintenance", name);
+  } else if (!node->ready) {
+    const crds::Time since{std::chrono::seconds{node->ready_changed_at}};
+    const auto due = since + world_.node_grace;
+    if (world_.now() >= due) {
+      health.lost = fmt::format("node {} has not been Ready since {}", name, crds::to_string(since));
+    } else {
+      health.again = due;
+    }
+  }
+  return health;
+}
+
+// Who of those it waits for goes last, and until when that is in order.
+void TrainingJobReconciler::name_victims(crds::Waiting& verdict) const {
+  Lingering left;
+  for (const auto& blocking : verdict.blocking) {
+    for (const auto& name : blocking.by) {
+      const Job job = world_.caches.jobs.store().find(name);
+      if (!job) continue;
+      for (const auto& pod : pods_of(world_, job->meta.uid)) {
+        if (pod->deleting) left.add(*pod);
+      }
+    }
+  }
+  if (left.count == 0) return;
+  verdict.message +=
+      fmt::format("; the last to go is pod {}{}", left.example, say_deadline(left, world_.now()));
 }
 
 // The commit point.
@@ -173,7 +245,7 @@ client::Task<TrainingJobReconciler::Commit> TrainingJobReconciler::commit(const 
   if (before.assignment.attempt == 0 && step.status.assignment.attempt != 0) ++world_.totals.starts;
   world_.totals.replacements += pods_replaced(before.assignment, step.status.assignment);
   if (before.assignment.attempt != 0 && step.status.assignment.attempt == 0 && !is_finished(step.status)) {
-    ++world_.totals.evictions;
+    count_eviction(step.status, world_.totals);
   }
   co_return Commit::kStands;
 }
@@ -243,10 +315,25 @@ client::Task<bool> TrainingJobReconciler::remove_pods(const Job& job, const std:
   bool all = true;
   const std::function<client::Task<bool>(std::size_t)> one = [this, &job, &pods, &all](std::size_t i) {
     struct Remove {
+      // By the API server's own word: a cache may lack a node that is there.
+      static client::Task<bool> confirm_lost(World& world, std::string node) {
+        const client::ObjectRef ref{"", node};
+        const auto read = co_await world.api.get(client::resources::kNodes, ref);
+        if (!read) co_return read.error().code == ErrorCode::kNotFound;
+        const auto object = client::decode_node(*read, "muster.dev/");
+        co_return object&& is_out_of_service(*object);
+      }
       static client::Task<bool> run(World& world, std::string ns, PodRemoval pod, bool& all_gone) {
         const client::ObjectRef ref{ns, pod.name};
         client::DeleteOptions options;
         options.uid = pod.uid;
+        options.grace_period_seconds = pod.grace_seconds;
+        if (pod.grace_seconds == 0) {
+          const bool is_lost = co_await confirm_lost(world, pod.node);
+          if (!is_lost) co_return true;
+          log_warn("pod removed by force: its node is lost",
+                   {{"pod", client::make_key(ns, pod.name)}, {"node", pod.node}});
+        }
         const auto gone = co_await world.api.remove(client::resources::kPods, ref, options);
         // Conflict: another pod of that name already; the one that was meant is gone.
         if (gone || gone.error().code == ErrorCode::kNotFound || gone.error().code == ErrorCode::kConflict) {
@@ -387,15 +474,18 @@ void TrainingJobReconciler::refuse(const client::Key& key, const Job& job, const
   world_.placement.decide(key, std::move(back));
 }
 
-// The hosts file or the headless Service: once per job and generation, since roles may change while a job is
-// suspended.
+// The hosts file, once per job and generation, since roles may change while a job is suspended; or the
+// headless Service, once per attempt.
 client::Task<client::Result<void>> TrainingJobReconciler::ensure_companion(const Job& job, Companion which) {
   const bool is_service = which == Companion::kService;
   const client::Resource& resource =
       is_service ? client::resources::kServices : client::resources::kConfigMaps;
   const client::Key key =
       client::make_key(job->meta.ns, fmt::format("{}/{}", job->meta.name, resource.plural));
-  const std::string version = fmt::format("{}/{}", job->meta.uid, job->value.metadata.generation);
+  // The Service names the attempt's pods; the files change only with the spec.
+  const std::string version = is_service
+                                  ? fmt::format("{}/{}", job->meta.uid, job->value.status.assignment.attempt)
+                                  : fmt::format("{}/{}", job->meta.uid, job->value.metadata.generation);
   const auto known = companions_made_.find(key);
   client::Result<void> done;
   if (known != companions_made_.end() && known->second == version) co_return done;
@@ -425,14 +515,12 @@ client::Task<client::Result<void>> TrainingJobReconciler::ensure_companion(const
     done = std::unexpected(taken);
     co_return done;
   }
-  if (!is_service) {
-    client::PatchOptions options;
-    options.field_manager = kFieldManager;
-    const auto brought_up_to_date = co_await world_.api.patch(resource, ref, std::move(body), options);
-    if (!brought_up_to_date) {
-      done = std::unexpected(brought_up_to_date.error());
-      co_return done;
-    }
+  client::PatchOptions options;
+  options.field_manager = kFieldManager;
+  const auto brought_up_to_date = co_await world_.api.patch(resource, ref, std::move(body), options);
+  if (!brought_up_to_date) {
+    done = std::unexpected(brought_up_to_date.error());
+    co_return done;
   }
   companions_made_[key] = version;
   co_return done;

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "muster/reconcilers/capacity.h"
+#include "muster/reconcilers/names.h"
 #include "muster/reconcilers/pod_identity.h"
 
 namespace muster::reconcilers {
@@ -46,6 +47,10 @@ Caches::Caches(client::ApiClient& api)
       storage_classes(api, client::resources::kStorageClasses, decode_storage_class) {
   pods.store().add_index(std::string(kByOwner), [](const client::Pod& pod) {
     return pod.owner_uid.empty() ? std::vector<std::string>{} : std::vector<std::string>{pod.owner_uid};
+  });
+  pods.store().add_index(std::string(kByNode), [](const client::Pod& pod) {
+    const bool ours = client::find_value(pod.labels, kJobLabel) != nullptr && !pod.node_name.empty();
+    return ours ? std::vector<std::string>{pod.node_name} : std::vector<std::string>{};
   });
   add_capacity_indexes(queues.store(), projects.store());
 }

@@ -29,12 +29,13 @@ void expect_all_seeds_hold(const Faults& faults, std::uint64_t first) {
     sum.withdrawals += t.withdrawals;
     sum.finished += t.finished;
     sum.resumes += t.resumes;
+    sum.moves += t.moves;
   }
   fmt::print(
       "{} worlds: {} reconciles, {} writes, {} crashes, {} conflicts, {} starts, {} restarts, {} refusals, "
-      "{} withdrawals, {} finished, {} pods that resume\n",
+      "{} withdrawals, {} finished, {} pods that resume, {} moves\n",
       kSeeds, sum.reconciles, sum.writes, sum.crashes, sum.conflicts, sum.starts, sum.restarts, sum.refusals,
-      sum.withdrawals, sum.finished, sum.resumes);
+      sum.withdrawals, sum.finished, sum.resumes, sum.moves);
   // The storm must have been one, or the invariants held for want of trying.
   EXPECT_GT(sum.starts, static_cast<int>(kSeeds));
   EXPECT_GT(sum.restarts, static_cast<int>(kSeeds / 10));
@@ -42,6 +43,7 @@ void expect_all_seeds_hold(const Faults& faults, std::uint64_t first) {
   EXPECT_GT(sum.withdrawals, static_cast<int>(kSeeds / 10));
   EXPECT_GT(sum.finished, static_cast<int>(kSeeds / 10));
   EXPECT_GT(sum.resumes, static_cast<int>(kSeeds / 10));
+  EXPECT_GT(sum.moves, static_cast<int>(kSeeds / 10));
   if (faults.crash > 0) {
     EXPECT_GT(sum.crashes, static_cast<int>(kSeeds / 10));
   }

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <nlohmann/json.hpp>
 
+#include "muster/crds/crds.h"
 #include "muster/reconcilers/job_status.h"
 #include "muster/reconcilers/names.h"
 #include "muster/reconcilers/pod_end.h"
@@ -16,6 +18,16 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 
 namespace {
+
+// Nobody else has any of its places.
+bool keeps(const crds::Nomination& promise, const std::set<std::pair<std::string, std::int32_t>>& taken) {
+  for (const auto& p : promise.pods) {
+    for (const auto g : p.gpus) {
+      if (taken.contains({p.node, g})) return false;
+    }
+  }
+  return true;
+}
 
 std::string checkpoint_text(int step) {
   return fmt::format(R"({{"checkpoint":{{"step":{},"uri":"/ckpt/{}"}}}})", step, step);
@@ -65,6 +77,8 @@ void World::start_process() {
   for (std::size_t j = 0; j < jobs_.size(); ++j) {
     memory_.jobs[j] = {jobs_[j].job, jobs_[j].version, jobs_[j].gone};
     memory_.dirty.insert(j);
+    const auto& nominated = jobs_[j].job.status.nominated;
+    if (!nominated.pods.empty()) memory_.promises[j] = nominated;
   }
   memory_.pods = pods_;
   for (const auto& [name, p] : pods_) memory_.reports[p.job].note(*p.pod, now_);
@@ -95,6 +109,10 @@ void World::reconcile(std::size_t j) {
   const auto verdict = memory_.verdicts.find(j);
   if (verdict != memory_.verdicts.end()) seen.verdict = &verdict->second;
   seen.reports = memory_.reports[j].gangs();
+  const auto promise = memory_.promises.find(j);
+  const bool is_promised =
+      promise != memory_.promises.end() && promise->second.generation == seen_job.job.metadata.generation;
+  if (is_promised) seen.nomination = &promise->second;
   const Step step = advance(seen);
   check_step(j, seen, step);
 
@@ -159,6 +177,8 @@ bool World::commit(std::size_t j, const Step& step, const CachedJob& seen) {
 void World::tell_placement(std::size_t j, const Step& step) {
   const bool holds = step.status.assignment.attempt != 0;
   memory_.wants[j] = step.wants_place && !holds;
+  memory_.promises.erase(j);
+  if (!step.status.nominated.pods.empty()) memory_.promises[j] = step.status.nominated;
   memory_.displaced[j] = step.displaced;
   const auto decision = memory_.decisions.find(j);
   if (decision == memory_.decisions.end()) return;
@@ -209,7 +229,8 @@ bool World::make_pod(std::size_t j, const crds::PodAssignment& place) {
   return answer == Answer::kApplied;
 }
 
-World::Used World::used() const {
+// What is taken, as this job sees it.
+World::Used World::used(std::size_t for_job) const {
   Used all;
   const auto take = [&](const std::string& node, const std::vector<std::int32_t>& gpus) {
     for (const auto g : gpus) all.emplace(node, g);
@@ -224,6 +245,10 @@ World::Used World::used() const {
           std::find(displaced->second.begin(), displaced->second.end(), i) != displaced->second.end();
       if (!holds_nothing) take(places[i].node, places[i].gpus);
     }
+  }
+  for (const auto& [j, promise] : memory_.promises) {
+    if (j == for_job) continue;
+    for (const auto& p : promise.pods) take(p.node, p.gpus);
   }
   for (const auto& [j, decision] : memory_.decisions) {
     for (const auto& p : decision.places) take(p.node, p.gpus);
@@ -265,12 +290,22 @@ std::optional<std::vector<Place>> World::find_places(
 void World::plan() {
   for (auto& [j, cached] : memory_.jobs) {
     if (cached.gone || memory_.decisions.contains(j)) continue;
-    Used taken = used();
+    Used taken = used(j);
     const auto& a = cached.job.status.assignment;
     std::vector<std::pair<std::string, std::int32_t>> which;
     Decision d;
     d.generation = cached.job.metadata.generation;
     d.pool = "pool";
+    const auto promise = memory_.promises.find(j);
+    if (a.attempt == 0 && promise != memory_.promises.end()) {
+      if (memory_.wants[j] && keeps(promise->second, taken)) {
+        for (const auto& p : promise->second.pods) d.places.push_back({p.role, p.index, p.node, p.gpus});
+        memory_.verdicts.erase(j);
+        memory_.decisions[j] = std::move(d);
+        memory_.dirty.insert(j);
+      }
+      continue;
+    }
     if (a.attempt != 0 && !memory_.displaced[j].empty()) {
       d.kind = Decision::Kind::kReplace;
       for (const auto i : memory_.displaced[j]) which.emplace_back(a.pods.at(i).role, a.pods.at(i).index);
@@ -281,8 +316,15 @@ void World::plan() {
     } else {
       memory_.verdicts.erase(j);
       if (a.attempt == 0 || calm_ || !chance(20)) continue;
-      d.kind = chance(500) ? Decision::Kind::kEvict
-                           : Decision::Kind::kBackOff;  // as the next issues' preemption would
+      d.kind = chance(500) ? Decision::Kind::kEvict : Decision::Kind::kBackOff;
+      if (chance(500)) {
+        for (const auto& p : a.pods) which.emplace_back(p.role, p.index);
+        if (auto places = find_places(j, which, taken)) {
+          ++totals_.moves;
+          d.kind = Decision::Kind::kMove;
+          d.places = std::move(*places);
+        }
+      }
       d.reason = "PlacesLost";
       d.message = "the rules say so";
       memory_.decisions[j] = std::move(d);
@@ -554,6 +596,7 @@ void World::check_step(std::size_t j, const Observed& seen, const Step& step) {
   Observed again{
       .job = after, .pods = seen.pods, .now = seen.now, .invalid = seen.invalid, .blocked = seen.blocked};
   again.reports = seen.reports;
+  if (!step.status.nominated.pods.empty()) again.nomination = &step.status.nominated;
   again.verdict = held ? nullptr : seen.verdict;
   const Step second = advance(again);
   if (second.status != step.status) {
@@ -564,9 +607,12 @@ void World::check_step(std::size_t j, const Observed& seen, const Step& step) {
         what +=
             fmt::format(" {}: {} \"{}\" then {} \"{}\"", x.type, x.reason, x.message, y.reason, y.message);
     }
-    violation(fmt::format(
-        "{}: the same observation changes the status twice:{}; attempts {} then {}; pods {} then {}", name,
-        what, step.status.attempt, second.status.attempt, step.status.pods, second.status.pods));
+    crds::TrainingJob later = after;
+    later.status = second.status;
+    if (what.empty())
+      what =
+          fmt::format(" {} then {}", crds::status_to_json(after).dump(), crds::status_to_json(later).dump());
+    violation(fmt::format("{}: the same observation changes the status twice:{}", name, what));
   }
   if (!second.notes.empty())
     violation(fmt::format("{}: the same event twice: {}", name, second.notes[0].text));
@@ -593,6 +639,7 @@ void World::check_status(std::size_t j, const crds::TrainingJobStatus& before,
   if (is_finished(before)) {
     auto same = after;
     same.observed_generation = before.observed_generation;
+    same.checkpoint = before.checkpoint;  // what pods say while they go counts
     if (same != before) violation(fmt::format("{}: changed after its end", name));
   }
   if (after.attempt < before.attempt || after.attempt > before.attempt + 1)
@@ -676,7 +723,7 @@ void World::check_end() {
     for (const auto& r : s.job.spec.roles) {
       for (std::int32_t i = 0; i < crds::least_replicas(r); ++i) which.emplace_back(r.name, i);
     }
-    Used taken = used();
+    Used taken = used(j);
     if (find_places(j, which, taken)) violation(fmt::format("{} waits though there is room", name));
   }
 }

@@ -56,7 +56,7 @@ class World {
   const std::vector<SimJob>& jobs() const { return jobs_; }
   struct Totals {
     int reconciles = 0, writes = 0, crashes = 0, conflicts = 0, starts = 0, restarts = 0, refusals = 0,
-        withdrawals = 0, finished = 0, resumes = 0;
+        withdrawals = 0, finished = 0, resumes = 0, moves = 0;
   };
   const Totals& totals() const { return totals_; }
 
@@ -79,6 +79,7 @@ class World {
     std::map<std::size_t, std::vector<std::size_t>> displaced;
     std::map<std::size_t, crds::Time> wake;
     std::map<std::size_t, CheckpointReports> reports;
+    std::map<std::size_t, crds::Nomination> promises;
     std::set<std::size_t> dirty;
   };
   using Used = std::set<std::pair<std::string, std::int32_t>>;
@@ -94,7 +95,7 @@ class World {
   bool make_pod(std::size_t j, const crds::PodAssignment& place);
   bool still_wanted(std::size_t j, std::int32_t attempt) const;
   void plan();
-  Used used() const;
+  Used used(std::size_t for_job) const;
   std::optional<std::vector<Place>> find_places(
       std::size_t j, const std::vector<std::pair<std::string, std::int32_t>>& which, Used& used);
 

@@ -224,8 +224,9 @@ TEST_F(Leaders, OneActsAndTheOtherTakesOver) {
   const std::vector<std::string> elect = {"--leader-elect", "--lease-namespace", "muster-system"};
   auto first = cluster_->muster(elect);
   const auto holder = [&] {
-    return cluster_->get("/apis/coordination.k8s.io/v1/namespaces/muster-system/leases/muster-controller")
-        .value("/spec/holderIdentity"_json_pointer, std::string());
+    const json lease =
+        cluster_->get("/apis/coordination.k8s.io/v1/namespaces/muster-system/leases/muster-controller");
+    return lease.is_null() ? "" : lease.value("/spec/holderIdentity"_json_pointer, std::string());
   };
   ASSERT_TRUE(cluster_->wait(10s, [&] { return !holder().empty(); }));
   const auto leader = holder();

@@ -209,8 +209,14 @@ HttpResponse MemoryApiServer::execute(Method method, const Address& address, con
     return failure(409, "Conflict", "the UID in the precondition is not the object's");
   }
   if (graceful_pods && address.collection == "/api/v1/pods") {
-    tell_to_go(found->second, body);
-    return success(200, found->second);
+    json pod = found->second;
+    if (body.is_object() && body.value("gracePeriodSeconds", -1) == 0) {
+      erase(address.collection, address.key());
+    } else {
+      tell_to_go(found->second, body);
+      pod = found->second;
+    }
+    return success(200, pod);
   }
   json last = found->second;
   erase(address.collection, address.key());

@@ -31,6 +31,7 @@ inline const std::string kNodes = "/api/v1/nodes";
 inline const std::string kMuster = "/apis/muster.dev/v1alpha1/";
 inline const std::string kJobs = kMuster + "trainingjobs";
 inline const std::string kLeases = "/apis/coordination.k8s.io/v1/leases";
+inline const std::string kPriorityClasses = "/apis/scheduling.k8s.io/v1/priorityclasses";
 inline const std::string kEvents = "/apis/events.k8s.io/v1/events";
 
 inline bool is_job_status(const std::string& path) {
@@ -116,6 +117,21 @@ class VirtualCluster {
     json pod = server.object(kPods, "team/" + name);
     pod["metadata"]["annotations"][key] = value;
     server.put(kPods, std::move(pod));
+  }
+
+  void add_priority_class(const std::string& name, int value) {
+    server.put(kPriorityClasses, {{"metadata", {{"name", name}}}, {"value", value}});
+  }
+  // The job, and its pods at once.
+  void remove_job(const std::string& name) {
+    server.erase(kJobs, "team/" + name);
+    for (const auto& pod : pods_of(name)) server.erase(kPods, "team/" + text(pod, "name"));
+  }
+  void set_node_ready(const std::string& name, bool ready) {
+    json status = server.object(kNodes, name)["status"];
+    status["conditions"][0]["status"] = ready ? "True" : "Unknown";
+    status["conditions"][0]["lastTransitionTime"] = client::format_time(world.clock().wall());
+    server.set_status(kNodes, name, status);
   }
 
   // One more process; those before it go on.

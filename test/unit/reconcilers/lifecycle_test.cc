@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -39,6 +40,9 @@ struct Life {
   std::optional<crds::Waiting> verdict;
   std::set<std::string> unusable_nodes;
   std::vector<GangReport> reports;
+  std::optional<crds::Nomination> nomination;
+  std::set<std::string> lost_nodes;
+  std::map<std::string, NodeHealth> health;
 
   explicit Life(std::int32_t workers = 2) {
     job.metadata.name = "llama";
@@ -63,6 +67,12 @@ struct Life {
     seen.decision = decision ? &*decision : nullptr;
     seen.verdict = verdict ? &*verdict : nullptr;
     seen.reports = reports;
+    seen.nomination = nomination ? &*nomination : nullptr;
+    seen.node_lost = [this](const std::string& node) { return lost_nodes.contains(node); };
+    seen.health = [this](const std::string& node) {
+      const auto found = health.find(node);
+      return found == health.end() ? NodeHealth{} : found->second;
+    };
     seen.node_usable = [this](const std::string& node) { return !unusable_nodes.contains(node); };
     return advance(seen);
   }
@@ -850,9 +860,10 @@ TEST_P(LifecycleClusterFault, WithdrawsAndIsNotCounted) {
   EXPECT_THAT(life.message("Evicted"), HasSubstr("node-0"));
   EXPECT_EQ(life.is("Admitted"), kFalse);
   EXPECT_EQ(life.is("PodsReady"), kFalse);
-  EXPECT_EQ(life.phase(), Phase::kQueued);
+  EXPECT_EQ(life.phase(), Phase::kCheckpointing) << "its pods are told to go";
   EXPECT_NE(life.job.status.queue.reason, "");
   EXPECT_TRUE(life.turn().wants_place) << "queued again at once";
+  EXPECT_EQ(life.phase(), Phase::kQueued);
 }
 INSTANTIATE_TEST_SUITE_P(Reasons, LifecycleClusterFault,
                          ::testing::Values("Evicted", "NodeLost", "Shutdown", "Terminated", "Preempting",
@@ -1206,6 +1217,8 @@ TEST(Lifecycle, SuspendAndResumeInEveryState) {
     EXPECT_THAT(step.create, IsEmpty());
     EXPECT_FALSE(step.wants_place);
     EXPECT_EQ(life.job.status.assignment, crds::Assignment{});
+    EXPECT_EQ(life.phase(), pods == 0 ? Phase::kSuspended : Phase::kCheckpointing);
+    life.turn();
     EXPECT_EQ(life.phase(), Phase::kSuspended);
     EXPECT_EQ(life.is("Suspended"), kTrue);
     EXPECT_EQ(life.is("Admitted"), kFalse);
@@ -1244,6 +1257,83 @@ TEST(Lifecycle, EvictDecisionGivesEverythingBack) {
   EXPECT_TRUE(life.turn().wants_place);
 }
 
+TEST(Lifecycle, AMovedJobKeepsThePromiseOfItsPlaceUntilItStarts) {
+  Life life;
+  life.run();
+  Decision move = life.place(Decision::Kind::kMove);
+  for (auto& place : move.places) place.node = "other-" + std::to_string(place.index);
+  move.reason = "Consolidated";
+  move.message = "moved to make room";
+  life.decision = move;
+  life.turn();
+  EXPECT_EQ(life.reason("Evicted"), "Consolidated");
+  ASSERT_THAT(life.job.status.nominated.pods, SizeIs(2));
+  EXPECT_EQ(life.job.status.nominated.pods[1].node, "other-1");
+  EXPECT_EQ(life.job.status.preemptions, 0) << "it goes on at once";
+  life.nomination = life.job.status.nominated;  // placement keeps it
+  life.turn();
+  EXPECT_THAT(life.job.status.nominated.pods, SizeIs(2));
+  life.decision = move;
+  life.decision->kind = Decision::Kind::kStart;
+  life.turn();
+  EXPECT_THAT(life.job.status.nominated.pods, IsEmpty());
+  EXPECT_EQ(life.job.status.assignment.pods[0].node, "other-0");
+}
+
+TEST(Lifecycle, APromiseIsOfTheSpecThatWasPlaced) {
+  Life life;
+  life.run();
+  Decision move = life.place(Decision::Kind::kMove);
+  move.reason = "Consolidated";
+  life.decision = move;
+  ++life.job.metadata.generation;
+  life.turn();
+  EXPECT_EQ(life.job.status.assignment.attempt, 0) << "others count with its place";
+  EXPECT_THAT(life.job.status.nominated.pods, IsEmpty());
+}
+
+TEST(Lifecycle, APodIsRemovedByForceOnlyWhereNothingRunsAnyMore) {
+  Life life;
+  life.run();
+  life.change("llama-worker-0-1", [](client::Pod& p) {
+    p.deleting = true;
+    p.grace_seconds = 30;
+  });
+  life.job.spec.suspend = true;
+  Step step = life.look();
+  EXPECT_THAT(removed(step), ElementsAre("llama-worker-1-1")) << "the other was told";
+  life.lost_nodes = {"node-0"};
+  step = life.look();
+  ASSERT_THAT(removed(step), ElementsAre("llama-worker-1-1", "llama-worker-0-1"));
+  EXPECT_FALSE(step.remove[0].grace_seconds);
+  EXPECT_EQ(step.remove[1].grace_seconds, 0);
+  EXPECT_EQ(step.remove[1].node, "node-0");
+}
+
+TEST(Lifecycle, LostGroundIsToldToPlacementWholeAndReplacedInOneAttempt) {
+  Life life(3);
+  life.run();
+  life.health["node-0"].again = kStart + seconds{60};
+  EXPECT_EQ(life.turn().wake_at, kStart + seconds{60});
+  life.health["node-0"] = {.lost = "node node-0 has not been Ready since long", .ready = false};
+  life.health["node-2"].bad_gpus = {1};
+  const Step step = life.turn();
+  EXPECT_THAT(step.displaced, ElementsAre(0U, 2U));
+  EXPECT_EQ(life.job.status.attempt, 1) << "nothing is done before there are other places";
+  Decision replace = life.place(Decision::Kind::kReplace);
+  replace.places = {{"worker", 0, "node-3", {0, 1}}, {"worker", 2, "node-4", {0, 1}}};
+  life.decision = replace;
+  life.turn();
+  const auto& a = life.job.status.assignment;
+  EXPECT_EQ(a.attempt, 2);
+  EXPECT_EQ(a.pods[0].node, "node-3");
+  EXPECT_EQ(a.pods[1].node, "node-1") << "what is healthy stays";
+  EXPECT_EQ(a.pods[2].node, "node-4");
+  EXPECT_EQ(life.job.status.restarts.count, 0);
+  EXPECT_THAT(life.turn().create, SizeIs(3));
+  expect_quiet(life, "formed anew");
+}
+
 TEST(Lifecycle, WithdrawalIsOneWriteAsLongAsPodsStand) {
   Life life;
   life.run();
@@ -1263,6 +1353,7 @@ TEST(Lifecycle, InvalidSpecFoundByTheApiServerStallsTheJob) {
   EXPECT_EQ(life.job.status.assignment.attempt, 0);
   EXPECT_EQ(life.is("Stalled"), kTrue);
   EXPECT_EQ(life.job.status.queue.reason, "InvalidSpec");
+  life.turn();
   expect_quiet(life, "stalled");
 }
 

@@ -203,7 +203,7 @@ TEST(PodBuilder, CompanionsBelongToTheJob) {
     "metadata": {"name": "llama", "namespace": "nlp", "labels": {"muster.dev/job": "llama"},
       "ownerReferences": [{"apiVersion": "muster.dev/v1alpha1", "kind": "TrainingJob", "name": "llama", "uid": "uid-1",
                            "controller": true, "blockOwnerDeletion": true}]},
-    "spec": {"clusterIP": "None", "publishNotReadyAddresses": true, "selector": {"muster.dev/job": "llama"}}})"));
+    "spec": {"clusterIP": "None", "publishNotReadyAddresses": true, "selector": {"muster.dev/job": "llama", "muster.dev/attempt": "4"}}})"));
   const Json files = Json::parse(hosts_config_map_json(job));
   EXPECT_EQ(files["metadata"]["name"], "llama-hosts");
   EXPECT_EQ(files["metadata"]["ownerReferences"], service["metadata"]["ownerReferences"]);

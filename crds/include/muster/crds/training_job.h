@@ -30,9 +30,17 @@ constexpr std::array<std::string_view, 2> names_of(CompletionPolicy) {
   return {"All", "First"};
 }
 
-enum class Phase : std::uint8_t { kQueued, kStarting, kRunning, kSuspended, kSucceeded, kFailed };
-constexpr std::array<std::string_view, 6> names_of(Phase) {
-  return {"Queued", "Starting", "Running", "Suspended", "Succeeded", "Failed"};
+enum class Phase : std::uint8_t {
+  kQueued,
+  kStarting,
+  kRunning,
+  kCheckpointing,
+  kSuspended,
+  kSucceeded,
+  kFailed
+};
+constexpr std::array<std::string_view, 7> names_of(Phase) {
+  return {"Queued", "Starting", "Running", "Checkpointing", "Suspended", "Succeeded", "Failed"};
 }
 
 // The largest gang; what keeps status.assignment, and with it the object, storable.
@@ -192,6 +200,21 @@ struct Assignment {
   bool operator==(const Assignment&) const = default;
 };
 
+// Places that are kept for a job which waits for others, or its own pods, to leave them. Not the commit
+// point: it may be given up at any time before the job is assigned.
+struct Nomination {
+  std::int64_t generation = 0;  // of the spec that was placed
+  std::string pool;
+  std::vector<PodAssignment> pods;  // empty: none
+
+  static constexpr auto fields() {
+    using T = Nomination;
+    return std::tuple(field("generation", &T::generation, Zero::kOmit), field("pool", &T::pool),
+                      field("pods", &T::pods));
+  }
+  bool operator==(const Nomination&) const = default;
+};
+
 struct Restarts {
   std::int32_t count = 0;    // program faults in the job's life
   std::vector<Time> recent;  // those within restart.window, oldest first
@@ -243,6 +266,7 @@ struct TrainingJobStatus {
   // Accepted, Admitted, PodsReady, Evicted, Suspended, Complete, Failed, Stalled, GracePeriodTooShort
   Conditions conditions;
   Assignment assignment;
+  Nomination nominated;
   std::string pods;  // "4/8", ready or succeeded, of desired, for people
   std::int32_t desired_replicas = 0;
   std::int32_t ready_replicas = 0;
@@ -262,18 +286,19 @@ struct TrainingJobStatus {
 
   static constexpr auto fields() {
     using T = TrainingJobStatus;
-    return std::tuple(
-        field("observedGeneration", &T::observed_generation, Zero::kOmit), field("phase", &T::phase),
-        field("conditions", &T::conditions), field("assignment", &T::assignment), field("pods", &T::pods),
-        field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
-        field("readyReplicas", &T::ready_replicas, Zero::kOmit),
-        field("succeededReplicas", &T::succeeded_replicas, Zero::kOmit), field("allocated", &T::allocated),
-        field("attempt", &T::attempt, Zero::kOmit), field("restarts", &T::restarts),
-        field("preemptions", &T::preemptions, Zero::kOmit),
-        field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
-        field("nodeRefusals", &T::node_refusals), field("checkpoint", &T::checkpoint),
-        field("queue", &T::queue), field("startedAt", &T::started_at),
-        field("runSeconds", &T::run_seconds, Zero::kOmit), field("finishedAt", &T::finished_at));
+    return std::tuple(field("observedGeneration", &T::observed_generation, Zero::kOmit),
+                      field("phase", &T::phase), field("conditions", &T::conditions),
+                      field("assignment", &T::assignment), field("nominated", &T::nominated),
+                      field("pods", &T::pods), field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
+                      field("readyReplicas", &T::ready_replicas, Zero::kOmit),
+                      field("succeededReplicas", &T::succeeded_replicas, Zero::kOmit),
+                      field("allocated", &T::allocated), field("attempt", &T::attempt, Zero::kOmit),
+                      field("restarts", &T::restarts), field("preemptions", &T::preemptions, Zero::kOmit),
+                      field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
+                      field("nodeRefusals", &T::node_refusals), field("checkpoint", &T::checkpoint),
+                      field("queue", &T::queue), field("startedAt", &T::started_at),
+                      field("runSeconds", &T::run_seconds, Zero::kOmit),
+                      field("finishedAt", &T::finished_at));
   }
   bool operator==(const TrainingJobStatus&) const = default;
 };

@@ -16,7 +16,8 @@ bool differs_in_counters_only(const crds::TrainingJobStatus& a, const crds::Trai
 void start_conditions(crds::TrainingJobStatus& status, std::int64_t generation, crds::Time now);
 
 // Sets what follows from the rest, for people: phase, the counters of pods, what the job holds. A finished
-// job keeps the number of pods that succeeded.
-void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status);
+// job keeps the number of pods that succeeded. `leaving`: it holds no place any more, and pods of it are
+// still there.
+void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status, bool leaving = false);
 
 }  // namespace muster::reconcilers

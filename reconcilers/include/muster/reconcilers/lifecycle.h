@@ -37,8 +37,9 @@ struct Place {
 struct Decision {
   enum class Kind : std::uint8_t {
     kStart,    // the whole gang: `pool`, `places`
-    kReplace,  // single pods of a gang: `places`
+    kReplace,  // the displaced pods of a gang: `places`. A gang that ran begins a new attempt
     kEvict,    // give everything back and queue again: `reason`, `message`
+    kMove,     // the same, with the promise of the places where it is to go on: `pool`, `places`
     kBackOff,  // the same, and not before a growing delay
   };
   Kind kind = Kind::kStart;
@@ -49,6 +50,14 @@ struct Decision {
   std::string message;
 };
 
+// What is known about the ground under a pod.
+struct NodeHealth {
+  std::string lost;                   // why pods there are to be placed anew; "": they are not
+  bool ready = true;                  // its Ready condition
+  std::optional<crds::Time> again{};  // it will be lost then if nothing changes
+  std::vector<std::int32_t> bad_gpus{};
+};
+
 struct Observed {
   const crds::TrainingJob& job;
   const std::vector<client::Ptr<client::Pod>>& pods;  // all that this very job (by uid) owns
@@ -57,14 +66,21 @@ struct Observed {
   std::string invalid_reason = "InvalidSpec";
   std::optional<std::string> blocked{};  // why it cannot be placed for now though valid: a volume to wait for
   const Decision* decision = nullptr;    // nullptr: none
-  const crds::Waiting* verdict = nullptr;  // why placement lets it wait; nullptr: not judged yet
-  std::vector<GangReport> reports{};       // what its pods have said about checkpoints, by attempt
-  std::function<bool(const std::string& node)> node_usable{};  // there, Ready, not cordoned; empty: all are
+  const crds::Nomination* nomination = nullptr;  // places that placement keeps for it; nullptr: none
+  const crds::Waiting* verdict = nullptr;        // why placement lets it wait; nullptr: not judged yet
+  std::vector<GangReport> reports{};             // what its pods have said about checkpoints, by attempt
+  std::function<bool(const std::string& node)> node_usable{};   // there, Ready, not cordoned; empty: all are
+  std::function<NodeHealth(const std::string& node)> health{};  // empty: all are well
+  // Nothing runs there any more: its object is deleted, or somebody says so by the taint
+  // node.kubernetes.io/out-of-service; empty: none is.
+  std::function<bool(const std::string& node)> node_lost{};
 };
 
 struct PodRemoval {
   std::string name;
   std::string uid;
+  std::string node;
+  std::optional<std::int64_t> grace_seconds{};  // absent: the pod's own; 0: by force, its node is lost
 };
 
 struct Note {
@@ -79,7 +95,7 @@ struct Step {
   std::vector<std::size_t> create;     // indexes into status.assignment.pods, once the status is committed
   std::vector<PodRemoval> remove;      // once the status is committed
   bool wants_place = false;            // stands in the queue of placement
-  std::vector<std::size_t> displaced;  // indexes into status.assignment.pods that need another node
+  std::vector<std::size_t> displaced;  // indexes into status.assignment.pods: all that need another node
   bool remove_job = false;             // ttlAfterFinished has passed
   std::optional<crds::Time> wake_at;   // look again then, whatever happens
   std::vector<Note> notes;             // events, once the status is committed

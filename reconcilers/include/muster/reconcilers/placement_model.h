@@ -67,7 +67,10 @@ class PlacementModel {
   bool due(crds::Time now) const;
   // Not yet known to the API server; nullopt: none.
   std::optional<Decision> decision(const client::Key& key) const;
-  // The decision could not be committed: what it held is free again.
+  // Places that are kept for it until others have left them; nullopt: none.
+  std::optional<crds::Nomination> nomination(const client::Key& key) const;
+  // The decision could not be committed. What a start held is free again; any other stands and is to be tried
+  // again.
   void withdraw(const client::Key& key);
   // A decision from elsewhere (the API server refuses the pods).
   void decide(const client::Key& key, Decision decision);

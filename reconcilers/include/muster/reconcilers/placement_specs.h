@@ -25,6 +25,17 @@ namespace muster::reconcilers {
 // separated by newlines or semicolons; and the NUMA node of each GPU, "0,0,1,1".
 inline constexpr std::string_view kGpuLinksAnnotation = "muster.dev/gpu-links";
 inline constexpr std::string_view kGpuNumaAnnotation = "muster.dev/gpu-numa";
+// GPUs that are not to be used, "3,5"; what runs on them is placed anew.
+inline constexpr std::string_view kGpuUnhealthyAnnotation = "muster.dev/gpu-unhealthy";
+// Taints that say so of a whole node: somebody has work to do on it, or knows that nothing runs there any
+// more.
+inline constexpr std::string_view kMaintenanceTaint = "muster.dev/maintenance";
+inline constexpr std::string_view kOutOfServiceTaint = "node.kubernetes.io/out-of-service";
+
+bool is_in_maintenance(const client::Node& node);
+bool is_out_of_service(const client::Node& node);
+// Empty where the annotation is absent or cannot be read.
+std::vector<std::int32_t> unhealthy_gpus(const client::Node& node);
 
 placement::Time to_time(const std::optional<crds::Time>& t);  // absent: the epoch
 placement::Duration to_duration(crds::Duration d);

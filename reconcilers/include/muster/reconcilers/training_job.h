@@ -37,6 +37,8 @@ class TrainingJobReconciler {
   };
 
   void forget(const client::Key& key, const std::string& last_uid);
+  void name_victims(crds::Waiting& verdict) const;
+  NodeHealth health_of(const std::string& node) const;
   enum class Commit : std::uint8_t {
     kStands,    // on the server
     kDeferred,  // a mere counter; later

@@ -43,6 +43,8 @@ struct Caches {
 
 // Index of the pod store: the uid of the controlling owner.
 inline constexpr std::string_view kByOwner = "owner";
+// And the node, of pods that Muster has made.
+inline constexpr std::string_view kByNode = "node";
 // Of the queue and project stores: the Queue right above. Of the project store: the namespace it claims.
 inline constexpr std::string_view kByParent = "parent";
 inline constexpr std::string_view kByNamespace = "namespace";
@@ -51,6 +53,7 @@ inline constexpr std::string_view kByNamespace = "namespace";
 struct Totals {
   std::uint64_t pods_created = 0, pods_deleted = 0, status_writes = 0;
   std::uint64_t starts = 0, evictions = 0, replacements = 0;
+  std::uint64_t reclaims = 0, preemptions = 0, moves = 0;  // parts of evictions
 };
 
 struct World {
@@ -59,7 +62,8 @@ struct World {
   client::EventRecorder& events;
   Caches& caches;
   PlacementModel& placement;
-  client::Duration status_interval;  // between two writes of mere counters to one object
+  client::Duration status_interval;     // between two writes of mere counters to one object
+  std::chrono::seconds node_grace{60};  // a node that is not Ready for so long is lost
   Totals totals{};
 
   crds::Time now() const { return std::chrono::floor<std::chrono::seconds>(env.clock.wall()); }
