@@ -144,8 +144,8 @@ void Cluster::upsert_queue(const QueueSpec& spec) {
   State& s = *state_;
   TreeNode& t = s.leaf(s.leaf_of(spec.name, spec.is_project));
   if (t.known && t.spec == spec) return;
-  if (!t.known || t.spec.parent != spec.parent || reserves_anything(t.spec) || reserves_anything(spec))
-    s.reshape();
+  // Its limit bounds what is held back for those below it.
+  if (!t.known || t.spec.parent != spec.parent || t.reserves || reserves_anything(spec)) s.reshape();
   t.spec = spec;
   t.known = true;
   s.touch_all();

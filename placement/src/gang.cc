@@ -344,7 +344,9 @@ bool Gang::put_beside_held() {
     const PodWish& lead = layout_.bundles[b].pods.front();
     const auto partner = held_.find({layout_.leader(static_cast<std::size_t>(lead.role)), lead.index});
     if (partner == held_.end()) continue;
-    if (!contains(pool_, q_.within, s_.node(partner->second).domains.back())) return false;
+    const Node& node = s_.node(partner->second);
+    if (node.pool != q_.pool || node.domains.empty() || !contains(pool_, q_.within, node.domains.back()))
+      return false;
     if (!put(layout_.bundles[b], partner->second, 1)) return false;
     put_already_[b] = true;
   }

@@ -43,8 +43,9 @@ std::int64_t CutSlices::free(View view) const {
 std::int32_t Node::cut_index(const std::string& profile) {
   const auto found =
       std::find_if(cut.begin(), cut.end(), [&](const CutSlices& c) { return c.profile == profile; });
+  const auto index = static_cast<std::int32_t>(found - cut.begin());
   if (found == cut.end()) cut.push_back({profile, cut_slices(spec, profile), 0, 0, 0});
-  return static_cast<std::int32_t>(found - cut.begin());
+  return index;
 }
 
 std::int64_t free_cut_slices(const Node& node, const std::string& profile, View view) {

@@ -266,7 +266,10 @@ class Regions {
     const std::set<std::size_t> seen(order.begin(), order.end());
     for (std::size_t i = 0; i < units_.size(); ++i) {
       const bool inside = std::any_of(units_[i].nodes.begin(), units_[i].nodes.end(), [&](NodeId n) {
-        return host != kNoId ? n == host : contains(pool_, d, s_.node(n).domains.back());
+        if (host != kNoId) return n == host;
+        const Node& node = s_.node(n);  // it may have gone to another pool since
+        return node.pool == q_.claimant.pool && !node.domains.empty() &&
+               contains(pool_, d, node.domains.back());
       });
       if (inside && !seen.contains(i)) order.push_back(i);
     }

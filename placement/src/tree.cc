@@ -89,7 +89,8 @@ void State::settle() {
   }
   reserves_ = false;
   for (std::size_t i = 0; i < tree.size(); ++i) {
-    if (!tree[i].known || !reserves_anything(tree[i].spec)) continue;
+    // Where the tree does not hold together nobody can use it.
+    if (!reserves_anything(tree[i].spec) || path(static_cast<LeafId>(i)).empty()) continue;
     reserves_ = true;
     upwards(tree, static_cast<LeafId>(i), [](LeafId, TreeNode& t) { t.reserves = true; });
   }
