@@ -113,7 +113,11 @@ int main(int argc, char** argv) {
 
   auto* version = app.add_subcommand("version", "Print the version.");
 
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;  // --help is no error
+  }
   if (version->parsed()) {
     std::printf("muster %s\n", MUSTER_VERSION);
     return 0;
