@@ -182,24 +182,37 @@ bool Gang::fit_beside(const std::vector<NodeId>& others, const Bundles& bundles,
 bool Gang::fit_in_domains(const Bundles& bundles, const SetKey& set, const Area& area, std::int32_t depth) {
   const Demand demand = demand_of(bundles);
   // Pack: what is left with least, of equal ones what is so in the domain around it. Spread: with most.
-  std::vector<std::pair<std::vector<std::int64_t>, DomainId>> list;
+  struct Choice {
+    std::size_t left;  // where its numbers begin, its own first
+    DomainId domain;
+  };
+  std::vector<Choice> choices;
+  std::vector<std::int64_t> left;
   const bool gpus = demand.sum.gpu.value > 0;
   const std::int64_t sign = pool_.spec.order == NodeOrder::kPack ? 1 : -1;
   for (const DomainId d : domains_at(pool_, area.domain, depth)) {
     if (!could_hold(d, demand, set.layer + 1)) continue;
-    auto& [left, id] = list.emplace_back();
-    for (DomainId around = id = d; around != kNoId;) {
+    choices.push_back({left.size(), d});
+    for (DomainId around = d; around != kNoId;) {
       const Domain& domain = pool_.domains[static_cast<std::size_t>(around)];
       left.push_back(sign * (gpus ? domain.free.gpu.value : domain.free.cpu.value));
       around = domain.parent;
     }
   }
-  std::sort(list.begin(), list.end());
-  int tries = 0;
-  for (const auto& [left, d] : list) {
+  const std::size_t levels = choices.empty() ? 0 : left.size() / choices.size();  // equally deep, all of them
+  const auto after = [&](const Choice& a, const Choice& b) {  // heaps have the largest first
+    const std::int64_t *x = left.data() + a.left, *y = left.data() + b.left;
+    const auto [at, other] = std::mismatch(x, x + levels, y);
+    return at == x + levels ? a.domain > b.domain : *at > *other;
+  };
+  std::make_heap(choices.begin(), choices.end(), after);
+  for (int tries = 0; !choices.empty() && tries < kMostTries;) {
+    std::pop_heap(choices.begin(), choices.end(), after);
+    const DomainId d = choices.back().domain;
+    choices.pop_back();
     if (!has_room(d, demand, set.layer + 1)) continue;
     if (attempt(bundles, set.layer + 1, {d, kNoId, true})) return true;
-    if (++tries == kMostTries) break;
+    ++tries;
   }
   return false;
 }
