@@ -7,6 +7,7 @@
 
 #include "admission.h"
 #include "reasons.h"
+#include "rights.h"
 
 namespace muster::placement {
 namespace {
@@ -305,6 +306,11 @@ void Decisions::keep_promises() {
     ++changes_;
     s_.note_promises(id);
     if (whole) {
+      // What it had a right to when it was promised may be somebody else's by now.
+      const bool beyond = amounts.gpu.value > 0 && std::any_of(path.begin(), path.end(), [&](LeafId at) {
+                            return beyond_quota(s_, at, pool).gpu.value > 0;
+                          });
+      if (!started_now(j) && beyond) j.entitled = false;
       j.assumed = true;
       j.moving = false;
       j.started_in = s_.plans;  // and can be undone for a better right, like every start of this plan
