@@ -361,7 +361,7 @@ class Search {
 
   // All subsets in the order of preference; of those that are to move only the small ones.
   std::vector<std::vector<std::size_t>> subsets() const {
-    std::vector<std::vector<std::size_t>> list;
+    std::vector<Preference> keys;  // each ends in its subset
     for (std::size_t bits = 1; bits < (std::size_t{1} << units_.size()); ++bits) {
       if (means_ == Means::kMove && std::popcount(bits) > kFewMoves) continue;
       std::vector<std::size_t> subset;
@@ -372,9 +372,11 @@ class Search {
         whole = whole && (after < 0 || (bits >> static_cast<std::size_t>(after) & 1) != 0);
         subset.push_back(i);
       }
-      if (whole) list.push_back(std::move(subset));
+      if (whole) keys.push_back(key_of(std::move(subset)));
     }
-    std::sort(list.begin(), list.end(), [&](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
+    std::sort(keys.begin(), keys.end());
+    std::vector<std::vector<std::size_t>> list;
+    for (Preference& key : keys) list.push_back(std::get<std::vector<std::size_t>>(std::move(key)));
     return list;
   }
 
