@@ -60,8 +60,9 @@ std::int64_t saving_took(const client::Pod& pod, bool reported) {
     killed = killed || (end.exit_code == kKilled && end.reason != "OOMKilled");
   }
   if (ended == 0) return 0;
-  if (reported) return std::max<std::int64_t>(1, ended - (pod.deleted_at - pod.grace_seconds));
-  return killed && ended >= pod.deleted_at ? pod.grace_seconds + 1 : 0;
+  // Also with a report, which then is of a save before it was told to go.
+  if (killed && ended >= pod.deleted_at) return pod.grace_seconds + 1;
+  return reported ? std::max<std::int64_t>(1, ended - (pod.deleted_at - pod.grace_seconds)) : 0;
 }
 
 }  // namespace

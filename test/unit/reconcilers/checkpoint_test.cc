@@ -157,6 +157,10 @@ TEST(GangReport, SavingIsMeasuredFromSigterm) {
   client::Pod killed = ended(2, "", 90, 90, 137);
   reports.note(killed, kNow);
   EXPECT_EQ(reports.gangs()[0].save_seconds, 91) << "it would have needed longer than it had";
+  CheckpointReports at_intervals;
+  at_intervals.note(ended(0, report(10), 30, 30, 137), kNow);
+  EXPECT_EQ(at_intervals.gangs()[0].saved.step, 10);
+  EXPECT_EQ(at_intervals.gangs()[0].save_seconds, 31) << "the report is of an earlier save";
   CheckpointReports other;
   client::Pod oom = ended(0, "", 90, 90, 137);
   oom.ended[0].reason = "OOMKilled";
