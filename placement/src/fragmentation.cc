@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t kMostTypical = 20;
 constexpr std::int64_t kLeastTypical = 1024;  // one pod in so many
-constexpr std::size_t kMostKept = 64;  // kinds of roles whose increase is kept
-constexpr std::int64_t kMicro = 1000;  // micro-GPU in a milli-GPU
+constexpr std::size_t kMostKept = 64;         // kinds of roles whose increase is kept
+constexpr std::int64_t kMicro = 1000;         // micro-GPU in a milli-GPU
 
 std::optional<TypicalRequest> typical_of(const RoleSpec& role) {
   TypicalRequest t{role.gpus, static_cast<std::int32_t>(kMilliPerGpu), {}, role.per_pod.cpu, role.models};

@@ -60,8 +60,8 @@ std::string two_priorities() {
 
 // A save within the grace period keeps all work up to the eviction.
 TEST(Simulation, WhatIsLackingIsThereAsNumbers) {
-  const json r = run(cluster() + job("a", "", "gpus: {count: 5}") + job("b", "age: 1h", "gpus: {count: 4}"),
-                     seconds(1));
+  const json r =
+      run(cluster() + job("a", "", "gpus: {count: 5}") + job("b", "age: 1h", "gpus: {count: 4}"), seconds(1));
   const json blocking = {
       {{"resource", "pods"}, {"pool", "default"}, {"need", "1"}, {"have", "0"}, {"by", json::array()}}};
   EXPECT_EQ(job_of(r, "a")["blocking"], blocking);

@@ -18,7 +18,7 @@ struct Caches;
 struct Translation {
   std::optional<std::string> invalid;          // can never run as it is
   std::string invalid_reason = "InvalidSpec";  // or NotSupported
-  std::optional<std::string> blocked;  // valid, but not to be placed now (volumes)
+  std::optional<std::string> blocked;          // valid, but not to be placed now (volumes)
   std::int32_t priority = 0;
   std::vector<PodNeeds> needs;       // per role, in the spec's order; empty when invalid
   std::vector<VolumeTerms> volumes;  // likewise
