@@ -77,7 +77,9 @@ std::size_t Neighbours::key_of(const std::string& name) {
 void Neighbours::Count::add(Value value, std::int64_t n) {
   if (value < 0) return;
   total += n;
-  if (const auto it = pods.emplace(value, 0).first; (it->second += n) == 0) pods.erase(it);
+  const auto it = pods.emplace(value, 0).first;
+  it->second += n;
+  if (it->second == 0) pods.erase(it);
 }
 
 std::int64_t Neighbours::Count::at(Value value) const {

@@ -299,7 +299,8 @@ void Cluster::upsert_other_pod(const OtherPod& pod) {
     if (gpu >= 0 && gpu < kMostGpusPerNode) c.gpus.push_back(gpu);
   }
   c.unnamed = std::max(0, pod.gpu_count - static_cast<std::int32_t>(c.gpus.size()));
-  c = State::whole_gpus_on(s.node(c.node).spec, std::move(c));
+  const NodeSpec& on = s.node(c.node).spec;
+  c = State::whole_gpus_on(on, std::move(c));
   if (!pod.labels.empty()) {
     const auto labels = s.label_sets.emplace(pod.labels, 0).first;
     ++labels->second;

@@ -114,7 +114,8 @@ void Fragmentation::prepare(const Resources& capacity) {
                       return a.weight != b.weight ? a.weight > b.weight : a.request < b.request;
                     });
   typical_.resize(static_cast<std::size_t>(most));
-  weight_ = gpu_ = cpu_ = 0;
+  weight_ = 0;
+  gpu_ = cpu_ = 0;
   matters_ = Matters::kNot;
   for (const Weighted& t : typical_) {
     const std::int64_t gpu = std::int64_t{t.request.gpus} * t.request.milli;

@@ -271,7 +271,7 @@ void State::recharge(NodeId id) {
   for (auto& [key, charge] : others) {
     if (charge.node != id || charge.gpus.empty()) continue;
     give_back(charge, false);
-    charge = take(whole_gpus_on(node(id).spec, std::move(charge)));
+    charge = take(whole_gpus_on(node(id).spec, charge));
   }
 }
 

@@ -160,7 +160,7 @@ void Judge::publish(JobId id, const Verdict& verdict, std::uint64_t serial, cons
   if (same_text && j.verdict->position == where.position && j.verdict->project_position == where.in_project &&
       j.verdict->estimated_start == where.estimated_start)
     return;
-  Verdict v = same_text ? std::move(*j.verdict) : verdict;
+  Verdict v = same_text ? *j.verdict : verdict;
   v.position = where.position;
   v.project_position = where.in_project;
   v.estimated_start = where.estimated_start;

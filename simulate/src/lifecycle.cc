@@ -48,7 +48,7 @@ std::int64_t World::milli_gpu(const pl::RoleSpec& role, const std::string& node)
   std::int64_t of_one = pl::kMilliPerGpu;
   if (role.share.kind == Kind::kFraction) of_one = role.share.milli.value;
   if (role.share.kind == Kind::kMig)
-    of_one = ((role.share.profile.empty() ? '7' : role.share.profile[0]) - '0') * 1000;
+    of_one = std::int64_t{(role.share.profile.empty() ? '7' : role.share.profile[0]) - '0'} * 1000;
   if (role.share.kind == Kind::kMig) of_one = (of_one + 6) / 7;
   if (role.share.kind == Kind::kMemory) {
     const std::int64_t memory = node_spec(node).gpu_memory.value;
