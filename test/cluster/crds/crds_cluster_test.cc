@@ -337,7 +337,7 @@ TEST_F(CrdsTest, TablesAndShortNames) {
   table("q", "NAME PARENT QUOTA ALLOCATED BORROWED PENDING AGE");
   table("proj", "NAME QUEUE NAMESPACE QUOTA ALLOCATED RUNNING PENDING AGE");
   table("npool", "NAME NODES GPUS FREE AGE");
-  table("tj", "NAME STATUS PODS GPUS POSITION REASON AGE PRIORITY PREEMPTIONS");
+  table("tj", "NAME STATUS PODS GPUS POSITION REASON AGE PRIORITY CHECKPOINT PREEMPTIONS");
   table("isvc", "NAME READY PODS GPUS REASON AGE");
   const auto queue = cluster_->kubectl({"get", "q", "queue-full"});
   EXPECT_THAT(queue->out, testing::ContainsRegex("queue-full +company +16 +2500m"));
