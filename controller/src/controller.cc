@@ -162,10 +162,11 @@ struct Controller::Impl {
 
   // A Project's namespace may pass to or from another Project that claims it too.
   void project_changed(const crds::Project* before, const crds::Project* now) {
-    if (now != nullptr)
+    if (now != nullptr) {
       placement.project(*now);
-    else
+    } else if (before != nullptr) {
       placement.project_gone(before->metadata.name);
+    }
     const auto& all = caches.projects.store();
     std::set<std::string> touched;
     for (const auto* p : {before, now}) {
