@@ -381,7 +381,15 @@ bool devices_available(const Node& node, const PoolSpec& pool, const Charge& cha
         std::count(charge.gpus.begin(), charge.gpus.begin() + static_cast<std::ptrdiff_t>(i), gpu);
     if (room_beside(load_of(gpu_of(node, gpu), view), charge.use, limits, before + 1) <= before) return false;
   }
-  return true;
+  if (charge.gpus.empty() || node.unnamed_gpus == 0) return true;
+  // Some are held by pods of which only the number is known: enough must be left beside these.
+  std::int64_t idle = 0, taken = 0;
+  for (std::int32_t gpu = 0; gpu < node.spec.gpus; ++gpu) {
+    if (!node.healthy(gpu) || !gpu_of(node, gpu).idle(view)) continue;
+    ++idle;
+    taken += std::find(charge.gpus.begin(), charge.gpus.end(), gpu) == charge.gpus.end() ? 0 : 1;
+  }
+  return idle - node.unnamed_gpus >= taken;
 }
 
 }  // namespace muster::placement
