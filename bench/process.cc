@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <sstream>
 
@@ -43,6 +44,12 @@ double cpu_seconds(pid_t pid) {
   double user = 0, system = 0;
   fields >> user >> system;
   return (user + system) / ticks_per_second();
+}
+
+double thread_cpu_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
 }
 
 std::int64_t peak_memory(pid_t pid) {

@@ -12,6 +12,9 @@ namespace muster::bench {
 // User and system time of all threads, in seconds; 0 if there is no such process. Resolution: one tick, 10
 // ms.
 double cpu_seconds(pid_t pid);
+// Of the calling thread alone, in seconds. Of the processor, not of the clock: what else runs on the machine
+// does not count.
+double thread_cpu_seconds();
 // VmHWM: the most physical memory that the process ever held, in bytes; 0 if there is no such process.
 std::int64_t peak_memory(pid_t pid);
 // VmRSS, in bytes.

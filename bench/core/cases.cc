@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <set>
 #include <stdexcept>
 
@@ -28,19 +27,11 @@ std::size_t scaled(std::size_t n, double size) {
   return std::max<std::size_t>(1, static_cast<std::size_t>(std::llround(static_cast<double>(n) * size)));
 }
 
-// Of the processor, not of the clock: decisions are made by one thread that waits for nothing, and what else
-// runs on the machine must not count.
-double processor_milliseconds() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) / 1e6;
-}
-
 template <class Work>
 double milliseconds_of(Work&& work) {
-  const double start = processor_milliseconds();
+  const double start = thread_cpu_seconds();
   work();
-  return processor_milliseconds() - start;
+  return (thread_cpu_seconds() - start) * 1e3;
 }
 
 void require(bool holds, const std::string& what) {

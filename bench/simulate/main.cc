@@ -1,11 +1,9 @@
 // bench_simulate: how long `muster simulate` takes for a month of a large cluster. See docs/benchmarks.md.
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
-#include <ctime>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -112,19 +110,13 @@ std::string input_of(const Options& o) {
   return out.str();
 }
 
-double processor_seconds() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
-}
-
 int run(const Options& o) {
   std::istringstream text(input_of(o));
-  const double before = processor_seconds();
+  const double before = thread_cpu_seconds();
   const simulate::Input input = simulate::read_input({"-"}, text);
   for (const auto& e : input.errors) std::fprintf(stderr, "bench_simulate: %s\n", crds::to_string(e).c_str());
   if (!input.errors.empty()) return 1;
-  const double read = processor_seconds();
+  const double read = thread_cpu_seconds();
   simulate::Progress last;
   simulate::Options options;
   options.until = simulate::Instant{o.days * kDay};
@@ -135,7 +127,7 @@ int run(const Options& o) {
     progress("day " + std::to_string(++day) + ": " + std::to_string(p.finished) + " jobs have ended");
   });
   if (!simulation.run().empty()) return 1;
-  const double played = processor_seconds();
+  const double played = thread_cpu_seconds();
   Report report("simulate");
   const std::string name = std::to_string(o.jobs) + " jobs, " + std::to_string(o.nodes) + " nodes, " +
                            std::to_string(o.days) + " days: ";
@@ -144,9 +136,7 @@ int run(const Options& o) {
   report.add(name + "reading and playing", played - before, "s", at_most(300));
   report.add(name + "jobs that have ended", static_cast<double>(last.finished), "jobs");
   report.add(name + "events", static_cast<double>(last.events), "events");
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  report.add(name + "peak resident memory", static_cast<double>(usage.ru_maxrss) / 1024, "MiB");
+  report.add(name + "peak resident memory", static_cast<double>(peak_memory(getpid())) / (1 << 20), "MiB");
   report.print(o.as_json);
   return 0;
 }

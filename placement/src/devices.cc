@@ -88,11 +88,15 @@ bool settled(const Node& node) {
   return node.leaving.pods == 0 && node.promised.pods == 0;
 }
 
-std::int64_t idle_gpus(const Node& node, View view) {
-  if (view == View::kTarget || settled(node)) return std::max(0, node.free_gpus());
+// Negative where more are held than there are.
+std::int64_t idle_balance(const Node& node, View view) {
+  if (view == View::kTarget || settled(node)) return node.free_gpus();
   std::int64_t idle = -std::int64_t{node.unnamed_gpus};
   for_each_healthy(node.spec, [&](std::int32_t i) { idle += gpu_of(node, i).idle(view) ? 1 : 0; });
-  return std::max<std::int64_t>(0, idle);
+  return idle;
+}
+std::int64_t idle_gpus(const Node& node, View view) {
+  return std::max<std::int64_t>(0, idle_balance(node, view));
 }
 
 // A GPU that can take at least one pod of the role.
@@ -383,13 +387,12 @@ bool devices_available(const Node& node, const PoolSpec& pool, const Charge& cha
   }
   if (charge.gpus.empty() || node.unnamed_gpus == 0) return true;
   // Some are held by pods of which only the number is known: enough must be left beside these.
-  std::int64_t idle = 0, taken = 0;
-  for (std::int32_t gpu = 0; gpu < node.spec.gpus; ++gpu) {
-    if (!node.healthy(gpu) || !gpu_of(node, gpu).idle(view)) continue;
-    ++idle;
-    taken += std::find(charge.gpus.begin(), charge.gpus.end(), gpu) == charge.gpus.end() ? 0 : 1;
-  }
-  return idle - node.unnamed_gpus >= taken;
+  std::int64_t taken = 0;
+  for_each_healthy(node.spec, [&](std::int32_t gpu) {
+    const bool asked = std::find(charge.gpus.begin(), charge.gpus.end(), gpu) != charge.gpus.end();
+    taken += asked && gpu_of(node, gpu).idle(view) ? 1 : 0;
+  });
+  return idle_balance(node, view) >= taken;
 }
 
 }  // namespace muster::placement

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "due.h"
 #include "reasons.h"
 
 namespace muster::placement {
@@ -25,7 +26,7 @@ Growth::Growth(State& state, PoolId pool, const std::vector<Resources>& fair, Ti
     if (!j.runs() || !j.displaced.empty() || j.leaf == kNoId) continue;
     if (j.progress.resized && *j.progress.resized + j.spec.grow_after > now) {
       const Time then = *j.progress.resized + j.spec.grow_after;
-      if (!due || then < *due) due = then;
+      soonest(due, then);
       continue;
     }
     by_leaf[j.leaf].push_back(id);

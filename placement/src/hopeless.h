@@ -15,12 +15,10 @@ class Hopeless {
   Hopeless(const State& state, PoolId pool, const std::vector<Resources>& fair)
       : s_(state), pool_(pool), fair_(fair) {}
 
-  // Jobs of this leaf with at most this priority have nobody to preempt. O(log leaves).
-  std::int64_t lowest_running(LeafId leaf) const;
-
-  // No job of this kind in this leaf can start: too little is free in all, its leaf has no right to take from
-  // others and nothing to preempt. false: the totals do not say. O(1), once for each request O(roles).
-  bool operator()(LeafId leaf, std::int64_t lowest_running, const WaitKind& kind);
+  // `lowest`: of lowest_running(). No job of this kind in this leaf can start: too little is free in all, its
+  // leaf has no right to take from others and nothing to preempt. false: the totals do not say. O(1), once
+  // for each request O(roles).
+  bool operator()(LeafId leaf, std::int64_t lowest, const WaitKind& kind);
 
  private:
   const Resources* lacking(RequestId request);  // what it asks, where that is more than is free

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "admission.h"
+#include "due.h"
 #include "estimate.h"
 #include "place.h"
 #include "reasons.h"
@@ -19,10 +20,6 @@ constexpr std::int32_t kFirst = 100;  // of each line: for these there is an est
 constexpr std::size_t kMany = 1000;   // from then on not all are looked at by each plan
 constexpr Duration kAllAfter = seconds(60);
 constexpr Duration kWordsAfter = seconds(10);  // with many, the words of a shortage are kept so long
-
-void soonest(std::optional<Time>& due, Time then) {
-  if (!due || then < *due) due = then;
-}
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 
 #include "reasons.h"
 #include "shares.h"
+#include "totals.h"
 
 namespace muster::placement {
 
@@ -31,7 +32,7 @@ Line::Line(State& state, PoolId pool) : state_(&state), pool_(pool) {
 
 void Line::fill(Leaf& l, Hopeless& hopeless) const {
   const auto lane = state_->pool(pool_).lines.find(l.leaf);
-  const std::int64_t lowest = hopeless.lowest_running(l.leaf);
+  const std::int64_t lowest = lowest_running(*state_, pool_, l.leaf);
   for (const auto& [kind, jobs] : lane->second.kinds) {
     if (!hopeless(l.leaf, lowest, kind)) l.kinds.push_back({&jobs, jobs.begin()});
   }

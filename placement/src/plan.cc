@@ -10,6 +10,7 @@
 #include "admission.h"
 #include "audit.h"
 #include "decisions.h"
+#include "due.h"
 #include "growth.h"
 #include "judge.h"
 #include "line.h"
@@ -334,7 +335,7 @@ class Planner {
       Pool& p = s_.pool(line.pool());
       p.judged = p.version;
       const auto fold = p.lines.empty() ? std::nullopt : next_fold(s_, line.pool());
-      if (fold && (!p.due || *fold < *p.due)) p.due = fold;
+      if (fold) soonest(p.due, *fold);
     }
     judge.sidelined();
   }

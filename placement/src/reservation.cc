@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "admission.h"
+#include "due.h"
 #include "place.h"
 #include "reasons.h"
 #include "rights.h"
@@ -61,10 +62,6 @@ bool lacks_places(State& s, JobId id, PoolId pool) {
 
 bool in_line(const Job& j, PoolId pool) {
   return j.known && j.waits && std::find(j.pools.begin(), j.pools.end(), pool) != j.pools.end();
-}
-
-void soonest(std::optional<Time>& due, Time then) {
-  if (!due || then < *due) due = then;
 }
 
 // What runs in the pool, in the order in which it is expected to end.

@@ -6,6 +6,8 @@
 #include <set>
 #include <tuple>
 
+#include "due.h"
+
 namespace muster::placement {
 namespace {
 
@@ -34,7 +36,7 @@ struct Gatherer {
     if (j.nominated() || (j.started_in != 0 && j.started_in == s.plans)) return false;
     const Time until = j.progress.began + min_runtime(s, path, reclaim);
     if (until <= q.now) return false;
-    if (!due || until < *due) due = until;
+    soonest(due, until);
     return true;
   }
 

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 #include <map>
 #include <numeric>
 #include <set>
 
 #include "admission.h"
 #include "regions.h"
+#include "totals.h"
 #include "units.h"
 
 namespace muster::placement {
@@ -17,26 +17,6 @@ namespace {
 constexpr std::size_t kFewUnits = 8;    // so many candidates are tried in all combinations
 constexpr int kFewMoves = 3;            // of these, so many are moved in all combinations
 constexpr std::size_t kMostMoves = 16;  // workloads that one consolidation may move
-
-// What nobody has or was promised at most, as if all that are leaving had gone; parts of GPUs as well.
-Resources free_in(const Pool& pool) {
-  Resources sum = pool.domains[0].free;
-  sum.gpu = pool.spare_gpu;
-  return sum;
-}
-
-bool fits_in(const Resources& asked, const Resources& sum) {
-  return asked.gpu <= sum.gpu && asked.cpu <= sum.cpu && asked.memory <= sum.memory && asked.pods <= sum.pods;
-}
-
-// Somebody of the claimant's leaf could be preempted by it.
-bool has_juniors(const State& s, const Claimant& c) {
-  const LeafId leaf = c.path.front();
-  const auto& jobs = s.pool(c.pool).preemptible_jobs;
-  const auto lowest = jobs.lower_bound({leaf, std::numeric_limits<std::int64_t>::min()});
-  return lowest != jobs.end() && lowest->first.first == leaf &&
-         lowest->first.second < s.job(c.job).spec.priority;
-}
 
 // Of a set of units; smaller is better: own ones where both means are used, those that go before others of
 // lower priority, leaves that fall below their quota, lost work, workloads that stop, then the order of the
@@ -457,7 +437,8 @@ std::optional<Room> make_room(State& s, Statement& statement, const RoomQuery& q
   }
   std::vector<std::pair<Means, Right>> ways;
   for (const Right right : rights) ways.emplace_back(Means::kReclaim, right);
-  const bool juniors = has_juniors(s, c);
+  // Somebody of its leaf could be preempted by it.
+  const bool juniors = lowest_running(s, c.pool, c.path.front()) < s.job(c.job).spec.priority;
   if (juniors) ways.emplace_back(Means::kPreempt, Right::kGuarantee);
   // Idle room that leaves without a weight use is given back first.
   const bool idle_room = !rights.empty() && std::any_of(s.tree.begin(), s.tree.end(), [&](const TreeNode& t) {

@@ -11,6 +11,7 @@ using testing::assignment;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using testing::job;
+using testing::jobs_of;
 using testing::node;
 using testing::pool;
 using testing::project;
@@ -23,14 +24,6 @@ Plan sound(World& w) {
   EXPECT_THAT(w.cluster.audit(), IsEmpty());
   return p;
 }
-std::vector<std::string> decided(const Plan& p, Decision::Kind kind) {
-  std::vector<std::string> list;
-  for (const Decision& d : p.decisions) {
-    if (d.kind == kind) list.push_back(d.job);
-  }
-  return list;
-}
-
 PoolSpec of_label(const std::string& name) {
   PoolSpec p = pool(name, {{"pool", Operator::kIn, {name}}});
   p.is_default = name == "default";
@@ -94,7 +87,7 @@ TEST(Found, AVictimThatHasAlsoAPodOnANodeOfAnotherPool) {
   JobSpec j = job("a/1", 2, 4, 5);
   j.topology.required = "rack";
   w.cluster.upsert_job(j);
-  EXPECT_THAT(decided(sound(w), Decision::Kind::kEvict), ElementsAre("b/1"));
+  EXPECT_THAT(jobs_of(sound(w), Decision::Kind::kEvict), ElementsAre("b/1"));
 }
 
 }  // namespace

@@ -13,19 +13,12 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using testing::job;
+using testing::jobs_of;
 using testing::node;
 using testing::project;
 using testing::Q;
 using testing::queue;
 using testing::World;
-
-std::vector<std::string> started(const Plan& plan) {
-  std::vector<std::string> list;
-  for (const Decision& d : plan.decisions) {
-    if (d.kind == Decision::Kind::kStart) list.push_back(d.job);
-  }
-  return list;
-}
 
 // S29: 9 CPUs and 18 Gi; pods of 1 CPU and 4 Gi against pods of 3 CPUs and 1 Gi.
 TEST(DominantShareTest, S29IsEqualWithinOnePod) {
@@ -151,7 +144,7 @@ TEST(ManyWaitTest, TheFirstAreCountedAtOnceTheRestOnceAMinute) {
   EXPECT_EQ(w.position(1199), 1200);
   w.cluster.remove_job("a/runs");
   const Plan one = w.at(2);
-  EXPECT_THAT(started(one), ElementsAre(ManyWait::name(0)));
+  EXPECT_THAT(jobs_of(one, Decision::Kind::kStart), ElementsAre(ManyWait::name(0)));
   EXPECT_EQ(w.position(1), 1);
   EXPECT_EQ(w.position(100), 100);
   EXPECT_EQ(w.position(101), 102);  // as before

@@ -76,6 +76,14 @@ inline JobSpec job(const std::string& id, std::int32_t replicas, std::int32_t gp
   return j;
 }
 
+inline std::vector<std::string> jobs_of(const Plan& plan, Decision::Kind kind) {
+  std::vector<std::string> list;
+  for (const Decision& d : plan.decisions) {
+    if (d.kind == kind) list.push_back(d.job);
+  }
+  return list;
+}
+
 // A cluster with one pool and the tree  top -> {a, b}  without quotas, where nothing else is said.
 struct World {
   Cluster cluster;
@@ -95,13 +103,7 @@ struct World {
 
   // Plans, and says which jobs start, in order.
   std::vector<std::string> starts() { return of_kind(Decision::Kind::kStart); }
-  std::vector<std::string> of_kind(Decision::Kind kind) {
-    std::vector<std::string> list;
-    for (const Decision& d : plan().decisions) {
-      if (d.kind == kind) list.push_back(d.job);
-    }
-    return list;
-  }
+  std::vector<std::string> of_kind(Decision::Kind kind) { return jobs_of(plan(), kind); }
 
   Reason reason(const std::string& id) const {
     const Verdict* v = cluster.verdict(id);
