@@ -117,8 +117,10 @@ urllib.request.build_opener(urllib.request.ProxyHandler({})).open('http://127.0.
 done
 echo "muster controller runs (pid $muster, metrics http://127.0.0.1:$metrics/metrics, log $dir/muster.log)"
 
-say "the samples: departments, projects, jobs"
+say "the samples: departments and projects, whose namespaces Muster makes; then their jobs"
 kubectl apply --server-side -k manifests/samples >"$dir/apply-samples.log"
+kubectl wait --for=condition=NamespaceReady project --all --timeout=30s
+kubectl apply --server-side -k manifests/samples/jobs >>"$dir/apply-samples.log"
 sed 's/ serverside-applied$//' "$dir/apply-samples.log" | cut -d/ -f1 | sort | uniq -c
 kubectl get queues,projects
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iostream>
 #include <set>
 #include <stdexcept>
 
@@ -346,7 +347,8 @@ std::vector<Figure> memory(double size) {
       b.jobs = {};
       malloc_trim(0);
       mebibytes = static_cast<double>(resident_memory(getpid()) - before) / (1 << 20);
-    } catch (const std::exception&) {
+    } catch (const std::exception& e) {
+      std::cerr << e.what() << '\n';
     }
     const bool told = write(ends[1], &mebibytes, sizeof mebibytes) == sizeof mebibytes;
     _exit(told ? 0 : 1);

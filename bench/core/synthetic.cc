@@ -29,7 +29,8 @@ NodeSpec node_spec(std::size_t index, std::int32_t gpus) {
                  {kBlock, "block-" + std::to_string(index / 625)},
                  {kRack, "rack-" + std::to_string(index / 25)},
                  {kHost, node.name}};
-  node.allocatable = {{gpus * kMilliPerGpu}, {gpus * 16'000}, {gpus * 128 * kGiB}, 110};
+  const std::int64_t n = gpus;
+  node.allocatable = {{n * kMilliPerGpu}, {n * 16'000}, {n * 128 * kGiB}, 110};
   node.gpus = gpus;
   node.gpu_model = "H100";
   node.gpu_memory = {80 * kGiB};

@@ -92,16 +92,23 @@ std::vector<TracePod> read_pods(const std::filesystem::path& file) {
   const auto name = table.column("name"), cpu = table.column("cpu_milli"),
              memory = table.column("memory_mib"), gpus = table.column("num_gpu"),
              milli = table.column("gpu_milli");
-  const auto spec = table.optional_column("gpu_spec");
+  const auto spec = table.optional_column("gpu_spec"), qos = table.optional_column("qos"),
+             created = table.optional_column("creation_time"),
+             scheduled = table.optional_column("scheduled_time"),
+             deleted = table.optional_column("deletion_time");
+  const auto instant = [&](std::optional<std::size_t> column) {
+    return column && !table.text(*column).empty() ? std::optional(table.number(*column)) : std::nullopt;
+  };
   std::vector<TracePod> pods;
   while (table.next()) {
-    TracePod& pod = pods.emplace_back(TracePod{table.text(name),
-                                               table.number(cpu),
-                                               table.number(memory),
-                                               static_cast<std::int32_t>(table.number(gpus)),
-                                               table.number(milli),
-                                               {}});
+    TracePod& pod =
+        pods.emplace_back(TracePod{table.text(name), table.number(cpu), table.number(memory),
+                                   static_cast<std::int32_t>(table.number(gpus)), table.number(milli)});
     if (spec && !table.text(*spec).empty()) pod.models = split(table.text(*spec), '|');
+    if (qos) pod.qos = table.text(*qos);
+    pod.created = instant(created);
+    pod.scheduled = instant(scheduled);
+    pod.deleted = instant(deleted);
   }
   return pods;
 }

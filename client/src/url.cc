@@ -55,6 +55,9 @@ const Resource kStorageClasses{"storage.k8s.io", "v1", "storageclasses", false};
 const Resource kLeases{"coordination.k8s.io", "v1", "leases"};
 const Resource kEvents{"events.k8s.io", "v1", "events"};
 const Resource kPriorityClasses{"scheduling.k8s.io", "v1", "priorityclasses", false};
+const Resource kServiceAccounts{"", "v1", "serviceaccounts"};
+const Resource kRoleBindings{"rbac.authorization.k8s.io", "v1", "rolebindings"};
+const Resource kNetworkPolicies{"networking.k8s.io", "v1", "networkpolicies"};
 const Resource kCustomResourceDefinitions{"apiextensions.k8s.io", "v1", "customresourcedefinitions", false};
 }  // namespace resources
 

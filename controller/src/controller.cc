@@ -10,6 +10,7 @@
 #include "muster/reconcilers/log.h"
 #include "muster/reconcilers/names.h"
 #include "muster/reconcilers/pod_identity.h"
+#include "muster/reconcilers/project.h"
 #include "muster/reconcilers/training_job.h"
 #include "runner.h"
 
@@ -51,12 +52,13 @@ struct Controller::Impl {
         world{e, api, recorder, caches, placement, seconds{o.status_interval}},
         jobs(world),
         capacity(world),
+        projects(world, capacity),
         services(world),
         dirty(e.executor),
         wake(e.executor),
         job_runner(e, m, "trainingjob", [this](Key key) { return jobs.reconcile(std::move(key)); }),
         queue_runner(e, m, "queue", [this](Key key) { return capacity.queue(std::move(key)); }),
-        project_runner(e, m, "project", [this](Key key) { return capacity.project(std::move(key)); }),
+        project_runner(e, m, "project", [this](Key key) { return projects.reconcile(std::move(key)); }),
         pool_runner(e, m, "nodepool", [this](Key key) { return capacity.node_pool(std::move(key)); }),
         service_runner(e, m, "inferenceservice",
                        [this](Key key) { return services.reconcile(std::move(key)); }) {
@@ -136,6 +138,16 @@ struct Controller::Impl {
     on_change(caches.claims,
               [this](const auto& before, const auto& now) { add_jobs_in((now ? now : before)->meta.ns); });
     on_change(caches.volumes, all_jobs);
+    on_change(caches.namespaces,
+              [this](const auto& before, const auto& now) { namespace_changed(before.get(), now.get()); });
+    for (auto* kept : {&caches.service_accounts, &caches.role_bindings, &caches.network_policies}) {
+      on_change(*kept, [this](const auto& before, const auto& now) {
+        for (const auto* o : {before.get(), now.get()}) {
+          if (o != nullptr && !o->project.empty()) project_runner.add(o->project);
+        }
+        if (!before && now->meta.name == kJobAccount) add_jobs_in(now->meta.ns);  // they waited for it
+      });
+    }
     on_change(caches.storage_classes, all_jobs);
   }
 
@@ -162,22 +174,37 @@ struct Controller::Impl {
 
   // A Project's namespace may pass to or from another Project that claims it too.
   void project_changed(const crds::Project* before, const crds::Project* now) {
+    const bool numbers_only = before != nullptr && now != nullptr && before->spec == now->spec &&
+                              before->metadata.uid == now->metadata.uid &&
+                              before->metadata.deletion_timestamp == now->metadata.deletion_timestamp &&
+                              before->status.ns_uid == now->status.ns_uid;
+    if (numbers_only) return;
     if (now != nullptr) {
       placement.project(*now);
     } else if (before != nullptr) {
       placement.project_gone(before->metadata.name);
     }
-    const auto& all = caches.projects.store();
     std::set<std::string> touched;
     for (const auto* p : {before, now}) {
       if (p != nullptr) touched.insert(crds::namespace_of(*p));
     }
-    for (const auto& ns : touched) {
-      placement.charge_namespace(ns, reconcilers::owner_of_namespace(all, ns));
-      add_jobs_in(ns);
-      const auto claims = all.by_index(reconcilers::kByNamespace, ns);
-      for (const auto& p : claims) project_runner.add(p->meta.key());
+    for (const auto& ns : touched) claims_changed(ns);
+  }
+  // Heard of often (its status, finalizers), asked about seldom.
+  void namespace_changed(const reconcilers::Namespace* before, const reconcilers::Namespace* now) {
+    const bool same = before != nullptr && now != nullptr && before->labels == now->labels &&
+                      before->meta.uid == now->meta.uid && before->terminating == now->terminating;
+    if (same) return;
+    for (const auto* ns : {before, now}) {
+      if (ns != nullptr && !ns->project().empty()) project_runner.add(ns->project());
     }
+    claims_changed((now != nullptr ? now : before)->meta.name);
+  }
+  void claims_changed(const std::string& ns) {
+    placement.charge_namespace(ns, reconcilers::owner_of_namespace(caches, ns));
+    add_jobs_in(ns);
+    const auto claims = caches.projects.store().by_index(reconcilers::kByNamespace, ns);
+    for (const auto& p : claims) project_runner.add(p->meta.key());
   }
 
   void pod_changed(const client::Ptr<client::Pod>& before, const client::Ptr<client::Pod>& now) {
@@ -312,6 +339,10 @@ struct Controller::Impl {
     watch(caches.claims);
     watch(caches.volumes);
     watch(caches.storage_classes);
+    watch(caches.namespaces);
+    watch(caches.service_accounts);
+    watch(caches.role_bindings);
+    watch(caches.network_policies);
   }
 
   client::Task<void> record_events() {
@@ -383,6 +414,7 @@ struct Controller::Impl {
   reconcilers::World world;
   reconcilers::TrainingJobReconciler jobs;
   reconcilers::CapacityReconciler capacity;
+  reconcilers::ProjectReconciler projects;
   reconcilers::InferenceServiceReconciler services;
   client::Waiter dirty;  // placement's inputs changed
   client::Waiter wake;   // run() has something to look at

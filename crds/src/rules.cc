@@ -154,6 +154,14 @@ constexpr RuleTwin kTwins[] = {
     {"(has(self.__namespace__) ? self.__namespace__.name : '') == "
      "(has(oldSelf.__namespace__) ? oldSelf.__namespace__.name : '')",
      project_keeps_namespace},
+    {"!has(self.defaultPool) || !has(self.allowedPools) || self.defaultPool in self.allowedPools",
+     [](J self, P) {
+       const Json* allowed = member(self, "allowedPools");
+       const Json* pool = member(self, "defaultPool");
+       return pool == nullptr || allowed == nullptr || std::ranges::find(*allowed, *pool) != allowed->end();
+     }},
+    {"(self.kind == 'ServiceAccount') == has(self.__namespace__)",
+     [](J self, P) { return (text(self, "kind") == "ServiceAccount") == has(self, "namespace"); }},
     {"self.gpuResource == oldSelf.gpuResource",
      [](J self, P old) { return same(self, *old, "gpuResource"); }},
     {"self.operator in ['Exists', 'DoesNotExist'] || (has(self.values) && size(self.values) > 0)",

@@ -132,4 +132,8 @@ std::vector<Conflict> Cluster::conflicts() const {
   return list;
 }
 
+void Cluster::audit_plans(bool on) {
+  state_->audited = on;
+}
+
 }  // namespace muster::placement

@@ -281,8 +281,11 @@ void Cluster::set_progress(const std::string& name, const Progress& progress) {
   State& s = *state_;
   const JobId id = s.find_job(name);
   if (id == kNoId) return;
-  s.job(id).progress = progress;
+  Job& j = s.job(id);
+  const bool other = j.progress.resized != progress.resized;
+  j.progress = progress;
   s.note_end(id);
+  if (other && j.runs()) s.touch(s.pool_of(j.assignment->pool));  // it may grow at another time
 }
 
 void Cluster::upsert_other_pod(const OtherPod& pod) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "admission.h"
+#include "due.h"
 #include "reasons.h"
 #include "rights.h"
 
@@ -95,6 +96,7 @@ void Decisions::start(JobId id, PoolId pool, Statement& statement, bool entitled
 void Decisions::add_pods(JobId id, std::vector<Statement::Placed> placed) {
   Job& j = s_.job(id);
   const bool runs = placed.front().charge.hold == Hold::kRunning;
+  for (auto& p : placed) p.charge.added_in = runs ? s_.plans : 0;
   auto [a, charges] = s_.unhold(id);
   insert_sorted(a, charges, std::move(placed));
   s_.hold(id, std::move(a), std::move(charges));
@@ -128,27 +130,51 @@ void Decisions::back_to_waiting(JobId id) {
   s_.start_waiting(id);
 }
 
+// Who has gone for one whose start is undone, or who has to go as well, has gone for the one who takes its
+// place.
+void Decisions::pass_on(JobId undone, JobId claimant) {
+  const std::string& heir = s_.job(claimant).spec.id;
+  for (Entry& e : entries_) {
+    Decision& d = e.decision;
+    if (e.dropped || d.beneficiary != s_.job(undone).spec.id) continue;
+    if (d.reason == EvictReason::kReclaimed || d.reason == EvictReason::kPreempted)
+      d.reason =
+          s_.job(e.job).leaf == s_.job(claimant).leaf ? EvictReason::kPreempted : EvictReason::kReclaimed;
+    d.beneficiary = heir;
+    d.message = why(d.reason, heir);
+  }
+}
+
 void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<Statement::Placed> moved) {
   Job& j = s_.job(v.job);
   const std::string& beneficiary = s_.job(claimant).spec.id;
-  const bool whole = v.pods.size() == j.assignment->pods.size();
+  // Pods of roles that an edit has removed hold nothing, and stop nobody.
+  const bool whole =
+      std::all_of(j.charges.begin(), j.charges.end(), [](const Charge& c) { return c.node == kNoId; });
   const bool fresh = started_now(j) && !j.nominated();
   const bool runs = j.runs() && !fresh;
   ++changes_;
   ++openings_;
   if (!whole) {
     const bool any_ran = std::any_of(v.pods.begin(), v.pods.end(), [&](std::size_t i) {
-      return !std::binary_search(j.promised.begin(), j.promised.end(), i);
+      return std::any_of(j.leaving.begin(), j.leaving.end(),
+                         [&](const Leaving& l) { return l.place == j.assignment->pods[i]; });
     });
     auto [a, charges] = s_.unhold(v.job);
     erase_pods(a, charges, v.pods);
     s_.hold(v.job, std::move(a), std::move(charges));
     if (!fresh && any_ran) {
       j.progress.resized = now_;
+      j.shrunk_in = s_.plans;
+      soonest(s_.pool(pool).due, now_ + seconds(1));  // then it may grow again
       if (Entry* grown = find(v.job, Decision::Kind::kGrow)) grown->dropped = true;
       if (find(v.job, Decision::Kind::kShrink) == nullptr)
         say(Decision::Kind::kShrink, v.job, v.reason, beneficiary, why(v.reason, beneficiary));
     }
+    const bool any_added = std::any_of(j.charges.begin(), j.charges.end(),
+                                       [&](const Charge& c) { return c.added_in == s_.plans; });
+    Entry* grown = find(v.job, Decision::Kind::kGrow);
+    if (grown != nullptr && !any_added) grown->dropped = true;
     return;
   }
   if (!moved.empty()) {
@@ -159,8 +185,13 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
     s_.hold(v.job, std::move(a), std::move(charges));
     j.moving = j.moving || runs;
     if (runs) say(Decision::Kind::kMove, v.job, v.reason, beneficiary, why(v.reason, beneficiary));
+    // All of it goes elsewhere, whatever was said of it.
+    for (const auto kind : {Decision::Kind::kStart, Decision::Kind::kGrow, Decision::Kind::kShrink}) {
+      if (Entry* said = find(v.job, kind)) said->dropped = true;
+    }
     return;
   }
+  pass_on(v.job, claimant);
   if (!runs) return back_to_waiting(v.job);
   auto [a, charges] = s_.unhold(v.job);
   if (Entry* grown = find(v.job, Decision::Kind::kGrow)) grown->dropped = true;
@@ -172,7 +203,8 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
   say(Decision::Kind::kEvict, v.job, v.reason, beneficiary, why(v.reason, beneficiary));
 }
 
-void Decisions::make_room(JobId claimant, PoolId pool, Statement& statement, const Room& room) {
+void Decisions::make_room(JobId claimant, PoolId pool, Statement& statement, const Room& room,
+                          bool entitled) {
   ++openings_;
   auto outcome = statement.commit();
   std::map<JobId, std::vector<Statement::Placed>> by_job;
@@ -188,7 +220,7 @@ void Decisions::make_room(JobId claimant, PoolId pool, Statement& statement, con
   started_.push_back(claimant);
   ++changes_;
   j.started_in = s_.plans;
-  j.entitled = true;  // whoever may take may keep
+  j.entitled = entitled;
   s_.hold(claimant, std::move(a), std::move(charges));
 }
 
@@ -201,6 +233,7 @@ void Decisions::replace(JobId id, std::vector<std::size_t> pods, Statement& stat
     d.assignment.pods.push_back(placed[k].place);
     j.assignment->pods[pods[k]] = std::move(placed[k].place);
     j.charges[pods[k]] = std::move(placed[k].charge);
+    j.charges[pods[k]].added_in = s_.plans;
   }
   j.displaced.clear();
   s_.displaced.erase(id);
@@ -242,7 +275,7 @@ void Decisions::shrink_to_placed(JobId id, EvictReason reason, std::string messa
 // A promise ends with the node, or when the node is not of the job's pool any more, and when its leaf may
 // start nothing any more or is beyond a limit with it: the job asks again.
 bool Decisions::void_promise(JobId id) {
-  Job& j = s_.job(id);
+  const Job& j = s_.job(id);
   const PoolId pool = s_.find_pool(j.assignment->pool);
   const bool good =
       may_start(id, pool) && std::all_of(j.promised.begin(), j.promised.end(), [&](std::size_t i) {
@@ -252,7 +285,12 @@ bool Decisions::void_promise(JobId id) {
         return n.takes_part() && n.pool == pool && c.unnamed == 0 &&
                std::all_of(c.gpus.begin(), c.gpus.end(), there);
       });
-  if (good) return false;
+  if (!good) end_promise(id);
+  return !good;
+}
+
+void Decisions::end_promise(JobId id) {
+  Job& j = s_.job(id);
   ++changes_;
   const bool whole = j.nominated();
   const auto pods = j.promised;
@@ -262,11 +300,10 @@ bool Decisions::void_promise(JobId id) {
     j.moving = false;
     j.started_in = 0;
     s_.start_waiting(id);
-    return true;
+    return;
   }
   erase_pods(a, charges, pods);
   s_.hold(id, std::move(a), std::move(charges));
-  return true;
 }
 
 bool Decisions::may_start(JobId id, PoolId pool) const {
@@ -283,27 +320,39 @@ void Decisions::keep_promises() {
     if (void_promise(id)) continue;
     Job& j = s_.job(id);
     const bool whole = j.nominated();
-    if (whole && !j.leaving.empty()) continue;  // its own pods have to go first
+    if (whole && !j.leaving.empty()) continue;                  // its own pods have to go first
+    if (j.shrunk_in != 0 && j.shrunk_in == s_.plans) continue;  // not in the plan that has shrunk it
     const PoolId pool = s_.pool_of(j.assignment->pool);
     const auto path = s_.path(j.leaf);
     // Charged until gone: what is leaving counts against limits still.
     Resources amounts;
     for (const std::size_t i : j.promised) amounts += j.charges[i].amounts;
-    if (broken_bound(s_, path, pool, amounts, true, View::kPromise)) continue;
+    // Who is moved held as much before: it waits for those who leave, not for a limit that was lowered since.
+    const bool goes_on = j.moving && std::none_of(path.begin(), path.end(), [&](LeafId at) {
+                           return s_.sums(at, pool).leaving.pods > 0;
+                         });
+    if (!goes_on && broken_bound(s_, path, pool, amounts, true, View::kPromise)) continue;
+    const auto version = s_.pool(pool).version;
     std::vector<std::size_t> ready;
+    bool in_vain = false;  // somebody is there who does not leave: a foreign pod
     for (const std::size_t i : j.promised) {
       if (s_.available(j.charges[i], View::kPromise)) {
         s_.turn(j.charges[i], Hold::kRunning);
         ready.push_back(i);
+      } else {
+        in_vain = in_vain || s_.node(j.charges[i].node).leaving.pods == 0;
       }
     }
     const bool all = ready.size() == j.promised.size();
-    if (!all && (whole || !s_.request_of(j).groups.empty())) {
+    if (!all && (whole || in_vain || !s_.request_of(j).groups.empty())) {
       for (const std::size_t i : ready) s_.turn(j.charges[i], Hold::kPromised);
+      s_.pool(pool).version = version;  // nothing has changed
+      if (in_vain) end_promise(id);
       continue;
     }
     if (ready.empty()) continue;
     ++changes_;
+    for (const std::size_t i : ready) j.charges[i].added_in = whole ? 0 : s_.plans;
     s_.note_promises(id);
     if (whole) {
       // What it had a right to when it was promised may be somebody else's by now.
@@ -426,6 +475,7 @@ bool Decisions::moves(JobId id, PoolId pool) {
 
 std::vector<Decision> Decisions::finish() {
   std::vector<Decision> list;
+  list.reserve(entries_.size());
   for (Entry& e : entries_) {
     if (e.dropped) continue;
     const Job& j = s_.job(e.job);

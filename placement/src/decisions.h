@@ -19,8 +19,8 @@ class Decisions {
   void start(JobId job, PoolId pool, Statement& statement, bool entitled);
   // The running elastic job gets more.
   void grow(JobId job, Statement& statement);
-  // Room was made for the claimant, waiting or growing.
-  void make_room(JobId claimant, PoolId pool, Statement& statement, const Room& room);
+  // Room was made for the claimant, waiting (`entitled` as above) or growing.
+  void make_room(JobId claimant, PoolId pool, Statement& statement, const Room& room, bool entitled);
   void replace(JobId job, std::vector<std::size_t> pods, Statement& statement);
   void evict(JobId job, EvictReason reason, const std::string& beneficiary, std::string message);
   // Displaced pods are given up: the rest goes on.
@@ -51,9 +51,11 @@ class Decisions {
   void give(const Victim& victim, JobId claimant, PoolId pool, std::vector<Statement::Placed> moved);
   bool void_promise(JobId job);  // true: it was void
   bool may_start(JobId job, PoolId pool) const;
+  void end_promise(JobId job);
   bool stays(JobId evicted, PoolId pool);
   bool moves(JobId evicted, PoolId pool);
   void back_to_waiting(JobId job);
+  void pass_on(JobId undone, JobId claimant);
   void add_pods(JobId job, std::vector<Statement::Placed> placed);
   bool started_now(const Job& j) const { return j.started_in != 0 && j.started_in == s_.plans; }
 

@@ -190,7 +190,10 @@ bool Gang::fit_in_domains(const Bundles& bundles, const SetKey& set, const Area&
   std::vector<std::int64_t> left;
   const bool gpus = demand.sum.gpu.value > 0;
   const std::int64_t sign = pool_.spec.order == NodeOrder::kPack ? 1 : -1;
-  for (const DomainId d : domains_at(pool_, area.domain, depth)) {
+  const std::vector<DomainId> domains = domains_at(pool_, area.domain, depth);
+  choices.reserve(domains.size());
+  left.reserve(domains.size() * (static_cast<std::size_t>(depth) + 1));
+  for (const DomainId d : domains) {
     if (!could_hold(d, demand, set.layer + 1)) continue;
     choices.push_back({left.size(), d});
     for (DomainId around = d; around != kNoId;) {
@@ -342,7 +345,7 @@ bool Gang::put(const Bundle& bundle, NodeId node, std::int64_t to_come) {
       return false;
     }
     PodPlace p{w.role, w.index, n.spec.name, *std::move(devices)};
-    st_.place(q_.job, p, q_.pool, q_.hold);
+    st_.place(q_.job, p, node, q_.pool, q_.hold);
     places_.push_back(std::move(p));
     nodes_.push_back(node);
     stands(w, node);

@@ -107,8 +107,9 @@ std::optional<Growth::Claim> Growth::next() {
         if (smaller(size(b), least(b), size(a), least(a))) return false;
         return std::tie(x.spec.submitted, x.spec.id) < std::tie(y.spec.submitted, y.spec.id);
       });
-      const bool gone = !s_.job(*first).runs();
-      claim = gone ? std::nullopt : claim_of(*first);
+      const Job& j = s_.job(*first);
+      const bool shrunk = j.shrunk_in != 0 && j.shrunk_in == s_.plans;  // not in the plan that has done that
+      claim = !j.runs() || shrunk ? std::nullopt : claim_of(*first);
       if (!claim) l.jobs.erase(first);
     }
     if (!claim) continue;

@@ -140,12 +140,13 @@ void State::stop_waiting(JobId id, bool from_lines) {
 void State::leave_lines(JobId id) {
   const Job& j = job(id);
   sidelined.erase(id);
+  const WaitKey key = key_of(j, id);
   for (const PoolId p : j.pools) {
     pool(p).unjudged.erase(id);
     const auto line = pool(p).lines.find(j.leaf);
-    if (line == pool(p).lines.end() || line->second.all.erase(key_of(j, id)) == 0) continue;
+    if (line == pool(p).lines.end() || line->second.all.erase(key) == 0) continue;
     const auto kind = line->second.kinds.find(kind_of(j, id));
-    kind->second.erase(key_of(j, id));
+    kind->second.erase(key);
     if (kind->second.empty()) line->second.kinds.erase(kind);
     if (line->second.all.empty()) pool(p).lines.erase(line);
     --pool(p).waiting;
@@ -209,12 +210,12 @@ bool State::available(const Charge& c, View view) const {
   return fits && n.takes_part() && devices_available(n, pool(n.pool).spec, c, view);
 }
 
-Charge State::charge_for(JobId id, const PodPlace& place, PoolId p, Hold hold) {
+Charge State::charge_for(JobId id, const PodPlace& place, NodeId on, PoolId p, Hold hold) {
   const Job& j = job(id);
   const RoleSpec& role = request_of(j).roles[static_cast<std::size_t>(place.role)];
   Charge c;
-  c.node = node_of(place.node);
-  const Node& n = node(c.node);
+  c.node = on;
+  const Node& n = node(on);
   c.amounts = role.per_pod;
   c.amounts.gpu = charge_on(n.spec, role);
   c.use = use_on(n.spec, role);
@@ -261,7 +262,7 @@ void State::recharge(NodeId id) {
   const auto anew = [&](JobId holder, const PodPlace& place, Charge& charge) {
     if (charge.node != id) return;
     give_back(charge, false);
-    charge = take(charge_for(holder, place, charge.pool, charge.hold));
+    charge = take(charge_for(holder, place, id, charge.pool, charge.hold));
   };
   for (const JobId holder : holders) {
     Job& j = job(holder);
@@ -316,7 +317,7 @@ void State::put_assignment(JobId id, const Assignment& assignment,
     const PodPlace& place = assignment.pods[i];
     if (place.role < 0 || static_cast<std::size_t>(place.role) >= j.spec.roles.size()) continue;
     if (std::find(displaced_pods.begin(), displaced_pods.end(), i) != displaced_pods.end()) continue;
-    charges[i] = take(charge_for(id, place, p, how));
+    charges[i] = take(charge_for(id, place, node_of(place.node), p, how));
   }
   hold(id, assignment, std::move(charges));
   for (const std::size_t i : displaced_pods) {
@@ -341,8 +342,8 @@ void State::put_leaving(JobId id, const std::vector<PodPlace>& pods) {
     }
     if (place.role < 0 || static_cast<std::size_t>(place.role) >= j.spec.roles.size()) continue;
     if (!request_of(j).invalid.empty()) continue;
-    const PoolId p = node(node_of(place.node)).pool;
-    j.leaving.push_back({place, take(charge_for(id, place, p, Hold::kLeaving))});
+    const NodeId on = node_of(place.node);
+    j.leaving.push_back({place, take(charge_for(id, place, on, node(on).pool, Hold::kLeaving))});
   }
   for (const Leaving& gone : before) give_back(gone.charge);
 }

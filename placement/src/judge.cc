@@ -140,7 +140,7 @@ void Judge::nominated(PoolId pool) {
   for (const JobId id : s_.promised) {
     const Job& j = s_.job(id);
     if (!j.nominated() || s_.pool_of(j.assignment->pool) != pool) continue;
-    publish(id, verdict_of_promise(s_, j), 0, {});
+    publish(id, verdict_of_promise(s_, id), 0, {});
   }
 }
 

@@ -180,7 +180,10 @@ void State::sort_into_pool(NodeId id) {
   }
   for (const PoolId p : mine) touch(p);
   enter_pool_index(id);
-  if (n.pool == before || n.tree_charges == 0) return;
+  if (n.pool == before) return;
+  if (before != kNoId) pool(before).leaving -= n.leaving.pods;
+  if (n.pool != kNoId) pool(n.pool).leaving += n.leaving.pods;
+  if (n.tree_charges == 0) return;
   // Pods outside assignments are charged where their node belongs.
   for (auto& [key, c] : others) {
     if (c.node != id) continue;
@@ -227,7 +230,7 @@ Charge State::take(Charge c) {
   Node& n = node(c.node);
   const InUse before{n.free_gpus(), n.used.gpu};
   book(n, c, 1);
-  if (c.hold == Hold::kLeaving && c.pool != kNoId) ++pool(c.pool).leaving;
+  if (c.hold == Hold::kLeaving && n.pool != kNoId) ++pool(n.pool).leaving;
   c.use.holder = c.holder;
   c.use.hold = c.hold;
   for (const std::int32_t index : c.gpus) {
@@ -247,7 +250,7 @@ void State::give_back(const Charge& c, bool gain) {
   Node& n = node(c.node);
   const InUse before{n.free_gpus(), n.used.gpu};
   book(n, c, -1);
-  if (c.hold == Hold::kLeaving && c.pool != kNoId) --pool(c.pool).leaving;
+  if (c.hold == Hold::kLeaving && n.pool != kNoId) --pool(n.pool).leaving;
   GpuUse use = c.use;
   use.holder = c.holder;
   use.hold = c.hold;

@@ -41,9 +41,13 @@ class Planner {
     advance_past_use(s_, now_);
     mend();
     decisions_.keep_promises();
-    serve();
-    decisions_.reconsider();
-    decisions_.keep_promises();
+    for (int round = 0; round < kMostRounds; ++round) {
+      serve();
+      decisions_.reconsider();
+      const auto before = decisions_.changes();
+      decisions_.keep_promises();
+      if (decisions_.changes() == before) break;  // else who has started so may grow, or leave room
+    }
     judge();
     Plan plan;
     plan.decisions = decisions_.finish();
@@ -69,8 +73,8 @@ class Planner {
                              " is held by the older admission of " + s_.job(holders[0]).spec.id);
       }
     }
-    for (const JobId id : std::set(s_.displaced)) replace_displaced(id);
     for (std::size_t i = 0; i < s_.pools.size(); ++i) drain(static_cast<PoolId>(i));
+    for (const JobId id : std::set(s_.displaced)) replace_displaced(id);
   }
 
   // Rule 8: all lost pods get another place in one decision, the healthy ones keep theirs. An elastic gang
@@ -153,16 +157,21 @@ class Planner {
       for (const PoolId p : served_) refresh_reservation(s_, p);
       lines_.clear();
       refused_in_.clear();
+      lines_.reserve(served_.size());
       for (const PoolId p : served_) lines_.emplace_back(s_, p);
       while (const auto at = next_line()) serve_head(*at);
       bool again = decisions_.openings() != before;
       for (const JobId id : decisions_.take_started()) {
         s_.leave_lines(id);
-        again = again || refused_with_right_ || refused_leaves_.contains(s_.job(id).leaf);
+        again = again || concerns_refused(id);
       }
       if (again) continue;
-      grow();
-      if (decisions_.openings() == before) break;
+      const auto grown = grow();
+      again = std::any_of(grown.begin(), grown.end(), [&](JobId id) { return concerns_refused(id); });
+      if (decisions_.openings() == before && !again) {
+        served_all_ = decisions_.changes();
+        break;
+      }
     }
   }
 
@@ -214,11 +223,18 @@ class Planner {
     const bool waits_for_pool = pool != j.pools.back() && free_room_in_later_pool(j, pool);
     if (!waits_for_pool && take_room(query, std::tuple(j.leaf, j.request, j.spec.priority, pool, off)))
       return true;
-    // Who starts after it may be a victim for it, or be over its share by that: only in another round.
-    refused_leaves_.insert(j.leaf);
-    refused_with_right_ = refused_with_right_ || may_have_right(s_, query.claimant, Right::kGuarantee) ||
-                          may_have_right(s_, query.claimant, Right::kFairness);
+    note_refused(query.claimant);
     return false;
+  }
+
+  // Who starts or grows after it may be a victim for it, or be over its share by that: only in another round.
+  void note_refused(const Claimant& c) {
+    refused_leaves_.insert(c.path.front());
+    refused_with_right_ = refused_with_right_ || may_have_right(s_, c, Right::kGuarantee) ||
+                          may_have_right(s_, c, Right::kFairness);
+  }
+  bool concerns_refused(JobId started) const {
+    return refused_with_right_ || refused_leaves_.contains(s_.job(started).leaf);
   }
 
   bool start_in_free_room(const RoomQuery& q, Refusal& refusal) {
@@ -285,22 +301,29 @@ class Planner {
       no_room_[kind] = decisions_.changes();
       return false;
     }
-    decisions_.make_room(q.claimant.job, q.claimant.pool, statement, *room);
+    if (s_.watch != nullptr) s_.watch->room(q, statement, *room);
+    decisions_.make_room(q.claimant.job, q.claimant.pool, statement, *room, within_guarantee(q.claimant));
     ++victims_;
     return true;
   }
 
   // --- surplus
 
-  void grow() {
+  std::vector<JobId> grow() {
+    std::vector<JobId> list;
     for (Line& line : lines_) {
       const PoolId pool = line.pool();
       const auto fair = fair_shares(s_, pool);
       Growth growth(s_, pool, fair, now_, s_.pool(pool).due);
       while (const auto claim = growth.next()) {
-        if (!grown(*claim, pool, fair)) growth.refuse(claim->job);
+        if (grown(*claim, pool, fair)) {
+          list.push_back(claim->job);
+        } else {
+          growth.refuse(claim->job);
+        }
       }
     }
+    return list;
   }
 
   bool grown(const Growth::Claim& claim, PoolId pool, const std::vector<Resources>& fair) {
@@ -317,8 +340,12 @@ class Planner {
     }
     Statement statement(s_);
     const auto room = make_room(s_, statement, q, s_.pool(pool).due);
-    if (!room) return false;
-    decisions_.make_room(claim.job, pool, statement, *room);
+    if (!room) {
+      note_refused(q.claimant);
+      return false;
+    }
+    if (s_.watch != nullptr) s_.watch->room(q, statement, *room);
+    decisions_.make_room(claim.job, pool, statement, *room, false);
     ++victims_;
     return true;
   }
@@ -334,10 +361,14 @@ class Planner {
     for (const Line& line : lines_) {
       Pool& p = s_.pool(line.pool());
       p.judged = p.version;
-      const auto fold = p.lines.empty() ? std::nullopt : next_fold(s_, line.pool());
+      const bool wanted = !p.lines.empty() || !p.growable.empty();
+      const auto fold = wanted ? next_fold(s_, line.pool()) : std::nullopt;
       if (fold) soonest(p.due, *fold);
     }
     judge.sidelined();
+    // What was tried and undone in the other pools has changed nothing there.
+    if (decisions_.changes() != served_all_) return;
+    for (Pool& p : s_.pools) p.judged = p.version;
   }
 
   State& s_;
@@ -349,8 +380,9 @@ class Planner {
   std::set<std::pair<JobId, PoolId>> refused_in_;  // of jobs with several pools
   std::map<Kind, std::uint64_t> no_room_;          // when it was refused: Decisions::changes()
   std::uint64_t victims_ = 0;
-  std::set<LeafId> refused_leaves_;  // in this round
-  bool refused_with_right_ = false;  // as far as their own leaf is concerned
+  std::set<LeafId> refused_leaves_;          // in this round
+  bool refused_with_right_ = false;          // as far as their own leaf is concerned
+  std::optional<std::uint64_t> served_all_;  // Decisions::changes() when serving changed nothing any more
 };
 
 }  // namespace
@@ -410,10 +442,18 @@ std::string_view to_string(EvictReason reason) {
 }
 
 Plan plan(Cluster& cluster, Time now) {
+  if (!cluster.state().audited) return Planner(cluster.state(), now).run();
+  std::vector<std::string> broken;
+  Plan result = audited_plan(cluster, now, broken);
+  require_sound(broken);
+  return result;
+}
+
+Plan audited_plan(Cluster& cluster, Time now, std::vector<std::string>& broken) {
+  Watch watch(cluster.state(), now);
   Plan result = Planner(cluster.state(), now).run();
-#ifndef NDEBUG
-  require_sound(cluster, result);
-#endif
+  for (const auto& list : {watch.after(result), cluster.audit()})
+    broken.insert(broken.end(), list.begin(), list.end());
   return result;
 }
 

@@ -370,34 +370,49 @@ Verdict verdict_of_owner(const State& s, Verdict v, const Reservation& r) {
   return v;
 }
 
-Verdict verdict_of_promise(const State& s, const Job& j) {
-  std::set<std::string> nodes, by;
+Verdict verdict_of_promise(State& s, JobId id) {
+  Job& j = s.job(id);
+  const PoolId pool = s.find_pool(j.assignment->pool);
+  // How many of its pods could be there now, one beside the other; none before its own have left.
+  const auto version = s.pool(pool).version;
+  std::vector<std::size_t> there;
+  std::set<std::string> by;
+  Resources amounts;
   for (const std::size_t i : j.promised) {
-    const NodeId id = j.charges[i].node;
-    if (s.available(j.charges[i], View::kPromise)) continue;
-    nodes.insert(s.node(id).spec.name);
-    for (const Gpu& gpu : s.node(id).gpus) {
+    Charge& c = j.charges[i];
+    amounts += c.amounts;
+    if (j.leaving.empty() && s.available(c, View::kPromise)) {
+      s.turn(c, Hold::kRunning);
+      there.push_back(i);
+      continue;
+    }
+    for (const Gpu& gpu : s.node(c.node).gpus) {
       for (const GpuUse& use : gpu.uses) {
         if (use.hold == Hold::kLeaving && use.holder != kOther) by.insert(s.job(use.holder).spec.id);
       }
     }
   }
+  for (const std::size_t i : there) s.turn(j.charges[i], Hold::kPromised);
+  s.pool(pool).version = version;
   if (!j.leaving.empty()) by.insert(j.spec.id);
+  const auto need = static_cast<std::int64_t>(j.promised.size());
+  const auto have = static_cast<std::int64_t>(there.size());
   Verdict v;
   v.reason = Reason::kWaitingForVictims;
-  v.message = j.promised.size() == 1
-                  ? "its pod has its place, and starts when "
-                  : "its " + std::to_string(j.promised.size()) + " pods have their places, and start when ";
+  v.message = need == 1 ? "its pod has its place, and starts when "
+                        : "its " + std::to_string(need) + " pods have their places, and start when ";
+  if (have == need) {  // then it is room under a limit that others have still to leave
+    if (const auto b = broken_bound(s, s.path(j.leaf), pool, amounts, true, View::kPromise)) {
+      const std::string whose = who(s.leaf(b->at).spec);
+      v.message += "enough has left " + whose + ", which has " + show(b->resource, b->have) +
+                   " left of its limit of " + show(b->resource, b->bound) + " " + unit(s, pool, b->resource);
+      v.blocking.push_back({b->resource, j.assignment->pool, b->need, b->have, {whose}});
+      return v;
+    }
+  }
   v.message +=
       by.empty() ? "what is there has left" : join({by.begin(), by.end()}, kHoldersNamed) + " has left them";
-  v.blocking.push_back({"pods",
-                        j.assignment->pool,
-                        static_cast<std::int64_t>(j.promised.size()),
-                        static_cast<std::int64_t>(j.promised.size()) -
-                            static_cast<std::int64_t>(std::count_if(
-                                j.promised.begin(), j.promised.end(),
-                                [&](std::size_t i) { return !s.available(j.charges[i], View::kPromise); })),
-                        {by.begin(), by.end()}});
+  v.blocking.push_back({"pods", j.assignment->pool, need, have, {by.begin(), by.end()}});
   if (v.blocking[0].by.size() > kMostHolders) v.blocking[0].by.resize(kMostHolders);
   return v;
 }

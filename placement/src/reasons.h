@@ -25,8 +25,8 @@ std::optional<Verdict> verdict_of_fair_share(const State& state, const Claimant&
 Verdict verdict_of_reservation(const State& state, const Job& job, PoolId pool);
 // Of who has it: what it lacks, and what is kept for it.
 Verdict verdict_of_owner(const State& state, Verdict shortage, const Reservation& reservation);
-// Of a job whose places are promised: who is still there.
-Verdict verdict_of_promise(const State& state, const Job& job);
+// Of a job whose places are promised: who is still there. Leaves the state as it was.
+Verdict verdict_of_promise(State& state, JobId job);
 // Of a request that found no place; notes in the refusal whether it ever could. O(nodes of the pool).
 Verdict verdict_of_shortage(State& state, Request& request, PoolId pool, Refusal& refusal);
 

@@ -1,6 +1,7 @@
 #include "reservation.h"
 
 #include <algorithm>
+#include <limits>
 #include <string_view>
 #include <tuple>
 
@@ -231,7 +232,14 @@ void reserve(State& s, PoolId pool, const std::vector<JobId>& refused) {
     if (make(s, pool, id)) break;
     j.no_reservation_before = s.time + p.spec.reservation_after;
   }
-  if (p.reservation) soonest(p.due, std::max(late(p), s.time + seconds(1)));
+  if (!p.reservation) return;
+  soonest(p.due, std::max(late(p), s.time + seconds(1)));
+  if (p.reservation->start) return;
+  // Who runs may grow or be moved onto its nodes as soon as it has no longer to go than this: kept_off().
+  const auto next =
+      std::find_if(p.ends.upper_bound({s.time + p.spec.reservation_after, std::numeric_limits<JobId>::max()}),
+                   p.ends.end(), [&](const auto& end) { return kept_off(s, end.second, pool); });
+  if (next != p.ends.end()) soonest(p.due, next->first - p.spec.reservation_after);
 }
 
 }  // namespace muster::placement

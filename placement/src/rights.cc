@@ -33,7 +33,8 @@ bool within(const State& s, const Claimant& c, LeafId at, Right right, const Res
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Account& a = all[i];
     const std::int64_t bound = right == Right::kGuarantee ? a.least() : a.fair;
-    if (a.asked > 0 && wrapping_add(a.used, a.asked) > std::max(bound, had[i])) return false;
+    const std::int64_t with = c.placed ? a.used : wrapping_add(a.used, a.asked);
+    if (a.asked > 0 && with > std::max(bound, had[i])) return false;
   }
   return true;
 }

@@ -16,6 +16,7 @@ struct Claimant {
   std::vector<LeafId> path;  // from its leaf to the top
   Resources asked;
   const std::vector<Resources>* fair = nullptr;  // of fair_shares()
+  bool placed = false;                           // what it asks is among what is allocated
 };
 
 enum class Right : std::uint8_t {

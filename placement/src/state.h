@@ -130,7 +130,7 @@ struct Pool {
   mutable Rankings rankings;                  // what searches have found out; of no other meaning
   Fragmentation fragmentation;                // by the requests of jobs that are counted here, see count()
   std::map<LeafId, WaitLine> lines;           // what may start here, by Project
-  std::int32_t leaving = 0;                   // pods that are on their way out of its nodes
+  std::int64_t leaving = 0;                   // pods that are on their way out of its nodes
   std::size_t waiting = 0;                    // in these
   std::set<JobId> unjudged;                   // of those whose first pool this is: without a verdict
   std::optional<Time> judged_all;             // when all verdicts were last looked at, where many wait
@@ -182,6 +182,7 @@ struct TreeNode {
   bool known = false;
   LeafId parent = kNoId;
   std::set<LeafId> children;
+  bool circular = false;        // it is above itself
   bool reserves = false;        // it, or something below, has a reserved part in some pool
   std::map<PoolId, Past> past;  // of the children of a queue with a half-life
   std::map<PoolId, TreeSums> sums;
@@ -204,6 +205,7 @@ struct Charge {
   PoolId pool = kNoId;
   bool fixed = false;  // not preemptible
   Hold hold = Hold::kRunning;
+  std::uint64_t added_in = 0;  // the plan that has added this pod to a job that ran: State::plans
 };
 
 enum class Counted : std::uint8_t { kNot, kWaiting, kRunning };
@@ -217,23 +219,24 @@ struct Job {
   JobSpec spec;
   Progress progress;
   bool known = false;
+  bool waits = false;    // is a claimant; else it holds an assignment, or its pods are leaving
+  bool assumed = false;  // its assignment is, by plan(), not confirmed yet
+  bool moving = false;   // nominated, and its own pods have to go first, or have just gone
   RequestId request = kNoId;
   LeafId leaf = kNoId;
   std::vector<PoolId> pools;  // those of spec.pools that exist, or the default pool
-  bool waits = false;         // is a claimant; else it holds an assignment, or its pods are leaving
   std::optional<Assignment> assignment;
-  bool assumed = false;          // by plan(), not confirmed yet
   std::uint64_t started_in = 0;  // the plan that is being made has started it: Planner::serial
-  bool moving = false;           // nominated, and its own pods have to go first, or have just gone
+  std::uint64_t shrunk_in = 0;   // the plan that has last taken some of its pods
   bool entitled = false;         // that start kept its leaf and ancestors within quota and fair share
   bool to_be_evicted = false;    // plan() has said so; `assignment` is empty, the caller may not know it yet
-  std::optional<Assignment> evicted_from;  // then
+  Counted counted = Counted::kNot;         // in the tree
+  PoolId pending_in = kNoId;               // where it is counted as pending, and its request as typical
+  std::optional<Assignment> evicted_from;  // when to_be_evicted
   std::vector<std::size_t> displaced;      // of assignment.pods
   std::vector<std::size_t> promised;       // of assignment.pods: not startable yet; sorted
   std::vector<Charge> charges;             // of assignment.pods, by index; displaced ones are empty
   std::vector<Leaving> leaving;
-  Counted counted = Counted::kNot;              // in the tree
-  PoolId pending_in = kNoId;                    // where it is counted as pending, and its request as typical
   Resources pending, surplus;                   // with these
   std::optional<std::pair<PoolId, Time>> ends;  // its entry in Pool::ends
   Time last_held;                               // when it last ceased to hold something, as far as plans tell
@@ -255,6 +258,8 @@ std::optional<Time> end_of(const Job& job);
 inline std::string tree_key(const std::string& name, bool is_project) {
   return (is_project ? "p/" : "q/") + name;
 }
+
+class Watch;
 
 class State {
  public:
@@ -280,6 +285,12 @@ class State {
   std::uint64_t last_serial = 0;
   std::uint64_t plans = 0;  // made so far
   Time time;                // of the last one
+#ifdef NDEBUG
+  bool audited = false;  // each plan is: audit.h
+#else
+  bool audited = true;
+#endif
+  Watch* watch = nullptr;  // of the plan that is being made
 
   Node& node(NodeId id) { return nodes[static_cast<std::size_t>(id)]; }
   const Node& node(NodeId id) const { return nodes[static_cast<std::size_t>(id)]; }
@@ -360,7 +371,7 @@ class State {
   void note_promises(JobId id);  // `promised` of the job, and of the State, from its charges
   void note_end(JobId id);       // after what end_of() looks at has changed
   void put_leaving(JobId id, const std::vector<PodPlace>& pods);
-  Charge charge_for(JobId id, const PodPlace& place, PoolId pool, Hold hold);
+  Charge charge_for(JobId id, const PodPlace& place, NodeId on, PoolId pool, Hold hold);  // on: place.node
   // How many pods the job could have beyond those it has (or, while it waits, beyond its minimum).
   Resources surplus_of(const Job& job, PoolId pool) const;
   // What a pod, or the request, is charged in the pool at least: memory shares on its largest GPUs.

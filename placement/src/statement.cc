@@ -2,8 +2,14 @@
 
 namespace muster::placement {
 
-void Statement::place(JobId job, const PodPlace& place, PoolId pool, Hold hold) {
-  placed_.push_back({job, place, state_.take(state_.charge_for(job, place, pool, hold))});
+void Statement::place(JobId job, PodPlace place, PoolId pool, Hold hold) {
+  const NodeId on = state_.node_of(place.node);
+  this->place(job, std::move(place), on, pool, hold);
+}
+
+void Statement::place(JobId job, PodPlace place, NodeId on, PoolId pool, Hold hold) {
+  Charge charge = state_.take(state_.charge_for(job, place, on, pool, hold));
+  placed_.push_back({job, std::move(place), std::move(charge)});
   steps_.push_back({Kind::kPlace, job, 0});
 }
 
@@ -19,11 +25,20 @@ void Statement::readmit(JobId job, std::size_t pod) {
   steps_.push_back({Kind::kReadmit, job, pod});
 }
 
+Charge Statement::charge_before(JobId job, std::size_t pod) const {
+  const Out& out = out_.at({job, pod});
+  Charge charge = out.charge;
+  charge.hold = out.before;
+  return charge;
+}
+
 void Statement::take_out(JobId job, std::size_t pod) {
   Job& j = state_.job(job);
   Out out{std::exchange(j.charges[pod], {}), Hold::kRunning, false};
   out.before = out.charge.hold;
-  out.leaving = out.before == Hold::kRunning && (j.started_in == 0 || j.started_in != state_.plans);
+  // What this very plan has started or added is not there yet.
+  const auto now = [&](std::uint64_t plan) { return plan != 0 && plan == state_.plans; };
+  out.leaving = out.before == Hold::kRunning && !now(j.started_in) && !now(out.charge.added_in);
   if (out.leaving) {
     state_.turn(out.charge, Hold::kLeaving);
   } else {

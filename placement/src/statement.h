@@ -30,7 +30,8 @@ class Statement {
   Statement(const Statement&) = delete;
   Statement& operator=(const Statement&) = delete;
 
-  void place(JobId job, const PodPlace& place, PoolId pool, Hold hold);
+  void place(JobId job, PodPlace place, PoolId pool, Hold hold);
+  void place(JobId job, PodPlace place, NodeId on, PoolId pool, Hold hold);  // on: place.node
   // A pod of its assignment goes: what runs is leaving from now on, what does not run yet is simply gone.
   // Nothing if the pod holds nothing.
   void release(JobId job, std::size_t pod);
@@ -38,6 +39,7 @@ class Statement {
 
   const std::vector<Placed>& placed() const { return placed_; }
   bool released(JobId job, std::size_t pod) const { return out_.contains({job, pod}); }
+  Charge charge_before(JobId job, std::size_t pod) const;  // of a released one
   std::size_t mark() const { return steps_.size(); }
   void rollback(std::size_t to_mark = 0);
   // What is leaving has moved from the jobs' charges to their `leaving`; their assignments are the caller's.

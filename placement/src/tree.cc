@@ -7,13 +7,14 @@
 namespace muster::placement {
 namespace {
 
-// Calls visit for the tree node (by id) and all above it; stops in a circle.
+// Calls visit for the tree node (by id) and all above it, of a circle for the first that it comes to.
 template <class Visit>
 void upwards(std::vector<TreeNode>& tree, LeafId from, Visit&& visit) {
-  std::size_t steps = 0;
-  for (LeafId at = from; at != kNoId && steps <= tree.size();
-       at = tree[static_cast<std::size_t>(at)].parent, ++steps) {
-    visit(at, tree[static_cast<std::size_t>(at)]);
+  for (LeafId at = from; at != kNoId;) {
+    TreeNode& t = tree[static_cast<std::size_t>(at)];
+    visit(at, t);
+    if (t.circular) break;
+    at = t.parent;
   }
 }
 
@@ -86,6 +87,12 @@ void State::settle() {
     if (p == kNoId || !leaf(p).known) continue;
     tree[i].parent = p;
     leaf(p).children.insert(static_cast<LeafId>(i));
+  }
+  for (std::size_t i = 0; i < tree.size(); ++i) {
+    LeafId at = tree[i].parent;
+    for (std::size_t steps = 0; at != kNoId && at != static_cast<LeafId>(i) && steps < tree.size(); ++steps)
+      at = leaf(at).parent;
+    tree[i].circular = at == static_cast<LeafId>(i);
   }
   reserves_ = false;
   for (std::size_t i = 0; i < tree.size(); ++i) {

@@ -58,23 +58,25 @@ struct Gatherer {
     for (std::size_t i = 0; i < j.charges.size(); ++i) {
       if (j.charges[i].node != kNoId) left.insert(i);
     }
-    // Surplus: from the end of each elastic role, as many at once as belong together.
+    // Surplus: of each elastic role what is promised and not there yet, then from the end; as many at once as
+    // belong together.
     if (request.elastic && q.means != Means::kMove) {
       const auto step = static_cast<std::size_t>(step_of(request));
       for (std::size_t r = request.roles.size(); r-- > 0;) {
         const RoleSpec& role = request.roles[r];
         if (role.most() == role.replicas) continue;
-        std::vector<std::pair<std::int32_t, std::size_t>> pods;  // by falling index
+        std::vector<std::tuple<bool, std::int32_t, std::size_t>> pods;  // by falling index
         for (const std::size_t i : left) {
+          const bool there = j.charges[i].hold != Hold::kPromised;
           if (static_cast<std::size_t>(j.assignment->pods[i].role) == r)
-            pods.emplace_back(-j.assignment->pods[i].index, i);
+            pods.emplace_back(there, -j.assignment->pods[i].index, i);
         }
         std::sort(pods.begin(), pods.end());
         const auto least = static_cast<std::size_t>(role.replicas);
         for (std::size_t at = 0; pods.size() - at >= least + step; at += step) {
           std::vector<std::size_t> some;
-          for (std::size_t k = at; k < at + step; ++k)
-            some.push_back(pods[k].second), left.erase(pods[k].second);
+          for (std::size_t k = at; k < at + step; ++k) some.push_back(std::get<std::size_t>(pods[k]));
+          for (const std::size_t pod : some) left.erase(pod);
           after = push(id, path, own, over, some, false, after);
         }
       }

@@ -101,7 +101,7 @@ crds::Amounts quota_of_children(const ObjectStore<crds::Queue>& queues,
   return sum;
 }
 
-std::string owner_of_namespace(const ObjectStore<crds::Project>& projects, const std::string& ns) {
+std::string first_claimant(const ObjectStore<crds::Project>& projects, const std::string& ns) {
   const crds::Project* first = nullptr;
   const auto claims = projects.by_index(kByNamespace, ns);
   for (const auto& p : claims) {
@@ -156,7 +156,12 @@ client::Task<Outcome> CapacityReconciler::refresh(ObjectStore<Kind>& store, clie
 client::Task<Outcome> CapacityReconciler::queue(client::Key key) {
   return refresh(world_.caches.queues.store(), std::move(key));
 }
-client::Task<Outcome> CapacityReconciler::project(client::Key key) {
+client::Task<Outcome> CapacityReconciler::project(client::Key key, NamespaceState state) {
+  if (world_.caches.projects.store().find(key)) {
+    namespaces_[key] = std::move(state);
+  } else {
+    namespaces_.erase(key);
+  }
   return refresh(world_.caches.projects.store(), std::move(key));
 }
 client::Task<Outcome> CapacityReconciler::node_pool(client::Key key) {
@@ -181,13 +186,12 @@ CapacityReconciler::Refusal CapacityReconciler::fill(crds::Project& p) const {
   const auto numbers = world_.placement.numbers_of_project(name);
   copy_numbers(numbers, p.status);
   p.status.ns = crds::namespace_of(p);
-  const auto owner = owner_of_namespace(world_.caches.projects.store(), p.status.ns);
-  if (!owner.empty() && owner != name) {  // empty: it is on its way out itself
-    return {
-        "NamespaceTaken",
-        fmt::format("namespace {} is claimed by the older Project {}; claim another (spec.namespace.name)",
-                    p.status.ns, owner)};
-  }
+  const NamespaceState& state = namespaces_.at(name);
+  const auto there = world_.caches.namespaces.store().find(p.status.ns);
+  if (there && is_namespace_of(p, *there)) p.status.ns_uid = there->meta.uid;
+  set(p, world_.now(), "NamespaceReady", state.reason.empty(), state.reason.empty() ? "Ready" : state.reason,
+      state.message);
+  if (state.reason == "NamespaceTaken") return {state.reason, state.message};
   if (!numbers.problem.empty()) return {"InvalidQueue", numbers.problem};
   return {};
 }

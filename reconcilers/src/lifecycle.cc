@@ -20,6 +20,7 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 
 // A gang that did not start in time waits this long before it is tried again, doubling up to the maximum.
+constexpr seconds kPublishAfter{1};  // pods are dated to the second: up to one after the last was made
 constexpr seconds kFirstRetry{10};
 constexpr seconds kLongestRetry = minutes{10};
 
@@ -123,7 +124,7 @@ class Machine {
       wake(*status_.retry_at);
       wait_for("BackingOff", fmt::format("queued again at {}{}", crds::to_string(*status_.retry_at), why));
     } else if (seen_.blocked) {
-      wait_for("NoMatchingNodes", *seen_.blocked);
+      wait_for(seen_.blocked_reason, *seen_.blocked);
     } else {
       return false;
     }
@@ -151,6 +152,7 @@ class Machine {
       return status_.started_at ? requeue("PodLost", lost) : back_off("PodLost", lost);
     }
     if (const auto* failed = program_fault(gang_)) return restart(*failed);
+    publish_names();
     judge_readiness();  // before the time: a gang that became whole while nobody looked is not withdrawn
     if (out_of_time()) return;
     keep_whole();
@@ -471,6 +473,25 @@ class Machine {
         ++mine.tries;
       }
     }
+  }
+
+  // The headless Service comes when every pod has its address, or a moment after the last one was made,
+  // which is before a kubelet has started a program: the endpoint controllers then look at the gang once,
+  // instead of at every pod that starts. A controller that begins here makes it, since the gang has not run.
+  void publish_names() {
+    if (status_.started_at) return;
+    std::int64_t newest = 0;
+    bool all_started = true;
+    for (std::size_t i = 0; i < gang_.pods.size(); ++i) {
+      const auto* pod = gang_.pods[i];
+      if (pod == nullptr && !gang_.succeeded[i]) return;
+      if (pod == nullptr) continue;
+      newest = std::max(newest, pod->created_at);
+      if (pod->phase == client::PodPhase::kPending) all_started = false;
+    }
+    const crds::Time due = crds::Time{seconds{newest}} + kPublishAfter;
+    step_.publish = all_started || seen_.now >= due;
+    if (!step_.publish) wake(due);
   }
 
   void judge_readiness() {

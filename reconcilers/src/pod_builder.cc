@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "muster/reconcilers/names.h"
+#include "muster/reconcilers/project_objects.h"
 #include "muster/reconcilers/rendezvous.h"
 
 namespace muster::reconcilers {
@@ -177,6 +178,7 @@ Json spec_of(const TrainingJob& job, const Role& role, const Json& pod_template,
   spec["hostname"] = marks[kHost];
   spec["subdomain"] = service_name(job.metadata.name);
   spec["restartPolicy"] = "Never";
+  if (!spec.contains("serviceAccountName")) spec["serviceAccountName"] = kJobAccount;
   if (!job.spec.priority_class_name.empty()) spec["priorityClassName"] = job.spec.priority_class_name;
   if (job.spec.checkpoint) spec["terminationGracePeriodSeconds"] = job.spec.checkpoint->grace_period.count();
   if (role.gpus) ask_for_gpus(spec, crds::devices_of(*role.gpus), gpu_resource);

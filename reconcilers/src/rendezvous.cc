@@ -20,7 +20,7 @@ constexpr std::string_view kLauncher = "launcher";
 
 constexpr std::size_t kMaxConfigMap = 1 << 20;  // bytes of all files of a ConfigMap
 constexpr std::size_t kMaxVariable =
-    128 * 1024;  // Linux: name, '=', value and the zero behind it (MAX_ARG_STRLEN)
+    128UZ * 1024;  // Linux: name, '=', value and the zero behind it (MAX_ARG_STRLEN)
 
 // Gangs are large and their service has one name: the part behind the host is made once.
 std::string domain_of(const TrainingJob& job) {

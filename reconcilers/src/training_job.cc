@@ -7,12 +7,14 @@
 #include "gang.h"
 #include "lifecycle_texts.h"
 #include "muster/reconcilers/fan_out.h"
+#include "muster/reconcilers/job_policy.h"
 #include "muster/reconcilers/job_status.h"
 #include "muster/reconcilers/log.h"
 #include "muster/reconcilers/names.h"
 #include "muster/reconcilers/placement_specs.h"
 #include "muster/reconcilers/pod_builder.h"
 #include "muster/reconcilers/pod_identity.h"
+#include "muster/reconcilers/project.h"
 #include "muster/reconcilers/translate.h"
 
 namespace muster::reconcilers {
@@ -55,6 +57,19 @@ void count_eviction(const crds::TrainingJobStatus& after, Totals& totals) {
   }
 }
 
+// A namespace that has lost its Project (it was deleted, or the namespace handed over to nobody): what runs
+// there saves and gives back what it holds.
+std::optional<Decision> eviction_of_orphan(const Object<crds::TrainingJob>& job, const Caches& caches) {
+  if (job.value.status.assignment.attempt == 0 || !owner_of_namespace(caches, job.meta.ns).empty())
+    return std::nullopt;
+  Decision evict;
+  evict.kind = Decision::Kind::kEvict;
+  evict.generation = job.value.metadata.generation;
+  evict.reason = "ProjectNotFound";
+  evict.message = fmt::format("no Project has namespace {} any more", job.meta.ns);
+  return evict;
+}
+
 }  // namespace
 
 TrainingJobReconciler::TrainingJobReconciler(World& world)
@@ -84,6 +99,7 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
     log_error("status cannot be read; the job is left as it is", {{"job", key}, {"problem", job->problem}});
     co_return Outcome::done();
   }
+  const Job counts = effective(job, world_.caches);
   const auto pods = pods_of(world_, job->meta.uid);
   const Rejection* rejection = nullptr;
   if (const auto found = rejections_.find(key); found != rejections_.end() &&
@@ -91,20 +107,30 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
                                                 found->second.generation == job->value.metadata.generation) {
     rejection = &found->second;
   }
-  Translation wish = translate_job(job->value, world_.caches);
+  Translation wish = translate_job(counts->value, world_.caches);
   if (!job->problem.empty() || rejection != nullptr) {
     wish.invalid = rejection != nullptr ? rejection->message : job->problem;
     wish.invalid_reason = "InvalidSpec";
   }
 
-  const auto decision = world_.placement.decision(key);
+  auto decision = world_.placement.decision(key);
+  if (decision && decision->kind == Decision::Kind::kStart &&
+      asked_with_[key] != counts->value.status.effective) {
+    world_.placement.withdraw(key);  // the Project's defaults have changed since: asked again below
+    decision.reset();
+  }
+  if (!decision) decision = eviction_of_orphan(*job, world_.caches);
   const auto nomination = world_.placement.nomination(key);
   auto verdict = world_.placement.verdict(key);
   const bool has_victims = verdict && verdict->reason == "WaitingForVictims";
   if (has_victims) name_victims(*verdict);
-  Observed seen{
-      .job = job->value, .pods = pods, .now = world_.now(), .invalid = wish.invalid, .blocked = wish.blocked};
+  Observed seen{.job = counts->value,
+                .pods = pods,
+                .now = world_.now(),
+                .invalid = wish.invalid,
+                .blocked = wish.blocked};
   seen.invalid_reason = wish.invalid_reason;
+  seen.blocked_reason = wish.blocked_reason;
   seen.decision = decision ? &*decision : nullptr;
   seen.nomination = nomination ? &*nomination : nullptr;
   seen.verdict = verdict ? &*verdict : nullptr;
@@ -131,17 +157,25 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
     co_return Outcome::done();
   }
 
+  if (step.publish) {
+    const auto service = co_await ensure_companion(job, Companion::kService);
+    if (!service) {
+      refuse(key, job, service.error());
+      co_return Outcome::retry();
+    }
+  }
   const Commit committed = co_await commit(key, job, step);
   if (committed == Commit::kRefused) world_.placement.withdraw(key);
   if (committed == Commit::kUnsure) unsure_.insert(key);  // what was decided stays charged until we know
   if (committed == Commit::kRefused || committed == Commit::kUnsure) co_return Outcome::retry();
-  world_.placement.update(key, job->value, wish, step, pods);
+  world_.placement.update(key, counts->value, wish, step, pods);
+  asked_with_[key] = counts->value.status.effective;
   if (const auto said = reports_.find(key); said != reports_.end())
     said->second.forget_before(step.status.attempt - 1);
 
   bool ok = co_await remove_pods(job, step.remove);
   if (ok && !step.create.empty()) {
-    co_await select_nodes(job, wish, step.status.assignment);
+    co_await select_nodes(counts, wish, step.status.assignment);
     ok = co_await create_in_turn(key, step.create);
   }
   co_await select_nodes_of_ephemeral(job, pods);
@@ -158,9 +192,10 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
 void TrainingJobReconciler::charge(const client::Key& key) {
   const Job job = world_.caches.jobs.store().find(key);
   if (!job || job->value.metadata.deletion_timestamp || job->status_unreadable) return;
+  const Job counts = effective(job, world_.caches);
   Step step;
   step.status = job->value.status;
-  world_.placement.update(key, job->value, translate_job(job->value, world_.caches), step,
+  world_.placement.update(key, counts->value, translate_job(counts->value, world_.caches), step,
                           pods_of(world_, job->meta.uid));
 }
 
@@ -211,11 +246,23 @@ void TrainingJobReconciler::name_victims(crds::Waiting& verdict) const {
       fmt::format("; the last to go is pod {}{}", left.example, say_deadline(left, world_.now()));
 }
 
+TrainingJobReconciler::Job TrainingJobReconciler::effective(const Job& job, const Caches& caches) {
+  auto taken = effective_values(job->value, caches);
+  if (taken == crds::Effective{} && job->value.status.effective == taken) return job;
+  auto copy = std::make_shared<Object<crds::TrainingJob>>(*job);
+  copy->value.spec = with(taken, std::move(copy->value.spec));
+  copy->value.status.effective = std::move(taken);
+  return copy;
+}
+
 // The commit point.
 client::Task<TrainingJobReconciler::Commit> TrainingJobReconciler::commit(const client::Key& key,
                                                                           const Job& job, const Step& step) {
   const auto& before = job->value.status;
-  if (step.status == before) co_return Commit::kStands;
+  if (step.status == before) {
+    counters_due_.erase(key);
+    co_return Commit::kStands;
+  }
   // A new job's first word waits for placement's: one write instead of two when it starts at once.
   if (before.conditions.empty() && step.wants_place && step.status.queue.reason.empty() &&
       step.status.assignment.attempt == 0) {
@@ -223,12 +270,12 @@ client::Task<TrainingJobReconciler::Commit> TrainingJobReconciler::commit(const 
   }
   const auto now = world_.env.clock.now();
   if (!before.conditions.empty() && differs_in_counters_only(before, step.status)) {
-    const auto last = counters_written_.find(key);
-    if (last != counters_written_.end() && now - last->second < world_.status_interval) {
-      co_return Commit::kDeferred;
-    }
+    // Counted from the first change, not from the last write: what comes at once, like a gang whose pods
+    // become ready one by one, is written once.
+    const auto due = counters_due_.try_emplace(key, now + world_.status_interval).first;
+    if (now < due->second) co_return Commit::kDeferred;
   }
-  counters_written_[key] = now;
+  counters_due_.erase(key);
   crds::TrainingJob wanted;
   wanted.metadata = job->value.metadata;
   wanted.status = step.status;
@@ -306,7 +353,8 @@ void TrainingJobReconciler::forget(const client::Key& key, const std::string& la
   world_.placement.forget(key, pods_of(world_, last_uid));
   rejections_.erase(key);
   reports_.erase(key);
-  counters_written_.erase(key);
+  counters_due_.erase(key);
+  asked_with_.erase(key);
   companions_made_.erase(key + "/services");
   companions_made_.erase(key + "/configmaps");
 }
@@ -384,7 +432,8 @@ client::Task<bool> TrainingJobReconciler::create_pods(const client::Key& key,
     refuse(key, job, hosts.error());
     co_return false;
   }
-  const PodBuilder builder(job->value, world_.placement.gpu_resource(job->value.status.assignment.pool));
+  const PodBuilder builder(effective(job, world_.caches)->value,
+                           world_.placement.gpu_resource(job->value.status.assignment.pool));
   bool all = true;
   const std::function<client::Task<bool>(std::size_t)> one = [this, &key, &job, &which, &builder,
                                                               &all](std::size_t i) {
@@ -407,16 +456,7 @@ client::Task<bool> TrainingJobReconciler::create_pods(const client::Key& key,
     };
     return Create::run(this, key, job, which[i], builder, all);
   };
-  // The Service comes before the last pod: no gang meets without it, a crash in between leaves a pod to be
-  // made and with it the Service, and the endpoint controllers look at the gang once instead of at every pod.
-  co_await fan_out(world_.env.executor, which.size() - 1, kFanOut, one);
-  if (!all) co_return false;
-  const auto service = co_await ensure_companion(job, Companion::kService);
-  if (!service) {
-    refuse(key, job, service.error());
-    co_return false;
-  }
-  co_await one(which.size() - 1);
+  co_await fan_out(world_.env.executor, which.size(), kFanOut, one);
   co_return all;
 }
 

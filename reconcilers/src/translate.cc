@@ -1,6 +1,11 @@
 #include "muster/reconcilers/translate.h"
 
+#include <algorithm>
+
 #include "json_reader.h"
+#include "muster/reconcilers/job_policy.h"
+#include "muster/reconcilers/job_status.h"
+#include "muster/reconcilers/project.h"
 #include "muster/reconcilers/world.h"
 
 namespace muster::reconcilers {
@@ -41,7 +46,37 @@ std::optional<std::string> between_pods(const crds::Role& role) {
   return std::nullopt;
 }
 
+// Its pods would run as the account that Muster makes in a Project's namespace.
+bool needs_job_account(const crds::TrainingJob& job) {
+  return std::ranges::any_of(job.spec.roles, [](const crds::Role& role) {
+    return role.pod_template.value == nullptr ||
+           find(role.pod_template.value.get(), "spec", "serviceAccountName") == nullptr;
+  });
+}
+
+// nullptr: no Project has the namespace.
+client::Ptr<Object<crds::Project>> project_of(const crds::TrainingJob& job, const Caches& caches) {
+  const auto name = owner_of_namespace(caches, job.metadata.ns);
+  return name.empty() ? nullptr : caches.projects.store().find(name);
+}
+
+// The pool that work means that names none; "": none.
+std::string default_pool(const Caches& caches) {
+  const auto& pools = caches.node_pools.store().all();
+  std::string name;
+  for (const auto& [pool, object] : pools) {
+    if (object->value.spec.is_default || pools.size() == 1) name = pool;
+  }
+  return name;
+}
+
 }  // namespace
+
+crds::Effective effective_values(const crds::TrainingJob& job, const Caches& caches) {
+  if (job.status.assignment.attempt != 0 || is_finished(job.status)) return job.status.effective;
+  const auto project = project_of(job, caches);
+  return project ? taken_from(project->value, job.spec) : crds::Effective{};
+}
 
 VolumeLookup volume_lookup(const Caches& caches, const std::string& ns) {
   VolumeLookup lookup;
@@ -110,6 +145,17 @@ Translation translate_job(const crds::TrainingJob& job, const Caches& caches) {
   t.volumes = volume_terms(job, volume_lookup(caches, job.metadata.ns));
   for (const auto& v : t.volumes) {
     if (!v.blocked.empty() && !t.blocked) t.blocked = v.blocked;
+  }
+  // What it needs is said all the same: a job from before the policy may hold it.
+  const auto project = project_of(job, caches);
+  if (project) t.invalid = violation(project->value, job.spec, default_pool(caches));
+  if (t.invalid) t.invalid_reason = "PolicyViolation";
+  const auto& ns = job.metadata.ns;
+  if (!t.blocked && needs_job_account(job) && project &&
+      !caches.service_accounts.store().find(client::make_key(ns, kJobAccount))) {
+    t.blocked = "namespace " + ns + " does not have its ServiceAccount " + std::string(kJobAccount) +
+                " yet; see condition NamespaceReady of its Project";
+    t.blocked_reason = "NamespaceNotReady";
   }
   return t;
 }

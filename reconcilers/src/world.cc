@@ -12,6 +12,12 @@ namespace {
 // Annotations of nodes that Muster reads.
 constexpr std::string_view kNodeAnnotations = "muster.dev/";
 
+client::WatcherOptions those_of_muster() {
+  client::WatcherOptions options;
+  options.label_selector = std::string(kManagedByLabel) + "=" + std::string(kManagedBy);
+  return options;
+}
+
 }  // namespace
 
 client::Result<PriorityClass> decode_priority_class(std::string_view json) {
@@ -44,7 +50,11 @@ Caches::Caches(client::ApiClient& api)
       priority_classes(api, client::resources::kPriorityClasses, decode_priority_class),
       claims(api, client::resources::kPersistentVolumeClaims, decode_claim),
       volumes(api, client::resources::kPersistentVolumes, decode_volume),
-      storage_classes(api, client::resources::kStorageClasses, decode_storage_class) {
+      storage_classes(api, client::resources::kStorageClasses, decode_storage_class),
+      namespaces(api, client::resources::kNamespaces, decode_namespace),
+      service_accounts(api, client::resources::kServiceAccounts, decode_kept_object, those_of_muster()),
+      role_bindings(api, client::resources::kRoleBindings, decode_kept_object, those_of_muster()),
+      network_policies(api, client::resources::kNetworkPolicies, decode_kept_object, those_of_muster()) {
   pods.store().add_index(std::string(kByOwner), [](const client::Pod& pod) {
     return pod.owner_uid.empty() ? std::vector<std::string>{} : std::vector<std::string>{pod.owner_uid};
   });
@@ -53,13 +63,19 @@ Caches::Caches(client::ApiClient& api)
     return ours ? std::vector<std::string>{pod.node_name} : std::vector<std::string>{};
   });
   add_capacity_indexes(queues.store(), projects.store());
+  for (auto* kept : {&service_accounts, &role_bindings, &network_policies}) {
+    kept->store().add_index(std::string(kByProject),
+                            [](const KeptObject& object) { return std::vector{object.project}; });
+  }
 }
 
 bool Caches::synced() const {
   return nodes.store().synced() && pods.store().synced() && queues.store().synced() &&
          projects.store().synced() && node_pools.store().synced() && jobs.store().synced() &&
          services.store().synced() && priority_classes.store().synced() && claims.store().synced() &&
-         volumes.store().synced() && storage_classes.store().synced();
+         volumes.store().synced() && storage_classes.store().synced() && namespaces.store().synced() &&
+         service_accounts.store().synced() && role_bindings.store().synced() &&
+         network_policies.store().synced();
 }
 
 }  // namespace muster::reconcilers

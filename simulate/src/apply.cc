@@ -26,6 +26,7 @@ Overloaded(F...) -> Overloaded<F...>;
 
 World::World(const Input& input, const Options& options)
     : input_(input), options_(options), priorities_(kShipped) {
+  if (options_.audit) cluster.audit_plans(true);
   default_pool_.metadata.name = "default";
   bool has_pool = false;
   for (std::size_t i = 0; i < input_.changes.size(); ++i) {

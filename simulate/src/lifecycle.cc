@@ -123,7 +123,9 @@ void World::start(Gang& g, const pl::Assignment& assignment) {
   cluster.set_progress(g.id, {now, std::nullopt, std::nullopt, std::nullopt});
   schedule_end(g);
   if (g.spec.max_runtime) {
+    const auto left = g.spec.max_runtime;
     refresh(g);  // less is left of it; not before, a changed spec gives up the place that is kept for it
+    changed_ = changed_ || g.spec.max_runtime != left;
     agenda_add(now + *g.spec.max_runtime, Due::kMaxRuntime, &g, 0, ++g.limit_version);
   }
   tell(again ? EventType::kRestarted : EventType::kAdmitted, w, again ? "Moved" : "");

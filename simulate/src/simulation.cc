@@ -29,13 +29,12 @@ void World::agenda_add(pl::Time at, Due due, Gang* gang, std::size_t index, std:
   agenda_.push({at, order_++, due, gang, index, version, std::move(node)});
 }
 
-void World::run(const std::function<void(const simulate::Progress&)>& tell_progress) {
-  int idle = 0;
+void World::run_to(std::optional<pl::Time> until,
+                   const std::function<void(const simulate::Progress&)>& tell_progress) {
   std::vector<Entry> due;
-  pl::Time last = kBegin;  // something was to be done
-  while (!agenda_.empty() && errors.empty() && idle < kMostIdleWakes) {
+  while (!agenda_.empty() && errors.empty() && idle_ < kMostIdleWakes) {
     const pl::Time at = agenda_.top().at;
-    if (options_.until && at > to_time(*options_.until)) break;
+    if (until && at > *until) break;
     due.clear();
     while (!agenda_.empty() && agenda_.top().at == at) {
       due.push_back(agenda_.top());
@@ -45,15 +44,16 @@ void World::run(const std::function<void(const simulate::Progress&)>& tell_progr
     const std::size_t events_before = events.size();
     play_instant(due);
     const bool only_wake = std::ranges::all_of(due, [](const Entry& e) { return e.due == Due::kWake; });
-    idle = only_wake && events.size() == events_before ? idle + 1 : 0;
-    if (idle == 0) last = now;
+    idle_ = only_wake && events.size() == events_before ? idle_ + 1 : 0;
+    if (idle_ == 0) last_ = now, last_metrics_ = metrics;
     if (tell_progress) tell_progress({to_instant(now), jobs_, finished_jobs_, events.size()});
   }
-  if (options_.until) {
-    account(to_time(*options_.until));
-  } else {
-    now = last;
-  }
+  if (until) account(*until);
+}
+
+void World::end() {
+  // Without an end it is over when the last thing has happened, not when all was waited for.
+  if (!options_.until) now = last_, metrics = last_metrics_;
   // What comes later than the end was not looked at.
   while (!agenda_.empty()) {
     const Entry& e = agenda_.top();
@@ -285,12 +285,16 @@ std::int64_t World::useful_milli_ms() const {
 // --- the interface
 
 Simulation::Simulation(const Input& input, const Options& options, std::function<void(const Progress&)> tell)
-    : world_(std::make_unique<World>(input, options)), tell_(std::move(tell)) {}
+    : options_(options), world_(std::make_unique<World>(input, options)), tell_(std::move(tell)) {}
 Simulation::~Simulation() = default;
 
 std::vector<crds::FieldError> Simulation::run() {
-  world_->run(tell_);
+  world_->run_to(options_.until ? std::optional(to_time(*options_.until)) : std::nullopt, tell_);
+  world_->end();
   return world_->errors;
+}
+void Simulation::run_to(Instant until) {
+  world_->run_to(to_time(until), tell_);
 }
 const std::vector<std::string>& Simulation::failures() const {
   return world_->failures;

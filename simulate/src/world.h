@@ -136,7 +136,9 @@ class World {
   World(const Input& input, const Options& options);
 
   // --- simulation.cc
-  void run(const std::function<void(const simulate::Progress&)>& tell);
+  // Up to and with this instant; absent: until nothing happens any more. May be called again.
+  void run_to(std::optional<pl::Time> until, const std::function<void(const simulate::Progress&)>& tell);
+  void end();  // what was not reached is said
 
   // --- what came out
   pl::Cluster cluster;
@@ -261,6 +263,9 @@ class World {
   bool capacity_stale_ = true;
   bool changed_ = true;  // something happened that plan() has not seen
   std::optional<pl::Time> wake_;
+  int idle_ = 0;            // wake-ups that have changed nothing, one after the other
+  pl::Time last_ = kBegin;  // something was to be done
+  Metrics last_metrics_;    // as of then
 };
 
 // "namespace/name" of a gang's id.

@@ -7,15 +7,15 @@
 #include <iostream>
 #include <map>
 #include <optional>
-#include <random>
 
-#include "placement/world.h"
+#include "placement_history.h"
 #include "shares.h"
 #include "state.h"
 
 namespace muster::placement {
 namespace {
 
+using testing::Dice;
 using testing::job;
 using testing::node;
 using testing::queue;
@@ -43,17 +43,6 @@ struct Instance {
   std::vector<Runner> running;
   Runner claimant;
   bool movable = false;
-};
-
-class Dice {
- public:
-  explicit Dice(std::uint64_t seed) : engine_(seed) {}
-  std::int64_t upto(std::int64_t n) {
-    return static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(n + 1));
-  }
-
- private:
-  std::mt19937_64 engine_;
 };
 
 Instance some_instance(std::uint64_t seed, bool movable) {
@@ -254,7 +243,7 @@ std::string text_of(const Instance& x, const std::map<std::string, std::int64_t>
 
 TEST(PlacementOracle, WhoCanStartAndWithHowManyVictims) {
   int starts = 0, evicting = 0, more = 0, dearer = 0;
-  std::int64_t extra = 0;
+  std::int64_t extra = 0, worst = 0;  // victims; percent of the cheapest set
   for (int seed = 0; seed < kInstances; ++seed) {
     const Instance x = some_instance(static_cast<std::uint64_t>(seed), false);
     Cluster c = cluster_of(x);
@@ -281,14 +270,14 @@ TEST(PlacementOracle, WhoCanStartAndWithHowManyVictims) {
     }
     ++evicting;
     if (victims > best->victims) ++more, extra += static_cast<std::int64_t>(victims - best->victims);
-    if (cost > best->cost) ++dearer;
+    if (cost > best->cost) ++dearer, worst = std::max(worst, cost * 100 / best->cost - 100);
   }
   // Lower priorities of a leaf go first, whatever they cost: such sets may be dearer, and that is no fault.
   std::cout << kInstances << " instances: " << starts << " start, " << evicting
             << " of them with victims; more victims than needed in " << more << " (" << extra
-            << " in all), dearer than the cheapest set in " << dearer << "\n";
+            << " in all), dearer than the cheapest set in " << dearer << " (by " << worst << "% at most)\n";
   EXPECT_GT(evicting, kInstances / 50);
-  EXPECT_LE(more * 100, evicting * 3) << "the search has become worse";
+  EXPECT_LE(more * 100, evicting) << "the search has become worse";
 }
 
 // With jobs of one pod that may be moved: some go to places that are free while all are still where they

@@ -306,7 +306,8 @@ TEST_F(CrdsTest, StatusOfEveryOtherKindIsTaken) {
   EXPECT_EQ(from_json<Queue>(put(to_json(queue), status_to_json(queue)))->status, queue.status);
   Project project;
   project.metadata.name = "project-full";
-  project.status = {1, conditions, "nlp", amounts, {}, amounts, 3, 4, {{"h100", amounts, amounts, {}}}};
+  project.status = {1,  conditions, "nlp", "uid-1", amounts,
+                    {}, amounts,    3,     4,       {{"h100", amounts, amounts, {}}}};
   EXPECT_EQ(from_json<Project>(put(to_json(project), status_to_json(project)))->status, project.status);
   NodePool pool;
   pool.metadata.name = "nodepool-full";

@@ -204,8 +204,9 @@ spec: {storageClassName: "", volumeName: disk-of-node-7, accessModes: [ReadWrite
     const json claim = cluster_->get("/api/v1/namespaces/team/persistentvolumeclaims/fresh");
     const auto pods = cluster_->pods("new-disk");
     return pods.size() == 1 &&
-           claim.value("/metadata/annotations/volume.kubernetes.io~1selected-node"_json_pointer,
-                       std::string()) == pods[0]["spec"]["nodeName"];
+           pods[0]["spec"]["nodeName"] ==
+               claim.value("/metadata/annotations/volume.kubernetes.io~1selected-node"_json_pointer,
+                           std::string());
   })) << muster_->log();
   cluster_->create(job_object({.name = "old-disk",
                                .replicas = 2,

@@ -95,7 +95,7 @@ std::unique_ptr<Cluster> Cluster::start(int nodes, int gpus_per_node, testcluste
     const auto added = real.add_nodes(node);
     if (!added) throw std::runtime_error(added.error());
   }
-  cluster->make_namespace("team");
+  cluster->make_namespace("team", "team");
   cluster->apply(R"(
 apiVersion: muster.dev/v1alpha1
 kind: Queue
@@ -154,7 +154,10 @@ std::string Cluster::reason(const std::string& name, const std::string& ns) cons
   return j.is_null() ? "" : j.value("/status/queue/reason"_json_pointer, std::string());
 }
 json Cluster::condition(const std::string& name, const std::string& type, const std::string& ns) const {
-  const json j = job(name, ns);
+  return condition_of(path_of_job(name, ns), type);
+}
+json Cluster::condition_of(const std::string& path, const std::string& type) const {
+  const json j = get(path);
   if (j.is_null() || !j.contains("status") || !j["status"].contains("conditions")) return {};
   for (const auto& c : j["status"]["conditions"]) {
     if (c["type"] == type) return c;
@@ -201,8 +204,9 @@ void Cluster::patch(const std::string& path, const json& merge) {
   const auto answer = cluster_->request("PATCH", path, merge.dump(), "application/merge-patch+json");
   if (!answer || !answer->ok()) throw std::runtime_error(answer ? answer->body : answer.error());
 }
-void Cluster::make_namespace(const std::string& ns) {
+void Cluster::make_namespace(const std::string& ns, const std::string& project) {
   must(cluster_->kubectl({"create", "namespace", ns}));
+  if (!project.empty()) must(cluster_->kubectl({"label", "namespace", ns, "muster.dev/project=" + project}));
   if (!wait(30s, [&] { return !get("/api/v1/namespaces/" + ns + "/serviceaccounts/default").is_null(); })) {
     throw std::runtime_error("no default ServiceAccount in " + ns);
   }

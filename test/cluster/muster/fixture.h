@@ -77,7 +77,9 @@ class Cluster {
   void apply(const std::string& yaml);
   void remove(const std::string& path);
   void patch(const std::string& path, const json& merge);
-  void make_namespace(const std::string& ns);  // with its default ServiceAccount
+  // With its default ServiceAccount, and labelled for a Project to adopt where one is named.
+  void make_namespace(const std::string& ns, const std::string& project = {});
+  json condition_of(const std::string& path, const std::string& type) const;  // null: not there
 
   bool wait(Milliseconds timeout, const std::function<bool()>& done) const;
   bool wait_phase(const std::string& name, const std::string& phase, Milliseconds timeout = 30s,

@@ -87,7 +87,7 @@ TEST_F(Slice, AWorkerKnowsWhoItIsAndWhereItsPeersAre) {
     EXPECT_EQ(env["MUSTER_JOB"], "train");
     EXPECT_EQ(env["MASTER_ADDR"], "worker-0.train.team.svc");
     EXPECT_EQ(env["PET_NNODES"], "2");
-    EXPECT_EQ("worker-" + env["MUSTER_INDEX"], p["spec"]["hostname"]);
+    EXPECT_EQ(p["spec"]["hostname"], "worker-" + env["MUSTER_INDEX"]);
   }
   const json service = cluster_->get("/api/v1/namespaces/team/services/train");
   EXPECT_EQ(service["spec"]["clusterIP"], "None");
@@ -261,7 +261,7 @@ TEST_F(Slice, ADeletedPodBringsTheGangBackWhole) {
 }
 
 TEST_F(Slice, QuotaAndLimitHoldAtEveryLevel) {
-  cluster_->make_namespace("small");
+  cluster_->make_namespace("small", "small");
   cluster_->apply(R"(
 apiVersion: muster.dev/v1alpha1
 kind: Queue
@@ -305,7 +305,7 @@ spec: {queue: dept, quota: {gpu: 2}}
 }
 
 TEST_F(Slice, WorkWithoutAProjectWaitsAndStartsWhenThereIsOne) {
-  cluster_->make_namespace("late");
+  cluster_->make_namespace("late", "late");
   cluster_->create(job_object({.name = "early", .ns = "late"}));
   ASSERT_TRUE(cluster_->wait(10s, [&] { return cluster_->reason("early", "late") == "ProjectNotFound"; }));
   cluster_->apply(

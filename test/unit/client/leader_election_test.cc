@@ -30,7 +30,7 @@ struct LeaseServer {
       if (lease) return json_answer(409, status_json(409, "AlreadyExists"));
     } else {
       if (!lease) return json_answer(404, status_json(404, "NotFound"));
-      if (body["metadata"].value("resourceVersion", "") != (*lease)["metadata"]["resourceVersion"]) {
+      if ((*lease)["metadata"]["resourceVersion"] != body["metadata"].value("resourceVersion", "")) {
         return json_answer(409, status_json(409, "Conflict"));
       }
     }

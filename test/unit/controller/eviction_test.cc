@@ -207,7 +207,7 @@ TEST_F(Evictions, AMovedJobFindsItsNewPlaceKept) {
     cluster.world.run_for(seconds{2});
     if (dies) {
       op->cut_off = true;
-      op = &cluster.start("second");
+      cluster.start("second");
     }
     cluster.add_job("late", 1, 4, kLow);
     ASSERT_TRUE(

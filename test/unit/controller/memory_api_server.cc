@@ -77,7 +77,7 @@ std::string end_of_initial_events(std::uint64_t version) {
 std::string refused_by_guard(const json& metadata, const json& object) {
   for (const char* field : {"uid", "resourceVersion"}) {
     const std::string wanted = metadata.value(field, "");
-    if (!wanted.empty() && wanted != object.at("metadata").at(field)) return field;
+    if (!wanted.empty() && object.at("metadata").at(field) != wanted) return field;
   }
   return {};
 }
@@ -205,7 +205,7 @@ HttpResponse MemoryApiServer::execute(Method method, const Address& address, con
   if (method == Method::kGet) return success(200, found->second);
   if (method != Method::kDelete) return change(method, address, body);
   const auto guard = body.value("/preconditions/uid"_json_pointer, std::string());
-  if (!guard.empty() && guard != found->second["metadata"]["uid"]) {
+  if (!guard.empty() && found->second["metadata"]["uid"] != guard) {
     return failure(409, "Conflict", "the UID in the precondition is not the object's");
   }
   if (graceful_pods && address.collection == "/api/v1/pods") {
@@ -241,6 +241,8 @@ HttpResponse MemoryApiServer::create(const Address& address, json object) {
                    address.path + "/" + object["metadata"]["name"].get<std::string>() + " already exists");
   }
   const std::string key = key_of(object);
+  if (const auto manager = address.query.find("fieldManager"); manager != address.query.end())
+    object["metadata"]["managedFields"] = json::array({{{"manager", manager->second}}});
   if (address.collection == "/api/v1/pods") object["status"]["phase"] = "Pending";
   put(address.collection, std::move(object));
   return success(201, objects_[address.collection].at(key));

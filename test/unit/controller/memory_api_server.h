@@ -1,8 +1,8 @@
 // An API server in memory for the whole operator in virtual time: the objects of every collection under one
 // counter of versions, streaming lists and watches over all namespaces, creation, merge patch, server-side
 // apply of a status, update, deletion. It answers as a real one does where Muster can tell the difference
-// (codes, reasons, uid and resourceVersion as guards) and is no more than that: no schemas, no field
-// ownership, no selectors, no pages.
+// (codes, reasons, uid and resourceVersion as guards) and is no more than that: no schemas, of field
+// ownership no more than who created it, no selectors, no pages.
 #pragma once
 
 #include <functional>

@@ -53,7 +53,7 @@ TEST_F(Repair, AGangIsFormedAnewAroundALostNode) {
       cluster.world.run_for(seconds{4} + cluster.dice.between(Duration{0}, Duration{4000}));
       op->cut_off = true;
       cluster.world.run_for(Duration{10});
-      op = &cluster.start("second");
+      cluster.start("second");
     }
     ASSERT_TRUE(cluster.world.run_until([&] { return runs(cluster, "train", 2); }, minutes{1}))
         << cluster.job("train").dump(1);

@@ -33,6 +33,8 @@ void expect_one_whole_gang(VirtualCluster& cluster, const std::string& name) {
   EXPECT_EQ(indexes.size(), 4u);
   EXPECT_EQ(cluster.job(name)["status"]["assignment"]["attempt"], 1);
   EXPECT_EQ(cluster.executed(Method::kPost, "/pods").size(), 4u) << "a pod was made twice";
+  const json& service = cluster.server.object("/api/v1/services", "team/" + name);
+  EXPECT_EQ(service["spec"]["selector"]["muster.dev/attempt"], "1") << "its pods do not find each other";
   EXPECT_THAT(cluster.complaints, testing::IsEmpty());
 }
 

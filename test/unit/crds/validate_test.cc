@@ -52,7 +52,9 @@ std::set<std::string> leaves(const Json& json) {
   std::set<std::string> paths;
   const Json flat = json.flatten();
   for (const auto& [path, value] : flat.items()) {
-    if (!value.is_null() && value != "") paths.insert(path);
+    const bool is_empty =
+        value.is_null() || (value.is_string() && value.get_ref<const std::string&>().empty());
+    if (!is_empty) paths.insert(path);
   }
   return paths;
 }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "audit.h"
 #include "world.h"
 
 namespace muster::placement {
@@ -12,16 +13,18 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using testing::job;
 using testing::jobs_of;
+using testing::kGi;
 using testing::node;
 using testing::pool;
 using testing::project;
 using testing::queue;
 using testing::World;
 
-// Nothing of the model has drifted after it.
+// A plan in which nothing is broken.
 Plan sound(World& w) {
-  Plan p = w.plan();
-  EXPECT_THAT(w.cluster.audit(), IsEmpty());
+  std::vector<std::string> broken;
+  Plan p = audited_plan(w.cluster, Time{++w.now}, broken);
+  EXPECT_THAT(broken, IsEmpty());
   return p;
 }
 PoolSpec of_label(const std::string& name) {
@@ -65,6 +68,88 @@ TEST(Found, NothingIsHeldBackInACircle) {
   EXPECT_THAT(w.cluster.audit(), IsEmpty());
 }
 
+// A claimant of priority waits for a gang to leave; both its pods are to stand on one node.
+struct Promised : World {
+  Promised() : World({node("n", 8)}) {
+    cluster.upsert_queue(project("a", "top", {8}));
+    cluster.upsert_queue(queue("top", "", {8}));
+    cluster.upsert_job(job("a/low", 2, 4));
+    sound(*this);
+    cluster.upsert_job(job("a/high", 2, 4, 5, 10));
+    EXPECT_THAT(jobs_of(sound(*this), Decision::Kind::kEvict), ElementsAre("a/low"));
+  }
+};
+
+TEST(Found, WhoWaitsForVictimsIsToldHowManyPodsHaveTheirPlacesTogether) {
+  Promised w;
+  // One of two has left: for each of the promised pods there is room, for both there is not.
+  w.cluster.set_leaving("a/low", {w.cluster.leaving("a/low").front()});
+  sound(w);
+  const Verdict& v = *w.cluster.verdict("a/high");
+  EXPECT_EQ(v.reason, Reason::kWaitingForVictims);
+  ASSERT_EQ(v.blocking.size(), 1U);
+  EXPECT_EQ(v.blocking[0].need, 2);
+  EXPECT_LT(v.blocking[0].have, 2);
+}
+
+TEST(Found, APromiseEndsWhenAForeignPodHasComeToStay) {
+  Promised w;
+  OtherPod pod;
+  pod.key = "x/1";
+  pod.node = "n";
+  pod.amounts.memory = Bytes{512 * kGi};
+  pod.amounts.pods = 1;
+  w.cluster.upsert_other_pod(pod);
+  w.cluster.set_leaving("a/low", {});
+  sound(w);
+  EXPECT_FALSE(w.cluster.nominated("a/high"));
+  EXPECT_EQ(w.reason("a/high"), Reason::kInsufficientCapacity) << w.message("a/high");
+  w.cluster.remove_other_pod("x/1");
+  EXPECT_THAT(jobs_of(sound(w), Decision::Kind::kStart), ElementsAre("a/high"));
+}
+
+TEST(Found, WhoIsDrainedGetsNoOtherPlaceForALostPod) {
+  World w({node("n1", 8), node("n2", 8)});
+  w.cluster.upsert_job(job("a/1", 1, 4));
+  sound(w);
+  const Assignment held = *w.cluster.assignment("a/1");
+  QueueSpec top = queue("top", "");
+  top.hold = top.drain = true;
+  w.cluster.upsert_queue(top);
+  w.cluster.set_assignment("a/1", held, {0});
+  const Plan p = sound(w);
+  ASSERT_EQ(p.decisions.size(), 1U);
+  EXPECT_EQ(p.decisions[0].kind, Decision::Kind::kEvict);
+  EXPECT_EQ(p.decisions[0].reason, EvictReason::kDrained);
+}
+
+// The node of a running gang goes to another pool, and the gang is asked to leave: who asks there waits for
+// it instead of evicting somebody else.
+TEST(Found, WhatLeavesANodeThatHasChangedItsPool) {
+  World w;
+  w.cluster.upsert_pool(of_label("default"));
+  w.cluster.upsert_pool(of_label("other"));
+  w.cluster.upsert_node(in_pool(node("n1", 4), "other"));
+  w.cluster.upsert_node(in_pool(node("n2", 4), "default"));
+  for (const char* name : {"a", "b"}) {
+    QueueSpec q = project(name, "top", {8});
+    q.in_pool["other"] = q.in_default_pool;
+    w.cluster.upsert_queue(q);
+  }
+  JobSpec moved = job("b/1", 1, 4);
+  moved.pools = {"other"};
+  w.cluster.upsert_job(moved);
+  w.cluster.upsert_job(job("a/low", 1, 4));
+  EXPECT_THAT(jobs_of(sound(w), Decision::Kind::kStart), ElementsAre("a/low", "b/1"));
+  w.cluster.upsert_node(in_pool(node("n1", 4), "default"));
+  const auto pods = w.cluster.assignment("b/1")->pods;
+  w.cluster.clear_assignment("b/1");
+  w.cluster.set_leaving("b/1", pods);
+  w.cluster.upsert_job(job("a/high", 1, 4, 5, 10));
+  EXPECT_THAT(jobs_of(sound(w), Decision::Kind::kEvict), IsEmpty());
+  EXPECT_TRUE(w.cluster.nominated("a/high"));
+}
+
 TEST(Found, AVictimThatHasAlsoAPodOnANodeOfAnotherPool) {
   World w;
   PoolSpec p = of_label("default");
@@ -88,6 +173,46 @@ TEST(Found, AVictimThatHasAlsoAPodOnANodeOfAnotherPool) {
   j.topology.required = "rack";
   w.cluster.upsert_job(j);
   EXPECT_THAT(jobs_of(sound(w), Decision::Kind::kEvict), ElementsAre("b/1"));
+}
+
+// Its limit is lowered while it is moved: it does not start, it goes on.
+TEST(Found, WhoIsMovedGoesOnThoughALimitWasLowered) {
+  World w({node("n1", 4), node("n2", 4)});
+  for (const std::string n : {"1", "2"}) {
+    w.cluster.upsert_job(job("a/" + n, 1, 2));
+    w.cluster.set_assignment("a/" + n, assignment(1, {{0, 0, "n" + n, {0, 1}}}));
+  }
+  w.cluster.upsert_job(job("a/big", 1, 4, 5));
+  const auto moved = jobs_of(sound(w), Decision::Kind::kMove);
+  ASSERT_EQ(moved.size(), 1U);
+  w.cluster.upsert_queue(queue("top", "", {0, 3}));
+  sound(w);
+  EXPECT_FALSE(w.cluster.nominated("a/big"));
+  EXPECT_TRUE(w.cluster.nominated(moved[0]));
+  w.cluster.set_leaving(moved[0], {});
+  EXPECT_THAT(jobs_of(sound(w), Decision::Kind::kStart), ElementsAre(moved[0]));
+}
+
+// The pods of an elastic gang with the highest indexes run, the others are promised still: these go first, or
+// it would be left below its minimum.
+TEST(Found, SurplusThatIsPromisedGoesBeforeWhatRuns) {
+  World w({node("n1", 4), node("n2", 4)});
+  JobSpec elastic = job("a/elastic", 2, 1);
+  elastic.roles[0].max_replicas = 4;
+  w.cluster.upsert_job(elastic);
+  w.cluster.set_assignment("a/elastic", assignment(1, {{0, 2, "n1", {0}}, {0, 3, "n1", {1}}}));
+  JobSpec beside = job("a/beside", 1, 2);
+  beside.preemptible = false;
+  w.cluster.upsert_job(beside);
+  w.cluster.set_assignment("a/beside", assignment(1, {{0, 0, "n1", {2, 3}}}));
+  w.cluster.upsert_job(job("a/low", 1, 4, 0, -5));
+  w.cluster.set_assignment("a/low", assignment(1, {{0, 0, "n2", {0, 1, 2, 3}}}));
+  EXPECT_THAT(jobs_of(sound(w), Decision::Kind::kEvict), ElementsAre("a/low"));
+  EXPECT_EQ(w.nodes_of("a/elastic")["n2"], 2);
+  w.cluster.upsert_job(job("a/high", 1, 4, 5, 10));
+  EXPECT_THAT(sound(w).decisions, IsEmpty());
+  EXPECT_TRUE(w.cluster.nominated("a/high"));
+  EXPECT_EQ(w.nodes_of("a/elastic"), (std::map<std::string, int>{{"n1", 2}}));
 }
 
 }  // namespace

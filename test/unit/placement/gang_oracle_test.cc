@@ -164,7 +164,7 @@ TEST(GangOracle, RolesThatDoNotCompeteArePlacedWheneverTheyCanBe) {
     Instance in = some_instance(d, 2, false);
     // One takes GPUs and next to no CPU, the other the reverse.
     in.job.roles[0].gpus = static_cast<std::int32_t>(1 + d.upto(1));
-    in.job.roles[0].per_pod = {MilliGpu{in.job.roles[0].gpus * 1000}, MilliCpu{0}, Bytes{0}, 1};
+    in.job.roles[0].per_pod = {MilliGpu{in.job.roles[0].gpus * std::int64_t{1000}}, MilliCpu{0}, Bytes{0}, 1};
     in.job.roles[1].gpus = 0;
     in.job.roles[1].per_pod.gpu = {};
     return in;

@@ -16,7 +16,6 @@ using testing::job;
 using testing::jobs_of;
 using testing::node;
 using testing::project;
-using testing::Q;
 using testing::queue;
 using testing::World;
 

@@ -16,9 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::job;
 using testing::node;
-using ::testing::Pair;
 using testing::role;
-using ::testing::UnorderedElementsAre;
 using testing::World;
 using NodeCounts = std::map<std::string, int>;
 

@@ -12,7 +12,6 @@
 namespace muster::placement {
 namespace {
 
-using testing::assignment;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;

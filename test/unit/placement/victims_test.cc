@@ -14,10 +14,8 @@ using ::testing::IsEmpty;
 using testing::job;
 using testing::node;
 using testing::pool;
-using testing::project;
 using testing::Q;
 using testing::queue;
-using testing::role;
 using ::testing::UnorderedElementsAre;
 using Kind = Decision::Kind;
 
@@ -437,6 +435,20 @@ TEST(VictimsTest, FourThousandSinglesForOneGang) {
     c.running(job("a/" + std::to_string(i), 1, 1), {{0, 0, "n" + std::to_string(i / 8), {i % 8}}}, 3600 + i);
   c.cluster.upsert_job(job("b/gang", 500, 8));
   EXPECT_EQ(c.plan().decisions.size(), 4000u);
+}
+
+// 8 GPUs; a has a quota of 4 and a fair share of 5, and runs 2; b has a fair share of 3, and runs 6. By its
+// guarantee a would have to give up both of its own, by fairness one.
+TEST(Both, AsFewOfItsOwnAsEitherRightNeeds) {
+  Cell c({node("n", 8)}, 8);
+  c.project("a", {4, -1, 1});
+  c.project("b", {0, -1, 3});
+  for (std::int32_t gpu = 0; gpu < 8; ++gpu) {
+    const std::string id = (gpu < 2 ? "a/" : "b/") + std::to_string(gpu);
+    c.running(job(id, 1, 1), {{0, 0, "n", {gpu}}}, 3600 - gpu);
+  }
+  c.cluster.upsert_job(job("a/high", 1, 4, c.now, 10));
+  EXPECT_THAT(c.decisions(), UnorderedElementsAre("evict a/1", "evict b/5", "evict b/6", "evict b/7"));
 }
 
 }  // namespace

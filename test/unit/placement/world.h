@@ -11,6 +11,7 @@
 namespace muster::placement::testing {
 
 inline constexpr std::int64_t kGi = std::int64_t{1} << 30;
+inline constexpr std::int64_t kMilli = 1000;
 
 inline NodeSpec node(const std::string& name, std::int32_t gpus = 8, const std::string& model = "H100",
                      std::int64_t cpus = 64) {
@@ -19,7 +20,7 @@ inline NodeSpec node(const std::string& name, std::int32_t gpus = 8, const std::
   n.labels = {{"kubernetes.io/hostname", name}};
   n.gpus = gpus;
   n.gpu_model = gpus > 0 ? model : "";
-  n.allocatable = {MilliGpu{gpus * 1000}, MilliCpu{cpus * 1000}, Bytes{512 * kGi}, 110};
+  n.allocatable = {MilliGpu{gpus * kMilli}, MilliCpu{cpus * kMilli}, Bytes{512 * kGi}, 110};
   return n;
 }
 
@@ -60,7 +61,7 @@ inline RoleSpec role(const std::string& name, std::int32_t replicas, std::int32_
   r.name = name;
   r.replicas = replicas;
   r.gpus = gpus;
-  r.per_pod = {MilliGpu{gpus * 1000}, MilliCpu{cpus * 1000}, Bytes{gib * kGi}, 1};
+  r.per_pod = {MilliGpu{gpus * kMilli}, MilliCpu{cpus * kMilli}, Bytes{gib * kGi}, 1};
   return r;
 }
 

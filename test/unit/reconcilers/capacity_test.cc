@@ -86,13 +86,13 @@ TEST_F(Capacity, TheOldestThatIsNotOnItsWayOutOwnsTheNamespace) {
   project("old", "a", {}, "shared", 3);
   project("old-too", "a", {}, "shared", 3);
   project("older", "a", {}, "elsewhere", 9);
-  EXPECT_EQ(owner_of_namespace(projects, "shared"), "old") << "of two of one age the first by name";
-  EXPECT_EQ(owner_of_namespace(projects, "elsewhere"), "older");
-  EXPECT_EQ(owner_of_namespace(projects, "older"), "") << "it claims another";
+  EXPECT_EQ(first_claimant(projects, "shared"), "old") << "of two of one age the first by name";
+  EXPECT_EQ(first_claimant(projects, "elsewhere"), "older");
+  EXPECT_EQ(first_claimant(projects, "older"), "") << "it claims another";
   crds::Project leaving = projects.find("old")->value;
   leaving.metadata.deletion_timestamp = kStart;
   put(projects, leaving);
-  EXPECT_EQ(owner_of_namespace(projects, "shared"), "old-too");
+  EXPECT_EQ(first_claimant(projects, "shared"), "old-too");
 }
 
 }  // namespace

@@ -15,7 +15,6 @@ namespace muster::reconcilers {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 struct GateTest : testing::Test {
   client::testing::VirtualWorld world;

@@ -95,6 +95,7 @@ struct Life {
                   {std::string(kTryLabel), std::to_string(place.tries)}};
     pod.node_name = place.node;
     pod.owner_uid = "uid-1";
+    pod.created_at = now.time_since_epoch().count();
     pods.push_back(std::make_shared<const client::Pod>(std::move(pod)));
   }
 
@@ -448,6 +449,30 @@ TEST(Lifecycle, StartDecisionBecomesTheAssignment) {
   EXPECT_EQ(life.phase(), Phase::kStarting);
   EXPECT_THAT(life.names(), ElementsAre("llama-worker-0-1", "llama-worker-1-1"));
   expect_quiet(life, "admitted");
+}
+
+TEST(Lifecycle, PodsAreMadeKnownByNameWhenAllHaveStarted) {
+  Life life;
+  life.admit();
+  EXPECT_FALSE(life.look().publish) << "its pods have been made this very second";
+  EXPECT_EQ(life.look().wake_at, life.now + seconds{1});
+  life.ready("llama-worker-0-1", false);
+  EXPECT_FALSE(life.look().publish) << "one has not started";
+  life.ready("llama-worker-1-1", false);
+  EXPECT_TRUE(life.look().publish) << "not when they are ready: they may have to meet before";
+  life.all_ready();
+  EXPECT_TRUE(life.turn().publish);
+  EXPECT_FALSE(life.look().publish) << "it runs: that has been done";
+}
+
+TEST(Lifecycle, PodsAreMadeKnownByNameAMomentAfterTheLastWasMade) {
+  Life life(3);
+  life.admit();
+  life.drop("llama-worker-2-1");
+  EXPECT_FALSE(life.after(seconds{10}).publish) << "one has yet to be made";
+  EXPECT_THAT(life.pods, SizeIs(3));
+  EXPECT_FALSE(life.look().publish);
+  EXPECT_TRUE(life.after(seconds{1}).publish) << "however long the images take";
 }
 
 TEST(Lifecycle, DecisionForAnotherGenerationIsDropped) {

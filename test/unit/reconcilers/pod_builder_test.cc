@@ -93,6 +93,7 @@ TEST(PodBuilder, LeavesWhatIsNotStated) {
   EXPECT_FALSE(pod["spec"].contains("terminationGracePeriodSeconds"));
   EXPECT_FALSE(pod["spec"].contains("tolerations"));
   EXPECT_FALSE(pod["spec"].contains("automountServiceAccountToken"));
+  EXPECT_EQ(pod["spec"]["serviceAccountName"], "muster-job");
   EXPECT_FALSE(pod["spec"]["containers"][0].contains("resources"));
   EXPECT_EQ(pod["spec"]["volumes"].size(), 1u);
 }

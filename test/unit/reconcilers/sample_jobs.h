@@ -42,7 +42,7 @@ inline crds::Role role(std::string name, std::int32_t replicas, std::optional<st
   crds::Role r;
   r.name = std::move(name);
   r.replicas = replicas;
-  if (gpus) r.gpus = crds::Gpus{.count = *gpus, .models = {}};
+  if (gpus) r.gpus = crds::Gpus{.count = gpus, .models = {}};
   r.pod_template.value = std::make_shared<const Json>(std::move(pod_template));
   return r;
 }

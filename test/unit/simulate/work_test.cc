@@ -5,7 +5,6 @@
 namespace muster::simulate {
 namespace {
 
-using placement::Duration;
 using placement::Time;
 
 Time at(std::int64_t seconds) {

@@ -29,7 +29,8 @@ struct Resource {
 
 namespace resources {
 extern const Resource kPods, kNodes, kNamespaces, kServices, kConfigMaps, kSecrets, kPersistentVolumeClaims,
-    kPersistentVolumes, kStorageClasses, kLeases, kEvents, kPriorityClasses, kCustomResourceDefinitions;
+    kPersistentVolumes, kStorageClasses, kLeases, kEvents, kPriorityClasses, kServiceAccounts, kRoleBindings,
+    kNetworkPolicies, kCustomResourceDefinitions;
 }
 
 // One object's place; ns empty for cluster-scoped kinds.

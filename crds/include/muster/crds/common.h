@@ -106,6 +106,14 @@ inline std::int32_t devices_of(const Gpus& gpus) {
   return gpus.fraction || gpus.memory ? gpus.devices.value_or(1) : gpus.count.value_or(1);
 }
 
+// Whole GPUs for each pod of a role that states nothing.
+struct DefaultGpus {
+  std::int32_t count = 1;
+
+  static constexpr auto fields() { return std::tuple(field("count", &DefaultGpus::count)); }
+  bool operator==(const DefaultGpus&) const = default;
+};
+
 // Labels of the pool's topology. required: never wider than one such domain; preferred: as near as possible.
 struct TopologyRule {
   std::string required, preferred;

@@ -1,6 +1,7 @@
 // Project (cluster-scoped): a leaf of the tree; it claims one namespace, whose workloads are charged to it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,11 +14,94 @@
 
 namespace muster::crds {
 
+// Kubernetes' Pod Security Standards, as its namespace labels spell them.
+enum class PodSecurity : std::uint8_t { kPrivileged, kBaseline, kRestricted };
+constexpr std::array<std::string_view, 3> names_of(PodSecurity) {
+  return {"privileged", "baseline", "restricted"};
+}
+
+// What becomes of the namespace when its Project is deleted.
+enum class DeletionPolicy : std::uint8_t { kRetain };
+constexpr std::array<std::string_view, 1> names_of(DeletionPolicy) {
+  return {"Retain"};
+}
+
 struct ProjectNamespace {
   std::string name;
+  std::optional<PodSecurity> pod_security;        // absent: the namespace's labels are left as they are
+  bool isolate_network = false;                   // its pods hear only each other and Muster
+  std::optional<DeletionPolicy> deletion_policy;  // absent: Retain
 
-  static constexpr auto fields() { return std::tuple(field("name", &ProjectNamespace::name)); }
+  static constexpr auto fields() {
+    using T = ProjectNamespace;
+    return std::tuple(field("name", &T::name), field("podSecurity", &T::pod_security),
+                      field("isolateNetwork", &T::isolate_network, Zero::kOmit),
+                      field("deletionPolicy", &T::deletion_policy));
+  }
   bool operator==(const ProjectNamespace&) const = default;
+};
+
+enum class MemberKind : std::uint8_t { kUser, kUserGroup, kServiceAccount };
+constexpr std::array<std::string_view, 3> names_of(MemberKind) {
+  return {"User", "Group", "ServiceAccount"};
+}
+enum class MemberRole : std::uint8_t { kAdmin, kResearcher, kViewer };
+constexpr std::array<std::string_view, 3> names_of(MemberRole) {
+  return {"Admin", "Researcher", "Viewer"};
+}
+
+// Who may do what in the project's namespace, and there only.
+struct Member {
+  MemberKind kind = MemberKind::kUser;
+  std::string name;
+  std::string ns;  // JSON "namespace": of a ServiceAccount, and only of one
+  MemberRole role = MemberRole::kViewer;
+
+  static constexpr auto fields() {
+    using T = Member;
+    return std::tuple(field("kind", &T::kind), field("name", &T::name), field("namespace", &T::ns),
+                      field("role", &T::role));
+  }
+  bool operator==(const Member&) const = default;
+};
+
+// What is allowed to the jobs of one mode.
+struct ModePolicy {
+  std::optional<Duration> max_runtime;  // at most, and what a job gets that states none; absent: no bound
+
+  static constexpr auto fields() { return std::tuple(field("maxRuntime", &ModePolicy::max_runtime)); }
+  bool operator==(const ModePolicy&) const = default;
+};
+
+// For jobs that state nothing. Absent: nothing.
+struct JobDefaults {
+  std::string priority_class_name;
+  std::optional<DefaultGpus> gpus;
+  std::optional<MilliCpu> cpu_per_gpu;
+  std::optional<Bytes> memory_per_gpu;
+
+  static constexpr auto fields() {
+    using T = JobDefaults;
+    return std::tuple(field("priorityClassName", &T::priority_class_name), field("gpus", &T::gpus),
+                      field("cpuPerGPU", &T::cpu_per_gpu), field("memoryPerGPU", &T::memory_per_gpu));
+  }
+  bool operator==(const JobDefaults&) const = default;
+};
+
+struct ProjectPolicy {
+  ModePolicy interactive, batch;
+  std::optional<std::int32_t> max_gpus_per_job;  // absent: no bound
+  std::vector<std::string> allowed_pools;        // empty: all
+  std::string default_pool;                      // what a job means that names none; empty: the cluster's
+  JobDefaults defaults;
+
+  static constexpr auto fields() {
+    using T = ProjectPolicy;
+    return std::tuple(field("interactive", &T::interactive), field("batch", &T::batch),
+                      field("maxGPUsPerJob", &T::max_gpus_per_job), field("allowedPools", &T::allowed_pools),
+                      field("defaultPool", &T::default_pool), field("defaults", &T::defaults));
+  }
+  bool operator==(const ProjectPolicy&) const = default;
 };
 
 // quota, limit, weight and priority at top level mean the default pool.
@@ -32,13 +116,15 @@ struct ProjectSpec {
   std::optional<Protection> reclaim;  // from what other queues take back
   std::optional<Protection> preempt;  // from higher priority in the same project
   ProjectNamespace ns;                // JSON "namespace"; its name empty: the project's own name
+  std::vector<Member> members;
+  std::optional<ProjectPolicy> policy;  // of jobs
 
   static constexpr auto fields() {
     using T = ProjectSpec;
     return std::tuple(field("queue", &T::queue), field("quota", &T::quota), field("reserved", &T::reserved),
                       field("limit", &T::limit), field("weight", &T::weight), field("priority", &T::priority),
                       field("pools", &T::pools), field("reclaim", &T::reclaim), field("preempt", &T::preempt),
-                      field("namespace", &T::ns));
+                      field("namespace", &T::ns), field("members", &T::members), field("policy", &T::policy));
   }
   bool operator==(const ProjectSpec&) const = default;
 };
@@ -46,10 +132,11 @@ struct ProjectSpec {
 struct ProjectStatus {
   std::int64_t observed_generation = 0;
   Conditions conditions;
-  std::string ns;            // JSON "namespace": the one it claims
-  Amounts allocated;         // in the default pool
-  Amounts borrowed;          // the part of `allocated` beyond quota
-  Amounts pending;           // asked for by what waits
+  std::string ns;      // JSON "namespace": the one it claims
+  std::string ns_uid;  // JSON "namespaceUID": of that namespace when it was last seen to be this Project's
+  Amounts allocated;   // in the default pool
+  Amounts borrowed;    // the part of `allocated` beyond quota
+  Amounts pending;     // asked for by what waits
   std::int32_t running = 0;  // workloads that hold something, in all pools
   std::int32_t waiting = 0;  // workloads that wait, in all pools
   std::vector<PoolUsage> pools;
@@ -58,9 +145,10 @@ struct ProjectStatus {
     using T = ProjectStatus;
     return std::tuple(field("observedGeneration", &T::observed_generation, Zero::kOmit),
                       field("conditions", &T::conditions), field("namespace", &T::ns),
-                      field("allocated", &T::allocated), field("borrowed", &T::borrowed),
-                      field("pending", &T::pending), field("running", &T::running, Zero::kOmit),
-                      field("waiting", &T::waiting, Zero::kOmit), field("pools", &T::pools));
+                      field("namespaceUID", &T::ns_uid), field("allocated", &T::allocated),
+                      field("borrowed", &T::borrowed), field("pending", &T::pending),
+                      field("running", &T::running, Zero::kOmit), field("waiting", &T::waiting, Zero::kOmit),
+                      field("pools", &T::pools));
   }
   bool operator==(const ProjectStatus&) const = default;
 };

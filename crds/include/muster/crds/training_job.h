@@ -260,11 +260,42 @@ struct NodeRefusal {
   bool operator==(const NodeRefusal&) const = default;
 };
 
+// What a role got from its Project.
+struct EffectiveRole {
+  std::string name;
+  std::optional<DefaultGpus> gpus;
+  std::optional<MilliCpu> cpu;  // of each pod
+  std::optional<Bytes> memory;
+
+  static constexpr auto fields() {
+    using T = EffectiveRole;
+    return std::tuple(field("name", &T::name), field("gpus", &T::gpus), field("cpu", &T::cpu),
+                      field("memory", &T::memory));
+  }
+  bool operator==(const EffectiveRole&) const = default;
+};
+
+// What the spec leaves out and the Project states: in force as long as the job holds an assignment.
+struct Effective {
+  std::string priority_class_name;
+  std::vector<std::string> pools;
+  std::optional<Duration> max_runtime;
+  std::vector<EffectiveRole> roles;
+
+  static constexpr auto fields() {
+    using T = Effective;
+    return std::tuple(field("priorityClassName", &T::priority_class_name), field("pools", &T::pools),
+                      field("maxRuntime", &T::max_runtime), field("roles", &T::roles));
+  }
+  bool operator==(const Effective&) const = default;
+};
+
 struct TrainingJobStatus {
   std::int64_t observed_generation = 0;
   std::optional<Phase> phase;  // derived, for people
   // Accepted, Admitted, PodsReady, Evicted, Suspended, Complete, Failed, Stalled, GracePeriodTooShort
   Conditions conditions;
+  Effective effective;
   Assignment assignment;
   Nomination nominated;
   std::string pods;  // "4/8", ready or succeeded, of desired, for people
@@ -286,19 +317,19 @@ struct TrainingJobStatus {
 
   static constexpr auto fields() {
     using T = TrainingJobStatus;
-    return std::tuple(field("observedGeneration", &T::observed_generation, Zero::kOmit),
-                      field("phase", &T::phase), field("conditions", &T::conditions),
-                      field("assignment", &T::assignment), field("nominated", &T::nominated),
-                      field("pods", &T::pods), field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
-                      field("readyReplicas", &T::ready_replicas, Zero::kOmit),
-                      field("succeededReplicas", &T::succeeded_replicas, Zero::kOmit),
-                      field("allocated", &T::allocated), field("attempt", &T::attempt, Zero::kOmit),
-                      field("restarts", &T::restarts), field("preemptions", &T::preemptions, Zero::kOmit),
-                      field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
-                      field("nodeRefusals", &T::node_refusals), field("checkpoint", &T::checkpoint),
-                      field("queue", &T::queue), field("startedAt", &T::started_at),
-                      field("runSeconds", &T::run_seconds, Zero::kOmit),
-                      field("finishedAt", &T::finished_at));
+    return std::tuple(
+        field("observedGeneration", &T::observed_generation, Zero::kOmit), field("phase", &T::phase),
+        field("conditions", &T::conditions), field("effective", &T::effective),
+        field("assignment", &T::assignment), field("nominated", &T::nominated), field("pods", &T::pods),
+        field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
+        field("readyReplicas", &T::ready_replicas, Zero::kOmit),
+        field("succeededReplicas", &T::succeeded_replicas, Zero::kOmit), field("allocated", &T::allocated),
+        field("attempt", &T::attempt, Zero::kOmit), field("restarts", &T::restarts),
+        field("preemptions", &T::preemptions, Zero::kOmit),
+        field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
+        field("nodeRefusals", &T::node_refusals), field("checkpoint", &T::checkpoint),
+        field("queue", &T::queue), field("startedAt", &T::started_at),
+        field("runSeconds", &T::run_seconds, Zero::kOmit), field("finishedAt", &T::finished_at));
   }
   bool operator==(const TrainingJobStatus&) const = default;
 };

@@ -86,6 +86,9 @@ class Cluster {
 
   // I1 to I3 and the model's own indexes, from scratch; each violation as a sentence. O(cluster).
   std::vector<std::string> audit() const;
+  // Whether each plan is watched, and audit() made after it: I1 to I8 of docs. What is broken is said on
+  // standard error, and the process ends. Left alone: where NDEBUG is not set. O(cluster) a plan.
+  void audit_plans(bool on);
 
   State& state() { return *state_; }
 

@@ -1,6 +1,6 @@
-// The reconcilers of Queue, Project and NodePool: whether the objects fit each other (parents, cycles,
-// namespaces, default pools), and the numbers in their status. They write status only; who gets what is
-// placement's.
+// The status of Queue, Project and NodePool: whether the objects fit each other (parents, cycles, namespaces,
+// default pools), and numbers. Nothing else is written here; who gets what is placement's, and a Project's
+// namespace is project.h's.
 #pragma once
 
 #include <map>
@@ -10,6 +10,13 @@
 #include "muster/reconcilers/world.h"
 
 namespace muster::reconcilers {
+
+// Whether a Project has its namespace, with all that belongs into it.
+struct NamespaceState {
+  std::string reason{};  // empty: it has
+  std::string message{};
+  bool retry = false;  // nothing will tell when it can be had
+};
 
 class CapacityReconciler {
  public:
@@ -22,7 +29,7 @@ class CapacityReconciler {
   explicit CapacityReconciler(World& world) : world_(world) {}
 
   client::Task<Outcome> queue(client::Key key);
-  client::Task<Outcome> project(client::Key key);
+  client::Task<Outcome> project(client::Key key, NamespaceState state);
   client::Task<Outcome> node_pool(client::Key key);
 
  private:
@@ -38,6 +45,7 @@ class CapacityReconciler {
                               typename Kind::Status wanted);
 
   World& world_;
+  std::map<std::string, NamespaceState> namespaces_;  // by Project, as its last reconcile found it
   std::map<std::string, client::TimePoint> written_;  // kind/name -> when its numbers were last written
 };
 
@@ -49,8 +57,8 @@ void add_capacity_indexes(ObjectStore<crds::Queue>& queues, ObjectStore<crds::Pr
 crds::Amounts quota_of_children(const ObjectStore<crds::Queue>& queues,
                                 const ObjectStore<crds::Project>& projects, const std::string& queue);
 
-// Of several Projects that claim one namespace the oldest has it (then by name). Empty: nobody claims it.
-// Complexity: O(claims).
-std::string owner_of_namespace(const ObjectStore<crds::Project>& projects, const std::string& ns);
+// Of several Projects that claim a namespace that does not exist, the oldest makes it (then by name). Empty:
+// nobody claims it. Complexity: O(claims).
+std::string first_claimant(const ObjectStore<crds::Project>& projects, const std::string& ns);
 
 }  // namespace muster::reconcilers

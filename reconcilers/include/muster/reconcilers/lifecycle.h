@@ -65,7 +65,8 @@ struct Observed {
   std::optional<std::string> invalid{};  // why the spec can never run as it is
   std::string invalid_reason = "InvalidSpec";
   std::optional<std::string> blocked{};  // why it cannot be placed for now though valid: a volume to wait for
-  const Decision* decision = nullptr;    // nullptr: none
+  std::string blocked_reason = "NoMatchingNodes";
+  const Decision* decision = nullptr;            // nullptr: none
   const crds::Nomination* nomination = nullptr;  // places that placement keeps for it; nullptr: none
   const crds::Waiting* verdict = nullptr;        // why placement lets it wait; nullptr: not judged yet
   std::vector<GangReport> reports{};             // what its pods have said about checkpoints, by attempt
@@ -96,6 +97,7 @@ struct Step {
   std::vector<PodRemoval> remove;      // once the status is committed
   bool wants_place = false;            // stands in the queue of placement
   std::vector<std::size_t> displaced;  // indexes into status.assignment.pods: all that need another node
+  bool publish = false;                // its Service is to be there: the pods find each other by name
   bool remove_job = false;             // ttlAfterFinished has passed
   std::optional<crds::Time> wake_at;   // look again then, whatever happens
   std::vector<Note> notes;             // events, once the status is committed

@@ -4,8 +4,8 @@
 //   metadata   namespace, name, Muster's labels and the GPU annotation beside the template's own, the job as
 //   controller.
 //              The job's labels are not copied: tracking labels of GitOps tools must not reach children
-//   spec       nodeName, hostname, subdomain, restartPolicy Never, priorityClassName (of the job, where it
-//   states one),
+//   spec       nodeName, hostname, subdomain, restartPolicy Never, serviceAccountName (kJobAccount, where the
+//              template names none), priorityClassName (of the job, where it states one),
 //              terminationGracePeriodSeconds (checkpoint.gracePeriod, where the job states a checkpoint)
 //   GPUs       requests and limits of the first container
 //   env        rendezvous.h, before the template's own, in every container and init container; a name that

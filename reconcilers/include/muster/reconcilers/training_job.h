@@ -36,6 +36,9 @@ class TrainingJobReconciler {
     std::string message;
   };
 
+  // The job with what it takes from its Project; status and metadata are the server's but for
+  // status.effective.
+  static Job effective(const Job& job, const Caches& caches);
   void forget(const client::Key& key, const std::string& last_uid);
   void name_victims(crds::Waiting& verdict) const;
   NodeHealth health_of(const std::string& node) const;
@@ -63,7 +66,8 @@ class TrainingJobReconciler {
   World& world_;
   Gate creating_;  // in pods
   std::map<client::Key, Rejection> rejections_;
-  std::map<client::Key, client::TimePoint> counters_written_;
+  std::map<client::Key, client::TimePoint> counters_due_;  // when deferred counters are to be written
+  std::map<client::Key, crds::Effective> asked_with_;      // what placement's decision will be about
   std::map<client::Key, CheckpointReports> reports_;
   std::map<std::string, std::string>
       companions_made_;                      // "ns/job/services" -> uid/generation that it is made for

@@ -11,6 +11,7 @@
 #include "muster/client/pod.h"
 #include "muster/reconcilers/objects.h"
 #include "muster/reconcilers/placement_model.h"
+#include "muster/reconcilers/project_objects.h"
 #include "muster/reconcilers/volumes.h"
 
 namespace muster::reconcilers {
@@ -37,6 +38,9 @@ struct Caches {
   client::Informer<PersistentVolumeClaim> claims;
   client::Informer<PersistentVolume> volumes;
   client::Informer<StorageClass> storage_classes;
+  client::Informer<Namespace> namespaces;
+  client::Informer<KeptObject> service_accounts, role_bindings,
+      network_policies;  // those with Muster's label
 
   bool synced() const;
 };
@@ -48,6 +52,8 @@ inline constexpr std::string_view kByNode = "node";
 // Of the queue and project stores: the Queue right above. Of the project store: the namespace it claims.
 inline constexpr std::string_view kByParent = "parent";
 inline constexpr std::string_view kByNamespace = "namespace";
+// Of the stores of what Muster keeps in namespaces: the Project.
+inline constexpr std::string_view kByProject = "project";
 
 // Running totals, for metrics.
 struct Totals {

@@ -14,6 +14,7 @@ namespace muster::simulate {
 
 struct Options {
   std::optional<Instant> until;  // absent: until nothing happens any more
+  bool audit = false;            // each plan: what is broken ends the process. Without NDEBUG always
 };
 
 // How far a run has come, for a progress line.
@@ -36,6 +37,9 @@ class Simulation {
   // hold. Nothing else of the outcome counts then.
   // Complexity: O(log n) a thing that happens, and one plan() an instant.
   std::vector<crds::FieldError> run();
+  // Plays a part: up to and with this instant, and stands there. run() goes on from it, and gives what it
+  // would have given at once.
+  void run_to(Instant until);
 
   // Expectations that do not hold, each as lines for a person; those later than the end count as failed.
   const std::vector<std::string>& failures() const;
@@ -43,6 +47,7 @@ class Simulation {
   const World& world() const { return *world_; }
 
  private:
+  Options options_;
   std::unique_ptr<World> world_;
   std::function<void(const Progress&)> tell_;
 };

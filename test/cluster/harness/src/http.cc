@@ -25,7 +25,7 @@ HttpClient::~HttpClient() {
 
 Result<HttpResponse> HttpClient::request(const std::string& method, const std::string& path,
                                          const std::string& body, const std::string& content_type,
-                                         Milliseconds timeout) {
+                                         Milliseconds timeout, const std::vector<std::string>& more_headers) {
   const std::lock_guard lock(mutex_);
   if (!handle_) return std::unexpected("libcurl gave no handle");
   curl_easy_reset(handle_);  // Keeps the connection.
@@ -35,6 +35,7 @@ Result<HttpResponse> HttpClient::request(const std::string& method, const std::s
   const std::string header = "Content-Type: " + content_type;
   const std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(
       curl_slist_append(nullptr, header.c_str()), &curl_slist_free_all);
+  for (const auto& one : more_headers) curl_slist_append(headers.get(), one.c_str());
   curl_easy_setopt(handle_, CURLOPT_URL, url.c_str());
   curl_easy_setopt(handle_, CURLOPT_CUSTOMREQUEST, method.c_str());
   curl_easy_setopt(handle_, CURLOPT_HTTPHEADER, headers.get());

@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "muster/testcluster/testcluster.h"
 
@@ -19,7 +20,8 @@ class HttpClient {
 
   // Thread-safe; one request at a time.
   Result<HttpResponse> request(const std::string& method, const std::string& path, const std::string& body,
-                               const std::string& content_type, Milliseconds timeout);
+                               const std::string& content_type, Milliseconds timeout,
+                               const std::vector<std::string>& more_headers = {});
 
  private:
   const std::string base_url_, ca_, certificate_, key_;

@@ -180,9 +180,10 @@ Result<void> TestCluster::apply_without_deployments(const fs::path& folder) cons
 
 Result<HttpResponse> TestCluster::request(const std::string& method, const std::string& path,
                                           const std::string& body, const std::string& content_type,
-                                          Milliseconds timeout) const {
+                                          Milliseconds timeout,
+                                          const std::vector<std::string>& more_headers) const {
   if (!state_->http) return std::unexpected("the cluster is stopped");
-  return state_->http->request(method, path, body, content_type, timeout);
+  return state_->http->request(method, path, body, content_type, timeout, more_headers);
 }
 
 Result<fs::path> TestCluster::service_account_kubeconfig(const std::string& name_space,

@@ -129,11 +129,12 @@ class TestCluster {
   // beside the cluster. Returns when its CustomResourceDefinitions are served.
   Result<void> apply_without_deployments(const std::filesystem::path& folder) const;
   // One request as admin over a connection that is kept: `path` as "/api/v1/pods?limit=1". An error means
-  // that there was no answer; an answer of 4xx or 5xx is none.
+  // that there was no answer; an answer of 4xx or 5xx is none. `more_headers`: "Impersonate-User: anna".
   Result<HttpResponse> request(const std::string& method, const std::string& path,
                                const std::string& body = {},
                                const std::string& content_type = "application/json",
-                               Milliseconds timeout = std::chrono::seconds(30)) const;
+                               Milliseconds timeout = std::chrono::seconds(30),
+                               const std::vector<std::string>& more_headers = {}) const;
 
   // Creates the nodes and waits until all are Ready: some 3 s for 500. Their names are returned.
   Result<std::vector<std::string>> add_nodes(const NodeTemplate& nodes,

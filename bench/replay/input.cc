@@ -1,0 +1,100 @@
+#include "replay/input.h"
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace muster::bench {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kVersion = "muster.dev/v1alpha1";
+
+std::string seconds(std::int64_t count) {
+  return std::to_string(count) + "s";
+}
+std::string milli(std::int64_t count) {
+  return std::to_string(count) + "m";
+}
+
+json node_object(const TraceNode& n) {
+  return {{"apiVersion", "v1"},
+          {"kind", "Node"},
+          {"metadata", {{"name", n.name}, {"labels", {{"nvidia.com/gpu.product", n.model}}}}},
+          {"status",
+           {{"capacity",
+             {{"cpu", milli(n.cpu_milli)},
+              {"memory", std::to_string(n.memory_mib) + "Mi"},
+              {"pods", "10000"},  // the trace limits no number of pods
+              {"nvidia.com/gpu", std::to_string(n.gpus)}}}}}};
+}
+
+json job_object(const ReplayJob& job, const std::string& project) {
+  const TracePod& pod = job.pod;
+  const json container = {
+      {"name", "main"},
+      {"image", "image"},
+      {"resources",
+       {{"requests", {{"cpu", milli(pod.cpu_milli)}, {"memory", std::to_string(pod.memory_mib) + "Mi"}}}}}};
+  json role = {{"name", "worker"}, {"template", {{"spec", {{"containers", json::array({container})}}}}}};
+  if (pod.gpus > 0) {
+    role["gpus"] = pod.gpus == 1 && pod.gpu_milli < 1000 ? json{{"fraction", milli(pod.gpu_milli)}}
+                                                         : json{{"count", pod.gpus}};
+    if (!pod.models.empty()) role["gpus"]["models"] = pod.models;
+  }
+  return {
+      {"apiVersion", kVersion},
+      {"kind", "TrainingJob"},
+      {"metadata",
+       {{"name", job.name},
+        {"namespace", project},
+        {"annotations",
+         {{"simulate.muster.dev/at", seconds(job.arrives)},
+          {"simulate.muster.dev/runs-for", seconds(job.runs)},
+          {"simulate.muster.dev/saves-in", seconds(kGraceSeconds + 1)}}}}},
+      {"spec",
+       {{"preemptible", job.preemptible},
+        {"checkpoint", {{"interval", seconds(kSavesEverySeconds)}, {"gracePeriod", seconds(kGraceSeconds)}}},
+        {"roles", json::array({role})}}}};
+}
+
+}  // namespace
+
+std::string_view to_string(Policy policy) {
+  switch (policy) {
+    case Policy::kBorrowing:
+      return "muster";
+    case Policy::kStaticQuotas:
+      return "static quotas";
+    case Policy::kFifo:
+      return "first in, first out";
+  }
+  return "";
+}
+
+std::string simulation_input(const std::vector<TraceNode>& nodes, const std::vector<ReplayProject>& projects,
+                             const ReplayWorkload& workload, Policy policy) {
+  std::ostringstream out;
+  const auto put = [&](const json& object) { out << object << "\n---\n"; };
+  const auto object = [](const char* kind, const std::string& name, const json& spec) {
+    return json{{"apiVersion", kVersion}, {"kind", kind}, {"metadata", {{"name", name}}}, {"spec", spec}};
+  };
+  for (const TraceNode& n : nodes) put(node_object(n));
+  const json everything = {{"gpu", milli(gpu_milli(nodes))}};
+  put(object("Queue", "cluster", {{"quota", everything}}));
+  if (policy == Policy::kFifo) {
+    put(object("Project", "everybody", {{"queue", "cluster"}, {"quota", everything}}));
+  } else {
+    for (std::size_t i = 0; i < projects.size(); ++i) {
+      const json quota = {{"gpu", milli(projects[i].quota_milli)}};
+      json spec = {{"queue", "cluster"}, {"quota", quota}, {"weight", 2 - static_cast<int>(i % 2)}};
+      if (policy == Policy::kStaticQuotas) spec["limit"] = quota;
+      put(object("Project", projects[i].name, spec));
+    }
+  }
+  for (const ReplayJob& job : workload.jobs)
+    put(job_object(job, policy == Policy::kFifo ? "everybody" : projects[job.project].name));
+  return out.str();
+}
+
+}  // namespace muster::bench

@@ -1,0 +1,26 @@
+// A replay as objects that the simulation reads.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "replay/workload.h"
+
+namespace muster::bench {
+
+enum class Policy : std::uint8_t {
+  kBorrowing,     // quotas guaranteed, idle ones lent, taken back on demand
+  kStaticQuotas,  // each project's limit is its quota
+  kFifo,          // one project that may have everything: by age alone
+};
+std::string_view to_string(Policy policy);
+
+// Programs save by themselves every so often, and do not save when they are asked to: they hold their GPUs
+// until the grace period is over, and go back to the last checkpoint.
+inline constexpr std::int64_t kSavesEverySeconds = 1800, kGraceSeconds = 30;
+
+std::string simulation_input(const std::vector<TraceNode>& nodes, const std::vector<ReplayProject>& projects,
+                             const ReplayWorkload& workload, Policy policy);
+
+}  // namespace muster::bench

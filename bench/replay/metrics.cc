@@ -1,0 +1,71 @@
+#include "replay/metrics.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace muster::bench {
+
+double jain_index(const std::vector<double>& sample) {
+  if (sample.empty()) return std::numeric_limits<double>::quiet_NaN();
+  double sum = 0, squares = 0;
+  for (const double x : sample) sum += x, squares += x * x;
+  return squares > 0 ? sum * sum / (static_cast<double>(sample.size()) * squares) : 1;
+}
+
+std::vector<double> max_min(double capacity, const std::vector<double>& weights,
+                            const std::vector<double>& demands) {
+  std::vector<double> shares(demands.size(), 0);
+  std::vector<std::size_t> open;
+  for (std::size_t i = 0; i < demands.size(); ++i) open.push_back(i);
+  while (!open.empty()) {
+    double weight = 0;
+    for (const std::size_t i : open) weight += weights[i];
+    const double level = std::max(capacity, 0.0) / weight;
+    std::vector<std::size_t> rest;
+    for (const std::size_t i : open) {
+      if (demands[i] > level * weights[i]) rest.push_back(i);
+    }
+    if (rest.size() == open.size()) {
+      for (const std::size_t i : open) shares[i] = level * weights[i];
+      break;
+    }
+    for (const std::size_t i : open) {
+      if (demands[i] <= level * weights[i]) shares[i] = demands[i], capacity -= demands[i];
+    }
+    open = std::move(rest);
+  }
+  return shares;
+}
+
+std::vector<double> asked_gpu_seconds(const ReplayWorkload& workload, std::size_t projects) {
+  std::vector<double> asked(projects, 0);
+  for (const ReplayJob& job : workload.jobs) {
+    const std::int64_t time = std::min(job.ends_at_once(), workload.window) - job.arrives;
+    if (time > 0) asked[job.project] += static_cast<double>(time * job.pod.milli()) / 1000;
+  }
+  return asked;
+}
+
+double fluid_bound(const ReplayWorkload& workload, double gpus) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> steps;  // instant, milli-GPU more
+  for (const ReplayJob& job : workload.jobs) {
+    steps.emplace_back(job.arrives, job.pod.milli());
+    steps.emplace_back(job.ends_at_once(), -job.pod.milli());
+  }
+  steps.emplace_back(workload.window, 0);
+  std::ranges::sort(steps);
+  const auto window = static_cast<double>(workload.window);
+  double done = 0, best = gpus * window;
+  std::int64_t at = 0, milli = 0;
+  for (const auto& [instant, more] : steps) {
+    if (instant > workload.window) break;
+    done += static_cast<double>((instant - at) * milli) / 1000;
+    at = instant;
+    milli += more;
+    best = std::min(best, done + gpus * (window - static_cast<double>(at)));
+  }
+  return best;
+}
+
+}  // namespace muster::bench

@@ -1,0 +1,434 @@
+#include "victim_search.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "admission.h"
+#include "regions.h"
+#include "totals.h"
+#include "units.h"
+#include "victim_sets.h"
+
+namespace muster::placement {
+namespace {
+
+constexpr std::size_t kFewUnits = 8;    // so many candidates are tried in all combinations
+constexpr std::size_t kMostMoves = 16;  // workloads that one consolidation may move
+
+// A set of units and the claimant's places once they are gone.
+struct Solution {
+  std::vector<std::size_t> taken;  // indexes into the units, sorted
+  std::vector<PodPlace> places;
+  Preference key;
+};
+
+class Search {
+ public:
+  Search(State& state, Statement& statement, const RoomQuery& query, Means means, Right right,
+         const Candidates& who, std::optional<Time>& due)
+      : s_(state),
+        st_(statement),
+        q_(query),
+        means_(means),
+        right_(right),
+        units_(units(s_, {&q_.claimant, means, right, who, q_.now}, due)),
+        sets_(s_, q_.claimant, means, units_) {
+    for (const LeafId at : q_.claimant.path) before_.push_back(s_.sums(at, q_.claimant.pool).allocated);
+  }
+
+  // On success everything is done in the statement.
+  std::optional<Room> run() {
+    if (units_.empty() || !could_suffice()) return std::nullopt;
+    const std::size_t start = st_.mark();
+    in_use_.assign(units_.size(), false);
+    std::vector<Solution> found;
+    const auto consider = [&](std::optional<Solution> one) {
+      if (one) found.push_back(*std::move(one));
+      reset(start);
+    };
+    const bool few = units_.size() <= kFewUnits;
+    if (few) {
+      for (const auto& subset : sets_.all()) {  // they come in the order of preference
+        consider(exactly(subset));
+        if (found.empty()) continue;
+        if (auto room = carry_out(found.back(), start)) return room;
+        found.clear();
+      }
+    }
+    if (!few || means_ == Means::kMove) {
+      std::vector<std::size_t> all(units_.size());
+      std::iota(all.begin(), all.end(), std::size_t{0});
+      if (means_ != Means::kMove) consider(sweep(all, 0));
+      const Trial trial{[&](std::size_t i) {
+                          const bool may = !in_use_[i] && may_take(units_[i]);
+                          if (may) take(i);
+                          return may;
+                        },
+                        [&] { reset(start); }};
+      for (const auto& [order, within] : orders_by_place(s_, q_, units_, trial))
+        consider(sweep(order, within));
+    }
+    std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
+    for (const Solution& one : found) {
+      if (auto room = carry_out(one, start)) return room;
+    }
+    return std::nullopt;
+  }
+
+  // Of the set that was found: how many units are of the claimant's own leaf.
+  std::size_t own_taken() const { return own_taken_; }
+
+ private:
+  // --- the model with some units gone
+
+  bool may_take(const Unit& u) const {
+    if (u.after >= 0 && !in_use_[static_cast<std::size_t>(u.after)]) return false;
+    if (means_ == Means::kMove || u.own) return true;
+    // A gang that straddles the line goes whole: the right is judged before it goes.
+    return may_give(s_, q_.claimant, right_, s_.path(u.leaf), u.amounts);
+  }
+  void take(std::size_t i) {
+    for (const std::size_t pod : units_[i].pods) st_.release(units_[i].job, pod);
+    in_use_[i] = true;
+  }
+  void give(std::size_t i) {
+    for (const std::size_t pod : units_[i].pods) st_.readmit(units_[i].job, pod);
+    in_use_[i] = false;
+  }
+  void reset(std::size_t mark) {
+    st_.rollback(mark);
+    in_use_.assign(units_.size(), false);
+  }
+
+  // Limits and quotas, and the right that is claimed, with the victims gone.
+  bool entitled() const {
+    const Claimant& c = q_.claimant;
+    if (broken_bound(s_, c.path, c.pool, c.asked, s_.job(c.job).spec.preemptible, View::kTarget))
+      return false;
+    switch (means_) {
+      case Means::kMove:
+        return true;
+      case Means::kReclaim:
+        return has_right(s_, c, right_, before_);
+      case Means::kPreempt:
+        return in_bounds();
+      case Means::kBoth:
+        return has_right(s_, c, right_, before_) && in_bounds();
+    }
+    return false;
+  }
+  bool in_bounds() const {
+    const Claimant& c = q_.claimant;
+    for (std::size_t i = 0; i < c.path.size(); ++i) {
+      const Resources after = s_.sums(c.path[i], c.pool).allocated + c.asked;
+      const Resources& fair = (*c.fair)[static_cast<std::size_t>(c.path[i])];
+      if (c.asked.gpu.value > 0 && after.gpu > std::max(fair.gpu, before_[i].gpu)) return false;
+      if (c.asked.cpu.value > 0 && after.cpu > std::max(fair.cpu, before_[i].cpu)) return false;
+      if (c.asked.memory.value > 0 && after.memory > std::max(fair.memory, before_[i].memory)) return false;
+    }
+    return true;
+  }
+  std::optional<std::vector<PodPlace>> fits(DomainId within) {
+    if (!entitled()) return std::nullopt;
+    const Claimant& c = q_.claimant;
+    return place(s_, st_, {c.job, c.pool, View::kTarget, Hold::kPromised, q_.pods, within});
+  }
+
+  // All candidates together free enough: else nothing need be tried.
+  bool could_suffice() const {
+    Resources sum = free_in(s_.pool(q_.claimant.pool));
+    for (const Unit& u : units_) sum += u.amounts;
+    return fits_in(q_.claimant.asked, sum);
+  }
+
+  // --- sets of units
+
+  // Takes units in this order until the claimant fits, then puts back what was not needed.
+  std::optional<Solution> sweep(const std::vector<std::size_t>& order, DomainId within) {
+    const std::size_t start = st_.mark();
+    std::vector<std::size_t> taken;
+    std::optional<std::vector<PodPlace>> places;
+    std::size_t batch = 1, since = 0, full_tries = 0;
+    for (std::size_t k = 0; k < order.size(); ++k) {
+      if (!may_take(units_[order[k]])) continue;
+      take(order[k]);
+      taken.push_back(order[k]);
+      if (means_ == Means::kMove && taken.size() > kMostMoves) break;
+      if (++since < batch && k + 1 < order.size()) continue;
+      since = 0;
+      Refusal refusal;
+      if (entitled() && !refuted(within)) {
+        places = fits(within);
+        if (places) break;
+        if (++full_tries > 4) batch *= 2;  // each of these was a search: they must not become many
+      }
+    }
+    if (!places) {
+      // The last batch may not have been tried.
+      if (since > 0) places = fits(within);
+      if (!places) return reset(start), std::nullopt;
+    }
+    return pruned(std::move(taken), std::move(*places), start, within);
+  }
+
+  bool refuted(DomainId within) {
+    const Claimant& c = q_.claimant;
+    return refuted_by_totals(s_, {c.job, c.pool, View::kTarget, Hold::kPromised, q_.pods, within});
+  }
+
+  std::optional<Solution> pruned(std::vector<std::size_t> taken, std::vector<PodPlace> places,
+                                 std::size_t start, DomainId within) {
+    // First those whose places the claimant did not take at all, all at once.
+    const auto back_first = [&](std::size_t a, std::size_t b) { return a > b; };
+    std::sort(taken.begin(), taken.end(), back_first);
+    std::set<NodeId> used;
+    for (const PodPlace& p : places) used.insert(s_.node_ids.at(p.node));
+    std::vector<std::size_t> kept, apart;
+    for (const std::size_t i : taken) {
+      const auto& nodes = units_[i].nodes;
+      const bool touches =
+          std::any_of(nodes.begin(), nodes.end(), [&](NodeId n) { return used.contains(n); });
+      (touches ? kept : apart).push_back(i);
+    }
+    // A unit stays taken if others that were taken go after it, or if the right would not hold without.
+    std::set<std::size_t> gone(taken.begin(), taken.end());
+    const auto needed_by_others = [&](std::size_t i) {
+      return std::any_of(gone.begin(), gone.end(),
+                         [&](std::size_t k) { return units_[k].after == static_cast<std::int32_t>(i); });
+    };
+    const auto try_back = [&](std::size_t i, bool again) {
+      if (needed_by_others(i)) return;
+      std::vector<std::size_t> rest;
+      for (const std::size_t k : gone) {
+        if (k != i) rest.push_back(k);
+      }
+      if (again && !enough_without(i)) return;
+      reset(start);
+      std::sort(rest.begin(), rest.end());
+      std::optional<std::vector<PodPlace>> found;
+      if (take_all(rest)) {
+        if (again) {
+          found = fits(within);
+        } else if (entitled()) {
+          found = places;
+          for (const PodPlace& p : places) st_.place(q_.claimant.job, p, q_.claimant.pool, Hold::kPromised);
+        }
+      }
+      if (found) {
+        gone.erase(i);
+        places = std::move(*found);
+        return;
+      }
+      reset(start);
+      take_all({gone.begin(), gone.end()});
+      for (const PodPlace& p : places) st_.place(q_.claimant.job, p, q_.claimant.pool, Hold::kPromised);
+    };
+    if (apart.size() > 1) {  // all at once, where nothing but room matters; else one by one
+      std::vector<std::size_t> rest;
+      for (const std::size_t k : gone) {
+        if (std::find(apart.begin(), apart.end(), k) == apart.end()) rest.push_back(k);
+      }
+      reset(start);
+      const bool whole = take_all(rest) && entitled();
+      if (whole) {
+        gone = {rest.begin(), rest.end()};
+        apart.clear();
+      } else {
+        reset(start);
+        take_all({gone.begin(), gone.end()});
+      }
+      for (const PodPlace& p : places) st_.place(q_.claimant.job, p, q_.claimant.pool, Hold::kPromised);
+    }
+    for (const std::size_t i : apart) try_back(i, false);
+    for (const std::size_t i : kept) try_back(i, true);
+    return solution({gone.begin(), gone.end()}, std::move(places));
+  }
+
+  // What is free with the claimant in place, plus what the claimant has, would still do without this unit's
+  // part.
+  bool enough_without(std::size_t i) const {
+    const Resources& free = s_.pool(q_.claimant.pool).domains[0].free;
+    const Resources& part = units_[i].amounts;
+    // Whole GPUs only: started ones may hide room for fractions.
+    const RoleSpec* role = nullptr;
+    for (const RoleSpec& r : s_.request_of(s_.job(q_.claimant.job)).roles) {
+      if (r.gpus > 0) role = &r;
+    }
+    const bool whole = role != nullptr && role->share.kind == GpuShare::Kind::kWhole;
+    const bool whole_part = part.gpu.value % kMilliPerGpu == 0;
+    return !whole || !whole_part || free.gpu >= part.gpu;
+  }
+
+  // Small ones first: who gives must be over before each removal, so the largest had best go last. false: one
+  // of them is not legal.
+  bool take_all(std::vector<std::size_t> list) {
+    std::stable_sort(list.begin(), list.end(), [&](std::size_t a, std::size_t b) {
+      const Resources& x = units_[a].amounts;
+      const Resources& y = units_[b].amounts;
+      return std::tie(x.gpu, x.cpu, x.memory) < std::tie(y.gpu, y.cpu, y.memory);
+    });
+    while (!list.empty()) {
+      const auto next =
+          std::find_if(list.begin(), list.end(), [&](std::size_t i) { return may_take(units_[i]); });
+      if (next == list.end()) return false;
+      take(*next);
+      list.erase(next);
+    }
+    return true;
+  }
+
+  std::optional<Solution> exactly(const std::vector<std::size_t>& subset) {
+    const std::size_t start = st_.mark();
+    if (!take_all(subset)) return std::nullopt;
+    auto places = fits(0);
+    if (!places) return std::nullopt;
+    // Some may cost nothing. Who need not move is seen when all have a place.
+    return means_ == Means::kMove ? solution(subset, std::move(*places))
+                                  : pruned(subset, std::move(*places), start, 0);
+  }
+
+  Solution solution(std::vector<std::size_t> taken, std::vector<PodPlace> places) const {
+    Solution found{std::move(taken), std::move(places), {}};
+    found.key = sets_.preference(found.taken);
+    return found;
+  }
+
+  // --- the end
+
+  // Takes the solution again; who finds a place in what is left moves there instead.
+  std::optional<Room> carry_out(const Solution& best, std::size_t start) {
+    if (!take_all(best.taken)) return reset(start), std::nullopt;
+    own_taken_ = 0;
+    Room room;
+    std::map<JobId, std::size_t> at;
+    for (const std::size_t i : best.taken) {
+      const Unit& u = units_[i];
+      own_taken_ += u.own ? 1 : 0;
+      const auto [it, fresh] = at.emplace(u.job, room.victims.size());
+      if (fresh) room.victims.push_back({u.job, {}, reason(u), {}});
+      auto& pods = room.victims[it->second].pods;
+      pods.insert(pods.end(), u.pods.begin(), u.pods.end());
+      std::sort(pods.begin(), pods.end());
+    }
+    const std::size_t taken = st_.mark();
+    room.places = best.places;
+    for (const PodPlace& p : room.places) st_.place(q_.claimant.job, p, q_.claimant.pool, Hold::kPromised);
+    std::size_t moved = 0;
+    for (Victim& v : room.victims) moved += move(v) ? 1 : 0;
+    if (means_ == Means::kBoth && !can_keep(room)) return reset(start), std::nullopt;
+    if (means_ != Means::kMove) return room;
+    if (moved == room.victims.size()) return who_must_move(std::move(room), start);
+    // Where they all find a place first, the claimant may find one in what is left.
+    st_.rollback(taken);
+    const bool all =
+        std::all_of(room.victims.begin(), room.victims.end(), [&](Victim& v) { return move(v); });
+    if (auto places = all ? fits(0) : std::nullopt) {
+      room.places = *std::move(places);
+      return who_must_move(std::move(room), start);
+    }
+    return reset(start), std::nullopt;
+  }
+
+  // Whether it could keep what it reclaims. Who was preempted and finds free room will soon be back; if the
+  // leaf is beyond the right by that, and the claimant a legal victim of those from whom it has reclaimed,
+  // the two would take from each other in circles.
+  bool can_keep(const Room& room) {
+    const std::size_t mark = st_.mark();
+    for (const Victim& v : room.victims) {
+      if (v.reason == EvictReason::kPreempted && v.moved_to.empty()) place_again(v, View::kTarget);
+    }
+    Claimant c = q_.claimant;
+    c.placed = true;
+    const LeafId leaf = c.path.front();
+    const Claimant other{kNoId, c.pool, {}, c.asked, c.fair};
+    const bool keeps =
+        may_have_right(s_, c, right_) || !may_give(s_, other, Right::kFairness, {leaf}, c.asked);
+    st_.rollback(mark);
+    return keeps;
+  }
+
+  // All go to their new places, as far as these are free without anybody else's going.
+  bool moved(const std::vector<Victim>& victims, std::size_t start) {
+    reset(start);
+    for (const Victim& v : victims) {
+      for (const std::size_t pod : v.pods) st_.release(v.job, pod);
+    }
+    for (const Victim& v : victims) {
+      for (const PodPlace& p : v.moved_to) {
+        const Charge charge = s_.charge_for(v.job, p, s_.node_of(p.node), q_.claimant.pool, Hold::kPromised);
+        if (!s_.available(charge, View::kNow)) return false;
+        st_.place(v.job, p, q_.claimant.pool, Hold::kPromised);
+      }
+    }
+    return true;
+  }
+
+  // Now that each has a place: who need not have gone, stays.
+  Room who_must_move(Room room, std::size_t start) {
+    for (std::size_t k = room.victims.size(); k-- > 0 && room.victims.size() > 1;) {
+      Room fewer = room;
+      fewer.victims.erase(fewer.victims.begin() + static_cast<std::ptrdiff_t>(k));
+      auto places = moved(fewer.victims, start) ? fits(0) : std::nullopt;
+      if (!places) continue;
+      fewer.places = *std::move(places);
+      room = std::move(fewer);
+    }
+    moved(room.victims, start);
+    for (const PodPlace& p : room.places) st_.place(q_.claimant.job, p, q_.claimant.pool, Hold::kPromised);
+    return room;
+  }
+
+  EvictReason reason(const Unit& u) const {
+    if (means_ == Means::kMove) return EvictReason::kConsolidated;
+    return u.own ? EvictReason::kPreempted : EvictReason::kReclaimed;
+  }
+
+  bool move(Victim& v) {
+    const Job& j = s_.job(v.job);
+    if (v.pods.size() != j.assignment->pods.size() || j.spec.interactive) return false;
+    auto places = place_again(v, View::kNow);
+    if (!places) return false;
+    v.moved_to = std::move(*places);
+    return true;
+  }
+
+  // The pods that it gives, where there is room for them all.
+  std::optional<std::vector<PodPlace>> place_again(const Victim& v, View view) {
+    const Job& j = s_.job(v.job);
+    PlaceQuery query{v.job, q_.claimant.pool, view, Hold::kPromised, {}, 0};
+    Resources amounts;
+    for (const std::size_t i : v.pods) {
+      query.pods.push_back({j.assignment->pods[i].role, j.assignment->pods[i].index});
+      amounts += s_.per_pod(s_.request_of(j).roles[static_cast<std::size_t>(j.assignment->pods[i].role)],
+                            q_.claimant.pool);
+    }
+    if (broken_bound(s_, s_.path(j.leaf), query.pool, amounts, j.spec.preemptible, View::kTarget))
+      return std::nullopt;
+    return place(s_, st_, query);
+  }
+
+  State& s_;
+  Statement& st_;
+  const RoomQuery& q_;
+  Means means_;
+  Right right_;
+  std::vector<Resources> before_;
+  std::vector<Unit> units_;
+  VictimSets sets_;  // of these
+  std::vector<bool> in_use_;
+  std::size_t own_taken_ = 0;
+};
+
+}  // namespace
+
+std::optional<Found> find_victims(State& s, Statement& statement, const RoomQuery& q, Means means,
+                                  Right right, const Candidates& who, std::optional<Time>& due) {
+  Search search(s, statement, q, means, right, who, due);
+  auto room = search.run();
+  if (!room) return std::nullopt;
+  return Found{*std::move(room), search.own_taken()};
+}
+
+}  // namespace muster::placement
