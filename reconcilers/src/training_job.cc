@@ -14,6 +14,7 @@
 #include "muster/reconcilers/placement_specs.h"
 #include "muster/reconcilers/pod_builder.h"
 #include "muster/reconcilers/pod_identity.h"
+#include "muster/reconcilers/pod_refusal.h"
 #include "muster/reconcilers/project.h"
 #include "muster/reconcilers/translate.h"
 
@@ -489,29 +490,17 @@ client::Task<bool> TrainingJobReconciler::create_pod(const client::Key& key, con
   co_return true;
 }
 
-// What the API server says about a pod that it does not take decides about the gang, not about one pod.
 void TrainingJobReconciler::refuse(const client::Key& key, const Job& job, const Error& error) {
-  const std::string text = error.message.empty() ? client::to_string(error) : error.message;
-  Decision back;
-  switch (error.code) {
-    case ErrorCode::kInvalid:
-    case ErrorCode::kBadRequest:
-    case ErrorCode::kRequestTooLarge:
-      rejections_[key] = {job->meta.uid, job->value.metadata.generation,
-                          "the API server refuses its pods: " + text.substr(0, 1024)};
-      back.kind = Decision::Kind::kEvict;
-      back.reason = "InvalidSpec";
-      break;
-    case ErrorCode::kForbidden:
-      back.kind = Decision::Kind::kBackOff;
-      back.reason = "PodsForbidden";
-      break;
-    default:
-      log_warn("not created", {{"job", key}, {"error", client::to_string(error)}});
-      return;
+  auto back = decision_on_refusal(error);
+  if (!back) {
+    log_warn("not created", {{"job", key}, {"error", client::to_string(error)}});
+    return;
   }
-  back.message = text.substr(0, 1024);
-  world_.placement.decide(key, std::move(back));
+  if (back->kind == Decision::Kind::kEvict) {
+    rejections_[key] = {job->meta.uid, job->value.metadata.generation,
+                        "the API server refuses its pods: " + back->message};
+  }
+  world_.placement.decide(key, std::move(*back));
 }
 
 // The hosts file, once per job and generation, since roles may change while a job is suspended; or the
