@@ -57,6 +57,7 @@ const Resource kEvents{"events.k8s.io", "v1", "events"};
 const Resource kPriorityClasses{"scheduling.k8s.io", "v1", "priorityclasses", false};
 const Resource kServiceAccounts{"", "v1", "serviceaccounts"};
 const Resource kRoleBindings{"rbac.authorization.k8s.io", "v1", "rolebindings"};
+const Resource kPodDisruptionBudgets{"policy", "v1", "poddisruptionbudgets"};
 const Resource kNetworkPolicies{"networking.k8s.io", "v1", "networkpolicies"};
 const Resource kCustomResourceDefinitions{"apiextensions.k8s.io", "v1", "customresourcedefinitions", false};
 }  // namespace resources

@@ -129,6 +129,9 @@ struct Controller::Impl {
       if (now && (!before || before->value.status.assignment != now->value.status.assignment))
         jobs.charge(key);
       job_runner.add(key);
+      for (const auto* job : {before.get(), now.get()}) {
+        if (job != nullptr) add_service_of(job->meta.ns, job->value.metadata.labels);
+      }
     });
     on_change(caches.services, [this](const auto& before, const auto& now) {
       service_runner.add((now ? now : before)->meta.key());
@@ -217,15 +220,26 @@ struct Controller::Impl {
         placement.foreign_pod_gone(pod);
         jobs.note(key, pod);
         job_runner.add(key);
+        add_service_of(pod);
         return;
       }
     }
+    add_service_of(pod);
     // Not Muster's, or of a job that is gone, goes or cannot be read: it holds what it holds until it is
     // gone.
     if (now)
       placement.foreign_pod(*now);
     else
       placement.foreign_pod_gone(*before);
+  }
+
+  void add_service_of(const std::string& ns, const crds::StringMap& labels) {
+    const auto found = labels.find(std::string(reconcilers::kServiceLabel));
+    if (found != labels.end()) service_runner.add(client::make_key(ns, found->second));
+  }
+  void add_service_of(const client::Pod& pod) {
+    const auto* label = client::find_value(pod.labels, reconcilers::kServiceLabel);
+    if (label != nullptr) service_runner.add(client::make_key(pod.meta.ns, *label));
   }
 
   // Whether a pod there is to be looked at differently.

@@ -236,6 +236,9 @@ constexpr RuleTwin kTwins[] = {
     {"has(self.claimName) == has(self.mountPath)",
      [](J self, P) { return has(self, "claimName") == has(self, "mountPath"); }},
 
+    {"self.maxSurge > 0 || self.maxUnavailable > 0",
+     [](J self, P) { return number(self, "maxSurge") > 0 || number(self, "maxUnavailable") > 0; }},
+
     // Pod templates.
     {"!has(self.nodeName)", [](J self, P) { return !has(self, "nodeName"); }},
     {"!has(self.hostname)", [](J self, P) { return !has(self, "hostname"); }},

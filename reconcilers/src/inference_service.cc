@@ -1,28 +1,247 @@
 #include "muster/reconcilers/inference_service.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "muster/reconcilers/child.h"
+#include "muster/reconcilers/fan_out.h"
+#include "muster/reconcilers/log.h"
+#include "muster/reconcilers/names.h"
+#include "muster/reconcilers/service_objects.h"
+
 namespace muster::reconcilers {
+namespace {
+
+using client::Error;
+using client::ErrorCode;
+
+constexpr std::size_t kFanOut = 16;
+// Its Service and budget are looked at again after this long: somebody may have removed them.
+constexpr client::Duration kKeepInterval = std::chrono::minutes{1};
+// What a service without a class of its own gets, where the cluster has it.
+constexpr const char* kInference = "inference";
+// Something about the spec: it will not pass before somebody changes something.
+bool is_about_spec(ErrorCode code) {
+  return code == ErrorCode::kInvalid || code == ErrorCode::kBadRequest ||
+         code == ErrorCode::kRequestTooLarge || code == ErrorCode::kForbidden;
+}
+// Not the spec's fault, and not for its owner to know: tried again.
+constexpr const char* kTransient = "Transient";
+
+Refused refused(const Error& error, const char* reason) {
+  const std::string text = error.message.empty() ? client::to_string(error) : error.message;
+  return {is_about_spec(error.code) ? reason : kTransient, text.substr(0, 1024)};
+}
+
+}  // namespace
 
 client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
-  auto& store = world_.caches.services.store();
-  const auto object = store.find(key);
-  if (!object || object->value.metadata.deletion_timestamp) co_return Outcome::done();
-  crds::InferenceService wanted;
-  wanted.metadata = object->value.metadata;
-  wanted.status = object->value.status;
-  wanted.status.observed_generation = wanted.metadata.generation;
-  const auto say = [&](const char* type) {
-    crds::set_condition(
-        wanted.status.conditions,
-        {type, crds::ConditionStatus::kFalse, wanted.metadata.generation, world_.now(), "NotSupported",
-         "this version of Muster does not run InferenceServices; run the server as a Deployment or a "
-         "TrainingJob until it does"});
+  const Service service = world_.caches.services.store().find(key);
+  if (!service || service->value.metadata.deletion_timestamp) {
+    // Its replicas, Service and budget go by their owner references.
+    for (const char* plural : {"/services", "/poddisruptionbudgets"}) kept_.erase(key + plural);
+    written_.erase(key);
+    co_return Outcome::done();
+  }
+  const crds::InferenceService& wanted = service->value;
+  if (service->status_unreadable) {
+    log_error("status cannot be read; the service is left as it is",
+              {{"service", key}, {"problem", service->problem}});
+    co_return Outcome::done();
+  }
+  if (!service->problem.empty()) {
+    // What serves goes on serving.
+    const std::string revision = wanted.status.revision;
+    const Fleet fleet = fleet_of(service, revision);
+    const Refused invalid{"InvalidSpec", service->problem};
+    co_return co_await write(key, service,
+                             status_of(wanted, fleet.views, revision, invalid, false, world_.now()));
+  }
+  const std::string revision = revision_of(wanted);
+  Refused refusal = co_await keep_companions(key, service);
+
+  Fleet fleet = fleet_of(service, revision);
+  std::vector<Replica> states;
+  for (const auto& view : fleet.views) states.push_back(view.state);
+  const ServicePlan plan = plan_replicas(wanted.spec.replicas, wanted.spec.rollout, states,
+                                         gave_way(wanted.status, revision), world_.now());
+  std::vector<Job> leaving;
+  for (const auto i : plan.remove) leaving.push_back(fleet.jobs[i]);
+  bool ok = co_await remove(service, std::move(leaving));
+  if (refusal.reason.empty() && plan.create > 0) refusal = co_await create(service, revision, plan.create);
+  if (refusal.reason == kTransient) {
+    log_warn("not made", {{"service", key}, {"error", refusal.message}});
+    refusal = {};
+    ok = false;
+  }
+
+  fleet = fleet_of(service, revision);
+  Outcome outcome = co_await write(
+      key, service, status_of(wanted, fleet.views, revision, refusal, plan.gives_way, world_.now()));
+  if (!ok || outcome.failed) co_return Outcome::retry();
+  if (!outcome.after || *outcome.after > kKeepInterval) outcome.after = kKeepInterval;
+  if (plan.wake_at) {
+    const auto due = std::chrono::ceil<client::Duration>(*plan.wake_at - world_.env.clock.wall());
+    outcome.after = std::min(*outcome.after, std::max(due, client::Duration{0}));
+  }
+  co_return outcome;
+}
+
+InferenceServiceReconciler::Fleet InferenceServiceReconciler::fleet_of(const Service& service,
+                                                                       const std::string& revision) const {
+  Fleet fleet;
+  for (const auto& job : world_.caches.jobs.store().by_index(kByOwner, service->meta.uid)) {
+    if (job->value.metadata.deletion_timestamp) continue;
+    fleet.jobs.push_back(job);
+    fleet.views.push_back(
+        view_of(job->value, world_.caches.pods.store().by_index(kByOwner, job->meta.uid), revision));
+  }
+  return fleet;
+}
+
+// The lowest whose names are free. Those of replicas on their way out are not: their pods may still be there.
+std::vector<std::int32_t> InferenceServiceReconciler::free_ordinals(const Service& service,
+                                                                    const std::string& revision,
+                                                                    std::int32_t n) const {
+  std::set<std::string> taken;
+  for (const auto& pod : world_.caches.pods.store().by_index(kByService, service->meta.key())) {
+    if (const auto* label = client::find_value(pod->labels, kJobLabel)) taken.insert(*label);
+  }
+  std::vector<std::int32_t> free;
+  for (std::int32_t i = 0; free.size() < static_cast<std::size_t>(n); ++i) {
+    const std::string name = replica_name(service->meta.name, revision, i);
+    const auto key = client::make_key(service->meta.ns, name);
+    if (!taken.contains(name) && !world_.caches.jobs.store().find(key)) free.push_back(i);
+  }
+  return free;
+}
+
+std::string InferenceServiceReconciler::priority_class_of(const crds::InferenceService& service) const {
+  if (!service.spec.priority_class_name.empty()) return service.spec.priority_class_name;
+  return world_.caches.priority_classes.store().find(kInference) ? kInference : "";
+}
+
+client::Task<Refused> InferenceServiceReconciler::keep_companions(const client::Key& key, Service service) {
+  Refused first = co_await keep_companion(key + "/services", client::resources::kServices,
+                                          endpoint_json(service->value), service->meta.uid);
+  Refused second =
+      co_await keep_companion(key + "/poddisruptionbudgets", client::resources::kPodDisruptionBudgets,
+                              disruption_budget_json(service->value), service->meta.uid);
+  co_return first.reason.empty() ? second : first;
+}
+
+client::Task<Refused> InferenceServiceReconciler::keep_companion(std::string id, client::Resource resource,
+                                                                 crds::Json object, std::string uid) {
+  const auto now = world_.env.clock.now();
+  const std::string content = object.dump();
+  const auto known = kept_.find(id);
+  if (known != kept_.end() && known->second.content == content && now - known->second.at < kKeepInterval)
+    co_return Refused{};
+  const auto kept = co_await keep_child(world_.api, resource, std::move(object), std::move(uid));
+  if (!kept && kept.error().code == ErrorCode::kAlreadyExists)
+    co_return Refused{"NameTaken", kept.error().message};
+  if (!kept) co_return refused(kept.error(), "WriteRefused");
+  kept_[id] = {content, now};
+  co_return Refused{};
+}
+
+client::Task<Refused> InferenceServiceReconciler::create(Service service, std::string revision,
+                                                         std::int32_t n) {
+  const auto ordinals = free_ordinals(service, revision, n);
+  const std::string priority_class = priority_class_of(service->value);
+  Refused refusal;
+  const std::function<client::Task<bool>(std::size_t)> one = [&](std::size_t i) {
+    struct Create {
+      static client::Task<bool> run(World& world, Service for_service, std::string body, Refused& said) {
+        const auto made = co_await world.api.create(resource_of<crds::TrainingJob>(), for_service->meta.ns,
+                                                    std::move(body), std::string(kFieldManager));
+        if (!made) {
+          said = refused(made.error(), "InvalidSpec");
+          co_return false;
+        }
+        auto job = decode_object<crds::TrainingJob>(*made);
+        if (!job) co_return false;
+        const std::string text = fmt::format("replica {} was made", job->meta.name);
+        world.caches.jobs.store().assume(std::move(*job));
+        world.events.record(event_target(for_service->value), client::EventType::kNormal, "ReplicaMade",
+                            "Scale", text);
+        co_return !world.api.writes_stopped();
+      }
+    };
+    return Create::run(world_, service,
+                       replica_json(service->value, revision, ordinals[i], priority_class).dump(), refusal);
   };
-  say("Accepted");
-  say("Ready");
-  if (wanted.status == object->value.status) co_return Outcome::done();
-  const auto written = co_await write_status(world_.api, store, std::move(wanted));
-  if (!written && written.error().code != client::ErrorCode::kNotFound) co_return Outcome::retry();
+  co_await fan_out(world_.env.executor, ordinals.size(), kFanOut, one);
+  co_return refusal;
+}
+
+client::Task<bool> InferenceServiceReconciler::remove(Service service, std::vector<Job> jobs) {
+  bool all = true;
+  const std::function<client::Task<bool>(std::size_t)> one = [&](std::size_t i) {
+    struct Remove {
+      static client::Task<bool> run(World& world, Service of, Job job, bool& all_gone) {
+        client::DeleteOptions options;
+        options.uid = job->meta.uid;
+        options.propagation_policy = "Background";
+        const client::ObjectRef ref{job->meta.ns, job->meta.name};
+        const auto gone = co_await world.api.remove(resource_of<crds::TrainingJob>(), ref, options);
+        if (!gone && gone.error().code != ErrorCode::kNotFound && gone.error().code != ErrorCode::kConflict) {
+          all_gone = false;
+          co_return !world.api.writes_stopped();
+        }
+        world.caches.jobs.store().assume_deleted(job->meta.key(), job->meta.uid);
+        world.events.record(event_target(of->value), client::EventType::kNormal, "ReplicaRemoved", "Scale",
+                            fmt::format("replica {} was removed", job->meta.name));
+        co_return !world.api.writes_stopped();
+      }
+    };
+    return Remove::run(world_, service, jobs[i], all);
+  };
+  co_await fan_out(world_.env.executor, jobs.size(), kFanOut, one);
+  co_return all;
+}
+
+client::Task<Outcome> InferenceServiceReconciler::write(const client::Key& key, Service service,
+                                                        crds::InferenceServiceStatus wanted) {
+  if (wanted == service->value.status) co_return Outcome::done();
+  const auto now = world_.env.clock.now();
+  if (const auto last = written_.find(key); last != written_.end() &&
+                                            only_numbers_differ(wanted, service->value.status) &&
+                                            now - last->second < world_.status_interval) {
+    co_return Outcome::again(world_.status_interval - (now - last->second));
+  }
+  written_[key] = now;
+  crds::InferenceService changed;
+  changed.metadata = service->value.metadata;
+  changed.status = wanted;
+  ++world_.totals.status_writes;
+  const auto done = co_await write_status(world_.api, world_.caches.services.store(), std::move(changed));
+  if (!done && done.error().code == ErrorCode::kNotFound) co_return Outcome::done();
+  if (!done) {
+    log_warn("status not written", {{"service", key}, {"error", client::to_string(done.error())}});
+    co_return Outcome::retry();
+  }
+  tell(service, wanted);
   co_return Outcome::done();
+}
+
+// Events for what people wait for: conditions that have come or gone.
+void InferenceServiceReconciler::tell(const Service& service, const crds::InferenceServiceStatus& now) const {
+  for (const auto& c : now.conditions) {
+    const auto* before = crds::find_condition(service->value.status.conditions, c.type);
+    if (before != nullptr && before->status == c.status && before->reason == c.reason) continue;
+    if (before == nullptr && c.type == "Accepted" && c.status == crds::ConditionStatus::kTrue) continue;
+    const bool is_bad =
+        c.status == crds::ConditionStatus::kFalse && (c.type == "Accepted" || before != nullptr);
+    world_.events.record(
+        event_target(service->value), is_bad ? client::EventType::kWarning : client::EventType::kNormal,
+        c.reason, "Serve",
+        c.message.empty() ? fmt::format("{} is {}", c.type, to_string(c.status)) : c.message);
+    log_info(c.message, {{"service", service->meta.key()}, {"reason", c.reason}});
+  }
 }
 
 }  // namespace muster::reconcilers

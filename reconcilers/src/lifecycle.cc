@@ -24,6 +24,11 @@ constexpr seconds kPublishAfter{1};  // pods are dated to the second: up to one 
 constexpr seconds kFirstRetry{10};
 constexpr seconds kLongestRetry = minutes{10};
 
+// A server that ends is started again at once; then after this long, doubling up to the maximum. One that ran
+// for kLongestCrashDelay * 2 is taken for well again. The delays are kubelet's.
+constexpr seconds kFirstCrashDelay{10};
+constexpr seconds kLongestCrashDelay = minutes{5};
+
 class Machine {
  public:
   explicit Machine(const Observed& seen) : seen_(seen), spec_(seen.job.spec), status_(step_.status) {
@@ -39,7 +44,7 @@ class Machine {
     note_checkpoints(live);
     if (!live) {
       finished();
-    } else if (placed && is_complete(gang_, status_.assignment, spec_.completion)) {
+    } else if (placed && !seen_.serves && is_complete(gang_, status_.assignment, spec_.completion)) {
       complete();  // before all else: what is done is not done again because of a suspension or an eviction
     } else if (spec_.suspend) {
       suspended();
@@ -151,7 +156,7 @@ class Machine {
       // Lost before it ran whole: with a delay, or whoever removes the pods and we would chase each other.
       return status_.started_at ? requeue("PodLost", lost) : back_off("PodLost", lost);
     }
-    if (const auto* failed = program_fault(gang_)) return restart(*failed);
+    if (const auto* failed = fault()) return restart(*failed);
     publish_names();
     judge_readiness();  // before the time: a gang that became whole while nobody looked is not withdrawn
     if (out_of_time()) return;
@@ -250,6 +255,7 @@ class Machine {
     gang_ = match(status_.assignment, seen_.pods);
     lost_.assign(gang_.pods.size(), {});
     for (const auto* pod : gang_.strays) remove(*pod);
+    if (seen_.serves) gang_.succeeded.assign(gang_.pods.size(), false);  // nothing there is ever done
     status_.assignment.succeeded = places_succeeded(gang_);
   }
 
@@ -271,19 +277,44 @@ class Machine {
     finished();
   }
 
+  // nullptr: all programs go on. A server's is not meant to end with success either.
+  const client::Pod* fault() const {
+    if (const auto* failed = program_fault(gang_); failed != nullptr || !seen_.serves) return failed;
+    const auto ended = std::ranges::find_if(gang_.pods, [](const client::Pod* pod) {
+      return pod != nullptr && pod->phase == client::PodPhase::kSucceeded;
+    });
+    return ended == gang_.pods.end() ? nullptr : *ended;
+  }
+
+  // When a server that has just ended may start again.
+  void delay_restart() {
+    auto& recent = status_.restarts.recent;
+    if (status_.started_at && seen_.now - *status_.started_at >= 2 * kLongestCrashDelay) recent.clear();
+    const auto doublings = std::min<std::size_t>(recent.size(), 6);
+    recent.push_back(seen_.now);
+    if (recent.size() > 8) recent.erase(recent.begin());
+    if (doublings == 0) return status_.retry_at.reset();
+    status_.retry_at = seen_.now + std::min(kLongestCrashDelay, kFirstCrashDelay * (1 << (doublings - 1)));
+  }
+
   // A program's own fault: again in the same places with the next attempt number, within restart.limit in
   // restart.window. The count and the new attempt are one write, so that no fault is counted twice.
   void restart(const client::Pod& failed) {
     auto& recent = status_.restarts.recent;
-    std::erase_if(recent, [&](crds::Time t) { return t + spec_.restart.window <= seen_.now; });
     const auto why = say_failed(failed);
     ++status_.restarts.count;
+    if (seen_.serves) return delay_restart(), start_again(why);
+    std::erase_if(recent, [&](crds::Time t) { return t + spec_.restart.window <= seen_.now; });
     if (recent.size() >= static_cast<std::size_t>(spec_.restart.limit)) {
       return fail("RestartLimitExceeded",
                   fmt::format("{}; restart.limit {} in {} is used up", why, spec_.restart.limit,
                               crds::to_string(spec_.restart.window)));
     }
     recent.push_back(seen_.now);
+    start_again(why);
+  }
+
+  void start_again(const std::string& why) {
     for (std::size_t i = 0; i < gang_.pods.size(); ++i) {
       if (displaced(i)) {  // not again in place: this one belongs to others by now
         return requeue("ProgramFault", fmt::format("{}; node {} does not take its pod", why,
@@ -311,11 +342,20 @@ class Machine {
     status_.started_at.reset();
     status_.ready_replicas = 0;
     set("PodsReady", ConditionStatus::kFalse, "Restarting", why);
-    note(client::EventType::kWarning, reason, action, fmt::format("{}; starting attempt {}", why, a.attempt));
+    const auto when =
+        is_delayed() ? fmt::format(" at {}", crds::to_string(*status_.retry_at)) : std::string();
+    note(client::EventType::kWarning, reason, action,
+         fmt::format("{}; starting attempt {}{}", why, a.attempt, when));
     remove_all();  // their ends are what makes room: pods are made when they are gone
     gang_ = match(a, {});
     lost_.assign(a.pods.size(), {});
-    wake(seen_.now + spec_.start_timeout);
+    wake(start_due());
+  }
+  // A server that keeps ending waits in its places.
+  bool is_delayed() const { return seen_.serves && status_.retry_at && *status_.retry_at > seen_.now; }
+  crds::Time start_due() const {
+    const auto begins = status_.assignment.admitted_at.value_or(seen_.now);
+    return (is_delayed() ? std::max(begins, *status_.retry_at) : begins) + spec_.start_timeout;
   }
 
   // --- repair
@@ -389,9 +429,8 @@ class Machine {
 
   // True: the attempt was ended for its time.
   bool out_of_time() {
-    const auto& a = status_.assignment;
     if (!status_.started_at) {
-      const auto due = a.admitted_at.value_or(seen_.now) + spec_.start_timeout;
+      const auto due = start_due();
       if (seen_.now < due) return wake(due), false;
       back_off("StartTimeout", say_start_timed_out(gang_, spec_.start_timeout));
       return true;
@@ -414,7 +453,8 @@ class Machine {
   // attempt has gone: until then it holds the very GPUs.
   void keep_whole() {
     if (!status_.started_at) wake_for_refusals();
-    const bool is_clear = stale().count == 0;
+    const bool is_clear = stale().count == 0 && !is_delayed();
+    if (is_delayed()) wake(*status_.retry_at);
     for (std::size_t i = 0; i < gang_.pods.size(); ++i) {
       const auto* pod = gang_.pods[i];
       if (displaced(i)) {

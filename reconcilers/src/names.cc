@@ -59,6 +59,17 @@ std::string pod_name(std::string_view job, std::string_view role, std::int32_t i
   return fit(std::move(name), kMaxName);
 }
 
+std::string replica_name(std::string_view service, std::string_view revision, std::int32_t ordinal) {
+  constexpr std::size_t kMaxJob = 40;  // the schema's
+  const std::size_t rest = 1 + revision.size() + 1 + 4;
+  std::string name = fit(std::string(service), kMaxJob - rest);
+  return name.append("-").append(revision).append("-").append(std::to_string(ordinal));
+}
+
+std::string revision_of(std::string_view spec) {
+  return hash_of(spec, 5);
+}
+
 std::string host_name(std::string_view role, std::int32_t index) {
   return fit(std::string(role) + "-" + std::to_string(index), kMaxLabel);
 }

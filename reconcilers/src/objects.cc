@@ -13,6 +13,19 @@ std::string text_at(const crds::Json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
+// The controlling owner, where it is one of Muster's kinds.
+template <class Kind>
+void read_owner(const crds::Json& meta, Object<Kind>& object) {
+  const auto owners = meta.find("ownerReferences");
+  if (owners == meta.end() || !owners->is_array()) return;
+  for (const auto& owner : *owners) {
+    if (!owner.is_object() || !owner.contains("controller") || true != owner["controller"]) continue;
+    if (text_at(owner, "apiVersion") != crds::kApiVersion) continue;
+    object.owner_kind = text_at(owner, "kind");
+    object.owner_uid = text_at(owner, "uid");
+  }
+}
+
 // The parts of an unreadable object that are readable: metadata, and the status if it alone is fine.
 template <class Kind>
 Object<Kind> salvage(const crds::Json& whole, const crds::FieldError& error) {
@@ -48,6 +61,7 @@ client::Result<Object<Kind>> decode_object(std::string_view json) {
   const auto& meta = whole["metadata"];
   object.meta = {text_at(meta, "namespace"), text_at(meta, "name"), text_at(meta, "uid"),
                  text_at(meta, "resourceVersion")};
+  read_owner(meta, object);
   return object;
 }
 

@@ -11,6 +11,7 @@
 #include "muster/reconcilers/names.h"
 #include "muster/reconcilers/project_objects.h"
 #include "muster/reconcilers/rendezvous.h"
+#include "owner.h"
 
 namespace muster::reconcilers {
 namespace {
@@ -77,15 +78,6 @@ Json& list_in(Json& parent, std::string_view key) {
   return child(parent, key, Json::value_t::array);
 }
 
-Json owner_references(const TrainingJob& job) {
-  return Json::array({{{"apiVersion", crds::kApiVersion},
-                       {"kind", TrainingJob::kKind},
-                       {"name", job.metadata.name},
-                       {"uid", job.metadata.uid},
-                       {"controller", true},
-                       {"blockOwnerDeletion", true}}});
-}
-
 // Labels and annotations of the template, and ours; nothing else of its metadata, as Kubernetes' own
 // controllers do.
 Json metadata_of(const TrainingJob& job, const Role& role, const Json& pod_template, const Marks& marks) {
@@ -104,6 +96,10 @@ Json metadata_of(const TrainingJob& job, const Role& role, const Json& pod_templ
   labels[std::string(kIndexLabel)] = marks[kIndex];
   labels[std::string(kAttemptLabel)] = marks[kAttempt];
   labels[std::string(kTryLabel)] = marks[kTry];
+  for (const auto of_service : {kServiceLabel, kRevisionLabel}) {
+    const auto found = job.metadata.labels.find(std::string(of_service));
+    if (found != job.metadata.labels.end()) labels[found->first] = found->second;
+  }
   if (role.gpus) object_in(meta, "annotations")[std::string(kGpusAnnotation)] = marks[kGpus];
   return meta;
 }

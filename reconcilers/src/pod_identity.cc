@@ -33,7 +33,7 @@ client::PodFields pod_fields() {
   client::PodFields fields;
   fields.annotations.emplace_back(kCheckpointAnnotation);
   fields.annotations.emplace_back(kGpusAnnotation);
-  for (const auto label : {kJobLabel, kRoleLabel, kIndexLabel, kAttemptLabel, kTryLabel})
+  for (const auto label : {kJobLabel, kRoleLabel, kIndexLabel, kAttemptLabel, kTryLabel, kServiceLabel})
     fields.labels.emplace_back(label);
   return fields;
 }

@@ -58,6 +58,16 @@ void count_eviction(const crds::TrainingJobStatus& after, Totals& totals) {
   }
 }
 
+// A replica stands in the queue since its service does: one that takes the place of another does not have to
+// go behind those who came in between.
+std::optional<crds::Time> submission(const Object<crds::TrainingJob>& replica, const Caches& caches) {
+  const auto& own = replica.value.metadata.creation_timestamp;
+  const auto label = replica.value.metadata.labels.find(std::string(kServiceLabel));
+  if (label == replica.value.metadata.labels.end()) return own;
+  const auto service = caches.services.store().find(client::make_key(replica.meta.ns, label->second));
+  return service && service->meta.uid == replica.owner_uid ? service->value.metadata.creation_timestamp : own;
+}
+
 // A namespace that has lost its Project (it was deleted, or the namespace handed over to nobody): what runs
 // there saves and gives back what it holds.
 std::optional<Decision> eviction_of_orphan(const Object<crds::TrainingJob>& job, const Caches& caches) {
@@ -144,6 +154,7 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
     const auto node = world_.caches.nodes.store().find(name);
     return !node || is_out_of_service(*node);
   };
+  seen.serves = is_replica(*job);
   if (const auto said = reports_.find(key); said != reports_.end()) seen.reports = said->second.gangs();
   const Step step = advance(seen);
 
@@ -249,8 +260,11 @@ void TrainingJobReconciler::name_victims(crds::Waiting& verdict) const {
 
 TrainingJobReconciler::Job TrainingJobReconciler::effective(const Job& job, const Caches& caches) {
   auto taken = effective_values(job->value, caches);
-  if (taken == crds::Effective{} && job->value.status.effective == taken) return job;
+  const bool serves = is_replica(*job);
+  if (serves) taken.max_runtime.reset();  // that of jobs: a server has no end
+  if (!serves && taken == crds::Effective{} && job->value.status.effective == taken) return job;
   auto copy = std::make_shared<Object<crds::TrainingJob>>(*job);
+  if (serves) copy->value.metadata.creation_timestamp = submission(*job, caches);
   copy->value.spec = with(taken, std::move(copy->value.spec));
   copy->value.status.effective = std::move(taken);
   return copy;

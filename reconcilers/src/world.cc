@@ -62,11 +62,23 @@ Caches::Caches(client::ApiClient& api)
     const bool ours = client::find_value(pod.labels, kJobLabel) != nullptr && !pod.node_name.empty();
     return ours ? std::vector<std::string>{pod.node_name} : std::vector<std::string>{};
   });
+  pods.store().add_index(std::string(kByService), [](const client::Pod& pod) {
+    const auto* label = client::find_value(pod.labels, kServiceLabel);
+    return label == nullptr ? std::vector<std::string>{}
+                            : std::vector<std::string>{client::make_key(pod.meta.ns, *label)};
+  });
+  jobs.store().add_index(std::string(kByOwner), [](const Object<crds::TrainingJob>& job) {
+    return is_replica(job) ? std::vector<std::string>{job.owner_uid} : std::vector<std::string>{};
+  });
   add_capacity_indexes(queues.store(), projects.store());
   for (auto* kept : {&service_accounts, &role_bindings, &network_policies}) {
     kept->store().add_index(std::string(kByProject),
                             [](const KeptObject& object) { return std::vector{object.project}; });
   }
+}
+
+bool is_replica(const Object<crds::TrainingJob>& job) {
+  return job.owner_kind == crds::InferenceService::kKind;
 }
 
 bool Caches::synced() const {

@@ -316,8 +316,12 @@ TEST_F(CrdsTest, StatusOfEveryOtherKindIsTaken) {
   InferenceService service;
   service.metadata.name = "inferenceservice-full";
   service.metadata.ns = "default";
-  service.status = {1,     conditions, 2,       1,
-                    "1/2", "app=x",    amounts, {1, 1, "LimitReached", "m", {{"gpu", "p", "2", "0", {"a"}}}}};
+  service.status = {1,       conditions,
+                    2,       1,
+                    1,       2,
+                    "1/2",   "app=x",
+                    "0f3a1", "http://x.default.svc:80",
+                    amounts, {1, 1, "LimitReached", "m", {{"gpu", "p", "2", "0", {"a"}}}}};
   EXPECT_EQ(from_json<InferenceService>(put(to_json(service), status_to_json(service)))->status,
             service.status);
   const Json scale = get(path_of(to_json(service), true) + "/scale");
@@ -339,7 +343,7 @@ TEST_F(CrdsTest, TablesAndShortNames) {
   table("proj", "NAME QUEUE NAMESPACE QUOTA ALLOCATED RUNNING PENDING AGE");
   table("npool", "NAME NODES GPUS FREE AGE");
   table("tj", "NAME STATUS PODS GPUS POSITION REASON AGE PRIORITY CHECKPOINT PREEMPTIONS");
-  table("isvc", "NAME READY PODS GPUS REASON AGE");
+  table("isvc", "NAME READY PODS GPUS REASON URL AGE");
   const auto queue = cluster_->kubectl({"get", "q", "queue-full"});
   EXPECT_THAT(queue->out, testing::ContainsRegex("queue-full +company +16 +2500m"));
   const auto everything = cluster_->kubectl({"get", "muster", "-A", "-o", "name"});

@@ -43,6 +43,7 @@ struct Life {
   std::optional<crds::Nomination> nomination;
   std::set<std::string> lost_nodes;
   std::map<std::string, NodeHealth> health;
+  bool serves = false;
 
   explicit Life(std::int32_t workers = 2) {
     job.metadata.name = "llama";
@@ -68,6 +69,7 @@ struct Life {
     seen.verdict = verdict ? &*verdict : nullptr;
     seen.reports = reports;
     seen.nomination = nomination ? &*nomination : nullptr;
+    seen.serves = serves;
     seen.node_lost = [this](const std::string& node) { return lost_nodes.contains(node); };
     seen.health = [this](const std::string& node) {
       const auto found = health.find(node);
@@ -1436,6 +1438,78 @@ TEST(PodEnds, WhoseFault) {
   EXPECT_STREQ(verdict("OutOfcpu", false), "refusal");
   EXPECT_STREQ(verdict("OutOfcpu", true), "cluster");
   EXPECT_STREQ(verdict("NodeAffinity", true), "cluster");
+}
+
+// --- replicas of services
+
+TEST(Server, ThatEndsIsStartedAgainInItsPlacesFirstAtOnceThenWithAGrowingDelay) {
+  Life life(1);
+  life.serves = true;
+  life.job.spec.restart.limit = 0;
+  life.admit();
+  const auto node = life.job.status.assignment.pods[0].node;
+  std::vector<std::int64_t> delays;
+  for (int n = 0; n < 9; ++n) {
+    life.all_ready();
+    life.turn();
+    const auto name = life.names().at(0);
+    if (n % 2 == 0) {
+      life.fail(name, 3);
+    } else {
+      life.succeed(name);  // a server is not meant to end well either
+    }
+    const auto step = life.turn();
+    EXPECT_EQ(life.job.status.attempt, n + 2);
+    EXPECT_EQ(life.job.status.assignment.pods.at(0).node, node);
+    life.turn();
+    std::int64_t waited = 0;
+    for (; life.pods.empty() && waited <= 600; ++waited) life.after(seconds{1});
+    delays.push_back(waited);
+    ASSERT_FALSE(life.pods.empty()) << n;
+    EXPECT_FALSE(is_finished(life.job.status));
+  }
+  EXPECT_THAT(delays, ElementsAre(0, 10, 20, 40, 80, 160, 300, 300, 300));
+  EXPECT_EQ(life.job.status.restarts.count, 9);
+  // Well for long enough, it is started at once again.
+  life.all_ready();
+  life.turn();
+  life.after(minutes{11});
+  life.fail(life.names().at(0));
+  life.turn();
+  life.turn();
+  EXPECT_THAT(life.pods, SizeIs(1));
+}
+
+TEST(Server, OfSeveralPodsLivesAndDiesTogether) {
+  Life life(2);
+  life.serves = true;
+  life.admit();
+  life.all_ready();
+  life.turn();
+  const auto before = life.names();
+  life.succeed(before.at(1));
+  life.turn();
+  life.turn();
+  ASSERT_THAT(life.pods, SizeIs(2));
+  for (const auto& name : life.names()) EXPECT_THAT(before, ::testing::Not(::testing::Contains(name)));
+  EXPECT_FALSE(is_finished(life.job.status));
+}
+
+TEST(Server, ThatKeepsEndingIsNotWithdrawnForTheTimeThatItWaited) {
+  Life life(1);
+  life.serves = true;
+  life.job.spec.start_timeout = minutes{4};
+  life.admit();
+  for (int n = 0; n < 7; ++n) {
+    life.all_ready();
+    life.turn();
+    life.fail(life.names().at(0));
+    life.turn();
+    for (int i = 0; life.pods.empty() && i < 600; ++i) life.after(seconds{1});
+  }
+  EXPECT_EQ(life.job.status.start_failures, 0);
+  EXPECT_EQ(life.job.status.attempt, 8);
+  EXPECT_NE(life.job.status.assignment.attempt, 0);
 }
 
 }  // namespace

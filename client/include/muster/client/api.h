@@ -30,7 +30,7 @@ struct Resource {
 namespace resources {
 extern const Resource kPods, kNodes, kNamespaces, kServices, kConfigMaps, kSecrets, kPersistentVolumeClaims,
     kPersistentVolumes, kStorageClasses, kLeases, kEvents, kPriorityClasses, kServiceAccounts, kRoleBindings,
-    kNetworkPolicies, kCustomResourceDefinitions;
+    kNetworkPolicies, kPodDisruptionBudgets, kCustomResourceDefinitions;
 }
 
 // One object's place; ns empty for cluster-scoped kinds.

@@ -13,6 +13,18 @@
 
 namespace muster::crds {
 
+// How the replicas of one revision of the spec give way to those of the next.
+struct Rollout {
+  std::int32_t max_surge = 1;        // replicas beyond spec.replicas meanwhile
+  std::int32_t max_unavailable = 0;  // replicas that may be missing meanwhile; not both 0
+
+  static constexpr auto fields() {
+    return std::tuple(field("maxSurge", &Rollout::max_surge),
+                      field("maxUnavailable", &Rollout::max_unavailable));
+  }
+  bool operator==(const Rollout&) const = default;
+};
+
 struct InferenceServiceSpec {
   std::int32_t replicas = 1;    // the target of the scale subresource
   std::int32_t group_size = 1;  // pods of a replica: a gang
@@ -21,6 +33,7 @@ struct InferenceServiceSpec {
   RawJson pod_template;         // JSON "template": a PodTemplateSpec
   GangTopology topology;        // of the pods of one replica
   std::int32_t port = 8000;
+  Rollout rollout;
   std::string priority_class_name;
   std::vector<std::string> pools;  // in order of preference; empty: the default pool
 
@@ -29,29 +42,35 @@ struct InferenceServiceSpec {
     return std::tuple(field("replicas", &T::replicas), field("groupSize", &T::group_size),
                       field("preemptible", &T::preemptible), field("gpus", &T::gpus),
                       field("template", &T::pod_template), field("topology", &T::topology),
-                      field("port", &T::port), field("priorityClassName", &T::priority_class_name),
-                      field("pools", &T::pools));
+                      field("port", &T::port), field("rollout", &T::rollout),
+                      field("priorityClassName", &T::priority_class_name), field("pools", &T::pools));
   }
   bool operator==(const InferenceServiceSpec&) const = default;
 };
 
 struct InferenceServiceStatus {
   std::int64_t observed_generation = 0;
-  Conditions conditions;  // Accepted, Ready
-  std::int32_t replicas = 0;
-  std::int32_t ready_replicas = 0;
+  Conditions conditions;              // Accepted, Ready, RolledOut
+  std::int32_t replicas = 0;          // that exist, of all revisions
+  std::int32_t ready_replicas = 0;    // all of whose pods are ready
+  std::int32_t updated_replicas = 0;  // of the revision in force
+  std::int32_t desired_replicas = 0;
   std::string pods;      // "1/2", ready of desired, for people
   std::string selector;  // of the pods, for HorizontalPodAutoscalers
+  std::string revision;  // of the spec in force; label muster.dev/revision of its replicas
+  std::string url;       // where its Service answers, inside the cluster
   Amounts allocated;
-  Waiting queue;
+  Waiting queue;  // of the first replica that waits
 
   static constexpr auto fields() {
     using T = InferenceServiceStatus;
     return std::tuple(field("observedGeneration", &T::observed_generation, Zero::kOmit),
                       field("conditions", &T::conditions), field("replicas", &T::replicas, Zero::kOmit),
-                      field("readyReplicas", &T::ready_replicas, Zero::kOmit), field("pods", &T::pods),
-                      field("selector", &T::selector), field("allocated", &T::allocated),
-                      field("queue", &T::queue));
+                      field("readyReplicas", &T::ready_replicas, Zero::kOmit),
+                      field("updatedReplicas", &T::updated_replicas, Zero::kOmit),
+                      field("desiredReplicas", &T::desired_replicas, Zero::kOmit), field("pods", &T::pods),
+                      field("selector", &T::selector), field("revision", &T::revision), field("url", &T::url),
+                      field("allocated", &T::allocated), field("queue", &T::queue));
   }
   bool operator==(const InferenceServiceStatus&) const = default;
 };

@@ -1,7 +1,13 @@
-// The reconciler of InferenceServices. This version runs none: it says so in the object's conditions, so that
-// nobody waits for pods that will not come.
+// The reconciler of InferenceServices. Each replica is a TrainingJob of its own, so that what places, starts,
+// repairs and charges gangs does it for replicas too; this one decides how many there are of which revision,
+// keeps the Service that leads to them, and says what they come to.
 #pragma once
 
+#include <map>
+#include <string>
+#include <vector>
+
+#include "muster/reconcilers/service_status.h"
 #include "muster/reconcilers/world.h"
 
 namespace muster::reconcilers {
@@ -9,10 +15,37 @@ namespace muster::reconcilers {
 class InferenceServiceReconciler {
  public:
   explicit InferenceServiceReconciler(World& world) : world_(world) {}
+  // Level-based and idempotent. Never runs twice at once for one key (the work queue sees to that).
   client::Task<Outcome> reconcile(client::Key key);
 
  private:
+  using Service = client::Ptr<Object<crds::InferenceService>>;
+  using Job = client::Ptr<Object<crds::TrainingJob>>;
+  // Those that are there and stay; jobs keep the views' pointers alive.
+  struct Fleet {
+    std::vector<Job> jobs;
+    std::vector<ReplicaView> views;
+  };
+  struct Kept {
+    std::string content;
+    client::TimePoint at;
+  };
+
+  Fleet fleet_of(const Service& service, const std::string& revision) const;
+  std::vector<std::int32_t> free_ordinals(const Service& service, const std::string& revision,
+                                          std::int32_t n) const;
+  std::string priority_class_of(const crds::InferenceService& service) const;
+  client::Task<Refused> keep_companions(const client::Key& key, Service service);
+  client::Task<Refused> keep_companion(std::string id, client::Resource resource, crds::Json object,
+                                       std::string uid);
+  client::Task<Refused> create(Service service, std::string revision, std::int32_t n);
+  client::Task<bool> remove(Service service, std::vector<Job> jobs);
+  client::Task<Outcome> write(const client::Key& key, Service service, crds::InferenceServiceStatus wanted);
+  void tell(const Service& service, const crds::InferenceServiceStatus& now) const;
+
   World& world_;
+  std::map<std::string, Kept> kept_;                  // "key/plural" -> what was found or made there
+  std::map<client::Key, client::TimePoint> written_;  // the last status
 };
 
 }  // namespace muster::reconcilers

@@ -75,6 +75,9 @@ struct Observed {
   // Nothing runs there any more: its object is deleted, or somebody says so by the taint
   // node.kubernetes.io/out-of-service; empty: none is.
   std::function<bool(const std::string& node)> node_lost{};
+  // A replica of an InferenceService: whichever way its program ends, it is started again, without a limit
+  // and with a growing delay.
+  bool serves = false;
 };
 
 struct PodRemoval {

@@ -18,6 +18,9 @@ inline constexpr std::string_view kRoleLabel = "muster.dev/role";        // the 
 inline constexpr std::string_view kIndexLabel = "muster.dev/index";      // from 0, within the role
 inline constexpr std::string_view kAttemptLabel = "muster.dev/attempt";  // from 1
 inline constexpr std::string_view kTryLabel = "muster.dev/try";          // from 0
+// Labels of an InferenceService's replicas (TrainingJobs) and of their pods.
+inline constexpr std::string_view kServiceLabel = "muster.dev/service";    // job_label(service)
+inline constexpr std::string_view kRevisionLabel = "muster.dev/revision";  // of the spec it was made from
 // Annotation of pods that hold GPUs: the devices on the node, "0,1".
 inline constexpr std::string_view kGpusAnnotation = "muster.dev/gpus";
 
@@ -29,6 +32,12 @@ std::string job_label(std::string_view job);
 // "<job>-<role>-<hash>-<index>-…".
 std::string pod_name(std::string_view job, std::string_view role, std::int32_t index, std::int32_t attempt,
                      std::int32_t tries);
+
+// The TrainingJob that is replica `ordinal` of a revision: "<service>-<revision>-<ordinal>", at most 40
+// characters for ordinals up to 9999.
+std::string replica_name(std::string_view service, std::string_view revision, std::int32_t ordinal);
+// Five digits for a spec's text.
+std::string revision_of(std::string_view spec);
 
 // "<role>-<index>", at most 63 characters: the pod's hostname, the same in every attempt.
 std::string host_name(std::string_view role, std::int32_t index);

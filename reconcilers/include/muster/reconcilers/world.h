@@ -45,8 +45,13 @@ struct Caches {
   bool synced() const;
 };
 
-// Index of the pod store: the uid of the controlling owner.
+// The job is a replica of an InferenceService: its program serves and is not meant to end.
+bool is_replica(const Object<crds::TrainingJob>& job);
+
+// Index of the pod store: the uid of the controlling owner. Of the job store: that of the InferenceService.
 inline constexpr std::string_view kByOwner = "owner";
+// Of the pod store: "namespace/label" of the InferenceService.
+inline constexpr std::string_view kByService = "service";
 // And the node, of pods that Muster has made.
 inline constexpr std::string_view kByNode = "node";
 // Of the queue and project stores: the Queue right above. Of the project store: the namespace it claims.

@@ -1,0 +1,31 @@
+// What Muster keeps for an InferenceService: a TrainingJob for each replica, the Service that leads to them,
+// and the PodDisruptionBudget. Pure functions from the service to JSON.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "muster/crds/inference_service.h"
+
+namespace muster::reconcilers {
+
+// Of what replicas are made from: all of the spec but their number, the port and the way of rolling out. The
+// same for specs that say the same, in every process.
+std::string revision_of(const crds::InferenceService& service);
+
+// A replica is a gang like any other. `priority_class`: "" for none.
+crds::Json replica_json(const crds::InferenceService& service, std::string_view revision,
+                        std::int32_t ordinal, std::string_view priority_class);
+
+// The selector of all its pods, for HorizontalPodAutoscalers: "muster.dev/service=<name>".
+std::string pod_selector(const crds::InferenceService& service);
+// "http://<name>.<namespace>.svc:<port>".
+std::string url_of(const crds::InferenceService& service);
+
+// Leads to the first pod of every replica whose readiness probe says so.
+crds::Json endpoint_json(const crds::InferenceService& service);
+// All but as many replicas as the rollout may lack, at least one, so that a drain can go on.
+crds::Json disruption_budget_json(const crds::InferenceService& service);
+
+}  // namespace muster::reconcilers

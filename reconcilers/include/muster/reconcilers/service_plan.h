@@ -1,0 +1,41 @@
+// How many replicas of which revision an InferenceService is to have next: scaling and rolling updates in one
+// pure function. No I/O, no clock, no memory: a new process that sees the same replicas decides the same.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "muster/crds/inference_service.h"
+#include "muster/crds/time.h"
+
+namespace muster::reconcilers {
+
+// One replica that is there and not on its way out.
+struct Replica {
+  bool is_current = false;  // made from the spec in force
+  bool is_placed = false;   // holds its places
+  bool is_ready = false;    // all its pods are
+  std::int32_t ordinal = 0;
+  crds::Time created{};
+};
+
+struct ServicePlan {
+  std::int32_t create = 0;          // replicas of the revision in force
+  std::vector<std::size_t> remove;  // indexes into the replicas, in the order in which they are to go
+  // The surge found no place: the rollout goes on without one, one replica at a time giving its place to its
+  // successor. Holds until the rollout is over.
+  bool gives_way = false;
+  std::optional<crds::Time> wake_at;  // look again then, whatever happens
+};
+
+// A surge replica that has no place after this long is taken to get none.
+inline constexpr std::chrono::seconds kSurgePatience{30};
+
+// `gave_way`: an earlier plan of the same rollout did. Among those that may go, those that hold nothing go
+// first, then those that are not ready, then the youngest. O(replicas log replicas).
+ServicePlan plan_replicas(std::int32_t desired, const crds::Rollout& rollout,
+                          const std::vector<Replica>& replicas, bool gave_way, crds::Time now);
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,42 @@
+// What an InferenceService's replicas come to, for its status. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/client/informer.h"
+#include "muster/client/pod.h"
+#include "muster/crds/inference_service.h"
+#include "muster/crds/training_job.h"
+#include "muster/reconcilers/service_plan.h"
+
+namespace muster::reconcilers {
+
+// A replica, its TrainingJob and its pods.
+struct ReplicaView {
+  const crds::TrainingJob* job = nullptr;
+  std::int32_t ready_pods = 0;
+  Replica state;
+};
+// `pods`: all that this very job owns. `revision`: of the spec in force.
+ReplicaView view_of(const crds::TrainingJob& job, const std::vector<client::Ptr<client::Pod>>& pods,
+                    std::string_view revision);
+
+struct Refused {
+  std::string reason;  // "": nothing was
+  std::string message;
+};
+
+// The status as it is to be: `service.status` is what was. `gives_way`: see ServicePlan.
+crds::InferenceServiceStatus status_of(const crds::InferenceService& service,
+                                       const std::vector<ReplicaView>& replicas, std::string_view revision,
+                                       const Refused& refused, bool gives_way, crds::Time now);
+
+// The rollout in force has gone on without a surge.
+bool gave_way(const crds::InferenceServiceStatus& status, std::string_view revision);
+
+// They differ in numbers only, and in words that repeat numbers: a write that can wait a moment.
+bool only_numbers_differ(const crds::InferenceServiceStatus& a, const crds::InferenceServiceStatus& b);
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,102 @@
+#include "muster/reconcilers/service_objects.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "muster/crds/codec.h"
+#include "muster/crds/training_job.h"
+#include "muster/reconcilers/names.h"
+#include "muster/reconcilers/placement_specs.h"
+#include "owner.h"
+
+namespace muster::reconcilers {
+namespace {
+
+using crds::Json;
+
+// Models take long to load; a server that does not come up at all must not hold its GPUs forever.
+constexpr crds::Duration kStartTimeout = std::chrono::hours{1};
+
+// As its replicas' schema has it: Muster starts again what ends, whole groups at a time, not the kubelet.
+crds::RawJson without_restart_policy(const crds::RawJson& pod_template) {
+  if (pod_template.value == nullptr) return pod_template;
+  Json changed = *pod_template.value;
+  if (changed.contains("spec") && changed["spec"].is_object()) changed["spec"].erase("restartPolicy");
+  return {std::make_shared<const Json>(std::move(changed))};
+}
+
+Json metadata_of(const crds::InferenceService& service) {
+  return {{"name", service.metadata.name},
+          {"namespace", service.metadata.ns},
+          {"labels", {{std::string(kServiceLabel), service.metadata.name}}},
+          {"ownerReferences", owner_references(service)}};
+}
+
+}  // namespace
+
+std::string revision_of(const crds::InferenceService& service) {
+  crds::InferenceService of;
+  of.spec = service.spec;
+  of.spec.replicas = 0;
+  of.spec.port = 0;
+  of.spec.rollout = {};
+  return revision_of(crds::to_json(of)["spec"].dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+Json replica_json(const crds::InferenceService& service, std::string_view revision, std::int32_t ordinal,
+                  std::string_view priority_class) {
+  const auto& wanted = service.spec;
+  crds::TrainingJob job;
+  job.metadata.name = replica_name(service.metadata.name, revision, ordinal);
+  job.metadata.ns = service.metadata.ns;
+  job.metadata.labels = {{std::string(kServiceLabel), service.metadata.name},
+                         {std::string(kRevisionLabel), std::string(revision)}};
+  job.spec.preemptible = wanted.preemptible;
+  job.spec.priority_class_name = priority_class;
+  job.spec.topology = wanted.topology;
+  job.spec.pools = wanted.pools;
+  job.spec.start_timeout = kStartTimeout;
+  crds::Role server;
+  server.name = kServerRole;
+  server.replicas = wanted.group_size;
+  server.gpus = wanted.gpus;
+  server.pod_template = without_restart_policy(wanted.pod_template);
+  job.spec.roles.push_back(std::move(server));
+  Json object = crds::to_json(job);
+  object["metadata"]["ownerReferences"] = owner_references(service);
+  object.erase("status");
+  return object;
+}
+
+std::string pod_selector(const crds::InferenceService& service) {
+  return fmt::format("{}={}", kServiceLabel, service.metadata.name);
+}
+
+std::string url_of(const crds::InferenceService& service) {
+  return fmt::format("http://{}.{}.svc:{}", service.metadata.name, service.metadata.ns, service.spec.port);
+}
+
+Json endpoint_json(const crds::InferenceService& service) {
+  const Json selector = {{std::string(kServiceLabel), service.metadata.name},
+                         {std::string(kIndexLabel), "0"}};
+  const Json port = {
+      {"name", "http"}, {"port", service.spec.port}, {"targetPort", service.spec.port}, {"protocol", "TCP"}};
+  return {{"apiVersion", "v1"},
+          {"kind", "Service"},
+          {"metadata", metadata_of(service)},
+          {"spec", {{"selector", selector}, {"ports", Json::array({port})}}}};
+}
+
+Json disruption_budget_json(const crds::InferenceService& service) {
+  const auto& spec = service.spec;
+  const std::int32_t kept = std::max(0, spec.replicas - std::max(1, spec.rollout.max_unavailable));
+  const Json labels = {{std::string(kServiceLabel), service.metadata.name}};
+  return {{"apiVersion", "policy/v1"},
+          {"kind", "PodDisruptionBudget"},
+          {"metadata", metadata_of(service)},
+          {"spec", {{"minAvailable", kept * spec.group_size}, {"selector", {{"matchLabels", labels}}}}}};
+}
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,93 @@
+#include "muster/reconcilers/service_plan.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace muster::reconcilers {
+namespace {
+
+// Smallest first: who goes first.
+auto keep_order(const Replica& r) {
+  return std::tuple(r.is_placed, r.is_ready, -r.created.time_since_epoch().count(), -r.ordinal);
+}
+
+class Planner {
+ public:
+  Planner(std::int32_t desired, const crds::Rollout& rollout, const std::vector<Replica>& replicas,
+          bool gave_way, crds::Time now)
+      : desired_(desired), rollout_(rollout), replicas_(replicas), now_(now) {
+    for (std::size_t i = 0; i < replicas.size(); ++i) (replicas[i].is_current ? current_ : old_).push_back(i);
+    plan_.gives_way = !old_.empty() && (gave_way || surge_is_stuck());
+  }
+
+  ServicePlan run() {
+    for (auto* list : {&current_, &old_}) {
+      std::ranges::sort(*list, {}, [this](std::size_t i) { return keep_order(replicas_[i]); });
+    }
+    remove_surplus();
+    remove_old();
+    const auto alive = static_cast<std::int32_t>(replicas_.size() - plan_.remove.size());
+    const std::int32_t missing = desired_ - count(current_);
+    plan_.create = std::max(0, std::min(missing, desired_ + surge() - alive));
+    return std::move(plan_);
+  }
+
+ private:
+  static std::int32_t count(const std::vector<std::size_t>& list) {
+    return static_cast<std::int32_t>(list.size());
+  }
+
+  std::int32_t surge() const { return old_.empty() || plan_.gives_way ? 0 : rollout_.max_surge; }
+  std::int32_t may_miss() const {
+    return plan_.gives_way ? std::max(1, rollout_.max_unavailable) : rollout_.max_unavailable;
+  }
+
+  // Only where nothing else frees room: with maxUnavailable the old ones make room anyway.
+  bool surge_is_stuck() {
+    if (rollout_.max_unavailable > 0) return false;
+    bool is_stuck = false;
+    for (const auto i : current_) {
+      if (replicas_[i].is_placed) continue;
+      const auto due = replicas_[i].created + kSurgePatience;
+      if (now_ >= due) {
+        is_stuck = true;
+      } else if (!old_.empty() && (!plan_.wake_at || due < *plan_.wake_at)) {
+        plan_.wake_at = due;
+      }
+    }
+    return is_stuck;
+  }
+
+  void remove_surplus() {
+    const std::int32_t surplus = count(current_) - desired_;
+    for (std::int32_t i = 0; i < surplus; ++i) plan_.remove.push_back(current_[static_cast<std::size_t>(i)]);
+  }
+
+  // What does not serve goes at once; of those that do, as many as are not needed.
+  void remove_old() {
+    std::int32_t ready = 0;
+    for (const Replica& r : replicas_) ready += r.is_ready ? 1 : 0;
+    for (const auto i : plan_.remove) ready -= replicas_[i].is_ready ? 1 : 0;
+    for (const auto i : old_) {
+      if (replicas_[i].is_ready && ready <= desired_ - may_miss()) continue;
+      ready -= replicas_[i].is_ready ? 1 : 0;
+      plan_.remove.push_back(i);
+    }
+  }
+
+  std::int32_t desired_;
+  const crds::Rollout& rollout_;
+  const std::vector<Replica>& replicas_;
+  crds::Time now_;
+  std::vector<std::size_t> current_, old_;  // indexes into replicas_
+  ServicePlan plan_;
+};
+
+}  // namespace
+
+ServicePlan plan_replicas(std::int32_t desired, const crds::Rollout& rollout,
+                          const std::vector<Replica>& replicas, bool gave_way, crds::Time now) {
+  return Planner(desired, rollout, replicas, gave_way, now).run();
+}
+
+}  // namespace muster::reconcilers

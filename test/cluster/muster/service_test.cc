@@ -1,0 +1,353 @@
+// InferenceServices live: replicas that are placed like gangs, take back what their project lent, outlive a
+// lost node, a dead controller and a new image, and say what they lack.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <set>
+#include <thread>
+
+#include "fixture.h"
+
+namespace muster::test {
+namespace {
+
+using testing::HasSubstr;
+
+// Kubernetes' garbage collector looks for new kinds every 30 s: in a young cluster pods of a removed replica
+// stay so long.
+constexpr Milliseconds kCollected = 60s;
+
+std::string path_of(const std::string& name) {
+  return "/apis/muster.dev/v1alpha1/namespaces/team/inferenceservices/" + name;
+}
+json service_object(const std::string& name, int replicas, json spec = json::object(),
+                    const std::map<std::string, std::string>& annotations = {}) {
+  const json main = {{"name", "main"},
+                     {"image", "registry.example/serve:1"},
+                     {"resources", {{"requests", {{"cpu", "1"}, {"memory", "1Gi"}}}}}};
+  json object = {
+      {"apiVersion", "muster.dev/v1alpha1"},
+      {"kind", "InferenceService"},
+      {"metadata", {{"name", name}, {"namespace", "team"}}},
+      {"spec",
+       {{"replicas", replicas},
+        {"gpus", {{"count", 1}}},
+        {"template", {{"metadata", {{"annotations", annotations}}}, {"spec", {{"containers", {main}}}}}}}}};
+  object["spec"].merge_patch(spec);
+  return object;
+}
+
+// One cluster and the service in it.
+struct Stage {
+  std::unique_ptr<Cluster> cluster;
+  std::unique_ptr<MusterProcess> muster;
+
+  json status(const std::string& name) const {
+    return cluster->get(path_of(name)).value("status", json::object());
+  }
+  std::vector<json> pods(const std::string& name) const {
+    const json list =
+        cluster->get("/api/v1/namespaces/team/pods?labelSelector=muster.dev%2Fservice%3D" + name);
+    return list.is_null() ? std::vector<json>{} : list["items"].get<std::vector<json>>();
+  }
+  std::set<std::string> uids(const std::string& name) const {
+    std::set<std::string> all;
+    for (const auto& p : pods(name)) all.insert(p["metadata"]["uid"]);
+    return all;
+  }
+  bool wait_ready(const std::string& name, int replicas, Milliseconds timeout = 30s) const {
+    return cluster->wait(timeout, [&] { return status(name).value("readyReplicas", 0) == replicas; });
+  }
+  bool wait_pods(const std::string& name, std::size_t n) const {
+    return cluster->wait(kCollected, [&] { return pods(name).size() == n; });
+  }
+  json condition(const std::string& name, const std::string& type) const {
+    const json c = cluster->condition_of(path_of(name), type);
+    return c.is_null() ? json{{"status", ""}, {"reason", ""}, {"message", ""}} : c;
+  }
+  std::string say(const std::string& name) const { return status(name).dump(2) + "\n" + muster->log(); }
+  void scale(const std::string& name, int replicas) const {
+    const auto done = cluster->real().kubectl(
+        {"scale", "-n", "team", "isvc/" + name, "--replicas=" + std::to_string(replicas)});
+    ASSERT_TRUE(done && done->ok()) << (done ? done->err : done.error());
+  }
+  std::set<std::string> images(const std::string& name) const {
+    std::set<std::string> all;
+    for (const auto& p : pods(name)) all.insert(p["spec"]["containers"][0]["image"]);
+    return all;
+  }
+  void roll(const std::string& name, const std::string& image) const {
+    json containers = cluster->get(path_of(name))["spec"]["template"]["spec"]["containers"];
+    containers[0]["image"] = image;
+    cluster->patch(path_of(name), {{"spec", {{"template", {{"spec", {{"containers", containers}}}}}}}});
+  }
+  // Addresses that the Service leads to.
+  std::size_t endpoints(const std::string& name) const {
+    const json slices = cluster->get(
+        "/apis/discovery.k8s.io/v1/namespaces/team/"
+        "endpointslices?labelSelector=kubernetes.io%2Fservice-name%3D" +
+        name);
+    std::size_t n = 0;
+    for (const auto& slice : slices["items"]) {
+      for (const auto& e : slice.value("endpoints", json::array())) {
+        if (e["conditions"].value("ready", false)) ++n;
+      }
+    }
+    return n;
+  }
+  std::set<std::string> events(const std::string& name) const {
+    const json list = cluster->get("/apis/events.k8s.io/v1/namespaces/team/events");
+    std::set<std::string> reasons;
+    for (const auto& e : list["items"]) {
+      if (e["regarding"]["name"] == name) reasons.insert(e["reason"]);
+    }
+    return reasons;
+  }
+};
+
+// Two nodes of one GPU, both lent to guests when the service comes. The service takes them back one by one,
+// asks for a third in vain, and outlives its controller and a node.
+TEST(InferenceServices, TakeWhatIsTheirsAndOutliveControllerNodeAndImage) {
+  Stage s{Cluster::start(2, 1, {}, 3), nullptr};
+  s.muster = s.cluster->muster({"--node-grace", "4"});
+  s.cluster->make_namespace("guests", "guests");
+  s.cluster->apply(
+      "apiVersion: muster.dev/v1alpha1\nkind: Project\nmetadata: {name: guests}\nspec: {queue: root}\n");
+  ASSERT_TRUE(s.cluster->wait(15s, [&] {
+    const json ready = s.cluster->condition_of("/apis/muster.dev/v1alpha1/projects/guests", "NamespaceReady");
+    return !ready.is_null() && ready["status"] == "True";
+  }));
+  for (const char* name : {"loan-a", "loan-b"}) s.cluster->create(job_object({.name = name, .ns = "guests"}));
+  ASSERT_TRUE(s.cluster->wait_phase("loan-a", "Running", 30s, "guests"));
+  ASSERT_TRUE(s.cluster->wait_phase("loan-b", "Running", 30s, "guests"));
+
+  // S23, replica by replica.
+  s.cluster->create(service_object("chat", 1));
+  ASSERT_TRUE(s.wait_ready("chat", 1)) << s.say("chat");
+  EXPECT_EQ((s.cluster->phase("loan-a", "guests") == "Running") +
+                (s.cluster->phase("loan-b", "guests") == "Running"),
+            1)
+      << "one of the two has gone, not both";
+  s.scale("chat", 2);
+  ASSERT_TRUE(s.wait_ready("chat", 2)) << s.say("chat");
+  EXPECT_NE(s.cluster->phase("loan-a", "guests"), "Running");
+  EXPECT_NE(s.cluster->phase("loan-b", "guests"), "Running");
+  EXPECT_EQ(s.status("chat")["pods"], "2/2");
+  EXPECT_EQ(s.status("chat")["allocated"]["gpu"], "2");
+  EXPECT_EQ(s.status("chat")["url"], "http://chat.team.svc:8000");
+  EXPECT_EQ(s.condition("chat", "RolledOut")["status"], "True");
+  EXPECT_TRUE(s.cluster->wait(20s, [&] { return s.endpoints("chat") == 2; })) << s.endpoints("chat");
+  EXPECT_EQ(s.cluster->audit_gpus(), "");
+
+  // A third finds no place: it says so, and the two serve on.
+  s.scale("chat", 3);
+  ASSERT_TRUE(s.cluster->wait(20s, [&] {
+    return s.status("chat").value("/queue/reason"_json_pointer, std::string()) == "InsufficientCapacity";
+  })) << s.say("chat");
+  const json waiting = s.status("chat");
+  EXPECT_EQ(waiting["readyReplicas"], 2);
+  EXPECT_EQ(waiting["replicas"], 3);
+  EXPECT_THAT(waiting["queue"]["message"].get<std::string>(), HasSubstr("1 of 3 replicas wait"));
+  EXPECT_EQ(waiting["queue"]["blocking"][0]["need"], "1");
+  EXPECT_EQ(waiting["queue"]["blocking"][0]["have"], "0");
+  EXPECT_EQ(s.condition("chat", "Ready")["status"], "True");
+  EXPECT_THAT(s.condition("chat", "Ready")["message"].get<std::string>(),
+              HasSubstr("2 of 3 replicas are ready"));
+  const auto pods = s.uids("chat");
+  ASSERT_EQ(pods.size(), 2u);
+
+  // Nobody is there to scale it down; who comes next finds the same pods and does it.
+  s.muster->kill();
+  s.scale("chat", 2);
+  s.muster = s.cluster->muster({"--node-grace", "4"});
+  ASSERT_TRUE(s.cluster->wait(20s, [&] { return s.status("chat").value("replicas", 0) == 2; }))
+      << s.say("chat");
+  EXPECT_TRUE(s.cluster->wait(10s, [&] { return !s.status("chat").contains("queue"); })) << s.say("chat");
+  std::this_thread::sleep_for(2s);  // long enough for a replacement to show
+  EXPECT_EQ(s.uids("chat"), pods) << "adopted, not made anew";
+
+  // A node dies; the replica that was there goes to a new one, the other stays.
+  testcluster::NodeTemplate node;
+  node.prefix = "spare";
+  node.count = 1;
+  node.gpus = 1;
+  for (const char* name : {"loan-a", "loan-b"}) s.cluster->remove(path_of_job(name, "guests"));
+  ASSERT_TRUE(s.cluster->real().add_nodes(node));
+  const json victim = s.pods("chat")[0];
+  const std::string lost = victim["spec"]["nodeName"];
+  s.cluster->patch("/api/v1/nodes/" + lost,
+                   {{"metadata", {{"annotations", {{"test.muster.dev/down", "true"}}}}}});
+  ASSERT_TRUE(s.cluster->wait(60s, [&] {
+    std::set<std::string> nodes;
+    for (const auto& p : s.pods("chat")) {
+      if (!p["metadata"].contains("deletionTimestamp")) nodes.insert(p["spec"]["nodeName"]);
+    }
+    return nodes.size() == 2 && !nodes.contains(lost) && s.status("chat").value("readyReplicas", 0) == 2;
+  })) << s.say("chat");
+  s.cluster->remove("/api/v1/nodes/" + lost);
+
+  // A new image, and no room for a surge: one at a time, and said so. One always serves.
+  s.roll("chat", "registry.example/serve:2");
+  bool said = false;
+  int fewest = 2;
+  ASSERT_TRUE(s.cluster->wait(180s, [&] {
+    const json c = s.condition("chat", "RolledOut");
+    if (c["reason"] == "SurgeNotPlaced") {
+      said = true;
+      EXPECT_THAT(c["message"].get<std::string>(), HasSubstr("maxUnavailable 1"));
+    }
+    fewest = std::min(fewest, s.status("chat").value("readyReplicas", 0));
+    return said && c["status"] == "True";
+  })) << s.say("chat");
+  EXPECT_GE(fewest, 1);
+  EXPECT_TRUE(s.wait_ready("chat", 2)) << s.say("chat");
+  ASSERT_TRUE(s.wait_pods("chat", 2));
+  EXPECT_EQ(s.images("chat"), std::set<std::string>{"registry.example/serve:2"});
+  EXPECT_EQ(s.cluster->audit_gpus(), "");
+}
+
+class Served : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    s_.cluster = Cluster::start(2, 4);
+    s_.muster = s_.cluster->muster();
+  }
+  static void TearDownTestSuite() { s_ = {}; }
+  void TearDown() override {
+    if (HasFailure() && s_.muster) std::cerr << s_.muster->log().substr(0, 20000);
+    const json list = s_.cluster->get("/apis/muster.dev/v1alpha1/inferenceservices");
+    for (const auto& i : list["items"]) s_.cluster->remove(path_of(i["metadata"]["name"]));
+    EXPECT_TRUE(s_.cluster->wait(kCollected, [] {
+      return s_.cluster->get("/apis/muster.dev/v1alpha1/trainingjobs")["items"].empty();
+    })) << "replicas outlive their service";
+    s_.cluster->remove_all_jobs();
+    EXPECT_TRUE(s_.muster->alive());
+  }
+  static inline Stage s_;
+};
+
+TEST_F(Served, AReplicaOfSeveralPodsIsOneGangBehindOneAddress) {
+  s_.cluster->create(service_object("wide", 2, {{"groupSize", 2}, {"gpus", {{"count", 2}}}, {"port", 9000}}));
+  ASSERT_TRUE(s_.wait_ready("wide", 2)) << s_.say("wide");
+  std::map<std::string, std::set<std::string>> nodes;  // by replica
+  for (const auto& p : s_.pods("wide"))
+    nodes[p["metadata"]["labels"]["muster.dev/job"]].insert(p["spec"]["nodeName"]);
+  ASSERT_EQ(nodes.size(), 2u);
+  for (const auto& [replica, where] : nodes) {
+    EXPECT_EQ(where.size(), 1u) << "packed on a node of their own";
+    const json names = s_.cluster->get("/api/v1/namespaces/team/services/" + replica);
+    EXPECT_EQ(names["spec"]["clusterIP"], "None");
+  }
+  EXPECT_EQ(s_.status("wide")["pods"], "4/4");
+  const json service = s_.cluster->get("/api/v1/namespaces/team/services/wide");
+  EXPECT_EQ(service["spec"]["ports"][0]["port"], 9000);
+  EXPECT_TRUE(s_.cluster->wait(20s, [&] { return s_.endpoints("wide") == 2; })) << "the first pod of each";
+  const json budget = s_.cluster->get("/apis/policy/v1/namespaces/team/poddisruptionbudgets/wide");
+  EXPECT_EQ(budget["spec"]["minAvailable"], 2) << "one group of the two may go";
+  EXPECT_TRUE(s_.cluster->wait(20s, [&] {
+    return s_.cluster->get("/apis/policy/v1/namespaces/team/poddisruptionbudgets/wide")["status"].value(
+               "disruptionsAllowed", 0) == 2;
+  }));
+}
+
+TEST_F(Served, AServerThatEndsIsStartedAgainInItsPlace) {
+  s_.cluster->create(service_object("falls", 1));
+  ASSERT_TRUE(s_.wait_ready("falls", 1)) << s_.say("falls");
+  for (const char* code : {"3", "0"}) {  // a server is not meant to end well either
+    const json before = s_.pods("falls")[0];
+    s_.cluster->patch("/api/v1/namespaces/team/pods/" + before["metadata"]["name"].get<std::string>(),
+                      {{"metadata", {{"annotations", {{"test.muster.dev/exit-now", code}}}}}});
+    ASSERT_TRUE(s_.cluster->wait(40s, [&] {
+      const auto pods = s_.pods("falls");
+      return pods.size() == 1 && pods[0]["metadata"]["uid"] != before["metadata"]["uid"] &&
+             s_.status("falls").value("readyReplicas", 0) == 1;
+    })) << s_.say("falls");
+    EXPECT_EQ(s_.pods("falls")[0]["spec"]["nodeName"], before["spec"]["nodeName"]);
+  }
+  const json replicas = s_.cluster->get("/apis/muster.dev/v1alpha1/namespaces/team/trainingjobs")["items"];
+  ASSERT_EQ(replicas.size(), 1u);
+  EXPECT_EQ(replicas[0]["status"]["restarts"]["count"], 2);
+  EXPECT_TRUE(replicas[0]["status"].contains("retryAt")) << "the second time with a delay";
+}
+
+TEST_F(Served, ARolloutWithRoomNeverServesWithFewer) {
+  s_.cluster->create(service_object("rolls", 3));
+  ASSERT_TRUE(s_.wait_ready("rolls", 3)) << s_.say("rolls");
+  const std::string first = s_.status("rolls")["revision"];
+  s_.roll("rolls", "registry.example/serve:2");
+  int fewest = 3;
+  ASSERT_TRUE(s_.cluster->wait(120s, [&] {
+    int ready = 0;
+    for (const auto& p : s_.pods("rolls")) {
+      if (p["metadata"].contains("deletionTimestamp")) continue;
+      for (const auto& c : p["status"].value("conditions", json::array()))
+        ready += c["type"] == "Ready" && c["status"] == "True" ? 1 : 0;
+    }
+    fewest = std::min(fewest, ready);
+    const json status = s_.status("rolls");
+    return status["revision"] != first && s_.condition("rolls", "RolledOut")["status"] == "True";
+  })) << s_.say("rolls");
+  EXPECT_EQ(fewest, 3);
+  ASSERT_TRUE(s_.wait_pods("rolls", 3));
+  EXPECT_EQ(s_.images("rolls"), std::set<std::string>{"registry.example/serve:2"});
+  EXPECT_TRUE(s_.cluster->wait(10s, [&] {
+    const auto events = s_.events("rolls");
+    return events.contains("RollingOut") && events.contains("RolledOut") && events.contains("ReplicaMade") &&
+           events.contains("ReplicaRemoved") && events.contains("Serving");
+  })) << testing::PrintToString(s_.events("rolls"));
+}
+
+// Without metrics it still keeps its bounds, and through /scale only.
+TEST_F(Served, AHorizontalPodAutoscalerDrivesIt) {
+  s_.cluster->create(service_object("auto", 1));
+  ASSERT_TRUE(s_.wait_ready("auto", 1)) << s_.say("auto");
+  s_.cluster->apply(R"(
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: auto, namespace: team}
+spec:
+  scaleTargetRef: {apiVersion: muster.dev/v1alpha1, kind: InferenceService, name: auto}
+  minReplicas: 3
+  maxReplicas: 5
+  metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}}]
+)");
+  EXPECT_TRUE(s_.wait_ready("auto", 3, 90s)) << s_.say("auto");
+  EXPECT_EQ(s_.cluster->get(path_of("auto"))["spec"]["replicas"], 3);
+  s_.cluster->remove("/apis/autoscaling/v2/namespaces/team/horizontalpodautoscalers/auto");
+  s_.scale("auto", 0);
+  EXPECT_TRUE(s_.wait_pods("auto", 0));
+  EXPECT_TRUE(s_.cluster->wait(10s, [&] { return s_.condition("auto", "Ready")["reason"] == "NoReplicas"; }));
+}
+
+TEST_F(Served, WhatCannotRunIsSaid) {
+  s_.cluster->create(service_object(
+      "part", 1, {{"gpus", {{"count", nullptr}, {"mig", "3g.40gb"}}}, {"pools", {"nowhere"}}}));
+  s_.cluster->create(service_object("odd", 1, {{"priorityClassName", "no-such-class"}}));
+  ASSERT_TRUE(s_.cluster->wait(20s, [&] {
+    return s_.condition("odd", "Accepted")["reason"] == "InvalidSpec";
+  })) << s_.say("odd");
+  EXPECT_THAT(s_.condition("odd", "Accepted")["message"].get<std::string>(), HasSubstr("no-such-class"));
+  EXPECT_EQ(s_.condition("odd", "Ready")["status"], "False");
+  ASSERT_TRUE(s_.cluster->wait(20s, [&] {
+    return !s_.status("part").value("/queue/reason"_json_pointer, std::string()).empty();
+  })) << s_.say("part");
+  EXPECT_TRUE(s_.pods("part").empty());
+  EXPECT_EQ(s_.condition("part", "Ready")["status"], "False");
+
+  const json mine = {{"apiVersion", "v1"},
+                     {"kind", "Service"},
+                     {"metadata", {{"name", "taken"}}},
+                     {"spec", {{"ports", {{{"port", 80}}}}}}};
+  const auto made = s_.cluster->real().request("POST", "/api/v1/namespaces/team/services", mine.dump());
+  ASSERT_TRUE(made && made->ok());
+  s_.cluster->create(service_object("taken", 1));
+  ASSERT_TRUE(s_.cluster->wait(20s, [&] {
+    return s_.condition("taken", "Accepted")["reason"] == "NameTaken";
+  })) << s_.say("taken");
+  EXPECT_TRUE(s_.pods("taken").empty());
+  s_.cluster->remove("/api/v1/namespaces/team/services/taken");
+  EXPECT_TRUE(s_.wait_ready("taken", 1, 90s)) << s_.say("taken");
+}
+
+}  // namespace
+}  // namespace muster::test

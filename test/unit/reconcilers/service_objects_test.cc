@@ -1,0 +1,210 @@
+#include "muster/reconcilers/service_objects.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "muster/crds/codec.h"
+#include "muster/crds/training_job.h"
+#include "muster/reconcilers/names.h"
+#include "muster/reconcilers/service_status.h"
+#include "sample_jobs.h"
+
+namespace muster::reconcilers {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr crds::Time kNow{std::chrono::sys_days{std::chrono::year{2026} / 1 / 2}};
+
+crds::InferenceService sample_service() {
+  crds::InferenceService s;
+  s.metadata.name = "chat";
+  s.metadata.ns = "nlp";
+  s.metadata.uid = "uid-s";
+  s.metadata.generation = 3;
+  s.spec.replicas = 3;
+  s.spec.group_size = 2;
+  s.spec.gpus = crds::Gpus{.count = 4};
+  s.spec.pools = {"h100", "a100"};
+  s.spec.pod_template.value = std::make_shared<const Json>(Json::parse(
+      R"({"metadata": {"labels": {"app": "chat"}}, "spec": {"restartPolicy": "Always", "terminationGracePeriodSeconds": 90,
+          "containers": [{"name": "main", "image": "serve:1"}]}})"));
+  return s;
+}
+
+TEST(ServiceObjects, AReplicaIsAGangThatItsServiceOwns) {
+  const auto service = sample_service();
+  const Json json = replica_json(service, "0a1b2", 7, "inference");
+  EXPECT_EQ(json["metadata"]["name"], "chat-0a1b2-7");
+  EXPECT_EQ(json["metadata"]["namespace"], "nlp");
+  EXPECT_EQ(json["metadata"]["ownerReferences"][0]["kind"], "InferenceService");
+  EXPECT_EQ(json["metadata"]["ownerReferences"][0]["uid"], "uid-s");
+  EXPECT_EQ(json["metadata"]["labels"]["muster.dev/service"], "chat");
+  EXPECT_EQ(json["metadata"]["labels"]["muster.dev/revision"], "0a1b2");
+  const auto job = crds::from_json<crds::TrainingJob>(json);
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->spec.preemptible, false);
+  EXPECT_EQ(job->spec.priority_class_name, "inference");
+  EXPECT_EQ(job->spec.pools, service.spec.pools);
+  ASSERT_EQ(job->spec.roles.size(), 1u);
+  EXPECT_EQ(job->spec.roles[0].name, "server");
+  EXPECT_EQ(job->spec.roles[0].replicas, 2);
+  EXPECT_EQ(job->spec.roles[0].gpus->count, 4);
+  const Json& pod = (*job->spec.roles[0].pod_template.value)["spec"];
+  EXPECT_FALSE(pod.contains("restartPolicy")) << "TrainingJobs allow Never only";
+  EXPECT_EQ(pod["terminationGracePeriodSeconds"], 90);
+  EXPECT_FALSE(json.contains("status"));
+}
+
+TEST(ServiceObjects, ARevisionIsWhatReplicasAreMadeFrom) {
+  const auto service = sample_service();
+  const std::string revision = revision_of(service);
+  auto other = service;
+  other.spec.replicas = 9;
+  other.spec.port = 9000;
+  other.spec.rollout = {0, 2};
+  other.metadata.generation = 17;
+  EXPECT_EQ(revision_of(other), revision);
+  other.spec.pod_template.value =
+      std::make_shared<const Json>(Json{{"spec", {{"containers", Json::array()}}}});
+  EXPECT_NE(revision_of(other), revision);
+  other = service;
+  other.spec.gpus->count = 8;
+  EXPECT_NE(revision_of(other), revision);
+}
+
+TEST(ServiceObjects, NamesOfReplicasFitTheSchema) {
+  const std::string longest(40, 'a');
+  const auto name = replica_name(longest, "0a1b2", 9999);
+  EXPECT_LE(name.size(), 40u);
+  EXPECT_NE(name, replica_name(longest.substr(1) + "b", "0a1b2", 9999));
+  EXPECT_THAT(name, testing::EndsWith("-0a1b2-9999"));
+}
+
+TEST(ServiceObjects, TheServiceLeadsToTheFirstPodOfEveryReplicaAndTheBudgetKeepsAllButOne) {
+  const auto service = sample_service();
+  const Json endpoint = endpoint_json(service);
+  EXPECT_EQ(endpoint["spec"]["selector"]["muster.dev/service"], "chat");
+  EXPECT_EQ(endpoint["spec"]["selector"]["muster.dev/index"], "0");
+  EXPECT_EQ(endpoint["spec"]["ports"][0]["targetPort"], 8000);
+  EXPECT_EQ(url_of(service), "http://chat.nlp.svc:8000");
+  EXPECT_EQ(disruption_budget_json(service)["spec"]["minAvailable"], 4);
+  auto lenient = service;
+  lenient.spec.rollout.max_unavailable = 5;
+  EXPECT_EQ(disruption_budget_json(lenient)["spec"]["minAvailable"], 0);
+}
+
+struct Fleet {
+  std::vector<crds::TrainingJob> jobs;
+  std::vector<ReplicaView> views;
+
+  void add(bool placed, bool ready, std::string revision = "new", std::string reason = "") {
+    crds::TrainingJob job;
+    job.metadata.name = "chat-" + revision + "-" + std::to_string(jobs.size());
+    job.metadata.labels[std::string(kRevisionLabel)] = revision;
+    job.spec.roles.push_back(role("server", 2, 4, bare_template()));
+    if (placed) job.status.assignment.attempt = 1;
+    if (placed) job.status.allocated.gpu = crds::MilliGpu{8000};
+    job.status.queue.reason = reason;
+    job.status.queue.message = reason.empty() ? "" : "8 GPUs are missing";
+    job.status.queue.position = static_cast<std::int32_t>(jobs.size() + 1);
+    jobs.push_back(std::move(job));
+    ready_.push_back(ready);
+  }
+  crds::InferenceServiceStatus status(const crds::InferenceService& service, bool gives_way = false,
+                                      const Refused& refused = {}) {
+    views.clear();
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      auto view = view_of(jobs[i], {}, "new");
+      view.state.is_ready = ready_[i];
+      view.ready_pods = ready_[i] ? 2 : 0;
+      views.push_back(view);
+    }
+    return status_of(service, views, "new", refused, gives_way, kNow);
+  }
+
+ private:
+  std::vector<bool> ready_;
+};
+
+TEST(ServiceStatus, CountsAndSaysWhatWaits) {
+  Fleet fleet;
+  fleet.add(true, true);
+  fleet.add(true, true);
+  fleet.add(false, false, "new", "QuotaExceeded");
+  const auto status = fleet.status(sample_service());
+  EXPECT_EQ(status.replicas, 3);
+  EXPECT_EQ(status.ready_replicas, 2);
+  EXPECT_EQ(status.updated_replicas, 3);
+  EXPECT_EQ(status.desired_replicas, 3);
+  EXPECT_EQ(status.pods, "4/6");
+  EXPECT_EQ(status.selector, "muster.dev/service=chat");
+  EXPECT_EQ(status.allocated.gpu, crds::MilliGpu{16000});
+  EXPECT_EQ(status.queue.reason, "QuotaExceeded");
+  EXPECT_EQ(status.queue.message, "1 of 3 replicas wait, the first of them chat-new-2: 8 GPUs are missing");
+  const auto* ready = crds::find_condition(status.conditions, "Ready");
+  EXPECT_EQ(ready->status, crds::ConditionStatus::kTrue) << "it serves";
+  EXPECT_THAT(ready->message, HasSubstr("2 of 3 replicas are ready; 1 of 3 replicas wait"));
+  EXPECT_FALSE(crds::is_true(status.conditions, "RolledOut"));
+}
+
+TEST(ServiceStatus, IsNotReadyForTheReasonThatKeepsItsFirstReplicaWaiting) {
+  Fleet fleet;
+  fleet.add(false, false, "new", "InsufficientCapacity");
+  const auto status = fleet.status(sample_service());
+  const auto* ready = crds::find_condition(status.conditions, "Ready");
+  EXPECT_EQ(ready->status, crds::ConditionStatus::kFalse);
+  EXPECT_EQ(ready->reason, "InsufficientCapacity");
+}
+
+TEST(ServiceStatus, ARolloutIsOverWhenAllServeAndStaysOverWhenOneRestarts) {
+  auto service = sample_service();
+  Fleet fleet;
+  fleet.add(true, true, "old");
+  for (int i = 0; i < 2; ++i) fleet.add(true, true);
+  service.status = fleet.status(service);
+  EXPECT_EQ(crds::find_condition(service.status.conditions, "RolledOut")->reason, "RollingOut");
+  EXPECT_FALSE(gave_way(service.status, "new"));
+  service.status = fleet.status(service, true);
+  EXPECT_TRUE(gave_way(service.status, "new"));
+  EXPECT_FALSE(gave_way(service.status, "newer"));
+  Fleet done;
+  for (int i = 0; i < 3; ++i) done.add(true, true);
+  service.status = done.status(service);
+  EXPECT_TRUE(crds::is_true(service.status.conditions, "RolledOut"));
+  Fleet falls;
+  for (int i = 0; i < 3; ++i) falls.add(true, i > 0);
+  service.status = falls.status(service);
+  EXPECT_TRUE(crds::is_true(service.status.conditions, "RolledOut"));
+  EXPECT_EQ(service.status.ready_replicas, 2);
+}
+
+TEST(ServiceStatus, WhatItsReplicasAreToldOfTheSpecItTellsItsOwner) {
+  Fleet fleet;
+  fleet.add(false, false);
+  crds::set_condition(fleet.jobs[0].status.conditions,
+                      {"Accepted", crds::ConditionStatus::kFalse, 1, kNow, "NotSupported", "spec.x: no"});
+  auto status = fleet.status(sample_service());
+  const auto* accepted = crds::find_condition(status.conditions, "Accepted");
+  EXPECT_EQ(accepted->reason, "NotSupported");
+  EXPECT_EQ(accepted->message, "chat-new-0: spec.x: no");
+  status = fleet.status(sample_service(), false, {"NameTaken", "services nlp/chat exists"});
+  EXPECT_EQ(crds::find_condition(status.conditions, "Accepted")->reason, "NameTaken");
+}
+
+TEST(ServiceStatus, OnlyNumbersMayWait) {
+  Fleet fleet;
+  for (int i = 0; i < 3; ++i) fleet.add(true, i > 0);
+  auto service = sample_service();
+  const auto two = fleet.status(service);
+  Fleet whole;
+  for (int i = 0; i < 3; ++i) whole.add(true, true);
+  EXPECT_FALSE(only_numbers_differ(two, whole.status(service))) << "RolledOut has come";
+  service.status = two;
+  Fleet one;
+  for (int i = 0; i < 3; ++i) one.add(true, i > 1);
+  EXPECT_TRUE(only_numbers_differ(two, one.status(service)));
+}
+
+}  // namespace
+}  // namespace muster::reconcilers

@@ -1,0 +1,155 @@
+#include "muster/reconcilers/service_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace muster::reconcilers {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr crds::Time kStart{std::chrono::sys_days{std::chrono::year{2026} / 1 / 2}};
+
+constexpr Replica kServing{.is_current = true, .is_placed = true, .is_ready = true, .created = kStart};
+constexpr Replica kStarting{.is_current = true, .is_placed = true, .created = kStart};
+constexpr Replica kWaiting{.is_current = true, .created = kStart};
+constexpr Replica old(Replica r) {
+  r.is_current = false;
+  return r;
+}
+constexpr Replica numbered(Replica r, std::int32_t ordinal) {
+  r.ordinal = ordinal;
+  return r;
+}
+ServicePlan plan(std::int32_t desired, const std::vector<Replica>& replicas, crds::Rollout rollout = {},
+                 bool gave_way = false, crds::Time now = kStart) {
+  return plan_replicas(desired, rollout, replicas, gave_way, now);
+}
+
+TEST(ServicePlan, MakesWhatIsMissingAndLeavesWhatIsEnough) {
+  EXPECT_EQ(plan(3, {}).create, 3);
+  EXPECT_EQ(plan(3, {kServing, kWaiting}).create, 1);
+  const auto enough = plan(2, {kServing, kWaiting});
+  EXPECT_EQ(enough.create, 0);
+  EXPECT_THAT(enough.remove, IsEmpty());
+  EXPECT_FALSE(enough.wake_at) << "a replica that waits is no stuck surge while nothing is rolled out";
+}
+
+TEST(ServicePlan, OfThoseTooManyWhoHoldsNothingGoesFirstThenWhoDoesNotServeThenTheYoungest) {
+  const std::vector<Replica> five = {numbered(kServing, 0), numbered(kStarting, 1), numbered(kServing, 2),
+                                     numbered(kWaiting, 3), numbered(kServing, 4)};
+  EXPECT_THAT(plan(4, five).remove, ElementsAre(3));
+  EXPECT_THAT(plan(3, five).remove, ElementsAre(3, 1));
+  EXPECT_THAT(plan(1, five).remove, ElementsAre(3, 1, 4, 2));
+  EXPECT_EQ(plan(0, five).remove.size(), 5u);
+}
+
+TEST(ServicePlan, ASurgeComesBeforeAnOldOneGoes) {
+  const auto first = plan(2, {old(kServing), old(kServing)});
+  EXPECT_EQ(first.create, 1);
+  EXPECT_THAT(first.remove, IsEmpty());
+  const auto starting = plan(2, {old(kServing), old(kServing), kStarting});
+  EXPECT_EQ(starting.create, 0);
+  EXPECT_THAT(starting.remove, IsEmpty());
+  const auto ready = plan(2, {old(kServing), old(kServing), kServing});
+  EXPECT_EQ(ready.create, 1) << "in the place of the one that goes";
+  EXPECT_EQ(ready.remove.size(), 1u);
+  const auto last = plan(2, {old(kServing), kServing, kServing});
+  EXPECT_EQ(last.create, 0);
+  EXPECT_THAT(last.remove, ElementsAre(0));
+}
+
+TEST(ServicePlan, AnOldOneThatDoesNotServeGoesAtOnce) {
+  const auto p = plan(2, {old(kServing), old(kStarting)});
+  EXPECT_THAT(p.remove, ElementsAre(1));
+  EXPECT_EQ(p.create, 2);
+}
+
+TEST(ServicePlan, WithoutSurgeAsManyGoAsMayBeMissing) {
+  const crds::Rollout two{.max_surge = 0, .max_unavailable = 2};
+  const auto p = plan(3, {old(kServing), old(kServing), old(kServing)}, two);
+  EXPECT_EQ(p.remove.size(), 2u);
+  EXPECT_EQ(p.create, 2);
+  const auto between = plan(3, {old(kServing), kStarting, kStarting}, two);
+  EXPECT_EQ(between.create, 0);
+  EXPECT_THAT(between.remove, IsEmpty());
+}
+
+TEST(ServicePlan, ASurgeWithoutAPlaceGivesWay) {
+  const std::vector<Replica> stuck = {old(kServing), old(kServing), kWaiting};
+  const auto early = plan(2, stuck, {}, false, kStart + seconds{29});
+  EXPECT_FALSE(early.gives_way);
+  EXPECT_THAT(early.remove, IsEmpty());
+  EXPECT_EQ(early.wake_at, kStart + kSurgePatience);
+  const auto late = plan(2, stuck, {}, false, kStart + kSurgePatience);
+  EXPECT_TRUE(late.gives_way);
+  EXPECT_EQ(late.remove.size(), 1u);
+  EXPECT_EQ(late.create, 0);
+}
+
+TEST(ServicePlan, HavingGivenWayItGoesOnSoUntilTheRolloutIsOver) {
+  // The one that waited serves now: the next old one goes, and only then is its successor made.
+  const auto next = plan(2, {old(kServing), kServing}, {}, true);
+  EXPECT_TRUE(next.gives_way);
+  EXPECT_THAT(next.remove, ElementsAre(0));
+  EXPECT_EQ(next.create, 1);
+  const auto between = plan(2, {old(kServing), kStarting}, {}, true);
+  EXPECT_THAT(between.remove, IsEmpty()) << "one serves, and one has to";
+  EXPECT_EQ(between.create, 0);
+  EXPECT_FALSE(plan(2, {kServing, kServing}, {}, true).gives_way);
+}
+
+TEST(ServicePlan, OfAReplicaAloneTheOldOneGoesWhenItsSuccessorHasNoPlace) {
+  const auto p = plan(1, {old(kServing), kWaiting}, {}, false, kStart + kSurgePatience);
+  EXPECT_THAT(p.remove, ElementsAre(0));
+}
+
+// From every start, with places for `room` replicas, a rollout ends, and never with fewer than it may.
+TEST(ServicePlan, EveryRolloutEnds) {
+  for (std::int32_t desired = 0; desired <= 4; ++desired) {
+    for (const auto& rollout :
+         {crds::Rollout{1, 0}, crds::Rollout{0, 1}, crds::Rollout{2, 1}, crds::Rollout{4, 0}}) {
+      for (std::int32_t room = std::max(1, desired); room <= desired + 3; ++room) {
+        std::vector<Replica> replicas(static_cast<std::size_t>(desired), old(kServing));
+        bool gave_way = false;
+        crds::Time now = kStart;
+        int turns = 0;
+        for (; turns < 100; ++turns, now += seconds{10}) {
+          const auto p = plan_replicas(desired, rollout, replicas, gave_way, now);
+          gave_way = p.gives_way;
+          auto leaving = p.remove;
+          std::ranges::sort(leaving, std::greater<>());
+          for (const auto i : leaving) replicas.erase(replicas.begin() + static_cast<std::ptrdiff_t>(i));
+          for (std::int32_t i = 0; i < p.create; ++i) {
+            replicas.push_back(kWaiting);
+            replicas.back().created = now;
+          }
+          std::int32_t placed = 0, ready = 0;
+          for (const auto& r : replicas) placed += r.is_placed ? 1 : 0;
+          for (const auto& r : replicas) ready += r.is_ready ? 1 : 0;
+          ASSERT_GE(ready, desired - std::max(gave_way ? 1 : 0, rollout.max_unavailable));
+          ASSERT_LE(static_cast<std::int32_t>(replicas.size()), desired + rollout.max_surge);
+          for (auto& r : replicas) {
+            if (r.is_placed) {
+              r.is_ready = true;
+            } else if (placed < room) {
+              r.is_placed = true;
+              ++placed;
+            }
+          }
+          if (std::ranges::all_of(replicas, [](const auto& r) { return r.is_current && r.is_ready; }) &&
+              static_cast<std::int32_t>(replicas.size()) == desired)
+            break;
+        }
+        EXPECT_LT(turns, 100) << desired << " replicas, room for " << room << ", surge " << rollout.max_surge;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace muster::reconcilers
