@@ -234,8 +234,9 @@ void InferenceServiceReconciler::tell(const Service& service, const crds::Infere
     const auto* before = crds::find_condition(service->value.status.conditions, c.type);
     if (before != nullptr && before->status == c.status && before->reason == c.reason) continue;
     if (before == nullptr && c.type == "Accepted" && c.status == crds::ConditionStatus::kTrue) continue;
-    const bool is_bad =
-        c.status == crds::ConditionStatus::kFalse && (c.type == "Accepted" || before != nullptr);
+    const bool is_wanted = c.reason == "RollingOut" || c.reason == "NoReplicas";
+    const bool is_bad = c.status == crds::ConditionStatus::kFalse && !is_wanted &&
+                        (c.type == "Accepted" || before != nullptr);
     world_.events.record(
         event_target(service->value), is_bad ? client::EventType::kWarning : client::EventType::kNormal,
         c.reason, "Serve",

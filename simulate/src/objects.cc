@@ -175,6 +175,14 @@ Object read_service(crds::InferenceService service, const Behaviour& behaviour) 
   return result;
 }
 
+// A replica in a listing of a live cluster: its InferenceService is played, which makes its own.
+bool is_replica(const Json& object) {
+  const Json* owners = find(&object, "metadata", "ownerReferences");
+  if (owners == nullptr) return false;
+  return std::ranges::any_of(
+      *owners, [](const Json& owner) { return text(find(&owner, "kind")) == crds::InferenceService::kKind; });
+}
+
 template <class Kind>
 std::optional<Kind> decoded(Reader& reader) {
   auto result = crds::from_json<Kind>(reader.object());
@@ -206,6 +214,7 @@ std::optional<Object> read(Reader& reader, const Behaviour& behaviour, std::opti
   if (kind == "Queue") return as.operator()<crds::Queue>(plain);
   if (kind == "Project") return as.operator()<crds::Project>(plain);
   if (kind == "NodePool") return as.operator()<crds::NodePool>(plain);
+  if (kind == "TrainingJob" && is_replica(object)) return std::nullopt;
   if (kind == "TrainingJob") {
     return as.operator()<crds::TrainingJob>(
         [&](auto value) { return read_job(std::move(value), behaviour); });
