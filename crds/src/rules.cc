@@ -236,8 +236,11 @@ constexpr RuleTwin kTwins[] = {
     {"has(self.claimName) == has(self.mountPath)",
      [](J self, P) { return has(self, "claimName") == has(self, "mountPath"); }},
 
-    {"self.maxSurge > 0 || self.maxUnavailable > 0",
-     [](J self, P) { return number(self, "maxSurge") > 0 || number(self, "maxUnavailable") > 0; }},
+    {"(has(self.maxSurge) ? self.maxSurge : 1) + (has(self.maxUnavailable) ? self.maxUnavailable : 0) > 0",
+     [](J self, P) {
+       const std::int64_t surge = has(self, "maxSurge") ? number(self, "maxSurge") : 1;
+       return surge + (has(self, "maxUnavailable") ? number(self, "maxUnavailable") : 0) > 0;
+     }},
 
     // Pod templates.
     {"!has(self.nodeName)", [](J self, P) { return !has(self, "nodeName"); }},

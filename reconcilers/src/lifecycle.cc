@@ -355,7 +355,7 @@ class Machine {
   bool is_delayed() const { return seen_.serves && status_.retry_at && *status_.retry_at > seen_.now; }
   crds::Time start_due() const {
     const auto begins = status_.assignment.admitted_at.value_or(seen_.now);
-    return (is_delayed() ? std::max(begins, *status_.retry_at) : begins) + spec_.start_timeout;
+    return std::max(begins, seen_.serves ? status_.retry_at.value_or(begins) : begins) + spec_.start_timeout;
   }
 
   // --- repair

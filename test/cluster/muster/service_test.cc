@@ -153,6 +153,9 @@ TEST(InferenceServices, TakeWhatIsTheirsAndOutliveControllerNodeAndImage) {
   EXPECT_EQ(s.condition("chat", "Ready")["status"], "True");
   EXPECT_THAT(s.condition("chat", "Ready")["message"].get<std::string>(),
               HasSubstr("2 of 3 replicas are ready"));
+  const auto table = s.cluster->real().kubectl({"get", "isvc", "-n", "team"});
+  EXPECT_THAT(table->out,
+              testing::ContainsRegex("chat +True +2/3 +2 +InsufficientCapacity +http://chat.team.svc:8000"));
   const auto pods = s.uids("chat");
   ASSERT_EQ(pods.size(), 2u);
 
