@@ -21,6 +21,8 @@ using client::ErrorCode;
 constexpr std::size_t kFanOut = 16;
 // Its Service and budget are looked at again after this long: somebody may have removed them.
 constexpr client::Duration kKeepInterval = std::chrono::minutes{1};
+// And this soon where something stands in the way: most often somebody is about to remove it.
+constexpr client::Duration kRefusedInterval = std::chrono::seconds{10};
 // What a service without a class of its own gets, where the cluster has it.
 constexpr const char* kInference = "inference";
 // Something about the spec: it will not pass before somebody changes something.
@@ -82,7 +84,8 @@ client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
   Outcome outcome = co_await write(
       key, service, status_of(wanted, fleet.views, revision, refusal, plan.gives_way, world_.now()));
   if (!ok || outcome.failed) co_return Outcome::retry();
-  if (!outcome.after || *outcome.after > kKeepInterval) outcome.after = kKeepInterval;
+  const client::Duration again = refusal.reason.empty() ? kKeepInterval : kRefusedInterval;
+  if (!outcome.after || *outcome.after > again) outcome.after = again;
   if (plan.wake_at) {
     const auto due = std::chrono::ceil<client::Duration>(*plan.wake_at - world_.env.clock.wall());
     outcome.after = std::min(*outcome.after, std::max(due, client::Duration{0}));

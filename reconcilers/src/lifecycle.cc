@@ -519,7 +519,8 @@ class Machine {
   // which is before a kubelet has started a program: the endpoint controllers then look at the gang once,
   // instead of at every pod that starts. A controller that begins here makes it, since the gang has not run.
   void publish_names() {
-    if (status_.started_at) return;
+    const bool is_alone = seen_.serves && gang_.pods.size() == 1;  // its service's own address is enough
+    if (status_.started_at || is_alone) return;
     std::int64_t newest = 0;
     bool all_started = true;
     for (std::size_t i = 0; i < gang_.pods.size(); ++i) {

@@ -262,9 +262,12 @@ TrainingJobReconciler::Job TrainingJobReconciler::effective(const Job& job, cons
   auto taken = effective_values(job->value, caches);
   const bool serves = is_replica(*job);
   if (serves) taken.max_runtime.reset();  // that of jobs: a server has no end
-  if (!serves && taken == crds::Effective{} && job->value.status.effective == taken) return job;
+  // Only a service's own replicas answer at its address.
+  const bool poses = !serves && job->value.metadata.labels.contains(std::string(kServiceLabel));
+  if (!serves && !poses && taken == crds::Effective{} && job->value.status.effective == taken) return job;
   auto copy = std::make_shared<Object<crds::TrainingJob>>(*job);
   if (serves) copy->value.metadata.creation_timestamp = submission(*job, caches);
+  if (poses) copy->value.metadata.labels.erase(std::string(kServiceLabel));
   copy->value.spec = with(taken, std::move(copy->value.spec));
   copy->value.status.effective = std::move(taken);
   return copy;

@@ -256,6 +256,12 @@ TEST_F(Served, AReplicaOfSeveralPodsIsOneGangBehindOneAddress) {
 TEST_F(Served, AServerThatEndsIsStartedAgainInItsPlace) {
   s_.cluster->create(service_object("falls", 1));
   ASSERT_TRUE(s_.wait_ready("falls", 1)) << s_.say("falls");
+  json poses = job_object({.name = "poses"});  // somebody's job that would like to get the requests
+  poses["metadata"]["labels"] = {{"muster.dev/service", "falls"}};
+  s_.cluster->create(poses);
+  ASSERT_TRUE(s_.cluster->wait_phase("poses", "Running"));
+  EXPECT_EQ(s_.pods("falls").size(), 1u);
+  s_.cluster->remove(path_of_job("poses"));
   for (const char* code : {"3", "0"}) {  // a server is not meant to end well either
     const json before = s_.pods("falls")[0];
     s_.cluster->patch("/api/v1/namespaces/team/pods/" + before["metadata"]["name"].get<std::string>(),
@@ -267,7 +273,8 @@ TEST_F(Served, AServerThatEndsIsStartedAgainInItsPlace) {
     })) << s_.say("falls");
     EXPECT_EQ(s_.pods("falls")[0]["spec"]["nodeName"], before["spec"]["nodeName"]);
   }
-  const json replicas = s_.cluster->get("/apis/muster.dev/v1alpha1/namespaces/team/trainingjobs")["items"];
+  const json replicas = s_.cluster->get(
+      "/apis/muster.dev/v1alpha1/namespaces/team/trainingjobs?labelSelector=muster.dev%2Frevision")["items"];
   ASSERT_EQ(replicas.size(), 1u);
   EXPECT_EQ(replicas[0]["status"]["restarts"]["count"], 2);
   EXPECT_TRUE(replicas[0]["status"].contains("retryAt")) << "the second time with a delay";
@@ -349,7 +356,7 @@ TEST_F(Served, WhatCannotRunIsSaid) {
   })) << s_.say("taken");
   EXPECT_TRUE(s_.pods("taken").empty());
   s_.cluster->remove("/api/v1/namespaces/team/services/taken");
-  EXPECT_TRUE(s_.wait_ready("taken", 1, 90s)) << s_.say("taken");
+  EXPECT_TRUE(s_.wait_ready("taken", 1, 30s)) << s_.say("taken");
 }
 
 }  // namespace

@@ -1495,6 +1495,17 @@ TEST(Server, OfSeveralPodsLivesAndDiesTogether) {
   EXPECT_FALSE(is_finished(life.job.status));
 }
 
+TEST(Server, OnlyAGroupIsPublishedByNameSinceTheServiceHasAnAddress) {
+  for (const std::int32_t pods : {1, 2}) {
+    Life life(pods);
+    life.serves = true;
+    life.admit();
+    for (const auto& name : life.names())
+      life.change(name, [](client::Pod& p) { p.phase = PodPhase::kRunning; });
+    EXPECT_EQ(life.turn().publish, pods > 1);
+  }
+}
+
 TEST(Server, ThatKeepsEndingIsNotWithdrawnForTheTimeThatItWaited) {
   Life life(1);
   life.serves = true;
