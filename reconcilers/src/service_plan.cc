@@ -63,15 +63,20 @@ class Planner {
     for (std::int32_t i = 0; i < surplus; ++i) plan_.remove.push_back(current_[static_cast<std::size_t>(i)]);
   }
 
-  // What does not serve goes at once; of those that do, as many as are not needed.
+  // As many as are not needed, and all that hold nothing. An old one that is not ready counts as if it were,
+  // as for Deployments: a node that is away for a moment must not cost all replicas at once. It goes first.
   void remove_old() {
-    std::int32_t ready = 0;
-    for (const Replica& r : replicas_) ready += r.is_ready ? 1 : 0;
-    for (const auto i : plan_.remove) ready -= replicas_[i].is_ready ? 1 : 0;
+    std::int32_t serve = 0;
+    for (const auto i : current_) serve += replicas_[i].is_ready ? 1 : 0;
+    for (const auto i : plan_.remove) serve -= replicas_[i].is_ready ? 1 : 0;
+    for (const auto i : old_) serve += replicas_[i].is_placed ? 1 : 0;
     for (const auto i : old_) {
-      if (replicas_[i].is_ready && ready <= desired_ - may_miss()) continue;
-      ready -= replicas_[i].is_ready ? 1 : 0;
-      plan_.remove.push_back(i);
+      if (!replicas_[i].is_placed) {
+        plan_.remove.push_back(i);
+      } else if (serve > desired_ - may_miss()) {
+        --serve;
+        plan_.remove.push_back(i);
+      }
     }
   }
 

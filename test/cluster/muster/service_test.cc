@@ -307,6 +307,62 @@ TEST_F(Served, ARolloutWithRoomNeverServesWithFewer) {
   })) << testing::PrintToString(s_.events("rolls"));
 }
 
+TEST_F(Served, ADeadControllerLeavesARolloutThatTheNextOneFinishes) {
+  s_.cluster->create(service_object("half", 3));
+  ASSERT_TRUE(s_.wait_ready("half", 3)) << s_.say("half");
+  s_.roll("half", "registry.example/serve:2");
+  ASSERT_TRUE(s_.cluster->wait(10s, [] { return s_.images("half").size() == 2; })) << s_.say("half");
+  s_.muster->kill();
+  s_.muster = s_.cluster->muster();
+  ASSERT_TRUE(s_.cluster->wait(60s, [] {
+    const json status = s_.status("half");
+    return status.value("updatedReplicas", 0) == 3 && status.value("replicas", 0) == 3 &&
+           s_.condition("half", "RolledOut")["status"] == "True";
+  })) << s_.say("half");
+  ASSERT_TRUE(s_.wait_pods("half", 3));
+  EXPECT_EQ(s_.images("half"), std::set<std::string>{"registry.example/serve:2"});
+  EXPECT_EQ(s_.cluster->audit_gpus(), "");
+}
+
+TEST_F(Served, WhatIsNotPreemptibleStaysWithinTheQuota) {
+  const std::string project = "/apis/muster.dev/v1alpha1/projects/team";
+  s_.cluster->patch(project, {{"spec", {{"quota", {{"gpu", 2}}}}}});
+  s_.cluster->create(service_object("tight", 3));
+  ASSERT_TRUE(s_.cluster->wait(20s, [] {
+    const json status = s_.status("tight");
+    return status.value("readyReplicas", 0) == 2 &&
+           status.value("/queue/reason"_json_pointer, std::string()) == "QuotaExceeded";
+  })) << s_.say("tight");
+  std::this_thread::sleep_for(2s);  // long enough for a third to show
+  EXPECT_EQ(s_.pods("tight").size(), 2u) << "though six GPUs are idle";
+  s_.cluster->patch(project, {{"spec", {{"quota", {{"gpu", 1000}}}}}});
+  EXPECT_TRUE(s_.wait_ready("tight", 3)) << s_.say("tight");
+}
+
+TEST_F(Served, ADrainTakesOneReplicaAtATime) {
+  s_.cluster->create(service_object("drained", 2));
+  ASSERT_TRUE(s_.wait_ready("drained", 2)) << s_.say("drained");
+  ASSERT_TRUE(s_.cluster->wait(20s, [] {
+    const json budget = s_.cluster->get("/apis/policy/v1/namespaces/team/poddisruptionbudgets/drained");
+    return budget["status"].value("disruptionsAllowed", 0) == 1;
+  }));
+  std::vector<int> answers;
+  for (const auto& pod : s_.pods("drained")) {
+    const std::string name = pod["metadata"]["name"];
+    const json eviction = {{"apiVersion", "policy/v1"},
+                           {"kind", "Eviction"},
+                           {"metadata", {{"name", name}, {"namespace", "team"}}}};
+    const auto answer = s_.cluster->real().request(
+        "POST", "/api/v1/namespaces/team/pods/" + name + "/eviction", eviction.dump());
+    ASSERT_TRUE(answer);
+    answers.push_back(answer->status);
+  }
+  EXPECT_EQ(answers, (std::vector<int>{201, 429}));
+  EXPECT_TRUE(s_.cluster->wait(30s, [] {
+    return s_.pods("drained").size() == 2 && s_.status("drained").value("readyReplicas", 0) == 2;
+  })) << s_.say("drained");
+}
+
 // Without metrics it still keeps its bounds, and through /scale only.
 TEST_F(Served, AHorizontalPodAutoscalerDrivesIt) {
   s_.cluster->create(service_object("auto", 1));

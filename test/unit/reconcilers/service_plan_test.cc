@@ -63,10 +63,23 @@ TEST(ServicePlan, ASurgeComesBeforeAnOldOneGoes) {
   EXPECT_THAT(last.remove, ElementsAre(0));
 }
 
-TEST(ServicePlan, AnOldOneThatDoesNotServeGoesAtOnce) {
-  const auto p = plan(2, {old(kServing), old(kStarting)});
-  EXPECT_THAT(p.remove, ElementsAre(1));
-  EXPECT_EQ(p.create, 2);
+TEST(ServicePlan, AnOldOneThatHoldsNothingGoesAtOnceAndOneThatDoesNotServeGoesFirst) {
+  const auto waiting = plan(2, {old(kServing), old(kWaiting)});
+  EXPECT_THAT(waiting.remove, ElementsAre(1));
+  EXPECT_EQ(waiting.create, 2);
+  // It may be ready again in a moment: it goes when its successor serves.
+  const auto away = plan(2, {old(kServing), old(kStarting)});
+  EXPECT_THAT(away.remove, IsEmpty());
+  EXPECT_EQ(away.create, 1);
+  EXPECT_THAT(plan(2, {old(kServing), old(kStarting), kServing}).remove, ElementsAre(1));
+}
+
+TEST(ServicePlan, ARevisionThatNeverServedIsReplacedToo) {
+  const std::vector<Replica> broken = {old(kStarting), old(kStarting)};
+  EXPECT_EQ(plan(2, broken).create, 1);
+  EXPECT_EQ(plan(2, {old(kStarting), old(kStarting), kServing}).remove.size(), 1u);
+  const auto full = plan(2, {old(kStarting), old(kStarting), kWaiting}, {}, false, kStart + kSurgePatience);
+  EXPECT_EQ(full.remove.size(), 1u);
 }
 
 TEST(ServicePlan, WithoutSurgeAsManyGoAsMayBeMissing) {
