@@ -490,6 +490,8 @@ void Controller::sample_metrics() {
   m.decisions("preempt", static_cast<double>(t.preemptions));
   m.decisions("move", static_cast<double>(t.moves));
   m.decisions("replace", static_cast<double>(t.replacements));
+  m.decisions("shrink", static_cast<double>(t.shrinks));
+  m.decisions("grow", static_cast<double>(t.grows));
   m.events_dropped(static_cast<double>(impl_->recorder.dropped()));
   m.sample_process();
 }

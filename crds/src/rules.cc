@@ -75,6 +75,14 @@ std::int64_t pods(const Json& self, std::string_view field, std::string_view or_
   return sum;
 }
 
+bool wish_within_bounds(const Json& self, const Json*) {
+  const Json* wish = member(member(self, "elastic"), "replicas");
+  if (wish == nullptr) return true;
+  const auto replicas = wish->get<std::int64_t>();
+  return pods(self, "minReplicas", "replicas") <= replicas &&
+         replicas <= pods(self, "maxReplicas", "replicas");
+}
+
 bool replicas_within_bound(const Json& self, const Json*) {
   return pods(self, "maxReplicas", "replicas") <= kMaxPods;
 }
@@ -175,10 +183,6 @@ constexpr RuleTwin kTwins[] = {
 
     // TrainingJob.
     {"self.mode == oldSelf.mode", [](J self, P old) { return same(self, *old, "mode"); }},
-    {"oldSelf.suspend || self.framework == oldSelf.framework",
-     [](J self, P old) { return flag(*old, "suspend") || same(self, *old, "framework"); }},
-    {"oldSelf.suspend || self.roles == oldSelf.roles",
-     [](J self, P old) { return flag(*old, "suspend") || same(self, *old, "roles"); }},
     {"self.mode != 'Interactive' || has(self.maxRuntime)",
      [](J self, P) { return text(self, "mode") != "Interactive" || has(self, "maxRuntime"); }},
     {"self.mode != 'Interactive' || !has(self.preemptible) || !self.preemptible",
@@ -186,6 +190,12 @@ constexpr RuleTwin kTwins[] = {
     {"self.roles.map(role, has(role.maxReplicas) ? role.maxReplicas : has(role.replicas) ? role.replicas : "
      "1).sum() <= 10000",
      replicas_within_bound},
+    {"!has(self.elastic) || !has(self.elastic.replicas) || "
+     "self.roles.map(role, has(role.minReplicas) ? role.minReplicas : has(role.replicas) ? role.replicas : "
+     "1).sum() <= self.elastic.replicas && self.elastic.replicas <= "
+     "self.roles.map(role, has(role.maxReplicas) ? role.maxReplicas : has(role.replicas) ? role.replicas : "
+     "1).sum()",
+     wish_within_bounds},
     {"self.roles.all(role, !has(role.colocateWith) || role.colocateWith != role.name && "
      "self.roles.exists(other, other.name == role.colocateWith))",
      colocated_roles_exist},

@@ -326,6 +326,18 @@ class Planner {
     return list;
   }
 
+  // Room that comes bit by bit is taken in one go, when it has been there for a while. Nothing is held
+  // meanwhile.
+  bool is_too_early(JobId id, PoolId pool) {
+    Job& j = s_.job(id);
+    if (j.started_in != 0 && j.started_in == s_.plans) return false;  // it starts with all there is for it
+    if (!j.room_since) j.room_since = now_;
+    const Time due = *j.room_since + j.spec.grow_quiet;
+    if (due <= now_) return false;
+    soonest(s_.pool(pool).due, due);
+    return true;
+  }
+
   bool grown(const Growth::Claim& claim, PoolId pool, const std::vector<Resources>& fair) {
     const Job& j = s_.job(claim.job);
     const RoomQuery q{{claim.job, pool, claim.path, claim.asked, &fair}, claim.pods, now_, false};
@@ -335,9 +347,11 @@ class Planner {
       Statement statement(s_);
       const Hold hold = view == View::kNow ? Hold::kRunning : Hold::kPromised;
       if (!place(s_, statement, {claim.job, pool, view, hold, claim.pods, 0})) continue;
+      if (is_too_early(claim.job, pool)) return false;
       decisions_.grow(claim.job, statement);
       return true;
     }
+    s_.job(claim.job).room_since.reset();
     Statement statement(s_);
     const auto room = make_room(s_, statement, q, s_.pool(pool).due);
     if (!room) {

@@ -81,6 +81,7 @@ std::optional<crds::SavedStep> parse_report(std::string_view text) {
 }
 
 void CheckpointReports::note(const client::Pod& pod, crds::Time now) {
+  if (departed_.contains(pod.meta.uid)) return;
   const std::string* annotation = client::find_value(pod.annotations, kCheckpointAnnotation);
   if (annotation == nullptr && pod.ended.empty()) return;
   const auto id = identity_of(pod);
@@ -116,7 +117,17 @@ std::vector<GangReport> CheckpointReports::gangs() const {
   return list;
 }
 
+void CheckpointReports::depart(const client::Pod& pod) {
+  const auto id = identity_of(pod);
+  if (!id || !departed_.emplace(pod.meta.uid, id->attempt).second) return;
+  const auto attempt = attempts_.find(id->attempt);
+  if (attempt == attempts_.end()) return;
+  const auto report = attempt->second.find({id->role, id->index});
+  if (report != attempt->second.end() && report->second.pod == pod.meta.name) attempt->second.erase(report);
+}
+
 void CheckpointReports::forget_before(std::int32_t attempt) {
+  std::erase_if(departed_, [&](const auto& d) { return d.second < attempt; });
   attempts_.erase(attempts_.begin(), attempts_.lower_bound(attempt));
 }
 
@@ -125,7 +136,7 @@ void take_over(crds::CheckpointStatus& known, const GangReport& report, std::int
   if (!report.saved.step || report.attempt < known.attempt) return;
   const bool same_attempt = known.step && report.attempt == known.attempt;
   // After a restart of ours some pods of the attempt may be gone, and their words with them.
-  const std::int32_t needed = same_attempt ? known.reporters : std::min(known.reporters, gang_pods);
+  const std::int32_t needed = std::min(known.reporters, gang_pods);
   if (report.reporters < needed) return;
   const bool same = same_attempt && known.step == report.saved.step && known.uri == report.saved.uri;
   known.reporters = report.reporters;

@@ -6,18 +6,22 @@
 #include <string>
 #include <string_view>
 
+#include "muster/reconcilers/elastic.h"
+
 namespace muster::reconcilers {
 namespace {
 
 using crds::ConditionStatus;
 
-crds::Phase phase_of(const crds::TrainingJobSpec& spec, const crds::TrainingJobStatus& status, bool leaving) {
+crds::Phase phase_of(const crds::TrainingJobSpec& spec, const crds::TrainingJobStatus& status, bool leaving,
+                     bool resizing) {
   if (crds::is_true(status.conditions, "Complete")) return crds::Phase::kSucceeded;
   if (crds::is_true(status.conditions, "Failed")) return crds::Phase::kFailed;
   if (leaving) return crds::Phase::kCheckpointing;
   if (spec.suspend) return crds::Phase::kSuspended;
   if (status.assignment.attempt == 0) return crds::Phase::kQueued;
-  return status.started_at ? crds::Phase::kRunning : crds::Phase::kStarting;
+  if (!status.started_at) return crds::Phase::kStarting;
+  return resizing ? crds::Phase::kResizing : crds::Phase::kRunning;
 }
 
 crds::TrainingJobStatus without_counters(crds::TrainingJobStatus s) {
@@ -58,14 +62,18 @@ void start_conditions(crds::TrainingJobStatus& status, std::int64_t generation, 
   }
 }
 
-void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status, bool leaving) {
-  status.phase = phase_of(spec, status, leaving);
-  status.desired_replicas = crds::replicas_of(spec);
+void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status, bool leaving,
+              bool resizing) {
+  status.phase = phase_of(spec, status, leaving, resizing);
+  status.desired_replicas = wished_size(spec);
+  status.replicas = static_cast<std::int32_t>(status.assignment.pods.size());
   if (status.assignment.attempt == 0) status.ready_replicas = 0;
   if (!is_finished(status))
     status.succeeded_replicas = static_cast<std::int32_t>(status.assignment.succeeded.size());
+  const auto there = status.ready_replicas + status.succeeded_replicas;
+  const auto least = crds::replicas_of(spec), most = crds::most_replicas_of(spec);
   status.pods =
-      fmt::format("{}/{}", status.ready_replicas + status.succeeded_replicas, status.desired_replicas);
+      least == most ? fmt::format("{}/{}", there, most) : fmt::format("{}/{}-{}", there, least, most);
   std::int64_t gpus = 0;
   for (const auto& p : status.assignment.pods) gpus += static_cast<std::int64_t>(p.gpus.size());
   status.allocated = {};

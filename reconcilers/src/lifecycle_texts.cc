@@ -70,6 +70,24 @@ std::string say_nominated(const crds::Nomination& nomination, const std::string&
                      nomination.pool, nodes.size(), *nodes.begin(), why);
 }
 
+std::string say_members(const crds::Assignment& assignment, const std::vector<std::size_t>& which) {
+  std::string names;
+  std::size_t gpus = 0;
+  for (std::size_t at = 0; at < which.size();) {
+    const auto& first = assignment.pods[which[at]];
+    std::size_t end = at;
+    while (end < which.size() && assignment.pods[which[end]].role == first.role &&
+           assignment.pods[which[end]].index == first.index + static_cast<std::int32_t>(end - at)) {
+      gpus += assignment.pods[which[end]].gpus.size();
+      ++end;
+    }
+    names += fmt::format("{}{}-{}", names.empty() ? "" : ", ", first.role, first.index);
+    if (end - at > 1) names += fmt::format(" to {}-{}", first.role, assignment.pods[which[end - 1]].index);
+    at = end;
+  }
+  return fmt::format("{} with {} GPUs", cut(names, kMaxQuote), gpus);
+}
+
 std::string say_given_back(const crds::Assignment& assignment) {
   std::size_t gpus = 0;
   for (const auto& p : assignment.pods) gpus += p.gpus.size();

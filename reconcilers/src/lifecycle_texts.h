@@ -26,6 +26,8 @@ std::string say_failed(const client::Pod& pod);
 std::string say_refused(const client::Pod& pod);
 // "4 pods have their places in pool a100 (…): <why it waits for them>"
 std::string say_nominated(const crds::Nomination& nomination, const std::string& why);
+// "worker-4 to worker-7, ps-2 with 9 GPUs": these of the assignment's pods, by indexes into them, ascending.
+std::string say_members(const crds::Assignment& assignment, const std::vector<std::size_t>& which);
 // "4 pods with 8 GPUs"
 std::string say_given_back(const crds::Assignment& assignment);
 // Who has not gone yet, until when that is in order, and whether it is.

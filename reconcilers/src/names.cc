@@ -83,6 +83,10 @@ std::string service_name(std::string_view job) {
   return name + "-" + hash_of(job, 10);
 }
 
+std::string selector_of(std::string_view job) {
+  return std::string(kJobLabel) + "=" + job_label(job);
+}
+
 std::string hosts_config_map_name(std::string_view job) {
   return fit(std::string(job) + "-hosts", kMaxName);
 }
@@ -91,15 +95,6 @@ std::string fqdn(std::string_view ns, std::string_view job, std::string_view rol
   std::string name = host_name(role, index);
   name.append(".").append(service_name(job)).append(".").append(ns).append(".svc");
   return name;
-}
-
-std::int32_t rank_of(const crds::TrainingJobSpec& spec, std::string_view role, std::int32_t index) {
-  std::int32_t before = 0;
-  for (const crds::Role& r : spec.roles) {
-    if (r.name == role) return index >= 0 && index < crds::least_replicas(r) ? before + index : -1;
-    before += crds::least_replicas(r);
-  }
-  return -1;
 }
 
 std::string gpu_list(const std::vector<std::int32_t>& gpus) {

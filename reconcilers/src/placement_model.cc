@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "muster/placement/cluster.h"
+#include "muster/reconcilers/elastic.h"
 #include "muster/reconcilers/job_status.h"
 #include "muster/reconcilers/names.h"
 #include "muster/reconcilers/placement_specs.h"
@@ -20,9 +22,11 @@ struct PlacementModel::Impl {
   struct JobState {
     std::optional<Decision> decision;
     std::int64_t generation = 0;
+    std::int32_t attempt = 0;
     std::vector<std::string> role_names;
     std::set<std::string> lingering;  // keys of pods charged beside the assignment
     bool is_known = false;            // it was told to placement once
+    bool was_readable = false;        // with what its pods need
   };
 
   std::function<void()> changed;
@@ -76,9 +80,25 @@ struct PlacementModel::Impl {
     return pl::PodPlace{static_cast<std::int32_t>(r), id->index, pod.node_name, other_pod(pod, "").gpus};
   }
 
-  // Pods of the job that its assignment does not mean (of earlier attempts and tries). Where it holds none
-  // and goes back to the queue they are its own, `leaving`: it is a claimant again when they are gone, and
-  // others may be promised their places.
+  // Places of the assignment by what they hold.
+  using Held = std::multiset<std::tuple<std::string, std::string, std::string>>;  // role, node, GPUs
+  static Held held_by(const crds::Assignment& a) {
+    Held held;
+    for (const auto& p : a.pods) held.emplace(p.role, p.node, gpu_list(p.gpus));
+    return held;
+  }
+  // An earlier pod of a place that the assignment has still, which pays for it.
+  static bool takes_up(Held& held, const client::Pod& pod, const PodIdentity& id) {
+    const auto* gpus = client::find_value(pod.annotations, kGpusAnnotation);
+    const auto found = held.find({id.role, pod.node_name, gpus == nullptr ? "" : *gpus});
+    if (found == held.end()) return false;
+    held.erase(found);
+    return true;
+  }
+
+  // Pods of the job that its assignment does not mean (of earlier attempts and tries, or members that left).
+  // Where it goes back to the queue, and of an elastic gang, they are its own, `leaving`: others may be
+  // promised their places. Who holds nothing else is a claimant again when they are gone.
   std::vector<pl::PodPlace> charge_lingering(const client::Key& key, const crds::TrainingJob& job,
                                              const crds::Assignment& a, const Translation& wish,
                                              const std::vector<client::Ptr<client::Pod>>& pods,
@@ -87,6 +107,8 @@ struct PlacementModel::Impl {
     std::map<std::pair<std::string, std::int32_t>, std::int32_t> tries;
     for (const auto& p : a.pods) tries[{p.role, p.index}] = p.tries;
     std::set<std::string> now;
+    const bool elastic = a.attempt != 0 && crds::is_elastic(job.spec);
+    Held held = elastic ? held_by(a) : Held();
     for (const auto& pod : pods) {
       const auto id = identity_of(*pod);
       const auto slot = id ? tries.find({id->role, id->index}) : tries.end();
@@ -95,7 +117,11 @@ struct PlacementModel::Impl {
         continue;
       }
       if (is_terminal(*pod)) continue;
-      auto place = returns ? leaving_place(jobs[key], wish, *pod) : std::nullopt;
+      if (elastic && id && id->attempt < a.attempt && takes_up(held, *pod, *id)) {
+        give_back(pod->meta.key());
+        continue;
+      }
+      auto place = returns || elastic ? leaving_place(jobs[key], wish, *pod) : std::nullopt;
       if (place) {
         leaving.push_back(std::move(*place));
         continue;
@@ -129,13 +155,23 @@ struct PlacementModel::Impl {
 
   // Decisions that are acted on, or cannot be any more. What takes something stands until it is taken: the
   // plan counts with it.
-  static void drop_decision(JobState& state, bool holds, bool wants_place) {
+  static void drop_decision(JobState& state, bool holds, const Step& step) {
     if (!state.decision) return;
     const auto kind = state.decision->kind;
     const bool starts = kind == Decision::Kind::kStart;
+    const bool resizes = kind == Decision::Kind::kGrow || kind == Decision::Kind::kShrink;
+    if (resizes) {
+      if (!holds || step.settles) state.decision.reset();
+      return;
+    }
     const bool takes =
         kind == Decision::Kind::kEvict || kind == Decision::Kind::kBackOff || kind == Decision::Kind::kMove;
-    if (starts ? (holds || !wants_place) : (takes ? !holds : true)) state.decision.reset();
+    if (starts ? (holds || !step.wants_place) : (takes ? !holds : true)) state.decision.reset();
+  }
+
+  static std::int32_t size_of_role(const crds::Assignment& a, const std::string& role) {
+    return static_cast<std::int32_t>(
+        std::ranges::count_if(a.pods, [&](const crds::PodAssignment& p) { return p.role == role; }));
   }
 
   // As the step leaves its status.
@@ -144,6 +180,11 @@ struct PlacementModel::Impl {
     pl::JobSpec s = job_spec(job, project_for(job.metadata.ns), wish.priority, wish.needs, wish.volumes);
     s.avoid_nodes.clear();
     for (const auto& refusal : status.node_refusals) s.avoid_nodes.push_back(refusal.node);
+    s.grow_after = s.grow_quiet = to_duration(crds::grow_after_of(job.spec));
+    const auto& a = status.assignment;
+    const bool may_grow = !wish.invalid && !wish.blocked && a.succeeded.empty();
+    for (std::size_t r = 0; a.attempt != 0 && !may_grow && r < s.roles.size(); ++r)
+      s.roles[r].max_replicas = std::min(s.roles[r].max_replicas, size_of_role(a, s.roles[r].name));
     return s;
   }
 
@@ -155,10 +196,11 @@ struct PlacementModel::Impl {
                                                : to_time(status.assignment.admitted_at));
   }
 
-  static pl::Progress to_progress(const crds::TrainingJobStatus& status) {
+  static pl::Progress to_progress(const crds::TrainingJob& job, const crds::TrainingJobStatus& status) {
     pl::Progress p;
     p.began = to_time(status.assignment.admitted_at);
     if (status.checkpoint.saved_at) p.saved = to_time(status.checkpoint.saved_at);
+    if (crds::is_elastic(job.spec)) p.resized = std::max(p.began, to_time(status.assignment.resized_at));
     if (status.started_at && status.assignment.admitted_at)
       p.start_took = to_duration(*status.started_at - *status.assignment.admitted_at);
     return p;
@@ -270,11 +312,17 @@ void PlacementModel::update(const client::Key& key, const crds::TrainingJob& job
       state.decision->kind == Decision::Kind::kStart)
     state.decision.reset();
   state.generation = job.metadata.generation;
+  state.attempt = status.assignment.attempt;
   state.role_names.clear();
   for (const auto& r : job.spec.roles) state.role_names.push_back(r.name);
   const bool returns = !holds && !job.spec.suspend && !is_finished(status) && !wish.invalid;
-  const auto leaving = impl_->charge_lingering(key, job, status.assignment, wish, pods, returns);
-  Impl::drop_decision(state, holds, step.wants_place);
+  // Where the spec cannot be read any more, what it holds stays charged as it was; where it could not be read
+  // from the beginning, as its pods say.
+  const bool is_readable = !wish.needs.empty();
+  state.was_readable = state.was_readable || is_readable;
+  const auto leaving = impl_->charge_lingering(
+      key, job, state.was_readable ? status.assignment : crds::Assignment{}, wish, pods, returns);
+  Impl::drop_decision(state, holds, step);
   const bool is_promised = returns && !status.nominated.pods.empty();
   if (!holds && !step.wants_place && leaving.empty() && !is_promised) {
     cluster.remove_job(key);
@@ -283,12 +331,16 @@ void PlacementModel::update(const client::Key& key, const crds::TrainingJob& job
   }
   const bool was_promised = cluster.nominated(key) || !state.is_known;
   state.is_known = true;
-  cluster.upsert_job(impl_->to_job(job, wish, status));
+  if (is_readable || !holds || !cluster.knows(key)) cluster.upsert_job(impl_->to_job(job, wish, status));
   if (holds) {
-    // A move that is not written down yet: placement has it where it will be already.
-    const bool moves = state.decision && state.decision->kind == Decision::Kind::kMove;
-    if (!moves) cluster.set_assignment(key, Impl::to_assignment(job, status), step.displaced);
-    cluster.set_progress(key, Impl::to_progress(status));
+    // A move, or another size, that is not written down yet: placement has it as it will be already.
+    const bool is_ahead = state.decision && (state.decision->kind == Decision::Kind::kMove ||
+                                             state.decision->kind == Decision::Kind::kGrow ||
+                                             state.decision->kind == Decision::Kind::kShrink);
+    if (!state.decision && (!leaving.empty() || !cluster.leaving(key).empty()))
+      cluster.set_leaving(key, leaving);
+    if (!is_ahead) cluster.set_assignment(key, Impl::to_assignment(job, status), step.displaced);
+    cluster.set_progress(key, Impl::to_progress(job, status));
     return impl_->touch();
   }
   cluster.set_leaving(key, leaving);
@@ -317,6 +369,7 @@ std::vector<client::Key> PlacementModel::plan(crds::Time now) {
     auto& job = found->second;
     Decision decision;
     decision.generation = job.generation;
+    decision.attempt = job.attempt;
     decision.pool = d.assignment.pool;
     decision.message = d.message;
     switch (d.kind) {
@@ -332,8 +385,12 @@ std::vector<client::Key> PlacementModel::plan(crds::Time now) {
         decision.reason = pl::to_string(d.reason);
         break;
       case pl::Decision::Kind::kGrow:
+        decision.kind = Decision::Kind::kGrow;
+        break;
       case pl::Decision::Kind::kShrink:
-        continue;  // gangs are of a fixed size here: see the fields that are refused as not supported
+        decision.kind = Decision::Kind::kShrink;
+        decision.reason = pl::to_string(d.reason);
+        break;
     }
     decision.places = impl_->to_places(job, d.assignment);
     job.decision = std::move(decision);

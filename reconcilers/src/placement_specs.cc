@@ -6,6 +6,7 @@
 #include <charconv>
 #include <limits>
 
+#include "muster/reconcilers/elastic.h"
 #include "muster/reconcilers/names.h"
 
 namespace muster::reconcilers {
@@ -319,11 +320,12 @@ pl::JobSpec job_spec(const crds::TrainingJob& job, std::string project, std::int
   s.pools = job.spec.pools;
   s.topology = to_rule(job.spec.topology);
   s.groups = to_groups(job.spec.topology);
+  const auto most = most_by_role(job.spec);
   for (std::size_t r = 0; r < job.spec.roles.size() && r < needs.size(); ++r) {
     const crds::Role& role = job.spec.roles[r];
     pl::RoleSpec spec = to_role(role.name, needs[r], r < volumes.size() ? &volumes[r] : nullptr);
     spec.replicas = crds::least_replicas(role);
-    spec.max_replicas = crds::most_replicas(role);
+    spec.max_replicas = most[r];
     spec.topology = to_rule(role.topology);
     spec.colocate_with = role.colocate_with.empty() ? -1 : index_of(job.spec.roles, role.colocate_with);
     spec.labels.emplace(kJobLabel, job_label(job.metadata.name));
@@ -339,6 +341,8 @@ pl::JobSpec job_spec(const crds::TrainingJob& job, std::string project, std::int
   if (job.spec.checkpoint && job.spec.checkpoint->interval) {
     s.checkpoint_interval = to_duration(*job.spec.checkpoint->interval);
   }
+  if (job.spec.elastic && job.spec.elastic->grow_after)
+    s.grow_after = s.grow_quiet = to_duration(*job.spec.elastic->grow_after);
   return s;
 }
 

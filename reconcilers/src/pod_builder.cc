@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/reconcilers/elastic.h"
 #include "muster/reconcilers/names.h"
 #include "muster/reconcilers/project_objects.h"
 #include "muster/reconcilers/rendezvous.h"
@@ -223,11 +224,8 @@ PodBuilder::PodBuilder(const TrainingJob& job, std::string_view gpu_resource) {
   auto impl = std::make_unique<Impl>();
   impl->job = job.metadata.name;
   impl->attempt = job.status.assignment.attempt;
-  std::int32_t rank = 0;
-  for (const Role& role : job.spec.roles) {
-    impl->roles.push_back({role.name, rank, prepare(job, role, gpu_resource)});
-    rank += crds::least_replicas(role);
-  }
+  for (const Role& role : job.spec.roles)
+    impl->roles.push_back({role.name, first_rank(job, role.name), prepare(job, role, gpu_resource)});
   impl_ = std::move(impl);
 }
 PodBuilder::~PodBuilder() = default;

@@ -1,9 +1,9 @@
 #include "muster/reconcilers/rendezvous.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cstddef>
 
+#include "muster/reconcilers/elastic.h"
 #include "muster/reconcilers/names.h"
 
 namespace muster::reconcilers {
@@ -35,6 +35,12 @@ std::int32_t gpus_of(const Role& role) {
   return role.gpus ? crds::devices_of(*role.gpus) : 0;
 }
 
+std::int32_t size_of_gang(const TrainingJob& job) {
+  std::int32_t sum = 0;
+  for (const Role& role : job.spec.roles) sum += size_of(job, role);
+  return sum;
+}
+
 std::string endpoint(const std::string& host, std::int32_t port) {
   return host + ":" + std::to_string(port);
 }
@@ -48,12 +54,14 @@ std::string literally(std::string_view text) {
 
 void add_pytorch(std::vector<EnvVar>& env, const TrainingJob& job, const Role& role, const PodNumbers& n) {
   const std::string host = first_host(job);
-  const std::string pods = std::to_string(crds::replicas_of(job.spec));
+  const std::string pods = std::to_string(size_of_gang(job));
+  const std::string bounds =
+      std::to_string(crds::replicas_of(job.spec)) + ":" + std::to_string(crds::most_replicas_of(job.spec));
   env.push_back({"MASTER_ADDR", host});
   env.push_back({"MASTER_PORT", std::to_string(kMasterPort)});
   env.push_back({"WORLD_SIZE", pods});
   env.push_back({"RANK", n.rank});
-  env.push_back({"PET_NNODES", pods});
+  env.push_back({"PET_NNODES", crds::resizes_in_place(job.spec) ? bounds : pods});
   env.push_back({"PET_NODE_RANK", n.rank});
   env.push_back({"PET_NPROC_PER_NODE", std::to_string(std::max(1, gpus_of(role)))});
   env.push_back({"PET_RDZV_BACKEND", "c10d"});
@@ -65,7 +73,7 @@ void add_pytorch(std::vector<EnvVar>& env, const TrainingJob& job, const Role& r
 
 void add_jax(std::vector<EnvVar>& env, const TrainingJob& job, const PodNumbers& n) {
   env.push_back({"JAX_COORDINATOR_ADDRESS", endpoint(first_host(job), kCoordinatorPort)});
-  env.push_back({"JAX_NUM_PROCESSES", std::to_string(crds::replicas_of(job.spec))});
+  env.push_back({"JAX_NUM_PROCESSES", std::to_string(size_of_gang(job))});
   env.push_back({"JAX_PROCESS_ID", n.rank});
 }
 
@@ -88,13 +96,27 @@ void add_mpi(std::vector<EnvVar>& env) {
   env.push_back({"HYDRA_HOST_FILE", directory + "machinefile"});
 }
 
-// fn(role, fqdn) for every pod, in rank order.
+// fn(role, fqdn) for every pod that there is (of a fixed gang: is to be), in rank order.
 template <class Fn>
 void for_each_pod(const TrainingJob& job, Fn fn) {
   const std::string domain = domain_of(job);
+  const auto& assigned = job.status.assignment.pods;
   for (const Role& role : job.spec.roles) {
+    if (crds::is_elastic(role) && !assigned.empty()) {
+      for (const auto& p : assigned) {
+        if (p.role == role.name) fn(role, host_name(role.name, p.index) + domain);
+      }
+      continue;
+    }
     for (std::int32_t i = 0; i < crds::least_replicas(role); ++i) fn(role, host_name(role.name, i) + domain);
   }
+}
+
+// At its largest.
+TrainingJob grown(TrainingJob job) {
+  job.status.assignment = {};
+  for (Role& role : job.spec.roles) role.min_replicas = role.max_replicas;
+  return job;
 }
 
 // The "cluster" of TF_CONFIG.
@@ -124,7 +146,7 @@ std::vector<EnvVar> environment(const TrainingJob& job, const Role& role, const 
   env.push_back({"MUSTER_JOB", job.metadata.name});
   env.push_back({"MUSTER_ROLE", role.name});
   env.push_back({"MUSTER_INDEX", numbers.index});
-  env.push_back({"MUSTER_REPLICAS", std::to_string(crds::least_replicas(role))});
+  env.push_back({"MUSTER_REPLICAS", std::to_string(size_of(job, role))});
   env.push_back({"MUSTER_HOSTS_FILE", std::string(kHostsFile)});
   env.push_back({"MUSTER_ATTEMPT", numbers.attempt});
   const auto& resume = job.status.assignment.resume;
@@ -151,8 +173,7 @@ std::vector<EnvVar> environment(const TrainingJob& job, const Role& role, const 
 
 std::vector<EnvVar> environment(const TrainingJob& job, std::string_view role, std::int32_t index,
                                 std::int32_t attempt) {
-  const std::int32_t rank = rank_of(job.spec, role, index);
-  assert(rank >= 0);
+  const std::int32_t rank = first_rank(job, role) + index;
   for (const Role& r : job.spec.roles) {
     if (r.name != role) continue;
     const PodNumbers numbers{std::to_string(index), std::to_string(rank), std::to_string(attempt),
@@ -167,6 +188,7 @@ std::vector<std::pair<std::string, std::string>> rendezvous_files(const Training
   std::string hosts;
   for_each_pod(job, [&](const Role&, const std::string& host) { hosts += host + "\n"; });
   files.emplace_back("hosts", std::move(hosts));
+  if (crds::is_elastic(job.spec)) files.emplace_back("size", std::to_string(size_of_gang(job)) + "\n");
   if (job.spec.framework == Framework::kTensorFlow) files.emplace_back(kClusterKey, tensorflow_cluster(job));
   if (job.spec.framework == Framework::kMpi) {
     std::string hostfile;
@@ -191,7 +213,7 @@ std::optional<crds::FieldError> rendezvous_problem(const TrainingJob& job) {
                             .location = {}};
   };
   std::size_t total = 0;
-  for (const auto& [key, text] : rendezvous_files(job)) {
+  for (const auto& [key, text] : rendezvous_files(crds::is_elastic(job.spec) ? grown(job) : job)) {
     total += key.size() + text.size();
     // TF_CONFIG is the cluster and the pod's task around it.
     constexpr std::size_t kTask = 128;

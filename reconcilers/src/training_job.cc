@@ -68,6 +68,15 @@ std::optional<crds::Time> submission(const Object<crds::TrainingJob>& replica, c
   return service && service->meta.uid == replica.owner_uid ? service->value.metadata.creation_timestamp : own;
 }
 
+// Members that left a gang which goes on: what they say does not hold it up.
+void note_departed(CheckpointReports& reports, const crds::Assignment& a,
+                   const std::vector<client::Ptr<client::Pod>>& pods) {
+  for (const auto* pod : match(a, pods).strays) {
+    const auto id = identity_of(*pod);
+    if (id && id->attempt == a.attempt) reports.depart(*pod);
+  }
+}
+
 // A namespace that has lost its Project (it was deleted, or the namespace handed over to nobody): what runs
 // there saves and gives back what it holds.
 std::optional<Decision> eviction_of_orphan(const Object<crds::TrainingJob>& job, const Caches& caches) {
@@ -155,7 +164,12 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
     return !node || is_out_of_service(*node);
   };
   seen.serves = is_replica(*job);
-  if (const auto said = reports_.find(key); said != reports_.end()) seen.reports = said->second.gangs();
+  const bool in_place = crds::resizes_in_place(counts->value.spec);
+  if (const auto said = reports_.find(key); said != reports_.end()) {
+    if (in_place && counts->value.status.assignment.attempt != 0)
+      note_departed(said->second, counts->value.status.assignment, pods);
+    seen.reports = said->second.gangs();
+  }
   const Step step = advance(seen);
 
   if (step.remove_job) {
@@ -182,8 +196,20 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   if (committed == Commit::kRefused || committed == Commit::kUnsure) co_return Outcome::retry();
   world_.placement.update(key, counts->value, wish, step, pods);
   asked_with_[key] = counts->value.status.effective;
+  if (in_place && step.status.assignment.attempt != 0)
+    note_departed(reports_[key], step.status.assignment, pods);
   if (const auto said = reports_.find(key); said != reports_.end())
     said->second.forget_before(step.status.attempt - 1);
+  // Those who stay read there who is left, and those who come who is there.
+  if (crds::is_elastic(counts->value.spec) && step.status.assignment.attempt != 0) {
+    const Job as_committed = world_.caches.jobs.store().find(key);
+    if (!as_committed) co_return Outcome::retry();
+    const auto hosts = co_await ensure_companion(as_committed, Companion::kHosts);
+    if (!hosts) {
+      refuse(key, job, hosts.error());
+      co_return Outcome::retry();
+    }
+  }
 
   bool ok = co_await remove_pods(job, step.remove);
   if (ok && !step.create.empty()) {
@@ -308,6 +334,11 @@ client::Task<TrainingJobReconciler::Commit> TrainingJobReconciler::commit(const 
     log_info(n.text, {{"job", key}, {"reason", n.reason}});
   }
   if (before.assignment.attempt == 0 && step.status.assignment.attempt != 0) ++world_.totals.starts;
+  if (before.assignment.attempt != 0 && step.status.assignment.attempt != 0) {
+    const auto was = before.assignment.pods.size(), is = step.status.assignment.pods.size();
+    world_.totals.shrinks += is < was ? 1 : 0;
+    world_.totals.grows += is > was ? 1 : 0;
+  }
   world_.totals.replacements += pods_replaced(before.assignment, step.status.assignment);
   if (before.assignment.attempt != 0 && step.status.assignment.attempt == 0 && !is_finished(step.status)) {
     count_eviction(step.status, world_.totals);
@@ -520,23 +551,25 @@ void TrainingJobReconciler::refuse(const client::Key& key, const Job& job, const
   world_.placement.decide(key, std::move(*back));
 }
 
-// The hosts file, once per job and generation, since roles may change while a job is suspended; or the
-// headless Service, once per attempt.
+// The hosts file, once per job and generation, since roles may change, of an elastic gang whenever its
+// members do; or the headless Service, once per attempt.
 client::Task<client::Result<void>> TrainingJobReconciler::ensure_companion(const Job& job, Companion which) {
   const bool is_service = which == Companion::kService;
   const client::Resource& resource =
       is_service ? client::resources::kServices : client::resources::kConfigMaps;
   const client::Key key =
       client::make_key(job->meta.ns, fmt::format("{}/{}", job->meta.name, resource.plural));
-  // The Service names the attempt's pods; the files change only with the spec.
-  const std::string version = is_service
-                                  ? fmt::format("{}/{}", job->meta.uid, job->value.status.assignment.attempt)
-                                  : fmt::format("{}/{}", job->meta.uid, job->value.metadata.generation);
+  // The Service names the attempt's pods; the files change with the spec, of an elastic gang with its size.
+  const bool by_text = !is_service && crds::is_elastic(job->value.spec);
+  std::string body = by_text ? hosts_config_map_json(job->value) : std::string();
+  std::string version = fmt::format("{}/{}", job->meta.uid, job->value.metadata.generation);
+  if (is_service) version = fmt::format("{}/{}", job->meta.uid, job->value.status.assignment.attempt);
+  if (by_text) version = fmt::format("{}/{}", job->meta.uid, std::hash<std::string>{}(body));
   const auto known = companions_made_.find(key);
   client::Result<void> done;
   if (known != companions_made_.end() && known->second == version) co_return done;
   const std::string name = is_service ? service_name(job->meta.name) : hosts_config_map_name(job->meta.name);
-  std::string body = is_service ? service_json(job->value) : hosts_config_map_json(job->value);
+  if (!by_text) body = is_service ? service_json(job->value) : hosts_config_map_json(job->value);
   const auto made = co_await world_.api.create(resource, job->meta.ns, body, std::string(kFieldManager));
   if (made) {
     companions_made_[key] = version;

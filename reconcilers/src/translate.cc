@@ -94,11 +94,6 @@ std::optional<std::string> not_supported(const crds::TrainingJobSpec& spec) {
   for (std::size_t i = 0; i < spec.roles.size(); ++i) {
     const crds::Role& role = spec.roles[i];
     const std::string at = "spec.roles[" + std::to_string(i) + "].";
-    if (crds::most_replicas(role) != crds::least_replicas(role)) {
-      return at +
-             "maxReplicas: this version of Muster does not resize running gangs; state replicas, or the "
-             "same number in minReplicas and maxReplicas";
-    }
     if (auto term = between_pods(role)) {
       return at + "template.spec." + *term +
              ": this version of Muster does not keep the labels of pods that are not its own; use topology "
@@ -127,6 +122,12 @@ std::optional<std::string> not_supported(const crds::TrainingJobSpec& spec) {
 
 Translation translate_job(const crds::TrainingJob& job, const Caches& caches) {
   Translation t;
+  // What it needs is said whatever else is wrong: what runs is charged by it.
+  auto needs = pod_needs(job);
+  if (needs) {
+    t.needs = *std::move(needs);
+    t.volumes = volume_terms(job, volume_lookup(caches, job.metadata.ns));
+  }
   if (auto field = not_supported(job.spec)) {
     t.invalid = std::move(field);
     t.invalid_reason = "NotSupported";
@@ -136,13 +137,10 @@ Translation translate_job(const crds::TrainingJob& job, const Caches& caches) {
     t.invalid = "spec.priorityClassName: there is no PriorityClass \"" + job.spec.priority_class_name + "\"";
     return t;
   }
-  auto needs = pod_needs(job);
   if (!needs) {
     t.invalid = (needs.error().field.empty() ? "" : needs.error().field + ": ") + needs.error().message;
     return t;
   }
-  t.needs = std::move(*needs);
-  t.volumes = volume_terms(job, volume_lookup(caches, job.metadata.ns));
   for (const auto& v : t.volumes) {
     if (!v.blocked.empty() && !t.blocked) t.blocked = v.blocked;
   }

@@ -215,7 +215,7 @@ std::vector<VolumeTerms> volume_terms(const crds::TrainingJob& job, const Volume
   std::map<std::string, std::int32_t> pods;
   for (const crds::Role& role : job.spec.roles) {
     uses.push_back(volumes_of(job, role));
-    for (const std::string& claim : uses.back().claims) pods[claim] += crds::least_replicas(role);
+    for (const std::string& claim : uses.back().claims) pods[claim] += crds::most_replicas(role);
   }
   std::vector<VolumeTerms> all;
   for (const VolumeUse& use : uses) {

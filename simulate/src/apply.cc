@@ -366,6 +366,23 @@ void World::refresh_all(const std::string* ns) {
   }
 }
 
+namespace {
+
+// An edit after which what runs will not do: other pods, or another number of them.
+bool asks_for_others(std::vector<pl::RoleSpec> before, const std::vector<pl::RoleSpec>& now,
+                     const std::vector<pl::PodPlace>& held) {
+  if (before.size() != now.size()) return true;
+  for (std::size_t r = 0; r < now.size(); ++r) {
+    const auto n = std::ranges::count(held, static_cast<std::int32_t>(r), &pl::PodPlace::role);
+    if (n < now[r].replicas || n > now[r].most()) return true;
+    before[r].replicas = now[r].replicas;
+    before[r].max_replicas = now[r].max_replicas;
+  }
+  return before != now;
+}
+
+}  // namespace
+
 // What the gang asks for, as its workload is now; nothing where it is not to run.
 void World::refresh(Gang& g) {
   Workload& w = *g.owner;
@@ -398,6 +415,8 @@ void World::refresh(Gang& g) {
   }
   if (!w.invalid.empty()) return;  // what runs is not judged anew
   if (!suspended && g.ends_as == "Suspended") g.ends_as.clear();
+  const pl::JobSpec before = g.spec;
+  const bool ran = !w.is_service && g.known && g.state == Gang::State::kRunning;
   g.spec = w.is_service
                ? reconcilers::replica_spec(w.service().service, g.id, owner, *priority, w.service().needs)
                : reconcilers::job_spec(w.job().job, owner, *priority, w.job().needs, {});
@@ -405,6 +424,11 @@ void World::refresh(Gang& g) {
   g.spec.submitted = g.submitted;
   if (g.spec.max_runtime)
     g.spec.max_runtime->ms = std::max<std::int64_t>(g.spec.max_runtime->ms - g.ran_ms, 0);
+  if (ran && asks_for_others(before.roles, g.spec.roles, g.assignment.pods)) {
+    g.spec = before;
+    let_go(g, EventType::kEvicted, "SpecChanged", "", nullptr);
+    return refresh(g);
+  }
   cluster.upsert_job(g.spec);
   g.known = true;
   gangs_[g.id] = &g;

@@ -30,12 +30,14 @@ void expect_all_seeds_hold(const Faults& faults, std::uint64_t first) {
     sum.finished += t.finished;
     sum.resumes += t.resumes;
     sum.moves += t.moves;
+    sum.shrinks += t.shrinks;
+    sum.grows += t.grows;
   }
   fmt::print(
       "{} worlds: {} reconciles, {} writes, {} crashes, {} conflicts, {} starts, {} restarts, {} refusals, "
-      "{} withdrawals, {} finished, {} pods that resume, {} moves\n",
+      "{} withdrawals, {} finished, {} pods that resume, {} moves, {} shrinks, {} grows\n",
       kSeeds, sum.reconciles, sum.writes, sum.crashes, sum.conflicts, sum.starts, sum.restarts, sum.refusals,
-      sum.withdrawals, sum.finished, sum.resumes, sum.moves);
+      sum.withdrawals, sum.finished, sum.resumes, sum.moves, sum.shrinks, sum.grows);
   // The storm must have been one, or the invariants held for want of trying.
   EXPECT_GT(sum.starts, static_cast<int>(kSeeds));
   EXPECT_GT(sum.restarts, static_cast<int>(kSeeds / 10));
@@ -44,6 +46,8 @@ void expect_all_seeds_hold(const Faults& faults, std::uint64_t first) {
   EXPECT_GT(sum.finished, static_cast<int>(kSeeds / 10));
   EXPECT_GT(sum.resumes, static_cast<int>(kSeeds / 10));
   EXPECT_GT(sum.moves, static_cast<int>(kSeeds / 10));
+  EXPECT_GT(sum.shrinks, static_cast<int>(kSeeds / 10));
+  EXPECT_GT(sum.grows, static_cast<int>(kSeeds / 10));
   if (faults.crash > 0) {
     EXPECT_GT(sum.crashes, static_cast<int>(kSeeds / 10));
   }

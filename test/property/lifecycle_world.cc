@@ -56,6 +56,13 @@ World::World(std::uint64_t seed, Faults faults)
         role.gpus = crds::Gpus{.count = static_cast<std::int32_t>(1 + pick(3)), .models = {}};
       s.job.spec.roles.push_back(std::move(role));
     }
+    if (auto& worker = s.job.spec.roles.front(); chance(300)) {
+      worker.min_replicas = worker.replicas;
+      worker.max_replicas = *worker.replicas + static_cast<std::int32_t>(1 + pick(2));
+      worker.replicas.reset();
+      s.job.spec.elastic =
+          crds::Elastic{.resize = chance(700) ? crds::Resize::kInPlace : crds::Resize::kRestart};
+    }
     s.job.spec.restart = {.limit = static_cast<std::int32_t>(pick(4)), .window = minutes{1 + pick(60)}};
     s.job.spec.start_timeout = minutes{1 + pick(10)};
     if (chance(300)) s.job.spec.max_runtime = minutes{5 + pick(120)};
@@ -315,6 +322,7 @@ void World::plan() {
       }
     } else {
       memory_.verdicts.erase(j);
+      if (a.attempt != 0 && (calm_ || chance(200)) && resize(j, taken)) continue;
       if (a.attempt == 0 || calm_ || !chance(20)) continue;
       d.kind = chance(500) ? Decision::Kind::kEvict : Decision::Kind::kBackOff;
       if (chance(500)) {
@@ -348,6 +356,46 @@ void World::plan() {
       }
     }
   }
+}
+
+// An elastic gang that holds its places gets one more, or one less; as placement does, no more once a pod has
+// succeeded, and in calm only more.
+bool World::resize(std::size_t j, Used& taken) {
+  const auto& job = memory_.jobs[j].job;
+  const auto& worker = job.spec.roles.front();
+  const auto& a = job.status.assignment;
+  if (!crds::is_elastic(worker) || jobs_[j].blocked) return false;
+  std::set<std::int32_t> held;
+  Decision d{.kind = Decision::Kind::kShrink,
+             .generation = job.metadata.generation,
+             .attempt = a.attempt,
+             .pool = a.pool,
+             .places = {},
+             .reason = "Reclaimed",
+             .message = "for another"};
+  for (const auto& p : a.pods) {
+    d.places.push_back({p.role, p.index, p.node, p.gpus});
+    if (p.role == worker.name) held.insert(p.index);
+  }
+  const auto size = static_cast<std::int32_t>(held.size());
+  if (!calm_ && chance(500)) {
+    if (size <= crds::least_replicas(worker)) return false;
+    std::erase_if(d.places,
+                  [&](const Place& p) { return p.role == worker.name && p.index == *held.rbegin(); });
+    ++totals_.shrinks;
+  } else {
+    if (size >= crds::most_replicas(worker) || !a.succeeded.empty()) return false;
+    std::int32_t index = 0;
+    while (held.contains(index)) ++index;
+    auto places = find_places(j, {{worker.name, index}}, taken);
+    if (!places) return false;
+    d.kind = Decision::Kind::kGrow;
+    d.places.push_back(places->front());
+    ++totals_.grows;
+  }
+  memory_.decisions[j] = std::move(d);
+  memory_.dirty.insert(j);
+  return true;
 }
 
 // --- the API server

@@ -56,7 +56,7 @@ class World {
   const std::vector<SimJob>& jobs() const { return jobs_; }
   struct Totals {
     int reconciles = 0, writes = 0, crashes = 0, conflicts = 0, starts = 0, restarts = 0, refusals = 0,
-        withdrawals = 0, finished = 0, resumes = 0, moves = 0;
+        withdrawals = 0, finished = 0, resumes = 0, moves = 0, shrinks = 0, grows = 0;
   };
   const Totals& totals() const { return totals_; }
 
@@ -95,6 +95,7 @@ class World {
   bool make_pod(std::size_t j, const crds::PodAssignment& place);
   bool still_wanted(std::size_t j, std::int32_t attempt) const;
   void plan();
+  bool resize(std::size_t j, Used& taken);
   Used used(std::size_t for_job) const;
   std::optional<std::vector<Place>> find_places(
       std::size_t j, const std::vector<std::pair<std::string, std::int32_t>>& which, Used& used);

@@ -239,7 +239,7 @@ TEST_F(CrdsTest, AStatusWithTenThousandPodsStaysBelowOneMebibyte) {
                   {type, ConditionStatus::kTrue, 1, now, "Because", std::string(200, 'x')});
   }
   job.status.phase = Phase::kRunning;
-  job.status.assignment = {1, "default", now, {}, {}};
+  job.status.assignment = {1, "default", now, {}, {}, {}, {}, 0, {}};
   for (int i = 0; i < kMaxPods; ++i) {
     std::string node = "node-" + std::to_string(i) + ".rack-17.eu-central.internal";
     node.resize(38, '0');

@@ -83,7 +83,15 @@ TrainingJob full_job() {
   s.observed_generation = 2;
   s.phase = Phase::kRunning;
   s.conditions = {{"Admitted", ConditionStatus::kTrue, 2, time, "Placed", "4 pods on 2 nodes"}};
-  s.assignment = {3, "h100", time, {{"worker", 0, "n1", {0, 1}, 0}, {"worker", 1, "n2", {}, 2}}, {1}};
+  s.assignment = {3,
+                  "h100",
+                  time,
+                  {{"worker", 0, "n1", {0, 1}, 0}, {"worker", 1, "n2", {}, 2, time}},
+                  {1},
+                  {7, "u"},
+                  time,
+                  2,
+                  "places-pods"};
   s.pods = "1/2";
   s.desired_replicas = 2;
   s.ready_replicas = 1;
@@ -111,7 +119,7 @@ TEST(Codec, StatusRoundTripsAndFitsTheSchema) {
   EXPECT_EQ(json["status"]["assignment"]["pods"][0].dump(),
             R"({"gpus":[0,1],"index":0,"node":"n1","role":"worker"})");
   EXPECT_EQ(json["status"]["assignment"]["pods"][1].dump(),
-            R"({"index":1,"node":"n2","role":"worker","try":2})");
+            R"({"index":1,"joiningSince":"2026-01-02T03:04:05Z","node":"n2","role":"worker","try":2})");
 }
 
 TEST(Codec, EmptyStatusFieldsAreLeftOut) {

@@ -188,6 +188,41 @@ TEST(VictimsTest, S12S13ShrinksAndGrowsBack) {
   EXPECT_EQ(back.decisions[0].assignment.pods.size(), 8u);
 }
 
+// Room that comes bit by bit is taken in one go; others may use it meanwhile. A start takes all at once.
+TEST(VictimsTest, GrowthWaitsUntilRoomHasBeenThereForAWhile) {
+  Cell c({node("n1", 8)});
+  c.project("a", {});
+  JobSpec e = elastic(job("a/e", 2, 1), 2, 8);
+  e.grow_quiet = seconds(10);
+  c.running(e, {{0, 0, "n1", {0}}, {0, 1, "n1", {1}}});
+  c.running(job("a/x", 3, 1), {{0, 0, "n1", {2}}, {0, 1, "n1", {3}}, {0, 2, "n1", {4}}});
+  c.running(job("a/y", 3, 1), {{0, 0, "n1", {5}}, {0, 1, "n1", {6}}, {0, 2, "n1", {7}}});
+  EXPECT_THAT(c.decisions(), IsEmpty());
+  c.cluster.remove_job("a/x");
+  const Plan first = c.plan();
+  EXPECT_THAT(c.say(first), IsEmpty());
+  EXPECT_EQ(first.wake, Time{c.now * 1000} + seconds(10));
+  c.now += 5;
+  c.cluster.remove_job("a/y");
+  EXPECT_THAT(c.decisions(), IsEmpty());
+  c.cluster.upsert_job(job("a/late", 1, 1));
+  EXPECT_THAT(c.decisions(), ElementsAre("start a/late"));
+  c.now += 3;
+  const Plan grown = c.plan();
+  EXPECT_THAT(c.say(grown), ElementsAre("grow a/e"));
+  EXPECT_EQ(grown.decisions[0].assignment.pods.size(), 7u);
+}
+
+TEST(VictimsTest, AStartDoesNotWaitForQuiet) {
+  Cell c({node("n1", 8)});
+  c.project("a", {});
+  JobSpec e = elastic(job("a/e", 2, 1), 2, 8);
+  e.grow_quiet = e.grow_after = seconds(10);
+  c.cluster.upsert_job(e);
+  EXPECT_THAT(c.decisions(), ElementsAre("start a/e"));
+  EXPECT_EQ(c.size("a/e"), 8u);
+}
+
 TEST(VictimsTest, ElasticStartsWithAllThatIsFree) {
   Cell c({node("n1", 8)});
   c.project("a", {});

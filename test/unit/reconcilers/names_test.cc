@@ -71,19 +71,5 @@ TEST(Names, ServicesAreDnsLabelsWhateverTheJobIsCalled) {
   }
 }
 
-TEST(Names, RanksCountRolesInOrderThenIndex) {
-  crds::TrainingJobSpec spec;
-  spec.roles.resize(2);
-  spec.roles[0].name = "chief";
-  spec.roles[1].name = "worker";
-  spec.roles[1].replicas = 3;
-  EXPECT_EQ(rank_of(spec, "chief", 0), 0);
-  EXPECT_EQ(rank_of(spec, "worker", 0), 1);
-  EXPECT_EQ(rank_of(spec, "worker", 2), 3);
-  EXPECT_EQ(rank_of(spec, "worker", 3), -1);
-  EXPECT_EQ(rank_of(spec, "worker", -1), -1);
-  EXPECT_EQ(rank_of(spec, "ps", 0), -1);
-}
-
 }  // namespace
 }  // namespace muster::reconcilers

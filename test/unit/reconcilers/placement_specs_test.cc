@@ -57,12 +57,6 @@ crds::TrainingJobSpec with(crds::Role role) {
 
 // Placement decides about all of these; on a cluster none is ignored silently.
 TEST(NotSupported, NamesTheField) {
-  crds::Role elastic;
-  elastic.min_replicas = 2;
-  elastic.max_replicas = 4;
-  EXPECT_THAT(*not_supported(with(elastic)), testing::StartsWith("spec.roles[0].maxReplicas: "));
-  elastic.max_replicas = 2;
-  EXPECT_FALSE(not_supported(with(elastic)));
   crds::Role role;
   role.gpus.emplace().fraction = crds::MilliGpu{500};
   EXPECT_THAT(*not_supported(with(role)), testing::StartsWith("spec.roles[0].gpus.fraction: "));

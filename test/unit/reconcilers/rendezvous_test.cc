@@ -179,5 +179,26 @@ TEST(Rendezvous, GangsTooLargeForTheirFilesAreRefusedWithNumbers) {
   EXPECT_THAT(too_many->message, testing::HasSubstr("TF_CONFIG"));
 }
 
+// Files and sizes are those of the assignment; the bounds of torchrun those of the spec.
+TEST(Rendezvous, OfAnElasticGangFollowsItsAssignment) {
+  auto job = sample_job(Framework::kPyTorch);
+  auto& worker = job.spec.roles.front();
+  worker.replicas.reset();
+  worker.min_replicas = 2;
+  worker.max_replicas = 6;
+  for (const std::int32_t i : {0, 2, 3}) job.status.assignment.pods.push_back({"worker", i, "n", {}, 0});
+  const auto in_place = variables(job, "worker", 3);
+  EXPECT_EQ(in_place.at("PET_NNODES"), "2:6");
+  EXPECT_EQ(in_place.at("WORLD_SIZE"), "3");
+  EXPECT_EQ(in_place.at("RANK"), "3");
+  EXPECT_EQ(in_place.at("MUSTER_REPLICAS"), "3");
+  const auto files = rendezvous_files(job);
+  ASSERT_EQ(files.size(), 2u);
+  EXPECT_EQ(files[0].second, "worker-0.llama.nlp.svc\nworker-2.llama.nlp.svc\nworker-3.llama.nlp.svc\n");
+  EXPECT_EQ(files[1], std::pair(std::string("size"), std::string("3\n")));
+  job.spec.elastic = crds::Elastic{.resize = crds::Resize::kRestart};
+  EXPECT_EQ(variables(job, "worker", 3).at("PET_NNODES"), "3");
+}
+
 }  // namespace
 }  // namespace muster::reconcilers

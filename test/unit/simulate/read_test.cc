@@ -105,10 +105,9 @@ TEST(ReadInput, GoesOnBehindAnError) {
 }
 
 TEST(ReadInput, EditsKeepToTheRulesOfUpdates) {
-  const std::string text = job("a", "", "replicas: 1") + job("a", "at: 5s", "replicas: 2");
-  EXPECT_THAT(
-      errors_of(text),
-      testing::ElementsAre(testing::HasSubstr("spec.roles: can change only while the job is suspended")));
+  const std::string text = job("a", "", "replicas: 1") +
+                           job("a", "at: 5s", "replicas: 1", "mode: Interactive, maxRuntime: 1h, ");
+  EXPECT_THAT(errors_of(text), testing::ElementsAre(testing::HasSubstr("spec.mode: cannot change")));
   EXPECT_TRUE(
       errors_of(job("a", "delete-at: 4s", "replicas: 1") + job("a", "at: 5s", "replicas: 2")).empty());
 }

@@ -34,13 +34,14 @@ enum class Phase : std::uint8_t {
   kQueued,
   kStarting,
   kRunning,
+  kResizing,
   kCheckpointing,
   kSuspended,
   kSucceeded,
   kFailed
 };
-constexpr std::array<std::string_view, 7> names_of(Phase) {
-  return {"Queued", "Starting", "Running", "Checkpointing", "Suspended", "Succeeded", "Failed"};
+constexpr std::array<std::string_view, 8> names_of(Phase) {
+  return {"Queued", "Starting", "Running", "Resizing", "Checkpointing", "Suspended", "Succeeded", "Failed"};
 }
 
 // The largest gang; what keeps status.assignment, and with it the object, storable.
@@ -79,8 +80,14 @@ constexpr std::array<std::string_view, 2> names_of(Resize) {
 }
 struct Elastic {
   Resize resize = Resize::kInPlace;
+  std::optional<std::int32_t> replicas{};  // the size wished for, in pods of the gang; absent: the most
+  std::optional<Duration> grow_after{};    // see grow_after_of
 
-  static constexpr auto fields() { return std::tuple(field("resize", &Elastic::resize)); }
+  static constexpr auto fields() {
+    using T = Elastic;
+    return std::tuple(field("resize", &T::resize), field("replicas", &T::replicas),
+                      field("growAfter", &T::grow_after));
+  }
   bool operator==(const Elastic&) const = default;
 };
 
@@ -160,11 +167,14 @@ struct PodAssignment {
   std::vector<std::int32_t> gpus;  // devices on the node
   std::int32_t tries =
       0;  // JSON "try": pods of this place before, within the attempt (refused by a kubelet, lost)
+  std::optional<Time>
+      joining{};  // JSON "joiningSince": a gang that runs has grown by it, and it was not Ready yet
 
   static constexpr auto fields() {
     using T = PodAssignment;
     return std::tuple(field("role", &T::role), field("index", &T::index), field("node", &T::node),
-                      field("gpus", &T::gpus), field("try", &T::tries, Zero::kOmit));
+                      field("gpus", &T::gpus), field("try", &T::tries, Zero::kOmit),
+                      field("joiningSince", &T::joining));
   }
   bool operator==(const PodAssignment&) const = default;
 };
@@ -190,12 +200,17 @@ struct Assignment {
   // while its peers still work.
   std::vector<std::int32_t> succeeded;
   SavedStep resume{};  // what all pods of this attempt start from; decided when the first of them is made
+  std::optional<Time> resized_at{};  // when an elastic gang last changed its size
+  std::int64_t generation = 0;       // the last one that `made_from` is known to hold for
+  std::string made_from;             // what the pods follow from in the spec; "": not noted
 
   static constexpr auto fields() {
     using T = Assignment;
     return std::tuple(field("attempt", &T::attempt, Zero::kOmit), field("pool", &T::pool),
                       field("admittedAt", &T::admitted_at), field("pods", &T::pods),
-                      field("succeeded", &T::succeeded), field("resume", &T::resume));
+                      field("succeeded", &T::succeeded), field("resume", &T::resume),
+                      field("resizedAt", &T::resized_at), field("generation", &T::generation, Zero::kOmit),
+                      field("madeFrom", &T::made_from));
   }
   bool operator==(const Assignment&) const = default;
 };
@@ -298,7 +313,9 @@ struct TrainingJobStatus {
   Effective effective;
   Assignment assignment;
   Nomination nominated;
-  std::string pods;  // "4/8", ready or succeeded, of desired, for people
+  std::string pods;           // "4/8", ready or succeeded, of desired, for people
+  std::int32_t replicas = 0;  // of the assignment; with `selector` what the scale subresource shows
+  std::string selector;
   std::int32_t desired_replicas = 0;
   std::int32_t ready_replicas = 0;
   std::int32_t succeeded_replicas = 0;  // of the attempt in force; kept when the job has ended
@@ -321,6 +338,7 @@ struct TrainingJobStatus {
         field("observedGeneration", &T::observed_generation, Zero::kOmit), field("phase", &T::phase),
         field("conditions", &T::conditions), field("effective", &T::effective),
         field("assignment", &T::assignment), field("nominated", &T::nominated), field("pods", &T::pods),
+        field("replicas", &T::replicas, Zero::kOmit), field("selector", &T::selector),
         field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
         field("readyReplicas", &T::ready_replicas, Zero::kOmit),
         field("succeededReplicas", &T::succeeded_replicas, Zero::kOmit), field("allocated", &T::allocated),
@@ -360,6 +378,30 @@ inline std::int32_t replicas_of(const TrainingJobSpec& spec) {
   std::int32_t sum = 0;
   for (const Role& role : spec.roles) sum += least_replicas(role);
   return sum;
+}
+inline std::int32_t most_replicas_of(const TrainingJobSpec& spec) {
+  std::int32_t sum = 0;
+  for (const Role& role : spec.roles) sum += most_replicas(role);
+  return sum;
+}
+
+inline bool is_elastic(const Role& role) {
+  return most_replicas(role) > least_replicas(role);
+}
+inline bool is_elastic(const TrainingJobSpec& spec) {
+  for (const Role& role : spec.roles) {
+    if (is_elastic(role)) return true;
+  }
+  return false;
+}
+// Its members join and leave one by one; all other gangs restart to get another size.
+inline bool resizes_in_place(const TrainingJobSpec& spec) {
+  return is_elastic(spec) && (!spec.elastic || spec.elastic->resize == Resize::kInPlace);
+}
+// How long its size has to have stood, and room to have been there, before it grows.
+inline Duration grow_after_of(const TrainingJobSpec& spec) {
+  if (spec.elastic && spec.elastic->grow_after) return *spec.elastic->grow_after;
+  return resizes_in_place(spec) ? std::chrono::minutes{1} : std::chrono::minutes{10};
 }
 
 }  // namespace muster::crds

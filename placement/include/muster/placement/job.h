@@ -95,6 +95,7 @@ struct JobSpec {
   std::optional<Duration> max_runtime;          // of an attempt from its start
   std::optional<Duration> checkpoint_interval;  // how often it saves by itself
   Duration grow_after;                          // an elastic job that was resized stays so for this long
+  Duration grow_quiet;                          // and grows when there has been room for this long
   bool operator==(const JobSpec&) const = default;
 };
 

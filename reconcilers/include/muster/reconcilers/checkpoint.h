@@ -41,6 +41,8 @@ class CheckpointReports {
   void note(const client::Pod& pod, crds::Time now);
   // By attempt, ascending. O(pods that have reported).
   std::vector<GangReport> gangs() const;
+  // The pod has left its gang, which goes on without it: what it has said and will say does not count.
+  void depart(const client::Pod& pod);
   void forget_before(std::int32_t attempt);
 
  private:
@@ -51,9 +53,10 @@ class CheckpointReports {
     std::int64_t save_seconds = 0;
   };
   std::map<std::int32_t, std::map<std::pair<std::string, std::int32_t>, PodReport>> attempts_;
+  std::map<std::string, std::int32_t> departed_;  // uid -> attempt
 };
 
-// Takes the report over where it is news. A new attempt's counts only when as many pods have reported as ever
+// Takes the report over where it is news. It counts only when as many pods have reported as ever
 // did (or as the gang has, `gang_pods`): until then some may not have saved that step.
 void take_over(crds::CheckpointStatus& known, const GangReport& report, std::int32_t gang_pods);
 

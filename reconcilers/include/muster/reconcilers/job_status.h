@@ -17,7 +17,8 @@ void start_conditions(crds::TrainingJobStatus& status, std::int64_t generation, 
 
 // Sets what follows from the rest, for people: phase, the counters of pods, what the job holds. A finished
 // job keeps the number of pods that succeeded. `leaving`: it holds no place any more, and pods of it are
-// still there.
-void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status, bool leaving = false);
+// still there. `resizing`: members of it join or leave while it runs.
+void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status, bool leaving = false,
+              bool resizing = false);
 
 }  // namespace muster::reconcilers

@@ -6,6 +6,8 @@
 //     |                  |  +--program fault-----+
 //     +---- withdraw ----+--------- pod lost ----+
 //
+// An elastic gang that runs changes its size: InPlace by members that join and leave, else by a new attempt.
+//
 // The rule that makes a crash harmless: `status` is written first (the commit point, guarded by
 // resourceVersion); pods are created and removed only after that write went through, and every step can be
 // repeated.
@@ -41,9 +43,12 @@ struct Decision {
     kEvict,    // give everything back and queue again: `reason`, `message`
     kMove,     // the same, with the promise of the places where it is to go on: `pool`, `places`
     kBackOff,  // the same, and not before a growing delay
+    kGrow,     // an elastic gang gets more pods: `places` is the whole gang after it
+    kShrink,   // an elastic gang loses pods: `places` is what stays; `reason`, `message`
   };
   Kind kind = Kind::kStart;
   std::int64_t generation = 0;  // of the spec that was placed; a decision for another one is dropped
+  std::int32_t attempt = 0;     // of the gang that grows or shrinks; likewise
   std::string pool;
   std::vector<Place> places;
   std::string reason;
@@ -95,10 +100,11 @@ struct Note {
 };
 
 struct Step {
-  crds::TrainingJobStatus status;      // as it is to be; equal to the job's: nothing to write
-  std::vector<std::size_t> create;     // indexes into status.assignment.pods, once the status is committed
-  std::vector<PodRemoval> remove;      // once the status is committed
-  bool wants_place = false;            // stands in the queue of placement
+  crds::TrainingJobStatus status;   // as it is to be; equal to the job's: nothing to write
+  std::vector<std::size_t> create;  // indexes into status.assignment.pods, once the status is committed
+  std::vector<PodRemoval> remove;   // once the status is committed
+  bool wants_place = false;         // stands in the queue of placement
+  bool settles = false;  // a decision to grow or shrink was acted on, or will not be: the assignment is right
   std::vector<std::size_t> displaced;  // indexes into status.assignment.pods: all that need another node
   bool publish = false;                // its Service is to be there: the pods find each other by name
   bool remove_job = false;             // ttlAfterFinished has passed

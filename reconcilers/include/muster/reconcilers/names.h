@@ -44,13 +44,13 @@ std::string host_name(std::string_view role, std::int32_t index);
 // The headless Service of the job: its name where that is a DNS-1035 label of at most 63 characters, else
 // "j-<cut>-<hash>".
 std::string service_name(std::string_view job);
+// Labels of all pods of the job, as a selector.
+std::string selector_of(std::string_view job);
 // "<job>-hosts".
 std::string hosts_config_map_name(std::string_view job);
 // "<host>.<service>.<namespace>.svc": resolves in every pod of the cluster, whatever the cluster's domain is.
 std::string fqdn(std::string_view ns, std::string_view job, std::string_view role, std::int32_t index);
 
-// Rank of a pod in the whole gang: roles in the spec's order, then index; -1: no such role or index.
-std::int32_t rank_of(const crds::TrainingJobSpec& spec, std::string_view role, std::int32_t index);
 // "0,1,5".
 std::string gpu_list(const std::vector<std::int32_t>& gpus);
 

@@ -1,13 +1,15 @@
 // How the pods of a gang find each other: environment and files of each framework. Every role takes part;
 // ranks count roles in the spec's order, then index, and rank 0 leads.
 //
-//   always      MUSTER_JOB, MUSTER_ROLE, MUSTER_INDEX (within the role), MUSTER_REPLICAS (of the role),
+//   always      MUSTER_JOB, MUSTER_ROLE, MUSTER_INDEX (within the role), MUSTER_REPLICAS (of the role, when
+//               the pod was made),
 //               MUSTER_HOSTS_FILE, MUSTER_ATTEMPT; where the attempt resumes from a checkpoint
 //               MUSTER_RESUME_STEP and, if it was reported, MUSTER_RESUME_URI
 //   PyTorch     MASTER_ADDR, MASTER_PORT, WORLD_SIZE (pods), RANK, and torchrun's PET_*. PET_RDZV_ID changes
 //   with every
-//               attempt, PET_MAX_RESTARTS is 0 because Muster restarts and counts, PET_RDZV_CONF tells rank 0
-//               that it hosts the store, which torchrun would else guess from DNS, too early for it to know
+//               attempt, PET_NNODES is "least:most" where members join and leave, PET_MAX_RESTARTS is 0
+//               because Muster restarts and counts, PET_RDZV_CONF tells rank 0 that it hosts the store, which
+//               torchrun would else guess from DNS, too early for it to know
 //   JAX         JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES, JAX_PROCESS_ID
 //   TensorFlow  TF_CONFIG; the cluster in it is kept once, in the job's ConfigMap. A role named evaluator is
 //   a task
@@ -60,8 +62,8 @@ std::vector<EnvVar> environment(const crds::TrainingJob& job, const crds::Role& 
 std::vector<EnvVar> environment(const crds::TrainingJob& job, std::string_view role, std::int32_t index,
                                 std::int32_t attempt);
 
-// Files of the job's ConfigMap by key: "hosts" (one FQDN a line, in rank order) and what the framework needs.
-// O(pods).
+// Files of the job's ConfigMap by key: "hosts" (one FQDN a line, in rank order), of an elastic gang "size"
+// (pods in all), and what the framework needs. They follow the assignment. O(pods).
 std::vector<std::pair<std::string, std::string>> rendezvous_files(const crds::TrainingJob& job);
 
 // A gang whose names are more than Kubernetes or the kernel take: a ConfigMap above 1 MiB, a variable above

@@ -63,7 +63,7 @@ inline constexpr std::string_view kByProject = "project";
 // Running totals, for metrics.
 struct Totals {
   std::uint64_t pods_created = 0, pods_deleted = 0, status_writes = 0;
-  std::uint64_t starts = 0, evictions = 0, replacements = 0;
+  std::uint64_t starts = 0, evictions = 0, replacements = 0, shrinks = 0, grows = 0;
   std::uint64_t reclaims = 0, preemptions = 0, moves = 0;  // parts of evictions
 };
 

@@ -1,0 +1,39 @@
+// Sizes of gangs: what is wished for, what is there, and what of a spec the pods follow from. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/crds/training_job.h"
+
+namespace muster::reconcilers {
+
+// The most pods of each role, in the spec's order: its maxReplicas, or less where spec.elastic.replicas says
+// so. What that leaves above the minimums goes one by one to the role that is smallest relative to its
+// minimum, as placement's growth does, with what is colocated with it. A wish below the minimums counts as
+// these. O(pods + roles).
+std::vector<std::int32_t> most_by_role(const crds::TrainingJobSpec& spec);
+// Of all roles.
+std::int32_t wished_size(const crds::TrainingJobSpec& spec);
+
+// Pods of the role that the assignment means; of a fixed gang, and without an assignment: the least. O(pods)
+// for an elastic role, else O(1).
+std::int32_t size_of(const crds::TrainingJob& job, const crds::Role& role);
+
+// The rank of the role's pod 0. Where members join and leave it does not move with the sizes of other roles:
+// then ranks may have gaps.
+std::int32_t first_rank(const crds::TrainingJob& job, std::string_view role);
+
+// Equal for specs whose pods are equal but for their number and what a running pod is told otherwise
+// (priority, times). `places`: the part that decides where they can run.
+struct MadeFrom {
+  std::string places;
+  std::string pods;
+
+  std::string text() const { return places + "-" + pods; }
+};
+MadeFrom made_from(const crds::TrainingJobSpec& spec);
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,126 @@
+// One step of a job's life, taken apart: what it waits for and how it comes and goes (lifecycle.cc), what
+// keeps its gang whole (lifecycle_gang.cc), and what changes the gang's size or its pods
+// (lifecycle_resize.cc).
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "gang.h"
+#include "muster/reconcilers/lifecycle.h"
+
+namespace muster::reconcilers {
+
+class Machine {
+ public:
+  explicit Machine(const Observed& seen) : seen_(seen), spec_(seen.job.spec), status_(step_.status) {
+    status_ = seen.job.status;
+    status_.observed_generation = seen.job.metadata.generation;
+  }
+  Step run();
+
+ private:
+  using ConditionStatus = crds::ConditionStatus;
+
+  // --- the states
+  void finished();
+  void suspended();
+  void waiting();
+  bool held_back();
+  void admitted();
+
+  // --- checkpoints
+  void note_checkpoints(bool live);
+  void decide_resume();
+
+  // --- waiting and admission
+  bool accept();
+  void not_admitted(const std::string& reason, const std::string& message);
+  void wait_for(const std::string& reason, const std::string& message);
+  void admit(const Decision& start);
+
+  // --- the running gang
+  void match_pods();
+  void complete();
+  void fail(const std::string& reason, const std::string& message);
+  const client::Pod* fault() const;
+  void delay_restart();
+  void restart(const client::Pod& failed);
+  void start_again(const std::string& why);
+  void begin_attempt(const std::string& why, const std::string& reason, const char* action,
+                     client::EventType type = client::EventType::kWarning);
+
+  bool is_delayed() const;
+  crds::Time start_due() const;
+
+  // --- size and pods: what changes them
+  bool follow_spec();
+  bool is_in_place() const;
+  bool leads(std::size_t place) const;
+  std::vector<std::size_t> beyond_wish() const;
+  bool has_minimums(const std::vector<std::size_t>& without) const;
+  void shrink(const Decision& to);
+  void grow(const Decision& to);
+  void drop_members(const std::vector<std::size_t>& gone, const std::string& why, const std::string& reason,
+                    client::EventType type);
+  void erase_places(const std::vector<std::size_t>& gone);
+  void renumber();
+  void go_on_without();
+  bool replace_members(const Decision& replace);
+  void welcome();
+  bool is_resizing() const;
+  std::int32_t next_try(const Place& place) const;
+
+  // --- repair
+  void find_lost();
+  std::string why_lost() const;
+  bool loses_ground();
+  void reform(const Decision& replace);
+  std::string lost_at(std::size_t place) const;
+  std::string lost_pod() const;
+  bool out_of_time();
+  void back_off(const std::string& reason, const std::string& message);
+  void keep_whole();
+  void remember_refusal_of(const client::Pod& pod);
+  bool displaced(std::size_t i) const;
+  void forget_old_refusals();
+  void wake_for_refusals();
+  void replace_pods(const Decision& replace);
+  void publish_names();
+  void judge_readiness();
+
+  // --- the way back
+  void add_run_time();
+  void release(const std::string& reason, const std::string& message);
+  void withdraw(const std::string& reason, const std::string& text, client::EventType type);
+  void requeue(const std::string& reason, const std::string& message,
+               client::EventType type = client::EventType::kWarning);
+  void move(const Decision& to);
+
+  // --- helpers
+  const Decision* decision(Decision::Kind kind) const;
+  void remove(const client::Pod& pod);
+  void remove_lost();
+  void remove_all();
+  Lingering lingering() const;
+  Lingering stale() const;
+  bool is_given_up(const client::Pod& pod) const;
+  void wake_for(const Lingering& left);
+  void wake(crds::Time at);
+  void note(client::EventType type, std::string reason, std::string action, std::string text);
+  void set(std::string type, ConditionStatus value, std::string reason, std::string message);
+
+  const Observed& seen_;
+  const crds::TrainingJobSpec& spec_;
+  Step step_;
+  crds::TrainingJobStatus& status_;
+  Gang gang_;                      // empty without an assignment
+  std::vector<std::string> lost_;  // parallel to the assignment's pods: why the place is lost; "": it is not
+  std::set<std::string_view> removing_;  // uids of step_.remove
+};
+
+}  // namespace muster::reconcilers
