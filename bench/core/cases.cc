@@ -330,6 +330,51 @@ std::vector<Figure> long_line(double size, bool small) {
   return {{"median", median(sample), "ms", at_most(10)}, {"p99", percentile(sample, 99), "ms"}};
 }
 
+// Every node but some is held by an elastic job of 8 GPUs that could do with 4 and would like 16. A job of
+// one GPU ends, and one of them takes it.
+std::vector<Figure> growth(double size) {
+  const std::size_t projects = scaled(kProjects, size);
+  const std::size_t nodes = scaled(kNodes, size) / projects * projects;  // all have the same
+  const std::size_t ends = std::min<std::size_t>(30, std::max<std::size_t>(1, nodes / 2));
+  Cluster cluster;
+  cluster.upsert_pool(pool_spec());
+  add_nodes(cluster, nodes);
+  add_projects(cluster, projects, static_cast<std::int64_t>(nodes * kGpusPerNode / projects));
+  for (std::size_t n = 0; n < nodes; ++n) {
+    const std::string node = "node-" + std::to_string(n);
+    for (std::int32_t g = 0; n < ends && g < kGpusPerNode; ++g) {
+      const std::string name = "one-" + std::to_string(n) + "-" + std::to_string(g);
+      const JobSpec job = job_spec(name, n % projects, 1, 1000);
+      cluster.upsert_job(job);
+      cluster.set_assignment(job.id, {"default", kNow - seconds(60), {{0, 0, node, {g}}}});
+    }
+    if (n < ends) continue;
+    JobSpec job = job_spec("elastic", n, 4, 1000);
+    job.project = "project-" + std::to_string(n % projects);
+    job.roles[0].max_replicas = 16;
+    Assignment held{"default", kNow - seconds(60), {}};
+    for (std::int32_t g = 0; g < kGpusPerNode; ++g) held.pods.push_back({0, g, node, {g}});
+    cluster.upsert_job(job);
+    cluster.set_assignment(job.id, held);
+  }
+  require(plan(cluster, kNow).decisions.empty(), "something was decided in a full cluster");
+  std::vector<double> sample;
+  for (std::size_t n = 0; n < ends; ++n) {
+    Plan made;
+    const std::string id = "project-" + std::to_string(n % projects) + "/one-" + std::to_string(n) + "-0";
+    require(cluster.knows(id), "no job " + id);
+    sample.push_back(milliseconds_of([&] {
+      cluster.remove_job(id);
+      made = plan(cluster, kNow);
+    }));
+    require(made.decisions.size() == 1 && made.decisions[0].kind == Decision::Kind::kGrow,
+            std::to_string(made.decisions.size()) + " decisions, not one growth");
+    cluster.set_assignment(made.decisions[0].job, made.decisions[0].assignment);
+    plan(cluster, kNow);
+  }
+  return {{"median", median(sample), "ms", at_most(10)}, {"p99", percentile(sample, 99), "ms"}};
+}
+
 // --- memory
 
 // In a process of its own: what others have freed does not count.
@@ -382,6 +427,7 @@ const std::vector<Case>& all_cases() {
       {"verdict: full, within quota, nobody may be evicted", [](double s) { return verdict(s, true); }},
       {"line: 50,000 wait, a GPU is freed, nothing fits", [](double s) { return long_line(s, false); }},
       {"line: 50,000 wait, a GPU is freed, one fits", [](double s) { return long_line(s, true); }},
+      {"growth: 12,000 elastic jobs, a GPU is freed", growth},
   };
   return kCases;
 }

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "due.h"
+#include "hopeless.h"
 #include "reasons.h"
+#include "totals.h"
 
 namespace muster::placement {
 namespace {
@@ -17,9 +20,16 @@ bool smaller(std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) {
 
 }  // namespace
 
+bool Growth::comes_after(const Entry& a, const Entry& b) {
+  if (a.priority != b.priority) return a.priority < b.priority;
+  if (smaller(a.size, a.least, b.size, b.least)) return false;
+  if (smaller(b.size, b.least, a.size, a.least)) return true;
+  return std::tie(a.submitted, a.id) > std::tie(b.submitted, b.id);
+}
+
 Growth::Growth(State& state, PoolId pool, const std::vector<Resources>& fair, Time now,
                std::optional<Time>& due)
-    : s_(state), pool_(pool), fair_(fair) {
+    : s_(state), pool_(pool), fair_(fair), hopeless_(state, pool, fair) {
   std::map<LeafId, std::vector<JobId>> by_leaf;
   for (const JobId id : s_.pool(pool).growable) {
     const Job& j = s_.job(id);
@@ -32,14 +42,36 @@ Growth::Growth(State& state, PoolId pool, const std::vector<Resources>& fair, Ti
     by_leaf[j.leaf].push_back(id);
   }
   std::vector<LeafId> served;
-  for (auto& [leaf, jobs] : by_leaf) {
+  for (const auto& [leaf, jobs] : by_leaf) {
     auto path = s_.path(leaf);
     if (verdict_of_leaf(s_, leaf, path)) continue;
+    Leaf l{leaf, std::move(path), {}, {}, lowest_running(s_, pool, leaf), {}};
+    for (const JobId id : jobs) {
+      if (!hopeless_.growth(leaf, l.lowest, s_.job(id))) l.jobs.push_back(entry(id));
+    }
+    if (l.jobs.empty()) continue;
+    std::make_heap(l.jobs.begin(), l.jobs.end(), comes_after);
     served.push_back(leaf);
-    leaves_.push_back({leaf, std::move(path), {}, std::move(jobs)});
+    leaves_.push_back(std::move(l));
   }
   const auto seniorities = seniority(s_, pool, served);
-  for (Leaf& l : leaves_) l.seniority = seniorities.at(l.leaf);
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    leaves_[i].seniority = seniorities.at(leaves_[i].leaf);
+    enter(i);
+  }
+}
+
+Growth::Entry Growth::entry(JobId id) const {
+  const Job& j = s_.job(id);
+  const std::int64_t least = s_.request_of(j).total.pods;
+  return {j.spec.priority, std::ssize(j.assignment->pods), least, j.spec.submitted, j.spec.id, id};
+}
+
+JobId Growth::take_first(Leaf& l) {
+  std::pop_heap(l.jobs.begin(), l.jobs.end(), comes_after);
+  const JobId id = l.jobs.back().job;
+  l.jobs.pop_back();
+  return id;
 }
 
 std::optional<Growth::Claim> Growth::claim_of(JobId id) const {
@@ -90,39 +122,70 @@ std::optional<Growth::Claim> Growth::claim_of(JobId id) const {
   return claim;
 }
 
-std::optional<Growth::Claim> Growth::next() {
-  std::optional<std::pair<LeafRank, Claim>> best;
-  for (Leaf& l : leaves_) {
-    std::optional<Claim> claim;
-    while (!claim && !l.jobs.empty()) {
-      const auto size = [&](JobId id) {
-        return static_cast<std::int64_t>(s_.job(id).assignment->pods.size());
-      };
-      const auto least = [&](JobId id) { return s_.request_of(s_.job(id)).total.pods; };
-      const auto first = std::min_element(l.jobs.begin(), l.jobs.end(), [&](JobId a, JobId b) {
-        const Job& x = s_.job(a);
-        const Job& y = s_.job(b);
-        if (x.spec.priority != y.spec.priority) return x.spec.priority > y.spec.priority;
-        if (smaller(size(a), least(a), size(b), least(b))) return true;
-        if (smaller(size(b), least(b), size(a), least(a))) return false;
-        return std::tie(x.spec.submitted, x.spec.id) < std::tie(y.spec.submitted, y.spec.id);
-      });
-      const Job& j = s_.job(*first);
-      const bool shrunk = j.shrunk_in != 0 && j.shrunk_in == s_.plans;  // not in the plan that has done that
-      claim = !j.runs() || shrunk ? std::nullopt : claim_of(*first);
-      if (!claim) l.jobs.erase(first);
-    }
-    if (!claim) continue;
-    claim->path = l.path;
-    const LeafRank rank = rank_leaf(s_, l.path, pool_, fair_, l.seniority, claim->asked);
-    if (!best || rank < best->first) best.emplace(rank, std::move(*claim));
+bool Growth::find_claim(Leaf& l) {
+  while (!l.claim && !l.jobs.empty()) {
+    const JobId id = l.jobs.front().job;
+    const Job& j = s_.job(id);
+    const bool shrunk = j.shrunk_in != 0 && j.shrunk_in == s_.plans;  // not in the plan that has done that
+    if (j.runs() && !shrunk && !hopeless_.growth(l.leaf, l.lowest, j)) l.claim = claim_of(id);
+    if (!l.claim) take_first(l);
   }
-  if (!best) return std::nullopt;
-  return std::move(best->second);
+  return l.claim.has_value();
 }
 
-void Growth::refuse(JobId job) {
-  for (Leaf& l : leaves_) std::erase(l.jobs, job);
+LeafRank Growth::rank(const Leaf& l) const {
+  return rank_leaf(s_, l.path, pool_, fair_, l.seniority, l.claim->asked);
+}
+
+void Growth::enter(std::size_t i) {
+  if (find_claim(leaves_[i])) order_.emplace(rank(leaves_[i]), i);
+}
+
+std::optional<Growth::Claim> Growth::next() {
+  while (!order_.empty()) {
+    last_ = order_.extract(order_.begin()).value().second;
+    Leaf& l = leaves_[last_];
+    if (hopeless_.growth(l.leaf, l.lowest, s_.job(l.claim->job))) {
+      l.claim.reset();
+      enter(last_);
+      continue;
+    }
+    const std::pair now(rank(l), last_);
+    if (!order_.empty() && *order_.begin() < now) {
+      order_.insert(now);
+      continue;
+    }
+    Claim claim = *std::exchange(l.claim, {});
+    claim.path = l.path;
+    return claim;
+  }
+  return std::nullopt;
+}
+
+void Growth::refused() {
+  take_first(leaves_[last_]);
+  enter(last_);
+}
+
+void Growth::granted(bool took) {
+  hopeless_ = Hopeless(s_, pool_, fair_);  // less is free
+  if (!took) {
+    Leaf& l = leaves_[last_];
+    l.jobs.push_back(entry(take_first(l)));
+    std::push_heap(l.jobs.begin(), l.jobs.end(), comes_after);
+    return enter(last_);
+  }
+  order_.clear();
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    Leaf& l = leaves_[i];
+    l.claim.reset();
+    l.lowest = lowest_running(s_, pool_, l.leaf);
+    for (const Entry& old : std::exchange(l.jobs, {})) {
+      if (s_.job(old.job).runs()) l.jobs.push_back(entry(old.job));
+    }
+    std::make_heap(l.jobs.begin(), l.jobs.end(), comes_after);
+    enter(i);
+  }
 }
 
 }  // namespace muster::placement

@@ -1,26 +1,53 @@
 #include "hopeless.h"
 
+#include <algorithm>
+
 #include "rights.h"
 #include "totals.h"
 
 namespace muster::placement {
+namespace {
 
-const Resources* Hopeless::lacking(RequestId id) {
-  const auto [known, fresh] = asked_.try_emplace(id);
-  auto& [lacks, asked] = known->second;
-  if (fresh) {
-    asked = s_.asked(s_.requests.at(id), pool_);
-    lacks = !fits_in(asked, free_in(s_.pool(pool_)));
+// The least that one replica more of any elastic role takes, of each resource.
+Resources least_growth(const State& s, const Request& request, PoolId pool) {
+  std::optional<Resources> least;
+  for (const RoleSpec& role : request.roles) {
+    if (role.most() == role.replicas || role.colocate_with >= 0) continue;
+    const Resources one = s.per_pod(role, pool);
+    if (!least) least = one;
+    least = Resources{std::min(least->gpu, one.gpu), std::min(least->cpu, one.cpu),
+                      std::min(least->memory, one.memory), std::min(least->pods, one.pods)};
   }
-  return lacks ? &asked : nullptr;
+  return least.value_or(Resources{});
 }
 
-bool Hopeless::operator()(LeafId leaf, std::int64_t lowest, const WaitKind& kind) {
-  if (kind.alone != kNoId || lowest < kind.priority) return false;
-  const Resources* asked = lacking(kind.request);
-  if (asked == nullptr) return false;
-  const Claimant claimant{kNoId, pool_, {leaf}, *asked, &fair_};
-  return !may_have_right(s_, claimant, Right::kGuarantee) && !may_have_right(s_, claimant, Right::kFairness);
+}  // namespace
+
+Hopeless::Asked Hopeless::seen(const Resources& amounts) const {
+  return {true, !fits_in(amounts, free_in(s_->pool(pool_))), amounts};
+}
+
+// The right by fair share is the wider one.
+bool Hopeless::hopeless(LeafId leaf, std::int64_t lowest, std::int64_t priority, const Asked& asked) const {
+  if (lowest < priority || !asked.lacking) return false;
+  return !may_have_right(*s_, {kNoId, pool_, {leaf}, asked.amounts, fair_}, Right::kFairness);
+}
+
+bool Hopeless::starts(LeafId leaf, std::int64_t lowest, const WaitKind& kind) {
+  if (kind.alone != kNoId) return false;
+  const auto id = static_cast<std::size_t>(kind.request);
+  if (starts_.size() <= id) starts_.resize(id + 1);
+  Asked& asked = starts_[id];
+  if (!asked.known) asked = seen(s_->asked(s_->requests.at(kind.request), pool_));
+  return hopeless(leaf, lowest, kind.priority, asked);
+}
+
+bool Hopeless::growth(LeafId leaf, std::int64_t lowest, const Job& job) {
+  const auto id = static_cast<std::size_t>(job.request);
+  if (growth_.size() <= id) growth_.resize(id + 1);
+  Asked& asked = growth_[id];
+  if (!asked.known) asked = seen(least_growth(*s_, s_->request_of(job), pool_));
+  return hopeless(leaf, lowest, job.spec.priority, asked);
 }
 
 }  // namespace muster::placement

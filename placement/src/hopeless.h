@@ -1,7 +1,6 @@
 // Which claimants need not be served at all, told without looking at each of them.
 #pragma once
 
-#include <map>
 #include <vector>
 
 #include "state.h"
@@ -13,20 +12,28 @@ namespace muster::placement {
 class Hopeless {
  public:
   Hopeless(const State& state, PoolId pool, const std::vector<Resources>& fair)
-      : s_(state), pool_(pool), fair_(fair) {}
+      : s_(&state), pool_(pool), fair_(&fair) {}
 
   // `lowest`: of lowest_running(). No job of this kind in this leaf can start: too little is free in all, its
   // leaf has no right to take from others and nothing to preempt. false: the totals do not say. O(1), once
   // for each request O(roles).
-  bool operator()(LeafId leaf, std::int64_t lowest, const WaitKind& kind);
+  bool starts(LeafId leaf, std::int64_t lowest, const WaitKind& kind);
+  // The same of an elastic job that runs: no more of any of its roles.
+  bool growth(LeafId leaf, std::int64_t lowest, const Job& job);
 
  private:
-  const Resources* lacking(RequestId request);  // what it asks, where that is more than is free
+  struct Asked {
+    bool known = false;
+    bool lacking = false;  // more than is free
+    Resources amounts;
+  };
+  bool hopeless(LeafId leaf, std::int64_t lowest, std::int64_t priority, const Asked& asked) const;
+  Asked seen(const Resources& amounts) const;
 
-  const State& s_;
+  const State* s_;
   PoolId pool_;
-  const std::vector<Resources>& fair_;
-  std::map<RequestId, std::pair<bool, Resources>> asked_;  // and whether that is more than is free
+  const std::vector<Resources>* fair_;
+  std::vector<Asked> starts_, growth_;  // by request
 };
 
 }  // namespace muster::placement

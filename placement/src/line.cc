@@ -34,7 +34,7 @@ void Line::fill(Leaf& l, Hopeless& hopeless) const {
   const auto lane = state_->pool(pool_).lines.find(l.leaf);
   const std::int64_t lowest = lowest_running(*state_, pool_, l.leaf);
   for (const auto& [kind, jobs] : lane->second.kinds) {
-    if (!hopeless(l.leaf, lowest, kind)) l.kinds.push_back({&jobs, jobs.begin()});
+    if (!hopeless.starts(l.leaf, lowest, kind)) l.kinds.push_back({&jobs, jobs.begin()});
   }
   for (std::size_t k = 0; k < l.kinds.size(); ++k) push(l, k);
 }

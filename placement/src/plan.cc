@@ -230,8 +230,7 @@ class Planner {
   // Who starts or grows after it may be a victim for it, or be over its share by that: only in another round.
   void note_refused(const Claimant& c) {
     refused_leaves_.insert(c.path.front());
-    refused_with_right_ = refused_with_right_ || may_have_right(s_, c, Right::kGuarantee) ||
-                          may_have_right(s_, c, Right::kFairness);
+    refused_with_right_ = refused_with_right_ || may_have_right(s_, c, Right::kFairness);  // the wider one
   }
   bool concerns_refused(JobId started) const {
     return refused_with_right_ || refused_leaves_.contains(s_.job(started).leaf);
@@ -316,10 +315,12 @@ class Planner {
       const auto fair = fair_shares(s_, pool);
       Growth growth(s_, pool, fair, now_, s_.pool(pool).due);
       while (const auto claim = growth.next()) {
+        const auto before = victims_;
         if (grown(*claim, pool, fair)) {
           list.push_back(claim->job);
+          growth.granted(victims_ != before);
         } else {
-          growth.refuse(claim->job);
+          growth.refused();
         }
       }
     }
