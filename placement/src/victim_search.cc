@@ -49,6 +49,7 @@ class Search {
       reset(start);
     };
     const bool few = units_.size() <= kFewUnits;
+    if (few && !would_do_without_all(start)) return std::nullopt;
     if (few) {
       for (const auto& subset : sets_.all()) {  // they come in the order of preference
         consider(exactly(subset));
@@ -61,6 +62,7 @@ class Search {
       std::vector<std::size_t> all(units_.size());
       std::iota(all.begin(), all.end(), std::size_t{0});
       if (means_ != Means::kMove) consider(sweep(all, 0));
+      if (found.empty() && !few && !would_do_without_all(start)) return std::nullopt;
       const Trial trial{[&](std::size_t i) {
                           const bool may = !in_use_[i] && may_take(units_[i]);
                           if (may) take(i);
@@ -141,6 +143,16 @@ class Search {
     Resources sum = free_in(s_.pool(q_.claimant.pool));
     for (const Unit& u : units_) sum += u.amounts;
     return fits_in(q_.claimant.asked, sum);
+  }
+
+  // The same by the rights and by a search for places, whoever may go: fewer would leave less of both. Not
+  // asked where pods look for others, which may be among those that go.
+  bool would_do_without_all(std::size_t start) {
+    if (s_.request_of(s_.job(q_.claimant.job)).about_pods) return true;
+    for (std::size_t i = 0; i < units_.size(); ++i) take(i);
+    const bool fit = fits(0).has_value();
+    reset(start);
+    return fit;
   }
 
   // --- sets of units
