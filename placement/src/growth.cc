@@ -47,7 +47,7 @@ Growth::Growth(State& state, PoolId pool, const std::vector<Resources>& fair, Ti
     if (verdict_of_leaf(s_, leaf, path)) continue;
     Leaf l{leaf, std::move(path), {}, {}, lowest_running(s_, pool, leaf), {}};
     for (const JobId id : jobs) {
-      if (!hopeless_.growth(leaf, l.lowest, s_.job(id))) l.jobs.push_back(entry(id));
+      if (!is_hopeless(l, id)) l.jobs.push_back(entry(id));
     }
     if (l.jobs.empty()) continue;
     std::make_heap(l.jobs.begin(), l.jobs.end(), comes_after);
@@ -59,6 +59,12 @@ Growth::Growth(State& state, PoolId pool, const std::vector<Resources>& fair, Ti
     leaves_[i].seniority = seniorities.at(leaves_[i].leaf);
     enter(i);
   }
+}
+
+bool Growth::is_hopeless(const Leaf& l, JobId id) {
+  const bool hopeless = hopeless_.growth(l.leaf, l.lowest, s_.job(id));
+  if (hopeless) s_.job(id).room_since.reset();
+  return hopeless;
 }
 
 Growth::Entry Growth::entry(JobId id) const {
@@ -127,7 +133,7 @@ bool Growth::find_claim(Leaf& l) {
     const JobId id = l.jobs.front().job;
     const Job& j = s_.job(id);
     const bool shrunk = j.shrunk_in != 0 && j.shrunk_in == s_.plans;  // not in the plan that has done that
-    if (j.runs() && !shrunk && !hopeless_.growth(l.leaf, l.lowest, j)) l.claim = claim_of(id);
+    if (j.runs() && !shrunk && !is_hopeless(l, id)) l.claim = claim_of(id);
     if (!l.claim) take_first(l);
   }
   return l.claim.has_value();
@@ -145,7 +151,7 @@ std::optional<Growth::Claim> Growth::next() {
   while (!order_.empty()) {
     last_ = order_.extract(order_.begin()).value().second;
     Leaf& l = leaves_[last_];
-    if (hopeless_.growth(l.leaf, l.lowest, s_.job(l.claim->job))) {
+    if (is_hopeless(l, l.claim->job)) {
       l.claim.reset();
       enter(last_);
       continue;

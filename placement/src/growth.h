@@ -52,6 +52,7 @@ class Growth {
     std::int64_t lowest = 0;     // lowest_running()
     std::optional<Claim> claim;  // of the first of them
   };
+  bool is_hopeless(const Leaf& leaf, JobId job);  // then there is no room for it either
   Entry entry(JobId job) const;
   static JobId take_first(Leaf& leaf);
   std::optional<Claim> claim_of(JobId job) const;

@@ -29,6 +29,8 @@ namespace {
 // In one plan what it started may be undone for somebody with a better right; after so many rounds not any
 // more.
 constexpr int kMostRounds = 64;
+// So many jobs of a pool wait at once until room has been there for long enough: they take it first.
+constexpr int kMostTooEarly = 100;
 
 class Planner {
  public:
@@ -314,7 +316,10 @@ class Planner {
       const PoolId pool = line.pool();
       const auto fair = fair_shares(s_, pool);
       Growth growth(s_, pool, fair, now_, s_.pool(pool).due);
-      while (const auto claim = growth.next()) {
+      too_early_ = 0;
+      while (too_early_ < kMostTooEarly) {
+        const auto claim = growth.next();
+        if (!claim) break;
         const auto before = victims_;
         if (grown(*claim, pool, fair)) {
           list.push_back(claim->job);
@@ -336,6 +341,7 @@ class Planner {
     const Time due = *j.room_since + j.spec.grow_quiet;
     if (due <= now_) return false;
     soonest(s_.pool(pool).due, due);
+    ++too_early_;
     return true;
   }
 
@@ -395,6 +401,7 @@ class Planner {
   std::set<std::pair<JobId, PoolId>> refused_in_;  // of jobs with several pools
   std::map<Kind, std::uint64_t> no_room_;          // when it was refused: Decisions::changes()
   std::uint64_t victims_ = 0;
+  int too_early_ = 0;                        // in the pool of which jobs grow
   std::set<LeafId> refused_leaves_;          // in this round
   bool refused_with_right_ = false;          // as far as their own leaf is concerned
   std::optional<std::uint64_t> served_all_;  // Decisions::changes() when serving changed nothing any more
