@@ -156,9 +156,11 @@ client::Task<Refused> InferenceServiceReconciler::create(Service service, std::s
   const auto ordinals = free_ordinals(service, revision, n);
   const std::string priority_class = priority_class_of(service->value);
   Refused refusal;
+  std::vector<std::string> names;
   const std::function<client::Task<bool>(std::size_t)> one = [&](std::size_t i) {
     struct Create {
-      static client::Task<bool> run(World& world, Service for_service, std::string body, Refused& said) {
+      static client::Task<bool> run(World& world, Service for_service, std::string body, Refused& said,
+                                    std::vector<std::string>& all_made) {
         const auto made = co_await world.api.create(resource_of<crds::TrainingJob>(), for_service->meta.ns,
                                                     std::move(body), std::string(kFieldManager));
         if (!made) {
@@ -167,25 +169,27 @@ client::Task<Refused> InferenceServiceReconciler::create(Service service, std::s
         }
         auto job = decode_object<crds::TrainingJob>(*made);
         if (!job) co_return false;
-        const std::string text = fmt::format("replica {} was made", job->meta.name);
+        all_made.push_back(job->meta.name);
         world.caches.jobs.store().assume(std::move(*job));
-        world.events.record(event_target(for_service->value), client::EventType::kNormal, "ReplicaMade",
-                            "Scale", text);
         co_return !world.api.writes_stopped();
       }
     };
     return Create::run(world_, service,
-                       replica_json(service->value, revision, ordinals[i], priority_class).dump(), refusal);
+                       replica_json(service->value, revision, ordinals[i], priority_class).dump(), refusal,
+                       names);
   };
   co_await fan_out(world_.env.executor, ordinals.size(), kFanOut, one);
+  tell(service, "ReplicasMade", "made", names);
   co_return refusal;
 }
 
 client::Task<bool> InferenceServiceReconciler::remove(Service service, std::vector<Job> jobs) {
   bool all = true;
+  std::vector<std::string> names;
   const std::function<client::Task<bool>(std::size_t)> one = [&](std::size_t i) {
     struct Remove {
-      static client::Task<bool> run(World& world, Service of, Job job, bool& all_gone) {
+      static client::Task<bool> run(World& world, Job job, bool& all_gone,
+                                    std::vector<std::string>& gone_by_name) {
         client::DeleteOptions options;
         options.uid = job->meta.uid;
         options.propagation_policy = "Background";
@@ -196,14 +200,14 @@ client::Task<bool> InferenceServiceReconciler::remove(Service service, std::vect
           co_return !world.api.writes_stopped();
         }
         world.caches.jobs.store().assume_deleted(job->meta.key(), job->meta.uid);
-        world.events.record(event_target(of->value), client::EventType::kNormal, "ReplicaRemoved", "Scale",
-                            fmt::format("replica {} was removed", job->meta.name));
+        gone_by_name.push_back(job->meta.name);
         co_return !world.api.writes_stopped();
       }
     };
-    return Remove::run(world_, service, jobs[i], all);
+    return Remove::run(world_, jobs[i], all, names);
   };
   co_await fan_out(world_.env.executor, jobs.size(), kFanOut, one);
+  tell(service, "ReplicasRemoved", "removed", names);
   co_return all;
 }
 
@@ -229,6 +233,16 @@ client::Task<Outcome> InferenceServiceReconciler::write(const client::Key& key, 
   }
   tell(service, wanted);
   co_return Outcome::done();
+}
+
+void InferenceServiceReconciler::tell(const Service& service, const char* reason, const char* verb,
+                                      const std::vector<std::string>& names) const {
+  if (names.empty()) return;
+  const std::string text = names.size() == 1 ? fmt::format("replica {} was {}", names.front(), verb)
+                                             : fmt::format("{} replicas were {}, the first of them {}",
+                                                           names.size(), verb, names.front());
+  world_.events.record(event_target(service->value), client::EventType::kNormal, reason, "Scale", text);
+  log_info(text, {{"service", service->meta.key()}});
 }
 
 // Events for what people wait for: conditions that have come or gone.

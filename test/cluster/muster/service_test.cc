@@ -209,6 +209,24 @@ TEST(InferenceServices, TakeWhatIsTheirsAndOutliveControllerNodeAndImage) {
   EXPECT_EQ(s.cluster->audit_gpus(), "");
 }
 
+// Many replicas at once cost the control plane a few writes each, and the service's own status few in all.
+TEST(InferenceServices, OfManyReplicasStartTogether) {
+  Stage s{Cluster::start(25, 8), nullptr};
+  s.muster = s.cluster->muster();
+  s.cluster->create(service_object("crowd", 200));
+  ASSERT_TRUE(s.wait_ready("crowd", 200, 60s)) << s.status("crowd").dump(2);
+  EXPECT_EQ(s.cluster->audit_gpus(), "");
+  const json managed = s.cluster->get(path_of("crowd"));
+  EXPECT_EQ(managed["status"]["pods"], "200/200");
+  s.roll("crowd", "registry.example/serve:2");
+  s.cluster->patch(path_of("crowd"), {{"spec", {{"rollout", {{"maxSurge", 0}, {"maxUnavailable", 50}}}}}});
+  EXPECT_TRUE(s.cluster->wait(120s, [&] {
+    return s.condition("crowd", "RolledOut")["status"] == "True" &&
+           s.status("crowd").value("updatedReplicas", 0) == 200;
+  })) << s.status("crowd").dump(2);
+  EXPECT_EQ(s.cluster->audit_gpus(), "");
+}
+
 class Served : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -302,8 +320,8 @@ TEST_F(Served, ARolloutWithRoomNeverServesWithFewer) {
   EXPECT_EQ(s_.images("rolls"), std::set<std::string>{"registry.example/serve:2"});
   EXPECT_TRUE(s_.cluster->wait(10s, [&] {
     const auto events = s_.events("rolls");
-    return events.contains("RollingOut") && events.contains("RolledOut") && events.contains("ReplicaMade") &&
-           events.contains("ReplicaRemoved") && events.contains("Serving");
+    return events.contains("RollingOut") && events.contains("RolledOut") && events.contains("ReplicasMade") &&
+           events.contains("ReplicasRemoved") && events.contains("Serving");
   })) << testing::PrintToString(s_.events("rolls"));
 }
 

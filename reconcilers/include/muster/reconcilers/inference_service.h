@@ -41,6 +41,8 @@ class InferenceServiceReconciler {
   client::Task<Refused> create(Service service, std::string revision, std::int32_t n);
   client::Task<bool> remove(Service service, std::vector<Job> jobs);
   client::Task<Outcome> write(const client::Key& key, Service service, crds::InferenceServiceStatus wanted);
+  void tell(const Service& service, const char* reason, const char* verb,
+            const std::vector<std::string>& names) const;
   void tell(const Service& service, const crds::InferenceServiceStatus& now) const;
 
   World& world_;
