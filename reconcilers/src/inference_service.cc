@@ -10,6 +10,7 @@
 #include "muster/reconcilers/fan_out.h"
 #include "muster/reconcilers/log.h"
 #include "muster/reconcilers/names.h"
+#include "muster/reconcilers/pod_refusal.h"
 #include "muster/reconcilers/service_objects.h"
 
 namespace muster::reconcilers {
@@ -25,17 +26,14 @@ constexpr client::Duration kKeepInterval = std::chrono::minutes{1};
 constexpr client::Duration kRefusedInterval = std::chrono::seconds{10};
 // What a service without a class of its own gets, where the cluster has it.
 constexpr const char* kInference = "inference";
-// Something about the spec: it will not pass before somebody changes something.
-bool is_about_spec(ErrorCode code) {
-  return code == ErrorCode::kInvalid || code == ErrorCode::kBadRequest ||
-         code == ErrorCode::kRequestTooLarge || code == ErrorCode::kForbidden;
-}
 // Not the spec's fault, and not for its owner to know: tried again.
 constexpr const char* kTransient = "Transient";
 
-Refused refused(const Error& error, const char* reason) {
-  const std::string text = error.message.empty() ? client::to_string(error) : error.message;
-  return {is_about_spec(error.code) ? reason : kTransient, text.substr(0, 1024)};
+// Of a replica that is not taken the same is to be thought as of a pod.
+Refused refused(const Error& error) {
+  const auto decision = decision_on_refusal(error);
+  if (!decision) return {kTransient, client::to_string(error)};
+  return {decision->kind == Decision::Kind::kEvict ? "InvalidSpec" : "Forbidden", decision->message};
 }
 
 }  // namespace
@@ -146,7 +144,7 @@ client::Task<Refused> InferenceServiceReconciler::keep_companion(std::string id,
   const auto kept = co_await keep_child(world_.api, resource, std::move(object), std::move(uid));
   if (!kept && kept.error().code == ErrorCode::kAlreadyExists)
     co_return Refused{"NameTaken", kept.error().message};
-  if (!kept) co_return refused(kept.error(), "WriteRefused");
+  if (!kept) co_return refused(kept.error());
   kept_[id] = {content, now};
   co_return Refused{};
 }
@@ -164,7 +162,7 @@ client::Task<Refused> InferenceServiceReconciler::create(Service service, std::s
         const auto made = co_await world.api.create(resource_of<crds::TrainingJob>(), for_service->meta.ns,
                                                     std::move(body), std::string(kFieldManager));
         if (!made) {
-          said = refused(made.error(), "InvalidSpec");
+          said = refused(made.error());
           co_return false;
         }
         auto job = decode_object<crds::TrainingJob>(*made);

@@ -357,6 +357,22 @@ TEST_F(Served, WhatIsNotPreemptibleStaysWithinTheQuota) {
   EXPECT_TRUE(s_.wait_ready("tight", 3)) << s_.say("tight");
 }
 
+TEST_F(Served, ItsProjectsPolicyHoldsForEachReplica) {
+  const std::string project = "/apis/muster.dev/v1alpha1/projects/team";
+  s_.cluster->patch(project, {{"spec", {{"policy", {{"maxGPUsPerJob", 1}}}}}});
+  std::this_thread::sleep_for(2s);  // the API server hears of it as everybody does
+  s_.cluster->create(service_object("big", 1, {{"gpus", {{"count", 2}}}}));
+  ASSERT_TRUE(s_.cluster->wait(20s, [] {
+    const std::string reason = s_.condition("big", "Accepted")["reason"];
+    return reason == "Forbidden" || reason == "PolicyViolation";
+  })) << s_.say("big");
+  EXPECT_THAT(s_.condition("big", "Accepted")["message"].get<std::string>(),
+              HasSubstr("policy.maxGPUsPerJob"));
+  EXPECT_TRUE(s_.pods("big").empty());
+  s_.cluster->patch(project, {{"spec", {{"policy", nullptr}}}});
+  EXPECT_TRUE(s_.wait_ready("big", 1, 40s)) << s_.say("big");
+}
+
 TEST_F(Served, ADrainTakesOneReplicaAtATime) {
   s_.cluster->create(service_object("drained", 2));
   ASSERT_TRUE(s_.wait_ready("drained", 2)) << s_.say("drained");
