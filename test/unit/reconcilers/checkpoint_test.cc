@@ -139,6 +139,26 @@ TEST(GangReport, LastWordsCountMoreThanTheAnnotation) {
   EXPECT_EQ(reports.gangs()[0].saved.step, 15) << "of its containers the one that has saved least";
 }
 
+// A member that left would hold its gang at the step at which it went.
+TEST(GangReport, WhoHasLeftDoesNotCount) {
+  CheckpointReports reports;
+  auto left = running(1, report(100));
+  left.meta.uid = "uid-1";
+  auto stays = running(0, report(120));
+  stays.meta.uid = "uid-0";
+  reports.note(stays, kNow);
+  reports.note(left, kNow);
+  EXPECT_EQ(reports.gangs().at(0).saved.step, 100);
+  reports.depart(left);
+  EXPECT_EQ(reports.gangs().at(0).saved.step, 120);
+  EXPECT_EQ(reports.gangs().at(0).reporters, 1);
+  reports.note(left, kNow + seconds{5});  // its last words
+  EXPECT_EQ(reports.gangs().at(0).saved.step, 120);
+  left.meta.uid = "uid-2";  // another has joined in its place
+  reports.note(left, kNow + seconds{9});
+  EXPECT_EQ(reports.gangs().at(0).reporters, 2);
+}
+
 TEST(GangReport, TheSameWordAgainIsNotNewer) {
   CheckpointReports reports;
   reports.note(running(0, report(10)), kNow);
