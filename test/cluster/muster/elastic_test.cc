@@ -299,5 +299,45 @@ TEST_F(Elastic, APriorityClassThatIsDeletedFreesNothing) {
   }
 }
 
+// Half of the members lose their node, and there is no room elsewhere: the other half runs on, and is whole
+// again when the node is back.
+TEST(ElasticNodes, ALostNodeCostsOnlyItsOwnMembers) {
+  const auto cluster = Cluster::start(2, 4);
+  const auto muster = cluster->muster({"--node-grace", "4"});
+  json job = job_object({.name = "e", .spec = {{"elastic", {{"growAfter", "3s"}}}}});
+  json& role = job["spec"]["roles"][0];
+  role.erase("replicas");
+  role["minReplicas"] = 2;
+  role["maxReplicas"] = 8;
+  cluster->create(job);
+  const auto is_whole = [&](std::size_t pods) {
+    const json s = cluster->job("e").value("status", json::object());
+    return s.value("phase", "") == "Running" && s.value("replicas", 0U) == pods &&
+           cluster->pods("e").size() == pods;
+  };
+  ASSERT_TRUE(cluster->wait(30s, [&] { return is_whole(8); })) << cluster->job("e").dump(2) << muster->log();
+  std::map<std::string, std::string> kept;  // by uid
+  std::string lost;
+  for (const auto& p : cluster->pods("e")) {
+    if (p["metadata"]["labels"]["muster.dev/index"] == "7") lost = p["spec"]["nodeName"];
+  }
+  for (const auto& p : cluster->pods("e")) {
+    if (p["spec"]["nodeName"] != lost) kept[p["metadata"]["uid"]] = p["metadata"]["name"];
+  }
+  ASSERT_EQ(kept.size(), 4u);
+  const auto node = "/api/v1/nodes/" + lost;
+  cluster->patch(node, {{"metadata", {{"annotations", {{"test.muster.dev/down", "true"}}}}}});
+  ASSERT_TRUE(cluster->wait(60s, [&] { return is_whole(4); })) << cluster->job("e").dump(2) << muster->log();
+  for (const auto& p : cluster->pods("e"))
+    EXPECT_TRUE(kept.contains(p["metadata"]["uid"].get<std::string>()));
+  cluster->patch(node, {{"metadata", {{"annotations", {{"test.muster.dev/down", nullptr}}}}}});
+  ASSERT_TRUE(cluster->wait(60s, [&] { return is_whole(8); })) << cluster->job("e").dump(2) << muster->log();
+  std::size_t still = 0;
+  for (const auto& p : cluster->pods("e")) still += kept.count(p["metadata"]["uid"].get<std::string>());
+  EXPECT_EQ(still, 4u) << "they never stopped";
+  EXPECT_EQ(cluster->job("e")["status"]["attempt"], 1);
+  EXPECT_EQ(cluster->audit_gpus(), "");
+}
+
 }  // namespace
 }  // namespace muster::test
