@@ -19,7 +19,7 @@ void read_owner(const crds::Json& meta, Object<Kind>& object) {
   const auto owners = meta.find("ownerReferences");
   if (owners == meta.end() || !owners->is_array()) return;
   for (const auto& owner : *owners) {
-    if (!owner.is_object() || !owner.contains("controller") || true != owner["controller"]) continue;
+    if (!owner.is_object() || !owner.contains("controller") || owner["controller"] != true) continue;
     if (text_at(owner, "apiVersion") != crds::kApiVersion) continue;
     object.owner_kind = text_at(owner, "kind");
     object.owner_uid = text_at(owner, "uid");
