@@ -1,5 +1,7 @@
 #include "muster/reconcilers/pod_refusal.h"
 
+#include "lifecycle_texts.h"
+
 namespace muster::reconcilers {
 namespace {
 
@@ -21,7 +23,7 @@ std::optional<Decision> decision_on_refusal(const client::Error& error) {
   const std::string text = error.message.empty() ? client::to_string(error) : error.message;
   if (is_policy_not_set_up(text)) return std::nullopt;
   Decision back;
-  back.message = text.substr(0, kMaxText);
+  back.message = cut(text, kMaxText);
   switch (error.code) {
     case ErrorCode::kInvalid:
     case ErrorCode::kBadRequest:
