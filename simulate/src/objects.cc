@@ -179,8 +179,12 @@ Object read_service(crds::InferenceService service, const Behaviour& behaviour) 
 bool is_replica(const Json& object) {
   const Json* owners = find(&object, "metadata", "ownerReferences");
   if (owners == nullptr) return false;
-  return std::ranges::any_of(
-      *owners, [](const Json& owner) { return text(find(&owner, "kind")) == crds::InferenceService::kKind; });
+  return std::ranges::any_of(*owners, [](const Json& owner) {
+    const Json* controls = find(&owner, "controller");
+    return text(find(&owner, "apiVersion")) == crds::kApiVersion &&
+           text(find(&owner, "kind")) == crds::InferenceService::kKind && controls != nullptr &&
+           *controls == true;
+  });
 }
 
 template <class Kind>

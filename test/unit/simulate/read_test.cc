@@ -82,6 +82,30 @@ TEST(ReadInput, TemplatesAreJudgedAndDropped) {
   EXPECT_EQ(a.job.spec.roles[0].pod_template.value, nullptr);
 }
 
+TEST(ReadInput, AReplicaIsLeftOutWhereMustersServiceControlsIt) {
+  const auto changes = [](const char* owner) {
+    std::string replica = job("web-0a1b2-0", "", "gpus: {count: 1}");
+    const std::string name = "name: web-0a1b2-0,";
+    replica.replace(replica.find(name), name.size(), name + " ownerReferences: [" + owner + "],");
+    const Input input = read_text(replica, "t.yaml");
+    EXPECT_TRUE(input.errors.empty()) << crds::to_string(input.errors.front());
+    return input.changes.size();
+  };
+  EXPECT_EQ(
+      changes("{apiVersion: muster.dev/v1alpha1, kind: InferenceService, name: web, uid: u, controller: "
+              "true}"),
+      0U);
+  EXPECT_EQ(changes("{apiVersion: muster.dev/v1alpha1, kind: InferenceService, name: web, uid: u}"), 1U);
+  EXPECT_EQ(
+      changes("{apiVersion: muster.dev/v1alpha1, kind: InferenceService, name: web, uid: u, controller: "
+              "false}"),
+      1U);
+  EXPECT_EQ(changes("{apiVersion: serving.kserve.io/v1beta1, kind: InferenceService, name: web, uid: u, "
+                    "controller: true}"),
+            1U)
+      << "KServe's";
+}
+
 TEST(ReadInput, ADeletionIsAChangeOfItsOwn) {
   const Input input = read_text(job("a", "at: 5s, delete-at: 10s", "gpus: {count: 1}"), "t.yaml");
   ASSERT_EQ(input.changes.size(), 2U);
@@ -105,8 +129,8 @@ TEST(ReadInput, GoesOnBehindAnError) {
 }
 
 TEST(ReadInput, EditsKeepToTheRulesOfUpdates) {
-  const std::string text = job("a", "", "replicas: 1") +
-                           job("a", "at: 5s", "replicas: 1", "mode: Interactive, maxRuntime: 1h, ");
+  const std::string text =
+      job("a", "", "replicas: 1") + job("a", "at: 5s", "replicas: 1", "mode: Interactive, maxRuntime: 1h, ");
   EXPECT_THAT(errors_of(text), testing::ElementsAre(testing::HasSubstr("spec.mode: cannot change")));
   EXPECT_TRUE(
       errors_of(job("a", "delete-at: 4s", "replicas: 1") + job("a", "at: 5s", "replicas: 2")).empty());
