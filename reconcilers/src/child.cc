@@ -52,10 +52,11 @@ client::Task<client::Result<void>> keep_child(client::ApiClient& api, client::Re
     co_return done;
   }
   if (is_as_wanted(there, object)) co_return done;
+  // A merge patch replaces lists whole. An apply would leave in them what the POST above, as another kind of
+  // manager, has put there: a Service's earlier port, beside which the new one of the same name is invalid.
+  object["metadata"]["uid"] = there["metadata"]["uid"];  // this very object, or a conflict
   client::PatchOptions options;
-  options.type = client::PatchType::kApply;
   options.field_manager = kFieldManager;
-  options.force = true;
   std::string body = object.dump();
   const auto mended = co_await api.patch(resource, ref, std::move(body), options);
   if (!mended) done = std::unexpected(mended.error());
