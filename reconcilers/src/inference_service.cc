@@ -10,6 +10,7 @@
 #include "muster/reconcilers/fan_out.h"
 #include "muster/reconcilers/log.h"
 #include "muster/reconcilers/names.h"
+#include "muster/reconcilers/pod_identity.h"
 #include "muster/reconcilers/pod_refusal.h"
 #include "muster/reconcilers/service_objects.h"
 
@@ -44,6 +45,7 @@ client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
     // Its replicas, Service and budget go by their owner references.
     for (const char* plural : {"/services", "/poddisruptionbudgets"}) kept_.erase(key + plural);
     written_.erase(key);
+    rooms_.erase(key);
     co_return Outcome::done();
   }
   const crds::InferenceService& wanted = service->value;
@@ -66,8 +68,9 @@ client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
   Fleet fleet = fleet_of(service, revision);
   std::vector<Replica> states;
   for (const auto& view : fleet.views) states.push_back(view.state);
-  const ServicePlan plan = plan_replicas(wanted.spec.replicas, wanted.spec.rollout, states,
-                                         gave_way(wanted.status, revision), world_.now());
+  const ServicePlan plan =
+      plan_replicas(wanted.spec.replicas, wanted.spec.rollout, states, gave_way(wanted.status, revision),
+                    room_since(key, service), world_.now());
   std::vector<Job> leaving;
   for (const auto i : plan.remove) leaving.push_back(fleet.jobs[i]);
   bool ok = co_await remove(service, std::move(leaving));
@@ -101,6 +104,18 @@ InferenceServiceReconciler::Fleet InferenceServiceReconciler::fleet_of(const Ser
         view_of(job->value, world_.caches.pods.store().by_index(kByOwner, job->meta.uid), revision));
   }
   return fleet;
+}
+
+crds::Time InferenceServiceReconciler::room_since(const client::Key& key, const Service& service) {
+  std::set<std::string> replicas;  // by uid
+  for (const auto& job : world_.caches.jobs.store().by_index(kByOwner, service->meta.uid)) {
+    if (!job->value.metadata.deletion_timestamp) replicas.insert(job->meta.uid);
+  }
+  const auto pods = world_.caches.pods.store().by_index(kByService, key);
+  const bool any = std::ranges::any_of(pods, [&](const auto& pod) {
+    return identity_of(*pod) && is_leaving(*pod, replicas.contains(pod->owner_uid), world_.now());
+  });
+  return rooms_[key].look(any, world_.now());
 }
 
 // The lowest whose names are free. Those of replicas on their way out are not: their pods may still be there.

@@ -91,12 +91,18 @@ Json endpoint_json(const crds::InferenceService& service) {
 
 Json disruption_budget_json(const crds::InferenceService& service) {
   const auto& spec = service.spec;
-  const std::int32_t kept = std::max(0, spec.replicas - std::max(1, spec.rollout.max_unavailable));
+  // In pods, not in groups: a budget cannot count groups, and as many pods as a group has may be one of each.
+  const std::int64_t pods = std::int64_t{spec.replicas} * spec.group_size;
+  const std::int64_t kept = std::max<std::int64_t>(0, pods - std::max(1, spec.rollout.max_unavailable));
   const Json labels = {{std::string(kServiceLabel), service.metadata.name}};
   return {{"apiVersion", "policy/v1"},
           {"kind", "PodDisruptionBudget"},
           {"metadata", metadata_of(service)},
-          {"spec", {{"minAvailable", kept * spec.group_size}, {"selector", {{"matchLabels", labels}}}}}};
+          {"spec",
+           {{"minAvailable", kept},
+            {"selector", {{"matchLabels", labels}}},
+            // One that is not ready serves nobody, and must not keep a node from being drained.
+            {"unhealthyPodEvictionPolicy", "AlwaysAllow"}}}};
 }
 
 }  // namespace muster::reconcilers

@@ -14,8 +14,8 @@ auto keep_order(const Replica& r) {
 class Planner {
  public:
   Planner(std::int32_t desired, const crds::Rollout& rollout, const std::vector<Replica>& replicas,
-          bool gave_way, crds::Time now)
-      : desired_(desired), rollout_(rollout), replicas_(replicas), now_(now) {
+          bool gave_way, crds::Time room_since, crds::Time now)
+      : desired_(desired), rollout_(rollout), replicas_(replicas), room_since_(room_since), now_(now) {
     for (std::size_t i = 0; i < replicas.size(); ++i) (replicas[i].is_current ? current_ : old_).push_back(i);
     plan_.gives_way = !old_.empty() && (gave_way || surge_is_stuck());
   }
@@ -42,16 +42,21 @@ class Planner {
     return plan_.gives_way ? std::max(1, rollout_.max_unavailable) : rollout_.max_unavailable;
   }
 
-  // Only where nothing else frees room: with maxUnavailable the old ones make room anyway.
+  // Only where nothing else frees room: with maxUnavailable the old ones make room anyway, and so they do as
+  // soon as one that has its places is ready. Whoever waits for other reasons than room (a bad edit, most
+  // often) would not start in an old one's place either.
   bool surge_is_stuck() {
-    if (rollout_.max_unavailable > 0) return false;
+    if (rollout_.max_unavailable > 0 || old_.empty()) return false;
+    const auto starts = [this](std::size_t i) { return replicas_[i].is_placed && !replicas_[i].is_ready; };
+    if (std::ranges::any_of(current_, starts)) return false;
     bool is_stuck = false;
     for (const auto i : current_) {
-      if (replicas_[i].is_placed) continue;
-      const auto due = replicas_[i].created + kSurgePatience;
+      const Replica& r = replicas_[i];
+      if (r.is_placed || !r.lacks_room) continue;
+      const auto due = std::max({r.created, r.waits_since, room_since_}) + kSurgePatience;
       if (now_ >= due) {
         is_stuck = true;
-      } else if (!old_.empty() && (!plan_.wake_at || due < *plan_.wake_at)) {
+      } else if (!plan_.wake_at || due < *plan_.wake_at) {
         plan_.wake_at = due;
       }
     }
@@ -83,6 +88,7 @@ class Planner {
   std::int32_t desired_;
   const crds::Rollout& rollout_;
   const std::vector<Replica>& replicas_;
+  crds::Time room_since_;
   crds::Time now_;
   std::vector<std::size_t> current_, old_;  // indexes into replicas_
   ServicePlan plan_;
@@ -91,8 +97,9 @@ class Planner {
 }  // namespace
 
 ServicePlan plan_replicas(std::int32_t desired, const crds::Rollout& rollout,
-                          const std::vector<Replica>& replicas, bool gave_way, crds::Time now) {
-  return Planner(desired, rollout, replicas, gave_way, now).run();
+                          const std::vector<Replica>& replicas, bool gave_way, crds::Time room_since,
+                          crds::Time now) {
+  return Planner(desired, rollout, replicas, gave_way, room_since, now).run();
 }
 
 }  // namespace muster::reconcilers

@@ -19,6 +19,11 @@ using crds::ConditionStatus;
 constexpr std::string_view kGaveWay = "SurgeNotPlaced";
 constexpr std::size_t kMaxSaid = 2048;
 
+// What a replica that goes can cure. Not WaitingForVictims: that one is about to get its places.
+constexpr std::array<std::string_view, 7> kShortages = {
+    "InsufficientCapacity", "Fragmented", "TopologyUnsatisfiable", "FairShareReached", "LimitReached",
+    "QuotaExceeded",        "Reserved"};
+
 std::int32_t ordinal_of(std::string_view name) {
   const auto dash = name.rfind('-');
   std::int32_t n = 0;
@@ -176,6 +181,11 @@ ReplicaView view_of(const crds::TrainingJob& job, const std::vector<client::Ptr<
   const auto label = job.metadata.labels.find(std::string(kRevisionLabel));
   view.state.is_current = label != job.metadata.labels.end() && label->second == revision;
   view.state.is_placed = job.status.assignment.attempt != 0;
+  view.state.lacks_room =
+      !view.state.is_placed && std::ranges::find(kShortages, job.status.queue.reason) != kShortages.end();
+  const auto* admitted = crds::find_condition(job.status.conditions, "Admitted");
+  if (admitted != nullptr && admitted->status == ConditionStatus::kFalse)
+    view.state.waits_since = admitted->last_transition_time;
   view.state.ordinal = ordinal_of(job.metadata.name);
   view.state.created = job.metadata.creation_timestamp.value_or(crds::Time{});
   for (const auto& pod : pods) {
@@ -184,6 +194,12 @@ ReplicaView view_of(const crds::TrainingJob& job, const std::vector<client::Ptr<
   }
   view.state.is_ready = view.state.is_placed && view.ready_pods >= crds::replicas_of(job.spec);
   return view;
+}
+
+bool is_leaving(const client::Pod& pod, bool has_replica, crds::Time now) {
+  if (pod.phase == client::PodPhase::kSucceeded || pod.phase == client::PodPhase::kFailed) return false;
+  if (!pod.deleting) return !has_replica;
+  return now < crds::Time{std::chrono::seconds{pod.deleted_at}};
 }
 
 crds::InferenceServiceStatus status_of(const crds::InferenceService& service,

@@ -264,11 +264,55 @@ TEST_F(Served, AReplicaOfSeveralPodsIsOneGangBehindOneAddress) {
   EXPECT_EQ(service["spec"]["ports"][0]["port"], 9000);
   EXPECT_TRUE(s_.cluster->wait(20s, [&] { return s_.endpoints("wide") == 2; })) << "the first pod of each";
   const json budget = s_.cluster->get("/apis/policy/v1/namespaces/team/poddisruptionbudgets/wide");
-  EXPECT_EQ(budget["spec"]["minAvailable"], 2) << "one group of the two may go";
+  EXPECT_EQ(budget["spec"]["minAvailable"], 3) << "with two, one of each group could go";
   EXPECT_TRUE(s_.cluster->wait(20s, [&] {
     return s_.cluster->get("/apis/policy/v1/namespaces/team/poddisruptionbudgets/wide")["status"].value(
-               "disruptionsAllowed", 0) == 2;
+               "disruptionsAllowed", 0) == 1;
   }));
+}
+
+TEST_F(Served, ItsServiceFollowsItsPort) {
+  s_.cluster->create(service_object("moves", 1));
+  ASSERT_TRUE(s_.wait_ready("moves", 1)) << s_.say("moves");
+  const auto pods = s_.uids("moves");
+  const std::string path = "/api/v1/namespaces/team/services/moves";
+  const json before = s_.cluster->get(path);
+  s_.cluster->patch(path_of("moves"), {{"spec", {{"port", 9000}}}});
+  ASSERT_TRUE(s_.cluster->wait(20s,
+                               [&] {
+                                 const json ports = s_.cluster->get(path)["spec"]["ports"];
+                                 return ports.size() == 1 && ports[0]["port"] == 9000 &&
+                                        ports[0]["targetPort"] == 9000;
+                               }))
+      << s_.cluster->get(path).dump(2) << s_.say("moves");
+  const json after = s_.cluster->get(path);
+  EXPECT_EQ(after["metadata"]["uid"], before["metadata"]["uid"]);
+  EXPECT_EQ(after["spec"]["clusterIP"], before["spec"]["clusterIP"]);
+  s_.scale("moves", 2);
+  ASSERT_TRUE(s_.wait_ready("moves", 2)) << s_.say("moves");
+  EXPECT_EQ(s_.status("moves")["url"], "http://moves.team.svc:9000");
+  EXPECT_EQ(s_.condition("moves", "Accepted")["status"], "True");
+  const auto now = s_.uids("moves");
+  EXPECT_TRUE(std::ranges::includes(now, pods)) << "a port is no new revision";
+}
+
+TEST_F(Served, ABadEditCostsNoReplica) {
+  s_.cluster->create(service_object("alone", 1));
+  ASSERT_TRUE(s_.wait_ready("alone", 1)) << s_.say("alone");
+  const auto pods = s_.uids("alone");
+  s_.cluster->patch(path_of("alone"), {{"spec", {{"pools", {"nowhere"}}}}});
+  ASSERT_TRUE(s_.cluster->wait(20s, [] { return s_.status("alone").value("updatedReplicas", 0) == 1; }))
+      << s_.say("alone");
+  std::this_thread::sleep_for(35s);  // longer than a surge is waited for
+  EXPECT_EQ(s_.uids("alone"), pods) << s_.say("alone");
+  EXPECT_EQ(s_.status("alone")["readyReplicas"], 1);
+  EXPECT_EQ(s_.condition("alone", "RolledOut")["reason"], "RollingOut");
+  s_.cluster->patch(path_of("alone"), {{"spec", {{"pools", nullptr}}}});
+  EXPECT_TRUE(s_.cluster->wait(20s, [] {
+    const json status = s_.status("alone");
+    return status.value("replicas", 0) == 1 && status.value("readyReplicas", 0) == 1;
+  })) << s_.say("alone");
+  EXPECT_EQ(s_.uids("alone"), pods) << "and taking it back costs none either";
 }
 
 TEST_F(Served, AServerThatEndsIsStartedAgainInItsPlace) {

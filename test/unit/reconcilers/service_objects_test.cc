@@ -81,16 +81,20 @@ TEST(ServiceObjects, NamesOfReplicasFitTheSchema) {
   EXPECT_THAT(name, testing::EndsWith("-0a1b2-9999"));
 }
 
-TEST(ServiceObjects, TheServiceLeadsToTheFirstPodOfEveryReplicaAndTheBudgetKeepsAllButOne) {
+TEST(ServiceObjects, TheServiceLeadsToTheFirstPodOfEveryReplicaAndAndTheBudgetKeepsAllPodsButOne) {
   const auto service = sample_service();
   const Json endpoint = endpoint_json(service);
   EXPECT_EQ(endpoint["spec"]["selector"]["muster.dev/service"], "chat");
   EXPECT_EQ(endpoint["spec"]["selector"]["muster.dev/index"], "0");
   EXPECT_EQ(endpoint["spec"]["ports"][0]["targetPort"], 8000);
   EXPECT_EQ(url_of(service), "http://chat.nlp.svc:8000");
-  EXPECT_EQ(disruption_budget_json(service)["spec"]["minAvailable"], 4);
+  EXPECT_EQ(disruption_budget_json(service)["spec"]["minAvailable"], 5)
+      << "of three groups of two: with four left, one pod of each of two groups could go";
+  EXPECT_EQ(disruption_budget_json(service)["spec"]["unhealthyPodEvictionPolicy"], "AlwaysAllow");
   auto lenient = service;
   lenient.spec.rollout.max_unavailable = 5;
+  EXPECT_EQ(disruption_budget_json(lenient)["spec"]["minAvailable"], 1);
+  lenient.spec.rollout.max_unavailable = 7;
   EXPECT_EQ(disruption_budget_json(lenient)["spec"]["minAvailable"], 0);
 }
 
@@ -146,6 +150,41 @@ TEST(ServiceStatus, CountsAndSaysWhatWaits) {
   EXPECT_EQ(ready->status, crds::ConditionStatus::kTrue) << "it serves";
   EXPECT_THAT(ready->message, HasSubstr("2 of 3 replicas are ready; 1 of 3 replicas wait"));
   EXPECT_FALSE(crds::is_true(status.conditions, "RolledOut"));
+}
+
+TEST(ServiceStatus, OnlyWhatAnotherReplicaCouldGiveBackIsALackOfRoom) {
+  Fleet fleet;
+  fleet.add(false, false, "new", "InsufficientCapacity");
+  auto& job = fleet.jobs[0];
+  crds::set_condition(job.status.conditions,
+                      {"Admitted", crds::ConditionStatus::kFalse, 1, kNow, "InsufficientCapacity", ""});
+  const auto lacks_room = [&](const char* reason) {
+    job.status.queue.reason = reason;
+    return view_of(job, {}, "new").state.lacks_room;
+  };
+  for (const char* reason : {"InsufficientCapacity", "Fragmented", "TopologyUnsatisfiable",
+                             "FairShareReached", "LimitReached", "QuotaExceeded", "Reserved"})
+    EXPECT_TRUE(lacks_room(reason)) << reason;
+  for (const char* reason : {"", "NoMatchingNodes", "PolicyViolation", "InvalidSpec", "PodsForbidden",
+                             "BackingOff", "QueueHeld", "NamespaceNotReady", "WaitingForVictims"})
+    EXPECT_FALSE(lacks_room(reason)) << reason;
+  EXPECT_EQ(view_of(job, {}, "new").state.waits_since, kNow);
+  job.status.assignment.attempt = 1;
+  EXPECT_FALSE(lacks_room("InsufficientCapacity")) << "it has its places";
+}
+
+TEST(ServiceStatus, APodIsOnItsWayOutForItsGracePeriodOrUntilItIsCollected) {
+  client::Pod pod;
+  EXPECT_FALSE(is_leaving(pod, true, kNow));
+  EXPECT_TRUE(is_leaving(pod, false, kNow));
+  pod.deleting = true;
+  pod.deleted_at = std::chrono::duration_cast<std::chrono::seconds>(kNow.time_since_epoch()).count() + 30;
+  EXPECT_TRUE(is_leaving(pod, true, kNow));
+  EXPECT_TRUE(is_leaving(pod, false, kNow));
+  EXPECT_FALSE(is_leaving(pod, true, kNow + std::chrono::seconds{30})) << "its node is away";
+  EXPECT_FALSE(is_leaving(pod, false, kNow + std::chrono::seconds{30}));
+  pod.phase = client::PodPhase::kFailed;
+  EXPECT_FALSE(is_leaving(pod, false, kNow)) << "it holds nothing any more";
 }
 
 TEST(ServiceStatus, IsNotReadyForTheReasonThatKeepsItsFirstReplicaWaiting) {

@@ -16,7 +16,7 @@ constexpr crds::Time kStart{std::chrono::sys_days{std::chrono::year{2026} / 1 / 
 
 constexpr Replica kServing{.is_current = true, .is_placed = true, .is_ready = true, .created = kStart};
 constexpr Replica kStarting{.is_current = true, .is_placed = true, .created = kStart};
-constexpr Replica kWaiting{.is_current = true, .created = kStart};
+constexpr Replica kWaiting{.is_current = true, .lacks_room = true, .created = kStart};
 constexpr Replica old(Replica r) {
   r.is_current = false;
   return r;
@@ -26,8 +26,8 @@ constexpr Replica numbered(Replica r, std::int32_t ordinal) {
   return r;
 }
 ServicePlan plan(std::int32_t desired, const std::vector<Replica>& replicas, crds::Rollout rollout = {},
-                 bool gave_way = false, crds::Time now = kStart) {
-  return plan_replicas(desired, rollout, replicas, gave_way, now);
+                 bool gave_way = false, crds::Time now = kStart, crds::Time room_since = {}) {
+  return plan_replicas(desired, rollout, replicas, gave_way, room_since, now);
 }
 
 TEST(ServicePlan, MakesWhatIsMissingAndLeavesWhatIsEnough) {
@@ -104,6 +104,49 @@ TEST(ServicePlan, ASurgeWithoutAPlaceGivesWay) {
   EXPECT_EQ(late.create, 0);
 }
 
+TEST(ServicePlan, WhoWaitsForOtherReasonsThanRoomTakesNobodysPlace) {
+  constexpr Replica kRefused{.is_current = true, .created = kStart};
+  const auto p = plan(1, {old(kServing), kRefused}, {}, false, kStart + std::chrono::hours{1});
+  EXPECT_FALSE(p.gives_way);
+  EXPECT_THAT(p.remove, IsEmpty());
+  EXPECT_EQ(p.create, 0);
+  EXPECT_FALSE(p.wake_at);
+}
+
+TEST(ServicePlan, PatienceBeginsWhenItWaitsForRoomAndNobodyIsOnTheWayOut) {
+  auto evicted = kWaiting;
+  evicted.waits_since = kStart + seconds{100};
+  const auto at = [&](int second, crds::Time room_since) {
+    return plan(1, {old(kServing), evicted}, {}, false, kStart + seconds{second}, room_since);
+  };
+  EXPECT_FALSE(at(129, {}).gives_way) << "made long ago, it had a place until now";
+  EXPECT_EQ(at(129, {}).wake_at, kStart + seconds{130});
+  EXPECT_TRUE(at(130, {}).gives_way);
+  EXPECT_FALSE(at(149, kStart + seconds{120}).gives_way);
+  EXPECT_THAT(at(149, kStart + seconds{120}).remove, IsEmpty());
+  EXPECT_EQ(at(149, kStart + seconds{120}).wake_at, kStart + seconds{150});
+  EXPECT_TRUE(at(150, kStart + seconds{120}).gives_way);
+}
+
+TEST(ServicePlan, NobodyGivesWayWhileASuccessorStarts) {
+  const crds::Rollout two{.max_surge = 2, .max_unavailable = 0};
+  const auto late = kStart + std::chrono::hours{1};
+  const auto starting = plan(2, {old(kServing), old(kServing), kStarting, kWaiting}, two, false, late);
+  EXPECT_FALSE(starting.gives_way);
+  EXPECT_THAT(starting.remove, IsEmpty());
+  const auto ready = plan(2, {old(kServing), old(kServing), kServing, kWaiting}, two, false, late);
+  EXPECT_FALSE(ready.remove.empty()) << "one of the old ones makes room now";
+}
+
+TEST(Room, IsThereSinceTheLastPodWasSeenGone) {
+  Room room;
+  EXPECT_EQ(room.look(false, kStart), crds::Time{}) << "nobody has left";
+  EXPECT_EQ(room.look(true, kStart + seconds{1}), kStart + seconds{1});
+  EXPECT_EQ(room.look(true, kStart + seconds{5}), kStart + seconds{5});
+  EXPECT_EQ(room.look(false, kStart + seconds{31}), kStart + seconds{31}) << "it was there until just now";
+  EXPECT_EQ(room.look(false, kStart + seconds{60}), kStart + seconds{31});
+}
+
 TEST(ServicePlan, HavingGivenWayItGoesOnSoUntilTheRolloutIsOver) {
   // The one that waited serves now: the next old one goes, and only then is its successor made.
   const auto next = plan(2, {old(kServing), kServing}, {}, true);
@@ -132,7 +175,7 @@ TEST(ServicePlan, EveryRolloutEnds) {
         crds::Time now = kStart;
         int turns = 0;
         for (; turns < 100; ++turns, now += seconds{10}) {
-          const auto p = plan_replicas(desired, rollout, replicas, gave_way, now);
+          const auto p = plan_replicas(desired, rollout, replicas, gave_way, {}, now);
           gave_way = p.gives_way;
           ever = ever || gave_way;
           auto leaving = p.remove;

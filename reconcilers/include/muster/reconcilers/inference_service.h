@@ -32,6 +32,7 @@ class InferenceServiceReconciler {
   };
 
   Fleet fleet_of(const Service& service, const std::string& revision) const;
+  crds::Time room_since(const client::Key& key, const Service& service);
   std::vector<std::int32_t> free_ordinals(const Service& service, const std::string& revision,
                                           std::int32_t n) const;
   std::string priority_class_of(const crds::InferenceService& service) const;
@@ -48,6 +49,7 @@ class InferenceServiceReconciler {
   World& world_;
   std::map<std::string, Kept> kept_;                  // "key/plural" -> what was found or made there
   std::map<client::Key, client::TimePoint> written_;  // the last status
+  std::map<client::Key, Room> rooms_;
 };
 
 }  // namespace muster::reconcilers

@@ -17,8 +17,10 @@ struct Replica {
   bool is_current = false;  // made from the spec in force
   bool is_placed = false;   // holds its places
   bool is_ready = false;    // all its pods are
+  bool lacks_room = false;  // holds no place for want of what another replica could give back
   std::int32_t ordinal = 0;
   crds::Time created{};
+  crds::Time waits_since{};  // without a place since then
 };
 
 struct ServicePlan {
@@ -30,12 +32,30 @@ struct ServicePlan {
   std::optional<crds::Time> wake_at;  // look again then, whatever happens
 };
 
-// A surge replica that has no place after this long is taken to get none.
+// A surge replica that lacks room for this long is taken to get none.
 inline constexpr std::chrono::seconds kSurgePatience{30};
 
-// `gave_way`: an earlier plan of the same rollout did. Among those that may go, those that hold nothing go
-// first, then those that are not ready, then the youngest. O(replicas log replicas).
+// Since when none of a service's pods is on its way out.
+class Room {
+ public:
+  // At every look, with whether one is. The one that finds the last of them gone counts too: between two
+  // looks they may have been there.
+  crds::Time look(bool pods_leave, crds::Time now) {
+    if (pods_leave || they_left_) since_ = now;
+    they_left_ = pods_leave;
+    return since_;
+  }
+
+ private:
+  bool they_left_ = false;
+  crds::Time since_{};
+};
+
+// `gave_way`: an earlier plan of the same rollout did. `room_since`: see Room; patience begins no earlier.
+// Among those that may go, those that hold nothing go first, then those that are not ready, then the
+// youngest. O(replicas log replicas).
 ServicePlan plan_replicas(std::int32_t desired, const crds::Rollout& rollout,
-                          const std::vector<Replica>& replicas, bool gave_way, crds::Time now);
+                          const std::vector<Replica>& replicas, bool gave_way, crds::Time room_since,
+                          crds::Time now);
 
 }  // namespace muster::reconcilers

@@ -23,6 +23,11 @@ struct ReplicaView {
 ReplicaView view_of(const crds::TrainingJob& job, const std::vector<client::Ptr<client::Pod>>& pods,
                     std::string_view revision);
 
+// A pod of the service that will give its place back, and nobody needs to do more for it: it is told to go
+// and its grace period is not over, or its replica is gone (`has_replica`: it is not) and the garbage
+// collector comes for it. One that stays longer than it was given (its node is away) is not waited for.
+bool is_leaving(const client::Pod& pod, bool has_replica, crds::Time now);
+
 struct Refused {
   std::string reason;  // "": nothing was
   std::string message;
