@@ -144,6 +144,18 @@ break_a_program() {
   broken_job=
 }
 
+# The service is scaled as somebody would do it, or a HorizontalPodAutoscaler: up, and who has borrowed its GPUs gives them back;
+# down again.
+scalings=("25 4" "50 1")
+scale() {
+  local at replicas
+  read -r at replicas <<<"${scalings[0]}"
+  ((SECONDS - start >= at)) || return 0
+  printf '\n$ kubectl -n search scale inferenceservice ranker-api --replicas=%d\n' "$replicas"
+  kubectl -n search scale inferenceservice ranker-api --replicas="$replicas"
+  scalings=("${scalings[@]:1}")
+}
+
 start=$SECONDS
 for ((n = 0; ; ++n)); do
   muster_lives
@@ -151,7 +163,8 @@ for ((n = 0; ; ++n)); do
   if ((n % 5 == 1)); then
     printf '\n$ kubectl get queues,projects,nodepools\n'
     kubectl get queues,projects,nodepools
-    printf '\n$ kubectl get trainingjobs -A\n'
+    printf '\n$ kubectl get inferenceservices,trainingjobs -A\n'
+    kubectl get inferenceservices -A
     kubectl get trainingjobs -A
   fi
   if ((jobs > 0 && ended == jobs)); then break; fi
@@ -162,9 +175,15 @@ for ((n = 0; ; ++n)); do
     exit 1
   fi
   if [[ -n $broken_job ]]; then break_a_program; fi
+  if ((${#scalings[@]})); then scale; fi
   sleep 2
 done
 
+printf '\n$ kubectl get inferenceservices -A\n'
+kubectl get inferenceservices -A
+printf '\n$ kubectl -n vision get events   # of the elastic job\n'
+kubectl -n vision get events --field-selector involvedObject.name=diffusion -o custom-columns='REASON:.reason,MESSAGE:.message' |
+  grep -E 'REASON|Reclaimed|Grown|Preempted' || true
 say "all $jobs jobs have ended after $((SECONDS - start)) s"
 jobs_json | scripts/demo_report.py summary "$dir/seen.json"
 finished=yes

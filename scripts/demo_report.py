@@ -2,7 +2,8 @@
 """What the demo says about its jobs. Reads `kubectl get trainingjobs -A -o json` from standard input.
 
 demo_report.py tick STATE      prints "ENDED ALL", then one line of numbers and a line for each job that changed since
-                               the last tick; keeps in the file STATE what it has seen
+                               the last tick; keeps in the file STATE what it has seen. Replicas of services hold GPUs and are not
+                               among the jobs
 demo_report.py summary STATE   prints how each job went, and what the whole came to
 """
 import collections
@@ -44,8 +45,11 @@ class Job:
         self.created = seconds(meta["creationTimestamp"])
         self.started = seconds(status.get("startedAt"))
         self.finished = seconds(status.get("finishedAt"))
-        self.wanted_gpus = sum(r.get("replicas", 1) * r.get("gpus", {}).get("count", 0) for r in self.spec["roles"])
-        self.wanted_pods = sum(r.get("replicas", 1) for r in self.spec["roles"])
+        # Of an elastic gang: the least.
+        pods = [(r.get("minReplicas", r.get("replicas", 1)), r.get("gpus", {}).get("count", 0)) for r in self.spec["roles"]]
+        self.wanted_gpus = sum(count * gpus for count, gpus in pods)
+        self.wanted_pods = sum(count for count, _ in pods)
+        self.pods = status.get("pods", "") if any("minReplicas" in r for r in self.spec["roles"]) else ""
 
     def lacking(self):
         for b in self.queue.get("blocking", []):
@@ -61,13 +65,21 @@ class Job:
             return "attempt %d%s" % (self.attempt, ": " + self.fault if self.fault else "")
         if self.phase == "Failed":
             return self.failure
-        return "%d pods, %d GPUs" % (self.wanted_pods, self.wanted_gpus) if self.phase in ("Starting", "Running") else ""
+        if self.phase not in ("Starting", "Running"):
+            return ""
+        if self.pods:
+            return "elastic, %s pods, %d GPUs" % (self.pods, self.allocated)
+        return "%d pods, %d GPUs" % (self.wanted_pods, self.wanted_gpus)
 
 
-def tick(jobs, seen):
+def is_replica(item):
+    return any(o["kind"] == "InferenceService" for o in item["metadata"].get("ownerReferences", []))
+
+
+def tick(jobs, replicas, seen):
     print(sum(j.ended for j in jobs), len(jobs))
     phases = collections.Counter(j.phase for j in jobs)
-    held = sum(j.allocated for j in jobs)
+    held = sum(j.allocated for j in jobs + replicas)
     bar = "#" * round(held / 2) + "." * (GPUS // 2 - round(held / 2))
     print("GPUs [%s] %d of %d   %s" % (bar, held, GPUS, "  ".join("%s %d" % p for p in sorted(phases.items()))))
     for j in jobs:
@@ -76,13 +88,13 @@ def tick(jobs, seen):
         if reason and reason not in known["reasons"]:
             known["reasons"].append(reason)
         known["started"] = known["started"] or j.started
-        state = "%s %s %d" % (j.phase, reason, j.attempt)
+        state = "%s %s %d %s" % (j.phase, reason, j.attempt, j.pods and j.allocated)
         if state != known["state"]:
             print("   %-26s %-9s  %s" % (j.name, j.phase, j.story()[:110]))
         known["state"] = state
 
 
-def summary(jobs, seen):
+def summary(jobs, _, seen):
     print("%-26s %-9s %4s %4s %8s %7s %5s  %s" % ("JOB", "RESULT", "PODS", "GPUS", "ATTEMPTS", "WAITED", "RAN", "WAITED FOR"))
     used = 0
     for j in jobs:
@@ -105,8 +117,10 @@ def summary(jobs, seen):
 def main():
     mode, path = sys.argv[1], pathlib.Path(sys.argv[2])
     seen = json.loads(path.read_text()) if path.exists() else {}
-    jobs = [Job(item) for item in json.load(sys.stdin)["items"]]
-    {"tick": tick, "summary": summary}[mode](jobs, seen)
+    items = json.load(sys.stdin)["items"]
+    jobs = [Job(item) for item in items if not is_replica(item)]
+    replicas = [Job(item) for item in items if is_replica(item)]
+    {"tick": tick, "summary": summary}[mode](jobs, replicas, seen)
     if mode == "tick":
         path.write_text(json.dumps(seen))
 
