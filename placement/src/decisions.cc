@@ -268,6 +268,8 @@ void Decisions::shrink_to_placed(JobId id, EvictReason reason, std::string messa
   auto [a, charges] = s_.unhold(id);
   erase_pods(a, charges, pods);
   s_.hold(id, std::move(a), std::move(charges));
+  j.progress.resized = now_;
+  j.shrunk_in = s_.plans;  // else it might grow in the same plan, and the caller hear only of that
   ++changes_;
   say(Decision::Kind::kShrink, id, reason, "", std::move(message));
 }

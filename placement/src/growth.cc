@@ -37,6 +37,7 @@ Growth::Growth(State& state, PoolId pool, const std::vector<Resources>& fair, Ti
     if (j.progress.resized && *j.progress.resized + j.spec.grow_after > now) {
       const Time then = *j.progress.resized + j.spec.grow_after;
       soonest(due, then);
+      s_.job(id).room_since.reset();  // what there was is what it has grown by, or was taken from it
       continue;
     }
     by_leaf[j.leaf].push_back(id);
@@ -86,24 +87,26 @@ std::optional<Growth::Claim> Growth::claim_of(JobId id) const {
   Claim claim{id, {}, {}, {}};
   // Of several elastic roles that which is smallest relative to its minimum.
   std::vector<std::vector<bool>> held(request.roles.size());
+  std::vector<std::int64_t> count(request.roles.size());  // also beyond the most: indexes may have gaps
   for (std::size_t r = 0; r < held.size(); ++r)
     held[r].resize(static_cast<std::size_t>(request.roles[r].most()));
   for (const PodPlace& p : j.assignment->pods) {
     if (p.role < 0 || static_cast<std::size_t>(p.role) >= held.size()) continue;
+    ++count[static_cast<std::size_t>(p.role)];
     auto& list = held[static_cast<std::size_t>(p.role)];
     if (p.index >= 0 && static_cast<std::size_t>(p.index) < list.size())
       list[static_cast<std::size_t>(p.index)] = true;
   }
-  const auto count = [&](std::size_t r) { return std::count(held[r].begin(), held[r].end(), true); };
   std::size_t best = held.size();
   for (std::size_t r = 0; r < held.size(); ++r) {
     const RoleSpec& role = request.roles[r];
-    if (count(r) >= role.most() || role.colocate_with >= 0) continue;
-    if (best == held.size() || smaller(count(r), role.replicas, count(best), request.roles[best].replicas))
+    if (count[r] >= role.most() || role.colocate_with >= 0) continue;
+    if (best == held.size() || smaller(count[r], role.replicas, count[best], request.roles[best].replicas))
       best = r;
   }
   if (best == held.size()) return std::nullopt;
   const std::size_t step = request.groups.empty() ? 1 : static_cast<std::size_t>(request.groups.front().size);
+  if (count[best] + static_cast<std::int64_t>(step) > request.roles[best].most()) return std::nullopt;
   const auto add = [&](std::size_t r, std::size_t index) {
     claim.pods.push_back({static_cast<std::int32_t>(r), static_cast<std::int32_t>(index)});
     Request one;

@@ -110,6 +110,11 @@ bool refuted_by_totals(const State& s, const PlaceQuery& q) {
 std::optional<std::vector<PodPlace>> place(State& s, Statement& statement, const PlaceQuery& q,
                                            Refusal* refusal) {
   Pool& pool = s.pool(q.pool);
+  // Pods of a role that an edit has removed are held until their gang starts anew; they go nowhere else.
+  const auto roles = static_cast<std::int32_t>(s.request_of(s.job(q.job)).roles.size());
+  if (std::any_of(q.pods.begin(), q.pods.end(),
+                  [&](const PodWish& w) { return w.role < 0 || w.role >= roles; }))
+    return std::nullopt;
   const Closing closing(pool, !q.anywhere && kept_off(s, q.job, q.pool));
   std::size_t role = 0;
   if (refuted(s, q, &role)) {

@@ -113,8 +113,9 @@ class Planner {
     if (!request.elastic || !request.groups.empty()) return false;
     std::vector<std::int32_t> left(request.roles.size());
     for (std::size_t i = 0; i < j.assignment->pods.size(); ++i) {
-      if (std::find(j.displaced.begin(), j.displaced.end(), i) == j.displaced.end())
-        ++left[static_cast<std::size_t>(j.assignment->pods[i].role)];
+      const auto role = static_cast<std::size_t>(j.assignment->pods[i].role);
+      if (role < left.size() && std::find(j.displaced.begin(), j.displaced.end(), i) == j.displaced.end())
+        ++left[role];
     }
     for (std::size_t r = 0; r < left.size(); ++r) {
       if (left[r] < request.roles[r].replicas) return false;

@@ -146,9 +146,10 @@ class Search {
   }
 
   // The same by the rights and by a search for places, whoever may go: fewer would leave less of both. Not
-  // asked where pods look for others, which may be among those that go.
+  // asked where pods look for others, which may be among those that go, and where quotas are reserved: a leaf
+  // that gives holds back what it gave below its reserved part.
   bool would_do_without_all(std::size_t start) {
-    if (s_.request_of(s_.job(q_.claimant.job)).about_pods) return true;
+    if (s_.reserves() || s_.request_of(s_.job(q_.claimant.job)).about_pods) return true;
     for (std::size_t i = 0; i < units_.size(); ++i) take(i);
     const bool fit = fits(0).has_value();
     reset(start);
@@ -411,7 +412,9 @@ class Search {
     const Job& j = s_.job(v.job);
     PlaceQuery query{v.job, q_.claimant.pool, view, Hold::kPromised, {}, 0};
     Resources amounts;
+    const auto roles = std::ssize(s_.request_of(j).roles);
     for (const std::size_t i : v.pods) {
+      if (j.assignment->pods[i].role < 0 || j.assignment->pods[i].role >= roles) return std::nullopt;
       query.pods.push_back({j.assignment->pods[i].role, j.assignment->pods[i].index});
       amounts += s_.per_pod(s_.request_of(j).roles[static_cast<std::size_t>(j.assignment->pods[i].role)],
                             q_.claimant.pool);

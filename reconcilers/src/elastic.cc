@@ -71,6 +71,7 @@ std::vector<std::int32_t> most_by_role(const crds::TrainingJobSpec& spec) {
   }
   for (const auto& role : roles) most.push_back(crds::least_replicas(role));
   std::int32_t left = *spec.elastic->replicas - crds::replicas_of(spec);
+  if (!spec.topology.groups.empty()) left -= left % spec.topology.groups.front().size;  // whole ones
   while (left > 0) {
     std::size_t best = roles.size();
     for (std::size_t r = 0; r < roles.size(); ++r) {

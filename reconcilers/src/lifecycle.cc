@@ -142,6 +142,7 @@ void Machine::admitted() {
   // What the cluster did comes first: programs fail in its wake, and that is not held against them.
   if (loses_ground()) return;
   go_on_without();
+  if (status_.assignment.attempt == 0) return;
   if (is_complete(gang_, status_.assignment, spec_.completion)) return complete();
   if (const auto lost = lost_pod(); !lost.empty()) {
     // Lost before it ran whole: with a delay, or whoever removes the pods and we would chase each other.

@@ -106,6 +106,7 @@ void Machine::start_again(const std::string& why) {
     }
   }
   add_run_time();
+  renumber();
   begin_attempt(why, "Restarted", "Restart");
 }
 
@@ -186,6 +187,7 @@ void Machine::reform(const Decision& replace) {
   const auto why = why_lost();
   add_run_time();
   replace_pods(replace);
+  renumber();
   begin_attempt(fmt::format("{}; {} of {} pods have other places", why.empty() ? "places were lost" : why,
                             replace.places.size(), status_.assignment.pods.size()),
                 "Reformed", "Reform");

@@ -98,6 +98,8 @@ void Machine::shrink(const Decision& to) {
   const auto& pods = status_.assignment.pods;
   std::vector<std::size_t> gone;
   for (std::size_t i = 0; i < pods.size(); ++i) {
+    if (order_of(spec_.roles, pods[i].role) == spec_.roles.size())
+      continue;  // nothing is decided about these
     if (std::ranges::none_of(to.places, [&](const Place& p) { return is_at(pods[i], p); })) gone.push_back(i);
   }
   if (gone.empty()) return;
@@ -148,30 +150,36 @@ void Machine::renumber() {
 }
 
 // What is lost of a gang whose members come and go is done without, as long as the rest is enough; others
-// join when there is room.
+// join when there is room. Groups go whole or not at all: such a gang starts anew. Who joins and does not
+// start in time, and cannot be done without, takes the gang back.
 void Machine::go_on_without() {
-  if (!is_in_place() || !status_.started_at || program_fault(gang_) != nullptr) return;
+  if (!status_.started_at || program_fault(gang_) != nullptr) return;
+  bool may = is_in_place() && spec_.topology.groups.empty();
   std::vector<std::size_t> gone;
-  std::string why;
+  std::string why, late;
   for (std::size_t i = 0; i < gang_.pods.size(); ++i) {
     auto lost = lost_at(i);
     const auto& joining = status_.assignment.pods[i].joining;
-    if (lost.empty() && joining) {
+    if (lost.empty() && joining && (gang_.pods[i] == nullptr || !gang_.pods[i]->ready)) {
       const auto due = *joining + spec_.start_timeout;
-      const bool ready = gang_.pods[i] != nullptr && gang_.pods[i]->ready;
-      if (!ready && seen_.now >= due)
-        lost = fmt::format("it was not ready after startTimeout {}", crds::to_string(spec_.start_timeout));
-      if (!ready && seen_.now < due) wake(due);
+      if (seen_.now >= due)
+        late = lost =
+            fmt::format("it was not ready after startTimeout {}", crds::to_string(spec_.start_timeout));
+      else
+        wake(due);
     }
     if (lost.empty()) continue;
-    if (gang_.pods[i] != nullptr && is_refusal(*gang_.pods[i])) remember_refusal_of(*gang_.pods[i]);
+    if (may && gang_.pods[i] != nullptr && is_refusal(*gang_.pods[i])) remember_refusal_of(*gang_.pods[i]);
     if (why.empty()) why = std::move(lost);
-    if (leads(i)) return;
+    may = may && !leads(i);
     gone.push_back(i);
   }
-  if (gone.empty() || !has_minimums(gone)) return;
-  drop_members(gone, why, "MemberLost", client::EventType::kWarning);
-  find_lost();
+  if (gone.empty()) return;
+  if (may && has_minimums(gone)) {
+    drop_members(gone, why, "MemberLost", client::EventType::kWarning);
+    return find_lost();
+  }
+  if (!late.empty() && lost_pod().empty()) back_off("StartTimeout", late);
 }
 
 // --- members join

@@ -188,12 +188,28 @@ struct PlacementModel::Impl {
     return s;
   }
 
-  static pl::Assignment to_assignment(const crds::TrainingJob& job, const crds::TrainingJobStatus& status) {
+  // Its pods are not those that the spec means now, and it was not started anew for that: an invalid edit,
+  // or one that was not looked at yet.
+  static bool is_of_another_spec(const crds::TrainingJob& job, const crds::Assignment& a) {
+    if (a.attempt == 0 || a.generation == job.metadata.generation || a.made_from.empty()) return false;
+    return !a.made_from.starts_with(made_from(job.spec).places + "-");
+  }
+
+  // By the roles that placement knows of the job. Where the pods themselves are charged, their places are of
+  // no role and cost nothing.
+  static pl::Assignment to_assignment(const JobState& state, const crds::TrainingJob& job,
+                                      const crds::TrainingJobStatus& status) {
     // Seniority is that of the admission, not of a restart in place.
     const auto* admitted = crds::find_condition(status.conditions, "Admitted");
-    return assignment_spec(job.spec.roles, status.assignment,
-                           admitted != nullptr ? to_time(admitted->last_transition_time)
-                                               : to_time(status.assignment.admitted_at));
+    auto a = assignment_spec(job.spec.roles, status.assignment,
+                             admitted != nullptr ? to_time(admitted->last_transition_time)
+                                                 : to_time(status.assignment.admitted_at));
+    for (std::size_t i = 0; i < a.pods.size(); ++i) {
+      const auto role = std::ranges::find(state.role_names, status.assignment.pods[i].role);
+      const bool is_charged = state.was_readable && role != state.role_names.end();
+      a.pods[i].role = is_charged ? static_cast<std::int32_t>(role - state.role_names.begin()) : -1;
+    }
+    return a;
   }
 
   static pl::Progress to_progress(const crds::TrainingJob& job, const crds::TrainingJobStatus& status) {
@@ -209,8 +225,10 @@ struct PlacementModel::Impl {
   std::vector<Place> to_places(const JobState& job, const pl::Assignment& a) const {
     std::vector<Place> places;
     places.reserve(a.pods.size());
-    for (const auto& p : a.pods)
-      places.push_back({job.role_names[static_cast<std::size_t>(p.role)], p.index, p.node, p.gpus});
+    for (const auto& p : a.pods) {
+      const auto role = static_cast<std::size_t>(p.role);  // an edit may have removed it
+      if (role < job.role_names.size()) places.push_back({job.role_names[role], p.index, p.node, p.gpus});
+    }
     return places;
   }
 
@@ -313,13 +331,17 @@ void PlacementModel::update(const client::Key& key, const crds::TrainingJob& job
     state.decision.reset();
   state.generation = job.metadata.generation;
   state.attempt = status.assignment.attempt;
-  state.role_names.clear();
-  for (const auto& r : job.spec.roles) state.role_names.push_back(r.name);
   const bool returns = !holds && !job.spec.suspend && !is_finished(status) && !wish.invalid;
-  // Where the spec cannot be read any more, what it holds stays charged as it was; where it could not be read
-  // from the beginning, as its pods say.
-  const bool is_readable = !wish.needs.empty();
+  // Where the spec cannot be read any more, or is not what its pods were made from, what it holds stays
+  // charged as it was; where that is so from the beginning, as its pods say.
+  const bool is_readable =
+      !wish.needs.empty() && !(holds && Impl::is_of_another_spec(job, status.assignment));
   state.was_readable = state.was_readable || is_readable;
+  const bool is_renewed = is_readable || !holds || !cluster.knows(key);
+  if (is_renewed) {
+    state.role_names.clear();
+    for (const auto& r : job.spec.roles) state.role_names.push_back(r.name);
+  }
   const auto leaving = impl_->charge_lingering(
       key, job, state.was_readable ? status.assignment : crds::Assignment{}, wish, pods, returns);
   Impl::drop_decision(state, holds, step);
@@ -331,7 +353,7 @@ void PlacementModel::update(const client::Key& key, const crds::TrainingJob& job
   }
   const bool was_promised = cluster.nominated(key) || !state.is_known;
   state.is_known = true;
-  if (is_readable || !holds || !cluster.knows(key)) cluster.upsert_job(impl_->to_job(job, wish, status));
+  if (is_renewed) cluster.upsert_job(impl_->to_job(job, wish, status));
   if (holds) {
     // A move, or another size, that is not written down yet: placement has it as it will be already.
     const bool is_ahead = state.decision && (state.decision->kind == Decision::Kind::kMove ||
@@ -339,7 +361,7 @@ void PlacementModel::update(const client::Key& key, const crds::TrainingJob& job
                                              state.decision->kind == Decision::Kind::kShrink);
     if (!state.decision && (!leaving.empty() || !cluster.leaving(key).empty()))
       cluster.set_leaving(key, leaving);
-    if (!is_ahead) cluster.set_assignment(key, Impl::to_assignment(job, status), step.displaced);
+    if (!is_ahead) cluster.set_assignment(key, Impl::to_assignment(state, job, status), step.displaced);
     cluster.set_progress(key, Impl::to_progress(job, status));
     return impl_->touch();
   }

@@ -213,6 +213,71 @@ TEST(VictimsTest, GrowthWaitsUntilRoomHasBeenThereForAWhile) {
   EXPECT_EQ(grown.decisions[0].assignment.pods.size(), 7u);
 }
 
+// What it is told must be one thing: a growth said in the same plan would hide the shrink.
+TEST(VictimsTest, WhoGoesOnWithoutLostPodsDoesNotGrowInTheSamePlan) {
+  Cell c({node("n1", 2), node("n2", 2), node("n3", 1)});
+  c.project("a", {});
+  const JobSpec e = elastic(job("a/e", 2, 1), 2, 4);
+  c.cluster.upsert_job(e);
+  const std::vector<PodPlace> pods{
+      {0, 0, "n1", {0}}, {0, 1, "n1", {1}}, {0, 2, "n2", {0}}, {0, 3, "n2", {1}}};
+  c.cluster.remove_node("n2");
+  c.cluster.set_assignment("a/e", {"default", Time{(c.now - 60) * 1000}, pods}, {2, 3});
+  const Plan p = c.plan();
+  EXPECT_THAT(c.say(p), ElementsAre("shrink a/e"));
+  EXPECT_EQ(p.decisions[0].assignment.pods.size(), 2u);
+  EXPECT_THAT(c.decisions(), IsEmpty()) << "it was resized just now";
+}
+
+// Whose pods are charged apart, as after an edit that was not acted on yet.
+TEST(VictimsTest, PlacesOfNoRoleStayWithTheirJobAndCostNothing) {
+  Cell c({node("n1", 1), node("n2", 1)});
+  c.project("a", {});
+  const JobSpec e = elastic(job("a/e", 1, 1), 1, 2);
+  c.cluster.upsert_job(e);
+  const std::vector<PodPlace> pods{{0, 0, "n1", {0}}, {0, 1, "n2", {0}}, {-1, 0, "n3", {0}}};
+  c.cluster.remove_node("n2");
+  c.cluster.set_assignment("a/e", {"default", Time{(c.now - 60) * 1000}, pods}, {1});
+  const Plan p = c.plan();
+  EXPECT_THAT(c.say(p), ElementsAre("shrink a/e"));
+  ASSERT_EQ(p.decisions[0].assignment.pods.size(), 2u);
+  EXPECT_EQ(p.decisions[0].assignment.pods[1].node, "n3");
+}
+
+TEST(VictimsTest, IndexesWithGapsDoNotCountAsRoomBelowTheMost) {
+  Cell c({node("n1", 8)});
+  c.project("a", {});
+  c.running(elastic(job("a/e", 2, 1), 2, 5),
+            {{0, 0, "n1", {0}}, {0, 1, "n1", {1}}, {0, 6, "n1", {6}}, {0, 7, "n1", {7}}});
+  EXPECT_THAT(c.decisions(), ElementsAre("grow a/e"));
+  EXPECT_EQ(c.size("a/e"), 5u);
+}
+
+// Room that was there before it grew, or was taken from it, is no sign that there has been some since.
+TEST(VictimsTest, QuietBeginsAnewAfterAResize) {
+  Cell c({node("n1", 8)});
+  c.project("a", {});
+  JobSpec e = elastic(job("a/e", 2, 1), 2, 8);
+  e.grow_quiet = e.grow_after = seconds(10);
+  c.running(e, {{0, 0, "n1", {0}}, {0, 1, "n1", {1}}});
+  c.running(job("a/x", 4, 1), {{0, 0, "n1", {2}}, {0, 1, "n1", {3}}, {0, 2, "n1", {4}}, {0, 3, "n1", {5}}});
+  EXPECT_THAT(c.decisions(), IsEmpty());
+  c.now += 10;
+  EXPECT_THAT(c.decisions(), ElementsAre("grow a/e"));
+  EXPECT_EQ(c.size("a/e"), 4u);
+  Progress p;
+  p.began = Time{(c.now - 3600) * 1000};
+  p.resized = Time{c.now * 1000};
+  c.cluster.set_progress("a/e", p);
+  c.cluster.remove_job("a/x");
+  EXPECT_THAT(c.decisions(), IsEmpty());
+  c.now += 10;
+  EXPECT_THAT(c.decisions(), IsEmpty()) << "its size has stood for long enough, and room is seen now first";
+  c.now += 10;
+  EXPECT_THAT(c.decisions(), ElementsAre("grow a/e"));
+  EXPECT_EQ(c.size("a/e"), 8u);
+}
+
 TEST(VictimsTest, AStartDoesNotWaitForQuiet) {
   Cell c({node("n1", 8)});
   c.project("a", {});

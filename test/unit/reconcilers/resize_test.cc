@@ -243,6 +243,64 @@ TEST(Resize, MembersOnLostGroundGetOtherPlacesAndTheOthersRunOn) {
   EXPECT_EQ(step.notes.at(0).reason, "Replaced");
 }
 
+TEST(Resize, WhoCannotBeDoneWithoutAndNeverStartsTakesTheGangBack) {
+  Elastic life(2, 4);
+  life.run_with({0, 1});
+  life.health["node-1"] = {.lost = "node node-1 is gone", .ready = false};
+  life.turn();
+  auto replace = life.size(Decision::Kind::kReplace, {1});
+  replace.places[0].node = "node-9";
+  life.decide(replace);
+  EXPECT_EQ(life.phase(), Phase::kResizing);
+  const Step waits = life.turn();
+  ASSERT_TRUE(waits.wake_at);
+  EXPECT_EQ(*waits.wake_at, life.now + life.job.spec.start_timeout);
+  life.after(std::chrono::duration_cast<seconds>(life.job.spec.start_timeout));
+  EXPECT_EQ(life.job.status.assignment.attempt, 0);
+  EXPECT_EQ(life.reason("Evicted"), "StartTimeout");
+  EXPECT_THAT(life.message("Evicted"), HasSubstr("was not ready after startTimeout"));
+}
+
+TEST(Resize, IndexesHaveNoGapsWhenItStartsAnew) {
+  Elastic life(2, 4);
+  life.run_with({0, 1, 3});
+  life.fail("llama-worker-1-1");
+  life.turn();
+  EXPECT_EQ(life.job.status.attempt, 2);
+  EXPECT_THAT(life.indexes(), ElementsAre(0, 1, 2));
+}
+
+TEST(Resize, OfAGangOfGroupsNoMemberIsDoneWithout) {
+  Elastic life(2, 4);
+  life.job.spec.topology.groups = {{2, {}, {}}};
+  life.run_with({0, 1, 2, 3});
+  life.drop("llama-worker-3-1");
+  life.turn();
+  EXPECT_EQ(life.job.status.assignment.attempt, 0);
+  EXPECT_EQ(life.reason("Evicted"), "PodLost");
+}
+
+TEST(Resize, AWishIsCutToWholeGroups) {
+  Elastic life(2, 8);
+  life.job.spec.topology.groups = {{2, {}, {}}};
+  life.job.spec.elastic->replicas = 5;
+  EXPECT_THAT(most_by_role(life.job.spec), ElementsAre(4));
+}
+
+// A decision about the roles that there are says nothing of the one that an edit has removed.
+TEST(Resize, AShrinkLeavesPodsOfARemovedRoleAlone) {
+  Elastic life(1, 4);
+  life.run_with({0, 1, 2});
+  life.job.status.assignment.pods.push_back({"saver", 0, "node-7", {}, 0});
+  life.make(life.job.status.assignment.pods.back());
+  life.ready("llama-saver-0-1");
+  life.invalid = "spec.roles: more GPUs than Project nlp allows a job";
+  life.edit();
+  life.decide(life.size(kShrink, {0, 1}, "Reclaimed", "for x"));
+  ASSERT_THAT(life.job.status.assignment.pods, SizeIs(3));
+  EXPECT_EQ(life.job.status.assignment.pods[2].role, "saver");
+}
+
 TEST(Resize, AWishBelowTheSizeLetsTheHighestGo) {
   Elastic life(2, 6);
   life.run_with({0, 1, 2, 3, 4, 5});
