@@ -226,11 +226,11 @@ struct Job {
   LeafId leaf = kNoId;
   std::vector<PoolId> pools;  // those of spec.pools that exist, or the default pool
   std::optional<Assignment> assignment;
-  std::uint64_t started_in = 0;  // the plan that is being made has started it: Planner::serial
+  std::uint64_t started_in = 0;    // the plan that is being made has started it: Planner::serial
   std::optional<Time> room_since;  // when there was first room to grow, with grow_quiet
-  std::uint64_t shrunk_in = 0;   // the plan that has last taken some of its pods
-  bool entitled = false;         // that start kept its leaf and ancestors within quota and fair share
-  bool to_be_evicted = false;    // plan() has said so; `assignment` is empty, the caller may not know it yet
+  std::uint64_t shrunk_in = 0;     // the plan that has last taken some of its pods
+  bool entitled = false;           // that start kept its leaf and ancestors within quota and fair share
+  bool to_be_evicted = false;  // plan() has said so; `assignment` is empty, the caller may not know it yet
   Counted counted = Counted::kNot;         // in the tree
   PoolId pending_in = kNoId;               // where it is counted as pending, and its request as typical
   std::optional<Assignment> evicted_from;  // when to_be_evicted
