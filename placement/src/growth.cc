@@ -29,7 +29,7 @@ bool Growth::comes_after(const Entry& a, const Entry& b) {
 
 Growth::Growth(State& state, PoolId pool, const std::vector<Resources>& fair, Time now,
                std::optional<Time>& due)
-    : s_(state), pool_(pool), fair_(fair), hopeless_(state, pool, fair) {
+    : s_(state), pool_(pool), fair_(fair), due_(due), hopeless_(state, pool, fair) {
   std::map<LeafId, std::vector<JobId>> by_leaf;
   for (const JobId id : s_.pool(pool).growable) {
     const Job& j = s_.job(id);
@@ -135,7 +135,9 @@ bool Growth::find_claim(Leaf& l) {
   while (!l.claim && !l.jobs.empty()) {
     const JobId id = l.jobs.front().job;
     const Job& j = s_.job(id);
-    const bool shrunk = j.shrunk_in != 0 && j.shrunk_in == s_.plans;  // not in the plan that has done that
+    // Not in the plan that has done that; where nobody's going brings another one, it is asked for.
+    const bool shrunk = j.shrunk_in != 0 && j.shrunk_in == s_.plans;
+    if (shrunk && j.leaving.empty()) soonest(due_, s_.time);
     if (j.runs() && !shrunk && !is_hopeless(l, id)) l.claim = claim_of(id);
     if (!l.claim) take_first(l);
   }

@@ -63,6 +63,7 @@ class Growth {
   State& s_;
   PoolId pool_;
   const std::vector<Resources>& fair_;
+  std::optional<Time>& due_;
   Hopeless hopeless_;
   std::vector<Leaf> leaves_;
   std::set<std::pair<LeafRank, std::size_t>> order_;
