@@ -146,7 +146,7 @@ break_a_program() {
 
 # The service is scaled as somebody would do it, or a HorizontalPodAutoscaler: up, and who has borrowed its GPUs gives them back;
 # down again.
-scalings=("25 4" "50 1")
+scalings=("25 6" "50 1")
 scale() {
   local at replicas
   read -r at replicas <<<"${scalings[0]}"

@@ -26,6 +26,8 @@ class Decisions {
   // Displaced pods are given up: the rest goes on.
   void shrink_to_placed(JobId job, EvictReason reason, std::string message);
 
+  // What is promised to the job is free again: it waits, or goes on as it is.
+  void end_promise(JobId job);
   // Promises whose places nobody uses any more are kept.
   void keep_promises();
   // Whoever was evicted in this plan and still fits where it stood stays; who fits elsewhere moves.
@@ -51,7 +53,6 @@ class Decisions {
   void give(const Victim& victim, JobId claimant, PoolId pool, std::vector<Statement::Placed> moved);
   bool void_promise(JobId job);  // true: it was void
   bool may_start(JobId job, PoolId pool) const;
-  void end_promise(JobId job);
   bool stays(JobId evicted, PoolId pool);
   bool moves(JobId evicted, PoolId pool);
   void back_to_waiting(JobId job);

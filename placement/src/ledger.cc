@@ -194,12 +194,17 @@ void State::sort_into_pool(NodeId id) {
 }
 
 std::vector<JobId> State::by_admission(NodeId id, std::int32_t gpu) const {
-  std::vector<JobId> list;
+  std::vector<GpuUse> uses;
   for (const GpuUse& use : node(id).gpus[static_cast<std::size_t>(gpu)].uses) {
-    if (use.holder != kOther && use.hold != Hold::kLeaving) list.push_back(use.holder);
+    if (use.holder != kOther && use.hold != Hold::kLeaving) uses.push_back(use);
   }
-  const auto age = [&](JobId j) { return std::tie(job(j).assignment->since, job(j).spec.id); };
-  std::sort(list.begin(), list.end(), [&](JobId a, JobId b) { return age(a) < age(b); });
+  const auto age = [&](const GpuUse& u) {
+    return std::tuple(u.hold == Hold::kPromised, job(u.holder).assignment->since,
+                      std::string_view(job(u.holder).spec.id));
+  };
+  std::sort(uses.begin(), uses.end(), [&](const GpuUse& a, const GpuUse& b) { return age(a) < age(b); });
+  std::vector<JobId> list;
+  for (const GpuUse& use : uses) list.push_back(use.holder);
   return list;
 }
 

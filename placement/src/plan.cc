@@ -70,13 +70,26 @@ class Planner {
       for (std::size_t i = 1; i < holders.size(); ++i) {
         // Shares of one GPU may stand beside each other: only what is too much goes.
         if (!s_.crowded.contains({node, gpu})) break;
-        decisions_.evict(holders[holders.size() - i], EvictReason::kPlacesLost, s_.job(holders[0]).spec.id,
+        const JobId last = holders[holders.size() - i];
+        // A promise that was written down before its victims were told: it is asked for again.
+        if (is_promised(s_.job(last), node, gpu)) {
+          decisions_.end_promise(last);
+          continue;
+        }
+        decisions_.evict(last, EvictReason::kPlacesLost, s_.job(holders[0]).spec.id,
                          "GPU " + std::to_string(gpu) + " of node " + s_.node(node).spec.name +
                              " is held by the older admission of " + s_.job(holders[0]).spec.id);
       }
     }
     for (std::size_t i = 0; i < s_.pools.size(); ++i) drain(static_cast<PoolId>(i));
     for (const JobId id : std::set(s_.displaced)) replace_displaced(id);
+  }
+
+  static bool is_promised(const Job& j, NodeId node, std::int32_t gpu) {
+    return std::any_of(j.promised.begin(), j.promised.end(), [&](std::size_t i) {
+      const Charge& c = j.charges[i];
+      return c.node == node && std::find(c.gpus.begin(), c.gpus.end(), gpu) != c.gpus.end();
+    });
   }
 
   // Rule 8: all lost pods get another place in one decision, the healthy ones keep theirs. An elastic gang

@@ -324,7 +324,7 @@ class State {
   void recharge(NodeId id);
   // The charge of a pod outside jobs, which holds its GPUs whole, as the node is now.
   static Charge whole_gpus_on(const NodeSpec& n, Charge c);
-  // The pods of jobs on one GPU, each by its job, the oldest admission first.
+  // The pods of jobs on one GPU, each by its job, the oldest admission first; those it is promised to last.
   std::vector<JobId> by_admission(NodeId id, std::int32_t gpu) const;
   void leave_pool_index(NodeId id);
   void enter_pool_index(NodeId id);

@@ -230,6 +230,20 @@ TEST(VictimsTest, WhoGoesOnWithoutLostPodsDoesNotGrowInTheSamePlan) {
   EXPECT_THAT(c.decisions(), ElementsAre("grow a/e"));
 }
 
+// As after a restart between the writes of a plan: the promise is written down, and nobody was told to go.
+TEST(VictimsTest, APromiseDoesNotStopWhoWasNeverTold) {
+  Cell c({node("n1", 4)});
+  c.project("a", {2});
+  c.project("b", {2});
+  c.running(elastic(job("a/e", 2, 1), 2, 4), pods_on("n1", 4));
+  c.cluster.upsert_job(job("b/j", 2, 1));
+  c.cluster.nominate("b/j", {"default", {}, pods_on("n1", 2, 2)});
+  const Plan p = c.plan();
+  EXPECT_THAT(c.say(p), ElementsAre("shrink a/e"));
+  EXPECT_EQ(p.decisions[0].reason, EvictReason::kReclaimed);
+  EXPECT_TRUE(c.cluster.nominated("b/j"));
+}
+
 // Whose pods are charged apart, as after an edit that was not acted on yet.
 TEST(VictimsTest, PlacesOfNoRoleStayWithTheirJobAndCostNothing) {
   Cell c({node("n1", 1), node("n2", 1)});
