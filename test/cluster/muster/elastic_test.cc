@@ -16,7 +16,7 @@ using testing::HasSubstr;
 constexpr const char* kReport = R"({"checkpoint":{"step":1200,"uri":"/ckpt/step-1200"}})";
 
 // Two projects share 16 GPUs, 8 each.
-class Elastic : public testing::Test {
+class Elastic : public OneCluster {
  protected:
   static void SetUpTestSuite() {
     cluster_ = Cluster::start(2, 8, {}, 8);
@@ -29,15 +29,6 @@ class Elastic : public testing::Test {
 {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: doomed}, value: 10}
 )");
     muster_ = cluster_->muster();
-  }
-  static void TearDownTestSuite() {
-    muster_.reset();
-    cluster_.reset();
-  }
-  void TearDown() override {
-    if (HasFailure() && muster_) std::cerr << muster_->log().substr(0, 20000);
-    cluster_->remove_all_jobs();
-    EXPECT_TRUE(muster_->alive());
   }
 
   static json elastic(int least, int most, const std::string& resize = "InPlace",
@@ -98,9 +89,6 @@ class Elastic : public testing::Test {
         {"scale", "trainingjob/e", "-n", "team", "--replicas=" + std::to_string(to)});
     EXPECT_EQ(answer && answer->ok(), taken) << (answer ? answer->out + answer->err : answer.error());
   }
-
-  static inline std::unique_ptr<Cluster> cluster_;
-  static inline std::unique_ptr<MusterProcess> muster_;
 };
 
 TEST_F(Elastic, MembersLeaveForWhoHasARightAndJoinAgainWhenThereIsRoom) {

@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <fstream>
+#include <iostream>
 #include <set>
 #include <sstream>
 
@@ -251,6 +252,17 @@ std::string Cluster::audit_gpus() const {
              std::to_string(n);
   }
   return {};
+}
+
+void OneCluster::TearDownTestSuite() {
+  muster_.reset();
+  cluster_.reset();
+}
+
+void OneCluster::TearDown() {
+  if (HasFailure() && muster_) std::cerr << muster_->log().substr(0, 20000);
+  cluster_->remove_all_jobs();
+  EXPECT_TRUE(muster_->alive());
 }
 
 }  // namespace muster::test

@@ -97,4 +97,16 @@ class Cluster {
 
 std::string path_of_job(const std::string& name, const std::string& ns = "team");
 
+// One control plane and one Muster for all tests of an executable. SetUpTestSuite() of the derived class
+// makes them. After each test all jobs are removed, Muster must still live, and its log is shown if the test
+// failed.
+class OneCluster : public testing::Test {
+ protected:
+  static void TearDownTestSuite();
+  void TearDown() override;
+
+  static inline std::unique_ptr<Cluster> cluster_;
+  static inline std::unique_ptr<MusterProcess> muster_;
+};
+
 }  // namespace muster::test

@@ -17,20 +17,11 @@ std::string path_in(const std::string& ns, const std::string& what) {
   return "/api/v1/namespaces/" + ns + "/" + what;
 }
 
-class Projects : public testing::Test {
+class Projects : public OneCluster {
  protected:
   static void SetUpTestSuite() {
     cluster_ = Cluster::start(1, 8);
     muster_ = cluster_->muster();
-  }
-  static void TearDownTestSuite() {
-    muster_.reset();
-    cluster_.reset();
-  }
-  void TearDown() override {
-    if (HasFailure() && muster_) std::cerr << muster_->log().substr(0, 20000);
-    cluster_->remove_all_jobs();
-    EXPECT_TRUE(muster_->alive());
   }
 
   // A Project of the same name as its namespace.
@@ -54,9 +45,6 @@ class Projects : public testing::Test {
   }
   static constexpr const char* kMembers =
       "  members:\n  - {kind: User, name: anna, role: Admin}\n  - {kind: Group, name: crew, role: Viewer}\n";
-
-  static inline std::unique_ptr<Cluster> cluster_;
-  static inline std::unique_ptr<MusterProcess> muster_;
 };
 
 TEST_F(Projects, AProjectMakesItsNamespaceWithWhatBelongsIntoIt) {

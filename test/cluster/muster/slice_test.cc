@@ -16,24 +16,12 @@ using testing::HasSubstr;
 // so long.
 constexpr Milliseconds kCollected = 60s;
 
-class Slice : public testing::Test {
+class Slice : public OneCluster {
  protected:
   static void SetUpTestSuite() {
     cluster_ = Cluster::start(1, 8);
     muster_ = cluster_->muster();
   }
-  static void TearDownTestSuite() {
-    muster_.reset();
-    cluster_.reset();
-  }
-  void TearDown() override {
-    if (HasFailure() && muster_) std::cerr << muster_->log().substr(0, 20000);
-    cluster_->remove_all_jobs();
-    EXPECT_TRUE(muster_->alive());
-  }
-
-  static inline std::unique_ptr<Cluster> cluster_;
-  static inline std::unique_ptr<MusterProcess> muster_;
 };
 
 // Two gangs of 6 GPUs on 8: one runs, the other holds nothing and says why, and starts by itself.

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kReport = R"({"checkpoint":{"step":1200,"uri":"/ckpt/step-1200"}})";
 
-class Yield : public testing::Test {
+class Yield : public OneCluster {
  protected:
   static void SetUpTestSuite() {
     cluster_ = Cluster::start(2, 8);
@@ -22,15 +22,6 @@ kind: PriorityClass
 metadata: {name: low}
 value: 10
 )");
-  }
-  static void TearDownTestSuite() {
-    muster_.reset();
-    cluster_.reset();
-  }
-  void TearDown() override {
-    if (HasFailure() && muster_) std::cerr << muster_->log().substr(0, 20000);
-    cluster_->remove_all_jobs();
-    EXPECT_TRUE(muster_->alive());
   }
 
   static json low(const std::string& name, int replicas, int gpus, const std::string& saving) {
@@ -51,9 +42,6 @@ value: 10
     }
     return false;
   }
-
-  static inline std::unique_ptr<Cluster> cluster_;
-  static inline std::unique_ptr<MusterProcess> muster_;
 };
 
 // Lower priority saves and goes; the promise of its places outlives the process that gave it; it comes back.
