@@ -60,7 +60,8 @@ client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
     const Fleet fleet = fleet_of(service, revision);
     const Refused invalid{"InvalidSpec", service->problem};
     co_return co_await write(key, service,
-                             status_of(wanted, fleet.views, revision, invalid, false, world_.now()));
+                             status_of(wanted, fleet.views, revision, invalid,
+                                       rollout_before(wanted.status, revision), world_.now()));
   }
   const std::string revision = revision_of(wanted);
   Refused refusal = co_await keep_companions(key, service);
@@ -69,8 +70,8 @@ client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
   std::vector<Replica> states;
   for (const auto& view : fleet.views) states.push_back(view.state);
   const ServicePlan plan =
-      plan_replicas(wanted.spec.replicas, wanted.spec.rollout, states, gave_way(wanted.status, revision),
-                    room_since(key, service), world_.now());
+      plan_replicas(wanted.spec.replicas, wanted.spec.rollout, states,
+                    rollout_before(wanted.status, revision), room_since(key, service), world_.now());
   std::vector<Job> leaving;
   for (const auto i : plan.remove) leaving.push_back(fleet.jobs[i]);
   bool ok = co_await remove(service, std::move(leaving));
@@ -83,7 +84,7 @@ client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
 
   fleet = fleet_of(service, revision);
   Outcome outcome = co_await write(
-      key, service, status_of(wanted, fleet.views, revision, refusal, plan.gives_way, world_.now()));
+      key, service, status_of(wanted, fleet.views, revision, refusal, plan.rollout, world_.now()));
   if (!ok || outcome.failed) co_return Outcome::retry();
   const client::Duration again = refusal.reason.empty() ? kKeepInterval : kRefusedInterval;
   if (!outcome.after || *outcome.after > again) outcome.after = again;

@@ -55,10 +55,11 @@ struct InferenceServiceStatus {
   std::int32_t ready_replicas = 0;    // all of whose pods are ready
   std::int32_t updated_replicas = 0;  // of the revision in force
   std::int32_t desired_replicas = 0;
-  std::string pods;      // "1/2", ready of desired, for people
-  std::string selector;  // of the pods, for HorizontalPodAutoscalers
-  std::string revision;  // of the spec in force; label muster.dev/revision of its replicas
-  std::string url;       // where its Service answers, inside the cluster
+  std::int32_t rollout_places = 0;  // while one lasts: replicas that had places when it began
+  std::string pods;                 // "1/2", ready of desired, for people
+  std::string selector;             // of the pods, for HorizontalPodAutoscalers
+  std::string revision;             // of the spec in force; label muster.dev/revision of its replicas
+  std::string url;                  // where its Service answers, inside the cluster
   Amounts allocated;
   Waiting queue;  // of the first replica that waits
 
@@ -68,7 +69,8 @@ struct InferenceServiceStatus {
                       field("conditions", &T::conditions), field("replicas", &T::replicas, Zero::kOmit),
                       field("readyReplicas", &T::ready_replicas, Zero::kOmit),
                       field("updatedReplicas", &T::updated_replicas, Zero::kOmit),
-                      field("desiredReplicas", &T::desired_replicas, Zero::kOmit), field("pods", &T::pods),
+                      field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
+                      field("rolloutPlaces", &T::rollout_places, Zero::kOmit), field("pods", &T::pods),
                       field("selector", &T::selector), field("revision", &T::revision), field("url", &T::url),
                       field("allocated", &T::allocated), field("queue", &T::queue));
   }
