@@ -162,6 +162,8 @@ class Regions {
     const RoleSpec& r = request_.roles[role_];
     std::vector<std::pair<NodeId, std::int64_t>> all;  // and the pods for which there is room already
     for (const NodeId id : pool_.nodes) {
+      // Free room alone makes no order, but where pods must be together.
+      if (!together && parts[static_cast<std::size_t>(id)].empty()) continue;
       const Node& n = s_.node(id);
       if (!n.takes_part() || !request_.eligible[role_][static_cast<std::size_t>(id)]) continue;
       all.emplace_back(id, std::min(wanted_, room_for(n, pool_, r, View::kTarget)));
@@ -200,9 +202,12 @@ class Regions {
       if (have > 0) steps.push_back({0, have, {}, id});
       if (const auto& here = held[static_cast<std::size_t>(id)]; have < wanted_ && !here.empty()) {
         Step next{0, 0, {}, id};
-        for (const Part& part : here) {
-          const std::size_t i = part.unit;
-          if (!trial_.take(i)) continue;
+        for (std::size_t at = 0; at < here.size(); ++at) {
+          const std::size_t i = here[at].unit;
+          // What a leaf may still give depends on all that it has given; else the rest of a gang is let be.
+          const bool more = std::any_of(here.begin() + static_cast<std::ptrdiff_t>(at) + 1, here.end(),
+                                        [&](const Part& p) { return units_[p.unit].leaf == units_[i].leaf; });
+          if (!trial_.take(i, more ? kNoId : id)) continue;
           next.units.push_back(i);
           next.cost += units_[i].cost;
           next.pods = std::min(wanted_, room_for(n, pool_, r, View::kTarget)) / at_once * at_once - have;
