@@ -5,6 +5,7 @@
 #include "json.h"
 #include "muster/crds/validate.h"
 #include "muster/reconcilers/placement_specs.h"
+#include "muster/reconcilers/service_objects.h"
 
 namespace muster::simulate {
 namespace {
@@ -148,6 +149,31 @@ Object read_pod(Reader& reader) {
 }
 
 // Without what only a kubelet reads: a hundred thousand templates are much.
+crds::RawJson as_placed(const crds::RawJson& pod_template) {
+  const Json* spec = find(pod_template.value.get(), "spec");
+  if (spec == nullptr || !spec->is_object()) return pod_template;
+  Json placed = Json::object();
+  if (const Json* labels = find(pod_template.value.get(), "metadata", "labels"))
+    placed["metadata"]["labels"] = *labels;
+  Json& rest = placed["spec"] = Json::object();
+  for (const auto& [field, value] : spec->items()) {
+    if (field == "volumes") continue;
+    const bool are_containers = value.is_array() && (field == "containers" || field == "initContainers");
+    if (!are_containers) {
+      rest[field] = value;
+      continue;
+    }
+    Json& list = rest[field] = Json::array();
+    for (const Json& container : value) {
+      Json& one = list.emplace_back(Json::object());
+      for (const char* part : {"resources", "ports", "restartPolicy"}) {
+        if (const Json* stated = find(container, part)) one[part] = *stated;
+      }
+    }
+  }
+  return {std::make_shared<const Json>(std::move(placed))};
+}
+
 Object read_job(crds::TrainingJob job, const Behaviour& behaviour) {
   JobObject result{std::move(job), behaviour, {}, {}};
   auto needs = reconcilers::pod_needs(result.job);
@@ -156,12 +182,12 @@ Object read_job(crds::TrainingJob job, const Behaviour& behaviour) {
   } else {
     result.invalid = needs.error().field + ": " + needs.error().message;
   }
-  for (auto& role : result.job.spec.roles) role.pod_template = {};
+  for (auto& role : result.job.spec.roles) role.pod_template = as_placed(role.pod_template);
   return result;
 }
 
 Object read_service(crds::InferenceService service, const Behaviour& behaviour) {
-  ServiceObject result{std::move(service), behaviour, {}, {}};
+  ServiceObject result{std::move(service), {}, behaviour, {}, {}};
   static const Json kNone;
   const auto& spec = result.service.spec;
   auto needs = reconcilers::server_needs(spec.pod_template.value ? *spec.pod_template.value : kNone,
@@ -171,6 +197,10 @@ Object read_service(crds::InferenceService service, const Behaviour& behaviour) 
   } else {
     result.invalid = needs.error().field + ": " + needs.error().message;
   }
+  result.service.spec.pod_template = as_placed(result.service.spec.pod_template);
+  auto replica = crds::from_json<crds::TrainingJob>(
+      reconcilers::replica_json(result.service, "", 0, result.service.spec.priority_class_name));
+  if (replica) result.replica = *std::move(replica);
   result.service.spec.pod_template = {};
   return result;
 }
