@@ -266,6 +266,32 @@ std::string show(std::string_view resource, std::int64_t amount) {
   return std::to_string(amount) + kSuffix[i];
 }
 
+namespace {
+
+// Where the chain above does not reach the top.
+std::string broken_above(const State& s, LeafId leaf) {
+  std::vector<LeafId> chain;
+  for (LeafId at = leaf; at != kNoId; at = s.leaf(at).parent) {
+    if (const auto first = std::find(chain.begin(), chain.end(), at); first != chain.end()) {
+      std::vector<std::string> circle;
+      for (auto it = first; it != chain.end(); ++it) circle.push_back(s.leaf(*it).spec.name);
+      circle.push_back(s.leaf(at).spec.name);
+      std::string text = "Queues are each other's parents: ";
+      for (std::size_t i = 0; i < circle.size(); ++i) text += (i == 0 ? "" : ", ") + circle[i];
+      return text;
+    }
+    chain.push_back(at);
+    const TreeNode& t = s.leaf(at);
+    if (!t.spec.parent.empty() && (t.parent == kNoId || !s.leaf(t.parent).known)) {
+      return "there is no Queue " + t.spec.parent + ", which " + who(t.spec) + " names as its " +
+             (t.spec.is_project ? "queue" : "parent");
+    }
+  }
+  return who(s.leaf(leaf).spec) + " does not hang on a complete tree of Queues";
+}
+
+}  // namespace
+
 std::optional<Verdict> verdict_of_leaf(const State& s, LeafId leaf, const std::vector<LeafId>& path) {
   Verdict v;
   if (leaf == kNoId || !s.leaf(leaf).known) {
@@ -276,7 +302,7 @@ std::optional<Verdict> verdict_of_leaf(const State& s, LeafId leaf, const std::v
   }
   if (path.empty()) {
     v.reason = Reason::kProjectNotFound;
-    v.message = who(s.leaf(leaf).spec) + " does not hang on a complete tree of Queues: see its conditions";
+    v.message = broken_above(s, leaf);
     return v;
   }
   for (const LeafId at : path) {

@@ -3,6 +3,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "muster/placement/plan.h"
+
 namespace muster::simulate {
 namespace {
 
@@ -72,6 +74,15 @@ constexpr std::string_view kNodeTopology = R"({"type": "object", "required": ["z
           "capacity": {"x-kubernetes-int-or-string": true},
           "allocatable": {"x-kubernetes-int-or-string": true}}}}}}}}})";
 
+// Why a workload waits (of placement, and of what is refused before it), or how it ended; "": neither.
+std::string reasons() {
+  Json all = Json::array({"PolicyViolation", "MaxRuntimeExceeded"});
+  for (auto r = placement::Reason::kNone; r <= placement::Reason::kInvalidSpec;
+       r = static_cast<placement::Reason>(static_cast<int>(r) + 1))
+    all.push_back(placement::to_string(r));
+  return all.dump();
+}
+
 std::string expectation() {
   const std::string amounts =
       R"({"type": "object", "properties": {"gpu": {"x-kubernetes-int-or-string": true},
@@ -83,7 +94,12 @@ std::string expectation() {
     "at": {"type": "string"},
     "jobs": {"type": "object", "additionalProperties": {"type": "object", "properties": {
       "phase": {"type": "string", "enum": ["Queued", "Running", "Checkpointing", "Suspended", "Succeeded", "Failed"]},
-      "reason": {"type": "string"}, "message": {"type": "string"},
+      "namespace": {"type": "string"}, "name": {"type": "string"}, "project": {"type": "string"},
+      "reason": {"type": "string", "enum": )" +
+         reasons() + R"(}, "message": {"type": "string"},
+      "blocking": {"type": "array", "items": {"type": "object", "properties": {
+        "resource": {"type": "string"}, "pool": {"type": "string"}, "need": {"x-kubernetes-int-or-string": true},
+        "have": {"x-kubernetes-int-or-string": true}, "by": {"type": "array", "items": {"type": "string"}}}}},
       "gpus": {"x-kubernetes-int-or-string": true},
       "nodes": {"type": "array", "items": {"type": "string"}},
       "pods": {"type": "array", "items": {"type": "object", "properties": {
@@ -93,8 +109,8 @@ std::string expectation() {
          count + R"(}}}},
       "replicas": {"type": "object", "additionalProperties": )" +
          count + R"(},
-      "estimatedStart": {"type": "string"}, "submitted": {"type": "string"},
-      "firstStarted": {"type": "string"}, "finished": {"type": "string"},
+      "estimatedStart": {"type": "string", "nullable": true}, "submitted": {"type": "string"},
+      "firstStarted": {"type": "string", "nullable": true}, "finished": {"type": "string", "nullable": true},
       "position": )" +
          count + R"(, "attempt": )" + count + R"(, "preemptions": )" + count + R"(, "moves": )" + count +
          R"(, "waitedSeconds": )" + count + R"(, "lostWorkSeconds": )" + count + R"(,
