@@ -89,30 +89,46 @@ struct View {
 struct Source {
   const State& s;
   PoolId pool;
-  std::vector<Resources> reserved;  // by LeafId: own part, or that of what is below if it is more
+  // By LeafId; only where something is reserved there or below.
+  std::vector<Resources> reserved;  // own part, or that of what is below if it is more
+  std::vector<Resources> unasked;   // of that, what no workload runs or asks for, at whatever level it is reserved
 };
 
-Resources reserved_below(const State& s, PoolId pool, LeafId at, std::vector<Resources>& out) {
-  Resources& mine = out[static_cast<std::size_t>(at)];
-  if (!s.leaf(at).reserves) return mine;
-  Resources below;
-  for (const LeafId child : s.leaf(at).children) below += reserved_below(s, pool, child, out);
-  const Share& share = s.share(at, pool);
-  mine = reserved_part(share);
-  mine.gpu = std::max(mine.gpu, below.gpu);
-  mine.cpu = std::max(mine.cpu, below.cpu);
-  mine.memory = std::max(mine.memory, below.memory);
-  return mine;
+void take_larger(Resources& a, const Resources& b) {
+  a.gpu = std::max(a.gpu, b.gpu);
+  a.cpu = std::max(a.cpu, b.cpu);
+  a.memory = std::max(a.memory, b.memory);
+}
+
+void sum_reserved(Source& source, LeafId at) {
+  const State& s = source.s;
+  if (!s.leaf(at).reserves) return;
+  Resources reserved_below, unasked_below;
+  for (const LeafId child : s.leaf(at).children) {
+    sum_reserved(source, child);
+    reserved_below += source.reserved[static_cast<std::size_t>(child)];
+    unasked_below += source.unasked[static_cast<std::size_t>(child)];
+  }
+  const Resources demand = s.sums(at, source.pool).demand();
+  Resources& reserved = source.reserved[static_cast<std::size_t>(at)];
+  Resources& unasked = source.unasked[static_cast<std::size_t>(at)];
+  reserved = reserved_part(s.share(at, source.pool));
+  take_larger(reserved, reserved_below);
+  unasked = reserved;
+  unasked -= demand;
+  take_larger(unasked, unasked_below);
 }
 
 template <class Pick>
 void share_resource(const Source& source, std::int64_t capacity, std::int64_t unit, const Pick& pick,
                     const std::vector<LeafId>& children, std::vector<Resources>& out) {
-  const auto& [s, pool, reserved] = source;
+  const auto& [s, pool, reserved, unasked] = source;
   std::vector<Claim> claims;
   for (const LeafId c : children) {
     const View v = pick.view(s.share(c, pool));
-    const std::int64_t demand = pick.of(s.sums(c, pool).demand());
+    // An idle reserved part must not come out of what its siblings may have: for it, too, its parent asks.
+    const std::int64_t demand =
+        pick.of(s.sums(c, pool).demand()) + pick.of(unasked[static_cast<std::size_t>(c)]);
     const Share& share = s.share(c, pool);
     // A resource without a quota is not accounted: nobody's share of it binds.
     claims.push_back({v.accounted ? v.quota : demand, v.limit, demand,
@@ -255,13 +271,13 @@ std::vector<std::int64_t> share_out(std::int64_t capacity, std::int64_t unit,
 
 std::vector<Resources> fair_shares(const State& s, PoolId pool) {
   std::vector<Resources> out(s.tree.size());
-  Source source{s, pool, std::vector<Resources>(s.tree.size())};
+  Source source{s, pool, std::vector<Resources>(s.tree.size()), std::vector<Resources>(s.tree.size())};
   std::vector<LeafId> tops;
   for (std::size_t i = 0; i < s.tree.size(); ++i) {
     if (s.tree[i].known && s.tree[i].parent == kNoId && s.tree[i].spec.parent.empty())
       tops.push_back(static_cast<LeafId>(i));
   }
-  for (const LeafId top : tops) reserved_below(s, pool, top, source.reserved);
+  for (const LeafId top : tops) sum_reserved(source, top);
   share_below(source, s.pool(pool).domains[0].capacity, std::move(tops), out);
   return out;
 }
