@@ -13,6 +13,16 @@ namespace {
 
 constexpr std::int64_t kPlenty = std::numeric_limits<std::int64_t>::max() / 4;
 
+std::int64_t reserved_of(const Claim& c) {
+  return std::max<std::int64_t>(0, std::min(c.reserved, c.limit));
+}
+
+// Step 1. A reserved part that is idle must not come out of the quotas of its siblings: what the children
+// first get counts as demand.
+std::int64_t of_guarantee(const Claim& c) {
+  return std::max(reserved_of(c), std::min({c.quota, c.limit, std::max(c.demand, c.below)}));
+}
+
 // Claims (`got`) that exceed what there is: each is kept in order of priority, inside one priority in
 // proportion.
 void share_scarce(std::int64_t capacity, const std::vector<Claim>& claims, std::vector<std::int64_t>& got) {
@@ -91,7 +101,7 @@ struct Source {
   PoolId pool;
   // By LeafId; only where something is reserved there or below.
   std::vector<Resources> reserved;  // own part, or that of what is below if it is more
-  std::vector<Resources> unasked;   // of that, what no workload runs or asks for, at whatever level it is reserved
+  std::vector<Resources> below;     // what its children first get, if there is enough
 };
 
 void take_larger(Resources& a, const Resources& b) {
@@ -100,40 +110,20 @@ void take_larger(Resources& a, const Resources& b) {
   a.memory = std::max(a.memory, b.memory);
 }
 
-void sum_reserved(Source& source, LeafId at) {
-  const State& s = source.s;
-  if (!s.leaf(at).reserves) return;
-  Resources reserved_below, unasked_below;
-  for (const LeafId child : s.leaf(at).children) {
-    sum_reserved(source, child);
-    reserved_below += source.reserved[static_cast<std::size_t>(child)];
-    unasked_below += source.unasked[static_cast<std::size_t>(child)];
-  }
-  const Resources demand = s.sums(at, source.pool).demand();
-  Resources& reserved = source.reserved[static_cast<std::size_t>(at)];
-  Resources& unasked = source.unasked[static_cast<std::size_t>(at)];
-  reserved = reserved_part(s.share(at, source.pool));
-  take_larger(reserved, reserved_below);
-  unasked = reserved;
-  unasked -= demand;
-  take_larger(unasked, unasked_below);
-}
-
 template <class Pick>
 void share_resource(const Source& source, std::int64_t capacity, std::int64_t unit, const Pick& pick,
                     const std::vector<LeafId>& children, std::vector<Resources>& out) {
-  const auto& [s, pool, reserved, unasked] = source;
+  const auto& [s, pool, reserved, below] = source;
   std::vector<Claim> claims;
   for (const LeafId c : children) {
     const View v = pick.view(s.share(c, pool));
-    // An idle reserved part must not come out of what its siblings may have: for it, too, its parent asks.
-    const std::int64_t demand =
-        pick.of(s.sums(c, pool).demand()) + pick.of(unasked[static_cast<std::size_t>(c)]);
+    const std::int64_t demand = pick.of(s.sums(c, pool).demand());
     const Share& share = s.share(c, pool);
     // A resource without a quota is not accounted: nobody's share of it binds.
     claims.push_back({v.accounted ? v.quota : demand, v.limit, demand,
                       v.accounted ? std::clamp<std::int64_t>(share.weight, 0, kMostWeight) : 0,
-                      share.priority, pick.of(reserved[static_cast<std::size_t>(c)])});
+                      share.priority, pick.of(reserved[static_cast<std::size_t>(c)]),
+                      pick.of(below[static_cast<std::size_t>(c)])});
   }
   const LeafId parent = s.leaf(children.front()).parent;
   if (parent != kNoId && s.leaf(parent).spec.half_life) {
@@ -172,6 +162,31 @@ struct PickMemory {
             s.quota.memory.has_value()};
   }
 };
+
+template <class Pick>
+void first_part(const Source& source, const Pick& pick, LeafId at, Resources& out) {
+  const View v = pick.view(source.s.share(at, source.pool));
+  const std::int64_t demand = pick.of(source.s.sums(at, source.pool).demand());
+  const auto i = static_cast<std::size_t>(at);
+  pick.of(out) += of_guarantee({v.accounted ? v.quota : demand, v.limit, demand, 0, 0,
+                                pick.of(source.reserved[i]), pick.of(source.below[i])});
+}
+
+void sum_reserved(Source& source, LeafId at) {
+  const State& s = source.s;
+  if (!s.leaf(at).reserves) return;
+  const auto i = static_cast<std::size_t>(at);
+  Resources reserved;
+  for (const LeafId child : s.leaf(at).children) {
+    sum_reserved(source, child);
+    reserved += source.reserved[static_cast<std::size_t>(child)];
+    first_part(source, PickGpu{}, child, source.below[i]);
+    first_part(source, PickCpu{}, child, source.below[i]);
+    first_part(source, PickMemory{}, child, source.below[i]);
+  }
+  source.reserved[i] = reserved_part(s.share(at, source.pool));
+  take_larger(source.reserved[i], reserved);
+}
 
 void share_below(const Source& source, const Resources& capacity, std::vector<LeafId> children,
                  std::vector<Resources>& out) {
@@ -239,8 +254,8 @@ std::vector<std::int64_t> share_out(std::int64_t capacity, std::int64_t unit,
   capacity = std::max<std::int64_t>(0, capacity);
   Wide sum = 0, reserved = 0;
   for (std::size_t i = 0; i < claims.size(); ++i) {
-    kept[i] = std::max<std::int64_t>(0, std::min(claims[i].reserved, claims[i].limit));
-    got[i] = std::max(kept[i], std::min({claims[i].quota, claims[i].limit, claims[i].demand}));
+    kept[i] = reserved_of(claims[i]);
+    got[i] = of_guarantee(claims[i]);
     room[i] = std::max<std::int64_t>(0, std::min(claims[i].limit, claims[i].demand) - got[i]);
     sum += got[i];
     reserved += kept[i];
