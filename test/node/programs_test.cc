@@ -111,5 +111,62 @@ TEST_F(Programs, AGangIsRunningOnceItIsReadyNotOnceItHasStarted) {
   ASSERT_TRUE(cluster().wait_phase("slow", "Succeeded")) << say("slow");
 }
 
+// Four in one node that its owner takes back while three of them run; what each loses is its own fault, and
+// no more than that.
+TEST_F(Programs, WhatTheyDoWrongCostsThemNoMoreThanItMust) {
+  const auto checkpoint = [](int grace) {
+    return json{{"checkpoint", {{"gracePeriod", std::to_string(grace) + "s"}}},
+                {"restart", {{"limit", 1}, {"window", "1h"}}}};
+  };
+  cluster().create(nodes_->train_job({.name = "crashes", .spec = checkpoint(5)},
+                                     {{"STEPS", "60"}, {"CRASH_AT", "30"}, {"CRASH_TIMES", "9"}}));
+  cluster().create(nodes_->train_job({.name = "deaf", .spec = checkpoint(3)},
+                                     {{"STEPS", "400"}, {"SAVE_EVERY", "10"}, {"IGNORE_TERM", "1"}}));
+  // It has saved once, in its own time, and then has a second less than it needs.
+  cluster().create(nodes_->train_job({.name = "tardy", .spec = checkpoint(2)},
+                                     {{"STEPS", "150"}, {"SAVE_EVERY", "100"}, {"SAVE_SECONDS", "3"}}));
+  cluster().create(
+      nodes_->train_job({.name = "stumbles", .spec = checkpoint(5)}, {{"STEPS", "60"}, {"CRASH_AT", "30"}}));
+  ASSERT_TRUE(cluster().wait_phase("crashes", "Failed", 60s)) << say("crashes");
+  EXPECT_EQ(cluster().job("crashes")["status"]["attempt"], 2);
+  EXPECT_THAT(cluster().condition("crashes", "Failed")["message"].get<std::string>(),
+              HasSubstr("exit code 3"));
+  EXPECT_EQ(lost_work(nodes_->events("crashes")), "");
+  ASSERT_TRUE(cluster().wait_phase("stumbles", "Succeeded", 60s)) << say("stumbles");
+  EXPECT_THAT(values("stumbles", "start"), ElementsAre("0", "20"));
+  EXPECT_THAT(values("stumbles", "done"), ElementsAre(kHashOf60));
+
+  ASSERT_TRUE(cluster().wait(60s, [] { return last_step("tardy") > 100; })) << say("tardy");
+  claim("takes-back", 4, {{"STEPS", "10"}});
+  ASSERT_TRUE(cluster().wait(60s, [] {
+    const json warning = cluster().condition("tardy", "GracePeriodTooShort");
+    return !warning.is_null() && warning["status"] == "True";
+  })) << say("tardy");
+  const std::string warned = cluster().condition("tardy", "GracePeriodTooShort")["message"];
+  EXPECT_THAT(warned, HasSubstr("pods get 2 s"));
+  EXPECT_THAT(warned, HasSubstr("took 3 s or more"));
+  // Done as it says.
+  cluster().patch(path_of_job("tardy"), {{"spec", {{"checkpoint", {{"gracePeriod", "6s"}}}}}});
+  EXPECT_TRUE(cluster().wait(
+      10s, [] { return cluster().condition("tardy", "GracePeriodTooShort")["status"] == "False"; }));
+  ASSERT_TRUE(wait_claim("takes-back"));
+
+  ASSERT_TRUE(cluster().wait_phase("tardy", "Succeeded", 60s)) << say("tardy");
+  EXPECT_THAT(values("tardy", "start"), ElementsAre("0", "100"));
+  EXPECT_EQ(lost_work(nodes_->events("tardy")), "");
+  ASSERT_TRUE(cluster().wait_phase("deaf", "Succeeded", 60s)) << say("deaf");
+  EXPECT_EQ(lost_work(nodes_->events("deaf")), "");
+  const int resumed = std::stoi(values("deaf", "start").back());
+  EXPECT_GT(resumed, 0) << "it had saved, though not when told to";
+  EXPECT_EQ(resumed % 10, 0);
+  for (const char* job : {"deaf", "tardy"}) {
+    const json status = cluster().job(job)["status"];
+    EXPECT_EQ(status["attempt"], 2) << status.dump(2);
+    EXPECT_EQ(status["preemptions"], 1);
+    EXPECT_EQ(status.value("/restarts/count"_json_pointer, 0), 0)
+        << "killed by the kubelet is no fault of the program";
+  }
+}
+
 }  // namespace
 }  // namespace muster::test
