@@ -127,7 +127,8 @@ spec:
                     ns + R"(
   resources: {requests: {storage: 1Gi}}
 )");
-    kubectl({"-n", ns, "create", "configmap", "train", "--from-file=" + source + "/test/node/train.py",
+    kubectl({"-n", ns, "create", "configmap", "programs", "--from-file=" + source + "/test/node/train.py",
+             "--from-file=" + source + "/test/node/serve.py",
              "--from-file=" + source + "/python/muster_checkpoint.py"});
   }
 }
@@ -154,23 +155,33 @@ NodeCluster::~NodeCluster() {
   testcluster::end_process(scheduler_, 3s);
 }
 
-json NodeCluster::train_job(const SimpleJob& job,
-                            const std::map<std::string, std::string>& environment) const {
+json NodeCluster::container(const std::string& program,
+                            const std::map<std::string, std::string>& environment) {
+  json result = {{"name", "main"},
+                 {"image", kTestImage},
+                 {"command", {"python3", "/programs/" + program}},
+                 {"resources", {{"requests", {{"cpu", "10m"}, {"memory", "32Mi"}}}}},
+                 {"env", json::array()},
+                 {"volumeMounts", {{{"name", "programs"}, {"mountPath", "/programs"}}}}};
+  for (const auto& [name, value] : environment) result["env"].push_back({{"name", name}, {"value", value}});
+  return result;
+}
+
+json NodeCluster::volumes() {
+  return {{{"name", "programs"}, {"configMap", {{"name", "programs"}}}}};
+}
+
+json NodeCluster::train_job(const SimpleJob& job, std::map<std::string, std::string> environment) {
   json object = job_object(job);
   object["spec"].merge_patch({{"checkpoint", {{"claimName", "ckpts"}, {"mountPath", "/ckpt"}}}});
   object["spec"].merge_patch(job.spec);
+  environment.emplace("STATE", "/ckpt");
+  json main = container("train.py", environment);
+  main["readinessProbe"] = {{"exec", {{"command", {"/bin/sh", "-c", "test -f /tmp/ready"}}}},
+                            {"periodSeconds", 1}};
   json& pod = object["spec"]["roles"][0]["template"]["spec"];
-  json& container = pod["containers"][0];
-  container["image"] = kTestImage;
-  container["command"] = {"python3", "/train/train.py"};
-  container["resources"] = {{"requests", {{"cpu", "10m"}, {"memory", "32Mi"}}}};
-  container["env"] = {{{"name", "STATE"}, {"value", "/ckpt"}}};
-  for (const auto& [name, value] : environment)
-    container["env"].push_back({{"name", name}, {"value", value}});
-  container["volumeMounts"] = {{{"name", "train"}, {"mountPath", "/train"}}};
-  container["readinessProbe"] = {{"exec", {{"command", {"/bin/sh", "-c", "test -f /tmp/ready"}}}},
-                                 {"periodSeconds", 1}};
-  pod["volumes"] = {{{"name", "train"}, {"configMap", {{"name", "train"}}}}};
+  pod["containers"] = json::array({main});
+  pod["volumes"] = volumes();
   return object;
 }
 
@@ -188,7 +199,7 @@ std::vector<TrainEvent> NodeCluster::events(const std::string& job, const std::s
 }
 
 void NodeCluster::stop_jobs() {
-  kubectl({"-n", "team", "delete", "isvc", "--all"});
+  kubectl({"delete", "isvc", "--all", "--all-namespaces"});
   const json jobs = cluster_->get("/apis/muster.dev/v1alpha1/trainingjobs");
   for (const json& job : jobs["items"])
     if (!job["metadata"].contains("ownerReferences"))

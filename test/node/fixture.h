@@ -41,9 +41,12 @@ class NodeCluster {
   Cluster& cluster() { return *cluster_; }
   testcluster::RealNode& node() { return *node_; }
 
+  // A container that runs test/node/<program> with this environment, and the volumes it needs.
+  static json container(const std::string& program, const std::map<std::string, std::string>& environment);
+  static json volumes();
   // A job of train.py with this environment, over what SimpleJob says. Its checkpoint claim is on storage
   // that all nodes see.
-  json train_job(const SimpleJob& job, const std::map<std::string, std::string>& environment) const;
+  static json train_job(const SimpleJob& job, std::map<std::string, std::string> environment);
   std::vector<TrainEvent> events(const std::string& job) const;  // so far
   std::vector<TrainEvent> events(const std::string& job, const std::string& what) const;
 

@@ -63,7 +63,7 @@ TEST_F(Programs, OneRunsToItsKnownEndOnTheGpusThatMusterCounted) {
 TEST_F(Programs, OneThatIsReclaimedTwiceAndShrunkOnceComesToTheSameEnd) {
   json job =
       nodes_->train_job({.name = "long", .spec = {{"elastic", {{"resize", "Restart"}, {"growAfter", "1s"}}}}},
-                        {{"STEPS", "500"}, {"SAVE_EVERY", "70"}});
+                        {{"STEPS", "350"}, {"SAVE_EVERY", "70"}});
   json& role = job["spec"]["roles"][0];
   role.erase("replicas");
   role["minReplicas"] = 2;
@@ -81,20 +81,20 @@ TEST_F(Programs, OneThatIsReclaimedTwiceAndShrunkOnceComesToTheSameEnd) {
   claim("takes-half", 2, {{"STEPS", "400"}});
   ASSERT_TRUE(wait_steps("long", 3)) << say("long");
   EXPECT_EQ(size(), 2);
-  EXPECT_EQ(cluster().phase("takes-half", "owner"), "Running");
+  EXPECT_TRUE(cluster().wait_phase("takes-half", "Running", 30s, "owner"));
   EXPECT_EQ(cluster().job("long")["status"]["preemptions"], 1) << "it shrank, and kept its place in line";
   cluster().remove(path_of_job("takes-half", "owner"));
 
   ASSERT_TRUE(wait_steps("long", 4)) << say("long");
   EXPECT_EQ(size(), 4) << "grown again";
   // An undisturbed run of as many steps.
-  claim("undisturbed", 4, {{"STEPS", "500"}, {"STEP_SECONDS", "0"}, {"SAVE_EVERY", "1000"}});
+  claim("undisturbed", 4, {{"STEPS", "350"}, {"STEP_SECONDS", "0"}, {"SAVE_EVERY", "1000"}});
   ASSERT_TRUE(wait_claim("undisturbed")) << say("long");
 
   ASSERT_TRUE(cluster().wait_phase("long", "Succeeded", 90s)) << say("long");
   EXPECT_EQ(values("long", "done"), values("undisturbed", "done"));
   EXPECT_EQ(lost_work(nodes_->events("long")), "");
-  EXPECT_EQ(values("long", "step").size(), 500u) << "each step once: every time it was told in time";
+  EXPECT_EQ(values("long", "step").size(), 350u) << "each step once: every time it was told in time";
   const json status = cluster().job("long")["status"];
   EXPECT_EQ(status["attempt"], 5);
   EXPECT_EQ(status["preemptions"], 2);
@@ -121,7 +121,7 @@ TEST_F(Programs, WhatTheyDoWrongCostsThemNoMoreThanItMust) {
   cluster().create(nodes_->train_job({.name = "crashes", .spec = checkpoint(5)},
                                      {{"STEPS", "60"}, {"CRASH_AT", "30"}, {"CRASH_TIMES", "9"}}));
   cluster().create(nodes_->train_job({.name = "deaf", .spec = checkpoint(3)},
-                                     {{"STEPS", "400"}, {"SAVE_EVERY", "10"}, {"IGNORE_TERM", "1"}}));
+                                     {{"STEPS", "300"}, {"SAVE_EVERY", "10"}, {"IGNORE_TERM", "1"}}));
   // It has saved once, in its own time, and then has a second less than it needs.
   cluster().create(nodes_->train_job({.name = "tardy", .spec = checkpoint(2)},
                                      {{"STEPS", "150"}, {"SAVE_EVERY", "100"}, {"SAVE_SECONDS", "3"}}));
