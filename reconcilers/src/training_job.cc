@@ -412,6 +412,11 @@ client::Task<bool> TrainingJobReconciler::remove_pods(const Job& job, const std:
   bool all = true;
   const std::function<client::Task<bool>(std::size_t)> one = [this, &job, &pods, &all](std::size_t i) {
     struct Remove {
+      // Known at once to be on its way out: who looks again before the watch says so tells it no second time.
+      static void note_leaving(World& world, const std::string& answer, const std::string& uid) {
+        auto told = client::decode_pod(answer, pod_fields());
+        if (told && told->meta.uid == uid) world.caches.pods.store().assume(std::move(*told));
+      }
       // By the API server's own word: a cache may lack a node that is there.
       static client::Task<bool> confirm_lost(World& world, std::string node) {
         const client::ObjectRef ref{"", node};
@@ -435,6 +440,7 @@ client::Task<bool> TrainingJobReconciler::remove_pods(const Job& job, const std:
         // Conflict: another pod of that name already; the one that was meant is gone.
         if (gone || gone.error().code == ErrorCode::kNotFound || gone.error().code == ErrorCode::kConflict) {
           ++world.totals.pods_deleted;
+          if (gone) note_leaving(world, *gone, pod.uid);
         } else {
           log_warn("pod not deleted",
                    {{"pod", client::make_key(ns, pod.name)}, {"error", client::to_string(gone.error())}});

@@ -70,6 +70,7 @@ TEST_F(Evictions, APreemptedJobSavesAndTheOtherStartsInItsPlace) {
     EXPECT_FALSE(cluster.job("high")["status"].contains("nominated"));
     EXPECT_EQ(cluster.phase("low"), "Queued");
     EXPECT_EQ(cluster.job("low")["status"]["preemptions"], 1);
+    EXPECT_EQ(cluster.executed(Method::kDelete, "/pods/").size(), 8u) << "each is told once";
     cluster.world.run_for(seconds{10});
     ASSERT_EQ(events(cluster, "low", "Preempted").size(), 1u);
     EXPECT_THAT(events(cluster, "low", "Preempted")[0], HasSubstr("team/high"));
