@@ -231,10 +231,21 @@ void TrainingJobReconciler::charge(const client::Key& key) {
   const Job job = world_.caches.jobs.store().find(key);
   if (!job || job->value.metadata.deletion_timestamp || job->status_unreadable) return;
   const Job counts = effective(job, world_.caches);
+  const auto pods = pods_of(world_, job->meta.uid);
+  const Translation wish = translate_job(counts->value, world_.caches);
   Step step;
   step.status = job->value.status;
-  world_.placement.update(key, counts->value, translate_job(counts->value, world_.caches), step,
-                          pods_of(world_, job->meta.uid));
+  if (job->problem.empty() && job->value.status.assignment.attempt == 0) {
+    Observed seen{.job = counts->value,
+                  .pods = pods,
+                  .now = world_.now(),
+                  .invalid = wish.invalid,
+                  .blocked = wish.blocked};
+    seen.health = [this](const std::string& name) { return health_of(name); };
+    step.wants_place = advance(seen).wants_place;
+    asked_with_[key] = counts->value.status.effective;
+  }
+  world_.placement.update(key, counts->value, wish, step, pods);
 }
 
 void TrainingJobReconciler::note(const client::Key& key, const client::Pod& pod) {

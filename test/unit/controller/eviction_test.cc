@@ -144,6 +144,42 @@ TEST_F(Evictions, WhereverTheProcessDiesWhoeverMayStartDoes) {
   }
 }
 
+// Many make room for one, and the API server is slow: a new process finds those who have gone in the queue
+// long before it has looked at all of them. None of them starts where others have just been sent away.
+TEST_F(Evictions, WhoHasMadeRoomIsNotStartedAgainByTheNextProcess) {
+  constexpr int kVictims = 32;
+  const auto victim = [](int i) { return "a-low-" + std::to_string(i); };
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    VirtualCluster cluster(seed);
+    cluster.options.workers = 4;
+    set_up(cluster, kVictims / 8, seconds{1});
+    for (int i = 0; i < kVictims; ++i) cluster.add_job(victim(i), 1, 1, kLow);
+    auto* op = &cluster.start("life-0");
+    ASSERT_TRUE(cluster.world.run_until([&] { return runs(cluster, victim(kVictims - 1)); }, minutes{1}));
+    cluster.world.run_for(seconds{30});
+    cluster.faults = [](const HttpRequest& request) {
+      return request.method == Method::kGet ? Fault{} : Fault{.delay = Duration{100}};
+    };
+    cluster.add_job("high", kVictims / 8, 8, kHigh);
+    for (int life = 1; life < 4; ++life) {
+      cluster.world.run_for(cluster.dice.between(Duration{0}, Duration{2000}));
+      op->cut_off = true;
+      cluster.world.run_for(Duration{10});
+      op = &cluster.start("life-" + std::to_string(life));
+      cluster.world.run_until([&] { return op->controller->acting(); }, minutes{1});
+    }
+    EXPECT_TRUE(cluster.world.run_until([&] { return runs(cluster, "high"); }, minutes{3}))
+        << cluster.job("high").dump(1);
+    for (int i = 0; i < kVictims; ++i) {
+      EXPECT_EQ(cluster.job(victim(i))["status"]["attempt"], 1) << victim(i);
+      EXPECT_EQ(cluster.job(victim(i))["status"]["preemptions"], 1) << victim(i);
+    }
+    EXPECT_THAT(cluster.complaints, IsEmpty());
+    if (HasFailure()) return;
+  }
+}
+
 TEST_F(Evictions, APodThatDoesNotDieIsNamedAndNeverForcedWhileItsNodeMayRunIt) {
   VirtualCluster cluster;
   set_up(cluster, 1, seconds{5});
