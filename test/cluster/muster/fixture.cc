@@ -3,7 +3,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <csignal>
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <set>
@@ -71,6 +74,18 @@ json job_object(const SimpleJob& job) {
                  {"spec", {{"roles", {role}}}}};
   object["spec"].merge_patch(job.spec);
   return object;
+}
+
+bool full_size() {
+  return std::getenv("MUSTER_FULL_SIZE") != nullptr;
+}
+int number_from_environment(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) return otherwise;
+  int value = otherwise;
+  const char* end = text + std::strlen(text);
+  const auto [at, error] = std::from_chars(text, end, value);
+  return error == std::errc() && at == end ? value : otherwise;
 }
 
 std::string path_of_job(const std::string& name, const std::string& ns) {

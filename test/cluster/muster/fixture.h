@@ -95,6 +95,11 @@ class Cluster {
   int next_log_ = 0;
 };
 
+// MUSTER_FULL_SIZE is set: what is large runs at the size that docs/benchmarks.md reports, not at CI's.
+bool full_size();
+// A whole number; `otherwise` where the variable is not set or is none.
+int number_from_environment(const char* name, int otherwise);
+
 std::string path_of_job(const std::string& name, const std::string& ns = "team");
 
 // One control plane and one Muster for all tests of an executable. SetUpTestSuite() of the derived class

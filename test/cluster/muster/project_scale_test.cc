@@ -2,10 +2,10 @@
 // Counted from the API server's audit log.
 #include <gmock/gmock.h>
 
-#include <fstream>
 #include <thread>
 
 #include "fixture.h"
+#include "write_log.h"
 
 namespace muster::test {
 namespace {
@@ -14,27 +14,6 @@ constexpr int kProjects = 200;
 // Of each: Namespace, ServiceAccount, NetworkPolicy, a RoleBinding for each of three roles, and its own
 // status.
 constexpr int kWritesNeeded = 7 * kProjects;
-
-// Muster's writes by verb and resource, those of its lease left out.
-std::map<std::string, int> writes(const Cluster& cluster) {
-  std::map<std::string, int> counts;
-  std::ifstream in(const_cast<Cluster&>(cluster).real().audit_log());
-  for (std::string line; std::getline(in, line);) {
-    const json event = json::parse(line, nullptr, false);
-    if (!event.is_object() || event["user"]["username"] != "system:serviceaccount:muster-system:muster")
-      continue;
-    const std::string verb = event["verb"], resource = event["objectRef"].value("resource", "");
-    if (verb == "get" || verb == "list" || verb == "watch" || resource == "leases") continue;
-    const std::string subresource = event["objectRef"].value("subresource", "");
-    ++counts[verb + " " + resource + (subresource.empty() ? "" : "/" + subresource)];
-  }
-  return counts;
-}
-int sum(const std::map<std::string, int>& counts) {
-  int n = 0;
-  for (const auto& [what, count] : counts) n += count;
-  return n;
-}
 
 std::string project(int i) {
   const std::string name = "team-" + std::to_string(i);
