@@ -17,33 +17,13 @@ using testing::HasSubstr;
 // stay so long.
 constexpr Milliseconds kCollected = 60s;
 
-std::string path_of(const std::string& name) {
-  return "/apis/muster.dev/v1alpha1/namespaces/team/inferenceservices/" + name;
-}
-json service_object(const std::string& name, int replicas, json spec = json::object(),
-                    const std::map<std::string, std::string>& annotations = {}) {
-  const json main = {{"name", "main"},
-                     {"image", "registry.example/serve:1"},
-                     {"resources", {{"requests", {{"cpu", "1"}, {"memory", "1Gi"}}}}}};
-  json object = {
-      {"apiVersion", "muster.dev/v1alpha1"},
-      {"kind", "InferenceService"},
-      {"metadata", {{"name", name}, {"namespace", "team"}}},
-      {"spec",
-       {{"replicas", replicas},
-        {"gpus", {{"count", 1}}},
-        {"template", {{"metadata", {{"annotations", annotations}}}, {"spec", {{"containers", {main}}}}}}}}};
-  object["spec"].merge_patch(spec);
-  return object;
-}
-
 // One cluster and the service in it.
 struct Stage {
   std::unique_ptr<Cluster> cluster;
   std::unique_ptr<MusterProcess> muster;
 
   json status(const std::string& name) const {
-    return cluster->get(path_of(name)).value("status", json::object());
+    return cluster->get(path_of_service(name)).value("status", json::object());
   }
   std::vector<json> pods(const std::string& name) const {
     const json list =
@@ -62,7 +42,7 @@ struct Stage {
     return cluster->wait(kCollected, [&] { return pods(name).size() == n; });
   }
   json condition(const std::string& name, const std::string& type) const {
-    const json c = cluster->condition_of(path_of(name), type);
+    const json c = cluster->condition_of(path_of_service(name), type);
     return c.is_null() ? json{{"status", ""}, {"reason", ""}, {"message", ""}} : c;
   }
   std::string say(const std::string& name) const { return status(name).dump(2) + "\n" + muster->log(); }
@@ -77,9 +57,10 @@ struct Stage {
     return all;
   }
   void roll(const std::string& name, const std::string& image) const {
-    json containers = cluster->get(path_of(name))["spec"]["template"]["spec"]["containers"];
+    json containers = cluster->get(path_of_service(name))["spec"]["template"]["spec"]["containers"];
     containers[0]["image"] = image;
-    cluster->patch(path_of(name), {{"spec", {{"template", {{"spec", {{"containers", containers}}}}}}}});
+    cluster->patch(path_of_service(name),
+                   {{"spec", {{"template", {{"spec", {{"containers", containers}}}}}}}});
   }
   // Addresses that the Service leads to.
   std::size_t endpoints(const std::string& name) const {
@@ -222,10 +203,11 @@ TEST(InferenceServices, OfManyReplicasStartTogether) {
   s.cluster->create(service_object("crowd", 200));
   ASSERT_TRUE(s.wait_ready("crowd", 200, 60s)) << s.status("crowd").dump(2);
   EXPECT_EQ(s.cluster->audit_gpus(), "");
-  const json managed = s.cluster->get(path_of("crowd"));
+  const json managed = s.cluster->get(path_of_service("crowd"));
   EXPECT_EQ(managed["status"]["pods"], "200/200");
   s.roll("crowd", "registry.example/serve:2");
-  s.cluster->patch(path_of("crowd"), {{"spec", {{"rollout", {{"maxSurge", 0}, {"maxUnavailable", 50}}}}}});
+  s.cluster->patch(path_of_service("crowd"),
+                   {{"spec", {{"rollout", {{"maxSurge", 0}, {"maxUnavailable", 50}}}}}});
   EXPECT_TRUE(s.cluster->wait(120s, [&] {
     return s.condition("crowd", "RolledOut")["status"] == "True" &&
            s.status("crowd").value("updatedReplicas", 0) == 200;
@@ -243,7 +225,7 @@ class Served : public testing::Test {
   void TearDown() override {
     if (HasFailure() && s_.muster) std::cerr << s_.muster->log().substr(0, 20000);
     const json list = s_.cluster->get("/apis/muster.dev/v1alpha1/inferenceservices");
-    for (const auto& i : list["items"]) s_.cluster->remove(path_of(i["metadata"]["name"]));
+    for (const auto& i : list["items"]) s_.cluster->remove(path_of_service(i["metadata"]["name"]));
     EXPECT_TRUE(s_.cluster->wait(kCollected, [] {
       return s_.cluster->get("/apis/muster.dev/v1alpha1/trainingjobs")["items"].empty();
     })) << "replicas outlive their service";
@@ -283,7 +265,7 @@ TEST_F(Served, ItsServiceFollowsItsPort) {
   const auto pods = s_.uids("moves");
   const std::string path = "/api/v1/namespaces/team/services/moves";
   const json before = s_.cluster->get(path);
-  s_.cluster->patch(path_of("moves"), {{"spec", {{"port", 9000}}}});
+  s_.cluster->patch(path_of_service("moves"), {{"spec", {{"port", 9000}}}});
   ASSERT_TRUE(s_.cluster->wait(20s,
                                [&] {
                                  const json ports = s_.cluster->get(path)["spec"]["ports"];
@@ -306,14 +288,14 @@ TEST_F(Served, ABadEditCostsNoReplica) {
   s_.cluster->create(service_object("alone", 1));
   ASSERT_TRUE(s_.wait_ready("alone", 1)) << s_.say("alone");
   const auto pods = s_.uids("alone");
-  s_.cluster->patch(path_of("alone"), {{"spec", {{"pools", {"nowhere"}}}}});
+  s_.cluster->patch(path_of_service("alone"), {{"spec", {{"pools", {"nowhere"}}}}});
   ASSERT_TRUE(s_.cluster->wait(20s, [] { return s_.status("alone").value("updatedReplicas", 0) == 1; }))
       << s_.say("alone");
   std::this_thread::sleep_for(35s);  // longer than a surge is waited for
   EXPECT_EQ(s_.uids("alone"), pods) << s_.say("alone");
   EXPECT_EQ(s_.status("alone")["readyReplicas"], 1);
   EXPECT_EQ(s_.condition("alone", "RolledOut")["reason"], "RollingOut");
-  s_.cluster->patch(path_of("alone"), {{"spec", {{"pools", nullptr}}}});
+  s_.cluster->patch(path_of_service("alone"), {{"spec", {{"pools", nullptr}}}});
   EXPECT_TRUE(s_.cluster->wait(20s, [] {
     const json status = s_.status("alone");
     return status.value("replicas", 0) == 1 && status.value("readyReplicas", 0) == 1;
@@ -462,7 +444,7 @@ spec:
   metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}}]
 )");
   EXPECT_TRUE(s_.wait_ready("auto", 3, 90s)) << s_.say("auto");
-  EXPECT_EQ(s_.cluster->get(path_of("auto"))["spec"]["replicas"], 3);
+  EXPECT_EQ(s_.cluster->get(path_of_service("auto"))["spec"]["replicas"], 3);
   s_.cluster->remove("/apis/autoscaling/v2/namespaces/team/horizontalpodautoscalers/auto");
   s_.scale("auto", 0);
   EXPECT_TRUE(s_.wait_pods("auto", 0));
