@@ -1,5 +1,7 @@
 #include "muster/crds/documents.h"
 
+#include <simdjson.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -7,6 +9,7 @@
 #include <istream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "json_text.h"
 #include "muster/crds/validate.h"
@@ -115,11 +118,34 @@ void add(std::vector<Document>& documents, Json object, const Document& like) {
   }
 }
 
+// What is no UTF-8, and what has zeros in it, as UTF-16 has; nullopt: neither.
+std::optional<FieldError> not_text(std::string_view text, const std::string& file) {
+  const auto is_text = [](std::string_view part) {
+    return part.find('\0') == std::string_view::npos && simdjson::validate_utf8(part.data(), part.size());
+  };
+  if (is_text(text)) return std::nullopt;
+  int line = 1;
+  for (std::size_t at = 0; at < text.size(); ++line) {
+    const std::size_t newline = std::min(text.find('\n', at), text.size());
+    if (!is_text(text.substr(at, newline - at))) break;
+    at = newline + 1;
+  }
+  return FieldError{{}, {}, "must be text in UTF-8", place(file, line)};
+}
+
 // nullopt: empty. `document` has file, line and text.
 std::expected<std::optional<Json>, FieldError> parse(const Document& document) {
   try {
-    const YAML::Node node = YAML::Load(*document.text);
-    if (node.IsNull()) return std::nullopt;
+    const std::vector<YAML::Node> nodes = YAML::LoadAll(*document.text);
+    if (nodes.size() > 1) {
+      return std::unexpected(FieldError{
+          {},
+          {},
+          "must end with its document: what begins here belongs to none; separate documents by ---",
+          place(document.file, document.line + std::max(nodes[1].Mark().line, 0))});
+    }
+    if (nodes.empty() || nodes[0].IsNull()) return std::nullopt;
+    const YAML::Node& node = nodes[0];
     auto json = to_json(node, values_in(document.text->size()));
     if (json) return *std::move(json);
     return std::unexpected(FieldError{{},
@@ -150,6 +176,10 @@ std::string Document::location(std::string_view field) const {
 
 LoadedDocuments load_all_documents(std::string_view text, const std::string& file) {
   LoadedDocuments loaded;
+  if (auto error = not_text(text, file)) {
+    loaded.errors.push_back(std::move(*error));
+    return loaded;
+  }
   std::vector<Document> found;
   for (const Slice& slice : split(text)) {
     Document document;

@@ -174,6 +174,23 @@ std::optional<Verdict> not_shared_so(const State& s, const Request& request, Poo
   return v;
 }
 
+// Of what one pod needs more than any usable node has, if it were empty: "; no node has more than 0 CPUs".
+std::string beyond_every_node(const State& s, PoolId pool, const RoleSpec& r) {
+  std::string text;
+  for (const Amount4& what : kResources) {
+    if (what.resource == std::string_view("gpu") && r.share.kind != GpuShare::Kind::kWhole) continue;
+    std::int64_t most = 0;
+    each_node(s, pool, [&](NodeId id) {
+      most = std::max(most, what.of(s.node(id).spec.allocatable));
+      return true;
+    });
+    if (what.of(r.per_pod) <= most) continue;
+    text += text.empty() ? "; no node has more than " : ", ";
+    text += show(what.resource, most) + " " + unit(s, pool, what.resource);
+  }
+  return text;
+}
+
 Verdict no_node(const State& s, const Request& request, PoolId pool, std::size_t role) {
   if (auto v = not_shared_so(s, request, pool, role)) return *v;
   const RoleSpec& r = request.roles[role];
@@ -184,14 +201,15 @@ Verdict no_node(const State& s, const Request& request, PoolId pool, std::size_t
     asks += share_text(r) + ", ";
   }
   if (r.numa_aligned) asks += "all on one NUMA node, ";
-  asks += show("cpu", r.per_pod.cpu.value) + " CPUs, " + show("memory", r.per_pod.memory.value) + " memory";
+  asks += show("cpu", r.per_pod.cpu.value) + " CPUs, " + show("memory", r.per_pod.memory.value) +
+          " memory, a pod slot";
   if (!r.node_selector.empty() || !r.required.empty()) asks += ", its node selector, affinity and volumes";
   if (!request.avoid.empty()) asks += ", not on " + join(request.avoid, kHoldersNamed);
   Verdict v;
   v.reason = Reason::kNoMatchingNodes;
   v.message = "none of the " + std::to_string(s.pool(pool).domains[0].nodes) + " usable nodes of pool " +
               s.pool(pool).spec.name + " would do for a pod of role " + r.name + " even if it were empty (" +
-              asks + ", and the nodes' taints)";
+              asks + ", and the nodes' taints" + beyond_every_node(s, pool, r) + ")";
   v.blocking.push_back({"pods", s.pool(pool).spec.name, r.replicas, 0, {}});
   return v;
 }

@@ -23,11 +23,24 @@ constexpr std::string_view kNode =
       "x-kubernetes-preserve-unknown-fields": true, "properties": {
         "type": {"type": "string"}, "status": {"type": "string", "enum": ["True", "False", "Unknown"]}}}}}}}})";
 
-constexpr std::string_view kPod = R"({"type": "object", "required": ["spec"],
+std::string pod() {
+  const std::string amounts =
+      R"({"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": true}})";
+  const std::string resources =
+      R"({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+    "requests": )" +
+      amounts + R"(, "limits": )" + amounts + "}}";
+  const std::string containers = R"({"type": "array", "items": {"type": "object",
+    "x-kubernetes-preserve-unknown-fields": true, "properties": {"resources": )" +
+                                 resources + "}}}";
+  return R"({"type": "object", "required": ["spec"],
   "x-kubernetes-preserve-unknown-fields": true, "properties": {
   "spec": {"type": "object", "required": ["nodeName"], "x-kubernetes-preserve-unknown-fields": true, "properties": {
-    "nodeName": {"type": "string"},
-    "containers": {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}})";
+    "nodeName": {"type": "string"}, "resources": )" +
+         resources + R"(,
+    "containers": )" +
+         containers + R"(, "initContainers": )" + containers + "}}}}";
+}
 
 constexpr std::string_view kPriorityClass = R"({"type": "object", "required": ["value"],
   "x-kubernetes-preserve-unknown-fields": true, "properties": {
@@ -119,7 +132,7 @@ std::string_view group_of(std::string_view api_version) {
 const Json* schema_of(std::string_view api_version, std::string_view kind) {
   static const auto& known = *new std::array<Known, 7>{
       Known{"", "Node", Json::parse(kNode)},
-      Known{"", "Pod", Json::parse(kPod)},
+      Known{"", "Pod", Json::parse(pod())},
       Known{"", "Namespace", Json::parse(kOpen)},
       Known{"scheduling.k8s.io", "PriorityClass", Json::parse(kPriorityClass)},
       Known{"resource.k8s.io", "ResourceSlice", Json::parse(kResourceSlice)},

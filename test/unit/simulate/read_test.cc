@@ -70,7 +70,7 @@ spec:
   EXPECT_EQ(d.numa, (std::vector<std::int32_t>{1}));
 }
 
-TEST(ReadInput, TemplatesAreJudgedAndDropped) {
+TEST(ReadInput, TemplatesAreJudgedAndCutDownToWhatPlacementReads) {
   const Input input =
       read_text(job("a", "runs-for: 1h, age: 5m", "gpus: {memory: 4Gi, overcommit: true}"), "t.yaml");
   const auto& a = only<JobObject>(input);
@@ -79,7 +79,9 @@ TEST(ReadInput, TemplatesAreJudgedAndDropped) {
   ASSERT_EQ(a.needs.size(), 1U);
   EXPECT_EQ(a.needs[0].share.kind, placement::GpuShare::Kind::kMemory);
   EXPECT_TRUE(a.needs[0].share.overcommit);
-  EXPECT_EQ(a.job.spec.roles[0].pod_template.value, nullptr);
+  ASSERT_NE(a.job.spec.roles[0].pod_template.value, nullptr);
+  EXPECT_EQ(*a.job.spec.roles[0].pod_template.value,
+            crds::Json::parse(R"({"spec":{"containers":[{}],"restartPolicy":"Never"}})"));
 }
 
 TEST(ReadInput, AReplicaIsLeftOutWhereMustersServiceControlsIt) {
