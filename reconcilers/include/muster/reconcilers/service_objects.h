@@ -10,7 +10,7 @@
 
 namespace muster::reconcilers {
 
-// Of what replicas are made from: all of the spec but their number, the port and the way of rolling out. The
+// Of what replicas are made from: all of the spec but their number (autoscaling included), the port and the way of rolling out. The
 // same for specs that say the same, in every process.
 std::string revision_of(const crds::InferenceService& service);
 
