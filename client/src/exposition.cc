@@ -50,7 +50,8 @@ const auto labels_def = lit('{') >> blanks >> -((label % comma) >> -comma) >> bl
 const x3::rule<struct Token, std::string> token = "number";
 const auto token_def = +~char_(" \t\n");
 const x3::rule<struct Rest, Line> rest = "sample";
-const auto rest_def = blanks >> -labels >> blanks >> !lit('{') >> token >> blanks >> -token >> blanks >> x3::eoi;
+const auto rest_def =
+    blanks >> -labels >> blanks >> !lit('{') >> token >> blanks >> -token >> blanks >> x3::eoi;
 
 BOOST_SPIRIT_DEFINE(label_name, label_value, label, labels, token, rest)
 

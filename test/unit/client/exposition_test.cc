@@ -82,9 +82,8 @@ TEST(Exposition, AHistogramIsItsParts) {
 }
 
 TEST(Exposition, OnlyWhatIsWantedIsRead) {
-  const auto all =
-      samples("skipped{ this is no sample\nwanted 1\nwanted_too 2\n",
-              [](std::string_view name) { return name == "wanted"; });
+  const auto all = samples("skipped{ this is no sample\nwanted 1\nwanted_too 2\n",
+                           [](std::string_view name) { return name == "wanted"; });
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].name, "wanted");
 }
@@ -99,8 +98,9 @@ TEST(Exposition, SaysWhereAndWhatIsWrong) {
   EXPECT_THAT(refusal("a 1\n{x=\"y\"} 1\n"), HasSubstr("line 2: does not begin with the name"));
   EXPECT_THAT(refusal("<html>\n"), HasSubstr("line 1: does not begin"));
   EXPECT_THAT(refusal("{\"a\": 1}\n"), HasSubstr("line 1: does not begin"));
-  for (const char* bad : {"a\n", "a{x=\"1\" 1\n", "a{x=1} 1\n", "a{x=\"\\t\"} 1\n", "a{1=\"x\"} 1\n",
-                          "a{x=\"1\",,} 1\n", "a{,} 1\n", "a{x=\"1\"y=\"2\"} 1\n", "a 1 2 3\n", "a{x=\"1} 1\n"})
+  for (const char* bad :
+       {"a\n", "a{x=\"1\" 1\n", "a{x=1} 1\n", "a{x=\"\\t\"} 1\n", "a{1=\"x\"} 1\n", "a{x=\"1\",,} 1\n",
+        "a{,} 1\n", "a{x=\"1\"y=\"2\"} 1\n", "a 1 2 3\n", "a{x=\"1} 1\n"})
     EXPECT_THAT(refusal(bad), HasSubstr("line 1: is no sample")) << bad;
   for (const char* bad : {"a one\n", "a 1x\n", "a ++1\n", "a 1,5\n"})
     EXPECT_THAT(refusal(bad), HasSubstr("line 1: its value is no number")) << bad;
