@@ -162,7 +162,7 @@ TEST_F(Served, AnAutoscaledOneFollowsWhatItsReplicasSayAndHoldsWhenTheyDoNot) {
   EXPECT_EQ(s_.condition("busy", "ScalingActive")["status"], "True");
   EXPECT_TRUE(s_.cluster->wait(10s, [&] {
     const auto events = s_.events("busy");
-    return events.contains("Rescaled") && events.contains("ReadingsFailed") &&
+    return events.contains("Rescaled") && events.contains("ReadingsPartial") &&
            events.contains("ValidMetricFound") && events.contains("ReplicasMade") &&
            events.contains("ReplicasRemoved");
   })) << testing::PrintToString(s_.events("busy"));

@@ -52,13 +52,13 @@ struct AutoscalerTest : testing::Test {
   void answer(const MetricsEndpoint& endpoint, int waiting) {
     answers[endpoint.url] = "vllm:num_requests_waiting{engine=\"0\"} " + std::to_string(waiting) + "\n";
   }
-  // Looks, waits for the answer, and looks again.
+  // When it is time again: looks, waits for the answer, and looks at that.
   ScalingVerdict read(std::int32_t size, const std::vector<MetricsEndpoint>& serving,
                       const client::Key& key = "ns/chat") {
+    world.run_for(reading_interval(rule));
     const auto before = news[key];
-    const auto look = scaler.look(key, rule, size, serving);
+    scaler.look(key, rule, size, serving);
     EXPECT_TRUE(world.run_until([&] { return news[key] > before; }, seconds{60}));
-    world.run_for(look.again);
     return scaler.look(key, rule, size, serving).verdict.value_or(ScalingVerdict{});
   }
 
