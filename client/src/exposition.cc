@@ -98,14 +98,13 @@ Result<std::vector<Sample>> parse_exposition(std::string_view text, const Wanted
     if (begin == line.npos || line[begin] == '#') continue;
     line.remove_prefix(begin);
 
-    const char* at = line.data();
-    const char* const end = line.data() + line.size();
-    if (!x3::parse(at, end, grammar::metric_name))
+    auto at = line.begin();
+    if (!x3::parse(at, line.end(), grammar::metric_name))
       return std::unexpected(error_at(number, "does not begin with the name of a metric"));
-    const std::string_view name(line.data(), static_cast<std::size_t>(at - line.data()));
+    const auto name = line.substr(0, static_cast<std::size_t>(at - line.begin()));
     if (wanted && !wanted(name)) continue;
     Line read;
-    if (!x3::parse(at, end, grammar::rest, read))
+    if (!x3::parse(at, line.end(), grammar::rest, read))
       return std::unexpected(error_at(number, "is no sample: name, {label=\"value\",…}, value, time"));
     Sample sample;
     sample.name = name;
