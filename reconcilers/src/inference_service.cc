@@ -66,7 +66,8 @@ client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
     known.spec.autoscaling.emplace();
     known.spec.autoscaling->min_replicas = known.spec.autoscaling->max_replicas = size;
     co_return co_await write(key, service,
-                             status_of(known, fleet.views, revision, invalid, false, world_.now()));
+                             status_of(known, fleet.views, revision, invalid,
+                                       rollout_before(wanted.status, revision), world_.now()));
   }
   co_return co_await keep_size(key, service);
 }
@@ -107,8 +108,8 @@ client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Ke
   std::vector<Replica> states;
   for (const auto& view : fleet.views) states.push_back(view.state);
   const ServicePlan plan =
-      plan_replicas(crds::size_of(wanted), wanted.spec.rollout, states, gave_way(wanted.status, revision),
-                    room_since(key, service), world_.now());
+      plan_replicas(crds::size_of(wanted), wanted.spec.rollout, states,
+                    rollout_before(wanted.status, revision), room_since(key, service), world_.now());
   std::vector<Job> leaving;
   for (const auto i : plan.remove) leaving.push_back(fleet.jobs[i]);
   bool ok = co_await remove(service, std::move(leaving));
@@ -121,7 +122,7 @@ client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Ke
 
   fleet = fleet_of(service, revision);
   Outcome outcome = co_await write(
-      key, service, status_of(wanted, fleet.views, revision, refusal, plan.gives_way, world_.now(), scaling));
+      key, service, status_of(wanted, fleet.views, revision, refusal, plan.rollout, world_.now(), scaling));
   if (!ok || outcome.failed) co_return Outcome::retry();
   const client::Duration again = refusal.reason.empty() ? kKeepInterval : kRefusedInterval;
   if (!outcome.after || *outcome.after > again) outcome.after = again;

@@ -65,14 +65,15 @@ class Writer {
         status_(service.status),
         desired_(crds::size_of(service)) {}
 
-  crds::InferenceServiceStatus write(std::string_view revision, const Refused& refused, bool gives_way,
+  crds::InferenceServiceStatus write(std::string_view revision, const Refused& refused, RolloutMemory rollout,
                                      const std::optional<ScalingVerdict>& scaling) {
     count(revision);
     accepted(refused);
     waiting();
     ready();
     scaled(scaling);
-    rolled_out(revision, gives_way);
+    rolled_out(revision, rollout.gives_way);
+    status_.rollout_places = rollout.places;
     status_.revision = revision;
     return std::move(status_);
   }
@@ -152,10 +153,15 @@ class Writer {
   }
 
   // Once true for a revision it stays: a replica that restarts, or one more that is asked for, is no rollout.
+  // Nor does one end it that there is no room for.
   void rolled_out(std::string_view revision, bool gives_way) {
     const std::int32_t old = status_.replicas - status_.updated_replicas;
     const bool was = is_known_ && crds::is_true(status_.conditions, "RolledOut");
-    if (old == 0 && (was || updated_ready_ >= desired_))
+    const bool all_serve =
+        status_.replicas >= desired_ && std::ranges::all_of(replicas_, [](const ReplicaView& r) {
+          return r.state.is_ready || r.state.lacks_room;
+        });
+    if (old == 0 && (was || (all_serve && (updated_ready_ > 0 || desired_ == 0))))
       return set("RolledOut", true, "RolledOut", fmt::format("all replicas are of revision {}", revision));
     std::string text = fmt::format("{} replicas of revision {} are ready, {} of earlier ones are left",
                                    updated_ready_, revision, old);
@@ -224,14 +230,14 @@ bool is_leaving(const client::Pod& pod, bool has_replica, crds::Time now) {
 
 crds::InferenceServiceStatus status_of(const crds::InferenceService& service,
                                        const std::vector<ReplicaView>& replicas, std::string_view revision,
-                                       const Refused& refused, bool gives_way, crds::Time now,
+                                       const Refused& refused, RolloutMemory rollout, crds::Time now,
                                        const std::optional<ScalingVerdict>& scaling) {
-  return Writer(service, replicas, now).write(revision, refused, gives_way, scaling);
+  return Writer(service, replicas, now).write(revision, refused, rollout, scaling);
 }
 
-bool gave_way(const crds::InferenceServiceStatus& status, std::string_view revision) {
+RolloutMemory rollout_before(const crds::InferenceServiceStatus& status, std::string_view revision) {
   const auto* c = crds::find_condition(status.conditions, "RolledOut");
-  return status.revision == revision && c != nullptr && c->reason == kGaveWay;
+  return {status.rollout_places, status.revision == revision && c != nullptr && c->reason == kGaveWay};
 }
 
 bool only_numbers_differ(const crds::InferenceServiceStatus& a, const crds::InferenceServiceStatus& b) {

@@ -96,23 +96,29 @@ TEST(InferenceServices, TakeWhatIsTheirsAndOutliveControllerNodeAndImage) {
   })) << s.say("chat");
   s.cluster->remove("/api/v1/nodes/" + lost);
 
-  // A new image, and no room for a surge: one at a time, and said so. One always serves.
-  s.roll("chat", "registry.example/serve:2");
-  bool said = false;
-  int fewest = 2;
-  ASSERT_TRUE(s.cluster->wait(180s, [&] {
-    const json c = s.condition("chat", "RolledOut");
-    if (c["reason"] == "SurgeNotPlaced") {
-      said = true;
-      EXPECT_THAT(c["message"].get<std::string>(), HasSubstr("maxUnavailable 1"));
-    }
-    fewest = std::min(fewest, s.status("chat").value("readyReplicas", 0));
-    return said && c["status"] == "True";
-  })) << s.say("chat");
-  EXPECT_GE(fewest, 1);
-  EXPECT_TRUE(s.wait_ready("chat", 2)) << s.say("chat");
-  ASSERT_TRUE(s.wait_pods("chat", 2));
-  EXPECT_EQ(s.images("chat"), std::set<std::string>{"registry.example/serve:2"});
+  // A new image, and no room for a surge: one at a time, and said so. One always serves. The same while one
+  // more is asked for than there is room for.
+  for (const int asked : {2, 3}) {
+    const std::string image = "registry.example/serve:" + std::to_string(asked);
+    s.scale("chat", asked);
+    s.roll("chat", image);
+    bool said = false;
+    int fewest = 2;
+    ASSERT_TRUE(s.cluster->wait(180s, [&] {
+      const json c = s.condition("chat", "RolledOut");
+      if (c["reason"] == "SurgeNotPlaced") {
+        said = true;
+        EXPECT_THAT(c["message"].get<std::string>(), HasSubstr("maxUnavailable 1"));
+      }
+      fewest = std::min(fewest, s.status("chat").value("readyReplicas", 0));
+      return said && c["status"] == "True";
+    })) << s.say("chat");
+    EXPECT_GE(fewest, 1);
+    EXPECT_TRUE(s.wait_ready("chat", 2)) << s.say("chat");
+    ASSERT_TRUE(s.wait_pods("chat", 2));
+    EXPECT_EQ(s.images("chat"), std::set<std::string>{image});
+    EXPECT_EQ(s.status("chat")["replicas"], asked);
+  }
   EXPECT_EQ(s.cluster->audit_gpus(), "");
 }
 

@@ -73,10 +73,9 @@ struct InferenceServiceSpec {
   static constexpr auto fields() {
     using T = InferenceServiceSpec;
     return std::tuple(field("replicas", &T::replicas), field("autoscaling", &T::autoscaling),
-                      field("groupSize", &T::group_size),
-                      field("preemptible", &T::preemptible), field("gpus", &T::gpus),
-                      field("template", &T::pod_template), field("topology", &T::topology),
-                      field("port", &T::port), field("rollout", &T::rollout),
+                      field("groupSize", &T::group_size), field("preemptible", &T::preemptible),
+                      field("gpus", &T::gpus), field("template", &T::pod_template),
+                      field("topology", &T::topology), field("port", &T::port), field("rollout", &T::rollout),
                       field("priorityClassName", &T::priority_class_name), field("pools", &T::pools));
   }
   bool operator==(const InferenceServiceSpec&) const = default;
@@ -89,10 +88,11 @@ struct InferenceServiceStatus {
   std::int32_t ready_replicas = 0;    // all of whose pods are ready
   std::int32_t updated_replicas = 0;  // of the revision in force
   std::int32_t desired_replicas = 0;  // with spec.autoscaling the record of what was decided last; 0: nothing
-  std::string pods;      // "1/2", ready of desired, for people
-  std::string selector;  // of the pods, for HorizontalPodAutoscalers
-  std::string revision;  // of the spec in force; label muster.dev/revision of its replicas
-  std::string url;       // where its Service answers, inside the cluster
+  std::int32_t rollout_places = 0;    // while one lasts: replicas that had places when it began
+  std::string pods;                   // "1/2", ready of desired, for people
+  std::string selector;               // of the pods, for HorizontalPodAutoscalers
+  std::string revision;               // of the spec in force; label muster.dev/revision of its replicas
+  std::string url;                    // where its Service answers, inside the cluster
   Amounts allocated;
   Waiting queue;  // of the first replica that waits
 
@@ -102,7 +102,8 @@ struct InferenceServiceStatus {
                       field("conditions", &T::conditions), field("replicas", &T::replicas, Zero::kOmit),
                       field("readyReplicas", &T::ready_replicas, Zero::kOmit),
                       field("updatedReplicas", &T::updated_replicas, Zero::kOmit),
-                      field("desiredReplicas", &T::desired_replicas, Zero::kOmit), field("pods", &T::pods),
+                      field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
+                      field("rolloutPlaces", &T::rollout_places, Zero::kOmit), field("pods", &T::pods),
                       field("selector", &T::selector), field("revision", &T::revision), field("url", &T::url),
                       field("allocated", &T::allocated), field("queue", &T::queue));
   }
