@@ -146,7 +146,7 @@ TEST(ProjectScale, ProjectsAndServicesSettleWithTheWritesThatTheirObjectsNeed) {
     service["metadata"]["namespace"] = project_of(i);
     scale.cluster().create(service);
   }
-  ASSERT_TRUE(scale.wait_count("inferenceservices", "RolledOut", scale.services(), 300s)) << scale.log();
+  ASSERT_TRUE(scale.wait_count("inferenceservices", "RolledOut", scale.services(), 900s)) << scale.log();
   const int needed = scale.services() * kWritesOfService;
   const int of_services =
       scale.settled(std::to_string(scale.services()) + " services of " + std::to_string(kReplicas), needed);
