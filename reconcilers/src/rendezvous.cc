@@ -73,6 +73,8 @@ void add_pytorch(std::vector<EnvVar>& env, const TrainingJob& job, const Role& r
   env.push_back({"PET_RDZV_ID", job.metadata.uid + "-" + n.attempt});
   env.push_back({"PET_RDZV_CONF", "is_host=" + n.is_first});
   env.push_back({"PET_MAX_RESTARTS", in_place ? kRestartsInPlace : "0"});
+  // Else who joins later waits in vain for an address that is given out in the first round only.
+  if (in_place) env.push_back({"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"});
 }
 
 void add_jax(std::vector<EnvVar>& env, const TrainingJob& job, const PodNumbers& n) {

@@ -28,6 +28,17 @@ void run(std::vector<std::string> arguments) {
   if (!result->ok()) throw std::runtime_error(program + ": " + result->out + result->err);
 }
 
+// What Python packages with compiled parts expect of a machine beside what Python itself needs.
+std::vector<std::string> libraries_of_wheels() {
+  std::vector<std::string> result;
+  for (const auto& folder : fs::directory_iterator("/usr/lib"))
+    for (const char* name :
+         {"libstdc++.so.6", "libgcc_s.so.1", "libdl.so.2", "librt.so.1", "libpthread.so.0", "libutil.so.1"})
+      if (folder.path().string().ends_with("-linux-gnu") && fs::exists(folder.path() / name))
+        result.push_back(folder.path() / name);
+  return result;
+}
+
 bool is_older(const fs::path& file, const fs::path& than) {
   return !fs::exists(file) || fs::last_write_time(file) < fs::last_write_time(than);
 }
@@ -57,9 +68,23 @@ void NodeCluster::build_images() {
   const std::string source = MUSTER_SOURCE_DIR, script = source + "/scripts/oci-image.sh";
   if (is_older(archive("muster"), MUSTER_PROGRAM) || is_older(archive("muster"), script))
     run({source + "/scripts/make-image.sh", MUSTER_PROGRAM, archive("muster")});
-  if (is_older(archive("test"), script))
-    run({script, archive("test"), kTestImage, "--cmd", "/bin/busybox", "--cmd", "sleep", "--cmd",
-         "2147483647", "/bin/busybox", "/bin/busybox=/bin/sh", "/usr/bin/python3", "/usr/lib/python3.11"});
+  if (is_older(archive("test"), script) || is_older(archive("test"), source + "/test/node/fixture.cc")) {
+    std::vector<std::string> make = {script,
+                                     archive("test"),
+                                     kTestImage,
+                                     "--cmd",
+                                     "/bin/busybox",
+                                     "--cmd",
+                                     "sleep",
+                                     "--cmd",
+                                     "2147483647",
+                                     "/bin/busybox",
+                                     "/bin/busybox=/bin/sh",
+                                     "/usr/bin/python3",
+                                     "/usr/lib/python3.11"};
+    for (const std::string& library : libraries_of_wheels()) make.push_back(library);
+    run(make);
+  }
 }
 
 void NodeCluster::start_scheduler() {
@@ -127,9 +152,11 @@ spec:
                     ns + R"(
   resources: {requests: {storage: 1Gi}}
 )");
-    kubectl({"-n", ns, "create", "configmap", "programs", "--from-file=" + source + "/test/node/train.py",
-             "--from-file=" + source + "/test/node/serve.py",
-             "--from-file=" + source + "/python/muster_checkpoint.py"});
+    std::vector<std::string> create = {"-n", ns, "create", "configmap", "programs"};
+    for (const char* program : {"test/node/train.py", "test/node/torch_train.py", "test/node/serve.py",
+                                "python/muster_checkpoint.py"})
+      create.push_back("--from-file=" + source + "/" + program);
+    kubectl(create);
   }
 }
 

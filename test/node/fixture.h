@@ -50,6 +50,9 @@ class NodeCluster {
   std::vector<TrainEvent> events(const std::string& job) const;  // so far
   std::vector<TrainEvent> events(const std::string& job, const std::string& what) const;
 
+  // The folder that the claim "ckpts" in each project's namespace holds; jobs write to <folder>/<job>.
+  const std::filesystem::path& state() const { return state_; }
+
   // Suspends jobs that have not ended and removes services, and waits until no pod of theirs holds a GPU.
   void stop_jobs();
   // What Muster's pods have logged.
@@ -67,7 +70,7 @@ class NodeCluster {
   std::unique_ptr<Cluster> cluster_;
   std::unique_ptr<testcluster::RealNode> node_;
   testcluster::ProcessId scheduler_;
-  std::filesystem::path state_;  // what the claim "ckpts" in each project's namespace holds
+  std::filesystem::path state_;
 };
 
 // One such cluster for all suites of the executable, started by the first. After each test, what it has left
