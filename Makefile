@@ -8,6 +8,7 @@
 #   make demo-down  ends it
 #   make image      a container image of Muster, from files of this machine: build/image/muster.tar
 #   make test-node  Muster's image and real programs on a real node (kubelet, containerd); needs root
+#   make test-pytorch  real PyTorch under torchrun on a real node; gigabytes of packages, not part of `make test`
 #   make bench      all benchmarks; JSON=1 writes build/bench/NAME.json instead of printing tables
 #   make lint       clang-format and clang-tidy; LINT_BASE=<commit>: clang-tidy only for files changed since
 #   make deps       what all of these need, from Debian packages; they call it themselves
@@ -25,7 +26,7 @@ JOBS ?= $(shell nproc)
 # Programs with threads in them.
 TSAN_TARGETS ?= client_test
 
-.PHONY: deps build controlplane test test-tsan test-node image fuzz demo demo-down bench lint clean
+.PHONY: deps build controlplane test test-tsan test-node test-pytorch image fuzz demo demo-down bench lint clean
 
 deps:
 	@scripts/install-deps.sh
@@ -71,6 +72,13 @@ test-node:
 	@scripts/build-controlplane.sh --gpu-plugin >/dev/null
 	@$(MAKE) build-release TARGETS="muster muster_node_test"
 	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^node$$'
+
+test-pytorch:
+	@scripts/install-deps.sh --node
+	@$(MAKE) controlplane
+	@scripts/build-controlplane.sh --gpu-plugin >/dev/null
+	@$(MAKE) build-release TARGETS="muster muster_pytorch_test"
+	@MUSTER_PYTORCH=$$(scripts/install-pytorch.sh) build/release/bin/muster_pytorch_test
 
 fuzz:
 	@scripts/install-deps.sh --fuzz

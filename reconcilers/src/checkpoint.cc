@@ -50,8 +50,8 @@ std::optional<crds::SavedStep> last_words(const client::Pod& pod) {
 }
 
 // How long it took to go when told to; 0: it was not told, or that is not known. Whoever was killed would
-// have needed longer than it had.
-std::int64_t saving_took(const client::Pod& pod, bool reported) {
+// have needed longer than it had, if it could hear: a program that only starts cannot yet.
+std::int64_t saving_took(const client::Pod& pod, bool reported, bool told_ready) {
   if (!pod.deleting || pod.grace_seconds <= 0) return 0;
   std::int64_t ended = 0;
   bool killed = false;
@@ -61,7 +61,7 @@ std::int64_t saving_took(const client::Pod& pod, bool reported) {
   }
   if (ended == 0) return 0;
   // Also with a report, which then is of a save before it was told to go.
-  if (killed && ended >= pod.deleted_at) return pod.grace_seconds + 1;
+  if (killed && ended >= pod.deleted_at) return told_ready ? pod.grace_seconds + 1 : 0;
   return reported ? std::max<std::int64_t>(1, ended - (pod.deleted_at - pod.grace_seconds)) : 0;
 }
 
@@ -82,12 +82,14 @@ std::optional<crds::SavedStep> parse_report(std::string_view text) {
 
 void CheckpointReports::note(const client::Pod& pod, crds::Time now) {
   if (departed_.contains(pod.meta.uid)) return;
+  const bool told_ready = pod.deleting && pod.ready && pod.ended.empty();
   const std::string* annotation = client::find_value(pod.annotations, kCheckpointAnnotation);
-  if (annotation == nullptr && pod.ended.empty()) return;
+  if (annotation == nullptr && pod.ended.empty() && !told_ready) return;
   const auto id = identity_of(pod);
   if (!id) return;
+  if (told_ready) told_ready_.emplace(pod.meta.uid, id->attempt);
   auto saved = last_words(pod);
-  const std::int64_t took = saving_took(pod, saved.has_value());
+  const std::int64_t took = saving_took(pod, saved.has_value(), told_ready_.contains(pod.meta.uid));
   if (!saved && annotation != nullptr) saved = parse_report(*annotation);
   if (!saved && took == 0) return;
   PodReport& report = attempts_[id->attempt][{id->role, id->index}];
@@ -127,7 +129,8 @@ void CheckpointReports::depart(const client::Pod& pod) {
 }
 
 void CheckpointReports::forget_before(std::int32_t attempt) {
-  std::erase_if(departed_, [&](const auto& d) { return d.second < attempt; });
+  for (auto* list : {&departed_, &told_ready_})
+    std::erase_if(*list, [&](const auto& pod) { return pod.second < attempt; });
   attempts_.erase(attempts_.begin(), attempts_.lower_bound(attempt));
 }
 

@@ -18,6 +18,9 @@ constexpr std::string_view kClusterVariable = "MUSTER_TF_CLUSTER";
 constexpr std::string_view kEvaluator = "evaluator";
 constexpr std::string_view kLauncher = "launcher";
 
+// Each member that leaves costs torchrun's other agents one of them: docs/decisions/0041.
+constexpr const char* kRestartsInPlace = "10";
+
 constexpr std::size_t kMaxConfigMap = 1 << 20;  // bytes of all files of a ConfigMap
 constexpr std::size_t kMaxVariable =
     128UZ * 1024;  // Linux: name, '=', value and the zero behind it (MAX_ARG_STRLEN)
@@ -55,20 +58,23 @@ std::string literally(std::string_view text) {
 void add_pytorch(std::vector<EnvVar>& env, const TrainingJob& job, const Role& role, const PodNumbers& n) {
   const std::string host = first_host(job);
   const std::string pods = std::to_string(size_of_gang(job));
+  const bool in_place = crds::resizes_in_place(job.spec);
   const std::string bounds =
       std::to_string(crds::replicas_of(job.spec)) + ":" + std::to_string(crds::most_replicas_of(job.spec));
   env.push_back({"MASTER_ADDR", host});
   env.push_back({"MASTER_PORT", std::to_string(kMasterPort)});
   env.push_back({"WORLD_SIZE", pods});
   env.push_back({"RANK", n.rank});
-  env.push_back({"PET_NNODES", crds::resizes_in_place(job.spec) ? bounds : pods});
+  env.push_back({"PET_NNODES", in_place ? bounds : pods});
   env.push_back({"PET_NODE_RANK", n.rank});
   env.push_back({"PET_NPROC_PER_NODE", std::to_string(std::max(1, gpus_of(role)))});
   env.push_back({"PET_RDZV_BACKEND", "c10d"});
   env.push_back({"PET_RDZV_ENDPOINT", endpoint(host, kMasterPort)});
   env.push_back({"PET_RDZV_ID", job.metadata.uid + "-" + n.attempt});
   env.push_back({"PET_RDZV_CONF", "is_host=" + n.is_first});
-  env.push_back({"PET_MAX_RESTARTS", "0"});
+  env.push_back({"PET_MAX_RESTARTS", in_place ? kRestartsInPlace : "0"});
+  // Else who joins later waits in vain for an address that is given out in the first round only.
+  if (in_place) env.push_back({"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"});
 }
 
 void add_jax(std::vector<EnvVar>& env, const TrainingJob& job, const PodNumbers& n) {

@@ -303,7 +303,7 @@ void World::apply_workload(std::size_t index) {
 }
 
 void World::set_scale(Workload& w, pl::Time submitted) {
-  const auto wanted = static_cast<std::size_t>(w.service().service.spec.replicas);
+  const auto wanted = static_cast<std::size_t>(crds::size_of(w.service().service));
   while (w.gangs.size() > wanted) {
     Gang& g = *w.gangs.back();
     stop_work(g);

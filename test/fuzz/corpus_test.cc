@@ -18,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::map<std::string, Target> kTargets = {{"documents", documents},
+                                                {"exposition", exposition},
                                                 {"kubeconfig", kubeconfig},
                                                 {"node", node},
                                                 {"objects", objects},

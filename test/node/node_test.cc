@@ -1,112 +1,89 @@
 // Muster in a pod of a real node, and jobs with real programs in real containers: what KWOK can only pretend.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <fstream>
 #include <set>
+#include <sstream>
 
 #include "fixture.h"
 
 namespace muster::test {
 namespace {
 
-using testing::ElementsAre;
+using testing::ContainsRegex;
 using testing::HasSubstr;
+using testing::SizeIs;
 
-// What train.py comes to after 60 steps.
-constexpr const char* kHashOf60 = "873414c1169727e6f2e8da3e1b9ad647d4474bcad936f5ab22806c523907f925";
-
-std::vector<std::string> values(const std::vector<TrainEvent>& events) {
-  std::vector<std::string> result;
-  for (const TrainEvent& event : events) result.push_back(event.value);
-  return result;
+json muster_pods(const Cluster& cluster) {
+  return cluster.get(
+      "/api/v1/namespaces/muster-system/pods?labelSelector=app.kubernetes.io%2Fname%3Dmuster")["items"];
 }
 
-class Node : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    if (const auto possible = testcluster::enter_node_network(); !possible) {
-      impossible_ = possible.error();
-      return;
-    }
-    nodes_ = NodeCluster::start();
-  }
-  static void TearDownTestSuite() { nodes_.reset(); }
-  void SetUp() override {
-    if (!impossible_.empty()) GTEST_SKIP() << impossible_;
-  }
-  void TearDown() override {
-    if (!nodes_) return;
-    if (HasFailure())
-      std::cerr << nodes_->muster_log() << nodes_->kubectl({"get", "pods,tj", "-A", "-o", "wide"});
-    nodes_->stop_jobs();
-    EXPECT_TRUE(nodes_->node().running());
-  }
+std::string leader(const Cluster& cluster) {
+  const json lease =
+      cluster.get("/apis/coordination.k8s.io/v1/namespaces/muster-system/leases/muster-controller");
+  const std::string holder = lease["spec"].value("holderIdentity", "");
+  return holder.substr(0, holder.find('_'));  // <pod>_<random>
+}
 
-  static Cluster& cluster() { return nodes_->cluster(); }
-  static json muster_pods() {
-    return cluster().get(
-        "/api/v1/namespaces/muster-system/pods?labelSelector=app.kubernetes.io%2Fname%3Dmuster")["items"];
-  }
-  static std::string leader() {
-    const json lease =
-        cluster().get("/apis/coordination.k8s.io/v1/namespaces/muster-system/leases/muster-controller");
-    const std::string holder = lease["spec"].value("holderIdentity", "");
-    return holder.substr(0, holder.find('_'));  // <pod>_<random>
-  }
+std::string proc(pid_t pid, const std::string& file) {
+  std::ostringstream text;
+  text << std::ifstream("/proc/" + std::to_string(pid) + "/" + file).rdbuf();
+  return text.str();
+}
 
-  static inline std::unique_ptr<NodeCluster> nodes_;
-  static inline std::string impossible_;
-};
+// Asked of the kernel, not of the manifests.
+TEST_F(Node, MusterRunsWithoutRightsAndHasNothingToWriteTo) {
+  const auto processes = nodes_->node().processes("muster");
+  ASSERT_THAT(processes, SizeIs(2));
+  for (const pid_t pid : processes) {
+    const std::string status = proc(pid, "status");
+    EXPECT_THAT(status, ContainsRegex("\nUid:\t65532\t65532\t65532\t65532\n"));
+    EXPECT_THAT(status, ContainsRegex("\nGid:\t65532\t65532\t65532\t65532\n"));
+    EXPECT_THAT(status, ContainsRegex("\nCapEff:\t0+\n"));
+    EXPECT_THAT(status, ContainsRegex("\nCapBnd:\t0+\n"));
+    EXPECT_THAT(status, ContainsRegex("\nNoNewPrivs:\t1\n"));
+    EXPECT_THAT(proc(pid, "mountinfo"), ContainsRegex(" / / ro[, ]"));
+    EXPECT_FALSE(std::filesystem::exists("/proc/" + std::to_string(pid) + "/root/bin"))
+        << "the image has a shell";
+  }
+}
 
 TEST_F(Node, MusterRunsFromItsImageAndAnotherPodTakesOver) {
-  json pods = muster_pods();
+  json pods = muster_pods(cluster());
   ASSERT_EQ(pods.size(), 2u);
   for (const json& pod : pods) {
     EXPECT_EQ(pod["status"]["containerStatuses"][0]["restartCount"], 0) << pod.dump(2);
     const std::string name = pod["metadata"]["name"];
     EXPECT_THAT(nodes_->kubectl({"get", "--raw",
                                  "/api/v1/namespaces/muster-system/pods/" + name + ":8080/proxy/metrics"}),
-                HasSubstr("muster_cached_objects{resource=\"nodes\"} 1"));
+                HasSubstr("muster_cached_objects{resource=\"nodes\"} 3"));
   }
-  const std::string before = leader();
+  const std::string before = leader(cluster());
   ASSERT_FALSE(before.empty());
   cluster().remove("/api/v1/namespaces/muster-system/pods/" + before);
   // It gives the lease back on SIGTERM; after a crash this would take a lease's length, 15 s.
-  EXPECT_TRUE(cluster().wait(10s, [&] { return !leader().empty() && leader() != before; }));
+  EXPECT_TRUE(cluster().wait(10s, [&] { return !leader(cluster()).empty() && leader(cluster()) != before; }));
   cluster().create(nodes_->train_job({.name = "after"}, {{"STEPS", "3"}}));
   EXPECT_TRUE(cluster().wait_phase("after", "Succeeded"));
 }
 
-TEST_F(Node, AProgramRunsToItsKnownEndOnTheGpusThatMusterCounted) {
-  cluster().create(nodes_->train_job({.name = "train", .replicas = 2, .gpus = 2}, {{"STEPS", "60"}}));
-  ASSERT_TRUE(cluster().wait_phase("train", "Succeeded", 60s)) << cluster().job("train").dump(2);
-  EXPECT_THAT(values(nodes_->events("train", "done")), ElementsAre(kHashOf60));
-  // The kubelet has picked them, and no GPU twice.
-  std::set<std::string> gpus;
-  for (const TrainEvent& event : nodes_->events("train", "gpus")) {
-    std::istringstream list(event.value);
-    for (std::string id; std::getline(list, id, ',');) gpus.insert(id);
-  }
-  EXPECT_THAT(gpus, ElementsAre("GPU-real-0-0", "GPU-real-0-1", "GPU-real-0-2", "GPU-real-0-3"));
-  EXPECT_EQ(cluster().job("train")["status"]["attempt"], 1);
-}
-
-TEST_F(Node, AGangIsRunningOnceItIsReadyNotOnceItHasStarted) {
-  cluster().create(nodes_->train_job({.name = "slow"}, {{"STEPS", "3"}, {"START_SECONDS", "2"}}));
-  ASSERT_TRUE(cluster().wait(30s, [&] {
-    const auto pods = cluster().pods("slow");
-    return !pods.empty() && pods[0]["status"].value("phase", "") == "Running";
-  }));
-  EXPECT_EQ(cluster().phase("slow"), "Starting");
-  ASSERT_TRUE(cluster().wait_phase("slow", "Succeeded")) << cluster().job("slow").dump(2);
-}
-
-TEST_F(Node, AProgramThatCrashesTooOftenFails) {
-  cluster().create(
-      nodes_->train_job({.name = "crash", .spec = {{"restart", {{"limit", 1}, {"window", "1h"}}}}},
-                        {{"STEPS", "60"}, {"CRASH_AT", "10"}, {"CRASH_TIMES", "9"}}));
-  ASSERT_TRUE(cluster().wait_phase("crash", "Failed", 60s)) << cluster().job("crash").dump(2);
-  EXPECT_EQ(cluster().job("crash")["status"]["attempt"], 2);
-  EXPECT_THAT(cluster().condition("crash", "Failed")["message"].get<std::string>(), HasSubstr("exit code 3"));
+// One pod on the real node, two that only seem to run: a gang like any other.
+TEST_F(Node, AGangSpansRealAndSimulatedNodes) {
+  json job =
+      nodes_->train_job({.name = "spans", .spec = {{"completion", {{"role", "worker"}}}}}, {{"STEPS", "20"}});
+  json peer = {{"name", "peer"}, {"replicas", 2}, {"gpus", {{"count", 8}}}};
+  peer["template"]["spec"] = on_simulated_nodes();
+  peer["template"]["spec"]["containers"] = {{{"name", "main"}, {"image", "registry.example/peer:1"}}};
+  job["spec"]["roles"].push_back(peer);
+  cluster().create(job);
+  ASSERT_TRUE(cluster().wait_phase("spans", "Running")) << cluster().job("spans").dump(2);
+  std::set<std::string> used;
+  for (const json& pod : cluster().pods("spans")) used.insert(pod["spec"]["nodeName"]);
+  EXPECT_THAT(used, testing::ElementsAre("real-0", "simulated-0", "simulated-1"));
+  EXPECT_EQ(cluster().audit_gpus(), "");
+  EXPECT_TRUE(cluster().wait_phase("spans", "Succeeded")) << cluster().job("spans").dump(2);
 }
 
 }  // namespace

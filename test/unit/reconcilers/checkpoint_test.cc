@@ -25,6 +25,7 @@ std::string report(std::int64_t step, const std::string& uri = "") {
 client::Pod pod(int index, int attempt = 1) {
   client::Pod p;
   p.meta.name = "llama-worker-" + std::to_string(index) + "-" + std::to_string(attempt);
+  p.meta.uid = "uid of " + p.meta.name;
   p.labels = {{std::string(kAttemptLabel), std::to_string(attempt)},
               {std::string(kIndexLabel), std::to_string(index)},
               {std::string(kJobLabel), "llama"},
@@ -44,6 +45,14 @@ client::Pod ended(int index, const std::string& message, int took = 5, int grace
   p.grace_seconds = grace;
   p.deleted_at = kNowUnix + grace;
   p.ended = {{"main", code, code == 0 ? "Completed" : "Error", message, kNowUnix + took}};
+  return p;
+}
+
+// What is seen of it when it is told.
+client::Pod told(int index, int grace = 30) {
+  client::Pod p = ended(index, "", 0, grace);
+  p.ended.clear();
+  p.ready = true;
   return p;
 }
 
@@ -175,19 +184,35 @@ TEST(GangReport, SavingIsMeasuredFromSigterm) {
   reports.note(ended(1, report(10), 45, 60), kNow);
   EXPECT_EQ(reports.gangs()[0].save_seconds, 45);
   client::Pod killed = ended(2, "", 90, 90, 137);
+  reports.note(told(2, 90), kNow);
   reports.note(killed, kNow);
   EXPECT_EQ(reports.gangs()[0].save_seconds, 91) << "it would have needed longer than it had";
   CheckpointReports at_intervals;
+  at_intervals.note(told(0), kNow);
   at_intervals.note(ended(0, report(10), 30, 30, 137), kNow);
   EXPECT_EQ(at_intervals.gangs()[0].saved.step, 10);
   EXPECT_EQ(at_intervals.gangs()[0].save_seconds, 31) << "the report is of an earlier save";
   CheckpointReports other;
+  other.note(told(0, 90), kNow);
   client::Pod oom = ended(0, "", 90, 90, 137);
   oom.ended[0].reason = "OOMKilled";
   other.note(oom, kNow);
   client::Pod quick = ended(1, "", 1);  // went without a report: nothing is learned
   other.note(quick, kNow);
   EXPECT_TRUE(other.gangs().empty());
+}
+
+// Its handler was not there yet: nothing is learned about how long it saves.
+TEST(GangReport, WhoIsKilledWhileItStartsWasNotSaving) {
+  CheckpointReports reports;
+  client::Pod starting = told(0);
+  starting.ready = false;
+  reports.note(starting, kNow);
+  reports.note(ended(0, "", 30, 30, 137), kNow);
+  EXPECT_TRUE(reports.gangs().empty());
+  reports.note(told(1), kNow);
+  reports.note(ended(1, "", 30, 30, 137), kNow);
+  EXPECT_EQ(reports.gangs().at(0).save_seconds, 31);
 }
 
 TEST(TakeOver, ANewAttemptCountsWhenAsManyHaveReported) {

@@ -189,6 +189,8 @@ TEST(Rendezvous, OfAnElasticGangFollowsItsAssignment) {
   for (const std::int32_t i : {0, 2, 3}) job.status.assignment.pods.push_back({"worker", i, "n", {}, 0});
   const auto in_place = variables(job, "worker", 3);
   EXPECT_EQ(in_place.at("PET_NNODES"), "2:6");
+  EXPECT_EQ(in_place.at("PET_MAX_RESTARTS"), "10") << "each member that leaves costs the others one";
+  EXPECT_EQ(in_place.at("TORCH_DISABLE_SHARE_RDZV_TCP_STORE"), "1") << "or nobody could join later";
   EXPECT_EQ(in_place.at("WORLD_SIZE"), "3");
   EXPECT_EQ(in_place.at("RANK"), "3");
   EXPECT_EQ(in_place.at("MUSTER_REPLICAS"), "3");
@@ -198,6 +200,8 @@ TEST(Rendezvous, OfAnElasticGangFollowsItsAssignment) {
   EXPECT_EQ(files[1], std::pair(std::string("size"), std::string("3\n")));
   job.spec.elastic = crds::Elastic{.resize = crds::Resize::kRestart};
   EXPECT_EQ(variables(job, "worker", 3).at("PET_NNODES"), "3");
+  EXPECT_EQ(variables(job, "worker", 3).at("PET_MAX_RESTARTS"), "0");
+  EXPECT_FALSE(variables(job, "worker", 3).contains("TORCH_DISABLE_SHARE_RDZV_TCP_STORE"));
 }
 
 }  // namespace

@@ -63,6 +63,7 @@ TEST(ServiceObjects, ARevisionIsWhatReplicasAreMadeFrom) {
   other.spec.replicas = 9;
   other.spec.port = 9000;
   other.spec.rollout = {0, 2};
+  other.spec.autoscaling.emplace().max_replicas = 4;
   other.metadata.generation = 17;
   EXPECT_EQ(revision_of(other), revision);
   other.spec.pod_template.value =
@@ -116,7 +117,8 @@ struct Fleet {
     ready_.push_back(ready);
   }
   crds::InferenceServiceStatus status(const crds::InferenceService& service, RolloutMemory rollout = {},
-                                      const Refused& refused = {}) {
+                                      const Refused& refused = {},
+                                      const std::optional<ScalingVerdict>& scaling = {}) {
     views.clear();
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       auto view = view_of(jobs[i], {}, "new");
@@ -124,7 +126,7 @@ struct Fleet {
       view.ready_pods = ready_[i] ? 2 : 0;
       views.push_back(view);
     }
-    return status_of(service, views, "new", refused, rollout, kNow);
+    return status_of(service, views, "new", refused, rollout, kNow, scaling);
   }
 
  private:
@@ -237,6 +239,43 @@ TEST(ServiceStatus, WhatItsReplicasAreToldOfTheSpecItTellsItsOwner) {
   EXPECT_EQ(accepted->message, "chat-new-0: spec.x: no");
   status = fleet.status(sample_service(), {}, {"NameTaken", "services nlp/chat exists"});
   EXPECT_EQ(crds::find_condition(status.conditions, "Accepted")->reason, "NameTaken");
+}
+
+TEST(ServiceStatus, TheSizeIsTheRecordOfWhatWasDecidedWhereItIsAutoscaled) {
+  auto service = sample_service();
+  EXPECT_EQ(crds::size_of(service), 3);
+  auto& rule = service.spec.autoscaling.emplace();
+  rule.min_replicas = 2;
+  rule.max_replicas = 8;
+  EXPECT_EQ(crds::size_of(service), 2) << "nothing was decided yet";
+  service.status.desired_replicas = 5;
+  EXPECT_EQ(crds::size_of(service), 5);
+  EXPECT_EQ(disruption_budget_json(service)["spec"]["minAvailable"], 9);
+  EXPECT_EQ(Fleet{}.status(service).desired_replicas, 5);
+  EXPECT_EQ(Fleet{}.status(service).pods, "0/10");
+  rule.max_replicas = 4;
+  EXPECT_EQ(crds::size_of(service), 4);
+  rule.max_replicas = 1;
+  EXPECT_EQ(crds::size_of(service), 2) << "which the schema refuses";
+}
+
+TEST(ServiceStatus, SaysWhetherTheSizeFollowsTheLoad) {
+  Fleet fleet;
+  auto service = sample_service();
+  const auto scaling = [&](const std::optional<ScalingVerdict>& verdict) {
+    service.status = fleet.status(service, {}, {}, verdict);
+    return *crds::find_condition(service.status.conditions, "ScalingActive");
+  };
+  EXPECT_EQ(scaling({}).reason, "ScalingDisabled");
+  EXPECT_EQ(scaling({}).status, crds::ConditionStatus::kFalse);
+  service.spec.autoscaling.emplace().max_replicas = 8;
+  EXPECT_EQ(scaling({}).reason, "NotReadYet");
+  EXPECT_EQ(scaling({}).status, crds::ConditionStatus::kUnknown);
+  const auto read = scaling(ScalingVerdict{3, true, "ValidMetricFound", "3 wanted"});
+  EXPECT_EQ(read.status, crds::ConditionStatus::kTrue);
+  EXPECT_EQ(read.message, "3 wanted");
+  EXPECT_EQ(scaling({}).reason, "ValidMetricFound") << "another process has not read yet";
+  EXPECT_EQ(scaling(ScalingVerdict{3, false, "ReadingsFailed", ""}).status, crds::ConditionStatus::kFalse);
 }
 
 TEST(ServiceStatus, OnlyNumbersMayWait) {

@@ -30,7 +30,9 @@ struct GangReport {
   crds::Time at;          // when that was reported
   std::string pod;        // by whom: the first by role and index
   std::int32_t reporters = 0;
-  std::int64_t save_seconds = 0;  // the longest from SIGTERM to the end; 0: not known
+  // The longest from SIGTERM to the end; 0: not known. Of pods that were killed, those count that were ready
+  // when they were told: one that only starts does not hear yet, and has nothing to save.
+  std::int64_t save_seconds = 0;
 };
 
 // Of one job, as its pods come and go. A pod's last word may be seen in the very event that says it is gone,
@@ -54,6 +56,8 @@ class CheckpointReports {
   };
   std::map<std::int32_t, std::map<std::pair<std::string, std::int32_t>, PodReport>> attempts_;
   std::map<std::string, std::int32_t> departed_;  // uid -> attempt
+  std::map<std::string, std::int32_t>
+      told_ready_;  // likewise, of those that were ready when they were told to go
 };
 
 // Takes the report over where it is news. It counts only when as many pods have reported as ever

@@ -271,6 +271,22 @@ RealNode::~RealNode() {
   stop();
 }
 
+std::vector<pid_t> RealNode::processes(const std::string& program) const {
+  std::vector<pid_t> result;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
+    const std::string pid = entry.path().filename();
+    if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::string name;
+    std::getline(std::ifstream(entry.path() / "comm") >> std::ws, name);
+    if (name != program) continue;
+    std::ostringstream groups;
+    groups << std::ifstream(entry.path() / "cgroup").rdbuf();
+    if (groups.str().find("/" + cgroup_ + "/") != std::string::npos) result.push_back(std::stoi(pid));
+  }
+  return result;
+}
+
 bool RealNode::stop() {
   if (cgroup_.empty()) return true;
   // unshare has told the kernel that its child, the first process of the pid namespace, ends with it; and

@@ -57,6 +57,8 @@ class RealNode {
   // Holds containerd.log, kubelet.log and gpu-plugin.log.
   const std::filesystem::path& directory() const { return directory_; }
   bool running() const { return is_alive(init_); }
+  // Processes of its containers (and its own) of that name, as this process sees them: /proc/<pid>/comm.
+  std::vector<pid_t> processes(const std::string& program) const;
   // As when the power fails: every process in it is killed at once. The Node object stays. False if something
   // of it could not be removed.
   bool stop();
