@@ -1,10 +1,12 @@
 // JSON values in messages.
 #pragma once
 
-#include <cmath>
+#include <array>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "muster/crds/common.h"
 
@@ -14,10 +16,12 @@ namespace muster::crds {
 inline std::string shown(const Json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return "a list of " + std::to_string(value.size());
-  // All digits of what is too large for an integer.
-  const double number = value.is_number_float() ? value.get<double>() : 0.5;
-  if (number == std::trunc(number) && std::abs(number) < 1e25)
-    return std::to_string(number).substr(0, std::to_string(number).find('.'));
+  if (value.is_number_float()) {  // all digits of what is too large for an integer, where there are not many
+    std::array<char, 32> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value.get<double>(),
+                                   std::chars_format::fixed);
+    if (end.ec == std::errc()) return {digits.data(), end.ptr};
+  }
   std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (text.size() > 80) {
     std::size_t end = 77;

@@ -123,7 +123,10 @@ class Validator {
   void check_enum(const Json& allowed, const Json& value, const Path& path) {
     if (std::ranges::find(allowed, value) != allowed.end()) return;
     std::string words;
-    for (const Json& word : allowed) words += (words.empty() ? "" : ", ") + std::string(text_of(&word));
+    for (const Json& word : allowed) {
+      const std::string_view text = text_of(&word);
+      words += (words.empty() ? "" : ", ") + std::string(text.empty() ? "\"\"" : text);
+    }
     add(path, "must be " + std::string(allowed.size() > 1 ? "one of " : "") + words + ", is " + shown(value));
   }
 

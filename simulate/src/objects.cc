@@ -160,7 +160,13 @@ Json completed_pod(const Json& object, Reader& reader) {
   Json& spec = pod["spec"];
   std::set<std::string> asked;
   const auto complete = [&](Json& resources, const std::string& at, bool unless_asked) {
-    if (const Json* limits = find(resources, "limits")) {
+    for (const char* list : {"requests", "limits"}) {
+      const Json* amounts = find(resources, list);
+      if (amounts == nullptr || !amounts->is_object()) continue;
+      for (const auto& [resource, amount] : amounts->items())
+        reader.check_amount(amount, resource, at + "." + list + "." + resource);
+    }
+    if (const Json* limits = find(resources, "limits"); limits != nullptr && limits->is_object()) {
       const Json stated = *limits;
       for (const auto& [resource, amount] : stated.items()) {
         const bool is_asked = find(find(resources, "requests"), resource) != nullptr;
@@ -170,10 +176,7 @@ Json completed_pod(const Json& object, Reader& reader) {
     }
     const Json* requests = find(resources, "requests");
     if (requests == nullptr || !requests->is_object()) return;
-    for (const auto& [resource, amount] : requests->items()) {
-      asked.insert(resource);
-      reader.check_amount(amount, resource, at + ".requests." + resource);
-    }
+    for (const auto& [resource, amount] : requests->items()) asked.insert(resource);
   };
   for (const char* list : {"initContainers", "containers"}) {
     if (find(spec, list) == nullptr) continue;
@@ -194,6 +197,7 @@ Object read_pod(Reader& reader) {
   if (const Json* labels = find(&reader.object(), "metadata", "labels")) {
     for (const auto& [key, value] : labels->items()) pod.label_keys.push_back(key);
   }
+  if (reader.failed()) return pod;
   const auto decoded = client::decode_pod(pod.json, {});
   if (!decoded) reader.fail("", decoded.error().message);
   return pod;

@@ -76,10 +76,10 @@ constexpr std::string_view kNodeTopology = R"({"type": "object", "required": ["z
 
 // Why a workload waits (of placement, and of what is refused before it), or how it ended; "": neither.
 std::string reasons() {
-  Json all = Json::array({"PolicyViolation", "MaxRuntimeExceeded"});
-  for (auto r = placement::Reason::kNone; r <= placement::Reason::kInvalidSpec;
-       r = static_cast<placement::Reason>(static_cast<int>(r) + 1))
-    all.push_back(placement::to_string(r));
+  Json all = Json::array();
+  for (int r = 0; r <= static_cast<int>(placement::Reason::kInvalidSpec); ++r)
+    all.push_back(placement::to_string(static_cast<placement::Reason>(r)));
+  for (const char* other : {"PolicyViolation", "MaxRuntimeExceeded"}) all.push_back(other);
   return all.dump();
 }
 

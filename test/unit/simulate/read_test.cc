@@ -38,6 +38,33 @@ TEST(ReadInput, ANodeThatSaysLittleIsReady) {
   EXPECT_FALSE(only<NodeObject>(bad).node.ready);
 }
 
+// PyYAML writes these names without quotes.
+TEST(ReadInput, YAndNAreNames) {
+  const Input input = read_text("{apiVersion: v1, kind: Node, metadata: {name: y}}", "t.yaml");
+  EXPECT_EQ(only<NodeObject>(input).node.name, "y");
+  const Input list = read_text(
+      "{apiVersion: muster.dev/v1alpha1, kind: QueueList, items: [{metadata: {name: n}, spec: {parent: Y}}]}",
+      "t.yaml");
+  ASSERT_EQ(list.errors.size(), 1U);
+  EXPECT_THAT(crds::to_string(list.errors[0]), testing::HasSubstr("spec.parent: must be of lower-case letters"));
+}
+
+TEST(ReadInput, AQueueOrNodePoolNeedsNoSpec) {
+  const Input queue = read_text("{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: q}}", "t.yaml");
+  EXPECT_EQ(only<crds::Queue>(queue).spec, crds::QueueSpec());
+  const Input pool =
+      read_text("{apiVersion: muster.dev/v1alpha1, kind: NodePool, metadata: {name: p}}", "t.yaml");
+  EXPECT_EQ(only<crds::NodePool>(pool).spec, crds::NodePoolSpec());
+}
+
+TEST(ReadInput, WhatAPodAsksForIsJudgedWhereItIsStated) {
+  EXPECT_THAT(errors_of("{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: d}, spec: {nodeName: n, "
+                        "containers: [{resources: {limits: {cpu: x}}}, {resources: {requests: {cpu: 1}, "
+                        "limits: {cpu: 2z}}}]}}"),
+              testing::ElementsAre(testing::HasSubstr("spec.containers[0].resources.limits.cpu: must be"),
+                                   testing::HasSubstr("spec.containers[1].resources.limits.cpu: must be")));
+}
+
 TEST(ReadInput, ZonesAndDevices) {
   const Input zones = read_text(R"(
 apiVersion: topology.node.k8s.io/v1alpha2
