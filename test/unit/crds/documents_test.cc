@@ -117,7 +117,8 @@ TEST(Documents, AListIsItsItems) {
 // As kubectl writes it; only a List's own items must say what they are.
 TEST(Documents, AListOfOneKindIsItsItems) {
   const auto documents = load_documents(
-      "{apiVersion: g/v1, kind: AList, items: [{metadata: {name: a}}, {apiVersion: g/v2, kind: B}]}", "f.yaml");
+      "{apiVersion: g/v1, kind: AList, items: [{metadata: {name: a}}, {apiVersion: g/v2, kind: B}]}",
+      "f.yaml");
   ASSERT_TRUE(documents);
   ASSERT_EQ(documents->size(), 2U);
   EXPECT_EQ(*documents->at(0).object,
@@ -133,13 +134,8 @@ TEST(Documents, SingleLettersAreTextWhereThatIsWanted) {
     return loaded.errors.empty() ? *loaded.documents.at(0).object : Json(to_string(loaded.errors[0]));
   };
   constexpr std::string_view kText = "{y: y, Y: Y, n: n, N: N, q: 'y', yes: yes, no: off}";
-  EXPECT_EQ(value(kText, Letters::kText), Json({{"y", "y"},
-                                                {"Y", "Y"},
-                                                {"n", "n"},
-                                                {"N", "N"},
-                                                {"q", "y"},
-                                                {"yes", true},
-                                                {"no", false}}));
+  EXPECT_EQ(value(kText, Letters::kText),
+            Json({{"y", "y"}, {"Y", "Y"}, {"n", "n"}, {"N", "N"}, {"q", "y"}, {"yes", true}, {"no", false}}));
   EXPECT_EQ(value("{a: y, b: N, c: 'n'}", Letters::kBoolean), Json({{"a", true}, {"b", false}, {"c", "n"}}));
 }
 
@@ -178,9 +174,10 @@ TEST(Documents, ErrorsHaveFileAndLine) {
   EXPECT_THAT(error("a: 1\n---\nb: [1\n"), HasSubstr("f.yaml:"));
   EXPECT_THAT(error("a: 1\n---\nb: [1\n"), HasSubstr("must be YAML"));
   EXPECT_EQ(error("a: 1\nb:\n  c: 1\n  c: 2\n"), "f.yaml:4: b.c: must not be stated twice");
-  EXPECT_EQ(error("- a\n"),
-            "f.yaml:1: must be an object, is a list of 1; several objects are documents separated by ---, or the "
-            "items of a List");
+  EXPECT_EQ(
+      error("- a\n"),
+      "f.yaml:1: must be an object, is a list of 1; several objects are documents separated by ---, or the "
+      "items of a List");
   EXPECT_EQ(error("a: 1\n---\n\nhello\n"), "f.yaml:4: must be an object, is \"hello\"");
   EXPECT_EQ(error("? [a]\n: 1\n"), "f.yaml:1: must have plain keys");
   EXPECT_THAT(error(std::string(5000, '[')), HasSubstr("must be YAML"));

@@ -113,9 +113,10 @@ spec:
 // In words, and what was meant where that is plain.
 TEST(Validate, SaysWhatAnAmountLooksLike) {
   const auto message = [](const std::string& quota) {
-    const auto errors = verdict(
-        ("{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: a}, spec: {quota: {" + quota + "}}}")
-            .c_str());
+    const auto errors =
+        verdict(("{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: a}, spec: {quota: {" +
+                 quota + "}}}")
+                    .c_str());
     return errors.size() == 1 ? errors[0].message : all(errors);
   };
   EXPECT_THAT(message("gpu: 8x"), testing::StartsWith("must be a quantity such as 2, \"0.5\" or \"2500m\""));
@@ -137,7 +138,8 @@ TEST(Validate, ABadNameIsOneError) {
     EXPECT_EQ(errors[0].field, "metadata.name");
     EXPECT_THAT(errors[0].message, testing::StartsWith("must be of lower-case letters, digits, - and ., "));
   }
-  const auto dots = verdict("{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: a.b}, spec: {}}");
+  const auto dots =
+      verdict("{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: a.b}, spec: {}}");
   ASSERT_EQ(dots.size(), 1U) << all(dots);
   EXPECT_THAT(dots[0].message, testing::StartsWith("must be of lower-case letters, digits and -, "));
 }

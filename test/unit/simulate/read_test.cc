@@ -41,16 +41,18 @@ TEST(ReadInput, ANodeThatSaysLittleIsReady) {
 // PyYAML writes these names without quotes.
 TEST(ReadInput, YAndNAreNames) {
   const Input input = read_text("{apiVersion: v1, kind: Node, metadata: {name: y}}", "t.yaml");
-  EXPECT_EQ(only<NodeObject>(input).node.name, "y");
+  EXPECT_EQ(only<NodeObject>(input).node.meta.name, "y");
   const Input list = read_text(
       "{apiVersion: muster.dev/v1alpha1, kind: QueueList, items: [{metadata: {name: n}, spec: {parent: Y}}]}",
       "t.yaml");
   ASSERT_EQ(list.errors.size(), 1U);
-  EXPECT_THAT(crds::to_string(list.errors[0]), testing::HasSubstr("spec.parent: must be of lower-case letters"));
+  EXPECT_THAT(crds::to_string(list.errors[0]),
+              testing::HasSubstr("spec.parent: must be of lower-case letters"));
 }
 
 TEST(ReadInput, AQueueOrNodePoolNeedsNoSpec) {
-  const Input queue = read_text("{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: q}}", "t.yaml");
+  const Input queue =
+      read_text("{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: q}}", "t.yaml");
   EXPECT_EQ(only<crds::Queue>(queue).spec, crds::QueueSpec());
   const Input pool =
       read_text("{apiVersion: muster.dev/v1alpha1, kind: NodePool, metadata: {name: p}}", "t.yaml");
