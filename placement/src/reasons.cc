@@ -24,21 +24,10 @@ constexpr std::array<Amount4, 4> kResources = {{
     {"pods", [](const Resources& r) { return r.pods; }},
 }};
 
-std::string join(const std::vector<std::string>& list, std::size_t most) {
-  std::string text;
-  for (std::size_t i = 0; i < list.size() && i < most; ++i) text += (i == 0 ? "" : ", ") + list[i];
-  if (list.size() > most) text += ", …";
-  return text;
-}
-
 std::string unit(const State& s, PoolId pool, std::string_view resource) {
   if (resource == "gpu") return s.pool(pool).spec.gpu_resource;
   if (resource == "cpu") return "CPUs";
   return resource == "pods" ? "pod slots" : "memory";
-}
-
-std::string who(const QueueSpec& spec) {
-  return (spec.is_project ? "Project " : "Queue ") + spec.name;
 }
 
 // What is held there and could be taken back.
@@ -255,6 +244,17 @@ std::optional<Verdict> too_little(const State& s, const Request& request, PoolId
 
 }  // namespace
 
+std::string join(const std::vector<std::string>& list, std::size_t most) {
+  std::string text;
+  for (std::size_t i = 0; i < list.size() && i < most; ++i) text += (i == 0 ? "" : ", ") + list[i];
+  if (list.size() > most) text += ", …";
+  return text;
+}
+
+std::string who(const QueueSpec& spec) {
+  return (spec.is_project ? "Project " : "Queue ") + spec.name;
+}
+
 std::string show(std::string_view resource, std::int64_t amount) {
   if (resource == "gpu" || resource == "cpu") {
     return amount % 1000 == 0 ? std::to_string(amount / 1000) : std::to_string(amount) + "m";
@@ -264,54 +264,6 @@ std::string show(std::string_view resource, std::int64_t amount) {
   std::size_t i = 0;
   while (i + 1 < kSuffix.size() && amount != 0 && amount % 1024 == 0) amount /= 1024, ++i;
   return std::to_string(amount) + kSuffix[i];
-}
-
-namespace {
-
-// Where the chain above does not reach the top.
-std::string broken_above(const State& s, LeafId leaf) {
-  std::vector<LeafId> chain;
-  for (LeafId at = leaf; at != kNoId; at = s.leaf(at).parent) {
-    if (const auto first = std::find(chain.begin(), chain.end(), at); first != chain.end()) {
-      std::vector<std::string> circle;
-      for (auto it = first; it != chain.end(); ++it) circle.push_back(s.leaf(*it).spec.name);
-      circle.push_back(s.leaf(at).spec.name);
-      std::string text = "Queues are each other's parents: ";
-      for (std::size_t i = 0; i < circle.size(); ++i) text += (i == 0 ? "" : ", ") + circle[i];
-      return text;
-    }
-    chain.push_back(at);
-    const TreeNode& t = s.leaf(at);
-    if (!t.spec.parent.empty() && (t.parent == kNoId || !s.leaf(t.parent).known)) {
-      return "there is no Queue " + t.spec.parent + ", which " + who(t.spec) + " names as its " +
-             (t.spec.is_project ? "queue" : "parent");
-    }
-  }
-  return who(s.leaf(leaf).spec) + " does not hang on a complete tree of Queues";
-}
-
-}  // namespace
-
-std::optional<Verdict> verdict_of_leaf(const State& s, LeafId leaf, const std::vector<LeafId>& path) {
-  Verdict v;
-  if (leaf == kNoId || !s.leaf(leaf).known) {
-    v.reason = Reason::kProjectNotFound;
-    v.message = leaf == kNoId ? "no Project owns the namespace: make one whose spec.namespace.name it is"
-                              : "there is no Project " + s.leaf(leaf).spec.name;
-    return v;
-  }
-  if (path.empty()) {
-    v.reason = Reason::kProjectNotFound;
-    v.message = broken_above(s, leaf);
-    return v;
-  }
-  for (const LeafId at : path) {
-    if (!s.leaf(at).spec.hold) continue;
-    v.reason = Reason::kQueueHeld;
-    v.message = who(s.leaf(at).spec) + " starts nothing new (spec.admission: Hold)";
-    return v;
-  }
-  return std::nullopt;
 }
 
 Verdict verdict_of_sidelined(const State& s, const Job& j) {
