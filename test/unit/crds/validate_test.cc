@@ -132,7 +132,7 @@ TEST(Validate, SaysWhatAnAmountLooksLike) {
 TEST(Validate, ABadNameIsOneError) {
   for (const char* kind : {"Queue", "NodePool"}) {
     const std::string text =
-        std::string("{apiVersion: muster.dev/v1alpha1, kind: ") + kind + ", metadata: {name: J_1}}";
+        std::string("{apiVersion: muster.dev/v1alpha1, kind: ") + kind + ", metadata: {name: J_1}, spec: {}}";
     const auto errors = verdict(text.c_str());
     ASSERT_EQ(errors.size(), 1U) << all(errors);
     EXPECT_EQ(errors[0].field, "metadata.name");

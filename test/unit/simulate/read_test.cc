@@ -50,13 +50,10 @@ TEST(ReadInput, YAndNAreNames) {
               testing::HasSubstr("spec.parent: must be of lower-case letters"));
 }
 
-TEST(ReadInput, AQueueOrNodePoolNeedsNoSpec) {
+TEST(ReadInput, AQueueNeedsNoSpec) {
   const Input queue =
       read_text("{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: q}}", "t.yaml");
   EXPECT_EQ(only<crds::Queue>(queue).spec, crds::QueueSpec());
-  const Input pool =
-      read_text("{apiVersion: muster.dev/v1alpha1, kind: NodePool, metadata: {name: p}}", "t.yaml");
-  EXPECT_EQ(only<crds::NodePool>(pool).spec, crds::NodePoolSpec());
 }
 
 TEST(ReadInput, WhatAPodAsksForIsJudgedWhereItIsStated) {
