@@ -303,7 +303,7 @@ std::vector<Figure> long_line(double size, bool small) {
   std::size_t started = 0;
   std::set<std::size_t> hit;
   Random random(3);
-  for (std::size_t i = 0; i < std::min<std::size_t>(30, projects); ++i) {
+  for (std::size_t i = 0; i < 30 && i < projects; ++i) {
     const std::size_t index = random.below(scaled(kNodes, size) * kGpusPerNode);
     const std::string id = "project-" + std::to_string(index % projects) + "/one-" + std::to_string(index);
     // Whoever had lost two would have a right to take.
