@@ -89,6 +89,7 @@ void audit_pools(const State& s, Bad& bad) {
     std::vector<Domain> domains(p.domains.size());
     std::size_t in_buckets = 0;
     MilliGpu used, spare;
+    Resources others;
     std::int64_t leaving = 0;
     for (const auto& [model, buckets] : p.domains[0].by_free) {
       for (const auto& [free, nodes] : buckets) in_buckets += nodes.size();
@@ -100,6 +101,7 @@ void audit_pools(const State& s, Bad& bad) {
       --in_buckets;
       used += n.used.gpu;
       spare += spare_gpu(n, p.spec);
+      others += n.used_by_others;
       if (!p.nodes.contains(static_cast<NodeId>(k)))
         bad.push_back("index: node " + n.spec.name + " is not among the nodes of its pool");
       for (const DomainId d : n.domains) {
@@ -112,6 +114,8 @@ void audit_pools(const State& s, Bad& bad) {
     if (leaving != p.leaving) bad.push_back("index: pods that leave pool " + p.spec.name + " drifted");
     if (used != p.used_gpu || spare != p.spare_gpu)
       bad.push_back("index: GPUs in use in pool " + p.spec.name + " drifted");
+    if (others != p.used_by_others)
+      bad.push_back("index: what other pods hold in pool " + p.spec.name + " drifted");
     if (in_buckets != 0)
       bad.push_back("index: pool " + p.spec.name + " has nodes in its buckets that are not its own");
     for (std::size_t d = 0; d < domains.size(); ++d) {

@@ -95,9 +95,13 @@ std::int64_t idle_balance(const Node& node, View view) {
   for_each_healthy(node.spec, [&](std::int32_t i) { idle += gpu_of(node, i).idle(view) ? 1 : 0; });
   return idle;
 }
+}  // namespace
+
 std::int64_t idle_gpus(const Node& node, View view) {
   return std::max<std::int64_t>(0, idle_balance(node, view));
 }
+
+namespace {
 
 // A GPU that can take at least one pod of the role.
 struct Taker {

@@ -95,6 +95,10 @@ bool gpus_would_do(const NodeSpec& node, const RoleSpec& role);
 // The same with the mode of the pool.
 bool gives_such(const NodeSpec& node, const PoolSpec& pool, const RoleSpec& role);
 
+// Healthy GPUs that nobody has a part of in that view. O(1) where nobody leaves and nothing is promised, else
+// O(GPUs).
+std::int64_t idle_gpus(const Node& node, View view);
+
 // How many pods of the role find GPUs on the node, at most `most`. O(GPUs), O(1) for whole ones where nobody
 // is leaving.
 std::int64_t room_on_gpus(const Node& node, const Pool& pool, const RoleSpec& role, View view,

@@ -95,6 +95,7 @@ void State::leave_pool_index(NodeId id) {
   if (!n.spec.gpu_numa.empty()) uncount(p.zone_gpus, largest_zone(n.spec));
   p.used_gpu -= n.used.gpu;
   p.spare_gpu -= n.spare;
+  p.used_by_others -= n.counted_others;
   for (const DomainId d : n.domains) {
     Domain& domain = p.domains[static_cast<std::size_t>(d)];
     --domain.nodes;
@@ -116,6 +117,8 @@ void State::enter_pool_index(NodeId id) {
   p.used_gpu += n.used.gpu;
   n.spare = spare_gpu(n, p.spec);
   p.spare_gpu += n.spare;
+  n.counted_others = n.used_by_others;
+  p.used_by_others += n.counted_others;
   n.counted = n.free();
   for (const DomainId d : n.domains) {
     Domain& domain = p.domains[static_cast<std::size_t>(d)];
@@ -141,6 +144,8 @@ void State::refresh_pool_index(NodeId id, const InUse& before) {
   const MilliGpu spare = spare_gpu(n, p.spec);
   p.spare_gpu += spare - n.spare;
   n.spare = spare;
+  p.used_by_others += n.used_by_others - n.counted_others;
+  n.counted_others = n.used_by_others;
   for (const DomainId d : n.domains) {
     Domain& domain = p.domains[static_cast<std::size_t>(d)];
     domain.free += more;

@@ -57,9 +57,7 @@ std::vector<std::pair<std::int64_t, std::string>> holders(const State& s, PoolId
     std::partial_sort(list.begin(), list.begin() + most, list.end(), larger);
     list.resize(static_cast<std::size_t>(most));
   }
-  std::int64_t others = 0;
-  for (const NodeId id : s.pool(pool).nodes)
-    others = wrapping_add(others, what.of(s.node(id).used_by_others));
+  const std::int64_t others = what.of(s.pool(pool).used_by_others);
   if (others > 0 && list.size() < kMostHolders) list.emplace_back(others, "other pods");
   return list;
 }

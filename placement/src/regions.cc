@@ -6,6 +6,7 @@
 #include <span>
 
 #include "nodes.h"
+#include "reservation.h"
 #include "topology.h"
 
 namespace muster::placement {
@@ -60,7 +61,8 @@ class Regions {
         trial_(trial),
         pool_(s.pool(q.claimant.pool)),
         request_(s.requests.at(s.job(q.claimant.job).request)),
-        role_(largest_role(request_, q.pods)) {
+        role_(largest_role(request_, q.pods)),
+        off_(kept_off(s, q.claimant.job, q.claimant.pool)) {
     s_.requests.fill_eligible(request_, s_.nodes);
     wanted_ = request_.roles[role_].replicas;
     if (!q_.pods.empty()) {
@@ -190,7 +192,7 @@ class Regions {
         together ? std::vector<NodeId>(pool_.nodes.begin(), pool_.nodes.end()) : parts.nodes();
     for (const NodeId id : candidates) {
       const Node& n = s_.node(id);
-      if (n.pool != q_.claimant.pool || !n.takes_part() ||
+      if (n.pool != q_.claimant.pool || !n.takes_part() || (n.reserved && off_) ||
           !request_.eligible[role_][static_cast<std::size_t>(id)])
         continue;
       all.emplace_back(id, std::min(wanted_, room_for(n, pool_, r, View::kTarget)));
@@ -315,6 +317,7 @@ class Regions {
   const Pool& pool_;
   Request& request_;
   std::size_t role_;
+  bool off_;  // not onto reserved nodes
   std::int64_t wanted_ = 0;
 };
 

@@ -56,6 +56,7 @@ struct Node : Held {
   std::vector<DomainId> domains;  // of its pool, the whole pool first
   Resources counted;              // what is counted as free in these domains
   MilliGpu spare;                 // … and in Pool::spare_gpu
+  Resources counted_others;       // … and in Pool::used_by_others
   bool reserved = false;          // by Pool::reservation
   std::uint64_t stamp = 0;        // of the last change of it or of what is held of it; never the same again
 
@@ -146,11 +147,12 @@ struct Pool {
   std::uint64_t gains = 1;                // grows when something becomes free: what was refused may fit now
   std::optional<Reservation> reservation;
   // For the search that is being made, see place():
-  bool closed = false;  // its reserved nodes are
-  Bytes memory_from;    // memory shares go to GPUs of at least this size
-  MilliGpu used_gpu;    // on nodes that take part, parts of GPUs included
-  MilliGpu spare_gpu;   // spare_gpu() of these nodes
-  Resources held_back;  // TreeSums::held_back of all top-level tree nodes
+  bool closed = false;       // its reserved nodes are
+  Bytes memory_from;         // memory shares go to GPUs of at least this size
+  MilliGpu used_gpu;         // on nodes that take part, parts of GPUs included
+  MilliGpu spare_gpu;        // spare_gpu() of these nodes
+  Resources used_by_others;  // on these nodes
+  Resources held_back;       // TreeSums::held_back of all top-level tree nodes
 };
 
 struct TreeSums {

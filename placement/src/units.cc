@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <list>
 #include <map>
 #include <set>
 #include <tuple>
 
 #include "due.h"
+#include "movable.h"
 #include "totals.h"
 
 namespace muster::placement {
@@ -32,7 +34,6 @@ struct Gatherer {
   const UnitQuery& q;
   std::vector<Unit>& out;
   std::optional<Time>& due;
-  Resources free;  // in the pool
 
   bool safe(const Job& j, const std::vector<LeafId>& path, bool reclaim) {
     if (j.nominated() || (j.started_in != 0 && j.started_in == s.plans)) return false;
@@ -105,8 +106,6 @@ struct Gatherer {
       u.amounts += j.charges[i].amounts;
       u.nodes.push_back(j.charges[i].node);
     }
-    // Who moves needs room that is free already.
-    if (q.means == Means::kMove && !fits_in(u.amounts, free)) return after;
     std::sort(u.nodes.begin(), u.nodes.end());
     u.nodes.erase(std::unique(u.nodes.begin(), u.nodes.end()), u.nodes.end());
     u.cost = lost_work(s, j, q.claimant->pool, u.amounts, q.now);
@@ -192,16 +191,24 @@ Wide lost_work(const State& s, const Job& j, PoolId pool, const Resources& amoun
 
 std::vector<Unit> units(const State& s, const UnitQuery& q, std::optional<Time>& due) {
   std::vector<Unit> all;
-  Gatherer gather{s, q, all, due, free_in(s.pool(q.claimant->pool))};
+  Gatherer gather{s, q, all, due};
   const Claimant& c = *q.claimant;
+  const bool moves = q.means == Means::kMove;
+  struct Candidate {
+    JobId job;
+    const std::vector<LeafId>* path;
+    bool own, surplus_only;
+    std::int64_t over;
+  };
+  std::list<std::vector<LeafId>> paths;
+  std::vector<Candidate> candidates;
   for (const auto& [leaf, jobs] : s.pool(c.pool).holding) {
     if (leaf == kNoId) continue;
     const bool own = leaf == c.path.front();
-    const auto path = s.path(leaf);
+    if (!moves && (own ? q.means == Means::kReclaim : q.means == Means::kPreempt)) continue;
+    const auto& path = paths.emplace_back(s.path(leaf));
     if (path.empty()) continue;
     if (q.who.idle_room_only && !gather.idle_room(path)) continue;
-    const bool moves = q.means == Means::kMove;
-    if (!moves && (own ? q.means == Means::kReclaim : q.means == Means::kPreempt)) continue;
     if (!moves && !own && !may_give(s, c, q.right, path, {})) continue;
     const std::int64_t over = millionths(s.sums(leaf, c.pool).allocated.gpu.value,
                                          (*c.fair)[static_cast<std::size_t>(leaf)].gpu.value);
@@ -213,9 +220,15 @@ std::vector<Unit> units(const State& s, const UnitQuery& q, std::optional<Time>&
       // What this very plan has started may stay if its leaf is entitled to it: its minimum, that is.
       const bool stays = !own && j.entitled && j.started_in != 0 && j.started_in == s.plans;
       if (gather.safe(j, path, !own)) continue;
-      gather.add(id, path, own, over, q.who.surplus_only || stays);
+      candidates.push_back({id, &path, own, q.who.surplus_only || stays, over});
     }
   }
+  if (moves) {
+    Movable movable(s, c);
+    std::erase_if(candidates, [&](const Candidate& one) { return !movable.add(one.job); });
+    std::erase_if(candidates, [&](const Candidate& one) { return !movable.helps(one.job); });
+  }
+  for (const Candidate& one : candidates) gather.add(one.job, *one.path, one.own, one.over, one.surplus_only);
   return in_order(s, q, std::move(all));
 }
 

@@ -167,7 +167,7 @@ class Search {
     const std::size_t start = st_.mark();
     std::vector<std::size_t> taken;
     std::optional<std::vector<PodPlace>> places;
-    std::size_t batch = 1, since = 0, full_tries = 0;
+    std::size_t batch = 1, since = 0, full_tries = 0, bare = start;
     for (std::size_t k = 0; k < order.size(); ++k) {
       if (!may_take(units_[order[k]])) continue;
       take(order[k]);
@@ -175,8 +175,8 @@ class Search {
       if (means_ == Means::kMove && taken.size() > kMostMoves) break;
       if (++since < batch && k + 1 < order.size()) continue;
       since = 0;
-      Refusal refusal;
       if (entitled() && !refuted(within)) {
+        bare = st_.mark();
         places = fits(within);
         if (places) break;
         if (++full_tries > 4) batch *= 2;  // each of these was a search: they must not become many
@@ -184,10 +184,11 @@ class Search {
     }
     if (!places) {
       // The last batch may not have been tried.
+      bare = st_.mark();
       if (since > 0) places = fits(within);
       if (!places) return reset(start), std::nullopt;
     }
-    return pruned(std::move(taken), std::move(*places), start, within);
+    return pruned(std::move(taken), std::move(*places), {start, bare}, within);
   }
 
   bool refuted(DomainId within) {
@@ -195,8 +196,13 @@ class Search {
     return refuted_by_totals(s_, {c.job, c.pool, View::kTarget, Hold::kPromised, q_.pods, within});
   }
 
-  std::optional<Solution> pruned(std::vector<std::size_t> taken, std::vector<PodPlace> places,
-                                 std::size_t start, DomainId within) {
+  // Before anything was taken, and before the claimant was placed.
+  struct Marks {
+    std::size_t start, bare;
+  };
+
+  std::optional<Solution> pruned(std::vector<std::size_t> taken, std::vector<PodPlace> places, Marks marks,
+                                 DomainId within) {
     // First those whose places the claimant did not take at all, all at once.
     const auto back_first = [&](std::size_t a, std::size_t b) { return a > b; };
     std::sort(taken.begin(), taken.end(), back_first);
@@ -215,48 +221,47 @@ class Search {
       return std::any_of(gone.begin(), gone.end(),
                          [&](std::size_t k) { return units_[k].after == static_cast<std::int32_t>(i); });
     };
+    const auto claim = [&] {
+      for (const PodPlace& p : places) st_.place(q_.claimant.job, p, q_.claimant.pool, Hold::kPromised);
+    };
+    // Who goes after it gives of more when it stays, so none of the others loses its being legal by that.
     const auto try_back = [&](std::size_t i, bool again) {
-      if (needed_by_others(i)) return;
-      std::vector<std::size_t> rest;
-      for (const std::size_t k : gone) {
-        if (k != i) rest.push_back(k);
-      }
-      if (again && !enough_without(i)) return;
-      reset(start);
-      std::sort(rest.begin(), rest.end());
+      if (needed_by_others(i) || (again && !enough_without(i))) return;
+      st_.rollback(marks.bare);
+      give(i);
+      const std::size_t without = st_.mark();
       std::optional<std::vector<PodPlace>> found;
-      if (take_all(rest)) {
-        if (again) {
-          found = fits(within);
-        } else if (entitled()) {
-          found = places;
-          for (const PodPlace& p : places) st_.place(q_.claimant.job, p, q_.claimant.pool, Hold::kPromised);
-        }
+      if (again) {
+        found = fits(within);
+      } else if (entitled()) {
+        claim();
+        found = places;
       }
       if (found) {
         gone.erase(i);
         places = std::move(*found);
+        marks.bare = without;
         return;
       }
-      reset(start);
-      take_all({gone.begin(), gone.end()});
-      for (const PodPlace& p : places) st_.place(q_.claimant.job, p, q_.claimant.pool, Hold::kPromised);
+      st_.rollback(marks.bare);
+      in_use_[i] = true;
+      claim();
     };
     if (apart.size() > 1) {  // all at once, where nothing but room matters; else one by one
       std::vector<std::size_t> rest;
       for (const std::size_t k : gone) {
         if (std::find(apart.begin(), apart.end(), k) == apart.end()) rest.push_back(k);
       }
-      reset(start);
-      const bool whole = take_all(rest) && entitled();
-      if (whole) {
+      reset(marks.start);
+      if (take_all(rest) && entitled()) {
         gone = {rest.begin(), rest.end()};
         apart.clear();
       } else {
-        reset(start);
+        reset(marks.start);
         take_all({gone.begin(), gone.end()});
       }
-      for (const PodPlace& p : places) st_.place(q_.claimant.job, p, q_.claimant.pool, Hold::kPromised);
+      marks.bare = st_.mark();
+      claim();
     }
     for (const std::size_t i : apart) try_back(i, false);
     for (const std::size_t i : kept) try_back(i, true);
@@ -299,11 +304,12 @@ class Search {
   std::optional<Solution> exactly(const std::vector<std::size_t>& subset) {
     const std::size_t start = st_.mark();
     if (!take_all(subset)) return std::nullopt;
+    const std::size_t bare = st_.mark();
     auto places = fits(0);
     if (!places) return std::nullopt;
     // Some may cost nothing. Who need not move is seen when all have a place.
     return means_ == Means::kMove ? solution(subset, std::move(*places))
-                                  : pruned(subset, std::move(*places), start, 0);
+                                  : pruned(subset, std::move(*places), {start, bare}, 0);
   }
 
   Solution solution(std::vector<std::size_t> taken, std::vector<PodPlace> places) const {
