@@ -26,7 +26,6 @@ print("\n".join(name for name in sys.argv[2:] if os.path.realpath(name) in compi
 PY
 )
 if ((${#known[@]} == 0)) || [[ -z ${known[0]} ]]; then exit 0; fi
-# g++'s warning options are unknown to clang.
 printf '%s\0' "${known[@]}" | xargs -0 -n 1 -P "$(nproc)" clang-tidy-19 --quiet -p build/release --warnings-as-errors='*' \
-  --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-unused-command-line-argument 2> >(grep -v 'warnings generated\|^Suppressed\|^Use -header-filter' >&2)
+  2> >(grep -v 'warnings generated\|^Suppressed\|^Use -header-filter' >&2)
 echo "tidy: ${#known[@]} files in order"

@@ -226,7 +226,7 @@ void CurlEngine::set_up(CURL* easy) {
   if (connect_to_ != nullptr) set(easy, CURLOPT_CONNECT_TO, connect_to_);
   if (!config_.proxy_url.empty()) {
     set(easy, CURLOPT_PROXY, config_.proxy_url.c_str());
-  } else if (is_loopback(host_of(config_.server))) {
+  } else if (config_.server.empty() || is_loopback(host_of(config_.server))) {
     set(easy, CURLOPT_PROXY, "");  // whatever HTTPS_PROXY says
   }
   if (config_.insecure_skip_tls_verify) {

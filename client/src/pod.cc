@@ -243,6 +243,7 @@ void read_status(Value& status, Pod& pod) {
     if (key == "phase") pod.phase = phase_of(text(value));
     if (key == "reason") pod.reason = text(value);
     if (key == "message") pod.message = text(value);
+    if (key == "podIP") pod.ip = text(value);
     if (key == "conditions")
       each_element(value, [&](Value& condition) { apply(read_condition(condition), pod); });
     if (key == "initContainerStatuses") init = read_statuses(value);
@@ -312,7 +313,7 @@ Result<Pod> decode_pod(std::string_view json, const PodFields& fields) {
 std::size_t memory_of(const Pod& pod) {
   std::size_t bytes = sizeof(Pod);
   for (const std::string* s :
-       {&pod.meta.ns, &pod.meta.name, &pod.meta.uid, &pod.meta.resource_version, &pod.node_name,
+       {&pod.meta.ns, &pod.meta.name, &pod.meta.uid, &pod.meta.resource_version, &pod.node_name, &pod.ip,
         &pod.owner_uid, &pod.reason, &pod.message, &pod.waiting_reason, &pod.waiting_message}) {
     bytes += heap_of(*s);
   }

@@ -12,6 +12,7 @@
 #include "http_server.h"
 #include "muster/client/config.h"
 #include "muster/client/curl_transport.h"
+#include "muster/client/exposition.h"
 #include "muster/reconcilers/log.h"
 
 namespace muster::controller {
@@ -39,6 +40,15 @@ bool serve(boost::asio::any_io_executor executor, const std::string& address, co
   const auto port = std::to_string(server->port());
   log_info("serving", {{"what", what}, {"port", port}});
   return true;
+}
+
+// Pods are near, or are not there.
+client::CurlOptions to_pods() {
+  client::CurlOptions o;
+  o.connect_timeout = std::chrono::seconds{1};
+  o.max_response = client::kMaxExposition;
+  o.http2 = false;
+  return o;
 }
 
 client::Task<void> run_to_end(Controller& controller, std::optional<Ended>& ended,
@@ -73,7 +83,8 @@ int run_controller(const Options& given) {
 
   Metrics metrics;
   client::CurlTransport transport(env, std::move(*config));
-  Controller controller(env, transport, options, metrics);
+  client::CurlTransport pods(env, client::ClientConfig{}, to_pods());
+  Controller controller(env, transport, pods, options, metrics);
 
   std::unique_ptr<HttpServer> health, metrics_server;
   if (!serve(loop.get_executor(), options.health_address, "health", health)) return 2;

@@ -64,6 +64,10 @@ int run_simulate(const SimulateOptions& o) {
   }
   const simulate::Input input = simulate::read_input(o.files, std::cin);
   if (!input.errors.empty()) return wrong_input(input.errors);
+  if (o.check && input.expectations.empty()) {
+    std::cerr << "--check: the input has no Expectation\n";
+    return 2;
+  }
   simulate::Simulation simulation(
       input, options, [line = std::make_shared<ProgressLine>()](const auto& p) { line->tell(p); });
   const auto errors = simulation.run();

@@ -40,7 +40,8 @@ struct Overloaded : F... {
 }  // namespace
 
 struct Controller::Impl {
-  Impl(client::Environment e, client::Transport& transport, const Options& o, Metrics& m)
+  Impl(client::Environment e, client::Transport& transport, client::Transport& pods, const Options& o,
+       Metrics& m)
       : env(e),
         options(o),
         metrics(m),
@@ -53,7 +54,7 @@ struct Controller::Impl {
         jobs(world),
         capacity(world),
         projects(world, capacity),
-        services(world),
+        services(world, pods, [this](const Key& key) { service_runner.add(key); }),
         dirty(e.executor),
         wake(e.executor),
         job_runner(e, m, "trainingjob", [this](Key key) { return jobs.reconcile(std::move(key)); }),
@@ -395,11 +396,12 @@ struct Controller::Impl {
     stopping = true;
     log_info("stopping", {});
     for (Runner* r : runners()) r->stop();
+    services.stop();
     dirty.notify();
     refresh_signal.emit(boost::asio::cancellation_type::terminal);
     const auto began = env.clock.now();
     while (env.clock.now() < began + kStopDeadline) {
-      bool idle = true;
+      bool idle = services.idle();
       for (Runner* r : runners()) idle = idle && r->idle();
       if (idle && (!is_acting || schedule_ended)) break;
       co_await env.clock.sleep_for(milliseconds{20});
@@ -440,9 +442,9 @@ struct Controller::Impl {
   bool election_ended = false, schedule_ended = false, recorder_ended = false, capacity_stale = true;
 };
 
-Controller::Controller(client::Environment env, client::Transport& transport, const Options& options,
-                       Metrics& metrics)
-    : impl_(std::make_unique<Impl>(env, transport, options, metrics)) {}
+Controller::Controller(client::Environment env, client::Transport& transport, client::Transport& pods,
+                       const Options& options, Metrics& metrics)
+    : impl_(std::make_unique<Impl>(env, transport, pods, options, metrics)) {}
 Controller::~Controller() = default;
 
 client::Task<Ended> Controller::run() {

@@ -21,7 +21,9 @@ enum class Ended {
 
 class Controller {
  public:
-  Controller(client::Environment env, client::Transport& transport, const Options& options, Metrics& metrics);
+  // `pods`: to servers in pods, for whole URLs.
+  Controller(client::Environment env, client::Transport& transport, client::Transport& pods,
+             const Options& options, Metrics& metrics);
   ~Controller();
 
   // Once. Ends by request_stop() (within 30 s) or with the lease.

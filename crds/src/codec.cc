@@ -81,6 +81,9 @@ std::expected<MilliCpu, std::string> parse_as(std::string_view text, MilliCpu) {
 std::expected<Bytes, std::string> parse_as(std::string_view text, Bytes) {
   return parse_memory(text);
 }
+std::expected<MilliLoad, std::string> parse_as(std::string_view text, MilliLoad) {
+  return parse_load(text);
+}
 std::expected<Duration, std::string> parse_as(std::string_view text, Duration) {
   return parse_duration(text);
 }

@@ -1,5 +1,7 @@
 #include "muster/crds/documents.h"
 
+#include <simdjson.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -7,6 +9,7 @@
 #include <istream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "json_text.h"
 #include "muster/crds/validate.h"
@@ -101,7 +104,8 @@ std::string place(const std::string& file, int line) {
 
 void add(std::vector<Document>& documents, Json object, const Document& like) {
   const Json* items = member(object, "items");
-  if (text_of(member(object, "kind")) != "List" || items == nullptr || !items->is_array()) {
+  const std::string_view kind = text_of(member(object, "kind"));
+  if (!kind.ends_with("List") || items == nullptr || !items->is_array()) {
     Document document = like;
     document.object = std::make_shared<Json>(std::move(object));
     documents.push_back(std::move(document));
@@ -111,16 +115,45 @@ void add(std::vector<Document>& documents, Json object, const Document& like) {
     Document document = like;
     document.inside = "items[" + std::to_string(i) + "]";
     document.object = std::make_shared<Json>((*items)[i]);
+    // Items of a QueueList need not say that they are Queues.
+    Json& item = *document.object;
+    if (item.is_object() && kind != "List") {
+      item.emplace("apiVersion", object.value("apiVersion", Json()));
+      item.emplace("kind", kind.substr(0, kind.size() - std::string_view("List").size()));
+    }
     documents.push_back(std::move(document));
   }
 }
 
+// What is no UTF-8, and what has zeros in it, as UTF-16 has; nullopt: neither.
+std::optional<FieldError> not_text(std::string_view text, const std::string& file) {
+  const auto is_text = [](std::string_view part) {
+    return part.find('\0') == std::string_view::npos && simdjson::validate_utf8(part.data(), part.size());
+  };
+  if (is_text(text)) return std::nullopt;
+  int line = 1;
+  for (std::size_t at = 0; at < text.size(); ++line) {
+    const std::size_t newline = std::min(text.find('\n', at), text.size());
+    if (!is_text(text.substr(at, newline - at))) break;
+    at = newline + 1;
+  }
+  return FieldError{{}, {}, "must be text in UTF-8", place(file, line)};
+}
+
 // nullopt: empty. `document` has file, line and text.
-std::expected<std::optional<Json>, FieldError> parse(const Document& document) {
+std::expected<std::optional<Json>, FieldError> parse(const Document& document, Letters letters) {
   try {
-    const YAML::Node node = YAML::Load(*document.text);
-    if (node.IsNull()) return std::nullopt;
-    auto json = to_json(node, values_in(document.text->size()));
+    const std::vector<YAML::Node> nodes = YAML::LoadAll(*document.text);
+    if (nodes.size() > 1) {
+      return std::unexpected(FieldError{
+          {},
+          {},
+          "must end with its document: what begins here belongs to none; separate documents by ---",
+          place(document.file, document.line + std::max(nodes[1].Mark().line, 0))});
+    }
+    if (nodes.empty() || nodes[0].IsNull()) return std::nullopt;
+    const YAML::Node& node = nodes[0];
+    auto json = to_json(node, values_in(document.text->size()), letters);
     if (json) return *std::move(json);
     return std::unexpected(FieldError{{},
                                       json.error().field,
@@ -148,15 +181,19 @@ std::string Document::location(std::string_view field) const {
   return place(file, line + std::max(inner, 0));
 }
 
-LoadedDocuments load_all_documents(std::string_view text, const std::string& file) {
+LoadedDocuments load_all_documents(std::string_view text, const std::string& file, Letters letters) {
   LoadedDocuments loaded;
+  if (auto error = not_text(text, file)) {
+    loaded.errors.push_back(std::move(*error));
+    return loaded;
+  }
   std::vector<Document> found;
   for (const Slice& slice : split(text)) {
     Document document;
     document.file = file;
     document.line = slice.line;
     document.text = std::make_shared<const std::string>(slice.text);
-    auto json = parse(document);
+    auto json = parse(document, letters);
     if (!json) loaded.errors.push_back(std::move(json.error()));
     if (!json || !*json) continue;
     found.clear();
@@ -166,7 +203,13 @@ LoadedDocuments load_all_documents(std::string_view text, const std::string& fil
         loaded.documents.push_back(std::move(one));
       } else {
         loaded.errors.push_back(
-            {{}, one.inside, "must be an object, is " + shown(*one.object), one.location("")});
+            {{},
+             one.inside,
+             "must be an object, is " + shown(*one.object) +
+                 (one.object->is_array()
+                      ? "; several objects are documents separated by ---, or the items of a List"
+                      : ""),
+             one.location("")});
       }
     }
   }
@@ -193,15 +236,15 @@ std::vector<std::string> expand_path(const std::string& path) {
   return files;
 }
 
-LoadedDocuments load_file(const std::string& file, std::istream& in) {
+LoadedDocuments load_file(const std::string& file, std::istream& in, Letters letters) {
   const auto contents = [](std::istream& stream) {
     return std::string(std::istreambuf_iterator(stream), {});
   };
-  if (file == "-") return load_all_documents(contents(in), "standard input");
+  if (file == "-") return load_all_documents(contents(in), "standard input", letters);
   std::error_code error;
   std::ifstream stream(file);
   if (!stream || std::filesystem::is_directory(file, error)) return {{}, {{{}, {}, "cannot be read", file}}};
-  return load_all_documents(contents(stream), file);
+  return load_all_documents(contents(stream), file, letters);
 }
 
 std::vector<FieldError> validate(const Document& document) {

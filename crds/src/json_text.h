@@ -1,9 +1,12 @@
 // JSON values in messages.
 #pragma once
 
+#include <array>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "muster/crds/common.h"
 
@@ -13,6 +16,12 @@ namespace muster::crds {
 inline std::string shown(const Json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return "a list of " + std::to_string(value.size());
+  if (value.is_number_float()) {  // all digits of what is too large for an integer, where there are not many
+    std::array<char, 32> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value.get<double>(),
+                                   std::chars_format::fixed);
+    if (end.ec == std::errc()) return {digits.data(), end.ptr};
+  }
   std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (text.size() > 80) {
     std::size_t end = 77;

@@ -124,11 +124,17 @@ std::expected<MilliCpu, std::string> parse_cpu(std::string_view text) {
 std::expected<Bytes, std::string> parse_memory(std::string_view text) {
   return parse_amount<MemoryUnit>(text, 1);
 }
+std::expected<MilliLoad, std::string> parse_load(std::string_view text) {
+  return parse_amount<LoadUnit>(text, 1000);
+}
 
 std::string to_string(MilliGpu amount) {
   return milli_text(amount.value);
 }
 std::string to_string(MilliCpu amount) {
+  return milli_text(amount.value);
+}
+std::string to_string(MilliLoad amount) {
   return milli_text(amount.value);
 }
 

@@ -29,6 +29,28 @@ bool matches_pattern(std::string_view text, const std::string& pattern) {
   return std::regex_search(text.begin(), text.end(), it->second);
 }
 
+// What a pattern of ours means, behind "must be".
+std::string_view words_for(std::string_view pattern) {
+  struct Words {
+    std::string_view pattern, words;
+  };
+  static constexpr Words kWords[] = {
+      {R"(^([0-9]{1,9}(\.[0-9]{1,3})?|[0-9]{1,12}m|[0-9]{1,6}(\.[0-9]{1,3})?k)$)",
+       R"(a quantity such as 2, "0.5" or "2500m")"},
+      {R"(^([0-9]{1,17}|[0-9]{1,14}(\.[0-9]{1,3})?(k|Ki)|[0-9]{1,11}(\.[0-9]{1,3})?(M|Mi)|[0-9]{1,8}(\.[0-9]{1,3})?(G|Gi)|[0-9]{1,5}(\.[0-9]{1,3})?(T|Ti)|[0-9]{1,2}(\.[0-9]{1,3})?(P|Pi))$)",
+       R"(an amount of bytes such as "512Mi" or "4Ti")"},
+      {"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$",
+       "of lower-case letters, digits, - and ., the first and the last a letter or a digit"},
+      {"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+       "of lower-case letters, digits and -, the first and the last a letter or a digit"},
+      {"^[a-z]([-a-z0-9]*[a-z0-9])?$",
+       "of lower-case letters, digits and -, the first a letter, the last no -"},
+      {"^([0-9]{1,5}d)?([0-9]{1,6}h)?([0-9]{1,7}m)?([0-9]{1,9}s)?$", "a duration such as 14d, 1h30m or 90s"},
+  };
+  const auto* const found = std::ranges::find(kWords, pattern, &Words::pattern);
+  return found == std::end(kWords) ? std::string_view() : found->words;
+}
+
 bool set(const Json& schema, std::string_view keyword) {
   const Json* value = member(schema, keyword);
   return value != nullptr && value->is_boolean() && value->get<bool>();
@@ -72,9 +94,11 @@ class Validator {
   bool check_type(const Json& schema, const Json& value, const Path& path) {
     if (set(schema, "x-kubernetes-int-or-string")) {
       if (value.is_string() || value.is_number_integer()) return true;
-      add(path, "must be an integer or a string, is " + shown(value));
+      add(path, "must be an integer or a string, is " + shown(value) +
+                    (value.is_number() ? ": put the number in quotes" : ""));
       return false;
     }
+    if (value.is_null() && set(schema, "nullable")) return true;
     const std::string_view type = text_of(member(schema, "type"));
     const bool fits = type == "object"    ? value.is_object()
                       : type == "array"   ? value.is_array()
@@ -99,7 +123,10 @@ class Validator {
   void check_enum(const Json& allowed, const Json& value, const Path& path) {
     if (std::ranges::find(allowed, value) != allowed.end()) return;
     std::string words;
-    for (const Json& word : allowed) words += (words.empty() ? "" : ", ") + std::string(text_of(&word));
+    for (const Json& word : allowed) {
+      const std::string_view text = text_of(&word);
+      words += (words.empty() ? "" : ", ") + std::string(text.empty() ? "\"\"" : text);
+    }
     add(path, "must be " + std::string(allowed.size() > 1 ? "one of " : "") + words + ", is " + shown(value));
   }
 
@@ -118,7 +145,11 @@ class Validator {
     }
     if (const Json* pattern = member(schema, "pattern");
         pattern != nullptr && !matches_pattern(text, pattern->get_ref<const std::string&>())) {
-      add(path, "must match " + pattern->get<std::string>() + ", is " + shown(value));
+      const auto& wanted = pattern->get_ref<const std::string&>();
+      const std::string words(words_for(wanted));
+      add(path,
+          (words.empty() ? "must match " + wanted : "must be " + words + " (must match " + wanted + ")") +
+              ", is " + shown(value));
     }
     if (text_of(member(schema, "format")) == "date-time") {
       if (const auto time = parse_time(text); !time) add(path, time.error());
@@ -317,9 +348,10 @@ std::vector<FieldError> run(const Json& object, const Json* before) {
     validator.add(metadata_path, "is required");
   } else {
     validator.check_metadata(*metadata, metadata_path);
-    // The schema knows of metadata only the name, which it restricts further; what is no text has had its
-    // error.
-    const std::string name(text_of(member(*metadata, "name")));
+    // The schema knows of metadata only the name, which it restricts further; one that is wrong already has
+    // had its error.
+    const bool wrong = std::ranges::find(errors, "metadata.name", &FieldError::field) != errors.end();
+    const std::string name(wrong ? std::string_view() : text_of(member(*metadata, "name")));
     *metadata = name.empty() ? Json::object() : Json{{"name", name}};
   }
   if (before == nullptr) {

@@ -18,16 +18,16 @@ class Run {
 
   void file(const std::string& name, std::istream& in) {
     const LoadedDocuments loaded = load_file(name, in);
-    if (!loaded.errors.empty()) return unreadable(loaded.errors.front());
+    if (!loaded.errors.empty()) return unreadable(loaded.errors);
     for (const Document& document : loaded.documents) judge(document);
   }
 
   FilesVerdict verdict;
 
  private:
-  void unreadable(const FieldError& error) {
+  void unreadable(const std::vector<FieldError>& errors) {
     ++verdict.unreadable;
-    out_ << to_string(error) << '\n';
+    for (const FieldError& error : errors) out_ << to_string(error) << '\n';
   }
 
   void judge(const Document& document) {

@@ -65,10 +65,13 @@ std::optional<Json> real(std::string_view text) {
   return Json(value);
 }
 
-Json scalar(const YAML::Node& node) {
+constexpr std::array<std::string_view, 4> kLetters = {"y", "Y", "n", "N"};
+
+Json scalar(const YAML::Node& node, Letters letters) {
   const std::string& text = node.Scalar();
   if (node.Tag() == "!" || node.Tag() == "tag:yaml.org,2002:str") return text;  // quoted, or said to be text
   if (is_one_of(text, kNull)) return nullptr;
+  if (letters == Letters::kText && is_one_of(text, kLetters)) return text;
   if (is_one_of(text, kTrue)) return true;
   if (is_one_of(text, kFalse)) return false;
   if (auto number = integer(text)) return *std::move(number);
@@ -78,7 +81,7 @@ Json scalar(const YAML::Node& node) {
 
 class Converter {
  public:
-  explicit Converter(std::size_t max_values) : max_values_(max_values) {}
+  Converter(std::size_t max_values, Letters letters) : max_values_(max_values), letters_(letters) {}
 
   std::expected<Json, YamlError> run(const YAML::Node& node) {
     Json result = convert(node, Path{}, 0);
@@ -102,7 +105,7 @@ class Converter {
     }
     switch (node.Type()) {
       case YAML::NodeType::Scalar:
-        return scalar(node);
+        return scalar(node, letters_);
       case YAML::NodeType::Sequence:
         return list(node, path, depth);
       case YAML::NodeType::Map:
@@ -162,13 +165,14 @@ class Converter {
 
   std::optional<YamlError> error_;
   std::size_t max_values_;
+  Letters letters_;
   std::size_t values_ = 0;
 };
 
 }  // namespace
 
-std::expected<Json, YamlError> to_json(const YAML::Node& node, std::size_t max_values) {
-  return Converter(max_values).run(node);
+std::expected<Json, YamlError> to_json(const YAML::Node& node, std::size_t max_values, Letters letters) {
+  return Converter(max_values, letters).run(node);
 }
 
 }  // namespace muster::crds

@@ -310,10 +310,17 @@ class Planner {
     q.limits_only = broken_bound(s_, q.claimant.path, q.claimant.pool, q.claimant.asked,
                                  s_.job(q.claimant.job).spec.preemptible, View::kTarget)
                         .has_value();
+    const auto& [leaf, request, priority, pool, off] = kind;
+    const auto no_moves = no_moves_.find({request, pool, off});
+    q.moves = no_moves == no_moves_.end() || no_moves->second != decisions_.changes();
     Statement statement(s_);
-    const auto room = make_room(s_, statement, q, s_.pool(q.claimant.pool).due);
+    std::optional<Time> due;
+    const auto room = make_room(s_, statement, q, due);
+    if (due) soonest(s_.pool(pool).due, *due);
     if (!room) {
       no_room_[kind] = decisions_.changes();
+      // Who may move depends on the claimant's leaf where somebody is safe by minRuntime.
+      if (q.moves && !q.limits_only && !due) no_moves_[{request, pool, off}] = decisions_.changes();
       return false;
     }
     if (s_.watch != nullptr) s_.watch->room(q, statement, *room);
@@ -414,6 +421,7 @@ class Planner {
   std::vector<Line> lines_;                        // of these pools
   std::set<std::pair<JobId, PoolId>> refused_in_;  // of jobs with several pools
   std::map<Kind, std::uint64_t> no_room_;          // when it was refused: Decisions::changes()
+  std::map<std::tuple<RequestId, PoolId, bool>, std::uint64_t> no_moves_;  // the same of consolidation alone
   std::uint64_t victims_ = 0;
   int too_early_ = 0;                        // in the pool of which jobs grow
   std::set<LeafId> refused_leaves_;          // in this round

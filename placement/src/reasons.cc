@@ -24,21 +24,10 @@ constexpr std::array<Amount4, 4> kResources = {{
     {"pods", [](const Resources& r) { return r.pods; }},
 }};
 
-std::string join(const std::vector<std::string>& list, std::size_t most) {
-  std::string text;
-  for (std::size_t i = 0; i < list.size() && i < most; ++i) text += (i == 0 ? "" : ", ") + list[i];
-  if (list.size() > most) text += ", …";
-  return text;
-}
-
 std::string unit(const State& s, PoolId pool, std::string_view resource) {
   if (resource == "gpu") return s.pool(pool).spec.gpu_resource;
   if (resource == "cpu") return "CPUs";
   return resource == "pods" ? "pod slots" : "memory";
-}
-
-std::string who(const QueueSpec& spec) {
-  return (spec.is_project ? "Project " : "Queue ") + spec.name;
 }
 
 // What is held there and could be taken back.
@@ -174,6 +163,23 @@ std::optional<Verdict> not_shared_so(const State& s, const Request& request, Poo
   return v;
 }
 
+// Of what one pod needs more than any usable node has, if it were empty: "; no node has more than 0 CPUs".
+std::string beyond_every_node(const State& s, PoolId pool, const RoleSpec& r) {
+  std::string text;
+  for (const Amount4& what : kResources) {
+    if (what.resource == std::string_view("gpu") && r.share.kind != GpuShare::Kind::kWhole) continue;
+    std::int64_t most = 0;
+    each_node(s, pool, [&](NodeId id) {
+      most = std::max(most, what.of(s.node(id).spec.allocatable));
+      return true;
+    });
+    if (what.of(r.per_pod) <= most) continue;
+    text += text.empty() ? "; no node has more than " : ", ";
+    text += show(what.resource, most) + " " + unit(s, pool, what.resource);
+  }
+  return text;
+}
+
 Verdict no_node(const State& s, const Request& request, PoolId pool, std::size_t role) {
   if (auto v = not_shared_so(s, request, pool, role)) return *v;
   const RoleSpec& r = request.roles[role];
@@ -184,14 +190,15 @@ Verdict no_node(const State& s, const Request& request, PoolId pool, std::size_t
     asks += share_text(r) + ", ";
   }
   if (r.numa_aligned) asks += "all on one NUMA node, ";
-  asks += show("cpu", r.per_pod.cpu.value) + " CPUs, " + show("memory", r.per_pod.memory.value) + " memory";
+  asks += show("cpu", r.per_pod.cpu.value) + " CPUs, " + show("memory", r.per_pod.memory.value) +
+          " memory, a pod slot";
   if (!r.node_selector.empty() || !r.required.empty()) asks += ", its node selector, affinity and volumes";
   if (!request.avoid.empty()) asks += ", not on " + join(request.avoid, kHoldersNamed);
   Verdict v;
   v.reason = Reason::kNoMatchingNodes;
   v.message = "none of the " + std::to_string(s.pool(pool).domains[0].nodes) + " usable nodes of pool " +
               s.pool(pool).spec.name + " would do for a pod of role " + r.name + " even if it were empty (" +
-              asks + ", and the nodes' taints)";
+              asks + ", and the nodes' taints" + beyond_every_node(s, pool, r) + ")";
   v.blocking.push_back({"pods", s.pool(pool).spec.name, r.replicas, 0, {}});
   return v;
 }
@@ -237,6 +244,17 @@ std::optional<Verdict> too_little(const State& s, const Request& request, PoolId
 
 }  // namespace
 
+std::string join(const std::vector<std::string>& list, std::size_t most) {
+  std::string text;
+  for (std::size_t i = 0; i < list.size() && i < most; ++i) text += (i == 0 ? "" : ", ") + list[i];
+  if (list.size() > most) text += ", …";
+  return text;
+}
+
+std::string who(const QueueSpec& spec) {
+  return (spec.is_project ? "Project " : "Queue ") + spec.name;
+}
+
 std::string show(std::string_view resource, std::int64_t amount) {
   if (resource == "gpu" || resource == "cpu") {
     return amount % 1000 == 0 ? std::to_string(amount / 1000) : std::to_string(amount) + "m";
@@ -246,28 +264,6 @@ std::string show(std::string_view resource, std::int64_t amount) {
   std::size_t i = 0;
   while (i + 1 < kSuffix.size() && amount != 0 && amount % 1024 == 0) amount /= 1024, ++i;
   return std::to_string(amount) + kSuffix[i];
-}
-
-std::optional<Verdict> verdict_of_leaf(const State& s, LeafId leaf, const std::vector<LeafId>& path) {
-  Verdict v;
-  if (leaf == kNoId || !s.leaf(leaf).known) {
-    v.reason = Reason::kProjectNotFound;
-    v.message = leaf == kNoId ? "no Project owns the namespace: make one whose spec.namespace.name it is"
-                              : "there is no Project " + s.leaf(leaf).spec.name;
-    return v;
-  }
-  if (path.empty()) {
-    v.reason = Reason::kProjectNotFound;
-    v.message = who(s.leaf(leaf).spec) + " does not hang on a complete tree of Queues: see its conditions";
-    return v;
-  }
-  for (const LeafId at : path) {
-    if (!s.leaf(at).spec.hold) continue;
-    v.reason = Reason::kQueueHeld;
-    v.message = who(s.leaf(at).spec) + " starts nothing new (spec.admission: Hold)";
-    return v;
-  }
-  return std::nullopt;
 }
 
 Verdict verdict_of_sidelined(const State& s, const Job& j) {

@@ -38,5 +38,9 @@ std::optional<Verdict> verdict_of_topology(const State& state, const Request& re
 
 // "3", "2500m", "512Mi" as people write amounts of the resource (gpu, cpu, memory, pods).
 std::string show(std::string_view resource, std::int64_t amount);
+// "Project a", "Queue b".
+std::string who(const QueueSpec& spec);
+// "a, b, c"; of more than `most` the first ones and "…".
+std::string join(const std::vector<std::string>& list, std::size_t most);
 
 }  // namespace muster::placement

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
 #include "nodes.h"
 #include "topology.h"
@@ -114,28 +115,51 @@ class Regions {
 
   // What units hold on one node.
   struct Part {
+    NodeId node = kNoId;
     std::size_t unit = 0;
     Resources amounts;
   };
-  using Parts = std::vector<std::vector<Part>>;  // by node, in the order of the units
+  // Sorted by node, then unit; each pair once.
+  class Parts {
+   public:
+    explicit Parts(std::vector<Part> sorted) : list_(std::move(sorted)) {}
+    std::span<const Part> on(NodeId node) const {
+      const auto range = std::ranges::equal_range(list_, node, {}, &Part::node);
+      return {range.begin(), range.end()};
+    }
+    std::vector<NodeId> nodes() const {
+      std::vector<NodeId> ids;
+      for (const Part& p : list_) {
+        if (ids.empty() || ids.back() != p.node) ids.push_back(p.node);
+      }
+      return ids;
+    }
+
+   private:
+    std::vector<Part> list_;
+  };
 
   Parts parts() const {
-    Parts list(s_.nodes.size());
+    std::vector<Part> all;
     for (std::size_t i = 0; i < units_.size(); ++i) {
       const Job& j = s_.job(units_[i].job);
       for (const std::size_t pod : units_[i].pods) {
-        const Charge& c = j.charges[pod];
-        if (c.node == kNoId) continue;
-        auto& here = list[static_cast<std::size_t>(c.node)];
-        if (here.empty() || here.back().unit != i) here.push_back({i, {}});
-        here.back().amounts += c.amounts;
+        if (const Charge& c = j.charges[pod]; c.node != kNoId) all.push_back({c.node, i, c.amounts});
       }
     }
-    return list;
+    std::ranges::stable_sort(all, {}, [](const Part& p) { return std::pair(p.node, p.unit); });
+    std::vector<Part> joined;
+    for (const Part& p : all) {
+      if (joined.empty() || joined.back().node != p.node || joined.back().unit != p.unit)
+        joined.push_back(p);
+      else
+        joined.back().amounts += p.amounts;
+    }
+    return Parts(std::move(joined));
   }
 
   // What the next pods would cost there if amounts were all that matters. pods == 0: there can be none.
-  Step guess(NodeId id, std::int64_t have, const std::vector<Part>& here) const {
+  Step guess(NodeId id, std::int64_t have, std::span<const Part> here) const {
     const RoleSpec& r = request_.roles[role_];
     Step step{0, 0, {}, id};
     Resources free = s_.node(id).free(View::kTarget);
@@ -161,9 +185,14 @@ class Regions {
   std::vector<std::pair<NodeId, std::int64_t>> worth_a_trial(const Parts& parts, bool together) const {
     const RoleSpec& r = request_.roles[role_];
     std::vector<std::pair<NodeId, std::int64_t>> all;  // and the pods for which there is room already
-    for (const NodeId id : pool_.nodes) {
+    // Free room alone makes no order, but where pods must be together.
+    const auto candidates =
+        together ? std::vector<NodeId>(pool_.nodes.begin(), pool_.nodes.end()) : parts.nodes();
+    for (const NodeId id : candidates) {
       const Node& n = s_.node(id);
-      if (!n.takes_part() || !request_.eligible[role_][static_cast<std::size_t>(id)]) continue;
+      if (n.pool != q_.claimant.pool || !n.takes_part() ||
+          !request_.eligible[role_][static_cast<std::size_t>(id)])
+        continue;
       all.emplace_back(id, std::min(wanted_, room_for(n, pool_, r, View::kTarget)));
     }
     const bool whole = r.gpus == 0 || r.share.kind == GpuShare::Kind::kWhole;
@@ -171,7 +200,7 @@ class Regions {
     std::vector<Step> guesses;
     std::vector<std::pair<NodeId, std::int64_t>> kept;
     for (const auto& [id, have] : all) {
-      const auto& here = parts[static_cast<std::size_t>(id)];
+      const auto here = parts.on(id);
       Step step = have < wanted_ ? guess(id, have, here) : Step{};
       if (have > 0) kept.emplace_back(id, have);
       if (have == 0 && step.pods > 0) guesses.push_back(std::move(step));
@@ -198,11 +227,14 @@ class Regions {
       std::int64_t have = room_now / at_once * at_once;
       std::vector<Step> steps;
       if (have > 0) steps.push_back({0, have, {}, id});
-      if (const auto& here = held[static_cast<std::size_t>(id)]; have < wanted_ && !here.empty()) {
+      if (const auto here = held.on(id); have < wanted_ && !here.empty()) {
         Step next{0, 0, {}, id};
-        for (const Part& part : here) {
-          const std::size_t i = part.unit;
-          if (!trial_.take(i)) continue;
+        for (std::size_t at = 0; at < here.size(); ++at) {
+          const std::size_t i = here[at].unit;
+          // What a leaf may still give depends on all that it has given; else the rest of a gang is let be.
+          const bool more = std::any_of(here.begin() + static_cast<std::ptrdiff_t>(at) + 1, here.end(),
+                                        [&](const Part& p) { return units_[p.unit].leaf == units_[i].leaf; });
+          if (!trial_.take(i, more ? kNoId : id)) continue;
           next.units.push_back(i);
           next.cost += units_[i].cost;
           next.pods = std::min(wanted_, room_for(n, pool_, r, View::kTarget)) / at_once * at_once - have;

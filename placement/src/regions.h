@@ -18,7 +18,8 @@ struct TakingOrder {
 
 // Takes units for a trial; what was taken is given back by `undo`, all of it.
 struct Trial {
-  std::function<bool(std::size_t)> take;  // false: this one may not go
+  // Of a unit what it has on this node; kNoId: all of it. false: this one may not go.
+  std::function<bool(std::size_t, NodeId)> take;
   std::function<void()> undo;
 };
 

@@ -13,6 +13,16 @@ namespace {
 
 constexpr std::int64_t kPlenty = std::numeric_limits<std::int64_t>::max() / 4;
 
+std::int64_t reserved_of(const Claim& c) {
+  return std::max<std::int64_t>(0, std::min(c.reserved, c.limit));
+}
+
+// Step 1. A reserved part that is idle must not come out of the quotas of its siblings: what the children
+// first get counts as demand.
+std::int64_t of_guarantee(const Claim& c) {
+  return std::max(reserved_of(c), std::min({c.quota, c.limit, std::max(c.demand, c.below)}));
+}
+
 // Claims (`got`) that exceed what there is: each is kept in order of priority, inside one priority in
 // proportion.
 void share_scarce(std::int64_t capacity, const std::vector<Claim>& claims, std::vector<std::int64_t>& got) {
@@ -89,26 +99,21 @@ struct View {
 struct Source {
   const State& s;
   PoolId pool;
-  std::vector<Resources> reserved;  // by LeafId: own part, or that of what is below if it is more
+  // By LeafId; only where something is reserved there or below.
+  std::vector<Resources> reserved;  // own part, or that of what is below if it is more
+  std::vector<Resources> below;     // what its children first get, if there is enough
 };
 
-Resources reserved_below(const State& s, PoolId pool, LeafId at, std::vector<Resources>& out) {
-  Resources& mine = out[static_cast<std::size_t>(at)];
-  if (!s.leaf(at).reserves) return mine;
-  Resources below;
-  for (const LeafId child : s.leaf(at).children) below += reserved_below(s, pool, child, out);
-  const Share& share = s.share(at, pool);
-  mine = reserved_part(share);
-  mine.gpu = std::max(mine.gpu, below.gpu);
-  mine.cpu = std::max(mine.cpu, below.cpu);
-  mine.memory = std::max(mine.memory, below.memory);
-  return mine;
+void take_larger(Resources& a, const Resources& b) {
+  a.gpu = std::max(a.gpu, b.gpu);
+  a.cpu = std::max(a.cpu, b.cpu);
+  a.memory = std::max(a.memory, b.memory);
 }
 
 template <class Pick>
 void share_resource(const Source& source, std::int64_t capacity, std::int64_t unit, const Pick& pick,
                     const std::vector<LeafId>& children, std::vector<Resources>& out) {
-  const auto& [s, pool, reserved] = source;
+  const auto& [s, pool, reserved, below] = source;
   std::vector<Claim> claims;
   for (const LeafId c : children) {
     const View v = pick.view(s.share(c, pool));
@@ -117,7 +122,8 @@ void share_resource(const Source& source, std::int64_t capacity, std::int64_t un
     // A resource without a quota is not accounted: nobody's share of it binds.
     claims.push_back({v.accounted ? v.quota : demand, v.limit, demand,
                       v.accounted ? std::clamp<std::int64_t>(share.weight, 0, kMostWeight) : 0,
-                      share.priority, pick.of(reserved[static_cast<std::size_t>(c)])});
+                      share.priority, pick.of(reserved[static_cast<std::size_t>(c)]),
+                      pick.of(below[static_cast<std::size_t>(c)])});
   }
   const LeafId parent = s.leaf(children.front()).parent;
   if (parent != kNoId && s.leaf(parent).spec.half_life) {
@@ -156,6 +162,31 @@ struct PickMemory {
             s.quota.memory.has_value()};
   }
 };
+
+template <class Pick>
+void first_part(const Source& source, const Pick& pick, LeafId at, Resources& out) {
+  const View v = pick.view(source.s.share(at, source.pool));
+  const std::int64_t demand = pick.of(source.s.sums(at, source.pool).demand());
+  const auto i = static_cast<std::size_t>(at);
+  pick.of(out) += of_guarantee({v.accounted ? v.quota : demand, v.limit, demand, 0, 0,
+                                pick.of(source.reserved[i]), pick.of(source.below[i])});
+}
+
+void sum_reserved(Source& source, LeafId at) {
+  const State& s = source.s;
+  if (!s.leaf(at).reserves) return;
+  const auto i = static_cast<std::size_t>(at);
+  Resources reserved;
+  for (const LeafId child : s.leaf(at).children) {
+    sum_reserved(source, child);
+    reserved += source.reserved[static_cast<std::size_t>(child)];
+    first_part(source, PickGpu{}, child, source.below[i]);
+    first_part(source, PickCpu{}, child, source.below[i]);
+    first_part(source, PickMemory{}, child, source.below[i]);
+  }
+  source.reserved[i] = reserved_part(s.share(at, source.pool));
+  take_larger(source.reserved[i], reserved);
+}
 
 void share_below(const Source& source, const Resources& capacity, std::vector<LeafId> children,
                  std::vector<Resources>& out) {
@@ -223,8 +254,8 @@ std::vector<std::int64_t> share_out(std::int64_t capacity, std::int64_t unit,
   capacity = std::max<std::int64_t>(0, capacity);
   Wide sum = 0, reserved = 0;
   for (std::size_t i = 0; i < claims.size(); ++i) {
-    kept[i] = std::max<std::int64_t>(0, std::min(claims[i].reserved, claims[i].limit));
-    got[i] = std::max(kept[i], std::min({claims[i].quota, claims[i].limit, claims[i].demand}));
+    kept[i] = reserved_of(claims[i]);
+    got[i] = of_guarantee(claims[i]);
     room[i] = std::max<std::int64_t>(0, std::min(claims[i].limit, claims[i].demand) - got[i]);
     sum += got[i];
     reserved += kept[i];
@@ -255,13 +286,13 @@ std::vector<std::int64_t> share_out(std::int64_t capacity, std::int64_t unit,
 
 std::vector<Resources> fair_shares(const State& s, PoolId pool) {
   std::vector<Resources> out(s.tree.size());
-  Source source{s, pool, std::vector<Resources>(s.tree.size())};
+  Source source{s, pool, std::vector<Resources>(s.tree.size()), std::vector<Resources>(s.tree.size())};
   std::vector<LeafId> tops;
   for (std::size_t i = 0; i < s.tree.size(); ++i) {
     if (s.tree[i].known && s.tree[i].parent == kNoId && s.tree[i].spec.parent.empty())
       tops.push_back(static_cast<LeafId>(i));
   }
-  for (const LeafId top : tops) reserved_below(s, pool, top, source.reserved);
+  for (const LeafId top : tops) sum_reserved(source, top);
   share_below(source, s.pool(pool).domains[0].capacity, std::move(tops), out);
   return out;
 }

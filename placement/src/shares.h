@@ -23,6 +23,7 @@ struct Claim {
   std::int64_t weight = 1;
   std::int64_t priority = 0;
   std::int64_t reserved = 0;  // comes first, wanted or not
+  std::int64_t below = 0;     // what its children first get: counts as demand where that is less
 };
 // Who gets how much of `capacity`, in the order given (older first). What goes beyond quotas is handed out in
 // units of `unit` (whole GPUs); source: weighted max-min fairness by progressive filling. Where the claims

@@ -45,9 +45,11 @@ class Topology {
       : s_(s), request_(request), pool_(s.pool(pool)), if_empty_(if_empty) {}
 
   std::optional<Verdict> run() {
-    for (const auto* rule : rules()) {
+    const auto demanded = rules();
+    for (const auto* rule : demanded) {
       if (depth_of(pool_.spec, *rule) == kNoLevel) return unknown(*rule);
     }
+    if (std::ranges::all_of(demanded, &std::string::empty)) return std::nullopt;
     std::vector<std::size_t> all;
     for (std::size_t r = 0; r < request_.roles.size(); ++r) {
       if (request_.roles[r].replicas > 0) all.push_back(r);

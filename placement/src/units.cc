@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "due.h"
+#include "totals.h"
 
 namespace muster::placement {
 namespace {
@@ -31,6 +32,7 @@ struct Gatherer {
   const UnitQuery& q;
   std::vector<Unit>& out;
   std::optional<Time>& due;
+  Resources free;  // in the pool
 
   bool safe(const Job& j, const std::vector<LeafId>& path, bool reclaim) {
     if (j.nominated() || (j.started_in != 0 && j.started_in == s.plans)) return false;
@@ -54,9 +56,10 @@ struct Gatherer {
     const Job& j = s.job(id);
     const Request& request = s.request_of(j);
     std::int32_t after = -1;
-    std::set<std::size_t> left;
+    std::vector<std::size_t> left;
+    std::vector<bool> gone(j.charges.size(), false);
     for (std::size_t i = 0; i < j.charges.size(); ++i) {
-      if (j.charges[i].node != kNoId) left.insert(i);
+      if (j.charges[i].node != kNoId) left.push_back(i);
     }
     // Surplus: of each elastic role what is promised and not there yet, then from the end; as many at once as
     // belong together.
@@ -76,12 +79,13 @@ struct Gatherer {
         for (std::size_t at = 0; pods.size() - at >= least + step; at += step) {
           std::vector<std::size_t> some;
           for (std::size_t k = at; k < at + step; ++k) some.push_back(std::get<std::size_t>(pods[k]));
-          for (const std::size_t pod : some) left.erase(pod);
+          for (const std::size_t pod : some) gone[pod] = true;
           after = push(id, path, own, over, some, false, after);
         }
       }
+      std::erase_if(left, [&](std::size_t pod) { return gone[pod]; });
     }
-    if (!surplus_only && !left.empty()) push(id, path, own, over, {left.begin(), left.end()}, true, after);
+    if (!surplus_only && !left.empty()) push(id, path, own, over, std::move(left), true, after);
   }
 
   std::int32_t push(JobId id, const std::vector<LeafId>& path, bool own, std::int64_t over,
@@ -101,6 +105,8 @@ struct Gatherer {
       u.amounts += j.charges[i].amounts;
       u.nodes.push_back(j.charges[i].node);
     }
+    // Who moves needs room that is free already.
+    if (q.means == Means::kMove && !fits_in(u.amounts, free)) return after;
     std::sort(u.nodes.begin(), u.nodes.end());
     u.nodes.erase(std::unique(u.nodes.begin(), u.nodes.end()), u.nodes.end());
     u.cost = lost_work(s, j, q.claimant->pool, u.amounts, q.now);
@@ -186,7 +192,7 @@ Wide lost_work(const State& s, const Job& j, PoolId pool, const Resources& amoun
 
 std::vector<Unit> units(const State& s, const UnitQuery& q, std::optional<Time>& due) {
   std::vector<Unit> all;
-  Gatherer gather{s, q, all, due};
+  Gatherer gather{s, q, all, due, free_in(s.pool(q.claimant->pool))};
   const Claimant& c = *q.claimant;
   for (const auto& [leaf, jobs] : s.pool(c.pool).holding) {
     if (leaf == kNoId) continue;

@@ -62,10 +62,9 @@ class Search {
       std::vector<std::size_t> all(units_.size());
       std::iota(all.begin(), all.end(), std::size_t{0});
       if (means_ != Means::kMove) consider(sweep(all, 0));
-      if (found.empty() && !few && !would_do_without_all(start)) return std::nullopt;
-      const Trial trial{[&](std::size_t i) {
+      const Trial trial{[&](std::size_t i, NodeId on) {
                           const bool may = !in_use_[i] && may_take(units_[i]);
-                          if (may) take(i);
+                          if (may) take(i, on);
                           return may;
                         },
                         [&] { reset(start); }};
@@ -91,8 +90,12 @@ class Search {
     // A gang that straddles the line goes whole: the right is judged before it goes.
     return may_give(s_, q_.claimant, right_, s_.path(u.leaf), u.amounts);
   }
-  void take(std::size_t i) {
-    for (const std::size_t pod : units_[i].pods) st_.release(units_[i].job, pod);
+  // `on`: only what it has on this node; kNoId: all of it.
+  void take(std::size_t i, NodeId on = kNoId) {
+    const Job& j = s_.job(units_[i].job);
+    for (const std::size_t pod : units_[i].pods) {
+      if (on == kNoId || j.charges[pod].node == on) st_.release(units_[i].job, pod);
+    }
     in_use_[i] = true;
   }
   void give(std::size_t i) {
@@ -145,9 +148,10 @@ class Search {
     return fits_in(q_.claimant.asked, sum);
   }
 
-  // The same by the rights and by a search for places, whoever may go: fewer would leave less of both. Not
-  // asked where pods look for others, which may be among those that go, and where quotas are reserved: a leaf
-  // that gives holds back what it gave below its reserved part.
+  // The same by the rights and by a search for places, whoever may go: fewer would leave less of both. For
+  // few candidates only: with many it is nearly always so, and costs as much as the sweeps that it might
+  // save. Not asked where pods look for others, which may be among those that go, and where quotas are
+  // reserved: a leaf that gives holds back what it gave below its reserved part.
   bool would_do_without_all(std::size_t start) {
     if (s_.reserves() || s_.request_of(s_.job(q_.claimant.job)).about_pods) return true;
     for (std::size_t i = 0; i < units_.size(); ++i) take(i);

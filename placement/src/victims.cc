@@ -39,7 +39,7 @@ std::optional<Room> make_room(State& s, Statement& statement, const RoomQuery& q
     if (auto room = attempt(means, right, true)) return room;
   }
   // What moves needs its room elsewhere.
-  if (!q.limits_only && fits_in(c.asked, free)) {
+  if (q.moves && !q.limits_only && fits_in(c.asked, free)) {
     if (auto room = attempt(Means::kMove, Right::kGuarantee, false)) return room;
   }
   for (const auto& [means, right] : ways) {

@@ -30,6 +30,7 @@ struct RoomQuery {
   std::vector<PodWish> pods;  // as in PlaceQuery
   Time now;
   bool limits_only = false;  // free room is there, but not under the limits of its queues
+  bool moves = true;         // false: that others move is known not to help
 };
 
 // Tries everything on the state; on success the claimant's places are taken as promised in `statement`, the

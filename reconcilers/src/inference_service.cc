@@ -46,6 +46,7 @@ client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
     for (const char* plural : {"/services", "/poddisruptionbudgets"}) kept_.erase(key + plural);
     written_.erase(key);
     rooms_.erase(key);
+    autoscaler_.forget(key);
     co_return Outcome::done();
   }
   const crds::InferenceService& wanted = service->value;
@@ -59,9 +60,47 @@ client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
     const std::string revision = wanted.status.revision;
     const Fleet fleet = fleet_of(service, revision);
     const Refused invalid{"InvalidSpec", service->problem};
+    // And as many as there were to be.
+    crds::InferenceService known = wanted;
+    const std::int32_t size = wanted.status.desired_replicas;
+    known.spec.autoscaling.emplace();
+    known.spec.autoscaling->min_replicas = known.spec.autoscaling->max_replicas = size;
     co_return co_await write(key, service,
-                             status_of(wanted, fleet.views, revision, invalid, false, world_.now()));
+                             status_of(known, fleet.views, revision, invalid,
+                                       rollout_before(wanted.status, revision), world_.now()));
   }
+  co_return co_await keep_size(key, service);
+}
+
+// The size is written down before anything is made or taken away for it: who comes next goes on from there.
+client::Task<Outcome> InferenceServiceReconciler::keep_size(const client::Key& key, Service service) {
+  if (!service->value.spec.autoscaling) {
+    autoscaler_.forget(key);
+    co_return co_await keep_replicas(key, service, {});
+  }
+  const crds::Autoscaling& rule = *service->value.spec.autoscaling;
+  const std::int32_t size = crds::size_of(service->value);
+  const auto look = autoscaler_.look(key, rule, size, endpoints_of(service));
+  crds::InferenceService sized = service->value;
+  if (look.verdict) sized.status.desired_replicas = look.verdict->size;
+  sized.status.desired_replicas = crds::size_of(sized);
+  const bool is_new = service->value.status.desired_replicas == 0;  // nothing to remember yet
+  if (!is_new && sized.status != service->value.status) {
+    Outcome written = co_await write(key, service, sized.status);
+    if (written.failed) co_return written;
+    tell_size(service, sized.status.desired_replicas, look.verdict);
+    service = world_.caches.services.store().find(key);
+    if (!service || service->value.status.desired_replicas != sized.status.desired_replicas)
+      co_return Outcome::retry();
+  }
+  Outcome outcome = co_await keep_replicas(key, service, look.verdict);
+  if (!outcome.failed) outcome.after = std::min(outcome.after.value_or(look.again), look.again);
+  co_return outcome;
+}
+
+client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Key& key, Service service,
+                                                                std::optional<ScalingVerdict> scaling) {
+  const crds::InferenceService& wanted = service->value;
   const std::string revision = revision_of(wanted);
   Refused refusal = co_await keep_companions(key, service);
 
@@ -69,8 +108,8 @@ client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
   std::vector<Replica> states;
   for (const auto& view : fleet.views) states.push_back(view.state);
   const ServicePlan plan =
-      plan_replicas(wanted.spec.replicas, wanted.spec.rollout, states, gave_way(wanted.status, revision),
-                    room_since(key, service), world_.now());
+      plan_replicas(crds::size_of(wanted), wanted.spec.rollout, states,
+                    rollout_before(wanted.status, revision), room_since(key, service), world_.now());
   std::vector<Job> leaving;
   for (const auto i : plan.remove) leaving.push_back(fleet.jobs[i]);
   bool ok = co_await remove(service, std::move(leaving));
@@ -83,7 +122,7 @@ client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
 
   fleet = fleet_of(service, revision);
   Outcome outcome = co_await write(
-      key, service, status_of(wanted, fleet.views, revision, refusal, plan.gives_way, world_.now()));
+      key, service, status_of(wanted, fleet.views, revision, refusal, plan.rollout, world_.now(), scaling));
   if (!ok || outcome.failed) co_return Outcome::retry();
   const client::Duration again = refusal.reason.empty() ? kKeepInterval : kRefusedInterval;
   if (!outcome.after || *outcome.after > again) outcome.after = again;
@@ -92,6 +131,23 @@ client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
     outcome.after = std::min(*outcome.after, std::max(due, client::Duration{0}));
   }
   co_return outcome;
+}
+
+// Of the pods that its Service leads to: the first of each replica, of any revision, that is ready.
+std::vector<MetricsEndpoint> InferenceServiceReconciler::endpoints_of(const Service& service) const {
+  const auto& rule = *service->value.spec.autoscaling;
+  const std::int32_t port = rule.metrics_port.value_or(service->value.spec.port);
+  std::vector<MetricsEndpoint> all;
+  for (const auto& job : world_.caches.jobs.store().by_index(kByOwner, service->meta.uid)) {
+    if (job->value.metadata.deletion_timestamp) continue;
+    for (const auto& pod : world_.caches.pods.store().by_index(kByOwner, job->meta.uid)) {
+      const auto id = identity_of(*pod);
+      if (!id || id->index != 0 || id->attempt != job->value.status.assignment.attempt) continue;
+      if (!pod->ready || pod->deleting || pod->phase != client::PodPhase::kRunning) continue;
+      all.push_back({job->meta.name, metrics_url(pod->ip, port, rule.metrics_path)});
+    }
+  }
+  return all;
 }
 
 InferenceServiceReconciler::Fleet InferenceServiceReconciler::fleet_of(const Service& service,
@@ -258,13 +314,24 @@ void InferenceServiceReconciler::tell(const Service& service, const char* reason
   log_info(text, {{"service", service->meta.key()}});
 }
 
+void InferenceServiceReconciler::tell_size(const Service& service, std::int32_t now,
+                                           const std::optional<ScalingVerdict>& why) const {
+  const std::string text =
+      fmt::format("from {} to {} replicas{}", service->value.status.desired_replicas, now,
+                  why && why->size == now ? ": " + why->message : ", as spec.autoscaling allows");
+  world_.events.record(event_target(service->value), client::EventType::kNormal, "Rescaled", "Scale", text);
+  log_info(text, {{"service", service->meta.key()}});
+}
+
 // Events for what people wait for: conditions that have come or gone.
 void InferenceServiceReconciler::tell(const Service& service, const crds::InferenceServiceStatus& now) const {
   for (const auto& c : now.conditions) {
     const auto* before = crds::find_condition(service->value.status.conditions, c.type);
     if (before != nullptr && before->status == c.status && before->reason == c.reason) continue;
     if (before == nullptr && c.type == "Accepted" && c.status == crds::ConditionStatus::kTrue) continue;
-    const bool is_wanted = c.reason == "RollingOut" || c.reason == "NoReplicas";
+    if (before == nullptr && c.type == "ScalingActive") continue;
+    const bool is_wanted = c.reason == "RollingOut" || c.reason == "NoReplicas" ||
+                           c.reason == "NoReplicaServes" || c.reason == "ScalingDisabled";
     const bool is_bad = c.status == crds::ConditionStatus::kFalse && !is_wanted &&
                         (c.type == "Accepted" || before != nullptr);
     world_.events.record(

@@ -6,6 +6,7 @@
 #include "lifecycle_texts.h"
 #include "machine.h"
 #include "muster/reconcilers/pod_end.h"
+#include "muster/reconcilers/pod_identity.h"
 #include "refusals.h"
 
 namespace muster::reconcilers {
@@ -253,10 +254,18 @@ void Machine::keep_whole() {
       step_.create.push_back(i);
     }
   }
-  const bool is_first =
-      !status_.started_at && step_.create.size() == gang_.pods.size() &&
-      std::ranges::all_of(status_.assignment.pods, [](const auto& p) { return p.tries == 0; });
-  if (is_first) decide_resume();
+  if (!status_.started_at && !step_.create.empty() && none_was_told()) decide_resume();
+}
+
+// No pod of this attempt knows yet what it starts from, whatever became of their places meanwhile.
+bool Machine::none_was_told() const {
+  const auto is_of_this = [&](const client::Pod* pod) {
+    const auto id = identity_of(*pod);
+    return id && id->attempt == status_.assignment.attempt;
+  };
+  return std::ranges::all_of(gang_.pods, [](const auto* pod) { return pod == nullptr; }) &&
+         std::ranges::none_of(gang_.succeeded, std::identity()) &&
+         std::ranges::none_of(gang_.strays, is_of_this);
 }
 
 void Machine::remember_refusal_of(const client::Pod& pod) {

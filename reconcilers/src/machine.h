@@ -85,6 +85,7 @@ class Machine {
   bool out_of_time();
   void back_off(const std::string& reason, const std::string& message);
   void keep_whole();
+  bool none_was_told() const;
   void remember_refusal_of(const client::Pod& pod);
   bool displaced(std::size_t i) const;
   void forget_old_refusals();

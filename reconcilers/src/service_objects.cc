@@ -40,6 +40,7 @@ std::string revision_of(const crds::InferenceService& service) {
   crds::InferenceService of;
   of.spec = service.spec;
   of.spec.replicas = 0;
+  of.spec.autoscaling.reset();
   of.spec.port = 0;
   of.spec.rollout = {};
   return revision_of(crds::to_json(of)["spec"].dump(-1, ' ', false, Json::error_handler_t::replace));
@@ -92,7 +93,7 @@ Json endpoint_json(const crds::InferenceService& service) {
 Json disruption_budget_json(const crds::InferenceService& service) {
   const auto& spec = service.spec;
   // In pods, not in groups: a budget cannot count groups, and as many pods as a group has may be one of each.
-  const std::int64_t pods = std::int64_t{spec.replicas} * spec.group_size;
+  const std::int64_t pods = std::int64_t{crds::size_of(service)} * spec.group_size;
   const std::int64_t kept = std::max<std::int64_t>(0, pods - std::max(1, spec.rollout.max_unavailable));
   const Json labels = {{std::string(kServiceLabel), service.metadata.name}};
   return {{"apiVersion", "policy/v1"},

@@ -14,10 +14,18 @@ auto keep_order(const Replica& r) {
 class Planner {
  public:
   Planner(std::int32_t desired, const crds::Rollout& rollout, const std::vector<Replica>& replicas,
-          bool gave_way, crds::Time room_since, crds::Time now)
-      : desired_(desired), rollout_(rollout), replicas_(replicas), room_since_(room_since), now_(now) {
+          RolloutMemory before, crds::Time room_since, crds::Time now)
+      : desired_(desired),
+        rollout_(rollout),
+        replicas_(replicas),
+        places_(before.places),
+        room_since_(room_since),
+        now_(now) {
     for (std::size_t i = 0; i < replicas.size(); ++i) (replicas[i].is_current ? current_ : old_).push_back(i);
-    plan_.gives_way = !old_.empty() && (gave_way || surge_is_stuck());
+    if (old_.empty()) return;
+    const auto placed = std::ranges::count_if(replicas_, [](const Replica& r) { return r.is_placed; });
+    plan_.rollout.places = places_ > 0 ? places_ : static_cast<std::int32_t>(placed);
+    plan_.rollout.gives_way = before.gives_way || surge_is_stuck();
   }
 
   ServicePlan run() {
@@ -37,9 +45,9 @@ class Planner {
     return static_cast<std::int32_t>(list.size());
   }
 
-  std::int32_t surge() const { return old_.empty() || plan_.gives_way ? 0 : rollout_.max_surge; }
+  std::int32_t surge() const { return old_.empty() || plan_.rollout.gives_way ? 0 : rollout_.max_surge; }
   std::int32_t may_miss() const {
-    return plan_.gives_way ? std::max(1, rollout_.max_unavailable) : rollout_.max_unavailable;
+    return plan_.rollout.gives_way ? std::max(1, rollout_.max_unavailable) : rollout_.max_unavailable;
   }
 
   // Only where nothing else frees room: with maxUnavailable the old ones make room anyway, and so they do as
@@ -70,15 +78,19 @@ class Planner {
 
   // As many as are not needed, and all that hold nothing. An old one that is not ready counts as if it were,
   // as for Deployments: a node that is away for a moment must not cost all replicas at once. It goes first.
+  // Where the service asks for more than there is, as many as had places are what can be kept.
   void remove_old() {
     std::int32_t serve = 0;
     for (const auto i : current_) serve += replicas_[i].is_ready ? 1 : 0;
     for (const auto i : plan_.remove) serve -= replicas_[i].is_ready ? 1 : 0;
     for (const auto i : old_) serve += replicas_[i].is_placed ? 1 : 0;
+    const std::int32_t needed = std::min(desired_, places_) - may_miss();
     for (const auto i : old_) {
       if (!replicas_[i].is_placed) {
         plan_.remove.push_back(i);
-      } else if (serve > desired_ - may_miss()) {
+      } else if (places_ == 0) {
+        plan_.wake_at = now_;
+      } else if (serve > needed) {
         --serve;
         plan_.remove.push_back(i);
       }
@@ -88,6 +100,7 @@ class Planner {
   std::int32_t desired_;
   const crds::Rollout& rollout_;
   const std::vector<Replica>& replicas_;
+  std::int32_t places_;  // as it is written down
   crds::Time room_since_;
   crds::Time now_;
   std::vector<std::size_t> current_, old_;  // indexes into replicas_
@@ -97,9 +110,9 @@ class Planner {
 }  // namespace
 
 ServicePlan plan_replicas(std::int32_t desired, const crds::Rollout& rollout,
-                          const std::vector<Replica>& replicas, bool gave_way, crds::Time room_since,
+                          const std::vector<Replica>& replicas, RolloutMemory before, crds::Time room_since,
                           crds::Time now) {
-  return Planner(desired, rollout, replicas, gave_way, room_since, now).run();
+  return Planner(desired, rollout, replicas, before, room_since, now).run();
 }
 
 }  // namespace muster::reconcilers

@@ -59,14 +59,21 @@ std::string why_not_ready(const std::vector<ReplicaView>& replicas) {
 class Writer {
  public:
   Writer(const crds::InferenceService& service, const std::vector<ReplicaView>& replicas, crds::Time now)
-      : service_(service), replicas_(replicas), now_(now), status_(service.status) {}
+      : service_(service),
+        replicas_(replicas),
+        now_(now),
+        status_(service.status),
+        desired_(crds::size_of(service)) {}
 
-  crds::InferenceServiceStatus write(std::string_view revision, const Refused& refused, bool gives_way) {
+  crds::InferenceServiceStatus write(std::string_view revision, const Refused& refused, RolloutMemory rollout,
+                                     const std::optional<ScalingVerdict>& scaling) {
     count(revision);
     accepted(refused);
     waiting();
     ready();
-    rolled_out(revision, gives_way);
+    scaled(scaling);
+    rolled_out(revision, rollout.gives_way);
+    status_.rollout_places = rollout.places;
     status_.revision = revision;
     return std::move(status_);
   }
@@ -75,7 +82,7 @@ class Writer {
   void count(std::string_view revision) {
     const auto& spec = service_.spec;
     status_.observed_generation = service_.metadata.generation;
-    status_.desired_replicas = spec.replicas;
+    status_.desired_replicas = desired_;
     status_.replicas = static_cast<std::int32_t>(replicas_.size());
     status_.ready_replicas = 0;
     status_.updated_replicas = 0;
@@ -92,7 +99,7 @@ class Writer {
       if (r.job->status.allocated.gpu) gpus += *r.job->status.allocated.gpu;
     }
     is_known_ = status_.revision == revision;
-    status_.pods = fmt::format("{}/{}", pods, spec.replicas * spec.group_size);
+    status_.pods = fmt::format("{}/{}", pods, desired_ * spec.group_size);
     status_.allocated = {};
     if (placed_ > 0) status_.allocated.gpu = gpus;
   }
@@ -120,29 +127,47 @@ class Writer {
   }
 
   void ready() {
-    const std::int32_t desired = service_.spec.replicas;
-    std::string text = fmt::format("{} of {} replicas are ready", status_.ready_replicas, desired);
+    std::string text = fmt::format("{} of {} replicas are ready", status_.ready_replicas, desired_);
     for (const auto& more : {status_.queue.message, why_not_ready(replicas_)}) {
       if (!more.empty()) text += "; " + more;
     }
     text = cut(text, kMaxSaid);
     if (status_.ready_replicas > 0) return set("Ready", true, "Serving", text);
-    if (desired == 0) return set("Ready", false, "NoReplicas", "spec.replicas is 0");
+    if (desired_ == 0) return set("Ready", false, "NoReplicas", "spec.replicas is 0");
     const std::string& waits = status_.queue.reason;
     set("Ready", false, waits.empty() || placed_ > 0 ? "Starting" : waits, text);
   }
 
+  // Before its replicas were read by this process, what the one before has said stands.
+  void scaled(const std::optional<ScalingVerdict>& scaling) {
+    constexpr const char* kDisabled = "ScalingDisabled";
+    if (!service_.spec.autoscaling)
+      return set("ScalingActive", false, kDisabled, "spec.autoscaling is not set: spec.replicas is the size");
+    if (scaling)
+      return set("ScalingActive", scaling->is_active, scaling->reason, cut(scaling->message, kMaxSaid));
+    const auto* before = crds::find_condition(service_.status.conditions, "ScalingActive");
+    if (before != nullptr && before->reason != kDisabled) return;
+    crds::set_condition(status_.conditions,
+                        {"ScalingActive", ConditionStatus::kUnknown, service_.metadata.generation, now_,
+                         "NotReadYet", "no replica was read yet"});
+  }
+
   // Once true for a revision it stays: a replica that restarts, or one more that is asked for, is no rollout.
+  // Nor does one end it that there is no room for.
   void rolled_out(std::string_view revision, bool gives_way) {
     const std::int32_t old = status_.replicas - status_.updated_replicas;
     const bool was = is_known_ && crds::is_true(status_.conditions, "RolledOut");
-    if (old == 0 && (was || updated_ready_ >= service_.spec.replicas))
+    const bool all_serve =
+        status_.replicas >= desired_ && std::ranges::all_of(replicas_, [](const ReplicaView& r) {
+          return r.state.is_ready || r.state.lacks_room;
+        });
+    if (old == 0 && (was || (all_serve && (updated_ready_ > 0 || desired_ == 0))))
       return set("RolledOut", true, "RolledOut", fmt::format("all replicas are of revision {}", revision));
     std::string text = fmt::format("{} replicas of revision {} are ready, {} of earlier ones are left",
                                    updated_ready_, revision, old);
     if (!gives_way) return set("RolledOut", false, "RollingOut", text);
     text +=
-        "; no place was found for a replica beyond spec.replicas (rollout.maxSurge), so they give way one "
+        "; no place was found for a replica beyond those wanted (rollout.maxSurge), so they give way one "
         "at a time, as with rollout.maxUnavailable 1";
     set("RolledOut", false, std::string(kGaveWay), text);
   }
@@ -157,6 +182,7 @@ class Writer {
   const std::vector<ReplicaView>& replicas_;
   crds::Time now_;
   crds::InferenceServiceStatus status_;
+  std::int32_t desired_;
   std::int32_t updated_ready_ = 0, placed_ = 0;
   bool is_known_ = false;  // the status was about this revision before
 };
@@ -204,13 +230,14 @@ bool is_leaving(const client::Pod& pod, bool has_replica, crds::Time now) {
 
 crds::InferenceServiceStatus status_of(const crds::InferenceService& service,
                                        const std::vector<ReplicaView>& replicas, std::string_view revision,
-                                       const Refused& refused, bool gives_way, crds::Time now) {
-  return Writer(service, replicas, now).write(revision, refused, gives_way);
+                                       const Refused& refused, RolloutMemory rollout, crds::Time now,
+                                       const std::optional<ScalingVerdict>& scaling) {
+  return Writer(service, replicas, now).write(revision, refused, rollout, scaling);
 }
 
-bool gave_way(const crds::InferenceServiceStatus& status, std::string_view revision) {
+RolloutMemory rollout_before(const crds::InferenceServiceStatus& status, std::string_view revision) {
   const auto* c = crds::find_condition(status.conditions, "RolledOut");
-  return status.revision == revision && c != nullptr && c->reason == kGaveWay;
+  return {status.rollout_places, status.revision == revision && c != nullptr && c->reason == kGaveWay};
 }
 
 bool only_numbers_differ(const crds::InferenceServiceStatus& a, const crds::InferenceServiceStatus& b) {

@@ -231,10 +231,21 @@ void TrainingJobReconciler::charge(const client::Key& key) {
   const Job job = world_.caches.jobs.store().find(key);
   if (!job || job->value.metadata.deletion_timestamp || job->status_unreadable) return;
   const Job counts = effective(job, world_.caches);
+  const auto pods = pods_of(world_, job->meta.uid);
+  const Translation wish = translate_job(counts->value, world_.caches);
   Step step;
   step.status = job->value.status;
-  world_.placement.update(key, counts->value, translate_job(counts->value, world_.caches), step,
-                          pods_of(world_, job->meta.uid));
+  if (job->problem.empty() && job->value.status.assignment.attempt == 0) {
+    Observed seen{.job = counts->value,
+                  .pods = pods,
+                  .now = world_.now(),
+                  .invalid = wish.invalid,
+                  .blocked = wish.blocked};
+    seen.health = [this](const std::string& name) { return health_of(name); };
+    step.wants_place = advance(seen).wants_place;
+    asked_with_[key] = counts->value.status.effective;
+  }
+  world_.placement.update(key, counts->value, wish, step, pods);
 }
 
 void TrainingJobReconciler::note(const client::Key& key, const client::Pod& pod) {
@@ -412,6 +423,11 @@ client::Task<bool> TrainingJobReconciler::remove_pods(const Job& job, const std:
   bool all = true;
   const std::function<client::Task<bool>(std::size_t)> one = [this, &job, &pods, &all](std::size_t i) {
     struct Remove {
+      // Known at once to be on its way out: who looks again before the watch says so tells it no second time.
+      static void note_leaving(World& world, const std::string& answer, const std::string& uid) {
+        auto told = client::decode_pod(answer, pod_fields());
+        if (told && told->meta.uid == uid) world.caches.pods.store().assume(std::move(*told));
+      }
       // By the API server's own word: a cache may lack a node that is there.
       static client::Task<bool> confirm_lost(World& world, std::string node) {
         const client::ObjectRef ref{"", node};
@@ -435,6 +451,7 @@ client::Task<bool> TrainingJobReconciler::remove_pods(const Job& job, const std:
         // Conflict: another pod of that name already; the one that was meant is gone.
         if (gone || gone.error().code == ErrorCode::kNotFound || gone.error().code == ErrorCode::kConflict) {
           ++world.totals.pods_deleted;
+          if (gone) note_leaving(world, *gone, pod.uid);
         } else {
           log_warn("pod not deleted",
                    {{"pod", client::make_key(ns, pod.name)}, {"error", client::to_string(gone.error())}});

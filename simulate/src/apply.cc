@@ -137,6 +137,7 @@ void World::apply_base(const Change& change) {
                    pools_.erase(o.metadata.name);
                    cluster.remove_pool(o.metadata.name);
                    upsert_all_nodes();
+                   refresh_under_policies();
                  },
                  [&](const crds::Queue& o) {
                    if (remove) {
@@ -161,6 +162,8 @@ void World::apply_base(const Change& change) {
                    spec.created = created();
                    cluster.upsert_queue(spec);
                    own_namespaces();
+                   const std::string ns = crds::namespace_of(o);
+                   if (project_of(ns) == o.metadata.name) refresh_all(&ns);  // its policy may be another
                  },
                  [&](const PodObject& o) {
                    if (!remove) {
@@ -179,6 +182,7 @@ void World::add_pool(const crds::NodePool& pool) {
   pools_[pool.metadata.name] = &pool;
   cluster.upsert_pool(reconcilers::pool_spec(pool));
   upsert_all_nodes();
+  refresh_under_policies();
 }
 
 // What counts as a GPU depends on the pools.
@@ -250,18 +254,6 @@ std::string World::project_of(const std::string& ns) const {
   return found == owner_of_.end() ? std::string() : found->second;
 }
 
-std::optional<std::int32_t> World::priority_of(const std::string& name, std::string_view by_default) const {
-  const std::string wanted = name.empty() ? std::string(by_default) : name;
-  if (!wanted.empty()) {
-    const auto found = priorities_.find(wanted);
-    return found == priorities_.end() ? std::nullopt : std::optional(found->second.value);
-  }
-  for (const auto& [key, c] : priorities_) {
-    if (c.global_default) return c.value;
-  }
-  return 0;
-}
-
 // --- workloads
 
 void World::apply_workload(std::size_t index) {
@@ -311,7 +303,7 @@ void World::apply_workload(std::size_t index) {
 }
 
 void World::set_scale(Workload& w, pl::Time submitted) {
-  const auto wanted = static_cast<std::size_t>(w.service().service.spec.replicas);
+  const auto wanted = static_cast<std::size_t>(crds::size_of(w.service().service));
   while (w.gangs.size() > wanted) {
     Gang& g = *w.gangs.back();
     stop_work(g);
@@ -357,82 +349,6 @@ void World::remove_workload(Workload& w) {
   const auto slot = workloads_.find(w.source->key);
   graveyard_.push_back(std::move(slot->second));
   workloads_.erase(slot);
-}
-
-void World::refresh_all(const std::string* ns) {
-  for (const auto& [key, w] : workloads_) {
-    if (ns != nullptr && w->ns != *ns) continue;
-    for (const auto& g : w->gangs) refresh(*g);
-  }
-}
-
-namespace {
-
-// An edit after which what runs will not do: other pods, or another number of them.
-bool asks_for_others(std::vector<pl::RoleSpec> before, const std::vector<pl::RoleSpec>& now,
-                     const std::vector<pl::PodPlace>& held) {
-  if (before.size() != now.size()) return true;
-  for (std::size_t r = 0; r < now.size(); ++r) {
-    const auto n = std::ranges::count(held, static_cast<std::int32_t>(r), &pl::PodPlace::role);
-    if (n < now[r].replicas || n > now[r].most()) return true;
-    before[r].replicas = now[r].replicas;
-    before[r].max_replicas = now[r].max_replicas;
-  }
-  return before != now;
-}
-
-}  // namespace
-
-// What the gang asks for, as its workload is now; nothing where it is not to run.
-void World::refresh(Gang& g) {
-  Workload& w = *g.owner;
-  if (w.finished) return;
-  const std::string owner = project_of(w.ns);
-  const std::string& class_name =
-      w.is_service ? w.service().service.spec.priority_class_name : w.job().job.spec.priority_class_name;
-  const auto priority = priority_of(class_name, w.is_service ? "inference" : "");
-  w.invalid = w.is_service ? w.service().invalid : w.job().invalid;
-  if (w.invalid.empty() && !priority)
-    w.invalid = "spec.priorityClassName: there is no PriorityClass \"" + class_name + "\"";
-  const bool suspended = !w.is_service && w.job().job.spec.suspend;
-  if (suspended && g.state == Gang::State::kRunning) {
-    g.ends_as = "Suspended";
-    return let_go(g, EventType::kEvicted, "Suspended", "", nullptr);
-  }
-  if (suspended || (!w.invalid.empty() && g.state != Gang::State::kRunning)) {
-    if (g.known && g.leaving.empty()) {
-      cluster.remove_job(g.id);
-      g.known = false;
-    } else if (g.known && suspended) {
-      g.ends_as = "Suspended";
-    }
-    if (!w.invalid.empty() && g.waits_for != pl::Reason::kInvalidSpec) {
-      g.waits_for = pl::Reason::kInvalidSpec;
-      tell(EventType::kWaiting, w, "InvalidSpec");
-    }
-    g.state = Gang::State::kOut;
-    return;
-  }
-  if (!w.invalid.empty()) return;  // what runs is not judged anew
-  if (!suspended && g.ends_as == "Suspended") g.ends_as.clear();
-  const pl::JobSpec before = g.spec;
-  const bool ran = !w.is_service && g.known && g.state == Gang::State::kRunning;
-  g.spec = w.is_service
-               ? reconcilers::replica_spec(w.service().service, g.id, owner, *priority, w.service().needs)
-               : reconcilers::job_spec(w.job().job, owner, *priority, w.job().needs, {});
-  g.spec.id = g.id;
-  g.spec.submitted = g.submitted;
-  if (g.spec.max_runtime)
-    g.spec.max_runtime->ms = std::max<std::int64_t>(g.spec.max_runtime->ms - g.ran_ms, 0);
-  if (ran && asks_for_others(before.roles, g.spec.roles, g.assignment.pods)) {
-    g.spec = before;
-    let_go(g, EventType::kEvicted, "SpecChanged", "", nullptr);
-    return refresh(g);
-  }
-  cluster.upsert_job(g.spec);
-  g.known = true;
-  gangs_[g.id] = &g;
-  if (g.state == Gang::State::kOut) g.state = Gang::State::kWaiting;
 }
 
 std::string World::pool_of(const std::string& node) const {

@@ -103,6 +103,11 @@ Entry workload_entry(const World& world, const Workload& w) {
   } else if (!w.invalid.empty()) {
     reason = "InvalidSpec";
     message = w.invalid;
+  } else if (const auto g =
+                 std::ranges::find_if(w.gangs, [](const auto& one) { return !one->violation.empty(); });
+             g != w.gangs.end()) {
+    reason = "PolicyViolation";
+    message = (*g)->violation;
   }
   Entry replicas = Entry::object();
   std::int32_t attempt = 0;

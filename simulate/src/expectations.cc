@@ -111,7 +111,9 @@ class Differences {
       for (const Json& n : wanted) expected.insert(n.get<std::string>());
       if (is != expected) differ(path, Json(expected).dump(), Json(is).dump());
     } else if (field == "pods") {
-      compare_pods(path, wanted, entry.at("pods"));
+      compare_set(path, wanted, entry.at("pods"));
+    } else if (field == "blocking") {
+      compare_set(path, as_entries(wanted), entry.at(field));
     } else if (field == "message") {
       if (shown(entry.at(field)).find(shown(wanted)) == std::string::npos)
         differ(path, "a text with \"" + shown(wanted) + "\"", "\"" + shown(entry.at(field)) + "\"");
@@ -141,8 +143,18 @@ class Differences {
     return a && b ? *a == *b : text(&wanted) == text(&is);
   }
 
+  // Amounts as text, whether they are stated so or not.
+  static Json as_entries(Json blocking) {
+    for (Json& one : blocking) {
+      for (const char* amount : {"need", "have"}) {
+        if (one.contains(amount)) one[amount] = quantity_of(one[amount]);
+      }
+    }
+    return blocking;
+  }
+
   // As a set; what an entry leaves out may be anything.
-  void compare_pods(const std::string& path, const Json& wanted, const Json& is) {
+  void compare_set(const std::string& path, const Json& wanted, const Json& is) {
     const auto agrees = [](const Json& pattern, const Json& pod) {
       return std::ranges::all_of(pattern.items(),
                                  [&](const auto& f) { return pod.at(f.key()) == f.value(); });

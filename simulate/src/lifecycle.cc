@@ -18,9 +18,7 @@ std::vector<pl::PodPlace> without(const pl::Assignment& all, const pl::Assignmen
 }
 
 bool restarts_to_resize(const Workload& w) {
-  if (w.is_service) return false;
-  const auto& elastic = w.job().job.spec.elastic;
-  return elastic && elastic->resize == crds::Resize::kRestart;
+  return !w.is_service && !crds::resizes_in_place(w.job().job.spec);
 }
 
 // A gang that says it can lose members goes on without them; any other starts again from its checkpoint.
@@ -159,8 +157,9 @@ void World::restart_on(Gang& g, const pl::Decision& d) {
   tell(EventType::kRestarted, *g.owner, "NodeFailed");
 }
 
-void World::resize(Gang& g, const pl::Decision& d, EventType type) {
-  auto surplus = without(g.assignment, d.assignment);
+void World::resize(Gang& g, const pl::Assignment& to, EventType type, const std::string& reason,
+                   const std::string& beneficiary) {
+  auto surplus = without(g.assignment, to);
   // What a failed node took does not leave: it is gone.
   std::erase_if(surplus, [&](const pl::PodPlace& p) {
     const auto node = nodes.find(p.node);
@@ -173,7 +172,7 @@ void World::resize(Gang& g, const pl::Decision& d, EventType type) {
     ++g.attempt;
   }
   const pl::Time since = g.assignment.since;
-  hold(g, d.assignment);
+  hold(g, to);
   g.assignment.since = since;
   g.state = Gang::State::kRunning;
   const auto pods = static_cast<std::int32_t>(g.assignment.pods.size());
@@ -185,7 +184,10 @@ void World::resize(Gang& g, const pl::Decision& d, EventType type) {
   cluster.set_assignment(g.id, g.assignment);
   cluster.set_progress(g.id, {g.began, std::nullopt, std::nullopt, now});
   schedule_end(g);
-  tell(type, *g.owner, std::string(pl::to_string(d.reason)), d.beneficiary);
+  const auto stalled = failed_under(g);
+  g.stalled = 0;
+  stall(g, stalled);
+  tell(type, *g.owner, reason, beneficiary);
   if (surplus.empty()) return;
   allocated_milli_ += milli_gpu(g, surplus);
   g.leaving.insert(g.leaving.end(), surplus.begin(), surplus.end());
@@ -261,6 +263,10 @@ void World::release(Gang& g) {
     } else {
       finish(g, true, reason);
     }
+  } else if (g.moving_to == nullptr) {
+    // What it had taken from its Project it has given back, and its Project's rules hold for it again. A
+    // place that is kept for it would be given up by that.
+    refresh(g);
   }
 }
 
@@ -288,6 +294,16 @@ void World::finish(Gang& g, bool failed, const std::string& reason) {
 }
 
 // --- nodes
+
+// Nodes under it that have failed and do not count as lost yet.
+std::int32_t World::failed_under(const Gang& g) const {
+  std::set<std::string> failed;
+  for (const pl::PodPlace& p : g.assignment.pods) {
+    const auto node = nodes.find(p.node);
+    if (node != nodes.end() && node->second.failed && !node->second.counted) failed.insert(p.node);
+  }
+  return static_cast<std::int32_t>(failed.size());
+}
 
 // A program whose pods are not all there does not get on.
 void World::stall(Gang& g, std::int32_t by) {

@@ -1,10 +1,12 @@
 #include "objects.h"
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "json.h"
 #include "muster/crds/validate.h"
 #include "muster/reconcilers/placement_specs.h"
+#include "muster/reconcilers/service_objects.h"
 
 namespace muster::simulate {
 namespace {
@@ -33,6 +35,14 @@ class Reader {
     return amount.value_or(0);
   }
 
+  // As the API server takes the amount of a resource: of pods and devices there are whole ones only.
+  void check_amount(const Json& value, const std::string& resource, const std::string& field) {
+    const bool whole = resource == "pods" || resource.find('/') != std::string::npos;
+    const auto amount = crds::parse_quantity(quantity_of(value), whole || resource == "cpu" ? 1000 : 1);
+    if (!amount) return fail(field, amount.error());
+    if (whole && *amount % 1000 != 0) fail(field, "must be a whole number, is " + value.dump());
+  }
+
  private:
   const crds::Document& document_;
   const Json& object_;
@@ -40,13 +50,21 @@ class Reader {
   std::size_t before_ = errors_.size();
 };
 
-// What a scenario leaves out: capacity stands in for allocatable, and a node that says nothing is Ready.
+// As many as a kubelet takes that is not told otherwise.
+constexpr std::string_view kUsualPods = "110";
+
+// What a scenario leaves out: capacity stands in for allocatable, a kubelet's default for the number of pods,
+// and a node that says nothing is Ready.
 Json completed_node(const Json& object) {
   Json node = object;
   Json& status = node["status"];
   if (!status.is_object()) status = Json::object();
   if (find(status, "allocatable") == nullptr && find(status, "capacity") != nullptr)
     status["allocatable"] = status["capacity"];
+  const Json* pods = find(find(status, "capacity"), "pods");
+  Json& allocatable = status["allocatable"];
+  if (!allocatable.is_object()) allocatable = Json::object();
+  if (!allocatable.contains("pods")) allocatable["pods"] = pods != nullptr ? *pods : Json(kUsualPods);
   Json& conditions = status["conditions"];
   if (!conditions.is_array()) conditions = Json::array();
   const bool stated =
@@ -61,7 +79,7 @@ Object read_node(Reader& reader, std::optional<Instant> fail_at, std::optional<I
     const std::string list =
         find(&reader.object(), "status", "allocatable") != nullptr ? "allocatable" : "capacity";
     for (const auto& [resource, amount] : allocatable->items())
-      reader.quantity(&amount, resource == "cpu" ? 1000 : 1, "status." + list + "." + resource);
+      reader.check_amount(amount, resource, "status." + list + "." + resource);
   }
   const Json* annotations = find(&node, "metadata", "annotations");
   const auto check = [&](std::string_view key, const auto& parse) {
@@ -135,19 +153,82 @@ Object read_devices(Reader& reader) {
   return result;
 }
 
+// As the API server fills it in: a limit without a request is a request; of the pod as a whole, where no
+// container asks for any.
+Json completed_pod(const Json& object, Reader& reader) {
+  Json pod = object;
+  Json& spec = pod["spec"];
+  std::set<std::string> asked;
+  const auto complete = [&](Json& resources, const std::string& at, bool unless_asked) {
+    for (const char* list : {"requests", "limits"}) {
+      const Json* amounts = find(resources, list);
+      if (amounts == nullptr || !amounts->is_object()) continue;
+      for (const auto& [resource, amount] : amounts->items())
+        reader.check_amount(amount, resource, at + "." + list + "." + resource);
+    }
+    if (const Json* limits = find(resources, "limits"); limits != nullptr && limits->is_object()) {
+      const Json stated = *limits;
+      for (const auto& [resource, amount] : stated.items()) {
+        const bool is_asked = find(find(resources, "requests"), resource) != nullptr;
+        if (!is_asked && !(unless_asked && asked.contains(resource)))
+          resources["requests"][resource] = amount;
+      }
+    }
+    const Json* requests = find(resources, "requests");
+    if (requests == nullptr || !requests->is_object()) return;
+    for (const auto& [resource, amount] : requests->items()) asked.insert(resource);
+  };
+  for (const char* list : {"initContainers", "containers"}) {
+    if (find(spec, list) == nullptr) continue;
+    for (std::size_t i = 0; i < spec[list].size(); ++i) {
+      if (find(spec[list][i], "resources") != nullptr)
+        complete(spec[list][i]["resources"],
+                 "spec." + std::string(list) + "[" + std::to_string(i) + "].resources", false);
+    }
+  }
+  if (find(spec, "resources") != nullptr) complete(spec["resources"], "spec.resources", true);
+  return pod;
+}
+
 Object read_pod(Reader& reader) {
   PodObject pod;
   pod.key = client::make_key(text(find(&reader.object(), "metadata", "namespace")), reader.name());
-  pod.json = reader.object().dump();
+  pod.json = completed_pod(reader.object(), reader).dump();
   if (const Json* labels = find(&reader.object(), "metadata", "labels")) {
     for (const auto& [key, value] : labels->items()) pod.label_keys.push_back(key);
   }
+  if (reader.failed()) return pod;
   const auto decoded = client::decode_pod(pod.json, {});
   if (!decoded) reader.fail("", decoded.error().message);
   return pod;
 }
 
 // Without what only a kubelet reads: a hundred thousand templates are much.
+crds::RawJson as_placed(const crds::RawJson& pod_template) {
+  const Json* spec = find(pod_template.value.get(), "spec");
+  if (spec == nullptr || !spec->is_object()) return pod_template;
+  Json placed = Json::object();
+  if (const Json* labels = find(pod_template.value.get(), "metadata", "labels"))
+    placed["metadata"]["labels"] = *labels;
+  Json& rest = placed["spec"] = Json::object();
+  for (const auto& [field, value] : spec->items()) {
+    if (field == "volumes") continue;
+    const bool are_containers = value.is_array() && (field == "containers" || field == "initContainers");
+    if (!are_containers) {
+      rest[field] = value;
+      continue;
+    }
+    Json& list = rest[field] = Json::array();
+    for (const Json& container : value) {
+      Json& one = list.emplace_back(Json::object());
+      for (const char* part : {"resources", "ports", "restartPolicy"}) {
+        if (const Json* stated = find(container, part)) one[part] = *stated;
+      }
+    }
+  }
+  return {std::make_shared<const Json>(std::move(placed))};
+}
+
 Object read_job(crds::TrainingJob job, const Behaviour& behaviour) {
   JobObject result{std::move(job), behaviour, {}, {}};
   auto needs = reconcilers::pod_needs(result.job);
@@ -156,12 +237,12 @@ Object read_job(crds::TrainingJob job, const Behaviour& behaviour) {
   } else {
     result.invalid = needs.error().field + ": " + needs.error().message;
   }
-  for (auto& role : result.job.spec.roles) role.pod_template = {};
+  for (auto& role : result.job.spec.roles) role.pod_template = as_placed(role.pod_template);
   return result;
 }
 
 Object read_service(crds::InferenceService service, const Behaviour& behaviour) {
-  ServiceObject result{std::move(service), behaviour, {}, {}};
+  ServiceObject result{std::move(service), {}, behaviour, {}, {}};
   static const Json kNone;
   const auto& spec = result.service.spec;
   auto needs = reconcilers::server_needs(spec.pod_template.value ? *spec.pod_template.value : kNone,
@@ -171,6 +252,10 @@ Object read_service(crds::InferenceService service, const Behaviour& behaviour) 
   } else {
     result.invalid = needs.error().field + ": " + needs.error().message;
   }
+  result.service.spec.pod_template = as_placed(result.service.spec.pod_template);
+  auto replica = crds::from_json<crds::TrainingJob>(
+      reconcilers::replica_json(result.service, "", 0, result.service.spec.priority_class_name));
+  if (replica) result.replica = *std::move(replica);
   result.service.spec.pod_template = {};
   return result;
 }

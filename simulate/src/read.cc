@@ -135,7 +135,7 @@ class InputReader {
 
   // Objects are not kept as JSON: edits are few.
   static Json parsed(const Document& source) {
-    auto loaded = crds::load_all_documents(*source.text, source.file);
+    auto loaded = crds::load_all_documents(*source.text, source.file, crds::Letters::kText);
     for (const Document& d : loaded.documents) {
       if (d.inside == source.inside) return *d.object;
     }
@@ -153,14 +153,14 @@ Input read_input(const std::vector<std::string>& files, std::istream& in) {
   for (const std::string& argument : files) {
     const auto all = crds::expand_path(argument);
     if (all.empty()) reader.add_error({{}, {}, "has no file named *.yaml, *.yml or *.json", argument});
-    for (const std::string& file : all) reader.take(crds::load_file(file, in));
+    for (const std::string& file : all) reader.take(crds::load_file(file, in, crds::Letters::kText));
   }
   return reader.finish();
 }
 
 Input read_text(std::string_view text, const std::string& name) {
   InputReader reader;
-  reader.take(crds::load_all_documents(text, name));
+  reader.take(crds::load_all_documents(text, name, crds::Letters::kText));
   return reader.finish();
 }
 

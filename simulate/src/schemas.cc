@@ -3,6 +3,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "muster/placement/plan.h"
+
 namespace muster::simulate {
 namespace {
 
@@ -23,11 +25,24 @@ constexpr std::string_view kNode =
       "x-kubernetes-preserve-unknown-fields": true, "properties": {
         "type": {"type": "string"}, "status": {"type": "string", "enum": ["True", "False", "Unknown"]}}}}}}}})";
 
-constexpr std::string_view kPod = R"({"type": "object", "required": ["spec"],
+std::string pod() {
+  const std::string amounts =
+      R"({"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": true}})";
+  const std::string resources =
+      R"({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+    "requests": )" +
+      amounts + R"(, "limits": )" + amounts + "}}";
+  const std::string containers = R"({"type": "array", "items": {"type": "object",
+    "x-kubernetes-preserve-unknown-fields": true, "properties": {"resources": )" +
+                                 resources + "}}}";
+  return R"({"type": "object", "required": ["spec"],
   "x-kubernetes-preserve-unknown-fields": true, "properties": {
   "spec": {"type": "object", "required": ["nodeName"], "x-kubernetes-preserve-unknown-fields": true, "properties": {
-    "nodeName": {"type": "string"},
-    "containers": {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}})";
+    "nodeName": {"type": "string"}, "resources": )" +
+         resources + R"(,
+    "containers": )" +
+         containers + R"(, "initContainers": )" + containers + "}}}}";
+}
 
 constexpr std::string_view kPriorityClass = R"({"type": "object", "required": ["value"],
   "x-kubernetes-preserve-unknown-fields": true, "properties": {
@@ -59,6 +74,15 @@ constexpr std::string_view kNodeTopology = R"({"type": "object", "required": ["z
           "capacity": {"x-kubernetes-int-or-string": true},
           "allocatable": {"x-kubernetes-int-or-string": true}}}}}}}}})";
 
+// Why a workload waits (of placement, and of what is refused before it), or how it ended; "": neither.
+std::string reasons() {
+  Json all = Json::array();
+  for (int r = 0; r <= static_cast<int>(placement::Reason::kInvalidSpec); ++r)
+    all.push_back(placement::to_string(static_cast<placement::Reason>(r)));
+  for (const char* other : {"PolicyViolation", "MaxRuntimeExceeded"}) all.push_back(other);
+  return all.dump();
+}
+
 std::string expectation() {
   const std::string amounts =
       R"({"type": "object", "properties": {"gpu": {"x-kubernetes-int-or-string": true},
@@ -70,7 +94,12 @@ std::string expectation() {
     "at": {"type": "string"},
     "jobs": {"type": "object", "additionalProperties": {"type": "object", "properties": {
       "phase": {"type": "string", "enum": ["Queued", "Running", "Checkpointing", "Suspended", "Succeeded", "Failed"]},
-      "reason": {"type": "string"}, "message": {"type": "string"},
+      "namespace": {"type": "string"}, "name": {"type": "string"}, "project": {"type": "string"},
+      "reason": {"type": "string", "enum": )" +
+         reasons() + R"(}, "message": {"type": "string"},
+      "blocking": {"type": "array", "items": {"type": "object", "properties": {
+        "resource": {"type": "string"}, "pool": {"type": "string"}, "need": {"x-kubernetes-int-or-string": true},
+        "have": {"x-kubernetes-int-or-string": true}, "by": {"type": "array", "items": {"type": "string"}}}}},
       "gpus": {"x-kubernetes-int-or-string": true},
       "nodes": {"type": "array", "items": {"type": "string"}},
       "pods": {"type": "array", "items": {"type": "object", "properties": {
@@ -80,8 +109,8 @@ std::string expectation() {
          count + R"(}}}},
       "replicas": {"type": "object", "additionalProperties": )" +
          count + R"(},
-      "estimatedStart": {"type": "string"}, "submitted": {"type": "string"},
-      "firstStarted": {"type": "string"}, "finished": {"type": "string"},
+      "estimatedStart": {"type": "string", "nullable": true}, "submitted": {"type": "string"},
+      "firstStarted": {"type": "string", "nullable": true}, "finished": {"type": "string", "nullable": true},
       "position": )" +
          count + R"(, "attempt": )" + count + R"(, "preemptions": )" + count + R"(, "moves": )" + count +
          R"(, "waitedSeconds": )" + count + R"(, "lostWorkSeconds": )" + count + R"(,
@@ -119,7 +148,7 @@ std::string_view group_of(std::string_view api_version) {
 const Json* schema_of(std::string_view api_version, std::string_view kind) {
   static const auto& known = *new std::array<Known, 7>{
       Known{"", "Node", Json::parse(kNode)},
-      Known{"", "Pod", Json::parse(kPod)},
+      Known{"", "Pod", Json::parse(pod())},
       Known{"", "Namespace", Json::parse(kOpen)},
       Known{"scheduling.k8s.io", "PriorityClass", Json::parse(kPriorityClass)},
       Known{"resource.k8s.io", "ResourceSlice", Json::parse(kResourceSlice)},

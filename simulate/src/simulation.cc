@@ -155,9 +155,9 @@ void World::carry_out(const pl::Decision& d) {
     case pl::Decision::Kind::kReplace:
       return restart_on(g, d);
     case pl::Decision::Kind::kGrow:
-      return resize(g, d, EventType::kGrown);
+      return resize(g, d.assignment, EventType::kGrown, reason, d.beneficiary);
     case pl::Decision::Kind::kShrink:
-      return resize(g, d, EventType::kShrunk);
+      return resize(g, d.assignment, EventType::kShrunk, reason, d.beneficiary);
     case pl::Decision::Kind::kMove:
       ++g.owner->moves;
       return let_go(g, EventType::kMoved, reason, d.beneficiary, &d.assignment);

@@ -1,5 +1,5 @@
 // The simulated cluster: workloads, what they hold, what has happened. Changed by apply.cc (the input),
-// lifecycle.cc (what workloads do) and simulation.cc (time and decisions).
+// wish.cc (what workloads ask for), lifecycle.cc (what they do) and simulation.cc (time and decisions).
 #pragma once
 
 #include <array>
@@ -76,6 +76,9 @@ struct Gang {
   Workload* owner = nullptr;
   std::int32_t number = 0;  // of the replicas of a service
   std::string id;           // in the cluster
+  crds::Effective taken;    // from its Project
+  std::string violation;    // of its Project's policy: why it is not to start; empty: it may
+  std::string refused_as;   // as last told: InvalidSpec or PolicyViolation; empty: neither
   pl::JobSpec spec;
   State state = State::kOut;
   bool known = false;  // to the cluster
@@ -117,6 +120,12 @@ struct Workload {
   const JobObject& job() const { return std::get<JobObject>(*source->object); }
   const ServiceObject& service() const { return std::get<ServiceObject>(*source->object); }
   const Behaviour& behaviour() const { return is_service ? service().behaviour : job().behaviour; }
+};
+
+// What a gang asks for, with what it takes from its Project.
+struct Asked {
+  crds::TrainingJob job;
+  std::vector<reconcilers::PodNeeds> needs;  // of each role
 };
 
 struct NodeState {
@@ -204,13 +213,10 @@ class World {
   void apply_workload(std::size_t change);
   void remove_workload(Workload& w);
   void set_scale(Workload& w, pl::Time submitted);
-  void refresh(Gang& gang);
-  void refresh_all(const std::string* ns);
   void add_pool(const crds::NodePool& pool);
   void upsert_all_nodes();
   void upsert_pod(const PodObject& pod);
   void own_namespaces();
-  std::optional<std::int32_t> priority_of(const std::string& name, std::string_view by_default) const;
   void take_over(Gang& gang, const Change& change);  // status.assignment
   bool check_assignment(const Gang& gang, const pl::Assignment& assignment, const Change& change);
   std::string pool_of(const std::string& node) const;
@@ -220,15 +226,27 @@ class World {
   void node_recovers(const std::string& name);
   void node_gone(const std::string& name);
 
+  // --- wish.cc
+  void refresh(Gang& gang);
+  void refresh_all(const std::string* ns);
+  void refresh_under_policies();
+  void stand_aside(Gang& gang, bool suspended);
+  Asked asked_by(Gang& gang, const crds::Project* project);
+  const crds::Project* project_at(const std::string& ns) const;  // nullptr: none
+  bool has_place(const Gang& gang) const;
+  std::optional<std::int32_t> priority_of(const std::string& name) const;  // "": the default
+
   // --- lifecycle.cc
   void start(Gang& g, const pl::Assignment& assignment);
   void restart_on(Gang& g, const pl::Decision& d);
-  void resize(Gang& g, const pl::Decision& d, EventType type);
+  void resize(Gang& g, const pl::Assignment& to, EventType type, const std::string& reason,
+              const std::string& beneficiary);
   void let_go(Gang& g, EventType type, const std::string& reason, const std::string& beneficiary,
               const pl::Assignment* moving_to);
   void release(Gang& g);
   void finish(Gang& g, bool failed, const std::string& reason);
   void lose_pods(Gang& g, const std::string& node);
+  std::int32_t failed_under(const Gang& g) const;
   void stall(Gang& g, std::int32_t by);
   void stop_work(Gang& g);
   void schedule_end(Gang& g);

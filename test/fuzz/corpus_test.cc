@@ -17,13 +17,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::map<std::string, Target> kTargets = {{"documents", documents},
-                                                {"kubeconfig", kubeconfig},
-                                                {"node", node},
-                                                {"objects", objects},
-                                                {"pod", pod},
-                                                {"scalars", scalars},
-                                                {"watch", watch}};
+const std::map<std::string, Target> kTargets = {{"documents", documents},   {"exposition", exposition},
+                                                {"kubeconfig", kubeconfig}, {"node", node},
+                                                {"objects", objects},       {"pod", pod},
+                                                {"scalars", scalars},       {"watch", watch}};
 
 std::vector<fs::path> files_of(const fs::path& folder) {
   std::vector<fs::path> files;

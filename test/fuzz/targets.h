@@ -11,6 +11,7 @@ namespace muster::fuzz {
 using Target = void (*)(std::string_view input);
 
 void documents(std::string_view input);   // YAML files of `muster validate`
+void exposition(std::string_view input);  // metrics that a pod answers
 void kubeconfig(std::string_view input);  // the file that says where the cluster is
 void node(std::string_view input);        // a node's JSON
 void objects(std::string_view input);     // a Muster object's JSON: defaults, schema, types and back

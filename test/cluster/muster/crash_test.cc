@@ -4,45 +4,15 @@
 #include <sys/wait.h>
 
 #include <csignal>
-#include <fstream>
 #include <random>
 #include <set>
 #include <thread>
 
 #include "fixture.h"
+#include "write_log.h"
 
 namespace muster::test {
 namespace {
-
-// Counts Muster's writes in the API server's audit log as they appear.
-class WriteCounter {
- public:
-  explicit WriteCounter(const std::filesystem::path& log) : in_(log) { in_.seekg(0, std::ios::end); }
-  int count() {
-    std::string line;
-    while (true) {
-      const auto at = in_.tellg();
-      if (!std::getline(in_, line) || in_.eof()) {  // nothing, or half a line
-        in_.clear();
-        in_.seekg(at);
-        return count_;
-      }
-      const json entry = json::parse(line, nullptr, false);
-      if (!entry.is_object() || entry.value("stage", "") != "ResponseComplete") continue;
-      if (entry.value("/user/username"_json_pointer, std::string()) !=
-          "system:serviceaccount:muster-system:muster")
-        continue;
-      const std::string verb = entry.value("verb", "");
-      if (verb != "create" && verb != "patch" && verb != "delete" && verb != "update") continue;
-      if (entry.value("/objectRef/resource"_json_pointer, std::string()) == "events") continue;
-      ++count_;
-    }
-  }
-
- private:
-  std::ifstream in_;
-  int count_ = 0;
-};
 
 class Crash : public testing::Test {
  protected:
@@ -71,9 +41,9 @@ TEST_F(Crash, KilledAfterAnyWriteTheGangEndsWholeAndOnce) {
     SCOPED_TRACE("round " + std::to_string(round) + ", killed after write " + std::to_string(fatal));
     const std::string name = "gang-" + std::to_string(round);
     muster_ = cluster_->muster();
-    WriteCounter writes(cluster_->real().audit_log());
+    WriteLog writes(cluster_->real().audit_log());
     cluster_->create(job_object({.name = name, .replicas = 64}));
-    testcluster::wait_until(10s, [&] { return writes.count() >= fatal; }, 1ms);
+    testcluster::wait_until(10s, [&] { return writes.but_for_events() >= fatal; }, 1ms);
     muster_->kill();
     muster_ = cluster_->muster();
     ASSERT_TRUE(cluster_->wait_phase(name, "Running", 60s)) << cluster_->job(name).dump(2) << muster_->log();

@@ -3,7 +3,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <csignal>
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <set>
@@ -73,8 +76,40 @@ json job_object(const SimpleJob& job) {
   return object;
 }
 
+bool full_size() {
+  return std::getenv("MUSTER_FULL_SIZE") != nullptr;
+}
+int number_from_environment(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) return otherwise;
+  int value = otherwise;
+  const char* end = text + std::strlen(text);
+  const auto [at, error] = std::from_chars(text, end, value);
+  return error == std::errc() && at == end ? value : otherwise;
+}
+
 std::string path_of_job(const std::string& name, const std::string& ns) {
   return "/apis/muster.dev/v1alpha1/namespaces/" + ns + "/trainingjobs/" + name;
+}
+
+std::string path_of_service(const std::string& name) {
+  return "/apis/muster.dev/v1alpha1/namespaces/team/inferenceservices/" + name;
+}
+json service_object(const std::string& name, int replicas, const json& spec,
+                    const std::map<std::string, std::string>& annotations) {
+  const json main = {{"name", "main"},
+                     {"image", "registry.example/serve:1"},
+                     {"resources", {{"requests", {{"cpu", "1"}, {"memory", "1Gi"}}}}}};
+  json object = {
+      {"apiVersion", "muster.dev/v1alpha1"},
+      {"kind", "InferenceService"},
+      {"metadata", {{"name", name}, {"namespace", "team"}}},
+      {"spec",
+       {{"replicas", replicas},
+        {"gpus", {{"count", 1}}},
+        {"template", {{"metadata", {{"annotations", annotations}}}, {"spec", {{"containers", {main}}}}}}}}};
+  object["spec"].merge_patch(spec);
+  return object;
 }
 
 std::unique_ptr<Cluster> Cluster::start(int nodes, int gpus_per_node, testcluster::Options options,

@@ -51,6 +51,9 @@ struct SimpleJob {
   json spec = json::object();  // merged over the rest
 };
 json job_object(const SimpleJob& job);
+// In `team`, of one GPU for each replica. `spec` is merged over the rest.
+json service_object(const std::string& name, int replicas, const json& spec = json::object(),
+                    const std::map<std::string, std::string>& pod_annotations = {});
 
 class Cluster {
  public:
@@ -95,7 +98,13 @@ class Cluster {
   int next_log_ = 0;
 };
 
+// MUSTER_FULL_SIZE is set: what is large runs at the size that docs/benchmarks.md reports, not at CI's.
+bool full_size();
+// A whole number; `otherwise` where the variable is not set or is none.
+int number_from_environment(const char* name, int otherwise);
+
 std::string path_of_job(const std::string& name, const std::string& ns = "team");
+std::string path_of_service(const std::string& name);  // in `team`
 
 // One control plane and one Muster for all tests of an executable. SetUpTestSuite() of the derived class
 // makes them. After each test all jobs are removed, Muster must still live, and its log is shown if the test

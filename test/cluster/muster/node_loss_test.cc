@@ -1,5 +1,6 @@
 // What `kubectl delete node` does to the jobs on it: Kubernetes' pod garbage collector marks their pods as
 // disrupted and deletes them, some 40 to 60 s later.
+#include <iostream>
 #include <thread>
 
 #include "fixture.h"
@@ -109,6 +110,54 @@ TEST(NodeLoss, ANodeThatIsNotReadyForLongLosesWhatStoodThere) {
   EXPECT_EQ(status.value("/restarts/count"_json_pointer, 0), 0);
   const json service = cluster->get("/api/v1/namespaces/team/services/gang");
   EXPECT_EQ(service["spec"]["selector"]["muster.dev/attempt"], "2");
+  EXPECT_EQ(cluster->audit_gpus(), "");
+}
+
+// Three of the 64 nodes of a gang are deleted at once, and three are spare.
+TEST(NodeLoss, OfThreeNodesAtOnceCostsOneRestartAndKeepsTheOtherPlaces) {
+  constexpr int kPods = 64, kLost = 3;
+  const auto cluster = Cluster::start(kPods + kLost, 8);
+  const auto muster = cluster->muster();
+  cluster->create(job_object(
+      {.name = "gang",
+       .replicas = kPods,
+       .gpus = 8,
+       .pod_annotations = {{"test.muster.dev/termination-message", R"({"checkpoint":{"step":1200}})"}},
+       .spec = {{"restart", {{"limit", 0}}}}}));
+  ASSERT_TRUE(cluster->wait_phase("gang", "Running", 60s)) << muster->log();
+  const json before = cluster->job("gang")["status"]["assignment"]["pods"];
+  ASSERT_EQ(before.size(), kPods);
+
+  const auto lost_at = std::chrono::steady_clock::now();
+  for (const std::size_t i : {0U, 20U, 40U})
+    cluster->remove("/api/v1/nodes/" + before[i]["node"].get<std::string>());
+  ASSERT_TRUE(cluster->wait(120s,
+                            [&] {
+                              const json status = cluster->job("gang")["status"];
+                              return status["attempt"] != 1 && status["phase"] == "Running";
+                            }))
+      << cluster->job("gang").dump(2) << muster->log();
+  const auto took =
+      std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - lost_at).count();
+  std::cout << "three of 64 nodes deleted: running again after " << took << " ms\n";
+  RecordProperty("milliseconds", static_cast<int>(took));
+
+  const json status = cluster->job("gang")["status"];
+  const json& after = status["assignment"]["pods"];
+  ASSERT_EQ(after.size(), before.size());
+  int kept = 0;
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    EXPECT_EQ(after[i]["index"], before[i]["index"]);
+    kept += after[i]["node"] == before[i]["node"] ? 1 : 0;
+  }
+  EXPECT_EQ(kept, kPods - kLost);
+  EXPECT_EQ(status.value("/assignment/resume/step"_json_pointer, 0), 1200) << status.dump(1);
+  std::this_thread::sleep_for(3s);  // long enough for a second one to show
+  const json later = cluster->job("gang")["status"];
+  EXPECT_EQ(later["attempt"], 2) << "one restart, whenever each loss was heard of";
+  EXPECT_EQ(later["phase"], "Running");
+  EXPECT_EQ(later.value("/restarts/count"_json_pointer, 0), 0) << "no fault of the program";
+  EXPECT_EQ(later.value("preemptions", 0), 0);
   EXPECT_EQ(cluster->audit_gpus(), "");
 }
 

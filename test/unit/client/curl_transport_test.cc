@@ -337,6 +337,23 @@ TEST_F(CurlTransportTest, A401MakesANewTokenBeReadAndTheRequestRepeatedOnce) {
   std::remove(path.c_str());
 }
 
+TEST_F(CurlTransportTest, WithoutAServerTargetsAreWholeUrlsAndNoProxyIsAsked) {
+  setenv("HTTPS_PROXY", "http://127.0.0.1:1", 1);
+  ClientConfig to_many = config();
+  to_many.server.clear();
+  CurlTransport transport(env, to_many);
+  const auto other = start(server_certificate());
+  for (const auto* each : {server.get(), other.get()}) {
+    const auto got = run(transport.round_trip(request(each->url() + "/echo"), 5s));
+    ASSERT_TRUE(got) << to_string(got.error());
+    EXPECT_EQ(got->status, 200);
+    EXPECT_EQ(each->connections(), 1);
+  }
+  EXPECT_EQ(run(transport.round_trip(request("https://127.0.0.1:1/"), 5s)).error().code, ErrorCode::kNotSent);
+  EXPECT_EQ(run(transport.round_trip(request("no url"), 5s)).error().code, ErrorCode::kConfig);
+  unsetenv("HTTPS_PROXY");
+}
+
 TEST_F(CurlTransportTest, TooLongAnswersAreRefused) {
   CurlOptions options;
   options.max_response = 100;

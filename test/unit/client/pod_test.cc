@@ -85,6 +85,7 @@ json worker(int index) {
         {"hostname", "worker-0"}}},
       {"status",
        {{"phase", "Running"},
+        {"podIP", "10.1.2.3"},
         {"conditions",
          json::array(
              {{{"type", "PodScheduled"}, {"status", "True"}, {"lastTransitionTime", "2026-01-02T03:04:05Z"}},
@@ -111,6 +112,7 @@ TEST(DecodePod, AWorkerOfAGang) {
   EXPECT_EQ(*find_value(pod->annotations, "muster.dev/gpus"), "0,1,2,3,4,5,6,7");
   EXPECT_EQ(pod->owner_uid, "0b5a7d9c-3e1d-4c1f-9a51-0242ac120002");
   EXPECT_EQ(pod->node_name, "node-17");
+  EXPECT_EQ(pod->ip, "10.1.2.3");
   EXPECT_EQ(pod->phase, PodPhase::kRunning);
   EXPECT_TRUE(pod->ready);
   EXPECT_FALSE(pod->deleting);

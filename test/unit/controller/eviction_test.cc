@@ -70,6 +70,7 @@ TEST_F(Evictions, APreemptedJobSavesAndTheOtherStartsInItsPlace) {
     EXPECT_FALSE(cluster.job("high")["status"].contains("nominated"));
     EXPECT_EQ(cluster.phase("low"), "Queued");
     EXPECT_EQ(cluster.job("low")["status"]["preemptions"], 1);
+    EXPECT_EQ(cluster.executed(Method::kDelete, "/pods/").size(), 8u) << "each is told once";
     cluster.world.run_for(seconds{10});
     ASSERT_EQ(events(cluster, "low", "Preempted").size(), 1u);
     EXPECT_THAT(events(cluster, "low", "Preempted")[0], HasSubstr("team/high"));
@@ -138,6 +139,47 @@ TEST_F(Evictions, WhereverTheProcessDiesWhoeverMayStartDoes) {
     EXPECT_THAT(cluster.complaints, IsEmpty());
     cluster.remove_job("high");
     EXPECT_TRUE(cluster.world.run_until([&] { return runs(cluster, "low"); }, minutes{3}));
+    EXPECT_THAT(cluster.complaints, IsEmpty());
+    if (HasFailure()) return;
+  }
+}
+
+// Many make room for one, and the API server is slow: a new process finds those who have gone in the queue
+// long before it has looked at all of them. None of them starts where others have just been sent away, and
+// nobody is asked beyond those whose places are needed.
+TEST_F(Evictions, WhoHasMadeRoomIsNotStartedAgainByTheNextProcess) {
+  constexpr int kVictims = 32;
+  const auto victim = [](int i) { return "a-low-" + std::to_string(i); };
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const int needed = seed % 2 == 0 ? kVictims : kVictims / 2;
+    VirtualCluster cluster(seed);
+    cluster.options.workers = 4;
+    set_up(cluster, kVictims / 8, seconds{1});
+    for (int i = 0; i < kVictims; ++i) cluster.add_job(victim(i), 1, 1, kLow);
+    auto* op = &cluster.start("life-0");
+    ASSERT_TRUE(cluster.world.run_until([&] { return runs(cluster, victim(kVictims - 1)); }, minutes{1}));
+    cluster.world.run_for(seconds{30});
+    cluster.faults = [](const HttpRequest& request) {
+      return request.method == Method::kGet ? Fault{} : Fault{.delay = Duration{100}};
+    };
+    cluster.add_job("high", needed / 8, 8, kHigh);
+    for (int life = 1; life < 4; ++life) {
+      cluster.world.run_for(cluster.dice.between(Duration{0}, Duration{2000}));
+      op->cut_off = true;
+      cluster.world.run_for(Duration{10});
+      op = &cluster.start("life-" + std::to_string(life));
+      cluster.world.run_until([&] { return op->controller->acting(); }, minutes{1});
+    }
+    EXPECT_TRUE(cluster.world.run_until([&] { return runs(cluster, "high"); }, minutes{3}))
+        << cluster.job("high").dump(1);
+    int evictions = 0;
+    for (int i = 0; i < kVictims; ++i) {
+      const json& status = cluster.job(victim(i))["status"];
+      EXPECT_EQ(status["attempt"], 1) << victim(i);
+      evictions += status.value("preemptions", 0);
+    }
+    EXPECT_EQ(evictions, needed);
     EXPECT_THAT(cluster.complaints, IsEmpty());
     if (HasFailure()) return;
   }

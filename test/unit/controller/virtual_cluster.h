@@ -140,8 +140,8 @@ class VirtualCluster {
     server.serve(one.transport);
     one.transport.set_fault_hook([this, &one](const HttpRequest& request) { return befall(one, request); });
     options.identity = identity;
-    one.controller =
-        std::make_unique<controller::Controller>(world.env(), one.transport, options, one.metrics);
+    one.controller = std::make_unique<controller::Controller>(world.env(), one.transport, one.transport,
+                                                              options, one.metrics);
     client::spawn(world.env().executor, run_to_end(one));
     world.settle();
     return one;

@@ -114,6 +114,52 @@ TEST(Documents, AListIsItsItems) {
   EXPECT_EQ(documents->at(1).location("x"), "f.yaml:5");
 }
 
+// As kubectl writes it; only a List's own items must say what they are.
+TEST(Documents, AListOfOneKindIsItsItems) {
+  const auto documents = load_documents(
+      "{apiVersion: g/v1, kind: AList, items: [{metadata: {name: a}}, {apiVersion: g/v2, kind: B}]}",
+      "f.yaml");
+  ASSERT_TRUE(documents);
+  ASSERT_EQ(documents->size(), 2U);
+  EXPECT_EQ(*documents->at(0).object,
+            Json({{"apiVersion", "g/v1"}, {"kind", "A"}, {"metadata", {{"name", "a"}}}}));
+  EXPECT_EQ(*documents->at(1).object, Json({{"apiVersion", "g/v2"}, {"kind", "B"}}));
+  EXPECT_EQ(one("{kind: AList, spec: {}}"), Json({{"kind", "AList"}, {"spec", Json::object()}}));
+  EXPECT_EQ(one("{apiVersion: v1, kind: List, items: [{a: 1}]}"), Json({{"a", 1}}));
+}
+
+TEST(Documents, SingleLettersAreTextWhereThatIsWanted) {
+  const auto value = [](std::string_view text, Letters letters) {
+    const auto loaded = load_all_documents(text, "f.yaml", letters);
+    return loaded.errors.empty() ? *loaded.documents.at(0).object : Json(to_string(loaded.errors[0]));
+  };
+  constexpr std::string_view kText = "{y: y, Y: Y, n: n, N: N, q: 'y', yes: yes, no: off}";
+  EXPECT_EQ(value(kText, Letters::kText),
+            Json({{"y", "y"}, {"Y", "Y"}, {"n", "n"}, {"N", "N"}, {"q", "y"}, {"yes", true}, {"no", false}}));
+  EXPECT_EQ(value("{a: y, b: N, c: 'n'}", Letters::kBoolean), Json({{"a", true}, {"b", false}, {"c", "n"}}));
+}
+
+// Nothing that is in a file goes unread without a word.
+TEST(Documents, WhatIsNoTextOrBehindADocumentIsAnError) {
+  const auto errors = [](std::string_view text) {
+    std::vector<std::string> lines;
+    for (const FieldError& e : load_all_documents(text, "f.yaml").errors) lines.push_back(to_string(e));
+    return lines;
+  };
+  const auto at = [](int line, const char* what) {
+    return testing::ElementsAre("f.yaml:" + std::to_string(line) + ": must " + what);
+  };
+  constexpr const char* kBehind =
+      "end with its document: what begins here belongs to none; separate documents by ---";
+  EXPECT_THAT(errors("{a: 1}\n{b: 2}\n"), at(2, kBehind)) << "JSON lines";
+  EXPECT_THAT(errors("---\n{a: 1}\nb: 2\n"), at(3, kBehind));
+  EXPECT_THAT(errors("{a: 1} rest\n---\n{b: 2}\n"), at(1, kBehind));
+  EXPECT_THAT(errors("{a: 1} # a comment\n\n# another\n---\n{b: 2}\n...\n"), testing::IsEmpty());
+  EXPECT_THAT(errors("a: 1\nb: \xFF\n"), at(2, "be text in UTF-8"));
+  EXPECT_THAT(errors(std::string_view("\xFF\xFE\x61\0:\0 \0\x31\0", 10)), at(1, "be text in UTF-8"));
+  EXPECT_THAT(errors("\xEF\xBB\xBF{a: \xC3\xA4}\n"), testing::IsEmpty()) << "with a byte order mark";
+}
+
 TEST(Documents, AliasesAndMergeKeys) {
   const Json object = one("base: &b {x: 1, y: 2}\nuse: {<<: *b, y: 3}\nboth: {<<: [*b, {z: 4}]}\n");
   EXPECT_EQ(object["use"], Json({{"x", 1}, {"y", 3}}));
@@ -128,7 +174,10 @@ TEST(Documents, ErrorsHaveFileAndLine) {
   EXPECT_THAT(error("a: 1\n---\nb: [1\n"), HasSubstr("f.yaml:"));
   EXPECT_THAT(error("a: 1\n---\nb: [1\n"), HasSubstr("must be YAML"));
   EXPECT_EQ(error("a: 1\nb:\n  c: 1\n  c: 2\n"), "f.yaml:4: b.c: must not be stated twice");
-  EXPECT_EQ(error("- a\n"), "f.yaml:1: must be an object, is a list of 1");
+  EXPECT_EQ(
+      error("- a\n"),
+      "f.yaml:1: must be an object, is a list of 1; several objects are documents separated by ---, or the "
+      "items of a List");
   EXPECT_EQ(error("a: 1\n---\n\nhello\n"), "f.yaml:4: must be an object, is \"hello\"");
   EXPECT_EQ(error("? [a]\n: 1\n"), "f.yaml:1: must have plain keys");
   EXPECT_THAT(error(std::string(5000, '[')), HasSubstr("must be YAML"));

@@ -71,6 +71,13 @@ TEST_F(ValidateFiles, FoldersAreReadWhole) {
   EXPECT_EQ(out_, "2 valid, 0 invalid\n");
 }
 
+TEST_F(ValidateFiles, AllThatIsWrongInAFileIsSaidAtOnce) {
+  EXPECT_EQ(run({"-"}, "{a: 1}\n{b: 2}\n---\nhello\n").exit_code(), 2);
+  EXPECT_THAT(out_, HasSubstr("standard input:2: must end with its document"));
+  EXPECT_THAT(out_, HasSubstr("standard input:4: must be an object, is \"hello\""));
+  EXPECT_THAT(out_, HasSubstr("1 file not readable"));
+}
+
 TEST_F(ValidateFiles, WhatCannotBeReadIsSaid) {
   write("broken.yaml", "a: [\n");
   EXPECT_EQ(run({folder_ / "broken.yaml", folder_ / "absent.yaml", folder_ / "below"}).exit_code(), 2);

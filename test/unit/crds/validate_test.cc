@@ -110,6 +110,40 @@ spec:
             "f.yaml:8: TrainingJob nlp/ft: spec.roles[0].gpus.count: must be at least 1, is 0");
 }
 
+// In words, and what was meant where that is plain.
+TEST(Validate, SaysWhatAnAmountLooksLike) {
+  const auto message = [](const std::string& quota) {
+    const auto errors =
+        verdict(("{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: a}, spec: {quota: {" +
+                 quota + "}}}")
+                    .c_str());
+    return errors.size() == 1 ? errors[0].message : all(errors);
+  };
+  EXPECT_THAT(message("gpu: 8x"), testing::StartsWith("must be a quantity such as 2, \"0.5\" or \"2500m\""));
+  EXPECT_THAT(message("memory: 8X"),
+              testing::StartsWith("must be an amount of bytes such as \"512Mi\" or \"4Ti\""));
+  EXPECT_EQ(message("cpu: 0.5"), "must be an integer or a string, is 0.5: put the number in quotes");
+  EXPECT_EQ(message("memory: 99999999999999999999"),
+            "must be an integer or a string, is 100000000000000000000: put the number in quotes");
+  EXPECT_EQ(message("gpu: 1e300"), "must be an integer or a string, is 1e+300: put the number in quotes");
+  EXPECT_EQ(message("gpu: [1]"), "must be an integer or a string, is a list of 1");
+}
+
+TEST(Validate, ABadNameIsOneError) {
+  for (const char* kind : {"Queue", "NodePool"}) {
+    const std::string text =
+        std::string("{apiVersion: muster.dev/v1alpha1, kind: ") + kind + ", metadata: {name: J_1}, spec: {}}";
+    const auto errors = verdict(text.c_str());
+    ASSERT_EQ(errors.size(), 1U) << all(errors);
+    EXPECT_EQ(errors[0].field, "metadata.name");
+    EXPECT_THAT(errors[0].message, testing::StartsWith("must be of lower-case letters, digits, - and ., "));
+  }
+  const auto dots =
+      verdict("{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: a.b}, spec: {}}");
+  ASSERT_EQ(dots.size(), 1U) << all(dots);
+  EXPECT_THAT(dots[0].message, testing::StartsWith("must be of lower-case letters, digits and -, "));
+}
+
 TEST(Validate, MetadataAndKind) {
   const auto missing = verdict("{apiVersion: muster.dev/v1alpha1, kind: Queue, spec: {}}");
   ASSERT_EQ(missing.size(), 1U);

@@ -151,6 +151,33 @@ TEST(Lifecycle, ARestartInPlaceWaitsForTheLastWordsOfThePodsThatEnd) {
   EXPECT_EQ(life.job.status.checkpoint.step, 500);
 }
 
+// Nodes that are lost at once are heard of one after the other.
+TEST(Lifecycle, PlacesLostBeforeTheNextAttemptIsMadeDoNotCostItItsCheckpoint) {
+  Life life(3);
+  life.run();
+  life.health["node-0"] = {.lost = "node node-0 is gone", .ready = false};
+  Decision replace = life.place(Decision::Kind::kReplace);
+  replace.places = {{"worker", 0, "node-3", {0, 1}}};
+  life.decision = replace;
+  const Step reformed = life.look();
+  life.commit(reformed);  // the pods that end now are still there
+  ASSERT_EQ(life.job.status.assignment.attempt, 2);
+  life.health["node-1"] = life.health["node-2"] = {.lost = "node is gone", .ready = false};
+  replace.places = {{"worker", 1, "node-4", {0, 1}}};
+  life.decision = replace;
+  life.commit(life.look());
+  life.reports = {saved(1, 130)};
+  life.apply(reformed);
+  EXPECT_THAT(life.turn().create, SizeIs(2)) << "worker 2 has no place yet";
+  EXPECT_EQ(life.job.status.assignment.resume.step, 130);
+  life.reports.push_back(saved(2, 500));
+  replace.places = {{"worker", 2, "node-5", {0, 1}}};
+  life.decision = replace;
+  EXPECT_THAT(life.turn().create, SizeIs(1));
+  EXPECT_EQ(life.job.status.attempt, 2);
+  EXPECT_EQ(life.job.status.assignment.resume.step, 130) << "what its peers were told";
+}
+
 TEST(Lifecycle, WithoutAReportTheNextAttemptBeginsAnewAndSaysSo) {
   Life life;
   life.run();

@@ -63,6 +63,7 @@ TEST(ServiceObjects, ARevisionIsWhatReplicasAreMadeFrom) {
   other.spec.replicas = 9;
   other.spec.port = 9000;
   other.spec.rollout = {0, 2};
+  other.spec.autoscaling.emplace().max_replicas = 4;
   other.metadata.generation = 17;
   EXPECT_EQ(revision_of(other), revision);
   other.spec.pod_template.value =
@@ -115,8 +116,9 @@ struct Fleet {
     jobs.push_back(std::move(job));
     ready_.push_back(ready);
   }
-  crds::InferenceServiceStatus status(const crds::InferenceService& service, bool gives_way = false,
-                                      const Refused& refused = {}) {
+  crds::InferenceServiceStatus status(const crds::InferenceService& service, RolloutMemory rollout = {},
+                                      const Refused& refused = {},
+                                      const std::optional<ScalingVerdict>& scaling = {}) {
     views.clear();
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       auto view = view_of(jobs[i], {}, "new");
@@ -124,7 +126,7 @@ struct Fleet {
       view.ready_pods = ready_[i] ? 2 : 0;
       views.push_back(view);
     }
-    return status_of(service, views, "new", refused, gives_way, kNow);
+    return status_of(service, views, "new", refused, rollout, kNow, scaling);
   }
 
  private:
@@ -149,7 +151,15 @@ TEST(ServiceStatus, CountsAndSaysWhatWaits) {
   const auto* ready = crds::find_condition(status.conditions, "Ready");
   EXPECT_EQ(ready->status, crds::ConditionStatus::kTrue) << "it serves";
   EXPECT_THAT(ready->message, HasSubstr("2 of 3 replicas are ready; 1 of 3 replicas wait"));
-  EXPECT_FALSE(crds::is_true(status.conditions, "RolledOut"));
+  EXPECT_TRUE(crds::is_true(status.conditions, "RolledOut")) << "no place for one more is no rollout";
+  fleet.add(true, true, "old");
+  EXPECT_FALSE(crds::is_true(fleet.status(sample_service()).conditions, "RolledOut"));
+}
+
+TEST(ServiceStatus, NothingIsRolledOutBeforeAllReplicasAreThere) {
+  Fleet fleet;
+  fleet.add(true, true);
+  EXPECT_FALSE(crds::is_true(fleet.status(sample_service()).conditions, "RolledOut"));
 }
 
 TEST(ServiceStatus, OnlyWhatAnotherReplicaCouldGiveBackIsALackOfRoom) {
@@ -203,10 +213,10 @@ TEST(ServiceStatus, ARolloutIsOverWhenAllServeAndStaysOverWhenOneRestarts) {
   for (int i = 0; i < 2; ++i) fleet.add(true, true);
   service.status = fleet.status(service);
   EXPECT_EQ(crds::find_condition(service.status.conditions, "RolledOut")->reason, "RollingOut");
-  EXPECT_FALSE(gave_way(service.status, "new"));
-  service.status = fleet.status(service, true);
-  EXPECT_TRUE(gave_way(service.status, "new"));
-  EXPECT_FALSE(gave_way(service.status, "newer"));
+  EXPECT_FALSE(rollout_before(service.status, "new").gives_way);
+  service.status = fleet.status(service, {2, true});
+  EXPECT_EQ(rollout_before(service.status, "new"), (RolloutMemory{2, true}));
+  EXPECT_EQ(rollout_before(service.status, "newer"), (RolloutMemory{2, false}));
   Fleet done;
   for (int i = 0; i < 3; ++i) done.add(true, true);
   service.status = done.status(service);
@@ -227,8 +237,45 @@ TEST(ServiceStatus, WhatItsReplicasAreToldOfTheSpecItTellsItsOwner) {
   const auto* accepted = crds::find_condition(status.conditions, "Accepted");
   EXPECT_EQ(accepted->reason, "NotSupported");
   EXPECT_EQ(accepted->message, "chat-new-0: spec.x: no");
-  status = fleet.status(sample_service(), false, {"NameTaken", "services nlp/chat exists"});
+  status = fleet.status(sample_service(), {}, {"NameTaken", "services nlp/chat exists"});
   EXPECT_EQ(crds::find_condition(status.conditions, "Accepted")->reason, "NameTaken");
+}
+
+TEST(ServiceStatus, TheSizeIsTheRecordOfWhatWasDecidedWhereItIsAutoscaled) {
+  auto service = sample_service();
+  EXPECT_EQ(crds::size_of(service), 3);
+  auto& rule = service.spec.autoscaling.emplace();
+  rule.min_replicas = 2;
+  rule.max_replicas = 8;
+  EXPECT_EQ(crds::size_of(service), 2) << "nothing was decided yet";
+  service.status.desired_replicas = 5;
+  EXPECT_EQ(crds::size_of(service), 5);
+  EXPECT_EQ(disruption_budget_json(service)["spec"]["minAvailable"], 9);
+  EXPECT_EQ(Fleet{}.status(service).desired_replicas, 5);
+  EXPECT_EQ(Fleet{}.status(service).pods, "0/10");
+  rule.max_replicas = 4;
+  EXPECT_EQ(crds::size_of(service), 4);
+  rule.max_replicas = 1;
+  EXPECT_EQ(crds::size_of(service), 2) << "which the schema refuses";
+}
+
+TEST(ServiceStatus, SaysWhetherTheSizeFollowsTheLoad) {
+  Fleet fleet;
+  auto service = sample_service();
+  const auto scaling = [&](const std::optional<ScalingVerdict>& verdict) {
+    service.status = fleet.status(service, {}, {}, verdict);
+    return *crds::find_condition(service.status.conditions, "ScalingActive");
+  };
+  EXPECT_EQ(scaling({}).reason, "ScalingDisabled");
+  EXPECT_EQ(scaling({}).status, crds::ConditionStatus::kFalse);
+  service.spec.autoscaling.emplace().max_replicas = 8;
+  EXPECT_EQ(scaling({}).reason, "NotReadYet");
+  EXPECT_EQ(scaling({}).status, crds::ConditionStatus::kUnknown);
+  const auto read = scaling(ScalingVerdict{3, true, "ValidMetricFound", "3 wanted"});
+  EXPECT_EQ(read.status, crds::ConditionStatus::kTrue);
+  EXPECT_EQ(read.message, "3 wanted");
+  EXPECT_EQ(scaling({}).reason, "ValidMetricFound") << "another process has not read yet";
+  EXPECT_EQ(scaling(ScalingVerdict{3, false, "ReadingsFailed", ""}).status, crds::ConditionStatus::kFalse);
 }
 
 TEST(ServiceStatus, OnlyNumbersMayWait) {

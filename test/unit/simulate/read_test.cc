@@ -38,6 +38,32 @@ TEST(ReadInput, ANodeThatSaysLittleIsReady) {
   EXPECT_FALSE(only<NodeObject>(bad).node.ready);
 }
 
+// PyYAML writes these names without quotes.
+TEST(ReadInput, YAndNAreNames) {
+  const Input input = read_text("{apiVersion: v1, kind: Node, metadata: {name: y}}", "t.yaml");
+  EXPECT_EQ(only<NodeObject>(input).node.meta.name, "y");
+  const Input list = read_text(
+      "{apiVersion: muster.dev/v1alpha1, kind: QueueList, items: [{metadata: {name: n}, spec: {parent: Y}}]}",
+      "t.yaml");
+  ASSERT_EQ(list.errors.size(), 1U);
+  EXPECT_THAT(crds::to_string(list.errors[0]),
+              testing::HasSubstr("spec.parent: must be of lower-case letters"));
+}
+
+TEST(ReadInput, AQueueNeedsNoSpec) {
+  const Input queue =
+      read_text("{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: q}}", "t.yaml");
+  EXPECT_EQ(only<crds::Queue>(queue).spec, crds::QueueSpec());
+}
+
+TEST(ReadInput, WhatAPodAsksForIsJudgedWhereItIsStated) {
+  EXPECT_THAT(errors_of("{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: d}, spec: {nodeName: n, "
+                        "containers: [{resources: {limits: {cpu: x}}}, {resources: {requests: {cpu: 1}, "
+                        "limits: {cpu: 2z}}}]}}"),
+              testing::ElementsAre(testing::HasSubstr("spec.containers[0].resources.limits.cpu: must be"),
+                                   testing::HasSubstr("spec.containers[1].resources.limits.cpu: must be")));
+}
+
 TEST(ReadInput, ZonesAndDevices) {
   const Input zones = read_text(R"(
 apiVersion: topology.node.k8s.io/v1alpha2
@@ -70,7 +96,7 @@ spec:
   EXPECT_EQ(d.numa, (std::vector<std::int32_t>{1}));
 }
 
-TEST(ReadInput, TemplatesAreJudgedAndDropped) {
+TEST(ReadInput, TemplatesAreJudgedAndCutDownToWhatPlacementReads) {
   const Input input =
       read_text(job("a", "runs-for: 1h, age: 5m", "gpus: {memory: 4Gi, overcommit: true}"), "t.yaml");
   const auto& a = only<JobObject>(input);
@@ -79,7 +105,9 @@ TEST(ReadInput, TemplatesAreJudgedAndDropped) {
   ASSERT_EQ(a.needs.size(), 1U);
   EXPECT_EQ(a.needs[0].share.kind, placement::GpuShare::Kind::kMemory);
   EXPECT_TRUE(a.needs[0].share.overcommit);
-  EXPECT_EQ(a.job.spec.roles[0].pod_template.value, nullptr);
+  ASSERT_NE(a.job.spec.roles[0].pod_template.value, nullptr);
+  EXPECT_EQ(*a.job.spec.roles[0].pod_template.value,
+            crds::Json::parse(R"({"spec":{"containers":[{}],"restartPolicy":"Never"}})"));
 }
 
 TEST(ReadInput, AReplicaIsLeftOutWhereMustersServiceControlsIt) {

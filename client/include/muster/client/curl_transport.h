@@ -14,7 +14,7 @@ struct CurlOptions {
   Duration connect_timeout = std::chrono::seconds{10};  // name, TCP and TLS together
   // A peer that acknowledges nothing, neither data nor keepalive probes, for this long is dead.
   Duration dead_after = std::chrono::seconds{30};
-  int max_connections = 4;           // for requests, and as many for streams; what exceeds them waits
+  int max_connections = 4;  // to a host, for requests, and as many for streams; what exceeds them waits
   int streams_per_connection = 100;  // of HTTP/2, or fewer if the server says so
   std::size_t stream_buffer =
       1 << 20;  // bytes of a stream nobody has read yet, beyond which the server is held back
@@ -30,6 +30,8 @@ struct CurlStats {
   std::uint64_t requests = 0, streams = 0, connections = 0, refreshed_credentials = 0;
 };
 
+// A config without a server is for requests to many: their targets are whole URLs, which no proxy is asked
+// for, and an answer that sends elsewhere is not followed.
 class CurlTransport final : public Transport {
  public:
   // Thread: the environment's executor only. The io_context outlives the transport.

@@ -50,6 +50,7 @@ struct Pod {
   KeyValues labels;       // only those asked for in PodFields
   KeyValues annotations;  // likewise
   std::string node_name;
+  std::string ip;         // status.podIP; "": none yet
   std::string owner_uid;  // of the controlling owner reference
   std::string reason;     // status.reason, e.g. "Evicted", "OutOfcpu", "UnexpectedAdmissionError"
   std::string message;    // status.message

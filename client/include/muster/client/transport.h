@@ -20,7 +20,7 @@ using Headers = std::vector<std::pair<std::string, std::string>>;  // names in l
 
 struct HttpRequest {
   Method method = Method::kGet;
-  std::string target;  // path and query, as sent: "/api/v1/pods?limit=500"
+  std::string target;  // path and query, as sent: "/api/v1/pods?limit=500"; see also CurlTransport
   Headers headers;     // without Authorization, which the transport adds
   std::string body;
 };

@@ -1,6 +1,7 @@
 // YAML (or JSON) files of objects, each field with its line.
 #pragma once
 
+#include <cstdint>
 #include <expected>
 #include <iosfwd>
 #include <memory>
@@ -27,10 +28,13 @@ struct Document {
   std::string location(std::string_view field) const;
 };
 
-// All documents of a file's text, in order; empty ones are passed over, a `List` is its items. Aliases and
-// merge keys are resolved; plain scalars become what Kubernetes' reader makes of them (YAML 1.1: true, yes,
-// 3, 0x10, null, else text). Text that is no YAML, a key stated twice, or a document that is no object is an
-// error with file and line. `file` is only a name.
+// Plain y, Y, n and N: a cluster's reader takes them as true and false, most writers of YAML mean text.
+enum class Letters : std::uint8_t { kBoolean, kText };
+
+// All documents of a file's text, in order; empty ones are passed over, a `List` or `QueueList` is its items.
+// Aliases and merge keys are resolved; plain scalars become what Kubernetes' reader makes of them (YAML 1.1:
+// true, yes, 3, 0x10, null, else text). What is no UTF-8 or no YAML, a key stated twice, something behind the
+// end of a document, or a document that is no object is an error with file and line. `file` is only a name.
 std::expected<std::vector<Document>, FieldError> load_documents(std::string_view text, std::string file);
 
 // The same, but going on behind what is wrong: every document that can be read, and each error.
@@ -38,12 +42,13 @@ struct LoadedDocuments {
   std::vector<Document> documents;
   std::vector<FieldError> errors;
 };
-LoadedDocuments load_all_documents(std::string_view text, const std::string& file);
+LoadedDocuments load_all_documents(std::string_view text, const std::string& file,
+                                   Letters letters = Letters::kBoolean);
 
 // A folder's *.yaml, *.yml and *.json, those below too, in the order of their names; anything else is itself.
 std::vector<std::string> expand_path(const std::string& path);
 // load_all_documents() of a file, or of `in` where its name is "-". A file that cannot be read is an error.
-LoadedDocuments load_file(const std::string& file, std::istream& in);
+LoadedDocuments load_file(const std::string& file, std::istream& in, Letters letters = Letters::kBoolean);
 
 // validate() with locations, for each document in turn.
 std::vector<FieldError> validate(const Document& document);

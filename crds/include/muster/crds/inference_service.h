@@ -1,6 +1,9 @@
 // InferenceService: replicas of a server.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,8 +28,38 @@ struct Rollout {
   bool operator==(const Rollout&) const = default;
 };
 
+// What a server says of itself.
+enum class ServingMetric : std::uint8_t { kRequestsWaiting, kRequestsRunning, kKVCacheUtilization };
+constexpr std::array<std::string_view, 3> names_of(ServingMetric) {
+  return {"RequestsWaiting", "RequestsRunning", "KVCacheUtilization"};
+}
+
+// How many replicas there are follows what they say of themselves.
+struct Autoscaling {
+  std::int32_t min_replicas = 1;
+  std::int32_t max_replicas = 1;
+  ServingMetric metric = ServingMetric::kRequestsWaiting;
+  MilliLoad target;  // for each replica; more than 0
+  std::optional<std::int32_t> metrics_port;
+  std::string metrics_path = "/metrics";
+  Duration window = std::chrono::minutes{1};  // what is read is averaged over so long
+  Duration panic_window = std::chrono::seconds{10};
+  Duration scale_down_delay = std::chrono::minutes{5};
+
+  static constexpr auto fields() {
+    using T = Autoscaling;
+    return std::tuple(field("minReplicas", &T::min_replicas), field("maxReplicas", &T::max_replicas),
+                      field("metric", &T::metric), field("target", &T::target),
+                      field("metricsPort", &T::metrics_port), field("metricsPath", &T::metrics_path),
+                      field("window", &T::window), field("panicWindow", &T::panic_window),
+                      field("scaleDownDelay", &T::scale_down_delay));
+  }
+  bool operator==(const Autoscaling&) const = default;
+};
+
 struct InferenceServiceSpec {
-  std::int32_t replicas = 1;    // the target of the scale subresource
+  std::int32_t replicas = 1;  // the target of the scale subresource; see size_of()
+  std::optional<Autoscaling> autoscaling;
   std::int32_t group_size = 1;  // pods of a replica: a gang
   bool preemptible = false;     // false: never made to yield, and must fit the quota
   std::optional<Gpus> gpus;     // of each pod; absent: none
@@ -39,10 +72,10 @@ struct InferenceServiceSpec {
 
   static constexpr auto fields() {
     using T = InferenceServiceSpec;
-    return std::tuple(field("replicas", &T::replicas), field("groupSize", &T::group_size),
-                      field("preemptible", &T::preemptible), field("gpus", &T::gpus),
-                      field("template", &T::pod_template), field("topology", &T::topology),
-                      field("port", &T::port), field("rollout", &T::rollout),
+    return std::tuple(field("replicas", &T::replicas), field("autoscaling", &T::autoscaling),
+                      field("groupSize", &T::group_size), field("preemptible", &T::preemptible),
+                      field("gpus", &T::gpus), field("template", &T::pod_template),
+                      field("topology", &T::topology), field("port", &T::port), field("rollout", &T::rollout),
                       field("priorityClassName", &T::priority_class_name), field("pools", &T::pools));
   }
   bool operator==(const InferenceServiceSpec&) const = default;
@@ -50,15 +83,16 @@ struct InferenceServiceSpec {
 
 struct InferenceServiceStatus {
   std::int64_t observed_generation = 0;
-  Conditions conditions;              // Accepted, Ready, RolledOut
+  Conditions conditions;              // Accepted, Ready, ScalingActive, RolledOut
   std::int32_t replicas = 0;          // that exist, of all revisions
   std::int32_t ready_replicas = 0;    // all of whose pods are ready
   std::int32_t updated_replicas = 0;  // of the revision in force
-  std::int32_t desired_replicas = 0;
-  std::string pods;      // "1/2", ready of desired, for people
-  std::string selector;  // of the pods, for HorizontalPodAutoscalers
-  std::string revision;  // of the spec in force; label muster.dev/revision of its replicas
-  std::string url;       // where its Service answers, inside the cluster
+  std::int32_t desired_replicas = 0;  // with spec.autoscaling the record of what was decided last; 0: nothing
+  std::int32_t rollout_places = 0;    // while one lasts: replicas that had places when it began
+  std::string pods;                   // "1/2", ready of desired, for people
+  std::string selector;               // of the pods, for HorizontalPodAutoscalers
+  std::string revision;               // of the spec in force; label muster.dev/revision of its replicas
+  std::string url;                    // where its Service answers, inside the cluster
   Amounts allocated;
   Waiting queue;  // of the first replica that waits
 
@@ -68,7 +102,8 @@ struct InferenceServiceStatus {
                       field("conditions", &T::conditions), field("replicas", &T::replicas, Zero::kOmit),
                       field("readyReplicas", &T::ready_replicas, Zero::kOmit),
                       field("updatedReplicas", &T::updated_replicas, Zero::kOmit),
-                      field("desiredReplicas", &T::desired_replicas, Zero::kOmit), field("pods", &T::pods),
+                      field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
+                      field("rolloutPlaces", &T::rollout_places, Zero::kOmit), field("pods", &T::pods),
                       field("selector", &T::selector), field("revision", &T::revision), field("url", &T::url),
                       field("allocated", &T::allocated), field("queue", &T::queue));
   }
@@ -91,5 +126,14 @@ struct InferenceService {
   }
   bool operator==(const InferenceService&) const = default;
 };
+
+// How many replicas there are to be: spec.replicas, or with autoscaling what was decided last, within the
+// bounds as they are now.
+inline std::int32_t size_of(const InferenceService& service) {
+  const auto& scaling = service.spec.autoscaling;
+  if (!scaling) return service.spec.replicas;
+  const std::int32_t most = std::max(scaling->min_replicas, scaling->max_replicas);
+  return std::clamp(service.status.desired_replicas, scaling->min_replicas, most);
+}
 
 }  // namespace muster::crds

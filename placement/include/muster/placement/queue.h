@@ -19,7 +19,7 @@ struct Bounds {
 
 struct Share {
   Bounds quota;     // gpu left out: 0; cpu, memory left out: not accounted
-  Bounds reserved;  // the part of the quota that is never lent; left out: nothing
+  Bounds reserved;  // never lent, as far as quota and limit reach; left out: nothing
   Bounds limit;     // left out: none
   std::int64_t weight = 1;
   std::int64_t priority = 0;

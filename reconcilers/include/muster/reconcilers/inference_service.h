@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/reconcilers/autoscaler.h"
 #include "muster/reconcilers/service_status.h"
 #include "muster/reconcilers/world.h"
 
@@ -14,9 +15,15 @@ namespace muster::reconcilers {
 
 class InferenceServiceReconciler {
  public:
-  explicit InferenceServiceReconciler(World& world) : world_(world) {}
+  // `pods`: a way to any pod, for whole URLs. `changed`: the key is to be reconciled, its replicas were read.
+  InferenceServiceReconciler(World& world, client::Transport& pods,
+                             std::function<void(const client::Key&)> changed)
+      : world_(world), autoscaler_(world.env, pods, std::move(changed)) {}
   // Level-based and idempotent. Never runs twice at once for one key (the work queue sees to that).
   client::Task<Outcome> reconcile(client::Key key);
+  // No replica is asked any more; idle() when the last has answered, some seconds later.
+  void stop() { autoscaler_.stop(); }
+  bool idle() const { return autoscaler_.idle(); }
 
  private:
   using Service = client::Ptr<Object<crds::InferenceService>>;
@@ -31,6 +38,10 @@ class InferenceServiceReconciler {
     client::TimePoint at;
   };
 
+  client::Task<Outcome> keep_size(const client::Key& key, Service service);
+  client::Task<Outcome> keep_replicas(const client::Key& key, Service service,
+                                      std::optional<ScalingVerdict> scaling);
+  std::vector<MetricsEndpoint> endpoints_of(const Service& service) const;
   Fleet fleet_of(const Service& service, const std::string& revision) const;
   crds::Time room_since(const client::Key& key, const Service& service);
   std::vector<std::int32_t> free_ordinals(const Service& service, const std::string& revision,
@@ -45,11 +56,13 @@ class InferenceServiceReconciler {
   void tell(const Service& service, const char* reason, const char* verb,
             const std::vector<std::string>& names) const;
   void tell(const Service& service, const crds::InferenceServiceStatus& now) const;
+  void tell_size(const Service& service, std::int32_t now, const std::optional<ScalingVerdict>& why) const;
 
   World& world_;
   std::map<std::string, Kept> kept_;                  // "key/plural" -> what was found or made there
   std::map<client::Key, client::TimePoint> written_;  // the last status
   std::map<client::Key, Room> rooms_;
+  Autoscaler autoscaler_;
 };
 
 }  // namespace muster::reconcilers

@@ -10,8 +10,8 @@
 
 namespace muster::reconcilers {
 
-// Of what replicas are made from: all of the spec but their number, the port and the way of rolling out. The
-// same for specs that say the same, in every process.
+// Of what replicas are made from: all of the spec but their number (autoscaling included), the port and the
+// way of rolling out. The same for specs that say the same, in every process.
 std::string revision_of(const crds::InferenceService& service);
 
 // A replica is a gang like any other. `priority_class`: "" for none.

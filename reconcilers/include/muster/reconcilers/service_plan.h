@@ -23,12 +23,23 @@ struct Replica {
   crds::Time waits_since{};  // without a place since then
 };
 
-struct ServicePlan {
-  std::int32_t create = 0;          // replicas of the revision in force
-  std::vector<std::size_t> remove;  // indexes into the replicas, in the order in which they are to go
-  // The surge found no place: the rollout goes on without one, one replica at a time giving its place to its
-  // successor. Holds until the rollout is over.
+// What is remembered, in the service's status, of a rollout while it lasts.
+struct RolloutMemory {
+  // So many replicas had places when it began, or when the one began that it has overtaken: no more than
+  // those can be kept serving, and a service that asks for more than there is rolls out too. 0: none is
+  // known.
+  std::int32_t places = 0;
+  // The surge found no place: it goes on without one, one replica at a time giving its place to its
+  // successor.
   bool gives_way = false;
+
+  bool operator==(const RolloutMemory&) const = default;
+};
+
+struct ServicePlan {
+  std::int32_t create = 0;            // replicas of the revision in force
+  std::vector<std::size_t> remove;    // indexes into the replicas, in the order in which they are to go
+  RolloutMemory rollout;              // empty when it is over
   std::optional<crds::Time> wake_at;  // look again then, whatever happens
 };
 
@@ -51,11 +62,12 @@ class Room {
   crds::Time since_{};
 };
 
-// `gave_way`: an earlier plan of the same rollout did. `room_since`: see Room; patience begins no earlier.
-// Among those that may go, those that hold nothing go first, then those that are not ready, then the
-// youngest. O(replicas log replicas).
+// `before`: what the last plan of this or an overtaken rollout said; until it is written down how many had
+// places, none of them is given up. `room_since`: see Room; patience begins no earlier. Among those that may
+// go, those that hold nothing go first, then those that are not ready, then the youngest.
+// O(replicas log replicas).
 ServicePlan plan_replicas(std::int32_t desired, const crds::Rollout& rollout,
-                          const std::vector<Replica>& replicas, bool gave_way, crds::Time room_since,
+                          const std::vector<Replica>& replicas, RolloutMemory before, crds::Time room_since,
                           crds::Time now);
 
 }  // namespace muster::reconcilers

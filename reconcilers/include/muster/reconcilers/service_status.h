@@ -9,6 +9,7 @@
 #include "muster/client/pod.h"
 #include "muster/crds/inference_service.h"
 #include "muster/crds/training_job.h"
+#include "muster/reconcilers/autoscale_rule.h"
 #include "muster/reconcilers/service_plan.h"
 
 namespace muster::reconcilers {
@@ -33,13 +34,15 @@ struct Refused {
   std::string message;
 };
 
-// The status as it is to be: `service.status` is what was. `gives_way`: see ServicePlan.
+// The status as it is to be: `service.status` is what was. `rollout`: see ServicePlan. `scaling`: nothing
+// where the service is not autoscaled, or was not read yet by this process.
 crds::InferenceServiceStatus status_of(const crds::InferenceService& service,
                                        const std::vector<ReplicaView>& replicas, std::string_view revision,
-                                       const Refused& refused, bool gives_way, crds::Time now);
+                                       const Refused& refused, RolloutMemory rollout, crds::Time now,
+                                       const std::optional<ScalingVerdict>& scaling = {});
 
-// The rollout in force has gone on without a surge.
-bool gave_way(const crds::InferenceServiceStatus& status, std::string_view revision);
+// What the status remembers, for a plan of this revision.
+RolloutMemory rollout_before(const crds::InferenceServiceStatus& status, std::string_view revision);
 
 // They differ in numbers only, and in words that repeat numbers: a write that can wait a moment.
 bool only_numbers_differ(const crds::InferenceServiceStatus& a, const crds::InferenceServiceStatus& b);

@@ -20,9 +20,10 @@ class TrainingJobReconciler {
 
   // Level-based and idempotent. Never runs twice at once for one key (the work queue sees to that).
   client::Task<Outcome> reconcile(client::Key key);
-  // What the cached status gives the job, and pods of its earlier attempts, are charged at once. To be called
-  // when an assignment is first seen: the job's reconcile may have to write before it gets there, and what is
-  // not charged is free to others.
+  // What the cached status gives the job, and pods of its earlier attempts, are charged at once, and one that
+  // waits stands in the queue. To be called when a job or its assignment is first seen: its reconcile may
+  // have to wait for others' writes, what is not charged is free to others, and who does not stand in the
+  // queue is passed by.
   void charge(const client::Key& key);
   // The newest state of a pod of this job; also the last one of a pod that is gone.
   void note(const client::Key& key, const client::Pod& pod);

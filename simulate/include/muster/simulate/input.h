@@ -54,15 +54,17 @@ struct PriorityClass {
   std::int32_t value = 0;
   bool global_default = false;
 };
-// `needs` per role; with `invalid` it can never run, and says so.
+// `needs` per role; with `invalid` it can never run, and says so. Of templates only what placement and a
+// Project's policy look at.
 struct JobObject {
-  crds::TrainingJob job;  // without its templates
+  crds::TrainingJob job;
   Behaviour behaviour;
   std::vector<reconcilers::PodNeeds> needs;
   std::string invalid;
 };
 struct ServiceObject {
-  crds::InferenceService service;  // likewise
+  crds::InferenceService service;
+  crds::TrainingJob replica;  // what each of its replicas is; of no priority class where it names none
   Behaviour behaviour;
   reconcilers::PodNeeds needs;
   std::string invalid;

@@ -1,0 +1,87 @@
+// How many replicas an autoscaled InferenceService is to have, from what its replicas say of themselves.
+// Pure: readings and time come in, a size comes out. Knative's windows (a long one, a short one for panic)
+// decide upwards, the stabilisation of Kubernetes' HorizontalPodAutoscaler downwards.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <expected>
+#include <string>
+#include <vector>
+
+#include "muster/client/environment.h"
+#include "muster/client/exposition.h"
+#include "muster/crds/inference_service.h"
+
+namespace muster::reconcilers {
+
+// A sample with a time of its own is refused where that is longer ago.
+inline constexpr std::chrono::seconds kOldestSample{60};
+// And a round that is judged only so long after it was read.
+inline constexpr client::Duration kOldestRound = std::chrono::seconds{30};
+// So far from what the target asks for nothing is changed, as with HorizontalPodAutoscalers.
+inline constexpr std::int64_t kTolerancePercent = 10;
+
+// Whether any server's name for the metric is this one; for parse_exposition().
+bool is_name_of(crds::ServingMetric metric, std::string_view name);
+// What one server says of `metric`, under the names that vLLM, SGLang, TensorRT-LLM and Triton have for it:
+// the sum of its series (several engines or models in one server), of KVCacheUtilization their mean. The
+// error is a sentence: none of the names is there, a value is no amount, or it is older than kOldestSample.
+std::expected<crds::MilliLoad, std::string> load_of(crds::ServingMetric metric,
+                                                    const std::vector<client::Sample>& samples,
+                                                    client::WallTime now);
+
+// One reading of all replicas that serve.
+struct LoadRound {
+  client::TimePoint at{};    // when it was complete
+  std::int32_t serving = 0;  // replicas that were asked
+  std::int32_t read = 0;     // those of them that answered
+  crds::MilliLoad load{};    // of these together
+  std::string problem{};     // of one that did not
+};
+
+// The mean over the last `window`, of at most some 100 numbers however long that is.
+class RollingMean {
+ public:
+  void add(client::TimePoint at, std::int64_t value, client::Duration window);
+  std::int64_t mean() const;  // 0 where nothing was added
+
+ private:
+  struct Bucket {
+    client::TimePoint begin;
+    std::int64_t sum = 0, n = 0;
+  };
+  std::deque<Bucket> buckets_;
+};
+
+// What of the past a decision is made with. A new one knows nothing, and so takes nothing away for
+// scaleDownDelay.
+struct ScalingHistory {
+  struct Need {
+    client::TimePoint at;
+    std::int32_t replicas;
+  };
+  RollingMean load, recent_load;
+  std::deque<Need> needs;  // within scaleDownDelay; each smaller than the one before
+};
+
+struct ScalingVerdict {
+  std::int32_t size = 0;   // within minReplicas and maxReplicas
+  bool is_active = false;  // the size follows the load; false: it is held, and why
+  std::string reason;
+  std::string message;
+};
+
+// To be called once for each round, in their order. `size`: in force, replicas that start or wait for a place
+// included.
+//  - No reading at all, or an old one: the size is held (within its bounds).
+//  - Some replicas were not read: those count as idle, and nothing goes for scaleDownDelay.
+//  - Upwards at once: to the mean over window divided by target; where the mean over panicWindow asks for
+//    twice the size, to that.
+//  - Downwards to the most that was needed at any moment of scaleDownDelay. Of RequestsWaiting one replica in
+//    that time: an empty queue says that there are enough, not how many are too many.
+// Amortised O(1).
+ScalingVerdict judge(const crds::Autoscaling& rule, std::int32_t size, const LoadRound& round,
+                     ScalingHistory& history, client::TimePoint now);
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,183 @@
+#include "muster/reconcilers/autoscaler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "muster/reconcilers/fan_out.h"
+#include "muster/reconcilers/gate.h"
+#include "muster/reconcilers/log.h"
+
+namespace muster::reconcilers {
+namespace {
+
+using client::Duration;
+using client::Key;
+using client::Task;
+using client::TimePoint;
+
+// A verdict that says the same but for its numbers is said again only so often: it is written to the status.
+constexpr Duration kSayAgain = std::chrono::seconds{30};
+
+constexpr std::size_t kMaxProblem = 512;  // characters of an endpoint's failure that are told
+
+using Reading = std::expected<crds::MilliLoad, std::string>;
+
+// Of one service.
+struct Known {
+  crds::ServingMetric metric{};
+  std::uint64_t life = 0;  // another one after forget(); 0: none yet
+  bool is_reading = false;
+  TimePoint due{};
+  std::optional<LoadRound> round;  // not judged yet
+  ScalingHistory history;
+  std::optional<ScalingVerdict> verdict;
+  TimePoint said{};
+};
+
+void keep(Known& service, ScalingVerdict verdict, TimePoint now) {
+  const auto& before = service.verdict;
+  const bool is_news = !before || before->size != verdict.size || before->is_active != verdict.is_active ||
+                       before->reason != verdict.reason;
+  if (!is_news && now - service.said < kSayAgain) return;
+  service.said = now;
+  service.verdict = std::move(verdict);
+}
+
+}  // namespace
+
+std::string metrics_url(const std::string& address, std::int32_t port, const std::string& path) {
+  if (address.empty()) return {};
+  const bool is_v6 = address.find(':') != std::string::npos;
+  return fmt::format("http://{}{}{}:{}{}", is_v6 ? "[" : "", address, is_v6 ? "]" : "", port, path);
+}
+
+Duration reading_interval(const crds::Autoscaling& rule) {
+  const Duration half = Duration(std::min(rule.window, rule.panic_window)) / 2;
+  return std::clamp<Duration>(half, std::chrono::seconds{1}, std::chrono::seconds{15});
+}
+
+struct Autoscaler::State {
+  State(client::Environment e, client::Transport& t, std::function<void(const Key&)> c, AutoscalerOptions o)
+      : env(e), pods(t), changed(std::move(c)), options(o), gate(e.executor, o.in_all) {}
+
+  static Task<Reading> read(State& state, const std::string& url, crds::ServingMetric metric);
+  static Task<void> read_all(std::shared_ptr<State> state, Key key, std::uint64_t life,
+                             crds::ServingMetric metric, std::vector<MetricsEndpoint> serving);
+
+  client::Environment env;
+  client::Transport& pods;
+  std::function<void(const Key&)> changed;
+  AutoscalerOptions options;
+  Gate gate;  // in endpoints
+  std::map<Key, Known> services;
+  std::uint64_t lives = 0;
+  int under_way = 0;  // rounds
+  bool stopped = false;
+};
+
+Task<Reading> Autoscaler::State::read(State& state, const std::string& url, crds::ServingMetric metric) {
+  Reading reading = std::unexpected("its pod has no address");
+  if (url.empty()) co_return reading;
+  const bool may = co_await state.gate.enter(1);
+  if (!may) co_return reading;
+  if (state.stopped) {
+    state.gate.leave(1);
+    co_return reading;
+  }
+  client::HttpRequest request;
+  request.target = url;
+  request.headers = {{"accept", "text/plain;version=0.0.4"}};
+  const auto answer = co_await state.pods.round_trip(std::move(request), state.options.timeout);
+  state.gate.leave(1);
+  if (!answer) {
+    reading = std::unexpected(fmt::format("{}: {}", url, answer.error().message));
+    co_return reading;
+  }
+  if (answer->status != 200) {
+    reading = std::unexpected(fmt::format("{} answers with {}", url, answer->status));
+    co_return reading;
+  }
+  const auto samples = client::parse_exposition(
+      answer->body, [metric](std::string_view name) { return is_name_of(metric, name); });
+  reading = samples ? load_of(metric, *samples, state.env.clock.wall())
+                    : Reading(std::unexpected(samples.error().message));
+  if (!reading) reading = std::unexpected(fmt::format("{}: {}", url, reading.error()));
+  co_return reading;
+}
+
+Task<void> Autoscaler::State::read_all(std::shared_ptr<State> state, Key key, std::uint64_t life,
+                                       crds::ServingMetric metric, std::vector<MetricsEndpoint> serving) {
+  LoadRound round;
+  round.serving = static_cast<std::int32_t>(serving.size());
+  const std::function<Task<bool>(std::size_t)> one = [&](std::size_t i) {
+    struct One {
+      static Task<bool> run(State& all, const MetricsEndpoint& endpoint, crds::ServingMetric what,
+                            LoadRound& sum) {
+        const Reading reading = co_await read(all, endpoint.url, what);
+        if (reading) {
+          ++sum.read;
+          sum.load += *reading;
+        } else if (sum.problem.empty()) {
+          sum.problem = fmt::format("{}: {}", endpoint.replica, reading.error().substr(0, kMaxProblem));
+        }
+        co_return !all.stopped;
+      }
+    };
+    return One::run(*state, serving[i], metric, round);
+  };
+  co_await fan_out(state->env.executor, serving.size(), state->options.of_one_service, one);
+  --state->under_way;
+  const auto found = state->services.find(key);
+  if (state->stopped || found == state->services.end() || found->second.life != life) co_return;
+  if (round.read < round.serving)
+    log_debug("replicas not read", {{"service", key}, {"problem", round.problem}});
+  round.at = state->env.clock.now();
+  found->second.is_reading = false;
+  found->second.round = std::move(round);
+  state->changed(key);
+}
+
+Autoscaler::Autoscaler(client::Environment env, client::Transport& pods,
+                       std::function<void(const Key&)> changed, AutoscalerOptions options)
+    : state_(std::make_shared<State>(env, pods, std::move(changed), options)) {}
+Autoscaler::~Autoscaler() {
+  stop();
+}
+
+Autoscaler::Look Autoscaler::look(const Key& key, const crds::Autoscaling& rule, std::int32_t size,
+                                  std::vector<MetricsEndpoint> serving) {
+  State& state = *state_;
+  const TimePoint now = state.env.clock.now();
+  auto& service = state.services[key];
+  if (service.life == 0 || service.metric != rule.metric) {
+    service = {};
+    service.life = ++state.lives;
+    service.metric = rule.metric;
+  }
+  if (service.round) {
+    keep(service, judge(rule, size, *service.round, service.history, now), now);
+    service.round.reset();
+  }
+  if (!service.is_reading && now >= service.due && !state.stopped) {
+    service.is_reading = true;
+    service.due = now + reading_interval(rule);
+    ++state.under_way;
+    client::spawn(state.env.executor,
+                  State::read_all(state_, key, service.life, rule.metric, std::move(serving)));
+  }
+  return {service.verdict, std::max(service.due - now, Duration{1})};
+}
+
+void Autoscaler::forget(const Key& key) {
+  state_->services.erase(key);
+}
+void Autoscaler::stop() {
+  state_->stopped = true;
+}
+bool Autoscaler::idle() const {
+  return state_->under_way == 0;
+}
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,177 @@
+// Autoscaling live: the test plays the servers. Pods of simulated nodes get addresses of this machine, one
+// for each replica, and what answers there says how busy it is.
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <thread>
+
+#include "http_server.h"
+#include "muster/testcluster/loopback.h"
+#include "service_fixture.h"
+
+namespace muster::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr int kServers = 3;
+
+// Servers at 127.0.0.2 and on, on one port; each says how many requests it runs.
+class Servers {
+ public:
+  Servers() : port_(testcluster::free_port()) {
+    for (int i = 0; i < kServers; ++i) {
+      auto listening =
+          controller::HttpServer::listen(io_.get_executor(), address(i) + ":" + std::to_string(port_));
+      if (!listening) throw std::runtime_error(listening.error());
+      (*listening)->handle("/metrics", [this, i] {
+        ++asked;
+        const int n = running[static_cast<std::size_t>(i)];
+        if (n < 0) return controller::HttpAnswer{503, "not now\n"};
+        return controller::HttpAnswer{200,
+                                      "# TYPE vllm:num_requests_running gauge\n"
+                                      "vllm:num_requests_running{engine=\"0\",model_name=\"a/b\"} " +
+                                          std::to_string(n) + ".0\n"};
+      });
+      servers_.push_back(std::move(*listening));
+    }
+    thread_ = std::thread([this] { io_.run(); });
+  }
+  ~Servers() {
+    boost::asio::post(io_, [this] { servers_.clear(); });
+    work_.reset();
+    io_.stop();
+    thread_.join();
+  }
+  int port() const { return port_; }
+  static std::string address(int i) { return "127.0.0." + std::to_string(i + 2); }
+  void all_run(int n) {
+    for (auto& r : running) r = n;
+  }
+
+  std::array<std::atomic<int>, kServers> running{};  // less than 0: it answers with an error
+  std::atomic<int> asked = 0;
+
+ private:
+  boost::asio::io_context io_{1};
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{io_.get_executor()};
+  int port_;
+  std::vector<std::unique_ptr<controller::HttpServer>> servers_;
+  std::thread thread_;
+};
+
+// One service, whose pods get addresses as they come.
+class Watched {
+ public:
+  Watched(const Stage& stage, std::string name) : s_(stage), name_(std::move(name)) {}
+
+  bool wait(Milliseconds timeout, const std::function<bool()>& done) const {
+    return s_.cluster->wait(timeout, [&] {
+      give_addresses();
+      return done();
+    });
+  }
+  bool wait_size(int n) const {
+    return wait(40s, [&] {
+      const json status = s_.status(name_);
+      return status.value("desiredReplicas", 0) == n && status.value("readyReplicas", 0) == n &&
+             status.value("replicas", 0) == n;
+    });
+  }
+  bool wait_reason(const std::string& reason) const {
+    return wait(20s, [&] { return s_.condition(name_, "ScalingActive")["reason"] == reason; });
+  }
+  // So long that a wrong size would show: several readings, and the delay.
+  bool let_it_read(const Servers& servers) const {
+    const int before = servers.asked;
+    return wait(60s, [&] { return servers.asked >= before + 10 * kServers; });
+  }
+
+ private:
+  // As a kubelet would have it: each running pod at an address of its own.
+  void give_addresses() const {
+    for (const auto& pod : s_.pods(name_)) {
+      const std::string pod_name = pod["metadata"]["name"];
+      const std::string ip = pod["status"].value("podIP", "");
+      if (ip.empty() || ip.starts_with("127.") || pod["metadata"].contains("deletionTimestamp")) continue;
+      const std::string replica = pod["metadata"]["labels"]["muster.dev/job"];
+      const int ordinal = std::stoi(replica.substr(replica.rfind('-') + 1));
+      const std::string mine = Servers::address(ordinal % kServers);
+      s_.cluster->patch("/api/v1/namespaces/team/pods/" + pod_name + "/status",
+                        {{"status", {{"podIP", mine}, {"podIPs", {{{"ip", mine}}}}}}});
+    }
+  }
+
+  const Stage& s_;
+  std::string name_;
+};
+
+json follows_load(int port, int most) {
+  return {{"port", port},
+          {"autoscaling",
+           {{"maxReplicas", most},
+            {"metric", "RequestsRunning"},
+            {"target", "4"},
+            {"window", "2s"},
+            {"panicWindow", "2s"},
+            {"scaleDownDelay", "4s"}}}};
+}
+
+TEST_F(Served, AnAutoscaledOneFollowsWhatItsReplicasSayAndHoldsWhenTheyDoNot) {
+  Servers servers;
+  const Watched busy(s_, "busy");
+  s_.cluster->create(service_object("busy", 2, follows_load(servers.port(), 3)));
+  ASSERT_TRUE(busy.wait_size(1)) << "minReplicas, whatever replicas says: " << s_.say("busy");
+  ASSERT_TRUE(busy.wait_reason("ValidMetricFound")) << s_.say("busy");
+  EXPECT_EQ(s_.condition("busy", "ScalingActive")["status"], "True");
+
+  servers.running[0] = 40;
+  ASSERT_TRUE(busy.wait_size(3)) << s_.say("busy");
+  const auto pods = s_.uids("busy");
+  EXPECT_TRUE(s_.cluster->wait(20s, [&] {
+    return s_.cluster->get(
+               "/apis/policy/v1/namespaces/team/poddisruptionbudgets/busy")["spec"]["minAvailable"] == 2;
+  })) << "the budget follows the size";
+
+  // One of three does not answer, and the others are idle: nothing goes.
+  servers.all_run(0);
+  servers.running[1] = -1;
+  ASSERT_TRUE(busy.wait_reason("ReadingsPartial")) << s_.say("busy");
+  ASSERT_TRUE(busy.let_it_read(servers));
+  EXPECT_EQ(s_.status("busy")["desiredReplicas"], 3);
+  // None answers; nor does the controller that read them before live.
+  servers.all_run(-1);
+  ASSERT_TRUE(busy.wait_reason("ReadingsFailed")) << s_.say("busy");
+  EXPECT_THAT(s_.condition("busy", "ScalingActive")["message"].get<std::string>(),
+              AllOf(HasSubstr("3 of 3 replicas that serve were not read"),
+                    HasSubstr("/metrics answers with 503"), HasSubstr("the size is held")));
+  s_.muster->kill();
+  s_.muster = s_.cluster->muster();
+  s_.scale("busy", 7);  // kubectl scale has no say
+  ASSERT_TRUE(busy.let_it_read(servers));
+  EXPECT_EQ(s_.status("busy")["desiredReplicas"], 3) << s_.say("busy");
+  EXPECT_EQ(s_.uids("busy"), pods);
+
+  // All of them are idle, and say so.
+  servers.all_run(0);
+  ASSERT_TRUE(busy.wait_size(1)) << s_.say("busy");
+  EXPECT_EQ(s_.condition("busy", "ScalingActive")["status"], "True");
+  EXPECT_TRUE(s_.cluster->wait(10s, [&] {
+    const auto events = s_.events("busy");
+    return events.contains("Rescaled") && events.contains("ReadingsPartial") &&
+           events.contains("ValidMetricFound") && events.contains("ReplicasMade") &&
+           events.contains("ReplicasRemoved");
+  })) << testing::PrintToString(s_.events("busy"));
+
+  // Without it the number is again whose it was.
+  s_.cluster->patch(path_of_service("busy"), {{"spec", {{"replicas", 2}, {"autoscaling", nullptr}}}});
+  ASSERT_TRUE(busy.wait_size(2)) << s_.say("busy");
+  EXPECT_EQ(s_.condition("busy", "ScalingActive")["reason"], "ScalingDisabled");
+}
+
+}  // namespace
+}  // namespace muster::test
