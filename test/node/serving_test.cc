@@ -25,7 +25,7 @@ class Load {
     auto& real = cluster.real();
     testcluster::ProcessSpec spec;
     spec.arguments = {"/usr/bin/python3",
-                      MUSTER_SOURCE_DIR "/test/node/load.py",
+                      std::string(MUSTER_SOURCE_DIR) + "/test/node/load.py",
                       real.server_url() + kSlices,
                       real.ca_certificate(),
                       real.admin_certificate(),
