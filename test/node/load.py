@@ -2,7 +2,7 @@
 
   load.py LIST_OF_ENDPOINT_SLICES CA CERTIFICATE KEY SUMMARY
 
-WORKERS requests are always on their way, every other one a stream. On SIGTERM it lets them end. SUMMARY is written all the
+$WORKERS requests for $TOKENS words are always on their way, every other one a stream. On SIGTERM it lets them end. SUMMARY is written all the
 while: {"requests": …, "by_model": {model: requests}, "lost": [why, …]}.
 """
 
@@ -16,7 +16,8 @@ import threading
 import time
 import urllib.request
 
-LAG, WORKERS, TOKENS = 1.0, 6, 15
+LAG = 1.0
+WORKERS, TOKENS = int(os.environ["WORKERS"]), int(os.environ["TOKENS"])
 
 addresses = []
 lock = threading.Lock()
@@ -44,7 +45,7 @@ def ask(address, stream):
     """The model that has answered; raises whatever is wrong with the answer."""
     body = json.dumps({"prompt": "say", "max_tokens": TOKENS, "stream": stream}).encode()
     request = urllib.request.Request("http://%s/v1/completions" % address, body, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         text = answer.read().decode()
     if not stream:
         said = [json.loads(text)]

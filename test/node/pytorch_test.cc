@@ -2,6 +2,7 @@
 // Where they are is in MUSTER_PYTORCH (scripts/install-pytorch.sh).
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
@@ -29,7 +30,7 @@ class PyTorch : public Node {
     auto& real = cluster().real();
     testcluster::ProcessSpec spec;
     spec.arguments = {"/usr/bin/python3",
-                      MUSTER_SOURCE_DIR "/test/node/names.py",
+                      std::string(MUSTER_SOURCE_DIR) + "/test/node/names.py",
                       kNames,
                       real.server_url(),
                       real.ca_certificate(),
@@ -68,19 +69,18 @@ class PyTorch : public Node {
     for (Loss l; in >> l.attempt >> l.workers >> l.step >> l.loss;) result.push_back(l);
     return result;
   }
-  // It has computed some steps with so many workers since it had computed `than`; those of all so far.
-  static std::size_t wait_workers(int attempt, int workers, std::size_t than) {
-    std::size_t now = 0;
-    const bool done = cluster().wait(240s, [&] {
+  // Its last ten steps were computed by so many workers.
+  static bool wait_workers(int attempt, int workers) {
+    return cluster().wait(240s, [&] {
       const auto all = losses("torch");
-      now = all.size();
-      return now >= than + 10 && all.back().attempt == attempt && all.back().workers == workers;
+      return all.size() >= 10 && std::all_of(all.end() - 10, all.end(), [&](const Loss& l) {
+               return l.attempt == attempt && l.workers == workers;
+             });
     });
-    EXPECT_TRUE(done) << workers << " workers in attempt " << attempt << "; "
-                      << cluster().job("torch").dump(2)
-                      << nodes_->kubectl(
-                             {"-n", "team", "logs", "-l", "muster.dev/job=torch", "--tail=60", "--prefix"});
-    return now;
+  }
+  static std::string say() {
+    return cluster().job("torch").dump(2) +
+           nodes_->kubectl({"-n", "team", "logs", "-l", "muster.dev/job=torch", "--tail=60", "--prefix"});
   }
 
   // The node's own address, where its pods reach the machine.
@@ -98,21 +98,18 @@ TEST_F(PyTorch, ShrunkGrownAndReclaimedItLearnsAsIfUndisturbed) {
   role["minReplicas"] = 2;
   role["maxReplicas"] = 4;
   cluster().create(job);
-  std::size_t steps = wait_workers(1, 4, 0);
-  if (HasFailure()) return;
+  ASSERT_TRUE(wait_workers(1, 4)) << say();
 
   cluster().create(
       NodeCluster::train_job({.name = "takes-half", .ns = "owner", .gpus = 2}, {{"STEPS", "100000"}}));
-  steps = wait_workers(1, 2, steps);
-  if (HasFailure()) return;
+  ASSERT_TRUE(wait_workers(1, 2)) << say();
   cluster().remove(path_of_job("takes-half", "owner"));
-  steps = wait_workers(1, 4, steps);
-  if (HasFailure()) return;
+  ASSERT_TRUE(wait_workers(1, 4)) << say();
 
   // The same training by one process alone, to compare with.
   cluster().create(torch_job({.name = "reference", .ns = "owner", .gpus = 4}, {"python3"}, "0"));
   ASSERT_TRUE(cluster().wait_phase("reference", "Succeeded", 240s, "owner"));
-  steps = wait_workers(2, 4, steps);
+  ASSERT_TRUE(wait_workers(2, 4)) << say();
   ASSERT_TRUE(cluster().wait_phase("torch", "Succeeded", 300s)) << cluster().job("torch").dump(2);
 
   const auto reference = losses("reference"), disturbed = losses("torch");

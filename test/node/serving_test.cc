@@ -1,15 +1,14 @@
 // An InferenceService of real servers under load.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <fstream>
-#include <thread>
 
 #include "fixture.h"
 
 namespace muster::test {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -17,6 +16,48 @@ constexpr const char* kService = "/apis/muster.dev/v1alpha1/namespaces/owner/inf
 constexpr const char* kSlices =
     "/apis/discovery.k8s.io/v1/namespaces/owner/"
     "endpointslices?labelSelector=kubernetes.io%2Fservice-name%3Dchat";
+
+// load.py against the service, as long as this is there.
+class Load {
+ public:
+  Load(Cluster& cluster, const std::string& name, int workers, int tokens = 15)
+      : cluster_(cluster), summary_(cluster.real().directory() / (name + ".json")) {
+    auto& real = cluster.real();
+    testcluster::ProcessSpec spec;
+    spec.arguments = {"/usr/bin/python3",
+                      std::string(MUSTER_SOURCE_DIR) + "/test/node/load.py",
+                      real.server_url() + kSlices,
+                      real.ca_certificate(),
+                      real.admin_certificate(),
+                      real.admin_key(),
+                      summary_};
+    spec.environment = {{"WORKERS", std::to_string(workers)}, {"TOKENS", std::to_string(tokens)}};
+    spec.log = real.directory() / "logs/load.log";
+    const auto id = testcluster::spawn(spec);
+    if (!id) throw std::runtime_error(id.error());
+    id_ = *id;
+  }
+  ~Load() { end(); }
+  Load(const Load&) = delete;
+  Load& operator=(const Load&) = delete;
+
+  // Returns when all that was on its way is answered, or lost.
+  void end() { testcluster::end_process(id_, 30s); }
+  json summary() const {
+    std::ifstream in(summary_);
+    json summary = json::parse(in, nullptr, false);
+    return summary.is_object() ? summary : json{{"requests", 0}};
+  }
+  bool wait_requests(int more) const {
+    const int before = summary()["requests"];
+    return cluster_.wait(60s, [&] { return summary()["requests"].get<int>() >= before + more; });
+  }
+
+ private:
+  Cluster& cluster_;
+  std::filesystem::path summary_;
+  testcluster::ProcessId id_;
+};
 
 class Serving : public Node {
  protected:
@@ -51,63 +92,74 @@ class Serving : public Node {
     });
   }
 
-  void start_load() {
-    auto& real = cluster().real();
-    summary_ = real.directory() / "load.json";
-    testcluster::ProcessSpec spec;
-    spec.arguments = {"/usr/bin/python3",
-                      MUSTER_SOURCE_DIR "/test/node/load.py",
-                      real.server_url() + kSlices,
-                      real.ca_certificate(),
-                      real.admin_certificate(),
-                      real.admin_key(),
-                      summary_};
-    spec.log = real.directory() / "logs/load.log";
-    const auto id = testcluster::spawn(spec);
-    if (!id) throw std::runtime_error(id.error());
-    load_ = *id;
+  static std::string metrics_of(const json& pod) {
+    const std::string name = pod["metadata"]["name"];
+    return nodes_->kubectl({"get", "--raw", "/api/v1/namespaces/owner/pods/" + name + ":8000/proxy/metrics"});
   }
-  json load() const {
-    std::ifstream in(summary_);
-    const json summary = json::parse(in, nullptr, false);
-    return summary.is_object() ? summary : json{{"requests", 0}};
-  }
-  bool wait_requests(int more) const {
-    const int before = load()["requests"];
-    return cluster().wait(60s, [&] { return load()["requests"].get<int>() >= before + more; });
-  }
-  void TearDown() override {
-    testcluster::end_process(load_, 30s);
-    Node::TearDown();
-  }
-
-  testcluster::ProcessId load_;
-  std::filesystem::path summary_;
 };
 
 TEST_F(Serving, ARollingUpdateAndAScaleDownLoseNoRequest) {
   cluster().create(service(2, "first"));
   ASSERT_TRUE(wait_rolled_out(2)) << status().dump(2);
-  start_load();
-  ASSERT_TRUE(wait_requests(50)) << load();
-  const std::string name = pods()[0]["metadata"]["name"];
-  EXPECT_THAT(
-      nodes_->kubectl({"get", "--raw", "/api/v1/namespaces/owner/pods/" + name + ":8000/proxy/metrics"}),
-      HasSubstr("vllm:num_requests_running{model_name=\"first\"}"));
+  Load load(cluster(), "load", 6);
+  ASSERT_TRUE(load.wait_requests(50)) << load.summary();
+  EXPECT_THAT(metrics_of(pods()[0]), HasSubstr("vllm:num_requests_running{model_name=\"first\"}"));
 
   json changed = service(2, "second")["spec"]["template"];
   cluster().patch(kService, {{"spec", {{"template", changed}}}});
   ASSERT_TRUE(wait_rolled_out(2)) << status().dump(2);
-  ASSERT_TRUE(wait_requests(50)) << load();
+  ASSERT_TRUE(load.wait_requests(50)) << load.summary();
   nodes_->kubectl({"-n", "owner", "scale", "isvc/chat", "--replicas=1"});
   ASSERT_TRUE(wait_rolled_out(1)) << status().dump(2);
-  ASSERT_TRUE(wait_requests(20)) << load();
+  ASSERT_TRUE(load.wait_requests(20)) << load.summary();
 
-  testcluster::end_process(load_, 30s);
-  const json summary = load();
+  load.end();
+  const json summary = load.summary();
   EXPECT_THAT(summary["lost"], IsEmpty()) << summary.dump(2);
   EXPECT_GT(summary["by_model"].value("first", 0), 50);
   EXPECT_GT(summary["by_model"].value("second", 0), 50);
+}
+
+// A replica is to have five requests. One is always on its way, at the peak thirteen; then three that take
+// longer than it takes to find out that one replica is enough: they are answered by replicas that have been
+// told to end.
+TEST_F(Serving, LoadScalesItFromOneToThreeAndBackAndNoRequestIsLost) {
+  json chat = service(1, "chat");
+  chat["spec"]["autoscaling"] = {{"maxReplicas", 4}, {"metric", "RequestsRunning"}, {"target", "5"},
+                                 {"window", "3s"},   {"panicWindow", "2s"},         {"scaleDownDelay", "3s"}};
+  json& environment = chat["spec"]["template"]["spec"]["containers"][0]["env"];
+  environment.push_back({{"name", "TOKEN_SECONDS"}, {"value", "0.2"}});
+  cluster().create(chat);
+  ASSERT_TRUE(wait_rolled_out(1)) << status().dump(2);
+  Load always(cluster(), "always", 1);
+  ASSERT_TRUE(always.wait_requests(1)) << always.summary();
+  EXPECT_EQ(status()["desiredReplicas"], 1);
+
+  Load peak(cluster(), "peak", 12);
+  ASSERT_TRUE(wait_rolled_out(3)) << status().dump(2);
+  ASSERT_TRUE(cluster().wait(60s, [] {
+    return std::ranges::none_of(pods(), [](const json& pod) {
+      return metrics_of(pod).find("vllm:request_success_total{model_name=\"chat\"} 0\n") != std::string::npos;
+    });
+  })) << "a replica has answered nothing";
+  EXPECT_EQ(status()["desiredReplicas"], 3);
+  EXPECT_EQ(cluster().condition_of(kService, "ScalingActive")["status"], "True") << status().dump(2);
+
+  peak.end();
+  Load slow(cluster(), "slow", 3, 75);
+  ASSERT_TRUE(cluster().wait(60s, [] {
+    return std::ranges::any_of(pods(),
+                               [](const json& pod) { return pod["metadata"].contains("deletionTimestamp"); });
+  })) << status().dump(2);
+  slow.end();
+  ASSERT_TRUE(wait_rolled_out(1)) << status().dump(2);
+  EXPECT_EQ(status()["desiredReplicas"], 1);
+  ASSERT_TRUE(always.wait_requests(1)) << always.summary();
+  always.end();
+  for (const Load* load : {&always, &peak, &slow}) {
+    EXPECT_THAT(load->summary()["lost"], IsEmpty());
+    EXPECT_GT(load->summary()["requests"], 0);
+  }
 }
 
 }  // namespace
