@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "muster/reconcilers/log.h"
 
 namespace muster::reconcilers {
@@ -15,6 +18,35 @@ void set(Kind& object, crds::Time now, const char* type, bool value, std::string
   crds::set_condition(object.status.conditions,
                       {type, value ? ConditionStatus::kTrue : ConditionStatus::kFalse,
                        object.metadata.generation, now, std::move(reason), std::move(message)});
+}
+
+// What was read of its nodes; Unknown where nothing is to be, or nothing was yet.
+void say_readings(crds::NodePool& pool, crds::Time now, const GpuMonitor* monitor) {
+  const auto unknown = [&](const char* type, const char* reason) {
+    crds::set_condition(pool.status.conditions,
+                        {type, ConditionStatus::kUnknown, pool.metadata.generation, now, reason, ""});
+  };
+  const bool is_read = pool.spec.gpu_metrics && monitor != nullptr;
+  const auto last = is_read ? monitor->last_reading(pool.metadata.name) : std::nullopt;
+  if (!last) {
+    const char* reason = is_read ? "NotReadYet" : "NoGPUMetrics";
+    unknown("MetricsRead", reason);
+    unknown("GPUsFailing", reason);
+    return;
+  }
+  const std::size_t missing = last->nodes - last->read;
+  set(pool, now, "MetricsRead", missing == 0, missing == 0 ? "AllNodesRead" : "NodesNotRead",
+      missing == 0 ? ""
+                   : fmt::format("{} of {} nodes were not read, so nothing on them counts as idle: {}",
+                                 missing, last->nodes, last->problem));
+  constexpr std::size_t kNamed = 10;
+  const auto& bad = last->failing;
+  const auto named =
+      std::vector(bad.begin(), bad.begin() + static_cast<std::ptrdiff_t>(std::min(kNamed, bad.size())));
+  set(pool, now, "GPUsFailing", !bad.empty(), bad.empty() ? "NoneSaid" : "DoubleBitErrors",
+      bad.empty() ? ""
+                  : fmt::format("{} GPUs have double-bit errors and are not used: {}{}", bad.size(),
+                                fmt::join(named, ", "), bad.size() > kNamed ? ", …" : ""));
 }
 
 // The two statuses say the same but for numbers.
@@ -208,6 +240,7 @@ CapacityReconciler::Refusal CapacityReconciler::fill(crds::NodePool& pool) const
       shared.empty() ? ""
                      : fmt::format("{} nodes are in another pool as well and used by neither: {}{}",
                                    shared.size(), first, shared.size() > 5 ? ", …" : ""));
+  say_readings(pool, world_.now(), world_.gpus);
   return refusal_of_defaults(world_.caches.node_pools.store());
 }
 

@@ -39,9 +39,9 @@ struct Amount {
     return upper ? std::numeric_limits<std::int64_t>::max() : std::numeric_limits<std::int64_t>::min();
   }
 };
-using MilliGpu = Amount<struct GpuUnit>;  // 1/1000 GPU
-using MilliCpu = Amount<struct CpuUnit>;  // 1/1000 core
-using Bytes = Amount<struct MemoryUnit>;  // 1 byte
+using MilliGpu = Amount<struct GpuUnit>;    // 1/1000 GPU
+using MilliCpu = Amount<struct CpuUnit>;    // 1/1000 core
+using Bytes = Amount<struct MemoryUnit>;    // 1 byte
 using MilliLoad = Amount<struct LoadUnit>;  // 1/1000 of what a server's metric counts
 
 // Quantity text ("2500m", "2.5", "4Ti", "1e3") as an integer of 1/1000 (scale 1000) or of 1 (scale 1). Not
@@ -54,8 +54,8 @@ std::expected<MilliCpu, std::string> parse_cpu(std::string_view text);
 std::expected<Bytes, std::string> parse_memory(std::string_view text);
 std::expected<MilliLoad, std::string> parse_load(std::string_view text);
 
-// Canonical form: "2500m", "2" for GPUs, CPUs and loads; the largest binary suffix that loses nothing for memory:
-// "4Ti", "1500".
+// Canonical form: "2500m", "2" for GPUs, CPUs and loads; the largest binary suffix that loses nothing for
+// memory: "4Ti", "1500".
 std::string to_string(MilliGpu amount);
 std::string to_string(MilliCpu amount);
 std::string to_string(Bytes amount);
