@@ -129,6 +129,7 @@ struct Controller::Impl {
         placement.pool(now->value);
       else
         placement.pool_gone(before->value);
+      if (now && now->value.spec.gpu_metrics) gpus.restore(now->meta.name, now->value.status.failing_gpus);
       pool_runner.add((now ? now : before)->meta.key());
     });
     on_change(caches.jobs, [this](const auto& before, const auto& now) {

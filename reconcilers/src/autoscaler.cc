@@ -142,7 +142,8 @@ Autoscaler::Look Autoscaler::look(const Key& key, const crds::Autoscaling& rule,
     client::spawn(state.env.executor,
                   State::read_all(state_, key, service.life, rule.metric, std::move(serving)));
   }
-  return {service.verdict, std::max(service.due - now, Duration{1})};
+  // A reading that takes longer says itself when it is over.
+  return {service.verdict, service.due > now ? service.due - now : reading_interval(rule)};
 }
 
 void Autoscaler::forget(const Key& key) {

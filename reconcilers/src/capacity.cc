@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <vector>
 
 #include "muster/reconcilers/log.h"
@@ -20,6 +19,21 @@ void set(Kind& object, crds::Time now, const char* type, bool value, std::string
                        object.metadata.generation, now, std::move(reason), std::move(message)});
 }
 
+// A sentence that names the first of them; "": there are none.
+std::string say_failing(const std::vector<crds::FailingGpus>& nodes) {
+  constexpr std::size_t kNamed = 10;
+  std::size_t n = 0;
+  std::string named;
+  for (const auto& node : nodes) {
+    for (const auto gpu : node.gpus) {
+      if (n++ < kNamed) named += fmt::format("{}GPU {} of {}", named.empty() ? "" : ", ", gpu, node.node);
+    }
+  }
+  if (n == 0) return {};
+  return fmt::format("{} GPUs have double-bit errors and are not used: {}{}", n, named,
+                     n > kNamed ? ", …" : "");
+}
+
 // What was read of its nodes; Unknown where nothing is to be, or nothing was yet.
 void say_readings(crds::NodePool& pool, crds::Time now, const GpuMonitor* monitor) {
   const auto unknown = [&](const char* type, const char* reason) {
@@ -28,6 +42,7 @@ void say_readings(crds::NodePool& pool, crds::Time now, const GpuMonitor* monito
   };
   const bool is_read = pool.spec.gpu_metrics && monitor != nullptr;
   const auto last = is_read ? monitor->last_reading(pool.metadata.name) : std::nullopt;
+  if (!pool.spec.gpu_metrics) pool.status.failing_gpus.clear();
   if (!last) {
     const char* reason = is_read ? "NotReadYet" : "NoGPUMetrics";
     unknown("MetricsRead", reason);
@@ -39,14 +54,10 @@ void say_readings(crds::NodePool& pool, crds::Time now, const GpuMonitor* monito
       missing == 0 ? ""
                    : fmt::format("{} of {} nodes were not read, so nothing on them counts as idle: {}",
                                  missing, last->nodes, last->problem));
-  constexpr std::size_t kNamed = 10;
-  const auto& bad = last->failing;
-  const auto named =
-      std::vector(bad.begin(), bad.begin() + static_cast<std::ptrdiff_t>(std::min(kNamed, bad.size())));
-  set(pool, now, "GPUsFailing", !bad.empty(), bad.empty() ? "NoneSaid" : "DoubleBitErrors",
-      bad.empty() ? ""
-                  : fmt::format("{} GPUs have double-bit errors and are not used: {}{}", bad.size(),
-                                fmt::join(named, ", "), bad.size() > kNamed ? ", …" : ""));
+  pool.status.failing_gpus = last->failing;
+  const std::string named = say_failing(last->failing);
+  if (last->failing.size() > crds::kMaxFailingNodes) pool.status.failing_gpus.resize(crds::kMaxFailingNodes);
+  set(pool, now, "GPUsFailing", !named.empty(), named.empty() ? "NoneSaid" : "DoubleBitErrors", named);
 }
 
 // The two statuses say the same but for numbers.

@@ -165,7 +165,7 @@ void GpuMonitor::State::sum_up(const std::string& pool, Pool& known, const GpuRe
   }
   for (const auto& [node, bad] : failing) {
     if (bad.pool != pool) continue;
-    for (const auto gpu : bad.gpus) sum.failing.push_back(fmt::format("GPU {} of {}", gpu, node));
+    sum.failing.push_back({node, {bad.gpus.begin(), bad.gpus.end()}});
   }
   if (sum.read < sum.nodes) log_debug("nodes not read", {{"pool", pool}, {"problem", sum.problem}});
   known.last = std::move(sum);
@@ -197,7 +197,17 @@ Duration GpuMonitor::look(const std::string& pool, const crds::GpuMetrics& where
     ++state.under_way;
     client::spawn(state.env.executor, State::read_all(state_, pool, known.life, where, nodes()));
   }
-  return std::max(known.due - now, Duration{1});
+  // A round that takes longer says itself when it is over.
+  return known.due > now ? known.due - now : Duration{where.interval};
+}
+
+void GpuMonitor::restore(const std::string& pool, const std::vector<crds::FailingGpus>& failing) {
+  if (last_reading(pool)) return;
+  for (const auto& [node, gpus] : failing) {
+    if (gpus.empty() || state_->failing.contains(node)) continue;
+    state_->failing[node] = {pool, {gpus.begin(), gpus.end()}};
+    state_->tell.node(node);
+  }
 }
 
 void GpuMonitor::forget_pool(const std::string& pool) {

@@ -254,6 +254,16 @@ TEST_F(Idleness, AGangIsFormedAnewWithoutAGpuThatHasDoubleBitErrors) {
   EXPECT_TRUE(cluster_->wait(20s, [&] {
     return pool_condition("GPUsFailing", "message").find("GPU 1 of " + bad) != std::string::npos;
   })) << cluster_->get(kPool).dump(2);
+  // The next process knows it from the start, though the node is silent: nothing new goes there.
+  exporters_->set([&](Exporters& e) { e.down = {bad}; });
+  muster_->kill();
+  cluster_->create(job_object({.name = "other", .gpus = kGpus}));
+  muster_ = cluster_->muster();
+  ASSERT_TRUE(exporters_->let_it_read(*cluster_, 4));
+  EXPECT_EQ(cluster_->phase("other"), "Queued") << cluster_->job("other").dump(2);
+  EXPECT_EQ(cluster_->job("other")["status"].value("attempt", 0), 0);
+  exporters_->set([](Exporters& e) { e.down.clear(), e.failing.clear(); });
+  EXPECT_TRUE(cluster_->wait_phase("other", "Running")) << "the driver was loaded anew";
   EXPECT_EQ(cluster_->audit_gpus(), "");
 }
 

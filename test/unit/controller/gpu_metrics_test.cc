@@ -137,7 +137,7 @@ TEST_F(GpuMetrics, AKilledControllerBeginsAnew) {
 TEST_F(GpuMetrics, AGangIsFormedAnewWithoutAGpuThatHasDoubleBitErrors) {
   read_gpus();
   cluster.add_job("train", 2, 8);
-  cluster.start();
+  auto& first = cluster.start();
   ASSERT_TRUE(until("train", "Running", minutes{1}));
   const json before = cluster.job("train")["status"]["assignment"]["pods"];
   const std::string bad = before[1]["node"];
@@ -154,6 +154,16 @@ TEST_F(GpuMetrics, AGangIsFormedAnewWithoutAGpuThatHasDoubleBitErrors) {
   cluster.add_job("other", 1, 8);
   cluster.world.run_for(minutes{5});
   EXPECT_EQ(cluster.phase("other"), "Queued") << "seven of eight are left there";
+  // A new process takes it from the one before, though the node does not answer.
+  const json known = json::array({{{"node", bad}, {"gpus", {5}}}});
+  EXPECT_EQ(cluster.server.object(kMuster + "nodepools", "default")["status"]["failingGPUs"], known);
+  first.cut_off = true;
+  down = {bad};
+  cluster.start("second");
+  cluster.world.run_for(minutes{5});
+  EXPECT_EQ(cluster.phase("other"), "Queued");
+  EXPECT_EQ(cluster.server.object(kMuster + "nodepools", "default")["status"]["failingGPUs"], known);
+  down.clear();
   failing.clear();
   EXPECT_TRUE(until("other", "Running", minutes{2})) << "the driver was reset";
   EXPECT_EQ(cluster.job("train")["status"]["attempt"], 2);

@@ -172,6 +172,18 @@ TEST_F(GpuMonitorTest, SilentNodesAreGivenUpAndSoManyAtOnce) {
   EXPECT_EQ(read["a100"], 1);
 }
 
+// Else whoever asks when to look again would do nothing but look.
+TEST_F(GpuMonitorTest, ARoundThatTakesLongerThanItsIntervalIsWaitedFor) {
+  where.interval = seconds{1};
+  silent = true;
+  monitor.look("a100", where, [this] { return endpoints(); });
+  world.run_for(milliseconds{1500});
+  EXPECT_EQ(read["a100"], 0);
+  EXPECT_EQ(monitor.look("a100", where, [this] { return endpoints(); }), seconds{1});
+  world.run_for(seconds{2});
+  EXPECT_EQ(read["a100"], 1);
+}
+
 TEST_F(GpuMonitorTest, DoubleBitErrorsAreToldOnceAndStayUntilTheNodeSaysOtherwise) {
   answer(0, 50, "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{gpu=\"0\"} 0\nDCGM_FI_DEV_ECC_DBE_VOL_TOTAL{gpu=\"3\"} 2\n");
   answer(1, 50);
@@ -180,7 +192,7 @@ TEST_F(GpuMonitorTest, DoubleBitErrorsAreToldOnceAndStayUntilTheNodeSaysOtherwis
   EXPECT_THAT(monitor.failing_gpus("node-1"), IsEmpty());
   EXPECT_EQ(changed["node-0"], 1);
   EXPECT_EQ(changed["node-1"], 0);
-  EXPECT_THAT(monitor.last_reading("a100")->failing, ElementsAre("GPU 3 of node-0"));
+  EXPECT_THAT(monitor.last_reading("a100")->failing, ElementsAre(crds::FailingGpus{"node-0", {3}}));
   answer(0, 50);  // says nothing of errors
   pass(minutes{1});
   silent = true;
@@ -191,6 +203,20 @@ TEST_F(GpuMonitorTest, DoubleBitErrorsAreToldOnceAndStayUntilTheNodeSaysOtherwis
   pass(minutes{1});
   EXPECT_THAT(monitor.failing_gpus("node-0"), IsEmpty());
   EXPECT_EQ(changed["node-0"], 2);
+}
+
+TEST_F(GpuMonitorTest, WhatAnEarlierProcessReadIsGoodUntilTheNodesAnswer) {
+  answer(0, 50, "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{gpu=\"3\"} 0\n");
+  monitor.restore("a100", {{"node-0", {3}}, {"node-1", {0, 2}}, {"gone", {1}}});
+  monitor.restore("a100", {{"node-0", {3}}});
+  EXPECT_EQ(changed["node-0"], 1);
+  EXPECT_THAT(monitor.failing_gpus("node-1"), ElementsAre(0, 2));
+  pass(minutes{1});
+  EXPECT_THAT(monitor.failing_gpus("node-0"), IsEmpty());
+  EXPECT_THAT(monitor.failing_gpus("node-1"), ElementsAre(0, 2)) << "it does not answer";
+  EXPECT_THAT(monitor.failing_gpus("gone"), IsEmpty());
+  monitor.restore("a100", {{"node-0", {3}}});
+  EXPECT_THAT(monitor.failing_gpus("node-0"), IsEmpty()) << "this process knows better";
 }
 
 TEST_F(GpuMonitorTest, APoolThatIsNotReadAnyMoreIsForgotten) {

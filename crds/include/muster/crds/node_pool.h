@@ -142,18 +142,33 @@ struct NodePoolSpec {
   bool operator==(const NodePoolSpec&) const = default;
 };
 
+// GPUs of a node that are not to be used.
+struct FailingGpus {
+  std::string node;
+  std::vector<std::int32_t> gpus;  // ascending
+
+  static constexpr auto fields() {
+    return std::tuple(field("node", &FailingGpus::node), field("gpus", &FailingGpus::gpus));
+  }
+  bool operator==(const FailingGpus&) const = default;
+};
+inline constexpr std::size_t kMaxFailingNodes = 1000;
+
 struct NodePoolStatus {
   std::int64_t observed_generation = 0;
   Conditions conditions;
   std::int32_t nodes = 0;  // usable ones
   Amounts capacity;        // of the usable nodes
   Amounts free;            // of it, not given out
+  std::vector<FailingGpus>
+      failing_gpus;  // JSON "failingGPUs": as last read; by node, kMaxFailingNodes at most
 
   static constexpr auto fields() {
     using T = NodePoolStatus;
     return std::tuple(field("observedGeneration", &T::observed_generation, Zero::kOmit),
                       field("conditions", &T::conditions), field("nodes", &T::nodes, Zero::kOmit),
-                      field("capacity", &T::capacity), field("free", &T::free));
+                      field("failingGPUs", &T::failing_gpus), field("capacity", &T::capacity),
+                      field("free", &T::free));
   }
   bool operator==(const NodePoolStatus&) const = default;
 };

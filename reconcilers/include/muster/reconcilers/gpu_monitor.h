@@ -39,9 +39,9 @@ struct GangWatch {
 
 // The last round of a pool.
 struct PoolReading {
-  std::size_t nodes = 0, read = 0;     // asked; answered
-  std::string problem{};               // of the first by name that did not
-  std::vector<std::string> failing{};  // "GPU 3 of node-1", by node and index
+  std::size_t nodes = 0, read = 0;  // asked; answered
+  std::string problem{};            // of the first by name that did not
+  std::vector<crds::FailingGpus> failing{};
 };
 
 class GpuMonitor {
@@ -63,6 +63,8 @@ class GpuMonitor {
   // `nodes` is asked for only then.
   client::Duration look(const std::string& pool, const crds::GpuMetrics& where,
                         const std::function<std::vector<GpuEndpoint>()>& nodes);
+  // What an earlier process had read of a pool that this one has not read yet: good until its nodes answer.
+  void restore(const std::string& pool, const std::vector<crds::FailingGpus>& failing);
   // Nothing is known of its nodes any more.
   void forget_pool(const std::string& pool);
   std::optional<PoolReading> last_reading(const std::string& pool) const;  // nullopt: none yet
