@@ -44,6 +44,15 @@ void apply(const Condition& condition, Node& node) {
   node.ready_changed_at = condition.since;
 }
 
+void read_address(Value& value, Node& node) {
+  std::string type, address;
+  each_field(value, [&](std::string_view key, Value& v) {
+    if (key == "type") type = text(v);
+    if (key == "address") address = text(v);
+  });
+  if (type == "InternalIP" && node.address.empty()) node.address = std::move(address);
+}
+
 void read_allocatable(Value& list, Node& node) {
   constexpr std::string_view kField = "status.allocatable";
   each_field(list, [&](std::string_view resource, Value& value) {
@@ -68,6 +77,7 @@ Result<Node> decode_node(std::string_view json, std::string_view annotation_pref
       if (key == "status") {
         each_field(value, [&](std::string_view part, Value& v) {
           if (part == "allocatable") read_allocatable(v, node);
+          if (part == "addresses") each_element(v, [&](Value& address) { read_address(address, node); });
           if (part == "conditions")
             each_element(v, [&](Value& condition) { apply(read_condition(condition), node); });
         });

@@ -6,6 +6,7 @@
 #include "muster/client/leader_election.h"
 #include "muster/client/waiter.h"
 #include "muster/reconcilers/capacity.h"
+#include "muster/reconcilers/gpu_endpoints.h"
 #include "muster/reconcilers/inference_service.h"
 #include "muster/reconcilers/log.h"
 #include "muster/reconcilers/names.h"
@@ -51,6 +52,10 @@ struct Controller::Impl {
         caches(api),
         placement([this] { dirty.notify(); }),
         world{e, api, recorder, caches, placement, seconds{o.status_interval}},
+        gpus(e, pods,
+             {.job = [this](const Key& key) { job_runner.add(key); },
+              .node = [this](const std::string& node) { gpus_changed(node); },
+              .pool = [this](const std::string& pool) { pool_runner.add(pool); }}),
         jobs(world),
         capacity(world),
         projects(world, capacity),
@@ -60,10 +65,11 @@ struct Controller::Impl {
         job_runner(e, m, "trainingjob", [this](Key key) { return jobs.reconcile(std::move(key)); }),
         queue_runner(e, m, "queue", [this](Key key) { return capacity.queue(std::move(key)); }),
         project_runner(e, m, "project", [this](Key key) { return projects.reconcile(std::move(key)); }),
-        pool_runner(e, m, "nodepool", [this](Key key) { return capacity.node_pool(std::move(key)); }),
+        pool_runner(e, m, "nodepool", [this](Key key) { return reconcile_pool(std::move(key)); }),
         service_runner(e, m, "inferenceservice",
                        [this](Key key) { return services.reconcile(std::move(key)); }) {
     world.node_grace = seconds{o.node_grace};
+    world.gpus = &gpus;
     observe(api);
     observe(lease_api);
     listen();
@@ -123,6 +129,7 @@ struct Controller::Impl {
         placement.pool(now->value);
       else
         placement.pool_gone(before->value);
+      if (now && now->value.spec.gpu_metrics) gpus.restore(now->meta.name, now->value.status.failing_gpus);
       pool_runner.add((now ? now : before)->meta.key());
     });
     on_change(caches.jobs, [this](const auto& before, const auto& now) {
@@ -252,6 +259,17 @@ struct Controller::Impl {
     for (const auto& pod : caches.pods.store().by_index(reconcilers::kByNode, node))
       job_runner.add(
           client::make_key(pod->meta.ns, *client::find_value(pod->labels, reconcilers::kJobLabel)));
+  }
+
+  void gpus_changed(const std::string& node) {
+    placement.failing_gpus(node, gpus.failing_gpus(node));
+    add_jobs_on(node);
+  }
+  client::Task<reconcilers::Outcome> reconcile_pool(Key key) {
+    const auto again = reconcilers::follow_gpus(key, caches, gpus);
+    auto outcome = co_await capacity.node_pool(key);
+    if (again && !outcome.failed) outcome.no_later_than(*again);
+    co_return outcome;
   }
 
   void add_waiting_jobs() {
@@ -397,11 +415,12 @@ struct Controller::Impl {
     log_info("stopping", {});
     for (Runner* r : runners()) r->stop();
     services.stop();
+    gpus.stop();
     dirty.notify();
     refresh_signal.emit(boost::asio::cancellation_type::terminal);
     const auto began = env.clock.now();
     while (env.clock.now() < began + kStopDeadline) {
-      bool idle = services.idle();
+      bool idle = services.idle() && gpus.idle();
       for (Runner* r : runners()) idle = idle && r->idle();
       if (idle && (!is_acting || schedule_ended)) break;
       co_await env.clock.sleep_for(milliseconds{20});
@@ -428,6 +447,7 @@ struct Controller::Impl {
   reconcilers::Caches caches;
   reconcilers::PlacementModel placement;
   reconcilers::World world;
+  reconcilers::GpuMonitor gpus;
   reconcilers::TrainingJobReconciler jobs;
   reconcilers::CapacityReconciler capacity;
   reconcilers::ProjectReconciler projects;
@@ -494,6 +514,10 @@ void Controller::sample_metrics() {
   m.decisions("replace", static_cast<double>(t.replacements));
   m.decisions("shrink", static_cast<double>(t.shrinks));
   m.decisions("grow", static_cast<double>(t.grows));
+  m.endpoint_reads("gpus", static_cast<double>(impl_->gpus.counts().read),
+                   static_cast<double>(impl_->gpus.counts().failed));
+  m.endpoint_reads("replicas", static_cast<double>(impl_->services.counts().read),
+                   static_cast<double>(impl_->services.counts().failed));
   m.events_dropped(static_cast<double>(impl_->recorder.dropped()));
   m.sample_process();
 }

@@ -98,6 +98,9 @@ struct Metrics::Impl {
                                  "Pods created and deleted, by verb.");
   Family<Gauge>& job_phase =
       family(prometheus::BuildGauge(), registry, "muster_jobs", "TrainingJobs by phase.");
+  Family<Counter>& endpoint =
+      family(prometheus::BuildCounter(), registry, "muster_endpoint_reads_total",
+             "Metrics endpoints asked, of nodes (gpus) and of inference servers (replicas), by result.");
   Family<Counter>& dropped = family(prometheus::BuildCounter(), registry, "muster_events_dropped_total",
                                     "Events not sent because the API server could not keep up.");
   Gauge& memory = family(prometheus::BuildGauge(), registry, "process_resident_memory_bytes",
@@ -174,6 +177,10 @@ void Metrics::pods_deleted(double count) {
 }
 void Metrics::jobs(std::string_view phase, double n) {
   impl_->job_phase.Add({{"phase", std::string(phase)}}).Set(n);
+}
+void Metrics::endpoint_reads(std::string_view of, double read, double failed) {
+  set_total(impl_->endpoint.Add({{"of", std::string(of)}, {"result", "success"}}), read);
+  set_total(impl_->endpoint.Add({{"of", std::string(of)}, {"result", "error"}}), failed);
 }
 void Metrics::events_dropped(double total) {
   set_total(impl_->dropped.Add({}), total);

@@ -31,6 +31,8 @@ class Metrics {
   void pods_created(double count);
   void pods_deleted(double count);
   void jobs(std::string_view phase, double n);
+  // Metrics endpoints asked, of "gpus" or "replicas".
+  void endpoint_reads(std::string_view of, double read, double failed);
   void events_dropped(double total);
   // Process-wide: process_resident_memory_bytes, process_cpu_seconds_total, process_open_fds (Prometheus'
   // names).

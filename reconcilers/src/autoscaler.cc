@@ -6,7 +6,6 @@
 #include <map>
 
 #include "muster/reconcilers/fan_out.h"
-#include "muster/reconcilers/gate.h"
 #include "muster/reconcilers/log.h"
 
 namespace muster::reconcilers {
@@ -47,12 +46,6 @@ void keep(Known& service, ScalingVerdict verdict, TimePoint now) {
 
 }  // namespace
 
-std::string metrics_url(const std::string& address, std::int32_t port, const std::string& path) {
-  if (address.empty()) return {};
-  const bool is_v6 = address.find(':') != std::string::npos;
-  return fmt::format("http://{}{}{}:{}{}", is_v6 ? "[" : "", address, is_v6 ? "]" : "", port, path);
-}
-
 Duration reading_interval(const crds::Autoscaling& rule) {
   const Duration half = Duration(std::min(rule.window, rule.panic_window)) / 2;
   return std::clamp<Duration>(half, std::chrono::seconds{1}, std::chrono::seconds{15});
@@ -60,49 +53,31 @@ Duration reading_interval(const crds::Autoscaling& rule) {
 
 struct Autoscaler::State {
   State(client::Environment e, client::Transport& t, std::function<void(const Key&)> c, AutoscalerOptions o)
-      : env(e), pods(t), changed(std::move(c)), options(o), gate(e.executor, o.in_all) {}
+      : env(e), changed(std::move(c)), options(o), reader(e, t, o.timeout, o.in_all) {}
 
   static Task<Reading> read(State& state, const std::string& url, crds::ServingMetric metric);
   static Task<void> read_all(std::shared_ptr<State> state, Key key, std::uint64_t life,
                              crds::ServingMetric metric, std::vector<MetricsEndpoint> serving);
 
   client::Environment env;
-  client::Transport& pods;
   std::function<void(const Key&)> changed;
   AutoscalerOptions options;
-  Gate gate;  // in endpoints
+  EndpointReader reader;
   std::map<Key, Known> services;
   std::uint64_t lives = 0;
   int under_way = 0;  // rounds
-  bool stopped = false;
 };
 
 Task<Reading> Autoscaler::State::read(State& state, const std::string& url, crds::ServingMetric metric) {
   Reading reading = std::unexpected("its pod has no address");
   if (url.empty()) co_return reading;
-  const bool may = co_await state.gate.enter(1);
-  if (!may) co_return reading;
-  if (state.stopped) {
-    state.gate.leave(1);
+  client::WantedMetric wanted = [metric](std::string_view name) { return is_name_of(metric, name); };
+  const auto samples = co_await state.reader.read(url, std::move(wanted));
+  if (!samples) {
+    reading = std::unexpected(samples.error());
     co_return reading;
   }
-  client::HttpRequest request;
-  request.target = url;
-  request.headers = {{"accept", "text/plain;version=0.0.4"}};
-  const auto answer = co_await state.pods.round_trip(std::move(request), state.options.timeout);
-  state.gate.leave(1);
-  if (!answer) {
-    reading = std::unexpected(fmt::format("{}: {}", url, answer.error().message));
-    co_return reading;
-  }
-  if (answer->status != 200) {
-    reading = std::unexpected(fmt::format("{} answers with {}", url, answer->status));
-    co_return reading;
-  }
-  const auto samples = client::parse_exposition(
-      answer->body, [metric](std::string_view name) { return is_name_of(metric, name); });
-  reading = samples ? load_of(metric, *samples, state.env.clock.wall())
-                    : Reading(std::unexpected(samples.error().message));
+  reading = load_of(metric, *samples, state.env.clock.wall());
   if (!reading) reading = std::unexpected(fmt::format("{}: {}", url, reading.error()));
   co_return reading;
 }
@@ -122,7 +97,7 @@ Task<void> Autoscaler::State::read_all(std::shared_ptr<State> state, Key key, st
         } else if (sum.problem.empty()) {
           sum.problem = fmt::format("{}: {}", endpoint.replica, reading.error().substr(0, kMaxProblem));
         }
-        co_return !all.stopped;
+        co_return !all.reader.stopped();
       }
     };
     return One::run(*state, serving[i], metric, round);
@@ -130,7 +105,7 @@ Task<void> Autoscaler::State::read_all(std::shared_ptr<State> state, Key key, st
   co_await fan_out(state->env.executor, serving.size(), state->options.of_one_service, one);
   --state->under_way;
   const auto found = state->services.find(key);
-  if (state->stopped || found == state->services.end() || found->second.life != life) co_return;
+  if (state->reader.stopped() || found == state->services.end() || found->second.life != life) co_return;
   if (round.read < round.serving)
     log_debug("replicas not read", {{"service", key}, {"problem", round.problem}});
   round.at = state->env.clock.now();
@@ -160,24 +135,28 @@ Autoscaler::Look Autoscaler::look(const Key& key, const crds::Autoscaling& rule,
     keep(service, judge(rule, size, *service.round, service.history, now), now);
     service.round.reset();
   }
-  if (!service.is_reading && now >= service.due && !state.stopped) {
+  if (!service.is_reading && now >= service.due && !state.reader.stopped()) {
     service.is_reading = true;
     service.due = now + reading_interval(rule);
     ++state.under_way;
     client::spawn(state.env.executor,
                   State::read_all(state_, key, service.life, rule.metric, std::move(serving)));
   }
-  return {service.verdict, std::max(service.due - now, Duration{1})};
+  // A reading that takes longer says itself when it is over.
+  return {service.verdict, service.due > now ? service.due - now : reading_interval(rule)};
 }
 
 void Autoscaler::forget(const Key& key) {
   state_->services.erase(key);
 }
 void Autoscaler::stop() {
-  state_->stopped = true;
+  state_->reader.stop();
 }
 bool Autoscaler::idle() const {
   return state_->under_way == 0;
+}
+const EndpointCounts& Autoscaler::counts() const {
+  return state_->reader.counts();
 }
 
 }  // namespace muster::reconcilers

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <vector>
+
 #include "muster/reconcilers/log.h"
 
 namespace muster::reconcilers {
@@ -15,6 +17,47 @@ void set(Kind& object, crds::Time now, const char* type, bool value, std::string
   crds::set_condition(object.status.conditions,
                       {type, value ? ConditionStatus::kTrue : ConditionStatus::kFalse,
                        object.metadata.generation, now, std::move(reason), std::move(message)});
+}
+
+// A sentence that names the first of them; "": there are none.
+std::string say_failing(const std::vector<crds::FailingGpus>& nodes) {
+  constexpr std::size_t kNamed = 10;
+  std::size_t n = 0;
+  std::string named;
+  for (const auto& node : nodes) {
+    for (const auto gpu : node.gpus) {
+      if (n++ < kNamed) named += fmt::format("{}GPU {} of {}", named.empty() ? "" : ", ", gpu, node.node);
+    }
+  }
+  if (n == 0) return {};
+  return fmt::format("{} GPUs have double-bit errors and are not used: {}{}", n, named,
+                     n > kNamed ? ", …" : "");
+}
+
+// What was read of its nodes; Unknown where nothing is to be, or nothing was yet.
+void say_readings(crds::NodePool& pool, crds::Time now, const GpuMonitor* monitor) {
+  const auto unknown = [&](const char* type, const char* reason) {
+    crds::set_condition(pool.status.conditions,
+                        {type, ConditionStatus::kUnknown, pool.metadata.generation, now, reason, ""});
+  };
+  const bool is_read = pool.spec.gpu_metrics && monitor != nullptr;
+  const auto last = is_read ? monitor->last_reading(pool.metadata.name) : std::nullopt;
+  if (!pool.spec.gpu_metrics) pool.status.failing_gpus.clear();
+  if (!last) {
+    const char* reason = is_read ? "NotReadYet" : "NoGPUMetrics";
+    unknown("MetricsRead", reason);
+    unknown("GPUsFailing", reason);
+    return;
+  }
+  const std::size_t missing = last->nodes - last->read;
+  set(pool, now, "MetricsRead", missing == 0, missing == 0 ? "AllNodesRead" : "NodesNotRead",
+      missing == 0 ? ""
+                   : fmt::format("{} of {} nodes were not read, so nothing on them counts as idle: {}",
+                                 missing, last->nodes, last->problem));
+  pool.status.failing_gpus = last->failing;
+  const std::string named = say_failing(last->failing);
+  if (last->failing.size() > crds::kMaxFailingNodes) pool.status.failing_gpus.resize(crds::kMaxFailingNodes);
+  set(pool, now, "GPUsFailing", !named.empty(), named.empty() ? "NoneSaid" : "DoubleBitErrors", named);
 }
 
 // The two statuses say the same but for numbers.
@@ -208,6 +251,7 @@ CapacityReconciler::Refusal CapacityReconciler::fill(crds::NodePool& pool) const
       shared.empty() ? ""
                      : fmt::format("{} nodes are in another pool as well and used by neither: {}{}",
                                    shared.size(), first, shared.size() > 5 ? ", …" : ""));
+  say_readings(pool, world_.now(), world_.gpus);
   return refusal_of_defaults(world_.caches.node_pools.store());
 }
 

@@ -64,7 +64,9 @@ crds::Effective taken_from(const crds::Project& project, const crds::TrainingJob
   const auto& defaults = policy.defaults;
   if (spec.priority_class_name.empty()) taken.priority_class_name = defaults.priority_class_name;
   if (spec.pools.empty() && !policy.default_pool.empty()) taken.pools = {policy.default_pool};
-  if (!spec.max_runtime) taken.max_runtime = policy_of(policy, spec.mode).max_runtime;
+  const auto& of_mode = policy_of(policy, spec.mode);
+  if (!spec.max_runtime) taken.max_runtime = of_mode.max_runtime;
+  if (!spec.idle || !spec.idle->timeout) taken.idle_timeout = of_mode.idle_timeout;
   // Who states no GPUs anywhere and no resources in a role has stated nothing; a job with GPUs in another
   // role, or a role with CPUs alone, has.
   const bool states_gpus =
@@ -93,6 +95,10 @@ crds::TrainingJobSpec with(const crds::Effective& taken, crds::TrainingJobSpec s
   if (spec.priority_class_name.empty()) spec.priority_class_name = taken.priority_class_name;
   if (spec.pools.empty()) spec.pools = taken.pools;
   if (!spec.max_runtime) spec.max_runtime = taken.max_runtime;
+  if (taken.idle_timeout) {
+    if (!spec.idle) spec.idle.emplace();
+    if (!spec.idle->timeout) spec.idle->timeout = taken.idle_timeout;
+  }
   for (const auto& mine : taken.roles) {
     const auto role = std::ranges::find(spec.roles, mine.name, &crds::Role::name);
     if (role == spec.roles.end()) continue;
@@ -110,13 +116,16 @@ std::optional<std::string> violation(const crds::Project& project, const crds::T
   if (!project.spec.policy) return std::nullopt;
   const auto& policy = *project.spec.policy;
   const auto& name = project.metadata.name;
-  const auto& longest = policy_of(policy, spec.mode).max_runtime;
-  if (longest && spec.max_runtime && *spec.max_runtime > *longest) {
-    return fmt::format(
-        "spec.maxRuntime: {} is more than the {} that Project {} allows (policy.{}.maxRuntime)",
-        crds::to_string(*spec.max_runtime), crds::to_string(*longest), name,
-        spec.mode == crds::Mode::kInteractive ? "interactive" : "batch");
-  }
+  const auto& of_mode = policy_of(policy, spec.mode);
+  const auto too_long = [&](const char* field, const char* rule, const auto& asked, const auto& longest) {
+    if (!longest || !asked || *asked <= *longest) return std::optional<std::string>();
+    return std::optional(fmt::format("spec.{}: {} is more than the {} that Project {} allows (policy.{}.{})",
+                                     field, crds::to_string(*asked), crds::to_string(*longest), name,
+                                     spec.mode == crds::Mode::kInteractive ? "interactive" : "batch", rule));
+  };
+  if (auto text = too_long("maxRuntime", "maxRuntime", spec.max_runtime, of_mode.max_runtime)) return text;
+  const auto idle_timeout = spec.idle ? spec.idle->timeout : std::nullopt;
+  if (auto text = too_long("idle.timeout", "idleTimeout", idle_timeout, of_mode.idle_timeout)) return text;
   if (policy.max_gpus_per_job) {
     crds::MilliGpu gpus;
     for (const auto& role : spec.roles) {

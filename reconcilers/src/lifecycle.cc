@@ -39,6 +39,8 @@ Step Machine::run() {
   if (live && status_.assignment.pods.size() != seen_.job.status.assignment.pods.size())
     note_checkpoints(true);
   if (!is_finished(status_)) forget_old_refusals();
+  const bool was_judged = crds::find_condition(status_.conditions, "Idle") != nullptr;
+  if (was_judged && live && !status_.started_at) say_idleness(ConditionStatus::kUnknown, "NotRunning", "");
   remove_lost();
   describe(spec_, status_, status_.assignment.attempt == 0 && lingering().count > 0, is_resizing());
   status_.selector = selector_of(seen_.job.metadata.name);

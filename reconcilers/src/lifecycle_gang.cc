@@ -163,6 +163,10 @@ void Machine::find_lost() {
       if (lost_[i].empty() && std::ranges::find(places[i].gpus, gpu) != places[i].gpus.end())
         lost_[i] = fmt::format("GPU {} of node {} is unhealthy", gpu, places[i].node);
     }
+    for (const auto gpu : places[i].gpus) {
+      if (lost_[i].empty() && health.failing_gpus.contains(gpu))
+        lost_[i] = fmt::format("GPU {} of node {} has double-bit errors", gpu, places[i].node);
+    }
     if (lost_[i].empty() && health.again) wake(*health.again);
   }
 }
@@ -224,11 +228,50 @@ bool Machine::out_of_time() {
     back_off("StartTimeout", say_start_timed_out(gang_, spec_.start_timeout));
     return true;
   }
-  if (!spec_.max_runtime) return false;
-  const auto due = *status_.started_at + *spec_.max_runtime - seconds{status_.run_seconds};
-  if (seen_.now < due) return wake(due), false;
-  fail("MaxRuntimeExceeded", fmt::format("ran for maxRuntime {}", crds::to_string(*spec_.max_runtime)));
-  return true;
+  if (spec_.max_runtime) {
+    const auto due = *status_.started_at + *spec_.max_runtime - seconds{status_.run_seconds};
+    if (seen_.now >= due) {
+      fail("MaxRuntimeExceeded", fmt::format("ran for maxRuntime {}", crds::to_string(*spec_.max_runtime)));
+      return true;
+    }
+    wake(due);
+  }
+  return is_left_idle();
+}
+
+// True: the attempt was ended because nobody uses its GPUs. Nothing wakes it for that: who reads does.
+bool Machine::is_left_idle() {
+  const auto timeout = spec_.idle ? spec_.idle->timeout : std::nullopt;
+  const auto& gpus = seen_.idleness;
+  if (!timeout) {
+    if (crds::find_condition(status_.conditions, "Idle") != nullptr)
+      say_idleness(ConditionStatus::kUnknown, "NoTimeout", "");
+  } else if (!gpus.is_known) {
+    if (!gpus.problem.empty()) say_idleness(ConditionStatus::kUnknown, "NoReading", gpus.problem);
+  } else if (gpus.idle >= *timeout) {
+    const auto why = fmt::format("all its GPUs were used below {} % for idle.timeout {}",
+                                 spec_.idle->gpu_utilization_below, crds::to_string(*timeout));
+    say_idleness(ConditionStatus::kTrue, "IdleTimeout", why);
+    fail("IdleTimeout", why);
+    return true;
+  } else if (gpus.idle * 2 >= *timeout) {
+    const auto warning = fmt::format(
+        "all its GPUs have been used below {} % for half of idle.timeout {}: it ends unless they are used",
+        spec_.idle->gpu_utilization_below, crds::to_string(*timeout));
+    if (!crds::is_true(status_.conditions, "Idle"))
+      note(client::EventType::kWarning, "Idle", "Watch", warning);
+    say_idleness(ConditionStatus::kTrue, "HalfOfTimeout", warning);
+  } else {
+    say_idleness(ConditionStatus::kFalse, "GPUsInUse", "");
+  }
+  return false;
+}
+
+// A problem that is told in other words is not told again.
+void Machine::say_idleness(ConditionStatus value, const char* reason, std::string message) {
+  const auto* before = crds::find_condition(status_.conditions, "Idle");
+  if (before != nullptr && before->status == value && before->reason == reason) message = before->message;
+  set("Idle", value, reason, std::move(message));
 }
 
 void Machine::back_off(const std::string& reason, const std::string& message) {

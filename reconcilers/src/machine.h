@@ -83,6 +83,8 @@ class Machine {
   std::string lost_at(std::size_t place) const;
   std::string lost_pod() const;
   bool out_of_time();
+  bool is_left_idle();
+  void say_idleness(ConditionStatus value, const char* reason, std::string message);
   void back_off(const std::string& reason, const std::string& message);
   void keep_whole();
   bool none_was_told() const;

@@ -35,8 +35,9 @@ struct PlacementModel::Impl {
   std::map<std::string, std::string> project_of;     // by namespace
   std::map<std::string, std::string> gpu_resources;  // by pool
   std::map<std::string, client::Node> nodes;         // their GPU count depends on the pools' resource names
-  std::set<std::string> others;                      // pods that are charged beside assignments
-  std::optional<pl::Time> wake;                      // when to plan again though nothing changes
+  std::map<std::string, std::set<std::int32_t>> failing;  // GPUs, by node
+  std::set<std::string> others;                           // pods that are charged beside assignments
+  std::optional<pl::Time> wake;                           // when to plan again though nothing changes
 
   void touch() { changed(); }
 
@@ -48,7 +49,10 @@ struct PlacementModel::Impl {
   pl::NodeSpec to_node(const client::Node& n) const {
     std::set<std::string> resources;
     for (const auto& [pool, resource] : gpu_resources) resources.insert(resource);
-    return node_spec(n, resources);
+    pl::NodeSpec spec = node_spec(n, resources);
+    if (const auto bad = failing.find(n.meta.name); bad != failing.end())
+      spec.unhealthy.insert(spec.unhealthy.end(), bad->second.begin(), bad->second.end());
+    return spec;
   }
 
   // Charged until the pod object is gone, or has ended by itself.
@@ -261,6 +265,16 @@ PlacementModel::~PlacementModel() = default;
 void PlacementModel::node(const client::Node& node) {
   impl_->nodes[node.meta.name] = node;
   impl_->cluster.upsert_node(impl_->to_node(node));
+  impl_->touch();
+}
+void PlacementModel::failing_gpus(const std::string& node, std::set<std::int32_t> gpus) {
+  if (gpus.empty())
+    impl_->failing.erase(node);
+  else
+    impl_->failing[node] = std::move(gpus);
+  const auto known = impl_->nodes.find(node);
+  if (known == impl_->nodes.end()) return;
+  impl_->cluster.upsert_node(impl_->to_node(known->second));
   impl_->touch();
 }
 void PlacementModel::node_gone(const client::Node& node) {

@@ -77,6 +77,19 @@ void note_departed(CheckpointReports& reports, const crds::Assignment& a,
   }
 }
 
+// Those of pods that have not succeeded, which are not given to others before the gang ends.
+std::vector<PodGpus> gpus_in_use(const crds::TrainingJob& job) {
+  const auto& a = job.status.assignment;
+  std::vector<PodGpus> all;
+  for (std::size_t i = 0; i < a.pods.size(); ++i) {
+    const auto& place = a.pods[i];
+    if (place.gpus.empty() || std::ranges::binary_search(a.succeeded, static_cast<std::int32_t>(i))) continue;
+    const auto name = pod_name(job.metadata.name, place.role, place.index, a.attempt, place.tries);
+    all.push_back({place.node, client::make_key(job.metadata.ns, name), place.gpus});
+  }
+  return all;
+}
+
 // A namespace that has lost its Project (it was deleted, or the namespace handed over to nobody): what runs
 // there saves and gives back what it holds.
 std::optional<Decision> eviction_of_orphan(const Object<crds::TrainingJob>& job, const Caches& caches) {
@@ -163,6 +176,7 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
     const auto node = world_.caches.nodes.store().find(name);
     return !node || is_out_of_service(*node);
   };
+  seen.idleness = idleness_of(key, counts->value);
   seen.serves = is_replica(*job);
   const bool in_place = crds::resizes_in_place(counts->value.spec);
   if (const auto said = reports_.find(key); said != reports_.end()) {
@@ -221,9 +235,8 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   Outcome outcome;
   if (step.wake_at)
     outcome.after = std::chrono::ceil<client::Duration>(*step.wake_at - world_.env.clock.wall());
-  if (has_victims && (!outcome.after || *outcome.after > kVictimsInterval)) outcome.after = kVictimsInterval;
-  if (committed == Commit::kDeferred && (!outcome.after || *outcome.after > world_.status_interval))
-    outcome.after = world_.status_interval;
+  if (has_victims) outcome.no_later_than(kVictimsInterval);
+  if (committed == Commit::kDeferred) outcome.no_later_than(world_.status_interval);
   co_return outcome;
 }
 
@@ -262,6 +275,7 @@ NodeHealth TrainingJobReconciler::health_of(const std::string& name) const {
   }
   health.ready = node->ready;
   health.bad_gpus = unhealthy_gpus(*node);
+  if (world_.gpus != nullptr) health.failing_gpus = world_.gpus->failing_gpus(name);
   if (is_out_of_service(*node)) {
     health.lost = fmt::format("node {} is out of service", name);
   } else if (is_in_maintenance(*node)) {
@@ -276,6 +290,22 @@ NodeHealth TrainingJobReconciler::health_of(const std::string& name) const {
     }
   }
   return health;
+}
+
+// Of a job that runs and has a timeout; who has none is not followed.
+Idleness TrainingJobReconciler::idleness_of(const client::Key& key, const crds::TrainingJob& job) {
+  if (world_.gpus == nullptr) return {};
+  const auto timeout = job.spec.idle ? job.spec.idle->timeout : std::nullopt;
+  const auto& a = job.status.assignment;
+  if (!timeout || a.attempt == 0 || !job.status.started_at || is_finished(job.status)) {
+    world_.gpus->forget(key);
+    return {};
+  }
+  return world_.gpus->watch(key, {.pool = a.pool,
+                                  .attempt = fmt::format("{}/{}", job.metadata.uid, a.attempt),
+                                  .gpus = gpus_in_use(job),
+                                  .below = job.spec.idle->gpu_utilization_below,
+                                  .timeout = *timeout});
 }
 
 // Who of those it waits for goes last, and until when that is in order.
@@ -298,7 +328,10 @@ void TrainingJobReconciler::name_victims(crds::Waiting& verdict) const {
 TrainingJobReconciler::Job TrainingJobReconciler::effective(const Job& job, const Caches& caches) {
   auto taken = effective_values(job->value, caches);
   const bool serves = is_replica(*job);
-  if (serves) taken.max_runtime.reset();  // that of jobs: a server has no end
+  if (serves) {  // these are of jobs: a server has no end
+    taken.max_runtime.reset();
+    taken.idle_timeout.reset();
+  }
   // Only a service's own replicas answer at its address.
   const bool poses = !serves && job->value.metadata.labels.contains(std::string(kServiceLabel));
   if (!serves && !poses && taken == crds::Effective{} && job->value.status.effective == taken) return job;
@@ -414,6 +447,7 @@ void TrainingJobReconciler::forget(const client::Key& key, const std::string& la
   rejections_.erase(key);
   reports_.erase(key);
   counters_due_.erase(key);
+  if (world_.gpus != nullptr) world_.gpus->forget(key);
   asked_with_.erase(key);
   companions_made_.erase(key + "/services");
   companions_made_.erase(key + "/configmaps");

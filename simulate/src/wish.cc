@@ -97,7 +97,10 @@ Asked World::asked_by(Gang& g, const crds::Project* project) {
     g.taken = has_place(g) ? job.status.effective : crds::Effective{};
     if (g.taken == crds::Effective{} && project != nullptr)
       g.taken = reconcilers::taken_from(*project, job.spec);
-    if (w.is_service) g.taken.max_runtime.reset();  // that of jobs: a server has no end
+    if (w.is_service) {  // these are of jobs: a server has no end
+      g.taken.max_runtime.reset();
+      g.taken.idle_timeout.reset();
+    }
   }
   job.spec = reconcilers::with(g.taken, std::move(job.spec));
   if (g.taken.roles.empty()) return asked;

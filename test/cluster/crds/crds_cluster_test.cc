@@ -311,7 +311,7 @@ TEST_F(CrdsTest, StatusOfEveryOtherKindIsTaken) {
   EXPECT_EQ(from_json<Project>(put(to_json(project), status_to_json(project)))->status, project.status);
   NodePool pool;
   pool.metadata.name = "nodepool-full";
-  pool.status = {1, conditions, 8, amounts, amounts};
+  pool.status = {1, conditions, 8, amounts, amounts, {{"node-3", {0, 5}}}};
   EXPECT_EQ(from_json<NodePool>(put(to_json(pool), status_to_json(pool)))->status, pool.status);
   InferenceService service;
   service.metadata.name = "inferenceservice-full";

@@ -23,7 +23,7 @@ spec:
   queue: root
   quota: {gpu: 8}
   policy:
-    interactive: {maxRuntime: 12h}
+    interactive: {maxRuntime: 12h, idleTimeout: 1h}
     batch: {maxRuntime: 1d12h}
     maxGPUsPerJob: 4
     allowedPools: [default, spare]
@@ -81,6 +81,10 @@ TEST_F(Policy, WhatIsNotAllowedIsRefusedAtOnceWithRuleAndNumbers) {
   expect_refused(apply("notebook", {{"mode", "Interactive"}, {"maxRuntime", "12h1m"}}),
                  "spec.maxRuntime: 12h1m is more than the 12h that Project strict allows "
                  "(policy.interactive.maxRuntime)");
+  const json notebook = {{"mode", "Interactive"}, {"maxRuntime", "12h"}, {"idle", {{"timeout", "1h1s"}}}};
+  expect_refused(apply("notebook", notebook),
+                 "spec.idle.timeout: 1h1s is more than the 1h that Project strict allows "
+                 "(policy.interactive.idleTimeout)");
   expect_refused(apply("big", json::object(), 3, 2),
                  "spec.roles: ask for 6 GPUs in all, more than the 4 that Project strict allows a job "
                  "(policy.maxGPUsPerJob)");

@@ -500,6 +500,7 @@ TEST(DecodeNode, WhatPlacementAndHealthNeed) {
     "spec":{"unschedulable":true,"taints":[{"key":"nvidia.com/gpu","effect":"NoSchedule"},{"key":"k","value":"v","effect":"NoExecute","timeAdded":"2026-01-02T03:04:05Z"}]},
     "status":{"capacity":{"cpu":"999"},"allocatable":{"cpu":"127500m","memory":"1056784Mi","pods":"110","nvidia.com/gpu":"8","hugepages-2Mi":"0","amd.com/gpu":"0"},
       "conditions":[{"type":"MemoryPressure","status":"False"},{"type":"Ready","status":"True","lastTransitionTime":"1970-01-01T00:01:40Z"}],
+      "addresses":[{"type":"Hostname","address":"node-1"},{"address":"10.0.0.7","type":"InternalIP"},{"type":"InternalIP","address":"fd00::7"}],
       "images":[{"names":["a"],"sizeBytes":1}]}})",
                   "muster.dev/");
   ASSERT_TRUE(node) << node.error().message;
@@ -511,6 +512,7 @@ TEST(DecodeNode, WhatPlacementAndHealthNeed) {
   EXPECT_TRUE(node->unschedulable);
   EXPECT_TRUE(node->ready);
   EXPECT_EQ(node->ready_changed_at, 100);
+  EXPECT_EQ(node->address, "10.0.0.7");
   EXPECT_EQ(node->milli_cpu, 127500);
   EXPECT_EQ(node->memory_bytes, std::int64_t{1056784} << 20);
   EXPECT_EQ(node->pods, 110);

@@ -40,11 +40,13 @@ inline bool is_job_status(const std::string& path) {
 
 // One process of the operator with its own way to the API server.
 struct Operator {
-  explicit Operator(client::Environment env) : transport(env) {
+  explicit Operator(client::Environment env) : transport(env), endpoints(env) {
     transport.set_latency(Duration{1}, Duration{9});
+    endpoints.set_latency(Duration{1}, Duration{9});
   }
 
   client::testing::FakeTransport transport;
+  client::testing::FakeTransport endpoints;  // of metrics
   controller::Metrics metrics;
   bool cut_off = false;        // nothing that it sends from now on arrives or is answered
   Duration last_write_sent{};  // a lease's renewal is one
@@ -89,6 +91,8 @@ class VirtualCluster {
     for (int i = 0; i < nodes; ++i) {
       json node = {{"apiVersion", "v1"}, {"kind", "Node"}};
       node["metadata"]["name"] = "node-" + std::to_string(i);
+      node["status"]["addresses"] =
+          json::array({{{"type", "InternalIP"}, {"address", "10.0.0." + std::to_string(i)}}});
       node["status"]["allocatable"] = {
           {"cpu", "64"}, {"memory", "512Gi"}, {"pods", "110"}, {"nvidia.com/gpu", "8"}};
       node["status"]["conditions"] = json::array(
@@ -140,8 +144,11 @@ class VirtualCluster {
     server.serve(one.transport);
     one.transport.set_fault_hook([this, &one](const HttpRequest& request) { return befall(one, request); });
     options.identity = identity;
-    one.controller = std::make_unique<controller::Controller>(world.env(), one.transport, one.transport,
+    one.controller = std::make_unique<controller::Controller>(world.env(), one.transport, one.endpoints,
                                                               options, one.metrics);
+    one.endpoints.set_handler([this](const HttpRequest& request) {
+      return exporters ? exporters(request.target) : client::HttpResponse{404, {}, ""};
+    });
     client::spawn(world.env().executor, run_to_end(one));
     world.settle();
     return one;
@@ -184,6 +191,7 @@ class VirtualCluster {
   client::RandomSource dice;    // for faults, apart from what the operator draws
   controller::Options options;  // of the operators to be started
   std::function<Fault(const HttpRequest&)> faults;
+  std::function<client::HttpResponse(const std::string& url)> exporters;  // what metrics endpoints answer
   std::string log;                      // every request that was made: time, method, target, fault, body
   std::vector<std::string> complaints;  // of audit()
 

@@ -120,11 +120,12 @@ TYPED_TEST(Kind, DefaultsAreTheTypes) {
   Json& spec = object["spec"];
   if (TypeParam::kKind == "Queue" || TypeParam::kKind == "Project")
     spec["pools"] = Json::array({{{"name", "p"}}});
-  if (TypeParam::kKind == "NodePool") spec["placement"] = Json::object();
+  if (TypeParam::kKind == "NodePool") spec = {{"placement", Json::object()}, {"gpuMetrics", Json::object()}};
   if (TypeParam::kKind == "TrainingJob") {
     spec = {{"roles", Json::array({{{"name", "w"}}})},
             {"checkpoint", Json::object()},
             {"restart", Json::object()},
+            {"idle", Json::object()},
             {"completion", Json::object()}};
   }
   Json with_defaults = object;

@@ -144,6 +144,17 @@ TEST_F(AutoscalerTest, SilenceDelaysNobodyElse) {
   EXPECT_LE(most, 17u) << "of one service so many at once";
 }
 
+// Else the service would be reconciled without a pause until the silent one is given up.
+TEST_F(AutoscalerTest, AReadingThatTakesLongerThanItsIntervalIsWaitedFor) {
+  const auto one = replicas(1);
+  silent[one[0].url] = true;
+  rule.panic_window = seconds{2};
+  scaler.look("ns/chat", rule, 1, one);
+  world.run_for(milliseconds{1500});
+  EXPECT_EQ(news["ns/chat"], 0);
+  EXPECT_EQ(scaler.look("ns/chat", rule, 1, one).again, seconds{1});
+}
+
 TEST_F(AutoscalerTest, ADeletedServiceIsForgottenAndAnotherMetricHasNoPast) {
   const auto one = replicas(1);
   answer(one[0], 8);

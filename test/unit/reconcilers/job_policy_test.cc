@@ -136,5 +136,23 @@ TEST(JobPolicy, RolesThatAreGoneArePassedOver) {
   EXPECT_EQ(with(taken, job(kBare)), job(kBare));
 }
 
+TEST(JobPolicy, TheIdleTimeoutOfTheModeIsTheMostAndWhatAJobGetsThatStatesNone) {
+  const auto p = project(R"({"interactive": {"idleTimeout": "1h"}, "batch": {"idleTimeout": "2h"}})");
+  const auto batch = job(kBare);
+  EXPECT_EQ(with(taken_from(p, batch), batch).idle.value().timeout, std::chrono::hours{2});
+  const auto bound = job(kBare, R"("mode": "Interactive", "idle": {"gpuUtilizationBelow": 20},)");
+  const auto effective = with(taken_from(p, bound), bound);
+  EXPECT_EQ(effective.idle.value().timeout, std::chrono::hours{1});
+  EXPECT_EQ(effective.idle.value().gpu_utilization_below, 20);
+  const auto states = job(kBare, R"("mode": "Interactive", "idle": {"timeout": "30m"},)");
+  EXPECT_EQ(taken_from(p, states).idle_timeout, std::nullopt);
+  EXPECT_EQ(violation(p, states, ""), std::nullopt);
+  EXPECT_EQ(violation(p, job(kBare, R"("mode": "Interactive", "idle": {"timeout": "2h"},)"), ""),
+            "spec.idle.timeout: 2h is more than the 1h that Project nlp allows "
+            "(policy.interactive.idleTimeout)");
+  const auto none = project("{}");
+  EXPECT_FALSE(with(taken_from(none, batch), batch).idle);
+}
+
 }  // namespace
 }  // namespace muster::reconcilers

@@ -47,6 +47,7 @@ struct Life {
   std::optional<crds::Nomination> nomination;
   std::set<std::string> lost_nodes;
   std::map<std::string, NodeHealth> health;
+  Idleness idleness;
   bool serves = false;
 
   explicit Life(std::int32_t workers = 2) {
@@ -74,6 +75,7 @@ struct Life {
     seen.reports = reports;
     seen.nomination = nomination ? &*nomination : nullptr;
     seen.serves = serves;
+    seen.idleness = idleness;
     seen.node_lost = [this](const std::string& node) { return lost_nodes.contains(node); };
     seen.health = [this](const std::string& node) {
       const auto found = health.find(node);

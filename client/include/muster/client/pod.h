@@ -101,6 +101,7 @@ struct Node {
   std::vector<std::pair<std::string, std::int64_t>>
       extended;  // other allocatable resources with a domain name, sorted
   bool deleting = false;
+  std::string address;  // of type InternalIP, the first; "": none
 };
 
 // One object's text to what is kept of it. kDecode, naming object and field, where a field that is read is

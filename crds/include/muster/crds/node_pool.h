@@ -90,6 +90,35 @@ struct Overcommit {
   bool operator==(const Overcommit&) const = default;
 };
 
+struct DaemonSetName {
+  std::string ns;  // JSON "namespace"
+  std::string name;
+
+  static constexpr auto fields() {
+    return std::tuple(field("namespace", &DaemonSetName::ns), field("name", &DaemonSetName::name));
+  }
+  bool operator==(const DaemonSetName&) const = default;
+};
+
+// What each node of the pool says about its GPUs, and where. The defaults are the DCGM exporter's.
+struct GpuMetrics {
+  std::optional<DaemonSetName> daemon_set;  // read are its pods; absent: the node's InternalIP
+  std::int32_t port = 9400;
+  std::string path = "/metrics";
+  Duration interval = std::chrono::seconds{30};                     // each node is read so often
+  std::string utilization = "DCGM_FI_DEV_GPU_UTIL";                 // the metric, in percent
+  std::string double_bit_errors = "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL";  // beyond 0: the GPU is not used
+  std::string index_label = "gpu";                                  // of the GPU on its node
+
+  static constexpr auto fields() {
+    using T = GpuMetrics;
+    return std::tuple(field("daemonSet", &T::daemon_set), field("port", &T::port), field("path", &T::path),
+                      field("interval", &T::interval), field("utilization", &T::utilization),
+                      field("doubleBitErrors", &T::double_bit_errors), field("indexLabel", &T::index_label));
+  }
+  bool operator==(const GpuMetrics&) const = default;
+};
+
 struct NodePoolSpec {
   LabelSelector node_selector;
   std::string gpu_resource = "nvidia.com/gpu";
@@ -98,6 +127,7 @@ struct NodePoolSpec {
   Reservation reservation;
   std::optional<Sharing> sharing;  // absent: fractions and memory, without a limit of their number
   Overcommit overcommit;
+  std::optional<GpuMetrics> gpu_metrics;  // absent: nobody says how busy its GPUs are
   bool is_default =
       false;  // JSON "default": the pool that top-level quotas and workloads without a pool mean
 
@@ -106,10 +136,23 @@ struct NodePoolSpec {
     return std::tuple(field("nodeSelector", &T::node_selector), field("gpuResource", &T::gpu_resource),
                       field("topology", &T::topology), field("placement", &T::placement),
                       field("reservation", &T::reservation), field("sharing", &T::sharing),
-                      field("overcommit", &T::overcommit), field("default", &T::is_default));
+                      field("overcommit", &T::overcommit), field("gpuMetrics", &T::gpu_metrics),
+                      field("default", &T::is_default));
   }
   bool operator==(const NodePoolSpec&) const = default;
 };
+
+// GPUs of a node that are not to be used.
+struct FailingGpus {
+  std::string node;
+  std::vector<std::int32_t> gpus;  // ascending
+
+  static constexpr auto fields() {
+    return std::tuple(field("node", &FailingGpus::node), field("gpus", &FailingGpus::gpus));
+  }
+  bool operator==(const FailingGpus&) const = default;
+};
+inline constexpr std::size_t kMaxFailingNodes = 1000;
 
 struct NodePoolStatus {
   std::int64_t observed_generation = 0;
@@ -117,12 +160,15 @@ struct NodePoolStatus {
   std::int32_t nodes = 0;  // usable ones
   Amounts capacity;        // of the usable nodes
   Amounts free;            // of it, not given out
+  std::vector<FailingGpus>
+      failing_gpus;  // JSON "failingGPUs": as last read; by node, kMaxFailingNodes at most
 
   static constexpr auto fields() {
     using T = NodePoolStatus;
     return std::tuple(field("observedGeneration", &T::observed_generation, Zero::kOmit),
                       field("conditions", &T::conditions), field("nodes", &T::nodes, Zero::kOmit),
-                      field("capacity", &T::capacity), field("free", &T::free));
+                      field("failingGPUs", &T::failing_gpus), field("capacity", &T::capacity),
+                      field("free", &T::free));
   }
   bool operator==(const NodePoolStatus&) const = default;
 };

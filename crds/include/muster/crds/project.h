@@ -67,9 +67,14 @@ struct Member {
 
 // What is allowed to the jobs of one mode.
 struct ModePolicy {
-  std::optional<Duration> max_runtime;  // at most, and what a job gets that states none; absent: no bound
+  // At most, and what a job gets that states none; absent: no bound.
+  std::optional<Duration> max_runtime;
+  std::optional<Duration> idle_timeout;
 
-  static constexpr auto fields() { return std::tuple(field("maxRuntime", &ModePolicy::max_runtime)); }
+  static constexpr auto fields() {
+    using T = ModePolicy;
+    return std::tuple(field("maxRuntime", &T::max_runtime), field("idleTimeout", &T::idle_timeout));
+  }
   bool operator==(const ModePolicy&) const = default;
 };
 

@@ -128,6 +128,18 @@ struct Completion {
   bool operator==(const Completion&) const = default;
 };
 
+// When a job ends because nobody uses what it holds.
+struct Idle {
+  std::optional<Duration> timeout;         // all its GPUs idle for so long; absent: the Project's, else never
+  std::int32_t gpu_utilization_below = 5;  // percent
+
+  static constexpr auto fields() {
+    using T = Idle;
+    return std::tuple(field("timeout", &T::timeout), field("gpuUtilizationBelow", &T::gpu_utilization_below));
+  }
+  bool operator==(const Idle&) const = default;
+};
+
 struct TrainingJobSpec {
   Mode mode = Mode::kBatch;
   std::optional<bool> preemptible;  // see is_preemptible
@@ -141,7 +153,8 @@ struct TrainingJobSpec {
   std::optional<Checkpoint> checkpoint;
   RestartPolicy restart;
   Duration start_timeout = std::chrono::minutes{10};
-  std::optional<Duration> max_runtime;         // absent: none
+  std::optional<Duration> max_runtime;  // absent: none
+  std::optional<Idle> idle;
   std::optional<Duration> ttl_after_finished;  // absent: kept
   Completion completion;
 
@@ -153,8 +166,8 @@ struct TrainingJobSpec {
                       field("topology", &T::topology), field("pools", &T::pools),
                       field("elastic", &T::elastic), field("checkpoint", &T::checkpoint),
                       field("restart", &T::restart), field("startTimeout", &T::start_timeout),
-                      field("maxRuntime", &T::max_runtime), field("ttlAfterFinished", &T::ttl_after_finished),
-                      field("completion", &T::completion));
+                      field("maxRuntime", &T::max_runtime), field("idle", &T::idle),
+                      field("ttlAfterFinished", &T::ttl_after_finished), field("completion", &T::completion));
   }
   bool operator==(const TrainingJobSpec&) const = default;
 };
@@ -294,13 +307,14 @@ struct EffectiveRole {
 struct Effective {
   std::string priority_class_name;
   std::vector<std::string> pools;
-  std::optional<Duration> max_runtime;
+  std::optional<Duration> max_runtime, idle_timeout;
   std::vector<EffectiveRole> roles;
 
   static constexpr auto fields() {
     using T = Effective;
     return std::tuple(field("priorityClassName", &T::priority_class_name), field("pools", &T::pools),
-                      field("maxRuntime", &T::max_runtime), field("roles", &T::roles));
+                      field("maxRuntime", &T::max_runtime), field("idleTimeout", &T::idle_timeout),
+                      field("roles", &T::roles));
   }
   bool operator==(const Effective&) const = default;
 };

@@ -11,6 +11,7 @@
 #include "muster/client/object.h"
 #include "muster/client/transport.h"
 #include "muster/reconcilers/autoscale_rule.h"
+#include "muster/reconcilers/endpoint_reader.h"
 
 namespace muster::reconcilers {
 
@@ -25,8 +26,6 @@ struct MetricsEndpoint {
   std::string replica;  // its name
   std::string url;      // "": none, it cannot be read
 };
-// "http://10.0.0.1:8000/metrics"; an address of IPv6 in brackets. "" for an empty address.
-std::string metrics_url(const std::string& address, std::int32_t port, const std::string& path);
 
 // How often a service is read: half its panicWindow, between 1 and 15 s.
 client::Duration reading_interval(const crds::Autoscaling& rule);
@@ -54,6 +53,7 @@ class Autoscaler {
   // Begins no reading any more. idle(): those under way have ended, at the latest by their timeout.
   void stop();
   bool idle() const;
+  const EndpointCounts& counts() const;
 
  private:
   struct State;

@@ -24,6 +24,7 @@ class InferenceServiceReconciler {
   // No replica is asked any more; idle() when the last has answered, some seconds later.
   void stop() { autoscaler_.stop(); }
   bool idle() const { return autoscaler_.idle(); }
+  const EndpointCounts& counts() const { return autoscaler_.counts(); }
 
  private:
   using Service = client::Ptr<Object<crds::InferenceService>>;

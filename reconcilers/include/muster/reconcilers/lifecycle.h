@@ -2,7 +2,7 @@
 // to be done comes out. No I/O, no clock, no memory: a new process that sees the same objects does the same.
 //
 //   Queued --start--> Starting --all ready--> Running --completion--> Succeeded
-//     ^                  |  ^                    |  \--restart limit, maxRuntime--> Failed
+//     ^                  |  ^                    |  \--restart limit, maxRuntime, idle--> Failed
 //     |                  |  +--program fault-----+
 //     +---- withdraw ----+--------- pod lost ----+
 //
@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@
 #include "muster/client/pod.h"
 #include "muster/crds/training_job.h"
 #include "muster/reconcilers/checkpoint.h"
+#include "muster/reconcilers/idle_rule.h"
 
 namespace muster::reconcilers {
 
@@ -57,10 +59,11 @@ struct Decision {
 
 // What is known about the ground under a pod.
 struct NodeHealth {
-  std::string lost;                   // why pods there are to be placed anew; "": they are not
-  bool ready = true;                  // its Ready condition
-  std::optional<crds::Time> again{};  // it will be lost then if nothing changes
-  std::vector<std::int32_t> bad_gpus{};
+  std::string lost;                       // why pods there are to be placed anew; "": they are not
+  bool ready = true;                      // its Ready condition
+  std::optional<crds::Time> again{};      // it will be lost then if nothing changes
+  std::vector<std::int32_t> bad_gpus{};   // somebody says so
+  std::set<std::int32_t> failing_gpus{};  // they have double-bit errors
 };
 
 struct Observed {
@@ -80,6 +83,7 @@ struct Observed {
   // Nothing runs there any more: its object is deleted, or somebody says so by the taint
   // node.kubernetes.io/out-of-service; empty: none is.
   std::function<bool(const std::string& node)> node_lost{};
+  Idleness idleness{};  // of this attempt
   // A replica of an InferenceService: whichever way its program ends, it is started again, without a limit
   // and with a growing delay.
   bool serves = false;

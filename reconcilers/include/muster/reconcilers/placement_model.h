@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,8 @@ class PlacementModel {
   // -----------------------------------------------------------
   void node(const client::Node& node);
   void node_gone(const client::Node& node);
+  // GPUs that are not to be used, beside those that the node names itself.
+  void failing_gpus(const std::string& node, std::set<std::int32_t> gpus);
   void pool(const crds::NodePool& pool);
   void pool_gone(const crds::NodePool& pool);
   void queue(const crds::Queue& queue);

@@ -9,6 +9,7 @@
 #include "muster/client/events.h"
 #include "muster/client/informer.h"
 #include "muster/client/pod.h"
+#include "muster/reconcilers/gpu_monitor.h"
 #include "muster/reconcilers/objects.h"
 #include "muster/reconcilers/placement_model.h"
 #include "muster/reconcilers/project_objects.h"
@@ -76,6 +77,7 @@ struct World {
   client::Duration status_interval;     // between two writes of mere counters to one object
   std::chrono::seconds node_grace{60};  // a node that is not Ready for so long is lost
   Totals totals{};
+  GpuMonitor* gpus = nullptr;  // nullptr: nothing is known of them
 
   crds::Time now() const { return std::chrono::floor<std::chrono::seconds>(env.clock.wall()); }
 };
@@ -88,6 +90,9 @@ struct Outcome {
   static Outcome done() { return {}; }
   static Outcome retry() { return {.failed = true}; }
   static Outcome again(client::Duration d) { return {.after = d}; }
+  void no_later_than(client::Duration d) {
+    if (!after || *after > d) after = d;
+  }
 };
 
 }  // namespace muster::reconcilers
