@@ -144,16 +144,33 @@ break_a_program() {
   broken_job=
 }
 
-# The service is scaled as somebody would do it, or a HorizontalPodAutoscaler: up, and who has borrowed its GPUs gives them back;
-# down again.
-scalings=("25 6" "50 1")
+# When all other jobs have ended: one that borrows nearly all H100s, and a service that takes back what is its own. It is scaled
+# as somebody would do it, or a HorizontalPodAutoscaler: up, and the borrower gives one pod; further up, and less is left than
+# the borrower's least: it saves and waits; down again, and it resumes.
+act=0
+borrower() { kubectl -n vision get trainingjob video -o "jsonpath={.status.phase} {.status.pods}"; }
 scale() {
-  local at replicas
-  read -r at replicas <<<"${scalings[0]}"
-  ((SECONDS - start >= at)) || return 0
-  printf '\n$ kubectl -n search scale inferenceservice ranker-api --replicas=%d\n' "$replicas"
-  kubectl -n search scale inferenceservice ranker-api --replicas="$replicas"
-  scalings=("${scalings[@]:1}")
+  printf '\n$ kubectl -n search scale inferenceservice ranker-api --replicas=%d\n' "$1"
+  kubectl -n search scale inferenceservice ranker-api --replicas="$1"
+  act=$((act + 1))
+}
+play() {
+  case $act in
+    0)
+      ((jobs > 0 && ended == jobs)) || return 0
+      printf '\n$ kubectl apply -f manifests/samples/borrower.yaml\n'
+      kubectl apply --server-side -f manifests/samples/borrower.yaml
+      act=1
+      ;;
+    1) [[ $(borrower) != "Running 7/"* ]] || scale 4 ;;
+    2)
+      [[ $(borrower) == "Running 6/"* ]] || return 0
+      # What a program of its own would say once it has saved.
+      kubectl -n vision annotate pod -l muster.dev/job=video 'muster.dev/checkpoint={"checkpoint":{"step":1000}}' >/dev/null
+      scale 6
+      ;;
+    3) [[ $(borrower) != Queued* ]] || scale 1 ;;
+  esac
 }
 
 start=$SECONDS
@@ -167,7 +184,7 @@ for ((n = 0; ; ++n)); do
     kubectl get inferenceservices -A
     kubectl get trainingjobs -A
   fi
-  if ((jobs > 0 && ended == jobs)); then break; fi
+  if ((act > 0 && ended == jobs)); then break; fi
   if ((SECONDS - start > timeout)); then
     kubectl get trainingjobs -A
     tail -n 20 "$dir/muster.log"
@@ -175,15 +192,15 @@ for ((n = 0; ; ++n)); do
     exit 1
   fi
   if [[ -n $broken_job ]]; then break_a_program; fi
-  if ((${#scalings[@]})); then scale; fi
+  play
   sleep 2
 done
 
 printf '\n$ kubectl get inferenceservices -A\n'
 kubectl get inferenceservices -A
-printf '\n$ kubectl -n vision get events   # of the elastic job\n'
-kubectl -n vision get events --field-selector involvedObject.name=diffusion -o custom-columns='REASON:.reason,MESSAGE:.message' |
-  grep -E 'REASON|Reclaimed|Grown|Preempted' || true
+printf '\n$ kubectl -n vision get events   # of the borrower\n'
+kubectl -n vision get events --field-selector involvedObject.name=video --sort-by=.lastTimestamp \
+  -o custom-columns='REASON:.reason,MESSAGE:.message'
 say "all $jobs jobs have ended after $((SECONDS - start)) s"
 jobs_json | scripts/demo_report.py summary "$dir/seen.json"
 finished=yes
