@@ -126,6 +126,7 @@ struct Pool {
   std::vector<Domain> domains = std::vector<Domain>(1);  // [0]: the whole pool
   std::map<std::string, DomainId> domain_ids;            // by path of labels
   std::map<std::int64_t, std::int32_t> gpu_memories;     // of its usable nodes with GPUs, counted
+  std::int64_t priced_by = 0;                            // the largest of these, as of the last settle()
   std::map<std::int32_t, std::int32_t>
       zone_gpus;                              // of its usable nodes: GPUs of the largest NUMA node, counted
   mutable Rankings rankings;                  // what searches have found out; of no other meaning
@@ -352,7 +353,9 @@ class State {
   void count_in_tree(LeafId leaf, int running, int waiting_jobs);
   void count(JobId id);                      // brings what is counted of the job to what it is now
   void reshape() { shape_changed_ = true; }  // parents changed, or what is reserved
-  void settle();  // links parents and recounts after reshape(); O(all jobs), once per batch
+  // Links parents and recounts after reshape(), and what asks for GPU memory after a pool has got or lost its
+  // largest GPUs; then O(all jobs), once per batch.
+  void settle();
   // The chain from a tree node to the top; empty if it does not reach the top (missing parent, circle).
   std::vector<LeafId> path(LeafId leaf) const;
   const Share& share(LeafId leaf, PoolId pool) const;
@@ -387,6 +390,7 @@ class State {
   std::vector<JobId> free_jobs_;
   void hold_back(LeafId at, PoolId pool, TreeSums& sums) const;  // counts it anew from the children's
   void seed_held_back(LeafId at);
+  void recount();
   bool shape_changed_ = false;
   bool reserves_ = false;
 };

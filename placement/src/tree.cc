@@ -1,5 +1,6 @@
 // The tree of Queues and Projects: its shape, and the sums at each of its nodes.
 #include <algorithm>
+#include <utility>
 
 #include "shares.h"
 #include "state.h"
@@ -71,8 +72,19 @@ void State::hold_back(LeafId at, PoolId p, TreeSums& s) const {
 // From scratch: changes of shape are rare, and undoing sums along a chain that was broken or a circle is not
 // worth its traps.
 void State::settle() {
-  if (!shape_changed_) return;
-  shape_changed_ = false;
+  if (std::exchange(shape_changed_, false)) recount();
+  // What asks for GPU memory is priced by the largest GPUs of its pool.
+  bool other_prices = false;
+  for (Pool& p : pools) {
+    const std::int64_t largest = p.gpu_memories.empty() ? 0 : p.gpu_memories.rbegin()->first;
+    other_prices = std::exchange(p.priced_by, largest) != largest || other_prices;
+  }
+  for (std::size_t i = 0; other_prices && i < jobs.size(); ++i) {
+    if (jobs[i].known && request_of(jobs[i]).by_memory) count(static_cast<JobId>(i));
+  }
+}
+
+void State::recount() {
   for (TreeNode& t : tree) {
     t.children.clear();
     t.sums.clear();

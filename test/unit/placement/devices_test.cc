@@ -238,6 +238,30 @@ TEST(MemoryShares, AreChargedAnewWhenTheNodeIsKnown) {
   EXPECT_EQ(start(w, with_share("a/3", memory(12000))), Places{});
 }
 
+// What waits counts as demand by the largest GPUs there are, whichever came first.
+TEST(MemoryShares, WhatWaitsIsPricedAnewWhenLargerGpusComeOrGo) {
+  World w({gpu_node("n", 1, 24000)});
+  ASSERT_EQ(start(w, with_share("a/1", memory(24000))), at("n", {0}));
+  w.cluster.upsert_job(with_share("a/2", memory(12000)));
+  w.plan();
+  const auto pending = [&] { return w.cluster.usage("a", true, "default").pending.gpu.value; };
+  ASSERT_EQ(pending(), 500);
+  NodeSpec larger = gpu_node("large", 1, 48000);
+  larger.usable = false;
+  w.cluster.upsert_node(larger);
+  w.plan();
+  EXPECT_EQ(pending(), 500) << "one that takes no part";
+  larger.usable = true;
+  larger.allocatable.cpu = {};
+  w.cluster.upsert_node(larger);
+  w.plan();
+  EXPECT_EQ(pending(), 250);
+  w.cluster.remove_node("large");
+  w.plan();
+  EXPECT_EQ(pending(), 500);
+  EXPECT_TRUE(sound(w));
+}
+
 // --- sharing modes
 
 TEST(SharingModes, NoneGivesWholeGpusOnlyAndSaysSo) {
