@@ -126,7 +126,7 @@ struct Pool {
   std::vector<Domain> domains = std::vector<Domain>(1);  // [0]: the whole pool
   std::map<std::string, DomainId> domain_ids;            // by path of labels
   std::map<std::int64_t, std::int32_t> gpu_memories;     // of its usable nodes with GPUs, counted
-  std::int64_t priced_by = 0;                            // the largest of these, as of the last settle()
+  std::int64_t priced_by = -1;  // the largest of these at the last settle(); -1: none
   std::map<std::int32_t, std::int32_t>
       zone_gpus;                              // of its usable nodes: GPUs of the largest NUMA node, counted
   mutable Rankings rankings;                  // what searches have found out; of no other meaning

@@ -76,7 +76,7 @@ void State::settle() {
   // What asks for GPU memory is priced by the largest GPUs of its pool.
   bool other_prices = false;
   for (Pool& p : pools) {
-    const std::int64_t largest = p.gpu_memories.empty() ? 0 : p.gpu_memories.rbegin()->first;
+    const std::int64_t largest = p.gpu_memories.empty() ? -1 : p.gpu_memories.rbegin()->first;
     other_prices = std::exchange(p.priced_by, largest) != largest || other_prices;
   }
   for (std::size_t i = 0; other_prices && i < jobs.size(); ++i) {
