@@ -79,10 +79,10 @@ void Layout::add_bundles(const State& s, const PlaceQuery& q) {
   for (const PodWish& w : pods) together[{leaders_[static_cast<std::size_t>(w.role)], w.index}].push_back(w);
   std::map<std::vector<std::size_t>, std::size_t> known;
   for (auto& [leading, list] : together) {
+    const auto follows = [leader = leading.first](const PodWish& w) {
+      return static_cast<std::size_t>(w.role) != leader;
+    };
     std::sort(list.begin(), list.end(), [&](const PodWish& a, const PodWish& b) {
-      const auto follows = [&](const PodWish& w) {
-        return static_cast<std::size_t>(w.role) != leading.first;
-      };
       return std::pair(follows(a), a.role) < std::pair(follows(b), b.role);
     });
     std::vector<std::size_t> roles;
