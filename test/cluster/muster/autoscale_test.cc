@@ -2,14 +2,11 @@
 // for each replica, and what answers there says how busy it is.
 #include <gmock/gmock.h>
 
+#include <array>
 #include <atomic>
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
 #include <thread>
 
-#include "http_server.h"
-#include "muster/testcluster/loopback.h"
+#include "metrics_servers.h"
 #include "service_fixture.h"
 
 namespace muster::test {
@@ -20,35 +17,10 @@ using testing::HasSubstr;
 
 constexpr int kServers = 3;
 
-// Servers at 127.0.0.2 and on, on one port; each says how many requests it runs.
+// Each says how many requests it runs.
 class Servers {
  public:
-  Servers() : port_(testcluster::free_port()) {
-    for (int i = 0; i < kServers; ++i) {
-      auto listening =
-          controller::HttpServer::listen(io_.get_executor(), address(i) + ":" + std::to_string(port_));
-      if (!listening) throw std::runtime_error(listening.error());
-      (*listening)->handle("/metrics", [this, i] {
-        ++asked;
-        const int n = running[static_cast<std::size_t>(i)];
-        if (n < 0) return controller::HttpAnswer{503, "not now\n"};
-        return controller::HttpAnswer{200,
-                                      "# TYPE vllm:num_requests_running gauge\n"
-                                      "vllm:num_requests_running{engine=\"0\",model_name=\"a/b\"} " +
-                                          std::to_string(n) + ".0\n"};
-      });
-      servers_.push_back(std::move(*listening));
-    }
-    thread_ = std::thread([this] { io_.run(); });
-  }
-  ~Servers() {
-    boost::asio::post(io_, [this] { servers_.clear(); });
-    work_.reset();
-    io_.stop();
-    thread_.join();
-  }
-  int port() const { return port_; }
-  static std::string address(int i) { return "127.0.0." + std::to_string(i + 2); }
+  int port() const { return servers_.port(); }
   void all_run(int n) {
     for (auto& r : running) r = n;
   }
@@ -57,11 +29,17 @@ class Servers {
   std::atomic<int> asked = 0;
 
  private:
-  boost::asio::io_context io_{1};
-  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{io_.get_executor()};
-  int port_;
-  std::vector<std::unique_ptr<controller::HttpServer>> servers_;
-  std::thread thread_;
+  controller::HttpAnswer answer(int i) {
+    ++asked;
+    const int n = running[static_cast<std::size_t>(i)];
+    if (n < 0) return {503, "not now\n"};
+    return {200,
+            "# TYPE vllm:num_requests_running gauge\n"
+            "vllm:num_requests_running{engine=\"0\",model_name=\"a/b\"} " +
+                std::to_string(n) + ".0\n"};
+  }
+
+  MetricsServers servers_{kServers, [this](int i) { return answer(i); }};  // last: it uses the others
 };
 
 // One service, whose pods get addresses as they come.
@@ -100,7 +78,7 @@ class Watched {
       if (ip.empty() || ip.starts_with("127.") || pod["metadata"].contains("deletionTimestamp")) continue;
       const std::string replica = pod["metadata"]["labels"]["muster.dev/job"];
       const int ordinal = std::stoi(replica.substr(replica.rfind('-') + 1));
-      const std::string mine = Servers::address(ordinal % kServers);
+      const std::string mine = MetricsServers::address(ordinal % kServers);
       s_.cluster->patch("/api/v1/namespaces/team/pods/" + pod_name + "/status",
                         {{"status", {{"podIP", mine}, {"podIPs", {{{"ip", mine}}}}}}});
     }

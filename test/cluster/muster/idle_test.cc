@@ -3,16 +3,12 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
 #include <mutex>
 #include <set>
 #include <thread>
 
 #include "fixture.h"
-#include "http_server.h"
-#include "muster/testcluster/loopback.h"
+#include "metrics_servers.h"
 
 namespace muster::test {
 namespace {
@@ -24,27 +20,10 @@ const std::string kPool = "/apis/muster.dev/v1alpha1/nodepools/default";
 
 using Gpu = std::pair<std::string, int>;  // node, index
 
-// Exporters at 127.0.0.2 and on, on one port.
+// Those of all nodes.
 class Exporters {
  public:
-  Exporters() : port_(testcluster::free_port()) {
-    for (int i = 0; i < kNodes; ++i) {
-      auto listening =
-          controller::HttpServer::listen(io_.get_executor(), address(i) + ":" + std::to_string(port_));
-      if (!listening) throw std::runtime_error(listening.error());
-      (*listening)->handle("/metrics", [this, i] { return answer("node-" + std::to_string(i)); });
-      servers_.push_back(std::move(*listening));
-    }
-    thread_ = std::thread([this] { io_.run(); });
-  }
-  ~Exporters() {
-    boost::asio::post(io_, [this] { servers_.clear(); });
-    work_.reset();
-    io_.stop();
-    thread_.join();
-  }
-  int port() const { return port_; }
-  static std::string address(int i) { return "127.0.0." + std::to_string(i + 2); }
+  int port() const { return servers_.port(); }
 
   // Whoever is busy, fails, or does not answer.
   template <class Change>
@@ -84,12 +63,9 @@ class Exporters {
     return {200, text};
   }
 
-  boost::asio::io_context io_{1};
-  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{io_.get_executor()};
-  int port_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<controller::HttpServer>> servers_;
-  std::thread thread_;
+  // Last: it uses the others.
+  MetricsServers servers_{kNodes, [this](int i) { return answer("node-" + std::to_string(i)); }};
 };
 
 class Idleness : public testing::Test {
@@ -100,7 +76,7 @@ class Idleness : public testing::Test {
     for (int i = 0; i < kNodes; ++i) {
       cluster_->patch(
           "/api/v1/nodes/node-" + std::to_string(i) + "/status",
-          {{"status", {{"addresses", {{{"type", "InternalIP"}, {"address", Exporters::address(i)}}}}}}});
+          {{"status", {{"addresses", {{{"type", "InternalIP"}, {"address", MetricsServers::address(i)}}}}}}});
     }
     muster_ = cluster_->muster();
   }
