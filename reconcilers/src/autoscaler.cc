@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "muster/reconcilers/endpoint_problem.h"
 #include "muster/reconcilers/fan_out.h"
 #include "muster/reconcilers/log.h"
 
@@ -18,8 +19,6 @@ using client::TimePoint;
 
 // A verdict that says the same but for its numbers is said again only so often: it is written to the status.
 constexpr Duration kSayAgain = std::chrono::seconds{30};
-
-constexpr std::size_t kMaxProblem = 512;  // characters of an endpoint's failure that are told
 
 using Reading = std::expected<crds::MilliLoad, std::string>;
 
@@ -95,7 +94,7 @@ Task<void> Autoscaler::State::read_all(std::shared_ptr<State> state, Key key, st
           ++sum.read;
           sum.load += *reading;
         } else if (sum.problem.empty()) {
-          sum.problem = fmt::format("{}: {}", endpoint.replica, reading.error().substr(0, kMaxProblem));
+          sum.problem = fmt::format("{}: {}", endpoint.replica, told(reading.error()));
         }
         co_return !all.reader.stopped();
       }

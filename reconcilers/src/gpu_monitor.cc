@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "muster/reconcilers/endpoint_problem.h"
 #include "muster/reconcilers/fan_out.h"
 #include "muster/reconcilers/log.h"
 
@@ -16,8 +17,6 @@ using client::Duration;
 using client::Key;
 using client::Task;
 using client::TimePoint;
-
-constexpr std::size_t kMaxProblem = 512;  // characters of an endpoint's failure that are told
 
 struct Pool {
   crds::GpuMetrics where;
@@ -160,7 +159,7 @@ void GpuMonitor::State::sum_up(const std::string& pool, Pool& known, const GpuRe
     if (reading) {
       ++sum.read;
     } else if (sum.problem.empty()) {
-      sum.problem = fmt::format("node {}: {}", node, reading.error().substr(0, kMaxProblem));
+      sum.problem = fmt::format("node {}: {}", node, told(reading.error()));
     }
   }
   for (const auto& [node, bad] : failing) {

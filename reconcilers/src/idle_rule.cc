@@ -4,18 +4,17 @@
 
 #include <algorithm>
 
+#include "muster/reconcilers/endpoint_problem.h"
+
 namespace muster::reconcilers {
 namespace {
-
-constexpr std::size_t kMaxProblem = 512;  // characters of an endpoint's failure that are told
 
 // Of its busiest GPU, in percent; or why it cannot be told.
 std::expected<std::int32_t, std::string> use_of_pod(const PodGpus& pod, const GpuReadings& readings) {
   const auto found = readings.find(pod.node);
   if (found == readings.end()) return std::unexpected(fmt::format("node {} is not read", pod.node));
   if (!found->second)
-    return std::unexpected(
-        fmt::format("node {}: {}", pod.node, found->second.error().substr(0, kMaxProblem)));
+    return std::unexpected(fmt::format("node {}: {}", pod.node, told(found->second.error())));
   const GpuReading& reading = *found->second;
   std::int32_t most = 0;
   if (!reading.by_pod.empty()) {
