@@ -6,18 +6,11 @@
 #include "reservation.h"
 
 namespace muster::placement {
-namespace {
-
-bool is_whole(const RoleSpec& r) {
-  return r.gpus > 0 && r.share.kind == GpuShare::Kind::kWhole;
-}
-
-}  // namespace
 
 Movable::Movable(const State& s, const Claimant& c)
     : s_(s), pool_(s.pool(c.pool)), id_(c.pool), claimant_off_(kept_off(s, c.job, c.pool)) {
   for (const RoleSpec& r : s.request_of(s.job(c.job)).roles)
-    needs_ = std::min(needs_, is_whole(r) ? r.gpus : 0);
+    needs_ = std::min(needs_, takes_whole_gpus(r) ? r.gpus : 0);
 }
 
 bool Movable::add(JobId id) {
@@ -30,7 +23,7 @@ bool Movable::add(JobId id) {
     const auto role = static_cast<std::size_t>(j.assignment->pods[i].role);
     if (j.charges[i].node == kNoId || role >= roles.size()) continue;
     // Of a pod that shares GPUs no more is known than how many it touches.
-    parts_.push_back({j.charges[i].node, roles[role].gpus, is_whole(roles[role]), off});
+    parts_.push_back({j.charges[i].node, roles[role].gpus, takes_whole_gpus(roles[role]), off});
   }
   return true;
 }
@@ -62,7 +55,7 @@ bool Movable::has_holes(const Job& j, bool off) {
   const Request& request = s_.request_of(j);
   for (std::size_t r = 0; r < request.roles.size(); ++r) {
     const RoleSpec& role = request.roles[r];
-    if (!is_whole(role)) continue;
+    if (!takes_whole_gpus(role)) continue;
     const auto& pods = j.assignment->pods;
     const auto need = request.roles.size() == 1
                           ? std::ssize(pods)

@@ -19,7 +19,7 @@ std::optional<std::size_t> refuted_role(const Domain& domain, const Request& req
     const bool too_much =
         sum.cpu > domain.free.cpu || sum.memory > domain.free.memory || sum.pods > domain.free.pods;
     if (too_much) return i;
-    if (r.gpus == 0 || r.share.kind != GpuShare::Kind::kWhole) continue;
+    if (!takes_whole_gpus(r)) continue;
     std::int64_t room = 0;
     for (const auto& [model, buckets] : domain.by_free) {
       for (auto it = buckets.lower_bound(r.gpus); it != buckets.end(); ++it)

@@ -48,6 +48,10 @@ struct Request {
 // The pod that the role asks for, with all that placement computes of it filled in.
 RoleSpec complete(RoleSpec role);
 
+inline bool takes_whole_gpus(const RoleSpec& role) {
+  return role.gpus > 0 && role.share.kind == GpuShare::Kind::kWhole;
+}
+
 // The node would do for a pod of the role if it were empty: size, model, labels, affinity, taints.
 // Kubernetes' semantics.
 bool would_do(const NodeSpec& node, const RoleSpec& role, const std::vector<std::string>& avoid);

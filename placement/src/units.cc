@@ -9,7 +9,6 @@
 
 #include "due.h"
 #include "movable.h"
-#include "totals.h"
 
 namespace muster::placement {
 namespace {

@@ -102,6 +102,10 @@ class Search {
     for (const std::size_t pod : units_[i].pods) st_.readmit(units_[i].job, pod);
     in_use_[i] = false;
   }
+  // The claimant has these places, which are free.
+  void claim(const std::vector<PodPlace>& places) {
+    for (const PodPlace& p : places) st_.place(q_.claimant.job, p, q_.claimant.pool, Hold::kPromised);
+  }
   void reset(std::size_t mark) {
     st_.rollback(mark);
     in_use_.assign(units_.size(), false);
@@ -221,9 +225,6 @@ class Search {
       return std::any_of(gone.begin(), gone.end(),
                          [&](std::size_t k) { return units_[k].after == static_cast<std::int32_t>(i); });
     };
-    const auto claim = [&] {
-      for (const PodPlace& p : places) st_.place(q_.claimant.job, p, q_.claimant.pool, Hold::kPromised);
-    };
     // Who goes after it gives of more when it stays, so none of the others loses its being legal by that.
     const auto try_back = [&](std::size_t i, bool again) {
       if (needed_by_others(i) || (again && !enough_without(i))) return;
@@ -234,7 +235,7 @@ class Search {
       if (again) {
         found = fits(within);
       } else if (entitled()) {
-        claim();
+        claim(places);
         found = places;
       }
       if (found) {
@@ -245,7 +246,7 @@ class Search {
       }
       st_.rollback(marks.bare);
       in_use_[i] = true;
-      claim();
+      claim(places);
     };
     if (apart.size() > 1) {  // all at once, where nothing but room matters; else one by one
       std::vector<std::size_t> rest;
@@ -261,7 +262,7 @@ class Search {
         take_all({gone.begin(), gone.end()});
       }
       marks.bare = st_.mark();
-      claim();
+      claim(places);
     }
     for (const std::size_t i : apart) try_back(i, false);
     for (const std::size_t i : kept) try_back(i, true);
@@ -337,7 +338,7 @@ class Search {
     }
     const std::size_t taken = st_.mark();
     room.places = best.places;
-    for (const PodPlace& p : room.places) st_.place(q_.claimant.job, p, q_.claimant.pool, Hold::kPromised);
+    claim(room.places);
     std::size_t moved = 0;
     for (Victim& v : room.victims) moved += move(v) ? 1 : 0;
     if (means_ == Means::kBoth && !can_keep(room)) return reset(start), std::nullopt;
@@ -399,7 +400,7 @@ class Search {
       room = std::move(fewer);
     }
     moved(room.victims, start);
-    for (const PodPlace& p : room.places) st_.place(q_.claimant.job, p, q_.claimant.pool, Hold::kPromised);
+    claim(room.places);
     return room;
   }
 

@@ -132,7 +132,7 @@ void World::refresh(Gang& g) {
   const bool refused = !w.invalid.empty() || !g.violation.empty();
   if (suspended || (refused && g.state != Gang::State::kRunning)) return stand_aside(g, suspended);
   if (refused) return;  // what runs is not judged anew
-  if (!suspended && g.ends_as == "Suspended") g.ends_as.clear();
+  if (g.ends_as == "Suspended") g.ends_as.clear();
   const pl::JobSpec before = g.spec;
   const std::string owner = project_of(w.ns);
   if (w.is_service) {
