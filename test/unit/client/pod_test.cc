@@ -457,7 +457,7 @@ void expect_same(const Pod& pod, const json& j) {
   ASSERT_EQ(pod.ended.size(), ended.size());
   for (std::size_t i = 0; i < ended.size(); ++i) {
     const json& t = ended[i]["state"]["terminated"];
-    EXPECT_EQ(pod.ended[i].name, ended[i]["name"]);
+    EXPECT_EQ(ended[i]["name"], pod.ended[i].name);
     EXPECT_EQ(t["exitCode"], pod.ended[i].exit_code);
     EXPECT_EQ(t["reason"], pod.ended[i].reason);
     EXPECT_EQ(t["message"], pod.ended[i].message);
