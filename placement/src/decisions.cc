@@ -101,6 +101,7 @@ void Decisions::add_pods(JobId id, std::vector<Statement::Placed> placed) {
   insert_sorted(a, charges, std::move(placed));
   s_.hold(id, std::move(a), std::move(charges));
   j.progress.resized = now_;
+  j.grown_in = s_.plans;
   ++changes_;
   if (s_.requests.any_about_pods()) ++openings_;
   if (runs && !started_now(j) && find(id, Decision::Kind::kGrow) == nullptr)
@@ -186,7 +187,8 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
     j.moving = j.moving || runs;
     if (runs) say(Decision::Kind::kMove, v.job, v.reason, beneficiary, why(v.reason, beneficiary));
     // All of it goes elsewhere, whatever was said of it.
-    for (const auto kind : {Decision::Kind::kStart, Decision::Kind::kGrow, Decision::Kind::kShrink}) {
+    for (const auto kind :
+         {Decision::Kind::kStart, Decision::Kind::kGrow, Decision::Kind::kShrink, Decision::Kind::kReplace}) {
       if (Entry* said = find(v.job, kind)) said->dropped = true;
     }
     return;
@@ -194,8 +196,10 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
   pass_on(v.job, claimant);
   if (!runs) return back_to_waiting(v.job);
   auto [a, charges] = s_.unhold(v.job);
-  if (Entry* grown = find(v.job, Decision::Kind::kGrow)) grown->dropped = true;
-  if (Entry* shrunk = find(v.job, Decision::Kind::kShrink)) shrunk->dropped = true;
+  // The places that this plan has found for lost or further pods go to somebody else: nobody has been told.
+  for (const auto kind : {Decision::Kind::kGrow, Decision::Kind::kShrink, Decision::Kind::kReplace}) {
+    if (Entry* said = find(v.job, kind)) said->dropped = true;
+  }
   j.to_be_evicted = true;
   j.evicted_from = std::move(a);
   s_.start_waiting(v.job);  // counted as pending; a claimant again when its pods are gone
@@ -492,8 +496,15 @@ std::vector<Decision> Decisions::finish() {
         if (!j.assignment) continue;
         e.decision.assignment = *j.assignment;
         break;
+      case Decision::Kind::kReplace:  // of these, the plan may have taken surplus again
+        if (!j.assignment) continue;
+        std::erase_if(e.decision.assignment.pods, [&](const PodPlace& p) {
+          const auto& now = j.assignment->pods;
+          return std::find(now.begin(), now.end(), p) == now.end();
+        });
+        if (e.decision.assignment.pods.empty()) continue;
+        break;
       case Decision::Kind::kEvict:
-      case Decision::Kind::kReplace:
         break;
     }
     list.push_back(std::move(e.decision));

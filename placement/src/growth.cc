@@ -27,19 +27,12 @@ bool Growth::comes_after(const Entry& a, const Entry& b) {
   return std::tie(a.submitted, a.id) > std::tie(b.submitted, b.id);
 }
 
-Growth::Growth(State& state, PoolId pool, const std::vector<Resources>& fair, Time now,
-               std::optional<Time>& due)
+Growth::Growth(State& state, PoolId pool, const std::vector<Resources>& fair, std::optional<Time>& due)
     : s_(state), pool_(pool), fair_(fair), due_(due), hopeless_(state, pool, fair) {
   std::map<LeafId, std::vector<JobId>> by_leaf;
   for (const JobId id : s_.pool(pool).growable) {
     const Job& j = s_.job(id);
     if (!j.runs() || !j.displaced.empty() || j.leaf == kNoId) continue;
-    if (j.progress.resized && *j.progress.resized + j.spec.grow_after > now) {
-      const Time then = *j.progress.resized + j.spec.grow_after;
-      soonest(due, then);
-      s_.job(id).room_since.reset();  // what there was is what it has grown by, or was taken from it
-      continue;
-    }
     by_leaf[j.leaf].push_back(id);
   }
   std::vector<LeafId> served;

@@ -19,9 +19,9 @@ namespace muster::placement {
 // worse: the first one is ranked anew, and is the first indeed if it is still before the next, as in Line.
 class Growth {
  public:
-  // Leaves of which nothing may start are left out, and jobs that are hopeless. `due`: when the first of
-  // those that were resized lately may grow again; not touched if there is none. O(growable jobs).
-  Growth(State& state, PoolId pool, const std::vector<Resources>& fair, Time now, std::optional<Time>& due);
+  // Leaves of which nothing may start are left out, and jobs that are hopeless. `due`: when those are to be
+  // asked that this plan has shrunk; not touched if there are none. O(growable jobs).
+  Growth(State& state, PoolId pool, const std::vector<Resources>& fair, std::optional<Time>& due);
 
   struct Claim {
     JobId job = kNoId;

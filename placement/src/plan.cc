@@ -336,7 +336,7 @@ class Planner {
     for (Line& line : lines_) {
       const PoolId pool = line.pool();
       const auto fair = fair_shares(s_, pool);
-      Growth growth(s_, pool, fair, now_, s_.pool(pool).due);
+      Growth growth(s_, pool, fair, s_.pool(pool).due);
       too_early_ = 0;
       while (too_early_ < kMostTooEarly) {
         const auto claim = growth.next();
@@ -353,13 +353,20 @@ class Planner {
     return list;
   }
 
+  // Until when it may not grow because its size has changed; what this very plan has given it is not all yet.
+  Time stands_until(const Job& j) const {
+    return j.progress.resized && j.grown_in != s_.plans ? *j.progress.resized + j.spec.grow_after : Time{};
+  }
+
   // Room that comes bit by bit is taken in one go, when it has been there for a while. Nothing is held
   // meanwhile.
   bool is_too_early(JobId id, PoolId pool) {
     Job& j = s_.job(id);
-    if (j.started_in != 0 && j.started_in == s_.plans) return false;  // it starts with all there is for it
-    if (!j.room_since) j.room_since = now_;
-    const Time due = *j.room_since + j.spec.grow_quiet;
+    // It starts with all there is for it, and grows by all.
+    if (j.started_in == s_.plans || j.grown_in == s_.plans) return false;
+    // What there was before its size changed is what it has grown by, or was taken from it.
+    if (!j.room_since || (j.progress.resized && *j.room_since < *j.progress.resized)) j.room_since = now_;
+    const Time due = std::max(*j.room_since + j.spec.grow_quiet, stands_until(j));
     if (due <= now_) return false;
     soonest(s_.pool(pool).due, due);
     ++too_early_;
@@ -380,6 +387,10 @@ class Planner {
       return true;
     }
     s_.job(claim.job).room_since.reset();
+    if (stands_until(j) > now_) {
+      soonest(s_.pool(pool).due, stands_until(j));
+      return false;
+    }
     Statement statement(s_);
     const auto room = make_room(s_, statement, q, s_.pool(pool).due);
     if (!room) {

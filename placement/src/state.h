@@ -233,6 +233,7 @@ struct Job {
   std::uint64_t started_in = 0;    // the plan that is being made has started it: Planner::serial
   std::optional<Time> room_since;  // when there was first room to grow, with grow_quiet
   std::uint64_t shrunk_in = 0;     // the plan that has last taken some of its pods
+  std::uint64_t grown_in = 0;      // the plan that has last given it some
   bool entitled = false;           // that start kept its leaf and ancestors within quota and fair share
   bool to_be_evicted = false;  // plan() has said so; `assignment` is empty, the caller may not know it yet
   Counted counted = Counted::kNot;         // in the tree

@@ -1,6 +1,7 @@
 #include "victim_search.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <set>
@@ -16,6 +17,7 @@ namespace {
 
 constexpr std::size_t kFewUnits = 8;    // so many candidates are tried in all combinations
 constexpr std::size_t kMostMoves = 16;  // workloads that one consolidation may move
+constexpr std::size_t kMostRounds = 8;  // of looking for lower priorities, in sets of so many at most
 
 // A set of units and the claimant's places once they are gone.
 struct Solution {
@@ -51,12 +53,7 @@ class Search {
     const bool few = units_.size() <= kFewUnits;
     if (few && !would_do_without_all(start)) return std::nullopt;
     if (few) {
-      for (const auto& subset : sets_.all()) {  // they come in the order of preference
-        consider(exactly(subset));
-        if (found.empty()) continue;
-        if (auto room = carry_out(found.back(), start)) return room;
-        found.clear();
-      }
+      if (auto room = best_of_all(start)) return room;
     }
     if (!few || means_ == Means::kMove) {
       std::vector<std::size_t> all(units_.size());
@@ -71,11 +68,13 @@ class Search {
       for (const auto& [order, within] : orders_by_place(s_, q_, units_, trial))
         consider(sweep(order, within));
     }
-    std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
-    for (const Solution& one : found) {
-      if (auto room = carry_out(one, start)) return room;
+    const auto by_key = [](const auto& a, const auto& b) { return a.key < b.key; };
+    std::stable_sort(found.begin(), found.end(), by_key);
+    if (means_ != Means::kMove) {
+      add_with_juniors(found, start);
+      std::stable_sort(found.begin(), found.end(), by_key);
     }
-    return std::nullopt;
+    return first_that_holds(found, start);
   }
 
   // Of the set that was found: how many units are of the claimant's own leaf.
@@ -317,6 +316,80 @@ class Search {
     Solution found{std::move(taken), std::move(places), {}};
     found.key = sets_.preference(found.taken);
     return found;
+  }
+
+  // --- which of several that would do
+
+  // Few units: all sets, the best first.
+  std::optional<Room> best_of_all(std::size_t start) {
+    const auto sets = sets_.all();
+    std::map<std::vector<std::size_t>, std::optional<Solution>> tried;
+    const auto attempt = [&](const std::vector<std::size_t>& set) -> const std::optional<Solution>& {
+      const auto [it, fresh] = tried.try_emplace(set);
+      if (fresh) it->second = exactly(set), reset(start);
+      return it->second;
+    };
+    std::vector<Solution> later;  // lower priorities would do as well, but may not hold in the end
+    for (const auto& set : sets) {
+      const auto& one = attempt(set);
+      if (!one) continue;
+      const bool outdone = std::any_of(sets.begin(), sets.end(), [&](const auto& other) {
+        return sets_.outdone(one->taken, other) && attempt(other);
+      });
+      if (outdone) {
+        later.push_back(*one);
+      } else if (auto room = carry_out(*one, start)) {
+        return room;
+      }
+    }
+    return first_that_holds(later, start);
+  }
+
+  // Many: the best one, again and again, with those of the highest priority left out for which others of
+  // their leaf could go.
+  void add_with_juniors(std::vector<Solution>& found, std::size_t start) {
+    if (found.empty()) return;
+    std::size_t best = first_in_turn(found);
+    for (std::size_t round = 0; round < kMostRounds && found[best].taken.size() <= kMostRounds; ++round) {
+      const auto [seniors, juniors] = sets_.juniors(found[best].taken);
+      if (juniors.empty()) return;
+      // All others that were taken, then what is needed of the juniors.
+      std::vector<std::size_t> order;
+      std::set_difference(found[best].taken.begin(), found[best].taken.end(), seniors.begin(), seniors.end(),
+                          std::back_inserter(order));
+      order.insert(order.end(), juniors.begin(), juniors.end());
+      std::optional<Solution> other;
+      // One of them may have to go all the same: as few as do.
+      for (std::size_t kept = 0; !other && kept < seniors.size(); ++kept) {
+        auto with = order;
+        with.insert(with.end(), seniors.begin(), seniors.begin() + static_cast<std::ptrdiff_t>(kept));
+        other = sweep(with, 0);
+        reset(start);
+      }
+      if (!other || !sets_.outdone(found[best].taken, other->taken)) return;
+      found.push_back(*std::move(other));
+      best = found.size() - 1;
+    }
+  }
+
+  // The first that no other outdoes.
+  std::size_t first_in_turn(const std::vector<Solution>& found) const {
+    const auto in_turn = [&](const Solution& one) {
+      return std::none_of(found.begin(), found.end(),
+                          [&](const Solution& other) { return sets_.outdone(one.taken, other.taken); });
+    };
+    const auto first = std::find_if(found.begin(), found.end(), in_turn);
+    return first == found.end() ? 0 : static_cast<std::size_t>(first - found.begin());
+  }
+
+  // Of those in turn, then of the others.
+  std::optional<Room> first_that_holds(std::vector<Solution> found, std::size_t start) {
+    while (!found.empty()) {
+      const auto next = found.begin() + static_cast<std::ptrdiff_t>(first_in_turn(found));
+      if (auto room = carry_out(*next, start)) return room;
+      found.erase(next);
+    }
+    return std::nullopt;
   }
 
   // --- the end

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <set>
 
 namespace muster::placement {
@@ -18,43 +19,65 @@ VictimSets::VictimSets(const State& s, const Claimant& claimant, Means means, co
 
 Preference VictimSets::preference(std::vector<std::size_t> taken) const {
   std::sort(taken.begin(), taken.end());
-  int own = 0;
   Wide cost = 0;
   std::set<JobId> stopped;
   for (const std::size_t i : taken) {
-    own += units_[i].own ? 1 : 0;
     cost += units_[i].cost;
     if (units_[i].last) stopped.insert(units_[i].job);
   }
-  return {means_ == Means::kBoth ? own : 0,
-          out_of_turn(taken),
-          below_quota(taken),
-          cost,
-          stopped.size(),
-          std::move(taken)};
+  const int own_ones = means_ == Means::kBoth ? own(taken) : 0;
+  return {own_ones, below_quota(taken), cost, stopped.size(), std::move(taken)};
 }
 
-// How many are taken while one of lower priority of the same leaf stays and would do in its stead, as far
-// as its amounts tell. For surplus that has to go before the minimum nobody else would do.
-int VictimSets::out_of_turn(const std::vector<std::size_t>& taken) const {
-  std::vector<bool> followed(units_.size(), false);
-  for (const std::size_t i : taken) {
-    if (units_[i].after >= 0) followed[static_cast<std::size_t>(units_[i].after)] = true;
+bool VictimSets::outdone(const std::vector<std::size_t>& taken,
+                         const std::vector<std::size_t>& instead) const {
+  std::vector<std::size_t> spared, more;
+  std::set_difference(taken.begin(), taken.end(), instead.begin(), instead.end(), std::back_inserter(spared));
+  std::set_difference(instead.begin(), instead.end(), taken.begin(), taken.end(), std::back_inserter(more));
+  if (spared.empty() || more.empty()) return false;
+  std::map<LeafId, std::int64_t> highest;
+  for (const std::size_t i : spared) {
+    const auto [it, fresh] = highest.emplace(units_[i].leaf, units_[i].priority);
+    if (!fresh) it->second = std::max(it->second, units_[i].priority);
   }
-  int count = 0;
+  const bool lower = std::all_of(more.begin(), more.end(), [&](std::size_t i) {
+    const auto senior = highest.find(units_[i].leaf);
+    return senior != highest.end() && units_[i].priority < senior->second;
+  });
+  return lower && (means_ != Means::kBoth || own(instead) <= own(taken)) &&
+         below_quota(instead) <= below_quota(taken);
+}
+
+VictimSets::Juniors VictimSets::juniors(const std::vector<std::size_t>& taken) const {
+  std::vector<bool> is_taken(units_.size(), false);
+  for (const std::size_t i : taken) is_taken[i] = true;
+  std::map<LeafId, std::int64_t> lowest;  // of those that are not
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    if (is_taken[i]) continue;
+    const auto [it, fresh] = lowest.emplace(units_[i].leaf, units_[i].priority);
+    if (!fresh) it->second = std::min(it->second, units_[i].priority);
+  }
+  const Unit* highest = nullptr;
   for (const std::size_t i : taken) {
     const Unit& u = units_[i];
-    if (followed[i]) continue;
-    for (std::size_t k = 0; k < units_.size(); ++k) {
-      const Unit& v = units_[k];
-      if (v.leaf == u.leaf && v.priority < u.priority && !std::binary_search(taken.begin(), taken.end(), k) &&
-          v.amounts.gpu >= u.amounts.gpu && v.nodes == u.nodes) {
-        ++count;
-        break;
-      }
-    }
+    const auto found = lowest.find(u.leaf);
+    if (found == lowest.end() || found->second >= u.priority) continue;
+    if (highest == nullptr || u.priority > highest->priority) highest = &u;
   }
-  return count;
+  Juniors result;
+  if (highest == nullptr) return result;
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    const Unit& u = units_[i];
+    if (u.leaf != highest->leaf) continue;
+    if (is_taken[i] && u.priority == highest->priority) result.seniors.push_back(i);
+    if (!is_taken[i] && u.priority < highest->priority) result.juniors.push_back(i);
+  }
+  return result;
+}
+
+int VictimSets::own(const std::vector<std::size_t>& taken) const {
+  return static_cast<int>(
+      std::count_if(taken.begin(), taken.end(), [&](std::size_t i) { return units_[i].own; }));
 }
 
 // How many leaves are left below their quota, or have less than it already.
