@@ -16,6 +16,7 @@ using crds::ConditionStatus;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
+constexpr const char* kWaitingForGpus = "WaitingForGPUs";  // reason of PodsReady
 constexpr seconds kPublishAfter{1};  // pods are dated to the second: up to one after the last was made
 // A gang that did not start in time waits this long before it is tried again, doubling up to the maximum.
 constexpr seconds kFirstRetry{10};
@@ -204,9 +205,13 @@ std::string Machine::lost_at(std::size_t i) const {
   const auto* pod = gang_.pods[i];
   const auto& place = status_.assignment.pods[i];
   if (gang_.succeeded[i] || (!status_.started_at && displaced(i))) return {};
-  if (pod == nullptr) return status_.started_at && !place.joining ? say_gone(place) : std::string();
+  if (pod == nullptr && status_.started_at && !place.joining) return say_gone(place);
+  if (pod == nullptr) return status_.started_at ? refused_at(i) : std::string();
   // Its program may have failed for it already (exit code 143): no fault of its own.
   if (pod->deleting) return say_deleted(*pod);
+  if (!is_terminal(*pod)) {
+    if (auto lost = holding(i).lost; !lost.empty()) return lost;
+  }
   // A refusal once the gang ran whole is a kubelet that started anew and did not take its pod back.
   const bool ended_by_node = pod->phase == client::PodPhase::kFailed &&
                              (is_cluster_fault(*pod) || (status_.started_at && is_refusal(*pod)));
@@ -287,16 +292,19 @@ void Machine::keep_whole() {
   if (!status_.started_at) wake_for_refusals();
   const bool is_clear = stale().count == 0 && !is_delayed();
   if (is_delayed()) wake(*status_.retry_at);
+  std::vector<std::size_t> missing;
   for (std::size_t i = 0; i < gang_.pods.size(); ++i) {
     const auto* pod = gang_.pods[i];
     if (displaced(i)) {
       if (pod != nullptr && is_refusal(*pod)) remember_refusal_of(*pod);
+      if (pod == nullptr) remember_refusal_of(i);
       step_.displaced.push_back(i);
     } else if (pod == nullptr && !gang_.succeeded[i] &&
                (status_.started_at ? status_.assignment.pods[i].joining.has_value() : is_clear)) {
-      step_.create.push_back(i);
+      missing.push_back(i);
     }
   }
+  if (are_held(missing)) step_.create = std::move(missing);
   if (!status_.started_at && !step_.create.empty() && none_was_told()) decide_resume();
 }
 
@@ -311,11 +319,57 @@ bool Machine::none_was_told() const {
          std::ranges::none_of(gang_.strays, is_of_this);
 }
 
-void Machine::remember_refusal_of(const client::Pod& pod) {
-  const bool is_new = remember_refusal(status_.node_refusals, pod, seen_.now, status_.assignment.admitted_at);
+// --- GPUs that are held for others
+
+Holding Machine::holding(std::size_t i) const {
+  if (!seen_.holding) return {};
+  return seen_.holding(status_.assignment.pods[i], i < gang_.pods.size() ? gang_.pods[i] : nullptr);
+}
+
+// Why its node will not give this place its GPUs; "": it may.
+std::string Machine::refused_at(std::size_t i) const {
+  const auto held = holding(i);
+  return held.refused.empty() ? std::string() : say_not_held(status_.assignment.pods[i], held);
+}
+
+// Whether the GPUs of all these places are there for their pods; else what is waited for is said. Those of a
+// gang that starts are made together.
+bool Machine::are_held(const std::vector<std::size_t>& places) {
+  const auto* ready = crds::find_condition(status_.conditions, "PodsReady");
+  const bool was_told = ready != nullptr && ready->reason == kWaitingForGpus;
+  bool all = true;
+  std::string why;
+  for (const auto i : places) {
+    const auto held = holding(i);
+    if (held.ready) continue;
+    all = false;
+    if (held.again) wake(*held.again);
+    if (why.empty()) why = held.message;
+  }
+  if (!all && !status_.started_at) {
+    set("PodsReady", ConditionStatus::kFalse, kWaitingForGpus,
+        why.empty() ? "its shared GPUs are being reserved" : why);
+  } else if (was_told && !status_.started_at) {
+    set("PodsReady", ConditionStatus::kFalse, "Starting", "");
+  }
+  return all;
+}
+
+void Machine::remember(const std::string& node, const std::string& reason, const std::string& text) {
+  const bool is_new =
+      remember_refusal(status_.node_refusals, node, reason, seen_.now, status_.assignment.admitted_at);
   if (!is_new) return;
   wake(seen_.now + kRefusalMemory);
-  note(client::EventType::kWarning, "PodRefused", "Place", say_refused(pod));
+  note(client::EventType::kWarning, "PodRefused", "Place", text);
+}
+void Machine::remember_refusal_of(const client::Pod& pod) {
+  remember(pod.node_name, pod.reason, say_refused(pod));
+}
+// Of a pod that was not made.
+void Machine::remember_refusal_of(std::size_t i) {
+  const auto held = holding(i);
+  const auto& place = status_.assignment.pods[i];
+  if (!held.refused.empty()) remember(place.node, held.refused, say_not_held(place, held));
 }
 
 // The place of this entry was refused: placement has given it back already, so nothing may be made there
@@ -326,7 +380,8 @@ bool Machine::displaced(std::size_t i) const {
   if (!lost_[i].empty()) return true;
   if (pod != nullptr) return pod->phase == client::PodPhase::kFailed && is_refusal(*pod);
   return !status_.started_at &&
-         has_refused(status_.node_refusals, status_.assignment.pods[i].node, status_.assignment.admitted_at);
+         (!holding(i).refused.empty() || has_refused(status_.node_refusals, status_.assignment.pods[i].node,
+                                                     status_.assignment.admitted_at));
 }
 
 // Placement avoids every node of the list, so an entry must go when its time has come, not with the next

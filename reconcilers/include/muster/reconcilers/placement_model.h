@@ -13,6 +13,7 @@
 #include "muster/client/pod.h"
 #include "muster/crds/crds.h"
 #include "muster/reconcilers/lifecycle.h"
+#include "muster/reconcilers/pod_builder.h"
 #include "muster/reconcilers/translate.h"
 
 namespace muster::reconcilers {
@@ -82,7 +83,9 @@ class PlacementModel {
 
   // --- numbers
   // --------------------------------------------------------------------------------------------------------
-  std::string gpu_resource(const std::string& pool) const;
+  GpuMeans gpu_means(const std::string& pool) const;
+  // What a pod of one role is charged at this place, in milli-GPU.
+  crds::MilliGpu charge_of(const crds::PodAssignment& place, const PodNeeds& needs) const;
   TreeNumbers numbers_of_queue(const std::string& name) const;
   TreeNumbers numbers_of_project(const std::string& name) const;
   PoolNumbers numbers_of_pool(const std::string& name) const;
