@@ -318,9 +318,9 @@ Result<Pod> decode_pod(std::string_view json, const PodFields& fields) {
 
 std::size_t memory_of(const Pod& pod) {
   std::size_t bytes = sizeof(Pod);
-  for (const std::string* s :
-       {&pod.meta.ns, &pod.meta.name, &pod.meta.uid, &pod.meta.resource_version, &pod.node_name, &pod.ip,
-        &pod.owner_uid, &pod.reason, &pod.message, &pod.waiting_reason, &pod.waiting_message, &pod.init_message}) {
+  for (const std::string* s : {&pod.meta.ns, &pod.meta.name, &pod.meta.uid, &pod.meta.resource_version,
+                               &pod.node_name, &pod.ip, &pod.owner_uid, &pod.reason, &pod.message,
+                               &pod.waiting_reason, &pod.waiting_message, &pod.init_message}) {
     bytes += heap_of(*s);
   }
   bytes += heap_of(pod.labels) + heap_of(pod.annotations);

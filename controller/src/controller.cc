@@ -352,7 +352,8 @@ struct Controller::Impl {
     log_info("acting", {{"identity", options.identity}});
     for (const auto& replay : replays) replay();
     // A job that was never seen by a handler of ours but whose pods outlived it is covered by pod_changed.
-    for (Runner* r : runners()) r->start(r == &job_runner ? options.workers : r == &gpu_runner ? kReserving : 2);
+    for (Runner* r : runners())
+      r->start(r == &job_runner ? options.workers : r == &gpu_runner ? kReserving : 2);
     spawn(env.executor, schedule());
     spawn(env.executor, refresh_capacity(), &refresh_signal);
     dirty.notify();

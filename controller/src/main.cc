@@ -56,15 +56,17 @@ void add_controller(CLI::App& app, Options& o) {
   c->add_option("--reservation-namespace", o.reservation_namespace,
                 "Namespace of the pods that hold GPUs for those who share them")
       ->capture_default_str();
-  c->add_option("--reservation-image", o.reservation_image,
-                "Image of these pods, with this program; default: that of the pod $POD_NAME in their namespace, "
-                "else muster:" MUSTER_VERSION);
+  c->add_option(
+      "--reservation-image", o.reservation_image,
+      "Image of these pods, with this program; default: that of the pod $POD_NAME in their namespace, "
+      "else muster:" MUSTER_VERSION);
 }
 
 void add_hold_gpu(CLI::App& app, muster::controller::HoldGpuOptions& o) {
-  auto* h = app.add_subcommand("hold-gpu",
-                               "What the pods run that hold GPUs for those who share them: waits for SIGTERM. "
-                               "Muster makes these pods itself.");
+  auto* h =
+      app.add_subcommand("hold-gpu",
+                         "What the pods run that hold GPUs for those who share them: waits for SIGTERM. "
+                         "Muster makes these pods itself.");
   h->add_flag("--report", o.report, "Write the device that the kubelet gave it to the file, and end");
   h->add_option("--to", o.file, "The file")->capture_default_str();
 }

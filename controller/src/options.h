@@ -25,7 +25,7 @@ struct Options {
   std::string reservation_namespace = "muster-system";  // of the pods that hold GPUs for those who share them
   std::string reservation_image;                        // empty: that of own_pod, else this version's
   std::string own_pod;                                  // in reservation_namespace; empty: it runs in none
-  int node_grace = 60;      // seconds that a node may be not Ready before what ran there is placed anew
+  int node_grace = 60;  // seconds that a node may be not Ready before what ran there is placed anew
 };
 
 }  // namespace muster::controller

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "json_reader.h"
 #include "muster/reconcilers/log.h"
@@ -67,7 +67,8 @@ Reservation GpuHolder::look(const NodeGpu& gpu) const {
   if (leaving_.contains(there.uid)) there.state = State::kLeaving;
   if (there.state != State::kHolds) return there;
   // A plugin that gives one GPU to several, by its own sharing: only one of them can share it out.
-  for (auto other = there_.lower_bound({gpu.node, 0}); other != there_.end() && other->node == gpu.node; ++other) {
+  for (auto other = there_.lower_bound({gpu.node, 0}); other != there_.end() && other->node == gpu.node;
+       ++other) {
     if (other->index >= gpu.index) break;
     const auto beside = pod_of(*other);
     if (!beside || read_reservation(beside.get(), world_.now()).device != there.device) continue;

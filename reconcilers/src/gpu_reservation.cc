@@ -46,24 +46,27 @@ void describe_end(const client::Pod& pod, Reservation& r) {
   r.message = pod.message;
   for (const auto& end : pod.ended) {
     if (end.exit_code == 0 || !r.message.empty()) continue;
-    r.message = end.message.empty() ? fmt::format("container {} ended with exit code {}", end.name, end.exit_code)
-                                    : end.message;
+    r.message = end.message.empty()
+                    ? fmt::format("container {} ended with exit code {}", end.name, end.exit_code)
+                    : end.message;
   }
 }
 
 }  // namespace
 
-json reservation_json(const NodeGpu& gpu, std::string_view gpu_resource, const ReservationSettings& settings) {
-  // Requests as limits: of all pods of the node it is the last that the kernel or the kubelet ends for memory.
+json reservation_json(const NodeGpu& gpu, std::string_view gpu_resource,
+                      const ReservationSettings& settings) {
+  // Requests as limits: of all pods of the node it is the last that the kernel or the kubelet ends for
+  // memory.
   const json amounts = {{"cpu", "50m"}, {"memory", "64Mi"}, {std::string(gpu_resource), "1"}};
   const json resources = {{"requests", amounts}, {"limits", amounts}};
   json secrets = json::array();
   for (const auto& name : settings.pull_secrets) secrets.push_back({{"name", name}});
-  json meta = {{"name", reservation_name(gpu.node, gpu.index)},
-               {"namespace", settings.ns},
-               {"labels",
-                {{std::string(kManagedByLabel), kManagedBy}, {std::string(kReservationLabel), "true"}}},
-               {"annotations", {{std::string(kGpusAnnotation), std::to_string(gpu.index)}}}};
+  json meta = {
+      {"name", reservation_name(gpu.node, gpu.index)},
+      {"namespace", settings.ns},
+      {"labels", {{std::string(kManagedByLabel), kManagedBy}, {std::string(kReservationLabel), "true"}}},
+      {"annotations", {{std::string(kGpusAnnotation), std::to_string(gpu.index)}}}};
   json spec = {{"nodeName", gpu.node},
                {"restartPolicy", "Never"},
                {"priorityClassName", kReservationPriorityClass},
@@ -87,8 +90,7 @@ std::optional<NodeGpu> reserved_by(const client::Pod& pod) {
   if (client::find_value(pod.labels, kReservationLabel) == nullptr || pod.node_name.empty())
     return std::nullopt;
   const auto gpus = gpus_of(pod);
-  if (gpus.size() != 1 || pod.meta.name != reservation_name(pod.node_name, gpus.front()))
-    return std::nullopt;
+  if (gpus.size() != 1 || pod.meta.name != reservation_name(pod.node_name, gpus.front())) return std::nullopt;
   return NodeGpu{pod.node_name, gpus.front()};
 }
 

@@ -106,8 +106,8 @@ std::vector<std::int32_t> gpus_of(const client::Pod& pod) {
 
 std::vector<std::string> gpus_shared_by(const crds::TrainingJob& job) {
   const auto& a = job.status.assignment;
-  if (a.attempt == 0 || !has_shares(job.spec) || job.metadata.deletion_timestamp ||
-      is_finished(job.status) || !is_of_this_spec(job))
+  if (a.attempt == 0 || !has_shares(job.spec) || job.metadata.deletion_timestamp || is_finished(job.status) ||
+      !is_of_this_spec(job))
     return {};
   std::set<NodeGpu> gpus;
   for (std::size_t i = 0; i < a.pods.size(); ++i) {

@@ -43,7 +43,8 @@ Step Machine::run() {
   const bool was_judged = crds::find_condition(status_.conditions, "Idle") != nullptr;
   if (was_judged && live && !status_.started_at) say_idleness(ConditionStatus::kUnknown, "NotRunning", "");
   remove_lost();
-  describe(spec_, status_, status_.assignment.attempt == 0 && lingering().count > 0, is_resizing(), seen_.charge);
+  describe(spec_, status_, status_.assignment.attempt == 0 && lingering().count > 0, is_resizing(),
+           seen_.charge);
   status_.selector = selector_of(seen_.job.metadata.name);
   return std::move(step_);
 }

@@ -32,9 +32,9 @@ struct PlacementModel::Impl {
   std::function<void()> changed;
   pl::Cluster cluster;
   std::map<client::Key, JobState> jobs;
-  std::map<std::string, std::string> project_of;     // by namespace
-  std::map<std::string, GpuMeans> gpu_means;         // by pool
-  std::map<std::string, client::Node> nodes;         // their GPU count depends on the pools' resource names
+  std::map<std::string, std::string> project_of;  // by namespace
+  std::map<std::string, GpuMeans> gpu_means;      // by pool
+  std::map<std::string, client::Node> nodes;      // their GPU count depends on the pools' resource names
   std::map<std::string, std::set<std::int32_t>> failing;  // GPUs, by node
   std::set<std::string> others;                           // pods that are charged beside assignments
   std::optional<pl::Time> wake;                           // when to plan again though nothing changes
@@ -487,7 +487,8 @@ crds::MilliGpu PlacementModel::charge_of(const crds::PodAssignment& place, const
   pl::RoleSpec role;
   role.gpus = needs.gpus;
   role.share = needs.share;
-  const auto charge = pl::charge_on(node == impl_->nodes.end() ? pl::NodeSpec{} : impl_->to_node(node->second), role);
+  const auto charge =
+      pl::charge_on(node == impl_->nodes.end() ? pl::NodeSpec{} : impl_->to_node(node->second), role);
   return crds::MilliGpu{charge.value};
 }
 TreeNumbers PlacementModel::numbers_of_queue(const std::string& name) const {

@@ -182,9 +182,8 @@ void set_environment(Json& container, const std::vector<EnvVar>& env) {
   auto& all = list_in(container, "env").get_ref<Json::array_t&>();
   Json::array_t ours;
   for (const EnvVar& var : env) {
-    std::erase_if(all, [&](const Json& v) {
-      return v.is_object() && v.contains("name") && v["name"] == var.name;
-    });
+    std::erase_if(
+        all, [&](const Json& v) { return v.is_object() && v.contains("name") && v["name"] == var.name; });
     ours.push_back({{"name", var.name}, {"value", var.value}});
   }
   all.insert(all.begin(), ours.begin(), ours.end());

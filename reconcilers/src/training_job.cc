@@ -195,7 +195,9 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   if (std::ranges::any_of(wish.needs, [](const PodNeeds& needs) {
         return needs.share.kind != placement::GpuShare::Kind::kWhole;
       })) {
-    seen.charge = [&](const crds::PodAssignment& place) { return charge_of(counts->value.spec, wish, place); };
+    seen.charge = [&](const crds::PodAssignment& place) {
+      return charge_of(counts->value.spec, wish, place);
+    };
   }
   const bool in_place = crds::resizes_in_place(counts->value.spec);
   if (const auto said = reports_.find(key); said != reports_.end()) {
@@ -584,7 +586,8 @@ client::Task<bool> TrainingJobReconciler::create_pods(const client::Key& key,
         }
         std::string name =
             pod_name(for_job->meta.name, place.role, place.index, assignment.attempt, place.tries);
-        const bool one_made = co_await self->create_pod(job_key, for_job, make.pod(place, held), std::move(name));
+        const bool one_made =
+            co_await self->create_pod(job_key, for_job, make.pod(place, held), std::move(name));
         if (!one_made) all_made = false;
         co_return true;
       }

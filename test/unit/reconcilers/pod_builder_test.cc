@@ -135,7 +135,7 @@ TEST(PodBuilder, TensorFlowRefersToTheConfigMap) {
 TEST(PodBuilder, RanksRunOverRoles) {
   crds::TrainingJob job = sample_job(Framework::kJax);
   job.spec.roles = {role("a", 2, 1, bare_template()), role("b", 2, 1, bare_template())};
-  const PodBuilder builder(job, "nvidia.com/gpu");
+  const PodBuilder builder(job, {"nvidia.com/gpu"});
   std::vector<std::string> ranks;
   for (const auto& where : {place("a", 0, "n"), place("a", 1, "n"), place("b", 0, "n"), place("b", 1, "n")}) {
     ranks.push_back(
@@ -157,7 +157,7 @@ TEST(PodBuilder, AnyTemplateAnyPlace) {
       own["metadata"]["annotations"]["text"] = text;
       own["spec"]["containers"][0]["command"] = {text, text};
       job.spec.roles = {role("worker", 40, 1, own), role("ps", 3, std::nullopt, own)};
-      const PodBuilder builder(job, "nvidia.com/gpu");
+      const PodBuilder builder(job, {"nvidia.com/gpu"});
       std::set<std::string> names;
       std::set<std::string> hosts;
       for (const crds::Role& r : job.spec.roles) {
@@ -222,7 +222,7 @@ TEST(PodBuilder, PodsDoNotGrowWithTheGang) {
     crds::TrainingJob job = sample_job(framework);
     const std::size_t small = PodBuilder(job, {"nvidia.com/gpu"}).pod(place("worker", 0, "node-0")).size();
     job.spec.roles[0].replicas = crds::kMaxPods;
-    const PodBuilder builder(job, "nvidia.com/gpu");
+    const PodBuilder builder(job, {"nvidia.com/gpu"});
     EXPECT_LT(builder.pod(place("worker", 9999, "node-0")).size(), small + 200);
     const auto start = std::chrono::steady_clock::now();
     std::size_t bytes = 0;

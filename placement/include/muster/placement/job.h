@@ -135,7 +135,7 @@ struct OtherPod {
   Resources amounts;
   std::int32_t gpu_count = 0;
   std::vector<std::int32_t> gpus;  // which, where known
-  GpuShare share;                  // of each of them; what is not whole is priced as on its node: amounts.gpu is not read
+  GpuShare share;  // of each of them; what is not whole is priced as on its node: amounts.gpu is not read
   std::string project;
   bool preemptible = true;
   bool operator==(const OtherPod&) const = default;

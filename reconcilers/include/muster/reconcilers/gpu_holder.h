@@ -1,5 +1,5 @@
-// Keeps a reservation pod for every GPU that somebody has a share of, and tells jobs whether the GPUs of their
-// places are held for them. What must be there follows from assignments and sharers' pods alone
+// Keeps a reservation pod for every GPU that somebody has a share of, and tells jobs whether the GPUs of
+// their places are held for them. What must be there follows from assignments and sharers' pods alone
 // (gpu_reservation.h), so a process that begins finds it again; what is kept here only saves looking.
 #pragma once
 
@@ -34,7 +34,8 @@ class GpuHolder {
   bool any() const { return !there_.empty(); }  // some GPU is held
 
   // About one place of the job; `shares`: it has a part of each of its GPUs, else all. O(GPUs).
-  Holding holding(const client::Key& job, const crds::PodAssignment& place, bool shares, const client::Pod* pod);
+  Holding holding(const client::Key& job, const crds::PodAssignment& place, bool shares,
+                  const client::Pod* pod);
   // nullopt: not all are held.
   std::optional<HeldDevices> devices(const crds::PodAssignment& place) const;
   client::Key pod_key(const NodeGpu& gpu) const;  // of its reservation pod
@@ -51,9 +52,9 @@ class GpuHolder {
   World& world_;
   Options options_;
   std::function<void(const client::Key&)> look_again_;
-  std::set<NodeGpu> there_;                               // reservation pods that exist
-  std::set<std::string> leaving_;                         // uids that are being deleted
-  std::map<client::Key, std::string> problems_;           // why a GPU's pod was not made
+  std::set<NodeGpu> there_;                                 // reservation pods that exist
+  std::set<std::string> leaving_;                           // uids that are being deleted
+  std::map<client::Key, std::string> problems_;             // why a GPU's pod was not made
   std::map<client::Key, std::set<client::Key>> followers_;  // GPU: jobs to be told when it changes
 };
 

@@ -60,8 +60,8 @@ Reservation read_reservation(const client::Pod* pod, crds::Time now);
 // What is to be done about a GPU's reservation.
 enum class Duty : std::uint8_t { kNothing, kMake, kRemove };
 // `assigned`: an assignment gives somebody a share of the GPU. `sharers`: pods that have one and have not
-// ended. When all have gone, it goes. One that has ended is made anew, but not while pods of it are there: the
-// new one could hold another GPU than theirs.
+// ended. When all have gone, it goes. One that has ended is made anew, but not while pods of it are there:
+// the new one could hold another GPU than theirs.
 Duty duty(bool assigned, std::size_t sharers, const Reservation& there);
 
 }  // namespace muster::reconcilers

@@ -33,7 +33,8 @@ std::optional<NodeGpu> gpu_of_key(std::string_view key);
 // A part of a GPU that others may have other parts of: `fraction` and `memory`.
 bool is_shared(const crds::Gpus& gpus);
 bool has_shares(const crds::TrainingJobSpec& spec);  // any role's are
-bool shares_gpus(const crds::TrainingJobSpec& spec, const crds::PodAssignment& place);  // those of its role are
+bool shares_gpus(const crds::TrainingJobSpec& spec,
+                 const crds::PodAssignment& place);  // those of its role are
 
 // The extended resource that the first container asks for, of the pool's `gpu_resource`: that itself, or
 // "nvidia.com/mig-1g.10gb". "": a share, which asks for none.
@@ -52,7 +53,8 @@ ShareRead read_share(std::string_view text);
 std::vector<std::int32_t> gpus_of(const client::Pod& pod);
 
 // Keys of the GPUs that the job's assignment gives it a share of. Empty where it has none, has ended, is on
-// its way out, or was not looked at since its pods' GPUs were edited. Each once. O(pods of roles with shares).
+// its way out, or was not looked at since its pods' GPUs were edited. Each once. O(pods of roles with
+// shares).
 std::vector<std::string> gpus_shared_by(const crds::TrainingJob& job);
 // Those that a pod has a share of, until it has ended.
 std::vector<std::string> gpus_shared_by(const client::Pod& pod);

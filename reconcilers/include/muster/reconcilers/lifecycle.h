@@ -69,10 +69,10 @@ struct NodeHealth {
 // What is known about who holds the GPUs of one place. Those that it shares are held for it by reservation
 // pods; those that it has whole may be held by one yet, for those who were there before.
 struct Holding {
-  bool ready = true;    // nothing keeps its pod from being made
-  std::string refused;  // it will not be: why, in one word; the place is as good as refused by its node
-  std::string message;  // of what keeps it, or of `refused`
-  std::string lost;     // why a pod that is there has its GPUs no more; "": it has them
+  bool ready = true;      // nothing keeps its pod from being made
+  std::string refused{};  // it will not be: why, in one word; the place is as good as refused by its node
+  std::string message{};  // of what keeps it, or of `refused`
+  std::string lost{};     // why a pod that is there has its GPUs no more; "": it has them
   std::optional<crds::Time> again{};  // look again then, if nothing happens
 };
 

@@ -7,8 +7,10 @@
 //   spec       nodeName, hostname, subdomain, restartPolicy Never, serviceAccountName (kJobAccount, where the
 //              template names none), priorityClassName (of the job, where it states one),
 //              terminationGracePeriodSeconds (checkpoint.gracePeriod, where the job states a checkpoint)
-//   GPUs       requests and limits of the first container: whole ones, or slices. Shares ask for nothing: their
-//              devices are in the environment of every container (gpu_share.h), whatever the template says there
+//   GPUs       requests and limits of the first container: whole ones, or slices. Shares ask for nothing:
+//   their
+//              devices are in the environment of every container (gpu_share.h), whatever the template says
+//              there
 //   env        rendezvous.h, before the template's own, in every container and init container; a name that
 //   the template
 //              has too is left to the template

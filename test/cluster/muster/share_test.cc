@@ -1,0 +1,198 @@
+// Shares of GPUs in a cluster: who shares a GPU sees the very one that a reservation pod holds, nobody else
+// gets it, and it is free again when the last has gone. Nodes are simulated: the reservation's "device" is
+// its uid.
+#include <gmock/gmock.h>
+
+#include <map>
+#include <set>
+
+#include "fixture.h"
+#include "write_log.h"
+
+namespace muster::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr Milliseconds kCollected = 60s;
+const std::string kReservations =
+    "/api/v1/namespaces/muster-system/pods?labelSelector=muster.dev%2Fgpu-reservation";
+
+json job_with(const std::string& name, const json& gpus, int replicas = 1) {
+  json job = job_object({.name = name, .replicas = replicas, .gpus = 0});
+  job["spec"]["roles"][0]["gpus"] = gpus;
+  return job;
+}
+json half(const std::string& name, int replicas = 1) {
+  return job_with(name, {{"fraction", "500m"}}, replicas);
+}
+
+// NVIDIA_VISIBLE_DEVICES of a pod's first container; "": it has none.
+std::string device_of(const json& pod) {
+  for (const auto& v : pod["spec"]["containers"][0].value("env", json::array())) {
+    if (v["name"] == "NVIDIA_VISIBLE_DEVICES") return v["value"];
+  }
+  return {};
+}
+
+class Share : public OneCluster {
+ protected:
+  static void SetUpTestSuite() {
+    testcluster::Options options;
+    options.audit = true;
+    cluster_ = Cluster::start(0, 0, options);
+    testcluster::NodeTemplate node;
+    node.gpus = 3;
+    node.resources = {{"nvidia.com/mig-1g.10gb", "2"}};
+    ASSERT_TRUE(cluster_->real().add_nodes(node));
+    muster_ = cluster_->muster();
+  }
+
+  // Those that are not on their way out, by GPU index.
+  static std::map<std::string, json> reservations() {
+    const json list = cluster_->get(kReservations);
+    std::map<std::string, json> all;
+    for (const auto& pod : list["items"]) {
+      if (!pod["metadata"].contains("deletionTimestamp"))
+        all[pod["metadata"]["annotations"]["muster.dev/gpus"]] = pod;
+    }
+    return all;
+  }
+  static std::set<std::string> devices_of(const std::string& job) {
+    std::set<std::string> all;
+    for (const auto& pod : cluster_->pods(job)) all.insert(device_of(pod));
+    return all;
+  }
+  // Every sharer's devices are those that are held at its index.
+  static void check_devices(const std::string& job) {
+    const auto held = reservations();
+    for (const auto& pod : cluster_->pods(job)) {
+      const std::string gpu = pod["metadata"]["annotations"]["muster.dev/gpus"];
+      ASSERT_TRUE(held.contains(gpu)) << job << " has GPU " << gpu << ", which nobody holds";
+      EXPECT_EQ(device_of(pod), "GPU-" + held.at(gpu)["metadata"]["uid"].get<std::string>());
+    }
+  }
+  static bool wait_reservations(std::size_t n) {
+    return cluster_->wait(kCollected, [&] { return cluster_->get(kReservations)["items"].size() == n; });
+  }
+  static void start(const json& job) {
+    cluster_->create(job);
+    const std::string name = job["metadata"]["name"];
+    ASSERT_TRUE(cluster_->wait_phase(name, "Running")) << cluster_->job(name).dump(2);
+  }
+};
+
+TEST_F(Share, HalvesShareOneGpuAndNobodyElseGetsIt) {
+  start(half("one"));
+  start(half("two"));
+  EXPECT_EQ(devices_of("one"), devices_of("two"));
+  EXPECT_THAT(reservations(), SizeIs(1));
+  start(half("three"));
+  EXPECT_NE(devices_of("one"), devices_of("three"));
+  EXPECT_THAT(reservations(), SizeIs(2));
+  for (const char* job : {"one", "two", "three"}) {
+    check_devices(job);
+    EXPECT_EQ(cluster_->job(job)["status"]["allocated"]["gpu"], "500m");
+    EXPECT_THAT(cluster_->pods(job)[0]["spec"]["containers"][0]["resources"].dump(),
+                Not(HasSubstr("nvidia.com")));
+  }
+  EXPECT_EQ(cluster_->audit_gpus(), "");
+
+  // Of three GPUs two are held. When "one" has gone "three" fits beside "two", and is moved there; "two" does
+  // not notice. The GPU that nobody shares any more is let go before the job that gets it whole has its pods.
+  cluster_->create(job_with("whole", {{"count", 2}}));
+  EXPECT_TRUE(cluster_->wait(30s, [] { return cluster_->reason("whole") == "InsufficientCapacity"; }));
+  const auto held = devices_of("two");
+  cluster_->remove(path_of_job("one"));
+  ASSERT_TRUE(cluster_->wait_phase("whole", "Running", kCollected)) << cluster_->job("whole").dump(2);
+  ASSERT_TRUE(cluster_->wait_phase("three", "Running")) << cluster_->job("three").dump(2);
+  EXPECT_EQ(devices_of("two"), held);
+  EXPECT_EQ(devices_of("three"), held);
+  EXPECT_THAT(reservations(), SizeIs(1));
+  EXPECT_EQ(cluster_->audit_gpus(), "");
+  cluster_->remove(path_of_job("two"));
+  EXPECT_TRUE(cluster_->wait(kCollected, [] { return cluster_->pods("two").empty(); }));
+  EXPECT_THAT(reservations(), SizeIs(1));
+  cluster_->remove(path_of_job("three"));
+  EXPECT_TRUE(wait_reservations(0));
+}
+
+TEST_F(Share, ReplicasOfAServiceShareByMemory) {
+  cluster_->create(service_object("chat", 2, {{"gpus", {{"count", nullptr}, {"memory", "30Gi"}}}}));
+  const auto replicas = [] {
+    return cluster_->get(path_of_service("chat")).value("/status/readyReplicas"_json_pointer, 0);
+  };
+  EXPECT_TRUE(cluster_->wait(60s, [&] { return replicas() == 2; }))
+      << cluster_->get(path_of_service("chat")).dump(2);
+  std::set<std::string> devices;
+  const json pods = cluster_->get("/api/v1/namespaces/team/pods?labelSelector=muster.dev%2Fservice%3Dchat");
+  for (const auto& pod : pods["items"]) devices.insert(device_of(pod));
+  EXPECT_THAT(devices, SizeIs(1));
+  EXPECT_THAT(reservations(), SizeIs(1));
+  EXPECT_EQ(cluster_->audit_gpus(), "");
+  cluster_->remove(path_of_service("chat"));
+  EXPECT_TRUE(wait_reservations(0));
+}
+
+// Somebody removes the pod that holds their GPU: it may be another's by now, so they leave it.
+TEST_F(Share, WhoLosesItsReservationIsStartedAnew) {
+  start(half("two", 2));
+  const std::string before = *devices_of("two").begin();
+  cluster_->remove("/api/v1/namespaces/muster-system/pods/" +
+                   reservations().begin()->second["metadata"]["name"].get<std::string>());
+  EXPECT_TRUE(cluster_->wait(60s, [&] {
+    return cluster_->phase("two") == "Running" && !devices_of("two").contains(before);
+  })) << cluster_->job("two").dump(2);
+  check_devices("two");
+  EXPECT_EQ(cluster_->job("two")["status"]["attempt"], 2);
+  EXPECT_EQ(cluster_->job("two")["status"].value("/restarts/count"_json_pointer, 0), 0);
+}
+
+TEST_F(Share, SlicesThatAreCutAreAskedForAsResources) {
+  start(job_with("slices", {{"mig", "1g.10gb"}, {"count", 2}}));
+  const auto pods = cluster_->pods("slices");
+  EXPECT_EQ(pods[0]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/mig-1g.10gb"], "2");
+  EXPECT_EQ(device_of(pods[0]), "");
+  EXPECT_EQ(cluster_->job("slices")["status"]["allocated"]["gpu"], "286m");
+  EXPECT_THAT(reservations(), IsEmpty());
+  cluster_->create(job_with("more", {{"mig", "1g.10gb"}}));
+  EXPECT_TRUE(cluster_->wait(30s, [] { return cluster_->reason("more") == "InsufficientCapacity"; }))
+      << cluster_->job("more").dump(2);
+  cluster_->create(job_with("uncut", {{"mig", "3g.40gb"}}));
+  EXPECT_TRUE(cluster_->wait(30s, [] { return cluster_->reason("uncut") == "NoMatchingNodes"; }))
+      << cluster_->job("uncut").dump(2);
+}
+
+// Admission, reservation, hosts file, pods, status, Service: killed after each of the first writes, and after
+// the first of the way back.
+TEST_F(Share, KilledAfterAnyWriteNothingIsLostOrLeft) {
+  for (const int fatal : {1, 2, 3, 4, 6}) {
+    SCOPED_TRACE("killed after write " + std::to_string(fatal));
+    const std::string name = "killed-" + std::to_string(fatal);
+    {
+      WriteLog writes(cluster_->real().audit_log());
+      cluster_->create(half(name, 3));
+      testcluster::wait_until(10s, [&] { return writes.but_for_events() >= fatal; }, 1ms);
+      muster_->kill();
+    }
+    muster_ = cluster_->muster();
+    ASSERT_TRUE(cluster_->wait_phase(name, "Running", 60s)) << cluster_->job(name).dump(2) << muster_->log();
+    EXPECT_THAT(cluster_->pods(name), SizeIs(3));
+    EXPECT_THAT(reservations(), SizeIs(2));
+    check_devices(name);
+    EXPECT_EQ(cluster_->audit_gpus(), "");
+    cluster_->remove(path_of_job(name));
+    if (fatal == 1) {
+      muster_->kill();
+      EXPECT_TRUE(cluster_->wait(kCollected, [&] { return cluster_->pods(name).empty(); }));
+      EXPECT_THAT(reservations(), SizeIs(2));  // nobody is there to remove them
+      muster_ = cluster_->muster();
+    }
+    EXPECT_TRUE(wait_reservations(0));
+  }
+}
+
+}  // namespace
+}  // namespace muster::test
