@@ -7,6 +7,7 @@
 #include <set>
 
 #include "fixture.h"
+#include "history.h"
 #include "write_log.h"
 
 namespace muster::test {
@@ -35,6 +36,27 @@ std::string device_of(const json& pod) {
     if (v["name"] == "NVIDIA_VISIBLE_DEVICES") return v["value"];
   }
   return {};
+}
+
+// Every sharer's pod was made while those that hold its GPUs did so: sentences about those that were not.
+std::vector<std::string> made_too_late(History& history) {
+  std::map<std::string, bool> holds;  // by uid: and is not on its way out
+  std::set<std::string> seen;
+  std::vector<std::string> wrong;
+  history.replay([&](const Change& change) {
+    if (change.object.value("kind", "") != "Pod") return;
+    const json& meta = change.object["metadata"];
+    const std::string uid = meta["uid"], name = meta["name"];
+    const json annotations = meta.value("annotations", json::object());
+    if (meta.value("labels", json::object()).contains("muster.dev/gpu-reservation"))
+      holds[uid] = !change.is_gone && !meta.contains("deletionTimestamp") &&
+                   change.object["status"].value("phase", "") == "Running";
+    if (!annotations.contains("muster.dev/gpu-holders") || !seen.insert(uid).second) return;
+    const std::string holder = annotations["muster.dev/gpu-holders"];
+    if (!holds[holder]) wrong.push_back("pod " + name + " was made when nobody held its GPU");
+    if (device_of(change.object) != "GPU-" + holder) wrong.push_back("pod " + name + " sees another GPU");
+  });
+  return wrong;
 }
 
 class Share : public OneCluster {
@@ -168,6 +190,7 @@ TEST_F(Share, SlicesThatAreCutAreAskedForAsResources) {
 // Admission, reservation, hosts file, pods, status, Service: killed after each of the first writes, and after
 // the first of the way back.
 TEST_F(Share, KilledAfterAnyWriteNothingIsLostOrLeft) {
+  History history(*cluster_, {"trainingjobs"});
   for (const int fatal : {1, 2, 3, 4, 6}) {
     SCOPED_TRACE("killed after write " + std::to_string(fatal));
     const std::string name = "killed-" + std::to_string(fatal);
@@ -192,6 +215,11 @@ TEST_F(Share, KilledAfterAnyWriteNothingIsLostOrLeft) {
     }
     EXPECT_TRUE(wait_reservations(0));
   }
+  EXPECT_THAT(made_too_late(history), IsEmpty());
+  Auditor auditor;
+  history.replay([&](const Change& change) { auditor.see(change); });
+  EXPECT_THAT(auditor.problems(), IsEmpty());
+  EXPECT_EQ(auditor.pods_made(), 15);
 }
 
 }  // namespace
