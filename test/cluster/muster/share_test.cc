@@ -172,6 +172,64 @@ TEST_F(Share, WhoLosesItsReservationIsStartedAnew) {
   EXPECT_EQ(cluster_->job("two")["status"].value("/restarts/count"_json_pointer, 0), 0);
 }
 
+// A node whose kubelet is played by the test: it refuses the pod that is to hold the GPU.
+TEST_F(Share, WhereAGpuCannotBeHeldItsSharersAreNot) {
+  const std::string nodes = "/api/v1/nodes/";
+  cluster_->patch(nodes + "node-0", {{"spec", {{"unschedulable", true}}}});
+  cluster_->apply("{apiVersion: v1, kind: Node, metadata: {name: by-hand}}");
+  const json amounts = {{"cpu", "8"}, {"memory", "64Gi"}, {"pods", "110"}, {"nvidia.com/gpu", "2"}};
+  const json ready = {{"type", "Ready"}, {"status", "True"}, {"reason", "ByHand"}, {"message", ""}};
+  cluster_->patch(nodes + "by-hand/status",
+                  {{"status", {{"capacity", amounts}, {"allocatable", amounts}, {"conditions", {ready}}}}});
+  cluster_->create(half("refused"));
+  ASSERT_TRUE(cluster_->wait(30s, [] { return reservations().contains("0"); }))
+      << cluster_->job("refused").dump(2);
+  EXPECT_TRUE(cluster_->wait(10s, [] {
+    return cluster_->condition("refused", "PodsReady").value("reason", "") == "WaitingForGPUs";
+  }));
+  EXPECT_THAT(cluster_->pods("refused"), IsEmpty());
+  const std::string pod = reservations()["0"]["metadata"]["name"];
+  cluster_->patch("/api/v1/namespaces/muster-system/pods/" + pod + "/status",
+                  {{"status",
+                    {{"phase", "Failed"},
+                     {"reason", "UnexpectedAdmissionError"},
+                     {"message", "Allocate failed: no healthy devices"}}}});
+  const auto refusals = [] {
+    return cluster_->job("refused")["status"].value("nodeRefusals", json::array());
+  };
+  ASSERT_TRUE(cluster_->wait(10s, [&] { return refusals().size() == 1; }))
+      << cluster_->job("refused").dump(2);
+  EXPECT_EQ(refusals()[0]["node"], "by-hand");
+  EXPECT_EQ(refusals()[0]["reason"], "UnexpectedAdmissionError");
+  cluster_->patch(nodes + "node-0", {{"spec", {{"unschedulable", nullptr}}}});
+  ASSERT_TRUE(cluster_->wait_phase("refused", "Running")) << cluster_->job("refused").dump(2);
+  EXPECT_EQ(cluster_->job("refused")["status"]["assignment"]["pods"][0]["node"], "node-0");
+  EXPECT_EQ(cluster_->job("refused")["status"]["attempt"], 1);
+  check_devices("refused");
+  EXPECT_TRUE(wait_reservations(1));
+  cluster_->remove(nodes + "by-hand");
+}
+
+TEST_F(Share, WhatKeepsAReservationFromBeingMadeIsTold) {
+  cluster_->apply(R"(
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: no-pods, namespace: muster-system}
+spec: {hard: {pods: "0"}}
+)");
+  const std::string quota = "/api/v1/namespaces/muster-system/resourcequotas/no-pods";
+  ASSERT_TRUE(
+      cluster_->wait(10s, [&] { return cluster_->get(quota).contains("/status/hard"_json_pointer); }));
+  cluster_->create(half("waits"));
+  EXPECT_TRUE(cluster_->wait(10s, [] {
+    const json ready = cluster_->condition("waits", "PodsReady");
+    return ready.is_object() && ready["message"].get<std::string>().contains("exceeded quota");
+  })) << cluster_->job("waits").dump(2);
+  EXPECT_THAT(cluster_->pods("waits"), IsEmpty());
+  cluster_->remove(quota);
+  EXPECT_TRUE(cluster_->wait_phase("waits", "Running")) << cluster_->job("waits").dump(2);
+}
+
 TEST_F(Share, SlicesThatAreCutAreAskedForAsResources) {
   start(job_with("slices", {{"mig", "1g.10gb"}, {"count", 2}}));
   const auto pods = cluster_->pods("slices");

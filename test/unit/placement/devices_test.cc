@@ -682,7 +682,7 @@ TEST(OthersTest, APodOutsideJobsHasItsShareOnly) {
   w.cluster.remove_other_pod("a/half");
   w.plan();
   EXPECT_EQ(places(w, "a/j2"), at("n1", {0}));
-  EXPECT_THAT(w.cluster.audit(), IsEmpty());
+  EXPECT_THAT(w.cluster.audit(), ::testing::IsEmpty());
 }
 
 // What it costs follows from its node, also when that is known later.
@@ -694,7 +694,7 @@ TEST(OthersTest, AShareOutsideJobsIsPricedByItsNode) {
   w.cluster.upsert_node(gpu_node("n1", 1, 80'000));
   w.plan();
   EXPECT_EQ(w.cluster.usage("a", true, "default").allocated.gpu.value, 250);
-  EXPECT_THAT(w.cluster.audit(), IsEmpty());
+  EXPECT_THAT(w.cluster.audit(), ::testing::IsEmpty());
 }
 
 TEST(OthersTest, ASliceOutsideJobsIsTakenFromThoseThatAreCut) {
@@ -704,7 +704,7 @@ TEST(OthersTest, ASliceOutsideJobsIsTakenFromThoseThatAreCut) {
   w.cluster.upsert_other_pod(other("a/slice", mig("1g.10gb"), {}));
   EXPECT_EQ(start(w, with_share("a/j1", mig("1g.10gb"))), at("n1", {}));
   EXPECT_EQ(start(w, with_share("a/j2", mig("1g.10gb"))), Places{});
-  EXPECT_THAT(w.cluster.audit(), IsEmpty());
+  EXPECT_THAT(w.cluster.audit(), ::testing::IsEmpty());
 }
 
 }  // namespace
