@@ -16,7 +16,6 @@ using crds::ConditionStatus;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-constexpr const char* kWaitingForGpus = "WaitingForGPUs";  // reason of PodsReady
 constexpr seconds kPublishAfter{1};  // pods are dated to the second: up to one after the last was made
 // A gang that did not start in time waits this long before it is tried again, doubling up to the maximum.
 constexpr seconds kFirstRetry{10};
@@ -317,59 +316,6 @@ bool Machine::none_was_told() const {
   return std::ranges::all_of(gang_.pods, [](const auto* pod) { return pod == nullptr; }) &&
          std::ranges::none_of(gang_.succeeded, std::identity()) &&
          std::ranges::none_of(gang_.strays, is_of_this);
-}
-
-// --- GPUs that are held for others
-
-Holding Machine::holding(std::size_t i) const {
-  if (!seen_.holding) return {};
-  return seen_.holding(status_.assignment.pods[i], i < gang_.pods.size() ? gang_.pods[i] : nullptr);
-}
-
-// Why its node will not give this place its GPUs; "": it may.
-std::string Machine::refused_at(std::size_t i) const {
-  const auto held = holding(i);
-  return held.refused.empty() ? std::string() : say_not_held(status_.assignment.pods[i], held);
-}
-
-// Whether the GPUs of all these places are there for their pods; else what is waited for is said. Those of a
-// gang that starts are made together.
-bool Machine::are_held(const std::vector<std::size_t>& places) {
-  const auto* ready = crds::find_condition(status_.conditions, "PodsReady");
-  const bool was_told = ready != nullptr && ready->reason == kWaitingForGpus;
-  bool all = true;
-  std::string why;
-  for (const auto i : places) {
-    const auto held = holding(i);
-    if (held.ready) continue;
-    all = false;
-    if (held.again) wake(*held.again);
-    if (why.empty()) why = held.message;
-  }
-  if (!all && !status_.started_at) {
-    set("PodsReady", ConditionStatus::kFalse, kWaitingForGpus,
-        why.empty() ? "its shared GPUs are being reserved" : why);
-  } else if (was_told && !status_.started_at) {
-    set("PodsReady", ConditionStatus::kFalse, "Starting", "");
-  }
-  return all;
-}
-
-void Machine::remember(const std::string& node, const std::string& reason, const std::string& text) {
-  const bool is_new =
-      remember_refusal(status_.node_refusals, node, reason, seen_.now, status_.assignment.admitted_at);
-  if (!is_new) return;
-  wake(seen_.now + kRefusalMemory);
-  note(client::EventType::kWarning, "PodRefused", "Place", text);
-}
-void Machine::remember_refusal_of(const client::Pod& pod) {
-  remember(pod.node_name, pod.reason, say_refused(pod));
-}
-// Of a pod that was not made.
-void Machine::remember_refusal_of(std::size_t i) {
-  const auto held = holding(i);
-  const auto& place = status_.assignment.pods[i];
-  if (!held.refused.empty()) remember(place.node, held.refused, say_not_held(place, held));
 }
 
 // The place of this entry was refused: placement has given it back already, so nothing may be made there
