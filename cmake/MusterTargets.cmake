@@ -42,6 +42,13 @@ if(MUSTER_SANITIZE)
   endif()
 endif()
 
+# Of the programs, not of the libraries: who links these chooses for himself. docs/decisions/0044-jemalloc.md
+add_library(muster_allocator INTERFACE)
+if(NOT MUSTER_SANITIZE)  # sanitizers have their own
+  find_library(MUSTER_JEMALLOC jemalloc REQUIRED)
+  target_link_libraries(muster_allocator INTERFACE ${MUSTER_JEMALLOC})
+endif()
+
 # muster_library(<folder> SOURCES … PUBLIC … PRIVATE …): static library muster_<folder>, alias
 # muster::<folder>, headers under <folder>/include.
 function(muster_library name)

@@ -183,8 +183,6 @@ constexpr RuleTwin kTwins[] = {
 
     // TrainingJob.
     {"self.mode == oldSelf.mode", [](J self, P old) { return same(self, *old, "mode"); }},
-    {"self.mode != 'Interactive' || has(self.maxRuntime)",
-     [](J self, P) { return text(self, "mode") != "Interactive" || has(self, "maxRuntime"); }},
     {"self.mode != 'Interactive' || !has(self.preemptible) || !self.preemptible",
      [](J self, P) { return text(self, "mode") != "Interactive" || !flag(self, "preemptible"); }},
     {"self.roles.map(role, has(role.maxReplicas) ? role.maxReplicas : has(role.replicas) ? role.replicas : "

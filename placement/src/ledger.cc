@@ -103,7 +103,7 @@ void State::leave_pool_index(NodeId id) {
     domain.free -= n.counted;
     drop(domain.by_free[n.model][n.free_gpus()], id);
   }
-  ++p.version;
+  ++p.version, ++p.members;
 }
 
 void State::enter_pool_index(NodeId id) {
@@ -127,7 +127,7 @@ void State::enter_pool_index(NodeId id) {
     domain.free += n.counted;
     put(domain.by_free[n.model][n.free_gpus()], id);
   }
-  ++p.version;
+  ++p.version, ++p.members;
 }
 
 void State::refresh_pool_index(NodeId id, const InUse& before) {

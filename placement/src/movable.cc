@@ -39,7 +39,8 @@ bool Movable::helps(JobId id) {
 
 void Movable::add_up() {
   could_be_free_.resize(s_.nodes.size());
-  for (const Part& p : parts_) could_be_free_[static_cast<std::size_t>(p.node)] = s_.node(p.node).free_gpus();
+  for (const Part& p : parts_)
+    could_be_free_[static_cast<std::size_t>(p.node)] = std::max(0, s_.node(p.node).free_gpus());
   std::sort(parts_.begin(), parts_.end());
   for (auto it = parts_.begin(); it != parts_.end();) {
     const auto end = std::find_if(it, parts_.end(), [&](const Part& p) { return p != *it; });

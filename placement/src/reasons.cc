@@ -82,28 +82,39 @@ bool each_node(const State& s, PoolId pool, Each&& each) {
   return true;
 }
 
-bool would_do_somewhere(const State& s, const Request& request, PoolId pool, std::size_t role) {
-  return !each_node(s, pool, [&](NodeId id) {
-    return !request.eligible[role][static_cast<std::size_t>(id)] ||
-           !gives_such(s.node(id).spec, s.pool(pool).spec, request.roles[role]);
+bool suits(const State& s, const Request& request, PoolId pool, std::size_t role, NodeId id) {
+  return request.eligible[role][static_cast<std::size_t>(id)] &&
+         gives_such(s.node(id).spec, s.pool(pool).spec, request.roles[role]);
+}
+
+// O(1), and a look at all usable nodes after one of them has changed.
+const Suited& suited(const State& s, Request& request, PoolId pool, std::size_t role) {
+  auto& by_role = request.suited[pool];
+  by_role.resize(request.roles.size());
+  Suited& known = by_role[role];
+  if (known.members == s.pool(pool).members) return known;
+  known = {s.pool(pool).members, true, true};
+  each_node(s, pool, [&](NodeId id) {
+    (suits(s, request, pool, role, id) ? known.none : known.all) = false;
+    return known.none || known.all;
   });
+  return known;
 }
 
 // What the nodes have that would do for some role of the request.
 struct Room {
   Resources capacity, free;
 };
-Room room_of(const State& s, const Request& request, PoolId pool, const std::vector<std::size_t>& roles) {
-  const auto would = [&](NodeId id) {
-    return std::any_of(roles.begin(), roles.end(),
-                       [&](std::size_t r) { return request.eligible[r][static_cast<std::size_t>(id)]; });
-  };
+Room room_of(const State& s, Request& request, PoolId pool, const std::vector<std::size_t>& roles) {
   const Domain& whole = s.pool(pool).domains[0];
   const bool plain = std::all_of(roles.begin(), roles.end(), [&](std::size_t r) {
     return request.roles[r].gpus == 0 || (request.roles[r].share.kind == GpuShare::Kind::kWhole &&
                                           shared_as_asked(s.pool(pool).spec, request.roles[r]));
   });
-  if (plain && each_node(s, pool, would)) return {whole.capacity, whole.free};
+  // Then there is no need to look at each node.
+  if (plain &&
+      std::any_of(roles.begin(), roles.end(), [&](std::size_t r) { return suited(s, request, pool, r).all; }))
+    return {whole.capacity, whole.free};
   Room room;
   each_node(s, pool, [&](NodeId id) {
     const Node& n = s.node(id);
@@ -112,8 +123,7 @@ Room room_of(const State& s, const Request& request, PoolId pool, const std::vec
     bool any = false;
     for (const std::size_t r : roles) {
       const RoleSpec& role = request.roles[r];
-      if (!request.eligible[r][static_cast<std::size_t>(id)] || !gives_such(n.spec, s.pool(pool).spec, role))
-        continue;
+      if (!suits(s, request, pool, r, id)) continue;
       any = true;
       if (role.gpus > 0) free.gpu = std::max(free.gpu, left_for(n, s.pool(pool), role, View::kTarget));
     }
@@ -211,7 +221,7 @@ std::string bound_text(const State& s, const Request& request, PoolId pool,
 }
 
 // `never`: it would be too little even if all were free.
-std::optional<Verdict> too_little(const State& s, const Request& request, PoolId pool,
+std::optional<Verdict> too_little(const State& s, Request& request, PoolId pool,
                                   const std::vector<std::size_t>& roles, bool* never = nullptr) {
   const Room room = room_of(s, request, pool, roles);
   for (const Amount4& what : kResources) {
@@ -418,7 +428,7 @@ Verdict verdict_of_shortage(State& s, Request& request, PoolId pool, Refusal& re
   std::vector<std::size_t> all;
   for (std::size_t i = 0; i < request.roles.size(); ++i) {
     if (request.roles[i].replicas == 0) continue;
-    if (!would_do_somewhere(s, request, pool, i)) return no_node(s, request, pool, i);
+    if (suited(s, request, pool, i).none) return no_node(s, request, pool, i);
     all.push_back(i);
   }
   if (auto v = verdict_of_topology(s, request, pool, true)) return *v;

@@ -24,6 +24,12 @@ struct Refusal {
   Verdict verdict;
 };
 
+// Which usable nodes of a pool would do for a pod of a role if they were empty.
+struct Suited {
+  std::uint64_t members = 0;  // Pool::members for which this holds; 0: not known
+  bool none = false, all = false;
+};
+
 struct Request {
   std::int32_t users = 0;
   std::uint64_t serial = 0;  // never that of another
@@ -41,6 +47,7 @@ struct Request {
   // By role and NodeId: the node would do if it were empty. Filled when first asked for, then kept up to
   // date.
   std::vector<std::vector<bool>> eligible;
+  std::map<PoolId, std::vector<Suited>> suited;  // by role; of no other meaning than what `eligible` says
   std::map<PoolId, Refusal> refused;
   std::map<PoolId, Refusal> refused_beside;  // of jobs that are kept off reserved nodes
 };

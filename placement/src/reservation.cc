@@ -4,6 +4,7 @@
 #include <limits>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "admission.h"
 #include "due.h"
@@ -81,8 +82,9 @@ std::vector<JobId> by_end(const State& s, PoolId pool) {
   return ids;
 }
 
-// How many of `running` have to end before the job fits, at least one, and where it then does. By bisection,
-// with the same search for places as ever.
+// How many of `running` have to end before the job fits, at least one, and where it then does. By doubling
+// until it fits and bisection between the last two, with the same search for places as ever. O(pods of twice
+// as many as that, and log(running) searches).
 std::optional<std::pair<std::size_t, std::vector<PodPlace>>> earliest(State& s, JobId id, PoolId pool,
                                                                       const std::vector<JobId>& running) {
   Statement statement(s);
@@ -105,8 +107,11 @@ std::optional<std::pair<std::size_t, std::vector<PodPlace>>> earliest(State& s, 
     best = std::move(places);
     return true;
   };
-  std::size_t low = 0, high = running.size();  // it does not fit after `low`, and fits after `high`
-  if (!fits_after(high)) return std::nullopt;
+  std::size_t low = 0, high = 1;  // it does not fit after `low`, and fits after `high`
+  while (!fits_after(high)) {
+    if (high == running.size()) return std::nullopt;
+    low = std::exchange(high, std::min(2 * high, running.size()));
+  }
   while (high - low > 1) {
     const std::size_t middle = low + (high - low) / 2;
     (fits_after(middle) ? high : low) = middle;

@@ -34,9 +34,10 @@ struct Gatherer {
   std::vector<Unit>& out;
   std::optional<Time>& due;
 
-  bool safe(const Job& j, const std::vector<LeafId>& path, bool reclaim) {
+  // `least`: how long what runs in its leaf is let be.
+  bool safe(const Job& j, Duration least) {
     if (j.nominated() || (j.started_in != 0 && j.started_in == s.plans)) return false;
-    const Time until = j.progress.began + min_runtime(s, path, reclaim);
+    const Time until = j.progress.began + least;
     if (until <= q.now) return false;
     soonest(due, until);
     return true;
@@ -209,6 +210,7 @@ std::vector<Unit> units(const State& s, const UnitQuery& q, std::optional<Time>&
     if (path.empty()) continue;
     if (q.who.idle_room_only && !gather.idle_room(path)) continue;
     if (!moves && !own && !may_give(s, c, q.right, path, {})) continue;
+    const Duration least = min_runtime(s, path, !own);
     const std::int64_t over = millionths(s.sums(leaf, c.pool).allocated.gpu.value,
                                          (*c.fair)[static_cast<std::size_t>(leaf)].gpu.value);
     for (const JobId id : jobs) {
@@ -218,7 +220,7 @@ std::vector<Unit> units(const State& s, const UnitQuery& q, std::optional<Time>&
       if (!moves && own && j.spec.priority >= s.job(c.job).spec.priority) continue;
       // What this very plan has started may stay if its leaf is entitled to it: its minimum, that is.
       const bool stays = !own && j.entitled && j.started_in != 0 && j.started_in == s.plans;
-      if (gather.safe(j, path, !own)) continue;
+      if (gather.safe(j, least)) continue;
       candidates.push_back({id, &path, own, q.who.surplus_only || stays, over});
     }
   }

@@ -119,9 +119,9 @@ std::optional<std::string> not_supported(const crds::TrainingJobSpec& spec) {
 Translation translate_job(const crds::TrainingJob& job, const Caches& caches) {
   Translation t;
   // What it needs is said whatever else is wrong: what runs is charged by it.
-  auto needs = pod_needs(job);
+  const auto needs = pod_needs(job);
   if (needs) {
-    t.needs = *std::move(needs);
+    t.needs = *needs;
     t.volumes = volume_terms(job, volume_lookup(caches, job.metadata.ns));
   }
   if (auto field = not_supported(job.spec)) {

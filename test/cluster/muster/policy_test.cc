@@ -126,6 +126,15 @@ TEST_F(Policy, AJobOfImageAndCommandAloneTakesTheDefaultsAndItsSpecStays) {
   cluster_->patch(kProject, {{"spec", {{"policy", {{"defaults", {{"gpus", {{"count", 2}}}}}}}}}});
 }
 
+TEST_F(Policy, AnInteractiveJobTakesItsEndFromTheProject) {
+  ASSERT_TRUE(apply("note", {{"mode", "Interactive"}}).ok());
+  ASSERT_TRUE(cluster_->wait_phase("note", "Running", 20s, "strict"))
+      << cluster_->job("note", "strict").dump(2);
+  const json effective = cluster_->job("note", "strict")["status"]["effective"];
+  EXPECT_EQ(effective["maxRuntime"], "12h");
+  EXPECT_EQ(effective["idleTimeout"], "1h");
+}
+
 TEST_F(Policy, WhatTheApiServerCannotSeeIsToldByTheStatus) {
   bare("many", 3);  // 2 GPUs each by default: 6
   ASSERT_TRUE(cluster_->wait(15s, [&] { return cluster_->reason("many", "strict") == "PolicyViolation"; }))

@@ -328,7 +328,7 @@ TEST_F(Served, ADrainTakesOneReplicaAtATime) {
     const json budget = s_.cluster->get("/apis/policy/v1/namespaces/team/poddisruptionbudgets/drained");
     return budget["status"].value("disruptionsAllowed", 0) == 1;
   }));
-  std::vector<int> answers;
+  std::vector<long> answers;
   for (const auto& pod : s_.pods("drained")) {
     const std::string name = pod["metadata"]["name"];
     const json eviction = {{"apiVersion", "policy/v1"},
@@ -339,7 +339,7 @@ TEST_F(Served, ADrainTakesOneReplicaAtATime) {
     ASSERT_TRUE(answer);
     answers.push_back(answer->status);
   }
-  EXPECT_EQ(answers, (std::vector<int>{201, 429}));
+  EXPECT_EQ(answers, (std::vector<long>{201, 429}));
   EXPECT_TRUE(s_.cluster->wait(30s, [] {
     return s_.pods("drained").size() == 2 && s_.status("drained").value("readyReplicas", 0) == 2;
   })) << s_.say("drained");

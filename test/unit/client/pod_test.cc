@@ -406,10 +406,10 @@ std::int64_t seconds_at(const json& object, const char* field) {
 void expect_same(const Pod& pod, const json& j) {
   const json& m = j["metadata"];
   const json& status = j["status"];
-  EXPECT_EQ(pod.meta.name, m["name"]);
+  EXPECT_EQ(m["name"], pod.meta.name);
   EXPECT_EQ(pod.meta.ns, m.value("namespace", ""));
-  EXPECT_EQ(pod.meta.uid, m["uid"]);
-  EXPECT_EQ(pod.meta.resource_version, m["resourceVersion"]);
+  EXPECT_EQ(m["uid"], pod.meta.uid);
+  EXPECT_EQ(m["resourceVersion"], pod.meta.resource_version);
   KeyValues labels, annotations;
   if (m.contains("labels") && m["labels"].is_object()) {
     for (const auto& [k, v] : m["labels"].items()) {
@@ -474,10 +474,10 @@ void expect_same(const Pod& pod, const json& j) {
   ASSERT_EQ(pod.ended.size(), ended.size());
   for (std::size_t i = 0; i < ended.size(); ++i) {
     const json& t = ended[i]["state"]["terminated"];
-    EXPECT_EQ(pod.ended[i].name, ended[i]["name"]);
-    EXPECT_EQ(pod.ended[i].exit_code, t["exitCode"]);
-    EXPECT_EQ(pod.ended[i].reason, t["reason"]);
-    EXPECT_EQ(pod.ended[i].message, t["message"]);
+    EXPECT_EQ(ended[i]["name"], pod.ended[i].name);
+    EXPECT_EQ(t["exitCode"], pod.ended[i].exit_code);
+    EXPECT_EQ(t["reason"], pod.ended[i].reason);
+    EXPECT_EQ(t["message"], pod.ended[i].message);
     EXPECT_EQ(pod.ended[i].finished_at, seconds_at(t, "finishedAt"));
   }
 }
