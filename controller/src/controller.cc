@@ -239,10 +239,7 @@ struct Controller::Impl {
     for (const auto* p : {before.get(), now.get()}) {
       if (p != nullptr) add_gpus(reconcilers::gpus_shared_by(*p));
     }
-    if (const auto gpu = reconcilers::reserved_by(pod)) {
-      holder.note(pod, !now);
-      gpu_runner.add(reconcilers::key_of(*gpu));
-    }
+    if (holder.is_own(pod)) return reservation_changed(pod, !now);
     if (const auto* label = client::find_value(pod.labels, reconcilers::kJobLabel)) {
       const auto key = client::make_key(pod.meta.ns, *label);
       const auto job = caches.jobs.store().find(key);
@@ -262,6 +259,15 @@ struct Controller::Impl {
       placement.foreign_pod(*now);
     else
       placement.foreign_pod_gone(*before);
+  }
+
+  void reservation_changed(const client::Pod& pod, bool is_gone) {
+    holder.note(pod, is_gone);
+    gpu_runner.add(reconcilers::key_of(*reconcilers::reserved_by(pod)));
+    if (is_gone)
+      placement.foreign_pod_gone(pod);
+    else
+      placement.reservation_pod(pod);
   }
 
   void add_gpus(const std::vector<std::string>& keys) {

@@ -80,6 +80,10 @@ Reservation GpuHolder::look(const NodeGpu& gpu) const {
   return there;
 }
 
+bool GpuHolder::is_own(const client::Pod& pod) const {
+  return pod.meta.ns == options_.pods.ns && reserved_by(pod).has_value();
+}
+
 void GpuHolder::tell(const client::Key& gpu) {
   const auto found = followers_.find(gpu);
   if (found == followers_.end()) return;
@@ -90,7 +94,7 @@ void GpuHolder::tell(const client::Key& gpu) {
 
 void GpuHolder::note(const client::Pod& pod, bool is_gone) {
   const auto gpu = reserved_by(pod);
-  if (!gpu || pod.meta.ns != options_.pods.ns) return;
+  if (!gpu || !is_own(pod)) return;
   if (is_gone) {
     there_.erase(*gpu);
     leaving_.erase(pod.meta.uid);

@@ -99,6 +99,11 @@ ShareRead read_share(std::string_view text) {
   return read;
 }
 
+const std::string* share_of(const client::Pod& pod) {
+  const bool of_job = client::find_value(pod.labels, kJobLabel) != nullptr && !pod.owner_uid.empty();
+  return of_job ? client::find_value(pod.annotations, kShareAnnotation) : nullptr;
+}
+
 std::vector<std::int32_t> gpus_of(const client::Pod& pod) {
   const auto* text = client::find_value(pod.annotations, kGpusAnnotation);
   return text == nullptr ? std::vector<std::int32_t>{} : parse_gpu_list(*text);
@@ -122,7 +127,7 @@ std::vector<std::string> gpus_shared_by(const crds::TrainingJob& job) {
 
 std::vector<std::string> gpus_shared_by(const client::Pod& pod) {
   using Kind = placement::GpuShare::Kind;
-  const auto* text = client::find_value(pod.annotations, kShareAnnotation);
+  const auto* text = share_of(pod);
   const bool lives = pod.phase != client::PodPhase::kSucceeded && pod.phase != client::PodPhase::kFailed;
   if (text == nullptr || !lives || pod.node_name.empty()) return {};
   const auto kind = read_share(*text).share.kind;

@@ -56,9 +56,10 @@ struct PlacementModel::Impl {
   }
 
   // Charged until the pod object is gone, or has ended by itself.
-  void charge(const client::Pod& pod, const std::string& project) {
+  void charge(const client::Pod& pod, const std::string& project) { charge(pod, other_pod(pod, project)); }
+  void charge(const client::Pod& pod, const pl::OtherPod& as) {
     if (pod.node_name.empty() || is_terminal(pod)) return give_back(pod.meta.key());
-    cluster.upsert_other_pod(other_pod(pod, project));
+    cluster.upsert_other_pod(as);
     others.insert(pod.meta.key());
     touch();
   }
@@ -336,7 +337,22 @@ void PlacementModel::charge_namespace(const std::string& ns, const std::string& 
 void PlacementModel::foreign_pod(const client::Pod& pod) {
   // What Muster made stays charged to its project even when its job is gone.
   const bool ours = client::find_value(pod.labels, kJobLabel) != nullptr;
-  impl_->charge(pod, ours ? impl_->project_for(pod.meta.ns) : std::string());
+  auto project = ours ? impl_->project_for(pod.meta.ns) : std::string();
+  const bool is_believed = !project.empty();  // elsewhere anybody may say that it shares a GPU
+  auto other = other_pod(pod, std::move(project));
+  if (!is_believed && other.share.kind != pl::GpuShare::Kind::kWhole) {
+    other.share = {};
+    other.gpus.clear();
+    other.gpu_count = static_cast<std::int32_t>(other.amounts.gpu.value / pl::kMilliPerGpu);
+  }
+  impl_->charge(pod, other);
+}
+void PlacementModel::reservation_pod(const client::Pod& pod) {
+  auto other = other_pod(pod, "");
+  other.amounts.gpu = {};
+  other.gpu_count = 0;
+  other.gpus.clear();
+  impl_->charge(pod, other);
 }
 void PlacementModel::foreign_pod_gone(const client::Pod& pod) {
   impl_->give_back(pod.meta.key());

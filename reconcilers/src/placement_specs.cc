@@ -381,10 +381,7 @@ pl::OtherPod other_pod(const client::Pod& pod, std::string project) {
                pl::Bytes{pod.memory_bytes}, 1};
   o.gpu_count = gpu_count(pod.gpus);
   o.gpus = gpus_of(pod);
-  if (client::find_value(pod.labels, kReservationLabel) != nullptr) {
-    o.amounts.gpu = {};
-    o.gpu_count = 0;
-  } else if (const auto* text = client::find_value(pod.annotations, kShareAnnotation)) {
+  if (const auto* text = share_of(pod)) {
     auto [share, count] = read_share(*text);
     o.share = std::move(share);
     o.gpu_count = o.share.kind == pl::GpuShare::Kind::kMig ? count : gpu_count(std::ssize(o.gpus));

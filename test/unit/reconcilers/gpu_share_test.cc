@@ -178,6 +178,8 @@ client::Pod sharer(const char* share) {
   client::Pod pod;
   pod.meta = {"nlp", "llama-worker-0-1", "uid", "1"};
   pod.node_name = "n1";
+  pod.owner_uid = "uid-1";
+  pod.labels = {{std::string(kJobLabel), "llama"}};
   pod.annotations = {{std::string(kShareAnnotation), share}, {std::string(kGpusAnnotation), "0,3"}};
   return pod;
 }
@@ -192,8 +194,8 @@ TEST(SharedGpus, AreThoseOfAPodUntilItHasEnded) {
   EXPECT_THAT(gpus_shared_by(sharer("mig=1g.10gb,count=1")), IsEmpty());
 }
 
-// A pod that outlives its job is charged for what it had, and whoever holds a GPU for others for none.
-TEST(OtherPodOf, ASharerHasItsShareAndAReservationNoGpu) {
+// A pod that outlives its job is charged for what it had.
+TEST(OtherPodOf, ASharerHasItsShare) {
   const auto other = other_pod(sharer("fraction=500m"), "nlp");
   EXPECT_EQ(other.share.kind, Kind::kFraction);
   EXPECT_EQ(other.gpu_count, 2);
@@ -201,16 +203,12 @@ TEST(OtherPodOf, ASharerHasItsShareAndAReservationNoGpu) {
   const auto slice = other_pod(sharer("mig=1g.10gb,count=1"), "nlp");
   EXPECT_EQ(slice.share.kind, Kind::kMig);
   EXPECT_EQ(slice.gpu_count, 1);
-  client::Pod holds;
-  holds.gpus = 1;
-  holds.milli_cpu = 50;
-  holds.labels = {{std::string(kReservationLabel), "true"}};
-  holds.annotations = {{std::string(kGpusAnnotation), "3"}};
-  const auto reservation = other_pod(holds, "");
-  EXPECT_EQ(reservation.gpu_count, 0);
-  EXPECT_THAT(reservation.gpus, IsEmpty());
-  EXPECT_EQ(reservation.amounts.gpu.value, 0);
-  EXPECT_EQ(reservation.amounts.cpu.value, 50);
+  // Anybody may write an annotation on a pod of his own.
+  client::Pod poses = sharer("fraction=500m");
+  poses.owner_uid.clear();
+  EXPECT_EQ(other_pod(poses, "nlp").share.kind, Kind::kWhole);
+  EXPECT_THAT(other_pod(poses, "nlp").gpus, IsEmpty());
+  EXPECT_THAT(gpus_shared_by(poses), IsEmpty());
 }
 
 }  // namespace

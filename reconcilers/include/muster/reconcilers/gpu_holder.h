@@ -31,6 +31,7 @@ class GpuHolder {
 
   // The newest state of a reservation pod, or the last one of a pod that is gone.
   void note(const client::Pod& pod, bool is_gone);
+  bool is_own(const client::Pod& pod) const;    // a reservation pod
   bool any() const { return !there_.empty(); }  // some GPU is held
 
   // About one place of the job; `shares`: it has a part of each of its GPUs, else all. O(GPUs).

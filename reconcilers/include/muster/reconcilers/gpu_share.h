@@ -49,6 +49,9 @@ struct ShareRead {
 };
 ShareRead read_share(std::string_view text);
 
+// kShareAnnotation of a pod that a job has, else nullptr: anybody may write it on his own.
+const std::string* share_of(const client::Pod& pod);
+
 // The devices that kGpusAnnotation names; empty: none, or it cannot be read.
 std::vector<std::int32_t> gpus_of(const client::Pod& pod);
 

@@ -54,6 +54,8 @@ class PlacementModel {
   void charge_namespace(const std::string& ns, const std::string& project);
   // A pod that no live TrainingJob owns.
   void foreign_pod(const client::Pod& pod);
+  // A pod that holds a GPU for those who share it: what it holds is theirs.
+  void reservation_pod(const client::Pod& pod);
   void foreign_pod_gone(const client::Pod& pod);
 
   // A job as its last step left it: waiting, holding its assignment, or neither; `pods` of earlier attempts

@@ -73,8 +73,8 @@ placement::JobSpec replica_spec(const crds::InferenceService& service, std::stri
 placement::Assignment assignment_spec(const std::vector<crds::Role>& roles,
                                       const crds::Assignment& assignment, placement::Time since);
 
-// A pod that no assignment means. Its devices are known where Muster's annotation names them, and what it has
-// of each. A reservation pod has none: what it holds is its sharers'.
+// A pod that no assignment means. Its devices are known where Muster's annotation names them, and, of a
+// job's pod, what it has of each.
 placement::OtherPod other_pod(const client::Pod& pod, std::string project);
 
 }  // namespace muster::reconcilers
