@@ -6,8 +6,6 @@
 
 namespace muster::reconcilers {
 
-using crds::ConditionStatus;
-
 namespace {
 
 constexpr const char* kWaitingForGpus = "WaitingForGPUs";  // reason of PodsReady
