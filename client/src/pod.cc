@@ -251,7 +251,11 @@ void read_status(Value& status, Pod& pod) {
   });
   pod.ended = std::move(containers.ended);
   for (ContainerEnd& end : init.ended) {
-    if (end.exit_code != 0) pod.ended.push_back(std::move(end));
+    if (end.exit_code != 0) {
+      pod.ended.push_back(std::move(end));
+    } else if (pod.init_message.empty()) {
+      pod.init_message = std::move(end.message);
+    }
   }
   pod.ended.shrink_to_fit();
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
@@ -303,6 +307,8 @@ Result<Pod> decode_pod(std::string_view json, const PodFields& fields) {
     });
   });
   if (!read) return std::unexpected(read.error());
+  if (fields.init_message_label.empty() || find_value(pod.labels, fields.init_message_label) == nullptr)
+    pod.init_message = std::string();
   const Amounts total = requests.total();
   pod.milli_cpu = total[0];
   pod.memory_bytes = total[1];
@@ -312,9 +318,9 @@ Result<Pod> decode_pod(std::string_view json, const PodFields& fields) {
 
 std::size_t memory_of(const Pod& pod) {
   std::size_t bytes = sizeof(Pod);
-  for (const std::string* s :
-       {&pod.meta.ns, &pod.meta.name, &pod.meta.uid, &pod.meta.resource_version, &pod.node_name, &pod.ip,
-        &pod.owner_uid, &pod.reason, &pod.message, &pod.waiting_reason, &pod.waiting_message}) {
+  for (const std::string* s : {&pod.meta.ns, &pod.meta.name, &pod.meta.uid, &pod.meta.resource_version,
+                               &pod.node_name, &pod.ip, &pod.owner_uid, &pod.reason, &pod.message,
+                               &pod.waiting_reason, &pod.waiting_message, &pod.init_message}) {
     bytes += heap_of(*s);
   }
   bytes += heap_of(pod.labels) + heap_of(pod.annotations);

@@ -5,6 +5,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 
 #include "commands.h"
@@ -75,6 +76,7 @@ int run_controller(const Options& given) {
   client::RealClock clock;
   client::RandomSource random(client::RandomSource::seed_from_system());
   const client::Environment env{loop.get_executor(), clock, random};
+  if (const char* pod = std::getenv("POD_NAME"); pod != nullptr) options.own_pod = pod;
   if (options.identity.empty()) options.identity = default_identity(random);
   log_info("starting", {{"version", MUSTER_VERSION},
                         {"server", config->server},

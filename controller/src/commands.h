@@ -9,6 +9,13 @@
 namespace muster::controller {
 
 int run_controller(const Options& options);
+// What a reservation pod runs. `report`: writes the device that the kubelet gave it to the file and ends;
+// else waits for SIGTERM.
+struct HoldGpuOptions {
+  bool report = false;
+  std::string file = "/dev/termination-log";
+};
+int run_hold_gpu(const HoldGpuOptions& options);
 int run_validate(const std::vector<std::string>& files);
 
 struct SimulateOptions {

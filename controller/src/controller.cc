@@ -7,6 +7,9 @@
 #include "muster/client/waiter.h"
 #include "muster/reconcilers/capacity.h"
 #include "muster/reconcilers/gpu_endpoints.h"
+#include "muster/reconcilers/gpu_holder.h"
+#include "muster/reconcilers/gpu_reservation.h"
+#include "muster/reconcilers/gpu_share.h"
 #include "muster/reconcilers/inference_service.h"
 #include "muster/reconcilers/log.h"
 #include "muster/reconcilers/names.h"
@@ -25,6 +28,8 @@ using reconcilers::log_info;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
+// Reservation pods that are made or deleted at once.
+constexpr int kReserving = 16;
 // Changes that come together are planned together.
 constexpr Duration kDebounce = milliseconds{4};
 // Of the 30 s that a stop may take: for reconciles under way, then for events not yet sent, then for the
@@ -56,6 +61,7 @@ struct Controller::Impl {
              {.job = [this](const Key& key) { job_runner.add(key); },
               .node = [this](const std::string& node) { gpus_changed(node); },
               .pool = [this](const std::string& pool) { pool_runner.add(pool); }}),
+        holder(world, holder_options(o), [this](const Key& key) { job_runner.add(key); }),
         jobs(world),
         capacity(world),
         projects(world, capacity),
@@ -67,9 +73,11 @@ struct Controller::Impl {
         project_runner(e, m, "project", [this](Key key) { return projects.reconcile(std::move(key)); }),
         pool_runner(e, m, "nodepool", [this](Key key) { return reconcile_pool(std::move(key)); }),
         service_runner(e, m, "inferenceservice",
-                       [this](Key key) { return services.reconcile(std::move(key)); }) {
+                       [this](Key key) { return services.reconcile(std::move(key)); }),
+        gpu_runner(e, m, "gpu", [this](Key key) { return holder.reconcile(std::move(key)); }) {
     world.node_grace = seconds{o.node_grace};
     world.gpus = &gpus;
+    world.holder = &holder;
     observe(api);
     observe(lease_api);
     listen();
@@ -88,14 +96,20 @@ struct Controller::Impl {
     return a;
   }
 
+  static reconcilers::GpuHolder::Options holder_options(const Options& o) {
+    return {.pods = {.ns = o.reservation_namespace, .image = o.reservation_image, .pull_secrets = {}},
+            .own_pod = o.own_pod,
+            .fallback_image = "muster:" MUSTER_VERSION};
+  }
+
   void observe(client::ApiClient& a) {
     a.set_observer([this](std::string_view verb, const client::Resource& r, int status, Duration took) {
       metrics.request(verb, r.plural, status, took);
     });
   }
 
-  std::array<Runner*, 5> runners() {
-    return {&job_runner, &queue_runner, &project_runner, &pool_runner, &service_runner};
+  std::array<Runner*, 6> runners() {
+    return {&job_runner, &queue_runner, &project_runner, &pool_runner, &service_runner, &gpu_runner};
   }
 
   // --- watch -> cache -> keys
@@ -138,7 +152,9 @@ struct Controller::Impl {
         jobs.charge(key);
       job_runner.add(key);
       for (const auto* job : {before.get(), now.get()}) {
-        if (job != nullptr) add_service_of(job->meta.ns, job->value.metadata.labels);
+        if (job == nullptr) continue;
+        add_service_of(job->meta.ns, job->value.metadata.labels);
+        if (!job->status_unreadable) add_gpus(gpus_shared_by(job->value));
       }
     });
     on_change(caches.services, [this](const auto& before, const auto& now) {
@@ -220,6 +236,10 @@ struct Controller::Impl {
 
   void pod_changed(const client::Ptr<client::Pod>& before, const client::Ptr<client::Pod>& now) {
     const auto& pod = now ? *now : *before;
+    for (const auto* p : {before.get(), now.get()}) {
+      if (p != nullptr) add_gpus(reconcilers::gpus_shared_by(*p));
+    }
+    if (holder.is_own(pod)) return reservation_changed(pod, !now);
     if (const auto* label = client::find_value(pod.labels, reconcilers::kJobLabel)) {
       const auto key = client::make_key(pod.meta.ns, *label);
       const auto job = caches.jobs.store().find(key);
@@ -241,6 +261,18 @@ struct Controller::Impl {
       placement.foreign_pod_gone(*before);
   }
 
+  void reservation_changed(const client::Pod& pod, bool is_gone) {
+    holder.note(pod, is_gone);
+    gpu_runner.add(reconcilers::key_of(*reconcilers::reserved_by(pod)));
+    if (is_gone)
+      placement.foreign_pod_gone(pod);
+    else
+      placement.reservation_pod(pod);
+  }
+
+  void add_gpus(const std::vector<std::string>& keys) {
+    for (const auto& key : keys) gpu_runner.add(key);
+  }
   void add_service_of(const std::string& ns, const crds::StringMap& labels) {
     const auto found = labels.find(std::string(reconcilers::kServiceLabel));
     if (found != labels.end()) service_runner.add(client::make_key(ns, found->second));
@@ -326,7 +358,8 @@ struct Controller::Impl {
     log_info("acting", {{"identity", options.identity}});
     for (const auto& replay : replays) replay();
     // A job that was never seen by a handler of ours but whose pods outlived it is covered by pod_changed.
-    for (Runner* r : runners()) r->start(r == &job_runner ? options.workers : 2);
+    for (Runner* r : runners())
+      r->start(r == &job_runner ? options.workers : r == &gpu_runner ? kReserving : 2);
     spawn(env.executor, schedule());
     spawn(env.executor, refresh_capacity(), &refresh_signal);
     dirty.notify();
@@ -448,13 +481,14 @@ struct Controller::Impl {
   reconcilers::PlacementModel placement;
   reconcilers::World world;
   reconcilers::GpuMonitor gpus;
+  reconcilers::GpuHolder holder;
   reconcilers::TrainingJobReconciler jobs;
   reconcilers::CapacityReconciler capacity;
   reconcilers::ProjectReconciler projects;
   reconcilers::InferenceServiceReconciler services;
   client::Waiter dirty;  // placement's inputs changed
   client::Waiter wake;   // run() has something to look at
-  Runner job_runner, queue_runner, project_runner, pool_runner, service_runner;
+  Runner job_runner, queue_runner, project_runner, pool_runner, service_runner, gpu_runner;
   std::vector<std::function<void()>> replays;
   std::vector<std::unique_ptr<boost::asio::cancellation_signal>> watch_signals;
   boost::asio::cancellation_signal recorder_signal, election_signal, refresh_signal;

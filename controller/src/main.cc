@@ -53,6 +53,22 @@ void add_controller(CLI::App& app, Options& o) {
                 "Seconds that a node may be not Ready before the pods there are placed anew")
       ->check(CLI::Range(1, 86400))
       ->capture_default_str();
+  c->add_option("--reservation-namespace", o.reservation_namespace,
+                "Namespace of the pods that hold GPUs for those who share them")
+      ->capture_default_str();
+  c->add_option(
+      "--reservation-image", o.reservation_image,
+      "Image of these pods, with this program; default: that of the pod $POD_NAME in their namespace, "
+      "else muster:" MUSTER_VERSION);
+}
+
+void add_hold_gpu(CLI::App& app, muster::controller::HoldGpuOptions& o) {
+  auto* h =
+      app.add_subcommand("hold-gpu",
+                         "What the pods run that hold GPUs for those who share them: waits for SIGTERM. "
+                         "Muster makes these pods itself.");
+  h->add_flag("--report", o.report, "Write the device that the kubelet gave it to the file, and end");
+  h->add_option("--to", o.file, "The file")->capture_default_str();
 }
 
 CLI::App* add_simulate(CLI::App& app, muster::controller::SimulateOptions& o) {
@@ -111,6 +127,9 @@ int main(int argc, char** argv) {
   muster::controller::SimulateOptions simulated;
   auto* simulate = add_simulate(app, simulated);
 
+  muster::controller::HoldGpuOptions held;
+  add_hold_gpu(app, held);
+
   auto* version = app.add_subcommand("version", "Print the version.");
 
   try {
@@ -123,6 +142,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (validate->parsed()) return muster::controller::run_validate(files);
+  if (app.got_subcommand("hold-gpu")) return muster::controller::run_hold_gpu(held);
   if (simulate->parsed()) return muster::controller::run_simulate(simulated);
   return muster::controller::run_controller(options);
 }

@@ -22,7 +22,10 @@ struct Options {
   int workers = 128;        // reconciles at once
   int max_in_flight = 64;   // requests at once, at most
   int status_interval = 3;  // seconds between two writes of counters to one object
-  int node_grace = 60;      // seconds that a node may be not Ready before what ran there is placed anew
+  std::string reservation_namespace = "muster-system";  // of the pods that hold GPUs for those who share them
+  std::string reservation_image;                        // empty: that of own_pod, else this version's
+  std::string own_pod;                                  // in reservation_namespace; empty: it runs in none
+  int node_grace = 60;  // seconds that a node may be not Ready before what ran there is placed anew
 };
 
 }  // namespace muster::controller

@@ -301,9 +301,25 @@ void Cluster::upsert_other_pod(const OtherPod& pod) {
   for (const std::int32_t gpu : pod.gpus) {
     if (gpu >= 0 && gpu < kMostGpusPerNode) c.gpus.push_back(gpu);
   }
-  c.unnamed = std::max(0, pod.gpu_count - static_cast<std::int32_t>(c.gpus.size()));
-  const NodeSpec& on = s.node(c.node).spec;
-  c = State::whole_gpus_on(on, std::move(c));
+  if (pod.share.kind == GpuShare::Kind::kMig) {
+    RoleSpec slices;
+    slices.gpus = c.slices = pod.gpu_count;
+    slices.share = pod.share;
+    c.amounts.gpu = charge_on(s.node(c.node).spec, slices);
+    c.cut = s.node(c.node).cut_index(pod.share.profile);
+    c.gpus.clear();
+  } else {
+    c.unnamed = std::max(0, pod.gpu_count - static_cast<std::int32_t>(c.gpus.size()));
+    if (pod.share.kind != GpuShare::Kind::kWhole) {
+      c.use.whole = false;
+      c.use.by_memory = pod.share.kind == GpuShare::Kind::kMemory;
+      c.use.milli = static_cast<std::int32_t>(pod.share.milli.value);
+      c.use.memory = pod.share.memory;
+      c.use.overcommit = pod.share.overcommit;
+    }
+    const NodeSpec& on = s.node(c.node).spec;
+    c = State::gpus_outside_jobs(on, std::move(c));
+  }
   if (!pod.labels.empty()) {
     const auto labels = s.label_sets.emplace(pod.labels, 0).first;
     ++labels->second;

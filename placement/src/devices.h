@@ -85,9 +85,6 @@ std::int64_t free_cut_slices(const Node& node, const std::string& profile, View 
 // their part of the GPU's memory, rounded up (whole where that is not known).
 GpuUse use_on(const NodeSpec& node, const RoleSpec& role);
 
-// The milli-GPUs that a pod of the role is charged on the node.
-MilliGpu charge_on(const NodeSpec& node, const RoleSpec& role);
-
 // The node could give a pod of the role its GPUs if it were empty, were the pool's sharing mode the right
 // one.
 bool gpus_would_do(const NodeSpec& node, const RoleSpec& role);

@@ -24,9 +24,20 @@ WaitKind kind_of(const Job& j, JobId id) {
 
 }  // namespace
 
-Charge State::whole_gpus_on(const NodeSpec& n, Charge c) {
-  c.use.milli = static_cast<std::int32_t>(kMilliPerGpu);
-  c.use.memory = n.gpu_memory;
+Charge State::gpus_outside_jobs(const NodeSpec& n, Charge c) {
+  if (c.use.whole) {
+    c.use.milli = static_cast<std::int32_t>(kMilliPerGpu);
+    c.use.memory = n.gpu_memory;
+  } else {
+    RoleSpec shares;
+    shares.gpus = static_cast<std::int32_t>(c.gpus.size()) + c.unnamed;
+    shares.share.kind = c.use.by_memory ? GpuShare::Kind::kMemory : GpuShare::Kind::kFraction;
+    shares.share.milli.value = c.use.milli;
+    shares.share.memory = c.use.memory;
+    shares.share.overcommit = c.use.overcommit;
+    c.amounts.gpu = charge_on(n, shares);
+    c.use = use_on(n, shares);
+  }
   c.zone = n.zones.empty() ? -1 : zone_of(n, c.gpus);
   return c;
 }
@@ -272,7 +283,7 @@ void State::recharge(NodeId id) {
   for (auto& [key, charge] : others) {
     if (charge.node != id || charge.gpus.empty()) continue;
     give_back(charge, false);
-    charge = take(whole_gpus_on(node(id).spec, charge));
+    charge = take(gpus_outside_jobs(node(id).spec, charge));
   }
 }
 

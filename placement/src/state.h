@@ -327,8 +327,8 @@ class State {
   // After a node's GPUs or NUMA nodes changed: what is charged there is charged anew. O(pods of those jobs +
   // pods outside jobs); where GPUs without a number are charged there, O(all jobs' pods).
   void recharge(NodeId id);
-  // The charge of a pod outside jobs, which holds its GPUs whole, as the node is now.
-  static Charge whole_gpus_on(const NodeSpec& n, Charge c);
+  // The charge of a pod outside jobs, which has its GPUs, or its share of each, as the node is now.
+  static Charge gpus_outside_jobs(const NodeSpec& n, Charge c);
   // The pods of jobs on one GPU, each by its job, the oldest admission first; those it is promised to last.
   std::vector<JobId> by_admission(NodeId id, std::int32_t gpu) const;
   void leave_pool_index(NodeId id);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "json_reader.h"
+#include "muster/reconcilers/gpu_share.h"
 
 namespace muster::reconcilers {
 namespace {
@@ -52,7 +53,9 @@ Json needs_of(const Json& pod_template) {
 Json gpus_of(const crds::Gpus& gpus) {
   Json models = Json::array();
   for (const auto& model : gpus.models) models.push_back(model);
-  return {crds::devices_of(gpus), std::move(models)};
+  Json all = {crds::devices_of(gpus), std::move(models)};
+  if (auto share = share_text(gpus); !share.empty()) all.push_back(std::move(share));
+  return all;
 }
 
 bool smaller(std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) {
@@ -124,6 +127,10 @@ MadeFrom made_from(const crds::TrainingJobSpec& spec) {
     const Json gpus = role.gpus ? gpus_of(*role.gpus) : Json();
     places.push_back({role.name, gpus, pod_template == nullptr ? Json() : needs_of(*pod_template)});
     pods.push_back(pod_template == nullptr ? Json() : *pod_template);
+    if (!role.gpus) continue;
+    // What its pods are told of the GPUs that they share.
+    if (role.gpus->memory_limit) pods.push_back({crds::to_string(*role.gpus->memory_limit)});
+    if (role.gpus->on_memory_pressure) pods.push_back({crds::to_string(*role.gpus->on_memory_pressure)});
   }
   pods.push_back(crds::to_string(spec.framework));
   if (spec.checkpoint && !spec.checkpoint->claim_name.empty()) {

@@ -62,8 +62,8 @@ void start_conditions(crds::TrainingJobStatus& status, std::int64_t generation, 
   }
 }
 
-void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status, bool leaving,
-              bool resizing) {
+void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status, bool leaving, bool resizing,
+              const std::function<crds::MilliGpu(const crds::PodAssignment&)>& charge) {
   status.phase = phase_of(spec, status, leaving, resizing);
   status.desired_replicas = wished_size(spec);
   status.replicas = static_cast<std::int32_t>(status.assignment.pods.size());
@@ -75,9 +75,10 @@ void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status
   status.pods =
       least == most ? fmt::format("{}/{}", there, most) : fmt::format("{}/{}-{}", there, least, most);
   std::int64_t gpus = 0;
-  for (const auto& p : status.assignment.pods) gpus += static_cast<std::int64_t>(p.gpus.size());
+  for (const auto& p : status.assignment.pods)
+    gpus += charge ? charge(p).value : static_cast<std::int64_t>(p.gpus.size()) * 1000;
   status.allocated = {};
-  if (status.assignment.attempt != 0) status.allocated.gpu = crds::MilliGpu{gpus * 1000};
+  if (status.assignment.attempt != 0) status.allocated.gpu = crds::MilliGpu{gpus};
 }
 
 }  // namespace muster::reconcilers

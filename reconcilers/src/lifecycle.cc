@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "lifecycle_texts.h"
 #include "machine.h"
@@ -42,7 +43,8 @@ Step Machine::run() {
   const bool was_judged = crds::find_condition(status_.conditions, "Idle") != nullptr;
   if (was_judged && live && !status_.started_at) say_idleness(ConditionStatus::kUnknown, "NotRunning", "");
   remove_lost();
-  describe(spec_, status_, status_.assignment.attempt == 0 && lingering().count > 0, is_resizing());
+  describe(spec_, status_, status_.assignment.attempt == 0 && lingering().count > 0, is_resizing(),
+           seen_.charge);
   status_.selector = selector_of(seen_.job.metadata.name);
   return std::move(step_);
 }
@@ -243,7 +245,9 @@ void Machine::admit(const Decision& start) {
   set("Evicted", ConditionStatus::kFalse, "Admitted", "");
   note(client::EventType::kNormal, "Admitted", "Admit", text);
   // No pod of an earlier attempt exists (waiting() saw to that), so all are to be made.
-  for (std::size_t i = 0; i < a.pods.size(); ++i) step_.create.push_back(i);
+  std::vector<std::size_t> all(a.pods.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  if (are_held(all)) step_.create = std::move(all);
   wake(seen_.now + spec_.start_timeout);
 }
 

@@ -204,9 +204,13 @@ std::string Machine::lost_at(std::size_t i) const {
   const auto* pod = gang_.pods[i];
   const auto& place = status_.assignment.pods[i];
   if (gang_.succeeded[i] || (!status_.started_at && displaced(i))) return {};
-  if (pod == nullptr) return status_.started_at && !place.joining ? say_gone(place) : std::string();
+  if (pod == nullptr && status_.started_at && !place.joining) return say_gone(place);
+  if (pod == nullptr) return status_.started_at ? refused_at(i) : std::string();
   // Its program may have failed for it already (exit code 143): no fault of its own.
   if (pod->deleting) return say_deleted(*pod);
+  if (!is_terminal(*pod)) {
+    if (auto lost = holding(i).lost; !lost.empty()) return lost;
+  }
   // A refusal once the gang ran whole is a kubelet that started anew and did not take its pod back.
   const bool ended_by_node = pod->phase == client::PodPhase::kFailed &&
                              (is_cluster_fault(*pod) || (status_.started_at && is_refusal(*pod)));
@@ -287,16 +291,19 @@ void Machine::keep_whole() {
   if (!status_.started_at) wake_for_refusals();
   const bool is_clear = stale().count == 0 && !is_delayed();
   if (is_delayed()) wake(*status_.retry_at);
+  std::vector<std::size_t> missing;
   for (std::size_t i = 0; i < gang_.pods.size(); ++i) {
     const auto* pod = gang_.pods[i];
     if (displaced(i)) {
       if (pod != nullptr && is_refusal(*pod)) remember_refusal_of(*pod);
+      if (pod == nullptr) remember_refusal_of(i);
       step_.displaced.push_back(i);
     } else if (pod == nullptr && !gang_.succeeded[i] &&
                (status_.started_at ? status_.assignment.pods[i].joining.has_value() : is_clear)) {
-      step_.create.push_back(i);
+      missing.push_back(i);
     }
   }
+  if (are_held(missing)) step_.create = std::move(missing);
   if (!status_.started_at && !step_.create.empty() && none_was_told()) decide_resume();
 }
 
@@ -311,13 +318,6 @@ bool Machine::none_was_told() const {
          std::ranges::none_of(gang_.strays, is_of_this);
 }
 
-void Machine::remember_refusal_of(const client::Pod& pod) {
-  const bool is_new = remember_refusal(status_.node_refusals, pod, seen_.now, status_.assignment.admitted_at);
-  if (!is_new) return;
-  wake(seen_.now + kRefusalMemory);
-  note(client::EventType::kWarning, "PodRefused", "Place", say_refused(pod));
-}
-
 // The place of this entry was refused: placement has given it back already, so nothing may be made there
 // any more, not even when the refused pod is gone. The refusal in the status is what remembers it.
 bool Machine::displaced(std::size_t i) const {
@@ -326,7 +326,8 @@ bool Machine::displaced(std::size_t i) const {
   if (!lost_[i].empty()) return true;
   if (pod != nullptr) return pod->phase == client::PodPhase::kFailed && is_refusal(*pod);
   return !status_.started_at &&
-         has_refused(status_.node_refusals, status_.assignment.pods[i].node, status_.assignment.admitted_at);
+         (!holding(i).refused.empty() || has_refused(status_.node_refusals, status_.assignment.pods[i].node,
+                                                     status_.assignment.admitted_at));
 }
 
 // Placement avoids every node of the list, so an entry must go when its time has come, not with the next

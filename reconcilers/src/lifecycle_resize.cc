@@ -170,6 +170,7 @@ void Machine::go_on_without() {
     }
     if (lost.empty()) continue;
     if (may && gang_.pods[i] != nullptr && is_refusal(*gang_.pods[i])) remember_refusal_of(*gang_.pods[i]);
+    if (may && gang_.pods[i] == nullptr) remember_refusal_of(i);
     if (why.empty()) why = std::move(lost);
     may = may && !leads(i);
     gone.push_back(i);

@@ -124,6 +124,11 @@ std::string say_refused(const client::Pod& pod) {
                      quoted(pod.message));
 }
 
+std::string say_not_held(const crds::PodAssignment& place, const Holding& holding) {
+  return fmt::format("node {} does not give pod {}-{} its GPUs: {}{}", place.node, place.role, place.index,
+                     holding.refused, quoted(holding.message));
+}
+
 std::string say_gone(const crds::PodAssignment& place) {
   return fmt::format("pod {}-{} of node {} is gone", place.role, place.index, place.node);
 }

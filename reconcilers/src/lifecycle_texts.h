@@ -7,6 +7,7 @@
 #include "gang.h"
 #include "muster/client/pod.h"
 #include "muster/crds/training_job.h"
+#include "muster/reconcilers/lifecycle.h"
 
 namespace muster::reconcilers {
 
@@ -35,6 +36,8 @@ std::string say_lingering(const Lingering& left, std::int32_t attempt, crds::Tim
 // "has until … to save" or "should have ended by …"; "" where it was not told to go.
 std::string say_deadline(const Lingering& left, crds::Time now);
 // Why a pod of the gang is lost, one sentence for each way.
+// A pod that was not made: its GPUs are not held for it.
+std::string say_not_held(const crds::PodAssignment& place, const Holding& holding);
 std::string say_gone(const crds::PodAssignment& place);
 std::string say_deleted(const client::Pod& pod);
 std::string say_ended_by_node(const client::Pod& pod);

@@ -89,6 +89,11 @@ class Machine {
   void keep_whole();
   bool none_was_told() const;
   void remember_refusal_of(const client::Pod& pod);
+  void remember_refusal_of(std::size_t place);
+  void remember(const std::string& node, const std::string& reason, const std::string& text);
+  Holding holding(std::size_t place) const;
+  bool are_held(const std::vector<std::size_t>& places);
+  std::string refused_at(std::size_t place) const;
   bool displaced(std::size_t i) const;
   void forget_old_refusals();
   void wake_for_refusals();

@@ -97,6 +97,10 @@ std::string fqdn(std::string_view ns, std::string_view job, std::string_view rol
   return name;
 }
 
+std::string reservation_name(std::string_view node, std::int32_t gpu) {
+  return fit("gpu-" + std::to_string(gpu) + "-" + std::string(node), kMaxName);
+}
+
 std::string gpu_list(const std::vector<std::int32_t>& gpus) {
   std::string list;
   for (const std::int32_t gpu : gpus) {

@@ -32,9 +32,9 @@ struct PlacementModel::Impl {
   std::function<void()> changed;
   pl::Cluster cluster;
   std::map<client::Key, JobState> jobs;
-  std::map<std::string, std::string> project_of;     // by namespace
-  std::map<std::string, std::string> gpu_resources;  // by pool
-  std::map<std::string, client::Node> nodes;         // their GPU count depends on the pools' resource names
+  std::map<std::string, std::string> project_of;  // by namespace
+  std::map<std::string, GpuMeans> gpu_means;      // by pool
+  std::map<std::string, client::Node> nodes;      // their GPU count depends on the pools' resource names
   std::map<std::string, std::set<std::int32_t>> failing;  // GPUs, by node
   std::set<std::string> others;                           // pods that are charged beside assignments
   std::optional<pl::Time> wake;                           // when to plan again though nothing changes
@@ -48,7 +48,7 @@ struct PlacementModel::Impl {
 
   pl::NodeSpec to_node(const client::Node& n) const {
     std::set<std::string> resources;
-    for (const auto& [pool, resource] : gpu_resources) resources.insert(resource);
+    for (const auto& [pool, means] : gpu_means) resources.insert(means.resource);
     pl::NodeSpec spec = node_spec(n, resources);
     if (const auto bad = failing.find(n.meta.name); bad != failing.end())
       spec.unhealthy.insert(spec.unhealthy.end(), bad->second.begin(), bad->second.end());
@@ -56,9 +56,10 @@ struct PlacementModel::Impl {
   }
 
   // Charged until the pod object is gone, or has ended by itself.
-  void charge(const client::Pod& pod, const std::string& project) {
+  void charge(const client::Pod& pod, const std::string& project) { charge(pod, other_pod(pod, project)); }
+  void charge(const client::Pod& pod, const pl::OtherPod& as) {
     if (pod.node_name.empty() || is_terminal(pod)) return give_back(pod.meta.key());
-    cluster.upsert_other_pod(other_pod(pod, project));
+    cluster.upsert_other_pod(as);
     others.insert(pod.meta.key());
     touch();
   }
@@ -78,10 +79,16 @@ struct PlacementModel::Impl {
     const auto r = static_cast<std::size_t>(role - job.role_names.begin());
     if (r >= wish.needs.size()) return std::nullopt;
     const PodNeeds& needs = wish.needs[r];
-    if (pod.gpus != needs.gpus || pod.milli_cpu != needs.requests.cpu.value ||
+    auto held = other_pod(pod, "");
+    if (!has_same_share(held, needs) || pod.milli_cpu != needs.requests.cpu.value ||
         pod.memory_bytes != needs.requests.memory.value)
       return std::nullopt;
-    return pl::PodPlace{static_cast<std::int32_t>(r), id->index, pod.node_name, other_pod(pod, "").gpus};
+    return pl::PodPlace{static_cast<std::int32_t>(r), id->index, pod.node_name, std::move(held.gpus)};
+  }
+  static bool has_same_share(const pl::OtherPod& pod, const PodNeeds& needs) {
+    const auto &is = pod.share, &asks = needs.share;
+    return is.kind == asks.kind && is.milli == asks.milli && is.memory == asks.memory &&
+           is.overcommit == asks.overcommit && is.profile == asks.profile && pod.gpu_count == needs.gpus;
   }
 
   // Places of the assignment by what they hold.
@@ -284,10 +291,12 @@ void PlacementModel::node_gone(const client::Node& node) {
 }
 
 void PlacementModel::pool(const crds::NodePool& pool) {
-  const pl::PoolSpec spec = pool_spec(pool);
-  auto& resource = impl_->gpu_resources[spec.name];
-  const bool other_resource = resource != pool.spec.gpu_resource;
-  resource = pool.spec.gpu_resource;
+  pl::PoolSpec spec = pool_spec(pool);
+  auto& means = impl_->gpu_means[spec.name];
+  const bool other_resource = means.resource != pool.spec.gpu_resource;
+  means = {pool.spec.gpu_resource, spec.sharing.mode == pl::SharingMode::kMps};
+  // Nobody here cuts GPUs: slices are those that nodes list as resources, which count in any mode.
+  if (spec.sharing.mode == pl::SharingMode::kMig) spec.sharing.mode = pl::SharingMode::kNone;
   impl_->cluster.upsert_pool(spec);
   if (other_resource) {
     for (const auto& [name, n] : impl_->nodes) impl_->cluster.upsert_node(impl_->to_node(n));
@@ -295,7 +304,7 @@ void PlacementModel::pool(const crds::NodePool& pool) {
   impl_->touch();
 }
 void PlacementModel::pool_gone(const crds::NodePool& pool) {
-  impl_->gpu_resources.erase(pool.metadata.name);
+  impl_->gpu_means.erase(pool.metadata.name);
   impl_->cluster.remove_pool(pool.metadata.name);
   impl_->touch();
 }
@@ -328,7 +337,22 @@ void PlacementModel::charge_namespace(const std::string& ns, const std::string& 
 void PlacementModel::foreign_pod(const client::Pod& pod) {
   // What Muster made stays charged to its project even when its job is gone.
   const bool ours = client::find_value(pod.labels, kJobLabel) != nullptr;
-  impl_->charge(pod, ours ? impl_->project_for(pod.meta.ns) : std::string());
+  auto project = ours ? impl_->project_for(pod.meta.ns) : std::string();
+  const bool is_believed = !project.empty();  // elsewhere anybody may say that it shares a GPU
+  auto other = other_pod(pod, std::move(project));
+  if (!is_believed && other.share.kind != pl::GpuShare::Kind::kWhole) {
+    other.share = {};
+    other.gpus.clear();
+    other.gpu_count = static_cast<std::int32_t>(other.amounts.gpu.value / pl::kMilliPerGpu);
+  }
+  impl_->charge(pod, other);
+}
+void PlacementModel::reservation_pod(const client::Pod& pod) {
+  auto other = other_pod(pod, "");
+  other.amounts.gpu = {};
+  other.gpu_count = 0;
+  other.gpus.clear();
+  impl_->charge(pod, other);
 }
 void PlacementModel::foreign_pod_gone(const client::Pod& pod) {
   impl_->give_back(pod.meta.key());
@@ -470,9 +494,18 @@ std::optional<crds::Waiting> PlacementModel::verdict(const client::Key& key) con
   return v == nullptr ? std::nullopt : std::optional(to_waiting(*v));
 }
 
-std::string PlacementModel::gpu_resource(const std::string& pool) const {
-  const auto found = impl_->gpu_resources.find(pool);
-  return found == impl_->gpu_resources.end() ? std::string("nvidia.com/gpu") : found->second;
+GpuMeans PlacementModel::gpu_means(const std::string& pool) const {
+  const auto found = impl_->gpu_means.find(pool);
+  return found == impl_->gpu_means.end() ? GpuMeans{"nvidia.com/gpu"} : found->second;
+}
+crds::MilliGpu PlacementModel::charge_of(const crds::PodAssignment& place, const PodNeeds& needs) const {
+  const auto node = impl_->nodes.find(place.node);
+  pl::RoleSpec role;
+  role.gpus = needs.gpus;
+  role.share = needs.share;
+  const auto charge =
+      pl::charge_on(node == impl_->nodes.end() ? pl::NodeSpec{} : impl_->to_node(node->second), role);
+  return crds::MilliGpu{charge.value};
 }
 TreeNumbers PlacementModel::numbers_of_queue(const std::string& name) const {
   return impl_->numbers(name, false);

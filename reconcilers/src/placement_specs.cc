@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "muster/reconcilers/elastic.h"
+#include "muster/reconcilers/gpu_share.h"
 #include "muster/reconcilers/names.h"
 
 namespace muster::reconcilers {
@@ -17,7 +18,6 @@ namespace pl = placement;
 // As NVIDIA's feature discovery labels nodes.
 constexpr std::string_view kModelLabel = "nvidia.com/gpu.product";
 constexpr std::string_view kMemoryLabel = "nvidia.com/gpu.memory";  // MiB of one GPU
-constexpr std::string_view kMigPrefix = "nvidia.com/mig-";
 // More than any machine has: what a node or a pod states beyond is not believed.
 constexpr std::int64_t kMostGpus = 1024;
 
@@ -155,8 +155,10 @@ bool is_out_of_service(const client::Node& node) {
 }
 std::vector<std::int32_t> unhealthy_gpus(const client::Node& node) {
   const auto* text = client::find_value(node.annotations, kGpuUnhealthyAnnotation);
-  return text == nullptr ? std::vector<std::int32_t>{}
-                         : numbers(*text, kMostGpus).value_or(std::vector<std::int32_t>{});
+  return text == nullptr ? std::vector<std::int32_t>{} : parse_gpu_list(*text);
+}
+std::vector<std::int32_t> parse_gpu_list(std::string_view text) {
+  return numbers(text, kMostGpus - 1).value_or(std::vector<std::int32_t>{});
 }
 
 pl::Time to_time(const std::optional<crds::Time>& t) {
@@ -378,8 +380,11 @@ pl::OtherPod other_pod(const client::Pod& pod, std::string project) {
   o.amounts = {pl::MilliGpu{pod.gpus * pl::kMilliPerGpu}, pl::MilliCpu{pod.milli_cpu},
                pl::Bytes{pod.memory_bytes}, 1};
   o.gpu_count = gpu_count(pod.gpus);
-  if (const auto* text = client::find_value(pod.annotations, kGpusAnnotation)) {
-    o.gpus = numbers(*text, kMostGpus - 1).value_or(std::vector<std::int32_t>{});
+  o.gpus = gpus_of(pod);
+  if (const auto* text = share_of(pod)) {
+    auto [share, count] = read_share(*text);
+    o.share = std::move(share);
+    o.gpu_count = o.share.kind == pl::GpuShare::Kind::kMig ? count : gpu_count(std::ssize(o.gpus));
   }
   if (o.gpus.size() > static_cast<std::size_t>(o.gpu_count)) o.gpus.clear();
   o.project = std::move(project);

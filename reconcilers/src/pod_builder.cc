@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "muster/reconcilers/elastic.h"
+#include "muster/reconcilers/gpu_share.h"
 #include "muster/reconcilers/names.h"
 #include "muster/reconcilers/project_objects.h"
 #include "muster/reconcilers/rendezvous.h"
@@ -25,7 +26,20 @@ constexpr std::string_view kHostsVolume = "muster-hosts";
 constexpr std::string_view kCheckpointVolume = "muster-checkpoint";
 
 // What differs from pod to pod.
-enum Hole : std::size_t { kName, kHost, kNode, kIndex, kRank, kAttempt, kTry, kGpus, kIsFirst, kHoles };
+enum Hole : std::size_t {
+  kName,
+  kHost,
+  kNode,
+  kIndex,
+  kRank,
+  kAttempt,
+  kTry,
+  kGpus,
+  kIsFirst,
+  kDevices,
+  kHolders,
+  kHoles
+};
 
 // Words that stand for the holes in a role's JSON and occur nowhere else in it.
 class Marks {
@@ -101,7 +115,12 @@ Json metadata_of(const TrainingJob& job, const Role& role, const Json& pod_templ
     const auto found = job.metadata.labels.find(std::string(of_service));
     if (found != job.metadata.labels.end()) labels[found->first] = found->second;
   }
-  if (role.gpus) object_in(meta, "annotations")[std::string(kGpusAnnotation)] = marks[kGpus];
+  if (!role.gpus) return meta;
+  Json& annotations = object_in(meta, "annotations");
+  annotations[std::string(kGpusAnnotation)] = marks[kGpus];
+  if (auto share = share_text(*role.gpus); !share.empty())
+    annotations[std::string(kShareAnnotation)] = std::move(share);
+  if (is_shared(*role.gpus)) annotations[std::string(kHoldersAnnotation)] = marks[kHolders];
   return meta;
 }
 
@@ -158,6 +177,18 @@ void add_volumes(Json& spec, const TrainingJob& job) {
   volumes.push_back({{"name", kCheckpointVolume}, {"persistentVolumeClaim", claim}});
 }
 
+// Not the template's to say: an image for GPUs sees all of its node where nobody says otherwise.
+void set_environment(Json& container, const std::vector<EnvVar>& env) {
+  auto& all = list_in(container, "env").get_ref<Json::array_t&>();
+  Json::array_t ours;
+  for (const EnvVar& var : env) {
+    std::erase_if(
+        all, [&](const Json& v) { return v.is_object() && v.contains("name") && v["name"] == var.name; });
+    ours.push_back({{"name", var.name}, {"value", var.value}});
+  }
+  all.insert(all.begin(), ours.begin(), ours.end());
+}
+
 void ask_for_gpus(Json& spec, std::int32_t count, std::string_view gpu_resource) {
   Json& containers = list_in(spec, "containers");
   if (containers.empty() || !containers.front().is_object()) return;  // the API server will say so
@@ -167,8 +198,8 @@ void ask_for_gpus(Json& spec, std::int32_t count, std::string_view gpu_resource)
   }
 }
 
-Json spec_of(const TrainingJob& job, const Role& role, const Json& pod_template,
-             std::string_view gpu_resource, const Marks& marks) {
+Json spec_of(const TrainingJob& job, const Role& role, const Json& pod_template, const GpuMeans& gpus,
+             const Marks& marks) {
   Json spec = pod_template.contains("spec") ? pod_template["spec"] : Json::object();
   if (!spec.is_object()) spec = Json::object();
   spec["nodeName"] = marks[kNode];
@@ -178,13 +209,16 @@ Json spec_of(const TrainingJob& job, const Role& role, const Json& pod_template,
   if (!spec.contains("serviceAccountName")) spec["serviceAccountName"] = kJobAccount;
   if (!job.spec.priority_class_name.empty()) spec["priorityClassName"] = job.spec.priority_class_name;
   if (job.spec.checkpoint) spec["terminationGracePeriodSeconds"] = job.spec.checkpoint->grace_period.count();
-  if (role.gpus) ask_for_gpus(spec, crds::devices_of(*role.gpus), gpu_resource);
+  const bool shares = role.gpus && is_shared(*role.gpus);
+  if (role.gpus && !shares)
+    ask_for_gpus(spec, crds::devices_of(*role.gpus), resource_of(*role.gpus, gpus.resource));
 
   const PodNumbers numbers{marks[kIndex], marks[kRank], marks[kAttempt], marks[kIsFirst]};
   const std::vector<EnvVar> env = environment(job, role, numbers);
   const std::string config_map = hosts_config_map_name(job.metadata.name);
   for_each_container(spec, [&](Json& container) {
     inject_environment(container, env, config_map);
+    if (shares) set_environment(container, share_environment(*role.gpus, marks[kDevices], gpus.mps));
     mount(container, kHostsVolume, kHostsDirectory, true);
     if (mounts_claim(job)) mount(container, kCheckpointVolume, job.spec.checkpoint->mount_path, false);
   });
@@ -196,14 +230,14 @@ std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Rendered prepare(const TrainingJob& job, const Role& role, std::string_view gpu_resource) {
+Rendered prepare(const TrainingJob& job, const Role& role, const GpuMeans& gpus) {
   static const Json kNone = Json::object();
   const Json& pod_template =
       role.pod_template.value && role.pod_template.value->is_object() ? *role.pod_template.value : kNone;
   const Marks marks(dump(pod_template));
   Json pod = {{"apiVersion", "v1"}, {"kind", "Pod"}};
   pod["metadata"] = metadata_of(job, role, pod_template, marks);
-  pod["spec"] = spec_of(job, role, pod_template, gpu_resource, marks);
+  pod["spec"] = spec_of(job, role, pod_template, gpus, marks);
   return Rendered(dump(pod), marks);
 }
 
@@ -220,23 +254,24 @@ struct PodBuilder::Impl {
   std::vector<PerRole> roles;
 };
 
-PodBuilder::PodBuilder(const TrainingJob& job, std::string_view gpu_resource) {
+PodBuilder::PodBuilder(const TrainingJob& job, const GpuMeans& gpus) {
   auto impl = std::make_unique<Impl>();
   impl->job = job.metadata.name;
   impl->attempt = job.status.assignment.attempt;
   for (const Role& role : job.spec.roles)
-    impl->roles.push_back({role.name, first_rank(job, role.name), prepare(job, role, gpu_resource)});
+    impl->roles.push_back({role.name, first_rank(job, role.name), prepare(job, role, gpus)});
   impl_ = std::move(impl);
 }
 PodBuilder::~PodBuilder() = default;
 PodBuilder::PodBuilder(PodBuilder&&) noexcept = default;
 PodBuilder& PodBuilder::operator=(PodBuilder&&) noexcept = default;
 
-std::string PodBuilder::pod(const crds::PodAssignment& place) const {
-  return pod(place, impl_->attempt);
+std::string PodBuilder::pod(const crds::PodAssignment& place, const HeldDevices& held) const {
+  return pod(place, impl_->attempt, held);
 }
 
-std::string PodBuilder::pod(const crds::PodAssignment& place, std::int32_t attempt) const {
+std::string PodBuilder::pod(const crds::PodAssignment& place, std::int32_t attempt,
+                            const HeldDevices& held) const {
   const auto role = std::ranges::find(impl_->roles, place.role, &Impl::PerRole::name);
   assert(role != impl_->roles.end());
   if (role == impl_->roles.end()) return {};
@@ -250,6 +285,8 @@ std::string PodBuilder::pod(const crds::PodAssignment& place, std::int32_t attem
   values[kAttempt] = std::to_string(attempt);
   values[kTry] = std::to_string(place.tries);
   values[kGpus] = gpu_list(place.gpus);
+  values[kDevices] = held.ids;
+  values[kHolders] = held.holders;
   values[kIsFirst] = rank == 0 ? "true" : "false";
 
   std::string text;

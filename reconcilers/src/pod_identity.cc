@@ -32,9 +32,12 @@ std::optional<PodIdentity> identity_of(const client::Pod& pod) {
 client::PodFields pod_fields() {
   client::PodFields fields;
   fields.annotations.emplace_back(kCheckpointAnnotation);
-  fields.annotations.emplace_back(kGpusAnnotation);
-  for (const auto label : {kJobLabel, kRoleLabel, kIndexLabel, kAttemptLabel, kTryLabel, kServiceLabel})
+  for (const auto annotation : {kGpusAnnotation, kShareAnnotation, kHoldersAnnotation})
+    fields.annotations.emplace_back(annotation);
+  for (const auto label :
+       {kJobLabel, kRoleLabel, kIndexLabel, kAttemptLabel, kTryLabel, kServiceLabel, kReservationLabel})
     fields.labels.emplace_back(label);
+  fields.init_message_label = kReservationLabel;
   return fields;
 }
 

@@ -9,12 +9,12 @@ bool has_refused(const Refusals& list, const std::string& node, std::optional<cr
                      [&](const crds::NodeRefusal& r) { return r.node == node && r.at >= since; });
 }
 
-bool remember_refusal(Refusals& list, const client::Pod& pod, crds::Time now,
+bool remember_refusal(Refusals& list, const std::string& node, const std::string& reason, crds::Time now,
                       std::optional<crds::Time> since) {
-  if (has_refused(list, pod.node_name, since)) return false;
-  std::erase_if(list, [&](const crds::NodeRefusal& r) { return r.node == pod.node_name; });
+  if (has_refused(list, node, since)) return false;
+  std::erase_if(list, [&](const crds::NodeRefusal& r) { return r.node == node; });
   if (list.size() >= kMaxRefusals) list.erase(list.begin());
-  list.push_back({pod.node_name, pod.reason, now});
+  list.push_back({node, reason, now});
   return true;
 }
 

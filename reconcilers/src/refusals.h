@@ -21,7 +21,7 @@ inline constexpr std::size_t kMaxRefusals = 32;  // as the schema has it; the ol
 // A refusal by `node` since `since` (the admission of the attempt) is known.
 bool has_refused(const Refusals& list, const std::string& node, std::optional<crds::Time> since);
 // False: known already.
-bool remember_refusal(Refusals& list, const client::Pod& pod, crds::Time now,
+bool remember_refusal(Refusals& list, const std::string& node, const std::string& reason, crds::Time now,
                       std::optional<crds::Time> since);
 // Drops what is older than kRefusalMemory, but for the nodes that are `needed`.
 void forget_refusals(Refusals& list, crds::Time now, const std::set<std::string>& needed);

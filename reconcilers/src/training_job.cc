@@ -7,6 +7,8 @@
 #include "gang.h"
 #include "lifecycle_texts.h"
 #include "muster/reconcilers/fan_out.h"
+#include "muster/reconcilers/gpu_holder.h"
+#include "muster/reconcilers/gpu_share.h"
 #include "muster/reconcilers/job_policy.h"
 #include "muster/reconcilers/job_status.h"
 #include "muster/reconcilers/log.h"
@@ -78,12 +80,18 @@ void note_departed(CheckpointReports& reports, const crds::Assignment& a,
 }
 
 // Those of pods that have not succeeded, which are not given to others before the gang ends.
-std::vector<PodGpus> gpus_in_use(const crds::TrainingJob& job) {
+// Exporters know a GPU that is shared as that of the pod which holds it.
+std::vector<PodGpus> gpus_in_use(const crds::TrainingJob& job, const GpuHolder* holder) {
   const auto& a = job.status.assignment;
   std::vector<PodGpus> all;
   for (std::size_t i = 0; i < a.pods.size(); ++i) {
     const auto& place = a.pods[i];
     if (place.gpus.empty() || std::ranges::binary_search(a.succeeded, static_cast<std::int32_t>(i))) continue;
+    if (holder != nullptr && shares_gpus(job.spec, place)) {
+      for (const auto gpu : place.gpus)
+        all.push_back({place.node, holder->pod_key({place.node, gpu}), {gpu}});
+      continue;
+    }
     const auto name = pod_name(job.metadata.name, place.role, place.index, a.attempt, place.tries);
     all.push_back({place.node, client::make_key(job.metadata.ns, name), place.gpus});
   }
@@ -178,6 +186,19 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   };
   seen.idleness = idleness_of(key, counts->value);
   seen.serves = is_replica(*job);
+  const bool shares = has_shares(counts->value.spec);
+  if (world_.holder != nullptr && (shares || world_.holder->any())) {
+    seen.holding = [&](const crds::PodAssignment& place, const client::Pod* pod) {
+      return world_.holder->holding(key, place, shares_gpus(counts->value.spec, place), pod);
+    };
+  }
+  if (std::ranges::any_of(wish.needs, [](const PodNeeds& needs) {
+        return needs.share.kind != placement::GpuShare::Kind::kWhole;
+      })) {
+    seen.charge = [&](const crds::PodAssignment& place) {
+      return charge_of(counts->value.spec, wish, place);
+    };
+  }
   const bool in_place = crds::resizes_in_place(counts->value.spec);
   if (const auto said = reports_.find(key); said != reports_.end()) {
     if (in_place && counts->value.status.assignment.attempt != 0)
@@ -265,6 +286,13 @@ void TrainingJobReconciler::note(const client::Key& key, const client::Pod& pod)
   reports_[key].note(pod, world_.now());
 }
 
+crds::MilliGpu TrainingJobReconciler::charge_of(const crds::TrainingJobSpec& spec, const Translation& wish,
+                                                const crds::PodAssignment& place) const {
+  const auto role = std::ranges::find(spec.roles, place.role, &crds::Role::name);
+  const auto r = static_cast<std::size_t>(role - spec.roles.begin());
+  return r < wish.needs.size() ? world_.placement.charge_of(place, wish.needs[r]) : crds::MilliGpu{};
+}
+
 NodeHealth TrainingJobReconciler::health_of(const std::string& name) const {
   NodeHealth health;
   const auto node = world_.caches.nodes.store().find(name);
@@ -303,7 +331,7 @@ Idleness TrainingJobReconciler::idleness_of(const client::Key& key, const crds::
   }
   return world_.gpus->watch(key, {.pool = a.pool,
                                   .attempt = fmt::format("{}/{}", job.metadata.uid, a.attempt),
-                                  .gpus = gpus_in_use(job),
+                                  .gpus = gpus_in_use(job, world_.holder),
                                   .below = job.spec.idle->gpu_utilization_below,
                                   .timeout = *timeout});
 }
@@ -533,7 +561,7 @@ client::Task<bool> TrainingJobReconciler::create_pods(const client::Key& key,
     co_return false;
   }
   const PodBuilder builder(effective(job, world_.caches)->value,
-                           world_.placement.gpu_resource(job->value.status.assignment.pool));
+                           world_.placement.gpu_means(job->value.status.assignment.pool));
   bool all = true;
   const std::function<client::Task<bool>(std::size_t)> one = [this, &key, &job, &which, &builder,
                                                               &all](std::size_t i) {
@@ -547,9 +575,19 @@ client::Task<bool> TrainingJobReconciler::create_pods(const client::Key& key,
         }
         const auto& assignment = for_job->value.status.assignment;
         const auto& place = assignment.pods[pod];
+        HeldDevices held;
+        if (shares_gpus(for_job->value.spec, place)) {
+          auto now = self->world_.holder == nullptr ? std::nullopt : self->world_.holder->devices(place);
+          if (!now) {  // changed since it was looked at
+            all_made = false;
+            co_return true;
+          }
+          held = *std::move(now);
+        }
         std::string name =
             pod_name(for_job->meta.name, place.role, place.index, assignment.attempt, place.tries);
-        const bool one_made = co_await self->create_pod(job_key, for_job, make.pod(place), std::move(name));
+        const bool one_made =
+            co_await self->create_pod(job_key, for_job, make.pod(place, held), std::move(name));
         if (!one_made) all_made = false;
         co_return true;
       }

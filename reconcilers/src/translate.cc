@@ -102,14 +102,10 @@ std::optional<std::string> not_supported(const crds::TrainingJobSpec& spec) {
     }
     if (!role.gpus) continue;
     const crds::Gpus& gpus = *role.gpus;
-    const std::string_view share = gpus.fraction       ? "fraction"
-                                   : gpus.memory       ? "memory"
-                                   : !gpus.mig.empty() ? "mig"
-                                                       : "";
-    if (!share.empty()) {
-      return at + "gpus." + std::string(share) +
-             ": this version of Muster does not start pods on shares of a GPU; ask for whole GPUs with "
-             "gpus.count";
+    if (gpus.on_memory_pressure == crds::MemoryPressure::kPriority) {
+      return at +
+             "gpus.onMemoryPressure: this version of Muster does not see how much memory is in use, and "
+             "restarts nobody for it; Wait and Swap are handed to the node's sharing layer";
     }
     if (gpus.numa_aligned) {
       return at +

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "muster/reconcilers/capacity.h"
+#include "muster/reconcilers/gpu_share.h"
 #include "muster/reconcilers/names.h"
 #include "muster/reconcilers/pod_identity.h"
 
@@ -61,6 +62,11 @@ Caches::Caches(client::ApiClient& api)
   pods.store().add_index(std::string(kByNode), [](const client::Pod& pod) {
     const bool ours = client::find_value(pod.labels, kJobLabel) != nullptr && !pod.node_name.empty();
     return ours ? std::vector<std::string>{pod.node_name} : std::vector<std::string>{};
+  });
+  pods.store().add_index(std::string(kBySharedGpu),
+                         [](const client::Pod& pod) { return gpus_shared_by(pod); });
+  jobs.store().add_index(std::string(kBySharedGpu), [](const Object<crds::TrainingJob>& job) {
+    return job.status_unreadable ? std::vector<std::string>{} : gpus_shared_by(job.value);
   });
   pods.store().add_index(std::string(kByService), [](const client::Pod& pod) {
     const auto* label = client::find_value(pod.labels, kServiceLabel);

@@ -168,5 +168,28 @@ TEST_F(Programs, WhatTheyDoWrongCostsThemNoMoreThanItMust) {
   }
 }
 
+// The kubelet gives one GPU to the pod that holds it, and that pod tells which: so who shares it sees that
+// one, and who has whole ones the others.
+TEST_F(Programs, ThoseWhoShareAGpuSeeTheOneThatIsHeldForThem) {
+  for (const char* name : {"half-a", "half-b"}) {
+    json job = nodes_->train_job({.name = name, .gpus = 0}, {{"STEPS", "1000000"}});
+    job["spec"]["roles"][0]["gpus"] = {{"fraction", "500m"}};
+    cluster().create(job);
+  }
+  for (const char* name : {"half-a", "half-b"})
+    ASSERT_TRUE(cluster().wait_phase(name, "Running", 60s)) << say(name);
+  cluster().create(nodes_->train_job({.name = "rest", .gpus = 3}, {{"STEPS", "5"}}));
+  ASSERT_TRUE(cluster().wait_phase("rest", "Succeeded", 60s)) << say("rest");
+  const auto shared = values("half-a", "gpus");
+  ASSERT_THAT(shared, testing::SizeIs(1));
+  EXPECT_THAT(values("half-b", "gpus"), shared);
+  EXPECT_THAT(shared[0], testing::StartsWith("GPU-real-0-"));
+  EXPECT_THAT(values("rest", "gpus"), ElementsAre(testing::Not(HasSubstr(shared[0]))));
+  EXPECT_EQ(cluster().audit_gpus(), "");
+  nodes_->stop_jobs();
+  const std::string held = "/api/v1/namespaces/muster-system/pods?labelSelector=muster.dev%2Fgpu-reservation";
+  EXPECT_TRUE(cluster().wait(30s, [&] { return cluster().get(held)["items"].empty(); }));
+}
+
 }  // namespace
 }  // namespace muster::test

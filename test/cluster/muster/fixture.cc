@@ -12,6 +12,7 @@
 #include <set>
 #include <sstream>
 
+#include "muster/crds/quantity.h"
 #include "muster/testcluster/loopback.h"
 
 namespace muster::test {
@@ -261,25 +262,67 @@ void Cluster::remove_all_jobs() {
   if (!wait(60s, [&] { return all_pods().empty(); })) throw std::runtime_error("pods outlive their jobs");
 }
 
+namespace {
+
+// What is given out of one GPU.
+struct GivenOut {
+  std::string last;                       // who has some of it
+  std::int64_t fraction = 0, memory = 0;  // 1/1000 of it; bytes
+  int whole = 0, sharers = 0, reservations = 0;
+};
+
+// A pod's part of each of its GPUs, as Muster has noted it.
+void give_out(const json& pod, GivenOut& gpu) {
+  const std::string share =
+      pod["metadata"].value("/annotations/muster.dev~1gpu-share"_json_pointer, std::string());
+  const auto amount = share.substr(share.find('=') + 1);
+  if (pod["metadata"].value("labels", json::object()).contains("muster.dev/gpu-reservation")) {
+    ++gpu.reservations;
+  } else if (share.starts_with("fraction=")) {
+    ++gpu.sharers;
+    gpu.fraction += amount.ends_with('m') ? std::stoll(amount) : 1000 * std::stoll(amount);
+  } else if (share.starts_with("memory=")) {
+    ++gpu.sharers;
+    gpu.memory += crds::parse_memory(amount.substr(0, amount.find(','))).value().value;
+  } else {
+    ++gpu.whole;
+  }
+  gpu.last = pod["metadata"]["name"];
+}
+
+}  // namespace
+
 std::string Cluster::audit_gpus() const {
-  std::map<std::string, std::int64_t> capacity, used;
-  std::map<std::pair<std::string, std::string>, std::string> holder;
+  std::map<std::string, std::int64_t> capacity, used, memory;
+  std::map<std::pair<std::string, std::string>, GivenOut> given;
   const json nodes = get("/api/v1/nodes");
   for (const auto& n : nodes["items"]) {
-    capacity[n["metadata"]["name"]] = std::stoll(n["status"]["allocatable"].value("nvidia.com/gpu", "0"));
+    const std::string name = n["metadata"]["name"];
+    capacity[name] = std::stoll(n["status"]["allocatable"].value("nvidia.com/gpu", "0"));
+    const auto mib = n["metadata"].value("/labels/nvidia.com~1gpu.memory"_json_pointer, std::string("0"));
+    memory[name] = std::stoll(mib) << 20;
   }
   for (const auto& p : all_pods()) {
     const std::string phase = p["status"].value("phase", "");
     if (phase == "Succeeded" || phase == "Failed") continue;
-    const std::string node = p["spec"].value("nodeName", ""), name = p["metadata"]["name"];
+    const std::string node = p["spec"].value("nodeName", "");
+    const std::string name = p["metadata"]["name"];
     for (const auto& c : p["spec"]["containers"]) {
       used[node] += std::stoll(c.value("/resources/limits/nvidia.com~1gpu"_json_pointer, std::string("0")));
     }
     std::istringstream list(p["metadata"].value("/annotations/muster.dev~1gpus"_json_pointer, std::string()));
     for (std::string gpu; std::getline(list, gpu, ',');) {
-      const auto [it, free] = holder.emplace(std::pair(node, gpu), name);
-      if (!free) return "GPU " + gpu + " of node " + node + " is given to " + it->second + " and " + name;
+      auto& gives = given[{node, gpu}];
+      const std::string before = gives.last;
+      give_out(p, gives);
+      const int kinds = gives.whole + (gives.sharers + gives.reservations > 0 ? 1 : 0);
+      if (kinds > 1) return "GPU " + gpu + " of node " + node + " is given to " + before + " and " + name;
     }
+  }
+  for (const auto& [at, gives] : given) {
+    const std::string gpu = "GPU " + at.second + " of node " + at.first;
+    if (gives.fraction > 1000 || gives.memory > memory[at.first]) return gpu + " is given out twice";
+    if (gives.sharers > 0 && gives.reservations != 1) return gpu + " is shared, and not held";
   }
   for (const auto& [node, n] : used) {
     if (n > capacity[node])

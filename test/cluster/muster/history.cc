@@ -6,11 +6,19 @@
 #include <stdexcept>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 
 namespace muster::test {
 namespace {
 
 constexpr auto kWatchFor = 2s;  // so long the server keeps its answer open
+
+// Of each of its GPUs, as a role asks for them.
+int milli_of(const json& gpus) {
+  if (gpus.contains("memory")) return 1;  // how much that is, its node knows
+  const std::string text = gpus.contains("fraction") ? gpus["fraction"].get<std::string>() : "1000m";
+  return text.ends_with('m') ? std::stoi(text) : 1000 * std::stoi(text);
+}
 
 std::uint64_t version_of(const json& object) {
   return std::stoull(object["metadata"]["resourceVersion"].get<std::string>());
@@ -156,8 +164,9 @@ void Auditor::check_new_pod(const Job& job, const Pod& pod, const std::string& p
   }
   for (const auto& [uid, other] : job.pods) {
     if (&other == &pod || !other.lives) continue;
-    const bool meets =
-        std::ranges::any_of(pod.gpus, [&](const Gpu& gpu) { return other.gpus.contains(gpu); });
+    const bool meets = job.milli == 1000 && std::ranges::any_of(pod.gpus, [&](const Gpu& gpu) {
+                         return other.gpus.contains(gpu);
+                       });
     if (meets || (other.attempt != pod.attempt && !other.leaves))
       wrong("pod " + pod.name + " was made while " + other.name + " still ran");
   }
@@ -167,6 +176,7 @@ void Auditor::see_job(const json& object, bool is_gone) {
   const std::string uid = object["metadata"]["uid"];
   Job& job = jobs_[uid];
   job.name = object["metadata"]["name"];
+  job.milli = milli_of(object["spec"]["roles"][0].value("gpus", json::object()));
   const json status = object.value("status", json::object());
   const int preemptions = status.value("preemptions", 0);
   if (preemptions > job.preemptions && !is_gone) evict(uid, job, object);
@@ -217,18 +227,26 @@ void Auditor::check_whole(const Job& job, const json& object) {
 
 // Its claims, as they are now.
 void Auditor::claim(const std::string& uid, Job& job) {
-  Gpus claimed;
-  for (const auto& [place, gpus] : job.places) claimed.insert(gpus.begin(), gpus.end());
+  std::map<Gpu, int> claimed, by_pods;
+  const auto add = [&](std::map<Gpu, int>& sum, const Gpus& gpus) {
+    for (const Gpu& gpu : gpus) sum[gpu] = job.milli == 1000 ? 1000 : sum[gpu] + job.milli;
+  };
+  for (const auto& [place, gpus] : job.places) add(claimed, gpus);
   for (const auto& [pod_uid, pod] : job.pods) {
-    if (pod.lives) claimed.insert(pod.gpus.begin(), pod.gpus.end());
+    if (pod.lives) add(by_pods, pod.gpus);
   }
-  for (const Gpu& gpu : job.claimed) {
+  for (const auto& [gpu, milli] : by_pods) claimed[gpu] = std::max(claimed[gpu], milli);
+  for (const auto& [gpu, milli] : job.claimed) {
     if (!claimed.contains(gpu)) holders_[gpu].erase(uid);
   }
-  for (const Gpu& gpu : claimed) {
+  for (const auto& [gpu, milli] : claimed) {
     auto& holders = holders_[gpu];
-    if (holders.insert(uid).second && holders.size() > 1) {
-      const std::string& other = *std::ranges::find_if(holders, [&](const auto& h) { return h != uid; });
+    const int before = std::exchange(holders[uid], milli);
+    int sum = 0;
+    for (const auto& [holder, part] : holders) sum += part;
+    if (milli > before && sum > 1000 && holders.size() > 1) {
+      const std::string& other =
+          std::ranges::find_if(holders, [&](const auto& h) { return h.first != uid; })->first;
       wrong("GPU " + gpu.second + " of " + gpu.first + " was given to " + job.name + " while " +
             jobs_[other].name + " had it");
     }
@@ -241,7 +259,9 @@ void Auditor::evict(const std::string& uid, const Job& job, const json& object) 
   const json& spec = object["spec"];
   if (!spec.value("preemptible", spec.value("mode", "Batch") == "Batch"))
     wrong("job " + job.name + " is not preemptible, and was withdrawn for others");
-  open_.push_back({uid, job.claimed});
+  Gpus held;
+  for (const auto& [gpu, milli] : job.claimed) held.insert(gpu);
+  open_.push_back({uid, std::move(held)});
   for (const auto& [other, claimant] : jobs_) {
     if (!claimant.promised.empty()) justify(other, claimant.promised);
   }

@@ -44,8 +44,8 @@ class History {
 };
 
 // What must hold after every single write, recounted from the objects alone:
-// * A GPU is claimed by one job at most: by its assignment, and by its pods until they have ended or are
-// gone.
+// * A GPU is claimed by one job at most, or by jobs whose fractions add up to one GPU: by their assignments,
+//   and by their pods until they have ended or are gone. (Memory shares keep those away who want all of it.)
 // * A pod is made only where its job's assignment says, with its attempt and its GPUs, and while no pod of
 //   another attempt still runs.
 // * An assignment is of all pods of the gang.
@@ -75,8 +75,10 @@ class Auditor {
   struct Job {
     std::string name;
     int preemptions = 0;
+    int milli = 1000;                    // of each of its GPUs
     std::map<std::string, Gpus> places;  // "role/index/attempt/node": GPUs
-    Gpus promised, claimed;
+    Gpus promised;
+    std::map<Gpu, int> claimed;       // milli
     std::map<std::string, Pod> pods;  // by uid
   };
   struct Eviction {
@@ -93,9 +95,9 @@ class Auditor {
   void evict(const std::string& uid, const Job& job, const nlohmann::json& object);
   void wrong(const std::string& sentence);
 
-  std::map<std::string, Job> jobs_;               // by uid; also those that are gone
-  std::map<Gpu, std::set<std::string>> holders_;  // uids
-  std::vector<Eviction> open_;                    // that nobody has profited from yet
+  std::map<std::string, Job> jobs_;                    // by uid; also those that are gone
+  std::map<Gpu, std::map<std::string, int>> holders_;  // milli, by uid
+  std::vector<Eviction> open_;                         // that nobody has profited from yet
   std::map<std::string, int> evictions_;
   std::vector<std::string> problems_;
   std::uint64_t now_ = 0;

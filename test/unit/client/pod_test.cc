@@ -200,6 +200,23 @@ TEST(DecodePod, HowItEnded) {
   EXPECT_EQ(decoded->waiting_message, "no such image");
 }
 
+// Of few pods it matters what their init containers said, and it may be long.
+TEST(DecodePod, WhatAnInitContainerSaidIsKeptOfThoseAskedFor) {
+  json pod = worker(1);
+  pod["status"] = json::parse(R"({"phase":"Running","initContainerStatuses":[
+    {"name":"quiet","state":{"terminated":{"exitCode":0}}},
+    {"name":"report","state":{"terminated":{"exitCode":0,"message":"GPU-7"}}}]})");
+  PodFields asked = fields();
+  asked.labels.emplace_back("reports");
+  EXPECT_EQ(decode_pod(pod.dump(), asked)->init_message, "");
+  asked.init_message_label = "reports";
+  EXPECT_EQ(decode_pod(pod.dump(), asked)->init_message, "");
+  pod["metadata"]["labels"]["reports"] = "true";
+  const auto decoded = decode_pod(pod.dump(), asked);
+  EXPECT_EQ(decoded->init_message, "GPU-7");
+  EXPECT_TRUE(decoded->ended.empty());
+}
+
 TEST(DecodePod, ErrorsNameObjectAndField) {
   json pod = worker(1);
   pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "many";

@@ -1,6 +1,7 @@
 // The GPUs of one node: what fits beside what, and which ones a pod gets (rule 4; S6, S7, S24 to S26).
 #include "devices.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "links.h"
@@ -62,6 +63,16 @@ Places places(const World& w, const std::string& id) {
 }
 Places at(const std::string& node, std::vector<std::int32_t> gpus) {
   return {{node, std::move(gpus)}};
+}
+
+OtherPod other(const std::string& key, GpuShare share, std::vector<std::int32_t> gpus) {
+  OtherPod p;
+  p.key = key;
+  p.node = "n1";
+  p.gpu_count = static_cast<std::int32_t>(std::max<std::size_t>(1, gpus.size()));
+  p.gpus = std::move(gpus);
+  p.share = std::move(share);
+  return p;
 }
 
 // Submits and plans at once.
@@ -657,6 +668,43 @@ TEST(Devices, WholeAndShareOnOneGpuAreAConflict) {
   w.cluster.set_assignment("a/part", assignment(2, {{0, 0, "n", {0}}}));
   ASSERT_EQ(w.cluster.conflicts().size(), 1U);
   EXPECT_EQ(w.of_kind(Decision::Kind::kEvict), std::vector<std::string>{"a/part"});
+}
+
+// A pod outside jobs, such as one that outlives its job, keeps its part of the GPU and no more.
+TEST(OthersTest, APodOutsideJobsHasItsShareOnly) {
+  World w({gpu_node("n1", 2, 80'000)});
+  w.cluster.upsert_pool(shared_pool(SharingMode::kFraction));
+  w.cluster.upsert_other_pod(other("a/half", fraction(500), {0}));
+  w.cluster.upsert_other_pod(other("a/memory", memory(60'000), {1}));
+  EXPECT_EQ(start(w, with_share("a/j1", fraction(500))), at("n1", {0}));
+  EXPECT_EQ(start(w, with_share("a/j2", fraction(500))), Places{});
+  EXPECT_EQ(start(w, with_share("a/j3", memory(20'000))), at("n1", {1}));
+  w.cluster.remove_other_pod("a/half");
+  w.plan();
+  EXPECT_EQ(places(w, "a/j2"), at("n1", {0}));
+  EXPECT_THAT(w.cluster.audit(), ::testing::IsEmpty());
+}
+
+// What it costs follows from its node, also when that is known later.
+TEST(OthersTest, AShareOutsideJobsIsPricedByItsNode) {
+  World w({node("n2")});
+  OtherPod pod = other("a/memory", memory(20'000), {0});
+  pod.project = "a";
+  w.cluster.upsert_other_pod(pod);
+  w.cluster.upsert_node(gpu_node("n1", 1, 80'000));
+  w.plan();
+  EXPECT_EQ(w.cluster.usage("a", true, "default").allocated.gpu.value, 250);
+  EXPECT_THAT(w.cluster.audit(), ::testing::IsEmpty());
+}
+
+TEST(OthersTest, ASliceOutsideJobsIsTakenFromThoseThatAreCut) {
+  NodeSpec n = gpu_node("n1", 0, 80'000);
+  n.mig["1g.10gb"] = 2;
+  World w({n});
+  w.cluster.upsert_other_pod(other("a/slice", mig("1g.10gb"), {}));
+  EXPECT_EQ(start(w, with_share("a/j1", mig("1g.10gb"))), at("n1", {}));
+  EXPECT_EQ(start(w, with_share("a/j2", mig("1g.10gb"))), Places{});
+  EXPECT_THAT(w.cluster.audit(), ::testing::IsEmpty());
 }
 
 }  // namespace

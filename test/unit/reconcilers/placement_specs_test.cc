@@ -58,12 +58,11 @@ crds::TrainingJobSpec with(crds::Role role) {
 // Placement decides about all of these; on a cluster none is ignored silently.
 TEST(NotSupported, NamesTheField) {
   crds::Role role;
-  role.gpus.emplace().fraction = crds::MilliGpu{500};
-  EXPECT_THAT(*not_supported(with(role)), testing::StartsWith("spec.roles[0].gpus.fraction: "));
   role.gpus.emplace().memory = crds::Bytes{1};
-  EXPECT_THAT(*not_supported(with(role)), testing::StartsWith("spec.roles[0].gpus.memory: "));
-  role.gpus.emplace().mig = "1g.10gb";
-  EXPECT_THAT(*not_supported(with(role)), testing::StartsWith("spec.roles[0].gpus.mig: "));
+  role.gpus->on_memory_pressure = crds::MemoryPressure::kSwap;
+  EXPECT_FALSE(not_supported(with(role)));
+  role.gpus->on_memory_pressure = crds::MemoryPressure::kPriority;
+  EXPECT_THAT(*not_supported(with(role)), testing::StartsWith("spec.roles[0].gpus.onMemoryPressure: "));
   role.gpus.emplace().count = 1;
   EXPECT_FALSE(not_supported(with(role)));
   role.gpus->numa_aligned = true;

@@ -37,7 +37,7 @@ TEST(PodBuilder, AddsWhatIsDocumentedAndNothingElse) {
   crds::TrainingJob job = sample_job();
   job.spec.priority_class_name = "training";
   job.spec.checkpoint = crds::Checkpoint{std::chrono::seconds{120}, "ckpts", "/ckpt"};
-  const Json pod = Json::parse(PodBuilder(job, "amd.com/gpu").pod(place("worker", 1, "node-7", {2, 3})));
+  const Json pod = Json::parse(PodBuilder(job, {"amd.com/gpu"}).pod(place("worker", 1, "node-7", {2, 3})));
 
   // Expected: the template by hand.
   Json expected = sample_template();
@@ -87,7 +87,7 @@ TEST(PodBuilder, AddsWhatIsDocumentedAndNothingElse) {
 TEST(PodBuilder, LeavesWhatIsNotStated) {
   crds::TrainingJob job = sample_job();
   job.spec.roles = {role("cpu", 1, std::nullopt, bare_template())};
-  const Json pod = Json::parse(PodBuilder(job, "nvidia.com/gpu").pod(place("cpu", 0, "n")));
+  const Json pod = Json::parse(PodBuilder(job, {"nvidia.com/gpu"}).pod(place("cpu", 0, "n")));
   EXPECT_FALSE(pod["metadata"].contains("annotations"));
   EXPECT_FALSE(pod["spec"].contains("priorityClassName"));
   EXPECT_FALSE(pod["spec"].contains("terminationGracePeriodSeconds"));
@@ -99,7 +99,7 @@ TEST(PodBuilder, LeavesWhatIsNotStated) {
 }
 
 TEST(PodBuilder, JobLabelsDoNotReachPods) {
-  const std::string pod = PodBuilder(sample_job(), "nvidia.com/gpu").pod(place("worker", 0, "n"));
+  const std::string pod = PodBuilder(sample_job(), {"nvidia.com/gpu"}).pod(place("worker", 0, "n"));
   EXPECT_THAT(pod, testing::Not(testing::HasSubstr("argocd")));
 }
 
@@ -108,7 +108,7 @@ TEST(PodBuilder, TheTemplatesOwnVariablesAndMountsWin) {
   Json own = sample_template();
   own["spec"]["containers"][0]["volumeMounts"].push_back({{"name", "data"}, {"mountPath", "/etc/muster"}});
   job.spec.roles[0] = role("worker", 3, 2, own);
-  const Json pod = Json::parse(PodBuilder(job, "nvidia.com/gpu").pod(place("worker", 2, "n")));
+  const Json pod = Json::parse(PodBuilder(job, {"nvidia.com/gpu"}).pod(place("worker", 2, "n")));
   const Json& main = pod["spec"]["containers"][0];
   EXPECT_EQ(variable(main, "MASTER_PORT")->at("value"), "1234");
   EXPECT_EQ(std::ranges::count_if(main["env"], [](const Json& v) { return v["name"] == "MASTER_PORT"; }), 1);
@@ -124,7 +124,7 @@ TEST(PodBuilder, TheTemplatesOwnVariablesAndMountsWin) {
 
 TEST(PodBuilder, TensorFlowRefersToTheConfigMap) {
   const Json pod = Json::parse(
-      PodBuilder(sample_job(Framework::kTensorFlow), "nvidia.com/gpu").pod(place("worker", 2, "n")));
+      PodBuilder(sample_job(Framework::kTensorFlow), {"nvidia.com/gpu"}).pod(place("worker", 2, "n")));
   const Json& main = pod["spec"]["containers"][0];
   EXPECT_EQ((*variable(main, "MUSTER_TF_CLUSTER"))["valueFrom"],
             Json::parse(R"({"configMapKeyRef": {"name": "llama-hosts", "key": "tf-cluster"}})"));
@@ -135,7 +135,7 @@ TEST(PodBuilder, TensorFlowRefersToTheConfigMap) {
 TEST(PodBuilder, RanksRunOverRoles) {
   crds::TrainingJob job = sample_job(Framework::kJax);
   job.spec.roles = {role("a", 2, 1, bare_template()), role("b", 2, 1, bare_template())};
-  const PodBuilder builder(job, "nvidia.com/gpu");
+  const PodBuilder builder(job, {"nvidia.com/gpu"});
   std::vector<std::string> ranks;
   for (const auto& where : {place("a", 0, "n"), place("a", 1, "n"), place("b", 0, "n"), place("b", 1, "n")}) {
     ranks.push_back(
@@ -157,7 +157,7 @@ TEST(PodBuilder, AnyTemplateAnyPlace) {
       own["metadata"]["annotations"]["text"] = text;
       own["spec"]["containers"][0]["command"] = {text, text};
       job.spec.roles = {role("worker", 40, 1, own), role("ps", 3, std::nullopt, own)};
-      const PodBuilder builder(job, "nvidia.com/gpu");
+      const PodBuilder builder(job, {"nvidia.com/gpu"});
       std::set<std::string> names;
       std::set<std::string> hosts;
       for (const crds::Role& r : job.spec.roles) {
@@ -192,7 +192,7 @@ TEST(PodBuilder, SurvivesTemplatesThatAreNone) {
     crds::TrainingJob job = sample_job(Framework::kPyTorch);
     job.spec.roles = {role("worker", 1, 1, Json::parse(text))};
     const Json pod =
-        Json::parse(PodBuilder(job, "nvidia.com/gpu").pod(place("worker", 0, "n")), nullptr, false);
+        Json::parse(PodBuilder(job, {"nvidia.com/gpu"}).pod(place("worker", 0, "n")), nullptr, false);
     EXPECT_EQ(pod["spec"]["nodeName"], "n") << text;
   }
 }
@@ -220,9 +220,9 @@ TEST(PodBuilder, CompanionsBelongToTheJob) {
 TEST(PodBuilder, PodsDoNotGrowWithTheGang) {
   for (const auto framework : {Framework::kPyTorch, Framework::kTensorFlow, Framework::kMpi}) {
     crds::TrainingJob job = sample_job(framework);
-    const std::size_t small = PodBuilder(job, "nvidia.com/gpu").pod(place("worker", 0, "node-0")).size();
+    const std::size_t small = PodBuilder(job, {"nvidia.com/gpu"}).pod(place("worker", 0, "node-0")).size();
     job.spec.roles[0].replicas = crds::kMaxPods;
-    const PodBuilder builder(job, "nvidia.com/gpu");
+    const PodBuilder builder(job, {"nvidia.com/gpu"});
     EXPECT_LT(builder.pod(place("worker", 9999, "node-0")).size(), small + 200);
     const auto start = std::chrono::steady_clock::now();
     std::size_t bytes = 0;

@@ -70,6 +70,9 @@ struct Pod {
   std::int64_t gpus = 0;  // sum over the resource names in PodFields::gpu_resources
   // Containers whose state is terminated; after them init containers that failed.
   std::vector<ContainerEnd> ended;
+  // The termination log of the first init container that ended well and left one; only of pods that have the
+  // label PodFields::init_message_label.
+  std::string init_message;
   std::string
       waiting_reason;  // first container that waits for other reasons than starting: "ImagePullBackOff", …
   std::string waiting_message;
@@ -80,6 +83,7 @@ struct PodFields {
   std::vector<std::string> labels;
   std::vector<std::string> annotations;
   std::vector<std::string> gpu_resources = {"nvidia.com/gpu"};
+  std::string init_message_label;  // one of `labels`; "": no pod's
 };
 
 struct Taint {

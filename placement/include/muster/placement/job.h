@@ -116,6 +116,9 @@ struct PodPlace {
   bool operator==(const PodPlace&) const = default;
 };
 
+// Milli-GPU that one pod of the role is charged on the node.
+MilliGpu charge_on(const NodeSpec& node, const RoleSpec& role);
+
 struct Assignment {
   std::string pool;
   Time since;  // of two that hold one GPU the later yields
@@ -132,6 +135,7 @@ struct OtherPod {
   Resources amounts;
   std::int32_t gpu_count = 0;
   std::vector<std::int32_t> gpus;  // which, where known
+  GpuShare share;  // of each of them; what is not whole is priced as on its node: amounts.gpu is not read
   std::string project;
   bool preemptible = true;
   bool operator==(const OtherPod&) const = default;

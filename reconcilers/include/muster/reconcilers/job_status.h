@@ -1,6 +1,8 @@
 // The status of a TrainingJob: what it says, and what in it follows from the rest.
 #pragma once
 
+#include <functional>
+
 #include "muster/crds/training_job.h"
 
 namespace muster::reconcilers {
@@ -17,8 +19,10 @@ void start_conditions(crds::TrainingJobStatus& status, std::int64_t generation, 
 
 // Sets what follows from the rest, for people: phase, the counters of pods, what the job holds. A finished
 // job keeps the number of pods that succeeded. `leaving`: it holds no place any more, and pods of it are
-// still there. `resizing`: members of it join or leave while it runs.
+// still there. `resizing`: members of it join or leave while it runs. `charge`: what a place costs; empty:
+// its GPUs, whole.
 void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status, bool leaving = false,
-              bool resizing = false);
+              bool resizing = false,
+              const std::function<crds::MilliGpu(const crds::PodAssignment&)>& charge = {});
 
 }  // namespace muster::reconcilers

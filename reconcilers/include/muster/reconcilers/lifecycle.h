@@ -66,6 +66,16 @@ struct NodeHealth {
   std::set<std::int32_t> failing_gpus{};  // they have double-bit errors
 };
 
+// What is known about who holds the GPUs of one place. Those that it shares are held for it by reservation
+// pods; those that it has whole may be held by one yet, for those who were there before.
+struct Holding {
+  bool ready = true;      // nothing keeps its pod from being made
+  std::string refused{};  // it will not be: why, in one word; the place is as good as refused by its node
+  std::string message{};  // of what keeps it, or of `refused`
+  std::string lost{};     // why a pod that is there has its GPUs no more; "": it has them
+  std::optional<crds::Time> again{};  // look again then, if nothing happens
+};
+
 struct Observed {
   const crds::TrainingJob& job;
   const std::vector<client::Ptr<client::Pod>>& pods;  // all that this very job (by uid) owns
@@ -84,6 +94,10 @@ struct Observed {
   // node.kubernetes.io/out-of-service; empty: none is.
   std::function<bool(const std::string& node)> node_lost{};
   Idleness idleness{};  // of this attempt
+  // `pod`: the one at that place; nullptr: none. Empty: nobody holds GPUs for others.
+  std::function<Holding(const crds::PodAssignment& place, const client::Pod* pod)> holding{};
+  // What a place costs; empty: its GPUs, whole.
+  std::function<crds::MilliGpu(const crds::PodAssignment& place)> charge{};
   // A replica of an InferenceService: whichever way its program ends, it is started again, without a limit
   // and with a growing delay.
   bool serves = false;

@@ -23,6 +23,12 @@ inline constexpr std::string_view kServiceLabel = "muster.dev/service";    // jo
 inline constexpr std::string_view kRevisionLabel = "muster.dev/revision";  // of the spec it was made from
 // Annotation of pods that hold GPUs: the devices on the node, "0,1".
 inline constexpr std::string_view kGpusAnnotation = "muster.dev/gpus";
+// What a pod has of each of them, where that is less than all (gpu_share.h); and the uids of the pods that
+// hold them for it, in the same order.
+inline constexpr std::string_view kShareAnnotation = "muster.dev/gpu-share";
+inline constexpr std::string_view kHoldersAnnotation = "muster.dev/gpu-holders";
+// Label of reservation pods, which hold a GPU for those who share it: "true".
+inline constexpr std::string_view kReservationLabel = "muster.dev/gpu-reservation";
 
 // The label's value for a job: its name, cut to 63 characters where longer.
 std::string job_label(std::string_view job);
@@ -50,6 +56,9 @@ std::string selector_of(std::string_view job);
 std::string hosts_config_map_name(std::string_view job);
 // "<host>.<service>.<namespace>.svc": resolves in every pod of the cluster, whatever the cluster's domain is.
 std::string fqdn(std::string_view ns, std::string_view job, std::string_view role, std::int32_t index);
+
+// "gpu-<index>-<node>": the pod that holds this GPU of the node for those who share it.
+std::string reservation_name(std::string_view node, std::int32_t gpu);
 
 // "0,1,5".
 std::string gpu_list(const std::vector<std::int32_t>& gpus);

@@ -13,6 +13,7 @@
 #include "muster/client/pod.h"
 #include "muster/crds/crds.h"
 #include "muster/reconcilers/lifecycle.h"
+#include "muster/reconcilers/pod_builder.h"
 #include "muster/reconcilers/translate.h"
 
 namespace muster::reconcilers {
@@ -53,6 +54,8 @@ class PlacementModel {
   void charge_namespace(const std::string& ns, const std::string& project);
   // A pod that no live TrainingJob owns.
   void foreign_pod(const client::Pod& pod);
+  // A pod that holds a GPU for those who share it: what it holds is theirs.
+  void reservation_pod(const client::Pod& pod);
   void foreign_pod_gone(const client::Pod& pod);
 
   // A job as its last step left it: waiting, holding its assignment, or neither; `pods` of earlier attempts
@@ -82,7 +85,9 @@ class PlacementModel {
 
   // --- numbers
   // --------------------------------------------------------------------------------------------------------
-  std::string gpu_resource(const std::string& pool) const;
+  GpuMeans gpu_means(const std::string& pool) const;
+  // What a pod of one role is charged at this place, in milli-GPU.
+  crds::MilliGpu charge_of(const crds::PodAssignment& place, const PodNeeds& needs) const;
   TreeNumbers numbers_of_queue(const std::string& name) const;
   TreeNumbers numbers_of_project(const std::string& name) const;
   PoolNumbers numbers_of_pool(const std::string& name) const;

@@ -7,7 +7,10 @@
 //   spec       nodeName, hostname, subdomain, restartPolicy Never, serviceAccountName (kJobAccount, where the
 //              template names none), priorityClassName (of the job, where it states one),
 //              terminationGracePeriodSeconds (checkpoint.gracePeriod, where the job states a checkpoint)
-//   GPUs       requests and limits of the first container
+//   GPUs       requests and limits of the first container: whole ones, or slices. Shares ask for nothing:
+//   their
+//              devices are in the environment of every container (gpu_share.h), whatever the template says
+//              there
 //   env        rendezvous.h, before the template's own, in every container and init container; a name that
 //   the template
 //              has too is left to the template
@@ -26,20 +29,31 @@
 
 namespace muster::reconcilers {
 
+// How a pool gives out its GPUs.
+struct GpuMeans {
+  std::string resource;  // spec.gpuResource
+  bool mps = false;      // shares are clients of its MPS servers
+};
+
+// The devices of a pod with shares, in the order of its place: their ids, and the uids of the pods that hold
+// them. Of characters that need no escaping in JSON.
+struct HeldDevices {
+  std::string ids, holders;  // separated by commas
+};
+
 // Prepares each role's template once; a pod then is a concatenation. The job may go after construction.
 class PodBuilder {
  public:
-  // `gpu_resource` is the pool's (spec.gpuResource).
-  PodBuilder(const crds::TrainingJob& job, std::string_view gpu_resource);
+  PodBuilder(const crds::TrainingJob& job, const GpuMeans& gpus);
   ~PodBuilder();
   PodBuilder(PodBuilder&&) noexcept;
   PodBuilder& operator=(PodBuilder&&) noexcept;
 
   // A pod of the attempt job.status.assignment.attempt. `place.role` must be a role of the job, or it is a
-  // bug. O(size of the text).
-  std::string pod(const crds::PodAssignment& place) const;
+  // bug. `held`: of roles with shares. O(size of the text).
+  std::string pod(const crds::PodAssignment& place, const HeldDevices& held = {}) const;
   // The same for any attempt.
-  std::string pod(const crds::PodAssignment& place, std::int32_t attempt) const;
+  std::string pod(const crds::PodAssignment& place, std::int32_t attempt, const HeldDevices& held = {}) const;
 
  private:
   struct Impl;

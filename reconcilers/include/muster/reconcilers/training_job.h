@@ -43,6 +43,8 @@ class TrainingJobReconciler {
   void forget(const client::Key& key, const std::string& last_uid);
   void name_victims(crds::Waiting& verdict) const;
   NodeHealth health_of(const std::string& node) const;
+  crds::MilliGpu charge_of(const crds::TrainingJobSpec& spec, const Translation& wish,
+                           const crds::PodAssignment& place) const;
   Idleness idleness_of(const client::Key& key, const crds::TrainingJob& job);
   enum class Commit : std::uint8_t {
     kStands,    // on the server

@@ -55,6 +55,8 @@ inline constexpr std::string_view kByOwner = "owner";
 inline constexpr std::string_view kByService = "service";
 // And the node, of pods that Muster has made.
 inline constexpr std::string_view kByNode = "node";
+// Of the pod and job stores: GPUs that it has a share of, key_of(NodeGpu).
+inline constexpr std::string_view kBySharedGpu = "gpu";
 // Of the queue and project stores: the Queue right above. Of the project store: the namespace it claims.
 inline constexpr std::string_view kByParent = "parent";
 inline constexpr std::string_view kByNamespace = "namespace";
@@ -68,6 +70,8 @@ struct Totals {
   std::uint64_t reclaims = 0, preemptions = 0, moves = 0;  // parts of evictions
 };
 
+class GpuHolder;
+
 struct World {
   client::Environment env;
   client::ApiClient& api;
@@ -77,7 +81,8 @@ struct World {
   client::Duration status_interval;     // between two writes of mere counters to one object
   std::chrono::seconds node_grace{60};  // a node that is not Ready for so long is lost
   Totals totals{};
-  GpuMonitor* gpus = nullptr;  // nullptr: nothing is known of them
+  GpuMonitor* gpus = nullptr;   // nullptr: nothing is known of them
+  GpuHolder* holder = nullptr;  // nullptr: shares of GPUs are not given out
 
   crds::Time now() const { return std::chrono::floor<std::chrono::seconds>(env.clock.wall()); }
 };
