@@ -32,14 +32,20 @@ struct Compressed {
   Documents documents;
   seconds fault_after{60};        // a node that is not Ready for so long is lost
   std::vector<seconds> instants;  // at which something is done, happens or is expected, ascending
+  // See compress(): what happens is a matter of rates. Only the Expectations tell whether it went well.
+  bool is_proportional = false;
 };
 
 // The n-th instant of the scenario (an object is applied, something happens in its simulation, something is
 // expected) becomes n * gap. How long work, saving and a lost node take follows from that; what lies before
 // the beginning (ages, checkpoints) stays. Elastic gangs that do not say when they grow do so after a second,
 // as soon as the API allows. Pure. `events`: of its simulation.
+// Where ends of work are weighed against maxRuntime (a reservation counts on both), all durations must shrink
+// alike: there everything becomes a tenth.
 Compressed compress(const Documents& documents, const std::vector<TimedEvent>& events, seconds gap);
 
+// Something is applied, deleted or fails after the beginning, or somebody leaves, ends or changes his size.
+bool involves_time(const Documents& documents, const std::vector<TimedEvent>& events);
 // Why it cannot be played on a cluster; empty: it can.
 std::string why_not_live(const Documents& documents);
 

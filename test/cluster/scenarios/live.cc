@@ -1,10 +1,7 @@
 #include "live.h"
 
-#include <signal.h>
-
 #include <algorithm>
-#include <iostream>
-#include <set>
+#include <csignal>
 #include <stdexcept>
 #include <thread>
 
@@ -12,6 +9,7 @@
 #include "../muster/history.h"
 #include "live_events.h"
 #include "live_objects.h"
+#include "muster/crds/duration.h"
 
 namespace muster::test {
 namespace {
@@ -49,16 +47,14 @@ class Player {
       history.replay([&](const Change& c) { reader.see(c); });
       return reader.events(cluster_->get("/apis/events.k8s.io/v1/events"));
     };
-    cluster_->wait(20s, [&] { return read().size() >= due; });
+    if (!scenario_.is_proportional) cluster_->wait(20s, [&] { return read().size() >= due; });
     std::this_thread::sleep_for(2s);  // long enough for one too many to show
     result.events = read();
     result.differences = std::move(differences_);
     if (!muster_->alive()) result.differences.emplace_back("the operator has ended");
     if (const auto wrong = cluster_->audit_gpus(); !wrong.empty()) result.differences.push_back(wrong);
     result.log = muster_->log();
-    if (std::getenv("MUSTER_DEBUG")) {
-      std::cout << cluster_->get("/apis/muster.dev/v1alpha1/trainingjobs").dump(1) << cluster_->get("/apis/muster.dev/v1alpha1/queues").dump(1) << cluster_->get("/apis/muster.dev/v1alpha1/projects").dump(1);
-    }
+
     return result;
   }
 
@@ -67,7 +63,8 @@ class Player {
     return {"--node-grace", std::to_string(scenario_.fault_after.count())};
   }
 
-  // Everything of the beginning, and what runs already runs.
+  // Everything of the beginning, and what runs already runs. All queues are held meanwhile: nothing else
+  // happens.
   void set_up() {
     std::vector<const json*> first, workloads;
     for (const json& d : scenario_.documents) {
@@ -85,26 +82,32 @@ class Player {
     // The oldest first; of equal ones as the file has them.
     std::ranges::stable_sort(workloads, std::greater(),
                              [](const json* d) { return annotation(*d, "age").value_or(seconds{0}); });
+    const auto starter = cluster_->muster(arguments());
+    objects_.wait_for_projects();
     std::vector<const json*> assigned;
-    for (const json* d : workloads) {
-      objects_.apply(*d);
-      if (is_assigned(*d)) assigned.push_back(d);
-    }
-    if (!assigned.empty()) {
-      for (const json* d : assigned) objects_.assign(*d, scenario_.documents);
-      const auto starter = cluster_->muster(arguments());
-      for (const json* d : assigned) {
-        const json& meta = (*d)["metadata"];
-        if (!cluster_->wait_phase(meta["name"], "Running", 60s, meta["namespace"]))
-          throw std::runtime_error(key_of(*d) + " does not run:\n" +
-                                   cluster_->job(meta["name"], meta["namespace"]).dump(1) + starter->log());
+    {
+      const Frozen frozen(*starter);
+      for (const json* d : workloads) {
+        objects_.apply(*d);
+        if (!is_assigned(*d)) continue;
+        objects_.assign(*d, scenario_.documents);
+        assigned.push_back(d);
       }
-      if (starter->stop() != 0) throw std::runtime_error("the operator did not stop:\n" + starter->log());
-      for (const json* d : assigned) objects_.date_back(*d);
     }
+    for (const json* d : assigned) {
+      const json& meta = (*d)["metadata"];
+      if (!cluster_->wait_phase(meta["name"], "Running", 60s, meta["namespace"]))
+        throw std::runtime_error(key_of(*d) + " does not run:\n" +
+                                 cluster_->job(meta["name"], meta["namespace"]).dump(1) + starter->log());
+    }
+    if (starter->stop() != 0) throw std::runtime_error("the operator did not stop:\n" + starter->log());
+    const auto begin = std::chrono::ceil<seconds>(std::chrono::system_clock::now()) + 2s +
+                       seconds{static_cast<std::int64_t>(assigned.size() / 10)};
+    for (const json* d : assigned) objects_.date_back(*d, begin.time_since_epoch());
     for (const json* d : first) {
       if (is_kind(*d, "Queue")) objects_.apply(*d);
     }
+    if (!assigned.empty()) std::this_thread::sleep_until(begin - 1s);  // it takes that long to start
   }
   static json held(json queue) {
     queue["spec"]["admission"] = "Hold";
@@ -121,11 +124,21 @@ class Player {
     const auto until = is_last ? begin_ + at + 20s : begin_ + scenario_.instants[i + 1] - 200ms;
     std::vector<std::string> wrong;
     do {
-      wrong = objects_.differences(state->second);
+      wrong = scenario_.is_proportional ? unmet(at) : objects_.differences(state->second);
       if (wrong.empty()) return;
       std::this_thread::sleep_for(100ms);
     } while (Clock::now() < until);
     for (const auto& line : wrong) differences_.push_back("at " + std::to_string(at.count()) + "s: " + line);
+  }
+
+  std::vector<std::string> unmet(seconds at) const {
+    std::vector<std::string> all;
+    for (const json& d : scenario_.documents) {
+      if (!is_kind(d, "Expectation") || crds::parse_duration(d["at"].get<std::string>()) != at) continue;
+      const auto some = objects_.unmet(d);
+      all.insert(all.end(), some.begin(), some.end());
+    }
+    return all;
   }
 
   // What the file says happens at this instant.

@@ -95,7 +95,11 @@ void LiveObjects::make_namespaces(const Documents& documents) {
 json LiveObjects::live_form(const json& document) const {
   json object = document;
   object.erase("status");
+  const json annotations = document["metadata"].value("annotations", json::object());
   object["metadata"].erase("annotations");
+  for (const auto& [key, value] : annotations.items()) {
+    if (!key.starts_with("simulate.muster.dev/")) object["metadata"]["annotations"][key] = value;
+  }
   const json notes = pod_annotations(document);
   if (is_kind(document, "InferenceService"))
     object["spec"]["template"]["metadata"]["annotations"].update(notes);
@@ -106,7 +110,7 @@ json LiveObjects::live_form(const json& document) const {
   }
   if (is_kind(document, "Node")) {
     json& meta = object["metadata"];
-    meta["annotations"] = {{"kwok.x-k8s.io/node", "fake"}};
+    meta["annotations"]["kwok.x-k8s.io/node"] = "fake";
     meta["labels"]["kubernetes.io/hostname"] = meta["name"];
     object["status"] = document.value("status", json::object());
     json& status = object["status"];
@@ -171,6 +175,17 @@ void LiveObjects::wait_for_nodes() {
   if (!cluster_.wait(60s, all_ready)) throw std::runtime_error("nodes are not Ready");
 }
 
+void LiveObjects::wait_for_projects() {
+  const auto all_ready = [&] {
+    const json projects = cluster_.get(std::string(kMusterApi) + "projects");
+    return std::ranges::all_of(projects["items"], [&](const json& p) {
+      const json ready = cluster_.condition_of(path_of(p), "NamespaceReady");
+      return !ready.is_null() && ready["status"] == "True";
+    });
+  };
+  if (!cluster_.wait(60s, all_ready)) throw std::runtime_error("projects are not Ready");
+}
+
 // --- what runs already
 
 void LiveObjects::assign(const json& document, const Documents& documents) {
@@ -200,10 +215,10 @@ void LiveObjects::assign(const json& document, const Documents& documents) {
        "the assignment of " + key_of(document));
 }
 
-void LiveObjects::date_back(const json& document) {
+void LiveObjects::date_back(const json& document, seconds begin) {
   const json there = cluster_.get(path_of(document));
   json status = there["status"];
-  const auto began = now() - ran_before(document);
+  const auto began = begin - ran_before(document);
   status["startedAt"] = status["assignment"]["admittedAt"] = timestamp(began);
   for (json& c : status["conditions"]) {
     if (c["type"] == "Admitted") c["lastTransitionTime"] = timestamp(began);
@@ -214,7 +229,7 @@ void LiveObjects::date_back(const json& document) {
   if (const auto age = annotation(document, "checkpoint-age")) {
     const auto step = works ? ran_before(document) + kHeadStart - *age : seconds{1};
     status["checkpoint"] = {{"step", step.count()},
-                            {"savedAt", timestamp(now() - *age)},
+                            {"savedAt", timestamp(begin - *age)},
                             {"attempt", status["attempt"]},
                             {"reporters", status["assignment"]["pods"].size()}};
   } else if (works) {
@@ -229,18 +244,18 @@ void LiveObjects::date_back(const json& document) {
   must(cluster_.real().request("PATCH", path_of(document) + "/status?fieldManager=muster&force=true",
                                object.dump(), "application/apply-patch+yaml"),
        "the past of " + key_of(document));
-  if (works) date_pods_back(document);
+  if (works) date_pods_back(document, begin);
 }
 
 // See kHeadStart: their programs began that long ago, and have done `ran_before` before that.
-void LiveObjects::date_pods_back(const json& document) {
+void LiveObjects::date_pods_back(const json& document, seconds begin) {
   const auto left = *annotation(document, "runs-for") - ran_before(document);
   const json& meta = document["metadata"];
   for (const json& pod : cluster_.pods(meta["name"], meta["namespace"])) {
     json containers = pod["status"]["containerStatuses"];
     for (json& c : containers) {
-      c["containerID"] = "fake://exits/" + timestamp(now() + left + seconds{2});
-      c["state"]["running"]["startedAt"] = timestamp(now() - kHeadStart);
+      c["containerID"] = "fake://exits/" + timestamp(begin + left);
+      c["state"]["running"]["startedAt"] = timestamp(begin - kHeadStart);
     }
     cluster_.patch("/api/v1/namespaces/" + meta["namespace"].get<std::string>() + "/pods/" +
                        pod["metadata"]["name"].get<std::string>() + "/status",

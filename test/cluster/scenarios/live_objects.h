@@ -22,22 +22,26 @@ class LiveObjects {
   void apply(const json& document);
   void remove(const json& document);
   void set_down(const json& node, bool is_down);
-  void wait_for_nodes();  // until all are Ready
+  void wait_for_nodes();     // until all are Ready
+  void wait_for_projects();  // likewise
 
   // Writes the assignment that the document states, as the operator would.
   void assign(const json& document, const Documents& documents);
-  // It runs: writes that it has done so for as long as the document says, with its checkpoint.
-  void date_back(const json& document);
+  // It runs: writes that it will have done so for as long as the document says when the scenario begins, with
+  // its checkpoint. `begin`: since the epoch.
+  void date_back(const json& document, seconds begin);
 
   std::uint64_t version() const;  // of the newest write
   // How jobs, services and the tree of queues differ from the report of a simulation.
   std::vector<std::string> differences(const json& report) const;
+  // What of an Expectation's `jobs` does not hold.
+  std::vector<std::string> unmet(const json& expectation) const;
 
  private:
   json live_form(const json& document) const;
   void wait_for_seniority(const json& document);
   void must(const testcluster::Result<testcluster::HttpResponse>& answer, const std::string& what) const;
-  void date_pods_back(const json& document);
+  void date_pods_back(const json& document, seconds begin);
 
   Cluster& cluster_;
   std::string last_key_, last_kind_;
