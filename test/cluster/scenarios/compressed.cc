@@ -258,14 +258,6 @@ Compressed compress(const Documents& documents, const std::vector<TimedEvent>& e
   return result;
 }
 
-bool involves_time(const Documents& documents, const std::vector<TimedEvent>& events) {
-  const bool changes = std::ranges::any_of(documents, [](const json& d) {
-    return annotation(d, "at") || annotation(d, "delete-at") || annotation(d, "fail-at");
-  });
-  return changes ||
-         std::ranges::any_of(events, [](const TimedEvent& e) { return e.event.type != "Admitted"; });
-}
-
 std::string why_not_live(const Documents& documents) {
   static const std::set<std::string> kKinds = {"Node",    "PriorityClass", "NodePool",         "Queue",
                                                "Project", "TrainingJob",   "InferenceService", "Expectation"};

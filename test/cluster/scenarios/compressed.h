@@ -44,8 +44,6 @@ struct Compressed {
 // alike: there everything becomes a tenth.
 Compressed compress(const Documents& documents, const std::vector<TimedEvent>& events, seconds gap);
 
-// Something is applied, deleted or fails after the beginning, or somebody leaves, ends or changes his size.
-bool involves_time(const Documents& documents, const std::vector<TimedEvent>& events);
 // Why it cannot be played on a cluster; empty: it can.
 std::string why_not_live(const Documents& documents);
 

@@ -34,8 +34,8 @@ class Player {
       : scenario_(scenario), expected_(expected), cluster_(Cluster::start_empty()), objects_(*cluster_) {}
 
   LiveRun run() {
-    set_up();
     History history(*cluster_, {"trainingjobs"});
+    set_up();
     const auto before = objects_.version();
     muster_ = cluster_->muster(arguments());
     begin_ = Clock::now();
@@ -51,10 +51,12 @@ class Player {
     std::this_thread::sleep_for(2s);  // long enough for one too many to show
     result.events = read();
     result.differences = std::move(differences_);
+    Auditor auditor;
+    history.replay([&](const Change& c) { auditor.see(c); });
+    for (const auto& problem : auditor.problems()) result.differences.push_back("the auditor: " + problem);
     if (!muster_->alive()) result.differences.emplace_back("the operator has ended");
     if (const auto wrong = cluster_->audit_gpus(); !wrong.empty()) result.differences.push_back(wrong);
     result.log = muster_->log();
-
     return result;
   }
 
@@ -151,6 +153,7 @@ class Player {
       if (annotation(d, "fail-at") == at) objects_.set_down(d, true);
       if (annotation(d, "recover-at") == at) objects_.set_down(d, false);
     }
+    objects_.wait_for_nodes();
   }
 
   const Compressed& scenario_;

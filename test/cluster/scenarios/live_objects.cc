@@ -136,7 +136,10 @@ void LiveObjects::apply(const json& document) {
   const std::string path = path_of(document);
   const bool is_new = cluster_.get(path).is_null();
   if (is_kind(document, "Node")) {
-    if (is_new) return must(cluster_.real().request("POST", list_of(document), object.dump()), path);
+    if (is_new) {
+      new_nodes_.push_back(path);
+      return must(cluster_.real().request("POST", list_of(document), object.dump()), path);
+    }
     cluster_.patch(path, {{"metadata", {{"labels", object["metadata"]["labels"]}}},
                           {"spec", object.value("spec", json::object())}});
     return cluster_.patch(path + "/status", {{"status", object["status"]}});
@@ -161,18 +164,16 @@ void LiveObjects::set_down(const json& node, bool is_down) {
 }
 
 void LiveObjects::wait_for_nodes() {
-  const auto all_ready = [&] {
-    const json nodes = cluster_.get("/api/v1/nodes");
-    return std::ranges::all_of(nodes["items"], [](const json& n) {
-      const json taints = n["spec"].value("taints", json::array());
-      const json conditions = n["status"].value("conditions", json::array());
-      return std::ranges::none_of(taints,
-                                  [](const json& t) { return t["key"] == "node.kubernetes.io/not-ready"; }) &&
-             std::ranges::any_of(conditions,
-                                 [](const json& c) { return c["type"] == "Ready" && c["status"] == "True"; });
+  const auto is_ready = [&](const std::string& path) {
+    const json taints = cluster_.get(path)["spec"].value("taints", json::array());
+    const json ready = cluster_.condition_of(path, "Ready");
+    return !ready.is_null() && ready["status"] == "True" && std::ranges::none_of(taints, [](const json& t) {
+      return t["key"] == "node.kubernetes.io/not-ready";
     });
   };
-  if (!cluster_.wait(60s, all_ready)) throw std::runtime_error("nodes are not Ready");
+  if (!cluster_.wait(60s, [&] { return std::ranges::all_of(new_nodes_, is_ready); }))
+    throw std::runtime_error("nodes are not Ready");
+  new_nodes_.clear();
 }
 
 void LiveObjects::wait_for_projects() {

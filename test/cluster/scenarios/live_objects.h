@@ -22,8 +22,8 @@ class LiveObjects {
   void apply(const json& document);
   void remove(const json& document);
   void set_down(const json& node, bool is_down);
-  void wait_for_nodes();     // until all are Ready
-  void wait_for_projects();  // likewise
+  void wait_for_nodes();     // until all that apply() has made are Ready
+  void wait_for_projects();  // until all have their namespace
 
   // Writes the assignment that the document states, as the operator would.
   void assign(const json& document, const Documents& documents);
@@ -44,6 +44,7 @@ class LiveObjects {
   void date_pods_back(const json& document, seconds begin);
 
   Cluster& cluster_;
+  std::vector<std::string> new_nodes_;  // paths
   std::string last_key_, last_kind_;
   seconds last_age_{0}, last_second_{0};
 };
