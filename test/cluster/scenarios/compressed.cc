@@ -267,9 +267,6 @@ std::string why_not_live(const Documents& documents) {
     if (is_assigned(d) && at_of(d) != seconds{0}) return "a job that runs already when it comes later";
     if (is_elastic(d) && annotation(d, "runs-for"))
       return "an elastic job with an end: programs on simulated nodes do not slow down";
-    if (annotation(d, "runs-for") && d.contains("/spec/maxRuntime"_json_pointer))
-      return "ends and their latest possible time: a reservation counts on both, and they do not shrink "
-             "alike";
     for (const json& gpus : gpus_of(d)) {
       for (const char* part : {"fraction", "memory", "mig", "numaAligned"}) {
         if (gpus.contains(part)) return std::string("gpus.") + part;

@@ -126,7 +126,8 @@ std::vector<std::string> LiveObjects::unmet(const json& expectation) const {
       {"running", "Running"}, {"queued", "Queued"}, {"succeeded", "Succeeded"}};
   std::vector<std::string> wrong;
   const auto there = standings(cluster_);
-  for (const auto& [pattern, fields] : expectation.value("jobs", json::object()).items()) {
+  const json jobs = expectation.value("jobs", json::object());
+  for (const auto& [pattern, fields] : jobs.items()) {
     std::map<std::string, int> phases;
     for (const auto& [key, standing] : there) {
       if (fnmatch(pattern.c_str(), key.c_str(), 0) != 0) continue;
