@@ -16,6 +16,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+const json::json_pointer kReservation("/spec/reservation/after");
+
 // All objects of one instant are there before the operator decides anything.
 class Frozen {
  public:
@@ -91,6 +93,8 @@ class Player {
       const Frozen frozen(*starter);
       for (const json* d : workloads) {
         objects_.apply(*d);
+        if (!is_assigned(*d) && !waits_since_)
+          waits_since_ = std::chrono::system_clock::now() - annotation(*d, "age").value_or(seconds{0});
         if (!is_assigned(*d)) continue;
         objects_.assign(*d, scenario_.documents);
         assigned.push_back(d);
@@ -109,7 +113,17 @@ class Player {
     for (const json* d : first) {
       if (is_kind(*d, "Queue")) objects_.apply(*d);
     }
+    for (const json* d : first) {
+      if (waits_since_ && d->contains(kReservation))
+        objects_.apply(reserving_later(*d, begin - *waits_since_));
+    }
     if (!assigned.empty()) std::this_thread::sleep_until(begin - 1s);  // it takes that long to start
+  }
+  // Who waits at the beginning was created while it was prepared: so much longer it has to wait.
+  static json reserving_later(json pool, std::chrono::system_clock::duration by) {
+    const auto after = crds::parse_duration(pool[kReservation].get<std::string>()).value();
+    pool[kReservation] = crds::to_string(after + std::chrono::round<seconds>(by));
+    return pool;
   }
   static json held(json queue) {
     queue["spec"]["admission"] = "Hold";
@@ -162,6 +176,7 @@ class Player {
   LiveObjects objects_;
   std::unique_ptr<MusterProcess> muster_;
   Clock::time_point begin_;
+  std::optional<std::chrono::system_clock::time_point> waits_since_;  // the first that does
   std::vector<std::string> differences_;
 };
 
