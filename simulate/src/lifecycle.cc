@@ -21,11 +21,9 @@ bool restarts_to_resize(const Workload& w) {
   return !w.is_service && !crds::resizes_in_place(w.job().job.spec);
 }
 
-// A gang that says it can lose members goes on without them; any other starts again from its checkpoint.
+// A gang whose members come and go goes on without them; any other starts again from its checkpoint.
 bool survives_loss(const Workload& w) {
-  if (w.is_service) return false;
-  const auto& elastic = w.job().job.spec.elastic;
-  return elastic && elastic->resize == crds::Resize::kInPlace;
+  return !w.is_service && !restarts_to_resize(w);
 }
 
 }  // namespace

@@ -11,8 +11,6 @@
 namespace muster::simulate {
 namespace {
 
-// A node that is not Ready for so long is a fault (scheduling.md, 8).
-constexpr pl::Duration kFaultAfter = pl::seconds(60);
 // Decisions of one instant follow from each other; so many can only go round in circles.
 constexpr int kMostRounds = 10'000;
 // When nothing but time is left to wait for, and so many wake-ups have changed nothing, nothing will.
@@ -199,7 +197,8 @@ void World::node_fails(const std::string& name) {
   ++node.version;
   capacity_stale_ = changed_ = true;
   cluster.upsert_node(node_spec(name));
-  agenda_add(now + kFaultAfter, Due::kNodeCounts, nullptr, 0, node.version, name);
+  agenda_add(now + reconcilers::to_duration(options_.fault_after), Due::kNodeCounts, nullptr, 0, node.version,
+             name);
   for (const auto& [key, w] : workloads_) {
     for (const auto& g : w->gangs) {
       if (std::ranges::any_of(g->assignment.pods, [&](const auto& p) { return p.node == name; }))

@@ -113,8 +113,7 @@ json service_object(const std::string& name, int replicas, const json& spec,
   return object;
 }
 
-std::unique_ptr<Cluster> Cluster::start(int nodes, int gpus_per_node, testcluster::Options options,
-                                        int quota) {
+std::unique_ptr<Cluster> Cluster::start_empty(const testcluster::Options& options) {
   auto started = TestCluster::start(options);
   if (!started) throw std::runtime_error(started.error());
   auto cluster = std::make_unique<Cluster>();
@@ -125,6 +124,13 @@ std::unique_ptr<Cluster> Cluster::start(int nodes, int gpus_per_node, testcluste
   const auto kubeconfig = real.service_account_kubeconfig("muster-system", "muster");
   if (!kubeconfig) throw std::runtime_error(kubeconfig.error());
   cluster->kubeconfig_ = *kubeconfig;
+  return cluster;
+}
+
+std::unique_ptr<Cluster> Cluster::start(int nodes, int gpus_per_node, testcluster::Options options,
+                                        int quota) {
+  auto cluster = start_empty(options);
+  auto& real = *cluster->cluster_;
   if (nodes > 0) {
     testcluster::NodeTemplate node;
     node.count = nodes;

@@ -57,8 +57,10 @@ json service_object(const std::string& name, int replicas, const json& spec = js
 
 class Cluster {
  public:
-  // With CRDs, manifests/base (without its Deployment), one node pool `default` and a Project `team` of
-  // `quota` GPUs in a Queue `root`; its namespace exists.
+  // With CRDs and manifests/base (without its Deployment), and nothing else.
+  static std::unique_ptr<Cluster> start_empty(const testcluster::Options& options = {});
+  // Also with nodes, one node pool `default` and a Project `team` of `quota` GPUs in a Queue `root`; its
+  // namespace exists.
   static std::unique_ptr<Cluster> start(int nodes, int gpus_per_node, testcluster::Options options = {},
                                         int quota = 1000);
 

@@ -243,6 +243,25 @@ TEST(Resize, MembersOnLostGroundGetOtherPlacesAndTheOthersRunOn) {
   EXPECT_EQ(step.notes.at(0).reason, "Replaced");
 }
 
+// Scenario S27: it has neither more nor fewer pods at any time, and says that its members may come and go.
+TEST(Resize, AGangOfAFixedSizeGetsALostMemberBackAloneIfItSaysSo) {
+  for (const bool says_so : {true, false}) {
+    Elastic life(3, 3);
+    if (!says_so) life.job.spec.elastic.reset();
+    life.run_with({0, 1, 2});
+    life.health["node-1"] = {.lost = "node node-1 is gone", .ready = false};
+    life.turn();
+    auto replace = life.size(Decision::Kind::kReplace, {1});
+    replace.places[0].node = "node-9";
+    const Step step = life.decide(replace);
+    EXPECT_EQ(life.job.status.attempt, says_so ? 1 : 2);
+    EXPECT_EQ(life.job.status.assignment.pods[1].node, "node-9");
+    if (says_so) {
+      EXPECT_THAT(removed(step), ElementsAre("llama-worker-1-1"));
+    }
+  }
+}
+
 TEST(Resize, WhoCannotBeDoneWithoutAndNeverStartsTakesTheGangBack) {
   Elastic life(2, 4);
   life.run_with({0, 1});

@@ -408,9 +408,10 @@ inline bool is_elastic(const TrainingJobSpec& spec) {
   }
   return false;
 }
-// Its members join and leave one by one; all other gangs restart to get another size.
+// Its members join and leave one by one; all other gangs restart to get another size. One of a fixed size may
+// say so as well (`elastic` is stated): who is lost is replaced, and the others run on.
 inline bool resizes_in_place(const TrainingJobSpec& spec) {
-  return is_elastic(spec) && (!spec.elastic || spec.elastic->resize == Resize::kInPlace);
+  return spec.elastic ? spec.elastic->resize == Resize::kInPlace : is_elastic(spec);
 }
 // How long its size has to have stood, and room to have been there, before it grows.
 inline Duration grow_after_of(const TrainingJobSpec& spec) {
