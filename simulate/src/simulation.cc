@@ -11,8 +11,6 @@
 namespace muster::simulate {
 namespace {
 
-// A node that is not Ready for so long is a fault (scheduling.md, 8).
-constexpr pl::Duration kFaultAfter = pl::seconds(60);
 // Decisions of one instant follow from each other; so many can only go round in circles.
 constexpr int kMostRounds = 10'000;
 // When nothing but time is left to wait for, and so many wake-ups have changed nothing, nothing will.
@@ -65,21 +63,6 @@ void World::end() {
     }
     agenda_.pop();
   }
-}
-
-// Sums up to the next instant, with what is held now.
-void World::account(pl::Time until) {
-  if (until <= now) return;
-  if (capacity_stale_) {
-    capacity_milli_ = 0;
-    for (const std::string& pool : cluster.pool_names())
-      capacity_milli_ += cluster.pool_usage(pool).capacity.gpu.value;
-    capacity_stale_ = false;
-  }
-  const std::int64_t seconds = (until - now).ms / 1000;
-  metrics.capacity += capacity_milli_ * seconds;
-  metrics.allocated += allocated_milli_ * seconds;
-  now = until;
 }
 
 void World::play_instant(std::vector<Entry>& due) {
@@ -187,60 +170,6 @@ void World::check(const Expectation& expectation) {
   auto wrong = differences(*this, expectation);
   if (wrong.empty()) ++held;
   for (std::string& line : wrong) failures.push_back(std::move(line));
-}
-
-// --- nodes that fail
-
-void World::node_fails(const std::string& name) {
-  const auto found = nodes.find(name);
-  if (found == nodes.end() || found->second.failed) return;
-  NodeState& node = found->second;
-  node.failed = true;
-  ++node.version;
-  capacity_stale_ = changed_ = true;
-  cluster.upsert_node(node_spec(name));
-  agenda_add(now + kFaultAfter, Due::kNodeCounts, nullptr, 0, node.version, name);
-  for (const auto& [key, w] : workloads_) {
-    for (const auto& g : w->gangs) {
-      if (std::ranges::any_of(g->assignment.pods, [&](const auto& p) { return p.node == name; }))
-        stall(*g, 1);
-    }
-  }
-}
-
-void World::node_counts(const std::string& name) {
-  nodes.at(name).counted = true;
-  for (const auto& [key, w] : workloads_) {
-    for (const auto& g : w->gangs) lose_pods(*g, name);
-  }
-}
-
-void World::node_recovers(const std::string& name) {
-  const auto found = nodes.find(name);
-  if (found == nodes.end() || !found->second.failed) return;
-  const bool was_counted = found->second.counted;
-  found->second.failed = found->second.counted = false;
-  ++found->second.version;
-  capacity_stale_ = changed_ = true;
-  cluster.upsert_node(node_spec(name));
-  if (was_counted) return;
-  for (const auto& [key, w] : workloads_) {
-    for (const auto& g : w->gangs) {
-      if (std::ranges::any_of(g->assignment.pods, [&](const auto& p) { return p.node == name; }))
-        stall(*g, -1);
-    }
-  }
-}
-
-void World::node_gone(const std::string& name) {
-  if (nodes.erase(name) == 0) return;
-  cluster.remove_node(name);
-  for (const auto& [key, w] : workloads_) {
-    for (const auto& g : w->gangs) {
-      // Where it stood on a node that had failed before it went, its stall ends with the place.
-      lose_pods(*g, name);
-    }
-  }
 }
 
 // --- answers
