@@ -75,6 +75,15 @@ void World::apply(const std::vector<std::size_t>& changes) {
   for (const std::size_t i : changes) {
     if (is_workload(i)) apply_workload(i);
   }
+  // What is said to run somewhere is held against the ground there, and its namespace, when all is known.
+  for (const std::size_t i : changes) {
+    const auto found = workloads_.find(input_.changes[i].key);
+    if (found == workloads_.end() || !errors.empty()) continue;
+    for (const auto& g : found->second->gangs) {
+      lose_pods(*g);
+      if (!g->assignment.pods.empty() && project_of(found->second->ns).empty()) refresh(*g);
+    }
+  }
   changed_ = true;
 }
 
@@ -364,8 +373,6 @@ void World::take_over(Gang& g, const Change& change) {
   cluster.set_assignment(g.id, g.assignment);
   cluster.set_progress(g.id, progress);
   follow_limit(g);
-  lose_pods(g);
-  if (project_of(w.ns).empty()) refresh(g);
 }
 
 }  // namespace muster::simulate
