@@ -29,23 +29,25 @@ void World::count_capacity(const pl::NodeSpec& node) {
   const auto charged = charged_.find(node.name);
   const bool beyond =
       charged != charged_.end() && !charged->second.empty() && charged->second.rbegin()->first >= node.gpus;
-  if (!beyond && (node.gpus == 0 || (counts && node.unhealthy.empty()))) {
+  const bool none_to_count = node.gpus == 0 && node.mig.empty();
+  const bool all_count = counts && node.unhealthy.empty() && node.mig.empty();
+  if (!beyond && (none_to_count || all_count)) {
     if (before != not_all_count_.end()) not_all_count_.erase(before);
   } else {
     not_all_count_[node.name] = {counts ? node.gpus : 0, node.unhealthy};
   }
 }
 
-// What is charged on GPUs that no pool counts: of nodes that have failed, are cordoned or of no pool. It is
-// there as long as somebody has it.
+// What is charged on GPUs that no pool counts: of nodes that have failed, are cordoned or of no pool, and MIG
+// slices that were cut beforehand. It is there as long as somebody has it.
 std::int64_t World::stranded() const {
   std::int64_t sum = 0;
   for (const auto& [node, counted] : not_all_count_) {
     const auto charged = charged_.find(node);
     if (charged == charged_.end()) continue;
     for (const auto& [gpu, milli] : charged->second) {
-      const bool counts = counted.first > 0 && gpu < counted.first &&
-                          std::ranges::find(counted.without, gpu) == counted.without.end();
+      const bool counts =
+          gpu >= 0 && gpu < counted.first && std::ranges::find(counted.without, gpu) == counted.without.end();
       if (!counts) sum += milli;
     }
   }

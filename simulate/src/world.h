@@ -66,7 +66,7 @@ struct Event {
 
 struct Workload;
 
-// What somebody is charged of one GPU; -1: of none in particular.
+// What is charged of each GPU of a node; -1: of MIG slices, wherever they are.
 using ChargedGpus = std::map<std::int32_t, std::int64_t>;
 struct Charge {
   ChargedGpus* of_node;

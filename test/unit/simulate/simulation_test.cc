@@ -121,6 +121,24 @@ TEST(Simulation, NoMoreIsAllocatedThanThereIs) {
   EXPECT_EQ(r["metrics"]["gpuSecondsCapacity"], 100 * 4 + 60 * 3);
 }
 
+// GPUs that are cut into slices are no longer counted as GPUs.
+TEST(Simulation, SlicesThatAreCutAreThereWhileTheyAreUsed) {
+  const json r = run(
+      "{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {capacity: {cpu: 64, memory: 512Gi, "
+      "nvidia.com/mig-3g.40gb: 2}}}\n"
+      "---\n{apiVersion: muster.dev/v1alpha1, kind: NodePool, metadata: {name: p}, spec: {default: true, "
+      "sharing: {mode: MIG}}}\n"
+      "---\n{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: all}, spec: {quota: {gpu: 4}}}\n"
+      "---\n{apiVersion: muster.dev/v1alpha1, kind: Project, metadata: {name: team}, spec: {queue: all, "
+      "quota: "
+      "{gpu: 4}}}\n" +
+          job("a", "runs-for: 100s", "gpus: {mig: 3g.40gb}"),
+      seconds(1000));
+  EXPECT_EQ(job_of(r, "a")["phase"], "Succeeded");
+  EXPECT_EQ(r["metrics"]["gpuSecondsAllocated"], 42);  // 429m for 100 s
+  EXPECT_EQ(r["metrics"]["gpuSecondsCapacity"], 42);
+}
+
 // What takes longer than the grace period is lost, and so is all work since the last checkpoint.
 TEST(Simulation, ASaveThatTakesTooLongIsLost) {
   const auto with = [](const std::string& checkpoint) {
