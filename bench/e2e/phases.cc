@@ -209,7 +209,7 @@ std::vector<std::string> bare_pods(const std::vector<std::string>& nodes, const 
     object["metadata"]["namespace"] = BenchCluster::kBare;
     auto job = crds::from_json<crds::TrainingJob>(object);
     if (!job) throw std::logic_error(crds::to_string(job.error()));
-    const reconcilers::PodBuilder builder(*job, "nvidia.com/gpu");
+    const reconcilers::PodBuilder builder(*job, {.resource = "nvidia.com/gpu"});
     for (int i = 0; i < load.gang && std::cmp_less(bodies.size(), load.pods); ++i) {
       crds::PodAssignment place;
       place.role = "worker";

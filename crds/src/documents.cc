@@ -28,6 +28,17 @@ bool is_marker(std::string_view line, std::string_view marker) {
          (line.size() == marker.size() || line[3] == ' ' || line[3] == '\t' || line[3] == '\r');
 }
 
+// `line`: counted from 0.
+bool is_indented_by_tab(std::string_view text, int line) {
+  for (; line > 0; --line) {
+    const std::size_t newline = text.find('\n');
+    if (newline == std::string_view::npos) return false;
+    text.remove_prefix(newline + 1);
+  }
+  return text.substr(0, std::min(text.find_first_not_of(" \t"), text.size())).find('\t') !=
+         std::string_view::npos;
+}
+
 // Documents begin and end at "---" and "..." at the start of a line, wherever that is (YAML 1.1, 9.1.2). Cut
 // up here rather than by the parser, so that one document at a time is in memory as nodes.
 std::vector<Slice> split(std::string_view text) {
@@ -161,8 +172,10 @@ std::expected<std::optional<Json>, FieldError> parse(const Document& document, L
                                       place(document.file, document.line + json.error().line - 1)});
   } catch (const YAML::Exception& e) {
     const int line = e.mark.is_null() ? 0 : e.mark.line;
+    const std::string why =
+        is_indented_by_tab(*document.text, line) ? "lines are indented by spaces, and here is a tab" : e.msg;
     return std::unexpected(
-        FieldError{{}, {}, "must be YAML: " + e.msg, place(document.file, document.line + line)});
+        FieldError{{}, {}, "must be YAML: " + why, place(document.file, document.line + line)});
   }
 }
 

@@ -46,6 +46,31 @@ std::string_view words_for(std::string_view pattern) {
       {"^[a-z]([-a-z0-9]*[a-z0-9])?$",
        "of lower-case letters, digits and -, the first a letter, the last no -"},
       {"^([0-9]{1,5}d)?([0-9]{1,6}h)?([0-9]{1,7}m)?([0-9]{1,9}s)?$", "a duration such as 14d, 1h30m or 90s"},
+      {R"(^([0-9]{1,13}m?|[0-9]{1,6}\.[0-9]{1,3}|[0-9]{1,10}(\.[0-9]{1,3})?(k|Ki)|[0-9]{1,7}(\.[0-9]{1,3})?(M|Mi)|[0-9]{1,4}(\.[0-9]{1,3})?(G|Gi)|[0-9](\.[0-9]{1,3})?(T|Ti))$)",
+       R"(an amount from 0 on such as 2, "500m", "0.5" or "64Gi")"},
+      {"^[0-9]{1,19}(m|[KMGTPE]i)?$", R"(an amount from 0 on such as 2, "500m" or "64Gi")"},
+      {R"(^(1|1000m|[1-9][0-9]{0,2}m|0?[.]([1-9][0-9]{0,2}|0[1-9][0-9]?|00[1-9]))$)",
+       R"(a part of one GPU, from 1m to 1000m, such as "500m" or "0.5")"},
+      {"^[1-7]g[.][1-9][0-9]{0,2}gb$",
+       "a MIG profile of 1 to 7 slices such as 1g.10gb or 3g.40gb (`nvidia-smi mig -lgip` has those of a "
+       "GPU)"},
+      {"^([1-9]([.][0-9]{1,3})?|[1-9][0-9]{3}m)$",
+       R"(a factor from 1 to less than 10 such as 1, "1.5" or "1500m")"},
+      {"^([1-9][0-9]{0,8}m?|[0-9]{1,6}[.][0-9]{0,2}[1-9])$", R"(an amount above 0 such as 4 or "800m")"},
+      {"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
+       "a name of letters, digits, -, _ and ., with a domain and a slash before it or without: "
+       "topology.kubernetes.io/zone"},
+      {"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
+       "an extended resource such as nvidia.com/gpu"},
+      {"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
+       "of letters, digits, -, _ and ., the first and the last a letter or a digit"},
+      {"^[A-Z][A-Za-z0-9]*$", "a word of letters and digits, the first a capital"},
+      {"^[a-zA-Z_][a-zA-Z0-9_]*$", "of letters, digits and _, the first no digit"},
+      {"^[a-zA-Z_:][a-zA-Z0-9_:]*$", "of letters, digits, _ and :, the first no digit"},
+      {"^/[-A-Za-z0-9._~/]*$", "a path that begins with /, of letters, digits, -, ., _, ~ and /"},
+      {"^/[^:]+$", "a path that begins with /, without a colon"},
+      {"^[^:]+$", "without a colon"},
+      {"^[^=]+$", "without ="},
   };
   const auto* const found = std::ranges::find(kWords, pattern, &Words::pattern);
   return found == std::end(kWords) ? std::string_view() : found->words;

@@ -75,6 +75,15 @@ void World::apply(const std::vector<std::size_t>& changes) {
   for (const std::size_t i : changes) {
     if (is_workload(i)) apply_workload(i);
   }
+  // What is said to run somewhere is held against the ground there, and its namespace, when all is known.
+  for (const std::size_t i : changes) {
+    const auto found = workloads_.find(input_.changes[i].key);
+    if (found == workloads_.end() || !errors.empty()) continue;
+    for (const auto& g : found->second->gangs) {
+      lose_pods(*g);
+      if (!g->assignment.pods.empty() && project_of(found->second->ns).empty()) refresh(*g);
+    }
+  }
   changed_ = true;
 }
 
@@ -88,7 +97,6 @@ void World::apply_base(const Change& change) {
   std::visit(Overloaded{
                  [&](const NodeObject& o) {
                    const std::string& name = o.node.meta.name;
-                   capacity_stale_ = true;
                    if (remove) return node_gone(name);
                    NodeState& state = nodes[name];
                    const bool is_new = state.object == nullptr;
@@ -99,7 +107,7 @@ void World::apply_base(const Change& change) {
                    } else if (!is_new && !o.node.ready && !state.failed) {
                      node_fails(name);
                    }
-                   cluster.upsert_node(node_spec(name));
+                   put_node(name);
                    if (o.fail_at)
                      agenda_add(std::max(to_time(*o.fail_at), now), Due::kNodeFails, nullptr, 0, 0, name);
                    if (o.recover_at)
@@ -112,7 +120,7 @@ void World::apply_base(const Change& change) {
                    } else {
                      zones_[o.node] = &o;
                    }
-                   if (nodes.contains(o.node)) cluster.upsert_node(node_spec(o.node));
+                   if (nodes.contains(o.node)) put_node(o.node);
                  },
                  [&](const NodeDevices& o) {
                    if (remove) {
@@ -120,8 +128,7 @@ void World::apply_base(const Change& change) {
                    } else {
                      devices_[o.node][o.slice] = &o;
                    }
-                   capacity_stale_ = true;
-                   if (nodes.contains(o.node)) cluster.upsert_node(node_spec(o.node));
+                   if (nodes.contains(o.node)) put_node(o.node);
                  },
                  [&](const PriorityClass& o) {
                    if (remove) {
@@ -179,8 +186,8 @@ void World::apply_base(const Change& change) {
 }
 
 void World::add_pool(const crds::NodePool& pool) {
-  pools_[pool.metadata.name] = &pool;
-  cluster.upsert_pool(reconcilers::pool_spec(pool));
+  pools_[pool.metadata.name] = reconcilers::pool_spec(pool);
+  cluster.upsert_pool(pools_.at(pool.metadata.name));
   upsert_all_nodes();
   refresh_under_policies();
 }
@@ -188,10 +195,11 @@ void World::add_pool(const crds::NodePool& pool) {
 // What counts as a GPU depends on the pools.
 void World::upsert_all_nodes() {
   std::set<std::string> resources;
-  for (const auto& [name, pool] : pools_) resources.insert(pool->spec.gpu_resource);
-  if (resources == gpu_resources_) return;
+  for (const auto& [name, pool] : pools_) resources.insert(pool.gpu_resource);
+  const bool others_count = resources != gpu_resources_;
   gpu_resources_ = std::move(resources);
-  for (const auto& [name, state] : nodes) cluster.upsert_node(node_spec(name));
+  for (const auto& [name, state] : nodes) put_node(name);
+  if (!others_count) return;
   for (const auto& [key, pod] : pods_) upsert_pod(*pod);
 }
 
@@ -205,28 +213,6 @@ void World::upsert_pod(const PodObject& pod) {
                                  decoded->phase == client::PodPhase::kFailed);
   if (!decoded || ended) return cluster.remove_other_pod(pod.key);
   cluster.upsert_other_pod(reconcilers::other_pod(*decoded, ""));
-}
-
-pl::NodeSpec World::node_spec(const std::string& name) const {
-  const auto found = nodes.find(name);
-  if (found == nodes.end() || found->second.object == nullptr) return {};
-  pl::NodeSpec spec = reconcilers::node_spec(found->second.object->node, gpu_resources_);
-  if (found->second.failed) spec.usable = false;
-  if (const auto zones = zones_.find(name); zones != zones_.end()) spec.zones = zones->second->zones;
-  const auto slices = devices_.find(name);
-  if (slices == devices_.end()) return spec;
-  // Without a device plugin the slices say what there is.
-  const bool counts = spec.gpus == 0;
-  std::vector<std::int32_t> numa;
-  for (const auto& [slice, devices] : slices->second) {
-    if (counts) spec.gpus += devices->gpus;
-    if (spec.gpu_model.empty()) spec.gpu_model = devices->model;
-    if (spec.gpu_memory.value == 0) spec.gpu_memory.value = devices->memory.value;
-    numa.insert(numa.end(), devices->numa.begin(), devices->numa.end());
-  }
-  spec.allocatable.gpu.value = spec.gpus * pl::kMilliPerGpu;
-  if (spec.gpu_numa.empty() && numa.size() == static_cast<std::size_t>(spec.gpus)) spec.gpu_numa = numa;
-  return spec;
 }
 
 // Of several Projects that claim one namespace the one stated first has it.
@@ -258,11 +244,12 @@ std::string World::project_of(const std::string& ns) const {
 
 void World::apply_workload(std::size_t index) {
   const Change& change = input_.changes[index];
-  auto& slot = workloads_[change.key];
-  if (change.remove) {
-    if (slot != nullptr) remove_workload(*slot);
+  if (change.remove) {  // each statement of it may say so
+    if (const auto found = workloads_.find(change.key); found != workloads_.end())
+      remove_workload(*found->second);
     return;
   }
+  auto& slot = workloads_[change.key];
   const bool is_new = slot == nullptr;
   if (is_new) {
     slot = std::make_unique<Workload>();
@@ -307,9 +294,7 @@ void World::set_scale(Workload& w, pl::Time submitted) {
   while (w.gangs.size() > wanted) {
     Gang& g = *w.gangs.back();
     stop_work(g);
-    hold(g, {});
-    allocated_milli_ -= milli_gpu(g, g.leaving);
-    g.leaving.clear();
+    hold_nothing(g);
     ++g.leaves_version;
     g.state = Gang::State::kOut;
     cluster.remove_job(g.id);
@@ -336,9 +321,7 @@ void World::remove_workload(Workload& w) {
   for (const auto& g : w.gangs) {
     if (!w.finished) {
       stop_work(*g);
-      hold(*g, {});
-      allocated_milli_ -= milli_gpu(*g, g->leaving);
-      g->leaving.clear();
+      hold_nothing(*g);
     }
     ++g->ends_version, ++g->leaves_version, ++g->limit_version;
     g->state = Gang::State::kOut;
@@ -351,15 +334,14 @@ void World::remove_workload(Workload& w) {
   workloads_.erase(slot);
 }
 
-std::string World::pool_of(const std::string& node) const {
-  const pl::NodeSpec spec = node_spec(node);
+std::vector<std::string> World::pools_of(const pl::NodeSpec& node) const {
+  std::vector<std::string> names;
   for (const auto& [name, pool] : pools_) {
-    const auto selector = reconcilers::pool_spec(*pool).selector;
-    const bool selected =
-        std::ranges::all_of(selector, [&](const pl::Requirement& r) { return pl::matches(r, spec.labels); });
-    if (selected) return name;
+    const bool selects = std::ranges::all_of(
+        pool.selector, [&](const pl::Requirement& r) { return pl::matches(r, node.labels); });
+    if (selects) names.push_back(name);
   }
-  return {};
+  return names;
 }
 
 // It runs at its instant, exactly where its status says.
@@ -370,7 +352,10 @@ void World::take_over(Gang& g, const Change& change) {
   const auto running_for = reconcilers::to_duration(w.behaviour().running_for.value_or(w.behaviour().age));
   pl::Assignment assignment = reconcilers::assignment_spec(w.job().job.spec.roles, status, now - running_for);
   if (!check_assignment(g, assignment, change)) return;
-  if (assignment.pool.empty()) assignment.pool = pool_of(assignment.pods.front().node);
+  if (assignment.pool.empty()) {
+    const auto pools = pools_of(node_spec(assignment.pods.front().node));
+    if (!pools.empty()) assignment.pool = pools.front();
+  }
   hold(g, assignment);
   g.state = Gang::State::kRunning;
   g.attempt = status.attempt;
@@ -387,10 +372,7 @@ void World::take_over(Gang& g, const Change& change) {
   g.milli_gpu_ms_before = g.work.done().milli_gpu_ms;
   cluster.set_assignment(g.id, g.assignment);
   cluster.set_progress(g.id, progress);
-  ++g.limit_version;
-  if (g.spec.max_runtime) {
-    agenda_add(std::max(g.began + *g.spec.max_runtime, now), Due::kMaxRuntime, &g, 0, g.limit_version);
-  }
+  follow_limit(g);
 }
 
 }  // namespace muster::simulate

@@ -39,6 +39,16 @@ pl::Duration World::grace(const Gang& g) const {
   return checkpoint ? reconcilers::to_duration(checkpoint->grace_period) : pl::seconds(30);
 }
 
+pl::Duration World::saves_in(const Gang& g) const {
+  return reconcilers::to_duration(g.owner->behaviour().saves_in);
+}
+
+// Asked now, it saves: all its pods are there, and the time will do.
+bool World::saves(const Gang& g) const {
+  const bool whole = g.state == Gang::State::kBroken ? g.can_save : g.stalled == 0;
+  return whole && saves_in(g) <= grace(g);
+}
+
 std::int64_t World::milli_gpu(const pl::RoleSpec& role, const std::string& node) const {
   using Kind = pl::GpuShare::Kind;
   std::int64_t of_one = pl::kMilliPerGpu;
@@ -82,12 +92,6 @@ void World::tell(EventType type, const Workload& w, std::string reason, std::str
                     std::move(pods)});
 }
 
-void World::hold(Gang& g, const pl::Assignment& assignment) {
-  allocated_milli_ -= milli_gpu(g, g.assignment.pods);
-  g.assignment = assignment;
-  allocated_milli_ += milli_gpu(g, g.assignment.pods);
-}
-
 void World::schedule_end(Gang& g) {
   ++g.ends_version;
   if (const auto end = g.work.ends()) agenda_add(std::max(*end, now), Due::kWorkDone, &g, 0, g.ends_version);
@@ -122,7 +126,7 @@ void World::start(Gang& g, const pl::Assignment& assignment) {
     const auto left = g.spec.max_runtime;
     refresh(g);  // less is left of it; not before, a changed spec gives up the place that is kept for it
     changed_ = changed_ || g.spec.max_runtime != left;
-    agenda_add(now + *g.spec.max_runtime, Due::kMaxRuntime, &g, 0, ++g.limit_version);
+    follow_limit(g);
   }
   tell(again ? EventType::kRestarted : EventType::kAdmitted, w, again ? "Moved" : "");
 }
@@ -136,6 +140,7 @@ void World::restart_on(Gang& g, const pl::Decision& d) {
     }
   }
   if (!survives_loss(*g.owner)) {
+    if (saves(g)) g.work.save(now);
     stop_work(g);
     ++g.attempt;
   }
@@ -152,20 +157,19 @@ void World::restart_on(Gang& g, const pl::Decision& d) {
   }
   cluster.set_assignment(g.id, g.assignment);
   schedule_end(g);
+  g.stalled = 0;
+  stall(g, failed_under(g));
   tell(EventType::kRestarted, *g.owner, "NodeFailed");
+  if (g.spec.max_runtime) refresh(g);  // less is left of it, from now on
 }
 
 void World::resize(Gang& g, const pl::Assignment& to, EventType type, const std::string& reason,
                    const std::string& beneficiary) {
   auto surplus = without(g.assignment, to);
-  // What a failed node took does not leave: it is gone.
-  std::erase_if(surplus, [&](const pl::PodPlace& p) {
-    const auto node = nodes.find(p.node);
-    return node == nodes.end() || node->second.counted;
-  });
-  const auto saves_in = reconcilers::to_duration(g.owner->behaviour().saves_in);
+  // What stood on lost ground does not leave: it is gone.
+  std::erase_if(surplus, [&](const pl::PodPlace& p) { return is_lost(p); });
   if (restarts_to_resize(*g.owner)) {
-    if (saves_in <= grace(g)) g.work.save(now);
+    if (saves(g)) g.work.save(now);
     stop_work(g);
     ++g.attempt;
   }
@@ -187,10 +191,10 @@ void World::resize(Gang& g, const pl::Assignment& to, EventType type, const std:
   stall(g, stalled);
   tell(type, *g.owner, reason, beneficiary);
   if (surplus.empty()) return;
-  allocated_milli_ += milli_gpu(g, surplus);
   g.leaving.insert(g.leaving.end(), surplus.begin(), surplus.end());
+  charge(g);
   cluster.set_leaving(g.id, g.leaving);
-  const auto gone = now + std::min(saves_in, grace(g));
+  const auto gone = now + std::min(saves_in(g), grace(g));
   ++g.leaves_version;
   if (gone > now) {
     agenda_add(gone, Due::kPodsGone, &g, 0, g.leaves_version);
@@ -205,22 +209,17 @@ void World::resize(Gang& g, const pl::Assignment& to, EventType type, const std:
 void World::let_go(Gang& g, EventType type, const std::string& reason, const std::string& beneficiary,
                    const pl::Assignment* moving_to) {
   Workload& w = *g.owner;
-  const auto saves_in = reconcilers::to_duration(w.behaviour().saves_in);
   const bool whole = g.state == Gang::State::kRunning && g.stalled == 0;
-  if (whole && saves_in <= grace(g)) g.work.save(now);
+  if (saves(g)) g.work.save(now);
   stop_work(g);
   g.ran_ms += (now - g.began).ms;
   ++g.limit_version;
   g.stalled = 0;
-  // What a failed node took is gone at once.
+  // What stood on lost ground is gone at once.
   std::vector<pl::PodPlace> pods = g.assignment.pods;
-  std::erase_if(pods, [&](const pl::PodPlace& p) {
-    const auto node = nodes.find(p.node);
-    return node == nodes.end() || node->second.counted;
-  });
-  hold(g, {});
-  allocated_milli_ += milli_gpu(g, pods);
+  std::erase_if(pods, [&](const pl::PodPlace& p) { return is_lost(p); });
   g.leaving.insert(g.leaving.end(), pods.begin(), pods.end());
+  hold(g, {});
   g.leaves_whole = true;
   g.state = g.ends_as.empty() ? Gang::State::kWaiting : Gang::State::kOut;
   g.waits_for = pl::Reason::kNone;
@@ -231,7 +230,7 @@ void World::let_go(Gang& g, EventType type, const std::string& reason, const std
     target = g.moving_to = std::move(destination);
   }
   tell(type, w, reason, beneficiary, target);
-  const auto gone = whole ? now + std::min(saves_in, grace(g)) : now;
+  const auto gone = whole ? now + std::min(saves_in(g), grace(g)) : now;
   ++g.leaves_version;
   // What plan() did not decide, the cluster does not know yet.
   if (cluster.assignment(g.id) != nullptr && !cluster.nominated(g.id)) cluster.clear_assignment(g.id);
@@ -245,8 +244,8 @@ void World::let_go(Gang& g, EventType type, const std::string& reason, const std
 
 // The last of the leaving pods are gone.
 void World::release(Gang& g) {
-  allocated_milli_ -= milli_gpu(g, g.leaving);
   g.leaving.clear();
+  charge(g);
   cluster.set_leaving(g.id, {});
   changed_ = true;
   if (!g.leaves_whole) return;
@@ -274,9 +273,7 @@ void World::finish(Gang& g, bool failed, const std::string& reason) {
     g.work.save(now);
     stop_work(g);
   }
-  hold(g, {});
-  allocated_milli_ -= milli_gpu(g, g.leaving);
-  g.leaving.clear();
+  hold_nothing(g);
   g.state = Gang::State::kOut;
   ++g.limit_version;
   ++g.leaves_version;
@@ -317,37 +314,6 @@ void World::stall(Gang& g, std::int32_t by) {
     g.work.resize(now, static_cast<std::int32_t>(g.assignment.pods.size()), milli_gpu(g, g.assignment.pods));
     schedule_end(g);
   }
-}
-
-// The pods of this node need other places; what becomes of the gang is placement's decision.
-void World::lose_pods(Gang& g, const std::string& node) {
-  std::vector<std::size_t> displaced;
-  for (std::size_t i = 0; i < g.assignment.pods.size(); ++i) {
-    const auto state = nodes.find(g.assignment.pods[i].node);
-    if (g.assignment.pods[i].node == node || state == nodes.end() || state->second.counted)
-      displaced.push_back(i);
-  }
-  const auto on_node = [&](const pl::PodPlace& p) { return p.node == node; };
-  if (std::ranges::any_of(g.leaving, on_node)) {
-    std::vector<pl::PodPlace> gone;
-    std::ranges::copy_if(g.leaving, std::back_inserter(gone), on_node);
-    allocated_milli_ -= milli_gpu(g, gone);
-    std::erase_if(g.leaving, on_node);
-    if (g.leaving.empty()) {
-      ++g.leaves_version;
-      release(g);
-    } else {
-      cluster.set_leaving(g.id, g.leaving);
-    }
-    changed_ = true;
-  }
-  if (displaced.empty()) return;
-  if (g.work.runs()) g.work.resize(now, 0, 0);
-  ++g.ends_version;
-  g.state = Gang::State::kBroken;
-  g.stalled = 0;
-  cluster.set_assignment(g.id, g.assignment, displaced);
-  changed_ = true;
 }
 
 Phase World::phase(const Workload& w) const {

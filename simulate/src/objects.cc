@@ -1,5 +1,8 @@
 #include "objects.h"
 
+#include <algorithm>
+#include <charconv>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -52,6 +55,7 @@ class Reader {
 
 // As many as a kubelet takes that is not told otherwise.
 constexpr std::string_view kUsualPods = "110";
+constexpr std::int64_t kMostDevices = 1024;  // of one kind on one node
 
 // What a scenario leaves out: capacity stands in for allocatable, a kubelet's default for the number of pods,
 // and a node that says nothing is Ready.
@@ -99,12 +103,30 @@ Object read_node(Reader& reader, std::optional<Instant> fail_at, std::optional<I
   return NodeObject{std::move(*decoded), fail_at, recover_at};
 }
 
+// N of "node-N", as NFD names the zone of NUMA node N; nullopt: another name.
+std::optional<std::int32_t> numa_node_of(const std::string& name) {
+  constexpr std::string_view kPrefix = "node-";
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  std::int32_t number = 0;
+  const char* const end = name.data() + name.size();
+  const auto [next, error] = std::from_chars(name.data() + kPrefix.size(), end, number);
+  return error == std::errc() && next == end && number >= 0 ? std::optional(number) : std::nullopt;
+}
+
 Object read_zones(Reader& reader) {
-  NodeZones result{reader.name(), {}};
+  struct Zone {
+    std::int32_t number;
+    placement::NumaZone amounts;
+    std::map<std::string, std::int32_t> devices;
+  };
+  std::vector<Zone> list;
+  bool are_numbered = true;
   const Json& zones = reader.object().at("zones");
   for (std::size_t z = 0; z < zones.size(); ++z) {
     if (text(find(zones[z], "type")) != "Node") continue;
-    placement::NumaZone zone;
+    const auto number = numa_node_of(text(find(zones[z], "name")));
+    are_numbered = are_numbered && number.has_value();
+    Zone& zone = list.emplace_back(Zone{number.value_or(0), {}, {}});
     const Json* resources = find(zones[z], "resources");
     for (std::size_t r = 0; resources != nullptr && r < resources->size(); ++r) {
       const Json& resource = (*resources)[r];
@@ -112,10 +134,20 @@ Object read_zones(Reader& reader) {
       const std::string field = "zones[" + std::to_string(z) + "].resources[" + std::to_string(r) + "]." +
                                 (amount != nullptr ? "allocatable" : "capacity");
       if (amount == nullptr) amount = find(resource, "capacity");
-      if (resource.at("name") == "cpu") zone.cpu.value = reader.quantity(amount, 1000, field);
-      if (resource.at("name") == "memory") zone.memory.value = reader.quantity(amount, 1, field);
+      const std::string name = text(find(resource, "name"));
+      if (name == "cpu") zone.amounts.cpu.value = reader.quantity(amount, 1000, field);
+      if (name == "memory") zone.amounts.memory.value = reader.quantity(amount, 1, field);
+      if (amount == nullptr || name.find('/') == std::string::npos) continue;
+      reader.check_amount(*amount, name, field);
+      zone.devices[name] = static_cast<std::int32_t>(std::clamp<std::int64_t>(
+          crds::parse_quantity(quantity_of(*amount), 1).value_or(0), 0, kMostDevices));
     }
-    result.zones.push_back(zone);
+  }
+  if (are_numbered) std::ranges::stable_sort(list, {}, &Zone::number);
+  NodeZones result{reader.name(), {}, {}};
+  for (Zone& zone : list) {
+    result.zones.push_back(zone.amounts);
+    result.devices.push_back(std::move(zone.devices));
   }
   return result;
 }
@@ -130,23 +162,46 @@ const Json* attribute(const Json& device, std::string_view name) {
   return nullptr;
 }
 
-// GPUs in the order of the slice. Other devices (MIG, NICs) say so with the attribute `type`.
-Object read_devices(Reader& reader) {
+// Whether a driver of GPUs means a whole one. `type` tells MIG slices and the like apart; not every driver
+// has it.
+bool is_whole_gpu(const Json& device) {
+  const Json* type = attribute(device, "type");
+  return type == nullptr || text(find(type, "string")) == "gpu" || text(find(type, "string")) == "amdgpu";
+}
+
+bool has_taint(const Json& device, std::initializer_list<std::string_view> effects) {
+  const Json* taints = find(device, "taints");
+  if (taints == nullptr) return false;
+  return std::ranges::any_of(*taints, [&](const Json& taint) {
+    return std::ranges::find(effects, text(find(taint, "effect"))) != effects.end();
+  });
+}
+
+// GPUs in the order of the slice. Those of other drivers (network cards) and devices of no one node are
+// nothing that Muster places.
+std::optional<Object> read_devices(Reader& reader) {
   NodeDevices result;
   result.slice = reader.name();
   const Json& spec = reader.object().at("spec");
-  result.node = text(find(spec, "nodeName"));
-  const Json& devices = spec.at("devices");
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    const Json& device = devices[i];
-    const Json* type = attribute(device, "type");
-    if (type != nullptr && text(find(type, "string")) != "gpu") continue;
+  const Json* node = find(spec, "nodeName");
+  const Json* devices = find(spec, "devices");
+  if (!text(find(spec, "driver")).starts_with("gpu.") || node == nullptr || devices == nullptr)
+    return std::nullopt;
+  result.node = text(node);
+  for (std::size_t i = 0; i < devices->size(); ++i) {
+    const Json* basic = find((*devices)[i], "basic");  // resource.k8s.io/v1beta1
+    const Json& device = basic != nullptr ? *basic : (*devices)[i];
+    if (!is_whole_gpu(device)) continue;
+    if (has_taint(device, {"NoSchedule", "NoExecute"})) result.not_to_be_given_out.push_back(result.gpus);
+    if (has_taint(device, {"NoExecute"})) result.to_be_left.push_back(result.gpus);
     ++result.gpus;
     if (const Json* model = attribute(device, "productName")) result.model = text(find(model, "string"));
-    if (const Json* numa = find(attribute(device, "numaNode"), "int"))
+    if (const Json* numa = find(attribute(device, "numaNode"), "int");
+        numa != nullptr && numa->is_number_integer())
       result.numa.push_back(numa->get<std::int32_t>());
     const Json* memory = find(find(device, "capacity"), "memory", "value");
-    const std::string field = "spec.devices[" + std::to_string(i) + "].capacity.memory.value";
+    const std::string field =
+        "spec.devices[" + std::to_string(i) + (basic != nullptr ? "].basic" : "]") + ".capacity.memory.value";
     if (memory != nullptr) result.memory.value = reader.quantity(memory, 1, field);
   }
   if (result.numa.size() != static_cast<std::size_t>(result.gpus)) result.numa.clear();
@@ -190,7 +245,9 @@ Json completed_pod(const Json& object, Reader& reader) {
   return pod;
 }
 
-Object read_pod(Reader& reader) {
+// One that is on no node occupies nothing.
+std::optional<Object> read_pod(Reader& reader) {
+  if (text(find(&reader.object(), "spec", "nodeName")).empty()) return std::nullopt;
   PodObject pod;
   pod.key = client::make_key(text(find(&reader.object(), "metadata", "namespace")), reader.name());
   pod.json = completed_pod(reader.object(), reader).dump();

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "annotations.h"
 #include "json.h"
 #include "muster/crds/validate.h"
+#include "muster/reconcilers/placement_specs.h"
 #include "muster/simulate/input.h"
 #include "objects.h"
 #include "schemas.h"
@@ -26,6 +28,7 @@ class InputReader {
 
   Input finish() {
     check_edits();
+    check_gpus_of_nodes();
     return std::move(input_);
   }
 
@@ -124,6 +127,32 @@ class InputReader {
           locate(crds::validate_update(parsed(was.source), parsed(is.source)), is.source);
         }
       }
+    }
+  }
+
+  // What annotations say of a node's GPUs they say of each. Without a device plugin slices count them.
+  void check_gpus_of_nodes() {
+    std::set<std::string> resources;
+    for (const Change& c : input_.changes) {
+      if (const auto* pool = std::get_if<crds::NodePool>(&*c.object))
+        resources.insert(pool->spec.gpu_resource);
+    }
+    if (resources.empty()) resources.insert(crds::NodePool{}.spec.gpu_resource);
+    for (const Change& c : input_.changes) {
+      const auto* object = std::get_if<NodeObject>(&*c.object);
+      if (object == nullptr || c.remove) continue;
+      const auto spec = reconcilers::node_spec(object->node, resources);
+      const auto check = [&](std::string_view annotation, bool is_taken, const char* what) {
+        if (spec.gpus == 0 || is_taken || client::find_value(object->node.annotations, annotation) == nullptr)
+          return;
+        const std::string field = "metadata.annotations." + std::string(annotation);
+        add_error({c.key, field,
+                   "must have a " + std::string(what) + " for each GPU of the node, which has " +
+                       std::to_string(spec.gpus),
+                   c.source.location(field)});
+      };
+      check(reconcilers::kGpuLinksAnnotation, !spec.gpu_links.empty(), "row");
+      check(reconcilers::kGpuNumaAnnotation, !spec.gpu_numa.empty(), "number");
     }
   }
 

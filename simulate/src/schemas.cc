@@ -37,7 +37,7 @@ std::string pod() {
                                  resources + "}}}";
   return R"({"type": "object", "required": ["spec"],
   "x-kubernetes-preserve-unknown-fields": true, "properties": {
-  "spec": {"type": "object", "required": ["nodeName"], "x-kubernetes-preserve-unknown-fields": true, "properties": {
+  "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
     "nodeName": {"type": "string"}, "resources": )" +
          resources + R"(,
     "containers": )" +
@@ -53,8 +53,8 @@ constexpr std::string_view kOpen = R"({"type": "object", "x-kubernetes-preserve-
 
 constexpr std::string_view kResourceSlice = R"({"type": "object", "required": ["spec"],
   "x-kubernetes-preserve-unknown-fields": true, "properties": {
-  "spec": {"type": "object", "required": ["nodeName", "devices"], "x-kubernetes-preserve-unknown-fields": true,
-    "properties": {"nodeName": {"type": "string"},
+  "spec": {"type": "object", "required": ["driver"], "x-kubernetes-preserve-unknown-fields": true,
+    "properties": {"driver": {"type": "string"}, "nodeName": {"type": "string"},
       "devices": {"type": "array", "maxItems": 1024, "items": {"type": "object", "required": ["name"],
         "x-kubernetes-preserve-unknown-fields": true, "properties": {"name": {"type": "string"},
           "attributes": {"type": "object", "additionalProperties": {"type": "object",

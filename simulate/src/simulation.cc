@@ -65,21 +65,6 @@ void World::end() {
   }
 }
 
-// Sums up to the next instant, with what is held now.
-void World::account(pl::Time until) {
-  if (until <= now) return;
-  if (capacity_stale_) {
-    capacity_milli_ = 0;
-    for (const std::string& pool : cluster.pool_names())
-      capacity_milli_ += cluster.pool_usage(pool).capacity.gpu.value;
-    capacity_stale_ = false;
-  }
-  const std::int64_t seconds = (until - now).ms / 1000;
-  metrics.capacity += capacity_milli_ * seconds;
-  metrics.allocated += allocated_milli_ * seconds;
-  now = until;
-}
-
 void World::play_instant(std::vector<Entry>& due) {
   std::vector<std::size_t> changes, expected;
   for (const Entry& e : due) {
@@ -185,61 +170,6 @@ void World::check(const Expectation& expectation) {
   auto wrong = differences(*this, expectation);
   if (wrong.empty()) ++held;
   for (std::string& line : wrong) failures.push_back(std::move(line));
-}
-
-// --- nodes that fail
-
-void World::node_fails(const std::string& name) {
-  const auto found = nodes.find(name);
-  if (found == nodes.end() || found->second.failed) return;
-  NodeState& node = found->second;
-  node.failed = true;
-  ++node.version;
-  capacity_stale_ = changed_ = true;
-  cluster.upsert_node(node_spec(name));
-  agenda_add(now + reconcilers::to_duration(options_.fault_after), Due::kNodeCounts, nullptr, 0, node.version,
-             name);
-  for (const auto& [key, w] : workloads_) {
-    for (const auto& g : w->gangs) {
-      if (std::ranges::any_of(g->assignment.pods, [&](const auto& p) { return p.node == name; }))
-        stall(*g, 1);
-    }
-  }
-}
-
-void World::node_counts(const std::string& name) {
-  nodes.at(name).counted = true;
-  for (const auto& [key, w] : workloads_) {
-    for (const auto& g : w->gangs) lose_pods(*g, name);
-  }
-}
-
-void World::node_recovers(const std::string& name) {
-  const auto found = nodes.find(name);
-  if (found == nodes.end() || !found->second.failed) return;
-  const bool was_counted = found->second.counted;
-  found->second.failed = found->second.counted = false;
-  ++found->second.version;
-  capacity_stale_ = changed_ = true;
-  cluster.upsert_node(node_spec(name));
-  if (was_counted) return;
-  for (const auto& [key, w] : workloads_) {
-    for (const auto& g : w->gangs) {
-      if (std::ranges::any_of(g->assignment.pods, [&](const auto& p) { return p.node == name; }))
-        stall(*g, -1);
-    }
-  }
-}
-
-void World::node_gone(const std::string& name) {
-  if (nodes.erase(name) == 0) return;
-  cluster.remove_node(name);
-  for (const auto& [key, w] : workloads_) {
-    for (const auto& g : w->gangs) {
-      // Where it stood on a node that had failed before it went, its stall ends with the place.
-      lose_pods(*g, name);
-    }
-  }
 }
 
 // --- answers

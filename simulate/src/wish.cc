@@ -124,40 +124,77 @@ void World::refresh(Gang& g) {
   if (w.invalid.empty() && project != nullptr && !has_place(g))
     g.violation =
         reconcilers::violation(*project, asked.job.spec, cluster.default_pool()).value_or(std::string());
+  const std::string owner = project_of(w.ns);
+  const bool placed = g.state == Gang::State::kRunning || g.state == Gang::State::kBroken;
   const bool suspended = !w.is_service && w.job().job.spec.suspend;
-  if (suspended && g.state == Gang::State::kRunning) {
+  if (suspended && placed) {
     g.ends_as = "Suspended";
     return let_go(g, EventType::kEvicted, "Suspended", "", nullptr);
   }
+  if (owner.empty() && placed) {
+    let_go(g, EventType::kEvicted, "ProjectNotFound", "", nullptr);
+    return refresh(g);
+  }
   const bool refused = !w.invalid.empty() || !g.violation.empty();
-  if (suspended || (refused && g.state != Gang::State::kRunning)) return stand_aside(g, suspended);
+  if (suspended || (refused && !placed)) return stand_aside(g, suspended);
   if (refused) return;  // what runs is not judged anew
   if (g.ends_as == "Suspended") g.ends_as.clear();
-  const pl::JobSpec before = g.spec;
-  const std::string owner = project_of(w.ns);
-  if (w.is_service) {
-    crds::InferenceService service = w.service().service;
-    service.spec.pools = asked.job.spec.pools;
-    g.spec = reconcilers::replica_spec(service, g.id, owner, *priority, asked.needs.front());
-  } else {
-    g.spec = reconcilers::job_spec(asked.job, owner, *priority, asked.needs, {});
-  }
-  g.spec.id = g.id;
-  g.spec.submitted = g.submitted;
-  if (g.spec.max_runtime)
-    g.spec.max_runtime->ms = std::max<std::int64_t>(g.spec.max_runtime->ms - g.ran_ms, 0);
-  const bool ran = !w.is_service && g.known && g.state == Gang::State::kRunning;
-  const auto kept = ran ? kept_under(before.roles, g.spec.roles, g.assignment) : std::optional(g.assignment);
-  if (!kept) {
-    g.spec = before;
+  pl::JobSpec wanted = spec_of(g, asked, *priority, owner);
+  const bool other_pods = g.known && differ_in_more_than_numbers(g.spec.roles, wanted.roles);
+  auto kept = std::optional(g.assignment);
+  if (g.known && g.state == Gang::State::kRunning)
+    kept = kept_under(g.spec.roles, wanted.roles, g.assignment);
+  if (placed && (!kept || other_pods)) {
     let_go(g, EventType::kEvicted, "SpecChanged", "", nullptr);
     return refresh(g);
   }
+  if (other_pods && !g.leaving.empty()) {
+    // What leaves is charged as what it was until it is gone. What is asked for now has its turn then.
+    give_up_kept_place(g);
+    wanted = g.spec;
+    wanted.project = owner;
+  }
+  const auto limit = g.spec.max_runtime;
+  g.spec = std::move(wanted);
   cluster.upsert_job(g.spec);
   g.known = true;
   gangs_[g.id] = &g;
   if (g.state == Gang::State::kOut) g.state = Gang::State::kWaiting;
+  if (placed && g.spec.max_runtime != limit) follow_limit(g);
   if (kept->pods.size() < g.assignment.pods.size()) resize(g, *kept, EventType::kShrunk, "Scaled", "");
+}
+
+pl::JobSpec World::spec_of(const Gang& g, const Asked& asked, std::int32_t priority,
+                           const std::string& project) {
+  const Workload& w = *g.owner;
+  pl::JobSpec spec;
+  if (w.is_service) {
+    crds::InferenceService service = w.service().service;
+    service.spec.pools = asked.job.spec.pools;
+    spec = reconcilers::replica_spec(service, g.id, project, priority, asked.needs.front());
+  } else {
+    spec = reconcilers::job_spec(asked.job, project, priority, asked.needs, {});
+  }
+  spec.id = g.id;
+  spec.submitted = g.submitted;
+  if (spec.max_runtime) spec.max_runtime->ms = std::max<std::int64_t>(spec.max_runtime->ms - g.ran_ms, 0);
+  return spec;
+}
+
+// It ends when this attempt has run for what is left of its maxRuntime.
+void World::follow_limit(Gang& g) {
+  ++g.limit_version;
+  if (g.spec.max_runtime)
+    agenda_add(std::max(g.began + *g.spec.max_runtime, now), Due::kMaxRuntime, &g, 0, g.limit_version);
+}
+
+// Of a gang whose pods leave: the place that it was to have next.
+void World::give_up_kept_place(Gang& g) {
+  g.moving_to.reset();
+  if (!cluster.nominated(g.id)) return;
+  cluster.clear_assignment(g.id);
+  cluster.set_leaving(g.id, g.leaving);
+  changed_ = true;
 }
 
 // It is not to run: suspended, or not as it is.
@@ -165,8 +202,9 @@ void World::stand_aside(Gang& g, bool suspended) {
   if (g.known && g.leaving.empty()) {
     cluster.remove_job(g.id);
     g.known = false;
-  } else if (g.known && suspended) {
-    g.ends_as = "Suspended";
+  } else if (g.known) {
+    give_up_kept_place(g);
+    if (suspended) g.ends_as = "Suspended";
   }
   const std::string why = !g.owner->invalid.empty() ? "InvalidSpec"
                           : suspended               ? ""

@@ -1,5 +1,6 @@
 // The simulated cluster: workloads, what they hold, what has happened. Changed by apply.cc (the input),
-// wish.cc (what workloads ask for), lifecycle.cc (what they do) and simulation.cc (time and decisions).
+// wish.cc (what workloads ask for), lifecycle.cc (what they do), nodes.cc (the ground under them), charges.cc
+// (who holds how much) and simulation.cc (time and decisions).
 #pragma once
 
 #include <array>
@@ -65,6 +66,14 @@ struct Event {
 
 struct Workload;
 
+// What is charged of each GPU of a node; -1: of MIG slices, wherever they are.
+using ChargedGpus = std::map<std::int32_t, std::int64_t>;
+struct Charge {
+  ChargedGpus* of_node;
+  std::int32_t gpu;
+  std::int64_t milli;
+};
+
 // What is placed as one: a TrainingJob, or one replica of an InferenceService.
 struct Gang {
   enum class State : std::uint8_t {
@@ -85,9 +94,11 @@ struct Gang {
   pl::Assignment assignment;
   std::shared_ptr<const Pods> moving_to;  // not null: it is to start again there
   std::vector<pl::PodPlace> leaving;
-  bool leaves_whole = false;  // its last pods are leaving, not only surplus
-  std::string ends_as;        // not empty: it ends when its pods are gone; the reason
-  std::int32_t stalled = 0;   // nodes under it that have failed and do not count as lost yet
+  std::vector<Charge> charged;  // for both, as it was when they came
+  bool leaves_whole = false;    // its last pods are leaving, not only surplus
+  std::string ends_as;          // not empty: it ends when its pods are gone; the reason
+  bool can_save = false;        // broken: all its pods are there still
+  std::int32_t stalled = 0;     // nodes under it that have failed and do not count as lost yet
   Work work;
   std::int64_t milli_gpu_ms_before = 0;  // of it: done before it came, already running
   pl::Time submitted;
@@ -133,6 +144,13 @@ struct NodeState {
   bool failed = false;   // not Ready
   bool counted = false;  // long enough to count as a fault
   std::uint32_t version = 0;
+  std::vector<std::int32_t> bad_gpus{};  // what runs on them is to be placed anew
+};
+
+// Which GPUs of a node count as capacity: none where it is not usable, or not of one pool.
+struct CountedGpus {
+  std::int32_t first = 0;  // so many from 0
+  std::vector<std::int32_t> without{};
 };
 
 struct Metrics {
@@ -199,8 +217,15 @@ class World {
   void agenda_add(pl::Time at, Due due, Gang* gang, std::size_t index, std::uint32_t version,
                   std::string node = {});
 
-  // --- simulation.cc
+  // --- charges.cc
   void account(pl::Time until);
+  void charge(Gang& g);                                  // for what it holds and what leaves
+  void hold(Gang& g, const pl::Assignment& assignment);  // what it has now, for the sums
+  void hold_nothing(Gang& g);                            // nothing leaves either
+  void count_capacity(const pl::NodeSpec& node);
+  std::int64_t stranded() const;
+
+  // --- simulation.cc
   void play_instant(std::vector<Entry>& due);
   void decide();
   void carry_out(const pl::Decision& d);
@@ -219,18 +244,29 @@ class World {
   void own_namespaces();
   void take_over(Gang& gang, const Change& change);  // status.assignment
   bool check_assignment(const Gang& gang, const pl::Assignment& assignment, const Change& change);
-  std::string pool_of(const std::string& node) const;
+  std::vector<std::string> pools_of(const pl::NodeSpec& node) const;
   pl::Time submission(std::size_t change) const;
+
+  // --- nodes.cc
+  void put_node(const std::string& name);  // as it is now
   void node_fails(const std::string& name);
   void node_counts(const std::string& name);
   void node_recovers(const std::string& name);
   void node_gone(const std::string& name);
+  bool is_dead(const std::string& node) const;
+  bool is_lost(const pl::PodPlace& pod) const;
+  void leave_lost_ground(const std::string& node);
+  void lose_pods(Gang& g);
 
   // --- wish.cc
   void refresh(Gang& gang);
   void refresh_all(const std::string* ns);
   void refresh_under_policies();
   void stand_aside(Gang& gang, bool suspended);
+  void give_up_kept_place(Gang& gang);
+  void follow_limit(Gang& gang);
+  static pl::JobSpec spec_of(const Gang& gang, const Asked& asked, std::int32_t priority,
+                             const std::string& project);
   Asked asked_by(Gang& gang, const crds::Project* project);
   const crds::Project* project_at(const std::string& ns) const;  // nullptr: none
   bool has_place(const Gang& gang) const;
@@ -245,16 +281,16 @@ class World {
               const pl::Assignment* moving_to);
   void release(Gang& g);
   void finish(Gang& g, bool failed, const std::string& reason);
-  void lose_pods(Gang& g, const std::string& node);
+  bool saves(const Gang& g) const;
   std::int32_t failed_under(const Gang& g) const;
   void stall(Gang& g, std::int32_t by);
   void stop_work(Gang& g);
   void schedule_end(Gang& g);
-  void hold(Gang& g, const pl::Assignment& assignment);  // what it has now, for the sums
   void tell(EventType type, const Workload& w, std::string reason = {}, std::string beneficiary = {},
             std::shared_ptr<const Pods> pods = nullptr);
   pl::Duration grace(const Gang& g) const;
   std::int64_t milli_gpu(const Gang& g, const std::vector<pl::PodPlace>& pods) const;
+  pl::Duration saves_in(const Gang& g) const;
   void append_pods(const Gang& g, const pl::Assignment& a, Pods& pods) const;
 
   const Input& input_;
@@ -265,7 +301,7 @@ class World {
   std::map<std::string, std::unique_ptr<Workload>> workloads_;  // by "Kind namespace/name"
   std::vector<std::unique_ptr<Workload>> graveyard_;
   std::unordered_map<std::string, Gang*> gangs_;
-  std::map<std::string, const crds::NodePool*> pools_;
+  std::map<std::string, pl::PoolSpec> pools_;
   crds::NodePool default_pool_;
   std::set<std::string> gpu_resources_;
   std::map<std::string, const NodeZones*> zones_;
@@ -277,6 +313,8 @@ class World {
   std::map<std::string, pl::Time> created_;           // Queues and Projects, by kind and name
   std::vector<std::int64_t> waits_;
   std::int64_t capacity_milli_ = 0, allocated_milli_ = 0;
+  std::map<std::string, ChargedGpus> charged_;        // by node; entries stay
+  std::map<std::string, CountedGpus> not_all_count_;  // nodes of which some GPUs are no capacity
   std::size_t jobs_ = 0, finished_jobs_ = 0;
   bool capacity_stale_ = true;
   bool changed_ = true;  // something happened that plan() has not seen

@@ -83,17 +83,64 @@ apiVersion: resource.k8s.io/v1
 kind: ResourceSlice
 metadata: {name: n1-gpus}
 spec:
+  driver: gpu.nvidia.com
   nodeName: n1
   devices:
   - {name: gpu-0, attributes: {type: {string: gpu}, productName: {string: H100}, example.com/numaNode: {int: 1}}, capacity: {memory: {value: 80Gi}}}
   - {name: gpu-0-mig-1, attributes: {type: {string: mig}}}
+  - {name: gpu-1, attributes: {example.com/numaNode: {int: 0}}, taints: [{key: x, effect: NoSchedule}]}
+  - {name: gpu-2, attributes: {example.com/numaNode: {int: 0}}, taints: [{key: x, effect: NoExecute}, {key: y, effect: None}]}
 )",
                                 "t.yaml");
   const auto& d = only<NodeDevices>(slice);
-  EXPECT_EQ(d.gpus, 1);
+  EXPECT_EQ(d.gpus, 3);
   EXPECT_EQ(d.model, "H100");
   EXPECT_EQ(d.memory.value, 80LL << 30);
-  EXPECT_EQ(d.numa, (std::vector<std::int32_t>{1}));
+  EXPECT_EQ(d.numa, (std::vector<std::int32_t>{1, 0, 0}));
+  EXPECT_EQ(d.not_to_be_given_out, (std::vector<std::int32_t>{1, 2}));
+  EXPECT_EQ(d.to_be_left, (std::vector<std::int32_t>{2}));
+}
+
+// NFD numbers the zones by their names; their order in the list says nothing.
+TEST(ReadInput, ZonesStandInTheOrderOfTheirNumbers) {
+  const Input zones = read_text(R"(
+apiVersion: topology.node.k8s.io/v1alpha2
+kind: NodeResourceTopology
+metadata: {name: n1}
+zones:
+- {name: node-1, type: Node, resources: [{name: cpu, allocatable: "8"}, {name: nvidia.com/gpu, capacity: "3", allocatable: "2"}]}
+- {name: node-0, type: Node, resources: [{name: cpu, allocatable: "4"}, {name: nvidia.com/gpu, capacity: "4"}]}
+)",
+                                "t.yaml");
+  const auto& z = only<NodeZones>(zones);
+  ASSERT_EQ(z.zones.size(), 2U);
+  EXPECT_EQ(z.zones[0].cpu.value, 4000);
+  ASSERT_EQ(z.devices.size(), 2U);
+  EXPECT_EQ(z.devices[0].at("nvidia.com/gpu"), 4);
+  EXPECT_EQ(z.devices[1].at("nvidia.com/gpu"), 2);
+}
+
+// As `kubectl get pods,resourceslices -A -o yaml` has them.
+TEST(ReadInput, WhatOccupiesNothingAndIsNoGpuIsPassedOver) {
+  const Input input = read_text(R"(
+apiVersion: v1
+kind: Pod
+metadata: {name: pending, namespace: x}
+spec: {containers: [{name: main, image: img}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: n1-net}
+spec: {driver: dra.net, nodeName: n1, devices: [{name: eth0, attributes: {dra.net/ifName: {string: eth0}}}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: fabric}
+spec: {driver: gpu.nvidia.com, allNodes: true, devices: [{name: gpu-0}]}
+)",
+                                "t.yaml");
+  EXPECT_TRUE(input.errors.empty());
+  EXPECT_TRUE(input.changes.empty());
 }
 
 TEST(ReadInput, TemplatesAreJudgedAndCutDownToWhatPlacementReads) {

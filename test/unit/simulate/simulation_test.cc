@@ -94,6 +94,51 @@ TEST(Simulation, AnEvictedJobKeepsWhatItSaved) {
   EXPECT_EQ(r["metrics"]["preemptions"], 1);
 }
 
+// 1 GPU until it has saved at 61 s, 3 from then on.
+TEST(Simulation, AnEditIsChargedWhenWhatWasHeldIsGone) {
+  const json r = run(
+      cluster() + job("a", "", "gpus: {count: 1}") + job("a", "at: 58s, saves-in: 3s", "gpus: {count: 3}"),
+      seconds(200));
+  EXPECT_THAT(events_of(r), ElementsAre("0s Admitted team/a", "58s Evicted team/a SpecChanged",
+                                        "61s Released team/a", "61s Admitted team/a"));
+  EXPECT_EQ(r["metrics"]["gpuSecondsAllocated"], 61 + 139 * 3);
+  EXPECT_EQ(r["metrics"]["gpuSecondsUseful"], 58 + 139 * 3);
+}
+
+// n1 is no capacity from 100 s on, but what is charged there until it counts as lost.
+TEST(Simulation, NoMoreIsAllocatedThanThereIs) {
+  const json r = run(
+      "{apiVersion: v1, kind: Node, metadata: {name: n1, annotations: {simulate.muster.dev/fail-at: 100s}}, "
+      "status: {capacity: {cpu: 64, memory: 512Gi, nvidia.com/gpu: 4}}}\n"
+      "---\n{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: all}, spec: {quota: {gpu: 4}}}\n"
+      "---\n{apiVersion: muster.dev/v1alpha1, kind: Project, metadata: {name: team}, spec: {queue: all, "
+      "quota: "
+      "{gpu: 4}}}\n" +
+          job("a", "", "gpus: {count: 3}"),
+      seconds(200));
+  EXPECT_EQ(job_of(r, "a")["phase"], "Queued");
+  EXPECT_EQ(r["metrics"]["gpuSecondsAllocated"], 160 * 3);
+  EXPECT_EQ(r["metrics"]["gpuSecondsCapacity"], 100 * 4 + 60 * 3);
+}
+
+// GPUs that are cut into slices are no longer counted as GPUs.
+TEST(Simulation, SlicesThatAreCutAreThereWhileTheyAreUsed) {
+  const json r = run(
+      "{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {capacity: {cpu: 64, memory: 512Gi, "
+      "nvidia.com/mig-3g.40gb: 2}}}\n"
+      "---\n{apiVersion: muster.dev/v1alpha1, kind: NodePool, metadata: {name: p}, spec: {default: true, "
+      "sharing: {mode: MIG}}}\n"
+      "---\n{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: all}, spec: {quota: {gpu: 4}}}\n"
+      "---\n{apiVersion: muster.dev/v1alpha1, kind: Project, metadata: {name: team}, spec: {queue: all, "
+      "quota: "
+      "{gpu: 4}}}\n" +
+          job("a", "runs-for: 100s", "gpus: {mig: 3g.40gb}"),
+      seconds(1000));
+  EXPECT_EQ(job_of(r, "a")["phase"], "Succeeded");
+  EXPECT_EQ(r["metrics"]["gpuSecondsAllocated"], 42);  // 429m for 100 s
+  EXPECT_EQ(r["metrics"]["gpuSecondsCapacity"], 42);
+}
+
 // What takes longer than the grace period is lost, and so is all work since the last checkpoint.
 TEST(Simulation, ASaveThatTakesTooLongIsLost) {
   const auto with = [](const std::string& checkpoint) {

@@ -83,7 +83,7 @@ struct PodFields {
   std::vector<std::string> labels;
   std::vector<std::string> annotations;
   std::vector<std::string> gpu_resources = {"nvidia.com/gpu"};
-  std::string init_message_label;  // one of `labels`; "": no pod's
+  std::string init_message_label = "";  // one of `labels`; "": no pod's
 };
 
 struct Taint {

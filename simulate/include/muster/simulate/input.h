@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -39,8 +40,9 @@ struct NodeObject {
 struct NodeZones {
   std::string node;
   std::vector<placement::NumaZone> zones;
+  std::vector<std::map<std::string, std::int32_t>> devices;  // of each zone, by resource
 };
-// Devices of a node (ResourceSlice); what the slice does not say is empty.
+// GPUs of a node (ResourceSlice); what the slice does not say is empty.
 struct NodeDevices {
   std::string slice;
   std::string node;
@@ -48,6 +50,8 @@ struct NodeDevices {
   std::string model;
   crds::Bytes memory;              // of one
   std::vector<std::int32_t> numa;  // of each; empty: not known
+  // By their taints, from 0 in the slice. What is to be left is not to be given out either.
+  std::vector<std::int32_t> not_to_be_given_out, to_be_left;
 };
 struct PriorityClass {
   std::string name;
