@@ -9,10 +9,7 @@
 namespace muster::placement {
 namespace {
 
-using ::testing::AllOf;
-using testing::assignment;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::job;
 using testing::node;
