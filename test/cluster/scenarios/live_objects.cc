@@ -204,16 +204,20 @@ void LiveObjects::assign(const json& document, const Documents& documents) {
   // Its pods learn what was done before.
   const auto head = annotation(document, "runs-for") ? ran_before(document) : seconds{0};
   if (head > seconds{0}) status["checkpoint"] = {{"step", head.count()}};
+  put_status(document, status, "the assignment of ");
+}
+
+// As the operator, or the operator could not take it back.
+void LiveObjects::put_status(const json& document, const json& status, const std::string& what) {
   const json object = {
       {"apiVersion", document["apiVersion"]},
       {"kind", document["kind"]},
       {"metadata",
        {{"name", document["metadata"]["name"]}, {"namespace", document["metadata"]["namespace"]}}},
       {"status", status}};
-  // As the operator, or the operator could not take it back.
   must(cluster_.real().request("PATCH", path_of(document) + "/status?fieldManager=muster&force=true",
                                object.dump(), "application/apply-patch+yaml"),
-       "the assignment of " + key_of(document));
+       what + key_of(document));
 }
 
 void LiveObjects::date_back(const json& document, seconds begin) {
@@ -236,15 +240,7 @@ void LiveObjects::date_back(const json& document, seconds begin) {
   } else if (works) {
     status["checkpoint"]["step"] = kHeadStart.count();
   }
-  const json object = {
-      {"apiVersion", document["apiVersion"]},
-      {"kind", document["kind"]},
-      {"metadata",
-       {{"name", document["metadata"]["name"]}, {"namespace", document["metadata"]["namespace"]}}},
-      {"status", status}};
-  must(cluster_.real().request("PATCH", path_of(document) + "/status?fieldManager=muster&force=true",
-                               object.dump(), "application/apply-patch+yaml"),
-       "the past of " + key_of(document));
+  put_status(document, status, "the past of ");
   if (works) date_pods_back(document, begin);
 }
 

@@ -41,6 +41,7 @@ class LiveObjects {
   json live_form(const json& document) const;
   void wait_for_seniority(const json& document);
   void must(const testcluster::Result<testcluster::HttpResponse>& answer, const std::string& what) const;
+  void put_status(const json& document, const json& status, const std::string& what);
   void date_pods_back(const json& document, seconds begin);
 
   Cluster& cluster_;
