@@ -3,7 +3,7 @@
   load.py LIST_OF_ENDPOINT_SLICES CA CERTIFICATE KEY SUMMARY
 
 $WORKERS requests for $TOKENS words are always on their way, every other one a stream. On SIGTERM it lets them end. SUMMARY is written all the
-while: {"requests": …, "by_model": {model: requests}, "lost": [why, …]}.
+while: {"asked": …, "requests": answered, "by_model": {model: requests}, "lost": [why, …]}.
 """
 
 import collections
@@ -21,6 +21,7 @@ WORKERS, TOKENS = int(os.environ["WORKERS"]), int(os.environ["TOKENS"])
 
 addresses = []
 lock = threading.Lock()
+asked = collections.Counter()
 by_model = collections.Counter()
 lost = []
 stop = threading.Event()
@@ -66,6 +67,8 @@ def work(number):
         turn += 1
         known = list(addresses)
         address = known[turn % len(known)] if known else "no address"
+        with lock:
+            asked[address] += 1
         try:
             model = ask(address, stream=turn % 2 == 0)
             with lock:
@@ -78,7 +81,7 @@ def work(number):
 
 def summarize(path):
     with lock:
-        summary = {"requests": sum(by_model.values()), "by_model": by_model, "lost": lost}
+        summary = {"asked": sum(asked.values()), "requests": sum(by_model.values()), "by_model": by_model, "lost": lost}
         with open(path + ".part", "w") as file:
             json.dump(summary, file)
     os.rename(path + ".part", path)
@@ -88,7 +91,7 @@ def main():
     *server, path = sys.argv[1:]
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     threading.Thread(target=watch, args=server, daemon=True).start()
-    while not addresses:
+    while not addresses and not stop.is_set():
         time.sleep(0.05)
     workers = [threading.Thread(target=work, args=(number,)) for number in range(WORKERS)]
     for worker in workers:

@@ -46,7 +46,10 @@ class Load {
   json summary() const {
     std::ifstream in(summary_);
     json summary = json::parse(in, nullptr, false);
-    return summary.is_object() ? summary : json{{"requests", 0}};
+    return summary.is_object() ? summary : json{{"asked", 0}, {"requests", 0}};
+  }
+  bool wait_asked(int requests) const {
+    return cluster_.wait(60s, [&] { return summary()["asked"] >= requests; });
   }
   bool wait_requests(int more) const {
     const int before = summary()["requests"];
@@ -120,9 +123,9 @@ TEST_F(Serving, ARollingUpdateAndAScaleDownLoseNoRequest) {
   EXPECT_GT(summary["by_model"].value("second", 0), 50);
 }
 
-// A replica is to have five requests. One is always on its way, at the peak thirteen; then three that take
-// longer than it takes to find out that one replica is enough: they are answered by replicas that have been
-// told to end.
+// A replica is to have five requests. One is always on its way, at the peak twelve and then fifteen; of these
+// three take long, and follow on one another, so that replicas have to answer after they have been told to
+// end.
 TEST_F(Serving, LoadScalesItFromOneToThreeAndBackAndNoRequestIsLost) {
   json chat = service(1, "chat");
   chat["spec"]["autoscaling"] = {{"maxReplicas", 4}, {"metric", "RequestsRunning"}, {"target", "5"},
@@ -135,7 +138,7 @@ TEST_F(Serving, LoadScalesItFromOneToThreeAndBackAndNoRequestIsLost) {
   ASSERT_TRUE(always.wait_requests(1)) << always.summary();
   EXPECT_EQ(status()["desiredReplicas"], 1);
 
-  Load peak(cluster(), "peak", 12);
+  Load peak(cluster(), "peak", 11);
   ASSERT_TRUE(wait_rolled_out(3)) << status().dump(2);
   ASSERT_TRUE(cluster().wait(60s, [] {
     return std::ranges::none_of(pods(), [](const json& pod) {
@@ -145,8 +148,9 @@ TEST_F(Serving, LoadScalesItFromOneToThreeAndBackAndNoRequestIsLost) {
   EXPECT_EQ(status()["desiredReplicas"], 3);
   EXPECT_EQ(cluster().condition_of(kService, "ScalingActive")["status"], "True") << status().dump(2);
 
-  peak.end();
   Load slow(cluster(), "slow", 3, 75);
+  ASSERT_TRUE(slow.wait_asked(3)) << slow.summary();
+  peak.end();
   ASSERT_TRUE(cluster().wait(60s, [] {
     return std::ranges::any_of(pods(),
                                [](const json& pod) { return pod["metadata"].contains("deletionTimestamp"); });
