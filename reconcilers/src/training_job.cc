@@ -5,16 +5,14 @@
 #include <algorithm>
 
 #include "gang.h"
+#include "job_volumes.h"
 #include "lifecycle_texts.h"
-#include "muster/reconcilers/fan_out.h"
 #include "muster/reconcilers/gpu_holder.h"
 #include "muster/reconcilers/gpu_share.h"
-#include "muster/reconcilers/job_policy.h"
 #include "muster/reconcilers/job_status.h"
 #include "muster/reconcilers/log.h"
 #include "muster/reconcilers/names.h"
 #include "muster/reconcilers/placement_specs.h"
-#include "muster/reconcilers/pod_builder.h"
 #include "muster/reconcilers/pod_identity.h"
 #include "muster/reconcilers/pod_refusal.h"
 #include "muster/reconcilers/project.h"
@@ -25,11 +23,6 @@ namespace {
 
 using client::Error;
 using client::ErrorCode;
-
-// Requests of one job in flight; the client's adaptive limit bounds the sum over all jobs.
-constexpr std::size_t kFanOut = 32;
-// Pods that are being made at once, over all jobs.
-constexpr std::size_t kCreating = 64;
 
 std::vector<client::Ptr<client::Pod>> pods_of(const World& world, const std::string& uid) {
   return world.caches.pods.store().by_index(kByOwner, uid);
@@ -58,16 +51,6 @@ void count_eviction(const crds::TrainingJobStatus& after, Totals& totals) {
   } else if (reason == "Preempted") {
     ++totals.preemptions;
   }
-}
-
-// A replica stands in the queue since its service does: one that takes the place of another does not have to
-// go behind those who came in between.
-std::optional<crds::Time> submission(const Object<crds::TrainingJob>& replica, const Caches& caches) {
-  const auto& own = replica.value.metadata.creation_timestamp;
-  const auto label = replica.value.metadata.labels.find(std::string(kServiceLabel));
-  if (label == replica.value.metadata.labels.end()) return own;
-  const auto service = caches.services.store().find(client::make_key(replica.meta.ns, label->second));
-  return service && service->meta.uid == replica.owner_uid ? service->value.metadata.creation_timestamp : own;
 }
 
 // Members that left a gang which goes on: what they say does not hold it up.
@@ -114,7 +97,7 @@ std::optional<Decision> eviction_of_orphan(const Object<crds::TrainingJob>& job,
 }  // namespace
 
 TrainingJobReconciler::TrainingJobReconciler(World& world)
-    : world_(world), creating_(world.env.executor, kCreating) {}
+    : world_(world), pods_(world, [this](const Job& job, const Error& error) { refuse(job, error); }) {}
 
 client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   if (unsure_.contains(key)) {
@@ -219,11 +202,8 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   }
 
   if (step.publish) {
-    const auto service = co_await ensure_companion(job, Companion::kService);
-    if (!service) {
-      refuse(key, job, service.error());
-      co_return Outcome::retry();
-    }
+    const bool has_service = co_await pods_.ensure(job, JobPods::Companion::kService);
+    if (!has_service) co_return Outcome::retry();
   }
   const Commit committed = co_await commit(key, job, step);
   if (committed == Commit::kRefused) world_.placement.withdraw(key);
@@ -239,19 +219,16 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   if (crds::is_elastic(counts->value.spec) && step.status.assignment.attempt != 0) {
     const Job as_committed = world_.caches.jobs.store().find(key);
     if (!as_committed) co_return Outcome::retry();
-    const auto hosts = co_await ensure_companion(as_committed, Companion::kHosts);
-    if (!hosts) {
-      refuse(key, job, hosts.error());
-      co_return Outcome::retry();
-    }
+    const bool has_hosts = co_await pods_.ensure(as_committed, JobPods::Companion::kHosts);
+    if (!has_hosts) co_return Outcome::retry();
   }
 
-  bool ok = co_await remove_pods(job, step.remove);
+  bool ok = co_await pods_.remove(job, step.remove);
   if (ok && !step.create.empty()) {
-    co_await select_nodes(counts, wish, step.status.assignment);
-    ok = co_await create_in_turn(key, step.create);
+    co_await select_nodes(world_, counts, wish, step.status.assignment);
+    ok = co_await pods_.create(key, step.create);
   }
-  co_await select_nodes_of_ephemeral(job, pods);
+  co_await select_nodes_of_ephemeral(world_, job, pods);
   if (!ok) co_return Outcome::retry();
   Outcome outcome;
   if (step.wake_at)
@@ -353,24 +330,6 @@ void TrainingJobReconciler::name_victims(crds::Waiting& verdict) const {
       fmt::format("; the last to go is pod {}{}", left.example, say_deadline(left, world_.now()));
 }
 
-TrainingJobReconciler::Job TrainingJobReconciler::effective(const Job& job, const Caches& caches) {
-  auto taken = effective_values(job->value, caches);
-  const bool serves = is_replica(*job);
-  if (serves) {  // these are of jobs: a server has no end
-    taken.max_runtime.reset();
-    taken.idle_timeout.reset();
-  }
-  // Only a service's own replicas answer at its address.
-  const bool poses = !serves && job->value.metadata.labels.contains(std::string(kServiceLabel));
-  if (!serves && !poses && taken == crds::Effective{} && job->value.status.effective == taken) return job;
-  auto copy = std::make_shared<Object<crds::TrainingJob>>(*job);
-  if (serves) copy->value.metadata.creation_timestamp = submission(*job, caches);
-  if (poses) copy->value.metadata.labels.erase(std::string(kServiceLabel));
-  copy->value.spec = with(taken, std::move(copy->value.spec));
-  copy->value.status.effective = std::move(taken);
-  return copy;
-}
-
 // The commit point.
 client::Task<TrainingJobReconciler::Commit> TrainingJobReconciler::commit(const client::Key& key,
                                                                           const Job& job, const Step& step) {
@@ -418,58 +377,6 @@ client::Task<TrainingJobReconciler::Commit> TrainingJobReconciler::commit(const 
   co_return Commit::kStands;
 }
 
-// Claims that wait for their first consumer are told its node: what kube-scheduler does for pods that it
-// places. A claim that several pods share goes where the first of them is.
-client::Task<void> TrainingJobReconciler::select_nodes(const Job& job, const Translation& wish,
-                                                       const crds::Assignment& assignment) {
-  const auto& roles = job->value.spec.roles;
-  for (std::size_t r = 0; r < roles.size() && r < wish.volumes.size(); ++r) {
-    const auto first = std::find_if(assignment.pods.begin(), assignment.pods.end(),
-                                    [&](const crds::PodAssignment& p) { return p.role == roles[r].name; });
-    if (first == assignment.pods.end()) continue;
-    for (const auto& name : wish.volumes[r].need_selected_node) {
-      co_await select_node(client::make_key(job->meta.ns, name), first->node);
-    }
-  }
-}
-
-// Claims of ephemeral volumes are made after their pod, by Kubernetes; each goes where its pod is.
-client::Task<void> TrainingJobReconciler::select_nodes_of_ephemeral(
-    const Job& job, const std::vector<client::Ptr<client::Pod>>& pods) {
-  std::map<std::string, std::vector<EphemeralVolume>> volumes;  // by role
-  for (const auto& role : job->value.spec.roles) {
-    auto use = volumes_of(job->value, role);
-    if (!use.ephemeral.empty()) volumes[role.name] = std::move(use.ephemeral);
-  }
-  if (volumes.empty()) co_return;
-  const VolumeLookup lookup = volume_lookup(world_.caches, job->meta.ns);
-  for (const auto& pod : pods) {
-    const auto id = identity_of(*pod);
-    if (!id || !volumes.contains(id->role)) continue;
-    for (const auto& volume : volumes[id->role]) {
-      const client::Key key =
-          client::make_key(job->meta.ns, ephemeral_claim_name(pod->meta.name, volume.name));
-      const auto claim = world_.caches.claims.store().find(key);
-      if (claim && needs_selected_node(*claim, lookup)) co_await select_node(key, pod->node_name);
-    }
-  }
-}
-
-client::Task<void> TrainingJobReconciler::select_node(const client::Key& key, const std::string& node) {
-  const auto claim = world_.caches.claims.store().find(key);
-  if (!claim || claim->selected_node == node) co_return;
-  client::PatchOptions options;
-  options.field_manager = kFieldManager;
-  const client::ObjectRef ref{claim->meta.ns, claim->meta.name};
-  std::string body = selected_node_patch(node, claim->meta.resource_version);
-  const auto patched =
-      co_await world_.api.patch(client::resources::kPersistentVolumeClaims, ref, std::move(body), options);
-  // The pods are made all the same: kubelet waits for the volume, and a conflict shows as a change of the
-  // claim.
-  if (!patched)
-    log_warn("claim not told its node", {{"claim", key}, {"error", client::to_string(patched.error())}});
-}
-
 void TrainingJobReconciler::forget(const client::Key& key, const std::string& last_uid) {
   world_.placement.forget(key, pods_of(world_, last_uid));
   rejections_.erase(key);
@@ -477,157 +384,11 @@ void TrainingJobReconciler::forget(const client::Key& key, const std::string& la
   counters_due_.erase(key);
   if (world_.gpus != nullptr) world_.gpus->forget(key);
   asked_with_.erase(key);
-  companions_made_.erase(key + "/services");
-  companions_made_.erase(key + "/configmaps");
+  pods_.forget(key);
 }
 
-client::Task<bool> TrainingJobReconciler::remove_pods(const Job& job, const std::vector<PodRemoval>& pods) {
-  bool all = true;
-  const std::function<client::Task<bool>(std::size_t)> one = [this, &job, &pods, &all](std::size_t i) {
-    struct Remove {
-      // Known at once to be on its way out: who looks again before the watch says so tells it no second time.
-      static void note_leaving(World& world, const std::string& answer, const std::string& uid) {
-        auto told = client::decode_pod(answer, pod_fields());
-        if (told && told->meta.uid == uid) world.caches.pods.store().assume(std::move(*told));
-      }
-      // By the API server's own word: a cache may lack a node that is there.
-      static client::Task<bool> confirm_lost(World& world, std::string node) {
-        const client::ObjectRef ref{"", node};
-        const auto read = co_await world.api.get(client::resources::kNodes, ref);
-        if (!read) co_return read.error().code == ErrorCode::kNotFound;
-        const auto object = client::decode_node(*read, "muster.dev/");
-        co_return object&& is_out_of_service(*object);
-      }
-      static client::Task<bool> run(World& world, std::string ns, PodRemoval pod, bool& all_gone) {
-        const client::ObjectRef ref{ns, pod.name};
-        client::DeleteOptions options;
-        options.uid = pod.uid;
-        options.grace_period_seconds = pod.grace_seconds;
-        if (pod.grace_seconds == 0) {
-          const bool is_lost = co_await confirm_lost(world, pod.node);
-          if (!is_lost) co_return true;
-          log_warn("pod removed by force: its node is lost",
-                   {{"pod", client::make_key(ns, pod.name)}, {"node", pod.node}});
-        }
-        const auto gone = co_await world.api.remove(client::resources::kPods, ref, options);
-        // Conflict: another pod of that name already; the one that was meant is gone.
-        if (gone || gone.error().code == ErrorCode::kNotFound || gone.error().code == ErrorCode::kConflict) {
-          ++world.totals.pods_deleted;
-          if (gone) note_leaving(world, *gone, pod.uid);
-        } else {
-          log_warn("pod not deleted",
-                   {{"pod", client::make_key(ns, pod.name)}, {"error", client::to_string(gone.error())}});
-          all_gone = false;
-        }
-        co_return !world.api.writes_stopped();
-      }
-    };
-    return Remove::run(world_, job->meta.ns, pods[i], all);
-  };
-  co_await fan_out(world_.env.executor, pods.size(), kFanOut, one);
-  co_return all;
-}
-
-// The job still is what the pods are made for: same object, same attempt, not suspended or edited meanwhile.
-bool TrainingJobReconciler::still_wanted(const client::Key& key, const Job& job, std::size_t pod) const {
-  const Job now = world_.caches.jobs.store().find(key);
-  if (now == job) return !world_.api.writes_stopped();
-  if (!now || now->meta.uid != job->meta.uid || now->value.metadata.deletion_timestamp ||
-      now->value.spec.suspend)
-    return false;
-  const auto& was = job->value.status.assignment;
-  const auto& is = now->value.status.assignment;
-  return is.attempt == was.attempt && is.pods.size() == was.pods.size() && is.pods[pod] == was.pods[pod] &&
-         !world_.api.writes_stopped();
-}
-
-client::Task<bool> TrainingJobReconciler::create_in_turn(const client::Key& key,
-                                                         const std::vector<std::size_t>& which) {
-  const bool entered = co_await creating_.enter(which.size());
-  if (!entered) co_return false;
-  const bool made = co_await create_pods(key, which);
-  creating_.leave(which.size());
-  co_return made;
-}
-
-client::Task<bool> TrainingJobReconciler::create_pods(const client::Key& key,
-                                                      const std::vector<std::size_t>& which) {
-  // As committed: write_status put the server's answer into the store.
-  const Job job = world_.caches.jobs.store().find(key);
-  if (!job || job->value.status.assignment.attempt == 0) co_return false;
-  const auto hosts = co_await ensure_companion(job, Companion::kHosts);
-  if (!hosts) {
-    refuse(key, job, hosts.error());
-    co_return false;
-  }
-  const PodBuilder builder(effective(job, world_.caches)->value,
-                           world_.placement.gpu_means(job->value.status.assignment.pool));
-  bool all = true;
-  const std::function<client::Task<bool>(std::size_t)> one = [this, &key, &job, &which, &builder,
-                                                              &all](std::size_t i) {
-    struct Create {
-      static client::Task<bool> run(TrainingJobReconciler* self, const client::Key& job_key,
-                                    const Job& for_job, std::size_t pod, const PodBuilder& make,
-                                    bool& all_made) {
-        if (!self->still_wanted(job_key, for_job, pod)) {
-          all_made = false;
-          co_return false;
-        }
-        const auto& assignment = for_job->value.status.assignment;
-        const auto& place = assignment.pods[pod];
-        HeldDevices held;
-        if (shares_gpus(for_job->value.spec, place)) {
-          auto now = self->world_.holder == nullptr ? std::nullopt : self->world_.holder->devices(place);
-          if (!now) {  // changed since it was looked at
-            all_made = false;
-            co_return true;
-          }
-          held = *std::move(now);
-        }
-        std::string name =
-            pod_name(for_job->meta.name, place.role, place.index, assignment.attempt, place.tries);
-        const bool one_made =
-            co_await self->create_pod(job_key, for_job, make.pod(place, held), std::move(name));
-        if (!one_made) all_made = false;
-        co_return true;
-      }
-    };
-    return Create::run(this, key, job, which[i], builder, all);
-  };
-  co_await fan_out(world_.env.executor, which.size(), kFanOut, one);
-  co_return all;
-}
-
-client::Task<bool> TrainingJobReconciler::create_pod(const client::Key& key, const Job& job, std::string body,
-                                                     std::string name) {
-  auto answer = co_await world_.api.create(client::resources::kPods, job->meta.ns, std::move(body),
-                                           std::string(kFieldManager));
-  const bool read_it =
-      !answer && (answer.error().outcome_unknown() || answer.error().code == ErrorCode::kAlreadyExists);
-  if (read_it) {
-    // The name says which pod it is: if it is there, it is ours, made by an earlier try of the same write.
-    const client::ObjectRef ref{job->meta.ns, name};
-    answer = co_await world_.api.get(client::resources::kPods, ref);
-  } else if (answer) {
-    ++world_.totals.pods_created;
-  }
-  if (!answer) {
-    refuse(key, job, answer.error());
-    co_return false;
-  }
-  auto pod = client::decode_pod(*answer, pod_fields());
-  if (!pod) co_return false;
-  if (pod->owner_uid != job->meta.uid) {
-    // A pod of that name belongs to somebody else (or to a deleted job of the same name): wait until it has
-    // gone.
-    log_warn("pod name is taken", {{"job", key}, {"pod", pod->meta.key()}});
-    co_return false;
-  }
-  world_.caches.pods.store().assume(std::move(*pod));
-  co_return true;
-}
-
-void TrainingJobReconciler::refuse(const client::Key& key, const Job& job, const Error& error) {
+void TrainingJobReconciler::refuse(const Job& job, const Error& error) {
+  const client::Key key = job->meta.key();
   auto back = decision_on_refusal(error);
   if (!back) {
     log_warn("not created", {{"job", key}, {"error", client::to_string(error)}});
@@ -638,60 +399,6 @@ void TrainingJobReconciler::refuse(const client::Key& key, const Job& job, const
                         "the API server refuses its pods: " + back->message};
   }
   world_.placement.decide(key, std::move(*back));
-}
-
-// The hosts file, once per job and generation, since roles may change, of an elastic gang whenever its
-// members do; or the headless Service, once per attempt.
-client::Task<client::Result<void>> TrainingJobReconciler::ensure_companion(const Job& job, Companion which) {
-  const bool is_service = which == Companion::kService;
-  const client::Resource& resource =
-      is_service ? client::resources::kServices : client::resources::kConfigMaps;
-  const client::Key key =
-      client::make_key(job->meta.ns, fmt::format("{}/{}", job->meta.name, resource.plural));
-  // The Service names the attempt's pods; the files change with the spec, of an elastic gang with its size.
-  const bool by_text = !is_service && crds::is_elastic(job->value.spec);
-  std::string body = by_text ? hosts_config_map_json(job->value) : std::string();
-  std::string version = fmt::format("{}/{}", job->meta.uid, job->value.metadata.generation);
-  if (is_service) version = fmt::format("{}/{}", job->meta.uid, job->value.status.assignment.attempt);
-  if (by_text) version = fmt::format("{}/{}", job->meta.uid, std::hash<std::string>{}(body));
-  const auto known = companions_made_.find(key);
-  client::Result<void> done;
-  if (known != companions_made_.end() && known->second == version) co_return done;
-  const std::string name = is_service ? service_name(job->meta.name) : hosts_config_map_name(job->meta.name);
-  if (!by_text) body = is_service ? service_json(job->value) : hosts_config_map_json(job->value);
-  const auto made = co_await world_.api.create(resource, job->meta.ns, body, std::string(kFieldManager));
-  if (made) {
-    companions_made_[key] = version;
-    co_return done;
-  }
-  if (made.error().code != ErrorCode::kAlreadyExists && !made.error().outcome_unknown()) {
-    done = std::unexpected(made.error());
-    co_return done;
-  }
-  const client::ObjectRef ref{job->meta.ns, name};
-  const auto there = co_await world_.api.get(resource, ref);
-  if (!there) {
-    done = std::unexpected(there.error());
-    co_return done;
-  }
-  if (there->find(job->meta.uid) == std::string::npos) {
-    Error taken;
-    taken.code = ErrorCode::kForbidden;
-    taken.message =
-        fmt::format("{} {}/{} exists and does not belong to this job; delete it or rename the job",
-                    resource.plural, job->meta.ns, name);
-    done = std::unexpected(taken);
-    co_return done;
-  }
-  client::PatchOptions options;
-  options.field_manager = kFieldManager;
-  const auto brought_up_to_date = co_await world_.api.patch(resource, ref, std::move(body), options);
-  if (!brought_up_to_date) {
-    done = std::unexpected(brought_up_to_date.error());
-    co_return done;
-  }
-  companions_made_[key] = version;
-  co_return done;
 }
 
 }  // namespace muster::reconcilers

@@ -8,7 +8,8 @@
 #include <set>
 #include <string>
 
-#include "muster/reconcilers/gate.h"
+#include "muster/reconcilers/effective_job.h"
+#include "muster/reconcilers/job_pods.h"
 #include "muster/reconcilers/lifecycle.h"
 #include "muster/reconcilers/world.h"
 
@@ -29,7 +30,7 @@ class TrainingJobReconciler {
   void note(const client::Key& key, const client::Pod& pod);
 
  private:
-  using Job = client::Ptr<Object<crds::TrainingJob>>;
+  using Job = JobPtr;
   // The API server's word that pods of this generation of the spec cannot be made.
   struct Rejection {
     std::string uid;
@@ -37,9 +38,6 @@ class TrainingJobReconciler {
     std::string message;
   };
 
-  // The job with what it takes from its Project; status and metadata are the server's but for
-  // status.effective.
-  static Job effective(const Job& job, const Caches& caches);
   void forget(const client::Key& key, const std::string& last_uid);
   void name_victims(crds::Waiting& verdict) const;
   NodeHealth health_of(const std::string& node) const;
@@ -53,28 +51,14 @@ class TrainingJobReconciler {
     kUnsure,    // may stand or not: nothing is done for the job until it was read again
   };
   client::Task<Commit> commit(const client::Key& key, const Job& job, const Step& step);
-  client::Task<void> select_nodes(const Job& job, const Translation& wish,
-                                  const crds::Assignment& assignment);
-  client::Task<void> select_node(const client::Key& claim, const std::string& node);
-  client::Task<void> select_nodes_of_ephemeral(const Job& job,
-                                               const std::vector<client::Ptr<client::Pod>>& pods);
-  client::Task<bool> remove_pods(const Job& job, const std::vector<PodRemoval>& pods);
-  client::Task<bool> create_pods(const client::Key& key, const std::vector<std::size_t>& which);
-  client::Task<bool> create_in_turn(const client::Key& key, const std::vector<std::size_t>& which);
-  enum class Companion : std::uint8_t { kHosts, kService };
-  client::Task<client::Result<void>> ensure_companion(const Job& job, Companion which);
-  client::Task<bool> create_pod(const client::Key& key, const Job& job, std::string body, std::string name);
-  void refuse(const client::Key& key, const Job& job, const client::Error& error);
-  bool still_wanted(const client::Key& key, const Job& job, std::size_t pod) const;
+  void refuse(const Job& job, const client::Error& error);
 
   World& world_;
-  Gate creating_;  // in pods
+  JobPods pods_;
   std::map<client::Key, Rejection> rejections_;
   std::map<client::Key, client::TimePoint> counters_due_;  // when deferred counters are to be written
   std::map<client::Key, crds::Effective> asked_with_;      // what placement's decision will be about
   std::map<client::Key, CheckpointReports> reports_;
-  std::map<std::string, std::string>
-      companions_made_;                      // "ns/job/services" -> uid/generation that it is made for
   std::set<client::Key> unsure_;             // read again before acting
   std::map<client::Key, std::string> uids_;  // key -> uid last seen
 };
