@@ -81,6 +81,7 @@ struct Controller::Impl {
     observe(api);
     observe(lease_api);
     listen();
+    listen_while_waiting();
   }
 
   static client::ApiOptions api_options(const Options& o) {
@@ -199,6 +200,31 @@ struct Controller::Impl {
     });
   }
 
+  // While another process leads. A pod's last words may stand in its last event and nowhere else; they must
+  // be known to whoever leads next.
+  void listen_while_waiting() {
+    const auto hear = [this](const client::Pod& pod) {
+      if (const auto job = followed_job_of(pod)) jobs.note(*job, pod);
+    };
+    caches.pods.store().add_handler([this, hear](const client::StoreEvent<client::Pod>& event) {
+      if (is_acting) return;
+      std::visit(Overloaded{[&](const client::Added<client::Pod>& e) { hear(*e.now); },
+                            [&](const client::Updated<client::Pod>& e) { hear(*e.now); },
+                            [&](const client::Deleted<client::Pod>& e) { hear(*e.last); },
+                            [](const client::Synced&) {}},
+                 event);
+    });
+    using Job = reconcilers::Object<crds::TrainingJob>;
+    caches.jobs.store().add_handler([this](const client::StoreEvent<Job>& event) {
+      if (is_acting) return;
+      std::visit(Overloaded{[](const client::Added<Job>&) {},
+                            [&](const client::Updated<Job>& e) { jobs.follow(e.now->meta.key()); },
+                            [&](const client::Deleted<Job>& e) { jobs.follow(e.last->meta.key()); },
+                            [](const client::Synced&) {}},
+                 event);
+    });
+  }
+
   // A Project's namespace may pass to or from another Project that claims it too.
   void project_changed(const crds::Project* before, const crds::Project* now) {
     const bool numbers_only = before != nullptr && now != nullptr && before->spec == now->spec &&
@@ -240,25 +266,30 @@ struct Controller::Impl {
       if (p != nullptr) add_gpus(reconcilers::gpus_shared_by(*p));
     }
     if (holder.is_own(pod)) return reservation_changed(pod, !now);
-    if (const auto* label = client::find_value(pod.labels, reconcilers::kJobLabel)) {
-      const auto key = client::make_key(pod.meta.ns, *label);
-      const auto job = caches.jobs.store().find(key);
-      const bool is_managed = job && !job->value.metadata.deletion_timestamp && !job->status_unreadable;
-      if (is_managed && job->meta.uid == pod.owner_uid) {
-        placement.foreign_pod_gone(pod);
-        jobs.note(key, pod);
-        job_runner.add(key);
-        add_service_of(pod);
-        return;
-      }
-    }
     add_service_of(pod);
+    if (const auto job = followed_job_of(pod)) {
+      placement.foreign_pod_gone(pod);
+      jobs.note(*job, pod);
+      job_runner.add(*job);
+      return;
+    }
     // Not Muster's, or of a job that is gone, goes or cannot be read: it holds what it holds until it is
     // gone.
     if (now)
       placement.foreign_pod(*now);
     else
       placement.foreign_pod_gone(*before);
+  }
+
+  // The job that the pod is one of; nullopt: none, or one that is gone, goes or cannot be read.
+  std::optional<Key> followed_job_of(const client::Pod& pod) const {
+    const auto* label = client::find_value(pod.labels, reconcilers::kJobLabel);
+    if (label == nullptr) return std::nullopt;
+    auto key = client::make_key(pod.meta.ns, *label);
+    const auto job = caches.jobs.store().find(key);
+    const bool follows = job && job->meta.uid == pod.owner_uid && !job->value.metadata.deletion_timestamp &&
+                         !job->status_unreadable;
+    return follows ? std::optional(std::move(key)) : std::nullopt;
   }
 
   void reservation_changed(const client::Pod& pod, bool is_gone) {

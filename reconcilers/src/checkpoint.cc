@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "json_reader.h"
+#include "muster/reconcilers/names.h"
 #include "muster/reconcilers/pod_identity.h"
 
 namespace muster::reconcilers {
@@ -126,6 +128,15 @@ void CheckpointReports::depart(const client::Pod& pod) {
   if (attempt == attempts_.end()) return;
   const auto report = attempt->second.find({id->role, id->index});
   if (report != attempt->second.end() && report->second.pod == pod.meta.name) attempt->second.erase(report);
+}
+
+void CheckpointReports::keep_members(const std::string& job, const crds::Assignment& gang) {
+  const auto attempt = attempts_.find(gang.attempt);
+  if (attempt == attempts_.end()) return;
+  std::set<std::string> members;
+  for (const auto& place : gang.pods)
+    members.insert(pod_name(job, place.role, place.index, gang.attempt, place.tries));
+  std::erase_if(attempt->second, [&](const auto& report) { return !members.contains(report.second.pod); });
 }
 
 void CheckpointReports::forget_before(std::int32_t attempt) {

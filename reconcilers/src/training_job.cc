@@ -54,12 +54,13 @@ void count_eviction(const crds::TrainingJobStatus& after, Totals& totals) {
 }
 
 // Members that left a gang which goes on: what they say does not hold it up.
-void note_departed(CheckpointReports& reports, const crds::Assignment& a,
+void note_departed(CheckpointReports& reports, const std::string& job, const crds::Assignment& a,
                    const std::vector<client::Ptr<client::Pod>>& pods) {
   for (const auto* pod : match(a, pods).strays) {
     const auto id = identity_of(*pod);
     if (id && id->attempt == a.attempt) reports.depart(*pod);
   }
+  reports.keep_members(job, a);
 }
 
 // Those of pods that have not succeeded, which are not given to others before the gang ends.
@@ -185,7 +186,7 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   const bool in_place = crds::resizes_in_place(counts->value.spec);
   if (const auto said = reports_.find(key); said != reports_.end()) {
     if (in_place && counts->value.status.assignment.attempt != 0)
-      note_departed(said->second, counts->value.status.assignment, pods);
+      note_departed(said->second, job->meta.name, counts->value.status.assignment, pods);
     seen.reports = said->second.gangs();
   }
   const Step step = advance(seen);
@@ -212,7 +213,7 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   world_.placement.update(key, counts->value, wish, step, pods);
   asked_with_[key] = counts->value.status.effective;
   if (in_place && step.status.assignment.attempt != 0)
-    note_departed(reports_[key], step.status.assignment, pods);
+    note_departed(reports_[key], job->meta.name, step.status.assignment, pods);
   if (const auto said = reports_.find(key); said != reports_.end())
     said->second.forget_before(step.status.attempt - 1);
   // Those who stay read there who is left, and those who come who is there.
@@ -261,6 +262,21 @@ void TrainingJobReconciler::charge(const client::Key& key) {
 
 void TrainingJobReconciler::note(const client::Key& key, const client::Pod& pod) {
   reports_[key].note(pod, world_.now());
+}
+
+void TrainingJobReconciler::follow(const client::Key& key) {
+  const auto said = reports_.find(key);
+  if (said == reports_.end()) return;
+  const Job job = world_.caches.jobs.store().find(key);
+  if (!job || job->value.metadata.deletion_timestamp) {
+    reports_.erase(said);
+    return;
+  }
+  if (job->status_unreadable) return;
+  const auto& status = job->value.status;
+  if (crds::resizes_in_place(job->value.spec) && status.assignment.attempt != 0)
+    note_departed(said->second, job->meta.name, status.assignment, pods_of(world_, job->meta.uid));
+  said->second.forget_before(status.attempt - 1);
 }
 
 crds::MilliGpu TrainingJobReconciler::charge_of(const crds::TrainingJobSpec& spec, const Translation& wish,

@@ -187,10 +187,12 @@ spec: {storageClassName: "", volumeName: disk-of-node-7, accessModes: [ReadWrite
   cluster_->remove_all_jobs();
 }
 
+constexpr const char* kReport = R"({"checkpoint":{"step":1200,"uri":"/ckpt/step-1200"}})";
+
 class Leaders : public Crash {};
 
-// Two processes, one lease: one acts. The other takes over when the first is killed, and the first, frozen
-// past its renew deadline and woken again, writes nothing more.
+// Two processes, one lease: one acts. The other takes over when the first is frozen, and knows what pods said
+// last while nobody led; the first, woken again past its renew deadline, writes nothing more.
 TEST_F(Leaders, OneActsAndTheOtherTakesOver) {
   const std::vector<std::string> elect = {"--leader-elect", "--lease-namespace", "muster-system"};
   auto first = cluster_->muster(elect);
@@ -204,12 +206,27 @@ TEST_F(Leaders, OneActsAndTheOtherTakesOver) {
   auto second = cluster_->muster(elect);
   cluster_->create(job_object({.name = "one", .replicas = 4}));
   ASSERT_TRUE(cluster_->wait_phase("one", "Running"));
+  cluster_->create(job_object({.name = "saves",
+                               .replicas = 2,
+                               .pod_annotations = {{"test.muster.dev/save-for", "3s"},
+                                                   {"test.muster.dev/termination-message", kReport}}}));
+  ASSERT_TRUE(cluster_->wait_phase("saves", "Running"));
   EXPECT_EQ(holder(), leader);
 
+  cluster_->patch(path_of_job("saves"), {{"spec", {{"suspend", true}}}});
+  ASSERT_TRUE(cluster_->wait(10s, [&] {
+    return std::ranges::all_of(cluster_->pods("saves"),
+                               [](const json& pod) { return pod["metadata"].contains("deletionTimestamp"); });
+  }));
   ::kill(first->id().pid, SIGSTOP);  // past its lease: the second takes over
+  ASSERT_TRUE(cluster_->wait(10s, [&] { return cluster_->pods("saves").empty(); }));
+  EXPECT_EQ(holder(), leader);
   ASSERT_TRUE(cluster_->wait(40s, [&] { return holder() != leader && !holder().empty(); }));
   cluster_->create(job_object({.name = "two", .replicas = 4}));
   ASSERT_TRUE(cluster_->wait_phase("two", "Running", 40s));
+  EXPECT_TRUE(cluster_->wait(10s, [&] { return cluster_->phase("saves") == "Suspended"; }));
+  EXPECT_EQ(cluster_->job("saves").value("/status/checkpoint/step"_json_pointer, 0), 1200)
+      << cluster_->job("saves").dump(2);
   ::kill(first->id().pid, SIGCONT);
   // It finds its lease lost and ends; the one who leads is not disturbed.
   EXPECT_TRUE(cluster_->wait(20s, [&] {

@@ -45,6 +45,9 @@ class CheckpointReports {
   std::vector<GangReport> gangs() const;
   // The pod has left its gang, which goes on without it: what it has said and will say does not count.
   void depart(const client::Pod& pod);
+  // Likewise all of the gang's attempt that are not its pods as it is, also those that have gone unseen.
+  // O(places x log places).
+  void keep_members(const std::string& job, const crds::Assignment& gang);
   void forget_before(std::int32_t attempt);
 
  private:

@@ -26,8 +26,11 @@ class TrainingJobReconciler {
   // have to wait for others' writes, what is not charged is free to others, and who does not stand in the
   // queue is passed by.
   void charge(const client::Key& key);
-  // The newest state of a pod of this job; also the last one of a pod that is gone.
+  // The newest state of a pod of this job; also the last one of a pod that is gone. A process that does not
+  // lead calls it too: what a pod said last may be nowhere to be read when it does.
   void note(const client::Key& key, const client::Pod& pod);
+  // The job has changed while another process leads: what was noted and counts no more is forgotten.
+  void follow(const client::Key& key);
 
  private:
   using Job = JobPtr;
