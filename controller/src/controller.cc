@@ -1,5 +1,6 @@
 #include "controller.h"
 
+#include <algorithm>
 #include <array>
 #include <set>
 
@@ -11,11 +12,13 @@
 #include "muster/reconcilers/gpu_reservation.h"
 #include "muster/reconcilers/gpu_share.h"
 #include "muster/reconcilers/inference_service.h"
+#include "muster/reconcilers/job_status.h"
 #include "muster/reconcilers/log.h"
 #include "muster/reconcilers/names.h"
 #include "muster/reconcilers/pod_identity.h"
 #include "muster/reconcilers/project.h"
 #include "muster/reconcilers/training_job.h"
+#include "muster/reconcilers/volumes.h"
 #include "runner.h"
 
 namespace muster::controller {
@@ -32,6 +35,8 @@ using std::chrono::seconds;
 constexpr int kReserving = 16;
 // Changes that come together are planned together.
 constexpr Duration kDebounce = milliseconds{4};
+// So long at least from one plan to the next that only time has made necessary.
+constexpr Duration kLeastAhead = milliseconds{100};
 // Of the 30 s that a stop may take: for reconciles under way, then for events not yet sent, then for the
 // lease.
 constexpr Duration kStopDeadline = seconds{24};
@@ -161,11 +166,16 @@ struct Controller::Impl {
     on_change(caches.services, [this](const auto& before, const auto& now) {
       service_runner.add((now ? now : before)->meta.key());
     });
-    const auto all_jobs = [this](const auto&, const auto&) { add_waiting_jobs(); };
-    on_change(caches.priority_classes, all_jobs);
-    on_change(caches.claims,
-              [this](const auto& before, const auto& now) { add_jobs_in((now ? now : before)->meta.ns); });
-    on_change(caches.volumes, all_jobs);
+    const auto volume_changed = [this](const auto&, const auto&) {
+      stir([](Stirred& s) { s.volumes = true; });
+    };
+    on_change(caches.volumes, volume_changed);
+    on_change(caches.storage_classes, volume_changed);
+    on_change(caches.claims, [this](const auto& before, const auto& now) {
+      stir([&](Stirred& s) { s.claims_in.insert((now ? now : before)->meta.ns); });
+    });
+    on_change(caches.priority_classes,
+              [this](const auto&, const auto&) { stir([](Stirred& s) { s.classes = true; }); });
     on_change(caches.namespaces,
               [this](const auto& before, const auto& now) { namespace_changed(before.get(), now.get()); });
     for (auto* kept : {&caches.service_accounts, &caches.role_bindings, &caches.network_policies}) {
@@ -176,7 +186,6 @@ struct Controller::Impl {
         if (!before && now->meta.name == kJobAccount) add_jobs_in(now->meta.ns);  // they waited for it
       });
     }
-    on_change(caches.storage_classes, all_jobs);
   }
 
   // Handlers act only while this process leads; start_acting() replays everything once.
@@ -335,9 +344,20 @@ struct Controller::Impl {
     co_return outcome;
   }
 
-  void add_waiting_jobs() {
+  template <class F>
+  void stir(F mark) {
+    mark(stirred);
+    dirty.notify();
+  }
+  void add_stirred_jobs() {
+    if (stirred == Stirred{}) return;
+    const auto changed = std::exchange(stirred, {});
     for (const auto& [key, job] : caches.jobs.store().all()) {
-      if (job->value.status.assignment.attempt == 0) job_runner.add(key);
+      const auto& status = job->value.status;
+      const bool waits = status.assignment.attempt == 0 && !reconcilers::is_finished(status);
+      const bool maybe_volumes = (changed.volumes && waits) || changed.claims_in.contains(job->meta.ns);
+      if ((changed.classes && waits) || (maybe_volumes && reconcilers::has_volumes(job->value)))
+        job_runner.add(key);
     }
   }
   void add_jobs_in(const std::string& ns) {
@@ -351,10 +371,12 @@ struct Controller::Impl {
 
   client::Task<void> schedule() {
     while (is_acting && !stopping) {
-      const bool more = co_await dirty.wait();
-      if (!more || stopping) break;
-      co_await env.clock.sleep_for(kDebounce);
+      const client::Wake why = co_await dirty.wait_until(env.clock, next_plan());
+      if (why == client::Wake::kCancelled || stopping) break;
+      if (why == client::Wake::kNotified) co_await env.clock.sleep_for(kDebounce);
       if (stopping || api.writes_stopped()) break;
+      add_stirred_jobs();
+      if (why == client::Wake::kTimeout && !plan_is_due()) continue;
       const auto began = std::chrono::steady_clock::now();
       const auto news = placement.plan(world.now());
       metrics.planned(
@@ -366,12 +388,24 @@ struct Controller::Impl {
     wake.notify();
   }
 
+  // When to plan though nothing changes; looked at again in a minute at the latest, should the wall clock be
+  // set meanwhile.
+  client::TimePoint next_plan() const {
+    Duration ahead = std::chrono::minutes{1};
+    if (const auto wake_at = placement.wake_at())
+      ahead = std::clamp(std::chrono::ceil<Duration>(*wake_at - env.clock.wall()), kLeastAhead, ahead);
+    return env.clock.now() + ahead;
+  }
+  bool plan_is_due() const {
+    const auto wake_at = placement.wake_at();
+    return wake_at && world.now() >= *wake_at;
+  }
+
   // Status numbers of Queues, Projects and NodePools: after the dust has settled, never in the way of pods.
   client::Task<void> refresh_capacity() {
     while (is_acting && !stopping) {
       const bool slept = co_await env.clock.sleep_for(world.status_interval);
       if (!slept || stopping) break;
-      if (placement.due(world.now())) dirty.notify();
       if (!capacity_stale) continue;
       capacity_stale = false;
       for (const auto& [key, object] : caches.queues.store().all()) queue_runner.add(key);
@@ -388,6 +422,7 @@ struct Controller::Impl {
     is_acting = true;
     log_info("acting", {{"identity", options.identity}});
     for (const auto& replay : replays) replay();
+    stirred = {};  // all jobs stand in the queue
     // A job that was never seen by a handler of ours but whose pods outlived it is covered by pod_changed.
     for (Runner* r : runners())
       r->start(r == &job_runner ? options.workers : r == &gpu_runner ? kReserving : 2);
@@ -520,6 +555,15 @@ struct Controller::Impl {
   client::Waiter dirty;  // placement's inputs changed
   client::Waiter wake;   // run() has something to look at
   Runner job_runner, queue_runner, project_runner, pool_runner, service_runner, gpu_runner;
+  // What changed that any job may mention: it comes in swarms, a thousand claims bound at once, and who is
+  // concerned is looked up once for all that came together.
+  struct Stirred {
+    std::set<std::string> claims_in;  // namespaces
+    bool volumes = false;             // or storage classes
+    bool classes = false;             // PriorityClasses
+    bool operator==(const Stirred&) const = default;
+  };
+  Stirred stirred;
   std::vector<std::function<void()>> replays;
   std::vector<std::unique_ptr<boost::asio::cancellation_signal>> watch_signals;
   boost::asio::cancellation_signal recorder_signal, election_signal, refresh_signal;

@@ -10,7 +10,6 @@
 #include "muster/reconcilers/project_objects.h"
 
 namespace muster::reconcilers {
-namespace {
 
 using client::Error;
 using client::ErrorCode;
@@ -19,11 +18,8 @@ using crds::Json;
 bool is_owned_by(const Json& object, const std::string& uid) {
   const Json* owners = find(&object, "metadata", "ownerReferences");
   if (owners == nullptr || !owners->is_array()) return false;
-  return std::ranges::any_of(*owners,
-                             [&](const Json& o) { return o.is_object() && o.value("uid", "") == uid; });
+  return std::ranges::any_of(*owners, [&](const Json& o) { return text(find(&o, "uid")) == uid; });
 }
-
-}  // namespace
 
 client::Task<client::Result<void>> keep_child(client::ApiClient& api, client::Resource resource, Json object,
                                               std::string owner_uid) {

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
+#include "muster/reconcilers/child.h"
 #include "muster/reconcilers/fan_out.h"
 #include "muster/reconcilers/gpu_holder.h"
 #include "muster/reconcilers/gpu_share.h"
@@ -126,9 +129,9 @@ client::Task<bool> JobPods::create_now(client::Key key, const std::vector<std::s
         }
         std::string name =
             pod_name(for_job->meta.name, place.role, place.index, assignment.attempt, place.tries);
-        const bool one_made = co_await self->create_one(for_job, make.pod(place, held), std::move(name));
-        if (!one_made) all_made = false;
-        co_return true;
+        const Made made = co_await self->create_one(for_job, make.pod(place, held), std::move(name));
+        if (made != Made::kYes) all_made = false;
+        co_return made != Made::kRefused;  // the others would be refused as well
       }
     };
     return Create::run(this, job, which[i], builder, all);
@@ -137,7 +140,7 @@ client::Task<bool> JobPods::create_now(client::Key key, const std::vector<std::s
   co_return all;
 }
 
-client::Task<bool> JobPods::create_one(JobPtr job, std::string body, std::string name) {
+client::Task<JobPods::Made> JobPods::create_one(JobPtr job, std::string body, std::string name) {
   auto answer = co_await world_.api.create(client::resources::kPods, job->meta.ns, std::move(body),
                                            std::string(kFieldManager));
   const bool read_it =
@@ -149,20 +152,17 @@ client::Task<bool> JobPods::create_one(JobPtr job, std::string body, std::string
   } else if (answer) {
     ++world_.totals.pods_created;
   }
-  if (!answer) {
-    refused_(job, answer.error());
-    co_return false;
-  }
+  if (!answer) co_return refused_(job, answer.error()) ? Made::kRefused : Made::kNotNow;
   auto pod = client::decode_pod(*answer, pod_fields());
-  if (!pod) co_return false;
+  if (!pod) co_return Made::kNotNow;
   if (pod->owner_uid != job->meta.uid) {
     // A pod of that name belongs to somebody else (or to a deleted job of the same name): wait until it has
     // gone.
     log_warn("pod name is taken", {{"job", job->meta.key()}, {"pod", pod->meta.key()}});
-    co_return false;
+    co_return Made::kNotNow;
   }
   world_.caches.pods.store().assume(std::move(*pod));
-  co_return true;
+  co_return Made::kYes;
 }
 
 client::Task<bool> JobPods::ensure(JobPtr job, Companion which) {
@@ -203,7 +203,7 @@ client::Task<client::Result<void>> JobPods::write(JobPtr job, Companion which) {
     done = std::unexpected(there.error());
     co_return done;
   }
-  if (there->find(job->meta.uid) == std::string::npos) {
+  if (!is_owned_by(crds::Json::parse(*there, nullptr, false), job->meta.uid)) {
     Error taken;
     taken.code = ErrorCode::kForbidden;
     taken.message =

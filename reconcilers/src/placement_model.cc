@@ -460,8 +460,10 @@ std::vector<client::Key> PlacementModel::plan(crds::Time now) {
   impl_->wake = plan.wake;
   return news;
 }
-bool PlacementModel::due(crds::Time now) const {
-  return impl_->wake && to_time(now) >= *impl_->wake;
+std::optional<crds::Time> PlacementModel::wake_at() const {
+  if (!impl_->wake) return std::nullopt;
+  return std::chrono::ceil<std::chrono::seconds>(
+      std::chrono::sys_time<std::chrono::milliseconds>{std::chrono::milliseconds{impl_->wake->ms}});
 }
 
 std::optional<Decision> PlacementModel::decision(const client::Key& key) const {

@@ -98,7 +98,8 @@ std::optional<Decision> eviction_of_orphan(const Object<crds::TrainingJob>& job,
 }  // namespace
 
 TrainingJobReconciler::TrainingJobReconciler(World& world)
-    : world_(world), pods_(world, [this](const Job& job, const Error& error) { refuse(job, error); }) {}
+    : world_(world),
+      pods_(world, [this](const Job& job, const Error& error) { return refuse(job, error); }) {}
 
 client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   if (unsure_.contains(key)) {
@@ -403,18 +404,19 @@ void TrainingJobReconciler::forget(const client::Key& key, const std::string& la
   pods_.forget(key);
 }
 
-void TrainingJobReconciler::refuse(const Job& job, const Error& error) {
+bool TrainingJobReconciler::refuse(const Job& job, const Error& error) {
   const client::Key key = job->meta.key();
   auto back = decision_on_refusal(error);
   if (!back) {
     log_warn("not created", {{"job", key}, {"error", client::to_string(error)}});
-    return;
+    return false;
   }
   if (back->kind == Decision::Kind::kEvict) {
     rejections_[key] = {job->meta.uid, job->value.metadata.generation,
                         "the API server refuses its pods: " + back->message};
   }
   world_.placement.decide(key, std::move(*back));
+  return true;
 }
 
 }  // namespace muster::reconcilers

@@ -192,6 +192,13 @@ VolumeUse volumes_of(const crds::TrainingJob& job, const crds::Role& role) {
   return use;
 }
 
+bool has_volumes(const crds::TrainingJob& job) {
+  return std::ranges::any_of(job.spec.roles, [&](const crds::Role& role) {
+    const auto use = volumes_of(job, role);
+    return !use.claims.empty() || !use.ephemeral.empty();
+  });
+}
+
 std::string ephemeral_claim_name(std::string_view pod, std::string_view volume) {
   return std::string(pod) + "-" + std::string(volume);
 }

@@ -168,6 +168,27 @@ TEST(GangReport, WhoHasLeftDoesNotCount) {
   EXPECT_EQ(reports.gangs().at(0).reporters, 2);
 }
 
+// As for one who has only heard of it: that the pod left was never seen.
+TEST(GangReport, OnlyPodsOfTheGangAsItIsCount) {
+  CheckpointReports reports;
+  reports.note(running(0, report(120)), kNow);
+  reports.note(running(1, report(100)), kNow);
+  crds::Assignment gang;
+  gang.attempt = 1;
+  gang.pods.resize(1);
+  gang.pods[0].role = "worker";
+  reports.keep_members("llama", gang);
+  EXPECT_EQ(reports.gangs().at(0).saved.step, 120);
+  EXPECT_EQ(reports.gangs().at(0).reporters, 1);
+  gang.pods[0].tries = 1;  // another pod in its place, which has said nothing yet
+  reports.keep_members("llama", gang);
+  EXPECT_FALSE(reports.gangs().at(0).saved.step);
+  gang.attempt = 2;
+  reports.note(running(0, report(130)), kNow);
+  reports.keep_members("llama", gang);
+  EXPECT_EQ(reports.gangs().at(0).saved.step, 130) << "of another attempt";
+}
+
 TEST(GangReport, TheSameWordAgainIsNotNewer) {
   CheckpointReports reports;
   reports.note(running(0, report(10)), kNow);

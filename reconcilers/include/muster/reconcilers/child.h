@@ -9,6 +9,9 @@
 
 namespace muster::reconcilers {
 
+// One of its owner references names this uid. O(owner references).
+bool is_owned_by(const crds::Json& object, const std::string& uid);
+
 // Makes it where it is absent and mends it where it is not as wanted. `object` has name, namespace and an
 // owner reference to `owner_uid`. kAlreadyExists with a sentence where an object of that name is there that
 // belongs to somebody else: it is left alone.

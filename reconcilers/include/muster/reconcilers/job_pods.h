@@ -15,8 +15,9 @@ namespace muster::reconcilers {
 
 class JobPods {
  public:
-  // `refused`: hears what the API server says against a pod, or against an object that pods need.
-  using Refused = std::function<void(const JobPtr&, const client::Error&)>;
+  // Hears what the API server says against a pod, or against an object that pods need. True: the whole gang
+  // is taken back for it.
+  using Refused = std::function<bool(const JobPtr&, const client::Error&)>;
   JobPods(World& world, Refused refused);
 
   // Deletes them, each by its uid. False: not all were told, again later.
@@ -33,7 +34,8 @@ class JobPods {
 
  private:
   client::Task<bool> create_now(client::Key key, const std::vector<std::size_t>& which);
-  client::Task<bool> create_one(JobPtr job, std::string body, std::string name);
+  enum class Made : std::uint8_t { kYes, kNotNow, kRefused };
+  client::Task<Made> create_one(JobPtr job, std::string body, std::string name);
   bool still_wanted(const JobPtr& job, std::size_t pod) const;
   client::Task<client::Result<void>> write(JobPtr job, Companion which);
 

@@ -69,8 +69,9 @@ class PlacementModel {
   // ------------------------------------------------------------------------------------------------------
   // Plans; returns the jobs that there is news for, in order.
   std::vector<client::Key> plan(crds::Time now);
-  // Time alone has made another plan worth its while (a victim is not safe by minRuntime any more, …).
-  bool due(crds::Time now) const;
+  // When time alone makes another plan worth its while (a victim is not safe by minRuntime any more, …);
+  // nullopt: never.
+  std::optional<crds::Time> wake_at() const;
   // Not yet known to the API server; nullopt: none.
   std::optional<Decision> decision(const client::Key& key) const;
   // Places that are kept for it until others have left them; nullopt: none.

@@ -54,7 +54,8 @@ class TrainingJobReconciler {
     kUnsure,    // may stand or not: nothing is done for the job until it was read again
   };
   client::Task<Commit> commit(const client::Key& key, const Job& job, const Step& step);
-  void refuse(const Job& job, const client::Error& error);
+  // True: the gang goes back to the queue, or is evicted, for it.
+  bool refuse(const Job& job, const client::Error& error);
 
   World& world_;
   JobPods pods_;

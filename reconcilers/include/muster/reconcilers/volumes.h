@@ -62,6 +62,8 @@ struct VolumeUse {
   std::vector<EphemeralVolume> ephemeral;
 };
 VolumeUse volumes_of(const crds::TrainingJob& job, const crds::Role& role);
+// Some role's pods mount a claim, or have ephemeral volumes.
+bool has_volumes(const crds::TrainingJob& job);
 // The claim of a pod's ephemeral volume: "<pod>-<volume>".
 std::string ephemeral_claim_name(std::string_view pod, std::string_view volume);
 

@@ -1,0 +1,87 @@
+// When the operator acts, and how often: by what has happened, not by a period, and not for what is settled.
+#include <gmock/gmock.h>
+#include <spdlog/spdlog.h>
+
+#include "virtual_cluster.h"
+
+namespace muster::test {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+class Pace : public testing::Test {
+ protected:
+  Pace() { spdlog::set_level(spdlog::level::off); }
+
+  // Keys of jobs that were put into the queue so far.
+  static int jobs_queued(const Operator& op) {
+    const std::string text = op.metrics.text(), name = "workqueue_adds_total{name=\"trainingjob\"} ";
+    return std::stoi(text.substr(text.find(name) + name.size()));
+  }
+};
+
+// A quota of the namespace is full: one refusal speaks for all pods of the gang.
+TEST_F(Pace, AForbiddenGangIsNotPostedToItsLastPod) {
+  VirtualCluster cluster;
+  cluster.set_up(50, 400);
+  cluster.server.distort = [](const MemoryApiServer::Executed& e) -> std::optional<client::HttpResponse> {
+    if (e.method != Method::kPost || !e.path.ends_with("/pods")) return std::nullopt;
+    return MemoryApiServer::failure(403, "Forbidden", "pods is forbidden: exceeded quota: compute");
+  };
+  cluster.add_job("large", 400);
+  cluster.start();
+  ASSERT_TRUE(cluster.world.run_until([&] { return cluster.condition("large", "Evicted"); }, seconds{5}))
+      << cluster.job("large").dump(2);
+  EXPECT_LE(cluster.executed(Method::kPost, "/pods").size(), 32u) << "as many as are made at once";
+}
+
+// What only time makes possible happens then, however seldom counters are written.
+TEST_F(Pace, AVictimGoesWhenItIsSafeNoMoreThoughNothingElseHappens) {
+  VirtualCluster cluster;
+  cluster.set_up(1, 8);
+  cluster.add_priority_class("low", 10);
+  cluster.add_priority_class("high", 100);
+  json queue = cluster.server.object(kMuster + "queues", "root");
+  queue["spec"]["preempt"] = {{"minRuntime", "90s"}};
+  cluster.server.put(kMuster + "queues", queue);
+  cluster.options.status_interval = 3600;
+  cluster.add_job("low", 8, 1, {{"priorityClassName", "low"}});
+  cluster.start();
+  ASSERT_TRUE(cluster.world.run_until([&] { return cluster.condition("low", "PodsReady"); }, minutes{1}));
+  cluster.add_job("high", 8, 1, {{"priorityClassName", "high"}});
+  cluster.world.run_for(seconds{60});
+  EXPECT_FALSE(cluster.condition("low", "Evicted")) << "it is safe for 90 s";
+  EXPECT_TRUE(cluster.world.run_until([&] { return cluster.condition("low", "Evicted"); }, seconds{40}))
+      << cluster.job("high").dump(2);
+}
+
+// Claims that are bound all at once wake those who mention them, and not everybody each time.
+TEST_F(Pace, AThousandClaimsWakeTheJobThatWaitsForOneOnce) {
+  VirtualCluster cluster;
+  cluster.set_up(1, 8);
+  json with_claim;
+  with_claim["checkpoint"] = {{"claimName", "ckpt-7"}, {"mountPath", "/ckpt"}};
+  cluster.add_job("waits", 1, 1, with_claim);
+  for (int i = 0; i < 20; ++i) cluster.add_job("large-" + std::to_string(i), 9);
+  auto& op = cluster.start();
+  cluster.world.run_for(seconds{20});
+  EXPECT_FALSE(cluster.condition("waits", "PodsReady")) << "its claim is not there";
+  const int before = jobs_queued(op);
+  for (int i = 0; i < 1000; ++i) {
+    json claim;
+    claim["metadata"] = {{"name", "ckpt-" + std::to_string(i)}, {"namespace", "team"}};
+    claim["spec"] = {{"volumeName", "pv-" + std::to_string(i)}, {"accessModes", {"ReadWriteMany"}}};
+    claim["status"] = {{"phase", "Bound"}};
+    json volume;
+    volume["metadata"]["name"] = "pv-" + std::to_string(i);
+    cluster.server.put("/api/v1/persistentvolumes", std::move(volume));
+    cluster.server.put("/api/v1/persistentvolumeclaims", std::move(claim));
+  }
+  EXPECT_TRUE(cluster.world.run_until([&] { return cluster.condition("waits", "PodsReady"); }, seconds{10}))
+      << cluster.job("waits").dump(2);
+  EXPECT_LT(jobs_queued(op) - before, 200) << "of 21 jobs one mentions a claim";
+}
+
+}  // namespace
+}  // namespace muster::test
