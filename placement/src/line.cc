@@ -33,9 +33,15 @@ Line::Line(State& state, PoolId pool) : state_(&state), pool_(pool) {
 void Line::fill(Leaf& l, Hopeless& hopeless) const {
   const auto lane = state_->pool(pool_).lines.find(l.leaf);
   const std::int64_t lowest = lowest_running(*state_, pool_, l.leaf);
+  const std::set<WaitKey>* first = nullptr;
   for (const auto& [kind, jobs] : lane->second.kinds) {
-    if (!hopeless.starts(l.leaf, lowest, kind)) l.kinds.push_back({&jobs, jobs.begin()});
+    if (!hopeless.starts(l.leaf, lowest, kind)) {
+      l.kinds.push_back({&jobs, jobs.begin(), false});
+    } else if (first == nullptr || *jobs.begin() < *first->begin()) {
+      first = &jobs;
+    }
   }
+  if (first != nullptr && !state_->pool(pool_).reservation) l.kinds.push_back({first, first->begin(), true});
   for (std::size_t k = 0; k < l.kinds.size(); ++k) push(l, k);
 }
 
@@ -80,6 +86,11 @@ JobId Line::head() {
     if (state_->job(id).waits) return id;
     pop(false);  // it started from another pool's line in the meantime
   }
+}
+
+bool Line::head_is_hopeless() const {
+  const Leaf& l = leaves_[head_];
+  return l.kinds[l.heads.begin()->second].hopeless;
 }
 
 void Line::pop(bool refused) {

@@ -17,10 +17,12 @@ namespace muster::placement {
 // assignment are passed over.
 class Line {
  public:
-  // Leaves of which nothing may start are left out, and kinds that are hopeless.
+  // Leaves of which nothing may start are left out, and kinds that are hopeless; but of each leaf the first
+  // of these has its turn where nobody has reserved yet: it may be the one who does.
   Line(State& state, PoolId pool);
 
   JobId head();  // kNoId: all served
+  bool head_is_hopeless() const;
   // The head has been dealt with. `refused`: whoever asks the same in its leaf need not be looked at.
   void pop(bool refused);
 
@@ -40,6 +42,7 @@ class Line {
   struct Kind {
     const std::set<WaitKey>* jobs = nullptr;
     std::set<WaitKey>::const_iterator next;
+    bool hopeless = false;
   };
   struct Earlier {
     bool operator()(const std::pair<const WaitKey*, std::size_t>& a,

@@ -173,6 +173,7 @@ class Planner {
       for (const PoolId p : served_) refresh_reservation(s_, p);
       lines_.clear();
       refused_in_.clear();
+      reserving_.clear();
       lines_.reserve(served_.size());
       for (const PoolId p : served_) lines_.emplace_back(s_, p);
       while (const auto at = next_line()) serve_head(*at);
@@ -215,8 +216,11 @@ class Planner {
     Line& line = lines_[at];
     const JobId id = line.head();
     const auto before = victims_;
-    const bool refused = !served(id, line);
+    const bool refused = line.head_is_hopeless() || !served(id, line);
     if (refused && s_.job(id).pools.size() > 1) refused_in_.emplace(id, line.pool());
+    // Another of its pools may take it.
+    if (refused && s_.job(id).pools.back() == line.pool())
+      reserve_for(s_, line.pool(), id, reserving_[line.pool()]);
     line.pop(refused);
     if (victims_ == before) return;
     for (Line& l : lines_) l.rank_anew();
@@ -431,6 +435,7 @@ class Planner {
   std::vector<PoolId> served_;
   std::vector<Line> lines_;                        // of these pools
   std::set<std::pair<JobId, PoolId>> refused_in_;  // of jobs with several pools
+  std::map<PoolId, Reserving> reserving_;          // in this round
   std::map<Kind, std::uint64_t> no_room_;          // when it was refused: Decisions::changes()
   std::map<std::tuple<RequestId, PoolId, bool>, std::uint64_t> no_moves_;  // the same of consolidation alone
   std::uint64_t victims_ = 0;

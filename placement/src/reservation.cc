@@ -18,6 +18,7 @@ namespace {
 
 constexpr Duration kLate = seconds(60);     // a pod may need as long to go
 constexpr std::size_t kMostTried = 4;       // of those that are first in order and could never start
+constexpr std::size_t kMostLookedAt = 100;  // of those that are refused
 constexpr std::int64_t kUnknownRounds = 6;  // so many times reservation_after a place without an end is kept
 constexpr Duration kUnknownStart = seconds(60);
 
@@ -216,27 +217,32 @@ void refresh_reservation(State& s, PoolId pool) {
   if (!r.start) r.start = last_end(s, pool, r.nodes);
 }
 
-void reserve(State& s, PoolId pool, const std::vector<JobId>& refused) {
+void reserve_for(State& s, PoolId pool, JobId refused, Reserving& search) {
   Pool& p = s.pool(pool);
-  std::size_t tried = 0;
-  for (const JobId id : refused) {
-    if (p.reservation || tried == kMostTried) break;
-    Job& j = s.job(id);
-    if (!in_line(j, pool)) continue;
-    const bool has_one = std::any_of(s.pools.begin(), s.pools.end(), [&](const Pool& o) {
-      return o.reservation && o.reservation->owner == id;
-    });
-    if (has_one || !lacks_places(s, id, pool)) continue;
-    ++tried;
-    const Time then = std::max(j.spec.submitted, j.last_held) + p.spec.reservation_after;
-    if (then > s.time) return soonest(p.due, then);
-    if (j.no_reservation_before > s.time) {
-      soonest(p.due, j.no_reservation_before);
-      continue;
-    }
-    if (make(s, pool, id)) break;
+  if (p.reservation || search.over || search.tried == kMostTried || search.looked_at == kMostLookedAt) return;
+  ++search.looked_at;
+  Job& j = s.job(refused);
+  if (!in_line(j, pool)) return;
+  const bool has_one = std::any_of(s.pools.begin(), s.pools.end(), [&](const Pool& o) {
+    return o.reservation && o.reservation->owner == refused;
+  });
+  if (has_one || !lacks_places(s, refused, pool)) return;
+  ++search.tried;
+  const Time then = std::max(j.spec.submitted, j.last_held) + p.spec.reservation_after;
+  if (then > s.time) {
+    soonest(p.due, then);
+    search.over = true;
+  } else if (j.no_reservation_before > s.time) {
+    soonest(p.due, j.no_reservation_before);
+  } else if (!make(s, pool, refused)) {
     j.no_reservation_before = s.time + p.spec.reservation_after;
   }
+}
+
+void reserve(State& s, PoolId pool, const std::vector<JobId>& refused) {
+  Pool& p = s.pool(pool);
+  Reserving search;
+  for (const JobId id : refused) reserve_for(s, pool, id, search);
   if (!p.reservation) return;
   soonest(p.due, std::max(late(p), s.time + seconds(1)));
   if (p.reservation->start) return;
