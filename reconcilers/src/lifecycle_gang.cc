@@ -18,6 +18,7 @@ using std::chrono::seconds;
 
 constexpr seconds kPublishAfter{1};  // pods are dated to the second: up to one after the last was made
 // A gang that did not start in time waits this long before it is tried again, doubling up to the maximum.
+constexpr const char* kWaitingForEarlierPods = "WaitingForEarlierPods";  // reason of PodsReady
 constexpr seconds kFirstRetry{10};
 constexpr seconds kLongestRetry = minutes{10};
 
@@ -285,11 +286,26 @@ void Machine::back_off(const std::string& reason, const std::string& message) {
   requeue(reason, message);
 }
 
+// Of a gang that starts and is kept from it by pods that should have ended.
+void Machine::say_who_stays(const Lingering& left) {
+  const auto* ready = crds::find_condition(status_.conditions, "PodsReady");
+  const bool was_said = ready != nullptr && ready->reason == kWaitingForEarlierPods;
+  wake_for(left);
+  if (left.count > 0 && left.deadline != crds::Time{} && seen_.now >= left.overdue_at()) {
+    set("PodsReady", ConditionStatus::kFalse, kWaitingForEarlierPods,
+        say_lingering(left, status_.assignment.attempt - 1, seen_.now));
+  } else if (was_said && left.count == 0) {
+    set("PodsReady", ConditionStatus::kFalse, "Starting", "");
+  }
+}
+
 // Pods that are missing are made, refused ones get another place. Not before the last pod of an earlier
 // attempt has gone: until then it holds the very GPUs.
 void Machine::keep_whole() {
   if (!status_.started_at) wake_for_refusals();
-  const bool is_clear = stale().count == 0 && !is_delayed();
+  const auto left = stale();
+  if (!status_.started_at) say_who_stays(left);
+  const bool is_clear = left.count == 0 && !is_delayed();
   if (is_delayed()) wake(*status_.retry_at);
   std::vector<std::size_t> missing;
   for (std::size_t i = 0; i < gang_.pods.size(); ++i) {

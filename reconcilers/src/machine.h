@@ -98,6 +98,7 @@ class Machine {
   void forget_old_refusals();
   void wake_for_refusals();
   void replace_pods(const Decision& replace);
+  void say_who_stays(const Lingering& left);
   void publish_names();
   void judge_readiness();
 

@@ -119,7 +119,7 @@ struct PlacementModel::Impl {
     for (const auto& p : a.pods) tries[{p.role, p.index}] = p.tries;
     std::set<std::string> now;
     const bool elastic = a.attempt != 0 && crds::is_elastic(job.spec);
-    Held held = elastic ? held_by(a) : Held();
+    std::optional<Held> held;
     for (const auto& pod : pods) {
       const auto id = identity_of(*pod);
       const auto slot = id ? tries.find({id->role, id->index}) : tries.end();
@@ -128,9 +128,12 @@ struct PlacementModel::Impl {
         continue;
       }
       if (is_terminal(*pod)) continue;
-      if (elastic && id && id->attempt < a.attempt && takes_up(held, *pod, *id)) {
-        give_back(pod->meta.key());
-        continue;
+      if (id && id->attempt < a.attempt) {
+        if (!held) held = held_by(a);
+        if (takes_up(*held, *pod, *id)) {
+          give_back(pod->meta.key());
+          continue;
+        }
       }
       auto place = returns || elastic ? leaving_place(jobs[key], wish, *pod) : std::nullopt;
       if (place) {

@@ -56,6 +56,24 @@ TEST_F(Pace, AVictimGoesWhenItIsSafeNoMoreThoughNothingElseHappens) {
       << cluster.job("high").dump(2);
 }
 
+// What it holds is held once, however long its earlier pods stay.
+TEST_F(Pace, APodThatHoldsUpARestartInPlaceIsNotChargedBesideIt) {
+  VirtualCluster cluster;
+  cluster.set_up(1, 8);
+  cluster.pods_end([](const json& pod) {
+    return LastWords{.takes = seconds{1}, .stuck = pod["metadata"]["name"] == "train-worker-0-1"};
+  });
+  cluster.add_job("train", 2, 2);
+  cluster.start();
+  ASSERT_TRUE(cluster.world.run_until([&] { return cluster.condition("train", "PodsReady"); }, minutes{1}));
+  cluster.server.set_status(kPods, "team/train-worker-1-1", {{"phase", "Failed"}});
+  cluster.world.run_for(seconds{60});
+  EXPECT_EQ(cluster.job("train")["status"]["assignment"]["attempt"], 2);
+  EXPECT_EQ(cluster.pods_of("train").size(), 1u) << "the new ones wait";
+  const json& project = cluster.server.object(kMuster + "projects", "team");
+  EXPECT_EQ(project["status"]["allocated"]["gpu"], "4") << project["status"].dump(2);
+}
+
 // Claims that are bound all at once wake those who mention them, and not everybody each time.
 TEST_F(Pace, AThousandClaimsWakeTheJobThatWaitsForOneOnce) {
   VirtualCluster cluster;

@@ -563,6 +563,30 @@ TEST(Lifecycle, ProgramFaultRestartsInPlace) {
   EXPECT_THAT(life.names(), ElementsAre("llama-worker-0-2", "llama-worker-1-2"));
 }
 
+// Somebody else's finalizer, a kubelet that hangs: the next attempt needs its GPUs.
+TEST(Lifecycle, ARestartThatAPodOfBeforeHoldsUpSaysWhichPod) {
+  Life life;
+  life.run();
+  life.fail("llama-worker-1-1");
+  life.commit(life.look());
+  life.drop("llama-worker-1-1");
+  life.change("llama-worker-0-1", [&](client::Pod& p) {
+    p.deleting = true;
+    p.grace_seconds = 30;
+    p.deleted_at = (life.now + seconds{30}).time_since_epoch().count();
+  });
+  life.after(seconds{30});
+  EXPECT_EQ(life.reason("PodsReady"), "Restarting") << "it may still be ending";
+  const Step step = life.after(seconds{6});
+  EXPECT_EQ(life.reason("PodsReady"), "WaitingForEarlierPods");
+  EXPECT_THAT(life.message("PodsReady"), HasSubstr("llama-worker-0-1"));
+  EXPECT_THAT(step.create, IsEmpty());
+  life.drop("llama-worker-0-1");
+  life.turn();
+  EXPECT_EQ(life.reason("PodsReady"), "Starting");
+  EXPECT_THAT(life.names(), ElementsAre("llama-worker-0-2", "llama-worker-1-2"));
+}
+
 TEST(Lifecycle, ProgramFaultRestartsElsewhereWhereANodeIsNotToBeUsed) {
   Life life;
   life.run();
