@@ -119,7 +119,6 @@ struct Controller::Impl {
   }
 
   // --- watch -> cache -> keys
-  // -------------------------------------------------------------------------------------
 
   void listen() {
     using namespace reconcilers;
@@ -367,7 +366,6 @@ struct Controller::Impl {
   }
 
   // --- the scheduling loop
-  // ----------------------------------------------------------------------------------------
 
   client::Task<void> schedule() {
     while (is_acting && !stopping) {
@@ -415,7 +413,6 @@ struct Controller::Impl {
   }
 
   // --- leading
-  // ----------------------------------------------------------------------------------------------------
 
   void start_acting() {
     if (is_acting || stopping) return;

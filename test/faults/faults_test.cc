@@ -426,7 +426,6 @@ TEST_F(Faults, RandomHarm) {
 }
 
 // --- what else a real server must take from us
-// ------------------------------------------------------------------------
 
 TEST_F(Faults, EventsAndTheirSeriesAreTakenByARealServer) {
   Client client(proxy_->url());
@@ -496,7 +495,6 @@ TEST_F(Faults, TheLeaseIsTakenRenewedAndReleasedOnARealServer) {
 }
 
 // --- writes
-// ---------------------------------------------------------------------------------------------------------
 
 class FaultsOfWrites : public Faults {
  protected:

@@ -76,7 +76,6 @@ World::World(std::uint64_t seed, Faults faults)
 }
 
 // --- the controller
-// ---------------------------------------------------------------------------------------------------
 
 // A new process: lists everything, remembers nothing.
 void World::start_process() {
@@ -399,7 +398,6 @@ bool World::resize(std::size_t j, Used& taken) {
 }
 
 // --- the API server
-// ---------------------------------------------------------------------------------------------------
 
 template <class Apply>
 World::Answer World::write(Apply apply) {
@@ -457,7 +455,6 @@ void World::deliver(bool all) {
 }
 
 // --- kubelets and users
-// -----------------------------------------------------------------------------------------------
 
 template <class Change>
 void World::change_pod(const std::string& name, Change change) {
@@ -585,7 +582,6 @@ bool World::kubelets_calmly() {
 }
 
 // --- time
-// -------------------------------------------------------------------------------------------------------------
 
 void World::storm(int rounds) {
   for (int round = 0; round < rounds && violations_.empty(); ++round) {
@@ -630,7 +626,6 @@ void World::settle() {
 }
 
 // --- what must hold
-// ---------------------------------------------------------------------------------------------------
 
 void World::violation(std::string text) {
   violations_.push_back(std::move(text));

@@ -6,7 +6,6 @@ namespace muster::reconcilers {
 namespace {
 
 // --- queued
-// -----------------------------------------------------------------------------------------------------------
 
 TEST(Lifecycle, NewJobAsksForAPlaceAndDoesNothingElse) {
   Life life;
@@ -97,7 +96,6 @@ TEST(Lifecycle, InvalidSpecIsSaidAndMended) {
 }
 
 // --- checkpoints
-// ------------------------------------------------------------------------------------------------------
 
 GangReport saved(std::int32_t attempt, std::int64_t step, std::int64_t took = 0) {
   return {attempt, {step, "/ckpt/" + std::to_string(step)}, kStart, "llama-worker-0-1", 1, took};
@@ -223,7 +221,6 @@ TEST(Lifecycle, ProgramsThatNeverSpeakOfCheckpointsAreNotMeasured) {
 }
 
 // --- admission
-// --------------------------------------------------------------------------------------------------------
 
 TEST(Lifecycle, StartDecisionBecomesTheAssignment) {
   Life life;
@@ -326,7 +323,6 @@ TEST(Lifecycle, NotStartedAgainBeforeEarlierPodsEnded) {
 }
 
 // --- running
-// ----------------------------------------------------------------------------------------------------------
 
 TEST(Lifecycle, RunningOnceAllPodsAreReady) {
   Life life;
@@ -413,7 +409,6 @@ TEST(Lifecycle, EditOfARunningJobIsSeen) {
 }
 
 // --- completion
-// -------------------------------------------------------------------------------------------------------
 
 struct CompletionCase {
   const char* name;
@@ -523,7 +518,6 @@ TEST(Lifecycle, TtlAfterFinishedRemovesTheJob) {
 }
 
 // --- program faults
-// ---------------------------------------------------------------------------------------------------
 
 TEST(Lifecycle, ProgramFaultRestartsInPlace) {
   Life life;
@@ -694,7 +688,6 @@ TEST(Lifecycle, LongMessagesAreCutAtACharacter) {
 }
 
 // --- faults of the cluster
-// --------------------------------------------------------------------------------------------
 
 class LifecycleClusterFault : public ::testing::TestWithParam<const char*> {};
 TEST_P(LifecycleClusterFault, WithdrawsAndIsNotCounted) {
@@ -831,7 +824,6 @@ TEST(Lifecycle, PodsLostBeforeTheStartAreNotMadeAtFullSpeedForever) {
 }
 
 // --- refusals
-// ---------------------------------------------------------------------------------------------------------
 
 class LifecycleRefusal : public ::testing::TestWithParam<const char*> {};
 TEST_P(LifecycleRefusal, IsPlacedElsewhere) {
@@ -927,7 +919,6 @@ TEST(Lifecycle, RefusalsDoNotGrowWithoutBound) {
 }
 
 // --- time
-// -------------------------------------------------------------------------------------------------------------
 
 TEST(Lifecycle, StartTimeoutWithdrawsWithGrowingDelay) {
   Life life;
@@ -1012,7 +1003,6 @@ TEST(Lifecycle, MaxRuntimeCountsOverAttempts) {
 }
 
 // --- suspension
-// -------------------------------------------------------------------------------------------------------
 
 TEST(Lifecycle, SuspendAndResumeInEveryState) {
   struct State {
@@ -1095,7 +1085,6 @@ TEST(Lifecycle, SuspendAndResumeInEveryState) {
 }
 
 // --- decisions from outside
-// -------------------------------------------------------------------------------------------
 
 TEST(Lifecycle, EvictDecisionGivesEverythingBack) {
   Life life;
@@ -1242,7 +1231,6 @@ TEST(Lifecycle, PodsWithoutIdentityAreRemoved) {
 }
 
 // --- how pods end
-// -----------------------------------------------------------------------------------------------------
 
 TEST(PodEnds, WhoseFault) {
   client::Pod pod;
