@@ -71,7 +71,8 @@ struct Metrics::Impl {
   Family<Gauge>& depth =
       family(prometheus::BuildGauge(), registry, "workqueue_depth", "Keys that wait in the work queue.");
   Family<Counter>& adds =
-      family(prometheus::BuildCounter(), registry, "workqueue_adds_total", "Keys taken from the work queue.");
+      family(prometheus::BuildCounter(), registry, "workqueue_adds_total",
+             "Times that a change asked for a key to be looked at, also where the key waited already.");
   Family<Counter>& retries = family(prometheus::BuildCounter(), registry, "workqueue_retries_total",
                                     "Keys queued again after an error.");
   Family<Counter>& requests =
