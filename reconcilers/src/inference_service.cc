@@ -311,7 +311,7 @@ void InferenceServiceReconciler::tell(const Service& service, const char* reason
                                              : fmt::format("{} replicas were {}, the first of them {}",
                                                            names.size(), verb, names.front());
   world_.events.record(event_target(service->value), client::EventType::kNormal, reason, "Scale", text);
-  log_info(text, {{"service", service->meta.key()}});
+  log_info(text, {{"service", service->meta.key()}, {"reason", reason}});
 }
 
 void InferenceServiceReconciler::tell_size(const Service& service, std::int32_t now,
@@ -320,7 +320,7 @@ void InferenceServiceReconciler::tell_size(const Service& service, std::int32_t 
       fmt::format("from {} to {} replicas{}", service->value.status.desired_replicas, now,
                   why && why->size == now ? ": " + why->message : ", as spec.autoscaling allows");
   world_.events.record(event_target(service->value), client::EventType::kNormal, "Rescaled", "Scale", text);
-  log_info(text, {{"service", service->meta.key()}});
+  log_info(text, {{"service", service->meta.key()}, {"reason", "Rescaled"}});
 }
 
 // Events for what people wait for: conditions that have come or gone.
@@ -334,11 +334,12 @@ void InferenceServiceReconciler::tell(const Service& service, const crds::Infere
                            c.reason == "NoReplicaServes" || c.reason == "ScalingDisabled";
     const bool is_bad = c.status == crds::ConditionStatus::kFalse && !is_wanted &&
                         (c.type == "Accepted" || before != nullptr);
-    world_.events.record(
-        event_target(service->value), is_bad ? client::EventType::kWarning : client::EventType::kNormal,
-        c.reason, "Serve",
-        c.message.empty() ? fmt::format("{} is {}", c.type, to_string(c.status)) : c.message);
-    log_info(c.message, {{"service", service->meta.key()}, {"reason", c.reason}});
+    const std::string text =
+        c.message.empty() ? fmt::format("{} is {}", c.type, to_string(c.status)) : c.message;
+    world_.events.record(event_target(service->value),
+                         is_bad ? client::EventType::kWarning : client::EventType::kNormal, c.reason, "Serve",
+                         text);
+    log_info(text, {{"service", service->meta.key()}, {"reason", c.reason}});
   }
 }
 
