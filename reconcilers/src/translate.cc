@@ -96,9 +96,8 @@ std::optional<std::string> not_supported(const crds::TrainingJobSpec& spec) {
     const std::string at = "spec.roles[" + std::to_string(i) + "].";
     if (auto term = between_pods(role)) {
       return at + "template.spec." + *term +
-             ": this version of Muster does not keep the labels of pods that are not its own; use topology "
-             "and "
-             "nodeAffinity";
+             ": this version of Muster does not keep the labels of pods that are not its own; use "
+             "topology and nodeAffinity";
     }
     if (!role.gpus) continue;
     const crds::Gpus& gpus = *role.gpus;

@@ -50,8 +50,7 @@ class History {
 //   another attempt still runs.
 // * An assignment is of all pods of the gang.
 // * A job that was withdrawn for others is preemptible, and another job is promised, or gets, a GPU of those
-// that
-//   it held, before it gets one of them itself.
+//   that it held, before it gets one of them itself.
 // To be shown everything from before the first job on.
 class Auditor {
  public:

@@ -1,22 +1,19 @@
 // The pods of a gang, and the Service and ConfigMap beside them, as JSON text.
 //
 // A pod is the role's template with this added or set:
-//   metadata   namespace, name, Muster's labels and the GPU annotation beside the template's own, the job as
-//   controller.
-//              The job's labels are not copied: tracking labels of GitOps tools must not reach children
-//   spec       nodeName, hostname, subdomain, restartPolicy Never, serviceAccountName (kJobAccount, where the
-//              template names none), priorityClassName (of the job, where it states one),
+//   metadata   namespace, name, Muster's labels and the GPU annotation beside the template's own, the job
+//              as controller. The job's labels are not copied: tracking labels of GitOps tools must not
+//              reach children
+//   spec       nodeName, hostname, subdomain, restartPolicy Never, serviceAccountName (kJobAccount, where
+//              the template names none), priorityClassName (of the job, where it states one),
 //              terminationGracePeriodSeconds (checkpoint.gracePeriod, where the job states a checkpoint)
 //   GPUs       requests and limits of the first container: whole ones, or slices. Shares ask for nothing:
-//   their
-//              devices are in the environment of every container (gpu_share.h), whatever the template says
-//              there
-//   env        rendezvous.h, before the template's own, in every container and init container; a name that
-//   the template
-//              has too is left to the template
-//   volumes    the hosts files at /etc/muster, read-only, and the checkpoint claim, in every container and
-//   init
-//              container that has nothing mounted at that path
+//              their devices are in the environment of every container (gpu_share.h), whatever the
+//              template says there
+//   env        rendezvous.h, before the template's own, in every container and init container; a name
+//              that the template has too is left to the template
+//   volumes    the hosts files at /etc/muster, read-only, and the checkpoint claim, in every container
+//              and init container that has nothing mounted at that path
 // Everything else of the template stays as it is.
 #pragma once
 

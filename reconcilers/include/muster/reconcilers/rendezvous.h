@@ -2,21 +2,18 @@
 // ranks count roles in the spec's order, then index, and rank 0 leads.
 //
 //   always      MUSTER_JOB, MUSTER_ROLE, MUSTER_INDEX (within the role), MUSTER_REPLICAS (of the role, when
-//               the pod was made),
-//               MUSTER_HOSTS_FILE, MUSTER_ATTEMPT; where the attempt resumes from a checkpoint
-//               MUSTER_RESUME_STEP and, if it was reported, MUSTER_RESUME_URI
-//   PyTorch     MASTER_ADDR, MASTER_PORT, WORLD_SIZE (pods), RANK, and torchrun's PET_*. PET_RDZV_ID changes
-//   with every
-//               attempt, PET_NNODES is "least:most" where members join and leave, PET_MAX_RESTARTS is 0
-//               because Muster restarts and counts, PET_RDZV_CONF tells rank 0 that it hosts the store, which
-//               torchrun would else guess from DNS, too early for it to know
+//               the pod was made), MUSTER_HOSTS_FILE, MUSTER_ATTEMPT; where the attempt resumes from a
+//               checkpoint MUSTER_RESUME_STEP and, if it was reported, MUSTER_RESUME_URI
+//   PyTorch     MASTER_ADDR, MASTER_PORT, WORLD_SIZE (pods), RANK, and torchrun's PET_*. PET_RDZV_ID
+//               changes with every attempt, PET_NNODES is "least:most" where members join and leave,
+//               PET_MAX_RESTARTS is 0 because Muster restarts and counts (kRestartsInPlace where members
+//               join and leave), PET_RDZV_CONF tells rank 0 that it hosts the store, which torchrun would
+//               else guess from DNS, too early for it to know
 //   JAX         JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES, JAX_PROCESS_ID
-//   TensorFlow  TF_CONFIG; the cluster in it is kept once, in the job's ConfigMap. A role named evaluator is
-//   a task
-//               that is not in the cluster
-//   MPI         hostfile (Open MPI: "fqdn slots=N") and machinefile (MPICH, Intel MPI: "fqdn:N"), N the GPUs
-//   of the pod
-//               or 1. A role named launcher is not in them
+//   TensorFlow  TF_CONFIG; the cluster in it is kept once, in the job's ConfigMap. A role named evaluator
+//               is a task that is not in the cluster
+//   MPI         hostfile (Open MPI: "fqdn slots=N") and machinefile (MPICH, Intel MPI: "fqdn:N"), N the
+//               GPUs of the pod or 1. A role named launcher is not in them
 #pragma once
 
 #include <cstdint>

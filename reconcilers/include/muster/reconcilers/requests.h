@@ -71,8 +71,8 @@ struct PodNeeds {
 crds::Result<PodRequests> effective_requests(const crds::Json& pod_template, std::string_view field);
 
 // Terms that Muster's placement does not know are refused, never passed over: ports under hostNetwork,
-// scheduling gates, resource claims, other resources than cpu, memory
-// and ephemeral storage, matchFields beside metadata.name.
+// scheduling gates, resource claims, other resources than cpu, memory and ephemeral storage, matchFields
+// beside metadata.name.
 crds::Result<PodNeeds> pod_needs(const crds::Json& pod_template, const std::optional<crds::Gpus>& gpus,
                                  std::string_view field);
 // Of a server's pods, which restart as their template says.
