@@ -45,7 +45,8 @@ client::Task<bool> JobPods::remove(JobPtr job, const std::vector<PodRemoval>& po
         const auto read = co_await world.api.get(client::resources::kNodes, ref);
         if (!read) co_return read.error().code == ErrorCode::kNotFound;
         const auto object = client::decode_node(*read, "muster.dev/");
-        co_return object&& is_out_of_service(*object);
+        if (!object) co_return false;
+        co_return is_out_of_service(*object);
       }
       static client::Task<bool> run(World& world, std::string ns, PodRemoval pod, bool& all_gone) {
         const client::ObjectRef ref{ns, pod.name};

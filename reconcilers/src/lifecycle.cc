@@ -269,8 +269,8 @@ void Machine::release(const std::string& reason, const std::string& message) {
 
 // Everything back, queued again with the old submission time.
 void Machine::withdraw(const std::string& reason, const std::string& text, client::EventType type) {
-  const std::string message =
-      cut(text, kMaxMessage / 2);  // said again, with more around it, while the job waits
+  // Said again, with more around it, while the job waits.
+  const std::string message = cut(text, kMaxMessage / 2);
   const crds::Assignment given_back = status_.assignment;
   release(reason, message);
   status_.started_at.reset();

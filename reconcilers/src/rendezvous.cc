@@ -22,8 +22,8 @@ constexpr std::string_view kLauncher = "launcher";
 constexpr const char* kRestartsInPlace = "10";
 
 constexpr std::size_t kMaxConfigMap = 1 << 20;  // bytes of all files of a ConfigMap
-constexpr std::size_t kMaxVariable =
-    128UZ * 1024;  // Linux: name, '=', value and the zero behind it (MAX_ARG_STRLEN)
+// Linux: name, '=', value and the zero behind it (MAX_ARG_STRLEN).
+constexpr std::size_t kMaxVariable = 128UZ * 1024;
 
 // Gangs are large and their service has one name: the part behind the host is made once.
 std::string domain_of(const TrainingJob& job) {

@@ -165,8 +165,8 @@ struct Blocking {
   std::string pool;
   std::string need;  // quantities
   std::string have;
-  std::vector<std::string>
-      by;  // who holds it or whose bound it is: "team-a/big", "Queue research"; at most 8
+  // Who holds it or whose bound it is: "team-a/big", "Queue research"; at most 8.
+  std::vector<std::string> by;
 
   static constexpr auto fields() {
     using T = Blocking;

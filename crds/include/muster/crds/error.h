@@ -10,8 +10,8 @@ namespace muster::crds {
 struct FieldError {
   std::string object;  // "TrainingJob team-a/llama", "Queue research"; empty: not known (yet)
   std::string field;   // "spec.roles[0].gpus.count"; empty: the object as a whole
-  std::string
-      message;  // what is wrong and what is allowed: "must be an integer from 1 to 10000, is \"four\""
+  // What is wrong and what is allowed: "must be an integer from 1 to 10000, is \"four\"".
+  std::string message;
   std::string location;  // "jobs.yaml:12" where the object came from a file
 
   bool operator==(const FieldError&) const = default;

@@ -128,8 +128,8 @@ struct NodePoolSpec {
   std::optional<Sharing> sharing;  // absent: fractions and memory, without a limit of their number
   Overcommit overcommit;
   std::optional<GpuMetrics> gpu_metrics;  // absent: nobody says how busy its GPUs are
-  bool is_default =
-      false;  // JSON "default": the pool that top-level quotas and workloads without a pool mean
+  // JSON "default": the pool that top-level quotas and workloads without a pool mean.
+  bool is_default = false;
 
   static constexpr auto fields() {
     using T = NodePoolSpec;
@@ -160,8 +160,8 @@ struct NodePoolStatus {
   std::int32_t nodes = 0;  // usable ones
   Amounts capacity;        // of the usable nodes
   Amounts free;            // of it, not given out
-  std::vector<FailingGpus>
-      failing_gpus;  // JSON "failingGPUs": as last read; by node, kMaxFailingNodes at most
+  // JSON "failingGPUs": as last read; by node, kMaxFailingNodes at most.
+  std::vector<FailingGpus> failing_gpus;
 
   static constexpr auto fields() {
     using T = NodePoolStatus;

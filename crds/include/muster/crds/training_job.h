@@ -178,10 +178,10 @@ struct PodAssignment {
   std::int32_t index = 0;
   std::string node;
   std::vector<std::int32_t> gpus;  // devices on the node
-  std::int32_t tries =
-      0;  // JSON "try": pods of this place before, within the attempt (refused by a kubelet, lost)
-  std::optional<Time>
-      joining{};  // JSON "joiningSince": a gang that runs has grown by it, and it was not Ready yet
+  // JSON "try": pods of this place before, within the attempt (refused by a kubelet, lost).
+  std::int32_t tries = 0;
+  // JSON "joiningSince": a gang that runs has grown by it, and it was not Ready yet.
+  std::optional<Time> joining{};
 
   static constexpr auto fields() {
     using T = PodAssignment;
@@ -262,8 +262,8 @@ struct CheckpointStatus {
   std::string reported_by;     // the pod
   std::int32_t attempt = 0;    // of that pod
   std::int32_t reporters = 0;  // pods that had saved this step or a later one
-  std::int64_t save_seconds =
-      0;  // the longest that a pod took from SIGTERM to its end with a report; 0: none yet
+  // The longest that a pod took from SIGTERM to its end with a report; 0: none yet.
+  std::int64_t save_seconds = 0;
 
   static constexpr auto fields() {
     using T = CheckpointStatus;

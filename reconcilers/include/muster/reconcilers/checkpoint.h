@@ -59,8 +59,8 @@ class CheckpointReports {
   };
   std::map<std::int32_t, std::map<std::pair<std::string, std::int32_t>, PodReport>> attempts_;
   std::map<std::string, std::int32_t> departed_;  // uid -> attempt
-  std::map<std::string, std::int32_t>
-      told_ready_;  // likewise, of those that were ready when they were told to go
+  // uid -> attempt, of those that were ready when they were told to go.
+  std::map<std::string, std::int32_t> told_ready_;
 };
 
 // Takes the report over where it is news. It counts only when as many pods have reported as ever

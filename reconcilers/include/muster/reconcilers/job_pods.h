@@ -42,8 +42,8 @@ class JobPods {
   World& world_;
   Refused refused_;
   Gate creating_;  // in pods
-  std::map<std::string, std::string>
-      companions_made_;  // "ns/job/services" -> uid/generation that it is made for
+  // "ns/job/services" -> uid/generation that it is made for.
+  std::map<std::string, std::string> companions_made_;
 };
 
 }  // namespace muster::reconcilers

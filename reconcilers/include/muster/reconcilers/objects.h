@@ -20,8 +20,8 @@ struct Object {
   client::Meta meta;
   Kind value;           // with `problem`: only metadata, and the status where that can be read
   std::string problem;  // empty: none
-  bool status_unreadable =
-      false;                 // with `problem`: what it holds is not known, so nothing may be done about it
+  // With `problem`: what it holds is not known, so nothing may be done about it.
+  bool status_unreadable = false;
   std::string owner_kind{};  // of the controlling owner reference to a kind of Muster's; "": none
   std::string owner_uid{};
 };

@@ -57,8 +57,8 @@ struct EphemeralVolume {
 
 // What a role's pods mount.
 struct VolumeUse {
-  std::vector<std::string>
-      claims;  // names in the job's namespace, sorted, each once; the checkpoint claim included
+  // Names in the job's namespace, sorted, each once; the checkpoint claim included.
+  std::vector<std::string> claims;
   std::vector<EphemeralVolume> ephemeral;
 };
 VolumeUse volumes_of(const crds::TrainingJob& job, const crds::Role& role);

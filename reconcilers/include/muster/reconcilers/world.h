@@ -40,8 +40,8 @@ struct Caches {
   client::Informer<PersistentVolume> volumes;
   client::Informer<StorageClass> storage_classes;
   client::Informer<Namespace> namespaces;
-  client::Informer<KeptObject> service_accounts, role_bindings,
-      network_policies;  // those with Muster's label
+  // Those with Muster's label.
+  client::Informer<KeptObject> service_accounts, role_bindings, network_policies;
 
   bool synced() const;
 };
