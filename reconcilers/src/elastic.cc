@@ -1,7 +1,5 @@
 #include "muster/reconcilers/elastic.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <initializer_list>
@@ -9,20 +7,15 @@
 
 #include "json_reader.h"
 #include "muster/reconcilers/gpu_share.h"
+#include "muster/reconcilers/names.h"
 
 namespace muster::reconcilers {
 namespace {
 
 using crds::Json;
 
-// FNV-1a: the same on every machine and in every version.
 std::string print_of(const Json& json) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const char c : json.dump(-1, ' ', false, Json::error_handler_t::replace)) {
-    hash ^= static_cast<unsigned char>(c);
-    hash *= 0x100000001b3ULL;
-  }
-  return fmt::format("{:016x}", hash);
+  return hash_of(json.dump(-1, ' ', false, Json::error_handler_t::replace), 16);
 }
 
 Json part_of(const Json& object, std::initializer_list<const char*> names) {

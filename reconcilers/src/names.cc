@@ -13,15 +13,6 @@ bool is_alnum(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-// FNV-1a, 64 bits: the same in every process and release, which std::hash does not promise.
-std::string hash_of(std::string_view text, std::size_t digits) {
-  std::uint64_t h = 0xcbf29ce484222325ULL;
-  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  std::string hex;
-  for (std::size_t i = 0; i < digits; ++i) hex += "0123456789abcdef"[(h >> (60 - 4 * i)) & 0xF];
-  return hex;
-}
-
 // `text` where it fits, else its beginning and a hash of the whole.
 std::string fit(std::string text, std::size_t limit) {
   constexpr std::size_t kDigits = 10;
@@ -40,6 +31,14 @@ bool is_dns_1035(std::string_view name) {
 }
 
 }  // namespace
+
+std::string hash_of(std::string_view text, std::size_t digits) {
+  std::uint64_t h = 0xcbf29ce484222325ULL;
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  std::string hex;
+  for (std::size_t i = 0; i < digits; ++i) hex += "0123456789abcdef"[(h >> (60 - 4 * i)) & 0xF];
+  return hex;
+}
 
 std::string job_label(std::string_view job) {
   return fit(std::string(job), kMaxLabel);
@@ -89,12 +88,6 @@ std::string selector_of(std::string_view job) {
 
 std::string hosts_config_map_name(std::string_view job) {
   return fit(std::string(job) + "-hosts", kMaxName);
-}
-
-std::string fqdn(std::string_view ns, std::string_view job, std::string_view role, std::int32_t index) {
-  std::string name = host_name(role, index);
-  name.append(".").append(service_name(job)).append(".").append(ns).append(".svc");
-  return name;
 }
 
 std::string reservation_name(std::string_view node, std::int32_t gpu) {

@@ -177,18 +177,6 @@ std::vector<EnvVar> environment(const TrainingJob& job, const Role& role, const 
   return env;
 }
 
-std::vector<EnvVar> environment(const TrainingJob& job, std::string_view role, std::int32_t index,
-                                std::int32_t attempt) {
-  const std::int32_t rank = first_rank(job, role) + index;
-  for (const Role& r : job.spec.roles) {
-    if (r.name != role) continue;
-    const PodNumbers numbers{std::to_string(index), std::to_string(rank), std::to_string(attempt),
-                             rank == 0 ? "true" : "false"};
-    return environment(job, r, numbers);
-  }
-  return {};
-}
-
 std::vector<std::pair<std::string, std::string>> rendezvous_files(const TrainingJob& job) {
   std::vector<std::pair<std::string, std::string>> files;
   std::string hosts;

@@ -15,7 +15,6 @@ TEST(Names, PodsSayWhoseTheyAre) {
   EXPECT_EQ(host_name("worker", 7), "worker-7");
   EXPECT_EQ(service_name("llama"), "llama");
   EXPECT_EQ(hosts_config_map_name("llama"), "llama-hosts");
-  EXPECT_EQ(fqdn("nlp", "llama", "worker", 7), "worker-7.llama.nlp.svc");
   EXPECT_EQ(gpu_list({0, 1, 5}), "0,1,5");
   EXPECT_EQ(gpu_list({}), "");
 }

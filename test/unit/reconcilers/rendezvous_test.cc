@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/reconcilers/elastic.h"
 #include "muster/reconcilers/names.h"
 #include "sample_jobs.h"
 
@@ -17,10 +18,18 @@ namespace {
 using crds::Framework;
 using Variables = std::map<std::string, std::string>;
 
+std::vector<EnvVar> environment_of(const crds::TrainingJob& job, std::string_view role, std::int32_t index,
+                                   std::int32_t attempt) {
+  const std::int32_t rank = first_rank(job, role) + index;
+  const PodNumbers numbers{std::to_string(index), std::to_string(rank), std::to_string(attempt),
+                           rank == 0 ? "true" : "false"};
+  return environment(job, *std::ranges::find(job.spec.roles, role, &crds::Role::name), numbers);
+}
+
 Variables variables(const crds::TrainingJob& job, std::string_view role, std::int32_t index,
                     std::int32_t attempt = 4) {
   Variables all;
-  for (const EnvVar& var : environment(job, role, index, attempt)) {
+  for (const EnvVar& var : environment_of(job, role, index, attempt)) {
     const std::string value = var.config_map_key.empty() ? var.value : "<" + var.config_map_key + ">";
     EXPECT_TRUE(all.emplace(var.name, value).second) << var.name << " twice";
   }
@@ -154,7 +163,7 @@ TEST(Rendezvous, TensorFlowReadsItsClusterAndTask) {
   EXPECT_EQ(Json::parse(files(two_roles(Framework::kTensorFlow, "chief", "evaluator")).at("tf-cluster")),
             Json({{"chief", Json::array({"chief-0.llama.nlp.svc:2222"})}}));
   // The cluster must be set before the variable that refers to it.
-  const auto env = environment(job, "worker", 0, 1);
+  const auto env = environment_of(job, "worker", 0, 1);
   EXPECT_LT(std::ranges::find(env, "MUSTER_TF_CLUSTER", &EnvVar::name) - env.begin(),
             std::ranges::find(env, "TF_CONFIG", &EnvVar::name) - env.begin());
 }

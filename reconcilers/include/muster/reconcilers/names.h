@@ -3,6 +3,7 @@
 // and end in a hash of the whole, so that they stay unique and the same.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -30,6 +31,10 @@ inline constexpr std::string_view kHoldersAnnotation = "muster.dev/gpu-holders";
 // Label of reservation pods, which hold a GPU for those who share it: "true".
 inline constexpr std::string_view kReservationLabel = "muster.dev/gpu-reservation";
 
+// The first `digits`, at most 16, of FNV-1a (64 bits, hexadecimal): the same in every process and release,
+// which std::hash does not promise.
+std::string hash_of(std::string_view text, std::size_t digits);
+
 // The label's value for a job: its name, cut to 63 characters where longer.
 std::string job_label(std::string_view job);
 
@@ -54,8 +59,6 @@ std::string service_name(std::string_view job);
 std::string selector_of(std::string_view job);
 // "<job>-hosts".
 std::string hosts_config_map_name(std::string_view job);
-// "<host>.<service>.<namespace>.svc": resolves in every pod of the cluster, whatever the cluster's domain is.
-std::string fqdn(std::string_view ns, std::string_view job, std::string_view role, std::int32_t index);
 
 // "gpu-<index>-<node>": the pod that holds this GPU of the node for those who share it.
 std::string reservation_name(std::string_view node, std::int32_t gpu);

@@ -55,9 +55,6 @@ struct PodNumbers {
 // O(roles).
 std::vector<EnvVar> environment(const crds::TrainingJob& job, const crds::Role& role,
                                 const PodNumbers& numbers);
-// The same for one pod. `role` must be a role of the job.
-std::vector<EnvVar> environment(const crds::TrainingJob& job, std::string_view role, std::int32_t index,
-                                std::int32_t attempt);
 
 // Files of the job's ConfigMap by key: "hosts" (one FQDN a line, in rank order), of an elastic gang "size"
 // (pods in all), and what the framework needs. They follow the assignment. O(pods).
