@@ -89,6 +89,19 @@ bool is_true(const Json* value) {
   return value != nullptr && value->is_boolean() && value->get<bool>();
 }
 
+client::Result<Json> read_object(std::string_view json, std::string_view kind) {
+  Json object = Json::parse(json, nullptr, false);
+  if (!text(find(&object, "metadata", "name")).empty()) return object;
+  return std::unexpected(client::Error{.code = client::ErrorCode::kDecode,
+                                       .message = std::string(kind) + " without metadata.name"});
+}
+
+client::Meta meta_of(const Json& object) {
+  const Json* meta = find(object, "metadata");
+  return {text(find(meta, "namespace")), text(find(meta, "name")), text(find(meta, "uid")),
+          text(find(meta, "resourceVersion"))};
+}
+
 crds::Result<NodeTerm> read_node_term(const Json& term, const std::string& field) {
   NodeTerm out;
   auto labels = read_requirements(find(term, "matchExpressions"), field + ".matchExpressions");

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "muster/client/error.h"
+#include "muster/client/object.h"
 #include "muster/crds/error.h"
 #include "muster/reconcilers/requests.h"
 
@@ -27,6 +29,11 @@ const Json::array_t& items(const Json* list);
 // "" where it is no string.
 std::string text(const Json* value);
 bool is_true(const Json* value);
+
+// The object of this text. kDecode where it has no metadata.name; `kind` is for the error.
+client::Result<Json> read_object(std::string_view json, std::string_view kind);
+// What of an object's metadata is no text is empty.
+client::Meta meta_of(const Json& object);
 
 inline std::unexpected<crds::FieldError> wrong(std::string field, std::string message) {
   return std::unexpected(crds::FieldError{

@@ -2,27 +2,21 @@
 
 #include <nlohmann/json.hpp>
 
+#include "json_reader.h"
+
 namespace muster::reconcilers {
 namespace {
 
 using client::Error;
 using client::ErrorCode;
 
-std::string text_at(const crds::Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 // The controlling owner, where it is one of Muster's kinds.
 template <class Kind>
-void read_owner(const crds::Json& meta, Object<Kind>& object) {
-  const auto owners = meta.find("ownerReferences");
-  if (owners == meta.end() || !owners->is_array()) return;
-  for (const auto& owner : *owners) {
-    if (!owner.is_object() || !owner.contains("controller") || owner["controller"] != true) continue;
-    if (text_at(owner, "apiVersion") != crds::kApiVersion) continue;
-    object.owner_kind = text_at(owner, "kind");
-    object.owner_uid = text_at(owner, "uid");
+void read_owner(const Json& whole, Object<Kind>& object) {
+  for (const Json& owner : items(find(&whole, "metadata", "ownerReferences"))) {
+    if (!is_true(find(owner, "controller")) || text(find(owner, "apiVersion")) != crds::kApiVersion) continue;
+    object.owner_kind = text(find(owner, "kind"));
+    object.owner_uid = text(find(owner, "uid"));
   }
 }
 
@@ -58,10 +52,8 @@ client::Result<Object<Kind>> decode_object(std::string_view json) {
   } else {
     object = salvage<Kind>(whole, value.error());
   }
-  const auto& meta = whole["metadata"];
-  object.meta = {text_at(meta, "namespace"), text_at(meta, "name"), text_at(meta, "uid"),
-                 text_at(meta, "resourceVersion")};
-  read_owner(meta, object);
+  object.meta = meta_of(whole);
+  read_owner(whole, object);
   return object;
 }
 

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "json_reader.h"
 #include "muster/reconcilers/objects.h"
 
 namespace muster::reconcilers {
 namespace {
-
-using crds::Json;
 
 constexpr std::string_view kRbac = "rbac.authorization.k8s.io";
 constexpr std::string_view kMusterNamespace = "muster-system";  // of manifests/base
@@ -26,40 +25,19 @@ constexpr RoleNames kRoles[] = {
     {crds::MemberRole::kViewer, "muster-viewer", "muster-project-viewer"},
 };
 
-client::Result<Json> parse(std::string_view text, const char* kind) {
-  Json object = Json::parse(text, nullptr, false);
-  if (object.is_object() && object.contains("metadata") && object["metadata"].is_object()) return object;
-  client::Error error;
-  error.code = client::ErrorCode::kDecode;
-  error.message = std::string(kind) + " without metadata";
-  return std::unexpected(error);
-}
-
-crds::StringMap strings(const Json& object, const char* key) {
+crds::StringMap labels_of(const Json& object) {
   crds::StringMap map;
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_object()) return map;
-  for (const auto& [name, value] : found->items()) {
+  const Json* labels = find(&object, "metadata", "labels");
+  if (labels == nullptr || !labels->is_object()) return map;
+  for (const auto& [name, value] : labels->items()) {
     if (value.is_string()) map[name] = value.get<std::string>();
   }
   return map;
 }
 
-client::Meta meta_of(const Json& object) {
-  const auto& meta = object["metadata"];
-  const auto text = [&meta](const char* key) {
-    const auto found = meta.find(key);
-    return found != meta.end() && found->is_string() ? found->get<std::string>() : std::string();
-  };
-  return {text("namespace"), text("name"), text("uid"), text("resourceVersion")};
-}
-
 bool has_manager(const Json& object, std::string_view manager) {
-  const auto fields = object["metadata"].find("managedFields");
-  if (fields == object["metadata"].end() || !fields->is_array()) return false;
-  return std::ranges::any_of(*fields, [&](const Json& entry) {
-    return entry.is_object() && entry.contains("manager") && entry["manager"] == manager;
-  });
+  return std::ranges::any_of(items(find(&object, "metadata", "managedFields")),
+                             [&](const Json& entry) { return text(find(entry, "manager")) == manager; });
 }
 
 Json metadata(const crds::Project& project, std::string_view name) {
@@ -82,21 +60,21 @@ std::string Namespace::project() const {
 }
 
 client::Result<Namespace> decode_namespace(std::string_view json) {
-  const auto object = parse(json, "Namespace");
+  const auto object = read_object(json, "Namespace");
   if (!object) return std::unexpected(object.error());
   Namespace ns;
   ns.meta = meta_of(*object);
-  ns.labels = strings((*object)["metadata"], "labels");
-  ns.terminating = (*object)["metadata"].contains("deletionTimestamp");
+  ns.labels = labels_of(*object);
+  ns.terminating = find(&*object, "metadata", "deletionTimestamp") != nullptr;
   return ns;
 }
 
 client::Result<KeptObject> decode_kept_object(std::string_view json) {
-  auto object = parse(json, "object");
+  auto object = read_object(json, "object");
   if (!object) return std::unexpected(object.error());
   KeptObject kept;
   kept.meta = meta_of(*object);
-  const auto labels = strings((*object)["metadata"], "labels");
+  const auto labels = labels_of(*object);
   if (const auto found = labels.find(std::string(kProjectLabel)); found != labels.end())
     kept.project = found->second;
   kept.is_ours = has_manager(*object, kFieldManager);

@@ -12,16 +12,6 @@ namespace {
 using client::Error;
 using client::ErrorCode;
 
-client::Result<Json> read_object(std::string_view json, std::string_view kind, client::Meta& meta) {
-  Json object = Json::parse(json, nullptr, false);
-  const Json* m = find(object, "metadata");
-  meta = {text(find(m, "namespace")), text(find(m, "name")), text(find(m, "uid")),
-          text(find(m, "resourceVersion"))};
-  if (!meta.name.empty()) return object;
-  return std::unexpected(
-      Error{.code = ErrorCode::kDecode, .message = std::string(kind) + " without metadata.name"});
-}
-
 Error decode_error(std::string_view kind, const client::Meta& meta, const crds::FieldError& error) {
   return Error{.code = ErrorCode::kDecode,
                .message = std::string(kind) + " " + meta.key() + ": " + error.field + ": " + error.message};
@@ -127,8 +117,9 @@ void add_terms(VolumeTerms& to, ClaimTerms from, const std::string& claim) {
 
 client::Result<PersistentVolumeClaim> decode_claim(std::string_view json) {
   PersistentVolumeClaim claim;
-  const auto object = read_object(json, "PersistentVolumeClaim", claim.meta);
+  const auto object = read_object(json, "PersistentVolumeClaim");
   if (!object) return std::unexpected(object.error());
+  claim.meta = meta_of(*object);
   const Json* meta = find(*object, "metadata");
   const Json* annotations = find(meta, "annotations");
   claim.selected_node = text(find(annotations, kSelectedNodeAnnotation));
@@ -153,8 +144,9 @@ client::Result<PersistentVolumeClaim> decode_claim(std::string_view json) {
 
 client::Result<PersistentVolume> decode_volume(std::string_view json) {
   PersistentVolume volume;
-  const auto object = read_object(json, "PersistentVolume", volume.meta);
+  const auto object = read_object(json, "PersistentVolume");
   if (!object) return std::unexpected(object.error());
+  volume.meta = meta_of(*object);
   const Json* spec = find(*object, "spec");
   const std::string field = "spec.nodeAffinity.required.nodeSelectorTerms";
   auto terms = read_node_terms(find(spec, "nodeAffinity", "required", "nodeSelectorTerms"), field);
@@ -167,8 +159,9 @@ client::Result<PersistentVolume> decode_volume(std::string_view json) {
 
 client::Result<StorageClass> decode_storage_class(std::string_view json) {
   StorageClass storage;
-  const auto object = read_object(json, "StorageClass", storage.meta);
+  const auto object = read_object(json, "StorageClass");
   if (!object) return std::unexpected(object.error());
+  storage.meta = meta_of(*object);
   storage.waits_for_consumer = text(find(*object, "volumeBindingMode")) == "WaitForFirstConsumer";
   storage.provisions = text(find(*object, "provisioner")) != "kubernetes.io/no-provisioner";
   storage.allowed_topologies = read_topologies(find(*object, "allowedTopologies"));
