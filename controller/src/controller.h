@@ -3,7 +3,6 @@
 // an in-memory transport.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 

@@ -18,7 +18,6 @@ using prometheus::Counter;
 using prometheus::Family;
 using prometheus::Gauge;
 using prometheus::Histogram;
-using Labels = std::map<std::string, std::string>;
 
 // controller-runtime's buckets for reconcile time, seconds.
 const Histogram::BucketBoundaries kReconcileBuckets = {0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25,

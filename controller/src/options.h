@@ -1,7 +1,6 @@
 // The command line of `muster controller`.
 #pragma once
 
-#include <chrono>
 #include <string>
 
 #include "logging.h"

@@ -18,8 +18,6 @@ class Runner {
   Runner(client::Environment env, Metrics& metrics, std::string name, Reconcile reconcile)
       : env_(env), metrics_(metrics), name_(std::move(name)), reconcile_(std::move(reconcile)), queue_(env) {}
 
-  client::WorkQueue& queue() { return queue_; }
-  const std::string& name() const { return name_; }
   void add(const client::Key& key) {
     metrics_.queue_added(name_);
     queue_.add(key);

@@ -12,7 +12,6 @@
 namespace muster::reconcilers {
 namespace {
 
-using client::Duration;
 using client::testing::Fault;
 using client::testing::FaultKind;
 using std::chrono::milliseconds;

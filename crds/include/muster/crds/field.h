@@ -2,8 +2,6 @@
 // comparison of schema and type are all made from it.
 #pragma once
 
-#include <array>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

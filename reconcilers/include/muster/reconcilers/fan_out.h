@@ -9,7 +9,6 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <cstddef>
 #include <functional>
-#include <memory>
 #include <vector>
 
 #include "muster/client/environment.h"
