@@ -81,6 +81,7 @@ struct Controller::Impl {
                        [this](Key key) { return services.reconcile(std::move(key)); }),
         gpu_runner(e, m, "gpu", [this](Key key) { return holder.reconcile(std::move(key)); }) {
     world.node_grace = seconds{o.node_grace};
+    world.own_namespace = o.lease_namespace;
     world.gpus = &gpus;
     world.holder = &holder;
     observe(api);

@@ -24,7 +24,9 @@ void add_controller(CLI::App& app, Options& o) {
   c->add_option("--kubeconfig", o.kubeconfig, "File with server and credentials")->check(CLI::ExistingFile);
   c->add_option("--context", o.context, "Context of the kubeconfig; default: its current one");
   c->add_flag("--leader-elect", o.leader_elect, "Act only while holding the lease");
-  c->add_option("--lease-namespace", o.lease_namespace, "Namespace of the lease")->capture_default_str();
+  c->add_option("--lease-namespace", o.lease_namespace,
+                "Namespace of the lease, and where Muster itself runs")
+      ->capture_default_str();
   c->add_option("--lease-name", o.lease_name, "Name of the lease")->capture_default_str();
   c->add_option("--identity", o.identity,
                 "Name of this process in the lease; default: host name and a random part");

@@ -11,7 +11,7 @@ struct Options {
   std::string kubeconfig;  // empty: in-cluster where there is one, else KUBECONFIG, else ~/.kube/config
   std::string context;
   bool leader_elect = false;
-  std::string lease_namespace = "muster-system";
+  std::string lease_namespace = "muster-system";  // and where Muster runs
   std::string lease_name = "muster-controller";
   std::string identity;                   // empty: host name and a random part
   std::string metrics_address = ":8080";  // empty: none

@@ -87,7 +87,7 @@ client::Task<NamespaceState> ProjectReconciler::keep(const Project& project) {
   }
   if (!state.reason.empty()) co_return state;
   const std::string ns = crds::namespace_of(project->value);
-  const auto wanted = objects_of(project->value);
+  const auto wanted = objects_of(project->value, world_.own_namespace);
   for (const auto& one : wanted) {
     NamespaceState kept = co_await keep_object(one, ns);
     if (state.reason.empty()) state = std::move(kept);

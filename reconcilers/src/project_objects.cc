@@ -10,7 +10,6 @@ namespace muster::reconcilers {
 namespace {
 
 constexpr std::string_view kRbac = "rbac.authorization.k8s.io";
-constexpr std::string_view kMusterNamespace = "muster-system";  // of manifests/base
 constexpr std::string_view kEnforce = "pod-security.kubernetes.io/enforce";
 
 struct RoleNames {
@@ -97,7 +96,7 @@ Json namespace_json(const crds::Project& project) {
           {"metadata", {{"name", crds::namespace_of(project)}, {"labels", namespace_labels(project)}}}};
 }
 
-std::vector<WantedObject> objects_of(const crds::Project& project) {
+std::vector<WantedObject> objects_of(const crds::Project& project, const std::string& own_namespace) {
   std::vector<WantedObject> all;
   const auto want = [&all](const client::Resource& resource, std::string_view name, Json object) {
     all.push_back({&resource, std::string(name), {std::make_shared<const Json>(std::move(object))}});
@@ -110,7 +109,7 @@ std::vector<WantedObject> objects_of(const crds::Project& project) {
     Json policy = {{"apiVersion", "networking.k8s.io/v1"}, {"kind", "NetworkPolicy"}};
     policy["metadata"] = metadata(project, kIsolation);
     const Json everything = Json::object();
-    const Json of_muster = {{"matchLabels", {{"kubernetes.io/metadata.name", kMusterNamespace}}}};
+    const Json of_muster = {{"matchLabels", {{"kubernetes.io/metadata.name", own_namespace}}}};
     policy["spec"]["podSelector"] = everything;
     policy["spec"]["policyTypes"] = Json::array({"Ingress"});
     Json from = Json::array();

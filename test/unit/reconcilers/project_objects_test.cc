@@ -32,7 +32,7 @@ std::vector<std::string> names(const std::vector<WantedObject>& all) {
 }
 
 TEST(ProjectObjects, AProjectWithoutMembersHasAnAccountForItsPodsAndNoMore) {
-  const auto all = objects_of(project());
+  const auto all = objects_of(project(), "muster-system");
   ASSERT_THAT(names(all), testing::ElementsAre("serviceaccounts/muster-job"));
   EXPECT_EQ(all[0].object.value->at("automountServiceAccountToken"), false);
   EXPECT_EQ(all[0].object.value->at("metadata")["namespace"], "nlp");
@@ -46,7 +46,7 @@ TEST(ProjectObjects, EachRoleIsOneBindingToItsShippedRoleWithAllItsMembersOnce) 
                     {MemberKind::kServiceAccount, "ci", "build", MemberRole::kResearcher},
                     {MemberKind::kUserGroup, "nlp-team", "", MemberRole::kResearcher},
                     {MemberKind::kUser, "anna", "", MemberRole::kAdmin}};
-  const auto all = objects_of(p);
+  const auto all = objects_of(p, "muster-system");
   ASSERT_THAT(names(all), testing::ElementsAre("serviceaccounts/muster-job", "rolebindings/muster-admin",
                                                "rolebindings/muster-researcher"));
   const Json& binding = *all[2].object.value;
@@ -55,6 +55,18 @@ TEST(ProjectObjects, EachRoleIsOneBindingToItsShippedRoleWithAllItsMembersOnce) 
   EXPECT_EQ(binding["subjects"], Json::parse(R"([
     {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "nlp-team"},
     {"kind": "ServiceAccount", "name": "ci", "namespace": "build"}])"));
+}
+
+TEST(ProjectObjects, AnIsolatedNetworkLetsInItsOwnPodsAndMusterWhereverThatRuns) {
+  auto p = project();
+  p.spec.ns.isolate_network = true;
+  const auto all = objects_of(p, "gpu-ops");
+  ASSERT_THAT(names(all),
+              testing::ElementsAre("serviceaccounts/muster-job", "networkpolicies/muster-isolation"));
+  EXPECT_EQ(all[1].object.value->at("spec"), Json::parse(R"({
+    "podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{"from": [
+      {"podSelector": {}},
+      {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "gpu-ops"}}}]}]})"));
 }
 
 TEST(ProjectObjects, OthersMayAddFieldsButNotElementsAndChangeNothing) {

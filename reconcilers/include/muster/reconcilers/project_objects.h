@@ -51,8 +51,8 @@ crds::StringMap namespace_labels(const crds::Project& project);
 // The namespace, for the one who creates it.
 crds::Json namespace_json(const crds::Project& project);
 // ServiceAccount, NetworkPolicy and RoleBindings, in this order; each with a name of its own within its
-// resource.
-std::vector<WantedObject> objects_of(const crds::Project& project);
+// resource. `own_namespace` is Muster's, which an isolated network lets in.
+std::vector<WantedObject> objects_of(const crds::Project& project, const std::string& own_namespace);
 
 // All that `wanted` states is so in `there`. Objects may have more fields there, lists no more elements; an
 // empty object in `wanted` means one that is empty.

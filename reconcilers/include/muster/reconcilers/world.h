@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "muster/client/api.h"
 #include "muster/client/events.h"
@@ -81,8 +82,9 @@ struct World {
   client::Duration status_interval;     // between two writes of mere counters to one object
   std::chrono::seconds node_grace{60};  // a node that is not Ready for so long is lost
   Totals totals{};
-  GpuMonitor* gpus = nullptr;   // nullptr: nothing is known of them
-  GpuHolder* holder = nullptr;  // nullptr: shares of GPUs are not given out
+  GpuMonitor* gpus = nullptr;                   // nullptr: nothing is known of them
+  GpuHolder* holder = nullptr;                  // nullptr: shares of GPUs are not given out
+  std::string own_namespace = "muster-system";  // where Muster's processes run
 
   crds::Time now() const { return std::chrono::floor<std::chrono::seconds>(env.clock.wall()); }
 };
