@@ -1,6 +1,35 @@
 // One step of a job's life, taken apart: what it waits for and how it comes and goes (lifecycle.cc), what
-// keeps its gang whole (lifecycle_gang.cc), and what changes the gang's size or its pods
-// (lifecycle_resize.cc).
+// keeps its gang whole (lifecycle_gang.cc), what its GPUs are held by (lifecycle_gpus.cc), and what changes
+// the gang's size or its pods (lifecycle_resize.cc).
+//
+// What comes before what. The first that applies ends the step, and what is left is for a later one; those
+// marked + go on to the next.
+//
+//   run()       ended for good | complete | suspended | no assignment: waiting() | admitted()
+//
+//   waiting()   can never run | pods of an earlier attempt still end | retryAt | blocked (claims, Project)
+//               | placement starts it | placement says why not
+//
+//   admitted()    kEvict, kMove, kBackOff   placement takes the places back
+//                 follow_spec               an edit of the spec; + where members leave and the others run on
+//               + shrink, grow              as placement decided; ends where that starts the gang anew or
+//                                           takes it back
+//                 complete                  by those who stay
+//               + kReplace                  other places for lost ones: replace_members() of a gang that runs
+//                                           on, reform() of any other that ran or fails, which ends the step,
+//                                           replace_pods() of one that only starts
+//                 loses_ground              lost places of a gang that ran or fails wait for kReplace
+//               + go_on_without             lost members that the others can do without; ends where one was
+//                                           late that they cannot
+//                 complete                  without these
+//                 lost_pod                  the cluster's faults; programs fail in their wake, hence before
+//                 fault                     the program's: restart() or fail()
+//               + judge_readiness           before the time: it may have become whole while nobody looked
+//                 out_of_time               startTimeout, maxRuntime, idle.timeout
+//                 keep_whole                missing pods are made, refused places told to placement
+//
+// gang_ and lost_ are parallel to the assignment's pods: what changes these calls match_pods() or
+// begin_attempt(), and lost places are asked for after the next find_lost() only.
 #pragma once
 
 #include <optional>
