@@ -9,8 +9,8 @@
 
 namespace muster::bench {
 
-// User and system time of all threads, in seconds; 0 if there is no such process. Resolution: one tick, 10
-// ms.
+// User and system time of all threads, in seconds; 0 if there is no such process. Resolution: one
+// tick, 10 ms.
 double cpu_seconds(pid_t pid);
 // Of the calling thread alone, in seconds. Of the processor, not of the clock: what else runs on the machine
 // does not count.

@@ -57,8 +57,8 @@ inline double median(std::vector<double> sample) {
   return percentile(std::move(sample), 50);
 }
 
-// One line on standard error, with the seconds since the program started. Standard output is the report's
-// alone.
+// One line on standard error, with the seconds since the program started. Standard output is the
+// report's alone.
 void progress(std::string_view text);
 
 }  // namespace muster::bench

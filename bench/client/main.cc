@@ -1,5 +1,5 @@
-// bench_client: what the client library costs per object and per request, without a control plane. See
-// docs/benchmarks.md.
+// bench_client: what the client library costs per object and per request, without a control plane.
+// See docs/benchmarks.md.
 #include <malloc.h>
 
 #include <CLI/CLI.hpp>

@@ -192,8 +192,8 @@ std::vector<Figure> gang(double size, std::size_t nodes, std::int32_t gpus, std:
 
 // --- reclaim
 
-// One project holds all GPUs without a quota for them; another, to whom they belong, asks for all of them at
-// once.
+// One project holds all GPUs without a quota for them; another, to whom they belong, asks for all of
+// them at once.
 std::vector<Figure> reclaim(double size, std::int32_t pods_each) {
   const std::size_t nodes = scaled(500, size);
   const auto gpus = static_cast<std::int32_t>(nodes) * kGpusPerNode;

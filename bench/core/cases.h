@@ -22,8 +22,8 @@ struct Figure {
 struct Case {
   std::string name;
   // `size`: 1 is what the goals are for; a tenth has a tenth of the nodes, pods, queues and of the gang.
-  // Throws std::runtime_error where what was decided is wrong. The first figure is the one whose growth is
-  // reported.
+  // Throws std::runtime_error where what was decided is wrong. The first figure is the one whose growth
+  // is reported.
   std::function<std::vector<Figure>(double size)> run;
 };
 

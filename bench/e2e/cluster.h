@@ -1,5 +1,5 @@
-// What both phases run on: a control plane with simulated nodes and Muster's manifests, and Muster as a
-// process.
+// What both phases run on: a control plane with simulated nodes and Muster's manifests, and Muster
+// as a process.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,5 @@
-// bench_packing: how much of a cluster's GPUs is given out before nothing fits any more. See
-// docs/benchmarks.md.
+// bench_packing: how much of a cluster's GPUs is given out before nothing fits any more.
+// See docs/benchmarks.md.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
-// bench_replay: a production trace as jobs of projects with quotas, under three policies. See
-// docs/benchmarks.md.
+// bench_replay: a production trace as jobs of projects with quotas, under three policies.
+// See docs/benchmarks.md.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>

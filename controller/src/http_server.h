@@ -21,8 +21,8 @@ class HttpServer {
   using Handler = std::function<HttpAnswer()>;
   struct State;
 
-  // `address`: "127.0.0.1:8080", ":8080" (all addresses), port 0 picks a free one. The error names the
-  // address.
+  // `address`: "127.0.0.1:8080", ":8080" (all addresses), port 0 picks a free one. The error names
+  // the address.
   static std::expected<std::unique_ptr<HttpServer>, std::string> listen(boost::asio::any_io_executor executor,
                                                                         const std::string& address);
   ~HttpServer();

@@ -34,8 +34,8 @@ class Metrics {
   // Metrics endpoints asked, of "gpus" or "replicas".
   void endpoint_reads(std::string_view of, double read, double failed);
   void events_dropped(double total);
-  // Process-wide: process_resident_memory_bytes, process_cpu_seconds_total, process_open_fds (Prometheus'
-  // names).
+  // Process-wide: process_resident_memory_bytes, process_cpu_seconds_total, process_open_fds
+  // (Prometheus' names).
   void sample_process();
 
   std::string text() const;  // the exposition format

@@ -74,8 +74,8 @@ std::expected<Amount<Unit>, std::string> parse_amount(std::string_view text, std
 std::expected<std::int64_t, std::string> parse_quantity(std::string_view text, std::int64_t scale) {
   std::string_view rest = text;
   if (!rest.empty() && rest[0] == '+') rest.remove_prefix(1);
-  // Digits as one integer with a count of those behind the point; 18 of them fit beside any factor in 128
-  // bits.
+  // Digits as one integer with a count of those behind the point; 18 of them fit beside any factor
+  // in 128 bits.
   Wide digits = 0;
   int decimals = 0;
   int significant = 0;

@@ -1,5 +1,5 @@
-// The pods of a job held against its assignment: which pod stands for which place, and what they are at
-// together.
+// The pods of a job held against its assignment: which pod stands for which place, and what they are
+// at together.
 #pragma once
 
 #include <chrono>

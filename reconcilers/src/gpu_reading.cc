@@ -18,8 +18,8 @@ constexpr std::int32_t kMostGpus = 1024;  // of a node; an index beyond is not b
 // A count beyond is none: DCGM writes its blank values (not supported, not permitted) from 2^63 - 16 on.
 constexpr double kMostErrors = 1e15;
 
-// As DCGM's exporter names them; as Prometheus renames them, where they are its own; as the exporter once
-// did.
+// As DCGM's exporter names them; as Prometheus renames them, where they are its own; as the
+// exporter once did.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kPodLabels = {
     {{"exported_namespace", "exported_pod"}, {"namespace", "pod"}, {"pod_namespace", "pod_name"}}};
 

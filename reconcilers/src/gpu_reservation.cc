@@ -56,8 +56,8 @@ void describe_end(const client::Pod& pod, Reservation& r) {
 
 json reservation_json(const NodeGpu& gpu, std::string_view gpu_resource,
                       const ReservationSettings& settings) {
-  // Requests as limits: of all pods of the node it is the last that the kernel or the kubelet ends for
-  // memory.
+  // Requests as limits: of all pods of the node it is the last that the kernel or the kubelet
+  // ends for memory.
   const json amounts = {{"cpu", "50m"}, {"memory", "64Mi"}, {std::string(gpu_resource), "1"}};
   const json resources = {{"requests", amounts}, {"limits", amounts}};
   json secrets = json::array();

@@ -157,8 +157,8 @@ client::Task<JobPods::Made> JobPods::create_one(JobPtr job, std::string body, st
   auto pod = client::decode_pod(*answer, pod_fields());
   if (!pod) co_return Made::kNotNow;
   if (pod->owner_uid != job->meta.uid) {
-    // A pod of that name belongs to somebody else (or to a deleted job of the same name): wait until it has
-    // gone.
+    // A pod of that name belongs to somebody else (or to a deleted job of the same name): wait until
+    // it has gone.
     log_warn("pod name is taken", {{"job", job->meta.key()}, {"pod", pod->meta.key()}});
     co_return Made::kNotNow;
   }

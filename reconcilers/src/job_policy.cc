@@ -16,8 +16,8 @@ const crds::ModePolicy& policy_of(const crds::ProjectPolicy& policy, crds::Mode 
   return mode == crds::Mode::kInteractive ? policy.interactive : policy.batch;
 }
 
-// Of one pod, in thousandths. A part by memory counts as whole GPUs: how much a GPU has is the node's
-// business.
+// Of one pod, in thousandths. A part by memory counts as whole GPUs: how much a GPU has is the
+// node's business.
 crds::MilliGpu gpus_of(const crds::Gpus& gpus) {
   const std::int64_t devices = crds::devices_of(gpus);
   if (gpus.fraction) return *gpus.fraction * devices;

@@ -19,8 +19,8 @@ client::Task<void> select_node(World& world, client::Key key, std::string node) 
   std::string body = selected_node_patch(node, claim->meta.resource_version);
   const auto patched =
       co_await world.api.patch(client::resources::kPersistentVolumeClaims, ref, std::move(body), options);
-  // The pods are made all the same: kubelet waits for the volume, and a conflict shows as a change of the
-  // claim.
+  // The pods are made all the same: kubelet waits for the volume, and a conflict shows as a change
+  // of the claim.
   if (!patched)
     log_warn("claim not told its node", {{"claim", key}, {"error", client::to_string(patched.error())}});
 }

@@ -1,5 +1,5 @@
-// Claims that wait for their first consumer are told its node: what kube-scheduler does for pods that it
-// places.
+// Claims that wait for their first consumer are told its node: what kube-scheduler does for pods
+// that it places.
 #pragma once
 
 #include <vector>

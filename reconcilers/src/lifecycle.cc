@@ -51,8 +51,8 @@ Step Machine::run() {
 // --- the states
 
 void Machine::finished() {
-  // What has ended stays for its logs; what still runs (policy First, or a role that is not waited for) is
-  // ended.
+  // What has ended stays for its logs; what still runs (policy First, or a role that is not waited
+  // for) is ended.
   for (const auto& pod : seen_.pods) {
     if (!is_terminal(*pod)) remove(*pod);
   }

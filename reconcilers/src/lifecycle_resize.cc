@@ -1,5 +1,5 @@
-// What changes the size of a gang, or the pods it is made of: members that join and leave, and edits of the
-// spec.
+// What changes the size of a gang, or the pods it is made of: members that join and leave, and edits
+// of the spec.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -124,8 +124,8 @@ Json metadata_of(const TrainingJob& job, const Role& role, const Json& pod_templ
   return meta;
 }
 
-// Ours first, so that the template's may refer to them by $(NAME); a name that the template has stays the
-// template's.
+// Ours first, so that the template's may refer to them by $(NAME); a name that the template has stays
+// the template's.
 void inject_environment(Json& container, const std::vector<EnvVar>& env, const std::string& config_map) {
   const Json own = std::exchange(list_in(container, "env"), Json::array());
   Json& all = container["env"];
@@ -299,8 +299,8 @@ std::string service_json(const TrainingJob& job) {
   const Json label = {{std::string(kJobLabel), job_label(job.metadata.name)}};
   Json meta = {{"name", service_name(job.metadata.name)}, {"namespace", job.metadata.ns}, {"labels", label}};
   meta["ownerReferences"] = owner_references(job);
-  // Of the attempt in force: a pod of an earlier one may stay for long on a node that is lost, under the same
-  // name.
+  // Of the attempt in force: a pod of an earlier one may stay for long on a node that is lost, under
+  // the same name.
   Json selector = label;
   selector[std::string(kAttemptLabel)] = std::to_string(job.status.assignment.attempt);
   const Json spec = {{"clusterIP", "None"}, {"publishNotReadyAddresses", true}, {"selector", selector}};

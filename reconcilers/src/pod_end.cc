@@ -11,8 +11,8 @@ bool one_of(std::string_view reason, std::initializer_list<std::string_view> lis
   return std::find(list.begin(), list.end(), reason) != list.end();
 }
 
-// Kubelet's own words when it rejects a pod at admission (pkg/kubelet/lifecycle; the last for a node under
-// pressure).
+// Kubelet's own words when it rejects a pod at admission (pkg/kubelet/lifecycle; the last for a node
+// under pressure).
 bool says_refused(const client::Pod& pod) {
   return pod.reason.starts_with("OutOf") ||
          one_of(pod.reason,

@@ -279,8 +279,8 @@ Result<PodRequests> effective_requests(const Json& pod_template, std::string_vie
   if (spec == nullptr) return wrong(at, "is required");
   auto total = aggregate(*spec, at);
   if (!total) return std::unexpected(total.error());
-  // KEP-2837: stated for the pod, it counts in the containers' place; a limit alone where no container states
-  // anything.
+  // KEP-2837: stated for the pod, it counts in the containers' place; a limit alone where no container
+  // states anything.
   const auto requests = read_list(find(spec, "resources", "requests"), at + ".resources.requests");
   if (!requests) return std::unexpected(requests.error());
   const auto limits = read_list(find(spec, "resources", "limits"), at + ".resources.limits");

@@ -7,8 +7,8 @@
 namespace muster::simulate {
 namespace {
 
-// The GPUs of a node, dealt to its zones in order, as many as each says it has. Empty: they are not that
-// many.
+// The GPUs of a node, dealt to its zones in order, as many as each says it has. Empty: they are
+// not that many.
 std::vector<std::int32_t> numa_of_gpus(const NodeZones& node, const std::set<std::string>& gpu_resources,
                                        std::int32_t gpus) {
   std::vector<std::int32_t> numa;

@@ -123,9 +123,9 @@ TEST_F(Serving, ARollingUpdateAndAScaleDownLoseNoRequest) {
   EXPECT_GT(summary["by_model"].value("second", 0), 50);
 }
 
-// A replica is to have five requests. One is always on its way, at the peak twelve and then fifteen; of these
-// three take long, and follow on one another, so that replicas have to answer after they have been told to
-// end.
+// A replica is to have five requests. One is always on its way, at the peak twelve and then fifteen; of
+// these three take long, and follow on one another, so that replicas have to answer after they have been
+// told to end.
 TEST_F(Serving, LoadScalesItFromOneToThreeAndBackAndNoRequestIsLost) {
   json chat = service(1, "chat");
   chat["spec"]["autoscaling"] = {{"maxReplicas", 4}, {"metric", "RequestsRunning"}, {"target", "5"},

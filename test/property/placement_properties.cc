@@ -299,8 +299,8 @@ TEST(PlacementProperties, MemoryChangesNoVerdict) {
           !breach(s, path, s.find_pool(j.assignment->pool), amounts, j.spec.preemptible).empty())
         return;
     }
-    // What is leaving is charged where its node belongs, unless it is known from before the node changed its
-    // pool.
+    // What is leaving is charged where its node belongs, unless it is known from before the node
+    // changed its pool.
     for (const Job& j : s.jobs) {
       for (const Leaving& l : j.leaving) {
         if (l.charge.pool != s.node(l.charge.node).pool) return;

@@ -56,8 +56,8 @@ json in_pieces(const std::string& text, const std::vector<Instant>& stops) {
   return outcome(simulation);
 }
 
-// A Queue of nobody that is edited at these instants: everything is looked at again, and nothing is
-// different.
+// A Queue of nobody that is edited at these instants: everything is looked at again, and nothing
+// is different.
 json with_looks(const std::string& text, const std::vector<Instant>& looks, Instant until) {
   std::string more = text;
   for (std::size_t i = 0; i < looks.size(); ++i) {

@@ -260,9 +260,9 @@ TEST_F(CrdsTest, AStatusWithTenThousandPodsStaysBelowOneMebibyte) {
   const auto held = from_text<TrainingJob>(answer.body);
   ASSERT_TRUE(held) << to_string(held.error());
   EXPECT_EQ(held->status, job.status);
-  // By update, for comparison: server-side apply merges by schema, which costs the server more. (A dry run: a
-  // real one would make the update a second owner of the fields, and the next apply would then remove none of
-  // them.)
+  // By update, for comparison: server-side apply merges by schema, which costs the server more. (A dry run:
+  // a real one would make the update a second owner of the fields, and the next apply would then remove
+  // none of them.)
   Json whole = Json::parse(answer.body);
   whole["status"]["pods"] = "1/10000";
   const auto update_start = std::chrono::steady_clock::now();

@@ -28,8 +28,8 @@ class Crash : public testing::Test {
   std::unique_ptr<MusterProcess> muster_;
 };
 
-// A gang of 64: kill -9 after each of 20 random writes. Always exactly 64 pods of one attempt, and a true
-// status.
+// A gang of 64: kill -9 after each of 20 random writes. Always exactly 64 pods of one attempt, and a
+// true status.
 TEST_F(Crash, KilledAfterAnyWriteTheGangEndsWholeAndOnce) {
   const unsigned seed = std::random_device{}();
   RecordProperty("seed", static_cast<int>(seed));

@@ -1,5 +1,5 @@
-// A control plane with Muster's manifests, and Muster itself as a process with exactly the rights that they
-// give.
+// A control plane with Muster's manifests, and Muster itself as a process with exactly the rights
+// that they give.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -109,8 +109,8 @@ std::string path_of_job(const std::string& name, const std::string& ns = "team")
 std::string path_of_service(const std::string& name);  // in `team`
 
 // One control plane and one Muster for all tests of an executable. SetUpTestSuite() of the derived class
-// makes them. After each test all jobs are removed, Muster must still live, and its log is shown if the test
-// failed.
+// makes them. After each test all jobs are removed, Muster must still live, and its log is shown if the
+// test failed.
 class OneCluster : public testing::Test {
  protected:
   static void TearDownTestSuite();

@@ -155,8 +155,8 @@ TEST_F(Idleness, AJobThatNobodyUsesEndsAndOneThatWorksOrCannotBeReadDoesNot) {
   ASSERT_EQ(cluster_->pods("works")[0]["metadata"]["name"], "works-worker-0-1");
   exporters_->set([&](Exporters& e) {
     e.down.clear();
-    // kubelet chose otherwise than placement counted: the work of `works` shows at an index that is not its
-    // own.
+    // kubelet chose otherwise than placement counted: the work of `works` shows at an index that is
+    // not its own.
     e.pods[works.first][1 - works.second] = pod_at("works");
     e.busy.insert({works.first, 1 - works.second});
     e.pods[forgotten.first][forgotten.first == works.first ? works.second : forgotten.second] =

@@ -44,8 +44,8 @@ TEST(NodeLoss, CostsARunningGangItsAttemptAndASucceededPodNothing) {
   })) << cluster->job("half").dump(2);
   EXPECT_EQ(cluster->job("half")["status"]["pods"], "2/2") << "what has succeeded lacks nothing";
 
-  // The finalizer lets us see how the collector leaves the pod. It holds nothing any more: nobody waits for
-  // it.
+  // The finalizer lets us see how the collector leaves the pod. It holds nothing any more: nobody
+  // waits for it.
   const json victim = cluster->pods("gang")[0];
   const std::string lost_node = victim["spec"]["nodeName"];
   cluster->patch(pod_path(victim), {{"metadata", {{"finalizers", {"test.muster.dev/look"}}}}});

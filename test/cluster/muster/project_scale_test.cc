@@ -14,13 +14,13 @@ namespace muster::test {
 namespace {
 
 constexpr int kProjects = 200;
-// Of each: Namespace, ServiceAccount, NetworkPolicy, a RoleBinding for each of three roles, and its own
-// status.
+// Of each: Namespace, ServiceAccount, NetworkPolicy, a RoleBinding for each of three roles, and
+// its own status.
 constexpr int kWritesOfProject = 7;
 constexpr int kReplicas = 2;
-// Of each service: Service, PodDisruptionBudget, and its status when its replicas are made and when they
-// serve. Of each replica: itself, its pod, the ConfigMap with the pod's peers, its place, and that it is
-// ready.
+// Of each service: Service, PodDisruptionBudget, and its status when its replicas are made and when
+// they serve. Of each replica: itself, its pod, the ConfigMap with the pod's peers, its place, and that
+// it is ready.
 constexpr int kWritesOfService = 4 + 5 * kReplicas;
 
 std::string project(int i) {

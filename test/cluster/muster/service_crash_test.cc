@@ -76,8 +76,8 @@ TEST(ServiceCrash, KilledAfterAnyWriteOfARolloutItEndsInTheNewRevisionWithNoRepl
   for (int round = 0; killed < kills; ++round) {
     const std::string image = "registry.example/serve:" + std::to_string(round + 2);
     SCOPED_TRACE(image);
-    // Of each replica: itself, two of its status, its pod, and the end of the one before; and the service's
-    // status.
+    // Of each replica: itself, two of its status, its pod, and the end of the one before; and the
+    // service's status.
     const int expected = 5 * kReplicas + 2 * kReplicas / kSurge;
     std::vector<int> fatal;
     for (int i = 0; i < kKillsOfARollout; ++i) fatal.push_back(1 + static_cast<int>(random() % expected));

@@ -1,5 +1,5 @@
-// What is made to yield, and what becomes of it: on a real API server, with pods that take their time to
-// save.
+// What is made to yield, and what becomes of it: on a real API server, with pods that take their
+// time to save.
 #include <gmock/gmock.h>
 
 #include <thread>

@@ -67,8 +67,8 @@ class Player {
     return {"--node-grace", std::to_string(scenario_.fault_after.count())};
   }
 
-  // Everything of the beginning, and what runs already runs. All queues are held meanwhile: nothing else
-  // happens.
+  // Everything of the beginning, and what runs already runs. All queues are held meanwhile: nothing
+  // else happens.
   void set_up() {
     std::vector<const json*> first, workloads;
     for (const json& d : scenario_.documents) {

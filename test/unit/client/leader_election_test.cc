@@ -183,8 +183,8 @@ TEST(LeaderElection, ClocksOfCandidatesNeedNotAgree) {
   VirtualWorld world;
   LeaseServer server;
   Candidate b(world, server, "b");
-  // Written by one whose clock is a day behind, and another whose clock is a day ahead: only that it changes
-  // counts.
+  // Written by one whose clock is a day behind, and another whose clock is a day ahead: only that it
+  // changes counts.
   for (const char* odd : {"2023-11-13T22:13:20.000000Z", "2023-11-15T22:13:20.000000Z", "nonsense"}) {
     json lease;
     lease["metadata"]["name"] = "muster";

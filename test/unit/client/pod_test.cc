@@ -25,8 +25,8 @@ PodFields fields() {
   return f;
 }
 
-// A worker of a gang, as an API server has it once it runs: managed fields, projected token, statuses and
-// all.
+// A worker of a gang, as an API server has it once it runs: managed fields, projected token,
+// statuses and all.
 json worker(int index) {
   const std::string name = "llama-pretrain-worker-" + std::to_string(index) + "-3";
   json managed = json::array();

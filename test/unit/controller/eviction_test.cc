@@ -1,5 +1,5 @@
-// Who has to go, goes with time to save; whoever it is for gets the place, and nobody else, whatever happens
-// meanwhile.
+// Who has to go, goes with time to save; whoever it is for gets the place, and nobody else, whatever
+// happens meanwhile.
 #include <gmock/gmock.h>
 #include <spdlog/spdlog.h>
 

@@ -115,8 +115,8 @@ TEST_F(Projects, MembersComeGoAndComeBack) {
   }
 }
 
-// As `kubectl replace --force` does it: at no instant is there a namespace less, and in the end nothing
-// lacks.
+// As `kubectl replace --force` does it: at no instant is there a namespace less, and in the end
+// nothing lacks.
 TEST_F(Projects, AProjectThatIsDeletedAndMadeAgainHasItsNamespaceAndItsJobs) {
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -167,8 +167,8 @@ TEST_F(Projects, ANamespaceThatGoesIsMadeAnewWhenItHasGone) {
             cluster.server.object(kNamespaces, "team")["metadata"]["uid"]);
 }
 
-// Somebody keeps writing to what Muster keeps: what is read is outdated again and again, and that is nobody's
-// fault.
+// Somebody keeps writing to what Muster keeps: what is read is outdated again and again, and that is
+// nobody's fault.
 TEST_F(Projects, AWriteThatSomebodyElseWasFasterThanIsNoFault) {
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

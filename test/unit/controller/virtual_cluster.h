@@ -1,6 +1,6 @@
-// The whole operator against an API server in memory, on one thread, in virtual time: nodes, kubelets that
-// start what is bound to them, faults on the way, and what must hold whatever happens. One seed is one
-// history.
+// The whole operator against an API server in memory, on one thread, in virtual time: nodes, kubelets
+// that start what is bound to them, faults on the way, and what must hold whatever happens. One seed is
+// one history.
 #pragma once
 
 #include <fmt/format.h>

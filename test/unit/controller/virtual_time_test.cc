@@ -275,8 +275,8 @@ TEST_F(VirtualTime, AskedToStopWhileNobodyAnswersItEndsInTime) {
   }
 }
 
-// The process dies at any moment, with requests on their way, and another one takes over: what it finds is
-// enough.
+// The process dies at any moment, with requests on their way, and another one takes over: what it
+// finds is enough.
 TEST_F(VirtualTime, WhereverAProcessDiesTheNextGoesOn) {
   for (std::uint64_t seed = 1; seed <= 24; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -358,8 +358,8 @@ TEST_F(VirtualTime, TheSecondReplicaActsOnlyAfterTheFirstHasStopped) {
   }
 }
 
-// The API server falls silent to requests, while watches still bring work: nothing is written after the renew
-// deadline.
+// The API server falls silent to requests, while watches still bring work: nothing is written after the
+// renew deadline.
 TEST_F(VirtualTime, WithoutItsLeaseItWritesNothing) {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -109,8 +109,8 @@ TYPED_TEST(Kind, SchemaAndTypeHaveTheSameFields) {
   EXPECT_EQ(properties.size(), 5U) << "apiVersion, kind, metadata, spec, status";
 }
 
-// A schema's default is the type's: reading an object before and after the server has put defaults in is the
-// same.
+// A schema's default is the type's: reading an object before and after the server has put defaults in
+// is the same.
 TYPED_TEST(Kind, DefaultsAreTheTypes) {
   Json object = {{"apiVersion", kApiVersion},
                  {"kind", TypeParam::kKind},

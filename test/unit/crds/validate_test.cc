@@ -1,5 +1,5 @@
-// The verdicts of the schemas without a server, on the same objects that the API server judges in
-// test/cluster/crds.
+// The verdicts of the schemas without a server, on the same objects that the API server judges
+// in test/cluster/crds.
 #include "muster/crds/validate.h"
 
 #include <gmock/gmock.h>

@@ -141,8 +141,8 @@ void hold(World& w, const std::string& id, const std::string& node, std::vector<
   w.cluster.set_assignment(id, assignment(1, {{0, 0, node, std::move(gpus)}}));
 }
 
-// n1 has 5 free, n2 has 4: a pod of 1 goes to n1, so that both keep room for a pod of 4, which the pool
-// knows.
+// n1 has 5 free, n2 has 4: a pod of 1 goes to n1, so that both keep room for a pod of 4, which
+// the pool knows.
 TEST(Fragmentation, KeepsRoomForTheLargerRequestsOfThePool) {
   World w({node("n1"), node("n2")});
   hold(w, "a/1", "n1", {0, 1, 2});

@@ -282,8 +282,8 @@ TEST(StatementTest, RollsBackWithoutATrace) {
     EXPECT_EQ(w.cluster.pool_usage("default").free.gpu.value, before.gpu.value + 8000);
     statement.place(held, {0, 0, "n2", {}}, p, Hold::kPromised);  // moved, and by one pod smaller
     statement.place(next, {0, 0, "n1", {0, 1, 2, 3, 4, 5, 6, 7}}, p, Hold::kPromised);
-    // What is promised is nobody's yet. (a/next holds 8; a/held was started by this very plan and is simply
-    // gone.)
+    // What is promised is nobody's yet. (a/next holds 8; a/held was started by this very plan and is
+    // simply gone.)
     EXPECT_EQ(w.cluster.usage("a", true, "default").allocated.gpu.value, 8000);
     EXPECT_EQ(s.sums(s.find_leaf("a", true), p).allocated.gpu.value, 8000 + 4000 + 8000);
   }

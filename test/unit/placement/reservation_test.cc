@@ -253,8 +253,8 @@ TEST(ReservationTest, WhoLacksOnlyRoomUnderALimitReservesNothing) {
   EXPECT_EQ(w.reason("a/more"), Reason::kLimitReached);
 }
 
-// S21: 9 nodes of 8 GPUs full of 1-GPU jobs of 4 minutes (maxRuntime 5), 300 more waiting, a gang of 8 x 8
-// older.
+// S21: 9 nodes of 8 GPUs full of 1-GPU jobs of 4 minutes (maxRuntime 5), 300 more waiting, a gang of
+// 8 x 8 older.
 TEST(ReservationTest, S21GangStartsAndTheRestOfThePoolStaysBusy) {
   std::vector<NodeSpec> nodes;
   for (int i = 1; i <= 9; ++i) nodes.push_back(node("n" + std::to_string(i)));

@@ -106,8 +106,8 @@ TEST_F(GateTest, WhoWaitsBehindACancelledOneGoesAtOnceIfItFits) {
   EXPECT_THAT(heard, ElementsAre("a", "-big", "b", "c", "d"));
 }
 
-// Room that was given to it in the very moment of its cancellation is handed on, or the gate would shut for
-// ever.
+// Room that was given to it in the very moment of its cancellation is handed on, or the gate would
+// shut for ever.
 TEST_F(GateTest, RoomGivenToACancelledOneIsNotLost) {
   come("a", 10);
   const auto b = come("b", 10);

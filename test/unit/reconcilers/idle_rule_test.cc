@@ -49,8 +49,8 @@ TEST(GangUse, IsUnknownWhereOneGpuWasNotReadUnlessAnotherIsBusy) {
   EXPECT_EQ(none.problem, "it has no GPUs");
 }
 
-// kubelet chooses the devices: where the exporter knows the pods, the index that placement counted with says
-// nothing.
+// kubelet chooses the devices: where the exporter knows the pods, the index that placement counted with
+// says nothing.
 TEST(GangUse, IsFoundByPodWhereTheExporterKnowsPods) {
   GpuReading zero = indexes({{0, 0}, {1, 0}, {2, 99}, {3, 0}});
   zero.by_pod["nlp/a-worker-0-1"] = {{"0", 0}, {"2", 99}};

@@ -715,8 +715,8 @@ INSTANTIATE_TEST_SUITE_P(Reasons, LifecycleClusterFault,
                          ::testing::Values("Evicted", "NodeLost", "Shutdown", "Terminated", "Preempting",
                                            "OutOfcpu", "UnexpectedAdmissionError"));
 
-// Found live: the pod garbage collector fails the pods of a deleted node before it removes them, without a
-// status.reason.
+// Found live: the pod garbage collector fails the pods of a deleted node before it removes them, without
+// a status.reason.
 TEST(Lifecycle, DisruptionTargetIsNoFaultOfTheProgram) {
   Life life;
   life.run();

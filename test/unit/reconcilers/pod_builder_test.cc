@@ -144,8 +144,8 @@ TEST(PodBuilder, RanksRunOverRoles) {
   EXPECT_THAT(ranks, testing::ElementsAre("0", "1", "2", "3"));
 }
 
-// Whatever strings a template holds, the text is JSON, differs by place, and gives the template's strings
-// back.
+// Whatever strings a template holds, the text is JSON, differs by place, and gives the template's
+// strings back.
 TEST(PodBuilder, AnyTemplateAnyPlace) {
   const std::vector<std::string> strings = {
       "", "\"", "\\", "@{muster:0:a}", "@{muster:", "@{muster:1:b}", "\n\t\x01", "ü€", "\xff\xfe", "$(RANK)"};

@@ -22,9 +22,9 @@ struct Document {
   std::shared_ptr<const std::string> text;  // of the YAML document it is in
   std::string inside;                       // "items[3]" for an item of a List, else empty
 
-  // "jobs.yaml:12": of the field ("spec.roles[0].gpus.count"), or of the nearest enclosing one that the file
-  // states. Parses the text again: lines are wanted only for errors, and would otherwise outweigh the
-  // objects.
+  // "jobs.yaml:12": of the field ("spec.roles[0].gpus.count"), or of the nearest enclosing one that the
+  // file states. Parses the text again: lines are wanted only for errors, and would otherwise outweigh
+  // the objects.
   std::string location(std::string_view field) const;
 };
 

@@ -26,8 +26,8 @@ std::span<const Crd> all_crds();
 // nullptr: no kind of Muster.
 const Crd* find_crd(std::string_view api_version, std::string_view kind);
 
-// Writes the schema's defaults into the object, as the API server would. Objects of other kinds stay as they
-// are.
+// Writes the schema's defaults into the object, as the API server would. Objects of other kinds stay
+// as they are.
 void apply_defaults(Json& object);
 
 // Everything that is wrong with an object of a Muster kind by its schema and its rules, defaults taken into

@@ -54,8 +54,8 @@ class RollingMean {
   std::deque<Bucket> buckets_;
 };
 
-// What of the past a decision is made with. A new one knows nothing, and so takes nothing away for
-// scaleDownDelay.
+// What of the past a decision is made with. A new one knows nothing, and so takes nothing away
+// for scaleDownDelay.
 struct ScalingHistory {
   struct Need {
     client::TimePoint at;
@@ -72,8 +72,8 @@ struct ScalingVerdict {
   std::string message;
 };
 
-// To be called once for each round, in their order. `size`: in force, replicas that start or wait for a place
-// included.
+// To be called once for each round, in their order. `size`: in force, replicas that start or wait for a
+// place included.
 //  - No reading at all, or an old one: the size is held (within its bounds).
 //  - Some replicas were not read: those count as idle, and nothing goes for scaleDownDelay.
 //  - Upwards at once: to the mean over window divided by target; where the mean over panicWindow asks for

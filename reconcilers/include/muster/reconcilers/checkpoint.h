@@ -18,9 +18,9 @@ namespace muster::reconcilers {
 
 inline constexpr std::string_view kCheckpointAnnotation = "muster.dev/checkpoint";
 
-// The last line that is a report; nullopt: there is none. A step is an integer from 0; a URI has at most 1024
-// bytes and no control characters. Text of more than 4096 bytes, which is what a kubelet keeps, is not read.
-// O(bytes).
+// The last line that is a report; nullopt: there is none. A step is an integer from 0; a URI has at most
+// 1024 bytes and no control characters. Text of more than 4096 bytes, which is what a kubelet keeps, is not
+// read. O(bytes).
 std::optional<crds::SavedStep> parse_report(std::string_view text);
 
 // What the pods of one attempt have said together.

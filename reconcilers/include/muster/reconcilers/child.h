@@ -1,5 +1,5 @@
-// An object that Muster keeps beside one of its kinds and that goes with it: a Service, a
-// PodDisruptionBudget.
+// An object that Muster keeps beside one of its kinds and that goes with it: a Service,
+// a PodDisruptionBudget.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Many small requests at once: runs fn(0) … fn(n-1), at most `width` at a time, and returns when all have
-// ended.
+// Many small requests at once: runs fn(0) … fn(n-1), at most `width` at a time, and returns when
+// all have ended.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// Who may make pods now: gangs one after the other, in the order in which they came, as many at once as fill
-// the requests in flight. A gang whose pods come together starts sooner than one of a hundred that take
-// turns, and everything that follows pods (endpoints, status counters) is written once instead of at every
-// turn.
+// Who may make pods now: gangs one after the other, in the order in which they came, as many at once as
+// fill the requests in flight. A gang whose pods come together starts sooner than one of a hundred that
+// take turns, and everything that follows pods (endpoints, status counters) is written once instead of
+// at every turn.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // How busy the GPUs of NodePools are and which of them fail, read from their nodes in the background: no
-// reconcile waits for a node, and where no pool names an endpoint nothing is done. What is decided with it is
-// idle_rule.h's.
+// reconcile waits for a node, and where no pool names an endpoint nothing is done. What is decided with it
+// is idle_rule.h's.
 #pragma once
 
 #include <functional>

@@ -55,9 +55,9 @@ const std::string* share_of(const client::Pod& pod);
 // The devices that kGpusAnnotation names; empty: none, or it cannot be read.
 std::vector<std::int32_t> gpus_of(const client::Pod& pod);
 
-// Keys of the GPUs that the job's assignment gives it a share of. Empty where it has none, has ended, is on
-// its way out, or was not looked at since its pods' GPUs were edited. Each once. O(pods of roles with
-// shares).
+// Keys of the GPUs that the job's assignment gives it a share of. Empty where it has none, has ended,
+// is on its way out, or was not looked at since its pods' GPUs were edited. Each once. O(pods of roles
+// with shares).
 std::vector<std::string> gpus_shared_by(const crds::TrainingJob& job);
 // Those that a pod has a share of, until it has ended.
 std::vector<std::string> gpus_shared_by(const client::Pod& pod);

@@ -9,8 +9,8 @@
 // An elastic gang that runs changes its size: InPlace by members that join and leave, else by a new attempt.
 //
 // The rule that makes a crash harmless: `status` is written first (the commit point, guarded by
-// resourceVersion); pods are created and removed only after that write went through, and every step can be
-// repeated.
+// resourceVersion); pods are created and removed only after that write went through, and every step can
+// be repeated.
 #pragma once
 
 #include <cstddef>

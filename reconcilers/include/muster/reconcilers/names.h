@@ -38,8 +38,8 @@ std::string hash_of(std::string_view text, std::size_t digits);
 // The label's value for a job: its name, cut to 63 characters where longer.
 std::string job_label(std::string_view job);
 
-// "<job>-<role>-<index>-<attempt>", "-r<tries>" behind it when tries > 0; at most 253 characters. A role with
-// a dash in its name gets a hash behind it, or jobs "a-b" and "a" could mean the same pod:
+// "<job>-<role>-<index>-<attempt>", "-r<tries>" behind it when tries > 0; at most 253 characters. A role
+// with a dash in its name gets a hash behind it, or jobs "a-b" and "a" could mean the same pod:
 // "<job>-<role>-<hash>-<index>-…".
 std::string pod_name(std::string_view job, std::string_view role, std::int32_t index, std::int32_t attempt,
                      std::int32_t tries);
@@ -52,8 +52,8 @@ std::string revision_of(std::string_view spec);
 
 // "<role>-<index>", at most 63 characters: the pod's hostname, the same in every attempt.
 std::string host_name(std::string_view role, std::int32_t index);
-// The headless Service of the job: its name where that is a DNS-1035 label of at most 63 characters, else
-// "j-<cut>-<hash>".
+// The headless Service of the job: its name where that is a DNS-1035 label of at most 63 characters,
+// else "j-<cut>-<hash>".
 std::string service_name(std::string_view job);
 // Labels of all pods of the job, as a selector.
 std::string selector_of(std::string_view job);

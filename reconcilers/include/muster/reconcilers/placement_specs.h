@@ -29,8 +29,8 @@ inline constexpr std::string_view kGpuNumaAnnotation = "muster.dev/gpu-numa";
 inline constexpr std::string_view kGpuUnhealthyAnnotation = "muster.dev/gpu-unhealthy";
 // The resources of slices that are cut, by profile: "nvidia.com/mig-1g.10gb".
 inline constexpr std::string_view kMigPrefix = "nvidia.com/mig-";
-// Taints that say so of a whole node: somebody has work to do on it, or knows that nothing runs there any
-// more.
+// Taints that say so of a whole node: somebody has work to do on it, or knows that nothing runs
+// there any more.
 inline constexpr std::string_view kMaintenanceTaint = "muster.dev/maintenance";
 inline constexpr std::string_view kOutOfServiceTaint = "node.kubernetes.io/out-of-service";
 

@@ -7,8 +7,8 @@ namespace muster::reconcilers {
 
 // Succeeded or Failed: holds nothing any more.
 bool is_terminal(const client::Pod& pod);
-// A kubelet turned the pod away before it ran: no fault of the program (OutOfcpu, UnexpectedAdmissionError,
-// …).
+// A kubelet turned the pod away before it ran: no fault of the program (OutOfcpu,
+// UnexpectedAdmissionError, …).
 bool is_refusal(const client::Pod& pod);
 // The pod was ended by its node or the cluster, not by its program (Evicted, NodeLost, Shutdown, …). Never
 // together with is_refusal().

@@ -1,7 +1,7 @@
-// The reconciler of Projects: keeps a Project's namespace and what belongs into it, and then its status. It
-// makes what is missing, mends what was changed, removes what is not wanted any more, and leaves alone what
-// it did not make: an object is Muster's when it carries Muster's label and Muster's field manager wrote to
-// it.
+// The reconciler of Projects: keeps a Project's namespace and what belongs into it, and then its status.
+// It makes what is missing, mends what was changed, removes what is not wanted any more, and leaves alone
+// what it did not make: an object is Muster's when it carries Muster's label and Muster's field manager
+// wrote to it.
 #pragma once
 
 #include <string>

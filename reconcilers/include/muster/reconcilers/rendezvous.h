@@ -51,8 +51,8 @@ struct PodNumbers {
   std::string is_first;  // "true" for rank 0, else "false"
 };
 
-// The environment of a pod of this role (one of job.spec.roles), in the order in which it is to be injected.
-// O(roles).
+// The environment of a pod of this role (one of job.spec.roles), in the order in which it is to be
+// injected. O(roles).
 std::vector<EnvVar> environment(const crds::TrainingJob& job, const crds::Role& role,
                                 const PodNumbers& numbers);
 

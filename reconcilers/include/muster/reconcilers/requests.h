@@ -62,8 +62,8 @@ struct PodNeeds {
   bool operator==(const PodNeeds&) const = default;
 };
 
-// `field` is the template's path in its object ("spec.roles[0].template"), for errors. `pod_template` is a
-// PodTemplateSpec.
+// `field` is the template's path in its object ("spec.roles[0].template"), for errors. `pod_template` is
+// a PodTemplateSpec.
 //
 // Effective requests: the sum of the containers and sidecars, or what the init containers need at one time if
 // that is more; a limit without a request is a request; pod-level resources in place of the sum; the overhead

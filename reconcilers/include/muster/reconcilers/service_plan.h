@@ -25,12 +25,12 @@ struct Replica {
 
 // What is remembered, in the service's status, of a rollout while it lasts.
 struct RolloutMemory {
-  // So many replicas had places when it began, or when the one began that it has overtaken: no more than
-  // those can be kept serving, and a service that asks for more than there is rolls out too. 0: none is
-  // known.
+  // So many replicas had places when it began, or when the one began that it has overtaken: no more
+  // than those can be kept serving, and a service that asks for more than there is rolls out too.
+  // 0: none is known.
   std::int32_t places = 0;
-  // The surge found no place: it goes on without one, one replica at a time giving its place to its
-  // successor.
+  // The surge found no place: it goes on without one, one replica at a time giving its place to
+  // its successor.
   bool gives_way = false;
 
   bool operator==(const RolloutMemory&) const = default;

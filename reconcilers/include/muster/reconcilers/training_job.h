@@ -1,6 +1,6 @@
-// The reconciler of TrainingJobs: one function from a key to an outcome. It looks at the caches, lets
-// lifecycle.h say what is to be done, and does it in the order that survives a crash: status first, then
-// pods.
+// The reconciler of TrainingJobs: one function from a key to an outcome. It looks at the caches,
+// lets lifecycle.h say what is to be done, and does it in the order that survives a crash: status
+// first, then pods.
 #pragma once
 
 #include <map>

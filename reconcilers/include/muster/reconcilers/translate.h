@@ -25,8 +25,8 @@ struct Translation {
   std::vector<VolumeTerms> volumes;  // likewise
 };
 
-// What the job takes from its namespace's Project. What holds an assignment keeps what it took when it was
-// admitted.
+// What the job takes from its namespace's Project. What holds an assignment keeps what it took when it
+// was admitted.
 crds::Effective effective_values(const crds::TrainingJob& job, const Caches& caches);
 
 // The field that placement decides about and this version cannot carry out on a cluster, with what to do

@@ -77,16 +77,16 @@ struct VolumeLookup {
 struct VolumeTerms {
   // Each of these must hold on the node, each by one of its alternatives.
   std::vector<NodeTerms> required;
-  // Claims that need selected_node_patch() with the node of a pod that mounts them, before or right after it
-  // is created. Until it is bound, a claim of one pod holds it to the selected node and one of several pods
-  // blocks.
+  // Claims that need selected_node_patch() with the node of a pod that mounts them, before or right after
+  // it is created. Until it is bound, a claim of one pod holds it to the selected node and one of several
+  // pods blocks.
   std::vector<std::string> need_selected_node;
   // Why it cannot be placed now, as a sentence a person can act on; empty: it can.
   std::string blocked;
 };
 
-// Claims of pods of one role. `pods` is the number of pods of the job that mount them (for ReadWriteOncePod).
-// O(claims).
+// Claims of pods of one role. `pods` is the number of pods of the job that mount them (for
+// ReadWriteOncePod). O(claims).
 VolumeTerms volume_terms(const std::vector<std::string>& claims, std::int32_t pods,
                          const VolumeLookup& lookup);
 // True: nobody has chosen a node for this unbound claim yet, and its StorageClass waits for that.

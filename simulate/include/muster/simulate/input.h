@@ -108,8 +108,8 @@ struct Input {
   std::vector<crds::FieldError> errors;  // none: the rest can be simulated
 };
 
-// Files, folders, "-" for `in`. Everything that is wrong is in `errors`, with file, line, field and what is
-// allowed.
+// Files, folders, "-" for `in`. Everything that is wrong is in `errors`, with file, line, field and
+// what is allowed.
 Input read_input(const std::vector<std::string>& files, std::istream& in);
 // The same from text.
 Input read_text(std::string_view text, const std::string& name);

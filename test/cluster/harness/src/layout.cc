@@ -1,5 +1,5 @@
-// What a cluster's directory holds before its processes start: ports, certificates, kubeconfigs,
-// configurations.
+// What a cluster's directory holds before its processes start: ports, certificates,
+// kubeconfigs, configurations.
 #include <unistd.h>
 
 #include <cstdlib>

@@ -44,8 +44,8 @@ fs::path cni_plugins() {
   return {};
 }
 
-// The roots of the cgroup hierarchies that a kubelet and runc use: one with version 2, else one for each
-// controller.
+// The roots of the cgroup hierarchies that a kubelet and runc use: one with version 2, else one for
+// each controller.
 std::vector<fs::path> cgroup_hierarchies() {
   std::vector<fs::path> result;
   std::error_code ignored;

@@ -118,8 +118,8 @@ class TestCluster {
   // exactly that account's rights. The account must exist.
   Result<std::filesystem::path> service_account_kubeconfig(const std::string& name_space,
                                                            const std::string& name);
-  // A kubeconfig for any user, by a certificate of the cluster's authority: `file` is its name in
-  // directory().
+  // A kubeconfig for any user, by a certificate of the cluster's authority: `file` is its name
+  // in directory().
   Result<std::filesystem::path> certificate_kubeconfig(const std::string& file, const std::string& user,
                                                        const std::vector<std::string>& groups);
 
