@@ -37,8 +37,8 @@ constexpr int kReserving = 16;
 constexpr Duration kDebounce = milliseconds{4};
 // So long at least from one plan to the next that only time has made necessary.
 constexpr Duration kLeastAhead = milliseconds{100};
-// Of the 30 s that a stop may take: for reconciles under way, then for events not yet sent, then for the
-// lease.
+// Of the 30 s that a stop may take: for reconciles under way, then for events not yet sent, then
+// for the lease.
 constexpr Duration kStopDeadline = seconds{24};
 constexpr Duration kEventsDeadline = kStopDeadline + seconds{3};
 constexpr Duration kLeaseDeadline = kEventsDeadline + milliseconds{2500};
@@ -282,8 +282,8 @@ struct Controller::Impl {
       job_runner.add(*job);
       return;
     }
-    // Not Muster's, or of a job that is gone, goes or cannot be read: it holds what it holds until it is
-    // gone.
+    // Not Muster's, or of a job that is gone, goes or cannot be read: it holds what it holds
+    // until it is gone.
     if (now)
       placement.foreign_pod(*now);
     else
