@@ -43,6 +43,10 @@ std::int64_t milli(const Json& quantity) {
   return value.value_or(std::numeric_limits<std::int64_t>::max());
 }
 
+std::int64_t number(const Json& self, std::string_view name) {
+  return member(self, name)->get<std::int64_t>();
+}
+
 template <class Predicate>
 bool all_roles(const Json& self, Predicate predicate) {
   const Json* roles = member(self, "roles");
@@ -93,6 +97,13 @@ bool first_group_divides_gang(const Json& self, const Json*) {
   return pods(self, "minReplicas", "replicas") % (*groups)[0].at("size").get<std::int64_t>() == 0;
 }
 
+bool first_group_divides_replica(const Json& self, const Json*) {
+  const Json* groups = member(member(self, "topology"), "groups");
+  if (groups == nullptr || groups->empty()) return true;
+  const std::int64_t pods_of_one = has(self, "groupSize") ? number(self, "groupSize") : 1;
+  return pods_of_one % number((*groups)[0], "size") == 0;
+}
+
 bool groups_divide_each_other(const Json& self, const Json*) {
   const Json* groups = member(self, "groups");
   if (groups == nullptr) return true;
@@ -121,10 +132,6 @@ bool gpus_stated_in_one_way(const Json& self, const Json*) {
 bool memory_limit_above_memory(const Json& self, const Json*) {
   if (!has(self, "memoryLimit")) return true;
   return has(self, "memory") && milli(*member(self, "memoryLimit")) >= milli(*member(self, "memory"));
-}
-
-std::int64_t number(const Json& self, std::string_view name) {
-  return member(self, name)->get<std::int64_t>();
 }
 
 bool completion_role_exists(const Json& self, const Json*) {
@@ -244,6 +251,10 @@ constexpr RuleTwin kTwins[] = {
     {"has(self.claimName) == has(self.mountPath)",
      [](J self, P) { return has(self, "claimName") == has(self, "mountPath"); }},
 
+    // InferenceService.
+    {"!has(self.topology) || !has(self.topology.groups) || size(self.topology.groups) == 0 || "
+     "(has(self.groupSize) ? self.groupSize : 1) % self.topology.groups[0].size == 0",
+     first_group_divides_replica},
     {"(has(self.maxSurge) ? self.maxSurge : 1) + (has(self.maxUnavailable) ? self.maxUnavailable : 0) > 0",
      [](J self, P) {
        const std::int64_t surge = has(self, "maxSurge") ? number(self, "maxSurge") : 1;

@@ -34,7 +34,8 @@ constexpr const char* kTransient = "Transient";
 Refused refused(const Error& error) {
   const auto decision = decision_on_refusal(error);
   if (!decision) return {kTransient, client::to_string(error)};
-  return {decision->kind == Decision::Kind::kEvict ? "InvalidSpec" : "Forbidden", decision->message};
+  return {decision->kind == Decision::Kind::kEvict ? "InvalidSpec" : "Forbidden",
+          in_terms_of_service(decision->message)};
 }
 
 }  // namespace
@@ -325,11 +326,16 @@ void InferenceServiceReconciler::tell_size(const Service& service, std::int32_t 
 
 // Events for what people wait for: conditions that have come or gone.
 void InferenceServiceReconciler::tell(const Service& service, const crds::InferenceServiceStatus& now) const {
+  const auto* accepted = crds::find_condition(now.conditions, "Accepted");
   for (const auto& c : now.conditions) {
     const auto* before = crds::find_condition(service->value.status.conditions, c.type);
     if (before != nullptr && before->status == c.status && before->reason == c.reason) continue;
     if (before == nullptr && c.type == "Accepted" && c.status == crds::ConditionStatus::kTrue) continue;
     if (before == nullptr && c.type == "ScalingActive") continue;
+    // It served no more before than now, and Accepted says why it does not.
+    if (c.type == "Ready" && accepted != nullptr && accepted->status == crds::ConditionStatus::kFalse &&
+        accepted->reason == c.reason && (before == nullptr || before->status == c.status))
+      continue;
     const bool is_wanted = c.reason == "RollingOut" || c.reason == "NoReplicas" ||
                            c.reason == "NoReplicaServes" || c.reason == "ScalingDisabled";
     const bool is_bad = c.status == crds::ConditionStatus::kFalse && !is_wanted &&

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "muster/crds/codec.h"
 #include "muster/crds/training_job.h"
@@ -69,6 +71,29 @@ Json replica_json(const crds::InferenceService& service, std::string_view revisi
   object["metadata"]["ownerReferences"] = owner_references(service);
   object.erase("status");
   return object;
+}
+
+std::string in_terms_of_service(std::string_view text) {
+  for (const std::string_view subject : {"TrainingJob.muster.dev \"", "trainingjobs.muster.dev \""}) {
+    if (!text.starts_with(subject)) continue;
+    for (const std::string_view verdict : {"\" is invalid: ", "\" is forbidden: "}) {
+      const auto end = text.find('"', subject.size());
+      if (end != std::string_view::npos && text.substr(end).starts_with(verdict))
+        text.remove_prefix(end + verdict.size());
+    }
+  }
+  // As replica_json() fills them.
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kFields = {
+      {{"spec.roles[0].replicas", "spec.groupSize"},
+       {"spec.roles[0].gpus", "spec.gpus"},
+       {"spec.roles[0].template", "spec.template"}}};
+  std::string said(text);
+  for (const auto& [of_replica, of_service] : kFields) {
+    for (auto at = said.find(of_replica); at != std::string::npos;
+         at = said.find(of_replica, at + of_service.size()))
+      said.replace(at, of_replica.size(), of_service);
+  }
+  return said;
 }
 
 std::string pod_selector(const crds::InferenceService& service) {

@@ -70,7 +70,13 @@ class Writer {
     count(revision);
     accepted(refused);
     waiting();
-    ready();
+    ready(refused);
+    if (!refused.reason.empty()) {
+      // It is this that its owner can mend, whatever its replicas wait for.
+      status_.queue = {};
+      status_.queue.reason = refused.reason;
+      status_.queue.message = cut(refused.message, kMaxSaid);
+    }
     scaled(scaling);
     rolled_out(revision, rollout.gives_way);
     status_.rollout_places = rollout.places;
@@ -105,11 +111,12 @@ class Writer {
   }
 
   void accepted(const Refused& refused) {
-    if (!refused.reason.empty()) return set("Accepted", false, refused.reason, refused.message);
+    if (!refused.reason.empty())
+      return set("Accepted", false, refused.reason, cut(refused.message, kMaxSaid));
     for (const auto& r : replicas_) {
       const auto* c = crds::find_condition(r.job->status.conditions, "Accepted");
       if (r.state.is_current && c != nullptr && c->status == ConditionStatus::kFalse)
-        return set("Accepted", false, c->reason, fmt::format("{}: {}", r.job->metadata.name, c->message));
+        return set("Accepted", false, c->reason, in_terms_of_service(c->message));
     }
     set("Accepted", true, "Valid", "");
   }
@@ -122,19 +129,21 @@ class Writer {
     const auto n = std::ranges::count_if(replicas_, [](const auto& r) { return !r.state.is_placed; });
     status_.queue.message =
         cut(fmt::format("{} of {} replicas wait, the first of them {}: {}", n, replicas_.size(),
-                        first->job->metadata.name, first->job->status.queue.message),
+                        first->job->metadata.name, in_terms_of_service(first->job->status.queue.message)),
             kMaxSaid);
   }
 
-  void ready() {
+  void ready(const Refused& refused) {
     std::string text = fmt::format("{} of {} replicas are ready", status_.ready_replicas, desired_);
+    if (!refused.reason.empty())
+      text += fmt::format("; {} is made: {}", replicas_.empty() ? "no replica" : "no other", refused.message);
     for (const auto& more : {status_.queue.message, why_not_ready(replicas_)}) {
       if (!more.empty()) text += "; " + more;
     }
     text = cut(text, kMaxSaid);
     if (status_.ready_replicas > 0) return set("Ready", true, "Serving", text);
     if (desired_ == 0) return set("Ready", false, "NoReplicas", "spec.replicas is 0");
-    const std::string& waits = status_.queue.reason;
+    const std::string& waits = refused.reason.empty() ? status_.queue.reason : refused.reason;
     set("Ready", false, waits.empty() || placed_ > 0 ? "Starting" : waits, text);
   }
 
@@ -161,10 +170,13 @@ class Writer {
         status_.replicas >= desired_ && std::ranges::all_of(replicas_, [](const ReplicaView& r) {
           return r.state.is_ready || r.state.lacks_room;
         });
+    std::string text = fmt::format("all replicas are of revision {}", revision);
+    const auto lack = std::ranges::count_if(replicas_, [](const auto& r) { return r.state.lacks_room; });
+    if (lack > 0) text += fmt::format(", and {} of {} have no place", lack, replicas_.size());
     if (old == 0 && (was || (all_serve && (updated_ready_ > 0 || desired_ == 0))))
-      return set("RolledOut", true, "RolledOut", fmt::format("all replicas are of revision {}", revision));
-    std::string text = fmt::format("{} replicas of revision {} are ready, {} of earlier ones are left",
-                                   updated_ready_, revision, old);
+      return set("RolledOut", true, "RolledOut", text);
+    text = fmt::format("{} replicas of revision {} are ready, {} of earlier ones are left", updated_ready_,
+                       revision, old);
     if (!gives_way) return set("RolledOut", false, "RollingOut", text);
     text +=
         "; no place was found for a replica beyond those wanted (rollout.maxSurge), so they give way one "

@@ -393,6 +393,9 @@ TEST_F(Served, WhatCannotRunIsSaid) {
     return s_.condition("taken", "Accepted")["reason"] == "NameTaken";
   })) << s_.say("taken");
   EXPECT_TRUE(s_.pods("taken").empty());
+  EXPECT_EQ(s_.condition("taken", "Ready")["reason"], "NameTaken") << s_.say("taken");
+  const auto table = s_.cluster->real().kubectl({"get", "isvc", "-n", "team"});
+  EXPECT_THAT(table->out, testing::ContainsRegex("taken +False +0/1 +NameTaken"));
   s_.cluster->remove("/api/v1/namespaces/team/services/taken");
   EXPECT_TRUE(s_.wait_ready("taken", 1, 30s)) << s_.say("taken");
 }

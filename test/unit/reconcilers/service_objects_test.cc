@@ -56,6 +56,20 @@ TEST(ServiceObjects, AReplicaIsAGangThatItsServiceOwns) {
   EXPECT_FALSE(json.contains("status"));
 }
 
+TEST(ServiceObjects, WhatIsSaidOfAReplicaIsSaidInTheFieldsOfItsService) {
+  EXPECT_EQ(in_terms_of_service(
+                "TrainingJob.muster.dev \"chat-0a1b2-0\" is invalid: spec.roles[0].replicas: Invalid "
+                "value: 2: no, spec.roles[0].template.spec.volumes[1]: no"),
+            "spec.groupSize: Invalid value: 2: no, spec.template.spec.volumes[1]: no");
+  EXPECT_EQ(in_terms_of_service("trainingjobs.muster.dev \"chat-0a1b2-0\" is forbidden: "
+                                "ValidatingAdmissionPolicy 'p' denied request: spec.roles[0].gpus: no"),
+            "ValidatingAdmissionPolicy 'p' denied request: spec.gpus: no");
+  for (const char* other :
+       {"", "spec.topology.groups: no", "pods \"chat-0a1b2-0-server-0\" is forbidden: no",
+        "TrainingJob.muster.dev \"chat", "TrainingJob.muster.dev \"chat\" is odd", "spec.roles: no"})
+    EXPECT_EQ(in_terms_of_service(other), other);
+}
+
 TEST(ServiceObjects, ARevisionIsWhatReplicasAreMadeFrom) {
   const auto service = sample_service();
   const std::string revision = revision_of(service);
@@ -151,7 +165,9 @@ TEST(ServiceStatus, CountsAndSaysWhatWaits) {
   const auto* ready = crds::find_condition(status.conditions, "Ready");
   EXPECT_EQ(ready->status, crds::ConditionStatus::kTrue) << "it serves";
   EXPECT_THAT(ready->message, HasSubstr("2 of 3 replicas are ready; 1 of 3 replicas wait"));
-  EXPECT_TRUE(crds::is_true(status.conditions, "RolledOut")) << "no place for one more is no rollout";
+  const auto* rolled = crds::find_condition(status.conditions, "RolledOut");
+  EXPECT_EQ(rolled->status, crds::ConditionStatus::kTrue) << "no place for one more is no rollout";
+  EXPECT_EQ(rolled->message, "all replicas are of revision new, and 1 of 3 have no place");
   fleet.add(true, true, "old");
   EXPECT_FALSE(crds::is_true(fleet.status(sample_service()).conditions, "RolledOut"));
 }
@@ -232,13 +248,53 @@ TEST(ServiceStatus, WhatItsReplicasAreToldOfTheSpecItTellsItsOwner) {
   Fleet fleet;
   fleet.add(false, false);
   crds::set_condition(fleet.jobs[0].status.conditions,
-                      {"Accepted", crds::ConditionStatus::kFalse, 1, kNow, "NotSupported", "spec.x: no"});
+                      {"Accepted", crds::ConditionStatus::kFalse, 1, kNow, "NotSupported",
+                       "spec.roles[0].gpus.numaAligned: no"});
   auto status = fleet.status(sample_service());
   const auto* accepted = crds::find_condition(status.conditions, "Accepted");
   EXPECT_EQ(accepted->reason, "NotSupported");
-  EXPECT_EQ(accepted->message, "chat-new-0: spec.x: no");
+  EXPECT_EQ(accepted->message, "spec.gpus.numaAligned: no") << "the field that its owner wrote";
   status = fleet.status(sample_service(), {}, {"NameTaken", "services nlp/chat exists"});
   EXPECT_EQ(crds::find_condition(status.conditions, "Accepted")->reason, "NameTaken");
+}
+
+TEST(ServiceStatus, WhoIsRefusedSaysWhatForAndNotThatItStarts) {
+  const auto service = sample_service();
+  const Refused taken{"NameTaken", "services nlp/chat exists"};
+  auto status = Fleet{}.status(service, {}, taken);
+  EXPECT_EQ(status.queue.reason, "NameTaken") << "the column REASON";
+  EXPECT_EQ(status.queue.message, taken.message);
+  const auto* ready = crds::find_condition(status.conditions, "Ready");
+  EXPECT_EQ(ready->status, crds::ConditionStatus::kFalse);
+  EXPECT_EQ(ready->reason, "NameTaken");
+  EXPECT_EQ(ready->message, "0 of 3 replicas are ready; no replica is made: services nlp/chat exists");
+
+  // What serves goes on; what waits does so for a reason that its owner can do less about.
+  Fleet some;
+  some.add(true, true);
+  some.add(false, false, "new", "InsufficientCapacity");
+  status = some.status(service, {}, taken);
+  EXPECT_EQ(status.queue.reason, "NameTaken");
+  EXPECT_EQ(status.queue.position, 0);
+  ready = crds::find_condition(status.conditions, "Ready");
+  EXPECT_EQ(ready->status, crds::ConditionStatus::kTrue);
+  EXPECT_THAT(ready->message,
+              HasSubstr("1 of 3 replicas are ready; no other is made: services nlp/chat exists; 1 of 2"));
+
+  Fleet starts;
+  starts.add(true, false);
+  status = starts.status(service, {}, taken);
+  EXPECT_EQ(crds::find_condition(status.conditions, "Ready")->reason, "Starting") << "one does";
+
+  auto none = service;
+  none.spec.replicas = 0;
+  status = Fleet{}.status(none, {}, taken);
+  EXPECT_EQ(crds::find_condition(status.conditions, "Ready")->reason, "NoReplicas");
+  EXPECT_EQ(status.queue.reason, "NameTaken");
+
+  auto mended = service;
+  mended.status = Fleet{}.status(service, {}, taken);
+  EXPECT_EQ(Fleet{}.status(mended).queue, crds::Waiting{});
 }
 
 TEST(ServiceStatus, TheSizeIsTheRecordOfWhatWasDecidedWhereItIsAutoscaled) {

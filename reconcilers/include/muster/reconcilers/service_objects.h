@@ -18,6 +18,10 @@ std::string revision_of(const crds::InferenceService& service);
 crds::Json replica_json(const crds::InferenceService& service, std::string_view revision,
                         std::int32_t ordinal, std::string_view priority_class);
 
+// What was said of a replica's spec, as who wrote the service's can read it: with the service's own fields,
+// and without the replica as the subject of the API server's sentence.
+std::string in_terms_of_service(std::string_view text);
+
 // The selector of all its pods, for HorizontalPodAutoscalers: "muster.dev/service=<name>".
 std::string pod_selector(const crds::InferenceService& service);
 // "http://<name>.<namespace>.svc:<port>".
