@@ -166,7 +166,8 @@ struct CurlEngine::Socket {
   bool open = true;
 };
 
-CurlEngine::CurlEngine(Executor executor, const ClientConfig& config, const CurlOptions& options)
+CurlEngine::CurlEngine(Executor executor, const ClientConfig& config, const CurlOptions& options,
+                       int max_connections)
     : executor_(std::move(executor)),
       config_(config),
       options_(options),
@@ -190,8 +191,10 @@ CurlEngine::CurlEngine(Executor executor, const ClientConfig& config, const Curl
   curl_multi_setopt(multi_, CURLMOPT_TIMERFUNCTION, on_timer);
   curl_multi_setopt(multi_, CURLMOPT_TIMERDATA, this);
   curl_multi_setopt(multi_, CURLMOPT_PIPELINING, static_cast<long>(CURLPIPE_MULTIPLEX));
-  curl_multi_setopt(multi_, CURLMOPT_MAX_HOST_CONNECTIONS, static_cast<long>(options_.max_connections));
-  curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<long>(options_.max_connections));
+  if (max_connections > 0) {
+    curl_multi_setopt(multi_, CURLMOPT_MAX_HOST_CONNECTIONS, static_cast<long>(max_connections));
+    curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<long>(max_connections));
+  }
   curl_multi_setopt(multi_, CURLMOPT_MAX_CONCURRENT_STREAMS,
                     static_cast<long>(options_.streams_per_connection));
 }
