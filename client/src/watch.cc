@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "muster/client/informer_impl.h"
+#include "retry_after.h"
 #include "watch_event.h"
 
 namespace muster::client {
@@ -226,7 +227,9 @@ struct Watcher::Impl {
     backoff = anew ? options.backoff_min : std::min(backoff * 2, options.backoff_max);
     last_failure = now;
     Duration pause = env.random.jittered(backoff, kJitterPercent);
-    if (last_error && last_error->retry_after) pause = std::max(pause, *last_error->retry_after);
+    if (last_error && last_error->retry_after) {
+      pause = std::max(pause, std::min<Duration>(*last_error->retry_after, kLongestRetryAfter));
+    }
     spdlog::debug("watch {}: {}; again in {} ms from {}", resource.plural,
                   last_error ? to_string(*last_error) : "ended early", pause.count(), to_string(state));
     return pause;

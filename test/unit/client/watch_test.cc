@@ -259,6 +259,15 @@ TEST(Watcher, RetryAfterIsALowerBound) {
   EXPECT_EQ(rig.step(), 17s);
 }
 
+TEST(Watcher, RetryAfterIsFollowedForAMinuteAtMost) {
+  Rig rig;
+  HttpResponse busy;
+  busy.status = 503;
+  busy.headers.emplace_back("retry-after", "86400");
+  rig.transport.enqueue(busy);
+  EXPECT_EQ(rig.step(), 60s);
+}
+
 TEST(Watcher, StreamCutInTheMiddleOfAnObjectGoesOnFromTheLastVersionSeen) {
   Rig rig;
   auto stream = rig.watching();
