@@ -9,6 +9,8 @@
 #include <boost/asio/post.hpp>
 #include <stdexcept>
 
+#include "url.h"
+
 namespace muster::client {
 
 namespace asio = boost::asio;
@@ -95,12 +97,6 @@ int on_ready_to_send(void* user, char*, char*, int, int) {
   return CURL_PREREQFUNC_OK;
 }
 
-std::string_view host_of(std::string_view server) {
-  const auto start = server.find("://");
-  std::string_view rest = start == std::string_view::npos ? server : server.substr(start + 3);
-  return rest.substr(0, rest.find('/'));
-}
-
 bool is_loopback(std::string_view host_and_port) {
   return host_and_port.starts_with("127.") || host_and_port.starts_with("localhost") ||
          host_and_port.starts_with("[::1]");
@@ -177,8 +173,7 @@ CurlEngine::CurlEngine(Executor executor, const ClientConfig& config, const Curl
   if (!config_.tls_server_name.empty()) {
     // libcurl verifies the URL's host: put the certificate's name there and say where to connect instead.
     const std::string host{host_of(config_.server)};
-    const auto at = base_url_.find(host);
-    base_url_.replace(at, host.size(), config_.tls_server_name);
+    base_url_ = with_host(config_.server, config_.tls_server_name);
     const auto colon = host.rfind(':');
     const bool has_port = colon != std::string::npos && host.find(']', colon) == std::string::npos;
     connect_to_ = curl_slist_append(nullptr, ("::" + (has_port ? host : host + ":443")).c_str());
