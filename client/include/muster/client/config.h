@@ -15,16 +15,17 @@
 
 namespace muster::client {
 
-// Text that never prints: no operator to string, and streams and logs show "[secret]". Wiped when destroyed.
+// Text that never prints: no operator to string, and streams and logs show "[secret]". Wiped when destroyed,
+// moved from or assigned to.
 class Secret {
  public:
   Secret() = default;
   explicit Secret(std::string text) : text_(std::move(text)) {}
   Secret(const Secret&) = default;
-  Secret(Secret&&) = default;
-  Secret& operator=(const Secret&) = default;
-  Secret& operator=(Secret&&) = default;
-  ~Secret();
+  Secret(Secret&& other) noexcept;
+  Secret& operator=(const Secret& other);
+  Secret& operator=(Secret&& other) noexcept;
+  ~Secret() { wipe(); }
 
   const std::string& reveal() const { return text_; }
   bool empty() const { return text_.empty(); }
@@ -32,6 +33,8 @@ class Secret {
   friend std::ostream& operator<<(std::ostream& out, const Secret& secret);
 
  private:
+  void wipe();
+
   std::string text_;
 };
 
