@@ -422,6 +422,7 @@ struct Controller::Impl {
   void watch(client::Informer<T>& informer) {
     auto& signal = *watch_signals.emplace_back(std::make_unique<boost::asio::cancellation_signal>());
     spawn(env.executor, informer.run(), &signal);
+    watched.push_back({informer.watcher(), [&informer] { return informer.store().synced(); }});
   }
 
   void start_watches() {
@@ -520,6 +521,11 @@ struct Controller::Impl {
   client::Waiter dirty;  // placement's inputs changed
   client::Waiter wake;   // run() has something to look at
   Runner job_runner, queue_runner, project_runner, pool_runner, service_runner, gpu_runner;
+  struct Watched {
+    const client::Watcher& watcher;
+    std::function<bool()> synced;
+  };
+  std::vector<Watched> watched;
   std::vector<std::function<void()>> replays;
   std::vector<std::unique_ptr<boost::asio::cancellation_signal>> watch_signals;
   boost::asio::cancellation_signal recorder_signal, election_signal, refresh_signal;
@@ -542,6 +548,15 @@ void Controller::request_stop() {
 bool Controller::synced() const {
   return impl_->caches.synced();
 }
+std::string Controller::unsynced() const {
+  std::string lines;
+  for (const auto& [watcher, synced] : impl_->watched) {
+    if (synced()) continue;
+    const auto& error = watcher.last_error();
+    lines += watcher.resource().plural + ": " + (error ? client::to_string(*error) : "no error") + "\n";
+  }
+  return lines;
+}
 bool Controller::acting() const {
   return impl_->is_acting && !impl_->stopping;
 }
@@ -562,6 +577,8 @@ void Controller::sample_metrics() {
   cache("nodepools", impl_->caches.node_pools);
   cache("trainingjobs", impl_->caches.jobs);
   cache("inferenceservices", impl_->caches.services);
+  for (const auto& [watcher, synced] : impl_->watched)
+    m.watch_errors(watcher.resource().plural, static_cast<double>(watcher.stats().errors));
   std::map<std::string_view, int> phases;
   for (const auto name : names_of(crds::Phase{})) phases[name] = 0;
   for (const auto& [key, job] : impl_->caches.jobs.store().all()) {
