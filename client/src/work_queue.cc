@@ -116,6 +116,13 @@ void WorkQueue::forget(const Key& key) {
   impl_->failures.erase(key);
 }
 
+void WorkQueue::drop_delayed(const Key& key) {
+  const auto known = impl_->delayed_at.find(key);
+  if (known == impl_->delayed_at.end()) return;
+  impl_->delayed.erase(known->second);
+  impl_->delayed_at.erase(known);
+}
+
 Task<std::optional<Key>> WorkQueue::take() {
   return take_from(impl_);
 }

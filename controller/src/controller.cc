@@ -68,13 +68,24 @@ struct Controller::Impl {
         services(world, pods, [this](const Key& key) { service_runner.add(key); }),
         dirty(e.executor),
         wake(e.executor),
-        job_runner(e, m, "trainingjob", [this](Key key) { return jobs.reconcile(std::move(key)); }),
-        queue_runner(e, m, "queue", [this](Key key) { return capacity.queue(std::move(key)); }),
-        project_runner(e, m, "project", [this](Key key) { return projects.reconcile(std::move(key)); }),
-        pool_runner(e, m, "nodepool", [this](Key key) { return reconcile_pool(std::move(key)); }),
-        service_runner(e, m, "inferenceservice",
-                       [this](Key key) { return services.reconcile(std::move(key)); }),
-        gpu_runner(e, m, "gpu", [this](Key key) { return holder.reconcile(std::move(key)); }) {
+        job_runner(
+            e, m, "trainingjob", [this](Key key) { return jobs.reconcile(std::move(key)); },
+            cached_in(caches.jobs)),
+        queue_runner(
+            e, m, "queue", [this](Key key) { return capacity.queue(std::move(key)); },
+            cached_in(caches.queues)),
+        project_runner(
+            e, m, "project", [this](Key key) { return projects.reconcile(std::move(key)); },
+            cached_in(caches.projects)),
+        pool_runner(
+            e, m, "nodepool", [this](Key key) { return reconcile_pool(std::move(key)); },
+            cached_in(caches.node_pools)),
+        service_runner(
+            e, m, "inferenceservice", [this](Key key) { return services.reconcile(std::move(key)); },
+            cached_in(caches.services)),
+        gpu_runner(
+            e, m, "gpu", [this](Key key) { return holder.reconcile(std::move(key)); },
+            [](const Key&) { return true; }) {
     world.node_grace = seconds{o.node_grace};
     world.gpus = &gpus;
     world.holder = &holder;
@@ -107,6 +118,11 @@ struct Controller::Impl {
     a.set_observer([this](std::string_view verb, const client::Resource& r, int status, Duration took) {
       metrics.request(verb, r.plural, status, took);
     });
+  }
+
+  template <class T>
+  static Runner::Exists cached_in(const client::Informer<T>& informer) {
+    return [&informer](const Key& key) { return informer.store().find(key) != nullptr; };
   }
 
   std::array<Runner*, 6> runners() {

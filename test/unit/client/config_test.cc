@@ -82,11 +82,13 @@ TEST(SecretTest, OldValueIsWipedWhenAnotherTakesItsPlace) {
 TEST(SecretTest, NothingStaysInWhatWasMovedFrom) {
   Secret from("hidden-s3cret");
   Secret to(std::move(from));
-  EXPECT_FALSE(holds(from, "cret"));  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move): the point
+  EXPECT_FALSE(
+      holds(from, "cret"));  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move): the point
   EXPECT_EQ(to.reveal(), "hidden-s3cret");
   Secret third;
   third = std::move(to);
-  EXPECT_FALSE(holds(to, "cret"));  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move): the point
+  EXPECT_FALSE(
+      holds(to, "cret"));  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move): the point
   EXPECT_EQ(third.reveal(), "hidden-s3cret");
 }
 
