@@ -255,9 +255,7 @@ Task<Result<ListPage>> ApiClient::list(const Resource& resource, std::string ns,
   // A continued list is of the version its token names; the server refuses to be told again.
   if (options.continue_token.empty()) target.with("resourceVersion", options.resource_version);
   target.with("continue", options.continue_token);
-  Call call = impl_->call("LIST", resource, Method::kGet, target.take());
-  call.request.headers.emplace_back("accept-encoding", "gzip");
-  return Impl::send_for_page(impl_, std::move(call));
+  return Impl::send_for_page(impl_, impl_->call("LIST", resource, Method::kGet, target.take()));
 }
 
 Task<Result<std::string>> ApiClient::create(const Resource& resource, std::string ns, std::string body,

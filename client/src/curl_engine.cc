@@ -298,17 +298,13 @@ void CurlEngine::prepare(Transfer& transfer, Duration timeout) {
   }
   set(easy, CURLOPT_CUSTOMREQUEST, verb);
 
-  bool gzip = false, has_type = false;
+  bool has_type = false;
   auto add = [&](const std::string& line) {
     curl_slist* longer = curl_slist_append(transfer.headers, line.c_str());
     if (longer == nullptr) throw std::bad_alloc();
     transfer.headers = longer;
   };
   for (const auto& [name, value] : request.headers) {
-    if (name == "accept-encoding") {
-      gzip = options_.gzip;
-      continue;
-    }
     has_type |= name == "content-type";
     add(name + ": " + value);
   }
@@ -321,7 +317,6 @@ void CurlEngine::prepare(Transfer& transfer, Duration timeout) {
   if (!transfer.credentials->authorization.empty()) {
     add("Authorization: " + transfer.credentials->authorization.reveal());
   }
-  set(easy, CURLOPT_ACCEPT_ENCODING, gzip ? "gzip" : nullptr);
   set(easy, CURLOPT_HTTPHEADER, transfer.headers);
 }
 

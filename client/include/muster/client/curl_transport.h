@@ -21,9 +21,6 @@ struct CurlOptions {
   std::size_t stream_buffer =
       1 << 20;  // bytes of a stream nobody has read yet, beyond which the server is held back
   std::size_t max_response = 512 << 20;  // bytes of one answer; beyond: kDecode
-  // Compress answers to requests that ask for it (lists do). Saves bandwidth between sites, costs time within
-  // one.
-  bool gzip = false;
   bool http2 = true;
 };
 
