@@ -3,7 +3,6 @@
 #include <deque>
 #include <list>
 #include <map>
-#include <set>
 #include <unordered_map>
 #include <unordered_set>
 

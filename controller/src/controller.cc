@@ -130,7 +130,6 @@ struct Controller::Impl {
   }
 
   // --- watch -> cache -> keys
-  // -------------------------------------------------------------------------------------
 
   void listen() {
     using namespace reconcilers;
@@ -363,7 +362,6 @@ struct Controller::Impl {
   }
 
   // --- the scheduling loop
-  // ----------------------------------------------------------------------------------------
 
   client::Task<void> schedule() {
     while (is_acting && !stopping) {
@@ -397,7 +395,6 @@ struct Controller::Impl {
   }
 
   // --- leading
-  // ----------------------------------------------------------------------------------------------------
 
   void start_acting() {
     if (is_acting || stopping) return;

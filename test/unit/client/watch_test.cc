@@ -469,7 +469,6 @@ TEST(Watcher, RunEndsWhenCancelledWhereverItIs) {
 }
 
 // --- the text of a watch
-// --------------------------------------------------------------------------------------------
 
 TEST(LineSplitter, PiecesOfAnySize) {
   const std::string text = "one\n\ntwo two\nthree" + std::string(3000, 'x') + "\nrest";

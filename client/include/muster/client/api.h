@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "muster/client/environment.h"
 #include "muster/client/error.h"

@@ -82,8 +82,8 @@ using GetEnv = std::function<std::optional<std::string>(const std::string& name)
 std::optional<std::string> process_env(const std::string& name);
 
 struct KubeconfigOptions {
-  std::filesystem::path
-      path;             // --kubeconfig: this file alone. Empty: those of $KUBECONFIG, else ~/.kube/config
+  // --kubeconfig: this file alone. Empty: those of $KUBECONFIG, else ~/.kube/config.
+  std::filesystem::path path;
   std::string context;  // empty: current-context
   GetEnv getenv = process_env;
 };
@@ -101,8 +101,7 @@ struct InClusterOptions {
 Result<ClientConfig> load_in_cluster(const InClusterOptions& options);
 
 // What a program wants: the kubeconfig that was named, or that of $KUBECONFIG; else the pod's service
-// account; else
-// ~/.kube/config.
+// account; else ~/.kube/config.
 Result<ClientConfig> load_config(const KubeconfigOptions& options);
 
 }  // namespace muster::client

@@ -18,8 +18,8 @@ struct CurlOptions {
   // for ever and one that waits for another to end never opens: over HTTP/1.1 one each.
   int max_connections = 4;
   int streams_per_connection = 100;  // of HTTP/2, or fewer if the server says so
-  std::size_t stream_buffer =
-      1 << 20;  // bytes of a stream nobody has read yet, beyond which the server is held back
+  // Bytes of a stream nobody has read yet, beyond which the server is held back.
+  std::size_t stream_buffer = 1 << 20;
   std::size_t max_response = 512 << 20;  // bytes of one answer; beyond: kDecode
   bool http2 = true;
 };
