@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "in_flight_limit.h"
+#include "retry_after.h"
 #include "url.h"
 
 namespace muster::client {
@@ -16,8 +17,6 @@ using nlohmann::json;
 
 constexpr Duration kBackoffMin{100};
 constexpr Duration kBackoffMax = std::chrono::seconds{10};
-constexpr Duration kLongestWait =
-    std::chrono::minutes{1};  // a Retry-After beyond it is the caller's business
 constexpr int kBackoffJitterPercent = 50;
 constexpr int kRetryAfterJitterPercent = 10;
 
@@ -187,7 +186,7 @@ struct ApiClient::Impl {
   std::optional<Duration> pause_after(const Error& error, const Call& call, int repeats) const {
     if (repeats >= options.max_repeats || !may_repeat(error, call.read)) return std::nullopt;
     if (error.retry_after) {
-      if (*error.retry_after > kLongestWait) return std::nullopt;
+      if (*error.retry_after > kLongestRetryAfter) return std::nullopt;
       return env.random.jittered(*error.retry_after, kRetryAfterJitterPercent);
     }
     const Duration backoff = std::min(kBackoffMax, kBackoffMin * (std::int64_t{1} << std::min(repeats, 10)));
@@ -256,9 +255,7 @@ Task<Result<ListPage>> ApiClient::list(const Resource& resource, std::string ns,
   // A continued list is of the version its token names; the server refuses to be told again.
   if (options.continue_token.empty()) target.with("resourceVersion", options.resource_version);
   target.with("continue", options.continue_token);
-  Call call = impl_->call("LIST", resource, Method::kGet, target.take());
-  call.request.headers.emplace_back("accept-encoding", "gzip");
-  return Impl::send_for_page(impl_, std::move(call));
+  return Impl::send_for_page(impl_, impl_->call("LIST", resource, Method::kGet, target.take()));
 }
 
 Task<Result<std::string>> ApiClient::create(const Resource& resource, std::string ns, std::string body,

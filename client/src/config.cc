@@ -370,8 +370,31 @@ Result<ClientConfig> caught(F read) {
 
 }  // namespace
 
-Secret::~Secret() {
-  if (!text_.empty()) OPENSSL_cleanse(text_.data(), text_.size());
+Secret::Secret(Secret&& other) noexcept : text_(std::move(other.text_)) {
+  other.wipe();
+}
+
+Secret& Secret::operator=(const Secret& other) {
+  if (this == &other) return *this;
+  wipe();
+  text_ = other.text_;
+  return *this;
+}
+
+Secret& Secret::operator=(Secret&& other) noexcept {
+  if (this == &other) return *this;
+  wipe();
+  text_ = std::move(other.text_);
+  other.wipe();
+  return *this;
+}
+
+// The whole buffer: an earlier value may have been longer, and a short one stays in the string that was moved
+// from.
+void Secret::wipe() {
+  text_.resize(text_.capacity());
+  OPENSSL_cleanse(text_.data(), text_.size());
+  text_.clear();
 }
 
 std::ostream& operator<<(std::ostream& out, const Secret& secret) {

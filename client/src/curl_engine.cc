@@ -9,6 +9,8 @@
 #include <boost/asio/post.hpp>
 #include <stdexcept>
 
+#include "url.h"
+
 namespace muster::client {
 
 namespace asio = boost::asio;
@@ -95,12 +97,6 @@ int on_ready_to_send(void* user, char*, char*, int, int) {
   return CURL_PREREQFUNC_OK;
 }
 
-std::string_view host_of(std::string_view server) {
-  const auto start = server.find("://");
-  std::string_view rest = start == std::string_view::npos ? server : server.substr(start + 3);
-  return rest.substr(0, rest.find('/'));
-}
-
 bool is_loopback(std::string_view host_and_port) {
   return host_and_port.starts_with("127.") || host_and_port.starts_with("localhost") ||
          host_and_port.starts_with("[::1]");
@@ -166,7 +162,8 @@ struct CurlEngine::Socket {
   bool open = true;
 };
 
-CurlEngine::CurlEngine(Executor executor, const ClientConfig& config, const CurlOptions& options)
+CurlEngine::CurlEngine(Executor executor, const ClientConfig& config, const CurlOptions& options,
+                       int max_connections)
     : executor_(std::move(executor)),
       config_(config),
       options_(options),
@@ -176,8 +173,7 @@ CurlEngine::CurlEngine(Executor executor, const ClientConfig& config, const Curl
   if (!config_.tls_server_name.empty()) {
     // libcurl verifies the URL's host: put the certificate's name there and say where to connect instead.
     const std::string host{host_of(config_.server)};
-    const auto at = base_url_.find(host);
-    base_url_.replace(at, host.size(), config_.tls_server_name);
+    base_url_ = with_host(config_.server, config_.tls_server_name);
     const auto colon = host.rfind(':');
     const bool has_port = colon != std::string::npos && host.find(']', colon) == std::string::npos;
     connect_to_ = curl_slist_append(nullptr, ("::" + (has_port ? host : host + ":443")).c_str());
@@ -190,8 +186,10 @@ CurlEngine::CurlEngine(Executor executor, const ClientConfig& config, const Curl
   curl_multi_setopt(multi_, CURLMOPT_TIMERFUNCTION, on_timer);
   curl_multi_setopt(multi_, CURLMOPT_TIMERDATA, this);
   curl_multi_setopt(multi_, CURLMOPT_PIPELINING, static_cast<long>(CURLPIPE_MULTIPLEX));
-  curl_multi_setopt(multi_, CURLMOPT_MAX_HOST_CONNECTIONS, static_cast<long>(options_.max_connections));
-  curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<long>(options_.max_connections));
+  if (max_connections > 0) {
+    curl_multi_setopt(multi_, CURLMOPT_MAX_HOST_CONNECTIONS, static_cast<long>(max_connections));
+    curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<long>(max_connections));
+  }
   curl_multi_setopt(multi_, CURLMOPT_MAX_CONCURRENT_STREAMS,
                     static_cast<long>(options_.streams_per_connection));
 }
@@ -300,17 +298,13 @@ void CurlEngine::prepare(Transfer& transfer, Duration timeout) {
   }
   set(easy, CURLOPT_CUSTOMREQUEST, verb);
 
-  bool gzip = false, has_type = false;
+  bool has_type = false;
   auto add = [&](const std::string& line) {
     curl_slist* longer = curl_slist_append(transfer.headers, line.c_str());
     if (longer == nullptr) throw std::bad_alloc();
     transfer.headers = longer;
   };
   for (const auto& [name, value] : request.headers) {
-    if (name == "accept-encoding") {
-      gzip = options_.gzip;
-      continue;
-    }
     has_type |= name == "content-type";
     add(name + ": " + value);
   }
@@ -323,7 +317,6 @@ void CurlEngine::prepare(Transfer& transfer, Duration timeout) {
   if (!transfer.credentials->authorization.empty()) {
     add("Authorization: " + transfer.credentials->authorization.reveal());
   }
-  set(easy, CURLOPT_ACCEPT_ENCODING, gzip ? "gzip" : nullptr);
   set(easy, CURLOPT_HTTPHEADER, transfer.headers);
 }
 

@@ -58,7 +58,8 @@ struct Transfer {
 
 class CurlEngine : public std::enable_shared_from_this<CurlEngine> {
  public:
-  CurlEngine(Executor executor, const ClientConfig& config, const CurlOptions& options);
+  // `max_connections`: to a host; 0: as many as there are transfers that cannot share one.
+  CurlEngine(Executor executor, const ClientConfig& config, const CurlOptions& options, int max_connections);
   ~CurlEngine();
   CurlEngine(const CurlEngine&) = delete;
   CurlEngine& operator=(const CurlEngine&) = delete;

@@ -83,8 +83,8 @@ struct CurlTransport::Impl {
       : env(e),
         credentials(env, config),
         // A paused stream holds up its whole connection, so requests never share one with streams.
-        requests(std::make_shared<CurlEngine>(env.executor, config, o)),
-        streams(std::make_shared<CurlEngine>(env.executor, config, o)) {}
+        requests(std::make_shared<CurlEngine>(env.executor, config, o, o.max_connections)),
+        streams(std::make_shared<CurlEngine>(env.executor, config, o, /*max_connections=*/0)) {}
 
   Environment env;
   Credentials credentials;

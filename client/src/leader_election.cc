@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "muster/client/object.h"
 
@@ -147,7 +146,8 @@ struct LeaderElection::Impl {
       answer = co_await api.create(resources::kLeases, options.lease.ns, body, options.identity);
     }
     const bool done = accept(std::move(answer));
-    co_return done&& seen.holder == options.identity;
+    const bool ours = seen.holder == options.identity;
+    co_return (done && ours);
   }
 
   Task<void> attempt(bool& done) { done = co_await try_acquire_or_renew(); }

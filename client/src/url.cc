@@ -23,6 +23,19 @@ std::string percent_encode(std::string_view text) {
   return out;
 }
 
+std::string_view host_of(std::string_view url) {
+  const auto start = url.find("://");
+  const std::string_view rest = start == std::string_view::npos ? url : url.substr(start + 3);
+  return rest.substr(0, rest.find('/'));
+}
+
+std::string with_host(std::string_view url, std::string_view host) {
+  const std::string_view old = host_of(url);
+  std::string out{url};
+  out.replace(static_cast<std::size_t>(old.data() - url.data()), old.size(), host);
+  return out;
+}
+
 Target& Target::with(std::string_view key, std::string_view value) {
   if (value.empty()) return *this;
   text_ += has_query_ ? '&' : '?';

@@ -9,6 +9,11 @@ namespace muster::client {
 // RFC 3986: everything but unreserved characters as %XX.
 std::string percent_encode(std::string_view text);
 
+// Of "scheme://host:port/path": the host with its port, as a part of `url`.
+std::string_view host_of(std::string_view url);
+// The same URL with `host` where its host and port stand.
+std::string with_host(std::string_view url, std::string_view host);
+
 // A target that grows by query parameters; empty values are left out.
 class Target {
  public:

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "muster/client/informer_impl.h"
+#include "retry_after.h"
 #include "watch_event.h"
 
 namespace muster::client {
@@ -89,6 +90,11 @@ bool is_refusal(const Error& error) {
   }
 }
 
+// Errors that come one after the other fill no log.
+bool is_power_of_two(std::uint64_t n) {
+  return n != 0 && (n & (n - 1)) == 0;
+}
+
 // A server whose data went back in time (a restored backup) says it so; no waiting helps.
 bool is_ahead_of_server(const Error& error) {
   constexpr std::string_view kWords = "Too large resource version";
@@ -170,6 +176,7 @@ struct Watcher::Impl {
   int garbage = 0;  // lines one after the other, over all streams
   Duration backoff{};
   TimePoint last_failure{};
+  std::uint64_t failures_in_a_row = 0;  // as many as the back-off counts
 
   // Each state's one action, then the transition.
   Task<Duration> step() {
@@ -225,11 +232,22 @@ struct Watcher::Impl {
     const bool anew = backoff.count() == 0 || now - last_failure > options.backoff_reset;
     backoff = anew ? options.backoff_min : std::min(backoff * 2, options.backoff_max);
     last_failure = now;
+    failures_in_a_row = anew ? 1 : failures_in_a_row + 1;
     Duration pause = env.random.jittered(backoff, kJitterPercent);
-    if (last_error && last_error->retry_after) pause = std::max(pause, *last_error->retry_after);
-    spdlog::debug("watch {}: {}; again in {} ms from {}", resource.plural,
-                  last_error ? to_string(*last_error) : "ended early", pause.count(), to_string(state));
+    if (last_error && last_error->retry_after) {
+      pause = std::max(pause, std::min<Duration>(*last_error->retry_after, kLongestRetryAfter));
+    }
+    log_failure(pause);
     return pause;
+  }
+
+  void log_failure(Duration pause) const {
+    const bool withdrawn = last_error && last_error->code == ErrorCode::kCancelled;
+    const auto level =
+        !withdrawn && is_power_of_two(failures_in_a_row) ? spdlog::level::warn : spdlog::level::debug;
+    spdlog::log(level, "watch {}: {} (error number {} in a row); again in {} ms from {}", resource.plural,
+                last_error ? to_string(*last_error) : "ended early", failures_in_a_row, pause.count(),
+                to_string(state));
   }
 
   Outcome failed(Error error) {
@@ -302,7 +320,10 @@ struct Watcher::Impl {
     if (!page) co_return failed(std::move(page.error()));
     if (page->resource_version.empty())
       co_return failed(decode_error("list: metadata.resourceVersion is missing"));
-    if (!continue_token.empty() && page->resource_version != list_version) co_return Outcome::kGone;
+    if (!continue_token.empty() && page->resource_version != list_version) {
+      last_error = decode_error("list: pages of two versions");
+      co_return Outcome::kGone;
+    }
     list_version = page->resource_version;
     const Result<void> read = each_item(page->body, [this](std::string_view text) { sink(InitApply{text}); });
     if (!read) co_return failed(read.error());
@@ -338,7 +359,11 @@ struct Watcher::Impl {
       last_error = decode_error("watch: ended within a second, without an event");
       return Outcome::kFailed;
     }
-    return Outcome::kEnded;
+    if (state == WatchState::kInitialWatch) {
+      last_error = decode_error("watch: ended before the list was complete");
+      return Outcome::kFailed;
+    }
+    return succeeded(Outcome::kEnded);
   }
 
   Outcome read_lines(bool& any) {
@@ -427,6 +452,9 @@ Task<void> Watcher::run() {
   impl_->state = impl_->version.empty() ? WatchState::kEmpty : WatchState::kListed;
 }
 
+const Resource& Watcher::resource() const {
+  return impl_->resource;
+}
 WatchState Watcher::state() const {
   return impl_->state;
 }
@@ -442,7 +470,7 @@ const std::optional<Error>& Watcher::last_error() const {
 
 namespace detail {
 void log_decode_error(std::string_view plural, std::uint64_t count, const Error& error) {
-  if ((count & (count - 1)) == 0) spdlog::warn("{}: {} (error number {})", plural, error.message, count);
+  if (is_power_of_two(count)) spdlog::warn("{}: {} (error number {})", plural, error.message, count);
 }
 }  // namespace detail
 

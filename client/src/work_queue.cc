@@ -3,7 +3,6 @@
 #include <deque>
 #include <list>
 #include <map>
-#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -114,6 +113,13 @@ void WorkQueue::add_rate_limited(const Key& key) {
 
 void WorkQueue::forget(const Key& key) {
   impl_->failures.erase(key);
+}
+
+void WorkQueue::drop_delayed(const Key& key) {
+  const auto known = impl_->delayed_at.find(key);
+  if (known == impl_->delayed_at.end()) return;
+  impl_->delayed.erase(known->second);
+  impl_->delayed_at.erase(known);
 }
 
 Task<std::optional<Key>> WorkQueue::take() {

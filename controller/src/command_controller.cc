@@ -94,7 +94,8 @@ int run_controller(const Options& given) {
   if (health) {
     health->handle("/healthz", [] { return HttpAnswer{200, "ok\n"}; });
     health->handle("/readyz", [&controller] {
-      return controller.synced() ? HttpAnswer{200, "ok\n"} : HttpAnswer{503, "caches are not synced yet\n"};
+      return controller.synced() ? HttpAnswer{200, "ok\n"}
+                                 : HttpAnswer{503, "caches are not synced yet\n" + controller.unsynced()};
     });
   }
   if (metrics_server) {

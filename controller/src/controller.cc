@@ -73,13 +73,24 @@ struct Controller::Impl {
         services(world, pods, [this](const Key& key) { service_runner.add(key); }),
         dirty(e.executor),
         wake(e.executor),
-        job_runner(e, m, "trainingjob", [this](Key key) { return jobs.reconcile(std::move(key)); }),
-        queue_runner(e, m, "queue", [this](Key key) { return capacity.queue(std::move(key)); }),
-        project_runner(e, m, "project", [this](Key key) { return projects.reconcile(std::move(key)); }),
-        pool_runner(e, m, "nodepool", [this](Key key) { return reconcile_pool(std::move(key)); }),
-        service_runner(e, m, "inferenceservice",
-                       [this](Key key) { return services.reconcile(std::move(key)); }),
-        gpu_runner(e, m, "gpu", [this](Key key) { return holder.reconcile(std::move(key)); }) {
+        job_runner(
+            e, m, "trainingjob", [this](Key key) { return jobs.reconcile(std::move(key)); },
+            cached_in(caches.jobs)),
+        queue_runner(
+            e, m, "queue", [this](Key key) { return capacity.queue(std::move(key)); },
+            cached_in(caches.queues)),
+        project_runner(
+            e, m, "project", [this](Key key) { return projects.reconcile(std::move(key)); },
+            cached_in(caches.projects)),
+        pool_runner(
+            e, m, "nodepool", [this](Key key) { return reconcile_pool(std::move(key)); },
+            cached_in(caches.node_pools)),
+        service_runner(
+            e, m, "inferenceservice", [this](Key key) { return services.reconcile(std::move(key)); },
+            cached_in(caches.services)),
+        gpu_runner(
+            e, m, "gpu", [this](Key key) { return holder.reconcile(std::move(key)); },
+            [](const Key&) { return true; }) {
     world.node_grace = seconds{o.node_grace};
     world.own_namespace = o.lease_namespace;
     world.gpus = &gpus;
@@ -113,6 +124,11 @@ struct Controller::Impl {
     a.set_observer([this](std::string_view verb, const client::Resource& r, int status, Duration took) {
       metrics.request(verb, r.plural, status, took);
     });
+  }
+
+  template <class T>
+  static Runner::Exists cached_in(const client::Informer<T>& informer) {
+    return [&informer](const Key& key) { return informer.store().find(key) != nullptr; };
   }
 
   std::array<Runner*, 6> runners() {
@@ -455,6 +471,7 @@ struct Controller::Impl {
   void watch(client::Informer<T>& informer) {
     auto& signal = *watch_signals.emplace_back(std::make_unique<boost::asio::cancellation_signal>());
     spawn(env.executor, informer.run(), &signal);
+    watched.push_back({informer.watcher(), [&informer] { return informer.store().synced(); }});
   }
 
   void start_watches() {
@@ -562,6 +579,11 @@ struct Controller::Impl {
     bool operator==(const Stirred&) const = default;
   };
   Stirred stirred;
+  struct Watched {
+    const client::Watcher& watcher;
+    std::function<bool()> synced;
+  };
+  std::vector<Watched> watched;
   std::vector<std::function<void()>> replays;
   std::vector<std::unique_ptr<boost::asio::cancellation_signal>> watch_signals;
   boost::asio::cancellation_signal recorder_signal, election_signal, refresh_signal;
@@ -584,6 +606,15 @@ void Controller::request_stop() {
 bool Controller::synced() const {
   return impl_->caches.synced();
 }
+std::string Controller::unsynced() const {
+  std::string lines;
+  for (const auto& [watcher, synced] : impl_->watched) {
+    if (synced()) continue;
+    const auto& error = watcher.last_error();
+    lines += watcher.resource().plural + ": " + (error ? client::to_string(*error) : "no error") + "\n";
+  }
+  return lines;
+}
 bool Controller::acting() const {
   return impl_->is_acting && !impl_->stopping;
 }
@@ -604,6 +635,8 @@ void Controller::sample_metrics() {
   cache("nodepools", impl_->caches.node_pools);
   cache("trainingjobs", impl_->caches.jobs);
   cache("inferenceservices", impl_->caches.services);
+  for (const auto& [watcher, synced] : impl_->watched)
+    m.watch_errors(watcher.resource().plural, static_cast<double>(watcher.stats().errors));
   std::map<std::string_view, int> phases;
   for (const auto name : names_of(crds::Phase{})) phases[name] = 0;
   for (const auto& [key, job] : impl_->caches.jobs.store().all()) {

@@ -30,6 +30,8 @@ class Controller {
   void request_stop();
 
   bool synced() const;  // all caches hold a complete view: ready
+  // A line for each resource whose cache does not: its name and the last error of its watch.
+  std::string unsynced() const;
   bool acting() const;  // reconciles (leads, or needs no lease)
   void sample_metrics();
 

@@ -5,6 +5,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
@@ -16,8 +17,9 @@ namespace http = boost::beast::http;
 using asio::ip::tcp;
 
 struct HttpServer::State {
-  explicit State(asio::any_io_executor executor) : acceptor(executor) {}
+  explicit State(asio::any_io_executor executor) : acceptor(executor), pause(executor) {}
   tcp::acceptor acceptor;
+  asio::steady_timer pause;  // before the next try to accept
   std::map<std::string, Handler> handlers;
 };
 
@@ -26,6 +28,8 @@ namespace {
 // A probe has no body and few headers; a peer that says nothing for 10 s is let go.
 constexpr std::size_t kMaxHeaderBytes = 8192;
 constexpr auto kPatience = std::chrono::seconds{10};
+// Without file descriptors every accept fails at once; the loop has other work to do.
+constexpr auto kAcceptPause = std::chrono::milliseconds{100};
 
 http::response<http::string_body> answer(const std::map<std::string, HttpServer::Handler>& handlers,
                                          const http::request<http::empty_body>& request) {
@@ -70,7 +74,11 @@ asio::awaitable<void> accept(std::shared_ptr<HttpServer::State> state) {
     tcp::socket socket =
         co_await state->acceptor.async_accept(asio::redirect_error(asio::use_awaitable, error));
     if (error == asio::error::operation_aborted) break;
-    if (error) continue;
+    if (error) {
+      state->pause.expires_after(kAcceptPause);
+      co_await state->pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
+      continue;
+    }
     asio::co_spawn(state->acceptor.get_executor(), serve(state, std::move(socket)), asio::detached);
   }
 }
@@ -117,6 +125,7 @@ int HttpServer::port() const {
 void HttpServer::stop() {
   boost::system::error_code ignored;
   state_->acceptor.close(ignored);
+  state_->pause.cancel();
 }
 
 }  // namespace muster::controller

@@ -84,6 +84,9 @@ struct Metrics::Impl {
                                          "Watch events received per resource.");
   Family<Counter>& watch_restarted =
       family(prometheus::BuildCounter(), registry, "muster_watches_total", "Watches opened per resource.");
+  Family<Counter>& watch_failed =
+      family(prometheus::BuildCounter(), registry, "muster_watch_errors_total",
+             "Lists and watches that failed and were tried again after a pause, per resource.");
   Family<Gauge>& cached = family(prometheus::BuildGauge(), registry, "muster_cached_objects",
                                  "Objects in the cache per resource.");
   Family<Counter>& undecodable = family(prometheus::BuildCounter(), registry, "muster_decode_errors_total",
@@ -153,6 +156,9 @@ void Metrics::watch_event_total(std::string_view resource, double total) {
 }
 void Metrics::watch_restarts(std::string_view resource, double total) {
   set_total(impl_->watch_restarted.Add({{"resource", std::string(resource)}}), total);
+}
+void Metrics::watch_errors(std::string_view resource, double total) {
+  set_total(impl_->watch_failed.Add({{"resource", std::string(resource)}}), total);
 }
 void Metrics::cached_objects(std::string_view resource, std::size_t n) {
   impl_->cached.Add({{"resource", std::string(resource)}}).Set(static_cast<double>(n));

@@ -23,6 +23,7 @@ class Metrics {
   void request(std::string_view verb, std::string_view resource, int status, std::chrono::milliseconds took);
   void watch_event_total(std::string_view resource, double total);
   void watch_restarts(std::string_view resource, double total);
+  void watch_errors(std::string_view resource, double total);
   void cached_objects(std::string_view resource, std::size_t n);
   void decode_errors(std::string_view resource, double total);
   void leader(std::string_view lease, bool is_leader);

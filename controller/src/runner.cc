@@ -22,6 +22,7 @@ client::Task<void> Runner::work() {
       queue_.add_rate_limited(*key);
     } else {
       queue_.forget(*key);
+      if (!exists_(*key)) queue_.drop_delayed(*key);
       if (outcome.after) queue_.add_after(*key, *outcome.after);
     }
     queue_.done(*key);

@@ -14,9 +14,17 @@ namespace muster::controller {
 class Runner {
  public:
   using Reconcile = std::function<client::Task<reconcilers::Outcome>(client::Key)>;
+  using Exists = std::function<bool(const client::Key&)>;
 
-  Runner(client::Environment env, Metrics& metrics, std::string name, Reconcile reconcile)
-      : env_(env), metrics_(metrics), name_(std::move(name)), reconcile_(std::move(reconcile)), queue_(env) {}
+  // `exists`: whether there is an object of this key. What earlier reconciles of one that is gone asked for
+  // is not waited for: a deadline may be weeks away.
+  Runner(client::Environment env, Metrics& metrics, std::string name, Reconcile reconcile, Exists exists)
+      : env_(env),
+        metrics_(metrics),
+        name_(std::move(name)),
+        reconcile_(std::move(reconcile)),
+        exists_(std::move(exists)),
+        queue_(env) {}
 
   void add(const client::Key& key) {
     metrics_.queue_added(name_);
@@ -38,6 +46,7 @@ class Runner {
   Metrics& metrics_;
   std::string name_;
   Reconcile reconcile_;
+  Exists exists_;
   client::WorkQueue queue_;
   int working_ = 0;  // workers that have not ended
 };

@@ -2,19 +2,12 @@
 
 #include <algorithm>
 
+#include "muster/crds/text.h"
+
 namespace muster::crds {
 namespace {
 
 constexpr std::size_t kMaxMessage = 4096;
-
-// Cuts at a character, not inside one: half a UTF-8 sequence is no valid JSON.
-void cut(std::string& text) {
-  if (text.size() <= kMaxMessage) return;
-  std::size_t end = kMaxMessage - 3;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  text.resize(end);
-  text += "...";
-}
 
 }  // namespace
 
@@ -29,7 +22,7 @@ bool is_true(const Conditions& conditions, std::string_view type) {
 }
 
 bool set_condition(Conditions& conditions, Condition wanted) {
-  cut(wanted.message);
+  wanted.message = cut(wanted.message, kMaxMessage);
   const auto it = std::ranges::find(conditions, wanted.type, &Condition::type);
   if (it == conditions.end()) {
     conditions.push_back(std::move(wanted));

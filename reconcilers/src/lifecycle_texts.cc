@@ -38,12 +38,6 @@ std::string why_not_whole(const Gang& gang) {
 
 }  // namespace
 
-std::string cut(std::string_view text, std::size_t bytes) {
-  if (text.size() <= bytes) return std::string(text);
-  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) --bytes;
-  return std::string(text.substr(0, bytes)) + "...";
-}
-
 std::string say_admitted(const crds::Assignment& assignment) {
   std::string from;
   if (assignment.resume.step) {

@@ -6,6 +6,7 @@
 
 #include "gang.h"
 #include "muster/client/pod.h"
+#include "muster/crds/text.h"
 #include "muster/crds/training_job.h"
 #include "muster/reconcilers/lifecycle.h"
 
@@ -14,8 +15,7 @@ namespace muster::reconcilers {
 // The schema takes 4096 characters for a whole message.
 inline constexpr std::size_t kMaxMessage = 4000;
 
-// At most `bytes` and "...", cut at a character and not inside one: half a UTF-8 sequence is no valid JSON.
-std::string cut(std::string_view text, std::size_t bytes);
+using crds::cut;
 
 // "attempt 2: 8 pods in pool a100, from step 1200 (/ckpt/step-1200)"
 std::string say_admitted(const crds::Assignment& assignment);

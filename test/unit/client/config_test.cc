@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <string_view>
 #include <thread>
 
 #include "muster/client/credentials.h"
@@ -53,6 +54,52 @@ struct ConfigTest : ::testing::Test {
     return config.error().message;
   }
 };
+
+// Nothing of `needle` is left in the memory of `object`.
+template <class T>
+bool holds(const T& object, std::string_view needle) {
+  return std::string_view(reinterpret_cast<const char*>(&object), sizeof object).contains(needle);
+}
+
+TEST(SecretTest, OldValueIsWipedWhenAnotherTakesItsPlace) {
+  const std::string longer(100, 'l');
+  Secret moved_to("hidden-s3cret");  // short: it lies in the object itself
+  ASSERT_TRUE(holds(moved_to, "s3cret"));
+  moved_to = Secret(longer);
+  EXPECT_FALSE(holds(moved_to, "cret"));
+  EXPECT_EQ(moved_to.reveal(), longer);
+
+  Secret copied_to("hidden-s3cret");
+  const Secret other("x");
+  copied_to = other;
+  EXPECT_FALSE(holds(copied_to, "cret"));
+  EXPECT_EQ(copied_to, other);
+  const Secret& same = copied_to;
+  copied_to = same;
+  EXPECT_EQ(copied_to.reveal(), "x");
+}
+
+TEST(SecretTest, NothingStaysInWhatWasMovedFrom) {
+  Secret from("hidden-s3cret");
+  Secret to(std::move(from));
+  EXPECT_FALSE(
+      holds(from, "cret"));  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move): the point
+  EXPECT_EQ(to.reveal(), "hidden-s3cret");
+  Secret third;
+  third = std::move(to);
+  EXPECT_FALSE(
+      holds(to, "cret"));  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move): the point
+  EXPECT_EQ(third.reveal(), "hidden-s3cret");
+}
+
+TEST(SecretTest, TheRestOfALongerValueIsWipedToo) {
+  Secret secret(std::string(100, 's'));
+  const char* buffer = secret.reveal().data();
+  const Secret shorter(std::string(30, 'c'));
+  secret = shorter;
+  ASSERT_EQ(secret.reveal().data(), buffer);  // a string keeps its buffer for what fits in it
+  EXPECT_FALSE(std::string_view(buffer, 100).contains('s'));
+}
 
 constexpr char kMinimal[] = R"(
 current-context: c

@@ -80,6 +80,10 @@ struct CurlTransportTest : ::testing::Test {
       for (int i = 0; i < 1024 && write(block); ++i) pushed += 64 << 10;
       return write("0\r\n\r\n");
     }
+    if (target == "/gate") {
+      while (released == 0 && write("")) std::this_thread::sleep_for(1ms);
+      return write(plain_answer(200, ""));
+    }
     // Silence, until the client or the test goes.
     while (write("")) std::this_thread::sleep_for(5ms);
     return false;
@@ -278,6 +282,35 @@ TEST_F(CurlTransportTest, UnreadStreamHoldsTheServerBackAndRequestsGoOn) {
     bytes += piece->size();
   }
   EXPECT_EQ(bytes, 64u << 20);
+}
+
+// Over HTTP/1.1 a stream has its connection for itself, and a controller opens more than a dozen for ever.
+TEST_F(CurlTransportTest, WithHttp1StreamsAreNotBoundedByTheConnectionsOfRequests) {
+  constexpr int kStreams = 12, kRequests = 10;
+  CurlTransport transport(env, config());
+  std::vector<StreamResponse> open;
+  for (int i = 0; i < kStreams; ++i) {
+    auto opened = run(transport.open(request("/first-bytes-only"), 5s));
+    ASSERT_TRUE(opened) << i << ": " << to_string(opened.error());
+    EXPECT_EQ(run(opened->body->next(5s)).value(), "first");
+    open.push_back(std::move(*opened));
+  }
+  EXPECT_EQ(server->connections(), kStreams);
+  EXPECT_TRUE(run(transport.round_trip(request("/echo"), 5s)));
+  // Requests still are: none is answered before all were made.
+  int answered = 0;
+  auto trip = [](CurlTransport& t, HttpRequest r, int& n) -> Task<void> {
+    const auto result = co_await t.round_trip(std::move(r), 15s);
+    if (result) ++n;
+  };
+  for (int i = 0; i < kRequests; ++i) spawn(env.executor, trip(transport, request("/gate"), answered));
+  const auto deadline = clock.now() + 15s;
+  io.restart();
+  while (count("/gate") < 4 && clock.now() < deadline) io.run_one_for(10ms);
+  released = 1;
+  while (answered < kRequests && clock.now() < deadline) io.run_one_for(10ms);
+  EXPECT_EQ(answered, kRequests);
+  EXPECT_EQ(server->connections(), kStreams + CurlOptions{}.max_connections);
 }
 
 TEST_F(CurlTransportTest, CancellationAbortsAtOnce) {

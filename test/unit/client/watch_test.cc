@@ -1,7 +1,11 @@
 // The watcher's transitions, one fault at a time, and the text of a watch.
 #include "muster/client/watch.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <sstream>
 
 #include "../../../client/src/watch_event.h"
 #include "fake_collection.h"
@@ -58,6 +62,31 @@ struct Rig {
     Meta meta{"ns", name, "u-" + name, std::to_string(version)};
     return thing_json(meta, 1);
   }
+};
+
+// What is logged while it lives, one line a message: level and text.
+class Log {
+ public:
+  Log() : before_(spdlog::default_logger()) {
+    auto logger =
+        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_st>(text_));
+    logger->set_pattern("%l %v");
+    spdlog::set_default_logger(std::move(logger));
+  }
+  ~Log() { spdlog::set_default_logger(before_); }
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+
+  std::vector<std::string> lines() const {
+    std::vector<std::string> out;
+    std::istringstream in(text_.str());
+    for (std::string line; std::getline(in, line);) out.push_back(line);
+    return out;
+  }
+
+ private:
+  std::ostringstream text_;
+  std::shared_ptr<spdlog::logger> before_;
 };
 
 void expect_back_off(Duration d, Duration low) {
@@ -250,6 +279,64 @@ TEST(Watcher, BacksOffDoublingTo30sAndStartsAnewAfterTwoGoodMinutes) {
   EXPECT_EQ(rig.watcher.state(), WatchState::kListed);
 }
 
+TEST(Watcher, OfErrorsInARowThe1st2nd4thAnd8thAreWarnings) {
+  const Log log;
+  Rig rig;
+  rig.transport.set_handler([](const HttpRequest&) {
+    return json_answer(403, status_json(403, "Forbidden", "things is forbidden: User ann"));
+  });
+  const auto refuse_ten_times = [&] {
+    const auto until = rig.watcher.stats().errors + 10;
+    while (rig.watcher.stats().errors < until) rig.world.run_for(rig.step());
+  };
+  refuse_ten_times();
+  const auto lines = log.lines();
+  ASSERT_EQ(lines.size(), 4u);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_THAT(
+        lines[i],
+        ::testing::StartsWith(
+            "warning watch things: Forbidden (HTTP 403): things is forbidden: User ann (error number " +
+            std::to_string(1 << i) + " in a row); again in "));
+  }
+  rig.world.run_for(3min);  // with this between them they are no more in a row
+  refuse_ten_times();
+  EXPECT_EQ(log.lines().size(), 8u);
+}
+
+TEST(Watcher, LastErrorIsWhatTheLastTryEndedWith) {
+  Rig rig;
+  EXPECT_FALSE(rig.watcher.last_error());
+  rig.transport.enqueue_json(403, status_json(403, "Forbidden"));
+  rig.step();
+  ASSERT_TRUE(rig.watcher.last_error());
+  EXPECT_EQ(rig.watcher.last_error()->code, ErrorCode::kForbidden);
+  // The list opens, and ends before it is complete.
+  rig.transport.enqueue_stream()->finish();
+  rig.step();
+  rig.world.run_for(2s);
+  rig.step();
+  ASSERT_TRUE(rig.watcher.last_error());
+  EXPECT_THAT(rig.watcher.last_error()->message, ::testing::HasSubstr("before the list was complete"));
+  rig.transport.enqueue_json(200, R"({"metadata":{"resourceVersion":"8"},"items":[]})");
+  rig.step();
+  rig.step();
+  EXPECT_EQ(rig.watcher.state(), WatchState::kListed);
+  EXPECT_FALSE(rig.watcher.last_error());
+}
+
+TEST(Watcher, AStopIsNoWarning) {
+  const Log log;
+  Rig rig;
+  rig.transport.set_latency(40ms, 80ms);
+  FakeCollection server(rig.transport);
+  auto signal = rig.world.start(rig.watcher.run());
+  rig.world.run_for(10ms);
+  signal->emit(boost::asio::cancellation_type::terminal);
+  rig.world.run_for(1s);
+  EXPECT_THAT(log.lines(), ::testing::IsEmpty());
+}
+
 TEST(Watcher, RetryAfterIsALowerBound) {
   Rig rig;
   HttpResponse busy;
@@ -257,6 +344,15 @@ TEST(Watcher, RetryAfterIsALowerBound) {
   busy.headers.emplace_back("retry-after", "17");
   rig.transport.enqueue(busy);
   EXPECT_EQ(rig.step(), 17s);
+}
+
+TEST(Watcher, RetryAfterIsFollowedForAMinuteAtMost) {
+  Rig rig;
+  HttpResponse busy;
+  busy.status = 503;
+  busy.headers.emplace_back("retry-after", "86400");
+  rig.transport.enqueue(busy);
+  EXPECT_EQ(rig.step(), 60s);
 }
 
 TEST(Watcher, StreamCutInTheMiddleOfAnObjectGoesOnFromTheLastVersionSeen) {

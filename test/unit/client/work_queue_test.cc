@@ -84,6 +84,24 @@ TEST(WorkQueue, DelayedKeysTheEarliestWins) {
   EXPECT_EQ(shop.taken, (std::vector<P>{{"now", 0ms}, {"a", 10ms}, {"late", 50ms}}));
 }
 
+TEST(WorkQueue, WhatIsDelayedCanBeDroppedAndWhatIsReadyStays) {
+  VirtualWorld world;
+  Workshop shop(world);
+  world.start(Workshop::work(shop, 0ms));
+  world.settle();
+  for (const char* key : {"a", "b"}) shop.queue.add_after(key, 10ms);
+  shop.queue.drop_delayed("a");
+  shop.queue.drop_delayed("a");
+  shop.queue.drop_delayed("unknown");
+  shop.queue.add("c");
+  shop.queue.drop_delayed("c");
+  world.run_for(1s);
+  EXPECT_EQ(shop.keys(), (std::vector<Key>{"c", "b"}));
+  shop.queue.add_after("a", 10ms);
+  world.run_for(1s);
+  EXPECT_EQ(shop.keys(), (std::vector<Key>{"c", "b", "a"}));
+}
+
 TEST(WorkQueue, BacksOffPerKeyFrom5MsDoublingTo1000s) {
   VirtualWorld world;
   Workshop shop(world);

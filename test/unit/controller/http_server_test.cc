@@ -2,6 +2,7 @@
 #include "http_server.h"
 
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -100,6 +101,34 @@ TEST_F(HttpServerTest, AnAddressInUseSaysWhich) {
   const auto second = HttpServer::listen(loop_.get_executor(), address);
   ASSERT_FALSE(second);
   EXPECT_THAT(second.error(), AllOf(HasSubstr(address), HasSubstr("in use")));
+}
+
+// Accepting fails at once for as long as the process has no file descriptor left.
+TEST(HttpServerAccept, WithoutFileDescriptorsTheLoopDoesNotSpinAndGoesOnAfterwards) {
+  boost::asio::io_context loop(1);
+  auto server = HttpServer::listen(loop.get_executor(), "127.0.0.1:0");
+  ASSERT_TRUE(server) << server.error();
+  (*server)->handle("/healthz", [] { return HttpAnswer{200, "ok\n"}; });
+  tcp::socket client(loop);
+  client.connect({boost::asio::ip::address_v4::loopback(), static_cast<std::uint16_t>((*server)->port())});
+  boost::asio::write(client,
+                     boost::asio::buffer(std::string("GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n")));
+
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 3;  // those that are open stay
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto handlers = loop.run_for(std::chrono::milliseconds{500});
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_LT(handlers, 100u);  // without a pause it is many thousands
+
+  std::string answer;
+  boost::asio::async_read(client, boost::asio::dynamic_buffer(answer),
+                          [&loop](const boost::system::error_code&, std::size_t) { loop.stop(); });
+  loop.restart();
+  loop.run_for(std::chrono::seconds{20});
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
 }
 
 TEST(HttpServerAddress, WhatIsNoneSaysWhatIsAllowed) {

@@ -1,4 +1,4 @@
-// Quantities, durations and times.
+// Quantities, durations, times and texts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +8,7 @@
 
 #include "muster/crds/duration.h"
 #include "muster/crds/quantity.h"
+#include "muster/crds/text.h"
 #include "muster/crds/time.h"
 
 namespace muster::crds {
@@ -135,6 +136,16 @@ TEST(TimeText, ReadsAndPrints) {
                            "2026-01-02T03:04:05+1:00", "2026-01-02T03:04:05Zx"}) {
     EXPECT_FALSE(parse_time(text)) << text;
   }
+}
+
+TEST(Cut, TakesNoMoreThanIsAskedForAndCutsBetweenCharacters) {
+  EXPECT_EQ(cut("four", 4), "four");
+  EXPECT_EQ(cut("", 3), "");
+  EXPECT_EQ(cut("12345", 4), "1...");
+  EXPECT_EQ(cut("1234", 3), "...");
+  EXPECT_EQ(cut("ab\u20accd", 7), "ab\u20accd");
+  EXPECT_EQ(cut("ab\u20accde", 7), "ab...");  // the sign's bytes are 2 to 4
+  EXPECT_EQ(cut("ab\u20accdef", 8), "ab\u20ac...");
 }
 
 }  // namespace

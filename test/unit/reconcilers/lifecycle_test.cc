@@ -677,8 +677,8 @@ TEST(Lifecycle, FaultWhileStartingIsAFaultToo) {
 TEST(Lifecycle, LongMessagesAreCutAtACharacter) {
   Life life;
   life.run();
-  std::string text = "x";
-  while (text.size() < 300) text += "\xC3\xA9";  // two bytes each: byte 256 is inside of one
+  std::string text;
+  while (text.size() < 300) text += "\xC3\xA9";  // two bytes each: byte 253 is inside of one
   life.fail("llama-worker-0-1");
   life.change("llama-worker-0-1", [&](client::Pod& p) { p.ended[0].message = text; });
   life.turn();

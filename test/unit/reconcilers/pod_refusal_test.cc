@@ -40,10 +40,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"BadRequest", ErrorCode::kBadRequest, "the object provided is unrecognized", Kind::kEvict,
              "InvalidSpec"},
         Case{"LongText", ErrorCode::kInvalid, std::string(2000, 'x'), Kind::kEvict, "InvalidSpec",
-             std::string(1024, 'x') + "..."},
+             std::string(1021, 'x') + "..."},
         Case{"LongTextIsCutBetweenCharacters", ErrorCode::kInvalid,
-             std::string(1023, 'x') + "\u00fc and more", Kind::kEvict, "InvalidSpec",
-             std::string(1023, 'x') + "..."},
+             std::string(1020, 'x') + "\u00fc and more", Kind::kEvict, "InvalidSpec",
+             std::string(1020, 'x') + "..."},
         Case{"Quota", ErrorCode::kForbidden, R"(pods "a-0" is forbidden: exceeded quota: compute)",
              Kind::kBackOff, "PodsForbidden"},
         Case{

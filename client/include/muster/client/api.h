@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "muster/client/environment.h"
 #include "muster/client/error.h"
@@ -128,7 +127,7 @@ class ApiClient {
   int current_limit() const;  // the adaptive in-flight limit
 
   // Called after each answer, for metrics: verb ("GET", "LIST", "WATCH", "POST", "PATCH"…), HTTP status (0:
-  // none), seconds.
+  // none), time from sending to the answer, of a watch to its headers.
   using Observer =
       std::function<void(std::string_view verb, const Resource& resource, int status, Duration took)>;
   void set_observer(Observer observer);

@@ -15,16 +15,17 @@
 
 namespace muster::client {
 
-// Text that never prints: no operator to string, and streams and logs show "[secret]". Wiped when destroyed.
+// Text that never prints: no operator to string, and streams and logs show "[secret]". Wiped when destroyed,
+// moved from or assigned to.
 class Secret {
  public:
   Secret() = default;
   explicit Secret(std::string text) : text_(std::move(text)) {}
   Secret(const Secret&) = default;
-  Secret(Secret&&) = default;
-  Secret& operator=(const Secret&) = default;
-  Secret& operator=(Secret&&) = default;
-  ~Secret();
+  Secret(Secret&& other) noexcept;
+  Secret& operator=(const Secret& other);
+  Secret& operator=(Secret&& other) noexcept;
+  ~Secret() { wipe(); }
 
   const std::string& reveal() const { return text_; }
   bool empty() const { return text_.empty(); }
@@ -32,6 +33,8 @@ class Secret {
   friend std::ostream& operator<<(std::ostream& out, const Secret& secret);
 
  private:
+  void wipe();
+
   std::string text_;
 };
 
@@ -79,8 +82,8 @@ using GetEnv = std::function<std::optional<std::string>(const std::string& name)
 std::optional<std::string> process_env(const std::string& name);
 
 struct KubeconfigOptions {
-  std::filesystem::path
-      path;             // --kubeconfig: this file alone. Empty: those of $KUBECONFIG, else ~/.kube/config
+  // --kubeconfig: this file alone. Empty: those of $KUBECONFIG, else ~/.kube/config.
+  std::filesystem::path path;
   std::string context;  // empty: current-context
   GetEnv getenv = process_env;
 };
@@ -98,8 +101,7 @@ struct InClusterOptions {
 Result<ClientConfig> load_in_cluster(const InClusterOptions& options);
 
 // What a program wants: the kubeconfig that was named, or that of $KUBECONFIG; else the pod's service
-// account; else
-// ~/.kube/config.
+// account; else ~/.kube/config.
 Result<ClientConfig> load_config(const KubeconfigOptions& options);
 
 }  // namespace muster::client

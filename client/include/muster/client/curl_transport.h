@@ -14,14 +14,13 @@ struct CurlOptions {
   Duration connect_timeout = std::chrono::seconds{10};  // name, TCP and TLS together
   // A peer that acknowledges nothing, neither data nor keepalive probes, for this long is dead.
   Duration dead_after = std::chrono::seconds{30};
-  int max_connections = 4;  // to a host, for requests, and as many for streams; what exceeds them waits
+  // To a host, for requests; what exceeds them waits. Streams have as many as they need, since each may stay
+  // for ever and one that waits for another to end never opens: over HTTP/1.1 one each.
+  int max_connections = 4;
   int streams_per_connection = 100;  // of HTTP/2, or fewer if the server says so
-  std::size_t stream_buffer =
-      1 << 20;  // bytes of a stream nobody has read yet, beyond which the server is held back
+  // Bytes of a stream nobody has read yet, beyond which the server is held back.
+  std::size_t stream_buffer = 1 << 20;
   std::size_t max_response = 512 << 20;  // bytes of one answer; beyond: kDecode
-  // Compress answers to requests that ask for it (lists do). Saves bandwidth between sites, costs time within
-  // one.
-  bool gzip = false;
   bool http2 = true;
 };
 

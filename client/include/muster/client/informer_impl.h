@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "muster/client/informer.h"
 
@@ -18,7 +19,6 @@ void log_decode_error(std::string_view plural, std::uint64_t count, const Error&
 }  // namespace detail
 
 // --- what readers call
-// ----------------------------------------------------------------------------------------------
 
 template <Cached T>
 void Store<T>::add_handler(Handler handler) {
@@ -65,7 +65,6 @@ bool Store<T>::synced() const {
 }
 
 // --- own writes
-// -----------------------------------------------------------------------------------------------------
 
 template <Cached T>
 void Store<T>::assume(T object) {
@@ -96,7 +95,6 @@ bool Store<T>::is_assumed_deleted(const Key& key, const T& object) const {
 }
 
 // --- what the watch says
-// --------------------------------------------------------------------------------------------
 
 template <Cached T>
 void Store<T>::begin_view() {
@@ -213,7 +211,6 @@ void Store<T>::advance(std::string_view resource_version) {
 }
 
 // --- one change
-// -----------------------------------------------------------------------------------------------------
 
 template <Cached T>
 void Store<T>::put(const Key& key, Ptr<T> now) {
@@ -279,7 +276,6 @@ void Store<T>::deliver() {
 }
 
 // --- Informer
-// -------------------------------------------------------------------------------------------------------
 
 template <Cached T>
 Informer<T>::Informer(ApiClient& api, Resource resource, Decoder<T> decode, WatcherOptions options)

@@ -73,8 +73,8 @@ struct Pod {
   // The termination log of the first init container that ended well and left one; only of pods that have the
   // label PodFields::init_message_label.
   std::string init_message;
-  std::string
-      waiting_reason;  // first container that waits for other reasons than starting: "ImagePullBackOff", …
+  // Of the first container that waits for other reasons than starting: "ImagePullBackOff", …
+  std::string waiting_reason;
   std::string waiting_message;
 };
 
@@ -102,8 +102,8 @@ struct Node {
   std::int64_t milli_cpu = 0;         // allocatable
   std::int64_t memory_bytes = 0;
   std::int64_t pods = 0;
-  std::vector<std::pair<std::string, std::int64_t>>
-      extended;  // other allocatable resources with a domain name, sorted
+  // Other allocatable resources with a domain name, sorted.
+  std::vector<std::pair<std::string, std::int64_t>> extended;
   bool deleting = false;
   std::string address;  // of type InternalIP, the first; "": none
 };

@@ -1,5 +1,6 @@
 // The watcher: an explicit state machine that follows one collection of objects for ever. One enum of states,
-// one function that steps it; everything it learns is handed to a sink as a WatchEvent.
+// one function that steps it; everything it learns is handed to a sink as a WatchEvent. Of errors that come
+// without backoff_reset of peace between them the 1st, 2nd, 4th, 8th… is logged as a warning.
 //
 // Guarantees: a complete view is announced by InitDone only after every object of one resourceVersion was
 // handed over between Init and InitDone; pages of two resourceVersions are never mixed. Between two InitDone,
@@ -67,7 +68,8 @@ struct WatcherOptions {
 
 // For metrics and tests.
 struct WatcherStats {
-  std::uint64_t streaming_lists = 0, paged_lists = 0, watches = 0, gone = 0, errors = 0, events = 0;
+  std::uint64_t streaming_lists = 0, paged_lists = 0, watches = 0, gone = 0, events = 0;
+  std::uint64_t errors = 0;  // each was backed off from; that the server ends a watch after its time is none
 };
 
 class Watcher {
@@ -83,6 +85,7 @@ class Watcher {
   // One transition; run() is a loop around it. Returns how long to wait before the next.
   Task<Duration> step();
 
+  const Resource& resource() const;
   WatchState state() const;
   const std::string& resource_version() const;
   const WatcherStats& stats() const;

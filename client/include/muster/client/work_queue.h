@@ -17,10 +17,11 @@ class WorkQueue {
   ~WorkQueue();
 
   void add(Key key);
-  void add_after(Key key,
-                 Duration delay);  // the earliest of several wins; add() meanwhile does not take it back
+  // The earliest of several wins; add() meanwhile does not take it back, drop_delayed() does.
+  void add_after(Key key, Duration delay);
   void add_rate_limited(const Key& key);  // after this key's back-off
   void forget(const Key& key);            // success: its back-off starts anew
+  void drop_delayed(const Key& key);      // what waits for its time does so no more; what is ready stays
 
   // Waits for a key; nullopt after shut_down (what is still queued is dropped) or when cancelled. Every key
   // taken must be given back by done(). Any number of coroutines may wait.
