@@ -240,7 +240,7 @@ class World {
   void set_scale(Workload& w, pl::Time submitted);
   void add_pool(const crds::NodePool& pool);
   void upsert_all_nodes();
-  void upsert_pod(const PodObject& pod);
+  void upsert_pod(const client::Pod& pod);
   void own_namespaces();
   void take_over(Gang& gang, const Change& change);  // status.assignment
   bool check_assignment(const Gang& gang, const pl::Assignment& assignment, const Change& change);

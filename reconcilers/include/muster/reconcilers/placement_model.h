@@ -53,7 +53,7 @@ class PlacementModel {
   // Which Project a namespace's work is charged to; "": none.
   void charge_namespace(const std::string& ns, const std::string& project);
   // A pod that no live TrainingJob owns.
-  void foreign_pod(const client::Pod& pod);
+  void foreign_pod(const client::Ptr<client::Pod>& pod);
   // A pod that holds a GPU for those who share it: what it holds is theirs.
   void reservation_pod(const client::Pod& pod);
   void foreign_pod_gone(const client::Pod& pod);

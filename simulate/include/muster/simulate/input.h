@@ -73,11 +73,9 @@ struct ServiceObject {
   reconcilers::PodNeeds needs;
   std::string invalid;
 };
-// A pod of somebody else, as text: what counts as a GPU depends on the pools of the instant.
+// A pod of somebody else.
 struct PodObject {
-  std::string key;
-  std::string json;
-  std::vector<std::string> label_keys;
+  client::Pod pod;
 };
 struct NamespaceObject {
   std::string name;
