@@ -10,20 +10,25 @@
 #include "state.h"
 
 namespace muster::placement {
+
+std::optional<std::size_t> default_among(const std::vector<bool>& marks) {
+  if (marks.size() == 1) return 0;
+  if (std::count(marks.begin(), marks.end(), true) != 1) return std::nullopt;
+  return static_cast<std::size_t>(std::find(marks.begin(), marks.end(), true) - marks.begin());
+}
+
 namespace {
 
-// The default pool is the only one, or the one that is marked as such.
 PoolId default_of(const State& s) {
-  PoolId only = kNoId, marked = kNoId;
-  int known = 0, marks = 0;
+  std::vector<PoolId> known;
+  std::vector<bool> marks;
   for (std::size_t i = 0; i < s.pools.size(); ++i) {
     if (!s.pools[i].known) continue;
-    ++known;
-    only = static_cast<PoolId>(i);
-    if (s.pools[i].spec.is_default) ++marks, marked = only;
+    known.push_back(static_cast<PoolId>(i));
+    marks.push_back(s.pools[i].spec.is_default);
   }
-  if (marks == 1) return marked;
-  return known == 1 && marks == 0 ? only : kNoId;
+  const auto found = default_among(marks);
+  return found ? known[*found] : kNoId;
 }
 
 // A pool came, went or changed: every node is sorted anew, and what waits lines up where it may start now.

@@ -1,6 +1,8 @@
 // Node pools: which nodes belong together, and how they are filled.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,5 +40,9 @@ struct PoolSpec {
   std::string gpu_resource = "nvidia.com/gpu";  // how messages call a GPU
   bool operator==(const PoolSpec&) const = default;
 };
+
+// Which of all pools is meant where none is named: the only one, or the one that alone is marked so. `marks`:
+// is_default of each. nullopt: none, and several are as good as none.
+std::optional<std::size_t> default_among(const std::vector<bool>& marks);
 
 }  // namespace muster::placement
