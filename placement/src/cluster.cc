@@ -102,6 +102,7 @@ void Cluster::upsert_node(const NodeSpec& spec) {
     if (n.pool != kNoId) ++s.pool(n.pool).gains, s.touch(n.pool);
   } else {
     s.sort_into_pool(id);
+    if (n.pool != kNoId) s.drop_empty_domains(s.pool(n.pool));
   }
   if (!same_gpus) s.recharge(id);
 }
