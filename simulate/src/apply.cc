@@ -8,13 +8,6 @@
 namespace muster::simulate {
 namespace {
 
-// Muster's own classes (manifests/base).
-const std::map<std::string, PriorityClass> kShipped = {
-    {"inference", {"inference", 125, false}},
-    {"interactive", {"interactive", 100, false}},
-    {"interactive-preemptible", {"interactive-preemptible", 75, false}},
-    {"training", {"training", 50, false}}};
-
 template <class... F>
 struct Overloaded : F... {
   using F::operator()...;
@@ -24,8 +17,17 @@ Overloaded(F...) -> Overloaded<F...>;
 
 }  // namespace
 
+const std::map<std::string, PriorityClass>& shipped_priority_classes() {
+  static const auto& kShipped = *new std::map<std::string, PriorityClass>{
+      {"inference", {"inference", 125, false}},
+      {"interactive", {"interactive", 100, false}},
+      {"interactive-preemptible", {"interactive-preemptible", 75, false}},
+      {"training", {"training", 50, false}}};
+  return kShipped;
+}
+
 World::World(const Input& input, const Options& options)
-    : input_(input), options_(options), priorities_(kShipped) {
+    : input_(input), options_(options), priorities_(shipped_priority_classes()) {
   if (options_.audit) cluster.audit_plans(true);
   default_pool_.metadata.name = "default";
   bool has_pool = false;

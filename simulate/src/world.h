@@ -158,6 +158,9 @@ struct Metrics {
   std::int32_t preemptions = 0;
 };
 
+// Muster's own, as manifests/base has them; by name.
+const std::map<std::string, PriorityClass>& shipped_priority_classes();
+
 class World {
  public:
   World(const Input& input, const Options& options);

@@ -57,6 +57,7 @@ struct PriorityClass {
   std::string name;
   std::int32_t value = 0;
   bool global_default = false;
+  bool operator==(const PriorityClass&) const = default;
 };
 // `needs` per role; with `invalid` it can never run, and says so. Of templates only what placement and a
 // Project's policy look at.
