@@ -127,10 +127,9 @@ struct Pool {
   std::map<std::string, DomainId> domain_ids;            // by path of labels
   std::size_t most_domains = 64;                         // beyond, drop_empty_domains() does so
   std::map<std::int64_t, std::int32_t> gpu_memories;     // of its usable nodes with GPUs, counted
-  std::int64_t priced_by = -1;  // the largest of these at the last settle(); -1: none
-  std::map<std::int32_t, std::int32_t>
-      zone_gpus;                              // of its usable nodes: GPUs of the largest NUMA node, counted
-  mutable Rankings rankings;                  // what searches have found out; of no other meaning
+  std::int64_t priced_by = -1;                     // the largest of these at the last settle(); -1: none
+  std::map<std::int32_t, std::int32_t> zone_gpus;  // of its usable nodes: the largest NUMA node's, counted
+  mutable Rankings rankings;                       // what searches have found out; of no other meaning
   Fragmentation fragmentation;                // by the requests of jobs that are counted here, see count()
   std::map<LeafId, WaitLine> lines;           // what may start here, by Project
   std::int64_t leaving = 0;                   // pods that are on their way out of its nodes
@@ -249,8 +248,8 @@ struct Job {
   Time last_held;                               // when it last ceased to hold something, as far as plans tell
   Time no_reservation_before;                   // it was tried, and nothing would do
   std::optional<Verdict> verdict;
-  std::uint64_t verdict_serial =
-      0;  // of the request's refusal that `verdict` was made from; 0: of another origin
+  // Of the request's refusal that `verdict` was made from; 0: of another origin.
+  std::uint64_t verdict_serial = 0;
 
   bool runs() const { return assignment && !nominated(); }
   bool nominated() const {

@@ -1,7 +1,5 @@
 #include "muster/reconcilers/placement_model.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <set>

@@ -1,5 +1,5 @@
-// What must hold for all clusters and all histories of them: I1 to I8 of the architecture after every step,
-// and what rules promise that no single example shows.
+// What must hold for all clusters and all histories of them: I1 to I8 of placement/README.md after every
+// step, and what rules promise that no single example shows.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 

@@ -251,7 +251,6 @@ TEST(DecodePod, ErrorsNameObjectAndField) {
 }
 
 // --- against a slow reader
-// ------------------------------------------------------------------------------------------
 
 struct Asked {
   std::map<std::string, std::int64_t> of;

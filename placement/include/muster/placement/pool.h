@@ -33,8 +33,7 @@ struct PoolSpec {
   NodeOrder gpu_order = NodeOrder::kPack;  // of fractions on the GPUs of a node
   Sharing sharing;
   std::int64_t memory_overcommit_milli = 1000;  // GPU memory promised / present, for those who opt in
-  Duration reservation_after =
-      seconds(600);  // how long the first in order waits before it gets a place reserved
+  Duration reservation_after = seconds(600);    // the first in order gets a place reserved after so long
   bool is_default = false;
   std::vector<std::string> topology;            // label keys, coarse to fine
   std::string gpu_resource = "nvidia.com/gpu";  // how messages call a GPU

@@ -39,7 +39,6 @@ class PlacementModel {
   ~PlacementModel();
 
   // --- inputs, level-based: the newest state of each object
-  // -----------------------------------------------------------
   void node(const client::Node& node);
   void node_gone(const client::Node& node);
   // GPUs that are not to be used, beside those that the node names itself.
@@ -66,7 +65,6 @@ class PlacementModel {
   void forget(const client::Key& key, const std::vector<client::Ptr<client::Pod>>& pods);
 
   // --- decisions
-  // ------------------------------------------------------------------------------------------------------
   // Plans; returns the jobs that there is news for, in order.
   std::vector<client::Key> plan(crds::Time now);
   // Time alone has made another plan worth its while (a victim is not safe by minRuntime any more, …).
@@ -84,7 +82,6 @@ class PlacementModel {
   std::optional<crds::Waiting> verdict(const client::Key& key) const;
 
   // --- numbers
-  // --------------------------------------------------------------------------------------------------------
   GpuMeans gpu_means(const std::string& pool) const;
   // What a pod of one role is charged at this place, in milli-GPU.
   crds::MilliGpu charge_of(const crds::PodAssignment& place, const PodNeeds& needs) const;
