@@ -61,7 +61,7 @@ void measure_decoding(Report& report, const std::vector<std::string>& pods) {
   std::int64_t gpus = 0;
   const double seconds = best_seconds([&] {
     gpus = 0;
-    for (const std::string& text : pods) gpus += decoded(text).gpus;
+    for (const std::string& text : pods) gpus += client::amount_of(decoded(text).extended, "nvidia.com/gpu");
   });
   if (gpus != kPods) throw std::runtime_error("decoding found " + std::to_string(gpus) + " GPUs");
   report.add("pod: bytes of its JSON", static_cast<double>(pods.front().size()), "B");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -19,60 +20,54 @@ std::int64_t saturating_add(std::int64_t a, std::int64_t b) {
   return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::int64_t>::max() : sum;
 }
 
-// Amounts of CPU, memory and each of PodFields::gpu_resources.
-class Amounts {
- public:
-  explicit Amounts(std::size_t gpu_kinds) : values_(2 + gpu_kinds, 0) {}
-  std::int64_t& operator[](std::size_t i) { return values_[i]; }
-  std::int64_t operator[](std::size_t i) const { return values_[i]; }
-  std::size_t size() const { return values_.size(); }
-  void add(const Amounts& other) {
-    for (std::size_t i = 0; i < size(); ++i) values_[i] = saturating_add(values_[i], other.values_[i]);
-  }
-  void raise_to(const Amounts& other) {
-    for (std::size_t i = 0; i < size(); ++i) values_[i] = std::max(values_[i], other.values_[i]);
-  }
+struct Amounts {
+  std::int64_t milli_cpu = 0, memory_bytes = 0;
+  std::map<std::string, std::int64_t, std::less<>> extended;
 
- private:
-  std::vector<std::int64_t> values_;
+  // Each amount of ours becomes fn(it, that of `other`).
+  template <class Fn>
+  void combine(const Amounts& other, Fn fn) {
+    milli_cpu = fn(milli_cpu, other.milli_cpu);
+    memory_bytes = fn(memory_bytes, other.memory_bytes);
+    for (const auto& [resource, amount] : other.extended) {
+      std::int64_t& ours = extended[resource];
+      ours = fn(ours, amount);
+    }
+  }
+  void add(const Amounts& other) { combine(other, saturating_add); }
+  void raise_to(const Amounts& other) {
+    combine(other, [](std::int64_t a, std::int64_t b) { return std::max(a, b); });
+  }
 };
 
 // What a pod asks for as the scheduler counts it (k8s.io/component-helpers/resource, PodRequests): containers
 // and sidecars together, or the init container with the sidecars started before it, whichever is more of each
 // resource; a pod-level request instead, where there is one; and the overhead.
 struct Requests {
-  explicit Requests(const PodFields& f)
-      : fields(f),
-        containers(f.gpu_resources.size()),
-        sidecars(containers),
-        init(containers),
-        overhead(containers),
-        pod_level(containers),
-        has_pod_level(containers) {}
+  Amounts containers, sidecars, init, overhead;
+  std::optional<std::int64_t> pod_cpu, pod_memory;  // nothing else can be asked for at the level of the pod
 
-  const PodFields& fields;
-  Amounts containers, sidecars, init, overhead, pod_level, has_pod_level;
-
-  // npos: none of ours.
-  std::size_t place_of(std::string_view resource) const {
-    if (resource == "cpu") return 0;
-    if (resource == "memory") return 1;
-    const auto it = std::find(fields.gpu_resources.begin(), fields.gpu_resources.end(), resource);
-    if (it == fields.gpu_resources.end()) return std::string_view::npos;
-    return 2 + static_cast<std::size_t>(it - fields.gpu_resources.begin());
-  }
-
-  void read(Value& list, Amounts& out, std::string_view field, Amounts* present = nullptr) {
+  static void read(Value& list, Amounts& out, std::string_view field) {
     each_field(list, [&](std::string_view resource, Value& value) {
-      const std::size_t place = place_of(resource);
-      if (place == std::string_view::npos) return;
-      out[place] = quantity(value, place == 0 ? 1000 : 1, field);
-      if (present != nullptr) (*present)[place] = 1;
+      if (resource == "cpu") {
+        out.milli_cpu = quantity(value, 1000, field);
+      } else if (resource == "memory") {
+        out.memory_bytes = quantity(value, 1, field);
+      } else if (resource.contains('/')) {
+        out.extended[std::string(resource)] = quantity(value, 1, field);
+      }
+    });
+  }
+  void read_pod_level(Value& list) {
+    each_field(list, [&](std::string_view resource, Value& value) {
+      constexpr std::string_view kField = "spec.resources.requests";
+      if (resource == "cpu") pod_cpu = quantity(value, 1000, kField);
+      if (resource == "memory") pod_memory = quantity(value, 1, kField);
     });
   }
 
   void read_container(Value& container, bool is_init) {
-    Amounts asked(fields.gpu_resources.size());
+    Amounts asked;
     bool restarts = false;
     each_field(container, [&](std::string_view key, Value& value) {
       if (key == "resources") {
@@ -101,9 +96,8 @@ struct Requests {
     Amounts sum = containers;
     sum.add(sidecars);
     sum.raise_to(init);
-    for (std::size_t i = 0; i < 2; ++i) {  // CPU and memory alone can be asked for at the level of the pod
-      if (has_pod_level[i] != 0) sum[i] = pod_level[i];
-    }
+    sum.milli_cpu = pod_cpu.value_or(sum.milli_cpu);
+    sum.memory_bytes = pod_memory.value_or(sum.memory_bytes);
     sum.add(overhead);
     return sum;
   }
@@ -150,12 +144,10 @@ void read_spec(Value& spec, Requests& requests, Pod& pod) {
     } else if (key == "initContainers") {
       each_element(value, [&](Value& container) { requests.read_container(container, true); });
     } else if (key == "overhead") {
-      requests.read(value, requests.overhead, "spec.overhead");
+      Requests::read(value, requests.overhead, "spec.overhead");
     } else if (key == "resources") {
       each_field(value, [&](std::string_view part, Value& list) {
-        if (part == "requests") {
-          requests.read(list, requests.pod_level, "spec.resources.requests", &requests.has_pod_level);
-        }
+        if (part == "requests") requests.read_pod_level(list);
       });
     }
   });
@@ -296,9 +288,15 @@ const std::string* find_value(const KeyValues& values, std::string_view key) {
   return it != values.end() && it->first.str() == key ? &it->second : nullptr;
 }
 
+std::int64_t amount_of(const Extended& amounts, std::string_view resource) {
+  const auto it = std::lower_bound(amounts.begin(), amounts.end(), resource,
+                                   [](const auto& pair, std::string_view r) { return pair.first < r; });
+  return it != amounts.end() && it->first == resource ? it->second : 0;
+}
+
 Result<Pod> decode_pod(std::string_view json, const PodFields& fields) {
   Pod pod;
-  Requests requests(fields);
+  Requests requests;
   const auto read = read_object("pod", json, pod.meta, [&](simdjson::ondemand::object root) {
     each_field(root, [&](std::string_view key, Value& value) {
       if (key == "metadata") read_metadata(value, fields, pod);
@@ -310,9 +308,12 @@ Result<Pod> decode_pod(std::string_view json, const PodFields& fields) {
   if (fields.init_message_label.empty() || find_value(pod.labels, fields.init_message_label) == nullptr)
     pod.init_message = std::string();
   const Amounts total = requests.total();
-  pod.milli_cpu = total[0];
-  pod.memory_bytes = total[1];
-  for (std::size_t i = 2; i < total.size(); ++i) pod.gpus = saturating_add(pod.gpus, total[i]);
+  pod.milli_cpu = total.milli_cpu;
+  pod.memory_bytes = total.memory_bytes;
+  for (const auto& [resource, amount] : total.extended) {
+    if (amount > 0) pod.extended.emplace_back(resource, amount);
+  }
+  pod.extended.shrink_to_fit();
   return pod;
 }
 
@@ -324,6 +325,8 @@ std::size_t memory_of(const Pod& pod) {
     bytes += heap_of(*s);
   }
   bytes += heap_of(pod.labels) + heap_of(pod.annotations);
+  bytes += heap_of(pod.extended.capacity() * sizeof(Extended::value_type));
+  for (const auto& [resource, amount] : pod.extended) bytes += heap_of(resource);
   bytes += heap_of(pod.ended.capacity() * sizeof(ContainerEnd));
   for (const ContainerEnd& end : pod.ended)
     bytes += heap_of(end.name) + heap_of(end.reason) + heap_of(end.message);

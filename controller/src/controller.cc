@@ -301,7 +301,7 @@ struct Controller::Impl {
     // Not Muster's, or of a job that is gone, goes or cannot be read: it holds what it holds
     // until it is gone.
     if (now)
-      placement.foreign_pod(*now);
+      placement.foreign_pod(now);
     else
       placement.foreign_pod_gone(*before);
   }

@@ -1,4 +1,4 @@
-// The auditor: what must hold (I1 to I8 of the architecture), recounted from scratch. It shares with the code
+// The auditor: what must hold (I1 to I8 of README.md), recounted from scratch. It shares with the code
 // that decides the model itself, the fair shares (rule 1 has tests of its own) and what a node would do for
 // (would_do), nothing else.
 #pragma once

@@ -10,20 +10,25 @@
 #include "state.h"
 
 namespace muster::placement {
+
+std::optional<std::size_t> default_among(const std::vector<bool>& marks) {
+  if (marks.size() == 1) return 0;
+  if (std::count(marks.begin(), marks.end(), true) != 1) return std::nullopt;
+  return static_cast<std::size_t>(std::find(marks.begin(), marks.end(), true) - marks.begin());
+}
+
 namespace {
 
-// The default pool is the only one, or the one that is marked as such.
 PoolId default_of(const State& s) {
-  PoolId only = kNoId, marked = kNoId;
-  int known = 0, marks = 0;
+  std::vector<PoolId> known;
+  std::vector<bool> marks;
   for (std::size_t i = 0; i < s.pools.size(); ++i) {
     if (!s.pools[i].known) continue;
-    ++known;
-    only = static_cast<PoolId>(i);
-    if (s.pools[i].spec.is_default) ++marks, marked = only;
+    known.push_back(static_cast<PoolId>(i));
+    marks.push_back(s.pools[i].spec.is_default);
   }
-  if (marks == 1) return marked;
-  return known == 1 && marks == 0 ? only : kNoId;
+  const auto found = default_among(marks);
+  return found ? known[*found] : kNoId;
 }
 
 // A pool came, went or changed: every node is sorted anew, and what waits lines up where it may start now.
@@ -97,6 +102,7 @@ void Cluster::upsert_node(const NodeSpec& spec) {
     if (n.pool != kNoId) ++s.pool(n.pool).gains, s.touch(n.pool);
   } else {
     s.sort_into_pool(id);
+    if (n.pool != kNoId) s.drop_empty_domains(s.pool(n.pool));
   }
   if (!same_gpus) s.recharge(id);
 }
@@ -288,27 +294,34 @@ void Cluster::set_progress(const std::string& name, const Progress& progress) {
   if (other && j.runs()) s.touch(s.pool_of(j.assignment->pool));  // it may grow at another time
 }
 
+namespace {
+
+// Slices of a pod outside assignments stand beside it in State::others, under a key of their own.
+std::string slices_key(const std::string& pod, const std::string& profile = {}) {
+  return pod + '/' + profile;  // no name of a pod has a slash
+}
+
+}  // namespace
+
 void Cluster::upsert_other_pod(const OtherPod& pod) {
   State& s = *state_;
   remove_other_pod(pod.key);
   Charge c;
   c.node = s.node_of(pod.node);
-  c.amounts = pod.amounts;
   c.holder = kOther;
   c.leaf = pod.project.empty() ? kNoId : s.leaf_of(pod.project, true);
   c.pool = s.node(c.node).pool;
   c.fixed = !pod.preemptible;
-  for (const std::int32_t gpu : pod.gpus) {
-    if (gpu >= 0 && gpu < kMostGpusPerNode) c.gpus.push_back(gpu);
-  }
+  auto slices = pod.slices;
+  const Charge empty = c;
+  c.amounts = pod.amounts;
   if (pod.share.kind == GpuShare::Kind::kMig) {
-    RoleSpec slices;
-    slices.gpus = c.slices = pod.gpu_count;
-    slices.share = pod.share;
-    c.amounts.gpu = charge_on(s.node(c.node).spec, slices);
-    c.cut = s.node(c.node).cut_index(pod.share.profile);
-    c.gpus.clear();
+    slices[pod.share.profile] += pod.gpu_count;
+    c.amounts.gpu = {};
   } else {
+    for (const std::int32_t gpu : pod.gpus) {
+      if (gpu >= 0 && gpu < kMostGpusPerNode) c.gpus.push_back(gpu);
+    }
     c.unnamed = std::max(0, pod.gpu_count - static_cast<std::int32_t>(c.gpus.size()));
     if (pod.share.kind != GpuShare::Kind::kWhole) {
       c.use.whole = false;
@@ -317,8 +330,7 @@ void Cluster::upsert_other_pod(const OtherPod& pod) {
       c.use.memory = pod.share.memory;
       c.use.overcommit = pod.share.overcommit;
     }
-    const NodeSpec& on = s.node(c.node).spec;
-    c = State::gpus_outside_jobs(on, std::move(c));
+    c = State::gpus_outside_jobs(s.node(c.node).spec, std::move(c));
   }
   if (!pod.labels.empty()) {
     const auto labels = s.label_sets.emplace(pod.labels, 0).first;
@@ -326,18 +338,35 @@ void Cluster::upsert_other_pod(const OtherPod& pod) {
     c.labels = &labels->first;
   }
   s.others.emplace(pod.key, s.take(std::move(c)));
+  for (const auto& [profile, count] : slices) {
+    Charge cut = empty;
+    RoleSpec asked;
+    asked.gpus = cut.slices = count;
+    asked.share.kind = GpuShare::Kind::kMig;
+    asked.share.profile = profile;
+    cut.amounts.gpu = charge_on(s.node(cut.node).spec, asked);
+    cut.cut = s.node(cut.node).cut_index(profile);
+    s.others.emplace(slices_key(pod.key, profile), s.take(std::move(cut)));
+  }
 }
 
 void Cluster::remove_other_pod(const std::string& key) {
   State& s = *state_;
   const auto found = s.others.find(key);
   if (found == s.others.end()) return;
-  const Charge charge = std::move(found->second);
-  s.others.erase(found);
-  s.give_back(charge);
-  if (charge.labels == nullptr) return;
-  const auto labels = s.label_sets.find(*charge.labels);
-  if (--labels->second == 0) s.label_sets.erase(labels);
+  const auto remove = [&](std::map<std::string, Charge>::iterator at) {
+    const Charge charge = std::move(at->second);
+    const auto next = s.others.erase(at);
+    s.give_back(charge);
+    if (charge.labels == nullptr) return next;
+    const auto labels = s.label_sets.find(*charge.labels);
+    if (--labels->second == 0) s.label_sets.erase(labels);
+    return next;
+  };
+  remove(found);
+  const std::string slices = slices_key(key);
+  for (auto at = s.others.lower_bound(slices); at != s.others.end() && at->first.starts_with(slices);)
+    at = remove(at);
 }
 
 }  // namespace muster::placement

@@ -1,7 +1,6 @@
 #include "decisions.h"
 
 #include <algorithm>
-#include <numeric>
 #include <tuple>
 #include <utility>
 

@@ -1,7 +1,6 @@
 #include "devices.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include "links.h"
 #include "numa.h"

@@ -115,8 +115,8 @@ bool fits_one_zone(const Node& node, const Pool& pool, const RoleSpec& role, Vie
 // For whom devices are chosen.
 struct Chooser {
   JobId job = kNoId;  // what it has on the node already draws the next GPUs near
-  std::int64_t pods =
-      1;  // how many pods of the role are to come to the node: they must still find GPUs afterwards
+  // How many pods of the role are to come to the node: they must still find GPUs afterwards.
+  std::int64_t pods = 1;
 };
 
 // The GPUs that a pod of the role had best take, ascending; nullopt: there are not enough. Empty for a role

@@ -157,6 +157,18 @@ void State::refresh_pool_index(NodeId id, const InUse& before) {
   ++p.version;
 }
 
+void State::drop_empty_domains(Pool& p) {
+  if (p.domains.size() <= p.most_domains) return;
+  for (const NodeId id : p.nodes) leave_pool_index(id);
+  p.domains.assign(1, {});
+  p.domain_ids.clear();
+  for (const NodeId id : p.nodes) {
+    node(id).domains = domains_of(p, node(id).spec.labels);
+    enter_pool_index(id);
+  }
+  p.most_domains = std::max<std::size_t>(64, 2 * p.domains.size());
+}
+
 void State::sort_into_pool(NodeId id) {
   Node& n = node(id);
   const PoolId before = n.pool;

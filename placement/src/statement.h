@@ -21,8 +21,8 @@ class Statement {
   };
   struct Outcome {
     std::vector<Placed> placed;  // in order
-    std::map<JobId, std::vector<std::size_t>>
-        released;  // pods of its assignment, sorted; their charges are empty
+    // Pods of its assignment, sorted; their charges are empty.
+    std::map<JobId, std::vector<std::size_t>> released;
   };
 
   explicit Statement(State& state) : state_(state) {}

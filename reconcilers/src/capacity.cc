@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "muster/placement/pool.h"
 #include "muster/reconcilers/log.h"
 
 namespace muster::reconcilers {
@@ -96,25 +97,20 @@ void add(std::optional<A>& sum, const std::optional<A>& part) {
   if (part) sum = sum.value_or(A{}) + *part;
 }
 
-// More than one pool, and not exactly one of them the default.
+// More than one pool, and none of them is the default.
 CapacityReconciler::Refusal refusal_of_defaults(const ObjectStore<crds::NodePool>& pools) {
-  std::string defaults;
-  int default_pools = 0;
+  if (pools.all().size() < 2 || !default_pool(pools).empty()) return {};
+  std::string marked;
   for (const auto& [name, pool] : pools.all()) {
-    if (!pool->value.spec.is_default) continue;
-    ++default_pools;
-    defaults += (defaults.empty() ? "" : ", ") + name;
+    if (pool->value.spec.is_default) marked += (marked.empty() ? "" : ", ") + name;
   }
-  if (default_pools > 1) {
+  if (!marked.empty()) {
     return {"SeveralDefaultPools",
-            fmt::format("NodePools {} all have spec.default: true; leave it to one", defaults)};
+            fmt::format("NodePools {} all have spec.default: true; leave it to one", marked)};
   }
-  if (default_pools == 0 && pools.size() > 1) {
-    return {
-        "NoDefaultPool",
-        fmt::format("there are {} NodePools and none has spec.default: true; give it to one", pools.size())};
-  }
-  return {};
+  return {
+      "NoDefaultPool",
+      fmt::format("there are {} NodePools and none has spec.default: true; give it to one", pools.size())};
 }
 
 }  // namespace
@@ -126,6 +122,17 @@ void add_capacity_indexes(ObjectStore<crds::Queue>& queues, ObjectStore<crds::Pr
                      [](const Object<crds::Project>& p) { return std::vector{p.value.spec.queue}; });
   projects.add_index(std::string(kByNamespace),
                      [](const Object<crds::Project>& p) { return std::vector{crds::namespace_of(p.value)}; });
+}
+
+std::string default_pool(const ObjectStore<crds::NodePool>& pools) {
+  std::vector<std::string_view> names;
+  std::vector<bool> marks;
+  for (const auto& [name, pool] : pools.all()) {
+    names.push_back(name);
+    marks.push_back(pool->value.spec.is_default);
+  }
+  const auto found = placement::default_among(marks);
+  return found ? std::string(names[*found]) : std::string();
 }
 
 crds::Amounts quota_of_children(const ObjectStore<crds::Queue>& queues,

@@ -1,7 +1,5 @@
 #include "muster/reconcilers/placement_model.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -36,8 +34,15 @@ struct PlacementModel::Impl {
   std::map<std::string, GpuMeans> gpu_means;      // by pool
   std::map<std::string, client::Node> nodes;      // their GPU count depends on the pools' resource names
   std::map<std::string, std::set<std::int32_t>> failing;  // GPUs, by node
-  std::set<std::string> others;                           // pods that are charged beside assignments
-  std::optional<pl::Time> wake;                           // when to plan again though nothing changes
+  std::set<std::string> gpu_resources;                    // of all pools
+  // A pod that is charged beside assignments; `pod` where what it holds of GPUs depends on the pools.
+  struct Other {
+    client::Ptr<client::Pod> pod;
+    std::string project;
+    bool may_share = true;
+  };
+  std::map<std::string, Other> others;
+  std::optional<pl::Time> wake;  // when to plan again though nothing changes
 
   void touch() { changed(); }
 
@@ -47,20 +52,38 @@ struct PlacementModel::Impl {
   }
 
   pl::NodeSpec to_node(const client::Node& n) const {
-    std::set<std::string> resources;
-    for (const auto& [pool, means] : gpu_means) resources.insert(means.resource);
-    pl::NodeSpec spec = node_spec(n, resources);
+    pl::NodeSpec spec = node_spec(n, gpu_resources);
     if (const auto bad = failing.find(n.meta.name); bad != failing.end())
       spec.unhealthy.insert(spec.unhealthy.end(), bad->second.begin(), bad->second.end());
     return spec;
   }
 
+  // After pools came, went or name another resource: what counts GPUs is what any of them names.
+  void recount_gpus() {
+    std::set<std::string> resources;
+    for (const auto& [pool, means] : gpu_means) resources.insert(means.resource);
+    if (resources == gpu_resources) return;
+    gpu_resources = std::move(resources);
+    for (const auto& [name, n] : nodes) {
+      if (!n.extended.empty()) cluster.upsert_node(to_node(n));
+    }
+    for (const auto& [key, other] : others) {
+      if (other.pod) cluster.upsert_other_pod(as_other(*other.pod, other.project, other.may_share));
+    }
+  }
+
+  pl::OtherPod as_other(const client::Pod& pod, const std::string& project, bool may_share) const {
+    return other_pod(pod, project, gpu_resources, may_share);
+  }
   // Charged until the pod object is gone, or has ended by itself.
-  void charge(const client::Pod& pod, const std::string& project) { charge(pod, other_pod(pod, project)); }
-  void charge(const client::Pod& pod, const pl::OtherPod& as) {
+  void charge(const client::Ptr<client::Pod>& pod, const std::string& project, bool may_share) {
+    const bool has_gpus = !pod->extended.empty();
+    charge(*pod, as_other(*pod, project, may_share), has_gpus ? Other{pod, project, may_share} : Other());
+  }
+  void charge(const client::Pod& pod, const pl::OtherPod& as, Other other) {
     if (pod.node_name.empty() || is_terminal(pod)) return give_back(pod.meta.key());
     cluster.upsert_other_pod(as);
-    others.insert(pod.meta.key());
+    others[pod.meta.key()] = std::move(other);
     touch();
   }
   void give_back(const std::string& pod) {
@@ -71,15 +94,15 @@ struct PlacementModel::Impl {
 
   // The place that a pod on its way out still holds, as its job's spec has it; nullopt: it was made from
   // another spec, and holds what it says itself.
-  static std::optional<pl::PodPlace> leaving_place(const JobState& job, const Translation& wish,
-                                                   const client::Pod& pod) {
+  std::optional<pl::PodPlace> leaving_place(const JobState& job, const Translation& wish,
+                                            const client::Pod& pod) const {
     const auto id = identity_of(pod);
     if (!id || pod.node_name.empty() || is_terminal(pod)) return std::nullopt;
     const auto role = std::ranges::find(job.role_names, id->role);
     const auto r = static_cast<std::size_t>(role - job.role_names.begin());
     if (r >= wish.needs.size()) return std::nullopt;
     const PodNeeds& needs = wish.needs[r];
-    auto held = other_pod(pod, "");
+    auto held = as_other(pod, "", true);
     if (!has_same_share(held, needs) || pod.milli_cpu != needs.requests.cpu.value ||
         pod.memory_bytes != needs.requests.memory.value)
       return std::nullopt;
@@ -140,7 +163,7 @@ struct PlacementModel::Impl {
         leaving.push_back(std::move(*place));
         continue;
       }
-      charge(*pod, project_for(job.metadata.ns));
+      charge(pod, project_for(job.metadata.ns), true);
       now.insert(pod->meta.key());
     }
     auto& known = jobs[key].lingering;
@@ -295,20 +318,17 @@ void PlacementModel::node_gone(const client::Node& node) {
 
 void PlacementModel::pool(const crds::NodePool& pool) {
   pl::PoolSpec spec = pool_spec(pool);
-  auto& means = impl_->gpu_means[spec.name];
-  const bool other_resource = means.resource != pool.spec.gpu_resource;
-  means = {pool.spec.gpu_resource, spec.sharing.mode == pl::SharingMode::kMps};
+  impl_->gpu_means[spec.name] = {pool.spec.gpu_resource, spec.sharing.mode == pl::SharingMode::kMps};
   // Nobody here cuts GPUs: slices are those that nodes list as resources, which count in any mode.
   if (spec.sharing.mode == pl::SharingMode::kMig) spec.sharing.mode = pl::SharingMode::kNone;
   impl_->cluster.upsert_pool(spec);
-  if (other_resource) {
-    for (const auto& [name, n] : impl_->nodes) impl_->cluster.upsert_node(impl_->to_node(n));
-  }
+  impl_->recount_gpus();
   impl_->touch();
 }
 void PlacementModel::pool_gone(const crds::NodePool& pool) {
   impl_->gpu_means.erase(pool.metadata.name);
   impl_->cluster.remove_pool(pool.metadata.name);
+  impl_->recount_gpus();
   impl_->touch();
 }
 
@@ -337,25 +357,16 @@ void PlacementModel::charge_namespace(const std::string& ns, const std::string& 
   impl_->touch();
 }
 
-void PlacementModel::foreign_pod(const client::Pod& pod) {
+void PlacementModel::foreign_pod(const client::Ptr<client::Pod>& pod) {
   // What Muster made stays charged to its project even when its job is gone.
-  const bool ours = client::find_value(pod.labels, kJobLabel) != nullptr;
-  auto project = ours ? impl_->project_for(pod.meta.ns) : std::string();
-  const bool is_believed = !project.empty();  // elsewhere anybody may say that it shares a GPU
-  auto other = other_pod(pod, std::move(project));
-  if (!is_believed && other.share.kind != pl::GpuShare::Kind::kWhole) {
-    other.share = {};
-    other.gpus.clear();
-    other.gpu_count = static_cast<std::int32_t>(other.amounts.gpu.value / pl::kMilliPerGpu);
-  }
-  impl_->charge(pod, other);
+  const bool ours = client::find_value(pod->labels, kJobLabel) != nullptr;
+  const auto project = ours ? impl_->project_for(pod->meta.ns) : std::string();
+  impl_->charge(pod, project, !project.empty());  // elsewhere anybody may say that it shares a GPU
 }
 void PlacementModel::reservation_pod(const client::Pod& pod) {
-  auto other = other_pod(pod, "");
-  other.amounts.gpu = {};
-  other.gpu_count = 0;
-  other.gpus.clear();
-  impl_->charge(pod, other);
+  auto other = other_pod(pod, "", {});  // no resource is a GPU of its own
+  other.slices.clear();
+  impl_->charge(pod, other, {});
 }
 void PlacementModel::foreign_pod_gone(const client::Pod& pod) {
   impl_->give_back(pod.meta.key());
@@ -419,7 +430,7 @@ void PlacementModel::forget(const client::Key& key, const std::vector<client::Pt
     impl_->jobs.erase(found);
   }
   impl_->cluster.remove_job(key);
-  for (const auto& pod : pods) foreign_pod(*pod);
+  for (const auto& pod : pods) foreign_pod(pod);
   impl_->touch();
 }
 

@@ -116,6 +116,21 @@ std::int32_t gpu_count(std::int64_t stated) {
   return static_cast<std::int32_t>(std::clamp<std::int64_t>(stated, 0, kMostGpus));
 }
 
+// What extended resources are of GPUs, listed by a node or asked for by a pod.
+struct Devices {
+  std::int32_t gpus = 0;
+  std::map<std::string, std::int32_t> slices;  // by MIG profile
+};
+Devices devices_in(const client::Extended& amounts, const std::set<std::string>& gpu_resources) {
+  Devices d;
+  for (const auto& [resource, count] : amounts) {
+    if (gpu_resources.contains(resource)) d.gpus += gpu_count(count);
+    if (resource.starts_with(kMigPrefix) && count > 0)
+      d.slices[resource.substr(kMigPrefix.size())] = gpu_count(count);
+  }
+  return d;
+}
+
 // -1: no link.
 int rank_of_link(std::string_view word) {
   constexpr std::array<std::string_view, 5> kWords = {"SYS", "NODE", "PHB", "PXB", "PIX"};
@@ -287,12 +302,9 @@ pl::NodeSpec node_spec(const client::Node& node, const std::set<std::string>& gp
   s.usable = node.ready && !node.unschedulable && !node.deleting && !is_in_maintenance(node) &&
              !is_out_of_service(node);
   s.unhealthy = unhealthy_gpus(node);
-  for (const auto& [resource, count] : node.extended) {
-    if (gpu_resources.contains(resource)) s.gpus += gpu_count(count);
-    if (resource.starts_with(kMigPrefix) && count > 0) {
-      s.mig[resource.substr(kMigPrefix.size())] = gpu_count(count);
-    }
-  }
+  Devices devices = devices_in(node.extended, gpu_resources);
+  s.gpus = devices.gpus;
+  s.mig = std::move(devices.slices);
   if (const auto* model = client::find_value(node.labels, kModelLabel)) s.gpu_model = *model;
   if (const auto* memory = client::find_value(node.labels, kMemoryLabel)) {
     const auto mib = numbers(*memory, std::numeric_limits<std::int32_t>::max());
@@ -372,19 +384,23 @@ pl::Assignment assignment_spec(const std::vector<crds::Role>& roles, const crds:
   return out;
 }
 
-pl::OtherPod other_pod(const client::Pod& pod, std::string project) {
+pl::OtherPod other_pod(const client::Pod& pod, std::string project,
+                       const std::set<std::string>& gpu_resources, bool may_share) {
   pl::OtherPod o;
   o.key = pod.meta.key();
   o.node = pod.node_name;
   for (const auto& [key, value] : pod.labels) o.labels.emplace(key, value);
-  o.amounts = {pl::MilliGpu{pod.gpus * pl::kMilliPerGpu}, pl::MilliCpu{pod.milli_cpu},
-               pl::Bytes{pod.memory_bytes}, 1};
-  o.gpu_count = gpu_count(pod.gpus);
   o.gpus = gpus_of(pod);
-  if (const auto* text = share_of(pod)) {
+  Devices devices = devices_in(pod.extended, gpu_resources);
+  o.amounts = {pl::MilliGpu{devices.gpus * pl::kMilliPerGpu}, pl::MilliCpu{pod.milli_cpu},
+               pl::Bytes{pod.memory_bytes}, 1};
+  if (const auto* text = share_of(pod); text != nullptr && may_share) {
     auto [share, count] = read_share(*text);
     o.share = std::move(share);
     o.gpu_count = o.share.kind == pl::GpuShare::Kind::kMig ? count : gpu_count(std::ssize(o.gpus));
+  } else {
+    o.gpu_count = devices.gpus;
+    o.slices = std::move(devices.slices);
   }
   if (o.gpus.size() > static_cast<std::size_t>(o.gpu_count)) o.gpus.clear();
   o.project = std::move(project);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "json_reader.h"
+#include "muster/reconcilers/capacity.h"
 #include "muster/reconcilers/job_policy.h"
 #include "muster/reconcilers/job_status.h"
 #include "muster/reconcilers/project.h"
@@ -58,16 +59,6 @@ bool needs_job_account(const crds::TrainingJob& job) {
 client::Ptr<Object<crds::Project>> project_of(const crds::TrainingJob& job, const Caches& caches) {
   const auto name = owner_of_namespace(caches, job.metadata.ns);
   return name.empty() ? nullptr : caches.projects.store().find(name);
-}
-
-// The pool that work means that names none; "": none.
-std::string default_pool(const Caches& caches) {
-  const auto& pools = caches.node_pools.store().all();
-  std::string name;
-  for (const auto& [pool, object] : pools) {
-    if (object->value.spec.is_default || pools.size() == 1) name = pool;
-  }
-  return name;
 }
 
 }  // namespace
@@ -141,7 +132,7 @@ Translation translate_job(const crds::TrainingJob& job, const Caches& caches) {
   }
   // What it needs is said all the same: a job from before the policy may hold it.
   const auto project = project_of(job, caches);
-  if (project) t.invalid = violation(project->value, job.spec, default_pool(caches));
+  if (project) t.invalid = violation(project->value, job.spec, default_pool(caches.node_pools.store()));
   if (t.invalid) t.invalid_reason = "PolicyViolation";
   const auto& ns = job.metadata.ns;
   if (!t.blocked && needs_job_account(job) && project &&

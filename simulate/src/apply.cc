@@ -8,13 +8,6 @@
 namespace muster::simulate {
 namespace {
 
-// Muster's own classes (manifests/base).
-const std::map<std::string, PriorityClass> kShipped = {
-    {"inference", {"inference", 125, false}},
-    {"interactive", {"interactive", 100, false}},
-    {"interactive-preemptible", {"interactive-preemptible", 75, false}},
-    {"training", {"training", 50, false}}};
-
 template <class... F>
 struct Overloaded : F... {
   using F::operator()...;
@@ -24,8 +17,17 @@ Overloaded(F...) -> Overloaded<F...>;
 
 }  // namespace
 
+const std::map<std::string, PriorityClass>& shipped_priority_classes() {
+  static const auto& kShipped = *new std::map<std::string, PriorityClass>{
+      {"inference", {"inference", 125, false}},
+      {"interactive", {"interactive", 100, false}},
+      {"interactive-preemptible", {"interactive-preemptible", 75, false}},
+      {"training", {"training", 50, false}}};
+  return kShipped;
+}
+
 World::World(const Input& input, const Options& options)
-    : input_(input), options_(options), priorities_(kShipped) {
+    : input_(input), options_(options), priorities_(shipped_priority_classes()) {
   if (options_.audit) cluster.audit_plans(true);
   default_pool_.metadata.name = "default";
   bool has_pool = false;
@@ -173,12 +175,13 @@ void World::apply_base(const Change& change) {
                    if (project_of(ns) == o.metadata.name) refresh_all(&ns);  // its policy may be another
                  },
                  [&](const PodObject& o) {
+                   const std::string key = o.pod.meta.key();
                    if (!remove) {
-                     pods_[o.key] = &o;
-                     return upsert_pod(o);
+                     pods_[key] = &o;
+                     return upsert_pod(o.pod);
                    }
-                   pods_.erase(o.key);
-                   cluster.remove_other_pod(o.key);
+                   pods_.erase(key);
+                   cluster.remove_other_pod(key);
                  },
                  [](const auto&) {},
              },
@@ -200,19 +203,13 @@ void World::upsert_all_nodes() {
   gpu_resources_ = std::move(resources);
   for (const auto& [name, state] : nodes) put_node(name);
   if (!others_count) return;
-  for (const auto& [key, pod] : pods_) upsert_pod(*pod);
+  for (const auto& [key, pod] : pods_) upsert_pod(pod->pod);
 }
 
-void World::upsert_pod(const PodObject& pod) {
-  client::PodFields fields;
-  fields.labels = pod.label_keys;
-  fields.annotations = {"muster.dev/gpus"};
-  fields.gpu_resources.assign(gpu_resources_.begin(), gpu_resources_.end());
-  const auto decoded = client::decode_pod(pod.json, fields);  // it could be read before
-  const bool ended = decoded && (decoded->phase == client::PodPhase::kSucceeded ||
-                                 decoded->phase == client::PodPhase::kFailed);
-  if (!decoded || ended) return cluster.remove_other_pod(pod.key);
-  cluster.upsert_other_pod(reconcilers::other_pod(*decoded, ""));
+void World::upsert_pod(const client::Pod& pod) {
+  const bool ended = pod.phase == client::PodPhase::kSucceeded || pod.phase == client::PodPhase::kFailed;
+  if (ended) return cluster.remove_other_pod(pod.meta.key());
+  cluster.upsert_other_pod(reconcilers::other_pod(pod, "", gpu_resources_));
 }
 
 // Of several Projects that claim one namespace the one stated first has it.

@@ -8,6 +8,7 @@
 
 #include "json.h"
 #include "muster/crds/validate.h"
+#include "muster/reconcilers/names.h"
 #include "muster/reconcilers/placement_specs.h"
 #include "muster/reconcilers/service_objects.h"
 
@@ -248,16 +249,20 @@ Json completed_pod(const Json& object, Reader& reader) {
 // One that is on no node occupies nothing.
 std::optional<Object> read_pod(Reader& reader) {
   if (text(find(&reader.object(), "spec", "nodeName")).empty()) return std::nullopt;
-  PodObject pod;
-  pod.key = client::make_key(text(find(&reader.object(), "metadata", "namespace")), reader.name());
-  pod.json = completed_pod(reader.object(), reader).dump();
-  if (const Json* labels = find(&reader.object(), "metadata", "labels")) {
-    for (const auto& [key, value] : labels->items()) pod.label_keys.push_back(key);
+  client::PodFields fields;
+  fields.annotations = {std::string(reconcilers::kGpusAnnotation)};
+  if (const Json* labels = find(&reader.object(), "metadata", "labels");
+      labels != nullptr && labels->is_object()) {
+    for (const auto& [key, value] : labels->items()) fields.labels.push_back(key);
   }
-  if (reader.failed()) return pod;
-  const auto decoded = client::decode_pod(pod.json, {});
-  if (!decoded) reader.fail("", decoded.error().message);
-  return pod;
+  const std::string completed = completed_pod(reader.object(), reader).dump();
+  if (reader.failed()) return PodObject{};
+  auto pod = client::decode_pod(completed, fields);
+  if (!pod) {
+    reader.fail("", pod.error().message);
+    return PodObject{};
+  }
+  return PodObject{std::move(*pod)};
 }
 
 // Without what only a kubelet reads: a hundred thousand templates are much.

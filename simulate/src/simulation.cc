@@ -1,7 +1,6 @@
 #include "muster/simulate/simulation.h"
 
 #include <algorithm>
-#include <array>
 #include <stdexcept>
 
 #include "expectations.h"

@@ -158,6 +158,9 @@ struct Metrics {
   std::int32_t preemptions = 0;
 };
 
+// Muster's own, as manifests/base has them; by name.
+const std::map<std::string, PriorityClass>& shipped_priority_classes();
+
 class World {
  public:
   World(const Input& input, const Options& options);
@@ -240,7 +243,7 @@ class World {
   void set_scale(Workload& w, pl::Time submitted);
   void add_pool(const crds::NodePool& pool);
   void upsert_all_nodes();
-  void upsert_pod(const PodObject& pod);
+  void upsert_pod(const client::Pod& pod);
   void own_namespaces();
   void take_over(Gang& gang, const Change& change);  // status.assignment
   bool check_assignment(const Gang& gang, const pl::Assignment& assignment, const Change& change);

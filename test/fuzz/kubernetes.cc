@@ -16,15 +16,14 @@ bool is_sorted(const client::KeyValues& values) {
 
 const client::PodFields& pod_fields() {
   static const client::PodFields& kFields =
-      *new client::PodFields{{"muster.dev/job", "muster.dev/role"},
-                             {"muster.dev/gpus"},
-                             {"nvidia.com/gpu", "nvidia.com/mig-1g.10gb"}};
+      *new client::PodFields{{"muster.dev/job", "muster.dev/role"}, {"muster.dev/gpus"}};
   return kFields;
 }
 
 void check_pod(const client::Pod& pod) {
   require(!pod.meta.name.empty(), "a pod has a name");
   require(is_sorted(pod.labels) && is_sorted(pod.annotations), "labels and annotations are sorted");
+  require(std::ranges::is_sorted(pod.extended), "resources are sorted");
   require(pod.container_restarts >= 0, "restarts are counted from 0");
   require(pod.deleting || pod.deleted_at == 0, "a time of deletion means deleting");
   require(client::memory_of(pod) >= sizeof pod, "a pod holds at least itself");

@@ -368,9 +368,12 @@ void History::other_pod() {
   p.gpu_count = static_cast<std::int32_t>(dice.upto(2));
   p.amounts = role("", 1, p.gpu_count, dice.upto(3)).per_pod;
   if (p.gpu_count > 0 && dice.one_in(2)) p.gpus = {static_cast<std::int32_t>(dice.upto(3))};
+  if (dice.one_in(4)) p.slices["1g.10gb"] = static_cast<std::int32_t>(1 + dice.upto(2));
+  if (dice.one_in(8)) p.slices["3g.40gb"] = 1;
   if (dice.one_in(2)) p.project = dice.of(kProjects);
   p.preemptible = dice.one_in(2);
-  note("pod " + p.key + " on " + p.node + " with " + std::to_string(p.gpu_count) + " GPUs, of " + p.project);
+  note("pod " + p.key + " on " + p.node + " with " + std::to_string(p.gpu_count) + " GPUs, " +
+       std::to_string(p.slices.size()) + " kinds of slices, of " + p.project);
   cluster.upsert_other_pod(p);
 }
 

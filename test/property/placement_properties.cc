@@ -1,5 +1,5 @@
-// What must hold for all clusters and all histories of them: I1 to I8 of the architecture after every step,
-// and what rules promise that no single example shows.
+// What must hold for all clusters and all histories of them: I1 to I8 of placement/README.md after every
+// step, and what rules promise that no single example shows.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -316,8 +316,14 @@ TEST(PlacementProperties, MemoryChangesNoVerdict) {
     for (const Node& n : s.nodes) {
       if (n.known) fresh.upsert_node(n.spec);
     }
+    std::map<std::string, OtherPod> others;
     for (const auto& [key, c] : s.others) {
-      OtherPod p;
+      if (c.cut >= 0) {  // slices stand beside their pod, "x/1/1g.10gb"
+        others[key.substr(0, key.rfind('/'))]
+            .slices[s.node(c.node).cut[static_cast<std::size_t>(c.cut)].profile] = c.slices;
+        continue;
+      }
+      OtherPod& p = others[key];
       p.key = key;
       p.node = s.node(c.node).spec.name;
       p.amounts = c.amounts;
@@ -325,8 +331,8 @@ TEST(PlacementProperties, MemoryChangesNoVerdict) {
       p.gpus = c.gpus;
       p.project = c.leaf == kNoId ? "" : s.leaf(c.leaf).spec.name;
       p.preemptible = !c.fixed;
-      fresh.upsert_other_pod(p);
     }
+    for (const auto& [key, p] : others) fresh.upsert_other_pod(p);
     for (const auto& [id, spec] : h.jobs) {
       fresh.upsert_job(spec);
       if (h.cluster.nominated(id)) {

@@ -160,5 +160,46 @@ TEST_F(GpuPods, ElsewhereAndWithoutGpusPodsAreNotMustersBusiness) {
   cluster_->remove("/api/v1/namespaces/elsewhere/pods/free");
 }
 
+// What a pool calls a GPU is one, of whoever holds it: foreign pods, and jobs that are on their way out.
+TEST_F(GpuPods, GpusOfAnotherVendorAreNotGivenOutTwice) {
+  cluster_->patch(
+      "/apis/muster.dev/v1alpha1/nodepools/default",
+      {{"spec",
+        {{"nodeSelector", {{"matchExpressions", {{{"key", "vendor"}, {"operator", "DoesNotExist"}}}}}}}}});
+  testcluster::NodeTemplate node;
+  node.prefix = "amd";
+  node.gpus = 0;
+  node.labels = {{"vendor", "amd"}};
+  node.resources = {{"amd.com/gpu", "8"}};
+  ASSERT_TRUE(cluster_->real().add_nodes(node));
+  json foreign = pod("foreign", true, "amd.com/gpu");
+  foreign["spec"]["nodeName"] = "amd-0";
+  foreign["spec"]["containers"][0]["resources"]["limits"]["amd.com/gpu"] = "4";
+  ASSERT_TRUE(create("elsewhere", foreign).ok());
+  // The pool comes last: what pods hold is counted anew.
+  cluster_->apply(R"(
+apiVersion: muster.dev/v1alpha1
+kind: NodePool
+metadata: {name: amd}
+spec: {gpuResource: amd.com/gpu, nodeSelector: {matchLabels: {vendor: amd}}}
+)");
+  EXPECT_TRUE(cluster_->wait(30s, [] {
+    const auto pool = cluster_->get("/apis/muster.dev/v1alpha1/nodepools/amd");
+    return pool.value("/status/free/gpu"_json_pointer, std::string()) == "4";
+  })) << cluster_->get("/apis/muster.dev/v1alpha1/nodepools/amd");
+
+  cluster_->create(job_object({.name = "leaves",
+                               .gpus = 4,
+                               .pod_annotations = {{"test.muster.dev/save-for", "4s"}},
+                               .spec = {{"pools", {"amd"}}, {"checkpoint", {{"gracePeriod", "60s"}}}}}));
+  ASSERT_TRUE(cluster_->wait_phase("leaves", "Running"));
+  cluster_->patch(path_of_job("leaves"), {{"spec", {{"suspend", true}}}});
+  cluster_->create(job_object({.name = "next", .gpus = 4, .spec = {{"pools", {"amd"}}}}));
+  ASSERT_TRUE(cluster_->wait_phase("next", "Running"));
+  EXPECT_TRUE(cluster_->pods("leaves").empty()) << "its GPUs were given out before it had left";
+  cluster_->remove_all_jobs();
+  cluster_->remove("/api/v1/namespaces/elsewhere/pods/foreign");
+}
+
 }  // namespace
 }  // namespace muster::test

@@ -120,7 +120,7 @@ TEST(DecodePod, AWorkerOfAGang) {
   EXPECT_EQ(pod->container_restarts, 2);
   EXPECT_EQ(pod->milli_cpu, 64000);
   EXPECT_EQ(pod->memory_bytes, std::int64_t{512} << 30);
-  EXPECT_EQ(pod->gpus, 8);
+  EXPECT_EQ(pod->extended, (Extended{{"nvidia.com/gpu", 8}}));
   EXPECT_TRUE(pod->ended.empty());
 }
 
@@ -130,6 +130,22 @@ TEST(DecodePod, StaysBelow1KiB) {
   EXPECT_LT(memory_of(*pod), 1024u);
   std::printf("pod of a gang: %zu bytes, of which %zu in place; its text: %zu bytes\n", memory_of(*pod),
               sizeof(Pod), worker(17).dump().size());
+}
+
+// Of any vendor: which of them are GPUs is not the pod's to know.
+TEST(DecodePod, KeepsWhatItAsksForOfExtendedResources) {
+  json pod = worker(0);
+  pod["spec"]["containers"][0]["resources"]["requests"] = {{"nvidia.com/mig-1g.10gb", 2},
+                                                           {"amd.com/gpu", "4"},
+                                                           {"vendor/nic", "0"},
+                                                           {"ephemeral-storage", "1Gi"},
+                                                           {"hugepages-2Mi", "2Mi"}};
+  const auto decoded = decode_pod(pod.dump(), fields());
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_EQ(decoded->extended, (Extended{{"amd.com/gpu", 4}, {"nvidia.com/mig-1g.10gb", 2}}));
+  EXPECT_EQ(amount_of(decoded->extended, "amd.com/gpu"), 4);
+  EXPECT_EQ(amount_of(decoded->extended, "amd.com"), 0);
+  EXPECT_EQ(amount_of(decoded->extended, "z"), 0);
 }
 
 // The streaming list of a big cluster, in the pieces that TLS makes of it. Figures for the log; the bound is
@@ -450,7 +466,11 @@ void expect_same(const Pod& pod, const json& j) {
   Asked asked = slow_requests(j["spec"]);
   EXPECT_EQ(pod.milli_cpu, asked["cpu"]);
   EXPECT_EQ(pod.memory_bytes, asked["memory"]);
-  EXPECT_EQ(pod.gpus, asked["nvidia.com/gpu"] + asked["amd.com/gpu"]);
+  Extended extended;
+  for (const char* r : {"amd.com/gpu", "nvidia.com/gpu"}) {
+    if (asked[r] > 0) extended.emplace_back(r, asked[r]);
+  }
+  EXPECT_EQ(pod.extended, extended);
   std::vector<json> ended;
   std::string waits;
   int restarts = 0;
@@ -482,8 +502,7 @@ void expect_same(const Pod& pod, const json& j) {
 }
 
 TEST(DecodePod, AgreesWithASlowReaderOnRandomPods) {
-  PodFields f = fields();
-  f.gpu_resources = {"nvidia.com/gpu", "amd.com/gpu"};
+  const PodFields f = fields();
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     const json pod = RandomPod(seed).make();
     const auto decoded = decode_pod(pod.dump(), f);

@@ -707,5 +707,27 @@ TEST(OthersTest, ASliceOutsideJobsIsTakenFromThoseThatAreCut) {
   EXPECT_THAT(w.cluster.audit(), ::testing::IsEmpty());
 }
 
+// It may hold several kinds, and whole GPUs beside them, and all of it goes with it.
+TEST(OthersTest, SlicesOfSeveralProfilesBesideWholeGpus) {
+  NodeSpec n = gpu_node("n1", 2, 80'000);
+  n.mig = {{"1g.10gb", 2}, {"3g.40gb", 1}};
+  World w({n});
+  OtherPod pod = other("a/mixed", {}, {});
+  pod.slices = {{"1g.10gb", 1}, {"3g.40gb", 1}};
+  pod.project = "a";
+  w.cluster.upsert_other_pod(pod);
+  w.cluster.upsert_other_pod(pod);  // the same again changes nothing
+  EXPECT_EQ(start(w, with_share("a/j1", mig("1g.10gb"))), at("n1", {}));
+  EXPECT_EQ(start(w, with_share("a/j2", mig("1g.10gb"))), Places{});
+  EXPECT_EQ(start(w, with_share("a/j3", mig("3g.40gb"))), Places{});
+  EXPECT_EQ(start(w, job("a/j4", 1, 2)), Places{});
+  EXPECT_THAT(w.cluster.audit(), ::testing::IsEmpty());
+  w.cluster.remove_other_pod("a/mixed");
+  w.plan();
+  for (const char* id : {"a/j2", "a/j3"}) EXPECT_EQ(places(w, id), at("n1", {})) << id;
+  EXPECT_THAT(places(w, "a/j4"), ::testing::SizeIs(1));
+  EXPECT_THAT(w.cluster.audit(), ::testing::IsEmpty());
+}
+
 }  // namespace
 }  // namespace muster::placement

@@ -291,5 +291,37 @@ TEST(StatementTest, RollsBackWithoutATrace) {
   EXPECT_THAT(w.cluster.audit(), IsEmpty());
 }
 
+// Labels' values come and go with nodes: what nobody has any more is not kept for ever.
+TEST(PlaceTest, DomainsThatNoNodeIsInAreDropped) {
+  World w;
+  PoolSpec racks = testing::pool("default");
+  racks.topology = {"rack"};
+  w.cluster.upsert_pool(racks);
+  const auto in_rack = [](const std::string& name, int rack) {
+    NodeSpec n = node(name);
+    n.labels["rack"] = "r" + std::to_string(rack);
+    return n;
+  };
+  w.cluster.upsert_node(in_rack("stays", -1));
+  w.cluster.upsert_job(job("a/runs", 1, 8));
+  w.plan();
+  for (int i = 0; i < 1000; ++i) {
+    w.cluster.upsert_node(in_rack("moves", i));
+    w.cluster.upsert_node(in_rack("comes" + std::to_string(i), i + 1000));
+    w.cluster.remove_node("comes" + std::to_string(i));
+  }
+  const Pool& p = w.cluster.state().pool(w.cluster.state().find_pool("default"));
+  EXPECT_LE(p.domains.size(), 66U);
+  EXPECT_LE(p.domain_ids.size(), 65U);
+  EXPECT_EQ(p.domains[0].nodes, 2);
+  EXPECT_THAT(w.cluster.audit(), ::testing::IsEmpty());
+  JobSpec near = job("a/near", 2, 4);
+  near.topology.required = "rack";
+  w.cluster.upsert_job(near);
+  w.plan();
+  EXPECT_EQ(w.nodes_of("a/runs"), (NodeCounts{{"stays", 1}}));
+  EXPECT_EQ(w.nodes_of("a/near"), (NodeCounts{{"moves", 2}}));
+}
+
 }  // namespace
 }  // namespace muster::placement

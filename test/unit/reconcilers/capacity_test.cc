@@ -24,6 +24,7 @@ crds::Amounts amounts(std::optional<std::int64_t> gpus = {}, std::optional<std::
 struct Capacity : testing::Test {
   ObjectStore<crds::Queue> queues;
   ObjectStore<crds::Project> projects;
+  ObjectStore<crds::NodePool> pools;
 
   Capacity() { add_capacity_indexes(queues, projects); }
 
@@ -51,11 +52,30 @@ struct Capacity : testing::Test {
     p.spec.ns.name = std::move(ns);
     put(projects, std::move(p));
   }
+  void pool(const std::string& name, bool is_default) {
+    crds::NodePool p;
+    p.metadata.name = name;
+    p.spec.is_default = is_default;
+    put(pools, std::move(p));
+  }
   crds::Amounts sum(const std::string& name) const { return quota_of_children(queues, projects, name); }
 
  private:
   int version_ = 0;
 };
+
+// As placement has it: a job is judged by the pool that it would go to.
+TEST_F(Capacity, TheDefaultPoolIsTheOnlyOneOrTheOneThatAloneIsMarked) {
+  EXPECT_EQ(default_pool(pools), "");
+  pool("b", false);
+  EXPECT_EQ(default_pool(pools), "b");
+  pool("a", false);
+  EXPECT_EQ(default_pool(pools), "");
+  pool("a", true);
+  EXPECT_EQ(default_pool(pools), "a");
+  pool("b", true);
+  EXPECT_EQ(default_pool(pools), "") << "two are as good as none";
+}
 
 TEST_F(Capacity, QuotasOfQueuesAndProjectsRightBelowAreAddedUp) {
   queue("company", "", amounts(100));

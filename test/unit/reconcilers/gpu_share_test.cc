@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <limits>
+#include <set>
+#include <utility>
 
 #include "muster/reconcilers/names.h"
 #include "muster/reconcilers/placement_specs.h"
@@ -194,21 +197,59 @@ TEST(SharedGpus, AreThoseOfAPodUntilItHasEnded) {
   EXPECT_THAT(gpus_shared_by(sharer("mig=1g.10gb,count=1")), IsEmpty());
 }
 
+const std::set<std::string> kGpus = {"nvidia.com/gpu", "amd.com/gpu"};
+
 // A pod that outlives its job is charged for what it had.
 TEST(OtherPodOf, ASharerHasItsShare) {
-  const auto other = other_pod(sharer("fraction=500m"), "nlp");
+  const auto other = other_pod(sharer("fraction=500m"), "nlp", kGpus);
   EXPECT_EQ(other.share.kind, Kind::kFraction);
   EXPECT_EQ(other.gpu_count, 2);
   EXPECT_THAT(other.gpus, ElementsAre(0, 3));
-  const auto slice = other_pod(sharer("mig=1g.10gb,count=1"), "nlp");
-  EXPECT_EQ(slice.share.kind, Kind::kMig);
-  EXPECT_EQ(slice.gpu_count, 1);
+  client::Pod slice = sharer("mig=1g.10gb,count=1");
+  slice.extended = {{"nvidia.com/mig-1g.10gb", 1}};
+  const auto cut = other_pod(slice, "nlp", kGpus);
+  EXPECT_EQ(cut.share.kind, Kind::kMig);
+  EXPECT_EQ(cut.gpu_count, 1);
+  EXPECT_THAT(cut.slices, IsEmpty()) << "counted once";
   // Anybody may write an annotation on a pod of his own.
   client::Pod poses = sharer("fraction=500m");
   poses.owner_uid.clear();
-  EXPECT_EQ(other_pod(poses, "nlp").share.kind, Kind::kWhole);
-  EXPECT_THAT(other_pod(poses, "nlp").gpus, IsEmpty());
+  EXPECT_EQ(other_pod(poses, "nlp", kGpus).share.kind, Kind::kWhole);
+  EXPECT_THAT(other_pod(poses, "nlp", kGpus).gpus, IsEmpty());
   EXPECT_THAT(gpus_shared_by(poses), IsEmpty());
+}
+
+// Whoever is not to be believed about shares holds what it asks the kubelet for.
+TEST(OtherPodOf, WhoMayNotShareHoldsWhatItAsksFor) {
+  client::Pod pod = sharer("fraction=500m");
+  pod.extended = {{"nvidia.com/gpu", 1}};
+  auto other = other_pod(pod, "", kGpus, false);
+  EXPECT_EQ(other.share.kind, Kind::kWhole);
+  EXPECT_EQ(other.gpu_count, 1);
+  EXPECT_THAT(other.gpus, IsEmpty()) << "the two that it names are more than it asks for";
+  pod = sharer("mig=1g.10gb,count=1");
+  pod.extended = {{"nvidia.com/mig-1g.10gb", 2}};
+  other = other_pod(pod, "", kGpus, false);
+  EXPECT_EQ(other.share.kind, Kind::kWhole);
+  EXPECT_THAT(other.slices, ElementsAre(std::pair("1g.10gb", 2)));
+}
+
+// As on nodes: whole GPUs are what pools name, slices are slices in any pool, and nothing else counts.
+TEST(OtherPodOf, ResourcesAreCountedAsOnNodes) {
+  client::Pod pod;
+  pod.extended = {{"amd.com/gpu", 4},
+                  {"nvidia.com/gpu", 2},
+                  {"nvidia.com/mig-1g.10gb", 3},
+                  {"nvidia.com/mig-3g.40gb", 1},
+                  {"vendor/nic", 8}};
+  auto other = other_pod(pod, "", kGpus);
+  EXPECT_EQ(other.gpu_count, 6);
+  EXPECT_EQ(other.amounts.gpu.value, 6000);
+  EXPECT_THAT(other.slices, ElementsAre(std::pair("1g.10gb", 3), std::pair("3g.40gb", 1)));
+  other = other_pod(pod, "", {"amd.com/gpu"});
+  EXPECT_EQ(other.gpu_count, 4);
+  pod.extended = {{"amd.com/gpu", std::numeric_limits<std::int64_t>::max()}};
+  EXPECT_EQ(other_pod(pod, "", kGpus).gpu_count, 1024) << "no machine has more";
 }
 
 }  // namespace

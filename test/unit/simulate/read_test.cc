@@ -1,8 +1,11 @@
 // What is read, and what is refused.
 #include <gmock/gmock.h>
 
+#include <fstream>
+
 #include "muster/simulate/input.h"
 #include "scenario.h"
+#include "world.h"
 
 namespace muster::simulate {
 namespace {
@@ -19,6 +22,20 @@ const T& only(const Input& input) {
   EXPECT_TRUE(input.errors.empty()) << crds::to_string(input.errors.front());
   EXPECT_EQ(input.changes.size(), 1U);
   return std::get<T>(*input.changes.at(0).object);
+}
+
+// Who simulates has not applied Muster's manifests: its classes are there all the same.
+TEST(ShippedPriorityClasses, AreThoseOfTheManifests) {
+  std::ifstream none;
+  const Input input = read_input({MUSTER_MANIFESTS "/priority-classes.yaml"}, none);
+  ASSERT_TRUE(input.errors.empty()) << crds::to_string(input.errors.front());
+  std::map<std::string, PriorityClass> classes;
+  for (const Change& change : input.changes) {
+    const auto& c = std::get<PriorityClass>(*change.object);
+    if (c.name != "gpu-reservation") classes[c.name] = c;  // not for workloads
+  }
+  EXPECT_FALSE(classes.empty());
+  EXPECT_TRUE(classes == shipped_priority_classes());
 }
 
 TEST(ReadInput, ANodeThatSaysLittleIsReady) {

@@ -35,6 +35,10 @@ class SharedWord {
 using KeyValues = std::vector<std::pair<SharedWord, std::string>>;             // sorted by key
 const std::string* find_value(const KeyValues& values, std::string_view key);  // nullptr: not there
 
+// Amounts of extended resources ("nvidia.com/gpu"), sorted by name.
+using Extended = std::vector<std::pair<std::string, std::int64_t>>;
+std::int64_t amount_of(const Extended& amounts, std::string_view resource);  // 0: not there
+
 enum class PodPhase : std::uint8_t { kPending, kRunning, kSucceeded, kFailed, kUnknown };
 
 struct ContainerEnd {
@@ -67,7 +71,9 @@ struct Pod {
   // Effective requests (containers, init containers and overhead as the scheduler counts them).
   std::int64_t milli_cpu = 0;
   std::int64_t memory_bytes = 0;
-  std::int64_t gpus = 0;  // sum over the resource names in PodFields::gpu_resources
+  // Other resources with a domain name that it asks for more than 0 of, GPUs among them; sorted. Few ask for
+  // any.
+  Extended extended;
   // Containers whose state is terminated; after them init containers that failed.
   std::vector<ContainerEnd> ended;
   // The termination log of the first init container that ended well and left one; only of pods that have the
@@ -82,7 +88,6 @@ struct Pod {
 struct PodFields {
   std::vector<std::string> labels;
   std::vector<std::string> annotations;
-  std::vector<std::string> gpu_resources = {"nvidia.com/gpu"};
   std::string init_message_label = "";  // one of `labels`; "": no pod's
 };
 
@@ -102,8 +107,7 @@ struct Node {
   std::int64_t milli_cpu = 0;         // allocatable
   std::int64_t memory_bytes = 0;
   std::int64_t pods = 0;
-  // Other allocatable resources with a domain name, sorted.
-  std::vector<std::pair<std::string, std::int64_t>> extended;
+  Extended extended;  // other allocatable resources with a domain name
   bool deleting = false;
   std::string address;  // of type InternalIP, the first; "": none
 };

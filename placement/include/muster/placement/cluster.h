@@ -67,7 +67,6 @@ class Cluster {
   void set_past_use(const PastUse& past);
 
   // --- answers
-  // ----------------------------------------------------------------------------------------------
   bool knows(const std::string& job) const;
   const Assignment* assignment(const std::string& job) const;  // nullptr: it holds none
   bool nominated(const std::string& job) const;                // its assignment is not startable yet
@@ -86,7 +85,7 @@ class Cluster {
 
   // I1 to I3 and the model's own indexes, from scratch; each violation as a sentence. O(cluster).
   std::vector<std::string> audit() const;
-  // Whether each plan is watched, and audit() made after it: I1 to I8 of docs. What is broken is said on
+  // Whether each plan is watched, and audit() made after it: I1 to I8 of README.md. What is broken is said on
   // standard error, and the process ends. Left alone: where NDEBUG is not set. O(cluster) a plan.
   void audit_plans(bool on);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -136,6 +137,8 @@ struct OtherPod {
   std::int32_t gpu_count = 0;
   std::vector<std::int32_t> gpus;  // which, where known
   GpuShare share;  // of each of them; what is not whole is priced as on its node: amounts.gpu is not read
+  // MIG slices beside these, by profile, of those that its node has cut; priced as there.
+  std::map<std::string, std::int32_t> slices;
   std::string project;
   bool preemptible = true;
   bool operator==(const OtherPod&) const = default;

@@ -59,10 +59,10 @@ struct NodeSpec {
   std::string gpu_model;
   Bytes gpu_memory;                     // of one GPU; 0: not known, then nothing can be placed by memory
   std::vector<std::int32_t> unhealthy;  // device indexes that must not be given out
-  std::vector<std::vector<int>>
-      gpu_links;                       // [i][j]: how good the link is, higher is better; empty: all alike
-  std::vector<std::int32_t> gpu_numa;  // NUMA node of each device; empty: not known
-  std::vector<NumaZone> zones;         // by NUMA node; empty: not known
+  // [i][j]: how good the link is, higher is better; empty: all alike.
+  std::vector<std::vector<int>> gpu_links;
+  std::vector<std::int32_t> gpu_numa;       // NUMA node of each device; empty: not known
+  std::vector<NumaZone> zones;              // by NUMA node; empty: not known
   std::map<std::string, std::int32_t> mig;  // slices that are cut already, by profile ("1g.10gb")
   bool operator==(const NodeSpec&) const = default;
 };

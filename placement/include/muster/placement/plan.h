@@ -13,7 +13,7 @@ namespace muster::placement {
 
 class Cluster;
 
-// scheduling.md, 7.
+// Why somebody waits, or had to go.
 enum class Reason : std::uint8_t {
   kNone,
   kInsufficientCapacity,   // not enough free

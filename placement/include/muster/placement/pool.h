@@ -1,6 +1,8 @@
 // Node pools: which nodes belong together, and how they are filled.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,12 +33,15 @@ struct PoolSpec {
   NodeOrder gpu_order = NodeOrder::kPack;  // of fractions on the GPUs of a node
   Sharing sharing;
   std::int64_t memory_overcommit_milli = 1000;  // GPU memory promised / present, for those who opt in
-  Duration reservation_after =
-      seconds(600);  // how long the first in order waits before it gets a place reserved
+  Duration reservation_after = seconds(600);    // the first in order gets a place reserved after so long
   bool is_default = false;
   std::vector<std::string> topology;            // label keys, coarse to fine
   std::string gpu_resource = "nvidia.com/gpu";  // how messages call a GPU
   bool operator==(const PoolSpec&) const = default;
 };
+
+// Which of all pools is meant where none is named: the only one, or the one that alone is marked so. `marks`:
+// is_default of each. nullopt: none, and several are as good as none.
+std::optional<std::size_t> default_among(const std::vector<bool>& marks);
 
 }  // namespace muster::placement

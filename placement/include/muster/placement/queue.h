@@ -34,8 +34,8 @@ struct QueueSpec {
   bool drain = false;  // and let go of what runs
   // How long what runs below is safe after its start; left out: as the parent has it, at the top 0.
   std::optional<Duration> reclaim_min_runtime, preempt_min_runtime;
-  std::optional<Duration>
-      half_life;  // of past use, which then lowers the weights of the children of this queue
+  // Of past use, which then lowers the weights of the children of this queue.
+  std::optional<Duration> half_life;
   Time created;
   Share in_default_pool;
   std::map<std::string, Share> in_pool;  // by pool name; a pool without an entry: quota 0, no limit

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <string>
 
 #include "muster/reconcilers/world.h"
@@ -51,6 +50,9 @@ class CapacityReconciler {
 
 // What the functions below look up by; before the stores' first object.
 void add_capacity_indexes(ObjectStore<crds::Queue>& queues, ObjectStore<crds::Project>& projects);
+
+// The pool that is meant where none is named, as placement has it; "": none. Complexity: O(pools).
+std::string default_pool(const ObjectStore<crds::NodePool>& pools);
 
 // The quotas of the Queues and Projects right below `queue`, added up by resource; one that no child states
 // is absent. Complexity: O(children).

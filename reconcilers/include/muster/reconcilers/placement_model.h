@@ -39,7 +39,6 @@ class PlacementModel {
   ~PlacementModel();
 
   // --- inputs, level-based: the newest state of each object
-  // -----------------------------------------------------------
   void node(const client::Node& node);
   void node_gone(const client::Node& node);
   // GPUs that are not to be used, beside those that the node names itself.
@@ -53,7 +52,7 @@ class PlacementModel {
   // Which Project a namespace's work is charged to; "": none.
   void charge_namespace(const std::string& ns, const std::string& project);
   // A pod that no live TrainingJob owns.
-  void foreign_pod(const client::Pod& pod);
+  void foreign_pod(const client::Ptr<client::Pod>& pod);
   // A pod that holds a GPU for those who share it: what it holds is theirs.
   void reservation_pod(const client::Pod& pod);
   void foreign_pod_gone(const client::Pod& pod);
@@ -66,7 +65,6 @@ class PlacementModel {
   void forget(const client::Key& key, const std::vector<client::Ptr<client::Pod>>& pods);
 
   // --- decisions
-  // ------------------------------------------------------------------------------------------------------
   // Plans; returns the jobs that there is news for, in order.
   std::vector<client::Key> plan(crds::Time now);
   // When time alone makes another plan worth its while (a victim is not safe by minRuntime any more, …);
@@ -85,7 +83,6 @@ class PlacementModel {
   std::optional<crds::Waiting> verdict(const client::Key& key) const;
 
   // --- numbers
-  // --------------------------------------------------------------------------------------------------------
   GpuMeans gpu_means(const std::string& pool) const;
   // What a pod of one role is charged at this place, in milli-GPU.
   crds::MilliGpu charge_of(const crds::PodAssignment& place, const PodNeeds& needs) const;

@@ -73,8 +73,10 @@ placement::JobSpec replica_spec(const crds::InferenceService& service, std::stri
 placement::Assignment assignment_spec(const std::vector<crds::Role>& roles,
                                       const crds::Assignment& assignment, placement::Time since);
 
-// A pod that no assignment means. Its devices are known where Muster's annotation names them, and, of a
-// job's pod, what it has of each.
-placement::OtherPod other_pod(const client::Pod& pod, std::string project);
+// A pod that no assignment means; what it asks for is counted as on nodes. Its devices are known where
+// Muster's annotation names them. `may_share`: if it is a job's, it has of each what its annotation says;
+// else whole ones.
+placement::OtherPod other_pod(const client::Pod& pod, std::string project,
+                              const std::set<std::string>& gpu_resources, bool may_share = true);
 
 }  // namespace muster::reconcilers

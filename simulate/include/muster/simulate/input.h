@@ -57,6 +57,7 @@ struct PriorityClass {
   std::string name;
   std::int32_t value = 0;
   bool global_default = false;
+  bool operator==(const PriorityClass&) const = default;
 };
 // `needs` per role; with `invalid` it can never run, and says so. Of templates only what placement and a
 // Project's policy look at.
@@ -73,11 +74,9 @@ struct ServiceObject {
   reconcilers::PodNeeds needs;
   std::string invalid;
 };
-// A pod of somebody else, as text: what counts as a GPU depends on the pools of the instant.
+// A pod of somebody else.
 struct PodObject {
-  std::string key;
-  std::string json;
-  std::vector<std::string> label_keys;
+  client::Pod pod;
 };
 struct NamespaceObject {
   std::string name;

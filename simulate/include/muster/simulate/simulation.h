@@ -15,7 +15,7 @@ namespace muster::simulate {
 struct Options {
   std::optional<Instant> until;    // absent: until nothing happens any more
   bool audit = false;              // each plan: what is broken ends the process. Without NDEBUG always
-  crds::Duration fault_after{60};  // a node that is not Ready for so long is a fault (scheduling.md, 8)
+  crds::Duration fault_after{60};  // a node that is not Ready for so long is a fault
 };
 
 // How far a run has come, for a progress line.
