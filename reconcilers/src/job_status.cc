@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "lifecycle_texts.h"
 #include "muster/reconcilers/elastic.h"
 
 namespace muster::reconcilers {
@@ -32,7 +33,8 @@ crds::TrainingJobStatus without_counters(crds::TrainingJobStatus s) {
   s.checkpoint = {};
   s.queue.position = 0;
   s.queue.project_position = 0;
-  s.queue.message.clear();
+  // Who goes last changes seldom, and is gone before a deferred write comes.
+  s.queue.message = std::string(last_to_go_in(s.queue.message));
   s.queue.blocking.clear();
   // The message of Admitted=False repeats the queue's.
   for (auto& c : s.conditions) {

@@ -9,6 +9,7 @@ namespace {
 
 // What others wrote is quoted up to here.
 constexpr std::size_t kMaxQuote = 256;
+constexpr std::string_view kLastToGo = "; the last to go is pod ";
 
 // ": what it said", or nothing.
 std::string quoted(std::string_view text) {
@@ -108,6 +109,15 @@ std::string say_deadline(const Lingering& left, crds::Time now) {
 std::string say_lingering(const Lingering& left, std::int32_t attempt, crds::Time now) {
   return fmt::format("{} pods of attempts up to {} have not ended yet, among them {}{}", left.count, attempt,
                      left.example, say_deadline(left, now));
+}
+
+std::string say_last_to_go(const Lingering& left, crds::Time now) {
+  return fmt::format("{}{}{}", kLastToGo, left.example, say_deadline(left, now));
+}
+
+std::string_view last_to_go_in(std::string_view message) {
+  const auto at = message.rfind(kLastToGo);
+  return at == std::string_view::npos ? std::string_view() : message.substr(at);
 }
 
 std::string say_failed(const client::Pod& pod) {

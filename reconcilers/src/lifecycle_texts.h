@@ -35,6 +35,10 @@ std::string say_given_back(const crds::Assignment& assignment);
 std::string say_lingering(const Lingering& left, std::int32_t attempt, crds::Time now);
 // "has until … to save" or "should have ended by …"; "" where it was not told to go.
 std::string say_deadline(const Lingering& left, crds::Time now);
+// "; the last to go is pod p on node n, which has until … to save": behind why a job waits for them.
+std::string say_last_to_go(const Lingering& left, crds::Time now);
+// That part of such a message; "" where it has none.
+std::string_view last_to_go_in(std::string_view message);
 // Why a pod of the gang is lost, one sentence for each way.
 // A pod that was not made: its GPUs are not held for it.
 std::string say_not_held(const crds::PodAssignment& place, const Holding& holding);

@@ -342,9 +342,7 @@ void TrainingJobReconciler::name_victims(crds::Waiting& verdict) const {
       }
     }
   }
-  if (left.count == 0) return;
-  verdict.message +=
-      fmt::format("; the last to go is pod {}{}", left.example, say_deadline(left, world_.now()));
+  if (left.count > 0) verdict.message += say_last_to_go(left, world_.now());
 }
 
 // The commit point.

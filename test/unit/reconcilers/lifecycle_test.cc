@@ -59,6 +59,20 @@ TEST(Lifecycle, VerdictIsTheReasonToWait) {
   EXPECT_FALSE(differs_in_counters_only(before, life.look().status));
 }
 
+TEST(Lifecycle, WhoGoesLastIsWrittenAtOnceAndOnlyWhenThatChanges) {
+  Life life;
+  life.verdict =
+      crds::Waiting{.reason = "WaitingForVictims", .message = "when pa/a has left them", .blocking = {}};
+  life.turn();
+  life.verdict->message += "; the last to go is pod a-0 on node n, which has until 10:00 to save";
+  EXPECT_FALSE(differs_in_counters_only(life.job.status, life.look().status));
+  life.turn();
+  life.verdict->message = "when pa/b has left them" + life.verdict->message.substr(23);
+  EXPECT_TRUE(differs_in_counters_only(life.job.status, life.look().status)) << life.verdict->message;
+  life.verdict->message.replace(life.verdict->message.find("10:00"), 5, "10:01");
+  EXPECT_FALSE(differs_in_counters_only(life.job.status, life.look().status));
+}
+
 TEST(Lifecycle, BlockedJobWaitsWithoutAskingForAPlace) {
   Life life;
   life.blocked = "claim nlp/data is not bound";
