@@ -646,6 +646,7 @@ TEST(Lifecycle, RestartLimitWithinTheWindow) {
   EXPECT_THAT(life.message("Failed"), HasSubstr("exit code 7"));
   EXPECT_THAT(life.message("Failed"), HasSubstr("restart.limit 2 in 1h"));
   EXPECT_EQ(life.job.status.restarts.count, 4);
+  EXPECT_THAT(life.job.status.restarts.recent, SizeIs(3)) << "the one too many is of the window, too";
   expect_quiet(life, "failed");
 }
 
