@@ -150,6 +150,10 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   auto verdict = world_.placement.verdict(key);
   const bool has_victims = verdict && verdict->reason == "WaitingForVictims";
   if (has_victims) name_victims(*verdict);
+  if (verdict && verdict->reason == "ProjectNotFound") {
+    if (auto why = why_not_owned(world_.caches, job->meta.ns); !why.empty())
+      verdict->message = std::move(why);
+  }
   Observed seen{.job = counts->value,
                 .pods = pods,
                 .now = world_.now(),
