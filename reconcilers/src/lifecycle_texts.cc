@@ -20,6 +20,11 @@ std::string in_brackets(std::string_view reason) {
   return reason.empty() ? std::string() : fmt::format(" ({})", reason);
 }
 
+// "8 GPUs", "500m GPU"
+std::string gpus_text(crds::MilliGpu gpus) {
+  return fmt::format("{} GPU{}", crds::to_string(gpus), gpus.value > 0 && gpus.value <= 1000 ? "" : "s");
+}
+
 // Why the gang is not whole; empty: nobody says.
 std::string why_not_whole(const Gang& gang) {
   if (gang.stale.count > 0) {
@@ -71,28 +76,30 @@ std::string say_nominated(const crds::Nomination& nomination, const std::string&
                      nomination.pool, nodes.size(), *nodes.begin(), why);
 }
 
-std::string say_members(const crds::Assignment& assignment, const std::vector<std::size_t>& which) {
+std::string say_members(const crds::Assignment& assignment, const std::vector<std::size_t>& which,
+                        const Charge& charge) {
   std::string names;
-  std::size_t gpus = 0;
+  crds::MilliGpu gpus{};
   for (std::size_t at = 0; at < which.size();) {
     const auto& first = assignment.pods[which[at]];
     std::size_t end = at;
     while (end < which.size() && assignment.pods[which[end]].role == first.role &&
            assignment.pods[which[end]].index == first.index + static_cast<std::int32_t>(end - at)) {
-      gpus += assignment.pods[which[end]].gpus.size();
+      gpus.value += cost_of(assignment.pods[which[end]], charge).value;
       ++end;
     }
     names += fmt::format("{}{}-{}", names.empty() ? "" : ", ", first.role, first.index);
     if (end - at > 1) names += fmt::format(" to {}-{}", first.role, assignment.pods[which[end - 1]].index);
     at = end;
   }
-  return fmt::format("{} with {} GPUs", cut(names, kMaxQuote), gpus);
+  return fmt::format("{} with {}", cut(names, kMaxQuote), gpus_text(gpus));
 }
 
-std::string say_given_back(const crds::Assignment& assignment) {
-  std::size_t gpus = 0;
-  for (const auto& p : assignment.pods) gpus += p.gpus.size();
-  return fmt::format("{} pods with {} GPUs", assignment.pods.size(), gpus);
+std::string say_given_back(const crds::Assignment& assignment, const Charge& charge) {
+  crds::MilliGpu gpus{};
+  for (const auto& p : assignment.pods) gpus.value += cost_of(p, charge).value;
+  const auto n = assignment.pods.size();
+  return fmt::format("{} pod{} with {}", n, n == 1 ? "" : "s", gpus_text(gpus));
 }
 
 std::string say_deadline(const Lingering& left, crds::Time now) {
