@@ -113,12 +113,26 @@ class Planner {
         return decisions_.replace(id, order, statement);
       }
     }
-    const std::string& lost = j.assignment->pods[pods.front()].node;
+    // A node that takes part and is to be avoided is well: its kubelet has refused the pod.
+    const auto refused = [&](std::size_t i) {
+      const std::string& name = j.assignment->pods[i].node;
+      const auto& avoid = s_.request_of(j).avoid;
+      const auto node = s_.node_ids.find(name);
+      return node != s_.node_ids.end() && s_.node(node->second).takes_part() &&
+             std::find(avoid.begin(), avoid.end(), name) != avoid.end();
+    };
+    const auto lost = std::find_if_not(pods.begin(), pods.end(), refused);
+    const std::string& node = j.assignment->pods[lost == pods.end() ? pods.front() : *lost].node;
+    const auto reason = lost == pods.end() ? EvictReason::kPlacesLost : EvictReason::kNodeFailed;
     if (can_do_without(j))
-      return decisions_.shrink_to_placed(id, EvictReason::kNodeFailed,
-                                         "goes on without the pods lost on node " + lost);
-    decisions_.evict(id, EvictReason::kNodeFailed, "",
-                     "no other node has room for a pod that lost its place on node " + lost);
+      return decisions_.shrink_to_placed(id, reason,
+                                         lost == pods.end()
+                                             ? "goes on without the pods that node " + node + " refused"
+                                             : "goes on without the pods lost on node " + node);
+    decisions_.evict(id, reason, "",
+                     lost == pods.end()
+                         ? "no other node has room for a pod that node " + node + " refused"
+                         : "no other node has room for a pod that lost its place on node " + node);
   }
 
   bool can_do_without(const Job& j) const {

@@ -201,7 +201,6 @@ Verdict no_node(const State& s, const Request& request, PoolId pool, std::size_t
   asks += show("cpu", r.per_pod.cpu.value) + " CPUs, " + show("memory", r.per_pod.memory.value) +
           " memory, a pod slot";
   if (!r.node_selector.empty() || !r.required.empty()) asks += ", its node selector, affinity and volumes";
-  if (!request.avoid.empty()) asks += ", not on " + join(request.avoid, kHoldersNamed);
   Verdict v;
   v.reason = Reason::kNoMatchingNodes;
   v.message = "none of the " + std::to_string(s.pool(pool).domains[0].nodes) + " usable nodes of pool " +
@@ -209,6 +208,11 @@ Verdict no_node(const State& s, const Request& request, PoolId pool, std::size_t
               asks + ", and the nodes' taints" + beyond_every_node(s, pool, r) + ")";
   v.blocking.push_back({"pods", s.pool(pool).spec.name, r.replicas, 0, {}});
   return v;
+  if (!request.avoid.empty()) {
+    v.message += "; " + join(request.avoid, kHoldersNamed) + (request.avoid.size() == 1 ? " has" : " have") +
+                 " refused a pod of it, and a node is tried again when that is five minutes past " +
+                 "(status.nodeRefusals)";
+  }
 }
 
 // The bounds of sharing that apply to these roles: ", 48 MPS clients a GPU"; "" where none does.
