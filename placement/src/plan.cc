@@ -332,13 +332,15 @@ class Planner {
     const auto no_moves = no_moves_.find({request, pool, off});
     q.moves = no_moves == no_moves_.end() || no_moves->second != decisions_.changes();
     Statement statement(s_);
-    std::optional<Time> due;
-    const auto room = make_room(s_, statement, q, due);
-    if (due) soonest(s_.pool(pool).due, *due);
+    Safe safe;
+    const auto room = make_room(s_, statement, q, safe);
+    if (safe.due) soonest(s_.pool(pool).due, *safe.due);
+    safe_.erase({leaf, request, priority, pool});
     if (!room) {
       no_room_[kind] = decisions_.changes();
+      if (safe.by_right) safe_[{leaf, request, priority, pool}] = *safe.by_right;
       // Who may move depends on the claimant's leaf where somebody is safe by minRuntime.
-      if (q.moves && !q.limits_only && !due) no_moves_[{request, pool, off}] = decisions_.changes();
+      if (q.moves && !q.limits_only && !safe.due) no_moves_[{request, pool, off}] = decisions_.changes();
       return false;
     }
     if (s_.watch != nullptr) s_.watch->room(q, statement, *room);
@@ -410,7 +412,9 @@ class Planner {
       return false;
     }
     Statement statement(s_);
-    const auto room = make_room(s_, statement, q, s_.pool(pool).due);
+    Safe safe;
+    const auto room = make_room(s_, statement, q, safe);
+    if (safe.due) soonest(s_.pool(pool).due, *safe.due);
     if (!room) {
       note_refused(q.claimant);
       return false;
@@ -424,7 +428,7 @@ class Planner {
   // --- why the rest waits: as things are at the end of the plan
 
   void judge() {
-    Judge judge(s_, verdicts_);
+    Judge judge(s_, safe_, verdicts_);
     for (const Line& line : lines_) {
       judge.line(line);
       judge.nominated(line.pool());
@@ -452,6 +456,7 @@ class Planner {
   std::map<PoolId, Reserving> reserving_;          // in this round
   std::map<Kind, std::uint64_t> no_room_;          // when it was refused: Decisions::changes()
   std::map<std::tuple<RequestId, PoolId, bool>, std::uint64_t> no_moves_;  // the same of consolidation alone
+  Judge::SafeVictims safe_;                                                // of claimants that found no room
   std::uint64_t victims_ = 0;
   int too_early_ = 0;                        // in the pool of which jobs grow
   std::set<LeafId> refused_leaves_;          // in this round
