@@ -180,7 +180,8 @@ class PlanAudit {
           say("I4", id, "is stopped for a queue that is not drained");
         return;
       case EvictReason::kPlacesLost:
-        if (!w_.crowded_.contains(id)) say("I4", id, "is stopped for a GPU that nobody else has");
+        if (!w_.crowded_.contains(id) && (before == nullptr || !before->displaced))
+          say("I4", id, "is stopped for a GPU that nobody else has, and no node refused it");
         return;
       case EvictReason::kReclaimed:
       case EvictReason::kPreempted:

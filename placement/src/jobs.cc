@@ -183,7 +183,7 @@ void State::note_end(JobId id) {
 std::pair<Assignment, std::vector<Charge>> State::unhold(JobId id) {
   Job& j = job(id);
   Pool& p = pool(pool_of(j.assignment->pool));
-  p.holders.erase({-request_of(j).total.gpu.value, j.spec.id});
+  p.holders.erase({-std::exchange(j.held_gpu, {}).value, j.spec.id});
   if (const auto leaf = p.holding.find(j.leaf); leaf != p.holding.end()) {
     leaf->second.erase(id);
     if (leaf->second.empty()) p.holding.erase(leaf);
@@ -289,9 +289,10 @@ void State::recharge(NodeId id) {
 
 void State::hold(JobId id, Assignment assignment, std::vector<Charge> charges) {
   Job& j = job(id);
-  const std::int64_t gpus = request_of(j).total.gpu.value;
+  // What a memory share comes to only its node tells.
+  for (const Charge& c : charges) j.held_gpu.value += c.amounts.gpu.value;
   Pool& p = pool(pool_of(assignment.pool));
-  if (gpus > 0) p.holders.emplace(-gpus, j.spec.id);
+  if (j.held_gpu.value > 0) p.holders.emplace(-j.held_gpu.value, j.spec.id);
   p.holding[j.leaf].insert(id);
   if (j.spec.preemptible) ++p.preemptible_jobs[{j.leaf, j.spec.priority}];
   j.assignment = std::move(assignment);

@@ -84,15 +84,23 @@ void Judge::job(Scene& scene, JobId id, const Where& where) {
   const Refusal& refusal = described(id, scene);
   const auto [right, fresh] = scene.rights.try_emplace({j.leaf, j.request});
   if (fresh && !refusal.never) right->second = without_right(scene, j, up);
+  const Verdict* shortage = &refusal.verdict;
+  std::optional<Verdict> with_safe;
+  if (const auto safe = safe_.find({j.leaf, j.request, j.spec.priority, pool});
+      safe != safe_.end() && !refusal.never) {
+    const auto& [until, victim] = safe->second;
+    shortage = &with_safe.emplace(refusal.verdict);
+    with_safe->message += "; " + s_.job(victim).spec.id + " is safe until " + show(until) + " by minRuntime";
+  }
   const auto& reservation = s_.pool(pool).reservation;
   if (reservation && reservation->owner == id) {
     Where at = where;
     if (reservation->start) at.estimated_start = reservation->start;
-    const Verdict& v = right->second ? *right->second : refusal.verdict;
+    const Verdict& v = right->second ? *right->second : *shortage;
     return publish(id, verdict_of_owner(s_, v, *reservation), 0, at);
   }
   if (right->second) return publish(id, *right->second, 0, where);
-  publish(id, refusal.verdict, refusal.serial, where);
+  publish(id, *shortage, with_safe ? 0 : refusal.serial, where);
 }
 
 std::optional<Verdict> Judge::without_right(const Scene& scene, const Job& j, const std::vector<LeafId>& up) {

@@ -3,6 +3,8 @@
 
 #include <map>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "line.h"
@@ -12,7 +14,11 @@ namespace muster::placement {
 
 class Judge {
  public:
-  Judge(State& state, std::vector<std::string>& changed) : s_(state), changed_(changed) {}
+  // Of claimants by leaf, request, priority and pool: whom they have a right to take, and minRuntime keeps.
+  using SafeVictims = std::map<std::tuple<LeafId, RequestId, std::int64_t, PoolId>, std::pair<Time, JobId>>;
+
+  Judge(State& state, const SafeVictims& safe, std::vector<std::string>& changed)
+      : s_(state), safe_(safe), changed_(changed) {}
 
   // All that waits in the line's pool, in the order in which it would be served. Where that are many, only
   // the first of them and those that have no verdict yet; all of them once a minute (Pool::due). The first
@@ -44,6 +50,7 @@ class Judge {
   void publish(JobId job, const Verdict& verdict, std::uint64_t serial, const Where& where);
 
   State& s_;
+  const SafeVictims& safe_;
   std::vector<std::string>& changed_;
   std::map<std::pair<RequestId, PoolId>, bool> fits_reserved_;
 };

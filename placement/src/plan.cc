@@ -112,12 +112,26 @@ class Planner {
         return decisions_.replace(id, order, statement);
       }
     }
-    const std::string& lost = j.assignment->pods[pods.front()].node;
+    // A node that takes part and is to be avoided is well: its kubelet has refused the pod.
+    const auto refused = [&](std::size_t i) {
+      const std::string& name = j.assignment->pods[i].node;
+      const auto& avoid = s_.request_of(j).avoid;
+      const auto node = s_.node_ids.find(name);
+      return node != s_.node_ids.end() && s_.node(node->second).takes_part() &&
+             std::find(avoid.begin(), avoid.end(), name) != avoid.end();
+    };
+    const auto lost = std::find_if_not(pods.begin(), pods.end(), refused);
+    const std::string& node = j.assignment->pods[lost == pods.end() ? pods.front() : *lost].node;
+    const auto reason = lost == pods.end() ? EvictReason::kPlacesLost : EvictReason::kNodeFailed;
     if (can_do_without(j))
-      return decisions_.shrink_to_placed(id, EvictReason::kNodeFailed,
-                                         "goes on without the pods lost on node " + lost);
-    decisions_.evict(id, EvictReason::kNodeFailed, "",
-                     "no other node has room for a pod that lost its place on node " + lost);
+      return decisions_.shrink_to_placed(id, reason,
+                                         lost == pods.end()
+                                             ? "goes on without the pods that node " + node + " refused"
+                                             : "goes on without the pods lost on node " + node);
+    decisions_.evict(id, reason, "",
+                     lost == pods.end()
+                         ? "no other node has room for a pod that node " + node + " refused"
+                         : "no other node has room for a pod that lost its place on node " + node);
   }
 
   bool can_do_without(const Job& j) const {
@@ -317,13 +331,15 @@ class Planner {
     const auto no_moves = no_moves_.find({request, pool, off});
     q.moves = no_moves == no_moves_.end() || no_moves->second != decisions_.changes();
     Statement statement(s_);
-    std::optional<Time> due;
-    const auto room = make_room(s_, statement, q, due);
-    if (due) soonest(s_.pool(pool).due, *due);
+    Safe safe;
+    const auto room = make_room(s_, statement, q, safe);
+    if (safe.due) soonest(s_.pool(pool).due, *safe.due);
+    safe_.erase({leaf, request, priority, pool});
     if (!room) {
       no_room_[kind] = decisions_.changes();
+      if (safe.by_right) safe_[{leaf, request, priority, pool}] = *safe.by_right;
       // Who may move depends on the claimant's leaf where somebody is safe by minRuntime.
-      if (q.moves && !q.limits_only && !due) no_moves_[{request, pool, off}] = decisions_.changes();
+      if (q.moves && !q.limits_only && !safe.due) no_moves_[{request, pool, off}] = decisions_.changes();
       return false;
     }
     if (s_.watch != nullptr) s_.watch->room(q, statement, *room);
@@ -395,7 +411,9 @@ class Planner {
       return false;
     }
     Statement statement(s_);
-    const auto room = make_room(s_, statement, q, s_.pool(pool).due);
+    Safe safe;
+    const auto room = make_room(s_, statement, q, safe);
+    if (safe.due) soonest(s_.pool(pool).due, *safe.due);
     if (!room) {
       note_refused(q.claimant);
       return false;
@@ -409,7 +427,7 @@ class Planner {
   // --- why the rest waits: as things are at the end of the plan
 
   void judge() {
-    Judge judge(s_, verdicts_);
+    Judge judge(s_, safe_, verdicts_);
     for (const Line& line : lines_) {
       judge.line(line);
       judge.nominated(line.pool());
@@ -437,6 +455,7 @@ class Planner {
   std::map<PoolId, Reserving> reserving_;          // in this round
   std::map<Kind, std::uint64_t> no_room_;          // when it was refused: Decisions::changes()
   std::map<std::tuple<RequestId, PoolId, bool>, std::uint64_t> no_moves_;  // the same of consolidation alone
+  Judge::SafeVictims safe_;                                                // of claimants that found no room
   std::uint64_t victims_ = 0;
   int too_early_ = 0;                        // in the pool of which jobs grow
   std::set<LeafId> refused_leaves_;          // in this round

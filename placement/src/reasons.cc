@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <cstdio>
 #include <set>
 
 #include "nodes.h"
@@ -201,12 +203,16 @@ Verdict no_node(const State& s, const Request& request, PoolId pool, std::size_t
   asks += show("cpu", r.per_pod.cpu.value) + " CPUs, " + show("memory", r.per_pod.memory.value) +
           " memory, a pod slot";
   if (!r.node_selector.empty() || !r.required.empty()) asks += ", its node selector, affinity and volumes";
-  if (!request.avoid.empty()) asks += ", not on " + join(request.avoid, kHoldersNamed);
   Verdict v;
   v.reason = Reason::kNoMatchingNodes;
   v.message = "none of the " + std::to_string(s.pool(pool).domains[0].nodes) + " usable nodes of pool " +
               s.pool(pool).spec.name + " would do for a pod of role " + r.name + " even if it were empty (" +
               asks + ", and the nodes' taints" + beyond_every_node(s, pool, r) + ")";
+  if (!request.avoid.empty()) {
+    v.message += "; " + join(request.avoid, kHoldersNamed) + (request.avoid.size() == 1 ? " has" : " have") +
+                 " refused a pod of it, and a node is tried again when that is five minutes past " +
+                 "(status.nodeRefusals)";
+  }
   v.blocking.push_back({"pods", s.pool(pool).spec.name, r.replicas, 0, {}});
   return v;
 }
@@ -272,6 +278,20 @@ std::string show(std::string_view resource, std::int64_t amount) {
   std::size_t i = 0;
   while (i + 1 < kSuffix.size() && amount != 0 && amount % 1024 == 0) amount /= 1024, ++i;
   return std::to_string(amount) + kSuffix[i];
+}
+
+std::string show(Time at) {
+  const auto t = std::chrono::ceil<std::chrono::seconds>(
+      std::chrono::sys_time<std::chrono::milliseconds>{std::chrono::milliseconds{at.ms}});
+  const auto midnight = std::chrono::floor<std::chrono::days>(t);
+  const std::chrono::year_month_day day{midnight};
+  const std::chrono::hh_mm_ss clock{t - midnight};
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%04d-%02u-%02uT%02d:%02d:%02dZ", static_cast<int>(day.year()),
+                static_cast<unsigned>(day.month()), static_cast<unsigned>(day.day()),
+                static_cast<int>(clock.hours().count()), static_cast<int>(clock.minutes().count()),
+                static_cast<int>(clock.seconds().count()));
+  return text.data();
 }
 
 Verdict verdict_of_sidelined(const State& s, const Job& j) {

@@ -38,6 +38,8 @@ std::optional<Verdict> verdict_of_topology(const State& state, const Request& re
 
 // "3", "2500m", "512Mi" as people write amounts of the resource (gpu, cpu, memory, pods).
 std::string show(std::string_view resource, std::int64_t amount);
+// "2026-01-02T03:04:05Z"; a part of a second counts as a whole one.
+std::string show(Time at);
 // "Project a", "Queue b".
 std::string who(const QueueSpec& spec);
 // "a, b, c"; of more than `most` the first ones and "…".

@@ -45,7 +45,10 @@ std::optional<Verdict> verdict_of_leaf(const State& s, LeafId leaf, const std::v
   for (const LeafId at : path) {
     if (!s.leaf(at).spec.hold) continue;
     v.reason = Reason::kQueueHeld;
-    v.message = who(s.leaf(at).spec) + " starts nothing new (spec.admission: Hold)";
+    v.message =
+        who(s.leaf(at).spec) + (s.leaf(at).spec.drain
+                                    ? " starts nothing new, and lets go of what runs (spec.admission: Drain)"
+                                    : " starts nothing new (spec.admission: Hold)");
     return v;
   }
   return std::nullopt;

@@ -154,10 +154,12 @@ class Topology {
         "needs room for " + pods(need, roles) + " in one " + level(what) + "; " + have(best, depth, need);
     std::int32_t wider = std::min(depth - 1, finest_depth(pool_.spec));
     while (wider >= 0 && largest(spots(wider)).pods < need) --wider;
-    if (wider == 0) text += "; without the rule it would have room";
+    if (wider == 0)
+      text += std::string("; without the rule it would have room") + (if_empty_ ? " if all were empty" : "");
     if (wider > 0) {
       const std::string& key = pool_.spec.topology[static_cast<std::size_t>(wider) - 1];
-      text += "; one " + std::string(level_name(key)) + " (" + key + ") would have room";
+      text += "; one " + std::string(level_name(key)) + " (" + key + ") would have room" +
+              (if_empty_ ? " if it were empty" : "");
     }
     return verdict(std::move(text), need, best.pods);
   }

@@ -32,14 +32,16 @@ struct Gatherer {
   const State& s;
   const UnitQuery& q;
   std::vector<Unit>& out;
-  std::optional<Time>& due;
+  Safe& still;
 
   // `least`: how long what runs in its leaf is let be.
-  bool safe(const Job& j, Duration least) {
+  bool safe(JobId id, const Job& j, Duration least) {
     if (j.nominated() || (j.started_in != 0 && j.started_in == s.plans)) return false;
     const Time until = j.progress.began + least;
     if (until <= q.now) return false;
-    soonest(due, until);
+    soonest(still.due, until);
+    if (q.means != Means::kMove && (!still.by_right || until < still.by_right->first))
+      still.by_right = {until, id};
     return true;
   }
 
@@ -189,9 +191,9 @@ Wide lost_work(const State& s, const Job& j, PoolId pool, const Resources& amoun
   return static_cast<Wide>(lost.ms) * share;
 }
 
-std::vector<Unit> units(const State& s, const UnitQuery& q, std::optional<Time>& due) {
+std::vector<Unit> units(const State& s, const UnitQuery& q, Safe& safe) {
   std::vector<Unit> all;
-  Gatherer gather{s, q, all, due};
+  Gatherer gather{s, q, all, safe};
   const Claimant& c = *q.claimant;
   const bool moves = q.means == Means::kMove;
   struct Candidate {
@@ -220,7 +222,7 @@ std::vector<Unit> units(const State& s, const UnitQuery& q, std::optional<Time>&
       if (!moves && own && j.spec.priority >= s.job(c.job).spec.priority) continue;
       // What this very plan has started may stay if its leaf is entitled to it: its minimum, that is.
       const bool stays = !own && j.entitled && j.started_in != 0 && j.started_in == s.plans;
-      if (gather.safe(j, least)) continue;
+      if (gather.safe(id, j, least)) continue;
       candidates.push_back({id, &path, own, q.who.surplus_only || stays, over});
     }
   }

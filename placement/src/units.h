@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "due.h"
 #include "rights.h"
 #include "state.h"
 #include "wide.h"
@@ -49,9 +50,9 @@ struct UnitQuery {
 // All that is a legal victim now, in the order in which it should go: leaves without a weight first, what
 // would leave a leaf below its quota as late as possible, of one leaf lower priorities first, then the
 // cheapest in lost work, then those of the leaf with the largest allocated / fair share, then the latest
-// started. `due`: when the first of those that are still safe by minRuntime ceases to be so; not touched if
-// there is none. O(jobs that hold places in the pool x their pods).
-std::vector<Unit> units(const State& state, const UnitQuery& query, std::optional<Time>& due);
+// started. `safe`: those that would be were it not for minRuntime are added. O(jobs that hold places in the
+// pool x their pods).
+std::vector<Unit> units(const State& state, const UnitQuery& query, Safe& safe);
 
 // What the job loses if these amounts of it are taken now.
 Wide lost_work(const State& state, const Job& job, PoolId pool, const Resources& amounts, Time now);

@@ -29,13 +29,13 @@ struct Solution {
 class Search {
  public:
   Search(State& state, Statement& statement, const RoomQuery& query, Means means, Right right,
-         const Candidates& who, std::optional<Time>& due)
+         const Candidates& who, Safe& safe)
       : s_(state),
         st_(statement),
         q_(query),
         means_(means),
         right_(right),
-        units_(units(s_, {&q_.claimant, means, right, who, q_.now}, due)),
+        units_(units(s_, {&q_.claimant, means, right, who, q_.now}, safe)),
         sets_(s_, q_.claimant, means, units_) {
     for (const LeafId at : q_.claimant.path) before_.push_back(s_.sums(at, q_.claimant.pool).allocated);
   }
@@ -523,8 +523,8 @@ class Search {
 }  // namespace
 
 std::optional<Found> find_victims(State& s, Statement& statement, const RoomQuery& q, Means means,
-                                  Right right, const Candidates& who, std::optional<Time>& due) {
-  Search search(s, statement, q, means, right, who, due);
+                                  Right right, const Candidates& who, Safe& safe) {
+  Search search(s, statement, q, means, right, who, safe);
   auto room = search.run();
   if (!room) return std::nullopt;
   return Found{*std::move(room), search.own_taken()};

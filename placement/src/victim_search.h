@@ -17,6 +17,6 @@ struct Found {
 // tried in all combinations, the best first; many in sweeps, of which the best counts. O(units) placements,
 // most refuted by totals; for few units O(2^units).
 std::optional<Found> find_victims(State& state, Statement& statement, const RoomQuery& query, Means means,
-                                  Right right, const Candidates& who, std::optional<Time>& due);
+                                  Right right, const Candidates& who, Safe& safe);
 
 }  // namespace muster::placement

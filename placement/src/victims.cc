@@ -10,7 +10,7 @@
 
 namespace muster::placement {
 
-std::optional<Room> make_room(State& s, Statement& statement, const RoomQuery& q, std::optional<Time>& due) {
+std::optional<Room> make_room(State& s, Statement& statement, const RoomQuery& q, Safe& safe) {
   const Claimant& c = q.claimant;
   const Resources free = free_in(s.pool(c.pool));
   if (!fits_in(c.asked, free + s.pool(c.pool).preemptible)) return std::nullopt;
@@ -29,10 +29,10 @@ std::optional<Room> make_room(State& s, Statement& statement, const RoomQuery& q
   });
   const auto attempt = [&](Means means, Right right, bool surplus_only) -> std::optional<Room> {
     if (idle_room && means == Means::kReclaim) {
-      if (auto found = find_victims(s, statement, q, means, right, {surplus_only, true}, due))
+      if (auto found = find_victims(s, statement, q, means, right, {surplus_only, true}, safe))
         return std::move(found->room);
     }
-    auto found = find_victims(s, statement, q, means, right, {surplus_only, false}, due);
+    auto found = find_victims(s, statement, q, means, right, {surplus_only, false}, safe);
     return found ? std::optional(std::move(found->room)) : std::nullopt;
   };
   for (const auto& [means, right] : ways) {
@@ -48,7 +48,7 @@ std::optional<Room> make_room(State& s, Statement& statement, const RoomQuery& q
   if (!juniors) return std::nullopt;
   // By either right: as few as are needed go by preemption.
   const auto both = [&](Right right) {
-    return find_victims(s, statement, q, Means::kBoth, right, {false, false}, due);
+    return find_victims(s, statement, q, Means::kBoth, right, {false, false}, safe);
   };
   const std::size_t mark = statement.mark();
   auto best = both(Right::kGuarantee);

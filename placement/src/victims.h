@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "due.h"
 #include "muster/placement/plan.h"
 #include "place.h"
 #include "rights.h"
@@ -34,12 +35,11 @@ struct RoomQuery {
 };
 
 // Tries everything on the state; on success the claimant's places are taken as promised in `statement`, the
-// victims' pods are released, and those that move have their new places. nullopt: nothing was changed. `due`:
-// when to ask again though nothing changes (minRuntime). No victim is superfluous: putting any one back would
-// break the placement. Source: reversible simulation as in KAI-Scheduler; sweeps in two orders (by cost; by
-// what a node or domain costs), each pruned, and for few candidates all subsets. O(victims) placements, most
-// refuted by totals; see README.
-std::optional<Room> make_room(State& state, Statement& statement, const RoomQuery& query,
-                              std::optional<Time>& due);
+// victims' pods are released, and those that move have their new places. nullopt: nothing was changed.
+// `safe`: until when minRuntime keeps others from it; to be asked again then. No victim is superfluous:
+// putting any one back would break the placement. Source: reversible simulation as in KAI-Scheduler; sweeps
+// in two orders (by cost; by what a node or domain costs), each pruned, and for few candidates all subsets.
+// O(victims) placements, most refuted by totals; see README.
+std::optional<Room> make_room(State& state, Statement& statement, const RoomQuery& query, Safe& safe);
 
 }  // namespace muster::placement

@@ -206,7 +206,7 @@ client::Task<client::Result<void>> JobPods::write(JobPtr job, Companion which) {
   }
   if (!is_owned_by(crds::Json::parse(*there, nullptr, false), job->meta.uid)) {
     Error taken;
-    taken.code = ErrorCode::kForbidden;
+    taken.code = ErrorCode::kAlreadyExists;
     taken.message =
         fmt::format("{} {}/{} exists and does not belong to this job; delete it or rename the job",
                     resource.plural, job->meta.ns, name);

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "lifecycle_texts.h"
 #include "muster/reconcilers/elastic.h"
 
 namespace muster::reconcilers {
@@ -32,7 +33,8 @@ crds::TrainingJobStatus without_counters(crds::TrainingJobStatus s) {
   s.checkpoint = {};
   s.queue.position = 0;
   s.queue.project_position = 0;
-  s.queue.message.clear();
+  // Who goes last changes seldom, and is gone before a deferred write comes.
+  s.queue.message = std::string(last_to_go_in(s.queue.message));
   s.queue.blocking.clear();
   // The message of Admitted=False repeats the queue's.
   for (auto& c : s.conditions) {
@@ -42,6 +44,10 @@ crds::TrainingJobStatus without_counters(crds::TrainingJobStatus s) {
 }
 
 }  // namespace
+
+crds::MilliGpu cost_of(const crds::PodAssignment& place, const Charge& charge) {
+  return charge ? charge(place) : crds::MilliGpu{static_cast<std::int64_t>(place.gpus.size()) * 1000};
+}
 
 bool is_finished(const crds::TrainingJobStatus& status) {
   return crds::is_true(status.conditions, "Complete") || crds::is_true(status.conditions, "Failed");
@@ -63,7 +69,7 @@ void start_conditions(crds::TrainingJobStatus& status, std::int64_t generation, 
 }
 
 void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status, bool leaving, bool resizing,
-              const std::function<crds::MilliGpu(const crds::PodAssignment&)>& charge) {
+              const Charge& charge) {
   status.phase = phase_of(spec, status, leaving, resizing);
   status.desired_replicas = wished_size(spec);
   status.replicas = static_cast<std::int32_t>(status.assignment.pods.size());
@@ -75,8 +81,7 @@ void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status
   status.pods =
       least == most ? fmt::format("{}/{}", there, most) : fmt::format("{}/{}-{}", there, least, most);
   std::int64_t gpus = 0;
-  for (const auto& p : status.assignment.pods)
-    gpus += charge ? charge(p).value : static_cast<std::int64_t>(p.gpus.size()) * 1000;
+  for (const auto& p : status.assignment.pods) gpus += cost_of(p, charge).value;
   status.allocated = {};
   if (status.assignment.attempt != 0) status.allocated.gpu = crds::MilliGpu{gpus};
 }

@@ -278,7 +278,8 @@ void Machine::withdraw(const std::string& reason, const std::string& text, clien
   status_.queue.message = message;
   if (reason == "Reclaimed" || reason == "Preempted") ++status_.preemptions;
   note(type, reason, "Evict",
-       fmt::format("attempt {} was withdrawn: {}; {}", status_.attempt, message, say_given_back(given_back)));
+       fmt::format("attempt {} was withdrawn: {}; {}", status_.attempt, message,
+                   say_given_back(given_back, seen_.charge)));
   step_.create.clear();
   step_.displaced.clear();
 }

@@ -86,12 +86,12 @@ void Machine::restart(const client::Pod& failed) {
   ++status_.restarts.count;
   if (seen_.serves) return delay_restart(), start_again(why);
   std::erase_if(recent, [&](crds::Time t) { return t + spec_.restart.window <= seen_.now; });
-  if (recent.size() >= static_cast<std::size_t>(spec_.restart.limit)) {
+  recent.push_back(seen_.now);
+  if (recent.size() > static_cast<std::size_t>(spec_.restart.limit)) {
     return fail("RestartLimitExceeded",
                 fmt::format("{}; restart.limit {} in {} is used up", why, spec_.restart.limit,
                             crds::to_string(spec_.restart.window)));
   }
-  recent.push_back(seen_.now);
   start_again(why);
 }
 

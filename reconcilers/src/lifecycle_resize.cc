@@ -111,9 +111,10 @@ void Machine::shrink(const Decision& to) {
 void Machine::drop_members(const std::vector<std::size_t>& gone, const std::string& why,
                            const std::string& reason, client::EventType type) {
   const auto& a = status_.assignment;
-  const std::string text = cut(fmt::format("shrinks from {} to {} pods: {}; {} leave", a.pods.size(),
-                                           a.pods.size() - gone.size(), why, say_members(a, gone)),
-                               kMaxMessage / 2);
+  const std::string text =
+      cut(fmt::format("shrinks from {} to {} pods: {}; {} leave", a.pods.size(), a.pods.size() - gone.size(),
+                      why, say_members(a, gone, seen_.charge)),
+          kMaxMessage / 2);
   const bool stays = is_in_place() && std::ranges::none_of(gone, [&](std::size_t i) { return leads(i); });
   if (!stays) add_run_time();
   erase_places(gone);
@@ -206,7 +207,7 @@ void Machine::grow(const Decision& to) {
     if (std::ranges::find(added, a.pods[i]) != added.end()) which.push_back(i);
   }
   const auto text = fmt::format("grows from {} to {} pods: there is room; {} join", before, a.pods.size(),
-                                say_members(a, which));
+                                say_members(a, which, seen_.charge));
   a.resized_at = seen_.now;
   match_pods();
   if (is_in_place()) {
@@ -247,7 +248,7 @@ bool Machine::replace_members(const Decision& replace) {
   }
   note(client::EventType::kWarning, "Replaced", "Replace",
        fmt::format("{}; {} have other places, the others run on", why.empty() ? "places were lost" : why,
-                   say_members(status_.assignment, which)));
+                   say_members(status_.assignment, which, seen_.charge)));
   match_pods();
   find_lost();
   return true;

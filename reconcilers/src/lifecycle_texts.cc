@@ -9,6 +9,7 @@ namespace {
 
 // What others wrote is quoted up to here.
 constexpr std::size_t kMaxQuote = 256;
+constexpr std::string_view kLastToGo = "; the last to go is pod ";
 
 // ": what it said", or nothing.
 std::string quoted(std::string_view text) {
@@ -17,6 +18,11 @@ std::string quoted(std::string_view text) {
 // " (reason)", or nothing.
 std::string in_brackets(std::string_view reason) {
   return reason.empty() ? std::string() : fmt::format(" ({})", reason);
+}
+
+// "8 GPUs", "500m GPU"
+std::string gpus_text(crds::MilliGpu gpus) {
+  return fmt::format("{} GPU{}", crds::to_string(gpus), gpus.value > 0 && gpus.value <= 1000 ? "" : "s");
 }
 
 // Why the gang is not whole; empty: nobody says.
@@ -64,28 +70,30 @@ std::string say_nominated(const crds::Nomination& nomination, const std::string&
                      nomination.pool, nodes.size(), *nodes.begin(), why);
 }
 
-std::string say_members(const crds::Assignment& assignment, const std::vector<std::size_t>& which) {
+std::string say_members(const crds::Assignment& assignment, const std::vector<std::size_t>& which,
+                        const Charge& charge) {
   std::string names;
-  std::size_t gpus = 0;
+  crds::MilliGpu gpus{};
   for (std::size_t at = 0; at < which.size();) {
     const auto& first = assignment.pods[which[at]];
     std::size_t end = at;
     while (end < which.size() && assignment.pods[which[end]].role == first.role &&
            assignment.pods[which[end]].index == first.index + static_cast<std::int32_t>(end - at)) {
-      gpus += assignment.pods[which[end]].gpus.size();
+      gpus.value += cost_of(assignment.pods[which[end]], charge).value;
       ++end;
     }
     names += fmt::format("{}{}-{}", names.empty() ? "" : ", ", first.role, first.index);
     if (end - at > 1) names += fmt::format(" to {}-{}", first.role, assignment.pods[which[end - 1]].index);
     at = end;
   }
-  return fmt::format("{} with {} GPUs", cut(names, kMaxQuote), gpus);
+  return fmt::format("{} with {}", cut(names, kMaxQuote), gpus_text(gpus));
 }
 
-std::string say_given_back(const crds::Assignment& assignment) {
-  std::size_t gpus = 0;
-  for (const auto& p : assignment.pods) gpus += p.gpus.size();
-  return fmt::format("{} pods with {} GPUs", assignment.pods.size(), gpus);
+std::string say_given_back(const crds::Assignment& assignment, const Charge& charge) {
+  crds::MilliGpu gpus{};
+  for (const auto& p : assignment.pods) gpus.value += cost_of(p, charge).value;
+  const auto n = assignment.pods.size();
+  return fmt::format("{} pod{} with {}", n, n == 1 ? "" : "s", gpus_text(gpus));
 }
 
 std::string say_deadline(const Lingering& left, crds::Time now) {
@@ -102,6 +110,15 @@ std::string say_deadline(const Lingering& left, crds::Time now) {
 std::string say_lingering(const Lingering& left, std::int32_t attempt, crds::Time now) {
   return fmt::format("{} pods of attempts up to {} have not ended yet, among them {}{}", left.count, attempt,
                      left.example, say_deadline(left, now));
+}
+
+std::string say_last_to_go(const Lingering& left, crds::Time now) {
+  return fmt::format("{}{}{}", kLastToGo, left.example, say_deadline(left, now));
+}
+
+std::string_view last_to_go_in(std::string_view message) {
+  const auto at = message.rfind(kLastToGo);
+  return at == std::string_view::npos ? std::string_view() : message.substr(at);
 }
 
 std::string say_failed(const client::Pod& pod) {

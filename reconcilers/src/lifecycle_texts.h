@@ -8,6 +8,7 @@
 #include "muster/client/pod.h"
 #include "muster/crds/text.h"
 #include "muster/crds/training_job.h"
+#include "muster/reconcilers/job_status.h"
 #include "muster/reconcilers/lifecycle.h"
 
 namespace muster::reconcilers {
@@ -28,13 +29,18 @@ std::string say_refused(const client::Pod& pod);
 // "4 pods have their places in pool a100 (…): <why it waits for them>"
 std::string say_nominated(const crds::Nomination& nomination, const std::string& why);
 // "worker-4 to worker-7, ps-2 with 9 GPUs": these of the assignment's pods, by indexes into them, ascending.
-std::string say_members(const crds::Assignment& assignment, const std::vector<std::size_t>& which);
-// "4 pods with 8 GPUs"
-std::string say_given_back(const crds::Assignment& assignment);
+std::string say_members(const crds::Assignment& assignment, const std::vector<std::size_t>& which,
+                        const Charge& charge);
+// "4 pods with 8 GPUs", "1 pod with 500m GPU"
+std::string say_given_back(const crds::Assignment& assignment, const Charge& charge);
 // Who has not gone yet, until when that is in order, and whether it is.
 std::string say_lingering(const Lingering& left, std::int32_t attempt, crds::Time now);
 // "has until … to save" or "should have ended by …"; "" where it was not told to go.
 std::string say_deadline(const Lingering& left, crds::Time now);
+// "; the last to go is pod p on node n, which has until … to save": behind why a job waits for them.
+std::string say_last_to_go(const Lingering& left, crds::Time now);
+// That part of such a message; "" where it has none.
+std::string_view last_to_go_in(std::string_view message);
 // Why a pod of the gang is lost, one sentence for each way.
 // A pod that was not made: its GPUs are not held for it.
 std::string say_not_held(const crds::PodAssignment& place, const Holding& holding);

@@ -37,6 +37,10 @@ std::optional<Decision> decision_on_refusal(const client::Error& error) {
         back.reason = "InvalidSpec";
       }
       return back;
+    case ErrorCode::kAlreadyExists:
+      back.kind = Decision::Kind::kBackOff;
+      back.reason = "NameTaken";
+      return back;
     default:
       return std::nullopt;
   }

@@ -45,7 +45,26 @@ client::PatchOptions apply_options() {
   return options;
 }
 
+// What is to be done where a Project's namespace was there before, and is not labelled for it.
+std::string say_taken(const std::string& project, const Namespace& there) {
+  const std::string other = there.project();
+  const auto state =
+      other.empty()
+          ? std::string("exists and was not made for this Project; if it is meant for it: kubectl label")
+          : fmt::format("is labelled for Project {}; to hand it over: kubectl label --overwrite", other);
+  return fmt::format(
+      "namespace {0} {1} namespace {0} {2}={3}; else make a Project with another spec.namespace.name",
+      there.meta.name, state, kProjectLabel, project);
+}
+
 }  // namespace
+
+std::string why_not_owned(const Caches& caches, const std::string& ns) {
+  const auto there = caches.namespaces.store().find(ns);
+  const auto first = first_claimant(caches.projects.store(), ns);
+  if (!there || first.empty() || !owner_of_namespace(caches, ns).empty()) return {};
+  return fmt::format("Project {} does not have its namespace: {}", first, say_taken(first, *there));
+}
 
 std::string owner_of_namespace(const Caches& caches, const std::string& ns) {
   const auto& projects = caches.projects.store();
@@ -125,19 +144,7 @@ client::Task<NamespaceState> ProjectReconciler::keep_namespace(const crds::Proje
   const auto there = store.find(name);
   if (!there) co_return NamespaceState{"NamespaceTerminating", "namespace " + name + " has just gone", true};
   if (!is_namespace_of(project, *there)) {
-    const std::string other = there->project();
-    co_return NamespaceState{
-        "NamespaceTaken",
-        other.empty()
-            ? fmt::format(
-                  "namespace {0} exists and was not made for this Project; if it is meant for it: kubectl "
-                  "label namespace {0} {1}={2}; else make a Project with another spec.namespace.name",
-                  name, kProjectLabel, project.metadata.name)
-            : fmt::format(
-                  "namespace {0} is labelled for Project {3}; to hand it over: kubectl label --overwrite "
-                  "namespace {0} {1}={2}; else make a Project with another spec.namespace.name",
-                  name, kProjectLabel, project.metadata.name, other),
-        false};
+    co_return NamespaceState{"NamespaceTaken", say_taken(project.metadata.name, *there), false};
   }
   if (there->terminating) {
     co_return NamespaceState{

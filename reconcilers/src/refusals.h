@@ -15,6 +15,7 @@ namespace muster::reconcilers {
 
 using Refusals = std::vector<crds::NodeRefusal>;
 
+// Placement says "five minutes" to people.
 inline constexpr std::chrono::seconds kRefusalMemory = std::chrono::minutes{5};
 inline constexpr std::size_t kMaxRefusals = 32;  // as the schema has it; the oldest goes first
 

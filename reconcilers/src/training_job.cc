@@ -150,6 +150,10 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   auto verdict = world_.placement.verdict(key);
   const bool has_victims = verdict && verdict->reason == "WaitingForVictims";
   if (has_victims) name_victims(*verdict);
+  if (verdict && verdict->reason == "ProjectNotFound") {
+    if (auto why = why_not_owned(world_.caches, job->meta.ns); !why.empty())
+      verdict->message = std::move(why);
+  }
   Observed seen{.job = counts->value,
                 .pods = pods,
                 .now = world_.now(),
@@ -342,9 +346,7 @@ void TrainingJobReconciler::name_victims(crds::Waiting& verdict) const {
       }
     }
   }
-  if (left.count == 0) return;
-  verdict.message +=
-      fmt::format("; the last to go is pod {}{}", left.example, say_deadline(left, world_.now()));
+  if (left.count > 0) verdict.message += say_last_to_go(left, world_.now());
 }
 
 // The commit point.

@@ -86,6 +86,35 @@ TEST_F(Evictions, APreemptedJobSavesAndTheOtherStartsInItsPlace) {
   }
 }
 
+// The verdict comes before the victims are told, and counters are written seldom: neither keeps the words
+// back.
+TEST_F(Evictions, TheMessageNamesWhoGoesLastWithinFiveSecondsAndIsWrittenOnce) {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    VirtualCluster cluster(seed);
+    cluster.options.status_interval = 3600;
+    set_up(cluster, 1, seconds{50});
+    cluster.add_job("low", 8, 1, kLow);
+    auto& op = cluster.start();
+    ASSERT_TRUE(cluster.world.run_until([&] { return runs(cluster, "low"); }, minutes{1}));
+    cluster.world.run_for(seconds{30});
+    cluster.add_job("high", 2, 4, kHigh);
+    const auto is_told = [&] { return cluster.executed(Method::kDelete, "/pods/").size() == 8; };
+    ASSERT_TRUE(cluster.world.run_until(is_told, minutes{1}));
+    cluster.world.run_for(Duration{5500});  // and as long as the writes take
+    EXPECT_THAT(message(cluster, "high"),
+                HasSubstr("team/low has left them; the last to go is pod low-worker-"));
+    EXPECT_THAT(message(cluster, "high"), HasSubstr(", which has until "));
+    const auto version = cluster.job("high")["metadata"]["resourceVersion"];
+    cluster.world.run_for(seconds{30});
+    ASSERT_EQ(cluster.phase("low"), "Checkpointing");
+    EXPECT_EQ(cluster.job("high")["metadata"]["resourceVersion"], version) << message(cluster, "high");
+    EXPECT_THAT(cluster.complaints, IsEmpty());
+    EXPECT_TRUE(cluster.stop(op));
+    if (HasFailure()) return;
+  }
+}
+
 // Somebody with a better turn comes while the promise is only in the status: it is kept all the same.
 TEST_F(Evictions, APromiseOutlivesTheProcessThatGaveIt) {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {

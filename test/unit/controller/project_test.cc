@@ -141,6 +141,27 @@ TEST_F(Projects, AProjectThatIsDeletedAndMadeAgainHasItsNamespaceAndItsJobs) {
   }
 }
 
+// The namespace was there before its Project: who waits in it reads what the Project says is to be done.
+TEST_F(Projects, AJobInANamespaceThatWasThereBeforeSaysHowItsProjectGetsIt) {
+  VirtualCluster cluster;
+  cluster.server.put(kNamespaces, {{"metadata", {{"name", "team"}}}});
+  cluster.add_job("work", 4);
+  cluster.start();
+  cluster.world.run_for(seconds{10});
+  const auto queue = [&] { return cluster.job("work")["status"]["queue"]; };
+  EXPECT_EQ(queue()["message"], "no Project owns the namespace: make one whose spec.namespace.name it is");
+  set_up(cluster);
+  cluster.world.run_for(seconds{10});
+  ASSERT_EQ(ready(cluster)["reason"], "NamespaceTaken");
+  EXPECT_EQ(queue()["reason"], "ProjectNotFound");
+  EXPECT_EQ(queue()["message"],
+            "Project team does not have its namespace: " + ready(cluster)["message"].get<std::string>());
+  json ours = cluster.server.object(kNamespaces, "team");
+  ours["metadata"]["labels"]["muster.dev/project"] = "team";
+  cluster.server.put(kNamespaces, std::move(ours));
+  EXPECT_TRUE(cluster.world.run_until([&] { return runs(cluster, "work"); }, minutes{1}));
+}
+
 TEST_F(Projects, ANamespaceThatGoesIsMadeAnewWhenItHasGone) {
   VirtualCluster cluster;
   set_up(cluster);

@@ -143,6 +143,27 @@ TEST_F(Repair, AProgramThatFailsWhileANodeIsAwayIsNotBlamed) {
   EXPECT_EQ(cluster.job("train")["status"].value("/restarts/count"_json_pointer, 0), 0);
 }
 
+// Somebody's Service has the name that the job's own would have.
+TEST_F(Repair, AJobWhoseServicesNameIsTakenSaysSo) {
+  VirtualCluster cluster;
+  set_up(cluster, 1);
+  const json theirs = {{"metadata", {{"name", "train"}, {"namespace", "team"}}}};
+  cluster.server.put("/api/v1/services", theirs);
+  cluster.add_job("train", 2, 1);
+  cluster.start();
+  cluster.world.run_for(seconds{5});
+  const json status = cluster.job("train")["status"];
+  EXPECT_EQ(status["queue"]["reason"], "BackingOff") << status.dump(1);
+  for (const auto& c : status["conditions"]) {
+    if (c["type"] == "Evicted") EXPECT_EQ(c["reason"], "NameTaken") << c.dump();
+  }
+  EXPECT_THAT(status["queue"]["message"].get<std::string>(),
+              HasSubstr("services team/train exists and does not belong to this job"));
+  cluster.server.erase("/api/v1/services", "team/train");
+  EXPECT_TRUE(cluster.world.run_until([&] { return cluster.phase("train") == "Running"; }, minutes{2}));
+  EXPECT_THAT(cluster.complaints, IsEmpty());
+}
+
 TEST_F(Repair, WithoutRoomItWaitsAndGoesOnWhenThereIsSome) {
   VirtualCluster cluster;
   set_up(cluster, 2);

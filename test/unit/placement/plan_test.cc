@@ -415,8 +415,43 @@ TEST(PlanTest, DisplacedPodWithNowhereToGoTakesTheGangAlong) {
   const Plan p = w.plan();
   ASSERT_EQ(p.decisions.size(), 1u);
   EXPECT_EQ(p.decisions[0].kind, Kind::kEvict);
-  EXPECT_THAT(p.decisions[0].message, HasSubstr("n1"));
+  EXPECT_EQ(p.decisions[0].reason, EvictReason::kPlacesLost) << "the node is well";
+  EXPECT_THAT(p.decisions[0].message, HasSubstr("a pod that node n1 refused"));
   EXPECT_THAT(w.plan().decisions, IsEmpty());
+  w.cluster.set_leaving("a/j", {});
+  w.plan();
+  EXPECT_EQ(w.reason("a/j"), Reason::kNoMatchingNodes);
+  EXPECT_THAT(w.message("a/j"), HasSubstr("; n1 has refused a pod of it, and a node is tried again when"));
+}
+
+TEST(PlanTest, RefusedAndLostTogetherIsLost) {
+  NodeSpec away = node("n2");
+  away.usable = false;
+  World w({node("n1"), away});
+  JobSpec j = job("a/j", 2, 4);
+  j.avoid_nodes = {"n1", "n2"};
+  w.cluster.upsert_job(j);
+  w.cluster.set_assignment("a/j", assignment(1, {{0, 0, "n1", {0, 1, 2, 3}}, {0, 1, "n2", {4, 5, 6, 7}}}),
+                           {0, 1});
+  const Plan p = w.plan();
+  ASSERT_EQ(p.decisions.size(), 1u);
+  EXPECT_EQ(p.decisions[0].reason, EvictReason::kNodeFailed);
+  EXPECT_THAT(p.decisions[0].message, HasSubstr("lost its place on node n2"));
+}
+
+TEST(PlanTest, AnElasticGangGoesOnWithoutWhatWasRefused) {
+  World w({node("n1")});
+  JobSpec j = job("a/j", 1, 4);
+  j.roles[0].max_replicas = 2;
+  j.avoid_nodes = {"n1"};
+  w.cluster.upsert_job(j);
+  w.cluster.set_assignment("a/j", assignment(1, {{0, 0, "n1", {0, 1, 2, 3}}, {0, 1, "n1", {4, 5, 6, 7}}}),
+                           {1});
+  const Plan p = w.plan();
+  ASSERT_EQ(p.decisions.size(), 1u);
+  EXPECT_EQ(p.decisions[0].kind, Kind::kShrink);
+  EXPECT_EQ(p.decisions[0].reason, EvictReason::kPlacesLost);
+  EXPECT_THAT(p.decisions[0].message, HasSubstr("without the pods that node n1 refused"));
 }
 
 TEST(PlanTest, TwoAdmissionsOnOneGpuTheYoungerGoes) {

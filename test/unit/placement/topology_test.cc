@@ -389,6 +389,20 @@ TEST(TopologyTest, TheBestDomainIsNamedWithItsCount) {  // S17
   EXPECT_EQ(w.domains("a/j", 4), std::set<std::string>{"b1r4"});
 }
 
+// Judged as if all were empty: then it does not say that there is room now.
+TEST(TopologyTest, WhatOnlyAnEmptyPoolWouldHoldIsNotSaidToHaveRoom) {
+  Site w(2, 1, 2);
+  w.occupy("b1r1n1", 8);
+  w.cluster.upsert_job(gang("a/j", 3, 8, {kBlock, ""}));
+  EXPECT_THAT(w.starts(), IsEmpty());
+  EXPECT_EQ(w.reason("a/j"), Reason::kTopologyUnsatisfiable);
+  EXPECT_THAT(w.message("a/j"),
+              ::testing::EndsWith("; without the rule it would have room if all were empty"));
+  w.cluster.upsert_job(gang("a/k", 3, 8, {kRack, ""}));
+  w.plan();
+  EXPECT_THAT(w.message("a/k"), ::testing::EndsWith(" would have room if all were empty"));
+}
+
 TEST(TopologyTest, AGroupThatNoEmptyNodeWouldHoldIsSaidAtOnce) {  // S28
   Site w(1, 1, 0);
   for (const char* n : {"b1r1n1", "b1r1n2"}) w.cluster.upsert_node(placed(n, 4));

@@ -448,6 +448,13 @@ TEST(VictimsTest, MinRuntimeKeepsTheYoungSafeAndWakesThePlan) {
   const Plan p = c.plan();
   EXPECT_THAT(p.decisions, IsEmpty());
   ASSERT_TRUE(p.wake.has_value());
+  ASSERT_NE(c.cluster.verdict("b/j"), nullptr);
+  EXPECT_THAT(c.cluster.verdict("b/j")->message,
+              ::testing::HasSubstr("held by a/j (2); a/j is safe until 1970-01-02T03:55:00Z by minRuntime"));
+  c.cluster.upsert_job(job("a/none", 2, 1));  // it has no right to anything
+  c.plan();
+  EXPECT_THAT(c.cluster.verdict("a/none")->message, ::testing::Not(::testing::HasSubstr("is safe until")));
+  c.cluster.remove_job("a/none");
   c.now = p.wake->ms / 1000 - 2;
   EXPECT_THAT(c.decisions(), IsEmpty());
   EXPECT_THAT(c.decisions(), ElementsAre("evict a/j"));

@@ -58,6 +58,20 @@ TEST(Lifecycle, VerdictIsTheReasonToWait) {
   EXPECT_FALSE(differs_in_counters_only(before, life.look().status));
 }
 
+TEST(Lifecycle, WhoGoesLastIsWrittenAtOnceAndOnlyWhenThatChanges) {
+  Life life;
+  life.verdict =
+      crds::Waiting{.reason = "WaitingForVictims", .message = "when pa/a has left them", .blocking = {}};
+  life.turn();
+  life.verdict->message += "; the last to go is pod a-0 on node n, which has until 10:00 to save";
+  EXPECT_FALSE(differs_in_counters_only(life.job.status, life.look().status));
+  life.turn();
+  life.verdict->message = "when pa/b has left them" + life.verdict->message.substr(23);
+  EXPECT_TRUE(differs_in_counters_only(life.job.status, life.look().status)) << life.verdict->message;
+  life.verdict->message.replace(life.verdict->message.find("10:00"), 5, "10:01");
+  EXPECT_FALSE(differs_in_counters_only(life.job.status, life.look().status));
+}
+
 TEST(Lifecycle, BlockedJobWaitsWithoutAskingForAPlace) {
   Life life;
   life.blocked = "claim nlp/data is not bound";
@@ -650,6 +664,7 @@ TEST(Lifecycle, RestartLimitWithinTheWindow) {
   EXPECT_THAT(life.message("Failed"), HasSubstr("exit code 7"));
   EXPECT_THAT(life.message("Failed"), HasSubstr("restart.limit 2 in 1h"));
   EXPECT_EQ(life.job.status.restarts.count, 4);
+  EXPECT_THAT(life.job.status.restarts.recent, SizeIs(3)) << "the one too many is of the window, too";
   expect_quiet(life, "failed");
 }
 

@@ -59,6 +59,9 @@ INSTANTIATE_TEST_SUITE_P(
              R"(pods "a-0" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: )"
              R"(failed to configure binding: paramKind kind not known)",
              std::nullopt},
+        Case{"NameOfItsService", ErrorCode::kAlreadyExists,
+             "services team/db exists and does not belong to this job; delete it or rename the job",
+             Kind::kBackOff, "NameTaken"},
         Case{"Passing", ErrorCode::kServiceUnavailable, "etcd is away", std::nullopt}),
     [](const auto& which) { return which.param.name; });
 

@@ -56,6 +56,23 @@ TEST(SharedGang, IsMadeWholeWhenAllItsGpusAreHeld) {
   EXPECT_EQ(life.job.status.attempt, 1);
 }
 
+TEST(SharedGang, WhatItGivesBackIsSaidAsItIsCharged) {
+  const auto withdrawn = [](std::int32_t replicas) {
+    SharedLife life;
+    life.job.spec.roles[0].replicas = replicas;
+    life.turn();
+    life.decision = life.place();
+    life.decision->places.resize(static_cast<std::size_t>(replicas));
+    life.turn();
+    life.decision = Life::give_back(Decision::Kind::kEvict, "Reclaimed", "for b/own");
+    std::string text;
+    for (const auto& note : life.turn().notes) text += note.text;
+    return text;
+  };
+  EXPECT_THAT(withdrawn(2), HasSubstr("; 2 pods with 500m GPU"));
+  EXPECT_THAT(withdrawn(1), HasSubstr("; 1 pod with 250m GPU"));
+}
+
 TEST(SharedGang, TheTimeToStartCountsWhileItWaitsForItsGpus) {
   SharedLife life;
   life.nodes["node-0"] = {.ready = false};

@@ -63,7 +63,7 @@ enum class EvictReason : std::uint8_t {
   kConsolidated,  // moved to join free space
   kNodeFailed,
   kDrained,
-  kPlacesLost,  // an older admission holds them
+  kPlacesLost,  // an older admission holds them, or their nodes refused the pods
 };
 std::string_view to_string(EvictReason reason);
 

@@ -7,6 +7,10 @@
 
 namespace muster::reconcilers {
 
+// What a place costs; empty: its GPUs, whole.
+using Charge = std::function<crds::MilliGpu(const crds::PodAssignment&)>;
+crds::MilliGpu cost_of(const crds::PodAssignment& place, const Charge& charge);
+
 // Complete or Failed.
 bool is_finished(const crds::TrainingJobStatus& status);
 
@@ -19,10 +23,8 @@ void start_conditions(crds::TrainingJobStatus& status, std::int64_t generation, 
 
 // Sets what follows from the rest, for people: phase, the counters of pods, what the job holds. A finished
 // job keeps the number of pods that succeeded. `leaving`: it holds no place any more, and pods of it are
-// still there. `resizing`: members of it join or leave while it runs. `charge`: what a place costs; empty:
-// its GPUs, whole.
+// still there. `resizing`: members of it join or leave while it runs.
 void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status, bool leaving = false,
-              bool resizing = false,
-              const std::function<crds::MilliGpu(const crds::PodAssignment&)>& charge = {});
+              bool resizing = false, const Charge& charge = {});
 
 }  // namespace muster::reconcilers

@@ -13,6 +13,7 @@ namespace muster::reconcilers {
 // * The spec is at fault (422, 400, 413): evicted as InvalidSpec until the spec is edited.
 // * Somebody forbids it (quota, RBAC, an admission policy): back to the queue, and again after a growing
 //   delay; what forbids it can change without the job.
+// * kAlreadyExists, of an object beside the pods: somebody else has its name. Likewise.
 // * nullopt: it may be taken as it is at the next try. That is every passing fault, and a policy that the API
 //   server could not set up: for up to 30 s after its start it does not find the kinds of custom resources
 //   that policies have as parameters, and refuses whatever they match (failurePolicy: Fail).

@@ -38,5 +38,8 @@ class ProjectReconciler {
 // Whose the namespace is, by its label and the Projects that claim it; "": nobody's. While it does not exist,
 // the one that is to make it. Complexity: O(claims).
 std::string owner_of_namespace(const Caches& caches, const std::string& ns);
+// Which Project claims a namespace that it does not own, and what is to be done, as its NamespaceTaken says;
+// "": somebody owns it, or nobody claims it. Complexity: O(claims).
+std::string why_not_owned(const Caches& caches, const std::string& ns);
 
 }  // namespace muster::reconcilers
