@@ -90,9 +90,9 @@ struct JobSpec {
   Time submitted;
   std::vector<std::string> pools;  // in order of preference; empty: the default pool
   std::vector<RoleSpec> roles;
-  TopologyRule topology;          // of all pods together
-  std::vector<GroupRule> groups;  // coarse to fine
-  std::vector<std::string> avoid_nodes;  // they refused a pod of it within the last five minutes
+  TopologyRule topology;                        // of all pods together
+  std::vector<GroupRule> groups;                // coarse to fine
+  std::vector<std::string> avoid_nodes;         // they refused a pod of it within the last five minutes
   std::optional<Duration> max_runtime;          // of an attempt from its start
   std::optional<Duration> checkpoint_interval;  // how often it saves by itself
   Duration grow_after;                          // an elastic job that was resized stays so for this long
