@@ -155,7 +155,9 @@ TEST_F(Repair, AJobWhoseServicesNameIsTakenSaysSo) {
   const json status = cluster.job("train")["status"];
   EXPECT_EQ(status["queue"]["reason"], "BackingOff") << status.dump(1);
   for (const auto& c : status["conditions"]) {
-    if (c["type"] == "Evicted") EXPECT_EQ(c["reason"], "NameTaken") << c.dump();
+    if (c["type"] == "Evicted") {
+      EXPECT_EQ(c["reason"], "NameTaken") << c.dump();
+    }
   }
   EXPECT_THAT(status["queue"]["message"].get<std::string>(),
               HasSubstr("services team/train exists and does not belong to this job"));
