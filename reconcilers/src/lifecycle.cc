@@ -357,6 +357,11 @@ bool Machine::is_given_up(const client::Pod& pod) const {
 
 void Machine::wake_for(const Lingering& left) {
   if (left.overdue_at() > seen_.now) wake(left.overdue_at());
+  if (left.count == 0 || !seen_.health) return;
+  for (const auto& pod : seen_.pods) {  // nobody waits for them once their node counts as lost
+    const auto again = pod->deleting ? seen_.health(pod->node_name).again : std::nullopt;
+    if (again) wake(*again);
+  }
 }
 
 void Machine::wake(crds::Time at) {
