@@ -197,8 +197,8 @@ spec: {gpuResource: amd.com/gpu, nodeSelector: {matchLabels: {vendor: amd}}}
   cluster_->create(job_object({.name = "next", .gpus = 4, .spec = {{"pools", {"amd"}}}}));
   ASSERT_TRUE(cluster_->wait_phase("next", "Running"));
   EXPECT_TRUE(cluster_->pods("leaves").empty()) << "its GPUs were given out before it had left";
-  cluster_->remove_all_jobs();
   cluster_->remove("/api/v1/namespaces/elsewhere/pods/foreign");
+  cluster_->remove_all_jobs();
 }
 
 }  // namespace
