@@ -105,6 +105,9 @@ TEST_F(HttpServerTest, AnAddressInUseSaysWhich) {
 
 // Accepting fails at once for as long as the process has no file descriptor left.
 TEST(HttpServerAccept, WithoutFileDescriptorsTheLoopDoesNotSpinAndGoesOnAfterwards) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizers look at memory through a pipe, for which there is no descriptor here";
+#endif
   boost::asio::io_context loop(1);
   auto server = HttpServer::listen(loop.get_executor(), "127.0.0.1:0");
   ASSERT_TRUE(server) << server.error();
