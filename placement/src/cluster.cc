@@ -330,7 +330,8 @@ void Cluster::upsert_other_pod(const OtherPod& pod) {
       c.use.memory = pod.share.memory;
       c.use.overcommit = pod.share.overcommit;
     }
-    c = State::gpus_outside_jobs(s.node(c.node).spec, std::move(c));
+    const NodeSpec& node = s.node(c.node).spec;
+    c = State::gpus_outside_jobs(node, std::move(c));
   }
   if (!pod.labels.empty()) {
     const auto labels = s.label_sets.emplace(pod.labels, 0).first;

@@ -733,9 +733,9 @@ TEST(OthersTest, SlicesOfSeveralProfilesBesideWholeGpus) {
 TEST(Sharing, WhoHoldsAPartByMemoryIsNamedToo) {
   World w;
   w.cluster.upsert_pool(shared_pool(SharingMode::kMps));
-  w.cluster.upsert_node(gpu_node("n1", 2, 80 * 1024));
+  w.cluster.upsert_node(gpu_node("n1", 2, 80LL * 1024));
   EXPECT_THAT(start(w, with_share("a/half", fraction(500))), ::testing::Not(::testing::IsEmpty()));
-  EXPECT_THAT(start(w, with_share("a/part", memory(60 * 1024))), ::testing::Not(::testing::IsEmpty()));
+  EXPECT_THAT(start(w, with_share("a/part", memory(60LL * 1024))), ::testing::Not(::testing::IsEmpty()));
   start(w, job("b/whole", 1, 2));
   EXPECT_THAT(w.message("b/whole"), ::testing::HasSubstr("held by a/part (750m), a/half (500m)"));
   w.cluster.remove_job("a/part");
