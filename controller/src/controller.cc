@@ -204,21 +204,23 @@ struct Controller::Impl {
     }
   }
 
+  // Of each change of an object, as (before, now); nullptr: it was not, or is not, there.
+  template <class T, class F>
+  void hear(client::Informer<T>& informer, F fn) {
+    informer.store().add_handler([this, fn](const client::StoreEvent<T>& event) {
+      std::visit(Overloaded{[&](const client::Added<T>& e) { fn(client::Ptr<T>(), e.now); },
+                            [&](const client::Updated<T>& e) { fn(e.before, e.now); },
+                            [&](const client::Deleted<T>& e) { fn(e.last, client::Ptr<T>()); },
+                            [&](const client::Synced&) { wake.notify(); }},
+                 event);
+    });
+  }
+
   // Handlers act only while this process leads; start_acting() replays everything once.
   template <class T, class F>
   void on_change(client::Informer<T>& informer, F fn) {
-    informer.store().add_handler([this, fn](const client::StoreEvent<T>& event) {
-      std::visit(Overloaded{[&](const client::Added<T>& e) {
-                              if (is_acting) fn(client::Ptr<T>(), e.now);
-                            },
-                            [&](const client::Updated<T>& e) {
-                              if (is_acting) fn(e.before, e.now);
-                            },
-                            [&](const client::Deleted<T>& e) {
-                              if (is_acting) fn(e.last, client::Ptr<T>());
-                            },
-                            [&](const client::Synced&) { wake.notify(); }},
-                 event);
+    hear(informer, [this, fn](const client::Ptr<T>& before, const client::Ptr<T>& now) {
+      if (is_acting) fn(before, now);
     });
     replays.push_back([&informer, fn] {
       for (const auto& [key, object] : informer.store().all()) fn(client::Ptr<T>(), object);
@@ -228,25 +230,13 @@ struct Controller::Impl {
   // While another process leads. A pod's last words may stand in its last event and nowhere else; they must
   // be known to whoever leads next.
   void listen_while_waiting() {
-    const auto hear = [this](const client::Pod& pod) {
+    hear(caches.pods, [this](const auto& before, const auto& now) {
+      if (is_acting) return;
+      const client::Pod& pod = now ? *now : *before;
       if (const auto job = followed_job_of(pod)) jobs.note(*job, pod);
-    };
-    caches.pods.store().add_handler([this, hear](const client::StoreEvent<client::Pod>& event) {
-      if (is_acting) return;
-      std::visit(Overloaded{[&](const client::Added<client::Pod>& e) { hear(*e.now); },
-                            [&](const client::Updated<client::Pod>& e) { hear(*e.now); },
-                            [&](const client::Deleted<client::Pod>& e) { hear(*e.last); },
-                            [](const client::Synced&) {}},
-                 event);
     });
-    using Job = reconcilers::Object<crds::TrainingJob>;
-    caches.jobs.store().add_handler([this](const client::StoreEvent<Job>& event) {
-      if (is_acting) return;
-      std::visit(Overloaded{[](const client::Added<Job>&) {},
-                            [&](const client::Updated<Job>& e) { jobs.follow(e.now->meta.key()); },
-                            [&](const client::Deleted<Job>& e) { jobs.follow(e.last->meta.key()); },
-                            [](const client::Synced&) {}},
-                 event);
+    hear(caches.jobs, [this](const auto& before, const auto&) {
+      if (!is_acting && before) jobs.follow(before->meta.key());
     });
   }
 
