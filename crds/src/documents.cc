@@ -1,6 +1,7 @@
 #include "muster/crds/documents.h"
 
 #include <simdjson.h>
+#include <yaml-cpp/eventhandler.h>
 
 #include <algorithm>
 #include <charconv>
@@ -10,6 +11,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 
 #include "json_text.h"
 #include "muster/crds/validate.h"
@@ -151,19 +153,45 @@ std::optional<FieldError> not_text(std::string_view text, const std::string& fil
   return FieldError{{}, {}, "must be text in UTF-8", place(file, line)};
 }
 
+// Where a document begins; the rest does not matter.
+class Beginning : public YAML::EventHandler {
+ public:
+  int line = 0;  // from 0
+
+  void OnDocumentStart(const YAML::Mark& mark) override { line = std::max(mark.line, 0); }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+};
+
+// The line, from 0, of what follows the first document; nullopt: nothing. Not by YAML::LoadAll, which never
+// ends, and takes all memory, where a text begins with a comma: it finds empty documents for ever.
+std::optional<int> second_document(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  Beginning beginning;
+  if (!parser.HandleNextDocument(beginning) || !parser.HandleNextDocument(beginning)) return std::nullopt;
+  return beginning.line;
+}
+
 // nullopt: empty. `document` has file, line and text.
 std::expected<std::optional<Json>, FieldError> parse(const Document& document, Letters letters) {
   try {
-    const std::vector<YAML::Node> nodes = YAML::LoadAll(*document.text);
-    if (nodes.size() > 1) {
+    const YAML::Node node = YAML::Load(*document.text);
+    if (const auto line = second_document(*document.text)) {
       return std::unexpected(FieldError{
           {},
           {},
           "must end with its document: what begins here belongs to none; separate documents by ---",
-          place(document.file, document.line + std::max(nodes[1].Mark().line, 0))});
+          place(document.file, document.line + *line)});
     }
-    if (nodes.empty() || nodes[0].IsNull()) return std::nullopt;
-    const YAML::Node& node = nodes[0];
+    if (node.IsNull()) return std::nullopt;
     auto json = to_json(node, values_in(document.text->size()), letters);
     if (json) return *std::move(json);
     return std::unexpected(FieldError{{},

@@ -154,6 +154,8 @@ TEST(Documents, WhatIsNoTextOrBehindADocumentIsAnError) {
   EXPECT_THAT(errors("{a: 1}\n{b: 2}\n"), at(2, kBehind)) << "JSON lines";
   EXPECT_THAT(errors("---\n{a: 1}\nb: 2\n"), at(3, kBehind));
   EXPECT_THAT(errors("{a: 1} rest\n---\n{b: 2}\n"), at(1, kBehind));
+  EXPECT_THAT(errors("---\n,a: 1\n"), at(2, kBehind)) << "for which YAML::LoadAll never ends";
+  EXPECT_THAT(errors("{a: 1}\n---\n,\n"), at(3, kBehind));
   EXPECT_THAT(errors("{a: 1} # a comment\n\n# another\n---\n{b: 2}\n...\n"), testing::IsEmpty());
   EXPECT_THAT(errors("a: 1\nb: \xFF\n"), at(2, "be text in UTF-8"));
   EXPECT_THAT(errors(std::string_view("\xFF\xFE\x61\0:\0 \0\x31\0", 10)), at(1, "be text in UTF-8"));
