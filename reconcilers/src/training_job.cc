@@ -31,6 +31,22 @@ std::vector<client::Ptr<client::Pod>> pods_of(const World& world, const std::str
 // How often a job that waits for others to go looks who is still there.
 constexpr client::Duration kVictimsInterval = std::chrono::seconds{5};
 
+// While more writes than this that start or stop work are under way, mere counters yield to them; but nobody
+// reads old ones for longer than kLongestYield.
+constexpr int kManyUrgent = 8;
+constexpr client::Duration kLongestYield = std::chrono::minutes{1};
+
+class Urgent {
+ public:
+  explicit Urgent(World& world) : world_(world) { ++world_.urgent; }
+  Urgent(const Urgent&) = delete;
+  Urgent& operator=(const Urgent&) = delete;
+  ~Urgent() { --world_.urgent; }
+
+ private:
+  World& world_;
+};
+
 // Places of one attempt that were changed because a kubelet refused the pod.
 std::size_t pods_replaced(const crds::Assignment& before, const crds::Assignment& after) {
   if (before.attempt != after.attempt || before.pods.size() != after.pods.size()) return 0;
@@ -229,10 +245,14 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
     if (!has_hosts) co_return Outcome::retry();
   }
 
-  bool ok = co_await pods_.remove(job, step.remove);
-  if (ok && !step.create.empty()) {
-    co_await select_nodes(world_, counts, wish, step.status.assignment);
-    ok = co_await pods_.create(key, step.create);
+  bool ok = true;
+  if (!step.remove.empty() || !step.create.empty()) {
+    const Urgent urgent(world_);
+    ok = co_await pods_.remove(job, step.remove);
+    if (ok && !step.create.empty()) {
+      co_await select_nodes(world_, counts, wish, step.status.assignment);
+      ok = co_await pods_.create(key, step.create);
+    }
   }
   co_await select_nodes_of_ephemeral(world_, job, pods);
   if (!ok) co_return Outcome::retry();
@@ -363,13 +383,18 @@ client::Task<TrainingJobReconciler::Commit> TrainingJobReconciler::commit(const 
     co_return Commit::kStands;
   }
   const auto now = world_.env.clock.now();
-  if (!before.conditions.empty() && differs_in_counters_only(before, step.status)) {
+  const bool counters_only = !before.conditions.empty() && differs_in_counters_only(before, step.status);
+  if (counters_only) {
     // Counted from the first change, not from the last write: what comes at once, like a gang whose pods
     // become ready one by one, is written once.
-    const auto due = counters_due_.try_emplace(key, now + world_.status_interval).first;
-    if (now < due->second) co_return Commit::kDeferred;
+    const auto due = counters_due_.try_emplace(key, now + world_.status_interval).first->second;
+    const bool yields = world_.urgent > kManyUrgent && now < due + kLongestYield &&
+                        before.checkpoint == step.status.checkpoint;
+    if (now < due || yields) co_return Commit::kDeferred;
   }
   counters_due_.erase(key);
+  std::optional<Urgent> urgent;
+  if (!counters_only) urgent.emplace(world_);
   crds::TrainingJob wanted;
   wanted.metadata = job->value.metadata;
   wanted.status = step.status;

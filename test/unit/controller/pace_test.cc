@@ -56,6 +56,34 @@ TEST_F(Pace, AVictimGoesWhenItIsSafeNoMoreThoughNothingElseHappens) {
       << cluster.job("high").dump(2);
 }
 
+// Who waits is told a little later that less is free, when many others are being started.
+TEST_F(Pace, CountersYieldToWritesThatStartWork) {
+  VirtualCluster cluster;
+  cluster.set_up(4, 32);
+  cluster.add_priority_class("high", 100);
+  cluster.add_job("runs", 2, 8);
+  auto& op = cluster.start();
+  ASSERT_TRUE(cluster.world.run_until([&] { return cluster.condition("runs", "PodsReady"); }, minutes{1}));
+  cluster.add_job("waits", 4, 8);
+  cluster.world.run_for(seconds{5});
+  const auto version = [&] { return cluster.job("waits")["metadata"]["resourceVersion"]; };
+  const auto before = version();
+  cluster.faults = [](const HttpRequest& request) {
+    const bool makes_pod =
+        request.method == Method::kPost && request.target.find("/pods") != std::string::npos;
+    return makes_pod ? Fault{.delay = seconds{20}} : Fault{};
+  };
+  for (int i = 0; i < 12; ++i)
+    cluster.add_job("small-" + std::to_string(i), 1, 1, {{"priorityClassName", "high"}});
+  cluster.world.run_for(seconds{15});
+  EXPECT_TRUE(cluster.condition("small-11", "Admitted"));
+  EXPECT_EQ(version(), before) << cluster.job("waits")["status"].dump(2);
+  cluster.world.run_for(seconds{10});
+  EXPECT_TRUE(cluster.condition("small-11", "PodsReady"));
+  EXPECT_NE(version(), before) << cluster.job("waits")["status"].dump(2);
+  EXPECT_TRUE(cluster.stop(op));
+}
+
 // What it holds is held once, however long its earlier pods stay.
 TEST_F(Pace, APodThatHoldsUpARestartInPlaceIsNotChargedBesideIt) {
   VirtualCluster cluster;

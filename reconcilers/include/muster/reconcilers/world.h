@@ -82,6 +82,7 @@ struct World {
   client::Duration status_interval;     // between two writes of mere counters to one object
   std::chrono::seconds node_grace{60};  // a node that is not Ready for so long is lost
   Totals totals{};
+  int urgent = 0;                               // writes under way that start or stop work
   GpuMonitor* gpus = nullptr;                   // nullptr: nothing is known of them
   GpuHolder* holder = nullptr;                  // nullptr: shares of GPUs are not given out
   std::string own_namespace = "muster-system";  // where Muster's processes run

@@ -121,8 +121,8 @@ Result<void> TestCluster::State::launch(Component component) {
   spec.arguments = arguments(component);
   spec.log = log(component);
   spec.ends_with_parent = !options.detach;
-  // With the few objects of a test its heap is so small that it is swept all the time: a third of its work. The
-  // heap of a server in use is gigabytes.
+  // With the few objects of a test its heap is so small that it is swept all the time: a third of its work.
+  // The heap of a server in use is gigabytes.
   if (component == Component::kApiServer && std::getenv("GOGC") == nullptr)
     spec.environment.emplace_back("GOGC", "400");
   const auto id = spawn(spec);
