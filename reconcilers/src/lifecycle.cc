@@ -107,7 +107,7 @@ bool Machine::held_back() {
           ? "; attempt " + std::to_string(status_.attempt) + " was withdrawn: " + evicted->message
           : std::string();
   if (const auto left = lingering(); left.count > 0) {
-    wait_for("BackingOff", say_lingering(left, status_.attempt, seen_.now) + why);
+    wait_for("BackingOff", say_lingering(left, status_.attempt, grace_seconds(spec_), seen_.now) + why);
     wake_for(left);
     return true;
   }

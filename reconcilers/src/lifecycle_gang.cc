@@ -293,7 +293,7 @@ void Machine::say_who_stays(const Lingering& left) {
   wake_for(left);
   if (left.count > 0 && left.deadline != crds::Time{} && seen_.now >= left.overdue_at()) {
     set("PodsReady", ConditionStatus::kFalse, kWaitingForEarlierPods,
-        say_lingering(left, status_.assignment.attempt - 1, seen_.now));
+        say_lingering(left, status_.assignment.attempt - 1, grace_seconds(spec_), seen_.now));
   } else if (was_said && left.count == 0) {
     set("PodsReady", ConditionStatus::kFalse, "Starting", "");
   }

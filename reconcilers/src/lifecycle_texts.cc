@@ -58,8 +58,7 @@ std::string say_admitted(const crds::Assignment& assignment) {
 std::string say_grace_too_short(std::int64_t grace, std::int64_t took) {
   return fmt::format(
       "pods get {} s from SIGTERM to SIGKILL and one took {} s or more to save; what it had not saved by "
-      "then "
-      "is lost: set checkpoint.gracePeriod to more",
+      "then is lost: set checkpoint.gracePeriod to more",
       grace, took);
 }
 
@@ -107,9 +106,11 @@ std::string say_deadline(const Lingering& left, crds::Time now) {
       by);
 }
 
-std::string say_lingering(const Lingering& left, std::int32_t attempt, crds::Time now) {
+std::string say_lingering(const Lingering& left, std::int32_t attempt, std::int64_t grace, crds::Time now) {
+  const bool in_time = left.deadline == crds::Time{} || now < left.overdue_at();
   return fmt::format("{} pods of attempts up to {} have not ended yet, among them {}{}", left.count, attempt,
-                     left.example, say_deadline(left, now));
+                     left.example,
+                     in_time ? fmt::format("; they get {} s to save", grace) : say_deadline(left, now));
 }
 
 std::string say_last_to_go(const Lingering& left, crds::Time now) {

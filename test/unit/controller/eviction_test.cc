@@ -115,6 +115,26 @@ TEST_F(Evictions, TheMessageNamesWhoGoesLastWithinFiveSecondsAndIsWrittenOnce) {
   }
 }
 
+// Thousands may go at once, and each write about one of them keeps another from being told.
+TEST_F(Evictions, OneWriteSaysAllThatThereIsToSayWhileAJobSaves) {
+  VirtualCluster cluster;
+  set_up(cluster, 1, seconds{50});
+  cluster.add_job("low", 1, 8, kLow);
+  auto& op = cluster.start();
+  ASSERT_TRUE(cluster.world.run_until([&] { return runs(cluster, "low"); }, minutes{1}));
+  cluster.world.run_for(seconds{30});
+  const auto writes = [&] { return cluster.executed(Method::kPatch, "/trainingjobs/low/status").size(); };
+  const auto before = writes();
+  cluster.add_job("high", 1, 8, kHigh);
+  cluster.world.run_for(seconds{40});
+  ASSERT_EQ(cluster.phase("low"), "Checkpointing");
+  EXPECT_THAT(message(cluster, "low"),
+              HasSubstr("have not ended yet, among them low-worker-0-1 on node node-0; "
+                        "they get 60 s to save; attempt 1 was withdrawn: "));
+  EXPECT_EQ(writes() - before, 1u) << message(cluster, "low");
+  EXPECT_TRUE(cluster.stop(op));
+}
+
 // Somebody with a better turn comes while the promise is only in the status: it is kept all the same.
 TEST_F(Evictions, APromiseOutlivesTheProcessThatGaveIt) {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
