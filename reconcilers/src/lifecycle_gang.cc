@@ -377,7 +377,10 @@ void Machine::replace_pods(const Decision& replace) {
 // which is before a kubelet has started a program: the endpoint controllers then look at the gang once,
 // instead of at every pod that starts. A controller that begins here makes it, since the gang has not run.
 void Machine::publish_names() {
-  const bool is_alone = seen_.serves && gang_.pods.size() == 1;  // its service's own address is enough
+  // A replica has its service's address; a batch program that no framework tells its own has nobody to find.
+  const bool is_alone =
+      crds::most_replicas_of(spec_) == 1 &&
+      (seen_.serves || (spec_.framework == crds::Framework::kGeneric && spec_.mode == crds::Mode::kBatch));
   if (status_.started_at || is_alone) return;
   std::int64_t newest = 0;
   bool all_started = true;

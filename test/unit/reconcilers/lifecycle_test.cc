@@ -290,6 +290,26 @@ TEST(Lifecycle, PodsAreMadeKnownByNameAMomentAfterTheLastWasMade) {
   EXPECT_TRUE(life.after(seconds{1}).publish) << "however long the images take";
 }
 
+TEST(Lifecycle, AProgramThatHasNobodyToFindIsNotMadeKnownByName) {
+  const auto is_published = [](std::int32_t pods, const std::function<void(crds::TrainingJobSpec&)>& edit) {
+    Life life(pods);
+    edit(life.job.spec);
+    life.admit();
+    life.all_ready();
+    return life.turn().publish;
+  };
+  const auto as_it_is = [](crds::TrainingJobSpec&) {};
+  EXPECT_FALSE(is_published(1, as_it_is));
+  EXPECT_TRUE(is_published(2, as_it_is));
+  EXPECT_TRUE(is_published(1, [](crds::TrainingJobSpec& spec) {
+    spec.framework = crds::Framework::kPyTorch;
+  })) << "it is told its own name as MASTER_ADDR";
+  EXPECT_TRUE(is_published(1, [](crds::TrainingJobSpec& spec) { spec.mode = crds::Mode::kInteractive; }))
+      << "others come to it";
+  EXPECT_TRUE(is_published(1, [](crds::TrainingJobSpec& spec) { spec.roles[0].max_replicas = 4; }))
+      << "it will grow";
+}
+
 TEST(Lifecycle, DecisionForAnotherGenerationIsDropped) {
   Life life;
   life.turn();

@@ -92,7 +92,10 @@ std::vector<std::string> TestCluster::State::arguments(Component component) cons
       if (!options.with_controller_manager) add({"--disable-admission-plugins=ServiceAccount"});
       if (options.audit)
         add({"--audit-policy-file=" + (directory / "audit-policy.yaml").string(),
-             "--audit-log-path=" + (directory / "audit.log").string(), "--audit-log-mode=blocking"});
+             "--audit-log-path=" + (directory / "audit.log").string(), "--audit-log-mode=blocking",
+             // MiB; its default of 100 begins a new file in the middle of a large run, unseen by who reads
+             // it.
+             "--audit-log-maxsize=10240"});
       add(options.apiserver_flags);
       break;
     case Component::kControllerManager:
