@@ -294,6 +294,8 @@ struct Controller::Impl {
       placement.foreign_pod(now);
     else
       placement.foreign_pod_gone(*before);
+    const auto* label = client::find_value(pod.labels, reconcilers::kJobLabel);
+    if (label != nullptr && !now) job_runner.add(client::make_key(pod.meta.ns, *label));  // its name is free
   }
 
   // The job that the pod is one of; nullopt: none, or one that is gone, goes or cannot be read.

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "json_reader.h"
 #include "muster/reconcilers/child.h"
 #include "muster/reconcilers/fan_out.h"
 #include "muster/reconcilers/gpu_holder.h"
@@ -24,6 +26,14 @@ using client::ErrorCode;
 constexpr std::size_t kFanOut = 32;
 // Pods that are being made at once, over all jobs.
 constexpr std::size_t kCreating = 64;
+
+// Of a job that is gone: the API server's garbage collector has yet to come to it.
+bool is_owned_by_namesake(const crds::Json& object, const std::string& job) {
+  return std::ranges::any_of(
+      items(find(&object, "metadata", "ownerReferences")), [&](const crds::Json& owner) {
+        return text(find(owner, "kind")) == crds::TrainingJob::kKind && text(find(owner, "name")) == job;
+      });
+}
 
 }  // namespace
 
@@ -204,12 +214,18 @@ client::Task<client::Result<void>> JobPods::write(JobPtr job, Companion which) {
     done = std::unexpected(there.error());
     co_return done;
   }
-  if (!is_owned_by(crds::Json::parse(*there, nullptr, false), job->meta.uid)) {
+  const auto object = crds::Json::parse(*there, nullptr, false);
+  if (!is_owned_by(object, job->meta.uid)) {
     Error taken;
     taken.code = ErrorCode::kAlreadyExists;
     taken.message =
         fmt::format("{} {}/{} exists and does not belong to this job; delete it or rename the job",
                     resource.plural, job->meta.ns, name);
+    if (is_owned_by_namesake(object, job->meta.name)) {
+      taken.code = ErrorCode::kConflict;  // again in a moment
+      taken.message = fmt::format("{} {}/{} of a job that had this name before is being collected",
+                                  resource.plural, job->meta.ns, name);
+    }
     done = std::unexpected(taken);
     co_return done;
   }

@@ -1,11 +1,14 @@
 #include "muster/reconcilers/translate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "json_reader.h"
 #include "muster/reconcilers/capacity.h"
 #include "muster/reconcilers/job_policy.h"
 #include "muster/reconcilers/job_status.h"
+#include "muster/reconcilers/names.h"
 #include "muster/reconcilers/project.h"
 #include "muster/reconcilers/world.h"
 
@@ -53,6 +56,22 @@ bool needs_job_account(const crds::TrainingJob& job) {
     return role.pod_template.value == nullptr ||
            find(role.pod_template.value.get(), "spec", "serviceAccountName") == nullptr;
   });
+}
+
+// A pod of a job that had this name before, deleted while it saves, say, which has the name of one that is to
+// be made; nullptr: none.
+client::Ptr<client::Pod> pod_of_namesake(const crds::TrainingJob& job, const Caches& caches) {
+  if (job.status.attempt != 0) return nullptr;
+  const auto& pods = caches.pods.store();
+  for (const crds::Role& role : job.spec.roles) {
+    for (std::int32_t i = 0; i < crds::most_replicas(role); ++i) {
+      auto pod =
+          pods.find(client::make_key(job.metadata.ns, pod_name(job.metadata.name, role.name, i, 1, 0)));
+      if (pod && pod->owner_uid != job.metadata.uid && client::find_value(pod->labels, kJobLabel) != nullptr)
+        return pod;
+    }
+  }
+  return nullptr;
 }
 
 // nullptr: no Project has the namespace.
@@ -140,6 +159,11 @@ Translation translate_job(const crds::TrainingJob& job, const Caches& caches) {
     t.blocked = "namespace " + ns + " does not have its ServiceAccount " + std::string(kJobAccount) +
                 " yet; see condition NamespaceReady of its Project";
     t.blocked_reason = "NamespaceNotReady";
+  }
+  if (const auto pod = t.blocked ? nullptr : pod_of_namesake(job, caches)) {
+    t.blocked = fmt::format("pod {} on node {} of a job that had this name before has not ended yet",
+                            pod->meta.name, pod->node_name);
+    t.blocked_reason = "BackingOff";
   }
   return t;
 }

@@ -102,6 +102,31 @@ TEST_F(Pace, APodThatHoldsUpARestartInPlaceIsNotChargedBesideIt) {
   EXPECT_EQ(project["status"]["allocated"]["gpu"], "4") << project["status"].dump(2);
 }
 
+// kubectl delete and apply: the pods of before save, and their names are taken until they have.
+TEST_F(Pace, AJobMadeAnewWaitsForThePodsOfBeforeAndSaysSo) {
+  VirtualCluster cluster;
+  cluster.set_up(2, 16);
+  cluster.add_job("train", 1, 8);
+  auto& op = cluster.start();
+  ASSERT_TRUE(cluster.world.run_until([&] { return cluster.condition("train", "PodsReady"); }, minutes{1}));
+  cluster.server.erase(kJobs, "team/train");
+  cluster.world.run_for(seconds{1});
+  cluster.add_job("train", 1, 8);
+  cluster.world.run_for(seconds{30});
+  const json queue = cluster.job("train").value("/status/queue"_json_pointer, json::object());
+  EXPECT_EQ(queue.value("reason", ""), "BackingOff") << cluster.job("train").dump(2);
+  EXPECT_EQ(queue.value("message", ""),
+            "pod train-worker-0-1 on node node-0 of a job that had this name before has not ended yet");
+  EXPECT_EQ(cluster.phase("train"), "Queued");
+  cluster.server.erase(kPods, "team/train-worker-0-1");
+  cluster.world.run_for(seconds{1});
+  EXPECT_EQ(cluster.phase("train"), "Starting") << "its hosts file is that of before";
+  cluster.server.erase("/api/v1/configmaps", "team/train-hosts");
+  EXPECT_TRUE(cluster.world.run_until([&] { return cluster.condition("train", "PodsReady"); }, seconds{5}))
+      << cluster.job("train").dump(2);
+  EXPECT_TRUE(cluster.stop(op));
+}
+
 // Claims that are bound all at once wake those who mention them, and not everybody each time.
 TEST_F(Pace, AThousandClaimsWakeTheJobThatWaitsForOneOnce) {
   VirtualCluster cluster;

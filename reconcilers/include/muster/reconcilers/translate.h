@@ -18,8 +18,9 @@ struct Caches;
 struct Translation {
   std::optional<std::string> invalid;          // can never run as it is
   std::string invalid_reason = "InvalidSpec";  // NotSupported or PolicyViolation
-  std::optional<std::string> blocked;  // valid, but not to be placed now (volumes, the namespace's account)
-  std::string blocked_reason = "NoMatchingNodes";  // or NamespaceNotReady
+  // Valid, but not to be placed now: volumes, the namespace's account, pods that have the names of its own.
+  std::optional<std::string> blocked;
+  std::string blocked_reason = "NoMatchingNodes";  // or NamespaceNotReady, BackingOff
   std::int32_t priority = 0;
   std::vector<PodNeeds> needs;       // per role, in the spec's order; empty when they cannot be told
   std::vector<VolumeTerms> volumes;  // likewise
