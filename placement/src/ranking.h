@@ -45,7 +45,7 @@ class Rankings {
 
   // The best of `nodes`; kNoId: none will do. `stamp` tells the node's state, `rank` what it is worth
   // (nullopt: it will not do), `version` whatever else ranks depend on. O(nodes) the first time, then
-  // O(changes x log nodes).
+  // O(min(changes, nodes) + changed nodes x log nodes).
   template <class Stamp, class Ranked>
   NodeId best(const Key& key, std::uint64_t version, const std::set<NodeId>& nodes, Stamp&& stamp,
               Ranked&& rank) {
@@ -55,7 +55,16 @@ class Rankings {
       r = {version, changes_.size(), {}, {}};
       for (const NodeId id : nodes) look_at(r, id, stamp(id), rank);
     }
-    for (; r.upto < changes_.size(); ++r.upto) look_at(r, changes_[r.upto], stamp(changes_[r.upto]), rank);
+    if (changes_.size() - r.upto <= r.seen.size()) {
+      for (; r.upto < changes_.size(); ++r.upto) look_at(r, changes_[r.upto], stamp(changes_[r.upto]), rank);
+    } else {  // a search tries many things and takes them back: the same few nodes again and again
+      for (std::size_t at = 0; at < r.seen.size(); ++at) {
+        const auto id = static_cast<NodeId>(at);
+        if (r.seen[at] != 0) look_at(r, id, stamp(id), rank);  // also those that have left the pool
+      }
+      for (const NodeId id : nodes) look_at(r, id, stamp(id), rank);
+      r.upto = changes_.size();
+    }
     while (!r.heap.empty() && r.heap.front().stamp != r.seen[static_cast<std::size_t>(r.heap.front().node)])
       pop(r.heap);
     return r.heap.empty() ? kNoId : r.heap.front().node;
