@@ -235,6 +235,26 @@ TEST_F(Slice, DeletingAJobTakesItsPodsAndTheirRoomBack) {
   EXPECT_EQ(cluster_->audit_gpus(), "");
 }
 
+// kubectl delete and apply, while the program of before saves.
+TEST_F(Slice, AJobMadeAnewWaitsForThePodsOfBefore) {
+  const SimpleJob again = {.name = "again",
+                           .replicas = 2,
+                           .pod_annotations = {{"test.muster.dev/save-for", "4s"}},
+                           .spec = {{"checkpoint", {{"gracePeriod", "20s"}}}}};
+  cluster_->create(job_object(again));
+  ASSERT_TRUE(cluster_->wait_phase("again", "Running"));
+  cluster_->remove(path_of_job("again"));
+  ASSERT_TRUE(cluster_->wait(10s, [&] { return cluster_->job("again").is_null(); }));
+  cluster_->create(job_object(again));
+  EXPECT_TRUE(cluster_->wait(kCollected, [&] { return cluster_->reason("again") == "BackingOff"; }))
+      << cluster_->job("again").dump(2);
+  EXPECT_THAT(cluster_->job("again")["status"]["queue"].value("message", ""),
+              HasSubstr(" of a job that had this name before has not ended yet"));
+  EXPECT_TRUE(cluster_->wait_phase("again", "Running", kCollected)) << cluster_->job("again").dump(2);
+  EXPECT_EQ(cluster_->job("again")["status"]["attempt"], 1);
+  EXPECT_EQ(cluster_->audit_gpus(), "");
+}
+
 TEST_F(Slice, ADeletedPodBringsTheGangBackWhole) {
   cluster_->create(job_object({.name = "loss", .replicas = 3}));
   ASSERT_TRUE(cluster_->wait_phase("loss", "Running"));
