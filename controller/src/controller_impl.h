@@ -1,0 +1,126 @@
+// What the operator consists of, and how its parts are wired: controller_watch.cc turns what the watches say
+// into keys and into placement's inputs; controller.cc plans, leads, starts and ends.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "controller.h"
+#include "muster/client/waiter.h"
+#include "muster/reconcilers/capacity.h"
+#include "muster/reconcilers/gpu_holder.h"
+#include "muster/reconcilers/gpu_monitor.h"
+#include "muster/reconcilers/inference_service.h"
+#include "muster/reconcilers/placement_model.h"
+#include "muster/reconcilers/project.h"
+#include "muster/reconcilers/training_job.h"
+#include "muster/reconcilers/world.h"
+#include "runner.h"
+
+namespace muster::controller {
+
+struct Controller::Impl {
+  using Key = client::Key;
+
+  Impl(client::Environment e, client::Transport& transport, client::Transport& pods, const Options& o,
+       Metrics& m);
+  void observe(client::ApiClient& a);
+  std::array<Runner*, 6> runners();
+
+  // --- watch -> cache -> keys: controller_watch.cc
+
+  void listen();
+  // Of each change of an object, as (before, now); nullptr: it was not, or is not, there.
+  template <class T, class F>
+  void hear(client::Informer<T>& informer, F fn);
+  // Handlers act only while this process leads; start_acting() replays everything once.
+  template <class T, class F>
+  void on_change(client::Informer<T>& informer, F fn);
+  // While another process leads. A pod's last words may stand in its last event and nowhere else; they must
+  // be known to whoever leads next.
+  void listen_while_waiting();
+  // A Project's namespace may pass to or from another Project that claims it too.
+  void project_changed(const crds::Project* before, const crds::Project* now);
+  // Heard of often (its status, finalizers), asked about seldom.
+  void namespace_changed(const reconcilers::Namespace* before, const reconcilers::Namespace* now);
+  void claims_changed(const std::string& ns);
+  void pod_changed(const client::Ptr<client::Pod>& before, const client::Ptr<client::Pod>& now);
+  // The job that the pod is one of; nullopt: none, or one that is gone, goes or cannot be read.
+  std::optional<Key> followed_job_of(const client::Pod& pod) const;
+  void reservation_changed(const client::Pod& pod, bool is_gone);
+  void add_gpus(const std::vector<std::string>& keys);
+  void add_service_of(const std::string& ns, const crds::StringMap& labels);
+  void add_service_of(const client::Pod& pod);
+  void add_jobs_on(const std::string& node);
+  void gpus_changed(const std::string& node);
+  client::Task<reconcilers::Outcome> reconcile_pool(Key key);
+  template <class F>
+  void stir(F mark);
+  void add_stirred_jobs();
+  void add_jobs_in(const std::string& ns);
+
+  // --- planning, leading, starting and ending: controller.cc
+
+  client::Task<void> schedule();
+  // When to plan though nothing changes; looked at again in a minute at the latest, should the wall clock be
+  // set meanwhile.
+  client::TimePoint next_plan() const;
+  bool plan_is_due() const;
+  // Status numbers of Queues, Projects and NodePools: after the dust has settled, never in the way of pods.
+  client::Task<void> refresh_capacity();
+  void start_acting();
+  client::Task<void> elect();
+  template <class T>
+  void watch(client::Informer<T>& informer);
+  void start_watches();
+  client::Task<void> record_events();
+  client::Task<Ended> run();
+  // No new work; what is under way ends or is let go at the deadline; then the events are sent; the lease
+  // goes last.
+  client::Task<void> wind_down();
+
+  client::Environment env;
+  Options options;
+  Metrics& metrics;
+  client::ApiClient api;
+  client::ApiClient lease_api;  // renewals do not queue behind pods
+  client::EventRecorder recorder;
+  reconcilers::Caches caches;
+  reconcilers::PlacementModel placement;
+  reconcilers::World world;
+  reconcilers::GpuMonitor gpus;
+  reconcilers::GpuHolder holder;
+  reconcilers::TrainingJobReconciler jobs;
+  reconcilers::CapacityReconciler capacity;
+  reconcilers::ProjectReconciler projects;
+  reconcilers::InferenceServiceReconciler services;
+  client::Waiter dirty;  // placement's inputs changed
+  client::Waiter wake;   // run() has something to look at
+  Runner job_runner, queue_runner, project_runner, pool_runner, service_runner, gpu_runner;
+  // What changed that any job may mention: it comes in swarms, a thousand claims bound at once, and who is
+  // concerned is looked up once for all that came together.
+  struct Stirred {
+    std::set<std::string> claims_in;  // namespaces
+    bool volumes = false;             // or storage classes
+    bool classes = false;             // PriorityClasses
+    bool operator==(const Stirred&) const = default;
+  };
+  Stirred stirred;
+  struct Watched {
+    const client::Watcher& watcher;
+    std::function<bool()> synced;
+  };
+  std::vector<Watched> watched;
+  std::vector<std::function<void()>> replays;
+  std::vector<std::unique_ptr<boost::asio::cancellation_signal>> watch_signals;
+  boost::asio::cancellation_signal recorder_signal, election_signal, refresh_signal;
+  bool is_acting = false, stopping = false, lost = false;
+  bool election_ended = false, schedule_ended = false, recorder_ended = false, capacity_stale = true;
+};
+
+}  // namespace muster::controller

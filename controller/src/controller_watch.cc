@@ -1,0 +1,265 @@
+// Watch -> cache -> keys: who is to look again at what, when an object has changed.
+#include <algorithm>
+#include <utility>
+
+#include "controller_impl.h"
+#include "muster/reconcilers/gpu_endpoints.h"
+#include "muster/reconcilers/gpu_reservation.h"
+#include "muster/reconcilers/gpu_share.h"
+#include "muster/reconcilers/job_status.h"
+#include "muster/reconcilers/names.h"
+#include "muster/reconcilers/pod_identity.h"
+#include "muster/reconcilers/volumes.h"
+
+namespace muster::controller {
+namespace {
+
+using client::Key;
+
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+
+// Whether a pod there is to be looked at differently.
+bool is_other_health(const client::Node& a, const client::Node& b) {
+  return a.ready != b.ready || a.unschedulable != b.unschedulable || a.deleting != b.deleting ||
+         a.taints != b.taints || a.annotations != b.annotations;
+}
+
+}  // namespace
+
+void Controller::Impl::listen() {
+  using namespace reconcilers;
+  on_change(caches.nodes,
+            [this](const client::Ptr<client::Node>& before, const client::Ptr<client::Node>& now) {
+              if (now)
+                placement.node(*now);
+              else
+                placement.node_gone(*before);
+              if (before && (!now || is_other_health(*before, *now))) add_jobs_on(before->meta.name);
+            });
+  on_change(caches.pods, [this](const client::Ptr<client::Pod>& before, const client::Ptr<client::Pod>& now) {
+    pod_changed(before, now);
+  });
+  on_change(caches.queues, [this](const auto& before, const auto& now) {
+    if (now)
+      placement.queue(now->value);
+    else
+      placement.queue_gone(before->value);
+    queue_runner.add((now ? now : before)->meta.key());
+  });
+  on_change(caches.projects, [this](const auto& before, const auto& now) {
+    project_changed(before ? &before->value : nullptr, now ? &now->value : nullptr);
+    project_runner.add((now ? now : before)->meta.key());
+  });
+  on_change(caches.node_pools, [this](const auto& before, const auto& now) {
+    if (now)
+      placement.pool(now->value);
+    else
+      placement.pool_gone(before->value);
+    if (now && now->value.spec.gpu_metrics) gpus.restore(now->meta.name, now->value.status.failing_gpus);
+    pool_runner.add((now ? now : before)->meta.key());
+  });
+  on_change(caches.jobs, [this](const auto& before, const auto& now) {
+    const auto key = (now ? now : before)->meta.key();
+    if (now && (!before || before->value.status.assignment != now->value.status.assignment)) jobs.charge(key);
+    job_runner.add(key);
+    for (const auto* job : {before.get(), now.get()}) {
+      if (job == nullptr) continue;
+      add_service_of(job->meta.ns, job->value.metadata.labels);
+      if (!job->status_unreadable) add_gpus(gpus_shared_by(job->value));
+    }
+  });
+  on_change(caches.services, [this](const auto& before, const auto& now) {
+    service_runner.add((now ? now : before)->meta.key());
+  });
+  const auto volume_changed = [this](const auto&, const auto&) {
+    stir([](Stirred& s) { s.volumes = true; });
+  };
+  on_change(caches.volumes, volume_changed);
+  on_change(caches.storage_classes, volume_changed);
+  on_change(caches.claims, [this](const auto& before, const auto& now) {
+    stir([&](Stirred& s) { s.claims_in.insert((now ? now : before)->meta.ns); });
+  });
+  on_change(caches.priority_classes,
+            [this](const auto&, const auto&) { stir([](Stirred& s) { s.classes = true; }); });
+  on_change(caches.namespaces,
+            [this](const auto& before, const auto& now) { namespace_changed(before.get(), now.get()); });
+  for (auto* kept : {&caches.service_accounts, &caches.role_bindings, &caches.network_policies}) {
+    on_change(*kept, [this](const auto& before, const auto& now) {
+      for (const auto* o : {before.get(), now.get()}) {
+        if (o != nullptr && !o->project.empty()) project_runner.add(o->project);
+      }
+      if (!before && now->meta.name == kJobAccount) add_jobs_in(now->meta.ns);  // they waited for it
+    });
+  }
+}
+
+template <class T, class F>
+void Controller::Impl::hear(client::Informer<T>& informer, F fn) {
+  informer.store().add_handler([this, fn](const client::StoreEvent<T>& event) {
+    std::visit(Overloaded{[&](const client::Added<T>& e) { fn(client::Ptr<T>(), e.now); },
+                          [&](const client::Updated<T>& e) { fn(e.before, e.now); },
+                          [&](const client::Deleted<T>& e) { fn(e.last, client::Ptr<T>()); },
+                          [&](const client::Synced&) { wake.notify(); }},
+               event);
+  });
+}
+
+template <class T, class F>
+void Controller::Impl::on_change(client::Informer<T>& informer, F fn) {
+  hear(informer, [this, fn](const client::Ptr<T>& before, const client::Ptr<T>& now) {
+    if (is_acting) fn(before, now);
+  });
+  replays.push_back([&informer, fn] {
+    for (const auto& [key, object] : informer.store().all()) fn(client::Ptr<T>(), object);
+  });
+}
+
+void Controller::Impl::listen_while_waiting() {
+  hear(caches.pods, [this](const auto& before, const auto& now) {
+    if (is_acting) return;
+    const client::Pod& pod = now ? *now : *before;
+    if (const auto job = followed_job_of(pod)) jobs.note(*job, pod);
+  });
+  hear(caches.jobs, [this](const auto& before, const auto&) {
+    if (!is_acting && before) jobs.follow(before->meta.key());
+  });
+}
+
+void Controller::Impl::project_changed(const crds::Project* before, const crds::Project* now) {
+  const bool numbers_only = before != nullptr && now != nullptr && before->spec == now->spec &&
+                            before->metadata.uid == now->metadata.uid &&
+                            before->metadata.deletion_timestamp == now->metadata.deletion_timestamp &&
+                            before->status.ns_uid == now->status.ns_uid;
+  if (numbers_only) return;
+  if (now != nullptr) {
+    placement.project(*now);
+  } else if (before != nullptr) {
+    placement.project_gone(before->metadata.name);
+  }
+  std::set<std::string> touched;
+  for (const auto* p : {before, now}) {
+    if (p != nullptr) touched.insert(crds::namespace_of(*p));
+  }
+  for (const auto& ns : touched) claims_changed(ns);
+}
+
+void Controller::Impl::namespace_changed(const reconcilers::Namespace* before,
+                                         const reconcilers::Namespace* now) {
+  const bool same = before != nullptr && now != nullptr && before->labels == now->labels &&
+                    before->meta.uid == now->meta.uid && before->terminating == now->terminating;
+  if (same) return;
+  for (const auto* ns : {before, now}) {
+    if (ns != nullptr && !ns->project().empty()) project_runner.add(ns->project());
+  }
+  claims_changed((now != nullptr ? now : before)->meta.name);
+}
+
+void Controller::Impl::claims_changed(const std::string& ns) {
+  placement.charge_namespace(ns, reconcilers::owner_of_namespace(caches, ns));
+  add_jobs_in(ns);
+  const auto claims = caches.projects.store().by_index(reconcilers::kByNamespace, ns);
+  for (const auto& p : claims) project_runner.add(p->meta.key());
+}
+
+void Controller::Impl::pod_changed(const client::Ptr<client::Pod>& before,
+                                   const client::Ptr<client::Pod>& now) {
+  const auto& pod = now ? *now : *before;
+  for (const auto* p : {before.get(), now.get()}) {
+    if (p != nullptr) add_gpus(reconcilers::gpus_shared_by(*p));
+  }
+  if (holder.is_own(pod)) return reservation_changed(pod, !now);
+  add_service_of(pod);
+  if (const auto job = followed_job_of(pod)) {
+    placement.foreign_pod_gone(pod);
+    jobs.note(*job, pod);
+    job_runner.add(*job);
+    return;
+  }
+  // Not Muster's, or of a job that is gone, goes or cannot be read: it holds what it holds
+  // until it is gone.
+  if (now)
+    placement.foreign_pod(now);
+  else
+    placement.foreign_pod_gone(*before);
+  const auto* label = client::find_value(pod.labels, reconcilers::kJobLabel);
+  if (label != nullptr && !now) job_runner.add(client::make_key(pod.meta.ns, *label));  // its name is free
+}
+
+std::optional<Key> Controller::Impl::followed_job_of(const client::Pod& pod) const {
+  const auto* label = client::find_value(pod.labels, reconcilers::kJobLabel);
+  if (label == nullptr) return std::nullopt;
+  auto key = client::make_key(pod.meta.ns, *label);
+  const auto job = caches.jobs.store().find(key);
+  const bool follows = job && job->meta.uid == pod.owner_uid && !job->value.metadata.deletion_timestamp &&
+                       !job->status_unreadable;
+  return follows ? std::optional(std::move(key)) : std::nullopt;
+}
+
+void Controller::Impl::reservation_changed(const client::Pod& pod, bool is_gone) {
+  holder.note(pod, is_gone);
+  gpu_runner.add(reconcilers::key_of(*reconcilers::reserved_by(pod)));
+  if (is_gone)
+    placement.foreign_pod_gone(pod);
+  else
+    placement.reservation_pod(pod);
+}
+
+void Controller::Impl::add_gpus(const std::vector<std::string>& keys) {
+  for (const auto& key : keys) gpu_runner.add(key);
+}
+
+void Controller::Impl::add_service_of(const std::string& ns, const crds::StringMap& labels) {
+  const auto found = labels.find(std::string(reconcilers::kServiceLabel));
+  if (found != labels.end()) service_runner.add(client::make_key(ns, found->second));
+}
+
+void Controller::Impl::add_service_of(const client::Pod& pod) {
+  const auto* label = client::find_value(pod.labels, reconcilers::kServiceLabel);
+  if (label != nullptr) service_runner.add(client::make_key(pod.meta.ns, *label));
+}
+
+void Controller::Impl::add_jobs_on(const std::string& node) {
+  for (const auto& pod : caches.pods.store().by_index(reconcilers::kByNode, node))
+    job_runner.add(client::make_key(pod->meta.ns, *client::find_value(pod->labels, reconcilers::kJobLabel)));
+}
+
+void Controller::Impl::gpus_changed(const std::string& node) {
+  placement.failing_gpus(node, gpus.failing_gpus(node));
+  add_jobs_on(node);
+}
+
+client::Task<reconcilers::Outcome> Controller::Impl::reconcile_pool(Key key) {
+  const auto again = reconcilers::follow_gpus(key, caches, gpus);
+  auto outcome = co_await capacity.node_pool(key);
+  if (again && !outcome.failed) outcome.no_later_than(*again);
+  co_return outcome;
+}
+
+template <class F>
+void Controller::Impl::stir(F mark) {
+  mark(stirred);
+  dirty.notify();
+}
+
+void Controller::Impl::add_stirred_jobs() {
+  if (stirred == Stirred{}) return;
+  const auto changed = std::exchange(stirred, {});
+  for (const auto& [key, job] : caches.jobs.store().all()) {
+    const auto& status = job->value.status;
+    const bool waits = status.assignment.attempt == 0 && !reconcilers::is_finished(status);
+    const bool maybe_volumes = (changed.volumes && waits) || changed.claims_in.contains(job->meta.ns);
+    if ((changed.classes && waits) || (maybe_volumes && reconcilers::has_volumes(job->value)))
+      job_runner.add(key);
+  }
+}
+
+void Controller::Impl::add_jobs_in(const std::string& ns) {
+  const auto& all = caches.jobs.store().all();
+  for (auto it = all.lower_bound(ns + "/"); it != all.end() && it->second->meta.ns == ns; ++it)
+    job_runner.add(it->first);
+}
+
+}  // namespace muster::controller
