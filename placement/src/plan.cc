@@ -16,6 +16,7 @@
 #include "muster/placement/cluster.h"
 #include "past.h"
 #include "place.h"
+#include "repair.h"
 #include "reservation.h"
 #include "shares.h"
 #include "state.h"
@@ -40,7 +41,11 @@ class Planner {
     s_.time = now_;
     s_.settle();
     advance_past_use(s_, now_);
-    mend();
+    end_double_use(s_, decisions_);
+    for (const Pool& p : s_.pools) {
+      if (dirty(p)) drain(s_, decisions_, p);
+    }
+    replace_displaced(s_, decisions_);
     decisions_.keep_promises();
     for (int round = 0; round < kMostRounds; ++round) {
       serve();
@@ -61,110 +66,6 @@ class Planner {
   }
 
  private:
-  // --- what is admitted already
-
-  void mend() {
-    for (const auto& [node, gpu] : std::set(s_.crowded)) {
-      const auto holders = s_.by_admission(node, gpu);
-      for (std::size_t i = 1; i < holders.size(); ++i) {
-        // Shares of one GPU may stand beside each other: only what is too much goes.
-        if (!s_.crowded.contains({node, gpu})) break;
-        const JobId last = holders[holders.size() - i];
-        // A promise that was written down before its victims were told: it is asked for again.
-        if (is_promised(s_.job(last), node, gpu)) {
-          decisions_.end_promise(last);
-          continue;
-        }
-        decisions_.evict(last, EvictReason::kPlacesLost, s_.job(holders[0]).spec.id,
-                         "GPU " + std::to_string(gpu) + " of node " + s_.node(node).spec.name +
-                             " is held by the older admission of " + s_.job(holders[0]).spec.id);
-      }
-    }
-    for (std::size_t i = 0; i < s_.pools.size(); ++i) drain(static_cast<PoolId>(i));
-    for (const JobId id : std::set(s_.displaced)) replace_displaced(id);
-  }
-
-  static bool is_promised(const Job& j, NodeId node, std::int32_t gpu) {
-    return std::any_of(j.promised.begin(), j.promised.end(), [&](std::size_t i) {
-      const Charge& c = j.charges[i];
-      return c.node == node && std::find(c.gpus.begin(), c.gpus.end(), gpu) != c.gpus.end();
-    });
-  }
-
-  // Rule 8: all lost pods get another place in one decision, the healthy ones keep theirs. An elastic gang
-  // goes on without them if it may; else, where there is no room, it is taken back whole.
-  void replace_displaced(JobId id) {
-    Job& j = s_.job(id);
-    const PoolId pool = s_.find_pool(j.assignment->pool);
-    const auto pods = j.displaced;
-    if (pool != kNoId) {
-      Statement statement(s_);
-      PlaceQuery query{id, pool, View::kNow, Hold::kRunning, {}, 0, true};
-      for (const std::size_t i : pods)
-        query.pods.push_back({j.assignment->pods[i].role, j.assignment->pods[i].index});
-      if (const auto places = place(s_, statement, query)) {
-        std::vector<std::size_t> order;  // the places come by role
-        for (const Statement::Placed& p : statement.placed()) {
-          order.push_back(*std::find_if(pods.begin(), pods.end(), [&](std::size_t i) {
-            return j.assignment->pods[i].role == p.place.role && j.assignment->pods[i].index == p.place.index;
-          }));
-        }
-        return decisions_.replace(id, order, statement);
-      }
-    }
-    // A node that takes part and is to be avoided is well: its kubelet has refused the pod.
-    const auto refused = [&](std::size_t i) {
-      const std::string& name = j.assignment->pods[i].node;
-      const auto& avoid = s_.request_of(j).avoid;
-      const auto node = s_.node_ids.find(name);
-      return node != s_.node_ids.end() && s_.node(node->second).takes_part() &&
-             std::find(avoid.begin(), avoid.end(), name) != avoid.end();
-    };
-    const auto lost = std::find_if_not(pods.begin(), pods.end(), refused);
-    const std::string& node = j.assignment->pods[lost == pods.end() ? pods.front() : *lost].node;
-    const auto reason = lost == pods.end() ? EvictReason::kPlacesLost : EvictReason::kNodeFailed;
-    if (can_do_without(j))
-      return decisions_.shrink_to_placed(id, reason,
-                                         lost == pods.end()
-                                             ? "goes on without the pods that node " + node + " refused"
-                                             : "goes on without the pods lost on node " + node);
-    decisions_.evict(id, reason, "",
-                     lost == pods.end()
-                         ? "no other node has room for a pod that node " + node + " refused"
-                         : "no other node has room for a pod that lost its place on node " + node);
-  }
-
-  bool can_do_without(const Job& j) const {
-    const Request& request = s_.request_of(j);
-    if (!request.elastic || !request.groups.empty()) return false;
-    std::vector<std::int32_t> left(request.roles.size());
-    for (std::size_t i = 0; i < j.assignment->pods.size(); ++i) {
-      const auto role = static_cast<std::size_t>(j.assignment->pods[i].role);
-      if (role < left.size() && std::find(j.displaced.begin(), j.displaced.end(), i) == j.displaced.end())
-        ++left[role];
-    }
-    for (std::size_t r = 0; r < left.size(); ++r) {
-      if (left[r] < request.roles[r].replicas) return false;
-    }
-    return true;
-  }
-
-  // What stands below a Queue that is drained is let go.
-  void drain(PoolId id) {
-    if (!dirty(s_.pool(id))) return;
-    std::vector<std::pair<JobId, std::string>> list;
-    for (const auto& [leaf, jobs] : s_.pool(id).holding) {
-      if (leaf == kNoId) continue;
-      for (const LeafId at : s_.path(leaf)) {
-        if (!s_.leaf(at).spec.drain) continue;
-        for (const JobId job : jobs) list.emplace_back(job, s_.leaf(at).spec.name);
-        break;
-      }
-    }
-    for (const auto& [job, name] : list)
-      decisions_.evict(job, EvictReason::kDrained, "", "Queue " + name + " is drained");
-  }
-
   // --- what waits
 
   bool dirty(const Pool& p) const { return p.known && (p.version != p.judged || (p.due && *p.due <= now_)); }
