@@ -29,8 +29,7 @@ void Judge::line(const Line& line) {
   scene.many = p.waiting > kMany;
   const bool all = !scene.many || !p.judged_all || s_.time >= *p.judged_all + kAllAfter;
   const auto order = line.in_order(all ? p.waiting : kFirst);
-  reserve(s_, scene.pool,
-          {order.begin(), order.begin() + std::min<std::ptrdiff_t>(kFirst, std::ssize(order))});
+  reserve(s_, scene.pool, order);
   Where where;
   std::map<LeafId, std::int32_t> in_project;
   Estimate estimate(s_, scene.pool);
@@ -76,10 +75,10 @@ void Judge::job(Scene& scene, JobId id, const Where& where) {
   const Job& j = s_.job(id);
   const PoolId pool = scene.pool;
   const auto& up = path(scene, j.leaf);
-  const auto bound =
-      broken_bound(s_, up, pool, s_.asked(s_.request_of(j), pool), j.spec.preemptible, View::kNow);
+  const Resources asked = s_.asked(s_.request_of(j), pool);
+  const auto bound = broken_bound(s_, up, pool, asked, j.spec.preemptible, View::kNow);
   if (bound && bound->binds) return publish(id, verdict_of_bound(s_, *bound, pool), 0, where);
-  if (kept_off(s_, id, pool) && fits_reserved(id, pool))
+  if (kept_off(s_, id, pool, asked) && fits_reserved(id, pool))
     return publish(id, verdict_of_reservation(s_, j, pool), 0, where);
   const Refusal& refusal = described(id, scene);
   const auto [right, fresh] = scene.rights.try_emplace({j.leaf, j.request});
@@ -132,6 +131,7 @@ const Refusal& Judge::described(JobId id, const Scene& scene) {
     refusal.serial = ++s_.last_serial;
   }
   refusal.version = s_.pool(pool).version;
+  refusal.members = s_.pool(pool).members;
   return refusal;
 }
 

@@ -21,6 +21,7 @@ Line::Line(State& state, PoolId pool) : state_(&state), pool_(pool) {
   }
   if (leaves_.empty()) return;
   fair_ = fair_shares(state, pool);
+  state.pool(pool).fair = fair_;
   const auto seniorities = seniority(state, pool, served);
   Hopeless hopeless(state, pool, fair_);
   for (Leaf& l : leaves_) {

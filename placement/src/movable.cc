@@ -8,7 +8,7 @@
 namespace muster::placement {
 
 Movable::Movable(const State& s, const Claimant& c)
-    : s_(s), pool_(s.pool(c.pool)), id_(c.pool), claimant_off_(kept_off(s, c.job, c.pool)) {
+    : s_(s), pool_(s.pool(c.pool)), id_(c.pool), claimant_off_(kept_off(s, c.job, c.pool, c.asked)) {
   for (const RoleSpec& r : s.request_of(s.job(c.job)).roles)
     needs_ = std::min(needs_, takes_whole_gpus(r) ? r.gpus : 0);
 }
@@ -16,7 +16,7 @@ Movable::Movable(const State& s, const Claimant& c)
 bool Movable::add(JobId id) {
   const Job& j = s_.job(id);
   if (!has_holes(j, false)) return false;
-  const bool off = kept_off(s_, id, id_);
+  const bool off = kept_off(s_, id, id_, s_.asked(s_.request_of(j), id_), true);
   if (off && !has_holes(j, true)) return false;
   const auto& roles = s_.request_of(j).roles;
   for (std::size_t i = 0; i < j.charges.size(); ++i) {

@@ -100,6 +100,14 @@ std::optional<std::vector<PodPlace>> place_by_memory(State& s, Statement& statem
   return found;
 }
 
+Resources asked(const State& s, const PlaceQuery& q) {
+  const Request& request = s.request_of(s.job(q.job));
+  if (q.pods.empty()) return s.asked(request, q.pool);
+  Resources sum;
+  for (const PodWish& w : q.pods) sum += s.per_pod(request.roles[static_cast<std::size_t>(w.role)], q.pool);
+  return sum;
+}
+
 }  // namespace
 
 bool refuted_by_totals(const State& s, const PlaceQuery& q) {
@@ -115,7 +123,7 @@ std::optional<std::vector<PodPlace>> place(State& s, Statement& statement, const
   if (std::any_of(q.pods.begin(), q.pods.end(),
                   [&](const PodWish& w) { return w.role < 0 || w.role >= roles; }))
     return std::nullopt;
-  const Closing closing(pool, !q.anywhere && kept_off(s, q.job, q.pool));
+  const Closing closing(pool, !q.anywhere && pool.reservation && kept_off(s, q.job, q.pool, asked(s, q)));
   std::size_t role = 0;
   if (refuted(s, q, &role)) {
     if (refusal != nullptr) refusal->role = role, refusal->placed = 0;

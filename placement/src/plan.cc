@@ -151,7 +151,7 @@ class Planner {
     std::optional<std::vector<Resources>> fair;
     if (j.pending_in != pool) fair = fair_shares_with(s_, pool, line.path(), asked);
     const RoomQuery query{{id, pool, line.path(), asked, fair ? &*fair : &line.fair()}, {}, now_, false};
-    const bool off = kept_off(s_, id, pool);
+    const bool off = kept_off(s_, id, pool, asked);
     if (start_in_free_room(query, (off ? request.refused_beside : request.refused)[pool])) return true;
     // Any of its pools' free room comes before a victim in one.
     const bool waits_for_pool = pool != j.pools.back() && free_room_in_later_pool(j, pool);
@@ -256,6 +256,7 @@ class Planner {
     for (Line& line : lines_) {
       const PoolId pool = line.pool();
       const auto fair = fair_shares(s_, pool);
+      s_.pool(pool).fair = fair;
       Growth growth(s_, pool, fair, s_.pool(pool).due);
       too_early_ = 0;
       while (too_early_ < kMostTooEarly) {

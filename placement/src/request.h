@@ -21,6 +21,7 @@ struct Refusal {
   std::size_t role = 0;       // for a pod of which there was no room
   std::int64_t placed = 0;    // pods that had found a place before it
   bool never = false;         // as the pool is, it would not fit even if all of it were empty
+  std::uint64_t members = 0;  // Pool::members for which `never` holds
   Verdict verdict;
 };
 

@@ -17,8 +17,8 @@ namespace muster::placement {
 namespace {
 
 constexpr Duration kLate = seconds(60);     // a pod may need as long to go
-constexpr std::size_t kMostTried = 4;       // of those that are first in order and could never start
-constexpr std::size_t kMostLookedAt = 100;  // of those that are refused
+constexpr std::size_t kMostTried = 4;       // in one plan, of those that could not start whoever ends
+constexpr std::size_t kMostLookedAt = 100;  // kinds of those that are refused
 constexpr std::int64_t kUnknownRounds = 6;  // so many times reservation_after a place without an end is kept
 constexpr Duration kUnknownStart = seconds(60);
 
@@ -29,18 +29,30 @@ void drop(State& s, Pool& p) {
   ++p.version;
 }
 
-// At every level below what both paths have in common.
-bool within_quota(const State& s, const Job& j, const std::vector<LeafId>& path,
-                  const std::vector<LeafId>& beside, PoolId pool) {
-  const Resources asked = s.asked(s.request_of(j), pool);
-  return std::all_of(path.begin(), path.end(), [&](LeafId at) {
-    if (std::find(beside.begin(), beside.end(), at) != beside.end()) return true;
-    const Resources used = s.sums(at, pool).allocated + asked;
-    const Bounds& quota = s.share(at, pool).quota;
-    return (asked.gpu.value == 0 || used.gpu <= quota.gpu.value_or(MilliGpu{})) &&
-           (asked.cpu.value == 0 || !quota.cpu || used.cpu <= *quota.cpu) &&
-           (asked.memory.value == 0 || !quota.memory || used.memory <= *quota.memory);
-  });
+// Within quota, or within fair share, at every level below what both paths have in common. `placed`: what it
+// asks is among what is allocated.
+bool has_right(const State& s, const std::vector<LeafId>& path, const std::vector<LeafId>& beside,
+               PoolId pool, const Resources& asked, bool placed) {
+  const auto& fair = s.pool(pool).fair;
+  const auto everywhere = [&](auto&& within) {
+    return std::all_of(path.begin(), path.end(), [&](LeafId at) {
+      if (std::find(beside.begin(), beside.end(), at) != beside.end()) return true;
+      return within(at, placed ? s.sums(at, pool).allocated : s.sums(at, pool).allocated + asked);
+    });
+  };
+  return everywhere([&](LeafId at, const Resources& used) {
+           const Bounds& quota = s.share(at, pool).quota;
+           return (asked.gpu.value == 0 || used.gpu <= quota.gpu.value_or(MilliGpu{})) &&
+                  (asked.cpu.value == 0 || !quota.cpu || used.cpu <= *quota.cpu) &&
+                  (asked.memory.value == 0 || !quota.memory || used.memory <= *quota.memory);
+         }) ||
+         everywhere([&](LeafId at, const Resources& used) {
+           if (static_cast<std::size_t>(at) >= fair.size()) return false;
+           const Resources& share = fair[static_cast<std::size_t>(at)];
+           return (asked.gpu.value == 0 || used.gpu <= share.gpu) &&
+                  (asked.cpu.value == 0 || used.cpu <= share.cpu) &&
+                  (asked.memory.value == 0 || used.memory <= share.memory);
+         });
 }
 
 // Within limits and quotas as far as plans can see: what is leaving has left. What is reserved for other
@@ -180,14 +192,12 @@ bool cheap_to_remove(const State& s, const Job& j, const std::vector<LeafId>& pa
   if (Duration{j.spec.checkpoint_interval->ms + restart.ms} > after) return false;
   const bool own = j.leaf == owner.leaf;
   if (s.time + min_runtime(s, path, !own) > r.start.value_or(s.time + after)) return false;
-  if (own) return j.spec.priority < owner.spec.priority;
-  const auto owners = s.path(owner.leaf);
-  return within_quota(s, owner, owners, path, pool) && !within_quota(s, j, path, owners, pool);
+  return !own || j.spec.priority < owner.spec.priority;
 }
 
 }  // namespace
 
-bool kept_off(const State& s, JobId id, PoolId pool) {
+bool kept_off(const State& s, JobId id, PoolId pool, const Resources& asked, bool placed) {
   const Pool& p = s.pool(pool);
   if (!p.reservation || p.reservation->owner == id) return false;
   const Reservation& r = *p.reservation;
@@ -199,9 +209,11 @@ bool kept_off(const State& s, JobId id, PoolId pool) {
     if (r.start ? end <= *r.start : end - s.time <= p.spec.reservation_after) return false;
   }
   const auto path = s.path(j.leaf), owners = s.path(owner.leaf);
-  const bool first_by_right =
-      within_quota(s, j, path, owners, pool) && !within_quota(s, owner, owners, path, pool);
-  return !first_by_right && !cheap_to_remove(s, j, path, owner, r, pool);
+  const bool has = has_right(s, path, owners, pool, asked, placed);
+  const bool owner_has = has_right(s, owners, path, pool, s.asked(s.request_of(owner), pool), false);
+  if (has && !owner_has) return false;
+  const bool may_be_taken_from = j.leaf == owner.leaf || (owner_has && !has);
+  return !may_be_taken_from || !cheap_to_remove(s, j, path, owner, r, pool);
 }
 
 void refresh_reservation(State& s, PoolId pool) {
@@ -219,23 +231,34 @@ void refresh_reservation(State& s, PoolId pool) {
 
 void reserve_for(State& s, PoolId pool, JobId refused, Reserving& search) {
   Pool& p = s.pool(pool);
-  if (p.reservation || search.over || search.tried == kMostTried || search.looked_at == kMostLookedAt) return;
-  ++search.looked_at;
+  if (p.reservation || search.over || search.tried == kMostTried) return;
   Job& j = s.job(refused);
   if (!in_line(j, pool)) return;
+  // What was found of one holds for all of its kind, and who could never start is in nobody's way.
+  const std::tuple kind{j.leaf, j.request, j.spec.preemptible};
+  if (search.lack_no_places.contains(kind)) return;
+  const auto& known = s.request_of(j).refused;
+  const auto refusal = known.find(pool);
+  if (refusal != known.end() && refusal->second.never && refusal->second.members == p.members) return;
+  if (search.looked_at == kMostLookedAt) return;
   const bool has_one = std::any_of(s.pools.begin(), s.pools.end(), [&](const Pool& o) {
     return o.reservation && o.reservation->owner == refused;
   });
-  if (has_one || !lacks_places(s, refused, pool)) return;
-  ++search.tried;
+  if (has_one) return;
+  ++search.looked_at;
+  if (!lacks_places(s, refused, pool)) {
+    search.lack_no_places.insert(kind);
+    return;
+  }
   const Time then = std::max(j.spec.submitted, j.last_held) + p.spec.reservation_after;
   if (then > s.time) {
     soonest(p.due, then);
     search.over = true;
   } else if (j.no_reservation_before > s.time) {
     soonest(p.due, j.no_reservation_before);
-  } else if (!make(s, pool, refused)) {
+  } else if (++search.tried; !make(s, pool, refused)) {
     j.no_reservation_before = s.time + p.spec.reservation_after;
+    soonest(p.due, s.time + seconds(1));  // whoever is next has its turn
   }
 }
 
@@ -247,9 +270,11 @@ void reserve(State& s, PoolId pool, const std::vector<JobId>& refused) {
   soonest(p.due, std::max(late(p), s.time + seconds(1)));
   if (p.reservation->start) return;
   // Who runs may grow or be moved onto its nodes as soon as it has no longer to go than this: kept_off().
-  const auto next =
-      std::find_if(p.ends.upper_bound({s.time + p.spec.reservation_after, std::numeric_limits<JobId>::max()}),
-                   p.ends.end(), [&](const auto& end) { return kept_off(s, end.second, pool); });
+  const auto next = std::find_if(
+      p.ends.upper_bound({s.time + p.spec.reservation_after, std::numeric_limits<JobId>::max()}),
+      p.ends.end(), [&](const auto& end) {
+        return kept_off(s, end.second, pool, s.asked(s.request_of(s.job(end.second)), pool), true);
+      });
   if (next != p.ends.end()) soonest(p.due, next->first - p.spec.reservation_after);
 }
 

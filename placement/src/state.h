@@ -146,6 +146,7 @@ struct Pool {
   std::uint64_t version = 1, judged = 0;  // plan() has nothing to do here while they are equal …
   std::optional<Time> due;                // … before this
   std::uint64_t gains = 1;                // grows when something becomes free: what was refused may fit now
+  std::vector<Resources> fair;            // fair_shares() as they were asked for last; by LeafId
   std::uint64_t members = 1;              // grows when a usable node comes, goes or is another
   std::optional<Reservation> reservation;
   // For the search that is being made, see place():
