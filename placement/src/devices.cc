@@ -45,7 +45,7 @@ GpuUse use_on(const NodeSpec& node, const RoleSpec& role) {
       break;
     case GpuShare::Kind::kMig: {
       const MigProfile profile = mig_profile(role.share.profile).value_or(MigProfile{});
-      use.milli = static_cast<std::int32_t>((profile.compute * kMilliPerGpu + 6) / 7);
+      use.milli = static_cast<std::int32_t>(mig_milli(profile));
       use.compute = static_cast<std::int8_t>(profile.compute);
       use.slices = static_cast<std::int8_t>(mig_memory_slices(profile, node.gpu_memory));
       use.memory = {};
@@ -273,7 +273,7 @@ MilliGpu spare_gpu(const Node& node, const PoolSpec& pool) {
   if (pool.sharing.mode == SharingMode::kMig) most.value += gpus;
   for (const CutSlices& cut : node.cut) {
     const auto profile = mig_profile(cut.profile);
-    if (profile) most.value += cut.count * ((profile->compute * kMilliPerGpu + 6) / 7);
+    if (profile) most.value += cut.count * mig_milli(*profile);
   }
   return std::max(MilliGpu{}, most - node.used.gpu);
 }

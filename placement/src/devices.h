@@ -72,6 +72,10 @@ struct MigProfile {
   std::int32_t compute = 0, gigabytes = 0;
 };
 std::optional<MigProfile> mig_profile(const std::string& text);
+// What a slice is charged: its part of the 7 compute slices of a GPU, rounded up.
+constexpr std::int64_t mig_milli(const MigProfile& profile) {
+  return (profile.compute * kMilliPerGpu + 6) / 7;
+}
 
 // Eighths of a GPU of this memory that the profile takes, rounded up; kMostMemorySlices: more than all 8, or
 // the memory is not known.

@@ -9,12 +9,6 @@
 namespace muster::placement {
 namespace {
 
-Resources with_gpus(const Node& n) {
-  Resources r = n.spec.allocatable;
-  r.gpu = MilliGpu{(n.spec.gpus - n.unhealthy) * kMilliPerGpu};
-  return r;
-}
-
 // The domains of a node, coarse to fine, made where they are new. A label that is missing ends the path.
 std::vector<DomainId> domains_of(Pool& pool, const Labels& labels) {
   std::vector<DomainId> list = {0};
@@ -44,6 +38,15 @@ void drop(std::vector<NodeId>& bucket, NodeId id) {
 }
 
 }  // namespace
+
+Resources capacity_of(const Node& n) {
+  Resources r = n.spec.allocatable;
+  r.gpu = MilliGpu{(n.spec.gpus - n.unhealthy) * kMilliPerGpu};
+  for (const auto& [name, count] : n.spec.mig) {
+    if (const auto profile = mig_profile(name)) r.gpu.value += count * mig_milli(*profile);
+  }
+  return r;
+}
 
 void Held::add(const Resources& amounts, Hold hold, int sign) {
   const Resources change = amounts * sign;
@@ -99,7 +102,7 @@ void State::leave_pool_index(NodeId id) {
   for (const DomainId d : n.domains) {
     Domain& domain = p.domains[static_cast<std::size_t>(d)];
     --domain.nodes;
-    domain.capacity -= with_gpus(n);
+    domain.capacity -= capacity_of(n);
     domain.free -= n.counted;
     drop(domain.by_free[n.model][n.free_gpus()], id);
   }
@@ -123,7 +126,7 @@ void State::enter_pool_index(NodeId id) {
   for (const DomainId d : n.domains) {
     Domain& domain = p.domains[static_cast<std::size_t>(d)];
     ++domain.nodes;
-    domain.capacity += with_gpus(n);
+    domain.capacity += capacity_of(n);
     domain.free += n.counted;
     put(domain.by_free[n.model][n.free_gpus()], id);
   }

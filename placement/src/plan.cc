@@ -150,8 +150,10 @@ class Planner {
     // there.
     std::optional<std::vector<Resources>> fair;
     if (j.pending_in != pool) fair = fair_shares_with(s_, pool, line.path(), asked);
-    const RoomQuery query{{id, pool, line.path(), asked, fair ? &*fair : &line.fair()}, {}, now_, false};
     const bool off = kept_off(s_, id, pool, asked);
+    const RoomQuery query{.claimant = {id, pool, line.path(), asked, fair ? &*fair : &line.fair()},
+                          .now = now_,
+                          .anywhere = !off};
     if (start_in_free_room(query, (off ? request.refused_beside : request.refused)[pool])) return true;
     // Any of its pools' free room comes before a victim in one.
     const bool waits_for_pool = pool != j.pools.back() && free_room_in_later_pool(j, pool);
@@ -181,7 +183,7 @@ class Planner {
       if (view == View::kTarget && s_.pool(c.pool).leaving == 0) continue;
       Statement statement(s_);
       const Hold hold = view == View::kNow ? Hold::kRunning : Hold::kPromised;
-      if (!place(s_, statement, {c.job, c.pool, view, hold, {}, 0},
+      if (!place(s_, statement, {c.job, c.pool, view, hold, {}, 0, q.anywhere},
                  view == View::kNow ? &refusal : nullptr)) {
         if (view == View::kNow) refusal.gains = s_.pool(c.pool).gains;
         continue;
@@ -296,13 +298,16 @@ class Planner {
 
   bool grown(const Growth::Claim& claim, PoolId pool, const std::vector<Resources>& fair) {
     const Job& j = s_.job(claim.job);
-    const RoomQuery q{{claim.job, pool, claim.path, claim.asked, &fair}, claim.pods, now_, false};
+    const RoomQuery q{.claimant = {claim.job, pool, claim.path, claim.asked, &fair},
+                      .pods = claim.pods,
+                      .now = now_,
+                      .anywhere = !kept_off(s_, claim.job, pool, claim.asked)};
     for (const View view : {View::kNow, View::kTarget}) {
       if (broken_bound(s_, claim.path, pool, claim.asked, j.spec.preemptible, view)) continue;
       if (view == View::kTarget && s_.pool(pool).leaving == 0) continue;
       Statement statement(s_);
       const Hold hold = view == View::kNow ? Hold::kRunning : Hold::kPromised;
-      if (!place(s_, statement, {claim.job, pool, view, hold, claim.pods, 0})) continue;
+      if (!place(s_, statement, {claim.job, pool, view, hold, claim.pods, 0, q.anywhere})) continue;
       if (is_too_early(claim.job, pool)) return false;
       decisions_.grow(claim.job, statement);
       return true;

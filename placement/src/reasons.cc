@@ -38,9 +38,20 @@ Resources lent(const State& s, LeafId at, PoolId pool) {
   return sums.allocated - sums.fixed;
 }
 
+using Holders = std::vector<std::pair<std::int64_t, std::string>>;  // with amounts, the most first
+
+void keep_most(Holders& list) {
+  const auto most = static_cast<std::ptrdiff_t>(std::min(kMostHolders, list.size()));
+  const auto larger = [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  };
+  std::partial_sort(list.begin(), list.begin() + most, list.end(), larger);
+  list.resize(static_cast<std::size_t>(most));
+}
+
 // The jobs that hold most of a resource in the pool, and "other pods" where these hold some.
-std::vector<std::pair<std::int64_t, std::string>> holders(const State& s, PoolId pool, const Amount4& what) {
-  std::vector<std::pair<std::int64_t, std::string>> list;
+Holders holders(const State& s, PoolId pool, const Amount4& what) {
+  Holders list;
   if (what.resource == std::string_view("gpu")) {
     for (const auto& [minus, id] : s.pool(pool).holders) {
       if (list.size() == kMostHolders) break;
@@ -52,19 +63,14 @@ std::vector<std::pair<std::int64_t, std::string>> holders(const State& s, PoolId
       if (const auto amount = what.of(s.request_of(j).total); amount > 0)
         list.emplace_back(amount, j.spec.id);
     }
-    const auto most = static_cast<std::ptrdiff_t>(std::min(kMostHolders, list.size()));
-    const auto larger = [](const auto& a, const auto& b) {
-      return a.first != b.first ? a.first > b.first : a.second < b.second;
-    };
-    std::partial_sort(list.begin(), list.begin() + most, list.end(), larger);
-    list.resize(static_cast<std::size_t>(most));
+    keep_most(list);
   }
   const std::int64_t others = what.of(s.pool(pool).used_by_others);
   if (others > 0 && list.size() < kMostHolders) list.emplace_back(others, "other pods");
   return list;
 }
 
-std::string held_by(const std::vector<std::pair<std::int64_t, std::string>>& list, const Amount4& what) {
+std::string held_by(const Holders& list, const Amount4& what) {
   std::string text;
   for (std::size_t i = 0; i < list.size() && i < kHoldersNamed; ++i) {
     text += (i == 0 ? "; held by " : ", ") + list[i].second + " (" + show(what.resource, list[i].first) + ")";
@@ -103,6 +109,34 @@ const Suited& suited(const State& s, Request& request, PoolId pool, std::size_t 
   return known;
 }
 
+// The same of the nodes alone that would do for some of these roles. O(1) where all do, else O(pods).
+Holders holders(const State& s, Request& request, PoolId pool, const std::vector<std::size_t>& roles,
+                const Amount4& what) {
+  if (std::any_of(roles.begin(), roles.end(), [&](std::size_t r) { return suited(s, request, pool, r).all; }))
+    return holders(s, pool, what);
+  const auto would_do = [&](NodeId id) {
+    return std::any_of(roles.begin(), roles.end(),
+                       [&](std::size_t r) { return suits(s, request, pool, r, id); });
+  };
+  Holders list;
+  for (const auto& [leaf, jobs] : s.pool(pool).holding) {
+    for (const JobId id : jobs) {
+      std::int64_t amount = 0;
+      for (const Charge& c : s.job(id).charges)
+        amount += c.node != kNoId && would_do(c.node) ? what.of(c.amounts) : 0;
+      if (amount > 0) list.emplace_back(amount, s.job(id).spec.id);
+    }
+  }
+  keep_most(list);
+  std::int64_t others = 0;
+  each_node(s, pool, [&](NodeId id) {
+    others += would_do(id) ? what.of(s.node(id).used_by_others) : 0;
+    return true;
+  });
+  if (others > 0 && list.size() < kMostHolders) list.emplace_back(others, "other pods");
+  return list;
+}
+
 // What the nodes have that would do for some role of the request.
 struct Room {
   Resources capacity, free;
@@ -130,7 +164,7 @@ Room room_of(const State& s, Request& request, PoolId pool, const std::vector<st
       if (role.gpus > 0) free.gpu = std::max(free.gpu, left_for(n, s.pool(pool), role, View::kTarget));
     }
     if (!any) return true;
-    room.capacity += n.spec.allocatable;
+    room.capacity += capacity_of(n);
     room.free += free;
     return true;
   });
@@ -241,7 +275,7 @@ std::optional<Verdict> too_little(const State& s, Request& request, PoolId pool,
     const std::int64_t have = what.of(here.free);
     if (need <= have) continue;
     if (never != nullptr) *never = need > what.of(here.capacity);
-    const auto by = holders(s, pool, what);
+    const auto by = holders(s, request, pool, asking, what);
     Verdict v;
     v.reason = Reason::kInsufficientCapacity;
     v.message = "needs " + show(what.resource, need) + " " + unit(s, pool, what.resource) + " in pool " +
@@ -356,8 +390,8 @@ std::optional<Verdict> verdict_of_fair_share(const State& s, const Claimant& c, 
       const std::int64_t used = what.of(s.sums(at, c.pool).allocated);
       if (wrapping_add(used, asked) <= fair) continue;
       // What is exchanged inside an ancestor needs no room there.
-      if (at != c.path.front() && what.of(lent(s, at, c.pool) - lent(s, c.path.front(), c.pool)) >= asked)
-        continue;
+      const std::int64_t exchanged = what.of(lent(s, at, c.pool) - lent(s, c.path.front(), c.pool));
+      if (at != c.path.front() && exchanged >= std::min(asked, wrapping_add(used, asked) - fair)) continue;
       if (what.of(theirs) < asked) return std::nullopt;
       const std::string& name = s.pool(c.pool).spec.name;
       const std::string whose = who(s.leaf(at).spec);
@@ -463,7 +497,7 @@ Verdict verdict_of_shortage(State& s, Request& request, PoolId pool, Refusal& re
       fit += room_for(s.node(id), s.pool(pool), r, View::kNow);
   }
   const Amount4& what = kResources[r.gpus > 0 ? 0 : 1];
-  const auto by = holders(s, pool, what);
+  const auto by = holders(s, request, pool, {role}, what);
   const std::string& name = s.pool(pool).spec.name;
   Verdict v;
   v.reason = Reason::kFragmented;

@@ -62,7 +62,7 @@ class Regions {
         pool_(s.pool(q.claimant.pool)),
         request_(s.requests.at(s.job(q.claimant.job).request)),
         role_(largest_role(request_, q.pods)),
-        off_(kept_off(s, q.claimant.job, q.claimant.pool, q.claimant.asked)) {
+        off_(!q.anywhere) {
     s_.requests.fill_eligible(request_, s_.nodes);
     wanted_ = request_.roles[role_].replicas;
     if (!q_.pods.empty()) {

@@ -29,30 +29,43 @@ void drop(State& s, Pool& p) {
   ++p.version;
 }
 
-// Within quota, or within fair share, at every level below what both paths have in common. `placed`: what it
-// asks is among what is allocated.
-bool has_right(const State& s, const std::vector<LeafId>& path, const std::vector<LeafId>& beside,
-               PoolId pool, const Resources& asked, bool placed) {
+bool within(const Resources& asked, const Resources& used, const Bounds& bound) {
+  return (asked.gpu.value == 0 || used.gpu <= bound.gpu.value_or(MilliGpu{})) &&
+         (asked.cpu.value == 0 || !bound.cpu || used.cpu <= *bound.cpu) &&
+         (asked.memory.value == 0 || !bound.memory || used.memory <= *bound.memory);
+}
+
+// At each level of the path, from the leaf up: whether it stays within quota, and within fair share.
+// `placed`: what it asks is among what is allocated.
+std::vector<Rights> rights_of(const State& s, const std::vector<LeafId>& path, PoolId pool,
+                              const Resources& asked, bool placed) {
   const auto& fair = s.pool(pool).fair;
-  const auto everywhere = [&](auto&& within) {
-    return std::all_of(path.begin(), path.end(), [&](LeafId at) {
-      if (std::find(beside.begin(), beside.end(), at) != beside.end()) return true;
-      return within(at, placed ? s.sums(at, pool).allocated : s.sums(at, pool).allocated + asked);
-    });
-  };
-  return everywhere([&](LeafId at, const Resources& used) {
-           const Bounds& quota = s.share(at, pool).quota;
-           return (asked.gpu.value == 0 || used.gpu <= quota.gpu.value_or(MilliGpu{})) &&
-                  (asked.cpu.value == 0 || !quota.cpu || used.cpu <= *quota.cpu) &&
-                  (asked.memory.value == 0 || !quota.memory || used.memory <= *quota.memory);
-         }) ||
-         everywhere([&](LeafId at, const Resources& used) {
-           if (static_cast<std::size_t>(at) >= fair.size()) return false;
-           const Resources& share = fair[static_cast<std::size_t>(at)];
-           return (asked.gpu.value == 0 || used.gpu <= share.gpu) &&
-                  (asked.cpu.value == 0 || used.cpu <= share.cpu) &&
-                  (asked.memory.value == 0 || used.memory <= share.memory);
-         });
+  std::vector<Rights> rights;
+  for (const LeafId at : path) {
+    const Resources used = placed ? s.sums(at, pool).allocated : s.sums(at, pool).allocated + asked;
+    const auto i = static_cast<std::size_t>(at);
+    rights.push_back({within(asked, used, s.share(at, pool).quota),
+                      i < fair.size() && within(asked, used, {fair[i].gpu, fair[i].cpu, fair[i].memory})});
+  }
+  return rights;
+}
+
+// Of either kind at every level below what both paths have in common.
+bool has_right(const std::vector<Rights>& rights, const std::vector<LeafId>& path,
+               const std::vector<LeafId>& beside) {
+  bool quota = true, fair = true;
+  for (std::size_t k = 0; k < path.size(); ++k) {
+    if (std::find(beside.begin(), beside.end(), path[k]) != beside.end()) continue;
+    quota = quota && rights[k].quota;
+    fair = fair && rights[k].fair;
+  }
+  return quota || fair;
+}
+
+// As things are, not as a search for victims tries them.
+void note_rights(const State& s, PoolId pool, Reservation& r) {
+  const Job& owner = s.job(r.owner);
+  r.rights = rights_of(s, s.path(owner.leaf), pool, s.asked(s.request_of(owner), pool), false);
 }
 
 // Within limits and quotas as far as plans can see: what is leaving has left. What is reserved for other
@@ -145,6 +158,7 @@ bool make(State& s, PoolId pool, JobId id) {
   r.nodes.erase(std::unique(r.nodes.begin(), r.nodes.end()), r.nodes.end());
   r.start = end_of(s.job(running[found->first - 1]));
   r.made = s.time;
+  note_rights(s, pool, r);
   for (const NodeId n : r.nodes) s.node(n).reserved = true;
   s.pool(pool).reservation = std::move(r);
   ++s.pool(pool).gains;  // refusals of those that are kept off from now on are another matter
@@ -209,8 +223,8 @@ bool kept_off(const State& s, JobId id, PoolId pool, const Resources& asked, boo
     if (r.start ? end <= *r.start : end - s.time <= p.spec.reservation_after) return false;
   }
   const auto path = s.path(j.leaf), owners = s.path(owner.leaf);
-  const bool has = has_right(s, path, owners, pool, asked, placed);
-  const bool owner_has = has_right(s, owners, path, pool, s.asked(s.request_of(owner), pool), false);
+  const bool has = has_right(rights_of(s, path, pool, asked, placed), path, owners);
+  const bool owner_has = owners.size() == r.rights.size() && has_right(r.rights, owners, path);
   if (has && !owner_has) return false;
   const bool may_be_taken_from = j.leaf == owner.leaf || (owner_has && !has);
   return !may_be_taken_from || !cheap_to_remove(s, j, path, owner, r, pool);
@@ -227,6 +241,7 @@ void refresh_reservation(State& s, PoolId pool) {
   });
   if (!waits || !there || late(p) <= s.time) return drop(s, p);
   if (!r.start) r.start = last_end(s, pool, r.nodes);
+  note_rights(s, pool, r);
 }
 
 void reserve_for(State& s, PoolId pool, JobId refused, Reserving& search) {
@@ -236,7 +251,7 @@ void reserve_for(State& s, PoolId pool, JobId refused, Reserving& search) {
   if (!in_line(j, pool)) return;
   // What was found of one holds for all of its kind, and who could never start is in nobody's way.
   const std::tuple kind{j.leaf, j.request, j.spec.preemptible};
-  if (search.lack_no_places.contains(kind)) return;
+  if (search.passed_over.contains(kind)) return;
   const auto& known = s.request_of(j).refused;
   const auto refusal = known.find(pool);
   if (refusal != known.end() && refusal->second.never && refusal->second.members == p.members) return;
@@ -245,20 +260,20 @@ void reserve_for(State& s, PoolId pool, JobId refused, Reserving& search) {
     return o.reservation && o.reservation->owner == refused;
   });
   if (has_one) return;
+  if (j.no_reservation_before > s.time) return soonest(p.due, j.no_reservation_before);
   ++search.looked_at;
   if (!lacks_places(s, refused, pool)) {
-    search.lack_no_places.insert(kind);
+    search.passed_over.insert(kind);
     return;
   }
   const Time then = std::max(j.spec.submitted, j.last_held) + p.spec.reservation_after;
   if (then > s.time) {
     soonest(p.due, then);
     search.over = true;
-  } else if (j.no_reservation_before > s.time) {
-    soonest(p.due, j.no_reservation_before);
   } else if (++search.tried; !make(s, pool, refused)) {
     j.no_reservation_before = s.time + p.spec.reservation_after;
     soonest(p.due, s.time + seconds(1));  // whoever is next has its turn
+    search.passed_over.insert(kind);
   }
 }
 

@@ -27,7 +27,7 @@ void refresh_reservation(State& state, PoolId pool);
 // process, which knows of no reservation, would else give away at once what was kept.
 struct Reserving {
   std::size_t looked_at = 0, tried = 0;
-  std::set<std::tuple<LeafId, RequestId, bool>> lack_no_places;  // leaf, request, preemptible
+  std::set<std::tuple<LeafId, RequestId, bool>> passed_over;  // leaf, request, preemptible
   bool over = false;  // whose turn it is has not waited for long enough
 };
 void reserve_for(State& state, PoolId pool, JobId refused, Reserving& search);
@@ -38,9 +38,10 @@ void reserve(State& state, PoolId pool, const std::vector<JobId>& refused);
 // * ends by its max_runtime before the owner starts (where that is not known: within reservation_after);
 // * is preemptible and cheap to remove: its checkpoint interval and restart are within reservation_after, its
 //   minRuntime is over before the owner starts, and the owner could take from it by rule 5;
-// * is of the owner's leaf and has a higher priority, or stays within quota or within fair share at every level
-//   below what it has in common with the owner, which does neither: it goes before the owner, and could take from
-//   others where free room does.
+// * is of the owner's leaf and has a higher priority, or stays within quota or within fair share at every
+// level
+//   below what it has in common with the owner, which does neither: it goes before the owner, and could take
+//   from others where free room does.
 // `asked`: what it is about, all of a gang that waits, one replica of one that grows; `placed`: that is among
 // what is allocated. O(depth).
 bool kept_off(const State& state, JobId job, PoolId pool, const Resources& asked, bool placed = false);

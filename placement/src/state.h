@@ -110,12 +110,17 @@ struct WaitLine {
 };
 
 // Nodes that are kept for the first in order, which has waited long (reservation.h).
+struct Rights {
+  bool quota = false, fair = false;  // to stay within it
+};
+
 struct Reservation {
   JobId owner = kNoId;
   std::string name;           // of the owner: its id may be used again
   std::vector<NodeId> nodes;  // sorted
   std::optional<Time> start;  // when all of it will be free; nullopt: somebody there has no max_runtime
   Time made;
+  std::vector<Rights> rights;  // of its owner, at each level from its leaf up
 };
 
 struct Pool {
@@ -193,6 +198,9 @@ struct TreeNode {
   std::map<PoolId, TreeSums> sums;
   std::int32_t running = 0, waiting = 0;
 };
+
+// Empty: what is allocatable, with its healthy GPUs and the MIG slices that it lists.
+Resources capacity_of(const Node& node);
 
 // One pod's charge, as it was made; giving it back undoes exactly that.
 struct Charge {

@@ -141,7 +141,7 @@ class Search {
   std::optional<std::vector<PodPlace>> fits(DomainId within) {
     if (!entitled()) return std::nullopt;
     const Claimant& c = q_.claimant;
-    return place(s_, st_, {c.job, c.pool, View::kTarget, Hold::kPromised, q_.pods, within});
+    return place(s_, st_, {c.job, c.pool, View::kTarget, Hold::kPromised, q_.pods, within, q_.anywhere});
   }
 
   // All candidates together free enough: else nothing need be tried.

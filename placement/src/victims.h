@@ -28,10 +28,11 @@ struct Room {
 
 struct RoomQuery {
   Claimant claimant;
-  std::vector<PodWish> pods;  // as in PlaceQuery
+  std::vector<PodWish> pods{};  // as in PlaceQuery
   Time now;
   bool limits_only = false;  // free room is there, but not under the limits of its queues
   bool moves = true;         // false: that others move is known not to help
+  bool anywhere = true;      // also on nodes that are reserved for somebody else
 };
 
 // Tries everything on the state; on success the claimant's places are taken as promised in `statement`, the

@@ -34,12 +34,12 @@ void World::count_capacity(const pl::NodeSpec& node) {
   if (!beyond && (none_to_count || all_count)) {
     if (before != not_all_count_.end()) not_all_count_.erase(before);
   } else {
-    not_all_count_[node.name] = {counts ? node.gpus : 0, node.unhealthy};
+    not_all_count_[node.name] = {counts ? node.gpus : 0, node.unhealthy, counts && !node.mig.empty()};
   }
 }
 
-// What is charged on GPUs that no pool counts: of nodes that have failed, are cordoned or of no pool, and MIG
-// slices that were cut beforehand. It is there as long as somebody has it.
+// What is charged on GPUs that no pool counts: of nodes that have failed, are cordoned or of no pool. It is
+// there as long as somebody has it.
 std::int64_t World::stranded() const {
   std::int64_t sum = 0;
   for (const auto& [node, counted] : not_all_count_) {
@@ -47,7 +47,8 @@ std::int64_t World::stranded() const {
     if (charged == charged_.end()) continue;
     for (const auto& [gpu, milli] : charged->second) {
       const bool counts =
-          gpu >= 0 && gpu < counted.first && std::ranges::find(counted.without, gpu) == counted.without.end();
+          gpu < 0 ? counted.slices
+                  : gpu < counted.first && std::ranges::find(counted.without, gpu) == counted.without.end();
       if (!counts) sum += milli;
     }
   }

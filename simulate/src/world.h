@@ -151,6 +151,7 @@ struct NodeState {
 struct CountedGpus {
   std::int32_t first = 0;  // so many from 0
   std::vector<std::int32_t> without{};
+  bool slices = false;  // those that the node lists
 };
 
 struct Metrics {

@@ -122,7 +122,7 @@ TEST(Simulation, NoMoreIsAllocatedThanThereIs) {
 }
 
 // GPUs that are cut into slices are no longer counted as GPUs.
-TEST(Simulation, SlicesThatAreCutAreThereWhileTheyAreUsed) {
+TEST(Simulation, SlicesThatAreCutAreCapacity) {
   const json r = run(
       "{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {capacity: {cpu: 64, memory: 512Gi, "
       "nvidia.com/mig-3g.40gb: 2}}}\n"
@@ -136,7 +136,7 @@ TEST(Simulation, SlicesThatAreCutAreThereWhileTheyAreUsed) {
       seconds(1000));
   EXPECT_EQ(job_of(r, "a")["phase"], "Succeeded");
   EXPECT_EQ(r["metrics"]["gpuSecondsAllocated"], 42);  // 429m for 100 s
-  EXPECT_EQ(r["metrics"]["gpuSecondsCapacity"], 42);
+  EXPECT_EQ(r["metrics"]["gpuSecondsCapacity"], 858);  // two of 429m for 1000 s
 }
 
 // What takes longer than the grace period is lost, and so is all work since the last checkpoint.
