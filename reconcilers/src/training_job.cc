@@ -36,17 +36,6 @@ constexpr client::Duration kVictimsInterval = std::chrono::seconds{5};
 constexpr int kManyUrgent = 8;
 constexpr client::Duration kLongestYield = std::chrono::minutes{1};
 
-class Urgent {
- public:
-  explicit Urgent(World& world) : world_(world) { ++world_.urgent; }
-  Urgent(const Urgent&) = delete;
-  Urgent& operator=(const Urgent&) = delete;
-  ~Urgent() { --world_.urgent; }
-
- private:
-  World& world_;
-};
-
 // Places of one attempt that were changed because a kubelet refused the pod.
 std::size_t pods_replaced(const crds::Assignment& before, const crds::Assignment& after) {
   if (before.attempt != after.attempt || before.pods.size() != after.pods.size()) return 0;
@@ -247,7 +236,7 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
 
   bool ok = true;
   if (!step.remove.empty() || !step.create.empty()) {
-    const Urgent urgent(world_);
+    const auto urgent = world_.urgent;
     ok = co_await pods_.remove(job, step.remove);
     if (ok && !step.create.empty()) {
       co_await select_nodes(world_, counts, wish, step.status.assignment);
@@ -388,13 +377,12 @@ client::Task<TrainingJobReconciler::Commit> TrainingJobReconciler::commit(const 
     // Counted from the first change, not from the last write: what comes at once, like a gang whose pods
     // become ready one by one, is written once.
     const auto due = counters_due_.try_emplace(key, now + world_.status_interval).first->second;
-    const bool yields = world_.urgent > kManyUrgent && now < due + kLongestYield &&
+    const bool yields = world_.urgent.use_count() - 1 > kManyUrgent && now < due + kLongestYield &&
                         before.checkpoint == step.status.checkpoint;
     if (now < due || yields) co_return Commit::kDeferred;
   }
   counters_due_.erase(key);
-  std::optional<Urgent> urgent;
-  if (!counters_only) urgent.emplace(world_);
+  const auto urgent = counters_only ? nullptr : world_.urgent;
   crds::TrainingJob wanted;
   wanted.metadata = job->value.metadata;
   wanted.status = step.status;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "muster/client/api.h"
@@ -82,7 +83,9 @@ struct World {
   client::Duration status_interval;     // between two writes of mere counters to one object
   std::chrono::seconds node_grace{60};  // a node that is not Ready for so long is lost
   Totals totals{};
-  int urgent = 0;                               // writes under way that start or stop work
+  // A copy for each write under way that starts or stops work. Shared, since an event loop that ends drops
+  // coroutines, and the copies in them, when the World is gone.
+  std::shared_ptr<const char> urgent = std::make_shared<const char>();
   GpuMonitor* gpus = nullptr;                   // nullptr: nothing is known of them
   GpuHolder* holder = nullptr;                  // nullptr: shares of GPUs are not given out
   std::string own_namespace = "muster-system";  // where Muster's processes run
