@@ -100,6 +100,8 @@ std::optional<std::vector<PodPlace>> place_by_memory(State& s, Statement& statem
   return found;
 }
 
+}  // namespace
+
 Resources asked(const State& s, const PlaceQuery& q) {
   const Request& request = s.request_of(s.job(q.job));
   if (q.pods.empty()) return s.asked(request, q.pool);
@@ -107,8 +109,6 @@ Resources asked(const State& s, const PlaceQuery& q) {
   for (const PodWish& w : q.pods) sum += s.per_pod(request.roles[static_cast<std::size_t>(w.role)], q.pool);
   return sum;
 }
-
-}  // namespace
 
 bool refuted_by_totals(const State& s, const PlaceQuery& q) {
   std::size_t role = 0;

@@ -37,6 +37,9 @@ struct PlaceQuery {
 std::optional<std::vector<PodPlace>> place(State& state, Statement& statement, const PlaceQuery& query,
                                            Refusal* refusal = nullptr);
 
+// What the pods of the query are charged together. They must be of roles that the request has.
+Resources asked(const State& state, const PlaceQuery& query);
+
 // The totals of the pool say that it cannot be; false: they do not say. O(distinct numbers of free GPUs x
 // models).
 bool refuted_by_totals(const State& state, const PlaceQuery& query);

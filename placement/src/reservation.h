@@ -39,9 +39,8 @@ void reserve(State& state, PoolId pool, const std::vector<JobId>& refused);
 // * is preemptible and cheap to remove: its checkpoint interval and restart are within reservation_after, its
 //   minRuntime is over before the owner starts, and the owner could take from it by rule 5;
 // * is of the owner's leaf and has a higher priority, or stays within quota or within fair share at every
-// level
-//   below what it has in common with the owner, which does neither: it goes before the owner, and could take
-//   from others where free room does.
+//   level below what it has in common with the owner, which does neither: it goes before the owner, and might
+//   take from others, beside idle nodes.
 // `asked`: what it is about, all of a gang that waits, one replica of one that grows; `placed`: that is among
 // what is allocated. O(depth).
 bool kept_off(const State& state, JobId job, PoolId pool, const Resources& asked, bool placed = false);

@@ -109,11 +109,12 @@ struct WaitLine {
   std::map<WaitKind, std::set<WaitKey>> kinds;
 };
 
-// Nodes that are kept for the first in order, which has waited long (reservation.h).
+// At one level of the tree.
 struct Rights {
   bool quota = false, fair = false;  // to stay within it
 };
 
+// Nodes that are kept for the first in order, which has waited long (reservation.h).
 struct Reservation {
   JobId owner = kNoId;
   std::string name;           // of the owner: its id may be used again
@@ -199,7 +200,7 @@ struct TreeNode {
   std::int32_t running = 0, waiting = 0;
 };
 
-// Empty: what is allocatable, with its healthy GPUs and the MIG slices that it lists.
+// Of the node when it is empty: what is allocatable, with its healthy GPUs and the MIG slices that it lists.
 Resources capacity_of(const Node& node);
 
 // One pod's charge, as it was made; giving it back undoes exactly that.

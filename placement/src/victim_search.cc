@@ -495,15 +495,12 @@ class Search {
   std::optional<std::vector<PodPlace>> place_again(const Victim& v, View view) {
     const Job& j = s_.job(v.job);
     PlaceQuery query{v.job, q_.claimant.pool, view, Hold::kPromised, {}, 0};
-    Resources amounts;
     const auto roles = std::ssize(s_.request_of(j).roles);
     for (const std::size_t i : v.pods) {
       if (j.assignment->pods[i].role < 0 || j.assignment->pods[i].role >= roles) return std::nullopt;
       query.pods.push_back({j.assignment->pods[i].role, j.assignment->pods[i].index});
-      amounts += s_.per_pod(s_.request_of(j).roles[static_cast<std::size_t>(j.assignment->pods[i].role)],
-                            q_.claimant.pool);
     }
-    if (broken_bound(s_, s_.path(j.leaf), query.pool, amounts, j.spec.preemptible, View::kTarget))
+    if (broken_bound(s_, s_.path(j.leaf), query.pool, asked(s_, query), j.spec.preemptible, View::kTarget))
       return std::nullopt;
     return place(s_, st_, query);
   }
