@@ -208,19 +208,26 @@ HttpResponse MemoryApiServer::execute(Method method, const Address& address, con
   if (!guard.empty() && found->second["metadata"]["uid"] != guard) {
     return failure(409, "Conflict", "the UID in the precondition is not the object's");
   }
-  if (graceful_pods && address.collection == "/api/v1/pods") {
-    json pod = found->second;
-    if (body.is_object() && body.value("gracePeriodSeconds", -1) == 0) {
-      erase(address.collection, address.key());
-    } else {
-      tell_to_go(found->second, body);
-      pod = found->second;
-    }
-    return success(200, pod);
-  }
   json last = found->second;
+  if (address.collection == "/api/v1/pods") {
+    remove_pod(address.key(), body);
+    const auto left = all.find(address.key());
+    return success(200, left == all.end() ? last : left->second);
+  }
   erase(address.collection, address.key());
   return success(200, last);
+}
+
+void MemoryApiServer::remove_pod(const std::string& key, const json& options) {
+  const std::string pods = "/api/v1/pods";
+  const auto found = objects_[pods].find(key);
+  if (found == objects_[pods].end()) return;
+  const bool is_forced = options.is_object() && options.value("gracePeriodSeconds", -1) == 0;
+  if (!graceful_pods || is_forced) {
+    erase(pods, key);
+  } else {
+    tell_to_go(found->second, options);
+  }
 }
 
 // With the grace period that is asked for, the pod's own, or Kubernetes' 30 s.

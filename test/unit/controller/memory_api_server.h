@@ -49,6 +49,9 @@ class MemoryApiServer {
   const json& put(const std::string& collection, json object);  // created, or replaced with a new generation
   void set_status(const std::string& collection, const std::string& key, const json& status);
   void erase(const std::string& collection, const std::string& key);
+  // Deletes a pod as a client would: where `graceful_pods` is set it is told to go, and stays until somebody
+  // erases it. Nothing happens if there is no such pod.
+  void remove_pod(const std::string& key, const json& options = nullptr);
   // Ends every open watch, as a restart of the server does.
   void break_watches();
 

@@ -131,6 +131,26 @@ class VirtualCluster {
     server.erase(kJobs, "team/" + name);
     for (const auto& pod : pods_of(name)) server.erase(kPods, "team/" + text(pod, "name"));
   }
+  // The spec is edited.
+  void edit_job(const std::string& name, const json& spec) {
+    json edited = job(name);
+    edited["spec"].merge_patch(spec);
+    server.put(kJobs, std::move(edited));
+  }
+  // The job alone, as with background deletion. Its pods stay until the garbage collector comes by: collect().
+  void delete_job(const std::string& name) { server.erase(kJobs, "team/" + name); }
+  // Deletes the pods whose job is not there any more, or is another one of the same name.
+  void collect() {
+    std::vector<std::string> orphans;
+    for (const auto& [key, pod] : server.objects(kPods)) {
+      const auto& owners = pod["metadata"].value("ownerReferences", json::array());
+      if (owners.empty()) continue;
+      const auto& jobs = server.objects(kJobs);
+      const auto owner = jobs.find("team/" + owners[0]["name"].get<std::string>());
+      if (owner == jobs.end() || owner->second["metadata"]["uid"] != owners[0]["uid"]) orphans.push_back(key);
+    }
+    for (const auto& key : orphans) server.remove_pod(key);
+  }
   void set_node_ready(const std::string& name, bool ready) {
     json status = server.object(kNodes, name)["status"];
     status["conditions"][0]["status"] = ready ? "True" : "Unknown";
@@ -244,10 +264,12 @@ class VirtualCluster {
     self.server.erase(kPods, key);
   }
 
-  // No GPU is held by two pods, at no instant.
+  // At no instant do two pods that have not ended hold one GPU.
   void audit() {
     std::map<std::string, std::string> holders;
     for (const auto& [key, pod] : server.objects(kPods)) {
+      const std::string phase = pod.value("/status/phase"_json_pointer, std::string());
+      if (phase == "Succeeded" || phase == "Failed") continue;
       const std::string gpus =
           pod["metadata"].value("/annotations/muster.dev~1gpus"_json_pointer, std::string());
       for (std::size_t at = 0; at < gpus.size();) {
