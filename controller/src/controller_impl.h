@@ -50,8 +50,8 @@ struct Controller::Impl {
   void namespace_changed(const reconcilers::Namespace* before, const reconcilers::Namespace* now);
   void claims_changed(const std::string& ns);
   void pod_changed(const client::Ptr<client::Pod>& before, const client::Ptr<client::Pod>& now);
-  // The job that the pod is one of; nullopt: none, or one that is gone, goes or cannot be read.
-  std::optional<Key> followed_job_of(const client::Pod& pod) const;
+  // The job that the pod is one of; nullptr: none, or one that is gone, goes or cannot be read.
+  reconcilers::JobPtr followed_job_of(const client::Pod& pod) const;
   void reservation_changed(const client::Pod& pod, bool is_gone);
   void add_gpus(const std::vector<std::string>& keys);
   void add_service_of(const std::string& ns, const crds::StringMap& labels);

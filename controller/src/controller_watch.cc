@@ -121,7 +121,7 @@ void Controller::Impl::listen_while_waiting() {
   hear(caches.pods, [this](const auto& before, const auto& now) {
     if (is_acting) return;
     const client::Pod& pod = now ? *now : *before;
-    if (const auto job = followed_job_of(pod)) jobs.note(*job, pod);
+    if (const auto job = followed_job_of(pod)) jobs.note(job->meta.key(), pod);
   });
   hear(caches.jobs, [this](const auto& before, const auto&) {
     if (!is_acting && before) jobs.follow(before->meta.key());
@@ -172,37 +172,36 @@ void Controller::Impl::pod_changed(const client::Ptr<client::Pod>& before,
   }
   if (holder.is_own(pod)) return reservation_changed(pod, !now);
   add_service_of(pod);
+  if (!now) placement.pod_gone(*before);
   if (const auto job = followed_job_of(pod)) {
-    placement.foreign_pod_gone(pod);
-    jobs.note(*job, pod);
-    job_runner.add(*job);
+    const auto key = job->meta.key();
+    const bool is_new = !before || (now && before->meta.uid != now->meta.uid);
+    if (now) placement.job_pod(key, job->value.status.assignment, now, is_new);
+    jobs.note(key, pod);
+    job_runner.add(key);
     return;
   }
   // Not Muster's, or of a job that is gone, goes or cannot be read: it holds what it holds
   // until it is gone.
-  if (now)
-    placement.foreign_pod(now);
-  else
-    placement.foreign_pod_gone(*before);
+  if (now) placement.foreign_pod(now);
   const auto* label = client::find_value(pod.labels, reconcilers::kJobLabel);
   if (label != nullptr && !now) job_runner.add(client::make_key(pod.meta.ns, *label));  // its name is free
 }
 
-std::optional<Key> Controller::Impl::followed_job_of(const client::Pod& pod) const {
+reconcilers::JobPtr Controller::Impl::followed_job_of(const client::Pod& pod) const {
   const auto* label = client::find_value(pod.labels, reconcilers::kJobLabel);
-  if (label == nullptr) return std::nullopt;
-  auto key = client::make_key(pod.meta.ns, *label);
-  const auto job = caches.jobs.store().find(key);
+  if (label == nullptr) return nullptr;
+  const auto job = caches.jobs.store().find(client::make_key(pod.meta.ns, *label));
   const bool follows = job && job->meta.uid == pod.owner_uid && !job->value.metadata.deletion_timestamp &&
                        !job->status_unreadable;
-  return follows ? std::optional(std::move(key)) : std::nullopt;
+  return follows ? job : nullptr;
 }
 
 void Controller::Impl::reservation_changed(const client::Pod& pod, bool is_gone) {
   holder.note(pod, is_gone);
   gpu_runner.add(reconcilers::key_of(*reconcilers::reserved_by(pod)));
   if (is_gone)
-    placement.foreign_pod_gone(pod);
+    placement.pod_gone(pod);
   else
     placement.reservation_pod(pod);
 }

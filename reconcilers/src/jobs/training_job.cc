@@ -115,16 +115,12 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
     unsure_.erase(key);
   }
   const Job job = world_.caches.jobs.store().find(key);
+  if (job) meet(*job);
   if (!job || job->value.metadata.deletion_timestamp) {
     // Its pods go by their owner references; they stay charged until they are gone.
-    if (job) uids_[key] = job->meta.uid;
     forget(key, uids_[key]);
     if (!job) uids_.erase(key);
     co_return Outcome::done();
-  }
-  if (auto& uid = uids_[key]; uid != job->meta.uid) {
-    if (!uid.empty()) forget(key, uid);
-    uid = job->meta.uid;
   }
   if (job->status_unreadable) {
     log_error("status cannot be read; the job is left as it is", {{"job", key}, {"problem", job->problem}});
@@ -220,7 +216,10 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   if (committed == Commit::kRefused) world_.placement.withdraw(key);
   if (committed == Commit::kUnsure) unsure_.insert(key);  // what was decided stays charged until we know
   if (committed == Commit::kRefused || committed == Commit::kUnsure) co_return Outcome::retry();
-  world_.placement.update(key, counts->value, wish, step, pods);
+  // Pods may have come and gone while that was written, and the job itself: what the caches say now counts.
+  const Job there = world_.caches.jobs.store().find(key);
+  if (!there || there->meta.uid != job->meta.uid) co_return Outcome::retry();
+  world_.placement.update(key, counts->value, wish, step, pods_of(world_, job->meta.uid));
   asked_with_[key] = counts->value.status.effective;
   if (in_place && step.status.assignment.attempt != 0)
     note_departed(reports_[key], job->meta.name, step.status.assignment, pods);
@@ -253,8 +252,17 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   co_return outcome;
 }
 
+// One that had the name before is gone, and its pods hold what they hold.
+void TrainingJobReconciler::meet(const Object<crds::TrainingJob>& job) {
+  auto& uid = uids_[job.meta.key()];
+  if (uid == job.meta.uid) return;
+  if (!uid.empty()) forget(job.meta.key(), uid);
+  uid = job.meta.uid;
+}
+
 void TrainingJobReconciler::charge(const client::Key& key) {
   const Job job = world_.caches.jobs.store().find(key);
+  if (job) meet(*job);
   if (!job || job->value.metadata.deletion_timestamp || job->status_unreadable) return;
   const Job counts = effective(job, world_.caches);
   const auto pods = pods_of(world_, job->meta.uid);

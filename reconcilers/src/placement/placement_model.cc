@@ -116,9 +116,12 @@ struct PlacementModel::Impl {
 
   // Places of the assignment by what they hold.
   using Held = std::multiset<std::tuple<std::string, std::string, std::string>>;  // role, node, GPUs
-  static Held held_by(const crds::Assignment& a) {
+  static Held held_by(const crds::Assignment& a, const std::vector<std::size_t>& displaced) {
     Held held;
-    for (const auto& p : a.pods) held.emplace(p.role, p.node, gpu_list(p.gpus));
+    for (std::size_t i = 0; i < a.pods.size(); ++i) {
+      if (std::ranges::find(displaced, i) == displaced.end())
+        held.emplace(a.pods[i].role, a.pods[i].node, gpu_list(a.pods[i].gpus));
+    }
     return held;
   }
   // An earlier pod of a place that the assignment has still, which pays for it.
@@ -129,42 +132,70 @@ struct PlacementModel::Impl {
     held.erase(found);
     return true;
   }
+  // The place of the assignment that the pod was made for; nullopt: none.
+  static std::optional<std::size_t> place_of(const crds::Assignment& a, const PodIdentity& id) {
+    if (id.attempt != a.attempt) return std::nullopt;
+    const auto is_its = [&](const crds::PodAssignment& p) { return p.index == id.index && p.role == id.role; };
+    // Gangs of one role mostly stand in the order of their indexes.
+    auto i = static_cast<std::size_t>(id.index);
+    if (i >= a.pods.size() || !is_its(a.pods[i]))
+      i = static_cast<std::size_t>(std::ranges::find_if(a.pods, is_its) - a.pods.begin());
+    if (i == a.pods.size() || a.pods[i].tries != id.tries) return std::nullopt;
+    return i;
+  }
 
-  // Pods of the job that its assignment does not mean (of earlier attempts and tries, or members that left).
-  // Where it goes back to the queue, and of an elastic gang, they are its own, `leaving`: others may be
-  // promised their places. Who holds nothing else is a claimant again when they are gone.
+  // How the pods of a job can be paid for other than by themselves.
+  struct Payers {
+    const crds::Assignment& assignment;         // none where its pods are charged for themselves
+    const std::vector<std::size_t>& displaced;  // places of it that hold nothing
+    bool may_leave = false;                     // pods beside the assignment may be charged as leaving
+    // Where these stand as placement counts them: no others are charged as leaving.
+    std::optional<std::vector<pl::PodPlace>> leaving = {};
+  };
+
+  // Charges those pods of the job that its assignment does not pay for: pods of earlier attempts and tries,
+  // members that left, and whoever still runs at a place that holds nothing any more. Where the job goes back
+  // to the queue, and of an elastic gang, they are its own and returned: they leave, and others may be promised
+  // their places. A job that holds nothing else is a claimant again when they are gone.
   std::vector<pl::PodPlace> charge_lingering(const client::Key& key, const crds::TrainingJob& job,
-                                             const crds::Assignment& a, const Translation& wish,
-                                             const std::vector<client::Ptr<client::Pod>>& pods,
-                                             bool returns) {
+                                             const Translation& wish, const Payers& payers,
+                                             const std::vector<client::Ptr<client::Pod>>& pods) {
+    const crds::Assignment& a = payers.assignment;
     std::vector<pl::PodPlace> leaving;
-    std::map<std::pair<std::string, std::int32_t>, std::int32_t> tries;
-    for (const auto& p : a.pods) tries[{p.role, p.index}] = p.tries;
     std::set<std::string> now;
-    const bool elastic = a.attempt != 0 && crds::is_elastic(job.spec);
     std::optional<Held> held;
+    const auto charge_itself = [&](const client::Ptr<client::Pod>& pod, const std::string& project) {
+      charge(pod, project, true);
+      now.insert(pod->meta.key());
+    };
+    const auto is_taken_up = [&](const client::Pod& pod, const std::optional<PodIdentity>& id) {
+      if (!id || id->attempt >= a.attempt) return false;
+      if (!held) held = held_by(a, payers.displaced);
+      return takes_up(*held, pod, *id);
+    };
+    const auto may_leave = [&](const pl::PodPlace& place) {
+      return !payers.leaving || std::ranges::find(*payers.leaving, place) != payers.leaving->end();
+    };
     for (const auto& pod : pods) {
       const auto id = identity_of(*pod);
-      const auto slot = id ? tries.find({id->role, id->index}) : tries.end();
-      if (slot != tries.end() && id->attempt == a.attempt && id->tries == slot->second) {
-        give_back(pod->meta.key());  // its assignment pays for it
+      const auto mine = id ? place_of(a, *id) : std::nullopt;
+      const bool is_displaced =
+          mine && std::ranges::find(payers.displaced, *mine) != payers.displaced.end();
+      if (is_displaced && !is_terminal(*pod)) {
+        charge_itself(pod, "");  // the place is not its job's any more, and nobody else's yet
         continue;
       }
-      if (is_terminal(*pod)) continue;
-      if (id && id->attempt < a.attempt) {
-        if (!held) held = held_by(a);
-        if (takes_up(*held, *pod, *id)) {
-          give_back(pod->meta.key());
-          continue;
-        }
+      if (mine || is_terminal(*pod) || is_taken_up(*pod, id)) {
+        give_back(pod->meta.key());
+        continue;
       }
-      auto place = returns || elastic ? leaving_place(jobs[key], wish, *pod) : std::nullopt;
-      if (place) {
+      auto place = payers.may_leave ? leaving_place(jobs[key], wish, *pod) : std::nullopt;
+      if (place && may_leave(*place)) {
+        give_back(pod->meta.key());
         leaving.push_back(std::move(*place));
         continue;
       }
-      charge(pod, project_for(job.metadata.ns), true);
-      now.insert(pod->meta.key());
+      charge_itself(pod, project_for(job.metadata.ns));
     }
     auto& known = jobs[key].lingering;
     for (const auto& gone : known) {
@@ -363,12 +394,23 @@ void PlacementModel::foreign_pod(const client::Ptr<client::Pod>& pod) {
   const auto project = ours ? impl_->project_for(pod->meta.ns) : std::string();
   impl_->charge(pod, project, !project.empty());  // elsewhere anybody may say that it shares a GPU
 }
+void PlacementModel::job_pod(const client::Key& job, const crds::Assignment& assignment,
+                             const client::Ptr<client::Pod>& pod, bool is_new) {
+  const auto known = impl_->jobs.find(job);
+  if (is_terminal(*pod)) return impl_->give_back(pod->meta.key());
+  if (!is_new || known == impl_->jobs.end()) return;
+  const auto id = identity_of(*pod);
+  if (known->second.was_readable && id && Impl::place_of(assignment, *id))
+    return impl_->give_back(pod->meta.key());  // what an earlier pod of that name held
+  impl_->charge(pod, impl_->project_for(pod->meta.ns), true);
+  known->second.lingering.insert(pod->meta.key());
+}
 void PlacementModel::reservation_pod(const client::Pod& pod) {
   auto other = other_pod(pod, "", {});  // no resource is a GPU of its own
   other.slices.clear();
   impl_->charge(pod, other, {});
 }
-void PlacementModel::foreign_pod_gone(const client::Pod& pod) {
+void PlacementModel::pod_gone(const client::Pod& pod) {
   impl_->give_back(pod.meta.key());
 }
 
@@ -394,9 +436,13 @@ void PlacementModel::update(const client::Key& key, const crds::TrainingJob& job
     state.role_names.clear();
     for (const auto& r : job.spec.roles) state.role_names.push_back(r.name);
   }
-  const auto leaving = impl_->charge_lingering(
-      key, job, state.was_readable ? status.assignment : crds::Assignment{}, wish, pods, returns);
   Impl::drop_decision(state, holds, step);
+  const crds::Assignment none;
+  Impl::Payers payers{state.was_readable ? status.assignment : none, step.displaced};
+  payers.may_leave = returns || (holds && state.was_readable && crds::is_elastic(job.spec));
+  // What is decided and not written down yet has changed who leaves; that stands.
+  if (holds && state.decision) payers.leaving = cluster.leaving(key);
+  const auto leaving = impl_->charge_lingering(key, job, wish, payers, pods);
   const bool is_promised = returns && !status.nominated.pods.empty();
   if (!holds && !step.wants_place && leaving.empty() && !is_promised) {
     cluster.remove_job(key);

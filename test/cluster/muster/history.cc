@@ -231,7 +231,9 @@ void Auditor::claim(const std::string& uid, Job& job) {
   const auto add = [&](std::map<Gpu, int>& sum, const Gpus& gpus) {
     for (const Gpu& gpu : gpus) sum[gpu] = job.milli == 1000 ? 1000 : sum[gpu] + job.milli;
   };
-  for (const auto& [place, gpus] : job.places) add(claimed, gpus);
+  if (rules_.assignments) {
+    for (const auto& [place, gpus] : job.places) add(claimed, gpus);
+  }
   for (const auto& [pod_uid, pod] : job.pods) {
     if (pod.lives) add(by_pods, pod.gpus);
   }
@@ -256,6 +258,7 @@ void Auditor::claim(const std::string& uid, Job& job) {
 
 void Auditor::evict(const std::string& uid, const Job& job, const json& object) {
   ++evictions_[job.name];
+  if (!rules_.evictions) return;
   const json& spec = object["spec"];
   if (!spec.value("preemptible", spec.value("mode", "Batch") == "Batch"))
     wrong("job " + job.name + " is not preemptible, and was withdrawn for others");

@@ -54,6 +54,15 @@ class History {
 // To be shown everything from before the first job on.
 class Auditor {
  public:
+  // What is judged beside pods. Where users and nodes come and go at random, whoever a job made way for may be
+  // gone, and a place on a lost node may be another's before its job has got a new one.
+  struct Rules {
+    bool evictions = true;    // who was withdrawn for others, was so rightly
+    bool assignments = true;  // a GPU is claimed by assignments too
+  };
+  Auditor() = default;
+  explicit Auditor(Rules rules) : rules_(rules) {}
+
   void see(const Change& change);
   // When all has been seen: a sentence each, the first twenty; empty: all is well.
   std::vector<std::string> problems() const;
@@ -97,6 +106,7 @@ class Auditor {
   std::map<std::string, Job> jobs_;                    // by uid; also those that are gone
   std::map<Gpu, std::map<std::string, int>> holders_;  // milli, by uid
   std::vector<Eviction> open_;                         // that nobody has profited from yet
+  Rules rules_;
   std::map<std::string, int> evictions_;
   std::vector<std::string> problems_;
   std::uint64_t now_ = 0;

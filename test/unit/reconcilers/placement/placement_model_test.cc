@@ -102,7 +102,7 @@ TEST_F(Model, ForeignPodsHoldWhatThePoolsCallAGpu) {
   const auto pod = shared(running("else", "p", {{"amd.com/gpu", 4}}));
   model.foreign_pod(pod);
   EXPECT_EQ(free_gpus(), 4);
-  model.foreign_pod_gone(*pod);
+  model.pod_gone(*pod);
   EXPECT_EQ(free_gpus(), 8);
 }
 
@@ -164,6 +164,145 @@ TEST_F(Model, WhatAJobLeavesIsNotFreeBeforeItHasLeft) {
   model.plan(kStart);
   ASSERT_TRUE(model.decision("nlp/next"));
   EXPECT_EQ(model.decision("nlp/next")->kind, Decision::Kind::kStart);
+}
+
+// A job `ends` that has the whole node, or had it, and its pod; `next` waits for the same GPUs. Whatever becomes
+// of `ends`, `next` may start only when the pod has ended or is gone.
+struct Lingering : Model {
+  Lingering() {
+    model.pool(pool("main", "amd.com/gpu"));
+    model.node(node("n1", {{"amd.com/gpu", 8}}));
+    add_project();
+  }
+
+  static client::Pod pod_of(const std::string& job, std::int32_t attempt = 1) {
+    const auto name = job + "-worker-0-" + std::to_string(attempt);
+    client::Pod pod = running("nlp", name, {{"amd.com/gpu", 8}});
+    pod.labels = {{std::string(kAttemptLabel), std::to_string(attempt)},
+                  {std::string(kIndexLabel), "0"},
+                  {std::string(kJobLabel), job},
+                  {std::string(kRoleLabel), "worker"},
+                  {std::string(kTryLabel), "0"}};
+    pod.annotations = {{std::string(kGpusAnnotation), "0,1,2,3,4,5,6,7"}};
+    return pod;
+  }
+  static crds::TrainingJob admitted(const std::string& name) {
+    auto j = job(name);
+    auto& a = j.status.assignment;
+    a.attempt = j.status.attempt = 1;
+    a.generation = 1;
+    a.pool = "main";
+    a.admitted_at = kStart;
+    a.pods = {{"worker", 0, "n1", {0, 1, 2, 3, 4, 5, 6, 7}, 0}};
+    return j;
+  }
+  static crds::TrainingJob suspended(const std::string& name) {
+    auto j = job(name);
+    j.spec.suspend = true;
+    return j;
+  }
+  void has(const crds::TrainingJob& job, const std::vector<client::Ptr<client::Pod>>& pods,
+           std::vector<std::size_t> displaced = {}) {
+    Step step;
+    step.status = job.status;
+    step.settles = true;
+    step.displaced = std::move(displaced);
+    model.update(client::make_key("nlp", job.metadata.name), job, wish(), step, pods);
+  }
+  void event(const crds::TrainingJob& job, const client::Pod& pod, bool is_new = false) {
+    model.job_pod(client::make_key("nlp", job.metadata.name), job.status.assignment, shared(pod), is_new);
+  }
+  bool next_may_start() {
+    if (!model.decision("nlp/next")) {
+      waits(job("next"));
+      model.plan(kStart);
+    }
+    const auto decision = model.decision("nlp/next");
+    return decision && decision->kind == Decision::Kind::kStart;
+  }
+};
+
+TEST_F(Lingering, AnEventOfAPodGivesNothingBackBeforeItHasEnded) {
+  auto pod = pod_of("ends");
+  has(suspended("ends"), {shared(pod)});
+  EXPECT_FALSE(next_may_start());
+  pod.deleting = true;
+  event(suspended("ends"), pod);
+  EXPECT_FALSE(next_may_start());
+  pod.phase = client::PodPhase::kFailed;
+  event(suspended("ends"), pod);
+  EXPECT_TRUE(next_may_start());
+}
+
+TEST_F(Lingering, APodThatIsGoneHoldsNothing) {
+  has(suspended("ends"), {shared(pod_of("ends"))});
+  EXPECT_FALSE(next_may_start());
+  model.pod_gone(pod_of("ends"));
+  EXPECT_TRUE(next_may_start());
+}
+
+TEST_F(Lingering, APodThatNobodyExpectedIsChargedWhenItIsFirstSeen) {
+  has(suspended("ends"), {});
+  event(suspended("ends"), pod_of("ends"), true);
+  EXPECT_FALSE(next_may_start());
+  has(suspended("ends"), {});
+  EXPECT_TRUE(next_may_start());
+}
+
+TEST_F(Lingering, APodOfTheAssignmentIsNotChargedTwice) {
+  has(admitted("ends"), {});
+  event(admitted("ends"), pod_of("ends"), true);
+  EXPECT_EQ(free_gpus(), 0);
+  has(admitted("ends"), {shared(pod_of("ends"))});
+  EXPECT_EQ(free_gpus(), 0);
+}
+
+// Its node is lost to the job, and comes back while the job's new place is not written down yet.
+TEST_F(Lingering, APodWhosePlaceIsLostHoldsItUntilItHasEnded) {
+  auto away = node("n1", {{"amd.com/gpu", 8}});
+  away.ready = false;
+  model.node(away);
+  has(admitted("ends"), {shared(pod_of("ends"))}, {0});
+  model.plan(kStart);
+  model.node(node("n1", {{"amd.com/gpu", 8}}));
+  EXPECT_FALSE(next_may_start());
+  model.pod_gone(pod_of("ends"));
+  EXPECT_TRUE(next_may_start());
+}
+
+// It was charged as nobody's while its job could not be read; then it leaves, and is gone.
+TEST_F(Lingering, WhatWasChargedAsAForeignPodIsNotChargedOnceMore) {
+  auto pod = pod_of("ends");
+  pod.deleting = true;
+  model.foreign_pod(shared(pod));
+  waits(job("ends"), {shared(pod)});
+  EXPECT_EQ(free_gpus(), 0);
+  EXPECT_FALSE(next_may_start());
+  model.pod_gone(pod);
+  waits(job("ends"));
+  model.forget("nlp/ends", {});
+  EXPECT_TRUE(next_may_start());
+}
+
+// A pod of an earlier try is left when an eviction is decided that is not written down yet.
+TEST_F(Lingering, AStrayIsChargedWhileADecisionIsOnItsWay) {
+  auto second = node("n2", {{"amd.com/gpu", 8}});
+  second.labels = {{"kind", "n1"}};  // of the same pool
+  model.node(second);
+  auto elastic = admitted("ends");
+  elastic.spec.roles[0].replicas.reset();
+  elastic.spec.roles[0].min_replicas = 1;
+  elastic.spec.roles[0].max_replicas = 2;
+  has(elastic, {});
+  Decision evict;
+  evict.kind = Decision::Kind::kEvict;
+  model.decide("nlp/ends", evict);
+  auto stray = pod_of("ends", 0);
+  stray.node_name = "n2";
+  has(elastic, {shared(stray)});
+  EXPECT_FALSE(next_may_start()) << "n1 is the job's, n2 is the stray's";
+  model.pod_gone(stray);
+  EXPECT_TRUE(next_may_start());
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ class TrainingJobReconciler {
     std::string message;
   };
 
+  void meet(const Object<crds::TrainingJob>& job);
   void forget(const client::Key& key, const std::string& last_uid);
   void name_victims(crds::Waiting& verdict) const;
   NodeHealth health_of(const std::string& node) const;

@@ -1,0 +1,449 @@
+// A cluster as it is lived in, by lot: users submit, edit, suspend, scale and delete jobs and services of every
+// kind, pods take up to three seconds to save, nodes go and come back, quotas move, queues are held and drained,
+// and two controllers are killed, stopped and continued beyond their lease. Every write that the API server has
+// shown is judged. Then peace comes: everything finite must end.
+//
+// A minute by default; MUSTER_MINUTES=30 plays rounds for so long. MUSTER_SEED=N begins with the seed that a run
+// has printed: the same lots, though not the same instants.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <iostream>
+#include <random>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "fixture.h"
+#include "history.h"
+
+namespace muster::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using testing::IsEmpty;
+
+constexpr int kNodes = 5, kGpus = 8;
+constexpr auto kStorm = 40s;
+constexpr std::size_t kMaxJobs = 14, kMaxServices = 3;
+// A leader that does not renew is followed after 15 s; what it sent before must be over by then.
+constexpr auto kBeyondTheLease = 18s;
+constexpr Milliseconds kPeace = 240s;
+
+std::string pod_path(const json& pod) {
+  return "/api/v1/namespaces/" + pod["metadata"]["namespace"].get<std::string>() + "/pods/" +
+         pod["metadata"]["name"].get<std::string>();
+}
+std::string node_path(int n) { return "/api/v1/nodes/node-" + std::to_string(n); }
+bool has_ended(const json& object) {
+  const std::string phase = object.value("/status/phase"_json_pointer, std::string());
+  return phase == "Succeeded" || phase == "Failed";
+}
+
+class RandomLife : public testing::Test {
+ protected:
+  void SetUp() override {
+    cluster_ = Cluster::start(kNodes, kGpus, {}, kNodes * kGpus);
+    cluster_->make_namespace("guests", "guests");
+    cluster_->apply(R"(
+apiVersion: muster.dev/v1alpha1
+kind: Queue
+metadata: {name: lab}
+spec: {queue: root, quota: {gpu: 8}}
+---
+apiVersion: muster.dev/v1alpha1
+kind: Project
+metadata: {name: guests}
+spec: {queue: lab}
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: low}
+value: 10
+---
+apiVersion: muster.dev/v1alpha1
+kind: NodePool
+metadata: {name: default}
+spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
+)");
+    for (auto& one : controllers_) one = start_controller();
+  }
+  void TearDown() override {
+    if (!HasFailure()) return;
+    for (const auto& line : told_) std::cout << line << "\n";
+    if (std::getenv("MUSTER_KEEP_LOGS") == nullptr) return;
+    for (std::size_t i = 0; i < controllers_.size(); ++i)
+      std::ofstream("/tmp/random_life_" + std::to_string(i) + ".log") << controllers_[i]->log();
+  }
+
+  std::unique_ptr<MusterProcess> start_controller() {
+    return cluster_->muster({"--leader-elect", "--lease-namespace", "muster-system", "--node-grace", "4"});
+  }
+
+  // --- lots
+
+  bool chance(int in_hundred) { return pick(100) < in_hundred; }
+  int pick(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
+  template <class T>
+  const T& one_of(const std::vector<T>& all) {
+    return all[static_cast<std::size_t>(pick(static_cast<int>(all.size())))];
+  }
+  std::string seconds(int low, int high) { return std::to_string(low + pick(high - low + 1)) + "s"; }
+  void tell(const std::string& what) {
+    const auto at = std::chrono::system_clock::now().time_since_epoch() % std::chrono::hours{24};
+    std::ostringstream line;
+    line << std::chrono::hh_mm_ss{std::chrono::floor<Milliseconds>(at)} << " " << what;
+    told_.push_back(line.str());
+  }
+
+  // --- what is there
+
+  std::vector<json> list(const std::string& path) const {
+    const json all = cluster_->get(path);
+    return all.is_null() ? std::vector<json>{} : all["items"].get<std::vector<json>>();
+  }
+  // Those that no service owns.
+  std::vector<json> jobs() const {
+    auto all = list("/apis/muster.dev/v1alpha1/trainingjobs");
+    std::erase_if(all, [](const json& j) { return j["metadata"].contains("ownerReferences"); });
+    return all;
+  }
+  std::vector<json> services() const { return list("/apis/muster.dev/v1alpha1/inferenceservices"); }
+  static std::string path_of(const json& object) {
+    const json& meta = object["metadata"];
+    if (object["kind"] == "InferenceService") return path_of_service(meta["name"]);
+    return path_of_job(meta["name"], meta["namespace"]);
+  }
+  // What lost its object meanwhile, or what the API server does not take, does not happen.
+  void try_patch(const std::string& path, const json& merge) {
+    cluster_->real().request("PATCH", path, merge.dump(), "application/merge-patch+json");
+  }
+  void try_remove(const std::string& path) { cluster_->real().request("DELETE", path); }
+
+  // --- users
+
+  std::map<std::string, std::string> random_program() {
+    std::map<std::string, std::string> program = {
+        {"test.muster.dev/save-for", std::to_string(pick(3001)) + "ms"},
+        {"test.muster.dev/termination-message", R"({"checkpoint":{"step":7}})"}};
+    if (chance(30)) program["test.muster.dev/start-after"] = std::to_string(pick(2000)) + "ms";
+    program["test.muster.dev/runs-for"] = seconds(5, 30);
+    if (chance(10)) program["test.muster.dev/exit-code"] = "1";
+    return program;
+  }
+  json random_job(const std::string& name) {
+    const int gpus = one_of(std::vector{0, 1, 1, 1, 2, 4, 8});
+    const int replicas = 1 + pick(gpus == 8 ? 3 : 8);
+    json job = job_object({.name = name,
+                           .ns = chance(50) ? "team" : "guests",
+                           .replicas = replicas,
+                           .gpus = gpus,
+                           .pod_annotations = random_program()});
+    json& spec = job["spec"];
+    json& role = spec["roles"][0];
+    spec["priorityClassName"] = chance(40) ? "low" : "training";
+    if (chance(40)) spec["checkpoint"] = {{"gracePeriod", seconds(1, 10)}};
+    if (chance(50)) spec["maxRuntime"] = seconds(2, 20);
+    if (chance(15)) spec["completion"] = {{"policy", "First"}};
+    if (chance(10)) spec["suspend"] = true;
+    if (chance(15)) spec["restart"] = {{"limit", pick(3)}};
+    if (chance(15)) spec["ttlAfterFinished"] = seconds(0, 5);
+    if (chance(20)) {
+      spec["mode"] = "Interactive";
+      spec["maxRuntime"] = seconds(2, 20);
+    }
+    if (gpus == 1 && chance(30)) {
+      role["gpus"] = {{"fraction", "500m"}};
+    } else if (replicas > 1 && chance(40)) {
+      role.erase("replicas");
+      role["minReplicas"] = 1 + pick(replicas);
+      role["maxReplicas"] = replicas;
+      spec["elastic"] = {{"resize", chance(60) ? "InPlace" : "Restart"}, {"growAfter", "2s"}};
+    }
+    return job;
+  }
+  void submit() {
+    if (jobs().size() >= kMaxJobs) return delete_job();
+    // Names come again, while pods of those that had them may still be there.
+    const json job = random_job("job-" + std::to_string(pick(20)));
+    const auto answer = cluster_->try_create(job);
+    tell("submit " + job["metadata"]["name"].get<std::string>() + " (" + std::to_string(answer.status) + ") " +
+         job["spec"].dump());
+  }
+  void delete_job() {
+    const auto all = jobs();
+    if (all.empty()) return;
+    const json& job = one_of(all);
+    tell("delete " + path_of(job));
+    try_remove(path_of(job));
+    if (!chance(40)) return;
+    json again = random_job(job["metadata"]["name"]);
+    again["metadata"]["namespace"] = job["metadata"]["namespace"];
+    const auto answer = cluster_->try_create(again);
+    tell("make it anew (" + std::to_string(answer.status) + ") " + again["spec"].dump());
+  }
+  void edit_job() {
+    const auto all = jobs();
+    if (all.empty()) return;
+    const json& job = one_of(all);
+    json roles = job["spec"]["roles"];
+    json& role = roles[0];
+    json spec;
+    switch (pick(6)) {
+      case 0:
+        if (role.value("gpus", json::object()).contains("fraction")) return;  // the auditor takes all its pods for alike
+        role["gpus"] = {{"count", 1 << pick(3)}};
+        break;
+      case 1:
+        role["template"]["spec"]["containers"][0]["image"] = "registry.example/train:" + std::to_string(pick(99));
+        break;
+      case 2:
+        role[role.contains("replicas") ? "replicas" : "maxReplicas"] = role.value("minReplicas", 1) + pick(5);
+        break;
+      case 3:
+        spec["priorityClassName"] = "no-such-class";
+        break;
+      case 4:
+        spec["priorityClassName"] = chance(50) ? "low" : "training";
+        break;
+      default:
+        spec["maxRuntime"] = seconds(2, 30);
+    }
+    if (spec.is_null()) spec["roles"] = roles;
+    tell("edit " + path_of(job) + " " + spec.dump());
+    try_patch(path_of(job), {{"spec", spec}});
+  }
+  void suspend_or_resume() {
+    const auto all = jobs();
+    if (all.empty()) return;
+    const json& job = one_of(all);
+    const bool suspend = !job["spec"].value("suspend", false);
+    tell((suspend ? "suspend " : "resume ") + path_of(job));
+    try_patch(path_of(job), {{"spec", {{"suspend", suspend}}}});
+  }
+  void change_a_service() {
+    const auto all = services();
+    if (all.size() < kMaxServices && chance(40)) {
+      auto program = random_program();
+      program.erase("test.muster.dev/runs-for");
+      program.erase("test.muster.dev/exit-code");
+      const json service = service_object("serve-" + std::to_string(pick(9)), 1 + pick(3),
+                                          {{"preemptible", chance(50)}}, program);
+      const auto answer = cluster_->try_create(service);
+      return tell("serve " + service["metadata"]["name"].get<std::string>() + " (" +
+                  std::to_string(answer.status) + ")");
+    }
+    if (all.empty()) return;
+    const json& service = one_of(all);
+    if (chance(20)) {
+      tell("delete " + path_of(service));
+      return try_remove(path_of(service));
+    }
+    if (chance(30)) {
+      json containers = service["spec"]["template"]["spec"]["containers"];
+      containers[0]["image"] = "registry.example/serve:" + std::to_string(pick(99));
+      tell("roll " + path_of(service));
+      return try_patch(path_of(service),
+                       {{"spec", {{"template", {{"spec", {{"containers", containers}}}}}}}});
+    }
+    const int replicas = pick(5);
+    tell("scale " + path_of(service) + " to " + std::to_string(replicas));
+    try_patch(path_of(service), {{"spec", {{"replicas", replicas}}}});
+  }
+
+  // --- administrators
+
+  void change_a_share() {
+    const bool is_queue = chance(50);
+    const std::string path = std::string("/apis/muster.dev/v1alpha1/") +
+                             (is_queue ? "queues/lab" : chance(50) ? "projects/team" : "projects/guests");
+    json spec = {{"quota", {{"gpu", pick(kNodes * kGpus + 1)}}}};
+    if (is_queue && chance(60)) spec = {{"admission", one_of(std::vector<std::string>{"Open", "Hold", "Drain"})}};
+    tell("share " + path + " " + spec.dump());
+    try_patch(path, {{"spec", spec}});
+  }
+  void disturb_a_node() {
+    const int n = pick(kNodes);
+    const json node = cluster_->get(node_path(n));
+    if (node.is_null() || chance(45)) return restore_node(n);
+    switch (pick(4)) {
+      case 0:
+        tell("node down: " + node_path(n));
+        return try_patch(node_path(n), {{"metadata", {{"annotations", {{"test.muster.dev/down", "true"}}}}}});
+      case 1:
+        tell("node deleted: " + node_path(n));
+        return try_remove(node_path(n));
+      case 2:
+        tell("node has bad GPUs: " + node_path(n));
+        return try_patch(node_path(n),
+                         {{"metadata", {{"annotations", {{"muster.dev/gpu-unhealthy", chance(50) ? "0" : "2,5"}}}}}});
+      default:
+        tell("node cordoned: " + node_path(n));
+        return try_patch(node_path(n), {{"spec", {{"unschedulable", true}}}});
+    }
+  }
+  void restore_node(int n) {
+    if (cluster_->get(node_path(n)).is_null()) {
+      tell("node made anew: " + node_path(n));
+      testcluster::NodeTemplate node;
+      node.first = n;
+      node.gpus = kGpus;
+      const auto added = cluster_->real().add_nodes(node);
+      if (!added) tell(added.error());
+      return;
+    }
+    tell("node well: " + node_path(n));
+    try_patch(node_path(n),
+              {{"metadata",
+                {{"annotations", {{"test.muster.dev/down", nullptr}, {"muster.dev/gpu-unhealthy", nullptr}}}}},
+               {"spec", {{"unschedulable", nullptr}}}});
+  }
+
+  // --- pods and controllers
+
+  void disturb_a_pod() {
+    auto all = cluster_->all_pods();
+    std::erase_if(all, has_ended);
+    if (all.empty()) return;
+    const json& pod = one_of(all);
+    if (chance(40)) {
+      tell("pod deleted: " + pod_path(pod));
+      return try_remove(pod_path(pod));
+    }
+    const std::string code = chance(60) ? "0" : "1";
+    tell("pod ends with " + code + ": " + pod_path(pod));
+    try_patch(pod_path(pod), {{"metadata", {{"annotations", {{"test.muster.dev/exit-now", code}}}}}});
+  }
+  void disturb_a_controller() {
+    auto& one = controllers_[static_cast<std::size_t>(pick(2))];
+    if (chance(70)) {
+      tell("a controller is killed");
+      one = start_controller();
+      return;
+    }
+    if (stopped_ != nullptr) return;
+    tell("a controller is stopped");
+    ::kill(one->id().pid, SIGSTOP);
+    stopped_ = one.get();
+    continue_at_ = Clock::now() + kBeyondTheLease + Milliseconds{pick(6000)};
+  }
+  // Whoever lost its lease has ended, as it should.
+  void look_after_controllers() {
+    if (stopped_ != nullptr && Clock::now() >= continue_at_) {
+      tell("it is continued");
+      if (std::ranges::any_of(controllers_, [&](const auto& c) { return c.get() == stopped_; }))
+        ::kill(stopped_->id().pid, SIGCONT);
+      stopped_ = nullptr;
+    }
+    for (auto& one : controllers_) {
+      if (!one->alive()) one = start_controller();
+    }
+  }
+
+  // --- a round
+
+  void something_happens() {
+    const int dice = pick(100);
+    if (dice < 32) return submit();
+    if (dice < 40) return delete_job();
+    if (dice < 50) return edit_job();
+    if (dice < 60) return suspend_or_resume();
+    if (dice < 70) return change_a_service();
+    if (dice < 76) return change_a_share();
+    if (dice < 86) return disturb_a_node();
+    if (dice < 97) return disturb_a_pod();
+    disturb_a_controller();
+  }
+  void storm() {
+    const auto end = Clock::now() + kStorm;
+    while (Clock::now() < end) {
+      something_happens();
+      look_after_controllers();
+      std::this_thread::sleep_for(Milliseconds{pick(400)});
+    }
+  }
+  // All that was taken away is given back, and what is not finite is made so.
+  void make_peace() {
+    tell("peace");
+    if (stopped_ != nullptr) continue_at_ = Clock::now();
+    look_after_controllers();
+    for (int n = 0; n < kNodes; ++n) restore_node(n);
+    const std::string muster = "/apis/muster.dev/v1alpha1/";
+    for (const char* share : {"queues/lab", "projects/team", "projects/guests"})
+      try_patch(muster + share, {{"spec", {{"quota", {{"gpu", kNodes * kGpus}}}}}});
+    try_patch(muster + "queues/lab", {{"spec", {{"admission", "Open"}}}});
+    for (const auto& service : services()) try_patch(path_of(service), {{"spec", {{"replicas", 1}}}});
+    for (const auto& job : jobs()) {
+      try_patch(path_of(job),
+                {{"spec", {{"suspend", false}, {"priorityClassName", "training"}, {"maxRuntime", "20s"}}}});
+    }
+  }
+  void expect_rest() {
+    EXPECT_TRUE(cluster_->wait(kPeace, [&] {
+      look_after_controllers();
+      return std::ranges::all_of(jobs(), has_ended);
+    })) << "jobs that do not end:\n" << say_jobs();
+    EXPECT_TRUE(cluster_->wait(kPeace, [&] {
+      return std::ranges::all_of(services(), [](const json& s) {
+        return s.value("/status/readyReplicas"_json_pointer, 0) == 1;
+      });
+    })) << "services that do not serve:\n" << say_jobs();
+    EXPECT_EQ(cluster_->audit_gpus(), "");
+    for (const auto& service : services()) try_remove(path_of(service));
+    for (const auto& job : jobs()) try_remove(path_of(job));
+    EXPECT_TRUE(cluster_->wait(kPeace, [&] {
+      auto pods = cluster_->all_pods();
+      return pods.empty() && list("/apis/muster.dev/v1alpha1/trainingjobs").empty();
+    })) << "pods that do not go:\n" << say_jobs();
+  }
+  std::string say_jobs() const {
+    std::string text;
+    for (const auto& j : list("/apis/muster.dev/v1alpha1/trainingjobs")) {
+      if (!has_ended(j)) text += j["metadata"]["name"].get<std::string>() + " " + j["spec"].dump() + "\n  " +
+                                 j.value("status", json()).dump() + "\n";
+    }
+    for (const auto& p : cluster_->all_pods())
+      text += pod_path(p) + " " + p["status"].value("phase", "") + " on " + p["spec"].value("nodeName", "") + "\n";
+    return text;
+  }
+  void play(unsigned seed) {
+    std::cout << "MUSTER_SEED=" << seed << std::endl;
+    random_.seed(seed);
+    told_.clear();
+    History history(*cluster_, {"trainingjobs"});
+    storm();
+    make_peace();
+    expect_rest();
+    Auditor auditor({.evictions = false, .assignments = false});
+    int changes = 0;
+    history.replay([&](const Change& change) {
+      ++changes;
+      auditor.see(change);
+    });
+    std::cout << "audited " << changes << " states of the API server, " << auditor.pods_made() << " pods"
+              << std::endl;
+    EXPECT_THAT(auditor.problems(), IsEmpty());
+  }
+
+  std::unique_ptr<Cluster> cluster_;
+  std::array<std::unique_ptr<MusterProcess>, 2> controllers_;
+  const MusterProcess* stopped_ = nullptr;
+  Clock::time_point continue_at_;
+  std::mt19937 random_;
+  std::vector<std::string> told_;
+};
+
+TEST_F(RandomLife, NoGpuIsGivenOutTwiceAndInPeaceAllThatIsFiniteEnds) {
+  auto seed = static_cast<unsigned>(
+      number_from_environment("MUSTER_SEED", static_cast<int>(std::random_device{}() & 0xffffff)));
+  RecordProperty("seed", static_cast<int>(seed));
+  const auto end = Clock::now() + std::chrono::minutes{number_from_environment("MUSTER_MINUTES", 1)};
+  do {
+    play(seed++);
+  } while (!HasFailure() && Clock::now() + kStorm < end);
+}
+
+}  // namespace
+}  // namespace muster::test
