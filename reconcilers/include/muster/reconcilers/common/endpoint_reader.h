@@ -1,0 +1,47 @@
+// Metrics endpoints of pods and nodes, read over HTTP: one GET each, without credentials or redirects.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <string>
+#include <vector>
+
+#include "muster/client/environment.h"
+#include "muster/client/exposition.h"
+#include "muster/client/transport.h"
+#include "muster/reconcilers/common/gate.h"
+
+namespace muster::reconcilers {
+
+// "http://10.0.0.1:8000/metrics"; an address of IPv6 in brackets. "" for an empty address.
+std::string metrics_url(const std::string& address, std::int32_t port, const std::string& path);
+
+struct EndpointCounts {
+  std::uint64_t read = 0, failed = 0;  // requests; what was not sent counts for neither
+};
+
+class EndpointReader {
+ public:
+  // `transport` takes whole URLs. At most `in_all` requests at once, each given up after `timeout`.
+  EndpointReader(client::Environment env, client::Transport& transport, client::Duration timeout,
+                 std::size_t in_all)
+      : transport_(transport), timeout_(timeout), gate_(std::move(env.executor), in_all) {}
+
+  using Samples = std::expected<std::vector<client::Sample>, std::string>;
+  // The wanted samples of one endpoint; waits for its turn. The error is a sentence that begins with the URL.
+  // The reader outlives the call.
+  client::Task<Samples> read(std::string url, client::WantedMetric wanted);
+  // Sends nothing any more; those who wait for their turn get an error.
+  void stop() { stopped_ = true; }
+  bool stopped() const { return stopped_; }
+  const EndpointCounts& counts() const { return counts_; }
+
+ private:
+  client::Transport& transport_;
+  client::Duration timeout_;
+  Gate gate_;
+  EndpointCounts counts_;
+  bool stopped_ = false;
+};
+
+}  // namespace muster::reconcilers
