@@ -63,6 +63,13 @@ def check_links(text, anchors):
             say(f"RULES.md links to {target}, which does not exist")
 
 
+def defines(text, name):
+    """A function (at the left margin, or a member inside its class) or a type of that name."""
+    if not name.endswith("()"):
+        return re.search(rf"^(struct|class) {name}\b", text, re.MULTILINE)
+    return re.search(rf"^(  )?(?!return|if|while|co_)[A-Za-z][\w:<>&*, ]*[\s:&*]{name[:-2]}\(", text, re.MULTILINE)
+
+
 def check_names(line):
     """Names stand before the file that has them: `kept_off()` in `reserve/reservation.cc`."""
     waiting = []
@@ -75,11 +82,11 @@ def check_names(line):
                 continue
             text = path.read_text() if waiting else ""
             for name in waiting:
-                if not re.search(rf"\b{re.escape(name)}\b", text):
-                    say(f"RULES.md looks for {name} in {token}, which does not have it")
+                if not defines(text, name):
+                    say(f"RULES.md looks for {name} in {token}, which does not define it")
             waiting = []
         elif line.startswith("* Files:"):
-            waiting.append(token.removesuffix("()").split("::")[-1])
+            waiting.append(token.split("::")[-1])
 
 
 def check_rules(lines, scenarios):
