@@ -3,7 +3,7 @@
 #   make build      the release preset: build/release/bin/muster
 #   make test       everything that is tested: release, ASan+UBSan, TSan, and tests against a real control plane
 #   make test-tsan  its part under ThreadSanitizer: the client's tests
-#   make fuzz       what reads foreign bytes, by libFuzzer (clang 19): SECONDS=60 for each; TARGETS="pod watch" only these
+#   make fuzz       what reads foreign bytes, by libFuzzer: SECONDS=60 for each; TARGETS="pod watch" only these
 #   make demo       a control plane, 64 simulated GPUs, Muster and the samples; KEEP=1 leaves it up
 #   make demo-down  ends it
 #   make image      a container image of Muster, from files of this machine: build/image/muster.tar
@@ -81,7 +81,6 @@ test-pytorch:
 	@MUSTER_PYTORCH=$$(scripts/install-pytorch.sh) build/release/bin/muster_pytorch_test
 
 fuzz:
-	@scripts/install-deps.sh --fuzz
 	@$(MAKE) build-fuzz TARGETS=fuzz_programs
 	@TARGETS="$(TARGETS)" scripts/fuzz.sh $(SECONDS)
 
