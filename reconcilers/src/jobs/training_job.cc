@@ -141,7 +141,10 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   }
 
   auto decision = world_.placement.decision(key);
-  if (decision && decision->kind == Decision::Kind::kStart &&
+  if (const auto doubt = in_doubt_.find(key);
+      doubt != in_doubt_.end() && doubt->second != job->meta.resource_version)
+    in_doubt_.erase(doubt);  // it was written since: what had not arrived by then is refused
+  if (decision && decision->kind == Decision::Kind::kStart && !in_doubt_.contains(key) &&
       asked_with_[key] != counts->value.status.effective) {
     world_.placement.withdraw(key);  // the Project's defaults have changed since: asked again below
     decision.reset();
@@ -213,9 +216,16 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
     if (!has_service) co_return Outcome::retry();
   }
   const Commit committed = co_await commit(key, job, step);
-  if (committed == Commit::kRefused) world_.placement.withdraw(key);
-  if (committed == Commit::kUnsure) unsure_.insert(key);  // what was decided stays charged until we know
-  if (committed == Commit::kRefused || committed == Commit::kUnsure) co_return Outcome::retry();
+  if (committed == Commit::kUnsure) in_doubt_[key] = job->meta.resource_version;
+  if (committed == Commit::kRefused || committed == Commit::kUnsure) {
+    // What was decided stays charged until we know. A write that is refused may be so because an earlier one,
+    // of which nobody knew, has come through after all.
+    if (in_doubt_.contains(key))
+      unsure_.insert(key);
+    else
+      world_.placement.withdraw(key);
+    co_return Outcome::retry();
+  }
   // Pods may have come and gone while that was written, and the job itself: what the caches say now counts.
   const Job there = world_.caches.jobs.store().find(key);
   if (!there || there->meta.uid != job->meta.uid) co_return Outcome::retry();
@@ -424,6 +434,7 @@ void TrainingJobReconciler::forget(const client::Key& key, const std::string& la
   counters_due_.erase(key);
   if (world_.gpus != nullptr) world_.gpus->forget(key);
   asked_with_.erase(key);
+  in_doubt_.erase(key);
   pods_.forget(key);
 }
 

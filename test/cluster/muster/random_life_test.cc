@@ -8,12 +8,11 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <fstream>
 #include <iostream>
 #include <random>
-#include <set>
-#include <sstream>
 #include <thread>
 
 #include "fixture.h"
@@ -92,10 +91,8 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
   }
   std::string seconds(int low, int high) { return std::to_string(low + pick(high - low + 1)) + "s"; }
   void tell(const std::string& what) {
-    const auto at = std::chrono::system_clock::now().time_since_epoch() % std::chrono::hours{24};
-    std::ostringstream line;
-    line << std::chrono::hh_mm_ss{std::chrono::floor<Milliseconds>(at)} << " " << what;
-    told_.push_back(line.str());
+    const auto at = std::chrono::duration_cast<Milliseconds>(Clock::now() - began_).count();
+    told_.push_back(std::to_string(at) + " ms: " + what);
   }
 
   // --- what is there
@@ -412,6 +409,7 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
     std::cout << "MUSTER_SEED=" << seed << std::endl;
     random_.seed(seed);
     told_.clear();
+    began_ = Clock::now();
     History history(*cluster_, {"trainingjobs"});
     storm();
     make_peace();
@@ -430,7 +428,7 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
   std::unique_ptr<Cluster> cluster_;
   std::array<std::unique_ptr<MusterProcess>, 2> controllers_;
   const MusterProcess* stopped_ = nullptr;
-  Clock::time_point continue_at_;
+  Clock::time_point began_, continue_at_;
   std::mt19937 random_;
   std::vector<std::string> told_;
 };

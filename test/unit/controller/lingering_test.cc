@@ -42,7 +42,7 @@ std::vector<Way> ways() {
       {"EditedForOtherPlaces", spare,
        [](VirtualCluster& c) {
          json roles = c.job("ends")["spec"]["roles"];
-         roles[0]["gpus"]["count"] = 2;
+         roles[0]["gpus"]["count"] = 8;  // two nodes, and there is one
          roles[0]["replicas"] = 2;
          c.edit_job("ends", {{"roles", roles}});
        }},
@@ -109,6 +109,84 @@ TEST_F(Lingering, WhoeverWaitsStartsOnlyWhenTheLastPodHasEnded) {
       if (HasFailure()) break;
     }
   }
+}
+
+// A new process has not come to look at the job yet when it is deleted, and the garbage collector is slow.
+TEST_F(Lingering, PodsOfAJobThatGoesBeforeItWasLookedAtHoldTheirGpus) {
+  VirtualCluster cluster;
+  set_up(cluster);
+  auto& first = cluster.start("first");
+  ASSERT_TRUE(cluster.world.run_until([&] { return runs(cluster, "ends"); }, minutes{1}));
+  cluster.add_job("busy", 8);
+  cluster.add_job("next", 4, 2);
+  cluster.world.run_for(seconds{5});
+  ASSERT_TRUE(cluster.stop(first));
+  cluster.edit_job("busy", {{"suspend", true}});
+  cluster.options.workers = 1;
+  cluster.faults = [](const HttpRequest& request) {
+    return request.target.find("/busy/status") == std::string::npos ? Fault{} : Fault{.delay = seconds{5}};
+  };
+  auto& second = cluster.start("second");
+  ASSERT_TRUE(cluster.world.run_until([&] { return second.controller->acting(); }, minutes{1}));
+  cluster.delete_job("ends");
+  cluster.world.run_for(seconds{10});
+  EXPECT_EQ(cluster.pods_of("ends").size(), 8u);
+  EXPECT_THAT(cluster.pods_of("next"), IsEmpty());
+  cluster.collect();
+  EXPECT_TRUE(cluster.world.run_until([&] { return runs(cluster, "next"); }, minutes{1}));
+  EXPECT_THAT(cluster.complaints, IsEmpty());
+}
+
+// Its node counts as lost and another place is decided; before that is written down the node is back.
+TEST_F(Lingering, APodOnALostNodeThatComesBackHoldsItsGpu) {
+  VirtualCluster cluster;
+  cluster.options.node_grace = 4;
+  cluster.set_up(2, 16);
+  cluster.pods_end([](const json&) { return LastWords{.takes = seconds{2}}; });
+  cluster.add_job("ends", 1, 8);
+  cluster.start();
+  ASSERT_TRUE(cluster.world.run_until([&] { return runs(cluster, "ends"); }, minutes{1}));
+  const std::string node = cluster.pods_of("ends")[0]["spec"]["nodeName"];
+  bool is_written = false;
+  cluster.faults = [&](const HttpRequest& request) {
+    if (request.target.find("/ends/status") == std::string::npos) return Fault{};
+    is_written = true;
+    return Fault{.delay = seconds{5}};
+  };
+  cluster.set_node_ready(node, false);
+  ASSERT_TRUE(cluster.world.run_until([&] { return is_written; }, minutes{1})) << "another place was decided";
+  cluster.set_node_ready(node, true);
+  cluster.add_job("next", 1, 8);
+  EXPECT_TRUE(cluster.world.run_until([&] { return runs(cluster, "next") && runs(cluster, "ends"); }, minutes{2}))
+      << cluster.job("next").dump(1) << cluster.job("ends").dump(1);
+  EXPECT_THAT(cluster.complaints, IsEmpty());
+}
+
+// Nobody knows what became of the write that admits the job. It is tried again, and refused because the first has
+// come through meanwhile, which the watch says only later. The places are the job's all the time.
+TEST_F(Lingering, AStartThatComesThroughAfterAllKeepsItsPlaces) {
+  VirtualCluster cluster;
+  cluster.set_up(1, 16);
+  int writes = 0;
+  cluster.faults = [&](const HttpRequest& request) {
+    if (request.method != Method::kPatch || request.target.find("/unsure/status") == std::string::npos)
+      return Fault{};
+    ++writes;
+    // The client gives the first up after 30 s.
+    return Fault{.delay = writes == 1 ? Duration{30'400} : writes == 2 ? Duration{800} : Duration{0}};
+  };
+  auto& op = cluster.start();
+  ASSERT_TRUE(cluster.world.run_until([&] { return op.controller->acting(); }, minutes{1}));
+  cluster.server.set_watch_lag(seconds{3}, seconds{3});
+  cluster.add_job("unsure", 8);
+  cluster.world.run_for(seconds{10});
+  cluster.add_job("next", 8);
+  EXPECT_TRUE(cluster.world.run_until([&] { return runs(cluster, "unsure"); }, minutes{2}));
+  EXPECT_GE(writes, 2);
+  cluster.world.run_for(minutes{1});
+  EXPECT_EQ(cluster.job("unsure")["status"]["attempt"], 1);
+  EXPECT_THAT(cluster.pods_of("next"), IsEmpty());
+  EXPECT_THAT(cluster.complaints, IsEmpty());
 }
 
 }  // namespace

@@ -139,17 +139,16 @@ class VirtualCluster {
   }
   // The job alone, as with background deletion. Its pods stay until the garbage collector comes by: collect().
   void delete_job(const std::string& name) { server.erase(kJobs, "team/" + name); }
-  // Deletes the pods whose job is not there any more, or is another one of the same name.
+  // Deletes what belongs to a job that is not there any more, or is another one of the same name.
   void collect() {
-    std::vector<std::string> orphans;
-    for (const auto& [key, pod] : server.objects(kPods)) {
-      const auto& owners = pod["metadata"].value("ownerReferences", json::array());
-      if (owners.empty()) continue;
-      const auto& jobs = server.objects(kJobs);
-      const auto owner = jobs.find("team/" + owners[0]["name"].get<std::string>());
-      if (owner == jobs.end() || owner->second["metadata"]["uid"] != owners[0]["uid"]) orphans.push_back(key);
+    for (const std::string collection : {"/api/v1/pods", "/api/v1/services", "/api/v1/configmaps"}) {
+      std::vector<std::string> orphans;
+      for (const auto& [key, object] : server.objects(collection)) {
+        const json owners = object["metadata"].value("ownerReferences", json::array());
+        if (!owners.empty() && is_gone(owners[0])) orphans.push_back(key);
+      }
+      for (const auto& key : orphans) collection == kPods ? server.remove_pod(key) : server.erase(collection, key);
     }
-    for (const auto& key : orphans) server.remove_pod(key);
   }
   void set_node_ready(const std::string& name, bool ready) {
     json status = server.object(kNodes, name)["status"];
@@ -224,6 +223,12 @@ class VirtualCluster {
   }
   static std::string text(const json& object, const char* field) {
     return object["metadata"].value(field, "");
+  }
+
+  bool is_gone(const json& owner) {
+    const auto& jobs = server.objects(kJobs);
+    const auto job = jobs.find("team/" + owner["name"].get<std::string>());
+    return job == jobs.end() || job->second["metadata"]["uid"] != owner["uid"];
   }
 
   static client::Task<void> run_to_end(Operator& one) { one.ended = co_await one.controller->run(); }
