@@ -31,9 +31,11 @@ TSAN_TARGETS ?= client_test
 deps:
 	@scripts/install-deps.sh
 
+# Anew where the presets are newer than what was configured: another compiler needs a fresh cache.
 configure-%: deps
-	@if [ ! -f build/$*/build.ninja ]; then echo "== configuring $*"; cmake --preset $* >build-$*.log 2>&1 || \
-	  { cat build-$*.log; rm -f build-$*.log; exit 1; }; mv build-$*.log build/$*/configure.log; fi
+	@if [ ! build/$*/configure.log -nt CMakePresets.json ]; then echo "== configuring $*"; \
+	  cmake --fresh --preset $* >build-$*.log 2>&1 || { cat build-$*.log; rm -f build-$*.log; exit 1; }; \
+	  mv build-$*.log build/$*/configure.log; fi
 
 build-%: configure-%
 	@echo "== building $*"; start=$$SECONDS; ninja --quiet -C build/$* -j $(JOBS) $(TARGETS); \
