@@ -3,7 +3,7 @@
 #   make build      the release preset: build/release/bin/muster
 #   make test       everything that is tested: release, ASan+UBSan, TSan, and tests against a real control plane
 #   make test-tsan  its part under ThreadSanitizer: the client's tests
-#   make fuzz       what reads foreign bytes, by libFuzzer (clang 19): SECONDS=60 for each; TARGETS="pod watch" only these
+#   make fuzz       what reads foreign bytes, by libFuzzer: SECONDS=60 for each; TARGETS="pod watch" only these
 #   make demo       a control plane, 64 simulated GPUs, Muster and the samples; KEEP=1 leaves it up
 #   make demo-down  ends it
 #   make image      a container image of Muster, from files of this machine: build/image/muster.tar
@@ -31,9 +31,11 @@ TSAN_TARGETS ?= client_test
 deps:
 	@scripts/install-deps.sh
 
+# Anew where the presets are newer than what was configured: another compiler needs a fresh cache.
 configure-%: deps
-	@if [ ! -f build/$*/build.ninja ]; then echo "== configuring $*"; cmake --preset $* >build-$*.log 2>&1 || \
-	  { cat build-$*.log; rm -f build-$*.log; exit 1; }; mv build-$*.log build/$*/configure.log; fi
+	@if [ ! build/$*/configure.log -nt CMakePresets.json ]; then echo "== configuring $*"; \
+	  cmake --fresh --preset $* >build-$*.log 2>&1 || { cat build-$*.log; rm -f build-$*.log; exit 1; }; \
+	  mv build-$*.log build/$*/configure.log; fi
 
 build-%: configure-%
 	@echo "== building $*"; start=$$SECONDS; ninja --quiet -C build/$* -j $(JOBS) $(TARGETS); \
@@ -81,7 +83,6 @@ test-pytorch:
 	@MUSTER_PYTORCH=$$(scripts/install-pytorch.sh) build/release/bin/muster_pytorch_test
 
 fuzz:
-	@scripts/install-deps.sh --fuzz
 	@$(MAKE) build-fuzz TARGETS=fuzz_programs
 	@TARGETS="$(TARGETS)" scripts/fuzz.sh $(SECONDS)
 

@@ -2,7 +2,6 @@
 # Installs what is needed to build and test on Debian 12, from Debian packages. Fast if nothing is missing.
 #
 #   --lint   also what `make lint` needs (clang-format and clang-tidy 19)
-#   --fuzz   also what the preset `fuzz` needs (clang 19 with libFuzzer)
 #   --image  also what `make image` needs (umoci and skopeo)
 #   --node   also what tests on real nodes need (containerd, runc, CNI plugins), and --image
 #
@@ -11,7 +10,7 @@
 set -euo pipefail
 
 packages=(
-  g++ cmake ninja-build make pkg-config ccache mold git
+  clang-19 libclang-rt-19-dev libstdc++-12-dev cmake ninja-build make pkg-config ccache mold git
   libcurl4-openssl-dev libssl-dev zlib1g-dev nlohmann-json3-dev libsimdjson-dev libyaml-cpp-dev
   libboost1.81-dev libjemalloc-dev libfmt-dev libspdlog-dev libcli11-dev prometheus-cpp-dev
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
@@ -20,7 +19,6 @@ packages=(
 for argument in "$@"; do
   case $argument in
     --lint) packages+=(clang-format-19 clang-tidy-19) ;;
-    --fuzz) packages+=(clang-19 libclang-rt-19-dev) ;;
     --image) packages+=(umoci skopeo) ;;
     --node)
       packages+=(umoci skopeo containernetworking-plugins busybox-static iproute2)
@@ -28,7 +26,7 @@ for argument in "$@"; do
       for program in containerd runc; do
         command -v "$program" >/dev/null || packages+=("$program")
       done ;;
-    *) echo "usage: $0 [--lint] [--fuzz] [--image] [--node]" >&2; exit 2 ;;
+    *) echo "usage: $0 [--lint] [--image] [--node]" >&2; exit 2 ;;
   esac
 done
 
