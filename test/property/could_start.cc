@@ -49,7 +49,7 @@ bool within_bounds(const ClusterModel& s, const Recount& counted, const Job& j, 
       if (j.spec.preemptible) continue;
       auto quota = kind.bound(share.quota);
       if (!quota && &kind == &kKinds[0]) quota = 0;
-      if (quota && kind.of(held.fixed) + kind.of(asked) > *quota) return false;
+      if (quota && kind.of(held.non_preemptible) + kind.of(asked) > *quota) return false;
     }
   }
   return !path.empty() &&

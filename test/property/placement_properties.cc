@@ -303,7 +303,7 @@ TEST(PlacementProperties, MemoryChangesNoVerdict) {
     // changed its pool.
     for (const Job& j : s.jobs) {
       for (const Leaving& l : j.leaving) {
-        if (l.charge.pool != s.node(l.charge.node).pool) return;
+        if (l.allocation.pool != s.node(l.allocation.node).pool) return;
       }
     }
     Cluster fresh;
@@ -330,7 +330,7 @@ TEST(PlacementProperties, MemoryChangesNoVerdict) {
       p.gpu_count = static_cast<std::int32_t>(c.gpus.size()) + c.unnamed;
       p.gpus = c.gpus;
       p.project = c.leaf == kNoId ? "" : s.queue(c.leaf).spec.name;
-      p.preemptible = !c.fixed;
+      p.preemptible = !c.non_preemptible;
     }
     for (const auto& [key, p] : others) fresh.upsert_other_pod(p);
     for (const auto& [id, spec] : h.jobs) {
