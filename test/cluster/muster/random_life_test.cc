@@ -373,8 +373,13 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
     try_patch(muster + "queues/lab", {{"spec", {{"admission", "Open"}}}});
     for (const auto& service : services()) try_patch(path_of(service), {{"spec", {{"replicas", 1}}}});
     for (const auto& job : jobs()) {
-      try_patch(path_of(job),
-                {{"spec", {{"suspend", false}, {"priorityClassName", "training"}, {"maxRuntime", "20s"}}}});
+      json roles = job["spec"]["roles"];
+      roles[0][roles[0].contains("replicas") ? "replicas" : "minReplicas"] = 1;  // so that it fits
+      try_patch(path_of(job), {{"spec",
+                                {{"roles", roles},
+                                 {"suspend", false},
+                                 {"priorityClassName", "training"},
+                                 {"maxRuntime", "20s"}}}});
     }
   }
   void expect_rest() {

@@ -49,8 +49,11 @@ class Lives {
     at_peace_ = true;
     for (int n = 0; n < kNodeCount; ++n) restore_node(node_name(n));
     for (const auto& name : names_there()) {
-      json spec = {{"suspend", false}, {"priorityClassName", "low"}, {"maxRuntime", "120s"}};
-      cluster_.edit_job(name, spec);
+      json roles = cluster_.job(name)["spec"]["roles"];
+      roles[0][roles[0].contains("replicas") ? "replicas" : "minReplicas"] = 1;  // so that it fits
+      cluster_.edit_job(
+          name,
+          {{"roles", roles}, {"suspend", false}, {"priorityClassName", "low"}, {"maxRuntime", "120s"}});
     }
   }
   // False: something has not ended after an hour.
