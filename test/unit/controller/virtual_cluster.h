@@ -247,7 +247,10 @@ class VirtualCluster {
     co_await self.world.clock().sleep_for(takes);
     json status = {{"phase", "Running"}};
     status["conditions"] = json::array({{{"type", "Ready"}, {"status", "True"}}});
-    self.server.set_status(kPods, client::make_key(ns, name), status);
+    const std::string key = client::make_key(ns, name);
+    const auto pod = self.server.objects(kPods).find(key);
+    if (pod != self.server.objects(kPods).end() && pod->second.value("/status/phase"_json_pointer, std::string("Pending")) == "Pending")
+      self.server.set_status(kPods, key, status);
   }
 
   static client::Task<void> kubelet_ends(VirtualCluster& self, json pod) {

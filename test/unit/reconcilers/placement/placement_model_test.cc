@@ -168,8 +168,8 @@ TEST_F(Model, WhatAJobLeavesIsNotFreeBeforeItHasLeft) {
 
 // A job `ends` that has the whole node, or had it, and its pod; `next` waits for the same GPUs. Whatever becomes
 // of `ends`, `next` may start only when the pod has ended or is gone.
-struct Lingering : Model {
-  Lingering() {
+struct LingeringPods : Model {
+  LingeringPods() {
     model.pool(pool("main", "amd.com/gpu"));
     model.node(node("n1", {{"amd.com/gpu", 8}}));
     add_project();
@@ -222,7 +222,7 @@ struct Lingering : Model {
   }
 };
 
-TEST_F(Lingering, AnEventOfAPodGivesNothingBackBeforeItHasEnded) {
+TEST_F(LingeringPods, AnEventOfAPodGivesNothingBackBeforeItHasEnded) {
   auto pod = pod_of("ends");
   has(suspended("ends"), {shared(pod)});
   EXPECT_FALSE(next_may_start());
@@ -234,14 +234,14 @@ TEST_F(Lingering, AnEventOfAPodGivesNothingBackBeforeItHasEnded) {
   EXPECT_TRUE(next_may_start());
 }
 
-TEST_F(Lingering, APodThatIsGoneHoldsNothing) {
+TEST_F(LingeringPods, APodThatIsGoneHoldsNothing) {
   has(suspended("ends"), {shared(pod_of("ends"))});
   EXPECT_FALSE(next_may_start());
   model.pod_gone(pod_of("ends"));
   EXPECT_TRUE(next_may_start());
 }
 
-TEST_F(Lingering, APodThatNobodyExpectedIsChargedWhenItIsFirstSeen) {
+TEST_F(LingeringPods, APodThatNobodyExpectedIsChargedWhenItIsFirstSeen) {
   has(suspended("ends"), {});
   event(suspended("ends"), pod_of("ends"), true);
   EXPECT_FALSE(next_may_start());
@@ -249,7 +249,7 @@ TEST_F(Lingering, APodThatNobodyExpectedIsChargedWhenItIsFirstSeen) {
   EXPECT_TRUE(next_may_start());
 }
 
-TEST_F(Lingering, APodOfTheAssignmentIsNotChargedTwice) {
+TEST_F(LingeringPods, APodOfTheAssignmentIsNotChargedTwice) {
   has(admitted("ends"), {});
   event(admitted("ends"), pod_of("ends"), true);
   EXPECT_EQ(free_gpus(), 0);
@@ -258,7 +258,7 @@ TEST_F(Lingering, APodOfTheAssignmentIsNotChargedTwice) {
 }
 
 // Its node is lost to the job, and comes back while the job's new place is not written down yet.
-TEST_F(Lingering, APodWhosePlaceIsLostHoldsItUntilItHasEnded) {
+TEST_F(LingeringPods, APodWhosePlaceIsLostHoldsItUntilItHasEnded) {
   auto away = node("n1", {{"amd.com/gpu", 8}});
   away.ready = false;
   model.node(away);
@@ -271,7 +271,7 @@ TEST_F(Lingering, APodWhosePlaceIsLostHoldsItUntilItHasEnded) {
 }
 
 // It was charged as nobody's while its job could not be read; then it leaves, and is gone.
-TEST_F(Lingering, WhatWasChargedAsAForeignPodIsNotChargedOnceMore) {
+TEST_F(LingeringPods, WhatWasChargedAsAForeignPodIsNotChargedOnceMore) {
   auto pod = pod_of("ends");
   pod.deleting = true;
   model.foreign_pod(shared(pod));
@@ -285,7 +285,7 @@ TEST_F(Lingering, WhatWasChargedAsAForeignPodIsNotChargedOnceMore) {
 }
 
 // A pod of an earlier try is left when an eviction is decided that is not written down yet.
-TEST_F(Lingering, AStrayIsChargedWhileADecisionIsOnItsWay) {
+TEST_F(LingeringPods, AStrayIsChargedWhileADecisionIsOnItsWay) {
   auto second = node("n2", {{"amd.com/gpu", 8}});
   second.labels = {{"kind", "n1"}};  // of the same pool
   model.node(second);
