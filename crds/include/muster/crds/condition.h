@@ -41,9 +41,9 @@ using Conditions = std::vector<Condition>;
 const Condition* find_condition(const Conditions& conditions, std::string_view type);
 // The condition of this type is there and True.
 bool is_true(const Conditions& conditions, std::string_view type);
-// Sets or adds the condition of `wanted.type`. Its lastTransitionTime stays as it was while the status does
-// not change (wanted.last_transition_time counts otherwise). Messages are cut to the schema's 4096
-// characters. True: something changed.
+// Sets or adds the condition of `wanted.type`. While the status does not change, its lastTransitionTime stays
+// as it was; otherwise wanted.last_transition_time counts. Messages are cut to the schema's 4096 characters.
+// True: something has changed.
 bool set_condition(Conditions& conditions, Condition wanted);
 
 }  // namespace muster::crds

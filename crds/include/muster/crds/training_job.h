@@ -44,7 +44,7 @@ constexpr std::array<std::string_view, 8> names_of(Phase) {
   return {"Queued", "Starting", "Running", "Resizing", "Checkpointing", "Suspended", "Succeeded", "Failed"};
 }
 
-// The largest gang; what keeps status.assignment, and with it the object, storable.
+// The largest gang. The bound keeps status.assignment, and with it the object, small enough to be stored.
 inline constexpr std::int32_t kMaxPods = 10'000;
 
 struct Role {
@@ -105,7 +105,7 @@ struct Checkpoint {
   bool operator==(const Checkpoint&) const = default;
 };
 
-// At most `limit` program faults in any `window`; node faults and preemptions never count.
+// How many faults of the program are tolerated in any `window`. Node faults and preemptions never count.
 struct RestartPolicy {
   std::int32_t limit = 3;
   Duration window = std::chrono::hours{1};
@@ -192,7 +192,7 @@ struct PodAssignment {
   bool operator==(const PodAssignment&) const = default;
 };
 
-// What the program has saved: the step, and where it is; "": it did not say.
+// What the program has saved: the step, and where it is. "": it did not say where.
 struct SavedStep {
   std::optional<std::int64_t> step;  // absent: nothing was saved
   std::string uri;
@@ -209,8 +209,8 @@ struct Assignment {
   std::string pool;
   std::optional<Time> admitted_at;  // of two that claim one GPU the older stays
   std::vector<PodAssignment> pods;  // by role in the spec's order, then index
-  // Indexes into `pods`, ascending: whose pod has succeeded. Remembered because somebody may collect the pod
-  // while its peers still work.
+  // Indexes into `pods`, ascending, of the pods that have succeeded. It is remembered because somebody may
+  // collect such a pod while its peers still work.
   std::vector<std::int32_t> succeeded;
   SavedStep resume{};  // what all pods of this attempt start from; decided when the first of them is made
   std::optional<Time> resized_at{};  // when an elastic gang last changed its size
@@ -228,8 +228,8 @@ struct Assignment {
   bool operator==(const Assignment&) const = default;
 };
 
-// Places that are kept for a job which waits for others, or its own pods, to leave them. Not the commit
-// point: it may be given up at any time before the job is assigned.
+// Places that are kept for a job until others, or its own pods, have left them. This is not the commit point:
+// it may be given up at any time before the job is assigned.
 struct Nomination {
   std::int64_t generation = 0;  // of the spec that was placed
   std::string pool;
@@ -262,7 +262,7 @@ struct CheckpointStatus {
   std::string reported_by;     // the pod
   std::int32_t attempt = 0;    // of that pod
   std::int32_t reporters = 0;  // pods that had saved this step or a later one
-  // The longest that a pod took from SIGTERM to its end with a report; 0: none yet.
+  // The longest time that a pod took from SIGTERM to its end with a report. 0: no pod did yet.
   std::int64_t save_seconds = 0;
 
   static constexpr auto fields() {
@@ -275,7 +275,7 @@ struct CheckpointStatus {
   bool operator==(const CheckpointStatus&) const = default;
 };
 
-// A node whose kubelet refused a pod of this job: not tried again for a while.
+// A node whose kubelet refused a pod of this job. It is not tried again for a while.
 struct NodeRefusal {
   std::string node;
   std::string reason;  // the pod's: OutOfcpu, UnexpectedAdmissionError, …
@@ -303,7 +303,7 @@ struct EffectiveRole {
   bool operator==(const EffectiveRole&) const = default;
 };
 
-// What the spec leaves out and the Project states: in force as long as the job holds an assignment.
+// What the spec leaves out and the Project states. It is in force as long as the job holds an assignment.
 struct Effective {
   std::string priority_class_name;
   std::vector<std::string> pools;
@@ -383,7 +383,8 @@ struct TrainingJob {
   bool operator==(const TrainingJob&) const = default;
 };
 
-// spec.preemptible, or true for Batch and false for Interactive. What is not preemptible must fit quota.
+// spec.preemptible; if it is left out, true for Batch and false for Interactive. A job that is not
+// preemptible must fit the quota.
 inline bool is_preemptible(const TrainingJobSpec& spec) {
   return spec.preemptible.value_or(spec.mode == Mode::kBatch);
 }
@@ -408,12 +409,12 @@ inline bool is_elastic(const TrainingJobSpec& spec) {
   }
   return false;
 }
-// Its members join and leave one by one; all other gangs restart to get another size. One of a fixed size may
-// say so as well (`elastic` is stated): who is lost is replaced, and the others run on.
+// Its members join and leave one by one; all other gangs restart to get another size. A gang of a fixed size
+// may say so as well (by stating `elastic`): then a member that is lost is replaced, and the others run on.
 inline bool resizes_in_place(const TrainingJobSpec& spec) {
   return spec.elastic ? spec.elastic->resize == Resize::kInPlace : is_elastic(spec);
 }
-// How long its size has to have stood, and room to have been there, before it grows.
+// It grows when its size has stood for so long and room has been there for so long.
 inline Duration grow_after_of(const TrainingJobSpec& spec) {
   if (spec.elastic && spec.elastic->grow_after) return *spec.elastic->grow_after;
   return resizes_in_place(spec) ? std::chrono::minutes{1} : std::chrono::minutes{10};
