@@ -55,7 +55,7 @@ class RoomAudit {
  public:
   RoomAudit(const State& s, Time now, const RoomQuery& q, const Statement& st, const Room& room,
             std::vector<std::string>& broken)
-      : s_(s), now_(now), q_(q), c_(q.claimant), st_(st), room_(room), broken_(broken), before_(s) {
+      : s_(s), now_(now), c_(q.claimant), st_(st), room_(room), broken_(broken), before_(s) {
     for (const Victim& v : room_.victims) {
       for (const std::size_t pod : v.pods) before_.add(st_.charge_before(v.job, pod));
     }
@@ -365,7 +365,6 @@ class RoomAudit {
 
   const State& s_;
   Time now_;
-  const RoomQuery& q_;
   const Claimant& c_;
   const Statement& st_;
   const Room& room_;
