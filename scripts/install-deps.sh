@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Installs what is needed to build and test on Debian 12, from Debian packages. Fast if nothing is missing.
+# Installs what is needed to build and test on Debian 12, from Debian packages. It is fast if nothing is missing.
 #
 #   --lint   also what `make lint` needs (clang-format and clang-tidy 19)
 #   --image  also what `make image` needs (umoci and skopeo)
 #   --node   also what tests on real nodes need (containerd, runc, CNI plugins), and --image
 #
-# Without root it uses sudo. The control plane of the tests needs Go 1.26 as well, which Debian 12 does not have:
+# Without root it uses sudo. The control plane of the tests also needs Go 1.26, which Debian 12 does not have.
 # scripts/build-controlplane.sh gets it if there is none.
 set -euo pipefail
 
@@ -48,7 +48,7 @@ trap 'rm -f "$log"' EXIT
 install() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-remove --no-install-recommends "${missing[@]}" >"$log" 2>&1
 }
-# The package lists may be absent or too old: then once more with fresh ones.
+# The package lists may be absent or too old. Then it tries once more with fresh ones.
 if ! install; then
   if ! "${as_root[@]}" apt-get update >"$log" 2>&1 || ! install; then
     tail -n 20 "$log" >&2

@@ -15,7 +15,7 @@ mapfile -t sources < <(
 clang-format-19 --dry-run -Werror "${all[@]}"
 echo "format: ${#all[@]} files in order"
 
-# Only what release compiles: the programs in test/fuzz are not part of it.
+# Only what the release preset compiles. The programs in test/fuzz are not part of it.
 mapfile -t known < <(
   python3 - build/release/compile_commands.json "${sources[@]}" <<'PY'
 import json, os, sys
