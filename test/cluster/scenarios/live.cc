@@ -57,7 +57,11 @@ class Player {
     Auditor auditor;
     history.replay([&](const Change& c) { auditor.see(c); });
     for (const auto& problem : auditor.problems()) result.differences.push_back("the auditor: " + problem);
-    if (!muster_->alive()) result.differences.emplace_back("the operator has ended");
+    if (!muster_->alive()) {
+      result.differences.emplace_back("the operator has ended");
+    } else if (muster_->stop() != 0) {
+      result.differences.emplace_back("the operator, asked to stop, did not end well");
+    }
     if (const auto wrong = cluster_->audit_gpus(); !wrong.empty()) result.differences.push_back(wrong);
     result.log = muster_->log();
     return result;
