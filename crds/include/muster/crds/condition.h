@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "muster/crds/field.h"
@@ -28,10 +27,10 @@ struct Condition {
 
   static constexpr auto fields() {
     using T = Condition;
-    return std::tuple(field("type", &T::type), field("status", &T::status),
-                      field("observedGeneration", &T::observed_generation),
-                      field("lastTransitionTime", &T::last_transition_time), field("reason", &T::reason),
-                      field("message", &T::message));
+    return fields_of(field("type", &T::type), field("status", &T::status),
+                     field("observedGeneration", &T::observed_generation),
+                     field("lastTransitionTime", &T::last_transition_time), field("reason", &T::reason),
+                     field("message", &T::message));
   }
   bool operator==(const Condition&) const = default;
 };

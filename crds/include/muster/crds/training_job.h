@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "muster/crds/common.h"
@@ -58,10 +57,10 @@ struct Role {
 
   static constexpr auto fields() {
     using T = Role;
-    return std::tuple(field("name", &T::name), field("replicas", &T::replicas),
-                      field("minReplicas", &T::min_replicas), field("maxReplicas", &T::max_replicas),
-                      field("gpus", &T::gpus), field("colocateWith", &T::colocate_with),
-                      field("topology", &T::topology), field("template", &T::pod_template));
+    return fields_of(field("name", &T::name), field("replicas", &T::replicas),
+                     field("minReplicas", &T::min_replicas), field("maxReplicas", &T::max_replicas),
+                     field("gpus", &T::gpus), field("colocateWith", &T::colocate_with),
+                     field("topology", &T::topology), field("template", &T::pod_template));
   }
   bool operator==(const Role&) const = default;
 };
@@ -85,8 +84,8 @@ struct Elastic {
 
   static constexpr auto fields() {
     using T = Elastic;
-    return std::tuple(field("resize", &T::resize), field("replicas", &T::replicas),
-                      field("growAfter", &T::grow_after));
+    return fields_of(field("resize", &T::resize), field("replicas", &T::replicas),
+                     field("growAfter", &T::grow_after));
   }
   bool operator==(const Elastic&) const = default;
 };
@@ -99,8 +98,8 @@ struct Checkpoint {
 
   static constexpr auto fields() {
     using T = Checkpoint;
-    return std::tuple(field("gracePeriod", &T::grace_period), field("interval", &T::interval),
-                      field("claimName", &T::claim_name), field("mountPath", &T::mount_path));
+    return fields_of(field("gracePeriod", &T::grace_period), field("interval", &T::interval),
+                     field("claimName", &T::claim_name), field("mountPath", &T::mount_path));
   }
   bool operator==(const Checkpoint&) const = default;
 };
@@ -112,7 +111,7 @@ struct RestartPolicy {
 
   static constexpr auto fields() {
     using T = RestartPolicy;
-    return std::tuple(field("limit", &T::limit), field("window", &T::window));
+    return fields_of(field("limit", &T::limit), field("window", &T::window));
   }
   bool operator==(const RestartPolicy&) const = default;
 };
@@ -123,7 +122,7 @@ struct Completion {
 
   static constexpr auto fields() {
     using T = Completion;
-    return std::tuple(field("role", &T::role), field("policy", &T::policy));
+    return fields_of(field("role", &T::role), field("policy", &T::policy));
   }
   bool operator==(const Completion&) const = default;
 };
@@ -135,7 +134,7 @@ struct Idle {
 
   static constexpr auto fields() {
     using T = Idle;
-    return std::tuple(field("timeout", &T::timeout), field("gpuUtilizationBelow", &T::gpu_utilization_below));
+    return fields_of(field("timeout", &T::timeout), field("gpuUtilizationBelow", &T::gpu_utilization_below));
   }
   bool operator==(const Idle&) const = default;
 };
@@ -160,14 +159,14 @@ struct TrainingJobSpec {
 
   static constexpr auto fields() {
     using T = TrainingJobSpec;
-    return std::tuple(field("mode", &T::mode), field("preemptible", &T::preemptible),
-                      field("priorityClassName", &T::priority_class_name), field("suspend", &T::suspend),
-                      field("framework", &T::framework), field("roles", &T::roles),
-                      field("topology", &T::topology), field("pools", &T::pools),
-                      field("elastic", &T::elastic), field("checkpoint", &T::checkpoint),
-                      field("restart", &T::restart), field("startTimeout", &T::start_timeout),
-                      field("maxRuntime", &T::max_runtime), field("idle", &T::idle),
-                      field("ttlAfterFinished", &T::ttl_after_finished), field("completion", &T::completion));
+    return fields_of(field("mode", &T::mode), field("preemptible", &T::preemptible),
+                     field("priorityClassName", &T::priority_class_name), field("suspend", &T::suspend),
+                     field("framework", &T::framework), field("roles", &T::roles),
+                     field("topology", &T::topology), field("pools", &T::pools),
+                     field("elastic", &T::elastic), field("checkpoint", &T::checkpoint),
+                     field("restart", &T::restart), field("startTimeout", &T::start_timeout),
+                     field("maxRuntime", &T::max_runtime), field("idle", &T::idle),
+                     field("ttlAfterFinished", &T::ttl_after_finished), field("completion", &T::completion));
   }
   bool operator==(const TrainingJobSpec&) const = default;
 };
@@ -185,9 +184,9 @@ struct PodAssignment {
 
   static constexpr auto fields() {
     using T = PodAssignment;
-    return std::tuple(field("role", &T::role), field("index", &T::index), field("node", &T::node),
-                      field("gpus", &T::gpus), field("try", &T::tries, Zero::kOmit),
-                      field("joiningSince", &T::joining));
+    return fields_of(field("role", &T::role), field("index", &T::index), field("node", &T::node),
+                     field("gpus", &T::gpus), field("try", &T::tries, Zero::kOmit),
+                     field("joiningSince", &T::joining));
   }
   bool operator==(const PodAssignment&) const = default;
 };
@@ -198,7 +197,7 @@ struct SavedStep {
   std::string uri;
 
   static constexpr auto fields() {
-    return std::tuple(field("step", &SavedStep::step), field("uri", &SavedStep::uri));
+    return fields_of(field("step", &SavedStep::step), field("uri", &SavedStep::uri));
   }
   bool operator==(const SavedStep&) const = default;
 };
@@ -219,11 +218,11 @@ struct Assignment {
 
   static constexpr auto fields() {
     using T = Assignment;
-    return std::tuple(field("attempt", &T::attempt, Zero::kOmit), field("pool", &T::pool),
-                      field("admittedAt", &T::admitted_at), field("pods", &T::pods),
-                      field("succeeded", &T::succeeded), field("resume", &T::resume),
-                      field("resizedAt", &T::resized_at), field("generation", &T::generation, Zero::kOmit),
-                      field("madeFrom", &T::made_from));
+    return fields_of(field("attempt", &T::attempt, Zero::kOmit), field("pool", &T::pool),
+                     field("admittedAt", &T::admitted_at), field("pods", &T::pods),
+                     field("succeeded", &T::succeeded), field("resume", &T::resume),
+                     field("resizedAt", &T::resized_at), field("generation", &T::generation, Zero::kOmit),
+                     field("madeFrom", &T::made_from));
   }
   bool operator==(const Assignment&) const = default;
 };
@@ -237,8 +236,8 @@ struct Nomination {
 
   static constexpr auto fields() {
     using T = Nomination;
-    return std::tuple(field("generation", &T::generation, Zero::kOmit), field("pool", &T::pool),
-                      field("pods", &T::pods));
+    return fields_of(field("generation", &T::generation, Zero::kOmit), field("pool", &T::pool),
+                     field("pods", &T::pods));
   }
   bool operator==(const Nomination&) const = default;
 };
@@ -249,7 +248,7 @@ struct Restarts {
 
   static constexpr auto fields() {
     using T = Restarts;
-    return std::tuple(field("count", &T::count, Zero::kOmit), field("recent", &T::recent));
+    return fields_of(field("count", &T::count, Zero::kOmit), field("recent", &T::recent));
   }
   bool operator==(const Restarts&) const = default;
 };
@@ -267,10 +266,10 @@ struct CheckpointStatus {
 
   static constexpr auto fields() {
     using T = CheckpointStatus;
-    return std::tuple(field("step", &T::step), field("uri", &T::uri), field("savedAt", &T::saved_at),
-                      field("reportedBy", &T::reported_by), field("attempt", &T::attempt, Zero::kOmit),
-                      field("reporters", &T::reporters, Zero::kOmit),
-                      field("saveSeconds", &T::save_seconds, Zero::kOmit));
+    return fields_of(field("step", &T::step), field("uri", &T::uri), field("savedAt", &T::saved_at),
+                     field("reportedBy", &T::reported_by), field("attempt", &T::attempt, Zero::kOmit),
+                     field("reporters", &T::reporters, Zero::kOmit),
+                     field("saveSeconds", &T::save_seconds, Zero::kOmit));
   }
   bool operator==(const CheckpointStatus&) const = default;
 };
@@ -283,7 +282,7 @@ struct NodeRefusal {
 
   static constexpr auto fields() {
     using T = NodeRefusal;
-    return std::tuple(field("node", &T::node), field("reason", &T::reason), field("at", &T::at));
+    return fields_of(field("node", &T::node), field("reason", &T::reason), field("at", &T::at));
   }
   bool operator==(const NodeRefusal&) const = default;
 };
@@ -297,8 +296,8 @@ struct EffectiveRole {
 
   static constexpr auto fields() {
     using T = EffectiveRole;
-    return std::tuple(field("name", &T::name), field("gpus", &T::gpus), field("cpu", &T::cpu),
-                      field("memory", &T::memory));
+    return fields_of(field("name", &T::name), field("gpus", &T::gpus), field("cpu", &T::cpu),
+                     field("memory", &T::memory));
   }
   bool operator==(const EffectiveRole&) const = default;
 };
@@ -312,9 +311,9 @@ struct Effective {
 
   static constexpr auto fields() {
     using T = Effective;
-    return std::tuple(field("priorityClassName", &T::priority_class_name), field("pools", &T::pools),
-                      field("maxRuntime", &T::max_runtime), field("idleTimeout", &T::idle_timeout),
-                      field("roles", &T::roles));
+    return fields_of(field("priorityClassName", &T::priority_class_name), field("pools", &T::pools),
+                     field("maxRuntime", &T::max_runtime), field("idleTimeout", &T::idle_timeout),
+                     field("roles", &T::roles));
   }
   bool operator==(const Effective&) const = default;
 };
@@ -348,20 +347,20 @@ struct TrainingJobStatus {
 
   static constexpr auto fields() {
     using T = TrainingJobStatus;
-    return std::tuple(
-        field("observedGeneration", &T::observed_generation, Zero::kOmit), field("phase", &T::phase),
-        field("conditions", &T::conditions), field("effective", &T::effective),
-        field("assignment", &T::assignment), field("nominated", &T::nominated), field("pods", &T::pods),
-        field("replicas", &T::replicas, Zero::kOmit), field("selector", &T::selector),
-        field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
-        field("readyReplicas", &T::ready_replicas, Zero::kOmit),
-        field("succeededReplicas", &T::succeeded_replicas, Zero::kOmit), field("allocated", &T::allocated),
-        field("attempt", &T::attempt, Zero::kOmit), field("restarts", &T::restarts),
-        field("preemptions", &T::preemptions, Zero::kOmit),
-        field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
-        field("nodeRefusals", &T::node_refusals), field("checkpoint", &T::checkpoint),
-        field("queue", &T::queue), field("startedAt", &T::started_at),
-        field("runSeconds", &T::run_seconds, Zero::kOmit), field("finishedAt", &T::finished_at));
+    return fields_of(field("observedGeneration", &T::observed_generation, Zero::kOmit),
+                     field("phase", &T::phase), field("conditions", &T::conditions),
+                     field("effective", &T::effective), field("assignment", &T::assignment),
+                     field("nominated", &T::nominated), field("pods", &T::pods),
+                     field("replicas", &T::replicas, Zero::kOmit), field("selector", &T::selector),
+                     field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
+                     field("readyReplicas", &T::ready_replicas, Zero::kOmit),
+                     field("succeededReplicas", &T::succeeded_replicas, Zero::kOmit),
+                     field("allocated", &T::allocated), field("attempt", &T::attempt, Zero::kOmit),
+                     field("restarts", &T::restarts), field("preemptions", &T::preemptions, Zero::kOmit),
+                     field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
+                     field("nodeRefusals", &T::node_refusals), field("checkpoint", &T::checkpoint),
+                     field("queue", &T::queue), field("startedAt", &T::started_at),
+                     field("runSeconds", &T::run_seconds, Zero::kOmit), field("finishedAt", &T::finished_at));
   }
   bool operator==(const TrainingJobStatus&) const = default;
 };
@@ -378,7 +377,7 @@ struct TrainingJob {
 
   static constexpr auto fields() {
     using T = TrainingJob;
-    return std::tuple(field("metadata", &T::metadata), field("spec", &T::spec), field("status", &T::status));
+    return fields_of(field("metadata", &T::metadata), field("spec", &T::spec), field("status", &T::status));
   }
   bool operator==(const TrainingJob&) const = default;
 };
