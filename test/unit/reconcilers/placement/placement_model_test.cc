@@ -175,6 +175,11 @@ struct LingeringPods : Model {
     add_project();
   }
 
+  void add_second_node() {
+    auto second = node("n2", {{"amd.com/gpu", 8}});
+    second.labels = {{"kind", "n1"}};  // of the same pool
+    model.node(second);
+  }
   static client::Pod pod_of(const std::string& job, std::int32_t attempt = 1) {
     const auto name = job + "-worker-0-" + std::to_string(attempt);
     client::Pod pod = running("nlp", name, {{"amd.com/gpu", 8}});
@@ -259,6 +264,7 @@ TEST_F(LingeringPods, APodOfTheAssignmentIsNotChargedTwice) {
 
 // Its node is lost to the job, and comes back while the job's new place is not written down yet.
 TEST_F(LingeringPods, APodWhosePlaceIsLostHoldsItUntilItHasEnded) {
+  add_second_node();
   auto away = node("n1", {{"amd.com/gpu", 8}});
   away.ready = false;
   model.node(away);
@@ -276,7 +282,6 @@ TEST_F(LingeringPods, WhatWasChargedAsAForeignPodIsNotChargedOnceMore) {
   pod.deleting = true;
   model.foreign_pod(shared(pod));
   waits(job("ends"), {shared(pod)});
-  EXPECT_EQ(free_gpus(), 0);
   EXPECT_FALSE(next_may_start());
   model.pod_gone(pod);
   waits(job("ends"));
@@ -286,9 +291,7 @@ TEST_F(LingeringPods, WhatWasChargedAsAForeignPodIsNotChargedOnceMore) {
 
 // A pod of an earlier try is left when an eviction is decided that is not written down yet.
 TEST_F(LingeringPods, AStrayIsChargedWhileADecisionIsOnItsWay) {
-  auto second = node("n2", {{"amd.com/gpu", 8}});
-  second.labels = {{"kind", "n1"}};  // of the same pool
-  model.node(second);
+  add_second_node();
   auto elastic = admitted("ends");
   elastic.spec.roles[0].replicas.reset();
   elastic.spec.roles[0].min_replicas = 1;
