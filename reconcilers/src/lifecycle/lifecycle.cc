@@ -4,9 +4,9 @@
 
 #include <numeric>
 
-#include "lifecycle_texts.h"
 #include "machine.h"
 #include "muster/reconcilers/lifecycle/job_status.h"
+#include "muster/reconcilers/lifecycle/lifecycle_texts.h"
 #include "muster/reconcilers/pods/elastic.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/pod_end.h"

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "lifecycle_texts.h"
 #include "machine.h"
+#include "muster/reconcilers/lifecycle/lifecycle_texts.h"
 #include "muster/reconcilers/pods/pod_end.h"
 #include "muster/reconcilers/pods/pod_identity.h"
 #include "refusals.h"

@@ -1,7 +1,7 @@
-// What a gang does about GPUs that others hold: reservation pods for those that it shares, or earlier
-// sharers' reservations for those that it is to have whole.
-#include "lifecycle_texts.h"
+// What a gang does about GPUs that others hold: holder pods for those that it shares, or the holder pods of
+// earlier sharers for those that it is to have whole.
 #include "machine.h"
+#include "muster/reconcilers/lifecycle/lifecycle_texts.h"
 #include "refusals.h"
 
 namespace muster::reconcilers {

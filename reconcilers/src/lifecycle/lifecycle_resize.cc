@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <map>
 
-#include "lifecycle_texts.h"
 #include "machine.h"
+#include "muster/reconcilers/lifecycle/lifecycle_texts.h"
 #include "muster/reconcilers/pods/elastic.h"
 #include "muster/reconcilers/pods/pod_end.h"
 #include "muster/reconcilers/pods/pod_identity.h"

@@ -1,4 +1,4 @@
-#include "lifecycle_texts.h"
+#include "muster/reconcilers/lifecycle/lifecycle_texts.h"
 
 #include <fmt/format.h>
 

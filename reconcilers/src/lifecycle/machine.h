@@ -39,7 +39,7 @@
 #include <utility>
 #include <vector>
 
-#include "gang.h"
+#include "muster/reconcilers/lifecycle/gang.h"
 #include "muster/reconcilers/lifecycle/lifecycle.h"
 
 namespace muster::reconcilers {

@@ -1,6 +1,6 @@
 #include "muster/reconcilers/lifecycle/pod_refusal.h"
 
-#include "lifecycle_texts.h"
+#include "muster/crds/text.h"
 
 namespace muster::reconcilers {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "lifecycle/lifecycle_texts.h"
+#include "muster/crds/text.h"
 #include "muster/reconcilers/lifecycle/job_status.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/pod_identity.h"

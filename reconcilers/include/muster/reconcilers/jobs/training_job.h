@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "muster/reconcilers/caches/world.h"
+#include "muster/reconcilers/caches/reconciler_context.h"
 #include "muster/reconcilers/jobs/effective_job.h"
 #include "muster/reconcilers/jobs/job_pods.h"
 #include "muster/reconcilers/lifecycle/lifecycle.h"
@@ -17,7 +17,7 @@ namespace muster::reconcilers {
 
 class TrainingJobReconciler {
  public:
-  explicit TrainingJobReconciler(World& world);
+  explicit TrainingJobReconciler(ReconcilerContext& context);
 
   // Level-based and idempotent. Never runs twice at once for one key (the work queue sees to that).
   client::Task<Outcome> reconcile(client::Key key);
@@ -57,7 +57,7 @@ class TrainingJobReconciler {
   // True: the gang goes back to the queue, or is evicted, for it.
   bool refuse(const Job& job, const client::Error& error);
 
-  World& world_;
+  ReconcilerContext& context_;
   JobPods pods_;
   std::map<client::Key, Rejection> rejections_;
   std::map<client::Key, client::TimePoint> counters_due_;  // when deferred counters are to be written
