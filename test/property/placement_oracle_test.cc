@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "placement_history.h"
-#include "shares.h"
-#include "state.h"
+#include "shares/shares.h"
+#include "model/state.h"
 
 namespace muster::placement {
 namespace {

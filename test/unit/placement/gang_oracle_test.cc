@@ -5,8 +5,8 @@
 #include <functional>
 #include <random>
 
-#include "place.h"
-#include "topology.h"
+#include "place/place.h"
+#include "pool/topology.h"
 #include "world.h"
 
 namespace muster::placement {

@@ -1,5 +1,5 @@
 // Rule 7: reservation, backfill, estimated starts.
-#include "reservation.h"
+#include "reserve/reservation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
