@@ -43,7 +43,7 @@ struct GpuHoldersTest : testing::Test {
   GpuHoldersTest() {
     server.set_latency(milliseconds{5}, milliseconds{5});
     server.set_handler([this](const client::HttpRequest& request) -> client::HttpResponse {
-      if (request.method == "GET") return {200, {}, own_pod.dump()};
+      if (request.method == client::Method::kGet) return {200, {}, own_pod.dump()};
       json made = json::parse(request.body);
       made["metadata"]["uid"] = "uid-" + std::to_string(bodies.size());
       made["metadata"]["resourceVersion"] = std::to_string(10 + bodies.size());

@@ -5,8 +5,10 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "muster/reconcilers/caches/reconciler_context.h"
 #include "muster/reconcilers/jobs/effective_job.h"
@@ -41,12 +43,40 @@ class TrainingJobReconciler {
     std::string message;
   };
 
-  void forget(const client::Key& key, const std::string& last_uid);
+  // What one reconcile looks at. Observed points into it: it stays where it is until advance() has answered.
+  struct View {
+    client::Key key;
+    Job job;     // as the server has it
+    Job counts;  // as it counts: effective()
+    std::vector<client::Ptr<client::Pod>> pods;
+    Translation wish{};
+    std::optional<Decision> decision{};
+    std::optional<crds::Nomination> nomination{};
+    std::optional<crds::Waiting> verdict{};
+    bool waits_for_victims = false;
+  };
+
+  // --- looking (training_job_view.cc)
+  View look(const client::Key& key, const Job& job);
+  Observed observe(const View& view);
+  std::vector<client::Ptr<client::Pod>> pods_of(const std::string& uid) const;
+  static void note_departed(CheckpointReports& reports, const std::string& job, const crds::Assignment& a,
+                            const std::vector<client::Ptr<client::Pod>>& pods);
   void name_victims(crds::Waiting& verdict) const;
   NodeHealth health_of(const std::string& node) const;
   crds::MilliGpu charge_of(const crds::TrainingJobSpec& spec, const Translation& wish,
                            const crds::PodAssignment& place) const;
   Idleness idleness_of(const client::Key& key, const crds::TrainingJob& job);
+
+  // --- doing (training_job.cc)
+  client::Task<bool> read_if_unsure(const client::Key& key);
+  Job find_alive(const client::Key& key);
+  client::Task<Outcome> remove_finished(Job job);
+  void take_over(const View& view, const Step& step);
+  client::Task<bool> carry_out(const View& view, const Step& step);
+  void forget(const client::Key& key, const std::string& last_uid);
+  bool may_wait(const client::Key& key, const crds::TrainingJobStatus& before,
+                const crds::TrainingJobStatus& after);
   enum class Commit : std::uint8_t {
     kStands,    // on the server
     kDeferred,  // a mere counter; later
