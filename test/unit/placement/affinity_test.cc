@@ -1,4 +1,4 @@
-// Rule 4, pods by pods: affinity, anti-affinity and spread as Kubernetes has them.
+// RULES.md 4.5, pods by pods: affinity, anti-affinity and spread as Kubernetes has them.
 #include "place/affinity.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What is left of GPUs and of no use, and how placement avoids it (rule 4).
+// What is left of GPUs and of no use, and how placement avoids it (RULES.md 4.4).
 #include "pool/fragmentation.h"
 
 #include <gtest/gtest.h>

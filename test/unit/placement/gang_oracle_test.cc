@@ -1,5 +1,5 @@
-// Rule 4 against all possible placements of small gangs: what is placed keeps every rule, and how often is
-// a gang that could be placed not placed?
+// RULES.md 4 against all possible placements of small gangs: what is placed keeps every rule, and how often
+// is a gang that could be placed not placed?
 #include <gtest/gtest.h>
 
 #include <functional>

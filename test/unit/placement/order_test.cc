@@ -1,4 +1,4 @@
-// Rule 2, order: dominant shares, claimants that ask the same, positions where many wait.
+// RULES.md 2, order: dominant shares, claimants that ask the same, positions where many wait.
 #include "order/order.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Rule 4: where pods go, and why they go nowhere.
+// RULES.md 4: where pods go, and why they go nowhere.
 #include "place/place.h"
 
 #include <gmock/gmock.h>

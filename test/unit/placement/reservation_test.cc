@@ -1,4 +1,4 @@
-// Rule 7: reservation, backfill, estimated starts.
+// RULES.md 7.1 to 7.6: reservation, backfill, estimated starts.
 #include "reserve/reservation.h"
 
 #include <gmock/gmock.h>

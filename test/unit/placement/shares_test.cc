@@ -1,4 +1,4 @@
-// Rule 1: shares.
+// RULES.md 1: shares.
 #include "shares/shares.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Rule 4, topology: gangs, groups and roles in domains, and why there is none.
+// RULES.md 4.2 and 4.3, topology: gangs, groups and roles in domains, and why there is none.
 #include "pool/topology.h"
 
 #include <gmock/gmock.h>
