@@ -6,9 +6,9 @@
 
 #include "job_volumes.h"
 #include "muster/reconcilers/common/log.h"
+#include "muster/reconcilers/jobs/pod_refusal.h"
 #include "muster/reconcilers/jobs/translate.h"
 #include "muster/reconcilers/lifecycle/job_status.h"
-#include "muster/reconcilers/lifecycle/pod_refusal.h"
 
 namespace muster::reconcilers {
 namespace {

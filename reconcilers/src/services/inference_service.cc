@@ -9,7 +9,7 @@
 #include "muster/reconcilers/common/child.h"
 #include "muster/reconcilers/common/fan_out.h"
 #include "muster/reconcilers/common/log.h"
-#include "muster/reconcilers/lifecycle/pod_refusal.h"
+#include "muster/reconcilers/jobs/pod_refusal.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/pod_identity.h"
 #include "muster/reconcilers/services/service_objects.h"
