@@ -273,7 +273,7 @@ std::vector<Figure> verdict(double size, bool entitled) {
       cluster.upsert_job(job);
       made = plan(cluster, kNow);
     }));
-    const Verdict* said = cluster.verdict(job.id);
+    const PendingReason* said = cluster.pending_reason(job.id);
     require(made.decisions.empty() && said != nullptr && !said->message.empty(), "no verdict on " + job.id);
     cluster.remove_job(job.id);
     plan(cluster, kNow);

@@ -64,7 +64,7 @@ Transition transition(WatchState state, Outcome outcome) {
   return {kEmpty, kBackOff};
 }
 
-constexpr std::size_t kLongestLine = 256 << 20;
+constexpr std::size_t kMaxLine = 256 << 20;
 constexpr int kStreamingTries = 2;  // then pages, for once: progress is better than insisting
 constexpr int kGarbageTries = 3;    // at one version; then a new view
 constexpr int kJitterPercent = 50;
@@ -235,7 +235,7 @@ struct Watcher::Impl {
     failures_in_a_row = anew ? 1 : failures_in_a_row + 1;
     Duration pause = env.random.jittered(backoff, kJitterPercent);
     if (last_error && last_error->retry_after) {
-      pause = std::max(pause, std::min<Duration>(*last_error->retry_after, kLongestRetryAfter));
+      pause = std::max(pause, std::min<Duration>(*last_error->retry_after, kMaxRetryAfter));
     }
     log_failure(pause);
     return pause;
@@ -373,7 +373,7 @@ struct Watcher::Impl {
       const Outcome outcome = read_line(*line);
       if (outcome != Outcome::kMore) return outcome;
     }
-    if (lines.unfinished() > kLongestLine) return failed(decode_error("watch: a line longer than 256 MiB"));
+    if (lines.unfinished() > kMaxLine) return failed(decode_error("watch: a line longer than 256 MiB"));
     return Outcome::kMore;
   }
 

@@ -3,14 +3,14 @@
 
 #include <vector>
 
-#include "model/state.h"
+#include "model/cluster_model.h"
 
 namespace muster::placement {
 
 // At each level of the path, from the leaf up: whether it stays within quota, and within fair share.
 // `placed`: what it asks is among what is allocated.
-std::vector<Rights> rights_at(const State& state, const std::vector<LeafId>& path, PoolId pool,
-                              const Resources& asked, bool placed);
+std::vector<BoundsKept> bounds_kept(const ClusterModel& state, const std::vector<QueueId>& path, PoolId pool,
+                                    const Resources& asked, bool placed);
 
 // The job may not use the reserved nodes. All others than the owner are kept off, but who
 // * ends by its max_runtime before the owner starts (where that is not known: within reservation_after);
@@ -21,6 +21,6 @@ std::vector<Rights> rights_at(const State& state, const std::vector<LeafId>& pat
 //   take from others, beside idle nodes.
 // `asked`: what it is about, all of a gang that waits, one replica of one that grows; `placed`: that is among
 // what is allocated. O(depth).
-bool kept_off(const State& state, JobId job, PoolId pool, const Resources& asked, bool placed = false);
+bool kept_off(const ClusterModel& state, JobId job, PoolId pool, const Resources& asked, bool placed = false);
 
 }  // namespace muster::placement

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/cluster_model.h"
 #include "model/due.h"
-#include "model/state.h"
 #include "node/wide.h"
-#include "shares/rights.h"
+#include "shares/eligibility.h"
 
 namespace muster::placement {
 
@@ -28,22 +28,22 @@ struct Unit {
   Wide cost = 0;          // lost work: milliseconds x millionths of the pool
   std::int64_t over = 0;  // minus allocated / fair share of its leaf, in millionths
   std::int64_t minus_began = 0;
-  LeafId leaf = kNoId;
+  QueueId leaf = kNoId;
 };
 
-enum class Means : std::uint8_t { kReclaim, kPreempt, kBoth, kMove };
+enum class Action : std::uint8_t { kReclaim, kPreempt, kReclaimAndPreempt, kMove };
 
 // Which of the legal victims.
-struct Candidates {
+struct VictimFilter {
   bool surplus_only = false;
   bool idle_room_only = false;  // of leaves without a weight
 };
 
 struct UnitQuery {
   const Claimant* claimant = nullptr;
-  Means means = Means::kReclaim;
-  Right right = Right::kGuarantee;  // of kReclaim and kBoth
-  Candidates who;
+  Action action = Action::kReclaim;
+  Eligibility eligibility = Eligibility::kByQuota;  // of kReclaim and kBoth
+  VictimFilter who;
   Time now;
 };
 
@@ -52,9 +52,9 @@ struct UnitQuery {
 // cheapest in lost work, then those of the leaf with the largest allocated / fair share, then the latest
 // started. `safe`: those that would be were it not for minRuntime are added. O(jobs that hold places in the
 // pool x their pods).
-std::vector<Unit> units(const State& state, const UnitQuery& query, Safe& safe);
+std::vector<Unit> units(const ClusterModel& state, const UnitQuery& query, Safe& safe);
 
 // What the job loses if these amounts of it are taken now.
-Wide lost_work(const State& state, const Job& job, PoolId pool, const Resources& amounts, Time now);
+Wide lost_work(const ClusterModel& state, const Job& job, PoolId pool, const Resources& amounts, Time now);
 
 }  // namespace muster::placement

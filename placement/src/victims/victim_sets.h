@@ -6,20 +6,21 @@
 #include <vector>
 
 #include "node/wide.h"
-#include "shares/rights.h"
+#include "shares/eligibility.h"
 #include "victims/units.h"
 
 namespace muster::placement {
 
-// Of a set of units; smaller is better: own ones where both means are used, leaves that fall below their
-// quota, lost work, workloads that stop, then the set itself as sorted indexes, which follow the order of the
-// units.
+// Of a set of units; smaller is better: own ones where reclaim and preemption are used together, leaves that
+// fall below their quota, lost work, workloads that stop, then the set itself as sorted indexes, which follow
+// the order of the units.
 using Preference = std::tuple<int, int, Wide, std::size_t, std::vector<std::size_t>>;
 
 class VictimSets {
  public:
-  // Before any of the units is taken. Keeps references to all but the means.
-  VictimSets(const State& state, const Claimant& claimant, Means means, const std::vector<Unit>& units);
+  // Before any of the units is taken. Keeps references to all but the action.
+  VictimSets(const ClusterModel& state, const Claimant& claimant, Action action,
+             const std::vector<Unit>& units);
 
   // O(taken x units).
   Preference preference(std::vector<std::size_t> taken) const;
@@ -42,9 +43,9 @@ class VictimSets {
   int below_quota(const std::vector<std::size_t>& taken) const;
 
   const Claimant& claimant_;
-  Means means_;
+  Action action_;
   const std::vector<Unit>& units_;
-  std::map<LeafId, Resources> beyond_;  // its quota, before anything is taken
+  std::map<QueueId, Resources> beyond_;  // its quota, before anything is taken
 };
 
 }  // namespace muster::placement

@@ -9,7 +9,7 @@
 #include "model/statement.h"
 #include "muster/placement/plan.h"
 #include "place/place.h"
-#include "shares/rights.h"
+#include "shares/eligibility.h"
 
 namespace muster::placement {
 
@@ -21,12 +21,12 @@ struct Victim {
   std::vector<PodPlace> moved_to;  // not empty: all of it goes there
 };
 
-struct Room {
+struct Solution {
   std::vector<PodPlace> places;  // of the claimant
-  std::vector<Victim> victims;   // in the order of rule 5; may be empty where only promises gave way
+  std::vector<Victim> victims;   // in the order of rule 5; may be empty where only nominations gave way
 };
 
-struct RoomQuery {
+struct SolutionQuery {
   Claimant claimant;
   std::vector<PodWish> pods{};  // as in PlaceQuery
   Time now;
@@ -35,12 +35,13 @@ struct RoomQuery {
   bool anywhere = true;      // also on nodes that are reserved for somebody else
 };
 
-// Tries everything on the state; on success the claimant's places are taken as promised in `statement`, the
+// Tries everything on the state; on success the claimant's places are taken as nominated in `statement`, the
 // victims' pods are released, and those that move have their new places. nullopt: nothing was changed.
 // `safe`: until when minRuntime keeps others from it; to be asked again then. No victim is superfluous:
 // putting any one back would break the placement. Source: reversible simulation as in KAI-Scheduler; sweeps
 // in two orders (by cost; by what a node or domain costs), each pruned, and for few candidates all subsets.
 // O(victims) placements, most refuted by totals; see README.
-std::optional<Room> make_room(State& state, Statement& statement, const RoomQuery& query, Safe& safe);
+std::optional<Solution> find_solution(ClusterModel& state, Statement& statement, const SolutionQuery& query,
+                                      Safe& safe);
 
 }  // namespace muster::placement

@@ -175,7 +175,7 @@ std::string quantity_text(const std::string& resource, std::int64_t amount) {
   return std::to_string(amount);
 }
 
-crds::Waiting to_waiting(const pl::Verdict& v) {
+crds::Waiting to_waiting(const pl::PendingReason& v) {
   crds::Waiting w;
   w.position = v.position;
   w.project_position = v.project_position;

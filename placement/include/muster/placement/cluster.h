@@ -14,7 +14,7 @@
 
 namespace muster::placement {
 
-class State;  // src/state.h
+class ClusterModel;  // src/model/cluster_model.h
 
 // One GPU that several assignments name (two admissions around a fail-over). plan() evicts all but the
 // oldest.
@@ -71,7 +71,7 @@ class Cluster {
   const Assignment* assignment(const std::string& job) const;  // nullptr: it holds none
   bool nominated(const std::string& job) const;                // its assignment is not startable yet
   std::vector<PodPlace> leaving(const std::string& job) const;
-  const Verdict* verdict(const std::string& job) const;  // nullptr: it does not wait, or was not judged yet
+  const PendingReason* pending_reason(const std::string& job) const;  // nullptr: it does not wait, or was not judged yet
   Usage usage(const std::string& queue, bool is_project, const std::string& pool) const;
   // Rule 1's share of a pool, as things are now. O(tree).
   Resources fair_share(const std::string& queue, bool is_project, const std::string& pool) const;
@@ -89,10 +89,10 @@ class Cluster {
   // standard error, and the process ends. Left alone: where NDEBUG is not set. O(cluster) a plan.
   void audit_plans(bool on);
 
-  State& state() { return *state_; }
+  ClusterModel& state() { return *state_; }
 
  private:
-  std::unique_ptr<State> state_;
+  std::unique_ptr<ClusterModel> state_;
 };
 
 }  // namespace muster::placement

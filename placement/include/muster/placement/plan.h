@@ -42,17 +42,17 @@ struct Blocking {
   bool operator==(const Blocking&) const = default;
 };
 
-struct Verdict {
+struct PendingReason {
   Reason reason = Reason::kNone;
   std::string message;
   std::vector<Blocking> blocking;
   // From 1; 0: not counted yet, or nothing may start in its Project. Exact as of the plan that has named the
-  // job last in Plan::verdicts. Where more than 1000 jobs wait in a pool, all but the first 100 are counted
+  // job last in Plan::pending reasons. Where more than 1000 jobs wait in a pool, all but the first 100 are counted
   // and judged anew only once a minute, and words of a shortage may be 10 s old.
   std::int32_t position = 0;          // in the order of its first pool
   std::int32_t project_position = 0;  // in its project, from 1
   std::optional<Time> estimated_start;
-  bool operator==(const Verdict&) const = default;
+  bool operator==(const PendingReason&) const = default;
 };
 
 // Why something is taken from a workload.
@@ -86,7 +86,7 @@ struct Decision {
 
 struct Plan {
   std::vector<Decision> decisions;    // to be carried out in order: victims before their claimant
-  std::vector<std::string> verdicts;  // jobs whose verdict changed; Cluster::verdict() has it
+  std::vector<std::string> pending_reasons;  // jobs whose pending reason changed; Cluster::pending reason() has it
   std::optional<Time> wake;           // when to plan again though nothing changes: something becomes due then
 };
 
