@@ -6,6 +6,7 @@
 
 #include "muster/placement/pool.h"
 #include "muster/reconcilers/common/log.h"
+#include "muster/reconcilers/projects/project_objects.h"
 
 namespace muster::reconcilers {
 namespace {

@@ -123,7 +123,7 @@ HolderPod read_holder_pod(const client::Pod* pod, crds::Time now) {
       r.due = due;
     }
   }
-  r.message = cut(r.message, kMaxWords);
+  r.message = crds::cut(r.message, kMaxWords);
   return r;
 }
 

@@ -6,6 +6,7 @@
 
 #include "muster/client/error.h"
 #include "muster/client/object.h"
+#include "muster/crds/common.h"
 #include "muster/crds/metadata.h"
 
 namespace muster::reconcilers {

@@ -1,6 +1,25 @@
-// The reconciler of TrainingJobs: one function from a key to an outcome. It looks at the caches,
-// lets lifecycle.h say what is to be done, and does it in the order that survives a crash: status
-// first, then pods.
+// The reconciler of TrainingJobs: one function from a key to an outcome. It looks at the caches, lets
+// lifecycle.h say what is to be done, and does it in the order that survives a crash: the status first, then
+// the pods.
+//
+// The crash path of a preemption, write by write. docs/crash-path.md has those of everything else.
+//
+//   0  plan() has decided, and nothing is written. The next process plans anew.
+//   1  The victim's commit(): its assignment is emptied, Evicted says for whom. If the process dies now, the
+//      victim's pods run and were told nothing. The next process calls charge() for every job before it
+//      plans: pods that stand for no place of a record are charged as leaving, so nobody starts where they
+//      are (PlacementModel::update). Then the victim's reconcile finds a job that waits and removes its pods
+//      (waiting() in lifecycle.cc).
+//   2  The preemptor's commit(): status.nominated names the places that are kept for it. It is another job,
+//   so
+//      this write may come before 1. With 1 alone, the next plan nominates anew. With 2 alone, the victim's
+//      record still stands, and the nomination gives way to it.
+//   3  The victim's carry_out(): its pods are deleted, each by its uid. If the process dies in between, the
+//   next
+//      one deletes those that were not told. Until a pod's object is gone, what it holds stays charged.
+//   4  The last of them is gone, and a plan starts the preemptor: its commit() writes the assignment, its
+//      carry_out() makes the pods. If the process dies in between, the next one makes those that are missing,
+//      under the same names (keep_whole() in lifecycle/transitions/attempt.cc).
 #pragma once
 
 #include <map>
