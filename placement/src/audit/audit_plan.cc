@@ -59,7 +59,7 @@ bool has_minimum(const Request& request, const std::vector<PodPlace>& pods) {
 
 class PlanAudit {
  public:
-  PlanAudit(const Watch& watch, const Plan& plan, std::vector<std::string>& broken)
+  PlanAudit(const PlanAuditor& watch, const Plan& plan, std::vector<std::string>& broken)
       : w_(watch), s_(watch.s_), plan_(plan), broken_(broken), now_(s_) {}
 
   void run() {
@@ -82,7 +82,7 @@ class PlanAudit {
   void say(const char* invariant, JobId id, const std::string& what) {
     broken_.push_back(std::string(invariant) + ": " + s_.job(id).spec.id + " " + what);
   }
-  const Watch::Was* was(JobId id) const {
+  const PlanAuditor::Was* was(JobId id) const {
     const auto found = w_.was_.find(id);
     return found == w_.was_.end() ? nullptr : &found->second;
   }
@@ -95,7 +95,7 @@ class PlanAudit {
     if (id == kNoId)
       return broken_.push_back("I8: something is decided about " + d.job + ", which is not known");
     const Job& j = s_.job(id);
-    const Watch::Was* before = was(id);
+    const PlanAuditor::Was* before = was(id);
     const bool ran = before != nullptr && before->ran;
     // Who is taken back for a fault, and has nothing left that must go first, may start again at once.
     const bool faulty = w_.crowded_.contains(id) || (before != nullptr && before->displaced);
@@ -150,8 +150,8 @@ class PlanAudit {
       const JobId at = open.back();
       open.pop_back();
       if (!seen.insert(at).second) continue;
-      for (auto it = w_.taken_.lower_bound({at, std::numeric_limits<JobId>::min()});
-           it != w_.taken_.end() && it->first == at; ++it) {
+      for (auto it = w_.taken_.lower_bound({at, kFirstId<JobId>}); it != w_.taken_.end() && it->first == at;
+           ++it) {
         if (it->second == whom) return true;
         open.push_back(it->second);
       }
@@ -165,7 +165,7 @@ class PlanAudit {
 
   // Why it goes is true, and what it frees is for somebody.
   void because(const Decision& d, JobId id) {
-    const Watch::Was* before = was(id);
+    const PlanAuditor::Was* before = was(id);
     const Job& j = s_.job(id);
     const auto path = way_up(s_, j.leaf);
     switch (d.reason) {
@@ -202,7 +202,7 @@ class PlanAudit {
   void places(JobId id) {
     const Job& j = s_.job(id);
     if (!j.assignment) return;
-    const Watch::Was* before = was(id);
+    const PlanAuditor::Was* before = was(id);
     Resources started, nominated;
     for (std::size_t i = 0; i < j.allocations.size(); ++i) {
       const Allocation& c = j.allocations[i];
@@ -276,7 +276,7 @@ class PlanAudit {
   // node.
   void nomination(JobId id) {
     const Job& j = s_.job(id);
-    const Watch::Was* before = was(id);
+    const PlanAuditor::Was* before = was(id);
     if (before == nullptr || !before->nominated) return;
     if (j.assignment && (j.runs() || j.assignment->pods == before->pods)) return;
     const bool taken =
@@ -308,7 +308,7 @@ class PlanAudit {
       const auto has = [&](const std::vector<PodPlace>& list) {
         return std::find(list.begin(), list.end(), l.place) != list.end();
       };
-      const Watch::Was* before = was(id);
+      const PlanAuditor::Was* before = was(id);
       if (before == nullptr || (!has(before->leaving) && !has(before->pods)))
         say("I8", id, "waits for a pod on node " + l.place.node + " to leave that was never there");
     }
@@ -427,7 +427,7 @@ class PlanAudit {
     wrong("some node would do for each role");
   }
 
-  const Watch& w_;
+  const PlanAuditor& w_;
   const ClusterModel& s_;
   const Plan& plan_;
   std::vector<std::string>& broken_;
@@ -435,8 +435,8 @@ class PlanAudit {
   std::map<std::string, int> decided_;
 };
 
-Watch::Watch(ClusterModel& s, Time now) : s_(s), now_(now) {
-  s_.watch = this;
+PlanAuditor::PlanAuditor(ClusterModel& s, Time now) : s_(s), now_(now) {
+  s_.observer = this;
   for (std::size_t i = 0; i < s.jobs.size(); ++i) {
     const Job& j = s.jobs[i];
     if (!j.known || (!j.assignment && j.leaving.empty())) continue;
@@ -460,7 +460,7 @@ Watch::Watch(ClusterModel& s, Time now) : s_(s), now_(now) {
 }
 
 // Somebody has come to the nominated places, or under the limits, who need not leave.
-bool Watch::in_the_way_for_good(const Job& j) const {
+bool PlanAuditor::in_the_way_for_good(const Job& j) const {
   const Recount counted(s_);
   Resources amounts;
   for (const Allocation& c : j.allocations) {
@@ -494,11 +494,11 @@ bool Watch::in_the_way_for_good(const Job& j) const {
   });
 }
 
-Watch::~Watch() {
-  s_.watch = nullptr;
+PlanAuditor::~PlanAuditor() {
+  s_.observer = nullptr;
 }
 
-std::vector<std::string> Watch::after(const Plan& plan) {
+std::vector<std::string> PlanAuditor::after(const Plan& plan) {
   PlanAudit(*this, plan, broken_).run();
   return std::move(broken_);
 }

@@ -355,7 +355,8 @@ class SolutionAudit {
       const Node& n = s_.nodes[i];
       if (!n.takes_part() || n.pool != c_.pool || !would_do(n.spec, role, request.avoid)) continue;
       if (!gives_such(n.spec, s_.pool(c_.pool).spec, role)) continue;
-      if (n.reserved && reservation && reservation->owner != c_.job) continue;  // it may be kept off
+      if (n.kept_for_reservation && reservation && reservation->owner != c_.job)
+        continue;  // it may be kept off
       const auto id = static_cast<NodeId>(i);
       const Resources free = n.spec.allocatable - counted.on(id).target();
       std::int64_t k = free.pods;
@@ -379,7 +380,7 @@ class SolutionAudit {
 
 }  // namespace
 
-void Watch::solution(const SolutionQuery& query, const Statement& statement, const Solution& found) {
+void PlanAuditor::solution(const SolutionQuery& query, const Statement& statement, const Solution& found) {
   SolutionAudit(s_, now_, query, statement, found, broken_).run();
   for (const Victim& v : found.victims) taken_.emplace(v.job, query.claimant.job);
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/cluster_model.h"
+#include "node/resource_vector.h"
 
 namespace muster::placement {
 
@@ -42,9 +43,6 @@ bool may_give(const ClusterModel& state, const Claimant& claimant, Eligibility e
 // What the leaf has beyond its quota, negative where it has less; the most that there is where the quota does
 // not account for it.
 Resources beyond_quota(const ClusterModel& state, QueueId leaf, PoolId pool);
-
-// In something that is asked for.
-bool exceeds(const Resources& amounts, const Resources& bound, const Resources& asked);
 
 // How long a victim in this leaf is safe from the claimant after its start: as the nearest queue that sets it
 // says.

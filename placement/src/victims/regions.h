@@ -13,7 +13,7 @@ namespace muster::placement {
 // Units in the order in which they had best go, the claimant being placed inside the domain.
 struct TakingOrder {
   std::vector<std::size_t> units;
-  DomainId within = 0;
+  DomainId within = kWholePool;
 };
 
 // Takes units for a trial; what was taken is given back by `undo`, all of it.

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "model/due.h"
+#include "node/resource_vector.h"
 #include "victims/movable.h"
 
 namespace muster::placement {
@@ -185,9 +186,9 @@ Wide lost_work(const ClusterModel& s, const Job& j, PoolId pool, const Resources
   if (j.spec.checkpoint_interval) lost = std::min(lost, *j.spec.checkpoint_interval);
   lost.ms = std::max<std::int64_t>(0, lost.ms) + j.progress.start_took.value_or(kUnknownStart).ms;
   const Resources& all = s.pool(pool).domains[0].capacity;
-  const std::int64_t share =
-      std::max({millionths(amounts.gpu.value, all.gpu.value), millionths(amounts.cpu.value, all.cpu.value),
-                millionths(amounts.memory.value, all.memory.value)});
+  std::int64_t share = 0;
+  for (const ResourceKind kind : kAccountedKinds)
+    share = std::max(share, millionths(amount_of(amounts, kind), amount_of(all, kind)));
   return static_cast<Wide>(lost.ms) * share;
 }
 

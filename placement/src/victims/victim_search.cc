@@ -58,7 +58,7 @@ class Search {
     if (!few || action_ == Action::kMove) {
       std::vector<std::size_t> all(units_.size());
       std::iota(all.begin(), all.end(), std::size_t{0});
-      if (action_ != Action::kMove) consider(sweep(all, 0));
+      if (action_ != Action::kMove) consider(sweep(all, kWholePool));
       const Trial trial{[&](std::size_t i, NodeId on) {
                           const bool may = !in_use_[i] && may_take(units_[i]);
                           if (may) take(i, on);
@@ -132,9 +132,7 @@ class Search {
     for (std::size_t i = 0; i < c.path.size(); ++i) {
       const Resources after = s_.sums(c.path[i], c.pool).allocated + c.asked;
       const Resources& fair = (*c.fair)[static_cast<std::size_t>(c.path[i])];
-      if (c.asked.gpu.value > 0 && after.gpu > std::max(fair.gpu, before_[i].gpu)) return false;
-      if (c.asked.cpu.value > 0 && after.cpu > std::max(fair.cpu, before_[i].cpu)) return false;
-      if (c.asked.memory.value > 0 && after.memory > std::max(fair.memory, before_[i].memory)) return false;
+      if (exceeds(after, larger_of(fair, before_[i]), c.asked)) return false;
     }
     return true;
   }
@@ -158,7 +156,7 @@ class Search {
   bool would_do_without_all(std::size_t start) {
     if (s_.reserves() || s_.request_of(s_.job(q_.claimant.job)).about_pods) return true;
     for (std::size_t i = 0; i < units_.size(); ++i) take(i);
-    const bool fit = fits(0).has_value();
+    const bool fit = fits(kWholePool).has_value();
     reset(start);
     return fit;
   }
@@ -305,11 +303,11 @@ class Search {
     const std::size_t start = st_.mark();
     if (!take_all(subset)) return std::nullopt;
     const std::size_t bare = st_.mark();
-    auto places = fits(0);
+    auto places = fits(kWholePool);
     if (!places) return std::nullopt;
     // Some may cost nothing. Who need not move is seen when all have a place.
     return action_ == Action::kMove ? choice(subset, std::move(*places))
-                                    : pruned(subset, std::move(*places), {start, bare}, 0);
+                                    : pruned(subset, std::move(*places), {start, bare}, kWholePool);
   }
 
   Choice choice(std::vector<std::size_t> taken, std::vector<PodPlace> places) const {
@@ -363,7 +361,7 @@ class Search {
       for (std::size_t kept = 0; !other && kept < seniors.size(); ++kept) {
         auto with = order;
         with.insert(with.end(), seniors.begin(), seniors.begin() + static_cast<std::ptrdiff_t>(kept));
-        other = sweep(with, 0);
+        other = sweep(with, kWholePool);
         reset(start);
       }
       if (!other || !sets_.outdone(found[best].taken, other->taken)) return;
@@ -421,7 +419,7 @@ class Search {
     st_.rollback(taken);
     const bool all =
         std::all_of(solution.victims.begin(), solution.victims.end(), [&](Victim& v) { return move(v); });
-    if (auto places = all ? fits(0) : std::nullopt) {
+    if (auto places = all ? fits(kWholePool) : std::nullopt) {
       solution.places = *std::move(places);
       return who_must_move(std::move(solution), start);
     }
@@ -468,7 +466,7 @@ class Search {
     for (std::size_t k = solution.victims.size(); k-- > 0 && solution.victims.size() > 1;) {
       Solution fewer = solution;
       fewer.victims.erase(fewer.victims.begin() + static_cast<std::ptrdiff_t>(k));
-      auto places = moved(fewer.victims, start) ? fits(0) : std::nullopt;
+      auto places = moved(fewer.victims, start) ? fits(kWholePool) : std::nullopt;
       if (!places) continue;
       fewer.places = *std::move(places);
       solution = std::move(fewer);
@@ -495,7 +493,7 @@ class Search {
   // The pods that it gives, where there is room for them all.
   std::optional<std::vector<PodPlace>> place_again(const Victim& v, View view) {
     const Job& j = s_.job(v.job);
-    PlaceQuery query{v.job, q_.claimant.pool, view, Hold::kNominated, {}, 0};
+    PlaceQuery query{v.job, q_.claimant.pool, view, Hold::kNominated, {}, kWholePool};
     const auto roles = std::ssize(s_.request_of(j).roles);
     for (const std::size_t i : v.pods) {
       if (j.assignment->pods[i].role < 0 || j.assignment->pods[i].role >= roles) return std::nullopt;
