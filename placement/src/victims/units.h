@@ -23,7 +23,7 @@ struct Unit {
   bool own = false;               // of the claimant's leaf, by priority (else: of another, by a right)
   Resources amounts;
   std::vector<NodeId> nodes;  // where its pods are; sorted, distinct
-  // Smaller goes first. Of one leaf, lower priorities first; between leaves the cheaper first.
+  // What the order of RULES.md 5.8 looks at; smaller goes first.
   std::int64_t priority = 0;
   Wide cost = 0;          // lost work: milliseconds x millionths of the pool
   std::int64_t over = 0;  // minus allocated / fair share of its leaf, in millionths
@@ -47,14 +47,8 @@ struct UnitQuery {
   Time now;
 };
 
-// All that is a legal victim now, in the order in which it should go: leaves without a weight first, what
-// would leave a leaf below its quota as late as possible, of one leaf lower priorities first, then the
-// cheapest in lost work, then those of the leaf with the largest allocated / fair share, then the latest
-// started. `safe`: those that would be were it not for minRuntime are added. O(jobs that hold places in the
-// pool x their pods).
+// All that is a legal victim now, in the order of RULES.md 5.8 (victim_order.h). `safe`: what would be one if
+// minRuntime did not keep it is added there. O(jobs that hold places in the pool x their pods).
 std::vector<Unit> units(const ClusterModel& state, const UnitQuery& query, Safe& safe);
-
-// What the job loses if these amounts of it are taken now.
-Wide lost_work(const ClusterModel& state, const Job& job, PoolId pool, const Resources& amounts, Time now);
 
 }  // namespace muster::placement

@@ -83,10 +83,12 @@ class Cluster {
   std::vector<std::string> pool_names() const;
   std::vector<Conflict> conflicts() const;  // by node name and GPU; empty in health
 
+  // --- the auditor. These two are in a library of their own, muster::placement_audit; who calls them links it.
   // I1 to I3 and the model's own indexes, from scratch; each violation as a sentence. O(cluster).
   std::vector<std::string> audit() const;
   // Whether each plan is watched, and audit() made after it: I1 to I8 of README.md. What is broken is said on
-  // standard error, and the process ends. Left alone: where NDEBUG is not set. O(cluster) a plan.
+  // standard error, and the process ends. Where NDEBUG is not set it is on from the beginning, and
+  // muster::placement brings the auditor along. O(cluster) a plan.
   void audit_plans(bool on);
 
   ClusterModel& state() { return *state_; }

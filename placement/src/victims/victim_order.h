@@ -1,4 +1,5 @@
-// Rule 5, which sets of units are tried first, and which of two that would do is the better one.
+// Who is taken first (RULES.md 5.8): the order of all legal victims, and which of two sets of them is better.
+// The order is told here and nowhere else in the code.
 #pragma once
 
 #include <map>
@@ -11,9 +12,23 @@
 
 namespace muster::placement {
 
-// Of a set of units; smaller is better: own ones where reclaim and preemption are used together, leaves that
-// fall below their quota, lost work, workloads that stop, then the set itself as sorted indexes, which follow
-// the order of the units.
+// What the job loses if these amounts of it are taken now: milliseconds of work and of the next start, times
+// millionths of the pool. A job that has not begun loses nothing.
+Wide lost_work(const ClusterModel& state, const Job& job, PoolId pool, const Resources& amounts, Time now);
+
+// In millionths; a part of nothing counts as the largest.
+std::int64_t millionths(std::int64_t part, std::int64_t whole);
+
+// The list of candidates. Inside a leaf: lower priority first, then the least lost work, the latest start,
+// the id. The leaves' lists are merged by what stands first in each: below a weight of 0 first, then the
+// others, then what would leave its leaf below quota, then the claimant's own leaf; then by least lost work,
+// by the leaf with the largest allocated / fair share, by the latest start, by id. Surplus of a job always
+// goes before its minimum.
+std::vector<Unit> in_taking_order(const ClusterModel& state, const Claimant& claimant, std::vector<Unit> all);
+
+// What a set of units is judged by; smaller is better. In this order: how many are of the claimant's own leaf
+// (where reclaim and preemption are used together), how many leaves fall below their quota, lost work, how
+// many jobs stop, and last the units themselves by their places in the list.
 using Preference = std::tuple<int, int, Wide, std::size_t, std::vector<std::size_t>>;
 
 class VictimSets {
