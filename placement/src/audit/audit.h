@@ -1,6 +1,6 @@
-// The auditor: what must hold (I1 to I8 of README.md), recounted from scratch. It shares with the code
-// that decides the model itself, the fair shares (rule 1 has tests of its own) and what a node would do for
-// (would_do), nothing else.
+// The auditor: it holds every plan against I1 to I8 of README.md and recounts everything from scratch. It
+// shares only three things with the code that decides: the model itself, the fair shares (RULES.md 1 has
+// tests of its own), and what a node would do for (would_do).
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// I4: who is evicted, shrunk or moved for somebody is a legal victim of rule 5 at that moment. Counted from
-// allocations, limits and quotas; not by the code that searches for victims.
+// I4: a job that is evicted, shrunk or moved for another one is a legal victim by RULES.md 5 at that moment.
+// This is counted from allocations, limits and quotas, not by the code that searches for victims.
 #include <algorithm>
 #include <array>
 #include <limits>

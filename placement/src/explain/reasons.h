@@ -1,4 +1,4 @@
-// Rule 7: the one reason that binds, in words and numbers.
+// RULES.md 7.4: the words and numbers of each pending reason.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Rule 7, TopologyUnsatisfiable: enough, but in no one domain of the demanded level.
+// RULES.md 7.4, TopologyUnsatisfiable: enough is free, but in no one domain of the demanded level.
 #include <algorithm>
 #include <functional>
 #include <limits>

@@ -1,4 +1,4 @@
-// Rule 4, placement: a complete set of nodes and GPUs for a gang in one pool, or none.
+// RULES.md 4: a complete set of nodes and GPUs for a gang in one pool, or none.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// Rule 3, admission: limits at the leaf and every ancestor; quota as well for what is not preemptible; and
-// what is reserved for others stays free.
+// RULES.md 3.2, 3.3 and 3.5: limits at the Project and every Queue above, the quota of non-preemptible jobs,
+// and what is held back for reserved quota.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Rule 5, where room is cheapest: node by node, and domain by domain where pods must stay together.
+// RULES.md 5.8: where room is cheapest, node by node, or domain by domain where pods must stay together.
 #pragma once
 
 #include <functional>
