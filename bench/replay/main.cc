@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "muster/crds/error.h"
+#include "muster/placement/cluster.h"
 #include "muster/simulate/report.h"
 #include "muster/simulate/simulation.h"
 #include "process.h"

@@ -79,7 +79,7 @@ class Regions {
       std::stable_sort(steps.begin(), steps.end(), cheaper);
       std::erase_if(steps, [](const Step& step) { return step.units.empty(); });
       for (std::size_t k = 0; k < std::min(steps.size(), kRegionsTried); ++k)
-        orders.push_back({steps[k].units, 0});
+        orders.push_back({steps[k].units, kWholePool});
       return orders;
     }
     for (const Together& t : together) {
