@@ -8,25 +8,10 @@
 
 #include "audit/audit.h"
 #include "audit/recount.h"
+#include "node/resource_vector.h"
 
 namespace muster::placement {
 namespace {
-
-struct Kind {
-  const char* name;
-  std::int64_t (*of)(const Resources&);
-  std::optional<std::int64_t> (*bound)(const Bounds&);
-};
-template <class A>
-std::optional<std::int64_t> value_of(const std::optional<A>& a) {
-  return a ? std::optional(a->value) : std::nullopt;
-}
-constexpr std::array<Kind, 3> kKinds = {{
-    {"gpu", [](const Resources& r) { return r.gpu.value; }, [](const Bounds& b) { return value_of(b.gpu); }},
-    {"cpu", [](const Resources& r) { return r.cpu.value; }, [](const Bounds& b) { return value_of(b.cpu); }},
-    {"memory", [](const Resources& r) { return r.memory.value; },
-     [](const Bounds& b) { return value_of(b.memory); }},
-}};
 
 // What stands on a GPU cannot all be there. `memory`, `overcommit_milli`: of the GPU, of the pool.
 bool too_much(const std::vector<GpuUse>& uses, Bytes memory, std::int64_t overcommit_milli) {
@@ -258,16 +243,15 @@ class PlanAudit {
     for (const QueueId at : path) {
       const Share& share = s_.share(at, pool);
       const Tally held = now_.of(at, pool);
-      for (const Kind& kind : kKinds) {
-        if (kind.of(all) <= 0) continue;
-        const auto limit = kind.bound(share.limit);
-        const bool over_now = limit && kind.of(started) > 0 && kind.of(held.now()) > *limit;
-        if (over_now || (limit && kind.of(held.target()) > *limit))
-          say("I3", id, "was placed beyond the limit of " + s_.queue(at).spec.name + " in " + kind.name);
-        auto quota = kind.bound(share.quota);
-        if (!quota && &kind == &kKinds[0]) quota = 0;
-        if (!j.spec.preemptible && quota && kind.of(held.non_preemptible) > *quota)
-          say("I3", id, "was placed beyond the quota of " + s_.queue(at).spec.name + " in " + kind.name);
+      for (const ResourceKind kind : kAccountedKinds) {
+        if (amount_of(all, kind) <= 0) continue;
+        const auto limit = bound_of(share.limit, kind);
+        const bool over_now = limit && amount_of(started, kind) > 0 && amount_of(held.now(), kind) > *limit;
+        if (over_now || (limit && amount_of(held.target(), kind) > *limit))
+          say("I3", id, "was placed beyond the limit of " + s_.queue(at).spec.name + " in " + name_of(kind));
+        const auto quota = quota_of(share.quota, kind);
+        if (!j.spec.preemptible && quota && amount_of(held.non_preemptible, kind) > *quota)
+          say("I3", id, "was placed beyond the quota of " + s_.queue(at).spec.name + " in " + name_of(kind));
       }
     }
   }
@@ -397,14 +381,15 @@ class PlanAudit {
         return b.by[0] == (q.is_project ? "Project " : "Queue ") + q.name;
       });
       if (at == path.end()) return wrong("it does not stand below " + b.by[0]);
-      const auto kind =
-          std::find_if(kKinds.begin(), kKinds.end(), [&](const Kind& k) { return b.resource == k.name; });
+      const auto kind = std::find_if(kAccountedKinds.begin(), kAccountedKinds.end(),
+                                     [&](ResourceKind k) { return b.resource == name_of(k); });
       const Tally held = now_.of(*at, pool);
       const Share& share = s_.share(*at, pool);
       const bool limit = v.reason == Reason::kLimitReached;
-      const std::int64_t used =
-          limit ? std::max(kind->of(held.target()), kind->of(held.now())) : kind->of(held.non_preemptible);
-      const std::int64_t most = kind->bound(limit ? share.limit : share.quota).value_or(0);
+      const std::int64_t used = limit
+                                    ? std::max(amount_of(held.target(), *kind), amount_of(held.now(), *kind))
+                                    : amount_of(held.non_preemptible, *kind);
+      const std::int64_t most = bound_of(limit ? share.limit : share.quota, *kind).value_or(0);
       if (b.have != std::max<std::int64_t>(0, most - used))
         wrong("what is left is " + std::to_string(std::max<std::int64_t>(0, most - used)));
     }
@@ -482,14 +467,13 @@ bool PlanAuditor::in_the_way_for_good(const Job& j) const {
   if (path.empty()) return true;
   return std::any_of(path.begin(), path.end(), [&](QueueId at) {
     if (s_.queue(at).spec.hold) return true;
-    return std::any_of(kKinds.begin(), kKinds.end(), [&](const Kind& kind) {
-      const auto limit = kind.bound(s_.share(at, pool).limit);
-      auto quota = kind.bound(s_.share(at, pool).quota);
-      if (!quota && &kind == &kKinds[0]) quota = 0;
+    return std::any_of(kAccountedKinds.begin(), kAccountedKinds.end(), [&](ResourceKind kind) {
+      const auto limit = bound_of(s_.share(at, pool).limit, kind);
+      const auto quota = quota_of(s_.share(at, pool).quota, kind);
       const Tally held = counted.of(at, pool);
-      return kind.of(amounts) > 0 &&
-             ((limit && kind.of(held.target()) > *limit) ||
-              (!j.spec.preemptible && quota && kind.of(held.non_preemptible) > *quota));
+      return amount_of(amounts, kind) > 0 &&
+             ((limit && amount_of(held.target(), kind) > *limit) ||
+              (!j.spec.preemptible && quota && amount_of(held.non_preemptible, kind) > *quota));
     });
   });
 }
