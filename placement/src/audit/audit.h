@@ -1,6 +1,6 @@
-// The auditor: what must hold (I1 to I8 of README.md), recounted from scratch. It shares with the code
-// that decides the model itself, the fair shares (rule 1 has tests of its own) and what a node would do for
-// (would_do), nothing else.
+// The auditor: it holds every plan against I1 to I8 of README.md and recounts everything from scratch. It
+// shares only three things with the code that decides: the model itself, the fair shares (RULES.md 1 has
+// tests of its own), and what a node would do for (would_do).
 #pragma once
 
 #include <map>
@@ -11,22 +11,23 @@
 
 #include "model/cluster_model.h"
 #include "muster/placement/cluster.h"
+#include "plan/plan_observer.h"
 #include "victims/victims.h"
 
 namespace muster::placement {
 
-// Watches one plan being made. ClusterModel::watch is it while it lives; O(cluster) to begin and to end.
-class Watch {
+// Watches one plan being made. ClusterModel::observer is it while it lives; O(cluster) to begin and to end.
+class PlanAuditor : public PlanObserver {
  public:
-  explicit Watch(ClusterModel& state, Time now);  // before the plan
-  ~Watch();
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
+  explicit PlanAuditor(ClusterModel& state, Time now);  // before the plan
+  ~PlanAuditor() override;
+  PlanAuditor(const PlanAuditor&) = delete;
+  PlanAuditor& operator=(const PlanAuditor&) = delete;
 
   // Room was found for a claimant in `statement`, which is not committed yet.
   // I4: each victim is a legal one at this moment, by a right that the claimant has, and none can be put
   // back.
-  void solution(const SolutionQuery& query, const Statement& statement, const Solution& solution);
+  void solution(const SolutionQuery& query, const Statement& statement, const Solution& found) override;
 
   // What is broken now that the plan is made, each as a sentence:
   // I1  what it starts or nominations fits the nodes, GPU by GPU, beside what is leaving still;

@@ -1,4 +1,4 @@
-// Why what waits waits: one pending reason for each job, as things are when a plan is made.
+// RULES.md 7.4: which pending reason each waiting job has, as things are at the end of a plan.
 #pragma once
 
 #include <map>

@@ -1,10 +1,11 @@
-// Rule 7: the one reason that binds, in words and numbers.
+// RULES.md 7.4: the words and numbers of each pending reason.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "explain/words.h"
 #include "model/cluster_model.h"
 #include "pool/request.h"
 #include "shares/admission.h"
@@ -37,14 +38,5 @@ PendingReason reason_of_shortage(ClusterModel& state, Request& request, PoolId p
 // roles).
 std::optional<PendingReason> reason_of_topology(const ClusterModel& state, const Request& request,
                                                 PoolId pool, bool if_empty);
-
-// "3", "2500m", "512Mi" as people write amounts of the resource (gpu, cpu, memory, pods).
-std::string show(std::string_view resource, std::int64_t amount);
-// "2026-01-02T03:04:05Z"; a part of a second counts as a whole one.
-std::string show(Time at);
-// "Project a", "Queue b".
-std::string who(const QueueSpec& spec);
-// "a, b, c"; of more than `most` the first ones and "…".
-std::string join(const std::vector<std::string>& list, std::size_t most);
 
 }  // namespace muster::placement

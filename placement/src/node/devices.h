@@ -1,4 +1,5 @@
-// The GPUs of one node: who has what of each, what a pod would take, and which ones it had best take.
+// RULES.md 4.6 and 4.7: the GPUs of one node. Who has what of each, what would a pod take, and which ones are
+// best for it?
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Rule 2, elastic: when all minimums that fit have started, surplus goes out replica by replica.
+// RULES.md 2.4: when all minimums that fit have started, surplus is handed out, replica by replica.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Which claimants need not be served at all, told without looking at each of them.
+// RULES.md 7.7: which claimants need not be served at all. It is told without a look at each of them.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Rule 2, order: which leaf is served next, and which of its jobs.
+// RULES.md 2.1: which Project (leaf queue) is served next.
 #pragma once
 
 #include <compare>

@@ -1,4 +1,5 @@
-// The queue of one pool while it is served: the heads of all leaves in the order of rule 2.
+// RULES.md 2.1 to 2.3: the order in which one pool is served. The first waiting jobs of all leaf queues stand
+// in it.
 #pragma once
 
 #include <set>

@@ -1,5 +1,5 @@
-// Rule 4, pods by pods: required and preferred (anti-)affinity and topology spread, as Kubernetes defines
-// them for what a pod template says.
+// RULES.md 4.5: affinity and anti-affinity between pods, and topology spread, as Kubernetes defines them for
+// pod templates.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Rule 4, a gang as a whole: sets of pods that belong together, each in the smallest domain that holds it.
+// RULES.md 4.2 and 4.3: a gang as a whole. Each set of pods that belong together goes into the smallest
+// domain that holds it.
 #pragma once
 
 #include <map>
@@ -27,7 +28,7 @@ class Gang {
  private:
   using Bundles = std::vector<std::size_t>;  // indexes into Layout::bundles
   struct Area {
-    DomainId domain = 0;
+    DomainId domain = kWholePool;
     NodeId host = kNoId;  // this node of it alone
     bool near = false;    // some rule wants the pods near each other
   };

@@ -1,4 +1,5 @@
-// How a gang is made up: which pods go to one node together, and which sets of them have a topology rule.
+// RULES.md 4.3: how a gang is made up. Which pods go to one node together, and which sets of pods have a
+// topology rule?
 #pragma once
 
 #include <compare>

@@ -1,4 +1,4 @@
-// Rule 4, one node at a time: which one is best for the next pods.
+// RULES.md 4.4: which node is best for the next pods.
 #pragma once
 
 #include <cstdint>

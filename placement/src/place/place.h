@@ -1,4 +1,4 @@
-// Rule 4, placement: a complete set of nodes and GPUs for a gang in one pool, or none.
+// RULES.md 4: a complete set of nodes and GPUs for a gang in one pool, or none.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ struct PlaceQuery {
   // Empty: the whole minimum of the gang. Else these pods, beside what the job holds already.
   std::vector<PodWish> pods;
   // Only nodes of this domain of the pool.
-  DomainId within = 0;
+  DomainId within = kWholePool;
   // Also nodes that are reserved for somebody else (reservation.h).
   bool anywhere = false;
 };

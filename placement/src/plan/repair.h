@@ -1,5 +1,5 @@
-// Rule 8, and what else is admitted already and cannot stay as it is: GPUs that two hold, places that are
-// lost, Queues that are drained. Decided before anybody who waits is served.
+// RULES.md 8 and Drain (3.6): what runs and cannot stay as it is, because its places are lost, an older
+// admission holds its GPU, or its Queue is drained. This is decided before any waiting job is served.
 #pragma once
 
 #include "model/cluster_model.h"

@@ -1,4 +1,4 @@
-// What jobs ask of the nodes, once for all jobs that ask the same: equal requests are judged once.
+// RULES.md 4.1: what jobs ask of the nodes. Jobs that ask the same share one request, which is judged once.
 #pragma once
 
 #include <cstdint>

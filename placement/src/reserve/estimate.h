@@ -1,4 +1,4 @@
-// Rule 7: when what waits is likely to start, as far as what runs says when it ends.
+// RULES.md 7.6: when a waiting job is likely to start, as far as running jobs say when they end.
 #pragma once
 
 #include <optional>

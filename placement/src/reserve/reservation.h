@@ -1,5 +1,5 @@
-// Rule 7: the first in order, when it has waited long enough, gets the nodes reserved where it can start
-// earliest.
+// RULES.md 7.1 and 7.3, node reservations: the first in order that has waited long enough gets the nodes
+// reserved where it can start earliest.
 #pragma once
 
 #include <optional>

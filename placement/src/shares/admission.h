@@ -1,5 +1,5 @@
-// Rule 3, admission: limits at the leaf and every ancestor; quota as well for what is not preemptible; and
-// what is reserved for others stays free.
+// RULES.md 3.2, 3.3 and 3.5: limits at the Project and every Queue above, the quota of non-preemptible jobs,
+// and what is held back for reserved quota.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace muster::placement {
 enum class Bound : std::uint8_t {
   kLimit,
   kQuota,
-  kReserved,  // too little of the pool would stay free for the unused reserved parts beside the path
+  kReservedPart,  // too little of the pool would stay free for the unused reserved parts beside the path
 };
 
 // The first bound that `amounts` more would break in this view (kForNominated: `amounts` are nominated
@@ -23,12 +23,12 @@ enum class Bound : std::uint8_t {
 // bind who stays within the reserved part of its leaf or of an ancestor, as against all that is not below
 // that. O(depth).
 struct BrokenBound {
-  QueueId at = kNoId;  // kReserved: the leaf itself
+  QueueId at = kNoId;  // kReservedPart: the leaf itself
   Bound kind = Bound::kLimit;
   const char* resource = "";
   std::int64_t need = 0, have = 0;  // asked for; left below the bound
-  std::int64_t bound = 0;           // kReserved: what others have reserved and do not use
-  bool binds = true;                // kReserved: so much is free at all
+  std::int64_t bound = 0;           // kReservedPart: what others have reserved and do not use
+  bool binds = true;                // kReservedPart: so much is free at all
 };
 std::optional<BrokenBound> broken_bound(const ClusterModel& state, const std::vector<QueueId>& path,
                                         PoolId pool, const Resources& amounts, bool preemptible,

@@ -1,11 +1,12 @@
-// Rule 5, who may take from whom: the two rights to reclaim across leaves, and what a leaf that gives must
-// be.
+// RULES.md 5.3: who is eligible to take from other Projects, by quota or by fair share, and which Projects
+// may have to give.
 #pragma once
 
 #include <optional>
 #include <vector>
 
 #include "model/cluster_model.h"
+#include "node/resource_vector.h"
 
 namespace muster::placement {
 
@@ -16,38 +17,36 @@ struct Claimant {
   std::vector<QueueId> path;  // from its leaf to the top
   Resources asked;
   const std::vector<Resources>* fair = nullptr;  // of fair_shares()
-  bool placed = false;                           // what it asks is among what is allocated
+  bool placed = false;                           // what it asks for is among what is allocated already
 };
 
 enum class Eligibility : std::uint8_t {
-  kByQuota,      // it stays within the smaller of quota and fair share; who gives is over its quota
-  kByFairShare,  // it stays within fair share; who gives is over its fair share
+  kByQuota,      // it stays within its guarantee; a Project that gives is over its quota
+  kByFairShare,  // it stays within its fair share; a Project that gives is over its fair share
 };
 
-// The claimant stays within what the right allows, at its leaf and every ancestor, with what it asks added to
-// what is allocated now. An ancestor that was beyond it `before` (allocated by place on the path) any victim
-// was taken may have as much as then: what is exchanged inside it needs no room there.
+// Whether the claimant stays within the bound at its Project and at every Queue above, with what it asks for
+// added to what is allocated now. A Queue that was beyond the bound before any victim was taken may have as
+// much as then, because what its children exchange needs no room there. `before` has what was allocated then,
+// by place on the path.
 bool is_eligible(const ClusterModel& state, const Claimant& claimant, Eligibility eligibility,
                  const std::vector<Resources>& before);
 
-// The same at its leaf only: what others give cannot mend it there.
+// The same at its Project only. If it is false there, no victim of another Project can mend it.
 bool may_be_eligible(const ClusterModel& state, const Claimant& claimant, Eligibility eligibility);
 
-// The leaf of `path`, and every tree node above it below the common ancestor with the claimant, is over in
-// something that the claimant asks for; with fairness, taking `amounts` leaves none of them below the smaller
-// of its quota and its fair share.
+// Whether the Project of `path`, and every Queue above it below the one that it has in common with the
+// claimant, is over in something that the claimant asks for. By fair share, taking `amounts` may also leave
+// none of them below its guarantee.
 bool may_give(const ClusterModel& state, const Claimant& claimant, Eligibility eligibility,
               const std::vector<QueueId>& path, const Resources& amounts);
 
-// What the leaf has beyond its quota, negative where it has less; the most that there is where the quota does
-// not account for it.
+// What the leaf queue has beyond its quota. Negative where it has less. A resource that the quota does not
+// account for counts as the largest amount there is.
 Resources beyond_quota(const ClusterModel& state, QueueId leaf, PoolId pool);
 
-// In something that is asked for.
-bool exceeds(const Resources& amounts, const Resources& bound, const Resources& asked);
-
-// How long a victim in this leaf is safe from the claimant after its start: as the nearest queue that sets it
-// says.
+// How long a victim in this leaf queue is safe after its start. The nearest level that sets it counts
+// (RULES.md 5.6).
 Duration min_runtime(const ClusterModel& state, const std::vector<QueueId>& path, bool reclaim);
 
 }  // namespace muster::placement

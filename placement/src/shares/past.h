@@ -1,5 +1,5 @@
-// Past use: what tree nodes have held, weighted by age, so that who had more than its part yields for a
-// while.
+// RULES.md 1.6, past use: what Queues and Projects have held, weighted by age, so that one that had more than
+// its part yields for a while.
 #pragma once
 
 #include <optional>

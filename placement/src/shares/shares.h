@@ -1,4 +1,5 @@
-// Rule 1, shares: what each tree node may count on in a pool, by quota first, then by priority and weight.
+// RULES.md 1: what each Queue and Project may count on in a pool, by quota first, then by priority and
+// weight.
 #pragma once
 
 #include <map>
@@ -15,7 +16,8 @@ std::vector<Resources> fair_shares(const ClusterModel& state, PoolId pool);
 std::vector<Resources> fair_shares_with(ClusterModel& state, PoolId pool, const std::vector<QueueId>& path,
                                         const Resources& more);
 
-// One level of rule 1 for one resource, as numbers: the tested core of fair_shares().
+// One level of RULES.md 1 for one resource, as numbers. This is the core of fair_shares(), and is tested by
+// itself.
 struct ShareClaim {
   std::int64_t quota = 0;
   std::int64_t limit = 0;  // a large number: none

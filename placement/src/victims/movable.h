@@ -1,4 +1,4 @@
-// Rule 5, consolidation: whom it would help to move.
+// RULES.md 5.2: whom it would help to move.
 #pragma once
 
 #include <compare>

@@ -1,4 +1,4 @@
-// Rule 5, where room is cheapest: node by node, and domain by domain where pods must stay together.
+// RULES.md 5.8: where room is cheapest, node by node, or domain by domain where pods must stay together.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace muster::placement {
 // Units in the order in which they had best go, the claimant being placed inside the domain.
 struct TakingOrder {
   std::vector<std::size_t> units;
-  DomainId within = 0;
+  DomainId within = kWholePool;
 };
 
 // Takes units for a trial; what was taken is given back by `undo`, all of it.

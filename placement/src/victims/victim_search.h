@@ -1,4 +1,5 @@
-// Rule 5, the search for victims by one of its actions: which units go, and where the claimant then stands.
+// RULES.md 5: the search for victims by one of the actions. Which units go, and where does the claimant stand
+// then?
 #pragma once
 
 #include <optional>
