@@ -1,4 +1,4 @@
-// Rule 5, the end of a search: what becomes of those that are taken, and who of them can stay or move.
+// RULES.md 5.9, the end of a search: what becomes of the jobs that are taken, and which of them stay or move.
 #include <algorithm>
 #include <map>
 

@@ -1,4 +1,5 @@
-// Rule 5, one trial of a set of victims: the model with some units gone, and what the claimant then finds.
+// RULES.md 5, one trial of a set of victims: the model with some units gone, and what the claimant then
+// finds.
 #pragma once
 
 #include <optional>
