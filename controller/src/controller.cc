@@ -18,8 +18,8 @@ using reconcilers::log_info;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Reservation pods that are made or deleted at once.
-constexpr int kReserving = 16;
+// Holder pods that are made or deleted at once.
+constexpr int kHolderPodWorkers = 16;
 // Changes that come together are planned together.
 constexpr Duration kDebounce = milliseconds{4};
 // So long at least from one plan to the next that only time has made necessary.
@@ -44,7 +44,7 @@ client::ApiOptions lease_options(const Options& o) {
   return a;
 }
 
-reconcilers::GpuHolder::Options holder_options(const Options& o) {
+reconcilers::GpuHolders::Options holder_options(const Options& o) {
   return {.pods = {.ns = o.reservation_namespace, .image = o.reservation_image, .pull_secrets = {}},
           .own_pod = o.own_pod,
           .fallback_image = "muster:" MUSTER_VERSION};
@@ -67,16 +67,16 @@ Controller::Impl::Impl(client::Environment e, client::Transport& transport, clie
       recorder(api, "muster.dev/controller", o.identity),
       caches(api),
       placement([this] { dirty.notify(); }),
-      world{e, api, recorder, caches, placement, seconds{o.status_interval}},
+      context{e, api, recorder, caches, placement, seconds{o.status_interval}},
       gpus(e, pods,
            {.job = [this](const Key& key) { job_runner.add(key); },
             .node = [this](const std::string& node) { gpus_changed(node); },
             .pool = [this](const std::string& pool) { pool_runner.add(pool); }}),
-      holder(world, holder_options(o), [this](const Key& key) { job_runner.add(key); }),
-      jobs(world),
-      capacity(world),
-      projects(world, capacity),
-      services(world, pods, [this](const Key& key) { service_runner.add(key); }),
+      holder(context, holder_options(o), [this](const Key& key) { job_runner.add(key); }),
+      jobs(context),
+      capacity(context),
+      projects(context, capacity),
+      services(context, pods, [this](const Key& key) { service_runner.add(key); }),
       dirty(e.executor),
       wake(e.executor),
       job_runner(
@@ -97,10 +97,10 @@ Controller::Impl::Impl(client::Environment e, client::Transport& transport, clie
       gpu_runner(
           e, m, "gpu", [this](Key key) { return holder.reconcile(std::move(key)); },
           [](const Key&) { return true; }) {
-  world.node_grace = seconds{o.node_grace};
-  world.own_namespace = o.lease_namespace;
-  world.gpus = &gpus;
-  world.holder = &holder;
+  context.node_grace = seconds{o.node_grace};
+  context.own_namespace = o.lease_namespace;
+  context.gpu_monitor = &gpus;
+  context.gpu_holders = &holder;
   observe(api);
   observe(lease_api);
   listen();
@@ -128,7 +128,7 @@ client::Task<void> Controller::Impl::schedule() {
     add_stirred_jobs();
     if (why == client::Wake::kTimeout && !plan_is_due()) continue;
     const auto began = std::chrono::steady_clock::now();
-    const auto news = placement.plan(world.now());
+    const auto news = placement.plan(context.now());
     metrics.planned(
         std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - began));
     for (const auto& key : news) job_runner.add(key);
@@ -147,12 +147,12 @@ client::TimePoint Controller::Impl::next_plan() const {
 
 bool Controller::Impl::plan_is_due() const {
   const auto wake_at = placement.wake_at();
-  return wake_at && world.now() >= *wake_at;
+  return wake_at && context.now() >= *wake_at;
 }
 
 client::Task<void> Controller::Impl::refresh_capacity() {
   while (is_acting && !stopping) {
-    const bool slept = co_await env.clock.sleep_for(world.status_interval);
+    const bool slept = co_await env.clock.sleep_for(context.status_interval);
     if (!slept || stopping) break;
     if (!capacity_stale) continue;
     capacity_stale = false;
@@ -172,7 +172,7 @@ void Controller::Impl::start_acting() {
   stirred = {};  // all jobs stand in the queue
   // A job that was never seen by a handler of ours but whose pods outlived it is covered by pod_changed.
   for (Runner* r : runners())
-    r->start(r == &job_runner ? options.workers : r == &gpu_runner ? kReserving : 2);
+    r->start(r == &job_runner ? options.workers : r == &gpu_runner ? kHolderPodWorkers : 2);
   spawn(env.executor, schedule());
   spawn(env.executor, refresh_capacity(), &refresh_signal);
   dirty.notify();
@@ -335,7 +335,7 @@ void Controller::sample_metrics() {
     if (job->value.status.phase) ++phases[crds::to_string(*job->value.status.phase)];
   }
   for (const auto& [phase, n] : phases) m.jobs(phase, n);
-  const auto& t = impl_->world.totals;
+  const auto& t = impl_->context.totals;
   m.pods_created(static_cast<double>(t.pods_created));
   m.pods_deleted(static_cast<double>(t.pods_deleted));
   m.decisions("start", static_cast<double>(t.starts));

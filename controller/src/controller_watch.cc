@@ -9,7 +9,7 @@
 #include "muster/reconcilers/pods/pod_identity.h"
 #include "muster/reconcilers/pods/volumes.h"
 #include "muster/reconcilers/projects/gpu_endpoints.h"
-#include "muster/reconcilers/sharing/gpu_reservation.h"
+#include "muster/reconcilers/sharing/holder_pod.h"
 
 namespace muster::controller {
 namespace {
@@ -170,7 +170,7 @@ void Controller::Impl::pod_changed(const client::Ptr<client::Pod>& before,
   for (const auto* p : {before.get(), now.get()}) {
     if (p != nullptr) add_gpus(reconcilers::gpus_shared_by(*p));
   }
-  if (holder.is_own(pod)) return reservation_changed(pod, !now);
+  if (holder.is_own(pod)) return holder_pod_changed(pod, !now);
   add_service_of(pod);
   if (!now) placement.pod_gone(*before);
   if (const auto job = followed_job_of(pod)) {
@@ -197,13 +197,13 @@ reconcilers::JobPtr Controller::Impl::followed_job_of(const client::Pod& pod) co
   return follows ? job : nullptr;
 }
 
-void Controller::Impl::reservation_changed(const client::Pod& pod, bool is_gone) {
+void Controller::Impl::holder_pod_changed(const client::Pod& pod, bool is_gone) {
   holder.note(pod, is_gone);
-  gpu_runner.add(reconcilers::key_of(*reconcilers::reserved_by(pod)));
+  gpu_runner.add(reconcilers::key_of(*reconcilers::gpu_held_by(pod)));
   if (is_gone)
     placement.pod_gone(pod);
   else
-    placement.reservation_pod(pod);
+    placement.holder_pod(pod);
 }
 
 void Controller::Impl::add_gpus(const std::vector<std::string>& keys) {

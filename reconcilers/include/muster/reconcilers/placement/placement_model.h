@@ -12,8 +12,8 @@
 #include "muster/client/informer.h"
 #include "muster/client/pod.h"
 #include "muster/crds/crds.h"
-#include "muster/reconcilers/jobs/translate.h"
 #include "muster/reconcilers/lifecycle/lifecycle.h"
+#include "muster/reconcilers/placement/translation.h"
 #include "muster/reconcilers/pods/pod_builder.h"
 
 namespace muster::reconcilers {
@@ -60,7 +60,7 @@ class PlacementModel {
   void job_pod(const client::Key& job, const crds::Assignment& assignment,
                const client::Ptr<client::Pod>& pod, bool is_new);
   // A pod that holds a GPU for those who share it: what it holds is theirs.
-  void reservation_pod(const client::Pod& pod);
+  void holder_pod(const client::Pod& pod);
   // The pod object is gone, of whatever kind it was.
   void pod_gone(const client::Pod& pod);
 
