@@ -97,11 +97,6 @@ int on_ready_to_send(void* user, char*, char*, int, int) {
   return CURL_PREREQFUNC_OK;
 }
 
-bool is_loopback(std::string_view host_and_port) {
-  return host_and_port.starts_with("127.") || host_and_port.starts_with("localhost") ||
-         host_and_port.starts_with("[::1]");
-}
-
 }  // namespace
 
 Transfer::Transfer(std::shared_ptr<CurlEngine> e, HttpRequest r, std::shared_ptr<const CredentialSet> c)

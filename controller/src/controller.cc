@@ -204,7 +204,10 @@ template <class T>
 void Controller::Impl::watch(client::Informer<T>& informer) {
   auto& signal = *watch_signals.emplace_back(std::make_unique<boost::asio::cancellation_signal>());
   spawn(env.executor, informer.run(), &signal);
-  watched.push_back({informer.watcher(), [&informer] { return informer.store().synced(); }});
+  watched.push_back({.watcher = informer.watcher(),
+                     .synced = [&informer] { return informer.store().synced(); },
+                     .size = [&informer] { return informer.store().size(); },
+                     .decode_errors = [&informer] { return informer.decode_errors(); }});
 }
 
 void Controller::Impl::start_watches() {
@@ -300,10 +303,10 @@ bool Controller::synced() const {
 }
 std::string Controller::unsynced() const {
   std::string lines;
-  for (const auto& [watcher, synced] : impl_->watched) {
-    if (synced()) continue;
-    const auto& error = watcher.last_error();
-    lines += watcher.resource().plural + ": " + (error ? client::to_string(*error) : "no error") + "\n";
+  for (const auto& watched : impl_->watched) {
+    if (watched.synced()) continue;
+    const auto& error = watched.watcher.last_error();
+    lines += watched.watcher.resource().plural + ": " + (error ? client::to_string(*error) : "no error") + "\n";
   }
   return lines;
 }
@@ -314,21 +317,15 @@ bool Controller::acting() const {
 void Controller::sample_metrics() {
   auto& m = impl_->metrics;
   for (Runner* r : impl_->runners()) r->sample();
-  const auto cache = [&m](const char* name, const auto& informer) {
-    m.cached_objects(name, informer.store().size());
-    m.decode_errors(name, static_cast<double>(informer.decode_errors()));
-    m.watch_event_total(name, static_cast<double>(informer.watcher().stats().events));
-    m.watch_restarts(name, static_cast<double>(informer.watcher().stats().watches));
-  };
-  cache("pods", impl_->caches.pods);
-  cache("nodes", impl_->caches.nodes);
-  cache("queues", impl_->caches.queues);
-  cache("projects", impl_->caches.projects);
-  cache("nodepools", impl_->caches.node_pools);
-  cache("trainingjobs", impl_->caches.jobs);
-  cache("inferenceservices", impl_->caches.services);
-  for (const auto& [watcher, synced] : impl_->watched)
-    m.watch_errors(watcher.resource().plural, static_cast<double>(watcher.stats().errors));
+  for (const auto& watched : impl_->watched) {
+    const std::string& resource = watched.watcher.resource().plural;
+    const client::WatcherStats& stats = watched.watcher.stats();
+    m.cached_objects(resource, watched.size());
+    m.decode_errors(resource, static_cast<double>(watched.decode_errors()));
+    m.watch_event_total(resource, static_cast<double>(stats.events));
+    m.watch_restarts(resource, static_cast<double>(stats.watches));
+    m.watch_errors(resource, static_cast<double>(stats.errors));
+  }
   std::map<std::string_view, int> phases;
   for (const auto name : names_of(crds::Phase{})) phases[name] = 0;
   for (const auto& [key, job] : impl_->caches.jobs.store().all()) {

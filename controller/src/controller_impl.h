@@ -111,9 +111,12 @@ struct Controller::Impl {
     bool operator==(const Stirred&) const = default;
   };
   Stirred stirred;
+  // What readiness and metrics ask of each informer, whatever its kind.
   struct Watched {
     const client::Watcher& watcher;
     std::function<bool()> synced;
+    std::function<std::size_t()> size;
+    std::function<std::uint64_t()> decode_errors;
   };
   std::vector<Watched> watched;
   std::vector<std::function<void()>> replays;

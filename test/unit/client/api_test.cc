@@ -141,6 +141,25 @@ TEST_F(ApiTest, WritesOfUnknownOutcomeAreNeverRepeatedReadsAre) {
   }
 }
 
+// A gateway answers 503 also when the server behind it went away after it had acted.
+TEST_F(ApiTest, A503IsRepeatedForAWriteOnlyIfTheApiServerItselfSaysIt) {
+  transport.enqueue_json(503, "<html>upstream went away</html>");
+  const auto by_gateway = world.run(api.create(resources::kPods, "ns", "{}", "me"));
+  ASSERT_FALSE(by_gateway);
+  EXPECT_TRUE(by_gateway.error().outcome_unknown());
+  EXPECT_EQ(transport.requests().size(), 1u);
+
+  transport.enqueue_json(503, "<html>upstream went away</html>");
+  transport.enqueue_json(200, "{}");
+  EXPECT_TRUE(world.run(api.get(resources::kPods, ref))) << "a read is repeated";
+  EXPECT_EQ(transport.requests().size(), 3u);
+
+  transport.enqueue_json(503, status("ServiceUnavailable"));
+  transport.enqueue_json(200, "{}");
+  EXPECT_TRUE(world.run(api.create(resources::kPods, "ns", "{}", "me")));
+  EXPECT_EQ(transport.requests().size(), 5u);
+}
+
 TEST_F(ApiTest, DeadlineOfOneAttempt) {
   fail_with(FaultKind::kHangAfter);
   EXPECT_EQ(world.run(api.get(resources::kPods, ref)).error().code, ErrorCode::kDeadline);
