@@ -5,7 +5,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
-#include "in_flight_limit.h"
+#include "adaptive_limit.h"
 #include "retry_after.h"
 #include "url.h"
 
@@ -130,12 +130,12 @@ struct ApiClient::Impl {
       : env(e),
         transport(t),
         options(std::move(o)),
-        limit(std::make_shared<InFlightLimit>(env.executor, std::max(1, options.max_in_flight))) {}
+        limit(env.executor, options.max_in_flight) {}
 
   Environment env;
   Transport& transport;
   ApiOptions options;
-  std::shared_ptr<InFlightLimit> limit;
+  AdaptiveLimit limit;
   bool writes_stopped = false;
   Observer observer;
 
@@ -163,9 +163,10 @@ struct ApiClient::Impl {
 
   static Task<Result<HttpResponse>> attempt(std::shared_ptr<Impl> self, const Call& call) {
     if (self->refuses(call)) co_return std::unexpected(stopped());
-    InFlightLimit::Place place = co_await InFlightLimit::take(self->limit);
-    if (!place) co_return std::unexpected(own_error(ErrorCode::kCancelled, "cancelled"));
+    const Semaphore::Permit permit = co_await self->limit.permits().acquire();
+    if (!permit) co_return std::unexpected(own_error(ErrorCode::kCancelled, "cancelled"));
     if (self->refuses(call)) co_return std::unexpected(stopped());
+    const std::uint64_t halvings = self->limit.halvings();
     const TimePoint start = self->env.clock.now();
     HttpRequest request = call.request;
     Result<HttpResponse> answer =
@@ -173,9 +174,9 @@ struct ApiClient::Impl {
     self->observe(call, answer ? answer->status : 0, start);
     if (!answer) co_return answer;
     if (answer->status == 429) {
-      place.overloaded();
+      self->limit.overloaded(halvings);
     } else if (answer->status < 500) {
-      place.succeeded();
+      self->limit.succeeded();
     }
     if (call.any_status || (answer->status >= 200 && answer->status < 300)) co_return answer;
     co_return std::unexpected(
@@ -227,7 +228,7 @@ struct ApiClient::Impl {
     self->observe(call, answer ? answer->status : 0, start);
     if (!answer) co_return std::unexpected(std::move(answer.error()));
     if (answer->status >= 200 && answer->status < 300) co_return std::move(answer->body);
-    if (answer->status == 429) self->limit->overloaded();
+    if (answer->status == 429) self->limit.overloaded(self->limit.halvings());
     constexpr std::size_t kLongestStatus = 64 << 10;
     std::string body;
     while (body.size() < kLongestStatus) {
@@ -329,7 +330,7 @@ bool ApiClient::writes_stopped() const {
   return impl_->writes_stopped;
 }
 int ApiClient::current_limit() const {
-  return impl_->limit->limit();
+  return impl_->limit.limit();
 }
 void ApiClient::set_observer(Observer observer) {
   impl_->observer = std::move(observer);
