@@ -10,7 +10,7 @@
 #include "muster/client/config.h"
 #include "muster/client/curl_transport.h"
 #include "muster/crds/crds.h"
-#include "muster/reconcilers/pod_builder.h"
+#include "muster/reconcilers/pods/pod_builder.h"
 #include "report.h"
 
 namespace muster::bench {

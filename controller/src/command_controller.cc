@@ -14,7 +14,7 @@
 #include "muster/client/config.h"
 #include "muster/client/curl_transport.h"
 #include "muster/client/exposition.h"
-#include "muster/reconcilers/log.h"
+#include "muster/reconcilers/common/log.h"
 
 namespace muster::controller {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "commands.h"
-#include "muster/reconcilers/gpu_share.h"
+#include "muster/reconcilers/pods/gpu_share.h"
 
 namespace muster::controller {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "controller_impl.h"
 #include "muster/client/leader_election.h"
-#include "muster/reconcilers/log.h"
+#include "muster/reconcilers/common/log.h"
 
 namespace muster::controller {
 namespace {

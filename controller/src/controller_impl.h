@@ -12,14 +12,14 @@
 
 #include "controller.h"
 #include "muster/client/waiter.h"
-#include "muster/reconcilers/capacity.h"
-#include "muster/reconcilers/gpu_holder.h"
-#include "muster/reconcilers/gpu_monitor.h"
-#include "muster/reconcilers/inference_service.h"
-#include "muster/reconcilers/placement_model.h"
-#include "muster/reconcilers/project.h"
-#include "muster/reconcilers/training_job.h"
-#include "muster/reconcilers/world.h"
+#include "muster/reconcilers/caches/world.h"
+#include "muster/reconcilers/gpu_metrics/gpu_monitor.h"
+#include "muster/reconcilers/jobs/training_job.h"
+#include "muster/reconcilers/placement/placement_model.h"
+#include "muster/reconcilers/projects/capacity.h"
+#include "muster/reconcilers/projects/project.h"
+#include "muster/reconcilers/services/inference_service.h"
+#include "muster/reconcilers/sharing/gpu_holder.h"
 #include "runner.h"
 
 namespace muster::controller {

@@ -3,13 +3,13 @@
 #include <utility>
 
 #include "controller_impl.h"
-#include "muster/reconcilers/gpu_endpoints.h"
-#include "muster/reconcilers/gpu_reservation.h"
-#include "muster/reconcilers/gpu_share.h"
-#include "muster/reconcilers/job_status.h"
-#include "muster/reconcilers/names.h"
-#include "muster/reconcilers/pod_identity.h"
-#include "muster/reconcilers/volumes.h"
+#include "muster/reconcilers/lifecycle/job_status.h"
+#include "muster/reconcilers/pods/gpu_share.h"
+#include "muster/reconcilers/pods/names.h"
+#include "muster/reconcilers/pods/pod_identity.h"
+#include "muster/reconcilers/pods/volumes.h"
+#include "muster/reconcilers/projects/gpu_endpoints.h"
+#include "muster/reconcilers/sharing/gpu_reservation.h"
 
 namespace muster::controller {
 namespace {

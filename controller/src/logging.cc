@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "muster/client/object.h"
-#include "muster/reconcilers/log.h"
+#include "muster/reconcilers/common/log.h"
 
 namespace muster::controller {
 namespace {

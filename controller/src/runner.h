@@ -7,7 +7,7 @@
 
 #include "metrics.h"
 #include "muster/client/work_queue.h"
-#include "muster/reconcilers/world.h"
+#include "muster/reconcilers/caches/world.h"
 
 namespace muster::controller {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <map>
 
-#include "muster/reconcilers/placement_specs.h"
+#include "muster/reconcilers/placement/placement_specs.h"
 #include "world.h"
 
 namespace muster::simulate {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "muster/reconcilers/placement_specs.h"
+#include "muster/reconcilers/placement/placement_specs.h"
 
 namespace muster::simulate {
 namespace {

@@ -1,7 +1,7 @@
 // What workloads do: start, get on, yield, save, end.
 #include <algorithm>
 
-#include "muster/reconcilers/placement_specs.h"
+#include "muster/reconcilers/placement/placement_specs.h"
 #include "world.h"
 
 namespace muster::simulate {

@@ -1,7 +1,7 @@
 // The ground under workloads: nodes that come, change, fail and go.
 #include <algorithm>
 
-#include "muster/reconcilers/placement_specs.h"
+#include "muster/reconcilers/placement/placement_specs.h"
 #include "world.h"
 
 namespace muster::simulate {

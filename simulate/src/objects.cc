@@ -8,9 +8,9 @@
 
 #include "json.h"
 #include "muster/crds/validate.h"
-#include "muster/reconcilers/names.h"
-#include "muster/reconcilers/placement_specs.h"
-#include "muster/reconcilers/service_objects.h"
+#include "muster/reconcilers/placement/placement_specs.h"
+#include "muster/reconcilers/pods/names.h"
+#include "muster/reconcilers/services/service_objects.h"
 
 namespace muster::simulate {
 namespace {

@@ -6,7 +6,7 @@
 #include "annotations.h"
 #include "json.h"
 #include "muster/crds/validate.h"
-#include "muster/reconcilers/placement_specs.h"
+#include "muster/reconcilers/placement/placement_specs.h"
 #include "muster/simulate/input.h"
 #include "objects.h"
 #include "schemas.h"

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "expectations.h"
-#include "muster/reconcilers/placement_specs.h"
+#include "muster/reconcilers/placement/placement_specs.h"
 #include "world.h"
 
 namespace muster::simulate {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "muster/reconcilers/job_policy.h"
-#include "muster/reconcilers/placement_specs.h"
+#include "muster/reconcilers/placement/placement_specs.h"
+#include "muster/reconcilers/projects/job_policy.h"
 #include "world.h"
 
 namespace muster::simulate {

@@ -5,9 +5,9 @@
 #include <map>
 #include <optional>
 
-#include "recount.h"
-#include "request.h"
-#include "state.h"
+#include "audit/recount.h"
+#include "pool/request.h"
+#include "model/state.h"
 
 namespace muster::placement {
 namespace {

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "muster/crds/crds.h"
-#include "muster/reconcilers/job_status.h"
-#include "muster/reconcilers/names.h"
-#include "muster/reconcilers/pod_end.h"
+#include "muster/reconcilers/lifecycle/job_status.h"
+#include "muster/reconcilers/pods/names.h"
+#include "muster/reconcilers/pods/pod_end.h"
 
 namespace muster::reconcilers::sim {
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "muster/reconcilers/lifecycle.h"
+#include "muster/reconcilers/lifecycle/lifecycle.h"
 
 namespace muster::reconcilers::sim {
 

@@ -1,5 +1,5 @@
-// Rule 5 against brute force: small clusters, one claimant, all sets of victims. The oracle shares with the
-// code under test the fair shares (rule 1 has tests of its own), nothing else.
+// RULES.md 5 against brute force: small clusters, one claimant, all sets of victims. The oracle shares with
+// the code under test the fair shares (rule 1 has tests of its own), nothing else.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 #include <map>
 #include <optional>
 
+#include "model/state.h"
 #include "placement_history.h"
-#include "shares.h"
-#include "state.h"
+#include "shares/shares.h"
 
 namespace muster::placement {
 namespace {

@@ -9,12 +9,12 @@
 #include <map>
 #include <set>
 
-#include "admission.h"
-#include "audit.h"
+#include "shares/admission.h"
+#include "audit/audit.h"
 #include "could_start.h"
 #include "placement_history.h"
-#include "reasons.h"
-#include "recount.h"
+#include "explain/reasons.h"
+#include "audit/recount.h"
 
 namespace muster::placement {
 namespace {

@@ -1,4 +1,4 @@
-// Rule 3: limits and quotas at every level. Table: what is already held, what is asked, who says no.
+// RULES.md 3: limits and quotas at every level. Table: what is already held, what is asked, who says no.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

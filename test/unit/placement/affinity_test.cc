@@ -1,10 +1,10 @@
-// Rule 4, pods by pods: affinity, anti-affinity and spread as Kubernetes has them.
-#include "affinity.h"
+// RULES.md 4.5, pods by pods: affinity, anti-affinity and spread as Kubernetes has them.
+#include "place/affinity.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "topology.h"
+#include "pool/topology.h"
 #include "world.h"
 
 namespace muster::placement {

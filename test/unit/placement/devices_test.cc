@@ -1,11 +1,12 @@
-// The GPUs of one node: what fits beside what, and which ones a pod gets (rule 4; S6, S7, S24 to S26).
-#include "devices.h"
+// The GPUs of one node: what fits beside what, and which ones a pod gets (RULES.md 4.6, 4.7; S6, S7, S24 to
+// S26).
+#include "node/devices.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "links.h"
-#include "sharing.h"
+#include "node/links.h"
+#include "node/sharing.h"
 #include "world.h"
 
 namespace muster::placement {

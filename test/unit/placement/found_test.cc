@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "audit.h"
+#include "audit/audit.h"
 #include "world.h"
 
 namespace muster::placement {

@@ -1,9 +1,9 @@
-// What is left of GPUs and of no use, and how placement avoids it (rule 4).
-#include "fragmentation.h"
+// What is left of GPUs and of no use, and how placement avoids it (RULES.md 4.4).
+#include "pool/fragmentation.h"
 
 #include <gtest/gtest.h>
 
-#include "state.h"
+#include "model/state.h"
 #include "world.h"
 
 namespace muster::placement {

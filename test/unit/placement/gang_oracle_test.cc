@@ -1,12 +1,12 @@
-// Rule 4 against all possible placements of small gangs: what is placed keeps every rule, and how often is
-// a gang that could be placed not placed?
+// RULES.md 4 against all possible placements of small gangs: what is placed keeps every rule, and how often
+// is a gang that could be placed not placed?
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <random>
 
-#include "place.h"
-#include "topology.h"
+#include "place/place.h"
+#include "pool/topology.h"
 #include "world.h"
 
 namespace muster::placement {

@@ -1,10 +1,10 @@
-// Rule 2, order: dominant shares, claimants that ask the same, positions where many wait.
-#include "order.h"
+// RULES.md 2, order: dominant shares, claimants that ask the same, positions where many wait.
+#include "order/order.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "line.h"
+#include "order/line.h"
 #include "world.h"
 
 namespace muster::placement {

@@ -1,5 +1,5 @@
-// Rule 4: where pods go, and why they go nowhere.
-#include "place.h"
+// RULES.md 4: where pods go, and why they go nowhere.
+#include "place/place.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Rules 2 and 7, and the life of a decision: order, verdicts, confirmation, replacement, conflicts.
+// RULES.md 2 and 7, and the life of a decision: order, verdicts, confirmation, replacement, conflicts.
 #include "muster/placement/plan.h"
 
 #include <gmock/gmock.h>

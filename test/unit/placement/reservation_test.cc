@@ -1,5 +1,5 @@
-// Rule 7: reservation, backfill, estimated starts.
-#include "reservation.h"
+// RULES.md 7.1 to 7.6: reservation, backfill, estimated starts.
+#include "reserve/reservation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
-// Rule 1: shares.
-#include "shares.h"
+// RULES.md 1: shares.
+#include "shares/shares.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "past.h"
+#include "shares/past.h"
 #include "world.h"
 
 namespace muster::placement {

@@ -1,12 +1,12 @@
-// Rule 4, topology: gangs, groups and roles in domains, and why there is none.
-#include "topology.h"
+// RULES.md 4.2 and 4.3, topology: gangs, groups and roles in domains, and why there is none.
+#include "pool/topology.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "state.h"
+#include "model/state.h"
 #include "world.h"
 
 namespace muster::placement {

@@ -1,4 +1,4 @@
-// Rule 5: who gives way to whom. The scenarios by their numbers in the rules.
+// RULES.md 5: who gives way to whom. S3 and so on are the scenarios of that number in test/scenarios/.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

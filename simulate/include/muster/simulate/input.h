@@ -16,7 +16,7 @@
 #include "muster/crds/crds.h"
 #include "muster/crds/documents.h"
 #include "muster/placement/node.h"
-#include "muster/reconcilers/requests.h"
+#include "muster/reconcilers/pods/requests.h"
 
 namespace muster::simulate {
 

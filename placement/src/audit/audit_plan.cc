@@ -1,0 +1,508 @@
+// I1 to I8 for one plan: what was before it, what it decided, and what is now.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+
+#include "audit/audit.h"
+#include "audit/recount.h"
+
+namespace muster::placement {
+namespace {
+
+struct Kind {
+  const char* name;
+  std::int64_t (*of)(const Resources&);
+  std::optional<std::int64_t> (*bound)(const Bounds&);
+};
+template <class A>
+std::optional<std::int64_t> value_of(const std::optional<A>& a) {
+  return a ? std::optional(a->value) : std::nullopt;
+}
+constexpr std::array<Kind, 3> kKinds = {{
+    {"gpu", [](const Resources& r) { return r.gpu.value; }, [](const Bounds& b) { return value_of(b.gpu); }},
+    {"cpu", [](const Resources& r) { return r.cpu.value; }, [](const Bounds& b) { return value_of(b.cpu); }},
+    {"memory", [](const Resources& r) { return r.memory.value; },
+     [](const Bounds& b) { return value_of(b.memory); }},
+}};
+
+// What stands on a GPU cannot all be there. `memory`, `overcommit_milli`: of the GPU, of the pool.
+bool too_much(const std::vector<GpuUse>& uses, Bytes memory, std::int64_t overcommit_milli) {
+  std::int64_t milli = 0, compute = 0, slices = 0, bytes = 0;
+  bool by_memory = false, all_opted_in = true;
+  for (const GpuUse& u : uses) {
+    if (u.whole && uses.size() > 1) return true;
+    if ((u.compute > 0) != (uses[0].compute > 0)) return true;
+    compute += u.compute, slices += u.slices, bytes += u.memory.value;
+    if (!u.by_memory) milli += u.milli;
+    by_memory = by_memory || u.by_memory;
+    all_opted_in = all_opted_in && u.overcommit;
+  }
+  if (compute > 7 || slices > 8) return true;
+  if (compute > 0 || uses.size() < 2) return false;
+  if (!by_memory) return milli > kMilliPerGpu;
+  return bytes > memory.value / 1000 * (all_opted_in ? overcommit_milli : 1000) + memory.value % 1000;
+}
+
+bool has_minimum(const Request& request, const std::vector<PodPlace>& pods) {
+  for (std::size_t r = 0; r < request.roles.size(); ++r) {
+    const auto count = std::count_if(
+        pods.begin(), pods.end(), [&](const PodPlace& p) { return static_cast<std::size_t>(p.role) == r; });
+    if (count < request.roles[r].replicas) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+class PlanAudit {
+ public:
+  PlanAudit(const Watch& watch, const Plan& plan, std::vector<std::string>& broken)
+      : w_(watch), s_(watch.s_), plan_(plan), broken_(broken), now_(s_) {}
+
+  void run() {
+    for (const Decision& d : plan_.decisions) decided_[d.job] += d.kind == Decision::Kind::kReplace ? 0 : 1;
+    for (const Decision& d : plan_.decisions) decision(d);
+    std::size_t known = 0;
+    for (std::size_t i = 0; i < s_.jobs.size(); ++i) {
+      if (!s_.jobs[i].known) continue;
+      ++known;
+      const auto id = static_cast<JobId>(i);
+      if (s_.find_job(s_.jobs[i].spec.id) != id) say("I8", id, "is not found by its name");
+      places(id);
+      promise(id);
+      fate(id);
+    }
+    if (known != s_.job_ids.size()) broken_.push_back("I8: there are more names of jobs than jobs");
+  }
+
+ private:
+  void say(const char* invariant, JobId id, const std::string& what) {
+    broken_.push_back(std::string(invariant) + ": " + s_.job(id).spec.id + " " + what);
+  }
+  const Watch::Was* was(JobId id) const {
+    const auto found = w_.was_.find(id);
+    return found == w_.was_.end() ? nullptr : &found->second;
+  }
+
+  // --- what was said
+
+  void decision(const Decision& d) {
+    using Kind = Decision::Kind;
+    const JobId id = s_.find_job(d.job);
+    if (id == kNoId)
+      return broken_.push_back("I8: something is decided about " + d.job + ", which is not known");
+    const Job& j = s_.job(id);
+    const Watch::Was* before = was(id);
+    const bool ran = before != nullptr && before->ran;
+    // Who is taken back for a fault, and has nothing left that must go first, may start again at once.
+    const bool faulty = w_.crowded_.contains(id) || (before != nullptr && before->displaced);
+    if (decided_[d.job] > 1 && d.kind != Kind::kReplace && !faulty)
+      say("I6", id,
+          "is decided about " + std::to_string(decided_[d.job]) + " times in one plan: " + kinds(d.job));
+    switch (d.kind) {
+      case Kind::kStart:
+        if (ran && !faulty) say("I6", id, "is started and ran already");
+        if (running_pods(j) != d.assignment.pods) say("I2", id, "does not hold what it was started with");
+        return whole(id, d.assignment);
+      case Kind::kGrow:
+      case Kind::kReplace:
+        if (!ran) say("I6", id, "is given more, and did not run");
+        return;
+      case Kind::kShrink:
+      case Kind::kMove:
+      case Kind::kEvict:
+        break;
+    }
+    if (!ran) say("I6", id, "is stopped by the plan that has started it");
+    if (d.kind == Kind::kMove && before != nullptr && d.assignment.pods == before->pods)
+      say("I6", id, "is moved to where it stood");
+    if (d.kind == Kind::kShrink && before != nullptr && before->whole) whole(id, d.assignment);
+    because(d, id);
+  }
+
+  static std::vector<PodPlace> running_pods(const Job& j) {
+    std::vector<PodPlace> pods;
+    for (std::size_t i = 0; i < j.charges.size(); ++i) {
+      if (j.charges[i].hold == Hold::kRunning) pods.push_back(j.assignment->pods[i]);
+    }
+    return pods;
+  }
+
+  std::string kinds(const std::string& job) const {
+    static constexpr std::array<const char*, 6> kNames = {"started", "replaced", "enlarged",
+                                                          "shrunk",  "moved",    "evicted"};
+    std::string text;
+    for (const Decision& d : plan_.decisions) {
+      if (d.job == job)
+        text += (text.empty() ? "" : ", ") + std::string(kNames[static_cast<std::size_t>(d.kind)]);
+    }
+    return text;
+  }
+
+  // Also by way of one for whom it went and who had to give way in turn.
+  bool taken_for(JobId victim, JobId whom) const {
+    std::set<JobId> seen;
+    std::vector<JobId> open = {victim};
+    while (!open.empty()) {
+      const JobId at = open.back();
+      open.pop_back();
+      if (!seen.insert(at).second) continue;
+      for (auto it = w_.taken_.lower_bound({at, std::numeric_limits<JobId>::min()});
+           it != w_.taken_.end() && it->first == at; ++it) {
+        if (it->second == whom) return true;
+        open.push_back(it->second);
+      }
+    }
+    return false;
+  }
+
+  void whole(JobId id, const Assignment& a) {
+    if (!has_minimum(s_.request_of(s_.job(id)), a.pods)) say("I2", id, "has less than its minimum");
+  }
+
+  // Why it goes is true, and what it frees is for somebody.
+  void because(const Decision& d, JobId id) {
+    const Watch::Was* before = was(id);
+    const Job& j = s_.job(id);
+    const auto path = way_up(s_, j.leaf);
+    switch (d.reason) {
+      case EvictReason::kNone:
+        return say("I4", id, "is stopped without a reason");
+      case EvictReason::kNodeFailed:
+        if (before == nullptr || !before->displaced)
+          say("I4", id, "is stopped for a node, and has lost none");
+        return;
+      case EvictReason::kDrained:
+        if (std::none_of(path.begin(), path.end(), [&](LeafId at) { return s_.leaf(at).spec.drain; }))
+          say("I4", id, "is stopped for a queue that is not drained");
+        return;
+      case EvictReason::kPlacesLost:
+        if (!w_.crowded_.contains(id) && (before == nullptr || !before->displaced))
+          say("I4", id, "is stopped for a GPU that nobody else has, and no node refused it");
+        return;
+      case EvictReason::kReclaimed:
+      case EvictReason::kPreempted:
+      case EvictReason::kConsolidated:
+        break;
+    }
+    const JobId for_whom = s_.find_job(d.beneficiary);
+    if (for_whom == kNoId) return say("I5", id, "is stopped for nobody");
+    if (!taken_for(id, for_whom))
+      say("I4", id, "is stopped for " + d.beneficiary + ", which did not take it");
+    if (!s_.job(for_whom).assignment)
+      say("I5", id, "is stopped for " + d.beneficiary + ", which has no place");
+  }
+
+  // --- what is held
+
+  // Pods that have their place since this plan, or may use it since.
+  void places(JobId id) {
+    const Job& j = s_.job(id);
+    if (!j.assignment) return;
+    const Watch::Was* before = was(id);
+    Resources started, promised;
+    for (std::size_t i = 0; i < j.charges.size(); ++i) {
+      const Charge& c = j.charges[i];
+      if (c.node == kNoId) continue;
+      const bool runs = c.hold == Hold::kRunning;
+      if (before != nullptr) {
+        const auto same = std::find(before->pods.begin(), before->pods.end(), j.assignment->pods[i]);
+        const auto at = static_cast<std::size_t>(same - before->pods.begin());
+        if (same != before->pods.end() && runs != before->promised.contains(at)) continue;
+      }
+      (runs ? started : promised) += c.amounts;
+      on_node(id, c);
+    }
+    const bool replaced =
+        before != nullptr && (before->displaced || before->moving);  // within bounds when it came
+    if (started.pods + promised.pods > 0 && !replaced) within_bounds(id, started, started + promised);
+  }
+
+  void on_node(JobId id, const Charge& c) {
+    const Node& n = s_.node(c.node);
+    const PoolSpec& pool = s_.pool(c.pool).spec;
+    if (!n.takes_part() || n.pool != c.pool)
+      return say("I1", id, "was put on node " + n.spec.name + ", which is not usable in pool " + pool.name);
+    const Tally held = now_.on(c.node);
+    for (const View view : {View::kTarget, View::kPromise}) {
+      if (view == View::kPromise && c.hold == Hold::kPromised) continue;  // others may have to leave first
+      const Resources used = view == View::kTarget ? held.target() : held.now();
+      const Resources& has = n.spec.allocatable;
+      if ((c.amounts.cpu.value > 0 && used.cpu > has.cpu) ||
+          (c.amounts.memory.value > 0 && used.memory > has.memory) || used.pods > has.pods)
+        say("I1", id, "was put on node " + n.spec.name + " beyond what it has");
+      for (const std::int32_t gpu : c.gpus) {
+        const bool sick =
+            std::find(n.spec.unhealthy.begin(), n.spec.unhealthy.end(), gpu) != n.spec.unhealthy.end();
+        if (sick || gpu >= n.spec.gpus ||
+            too_much(now_.uses(c.node, gpu, view), n.spec.gpu_memory, pool.memory_overcommit_milli))
+          say("I1", id,
+              "was given GPU " + std::to_string(gpu) + " of node " + n.spec.name + ", which cannot be");
+      }
+    }
+    if (c.unnamed > 0) say("I1", id, "was started without saying on which GPUs");
+    if (c.cut >= 0 &&
+        n.cut[static_cast<std::size_t>(c.cut)].used > n.cut[static_cast<std::size_t>(c.cut)].count)
+      say("I1", id, "was given MIG slices of node " + n.spec.name + " that are taken");
+  }
+
+  void within_bounds(JobId id, const Resources& started, const Resources& all) {
+    const Job& j = s_.job(id);
+    const PoolId pool = s_.find_pool(j.assignment->pool);
+    const auto path = way_up(s_, j.leaf);
+    if (path.empty()) return say("I3", id, "was placed without a Project");
+    for (const LeafId at : path) {
+      const Share& share = s_.share(at, pool);
+      const Tally held = now_.of(at, pool);
+      for (const Kind& kind : kKinds) {
+        if (kind.of(all) <= 0) continue;
+        const auto limit = kind.bound(share.limit);
+        const bool over_now = limit && kind.of(started) > 0 && kind.of(held.now()) > *limit;
+        if (over_now || (limit && kind.of(held.target()) > *limit))
+          say("I3", id, "was placed beyond the limit of " + s_.leaf(at).spec.name + " in " + kind.name);
+        auto quota = kind.bound(share.quota);
+        if (!quota && &kind == &kKinds[0]) quota = 0;
+        if (!j.spec.preemptible && quota && kind.of(held.fixed) > *quota)
+          say("I3", id, "was placed beyond the quota of " + s_.leaf(at).spec.name + " in " + kind.name);
+      }
+    }
+  }
+
+  // I5: who was promised places before has them, has started, has lost them to a better right or with a node.
+  void promise(JobId id) {
+    const Job& j = s_.job(id);
+    const Watch::Was* before = was(id);
+    if (before == nullptr || !before->nominated) return;
+    if (j.assignment && (j.runs() || j.assignment->pods == before->pods)) return;
+    const bool taken =
+        std::any_of(w_.taken_.begin(), w_.taken_.end(), [&](const auto& t) { return t.first == id; });
+    const bool gone = std::any_of(before->pods.begin(), before->pods.end(), [&](const PodPlace& p) {
+      const auto node = s_.node_ids.find(p.node);
+      if (node == s_.node_ids.end() || !s_.node(node->second).takes_part()) return true;
+      const Node& n = s_.node(node->second);
+      if (before->pool != n.pool) return true;
+      return std::any_of(p.gpus.begin(), p.gpus.end(),
+                         [&](std::int32_t gpu) {
+                           return gpu < 0 || gpu >= n.spec.gpus ||
+                                  std::find(n.spec.unhealthy.begin(), n.spec.unhealthy.end(), gpu) !=
+                                      n.spec.unhealthy.end();
+                         }) ||
+             p.gpus.size() < static_cast<std::size_t>(before->gpus[static_cast<std::size_t>(p.role)]);
+    });
+    if (!taken && !gone && !before->hopeless) say("I5", id, "has lost the places that it was promised");
+  }
+
+  // --- what became of each
+
+  void fate(JobId id) {
+    const Job& j = s_.job(id);
+    if (!j.displaced.empty()) say("I8", id, "has lost pods, and nothing was decided");
+    if (j.assignment && !j.promised.empty() && !waits_for_somebody(id))
+      say("I8", id, "was promised places, and waits for nobody to leave them");
+    for (const Leaving& l : j.leaving) {
+      const auto has = [&](const std::vector<PodPlace>& list) {
+        return std::find(list.begin(), list.end(), l.place) != list.end();
+      };
+      const Watch::Was* before = was(id);
+      if (before == nullptr || (!has(before->leaving) && !has(before->pods)))
+        say("I8", id, "waits for a pod on node " + l.place.node + " to leave that was never there");
+    }
+    if (j.assignment || !j.leaving.empty()) {
+      if (j.waits) say("I8", id, "holds something and waits for all the same");
+      if (j.runs() && j.assignment->pods.empty()) say("I8", id, "runs without a pod");
+    } else if (!j.waits) {
+      say("I8", id, "neither runs nor waits");
+    }
+    if (j.waits || j.nominated()) reason(id);
+  }
+
+  bool waits_for_somebody(JobId id) const {
+    const Job& j = s_.job(id);
+    if (!j.leaving.empty()) return true;
+    const PoolId pool = s_.find_pool(j.assignment->pool);
+    for (const std::size_t i : j.promised) {
+      if (now_.on(j.charges[i].node).anybody_leaves) return true;
+    }
+    const auto path = way_up(s_, j.leaf);
+    return std::any_of(path.begin(), path.end(), [&](LeafId at) { return now_.of(at, pool).anybody_leaves; });
+  }
+
+  // --- I7
+
+  void reason(JobId id) {
+    const Job& j = s_.job(id);
+    if (!j.verdict || j.verdict->reason == Reason::kNone || j.verdict->message.empty())
+      return say("I7", id, "waits and does not say why");
+    const Verdict& v = *j.verdict;
+    const std::string what(to_string(v.reason));
+    const auto wrong = [&](const std::string& why) {
+      say("I7", id, "waits for " + what + ", but " + why + ": " + v.message);
+    };
+    for (const Blocking& b : v.blocking) {
+      if (b.need <= b.have) wrong("needs no more than it has");
+      if (b.by.size() > 8) wrong("names more than 8 holders");
+    }
+    const auto path = way_up(s_, j.leaf);
+    const auto some = [&](auto&& yes) { return std::any_of(path.begin(), path.end(), yes); };
+    switch (v.reason) {
+      case Reason::kInvalidSpec:
+        if (s_.request_of(j).invalid.empty()) wrong("its spec is valid");
+        return;
+      case Reason::kProjectNotFound:
+        if (!path.empty()) wrong("it has a Project");
+        return;
+      case Reason::kQueueHeld:
+        if (!some([&](LeafId at) { return s_.leaf(at).spec.hold; })) wrong("nothing is held");
+        return;
+      case Reason::kNoDefaultPool:
+        if (!j.spec.pools.empty() || s_.default_pool != kNoId) wrong("it has a pool");
+        return;
+      case Reason::kNoMatchingNodes:
+        if (!j.pools.empty()) no_node_would_do(id, wrong);
+        return;
+      case Reason::kReserved:
+        if (!std::any_of(s_.pools.begin(), s_.pools.end(),
+                         [&](const Pool& p) { return p.reservation && p.reservation->owner != id; }))
+          wrong("nothing is reserved for another");
+        break;
+      case Reason::kWaitingForVictims:
+        if (!j.nominated()) wrong("it has no places");
+        break;
+      case Reason::kLimitReached:
+      case Reason::kQuotaExceeded:
+        numbers_of_bound(j, v, path, wrong);
+        break;
+      default:
+        break;
+    }
+    if (v.blocking.empty()) wrong("gives no numbers");
+  }
+
+  // With very many waiting, words may be a minute old.
+  bool current(PoolId pool) const { return pool != kNoId && s_.pool(pool).waiting <= 1000; }
+
+  template <class Wrong>
+  void numbers_of_bound(const Job&, const Verdict& v, const std::vector<LeafId>& path, Wrong&& wrong) {
+    for (const Blocking& b : v.blocking) {
+      const PoolId pool = s_.find_pool(b.pool);
+      if (!current(pool) || b.by.size() != 1) continue;
+      const auto at = std::find_if(path.begin(), path.end(), [&](LeafId leaf) {
+        const QueueSpec& q = s_.leaf(leaf).spec;
+        return b.by[0] == (q.is_project ? "Project " : "Queue ") + q.name;
+      });
+      if (at == path.end()) return wrong("it does not stand below " + b.by[0]);
+      const auto kind =
+          std::find_if(kKinds.begin(), kKinds.end(), [&](const Kind& k) { return b.resource == k.name; });
+      const Tally held = now_.of(*at, pool);
+      const Share& share = s_.share(*at, pool);
+      const bool limit = v.reason == Reason::kLimitReached;
+      const std::int64_t used =
+          limit ? std::max(kind->of(held.target()), kind->of(held.now())) : kind->of(held.fixed);
+      const std::int64_t most = kind->bound(limit ? share.limit : share.quota).value_or(0);
+      if (b.have != std::max<std::int64_t>(0, most - used))
+        wrong("what is left is " + std::to_string(std::max<std::int64_t>(0, most - used)));
+    }
+  }
+
+  template <class Wrong>
+  void no_node_would_do(JobId id, Wrong&& wrong) {
+    const Job& j = s_.job(id);
+    const Request& request = s_.request_of(j);
+    const PoolId pool = j.pools.front();
+    if (!current(pool)) return;
+    for (const RoleSpec& role : request.roles) {
+      const bool some =
+          role.replicas == 0 || std::any_of(s_.nodes.begin(), s_.nodes.end(), [&](const Node& n) {
+            return n.takes_part() && n.pool == pool && would_do(n.spec, role, request.avoid) &&
+                   gives_such(n.spec, s_.pool(pool).spec, role);
+          });
+      if (!some) return;
+    }
+    wrong("some node would do for each role");
+  }
+
+  const Watch& w_;
+  const State& s_;
+  const Plan& plan_;
+  std::vector<std::string>& broken_;
+  Recount now_;
+  std::map<std::string, int> decided_;
+};
+
+Watch::Watch(State& s, Time now) : s_(s), now_(now) {
+  s_.watch = this;
+  for (std::size_t i = 0; i < s.jobs.size(); ++i) {
+    const Job& j = s.jobs[i];
+    if (!j.known || (!j.assignment && j.leaving.empty())) continue;
+    Was& w = was_[static_cast<JobId>(i)];
+    for (const Leaving& l : j.leaving) w.leaving.push_back(l.place);
+    if (!j.assignment) continue;
+    w.pods = j.assignment->pods;
+    w.pool = s.find_pool(j.assignment->pool);
+    w.promised.insert(j.promised.begin(), j.promised.end());
+    w.displaced = !j.displaced.empty();
+    w.moving = j.moving;
+    w.whole = has_minimum(s.request_of(j), j.assignment->pods);
+    w.ran = j.runs();
+    w.nominated = j.nominated();
+    w.hopeless = w.nominated && in_the_way_for_good(j);
+    for (const RoleSpec& role : s.request_of(j).roles) w.gpus.push_back(role.gpus);
+  }
+  for (const auto& [node, gpu] : s.crowded) {
+    for (const JobId id : s.by_admission(node, gpu)) crowded_.insert(id);
+  }
+}
+
+// Somebody has come to the promised places, or under the limits, who need not leave.
+bool Watch::in_the_way_for_good(const Job& j) const {
+  const Recount counted(s_);
+  Resources amounts;
+  for (const Charge& c : j.charges) {
+    amounts += c.amounts;
+    const Node& n = s_.node(c.node);
+    const Resources used = counted.on(c.node).target();
+    const Resources& has = n.spec.allocatable;
+    if (used.cpu > has.cpu || used.memory > has.memory || used.pods > has.pods) return true;
+    if (!c.gpus.empty() && counted.idle_gpus(c.node) < 0) return true;
+    const PoolSpec& pool = s_.pool(c.pool).spec;
+    for (const std::int32_t gpu : c.gpus) {
+      const auto uses = counted.uses(c.node, gpu, View::kTarget);
+      if (too_much(uses, n.spec.gpu_memory, pool.memory_overcommit_milli)) return true;
+      if (pool.sharing.max_clients > 0 && std::ssize(uses) > pool.sharing.max_clients) return true;
+    }
+  }
+  const auto path = way_up(s_, j.leaf);
+  const PoolId pool = s_.find_pool(j.assignment->pool);
+  if (path.empty()) return true;
+  return std::any_of(path.begin(), path.end(), [&](LeafId at) {
+    if (s_.leaf(at).spec.hold) return true;
+    return std::any_of(kKinds.begin(), kKinds.end(), [&](const Kind& kind) {
+      const auto limit = kind.bound(s_.share(at, pool).limit);
+      auto quota = kind.bound(s_.share(at, pool).quota);
+      if (!quota && &kind == &kKinds[0]) quota = 0;
+      const Tally held = counted.of(at, pool);
+      return kind.of(amounts) > 0 && ((limit && kind.of(held.target()) > *limit) ||
+                                      (!j.spec.preemptible && quota && kind.of(held.fixed) > *quota));
+    });
+  });
+}
+
+Watch::~Watch() {
+  s_.watch = nullptr;
+}
+
+std::vector<std::string> Watch::after(const Plan& plan) {
+  PlanAudit(*this, plan, broken_).run();
+  return std::move(broken_);
+}
+
+void require_sound(const std::vector<std::string>& broken) {
+  if (broken.empty()) return;
+  for (const std::string& sentence : broken) std::fprintf(stderr, "placement: %s\n", sentence.c_str());
+  std::abort();
+}
+
+}  // namespace muster::placement

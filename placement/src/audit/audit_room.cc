@@ -1,0 +1,384 @@
+// I4: who is evicted, shrunk or moved for somebody is a legal victim of rule 5 at that moment. Counted from
+// charges, limits and quotas; not by the code that searches for victims.
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "audit/audit.h"
+#include "audit/recount.h"
+
+namespace muster::placement {
+namespace {
+
+constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max();
+
+template <class A>
+std::int64_t value_or_unbounded(const std::optional<A>& a) {
+  return a ? a->value : kUnbounded;
+}
+
+struct Kind {
+  const char* name;
+  std::int64_t (*of)(const Resources&);
+  std::int64_t (*bound)(const Bounds&);
+};
+constexpr std::array<Kind, 3> kKinds = {{
+    {"GPUs", [](const Resources& r) { return r.gpu.value; },
+     [](const Bounds& b) { return value_or_unbounded(b.gpu); }},
+    {"CPUs", [](const Resources& r) { return r.cpu.value; },
+     [](const Bounds& b) { return value_or_unbounded(b.cpu); }},
+    {"memory", [](const Resources& r) { return r.memory.value; },
+     [](const Bounds& b) { return value_or_unbounded(b.memory); }},
+}};
+
+// A quota of GPUs that is left out is 0; of the others, that it is not accounted.
+std::int64_t quota_of(const Share& share, const Kind& kind) {
+  const std::int64_t quota = kind.bound(share.quota);
+  return &kind == &kKinds[0] && quota == kUnbounded ? 0 : quota;
+}
+
+// What of a victim goes at once: a replica (or group) of the surplus, or the minimum whole.
+struct Piece {
+  JobId job = kNoId;
+  LeafId leaf = kNoId;
+  bool own = false, moved = false;
+  int after = -1;  // the piece of the same job that goes before it
+  int followed_by = -1;
+  std::vector<Charge> charges;
+  Resources amounts;
+};
+
+class RoomAudit {
+ public:
+  RoomAudit(const State& s, Time now, const RoomQuery& q, const Statement& st, const Room& room,
+            std::vector<std::string>& broken)
+      : s_(s), now_(now), q_(q), c_(q.claimant), st_(st), room_(room), broken_(broken), before_(s) {
+    for (const Victim& v : room_.victims) {
+      for (const std::size_t pod : v.pods) before_.add(st_.charge_before(v.job, pod));
+    }
+  }
+
+  void run() {
+    for (const Victim& v : room_.victims) {
+      may_be_one(v);
+      cut(v);
+    }
+    Gone all;
+    for (std::size_t i = 0; i < pieces_.size(); ++i) all.push_back(i);
+    if (!within_bounds(all)) say("I3", "finds room beyond a limit or quota");
+    if (!by_some_right(all))
+      say("I4", "has no right to take " + names() +
+                    ": the leaves that give are not over, "
+                    "or it would be itself");
+    if (!simple()) return;
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      if (pieces_[i].followed_by >= 0) continue;
+      Gone rest = all;
+      std::erase(rest, i);
+      if (within_bounds(rest) && by_some_right(rest) && fits(rest))
+        say("I4", "would find room without " + s_.job(pieces_[i].job).spec.id + ", of " + names());
+    }
+  }
+
+ private:
+  using Gone = std::vector<std::size_t>;  // indexes into the pieces
+
+  void say(const char* invariant, const std::string& what) {
+    broken_.push_back(std::string(invariant) + ": " + s_.job(c_.job).spec.id + " " + what);
+  }
+  std::string names() const {
+    std::string text;
+    for (const Victim& v : room_.victims) {
+      text += (text.empty() ? "" : ", ") + s_.job(v.job).spec.id + " (" + std::to_string(v.pods.size()) +
+              " of " + std::to_string(s_.job(v.job).assignment->pods.size()) +
+              (v.moved_to.empty() ? " pods, " : " pods moved, ") + std::string(to_string(v.reason)) + ")";
+    }
+    return text;
+  }
+
+  // --- each for itself
+
+  void may_be_one(const Victim& v) {
+    const Job& j = s_.job(v.job);
+    const bool own = j.leaf == c_.path.front();
+    const std::string who = j.spec.id;
+    if (v.job == c_.job) say("I4", "takes from itself");
+    if (!j.spec.preemptible) say("I4", "takes " + who + ", which is not preemptible");
+    if (v.reason == EvictReason::kConsolidated) {
+      if (v.moved_to.empty()) say("I4", "consolidates " + who + " to nowhere");
+      if (j.spec.interactive) say("I4", "moves " + who + ", which is interactive");
+    } else if (own != (v.reason == EvictReason::kPreempted)) {
+      say("I4", "takes " + who + " as " + std::string(to_string(v.reason)) + (own ? " from" : " not from") +
+                    " its own leaf");
+    } else if (own && j.spec.priority >= s_.job(c_.job).spec.priority) {
+      say("I4", "preempts " + who + ", which has no lower priority");
+    }
+    const bool started_now = j.started_in != 0 && j.started_in == s_.plans;
+    if (started_now && j.entitled && !own && takes_all(j, v.pods))
+      say("I4", "takes " + who + ", which this plan has started within the quota of its leaf");
+    if (!started_now && !j.nominated() && j.progress.began + safe_for(j, !own) > now_)
+      say("I4", "takes " + who + ", which is younger than minRuntime");
+    if (!takes_all(j, v.pods) && !keeps_minimum(j, v.pods)) say("I4", "breaks " + who + " below its minimum");
+  }
+
+  // Pods of roles that an edit has removed hold nothing.
+  static bool takes_all(const Job& j, const std::vector<std::size_t>& taken) {
+    for (std::size_t i = 0; i < j.charges.size(); ++i) {
+      if (j.charges[i].node != kNoId && !std::binary_search(taken.begin(), taken.end(), i)) return false;
+    }
+    return true;
+  }
+  // A gang whose roles were edited while it ran may have fewer pods of one than that asks for.
+  bool keeps_minimum(const Job& j, const std::vector<std::size_t>& taken) const {
+    const auto& roles = s_.request_of(j).roles;
+    for (std::size_t r = 0; r < roles.size(); ++r) {
+      std::int32_t had = 0, lost = 0;
+      for (std::size_t i = 0; i < j.assignment->pods.size(); ++i) {
+        if (static_cast<std::size_t>(j.assignment->pods[i].role) != r) continue;
+        ++had;
+        if (std::binary_search(taken.begin(), taken.end(), i)) ++lost;
+      }
+      if (lost > 0 && had >= roles[r].replicas && had - lost < roles[r].replicas) return false;
+    }
+    return true;
+  }
+
+  Duration safe_for(const Job& j, bool reclaim) const {
+    for (const LeafId at : way_up(s_, j.leaf)) {
+      const QueueSpec& spec = s_.leaf(at).spec;
+      if (const auto& d = reclaim ? spec.reclaim_min_runtime : spec.preempt_min_runtime) return *d;
+    }
+    return {};
+  }
+
+  // Surplus goes, first what is promised, from the highest index, as many at once as belong together; then
+  // the rest.
+  void cut(const Victim& v) {
+    const Job& j = s_.job(v.job);
+    const Request& request = s_.request_of(j);
+    const bool whole = takes_all(j, v.pods);
+    std::vector<std::size_t> rest = v.pods;
+    int after = -1;
+    const auto push = [&](const std::vector<std::size_t>& pods) {
+      Piece p{v.job, j.leaf, j.leaf == c_.path.front(), !v.moved_to.empty(), after, -1, {}, {}};
+      for (const std::size_t pod : pods) {
+        p.charges.push_back(st_.charge_before(v.job, pod));
+        p.amounts += p.charges.back().amounts;
+      }
+      if (after >= 0) pieces_[static_cast<std::size_t>(after)].followed_by = static_cast<int>(pieces_.size());
+      after = static_cast<int>(pieces_.size());
+      pieces_.push_back(std::move(p));
+    };
+    const bool in_pieces = request.elastic && v.reason != EvictReason::kConsolidated;
+    const std::size_t step =
+        request.groups.empty() ? 1 : static_cast<std::size_t>(request.groups.front().size);
+    for (std::size_t r = request.roles.size(); r-- > 0 && in_pieces;) {
+      std::vector<std::size_t> pods;
+      for (const std::size_t i : rest) {
+        if (static_cast<std::size_t>(j.assignment->pods[i].role) == r) pods.push_back(i);
+      }
+      const auto there = [&](std::size_t i) { return st_.charge_before(v.job, i).hold != Hold::kPromised; };
+      std::sort(pods.begin(), pods.end(), [&](std::size_t a, std::size_t b) {
+        return std::pair(there(a), -j.assignment->pods[a].index) <
+               std::pair(there(b), -j.assignment->pods[b].index);
+      });
+      const std::size_t least = whole ? static_cast<std::size_t>(request.roles[r].replicas) : 0;
+      for (std::size_t at = 0; at + step + least <= pods.size(); at += step) {
+        push({pods.begin() + static_cast<std::ptrdiff_t>(at),
+              pods.begin() + static_cast<std::ptrdiff_t>(at + step)});
+        for (std::size_t k = at; k < at + step; ++k) std::erase(rest, pods[k]);
+      }
+    }
+    if (!rest.empty()) push(rest);
+  }
+
+  // --- all together
+
+  std::int64_t held(LeafId at, const Kind& kind) const { return kind.of(before_.of(at, c_.pool).target()); }
+  // Without these pieces; those that are moved count as gone until they have been moved, as the right is
+  // judged before.
+  std::int64_t held_without(LeafId at, const Kind& kind, const Gone& gone, bool moved_too) const {
+    std::int64_t sum = held(at, kind);
+    for (const std::size_t i : gone) {
+      const Piece& p = pieces_[i];
+      if ((p.moved && !moved_too) || !below(p.leaf, at)) continue;
+      sum -= kind.of(p.amounts);
+    }
+    return sum;
+  }
+  bool below(LeafId leaf, LeafId at) const {
+    const auto path = way_up(s_, leaf);
+    return std::find(path.begin(), path.end(), at) != path.end();
+  }
+
+  bool within_bounds(const Gone& gone) const {
+    for (const LeafId at : c_.path) {
+      const Share& share = s_.share(at, c_.pool);
+      for (const Kind& kind : kKinds) {
+        const std::int64_t asked = kind.of(c_.asked);
+        if (asked <= 0) continue;
+        const std::int64_t limit = kind.bound(share.limit);
+        if (limit != kUnbounded && held_without(at, kind, gone, false) + asked > limit) return false;
+        if (s_.job(c_.job).spec.preemptible) continue;
+        const std::int64_t quota = quota_of(share, kind);
+        if (quota != kUnbounded && kind.of(before_.of(at, c_.pool).fixed) + asked > quota) return false;
+      }
+    }
+    return true;
+  }
+
+  bool by_some_right(const Gone& gone) const {
+    const bool moves_only = std::all_of(room_.victims.begin(), room_.victims.end(), [](const Victim& v) {
+      return v.reason == EvictReason::kConsolidated;
+    });
+    if (moves_only) return true;
+    const bool own = std::any_of(gone.begin(), gone.end(), [&](std::size_t i) { return pieces_[i].own; });
+    const bool others = std::any_of(gone.begin(), gone.end(), [&](std::size_t i) { return !pieces_[i].own; });
+    if (own && !no_further_beyond(gone)) return false;
+    return !others || reclaims(gone, Right::kGuarantee) || reclaims(gone, Right::kFairness);
+  }
+
+  std::int64_t fair(LeafId at, const Kind& kind) const {
+    return kind.of((*c_.fair)[static_cast<std::size_t>(at)]);
+  }
+
+  // Who preempts in its own leaf is not beyond the larger of its fair share and what it had.
+  bool no_further_beyond(const Gone& gone) const {
+    for (const LeafId at : c_.path) {
+      for (const Kind& kind : kKinds) {
+        const std::int64_t asked = kind.of(c_.asked);
+        if (asked > 0 &&
+            held_without(at, kind, gone, true) + asked > std::max(fair(at, kind), held(at, kind)))
+          return false;
+      }
+    }
+    return true;
+  }
+
+  // An ancestor may have as much as it had: what is exchanged inside it needs no room there.
+  bool reclaims(const Gone& gone, Right right) const {
+    for (const LeafId at : c_.path) {
+      const Share& share = s_.share(at, c_.pool);
+      for (const Kind& kind : kKinds) {
+        const std::int64_t asked = kind.of(c_.asked), quota = quota_of(share, kind);
+        if (asked <= 0 || quota == kUnbounded) continue;
+        std::int64_t most = fair(at, kind);
+        if (right == Right::kGuarantee) most = std::min(most, quota);
+        if (at != c_.path.front()) most = std::max(most, held(at, kind));
+        if (held_without(at, kind, gone, true) + asked > most) return false;
+      }
+    }
+    return in_some_order(gone, right);
+  }
+
+  // Each goes while its leaf, and all above it below the common ancestor, is over. The larger ones had best
+  // go last.
+  bool in_some_order(Gone rest, Right right) const {
+    std::sort(rest.begin(), rest.end(), [&](std::size_t a, std::size_t b) {
+      const Resources& x = pieces_[a].amounts;
+      const Resources& y = pieces_[b].amounts;
+      return std::tie(x.gpu, x.cpu, x.memory, a) < std::tie(y.gpu, y.cpu, y.memory, b);
+    });
+    Gone gone;
+    while (!rest.empty()) {
+      const auto next = std::find_if(rest.begin(), rest.end(), [&](std::size_t i) {
+        const int after = pieces_[i].after;
+        const bool turn =
+            after < 0 || std::find(rest.begin(), rest.end(), static_cast<std::size_t>(after)) == rest.end();
+        return turn && (pieces_[i].own || is_over(pieces_[i], gone, right));
+      });
+      if (next == rest.end()) return false;
+      gone.push_back(*next);
+      rest.erase(next);
+    }
+    return true;
+  }
+
+  bool is_over(const Piece& p, const Gone& gone, Right right) const {
+    for (const LeafId at : way_up(s_, p.leaf)) {
+      if (std::find(c_.path.begin(), c_.path.end(), at) != c_.path.end()) return true;
+      const Share& share = s_.share(at, c_.pool);
+      bool over = false;
+      for (const Kind& kind : kKinds) {
+        const std::int64_t quota = quota_of(share, kind);
+        if (kind.of(c_.asked) <= 0 || quota == kUnbounded) continue;
+        const std::int64_t held = held_without(at, kind, gone, true);
+        over = over || held > (right == Right::kGuarantee ? quota : fair(at, kind));
+        // Only who stays within quota itself may take a gang that straddles the line.
+        const std::int64_t least = std::min(quota, fair(at, kind));
+        if (right == Right::kFairness && at == p.leaf && held >= least && held - kind.of(p.amounts) < least)
+          return false;
+      }
+      if (!over) return false;
+    }
+    return true;
+  }
+
+  // --- whether a piece could be put back, where places are but a matter of counting
+
+  bool simple() const {
+    const Job& j = s_.job(c_.job);
+    const Request& r = s_.request_of(j);
+    return !s_.reserves() && r.roles.size() == 1 && r.groups.empty() && r.topology.required.empty() &&
+           !r.about_pods && s_.averse.empty() && r.roles[0].topology.required.empty() &&
+           !r.roles[0].numa_aligned &&
+           (r.roles[0].gpus == 0 || r.roles[0].share.kind == GpuShare::Kind::kWhole);
+  }
+
+  bool fits(const Gone& gone) const {
+    Recount counted = before_;
+    for (const std::size_t i : gone) {
+      for (const Charge& c : pieces_[i].charges) counted.add(c, -1);
+    }
+    // Who is moved stands elsewhere; it may need the place of one that is put back.
+    for (const Statement::Placed& p : st_.placed()) {
+      const auto mine = [&](std::size_t i) { return pieces_[i].job == p.job; };
+      if (p.job == c_.job || std::none_of(gone.begin(), gone.end(), mine)) continue;
+      counted.add(p.charge);
+      const auto taken = [&](std::int32_t gpu) {
+        return p.charge.use.whole && counted.uses(p.charge.node, gpu, View::kTarget).size() > 1;
+      };
+      if (std::any_of(p.charge.gpus.begin(), p.charge.gpus.end(), taken)) return false;
+    }
+    const Request& request = s_.request_of(s_.job(c_.job));
+    const RoleSpec& role = request.roles[0];
+    const auto& reservation = s_.pool(c_.pool).reservation;
+    std::int64_t room = 0;
+    for (std::size_t i = 0; i < s_.nodes.size(); ++i) {
+      const Node& n = s_.nodes[i];
+      if (!n.takes_part() || n.pool != c_.pool || !would_do(n.spec, role, request.avoid)) continue;
+      if (!gives_such(n.spec, s_.pool(c_.pool).spec, role)) continue;
+      if (n.reserved && reservation && reservation->owner != c_.job) continue;  // it may be kept off
+      const auto id = static_cast<NodeId>(i);
+      const Resources free = n.spec.allocatable - counted.on(id).target();
+      std::int64_t k = free.pods;
+      if (role.gpus > 0) k = std::min(k, counted.idle_gpus(id) / role.gpus);
+      if (role.per_pod.cpu.value > 0) k = std::min(k, free.cpu.value / role.per_pod.cpu.value);
+      if (role.per_pod.memory.value > 0) k = std::min(k, free.memory.value / role.per_pod.memory.value);
+      room += std::max<std::int64_t>(0, k);
+    }
+    return room >= static_cast<std::int64_t>(room_.places.size());
+  }
+
+  const State& s_;
+  Time now_;
+  const RoomQuery& q_;
+  const Claimant& c_;
+  const Statement& st_;
+  const Room& room_;
+  std::vector<std::string>& broken_;
+  Recount before_;  // with the victims, without the claimant
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace
+
+void Watch::room(const RoomQuery& query, const Statement& statement, const Room& room) {
+  RoomAudit(s_, now_, query, statement, room, broken_).run();
+  for (const Victim& v : room.victims) taken_.emplace(v.job, query.claimant.job);
+}
+
+}  // namespace muster::placement

@@ -1,0 +1,179 @@
+#include "explain/judge.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "explain/reasons.h"
+#include "model/due.h"
+#include "model/statement.h"
+#include "place/place.h"
+#include "reserve/estimate.h"
+#include "reserve/reservation.h"
+#include "shares/admission.h"
+#include "shares/backfill.h"
+#include "shares/rights.h"
+
+namespace muster::placement {
+namespace {
+
+constexpr std::int32_t kFirst = 100;  // of each line: for these there is an estimate
+constexpr std::size_t kMany = 1000;   // from then on not all are looked at by each plan
+constexpr Duration kAllAfter = seconds(60);
+constexpr Duration kWordsAfter = seconds(10);  // with many, the words of a shortage are kept so long
+
+}  // namespace
+
+void Judge::line(const Line& line) {
+  Scene scene{line, line.pool(), false, {}, {}};
+  Pool& p = s_.pool(scene.pool);
+  scene.many = p.waiting > kMany;
+  const bool all = !scene.many || !p.judged_all || s_.time >= *p.judged_all + kAllAfter;
+  const auto order = line.in_order(all ? p.waiting : kFirst);
+  reserve(s_, scene.pool, order);
+  Where where;
+  std::map<LeafId, std::int32_t> in_project;
+  Estimate estimate(s_, scene.pool);
+  for (const JobId id : order) {
+    const Job& j = s_.job(id);
+    if (j.pools.front() != scene.pool) continue;
+    ++where.position;
+    where.in_project = ++in_project[j.leaf];
+    where.estimated_start.reset();
+    const Resources asked = s_.asked(s_.request_of(j), scene.pool);
+    const auto bound =
+        broken_bound(s_, path(scene, j.leaf), scene.pool, asked, j.spec.preemptible, View::kNow);
+    if (where.position <= kFirst && (!bound || !bound->binds)) where.estimated_start = estimate.next(asked);
+    job(scene, id, where);
+  }
+  for (const LeafId leaf : line.barred()) {
+    if (!all) break;
+    const Verdict v = verdict_of_leaf(s_, leaf, s_.path(leaf)).value();
+    for (const WaitKey& key : p.lines.at(leaf).all) {
+      if (s_.job(key.job).pools.front() == scene.pool) publish(key.job, v, 0, {});
+    }
+  }
+  for (const JobId id : std::exchange(p.unjudged, {})) {
+    const Job& j = s_.job(id);
+    if (!j.waits || j.verdict) continue;
+    if (const auto v = verdict_of_leaf(s_, j.leaf, path(scene, j.leaf))) {
+      publish(id, *v, 0, {});
+    } else {
+      job(scene, id, {});
+    }
+  }
+  if (all) p.judged_all = scene.many ? std::optional(s_.time) : std::nullopt;
+  if (!all) soonest(p.due, *p.judged_all + kAllAfter);
+}
+
+const std::vector<LeafId>& Judge::path(Scene& scene, LeafId leaf) const {
+  const auto [known, fresh] = scene.paths.try_emplace(leaf);
+  if (fresh) known->second = s_.path(leaf);
+  return known->second;
+}
+
+void Judge::job(Scene& scene, JobId id, const Where& where) {
+  const Job& j = s_.job(id);
+  const PoolId pool = scene.pool;
+  const auto& up = path(scene, j.leaf);
+  const Resources asked = s_.asked(s_.request_of(j), pool);
+  const auto bound = broken_bound(s_, up, pool, asked, j.spec.preemptible, View::kNow);
+  if (bound && bound->binds) return publish(id, verdict_of_bound(s_, *bound, pool), 0, where);
+  if (kept_off(s_, id, pool, asked) && fits_reserved(id, pool))
+    return publish(id, verdict_of_reservation(s_, j, pool), 0, where);
+  const Refusal& refusal = described(id, scene);
+  const auto [right, fresh] = scene.rights.try_emplace({j.leaf, j.request});
+  if (fresh && !refusal.never) right->second = without_right(scene, j, up);
+  const Verdict* shortage = &refusal.verdict;
+  std::optional<Verdict> with_safe;
+  if (const auto safe = safe_.find({j.leaf, j.request, j.spec.priority, pool});
+      safe != safe_.end() && !refusal.never) {
+    const auto& [until, victim] = safe->second;
+    shortage = &with_safe.emplace(refusal.verdict);
+    with_safe->message += "; " + s_.job(victim).spec.id + " is safe until " + show(until) + " by minRuntime";
+  }
+  const auto& reservation = s_.pool(pool).reservation;
+  if (reservation && reservation->owner == id) {
+    Where at = where;
+    if (reservation->start) at.estimated_start = reservation->start;
+    const Verdict& v = right->second ? *right->second : *shortage;
+    return publish(id, verdict_of_owner(s_, v, *reservation), 0, at);
+  }
+  if (right->second) return publish(id, *right->second, 0, where);
+  publish(id, *shortage, with_safe ? 0 : refusal.serial, where);
+}
+
+std::optional<Verdict> Judge::without_right(const Scene& scene, const Job& j, const std::vector<LeafId>& up) {
+  const Line& line = scene.line;
+  Claimant c{s_.job_ids.at(j.spec.id), line.pool(), up, s_.asked(s_.request_of(j), line.pool()),
+             &line.fair()};
+  // What others hold and could give would do: only the right to it is missing.
+  const Pool& p = s_.pool(c.pool);
+  const TreeSums& own = s_.sums(j.leaf, c.pool);
+  return verdict_of_fair_share(s_, c, p.domains[0].free + p.preemptible - (own.allocated - own.fixed));
+}
+
+// The refusal of a request (of this job and all that ask the same) with numbers as they are now.
+const Refusal& Judge::described(JobId id, const Scene& scene) {
+  const PoolId pool = scene.pool;
+  Request& request = s_.requests.at(s_.job(id).request);
+  Refusal& refusal = request.refused[pool];
+  if (refusal.version == s_.pool(pool).version) return refusal;
+  if (scene.many && refusal.serial != 0 && s_.time < refusal.described + kWordsAfter) return refusal;
+  refusal.described = s_.time;
+  // Which of several roles it was, and how many had found a place, only another search can tell.
+  if (request.roles.size() > 1 || request.about_pods || !s_.averse.empty()) {
+    Statement statement(s_);
+    place(s_, statement, {id, pool, View::kNow, Hold::kRunning, {}, 0}, &refusal);
+  }
+  Verdict v = verdict_of_shortage(s_, request, pool, refusal);
+  if (refusal.serial == 0 || v != refusal.verdict) {
+    refusal.verdict = std::move(v);
+    refusal.serial = ++s_.last_serial;
+  }
+  refusal.version = s_.pool(pool).version;
+  refusal.members = s_.pool(pool).members;
+  return refusal;
+}
+
+bool Judge::fits_reserved(JobId id, PoolId pool) {
+  const auto [known, fresh] = fits_reserved_.try_emplace({s_.job(id).request, pool});
+  if (fresh) {
+    Statement statement(s_);
+    known->second = place(s_, statement, {id, pool, View::kNow, Hold::kRunning, {}, 0, true}).has_value();
+  }
+  return known->second;
+}
+
+void Judge::nominated(PoolId pool) {
+  for (const JobId id : s_.promised) {
+    const Job& j = s_.job(id);
+    if (!j.nominated() || s_.pool_of(j.assignment->pool) != pool) continue;
+    publish(id, verdict_of_promise(s_, id), 0, {});
+  }
+}
+
+void Judge::sidelined() {
+  if (!s_.sidelined_changed) return;
+  s_.sidelined_changed = false;
+  for (const JobId id : s_.sidelined) publish(id, verdict_of_sidelined(s_, s_.job(id)), 0, {});
+}
+
+// `serial`: of the refusal that the verdict comes from; equal serials mean equal verdicts.
+void Judge::publish(JobId id, const Verdict& verdict, std::uint64_t serial, const Where& where) {
+  Job& j = s_.job(id);
+  const bool same_text = j.verdict && serial != 0 && serial == j.verdict_serial;
+  if (same_text && j.verdict->position == where.position && j.verdict->project_position == where.in_project &&
+      j.verdict->estimated_start == where.estimated_start)
+    return;
+  Verdict v = same_text ? *j.verdict : verdict;
+  v.position = where.position;
+  v.project_position = where.in_project;
+  v.estimated_start = where.estimated_start;
+  j.verdict_serial = serial;
+  if (!same_text && j.verdict == v) return;
+  j.verdict = std::move(v);
+  changed_.push_back(j.spec.id);
+}
+
+}  // namespace muster::placement

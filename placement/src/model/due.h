@@ -1,0 +1,22 @@
+// When a plan is to be made though nothing changes.
+#pragma once
+
+#include <optional>
+#include <utility>
+
+#include "model/state.h"
+
+namespace muster::placement {
+
+// Those that minRuntime keeps from a claimant still.
+struct Safe {
+  std::optional<Time> due;                         // when the first of them ceases to be safe
+  std::optional<std::pair<Time, JobId>> by_right;  // the same of those that it has a right to take
+};
+
+// `due` becomes `then`, unless it is earlier.
+inline void soonest(std::optional<Time>& due, Time then) {
+  if (!due || then < *due) due = then;
+}
+
+}  // namespace muster::placement

@@ -1,0 +1,363 @@
+// What a job waits for, holds and is leaving, and all that is counted with each.
+#include <algorithm>
+#include <utility>
+
+#include "model/state.h"
+#include "node/numa.h"
+
+namespace muster::placement {
+namespace {
+
+WaitKey key_of(const Job& j, JobId id) {
+  return {-j.spec.priority, j.spec.submitted, j.spec.id, id};
+}
+
+WaitKind kind_of(const Job& j, JobId id) {
+  const auto ms = [](const std::optional<Duration>& d) { return d ? d->ms : -1; };
+  return {j.request,
+          j.spec.priority,
+          j.spec.preemptible,
+          ms(j.spec.max_runtime),
+          ms(j.spec.checkpoint_interval),
+          j.pools.size() > 1 ? id : kNoId};
+}
+
+}  // namespace
+
+Charge State::gpus_outside_jobs(const NodeSpec& n, Charge c) {
+  if (c.use.whole) {
+    c.use.milli = static_cast<std::int32_t>(kMilliPerGpu);
+    c.use.memory = n.gpu_memory;
+  } else {
+    RoleSpec shares;
+    shares.gpus = static_cast<std::int32_t>(c.gpus.size()) + c.unnamed;
+    shares.share.kind = c.use.by_memory ? GpuShare::Kind::kMemory : GpuShare::Kind::kFraction;
+    shares.share.milli.value = c.use.milli;
+    shares.share.memory = c.use.memory;
+    shares.share.overcommit = c.use.overcommit;
+    c.amounts.gpu = charge_on(n, shares);
+    c.use = use_on(n, shares);
+  }
+  c.zone = n.zones.empty() ? -1 : zone_of(n, c.gpus);
+  return c;
+}
+
+Resources State::per_pod(const RoleSpec& role, PoolId p) const {
+  Resources each = role.per_pod;
+  if (p == kNoId || role.gpus == 0 || role.share.kind != GpuShare::Kind::kMemory) return each;
+  NodeSpec largest;
+  if (!pool(p).gpu_memories.empty()) largest.gpu_memory.value = pool(p).gpu_memories.rbegin()->first;
+  each.gpu = charge_on(largest, role);
+  return each;
+}
+
+Resources State::asked(const Request& request, PoolId p) const {
+  Resources sum = request.total;
+  if (!request.by_memory || p == kNoId || pool(p).gpu_memories.empty()) return sum;
+  sum.gpu = {};
+  for (const RoleSpec& r : request.roles) sum.gpu += (per_pod(r, p) * r.replicas).gpu;
+  return sum;
+}
+
+Resources State::surplus_of(const Job& j, PoolId p) const {
+  Resources sum;
+  const Request& request = request_of(j);
+  if (!request.elastic || !request.invalid.empty()) return sum;
+  for (std::size_t r = 0; r < request.roles.size(); ++r) {
+    const RoleSpec& role = request.roles[r];
+    if (role.most() == role.replicas) continue;
+    std::int64_t has = role.replicas;
+    if (j.assignment) {
+      has = std::count_if(j.assignment->pods.begin(), j.assignment->pods.end(),
+                          [&](const PodPlace& place) { return static_cast<std::size_t>(place.role) == r; });
+    }
+    sum += per_pod(role, p) * std::max<std::int64_t>(0, role.most() - has);
+  }
+  return sum;
+}
+
+void State::count(JobId id) {
+  Job& j = job(id);
+  const Counted now = !j.known ? Counted::kNot : j.runs() ? Counted::kRunning : Counted::kWaiting;
+  PoolId in = kNoId;
+  Resources pending, surplus;
+  if (j.known && request_of(j).invalid.empty()) {
+    if (j.assignment) {
+      in = pool_of(j.assignment->pool);
+    } else if (!j.pools.empty()) {
+      in = j.pools.front();
+      pending = asked(request_of(j), in);
+    }
+    if (in != kNoId) surplus = surplus_of(j, in);
+  }
+  const auto count_as_typical = [&](PoolId p, int sign) {
+    for (const RoleSpec& r : request_of(j).roles)
+      pool(p).fragmentation.count(r, sign * std::int64_t{r.replicas});
+  };
+  if (in != j.pending_in) {
+    if (j.pending_in != kNoId) count_as_typical(j.pending_in, -1);
+    if (in != kNoId) count_as_typical(in, 1);
+  }
+  if (in != j.pending_in || pending != j.pending || surplus != j.surplus) {
+    if (j.pending_in != kNoId) account_pending(j, -1), pool(j.pending_in).growable.erase(id);
+    j.pending_in = in;
+    j.pending = pending;
+    j.surplus = surplus;
+    if (in != kNoId) account_pending(j, 1), touch(in);
+    if (in != kNoId && j.assignment && surplus.pods > 0) pool(in).growable.insert(id);
+  }
+  if (now == j.counted) return;
+  const auto one = [](bool yes) { return yes ? 1 : 0; };
+  count_in_tree(j.leaf, one(now == Counted::kRunning) - one(j.counted == Counted::kRunning),
+                one(now == Counted::kWaiting) - one(j.counted == Counted::kWaiting));
+  j.counted = now;
+}
+
+void State::start_waiting(JobId id) {
+  Job& j = job(id);
+  j.pools.clear();
+  if (j.spec.pools.empty() && default_pool != kNoId) j.pools.push_back(default_pool);
+  for (const auto& name : j.spec.pools) {
+    const PoolId p = find_pool(name);
+    if (p != kNoId && std::find(j.pools.begin(), j.pools.end(), p) == j.pools.end()) j.pools.push_back(p);
+  }
+  count(id);
+  if (!j.leaving.empty()) return;  // it is a claimant again when they are gone
+  j.waits = true;
+  if (j.leaf == kNoId || j.pools.empty() || !request_of(j).invalid.empty()) {
+    sidelined.insert(id);
+    sidelined_changed = true;
+    return;
+  }
+  for (const PoolId p : j.pools) {
+    WaitLine& line = pool(p).lines[j.leaf];
+    line.all.insert(key_of(j, id));
+    line.kinds[kind_of(j, id)].insert(key_of(j, id));
+    ++pool(p).waiting;
+    touch(p);
+  }
+  pool(j.pools.front()).unjudged.insert(id);
+}
+
+void State::stop_waiting(JobId id, bool from_lines) {
+  Job& j = job(id);
+  if (!j.waits) return;
+  j.waits = false;
+  j.verdict.reset();
+  j.verdict_serial = 0;
+  if (from_lines) leave_lines(id);
+}
+
+void State::leave_lines(JobId id) {
+  const Job& j = job(id);
+  sidelined.erase(id);
+  const WaitKey key = key_of(j, id);
+  for (const PoolId p : j.pools) {
+    pool(p).unjudged.erase(id);
+    const auto line = pool(p).lines.find(j.leaf);
+    if (line == pool(p).lines.end() || line->second.all.erase(key) == 0) continue;
+    const auto kind = line->second.kinds.find(kind_of(j, id));
+    kind->second.erase(key);
+    if (kind->second.empty()) line->second.kinds.erase(kind);
+    if (line->second.all.empty()) pool(p).lines.erase(line);
+    --pool(p).waiting;
+    touch(p);
+  }
+}
+
+std::optional<Time> end_of(const Job& j) {
+  if (!j.runs() || !j.spec.max_runtime) return std::nullopt;
+  return (j.progress.began.ms != 0 ? j.progress.began : j.assignment->since) + *j.spec.max_runtime;
+}
+
+void State::note_end(JobId id) {
+  Job& j = job(id);
+  const auto end = end_of(j);
+  const auto now = end ? std::optional(std::pair(pool_of(j.assignment->pool), *end)) : std::nullopt;
+  if (now == j.ends) return;
+  if (j.ends) pool(j.ends->first).ends.erase({j.ends->second, id});
+  if (now) pool(now->first).ends.emplace(now->second, id);
+  j.ends = now;
+}
+
+std::pair<Assignment, std::vector<Charge>> State::unhold(JobId id) {
+  Job& j = job(id);
+  Pool& p = pool(pool_of(j.assignment->pool));
+  p.holders.erase({-std::exchange(j.held_gpu, {}).value, j.spec.id});
+  if (const auto leaf = p.holding.find(j.leaf); leaf != p.holding.end()) {
+    leaf->second.erase(id);
+    if (leaf->second.empty()) p.holding.erase(leaf);
+  }
+  if (const auto same = p.preemptible_jobs.find({j.leaf, j.spec.priority});
+      j.spec.preemptible && same != p.preemptible_jobs.end() && --same->second == 0)
+    p.preemptible_jobs.erase(same);
+  std::pair held(std::move(*j.assignment), std::move(j.charges));
+  j.assignment.reset();
+  j.charges.clear();
+  j.displaced.clear();
+  j.promised.clear();
+  displaced.erase(id);
+  promised.erase(id);
+  note_end(id);
+  return held;
+}
+
+void State::drop_assignment(JobId id) {
+  Job& j = job(id);
+  j.to_be_evicted = false;
+  j.evicted_from.reset();
+  if (!j.assignment) return;
+  if (!j.nominated()) j.last_held = time;
+  const auto held = unhold(id);
+  j.assumed = false;
+  for (const Charge& c : held.second) give_back(c);
+}
+
+bool State::available(const Charge& c, View view) const {
+  const Node& n = node(c.node);
+  const Resources free = n.free(view);
+  const bool fits =
+      c.amounts.cpu <= free.cpu && c.amounts.memory <= free.memory && c.amounts.pods <= free.pods;
+  return fits && n.takes_part() && devices_available(n, pool(n.pool).spec, c, view);
+}
+
+Charge State::charge_for(JobId id, const PodPlace& place, NodeId on, PoolId p, Hold hold) {
+  const Job& j = job(id);
+  const RoleSpec& role = request_of(j).roles[static_cast<std::size_t>(place.role)];
+  Charge c;
+  c.node = on;
+  const Node& n = node(on);
+  c.amounts = role.per_pod;
+  c.amounts.gpu = charge_on(n.spec, role);
+  c.use = use_on(n.spec, role);
+  c.holder = id;
+  c.leaf = j.leaf;
+  c.pool = p;
+  c.fixed = !j.spec.preemptible;
+  c.hold = hold;
+  const bool slices = role.share.kind == GpuShare::Kind::kMig;
+  for (const std::int32_t gpu : place.gpus) {
+    const bool there = gpu >= 0 && gpu < (n.known ? n.spec.gpus : kMostGpusPerNode);
+    const bool again = std::find(c.gpus.begin(), c.gpus.end(), gpu) != c.gpus.end();
+    if (there && (slices || !again) && static_cast<std::int32_t>(c.gpus.size()) < role.gpus)
+      c.gpus.push_back(gpu);
+  }
+  if (slices && place.gpus.empty()) {
+    c.slices = role.gpus;
+    c.cut = node(c.node).cut_index(role.share.profile);
+  } else {
+    c.unnamed = role.gpus - static_cast<std::int32_t>(c.gpus.size());
+  }
+  if (!n.spec.zones.empty()) c.zone = zone_of(n.spec, c.gpus);
+  return c;
+}
+
+void State::recharge(NodeId id) {
+  if (node(id).charges == 0) return;
+  std::set<JobId> holders;
+  for (const Gpu& gpu : node(id).gpus) {
+    for (const GpuUse& use : gpu.uses) {
+      if (use.holder != kOther) holders.insert(use.holder);
+    }
+  }
+  if (node(id).unnamed_gpus > 0) {  // some may be named now: of whom, the node does not know
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      const auto unnamed = [&](const Charge& c) { return c.node == id && c.unnamed > 0; };
+      const Job& j = jobs[i];
+      if (std::any_of(j.charges.begin(), j.charges.end(), unnamed) ||
+          std::any_of(j.leaving.begin(), j.leaving.end(),
+                      [&](const Leaving& l) { return unnamed(l.charge); }))
+        holders.insert(static_cast<JobId>(i));
+    }
+  }
+  const auto anew = [&](JobId holder, const PodPlace& place, Charge& charge) {
+    if (charge.node != id) return;
+    give_back(charge, false);
+    charge = take(charge_for(holder, place, id, charge.pool, charge.hold));
+  };
+  for (const JobId holder : holders) {
+    Job& j = job(holder);
+    for (std::size_t i = 0; i < j.charges.size(); ++i) anew(holder, j.assignment->pods[i], j.charges[i]);
+    for (Leaving& l : j.leaving) anew(holder, l.place, l.charge);
+  }
+  for (auto& [key, charge] : others) {
+    if (charge.node != id || charge.gpus.empty()) continue;
+    give_back(charge, false);
+    charge = take(gpus_outside_jobs(node(id).spec, charge));
+  }
+}
+
+void State::hold(JobId id, Assignment assignment, std::vector<Charge> charges) {
+  Job& j = job(id);
+  // What a memory share comes to only its node tells.
+  for (const Charge& c : charges) j.held_gpu.value += c.amounts.gpu.value;
+  Pool& p = pool(pool_of(assignment.pool));
+  if (j.held_gpu.value > 0) p.holders.emplace(-j.held_gpu.value, j.spec.id);
+  p.holding[j.leaf].insert(id);
+  if (j.spec.preemptible) ++p.preemptible_jobs[{j.leaf, j.spec.priority}];
+  j.assignment = std::move(assignment);
+  j.charges = std::move(charges);
+  note_promises(id);
+}
+
+void State::note_promises(JobId id) {
+  Job& j = job(id);
+  j.promised.clear();
+  for (std::size_t i = 0; i < j.charges.size(); ++i) {
+    if (j.charges[i].hold == Hold::kPromised && j.charges[i].node != kNoId) j.promised.push_back(i);
+  }
+  if (j.promised.empty()) {
+    promised.erase(id);
+  } else {
+    promised.insert(id);
+  }
+  if (j.runs()) {  // it has nothing to wait for any more
+    j.verdict.reset();
+    j.verdict_serial = 0;
+  }
+  note_end(id);
+  count(id);
+}
+
+void State::put_assignment(JobId id, const Assignment& assignment,
+                           const std::vector<std::size_t>& displaced_pods, Hold how) {
+  Job& j = job(id);
+  const PoolId p = pool_of(assignment.pool);
+  std::vector<Charge> charges(assignment.pods.size());
+  const bool countable = request_of(j).invalid.empty();
+  for (std::size_t i = 0; i < charges.size() && countable; ++i) {
+    const PodPlace& place = assignment.pods[i];
+    if (place.role < 0 || static_cast<std::size_t>(place.role) >= j.spec.roles.size()) continue;
+    if (std::find(displaced_pods.begin(), displaced_pods.end(), i) != displaced_pods.end()) continue;
+    charges[i] = take(charge_for(id, place, node_of(place.node), p, how));
+  }
+  hold(id, assignment, std::move(charges));
+  for (const std::size_t i : displaced_pods) {
+    const bool real = i < assignment.pods.size() && assignment.pods[i].role >= 0 &&
+                      static_cast<std::size_t>(assignment.pods[i].role) < j.spec.roles.size();
+    if (real && std::find(j.displaced.begin(), j.displaced.end(), i) == j.displaced.end())
+      j.displaced.push_back(i);
+  }
+  if (!j.displaced.empty()) displaced.insert(id);
+}
+
+void State::put_leaving(JobId id, const std::vector<PodPlace>& pods) {
+  Job& j = job(id);
+  std::vector<Leaving> before = std::exchange(j.leaving, {});
+  for (const PodPlace& place : pods) {
+    const auto known = std::find_if(before.begin(), before.end(), [&](const Leaving& l) {
+      return l.charge.node != kNoId && l.place == place;
+    });
+    if (known != before.end()) {
+      j.leaving.push_back(std::exchange(*known, {}));
+      continue;
+    }
+    if (place.role < 0 || static_cast<std::size_t>(place.role) >= j.spec.roles.size()) continue;
+    if (!request_of(j).invalid.empty()) continue;
+    const NodeId on = node_of(place.node);
+    j.leaving.push_back({place, take(charge_for(id, place, on, node(on).pool, Hold::kLeaving))});
+  }
+  for (const Leaving& gone : before) give_back(gone.charge);
+}
+
+}  // namespace muster::placement

@@ -1,0 +1,163 @@
+// The inside of Cluster: nodes with their GPU ledgers, pools with what is free in each domain, the tree with
+// its sums, jobs with what they hold. Everything is kept up to date change by change; audit() recounts it
+// from scratch.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "model/job.h"
+#include "model/queue_tree.h"
+#include "muster/placement/cluster.h"
+#include "node/ids.h"
+#include "node/node.h"
+#include "pool/pool.h"
+#include "pool/request.h"
+
+namespace muster::placement {
+
+class Watch;
+
+// Ids of nodes and jobs are used again. Names of Queues, Projects and pools keep theirs as long as the
+// process lives, for charges and lines refer to them in many places: about 600 bytes a name and 300 more for
+// each pool that it had something in, and one more step where all tree nodes are walked. A hundred Projects
+// made and deleted a day are 10 to 40 MB in a year without a restart.
+class State {
+ public:
+  std::vector<Node> nodes;
+  std::map<std::string, NodeId> node_ids;
+  std::vector<Pool> pools;
+  std::map<std::string, PoolId> pool_ids;  // also of pools that an assignment names and that do not exist
+  PoolId default_pool = kNoId;
+  std::map<std::string, ModelId> model_ids;
+  std::vector<TreeNode> tree;
+  std::map<std::string, LeafId> tree_ids;
+  std::vector<Job> jobs;
+  std::map<std::string, JobId> job_ids;
+  Requests requests;
+  std::map<std::string, Charge> others;               // by pod
+  std::map<Labels, std::int32_t> label_sets;          // of these, and how many have them
+  std::set<JobId> averse;                             // jobs with required anti-affinity
+  std::set<std::pair<NodeId, std::int32_t>> crowded;  // GPUs given out twice: in_conflict()
+  std::set<JobId> displaced;                          // jobs with displaced pods
+  std::set<JobId> promised;                           // jobs with promised pods
+  std::set<JobId> sidelined;  // wait, but stand in no line: no pool, no Project, impossible
+  bool sidelined_changed = false;
+  std::uint64_t last_serial = 0;
+  std::uint64_t plans = 0;  // made so far
+  Time time;                // of the last one
+#ifdef NDEBUG
+  bool audited = false;  // each plan is: audit.h
+#else
+  bool audited = true;
+#endif
+  Watch* watch = nullptr;  // of the plan that is being made
+
+  Node& node(NodeId id) { return nodes[static_cast<std::size_t>(id)]; }
+  const Node& node(NodeId id) const { return nodes[static_cast<std::size_t>(id)]; }
+  Pool& pool(PoolId id) { return pools[static_cast<std::size_t>(id)]; }
+  const Pool& pool(PoolId id) const { return pools[static_cast<std::size_t>(id)]; }
+  TreeNode& leaf(LeafId id) { return tree[static_cast<std::size_t>(id)]; }
+  const TreeNode& leaf(LeafId id) const { return tree[static_cast<std::size_t>(id)]; }
+  Job& job(JobId id) { return jobs[static_cast<std::size_t>(id)]; }
+  const Job& job(JobId id) const { return jobs[static_cast<std::size_t>(id)]; }
+  const Request& request_of(const Job& j) const { return requests.at(j.request); }
+
+  // --- names (state.cc)
+  NodeId node_of(const std::string& name);  // these four make what is not there yet
+  PoolId pool_of(const std::string& name);
+  LeafId leaf_of(const std::string& name, bool is_project);
+  JobId job_of(const std::string& id);
+  PoolId find_pool(const std::string& name) const;  // kNoId: does not exist
+  LeafId find_leaf(const std::string& name, bool is_project) const;
+  JobId find_job(const std::string& id) const;
+  void forget_job(JobId id);    // its id is used again
+  void forget_node(NodeId id);  // if nothing is charged to it
+
+  // --- ledger (ledger.cc): every change of a node's use goes through these two
+  Charge take(Charge wanted);
+  void turn(Charge& charge, Hold to);  // it is held in another way from now on
+  // `gain`: something becomes free that was not so when jobs were refused (not: a trial is undone).
+  void give_back(const Charge& charge, bool gain = true);
+  // After a node's GPUs or NUMA nodes changed: what is charged there is charged anew. O(pods of those jobs +
+  // pods outside jobs); where GPUs without a number are charged there, O(all jobs' pods).
+  void recharge(NodeId id);
+  // The charge of a pod outside jobs, which has its GPUs, or its share of each, as the node is now.
+  static Charge gpus_outside_jobs(const NodeSpec& n, Charge c);
+  // The pods of jobs on one GPU, each by its job, the oldest admission first; those it is promised to last.
+  std::vector<JobId> by_admission(NodeId id, std::int32_t gpu) const;
+  void leave_pool_index(NodeId id);
+  void enter_pool_index(NodeId id);
+  // The same as both, after what is free on the node has changed and nothing else.
+  struct InUse {
+    std::int32_t free_gpus = 0;
+    MilliGpu gpu;
+  };
+  void refresh_pool_index(NodeId id, const InUse& before);
+  // Call after labels or selectors changed; the node must have left the index.
+  void sort_into_pool(NodeId id);
+  // Where the pool has far more domains than its nodes are in, makes them anew from their labels: values of
+  // labels come and go with nodes. Once all nodes are in the index. O(1), and now and then O(nodes).
+  void drop_empty_domains(Pool& pool);
+  void touch(PoolId id) {
+    if (id != kNoId) ++pool(id).version;
+  }
+  void touch_all() {
+    for (Pool& p : pools) ++p.version, p.judged_all.reset();
+    sidelined_changed = true;
+  }
+
+  // --- tree (tree.cc)
+  void account(const Charge& charge, int sign);
+  void account_pending(const Job& job, int sign);
+  void count_in_tree(LeafId leaf, int running, int waiting_jobs);
+  void count(JobId id);                      // brings what is counted of the job to what it is now
+  void reshape() { shape_changed_ = true; }  // parents changed, or what is reserved
+  // Links parents and recounts after reshape(), and what asks for GPU memory after a pool has got or lost its
+  // largest GPUs; then O(all jobs), once per batch.
+  void settle();
+  // The chain from a tree node to the top; empty if it does not reach the top (missing parent, circle).
+  std::vector<LeafId> path(LeafId leaf) const;
+  const Share& share(LeafId leaf, PoolId pool) const;
+  const TreeSums& sums(LeafId leaf, PoolId pool) const;
+  // The Project is known, hangs on a complete tree, and no Queue above it is held. `path`: path(leaf).
+  bool may_start(LeafId leaf, const std::vector<LeafId>& path) const;
+  bool reserves() const { return reserves_; }  // some tree node has a reserved part
+
+  // --- jobs (jobs.cc)
+  void start_waiting(JobId id);
+  void stop_waiting(JobId id, bool leave_lines = true);
+  void leave_lines(JobId id);
+  void drop_assignment(JobId id);  // not what is leaving
+  void put_assignment(JobId id, const Assignment& assignment, const std::vector<std::size_t>& displaced_pods,
+                      Hold hold);
+  // Charges are taken already.
+  void hold(JobId id, Assignment assignment, std::vector<Charge> charges);
+  // The other way round: it holds nothing any more; the charges stay taken and are the caller's.
+  std::pair<Assignment, std::vector<Charge>> unhold(JobId id);
+  bool available(const Charge& charge, View view) const;
+  void note_promises(JobId id);  // `promised` of the job, and of the State, from its charges
+  void note_end(JobId id);       // after what end_of() looks at has changed
+  void put_leaving(JobId id, const std::vector<PodPlace>& pods);
+  Charge charge_for(JobId id, const PodPlace& place, NodeId on, PoolId pool, Hold hold);  // on: place.node
+  // How many pods the job could have beyond those it has (or, while it waits, beyond its minimum).
+  Resources surplus_of(const Job& job, PoolId pool) const;
+  // What a pod, or the request, is charged in the pool at least: memory shares on its largest GPUs.
+  Resources per_pod(const RoleSpec& role, PoolId pool) const;
+  Resources asked(const Request& request, PoolId pool) const;
+
+ private:
+  std::vector<NodeId> free_nodes_;
+  std::uint64_t stamps_ = 0;
+  std::vector<JobId> free_jobs_;
+  void hold_back(LeafId at, PoolId pool, TreeSums& sums) const;  // counts it anew from the children's
+  void seed_held_back(LeafId at);
+  void recount();
+  bool shape_changed_ = false;
+  bool reserves_ = false;
+};
+
+}  // namespace muster::placement

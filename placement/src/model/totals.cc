@@ -1,0 +1,24 @@
+#include "model/totals.h"
+
+#include <limits>
+
+namespace muster::placement {
+
+Resources free_in(const Pool& pool) {
+  Resources sum = pool.domains[0].free;
+  sum.gpu = pool.spare_gpu;
+  return sum;
+}
+
+bool fits_in(const Resources& asked, const Resources& sum) {
+  return asked.gpu <= sum.gpu && asked.cpu <= sum.cpu && asked.memory <= sum.memory && asked.pods <= sum.pods;
+}
+
+std::int64_t lowest_running(const State& s, PoolId pool, LeafId leaf) {
+  const auto& jobs = s.pool(pool).preemptible_jobs;
+  const auto lowest = jobs.lower_bound({leaf, std::numeric_limits<std::int64_t>::min()});
+  const bool any = lowest != jobs.end() && lowest->first.first == leaf;
+  return any ? lowest->first.second : std::numeric_limits<std::int64_t>::max();
+}
+
+}  // namespace muster::placement

@@ -1,0 +1,197 @@
+// The tree of Queues and Projects: its shape, and the sums at each of its nodes.
+#include <algorithm>
+#include <utility>
+
+#include "model/state.h"
+
+namespace muster::placement {
+namespace {
+
+// Calls visit for the tree node (by id) and all above it, of a circle for the first that it comes to.
+template <class Visit>
+void upwards(std::vector<TreeNode>& tree, LeafId from, Visit&& visit) {
+  for (LeafId at = from; at != kNoId;) {
+    TreeNode& t = tree[static_cast<std::size_t>(at)];
+    visit(at, t);
+    if (t.circular) break;
+    at = t.parent;
+  }
+}
+
+}  // namespace
+
+Resources reserved_part(const Share& share) {
+  const auto part = [](const auto& reserved, const auto& quota, const auto& limit) {
+    using A = typename std::decay_t<decltype(reserved)>::value_type;
+    if (!reserved || !quota) return A{};
+    const A most = limit ? std::min(*quota, *limit) : *quota;
+    return std::max(A{}, std::min(*reserved, most));
+  };
+  Resources r;
+  r.gpu = part(share.reserved.gpu, share.quota.gpu, share.limit.gpu);
+  r.cpu = part(share.reserved.cpu, share.quota.cpu, share.limit.cpu);
+  r.memory = part(share.reserved.memory, share.quota.memory, share.limit.memory);
+  return r;
+}
+
+bool reserves_anything(const QueueSpec& spec) {
+  const auto any = [](const Share& share) {
+    return share.reserved.gpu || share.reserved.cpu || share.reserved.memory;
+  };
+  return any(spec.in_default_pool) || std::any_of(spec.in_pool.begin(), spec.in_pool.end(),
+                                                  [&](const auto& entry) { return any(entry.second); });
+}
+
+// Sums are kept along `parent` links even where the tree does not hold together, so that they are right once
+// it does.
+void State::account(const Charge& c, int sign) {
+  if (c.leaf == kNoId) return;
+  const Resources amounts = c.amounts * sign;
+  if (c.pool != kNoId && !c.fixed && c.hold != Hold::kLeaving) pool(c.pool).preemptible += amounts;
+  Resources more;  // held back one level below
+  upwards(tree, c.leaf, [&](LeafId at, TreeNode& t) {
+    TreeSums& s = t.sums[c.pool];
+    if (c.hold == Hold::kLeaving) {
+      s.leaving += amounts;
+      return;
+    }
+    s.allocated += amounts;
+    if (c.hold == Hold::kPromised) s.promised += amounts;
+    if (c.fixed) s.fixed += amounts;
+    if (!t.reserves) return;
+    s.held_below += more;
+    const Resources before = s.held_back;
+    hold_back(at, c.pool, s);
+    more = s.held_back - before;
+    if (t.parent == kNoId && t.spec.parent.empty() && c.pool != kNoId) pool(c.pool).held_back += more;
+  });
+  touch(c.pool);
+}
+void State::account_pending(const Job& j, int sign) {
+  upwards(tree, j.leaf, [&](LeafId, TreeNode& t) {
+    TreeSums& s = t.sums[j.pending_in];
+    s.pending += j.pending * sign;
+    s.surplus += j.surplus * sign;
+  });
+}
+void State::count_in_tree(LeafId from, int running, int waiting_jobs) {
+  upwards(tree, from, [&](LeafId, TreeNode& t) { t.running += running, t.waiting += waiting_jobs; });
+}
+
+void State::hold_back(LeafId at, PoolId p, TreeSums& s) const {
+  const Share& mine = share(at, p);
+  const Resources own = reserved_part(mine);
+  const auto left = [](auto reserved, auto used, auto below, const auto& limit) {
+    const auto most = std::max(reserved - used, below);
+    return std::max(decltype(reserved){}, limit ? std::min(most, *limit - used) : most);
+  };
+  s.held_back.gpu = left(own.gpu, s.allocated.gpu, s.held_below.gpu, mine.limit.gpu);
+  s.held_back.cpu = left(own.cpu, s.allocated.cpu, s.held_below.cpu, mine.limit.cpu);
+  s.held_back.memory = left(own.memory, s.allocated.memory, s.held_below.memory, mine.limit.memory);
+}
+
+// From scratch: changes of shape are rare, and undoing sums along a chain that was broken or a circle is not
+// worth its traps.
+void State::settle() {
+  if (std::exchange(shape_changed_, false)) recount();
+  // What asks for GPU memory is priced by the largest GPUs of its pool.
+  bool other_prices = false;
+  for (Pool& p : pools) {
+    const std::int64_t largest = p.gpu_memories.empty() ? -1 : p.gpu_memories.rbegin()->first;
+    other_prices = std::exchange(p.priced_by, largest) != largest || other_prices;
+  }
+  for (std::size_t i = 0; other_prices && i < jobs.size(); ++i) {
+    if (jobs[i].known && request_of(jobs[i]).by_memory) count(static_cast<JobId>(i));
+  }
+}
+
+void State::recount() {
+  for (TreeNode& t : tree) {
+    t.children.clear();
+    t.sums.clear();
+    t.running = t.waiting = 0;
+    t.parent = kNoId;
+    t.reserves = false;
+  }
+  for (Pool& p : pools) p.held_back = p.preemptible = {};
+  for (std::size_t i = 0; i < tree.size(); ++i) {
+    if (!tree[i].known || tree[i].spec.parent.empty()) continue;
+    const LeafId p = find_leaf(tree[i].spec.parent, false);
+    if (p == kNoId || !leaf(p).known) continue;
+    tree[i].parent = p;
+    leaf(p).children.insert(static_cast<LeafId>(i));
+  }
+  for (std::size_t i = 0; i < tree.size(); ++i) {
+    LeafId at = tree[i].parent;
+    for (std::size_t steps = 0; at != kNoId && at != static_cast<LeafId>(i) && steps < tree.size(); ++steps)
+      at = leaf(at).parent;
+    tree[i].circular = at == static_cast<LeafId>(i);
+  }
+  reserves_ = false;
+  for (std::size_t i = 0; i < tree.size(); ++i) {
+    // Where the tree does not hold together nobody can use it.
+    if (!reserves_anything(tree[i].spec) || path(static_cast<LeafId>(i)).empty()) continue;
+    reserves_ = true;
+    upwards(tree, static_cast<LeafId>(i), [](LeafId, TreeNode& t) { t.reserves = true; });
+  }
+  for (std::size_t i = 0; i < tree.size() && reserves_; ++i) {
+    if (tree[i].parent == kNoId && tree[i].spec.parent.empty()) seed_held_back(static_cast<LeafId>(i));
+  }
+  for (const Job& j : jobs) {
+    if (!j.known) continue;
+    for (const Charge& c : j.charges) {
+      if (c.node != kNoId) account(c, 1);
+    }
+    for (const Leaving& l : j.leaving) account(l.charge, 1);
+    account_pending(j, 1);
+    count_in_tree(j.leaf, j.counted == Counted::kRunning ? 1 : 0, j.counted == Counted::kWaiting ? 1 : 0);
+  }
+  for (const auto& [key, c] : others) account(c, 1);
+  touch_all();
+}
+
+// Nothing is allocated yet.
+void State::seed_held_back(LeafId at) {
+  TreeNode& t = leaf(at);
+  if (!t.reserves) return;
+  for (const LeafId child : t.children) seed_held_back(child);
+  for (std::size_t i = 0; i < pools.size(); ++i) {
+    const auto p = static_cast<PoolId>(i);
+    TreeSums& s = t.sums[p];
+    for (const LeafId child : t.children) s.held_below += sums(child, p).held_back;
+    hold_back(at, p, s);
+    if (t.parent == kNoId) pools[i].held_back += s.held_back;
+  }
+}
+
+std::vector<LeafId> State::path(LeafId from) const {
+  std::vector<LeafId> chain;
+  for (LeafId at = from; at != kNoId; at = leaf(at).parent) {
+    if (!leaf(at).known || chain.size() > tree.size()) return {};
+    chain.push_back(at);
+    if (leaf(at).parent == kNoId && !leaf(at).spec.parent.empty()) return {};
+  }
+  return chain;
+}
+
+bool State::may_start(LeafId at, const std::vector<LeafId>& path) const {
+  return at != kNoId && leaf(at).known && !path.empty() &&
+         std::none_of(path.begin(), path.end(), [&](LeafId above) { return leaf(above).spec.hold; });
+}
+
+const Share& State::share(LeafId at, PoolId p) const {
+  static const Share kAbsent{};
+  const QueueSpec& spec = leaf(at).spec;
+  if (p == kNoId) return kAbsent;
+  if (p == default_pool) return spec.in_default_pool;
+  const auto found = spec.in_pool.find(pool(p).spec.name);
+  return found == spec.in_pool.end() ? kAbsent : found->second;
+}
+
+const TreeSums& State::sums(LeafId at, PoolId p) const {
+  static const TreeSums kNothing{};
+  const auto found = leaf(at).sums.find(p);
+  return found == leaf(at).sums.end() ? kNothing : found->second;
+}
+
+}  // namespace muster::placement

@@ -1,0 +1,53 @@
+#include "order/hopeless.h"
+
+#include <algorithm>
+
+#include "model/totals.h"
+#include "shares/rights.h"
+
+namespace muster::placement {
+namespace {
+
+// The least that one replica more of any elastic role takes, of each resource.
+Resources least_growth(const State& s, const Request& request, PoolId pool) {
+  std::optional<Resources> least;
+  for (const RoleSpec& role : request.roles) {
+    if (role.most() == role.replicas || role.colocate_with >= 0) continue;
+    const Resources one = s.per_pod(role, pool);
+    if (!least) least = one;
+    least = Resources{std::min(least->gpu, one.gpu), std::min(least->cpu, one.cpu),
+                      std::min(least->memory, one.memory), std::min(least->pods, one.pods)};
+  }
+  return least.value_or(Resources{});
+}
+
+}  // namespace
+
+Hopeless::Asked Hopeless::seen(const Resources& amounts) const {
+  return {true, !fits_in(amounts, free_in(s_->pool(pool_))), amounts};
+}
+
+// The right by fair share is the wider one.
+bool Hopeless::hopeless(LeafId leaf, std::int64_t lowest, std::int64_t priority, const Asked& asked) const {
+  if (lowest < priority || !asked.lacking) return false;
+  return !may_have_right(*s_, {kNoId, pool_, {leaf}, asked.amounts, fair_}, Right::kFairness);
+}
+
+bool Hopeless::starts(LeafId leaf, std::int64_t lowest, const WaitKind& kind) {
+  if (kind.alone != kNoId) return false;
+  const auto id = static_cast<std::size_t>(kind.request);
+  if (starts_.size() <= id) starts_.resize(id + 1);
+  Asked& asked = starts_[id];
+  if (!asked.known) asked = seen(s_->asked(s_->requests.at(kind.request), pool_));
+  return hopeless(leaf, lowest, kind.priority, asked);
+}
+
+bool Hopeless::growth(LeafId leaf, std::int64_t lowest, const Job& job) {
+  const auto id = static_cast<std::size_t>(job.request);
+  if (growth_.size() <= id) growth_.resize(id + 1);
+  Asked& asked = growth_[id];
+  if (!asked.known) asked = seen(least_growth(*s_, s_->request_of(job), pool_));
+  return hopeless(leaf, lowest, job.spec.priority, asked);
+}
+
+}  // namespace muster::placement

@@ -1,0 +1,96 @@
+#include "order/order.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "node/wide.h"
+
+namespace muster::placement {
+namespace {
+
+constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
+
+// used / max(quota, fair), in millionths; a base of 0 counts as the largest.
+std::int64_t part(std::int64_t used, std::int64_t quota, std::int64_t fair) {
+  const std::int64_t base = std::max(quota, fair);
+  if (used <= 0) return 0;
+  if (base <= 0) return kLargest;
+  const Wide millionths = static_cast<Wide>(used) * 1'000'000 / base;
+  return millionths > kLargest ? kLargest : static_cast<std::int64_t>(millionths);
+}
+
+// DRF (Ghodsi et al., NSDI 2011): the largest part over the resources.
+std::int64_t dominant(const Resources& used, const Bounds& quota, const Resources& fair) {
+  return std::max({part(used.gpu.value, quota.gpu.value_or(MilliGpu{}).value, fair.gpu.value),
+                   part(used.cpu.value, quota.cpu.value_or(MilliCpu{}).value, fair.cpu.value),
+                   part(used.memory.value, quota.memory.value_or(Bytes{}).value, fair.memory.value)});
+}
+
+bool within(const Resources& used, const Resources& fair, const Resources& asked) {
+  return (asked.gpu.value == 0 || used.gpu <= fair.gpu) && (asked.cpu.value == 0 || used.cpu <= fair.cpu) &&
+         (asked.memory.value == 0 || used.memory <= fair.memory);
+}
+
+// In GPUs where GPUs are asked for; else in what the quota accounts for.
+bool below_quota(const Resources& used, const Bounds& quota, const Resources& asked) {
+  if (asked.gpu.value > 0) return used.gpu < quota.gpu.value_or(MilliGpu{});
+  return (!quota.cpu || used.cpu < *quota.cpu) && (!quota.memory || used.memory < *quota.memory);
+}
+
+// Gives each leaf its place in the order of `key`; equal keys share one.
+template <class Key>
+void number(const std::vector<LeafId>& leaves, Key&& key, std::map<LeafId, Seniority>& out,
+            std::int32_t Seniority::* field) {
+  using Value = decltype(key(LeafId{}));
+  std::vector<std::pair<Value, LeafId>> sorted;
+  for (const LeafId leaf : leaves) sorted.emplace_back(key(leaf), leaf);
+  std::sort(sorted.begin(), sorted.end());
+  std::int32_t place = 0;
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    if (i > 0 && sorted[i].first != sorted[i - 1].first) ++place;
+    out[sorted[i].second].*field = place;
+  }
+}
+
+}  // namespace
+
+std::map<LeafId, Seniority> seniority(const State& s, PoolId pool, const std::vector<LeafId>& leaves) {
+  std::map<LeafId, Seniority> out;
+  const auto by_priority = [&](LeafId leaf) {
+    std::vector<std::int64_t> list;
+    for (const LeafId at : s.path(leaf)) list.push_back(-s.share(at, pool).priority);
+    std::reverse(list.begin(), list.end());
+    return list;
+  };
+  const auto by_age = [&](LeafId leaf) {
+    return std::pair(s.leaf(leaf).spec.created, s.leaf(leaf).spec.name);
+  };
+  number(leaves, by_priority, out, &Seniority::priority);
+  number(leaves, by_age, out, &Seniority::age);
+  return out;
+}
+
+LeafRank rank_leaf(const State& s, const std::vector<LeafId>& path, PoolId pool,
+                   const std::vector<Resources>& fair, const Seniority& seniority,
+                   const Resources& candidate) {
+  bool below = true, fits = true;
+  for (const LeafId at : path) {
+    const Resources& used = s.sums(at, pool).allocated;
+    below = below && below_quota(used, s.share(at, pool).quota, candidate);
+    fits = fits && within(used + candidate, fair[static_cast<std::size_t>(at)], candidate);
+  }
+  const LeafId leaf = path.front();
+  const Resources& used = s.sums(leaf, pool).allocated;
+  const Bounds& quota = s.share(leaf, pool).quota;
+  const Resources& mine = fair[static_cast<std::size_t>(leaf)];
+  LeafRank rank;
+  rank.not_below = !below;
+  rank.not_within = !fits;
+  rank.priority = seniority.priority;
+  rank.share_with = dominant(used + candidate, quota, mine);
+  rank.share_without = dominant(used, quota, mine);
+  rank.age = seniority.age;
+  return rank;
+}
+
+}  // namespace muster::placement

@@ -1,0 +1,77 @@
+// Rule 4, one node at a time: which one is best for the next pods.
+#pragma once
+
+#include <cstdint>
+#include <tuple>
+#include <vector>
+
+#include "model/state.h"
+#include "node/devices.h"
+
+namespace muster::placement {
+
+// What goes to a node together: one pod of a role, or of each of several colocated roles.
+struct Shape {
+  std::vector<std::size_t> roles;  // the leading one first
+  Resources sum;                   // of all of them; gpu: that of whole GPUs only
+  std::int32_t gpus = 0;           // whole ones
+  bool shares = false;             // takes parts of GPUs
+  bool alone = false;              // repels others of its kind on the same node
+  bool zones = false;              // some node may take it on one NUMA node, another may not
+  std::vector<ModelId> models;     // whose nodes may take it; those without GPUs first
+
+  bool takes_gpus() const { return gpus > 0 || shares; }
+};
+Shape shape_of(const State& state, const Pool& pool, const Request& request, std::vector<std::size_t> roles);
+
+// How many pods of the role, or of the shape, the node has room for; of a shape of several roles at most.
+std::int64_t room_for(const Node& node, const Pool& pool, const RoleSpec& role, View view);
+std::int64_t room_for(const Node& node, const Pool& pool, const Request& request, const Shape& shape,
+                      View view);
+
+// How many of the shape the domain could take at most, `together` of them always on one node. By its totals
+// and buckets, for the views kNow and kTarget. O(distinct numbers of free GPUs x models).
+std::int64_t most_in(const Domain& domain, const Shape& shape, std::int64_t together = 1);
+// The same counted on its nodes: exact for a shape of one role with nothing else beside it. O(its nodes).
+std::int64_t room_in(const State& state, const Pool& pool, const Domain& domain, const Request& request,
+                     const Shape& shape, View view, std::int64_t together = 1);
+
+class Neighbours;
+
+// What to look for, and where. Request::eligible must be filled.
+struct NodeSearch {
+  const State& state;
+  const Pool& pool;
+  const Request& request;
+  const Shape& shape;
+  View view = View::kNow;
+  const Domain* domain = nullptr;               // only its nodes
+  const std::vector<NodeId>* banned = nullptr;  // not these
+  const Neighbours* neighbours = nullptr;       // where pods have a say
+  const Node* near = nullptr;                   // among equal ones those that share most domains with it
+};
+
+// Smaller is better.
+struct Candidate {
+  NodeId node = kNoId;
+  std::int64_t room = 0;
+  std::int64_t dislike = 0;      // minus the weight of preferred affinity
+  std::int64_t scattered = 0;    // 1: a pod's GPUs, CPU and memory would be on several NUMA nodes
+  std::int64_t gpus_beside = 0;  // of pods without GPUs: what they would make hard to use
+  std::int64_t first = 0;
+  std::int64_t waste = 0;  // by how much less of the node's GPUs is of use then: Fragmentation
+  std::int64_t second = 0;
+  std::int64_t apart = 0;  // minus the domains shared with `near`
+
+  auto key() const { return std::tie(dislike, scattered, gpus_beside, first, waste, second, apart, node); }
+  bool better_than(const Candidate& o) const { return o.node == kNoId || key() < o.key(); }
+};
+
+// The best node for the next of `wanted` bundles, with room for `least`. Pack: the node that takes most of
+// them; of those, for a single pod and for shares, the one of which the least is of no use then, else the one
+// with least left. Spread: the emptiest. O(distinct numbers of free GPUs x models) when whole GPUs are asked,
+// nobody in the pool shares any, CPU and memory are not short and nothing is preferred; else O(nodes with
+// enough free GPUs).
+Candidate best_node(const NodeSearch& search, std::int64_t wanted, std::int64_t least = 1);
+
+}  // namespace muster::placement

@@ -1,0 +1,151 @@
+#include "place/place.h"
+
+#include <algorithm>
+
+#include "place/gang.h"
+#include "pool/topology.h"
+#include "shares/backfill.h"
+
+namespace muster::placement {
+namespace {
+
+// What the pool has free at most, against what is asked: refutes most impossible gangs without a look at any
+// node.
+std::optional<std::size_t> refuted_role(const Domain& domain, const Request& request) {
+  Resources sum;
+  for (std::size_t i = 0; i < request.roles.size(); ++i) {
+    const RoleSpec& r = request.roles[i];
+    sum += r.per_pod * r.replicas;
+    const bool too_much =
+        sum.cpu > domain.free.cpu || sum.memory > domain.free.memory || sum.pods > domain.free.pods;
+    if (too_much) return i;
+    if (!takes_whole_gpus(r)) continue;
+    std::int64_t room = 0;
+    for (const auto& [model, buckets] : domain.by_free) {
+      for (auto it = buckets.lower_bound(r.gpus); it != buckets.end(); ++it)
+        room += it->first / r.gpus * static_cast<std::int64_t>(it->second.size());
+    }
+    if (room < r.replicas) return i;
+  }
+  return std::nullopt;
+}
+
+// Also where all must be in one domain of a level: then no such domain may be refuted.
+bool refuted(const State& s, const PlaceQuery& q, std::size_t* role) {
+  if (!q.pods.empty() || q.view == View::kPromise) return false;
+  const Request& request = s.request_of(s.job(q.job));
+  const Pool& pool = s.pool(q.pool);
+  const auto at = [&](DomainId d) {
+    return refuted_role(pool.domains[static_cast<std::size_t>(d)], request);
+  };
+  const auto whole = at(q.within);
+  if (whole) *role = *whole;
+  if (whole) return true;
+  const std::int32_t depth = depth_of(pool.spec, request.topology.required);
+  if (depth == 0 || depth == kHostDepth) return false;
+  if (depth == kNoLevel) return true;
+  if (pool.domains[static_cast<std::size_t>(q.within)].depth >= depth) return false;
+  const auto list = domains_at(pool, q.within, depth);
+  return std::all_of(list.begin(), list.end(), [&](DomainId d) { return at(d).has_value(); });
+}
+
+// What was placed from `first` on is charged so much more than the least that it could be.
+MilliGpu beyond_least(const State& s, const Statement& statement, std::size_t first, const PlaceQuery& q) {
+  MilliGpu sum;
+  const Request& request = s.request_of(s.job(q.job));
+  for (std::size_t i = first; i < statement.placed().size(); ++i) {
+    const Statement::Placed& p = statement.placed()[i];
+    sum +=
+        p.charge.amounts.gpu - s.per_pod(request.roles[static_cast<std::size_t>(p.place.role)], q.pool).gpu;
+  }
+  return sum;
+}
+
+// Some limit or quota is exceeded, and would not be by so much less.
+bool broken_by(const State& s, const PlaceQuery& q, MilliGpu more) {
+  const Job& j = s.job(q.job);
+  const auto path = s.path(j.leaf);
+  return std::any_of(path.begin(), path.end(), [&](LeafId at) {
+    const TreeSums& sums = s.sums(at, q.pool);
+    const Share& share = s.share(at, q.pool);
+    const auto by_this = [&](MilliGpu used, MilliGpu bound) { return used > bound && used - more <= bound; };
+    return (share.limit.gpu && by_this(sums.allocated.gpu, *share.limit.gpu)) ||
+           (!j.spec.preemptible && by_this(sums.fixed.gpu, share.quota.gpu.value_or(MilliGpu{})));
+  });
+}
+
+// A share of memory is charged by its part of the GPU, so what a gang is charged is known when it has its
+// places: where limits or quotas do not allow for that, GPUs with more memory may do.
+std::optional<std::vector<PodPlace>> place_by_memory(State& s, Statement& statement, const PlaceQuery& q,
+                                                     Refusal* refusal) {
+  Pool& pool = s.pool(q.pool);
+  const std::size_t start = statement.mark(), first = statement.placed().size();
+  auto found = Gang(s, statement, q).run(refusal);
+  while (found && broken_by(s, q, beyond_least(s, statement, first, q))) {
+    Bytes smallest;  // of those that cost more than they would elsewhere
+    for (const PodPlace& p : *found) {
+      const RoleSpec& r = s.request_of(s.job(q.job)).roles[static_cast<std::size_t>(p.role)];
+      const Bytes size = s.node(s.node_of(p.node)).spec.gpu_memory;
+      if (r.share.kind == GpuShare::Kind::kMemory && (smallest.value == 0 || size < smallest))
+        smallest = size;
+    }
+    statement.rollback(start);
+    found.reset();
+    const auto larger = pool.gpu_memories.upper_bound(smallest.value);
+    if (larger == pool.gpu_memories.end()) break;
+    pool.memory_from.value = larger->first;
+    found = Gang(s, statement, q).run(refusal);
+  }
+  pool.memory_from = {};
+  return found;
+}
+
+// While it lives, searches in the pool do or do not see the reserved nodes.
+class Closing {
+ public:
+  Closing(Pool& pool, bool closed) : pool_(pool), before_(pool.closed) { pool_.closed = closed; }
+  ~Closing() { pool_.closed = before_; }
+  Closing(const Closing&) = delete;
+  Closing& operator=(const Closing&) = delete;
+
+ private:
+  Pool& pool_;
+  bool before_;
+};
+
+}  // namespace
+
+Resources asked(const State& s, const PlaceQuery& q) {
+  const Request& request = s.request_of(s.job(q.job));
+  if (q.pods.empty()) return s.asked(request, q.pool);
+  Resources sum;
+  for (const PodWish& w : q.pods) sum += s.per_pod(request.roles[static_cast<std::size_t>(w.role)], q.pool);
+  return sum;
+}
+
+bool refuted_by_totals(const State& s, const PlaceQuery& q) {
+  std::size_t role = 0;
+  return refuted(s, q, &role);
+}
+
+std::optional<std::vector<PodPlace>> place(State& s, Statement& statement, const PlaceQuery& q,
+                                           Refusal* refusal) {
+  Pool& pool = s.pool(q.pool);
+  // Pods of a role that an edit has removed are held until their gang starts anew; they go nowhere else.
+  const auto roles = static_cast<std::int32_t>(s.request_of(s.job(q.job)).roles.size());
+  if (std::any_of(q.pods.begin(), q.pods.end(),
+                  [&](const PodWish& w) { return w.role < 0 || w.role >= roles; }))
+    return std::nullopt;
+  const Closing closing(pool, !q.anywhere && pool.reservation && kept_off(s, q.job, q.pool, asked(s, q)));
+  std::size_t role = 0;
+  if (refuted(s, q, &role)) {
+    if (refusal != nullptr) refusal->role = role, refusal->placed = 0;
+    return std::nullopt;
+  }
+  s.requests.fill_eligible(s.requests.at(s.job(q.job).request), s.nodes);
+  pool.fragmentation.prepare(pool.domains[0].capacity);
+  if (s.request_of(s.job(q.job)).by_memory) return place_by_memory(s, statement, q, refusal);
+  return Gang(s, statement, q).run(refusal);
+}
+
+}  // namespace muster::placement

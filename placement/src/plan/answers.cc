@@ -1,0 +1,139 @@
+// What Cluster says when asked.
+#include <algorithm>
+
+#include "model/state.h"
+#include "muster/placement/cluster.h"
+#include "shares/past.h"
+#include "shares/shares.h"
+
+namespace muster::placement {
+
+bool Cluster::knows(const std::string& job) const {
+  return state_->find_job(job) != kNoId;
+}
+
+const Assignment* Cluster::assignment(const std::string& job) const {
+  const JobId id = state_->find_job(job);
+  return id != kNoId && state_->job(id).assignment ? &*state_->job(id).assignment : nullptr;
+}
+
+bool Cluster::nominated(const std::string& job) const {
+  const JobId id = state_->find_job(job);
+  return id != kNoId && state_->job(id).nominated();
+}
+
+std::vector<PodPlace> Cluster::leaving(const std::string& job) const {
+  std::vector<PodPlace> list;
+  if (const JobId id = state_->find_job(job); id != kNoId) {
+    for (const Leaving& l : state_->job(id).leaving) list.push_back(l.place);
+  }
+  return list;
+}
+
+const Verdict* Cluster::verdict(const std::string& job) const {
+  const JobId id = state_->find_job(job);
+  return id != kNoId && state_->job(id).verdict ? &*state_->job(id).verdict : nullptr;
+}
+
+Usage Cluster::usage(const std::string& queue, bool is_project, const std::string& pool) const {
+  State& s = *state_;
+  s.settle();
+  Usage u;
+  const LeafId id = s.find_leaf(queue, is_project);
+  const PoolId p = s.find_pool(pool);
+  if (id == kNoId || p == kNoId) return u;
+  const TreeSums& sums = s.sums(id, p);
+  u.allocated = sums.in_use();
+  u.pending = sums.pending;
+  const Bounds& quota = s.share(id, p).quota;
+  const auto over = [](auto used, auto bound) { return used > bound ? used - bound : decltype(used){}; };
+  u.borrowed.gpu = over(u.allocated.gpu, quota.gpu.value_or(MilliGpu{}));
+  if (quota.cpu) u.borrowed.cpu = over(u.allocated.cpu, *quota.cpu);
+  if (quota.memory) u.borrowed.memory = over(u.allocated.memory, *quota.memory);
+  return u;
+}
+
+Resources Cluster::fair_share(const std::string& queue, bool is_project, const std::string& pool) const {
+  State& s = *state_;
+  s.settle();
+  const LeafId id = s.find_leaf(queue, is_project);
+  const PoolId p = s.find_pool(pool);
+  return id == kNoId || p == kNoId ? Resources{} : fair_shares(s, p)[static_cast<std::size_t>(id)];
+}
+
+Workloads Cluster::workloads(const std::string& queue, bool is_project) const {
+  state_->settle();
+  const LeafId id = state_->find_leaf(queue, is_project);
+  if (id == kNoId) return {};
+  return {state_->leaf(id).running, state_->leaf(id).waiting};
+}
+
+std::string Cluster::queue_problem(const std::string& queue, bool is_project) const {
+  State& s = *state_;
+  s.settle();
+  LeafId at = s.find_leaf(queue, is_project);
+  if (at == kNoId || !s.leaf(at).known) return "it is not known";
+  if (is_project && s.leaf(at).spec.parent.empty()) return "it names no Queue";
+  for (std::size_t steps = 0; steps <= s.tree.size(); ++steps) {
+    const TreeNode& t = s.leaf(at);
+    if (t.parent == kNoId) return t.spec.parent.empty() ? "" : "there is no Queue \"" + t.spec.parent + "\"";
+    at = t.parent;
+  }
+  return "its parents form a circle";
+}
+
+std::vector<PastUse> Cluster::past_use() const {
+  std::vector<PastUse> list;
+  for (const TreeNode& t : state_->tree) {
+    for (const auto& [pool, p] : t.past)
+      list.push_back({t.spec.name, t.spec.is_project, state_->pool(pool).spec.name, average_use(p), p.as_of});
+  }
+  return list;
+}
+
+PoolUsage Cluster::pool_usage(const std::string& pool) const {
+  const State& s = *state_;
+  PoolUsage u;
+  const PoolId id = s.find_pool(pool);
+  if (id == kNoId) return u;
+  const Domain& whole = s.pool(id).domains[0];
+  u.nodes = whole.nodes;
+  u.capacity = whole.capacity;
+  u.free = whole.free;
+  u.shared_nodes.assign(s.pool(id).shared.begin(), s.pool(id).shared.end());
+  return u;
+}
+
+std::string Cluster::default_pool() const {
+  return state_->default_pool == kNoId ? std::string() : state_->pool(state_->default_pool).spec.name;
+}
+
+std::vector<std::string> Cluster::pool_names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, id] : state_->pool_ids) {
+    if (state_->pool(id).known) names.push_back(name);
+  }
+  return names;
+}
+
+std::vector<Conflict> Cluster::conflicts() const {
+  const State& s = *state_;
+  std::vector<Conflict> list;
+  for (const auto& [node, gpu] : s.crowded) {
+    const auto holders = s.by_admission(node, gpu);
+    if (holders.size() < 2) continue;
+    Conflict c{s.node(node).spec.name, gpu, {}};
+    for (const JobId id : holders) c.jobs.push_back(s.job(id).spec.id);
+    list.push_back(std::move(c));
+  }
+  std::sort(list.begin(), list.end(), [](const Conflict& a, const Conflict& b) {
+    return std::tie(a.node, a.gpu) < std::tie(b.node, b.gpu);
+  });
+  return list;
+}
+
+void Cluster::audit_plans(bool on) {
+  state_->audited = on;
+}
+
+}  // namespace muster::placement

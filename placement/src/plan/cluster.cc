@@ -1,0 +1,373 @@
+// The inputs. Each brings the model from what it was to what it is now; answers.cc has the queries.
+#include "muster/placement/cluster.h"
+
+#include <algorithm>
+
+#include "model/state.h"
+#include "node/links.h"
+#include "node/numa.h"
+#include "shares/past.h"
+#include "shares/shares.h"
+
+namespace muster::placement {
+
+std::optional<std::size_t> default_among(const std::vector<bool>& marks) {
+  if (marks.size() == 1) return 0;
+  if (std::count(marks.begin(), marks.end(), true) != 1) return std::nullopt;
+  return static_cast<std::size_t>(std::find(marks.begin(), marks.end(), true) - marks.begin());
+}
+
+namespace {
+
+PoolId default_of(const State& s) {
+  std::vector<PoolId> known;
+  std::vector<bool> marks;
+  for (std::size_t i = 0; i < s.pools.size(); ++i) {
+    if (!s.pools[i].known) continue;
+    known.push_back(static_cast<PoolId>(i));
+    marks.push_back(s.pools[i].spec.is_default);
+  }
+  const auto found = default_among(marks);
+  return found ? known[*found] : kNoId;
+}
+
+// A pool came, went or changed: every node is sorted anew, and what waits lines up where it may start now.
+template <class Change>
+void change_pools(State& s, Change&& change) {
+  std::vector<std::pair<JobId, std::optional<Verdict>>> waited;
+  for (std::size_t i = 0; i < s.jobs.size(); ++i) {
+    if (!s.jobs[i].known || s.jobs[i].assignment) continue;
+    waited.emplace_back(static_cast<JobId>(i), s.jobs[i].verdict);
+    s.stop_waiting(waited.back().first);
+  }
+  for (std::size_t i = 0; i < s.nodes.size(); ++i) s.leave_pool_index(static_cast<NodeId>(i));
+  change();
+  s.default_pool = default_of(s);
+  if (s.reserves()) s.reshape();
+  for (std::size_t i = 0; i < s.nodes.size(); ++i) s.sort_into_pool(static_cast<NodeId>(i));
+  for (auto& [id, verdict] : waited) {
+    s.start_waiting(id);
+    s.job(id).verdict = std::move(verdict);
+  }
+  s.touch_all();
+}
+
+ModelId model_of(State& s, const NodeSpec& spec) {
+  // Nodes without GPUs are a model of their own, so that a search can pass them by or look at nothing else.
+  const std::string name = spec.gpus > 0 || !spec.mig.empty() ? "gpu " + spec.gpu_model : "";
+  return s.model_ids.emplace(name, static_cast<ModelId>(s.model_ids.size())).first->second;
+}
+
+// Its assignment without what is promised only.
+std::optional<Assignment> running_part(const Job& j) {
+  if (!j.assignment || j.promised.empty()) return j.assignment;
+  Assignment a = *j.assignment;
+  for (auto it = j.promised.rbegin(); it != j.promised.rend(); ++it)
+    a.pods.erase(a.pods.begin() + static_cast<std::ptrdiff_t>(*it));
+  return a;
+}
+
+}  // namespace
+
+Cluster::Cluster() : state_(std::make_unique<State>()) {}
+Cluster::~Cluster() = default;
+Cluster::Cluster(Cluster&&) noexcept = default;
+Cluster& Cluster::operator=(Cluster&&) noexcept = default;
+
+void Cluster::upsert_node(const NodeSpec& spec) {
+  State& s = *state_;
+  const NodeId id = s.node_of(spec.name);
+  Node& n = s.node(id);
+  if (n.known && n.spec == spec) return;
+  s.leave_pool_index(id);
+  const bool same_place = n.known && n.spec.labels == spec.labels;
+  const bool same_gpus = n.spec.gpus == spec.gpus && n.spec.gpu_memory == spec.gpu_memory &&
+                         n.spec.gpu_numa == spec.gpu_numa && n.spec.zones == spec.zones;
+  n.spec = spec;
+  n.spec.gpus = std::max(0, n.spec.gpus);
+  auto& sick = n.spec.unhealthy;
+  std::sort(sick.begin(), sick.end());
+  sick.erase(std::unique(sick.begin(), sick.end()), sick.end());
+  std::erase_if(sick, [&](std::int32_t gpu) { return gpu < 0 || gpu >= n.spec.gpus; });
+  n.unhealthy = static_cast<std::int32_t>(sick.size());
+  n.known = true;
+  n.model = model_of(s, n.spec);
+  n.linked = links_differ(n.spec);
+  for (const auto& [profile, count] : n.spec.mig) n.cut_index(profile);
+  for (CutSlices& cut : n.cut) cut.count = cut_slices(n.spec, cut.profile);
+  n.count_named();
+  s.requests.node_changed(id, n.spec);
+  if (same_place) {
+    s.enter_pool_index(id);
+    if (n.pool != kNoId) ++s.pool(n.pool).gains, s.touch(n.pool);
+  } else {
+    s.sort_into_pool(id);
+    if (n.pool != kNoId) s.drop_empty_domains(s.pool(n.pool));
+  }
+  if (!same_gpus) s.recharge(id);
+}
+
+void Cluster::remove_node(const std::string& name) {
+  State& s = *state_;
+  const auto found = s.node_ids.find(name);
+  if (found == s.node_ids.end() || !s.node(found->second).known) return;
+  const NodeId id = found->second;
+  s.leave_pool_index(id);
+  Node& n = s.node(id);
+  n.known = false;
+  n.spec = {};
+  n.spec.name = name;
+  n.unhealthy = 0;
+  n.count_named();
+  s.sort_into_pool(id);
+  s.recharge(id);
+  s.forget_node(id);  // unless pods are charged there: they stay so until they are gone
+}
+
+void Cluster::upsert_pool(const PoolSpec& spec) {
+  State& s = *state_;
+  const PoolId id = s.pool_of(spec.name);
+  if (s.pool(id).known && s.pool(id).spec == spec) return;
+  change_pools(s, [&] {
+    Pool& p = s.pool(id);
+    if (p.spec.topology != spec.topology) {
+      p.domains.assign(1, {});
+      p.domain_ids.clear();
+    }
+    p.spec = spec;
+    p.known = true;
+  });
+}
+
+void Cluster::remove_pool(const std::string& name) {
+  State& s = *state_;
+  const PoolId id = s.find_pool(name);
+  if (id == kNoId) return;
+  change_pools(s, [&] { s.pool(id).known = false; });
+}
+
+void Cluster::upsert_queue(const QueueSpec& spec) {
+  State& s = *state_;
+  TreeNode& t = s.leaf(s.leaf_of(spec.name, spec.is_project));
+  if (t.known && t.spec == spec) return;
+  // Its limit bounds what is held back for those below it.
+  if (!t.known || t.spec.parent != spec.parent || t.reserves || reserves_anything(spec)) s.reshape();
+  t.spec = spec;
+  t.known = true;
+  s.touch_all();
+}
+
+void Cluster::set_past_use(const PastUse& past) {
+  State& s = *state_;
+  Past& p = s.leaf(s.leaf_of(past.queue, past.is_project)).past[s.pool_of(past.pool)];
+  set_average_use(p, past.average, past.as_of);
+}
+
+void Cluster::remove_queue(const std::string& name, bool is_project) {
+  State& s = *state_;
+  const LeafId id = s.find_leaf(name, is_project);
+  if (id == kNoId || !s.leaf(id).known) return;
+  s.leaf(id).known = false;
+  s.leaf(id).spec = {};
+  s.leaf(id).spec.name = name;
+  s.leaf(id).spec.is_project = is_project;
+  s.reshape();
+  s.touch_all();
+}
+
+void Cluster::upsert_job(const JobSpec& spec) {
+  State& s = *state_;
+  const LeafId leaf = spec.project.empty() ? kNoId : s.leaf_of(spec.project, true);
+  const JobId id = s.job_of(spec.id);
+  if (s.job(id).known && s.job(id).spec == spec) return;
+  Job& j = s.job(id);
+  // What it holds and what is leaving is charged anew: amounts, owner or preemptibility may be others now.
+  const auto held = j.assumed || j.nominated() ? std::nullopt : running_part(j);
+  const auto displaced = j.displaced;  // promised pods stand behind all others
+  const bool told = j.to_be_evicted;
+  const auto evicted_from = j.evicted_from;
+  std::vector<PodPlace> going;
+  for (const Leaving& l : j.leaving) going.push_back(l.place);
+  s.put_leaving(id, {});
+  s.drop_assignment(id);
+  s.stop_waiting(id);
+  j.known = false;
+  if (j.request != kNoId) s.count(id);
+  const RequestId before = j.request;
+  j.request = s.requests.acquire(spec);
+  s.requests.release(before);
+  j.spec = spec;
+  j.known = true;
+  j.leaf = leaf;
+  if (s.request_of(j).averse) {
+    s.averse.insert(id);
+  } else {
+    s.averse.erase(id);
+  }
+  s.put_leaving(id, going);
+  if (held) {
+    s.put_assignment(id, *held, displaced, Hold::kRunning);
+  } else {
+    s.start_waiting(id);
+    j.to_be_evicted = told;
+    j.evicted_from = evicted_from;
+  }
+}
+
+void Cluster::remove_job(const std::string& name) {
+  State& s = *state_;
+  const JobId id = s.find_job(name);
+  if (id == kNoId) return;
+  s.put_leaving(id, {});
+  s.drop_assignment(id);
+  s.stop_waiting(id);
+  s.job(id).known = false;
+  s.count(id);
+  s.requests.release(s.job(id).request);
+  s.averse.erase(id);
+  s.forget_job(id);
+}
+
+void Cluster::set_assignment(const std::string& name, const Assignment& assignment,
+                             const std::vector<std::size_t>& displaced) {
+  State& s = *state_;
+  const JobId id = s.find_job(name);
+  if (id == kNoId) return;
+  Job& j = s.job(id);
+  const auto same = [&](const std::optional<Assignment>& a) {
+    return a && a->pool == assignment.pool && a->pods == assignment.pods;
+  };
+  if (j.to_be_evicted && same(j.evicted_from)) return;  // the caller has not written it down yet
+  if (!j.nominated() && same(running_part(j)) && j.displaced == displaced) {
+    j.assignment->since = assignment.since;  // it moves nothing: who is older is asked when two meet
+    j.assumed = false;
+    s.note_end(id);
+    return;
+  }
+  s.drop_assignment(id);
+  s.stop_waiting(id);
+  s.put_assignment(id, assignment, displaced, Hold::kRunning);
+}
+
+void Cluster::clear_assignment(const std::string& name) {
+  State& s = *state_;
+  const JobId id = s.find_job(name);
+  if (id == kNoId || s.job(id).waits) return;
+  s.put_leaving(id, {});
+  s.drop_assignment(id);
+  s.start_waiting(id);
+}
+
+void Cluster::set_leaving(const std::string& name, const std::vector<PodPlace>& pods) {
+  State& s = *state_;
+  const JobId id = s.find_job(name);
+  if (id == kNoId) return;
+  s.put_leaving(id, pods);
+  Job& j = s.job(id);
+  if (!j.assignment && pods.empty() && !j.waits) {
+    j.to_be_evicted = false;
+    j.evicted_from.reset();
+    j.last_held = s.time;
+    s.start_waiting(id);
+  } else if (!pods.empty() && j.waits) {
+    s.stop_waiting(id);
+  }
+}
+
+void Cluster::nominate(const std::string& name, const Assignment& assignment) {
+  State& s = *state_;
+  const JobId id = s.find_job(name);
+  if (id == kNoId || s.job(id).runs()) return;
+  s.drop_assignment(id);
+  s.stop_waiting(id);
+  s.put_assignment(id, assignment, {}, Hold::kPromised);
+}
+
+void Cluster::set_progress(const std::string& name, const Progress& progress) {
+  State& s = *state_;
+  const JobId id = s.find_job(name);
+  if (id == kNoId) return;
+  Job& j = s.job(id);
+  const bool other = j.progress.resized != progress.resized;
+  j.progress = progress;
+  s.note_end(id);
+  if (other && j.runs()) s.touch(s.pool_of(j.assignment->pool));  // it may grow at another time
+}
+
+namespace {
+
+// Slices of a pod outside assignments stand beside it in State::others, under a key of their own.
+std::string slices_key(const std::string& pod, const std::string& profile = {}) {
+  return pod + '/' + profile;  // no name of a pod has a slash
+}
+
+}  // namespace
+
+void Cluster::upsert_other_pod(const OtherPod& pod) {
+  State& s = *state_;
+  remove_other_pod(pod.key);
+  Charge c;
+  c.node = s.node_of(pod.node);
+  c.holder = kOther;
+  c.leaf = pod.project.empty() ? kNoId : s.leaf_of(pod.project, true);
+  c.pool = s.node(c.node).pool;
+  c.fixed = !pod.preemptible;
+  auto slices = pod.slices;
+  const Charge empty = c;
+  c.amounts = pod.amounts;
+  if (pod.share.kind == GpuShare::Kind::kMig) {
+    slices[pod.share.profile] += pod.gpu_count;
+    c.amounts.gpu = {};
+  } else {
+    for (const std::int32_t gpu : pod.gpus) {
+      if (gpu >= 0 && gpu < kMostGpusPerNode) c.gpus.push_back(gpu);
+    }
+    c.unnamed = std::max(0, pod.gpu_count - static_cast<std::int32_t>(c.gpus.size()));
+    if (pod.share.kind != GpuShare::Kind::kWhole) {
+      c.use.whole = false;
+      c.use.by_memory = pod.share.kind == GpuShare::Kind::kMemory;
+      c.use.milli = static_cast<std::int32_t>(pod.share.milli.value);
+      c.use.memory = pod.share.memory;
+      c.use.overcommit = pod.share.overcommit;
+    }
+    const NodeSpec& node = s.node(c.node).spec;
+    c = State::gpus_outside_jobs(node, std::move(c));
+  }
+  if (!pod.labels.empty()) {
+    const auto labels = s.label_sets.emplace(pod.labels, 0).first;
+    ++labels->second;
+    c.labels = &labels->first;
+  }
+  s.others.emplace(pod.key, s.take(std::move(c)));
+  for (const auto& [profile, count] : slices) {
+    Charge cut = empty;
+    RoleSpec asked;
+    asked.gpus = cut.slices = count;
+    asked.share.kind = GpuShare::Kind::kMig;
+    asked.share.profile = profile;
+    cut.amounts.gpu = charge_on(s.node(cut.node).spec, asked);
+    cut.cut = s.node(cut.node).cut_index(profile);
+    s.others.emplace(slices_key(pod.key, profile), s.take(std::move(cut)));
+  }
+}
+
+void Cluster::remove_other_pod(const std::string& key) {
+  State& s = *state_;
+  const auto found = s.others.find(key);
+  if (found == s.others.end()) return;
+  const auto remove = [&](std::map<std::string, Charge>::iterator at) {
+    const Charge charge = std::move(at->second);
+    const auto next = s.others.erase(at);
+    s.give_back(charge);
+    if (charge.labels == nullptr) return next;
+    const auto labels = s.label_sets.find(*charge.labels);
+    if (--labels->second == 0) s.label_sets.erase(labels);
+    return next;
+  };
+  remove(found);
+  const std::string slices = slices_key(key);
+  for (auto at = s.others.lower_bound(slices); at != s.others.end() && at->first.starts_with(slices);)
+    at = remove(at);
+}
+
+}  // namespace muster::placement

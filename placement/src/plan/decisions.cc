@@ -1,0 +1,514 @@
+#include "plan/decisions.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "explain/reasons.h"
+#include "model/due.h"
+#include "shares/admission.h"
+#include "shares/rights.h"
+
+namespace muster::placement {
+namespace {
+
+auto order_of(const PodPlace& p) {
+  return std::tie(p.role, p.index);
+}
+
+// The assignment without these pods (sorted indexes), and the charges with it.
+void erase_pods(Assignment& a, std::vector<Charge>& charges, const std::vector<std::size_t>& pods) {
+  for (auto it = pods.rbegin(); it != pods.rend(); ++it) {
+    a.pods.erase(a.pods.begin() + static_cast<std::ptrdiff_t>(*it));
+    charges.erase(charges.begin() + static_cast<std::ptrdiff_t>(*it));
+  }
+}
+
+void insert_sorted(Assignment& a, std::vector<Charge>& charges, std::vector<Statement::Placed> placed) {
+  for (auto& p : placed) {
+    const auto at =
+        std::upper_bound(a.pods.begin(), a.pods.end(), p.place,
+                         [](const PodPlace& x, const PodPlace& y) { return order_of(x) < order_of(y); });
+    charges.insert(charges.begin() + (at - a.pods.begin()), std::move(p.charge));
+    a.pods.insert(at, std::move(p.place));
+  }
+}
+
+// What of it runs or may run now.
+Assignment without_promises(const Job& j) {
+  Assignment a = *j.assignment;
+  for (auto it = j.promised.rbegin(); it != j.promised.rend(); ++it)
+    a.pods.erase(a.pods.begin() + static_cast<std::ptrdiff_t>(*it));
+  return a;
+}
+
+std::string why(EvictReason reason, const std::string& beneficiary) {
+  switch (reason) {
+    case EvictReason::kReclaimed:
+      return "reclaimed for " + beneficiary + ", whose Project has a right to more than it holds";
+    case EvictReason::kPreempted:
+      return "preempted for " + beneficiary + ", which has a higher priority in the same Project";
+    case EvictReason::kConsolidated:
+      return "moved to another place to make room for " + beneficiary;
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+Decisions::Entry* Decisions::find(JobId job, Decision::Kind kind) {
+  for (auto it = entries_.rbegin(); it != entries_.rend(); ++it) {
+    if (!it->dropped && it->job == job && it->decision.kind == kind) return &*it;
+  }
+  return nullptr;
+}
+
+Decisions::Entry& Decisions::say(Decision::Kind kind, JobId job, EvictReason reason,
+                                 const std::string& beneficiary, std::string message) {
+  entries_.push_back({{kind, s_.job(job).spec.id, {}, reason, beneficiary, std::move(message)}, job, false});
+  return entries_.back();
+}
+
+void Decisions::start(JobId id, PoolId pool, Statement& statement, bool entitled) {
+  auto outcome = statement.commit();
+  Assignment a{s_.pool(pool).spec.name, now_, {}};
+  std::vector<Charge> charges;
+  const bool runs = outcome.placed.empty() || outcome.placed.front().charge.hold == Hold::kRunning;
+  insert_sorted(a, charges, std::move(outcome.placed));
+  s_.stop_waiting(id, false);
+  started_.push_back(id);
+  ++changes_;
+  Job& j = s_.job(id);
+  // Its demand may have stood in another pool, somebody may want to be near it, nodes may be reserved for it.
+  const auto& reservation = s_.pool(pool).reservation;
+  if (j.pools.size() > 1 || s_.requests.any_about_pods() || (reservation && reservation->owner == id))
+    ++openings_;
+  j.started_in = s_.plans;
+  j.entitled = entitled;
+  j.assumed = runs;
+  if (runs) j.progress = {now_, j.progress.saved, j.progress.start_took, std::nullopt};
+  s_.hold(id, std::move(a), std::move(charges));
+  if (runs) say(Decision::Kind::kStart, id, EvictReason::kNone, "", "");
+}
+
+void Decisions::add_pods(JobId id, std::vector<Statement::Placed> placed) {
+  Job& j = s_.job(id);
+  const bool runs = placed.front().charge.hold == Hold::kRunning;
+  for (auto& p : placed) p.charge.added_in = runs ? s_.plans : 0;
+  auto [a, charges] = s_.unhold(id);
+  insert_sorted(a, charges, std::move(placed));
+  s_.hold(id, std::move(a), std::move(charges));
+  j.progress.resized = now_;
+  j.grown_in = s_.plans;
+  ++changes_;
+  if (s_.requests.any_about_pods()) ++openings_;
+  if (runs && !started_now(j) && find(id, Decision::Kind::kGrow) == nullptr)
+    say(Decision::Kind::kGrow, id, EvictReason::kNone, "", "");
+}
+
+void Decisions::grow(JobId id, Statement& statement) {
+  add_pods(id, statement.commit().placed);
+}
+
+void Decisions::back_to_waiting(JobId id) {
+  Job& j = s_.job(id);
+  s_.unhold(id);
+  j.assumed = false;
+  j.moving = false;
+  j.started_in = 0;
+  std::erase(started_, id);
+  for (const auto kind : {Decision::Kind::kStart, Decision::Kind::kMove}) {
+    if (Entry* e = find(id, kind)) {
+      if (kind == Decision::Kind::kMove) {  // it was on its way elsewhere: now it just goes
+        e->decision.kind = Decision::Kind::kEvict;
+        continue;
+      }
+      e->dropped = true;
+    }
+  }
+  s_.start_waiting(id);
+}
+
+// Who has gone for one whose start is undone, or who has to go as well, has gone for the one who takes its
+// place.
+void Decisions::pass_on(JobId undone, JobId claimant) {
+  const std::string& heir = s_.job(claimant).spec.id;
+  for (Entry& e : entries_) {
+    Decision& d = e.decision;
+    if (e.dropped || d.beneficiary != s_.job(undone).spec.id) continue;
+    if (d.reason == EvictReason::kReclaimed || d.reason == EvictReason::kPreempted)
+      d.reason =
+          s_.job(e.job).leaf == s_.job(claimant).leaf ? EvictReason::kPreempted : EvictReason::kReclaimed;
+    d.beneficiary = heir;
+    d.message = why(d.reason, heir);
+  }
+}
+
+void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<Statement::Placed> moved) {
+  Job& j = s_.job(v.job);
+  const std::string& beneficiary = s_.job(claimant).spec.id;
+  // Pods of roles that an edit has removed hold nothing, and stop nobody.
+  const bool whole =
+      std::all_of(j.charges.begin(), j.charges.end(), [](const Charge& c) { return c.node == kNoId; });
+  const bool fresh = started_now(j) && !j.nominated();
+  const bool runs = j.runs() && !fresh;
+  ++changes_;
+  ++openings_;
+  if (!whole) {
+    const bool any_ran = std::any_of(v.pods.begin(), v.pods.end(), [&](std::size_t i) {
+      return std::any_of(j.leaving.begin(), j.leaving.end(),
+                         [&](const Leaving& l) { return l.place == j.assignment->pods[i]; });
+    });
+    auto [a, charges] = s_.unhold(v.job);
+    erase_pods(a, charges, v.pods);
+    s_.hold(v.job, std::move(a), std::move(charges));
+    if (!fresh && any_ran) {
+      j.progress.resized = now_;
+      j.shrunk_in = s_.plans;
+      soonest(s_.pool(pool).due, now_ + seconds(1));  // then it may grow again
+      if (Entry* grown = find(v.job, Decision::Kind::kGrow)) grown->dropped = true;
+      if (find(v.job, Decision::Kind::kShrink) == nullptr)
+        say(Decision::Kind::kShrink, v.job, v.reason, beneficiary, why(v.reason, beneficiary));
+    }
+    const bool any_added = std::any_of(j.charges.begin(), j.charges.end(),
+                                       [&](const Charge& c) { return c.added_in == s_.plans; });
+    Entry* grown = find(v.job, Decision::Kind::kGrow);
+    if (grown != nullptr && !any_added) grown->dropped = true;
+    return;
+  }
+  if (!moved.empty()) {
+    auto [a, charges] = s_.unhold(v.job);
+    a = {s_.pool(pool).spec.name, a.since, {}};
+    charges.clear();
+    insert_sorted(a, charges, std::move(moved));
+    s_.hold(v.job, std::move(a), std::move(charges));
+    j.moving = j.moving || runs;
+    if (runs) say(Decision::Kind::kMove, v.job, v.reason, beneficiary, why(v.reason, beneficiary));
+    // All of it goes elsewhere, whatever was said of it.
+    for (const auto kind :
+         {Decision::Kind::kStart, Decision::Kind::kGrow, Decision::Kind::kShrink, Decision::Kind::kReplace}) {
+      if (Entry* said = find(v.job, kind)) said->dropped = true;
+    }
+    return;
+  }
+  pass_on(v.job, claimant);
+  if (!runs) return back_to_waiting(v.job);
+  auto [a, charges] = s_.unhold(v.job);
+  // The places that this plan has found for lost or further pods go to somebody else: nobody has been told.
+  for (const auto kind : {Decision::Kind::kGrow, Decision::Kind::kShrink, Decision::Kind::kReplace}) {
+    if (Entry* said = find(v.job, kind)) said->dropped = true;
+  }
+  j.to_be_evicted = true;
+  j.evicted_from = std::move(a);
+  s_.start_waiting(v.job);  // counted as pending; a claimant again when its pods are gone
+  evicted_.push_back(v.job);
+  say(Decision::Kind::kEvict, v.job, v.reason, beneficiary, why(v.reason, beneficiary));
+}
+
+void Decisions::make_room(JobId claimant, PoolId pool, Statement& statement, const Room& room,
+                          bool entitled) {
+  ++openings_;
+  auto outcome = statement.commit();
+  std::map<JobId, std::vector<Statement::Placed>> by_job;
+  for (auto& p : outcome.placed) by_job[p.job].push_back(std::move(p));
+  for (const Victim& v : room.victims) give(v, claimant, pool, std::move(by_job[v.job]));
+  Job& j = s_.job(claimant);
+  auto mine = std::move(by_job[claimant]);
+  if (j.assignment) return add_pods(claimant, std::move(mine));
+  Assignment a{s_.pool(pool).spec.name, now_, {}};
+  std::vector<Charge> charges;
+  insert_sorted(a, charges, std::move(mine));
+  s_.stop_waiting(claimant, false);
+  started_.push_back(claimant);
+  ++changes_;
+  j.started_in = s_.plans;
+  j.entitled = entitled;
+  s_.hold(claimant, std::move(a), std::move(charges));
+}
+
+void Decisions::replace(JobId id, std::vector<std::size_t> pods, Statement& statement) {
+  auto placed = statement.commit().placed;
+  Job& j = s_.job(id);
+  Decision d{Decision::Kind::kReplace, j.spec.id, {j.assignment->pool, now_, {}},
+             EvictReason::kNodeFailed, "",        {}};
+  for (std::size_t k = 0; k < pods.size(); ++k) {
+    d.assignment.pods.push_back(placed[k].place);
+    j.assignment->pods[pods[k]] = std::move(placed[k].place);
+    j.charges[pods[k]] = std::move(placed[k].charge);
+    j.charges[pods[k]].added_in = s_.plans;
+  }
+  j.displaced.clear();
+  s_.displaced.erase(id);
+  ++changes_;
+  entries_.push_back({std::move(d), id, false});
+}
+
+void Decisions::evict(JobId id, EvictReason reason, const std::string& beneficiary, std::string message) {
+  Job& j = s_.job(id);
+  if (!j.assignment) return;
+  ++changes_;
+  const bool ran = j.runs();
+  Statement statement(s_);
+  for (std::size_t pod = 0; pod < j.charges.size(); ++pod) statement.release(id, pod);
+  statement.commit();
+  auto [a, charges] = s_.unhold(id);
+  if (!ran) {
+    s_.start_waiting(id);
+    return;
+  }
+  j.to_be_evicted = true;
+  j.evicted_from = std::move(a);
+  say(Decision::Kind::kEvict, id, reason, beneficiary, std::move(message));
+  // Nothing of it need be left to wait for (all of its nodes may be gone): then it waits at once.
+  s_.start_waiting(id);
+}
+
+void Decisions::shrink_to_placed(JobId id, EvictReason reason, std::string message) {
+  Job& j = s_.job(id);
+  auto pods = j.displaced;
+  std::sort(pods.begin(), pods.end());
+  auto [a, charges] = s_.unhold(id);
+  erase_pods(a, charges, pods);
+  s_.hold(id, std::move(a), std::move(charges));
+  j.progress.resized = now_;
+  j.shrunk_in = s_.plans;  // else it might grow in the same plan, and the caller hear only of that
+  ++changes_;
+  say(Decision::Kind::kShrink, id, reason, "", std::move(message));
+}
+
+// A promise ends with the node, or when the node is not of the job's pool any more, and when its leaf may
+// start nothing any more or is beyond a limit with it: the job asks again.
+bool Decisions::void_promise(JobId id) {
+  const Job& j = s_.job(id);
+  const PoolId pool = s_.find_pool(j.assignment->pool);
+  const bool good =
+      may_start(id, pool) && std::all_of(j.promised.begin(), j.promised.end(), [&](std::size_t i) {
+        const Charge& c = j.charges[i];
+        const Node& n = s_.node(c.node);
+        const auto there = [&](std::int32_t gpu) { return gpu < n.spec.gpus && n.healthy(gpu); };
+        return n.takes_part() && n.pool == pool && c.unnamed == 0 &&
+               std::all_of(c.gpus.begin(), c.gpus.end(), there);
+      });
+  if (!good) end_promise(id);
+  return !good;
+}
+
+void Decisions::end_promise(JobId id) {
+  Job& j = s_.job(id);
+  ++changes_;
+  const bool whole = j.nominated();
+  const auto pods = j.promised;
+  for (const std::size_t i : pods) s_.give_back(j.charges[i]);
+  auto [a, charges] = s_.unhold(id);
+  if (whole) {
+    j.moving = false;
+    j.started_in = 0;
+    s_.start_waiting(id);
+    return;
+  }
+  erase_pods(a, charges, pods);
+  s_.hold(id, std::move(a), std::move(charges));
+}
+
+bool Decisions::may_start(JobId id, PoolId pool) const {
+  const Job& j = s_.job(id);
+  if (j.moving) return true;  // it does not start, it goes on
+  const auto path = s_.path(j.leaf);
+  Resources promised;
+  for (const std::size_t i : j.promised) promised += j.charges[i].amounts;
+  return !verdict_of_leaf(s_, j.leaf, path) && breach(s_, path, pool, promised, j.spec.preemptible).empty();
+}
+
+void Decisions::keep_promises() {
+  for (const JobId id : std::vector<JobId>(s_.promised.begin(), s_.promised.end())) {
+    if (void_promise(id)) continue;
+    Job& j = s_.job(id);
+    const bool whole = j.nominated();
+    if (whole && !j.leaving.empty()) continue;                  // its own pods have to go first
+    if (j.shrunk_in != 0 && j.shrunk_in == s_.plans) continue;  // not in the plan that has shrunk it
+    const PoolId pool = s_.pool_of(j.assignment->pool);
+    const auto path = s_.path(j.leaf);
+    // Charged until gone: what is leaving counts against limits still.
+    Resources amounts;
+    for (const std::size_t i : j.promised) amounts += j.charges[i].amounts;
+    // Who is moved held as much before: it waits for those who leave, not for a limit that was lowered since.
+    const bool goes_on = j.moving && std::none_of(path.begin(), path.end(), [&](LeafId at) {
+                           return s_.sums(at, pool).leaving.pods > 0;
+                         });
+    if (!goes_on && broken_bound(s_, path, pool, amounts, true, View::kPromise)) continue;
+    const auto version = s_.pool(pool).version;
+    std::vector<std::size_t> ready;
+    bool in_vain = false;  // somebody is there who does not leave: a foreign pod
+    for (const std::size_t i : j.promised) {
+      if (s_.available(j.charges[i], View::kPromise)) {
+        s_.turn(j.charges[i], Hold::kRunning);
+        ready.push_back(i);
+      } else {
+        in_vain = in_vain || s_.node(j.charges[i].node).leaving.pods == 0;
+      }
+    }
+    const bool all = ready.size() == j.promised.size();
+    if (!all && (whole || in_vain || !s_.request_of(j).groups.empty())) {
+      for (const std::size_t i : ready) s_.turn(j.charges[i], Hold::kPromised);
+      s_.pool(pool).version = version;  // nothing has changed
+      if (in_vain) end_promise(id);
+      continue;
+    }
+    if (ready.empty()) continue;
+    ++changes_;
+    for (const std::size_t i : ready) j.charges[i].added_in = whole ? 0 : s_.plans;
+    s_.note_promises(id);
+    if (whole) {
+      // What it had a right to when it was promised may be somebody else's by now.
+      const bool beyond = amounts.gpu.value > 0 && std::any_of(path.begin(), path.end(), [&](LeafId at) {
+                            return beyond_quota(s_, at, pool).gpu.value > 0;
+                          });
+      if (!started_now(j) && beyond) j.entitled = false;
+      j.assumed = true;
+      j.moving = false;
+      j.started_in = s_.plans;  // and can be undone for a better right, like every start of this plan
+      j.progress = {now_, j.progress.saved, j.progress.start_took, std::nullopt};
+      j.assignment->since = now_;
+      s_.note_end(id);
+      j.verdict.reset();
+      say(Decision::Kind::kStart, id, EvictReason::kNone, "", "");
+    } else if (!started_now(j) && find(id, Decision::Kind::kGrow) == nullptr) {
+      say(Decision::Kind::kGrow, id, EvictReason::kNone, "", "");
+    }
+  }
+}
+
+void Decisions::reconsider() {
+  auto list = std::exchange(evicted_, {});
+  std::stable_sort(list.begin(), list.end(), [&](JobId a, JobId b) {
+    const JobSpec& x = s_.job(a).spec;
+    const JobSpec& y = s_.job(b).spec;
+    return std::tie(y.priority, x.submitted, x.id) < std::tie(x.priority, y.submitted, y.id);
+  });
+  for (const JobId id : list) {
+    Job& j = s_.job(id);
+    Entry* entry = find(id, Decision::Kind::kEvict);
+    if (entry == nullptr || !j.evicted_from || j.assignment) continue;
+    Resources amounts;
+    for (const Leaving& l : j.leaving) amounts += l.charge.amounts;
+    const PoolId pool = s_.find_pool(j.evicted_from->pool);
+    if (pool == kNoId || broken_bound(s_, s_.path(j.leaf), pool, amounts, j.spec.preemptible, View::kTarget))
+      continue;
+    // With whole GPUs the totals say most of it.
+    const Resources& free = s_.pool(pool).domains[0].free;
+    if (amounts.gpu.value % kMilliPerGpu == 0 && amounts.gpu > free.gpu) continue;
+    if (stays(id, pool)) {
+      entry->dropped = true;
+    } else if (!j.spec.interactive && moves(id, pool)) {
+      entry->decision.kind = Decision::Kind::kMove;
+    } else {
+      continue;
+    }
+    ++changes_;
+  }
+}
+
+// Where it stood. Claimants of this plan that were promised its places may take others instead: nobody has
+// been told.
+bool Decisions::stays(JobId id, PoolId pool) {
+  Job& j = s_.job(id);
+  if (j.leaving.size() != j.evicted_from->pods.size()) return false;
+  Statement statement(s_);
+  std::vector<JobId> promised;
+  for (const JobId other : s_.promised) {
+    const Job& o = s_.job(other);
+    if (!o.nominated() || !started_now(o) || s_.pool_of(o.assignment->pool) != pool) continue;
+    const bool in_the_way = std::any_of(o.charges.begin(), o.charges.end(), [&](const Charge& c) {
+      return std::any_of(j.leaving.begin(), j.leaving.end(),
+                         [&](const Leaving& l) { return l.charge.node == c.node; });
+    });
+    if (in_the_way) promised.push_back(other);
+  }
+  std::sort(promised.begin(), promised.end());
+  for (const JobId other : promised) {
+    for (std::size_t pod = 0; pod < s_.job(other).charges.size(); ++pod) statement.release(other, pod);
+  }
+  const std::size_t mark = statement.mark();
+  std::size_t back = 0;
+  for (; back < j.leaving.size() && s_.available(j.leaving[back].charge, View::kTarget); ++back)
+    s_.turn(j.leaving[back].charge, Hold::kRunning);
+  bool all = back == j.leaving.size();
+  for (std::size_t k = 0; k < promised.size() && all; ++k) {
+    PlaceQuery query{promised[k], pool, View::kTarget, Hold::kPromised, {}, 0};
+    for (const PodPlace& p : s_.job(promised[k]).assignment->pods) query.pods.push_back({p.role, p.index});
+    all = place(s_, statement, query).has_value();
+  }
+  if (!all) {
+    statement.rollback(mark);
+    while (back > 0) s_.turn(j.leaving[--back].charge, Hold::kLeaving);
+    return false;
+  }
+  auto outcome = statement.commit();
+  std::map<JobId, std::vector<Statement::Placed>> by_job;
+  for (auto& p : outcome.placed) by_job[p.job].push_back(std::move(p));
+  for (Leaving& l : std::exchange(j.leaving, {}))
+    by_job[id].push_back({id, std::move(l.place), std::move(l.charge)});
+  for (auto& [job, placed] : by_job) {
+    Assignment a = job == id ? std::move(*j.evicted_from) : s_.unhold(job).first;
+    a.pods.clear();
+    std::vector<Charge> charges;
+    insert_sorted(a, charges, std::move(placed));
+    s_.hold(job, std::move(a), std::move(charges));
+  }
+  j.to_be_evicted = false;
+  j.evicted_from.reset();
+  return true;
+}
+
+// To another place that is free at once.
+bool Decisions::moves(JobId id, PoolId pool) {
+  Job& j = s_.job(id);
+  Statement statement(s_);
+  PlaceQuery query{id, pool, View::kNow, Hold::kPromised, {}, 0};
+  for (const PodPlace& p : j.evicted_from->pods) query.pods.push_back({p.role, p.index});
+  if (!place(s_, statement, query)) return false;
+  Assignment a{j.evicted_from->pool, j.evicted_from->since, {}};
+  std::vector<Charge> charges;
+  insert_sorted(a, charges, statement.commit().placed);
+  j.to_be_evicted = false;
+  j.evicted_from.reset();
+  s_.hold(id, std::move(a), std::move(charges));
+  j.moving = true;
+  return true;
+}
+
+std::vector<Decision> Decisions::finish() {
+  std::vector<Decision> list;
+  list.reserve(entries_.size());
+  for (Entry& e : entries_) {
+    if (e.dropped) continue;
+    const Job& j = s_.job(e.job);
+    switch (e.decision.kind) {
+      case Decision::Kind::kStart:
+      case Decision::Kind::kGrow:
+      case Decision::Kind::kShrink:
+        if (!j.assignment) continue;
+        e.decision.assignment = without_promises(j);
+        break;
+      case Decision::Kind::kMove:
+        if (!j.assignment) continue;
+        e.decision.assignment = *j.assignment;
+        break;
+      case Decision::Kind::kReplace:  // of these, the plan may have taken surplus again
+        if (!j.assignment) continue;
+        std::erase_if(e.decision.assignment.pods, [&](const PodPlace& p) {
+          const auto& now = j.assignment->pods;
+          return std::find(now.begin(), now.end(), p) == now.end();
+        });
+        if (e.decision.assignment.pods.empty()) continue;
+        break;
+      case Decision::Kind::kEvict:
+        break;
+    }
+    list.push_back(std::move(e.decision));
+  }
+  return list;
+}
+
+}  // namespace muster::placement

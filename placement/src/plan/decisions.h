@@ -1,0 +1,71 @@
+// What a committed statement means: the jobs' assignments, and the decisions of the plan that is being made.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/state.h"
+#include "model/statement.h"
+#include "muster/placement/plan.h"
+#include "victims/victims.h"
+
+namespace muster::placement {
+
+class Decisions {
+ public:
+  Decisions(State& state, Time now) : s_(state), now_(now) {}
+
+  // The waiting job gets these places (taken in the statement as running or promised). `entitled`: see Job.
+  void start(JobId job, PoolId pool, Statement& statement, bool entitled);
+  // The running elastic job gets more.
+  void grow(JobId job, Statement& statement);
+  // Room was made for the claimant, waiting (`entitled` as above) or growing.
+  void make_room(JobId claimant, PoolId pool, Statement& statement, const Room& room, bool entitled);
+  void replace(JobId job, std::vector<std::size_t> pods, Statement& statement);
+  void evict(JobId job, EvictReason reason, const std::string& beneficiary, std::string message);
+  // Displaced pods are given up: the rest goes on.
+  void shrink_to_placed(JobId job, EvictReason reason, std::string message);
+
+  // What is promised to the job is free again: it waits, or goes on as it is.
+  void end_promise(JobId job);
+  // Promises whose places nobody uses any more are kept.
+  void keep_promises();
+  // Whoever was evicted in this plan and still fits where it stood stays; who fits elsewhere moves.
+  void reconsider();
+
+  // Grows with everything that is decided.
+  std::uint64_t changes() const { return changes_; }
+  // Grows with what may let others start or grow who were refused: not with what just takes free room.
+  std::uint64_t openings() const { return openings_; }
+  // Jobs whose lines are to be left; they stay in them while lines are served.
+  std::vector<JobId> take_started() { return std::exchange(started_, {}); }
+  std::vector<Decision> finish();  // victims before claimants, in the order of deciding
+
+ private:
+  struct Entry {
+    Decision decision;
+    JobId job = kNoId;
+    bool dropped = false;
+  };
+  Entry* find(JobId job, Decision::Kind kind);
+  Entry& say(Decision::Kind kind, JobId job, EvictReason reason, const std::string& beneficiary,
+             std::string message);
+  void give(const Victim& victim, JobId claimant, PoolId pool, std::vector<Statement::Placed> moved);
+  bool void_promise(JobId job);  // true: it was void
+  bool may_start(JobId job, PoolId pool) const;
+  bool stays(JobId evicted, PoolId pool);
+  bool moves(JobId evicted, PoolId pool);
+  void back_to_waiting(JobId job);
+  void pass_on(JobId undone, JobId claimant);
+  void add_pods(JobId job, std::vector<Statement::Placed> placed);
+  bool started_now(const Job& j) const { return j.started_in != 0 && j.started_in == s_.plans; }
+
+  State& s_;
+  Time now_;
+  std::vector<Entry> entries_;
+  std::vector<JobId> started_;
+  std::vector<JobId> evicted_;
+  std::uint64_t changes_ = 0, openings_ = 0;
+};
+
+}  // namespace muster::placement

@@ -1,0 +1,446 @@
+#include "muster/placement/plan.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "audit/audit.h"
+#include "explain/judge.h"
+#include "model/due.h"
+#include "model/state.h"
+#include "model/statement.h"
+#include "muster/placement/cluster.h"
+#include "order/growth.h"
+#include "order/line.h"
+#include "place/place.h"
+#include "plan/decisions.h"
+#include "plan/repair.h"
+#include "reserve/reservation.h"
+#include "shares/admission.h"
+#include "shares/backfill.h"
+#include "shares/past.h"
+#include "shares/shares.h"
+#include "victims/victims.h"
+
+namespace muster::placement {
+namespace {
+
+// In one plan what it started may be undone for somebody with a better right; after so many rounds not any
+// more.
+constexpr int kMostRounds = 64;
+// So many jobs of a pool wait at once until room has been there for long enough: they take it first.
+constexpr int kMostTooEarly = 100;
+
+class Planner {
+ public:
+  Planner(State& state, Time now) : s_(state), now_(now), decisions_(state, now) {}
+
+  Plan run() {
+    ++s_.plans;
+    s_.time = now_;
+    s_.settle();
+    advance_past_use(s_, now_);
+    end_double_use(s_, decisions_);
+    for (const Pool& p : s_.pools) {
+      if (dirty(p)) drain(s_, decisions_, p);
+    }
+    replace_displaced(s_, decisions_);
+    decisions_.keep_promises();
+    for (int round = 0; round < kMostRounds; ++round) {
+      serve();
+      decisions_.reconsider();
+      const auto before = decisions_.changes();
+      decisions_.keep_promises();
+      if (decisions_.changes() == before) break;  // else who has started so may grow, or leave room
+    }
+    judge();
+    Plan plan;
+    plan.decisions = decisions_.finish();
+    note_past_use(s_);
+    plan.verdicts = std::move(verdicts_);
+    for (const Pool& p : s_.pools) {
+      if (p.known && p.due && (!plan.wake || *p.due < *plan.wake)) plan.wake = p.due;
+    }
+    return plan;
+  }
+
+ private:
+  // --- what waits
+
+  bool dirty(const Pool& p) const { return p.known && (p.version != p.judged || (p.due && *p.due <= now_)); }
+
+  // Round after round until nothing changes: what one round evicts, undoes or starts can let others start.
+  // Positions and reasons are those of the last round.
+  void serve() {
+    for (int round = 0; round < kMostRounds; ++round) {
+      const auto before = decisions_.openings();
+      refused_leaves_.clear();
+      refused_with_right_ = false;
+      for (std::size_t i = 0; i < s_.pools.size(); ++i) {  // also those that the last round has touched
+        const auto p = static_cast<PoolId>(i);
+        if (!dirty(s_.pools[i]) || std::find(served_.begin(), served_.end(), p) != served_.end()) continue;
+        served_.push_back(p);
+        s_.pools[i].due.reset();
+      }
+      std::sort(served_.begin(), served_.end());
+      for (const PoolId p : served_) refresh_reservation(s_, p);
+      lines_.clear();
+      refused_in_.clear();
+      reserving_.clear();
+      lines_.reserve(served_.size());
+      for (const PoolId p : served_) lines_.emplace_back(s_, p);
+      while (const auto at = next_line()) serve_head(*at);
+      bool again = decisions_.openings() != before;
+      for (const JobId id : decisions_.take_started()) {
+        s_.leave_lines(id);
+        again = again || concerns_refused(id);
+      }
+      if (again) continue;
+      const auto grown = grow();
+      again = std::any_of(grown.begin(), grown.end(), [&](JobId id) { return concerns_refused(id); });
+      if (decisions_.openings() == before && !again) {
+        served_all_ = decisions_.changes();
+        break;
+      }
+    }
+  }
+
+  // A job goes into the first of its pools that takes it, so its turn in one comes after its turn in those
+  // before. Two jobs may wait for each other that way: then the first pool decides.
+  std::optional<std::size_t> next_line() {
+    std::optional<std::size_t> any;
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      const JobId id = lines_[i].head();
+      if (id == kNoId) continue;
+      if (!any) any = i;
+      const Job& j = s_.job(id);
+      const auto here = std::find(j.pools.begin(), j.pools.end(), lines_[i].pool());
+      if (std::all_of(j.pools.begin(), here, [&](PoolId p) { return decided(id, p); })) return i;
+    }
+    return any;
+  }
+  bool decided(JobId id, PoolId pool) const {
+    const bool served =
+        std::any_of(lines_.begin(), lines_.end(), [&](const Line& l) { return l.pool() == pool; });
+    return !served || refused_in_.contains({id, pool});
+  }
+
+  void serve_head(std::size_t at) {
+    Line& line = lines_[at];
+    const JobId id = line.head();
+    const auto before = victims_;
+    const bool refused = line.head_is_hopeless() || !served(id, line);
+    if (refused && s_.job(id).pools.size() > 1) refused_in_.emplace(id, line.pool());
+    // Another of its pools may take it.
+    if (refused && s_.job(id).pools.back() == line.pool())
+      reserve_for(s_, line.pool(), id, reserving_[line.pool()]);
+    line.pop(refused);
+    if (victims_ == before) return;
+    for (Line& l : lines_) l.rank_anew();
+  }
+
+  // One claimant with all its means: free room, room that others are leaving, room that it may make.
+  bool served(JobId id, const Line& line) {
+    const Job& j = s_.job(id);
+    const PoolId pool = line.pool();
+    Request& request = s_.requests.at(j.request);
+    const Resources asked = s_.asked(request, pool);
+    // Its demand counts in its first pool; what it has a right to in another one is judged as if it counted
+    // there.
+    std::optional<std::vector<Resources>> fair;
+    if (j.pending_in != pool) fair = fair_shares_with(s_, pool, line.path(), asked);
+    const bool off = kept_off(s_, id, pool, asked);
+    const RoomQuery query{.claimant = {id, pool, line.path(), asked, fair ? &*fair : &line.fair()},
+                          .now = now_,
+                          .anywhere = !off};
+    if (start_in_free_room(query, (off ? request.refused_beside : request.refused)[pool])) return true;
+    // Any of its pools' free room comes before a victim in one.
+    const bool waits_for_pool = pool != j.pools.back() && free_room_in_later_pool(j, pool);
+    if (!waits_for_pool && take_room(query, std::tuple(j.leaf, j.request, j.spec.priority, pool, off)))
+      return true;
+    note_refused(query.claimant);
+    return false;
+  }
+
+  // Who starts or grows after it may be a victim for it, or be over its share by that: only in another round.
+  void note_refused(const Claimant& c) {
+    refused_leaves_.insert(c.path.front());
+    refused_with_right_ = refused_with_right_ || may_have_right(s_, c, Right::kFairness);  // the wider one
+  }
+  bool concerns_refused(JobId started) const {
+    return refused_with_right_ || refused_leaves_.contains(s_.job(started).leaf);
+  }
+
+  bool start_in_free_room(const RoomQuery& q, Refusal& refusal) {
+    const Claimant& c = q.claimant;
+    const Job& j = s_.job(c.job);
+    for (const View view : {View::kNow, View::kTarget}) {
+      if (broken_bound(s_, c.path, c.pool, c.asked, j.spec.preemptible, view)) continue;
+      // Where pods look for others, these may have come.
+      const bool remembered = !s_.request_of(j).about_pods && refusal.gains == s_.pool(c.pool).gains;
+      if (view == View::kNow && remembered) continue;
+      if (view == View::kTarget && s_.pool(c.pool).leaving == 0) continue;
+      Statement statement(s_);
+      const Hold hold = view == View::kNow ? Hold::kRunning : Hold::kPromised;
+      if (!place(s_, statement, {c.job, c.pool, view, hold, {}, 0, q.anywhere},
+                 view == View::kNow ? &refusal : nullptr)) {
+        if (view == View::kNow) refusal.gains = s_.pool(c.pool).gains;
+        continue;
+      }
+      const bool entitled = within_guarantee(c);
+      decisions_.start(c.job, c.pool, statement, entitled);
+      return true;
+    }
+    return false;
+  }
+
+  // With what has just been placed: the leaf and its ancestors stay within the smaller of quota and fair
+  // share.
+  bool within_guarantee(Claimant c) const {
+    for (const LeafId at : c.path) {
+      const Resources& used = s_.sums(at, c.pool).allocated;
+      const Bounds& quota = s_.share(at, c.pool).quota;
+      const Resources& fair = (*c.fair)[static_cast<std::size_t>(at)];
+      if (c.asked.gpu.value > 0 && used.gpu > std::min(quota.gpu.value_or(MilliGpu{}), fair.gpu))
+        return false;
+      if (c.asked.cpu.value > 0 && quota.cpu && used.cpu > std::min(*quota.cpu, fair.cpu)) return false;
+      if (c.asked.memory.value > 0 && quota.memory && used.memory > std::min(*quota.memory, fair.memory))
+        return false;
+    }
+    return true;
+  }
+
+  bool free_room_in_later_pool(const Job& j, PoolId after) {
+    const JobId id = s_.job_ids.at(j.spec.id);
+    const auto path = s_.path(j.leaf);
+    for (auto it = std::find(j.pools.begin(), j.pools.end(), after) + 1; it != j.pools.end(); ++it) {
+      if (broken_bound(s_, path, *it, s_.asked(s_.request_of(j), *it), j.spec.preemptible, View::kNow))
+        continue;
+      Statement statement(s_);
+      if (place(s_, statement, {id, *it, View::kNow, Hold::kRunning, {}, 0})) return true;
+    }
+    return false;
+  }
+
+  using Kind = std::tuple<LeafId, RequestId, std::int64_t, PoolId, bool>;
+  bool take_room(RoomQuery q, const Kind& kind) {
+    const auto known = no_room_.find(kind);
+    if (known != no_room_.end() && known->second == decisions_.changes()) return false;
+    q.limits_only = broken_bound(s_, q.claimant.path, q.claimant.pool, q.claimant.asked,
+                                 s_.job(q.claimant.job).spec.preemptible, View::kTarget)
+                        .has_value();
+    const auto& [leaf, request, priority, pool, off] = kind;
+    const auto no_moves = no_moves_.find({request, pool, off});
+    q.moves = no_moves == no_moves_.end() || no_moves->second != decisions_.changes();
+    Statement statement(s_);
+    Safe safe;
+    const auto room = make_room(s_, statement, q, safe);
+    if (safe.due) soonest(s_.pool(pool).due, *safe.due);
+    safe_.erase({leaf, request, priority, pool});
+    if (!room) {
+      no_room_[kind] = decisions_.changes();
+      if (safe.by_right) safe_[{leaf, request, priority, pool}] = *safe.by_right;
+      // Who may move depends on the claimant's leaf where somebody is safe by minRuntime.
+      if (q.moves && !q.limits_only && !safe.due) no_moves_[{request, pool, off}] = decisions_.changes();
+      return false;
+    }
+    if (s_.watch != nullptr) s_.watch->room(q, statement, *room);
+    decisions_.make_room(q.claimant.job, q.claimant.pool, statement, *room, within_guarantee(q.claimant));
+    ++victims_;
+    return true;
+  }
+
+  // --- surplus
+
+  std::vector<JobId> grow() {
+    std::vector<JobId> list;
+    for (Line& line : lines_) {
+      const PoolId pool = line.pool();
+      const auto fair = fair_shares(s_, pool);
+      s_.pool(pool).fair = fair;
+      Growth growth(s_, pool, fair, s_.pool(pool).due);
+      too_early_ = 0;
+      while (too_early_ < kMostTooEarly) {
+        const auto claim = growth.next();
+        if (!claim) break;
+        const auto before = victims_;
+        if (grown(*claim, pool, fair)) {
+          list.push_back(claim->job);
+          growth.granted(victims_ != before);
+        } else {
+          growth.refused();
+        }
+      }
+    }
+    return list;
+  }
+
+  // Until when it may not grow because its size has changed; what this very plan has given it is not all yet.
+  Time stands_until(const Job& j) const {
+    return j.progress.resized && j.grown_in != s_.plans ? *j.progress.resized + j.spec.grow_after : Time{};
+  }
+
+  // Room that comes bit by bit is taken in one go, when it has been there for a while. Nothing is held
+  // meanwhile.
+  bool is_too_early(JobId id, PoolId pool) {
+    Job& j = s_.job(id);
+    // It starts with all there is for it, and grows by all.
+    if (j.started_in == s_.plans || j.grown_in == s_.plans) return false;
+    // What there was before its size changed is what it has grown by, or was taken from it.
+    if (!j.room_since || (j.progress.resized && *j.room_since < *j.progress.resized)) j.room_since = now_;
+    const Time due = std::max(*j.room_since + j.spec.grow_quiet, stands_until(j));
+    if (due <= now_) return false;
+    soonest(s_.pool(pool).due, due);
+    ++too_early_;
+    return true;
+  }
+
+  bool grown(const Growth::Claim& claim, PoolId pool, const std::vector<Resources>& fair) {
+    const Job& j = s_.job(claim.job);
+    const RoomQuery q{.claimant = {claim.job, pool, claim.path, claim.asked, &fair},
+                      .pods = claim.pods,
+                      .now = now_,
+                      .anywhere = !kept_off(s_, claim.job, pool, claim.asked)};
+    for (const View view : {View::kNow, View::kTarget}) {
+      if (broken_bound(s_, claim.path, pool, claim.asked, j.spec.preemptible, view)) continue;
+      if (view == View::kTarget && s_.pool(pool).leaving == 0) continue;
+      Statement statement(s_);
+      const Hold hold = view == View::kNow ? Hold::kRunning : Hold::kPromised;
+      if (!place(s_, statement, {claim.job, pool, view, hold, claim.pods, 0, q.anywhere})) continue;
+      if (is_too_early(claim.job, pool)) return false;
+      decisions_.grow(claim.job, statement);
+      return true;
+    }
+    s_.job(claim.job).room_since.reset();
+    if (stands_until(j) > now_) {
+      soonest(s_.pool(pool).due, stands_until(j));
+      return false;
+    }
+    Statement statement(s_);
+    Safe safe;
+    const auto room = make_room(s_, statement, q, safe);
+    if (safe.due) soonest(s_.pool(pool).due, *safe.due);
+    if (!room) {
+      note_refused(q.claimant);
+      return false;
+    }
+    if (s_.watch != nullptr) s_.watch->room(q, statement, *room);
+    decisions_.make_room(claim.job, pool, statement, *room, false);
+    ++victims_;
+    return true;
+  }
+
+  // --- why the rest waits: as things are at the end of the plan
+
+  void judge() {
+    Judge judge(s_, safe_, verdicts_);
+    for (const Line& line : lines_) {
+      judge.line(line);
+      judge.nominated(line.pool());
+    }
+    for (const Line& line : lines_) {
+      Pool& p = s_.pool(line.pool());
+      p.judged = p.version;
+      const bool wanted = !p.lines.empty() || !p.growable.empty();
+      const auto fold = wanted ? next_fold(s_, line.pool()) : std::nullopt;
+      if (fold) soonest(p.due, *fold);
+    }
+    judge.sidelined();
+    // What was tried and undone in the other pools has changed nothing there.
+    if (decisions_.changes() != served_all_) return;
+    for (Pool& p : s_.pools) p.judged = p.version;
+  }
+
+  State& s_;
+  Time now_;
+  Decisions decisions_;
+  std::vector<std::string> verdicts_;
+  std::vector<PoolId> served_;
+  std::vector<Line> lines_;                        // of these pools
+  std::set<std::pair<JobId, PoolId>> refused_in_;  // of jobs with several pools
+  std::map<PoolId, Reserving> reserving_;          // in this round
+  std::map<Kind, std::uint64_t> no_room_;          // when it was refused: Decisions::changes()
+  std::map<std::tuple<RequestId, PoolId, bool>, std::uint64_t> no_moves_;  // the same of consolidation alone
+  Judge::SafeVictims safe_;                                                // of claimants that found no room
+  std::uint64_t victims_ = 0;
+  int too_early_ = 0;                        // in the pool of which jobs grow
+  std::set<LeafId> refused_leaves_;          // in this round
+  bool refused_with_right_ = false;          // as far as their own leaf is concerned
+  std::optional<std::uint64_t> served_all_;  // Decisions::changes() when serving changed nothing any more
+};
+
+}  // namespace
+
+std::string_view to_string(Reason reason) {
+  switch (reason) {
+    case Reason::kNone:
+      return "";
+    case Reason::kInsufficientCapacity:
+      return "InsufficientCapacity";
+    case Reason::kFragmented:
+      return "Fragmented";
+    case Reason::kTopologyUnsatisfiable:
+      return "TopologyUnsatisfiable";
+    case Reason::kFairShareReached:
+      return "FairShareReached";
+    case Reason::kWaitingForVictims:
+      return "WaitingForVictims";
+    case Reason::kReserved:
+      return "Reserved";
+    case Reason::kNoMatchingNodes:
+      return "NoMatchingNodes";
+    case Reason::kNoDefaultPool:
+      return "NoDefaultPool";
+    case Reason::kLimitReached:
+      return "LimitReached";
+    case Reason::kQuotaExceeded:
+      return "QuotaExceeded";
+    case Reason::kQueueHeld:
+      return "QueueHeld";
+    case Reason::kProjectNotFound:
+      return "ProjectNotFound";
+    case Reason::kInvalidSpec:
+      return "InvalidSpec";
+  }
+  return "";
+}
+
+std::string_view to_string(EvictReason reason) {
+  switch (reason) {
+    case EvictReason::kNone:
+      return "";
+    case EvictReason::kReclaimed:
+      return "Reclaimed";
+    case EvictReason::kPreempted:
+      return "Preempted";
+    case EvictReason::kConsolidated:
+      return "Consolidated";
+    case EvictReason::kNodeFailed:
+      return "NodeFailed";
+    case EvictReason::kDrained:
+      return "Drained";
+    case EvictReason::kPlacesLost:
+      return "PlacesLost";
+  }
+  return "";
+}
+
+Plan plan(Cluster& cluster, Time now) {
+  if (!cluster.state().audited) return Planner(cluster.state(), now).run();
+  std::vector<std::string> broken;
+  Plan result = audited_plan(cluster, now, broken);
+  require_sound(broken);
+  return result;
+}
+
+Plan audited_plan(Cluster& cluster, Time now, std::vector<std::string>& broken) {
+  Watch watch(cluster.state(), now);
+  Plan result = Planner(cluster.state(), now).run();
+  for (const auto& list : {watch.after(result), cluster.audit()})
+    broken.insert(broken.end(), list.begin(), list.end());
+  return result;
+}
+
+}  // namespace muster::placement

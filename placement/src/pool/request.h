@@ -1,0 +1,93 @@
+// What jobs ask of the nodes, once for all jobs that ask the same: equal requests are judged once.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "muster/placement/job.h"
+#include "muster/placement/plan.h"
+#include "node/ids.h"
+
+namespace muster::placement {
+
+// Why a request found no place in a pool, and when.
+struct Refusal {
+  std::uint64_t gains = 0;    // Pool::gains then: while it stands, nothing that could help has happened
+  std::uint64_t version = 0;  // Pool::version that `verdict` describes
+  Time described;             // when it was made
+  std::uint64_t serial = 0;   // changes with the verdict
+  std::size_t role = 0;       // for a pod of which there was no room
+  std::int64_t placed = 0;    // pods that had found a place before it
+  bool never = false;         // as the pool is, it would not fit even if all of it were empty
+  std::uint64_t members = 0;  // Pool::members for which `never` holds
+  Verdict verdict;
+};
+
+// Which usable nodes of a pool would do for a pod of a role if they were empty.
+struct Suited {
+  std::uint64_t members = 0;  // Pool::members for which this holds; 0: not known
+  bool none = false, all = false;
+};
+
+struct Request {
+  std::int32_t users = 0;
+  std::uint64_t serial = 0;  // never that of another
+  std::string key;
+  std::vector<RoleSpec> roles;
+  std::vector<std::string> avoid;
+  TopologyRule topology;
+  std::vector<GroupRule> groups;
+  Resources total;         // of the minimum; memory shares are not in it: State::asked
+  bool by_memory = false;  // some role asks for GPU memory
+  bool elastic = false;
+  bool about_pods = false;  // some role has terms about pods, or is to be spread among them
+  bool averse = false;      // required anti-affinity is among them
+  std::string invalid;      // why it can never be placed; "": it may
+  // By role and NodeId: the node would do if it were empty. Filled when first asked for, then kept up to
+  // date.
+  std::vector<std::vector<bool>> eligible;
+  std::map<PoolId, std::vector<Suited>> suited;  // by role; of no other meaning than what `eligible` says
+  std::map<PoolId, Refusal> refused;
+  std::map<PoolId, Refusal> refused_beside;  // of jobs that are kept off reserved nodes
+};
+
+// The pod that the role asks for, with all that placement computes of it filled in.
+RoleSpec complete(RoleSpec role);
+
+inline bool takes_whole_gpus(const RoleSpec& role) {
+  return role.gpus > 0 && role.share.kind == GpuShare::Kind::kWhole;
+}
+
+// The node would do for a pod of the role if it were empty: size, model, labels, affinity, taints.
+// Kubernetes' semantics.
+bool would_do(const NodeSpec& node, const RoleSpec& role, const std::vector<std::string>& avoid);
+
+class Requests {
+ public:
+  RequestId acquire(const JobSpec& spec);  // each to be released once
+  void release(RequestId id);
+  Request& at(RequestId id) { return all_[static_cast<std::size_t>(id)]; }
+  const Request& at(RequestId id) const { return all_[static_cast<std::size_t>(id)]; }
+  // Keeps `eligible` true for a node that is new or changed. O(requests in use).
+  void node_changed(NodeId id, const NodeSpec& spec);
+  bool any_about_pods() const { return about_pods_ > 0; }
+  template <class Nodes>  // a vector of things with .spec
+  void fill_eligible(Request& request, const Nodes& nodes) const {
+    if (!request.eligible.empty()) return;
+    for (const RoleSpec& role : request.roles) {
+      std::vector<bool>& list = request.eligible.emplace_back(nodes.size());
+      for (std::size_t i = 0; i < nodes.size(); ++i) list[i] = would_do(nodes[i].spec, role, request.avoid);
+    }
+  }
+
+ private:
+  std::vector<Request> all_;
+  std::vector<RequestId> free_;
+  std::map<std::string, RequestId> by_key_;
+  std::uint64_t last_serial_ = 0;
+  std::int32_t about_pods_ = 0;  // requests in use that have such terms
+};
+
+}  // namespace muster::placement

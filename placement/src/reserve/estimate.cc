@@ -1,0 +1,42 @@
+#include "reserve/estimate.h"
+
+#include <limits>
+
+namespace muster::placement {
+
+Estimate::Estimate(const State& s, PoolId pool)
+    : s_(s),
+      ends_(s.pool(pool).ends),
+      next_(ends_.upper_bound({s.time, std::numeric_limits<JobId>::max()})),
+      late_(ends_.begin()),
+      reached_(s.time),
+      free_(s.pool(pool).domains[0].free) {}
+
+bool Estimate::another_ends() {
+  // Who is late is about to go: to the minute, so that verdicts do not change with every plan.
+  const Time minute{(s_.time.ms / 60'000 + 1) * 60'000};
+  const bool any_late = late_ != ends_.end() && late_->first <= s_.time;
+  const bool next_first = next_ != ends_.end() && (!any_late || next_->first <= minute);
+  if (!next_first && !any_late) return false;
+  const auto [time, id] = next_first ? *next_++ : std::pair(minute, (late_++)->second);
+  reached_ = time;
+  for (const Charge& c : s_.job(id).charges) {
+    if (c.node != kNoId && s_.node(c.node).takes_part()) free_ += c.amounts;
+  }
+  return any_ended_ = true;
+}
+
+std::optional<Time> Estimate::next(const Resources& asked) {
+  free_ -= asked;
+  const auto short_of = [&](const auto amount, const auto wanted) {
+    return wanted > decltype(wanted){} && amount < decltype(amount){};
+  };
+  while (short_of(free_.gpu, asked.gpu) || short_of(free_.cpu, asked.cpu) ||
+         short_of(free_.memory, asked.memory)) {
+    if (!another_ends()) return std::nullopt;
+  }
+  if (!any_ended_) return std::nullopt;  // enough in all is free already: something else is in its way
+  return reached_;
+}
+
+}  // namespace muster::placement

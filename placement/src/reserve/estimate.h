@@ -1,0 +1,33 @@
+// Rule 7: when what waits is likely to start, as far as what runs says when it ends.
+#pragma once
+
+#include <optional>
+
+#include "model/state.h"
+
+namespace muster::placement {
+
+// The claimants of one pool, asked for in their order: each starts when what is free in all, and what ends by
+// its max_runtime until then, suffices for it and for all before it. An estimate: places, rights and what is
+// given back by those before it are left out of account. For all claimants together O(pods of the jobs that
+// have to end for them).
+class Estimate {
+ public:
+  Estimate(const State& state, PoolId pool);
+
+  // nullopt: too little of what runs says when it ends.
+  std::optional<Time> next(const Resources& asked);
+
+ private:
+  using Ends = std::set<std::pair<Time, JobId>>;
+  bool another_ends();  // what it gives back is free then; false: there is none
+
+  const State& s_;
+  const Ends& ends_;
+  Ends::const_iterator next_, late_;  // those that end after now; those that should have ended
+  Time reached_;                      // when the last of them ends
+  bool any_ended_ = false;
+  Resources free_;
+};
+
+}  // namespace muster::placement

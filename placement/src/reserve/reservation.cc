@@ -1,0 +1,231 @@
+#include "reserve/reservation.h"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "model/due.h"
+#include "model/statement.h"
+#include "place/place.h"
+#include "shares/admission.h"
+#include "shares/backfill.h"
+
+namespace muster::placement {
+namespace {
+
+constexpr Duration kLate = seconds(60);     // a pod may need as long to go
+constexpr std::size_t kMostTried = 4;       // in one plan, of those that could not start whoever ends
+constexpr std::size_t kMostLookedAt = 100;  // kinds of those that are refused
+constexpr std::int64_t kUnknownRounds = 6;  // so many times reservation_after a place without an end is kept
+
+void drop(State& s, Pool& p) {
+  for (const NodeId id : p.reservation->nodes) s.node(id).reserved = false;
+  p.reservation.reset();
+  ++p.gains;
+  ++p.version;
+}
+
+// As things are, not as a search for victims tries them.
+void note_rights(const State& s, PoolId pool, Reservation& r) {
+  const Job& owner = s.job(r.owner);
+  r.rights = rights_at(s, s.path(owner.leaf), pool, s.asked(s.request_of(owner), pool), false);
+}
+
+// Within limits and quotas as far as plans can see: what is leaving has left. What is reserved for other
+// Projects may come free.
+bool within_bounds(const State& s, const Job& j, PoolId pool) {
+  const auto bound = broken_bound(s, s.path(j.leaf), pool, s.asked(s.request_of(j), pool), j.spec.preemptible,
+                                  View::kTarget);
+  return !bound || bound->kind == Bound::kReserved;
+}
+
+bool fits(State& s, JobId id, PoolId pool) {
+  Statement statement(s);
+  return place(s, statement, {id, pool, View::kTarget, Hold::kPromised, {}, 0, true}).has_value();
+}
+
+// Something may start in its leaf, and it is places that it lacks: not only room under a limit or a quota.
+bool lacks_places(State& s, JobId id, PoolId pool) {
+  const Job& j = s.job(id);
+  if (!s.may_start(j.leaf, s.path(j.leaf))) return false;
+  return within_bounds(s, j, pool) || !fits(s, id, pool);
+}
+
+bool in_line(const Job& j, PoolId pool) {
+  return j.known && j.waits && std::find(j.pools.begin(), j.pools.end(), pool) != j.pools.end();
+}
+
+// What runs in the pool, in the order in which it is expected to end.
+std::vector<JobId> by_end(const State& s, PoolId pool) {
+  std::vector<std::tuple<bool, Time, std::string_view, JobId>> list;
+  for (const auto& [leaf, jobs] : s.pool(pool).holding) {
+    for (const JobId id : jobs) {
+      const Job& j = s.job(id);
+      const auto end = end_of(j);
+      list.emplace_back(!end, end ? *end : j.progress.began, j.spec.id, id);
+    }
+  }
+  std::sort(list.begin(), list.end());
+  std::vector<JobId> ids;
+  for (const auto& entry : list) ids.push_back(std::get<JobId>(entry));
+  return ids;
+}
+
+// How many of `running` have to end before the job fits, at least one, and where it then does. By doubling
+// until it fits and bisection between the last two, with the same search for places as ever. O(pods of twice
+// as many as that, and log(running) searches).
+std::optional<std::pair<std::size_t, std::vector<PodPlace>>> earliest(State& s, JobId id, PoolId pool,
+                                                                      const std::vector<JobId>& running) {
+  Statement statement(s);
+  std::vector<std::size_t> marks = {statement.mark()};  // [k]: when k of them have ended
+  std::optional<std::vector<PodPlace>> best;
+  const auto fits_after = [&](std::size_t count) {
+    if (count + 1 < marks.size()) {
+      statement.rollback(marks[count]);
+      marks.resize(count + 1);
+    }
+    while (marks.size() <= count) {
+      const JobId next = running[marks.size() - 1];
+      for (std::size_t i = 0; i < s.job(next).charges.size(); ++i) statement.release(next, i);
+      marks.push_back(statement.mark());
+    }
+    if (!within_bounds(s, s.job(id), pool)) return false;
+    auto places = place(s, statement, {id, pool, View::kTarget, Hold::kPromised, {}, 0, true});
+    statement.rollback(marks.back());
+    if (!places) return false;
+    best = std::move(places);
+    return true;
+  };
+  std::size_t low = 0, high = 1;  // it does not fit after `low`, and fits after `high`
+  while (!fits_after(high)) {
+    if (high == running.size()) return std::nullopt;
+    low = std::exchange(high, std::min(2 * high, running.size()));
+  }
+  while (high - low > 1) {
+    const std::size_t middle = low + (high - low) / 2;
+    (fits_after(middle) ? high : low) = middle;
+  }
+  return std::pair(high, std::move(*best));
+}
+
+bool make(State& s, PoolId pool, JobId id) {
+  const auto running = by_end(s, pool);
+  if (running.empty()) return false;
+  const auto found = earliest(s, id, pool, running);
+  if (!found) return false;
+  Reservation r;
+  r.owner = id;
+  r.name = s.job(id).spec.id;
+  for (const PodPlace& p : found->second) r.nodes.push_back(s.node_ids.at(p.node));
+  std::sort(r.nodes.begin(), r.nodes.end());
+  r.nodes.erase(std::unique(r.nodes.begin(), r.nodes.end()), r.nodes.end());
+  r.start = end_of(s.job(running[found->first - 1]));
+  r.made = s.time;
+  note_rights(s, pool, r);
+  for (const NodeId n : r.nodes) s.node(n).reserved = true;
+  s.pool(pool).reservation = std::move(r);
+  ++s.pool(pool).gains;  // refusals of those that are kept off from now on are another matter
+  return true;
+}
+
+// When all that is still on the nodes has ended; nullopt: something there has no end.
+std::optional<Time> last_end(const State& s, PoolId pool, const std::vector<NodeId>& nodes) {
+  Time last = s.time;
+  // Most of what has no end holds GPUs, and is found at once.
+  for (const NodeId id : nodes) {
+    for (const Gpu& gpu : s.node(id).gpus) {
+      for (const GpuUse& use : gpu.uses) {
+        if (use.holder != kOther && use.hold == Hold::kRunning && !end_of(s.job(use.holder)))
+          return std::nullopt;
+      }
+    }
+  }
+  for (const auto& [leaf, jobs] : s.pool(pool).holding) {
+    for (const JobId id : jobs) {
+      const Job& j = s.job(id);
+      const bool there = std::any_of(j.charges.begin(), j.charges.end(), [&](const Charge& c) {
+        return std::binary_search(nodes.begin(), nodes.end(), c.node);
+      });
+      if (!there) continue;
+      const auto end = end_of(j);
+      if (!end) return std::nullopt;
+      last = std::max(last, *end);
+    }
+  }
+  return last;
+}
+
+// From when on a reservation is late, and made anew.
+Time late(const Pool& p) {
+  const Reservation& r = *p.reservation;
+  return r.start ? *r.start + kLate : r.made + Duration{p.spec.reservation_after.ms * kUnknownRounds};
+}
+
+}  // namespace
+
+void refresh_reservation(State& s, PoolId pool) {
+  Pool& p = s.pool(pool);
+  if (!p.reservation) return;
+  Reservation& r = *p.reservation;
+  const Job& owner = s.job(r.owner);
+  const bool waits = owner.spec.id == r.name && in_line(owner, pool) && lacks_places(s, r.owner, pool);
+  const bool there = std::all_of(r.nodes.begin(), r.nodes.end(), [&](NodeId id) {
+    return s.node(id).reserved && s.node(id).takes_part() && s.node(id).pool == pool;
+  });
+  if (!waits || !there || late(p) <= s.time) return drop(s, p);
+  if (!r.start) r.start = last_end(s, pool, r.nodes);
+  note_rights(s, pool, r);
+}
+
+void reserve_for(State& s, PoolId pool, JobId refused, Reserving& search) {
+  Pool& p = s.pool(pool);
+  if (p.reservation || search.over || search.tried == kMostTried) return;
+  Job& j = s.job(refused);
+  if (!in_line(j, pool)) return;
+  // What was found of one holds for all of its kind, and who could never start is in nobody's way.
+  const std::tuple kind{j.leaf, j.request, j.spec.preemptible};
+  if (search.passed_over.contains(kind)) return;
+  const auto& known = s.request_of(j).refused;
+  const auto refusal = known.find(pool);
+  if (refusal != known.end() && refusal->second.never && refusal->second.members == p.members) return;
+  if (search.looked_at == kMostLookedAt) return;
+  const bool has_one = std::any_of(s.pools.begin(), s.pools.end(), [&](const Pool& o) {
+    return o.reservation && o.reservation->owner == refused;
+  });
+  if (has_one) return;
+  if (j.no_reservation_before > s.time) return soonest(p.due, j.no_reservation_before);
+  ++search.looked_at;
+  if (!lacks_places(s, refused, pool)) {
+    search.passed_over.insert(kind);
+    return;
+  }
+  const Time then = std::max(j.spec.submitted, j.last_held) + p.spec.reservation_after;
+  if (then > s.time) {
+    soonest(p.due, then);
+    search.over = true;
+  } else if (++search.tried; !make(s, pool, refused)) {
+    j.no_reservation_before = s.time + p.spec.reservation_after;
+    soonest(p.due, s.time + seconds(1));  // whoever is next has its turn
+    search.passed_over.insert(kind);
+  }
+}
+
+void reserve(State& s, PoolId pool, const std::vector<JobId>& refused) {
+  Pool& p = s.pool(pool);
+  Reserving search;
+  for (const JobId id : refused) reserve_for(s, pool, id, search);
+  if (!p.reservation) return;
+  soonest(p.due, std::max(late(p), s.time + seconds(1)));
+  if (p.reservation->start) return;
+  // Who runs may grow or be moved onto its nodes as soon as it has no longer to go than this: kept_off().
+  const auto next = std::find_if(
+      p.ends.upper_bound({s.time + p.spec.reservation_after, std::numeric_limits<JobId>::max()}),
+      p.ends.end(), [&](const auto& end) {
+        return kept_off(s, end.second, pool, s.asked(s.request_of(s.job(end.second)), pool), true);
+      });
+  if (next != p.ends.end()) soonest(p.due, next->first - p.spec.reservation_after);
+}
+
+}  // namespace muster::placement

@@ -1,0 +1,76 @@
+#include "shares/backfill.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "shares/rights.h"
+
+namespace muster::placement {
+namespace {
+
+constexpr Duration kUnknownStart = seconds(60);
+
+bool within(const Resources& asked, const Resources& used, const Bounds& bound) {
+  return (asked.gpu.value == 0 || used.gpu <= bound.gpu.value_or(MilliGpu{})) &&
+         (asked.cpu.value == 0 || !bound.cpu || used.cpu <= *bound.cpu) &&
+         (asked.memory.value == 0 || !bound.memory || used.memory <= *bound.memory);
+}
+
+// Of either kind at every level below what both paths have in common.
+bool has_right(const std::vector<Rights>& rights, const std::vector<LeafId>& path,
+               const std::vector<LeafId>& beside) {
+  bool quota = true, fair = true;
+  for (std::size_t k = 0; k < path.size(); ++k) {
+    if (std::find(beside.begin(), beside.end(), path[k]) != beside.end()) continue;
+    quota = quota && rights[k].quota;
+    fair = fair && rights[k].fair;
+  }
+  return quota || fair;
+}
+
+bool cheap_to_remove(const State& s, const Job& j, const std::vector<LeafId>& path, const Job& owner,
+                     const Reservation& r, PoolId pool) {
+  const Duration after = s.pool(pool).spec.reservation_after;
+  if (!j.spec.preemptible || !j.spec.checkpoint_interval) return false;
+  const Duration restart = j.progress.start_took.value_or(kUnknownStart);
+  if (Duration{j.spec.checkpoint_interval->ms + restart.ms} > after) return false;
+  const bool own = j.leaf == owner.leaf;
+  if (s.time + min_runtime(s, path, !own) > r.start.value_or(s.time + after)) return false;
+  return !own || j.spec.priority < owner.spec.priority;
+}
+
+}  // namespace
+
+std::vector<Rights> rights_at(const State& s, const std::vector<LeafId>& path, PoolId pool,
+                              const Resources& asked, bool placed) {
+  const auto& fair = s.pool(pool).fair;
+  std::vector<Rights> rights;
+  for (const LeafId at : path) {
+    const Resources used = placed ? s.sums(at, pool).allocated : s.sums(at, pool).allocated + asked;
+    const auto i = static_cast<std::size_t>(at);
+    rights.push_back({within(asked, used, s.share(at, pool).quota),
+                      i < fair.size() && within(asked, used, {fair[i].gpu, fair[i].cpu, fair[i].memory})});
+  }
+  return rights;
+}
+
+bool kept_off(const State& s, JobId id, PoolId pool, const Resources& asked, bool placed) {
+  const Pool& p = s.pool(pool);
+  if (!p.reservation || p.reservation->owner == id) return false;
+  const Reservation& r = *p.reservation;
+  const Job& j = s.job(id);
+  const Job& owner = s.job(r.owner);
+  if (j.leaf == owner.leaf && j.spec.priority > owner.spec.priority) return false;
+  if (j.spec.max_runtime) {
+    const Time end = end_of(j).value_or(s.time + *j.spec.max_runtime);
+    if (r.start ? end <= *r.start : end - s.time <= p.spec.reservation_after) return false;
+  }
+  const auto path = s.path(j.leaf), owners = s.path(owner.leaf);
+  const bool has = has_right(rights_at(s, path, pool, asked, placed), path, owners);
+  const bool owner_has = owners.size() == r.rights.size() && has_right(r.rights, owners, path);
+  if (has && !owner_has) return false;
+  const bool may_be_taken_from = j.leaf == owner.leaf || (owner_has && !has);
+  return !may_be_taken_from || !cheap_to_remove(s, j, path, owner, r, pool);
+}
+
+}  // namespace muster::placement

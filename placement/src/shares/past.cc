@@ -1,0 +1,137 @@
+#include "shares/past.h"
+
+#include <algorithm>
+
+namespace muster::placement {
+namespace {
+
+constexpr std::int64_t kFoldsPerHalfLife = 256;
+constexpr Wide kUnit = Wide{1} << 20;  // of Past::average
+constexpr std::uint64_t kOne = std::uint64_t{1} << 32;
+
+// 2^(-1/2^k) for k from 1, in units of 2^-32.
+constexpr std::array<std::uint64_t, 32> kRoots = {
+    3037000499, 3611622602, 3938502375, 4112874773, 4202935003, 4248701964, 4271771996, 4283353945,
+    4289156690, 4292061009, 4293513906, 4294240539, 4294603902, 4294785595, 4294876444, 4294921870,
+    4294944583, 4294955939, 4294961617, 4294964456, 4294965876, 4294966586, 4294966941, 4294967118,
+    4294967207, 4294967251, 4294967273, 4294967284, 4294967290, 4294967293, 4294967294, 4294967295,
+};
+
+Duration fold_after(Duration half_life) {
+  return {std::max<std::int64_t>(1, half_life.ms / kFoldsPerHalfLife)};
+}
+
+std::array<Wide, 3> amounts(const Resources& r) {
+  return {r.gpu.value, r.cpu.value, r.memory.value};
+}
+
+// `mean`: what was held since the last fold, in the units of the average.
+void fold(Past& p, const std::array<Wide, 3>& mean, Time until, Duration half_life) {
+  const auto kept = static_cast<Wide>(decay(until - p.as_of, half_life));
+  for (std::size_t i = 0; i < mean.size(); ++i)
+    p.average[i] = mean[i] + (p.average[i] - mean[i]) * kept / static_cast<Wide>(kOne);
+  p.as_of = until;
+  p.since = {};
+}
+
+void advance(Past& p, Time now, Duration half_life) {
+  const std::int64_t elapsed = (now - p.seen).ms;
+  if (elapsed <= 0) return;
+  auto held = amounts(p.held);
+  if (now - p.as_of >= fold_after(half_life)) {
+    if (const std::int64_t span = (p.seen - p.as_of).ms; span > 0) {
+      auto mean = p.since;
+      for (Wide& m : mean) m = m * kUnit / span;
+      fold(p, mean, p.seen, half_life);
+    }
+    for (Wide& h : held) h *= kUnit;
+    fold(p, held, now, half_life);
+  } else {
+    for (std::size_t i = 0; i < held.size(); ++i) p.since[i] += held[i] * elapsed;
+  }
+  p.seen = now;
+}
+
+std::optional<Duration> half_life_of(const State& s, const TreeNode& t) {
+  if (!t.known || t.parent == kNoId) return std::nullopt;
+  const auto h = s.leaf(t.parent).spec.half_life;
+  return h && h->ms > 0 ? h : std::nullopt;
+}
+
+Resources held_in(const TreeNode& t, PoolId pool) {
+  const auto sums = t.sums.find(pool);
+  return sums == t.sums.end() ? Resources{} : sums->second.in_use();
+}
+
+}  // namespace
+
+std::uint64_t decay(Duration elapsed, Duration half_life) {
+  const std::int64_t halvings = elapsed.ms / half_life.ms;
+  if (halvings >= 63) return 0;
+  auto part = static_cast<std::uint64_t>(static_cast<Wide>(elapsed.ms % half_life.ms) *
+                                         static_cast<Wide>(kOne) / half_life.ms);
+  std::uint64_t result = kOne;
+  for (std::size_t k = 0; k < kRoots.size() && part != 0; ++k) {
+    const std::uint64_t bit = kOne >> (k + 1);
+    if ((part & bit) == 0) continue;
+    result = (result * kRoots[k]) >> 32;
+    part &= ~bit;
+  }
+  return result >> halvings;
+}
+
+void advance_past_use(State& s, Time now) {
+  for (TreeNode& t : s.tree) {
+    const auto half_life = half_life_of(s, t);
+    if (!half_life) {
+      t.past.clear();
+      continue;
+    }
+    for (std::size_t i = 0; i < s.pools.size(); ++i) {
+      const auto [it, fresh] = t.past.try_emplace(static_cast<PoolId>(i));
+      Past& p = it->second;
+      if (fresh) p.as_of = p.seen = now;
+      if (p.restored) p.held = held_in(t, static_cast<PoolId>(i));
+      p.restored = false;
+      advance(p, now, *half_life);
+    }
+  }
+}
+
+void note_past_use(State& s) {
+  for (TreeNode& t : s.tree) {
+    for (auto& [pool, p] : t.past) p.held = held_in(t, pool);
+  }
+}
+
+Resources average_use(const State& s, LeafId node, PoolId pool) {
+  const auto found = s.leaf(node).past.find(pool);
+  return found == s.leaf(node).past.end() ? Resources{} : average_use(found->second);
+}
+
+Resources average_use(const Past& p) {
+  const auto rounded = [](Wide units) { return static_cast<std::int64_t>((units + kUnit / 2) / kUnit); };
+  return {{rounded(p.average[0])}, {rounded(p.average[1])}, {rounded(p.average[2])}, 0};
+}
+
+void set_average_use(Past& p, const Resources& use, Time as_of) {
+  p = {};
+  p.average = amounts(use);
+  for (Wide& a : p.average) a *= kUnit;
+  p.as_of = p.seen = as_of;
+  p.restored = true;
+}
+
+std::optional<Time> next_fold(const State& s, PoolId pool) {
+  std::optional<Time> first;
+  for (const TreeNode& t : s.tree) {
+    const auto half_life = half_life_of(s, t);
+    const auto p = t.past.find(pool);
+    if (!half_life || p == t.past.end()) continue;
+    const Time then = p->second.as_of + fold_after(*half_life);
+    if (!first || then < *first) first = then;
+  }
+  return first;
+}
+
+}  // namespace muster::placement

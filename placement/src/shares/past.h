@@ -1,0 +1,32 @@
+// Past use: what tree nodes have held, weighted by age, so that who had more than its part yields for a
+// while.
+#pragma once
+
+#include <optional>
+
+#include "model/state.h"
+
+namespace muster::placement {
+
+// Kept for the children of queues with a half-life h, for each pool: an average of what was held, in which a
+// moment's weight halves every h. From t to t + d, with m held on average in between:
+//   average(t + d) = m + (average(t) - m) * 2^(-d/h)
+// It starts at 0. Amounts are folded in when d reaches h / 256, so that shares do not change with every plan.
+
+// Brings all averages up to `now`; to be called before anything is decided, with note_past_use() after it.
+// What a tree node holds between two plans is what it held at the end of the first. O(tree nodes x pools)
+// where a half-life is set, else O(tree nodes).
+void advance_past_use(State& state, Time now);
+void note_past_use(State& state);
+
+Resources average_use(const State& state, LeafId node, PoolId pool);
+Resources average_use(const Past& past);
+void set_average_use(Past& past, const Resources& use, Time as_of);  // after a restart
+
+// When some average in the pool is folded next; nullopt: none is kept.
+std::optional<Time> next_fold(const State& state, PoolId pool);
+
+// 2^(-elapsed / half_life) in units of 2^-32; elapsed >= 0, half_life > 0.
+std::uint64_t decay(Duration elapsed, Duration half_life);
+
+}  // namespace muster::placement

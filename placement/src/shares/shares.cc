@@ -1,0 +1,285 @@
+#include "shares/shares.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "node/wide.h"
+#include "shares/past.h"
+
+namespace muster::placement {
+namespace {
+
+constexpr std::int64_t kPlenty = std::numeric_limits<std::int64_t>::max() / 4;
+
+std::int64_t reserved_of(const Claim& c) {
+  return std::max<std::int64_t>(0, std::min(c.reserved, c.limit));
+}
+
+// Step 1. A reserved part that is idle must not come out of the quotas of its siblings: what the children
+// first get counts as demand.
+std::int64_t of_guarantee(const Claim& c) {
+  return std::max(reserved_of(c), std::min({c.quota, c.limit, std::max(c.demand, c.below)}));
+}
+
+// Claims (`got`) that exceed what there is: each is kept in order of priority, inside one priority in
+// proportion.
+void share_scarce(std::int64_t capacity, const std::vector<Claim>& claims, std::vector<std::int64_t>& got) {
+  std::set<std::int64_t, std::greater<>> priorities;
+  for (const Claim& c : claims) priorities.insert(c.priority);
+  for (const auto priority : priorities) {
+    Wide wanted = 0;
+    for (std::size_t i = 0; i < claims.size(); ++i) {
+      if (claims[i].priority == priority) wanted += got[i];
+    }
+    const auto here = static_cast<std::int64_t>(std::min<Wide>(wanted, capacity));
+    for (std::size_t i = 0; i < claims.size(); ++i) {
+      if (claims[i].priority == priority && wanted > 0)
+        got[i] = static_cast<std::int64_t>(Wide(got[i]) * here / wanted);
+    }
+    capacity -= here;
+  }
+}
+
+// Weighted max-min of `left` over `who`, each up to room[i]; adds to `extra`.
+std::int64_t fill(std::int64_t left, std::int64_t unit, std::vector<std::size_t> who,
+                  const std::vector<Claim>& claims, const std::vector<std::int64_t>& room,
+                  std::vector<std::int64_t>& extra) {
+  // Whoever is satisfied by a proportional part leaves with all it wants; the others share the rest anew.
+  while (!who.empty() && left > 0) {
+    Wide weights = 0;
+    for (const auto i : who) weights += claims[i].weight;
+    if (weights == 0) break;
+    std::vector<std::size_t> hungry;
+    std::int64_t given = 0;
+    for (const auto i : who) {
+      if (Wide(room[i]) * weights <= Wide(left) * claims[i].weight) {
+        extra[i] = room[i];
+        given += room[i];
+      } else {
+        hungry.push_back(i);
+      }
+    }
+    if (hungry.size() < who.size()) {
+      left -= given;
+      who = std::move(hungry);
+      continue;
+    }
+    // All are hungry: proportional, rounded down to units, the remainder by largest fraction, then age.
+    std::vector<std::pair<Wide, std::size_t>> fractions;
+    std::int64_t handed = 0;
+    for (const auto i : who) {
+      const Wide exact = Wide(left) * claims[i].weight;
+      const auto whole = static_cast<std::int64_t>(exact / weights / unit) * unit;
+      extra[i] = whole;
+      handed += whole;
+      fractions.emplace_back(exact - Wide(whole) * weights, i);
+    }
+    left -= handed;
+    std::stable_sort(fractions.begin(), fractions.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    for (const auto& [fraction, i] : fractions) {
+      if (left < unit) break;
+      const std::int64_t more = std::min({unit, room[i] - extra[i], left});
+      extra[i] += more;
+      left -= more;
+    }
+    break;
+  }
+  return left;
+}
+
+struct View {
+  std::int64_t quota, limit;
+  bool accounted;
+};
+
+// What one pool is shared out from.
+struct Source {
+  const State& s;
+  PoolId pool;
+  // By LeafId; only where something is reserved there or below.
+  std::vector<Resources> reserved;  // own part, or that of what is below if it is more
+  std::vector<Resources> below;     // what its children first get, if there is enough
+};
+
+void take_larger(Resources& a, const Resources& b) {
+  a.gpu = std::max(a.gpu, b.gpu);
+  a.cpu = std::max(a.cpu, b.cpu);
+  a.memory = std::max(a.memory, b.memory);
+}
+
+template <class Pick>
+void share_resource(const Source& source, std::int64_t capacity, std::int64_t unit, const Pick& pick,
+                    const std::vector<LeafId>& children, std::vector<Resources>& out) {
+  const auto& [s, pool, reserved, below] = source;
+  std::vector<Claim> claims;
+  for (const LeafId c : children) {
+    const View v = pick.view(s.share(c, pool));
+    const std::int64_t demand = pick.of(s.sums(c, pool).demand());
+    const Share& share = s.share(c, pool);
+    // A resource without a quota is not accounted: nobody's share of it binds.
+    claims.push_back({v.accounted ? v.quota : demand, v.limit, demand,
+                      v.accounted ? std::clamp<std::int64_t>(share.weight, 0, kMostWeight) : 0,
+                      share.priority, pick.of(reserved[static_cast<std::size_t>(c)]),
+                      pick.of(below[static_cast<std::size_t>(c)])});
+  }
+  const LeafId parent = s.leaf(children.front()).parent;
+  if (parent != kNoId && s.leaf(parent).spec.half_life) {
+    std::vector<std::int64_t> beyond;
+    for (std::size_t i = 0; i < children.size(); ++i)
+      beyond.push_back(pick.of(average_use(s, children[i], pool)) - claims[i].quota);
+    discount(claims, beyond);
+  }
+  const auto got = share_out(capacity, unit, claims);
+  for (std::size_t i = 0; i < children.size(); ++i) {
+    const bool accounted = pick.view(s.share(children[i], pool)).accounted;
+    pick.of(out[static_cast<std::size_t>(children[i])]) = accounted ? got[i] : kPlenty;
+  }
+}
+
+struct PickGpu {
+  static std::int64_t of(const Resources& r) { return r.gpu.value; }
+  static std::int64_t& of(Resources& r) { return r.gpu.value; }
+  static View view(const Share& s) {
+    return {s.quota.gpu.value_or(MilliGpu{}).value, s.limit.gpu ? s.limit.gpu->value : kPlenty, true};
+  }
+};
+struct PickCpu {
+  static std::int64_t of(const Resources& r) { return r.cpu.value; }
+  static std::int64_t& of(Resources& r) { return r.cpu.value; }
+  static View view(const Share& s) {
+    return {s.quota.cpu.value_or(MilliCpu{}).value, s.limit.cpu ? s.limit.cpu->value : kPlenty,
+            s.quota.cpu.has_value()};
+  }
+};
+struct PickMemory {
+  static std::int64_t of(const Resources& r) { return r.memory.value; }
+  static std::int64_t& of(Resources& r) { return r.memory.value; }
+  static View view(const Share& s) {
+    return {s.quota.memory.value_or(Bytes{}).value, s.limit.memory ? s.limit.memory->value : kPlenty,
+            s.quota.memory.has_value()};
+  }
+};
+
+template <class Pick>
+void first_part(const Source& source, const Pick& pick, LeafId at, Resources& out) {
+  const View v = pick.view(source.s.share(at, source.pool));
+  const std::int64_t demand = pick.of(source.s.sums(at, source.pool).demand());
+  const auto i = static_cast<std::size_t>(at);
+  pick.of(out) += of_guarantee({v.accounted ? v.quota : demand, v.limit, demand, 0, 0,
+                                pick.of(source.reserved[i]), pick.of(source.below[i])});
+}
+
+void sum_reserved(Source& source, LeafId at) {
+  const State& s = source.s;
+  if (!s.leaf(at).reserves) return;
+  const auto i = static_cast<std::size_t>(at);
+  Resources reserved;
+  for (const LeafId child : s.leaf(at).children) {
+    sum_reserved(source, child);
+    reserved += source.reserved[static_cast<std::size_t>(child)];
+    first_part(source, PickGpu{}, child, source.below[i]);
+    first_part(source, PickCpu{}, child, source.below[i]);
+    first_part(source, PickMemory{}, child, source.below[i]);
+  }
+  source.reserved[i] = reserved_part(s.share(at, source.pool));
+  take_larger(source.reserved[i], reserved);
+}
+
+void share_below(const Source& source, const Resources& capacity, std::vector<LeafId> children,
+                 std::vector<Resources>& out) {
+  if (children.empty()) return;
+  const State& s = source.s;
+  std::sort(children.begin(), children.end(), [&](LeafId a, LeafId b) {
+    const QueueSpec& x = s.leaf(a).spec;
+    const QueueSpec& y = s.leaf(b).spec;
+    return std::tie(x.created, x.name, x.is_project) < std::tie(y.created, y.name, y.is_project);
+  });
+  share_resource(source, capacity.gpu.value, kMilliPerGpu, PickGpu{}, children, out);
+  share_resource(source, capacity.cpu.value, 1, PickCpu{}, children, out);
+  share_resource(source, capacity.memory.value, 1, PickMemory{}, children, out);
+  for (const LeafId c : children) {
+    const auto& below = s.leaf(c).children;
+    share_below(source, out[static_cast<std::size_t>(c)], {below.begin(), below.end()}, out);
+  }
+}
+
+}  // namespace
+
+void discount(std::vector<Claim>& claims, const std::vector<std::int64_t>& beyond) {
+  Wide all = 0, weights = 0;
+  for (std::size_t i = 0; i < claims.size(); ++i) {
+    if (claims[i].weight <= 0) continue;
+    all += std::max<std::int64_t>(0, beyond[i]);
+    weights += claims[i].weight;
+  }
+  for (std::size_t i = 0; i < claims.size(); ++i) {
+    std::int64_t& weight = claims[i].weight;
+    if (weight <= 0) continue;
+    const Wide part = all * weight / weights;
+    const Wide used = std::max<Wide>(beyond[i], part);
+    const Wide less = used == 0 ? kWeightUnit : part * kWeightUnit / used;
+    weight *= static_cast<std::int64_t>(std::max<Wide>(1, less));
+  }
+}
+
+std::vector<std::int64_t> share_out(std::int64_t capacity, std::int64_t unit,
+                                    const std::vector<Claim>& claims) {
+  std::vector<std::int64_t> kept(claims.size()), got(claims.size()), room(claims.size()),
+      extra(claims.size());
+  capacity = std::max<std::int64_t>(0, capacity);
+  Wide sum = 0, reserved = 0;
+  for (std::size_t i = 0; i < claims.size(); ++i) {
+    kept[i] = reserved_of(claims[i]);
+    got[i] = of_guarantee(claims[i]);
+    room[i] = std::max<std::int64_t>(0, std::min(claims[i].limit, claims[i].demand) - got[i]);
+    sum += got[i];
+    reserved += kept[i];
+  }
+  if (sum > capacity) {  // what is reserved comes before all other claims
+    if (reserved > capacity) {
+      share_scarce(capacity, claims, kept);
+      return kept;
+    }
+    for (std::size_t i = 0; i < claims.size(); ++i) got[i] -= kept[i];
+    share_scarce(capacity - static_cast<std::int64_t>(reserved), claims, got);
+    for (std::size_t i = 0; i < claims.size(); ++i) got[i] += kept[i];
+    return got;
+  }
+  std::int64_t left = capacity - static_cast<std::int64_t>(sum);
+  std::set<std::int64_t, std::greater<>> priorities;
+  for (const Claim& c : claims) priorities.insert(c.priority);
+  for (const auto priority : priorities) {
+    std::vector<std::size_t> who;
+    for (std::size_t i = 0; i < claims.size(); ++i) {
+      if (claims[i].priority == priority && claims[i].weight > 0 && room[i] > 0) who.push_back(i);
+    }
+    left = fill(left, unit, std::move(who), claims, room, extra);
+  }
+  for (std::size_t i = 0; i < claims.size(); ++i) got[i] += extra[i];
+  return got;
+}
+
+std::vector<Resources> fair_shares(const State& s, PoolId pool) {
+  std::vector<Resources> out(s.tree.size());
+  Source source{s, pool, std::vector<Resources>(s.tree.size()), std::vector<Resources>(s.tree.size())};
+  std::vector<LeafId> tops;
+  for (std::size_t i = 0; i < s.tree.size(); ++i) {
+    if (s.tree[i].known && s.tree[i].parent == kNoId && s.tree[i].spec.parent.empty())
+      tops.push_back(static_cast<LeafId>(i));
+  }
+  for (const LeafId top : tops) sum_reserved(source, top);
+  share_below(source, s.pool(pool).domains[0].capacity, std::move(tops), out);
+  return out;
+}
+
+std::vector<Resources> fair_shares_with(State& s, PoolId pool, const std::vector<LeafId>& path,
+                                        const Resources& more) {
+  for (const LeafId at : path) s.leaf(at).sums[pool].pending += more;
+  auto fair = fair_shares(s, pool);
+  for (const LeafId at : path) s.leaf(at).sums[pool].pending -= more;
+  return fair;
+}
+
+}  // namespace muster::placement

@@ -1,0 +1,88 @@
+#include "victims/movable.h"
+
+#include <algorithm>
+
+#include "node/devices.h"
+#include "shares/backfill.h"
+
+namespace muster::placement {
+
+Movable::Movable(const State& s, const Claimant& c)
+    : s_(s), pool_(s.pool(c.pool)), id_(c.pool), claimant_off_(kept_off(s, c.job, c.pool, c.asked)) {
+  for (const RoleSpec& r : s.request_of(s.job(c.job)).roles)
+    needs_ = std::min(needs_, takes_whole_gpus(r) ? r.gpus : 0);
+}
+
+bool Movable::add(JobId id) {
+  const Job& j = s_.job(id);
+  if (!has_holes(j, false)) return false;
+  const bool off = kept_off(s_, id, id_, s_.asked(s_.request_of(j), id_), true);
+  if (off && !has_holes(j, true)) return false;
+  const auto& roles = s_.request_of(j).roles;
+  for (std::size_t i = 0; i < j.charges.size(); ++i) {
+    const auto role = static_cast<std::size_t>(j.assignment->pods[i].role);
+    if (j.charges[i].node == kNoId || role >= roles.size()) continue;
+    // Of a pod that shares GPUs no more is known than how many it touches.
+    parts_.push_back({j.charges[i].node, roles[role].gpus, takes_whole_gpus(roles[role]), off});
+  }
+  return true;
+}
+
+bool Movable::helps(JobId id) {
+  if (could_be_free_.empty()) add_up();
+  const auto& charges = s_.job(id).charges;
+  return std::any_of(charges.begin(), charges.end(), [&](const Charge& c) {
+    return c.node != kNoId && !(claimant_off_ && s_.node(c.node).reserved) &&
+           could_be_free_[static_cast<std::size_t>(c.node)] >= needs_;
+  });
+}
+
+void Movable::add_up() {
+  could_be_free_.resize(s_.nodes.size());
+  for (const Part& p : parts_)
+    could_be_free_[static_cast<std::size_t>(p.node)] = std::max(0, s_.node(p.node).free_gpus());
+  std::sort(parts_.begin(), parts_.end());
+  for (auto it = parts_.begin(); it != parts_.end();) {
+    const auto end = std::find_if(it, parts_.end(), [&](const Part& p) { return p != *it; });
+    std::int64_t pods = end - it;
+    // A hole on the same node is none.
+    if (it->whole) pods = std::min(pods, holes(it->gpus, it->off) - holes_on(it->node, it->gpus, it->off));
+    could_be_free_[static_cast<std::size_t>(it->node)] += static_cast<std::int32_t>(pods) * it->gpus;
+    it = end;
+  }
+}
+
+bool Movable::has_holes(const Job& j, bool off) {
+  const Request& request = s_.request_of(j);
+  for (std::size_t r = 0; r < request.roles.size(); ++r) {
+    const RoleSpec& role = request.roles[r];
+    if (!takes_whole_gpus(role)) continue;
+    const auto& pods = j.assignment->pods;
+    const auto need = request.roles.size() == 1
+                          ? std::ssize(pods)
+                          : std::count_if(pods.begin(), pods.end(), [&](const PodPlace& p) {
+                              return p.role == static_cast<std::int32_t>(r);
+                            });
+    if (need > holes(role.gpus, off)) return false;
+  }
+  return true;
+}
+
+std::int64_t Movable::holes(std::int32_t gpus, bool off) {
+  const auto [it, fresh] = holes_.try_emplace({gpus, off});
+  if (!fresh) return it->second;
+  for (const auto& [model, buckets] : pool_.domains[0].by_free) {
+    for (auto b = buckets.lower_bound(gpus); b != buckets.end(); ++b) {
+      for (const NodeId id : b->second) it->second += holes_on(id, gpus, off);
+    }
+  }
+  return it->second;
+}
+
+std::int64_t Movable::holes_on(NodeId id, std::int32_t gpus, bool off) const {
+  const Node& n = s_.node(id);
+  if (!n.takes_part() || n.pool != id_ || (off && n.reserved)) return 0;
+  return idle_gpus(n, View::kNow) / gpus;
+}
+
+}  // namespace muster::placement

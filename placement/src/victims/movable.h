@@ -1,0 +1,50 @@
+// Rule 5, consolidation: whom it would help to move.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "model/state.h"
+#include "shares/rights.h"
+
+namespace muster::placement {
+
+// Judged by whole GPUs, without a search: who finds holes for all its pods that are free already, and stands
+// on a node that it and others like it could make empty enough for a pod of the claimant. Who is left out
+// need not be tried. O(jobs x their pods, and nodes that have room) for all together.
+class Movable {
+ public:
+  Movable(const State& state, const Claimant& claimant);
+
+  bool add(JobId id);    // false: it cannot move. To be called for all before helps()
+  bool helps(JobId id);  // of one that can
+
+ private:
+  struct Part {
+    NodeId node;
+    std::int32_t gpus;
+    bool whole, off;
+    auto operator<=>(const Part&) const = default;
+  };
+
+  void add_up();
+  bool has_holes(const Job& job, bool off);
+  // For how many pods of so many GPUs there is room now. `off`: not on the reserved nodes.
+  std::int64_t holes(std::int32_t gpus, bool off);
+  std::int64_t holes_on(NodeId id, std::int32_t gpus, bool off) const;
+
+  const State& s_;
+  const Pool& pool_;
+  PoolId id_;
+  bool claimant_off_;                                              // it may not use the reserved nodes
+  std::int32_t needs_ = std::numeric_limits<std::int32_t>::max();  // GPUs of its smallest pod; 0: not whole
+  std::vector<Part> parts_;
+  std::map<std::pair<std::int32_t, bool>, std::int64_t> holes_;  // holes(), as far as asked for
+  std::vector<std::int32_t> could_be_free_;                      // by node
+};
+
+}  // namespace muster::placement

@@ -1,0 +1,70 @@
+// Whether a gang uses its GPUs, and for how long it has not. Pure: readings and time come in. Nothing but a
+// reading is taken for idle: time between two readings counts only where both are there, one follows the
+// other, and both say so of every GPU of the gang.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/client/environment.h"
+#include "muster/crds/duration.h"
+#include "muster/reconcilers/gpu_metrics/gpu_reading.h"
+
+namespace muster::reconcilers {
+
+// So many intervals after the last reading nothing is known any more.
+inline constexpr int kMissedReadings = 3;
+
+// By node; the error says why there is none.
+using GpuReadings = std::map<std::string, std::expected<GpuReading, std::string>>;
+
+// The GPUs of one pod, at least one.
+struct PodGpus {
+  std::string node;
+  std::string pod;  // "namespace/name"
+  std::vector<std::int32_t> gpus;
+
+  bool operator==(const PodGpus&) const = default;
+};
+
+enum class Use : std::uint8_t { kUnknown, kIdle, kBusy };
+struct GangUse {
+  Use use = Use::kUnknown;
+  std::string problem{};  // why it is unknown
+};
+
+// Busy where any GPU of the gang is used for `below` percent or more; else unknown where one was not read,
+// or the gang has none; else idle. A GPU is found by its pod where the node's endpoint knows the pods of any,
+// else by its index. O(GPUs log GPUs of a node).
+GangUse use_of(const std::vector<PodGpus>& gang, std::int32_t below, const GpuReadings& readings);
+
+// What a job's life is told.
+struct Idleness {
+  bool is_known = false;  // its GPUs were read lately
+  crds::Duration idle{};  // for how long all of them have been idle; 0: one is in use
+  std::string problem{};  // why it is not known; "": it was not tried yet
+};
+
+// What is known of one attempt of a job.
+class IdleClock {
+ public:
+  // One reading, in their order.
+  void add(client::TimePoint at, Use use, client::Duration interval);
+  // How long it has been idle without being seen busy. Where nothing was known for kMissedReadings intervals
+  // it begins anew.
+  client::Duration idle() const { return idle_; }
+  bool is_known(client::TimePoint now, client::Duration interval) const {
+    return known_ && now - *known_ <= kMissedReadings * interval;
+  }
+
+ private:
+  std::optional<client::TimePoint> known_;  // the last reading that was not kUnknown
+  bool last_was_idle_ = false;
+  client::Duration idle_{};
+};
+
+}  // namespace muster::reconcilers

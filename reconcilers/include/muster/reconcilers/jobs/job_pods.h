@@ -1,0 +1,53 @@
+// Writes what a job's committed assignment asks for: its pods, and the two objects that they need. Every name
+// follows from the assignment, so a write whose outcome is unknown is made again and found done.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "muster/client/semaphore.h"
+#include "muster/reconcilers/jobs/effective_job.h"
+#include "muster/reconcilers/lifecycle/lifecycle.h"
+
+namespace muster::reconcilers {
+
+class JobPods {
+ public:
+  // Hears what the API server says against a pod, or against an object that pods need. True: the whole gang
+  // is taken back for it.
+  using Refused = std::function<bool(const JobPtr&, const client::Error&)>;
+  JobPods(World& world, Refused refused);
+
+  // Deletes them, each by its uid. False: not all were told, again later.
+  client::Task<bool> remove(JobPtr job, const std::vector<PodRemoval>& pods);
+  // Makes these pods of the assignment as committed, with indexes into assignment.pods, once it is their
+  // turn among all that are being made. False: not all are there, again later.
+  client::Task<bool> create(client::Key key, const std::vector<std::size_t>& which);
+
+  enum class Companion : std::uint8_t { kHosts, kService };
+  // The hosts file, once per job and generation, since roles may change, of an elastic gang whenever its
+  // members do; or the headless Service, once per attempt. False: it is not there.
+  client::Task<bool> ensure(JobPtr job, Companion which);
+  void forget(const client::Key& key);
+
+ private:
+  client::Task<bool> create_now(client::Key key, const std::vector<std::size_t>& which);
+  enum class Made : std::uint8_t { kYes, kNotNow, kRefused };
+  client::Task<Made> create_one(JobPtr job, std::string body, std::string name);
+  bool still_wanted(const JobPtr& job, std::size_t pod) const;
+  client::Task<client::Result<void>> write(JobPtr job, Companion which);
+
+  World& world_;
+  Refused refused_;
+  // In pods. A gang acquires all that it is about to make, so gangs are made one after the other in the order in
+  // which they came, as many at once as fill the requests in flight. A gang whose pods come together starts
+  // sooner than one of a hundred that take turns, and what follows pods (endpoints, status counters) is written
+  // once instead of at every turn.
+  client::Semaphore creating_;
+  // "ns/job/services" -> uid/generation that it is made for.
+  std::map<std::string, std::string> companions_made_;
+};
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,136 @@
+// The life of a TrainingJob as a pure function: what is known about one job at one instant goes in, what is
+// to be done comes out. No I/O, no clock, no memory: a new process that sees the same objects does the same.
+//
+//   Queued --start--> Starting --all ready--> Running --completion--> Succeeded
+//     ^                  |  ^                    |  \--restart limit, maxRuntime, idle--> Failed
+//     |                  |  +--program fault-----+
+//     +---- withdraw ----+--------- pod lost ----+
+//
+// An elastic gang that runs changes its size: InPlace by members that join and leave, else by a new attempt.
+//
+// The rule that makes a crash harmless: `status` is written first (the commit point, guarded by
+// resourceVersion); pods are created and removed only after that write went through, and every step can
+// be repeated.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "muster/client/events.h"
+#include "muster/client/informer.h"
+#include "muster/client/pod.h"
+#include "muster/crds/training_job.h"
+#include "muster/reconcilers/gpu_metrics/idle_rule.h"
+#include "muster/reconcilers/pods/checkpoint.h"
+
+namespace muster::reconcilers {
+
+// Where one pod goes; what placement decided.
+struct Place {
+  std::string role;
+  std::int32_t index = 0;
+  std::string node;
+  std::vector<std::int32_t> gpus;
+};
+
+// What placement decided about this job and the API server does not know yet.
+struct Decision {
+  enum class Kind : std::uint8_t {
+    kStart,    // the whole gang: `pool`, `places`
+    kReplace,  // the displaced pods of a gang: `places`. A gang that ran begins a new attempt
+    kEvict,    // give everything back and queue again: `reason`, `message`
+    kMove,     // the same, with the promise of the places where it is to go on: `pool`, `places`
+    kBackOff,  // the same, and not before a growing delay
+    kGrow,     // an elastic gang gets more pods: `places` is the whole gang after it
+    kShrink,   // an elastic gang loses pods: `places` is what stays; `reason`, `message`
+  };
+  Kind kind = Kind::kStart;
+  std::int64_t generation = 0;  // of the spec that was placed; a decision for another one is dropped
+  std::int32_t attempt = 0;     // of the gang that grows or shrinks; likewise
+  std::string pool;
+  std::vector<Place> places;
+  std::string reason;
+  std::string message;
+};
+
+// What is known about the ground under a pod.
+struct NodeHealth {
+  std::string lost;                       // why pods there are to be placed anew; "": they are not
+  bool ready = true;                      // its Ready condition
+  std::optional<crds::Time> again{};      // it will be lost then if nothing changes
+  std::vector<std::int32_t> bad_gpus{};   // somebody says so
+  std::set<std::int32_t> failing_gpus{};  // they have double-bit errors
+};
+
+// What is known about who holds the GPUs of one place. Those that it shares are held for it by reservation
+// pods; those that it has whole may be held by one yet, for those who were there before.
+struct Holding {
+  bool ready = true;      // nothing keeps its pod from being made
+  std::string refused{};  // it will not be: why, in one word; the place is as good as refused by its node
+  std::string message{};  // of what keeps it, or of `refused`
+  std::string lost{};     // why a pod that is there has its GPUs no more; "": it has them
+  std::optional<crds::Time> again{};  // look again then, if nothing happens
+};
+
+struct Observed {
+  const crds::TrainingJob& job;
+  const std::vector<client::Ptr<client::Pod>>& pods;  // all that this very job (by uid) owns
+  crds::Time now;
+  std::optional<std::string> invalid{};  // why the spec can never run as it is
+  std::string invalid_reason = "InvalidSpec";
+  std::optional<std::string> blocked{};  // why it cannot be placed for now though valid: a volume to wait for
+  std::string blocked_reason = "NoMatchingNodes";
+  const Decision* decision = nullptr;            // nullptr: none
+  const crds::Nomination* nomination = nullptr;  // places that placement keeps for it; nullptr: none
+  const crds::Waiting* verdict = nullptr;        // why placement lets it wait; nullptr: not judged yet
+  std::vector<GangReport> reports{};             // what its pods have said about checkpoints, by attempt
+  std::function<bool(const std::string& node)> node_usable{};   // there, Ready, not cordoned; empty: all are
+  std::function<NodeHealth(const std::string& node)> health{};  // empty: all are well
+  // Nothing runs there any more: its object is deleted, or somebody says so by the taint
+  // node.kubernetes.io/out-of-service; empty: none is.
+  std::function<bool(const std::string& node)> node_lost{};
+  Idleness idleness{};  // of this attempt
+  // `pod`: the one at that place; nullptr: none. Empty: nobody holds GPUs for others.
+  std::function<Holding(const crds::PodAssignment& place, const client::Pod* pod)> holding{};
+  // What a place costs; empty: its GPUs, whole.
+  std::function<crds::MilliGpu(const crds::PodAssignment& place)> charge{};
+  // A replica of an InferenceService: whichever way its program ends, it is started again, without a limit
+  // and with a growing delay.
+  bool serves = false;
+};
+
+struct PodRemoval {
+  std::string name;
+  std::string uid;
+  std::string node;
+  std::optional<std::int64_t> grace_seconds{};  // absent: the pod's own; 0: by force, its node is lost
+};
+
+struct Note {
+  client::EventType type;
+  std::string reason;
+  std::string action;
+  std::string text;
+};
+
+struct Step {
+  crds::TrainingJobStatus status;   // as it is to be; equal to the job's: nothing to write
+  std::vector<std::size_t> create;  // indexes into status.assignment.pods, once the status is committed
+  std::vector<PodRemoval> remove;   // once the status is committed
+  bool wants_place = false;         // stands in the queue of placement
+  bool settles = false;  // a decision to grow or shrink was acted on, or will not be: the assignment is right
+  std::vector<std::size_t> displaced;  // indexes into status.assignment.pods: all that need another node
+  bool publish = false;                // its Service is to be there: the pods find each other by name
+  bool remove_job = false;             // ttlAfterFinished has passed
+  std::optional<crds::Time> wake_at;   // look again then, whatever happens
+  std::vector<Note> notes;             // events, once the status is committed
+};
+
+// Complexity: O(pods log pods).
+Step advance(const Observed& seen);
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,98 @@
+// The only door between the reconcilers and the placement core: keeps placement::Cluster equal to what the
+// caches say, runs plan(), and keeps what it decided until the API server knows it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "muster/client/informer.h"
+#include "muster/client/pod.h"
+#include "muster/crds/crds.h"
+#include "muster/reconcilers/jobs/translate.h"
+#include "muster/reconcilers/lifecycle/lifecycle.h"
+#include "muster/reconcilers/pods/pod_builder.h"
+
+namespace muster::reconcilers {
+
+// Numbers of one tree node (Queue or Project) for its status.
+struct TreeNumbers {
+  crds::Amounts allocated, borrowed, pending;  // in the default pool
+  std::int32_t running = 0, waiting = 0;       // workloads, in all pools
+  std::vector<crds::PoolUsage> pools;          // all other pools
+  std::string problem;                         // "": none; else why work below it cannot start
+};
+
+struct PoolNumbers {
+  std::int32_t nodes = 0;
+  crds::Amounts capacity, free;
+  std::vector<std::string> shared_nodes;  // in another pool as well: used by neither; sorted
+};
+
+class PlacementModel {
+ public:
+  // `changed` is called when plan() has something to look at.
+  explicit PlacementModel(std::function<void()> changed);
+  ~PlacementModel();
+
+  // --- inputs, level-based: the newest state of each object
+  void node(const client::Node& node);
+  void node_gone(const client::Node& node);
+  // GPUs that are not to be used, beside those that the node names itself.
+  void failing_gpus(const std::string& node, std::set<std::int32_t> gpus);
+  void pool(const crds::NodePool& pool);
+  void pool_gone(const crds::NodePool& pool);
+  void queue(const crds::Queue& queue);
+  void queue_gone(const crds::Queue& queue);
+  void project(const crds::Project& project);
+  void project_gone(const std::string& name);
+  // Which Project a namespace's work is charged to; "": none.
+  void charge_namespace(const std::string& ns, const std::string& project);
+  // A pod that no live TrainingJob owns.
+  void foreign_pod(const client::Ptr<client::Pod>& pod);
+  // A pod that holds a GPU for those who share it: what it holds is theirs.
+  void reservation_pod(const client::Pod& pod);
+  void foreign_pod_gone(const client::Pod& pod);
+
+  // A job as its last step left it: waiting, holding its assignment, or neither; `pods` of earlier attempts
+  // stay charged.
+  void update(const client::Key& key, const crds::TrainingJob& job, const Translation& wish, const Step& step,
+              const std::vector<client::Ptr<client::Pod>>& pods);
+  // The job is gone; those of its pods that still exist hold what they hold.
+  void forget(const client::Key& key, const std::vector<client::Ptr<client::Pod>>& pods);
+
+  // --- decisions
+  // Plans; returns the jobs that there is news for, in order.
+  std::vector<client::Key> plan(crds::Time now);
+  // When time alone makes another plan worth its while (a victim is not safe by minRuntime any more, …);
+  // nullopt: never.
+  std::optional<crds::Time> wake_at() const;
+  // Not yet known to the API server; nullopt: none.
+  std::optional<Decision> decision(const client::Key& key) const;
+  // Places that are kept for it until others have left them; nullopt: none.
+  std::optional<crds::Nomination> nomination(const client::Key& key) const;
+  // The decision could not be committed. What a start held is free again; any other stands and is to be tried
+  // again.
+  void withdraw(const client::Key& key);
+  // A decision from elsewhere (the API server refuses the pods).
+  void decide(const client::Key& key, Decision decision);
+  // Why the job waits; nullopt: not judged yet, or it does not wait.
+  std::optional<crds::Waiting> verdict(const client::Key& key) const;
+
+  // --- numbers
+  GpuMeans gpu_means(const std::string& pool) const;
+  // What a pod of one role is charged at this place, in milli-GPU.
+  crds::MilliGpu charge_of(const crds::PodAssignment& place, const PodNeeds& needs) const;
+  TreeNumbers numbers_of_queue(const std::string& name) const;
+  TreeNumbers numbers_of_project(const std::string& name) const;
+  PoolNumbers numbers_of_pool(const std::string& name) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,82 @@
+// Objects as placement takes them. Pure functions: the controller feeds its placement model with them, and
+// `muster simulate` its own, so that both decide about the same thing.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/client/pod.h"
+#include "muster/crds/crds.h"
+#include "muster/placement/job.h"
+#include "muster/placement/node.h"
+#include "muster/placement/plan.h"
+#include "muster/placement/pool.h"
+#include "muster/placement/queue.h"
+#include "muster/reconcilers/pods/requests.h"
+#include "muster/reconcilers/pods/volumes.h"
+
+namespace muster::reconcilers {
+
+// Annotations of nodes, where no driver publishes the same: the matrix of `nvidia-smi topo -m`, rows
+// separated by newlines or semicolons; and the NUMA node of each GPU, "0,0,1,1".
+inline constexpr std::string_view kGpuLinksAnnotation = "muster.dev/gpu-links";
+inline constexpr std::string_view kGpuNumaAnnotation = "muster.dev/gpu-numa";
+// GPUs that are not to be used, "3,5"; what runs on them is placed anew.
+inline constexpr std::string_view kGpuUnhealthyAnnotation = "muster.dev/gpu-unhealthy";
+// The resources of slices that are cut, by profile: "nvidia.com/mig-1g.10gb".
+inline constexpr std::string_view kMigPrefix = "nvidia.com/mig-";
+// Taints that say so of a whole node: somebody has work to do on it, or knows that nothing runs
+// there any more.
+inline constexpr std::string_view kMaintenanceTaint = "muster.dev/maintenance";
+inline constexpr std::string_view kOutOfServiceTaint = "node.kubernetes.io/out-of-service";
+
+bool is_in_maintenance(const client::Node& node);
+bool is_out_of_service(const client::Node& node);
+// Empty where the annotation is absent or cannot be read.
+std::vector<std::int32_t> unhealthy_gpus(const client::Node& node);
+
+placement::Time to_time(const std::optional<crds::Time>& t);  // absent: the epoch
+placement::Duration to_duration(crds::Duration d);
+crds::Amounts to_amounts(const placement::Resources& r);
+crds::Waiting to_waiting(const placement::Verdict& v);
+// An amount as placement counts it ("gpu" in thousandths, …) as a quantity.
+std::string quantity_text(const std::string& resource, std::int64_t amount);
+
+placement::PoolSpec pool_spec(const crds::NodePool& pool);
+placement::QueueSpec queue_spec(const crds::Queue& queue);
+placement::QueueSpec queue_spec(const crds::Project& project);
+
+// [i][j]: higher is better: NV4 > NV2 > NV1 > PIX > PXB > PHB > NODE > SYS. The header and the names of rows
+// may be left out. The error says what is allowed.
+std::expected<std::vector<std::vector<int>>, std::string> parse_gpu_links(std::string_view text);
+std::expected<std::vector<std::int32_t>, std::string> parse_gpu_numa(std::string_view text);
+// Devices, "0,1"; empty where it cannot be read.
+std::vector<std::int32_t> parse_gpu_list(std::string_view text);
+
+// `gpu_resources`: the extended resources that count GPUs in any pool. Annotations that cannot be read are
+// as if absent.
+placement::NodeSpec node_spec(const client::Node& node, const std::set<std::string>& gpu_resources);
+
+// `project`: what its namespace is charged to; "": nothing. `volumes` may be shorter than the roles.
+placement::JobSpec job_spec(const crds::TrainingJob& job, std::string project, std::int32_t priority,
+                            const std::vector<PodNeeds>& needs, const std::vector<VolumeTerms>& volumes);
+// The gang of one replica; `id` says which.
+inline constexpr std::string_view kServerRole = "server";
+placement::JobSpec replica_spec(const crds::InferenceService& service, std::string id, std::string project,
+                                std::int32_t priority, const PodNeeds& needs);
+
+// Pods of roles that the job does not have get the role -1.
+placement::Assignment assignment_spec(const std::vector<crds::Role>& roles,
+                                      const crds::Assignment& assignment, placement::Time since);
+
+// A pod that no assignment means; what it asks for is counted as on nodes. Its devices are known where
+// Muster's annotation names them. `may_share`: if it is a job's, it has of each what its annotation says;
+// else whole ones.
+placement::OtherPod other_pod(const client::Pod& pod, std::string project,
+                              const std::set<std::string>& gpu_resources, bool may_share = true);
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,69 @@
+// Shares of GPUs as pods carry them: which GPUs a job or a pod has a part of, and how the pod is told. Pure
+// functions. Slices (MIG) are resources of the node like whole GPUs: nobody has to hold them.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/client/pod.h"
+#include "muster/crds/training_job.h"
+#include "muster/placement/job.h"
+#include "muster/reconcilers/pods/rendezvous.h"
+
+namespace muster::reconcilers {
+
+// What NVIDIA's container runtime reads; its device plugin sets it to the UUIDs of the GPUs it gives out.
+inline constexpr std::string_view kVisibleDevices = "NVIDIA_VISIBLE_DEVICES";
+
+// One GPU of a node, as Muster counts them. The kubelet has its own order: which one it is says its
+// reservation pod.
+struct NodeGpu {
+  std::string node;
+  std::int32_t index = 0;
+
+  auto operator<=>(const NodeGpu&) const = default;
+};
+std::string key_of(const NodeGpu& gpu);  // "node-1/3"
+std::optional<NodeGpu> gpu_of_key(std::string_view key);
+
+// A part of a GPU that others may have other parts of: `fraction` and `memory`.
+bool is_shared(const crds::Gpus& gpus);
+bool has_shares(const crds::TrainingJobSpec& spec);  // any role's are
+bool shares_gpus(const crds::TrainingJobSpec& spec,
+                 const crds::PodAssignment& place);  // those of its role are
+
+// The extended resource that the first container asks for, of the pool's `gpu_resource`: that itself, or
+// "nvidia.com/mig-1g.10gb". "": a share, which asks for none.
+std::string resource_of(const crds::Gpus& gpus, std::string_view gpu_resource);
+
+// kShareAnnotation: "fraction=500m", "memory=13135Mi", "memory=1Gi,overcommit", "mig=1g.10gb,count=2"; "":
+// whole GPUs. And back; whole GPUs where it cannot be read. `count`: of slices.
+std::string share_text(const crds::Gpus& gpus);
+struct ShareRead {
+  placement::GpuShare share;
+  std::int32_t count = 0;
+};
+ShareRead read_share(std::string_view text);
+
+// kShareAnnotation of a pod that a job has, else nullptr: anybody may write it on his own.
+const std::string* share_of(const client::Pod& pod);
+
+// The devices that kGpusAnnotation names; empty: none, or it cannot be read.
+std::vector<std::int32_t> gpus_of(const client::Pod& pod);
+
+// Keys of the GPUs that the job's assignment gives it a share of. Empty where it has none, has ended,
+// is on its way out, or was not looked at since its pods' GPUs were edited. Each once. O(pods of roles
+// with shares).
+std::vector<std::string> gpus_shared_by(const crds::TrainingJob& job);
+// Those that a pod has a share of, until it has ended.
+std::vector<std::string> gpus_shared_by(const client::Pod& pod);
+
+// What a pod with shares is told, in every container. `devices`: their ids, comma-separated, or what a
+// renderer wants to stand in their place. Under MPS also what the pod may use of each.
+std::vector<EnvVar> share_environment(const crds::Gpus& gpus, std::string devices, bool mps);
+
+}  // namespace muster::reconcilers

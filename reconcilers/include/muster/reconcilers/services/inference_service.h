@@ -1,0 +1,69 @@
+// The reconciler of InferenceServices. Each replica is a TrainingJob of its own, so that what places, starts,
+// repairs and charges gangs does it for replicas too; this one decides how many there are of which revision,
+// keeps the Service that leads to them, and says what they come to.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "muster/reconcilers/caches/world.h"
+#include "muster/reconcilers/services/autoscaler.h"
+#include "muster/reconcilers/services/service_status.h"
+
+namespace muster::reconcilers {
+
+class InferenceServiceReconciler {
+ public:
+  // `pods`: a way to any pod, for whole URLs. `changed`: the key is to be reconciled, its replicas were read.
+  InferenceServiceReconciler(World& world, client::Transport& pods,
+                             std::function<void(const client::Key&)> changed)
+      : world_(world), autoscaler_(world.env, pods, std::move(changed)) {}
+  // Level-based and idempotent. Never runs twice at once for one key (the work queue sees to that).
+  client::Task<Outcome> reconcile(client::Key key);
+  // No replica is asked any more; idle() when the last has answered, some seconds later.
+  void stop() { autoscaler_.stop(); }
+  bool idle() const { return autoscaler_.idle(); }
+  const EndpointCounts& counts() const { return autoscaler_.counts(); }
+
+ private:
+  using Service = client::Ptr<Object<crds::InferenceService>>;
+  using Job = client::Ptr<Object<crds::TrainingJob>>;
+  // Those that are there and stay; jobs keep the views' pointers alive.
+  struct Fleet {
+    std::vector<Job> jobs;
+    std::vector<ReplicaView> views;
+  };
+  struct Kept {
+    std::string content;
+    client::TimePoint at;
+  };
+
+  client::Task<Outcome> keep_size(const client::Key& key, Service service);
+  client::Task<Outcome> keep_replicas(const client::Key& key, Service service,
+                                      std::optional<ScalingVerdict> scaling);
+  std::vector<MetricsEndpoint> endpoints_of(const Service& service) const;
+  Fleet fleet_of(const Service& service, const std::string& revision) const;
+  crds::Time room_since(const client::Key& key, const Service& service);
+  std::vector<std::int32_t> free_ordinals(const Service& service, const std::string& revision,
+                                          std::int32_t n) const;
+  std::string priority_class_of(const crds::InferenceService& service) const;
+  client::Task<Refused> keep_companions(const client::Key& key, Service service);
+  client::Task<Refused> keep_companion(std::string id, client::Resource resource, crds::Json object,
+                                       std::string uid);
+  client::Task<Refused> create(Service service, std::string revision, std::int32_t n);
+  client::Task<bool> remove(Service service, std::vector<Job> jobs);
+  client::Task<Outcome> write(const client::Key& key, Service service, crds::InferenceServiceStatus wanted);
+  void tell(const Service& service, const char* reason, const char* verb,
+            const std::vector<std::string>& names) const;
+  void tell(const Service& service, const crds::InferenceServiceStatus& now) const;
+  void tell_size(const Service& service, std::int32_t now, const std::optional<ScalingVerdict>& why) const;
+
+  World& world_;
+  std::map<std::string, Kept> kept_;                  // "key/plural" -> what was found or made there
+  std::map<client::Key, client::TimePoint> written_;  // the last status
+  std::map<client::Key, Room> rooms_;
+  Autoscaler autoscaler_;
+};
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,50 @@
+// What an InferenceService's replicas come to, for its status. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/client/informer.h"
+#include "muster/client/pod.h"
+#include "muster/crds/inference_service.h"
+#include "muster/crds/training_job.h"
+#include "muster/reconcilers/services/autoscale_rule.h"
+#include "muster/reconcilers/services/service_plan.h"
+
+namespace muster::reconcilers {
+
+// A replica, its TrainingJob and its pods.
+struct ReplicaView {
+  const crds::TrainingJob* job = nullptr;
+  std::int32_t ready_pods = 0;
+  Replica state;
+};
+// `pods`: all that this very job owns. `revision`: of the spec in force.
+ReplicaView view_of(const crds::TrainingJob& job, const std::vector<client::Ptr<client::Pod>>& pods,
+                    std::string_view revision);
+
+// A pod of the service that will give its place back, and nobody needs to do more for it: it is told to go
+// and its grace period is not over, or its replica is gone (`has_replica`: it is not) and the garbage
+// collector comes for it. One that stays longer than it was given (its node is away) is not waited for.
+bool is_leaving(const client::Pod& pod, bool has_replica, crds::Time now);
+
+struct Refused {
+  std::string reason;  // "": nothing was
+  std::string message;
+};
+
+// The status as it is to be: `service.status` is what was. `rollout`: see ServicePlan. `scaling`: nothing
+// where the service is not autoscaled, or was not read yet by this process.
+crds::InferenceServiceStatus status_of(const crds::InferenceService& service,
+                                       const std::vector<ReplicaView>& replicas, std::string_view revision,
+                                       const Refused& refused, RolloutMemory rollout, crds::Time now,
+                                       const std::optional<ScalingVerdict>& scaling = {});
+
+// What the status remembers, for a plan of this revision.
+RolloutMemory rollout_before(const crds::InferenceServiceStatus& status, std::string_view revision);
+
+// They differ in numbers only, and in words that repeat numbers: a write that can wait a moment.
+bool only_numbers_differ(const crds::InferenceServiceStatus& a, const crds::InferenceServiceStatus& b);
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,62 @@
+#include "muster/reconcilers/common/child.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "json_reader.h"
+#include "muster/reconcilers/common/objects.h"
+#include "muster/reconcilers/projects/project_objects.h"
+
+namespace muster::reconcilers {
+
+using client::Error;
+using client::ErrorCode;
+using crds::Json;
+
+bool is_owned_by(const Json& object, const std::string& uid) {
+  const Json* owners = find(&object, "metadata", "ownerReferences");
+  if (owners == nullptr || !owners->is_array()) return false;
+  return std::ranges::any_of(*owners, [&](const Json& o) { return text(find(&o, "uid")) == uid; });
+}
+
+client::Task<client::Result<void>> keep_child(client::ApiClient& api, client::Resource resource, Json object,
+                                              std::string owner_uid) {
+  const client::ObjectRef ref{object["metadata"]["namespace"].get<std::string>(),
+                              object["metadata"]["name"].get<std::string>()};
+  client::Result<void> done;
+  const auto read = co_await api.get(resource, ref);
+  if (!read && read.error().code != ErrorCode::kNotFound) {
+    done = std::unexpected(read.error());
+    co_return done;
+  }
+  if (!read) {
+    std::string body = object.dump();
+    const auto made = co_await api.create(resource, ref.ns, std::move(body), std::string(kFieldManager));
+    if (!made) done = std::unexpected(made.error());
+    co_return done;
+  }
+  const Json there = Json::parse(*read, nullptr, false);
+  if (!is_owned_by(there, owner_uid)) {
+    Error taken;
+    taken.code = ErrorCode::kAlreadyExists;
+    taken.message =
+        fmt::format("{} {}/{} exists and was not made for this object; delete it or rename this one",
+                    resource.plural, ref.ns, ref.name);
+    done = std::unexpected(taken);
+    co_return done;
+  }
+  if (is_as_wanted(there, object)) co_return done;
+  // A merge patch replaces lists whole. An apply would leave in them what the POST above, as another kind of
+  // manager, has put there: a Service's earlier port, beside which the new one of the same name is invalid.
+  object["metadata"]["uid"] = there["metadata"]["uid"];  // this very object, or a conflict
+  client::PatchOptions options;
+  options.field_manager = kFieldManager;
+  std::string body = object.dump();
+  const auto mended = co_await api.patch(resource, ref, std::move(body), options);
+  if (!mended) done = std::unexpected(mended.error());
+  co_return done;
+}
+
+}  // namespace muster::reconcilers

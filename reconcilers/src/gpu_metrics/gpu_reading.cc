@@ -1,0 +1,84 @@
+#include "muster/reconcilers/gpu_metrics/gpu_reading.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "muster/client/object.h"
+#include "muster/reconcilers/gpu_metrics/idle_rule.h"
+
+namespace muster::reconcilers {
+namespace {
+
+constexpr std::chrono::seconds kOldestSample{60};
+constexpr std::int32_t kMostGpus = 1024;  // of a node; an index beyond is not believed
+// A count beyond is none: DCGM writes its blank values (not supported, not permitted) from 2^63 - 16 on.
+constexpr double kMostErrors = 1e15;
+
+// As DCGM's exporter names them; as Prometheus renames them, where they are its own; as the
+// exporter once did.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kPodLabels = {
+    {{"exported_namespace", "exported_pod"}, {"namespace", "pod"}, {"pod_namespace", "pod_name"}}};
+
+// "": it says none.
+std::string pod_of(const client::Sample& sample) {
+  for (const auto& [ns, name] : kPodLabels) {
+    const std::string* pod = sample.label(name);
+    const std::string* space = sample.label(ns);
+    if (pod != nullptr && space != nullptr && !pod->empty() && !space->empty())
+      return client::make_key(*space, *pod);
+  }
+  return {};
+}
+
+std::optional<std::int32_t> index_of(std::string_view text) {
+  std::int32_t n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  const bool is_index = error == std::errc() && end == text.data() + text.size() && n >= 0 && n < kMostGpus;
+  return is_index ? std::optional(n) : std::nullopt;
+}
+
+void raise(std::int32_t& most, std::int32_t value) {
+  most = std::max(most, value);
+}
+
+}  // namespace
+
+bool is_wanted(const crds::GpuMetrics& where, std::string_view name) {
+  return name == where.utilization || name == where.double_bit_errors;
+}
+
+std::expected<GpuReading, std::string> reading_of(const crds::GpuMetrics& where,
+                                                  const std::vector<client::Sample>& samples,
+                                                  client::WallTime now) {
+  const std::chrono::milliseconds age =
+      std::max<std::chrono::milliseconds>(kOldestSample, where.interval * kMissedReadings);
+  const auto oldest = std::chrono::floor<std::chrono::milliseconds>(now.time_since_epoch() - age).count();
+  GpuReading reading;
+  bool says_anything = false;
+  for (const client::Sample& sample : samples) {
+    if (!is_wanted(where, sample.name)) continue;
+    says_anything = true;
+    const std::string* gpu = sample.label(where.index_label);
+    if (gpu == nullptr || (sample.timestamp_ms && *sample.timestamp_ms < oldest)) continue;
+    const auto index = index_of(*gpu);
+    if (sample.name == where.utilization && sample.value >= 0 && sample.value <= 100) {
+      const auto percent = static_cast<std::int32_t>(std::floor(sample.value));
+      if (index) raise(reading.by_index[*index], percent);
+      if (const auto pod = pod_of(sample); !pod.empty()) raise(reading.by_pod[pod][*gpu], percent);
+    }
+    if (sample.name == where.double_bit_errors && index && sample.value >= 0 && sample.value < kMostErrors) {
+      reading.spoken_of.insert(*index);
+      if (sample.value > 0) reading.failing.insert(*index);
+    }
+  }
+  if (!says_anything)
+    return std::unexpected(
+        fmt::format("it answers with none of {}, {}", where.utilization, where.double_bit_errors));
+  return reading;
+}
+
+}  // namespace muster::reconcilers

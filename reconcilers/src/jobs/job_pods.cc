@@ -1,0 +1,246 @@
+#include "muster/reconcilers/jobs/job_pods.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "common/json_reader.h"
+#include "muster/reconcilers/common/child.h"
+#include "muster/reconcilers/common/fan_out.h"
+#include "muster/reconcilers/common/log.h"
+#include "muster/reconcilers/placement/placement_specs.h"
+#include "muster/reconcilers/pods/gpu_share.h"
+#include "muster/reconcilers/pods/names.h"
+#include "muster/reconcilers/pods/pod_builder.h"
+#include "muster/reconcilers/pods/pod_identity.h"
+#include "muster/reconcilers/sharing/gpu_holder.h"
+
+namespace muster::reconcilers {
+namespace {
+
+using client::Error;
+using client::ErrorCode;
+
+// Requests of one job in flight; the client's adaptive limit bounds the sum over all jobs.
+constexpr std::size_t kFanOut = 32;
+// Pods that are being made at once, over all jobs.
+constexpr std::size_t kCreating = 64;
+
+// Of a job that is gone: the API server's garbage collector has yet to come to it.
+bool is_owned_by_namesake(const crds::Json& object, const std::string& job) {
+  return std::ranges::any_of(
+      items(find(&object, "metadata", "ownerReferences")), [&](const crds::Json& owner) {
+        return text(find(owner, "kind")) == crds::TrainingJob::kKind && text(find(owner, "name")) == job;
+      });
+}
+
+}  // namespace
+
+JobPods::JobPods(World& world, Refused refused)
+    : world_(world), refused_(std::move(refused)), creating_(world.env.executor, kCreating) {}
+
+client::Task<bool> JobPods::remove(JobPtr job, const std::vector<PodRemoval>& pods) {
+  bool all = true;
+  const std::function<client::Task<bool>(std::size_t)> one = [this, &job, &pods, &all](std::size_t i) {
+    struct Remove {
+      // Known at once to be on its way out: who looks again before the watch says so tells it no second time.
+      static void note_leaving(World& world, const std::string& answer, const std::string& uid) {
+        auto told = client::decode_pod(answer, pod_fields());
+        if (told && told->meta.uid == uid) world.caches.pods.store().assume(std::move(*told));
+      }
+      // By the API server's own word: a cache may lack a node that is there.
+      static client::Task<bool> confirm_lost(World& world, std::string node) {
+        const client::ObjectRef ref{"", node};
+        const auto read = co_await world.api.get(client::resources::kNodes, ref);
+        if (!read) co_return read.error().code == ErrorCode::kNotFound;
+        const auto object = client::decode_node(*read, "muster.dev/");
+        if (!object) co_return false;
+        co_return is_out_of_service(*object);
+      }
+      static client::Task<bool> run(World& world, std::string ns, PodRemoval pod, bool& all_gone) {
+        const client::ObjectRef ref{ns, pod.name};
+        client::DeleteOptions options;
+        options.uid = pod.uid;
+        options.grace_period_seconds = pod.grace_seconds;
+        if (pod.grace_seconds == 0) {
+          const bool is_lost = co_await confirm_lost(world, pod.node);
+          if (!is_lost) co_return true;
+          log_warn("pod removed by force: its node is lost",
+                   {{"pod", client::make_key(ns, pod.name)}, {"node", pod.node}});
+        }
+        const auto gone = co_await world.api.remove(client::resources::kPods, ref, options);
+        // Conflict: another pod of that name already; the one that was meant is gone.
+        if (gone || gone.error().code == ErrorCode::kNotFound || gone.error().code == ErrorCode::kConflict) {
+          ++world.totals.pods_deleted;
+          if (gone) note_leaving(world, *gone, pod.uid);
+        } else {
+          log_warn("pod not deleted",
+                   {{"pod", client::make_key(ns, pod.name)}, {"error", client::to_string(gone.error())}});
+          all_gone = false;
+        }
+        co_return !world.api.writes_stopped();
+      }
+    };
+    return Remove::run(world_, job->meta.ns, pods[i], all);
+  };
+  co_await fan_out(world_.env.executor, pods.size(), kFanOut, one);
+  co_return all;
+}
+
+// The job still is what the pods are made for: same object, same attempt, not suspended or edited meanwhile.
+bool JobPods::still_wanted(const JobPtr& job, std::size_t pod) const {
+  const JobPtr now = world_.caches.jobs.store().find(job->meta.key());
+  if (now == job) return !world_.api.writes_stopped();
+  if (!now || now->meta.uid != job->meta.uid || now->value.metadata.deletion_timestamp ||
+      now->value.spec.suspend)
+    return false;
+  const auto& was = job->value.status.assignment;
+  const auto& is = now->value.status.assignment;
+  return is.attempt == was.attempt && is.pods.size() == was.pods.size() && is.pods[pod] == was.pods[pod] &&
+         !world_.api.writes_stopped();
+}
+
+client::Task<bool> JobPods::create(client::Key key, const std::vector<std::size_t>& which) {
+  const auto permit = co_await creating_.acquire(which.size());
+  if (!permit) co_return false;
+  co_return co_await create_now(key, which);
+}
+
+client::Task<bool> JobPods::create_now(client::Key key, const std::vector<std::size_t>& which) {
+  // As committed: write_status put the server's answer into the store.
+  const JobPtr job = world_.caches.jobs.store().find(key);
+  if (!job || job->value.status.assignment.attempt == 0) co_return false;
+  const bool has_hosts = co_await ensure(job, Companion::kHosts);
+  if (!has_hosts) co_return false;
+  const PodBuilder builder(effective(job, world_.caches)->value,
+                           world_.placement.gpu_means(job->value.status.assignment.pool));
+  bool all = true;
+  const std::function<client::Task<bool>(std::size_t)> one = [this, &job, &which, &builder,
+                                                              &all](std::size_t i) {
+    struct Create {
+      static client::Task<bool> run(JobPods* self, const JobPtr& for_job, std::size_t pod,
+                                    const PodBuilder& make, bool& all_made) {
+        if (!self->still_wanted(for_job, pod)) {
+          all_made = false;
+          co_return false;
+        }
+        const auto& assignment = for_job->value.status.assignment;
+        const auto& place = assignment.pods[pod];
+        HeldDevices held;
+        if (shares_gpus(for_job->value.spec, place)) {
+          auto now = self->world_.holder == nullptr ? std::nullopt : self->world_.holder->devices(place);
+          if (!now) {  // changed since it was looked at
+            all_made = false;
+            co_return true;
+          }
+          held = *std::move(now);
+        }
+        std::string name =
+            pod_name(for_job->meta.name, place.role, place.index, assignment.attempt, place.tries);
+        const Made made = co_await self->create_one(for_job, make.pod(place, held), std::move(name));
+        if (made != Made::kYes) all_made = false;
+        co_return made != Made::kRefused;  // the others would be refused as well
+      }
+    };
+    return Create::run(this, job, which[i], builder, all);
+  };
+  co_await fan_out(world_.env.executor, which.size(), kFanOut, one);
+  co_return all;
+}
+
+client::Task<JobPods::Made> JobPods::create_one(JobPtr job, std::string body, std::string name) {
+  auto answer = co_await world_.api.create(client::resources::kPods, job->meta.ns, std::move(body),
+                                           std::string(kFieldManager));
+  const bool read_it =
+      !answer && (answer.error().outcome_unknown() || answer.error().code == ErrorCode::kAlreadyExists);
+  if (read_it) {
+    // The name says which pod it is: if it is there, it is ours, made by an earlier try of the same write.
+    const client::ObjectRef ref{job->meta.ns, name};
+    answer = co_await world_.api.get(client::resources::kPods, ref);
+  } else if (answer) {
+    ++world_.totals.pods_created;
+  }
+  if (!answer) co_return refused_(job, answer.error()) ? Made::kRefused : Made::kNotNow;
+  auto pod = client::decode_pod(*answer, pod_fields());
+  if (!pod) co_return Made::kNotNow;
+  if (pod->owner_uid != job->meta.uid) {
+    // A pod of that name belongs to somebody else (or to a deleted job of the same name): wait until
+    // it has gone.
+    log_warn("pod name is taken", {{"job", job->meta.key()}, {"pod", pod->meta.key()}});
+    co_return Made::kNotNow;
+  }
+  world_.caches.pods.store().assume(std::move(*pod));
+  co_return Made::kYes;
+}
+
+client::Task<bool> JobPods::ensure(JobPtr job, Companion which) {
+  const auto written = co_await write(job, which);
+  if (!written) refused_(job, written.error());
+  co_return written.has_value();
+}
+
+client::Task<client::Result<void>> JobPods::write(JobPtr job, Companion which) {
+  const bool is_service = which == Companion::kService;
+  const client::Resource& resource =
+      is_service ? client::resources::kServices : client::resources::kConfigMaps;
+  const client::Key key =
+      client::make_key(job->meta.ns, fmt::format("{}/{}", job->meta.name, resource.plural));
+  // The Service names the attempt's pods; the files change with the spec, of an elastic gang with its size.
+  const bool by_text = !is_service && crds::is_elastic(job->value.spec);
+  std::string body = by_text ? hosts_config_map_json(job->value) : std::string();
+  std::string version = fmt::format("{}/{}", job->meta.uid, job->value.metadata.generation);
+  if (is_service) version = fmt::format("{}/{}", job->meta.uid, job->value.status.assignment.attempt);
+  if (by_text) version = fmt::format("{}/{}", job->meta.uid, std::hash<std::string>{}(body));
+  const auto known = companions_made_.find(key);
+  client::Result<void> done;
+  if (known != companions_made_.end() && known->second == version) co_return done;
+  const std::string name = is_service ? service_name(job->meta.name) : hosts_config_map_name(job->meta.name);
+  if (!by_text) body = is_service ? service_json(job->value) : hosts_config_map_json(job->value);
+  const auto made = co_await world_.api.create(resource, job->meta.ns, body, std::string(kFieldManager));
+  if (made) {
+    companions_made_[key] = version;
+    co_return done;
+  }
+  if (made.error().code != ErrorCode::kAlreadyExists && !made.error().outcome_unknown()) {
+    done = std::unexpected(made.error());
+    co_return done;
+  }
+  const client::ObjectRef ref{job->meta.ns, name};
+  const auto there = co_await world_.api.get(resource, ref);
+  if (!there) {
+    done = std::unexpected(there.error());
+    co_return done;
+  }
+  const auto object = crds::Json::parse(*there, nullptr, false);
+  if (!is_owned_by(object, job->meta.uid)) {
+    Error taken;
+    taken.code = ErrorCode::kAlreadyExists;
+    taken.message =
+        fmt::format("{} {}/{} exists and does not belong to this job; delete it or rename the job",
+                    resource.plural, job->meta.ns, name);
+    if (is_owned_by_namesake(object, job->meta.name)) {
+      taken.code = ErrorCode::kConflict;  // again in a moment
+      taken.message = fmt::format("{} {}/{} of a job that had this name before is being collected",
+                                  resource.plural, job->meta.ns, name);
+    }
+    done = std::unexpected(taken);
+    co_return done;
+  }
+  client::PatchOptions options;
+  options.field_manager = kFieldManager;
+  const auto brought_up_to_date = co_await world_.api.patch(resource, ref, std::move(body), options);
+  if (!brought_up_to_date) {
+    done = std::unexpected(brought_up_to_date.error());
+    co_return done;
+  }
+  companions_made_[key] = version;
+  co_return done;
+}
+
+void JobPods::forget(const client::Key& key) {
+  companions_made_.erase(key + "/services");
+  companions_made_.erase(key + "/configmaps");
+}
+
+}  // namespace muster::reconcilers

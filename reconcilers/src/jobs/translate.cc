@@ -1,0 +1,171 @@
+#include "muster/reconcilers/jobs/translate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/json_reader.h"
+#include "muster/reconcilers/caches/world.h"
+#include "muster/reconcilers/lifecycle/job_status.h"
+#include "muster/reconcilers/pods/names.h"
+#include "muster/reconcilers/projects/capacity.h"
+#include "muster/reconcilers/projects/job_policy.h"
+#include "muster/reconcilers/projects/project.h"
+
+namespace muster::reconcilers {
+namespace {
+
+template <class T>
+const T* look(const client::Informer<T>& informer, const client::Key& key) {
+  const auto found = informer.store().find(key);
+  return found.get();  // the store keeps it alive: nothing is changed while a translation runs
+}
+
+// False: the class that the job names does not exist.
+bool priority_of(const crds::TrainingJob& job, const Caches& caches, std::int32_t& value) {
+  const auto& classes = caches.priority_classes.store();
+  if (!job.spec.priority_class_name.empty()) {
+    const auto found = classes.find(job.spec.priority_class_name);
+    if (!found) return false;
+    value = found->value;
+    return true;
+  }
+  value = 0;
+  for (const auto& [name, c] : classes.all()) {
+    if (c->global_default) value = c->value;
+  }
+  return true;
+}
+
+// Terms about other pods that the role's template has.
+std::optional<std::string> between_pods(const crds::Role& role) {
+  if (role.pod_template.value == nullptr) return std::nullopt;
+  const crds::Json* spec = find(*role.pod_template.value, "spec");
+  for (const char* name : {"podAffinity", "podAntiAffinity"}) {
+    const crds::Json* terms = find(spec, "affinity", name);
+    if (terms != nullptr && !terms->empty()) return std::string("affinity.") + name;
+  }
+  const crds::Json* spread = find(spec, "topologySpreadConstraints");
+  if (spread != nullptr && !spread->empty()) return "topologySpreadConstraints";
+  return std::nullopt;
+}
+
+// Its pods would run as the account that Muster makes in a Project's namespace.
+bool needs_job_account(const crds::TrainingJob& job) {
+  return std::ranges::any_of(job.spec.roles, [](const crds::Role& role) {
+    return role.pod_template.value == nullptr ||
+           find(role.pod_template.value.get(), "spec", "serviceAccountName") == nullptr;
+  });
+}
+
+// A pod of a job that had this name before, deleted while it saves, say, which has the name of one that is to
+// be made; nullptr: none.
+client::Ptr<client::Pod> pod_of_namesake(const crds::TrainingJob& job, const Caches& caches) {
+  if (job.status.attempt != 0) return nullptr;
+  const auto& pods = caches.pods.store();
+  for (const crds::Role& role : job.spec.roles) {
+    for (std::int32_t i = 0; i < crds::most_replicas(role); ++i) {
+      auto pod =
+          pods.find(client::make_key(job.metadata.ns, pod_name(job.metadata.name, role.name, i, 1, 0)));
+      if (pod && pod->owner_uid != job.metadata.uid && client::find_value(pod->labels, kJobLabel) != nullptr)
+        return pod;
+    }
+  }
+  return nullptr;
+}
+
+// nullptr: no Project has the namespace.
+client::Ptr<Object<crds::Project>> project_of(const crds::TrainingJob& job, const Caches& caches) {
+  const auto name = owner_of_namespace(caches, job.metadata.ns);
+  return name.empty() ? nullptr : caches.projects.store().find(name);
+}
+
+}  // namespace
+
+crds::Effective effective_values(const crds::TrainingJob& job, const Caches& caches) {
+  if (job.status.assignment.attempt != 0 || is_finished(job.status)) return job.status.effective;
+  const auto project = project_of(job, caches);
+  return project ? taken_from(project->value, job.spec) : crds::Effective{};
+}
+
+VolumeLookup volume_lookup(const Caches& caches, const std::string& ns) {
+  VolumeLookup lookup;
+  lookup.claim = [&caches, ns](std::string_view name) {
+    return look(caches.claims, client::make_key(ns, name));
+  };
+  lookup.volume = [&caches](std::string_view name) { return look(caches.volumes, client::Key(name)); };
+  lookup.storage_class = [&caches](std::string_view name) {
+    return look(caches.storage_classes, client::Key(name));
+  };
+  return lookup;
+}
+
+std::optional<std::string> not_supported(const crds::TrainingJobSpec& spec) {
+  for (std::size_t i = 0; i < spec.roles.size(); ++i) {
+    const crds::Role& role = spec.roles[i];
+    const std::string at = "spec.roles[" + std::to_string(i) + "].";
+    if (auto term = between_pods(role)) {
+      return at + "template.spec." + *term +
+             ": this version of Muster does not keep the labels of pods that are not its own; use "
+             "topology and nodeAffinity";
+    }
+    if (!role.gpus) continue;
+    const crds::Gpus& gpus = *role.gpus;
+    if (gpus.on_memory_pressure == crds::MemoryPressure::kPriority) {
+      return at +
+             "gpus.onMemoryPressure: this version of Muster does not see how much memory is in use, and "
+             "restarts nobody for it; Wait and Swap are handed to the node's sharing layer";
+    }
+    if (gpus.numa_aligned) {
+      return at +
+             "gpus.numaAligned: this version of Muster does not see which GPUs a kubelet gives to a pod; "
+             "leave it out, and let the kubelets' Topology Manager align them";
+    }
+  }
+  return std::nullopt;
+}
+
+Translation translate_job(const crds::TrainingJob& job, const Caches& caches) {
+  Translation t;
+  // What it needs is said whatever else is wrong: what runs is charged by it.
+  const auto needs = pod_needs(job);
+  if (needs) {
+    t.needs = *needs;
+    t.volumes = volume_terms(job, volume_lookup(caches, job.metadata.ns));
+  }
+  if (auto field = not_supported(job.spec)) {
+    t.invalid = std::move(field);
+    t.invalid_reason = "NotSupported";
+    return t;
+  }
+  if (!priority_of(job, caches, t.priority)) {
+    t.invalid = "spec.priorityClassName: there is no PriorityClass \"" + job.spec.priority_class_name + "\"";
+    return t;
+  }
+  if (!needs) {
+    t.invalid = (needs.error().field.empty() ? "" : needs.error().field + ": ") + needs.error().message;
+    return t;
+  }
+  for (const auto& v : t.volumes) {
+    if (!v.blocked.empty() && !t.blocked) t.blocked = v.blocked;
+  }
+  // What it needs is said all the same: a job from before the policy may hold it.
+  const auto project = project_of(job, caches);
+  if (project) t.invalid = violation(project->value, job.spec, default_pool(caches.node_pools.store()));
+  if (t.invalid) t.invalid_reason = "PolicyViolation";
+  const auto& ns = job.metadata.ns;
+  if (!t.blocked && needs_job_account(job) && project &&
+      !caches.service_accounts.store().find(client::make_key(ns, kJobAccount))) {
+    t.blocked = "namespace " + ns + " does not have its ServiceAccount " + std::string(kJobAccount) +
+                " yet; see condition NamespaceReady of its Project";
+    t.blocked_reason = "NamespaceNotReady";
+  }
+  if (const auto pod = t.blocked ? nullptr : pod_of_namesake(job, caches)) {
+    t.blocked = fmt::format("pod {} on node {} of a job that had this name before has not ended yet",
+                            pod->meta.name, pod->node_name);
+    t.blocked_reason = "BackingOff";
+  }
+  return t;
+}
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,89 @@
+#include "muster/reconcilers/lifecycle/job_status.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "lifecycle_texts.h"
+#include "muster/reconcilers/pods/elastic.h"
+
+namespace muster::reconcilers {
+namespace {
+
+using crds::ConditionStatus;
+
+crds::Phase phase_of(const crds::TrainingJobSpec& spec, const crds::TrainingJobStatus& status, bool leaving,
+                     bool resizing) {
+  if (crds::is_true(status.conditions, "Complete")) return crds::Phase::kSucceeded;
+  if (crds::is_true(status.conditions, "Failed")) return crds::Phase::kFailed;
+  if (leaving) return crds::Phase::kCheckpointing;
+  if (spec.suspend) return crds::Phase::kSuspended;
+  if (status.assignment.attempt == 0) return crds::Phase::kQueued;
+  if (!status.started_at) return crds::Phase::kStarting;
+  return resizing ? crds::Phase::kResizing : crds::Phase::kRunning;
+}
+
+crds::TrainingJobStatus without_counters(crds::TrainingJobStatus s) {
+  s.ready_replicas = 0;
+  s.succeeded_replicas = 0;
+  s.assignment.succeeded.clear();
+  s.pods.clear();
+  s.checkpoint = {};
+  s.queue.position = 0;
+  s.queue.project_position = 0;
+  // Who goes last changes seldom, and is gone before a deferred write comes.
+  s.queue.message = std::string(last_to_go_in(s.queue.message));
+  s.queue.blocking.clear();
+  // The message of Admitted=False repeats the queue's.
+  for (auto& c : s.conditions) {
+    if (c.type == "Admitted" && c.status != ConditionStatus::kTrue) c.message.clear();
+  }
+  return s;
+}
+
+}  // namespace
+
+crds::MilliGpu cost_of(const crds::PodAssignment& place, const Charge& charge) {
+  return charge ? charge(place) : crds::MilliGpu{static_cast<std::int64_t>(place.gpus.size()) * 1000};
+}
+
+bool is_finished(const crds::TrainingJobStatus& status) {
+  return crds::is_true(status.conditions, "Complete") || crds::is_true(status.conditions, "Failed");
+}
+
+bool differs_in_counters_only(const crds::TrainingJobStatus& a, const crds::TrainingJobStatus& b) {
+  return without_counters(a) == without_counters(b);
+}
+
+void start_conditions(crds::TrainingJobStatus& status, std::int64_t generation, crds::Time now) {
+  static constexpr std::array<std::string_view, 9> kTypes = {"Accepted", "Admitted",  "PodsReady",
+                                                             "Evicted",  "Suspended", "Complete",
+                                                             "Failed",   "Stalled",   "GracePeriodTooShort"};
+  for (const auto type : kTypes) {
+    if (crds::find_condition(status.conditions, type) != nullptr) continue;
+    crds::set_condition(status.conditions,
+                        {std::string(type), ConditionStatus::kUnknown, generation, now, "Pending", ""});
+  }
+}
+
+void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status, bool leaving, bool resizing,
+              const Charge& charge) {
+  status.phase = phase_of(spec, status, leaving, resizing);
+  status.desired_replicas = wished_size(spec);
+  status.replicas = static_cast<std::int32_t>(status.assignment.pods.size());
+  if (status.assignment.attempt == 0) status.ready_replicas = 0;
+  if (!is_finished(status))
+    status.succeeded_replicas = static_cast<std::int32_t>(status.assignment.succeeded.size());
+  const auto there = status.ready_replicas + status.succeeded_replicas;
+  const auto least = crds::replicas_of(spec), most = crds::most_replicas_of(spec);
+  status.pods =
+      least == most ? fmt::format("{}/{}", there, most) : fmt::format("{}/{}-{}", there, least, most);
+  std::int64_t gpus = 0;
+  for (const auto& p : status.assignment.pods) gpus += cost_of(p, charge).value;
+  status.allocated = {};
+  if (status.assignment.attempt != 0) status.allocated.gpu = crds::MilliGpu{gpus};
+}
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,410 @@
+#include "muster/reconcilers/placement/placement_specs.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <limits>
+
+#include "muster/reconcilers/pods/elastic.h"
+#include "muster/reconcilers/pods/gpu_share.h"
+#include "muster/reconcilers/pods/names.h"
+
+namespace muster::reconcilers {
+namespace {
+
+namespace pl = placement;
+
+// As NVIDIA's feature discovery labels nodes.
+constexpr std::string_view kModelLabel = "nvidia.com/gpu.product";
+constexpr std::string_view kMemoryLabel = "nvidia.com/gpu.memory";  // MiB of one GPU
+// More than any machine has: what a node or a pod states beyond is not believed.
+constexpr std::int64_t kMostGpus = 1024;
+
+pl::Bounds to_bounds(const crds::Amounts& a) {
+  pl::Bounds b;
+  if (a.gpu) b.gpu = pl::MilliGpu{a.gpu->value};
+  if (a.cpu) b.cpu = pl::MilliCpu{a.cpu->value};
+  if (a.memory) b.memory = pl::Bytes{a.memory->value};
+  return b;
+}
+template <class Spec>
+pl::Share to_share(const Spec& s) {
+  return {.quota = to_bounds(s.quota),
+          .reserved = to_bounds(s.reserved),
+          .limit = to_bounds(s.limit),
+          .weight = s.weight,
+          .priority = s.priority};
+}
+template <class Spec>
+void fill_shares(const Spec& spec, pl::QueueSpec& q) {
+  q.in_default_pool = to_share(spec);
+  for (const auto& p : spec.pools) q.in_pool[p.name] = to_share(p);
+  const auto min_runtime = [](const std::optional<crds::Protection>& p) {
+    return p && p->min_runtime ? std::optional(to_duration(*p->min_runtime)) : std::nullopt;
+  };
+  q.reclaim_min_runtime = min_runtime(spec.reclaim);
+  q.preempt_min_runtime = min_runtime(spec.preempt);
+}
+
+pl::NodeOrder to_order(crds::NodeOrder order) {
+  return order == crds::NodeOrder::kPack ? pl::NodeOrder::kPack : pl::NodeOrder::kSpread;
+}
+
+pl::Sharing to_sharing(const std::optional<crds::Sharing>& s) {
+  if (!s) return {};
+  constexpr std::array kModes = {pl::SharingMode::kNone, pl::SharingMode::kFraction,
+                                 pl::SharingMode::kTimeSlicing, pl::SharingMode::kMps, pl::SharingMode::kMig};
+  return {kModes[static_cast<std::size_t>(s->mode)], s->max_clients.value_or(0)};
+}
+
+template <class Rule>
+pl::TopologyRule to_rule(const Rule& r) {
+  return {r.required, r.preferred};
+}
+std::vector<pl::GroupRule> to_groups(const crds::GangTopology& topology) {
+  std::vector<pl::GroupRule> groups;
+  for (const auto& g : topology.groups) groups.push_back({g.size, to_rule(g)});
+  return groups;
+}
+
+pl::RoleSpec to_role(std::string_view name, const PodNeeds& needs, const VolumeTerms* volumes) {
+  pl::RoleSpec r;
+  r.name = name;
+  r.gpus = needs.gpus;
+  r.share = needs.share;
+  r.numa_aligned = needs.numa_aligned;
+  r.per_pod = {pl::MilliGpu{needs.gpus * pl::kMilliPerGpu}, pl::MilliCpu{needs.requests.cpu.value},
+               pl::Bytes{needs.requests.memory.value}, 1};
+  r.models = needs.gpu_models;
+  r.labels = needs.labels;
+  r.node_selector = needs.node_selector;
+  if (!needs.required.empty()) r.required.push_back(needs.required);
+  if (volumes != nullptr) {
+    r.required.insert(r.required.end(), volumes->required.begin(), volumes->required.end());
+  }
+  for (const auto& p : needs.preferred) r.preferred.emplace_back(p.weight, p.term);
+  r.tolerations = needs.tolerations;
+  r.pod_affinity = needs.pod_affinity;
+  r.pod_anti_affinity = needs.pod_anti_affinity;
+  r.preferred_pods = needs.preferred_pods;
+  r.spread = needs.spread;
+  return r;
+}
+
+std::int32_t index_of(const std::vector<crds::Role>& roles, std::string_view name) {
+  const auto found = std::ranges::find(roles, name, &crds::Role::name);
+  return found == roles.end() ? -1 : static_cast<std::int32_t>(found - roles.begin());
+}
+
+// Numbers from 0 to `most`, separated by commas; nullopt: something else.
+std::optional<std::vector<std::int32_t>> numbers(std::string_view text, std::int32_t most) {
+  std::vector<std::int32_t> list;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    std::int32_t n = 0;
+    const auto [next, error] = std::from_chars(at, end, n);
+    if (error != std::errc() || n < 0 || n > most || (next != end && *next != ',')) return std::nullopt;
+    list.push_back(n);
+    at = next == end ? end : next + 1;
+  }
+  return list;
+}
+
+std::int32_t gpu_count(std::int64_t stated) {
+  return static_cast<std::int32_t>(std::clamp<std::int64_t>(stated, 0, kMostGpus));
+}
+
+// What extended resources are of GPUs, listed by a node or asked for by a pod.
+struct Devices {
+  std::int32_t gpus = 0;
+  std::map<std::string, std::int32_t> slices;  // by MIG profile
+};
+Devices devices_in(const client::Extended& amounts, const std::set<std::string>& gpu_resources) {
+  Devices d;
+  for (const auto& [resource, count] : amounts) {
+    if (gpu_resources.contains(resource)) d.gpus += gpu_count(count);
+    if (resource.starts_with(kMigPrefix) && count > 0)
+      d.slices[resource.substr(kMigPrefix.size())] = gpu_count(count);
+  }
+  return d;
+}
+
+// -1: no link.
+int rank_of_link(std::string_view word) {
+  constexpr std::array<std::string_view, 5> kWords = {"SYS", "NODE", "PHB", "PXB", "PIX"};
+  const auto found = std::ranges::find(kWords, word);
+  if (found != kWords.end()) return static_cast<int>(found - kWords.begin()) + 1;
+  int lanes = 0;
+  if (!word.starts_with("NV")) return -1;
+  word.remove_prefix(2);
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), lanes);
+  const bool read = error == std::errc() && end == word.data() + word.size() && lanes > 0 && lanes < 1000;
+  return read ? static_cast<int>(kWords.size()) + lanes : -1;
+}
+
+std::vector<std::string_view> split(std::string_view text, std::string_view separators) {
+  std::vector<std::string_view> words;
+  while (true) {
+    const std::size_t begin = text.find_first_not_of(separators);
+    if (begin == std::string_view::npos) return words;
+    text.remove_prefix(begin);
+    const std::size_t end = std::min(text.find_first_of(separators), text.size());
+    words.push_back(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+}
+
+bool has_taint(const client::Node& node, std::string_view key) {
+  return std::ranges::any_of(node.taints, [&](const client::Taint& t) { return t.key == key; });
+}
+
+}  // namespace
+
+bool is_in_maintenance(const client::Node& node) {
+  return has_taint(node, kMaintenanceTaint);
+}
+bool is_out_of_service(const client::Node& node) {
+  return has_taint(node, kOutOfServiceTaint);
+}
+std::vector<std::int32_t> unhealthy_gpus(const client::Node& node) {
+  const auto* text = client::find_value(node.annotations, kGpuUnhealthyAnnotation);
+  return text == nullptr ? std::vector<std::int32_t>{} : parse_gpu_list(*text);
+}
+std::vector<std::int32_t> parse_gpu_list(std::string_view text) {
+  return numbers(text, kMostGpus - 1).value_or(std::vector<std::int32_t>{});
+}
+
+pl::Time to_time(const std::optional<crds::Time>& t) {
+  return t ? pl::Time{std::chrono::duration_cast<std::chrono::milliseconds>(t->time_since_epoch()).count()}
+           : pl::Time{};
+}
+
+pl::Duration to_duration(crds::Duration d) {
+  return {std::chrono::duration_cast<std::chrono::milliseconds>(d).count()};
+}
+
+crds::Amounts to_amounts(const pl::Resources& r) {
+  return {crds::MilliGpu{r.gpu.value}, crds::MilliCpu{r.cpu.value}, crds::Bytes{r.memory.value}};
+}
+
+std::string quantity_text(const std::string& resource, std::int64_t amount) {
+  if (resource == "gpu") return crds::to_string(crds::MilliGpu{amount});
+  if (resource == "cpu") return crds::to_string(crds::MilliCpu{amount});
+  if (resource == "memory") return crds::to_string(crds::Bytes{amount});
+  return std::to_string(amount);
+}
+
+crds::Waiting to_waiting(const pl::Verdict& v) {
+  crds::Waiting w;
+  w.position = v.position;
+  w.project_position = v.project_position;
+  w.reason = pl::to_string(v.reason);
+  w.message = v.message;
+  for (const auto& b : v.blocking) {
+    w.blocking.push_back(
+        {b.resource, b.pool, quantity_text(b.resource, b.need), quantity_text(b.resource, b.have), b.by});
+  }
+  return w;
+}
+
+pl::PoolSpec pool_spec(const crds::NodePool& pool) {
+  pl::PoolSpec spec;
+  spec.name = pool.metadata.name;
+  spec.order = to_order(pool.spec.placement.nodes);
+  spec.gpu_order = to_order(pool.spec.placement.gpus);
+  spec.sharing = to_sharing(pool.spec.sharing);
+  spec.memory_overcommit_milli = pool.spec.overcommit.gpu_memory.value;
+  spec.reservation_after = to_duration(pool.spec.reservation.after);
+  spec.topology = pool.spec.topology;
+  spec.is_default = pool.spec.is_default;
+  spec.gpu_resource = pool.spec.gpu_resource;
+  for (const auto& [key, value] : pool.spec.node_selector.match_labels) {
+    spec.selector.push_back({key, pl::Operator::kIn, {value}});
+  }
+  for (const auto& e : pool.spec.node_selector.match_expressions) {
+    spec.selector.push_back({e.key, static_cast<pl::Operator>(e.op), e.values});
+  }
+  return spec;
+}
+
+pl::QueueSpec queue_spec(const crds::Queue& queue) {
+  pl::QueueSpec spec;
+  spec.name = queue.metadata.name;
+  spec.parent = queue.spec.parent;
+  spec.hold = queue.spec.admission != crds::Admission::kOpen;
+  spec.drain = queue.spec.admission == crds::Admission::kDrain;
+  spec.created = to_time(queue.metadata.creation_timestamp);
+  if (queue.spec.fairness) spec.half_life = to_duration(queue.spec.fairness->half_life);
+  fill_shares(queue.spec, spec);
+  return spec;
+}
+
+pl::QueueSpec queue_spec(const crds::Project& project) {
+  pl::QueueSpec spec;
+  spec.name = project.metadata.name;
+  spec.parent = project.spec.queue;
+  spec.is_project = true;
+  spec.created = to_time(project.metadata.creation_timestamp);
+  fill_shares(project.spec, spec);
+  return spec;
+}
+
+std::expected<std::vector<std::vector<int>>, std::string> parse_gpu_links(std::string_view text) {
+  const std::string allowed =
+      "must be the matrix of `nvidia-smi topo -m`, rows separated by newlines or semicolons, of X, NV#, PIX, "
+      "PXB, PHB, NODE and SYS, the same in both directions";
+  std::vector<std::vector<int>> links;
+  for (const std::string_view row : split(text, "\n;")) {
+    const auto words = split(row, " \t,\r");
+    if (words.empty()) continue;
+    const bool is_named = words[0].starts_with("GPU");
+    const bool is_row = words[0] == "X" || rank_of_link(words[0]) >= 0 || is_named;
+    // Rows of NICs, the legend, and the header, in which a second GPU follows the first.
+    if (!is_row || (is_named && words.size() > 1 && words[1].starts_with("GPU"))) continue;
+    auto& ranks = links.emplace_back();
+    for (const std::string_view word : words) {
+      if (word.starts_with("GPU") && ranks.empty()) continue;  // the name of the row
+      const int rank = word == "X" ? 0 : rank_of_link(word);
+      // What follows the matrix: CPU and NUMA affinity.
+      if (rank < 0 && (std::isdigit(static_cast<unsigned char>(word[0])) != 0 || word == "N/A")) break;
+      if (rank < 0) return std::unexpected(allowed);
+      ranks.push_back(rank);
+    }
+  }
+  // NICs may stand behind the GPUs: only the square of rows that are there counts.
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    if (links[i].size() < links.size() || links[i][i] != 0) return std::unexpected(allowed);
+    links[i].resize(links.size());
+  }
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (links[i][j] != links[j][i] || links[i][j] == 0) return std::unexpected(allowed);
+    }
+  }
+  if (links.empty()) return std::unexpected(allowed);
+  return links;
+}
+
+std::expected<std::vector<std::int32_t>, std::string> parse_gpu_numa(std::string_view text) {
+  auto list = numbers(text, kMostGpus);
+  if (!list || list->empty())
+    return std::unexpected("must be the NUMA node of each GPU, from 0, separated by commas: 0,0,1,1");
+  return *std::move(list);
+}
+
+pl::NodeSpec node_spec(const client::Node& node, const std::set<std::string>& gpu_resources) {
+  pl::NodeSpec s;
+  s.name = node.meta.name;
+  for (const auto& [key, value] : node.labels) s.labels.emplace(key, value);
+  for (const auto& t : node.taints) s.taints.push_back({t.key, t.value, t.effect});
+  s.usable = node.ready && !node.unschedulable && !node.deleting && !is_in_maintenance(node) &&
+             !is_out_of_service(node);
+  s.unhealthy = unhealthy_gpus(node);
+  Devices devices = devices_in(node.extended, gpu_resources);
+  s.gpus = devices.gpus;
+  s.mig = std::move(devices.slices);
+  if (const auto* model = client::find_value(node.labels, kModelLabel)) s.gpu_model = *model;
+  if (const auto* memory = client::find_value(node.labels, kMemoryLabel)) {
+    const auto mib = numbers(*memory, std::numeric_limits<std::int32_t>::max());
+    if (mib && mib->size() == 1) s.gpu_memory = pl::Bytes{std::int64_t{mib->front()} << 20};
+  }
+  const auto gpus = static_cast<std::size_t>(s.gpus);
+  if (const auto* text = client::find_value(node.annotations, kGpuLinksAnnotation)) {
+    if (auto links = parse_gpu_links(*text); links && links->size() == gpus) s.gpu_links = *std::move(links);
+  }
+  if (const auto* text = client::find_value(node.annotations, kGpuNumaAnnotation)) {
+    if (auto numa = parse_gpu_numa(*text); numa && numa->size() == gpus) s.gpu_numa = *std::move(numa);
+  }
+  s.allocatable = {pl::MilliGpu{s.gpus * pl::kMilliPerGpu}, pl::MilliCpu{node.milli_cpu},
+                   pl::Bytes{node.memory_bytes}, node.pods};
+  return s;
+}
+
+pl::JobSpec job_spec(const crds::TrainingJob& job, std::string project, std::int32_t priority,
+                     const std::vector<PodNeeds>& needs, const std::vector<VolumeTerms>& volumes) {
+  pl::JobSpec s;
+  s.id = client::make_key(job.metadata.ns, job.metadata.name);
+  s.project = std::move(project);
+  s.priority = priority;
+  s.preemptible = crds::is_preemptible(job.spec);
+  s.interactive = job.spec.mode == crds::Mode::kInteractive;
+  s.submitted = to_time(job.metadata.creation_timestamp);
+  s.pools = job.spec.pools;
+  s.topology = to_rule(job.spec.topology);
+  s.groups = to_groups(job.spec.topology);
+  const auto most = most_by_role(job.spec);
+  for (std::size_t r = 0; r < job.spec.roles.size() && r < needs.size(); ++r) {
+    const crds::Role& role = job.spec.roles[r];
+    pl::RoleSpec spec = to_role(role.name, needs[r], r < volumes.size() ? &volumes[r] : nullptr);
+    spec.replicas = crds::least_replicas(role);
+    spec.max_replicas = most[r];
+    spec.topology = to_rule(role.topology);
+    spec.colocate_with = role.colocate_with.empty() ? -1 : index_of(job.spec.roles, role.colocate_with);
+    spec.labels.emplace(kJobLabel, job_label(job.metadata.name));
+    spec.labels.emplace(kRoleLabel, role.name);
+    s.roles.push_back(std::move(spec));
+  }
+  for (const auto& refusal : job.status.node_refusals) s.avoid_nodes.push_back(refusal.node);
+  if (job.spec.max_runtime) {
+    // What earlier attempts ran counts; a job that is over its time is ended by its own reconciler.
+    const auto left = *job.spec.max_runtime - std::chrono::seconds{job.status.run_seconds};
+    s.max_runtime = to_duration(std::max(left, crds::Duration{0}));
+  }
+  if (job.spec.checkpoint && job.spec.checkpoint->interval) {
+    s.checkpoint_interval = to_duration(*job.spec.checkpoint->interval);
+  }
+  if (job.spec.elastic && job.spec.elastic->grow_after)
+    s.grow_after = s.grow_quiet = to_duration(*job.spec.elastic->grow_after);
+  return s;
+}
+
+pl::JobSpec replica_spec(const crds::InferenceService& service, std::string id, std::string project,
+                         std::int32_t priority, const PodNeeds& needs) {
+  pl::JobSpec s;
+  s.id = std::move(id);
+  s.project = std::move(project);
+  s.priority = priority;
+  s.preemptible = service.spec.preemptible;
+  s.submitted = to_time(service.metadata.creation_timestamp);
+  s.pools = service.spec.pools;
+  s.topology = to_rule(service.spec.topology);
+  s.groups = to_groups(service.spec.topology);
+  s.roles.push_back(to_role(kServerRole, needs, nullptr));
+  s.roles.front().replicas = service.spec.group_size;
+  return s;
+}
+
+pl::Assignment assignment_spec(const std::vector<crds::Role>& roles, const crds::Assignment& assignment,
+                               pl::Time since) {
+  pl::Assignment out{assignment.pool, since, {}};
+  for (const auto& p : assignment.pods)
+    out.pods.push_back({index_of(roles, p.role), p.index, p.node, p.gpus});
+  return out;
+}
+
+pl::OtherPod other_pod(const client::Pod& pod, std::string project,
+                       const std::set<std::string>& gpu_resources, bool may_share) {
+  pl::OtherPod o;
+  o.key = pod.meta.key();
+  o.node = pod.node_name;
+  for (const auto& [key, value] : pod.labels) o.labels.emplace(key, value);
+  o.gpus = gpus_of(pod);
+  Devices devices = devices_in(pod.extended, gpu_resources);
+  o.amounts = {pl::MilliGpu{devices.gpus * pl::kMilliPerGpu}, pl::MilliCpu{pod.milli_cpu},
+               pl::Bytes{pod.memory_bytes}, 1};
+  if (const auto* text = share_of(pod); text != nullptr && may_share) {
+    auto [share, count] = read_share(*text);
+    o.share = std::move(share);
+    o.gpu_count = o.share.kind == pl::GpuShare::Kind::kMig ? count : gpu_count(std::ssize(o.gpus));
+  } else {
+    o.gpu_count = devices.gpus;
+    o.slices = std::move(devices.slices);
+  }
+  if (o.gpus.size() > static_cast<std::size_t>(o.gpu_count)) o.gpus.clear();
+  o.project = std::move(project);
+  return o;
+}
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,265 @@
+#include "muster/reconcilers/projects/capacity.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "muster/placement/pool.h"
+#include "muster/reconcilers/common/log.h"
+
+namespace muster::reconcilers {
+namespace {
+
+using crds::ConditionStatus;
+
+template <class Kind>
+void set(Kind& object, crds::Time now, const char* type, bool value, std::string reason,
+         std::string message) {
+  crds::set_condition(object.status.conditions,
+                      {type, value ? ConditionStatus::kTrue : ConditionStatus::kFalse,
+                       object.metadata.generation, now, std::move(reason), std::move(message)});
+}
+
+// A sentence that names the first of them; "": there are none.
+std::string say_failing(const std::vector<crds::FailingGpus>& nodes) {
+  constexpr std::size_t kNamed = 10;
+  std::size_t n = 0;
+  std::string named;
+  for (const auto& node : nodes) {
+    for (const auto gpu : node.gpus) {
+      if (n++ < kNamed) named += fmt::format("{}GPU {} of {}", named.empty() ? "" : ", ", gpu, node.node);
+    }
+  }
+  if (n == 0) return {};
+  return fmt::format("{} GPUs have double-bit errors and are not used: {}{}", n, named,
+                     n > kNamed ? ", …" : "");
+}
+
+// What was read of its nodes; Unknown where nothing is to be, or nothing was yet.
+void say_readings(crds::NodePool& pool, crds::Time now, const GpuMonitor* monitor) {
+  const auto unknown = [&](const char* type, const char* reason) {
+    crds::set_condition(pool.status.conditions,
+                        {type, ConditionStatus::kUnknown, pool.metadata.generation, now, reason, ""});
+  };
+  const bool is_read = pool.spec.gpu_metrics && monitor != nullptr;
+  const auto last = is_read ? monitor->last_reading(pool.metadata.name) : std::nullopt;
+  if (!pool.spec.gpu_metrics) pool.status.failing_gpus.clear();
+  if (!last) {
+    const char* reason = is_read ? "NotReadYet" : "NoGPUMetrics";
+    unknown("MetricsRead", reason);
+    unknown("GPUsFailing", reason);
+    return;
+  }
+  const std::size_t missing = last->nodes - last->read;
+  set(pool, now, "MetricsRead", missing == 0, missing == 0 ? "AllNodesRead" : "NodesNotRead",
+      missing == 0 ? ""
+                   : fmt::format("{} of {} nodes were not read, so nothing on them counts as idle: {}",
+                                 missing, last->nodes, last->problem));
+  pool.status.failing_gpus = last->failing;
+  const std::string named = say_failing(last->failing);
+  if (last->failing.size() > crds::kMaxFailingNodes) pool.status.failing_gpus.resize(crds::kMaxFailingNodes);
+  set(pool, now, "GPUsFailing", !named.empty(), named.empty() ? "NoneSaid" : "DoubleBitErrors", named);
+}
+
+// The two statuses say the same but for numbers.
+template <class Status>
+bool only_numbers_differ(const Status& a, const Status& b) {
+  return a.conditions == b.conditions && a.observed_generation == b.observed_generation;
+}
+
+template <class Status>
+void copy_numbers(const TreeNumbers& n, Status& status) {
+  status.allocated = n.allocated;
+  status.borrowed = n.borrowed;
+  status.pending = n.pending;
+  status.running = n.running;
+  status.waiting = n.waiting;
+  status.pools = n.pools;
+}
+
+// "" where the children's quotas fit; else a sentence. Only what is the same resource is added up.
+std::string overcommit(const std::string& parent, const crds::Amounts& quota,
+                       const crds::Amounts& of_children) {
+  const auto over = [&](const char* what, const auto& mine, const auto& theirs) -> std::string {
+    if (!mine || !theirs || *theirs <= *mine) return {};
+    return fmt::format("children of Queue {} have {} {} of quota, it has {}", parent,
+                       crds::to_string(*theirs), what, crds::to_string(*mine));
+  };
+  for (const auto& text : {over("GPUs", quota.gpu, of_children.gpu), over("CPUs", quota.cpu, of_children.cpu),
+                           over("memory", quota.memory, of_children.memory)}) {
+    if (!text.empty()) return text;
+  }
+  return {};
+}
+
+template <class A>
+void add(std::optional<A>& sum, const std::optional<A>& part) {
+  if (part) sum = sum.value_or(A{}) + *part;
+}
+
+// More than one pool, and none of them is the default.
+CapacityReconciler::Refusal refusal_of_defaults(const ObjectStore<crds::NodePool>& pools) {
+  if (pools.all().size() < 2 || !default_pool(pools).empty()) return {};
+  std::string marked;
+  for (const auto& [name, pool] : pools.all()) {
+    if (pool->value.spec.is_default) marked += (marked.empty() ? "" : ", ") + name;
+  }
+  if (!marked.empty()) {
+    return {"SeveralDefaultPools",
+            fmt::format("NodePools {} all have spec.default: true; leave it to one", marked)};
+  }
+  return {
+      "NoDefaultPool",
+      fmt::format("there are {} NodePools and none has spec.default: true; give it to one", pools.size())};
+}
+
+}  // namespace
+
+void add_capacity_indexes(ObjectStore<crds::Queue>& queues, ObjectStore<crds::Project>& projects) {
+  queues.add_index(std::string(kByParent),
+                   [](const Object<crds::Queue>& q) { return std::vector{q.value.spec.parent}; });
+  projects.add_index(std::string(kByParent),
+                     [](const Object<crds::Project>& p) { return std::vector{p.value.spec.queue}; });
+  projects.add_index(std::string(kByNamespace),
+                     [](const Object<crds::Project>& p) { return std::vector{crds::namespace_of(p.value)}; });
+}
+
+std::string default_pool(const ObjectStore<crds::NodePool>& pools) {
+  std::vector<std::string_view> names;
+  std::vector<bool> marks;
+  for (const auto& [name, pool] : pools.all()) {
+    names.push_back(name);
+    marks.push_back(pool->value.spec.is_default);
+  }
+  const auto found = placement::default_among(marks);
+  return found ? std::string(names[*found]) : std::string();
+}
+
+crds::Amounts quota_of_children(const ObjectStore<crds::Queue>& queues,
+                                const ObjectStore<crds::Project>& projects, const std::string& queue) {
+  crds::Amounts sum;
+  const auto take = [&sum](const auto& children) {
+    for (const auto& child : children) {
+      const crds::Amounts& quota = child->value.spec.quota;
+      add(sum.gpu, quota.gpu);
+      add(sum.cpu, quota.cpu);
+      add(sum.memory, quota.memory);
+    }
+  };
+  take(queues.by_index(kByParent, queue));
+  take(projects.by_index(kByParent, queue));
+  return sum;
+}
+
+std::string first_claimant(const ObjectStore<crds::Project>& projects, const std::string& ns) {
+  const crds::Project* first = nullptr;
+  const auto claims = projects.by_index(kByNamespace, ns);
+  for (const auto& p : claims) {
+    const auto& project = p->value;
+    if (project.metadata.deletion_timestamp) continue;
+    if (first == nullptr || project.metadata.creation_timestamp < first->metadata.creation_timestamp)
+      first = &project;
+  }
+  return first == nullptr ? std::string() : first->metadata.name;
+}
+
+template <class Kind>
+client::Task<Outcome> CapacityReconciler::write(ObjectStore<Kind>& store, client::Ptr<Object<Kind>> object,
+                                                typename Kind::Status wanted) {
+  if (wanted == object->value.status) co_return Outcome::done();
+  const std::string id = fmt::format("{}/{}", Kind::kKind, object->meta.name);
+  const auto now = world_.env.clock.now();
+  if (only_numbers_differ(wanted, object->value.status)) {
+    const auto last = written_.find(id);
+    if (last != written_.end() && now - last->second < world_.status_interval) {
+      co_return Outcome::again(world_.status_interval - (now - last->second));
+    }
+  }
+  written_[id] = now;
+  Kind changed;
+  changed.metadata = object->value.metadata;
+  changed.status = std::move(wanted);
+  ++world_.totals.status_writes;
+  const auto done = co_await write_status(world_.api, store, std::move(changed));
+  if (done) co_return Outcome::done();
+  if (done.error().code == client::ErrorCode::kNotFound) co_return Outcome::done();
+  log_warn("status not written", {{"object", id}, {"error", client::to_string(done.error())}});
+  co_return Outcome::retry();
+}
+
+template <class Kind>
+client::Task<Outcome> CapacityReconciler::refresh(ObjectStore<Kind>& store, client::Key key) {
+  const auto object = store.find(key);
+  if (!object) {
+    written_.erase(fmt::format("{}/{}", Kind::kKind, key));
+    co_return Outcome::done();
+  }
+  Kind wanted = object->value;
+  wanted.status.observed_generation = wanted.metadata.generation;
+  Refusal refusal = fill(wanted);
+  if (!object->problem.empty()) refusal = {"InvalidSpec", object->problem};
+  const bool accepted = refusal.reason.empty();
+  set(wanted, world_.now(), "Accepted", accepted, accepted ? "Valid" : refusal.reason, refusal.message);
+  co_return co_await write(store, object, std::move(wanted.status));
+}
+
+client::Task<Outcome> CapacityReconciler::queue(client::Key key) {
+  return refresh(world_.caches.queues.store(), std::move(key));
+}
+client::Task<Outcome> CapacityReconciler::project(client::Key key, NamespaceState state) {
+  if (world_.caches.projects.store().find(key)) {
+    namespaces_[key] = std::move(state);
+  } else {
+    namespaces_.erase(key);
+  }
+  return refresh(world_.caches.projects.store(), std::move(key));
+}
+client::Task<Outcome> CapacityReconciler::node_pool(client::Key key) {
+  return refresh(world_.caches.node_pools.store(), std::move(key));
+}
+
+CapacityReconciler::Refusal CapacityReconciler::fill(crds::Queue& q) const {
+  const std::string& name = q.metadata.name;
+  const auto numbers = world_.placement.numbers_of_queue(name);
+  copy_numbers(numbers, q.status);
+  const auto& caches = world_.caches;
+  const auto over =
+      overcommit(name, q.spec.quota, quota_of_children(caches.queues.store(), caches.projects.store(), name));
+  set(q, world_.now(), "QuotaOvercommitted", !over.empty(), over.empty() ? "Fits" : "ChildrenExceedQuota",
+      over);
+  if (!numbers.problem.empty()) return {"InvalidParent", numbers.problem};
+  return {};
+}
+
+CapacityReconciler::Refusal CapacityReconciler::fill(crds::Project& p) const {
+  const std::string& name = p.metadata.name;
+  const auto numbers = world_.placement.numbers_of_project(name);
+  copy_numbers(numbers, p.status);
+  p.status.ns = crds::namespace_of(p);
+  const NamespaceState& state = namespaces_.at(name);
+  const auto there = world_.caches.namespaces.store().find(p.status.ns);
+  if (there && is_namespace_of(p, *there)) p.status.ns_uid = there->meta.uid;
+  set(p, world_.now(), "NamespaceReady", state.reason.empty(), state.reason.empty() ? "Ready" : state.reason,
+      state.message);
+  if (state.reason == "NamespaceTaken") return {state.reason, state.message};
+  if (!numbers.problem.empty()) return {"InvalidQueue", numbers.problem};
+  return {};
+}
+
+CapacityReconciler::Refusal CapacityReconciler::fill(crds::NodePool& pool) const {
+  const auto numbers = world_.placement.numbers_of_pool(pool.metadata.name);
+  pool.status.nodes = numbers.nodes;
+  pool.status.capacity = numbers.capacity;
+  pool.status.free = numbers.free;
+  const auto& shared = numbers.shared_nodes;
+  std::string first;
+  for (std::size_t i = 0; i < shared.size() && i < 5; ++i) first += (i == 0 ? "" : ", ") + shared[i];
+  set(pool, world_.now(), "NodesShared", !shared.empty(), shared.empty() ? "Disjoint" : "NodeInTwoPools",
+      shared.empty() ? ""
+                     : fmt::format("{} nodes are in another pool as well and used by neither: {}{}",
+                                   shared.size(), first, shared.size() > 5 ? ", …" : ""));
+  say_readings(pool, world_.now(), world_.gpus);
+  return refusal_of_defaults(world_.caches.node_pools.store());
+}
+
+}  // namespace muster::reconcilers

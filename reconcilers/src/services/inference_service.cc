@@ -1,0 +1,352 @@
+#include "muster/reconcilers/services/inference_service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "muster/reconcilers/common/child.h"
+#include "muster/reconcilers/common/fan_out.h"
+#include "muster/reconcilers/common/log.h"
+#include "muster/reconcilers/lifecycle/pod_refusal.h"
+#include "muster/reconcilers/pods/names.h"
+#include "muster/reconcilers/pods/pod_identity.h"
+#include "muster/reconcilers/services/service_objects.h"
+
+namespace muster::reconcilers {
+namespace {
+
+using client::Error;
+using client::ErrorCode;
+
+constexpr std::size_t kFanOut = 16;
+// Its Service and budget are looked at again after this long: somebody may have removed them.
+constexpr client::Duration kKeepInterval = std::chrono::minutes{1};
+// And this soon where something stands in the way: most often somebody is about to remove it.
+constexpr client::Duration kRefusedInterval = std::chrono::seconds{10};
+// What a service without a class of its own gets, where the cluster has it.
+constexpr const char* kInference = "inference";
+// Not the spec's fault, and not for its owner to know: tried again.
+constexpr const char* kTransient = "Transient";
+
+// Of a replica that is not taken the same is to be thought as of a pod.
+Refused refused(const Error& error) {
+  const auto decision = decision_on_refusal(error);
+  if (!decision) return {kTransient, client::to_string(error)};
+  return {decision->kind == Decision::Kind::kEvict ? "InvalidSpec" : "Forbidden",
+          in_terms_of_service(decision->message)};
+}
+
+}  // namespace
+
+client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
+  const Service service = world_.caches.services.store().find(key);
+  if (!service || service->value.metadata.deletion_timestamp) {
+    // Its replicas, Service and budget go by their owner references.
+    for (const char* plural : {"/services", "/poddisruptionbudgets"}) kept_.erase(key + plural);
+    written_.erase(key);
+    rooms_.erase(key);
+    autoscaler_.forget(key);
+    co_return Outcome::done();
+  }
+  const crds::InferenceService& wanted = service->value;
+  if (service->status_unreadable) {
+    log_error("status cannot be read; the service is left as it is",
+              {{"service", key}, {"problem", service->problem}});
+    co_return Outcome::done();
+  }
+  if (!service->problem.empty()) {
+    // What serves goes on serving.
+    const std::string revision = wanted.status.revision;
+    const Fleet fleet = fleet_of(service, revision);
+    const Refused invalid{"InvalidSpec", service->problem};
+    // And as many as there were to be.
+    crds::InferenceService known = wanted;
+    const std::int32_t size = wanted.status.desired_replicas;
+    known.spec.autoscaling.emplace();
+    known.spec.autoscaling->min_replicas = known.spec.autoscaling->max_replicas = size;
+    co_return co_await write(key, service,
+                             status_of(known, fleet.views, revision, invalid,
+                                       rollout_before(wanted.status, revision), world_.now()));
+  }
+  co_return co_await keep_size(key, service);
+}
+
+// The size is written down before anything is made or taken away for it: who comes next goes on from there.
+client::Task<Outcome> InferenceServiceReconciler::keep_size(const client::Key& key, Service service) {
+  if (!service->value.spec.autoscaling) {
+    autoscaler_.forget(key);
+    co_return co_await keep_replicas(key, service, {});
+  }
+  const crds::Autoscaling& rule = *service->value.spec.autoscaling;
+  const std::int32_t size = crds::size_of(service->value);
+  const auto look = autoscaler_.look(key, rule, size, endpoints_of(service));
+  crds::InferenceService sized = service->value;
+  if (look.verdict) sized.status.desired_replicas = look.verdict->size;
+  sized.status.desired_replicas = crds::size_of(sized);
+  const bool is_new = service->value.status.desired_replicas == 0;  // nothing to remember yet
+  if (!is_new && sized.status != service->value.status) {
+    Outcome written = co_await write(key, service, sized.status);
+    if (written.failed) co_return written;
+    tell_size(service, sized.status.desired_replicas, look.verdict);
+    service = world_.caches.services.store().find(key);
+    if (!service || service->value.status.desired_replicas != sized.status.desired_replicas)
+      co_return Outcome::retry();
+  }
+  Outcome outcome = co_await keep_replicas(key, service, look.verdict);
+  if (!outcome.failed) outcome.after = std::min(outcome.after.value_or(look.again), look.again);
+  co_return outcome;
+}
+
+client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Key& key, Service service,
+                                                                std::optional<ScalingVerdict> scaling) {
+  const crds::InferenceService& wanted = service->value;
+  const std::string revision = revision_of(wanted);
+  Refused refusal = co_await keep_companions(key, service);
+
+  Fleet fleet = fleet_of(service, revision);
+  std::vector<Replica> states;
+  for (const auto& view : fleet.views) states.push_back(view.state);
+  const ServicePlan plan =
+      plan_replicas(crds::size_of(wanted), wanted.spec.rollout, states,
+                    rollout_before(wanted.status, revision), room_since(key, service), world_.now());
+  std::vector<Job> leaving;
+  for (const auto i : plan.remove) leaving.push_back(fleet.jobs[i]);
+  bool ok = co_await remove(service, std::move(leaving));
+  if (refusal.reason.empty() && plan.create > 0) refusal = co_await create(service, revision, plan.create);
+  if (refusal.reason == kTransient) {
+    log_warn("not made", {{"service", key}, {"error", refusal.message}});
+    refusal = {};
+    ok = false;
+  }
+
+  fleet = fleet_of(service, revision);
+  Outcome outcome = co_await write(
+      key, service, status_of(wanted, fleet.views, revision, refusal, plan.rollout, world_.now(), scaling));
+  if (!ok || outcome.failed) co_return Outcome::retry();
+  const client::Duration again = refusal.reason.empty() ? kKeepInterval : kRefusedInterval;
+  if (!outcome.after || *outcome.after > again) outcome.after = again;
+  if (plan.wake_at) {
+    const auto due = std::chrono::ceil<client::Duration>(*plan.wake_at - world_.env.clock.wall());
+    outcome.after = std::min(*outcome.after, std::max(due, client::Duration{0}));
+  }
+  co_return outcome;
+}
+
+// Of the pods that its Service leads to: the first of each replica, of any revision, that is ready.
+std::vector<MetricsEndpoint> InferenceServiceReconciler::endpoints_of(const Service& service) const {
+  const auto& rule = *service->value.spec.autoscaling;
+  const std::int32_t port = rule.metrics_port.value_or(service->value.spec.port);
+  std::vector<MetricsEndpoint> all;
+  for (const auto& job : world_.caches.jobs.store().by_index(kByOwner, service->meta.uid)) {
+    if (job->value.metadata.deletion_timestamp) continue;
+    for (const auto& pod : world_.caches.pods.store().by_index(kByOwner, job->meta.uid)) {
+      const auto id = identity_of(*pod);
+      if (!id || id->index != 0 || id->attempt != job->value.status.assignment.attempt) continue;
+      if (!pod->ready || pod->deleting || pod->phase != client::PodPhase::kRunning) continue;
+      all.push_back({job->meta.name, metrics_url(pod->ip, port, rule.metrics_path)});
+    }
+  }
+  return all;
+}
+
+InferenceServiceReconciler::Fleet InferenceServiceReconciler::fleet_of(const Service& service,
+                                                                       const std::string& revision) const {
+  Fleet fleet;
+  for (const auto& job : world_.caches.jobs.store().by_index(kByOwner, service->meta.uid)) {
+    if (job->value.metadata.deletion_timestamp) continue;
+    fleet.jobs.push_back(job);
+    fleet.views.push_back(
+        view_of(job->value, world_.caches.pods.store().by_index(kByOwner, job->meta.uid), revision));
+  }
+  return fleet;
+}
+
+crds::Time InferenceServiceReconciler::room_since(const client::Key& key, const Service& service) {
+  std::set<std::string> replicas;  // by uid
+  for (const auto& job : world_.caches.jobs.store().by_index(kByOwner, service->meta.uid)) {
+    if (!job->value.metadata.deletion_timestamp) replicas.insert(job->meta.uid);
+  }
+  const auto pods = world_.caches.pods.store().by_index(kByService, key);
+  const bool any = std::ranges::any_of(pods, [&](const auto& pod) {
+    return identity_of(*pod) && is_leaving(*pod, replicas.contains(pod->owner_uid), world_.now());
+  });
+  return rooms_[key].look(any, world_.now());
+}
+
+// The lowest whose names are free. Those of replicas on their way out are not: their pods may still be there.
+std::vector<std::int32_t> InferenceServiceReconciler::free_ordinals(const Service& service,
+                                                                    const std::string& revision,
+                                                                    std::int32_t n) const {
+  std::set<std::string> taken;
+  for (const auto& pod : world_.caches.pods.store().by_index(kByService, service->meta.key())) {
+    if (const auto* label = client::find_value(pod->labels, kJobLabel)) taken.insert(*label);
+  }
+  std::vector<std::int32_t> free;
+  for (std::int32_t i = 0; free.size() < static_cast<std::size_t>(n); ++i) {
+    const std::string name = replica_name(service->meta.name, revision, i);
+    const auto key = client::make_key(service->meta.ns, name);
+    if (!taken.contains(name) && !world_.caches.jobs.store().find(key)) free.push_back(i);
+  }
+  return free;
+}
+
+std::string InferenceServiceReconciler::priority_class_of(const crds::InferenceService& service) const {
+  if (!service.spec.priority_class_name.empty()) return service.spec.priority_class_name;
+  return world_.caches.priority_classes.store().find(kInference) ? kInference : "";
+}
+
+client::Task<Refused> InferenceServiceReconciler::keep_companions(const client::Key& key, Service service) {
+  Refused first = co_await keep_companion(key + "/services", client::resources::kServices,
+                                          endpoint_json(service->value), service->meta.uid);
+  Refused second =
+      co_await keep_companion(key + "/poddisruptionbudgets", client::resources::kPodDisruptionBudgets,
+                              disruption_budget_json(service->value), service->meta.uid);
+  co_return first.reason.empty() ? second : first;
+}
+
+client::Task<Refused> InferenceServiceReconciler::keep_companion(std::string id, client::Resource resource,
+                                                                 crds::Json object, std::string uid) {
+  const auto now = world_.env.clock.now();
+  const std::string content = object.dump();
+  const auto known = kept_.find(id);
+  if (known != kept_.end() && known->second.content == content && now - known->second.at < kKeepInterval)
+    co_return Refused{};
+  const auto kept = co_await keep_child(world_.api, resource, std::move(object), std::move(uid));
+  if (!kept && kept.error().code == ErrorCode::kAlreadyExists)
+    co_return Refused{"NameTaken", kept.error().message};
+  if (!kept) co_return refused(kept.error());
+  kept_[id] = {content, now};
+  co_return Refused{};
+}
+
+client::Task<Refused> InferenceServiceReconciler::create(Service service, std::string revision,
+                                                         std::int32_t n) {
+  const auto ordinals = free_ordinals(service, revision, n);
+  const std::string priority_class = priority_class_of(service->value);
+  Refused refusal;
+  std::vector<std::string> names;
+  const std::function<client::Task<bool>(std::size_t)> one = [&](std::size_t i) {
+    struct Create {
+      static client::Task<bool> run(World& world, Service for_service, std::string body, Refused& said,
+                                    std::vector<std::string>& all_made) {
+        const auto made = co_await world.api.create(resource_of<crds::TrainingJob>(), for_service->meta.ns,
+                                                    std::move(body), std::string(kFieldManager));
+        if (!made) {
+          said = refused(made.error());
+          co_return false;
+        }
+        auto job = decode_object<crds::TrainingJob>(*made);
+        if (!job) co_return false;
+        all_made.push_back(job->meta.name);
+        world.caches.jobs.store().assume(std::move(*job));
+        co_return !world.api.writes_stopped();
+      }
+    };
+    return Create::run(world_, service,
+                       replica_json(service->value, revision, ordinals[i], priority_class).dump(), refusal,
+                       names);
+  };
+  co_await fan_out(world_.env.executor, ordinals.size(), kFanOut, one);
+  tell(service, "ReplicasMade", "made", names);
+  co_return refusal;
+}
+
+client::Task<bool> InferenceServiceReconciler::remove(Service service, std::vector<Job> jobs) {
+  bool all = true;
+  std::vector<std::string> names;
+  const std::function<client::Task<bool>(std::size_t)> one = [&](std::size_t i) {
+    struct Remove {
+      static client::Task<bool> run(World& world, Job job, bool& all_gone,
+                                    std::vector<std::string>& gone_by_name) {
+        client::DeleteOptions options;
+        options.uid = job->meta.uid;
+        options.propagation_policy = "Background";
+        const client::ObjectRef ref{job->meta.ns, job->meta.name};
+        const auto gone = co_await world.api.remove(resource_of<crds::TrainingJob>(), ref, options);
+        if (!gone && gone.error().code != ErrorCode::kNotFound && gone.error().code != ErrorCode::kConflict) {
+          all_gone = false;
+          co_return !world.api.writes_stopped();
+        }
+        world.caches.jobs.store().assume_deleted(job->meta.key(), job->meta.uid);
+        gone_by_name.push_back(job->meta.name);
+        co_return !world.api.writes_stopped();
+      }
+    };
+    return Remove::run(world_, jobs[i], all, names);
+  };
+  co_await fan_out(world_.env.executor, jobs.size(), kFanOut, one);
+  tell(service, "ReplicasRemoved", "removed", names);
+  co_return all;
+}
+
+client::Task<Outcome> InferenceServiceReconciler::write(const client::Key& key, Service service,
+                                                        crds::InferenceServiceStatus wanted) {
+  if (wanted == service->value.status) co_return Outcome::done();
+  const auto now = world_.env.clock.now();
+  if (const auto last = written_.find(key); last != written_.end() &&
+                                            only_numbers_differ(wanted, service->value.status) &&
+                                            now - last->second < world_.status_interval) {
+    co_return Outcome::again(world_.status_interval - (now - last->second));
+  }
+  written_[key] = now;
+  crds::InferenceService changed;
+  changed.metadata = service->value.metadata;
+  changed.status = wanted;
+  ++world_.totals.status_writes;
+  const auto done = co_await write_status(world_.api, world_.caches.services.store(), std::move(changed));
+  if (!done && done.error().code == ErrorCode::kNotFound) co_return Outcome::done();
+  if (!done) {
+    log_warn("status not written", {{"service", key}, {"error", client::to_string(done.error())}});
+    co_return Outcome::retry();
+  }
+  tell(service, wanted);
+  co_return Outcome::done();
+}
+
+void InferenceServiceReconciler::tell(const Service& service, const char* reason, const char* verb,
+                                      const std::vector<std::string>& names) const {
+  if (names.empty()) return;
+  const std::string text = names.size() == 1 ? fmt::format("replica {} was {}", names.front(), verb)
+                                             : fmt::format("{} replicas were {}, the first of them {}",
+                                                           names.size(), verb, names.front());
+  world_.events.record(event_target(service->value), client::EventType::kNormal, reason, "Scale", text);
+  log_info(text, {{"service", service->meta.key()}, {"reason", reason}});
+}
+
+void InferenceServiceReconciler::tell_size(const Service& service, std::int32_t now,
+                                           const std::optional<ScalingVerdict>& why) const {
+  const std::string text =
+      fmt::format("from {} to {} replicas{}", service->value.status.desired_replicas, now,
+                  why && why->size == now ? ": " + why->message : ", as spec.autoscaling allows");
+  world_.events.record(event_target(service->value), client::EventType::kNormal, "Rescaled", "Scale", text);
+  log_info(text, {{"service", service->meta.key()}, {"reason", "Rescaled"}});
+}
+
+// Events for what people wait for: conditions that have come or gone.
+void InferenceServiceReconciler::tell(const Service& service, const crds::InferenceServiceStatus& now) const {
+  const auto* accepted = crds::find_condition(now.conditions, "Accepted");
+  for (const auto& c : now.conditions) {
+    const auto* before = crds::find_condition(service->value.status.conditions, c.type);
+    if (before != nullptr && before->status == c.status && before->reason == c.reason) continue;
+    if (before == nullptr && c.type == "Accepted" && c.status == crds::ConditionStatus::kTrue) continue;
+    if (before == nullptr && c.type == "ScalingActive") continue;
+    // It served no more before than now, and Accepted says why it does not.
+    if (c.type == "Ready" && accepted != nullptr && accepted->status == crds::ConditionStatus::kFalse &&
+        accepted->reason == c.reason && (before == nullptr || before->status == c.status))
+      continue;
+    const bool is_wanted = c.reason == "RollingOut" || c.reason == "NoReplicas" ||
+                           c.reason == "NoReplicaServes" || c.reason == "ScalingDisabled";
+    const bool is_bad = c.status == crds::ConditionStatus::kFalse && !is_wanted &&
+                        (c.type == "Accepted" || before != nullptr);
+    const std::string text =
+        c.message.empty() ? fmt::format("{} is {}", c.type, to_string(c.status)) : c.message;
+    world_.events.record(event_target(service->value),
+                         is_bad ? client::EventType::kWarning : client::EventType::kNormal, c.reason, "Serve",
+                         text);
+    log_info(text, {{"service", service->meta.key()}, {"reason", c.reason}});
+  }
+}
+
+}  // namespace muster::reconcilers

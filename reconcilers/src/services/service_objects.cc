@@ -1,0 +1,134 @@
+#include "muster/reconcilers/services/service_objects.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "common/owner.h"
+#include "muster/crds/codec.h"
+#include "muster/crds/training_job.h"
+#include "muster/reconcilers/placement/placement_specs.h"
+#include "muster/reconcilers/pods/names.h"
+
+namespace muster::reconcilers {
+namespace {
+
+using crds::Json;
+
+// Models take long to load; a server that does not come up at all must not hold its GPUs forever.
+constexpr crds::Duration kStartTimeout = std::chrono::hours{1};
+
+// As its replicas' schema has it: Muster starts again what ends, whole groups at a time, not the kubelet.
+crds::RawJson without_restart_policy(const crds::RawJson& pod_template) {
+  if (pod_template.value == nullptr) return pod_template;
+  Json changed = *pod_template.value;
+  if (changed.contains("spec") && changed["spec"].is_object()) changed["spec"].erase("restartPolicy");
+  return {std::make_shared<const Json>(std::move(changed))};
+}
+
+Json metadata_of(const crds::InferenceService& service) {
+  return {{"name", service.metadata.name},
+          {"namespace", service.metadata.ns},
+          {"labels", {{std::string(kServiceLabel), service.metadata.name}}},
+          {"ownerReferences", owner_references(service)}};
+}
+
+}  // namespace
+
+std::string revision_of(const crds::InferenceService& service) {
+  crds::InferenceService of;
+  of.spec = service.spec;
+  of.spec.replicas = 0;
+  of.spec.autoscaling.reset();
+  of.spec.port = 0;
+  of.spec.rollout = {};
+  return revision_of(crds::to_json(of)["spec"].dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+Json replica_json(const crds::InferenceService& service, std::string_view revision, std::int32_t ordinal,
+                  std::string_view priority_class) {
+  const auto& wanted = service.spec;
+  crds::TrainingJob job;
+  job.metadata.name = replica_name(service.metadata.name, revision, ordinal);
+  job.metadata.ns = service.metadata.ns;
+  job.metadata.labels = {{std::string(kServiceLabel), service.metadata.name},
+                         {std::string(kRevisionLabel), std::string(revision)}};
+  job.spec.preemptible = wanted.preemptible;
+  job.spec.priority_class_name = priority_class;
+  job.spec.topology = wanted.topology;
+  job.spec.pools = wanted.pools;
+  job.spec.start_timeout = kStartTimeout;
+  crds::Role server;
+  server.name = kServerRole;
+  server.replicas = wanted.group_size;
+  server.gpus = wanted.gpus;
+  server.pod_template = without_restart_policy(wanted.pod_template);
+  job.spec.roles.push_back(std::move(server));
+  Json object = crds::to_json(job);
+  object["metadata"]["ownerReferences"] = owner_references(service);
+  object.erase("status");
+  return object;
+}
+
+std::string in_terms_of_service(std::string_view text) {
+  for (const std::string_view subject : {"TrainingJob.muster.dev \"", "trainingjobs.muster.dev \""}) {
+    if (!text.starts_with(subject)) continue;
+    for (const std::string_view verdict : {"\" is invalid: ", "\" is forbidden: "}) {
+      const auto end = text.find('"', subject.size());
+      if (end != std::string_view::npos && text.substr(end).starts_with(verdict))
+        text.remove_prefix(end + verdict.size());
+    }
+  }
+  // As replica_json() fills them.
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kFields = {
+      {{"spec.roles[0].replicas", "spec.groupSize"},
+       {"spec.roles[0].gpus", "spec.gpus"},
+       {"spec.roles[0].template", "spec.template"}}};
+  std::string said(text);
+  for (const auto& [of_replica, of_service] : kFields) {
+    for (auto at = said.find(of_replica); at != std::string::npos;
+         at = said.find(of_replica, at + of_service.size()))
+      said.replace(at, of_replica.size(), of_service);
+  }
+  return said;
+}
+
+std::string pod_selector(const crds::InferenceService& service) {
+  return fmt::format("{}={}", kServiceLabel, service.metadata.name);
+}
+
+std::string url_of(const crds::InferenceService& service) {
+  return fmt::format("http://{}.{}.svc:{}", service.metadata.name, service.metadata.ns, service.spec.port);
+}
+
+Json endpoint_json(const crds::InferenceService& service) {
+  const Json selector = {{std::string(kServiceLabel), service.metadata.name},
+                         {std::string(kIndexLabel), "0"}};
+  const Json port = {
+      {"name", "http"}, {"port", service.spec.port}, {"targetPort", service.spec.port}, {"protocol", "TCP"}};
+  return {{"apiVersion", "v1"},
+          {"kind", "Service"},
+          {"metadata", metadata_of(service)},
+          {"spec", {{"selector", selector}, {"ports", Json::array({port})}}}};
+}
+
+Json disruption_budget_json(const crds::InferenceService& service) {
+  const auto& spec = service.spec;
+  // In pods, not in groups: a budget cannot count groups, and as many pods as a group has may be one of each.
+  const std::int64_t pods = std::int64_t{crds::size_of(service)} * spec.group_size;
+  const std::int64_t kept = std::max<std::int64_t>(0, pods - std::max(1, spec.rollout.max_unavailable));
+  const Json labels = {{std::string(kServiceLabel), service.metadata.name}};
+  return {{"apiVersion", "policy/v1"},
+          {"kind", "PodDisruptionBudget"},
+          {"metadata", metadata_of(service)},
+          {"spec",
+           {{"minAvailable", kept},
+            {"selector", {{"matchLabels", labels}}},
+            // One that is not ready serves nobody, and must not keep a node from being drained.
+            {"unhealthyPodEvictionPolicy", "AlwaysAllow"}}}};
+}
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,259 @@
+#include "muster/reconcilers/services/service_status.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "lifecycle/lifecycle_texts.h"
+#include "muster/reconcilers/lifecycle/job_status.h"
+#include "muster/reconcilers/pods/names.h"
+#include "muster/reconcilers/pods/pod_identity.h"
+#include "muster/reconcilers/services/service_objects.h"
+
+namespace muster::reconcilers {
+namespace {
+
+using crds::ConditionStatus;
+
+constexpr std::string_view kGaveWay = "SurgeNotPlaced";
+constexpr std::size_t kMaxSaid = 2048;
+
+// What a replica that goes can cure. Not WaitingForVictims: that one is about to get its places.
+constexpr std::array<std::string_view, 7> kShortages = {
+    "InsufficientCapacity", "Fragmented", "TopologyUnsatisfiable", "FairShareReached", "LimitReached",
+    "QuotaExceeded",        "Reserved"};
+
+std::int32_t ordinal_of(std::string_view name) {
+  const auto dash = name.rfind('-');
+  std::int32_t n = 0;
+  for (const char c : dash == std::string_view::npos ? std::string_view{} : name.substr(dash + 1)) {
+    if (c < '0' || c > '9' || n > 1'000'000) return 0;
+    n = n * 10 + (c - '0');
+  }
+  return n;
+}
+
+// The first in the queue of those that wait; nullptr: none does.
+const ReplicaView* first_waiting(const std::vector<ReplicaView>& replicas) {
+  const ReplicaView* first = nullptr;
+  for (const auto& r : replicas) {
+    if (r.state.is_placed || r.job->status.queue.reason.empty()) continue;
+    if (first == nullptr || r.job->status.queue.position < first->job->status.queue.position) first = &r;
+  }
+  return first;
+}
+
+// Why replicas that have their places do not serve; "": nobody says.
+std::string why_not_ready(const std::vector<ReplicaView>& replicas) {
+  for (const auto& r : replicas) {
+    const auto* ready = crds::find_condition(r.job->status.conditions, "PodsReady");
+    if (!r.state.is_placed || r.state.is_ready || ready == nullptr || ready->message.empty() ||
+        ready->status == ConditionStatus::kTrue)
+      continue;
+    return fmt::format("{}: {}", r.job->metadata.name, ready->message);
+  }
+  return {};
+}
+
+class Writer {
+ public:
+  Writer(const crds::InferenceService& service, const std::vector<ReplicaView>& replicas, crds::Time now)
+      : service_(service),
+        replicas_(replicas),
+        now_(now),
+        status_(service.status),
+        desired_(crds::size_of(service)) {}
+
+  crds::InferenceServiceStatus write(std::string_view revision, const Refused& refused, RolloutMemory rollout,
+                                     const std::optional<ScalingVerdict>& scaling) {
+    count(revision);
+    accepted(refused);
+    waiting();
+    ready(refused);
+    if (!refused.reason.empty()) {
+      // It is this that its owner can mend, whatever its replicas wait for.
+      status_.queue = {};
+      status_.queue.reason = refused.reason;
+      status_.queue.message = cut(refused.message, kMaxSaid);
+    }
+    scaled(scaling);
+    rolled_out(revision, rollout.gives_way);
+    status_.rollout_places = rollout.places;
+    status_.revision = revision;
+    return std::move(status_);
+  }
+
+ private:
+  void count(std::string_view revision) {
+    const auto& spec = service_.spec;
+    status_.observed_generation = service_.metadata.generation;
+    status_.desired_replicas = desired_;
+    status_.replicas = static_cast<std::int32_t>(replicas_.size());
+    status_.ready_replicas = 0;
+    status_.updated_replicas = 0;
+    status_.selector = pod_selector(service_);
+    status_.url = url_of(service_);
+    std::int32_t pods = 0;
+    crds::MilliGpu gpus{0};
+    for (const auto& r : replicas_) {
+      status_.ready_replicas += r.state.is_ready ? 1 : 0;
+      status_.updated_replicas += r.state.is_current ? 1 : 0;
+      updated_ready_ += r.state.is_current && r.state.is_ready ? 1 : 0;
+      placed_ += r.state.is_placed ? 1 : 0;
+      pods += r.ready_pods;
+      if (r.job->status.allocated.gpu) gpus += *r.job->status.allocated.gpu;
+    }
+    is_known_ = status_.revision == revision;
+    status_.pods = fmt::format("{}/{}", pods, desired_ * spec.group_size);
+    status_.allocated = {};
+    if (placed_ > 0) status_.allocated.gpu = gpus;
+  }
+
+  void accepted(const Refused& refused) {
+    if (!refused.reason.empty())
+      return set("Accepted", false, refused.reason, cut(refused.message, kMaxSaid));
+    for (const auto& r : replicas_) {
+      const auto* c = crds::find_condition(r.job->status.conditions, "Accepted");
+      if (r.state.is_current && c != nullptr && c->status == ConditionStatus::kFalse)
+        return set("Accepted", false, c->reason, in_terms_of_service(c->message));
+    }
+    set("Accepted", true, "Valid", "");
+  }
+
+  void waiting() {
+    status_.queue = {};
+    const ReplicaView* first = first_waiting(replicas_);
+    if (first == nullptr) return;
+    status_.queue = first->job->status.queue;
+    const auto n = std::ranges::count_if(replicas_, [](const auto& r) { return !r.state.is_placed; });
+    status_.queue.message =
+        cut(fmt::format("{} of {} replicas wait, the first of them {}: {}", n, replicas_.size(),
+                        first->job->metadata.name, in_terms_of_service(first->job->status.queue.message)),
+            kMaxSaid);
+  }
+
+  void ready(const Refused& refused) {
+    std::string text = fmt::format("{} of {} replicas are ready", status_.ready_replicas, desired_);
+    if (!refused.reason.empty())
+      text += fmt::format("; {} is made: {}", replicas_.empty() ? "no replica" : "no other", refused.message);
+    for (const auto& more : {status_.queue.message, why_not_ready(replicas_)}) {
+      if (!more.empty()) text += "; " + more;
+    }
+    text = cut(text, kMaxSaid);
+    if (status_.ready_replicas > 0) return set("Ready", true, "Serving", text);
+    if (desired_ == 0) return set("Ready", false, "NoReplicas", "spec.replicas is 0");
+    const std::string& waits = refused.reason.empty() ? status_.queue.reason : refused.reason;
+    set("Ready", false, waits.empty() || placed_ > 0 ? "Starting" : waits, text);
+  }
+
+  // Before its replicas were read by this process, what the one before has said stands.
+  void scaled(const std::optional<ScalingVerdict>& scaling) {
+    constexpr const char* kDisabled = "ScalingDisabled";
+    if (!service_.spec.autoscaling)
+      return set("ScalingActive", false, kDisabled, "spec.autoscaling is not set: spec.replicas is the size");
+    if (scaling)
+      return set("ScalingActive", scaling->is_active, scaling->reason, cut(scaling->message, kMaxSaid));
+    const auto* before = crds::find_condition(service_.status.conditions, "ScalingActive");
+    if (before != nullptr && before->reason != kDisabled) return;
+    crds::set_condition(status_.conditions,
+                        {"ScalingActive", ConditionStatus::kUnknown, service_.metadata.generation, now_,
+                         "NotReadYet", "no replica was read yet"});
+  }
+
+  // Once true for a revision it stays: a replica that restarts, or one more that is asked for, is no rollout.
+  // Nor does one end it that there is no room for.
+  void rolled_out(std::string_view revision, bool gives_way) {
+    const std::int32_t old = status_.replicas - status_.updated_replicas;
+    const bool was = is_known_ && crds::is_true(status_.conditions, "RolledOut");
+    const bool all_serve =
+        status_.replicas >= desired_ && std::ranges::all_of(replicas_, [](const ReplicaView& r) {
+          return r.state.is_ready || r.state.lacks_room;
+        });
+    std::string text = fmt::format("all replicas are of revision {}", revision);
+    const auto lack = std::ranges::count_if(replicas_, [](const auto& r) { return r.state.lacks_room; });
+    if (lack > 0) text += fmt::format(", and {} of {} have no place", lack, replicas_.size());
+    if (old == 0 && (was || (all_serve && (updated_ready_ > 0 || desired_ == 0))))
+      return set("RolledOut", true, "RolledOut", text);
+    text = fmt::format("{} replicas of revision {} are ready, {} of earlier ones are left", updated_ready_,
+                       revision, old);
+    if (!gives_way) return set("RolledOut", false, "RollingOut", text);
+    text +=
+        "; no place was found for a replica beyond those wanted (rollout.maxSurge), so they give way one "
+        "at a time, as with rollout.maxUnavailable 1";
+    set("RolledOut", false, std::string(kGaveWay), text);
+  }
+
+  void set(std::string type, bool value, std::string reason, std::string message) {
+    crds::set_condition(status_.conditions,
+                        {std::move(type), value ? ConditionStatus::kTrue : ConditionStatus::kFalse,
+                         service_.metadata.generation, now_, std::move(reason), std::move(message)});
+  }
+
+  const crds::InferenceService& service_;
+  const std::vector<ReplicaView>& replicas_;
+  crds::Time now_;
+  crds::InferenceServiceStatus status_;
+  std::int32_t desired_;
+  std::int32_t updated_ready_ = 0, placed_ = 0;
+  bool is_known_ = false;  // the status was about this revision before
+};
+
+crds::InferenceServiceStatus without_numbers(crds::InferenceServiceStatus s) {
+  s.replicas = s.ready_replicas = s.updated_replicas = 0;
+  s.pods.clear();
+  s.allocated = {};
+  s.queue.position = s.queue.project_position = 0;
+  s.queue.message.clear();
+  s.queue.blocking.clear();
+  for (auto& c : s.conditions) c.message.clear();
+  return s;
+}
+
+}  // namespace
+
+ReplicaView view_of(const crds::TrainingJob& job, const std::vector<client::Ptr<client::Pod>>& pods,
+                    std::string_view revision) {
+  ReplicaView view;
+  view.job = &job;
+  const auto label = job.metadata.labels.find(std::string(kRevisionLabel));
+  view.state.is_current = label != job.metadata.labels.end() && label->second == revision;
+  view.state.is_placed = job.status.assignment.attempt != 0;
+  view.state.lacks_room =
+      !view.state.is_placed && std::ranges::find(kShortages, job.status.queue.reason) != kShortages.end();
+  const auto* admitted = crds::find_condition(job.status.conditions, "Admitted");
+  if (admitted != nullptr && admitted->status == ConditionStatus::kFalse)
+    view.state.waits_since = admitted->last_transition_time;
+  view.state.ordinal = ordinal_of(job.metadata.name);
+  view.state.created = job.metadata.creation_timestamp.value_or(crds::Time{});
+  for (const auto& pod : pods) {
+    const auto id = identity_of(*pod);
+    if (id && id->attempt == job.status.assignment.attempt && pod->ready && !pod->deleting) ++view.ready_pods;
+  }
+  view.state.is_ready = view.state.is_placed && view.ready_pods >= crds::replicas_of(job.spec);
+  return view;
+}
+
+bool is_leaving(const client::Pod& pod, bool has_replica, crds::Time now) {
+  if (pod.phase == client::PodPhase::kSucceeded || pod.phase == client::PodPhase::kFailed) return false;
+  if (!pod.deleting) return !has_replica;
+  return now < crds::Time{std::chrono::seconds{pod.deleted_at}};
+}
+
+crds::InferenceServiceStatus status_of(const crds::InferenceService& service,
+                                       const std::vector<ReplicaView>& replicas, std::string_view revision,
+                                       const Refused& refused, RolloutMemory rollout, crds::Time now,
+                                       const std::optional<ScalingVerdict>& scaling) {
+  return Writer(service, replicas, now).write(revision, refused, rollout, scaling);
+}
+
+RolloutMemory rollout_before(const crds::InferenceServiceStatus& status, std::string_view revision) {
+  const auto* c = crds::find_condition(status.conditions, "RolledOut");
+  return {status.rollout_places, status.revision == revision && c != nullptr && c->reason == kGaveWay};
+}
+
+bool only_numbers_differ(const crds::InferenceServiceStatus& a, const crds::InferenceServiceStatus& b) {
+  return without_numbers(a) == without_numbers(b);
+}
+
+}  // namespace muster::reconcilers

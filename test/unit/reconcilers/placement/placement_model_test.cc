@@ -1,0 +1,170 @@
+// What the placement model counts as GPUs: what the pools name, of nodes and of pods, whenever it learns of
+// either.
+#include "muster/reconcilers/placement/placement_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "muster/reconcilers/pods/names.h"
+
+namespace muster::reconcilers {
+namespace {
+
+constexpr crds::Time kStart{std::chrono::sys_days{std::chrono::year{2026} / 1 / 2}};
+
+client::Node node(const std::string& name, client::Extended extended) {
+  client::Node n;
+  n.meta.name = name;
+  n.ready = true;
+  n.labels = {{"kind", name}};
+  n.milli_cpu = 64'000;
+  n.memory_bytes = std::int64_t{1} << 40;
+  n.pods = 110;
+  n.extended = std::move(extended);
+  return n;
+}
+// Selects the node of that name.
+crds::NodePool pool(const std::string& name, const std::string& resource, const std::string& node = "n1") {
+  crds::NodePool p;
+  p.metadata.name = name;
+  p.spec.gpu_resource = resource;
+  p.spec.is_default = name == "main";
+  p.spec.node_selector.match_labels = {{"kind", node}};
+  return p;
+}
+client::Pod running(const std::string& ns, const std::string& name, client::Extended asks) {
+  client::Pod p;
+  p.meta.ns = ns;
+  p.meta.name = name;
+  p.meta.uid = name + "-uid";
+  p.node_name = "n1";
+  p.phase = client::PodPhase::kRunning;
+  p.milli_cpu = 1000;
+  p.memory_bytes = std::int64_t{1} << 30;
+  p.extended = std::move(asks);
+  return p;
+}
+client::Ptr<client::Pod> shared(client::Pod pod) {
+  return std::make_shared<const client::Pod>(std::move(pod));
+}
+
+struct Model : testing::Test {
+  PlacementModel model{[] {}};
+
+  std::int64_t free_gpus() const { return model.numbers_of_pool("main").free.gpu->value / 1000; }
+  std::int64_t all_gpus() const { return model.numbers_of_pool("main").capacity.gpu->value / 1000; }
+
+  // A Project `nlp` and what two jobs of eight GPUs a pod need to be placed.
+  void add_project() {
+    crds::Queue all;
+    all.metadata.name = "all";
+    model.queue(all);
+    crds::Project project;
+    project.metadata.name = "nlp";
+    project.spec.queue = "all";
+    model.project(project);
+    model.charge_namespace("nlp", "nlp");
+  }
+  static crds::TrainingJob job(const std::string& name) {
+    crds::TrainingJob j;
+    j.metadata.ns = "nlp";
+    j.metadata.name = name;
+    j.metadata.generation = 1;
+    crds::Role worker;
+    worker.name = "worker";
+    worker.replicas = 1;
+    j.spec.roles.push_back(worker);
+    return j;
+  }
+  static Translation wish() {
+    Translation w;
+    PodNeeds needs;
+    needs.gpus = 8;
+    needs.requests.cpu.value = 1000;
+    needs.requests.memory.value = std::int64_t{1} << 30;
+    w.needs = {needs};
+    return w;
+  }
+  void waits(const crds::TrainingJob& job, const std::vector<client::Ptr<client::Pod>>& pods = {}) {
+    Step step;
+    step.status = job.status;
+    step.wants_place = true;
+    model.update(client::make_key("nlp", job.metadata.name), job, wish(), step, pods);
+  }
+};
+
+TEST_F(Model, ForeignPodsHoldWhatThePoolsCallAGpu) {
+  model.pool(pool("main", "amd.com/gpu"));
+  model.node(node("n1", {{"amd.com/gpu", 8}}));
+  const auto pod = shared(running("else", "p", {{"amd.com/gpu", 4}}));
+  model.foreign_pod(pod);
+  EXPECT_EQ(free_gpus(), 4);
+  model.foreign_pod_gone(*pod);
+  EXPECT_EQ(free_gpus(), 8);
+}
+
+TEST_F(Model, WhatPodsHoldIsCountedAnewWhenAPoolComesChangesAndGoes) {
+  model.node(node("n1", {{"amd.com/gpu", 8}, {"nvidia.com/gpu", 4}}));
+  model.foreign_pod(shared(running("else", "p", {{"amd.com/gpu", 3}, {"nvidia.com/gpu", 1}})));
+  model.pool(pool("main", "amd.com/gpu"));
+  EXPECT_EQ(all_gpus(), 8);
+  EXPECT_EQ(free_gpus(), 5);
+  model.pool(pool("main", "nvidia.com/gpu"));
+  EXPECT_EQ(all_gpus(), 4);
+  EXPECT_EQ(free_gpus(), 3);
+  model.pool(pool("more", "amd.com/gpu", "n2"));
+  EXPECT_EQ(all_gpus(), 12);
+  EXPECT_EQ(free_gpus(), 8);
+  model.pool_gone(pool("more", "amd.com/gpu", "n2"));
+  EXPECT_EQ(all_gpus(), 4);
+  EXPECT_EQ(free_gpus(), 3);
+}
+
+TEST_F(Model, APodThatWasGivenBackIsNotCountedAnew) {
+  model.node(node("n1", {{"amd.com/gpu", 8}}));
+  const auto pod = shared(running("else", "p", {{"amd.com/gpu", 3}}));
+  model.foreign_pod(pod);
+  client::Pod ended = *pod;
+  ended.phase = client::PodPhase::kSucceeded;
+  model.foreign_pod(shared(ended));
+  model.pool(pool("main", "amd.com/gpu"));
+  EXPECT_EQ(free_gpus(), 8);
+}
+
+TEST_F(Model, AReservationHoldsNoGpuOfItsOwnInAnyPool) {
+  model.node(node("n1", {{"amd.com/gpu", 8}}));
+  model.reservation_pod(running("muster-system", "gpu-0", {{"amd.com/gpu", 1}}));
+  model.pool(pool("main", "amd.com/gpu"));
+  EXPECT_EQ(free_gpus(), 8);
+}
+
+// An evicted job's pod is still there: its GPUs are not free before it has gone, in pools of any resource.
+TEST_F(Model, WhatAJobLeavesIsNotFreeBeforeItHasLeft) {
+  model.pool(pool("main", "amd.com/gpu"));
+  model.node(node("n1", {{"amd.com/gpu", 8}}));
+  add_project();
+  const auto victim = job("victim");
+  client::Pod pod = running("nlp", "victim-worker-0-1", {{"amd.com/gpu", 8}});
+  pod.labels = {{std::string(kAttemptLabel), "1"},
+                {std::string(kIndexLabel), "0"},
+                {std::string(kJobLabel), "victim"},
+                {std::string(kRoleLabel), "worker"},
+                {std::string(kTryLabel), "0"}};
+  pod.annotations = {{std::string(kGpusAnnotation), "0,1,2,3,4,5,6,7"}};
+  pod.deleting = true;
+  waits(victim, {shared(pod)});
+  waits(job("next"));
+  model.plan(kStart);
+  EXPECT_FALSE(model.decision("nlp/next")) << "the victim's pod still has the GPUs";
+  EXPECT_TRUE(model.nomination("nlp/next")) << "they are its own as soon as it has gone";
+  waits(victim);
+  model.plan(kStart);
+  ASSERT_TRUE(model.decision("nlp/next"));
+  EXPECT_EQ(model.decision("nlp/next")->kind, Decision::Kind::kStart);
+}
+
+}  // namespace
+}  // namespace muster::reconcilers

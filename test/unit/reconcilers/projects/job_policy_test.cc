@@ -1,0 +1,158 @@
+// What a job takes from its Project's defaults, and what the Project's policy refuses.
+#include "muster/reconcilers/projects/job_policy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "muster/crds/codec.h"
+
+namespace muster::reconcilers {
+namespace {
+
+using crds::Json;
+using testing::HasSubstr;
+
+template <class T>
+T read(const std::string& json) {
+  auto value = crds::from_json<T>(Json::parse(json));
+  if (!value) throw std::runtime_error(crds::to_string(value.error()));
+  return *std::move(value);
+}
+crds::Project project(const std::string& policy) {
+  return read<crds::Project>(R"({"metadata": {"name": "nlp"}, "spec": {"queue": "q", "policy": )" + policy +
+                             "}}");
+}
+// `more` goes before the roles: "\"mode\": \"Batch\",".
+crds::TrainingJobSpec job(const std::string& roles, const std::string& more = {}) {
+  return read<crds::TrainingJob>(R"({"metadata": {"name": "j"}, "spec": {)" + more + R"("roles": [)" + roles +
+                                 "]}}")
+      .spec;
+}
+const std::string kBare =
+    R"({"name": "main", "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}})";
+std::string role(const std::string& gpus, int replicas = 1, const std::string& resources = "{}") {
+  return R"({"name": "main", "replicas": )" + std::to_string(replicas) + R"(, "gpus": )" + gpus +
+         R"(, "template": {"spec": {"containers": [{"name": "c", "image": "i", "resources": )" + resources +
+         "}]}}}";
+}
+const Json& requests(const crds::TrainingJobSpec& spec) {
+  return spec.roles[0].pod_template.value->at("spec").at("containers")[0].at("resources").at("requests");
+}
+
+const std::string kDefaults = R"({"batch": {"maxRuntime": "2d"}, "defaultPool": "a100",
+  "defaults": {"priorityClassName": "training", "gpus": {"count": 2}, "cpuPerGPU": 8, "memoryPerGPU": "64Gi"}})";
+
+TEST(JobPolicy, AJobOfImageAndCommandAloneTakesEverything) {
+  const auto p = project(kDefaults);
+  const auto taken = taken_from(p, job(kBare));
+  EXPECT_EQ(taken.priority_class_name, "training");
+  EXPECT_THAT(taken.pools, testing::ElementsAre("a100"));
+  EXPECT_EQ(taken.max_runtime, std::chrono::hours{48});
+  const auto spec = with(taken, job(kBare));
+  EXPECT_EQ(spec.roles[0].gpus->count, 2);
+  EXPECT_EQ(requests(spec), Json::parse(R"({"cpu": "16", "memory": "128Gi"})"));
+  EXPECT_EQ(spec.priority_class_name, "training");
+  EXPECT_EQ(spec.max_runtime, std::chrono::hours{48});
+}
+
+TEST(JobPolicy, WhatTheJobStatesStands) {
+  const auto spec =
+      job(role(R"({"count": 1})", 1, R"({"limits": {"cpu": "3"}, "requests": {"memory": "1Gi"}})"),
+          R"("priorityClassName": "interactive", "pools": ["h100"], "maxRuntime": "1h",)");
+  EXPECT_EQ(taken_from(project(kDefaults), spec), crds::Effective{});
+}
+
+TEST(JobPolicy, ARoleWithCpusAloneAndOneBesideGpusGetNone) {
+  const auto cpu_only = job(R"({"name": "main", "template": {"spec": {"containers": [
+      {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}}})");
+  EXPECT_TRUE(taken_from(project(kDefaults), cpu_only).roles.empty());
+  const auto taken =
+      taken_from(project(kDefaults), job(role(R"({"count": 1})") +
+                                         R"(, {"name": "launcher", "template": {"spec": {"containers": [
+      {"name": "c", "image": "i"}]}}})"));
+  ASSERT_EQ(taken.roles.size(), 1u);
+  EXPECT_EQ(taken.roles[0].name, "main");
+  EXPECT_FALSE(taken.roles[0].gpus);
+}
+
+TEST(JobPolicy, CpuAndMemoryFollowPartsOfGpusRoundedUp) {
+  const auto p = project(R"({"defaults": {"cpuPerGPU": "1500m", "memoryPerGPU": "1001"}})");
+  const auto taken = [&](const char* gpus) { return taken_from(p, job(role(gpus))).roles.at(0); };
+  EXPECT_EQ(taken(R"({"fraction": "500m"})").cpu->value, 750);
+  EXPECT_EQ(taken(R"({"fraction": "500m"})").memory->value, 501);
+  EXPECT_EQ(taken(R"({"fraction": "500m", "devices": 4})").cpu->value, 3000);
+  EXPECT_EQ(taken(R"({"mig": "3g.40gb", "count": 2})").cpu->value, 1287) << "858 of 1000";
+  EXPECT_EQ(taken(R"({"memory": "10Gi"})").cpu->value, 1500);
+}
+
+TEST(JobPolicy, WithoutAPolicyNothingIsTakenOrRefused) {
+  crds::Project bare;
+  bare.metadata.name = "nlp";
+  EXPECT_EQ(taken_from(bare, job(kBare)), crds::Effective{});
+  EXPECT_EQ(violation(bare, job(role(R"({"count": 256})", 100)), "a100"), std::nullopt);
+}
+
+TEST(JobPolicy, MaxRuntimeIsHeldAgainstTheModesOwn) {
+  const auto p = project(R"({"interactive": {"maxRuntime": "12h"}, "batch": {"maxRuntime": "1d12h"}})");
+  const auto refused = [&](const char* more) { return violation(p, job(kBare, more), ""); };
+  EXPECT_EQ(refused(R"("maxRuntime": "36h",)"), std::nullopt);
+  EXPECT_EQ(
+      refused(R"("maxRuntime": "37h",)"),
+      "spec.maxRuntime: 1d13h is more than the 1d12h that Project nlp allows (policy.batch.maxRuntime)");
+  EXPECT_THAT(refused(R"("mode": "Interactive", "maxRuntime": "13h",)").value(),
+              HasSubstr("the 12h that Project nlp allows (policy.interactive.maxRuntime)"));
+}
+
+TEST(JobPolicy, GpusOfAllRolesAndReplicasCount) {
+  const auto p = project(R"({"maxGPUsPerJob": 8})");
+  EXPECT_EQ(violation(p, job(role(R"({"count": 2})", 4)), ""), std::nullopt);
+  EXPECT_EQ(violation(p, job(role(R"({"count": 2})", 5)), ""),
+            "spec.roles: ask for 10 GPUs in all, more than the 8 that Project nlp allows a job "
+            "(policy.maxGPUsPerJob)");
+  EXPECT_EQ(violation(p, job(role(R"({"fraction": "500m"})", 16)), ""), std::nullopt);
+  EXPECT_THAT(violation(p, job(role(R"({"fraction": "500m"})", 17)), "").value(),
+              HasSubstr("ask for 8500m GPUs"));
+  EXPECT_TRUE(violation(p, job(R"({"name": "main", "minReplicas": 1, "maxReplicas": 9, "gpus": {"count": 1},
+      "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}})"),
+                        ""))
+      << "it may grow to that";
+}
+
+TEST(JobPolicy, PoolsMustBeAllowedAlsoTheOneThatIsNotNamed) {
+  const auto p = project(R"({"allowedPools": ["a100", "h100"]})");
+  EXPECT_EQ(violation(p, job(kBare, R"("pools": ["h100", "a100"],)"), ""), std::nullopt);
+  EXPECT_EQ(violation(p, job(kBare, R"("pools": ["h100", "b200"],)"), ""),
+            "spec.pools: b200 is not one of a100, h100, the pools of Project nlp (policy.allowedPools)");
+  EXPECT_EQ(violation(p, job(kBare), "a100"), std::nullopt);
+  EXPECT_THAT(violation(p, job(kBare), "b200").value(), HasSubstr("this is the cluster's default"));
+  EXPECT_EQ(violation(p, job(kBare), ""), std::nullopt) << "placement says NoDefaultPool";
+}
+
+TEST(JobPolicy, RolesThatAreGoneArePassedOver) {
+  crds::Effective taken;
+  taken.roles = {{.name = "gone", .gpus = crds::DefaultGpus{3}, .cpu = {}, .memory = {}}};
+  EXPECT_EQ(with(taken, job(kBare)), job(kBare));
+}
+
+TEST(JobPolicy, TheIdleTimeoutOfTheModeIsTheMostAndWhatAJobGetsThatStatesNone) {
+  const auto p = project(R"({"interactive": {"idleTimeout": "1h"}, "batch": {"idleTimeout": "2h"}})");
+  const auto batch = job(kBare);
+  EXPECT_EQ(with(taken_from(p, batch), batch).idle.value().timeout, std::chrono::hours{2});
+  const auto bound = job(kBare, R"("mode": "Interactive", "idle": {"gpuUtilizationBelow": 20},)");
+  const auto effective = with(taken_from(p, bound), bound);
+  EXPECT_EQ(effective.idle.value().timeout, std::chrono::hours{1});
+  EXPECT_EQ(effective.idle.value().gpu_utilization_below, 20);
+  const auto states = job(kBare, R"("mode": "Interactive", "idle": {"timeout": "30m"},)");
+  EXPECT_EQ(taken_from(p, states).idle_timeout, std::nullopt);
+  EXPECT_EQ(violation(p, states, ""), std::nullopt);
+  EXPECT_EQ(violation(p, job(kBare, R"("mode": "Interactive", "idle": {"timeout": "2h"},)"), ""),
+            "spec.idle.timeout: 2h is more than the 1h that Project nlp allows "
+            "(policy.interactive.idleTimeout)");
+  const auto none = project("{}");
+  EXPECT_FALSE(with(taken_from(none, batch), batch).idle);
+}
+
+}  // namespace
+}  // namespace muster::reconcilers

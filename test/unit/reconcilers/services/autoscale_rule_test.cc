@@ -1,0 +1,299 @@
+#include "muster/reconcilers/services/autoscale_rule.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace muster::reconcilers {
+namespace {
+
+using client::Duration;
+using client::TimePoint;
+using crds::MilliLoad;
+using crds::ServingMetric;
+using std::chrono::minutes;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+constexpr client::WallTime kWall{seconds{1'800'000'000}};
+
+MilliLoad load(double n) {
+  return MilliLoad{static_cast<std::int64_t>(n * 1000)};
+}
+
+std::expected<MilliLoad, std::string> read(ServingMetric metric, std::string_view text) {
+  const auto samples =
+      client::parse_exposition(text, [&](std::string_view name) { return is_name_of(metric, name); });
+  EXPECT_TRUE(samples);
+  return load_of(metric, *samples, kWall);
+}
+
+TEST(LoadOf, KnowsWhatServersCallIt) {
+  struct Case {
+    const char* text;
+    double waiting, running, cache;
+  };
+  const Case cases[] = {
+      {"vllm:num_requests_waiting{engine=\"0\"} 3.0\nvllm:num_requests_waiting{engine=\"1\"} 4.0\n"
+       "vllm:num_requests_running{engine=\"0\"} 12.0\nvllm:kv_cache_usage_perc{engine=\"0\"} 0.5\n"
+       "vllm:kv_cache_usage_perc{engine=\"1\"} 0.9\nvllm:gpu_cache_usage_perc{engine=\"0\"} 0.1\n",
+       7, 12, 0.7},
+      {"vllm:num_requests_waiting 0\nvllm:num_requests_running 1\nvllm:gpu_cache_usage_perc 0.25\n", 0, 1,
+       0.25},
+      {"sglang:num_queue_reqs{model_name=\"m\",priority=\"\"} 5\nsglang:num_queue_reqs{priority=\"1\"} 5\n"
+       "sglang:num_running_reqs{model_name=\"m\"} 2\nsglang:token_usage{model_name=\"m\"} 0.28\n",
+       5, 2, 0.28},
+      {"trtllm_num_requests_waiting 6\ntrtllm_num_requests_running 8\ntrtllm_kv_cache_utilization 0.62\n", 6,
+       8, 0.62},
+      {"nv_inference_pending_request_count{model=\"a\"} 99\n"
+       "nv_trt_llm_request_metrics{model=\"tensorrt_llm\",request_type=\"waiting\",version=\"1\"} 4\n"
+       "nv_trt_llm_request_metrics{model=\"tensorrt_llm\",request_type=\"scheduled\",version=\"1\"} 2\n"
+       "nv_trt_llm_request_metrics{model=\"tensorrt_llm\",request_type=\"max\",version=\"1\"} 512\n"
+       "nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type=\"fraction\",version=\"1\"} 0.5\n"
+       "nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type=\"max\",version=\"1\"} 6239\n",
+       4, 2, 0.5}};
+  for (const Case& c : cases) {
+    EXPECT_EQ(read(ServingMetric::kRequestsWaiting, c.text), load(c.waiting)) << c.text;
+    EXPECT_EQ(read(ServingMetric::kRequestsRunning, c.text), load(c.running)) << c.text;
+    EXPECT_EQ(read(ServingMetric::kKVCacheUtilization, c.text), load(c.cache)) << c.text;
+  }
+  EXPECT_EQ(read(ServingMetric::kRequestsWaiting, "nv_inference_pending_request_count{model=\"a\"} 3\n"),
+            load(3));
+}
+
+TEST(LoadOf, RefusesWhatIsNoAmountOrOldOrNotThere) {
+  const auto refusal = [](std::string_view text) {
+    const auto said = read(ServingMetric::kRequestsWaiting, text);
+    return said ? "taken" : said.error();
+  };
+  EXPECT_THAT(refusal(""), HasSubstr("none of vllm:num_requests_waiting, sglang"));
+  EXPECT_THAT(refusal("vllm:num_requests_waiting NaN\n"), HasSubstr("is nan"));
+  EXPECT_THAT(refusal("vllm:num_requests_waiting -1\n"), HasSubstr("is -1"));
+  EXPECT_THAT(refusal("vllm:num_requests_waiting +Inf\n"), HasSubstr("is inf"));
+  EXPECT_THAT(refusal("vllm:num_requests_waiting 1e300\n"), HasSubstr("is 1e+300"));
+  EXPECT_THAT(refusal("nv_trt_llm_request_metrics{request_type=\"max\"} 1\n"), HasSubstr("none of"));
+  EXPECT_THAT(refusal("vllm:num_requests_waiting 1 1799999930000\n"), HasSubstr("older than 60 s"));
+  EXPECT_EQ(refusal("vllm:num_requests_waiting 1 1799999950000\n"), "taken");
+}
+
+TEST(RollingMean, ForgetsWhatIsOlderThanItsWindowAndStaysSmall) {
+  RollingMean mean;
+  EXPECT_EQ(mean.mean(), 0);
+  mean.add(TimePoint{seconds{0}}, 100, seconds{60});
+  mean.add(TimePoint{seconds{30}}, 200, seconds{60});
+  EXPECT_EQ(mean.mean(), 150);
+  mean.add(TimePoint{seconds{60}}, 400, seconds{60});
+  EXPECT_EQ(mean.mean(), 300);
+  mean.add(TimePoint{seconds{600}}, 7, seconds{60});
+  EXPECT_EQ(mean.mean(), 7);
+  for (int i = 0; i < 3; ++i) mean.add(TimePoint{seconds{1000 + i}}, std::int64_t{1} << 62, minutes{60});
+  EXPECT_GT(mean.mean(), 0) << "sums stop at the end";
+}
+
+crds::Autoscaling up_to_ten() {
+  crds::Autoscaling rule;
+  rule.max_replicas = 10;
+  rule.metric = ServingMetric::kRequestsRunning;
+  rule.target = MilliLoad{4000};
+  return rule;
+}
+
+// A service that is read every 5 s.
+struct Service {
+  crds::Autoscaling rule = up_to_ten();
+  std::int32_t size = 1;
+  ScalingHistory history{};
+  TimePoint now{seconds{1000}};
+  ScalingVerdict last{};
+
+  const ScalingVerdict& hear(LoadRound round) {
+    now += seconds{5};
+    round.at = now;
+    last = judge(rule, size, round, history, now);
+    size = last.size;
+    return last;
+  }
+  const ScalingVerdict& hear(double all, std::int32_t serving = -1) {
+    const std::int32_t n = serving < 0 ? size : serving;
+    return hear({.serving = n, .read = n, .load = load(all)});
+  }
+  const ScalingVerdict& hear_for(Duration time, double all) {
+    for (const TimePoint end = now + time; now < end;) hear(all);
+    return last;
+  }
+};
+
+TEST(AutoscaleRule, FollowsTheLoadUpwardsWithinItsBounds) {
+  Service s;
+  EXPECT_EQ(s.hear(4).size, 1);
+  EXPECT_TRUE(s.last.is_active);
+  EXPECT_EQ(s.last.reason, "ValidMetricFound");
+  s.hear_for(minutes{2}, 11);
+  EXPECT_EQ(s.size, 3);
+  EXPECT_THAT(s.last.message,
+              HasSubstr("RequestsRunning is 11 in 3 replicas over 1m, target 4 for each: 3 wanted"));
+  s.hear_for(minutes{2}, 1000);
+  EXPECT_EQ(s.size, 10);
+  EXPECT_THAT(s.last.message, HasSubstr("(maxReplicas; 250 would be right)"));
+  s.rule.max_replicas = 7;
+  EXPECT_EQ(s.hear(1000).size, 7) << "an edit holds at once";
+  s.rule.min_replicas = 9;
+  s.rule.max_replicas = 9;
+  EXPECT_EQ(s.hear({.serving = 7}).size, 9) << "and where nothing can be read too";
+}
+
+TEST(AutoscaleRule, APeakIsAveragedOverTheWindowUnlessItAsksForTwiceTheSize) {
+  Service s;
+  s.size = 4;
+  s.hear_for(minutes{2}, 16);
+  EXPECT_EQ(s.hear(30).size, 4) << "one reading of twelve";
+  s.hear_for(seconds{50}, 30);
+  EXPECT_EQ(s.size, 8) << "all of them";
+  s.hear_for(minutes{10}, 32);
+  EXPECT_EQ(s.size, 8);
+  s.hear(200);
+  EXPECT_EQ(s.hear(200).size, 10) << "50 are needed: no waiting for the window";
+}
+
+TEST(AutoscaleRule, WithinTheToleranceNothingChanges) {
+  Service s;
+  s.size = 5;
+  s.hear_for(minutes{20}, 22);
+  EXPECT_EQ(s.size, 5);
+  s.hear_for(minutes{20}, 18);
+  EXPECT_EQ(s.size, 5);
+  s.hear_for(minutes{20}, 22.1);
+  EXPECT_EQ(s.size, 6);
+}
+
+TEST(AutoscaleRule, ReplicasThatStartCount) {
+  Service s;
+  s.size = 2;
+  for (int i = 0; i < 60; ++i) s.hear(12, 2);
+  EXPECT_EQ(s.size, 3) << "the third starts, the two say the same: no fourth";
+}
+
+TEST(AutoscaleRule, DownwardsToTheMostThatWasNeededInTheDelay) {
+  Service s;
+  s.hear_for(minutes{2}, 32);
+  ASSERT_EQ(s.size, 8);
+  s.hear_for(minutes{2}, 4);
+  s.hear_for(minutes{2}, 20);
+  EXPECT_EQ(s.size, 8) << "less than 5 minutes ago it was needed";
+  s.hear_for(minutes{2}, 4);
+  EXPECT_EQ(s.size, 5) << "what was needed in between";
+  s.hear_for(minutes{5}, 4);
+  EXPECT_EQ(s.size, 1);
+}
+
+TEST(AutoscaleRule, SizesDoNotFlapWithTheLoad) {
+  Service s;
+  s.hear_for(minutes{2}, 32);
+  for (int i = 0; i < 100; ++i) {
+    s.hear_for(minutes{2}, 4);
+    EXPECT_EQ(s.size, 8);
+    s.hear_for(minutes{2}, 32);
+  }
+}
+
+TEST(AutoscaleRule, AnEmptyQueueTakesOneReplicaAtATime) {
+  Service s;
+  s.rule.metric = ServingMetric::kRequestsWaiting;
+  s.hear_for(minutes{2}, 20);
+  ASSERT_EQ(s.size, 5);
+  s.hear_for(minutes{6}, 0);
+  EXPECT_EQ(s.size, 4);
+  s.hear_for(minutes{4}, 0);
+  EXPECT_EQ(s.size, 4);
+  s.hear_for(minutes{2}, 0);
+  EXPECT_EQ(s.size, 3);
+  s.hear_for(minutes{30}, 0);
+  EXPECT_EQ(s.size, 1);
+}
+
+TEST(AutoscaleRule, PartialReadingsNeverTakeAwayAndAddOnlyWhatThoseReadAskFor) {
+  Service s;
+  s.size = 4;
+  for (int i = 0; i < 200; ++i) s.hear({.serving = 4, .read = 3, .load = load(0), .problem = "no answer"});
+  EXPECT_EQ(s.size, 4);
+  EXPECT_FALSE(s.last.is_active);
+  EXPECT_EQ(s.last.reason, "ReadingsPartial");
+  EXPECT_THAT(s.last.message,
+              HasSubstr("1 of 4 replicas that serve were not read (no answer), so none is taken"));
+  for (int i = 0; i < 20; ++i) s.hear({.serving = 4, .read = 3, .load = load(15)});
+  EXPECT_EQ(s.size, 4) << "with a fourth that is idle there are enough";
+  for (int i = 0; i < 20; ++i) s.hear({.serving = 4, .read = 3, .load = load(24)});
+  EXPECT_EQ(s.size, 6);
+}
+
+TEST(AutoscaleRule, HoldsWhereNothingIsRead) {
+  Service s;
+  s.hear_for(minutes{2}, 20);
+  ASSERT_EQ(s.size, 5);
+  for (int i = 0; i < 500; ++i) s.hear({.serving = 5, .read = 0, .problem = "refused"});
+  EXPECT_EQ(s.size, 5);
+  EXPECT_FALSE(s.last.is_active);
+  EXPECT_EQ(s.last.reason, "ReadingsFailed");
+  EXPECT_THAT(s.last.message,
+              HasSubstr("5 of 5 replicas that serve were not read (refused): the size is held"));
+  s.hear_for(minutes{4}, 4);
+  EXPECT_EQ(s.size, 5) << "the delay begins when it can be read again";
+  s.hear_for(minutes{2}, 4);
+  EXPECT_EQ(s.size, 1);
+  s.hear(LoadRound{});
+  EXPECT_EQ(s.last.reason, "NoReplicaServes");
+  EXPECT_EQ(s.size, 1);
+}
+
+TEST(AutoscaleRule, AnOldRoundIsRefused) {
+  Service s;
+  s.size = 2;
+  LoadRound round{.at = s.now, .serving = 2, .read = 2, .load = load(100)};
+  EXPECT_EQ(judge(s.rule, 2, round, s.history, s.now + seconds{31}).size, 2);
+  const auto said = judge(s.rule, 2, round, s.history, s.now + seconds{31});
+  EXPECT_FALSE(said.is_active);
+  EXPECT_EQ(said.reason, "ReadingsStale");
+  EXPECT_EQ(judge(s.rule, 2, round, s.history, s.now + seconds{1}).size, 10);
+}
+
+TEST(AutoscaleRule, AfterARestartNothingGoesForTheWholeDelay) {
+  Service s;
+  s.size = 6;  // as the status has it
+  s.hear_for(minutes{4}, 4);
+  EXPECT_EQ(s.size, 6);
+  s.hear_for(minutes{2}, 4);
+  EXPECT_EQ(s.size, 1);
+}
+
+TEST(AutoscaleRule, WithoutDelayItGoesAtOnce) {
+  Service s;
+  s.size = 6;
+  s.rule.scale_down_delay = seconds{0};
+  EXPECT_EQ(s.hear(4).size, 1);
+}
+
+TEST(AutoscaleRule, ACacheThatIsFullerThanItsTargetGetsOneMore) {
+  Service s;
+  s.rule.metric = ServingMetric::kKVCacheUtilization;
+  s.rule.target = MilliLoad{800};
+  s.size = 3;
+  EXPECT_EQ(s.hear(2.85).size, 4);
+  s.hear_for(minutes{2}, 2.85);
+  EXPECT_EQ(s.size, 4);
+}
+
+TEST(AutoscaleRule, AmountsOfAnySizeAreDefined) {
+  Service s;
+  s.rule.target = MilliLoad{1};
+  s.hear({.serving = 1, .read = 1, .load = MilliLoad{std::numeric_limits<std::int64_t>::max()}});
+  EXPECT_EQ(
+      s.hear({.serving = 1, .read = 1, .load = MilliLoad{std::numeric_limits<std::int64_t>::max()}}).size,
+      10);
+  s.rule.target = MilliLoad{999'999'999'000};
+  s.rule.max_replicas = 1000;
+  s.size = 1000;
+  s.hear_for(minutes{10}, 0);
+  EXPECT_EQ(s.size, 1);
+}
+
+}  // namespace
+}  // namespace muster::reconcilers

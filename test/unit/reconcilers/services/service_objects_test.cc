@@ -1,0 +1,352 @@
+#include "muster/reconcilers/services/service_objects.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "muster/crds/codec.h"
+#include "muster/crds/training_job.h"
+#include "muster/reconcilers/pods/names.h"
+#include "muster/reconcilers/services/service_status.h"
+#include "sample_jobs.h"
+
+namespace muster::reconcilers {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr crds::Time kNow{std::chrono::sys_days{std::chrono::year{2026} / 1 / 2}};
+
+crds::InferenceService sample_service() {
+  crds::InferenceService s;
+  s.metadata.name = "chat";
+  s.metadata.ns = "nlp";
+  s.metadata.uid = "uid-s";
+  s.metadata.generation = 3;
+  s.spec.replicas = 3;
+  s.spec.group_size = 2;
+  s.spec.gpus = crds::Gpus{.count = 4};
+  s.spec.pools = {"h100", "a100"};
+  s.spec.pod_template.value = std::make_shared<const Json>(Json::parse(
+      R"({"metadata": {"labels": {"app": "chat"}}, "spec": {"restartPolicy": "Always", "terminationGracePeriodSeconds": 90,
+          "containers": [{"name": "main", "image": "serve:1"}]}})"));
+  return s;
+}
+
+TEST(ServiceObjects, AReplicaIsAGangThatItsServiceOwns) {
+  const auto service = sample_service();
+  const Json json = replica_json(service, "0a1b2", 7, "inference");
+  EXPECT_EQ(json["metadata"]["name"], "chat-0a1b2-7");
+  EXPECT_EQ(json["metadata"]["namespace"], "nlp");
+  EXPECT_EQ(json["metadata"]["ownerReferences"][0]["kind"], "InferenceService");
+  EXPECT_EQ(json["metadata"]["ownerReferences"][0]["uid"], "uid-s");
+  EXPECT_EQ(json["metadata"]["labels"]["muster.dev/service"], "chat");
+  EXPECT_EQ(json["metadata"]["labels"]["muster.dev/revision"], "0a1b2");
+  const auto job = crds::from_json<crds::TrainingJob>(json);
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->spec.preemptible, false);
+  EXPECT_EQ(job->spec.priority_class_name, "inference");
+  EXPECT_EQ(job->spec.pools, service.spec.pools);
+  ASSERT_EQ(job->spec.roles.size(), 1u);
+  EXPECT_EQ(job->spec.roles[0].name, "server");
+  EXPECT_EQ(job->spec.roles[0].replicas, 2);
+  EXPECT_EQ(job->spec.roles[0].gpus->count, 4);
+  const Json& pod = (*job->spec.roles[0].pod_template.value)["spec"];
+  EXPECT_FALSE(pod.contains("restartPolicy")) << "TrainingJobs allow Never only";
+  EXPECT_EQ(pod["terminationGracePeriodSeconds"], 90);
+  EXPECT_FALSE(json.contains("status"));
+}
+
+TEST(ServiceObjects, WhatIsSaidOfAReplicaIsSaidInTheFieldsOfItsService) {
+  EXPECT_EQ(in_terms_of_service(
+                "TrainingJob.muster.dev \"chat-0a1b2-0\" is invalid: spec.roles[0].replicas: Invalid "
+                "value: 2: no, spec.roles[0].template.spec.volumes[1]: no"),
+            "spec.groupSize: Invalid value: 2: no, spec.template.spec.volumes[1]: no");
+  EXPECT_EQ(in_terms_of_service("trainingjobs.muster.dev \"chat-0a1b2-0\" is forbidden: "
+                                "ValidatingAdmissionPolicy 'p' denied request: spec.roles[0].gpus: no"),
+            "ValidatingAdmissionPolicy 'p' denied request: spec.gpus: no");
+  for (const char* other :
+       {"", "spec.topology.groups: no", "pods \"chat-0a1b2-0-server-0\" is forbidden: no",
+        "TrainingJob.muster.dev \"chat", "TrainingJob.muster.dev \"chat\" is odd", "spec.roles: no"})
+    EXPECT_EQ(in_terms_of_service(other), other);
+}
+
+TEST(ServiceObjects, ARevisionIsWhatReplicasAreMadeFrom) {
+  const auto service = sample_service();
+  const std::string revision = revision_of(service);
+  auto other = service;
+  other.spec.replicas = 9;
+  other.spec.port = 9000;
+  other.spec.rollout = {0, 2};
+  other.spec.autoscaling.emplace().max_replicas = 4;
+  other.metadata.generation = 17;
+  EXPECT_EQ(revision_of(other), revision);
+  other.spec.pod_template.value =
+      std::make_shared<const Json>(Json{{"spec", {{"containers", Json::array()}}}});
+  EXPECT_NE(revision_of(other), revision);
+  other = service;
+  other.spec.gpus->count = 8;
+  EXPECT_NE(revision_of(other), revision);
+}
+
+TEST(ServiceObjects, NamesOfReplicasFitTheSchema) {
+  const std::string longest(40, 'a');
+  const auto name = replica_name(longest, "0a1b2", 9999);
+  EXPECT_LE(name.size(), 40u);
+  EXPECT_NE(name, replica_name(longest.substr(1) + "b", "0a1b2", 9999));
+  EXPECT_THAT(name, testing::EndsWith("-0a1b2-9999"));
+}
+
+TEST(ServiceObjects, TheServiceLeadsToTheFirstPodOfEveryReplicaAndAndTheBudgetKeepsAllPodsButOne) {
+  const auto service = sample_service();
+  const Json endpoint = endpoint_json(service);
+  EXPECT_EQ(endpoint["spec"]["selector"]["muster.dev/service"], "chat");
+  EXPECT_EQ(endpoint["spec"]["selector"]["muster.dev/index"], "0");
+  EXPECT_EQ(endpoint["spec"]["ports"][0]["targetPort"], 8000);
+  EXPECT_EQ(url_of(service), "http://chat.nlp.svc:8000");
+  EXPECT_EQ(disruption_budget_json(service)["spec"]["minAvailable"], 5)
+      << "of three groups of two: with four left, one pod of each of two groups could go";
+  EXPECT_EQ(disruption_budget_json(service)["spec"]["unhealthyPodEvictionPolicy"], "AlwaysAllow");
+  auto lenient = service;
+  lenient.spec.rollout.max_unavailable = 5;
+  EXPECT_EQ(disruption_budget_json(lenient)["spec"]["minAvailable"], 1);
+  lenient.spec.rollout.max_unavailable = 7;
+  EXPECT_EQ(disruption_budget_json(lenient)["spec"]["minAvailable"], 0);
+}
+
+struct Fleet {
+  std::vector<crds::TrainingJob> jobs;
+  std::vector<ReplicaView> views;
+
+  void add(bool placed, bool ready, std::string revision = "new", std::string reason = "") {
+    crds::TrainingJob job;
+    job.metadata.name = "chat-" + revision + "-" + std::to_string(jobs.size());
+    job.metadata.labels[std::string(kRevisionLabel)] = revision;
+    job.spec.roles.push_back(role("server", 2, 4, bare_template()));
+    if (placed) job.status.assignment.attempt = 1;
+    if (placed) job.status.allocated.gpu = crds::MilliGpu{8000};
+    job.status.queue.reason = reason;
+    job.status.queue.message = reason.empty() ? "" : "8 GPUs are missing";
+    job.status.queue.position = static_cast<std::int32_t>(jobs.size() + 1);
+    jobs.push_back(std::move(job));
+    ready_.push_back(ready);
+  }
+  crds::InferenceServiceStatus status(const crds::InferenceService& service, RolloutMemory rollout = {},
+                                      const Refused& refused = {},
+                                      const std::optional<ScalingVerdict>& scaling = {}) {
+    views.clear();
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      auto view = view_of(jobs[i], {}, "new");
+      view.state.is_ready = ready_[i];
+      view.ready_pods = ready_[i] ? 2 : 0;
+      views.push_back(view);
+    }
+    return status_of(service, views, "new", refused, rollout, kNow, scaling);
+  }
+
+ private:
+  std::vector<bool> ready_;
+};
+
+TEST(ServiceStatus, CountsAndSaysWhatWaits) {
+  Fleet fleet;
+  fleet.add(true, true);
+  fleet.add(true, true);
+  fleet.add(false, false, "new", "QuotaExceeded");
+  const auto status = fleet.status(sample_service());
+  EXPECT_EQ(status.replicas, 3);
+  EXPECT_EQ(status.ready_replicas, 2);
+  EXPECT_EQ(status.updated_replicas, 3);
+  EXPECT_EQ(status.desired_replicas, 3);
+  EXPECT_EQ(status.pods, "4/6");
+  EXPECT_EQ(status.selector, "muster.dev/service=chat");
+  EXPECT_EQ(status.allocated.gpu, crds::MilliGpu{16000});
+  EXPECT_EQ(status.queue.reason, "QuotaExceeded");
+  EXPECT_EQ(status.queue.message, "1 of 3 replicas wait, the first of them chat-new-2: 8 GPUs are missing");
+  const auto* ready = crds::find_condition(status.conditions, "Ready");
+  EXPECT_EQ(ready->status, crds::ConditionStatus::kTrue) << "it serves";
+  EXPECT_THAT(ready->message, HasSubstr("2 of 3 replicas are ready; 1 of 3 replicas wait"));
+  const auto* rolled = crds::find_condition(status.conditions, "RolledOut");
+  EXPECT_EQ(rolled->status, crds::ConditionStatus::kTrue) << "no place for one more is no rollout";
+  EXPECT_EQ(rolled->message, "all replicas are of revision new, and 1 of 3 have no place");
+  fleet.add(true, true, "old");
+  EXPECT_FALSE(crds::is_true(fleet.status(sample_service()).conditions, "RolledOut"));
+}
+
+TEST(ServiceStatus, NothingIsRolledOutBeforeAllReplicasAreThere) {
+  Fleet fleet;
+  fleet.add(true, true);
+  EXPECT_FALSE(crds::is_true(fleet.status(sample_service()).conditions, "RolledOut"));
+}
+
+TEST(ServiceStatus, OnlyWhatAnotherReplicaCouldGiveBackIsALackOfRoom) {
+  Fleet fleet;
+  fleet.add(false, false, "new", "InsufficientCapacity");
+  auto& job = fleet.jobs[0];
+  crds::set_condition(job.status.conditions,
+                      {"Admitted", crds::ConditionStatus::kFalse, 1, kNow, "InsufficientCapacity", ""});
+  const auto lacks_room = [&](const char* reason) {
+    job.status.queue.reason = reason;
+    return view_of(job, {}, "new").state.lacks_room;
+  };
+  for (const char* reason : {"InsufficientCapacity", "Fragmented", "TopologyUnsatisfiable",
+                             "FairShareReached", "LimitReached", "QuotaExceeded", "Reserved"})
+    EXPECT_TRUE(lacks_room(reason)) << reason;
+  for (const char* reason : {"", "NoMatchingNodes", "PolicyViolation", "InvalidSpec", "PodsForbidden",
+                             "BackingOff", "QueueHeld", "NamespaceNotReady", "WaitingForVictims"})
+    EXPECT_FALSE(lacks_room(reason)) << reason;
+  EXPECT_EQ(view_of(job, {}, "new").state.waits_since, kNow);
+  job.status.assignment.attempt = 1;
+  EXPECT_FALSE(lacks_room("InsufficientCapacity")) << "it has its places";
+}
+
+TEST(ServiceStatus, APodIsOnItsWayOutForItsGracePeriodOrUntilItIsCollected) {
+  client::Pod pod;
+  EXPECT_FALSE(is_leaving(pod, true, kNow));
+  EXPECT_TRUE(is_leaving(pod, false, kNow));
+  pod.deleting = true;
+  pod.deleted_at = std::chrono::duration_cast<std::chrono::seconds>(kNow.time_since_epoch()).count() + 30;
+  EXPECT_TRUE(is_leaving(pod, true, kNow));
+  EXPECT_TRUE(is_leaving(pod, false, kNow));
+  EXPECT_FALSE(is_leaving(pod, true, kNow + std::chrono::seconds{30})) << "its node is away";
+  EXPECT_FALSE(is_leaving(pod, false, kNow + std::chrono::seconds{30}));
+  pod.phase = client::PodPhase::kFailed;
+  EXPECT_FALSE(is_leaving(pod, false, kNow)) << "it holds nothing any more";
+}
+
+TEST(ServiceStatus, IsNotReadyForTheReasonThatKeepsItsFirstReplicaWaiting) {
+  Fleet fleet;
+  fleet.add(false, false, "new", "InsufficientCapacity");
+  const auto status = fleet.status(sample_service());
+  const auto* ready = crds::find_condition(status.conditions, "Ready");
+  EXPECT_EQ(ready->status, crds::ConditionStatus::kFalse);
+  EXPECT_EQ(ready->reason, "InsufficientCapacity");
+}
+
+TEST(ServiceStatus, ARolloutIsOverWhenAllServeAndStaysOverWhenOneRestarts) {
+  auto service = sample_service();
+  Fleet fleet;
+  fleet.add(true, true, "old");
+  for (int i = 0; i < 2; ++i) fleet.add(true, true);
+  service.status = fleet.status(service);
+  EXPECT_EQ(crds::find_condition(service.status.conditions, "RolledOut")->reason, "RollingOut");
+  EXPECT_FALSE(rollout_before(service.status, "new").gives_way);
+  service.status = fleet.status(service, {2, true});
+  EXPECT_EQ(rollout_before(service.status, "new"), (RolloutMemory{2, true}));
+  EXPECT_EQ(rollout_before(service.status, "newer"), (RolloutMemory{2, false}));
+  Fleet done;
+  for (int i = 0; i < 3; ++i) done.add(true, true);
+  service.status = done.status(service);
+  EXPECT_TRUE(crds::is_true(service.status.conditions, "RolledOut"));
+  Fleet falls;
+  for (int i = 0; i < 3; ++i) falls.add(true, i > 0);
+  service.status = falls.status(service);
+  EXPECT_TRUE(crds::is_true(service.status.conditions, "RolledOut"));
+  EXPECT_EQ(service.status.ready_replicas, 2);
+}
+
+TEST(ServiceStatus, WhatItsReplicasAreToldOfTheSpecItTellsItsOwner) {
+  Fleet fleet;
+  fleet.add(false, false);
+  crds::set_condition(fleet.jobs[0].status.conditions,
+                      {"Accepted", crds::ConditionStatus::kFalse, 1, kNow, "NotSupported",
+                       "spec.roles[0].gpus.numaAligned: no"});
+  auto status = fleet.status(sample_service());
+  const auto* accepted = crds::find_condition(status.conditions, "Accepted");
+  EXPECT_EQ(accepted->reason, "NotSupported");
+  EXPECT_EQ(accepted->message, "spec.gpus.numaAligned: no") << "the field that its owner wrote";
+  status = fleet.status(sample_service(), {}, {"NameTaken", "services nlp/chat exists"});
+  EXPECT_EQ(crds::find_condition(status.conditions, "Accepted")->reason, "NameTaken");
+}
+
+TEST(ServiceStatus, WhoIsRefusedSaysWhatForAndNotThatItStarts) {
+  const auto service = sample_service();
+  const Refused taken{"NameTaken", "services nlp/chat exists"};
+  auto status = Fleet{}.status(service, {}, taken);
+  EXPECT_EQ(status.queue.reason, "NameTaken") << "the column REASON";
+  EXPECT_EQ(status.queue.message, taken.message);
+  const auto* ready = crds::find_condition(status.conditions, "Ready");
+  EXPECT_EQ(ready->status, crds::ConditionStatus::kFalse);
+  EXPECT_EQ(ready->reason, "NameTaken");
+  EXPECT_EQ(ready->message, "0 of 3 replicas are ready; no replica is made: services nlp/chat exists");
+
+  // What serves goes on; what waits does so for a reason that its owner can do less about.
+  Fleet some;
+  some.add(true, true);
+  some.add(false, false, "new", "InsufficientCapacity");
+  status = some.status(service, {}, taken);
+  EXPECT_EQ(status.queue.reason, "NameTaken");
+  EXPECT_EQ(status.queue.position, 0);
+  ready = crds::find_condition(status.conditions, "Ready");
+  EXPECT_EQ(ready->status, crds::ConditionStatus::kTrue);
+  EXPECT_THAT(ready->message,
+              HasSubstr("1 of 3 replicas are ready; no other is made: services nlp/chat exists; 1 of 2"));
+
+  Fleet starts;
+  starts.add(true, false);
+  status = starts.status(service, {}, taken);
+  EXPECT_EQ(crds::find_condition(status.conditions, "Ready")->reason, "Starting") << "one does";
+
+  auto none = service;
+  none.spec.replicas = 0;
+  status = Fleet{}.status(none, {}, taken);
+  EXPECT_EQ(crds::find_condition(status.conditions, "Ready")->reason, "NoReplicas");
+  EXPECT_EQ(status.queue.reason, "NameTaken");
+
+  auto mended = service;
+  mended.status = Fleet{}.status(service, {}, taken);
+  EXPECT_EQ(Fleet{}.status(mended).queue, crds::Waiting{});
+}
+
+TEST(ServiceStatus, TheSizeIsTheRecordOfWhatWasDecidedWhereItIsAutoscaled) {
+  auto service = sample_service();
+  EXPECT_EQ(crds::size_of(service), 3);
+  auto& rule = service.spec.autoscaling.emplace();
+  rule.min_replicas = 2;
+  rule.max_replicas = 8;
+  EXPECT_EQ(crds::size_of(service), 2) << "nothing was decided yet";
+  service.status.desired_replicas = 5;
+  EXPECT_EQ(crds::size_of(service), 5);
+  EXPECT_EQ(disruption_budget_json(service)["spec"]["minAvailable"], 9);
+  EXPECT_EQ(Fleet{}.status(service).desired_replicas, 5);
+  EXPECT_EQ(Fleet{}.status(service).pods, "0/10");
+  rule.max_replicas = 4;
+  EXPECT_EQ(crds::size_of(service), 4);
+  rule.max_replicas = 1;
+  EXPECT_EQ(crds::size_of(service), 2) << "which the schema refuses";
+}
+
+TEST(ServiceStatus, SaysWhetherTheSizeFollowsTheLoad) {
+  Fleet fleet;
+  auto service = sample_service();
+  const auto scaling = [&](const std::optional<ScalingVerdict>& verdict) {
+    service.status = fleet.status(service, {}, {}, verdict);
+    return *crds::find_condition(service.status.conditions, "ScalingActive");
+  };
+  EXPECT_EQ(scaling({}).reason, "ScalingDisabled");
+  EXPECT_EQ(scaling({}).status, crds::ConditionStatus::kFalse);
+  service.spec.autoscaling.emplace().max_replicas = 8;
+  EXPECT_EQ(scaling({}).reason, "NotReadYet");
+  EXPECT_EQ(scaling({}).status, crds::ConditionStatus::kUnknown);
+  const auto read = scaling(ScalingVerdict{3, true, "ValidMetricFound", "3 wanted"});
+  EXPECT_EQ(read.status, crds::ConditionStatus::kTrue);
+  EXPECT_EQ(read.message, "3 wanted");
+  EXPECT_EQ(scaling({}).reason, "ValidMetricFound") << "another process has not read yet";
+  EXPECT_EQ(scaling(ScalingVerdict{3, false, "ReadingsFailed", ""}).status, crds::ConditionStatus::kFalse);
+}
+
+TEST(ServiceStatus, OnlyNumbersMayWait) {
+  Fleet fleet;
+  for (int i = 0; i < 3; ++i) fleet.add(true, i > 0);
+  auto service = sample_service();
+  const auto two = fleet.status(service);
+  Fleet whole;
+  for (int i = 0; i < 3; ++i) whole.add(true, true);
+  EXPECT_FALSE(only_numbers_differ(two, whole.status(service))) << "RolledOut has come";
+  service.status = two;
+  Fleet one;
+  for (int i = 0; i < 3; ++i) one.add(true, i > 1);
+  EXPECT_TRUE(only_numbers_differ(two, one.status(service)));
+}
+
+}  // namespace
+}  // namespace muster::reconcilers

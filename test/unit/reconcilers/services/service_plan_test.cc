@@ -1,0 +1,234 @@
+#include "muster/reconcilers/services/service_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace muster::reconcilers {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr crds::Time kStart{std::chrono::sys_days{std::chrono::year{2026} / 1 / 2}};
+
+constexpr Replica kServing{.is_current = true, .is_placed = true, .is_ready = true, .created = kStart};
+constexpr Replica kStarting{.is_current = true, .is_placed = true, .created = kStart};
+constexpr Replica kWaiting{.is_current = true, .lacks_room = true, .created = kStart};
+constexpr Replica old(Replica r) {
+  r.is_current = false;
+  return r;
+}
+constexpr Replica numbered(Replica r, std::int32_t ordinal) {
+  r.ordinal = ordinal;
+  return r;
+}
+ServicePlan plan(std::int32_t desired, const std::vector<Replica>& replicas, crds::Rollout rollout = {},
+                 bool gave_way = false, crds::Time now = kStart, crds::Time room_since = {}) {
+  const auto placed = std::ranges::count_if(replicas, [](const Replica& r) { return r.is_placed; });
+  const RolloutMemory before{std::min(desired, static_cast<std::int32_t>(placed)), gave_way};
+  return plan_replicas(desired, rollout, replicas, before, room_since, now);
+}
+
+TEST(ServicePlan, MakesWhatIsMissingAndLeavesWhatIsEnough) {
+  EXPECT_EQ(plan(3, {}).create, 3);
+  EXPECT_EQ(plan(3, {kServing, kWaiting}).create, 1);
+  const auto enough = plan(2, {kServing, kWaiting});
+  EXPECT_EQ(enough.create, 0);
+  EXPECT_THAT(enough.remove, IsEmpty());
+  EXPECT_FALSE(enough.wake_at) << "a replica that waits is no stuck surge while nothing is rolled out";
+}
+
+TEST(ServicePlan, OfThoseTooManyWhoHoldsNothingGoesFirstThenWhoDoesNotServeThenTheYoungest) {
+  const std::vector<Replica> five = {numbered(kServing, 0), numbered(kStarting, 1), numbered(kServing, 2),
+                                     numbered(kWaiting, 3), numbered(kServing, 4)};
+  EXPECT_THAT(plan(4, five).remove, ElementsAre(3));
+  EXPECT_THAT(plan(3, five).remove, ElementsAre(3, 1));
+  EXPECT_THAT(plan(1, five).remove, ElementsAre(3, 1, 4, 2));
+  EXPECT_EQ(plan(0, five).remove.size(), 5u);
+}
+
+TEST(ServicePlan, ASurgeComesBeforeAnOldOneGoes) {
+  const auto first = plan(2, {old(kServing), old(kServing)});
+  EXPECT_EQ(first.create, 1);
+  EXPECT_THAT(first.remove, IsEmpty());
+  const auto starting = plan(2, {old(kServing), old(kServing), kStarting});
+  EXPECT_EQ(starting.create, 0);
+  EXPECT_THAT(starting.remove, IsEmpty());
+  const auto ready = plan(2, {old(kServing), old(kServing), kServing});
+  EXPECT_EQ(ready.create, 1) << "in the place of the one that goes";
+  EXPECT_EQ(ready.remove.size(), 1u);
+  const auto last = plan(2, {old(kServing), kServing, kServing});
+  EXPECT_EQ(last.create, 0);
+  EXPECT_THAT(last.remove, ElementsAre(0));
+}
+
+TEST(ServicePlan, AnOldOneThatHoldsNothingGoesAtOnceAndOneThatDoesNotServeGoesFirst) {
+  const auto waiting = plan(2, {old(kServing), old(kWaiting)});
+  EXPECT_THAT(waiting.remove, ElementsAre(1));
+  EXPECT_EQ(waiting.create, 2);
+  // It may be ready again in a moment: it goes when its successor serves.
+  const auto away = plan(2, {old(kServing), old(kStarting)});
+  EXPECT_THAT(away.remove, IsEmpty());
+  EXPECT_EQ(away.create, 1);
+  EXPECT_THAT(plan(2, {old(kServing), old(kStarting), kServing}).remove, ElementsAre(1));
+}
+
+TEST(ServicePlan, ARevisionThatNeverServedIsReplacedToo) {
+  const std::vector<Replica> broken = {old(kStarting), old(kStarting)};
+  EXPECT_EQ(plan(2, broken).create, 1);
+  EXPECT_EQ(plan(2, {old(kStarting), old(kStarting), kServing}).remove.size(), 1u);
+  const auto full = plan(2, {old(kStarting), old(kStarting), kWaiting}, {}, false, kStart + kSurgePatience);
+  EXPECT_EQ(full.remove.size(), 1u);
+}
+
+TEST(ServicePlan, WithoutSurgeAsManyGoAsMayBeMissing) {
+  const crds::Rollout two{.max_surge = 0, .max_unavailable = 2};
+  const auto p = plan(3, {old(kServing), old(kServing), old(kServing)}, two);
+  EXPECT_EQ(p.remove.size(), 2u);
+  EXPECT_EQ(p.create, 2);
+  const auto between = plan(3, {old(kServing), kStarting, kStarting}, two);
+  EXPECT_EQ(between.create, 0);
+  EXPECT_THAT(between.remove, IsEmpty());
+}
+
+TEST(ServicePlan, ASurgeWithoutAPlaceGivesWay) {
+  const std::vector<Replica> stuck = {old(kServing), old(kServing), kWaiting};
+  const auto early = plan(2, stuck, {}, false, kStart + seconds{29});
+  EXPECT_FALSE(early.rollout.gives_way);
+  EXPECT_THAT(early.remove, IsEmpty());
+  EXPECT_EQ(early.wake_at, kStart + kSurgePatience);
+  const auto late = plan(2, stuck, {}, false, kStart + kSurgePatience);
+  EXPECT_TRUE(late.rollout.gives_way);
+  EXPECT_EQ(late.remove.size(), 1u);
+  EXPECT_EQ(late.create, 0);
+}
+
+TEST(ServicePlan, WhoWaitsForOtherReasonsThanRoomTakesNobodysPlace) {
+  constexpr Replica kRefused{.is_current = true, .created = kStart};
+  const auto p = plan(1, {old(kServing), kRefused}, {}, false, kStart + std::chrono::hours{1});
+  EXPECT_FALSE(p.rollout.gives_way);
+  EXPECT_THAT(p.remove, IsEmpty());
+  EXPECT_EQ(p.create, 0);
+  EXPECT_FALSE(p.wake_at);
+}
+
+TEST(ServicePlan, PatienceBeginsWhenItWaitsForRoomAndNobodyIsOnTheWayOut) {
+  auto evicted = kWaiting;
+  evicted.waits_since = kStart + seconds{100};
+  const auto at = [&](int second, crds::Time room_since) {
+    return plan(1, {old(kServing), evicted}, {}, false, kStart + seconds{second}, room_since);
+  };
+  EXPECT_FALSE(at(129, {}).rollout.gives_way) << "made long ago, it had a place until now";
+  EXPECT_EQ(at(129, {}).wake_at, kStart + seconds{130});
+  EXPECT_TRUE(at(130, {}).rollout.gives_way);
+  EXPECT_FALSE(at(149, kStart + seconds{120}).rollout.gives_way);
+  EXPECT_THAT(at(149, kStart + seconds{120}).remove, IsEmpty());
+  EXPECT_EQ(at(149, kStart + seconds{120}).wake_at, kStart + seconds{150});
+  EXPECT_TRUE(at(150, kStart + seconds{120}).rollout.gives_way);
+}
+
+TEST(ServicePlan, NobodyGivesWayWhileASuccessorStarts) {
+  const crds::Rollout two{.max_surge = 2, .max_unavailable = 0};
+  const auto late = kStart + std::chrono::hours{1};
+  const auto starting = plan(2, {old(kServing), old(kServing), kStarting, kWaiting}, two, false, late);
+  EXPECT_FALSE(starting.rollout.gives_way);
+  EXPECT_THAT(starting.remove, IsEmpty());
+  const auto ready = plan(2, {old(kServing), old(kServing), kServing, kWaiting}, two, false, late);
+  EXPECT_FALSE(ready.remove.empty()) << "one of the old ones makes room now";
+}
+
+TEST(Room, IsThereSinceTheLastPodWasSeenGone) {
+  Room room;
+  EXPECT_EQ(room.look(false, kStart), crds::Time{}) << "nobody has left";
+  EXPECT_EQ(room.look(true, kStart + seconds{1}), kStart + seconds{1});
+  EXPECT_EQ(room.look(true, kStart + seconds{5}), kStart + seconds{5});
+  EXPECT_EQ(room.look(false, kStart + seconds{31}), kStart + seconds{31}) << "it was there until just now";
+  EXPECT_EQ(room.look(false, kStart + seconds{60}), kStart + seconds{31});
+}
+
+TEST(ServicePlan, HavingGivenWayItGoesOnSoUntilTheRolloutIsOver) {
+  // The one that waited serves now: the next old one goes, and only then is its successor made.
+  const auto next = plan(2, {old(kServing), kServing}, {}, true);
+  EXPECT_TRUE(next.rollout.gives_way);
+  EXPECT_THAT(next.remove, ElementsAre(0));
+  EXPECT_EQ(next.create, 1);
+  const auto between = plan_replicas(2, {}, {old(kServing), kStarting}, {2, true}, {}, kStart);
+  EXPECT_THAT(between.remove, IsEmpty()) << "one serves, and one has to";
+  EXPECT_EQ(between.create, 0);
+  EXPECT_FALSE(plan(2, {kServing, kServing}, {}, true).rollout.gives_way);
+}
+
+TEST(ServicePlan, OfAReplicaAloneTheOldOneGoesWhenItsSuccessorHasNoPlace) {
+  const auto p = plan(1, {old(kServing), kWaiting}, {}, false, kStart + kSurgePatience);
+  EXPECT_THAT(p.remove, ElementsAre(0));
+}
+
+TEST(ServicePlan, NoneGoesBeforeItIsWrittenDownHowManyHadPlaces) {
+  const std::vector<Replica> two = {old(kServing), old(kServing), old(kWaiting)};
+  const crds::Rollout one{.max_surge = 0, .max_unavailable = 1};
+  const auto first = plan_replicas(3, one, two, {}, {}, kStart);
+  EXPECT_THAT(first.remove, ElementsAre(2)) << "who holds nothing is none of them";
+  EXPECT_EQ(first.rollout.places, 2);
+  EXPECT_EQ(first.wake_at, kStart);
+  const auto next =
+      plan_replicas(3, one, {old(kServing), old(kServing), kWaiting}, first.rollout, {}, kStart);
+  EXPECT_EQ(next.remove.size(), 1u);
+  EXPECT_EQ(next.rollout.places, 2) << "as it began";
+  // After a crash that followed the removal, and when the next edit overtakes the rollout.
+  const auto later = plan_replicas(3, one, {old(kServing), kWaiting, kWaiting}, next.rollout, {}, kStart);
+  EXPECT_THAT(later.remove, IsEmpty());
+}
+
+// From every start, with places for `room` replicas, a rollout ends, and never with fewer than it may: also
+// where there is room for fewer than are asked for.
+TEST(ServicePlan, EveryRolloutEnds) {
+  for (std::int32_t desired = 0; desired <= 4; ++desired) {
+    for (const auto& rollout :
+         {crds::Rollout{1, 0}, crds::Rollout{0, 1}, crds::Rollout{2, 1}, crds::Rollout{4, 0}}) {
+      for (std::int32_t room = 1; room <= desired + 3; ++room) {
+        const std::int32_t most = std::min(room, desired);
+        std::vector<Replica> replicas(static_cast<std::size_t>(most), old(kServing));
+        replicas.resize(static_cast<std::size_t>(desired), old(kWaiting));
+        RolloutMemory memory;
+        bool ever = false;
+        crds::Time now = kStart;
+        int turns = 0;
+        for (; turns < 100; ++turns, now += seconds{10}) {
+          const auto p = plan_replicas(desired, rollout, replicas, memory, {}, now);
+          memory = p.rollout;
+          ever = ever || memory.gives_way;
+          auto leaving = p.remove;
+          std::ranges::sort(leaving, std::greater<>());
+          for (const auto i : leaving) replicas.erase(replicas.begin() + static_cast<std::ptrdiff_t>(i));
+          for (std::int32_t i = 0; i < p.create; ++i) {
+            replicas.push_back(kWaiting);
+            replicas.back().created = now;
+          }
+          std::int32_t placed = 0, ready = 0;
+          for (const auto& r : replicas) placed += r.is_placed ? 1 : 0;
+          for (const auto& r : replicas) ready += r.is_ready ? 1 : 0;
+          ASSERT_GE(ready, most - std::max(ever ? 1 : 0, rollout.max_unavailable));
+          ASSERT_LE(static_cast<std::int32_t>(replicas.size()), desired + rollout.max_surge);
+          for (auto& r : replicas) {
+            if (r.is_placed) {
+              r.is_ready = true;
+            } else if (placed < room) {
+              r.is_placed = true;
+              ++placed;
+            }
+          }
+          const auto serve =
+              std::ranges::count_if(replicas, [](const auto& r) { return r.is_current && r.is_ready; });
+          if (serve == most && static_cast<std::int32_t>(replicas.size()) == desired) break;
+        }
+        EXPECT_LT(turns, 100) << desired << " replicas, room for " << room << ", surge " << rollout.max_surge;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace muster::reconcilers
