@@ -137,6 +137,7 @@ struct ApiClient::Impl {
   ApiOptions options;
   AdaptiveLimit limit;
   bool writes_stopped = false;
+  TimePoint write_deadline = TimePoint::max();
   Observer observer;
 
   Call call(std::string_view verb, const Resource& resource, Method method, std::string target,
@@ -158,7 +159,8 @@ struct ApiClient::Impl {
     if (observer) observer(call.verb, call.resource, status, env.clock.now() - start);
   }
 
-  bool refuses(const Call& call) const { return writes_stopped && !call.read; }
+  bool no_more_writes() const { return writes_stopped || env.clock.now() >= write_deadline; }
+  bool refuses(const Call& call) const { return !call.read && no_more_writes(); }
   static Error stopped() { return own_error(ErrorCode::kCancelled, "not sent: writes are stopped"); }
 
   static Task<Result<HttpResponse>> attempt(std::shared_ptr<Impl> self, const Call& call) {
@@ -169,9 +171,12 @@ struct ApiClient::Impl {
     const std::uint64_t halvings = self->limit.halvings();
     const TimePoint start = self->env.clock.now();
     HttpRequest request = call.request;
+    if (!call.read) request.may_send = [self] { return !self->no_more_writes(); };
     Result<HttpResponse> answer =
         co_await self->transport.round_trip(std::move(request), self->options.timeout);
     self->observe(call, answer ? answer->status : 0, start);
+    const bool withheld = !answer && answer.error().code == ErrorCode::kNotSent && self->refuses(call);
+    if (withheld) co_return std::unexpected(stopped());
     if (!answer) co_return answer;
     if (answer->status == 429) {
       self->limit.overloaded(halvings);
@@ -326,8 +331,11 @@ Task<Result<HttpResponse>> ApiClient::raw(HttpRequest request) {
 void ApiClient::stop_writes() {
   impl_->writes_stopped = true;
 }
+void ApiClient::set_write_deadline(TimePoint when) {
+  impl_->write_deadline = when;
+}
 bool ApiClient::writes_stopped() const {
-  return impl_->writes_stopped;
+  return impl_->no_more_writes();
 }
 int ApiClient::current_limit() const {
   return impl_->limit.limit();

@@ -93,6 +93,7 @@ int on_ready_to_send(void* user, char*, char*, int, int) {
   if (transfer.request.method != Method::kGet && transfer.attempts > 0 && !transfer.certainly_not_sent()) {
     return CURL_PREREQFUNC_ABORT;
   }
+  if (transfer.request.may_send && !transfer.request.may_send()) return CURL_PREREQFUNC_ABORT;
   ++transfer.attempts;
   return CURL_PREREQFUNC_OK;
 }

@@ -170,7 +170,10 @@ struct LeaderElection::Impl {
     } else {
       co_await (attempt(done) || wait_until(until));
     }
-    if (done) renewed_at = sent;
+    if (done) {
+      renewed_at = sent;
+      if (callbacks.on_renewed) callbacks.on_renewed(deadline());
+    }
     co_return done;
   }
 
