@@ -274,6 +274,12 @@ void TrainingJobReconciler::charge(const client::Key& key) {
   world_.placement.update(key, counts->value, wish, step, pods);
 }
 
+void TrainingJobReconciler::set_aside(const client::Key& key) {
+  const Job job = world_.caches.jobs.store().find(key);
+  if (job && !job->status_unreadable && job->value.status.assignment.attempt != 0) return;
+  world_.placement.forget(key, job ? pods_of(world_, job->meta.uid) : std::vector<client::Ptr<client::Pod>>{});
+}
+
 void TrainingJobReconciler::note(const client::Key& key, const client::Pod& pod) {
   reports_[key].note(pod, world_.now());
 }

@@ -286,6 +286,36 @@ TEST_F(ApiTest, StoppedWritesNeverLeaveReadsDo) {
   EXPECT_EQ(transport.requests().size(), 2u);
 }
 
+TEST_F(ApiTest, AfterTheWriteDeadlineNoWriteIsSentAndReadsAre) {
+  transport.set_handler([](const HttpRequest&) { return HttpResponse{200, {}, "{}"}; });
+  api.set_write_deadline(world_now() + 10s);
+  EXPECT_TRUE(world.run(api.create(resources::kPods, "ns", "{}", "me")));
+  world.clock().advance_to(world_now() + 10s);
+  EXPECT_TRUE(api.writes_stopped());
+  EXPECT_EQ(world.run(api.create(resources::kPods, "ns", "{}", "me")).error().code, ErrorCode::kCancelled);
+  EXPECT_TRUE(world.run(api.get(resources::kPods, ref)));
+  EXPECT_EQ(transport.requests().size(), 2u);
+  api.set_write_deadline(world_now() + 10s);
+  EXPECT_FALSE(api.writes_stopped());
+  EXPECT_TRUE(world.run(api.create(resources::kPods, "ns", "{}", "me")));
+}
+
+// A connection may take long to come; the deadline may have passed by then, or have been moved on.
+TEST_F(ApiTest, AWriteIsJudgedWhenItIsSentAndNotWhenItIsMade) {
+  int executed = 0;
+  transport.set_handler([&](const HttpRequest&) {
+    ++executed;
+    return HttpResponse{200, {}, "{}"};
+  });
+  transport.set_fault_hook([](const HttpRequest&) { return Fault{.unsent_for = 12s}; });
+  api.set_write_deadline(world_now() + 10s);
+  EXPECT_EQ(world.run(api.create(resources::kPods, "ns", "{}", "me")).error().code, ErrorCode::kCancelled);
+  EXPECT_EQ(executed, 0);
+  api.set_write_deadline(world_now() + 20s);
+  EXPECT_TRUE(world.run(api.create(resources::kPods, "ns", "{}", "me")));
+  EXPECT_EQ(executed, 1);
+}
+
 TEST_F(ApiTest, ObserverHearsEveryAttempt) {
   std::vector<std::string> heard;
   api.set_observer([&](std::string_view verb, const Resource& resource, int code, Duration took) {
