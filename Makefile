@@ -1,9 +1,9 @@
 # The commands people type. What they do is in scripts/ and CMakePresets.json.
 #
 #   make build      the release preset: build/release/bin/muster
-#   make test       everything that is tested: release, ASan+UBSan, TSan, and tests against a real control plane
+#   make test       every test: release, ASan+UBSan, TSan, and tests against a real control plane
 #   make test-tsan  its part under ThreadSanitizer: the client's tests
-#   make fuzz       what reads foreign bytes, by libFuzzer (clang 19): SECONDS=60 for each; TARGETS="pod watch" only these
+#   make fuzz       libFuzzer on everything that reads foreign bytes: SECONDS=60 for each; TARGETS="pod watch" only these
 #   make demo       a control plane, 64 simulated GPUs, Muster and the samples; KEEP=1 leaves it up
 #   make demo-down  ends it
 #   make image      a container image of Muster, from files of this machine: build/image/muster.tar
@@ -11,14 +11,14 @@
 #   make test-pytorch  real PyTorch under torchrun on a real node; gigabytes of packages, not part of `make test`
 #   make bench      all benchmarks; JSON=1 writes build/bench/NAME.json instead of printing tables
 #   make lint       clang-format and clang-tidy; LINT_BASE=<commit>: clang-tidy only for files changed since
-#   make deps       what all of these need, from Debian packages; they call it themselves
+#   make deps       installs what all of these need, from Debian packages; they call it themselves
 #   make clean      removes build/ (not the control plane, which is in ~/.cache/muster)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
 MAKEFLAGS += --no-print-directory
 
-# What one checkout compiled serves the next one, wherever it lies.
+# A checkout reuses what another one has compiled, wherever the two are.
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
@@ -31,9 +31,11 @@ TSAN_TARGETS ?= client_test
 deps:
 	@scripts/install-deps.sh
 
+# Configures anew if the presets are newer than the configuration: another compiler needs a fresh cache.
 configure-%: deps
-	@if [ ! -f build/$*/build.ninja ]; then echo "== configuring $*"; cmake --preset $* >build-$*.log 2>&1 || \
-	  { cat build-$*.log; rm -f build-$*.log; exit 1; }; mv build-$*.log build/$*/configure.log; fi
+	@if [ ! build/$*/configure.log -nt CMakePresets.json ]; then echo "== configuring $*"; \
+	  cmake --fresh --preset $* >build-$*.log 2>&1 || { cat build-$*.log; rm -f build-$*.log; exit 1; }; \
+	  mv build-$*.log build/$*/configure.log; fi
 
 build-%: configure-%
 	@echo "== building $*"; start=$$SECONDS; ninja --quiet -C build/$* -j $(JOBS) $(TARGETS); \
@@ -48,7 +50,7 @@ build-tsan: TARGETS = $(TSAN_TARGETS)
 controlplane: deps
 	@scripts/build-controlplane.sh >/dev/null
 
-# One after the other, whatever -j says: each of these steps uses all cores by itself.
+# These steps run one after the other, whatever -j says: each uses all cores by itself.
 test:
 	@scripts/install-deps.sh --node
 	@$(MAKE) controlplane
@@ -81,7 +83,6 @@ test-pytorch:
 	@MUSTER_PYTORCH=$$(scripts/install-pytorch.sh) build/release/bin/muster_pytorch_test
 
 fuzz:
-	@scripts/install-deps.sh --fuzz
 	@$(MAKE) build-fuzz TARGETS=fuzz_programs
 	@TARGETS="$(TARGETS)" scripts/fuzz.sh $(SECONDS)
 

@@ -22,24 +22,15 @@ endif()
 
 add_library(muster_options INTERFACE)
 target_compile_options(muster_options INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wimplicit-fallthrough)
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # Wrong more often than right on coroutine frames and std::variant at -O2 (g++ 12).
-  target_compile_options(muster_options INTERFACE
-    -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict
-    -Wno-mismatched-new-delete)
-endif()
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wimplicit-fallthrough
+  "SHELL:-include ${CMAKE_CURRENT_LIST_DIR}/libstdcxx.h")
 if(MUSTER_WERROR)
   target_compile_options(muster_options INTERFACE -Werror)
 endif()
-# Asio as g++ 12 has it: C++20 coroutines, no deprecated interfaces.
 target_compile_definitions(muster_options INTERFACE BOOST_ASIO_NO_DEPRECATED SPDLOG_FMT_EXTERNAL)
 if(MUSTER_SANITIZE)
   add_compile_options(-fsanitize=${MUSTER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${MUSTER_SANITIZE})
-  if(MUSTER_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    add_compile_options(-Wno-tsan)  # Asio's fences, which g++'s ThreadSanitizer does not see
-  endif()
 endif()
 
 # Of the programs, not of the libraries: who links these chooses for himself. docs/decisions/0044-jemalloc.md
@@ -63,10 +54,20 @@ function(muster_library name)
   target_link_libraries(muster_${name} PUBLIC ${A_PUBLIC} PRIVATE ${A_PRIVATE} $<BUILD_INTERFACE:muster_options>)
 endfunction()
 
-# muster_test(<name> SOURCES … LIBS … LABELS …): a GoogleTest program, each of its tests known to ctest.
-# The label says what it needs: unit, scenario, property (nothing), cluster, faults (a control plane).
+# A test is compiled more often than it runs, and most run for milliseconds: not to optimise its own code halves what
+# it costs to compile. The libraries it tests are compiled as the preset says. With OPTIMIZE it computes much itself.
+function(muster_test_compile_options name optimize)
+  if(optimize)
+    target_compile_options(${name} PRIVATE -O1)
+  else()
+    target_compile_options(${name} PRIVATE -O0)
+  endif()
+endfunction()
+
+# muster_test(<name> SOURCES … LIBS … LABELS … [TIMEOUT …] [OPTIMIZE]): a GoogleTest program, each of its tests known
+# to ctest. The label says what it needs: unit, scenario, property (nothing), cluster, faults (a control plane).
 function(muster_test name)
-  cmake_parse_arguments(A "" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(A "OPTIMIZE" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
   if(NOT A_TIMEOUT)
     set(A_TIMEOUT 120)
   endif()
@@ -78,6 +79,7 @@ function(muster_test name)
   endif()
   add_dependencies(unit_tests ${name})
   target_link_libraries(${name} PRIVATE ${A_LIBS} GTest::gmock GTest::gtest GTest::gtest_main muster_options)
+  muster_test_compile_options(${name} ${A_OPTIMIZE})
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST
     PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT})
 endfunction()

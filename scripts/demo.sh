@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# The demo: a real control plane with 8 simulated nodes of 8 GPUs, Muster, and manifests/samples/, shown through
-# kubectl until every job has ended. `make demo` builds what this needs first.
+# Runs the demo: a real control plane with 8 simulated nodes of 8 GPUs, Muster, and manifests/samples/. It shows them
+# through kubectl until every job has ended. `make demo` builds what this needs first.
 #
 #   demo.sh         runs; with KEEP=1 the cluster stays up at the end
 #   demo.sh down    ends a cluster that stayed up
 #
-# Everything is in build/demo: logs of Muster and of the cluster, kubeconfigs. TIMEOUT (seconds, 900) bounds it.
+# Everything is in build/demo: the logs of Muster and of the cluster, and kubeconfigs. The demo ends after TIMEOUT
+# seconds (900).
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -124,7 +125,7 @@ kubectl apply --server-side -k manifests/samples/jobs >>"$dir/apply-samples.log"
 sed 's/ serverside-applied$//' "$dir/apply-samples.log" | cut -d/ -f1 | sort | uniq -c
 kubectl get queues,projects
 
-# Numbers, a line for each job that changed, and now and then the tables themselves.
+# Prints numbers, a line for each job that changed, and now and then the tables themselves.
 jobs_json() { kubectl get trainingjobs -A -o json; }
 tick() {
   local report
@@ -133,7 +134,7 @@ tick() {
   printf '\n-- %3d s  %s\n' $((SECONDS - start)) "${report#*$'\n'}"
 }
 
-# Once: a worker of a running gang ends with exit code 1, as a program that fails. The gang starts again.
+# Happens once: a worker of a running gang ends with exit code 1, as a program that fails does. The gang starts again.
 broken_job=vit-large
 break_a_program() {
   local phase
@@ -144,9 +145,9 @@ break_a_program() {
   broken_job=
 }
 
-# When all other jobs have ended: one that borrows nearly all H100s, and a service that takes back what is its own. It is scaled
-# as somebody would do it, or a HorizontalPodAutoscaler: up, and the borrower gives one pod; further up, and less is left than
-# the borrower's least: it saves and waits; down again, and it resumes.
+# Begins when all other jobs have ended. A job borrows nearly all H100s, and a service takes back what is its own. The service is
+# scaled as a person or a HorizontalPodAutoscaler would do it. When it is scaled up, the borrower gives one pod. When it is scaled
+# up further, less is left than the borrower's minimum: the borrower saves and waits. When it is scaled down, the borrower resumes.
 act=0
 borrower() { kubectl -n vision get trainingjob video -o "jsonpath={.status.phase} {.status.pods}"; }
 scale() {
@@ -165,7 +166,7 @@ play() {
     1) [[ $(borrower) != "Running 7/"* ]] || scale 4 ;;
     2)
       [[ $(borrower) == "Running 6/"* ]] || return 0
-      # What a program of its own would say once it has saved.
+      # A real program would say this itself once it has saved.
       kubectl -n vision annotate pod -l muster.dev/job=video 'muster.dev/checkpoint={"checkpoint":{"step":1000}}' >/dev/null
       scale 6
       ;;

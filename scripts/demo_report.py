@@ -45,7 +45,7 @@ class Job:
         self.created = seconds(meta["creationTimestamp"])
         self.started = seconds(status.get("startedAt"))
         self.finished = seconds(status.get("finishedAt"))
-        # Of an elastic gang: the least.
+        # Of an elastic gang, the minimum counts.
         pods = [(r.get("minReplicas", r.get("replicas", 1)), r.get("gpus", {}).get("count", 0)) for r in self.spec["roles"]]
         self.wanted_gpus = sum(count * gpus for count, gpus in pods)
         self.wanted_pods = sum(count for count, _ in pods)
@@ -100,7 +100,7 @@ def summary(jobs, _, seen):
     for j in jobs:
         known = seen.get(j.name, {})
         first = known.get("started") or j.started
-        # A second is the times' grain: what ran for less shows as 0.
+        # Times are whole seconds. What ran for less than one shows as 0.
         waited = "%ds" % (first - j.created) if first else "-"
         ran = "%ds" % (j.finished - first) if first and j.finished else "-"
         used += j.wanted_gpus * (j.finished - first) if first and j.finished else 0

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs every fuzzing program of build/fuzz for SECONDS (60 if not said) each, from the seeds in test/fuzz/corpus and
-# from what earlier runs found interesting (build/fuzz/corpus). TARGETS="pod watch" runs only these. Inputs that break
-# something are left in build/fuzz/found/<target>; the exit status is 1 then.
+# Runs every fuzzing program of build/fuzz for SECONDS each (60 if not said). It begins with the seeds in
+# test/fuzz/corpus and with what earlier runs found interesting (build/fuzz/corpus). TARGETS="pod watch" runs only
+# these. If an input breaks something, it is left in build/fuzz/found/<target>, and the exit status is 1.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 seconds=${1:-60}
 
-# Words of JSON and of the schemas: bytes alone would hardly ever spell them.
+# Words of JSON and of the schemas. Random bytes would hardly ever spell them.
 dictionary=build/fuzz/words.dict
 {
   grep -ohE '^ *[A-Za-z]+:' crds/*.yaml | tr -d ' :'

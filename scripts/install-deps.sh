@@ -1,17 +1,16 @@
 #!/usr/bin/env bash
-# Installs what is needed to build and test on Debian 12, from Debian packages. Fast if nothing is missing.
+# Installs what is needed to build and test on Debian 12, from Debian packages. It is fast if nothing is missing.
 #
 #   --lint   also what `make lint` needs (clang-format and clang-tidy 19)
-#   --fuzz   also what the preset `fuzz` needs (clang 19 with libFuzzer)
 #   --image  also what `make image` needs (umoci and skopeo)
 #   --node   also what tests on real nodes need (containerd, runc, CNI plugins), and --image
 #
-# Without root it uses sudo. The control plane of the tests needs Go 1.26 as well, which Debian 12 does not have:
+# Without root it uses sudo. The control plane of the tests also needs Go 1.26, which Debian 12 does not have.
 # scripts/build-controlplane.sh gets it if there is none.
 set -euo pipefail
 
 packages=(
-  g++ cmake ninja-build make pkg-config ccache mold git
+  clang-19 libclang-rt-19-dev libstdc++-12-dev cmake ninja-build make pkg-config ccache mold git
   libcurl4-openssl-dev libssl-dev zlib1g-dev nlohmann-json3-dev libsimdjson-dev libyaml-cpp-dev
   libboost1.81-dev libjemalloc-dev libfmt-dev libspdlog-dev libcli11-dev prometheus-cpp-dev
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
@@ -20,7 +19,6 @@ packages=(
 for argument in "$@"; do
   case $argument in
     --lint) packages+=(clang-format-19 clang-tidy-19) ;;
-    --fuzz) packages+=(clang-19 libclang-rt-19-dev) ;;
     --image) packages+=(umoci skopeo) ;;
     --node)
       packages+=(umoci skopeo containernetworking-plugins busybox-static iproute2)
@@ -28,7 +26,7 @@ for argument in "$@"; do
       for program in containerd runc; do
         command -v "$program" >/dev/null || packages+=("$program")
       done ;;
-    *) echo "usage: $0 [--lint] [--fuzz] [--image] [--node]" >&2; exit 2 ;;
+    *) echo "usage: $0 [--lint] [--image] [--node]" >&2; exit 2 ;;
   esac
 done
 
@@ -50,7 +48,7 @@ trap 'rm -f "$log"' EXIT
 install() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-remove --no-install-recommends "${missing[@]}" >"$log" 2>&1
 }
-# The package lists may be absent or too old: then once more with fresh ones.
+# The package lists may be absent or too old. Then it tries once more with fresh ones.
 if ! install; then
   if ! "${as_root[@]}" apt-get update >"$log" 2>&1 || ! install; then
     tail -n 20 "$log" >&2

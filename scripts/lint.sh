@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Checks the format of all C++ files, looks for co_await where g++ 12 breaks it, and runs clang-tidy over them. With
-# LINT_BASE=<commit> clang-tidy looks only at files that changed since. clang-tidy needs build/release to be configured
-# (for its compile commands).
+# Checks the format of all C++ files and runs clang-tidy over them. With LINT_BASE=<commit> clang-tidy looks only at
+# files that changed since. clang-tidy needs build/release to be configured (for its compile commands).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -15,9 +14,8 @@ mapfile -t sources < <(
 )
 clang-format-19 --dry-run -Werror "${all[@]}"
 echo "format: ${#all[@]} files in order"
-scripts/check-co-await.sh
 
-# Only what release compiles: the programs in test/fuzz are not part of it.
+# Only what the release preset compiles. The programs in test/fuzz are not part of it.
 mapfile -t known < <(
   python3 - build/release/compile_commands.json "${sources[@]}" <<'PY'
 import json, os, sys

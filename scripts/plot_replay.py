@@ -11,7 +11,7 @@ import re
 import sys
 
 POLICIES = {"muster": "#2f6db3", "static quotas": "#d98b2b", "first in, first out": "#8a8f98"}
-# Title, row, what a unit of the row is divided by, the top of the axis (None: by the largest).
+# Title, row, what a value of the row is divided by, the top of the axis (None: the largest value).
 PANELS = [
     ("Useful GPU time, % of capacity (line: no scheduler can do more)", "useful / capacity", 1, 100),
     ("Wait, 99th percentile, hours", "wait, p99", 3600, None),

@@ -152,10 +152,10 @@ int main(int argc, char** argv) {
   using namespace muster::bench;
   bool json = false;
   CLI::App app(
-      "Measures decoding, caching, queueing and requests of the client library; needs no control plane. The "
-      "best of several repetitions.",
+      "Measures decoding, caching, queueing and requests of the client library. It needs no control plane, "
+      "and reports the best of several repetitions.",
       "bench_client");
-  app.add_flag("--json", json, "One JSON object instead of the table");
+  app.add_flag("--json", json, "Print one JSON object instead of a table");
   CLI11_PARSE(app, argc, argv);
   try {
     const auto pending = texts(false, 1000), running = texts(true, 100'000);

@@ -64,9 +64,9 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   muster::bench::log_to_standard_error();
   muster::bench::Options options;
-  CLI::App app("What decisions of the placement core cost, on one core.");
-  app.add_option("--only", options.only, "Only the cases whose name contains this");
-  app.add_option("--size", options.sizes, "Sizes to measure, the goals' being 1 (default: 0.01 0.1 1)");
+  CLI::App app("Measures what decisions of the placement core cost, on one processor core.");
+  app.add_option("--only", options.only, "Run only the cases whose name contains this");
+  app.add_option("--size", options.sizes, "Sizes to measure; the goals are for size 1 (default: 0.01 0.1 1)");
   app.add_flag("--json", options.json, "Print one JSON object instead of a table");
   CLI11_PARSE(app, argc, argv);
   std::sort(options.sizes.begin(), options.sizes.end());

@@ -216,36 +216,37 @@ int main(int argc, char** argv) {
   options.cluster.muster = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "muster";
 
   CLI::App app(
-      "Starts a control plane with simulated nodes of 8 GPUs. Times pods in gangs by Muster, from the first "
-      "submission\n"
-      "until the last pod runs, against a bare client that creates as many pods itself, and audits the "
-      "result.\n"
-      "Exit status: 0 it was measured, whether or not goals are met; 1 it could not be, or the audit failed.",
+      "Starts a control plane with simulated nodes of 8 GPUs. Times how long Muster takes for pods in gangs, "
+      "from the\n"
+      "first submission until the last pod runs, and how long a bare client takes that creates as many pods "
+      "itself.\n"
+      "Then audits the result. Exit status: 0 if it was measured, whether or not goals are met;\n"
+      "1 if it could not be measured, or if the audit failed.",
       "bench_e2e");
-  app.add_option("--pods", options.load.pods, "Pods in all; they need as many GPUs")
+  app.add_option("--pods", options.load.pods, "How many pods there are in all; they need as many GPUs")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--gang", options.load.gang, "Pods of a job")
+  app.add_option("--gang", options.load.gang, "How many pods a job has")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--nodes", options.cluster.nodes, "Nodes of 8 GPUs")
+  app.add_option("--nodes", options.cluster.nodes, "How many nodes of 8 GPUs there are")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--rounds", options.rounds, "How often both are measured; medians are reported")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--in-flight", options.load.in_flight, "Requests in flight of the bare client")
+  app.add_option("--in-flight", options.load.in_flight, "How many requests the bare client has in flight")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--muster", options.cluster.muster, "The program to measure; default: beside this one");
   app.add_option("--muster-arg", options.cluster.muster_arguments,
                  "Added to `muster controller`; may be repeated, as --muster-arg=--workers=8");
   app.add_option("--controller-manager-arg", options.cluster.controller_manager_arguments,
-                 "Added to the controller manager's, as "
-                 "--controller-manager-arg=--controllers=-endpoints-controller: what its part costs");
+                 "Added to the controller manager's arguments, to see what its parts cost: "
+                 "--controller-manager-arg=--controllers=-endpoints-controller");
   app.add_option("--keep-logs", options.keep_logs, "Directory to which the logs of all processes are copied");
-  app.add_flag("--bare-only", options.bare_only, "The bare client alone: what this machine is able to");
-  app.add_flag("--json", options.json, "One JSON object instead of the table");
+  app.add_flag("--bare-only", options.bare_only, "Run only the bare client, to see what this machine can do");
+  app.add_flag("--json", options.json, "Print one JSON object instead of a table");
   CLI11_PARSE(app, argc, argv);
 
   if (options.load.pods % options.load.gang != 0) {

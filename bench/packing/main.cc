@@ -124,10 +124,10 @@ int main(int argc, char** argv) {
       app.add_option("--pods", options.pods, "CSV: name,cpu_milli,memory_mib,num_gpu,gpu_milli[,gpu_spec]");
   nodes->needs(pods);
   pods->needs(nodes);
-  app.add_option("--load", options.load, "GPUs asked for, as a multiple of what there is")
+  app.add_option("--load", options.load, "How many GPUs are asked for, as a multiple of what there is")
       ->check(CLI::Range(1.0, 10.0))
       ->capture_default_str();
-  app.add_option("--seeds", options.seeds, "Shuffles to take the mean of")
+  app.add_option("--seeds", options.seeds, "Of how many shuffles the mean is taken")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_flag("--json", options.json, "Print one JSON object instead of a table");

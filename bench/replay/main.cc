@@ -137,21 +137,23 @@ int main(int argc, char** argv) {
   using muster::bench::Policy;
   using muster::bench::Preemptible;
   muster::bench::Options options;
-  CLI::App app("Replays a trace of pods with their arrivals and run times as jobs of projects with quotas.");
+  CLI::App app(
+      "Replays a trace of pods, with their arrivals and run times, as jobs of projects with quotas.");
   auto* nodes = app.add_option("--nodes", options.nodes, "CSV: sn,cpu_milli,memory_mib,gpu,model");
   auto* pods = app.add_option("--pods", options.pods,
                               "CSV: name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,scheduled_time,"
                               "deletion_time[,gpu_spec][,qos]");
   nodes->needs(pods);
   pods->needs(nodes);
-  app.add_option("--load", options.loads, "How often each pod arrives; several: one replay each")
+  app.add_option("--load", options.loads,
+                 "How often each pod arrives; of several values each is a replay of its own")
       ->delimiter(',')
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
   app.add_option("--every", options.every, "Take the first of every so many nodes; 1: all of them")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
-  app.add_option("--projects", options.projects, "That share the nodes")
+  app.add_option("--projects", options.projects, "How many projects share the nodes")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--from", options.from, "Where the window begins, in seconds of the trace")
@@ -160,13 +162,13 @@ int main(int argc, char** argv) {
   app.add_option("--preemptible", options.preemptible, "qos: all but LS and Guaranteed pods; all: every pod")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, Preemptible>{{"qos", Preemptible::kByQos}, {"all", Preemptible::kAll}}));
-  app.add_option("--policy", options.policies, "Only these of: muster, static, fifo")
+  app.add_option("--policy", options.policies, "Replay only these policies: muster, static, fifo")
       ->delimiter(',')
       ->transform(CLI::CheckedTransformer(std::map<std::string, Policy>{
           {"muster", Policy::kBorrowing}, {"static", Policy::kStaticQuotas}, {"fifo", Policy::kFifo}}));
   app.add_flag(
       "--audit", options.audit,
-      "Also recount what must hold after each decision (slow); the program ends where something does not");
+      "Also recount after each decision what must hold (slow); the program ends if something does not");
   app.add_flag("--json", options.json, "Print one JSON object instead of a table");
   CLI11_PARSE(app, argc, argv);
   try {

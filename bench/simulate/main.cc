@@ -147,17 +147,17 @@ int run(const Options& o) {
 int main(int argc, char** argv) {
   muster::bench::log_to_standard_error();
   muster::bench::Options options;
-  CLI::App app("How long muster simulate takes for a month of a large cluster, on one core.");
-  app.add_option("--nodes", options.nodes, "Nodes of 8 GPUs")
+  CLI::App app("Measures how long muster simulate takes for a month of a large cluster, on one core.");
+  app.add_option("--nodes", options.nodes, "How many nodes of 8 GPUs there are")
       ->capture_default_str()
       ->check(CLI::Range(25, 100'000));
-  app.add_option("--jobs", options.jobs, "Jobs, at random times")
+  app.add_option("--jobs", options.jobs, "How many jobs come, at random times")
       ->capture_default_str()
       ->check(CLI::Range(1, 10'000'000));
-  app.add_option("--days", options.days, "That are simulated")
+  app.add_option("--days", options.days, "How many days are simulated")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
-  app.add_option("--load", options.load_percent, "What the jobs ask for, in per cent of what there is")
+  app.add_option("--load", options.load_percent, "How much the jobs ask for, in per cent of what there is")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
   app.add_flag("--json", options.as_json, "Print one JSON object instead of a table");

@@ -12,24 +12,26 @@ using muster::controller::Options;
 
 void add_controller(CLI::App& app, Options& o) {
   auto* c = app.add_subcommand("controller",
-                               "Run the operator: watch Queues, Projects, NodePools and workloads, place "
-                               "and start what may run, tell the rest why it waits.");
+                               "Run the operator. It watches Queues, Projects, NodePools and workloads, "
+                               "starts what may run, and tells the rest why it waits.");
   c->footer(
-      "Without --kubeconfig: the Pod's service account when run in a cluster, else $KUBECONFIG, else "
+      "Without --kubeconfig it uses the Pod's service account in a cluster, else $KUBECONFIG, else "
       "~/.kube/config.\n"
-      "Several replicas: give all of them --leader-elect; one acts, the others wait with warm caches.\n"
-      "SIGTERM and SIGINT: finishes the writes under way, gives the lease back and ends within 30 s.\n\n"
+      "To run several replicas, give all of them --leader-elect: one acts, the others wait with full "
+      "caches.\n"
+      "On SIGTERM and SIGINT it finishes the writes under way, gives the lease back and ends within 30 s.\n\n"
       "  muster controller --kubeconfig ~/.kube/config\n"
       "  muster controller --leader-elect --log-format json");
-  c->add_option("--kubeconfig", o.kubeconfig, "File with server and credentials")->check(CLI::ExistingFile);
-  c->add_option("--context", o.context, "Context of the kubeconfig; default: its current one");
+  c->add_option("--kubeconfig", o.kubeconfig, "The file with server and credentials")
+      ->check(CLI::ExistingFile);
+  c->add_option("--context", o.context, "The context of the kubeconfig; default: its current one");
   c->add_flag("--leader-elect", o.leader_elect, "Act only while holding the lease");
   c->add_option("--lease-namespace", o.lease_namespace,
-                "Namespace of the lease, and where Muster itself runs")
+                "The namespace of the lease, in which Muster itself runs")
       ->capture_default_str();
-  c->add_option("--lease-name", o.lease_name, "Name of the lease")->capture_default_str();
+  c->add_option("--lease-name", o.lease_name, "The name of the lease")->capture_default_str();
   c->add_option("--identity", o.identity,
-                "Name of this process in the lease; default: host name and a random part");
+                "The name of this process in the lease; default: host name and a random part");
   c->add_option("--metrics-address", o.metrics_address, "Where /metrics is served; \"\": nowhere")
       ->capture_default_str();
   c->add_option("--health-address", o.health_address, "Where /healthz and /readyz are served; \"\": nowhere")
@@ -37,14 +39,15 @@ void add_controller(CLI::App& app, Options& o) {
   c->add_option("--log-format", o.log_format, "text or json")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, LogFormat>{{"text", LogFormat::kText}, {"json", LogFormat::kJson}}));
-  c->add_option("--log-level", o.log_level, "Least level that is logged")
+  c->add_option("--log-level", o.log_level, "The lowest level that is logged")
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error"}))
       ->capture_default_str();
-  c->add_option("--workers", o.workers, "Reconciles at once")
+  c->add_option("--workers", o.workers, "How many TrainingJobs are reconciled at once")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  c->add_option("--max-in-flight", o.max_in_flight,
-                "Most requests at once; the API server's 429 lowers the number in use by itself")
+  c->add_option(
+       "--max-in-flight", o.max_in_flight,
+       "The most requests at once; answers 429 of the API server lower the number in use by themselves")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   c->add_option("--status-interval", o.status_interval,
@@ -56,39 +59,40 @@ void add_controller(CLI::App& app, Options& o) {
       ->check(CLI::Range(1, 86400))
       ->capture_default_str();
   c->add_option("--reservation-namespace", o.reservation_namespace,
-                "Namespace of the pods that hold GPUs for those who share them")
+                "The namespace of the pods that hold GPUs for those who share them")
       ->capture_default_str();
   c->add_option(
       "--reservation-image", o.reservation_image,
-      "Image of these pods, with this program; default: that of the pod $POD_NAME in their namespace, "
+      "The image of these pods, with this program; default: that of the pod $POD_NAME in their namespace, "
       "else muster:" MUSTER_VERSION);
 }
 
 void add_hold_gpu(CLI::App& app, muster::controller::HoldGpuOptions& o) {
   auto* h =
       app.add_subcommand("hold-gpu",
-                         "What the pods run that hold GPUs for those who share them: waits for SIGTERM. "
+                         "Wait for SIGTERM. This is what pods run that hold GPUs for those who share them; "
                          "Muster makes these pods itself.");
-  h->add_flag("--report", o.report, "Write the device that the kubelet gave it to the file, and end");
+  h->add_flag("--report", o.report, "Write to the file which device the kubelet gave it, and end");
   h->add_option("--to", o.file, "The file")->capture_default_str();
 }
 
 CLI::App* add_simulate(CLI::App& app, muster::controller::SimulateOptions& o) {
   auto* s = app.add_subcommand("simulate",
-                               "Play objects in virtual time through the code that places them on a cluster: "
-                               "what would happen if. Needs no cluster.");
+                               "See what would happen: play objects in virtual time through the code that "
+                               "places them on a cluster. It needs no cluster.");
   s->footer(
-      "Reads Nodes, foreign Pods, PriorityClasses, Queues, Projects, NodePools, TrainingJobs and "
-      "InferenceServices;\n"
-      "annotations simulate.muster.dev/at, runs-for, age, ... say when they come and how long they work. "
-      "docs/simulate.md\n"
-      "has them all, the output and the expectations that --check looks at.\n"
-      "Exit status: 0; 1 an expectation does not hold; 2 wrong input (file, line, field and what is "
-      "allowed).\n\n"
+      "It reads Nodes, foreign Pods, PriorityClasses, Queues, Projects, NodePools, TrainingJobs and "
+      "InferenceServices.\n"
+      "The annotations simulate.muster.dev/at, runs-for, age, ... say when they come and how long they "
+      "work.\n"
+      "docs/simulate.md has them all, the output, and the expectations that --check looks at.\n"
+      "Exit status: 0; 1 if an expectation does not hold; 2 if the input is wrong (it says file, line, "
+      "field\n"
+      "and what is allowed).\n\n"
       "  muster simulate --until 48h cluster.yaml jobs/\n"
       "  kubectl get nodes,queues,projects,nodepools,trainingjobs -A -o yaml | muster simulate -o json -");
-  s->add_option("--until", o.until, "End there (48h); default: when nothing happens any more");
-  s->add_option("-o,--output", o.format, "table, json, yaml or events; default: table, with --check nothing")
+  s->add_option("--until", o.until, "End at this instant (48h); default: when nothing happens any more");
+  s->add_option("-o,--output", o.format, "table, json, yaml or events; default: table; with --check nothing")
       ->check(CLI::IsMember({"table", "json", "yaml", "events"}));
   s->add_flag("--check", o.check, "Compare with the Expectations in the input");
   s->add_option("files", o.files, "YAML or JSON files, directories, or - for standard input")
@@ -101,9 +105,9 @@ CLI::App* add_simulate(CLI::App& app, muster::controller::SimulateOptions& o) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Muster runs a shared GPU cluster: teams get guaranteed shares and may borrow what idles; a job starts "
-      "whole or\n"
-      "not at all; everything that waits says why. It is used with kubectl: apply Queue, Project, NodePool "
+      "Muster runs a shared GPU cluster. Teams get guaranteed shares and may borrow what idles. A job starts "
+      "whole\n"
+      "or not at all, and a job that waits says why. Use it with kubectl: apply Queue, Project, NodePool "
       "and\n"
       "TrainingJob objects, then look at them with `kubectl get queues,projects,nodepools,trainingjobs -A`.",
       "muster");
@@ -117,9 +121,9 @@ int main(int argc, char** argv) {
   auto* validate =
       app.add_subcommand("validate", "Check objects against the schemas and rules of the CRDs, offline.");
   validate->footer(
-      "Objects of other groups are passed over. Exit status: 0 all valid, 1 some are not (one line each, "
-      "with file,\n"
-      "line, field and what is allowed), 2 a file that cannot be read.\n\n  muster validate -f job.yaml\n"
+      "Objects of other groups are passed over. Exit status: 0 if all are valid; 1 if some are not (a line "
+      "each, with\n"
+      "file, line, field and what is allowed); 2 if a file cannot be read.\n\n  muster validate -f job.yaml\n"
       "  kustomize build . | muster validate -f -");
   validate
       ->add_option("-f,--filename", files,

@@ -1,7 +1,7 @@
 // A cluster in memory around advance(): an API server with resourceVersion guards, kubelets, users, a
 // placement that gives places while there is room, and a controller process with caches that lag and a
-// memory that a crash wipes. Everything happens by the seed. After every write the invariants of the design
-// are checked.
+// memory that a crash wipes. Everything happens by the seed. After every write the rules of
+// docs/crash-path.md are checked.
 #pragma once
 
 #include <cstdint>

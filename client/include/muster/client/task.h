@@ -16,14 +16,7 @@ namespace muster::client {
 // A lazily started coroutine on the event loop. Everything in this library runs on one thread;
 // cancellation arrives through Asio's cancellation slots and shows as ErrorCode::kCancelled.
 //
-// g++ 12 compiles some coroutines wrongly, without a word. So:
-//  - No co_await in the condition of if, while, for, switch or ?:, nor in a return of ?:. First name the
-//    result:
-//      const bool slept = co_await clock.sleep_for(d);
-//      if (!slept) co_return;
-//    `if (co_await clock.sleep_for(d))` shifts the whole coroutine frame by eight bytes; it crashes when run.
-//  - Pass named variables, not braced temporaries or designated initialisers, inside a co_await expression.
-//  - A coroutine lambda captures nothing: its closure dies before it does.
+// A coroutine lambda captures nothing: the lambda is destroyed before its coroutine ends.
 template <class T>
 using Task = boost::asio::awaitable<T>;
 

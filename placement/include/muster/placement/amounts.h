@@ -1,4 +1,4 @@
-// Amounts and time, as integers that do not mix.
+// Amounts and time. They are integers, and each unit is a type of its own, so that units cannot be mixed up.
 #pragma once
 
 #include <compare>
@@ -6,9 +6,9 @@
 
 namespace muster::placement {
 
-// Sums wrap around instead of being undefined: what somebody wrote into a spec must not be able to break the
-// process, and what was added wrongly comes out again exactly. Jobs that ask for absurd amounts never get as
-// far as a sum (InvalidSpec).
+// Sums wrap around. They are never undefined, because nothing that a user writes into a spec may break the
+// process. What was added and is subtracted again leaves exactly what was there before. A job that asks for
+// an absurd amount never gets into a sum: it waits with InvalidSpec.
 constexpr std::int64_t wrapping_add(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
@@ -33,7 +33,7 @@ using MilliGpu = Amount<struct GpuUnit>;  // 1/1000 GPU
 using MilliCpu = Amount<struct CpuUnit>;  // 1/1000 core
 using Bytes = Amount<struct MemoryUnit>;
 
-// Milliseconds since the Unix epoch. Comes in as a parameter; placement never reads a clock.
+// Milliseconds since the Unix epoch. Time comes in as a parameter: placement never reads a clock.
 struct Time {
   std::int64_t ms = 0;
   auto operator<=>(const Time&) const = default;
@@ -56,7 +56,7 @@ constexpr Duration seconds(std::int64_t n) {
   return {n * 1000};
 }
 
-// What a pod, a gang or a node has of each resource.
+// An amount of each resource: what a pod asks for, what a gang holds, what a node has.
 struct Resources {
   MilliGpu gpu;
   MilliCpu cpu;

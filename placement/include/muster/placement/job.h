@@ -1,4 +1,4 @@
-// Workloads: what a gang asks for, and what it holds.
+// Jobs: what a gang asks for, and what it holds.
 #pragma once
 
 #include <cstdint>
@@ -12,45 +12,46 @@
 
 namespace muster::placement {
 
-// What a pod wants of each of its GPUs.
+// What a pod takes of each of its GPUs.
 struct GpuShare {
   enum class Kind : std::uint8_t {
     kWhole,
     kFraction,  // `milli` of each
-    kMemory,    // `memory` of each; charged by its part of the GPU's memory, rounded up
-    kMig,       // RoleSpec::gpus slices of `profile`; charged by compute slices / 7, rounded up
+    kMemory,    // `memory` of each. The charge is its part of the GPU's memory, rounded up
+    kMig,       // RoleSpec::gpus slices of `profile`. The charge is its compute slices / 7, rounded up
   };
   Kind kind = Kind::kWhole;
   MilliGpu milli;
   Bytes memory;
-  Bytes memory_limit;       // may burst up to this; 0: `memory`. Limits do not decide about a place.
-  bool overcommit = false;  // may be packed beyond the GPU's memory where the pool allows it
+  Bytes memory_limit;       // it may burst up to this; 0: up to `memory`. Plays no part in placement
+  bool overcommit = false;  // it may be packed beyond the GPU's memory, where the pool allows that
   std::string profile;      // "3g.40gb"
   bool operator==(const GpuShare&) const = default;
 };
 
-// Pods by their labels, seen from a domain of nodes (Kubernetes' inter-pod affinity).
+// Pods with certain labels in the same domain of nodes (Kubernetes' inter-pod affinity).
 struct PodTerm {
-  std::vector<Requirement> selector;    // all hold; none: no pod
-  std::vector<std::string> namespaces;  // empty: that of the job
+  std::vector<Requirement> selector;    // a pod must meet all of them; empty: no pod is meant
+  std::vector<std::string> namespaces;  // empty: the namespace of the job
   std::string topology_key;
   bool operator==(const PodTerm&) const = default;
 };
 struct SpreadConstraint {
   std::int32_t max_skew = 1;
   std::string topology_key;
-  bool required = true;  // DoNotSchedule; else ScheduleAnyway
+  bool required = true;  // true: DoNotSchedule; false: ScheduleAnyway
   std::vector<Requirement> selector;
-  std::int32_t min_domains = 0;  // 0: left out
+  std::int32_t min_domains = 0;  // 0: not said
   bool operator==(const SpreadConstraint&) const = default;
 };
 
-// Label keys of the pool's topology. required: never wider; preferred: as near as possible.
+// Label keys of the pool's topology. The pods never leave a domain of the required level. They stand as near
+// to each other as the preferred level says, if possible (RULES.md 4.2).
 struct TopologyRule {
   std::string required, preferred;
   bool operator==(const TopologyRule&) const = default;
 };
-// `size` consecutive pods (roles in order, then index) belong together.
+// Each `size` consecutive pods belong together. Pods are counted by the order of their roles, then by index.
 struct GroupRule {
   std::int32_t size = 1;
   TopologyRule rule;
@@ -59,23 +60,26 @@ struct GroupRule {
 
 struct RoleSpec {
   std::string name;
-  std::int32_t replicas = 1;      // the least that it can run with
-  std::int32_t max_replicas = 0;  // elastic: up to so many; 0: `replicas`
-  Resources per_pod;              // gpu: computed by placement from the three below; pods: 1
-  std::int32_t gpus = 0;          // devices (MIG: slices)
+  std::int32_t replicas = 1;      // its minimum
+  std::int32_t max_replicas = 0;  // an elastic role grows up to so many; 0: it is not elastic
+  Resources per_pod;              // placement fills in `gpu` (from `gpus` and `share`) and `pods` (1)
+  std::int32_t gpus = 0;          // how many devices a pod uses; with MIG how many slices
   GpuShare share;
-  bool numa_aligned = false;        // all GPUs, CPU and memory of a pod on one NUMA node, or not on this node
-  std::vector<std::string> models;  // any of these; empty: any
+  // All GPUs, CPU and memory of a pod must come from one NUMA node. A node that cannot do that is passed
+  // over.
+  bool numa_aligned = false;
+  std::vector<std::string> models;  // GPUs of one of these models; empty: of any model
   Labels labels;                    // of the pods
   Labels node_selector;
-  std::vector<AnyOf> required;                           // each holds: affinity, volumes
-  std::vector<std::pair<std::int64_t, Term>> preferred;  // weight, term
+  std::vector<AnyOf> required;  // a node must meet each: affinity, and where volumes are
+  std::vector<std::pair<std::int64_t, Term>> preferred;  // weight and term
   std::vector<Toleration> tolerations;
   std::vector<PodTerm> pod_affinity, pod_anti_affinity;          // required
-  std::vector<std::pair<std::int64_t, PodTerm>> preferred_pods;  // weight (negative: anti-affinity), term
+  std::vector<std::pair<std::int64_t, PodTerm>> preferred_pods;  // weight and term; negative: anti-affinity
   std::vector<SpreadConstraint> spread;
-  TopologyRule topology;            // of this role's pods, within the job's
-  std::int32_t colocate_with = -1;  // index of another role: pod i goes to the node of that role's pod i
+  TopologyRule topology;  // for the pods of this role, within the rule of the job
+  // The index of another role: pod i goes to the node of pod i of that role. -1: none.
+  std::int32_t colocate_with = -1;
   bool operator==(const RoleSpec&) const = default;
 
   std::int32_t most() const { return max_replicas > replicas ? max_replicas : replicas; }
@@ -83,29 +87,31 @@ struct RoleSpec {
 
 struct JobSpec {
   std::string id;       // "namespace/name"
-  std::string project;  // empty: none owns it
+  std::string project;  // empty: no Project owns its namespace
   std::int64_t priority = 0;
   bool preemptible = true;
-  bool interactive = false;  // packed when it starts, never moved
+  bool interactive = false;  // it is never moved
   Time submitted;
-  std::vector<std::string> pools;  // in order of preference; empty: the default pool
+  std::vector<std::string> pools;  // in the order in which it prefers them; empty: the default pool
   std::vector<RoleSpec> roles;
-  TopologyRule topology;                        // of all pods together
+  TopologyRule topology;                        // for all pods together
   std::vector<GroupRule> groups;                // coarse to fine
-  std::vector<std::string> avoid_nodes;         // they refused a pod of it within the last five minutes
-  std::optional<Duration> max_runtime;          // of an attempt from its start
+  std::vector<std::string> avoid_nodes;         // nodes that refused one of its pods in the last five minutes
+  std::optional<Duration> max_runtime;          // how long an attempt may run, from its start
   std::optional<Duration> checkpoint_interval;  // how often it saves by itself
-  Duration grow_after;                          // an elastic job that was resized stays so for this long
-  Duration grow_quiet;                          // and grows when there has been room for this long
+  // RULES.md 2.5: an elastic job grows when its size has stood for the first, and room has been there for the
+  // second.
+  Duration grow_after;
+  Duration grow_quiet;
   bool operator==(const JobSpec&) const = default;
 };
 
-// What is known about a running attempt; changes often and moves nothing.
+// What is known about a running attempt. It changes often, and no change of it moves anything.
 struct Progress {
-  Time began;                          // of the attempt
-  std::optional<Time> saved;           // last reported checkpoint
-  std::optional<Duration> start_took;  // from admission to running, last time; left out: 60 s
-  std::optional<Time> resized;
+  Time began;                          // when the attempt began
+  std::optional<Time> saved;           // when it last reported a checkpoint
+  std::optional<Duration> start_took;  // its last start, from admission to running; left out: 60 s
+  std::optional<Time> resized;         // when its size last changed
   bool operator==(const Progress&) const = default;
 };
 
@@ -113,31 +119,34 @@ struct PodPlace {
   std::int32_t role = 0;  // index into JobSpec::roles
   std::int32_t index = 0;
   std::string node;
-  std::vector<std::int32_t> gpus;  // devices; those of shares name the GPU
+  std::vector<std::int32_t> gpus;  // indexes of devices; a share names the GPU that it is a part of
   bool operator==(const PodPlace&) const = default;
 };
 
-// Milli-GPU that one pod of the role is charged on the node.
+// What one pod of the role is charged on the node.
 MilliGpu charge_on(const NodeSpec& node, const RoleSpec& role);
 
 struct Assignment {
   std::string pool;
-  Time since;  // of two that hold one GPU the later yields
+  Time since;  // of two assignments that hold one GPU the later one yields
   std::vector<PodPlace> pods;
   bool operator==(const Assignment&) const = default;
 };
 
-// A pod that occupies its node without standing in an assignment: somebody else's. With `project` its amounts
-// are charged there.
+// A pod that occupies its node and stands in no assignment: it is somebody else's. If it names a Project, its
+// amounts are charged to that.
 struct OtherPod {
   std::string key;  // "namespace/name"
   std::string node;
   Labels labels;
   Resources amounts;
   std::int32_t gpu_count = 0;
-  std::vector<std::int32_t> gpus;  // which, where known
-  GpuShare share;  // of each of them; what is not whole is priced as on its node: amounts.gpu is not read
-  // MIG slices beside these, by profile, of those that its node has cut; priced as there.
+  std::vector<std::int32_t> gpus;  // which devices, where that is known
+  // What it takes of each. If that is not the whole GPU, the charge is what the node says, and amounts.gpu is
+  // not read.
+  GpuShare share;
+  // MIG slices that it holds beside these, by profile, of those that its node has cut. Charged as the node
+  // says.
   std::map<std::string, std::int32_t> slices;
   std::string project;
   bool preemptible = true;

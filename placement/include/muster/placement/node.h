@@ -1,4 +1,4 @@
-// Nodes, and the terms under which a pod may go to one (Kubernetes' semantics).
+// Nodes, and the terms under which a pod may go to one. All terms mean what they mean in Kubernetes.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ struct Taint {
 };
 
 struct Toleration {
-  std::string key;      // empty with exists: every taint
-  bool exists = false;  // else the value must be equal
+  std::string key;      // empty, and `exists`: it tolerates every taint
+  bool exists = false;  // false: the value must be equal
   std::string value;
-  std::string effect;  // empty: every effect
+  std::string effect;  // empty: it tolerates every effect
   bool operator==(const Toleration&) const = default;
 };
 
@@ -34,15 +34,15 @@ struct Requirement {
   bool operator==(const Requirement&) const = default;
 };
 
-// All of them hold; a term with none matches no node.
+// A node matches if it meets all requirements. A term without any requirement matches no node.
 struct Term {
   std::vector<Requirement> labels;
   std::vector<Requirement> fields;  // key metadata.name
   bool operator==(const Term&) const = default;
 };
-using AnyOf = std::vector<Term>;  // one of them holds; empty: any node
+using AnyOf = std::vector<Term>;  // one of them must match; empty: every node matches
 
-// What one NUMA node of a machine can give.
+// What one NUMA node of a machine has.
 struct NumaZone {
   MilliCpu cpu;
   Bytes memory;
@@ -53,24 +53,24 @@ struct NodeSpec {
   std::string name;
   Labels labels;
   std::vector<Taint> taints;
-  bool usable = true;     // Ready, not cordoned
+  bool usable = true;     // it is Ready and not cordoned
   Resources allocatable;  // gpu: gpus * 1000
-  std::int32_t gpus = 0;  // devices, healthy or not
+  std::int32_t gpus = 0;  // its devices, healthy or not
   std::string gpu_model;
-  Bytes gpu_memory;                     // of one GPU; 0: not known, then nothing can be placed by memory
-  std::vector<std::int32_t> unhealthy;  // device indexes that must not be given out
-  // [i][j]: how good the link is, higher is better; empty: all alike.
+  Bytes gpu_memory;                     // of one GPU. 0: not known, and then no memory share goes there
+  std::vector<std::int32_t> unhealthy;  // indexes of devices that must not be given out
+  // [i][j]: how good the link between devices i and j is; higher is better. Empty: all are alike.
   std::vector<std::vector<int>> gpu_links;
-  std::vector<std::int32_t> gpu_numa;       // NUMA node of each device; empty: not known
+  std::vector<std::int32_t> gpu_numa;       // the NUMA node of each device; empty: not known
   std::vector<NumaZone> zones;              // by NUMA node; empty: not known
-  std::map<std::string, std::int32_t> mig;  // slices that are cut already, by profile ("1g.10gb")
+  std::map<std::string, std::int32_t> mig;  // how many slices are cut already, by profile ("1g.10gb")
   bool operator==(const NodeSpec&) const = default;
 };
 
 bool matches(const Requirement& requirement, const Labels& labels);
 bool matches(const Term& term, const NodeSpec& node);
 bool matches(const AnyOf& terms, const NodeSpec& node);
-// The first taint with effect NoSchedule or NoExecute that is not tolerated; nullptr: none.
+// The first taint with effect NoSchedule or NoExecute that is not tolerated; nullptr: all are.
 const Taint* untolerated(const NodeSpec& node, const std::vector<Toleration>& tolerations);
 
 }  // namespace muster::placement

@@ -1,4 +1,5 @@
-// The tree that says who gets how much: Queues at any depth, Projects as leaves.
+// The tree that says who gets how much. Queues are its inner nodes, at any depth; Projects are its leaves.
+// RULES.md says what the amounts mean.
 #pragma once
 
 #include <map>
@@ -9,7 +10,7 @@
 
 namespace muster::placement {
 
-// Amounts of which each may be left out.
+// One bound for each resource. Each may be left out.
 struct Bounds {
   std::optional<MilliGpu> gpu;
   std::optional<MilliCpu> cpu;
@@ -18,40 +19,41 @@ struct Bounds {
 };
 
 struct Share {
-  Bounds quota;     // gpu left out: 0; cpu, memory left out: not accounted
-  Bounds reserved;  // never lent, as far as quota and limit reach; left out: nothing
-  Bounds limit;     // left out: none
+  Bounds quota;     // GPUs left out: 0. CPU or memory left out: not accounted
+  Bounds reserved;  // reserved quota: never lent, as far as quota and limit reach. Left out: nothing
+  Bounds limit;     // left out: no limit
   std::int64_t weight = 1;
   std::int64_t priority = 0;
   bool operator==(const Share&) const = default;
 };
 
 struct QueueSpec {
-  std::string name;    // Queues and Projects have names of their own: see `is_project`
-  std::string parent;  // a Queue; empty: top level
+  std::string name;    // a Queue and a Project may have the same name: `is_project` tells them apart
+  std::string parent;  // the Queue above; empty: it is at the top
   bool is_project = false;
-  bool hold = false;   // start nothing new below
-  bool drain = false;  // and let go of what runs
-  // How long what runs below is safe after its start; left out: as the parent has it, at the top 0.
+  bool hold = false;   // nothing new starts below
+  bool drain = false;  // and what runs below is evicted
+  // How long a job below is safe after its start, from other Projects and from its own (RULES.md 5.6). Left
+  // out: as the parent says; at the top 0.
   std::optional<Duration> reclaim_min_runtime, preempt_min_runtime;
-  // Of past use, which then lowers the weights of the children of this queue.
+  // After this time past use counts half (RULES.md 1.6). Left out: past use does not count.
   std::optional<Duration> half_life;
   Time created;
   Share in_default_pool;
-  std::map<std::string, Share> in_pool;  // by pool name; a pool without an entry: quota 0, no limit
+  std::map<std::string, Share> in_pool;  // by pool name. A pool without an entry: quota 0, no limit
   bool operator==(const QueueSpec&) const = default;
 };
 
-// Of one tree node in one pool.
+// What one Queue or Project uses in one pool.
 struct Usage {
   Resources allocated;
-  Resources borrowed;  // the part of allocated beyond quota
-  Resources pending;   // asked for by what waits (each workload in its first pool)
+  Resources borrowed;  // what of it is beyond the quota
+  Resources pending;   // what its waiting jobs ask for; each job counts in its first pool
   bool operator==(const Usage&) const = default;
 };
 
-// What a child of a queue with a half-life has held in a pool, on average, recent times counting more. To be
-// kept over a restart.
+// What a child of a Queue with a half-life has held in one pool on average; recent times count more. The
+// caller may keep it over a restart.
 struct PastUse {
   std::string queue;
   bool is_project = false;

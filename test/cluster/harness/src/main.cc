@@ -151,7 +151,7 @@ int main(int argc, char** argv) {
   token_command->add_option("NAME", name)->required();
 
   bool remove = false;
-  CLI::App* down_command = subcommand("down", "Ends the cluster's processes. Keeps data and logs.");
+  CLI::App* down_command = subcommand("down", "Ends the cluster's processes, and keeps data and logs.");
   down_command->add_flag("--remove", remove, "remove the directory as well");
 
   CLI11_PARSE(app, argc, argv);
