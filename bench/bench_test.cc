@@ -55,7 +55,8 @@ TEST(Report, StandardOutputIsTheReportsAlone) {
   const std::string out = testing::internal::GetCapturedStdout();
   const std::string log = testing::internal::GetCapturedStderr();
   spdlog::set_default_logger(before);
-  EXPECT_EQ(out, R"({"bench":"x","rows":[]})" "\n");
+  EXPECT_EQ(out, R"({"bench":"x","rows":[]})"
+                 "\n");
   EXPECT_NE(log.find("what a library has to say"), std::string::npos);
 }
 

@@ -58,7 +58,8 @@ inline double median(std::vector<double> sample) {
 }
 
 // Sends what the libraries log to standard error, where progress() writes too. To be called first in main():
-// by default spdlog writes to standard output, where whoever reads --json expects one object and nothing else.
+// by default spdlog writes to standard output, where whoever reads --json expects one object and nothing
+// else.
 void log_to_standard_error();
 
 // One line on standard error, with the seconds since the program started. Standard output is the

@@ -27,8 +27,8 @@ class AdaptiveLimit {
     successes_ = 0;
     permits_.set_capacity(permits_.capacity() + 1);
   }
-  // The server refused a request (429) that was sent when halvings() was `halvings_when_sent`. Requests that were
-  // sent under one limit are often refused together: they halve it once.
+  // The server refused a request (429) that was sent when halvings() was `halvings_when_sent`. Requests that
+  // were sent under one limit are often refused together: they halve it once.
   void overloaded(std::uint64_t halvings_when_sent) {
     if (halvings_when_sent != halvings_) return;
     ++halvings_;

@@ -127,10 +127,7 @@ Result<ListPage> page_of(std::string body) {
 
 struct ApiClient::Impl {
   Impl(Environment e, Transport& t, ApiOptions o)
-      : env(e),
-        transport(t),
-        options(std::move(o)),
-        limit(env.executor, options.max_in_flight) {}
+      : env(e), transport(t), options(std::move(o)), limit(env.executor, options.max_in_flight) {}
 
   Environment env;
   Transport& transport;
@@ -205,8 +202,7 @@ struct ApiClient::Impl {
       if (answer) co_return answer;
       const std::optional<Duration> pause = self->pause_after(answer.error(), call, repeats);
       if (!pause) co_return answer;
-      const bool slept = co_await self->env.clock.sleep_for(*pause);
-      if (!slept) {
+      if (!co_await self->env.clock.sleep_for(*pause)) {
         // The last attempt did not take effect, and there will be no other: its error says more than
         // "cancelled".
         answer.error().code = ErrorCode::kCancelled;

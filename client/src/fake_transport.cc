@@ -145,7 +145,8 @@ struct FakeTransport::Impl {
     const Duration latency = impl->env.random.between(impl->latency_low, impl->latency_high);
     if (fault.unsent_for.count() > 0) co_await impl->env.clock.sleep_for(fault.unsent_for);
     if (request.may_send && !request.may_send()) {
-      exchange->answer = std::unexpected(transport_error(ErrorCode::kNotSent, "not sent: it may not be any more"));
+      exchange->answer =
+          std::unexpected(transport_error(ErrorCode::kNotSent, "not sent: it may not be any more"));
       exchange->waiter.notify();
       co_return;
     }

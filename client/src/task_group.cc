@@ -26,8 +26,7 @@ void TaskGroup::cancel() {
 Task<bool> TaskGroup::join() {
   auto state = state_;
   while (!state->running.empty()) {
-    const bool notified = co_await state->all_ended.wait();
-    if (!notified) co_return false;
+    if (!co_await state->all_ended.wait()) co_return false;
   }
   co_return true;
 }

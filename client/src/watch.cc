@@ -65,8 +65,8 @@ Transition transition(WatchState state, Outcome outcome) {
 }
 
 constexpr std::size_t kMaxLine = 16 << 20;  // many times what etcd takes as one object
-constexpr int kStreamingTries = 2;  // then pages, for once: progress is better than insisting
-constexpr int kGarbageTries = 3;    // at one version; then a new view
+constexpr int kStreamingTries = 2;          // then pages, for once: progress is better than insisting
+constexpr int kGarbageTries = 3;            // at one version; then a new view
 constexpr int kJitterPercent = 50;
 constexpr Duration kShortWatch = std::chrono::seconds{1};
 

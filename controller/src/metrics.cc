@@ -23,9 +23,8 @@ using prometheus::Histogram;
 const Histogram::BucketBoundaries kReconcileBuckets = {0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25,
                                                        0.3,   0.35, 0.4,   0.45, 0.5, 0.6,  0.7, 0.8,
                                                        0.9,   1,    2.5,   5,    10,  60};
-const Histogram::BucketBoundaries kPlanBuckets = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
-                                                  0.025,  0.05,    0.1,    0.25,  0.5,    1,
-                                                  2.5,    5,       10};
+const Histogram::BucketBoundaries kPlanBuckets = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
+                                                  0.05,   0.1,     0.25,   0.5,   1,      2.5,   5,    10};
 
 template <class F>
 auto& family(F&& builder, prometheus::Registry& registry, const char* name, const char* help) {
@@ -99,10 +98,10 @@ struct Metrics::Impl {
                                  "1 while this process leads, by lease.");
   Family<Histogram>& plan_time = family(prometheus::BuildHistogram(), registry,
                                         "muster_plan_duration_seconds", "Time of one placement plan.");
-  Counter& plans_cut_off =
-      family(prometheus::BuildCounter(), registry, "muster_plans_cut_off_total",
-             "Placement plans that reached their bound on rounds, so that some of the work waited for the next plan.")
-          .Add({});
+  Counter& plans_cut_off = family(prometheus::BuildCounter(), registry, "muster_plans_cut_off_total",
+                                  "Placement plans that reached their bound on rounds, so that some of the "
+                                  "work waited for the next plan.")
+                               .Add({});
   Family<Counter>& decision =
       family(prometheus::BuildCounter(), registry, "muster_decisions_total", "Placement decisions by type.");
   Family<Counter>& pods = family(prometheus::BuildCounter(), registry, "muster_pod_writes_total",

@@ -376,7 +376,7 @@ class Planner {
   int too_early_ = 0;                        // in the pool of which jobs grow
   std::set<LeafId> refused_leaves_;          // in this round
   bool refused_with_right_ = false;          // as far as their own leaf is concerned
-  bool cut_off_ = false;                      // Plan::is_cut_off
+  bool cut_off_ = false;                     // Plan::is_cut_off
   std::optional<std::uint64_t> served_all_;  // Decisions::changes() when serving changed nothing any more
 };
 

@@ -13,8 +13,9 @@ crds::Condition condition_of(const std::string& thrown, std::int64_t generation,
   if (thrown.empty()) return condition;
   condition.status = crds::ConditionStatus::kTrue;
   condition.reason = "Exception";
-  condition.message = "Muster has a bug that this object brings out, and leaves the object as it is: " + thrown +
-                      ". It tries again after 5 ms, doubling up to 1000 s, and when the object changes.";
+  condition.message =
+      "Muster has a bug that this object brings out, and leaves the object as it is: " + thrown +
+      ". It tries again after 5 ms, doubling up to 1000 s, and when the object changes.";
   return condition;
 }
 
@@ -32,14 +33,15 @@ client::Task<client::Result<void>> say_internal_error(client::ApiClient& api, Ob
   wanted.status = object->value.status;
   const auto condition = condition_of(thrown, wanted.metadata.generation, now);
   const auto* said = crds::find_condition(wanted.status.conditions, kInternalError);
-  if (said != nullptr && said->status == condition.status && said->message == condition.message) co_return done;
+  if (said != nullptr && said->status == condition.status && said->message == condition.message)
+    co_return done;
   crds::set_condition(wanted.status.conditions, condition);
   done = co_await write_status(api, store, std::move(wanted));
   co_return done;
 }
 
-#define MUSTER_KIND(K)                                                                            \
-  template client::Task<client::Result<void>> say_internal_error<crds::K>(                        \
+#define MUSTER_KIND(K)                                                     \
+  template client::Task<client::Result<void>> say_internal_error<crds::K>( \
       client::ApiClient&, ObjectStore<crds::K>&, client::Key, crds::Time, std::string)
 MUSTER_KIND(Queue);
 MUSTER_KIND(Project);

@@ -277,7 +277,8 @@ void TrainingJobReconciler::charge(const client::Key& key) {
 void TrainingJobReconciler::set_aside(const client::Key& key) {
   const Job job = world_.caches.jobs.store().find(key);
   if (job && !job->status_unreadable && job->value.status.assignment.attempt != 0) return;
-  world_.placement.forget(key, job ? pods_of(world_, job->meta.uid) : std::vector<client::Ptr<client::Pod>>{});
+  world_.placement.forget(key,
+                          job ? pods_of(world_, job->meta.uid) : std::vector<client::Ptr<client::Pod>>{});
 }
 
 void TrainingJobReconciler::note(const client::Key& key, const client::Pod& pod) {

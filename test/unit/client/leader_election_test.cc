@@ -112,8 +112,8 @@ TEST(LeaderElection, EachRenewalMovesTheWriteDeadlineOn) {
   EXPECT_EQ(a.when("stopped"), *a.write_deadline - TimePoint{});
 }
 
-// The event loop stands still, as where a plan takes long or the process is stopped. When it goes on, the write
-// stands in front of the timer that would have stopped it.
+// The event loop stands still, as where a plan takes long or the process is stopped. When it goes on, the
+// write stands in front of the timer that would have stopped it.
 TEST(LeaderElection, AWriteIsJudgedByTheClockAndNotByATimerThatIsLate) {
   struct Writing {
     static Task<void> run(ApiClient& api, std::optional<ErrorCode>& error) {

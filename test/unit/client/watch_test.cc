@@ -392,7 +392,8 @@ TEST(Watcher, WhatALineHoldsIsNeverPartOfItsError) {
   const Log log;
   Rig rig;
   auto stream = rig.watching();
-  stream->push(R"({"type":"ADDED","object":{"kind":"Secret","data":{"password":"aHVudGVyMg=="},)" "\n");
+  stream->push(R"({"type":"ADDED","object":{"kind":"Secret","data":{"password":"aHVudGVyMg=="},)"
+               "\n");
   rig.step();
   ASSERT_TRUE(rig.watcher.last_error());
   EXPECT_THAT(rig.watcher.last_error()->message, ::testing::StartsWith("watch: a line of "));

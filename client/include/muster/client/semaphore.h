@@ -12,8 +12,8 @@
 
 namespace muster::client {
 
-// First come, first served: somebody who asks for little does not overtake somebody who asked earlier for more
-// than is free now. Thread: the executor's only.
+// First come, first served: somebody who asks for little does not overtake somebody who asked earlier for
+// more than is free now. Thread: the executor's only.
 class Semaphore {
   struct State;
 
@@ -46,8 +46,8 @@ class Semaphore {
     std::size_t units_ = 0;
   };
 
-  // Waits until `units` are free and everybody who came earlier has theirs. More than the whole capacity means
-  // all of it. Empty: the coroutine was cancelled while it waited. A permit may outlive the semaphore.
+  // Waits until `units` are free and everybody who came earlier has theirs. More than the whole capacity
+  // means all of it. Empty: the coroutine was cancelled while it waited. A permit may outlive the semaphore.
   Task<Permit> acquire(std::size_t units = 1);
 
   std::size_t capacity() const;

@@ -1,5 +1,5 @@
-// Coroutines with an owner. What is started in a group can be cancelled together, and the owner can wait until
-// the last of them has ended, so that nothing which they use is destroyed before.
+// Coroutines with an owner. What is started in a group can be cancelled together, and the owner can wait
+// until the last of them has ended, so that nothing which they use is destroyed before.
 #pragma once
 
 #include <boost/asio/cancellation_signal.hpp>
@@ -23,8 +23,8 @@ class TaskGroup {
 
   // Starts `task` as one of the group. An exception that leaves it is a bug and ends the event loop's run().
   void spawn(Task<void> task);
-  // Cancels every task that runs now: all its waits end at once (see task.h). Tasks that are started later are
-  // not cancelled.
+  // Cancels every task that runs now: all its waits end at once (see task.h). Tasks that are started later
+  // are not cancelled.
   void cancel();
   // Waits until no task runs, those counted that are started meanwhile. False: the waiting coroutine was
   // cancelled first. Only one coroutine may wait at a time.

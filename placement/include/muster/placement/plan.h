@@ -88,7 +88,7 @@ struct Plan {
   std::vector<Decision> decisions;    // to be carried out in order: victims before their claimant
   std::vector<std::string> verdicts;  // jobs whose verdict changed; Cluster::verdict() has it
   std::optional<Time> wake;           // when to plan again though nothing changes: something becomes due then
-  bool is_cut_off = false;            // it reached its bound on rounds: some of the work waits for the next plan
+  bool is_cut_off = false;  // it reached its bound on rounds: some of the work waits for the next plan
 };
 
 // Deterministic: the same history of inputs and `now` give the same bytes. The decisions are in the cluster

@@ -12,8 +12,8 @@ namespace muster::reconcilers {
 inline constexpr std::string_view kInternalError = "InternalError";
 
 // Sets the condition to what `thrown` says, or to False where `thrown` is empty and the condition is there.
-// Writes nothing where the object says so already, is gone, goes, or has a status that cannot be read. An error
-// of the write is returned; nothing else depends on it.
+// Writes nothing where the object says so already, is gone, goes, or has a status that cannot be read. An
+// error of the write is returned; nothing else depends on it.
 template <class Kind>
 client::Task<client::Result<void>> say_internal_error(client::ApiClient& api, ObjectStore<Kind>& store,
                                                       client::Key key, crds::Time now, std::string thrown);

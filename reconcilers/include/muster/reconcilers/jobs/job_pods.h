@@ -41,10 +41,10 @@ class JobPods {
 
   World& world_;
   Refused refused_;
-  // In pods. A gang acquires all that it is about to make, so gangs are made one after the other in the order in
-  // which they came, as many at once as fill the requests in flight. A gang whose pods come together starts
-  // sooner than one of a hundred that take turns, and what follows pods (endpoints, status counters) is written
-  // once instead of at every turn.
+  // In pods. A gang acquires all that it is about to make, so gangs are made one after the other in the order
+  // in which they came, as many at once as fill the requests in flight. A gang whose pods come together
+  // starts sooner than one of a hundred that take turns, and what follows pods (endpoints, status counters)
+  // is written once instead of at every turn.
   client::Semaphore creating_;
   // "ns/job/services" -> uid/generation that it is made for.
   std::map<std::string, std::string> companions_made_;
