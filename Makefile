@@ -2,7 +2,8 @@
 #
 #   make build      the release preset: build/release/bin/muster
 #   make test       every test: release, ASan+UBSan, TSan, and tests against a real control plane
-#   make test-tsan  its part under ThreadSanitizer: the client's tests
+#   make test-tsan  its part under ThreadSanitizer: the client's tests, and the operator's in virtual time
+#   make explore    property tests with fresh seeds: SECONDS=60
 #   make fuzz       libFuzzer on everything that reads foreign bytes: SECONDS=60 for each; TARGETS="pod watch" only these
 #   make demo       a control plane, 64 simulated GPUs, Muster and the samples; KEEP=1 leaves it up
 #   make demo-down  ends it
@@ -23,10 +24,10 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 JOBS ?= $(shell nproc)
-# Programs with threads in them.
-TSAN_TARGETS ?= client_test
+# Programs with threads in them, and the operator in virtual time.
+TSAN_TARGETS ?= client_test controller_test
 
-.PHONY: deps build controlplane test test-tsan test-node test-pytorch image fuzz demo demo-down bench lint clean
+.PHONY: deps build controlplane test test-tsan test-node test-pytorch image explore fuzz demo demo-down bench lint clean
 
 deps:
 	@scripts/install-deps.sh
@@ -82,6 +83,10 @@ test-pytorch:
 	@$(MAKE) build-release TARGETS="muster muster_pytorch_test"
 	@MUSTER_PYTORCH=$$(scripts/install-pytorch.sh) build/release/bin/muster_pytorch_test
 
+explore:
+	@$(MAKE) build-release TARGETS="placement_properties simulation_time_test reconcilers_property_test"
+	@scripts/explore.sh $(SECONDS)
+
 fuzz:
 	@$(MAKE) build-fuzz TARGETS=fuzz_programs
 	@TARGETS="$(TARGETS)" scripts/fuzz.sh $(SECONDS)
@@ -89,7 +94,7 @@ fuzz:
 demo:
 	@$(MAKE) deps
 	@$(MAKE) controlplane
-	@$(MAKE) build-release
+	@$(MAKE) build-release TARGETS="muster testcluster"
 	@scripts/demo.sh
 
 demo-down:

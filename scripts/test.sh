@@ -14,6 +14,8 @@ run() {
   if ctest --test-dir "build/$preset" --output-on-failure --no-tests=error "$@" >"$log" 2>&1; then
     sed -n '/tests passed/,$p' "$log"
     grep -om1 'a real node cannot run here.*' "$log" || true
+    # What had to be repeated because the machine was busy.
+    grep -h '^REPEATED' "build/$preset/Testing/Temporary/LastTest.log" || true
   else
     cat "$log"
     failed=1
@@ -27,10 +29,19 @@ for preset in "$@"; do
     release) run release unit -L '^(unit|scenario|property)$' -j "$(nproc)" ;;
     *) run "$preset" unit -L '^(unit|scenario|property)$' -j "$(nproc)" ;;
   esac
-  # One at a time: each starts a control plane of its own.
+  # Each starts a control plane of its own, and mostly waits: two at a time, those that measure alone.
   if [[ $preset == release ]]; then
-    run release cluster -L '^(cluster|faults)$' -j 1
+    run release cluster -L '^(cluster|faults)$' -j 2
     run release node -L '^node$' -V
+    printf '\n== release: fresh seeds\n'
+    scripts/explore.sh 60 || failed=1
   fi
 done
+# The operator with sanitizers, on a control plane.
+if [[ " $* " == *" release "* && " $* " == *" asan "* ]]; then
+  printf '\n== asan: the operator plays a scenario\n'
+  MUSTER_OPERATOR=$PWD/build/asan/bin/muster MUSTER_SCENARIO_GAP=6 build/release/bin/scenario_live_test \
+    --gtest_filter='*s09*' >build/asan/live.log 2>&1 || { cat build/asan/live.log; failed=1; }
+  tail -n 1 build/asan/live.log
+fi
 exit "$failed"

@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostProblems = 20;
+constexpr std::size_t kMaxProblems = 20;
 
 bool is_device(const std::string& text, std::int64_t capacity) {
   std::int64_t index = -1;
@@ -41,7 +41,7 @@ AuditPod audit_pod(const json& pod) {
 std::vector<std::string> audit(const std::vector<AuditPod>& pods, const Expected& expected) {
   std::vector<std::string> problems;
   const auto wrong = [&](std::string sentence) {
-    if (problems.size() < kMostProblems) problems.push_back(std::move(sentence));
+    if (problems.size() < kMaxProblems) problems.push_back(std::move(sentence));
   };
   if (pods.size() != static_cast<std::size_t>(expected.pods)) {
     wrong("there are " + std::to_string(pods.size()) + " pods, not " + std::to_string(expected.pods));

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kSteps = 400;  // of the subgradient method
 constexpr int kMilliPerGpu = 1000;
-constexpr std::size_t kMostModels = 12;  // all sets of more would be too many
+constexpr std::size_t kMaxModels = 12;  // all sets of more would be too many
 
 // The most milli-GPU of these pods within so many GPUs and CPUs, parts of pods allowed.
 double knapsack(double gpu, double cpu, std::vector<const TracePod*> pods) {
@@ -37,7 +37,7 @@ double bound_by_models(const std::vector<TraceNode>& nodes, const std::vector<co
   }
   double best = 0;
   for (const auto& [model, has] : models) best += has.first;
-  if (models.size() > kMostModels) return best;
+  if (models.size() > kMaxModels) return best;
   for (std::size_t bits = 0; bits < (std::size_t{1} << models.size()); ++bits) {
     std::set<std::string> inside;
     double gpu = 0, cpu = 0, elsewhere = 0;

@@ -81,9 +81,9 @@ class Audit {
     return found == jobs_.end() ? nullptr : &found->second;
   }
   void wrong(const std::string& what) {
-    if (out_.violations.size() < kMostViolations)
+    if (out_.violations.size() < kMaxViolations)
       out_.violations.push_back("at " + std::to_string(at_) + "s: " + what);
-    else if (out_.violations.size() == kMostViolations)
+    else if (out_.violations.size() == kMaxViolations)
       out_.violations.emplace_back("and more");
   }
 

@@ -15,9 +15,9 @@ struct ReplayOutcome {
   // Seconds, of the jobs that ask for GPUs: until the first start or, without one, so far.
   std::vector<double> waits;
   std::size_t not_started = 0, preemptions = 0, moves = 0;
-  std::vector<std::string> violations;  // as sentences; at most kMostViolations, then one that says so
+  std::vector<std::string> violations;  // as sentences; at most kMaxViolations, then one that says so
 };
-inline constexpr std::size_t kMostViolations = 20;
+inline constexpr std::size_t kMaxViolations = 20;
 
 // `report`: JSON of the simulation (docs/simulate.md), played until the window ends. Walks through its events
 // with books of its own and finds: a part of a GPU given twice, a node with more CPU or memory in use than it

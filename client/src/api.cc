@@ -189,7 +189,7 @@ struct ApiClient::Impl {
   std::optional<Duration> pause_after(const Error& error, const Call& call, int repeats) const {
     if (repeats >= options.max_repeats || !may_repeat(error, call.read)) return std::nullopt;
     if (error.retry_after) {
-      if (*error.retry_after > kLongestRetryAfter) return std::nullopt;
+      if (*error.retry_after > kMaxRetryAfter) return std::nullopt;
       return env.random.jittered(*error.retry_after, kRetryAfterJitterPercent);
     }
     const Duration backoff = std::min(kBackoffMax, kBackoffMin * (std::int64_t{1} << std::min(repeats, 10)));
@@ -230,9 +230,9 @@ struct ApiClient::Impl {
     if (!answer) co_return std::unexpected(std::move(answer.error()));
     if (answer->status >= 200 && answer->status < 300) co_return std::move(answer->body);
     if (answer->status == 429) self->limit.overloaded(self->limit.halvings());
-    constexpr std::size_t kLongestStatus = 64 << 10;
+    constexpr std::size_t kMaxStatus = 64 << 10;
     std::string body;
-    while (body.size() < kLongestStatus) {
+    while (body.size() < kMaxStatus) {
       Result<std::string> piece = co_await answer->body->next(self->options.timeout);
       if (!piece || piece->empty()) break;
       body += *piece;

@@ -18,14 +18,14 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostUnsent = 1000;
-constexpr std::size_t kMostSeries = 4096;
+constexpr std::size_t kMaxUnsent = 1000;
+constexpr std::size_t kMaxSeries = 4096;
 constexpr Duration kSeriesGap = std::chrono::minutes{6};       // a series ends with a pause longer than this
 constexpr Duration kSeriesUpdates = std::chrono::seconds{10};  // its count is written at most this often
 constexpr Duration kFlushTime = std::chrono::seconds{2};
 constexpr int kTries = 3;
 // Limits of events.k8s.io/v1.
-constexpr std::size_t kLongestNote = 1024, kLongestWord = 128, kLongestName = 253;
+constexpr std::size_t kMaxNoteLength = 1024, kMaxWordLength = 128, kMaxNameLength = 253;
 
 // At most `bytes`, without cutting a UTF-8 character in two.
 std::string cut(std::string text, std::size_t bytes) {
@@ -48,7 +48,7 @@ struct EventRecorder::Impl {
       : env(a.environment()),
         api(a),
         controller(std::move(c)),
-        instance(cut(std::move(i), kLongestWord)),
+        instance(cut(std::move(i), kMaxWordLength)),
         next_name(env.random.below(std::uint64_t{1} << 63)),
         waiter(env.executor) {}
 
@@ -81,14 +81,14 @@ struct EventRecorder::Impl {
 
   std::string new_name(const EventTarget& target) {
     const std::string suffix = "." + hex(next_name++);
-    std::string base = target.name.substr(0, kLongestName - suffix.size());
+    std::string base = target.name.substr(0, kMaxNameLength - suffix.size());
     while (!base.empty() && (base.back() == '.' || base.back() == '-')) base.pop_back();
     return base + suffix;
   }
 
   void enqueue(Entry entry) {
     if (std::exchange(entry->second.unsent, true)) return;
-    while (queue.size() >= kMostUnsent) {
+    while (queue.size() >= kMaxUnsent) {
       Entry oldest = queue.front();
       queue.pop_front();
       oldest->second.unsent = false;
@@ -107,7 +107,7 @@ struct EventRecorder::Impl {
       const bool idle = !it->second.unsent && &it->second != sending;
       it = over && idle ? series.erase(it) : std::next(it);
     }
-    while (series.size() >= kMostSeries) {
+    while (series.size() >= kMaxSeries) {
       Entry oldest = series.end();
       for (Entry it = series.begin(); it != series.end(); ++it) {
         if (it->second.unsent || &it->second == sending) continue;
@@ -120,9 +120,9 @@ struct EventRecorder::Impl {
 
   void record(const EventTarget& target, EventType type, std::string reason, std::string action,
               std::string note) {
-    reason = cut(std::move(reason), kLongestWord);
-    action = cut(std::move(action), kLongestWord);
-    note = cut(std::move(note), kLongestNote);
+    reason = cut(std::move(reason), kMaxWordLength);
+    action = cut(std::move(action), kMaxWordLength);
+    note = cut(std::move(note), kMaxNoteLength);
     Same same{target.api_version,
               target.kind,
               target.ns,
@@ -151,7 +151,7 @@ struct EventRecorder::Impl {
       return;
     }
     if (entry != series.end()) series.erase(entry);
-    if (series.size() >= kMostSeries) sweep();
+    if (series.size() >= kMaxSeries) sweep();
     Series s{target,
              type,
              std::move(reason),

@@ -22,9 +22,9 @@ namespace {
 using nlohmann::json;
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-constexpr auto kLongestRun = std::chrono::seconds{60};
+constexpr auto kMaxRunTime = std::chrono::seconds{60};
 constexpr auto kStopCheck = std::chrono::milliseconds{50};
-constexpr std::size_t kLongestOutput = 1 << 20;
+constexpr std::size_t kMaxOutput = 1 << 20;
 
 Error plugin_error(const ExecPlugin& plugin, const std::string& what) {
   Error error;
@@ -133,7 +133,7 @@ Result<Secret> run_plugin(const ExecPlugin& plugin, const std::atomic<bool>& sto
         plugin_error(plugin, std::string{"cannot be run: "} + std::strerror(pid.error()) + hint));
   }
   Child child(*pid);
-  const SteadyTime deadline = std::chrono::steady_clock::now() + kLongestRun;
+  const SteadyTime deadline = std::chrono::steady_clock::now() + kMaxRunTime;
   std::string output;
   bool open = true;
   while (true) {
@@ -157,7 +157,7 @@ Result<Secret> run_plugin(const ExecPlugin& plugin, const std::atomic<bool>& sto
     const ssize_t count = ::read(out.get(), buffer.data(), buffer.size());
     if (count <= 0) {
       open = false;
-    } else if (output.size() + static_cast<std::size_t>(count) > kLongestOutput) {
+    } else if (output.size() + static_cast<std::size_t>(count) > kMaxOutput) {
       return std::unexpected(plugin_error(plugin, "printed more than 1 MiB"));
     } else {
       output.append(buffer.data(), static_cast<std::size_t>(count));

@@ -7,6 +7,6 @@ namespace muster::client {
 
 // Beyond it a request is its caller's business again, and a watch tries all the same: what says "in a day"
 // may be a proxy's page for the time of its maintenance.
-constexpr Duration kLongestRetryAfter = std::chrono::minutes{1};
+constexpr Duration kMaxRetryAfter = std::chrono::minutes{1};
 
 }  // namespace muster::client

@@ -235,7 +235,7 @@ struct Watcher::Impl {
     failures_in_a_row = anew ? 1 : failures_in_a_row + 1;
     Duration pause = env.random.jittered(backoff, kJitterPercent);
     if (last_error && last_error->retry_after) {
-      pause = std::max(pause, std::min<Duration>(*last_error->retry_after, kLongestRetryAfter));
+      pause = std::max(pause, std::min<Duration>(*last_error->retry_after, kMaxRetryAfter));
     }
     log_failure(pause);
     return pause;

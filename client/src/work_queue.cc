@@ -13,7 +13,7 @@ namespace muster::client {
 namespace {
 constexpr Duration kBackoffMin{5};
 constexpr Duration kBackoffMax = std::chrono::seconds{1000};
-constexpr int kMostDoublings = 18;  // 5 ms << 18 is beyond 1000 s
+constexpr int kMaxDoublings = 18;  // 5 ms << 18 is beyond 1000 s
 }  // namespace
 
 // Of the coroutines that wait in take(), the one in front keeps the time for delayed keys; whoever leaves the
@@ -107,7 +107,7 @@ void WorkQueue::add_after(Key key, Duration delay) {
 void WorkQueue::add_rate_limited(const Key& key) {
   int& failures = impl_->failures[key];
   const Duration delay = std::min(kBackoffMax, kBackoffMin * (std::int64_t{1} << failures));
-  failures = std::min(failures + 1, kMostDoublings);
+  failures = std::min(failures + 1, kMaxDoublings);
   add_after(key, delay);
 }
 

@@ -28,7 +28,7 @@ constexpr Duration kDebounce = milliseconds{4};
 // that takes longer than this is logged.
 constexpr std::chrono::microseconds kPlanBudget = seconds{1};
 // So long at least from one plan to the next that only time has made necessary.
-constexpr Duration kLeastAhead = milliseconds{100};
+constexpr Duration kMinAhead = milliseconds{100};
 // Of the 30 s that a stop may take: for reconciles under way, then for events not yet sent, then
 // for the lease.
 constexpr Duration kStopDeadline = seconds{24};
@@ -186,7 +186,7 @@ void Controller::Impl::plan() {
 client::TimePoint Controller::Impl::next_plan() const {
   Duration ahead = std::chrono::minutes{1};
   if (const auto wake_at = placement.wake_at())
-    ahead = std::clamp(std::chrono::ceil<Duration>(*wake_at - env.clock.wall()), kLeastAhead, ahead);
+    ahead = std::clamp(std::chrono::ceil<Duration>(*wake_at - env.clock.wall()), kMinAhead, ahead);
   return env.clock.now() + ahead;
 }
 

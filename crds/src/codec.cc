@@ -159,7 +159,7 @@ bool decode(const Json& value, T& out, const Path& path, FieldError& error) {
     if (it == value.end() || it->is_null()) return true;
     return decode(*it, out.*(f.member), Path{&path, f.name}, error);
   };
-  return std::apply([&](const auto&... f) { return (one(f) && ...); }, T::fields());
+  return T::fields()([&](const auto&... f) { return (one(f) && ...); });
 }
 
 // Encoding: null stands for "empty, leave out".
@@ -226,7 +226,7 @@ Json encode(const T& value) {
     Json encoded = encode(item);
     if (!encoded.is_null()) result[std::string(f.name)] = std::move(encoded);
   };
-  std::apply([&](const auto&... f) { (one(f), ...); }, T::fields());
+  T::fields()([&](const auto&... f) { (one(f), ...); });
   return result;
 }
 

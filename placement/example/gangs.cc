@@ -31,8 +31,8 @@ void show(p::Cluster& cluster, const p::Plan& plan) {
       std::printf("\n");
     }
   }
-  for (const std::string& id : plan.verdicts) {
-    const p::Verdict& v = *cluster.verdict(id);
+  for (const std::string& id : plan.pending_reasons) {
+    const p::PendingReason& v = *cluster.pending_reason(id);
     std::printf("%s waits, %s: %s\n", id.c_str(), std::string(to_string(v.reason)).c_str(),
                 v.message.c_str());
   }

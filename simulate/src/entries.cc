@@ -62,7 +62,7 @@ Entry tree_entry(const World& world, const Kind& object, bool is_project) {
 }
 
 // As in the status of a job.
-Entry blocking_entry(const pl::Verdict* verdict) {
+Entry blocking_entry(const pl::PendingReason* verdict) {
   Entry list = Entry::array();
   if (verdict == nullptr) return list;
   for (const crds::Blocking& b : reconcilers::to_waiting(*verdict).blocking)
@@ -85,16 +85,16 @@ std::string seconds_text(Instant t) {
   return std::to_string(t.count()) + "s";
 }
 
-const pl::Verdict* verdict_of(const World& world, const Workload& w) {
+const pl::PendingReason* verdict_of(const World& world, const Workload& w) {
   for (const auto& g : w.gangs) {
     if (g->state != Gang::State::kWaiting || g->leaves_whole) continue;
-    if (const auto* verdict = world.cluster.verdict(g->id)) return verdict;
+    if (const auto* verdict = world.cluster.pending_reason(g->id)) return verdict;
   }
   return nullptr;
 }
 
 Entry workload_entry(const World& world, const Workload& w) {
-  const pl::Verdict* verdict = verdict_of(world, w);
+  const pl::PendingReason* verdict = verdict_of(world, w);
   const auto project = world.project_of(w.ns);
   std::string reason = w.end_reason, message;
   if (verdict != nullptr) {

@@ -12,7 +12,7 @@ namespace muster::simulate {
 using Entry = nlohmann::ordered_json;  // its fields in the order of the documentation
 
 // The waiting gang that speaks for the workload; nullptr: none waits.
-const pl::Verdict* verdict_of(const World& world, const Workload& w);
+const pl::PendingReason* verdict_of(const World& world, const Workload& w);
 
 Entry workload_entry(const World& world, const Workload& w);
 Entry queue_entry(const World& world, const crds::Queue& queue);

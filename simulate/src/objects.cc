@@ -56,7 +56,7 @@ class Reader {
 
 // As many as a kubelet takes that is not told otherwise.
 constexpr std::string_view kUsualPods = "110";
-constexpr std::int64_t kMostDevices = 1024;  // of one kind on one node
+constexpr std::int64_t kMaxDevices = 1024;  // of one kind on one node
 
 // What a scenario leaves out: capacity stands in for allocatable, a kubelet's default for the number of pods,
 // and a node that says nothing is Ready.
@@ -141,7 +141,7 @@ Object read_zones(Reader& reader) {
       if (amount == nullptr || name.find('/') == std::string::npos) continue;
       reader.check_amount(*amount, name, field);
       zone.devices[name] = static_cast<std::int32_t>(std::clamp<std::int64_t>(
-          crds::parse_quantity(quantity_of(*amount), 1).value_or(0), 0, kMostDevices));
+          crds::parse_quantity(quantity_of(*amount), 1).value_or(0), 0, kMaxDevices));
     }
   }
   if (are_numbered) std::ranges::stable_sort(list, {}, &Zone::number);

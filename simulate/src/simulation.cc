@@ -11,9 +11,9 @@ namespace muster::simulate {
 namespace {
 
 // Decisions of one instant follow from each other; so many can only go round in circles.
-constexpr int kMostRounds = 10'000;
+constexpr int kMaxRounds = 10'000;
 // When nothing but time is left to wait for, and so many wake-ups have changed nothing, nothing will.
-constexpr int kMostIdleWakes = 1000;
+constexpr int kMaxIdleWakes = 1000;
 
 pl::Time whole_seconds(pl::Time t) {
   return {(t.ms + 999) / 1000 * 1000};
@@ -29,7 +29,7 @@ void World::agenda_add(pl::Time at, Due due, Gang* gang, std::size_t index, std:
 void World::run_to(std::optional<pl::Time> until,
                    const std::function<void(const simulate::Progress&)>& tell_progress) {
   std::vector<Entry> due;
-  while (!agenda_.empty() && errors.empty() && idle_ < kMostIdleWakes) {
+  while (!agenda_.empty() && errors.empty() && idle_ < kMaxIdleWakes) {
     const pl::Time at = agenda_.top().at;
     if (until && at > *until) break;
     due.clear();
@@ -112,12 +112,12 @@ void World::play_instant(std::vector<Entry>& due) {
 
 void World::decide() {
   for (int round = 0; changed_; ++round) {
-    if (round == kMostRounds)
+    if (round == kMaxRounds)
       throw std::logic_error("the decisions at " + crds::to_string(to_instant(now)) + " do not come to rest");
     changed_ = false;
     const pl::Plan plan = pl::plan(cluster, now);
     for (const pl::Decision& d : plan.decisions) carry_out(d);
-    tell_verdicts(plan.verdicts);
+    tell_verdicts(plan.pending_reasons);
     if (!plan.wake) continue;
     const pl::Time wake = std::max(whole_seconds(*plan.wake), now + pl::seconds(1));
     if (wake_ && *wake_ <= wake) continue;
@@ -156,7 +156,7 @@ void World::carry_out(const pl::Decision& d) {
 void World::tell_verdicts(const std::vector<std::string>& jobs) {
   for (const std::string& id : jobs) {
     const auto found = gangs_.find(id);
-    const pl::Verdict* verdict = found == gangs_.end() ? nullptr : cluster.verdict(id);
+    const pl::PendingReason* verdict = found == gangs_.end() ? nullptr : cluster.pending_reason(id);
     if (verdict == nullptr || found->second->state != Gang::State::kWaiting) continue;
     Gang& g = *found->second;
     if (verdict->reason == g.waits_for || verdict->reason == pl::Reason::kNone) continue;

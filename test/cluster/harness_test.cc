@@ -150,26 +150,29 @@ TEST_F(HarnessTest, PodRunsUntilDeletedAndGoesAtOnce) {
   const json object = pod("plain");
   EXPECT_EQ(object["status"]["containerStatuses"].size(), 2u);
   EXPECT_FALSE(object["status"].value("podIP", "").empty());
-  std::this_thread::sleep_for(1s);
+  // One that was made later has come to its end by itself; this one has not.
+  create_pod("ends", {{"test.muster.dev/runs-for", "1s"}});
+  ASSERT_TRUE(await_phase("ends", "Succeeded", 30s));
   EXPECT_EQ(phase("plain"), "Running");
   delete_pod("plain", 30);
   EXPECT_TRUE(wait_until(5s, [] { return pod("plain").is_null(); }));
 }
 
 TEST_F(HarnessTest, PodCompletesAfterRunsFor) {
+  const auto start = steady_clock::now();
   create_pod("done", {{"test.muster.dev/runs-for", "1500ms"},
                       {"test.muster.dev/termination-message", R"({"step":7})"}});
   ASSERT_TRUE(await_phase("done", "Running"));
-  const auto start = steady_clock::now();
-  // Changes to the pod do not start its clock anew.
-  for (int change = 0; change < 5; ++change) {
-    std::this_thread::sleep_for(200ms);
-    annotate("/api/v1/namespaces/default/pods/done", {{"change", std::to_string(change)}});
-  }
-  ASSERT_EQ(phase("done"), "Running");
-  ASSERT_TRUE(await_phase("done", "Succeeded"));
-  EXPECT_GT(since(start), 1300ms);
-  EXPECT_LT(since(start), 2400ms);
+  // Changes to the pod do not start its clock anew: it would never end while they go on.
+  int change = 0;
+  ASSERT_TRUE(wait_until(
+      30s,
+      [&] {
+        annotate("/api/v1/namespaces/default/pods/done", {{"change", std::to_string(change++)}});
+        return phase("done") == "Succeeded";
+      },
+      200ms));
+  EXPECT_GE(since(start), 1500ms);
   const json end = terminated(pod("done"), 1);
   EXPECT_EQ(end["exitCode"], 0);
   EXPECT_EQ(end["reason"], "Completed");
@@ -199,11 +202,8 @@ TEST_F(HarnessTest, PodEndsAtOnceWhenTold) {
 TEST_F(HarnessTest, PodStartsAfter) {
   const auto start = steady_clock::now();
   create_pod("late", {{"test.muster.dev/start-after", "1500ms"}});
-  std::this_thread::sleep_for(1s);
-  EXPECT_EQ(phase("late"), "Pending");
-  ASSERT_TRUE(await_phase("late", "Running"));
-  EXPECT_GT(since(start), 1400ms);
-  EXPECT_LT(since(start), 3500ms);
+  ASSERT_TRUE(await_phase("late", "Running", 30s));
+  EXPECT_GE(since(start), 1500ms);
 }
 
 TEST_F(HarnessTest, PodSavesAfterDeletion) {
@@ -213,10 +213,8 @@ TEST_F(HarnessTest, PodSavesAfterDeletion) {
   const std::string version = pod("saver")["metadata"]["resourceVersion"];
   const auto start = steady_clock::now();
   delete_pod("saver", 30);
-  ASSERT_EQ(phase("saver"), "Running");
-  ASSERT_TRUE(wait_until(10s, [] { return pod("saver").is_null(); }));
-  EXPECT_GT(since(start), 1100ms);
-  EXPECT_LT(since(start), 2500ms);
+  ASSERT_TRUE(wait_until(30s, [] { return pod("saver").is_null(); }));
+  EXPECT_GE(since(start), 1200ms);
   const json end = terminated(last_modified_event("saver", version, 1));
   ASSERT_FALSE(end.is_null());
   EXPECT_EQ(end["exitCode"], 0);
@@ -229,9 +227,8 @@ TEST_F(HarnessTest, PodThatSavesTooLongIsKilled) {
   const std::string version = pod("slow")["metadata"]["resourceVersion"];
   const auto start = steady_clock::now();
   delete_pod("slow", 2);
-  ASSERT_TRUE(wait_until(10s, [] { return pod("slow").is_null(); }));
+  ASSERT_TRUE(wait_until(30s, [] { return pod("slow").is_null(); })) << "long before it has saved";
   EXPECT_GT(since(start), 900ms);  // Grace periods end on whole seconds.
-  EXPECT_LT(since(start), 3500ms);
   const json object = last_modified_event("slow", version, 1);
   EXPECT_EQ(object["status"]["phase"], "Failed");
   EXPECT_EQ(terminated(object)["exitCode"], 137);

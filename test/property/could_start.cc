@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "audit/recount.h"
+#include "model/cluster_model.h"
 #include "pool/request.h"
-#include "model/state.h"
 
 namespace muster::placement {
 namespace {
@@ -26,8 +26,9 @@ constexpr std::array<Kind, 3> kKinds = {{
     {[](const Resources& r) { return r.memory.value; }, [](const Bounds& b) { return value_of(b.memory); }},
 }};
 
-bool countable(const State& s, const Request& r) {
-  if (r.roles.size() != 1 || !r.groups.empty() || r.about_pods || !s.averse.empty() || !r.invalid.empty())
+bool countable(const ClusterModel& s, const Request& r) {
+  if (r.roles.size() != 1 || !r.groups.empty() || r.about_pods || !s.with_anti_affinity.empty() ||
+      !r.invalid.empty())
     return false;
   const RoleSpec& role = r.roles[0];
   const bool kind = role.gpus == 0 || role.share.kind == GpuShare::Kind::kWhole ||
@@ -35,10 +36,10 @@ bool countable(const State& s, const Request& r) {
   return kind && role.topology.required.empty() && !role.numa_aligned;
 }
 
-bool within_bounds(const State& s, const Recount& counted, const Job& j, PoolId pool,
+bool within_bounds(const ClusterModel& s, const Recount& counted, const Job& j, PoolId pool,
                    const Resources& asked) {
   const auto path = way_up(s, j.leaf);
-  for (const LeafId at : path) {
+  for (const QueueId at : path) {
     const Share& share = s.share(at, pool);
     const Tally held = counted.of(at, pool);
     for (const Kind& kind : kKinds) {
@@ -48,14 +49,14 @@ bool within_bounds(const State& s, const Recount& counted, const Job& j, PoolId 
       if (j.spec.preemptible) continue;
       auto quota = kind.bound(share.quota);
       if (!quota && &kind == &kKinds[0]) quota = 0;
-      if (quota && kind.of(held.fixed) + kind.of(asked) > *quota) return false;
+      if (quota && kind.of(held.non_preemptible) + kind.of(asked) > *quota) return false;
     }
   }
   return !path.empty() &&
-         std::none_of(path.begin(), path.end(), [&](LeafId at) { return s.leaf(at).spec.hold; });
+         std::none_of(path.begin(), path.end(), [&](QueueId at) { return s.queue(at).spec.hold; });
 }
 
-std::int64_t room_on(const State& s, const Recount& counted, NodeId id, const RoleSpec& role) {
+std::int64_t room_on(const ClusterModel& s, const Recount& counted, NodeId id, const RoleSpec& role) {
   const Node& n = s.node(id);
   const Tally held = counted.on(id);
   const Resources free = n.spec.allocatable - held.target() - held.leaving;
@@ -87,7 +88,7 @@ std::int64_t room_on(const State& s, const Recount& counted, NodeId id, const Ro
 }
 
 // Room for pods of the only role, in the best domain of the level that they must not leave.
-std::int64_t room_in(const State& s, const Recount& counted, const Job& j, PoolId pool) {
+std::int64_t room_in(const ClusterModel& s, const Recount& counted, const Job& j, PoolId pool) {
   const Request& request = s.request_of(j);
   const auto& levels = s.pool(pool).spec.topology;
   const auto level = std::find(levels.begin(), levels.end(), request.topology.required);
@@ -117,7 +118,7 @@ std::int64_t room_in(const State& s, const Recount& counted, const Job& j, PoolI
 }
 
 // More than enough is free beside all that anybody has reserved and does not use, itself included.
-bool beside_reserved(const State& s, const Recount& counted, PoolId pool, const Resources& asked) {
+bool beside_reserved(const ClusterModel& s, const Recount& counted, PoolId pool, const Resources& asked) {
   Resources free, kept;
   for (std::size_t i = 0; i < s.nodes.size(); ++i) {
     const Node& n = s.nodes[i];
@@ -129,7 +130,7 @@ bool beside_reserved(const State& s, const Recount& counted, PoolId pool, const 
     free.memory += std::max(left.memory, Bytes{});
   }
   for (std::size_t i = 0; i < s.tree.size(); ++i) {
-    const auto at = static_cast<LeafId>(i);
+    const auto at = static_cast<QueueId>(i);
     const Bounds& reserved = s.share(at, pool).reserved;
     const Resources held = counted.of(at, pool).target();
     kept.gpu += std::max(reserved.gpu.value_or(MilliGpu{}) - held.gpu, MilliGpu{});
@@ -141,7 +142,7 @@ bool beside_reserved(const State& s, const Recount& counted, PoolId pool, const 
   });
 }
 
-bool room_for_pods(const State& s, const Job& j, PoolId pool, std::int64_t pods) {
+bool room_for_pods(const ClusterModel& s, const Job& j, PoolId pool, std::int64_t pods) {
   const Resources asked = s.request_of(j).roles[0].per_pod * pods;
   const Recount counted(s);
   return within_bounds(s, counted, j, pool, asked) && beside_reserved(s, counted, pool, asked) &&
@@ -151,7 +152,7 @@ bool room_for_pods(const State& s, const Job& j, PoolId pool, std::int64_t pods)
 }  // namespace
 
 bool could_start(Cluster& cluster, const JobSpec& spec) {
-  const State& s = cluster.state();
+  const ClusterModel& s = cluster.state();
   const Job& j = s.job(s.find_job(spec.id));
   if (!j.waits || j.leaf == kNoId || !countable(s, s.request_of(j))) return false;
   for (const std::string& name :
@@ -164,7 +165,7 @@ bool could_start(Cluster& cluster, const JobSpec& spec) {
 }
 
 bool could_grow(Cluster& cluster, const JobSpec& spec, Time now) {
-  const State& s = cluster.state();
+  const ClusterModel& s = cluster.state();
   const Job& j = s.job(s.find_job(spec.id));
   const Request& request = s.request_of(j);
   if (!j.runs() || !j.displaced.empty() || !countable(s, request) || !request.topology.required.empty())

@@ -383,8 +383,8 @@ std::string text_of(const Cluster& cluster, const Plan& plan) {
     out += std::to_string(static_cast<int>(d.kind)) + " " + d.job + " " + d.assignment.pool + " " +
            d.message + places_of(d.assignment.pods) + "\n";
   }
-  for (const auto& id : plan.verdicts) {
-    const Verdict& v = *cluster.verdict(id);
+  for (const auto& id : plan.pending_reasons) {
+    const PendingReason& v = *cluster.pending_reason(id);
     out += id + " " + std::string(to_string(v.reason)) + " " + std::to_string(v.position) + " " + v.message +
            (v.estimated_start ? ", starts at " + std::to_string(v.estimated_start->ms) : "") + "\n";
   }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "placement/world.h"
+#include "placement/small_cluster.h"
 
 namespace muster::placement::testing {
 

@@ -9,12 +9,12 @@
 #include <map>
 #include <set>
 
-#include "shares/admission.h"
 #include "audit/audit.h"
-#include "could_start.h"
-#include "placement_history.h"
-#include "explain/reasons.h"
 #include "audit/recount.h"
+#include "could_start.h"
+#include "explain/reasons.h"
+#include "placement_history.h"
+#include "shares/admission.h"
 
 namespace muster::placement {
 namespace {
@@ -48,7 +48,7 @@ void check_step(History& h) {
   // Work conservation.
   for (const auto& [id, spec] : h.jobs) {
     if (could_start(h.cluster, spec))
-      RC_FAIL(id + " waits and could start: " + h.cluster.verdict(id)->message);
+      RC_FAIL(id + " waits and could start: " + h.cluster.pending_reason(id)->message);
     if (could_grow(h.cluster, spec, h.now)) RC_FAIL(id + " could be larger and harm nobody");
   }
   // Nothing changes by itself before the time that the plan names.
@@ -104,7 +104,7 @@ struct Rest {
   std::string circle;
 };
 Rest come_to_rest(History& h) {
-  constexpr int kMost = 200, kMostWakes = 200;
+  constexpr int kMost = 200, kMaxWakes = 200;
   Rest rest;
   int wakes = 0;
   std::vector<std::string> said;
@@ -120,7 +120,7 @@ Rest come_to_rest(History& h) {
     }
     h.now = h.now + seconds(1);
     if (h.let_go() || !p.decisions.empty()) continue;
-    if (!p.wake || ++wakes > kMostWakes) return rest;
+    if (!p.wake || ++wakes > kMaxWakes) return rest;
     h.now = std::max(h.now, *p.wake);
   }
 }
@@ -137,7 +137,7 @@ TEST(PlacementProperties, PlansComeToRest) {
   }));
 }
 
-bool is_below(const State& s, const std::string& job, LeafId at) {
+bool is_below(const ClusterModel& s, const std::string& job, QueueId at) {
   const JobId id = s.find_job(job);
   if (id == kNoId) return false;
   const auto path = way_up(s, s.job(id).leaf);
@@ -145,10 +145,10 @@ bool is_below(const State& s, const std::string& job, LeafId at) {
 }
 
 // What jobs hold or are promised, by job and pool.
-std::map<std::pair<std::string, PoolId>, std::int64_t> gpus_held(const State& s) {
+std::map<std::pair<std::string, PoolId>, std::int64_t> gpus_held(const ClusterModel& s) {
   std::map<std::pair<std::string, PoolId>, std::int64_t> held;
   for (const Job& j : s.jobs) {
-    for (const Charge& c : j.charges) {
+    for (const Allocation& c : j.allocations) {
       if (c.node != kNoId) held[{j.spec.id, c.pool}] += c.amounts.gpu.value;
     }
   }
@@ -165,11 +165,11 @@ TEST(PlacementProperties, MoreQuotaNeverCostsWhatRanWithinQuota) {
       plan(h.cluster, h.now);
     }
     if (h.queues.empty() || !come_to_rest(h).circle.empty()) return;
-    State& s = h.cluster.state();
+    ClusterModel& s = h.cluster.state();
     const auto chosen =
         std::next(h.queues.begin(), h.dice.upto(static_cast<std::int64_t>(h.queues.size()) - 1));
     QueueSpec richer = chosen->second;
-    const LeafId at = s.find_leaf(richer.name, richer.is_project);
+    const QueueId at = s.find_queue(richer.name, richer.is_project);
     std::map<PoolId, std::int64_t> quota, held;
     for (std::size_t i = 0; i < s.pools.size(); ++i) {
       const auto pool = static_cast<PoolId>(i);
@@ -288,14 +288,14 @@ TEST(PlacementProperties, MemoryChangesNoVerdict) {
       h.step();
       plan(h.cluster, h.now);
     }
-    State& s = h.cluster.state();
+    ClusterModel& s = h.cluster.state();
     // Who is being moved goes on where it may not start any more; a cluster without a past sees a start.
     for (const Job& j : s.jobs) {
       if (!j.moving) continue;
       const auto path = way_up(s, j.leaf);
       Resources amounts;
-      for (const Charge& c : j.charges) amounts += c.amounts;
-      if (verdict_of_leaf(s, j.leaf, path) ||
+      for (const Allocation& c : j.allocations) amounts += c.amounts;
+      if (reason_of_leaf(s, j.leaf, path) ||
           !breach(s, path, s.find_pool(j.assignment->pool), amounts, j.spec.preemptible).empty())
         return;
     }
@@ -303,7 +303,7 @@ TEST(PlacementProperties, MemoryChangesNoVerdict) {
     // changed its pool.
     for (const Job& j : s.jobs) {
       for (const Leaving& l : j.leaving) {
-        if (l.charge.pool != s.node(l.charge.node).pool) return;
+        if (l.allocation.pool != s.node(l.allocation.node).pool) return;
       }
     }
     Cluster fresh;
@@ -329,8 +329,8 @@ TEST(PlacementProperties, MemoryChangesNoVerdict) {
       p.amounts = c.amounts;
       p.gpu_count = static_cast<std::int32_t>(c.gpus.size()) + c.unnamed;
       p.gpus = c.gpus;
-      p.project = c.leaf == kNoId ? "" : s.leaf(c.leaf).spec.name;
-      p.preemptible = !c.fixed;
+      p.project = c.leaf == kNoId ? "" : s.queue(c.leaf).spec.name;
+      p.preemptible = !c.non_preemptible;
     }
     for (const auto& [key, p] : others) fresh.upsert_other_pod(p);
     for (const auto& [id, spec] : h.jobs) {
@@ -347,14 +347,14 @@ TEST(PlacementProperties, MemoryChangesNoVerdict) {
     // A reservation is not told: who was kept off by it may start before there is another.
     for (const Decision& d : p.decisions) {
       if (d.kind != Decision::Kind::kStart) continue;
-      const Verdict* old = h.cluster.verdict(d.job);
+      const PendingReason* old = h.cluster.pending_reason(d.job);
       if (old != nullptr && old->reason == Reason::kReserved) return;
       RC_FAIL(d.job + " would start, and was told: " + (old == nullptr ? "nothing" : old->message));
     }
     for (const auto& [id, spec] : h.jobs) {
       if (!h.cluster.leaving(id).empty()) continue;  // says nothing until all has gone
-      const Verdict* old = h.cluster.verdict(id);
-      const Verdict* now = fresh.verdict(id);
+      const PendingReason* old = h.cluster.pending_reason(id);
+      const PendingReason* now = fresh.pending_reason(id);
       if ((old == nullptr) != (now == nullptr))
         RC_FAIL(id + " has a verdict in one only: " + (old == nullptr ? now : old)->message);
       if (old == nullptr) continue;

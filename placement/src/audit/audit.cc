@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "model/state.h"
+#include "model/cluster_model.h"
 #include "node/sharing.h"
 
 namespace muster::placement {
@@ -15,41 +15,42 @@ struct NodeRecount {
   Held held;
   std::map<std::int32_t, Held> zones;
   std::map<std::int32_t, std::int32_t> slices;  // by entry of Node::cut, in the target view
-  std::int32_t unnamed = 0, charges = 0;
+  std::int32_t unnamed = 0, allocations = 0;
   std::map<std::int32_t, std::multiset<JobId>> holders;  // by GPU
   std::set<std::int32_t> kept;                           // GPUs that somebody has who is not leaving
 };
 
-std::map<NodeId, NodeRecount> recount(const State& s) {
+std::map<NodeId, NodeRecount> recount(const ClusterModel& s) {
   std::map<NodeId, NodeRecount> all;
-  const auto add = [&](const Charge& c) {
+  const auto add = [&](const Allocation& c) {
     if (c.node == kNoId) return;
     NodeRecount& r = all[c.node];
     r.held.add(c.amounts, c.hold, 1);
     if (c.zone >= 0) r.zones[c.zone].add(c.amounts, c.hold, 1);
     if (c.cut >= 0 && c.hold != Hold::kLeaving) r.slices[c.cut] += c.slices;
     r.unnamed += c.unnamed;
-    ++r.charges;
+    ++r.allocations;
     for (const auto gpu : c.gpus) {
       r.holders[gpu].insert(c.holder);
       if (c.hold != Hold::kLeaving) r.kept.insert(gpu);
     }
   };
   for (const Job& j : s.jobs) {
-    for (const Charge& c : j.charges) add(c);
-    for (const Leaving& l : j.leaving) add(l.charge);
+    for (const Allocation& c : j.allocations) add(c);
+    for (const Leaving& l : j.leaving) add(l.allocation);
   }
   for (const auto& [key, c] : s.others) add(c);
   return all;
 }
 
-void audit_nodes(const State& s, Bad& bad) {
+void audit_nodes(const ClusterModel& s, Bad& bad) {
   auto counted = recount(s);
   for (std::size_t i = 0; i < s.nodes.size(); ++i) {
     const auto id = static_cast<NodeId>(i);
     const Node& n = s.nodes[i];
     NodeRecount& r = counted[id];
-    if (r.held != static_cast<const Held&>(n) || r.unnamed != n.unnamed_gpus || r.charges != n.charges)
+    if (r.held != static_cast<const Held&>(n) || r.unnamed != n.unnamed_gpus ||
+        r.allocations != n.allocations)
       bad.push_back("index: sums of node " + n.spec.name + " drifted");
     for (std::size_t z = 0; z < n.zones.size(); ++z) {
       if (r.zones[static_cast<std::int32_t>(z)] != n.zones[z])
@@ -83,7 +84,7 @@ std::map<ModelId, Buckets> filled(std::map<ModelId, Buckets> by_free) {
   return by_free;
 }
 
-void audit_pools(const State& s, Bad& bad) {
+void audit_pools(const ClusterModel& s, Bad& bad) {
   for (std::size_t i = 0; i < s.pools.size(); ++i) {
     const Pool& p = s.pools[i];
     std::vector<Domain> domains(p.domains.size());
@@ -127,7 +128,7 @@ void audit_pools(const State& s, Bad& bad) {
   }
 }
 
-void audit_jobs(const State& s, Bad& bad) {
+void audit_jobs(const ClusterModel& s, Bad& bad) {
   for (std::size_t i = 0; i < s.jobs.size(); ++i) {
     const Job& j = s.jobs[i];
     if (!j.known) continue;
@@ -139,18 +140,18 @@ void audit_jobs(const State& s, Bad& bad) {
     if (end.has_value() != j.ends.has_value() ||
         (end && (*j.ends != std::pair(in, *end) || !s.pool(in).ends.contains({*end, static_cast<JobId>(i)}))))
       bad.push_back("index: the end of " + j.spec.id + " drifted");
-    if (j.promised.empty() == s.promised.contains(static_cast<JobId>(i)))
+    if (j.nominated_pods.empty() == s.nominated_jobs.contains(static_cast<JobId>(i)))
       bad.push_back("index: promises of " + j.spec.id + " drifted");
     if (j.assumed && j.assignment &&
         static_cast<std::int64_t>(j.assignment->pods.size()) < s.request_of(j).total.pods) {
       bad.push_back("I2: " + j.spec.id + " was started with a part of its pods");
     }
-    const WaitKey key{-j.spec.priority, j.spec.submitted, j.spec.id, static_cast<JobId>(i)};
+    const PendingKey key{-j.spec.priority, j.spec.submitted, j.spec.id, static_cast<JobId>(i)};
     bool lined_up = s.sidelined.contains(static_cast<JobId>(i));
     for (const PoolId p : j.pools) {
-      const auto line = s.pool(p).lines.find(j.leaf);
-      lined_up = lined_up || (line != s.pool(p).lines.end() && line->second.all.contains(key) &&
-                              std::any_of(line->second.kinds.begin(), line->second.kinds.end(),
+      const auto queue = s.pool(p).pending_queues.find(j.leaf);
+      lined_up = lined_up || (queue != s.pool(p).pending_queues.end() && queue->second.all.contains(key) &&
+                              std::any_of(queue->second.kinds.begin(), queue->second.kinds.end(),
                                           [&](const auto& kind) { return kind.second.contains(key); }));
     }
     if (lined_up != j.waits)
@@ -159,8 +160,8 @@ void audit_jobs(const State& s, Bad& bad) {
   }
 }
 
-void audit_tree(const State& s, Bad& bad) {
-  State fresh;  // the same tree and charges, summed anew
+void audit_tree(const ClusterModel& s, Bad& bad) {
+  ClusterModel fresh;  // the same tree and allocations, summed anew
   fresh.tree = s.tree;
   fresh.tree_ids = s.tree_ids;
   fresh.jobs = s.jobs;
@@ -177,11 +178,11 @@ void audit_tree(const State& s, Bad& bad) {
     const TreeNode& b = fresh.tree[i];
     bool same = a.running == b.running && a.waiting == b.waiting;
     for (std::size_t p = 0; p < s.pools.size(); ++p) {
-      const TreeSums& x = s.sums(static_cast<LeafId>(i), static_cast<PoolId>(p));
-      const TreeSums& y = fresh.sums(static_cast<LeafId>(i), static_cast<PoolId>(p));
-      same = same && x.allocated == y.allocated && x.fixed == y.fixed && x.leaving == y.leaving &&
-             x.promised == y.promised && x.pending == y.pending && x.held_back == y.held_back &&
-             x.held_below == y.held_below;
+      const TreeSums& x = s.sums(static_cast<QueueId>(i), static_cast<PoolId>(p));
+      const TreeSums& y = fresh.sums(static_cast<QueueId>(i), static_cast<PoolId>(p));
+      same = same && x.allocated == y.allocated && x.non_preemptible == y.non_preemptible &&
+             x.leaving == y.leaving && x.nominated == y.nominated && x.pending == y.pending &&
+             x.held_back == y.held_back && x.held_below == y.held_below;
     }
     if (!same) bad.push_back("index: sums of " + a.spec.name + " in the tree drifted");
   }
@@ -190,7 +191,7 @@ void audit_tree(const State& s, Bad& bad) {
       bad.push_back("index: what is held back in pool " + s.pools[p].spec.name + " drifted");
     if (s.pools[p].preemptible != fresh.pools[p].preemptible)
       bad.push_back("index: what is preemptible in pool " + s.pools[p].spec.name + " drifted");
-    std::map<std::pair<LeafId, std::int64_t>, std::int32_t> jobs;
+    std::map<std::pair<QueueId, std::int64_t>, std::int32_t> jobs;
     for (const auto& [leaf, ids] : s.pools[p].holding) {
       for (const JobId id : ids) {
         if (s.job(id).spec.preemptible) ++jobs[{leaf, s.job(id).spec.priority}];

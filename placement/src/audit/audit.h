@@ -1,6 +1,6 @@
-// The auditor: what must hold (I1 to I8 of README.md), recounted from scratch. It shares with the code
-// that decides the model itself, the fair shares (rule 1 has tests of its own) and what a node would do for
-// (would_do), nothing else.
+// The auditor: it holds every plan against I1 to I8 of README.md and recounts everything from scratch. It
+// shares only three things with the code that decides: the model itself, the fair shares (RULES.md 1 has
+// tests of its own), and what a node would do for (would_do).
 #pragma once
 
 #include <map>
@@ -9,16 +9,16 @@
 #include <utility>
 #include <vector>
 
-#include "model/state.h"
+#include "model/cluster_model.h"
 #include "muster/placement/cluster.h"
 #include "victims/victims.h"
 
 namespace muster::placement {
 
-// Watches one plan being made. State::watch is it while it lives; O(cluster) to begin and to end.
+// Watches one plan being made. ClusterModel::watch is it while it lives; O(cluster) to begin and to end.
 class Watch {
  public:
-  explicit Watch(State& state, Time now);  // before the plan
+  explicit Watch(ClusterModel& state, Time now);  // before the plan
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
@@ -26,17 +26,17 @@ class Watch {
   // Room was found for a claimant in `statement`, which is not committed yet.
   // I4: each victim is a legal one at this moment, by a right that the claimant has, and none can be put
   // back.
-  void room(const RoomQuery& query, const Statement& statement, const Room& room);
+  void solution(const SolutionQuery& query, const Statement& statement, const Solution& solution);
 
   // What is broken now that the plan is made, each as a sentence:
-  // I1  what it starts or promises fits the nodes, GPU by GPU, beside what is leaving still;
+  // I1  what it starts or nominations fits the nodes, GPU by GPU, beside what is leaving still;
   // I2  a gang that starts has all of its minimum;
   // I3  at the leaf and all above, what it starts keeps to limits, and to quotas what is not preemptible;
   // I4  also who goes for a node, a queue or an older admission has that very reason;
-  // I5  who was to gain has places; a promise ends in a start, with its node, or by a better right;
+  // I5  who was to gain has places; a nomination ends in a start, with its node, or by a better right;
   // I6  no job is started and stopped, nor enlarged and shrunk, in one plan; a move goes elsewhere;
   // I7  who waits has a reason that is true, with numbers that are right;
-  // I8  each job runs, waits in a line, or waits for pods that are leaving.
+  // I8  each job runs, waits in a pending queue, or waits for pods that are leaving.
   std::vector<std::string> after(const Plan& plan);
 
  private:
@@ -44,20 +44,20 @@ class Watch {
     std::vector<PodPlace> pods;
     PoolId pool = kNoId;
     std::vector<std::int32_t> gpus;  // of a pod, by role
-    std::set<std::size_t> promised;
+    std::set<std::size_t> nominated_pods;
     std::vector<PodPlace> leaving;
     bool displaced = false;
     bool moving = false;  // on its way to other places, and no start
     bool whole = false;   // had its minimum; an edit may have made that larger
     bool ran = false, nominated = false;
-    bool hopeless = false;  // nominated, and who is in its way is not leaving
+    bool stuck = false;  // nominated, and who is in its way is not leaving
   };
   bool in_the_way_for_good(const Job& job) const;
-  State& s_;
+  ClusterModel& s_;
   Time now_;
   std::map<JobId, Was> was_;                 // who held an assignment
   std::set<JobId> crowded_;                  // shared a GPU that was given out twice
-  std::set<std::pair<JobId, JobId>> taken_;  // victim, claimant: as room() saw them
+  std::set<std::pair<JobId, JobId>> taken_;  // victim, claimant: as solution() saw them
   std::vector<std::string> broken_;
 
   friend class PlanAudit;

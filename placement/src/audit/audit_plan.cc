@@ -72,7 +72,7 @@ class PlanAudit {
       const auto id = static_cast<JobId>(i);
       if (s_.find_job(s_.jobs[i].spec.id) != id) say("I8", id, "is not found by its name");
       places(id);
-      promise(id);
+      nomination(id);
       fate(id);
     }
     if (known != s_.job_ids.size()) broken_.push_back("I8: there are more names of jobs than jobs");
@@ -125,8 +125,8 @@ class PlanAudit {
 
   static std::vector<PodPlace> running_pods(const Job& j) {
     std::vector<PodPlace> pods;
-    for (std::size_t i = 0; i < j.charges.size(); ++i) {
-      if (j.charges[i].hold == Hold::kRunning) pods.push_back(j.assignment->pods[i]);
+    for (std::size_t i = 0; i < j.allocations.size(); ++i) {
+      if (j.allocations[i].hold == Hold::kRunning) pods.push_back(j.assignment->pods[i]);
     }
     return pods;
   }
@@ -176,7 +176,7 @@ class PlanAudit {
           say("I4", id, "is stopped for a node, and has lost none");
         return;
       case EvictReason::kDrained:
-        if (std::none_of(path.begin(), path.end(), [&](LeafId at) { return s_.leaf(at).spec.drain; }))
+        if (std::none_of(path.begin(), path.end(), [&](QueueId at) { return s_.queue(at).spec.drain; }))
           say("I4", id, "is stopped for a queue that is not drained");
         return;
       case EvictReason::kPlacesLost:
@@ -203,32 +203,33 @@ class PlanAudit {
     const Job& j = s_.job(id);
     if (!j.assignment) return;
     const Watch::Was* before = was(id);
-    Resources started, promised;
-    for (std::size_t i = 0; i < j.charges.size(); ++i) {
-      const Charge& c = j.charges[i];
+    Resources started, nominated;
+    for (std::size_t i = 0; i < j.allocations.size(); ++i) {
+      const Allocation& c = j.allocations[i];
       if (c.node == kNoId) continue;
       const bool runs = c.hold == Hold::kRunning;
       if (before != nullptr) {
         const auto same = std::find(before->pods.begin(), before->pods.end(), j.assignment->pods[i]);
         const auto at = static_cast<std::size_t>(same - before->pods.begin());
-        if (same != before->pods.end() && runs != before->promised.contains(at)) continue;
+        if (same != before->pods.end() && runs != before->nominated_pods.contains(at)) continue;
       }
-      (runs ? started : promised) += c.amounts;
+      (runs ? started : nominated) += c.amounts;
       on_node(id, c);
     }
     const bool replaced =
         before != nullptr && (before->displaced || before->moving);  // within bounds when it came
-    if (started.pods + promised.pods > 0 && !replaced) within_bounds(id, started, started + promised);
+    if (started.pods + nominated.pods > 0 && !replaced) within_bounds(id, started, started + nominated);
   }
 
-  void on_node(JobId id, const Charge& c) {
+  void on_node(JobId id, const Allocation& c) {
     const Node& n = s_.node(c.node);
     const PoolSpec& pool = s_.pool(c.pool).spec;
     if (!n.takes_part() || n.pool != c.pool)
       return say("I1", id, "was put on node " + n.spec.name + ", which is not usable in pool " + pool.name);
     const Tally held = now_.on(c.node);
-    for (const View view : {View::kTarget, View::kPromise}) {
-      if (view == View::kPromise && c.hold == Hold::kPromised) continue;  // others may have to leave first
+    for (const View view : {View::kTarget, View::kForNominated}) {
+      if (view == View::kForNominated && c.hold == Hold::kNominated)
+        continue;  // others may have to leave first
       const Resources used = view == View::kTarget ? held.target() : held.now();
       const Resources& has = n.spec.allocatable;
       if ((c.amounts.cpu.value > 0 && used.cpu > has.cpu) ||
@@ -254,7 +255,7 @@ class PlanAudit {
     const PoolId pool = s_.find_pool(j.assignment->pool);
     const auto path = way_up(s_, j.leaf);
     if (path.empty()) return say("I3", id, "was placed without a Project");
-    for (const LeafId at : path) {
+    for (const QueueId at : path) {
       const Share& share = s_.share(at, pool);
       const Tally held = now_.of(at, pool);
       for (const Kind& kind : kKinds) {
@@ -262,17 +263,18 @@ class PlanAudit {
         const auto limit = kind.bound(share.limit);
         const bool over_now = limit && kind.of(started) > 0 && kind.of(held.now()) > *limit;
         if (over_now || (limit && kind.of(held.target()) > *limit))
-          say("I3", id, "was placed beyond the limit of " + s_.leaf(at).spec.name + " in " + kind.name);
+          say("I3", id, "was placed beyond the limit of " + s_.queue(at).spec.name + " in " + kind.name);
         auto quota = kind.bound(share.quota);
         if (!quota && &kind == &kKinds[0]) quota = 0;
-        if (!j.spec.preemptible && quota && kind.of(held.fixed) > *quota)
-          say("I3", id, "was placed beyond the quota of " + s_.leaf(at).spec.name + " in " + kind.name);
+        if (!j.spec.preemptible && quota && kind.of(held.non_preemptible) > *quota)
+          say("I3", id, "was placed beyond the quota of " + s_.queue(at).spec.name + " in " + kind.name);
       }
     }
   }
 
-  // I5: who was promised places before has them, has started, has lost them to a better right or with a node.
-  void promise(JobId id) {
+  // I5: who was nominated places before has them, has started, has lost them to a better right or with a
+  // node.
+  void nomination(JobId id) {
     const Job& j = s_.job(id);
     const Watch::Was* before = was(id);
     if (before == nullptr || !before->nominated) return;
@@ -292,7 +294,7 @@ class PlanAudit {
                          }) ||
              p.gpus.size() < static_cast<std::size_t>(before->gpus[static_cast<std::size_t>(p.role)]);
     });
-    if (!taken && !gone && !before->hopeless) say("I5", id, "has lost the places that it was promised");
+    if (!taken && !gone && !before->stuck) say("I5", id, "has lost the places that it was promised");
   }
 
   // --- what became of each
@@ -300,7 +302,7 @@ class PlanAudit {
   void fate(JobId id) {
     const Job& j = s_.job(id);
     if (!j.displaced.empty()) say("I8", id, "has lost pods, and nothing was decided");
-    if (j.assignment && !j.promised.empty() && !waits_for_somebody(id))
+    if (j.assignment && !j.nominated_pods.empty() && !waits_for_somebody(id))
       say("I8", id, "was promised places, and waits for nobody to leave them");
     for (const Leaving& l : j.leaving) {
       const auto has = [&](const std::vector<PodPlace>& list) {
@@ -323,20 +325,21 @@ class PlanAudit {
     const Job& j = s_.job(id);
     if (!j.leaving.empty()) return true;
     const PoolId pool = s_.find_pool(j.assignment->pool);
-    for (const std::size_t i : j.promised) {
-      if (now_.on(j.charges[i].node).anybody_leaves) return true;
+    for (const std::size_t i : j.nominated_pods) {
+      if (now_.on(j.allocations[i].node).anybody_leaves) return true;
     }
     const auto path = way_up(s_, j.leaf);
-    return std::any_of(path.begin(), path.end(), [&](LeafId at) { return now_.of(at, pool).anybody_leaves; });
+    return std::any_of(path.begin(), path.end(),
+                       [&](QueueId at) { return now_.of(at, pool).anybody_leaves; });
   }
 
   // --- I7
 
   void reason(JobId id) {
     const Job& j = s_.job(id);
-    if (!j.verdict || j.verdict->reason == Reason::kNone || j.verdict->message.empty())
+    if (!j.pending_reason || j.pending_reason->reason == Reason::kNone || j.pending_reason->message.empty())
       return say("I7", id, "waits and does not say why");
-    const Verdict& v = *j.verdict;
+    const PendingReason& v = *j.pending_reason;
     const std::string what(to_string(v.reason));
     const auto wrong = [&](const std::string& why) {
       say("I7", id, "waits for " + what + ", but " + why + ": " + v.message);
@@ -355,7 +358,7 @@ class PlanAudit {
         if (!path.empty()) wrong("it has a Project");
         return;
       case Reason::kQueueHeld:
-        if (!some([&](LeafId at) { return s_.leaf(at).spec.hold; })) wrong("nothing is held");
+        if (!some([&](QueueId at) { return s_.queue(at).spec.hold; })) wrong("nothing is held");
         return;
       case Reason::kNoDefaultPool:
         if (!j.spec.pools.empty() || s_.default_pool != kNoId) wrong("it has a pool");
@@ -385,12 +388,12 @@ class PlanAudit {
   bool current(PoolId pool) const { return pool != kNoId && s_.pool(pool).waiting <= 1000; }
 
   template <class Wrong>
-  void numbers_of_bound(const Job&, const Verdict& v, const std::vector<LeafId>& path, Wrong&& wrong) {
+  void numbers_of_bound(const Job&, const PendingReason& v, const std::vector<QueueId>& path, Wrong&& wrong) {
     for (const Blocking& b : v.blocking) {
       const PoolId pool = s_.find_pool(b.pool);
       if (!current(pool) || b.by.size() != 1) continue;
-      const auto at = std::find_if(path.begin(), path.end(), [&](LeafId leaf) {
-        const QueueSpec& q = s_.leaf(leaf).spec;
+      const auto at = std::find_if(path.begin(), path.end(), [&](QueueId leaf) {
+        const QueueSpec& q = s_.queue(leaf).spec;
         return b.by[0] == (q.is_project ? "Project " : "Queue ") + q.name;
       });
       if (at == path.end()) return wrong("it does not stand below " + b.by[0]);
@@ -400,7 +403,7 @@ class PlanAudit {
       const Share& share = s_.share(*at, pool);
       const bool limit = v.reason == Reason::kLimitReached;
       const std::int64_t used =
-          limit ? std::max(kind->of(held.target()), kind->of(held.now())) : kind->of(held.fixed);
+          limit ? std::max(kind->of(held.target()), kind->of(held.now())) : kind->of(held.non_preemptible);
       const std::int64_t most = kind->bound(limit ? share.limit : share.quota).value_or(0);
       if (b.have != std::max<std::int64_t>(0, most - used))
         wrong("what is left is " + std::to_string(std::max<std::int64_t>(0, most - used)));
@@ -425,14 +428,14 @@ class PlanAudit {
   }
 
   const Watch& w_;
-  const State& s_;
+  const ClusterModel& s_;
   const Plan& plan_;
   std::vector<std::string>& broken_;
   Recount now_;
   std::map<std::string, int> decided_;
 };
 
-Watch::Watch(State& s, Time now) : s_(s), now_(now) {
+Watch::Watch(ClusterModel& s, Time now) : s_(s), now_(now) {
   s_.watch = this;
   for (std::size_t i = 0; i < s.jobs.size(); ++i) {
     const Job& j = s.jobs[i];
@@ -442,13 +445,13 @@ Watch::Watch(State& s, Time now) : s_(s), now_(now) {
     if (!j.assignment) continue;
     w.pods = j.assignment->pods;
     w.pool = s.find_pool(j.assignment->pool);
-    w.promised.insert(j.promised.begin(), j.promised.end());
+    w.nominated_pods.insert(j.nominated_pods.begin(), j.nominated_pods.end());
     w.displaced = !j.displaced.empty();
     w.moving = j.moving;
     w.whole = has_minimum(s.request_of(j), j.assignment->pods);
     w.ran = j.runs();
     w.nominated = j.nominated();
-    w.hopeless = w.nominated && in_the_way_for_good(j);
+    w.stuck = w.nominated && in_the_way_for_good(j);
     for (const RoleSpec& role : s.request_of(j).roles) w.gpus.push_back(role.gpus);
   }
   for (const auto& [node, gpu] : s.crowded) {
@@ -456,11 +459,11 @@ Watch::Watch(State& s, Time now) : s_(s), now_(now) {
   }
 }
 
-// Somebody has come to the promised places, or under the limits, who need not leave.
+// Somebody has come to the nominated places, or under the limits, who need not leave.
 bool Watch::in_the_way_for_good(const Job& j) const {
   const Recount counted(s_);
   Resources amounts;
-  for (const Charge& c : j.charges) {
+  for (const Allocation& c : j.allocations) {
     amounts += c.amounts;
     const Node& n = s_.node(c.node);
     const Resources used = counted.on(c.node).target();
@@ -477,15 +480,16 @@ bool Watch::in_the_way_for_good(const Job& j) const {
   const auto path = way_up(s_, j.leaf);
   const PoolId pool = s_.find_pool(j.assignment->pool);
   if (path.empty()) return true;
-  return std::any_of(path.begin(), path.end(), [&](LeafId at) {
-    if (s_.leaf(at).spec.hold) return true;
+  return std::any_of(path.begin(), path.end(), [&](QueueId at) {
+    if (s_.queue(at).spec.hold) return true;
     return std::any_of(kKinds.begin(), kKinds.end(), [&](const Kind& kind) {
       const auto limit = kind.bound(s_.share(at, pool).limit);
       auto quota = kind.bound(s_.share(at, pool).quota);
       if (!quota && &kind == &kKinds[0]) quota = 0;
       const Tally held = counted.of(at, pool);
-      return kind.of(amounts) > 0 && ((limit && kind.of(held.target()) > *limit) ||
-                                      (!j.spec.preemptible && quota && kind.of(held.fixed) > *quota));
+      return kind.of(amounts) > 0 &&
+             ((limit && kind.of(held.target()) > *limit) ||
+              (!j.spec.preemptible && quota && kind.of(held.non_preemptible) > *quota));
     });
   });
 }

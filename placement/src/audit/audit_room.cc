@@ -1,5 +1,5 @@
-// I4: who is evicted, shrunk or moved for somebody is a legal victim of rule 5 at that moment. Counted from
-// charges, limits and quotas; not by the code that searches for victims.
+// I4: a job that is evicted, shrunk or moved for another one is a legal victim by RULES.md 5 at that moment.
+// This is counted from allocations, limits and quotas, not by the code that searches for victims.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -43,26 +43,26 @@ std::int64_t quota_of(const Share& share, const Kind& kind) {
 // What of a victim goes at once: a replica (or group) of the surplus, or the minimum whole.
 struct Piece {
   JobId job = kNoId;
-  LeafId leaf = kNoId;
+  QueueId leaf = kNoId;
   bool own = false, moved = false;
   int after = -1;  // the piece of the same job that goes before it
   int followed_by = -1;
-  std::vector<Charge> charges;
+  std::vector<Allocation> allocations;
   Resources amounts;
 };
 
-class RoomAudit {
+class SolutionAudit {
  public:
-  RoomAudit(const State& s, Time now, const RoomQuery& q, const Statement& st, const Room& room,
-            std::vector<std::string>& broken)
-      : s_(s), now_(now), q_(q), c_(q.claimant), st_(st), room_(room), broken_(broken), before_(s) {
-    for (const Victim& v : room_.victims) {
-      for (const std::size_t pod : v.pods) before_.add(st_.charge_before(v.job, pod));
+  SolutionAudit(const ClusterModel& s, Time now, const SolutionQuery& q, const Statement& st,
+                const Solution& solution, std::vector<std::string>& broken)
+      : s_(s), now_(now), c_(q.claimant), st_(st), solution_(solution), broken_(broken), before_(s) {
+    for (const Victim& v : solution_.victims) {
+      for (const std::size_t pod : v.pods) before_.add(st_.allocation_before(v.job, pod));
     }
   }
 
   void run() {
-    for (const Victim& v : room_.victims) {
+    for (const Victim& v : solution_.victims) {
       may_be_one(v);
       cut(v);
     }
@@ -91,7 +91,7 @@ class RoomAudit {
   }
   std::string names() const {
     std::string text;
-    for (const Victim& v : room_.victims) {
+    for (const Victim& v : solution_.victims) {
       text += (text.empty() ? "" : ", ") + s_.job(v.job).spec.id + " (" + std::to_string(v.pods.size()) +
               " of " + std::to_string(s_.job(v.job).assignment->pods.size()) +
               (v.moved_to.empty() ? " pods, " : " pods moved, ") + std::string(to_string(v.reason)) + ")";
@@ -126,8 +126,8 @@ class RoomAudit {
 
   // Pods of roles that an edit has removed hold nothing.
   static bool takes_all(const Job& j, const std::vector<std::size_t>& taken) {
-    for (std::size_t i = 0; i < j.charges.size(); ++i) {
-      if (j.charges[i].node != kNoId && !std::binary_search(taken.begin(), taken.end(), i)) return false;
+    for (std::size_t i = 0; i < j.allocations.size(); ++i) {
+      if (j.allocations[i].node != kNoId && !std::binary_search(taken.begin(), taken.end(), i)) return false;
     }
     return true;
   }
@@ -147,14 +147,14 @@ class RoomAudit {
   }
 
   Duration safe_for(const Job& j, bool reclaim) const {
-    for (const LeafId at : way_up(s_, j.leaf)) {
-      const QueueSpec& spec = s_.leaf(at).spec;
+    for (const QueueId at : way_up(s_, j.leaf)) {
+      const QueueSpec& spec = s_.queue(at).spec;
       if (const auto& d = reclaim ? spec.reclaim_min_runtime : spec.preempt_min_runtime) return *d;
     }
     return {};
   }
 
-  // Surplus goes, first what is promised, from the highest index, as many at once as belong together; then
+  // Surplus goes, first what is nominated, from the highest index, as many at once as belong together; then
   // the rest.
   void cut(const Victim& v) {
     const Job& j = s_.job(v.job);
@@ -165,8 +165,8 @@ class RoomAudit {
     const auto push = [&](const std::vector<std::size_t>& pods) {
       Piece p{v.job, j.leaf, j.leaf == c_.path.front(), !v.moved_to.empty(), after, -1, {}, {}};
       for (const std::size_t pod : pods) {
-        p.charges.push_back(st_.charge_before(v.job, pod));
-        p.amounts += p.charges.back().amounts;
+        p.allocations.push_back(st_.allocation_before(v.job, pod));
+        p.amounts += p.allocations.back().amounts;
       }
       if (after >= 0) pieces_[static_cast<std::size_t>(after)].followed_by = static_cast<int>(pieces_.size());
       after = static_cast<int>(pieces_.size());
@@ -180,7 +180,9 @@ class RoomAudit {
       for (const std::size_t i : rest) {
         if (static_cast<std::size_t>(j.assignment->pods[i].role) == r) pods.push_back(i);
       }
-      const auto there = [&](std::size_t i) { return st_.charge_before(v.job, i).hold != Hold::kPromised; };
+      const auto there = [&](std::size_t i) {
+        return st_.allocation_before(v.job, i).hold != Hold::kNominated;
+      };
       std::sort(pods.begin(), pods.end(), [&](std::size_t a, std::size_t b) {
         return std::pair(there(a), -j.assignment->pods[a].index) <
                std::pair(there(b), -j.assignment->pods[b].index);
@@ -197,10 +199,10 @@ class RoomAudit {
 
   // --- all together
 
-  std::int64_t held(LeafId at, const Kind& kind) const { return kind.of(before_.of(at, c_.pool).target()); }
+  std::int64_t held(QueueId at, const Kind& kind) const { return kind.of(before_.of(at, c_.pool).target()); }
   // Without these pieces; those that are moved count as gone until they have been moved, as the right is
   // judged before.
-  std::int64_t held_without(LeafId at, const Kind& kind, const Gone& gone, bool moved_too) const {
+  std::int64_t held_without(QueueId at, const Kind& kind, const Gone& gone, bool moved_too) const {
     std::int64_t sum = held(at, kind);
     for (const std::size_t i : gone) {
       const Piece& p = pieces_[i];
@@ -209,13 +211,13 @@ class RoomAudit {
     }
     return sum;
   }
-  bool below(LeafId leaf, LeafId at) const {
+  bool below(QueueId leaf, QueueId at) const {
     const auto path = way_up(s_, leaf);
     return std::find(path.begin(), path.end(), at) != path.end();
   }
 
   bool within_bounds(const Gone& gone) const {
-    for (const LeafId at : c_.path) {
+    for (const QueueId at : c_.path) {
       const Share& share = s_.share(at, c_.pool);
       for (const Kind& kind : kKinds) {
         const std::int64_t asked = kind.of(c_.asked);
@@ -224,30 +226,31 @@ class RoomAudit {
         if (limit != kUnbounded && held_without(at, kind, gone, false) + asked > limit) return false;
         if (s_.job(c_.job).spec.preemptible) continue;
         const std::int64_t quota = quota_of(share, kind);
-        if (quota != kUnbounded && kind.of(before_.of(at, c_.pool).fixed) + asked > quota) return false;
+        if (quota != kUnbounded && kind.of(before_.of(at, c_.pool).non_preemptible) + asked > quota)
+          return false;
       }
     }
     return true;
   }
 
   bool by_some_right(const Gone& gone) const {
-    const bool moves_only = std::all_of(room_.victims.begin(), room_.victims.end(), [](const Victim& v) {
-      return v.reason == EvictReason::kConsolidated;
-    });
+    const bool moves_only =
+        std::all_of(solution_.victims.begin(), solution_.victims.end(),
+                    [](const Victim& v) { return v.reason == EvictReason::kConsolidated; });
     if (moves_only) return true;
     const bool own = std::any_of(gone.begin(), gone.end(), [&](std::size_t i) { return pieces_[i].own; });
     const bool others = std::any_of(gone.begin(), gone.end(), [&](std::size_t i) { return !pieces_[i].own; });
     if (own && !no_further_beyond(gone)) return false;
-    return !others || reclaims(gone, Right::kGuarantee) || reclaims(gone, Right::kFairness);
+    return !others || reclaims(gone, Eligibility::kByQuota) || reclaims(gone, Eligibility::kByFairShare);
   }
 
-  std::int64_t fair(LeafId at, const Kind& kind) const {
+  std::int64_t fair(QueueId at, const Kind& kind) const {
     return kind.of((*c_.fair)[static_cast<std::size_t>(at)]);
   }
 
   // Who preempts in its own leaf is not beyond the larger of its fair share and what it had.
   bool no_further_beyond(const Gone& gone) const {
-    for (const LeafId at : c_.path) {
+    for (const QueueId at : c_.path) {
       for (const Kind& kind : kKinds) {
         const std::int64_t asked = kind.of(c_.asked);
         if (asked > 0 &&
@@ -259,24 +262,24 @@ class RoomAudit {
   }
 
   // An ancestor may have as much as it had: what is exchanged inside it needs no room there.
-  bool reclaims(const Gone& gone, Right right) const {
-    for (const LeafId at : c_.path) {
+  bool reclaims(const Gone& gone, Eligibility eligibility) const {
+    for (const QueueId at : c_.path) {
       const Share& share = s_.share(at, c_.pool);
       for (const Kind& kind : kKinds) {
         const std::int64_t asked = kind.of(c_.asked), quota = quota_of(share, kind);
         if (asked <= 0 || quota == kUnbounded) continue;
         std::int64_t most = fair(at, kind);
-        if (right == Right::kGuarantee) most = std::min(most, quota);
+        if (eligibility == Eligibility::kByQuota) most = std::min(most, quota);
         if (at != c_.path.front()) most = std::max(most, held(at, kind));
         if (held_without(at, kind, gone, true) + asked > most) return false;
       }
     }
-    return in_some_order(gone, right);
+    return in_some_order(gone, eligibility);
   }
 
   // Each goes while its leaf, and all above it below the common ancestor, is over. The larger ones had best
   // go last.
-  bool in_some_order(Gone rest, Right right) const {
+  bool in_some_order(Gone rest, Eligibility eligibility) const {
     std::sort(rest.begin(), rest.end(), [&](std::size_t a, std::size_t b) {
       const Resources& x = pieces_[a].amounts;
       const Resources& y = pieces_[b].amounts;
@@ -288,7 +291,7 @@ class RoomAudit {
         const int after = pieces_[i].after;
         const bool turn =
             after < 0 || std::find(rest.begin(), rest.end(), static_cast<std::size_t>(after)) == rest.end();
-        return turn && (pieces_[i].own || is_over(pieces_[i], gone, right));
+        return turn && (pieces_[i].own || is_over(pieces_[i], gone, eligibility));
       });
       if (next == rest.end()) return false;
       gone.push_back(*next);
@@ -297,8 +300,8 @@ class RoomAudit {
     return true;
   }
 
-  bool is_over(const Piece& p, const Gone& gone, Right right) const {
-    for (const LeafId at : way_up(s_, p.leaf)) {
+  bool is_over(const Piece& p, const Gone& gone, Eligibility eligibility) const {
+    for (const QueueId at : way_up(s_, p.leaf)) {
       if (std::find(c_.path.begin(), c_.path.end(), at) != c_.path.end()) return true;
       const Share& share = s_.share(at, c_.pool);
       bool over = false;
@@ -306,10 +309,11 @@ class RoomAudit {
         const std::int64_t quota = quota_of(share, kind);
         if (kind.of(c_.asked) <= 0 || quota == kUnbounded) continue;
         const std::int64_t held = held_without(at, kind, gone, true);
-        over = over || held > (right == Right::kGuarantee ? quota : fair(at, kind));
+        over = over || held > (eligibility == Eligibility::kByQuota ? quota : fair(at, kind));
         // Only who stays within quota itself may take a gang that straddles the line.
         const std::int64_t least = std::min(quota, fair(at, kind));
-        if (right == Right::kFairness && at == p.leaf && held >= least && held - kind.of(p.amounts) < least)
+        if (eligibility == Eligibility::kByFairShare && at == p.leaf && held >= least &&
+            held - kind.of(p.amounts) < least)
           return false;
       }
       if (!over) return false;
@@ -323,7 +327,7 @@ class RoomAudit {
     const Job& j = s_.job(c_.job);
     const Request& r = s_.request_of(j);
     return !s_.reserves() && r.roles.size() == 1 && r.groups.empty() && r.topology.required.empty() &&
-           !r.about_pods && s_.averse.empty() && r.roles[0].topology.required.empty() &&
+           !r.about_pods && s_.with_anti_affinity.empty() && r.roles[0].topology.required.empty() &&
            !r.roles[0].numa_aligned &&
            (r.roles[0].gpus == 0 || r.roles[0].share.kind == GpuShare::Kind::kWhole);
   }
@@ -331,17 +335,17 @@ class RoomAudit {
   bool fits(const Gone& gone) const {
     Recount counted = before_;
     for (const std::size_t i : gone) {
-      for (const Charge& c : pieces_[i].charges) counted.add(c, -1);
+      for (const Allocation& c : pieces_[i].allocations) counted.add(c, -1);
     }
     // Who is moved stands elsewhere; it may need the place of one that is put back.
     for (const Statement::Placed& p : st_.placed()) {
       const auto mine = [&](std::size_t i) { return pieces_[i].job == p.job; };
       if (p.job == c_.job || std::none_of(gone.begin(), gone.end(), mine)) continue;
-      counted.add(p.charge);
+      counted.add(p.allocation);
       const auto taken = [&](std::int32_t gpu) {
-        return p.charge.use.whole && counted.uses(p.charge.node, gpu, View::kTarget).size() > 1;
+        return p.allocation.use.whole && counted.uses(p.allocation.node, gpu, View::kTarget).size() > 1;
       };
-      if (std::any_of(p.charge.gpus.begin(), p.charge.gpus.end(), taken)) return false;
+      if (std::any_of(p.allocation.gpus.begin(), p.allocation.gpus.end(), taken)) return false;
     }
     const Request& request = s_.request_of(s_.job(c_.job));
     const RoleSpec& role = request.roles[0];
@@ -360,15 +364,14 @@ class RoomAudit {
       if (role.per_pod.memory.value > 0) k = std::min(k, free.memory.value / role.per_pod.memory.value);
       room += std::max<std::int64_t>(0, k);
     }
-    return room >= static_cast<std::int64_t>(room_.places.size());
+    return room >= static_cast<std::int64_t>(solution_.places.size());
   }
 
-  const State& s_;
+  const ClusterModel& s_;
   Time now_;
-  const RoomQuery& q_;
   const Claimant& c_;
   const Statement& st_;
-  const Room& room_;
+  const Solution& solution_;
   std::vector<std::string>& broken_;
   Recount before_;  // with the victims, without the claimant
   std::vector<Piece> pieces_;
@@ -376,9 +379,9 @@ class RoomAudit {
 
 }  // namespace
 
-void Watch::room(const RoomQuery& query, const Statement& statement, const Room& room) {
-  RoomAudit(s_, now_, query, statement, room, broken_).run();
-  for (const Victim& v : room.victims) taken_.emplace(v.job, query.claimant.job);
+void Watch::solution(const SolutionQuery& query, const Statement& statement, const Solution& found) {
+  SolutionAudit(s_, now_, query, statement, found, broken_).run();
+  for (const Victim& v : found.victims) taken_.emplace(v.job, query.claimant.job);
 }
 
 }  // namespace muster::placement

@@ -5,21 +5,21 @@
 namespace muster::placement {
 namespace {
 
-void add_to(Tally& t, const Charge& c, int sign) {
+void add_to(Tally& t, const Allocation& c, int sign) {
   const Resources amounts = c.amounts * sign;
   switch (c.hold) {
     case Hold::kRunning:
       t.running += amounts;
       break;
-    case Hold::kPromised:
-      t.promised += amounts;
+    case Hold::kNominated:
+      t.nominated += amounts;
       break;
     case Hold::kLeaving:
       t.leaving += amounts;
       t.anybody_leaves = true;
       return;
   }
-  if (c.fixed) t.fixed += amounts;
+  if (c.non_preemptible) t.non_preemptible += amounts;
 }
 
 template <class Map, class Key>
@@ -30,23 +30,23 @@ Tally found(const Map& map, const Key& key) {
 
 }  // namespace
 
-Recount::Recount(const State& s) : s_(s) {
+Recount::Recount(const ClusterModel& s) : s_(s) {
   for (const Job& j : s.jobs) {
-    for (const Charge& c : j.charges) add(c);
-    for (const Leaving& l : j.leaving) add(l.charge);
+    for (const Allocation& c : j.allocations) add(c);
+    for (const Leaving& l : j.leaving) add(l.allocation);
   }
   for (const auto& [key, c] : s.others) add(c);
 }
 
-void Recount::add(const Charge& c, int sign) {
+void Recount::add(const Allocation& c, int sign) {
   if (c.node == kNoId) return;
   add_to(nodes_[c.node], c, sign);
   // As far up as the tree holds together.
-  std::set<LeafId> seen;
-  for (LeafId at = c.leaf; at != kNoId && seen.insert(at).second;) {
+  std::set<QueueId> seen;
+  for (QueueId at = c.leaf; at != kNoId && seen.insert(at).second;) {
     add_to(tree_[{at, c.pool}], c, sign);
-    const TreeNode& t = s_.leaf(at);
-    at = t.known && !t.spec.parent.empty() ? s_.find_leaf(t.spec.parent, false) : kNoId;
+    const TreeNode& t = s_.queue(at);
+    at = t.known && !t.spec.parent.empty() ? s_.find_queue(t.spec.parent, false) : kNoId;
   }
   Devices& d = devices_[c.node];
   if (c.hold != Hold::kLeaving) d.unnamed += std::int64_t{sign} * c.unnamed;
@@ -63,7 +63,7 @@ void Recount::add(const Charge& c, int sign) {
   }
 }
 
-Tally Recount::of(LeafId at, PoolId pool) const {
+Tally Recount::of(QueueId at, PoolId pool) const {
   return found(tree_, std::pair(at, pool));
 }
 Tally Recount::on(NodeId node) const {
@@ -91,14 +91,14 @@ std::int64_t Recount::idle_gpus(NodeId node) const {
   return idle - (d == devices_.end() ? 0 : d->second.unnamed);
 }
 
-std::vector<LeafId> way_up(const State& s, LeafId from) {
-  std::vector<LeafId> path;
-  for (LeafId at = from; at != kNoId;) {
-    if (!s.leaf(at).known || path.size() > s.tree.size()) return {};
+std::vector<QueueId> way_up(const ClusterModel& s, QueueId from) {
+  std::vector<QueueId> path;
+  for (QueueId at = from; at != kNoId;) {
+    if (!s.queue(at).known || path.size() > s.tree.size()) return {};
     path.push_back(at);
-    const std::string& parent = s.leaf(at).spec.parent;
+    const std::string& parent = s.queue(at).spec.parent;
     if (parent.empty()) return path;
-    at = s.find_leaf(parent, false);
+    at = s.find_queue(parent, false);
   }
   return {};
 }

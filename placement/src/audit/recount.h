@@ -1,4 +1,4 @@
-// What is held, summed anew from the charge of every single pod: for the auditor, which trusts no index.
+// What is held, summed anew from the allocation of every single pod: for the auditor, which trusts no index.
 #pragma once
 
 #include <map>
@@ -6,27 +6,27 @@
 #include <utility>
 #include <vector>
 
-#include "model/state.h"
+#include "model/cluster_model.h"
 
 namespace muster::placement {
 
 struct Tally {
-  Resources running, promised, leaving;
-  Resources fixed;  // of running and promised: what is not preemptible
+  Resources running, nominated, leaving;
+  Resources non_preemptible;  // of running and nominated: what is not preemptible
   bool anybody_leaves = false;
 
-  Resources target() const { return running + promised; }
+  Resources target() const { return running + nominated; }
   Resources now() const { return running + leaving; }
 };
 
 class Recount {
  public:
-  explicit Recount(const State& state);
-  void add(const Charge& charge, int sign = 1);
+  explicit Recount(const ClusterModel& state);
+  void add(const Allocation& allocation, int sign = 1);
 
-  Tally of(LeafId at, PoolId pool) const;  // what is below it in the tree, too
+  Tally of(QueueId at, PoolId pool) const;  // what is below it in the tree, too
   Tally on(NodeId node) const;
-  // Who has what of a GPU: kTarget without what is leaving, kPromise without what is promised.
+  // Who has what of a GPU: kTarget without what is leaving, kForNominated without what is nominated.
   std::vector<GpuUse> uses(NodeId node, std::int32_t gpu, View view) const;
   // GPUs of the node that nobody has a part of, as if all that are leaving had gone.
   std::int64_t idle_gpus(NodeId node) const;
@@ -36,13 +36,13 @@ class Recount {
     std::map<std::int32_t, std::vector<GpuUse>> uses;
     std::int64_t unnamed = 0;
   };
-  const State& s_;
-  std::map<std::pair<LeafId, PoolId>, Tally> tree_;
+  const ClusterModel& s_;
+  std::map<std::pair<QueueId, PoolId>, Tally> tree_;
   std::map<NodeId, Tally> nodes_;
   std::map<NodeId, Devices> devices_;
 };
 
 // From a tree node to the top, by the names that the specs give; empty: it does not reach the top.
-std::vector<LeafId> way_up(const State& state, LeafId from);
+std::vector<QueueId> way_up(const ClusterModel& state, QueueId from);
 
 }  // namespace muster::placement

@@ -12,29 +12,29 @@
 #include "reserve/reservation.h"
 #include "shares/admission.h"
 #include "shares/backfill.h"
-#include "shares/rights.h"
+#include "shares/eligibility.h"
 
 namespace muster::placement {
 namespace {
 
-constexpr std::int32_t kFirst = 100;  // of each line: for these there is an estimate
+constexpr std::int32_t kFirst = 100;  // of each pool: for these there is an estimate
 constexpr std::size_t kMany = 1000;   // from then on not all are looked at by each plan
 constexpr Duration kAllAfter = seconds(60);
 constexpr Duration kWordsAfter = seconds(10);  // with many, the words of a shortage are kept so long
 
 }  // namespace
 
-void Judge::line(const Line& line) {
-  Scene scene{line, line.pool(), false, {}, {}};
+void Judge::pending(const ServiceOrder& order) {
+  Scene scene{order, order.pool(), false, {}, {}};
   Pool& p = s_.pool(scene.pool);
   scene.many = p.waiting > kMany;
   const bool all = !scene.many || !p.judged_all || s_.time >= *p.judged_all + kAllAfter;
-  const auto order = line.in_order(all ? p.waiting : kFirst);
-  reserve(s_, scene.pool, order);
+  const auto jobs = order.in_order(all ? p.waiting : kFirst);
+  reserve(s_, scene.pool, jobs);
   Where where;
-  std::map<LeafId, std::int32_t> in_project;
+  std::map<QueueId, std::int32_t> in_project;
   Estimate estimate(s_, scene.pool);
-  for (const JobId id : order) {
+  for (const JobId id : jobs) {
     const Job& j = s_.job(id);
     if (j.pools.front() != scene.pool) continue;
     ++where.position;
@@ -46,17 +46,17 @@ void Judge::line(const Line& line) {
     if (where.position <= kFirst && (!bound || !bound->binds)) where.estimated_start = estimate.next(asked);
     job(scene, id, where);
   }
-  for (const LeafId leaf : line.barred()) {
+  for (const QueueId leaf : order.barred()) {
     if (!all) break;
-    const Verdict v = verdict_of_leaf(s_, leaf, s_.path(leaf)).value();
-    for (const WaitKey& key : p.lines.at(leaf).all) {
+    const PendingReason v = reason_of_leaf(s_, leaf, s_.path(leaf)).value();
+    for (const PendingKey& key : p.pending_queues.at(leaf).all) {
       if (s_.job(key.job).pools.front() == scene.pool) publish(key.job, v, 0, {});
     }
   }
   for (const JobId id : std::exchange(p.unjudged, {})) {
     const Job& j = s_.job(id);
-    if (!j.waits || j.verdict) continue;
-    if (const auto v = verdict_of_leaf(s_, j.leaf, path(scene, j.leaf))) {
+    if (!j.waits || j.pending_reason) continue;
+    if (const auto v = reason_of_leaf(s_, j.leaf, path(scene, j.leaf))) {
       publish(id, *v, 0, {});
     } else {
       job(scene, id, {});
@@ -66,7 +66,7 @@ void Judge::line(const Line& line) {
   if (!all) soonest(p.due, *p.judged_all + kAllAfter);
 }
 
-const std::vector<LeafId>& Judge::path(Scene& scene, LeafId leaf) const {
+const std::vector<QueueId>& Judge::path(Scene& scene, QueueId leaf) const {
   const auto [known, fresh] = scene.paths.try_emplace(leaf);
   if (fresh) known->second = s_.path(leaf);
   return known->second;
@@ -78,39 +78,41 @@ void Judge::job(Scene& scene, JobId id, const Where& where) {
   const auto& up = path(scene, j.leaf);
   const Resources asked = s_.asked(s_.request_of(j), pool);
   const auto bound = broken_bound(s_, up, pool, asked, j.spec.preemptible, View::kNow);
-  if (bound && bound->binds) return publish(id, verdict_of_bound(s_, *bound, pool), 0, where);
+  if (bound && bound->binds) return publish(id, reason_of_bound(s_, *bound, pool), 0, where);
   if (kept_off(s_, id, pool, asked) && fits_reserved(id, pool))
-    return publish(id, verdict_of_reservation(s_, j, pool), 0, where);
+    return publish(id, reason_of_reservation(s_, j, pool), 0, where);
   const Refusal& refusal = described(id, scene);
-  const auto [right, fresh] = scene.rights.try_emplace({j.leaf, j.request});
-  if (fresh && !refusal.never) right->second = without_right(scene, j, up);
-  const Verdict* shortage = &refusal.verdict;
-  std::optional<Verdict> with_safe;
+  const auto [eligibility, fresh] = scene.eligibilities.try_emplace({j.leaf, j.request});
+  if (fresh && !refusal.never) eligibility->second = without_right(scene, j, up);
+  const PendingReason* shortage = &refusal.pending_reason;
+  std::optional<PendingReason> with_safe;
   if (const auto safe = safe_.find({j.leaf, j.request, j.spec.priority, pool});
       safe != safe_.end() && !refusal.never) {
     const auto& [until, victim] = safe->second;
-    shortage = &with_safe.emplace(refusal.verdict);
+    shortage = &with_safe.emplace(refusal.pending_reason);
     with_safe->message += "; " + s_.job(victim).spec.id + " is safe until " + show(until) + " by minRuntime";
   }
   const auto& reservation = s_.pool(pool).reservation;
   if (reservation && reservation->owner == id) {
     Where at = where;
     if (reservation->start) at.estimated_start = reservation->start;
-    const Verdict& v = right->second ? *right->second : *shortage;
-    return publish(id, verdict_of_owner(s_, v, *reservation), 0, at);
+    const PendingReason& v = eligibility->second ? *eligibility->second : *shortage;
+    return publish(id, reason_of_owner(s_, v, *reservation), 0, at);
   }
-  if (right->second) return publish(id, *right->second, 0, where);
+  if (eligibility->second) return publish(id, *eligibility->second, 0, where);
   publish(id, *shortage, with_safe ? 0 : refusal.serial, where);
 }
 
-std::optional<Verdict> Judge::without_right(const Scene& scene, const Job& j, const std::vector<LeafId>& up) {
-  const Line& line = scene.line;
-  Claimant c{s_.job_ids.at(j.spec.id), line.pool(), up, s_.asked(s_.request_of(j), line.pool()),
-             &line.fair()};
+std::optional<PendingReason> Judge::without_right(const Scene& scene, const Job& j,
+                                                  const std::vector<QueueId>& up) {
+  const ServiceOrder& order = scene.order;
+  Claimant c{s_.job_ids.at(j.spec.id), order.pool(), up, s_.asked(s_.request_of(j), order.pool()),
+             &order.fair()};
   // What others hold and could give would do: only the right to it is missing.
   const Pool& p = s_.pool(c.pool);
   const TreeSums& own = s_.sums(j.leaf, c.pool);
-  return verdict_of_fair_share(s_, c, p.domains[0].free + p.preemptible - (own.allocated - own.fixed));
+  return reason_of_fair_share(s_, c,
+                              p.domains[0].free + p.preemptible - (own.allocated - own.non_preemptible));
 }
 
 // The refusal of a request (of this job and all that ask the same) with numbers as they are now.
@@ -122,13 +124,13 @@ const Refusal& Judge::described(JobId id, const Scene& scene) {
   if (scene.many && refusal.serial != 0 && s_.time < refusal.described + kWordsAfter) return refusal;
   refusal.described = s_.time;
   // Which of several roles it was, and how many had found a place, only another search can tell.
-  if (request.roles.size() > 1 || request.about_pods || !s_.averse.empty()) {
+  if (request.roles.size() > 1 || request.about_pods || !s_.with_anti_affinity.empty()) {
     Statement statement(s_);
     place(s_, statement, {id, pool, View::kNow, Hold::kRunning, {}, 0}, &refusal);
   }
-  Verdict v = verdict_of_shortage(s_, request, pool, refusal);
-  if (refusal.serial == 0 || v != refusal.verdict) {
-    refusal.verdict = std::move(v);
+  PendingReason v = reason_of_shortage(s_, request, pool, refusal);
+  if (refusal.serial == 0 || v != refusal.pending_reason) {
+    refusal.pending_reason = std::move(v);
     refusal.serial = ++s_.last_serial;
   }
   refusal.version = s_.pool(pool).version;
@@ -146,33 +148,34 @@ bool Judge::fits_reserved(JobId id, PoolId pool) {
 }
 
 void Judge::nominated(PoolId pool) {
-  for (const JobId id : s_.promised) {
+  for (const JobId id : s_.nominated_jobs) {
     const Job& j = s_.job(id);
     if (!j.nominated() || s_.pool_of(j.assignment->pool) != pool) continue;
-    publish(id, verdict_of_promise(s_, id), 0, {});
+    publish(id, reason_of_nomination(s_, id), 0, {});
   }
 }
 
 void Judge::sidelined() {
   if (!s_.sidelined_changed) return;
   s_.sidelined_changed = false;
-  for (const JobId id : s_.sidelined) publish(id, verdict_of_sidelined(s_, s_.job(id)), 0, {});
+  for (const JobId id : s_.sidelined) publish(id, reason_of_sidelined(s_, s_.job(id)), 0, {});
 }
 
-// `serial`: of the refusal that the verdict comes from; equal serials mean equal verdicts.
-void Judge::publish(JobId id, const Verdict& verdict, std::uint64_t serial, const Where& where) {
+// `serial`: of the refusal that the pending reason comes from; equal serials mean equal pending reasons.
+void Judge::publish(JobId id, const PendingReason& pending_reason, std::uint64_t serial, const Where& where) {
   Job& j = s_.job(id);
-  const bool same_text = j.verdict && serial != 0 && serial == j.verdict_serial;
-  if (same_text && j.verdict->position == where.position && j.verdict->project_position == where.in_project &&
-      j.verdict->estimated_start == where.estimated_start)
+  const bool same_text = j.pending_reason && serial != 0 && serial == j.pending_reason_serial;
+  if (same_text && j.pending_reason->position == where.position &&
+      j.pending_reason->project_position == where.in_project &&
+      j.pending_reason->estimated_start == where.estimated_start)
     return;
-  Verdict v = same_text ? *j.verdict : verdict;
+  PendingReason v = same_text ? *j.pending_reason : pending_reason;
   v.position = where.position;
   v.project_position = where.in_project;
   v.estimated_start = where.estimated_start;
-  j.verdict_serial = serial;
-  if (!same_text && j.verdict == v) return;
-  j.verdict = std::move(v);
+  j.pending_reason_serial = serial;
+  if (!same_text && j.pending_reason == v) return;
+  j.pending_reason = std::move(v);
   changed_.push_back(j.spec.id);
 }
 

@@ -12,7 +12,7 @@
 namespace muster::placement {
 namespace {
 
-constexpr std::size_t kMostHolders = 8;   // in Blocking::by
+constexpr std::size_t kMaxHolders = 8;    // in Blocking::by
 constexpr std::size_t kHoldersNamed = 3;  // in a sentence
 
 struct Amount4 {
@@ -26,22 +26,22 @@ constexpr std::array<Amount4, 4> kResources = {{
     {"pods", [](const Resources& r) { return r.pods; }},
 }};
 
-std::string unit(const State& s, PoolId pool, std::string_view resource) {
+std::string unit(const ClusterModel& s, PoolId pool, std::string_view resource) {
   if (resource == "gpu") return s.pool(pool).spec.gpu_resource;
   if (resource == "cpu") return "CPUs";
   return resource == "pods" ? "pod slots" : "memory";
 }
 
 // What is held there and could be taken back.
-Resources lent(const State& s, LeafId at, PoolId pool) {
+Resources lent(const ClusterModel& s, QueueId at, PoolId pool) {
   const TreeSums& sums = s.sums(at, pool);
-  return sums.allocated - sums.fixed;
+  return sums.allocated - sums.non_preemptible;
 }
 
 using Holders = std::vector<std::pair<std::int64_t, std::string>>;  // with amounts, the most first
 
 void keep_most(Holders& list) {
-  const auto most = static_cast<std::ptrdiff_t>(std::min(kMostHolders, list.size()));
+  const auto most = static_cast<std::ptrdiff_t>(std::min(kMaxHolders, list.size()));
   const auto larger = [](const auto& a, const auto& b) {
     return a.first != b.first ? a.first > b.first : a.second < b.second;
   };
@@ -50,11 +50,11 @@ void keep_most(Holders& list) {
 }
 
 // The jobs that hold most of a resource in the pool, and "other pods" where these hold some.
-Holders holders(const State& s, PoolId pool, const Amount4& what) {
+Holders holders(const ClusterModel& s, PoolId pool, const Amount4& what) {
   Holders list;
   if (what.resource == std::string_view("gpu")) {
     for (const auto& [minus, id] : s.pool(pool).holders) {
-      if (list.size() == kMostHolders) break;
+      if (list.size() == kMaxHolders) break;
       list.emplace_back(-minus, id);
     }
   } else {
@@ -66,7 +66,7 @@ Holders holders(const State& s, PoolId pool, const Amount4& what) {
     keep_most(list);
   }
   const std::int64_t others = what.of(s.pool(pool).used_by_others);
-  if (others > 0 && list.size() < kMostHolders) list.emplace_back(others, "other pods");
+  if (others > 0 && list.size() < kMaxHolders) list.emplace_back(others, "other pods");
   return list;
 }
 
@@ -81,7 +81,7 @@ std::string held_by(const Holders& list, const Amount4& what) {
 
 // The usable nodes of the pool, without a look at them.
 template <class Each>  // bool(NodeId); false: enough seen
-bool each_node(const State& s, PoolId pool, Each&& each) {
+bool each_node(const ClusterModel& s, PoolId pool, Each&& each) {
   for (const auto& [model, buckets] : s.pool(pool).domains[0].by_free) {
     for (const auto& [free, nodes] : buckets) {
       if (!std::all_of(nodes.begin(), nodes.end(), each)) return false;
@@ -90,13 +90,13 @@ bool each_node(const State& s, PoolId pool, Each&& each) {
   return true;
 }
 
-bool suits(const State& s, const Request& request, PoolId pool, std::size_t role, NodeId id) {
+bool suits(const ClusterModel& s, const Request& request, PoolId pool, std::size_t role, NodeId id) {
   return request.eligible[role][static_cast<std::size_t>(id)] &&
          gives_such(s.node(id).spec, s.pool(pool).spec, request.roles[role]);
 }
 
 // O(1), and a look at all usable nodes after one of them has changed.
-const Suited& suited(const State& s, Request& request, PoolId pool, std::size_t role) {
+const Suited& suited(const ClusterModel& s, Request& request, PoolId pool, std::size_t role) {
   auto& by_role = request.suited[pool];
   by_role.resize(request.roles.size());
   Suited& known = by_role[role];
@@ -110,7 +110,7 @@ const Suited& suited(const State& s, Request& request, PoolId pool, std::size_t 
 }
 
 // The same of the nodes alone that would do for some of these roles. O(1) where all do, else O(pods).
-Holders holders(const State& s, Request& request, PoolId pool, const std::vector<std::size_t>& roles,
+Holders holders(const ClusterModel& s, Request& request, PoolId pool, const std::vector<std::size_t>& roles,
                 const Amount4& what) {
   if (std::any_of(roles.begin(), roles.end(), [&](std::size_t r) { return suited(s, request, pool, r).all; }))
     return holders(s, pool, what);
@@ -122,7 +122,7 @@ Holders holders(const State& s, Request& request, PoolId pool, const std::vector
   for (const auto& [leaf, jobs] : s.pool(pool).holding) {
     for (const JobId id : jobs) {
       std::int64_t amount = 0;
-      for (const Charge& c : s.job(id).charges)
+      for (const Allocation& c : s.job(id).allocations)
         amount += c.node != kNoId && would_do(c.node) ? what.of(c.amounts) : 0;
       if (amount > 0) list.emplace_back(amount, s.job(id).spec.id);
     }
@@ -133,15 +133,16 @@ Holders holders(const State& s, Request& request, PoolId pool, const std::vector
     others += would_do(id) ? what.of(s.node(id).used_by_others) : 0;
     return true;
   });
-  if (others > 0 && list.size() < kMostHolders) list.emplace_back(others, "other pods");
+  if (others > 0 && list.size() < kMaxHolders) list.emplace_back(others, "other pods");
   return list;
 }
 
 // What the nodes have that would do for some role of the request.
-struct Room {
+struct RoomOnSuited {
   Resources capacity, free;
 };
-Room room_of(const State& s, Request& request, PoolId pool, const std::vector<std::size_t>& roles) {
+RoomOnSuited room_of(const ClusterModel& s, Request& request, PoolId pool,
+                     const std::vector<std::size_t>& roles) {
   const Domain& whole = s.pool(pool).domains[0];
   const bool plain = std::all_of(roles.begin(), roles.end(), [&](std::size_t r) {
     return request.roles[r].gpus == 0 || (request.roles[r].share.kind == GpuShare::Kind::kWhole &&
@@ -151,7 +152,7 @@ Room room_of(const State& s, Request& request, PoolId pool, const std::vector<st
   if (plain &&
       std::any_of(roles.begin(), roles.end(), [&](std::size_t r) { return suited(s, request, pool, r).all; }))
     return {whole.capacity, whole.free};
-  Room room;
+  RoomOnSuited room;
   each_node(s, pool, [&](NodeId id) {
     const Node& n = s.node(id);
     Resources free = n.counted;
@@ -187,11 +188,12 @@ std::string share_text(const RoleSpec& r) {
 }
 
 // The pool shares its GPUs in another way than the role asks for; nullopt: that is not why no node would do.
-std::optional<Verdict> not_shared_so(const State& s, const Request& request, PoolId pool, std::size_t role) {
+std::optional<PendingReason> not_shared_so(const ClusterModel& s, const Request& request, PoolId pool,
+                                           std::size_t role) {
   const RoleSpec& r = request.roles[role];
   const PoolSpec& p = s.pool(pool).spec;
   if (shared_as_asked(p, r)) return std::nullopt;
-  Verdict v;
+  PendingReason v;
   v.reason = Reason::kNoMatchingNodes;
   v.message = "pool " + p.name;
   if (r.share.kind == GpuShare::Kind::kMig) {
@@ -208,7 +210,7 @@ std::optional<Verdict> not_shared_so(const State& s, const Request& request, Poo
 }
 
 // Of what one pod needs more than any usable node has, if it were empty: "; no node has more than 0 CPUs".
-std::string beyond_every_node(const State& s, PoolId pool, const RoleSpec& r) {
+std::string beyond_every_node(const ClusterModel& s, PoolId pool, const RoleSpec& r) {
   std::string text;
   for (const Amount4& what : kResources) {
     if (what.resource == std::string_view("gpu") && r.share.kind != GpuShare::Kind::kWhole) continue;
@@ -224,7 +226,7 @@ std::string beyond_every_node(const State& s, PoolId pool, const RoleSpec& r) {
   return text;
 }
 
-Verdict no_node(const State& s, const Request& request, PoolId pool, std::size_t role) {
+PendingReason no_node(const ClusterModel& s, const Request& request, PoolId pool, std::size_t role) {
   if (auto v = not_shared_so(s, request, pool, role)) return *v;
   const RoleSpec& r = request.roles[role];
   std::string asks;
@@ -237,7 +239,7 @@ Verdict no_node(const State& s, const Request& request, PoolId pool, std::size_t
   asks += show("cpu", r.per_pod.cpu.value) + " CPUs, " + show("memory", r.per_pod.memory.value) +
           " memory, a pod slot";
   if (!r.node_selector.empty() || !r.required.empty()) asks += ", its node selector, affinity and volumes";
-  Verdict v;
+  PendingReason v;
   v.reason = Reason::kNoMatchingNodes;
   v.message = "none of the " + std::to_string(s.pool(pool).domains[0].nodes) + " usable nodes of pool " +
               s.pool(pool).spec.name + " would do for a pod of role " + r.name + " even if it were empty (" +
@@ -252,7 +254,7 @@ Verdict no_node(const State& s, const Request& request, PoolId pool, std::size_t
 }
 
 // The bounds of sharing that apply to these roles: ", 48 MPS clients a GPU"; "" where none does.
-std::string bound_text(const State& s, const Request& request, PoolId pool,
+std::string bound_text(const ClusterModel& s, const Request& request, PoolId pool,
                        const std::vector<std::size_t>& roles) {
   for (const std::size_t r : roles) {
     if (auto bound = sharing_bound(s.pool(pool).spec, request.roles[r]); !bound.empty()) return "; " + bound;
@@ -261,9 +263,9 @@ std::string bound_text(const State& s, const Request& request, PoolId pool,
 }
 
 // `never`: it would be too little even if all were free.
-std::optional<Verdict> too_little(const State& s, Request& request, PoolId pool,
-                                  const std::vector<std::size_t>& roles, bool* never = nullptr) {
-  const Room room = room_of(s, request, pool, roles);
+std::optional<PendingReason> too_little(const ClusterModel& s, Request& request, PoolId pool,
+                                        const std::vector<std::size_t>& roles, bool* never = nullptr) {
+  const RoomOnSuited room = room_of(s, request, pool, roles);
   for (const Amount4& what : kResources) {
     std::vector<std::size_t> asking;
     std::int64_t need = 0;
@@ -271,12 +273,12 @@ std::optional<Verdict> too_little(const State& s, Request& request, PoolId pool,
       const auto amount = what.of(s.per_pod(request.roles[r], pool) * request.roles[r].replicas);
       if (amount > 0) asking.push_back(r), need += amount;
     }
-    const Room here = asking.size() == roles.size() ? room : room_of(s, request, pool, asking);
+    const RoomOnSuited here = asking.size() == roles.size() ? room : room_of(s, request, pool, asking);
     const std::int64_t have = what.of(here.free);
     if (need <= have) continue;
     if (never != nullptr) *never = need > what.of(here.capacity);
     const auto by = holders(s, request, pool, asking, what);
-    Verdict v;
+    PendingReason v;
     v.reason = Reason::kInsufficientCapacity;
     v.message = "needs " + show(what.resource, need) + " " + unit(s, pool, what.resource) + " in pool " +
                 s.pool(pool).spec.name + ", " + show(what.resource, have) + " free of " +
@@ -328,14 +330,14 @@ std::string show(Time at) {
   return text.data();
 }
 
-Verdict verdict_of_sidelined(const State& s, const Job& j) {
-  Verdict v;
+PendingReason reason_of_sidelined(const ClusterModel& s, const Job& j) {
+  PendingReason v;
   if (const Request& r = s.request_of(j); !r.invalid.empty()) {
     v.reason = Reason::kInvalidSpec;
     v.message = r.invalid;
     return v;
   }
-  if (auto held = verdict_of_leaf(s, j.leaf, j.leaf == kNoId ? std::vector<LeafId>{} : s.path(j.leaf)))
+  if (auto held = reason_of_leaf(s, j.leaf, j.leaf == kNoId ? std::vector<QueueId>{} : s.path(j.leaf)))
     return *held;
   if (j.spec.pools.empty()) {
     v.reason = Reason::kNoDefaultPool;
@@ -344,33 +346,33 @@ Verdict verdict_of_sidelined(const State& s, const Job& j) {
         "true";
   } else {
     v.reason = Reason::kNoMatchingNodes;
-    v.message = "none of the pools that the job names exists: " + join(j.spec.pools, kMostHolders);
+    v.message = "none of the pools that the job names exists: " + join(j.spec.pools, kMaxHolders);
   }
   return v;
 }
 
-Verdict verdict_of_reserved(const State& s, const BrokenBound& b, PoolId pool,
-                            const std::vector<LeafId>& path) {
+PendingReason reason_of_reserved_part(const ClusterModel& s, const BrokenBound& b, PoolId pool,
+                                  const std::vector<QueueId>& path) {
   const std::string& name = s.pool(pool).spec.name;
   std::vector<std::string> whose;
-  for (const LeafId at : held_back_for(s, path, pool, b.resource)) whose.push_back(who(s.leaf(at).spec));
-  Verdict v;
+  for (const QueueId at : held_back_for(s, path, pool, b.resource)) whose.push_back(who(s.queue(at).spec));
+  PendingReason v;
   v.reason = Reason::kInsufficientCapacity;
   v.message = "needs " + show(b.resource, b.need) + " " + unit(s, pool, b.resource) + " in pool " + name +
               ", " + show(b.resource, b.have) + " free beside the " + show(b.resource, b.bound) + " that " +
               join(whose, kHoldersNamed) + (whose.size() == 1 ? " has" : " have") +
               " reserved and not in use";
-  if (whose.size() > kMostHolders) whose.resize(kMostHolders);
+  if (whose.size() > kMaxHolders) whose.resize(kMaxHolders);
   v.blocking.push_back({b.resource, name, b.need, b.have, std::move(whose)});
   return v;
 }
 
-Verdict verdict_of_bound(const State& s, const BrokenBound& b, PoolId pool) {
-  if (b.kind == Bound::kReserved) return verdict_of_reserved(s, b, pool, s.path(b.at));
+PendingReason reason_of_bound(const ClusterModel& s, const BrokenBound& b, PoolId pool) {
+  if (b.kind == Bound::kReserved) return reason_of_reserved_part(s, b, pool, s.path(b.at));
   const bool quota = b.kind == Bound::kQuota;
   const std::string& name = s.pool(pool).spec.name;
-  const std::string whose = who(s.leaf(b.at).spec);
-  Verdict v;
+  const std::string whose = who(s.queue(b.at).spec);
+  PendingReason v;
   v.reason = quota ? Reason::kQuotaExceeded : Reason::kLimitReached;
   v.message = "needs " + show(b.resource, b.need) + " " + unit(s, pool, b.resource) + " in pool " + name +
               "; " + whose + " has " + show(b.resource, b.have) + " left of its " +
@@ -380,11 +382,12 @@ Verdict verdict_of_bound(const State& s, const BrokenBound& b, PoolId pool) {
   return v;
 }
 
-std::optional<Verdict> verdict_of_fair_share(const State& s, const Claimant& c, const Resources& theirs) {
+std::optional<PendingReason> reason_of_fair_share(const ClusterModel& s, const Claimant& c,
+                                                  const Resources& theirs) {
   for (const Amount4& what : kResources) {
     const std::int64_t asked = what.of(c.asked);
     if (asked <= 0 || what.resource == std::string_view("pods")) continue;
-    for (const LeafId at : c.path) {
+    for (const QueueId at : c.path) {
       // Where CPU or memory is not accounted, nobody's share of it binds.
       const std::int64_t fair = what.of((*c.fair)[static_cast<std::size_t>(at)]);
       const std::int64_t used = what.of(s.sums(at, c.pool).allocated);
@@ -394,8 +397,8 @@ std::optional<Verdict> verdict_of_fair_share(const State& s, const Claimant& c, 
       if (at != c.path.front() && exchanged >= std::min(asked, wrapping_add(used, asked) - fair)) continue;
       if (what.of(theirs) < asked) return std::nullopt;
       const std::string& name = s.pool(c.pool).spec.name;
-      const std::string whose = who(s.leaf(at).spec);
-      Verdict v;
+      const std::string whose = who(s.queue(at).spec);
+      PendingReason v;
       v.reason = Reason::kFairShareReached;
       v.message = "needs " + show(what.resource, asked) + " " + unit(s, c.pool, what.resource) + " in pool " +
                   name + ", too little is free, and nothing may be taken from others for it: " + whose +
@@ -407,11 +410,11 @@ std::optional<Verdict> verdict_of_fair_share(const State& s, const Claimant& c, 
   return std::nullopt;
 }
 
-Verdict verdict_of_reservation(const State& s, const Job& j, PoolId pool) {
+PendingReason reason_of_reservation(const ClusterModel& s, const Job& j, PoolId pool) {
   const Pool& p = s.pool(pool);
   const Resources asked = s.asked(s.request_of(j), pool);
   const Amount4& what = kResources[asked.gpu.value > 0 ? 0 : 1];
-  Verdict v;
+  PendingReason v;
   v.reason = Reason::kReserved;
   v.message = "needs " + show(what.resource, what.of(asked)) + " " + unit(s, pool, what.resource) +
               " in pool " + p.spec.name + "; what would do is reserved for " + p.reservation->name +
@@ -420,7 +423,7 @@ Verdict verdict_of_reservation(const State& s, const Job& j, PoolId pool) {
   return v;
 }
 
-Verdict verdict_of_owner(const State& s, Verdict v, const Reservation& r) {
+PendingReason reason_of_owner(const ClusterModel& s, PendingReason v, const Reservation& r) {
   std::vector<std::string> names;
   for (const NodeId id : r.nodes) names.push_back(s.node(id).spec.name);
   v.message += "; " + std::to_string(names.size()) + (names.size() == 1 ? " node is" : " nodes are") +
@@ -428,7 +431,7 @@ Verdict verdict_of_owner(const State& s, Verdict v, const Reservation& r) {
   return v;
 }
 
-Verdict verdict_of_promise(State& s, JobId id) {
+PendingReason reason_of_nomination(ClusterModel& s, JobId id) {
   Job& j = s.job(id);
   const PoolId pool = s.find_pool(j.assignment->pool);
   // How many of its pods could be there now, one beside the other; none before its own have left.
@@ -436,10 +439,10 @@ Verdict verdict_of_promise(State& s, JobId id) {
   std::vector<std::size_t> there;
   std::set<std::string> by;
   Resources amounts;
-  for (const std::size_t i : j.promised) {
-    Charge& c = j.charges[i];
+  for (const std::size_t i : j.nominated_pods) {
+    Allocation& c = j.allocations[i];
     amounts += c.amounts;
-    if (j.leaving.empty() && s.available(c, View::kPromise)) {
+    if (j.leaving.empty() && s.available(c, View::kForNominated)) {
       s.turn(c, Hold::kRunning);
       there.push_back(i);
       continue;
@@ -450,18 +453,18 @@ Verdict verdict_of_promise(State& s, JobId id) {
       }
     }
   }
-  for (const std::size_t i : there) s.turn(j.charges[i], Hold::kPromised);
+  for (const std::size_t i : there) s.turn(j.allocations[i], Hold::kNominated);
   s.pool(pool).version = version;
   if (!j.leaving.empty()) by.insert(j.spec.id);
-  const auto need = static_cast<std::int64_t>(j.promised.size());
+  const auto need = static_cast<std::int64_t>(j.nominated_pods.size());
   const auto have = static_cast<std::int64_t>(there.size());
-  Verdict v;
+  PendingReason v;
   v.reason = Reason::kWaitingForVictims;
   v.message = need == 1 ? "its pod has its place, and starts when "
                         : "its " + std::to_string(need) + " pods have their places, and start when ";
   if (have == need) {  // then it is room under a limit that others have still to leave
-    if (const auto b = broken_bound(s, s.path(j.leaf), pool, amounts, true, View::kPromise)) {
-      const std::string whose = who(s.leaf(b->at).spec);
+    if (const auto b = broken_bound(s, s.path(j.leaf), pool, amounts, true, View::kForNominated)) {
+      const std::string whose = who(s.queue(b->at).spec);
       v.message += "enough has left " + whose + ", which has " + show(b->resource, b->have) +
                    " left of its limit of " + show(b->resource, b->bound) + " " + unit(s, pool, b->resource);
       v.blocking.push_back({b->resource, j.assignment->pool, b->need, b->have, {whose}});
@@ -471,11 +474,11 @@ Verdict verdict_of_promise(State& s, JobId id) {
   v.message +=
       by.empty() ? "what is there has left" : join({by.begin(), by.end()}, kHoldersNamed) + " has left them";
   v.blocking.push_back({"pods", j.assignment->pool, need, have, {by.begin(), by.end()}});
-  if (v.blocking[0].by.size() > kMostHolders) v.blocking[0].by.resize(kMostHolders);
+  if (v.blocking[0].by.size() > kMaxHolders) v.blocking[0].by.resize(kMaxHolders);
   return v;
 }
 
-Verdict verdict_of_shortage(State& s, Request& request, PoolId pool, Refusal& refusal) {
+PendingReason reason_of_shortage(ClusterModel& s, Request& request, PoolId pool, Refusal& refusal) {
   const std::size_t role = refusal.role;
   refusal.never = true;
   s.requests.fill_eligible(request, s.nodes);
@@ -485,11 +488,11 @@ Verdict verdict_of_shortage(State& s, Request& request, PoolId pool, Refusal& re
     if (suited(s, request, pool, i).none) return no_node(s, request, pool, i);
     all.push_back(i);
   }
-  if (auto v = verdict_of_topology(s, request, pool, true)) return *v;
+  if (auto v = reason_of_topology(s, request, pool, true)) return *v;
   refusal.never = false;
   if (auto v = too_little(s, request, pool, all, &refusal.never)) return *v;
   if (auto v = too_little(s, request, pool, {role}); v && all.size() > 1) return *v;
-  if (auto v = verdict_of_topology(s, request, pool, false)) return *v;
+  if (auto v = reason_of_topology(s, request, pool, false)) return *v;
   const RoleSpec& r = request.roles[role];
   std::int64_t fit = 0;
   for (const NodeId id : s.pool(pool).nodes) {
@@ -499,7 +502,7 @@ Verdict verdict_of_shortage(State& s, Request& request, PoolId pool, Refusal& re
   const Amount4& what = kResources[r.gpus > 0 ? 0 : 1];
   const auto by = holders(s, request, pool, {role}, what);
   const std::string& name = s.pool(pool).spec.name;
-  Verdict v;
+  PendingReason v;
   v.reason = Reason::kFragmented;
   std::int64_t need = r.replicas;
   if (fit < need) {
@@ -514,7 +517,7 @@ Verdict verdict_of_shortage(State& s, Request& request, PoolId pool, Refusal& re
     v.message = request.about_pods
                     ? "enough is free in pool " + name + ", but not where its pod affinity, anti-affinity " +
                           "and spread constraints allow: " + found + held_by(by, what)
-                : all.size() == 1 && !s.averse.empty()
+                : all.size() == 1 && !s.with_anti_affinity.empty()
                     ? "enough is free in pool " + name + ", but not where the anti-affinity of other pods " +
                           "allows: " + found + held_by(by, what)
                     : "the pods of role " + r.name + " would find room in pool " + name +

@@ -1,4 +1,4 @@
-// Rule 7, TopologyUnsatisfiable: enough, but in no one domain of the demanded level.
+// RULES.md 7.4, TopologyUnsatisfiable: enough is free, but in no one domain of the demanded level.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -41,10 +41,10 @@ std::int64_t room_if_empty(const NodeSpec& n, const RoleSpec& r) {
 
 class Topology {
  public:
-  Topology(const State& s, const Request& request, PoolId pool, bool if_empty)
+  Topology(const ClusterModel& s, const Request& request, PoolId pool, bool if_empty)
       : s_(s), request_(request), pool_(s.pool(pool)), if_empty_(if_empty) {}
 
-  std::optional<Verdict> run() {
+  std::optional<PendingReason> run() {
     const auto demanded = rules();
     for (const auto* rule : demanded) {
       if (depth_of(pool_.spec, *rule) == kNoLevel) return unknown(*rule);
@@ -133,18 +133,18 @@ class Topology {
     return list;
   }
 
-  std::optional<Verdict> one_domain(const Demanded& what, const std::vector<std::size_t>& roles) const {
+  std::optional<PendingReason> one_domain(const Demanded& what, const std::vector<std::size_t>& roles) const {
     std::vector<std::int64_t> counts;
     for (const std::size_t r : roles) counts.push_back(request_.roles[r].replicas);
     return in_one(what, roles, [&](std::int32_t depth) { return together(roles, counts, depth); });
   }
-  std::optional<Verdict> one_domain(const Demanded& what, const std::vector<std::size_t>& roles,
-                                    const std::vector<Spot>& spots) const {
+  std::optional<PendingReason> one_domain(const Demanded& what, const std::vector<std::size_t>& roles,
+                                          const std::vector<Spot>& spots) const {
     return in_one(what, roles, [&](std::int32_t depth) { return by_domain(spots, depth); });
   }
 
-  std::optional<Verdict> in_one(const Demanded& what, const std::vector<std::size_t>& roles,
-                                const std::function<std::vector<Spot>(std::int32_t)>& spots) const {
+  std::optional<PendingReason> in_one(const Demanded& what, const std::vector<std::size_t>& roles,
+                                      const std::function<std::vector<Spot>(std::int32_t)>& spots) const {
     std::int64_t need = 0;
     for (const std::size_t r : roles) need += request_.roles[r].replicas;
     const std::int32_t depth = depth_of(pool_.spec, what.level);
@@ -161,11 +161,11 @@ class Topology {
       text += "; one " + std::string(level_name(key)) + " (" + key + ") would have room" +
               (if_empty_ ? " if it were empty" : "");
     }
-    return verdict(std::move(text), need, best.pods);
+    return pending_reason(std::move(text), need, best.pods);
   }
 
   // Groups of one kind of pod: `spots` become those of whole groups.
-  std::optional<Verdict> groups(const Demanded& what, std::vector<Spot>& spots) const {
+  std::optional<PendingReason> groups(const Demanded& what, std::vector<Spot>& spots) const {
     const std::int64_t need = request_.total.pods;
     const std::int32_t depth = depth_of(pool_.spec, what.level);
     spots = by_domain(spots, depth);
@@ -177,11 +177,11 @@ class Topology {
                        std::to_string(what.size) + " pods, each in one " + level(what) +
                        "; there is room for " + std::to_string(found / what.size) +
                        (if_empty_ ? " even if all were empty" : "") + "; " + have(best, depth, need);
-    return verdict(std::move(text), need, found);
+    return pending_reason(std::move(text), need, found);
   }
 
   // The first group of several roles: no domain has room for it.
-  std::optional<Verdict> one_group(const Demanded& what, const std::vector<std::size_t>& roles) const {
+  std::optional<PendingReason> one_group(const Demanded& what, const std::vector<std::size_t>& roles) const {
     std::vector<std::int64_t> counts;
     std::int64_t left = what.size;
     for (const std::size_t r : roles) {
@@ -191,17 +191,17 @@ class Topology {
     const std::int32_t depth = depth_of(pool_.spec, what.level);
     const Spot best = largest(together(roles, counts, depth));
     if (best.pods >= what.size) return std::nullopt;
-    return verdict("needs groups of " + std::to_string(what.size) + " pods, each in one " + level(what) +
-                       "; " + have(best, depth, what.size),
-                   what.size, best.pods);
+    return pending_reason("needs groups of " + std::to_string(what.size) + " pods, each in one " +
+                              level(what) + "; " + have(best, depth, what.size),
+                          what.size, best.pods);
   }
 
-  std::optional<Verdict> unknown(const std::string& key) const {
+  std::optional<PendingReason> unknown(const std::string& key) const {
     std::string levels;
     for (const std::string& l : pool_.spec.topology) levels += (levels.empty() ? "" : ", ") + l;
-    return verdict("pool " + pool_.spec.name + " has no topology level " + key + ": its levels are " +
-                       (levels.empty() ? std::string(kHostLevel) + " alone" : levels),
-                   request_.total.pods, 0);
+    return pending_reason("pool " + pool_.spec.name + " has no topology level " + key + ": its levels are " +
+                              (levels.empty() ? std::string(kHostLevel) + " alone" : levels),
+                          request_.total.pods, 0);
   }
 
   // --- words
@@ -224,15 +224,16 @@ class Topology {
         depth == kHostDepth ? "node " + n.spec.name : describe(pool_, domain_of(n, depth));
     return "the best, " + name + ", has room for " + std::to_string(std::min(best.pods, need)) + suffix;
   }
-  std::optional<Verdict> verdict(std::string message, std::int64_t need, std::int64_t found) const {
-    Verdict v;
+  std::optional<PendingReason> pending_reason(std::string message, std::int64_t need,
+                                              std::int64_t found) const {
+    PendingReason v;
     v.reason = Reason::kTopologyUnsatisfiable;
     v.message = std::move(message);
     v.blocking.push_back({"pods", pool_.spec.name, need, found, {}});
     return v;
   }
 
-  const State& s_;
+  const ClusterModel& s_;
   const Request& request_;
   const Pool& pool_;
   bool if_empty_;
@@ -241,8 +242,8 @@ class Topology {
 
 }  // namespace
 
-std::optional<Verdict> verdict_of_topology(const State& s, const Request& request, PoolId pool,
-                                           bool if_empty) {
+std::optional<PendingReason> reason_of_topology(const ClusterModel& s, const Request& request, PoolId pool,
+                                                bool if_empty) {
   return Topology(s, request, pool, if_empty).run();
 }
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "model/state.h"
+#include "model/cluster_model.h"
 
 namespace muster::placement {
 

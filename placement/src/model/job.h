@@ -17,7 +17,7 @@ enum class Counted : std::uint8_t { kNot, kWaiting, kRunning };
 
 struct Leaving {
   PodPlace place;
-  Charge charge;
+  Allocation allocation;
 };
 
 struct Job {
@@ -28,7 +28,7 @@ struct Job {
   bool assumed = false;  // its assignment is, by plan(), not confirmed yet
   bool moving = false;   // nominated, and its own pods have to go first, or have just gone
   RequestId request = kNoId;
-  LeafId leaf = kNoId;
+  QueueId leaf = kNoId;
   std::vector<PoolId> pools;  // those of spec.pools that exist, or the default pool
   std::optional<Assignment> assignment;
   std::uint64_t started_in = 0;    // the plan that is being made has started it: Planner::serial
@@ -37,25 +37,25 @@ struct Job {
   std::uint64_t grown_in = 0;      // the plan that has last given it some
   bool entitled = false;           // that start kept its leaf and ancestors within quota and fair share
   bool to_be_evicted = false;  // plan() has said so; `assignment` is empty, the caller may not know it yet
-  Counted counted = Counted::kNot;         // in the tree
-  PoolId pending_in = kNoId;               // where it is counted as pending, and its request as typical
-  std::optional<Assignment> evicted_from;  // when to_be_evicted
-  std::vector<std::size_t> displaced;      // of assignment.pods
-  std::vector<std::size_t> promised;       // of assignment.pods: not startable yet; sorted
-  std::vector<Charge> charges;             // of assignment.pods, by index; displaced ones are empty
+  Counted counted = Counted::kNot;          // in the tree
+  PoolId pending_in = kNoId;                // where it is counted as pending, and its request as typical
+  std::optional<Assignment> evicted_from;   // when to_be_evicted
+  std::vector<std::size_t> displaced;       // of assignment.pods
+  std::vector<std::size_t> nominated_pods;  // of assignment.pods: not startable yet; sorted
+  std::vector<Allocation> allocations;      // of assignment.pods, by index; displaced ones are empty
   std::vector<Leaving> leaving;
   MilliGpu held_gpu{};                          // its entry in Pool::holders; 0: none
   Resources pending, surplus;                   // with these
   std::optional<std::pair<PoolId, Time>> ends;  // its entry in Pool::ends
   Time last_held;                               // when it last ceased to hold something, as far as plans tell
   Time no_reservation_before;                   // it was tried, and nothing would do
-  std::optional<Verdict> verdict;
-  // Of the request's refusal that `verdict` was made from; 0: of another origin.
-  std::uint64_t verdict_serial = 0;
+  std::optional<PendingReason> pending_reason;
+  // Of the request's refusal that `pending reason` was made from; 0: of another origin.
+  std::uint64_t pending_reason_serial = 0;
 
   bool runs() const { return assignment && !nominated(); }
   bool nominated() const {
-    return assignment && !promised.empty() && promised.size() == assignment->pods.size();
+    return assignment && !nominated_pods.empty() && nominated_pods.size() == assignment->pods.size();
   }
 };
 

@@ -2,17 +2,17 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/state.h"
+#include "model/cluster_model.h"
 #include "node/numa.h"
 
 namespace muster::placement {
 namespace {
 
-WaitKey key_of(const Job& j, JobId id) {
+PendingKey key_of(const Job& j, JobId id) {
   return {-j.spec.priority, j.spec.submitted, j.spec.id, id};
 }
 
-WaitKind kind_of(const Job& j, JobId id) {
+PendingKind kind_of(const Job& j, JobId id) {
   const auto ms = [](const std::optional<Duration>& d) { return d ? d->ms : -1; };
   return {j.request,
           j.spec.priority,
@@ -24,7 +24,7 @@ WaitKind kind_of(const Job& j, JobId id) {
 
 }  // namespace
 
-Charge State::gpus_outside_jobs(const NodeSpec& n, Charge c) {
+Allocation ClusterModel::gpus_outside_jobs(const NodeSpec& n, Allocation c) {
   if (c.use.whole) {
     c.use.milli = static_cast<std::int32_t>(kMilliPerGpu);
     c.use.memory = n.gpu_memory;
@@ -42,7 +42,7 @@ Charge State::gpus_outside_jobs(const NodeSpec& n, Charge c) {
   return c;
 }
 
-Resources State::per_pod(const RoleSpec& role, PoolId p) const {
+Resources ClusterModel::per_pod(const RoleSpec& role, PoolId p) const {
   Resources each = role.per_pod;
   if (p == kNoId || role.gpus == 0 || role.share.kind != GpuShare::Kind::kMemory) return each;
   NodeSpec largest;
@@ -51,7 +51,7 @@ Resources State::per_pod(const RoleSpec& role, PoolId p) const {
   return each;
 }
 
-Resources State::asked(const Request& request, PoolId p) const {
+Resources ClusterModel::asked(const Request& request, PoolId p) const {
   Resources sum = request.total;
   if (!request.by_memory || p == kNoId || pool(p).gpu_memories.empty()) return sum;
   sum.gpu = {};
@@ -59,7 +59,7 @@ Resources State::asked(const Request& request, PoolId p) const {
   return sum;
 }
 
-Resources State::surplus_of(const Job& j, PoolId p) const {
+Resources ClusterModel::surplus_of(const Job& j, PoolId p) const {
   Resources sum;
   const Request& request = request_of(j);
   if (!request.elastic || !request.invalid.empty()) return sum;
@@ -76,7 +76,7 @@ Resources State::surplus_of(const Job& j, PoolId p) const {
   return sum;
 }
 
-void State::count(JobId id) {
+void ClusterModel::count(JobId id) {
   Job& j = job(id);
   const Counted now = !j.known ? Counted::kNot : j.runs() ? Counted::kRunning : Counted::kWaiting;
   PoolId in = kNoId;
@@ -113,7 +113,7 @@ void State::count(JobId id) {
   j.counted = now;
 }
 
-void State::start_waiting(JobId id) {
+void ClusterModel::start_waiting(JobId id) {
   Job& j = job(id);
   j.pools.clear();
   if (j.spec.pools.empty() && default_pool != kNoId) j.pools.push_back(default_pool);
@@ -130,36 +130,36 @@ void State::start_waiting(JobId id) {
     return;
   }
   for (const PoolId p : j.pools) {
-    WaitLine& line = pool(p).lines[j.leaf];
-    line.all.insert(key_of(j, id));
-    line.kinds[kind_of(j, id)].insert(key_of(j, id));
+    PendingQueue& queue = pool(p).pending_queues[j.leaf];
+    queue.all.insert(key_of(j, id));
+    queue.kinds[kind_of(j, id)].insert(key_of(j, id));
     ++pool(p).waiting;
     touch(p);
   }
   pool(j.pools.front()).unjudged.insert(id);
 }
 
-void State::stop_waiting(JobId id, bool from_lines) {
+void ClusterModel::stop_waiting(JobId id, bool from_queues) {
   Job& j = job(id);
   if (!j.waits) return;
   j.waits = false;
-  j.verdict.reset();
-  j.verdict_serial = 0;
-  if (from_lines) leave_lines(id);
+  j.pending_reason.reset();
+  j.pending_reason_serial = 0;
+  if (from_queues) leave_pending_queues(id);
 }
 
-void State::leave_lines(JobId id) {
+void ClusterModel::leave_pending_queues(JobId id) {
   const Job& j = job(id);
   sidelined.erase(id);
-  const WaitKey key = key_of(j, id);
+  const PendingKey key = key_of(j, id);
   for (const PoolId p : j.pools) {
     pool(p).unjudged.erase(id);
-    const auto line = pool(p).lines.find(j.leaf);
-    if (line == pool(p).lines.end() || line->second.all.erase(key) == 0) continue;
-    const auto kind = line->second.kinds.find(kind_of(j, id));
+    const auto queue = pool(p).pending_queues.find(j.leaf);
+    if (queue == pool(p).pending_queues.end() || queue->second.all.erase(key) == 0) continue;
+    const auto kind = queue->second.kinds.find(kind_of(j, id));
     kind->second.erase(key);
-    if (kind->second.empty()) line->second.kinds.erase(kind);
-    if (line->second.all.empty()) pool(p).lines.erase(line);
+    if (kind->second.empty()) queue->second.kinds.erase(kind);
+    if (queue->second.all.empty()) pool(p).pending_queues.erase(queue);
     --pool(p).waiting;
     touch(p);
   }
@@ -170,7 +170,7 @@ std::optional<Time> end_of(const Job& j) {
   return (j.progress.began.ms != 0 ? j.progress.began : j.assignment->since) + *j.spec.max_runtime;
 }
 
-void State::note_end(JobId id) {
+void ClusterModel::note_end(JobId id) {
   Job& j = job(id);
   const auto end = end_of(j);
   const auto now = end ? std::optional(std::pair(pool_of(j.assignment->pool), *end)) : std::nullopt;
@@ -180,7 +180,7 @@ void State::note_end(JobId id) {
   j.ends = now;
 }
 
-std::pair<Assignment, std::vector<Charge>> State::unhold(JobId id) {
+std::pair<Assignment, std::vector<Allocation>> ClusterModel::unhold(JobId id) {
   Job& j = job(id);
   Pool& p = pool(pool_of(j.assignment->pool));
   p.holders.erase({-std::exchange(j.held_gpu, {}).value, j.spec.id});
@@ -191,18 +191,18 @@ std::pair<Assignment, std::vector<Charge>> State::unhold(JobId id) {
   if (const auto same = p.preemptible_jobs.find({j.leaf, j.spec.priority});
       j.spec.preemptible && same != p.preemptible_jobs.end() && --same->second == 0)
     p.preemptible_jobs.erase(same);
-  std::pair held(std::move(*j.assignment), std::move(j.charges));
+  std::pair held(std::move(*j.assignment), std::move(j.allocations));
   j.assignment.reset();
-  j.charges.clear();
+  j.allocations.clear();
   j.displaced.clear();
-  j.promised.clear();
+  j.nominated_pods.clear();
   displaced.erase(id);
-  promised.erase(id);
+  nominated_jobs.erase(id);
   note_end(id);
   return held;
 }
 
-void State::drop_assignment(JobId id) {
+void ClusterModel::drop_assignment(JobId id) {
   Job& j = job(id);
   j.to_be_evicted = false;
   j.evicted_from.reset();
@@ -210,10 +210,10 @@ void State::drop_assignment(JobId id) {
   if (!j.nominated()) j.last_held = time;
   const auto held = unhold(id);
   j.assumed = false;
-  for (const Charge& c : held.second) give_back(c);
+  for (const Allocation& c : held.second) give_back(c);
 }
 
-bool State::available(const Charge& c, View view) const {
+bool ClusterModel::available(const Allocation& c, View view) const {
   const Node& n = node(c.node);
   const Resources free = n.free(view);
   const bool fits =
@@ -221,10 +221,10 @@ bool State::available(const Charge& c, View view) const {
   return fits && n.takes_part() && devices_available(n, pool(n.pool).spec, c, view);
 }
 
-Charge State::charge_for(JobId id, const PodPlace& place, NodeId on, PoolId p, Hold hold) {
+Allocation ClusterModel::allocation_for(JobId id, const PodPlace& place, NodeId on, PoolId p, Hold hold) {
   const Job& j = job(id);
   const RoleSpec& role = request_of(j).roles[static_cast<std::size_t>(place.role)];
-  Charge c;
+  Allocation c;
   c.node = on;
   const Node& n = node(on);
   c.amounts = role.per_pod;
@@ -233,11 +233,11 @@ Charge State::charge_for(JobId id, const PodPlace& place, NodeId on, PoolId p, H
   c.holder = id;
   c.leaf = j.leaf;
   c.pool = p;
-  c.fixed = !j.spec.preemptible;
+  c.non_preemptible = !j.spec.preemptible;
   c.hold = hold;
   const bool slices = role.share.kind == GpuShare::Kind::kMig;
   for (const std::int32_t gpu : place.gpus) {
-    const bool there = gpu >= 0 && gpu < (n.known ? n.spec.gpus : kMostGpusPerNode);
+    const bool there = gpu >= 0 && gpu < (n.known ? n.spec.gpus : kMaxGpusPerNode);
     const bool again = std::find(c.gpus.begin(), c.gpus.end(), gpu) != c.gpus.end();
     if (there && (slices || !again) && static_cast<std::int32_t>(c.gpus.size()) < role.gpus)
       c.gpus.push_back(gpu);
@@ -252,8 +252,8 @@ Charge State::charge_for(JobId id, const PodPlace& place, NodeId on, PoolId p, H
   return c;
 }
 
-void State::recharge(NodeId id) {
-  if (node(id).charges == 0) return;
+void ClusterModel::reallocate(NodeId id) {
+  if (node(id).allocations == 0) return;
   std::set<JobId> holders;
   for (const Gpu& gpu : node(id).gpus) {
     for (const GpuUse& use : gpu.uses) {
@@ -262,76 +262,78 @@ void State::recharge(NodeId id) {
   }
   if (node(id).unnamed_gpus > 0) {  // some may be named now: of whom, the node does not know
     for (std::size_t i = 0; i < jobs.size(); ++i) {
-      const auto unnamed = [&](const Charge& c) { return c.node == id && c.unnamed > 0; };
+      const auto unnamed = [&](const Allocation& c) { return c.node == id && c.unnamed > 0; };
       const Job& j = jobs[i];
-      if (std::any_of(j.charges.begin(), j.charges.end(), unnamed) ||
+      if (std::any_of(j.allocations.begin(), j.allocations.end(), unnamed) ||
           std::any_of(j.leaving.begin(), j.leaving.end(),
-                      [&](const Leaving& l) { return unnamed(l.charge); }))
+                      [&](const Leaving& l) { return unnamed(l.allocation); }))
         holders.insert(static_cast<JobId>(i));
     }
   }
-  const auto anew = [&](JobId holder, const PodPlace& place, Charge& charge) {
-    if (charge.node != id) return;
-    give_back(charge, false);
-    charge = take(charge_for(holder, place, id, charge.pool, charge.hold));
+  const auto anew = [&](JobId holder, const PodPlace& place, Allocation& allocation) {
+    if (allocation.node != id) return;
+    give_back(allocation, false);
+    allocation = take(allocation_for(holder, place, id, allocation.pool, allocation.hold));
   };
   for (const JobId holder : holders) {
     Job& j = job(holder);
-    for (std::size_t i = 0; i < j.charges.size(); ++i) anew(holder, j.assignment->pods[i], j.charges[i]);
-    for (Leaving& l : j.leaving) anew(holder, l.place, l.charge);
+    for (std::size_t i = 0; i < j.allocations.size(); ++i)
+      anew(holder, j.assignment->pods[i], j.allocations[i]);
+    for (Leaving& l : j.leaving) anew(holder, l.place, l.allocation);
   }
-  for (auto& [key, charge] : others) {
-    if (charge.node != id || charge.gpus.empty()) continue;
-    give_back(charge, false);
-    charge = take(gpus_outside_jobs(node(id).spec, charge));
+  for (auto& [key, allocation] : others) {
+    if (allocation.node != id || allocation.gpus.empty()) continue;
+    give_back(allocation, false);
+    allocation = take(gpus_outside_jobs(node(id).spec, allocation));
   }
 }
 
-void State::hold(JobId id, Assignment assignment, std::vector<Charge> charges) {
+void ClusterModel::hold(JobId id, Assignment assignment, std::vector<Allocation> allocations) {
   Job& j = job(id);
   // What a memory share comes to only its node tells.
-  for (const Charge& c : charges) j.held_gpu.value += c.amounts.gpu.value;
+  for (const Allocation& c : allocations) j.held_gpu.value += c.amounts.gpu.value;
   Pool& p = pool(pool_of(assignment.pool));
   if (j.held_gpu.value > 0) p.holders.emplace(-j.held_gpu.value, j.spec.id);
   p.holding[j.leaf].insert(id);
   if (j.spec.preemptible) ++p.preemptible_jobs[{j.leaf, j.spec.priority}];
   j.assignment = std::move(assignment);
-  j.charges = std::move(charges);
-  note_promises(id);
+  j.allocations = std::move(allocations);
+  note_nominations(id);
 }
 
-void State::note_promises(JobId id) {
+void ClusterModel::note_nominations(JobId id) {
   Job& j = job(id);
-  j.promised.clear();
-  for (std::size_t i = 0; i < j.charges.size(); ++i) {
-    if (j.charges[i].hold == Hold::kPromised && j.charges[i].node != kNoId) j.promised.push_back(i);
+  j.nominated_pods.clear();
+  for (std::size_t i = 0; i < j.allocations.size(); ++i) {
+    if (j.allocations[i].hold == Hold::kNominated && j.allocations[i].node != kNoId)
+      j.nominated_pods.push_back(i);
   }
-  if (j.promised.empty()) {
-    promised.erase(id);
+  if (j.nominated_pods.empty()) {
+    nominated_jobs.erase(id);
   } else {
-    promised.insert(id);
+    nominated_jobs.insert(id);
   }
   if (j.runs()) {  // it has nothing to wait for any more
-    j.verdict.reset();
-    j.verdict_serial = 0;
+    j.pending_reason.reset();
+    j.pending_reason_serial = 0;
   }
   note_end(id);
   count(id);
 }
 
-void State::put_assignment(JobId id, const Assignment& assignment,
-                           const std::vector<std::size_t>& displaced_pods, Hold how) {
+void ClusterModel::put_assignment(JobId id, const Assignment& assignment,
+                                  const std::vector<std::size_t>& displaced_pods, Hold how) {
   Job& j = job(id);
   const PoolId p = pool_of(assignment.pool);
-  std::vector<Charge> charges(assignment.pods.size());
+  std::vector<Allocation> allocations(assignment.pods.size());
   const bool countable = request_of(j).invalid.empty();
-  for (std::size_t i = 0; i < charges.size() && countable; ++i) {
+  for (std::size_t i = 0; i < allocations.size() && countable; ++i) {
     const PodPlace& place = assignment.pods[i];
     if (place.role < 0 || static_cast<std::size_t>(place.role) >= j.spec.roles.size()) continue;
     if (std::find(displaced_pods.begin(), displaced_pods.end(), i) != displaced_pods.end()) continue;
-    charges[i] = take(charge_for(id, place, node_of(place.node), p, how));
+    allocations[i] = take(allocation_for(id, place, node_of(place.node), p, how));
   }
-  hold(id, assignment, std::move(charges));
+  hold(id, assignment, std::move(allocations));
   for (const std::size_t i : displaced_pods) {
     const bool real = i < assignment.pods.size() && assignment.pods[i].role >= 0 &&
                       static_cast<std::size_t>(assignment.pods[i].role) < j.spec.roles.size();
@@ -341,12 +343,12 @@ void State::put_assignment(JobId id, const Assignment& assignment,
   if (!j.displaced.empty()) displaced.insert(id);
 }
 
-void State::put_leaving(JobId id, const std::vector<PodPlace>& pods) {
+void ClusterModel::put_leaving(JobId id, const std::vector<PodPlace>& pods) {
   Job& j = job(id);
   std::vector<Leaving> before = std::exchange(j.leaving, {});
   for (const PodPlace& place : pods) {
     const auto known = std::find_if(before.begin(), before.end(), [&](const Leaving& l) {
-      return l.charge.node != kNoId && l.place == place;
+      return l.allocation.node != kNoId && l.place == place;
     });
     if (known != before.end()) {
       j.leaving.push_back(std::exchange(*known, {}));
@@ -355,9 +357,9 @@ void State::put_leaving(JobId id, const std::vector<PodPlace>& pods) {
     if (place.role < 0 || static_cast<std::size_t>(place.role) >= j.spec.roles.size()) continue;
     if (!request_of(j).invalid.empty()) continue;
     const NodeId on = node_of(place.node);
-    j.leaving.push_back({place, take(charge_for(id, place, on, node(on).pool, Hold::kLeaving))});
+    j.leaving.push_back({place, take(allocation_for(id, place, on, node(on).pool, Hold::kLeaving))});
   }
-  for (const Leaving& gone : before) give_back(gone.charge);
+  for (const Leaving& gone : before) give_back(gone.allocation);
 }
 
 }  // namespace muster::placement

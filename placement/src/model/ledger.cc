@@ -1,7 +1,7 @@
 // Who has what on each node, and what that leaves free in each domain of its pool.
 #include <algorithm>
 
-#include "model/state.h"
+#include "model/cluster_model.h"
 #include "node/numa.h"
 #include "node/sharing.h"
 #include "pool/topology.h"
@@ -39,7 +39,7 @@ void drop(std::vector<NodeId>& bucket, NodeId id) {
 
 }  // namespace
 
-void State::leave_pool_index(NodeId id) {
+void ClusterModel::leave_pool_index(NodeId id) {
   Node& n = node(id);
   if (!n.takes_part()) return;
   Pool& p = pool(n.pool);
@@ -63,7 +63,7 @@ void State::leave_pool_index(NodeId id) {
   ++p.version, ++p.members;
 }
 
-void State::enter_pool_index(NodeId id) {
+void ClusterModel::enter_pool_index(NodeId id) {
   Node& n = node(id);
   n.stamp = ++stamps_;
   if (!n.takes_part()) return;
@@ -87,7 +87,7 @@ void State::enter_pool_index(NodeId id) {
   ++p.version, ++p.members;
 }
 
-void State::refresh_pool_index(NodeId id, const InUse& before) {
+void ClusterModel::refresh_pool_index(NodeId id, const InUse& before) {
   Node& n = node(id);
   n.stamp = ++stamps_;
   if (!n.takes_part()) return;
@@ -114,7 +114,7 @@ void State::refresh_pool_index(NodeId id, const InUse& before) {
   ++p.version;
 }
 
-void State::drop_empty_domains(Pool& p) {
+void ClusterModel::drop_empty_domains(Pool& p) {
   if (p.domains.size() <= p.most_domains) return;
   for (const NodeId id : p.nodes) leave_pool_index(id);
   p.domains.assign(1, {});
@@ -126,7 +126,7 @@ void State::drop_empty_domains(Pool& p) {
   p.most_domains = std::max<std::size_t>(64, 2 * p.domains.size());
 }
 
-void State::sort_into_pool(NodeId id) {
+void ClusterModel::sort_into_pool(NodeId id) {
   Node& n = node(id);
   const PoolId before = n.pool;
   for (Pool& p : pools) {
@@ -157,7 +157,7 @@ void State::sort_into_pool(NodeId id) {
   if (n.pool == before) return;
   if (before != kNoId) pool(before).leaving -= n.leaving.pods;
   if (n.pool != kNoId) pool(n.pool).leaving += n.leaving.pods;
-  if (n.tree_charges == 0) return;
+  if (n.tree_allocations == 0) return;
   // Pods outside assignments are charged where their node belongs.
   for (auto& [key, c] : others) {
     if (c.node != id) continue;
@@ -167,13 +167,13 @@ void State::sort_into_pool(NodeId id) {
   }
 }
 
-std::vector<JobId> State::by_admission(NodeId id, std::int32_t gpu) const {
+std::vector<JobId> ClusterModel::by_admission(NodeId id, std::int32_t gpu) const {
   std::vector<GpuUse> uses;
   for (const GpuUse& use : node(id).gpus[static_cast<std::size_t>(gpu)].uses) {
     if (use.holder != kOther && use.hold != Hold::kLeaving) uses.push_back(use);
   }
   const auto age = [&](const GpuUse& u) {
-    return std::tuple(u.hold == Hold::kPromised, job(u.holder).assignment->since,
+    return std::tuple(u.hold == Hold::kNominated, job(u.holder).assignment->since,
                       std::string_view(job(u.holder).spec.id));
   };
   std::sort(uses.begin(), uses.end(), [&](const GpuUse& a, const GpuUse& b) { return age(a) < age(b); });
@@ -184,8 +184,8 @@ std::vector<JobId> State::by_admission(NodeId id, std::int32_t gpu) const {
 
 namespace {
 
-// Adds the charge to its node, or takes it away again.
-void book(Node& n, const Charge& c, int sign) {
+// Adds the allocation to its node, or takes it away again.
+void book(Node& n, const Allocation& c, int sign) {
   n.add(c.amounts, c.hold, sign);
   if (c.zone >= 0) {
     const auto zone = static_cast<std::size_t>(c.zone);
@@ -195,17 +195,17 @@ void book(Node& n, const Charge& c, int sign) {
   if (c.cut >= 0) {
     CutSlices& cut = n.cut[static_cast<std::size_t>(c.cut)];
     (c.hold == Hold::kLeaving ? cut.leaving : cut.used) += sign * c.slices;
-    if (c.hold == Hold::kPromised) cut.promised += sign * c.slices;
+    if (c.hold == Hold::kNominated) cut.nominated += sign * c.slices;
   }
   if (c.holder == kOther) n.used_by_others += c.amounts * sign;
   n.unnamed_gpus += sign * c.unnamed;
-  n.charges += sign;
-  if (c.holder == kOther && c.leaf != kNoId) n.tree_charges += sign;
+  n.allocations += sign;
+  if (c.holder == kOther && c.leaf != kNoId) n.tree_allocations += sign;
 }
 
 }  // namespace
 
-Charge State::take(Charge c) {
+Allocation ClusterModel::take(Allocation c) {
   Node& n = node(c.node);
   const InUse before{n.free_gpus(), n.used.gpu};
   book(n, c, 1);
@@ -224,7 +224,7 @@ Charge State::take(Charge c) {
   return c;
 }
 
-void State::give_back(const Charge& c, bool gain) {
+void ClusterModel::give_back(const Allocation& c, bool gain) {
   if (c.node == kNoId) return;
   Node& n = node(c.node);
   const InUse before{n.free_gpus(), n.used.gpu};
@@ -242,12 +242,12 @@ void State::give_back(const Charge& c, bool gain) {
   refresh_pool_index(c.node, before);
   if (gain && n.takes_part()) ++pool(n.pool).gains;
   account(c, -1);
-  if (gain && !n.known && n.charges == 0) forget_node(c.node);
+  if (gain && !n.known && n.allocations == 0) forget_node(c.node);
 }
 
-void State::turn(Charge& c, Hold to) {
+void ClusterModel::turn(Allocation& c, Hold to) {
   if (c.node == kNoId || c.hold == to) return;
-  Charge next = c;
+  Allocation next = c;
   give_back(c, false);
   next.hold = to;
   c = take(std::move(next));

@@ -14,16 +14,16 @@
 namespace muster::placement {
 
 struct TreeSums {
-  Resources allocated;  // running and promised
-  Resources fixed;      // the non-preemptible part of allocated
-  Resources promised;   // of these; nobody uses it yet
-  Resources leaving;    // beside these
-  Resources pending;    // of what waits, and of what was evicted and has not left yet
-  Resources surplus;    // what elastic jobs would take beyond that
+  Resources allocated;        // running and nominated
+  Resources non_preemptible;  // the non-preemptible part of allocated
+  Resources nominated;        // of these; nobody uses it yet
+  Resources leaving;          // beside these
+  Resources pending;          // of what waits, and of what was evicted and has not left yet
+  Resources surplus;          // what elastic jobs would take beyond that
   // Of what is reserved here and below, the part that is not allocated; and the sum of the children's.
   Resources held_back, held_below;
 
-  Resources in_use() const { return allocated - promised + leaving; }
+  Resources in_use() const { return allocated - nominated + leaving; }
   Resources demand() const { return allocated + pending + surplus; }
 };
 
@@ -40,8 +40,8 @@ struct Past {
 struct TreeNode {
   QueueSpec spec;
   bool known = false;
-  LeafId parent = kNoId;
-  std::set<LeafId> children;
+  QueueId parent = kNoId;
+  std::set<QueueId> children;
   bool circular = false;        // it is above itself
   bool reserves = false;        // it, or something below, has a reserved part in some pool
   std::map<PoolId, Past> past;  // of the children of a queue with a half-life

@@ -5,27 +5,27 @@
 #include <utility>
 #include <vector>
 
-#include "model/state.h"
+#include "model/cluster_model.h"
 
 namespace muster::placement {
 
 // Everything done through a Statement is undone, last step first, unless commit() is called. Moving a pod is
 // release() and place(); resizing a gang is some of either. The state in between is the real one: the same
-// code searches and counts in it. O(cost of a charge) per step.
+// code searches and counts in it. O(cost of a allocation) per step.
 class Statement {
  public:
   struct Placed {
     JobId job = kNoId;
     PodPlace place;
-    Charge charge;
+    Allocation allocation;
   };
   struct Outcome {
     std::vector<Placed> placed;  // in order
-    // Pods of its assignment, sorted; their charges are empty.
+    // Pods of its assignment, sorted; their allocations are empty.
     std::map<JobId, std::vector<std::size_t>> released;
   };
 
-  explicit Statement(State& state) : state_(state) {}
+  explicit Statement(ClusterModel& state) : state_(state) {}
   ~Statement() { rollback(); }
   Statement(const Statement&) = delete;
   Statement& operator=(const Statement&) = delete;
@@ -39,10 +39,11 @@ class Statement {
 
   const std::vector<Placed>& placed() const { return placed_; }
   bool released(JobId job, std::size_t pod) const { return out_.contains({job, pod}); }
-  Charge charge_before(JobId job, std::size_t pod) const;  // of a released one
+  Allocation allocation_before(JobId job, std::size_t pod) const;  // of a released one
   std::size_t mark() const { return steps_.size(); }
   void rollback(std::size_t to_mark = 0);
-  // What is leaving has moved from the jobs' charges to their `leaving`; their assignments are the caller's.
+  // What is leaving has moved from the jobs' allocations to their `leaving`; their assignments are the
+  // caller's.
   Outcome commit();
 
  private:
@@ -53,14 +54,14 @@ class Statement {
     std::size_t pod = 0;
   };
   struct Out {
-    Charge charge;
+    Allocation allocation;
     Hold before = Hold::kRunning;
     bool leaving = false;  // else not charged at all
   };
   void take_out(JobId job, std::size_t pod);
   void take_in(JobId job, std::size_t pod);
 
-  State& state_;
+  ClusterModel& state_;
   std::vector<Step> steps_;
   std::vector<Placed> placed_;
   std::map<std::pair<JobId, std::size_t>, Out> out_;

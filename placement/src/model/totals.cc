@@ -14,7 +14,7 @@ bool fits_in(const Resources& asked, const Resources& sum) {
   return asked.gpu <= sum.gpu && asked.cpu <= sum.cpu && asked.memory <= sum.memory && asked.pods <= sum.pods;
 }
 
-std::int64_t lowest_running(const State& s, PoolId pool, LeafId leaf) {
+std::int64_t lowest_running(const ClusterModel& s, PoolId pool, QueueId leaf) {
   const auto& jobs = s.pool(pool).preemptible_jobs;
   const auto lowest = jobs.lower_bound({leaf, std::numeric_limits<std::int64_t>::min()});
   const bool any = lowest != jobs.end() && lowest->first.first == leaf;

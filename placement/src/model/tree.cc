@@ -2,15 +2,15 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/state.h"
+#include "model/cluster_model.h"
 
 namespace muster::placement {
 namespace {
 
 // Calls visit for the tree node (by id) and all above it, of a circle for the first that it comes to.
 template <class Visit>
-void upwards(std::vector<TreeNode>& tree, LeafId from, Visit&& visit) {
-  for (LeafId at = from; at != kNoId;) {
+void upwards(std::vector<TreeNode>& tree, QueueId from, Visit&& visit) {
+  for (QueueId at = from; at != kNoId;) {
     TreeNode& t = tree[static_cast<std::size_t>(at)];
     visit(at, t);
     if (t.circular) break;
@@ -44,20 +44,20 @@ bool reserves_anything(const QueueSpec& spec) {
 
 // Sums are kept along `parent` links even where the tree does not hold together, so that they are right once
 // it does.
-void State::account(const Charge& c, int sign) {
+void ClusterModel::account(const Allocation& c, int sign) {
   if (c.leaf == kNoId) return;
   const Resources amounts = c.amounts * sign;
-  if (c.pool != kNoId && !c.fixed && c.hold != Hold::kLeaving) pool(c.pool).preemptible += amounts;
+  if (c.pool != kNoId && !c.non_preemptible && c.hold != Hold::kLeaving) pool(c.pool).preemptible += amounts;
   Resources more;  // held back one level below
-  upwards(tree, c.leaf, [&](LeafId at, TreeNode& t) {
+  upwards(tree, c.leaf, [&](QueueId at, TreeNode& t) {
     TreeSums& s = t.sums[c.pool];
     if (c.hold == Hold::kLeaving) {
       s.leaving += amounts;
       return;
     }
     s.allocated += amounts;
-    if (c.hold == Hold::kPromised) s.promised += amounts;
-    if (c.fixed) s.fixed += amounts;
+    if (c.hold == Hold::kNominated) s.nominated += amounts;
+    if (c.non_preemptible) s.non_preemptible += amounts;
     if (!t.reserves) return;
     s.held_below += more;
     const Resources before = s.held_back;
@@ -67,18 +67,18 @@ void State::account(const Charge& c, int sign) {
   });
   touch(c.pool);
 }
-void State::account_pending(const Job& j, int sign) {
-  upwards(tree, j.leaf, [&](LeafId, TreeNode& t) {
+void ClusterModel::account_pending(const Job& j, int sign) {
+  upwards(tree, j.leaf, [&](QueueId, TreeNode& t) {
     TreeSums& s = t.sums[j.pending_in];
     s.pending += j.pending * sign;
     s.surplus += j.surplus * sign;
   });
 }
-void State::count_in_tree(LeafId from, int running, int waiting_jobs) {
-  upwards(tree, from, [&](LeafId, TreeNode& t) { t.running += running, t.waiting += waiting_jobs; });
+void ClusterModel::count_in_tree(QueueId from, int running, int waiting_jobs) {
+  upwards(tree, from, [&](QueueId, TreeNode& t) { t.running += running, t.waiting += waiting_jobs; });
 }
 
-void State::hold_back(LeafId at, PoolId p, TreeSums& s) const {
+void ClusterModel::hold_back(QueueId at, PoolId p, TreeSums& s) const {
   const Share& mine = share(at, p);
   const Resources own = reserved_part(mine);
   const auto left = [](auto reserved, auto used, auto below, const auto& limit) {
@@ -92,7 +92,7 @@ void State::hold_back(LeafId at, PoolId p, TreeSums& s) const {
 
 // From scratch: changes of shape are rare, and undoing sums along a chain that was broken or a circle is not
 // worth its traps.
-void State::settle() {
+void ClusterModel::settle() {
   if (std::exchange(shape_changed_, false)) recount();
   // What asks for GPU memory is priced by the largest GPUs of its pool.
   bool other_prices = false;
@@ -105,7 +105,7 @@ void State::settle() {
   }
 }
 
-void State::recount() {
+void ClusterModel::recount() {
   for (TreeNode& t : tree) {
     t.children.clear();
     t.sums.clear();
@@ -116,33 +116,33 @@ void State::recount() {
   for (Pool& p : pools) p.held_back = p.preemptible = {};
   for (std::size_t i = 0; i < tree.size(); ++i) {
     if (!tree[i].known || tree[i].spec.parent.empty()) continue;
-    const LeafId p = find_leaf(tree[i].spec.parent, false);
-    if (p == kNoId || !leaf(p).known) continue;
+    const QueueId p = find_queue(tree[i].spec.parent, false);
+    if (p == kNoId || !queue(p).known) continue;
     tree[i].parent = p;
-    leaf(p).children.insert(static_cast<LeafId>(i));
+    queue(p).children.insert(static_cast<QueueId>(i));
   }
   for (std::size_t i = 0; i < tree.size(); ++i) {
-    LeafId at = tree[i].parent;
-    for (std::size_t steps = 0; at != kNoId && at != static_cast<LeafId>(i) && steps < tree.size(); ++steps)
-      at = leaf(at).parent;
-    tree[i].circular = at == static_cast<LeafId>(i);
+    QueueId at = tree[i].parent;
+    for (std::size_t steps = 0; at != kNoId && at != static_cast<QueueId>(i) && steps < tree.size(); ++steps)
+      at = queue(at).parent;
+    tree[i].circular = at == static_cast<QueueId>(i);
   }
   reserves_ = false;
   for (std::size_t i = 0; i < tree.size(); ++i) {
     // Where the tree does not hold together nobody can use it.
-    if (!reserves_anything(tree[i].spec) || path(static_cast<LeafId>(i)).empty()) continue;
+    if (!reserves_anything(tree[i].spec) || path(static_cast<QueueId>(i)).empty()) continue;
     reserves_ = true;
-    upwards(tree, static_cast<LeafId>(i), [](LeafId, TreeNode& t) { t.reserves = true; });
+    upwards(tree, static_cast<QueueId>(i), [](QueueId, TreeNode& t) { t.reserves = true; });
   }
   for (std::size_t i = 0; i < tree.size() && reserves_; ++i) {
-    if (tree[i].parent == kNoId && tree[i].spec.parent.empty()) seed_held_back(static_cast<LeafId>(i));
+    if (tree[i].parent == kNoId && tree[i].spec.parent.empty()) seed_held_back(static_cast<QueueId>(i));
   }
   for (const Job& j : jobs) {
     if (!j.known) continue;
-    for (const Charge& c : j.charges) {
+    for (const Allocation& c : j.allocations) {
       if (c.node != kNoId) account(c, 1);
     }
-    for (const Leaving& l : j.leaving) account(l.charge, 1);
+    for (const Leaving& l : j.leaving) account(l.allocation, 1);
     account_pending(j, 1);
     count_in_tree(j.leaf, j.counted == Counted::kRunning ? 1 : 0, j.counted == Counted::kWaiting ? 1 : 0);
   }
@@ -151,47 +151,47 @@ void State::recount() {
 }
 
 // Nothing is allocated yet.
-void State::seed_held_back(LeafId at) {
-  TreeNode& t = leaf(at);
+void ClusterModel::seed_held_back(QueueId at) {
+  TreeNode& t = queue(at);
   if (!t.reserves) return;
-  for (const LeafId child : t.children) seed_held_back(child);
+  for (const QueueId child : t.children) seed_held_back(child);
   for (std::size_t i = 0; i < pools.size(); ++i) {
     const auto p = static_cast<PoolId>(i);
     TreeSums& s = t.sums[p];
-    for (const LeafId child : t.children) s.held_below += sums(child, p).held_back;
+    for (const QueueId child : t.children) s.held_below += sums(child, p).held_back;
     hold_back(at, p, s);
     if (t.parent == kNoId) pools[i].held_back += s.held_back;
   }
 }
 
-std::vector<LeafId> State::path(LeafId from) const {
-  std::vector<LeafId> chain;
-  for (LeafId at = from; at != kNoId; at = leaf(at).parent) {
-    if (!leaf(at).known || chain.size() > tree.size()) return {};
+std::vector<QueueId> ClusterModel::path(QueueId from) const {
+  std::vector<QueueId> chain;
+  for (QueueId at = from; at != kNoId; at = queue(at).parent) {
+    if (!queue(at).known || chain.size() > tree.size()) return {};
     chain.push_back(at);
-    if (leaf(at).parent == kNoId && !leaf(at).spec.parent.empty()) return {};
+    if (queue(at).parent == kNoId && !queue(at).spec.parent.empty()) return {};
   }
   return chain;
 }
 
-bool State::may_start(LeafId at, const std::vector<LeafId>& path) const {
-  return at != kNoId && leaf(at).known && !path.empty() &&
-         std::none_of(path.begin(), path.end(), [&](LeafId above) { return leaf(above).spec.hold; });
+bool ClusterModel::may_start(QueueId at, const std::vector<QueueId>& path) const {
+  return at != kNoId && queue(at).known && !path.empty() &&
+         std::none_of(path.begin(), path.end(), [&](QueueId above) { return queue(above).spec.hold; });
 }
 
-const Share& State::share(LeafId at, PoolId p) const {
+const Share& ClusterModel::share(QueueId at, PoolId p) const {
   static const Share kAbsent{};
-  const QueueSpec& spec = leaf(at).spec;
+  const QueueSpec& spec = queue(at).spec;
   if (p == kNoId) return kAbsent;
   if (p == default_pool) return spec.in_default_pool;
   const auto found = spec.in_pool.find(pool(p).spec.name);
   return found == spec.in_pool.end() ? kAbsent : found->second;
 }
 
-const TreeSums& State::sums(LeafId at, PoolId p) const {
+const TreeSums& ClusterModel::sums(QueueId at, PoolId p) const {
   static const TreeSums kNothing{};
-  const auto found = leaf(at).sums.find(p);
-  return found == leaf(at).sums.end() ? kNothing : found->second;
+  const auto found = queue(at).sums.find(p);
+  return found == queue(at).sums.end() ? kNothing : found->second;
 }
 
 }  // namespace muster::placement

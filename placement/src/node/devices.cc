@@ -82,9 +82,9 @@ const Gpu& gpu_of(const Node& node, std::int32_t index) {
                                                             : kNobody;
 }
 
-// Nobody leaves and nothing is promised: all views are the same.
+// Nobody leaves and nothing is nominated: all views are the same.
 bool settled(const Node& node) {
-  return node.leaving.pods == 0 && node.promised.pods == 0;
+  return node.leaving.pods == 0 && node.nominated.pods == 0;
 }
 
 // Negative where more are held than there are.
@@ -117,7 +117,7 @@ std::vector<Taker> takers(const Node& node, const PoolSpec& pool, const RoleSpec
                           std::int64_t most) {
   const GpuUse use = use_on(node.spec, role);
   const GpuLimits limits = limits_of(node.spec, pool);
-  if (by_slices(role)) most = most > kMostGpusPerNode ? most : most * role.gpus;
+  if (by_slices(role)) most = most > kMaxGpusPerNode ? most : most * role.gpus;
   std::vector<Taker> list;
   for_each_healthy(node.spec, [&](std::int32_t i) {
     const GpuLoad load = load_of(gpu_of(node, i), view);
@@ -377,21 +377,24 @@ std::optional<std::vector<std::int32_t>> choose_devices(const Node& node, const 
   return gpus;
 }
 
-bool devices_available(const Node& node, const PoolSpec& pool, const Charge& charge, View view) {
-  if (charge.cut >= 0) return node.cut[static_cast<std::size_t>(charge.cut)].free(view) >= charge.slices;
+bool devices_available(const Node& node, const PoolSpec& pool, const Allocation& allocation, View view) {
+  if (allocation.cut >= 0)
+    return node.cut[static_cast<std::size_t>(allocation.cut)].free(view) >= allocation.slices;
   const GpuLimits limits = limits_of(node.spec, pool);
-  for (std::size_t i = 0; i < charge.gpus.size(); ++i) {
-    const std::int32_t gpu = charge.gpus[i];
+  for (std::size_t i = 0; i < allocation.gpus.size(); ++i) {
+    const std::int32_t gpu = allocation.gpus[i];
     if (gpu >= node.spec.gpus || !node.healthy(gpu)) return false;
     const auto before =
-        std::count(charge.gpus.begin(), charge.gpus.begin() + static_cast<std::ptrdiff_t>(i), gpu);
-    if (room_beside(load_of(gpu_of(node, gpu), view), charge.use, limits, before + 1) <= before) return false;
+        std::count(allocation.gpus.begin(), allocation.gpus.begin() + static_cast<std::ptrdiff_t>(i), gpu);
+    if (room_beside(load_of(gpu_of(node, gpu), view), allocation.use, limits, before + 1) <= before)
+      return false;
   }
-  if (charge.gpus.empty() || node.unnamed_gpus == 0) return true;
+  if (allocation.gpus.empty() || node.unnamed_gpus == 0) return true;
   // Some are held by pods of which only the number is known: enough must be left beside these.
   std::int64_t taken = 0;
   for_each_healthy(node.spec, [&](std::int32_t gpu) {
-    const bool asked = std::find(charge.gpus.begin(), charge.gpus.end(), gpu) != charge.gpus.end();
+    const bool asked =
+        std::find(allocation.gpus.begin(), allocation.gpus.end(), gpu) != allocation.gpus.end();
     taken += asked && gpu_of(node, gpu).idle(view) ? 1 : 0;
   });
   return idle_balance(node, view) >= taken;

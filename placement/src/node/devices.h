@@ -1,4 +1,5 @@
-// The GPUs of one node: who has what of each, what a pod would take, and which ones it had best take.
+// RULES.md 4.6 and 4.7: the GPUs of one node. Who has what of each, what would a pod take, and which ones are
+// best for it?
 #pragma once
 
 #include <cstdint>
@@ -16,18 +17,20 @@ namespace muster::placement {
 // In what way something is held.
 enum class Hold : std::uint8_t {
   kRunning,
-  kPromised,  // nominated: others have to leave first
-  kLeaving,   // asked to go, still there
+  kNominated,  // nominated: others have to leave first
+  kLeaving,    // asked to go, still there
 };
 
 // From where a search looks at what is free.
 enum class View : std::uint8_t {
-  kNow,      // what nobody has or was promised, and nobody is still leaving: can be used at once
-  kTarget,   // as if all that are leaving had gone
-  kPromise,  // for a pod that holds a promise itself: what nobody uses yet, promised or not
+  kNow,           // what nobody has or was nominated, and nobody is still leaving: can be used at once
+  kTarget,        // as if all that are leaving had gone
+  kForNominated,  // for a pod that holds a nomination itself: what nobody uses yet, nominated or not
 };
 constexpr bool counts(Hold hold, View view) {
-  return view == View::kNow ? true : view == View::kTarget ? hold != Hold::kLeaving : hold != Hold::kPromised;
+  return view == View::kNow      ? true
+         : view == View::kTarget ? hold != Hold::kLeaving
+                                 : hold != Hold::kNominated;
 }
 
 // What one pod takes of one GPU.
@@ -55,15 +58,15 @@ struct Gpu {
 // Slices of one profile that a node has cut already; pods hold a number of them, none by name.
 struct CutSlices {
   std::string profile;
-  std::int32_t count = 0;     // what the node has
-  std::int32_t used = 0;      // by what runs and what is promised
-  std::int32_t promised = 0;  // of these
-  std::int32_t leaving = 0;   // beside these
+  std::int32_t count = 0;      // what the node has
+  std::int32_t used = 0;       // by what runs and what is nominated
+  std::int32_t nominated = 0;  // of these
+  std::int32_t leaving = 0;    // beside these
 
   std::int64_t free(View view) const;
 };
 
-struct Charge;
+struct Allocation;
 struct Node;
 
 // "3g.40gb" -> 3 compute slices, 40 GB; nullopt: no such profile can be.
@@ -76,9 +79,9 @@ constexpr std::int64_t mig_milli(const MigProfile& profile) {
   return (profile.compute * kMilliPerGpu + 6) / 7;
 }
 
-// Eighths of a GPU of this memory that the profile takes, rounded up; kMostMemorySlices: more than all 8, or
+// Eighths of a GPU of this memory that the profile takes, rounded up; kMaxMemorySlices: more than all 8, or
 // the memory is not known.
-inline constexpr std::int32_t kMostMemorySlices = 9;
+inline constexpr std::int32_t kMaxMemorySlices = 9;
 std::int32_t mig_memory_slices(const MigProfile& profile, Bytes gpu_memory);
 
 std::int32_t cut_slices(const NodeSpec& node, const std::string& profile);
@@ -95,8 +98,8 @@ bool gpus_would_do(const NodeSpec& node, const RoleSpec& role);
 // The same with the mode of the pool.
 bool gives_such(const NodeSpec& node, const PoolSpec& pool, const RoleSpec& role);
 
-// Healthy GPUs that nobody has a part of in that view. O(1) where nobody leaves and nothing is promised, else
-// O(GPUs).
+// Healthy GPUs that nobody has a part of in that view. O(1) where nobody leaves and nothing is nominated,
+// else O(GPUs).
 std::int64_t idle_gpus(const Node& node, View view);
 
 // How many pods of the role find GPUs on the node, at most `most`. O(GPUs), O(1) for whole ones where nobody
@@ -131,7 +134,8 @@ std::optional<std::vector<std::int32_t>> choose_devices(const Node& node, const 
                                                         const RoleSpec& role, View view,
                                                         const Chooser& chooser);
 
-// Nobody else has any GPU or slice of the charge in this view, to which the charge itself must not belong.
-bool devices_available(const Node& node, const PoolSpec& pool, const Charge& charge, View view);
+// Nobody else has any GPU or slice of the allocation in this view, to which the allocation itself must not
+// belong.
+bool devices_available(const Node& node, const PoolSpec& pool, const Allocation& allocation, View view);
 
 }  // namespace muster::placement

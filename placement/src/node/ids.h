@@ -1,4 +1,4 @@
-// Indexes into the tables of State.
+// Indexes into the tables of ClusterModel.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ using PoolId = std::int32_t;
 using ModelId = std::int32_t;
 using DomainId = std::int32_t;
 using JobId = std::int32_t;
-using LeafId = std::int32_t;  // of any tree node
+using QueueId = std::int32_t;  // of any tree node
 using RequestId = std::int32_t;
 inline constexpr std::int32_t kNoId = -1;
 inline constexpr JobId kOther = -2;  // holder of a GPU: a pod outside assignments

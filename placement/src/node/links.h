@@ -1,4 +1,4 @@
-// Which GPUs of a node are connected best.
+// RULES.md 4.6: which GPUs of a node are connected best.
 #pragma once
 
 #include <cstdint>

@@ -21,11 +21,11 @@ std::optional<MigProfile> mig_profile(const std::string& text) {
 }
 
 std::int32_t mig_memory_slices(const MigProfile& profile, Bytes gpu_memory) {
-  if (gpu_memory.value <= 0) return kMostMemorySlices;
+  if (gpu_memory.value <= 0) return kMaxMemorySlices;
   // A profile's GB are decimal, and less than the GPU's name says: of 80 GB an eighth is called 10gb.
   const Wide asked = static_cast<Wide>(profile.gigabytes) * 1'000'000'000 * 8;
   return static_cast<std::int32_t>(
-      std::min<Wide>((asked + gpu_memory.value - 1) / gpu_memory.value, kMostMemorySlices));
+      std::min<Wide>((asked + gpu_memory.value - 1) / gpu_memory.value, kMaxMemorySlices));
 }
 
 std::int32_t cut_slices(const NodeSpec& node, const std::string& profile) {
@@ -35,7 +35,7 @@ std::int32_t cut_slices(const NodeSpec& node, const std::string& profile) {
 
 std::int64_t CutSlices::free(View view) const {
   std::int64_t left = std::int64_t{count} - used;
-  if (view == View::kPromise) left += promised;
+  if (view == View::kForNominated) left += nominated;
   if (view != View::kTarget) left -= leaving;
   return std::max<std::int64_t>(0, left);
 }

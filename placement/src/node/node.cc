@@ -19,13 +19,13 @@ void Held::add(const Resources& amounts, Hold hold, int sign) {
     leaving += change;
   } else {
     used += change;
-    if (hold == Hold::kPromised) promised += change;
+    if (hold == Hold::kNominated) nominated += change;
   }
 }
 
 Resources free_of(const Resources& has, const Held& held, View view) {
   Resources r = has - held.used;
-  if (view == View::kPromise) r += held.promised;
+  if (view == View::kForNominated) r += held.nominated;
   if (view != View::kTarget) r -= held.leaving;
   return r;
 }

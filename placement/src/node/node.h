@@ -12,13 +12,13 @@
 namespace muster::placement {
 
 // Devices beyond this are not believed: an index comes from a status that anybody may have written.
-inline constexpr std::int32_t kMostGpusPerNode = 1024;
+inline constexpr std::int32_t kMaxGpusPerNode = 1024;
 
 // What is held of something, in each of the ways.
 struct Held {
-  Resources used;      // by what runs and what is promised
-  Resources promised;  // of these
-  Resources leaving;   // beside these
+  Resources used;       // by what runs and what is nominated
+  Resources nominated;  // of these
+  Resources leaving;    // beside these
 
   bool operator==(const Held&) const = default;
   void add(const Resources& amounts, Hold hold, int sign);
@@ -40,15 +40,15 @@ struct Node : Held {
   bool linked = false;          // links_differ()
   std::int32_t named_gpus = 0;  // healthy entries of `gpus` that somebody has who is not leaving
   std::int32_t unhealthy = 0;
-  std::int32_t unnamed_gpus = 0;  // held by pods of which only the number is known
-  std::int32_t charges = 0;       // pods that are charged here
-  std::int32_t tree_charges = 0;  // of these, pods outside assignments that count against a Project
-  std::vector<DomainId> domains;  // of its pool, the whole pool first
-  Resources counted;              // what is counted as free in these domains
-  MilliGpu spare;                 // … and in Pool::spare_gpu
-  Resources counted_others;       // … and in Pool::used_by_others
-  bool reserved = false;          // by Pool::reservation
-  std::uint64_t stamp = 0;        // of the last change of it or of what is held of it; never the same again
+  std::int32_t unnamed_gpus = 0;      // held by pods of which only the number is known
+  std::int32_t allocations = 0;       // pods that are charged here
+  std::int32_t tree_allocations = 0;  // of these, pods outside assignments that count against a Project
+  std::vector<DomainId> domains;      // of its pool, the whole pool first
+  Resources counted;                  // what is counted as free in these domains
+  MilliGpu spare;                     // … and in Pool::spare_gpu
+  Resources counted_others;           // … and in Pool::used_by_others
+  bool reserved = false;              // by Pool::reservation
+  std::uint64_t stamp = 0;  // of the last change of it or of what is held of it; never the same again
 
   bool takes_part() const { return known && pool != kNoId && !shared && spec.usable; }
   // GPUs that nobody has a part of, as if all that are leaving had gone.
@@ -60,23 +60,23 @@ struct Node : Held {
 };
 // Of the node when it is empty: what is allocatable, with its healthy GPUs and the MIG slices that it lists.
 Resources capacity_of(const Node& node);
-// One pod's charge, as it was made; giving it back undoes exactly that.
-struct Charge {
+// One pod's allocation, as it was made; giving it back undoes exactly that.
+struct Allocation {
   NodeId node = kNoId;
   Resources amounts;
   std::vector<std::int32_t> gpus;
-  const Labels* labels = nullptr;  // of a pod outside jobs: one of State::label_sets
+  const Labels* labels = nullptr;  // of a pod outside jobs: one of ClusterModel::label_sets
   GpuUse use;                      // of each of them
   std::int32_t unnamed = 0;
   std::int32_t zone = -1;   // NUMA node, where all its GPUs are on one that tells what it has
   std::int32_t slices = 0;  // out of those that the node has cut already
   std::int32_t cut = -1;    // which: index into Node::cut
   JobId holder = kNoId;
-  LeafId leaf = kNoId;
+  QueueId leaf = kNoId;
   PoolId pool = kNoId;
-  bool fixed = false;  // not preemptible
+  bool non_preemptible = false;  // not preemptible
   Hold hold = Hold::kRunning;
-  std::uint64_t added_in = 0;  // the plan that has added this pod to a job that ran: State::plans
+  std::uint64_t added_in = 0;  // the plan that has added this pod to a job that ran: ClusterModel::plans
 };
 
 }  // namespace muster::placement

@@ -7,7 +7,7 @@
 namespace muster::placement {
 namespace {
 
-constexpr std::int32_t kMostZones = 64;  // a number beyond is not believed
+constexpr std::int32_t kMaxZones = 64;  // a number beyond is not believed
 
 std::int64_t pods_in(MilliCpu cpu, Bytes memory, const RoleSpec& role) {
   std::int64_t pods = std::numeric_limits<std::int64_t>::max();
@@ -24,7 +24,7 @@ std::int64_t pods_in(MilliCpu cpu, Bytes memory, const RoleSpec& role) {
 std::int32_t zone_at(const NodeSpec& node, std::int32_t gpu) {
   if (gpu < 0 || static_cast<std::size_t>(gpu) >= node.gpu_numa.size()) return -1;
   const std::int32_t zone = node.gpu_numa[static_cast<std::size_t>(gpu)];
-  return zone >= 0 && zone < kMostZones ? zone : -1;
+  return zone >= 0 && zone < kMaxZones ? zone : -1;
 }
 
 std::int32_t zone_of(const NodeSpec& node, const std::vector<std::int32_t>& gpus) {
@@ -36,14 +36,14 @@ std::int32_t zone_of(const NodeSpec& node, const std::vector<std::int32_t>& gpus
 }
 
 std::int32_t zones_of(const NodeSpec& node) {
-  std::int32_t count = static_cast<std::int32_t>(std::min<std::size_t>(node.zones.size(), kMostZones));
+  std::int32_t count = static_cast<std::int32_t>(std::min<std::size_t>(node.zones.size(), kMaxZones));
   for (std::size_t i = 0; i < node.gpu_numa.size(); ++i)
     count = std::max(count, zone_at(node, static_cast<std::int32_t>(i)) + 1);
   return count;
 }
 
 std::int32_t largest_zone(const NodeSpec& node) {
-  std::array<std::int32_t, kMostZones> gpus = {};
+  std::array<std::int32_t, kMaxZones> gpus = {};
   for (std::size_t i = 0; i < node.gpu_numa.size(); ++i) {
     if (const std::int32_t zone = zone_at(node, static_cast<std::int32_t>(i)); zone >= 0)
       ++gpus[static_cast<std::size_t>(zone)];

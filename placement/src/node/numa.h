@@ -1,4 +1,4 @@
-// NUMA nodes ("zones") of a machine: which of its GPUs, CPUs and memory belong together.
+// RULES.md 4.6: the NUMA nodes ("zones") of a machine. Which of its GPUs, CPUs and memory belong together?
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// One GPU and those who share it: what may stand beside what, and how much more there is room for.
+// RULES.md 4.7: one GPU and those who share it. What may stand beside what, and how much room is left?
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 
 #include "model/due.h"
 #include "model/totals.h"
-#include "order/hopeless.h"
+#include "order/infeasible.h"
 
 namespace muster::placement {
 namespace {
@@ -26,21 +26,21 @@ bool Growth::comes_after(const Entry& a, const Entry& b) {
   return std::tie(a.submitted, a.id) > std::tie(b.submitted, b.id);
 }
 
-Growth::Growth(State& state, PoolId pool, const std::vector<Resources>& fair, std::optional<Time>& due)
-    : s_(state), pool_(pool), fair_(fair), due_(due), hopeless_(state, pool, fair) {
-  std::map<LeafId, std::vector<JobId>> by_leaf;
+Growth::Growth(ClusterModel& state, PoolId pool, const std::vector<Resources>& fair, std::optional<Time>& due)
+    : s_(state), pool_(pool), fair_(fair), due_(due), infeasible_(state, pool, fair) {
+  std::map<QueueId, std::vector<JobId>> by_leaf;
   for (const JobId id : s_.pool(pool).growable) {
     const Job& j = s_.job(id);
     if (!j.runs() || !j.displaced.empty() || j.leaf == kNoId) continue;
     by_leaf[j.leaf].push_back(id);
   }
-  std::vector<LeafId> served;
+  std::vector<QueueId> served;
   for (const auto& [leaf, jobs] : by_leaf) {
     auto path = s_.path(leaf);
     if (!s_.may_start(leaf, path)) continue;
     Leaf l{leaf, std::move(path), {}, {}, lowest_running(s_, pool, leaf), {}};
     for (const JobId id : jobs) {
-      if (!is_hopeless(l, id)) l.jobs.push_back(entry(id));
+      if (!is_infeasible(l, id)) l.jobs.push_back(entry(id));
     }
     if (l.jobs.empty()) continue;
     std::make_heap(l.jobs.begin(), l.jobs.end(), comes_after);
@@ -54,10 +54,10 @@ Growth::Growth(State& state, PoolId pool, const std::vector<Resources>& fair, st
   }
 }
 
-bool Growth::is_hopeless(const Leaf& l, JobId id) {
-  const bool hopeless = hopeless_.growth(l.leaf, l.lowest, s_.job(id));
-  if (hopeless) s_.job(id).room_since.reset();
-  return hopeless;
+bool Growth::is_infeasible(const Leaf& l, JobId id) {
+  const bool infeasible = infeasible_.growth(l.leaf, l.lowest, s_.job(id));
+  if (infeasible) s_.job(id).room_since.reset();
+  return infeasible;
 }
 
 Growth::Entry Growth::entry(JobId id) const {
@@ -73,10 +73,10 @@ JobId Growth::take_first(Leaf& l) {
   return id;
 }
 
-std::optional<Growth::Claim> Growth::claim_of(JobId id) const {
+std::optional<Growth::GrowthClaim> Growth::claim_of(JobId id) const {
   const Job& j = s_.job(id);
   const Request& request = s_.request_of(j);
-  Claim claim{id, {}, {}, {}};
+  GrowthClaim claim{id, {}, {}, {}};
   // Of several elastic roles that which is smallest relative to its minimum.
   std::vector<std::vector<bool>> held(request.roles.size());
   std::vector<std::int64_t> count(request.roles.size());  // also beyond the most: indexes may have gaps
@@ -130,7 +130,7 @@ bool Growth::find_claim(Leaf& l) {
     // Not in the plan that has done that; where nobody's going brings another one, it is asked for.
     const bool shrunk = j.shrunk_in != 0 && j.shrunk_in == s_.plans;
     if (shrunk && j.leaving.empty()) soonest(due_, s_.time);
-    if (j.runs() && !shrunk && !is_hopeless(l, id)) l.claim = claim_of(id);
+    if (j.runs() && !shrunk && !is_infeasible(l, id)) l.claim = claim_of(id);
     if (!l.claim) take_first(l);
   }
   return l.claim.has_value();
@@ -144,11 +144,11 @@ void Growth::enter(std::size_t i) {
   if (find_claim(leaves_[i])) order_.emplace(rank(leaves_[i]), i);
 }
 
-std::optional<Growth::Claim> Growth::next() {
+std::optional<Growth::GrowthClaim> Growth::next() {
   while (!order_.empty()) {
     last_ = order_.extract(order_.begin()).value().second;
     Leaf& l = leaves_[last_];
-    if (is_hopeless(l, l.claim->job)) {
+    if (is_infeasible(l, l.claim->job)) {
       l.claim.reset();
       enter(last_);
       continue;
@@ -158,7 +158,7 @@ std::optional<Growth::Claim> Growth::next() {
       order_.insert(now);
       continue;
     }
-    Claim claim = *std::exchange(l.claim, {});
+    GrowthClaim claim = *std::exchange(l.claim, {});
     claim.path = l.path;
     return claim;
   }
@@ -171,7 +171,7 @@ void Growth::refused() {
 }
 
 void Growth::granted(bool took) {
-  hopeless_ = Hopeless(s_, pool_, fair_);  // less is free
+  infeasible_ = Infeasible(s_, pool_, fair_);  // less is free
   if (!took) {
     Leaf& l = leaves_[last_];
     l.jobs.push_back(entry(take_first(l)));

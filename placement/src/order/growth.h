@@ -1,4 +1,4 @@
-// Rule 2, elastic: when all minimums that fit have started, surplus goes out replica by replica.
+// RULES.md 2.4: when all minimums that fit have started, surplus is handed out, replica by replica.
 #pragma once
 
 #include <optional>
@@ -7,30 +7,31 @@
 #include <utility>
 #include <vector>
 
-#include "model/state.h"
-#include "order/hopeless.h"
+#include "model/cluster_model.h"
+#include "order/infeasible.h"
 #include "order/order.h"
 
 namespace muster::placement {
 
 // The claimants for surplus in one pool: running elastic jobs below their most, in the order of rule 2;
 // inside a leaf and priority the smallest relative to its minimum first. While jobs grow, ranks only grow
-// worse: the first one is ranked anew, and is the first indeed if it is still before the next, as in Line.
+// worse: the first one is ranked anew, and is the first indeed if it is still before the next, as in
+// ServiceOrder.
 class Growth {
  public:
-  // Leaves of which nothing may start are left out, and jobs that are hopeless. `due`: when those are to be
+  // Leaves of which nothing may start are left out, and jobs that are infeasible. `due`: when those are to be
   // asked that this plan has shrunk; not touched if there are none. O(growable jobs).
-  Growth(State& state, PoolId pool, const std::vector<Resources>& fair, std::optional<Time>& due);
+  Growth(ClusterModel& state, PoolId pool, const std::vector<Resources>& fair, std::optional<Time>& due);
 
-  struct Claim {
+  struct GrowthClaim {
     JobId job = kNoId;
     std::vector<PodWish> pods;  // one replica, or one group of them, with what is colocated
     Resources asked;
-    std::vector<LeafId> path;
+    std::vector<QueueId> path;
   };
   // The first that has not been refused. O(log jobs + pods of the job), more only where ranks have changed.
   // The caller says what became of it before it asks for the next one.
-  std::optional<Claim> next();
+  std::optional<GrowthClaim> next();
   void refused();  // the last claim's job is not looked at again
   // It was granted. `took`: from others, so that sizes and ranks have changed in any way; O(jobs) then.
   void granted(bool took);
@@ -44,26 +45,26 @@ class Growth {
   };
   static bool comes_after(const Entry& a, const Entry& b);
   struct Leaf {
-    LeafId leaf = kNoId;
-    std::vector<LeafId> path;
+    QueueId leaf = kNoId;
+    std::vector<QueueId> path;
     Seniority seniority;
-    std::vector<Entry> jobs;     // a heap by comes_after()
-    std::int64_t lowest = 0;     // lowest_running()
-    std::optional<Claim> claim;  // of the first of them
+    std::vector<Entry> jobs;           // a heap by comes_after()
+    std::int64_t lowest = 0;           // lowest_running()
+    std::optional<GrowthClaim> claim;  // of the first of them
   };
-  bool is_hopeless(const Leaf& leaf, JobId job);  // then there is no room for it either
+  bool is_infeasible(const Leaf& leaf, JobId job);  // then there is no room for it either
   Entry entry(JobId job) const;
   static JobId take_first(Leaf& leaf);
-  std::optional<Claim> claim_of(JobId job) const;
+  std::optional<GrowthClaim> claim_of(JobId job) const;
   bool find_claim(Leaf& leaf);  // false: none is left
   LeafRank rank(const Leaf& leaf) const;
   void enter(std::size_t leaf);
 
-  State& s_;
+  ClusterModel& s_;
   PoolId pool_;
   const std::vector<Resources>& fair_;
   std::optional<Time>& due_;
-  Hopeless hopeless_;
+  Infeasible infeasible_;
   std::vector<Leaf> leaves_;
   std::set<std::pair<LeafRank, std::size_t>> order_;
   std::size_t last_ = 0;  // whose claim was given out

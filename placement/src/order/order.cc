@@ -39,11 +39,11 @@ bool below_quota(const Resources& used, const Bounds& quota, const Resources& as
 
 // Gives each leaf its place in the order of `key`; equal keys share one.
 template <class Key>
-void number(const std::vector<LeafId>& leaves, Key&& key, std::map<LeafId, Seniority>& out,
+void number(const std::vector<QueueId>& leaves, Key&& key, std::map<QueueId, Seniority>& out,
             std::int32_t Seniority::* field) {
-  using Value = decltype(key(LeafId{}));
-  std::vector<std::pair<Value, LeafId>> sorted;
-  for (const LeafId leaf : leaves) sorted.emplace_back(key(leaf), leaf);
+  using Value = decltype(key(QueueId{}));
+  std::vector<std::pair<Value, QueueId>> sorted;
+  for (const QueueId leaf : leaves) sorted.emplace_back(key(leaf), leaf);
   std::sort(sorted.begin(), sorted.end());
   std::int32_t place = 0;
   for (std::size_t i = 0; i < sorted.size(); ++i) {
@@ -54,32 +54,33 @@ void number(const std::vector<LeafId>& leaves, Key&& key, std::map<LeafId, Senio
 
 }  // namespace
 
-std::map<LeafId, Seniority> seniority(const State& s, PoolId pool, const std::vector<LeafId>& leaves) {
-  std::map<LeafId, Seniority> out;
-  const auto by_priority = [&](LeafId leaf) {
+std::map<QueueId, Seniority> seniority(const ClusterModel& s, PoolId pool,
+                                       const std::vector<QueueId>& leaves) {
+  std::map<QueueId, Seniority> out;
+  const auto by_priority = [&](QueueId leaf) {
     std::vector<std::int64_t> list;
-    for (const LeafId at : s.path(leaf)) list.push_back(-s.share(at, pool).priority);
+    for (const QueueId at : s.path(leaf)) list.push_back(-s.share(at, pool).priority);
     std::reverse(list.begin(), list.end());
     return list;
   };
-  const auto by_age = [&](LeafId leaf) {
-    return std::pair(s.leaf(leaf).spec.created, s.leaf(leaf).spec.name);
+  const auto by_age = [&](QueueId leaf) {
+    return std::pair(s.queue(leaf).spec.created, s.queue(leaf).spec.name);
   };
   number(leaves, by_priority, out, &Seniority::priority);
   number(leaves, by_age, out, &Seniority::age);
   return out;
 }
 
-LeafRank rank_leaf(const State& s, const std::vector<LeafId>& path, PoolId pool,
+LeafRank rank_leaf(const ClusterModel& s, const std::vector<QueueId>& path, PoolId pool,
                    const std::vector<Resources>& fair, const Seniority& seniority,
                    const Resources& candidate) {
   bool below = true, fits = true;
-  for (const LeafId at : path) {
+  for (const QueueId at : path) {
     const Resources& used = s.sums(at, pool).allocated;
     below = below && below_quota(used, s.share(at, pool).quota, candidate);
     fits = fits && within(used + candidate, fair[static_cast<std::size_t>(at)], candidate);
   }
-  const LeafId leaf = path.front();
+  const QueueId leaf = path.front();
   const Resources& used = s.sums(leaf, pool).allocated;
   const Bounds& quota = s.share(leaf, pool).quota;
   const Resources& mine = fair[static_cast<std::size_t>(leaf)];

@@ -1,4 +1,4 @@
-// Rule 2, order: which leaf is served next, and which of its jobs.
+// RULES.md 2.1: which Project (leaf queue) is served next.
 #pragma once
 
 #include <compare>
@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "model/state.h"
+#include "model/cluster_model.h"
 
 namespace muster::placement {
 
@@ -26,11 +26,12 @@ struct Seniority {
   std::int32_t priority = 0, age = 0;
 };
 // Priorities are compared from the top level down. O(n log n).
-std::map<LeafId, Seniority> seniority(const State& state, PoolId pool, const std::vector<LeafId>& leaves);
+std::map<QueueId, Seniority> seniority(const ClusterModel& state, PoolId pool,
+                                       const std::vector<QueueId>& leaves);
 
 // `path`: from the leaf to the top; `fair`: of fair_shares(). Only grows worse while jobs start and none
 // ends. O(depth).
-LeafRank rank_leaf(const State& state, const std::vector<LeafId>& path, PoolId pool,
+LeafRank rank_leaf(const ClusterModel& state, const std::vector<QueueId>& path, PoolId pool,
                    const std::vector<Resources>& fair, const Seniority& seniority,
                    const Resources& candidate);
 

@@ -44,19 +44,19 @@ bool repels_itself_on_host(const RoleSpec& role) {
   });
 }
 
-bool Neighbours::needed(const State& s, const Request& request) {
-  return request.about_pods || !s.averse.empty();
+bool InterPodAffinity::needed(const ClusterModel& s, const Request& request) {
+  return request.about_pods || !s.with_anti_affinity.empty();
 }
 
-Neighbours::Neighbours(const State& s, const Statement& statement, const PlaceQuery& q)
+InterPodAffinity::InterPodAffinity(const ClusterModel& s, const Statement& statement, const PlaceQuery& q)
     : s_(s), q_(q), request_(s.request_of(s.job(q.job))), ns_(namespace_of(s.job(q.job).spec.id)) {
   roles_.resize(request_.roles.size());
   for (std::size_t r = 0; r < roles_.size(); ++r) add_terms(r);
   if (request_.about_pods) each_pod(statement, [&](const Seen& pod) { see(pod); });
-  see_averse(statement);
+  see_anti_affine(statement);
 }
 
-std::size_t Neighbours::key_of(const std::string& name) {
+std::size_t InterPodAffinity::key_of(const std::string& name) {
   for (std::size_t k = 0; k < keys_.size(); ++k) {
     if (keys_[k].name == name) return k;
   }
@@ -74,7 +74,7 @@ std::size_t Neighbours::key_of(const std::string& name) {
 
 // --- what is counted
 
-void Neighbours::Count::add(Value value, std::int64_t n) {
+void InterPodAffinity::Count::add(Value value, std::int64_t n) {
   if (value < 0) return;
   total += n;
   const auto it = pods.emplace(value, 0).first;
@@ -82,32 +82,32 @@ void Neighbours::Count::add(Value value, std::int64_t n) {
   if (it->second == 0) pods.erase(it);
 }
 
-std::int64_t Neighbours::Count::at(Value value) const {
+std::int64_t InterPodAffinity::Count::at(Value value) const {
   const auto found = pods.find(value);
   return found == pods.end() ? 0 : found->second;
 }
 
-void Neighbours::Spread::add(Value value, std::int64_t n) {
+void InterPodAffinity::Spread::add(Value value, std::int64_t n) {
   const std::int64_t before = count.at(value);
   count.add(value, n);
   if (const auto bucket = domains.find(before); --bucket->second == 0) domains.erase(bucket);
   ++domains[before + n];
 }
 
-Neighbours::Count Neighbours::count_of(const std::string& key, const std::vector<bool>& own) {
+InterPodAffinity::Count InterPodAffinity::count_of(const std::string& key, const std::vector<bool>& own) {
   Count count;
   count.key = key_of(key);
   count.own = own;
   return count;
 }
 
-std::vector<bool> Neighbours::own_roles(const PodTerm& term, std::string_view owner) const {
+std::vector<bool> InterPodAffinity::own_roles(const PodTerm& term, std::string_view owner) const {
   std::vector<bool> own;
   for (const RoleSpec& r : request_.roles) own.push_back(meets(term, owner, ns_, r.labels));
   return own;
 }
 
-void Neighbours::add_terms(std::size_t role) {
+void InterPodAffinity::add_terms(std::size_t role) {
   const RoleSpec& r = request_.roles[role];
   OfRole& of = roles_[role];
   // A pod attracts if it meets all terms of required affinity.
@@ -124,7 +124,7 @@ void Neighbours::add_terms(std::size_t role) {
   for (const SpreadConstraint& c : r.spread) add_spread(role, c);
 }
 
-void Neighbours::add_spread(std::size_t role, const SpreadConstraint& rule) {
+void InterPodAffinity::add_spread(std::size_t role, const SpreadConstraint& rule) {
   const RoleSpec& r = request_.roles[role];
   std::vector<bool> own;
   for (const RoleSpec& other : request_.roles) own.push_back(selects(rule.selector, other.labels));
@@ -149,24 +149,24 @@ void Neighbours::add_spread(std::size_t role, const SpreadConstraint& rule) {
 // --- who is there
 
 template <class Each>
-void Neighbours::each_pod(const Statement& statement, Each&& each) const {
-  const auto of_job = [&](const Job& j, const PodPlace& p, const Charge& c) {
+void InterPodAffinity::each_pod(const Statement& statement, Each&& each) const {
+  const auto of_job = [&](const Job& j, const PodPlace& p, const Allocation& c) {
     if (c.node == kNoId || p.role < 0 || static_cast<std::size_t>(p.role) >= j.spec.roles.size()) return;
     each(Seen{namespace_of(j.spec.id), &j.spec.roles[static_cast<std::size_t>(p.role)].labels, c.node,
               c.hold});
   };
   for (const Job& j : s_.jobs) {
     if (!j.known) continue;
-    for (std::size_t i = 0; i < j.charges.size(); ++i) of_job(j, j.assignment->pods[i], j.charges[i]);
-    for (const Leaving& l : j.leaving) of_job(j, l.place, l.charge);
+    for (std::size_t i = 0; i < j.allocations.size(); ++i) of_job(j, j.assignment->pods[i], j.allocations[i]);
+    for (const Leaving& l : j.leaving) of_job(j, l.place, l.allocation);
   }
-  for (const Statement::Placed& p : statement.placed()) of_job(s_.job(p.job), p.place, p.charge);
+  for (const Statement::Placed& p : statement.placed()) of_job(s_.job(p.job), p.place, p.allocation);
   for (const auto& [key, c] : s_.others) {
     if (c.labels != nullptr) each(Seen{namespace_of(key), c.labels, c.node, c.hold});
   }
 }
 
-void Neighbours::see(const Seen& pod) {
+void InterPodAffinity::see(const Seen& pod) {
   const bool stays = pod.hold != Hold::kLeaving;
   for (std::size_t role = 0; role < roles_.size(); ++role) {
     const RoleSpec& r = request_.roles[role];
@@ -192,24 +192,24 @@ void Neighbours::see(const Seen& pod) {
 }
 
 // Pods that are there may not want those of the query beside them.
-void Neighbours::see_averse(const Statement& statement) {
-  for (const JobId id : s_.averse) {
+void InterPodAffinity::see_anti_affine(const Statement& statement) {
+  for (const JobId id : s_.with_anti_affinity) {
     const Job& j = s_.job(id);
-    const auto one = [&](const PodPlace& p, const Charge& c) {
+    const auto one = [&](const PodPlace& p, const Allocation& c) {
       if (c.node == kNoId || !counts(c.hold, q_.view) || p.role < 0 ||
           static_cast<std::size_t>(p.role) >= j.spec.roles.size())
         return;
       repel(j.spec.roles[static_cast<std::size_t>(p.role)], namespace_of(j.spec.id), c.node, 1);
     };
-    for (std::size_t i = 0; i < j.charges.size(); ++i) one(j.assignment->pods[i], j.charges[i]);
-    for (const Leaving& l : j.leaving) one(l.place, l.charge);
+    for (std::size_t i = 0; i < j.allocations.size(); ++i) one(j.assignment->pods[i], j.allocations[i]);
+    for (const Leaving& l : j.leaving) one(l.place, l.allocation);
     for (const Statement::Placed& p : statement.placed()) {
-      if (p.job == id) one(p.place, p.charge);
+      if (p.job == id) one(p.place, p.allocation);
     }
   }
 }
 
-void Neighbours::repel(const RoleSpec& other, std::string_view ns, NodeId node, std::int64_t n) {
+void InterPodAffinity::repel(const RoleSpec& other, std::string_view ns, NodeId node, std::int64_t n) {
   for (const PodTerm& t : other.pod_anti_affinity) {
     for (std::size_t role = 0; role < roles_.size(); ++role) {
       if (!meets(t, ns, ns_, request_.roles[role].labels)) continue;
@@ -222,7 +222,7 @@ void Neighbours::repel(const RoleSpec& other, std::string_view ns, NodeId node, 
   }
 }
 
-void Neighbours::count_own(std::size_t placed, NodeId node, std::int64_t n) {
+void InterPodAffinity::count_own(std::size_t placed, NodeId node, std::int64_t n) {
   const auto add = [&](Count& c) {
     if (c.own[placed]) c.add(value(c.key, node), n);
   };
@@ -240,7 +240,7 @@ void Neighbours::count_own(std::size_t placed, NodeId node, std::int64_t n) {
 
 // --- answers
 
-bool Neighbours::allows(std::size_t role, NodeId node) const {
+bool InterPodAffinity::allows(std::size_t role, NodeId node) const {
   const OfRole& of = roles_[role];
   if (of.pinned >= 0 && value(of.pinned_key, node) != of.pinned) return false;
   const bool nobody =
@@ -267,13 +267,13 @@ bool Neighbours::allows(std::size_t role, NodeId node) const {
   });
 }
 
-bool Neighbours::prefers(std::size_t role) const {
+bool InterPodAffinity::prefers(std::size_t role) const {
   const OfRole& of = roles_[role];
   return !of.preferred.empty() ||
          std::any_of(of.spread.begin(), of.spread.end(), [](const Spread& s) { return !s.rule->required; });
 }
 
-std::int64_t Neighbours::dislike(std::size_t role, NodeId node) const {
+std::int64_t InterPodAffinity::dislike(std::size_t role, NodeId node) const {
   const OfRole& of = roles_[role];
   std::int64_t sum = 0;
   for (const auto& [weight, c] : of.preferred) {
@@ -286,7 +286,7 @@ std::int64_t Neighbours::dislike(std::size_t role, NodeId node) const {
   return sum;
 }
 
-std::string Neighbours::shared_key(std::size_t role) const {
+std::string InterPodAffinity::shared_key(std::size_t role) const {
   const OfRole& of = roles_[role];
   if (!of.matches_own_affinity) return "";
   std::string finest = keys_[of.affinity.front().key].name;
@@ -299,7 +299,7 @@ std::string Neighbours::shared_key(std::size_t role) const {
   return finest;
 }
 
-bool Neighbours::pin(std::size_t role, std::int32_t value) {
+bool InterPodAffinity::pin(std::size_t role, std::int32_t value) {
   OfRole& of = roles_[role];
   of.pinned_key = key_of(shared_key(role));
   of.pinned = value;

@@ -1,5 +1,5 @@
-// Rule 4, pods by pods: required and preferred (anti-)affinity and topology spread, as Kubernetes defines
-// them for what a pod template says.
+// RULES.md 4.5: affinity and anti-affinity between pods, and topology spread, as Kubernetes defines them for
+// pod templates.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/state.h"
+#include "model/cluster_model.h"
 #include "model/statement.h"
 #include "place/place.h"
 
@@ -21,17 +21,17 @@ bool selects(const std::vector<Requirement>& selector, const Labels& labels);
 bool repels_itself_on_host(const RoleSpec& role);
 
 // Whom the pods of one query meet where. Pods count as they are in the query's view: what is leaving repels
-// for as long as it is there, but attracts nobody; promises count as kept. Where Kubernetes looks at all
+// for as long as it is there, but attracts nobody; nominations count as kept. Where Kubernetes looks at all
 // nodes, this looks at the usable ones of the pool. As there, domains are label values, not paths; a node
 // without its host name label is known by its name. Weights of others for this pod (the symmetry of
 // *preferred* terms) are left out.
-class Neighbours {
+class InterPodAffinity {
  public:
   // Nobody's terms concern the query: all of this can be left out. O(1) then.
-  static bool needed(const State& state, const Request& request);
+  static bool needed(const ClusterModel& state, const Request& request);
 
   // O(jobs and pods of the cluster x terms); without terms of its own, O(pods of jobs with anti-affinity).
-  Neighbours(const State& state, const Statement& statement, const PlaceQuery& query);
+  InterPodAffinity(const ClusterModel& state, const Statement& statement, const PlaceQuery& query);
 
   bool allows(std::size_t role, NodeId node) const;
   // What preferred terms and constraints that may be broken say; smaller is better. One pod in the same
@@ -99,11 +99,11 @@ class Neighbours {
   template <class Each>
   void each_pod(const Statement& statement, Each&& each) const;  // all that are there
   void see(const Seen& pod);
-  void see_averse(const Statement& statement);
+  void see_anti_affine(const Statement& statement);
   void repel(const RoleSpec& other, std::string_view ns, NodeId node, std::int64_t n);
   void count_own(std::size_t role, NodeId node, std::int64_t n);
 
-  const State& s_;
+  const ClusterModel& s_;
   const PlaceQuery& q_;
   const Request& request_;
   std::string_view ns_;  // of the query's job

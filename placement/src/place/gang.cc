@@ -13,38 +13,39 @@ namespace {
 
 // Domains, or nodes for a set of several shapes, in which a search may fail before the next level is tried.
 // Bounds and counts have refuted most others before.
-constexpr int kMostTries = 32;
+constexpr int kMaxTries = 32;
 // Bounds of the search with steps back.
-constexpr std::size_t kFewBundles = 16;
-constexpr int kMostSteps = 300;
-constexpr std::size_t kMostChoices = 8;
+constexpr std::size_t kMaxBundlesTriedTwice = 16;
+constexpr int kMaxSteps = 300;
+constexpr std::size_t kMaxChoices = 8;
 
-std::vector<std::string> shared_keys(const Neighbours* neighbours, const Request& request) {
+std::vector<std::string> shared_keys(const InterPodAffinity* affinity, const Request& request) {
   std::vector<std::string> keys;
-  for (std::size_t r = 0; neighbours != nullptr && r < request.roles.size(); ++r)
-    keys.push_back(neighbours->shared_key(r));
+  for (std::size_t r = 0; affinity != nullptr && r < request.roles.size(); ++r)
+    keys.push_back(affinity->shared_key(r));
   return keys;
 }
 
 }  // namespace
 
-Gang::Gang(State& state, Statement& statement, const PlaceQuery& query)
+Gang::Gang(ClusterModel& state, Statement& statement, const PlaceQuery& query)
     : s_(state),
       st_(statement),
       q_(query),
       request_(state.requests.at(state.job(query.job).request)),
       pool_(state.pool(query.pool)),
-      neighbours_(Neighbours::needed(state, request_) ? std::make_unique<Neighbours>(state, statement, query)
-                                                      : nullptr),
+      neighbours_(InterPodAffinity::needed(state, request_)
+                      ? std::make_unique<InterPodAffinity>(state, statement, query)
+                      : nullptr),
       layout_(state, query, shared_keys(neighbours_.get(), request_)),
       put_already_(layout_.bundles.size()) {
   const Job& j = s_.job(q_.job);
   if (q_.pods.empty() || !j.assignment) return;
   std::set<std::pair<std::int32_t, std::int32_t>> wanted;
   for (const PodWish& w : q_.pods) wanted.emplace(w.role, w.index);
-  for (std::size_t i = 0; i < j.charges.size(); ++i) {
+  for (std::size_t i = 0; i < j.allocations.size(); ++i) {
     const PodPlace& p = j.assignment->pods[i];
-    const NodeId node = j.charges[i].node;
+    const NodeId node = j.allocations[i].node;
     if (node == kNoId || s_.node(node).pool != q_.pool || wanted.contains({p.role, p.index})) continue;
     held_[{layout_.leader(static_cast<std::size_t>(p.role)), p.index}] = node;
     stands({p.role, p.index}, node);
@@ -83,12 +84,12 @@ bool Gang::fit_whole(const Bundles& all) {
   for (std::size_t r = 0; neighbours_ && r < request_.roles.size(); ++r) {
     const std::string key = neighbours_->shared_key(r);
     if (key.empty() || depth_of(pool_.spec, key) != kNoLevel) continue;
-    for (std::int32_t value = 0; value < kMostTries && neighbours_->pin(r, value); ++value) {
+    for (std::int32_t value = 0; value < kMaxTries && neighbours_->pin(r, value); ++value) {
       if (once()) return true;
     }
     return false;
   }
-  if (layout_.shapes.size() == 1 || all.size() > kFewBundles) return false;
+  if (layout_.shapes.size() == 1 || all.size() > kMaxBundlesTriedTwice) return false;
   const Demand demand = demand_of(all);
   if (!could_hold(q_.within, demand, 0) || !has_room(q_.within, demand, 0)) return false;
   Bundles order;
@@ -98,7 +99,7 @@ bool Gang::fit_whole(const Bundles& all) {
       if (layout_.bundles[b].shape == shape) order.push_back(b);
     }
   }
-  int steps = kMostSteps;
+  int steps = kMaxSteps;
   return backtrack(order, 0, steps);
 }
 
@@ -107,10 +108,10 @@ bool Gang::backtrack(const Bundles& order, std::size_t next, int& steps) {
   const Bundle& bundle = layout_.bundles[order[next]];
   const Domain& domain = pool_.domains[static_cast<std::size_t>(q_.within)];
   std::vector<NodeId> tried;
-  while (tried.size() < kMostChoices && steps-- > 0) {
-    const Candidate c = best_node({s_, pool_, request_, layout_.shapes[bundle.shape], q_.view, &domain,
-                                   &tried, neighbours_.get(), nullptr},
-                                  1);
+  while (tried.size() < kMaxChoices && steps-- > 0) {
+    const RankedNode c = best_node({s_, pool_, request_, layout_.shapes[bundle.shape], q_.view, &domain,
+                                    &tried, neighbours_.get(), nullptr},
+                                   1);
     if (c.node == kNoId) return false;
     tried.push_back(c.node);
     const Mark start = mark();
@@ -209,7 +210,7 @@ bool Gang::fit_in_domains(const Bundles& bundles, const SetKey& set, const Area&
     return at == x + levels ? a.domain > b.domain : *at > *other;
   };
   std::make_heap(choices.begin(), choices.end(), after);
-  for (int tries = 0; !choices.empty() && tries < kMostTries;) {
+  for (int tries = 0; !choices.empty() && tries < kMaxTries;) {
     std::pop_heap(choices.begin(), choices.end(), after);
     const DomainId d = choices.back().domain;
     choices.pop_back();
@@ -226,9 +227,9 @@ bool Gang::fit_on_host(const Bundles& bundles, const SetKey& set, const Area& ar
   const std::int64_t wanted = demand.of_shape.at(shape);
   const Domain& domain = pool_.domains[static_cast<std::size_t>(area.domain)];
   std::vector<NodeId> banned;
-  for (int tries = 0; tries < kMostTries; ++tries) {
+  for (int tries = 0; tries < kMaxTries; ++tries) {
     const Node* near = last_ == kNoId ? nullptr : &s_.node(last_);
-    const Candidate c = best_node(
+    const RankedNode c = best_node(
         {s_, pool_, request_, layout_.shapes[shape], q_.view, &domain, &banned, neighbours_.get(), near},
         wanted, wanted);
     if (c.node == kNoId) return false;
@@ -285,7 +286,7 @@ std::size_t Gang::fill_domain(const Bundles& bundles, std::size_t next, const Ar
   const Domain& domain = pool_.domains[static_cast<std::size_t>(area.domain)];
   const Shape& shape = layout_.shapes[layout_.bundles[bundles.front()].shape];
   const bool pack = pool_.spec.order == NodeOrder::kPack;
-  if (area.near && q_.view != View::kPromise) {
+  if (area.near && q_.view != View::kForNominated) {
     // The fewest parts: the tightest that takes all that is left, else the one that takes most.
     std::vector<std::pair<std::int64_t, DomainId>> parts;
     for (const DomainId child : domain.children)
@@ -310,7 +311,7 @@ std::size_t Gang::fill_domain(const Bundles& bundles, std::size_t next, const Ar
   while (next < bundles.size()) {
     const auto left = static_cast<std::int64_t>(bundles.size() - next);
     const Node* near = last_ == kNoId ? nullptr : &s_.node(last_);
-    const Candidate c =
+    const RankedNode c =
         best_node({s_, pool_, request_, shape, q_.view, &domain, &banned, neighbours_.get(), near}, left);
     if (c.node == kNoId) break;
     const std::size_t before = next;

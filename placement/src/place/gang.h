@@ -1,4 +1,5 @@
-// Rule 4, a gang as a whole: sets of pods that belong together, each in the smallest domain that holds it.
+// RULES.md 4.2 and 4.3: a gang as a whole. Each set of pods that belong together goes into the smallest
+// domain that holds it.
 #pragma once
 
 #include <map>
@@ -19,7 +20,7 @@ namespace muster::placement {
 class Gang {
  public:
   // Request::eligible must be filled.
-  Gang(State& state, Statement& statement, const PlaceQuery& query);
+  Gang(ClusterModel& state, Statement& statement, const PlaceQuery& query);
 
   // On failure nothing is left placed.
   std::optional<std::vector<PodPlace>> run(Refusal* refusal);
@@ -75,12 +76,12 @@ class Gang {
   Mark mark() const { return {st_.mark(), places_.size()}; }
   void rollback(const Mark& to);
 
-  State& s_;
+  ClusterModel& s_;
   Statement& st_;
   const PlaceQuery& q_;
   Request& request_;
   const Pool& pool_;
-  std::unique_ptr<Neighbours> neighbours_;  // nullptr: no pod has a say
+  std::unique_ptr<InterPodAffinity> neighbours_;  // nullptr: no pod has a say
   Layout layout_;
   std::map<SetKey, std::vector<NodeId>> stands_;                 // where pods of a set are
   std::map<std::pair<std::size_t, std::int32_t>, NodeId> held_;  // by leading role and index

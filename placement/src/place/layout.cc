@@ -7,7 +7,7 @@
 
 namespace muster::placement {
 
-Layout::Layout(const State& s, const PlaceQuery& q, const std::vector<std::string>& shared)
+Layout::Layout(const ClusterModel& s, const PlaceQuery& q, const std::vector<std::string>& shared)
     : request_(s.request_of(s.job(q.job))) {
   for (std::size_t r = 0; r < request_.roles.size(); ++r) {
     std::size_t to = r;
@@ -68,7 +68,7 @@ DepthRule Layout::rule_of(const SetKey& set) const {
   return l.of == Of::kRoles ? role_rules_[static_cast<std::size_t>(set.part)] : l.rule;
 }
 
-void Layout::add_bundles(const State& s, const PlaceQuery& q) {
+void Layout::add_bundles(const ClusterModel& s, const PlaceQuery& q) {
   std::vector<PodWish> pods = q.pods;
   for (std::size_t r = 0; r < request_.roles.size() && q.pods.empty(); ++r) {
     for (std::int32_t i = 0; i < request_.roles[r].replicas; ++i)

@@ -1,4 +1,5 @@
-// How a gang is made up: which pods go to one node together, and which sets of them have a topology rule.
+// RULES.md 4.3: how a gang is made up. Which pods go to one node together, and which sets of pods have a
+// topology rule?
 #pragma once
 
 #include <compare>
@@ -36,7 +37,7 @@ class Layout {
  public:
   // The pods that the query wants, or the whole minimum. `shared`: by role, a level of which its pods must
   // share one domain beside what the rules say; "": none. O(pods).
-  Layout(const State& state, const PlaceQuery& query, const std::vector<std::string>& shared);
+  Layout(const ClusterModel& state, const PlaceQuery& query, const std::vector<std::string>& shared);
 
   std::string unknown_level;  // required, but the pool does not know it: nothing can be placed
   std::vector<Shape> shapes;
@@ -61,7 +62,7 @@ class Layout {
   DepthRule read(const PoolSpec& pool, const TopologyRule& rule);
   DepthRule smallest(const PoolSpec& pool) const;
   void add_layers(const PoolSpec& pool, const std::vector<std::string>& shared);
-  void add_bundles(const State& state, const PlaceQuery& query);
+  void add_bundles(const ClusterModel& state, const PlaceQuery& query);
 
   const Request& request_;
   std::vector<std::size_t> leaders_;     // by role

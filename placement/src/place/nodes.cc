@@ -20,7 +20,7 @@ std::int64_t preference(const NodeSpec& n, const RoleSpec& r) {
 
 bool has_preferences(const NodeSearch& x) {
   return std::any_of(x.shape.roles.begin(), x.shape.roles.end(), [&](std::size_t r) {
-    return !x.request.roles[r].preferred.empty() || (x.neighbours != nullptr && x.neighbours->prefers(r));
+    return !x.request.roles[r].preferred.empty() || (x.affinity != nullptr && x.affinity->prefers(r));
   });
 }
 
@@ -41,14 +41,14 @@ Matters graded(const NodeSearch& x, std::int64_t wanted) {
   return !x.shape.takes_gpus() && matters == Matters::kByCount ? Matters::kNot : matters;
 }
 
-Candidate rate(const NodeSearch& x, NodeId id, std::int64_t room, std::int64_t wanted) {
+RankedNode rate(const NodeSearch& x, NodeId id, std::int64_t room, std::int64_t wanted) {
   const Node& n = x.state.node(id);
-  Candidate c;
+  RankedNode c;
   c.node = id;
   c.room = room;
   for (const std::size_t r : x.shape.roles) {
     c.dislike -= preference(n.spec, x.request.roles[r]);
-    if (x.neighbours != nullptr) c.dislike += x.neighbours->dislike(r, id);
+    if (x.affinity != nullptr) c.dislike += x.affinity->dislike(r, id);
   }
   for (std::size_t k = 0; k < x.shape.roles.size() && x.shape.zones && c.scattered == 0; ++k)
     c.scattered = fits_one_zone(n, x.pool.spec, x.request.roles[x.shape.roles[k]], x.view) ? 0 : 1;
@@ -87,7 +87,7 @@ bool admissible(const NodeSearch& x, NodeId id, bool shun) {
   for (const std::size_t r : x.shape.roles) {
     if (!x.request.eligible[r][static_cast<std::size_t>(id)]) return false;
     if (shun && shunned(x.state.node(id).spec, x.request.roles[r])) return false;
-    if (x.neighbours != nullptr && !x.neighbours->allows(r, id)) return false;
+    if (x.affinity != nullptr && !x.affinity->allows(r, id)) return false;
   }
   return x.banned == nullptr || std::find(x.banned->begin(), x.banned->end(), id) == x.banned->end();
 }
@@ -101,12 +101,12 @@ struct Want {
 // Looks at nodes with equally many free GPUs; true: there is one that takes `enough`, and no other of them
 // can be better.
 bool look_at(const NodeSearch& x, const std::vector<NodeId>& nodes, const Want& want, std::int64_t enough,
-             Candidate& best) {
+             RankedNode& best) {
   for (const NodeId id : nodes) {
     if (!admissible(x, id, want.shun)) continue;
     const std::int64_t room = room_for(x.state.node(id), x.pool, x.request, x.shape, x.view);
     if (room < want.least) continue;
-    const Candidate c = rate(x, id, room, want.all);
+    const RankedNode c = rate(x, id, room, want.all);
     if (c.better_than(best)) best = c;
     if (enough > 0 && std::min(room, want.all) >= enough && c.scattered == 0) return true;
   }
@@ -115,7 +115,7 @@ bool look_at(const NodeSearch& x, const std::vector<NodeId>& nodes, const Want& 
 
 // The same with those first that stand near.
 bool look_near(const NodeSearch& x, ModelId model, const Buckets::value_type& bucket, const Want& want,
-               std::int64_t enough, Candidate& best) {
+               std::int64_t enough, RankedNode& best) {
   if (x.near != nullptr && enough > 0) {
     const auto inner = static_cast<std::size_t>(x.domain->depth) + 1;
     for (std::size_t k = x.near->domains.size(); k > inner; --k) {
@@ -131,7 +131,7 @@ bool look_near(const NodeSearch& x, ModelId model, const Buckets::value_type& bu
 
 // Packing by buckets: first those from which one node takes all that is wanted, the tightest first; then the
 // others, the emptiest first. Stops where no bucket to come can be better.
-void look_for_tightest(const NodeSearch& x, ModelId model, const Want& want, Candidate& best) {
+void look_for_tightest(const NodeSearch& x, ModelId model, const Want& want, RankedNode& best) {
   const Buckets& buckets = x.domain->by_free.at(model);
   const std::int64_t gpus = x.shape.gpus;
   const auto most = static_cast<std::int32_t>(std::min<std::int64_t>(want.all * gpus, 1 << 20));
@@ -150,10 +150,10 @@ void look_for_tightest(const NodeSearch& x, ModelId model, const Want& want, Can
   }
 }
 
-Candidate best_of(const NodeSearch& x, const Want& want) {
-  Candidate best;
+RankedNode best_of(const NodeSearch& x, const Want& want) {
+  RankedNode best;
   const bool preferences = has_preferences(x);
-  const bool bounded = x.view != View::kPromise;  // buckets are bounds
+  const bool bounded = x.view != View::kForNominated;  // buckets are bounds
   const Matters matters = graded(x, want.all);
   const bool by_buckets =
       x.shape.gpus > 0 && !x.shape.shares && !preferences && bounded && matters != Matters::kByNode;
@@ -180,19 +180,19 @@ Candidate best_of(const NodeSearch& x, const Want& want) {
 
 // What the order of nodes depends on is the node alone, and all of them would have to be looked at.
 bool can_be_ranked(const NodeSearch& x, std::int64_t wanted) {
-  const bool whole_pool = x.domain->depth == 0 && x.view != View::kPromise &&
+  const bool whole_pool = x.domain->depth == 0 && x.view != View::kForNominated &&
                           !(x.pool.closed && x.pool.reservation) && x.pool.memory_from.value == 0;
-  const bool by_node_alone = x.near == nullptr && x.neighbours == nullptr && x.shape.roles.size() == 1 &&
+  const bool by_node_alone = x.near == nullptr && x.affinity == nullptr && x.shape.roles.size() == 1 &&
                              (x.banned == nullptr || x.banned->empty()) && !has_preferences(x);
   if (!whole_pool || !by_node_alone) return false;
   const Matters matters = graded(x, wanted);
   return matters == Matters::kNot ? !x.shape.takes_gpus() : matters == Matters::kByNode && wanted == 1;
 }
 
-Candidate best_ranked(const NodeSearch& x, std::int64_t wanted, std::int64_t least) {
+RankedNode best_ranked(const NodeSearch& x, std::int64_t wanted, std::int64_t least) {
   const bool by_waste = graded(x, wanted) != Matters::kNot;
   for (const bool shun : {true, false}) {
-    const auto candidate = [&](NodeId id) -> std::optional<Candidate> {
+    const auto candidate = [&](NodeId id) -> std::optional<RankedNode> {
       const Node& n = x.state.node(id);
       const bool here = n.takes_part() && &x.state.pool(n.pool) == &x.pool;
       if (!here || std::find(x.shape.models.begin(), x.shape.models.end(), n.model) == x.shape.models.end() ||
@@ -228,7 +228,8 @@ void for_buckets(const Domain& domain, const Shape& shape, std::int64_t from, Ea
 
 }  // namespace
 
-Shape shape_of(const State& s, const Pool& pool, const Request& request, std::vector<std::size_t> roles) {
+Shape shape_of(const ClusterModel& s, const Pool& pool, const Request& request,
+               std::vector<std::size_t> roles) {
   Shape shape;
   shape.roles = std::move(roles);
   for (const std::size_t i : shape.roles) {
@@ -301,11 +302,11 @@ std::int64_t most_in(const Domain& domain, const Shape& shape, std::int64_t toge
   return std::min(most, room);
 }
 
-std::int64_t room_in(const State& s, const Pool& pool, const Domain& domain, const Request& request,
+std::int64_t room_in(const ClusterModel& s, const Pool& pool, const Domain& domain, const Request& request,
                      const Shape& shape, View view, std::int64_t together) {
   const NodeSearch x{s, pool, request, shape, view, &domain};
   std::int64_t room = 0;
-  const std::int64_t from = view == View::kPromise ? 0 : shape.gpus * together;
+  const std::int64_t from = view == View::kForNominated ? 0 : shape.gpus * together;
   for_buckets(domain, shape, from, [&](const auto& bucket) {
     for (const NodeId id : bucket.second) {
       if (admissible(x, id, false))
@@ -315,13 +316,13 @@ std::int64_t room_in(const State& s, const Pool& pool, const Domain& domain, con
   return room;
 }
 
-Candidate best_node(const NodeSearch& x, std::int64_t wanted, std::int64_t least) {
+RankedNode best_node(const NodeSearch& x, std::int64_t wanted, std::int64_t least) {
   const auto search = [&] {
-    const Candidate best = best_of(x, {wanted, least, true});
+    const RankedNode best = best_of(x, {wanted, least, true});
     return best.node != kNoId ? best : best_of(x, {wanted, least, false});
   };
   if (!can_be_ranked(x, wanted)) return search();
-  const Candidate best = best_ranked(x, wanted, least);
+  const RankedNode best = best_ranked(x, wanted, least);
   assert(best.node == search().node);
   return best;
 }

@@ -1,11 +1,11 @@
-// Rule 4, one node at a time: which one is best for the next pods.
+// RULES.md 4.4: which node is best for the next pods.
 #pragma once
 
 #include <cstdint>
 #include <tuple>
 #include <vector>
 
-#include "model/state.h"
+#include "model/cluster_model.h"
 #include "node/devices.h"
 
 namespace muster::placement {
@@ -22,7 +22,8 @@ struct Shape {
 
   bool takes_gpus() const { return gpus > 0 || shares; }
 };
-Shape shape_of(const State& state, const Pool& pool, const Request& request, std::vector<std::size_t> roles);
+Shape shape_of(const ClusterModel& state, const Pool& pool, const Request& request,
+               std::vector<std::size_t> roles);
 
 // How many pods of the role, or of the shape, the node has room for; of a shape of several roles at most.
 std::int64_t room_for(const Node& node, const Pool& pool, const RoleSpec& role, View view);
@@ -33,26 +34,26 @@ std::int64_t room_for(const Node& node, const Pool& pool, const Request& request
 // and buckets, for the views kNow and kTarget. O(distinct numbers of free GPUs x models).
 std::int64_t most_in(const Domain& domain, const Shape& shape, std::int64_t together = 1);
 // The same counted on its nodes: exact for a shape of one role with nothing else beside it. O(its nodes).
-std::int64_t room_in(const State& state, const Pool& pool, const Domain& domain, const Request& request,
-                     const Shape& shape, View view, std::int64_t together = 1);
+std::int64_t room_in(const ClusterModel& state, const Pool& pool, const Domain& domain,
+                     const Request& request, const Shape& shape, View view, std::int64_t together = 1);
 
-class Neighbours;
+class InterPodAffinity;
 
 // What to look for, and where. Request::eligible must be filled.
 struct NodeSearch {
-  const State& state;
+  const ClusterModel& state;
   const Pool& pool;
   const Request& request;
   const Shape& shape;
   View view = View::kNow;
   const Domain* domain = nullptr;               // only its nodes
   const std::vector<NodeId>* banned = nullptr;  // not these
-  const Neighbours* neighbours = nullptr;       // where pods have a say
+  const InterPodAffinity* affinity = nullptr;   // where pods have a say
   const Node* near = nullptr;                   // among equal ones those that share most domains with it
 };
 
 // Smaller is better.
-struct Candidate {
+struct RankedNode {
   NodeId node = kNoId;
   std::int64_t room = 0;
   std::int64_t dislike = 0;      // minus the weight of preferred affinity
@@ -64,7 +65,7 @@ struct Candidate {
   std::int64_t apart = 0;  // minus the domains shared with `near`
 
   auto key() const { return std::tie(dislike, scattered, gpus_beside, first, waste, second, apart, node); }
-  bool better_than(const Candidate& o) const { return o.node == kNoId || key() < o.key(); }
+  bool better_than(const RankedNode& o) const { return o.node == kNoId || key() < o.key(); }
 };
 
 // The best node for the next of `wanted` bundles, with room for `least`. Pack: the node that takes most of
@@ -72,6 +73,6 @@ struct Candidate {
 // with least left. Spread: the emptiest. O(distinct numbers of free GPUs x models) when whole GPUs are asked,
 // nobody in the pool shares any, CPU and memory are not short and nothing is preferred; else O(nodes with
 // enough free GPUs).
-Candidate best_node(const NodeSearch& search, std::int64_t wanted, std::int64_t least = 1);
+RankedNode best_node(const NodeSearch& search, std::int64_t wanted, std::int64_t least = 1);
 
 }  // namespace muster::placement

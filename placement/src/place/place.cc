@@ -31,8 +31,8 @@ std::optional<std::size_t> refuted_role(const Domain& domain, const Request& req
 }
 
 // Also where all must be in one domain of a level: then no such domain may be refuted.
-bool refuted(const State& s, const PlaceQuery& q, std::size_t* role) {
-  if (!q.pods.empty() || q.view == View::kPromise) return false;
+bool refuted(const ClusterModel& s, const PlaceQuery& q, std::size_t* role) {
+  if (!q.pods.empty() || q.view == View::kForNominated) return false;
   const Request& request = s.request_of(s.job(q.job));
   const Pool& pool = s.pool(q.pool);
   const auto at = [&](DomainId d) {
@@ -50,34 +50,35 @@ bool refuted(const State& s, const PlaceQuery& q, std::size_t* role) {
 }
 
 // What was placed from `first` on is charged so much more than the least that it could be.
-MilliGpu beyond_least(const State& s, const Statement& statement, std::size_t first, const PlaceQuery& q) {
+MilliGpu beyond_least(const ClusterModel& s, const Statement& statement, std::size_t first,
+                      const PlaceQuery& q) {
   MilliGpu sum;
   const Request& request = s.request_of(s.job(q.job));
   for (std::size_t i = first; i < statement.placed().size(); ++i) {
     const Statement::Placed& p = statement.placed()[i];
-    sum +=
-        p.charge.amounts.gpu - s.per_pod(request.roles[static_cast<std::size_t>(p.place.role)], q.pool).gpu;
+    sum += p.allocation.amounts.gpu -
+           s.per_pod(request.roles[static_cast<std::size_t>(p.place.role)], q.pool).gpu;
   }
   return sum;
 }
 
 // Some limit or quota is exceeded, and would not be by so much less.
-bool broken_by(const State& s, const PlaceQuery& q, MilliGpu more) {
+bool broken_by(const ClusterModel& s, const PlaceQuery& q, MilliGpu more) {
   const Job& j = s.job(q.job);
   const auto path = s.path(j.leaf);
-  return std::any_of(path.begin(), path.end(), [&](LeafId at) {
+  return std::any_of(path.begin(), path.end(), [&](QueueId at) {
     const TreeSums& sums = s.sums(at, q.pool);
     const Share& share = s.share(at, q.pool);
     const auto by_this = [&](MilliGpu used, MilliGpu bound) { return used > bound && used - more <= bound; };
     return (share.limit.gpu && by_this(sums.allocated.gpu, *share.limit.gpu)) ||
-           (!j.spec.preemptible && by_this(sums.fixed.gpu, share.quota.gpu.value_or(MilliGpu{})));
+           (!j.spec.preemptible && by_this(sums.non_preemptible.gpu, share.quota.gpu.value_or(MilliGpu{})));
   });
 }
 
 // A share of memory is charged by its part of the GPU, so what a gang is charged is known when it has its
 // places: where limits or quotas do not allow for that, GPUs with more memory may do.
-std::optional<std::vector<PodPlace>> place_by_memory(State& s, Statement& statement, const PlaceQuery& q,
-                                                     Refusal* refusal) {
+std::optional<std::vector<PodPlace>> place_by_memory(ClusterModel& s, Statement& statement,
+                                                     const PlaceQuery& q, Refusal* refusal) {
   Pool& pool = s.pool(q.pool);
   const std::size_t start = statement.mark(), first = statement.placed().size();
   auto found = Gang(s, statement, q).run(refusal);
@@ -115,7 +116,7 @@ class Closing {
 
 }  // namespace
 
-Resources asked(const State& s, const PlaceQuery& q) {
+Resources asked(const ClusterModel& s, const PlaceQuery& q) {
   const Request& request = s.request_of(s.job(q.job));
   if (q.pods.empty()) return s.asked(request, q.pool);
   Resources sum;
@@ -123,12 +124,12 @@ Resources asked(const State& s, const PlaceQuery& q) {
   return sum;
 }
 
-bool refuted_by_totals(const State& s, const PlaceQuery& q) {
+bool refuted_by_totals(const ClusterModel& s, const PlaceQuery& q) {
   std::size_t role = 0;
   return refuted(s, q, &role);
 }
 
-std::optional<std::vector<PodPlace>> place(State& s, Statement& statement, const PlaceQuery& q,
+std::optional<std::vector<PodPlace>> place(ClusterModel& s, Statement& statement, const PlaceQuery& q,
                                            Refusal* refusal) {
   Pool& pool = s.pool(q.pool);
   // Pods of a role that an edit has removed are held until their gang starts anew; they go nowhere else.

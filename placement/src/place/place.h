@@ -1,10 +1,10 @@
-// Rule 4, placement: a complete set of nodes and GPUs for a gang in one pool, or none.
+// RULES.md 4: a complete set of nodes and GPUs for a gang in one pool, or none.
 #pragma once
 
 #include <optional>
 #include <vector>
 
-#include "model/state.h"
+#include "model/cluster_model.h"
 #include "model/statement.h"
 
 namespace muster::placement {
@@ -30,14 +30,14 @@ struct PlaceQuery {
 // is a heuristic, tried in two orders of the roles. O(distinct numbers of free GPUs x models) for each node
 // used, when CPU and memory are not what is short and no affinity is preferred; else O(nodes with enough free
 // GPUs).
-std::optional<std::vector<PodPlace>> place(State& state, Statement& statement, const PlaceQuery& query,
+std::optional<std::vector<PodPlace>> place(ClusterModel& state, Statement& statement, const PlaceQuery& query,
                                            Refusal* refusal = nullptr);
 
 // What the pods of the query are charged together. They must be of roles that the request has.
-Resources asked(const State& state, const PlaceQuery& query);
+Resources asked(const ClusterModel& state, const PlaceQuery& query);
 
 // The totals of the pool say that it cannot be; false: they do not say. O(distinct numbers of free GPUs x
 // models).
-bool refuted_by_totals(const State& state, const PlaceQuery& query);
+bool refuted_by_totals(const ClusterModel& state, const PlaceQuery& query);
 
 }  // namespace muster::placement

@@ -1,7 +1,7 @@
 // What Cluster says when asked.
 #include <algorithm>
 
-#include "model/state.h"
+#include "model/cluster_model.h"
 #include "muster/placement/cluster.h"
 #include "shares/past.h"
 #include "shares/shares.h"
@@ -30,16 +30,16 @@ std::vector<PodPlace> Cluster::leaving(const std::string& job) const {
   return list;
 }
 
-const Verdict* Cluster::verdict(const std::string& job) const {
+const PendingReason* Cluster::pending_reason(const std::string& job) const {
   const JobId id = state_->find_job(job);
-  return id != kNoId && state_->job(id).verdict ? &*state_->job(id).verdict : nullptr;
+  return id != kNoId && state_->job(id).pending_reason ? &*state_->job(id).pending_reason : nullptr;
 }
 
 Usage Cluster::usage(const std::string& queue, bool is_project, const std::string& pool) const {
-  State& s = *state_;
+  ClusterModel& s = *state_;
   s.settle();
   Usage u;
-  const LeafId id = s.find_leaf(queue, is_project);
+  const QueueId id = s.find_queue(queue, is_project);
   const PoolId p = s.find_pool(pool);
   if (id == kNoId || p == kNoId) return u;
   const TreeSums& sums = s.sums(id, p);
@@ -54,28 +54,28 @@ Usage Cluster::usage(const std::string& queue, bool is_project, const std::strin
 }
 
 Resources Cluster::fair_share(const std::string& queue, bool is_project, const std::string& pool) const {
-  State& s = *state_;
+  ClusterModel& s = *state_;
   s.settle();
-  const LeafId id = s.find_leaf(queue, is_project);
+  const QueueId id = s.find_queue(queue, is_project);
   const PoolId p = s.find_pool(pool);
   return id == kNoId || p == kNoId ? Resources{} : fair_shares(s, p)[static_cast<std::size_t>(id)];
 }
 
 Workloads Cluster::workloads(const std::string& queue, bool is_project) const {
   state_->settle();
-  const LeafId id = state_->find_leaf(queue, is_project);
+  const QueueId id = state_->find_queue(queue, is_project);
   if (id == kNoId) return {};
-  return {state_->leaf(id).running, state_->leaf(id).waiting};
+  return {state_->queue(id).running, state_->queue(id).waiting};
 }
 
 std::string Cluster::queue_problem(const std::string& queue, bool is_project) const {
-  State& s = *state_;
+  ClusterModel& s = *state_;
   s.settle();
-  LeafId at = s.find_leaf(queue, is_project);
-  if (at == kNoId || !s.leaf(at).known) return "it is not known";
-  if (is_project && s.leaf(at).spec.parent.empty()) return "it names no Queue";
+  QueueId at = s.find_queue(queue, is_project);
+  if (at == kNoId || !s.queue(at).known) return "it is not known";
+  if (is_project && s.queue(at).spec.parent.empty()) return "it names no Queue";
   for (std::size_t steps = 0; steps <= s.tree.size(); ++steps) {
-    const TreeNode& t = s.leaf(at);
+    const TreeNode& t = s.queue(at);
     if (t.parent == kNoId) return t.spec.parent.empty() ? "" : "there is no Queue \"" + t.spec.parent + "\"";
     at = t.parent;
   }
@@ -92,7 +92,7 @@ std::vector<PastUse> Cluster::past_use() const {
 }
 
 PoolUsage Cluster::pool_usage(const std::string& pool) const {
-  const State& s = *state_;
+  const ClusterModel& s = *state_;
   PoolUsage u;
   const PoolId id = s.find_pool(pool);
   if (id == kNoId) return u;
@@ -117,7 +117,7 @@ std::vector<std::string> Cluster::pool_names() const {
 }
 
 std::vector<Conflict> Cluster::conflicts() const {
-  const State& s = *state_;
+  const ClusterModel& s = *state_;
   std::vector<Conflict> list;
   for (const auto& [node, gpu] : s.crowded) {
     const auto holders = s.by_admission(node, gpu);

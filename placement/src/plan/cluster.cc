@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "model/state.h"
+#include "model/cluster_model.h"
 #include "node/links.h"
 #include "node/numa.h"
 #include "shares/past.h"
@@ -19,7 +19,7 @@ std::optional<std::size_t> default_among(const std::vector<bool>& marks) {
 
 namespace {
 
-PoolId default_of(const State& s) {
+PoolId default_of(const ClusterModel& s) {
   std::vector<PoolId> known;
   std::vector<bool> marks;
   for (std::size_t i = 0; i < s.pools.size(); ++i) {
@@ -33,11 +33,11 @@ PoolId default_of(const State& s) {
 
 // A pool came, went or changed: every node is sorted anew, and what waits lines up where it may start now.
 template <class Change>
-void change_pools(State& s, Change&& change) {
-  std::vector<std::pair<JobId, std::optional<Verdict>>> waited;
+void change_pools(ClusterModel& s, Change&& change) {
+  std::vector<std::pair<JobId, std::optional<PendingReason>>> waited;
   for (std::size_t i = 0; i < s.jobs.size(); ++i) {
     if (!s.jobs[i].known || s.jobs[i].assignment) continue;
-    waited.emplace_back(static_cast<JobId>(i), s.jobs[i].verdict);
+    waited.emplace_back(static_cast<JobId>(i), s.jobs[i].pending_reason);
     s.stop_waiting(waited.back().first);
   }
   for (std::size_t i = 0; i < s.nodes.size(); ++i) s.leave_pool_index(static_cast<NodeId>(i));
@@ -45,37 +45,37 @@ void change_pools(State& s, Change&& change) {
   s.default_pool = default_of(s);
   if (s.reserves()) s.reshape();
   for (std::size_t i = 0; i < s.nodes.size(); ++i) s.sort_into_pool(static_cast<NodeId>(i));
-  for (auto& [id, verdict] : waited) {
+  for (auto& [id, pending_reason] : waited) {
     s.start_waiting(id);
-    s.job(id).verdict = std::move(verdict);
+    s.job(id).pending_reason = std::move(pending_reason);
   }
   s.touch_all();
 }
 
-ModelId model_of(State& s, const NodeSpec& spec) {
+ModelId model_of(ClusterModel& s, const NodeSpec& spec) {
   // Nodes without GPUs are a model of their own, so that a search can pass them by or look at nothing else.
   const std::string name = spec.gpus > 0 || !spec.mig.empty() ? "gpu " + spec.gpu_model : "";
   return s.model_ids.emplace(name, static_cast<ModelId>(s.model_ids.size())).first->second;
 }
 
-// Its assignment without what is promised only.
+// Its assignment without what is nominated only.
 std::optional<Assignment> running_part(const Job& j) {
-  if (!j.assignment || j.promised.empty()) return j.assignment;
+  if (!j.assignment || j.nominated_pods.empty()) return j.assignment;
   Assignment a = *j.assignment;
-  for (auto it = j.promised.rbegin(); it != j.promised.rend(); ++it)
+  for (auto it = j.nominated_pods.rbegin(); it != j.nominated_pods.rend(); ++it)
     a.pods.erase(a.pods.begin() + static_cast<std::ptrdiff_t>(*it));
   return a;
 }
 
 }  // namespace
 
-Cluster::Cluster() : state_(std::make_unique<State>()) {}
+Cluster::Cluster() : state_(std::make_unique<ClusterModel>()) {}
 Cluster::~Cluster() = default;
 Cluster::Cluster(Cluster&&) noexcept = default;
 Cluster& Cluster::operator=(Cluster&&) noexcept = default;
 
 void Cluster::upsert_node(const NodeSpec& spec) {
-  State& s = *state_;
+  ClusterModel& s = *state_;
   const NodeId id = s.node_of(spec.name);
   Node& n = s.node(id);
   if (n.known && n.spec == spec) return;
@@ -104,11 +104,11 @@ void Cluster::upsert_node(const NodeSpec& spec) {
     s.sort_into_pool(id);
     if (n.pool != kNoId) s.drop_empty_domains(s.pool(n.pool));
   }
-  if (!same_gpus) s.recharge(id);
+  if (!same_gpus) s.reallocate(id);
 }
 
 void Cluster::remove_node(const std::string& name) {
-  State& s = *state_;
+  ClusterModel& s = *state_;
   const auto found = s.node_ids.find(name);
   if (found == s.node_ids.end() || !s.node(found->second).known) return;
   const NodeId id = found->second;
@@ -120,12 +120,12 @@ void Cluster::remove_node(const std::string& name) {
   n.unhealthy = 0;
   n.count_named();
   s.sort_into_pool(id);
-  s.recharge(id);
+  s.reallocate(id);
   s.forget_node(id);  // unless pods are charged there: they stay so until they are gone
 }
 
 void Cluster::upsert_pool(const PoolSpec& spec) {
-  State& s = *state_;
+  ClusterModel& s = *state_;
   const PoolId id = s.pool_of(spec.name);
   if (s.pool(id).known && s.pool(id).spec == spec) return;
   change_pools(s, [&] {
@@ -140,15 +140,15 @@ void Cluster::upsert_pool(const PoolSpec& spec) {
 }
 
 void Cluster::remove_pool(const std::string& name) {
-  State& s = *state_;
+  ClusterModel& s = *state_;
   const PoolId id = s.find_pool(name);
   if (id == kNoId) return;
   change_pools(s, [&] { s.pool(id).known = false; });
 }
 
 void Cluster::upsert_queue(const QueueSpec& spec) {
-  State& s = *state_;
-  TreeNode& t = s.leaf(s.leaf_of(spec.name, spec.is_project));
+  ClusterModel& s = *state_;
+  TreeNode& t = s.queue(s.queue_of(spec.name, spec.is_project));
   if (t.known && t.spec == spec) return;
   // Its limit bounds what is held back for those below it.
   if (!t.known || t.spec.parent != spec.parent || t.reserves || reserves_anything(spec)) s.reshape();
@@ -158,32 +158,32 @@ void Cluster::upsert_queue(const QueueSpec& spec) {
 }
 
 void Cluster::set_past_use(const PastUse& past) {
-  State& s = *state_;
-  Past& p = s.leaf(s.leaf_of(past.queue, past.is_project)).past[s.pool_of(past.pool)];
+  ClusterModel& s = *state_;
+  Past& p = s.queue(s.queue_of(past.queue, past.is_project)).past[s.pool_of(past.pool)];
   set_average_use(p, past.average, past.as_of);
 }
 
 void Cluster::remove_queue(const std::string& name, bool is_project) {
-  State& s = *state_;
-  const LeafId id = s.find_leaf(name, is_project);
-  if (id == kNoId || !s.leaf(id).known) return;
-  s.leaf(id).known = false;
-  s.leaf(id).spec = {};
-  s.leaf(id).spec.name = name;
-  s.leaf(id).spec.is_project = is_project;
+  ClusterModel& s = *state_;
+  const QueueId id = s.find_queue(name, is_project);
+  if (id == kNoId || !s.queue(id).known) return;
+  s.queue(id).known = false;
+  s.queue(id).spec = {};
+  s.queue(id).spec.name = name;
+  s.queue(id).spec.is_project = is_project;
   s.reshape();
   s.touch_all();
 }
 
 void Cluster::upsert_job(const JobSpec& spec) {
-  State& s = *state_;
-  const LeafId leaf = spec.project.empty() ? kNoId : s.leaf_of(spec.project, true);
+  ClusterModel& s = *state_;
+  const QueueId leaf = spec.project.empty() ? kNoId : s.queue_of(spec.project, true);
   const JobId id = s.job_of(spec.id);
   if (s.job(id).known && s.job(id).spec == spec) return;
   Job& j = s.job(id);
   // What it holds and what is leaving is charged anew: amounts, owner or preemptibility may be others now.
   const auto held = j.assumed || j.nominated() ? std::nullopt : running_part(j);
-  const auto displaced = j.displaced;  // promised pods stand behind all others
+  const auto displaced = j.displaced;  // nominated pods stand behind all others
   const bool told = j.to_be_evicted;
   const auto evicted_from = j.evicted_from;
   std::vector<PodPlace> going;
@@ -199,10 +199,10 @@ void Cluster::upsert_job(const JobSpec& spec) {
   j.spec = spec;
   j.known = true;
   j.leaf = leaf;
-  if (s.request_of(j).averse) {
-    s.averse.insert(id);
+  if (s.request_of(j).with_anti_affinity) {
+    s.with_anti_affinity.insert(id);
   } else {
-    s.averse.erase(id);
+    s.with_anti_affinity.erase(id);
   }
   s.put_leaving(id, going);
   if (held) {
@@ -215,7 +215,7 @@ void Cluster::upsert_job(const JobSpec& spec) {
 }
 
 void Cluster::remove_job(const std::string& name) {
-  State& s = *state_;
+  ClusterModel& s = *state_;
   const JobId id = s.find_job(name);
   if (id == kNoId) return;
   s.put_leaving(id, {});
@@ -224,13 +224,13 @@ void Cluster::remove_job(const std::string& name) {
   s.job(id).known = false;
   s.count(id);
   s.requests.release(s.job(id).request);
-  s.averse.erase(id);
+  s.with_anti_affinity.erase(id);
   s.forget_job(id);
 }
 
 void Cluster::set_assignment(const std::string& name, const Assignment& assignment,
                              const std::vector<std::size_t>& displaced) {
-  State& s = *state_;
+  ClusterModel& s = *state_;
   const JobId id = s.find_job(name);
   if (id == kNoId) return;
   Job& j = s.job(id);
@@ -250,7 +250,7 @@ void Cluster::set_assignment(const std::string& name, const Assignment& assignme
 }
 
 void Cluster::clear_assignment(const std::string& name) {
-  State& s = *state_;
+  ClusterModel& s = *state_;
   const JobId id = s.find_job(name);
   if (id == kNoId || s.job(id).waits) return;
   s.put_leaving(id, {});
@@ -259,7 +259,7 @@ void Cluster::clear_assignment(const std::string& name) {
 }
 
 void Cluster::set_leaving(const std::string& name, const std::vector<PodPlace>& pods) {
-  State& s = *state_;
+  ClusterModel& s = *state_;
   const JobId id = s.find_job(name);
   if (id == kNoId) return;
   s.put_leaving(id, pods);
@@ -275,16 +275,16 @@ void Cluster::set_leaving(const std::string& name, const std::vector<PodPlace>& 
 }
 
 void Cluster::nominate(const std::string& name, const Assignment& assignment) {
-  State& s = *state_;
+  ClusterModel& s = *state_;
   const JobId id = s.find_job(name);
   if (id == kNoId || s.job(id).runs()) return;
   s.drop_assignment(id);
   s.stop_waiting(id);
-  s.put_assignment(id, assignment, {}, Hold::kPromised);
+  s.put_assignment(id, assignment, {}, Hold::kNominated);
 }
 
 void Cluster::set_progress(const std::string& name, const Progress& progress) {
-  State& s = *state_;
+  ClusterModel& s = *state_;
   const JobId id = s.find_job(name);
   if (id == kNoId) return;
   Job& j = s.job(id);
@@ -296,7 +296,7 @@ void Cluster::set_progress(const std::string& name, const Progress& progress) {
 
 namespace {
 
-// Slices of a pod outside assignments stand beside it in State::others, under a key of their own.
+// Slices of a pod outside assignments stand beside it in ClusterModel::others, under a key of their own.
 std::string slices_key(const std::string& pod, const std::string& profile = {}) {
   return pod + '/' + profile;  // no name of a pod has a slash
 }
@@ -304,23 +304,23 @@ std::string slices_key(const std::string& pod, const std::string& profile = {}) 
 }  // namespace
 
 void Cluster::upsert_other_pod(const OtherPod& pod) {
-  State& s = *state_;
+  ClusterModel& s = *state_;
   remove_other_pod(pod.key);
-  Charge c;
+  Allocation c;
   c.node = s.node_of(pod.node);
   c.holder = kOther;
-  c.leaf = pod.project.empty() ? kNoId : s.leaf_of(pod.project, true);
+  c.leaf = pod.project.empty() ? kNoId : s.queue_of(pod.project, true);
   c.pool = s.node(c.node).pool;
-  c.fixed = !pod.preemptible;
+  c.non_preemptible = !pod.preemptible;
   auto slices = pod.slices;
-  const Charge empty = c;
+  const Allocation empty = c;
   c.amounts = pod.amounts;
   if (pod.share.kind == GpuShare::Kind::kMig) {
     slices[pod.share.profile] += pod.gpu_count;
     c.amounts.gpu = {};
   } else {
     for (const std::int32_t gpu : pod.gpus) {
-      if (gpu >= 0 && gpu < kMostGpusPerNode) c.gpus.push_back(gpu);
+      if (gpu >= 0 && gpu < kMaxGpusPerNode) c.gpus.push_back(gpu);
     }
     c.unnamed = std::max(0, pod.gpu_count - static_cast<std::int32_t>(c.gpus.size()));
     if (pod.share.kind != GpuShare::Kind::kWhole) {
@@ -331,7 +331,7 @@ void Cluster::upsert_other_pod(const OtherPod& pod) {
       c.use.overcommit = pod.share.overcommit;
     }
     const NodeSpec& node = s.node(c.node).spec;
-    c = State::gpus_outside_jobs(node, std::move(c));
+    c = ClusterModel::gpus_outside_jobs(node, std::move(c));
   }
   if (!pod.labels.empty()) {
     const auto labels = s.label_sets.emplace(pod.labels, 0).first;
@@ -340,7 +340,7 @@ void Cluster::upsert_other_pod(const OtherPod& pod) {
   }
   s.others.emplace(pod.key, s.take(std::move(c)));
   for (const auto& [profile, count] : slices) {
-    Charge cut = empty;
+    Allocation cut = empty;
     RoleSpec asked;
     asked.gpus = cut.slices = count;
     asked.share.kind = GpuShare::Kind::kMig;
@@ -352,15 +352,15 @@ void Cluster::upsert_other_pod(const OtherPod& pod) {
 }
 
 void Cluster::remove_other_pod(const std::string& key) {
-  State& s = *state_;
+  ClusterModel& s = *state_;
   const auto found = s.others.find(key);
   if (found == s.others.end()) return;
-  const auto remove = [&](std::map<std::string, Charge>::iterator at) {
-    const Charge charge = std::move(at->second);
+  const auto remove = [&](std::map<std::string, Allocation>::iterator at) {
+    const Allocation allocation = std::move(at->second);
     const auto next = s.others.erase(at);
-    s.give_back(charge);
-    if (charge.labels == nullptr) return next;
-    const auto labels = s.label_sets.find(*charge.labels);
+    s.give_back(allocation);
+    if (allocation.labels == nullptr) return next;
+    const auto labels = s.label_sets.find(*allocation.labels);
     if (--labels->second == 0) s.label_sets.erase(labels);
     return next;
   };

@@ -7,7 +7,7 @@
 #include "explain/reasons.h"
 #include "model/due.h"
 #include "shares/admission.h"
-#include "shares/rights.h"
+#include "shares/eligibility.h"
 
 namespace muster::placement {
 namespace {
@@ -16,20 +16,21 @@ auto order_of(const PodPlace& p) {
   return std::tie(p.role, p.index);
 }
 
-// The assignment without these pods (sorted indexes), and the charges with it.
-void erase_pods(Assignment& a, std::vector<Charge>& charges, const std::vector<std::size_t>& pods) {
+// The assignment without these pods (sorted indexes), and the allocations with it.
+void erase_pods(Assignment& a, std::vector<Allocation>& allocations, const std::vector<std::size_t>& pods) {
   for (auto it = pods.rbegin(); it != pods.rend(); ++it) {
     a.pods.erase(a.pods.begin() + static_cast<std::ptrdiff_t>(*it));
-    charges.erase(charges.begin() + static_cast<std::ptrdiff_t>(*it));
+    allocations.erase(allocations.begin() + static_cast<std::ptrdiff_t>(*it));
   }
 }
 
-void insert_sorted(Assignment& a, std::vector<Charge>& charges, std::vector<Statement::Placed> placed) {
+void insert_sorted(Assignment& a, std::vector<Allocation>& allocations,
+                   std::vector<Statement::Placed> placed) {
   for (auto& p : placed) {
     const auto at =
         std::upper_bound(a.pods.begin(), a.pods.end(), p.place,
                          [](const PodPlace& x, const PodPlace& y) { return order_of(x) < order_of(y); });
-    charges.insert(charges.begin() + (at - a.pods.begin()), std::move(p.charge));
+    allocations.insert(allocations.begin() + (at - a.pods.begin()), std::move(p.allocation));
     a.pods.insert(at, std::move(p.place));
   }
 }
@@ -37,7 +38,7 @@ void insert_sorted(Assignment& a, std::vector<Charge>& charges, std::vector<Stat
 // What of it runs or may run now.
 Assignment without_promises(const Job& j) {
   Assignment a = *j.assignment;
-  for (auto it = j.promised.rbegin(); it != j.promised.rend(); ++it)
+  for (auto it = j.nominated_pods.rbegin(); it != j.nominated_pods.rend(); ++it)
     a.pods.erase(a.pods.begin() + static_cast<std::ptrdiff_t>(*it));
   return a;
 }
@@ -73,9 +74,9 @@ Decisions::Entry& Decisions::say(Decision::Kind kind, JobId job, EvictReason rea
 void Decisions::start(JobId id, PoolId pool, Statement& statement, bool entitled) {
   auto outcome = statement.commit();
   Assignment a{s_.pool(pool).spec.name, now_, {}};
-  std::vector<Charge> charges;
-  const bool runs = outcome.placed.empty() || outcome.placed.front().charge.hold == Hold::kRunning;
-  insert_sorted(a, charges, std::move(outcome.placed));
+  std::vector<Allocation> allocations;
+  const bool runs = outcome.placed.empty() || outcome.placed.front().allocation.hold == Hold::kRunning;
+  insert_sorted(a, allocations, std::move(outcome.placed));
   s_.stop_waiting(id, false);
   started_.push_back(id);
   ++changes_;
@@ -88,17 +89,17 @@ void Decisions::start(JobId id, PoolId pool, Statement& statement, bool entitled
   j.entitled = entitled;
   j.assumed = runs;
   if (runs) j.progress = {now_, j.progress.saved, j.progress.start_took, std::nullopt};
-  s_.hold(id, std::move(a), std::move(charges));
+  s_.hold(id, std::move(a), std::move(allocations));
   if (runs) say(Decision::Kind::kStart, id, EvictReason::kNone, "", "");
 }
 
 void Decisions::add_pods(JobId id, std::vector<Statement::Placed> placed) {
   Job& j = s_.job(id);
-  const bool runs = placed.front().charge.hold == Hold::kRunning;
-  for (auto& p : placed) p.charge.added_in = runs ? s_.plans : 0;
-  auto [a, charges] = s_.unhold(id);
-  insert_sorted(a, charges, std::move(placed));
-  s_.hold(id, std::move(a), std::move(charges));
+  const bool runs = placed.front().allocation.hold == Hold::kRunning;
+  for (auto& p : placed) p.allocation.added_in = runs ? s_.plans : 0;
+  auto [a, allocations] = s_.unhold(id);
+  insert_sorted(a, allocations, std::move(placed));
+  s_.hold(id, std::move(a), std::move(allocations));
   j.progress.resized = now_;
   j.grown_in = s_.plans;
   ++changes_;
@@ -149,8 +150,8 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
   Job& j = s_.job(v.job);
   const std::string& beneficiary = s_.job(claimant).spec.id;
   // Pods of roles that an edit has removed hold nothing, and stop nobody.
-  const bool whole =
-      std::all_of(j.charges.begin(), j.charges.end(), [](const Charge& c) { return c.node == kNoId; });
+  const bool whole = std::all_of(j.allocations.begin(), j.allocations.end(),
+                                 [](const Allocation& c) { return c.node == kNoId; });
   const bool fresh = started_now(j) && !j.nominated();
   const bool runs = j.runs() && !fresh;
   ++changes_;
@@ -160,9 +161,9 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
       return std::any_of(j.leaving.begin(), j.leaving.end(),
                          [&](const Leaving& l) { return l.place == j.assignment->pods[i]; });
     });
-    auto [a, charges] = s_.unhold(v.job);
-    erase_pods(a, charges, v.pods);
-    s_.hold(v.job, std::move(a), std::move(charges));
+    auto [a, allocations] = s_.unhold(v.job);
+    erase_pods(a, allocations, v.pods);
+    s_.hold(v.job, std::move(a), std::move(allocations));
     if (!fresh && any_ran) {
       j.progress.resized = now_;
       j.shrunk_in = s_.plans;
@@ -171,18 +172,18 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
       if (find(v.job, Decision::Kind::kShrink) == nullptr)
         say(Decision::Kind::kShrink, v.job, v.reason, beneficiary, why(v.reason, beneficiary));
     }
-    const bool any_added = std::any_of(j.charges.begin(), j.charges.end(),
-                                       [&](const Charge& c) { return c.added_in == s_.plans; });
+    const bool any_added = std::any_of(j.allocations.begin(), j.allocations.end(),
+                                       [&](const Allocation& c) { return c.added_in == s_.plans; });
     Entry* grown = find(v.job, Decision::Kind::kGrow);
     if (grown != nullptr && !any_added) grown->dropped = true;
     return;
   }
   if (!moved.empty()) {
-    auto [a, charges] = s_.unhold(v.job);
+    auto [a, allocations] = s_.unhold(v.job);
     a = {s_.pool(pool).spec.name, a.since, {}};
-    charges.clear();
-    insert_sorted(a, charges, std::move(moved));
-    s_.hold(v.job, std::move(a), std::move(charges));
+    allocations.clear();
+    insert_sorted(a, allocations, std::move(moved));
+    s_.hold(v.job, std::move(a), std::move(allocations));
     j.moving = j.moving || runs;
     if (runs) say(Decision::Kind::kMove, v.job, v.reason, beneficiary, why(v.reason, beneficiary));
     // All of it goes elsewhere, whatever was said of it.
@@ -194,7 +195,7 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
   }
   pass_on(v.job, claimant);
   if (!runs) return back_to_waiting(v.job);
-  auto [a, charges] = s_.unhold(v.job);
+  auto [a, allocations] = s_.unhold(v.job);
   // The places that this plan has found for lost or further pods go to somebody else: nobody has been told.
   for (const auto kind : {Decision::Kind::kGrow, Decision::Kind::kShrink, Decision::Kind::kReplace}) {
     if (Entry* said = find(v.job, kind)) said->dropped = true;
@@ -206,25 +207,25 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
   say(Decision::Kind::kEvict, v.job, v.reason, beneficiary, why(v.reason, beneficiary));
 }
 
-void Decisions::make_room(JobId claimant, PoolId pool, Statement& statement, const Room& room,
-                          bool entitled) {
+void Decisions::apply(JobId claimant, PoolId pool, Statement& statement, const Solution& solution,
+                      bool entitled) {
   ++openings_;
   auto outcome = statement.commit();
   std::map<JobId, std::vector<Statement::Placed>> by_job;
   for (auto& p : outcome.placed) by_job[p.job].push_back(std::move(p));
-  for (const Victim& v : room.victims) give(v, claimant, pool, std::move(by_job[v.job]));
+  for (const Victim& v : solution.victims) give(v, claimant, pool, std::move(by_job[v.job]));
   Job& j = s_.job(claimant);
   auto mine = std::move(by_job[claimant]);
   if (j.assignment) return add_pods(claimant, std::move(mine));
   Assignment a{s_.pool(pool).spec.name, now_, {}};
-  std::vector<Charge> charges;
-  insert_sorted(a, charges, std::move(mine));
+  std::vector<Allocation> allocations;
+  insert_sorted(a, allocations, std::move(mine));
   s_.stop_waiting(claimant, false);
   started_.push_back(claimant);
   ++changes_;
   j.started_in = s_.plans;
   j.entitled = entitled;
-  s_.hold(claimant, std::move(a), std::move(charges));
+  s_.hold(claimant, std::move(a), std::move(allocations));
 }
 
 void Decisions::replace(JobId id, std::vector<std::size_t> pods, Statement& statement) {
@@ -235,8 +236,8 @@ void Decisions::replace(JobId id, std::vector<std::size_t> pods, Statement& stat
   for (std::size_t k = 0; k < pods.size(); ++k) {
     d.assignment.pods.push_back(placed[k].place);
     j.assignment->pods[pods[k]] = std::move(placed[k].place);
-    j.charges[pods[k]] = std::move(placed[k].charge);
-    j.charges[pods[k]].added_in = s_.plans;
+    j.allocations[pods[k]] = std::move(placed[k].allocation);
+    j.allocations[pods[k]].added_in = s_.plans;
   }
   j.displaced.clear();
   s_.displaced.erase(id);
@@ -250,9 +251,9 @@ void Decisions::evict(JobId id, EvictReason reason, const std::string& beneficia
   ++changes_;
   const bool ran = j.runs();
   Statement statement(s_);
-  for (std::size_t pod = 0; pod < j.charges.size(); ++pod) statement.release(id, pod);
+  for (std::size_t pod = 0; pod < j.allocations.size(); ++pod) statement.release(id, pod);
   statement.commit();
-  auto [a, charges] = s_.unhold(id);
+  auto [a, allocations] = s_.unhold(id);
   if (!ran) {
     s_.start_waiting(id);
     return;
@@ -268,23 +269,24 @@ void Decisions::shrink_to_placed(JobId id, EvictReason reason, std::string messa
   Job& j = s_.job(id);
   auto pods = j.displaced;
   std::sort(pods.begin(), pods.end());
-  auto [a, charges] = s_.unhold(id);
-  erase_pods(a, charges, pods);
-  s_.hold(id, std::move(a), std::move(charges));
+  auto [a, allocations] = s_.unhold(id);
+  erase_pods(a, allocations, pods);
+  s_.hold(id, std::move(a), std::move(allocations));
   j.progress.resized = now_;
   j.shrunk_in = s_.plans;  // else it might grow in the same plan, and the caller hear only of that
   ++changes_;
   say(Decision::Kind::kShrink, id, reason, "", std::move(message));
 }
 
-// A promise ends with the node, or when the node is not of the job's pool any more, and when its leaf may
+// A nomination ends with the node, or when the node is not of the job's pool any more, and when its leaf may
 // start nothing any more or is beyond a limit with it: the job asks again.
 bool Decisions::void_promise(JobId id) {
   const Job& j = s_.job(id);
   const PoolId pool = s_.find_pool(j.assignment->pool);
   const bool good =
-      may_start(id, pool) && std::all_of(j.promised.begin(), j.promised.end(), [&](std::size_t i) {
-        const Charge& c = j.charges[i];
+      may_start(id, pool) &&
+      std::all_of(j.nominated_pods.begin(), j.nominated_pods.end(), [&](std::size_t i) {
+        const Allocation& c = j.allocations[i];
         const Node& n = s_.node(c.node);
         const auto there = [&](std::int32_t gpu) { return gpu < n.spec.gpus && n.healthy(gpu); };
         return n.takes_part() && n.pool == pool && c.unnamed == 0 &&
@@ -298,30 +300,30 @@ void Decisions::end_promise(JobId id) {
   Job& j = s_.job(id);
   ++changes_;
   const bool whole = j.nominated();
-  const auto pods = j.promised;
-  for (const std::size_t i : pods) s_.give_back(j.charges[i]);
-  auto [a, charges] = s_.unhold(id);
+  const auto pods = j.nominated_pods;
+  for (const std::size_t i : pods) s_.give_back(j.allocations[i]);
+  auto [a, allocations] = s_.unhold(id);
   if (whole) {
     j.moving = false;
     j.started_in = 0;
     s_.start_waiting(id);
     return;
   }
-  erase_pods(a, charges, pods);
-  s_.hold(id, std::move(a), std::move(charges));
+  erase_pods(a, allocations, pods);
+  s_.hold(id, std::move(a), std::move(allocations));
 }
 
 bool Decisions::may_start(JobId id, PoolId pool) const {
   const Job& j = s_.job(id);
   if (j.moving) return true;  // it does not start, it goes on
   const auto path = s_.path(j.leaf);
-  Resources promised;
-  for (const std::size_t i : j.promised) promised += j.charges[i].amounts;
-  return !verdict_of_leaf(s_, j.leaf, path) && breach(s_, path, pool, promised, j.spec.preemptible).empty();
+  Resources nominated;
+  for (const std::size_t i : j.nominated_pods) nominated += j.allocations[i].amounts;
+  return !reason_of_leaf(s_, j.leaf, path) && breach(s_, path, pool, nominated, j.spec.preemptible).empty();
 }
 
-void Decisions::keep_promises() {
-  for (const JobId id : std::vector<JobId>(s_.promised.begin(), s_.promised.end())) {
+void Decisions::start_nominated() {
+  for (const JobId id : std::vector<JobId>(s_.nominated_jobs.begin(), s_.nominated_jobs.end())) {
     if (void_promise(id)) continue;
     Job& j = s_.job(id);
     const bool whole = j.nominated();
@@ -331,37 +333,37 @@ void Decisions::keep_promises() {
     const auto path = s_.path(j.leaf);
     // Charged until gone: what is leaving counts against limits still.
     Resources amounts;
-    for (const std::size_t i : j.promised) amounts += j.charges[i].amounts;
+    for (const std::size_t i : j.nominated_pods) amounts += j.allocations[i].amounts;
     // Who is moved held as much before: it waits for those who leave, not for a limit that was lowered since.
-    const bool goes_on = j.moving && std::none_of(path.begin(), path.end(), [&](LeafId at) {
+    const bool goes_on = j.moving && std::none_of(path.begin(), path.end(), [&](QueueId at) {
                            return s_.sums(at, pool).leaving.pods > 0;
                          });
-    if (!goes_on && broken_bound(s_, path, pool, amounts, true, View::kPromise)) continue;
+    if (!goes_on && broken_bound(s_, path, pool, amounts, true, View::kForNominated)) continue;
     const auto version = s_.pool(pool).version;
     std::vector<std::size_t> ready;
     bool in_vain = false;  // somebody is there who does not leave: a foreign pod
-    for (const std::size_t i : j.promised) {
-      if (s_.available(j.charges[i], View::kPromise)) {
-        s_.turn(j.charges[i], Hold::kRunning);
+    for (const std::size_t i : j.nominated_pods) {
+      if (s_.available(j.allocations[i], View::kForNominated)) {
+        s_.turn(j.allocations[i], Hold::kRunning);
         ready.push_back(i);
       } else {
-        in_vain = in_vain || s_.node(j.charges[i].node).leaving.pods == 0;
+        in_vain = in_vain || s_.node(j.allocations[i].node).leaving.pods == 0;
       }
     }
-    const bool all = ready.size() == j.promised.size();
+    const bool all = ready.size() == j.nominated_pods.size();
     if (!all && (whole || in_vain || !s_.request_of(j).groups.empty())) {
-      for (const std::size_t i : ready) s_.turn(j.charges[i], Hold::kPromised);
+      for (const std::size_t i : ready) s_.turn(j.allocations[i], Hold::kNominated);
       s_.pool(pool).version = version;  // nothing has changed
       if (in_vain) end_promise(id);
       continue;
     }
     if (ready.empty()) continue;
     ++changes_;
-    for (const std::size_t i : ready) j.charges[i].added_in = whole ? 0 : s_.plans;
-    s_.note_promises(id);
+    for (const std::size_t i : ready) j.allocations[i].added_in = whole ? 0 : s_.plans;
+    s_.note_nominations(id);
     if (whole) {
-      // What it had a right to when it was promised may be somebody else's by now.
-      const bool beyond = amounts.gpu.value > 0 && std::any_of(path.begin(), path.end(), [&](LeafId at) {
+      // What it had a right to when it was nominated may be somebody else's by now.
+      const bool beyond = amounts.gpu.value > 0 && std::any_of(path.begin(), path.end(), [&](QueueId at) {
                             return beyond_quota(s_, at, pool).gpu.value > 0;
                           });
       if (!started_now(j) && beyond) j.entitled = false;
@@ -371,7 +373,7 @@ void Decisions::keep_promises() {
       j.progress = {now_, j.progress.saved, j.progress.start_took, std::nullopt};
       j.assignment->since = now_;
       s_.note_end(id);
-      j.verdict.reset();
+      j.pending_reason.reset();
       say(Decision::Kind::kStart, id, EvictReason::kNone, "", "");
     } else if (!started_now(j) && find(id, Decision::Kind::kGrow) == nullptr) {
       say(Decision::Kind::kGrow, id, EvictReason::kNone, "", "");
@@ -391,7 +393,7 @@ void Decisions::reconsider() {
     Entry* entry = find(id, Decision::Kind::kEvict);
     if (entry == nullptr || !j.evicted_from || j.assignment) continue;
     Resources amounts;
-    for (const Leaving& l : j.leaving) amounts += l.charge.amounts;
+    for (const Leaving& l : j.leaving) amounts += l.allocation.amounts;
     const PoolId pool = s_.find_pool(j.evicted_from->pool);
     if (pool == kNoId || broken_bound(s_, s_.path(j.leaf), pool, amounts, j.spec.preemptible, View::kTarget))
       continue;
@@ -409,52 +411,52 @@ void Decisions::reconsider() {
   }
 }
 
-// Where it stood. Claimants of this plan that were promised its places may take others instead: nobody has
+// Where it stood. Claimants of this plan that were nominated its places may take others instead: nobody has
 // been told.
 bool Decisions::stays(JobId id, PoolId pool) {
   Job& j = s_.job(id);
   if (j.leaving.size() != j.evicted_from->pods.size()) return false;
   Statement statement(s_);
-  std::vector<JobId> promised;
-  for (const JobId other : s_.promised) {
+  std::vector<JobId> nominated;
+  for (const JobId other : s_.nominated_jobs) {
     const Job& o = s_.job(other);
     if (!o.nominated() || !started_now(o) || s_.pool_of(o.assignment->pool) != pool) continue;
-    const bool in_the_way = std::any_of(o.charges.begin(), o.charges.end(), [&](const Charge& c) {
+    const bool in_the_way = std::any_of(o.allocations.begin(), o.allocations.end(), [&](const Allocation& c) {
       return std::any_of(j.leaving.begin(), j.leaving.end(),
-                         [&](const Leaving& l) { return l.charge.node == c.node; });
+                         [&](const Leaving& l) { return l.allocation.node == c.node; });
     });
-    if (in_the_way) promised.push_back(other);
+    if (in_the_way) nominated.push_back(other);
   }
-  std::sort(promised.begin(), promised.end());
-  for (const JobId other : promised) {
-    for (std::size_t pod = 0; pod < s_.job(other).charges.size(); ++pod) statement.release(other, pod);
+  std::sort(nominated.begin(), nominated.end());
+  for (const JobId other : nominated) {
+    for (std::size_t pod = 0; pod < s_.job(other).allocations.size(); ++pod) statement.release(other, pod);
   }
   const std::size_t mark = statement.mark();
   std::size_t back = 0;
-  for (; back < j.leaving.size() && s_.available(j.leaving[back].charge, View::kTarget); ++back)
-    s_.turn(j.leaving[back].charge, Hold::kRunning);
+  for (; back < j.leaving.size() && s_.available(j.leaving[back].allocation, View::kTarget); ++back)
+    s_.turn(j.leaving[back].allocation, Hold::kRunning);
   bool all = back == j.leaving.size();
-  for (std::size_t k = 0; k < promised.size() && all; ++k) {
-    PlaceQuery query{promised[k], pool, View::kTarget, Hold::kPromised, {}, 0};
-    for (const PodPlace& p : s_.job(promised[k]).assignment->pods) query.pods.push_back({p.role, p.index});
+  for (std::size_t k = 0; k < nominated.size() && all; ++k) {
+    PlaceQuery query{nominated[k], pool, View::kTarget, Hold::kNominated, {}, 0};
+    for (const PodPlace& p : s_.job(nominated[k]).assignment->pods) query.pods.push_back({p.role, p.index});
     all = place(s_, statement, query).has_value();
   }
   if (!all) {
     statement.rollback(mark);
-    while (back > 0) s_.turn(j.leaving[--back].charge, Hold::kLeaving);
+    while (back > 0) s_.turn(j.leaving[--back].allocation, Hold::kLeaving);
     return false;
   }
   auto outcome = statement.commit();
   std::map<JobId, std::vector<Statement::Placed>> by_job;
   for (auto& p : outcome.placed) by_job[p.job].push_back(std::move(p));
   for (Leaving& l : std::exchange(j.leaving, {}))
-    by_job[id].push_back({id, std::move(l.place), std::move(l.charge)});
+    by_job[id].push_back({id, std::move(l.place), std::move(l.allocation)});
   for (auto& [job, placed] : by_job) {
     Assignment a = job == id ? std::move(*j.evicted_from) : s_.unhold(job).first;
     a.pods.clear();
-    std::vector<Charge> charges;
-    insert_sorted(a, charges, std::move(placed));
-    s_.hold(job, std::move(a), std::move(charges));
+    std::vector<Allocation> allocations;
+    insert_sorted(a, allocations, std::move(placed));
+    s_.hold(job, std::move(a), std::move(allocations));
   }
   j.to_be_evicted = false;
   j.evicted_from.reset();
@@ -465,15 +467,15 @@ bool Decisions::stays(JobId id, PoolId pool) {
 bool Decisions::moves(JobId id, PoolId pool) {
   Job& j = s_.job(id);
   Statement statement(s_);
-  PlaceQuery query{id, pool, View::kNow, Hold::kPromised, {}, 0};
+  PlaceQuery query{id, pool, View::kNow, Hold::kNominated, {}, 0};
   for (const PodPlace& p : j.evicted_from->pods) query.pods.push_back({p.role, p.index});
   if (!place(s_, statement, query)) return false;
   Assignment a{j.evicted_from->pool, j.evicted_from->since, {}};
-  std::vector<Charge> charges;
-  insert_sorted(a, charges, statement.commit().placed);
+  std::vector<Allocation> allocations;
+  insert_sorted(a, allocations, statement.commit().placed);
   j.to_be_evicted = false;
   j.evicted_from.reset();
-  s_.hold(id, std::move(a), std::move(charges));
+  s_.hold(id, std::move(a), std::move(allocations));
   j.moving = true;
   return true;
 }

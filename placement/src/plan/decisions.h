@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "model/state.h"
+#include "model/cluster_model.h"
 #include "model/statement.h"
 #include "muster/placement/plan.h"
 #include "victims/victims.h"
@@ -13,23 +13,23 @@ namespace muster::placement {
 
 class Decisions {
  public:
-  Decisions(State& state, Time now) : s_(state), now_(now) {}
+  Decisions(ClusterModel& state, Time now) : s_(state), now_(now) {}
 
-  // The waiting job gets these places (taken in the statement as running or promised). `entitled`: see Job.
+  // The waiting job gets these places (taken in the statement as running or nominated). `entitled`: see Job.
   void start(JobId job, PoolId pool, Statement& statement, bool entitled);
   // The running elastic job gets more.
   void grow(JobId job, Statement& statement);
   // Room was made for the claimant, waiting (`entitled` as above) or growing.
-  void make_room(JobId claimant, PoolId pool, Statement& statement, const Room& room, bool entitled);
+  void apply(JobId claimant, PoolId pool, Statement& statement, const Solution& solution, bool entitled);
   void replace(JobId job, std::vector<std::size_t> pods, Statement& statement);
   void evict(JobId job, EvictReason reason, const std::string& beneficiary, std::string message);
   // Displaced pods are given up: the rest goes on.
   void shrink_to_placed(JobId job, EvictReason reason, std::string message);
 
-  // What is promised to the job is free again: it waits, or goes on as it is.
+  // What is nominated to the job is free again: it waits, or goes on as it is.
   void end_promise(JobId job);
   // Promises whose places nobody uses any more are kept.
-  void keep_promises();
+  void start_nominated();
   // Whoever was evicted in this plan and still fits where it stood stays; who fits elsewhere moves.
   void reconsider();
 
@@ -37,7 +37,7 @@ class Decisions {
   std::uint64_t changes() const { return changes_; }
   // Grows with what may let others start or grow who were refused: not with what just takes free room.
   std::uint64_t openings() const { return openings_; }
-  // Jobs whose lines are to be left; they stay in them while lines are served.
+  // Jobs whose pending queues are to be left; they stay in them while these are served.
   std::vector<JobId> take_started() { return std::exchange(started_, {}); }
   std::vector<Decision> finish();  // victims before claimants, in the order of deciding
 
@@ -60,7 +60,7 @@ class Decisions {
   void add_pods(JobId job, std::vector<Statement::Placed> placed);
   bool started_now(const Job& j) const { return j.started_in != 0 && j.started_in == s_.plans; }
 
-  State& s_;
+  ClusterModel& s_;
   Time now_;
   std::vector<Entry> entries_;
   std::vector<JobId> started_;

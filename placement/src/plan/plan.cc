@@ -8,12 +8,12 @@
 
 #include "audit/audit.h"
 #include "explain/judge.h"
+#include "model/cluster_model.h"
 #include "model/due.h"
-#include "model/state.h"
 #include "model/statement.h"
 #include "muster/placement/cluster.h"
 #include "order/growth.h"
-#include "order/line.h"
+#include "order/service_order.h"
 #include "place/place.h"
 #include "plan/decisions.h"
 #include "plan/repair.h"
@@ -29,13 +29,13 @@ namespace {
 
 // In one plan what it started may be undone for somebody with a better right; after so many rounds not any
 // more.
-constexpr int kMostRounds = 64;
+constexpr int kMaxRounds = 64;
 // So many jobs of a pool wait at once until room has been there for long enough: they take it first.
-constexpr int kMostTooEarly = 100;
+constexpr int kMaxTooEarly = 100;
 
 class Planner {
  public:
-  Planner(State& state, Time now) : s_(state), now_(now), decisions_(state, now) {}
+  Planner(ClusterModel& state, Time now) : s_(state), now_(now), decisions_(state, now) {}
 
   Plan run() {
     ++s_.plans;
@@ -47,12 +47,12 @@ class Planner {
       if (dirty(p)) drain(s_, decisions_, p);
     }
     replace_displaced(s_, decisions_);
-    decisions_.keep_promises();
+    decisions_.start_nominated();
     for (int round = 0; !is_last(round); ++round) {
       serve();
       decisions_.reconsider();
       const auto before = decisions_.changes();
-      decisions_.keep_promises();
+      decisions_.start_nominated();
       if (decisions_.changes() == before) break;  // else who has started so may grow, or leave room
     }
     judge();
@@ -60,7 +60,7 @@ class Planner {
     plan.is_cut_off = cut_off_;
     plan.decisions = decisions_.finish();
     note_past_use(s_);
-    plan.verdicts = std::move(verdicts_);
+    plan.pending_reasons = std::move(pending_reasons_);
     for (const Pool& p : s_.pools) {
       if (p.known && p.due && (!plan.wake || *p.due < *plan.wake)) plan.wake = p.due;
     }
@@ -70,7 +70,7 @@ class Planner {
  private:
   // Whether a loop ends here though there may be more to do.
   bool is_last(int round) {
-    if (round < kMostRounds) return false;
+    if (round < kMaxRounds) return false;
     cut_off_ = true;
     return true;
   }
@@ -94,15 +94,15 @@ class Planner {
       }
       std::sort(served_.begin(), served_.end());
       for (const PoolId p : served_) refresh_reservation(s_, p);
-      lines_.clear();
+      orders_.clear();
       refused_in_.clear();
       reserving_.clear();
-      lines_.reserve(served_.size());
-      for (const PoolId p : served_) lines_.emplace_back(s_, p);
-      while (const auto at = next_line()) serve_head(*at);
+      orders_.reserve(served_.size());
+      for (const PoolId p : served_) orders_.emplace_back(s_, p);
+      while (const auto at = next_order()) serve_head(*at);
       bool again = decisions_.openings() != before;
       for (const JobId id : decisions_.take_started()) {
-        s_.leave_lines(id);
+        s_.leave_pending_queues(id);
         again = again || concerns_refused(id);
       }
       if (again) continue;
@@ -117,56 +117,57 @@ class Planner {
 
   // A job goes into the first of its pools that takes it, so its turn in one comes after its turn in those
   // before. Two jobs may wait for each other that way: then the first pool decides.
-  std::optional<std::size_t> next_line() {
+  std::optional<std::size_t> next_order() {
     std::optional<std::size_t> any;
-    for (std::size_t i = 0; i < lines_.size(); ++i) {
-      const JobId id = lines_[i].head();
+    for (std::size_t i = 0; i < orders_.size(); ++i) {
+      const JobId id = orders_[i].head();
       if (id == kNoId) continue;
       if (!any) any = i;
       const Job& j = s_.job(id);
-      const auto here = std::find(j.pools.begin(), j.pools.end(), lines_[i].pool());
+      const auto here = std::find(j.pools.begin(), j.pools.end(), orders_[i].pool());
       if (std::all_of(j.pools.begin(), here, [&](PoolId p) { return decided(id, p); })) return i;
     }
     return any;
   }
   bool decided(JobId id, PoolId pool) const {
     const bool served =
-        std::any_of(lines_.begin(), lines_.end(), [&](const Line& l) { return l.pool() == pool; });
+        std::any_of(orders_.begin(), orders_.end(), [&](const ServiceOrder& o) { return o.pool() == pool; });
     return !served || refused_in_.contains({id, pool});
   }
 
   void serve_head(std::size_t at) {
-    Line& line = lines_[at];
-    const JobId id = line.head();
+    ServiceOrder& order = orders_[at];
+    const JobId id = order.head();
     const auto before = victims_;
-    const bool refused = line.head_is_hopeless() || !served(id, line);
-    if (refused && s_.job(id).pools.size() > 1) refused_in_.emplace(id, line.pool());
+    const bool refused = order.head_is_infeasible() || !served(id, order);
+    if (refused && s_.job(id).pools.size() > 1) refused_in_.emplace(id, order.pool());
     // Another of its pools may take it.
-    if (refused && s_.job(id).pools.back() == line.pool())
-      reserve_for(s_, line.pool(), id, reserving_[line.pool()]);
-    line.pop(refused);
+    if (refused && s_.job(id).pools.back() == order.pool())
+      reserve_for(s_, order.pool(), id, reserving_[order.pool()]);
+    order.pop(refused);
     if (victims_ == before) return;
-    for (Line& l : lines_) l.rank_anew();
+    for (ServiceOrder& o : orders_) o.rank_anew();
   }
 
-  // One claimant with all its means: free room, room that others are leaving, room that it may make.
-  bool served(JobId id, const Line& line) {
+  // One claimant with all its actions: free room, room that others are leaving, room that it may make.
+  bool served(JobId id, const ServiceOrder& order) {
     const Job& j = s_.job(id);
-    const PoolId pool = line.pool();
+    const PoolId pool = order.pool();
     Request& request = s_.requests.at(j.request);
     const Resources asked = s_.asked(request, pool);
     // Its demand counts in its first pool; what it has a right to in another one is judged as if it counted
     // there.
     std::optional<std::vector<Resources>> fair;
-    if (j.pending_in != pool) fair = fair_shares_with(s_, pool, line.path(), asked);
+    if (j.pending_in != pool) fair = fair_shares_with(s_, pool, order.path(), asked);
     const bool off = kept_off(s_, id, pool, asked);
-    const RoomQuery query{.claimant = {id, pool, line.path(), asked, fair ? &*fair : &line.fair()},
-                          .now = now_,
-                          .anywhere = !off};
+    const SolutionQuery query{.claimant = {id, pool, order.path(), asked, fair ? &*fair : &order.fair()},
+                              .now = now_,
+                              .anywhere = !off};
     if (start_in_free_room(query, (off ? request.refused_beside : request.refused)[pool])) return true;
     // Any of its pools' free room comes before a victim in one.
     const bool waits_for_pool = pool != j.pools.back() && free_room_in_later_pool(j, pool);
-    if (!waits_for_pool && take_room(query, std::tuple(j.leaf, j.request, j.spec.priority, pool, off)))
+    if (!waits_for_pool &&
+        start_with_victims(query, std::tuple(j.leaf, j.request, j.spec.priority, pool, off)))
       return true;
     note_refused(query.claimant);
     return false;
@@ -175,13 +176,14 @@ class Planner {
   // Who starts or grows after it may be a victim for it, or be over its share by that: only in another round.
   void note_refused(const Claimant& c) {
     refused_leaves_.insert(c.path.front());
-    refused_with_right_ = refused_with_right_ || may_have_right(s_, c, Right::kFairness);  // the wider one
+    refused_with_right_ =
+        refused_with_right_ || may_be_eligible(s_, c, Eligibility::kByFairShare);  // the wider one
   }
   bool concerns_refused(JobId started) const {
     return refused_with_right_ || refused_leaves_.contains(s_.job(started).leaf);
   }
 
-  bool start_in_free_room(const RoomQuery& q, Refusal& refusal) {
+  bool start_in_free_room(const SolutionQuery& q, Refusal& refusal) {
     const Claimant& c = q.claimant;
     const Job& j = s_.job(c.job);
     for (const View view : {View::kNow, View::kTarget}) {
@@ -191,7 +193,7 @@ class Planner {
       if (view == View::kNow && remembered) continue;
       if (view == View::kTarget && s_.pool(c.pool).leaving == 0) continue;
       Statement statement(s_);
-      const Hold hold = view == View::kNow ? Hold::kRunning : Hold::kPromised;
+      const Hold hold = view == View::kNow ? Hold::kRunning : Hold::kNominated;
       if (!place(s_, statement, {c.job, c.pool, view, hold, {}, 0, q.anywhere},
                  view == View::kNow ? &refusal : nullptr)) {
         if (view == View::kNow) refusal.gains = s_.pool(c.pool).gains;
@@ -207,7 +209,7 @@ class Planner {
   // With what has just been placed: the leaf and its ancestors stay within the smaller of quota and fair
   // share.
   bool within_guarantee(Claimant c) const {
-    for (const LeafId at : c.path) {
+    for (const QueueId at : c.path) {
       const Resources& used = s_.sums(at, c.pool).allocated;
       const Bounds& quota = s_.share(at, c.pool).quota;
       const Resources& fair = (*c.fair)[static_cast<std::size_t>(at)];
@@ -232,10 +234,10 @@ class Planner {
     return false;
   }
 
-  using Kind = std::tuple<LeafId, RequestId, std::int64_t, PoolId, bool>;
-  bool take_room(RoomQuery q, const Kind& kind) {
-    const auto known = no_room_.find(kind);
-    if (known != no_room_.end() && known->second == decisions_.changes()) return false;
+  using Kind = std::tuple<QueueId, RequestId, std::int64_t, PoolId, bool>;
+  bool start_with_victims(SolutionQuery q, const Kind& kind) {
+    const auto known = no_solution_.find(kind);
+    if (known != no_solution_.end() && known->second == decisions_.changes()) return false;
     q.limits_only = broken_bound(s_, q.claimant.path, q.claimant.pool, q.claimant.asked,
                                  s_.job(q.claimant.job).spec.preemptible, View::kTarget)
                         .has_value();
@@ -244,18 +246,18 @@ class Planner {
     q.moves = no_moves == no_moves_.end() || no_moves->second != decisions_.changes();
     Statement statement(s_);
     Safe safe;
-    const auto room = make_room(s_, statement, q, safe);
+    const auto solution = find_solution(s_, statement, q, safe);
     if (safe.due) soonest(s_.pool(pool).due, *safe.due);
     safe_.erase({leaf, request, priority, pool});
-    if (!room) {
-      no_room_[kind] = decisions_.changes();
+    if (!solution) {
+      no_solution_[kind] = decisions_.changes();
       if (safe.by_right) safe_[{leaf, request, priority, pool}] = *safe.by_right;
       // Who may move depends on the claimant's leaf where somebody is safe by minRuntime.
       if (q.moves && !q.limits_only && !safe.due) no_moves_[{request, pool, off}] = decisions_.changes();
       return false;
     }
-    if (s_.watch != nullptr) s_.watch->room(q, statement, *room);
-    decisions_.make_room(q.claimant.job, q.claimant.pool, statement, *room, within_guarantee(q.claimant));
+    if (s_.watch != nullptr) s_.watch->solution(q, statement, *solution);
+    decisions_.apply(q.claimant.job, q.claimant.pool, statement, *solution, within_guarantee(q.claimant));
     ++victims_;
     return true;
   }
@@ -264,13 +266,13 @@ class Planner {
 
   std::vector<JobId> grow() {
     std::vector<JobId> list;
-    for (Line& line : lines_) {
-      const PoolId pool = line.pool();
+    for (ServiceOrder& order : orders_) {
+      const PoolId pool = order.pool();
       const auto fair = fair_shares(s_, pool);
       s_.pool(pool).fair = fair;
       Growth growth(s_, pool, fair, s_.pool(pool).due);
       too_early_ = 0;
-      while (too_early_ < kMostTooEarly) {
+      while (too_early_ < kMaxTooEarly) {
         const auto claim = growth.next();
         if (!claim) break;
         const auto before = victims_;
@@ -305,17 +307,17 @@ class Planner {
     return true;
   }
 
-  bool grown(const Growth::Claim& claim, PoolId pool, const std::vector<Resources>& fair) {
+  bool grown(const Growth::GrowthClaim& claim, PoolId pool, const std::vector<Resources>& fair) {
     const Job& j = s_.job(claim.job);
-    const RoomQuery q{.claimant = {claim.job, pool, claim.path, claim.asked, &fair},
-                      .pods = claim.pods,
-                      .now = now_,
-                      .anywhere = !kept_off(s_, claim.job, pool, claim.asked)};
+    const SolutionQuery q{.claimant = {claim.job, pool, claim.path, claim.asked, &fair},
+                          .pods = claim.pods,
+                          .now = now_,
+                          .anywhere = !kept_off(s_, claim.job, pool, claim.asked)};
     for (const View view : {View::kNow, View::kTarget}) {
       if (broken_bound(s_, claim.path, pool, claim.asked, j.spec.preemptible, view)) continue;
       if (view == View::kTarget && s_.pool(pool).leaving == 0) continue;
       Statement statement(s_);
-      const Hold hold = view == View::kNow ? Hold::kRunning : Hold::kPromised;
+      const Hold hold = view == View::kNow ? Hold::kRunning : Hold::kNominated;
       if (!place(s_, statement, {claim.job, pool, view, hold, claim.pods, 0, q.anywhere})) continue;
       if (is_too_early(claim.job, pool)) return false;
       decisions_.grow(claim.job, statement);
@@ -328,14 +330,14 @@ class Planner {
     }
     Statement statement(s_);
     Safe safe;
-    const auto room = make_room(s_, statement, q, safe);
+    const auto solution = find_solution(s_, statement, q, safe);
     if (safe.due) soonest(s_.pool(pool).due, *safe.due);
-    if (!room) {
+    if (!solution) {
       note_refused(q.claimant);
       return false;
     }
-    if (s_.watch != nullptr) s_.watch->room(q, statement, *room);
-    decisions_.make_room(claim.job, pool, statement, *room, false);
+    if (s_.watch != nullptr) s_.watch->solution(q, statement, *solution);
+    decisions_.apply(claim.job, pool, statement, *solution, false);
     ++victims_;
     return true;
   }
@@ -343,16 +345,16 @@ class Planner {
   // --- why the rest waits: as things are at the end of the plan
 
   void judge() {
-    Judge judge(s_, safe_, verdicts_);
-    for (const Line& line : lines_) {
-      judge.line(line);
-      judge.nominated(line.pool());
+    Judge judge(s_, safe_, pending_reasons_);
+    for (const ServiceOrder& order : orders_) {
+      judge.pending(order);
+      judge.nominated(order.pool());
     }
-    for (const Line& line : lines_) {
-      Pool& p = s_.pool(line.pool());
+    for (const ServiceOrder& order : orders_) {
+      Pool& p = s_.pool(order.pool());
       p.judged = p.version;
-      const bool wanted = !p.lines.empty() || !p.growable.empty();
-      const auto fold = wanted ? next_fold(s_, line.pool()) : std::nullopt;
+      const bool wanted = !p.pending_queues.empty() || !p.growable.empty();
+      const auto fold = wanted ? next_fold(s_, order.pool()) : std::nullopt;
       if (fold) soonest(p.due, *fold);
     }
     judge.sidelined();
@@ -361,20 +363,20 @@ class Planner {
     for (Pool& p : s_.pools) p.judged = p.version;
   }
 
-  State& s_;
+  ClusterModel& s_;
   Time now_;
   Decisions decisions_;
-  std::vector<std::string> verdicts_;
+  std::vector<std::string> pending_reasons_;
   std::vector<PoolId> served_;
-  std::vector<Line> lines_;                        // of these pools
+  std::vector<ServiceOrder> orders_;               // of these pools
   std::set<std::pair<JobId, PoolId>> refused_in_;  // of jobs with several pools
   std::map<PoolId, Reserving> reserving_;          // in this round
-  std::map<Kind, std::uint64_t> no_room_;          // when it was refused: Decisions::changes()
+  std::map<Kind, std::uint64_t> no_solution_;      // when it was refused: Decisions::changes()
   std::map<std::tuple<RequestId, PoolId, bool>, std::uint64_t> no_moves_;  // the same of consolidation alone
   Judge::SafeVictims safe_;                                                // of claimants that found no room
   std::uint64_t victims_ = 0;
   int too_early_ = 0;                        // in the pool of which jobs grow
-  std::set<LeafId> refused_leaves_;          // in this round
+  std::set<QueueId> refused_leaves_;         // in this round
   bool refused_with_right_ = false;          // as far as their own leaf is concerned
   bool cut_off_ = false;                     // Plan::is_cut_off
   std::optional<std::uint64_t> served_all_;  // Decisions::changes() when serving changed nothing any more

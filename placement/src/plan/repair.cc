@@ -13,13 +13,13 @@ namespace muster::placement {
 namespace {
 
 bool is_promised(const Job& j, NodeId node, std::int32_t gpu) {
-  return std::any_of(j.promised.begin(), j.promised.end(), [&](std::size_t i) {
-    const Charge& c = j.charges[i];
+  return std::any_of(j.nominated_pods.begin(), j.nominated_pods.end(), [&](std::size_t i) {
+    const Allocation& c = j.allocations[i];
     return c.node == node && std::find(c.gpus.begin(), c.gpus.end(), gpu) != c.gpus.end();
   });
 }
 
-bool can_do_without_displaced(const State& s, const Job& j) {
+bool can_do_without_displaced(const ClusterModel& s, const Job& j) {
   const Request& request = s.request_of(j);
   if (!request.elastic || !request.groups.empty()) return false;
   std::vector<std::int32_t> left(request.roles.size());
@@ -35,7 +35,7 @@ bool can_do_without_displaced(const State& s, const Job& j) {
 }
 
 // False: there is no room for all of them.
-bool found_places(State& s, Decisions& decisions, JobId id) {
+bool found_places(ClusterModel& s, Decisions& decisions, JobId id) {
   const Job& j = s.job(id);
   const PoolId pool = s.find_pool(j.assignment->pool);
   if (pool == kNoId) return false;
@@ -55,7 +55,7 @@ bool found_places(State& s, Decisions& decisions, JobId id) {
   return true;
 }
 
-void replace_displaced(State& s, Decisions& decisions, JobId id) {
+void replace_displaced(ClusterModel& s, Decisions& decisions, JobId id) {
   if (found_places(s, decisions, id)) return;
   const Job& j = s.job(id);
   const auto& pods = j.displaced;
@@ -84,14 +84,14 @@ void replace_displaced(State& s, Decisions& decisions, JobId id) {
 
 }  // namespace
 
-void end_double_use(State& s, Decisions& decisions) {
+void end_double_use(ClusterModel& s, Decisions& decisions) {
   for (const auto& [node, gpu] : std::set(s.crowded)) {
     const auto holders = s.by_admission(node, gpu);
     for (std::size_t i = 1; i < holders.size(); ++i) {
       // Shares of one GPU may stand beside each other: only what is too much goes.
       if (!s.crowded.contains({node, gpu})) break;
       const JobId last = holders[holders.size() - i];
-      // A promise that was written down before its victims were told: it is asked for again.
+      // A nomination that was written down before its victims were told: it is asked for again.
       if (is_promised(s.job(last), node, gpu)) {
         decisions.end_promise(last);
         continue;
@@ -103,13 +103,13 @@ void end_double_use(State& s, Decisions& decisions) {
   }
 }
 
-void drain(State& s, Decisions& decisions, const Pool& pool) {
+void drain(ClusterModel& s, Decisions& decisions, const Pool& pool) {
   std::vector<std::pair<JobId, std::string>> list;
   for (const auto& [leaf, jobs] : pool.holding) {
     if (leaf == kNoId) continue;
-    for (const LeafId at : s.path(leaf)) {
-      if (!s.leaf(at).spec.drain) continue;
-      for (const JobId job : jobs) list.emplace_back(job, s.leaf(at).spec.name);
+    for (const QueueId at : s.path(leaf)) {
+      if (!s.queue(at).spec.drain) continue;
+      for (const JobId job : jobs) list.emplace_back(job, s.queue(at).spec.name);
       break;
     }
   }
@@ -117,7 +117,7 @@ void drain(State& s, Decisions& decisions, const Pool& pool) {
     decisions.evict(job, EvictReason::kDrained, "", "Queue " + name + " is drained");
 }
 
-void replace_displaced(State& s, Decisions& decisions) {
+void replace_displaced(ClusterModel& s, Decisions& decisions) {
   for (const JobId id : std::set(s.displaced)) replace_displaced(s, decisions, id);
 }
 

@@ -12,10 +12,10 @@
 namespace muster::placement {
 namespace {
 
-constexpr std::size_t kMostTypical = 20;
-constexpr std::int64_t kLeastTypical = 1024;  // one pod in so many
-constexpr std::size_t kMostKept = 64;         // kinds of roles whose increase is kept
-constexpr std::int64_t kMicro = 1000;         // micro-GPU in a milli-GPU
+constexpr std::size_t kMaxTypical = 20;
+constexpr std::int64_t kMinTypical = 1024;  // one pod in so many
+constexpr std::size_t kMaxKept = 64;        // kinds of roles whose increase is kept
+constexpr std::int64_t kMicro = 1000;       // micro-GPU in a milli-GPU
 
 std::optional<TypicalRequest> typical_of(const RoleSpec& role) {
   TypicalRequest t{role.gpus, static_cast<std::int32_t>(kMilliPerGpu), {}, role.per_pod.cpu, role.models};
@@ -98,7 +98,7 @@ void Fragmentation::count(const RoleSpec& role, std::int64_t pods) {
 }
 
 void Fragmentation::prepare(const Resources& capacity) {
-  if (after_.size() > kMostKept) after_.clear();
+  if (after_.size() > kMaxKept) after_.clear();
   if (!changed_ && capacity == capacity_) return;
   changed_ = false;
   capacity_ = capacity;
@@ -106,9 +106,9 @@ void Fragmentation::prepare(const Resources& capacity) {
   std::int64_t all = 0;
   for (const auto& [request, pods] : counts_) all += weight_of(pods);
   for (const auto& [request, pods] : counts_) {
-    if (weight_of(pods) * kLeastTypical >= all) typical_.push_back({request, weight_of(pods)});
+    if (weight_of(pods) * kMinTypical >= all) typical_.push_back({request, weight_of(pods)});
   }
-  const auto most = static_cast<std::ptrdiff_t>(std::min(kMostTypical, typical_.size()));
+  const auto most = static_cast<std::ptrdiff_t>(std::min(kMaxTypical, typical_.size()));
   std::partial_sort(typical_.begin(), typical_.begin() + most, typical_.end(),
                     [](const auto& a, const auto& b) {
                       return a.weight != b.weight ? a.weight > b.weight : a.request < b.request;

@@ -1,5 +1,6 @@
-// What is left of a node's GPUs and is of no use: the fragmentation gradient (Weng et al., "Beware of
-// Fragmentation", USENIX ATC 2023), by what the jobs of a pool typically ask for.
+// RULES.md 4.4: how much of what is left of a node's GPUs is of no use for what the jobs of the pool
+// typically ask for. This is the fragmentation gradient (Weng et al., "Beware of Fragmentation", USENIX ATC
+// 2023).
 #pragma once
 
 #include <array>

@@ -33,31 +33,31 @@ struct Domain {
 };
 
 // Who is served when within a leaf: priority, then submission, then name.
-struct WaitKey {
+struct PendingKey {
   std::int64_t minus_priority = 0;
   Time submitted;
   std::string id;
   JobId job = kNoId;
-  auto operator<=>(const WaitKey&) const = default;
+  auto operator<=>(const PendingKey&) const = default;
 };
 
 // Jobs of one leaf that have equal prospects: when one of them is refused, so is each that comes after it.
-struct WaitKind {
+struct PendingKind {
   RequestId request = kNoId;
   std::int64_t priority = 0;
   bool preemptible = true;
   std::int64_t ends_within = 0, saves_within = 0;  // max_runtime, checkpoint_interval in ms; -1: left out
   JobId alone = kNoId;                             // of a job with several pools: it is a kind of its own
-  auto operator<=>(const WaitKind&) const = default;
+  auto operator<=>(const PendingKind&) const = default;
 };
 // Those of one leaf, in order, and by kind; no set is empty.
-struct WaitLine {
-  std::set<WaitKey> all;
-  std::map<WaitKind, std::set<WaitKey>> kinds;
+struct PendingQueue {
+  std::set<PendingKey> all;
+  std::map<PendingKind, std::set<PendingKey>> kinds;
 };
 
 // At one level of the tree.
-struct Rights {
+struct BoundsKept {
   bool quota = false, fair = false;  // to stay within it
 };
 
@@ -68,7 +68,7 @@ struct Reservation {
   std::vector<NodeId> nodes;  // sorted
   std::optional<Time> start;  // when all of it will be free; nullopt: somebody there has no max_runtime
   Time made;
-  std::vector<Rights> rights;  // of its owner, at each level from its leaf up
+  std::vector<BoundsKept> kept_bounds;  // of its owner, at each level from its leaf up
 };
 
 struct Pool {
@@ -83,15 +83,15 @@ struct Pool {
   std::int64_t priced_by = -1;                     // the largest of these at the last settle(); -1: none
   std::map<std::int32_t, std::int32_t> zone_gpus;  // of its usable nodes: the largest NUMA node's, counted
   mutable Rankings rankings;                       // what searches have found out; of no other meaning
-  Fragmentation fragmentation;                // by the requests of jobs that are counted here, see count()
-  std::map<LeafId, WaitLine> lines;           // what may start here, by Project
-  std::int64_t leaving = 0;                   // pods that are on their way out of its nodes
-  std::size_t waiting = 0;                    // in these
-  std::set<JobId> unjudged;                   // of those whose first pool this is: without a verdict
-  std::optional<Time> judged_all;             // when all verdicts were last looked at, where many wait
-  std::map<LeafId, std::set<JobId>> holding;  // who has places here, by Project
+  Fragmentation fragmentation;  // by the requests of jobs that are counted here, see count()
+  std::map<QueueId, PendingQueue> pending_queues;  // what may start here, by Project
+  std::int64_t leaving = 0;                        // pods that are on their way out of its nodes
+  std::size_t waiting = 0;                         // in these
+  std::set<JobId> unjudged;        // of those whose first pool this is: without a pending reason
+  std::optional<Time> judged_all;  // when all pending reasons were last looked at, where many wait
+  std::map<QueueId, std::set<JobId>> holding;  // who has places here, by Project
   // Of these, how many are preemptible, by Project and priority.
-  std::map<std::pair<LeafId, std::int64_t>, std::int32_t> preemptible_jobs;
+  std::map<std::pair<QueueId, std::int64_t>, std::int32_t> preemptible_jobs;
   Resources preemptible;                  // allocated to Projects, without what is not preemptible
   std::set<std::pair<Time, JobId>> ends;  // of what runs here and says when: end_of()
   std::set<JobId> growable;               // running elastic jobs that could be larger
@@ -99,7 +99,7 @@ struct Pool {
   std::uint64_t version = 1, judged = 0;  // plan() has nothing to do here while they are equal …
   std::optional<Time> due;                // … before this
   std::uint64_t gains = 1;                // grows when something becomes free: what was refused may fit now
-  std::vector<Resources> fair;            // fair_shares() as they were asked for last; by LeafId
+  std::vector<Resources> fair;            // fair_shares() as they were asked for last; by QueueId
   std::uint64_t members = 1;              // grows when a usable node comes, goes or is another
   std::optional<Reservation> reservation;
   // For the search that is being made, see place():

@@ -5,8 +5,8 @@
 namespace muster::placement {
 namespace {
 
-constexpr std::size_t kMostRanked = 1 << 20;   // nodes in all rankings together; some 50 bytes each
-constexpr std::size_t kMostChanges = 1 << 20;  // that are remembered
+constexpr std::size_t kMaxRanked = 1 << 20;   // nodes in all rankings together; some 50 bytes each
+constexpr std::size_t kMaxChanges = 1 << 20;  // that are remembered
 
 // std heaps have the largest first.
 bool worse(const Rank& a, const Rank& b) {
@@ -25,8 +25,8 @@ void Rankings::pop(std::vector<Rank>& heap) {
   heap.pop_back();
 }
 
-void Rankings::make_room(std::size_t nodes) {
-  if (all_.size() * nodes <= kMostRanked && changes_.size() <= kMostChanges) return;
+void Rankings::find_solution(std::size_t nodes) {
+  if (all_.size() * nodes <= kMaxRanked && changes_.size() <= kMaxChanges) return;
   all_.clear();
   changes_.clear();
 }

@@ -49,7 +49,7 @@ class Rankings {
   template <class Stamp, class Ranked>
   NodeId best(const Key& key, std::uint64_t version, const std::set<NodeId>& nodes, Stamp&& stamp,
               Ranked&& rank) {
-    make_room(nodes.size());
+    find_solution(nodes.size());
     Ranking& r = all_[key];
     if (r.seen.empty() || r.version != version || r.heap.size() > 2 * nodes.size() + 64) {
       r = {version, changes_.size(), {}, {}};
@@ -93,7 +93,7 @@ class Rankings {
   static void push(std::vector<Rank>& heap, const Rank& rank);
   static void pop(std::vector<Rank>& heap);
   // Forgets everything where it has become too much.
-  void make_room(std::size_t nodes);
+  void find_solution(std::size_t nodes);
 
   std::map<Key, Ranking> all_;
   std::vector<NodeId> changes_;  // since there are rankings, in order

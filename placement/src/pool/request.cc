@@ -207,7 +207,7 @@ RequestId Requests::acquire(const JobSpec& spec) {
     r.by_memory = r.by_memory || (role.gpus > 0 && role.share.kind == GpuShare::Kind::kMemory);
     r.elastic = r.elastic || role.most() > role.replicas;
     r.about_pods = r.about_pods || about_pods(role);
-    r.averse = r.averse || !role.pod_anti_affinity.empty();
+    r.with_anti_affinity = r.with_anti_affinity || !role.pod_anti_affinity.empty();
   }
   r.avoid = spec.avoid_nodes;
   r.topology = spec.topology;

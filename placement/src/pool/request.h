@@ -1,4 +1,4 @@
-// What jobs ask of the nodes, once for all jobs that ask the same: equal requests are judged once.
+// RULES.md 4.1: what jobs ask of the nodes. Jobs that ask the same share one request, which is judged once.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ namespace muster::placement {
 // Why a request found no place in a pool, and when.
 struct Refusal {
   std::uint64_t gains = 0;    // Pool::gains then: while it stands, nothing that could help has happened
-  std::uint64_t version = 0;  // Pool::version that `verdict` describes
+  std::uint64_t version = 0;  // Pool::version that `pending reason` describes
   Time described;             // when it was made
-  std::uint64_t serial = 0;   // changes with the verdict
+  std::uint64_t serial = 0;   // changes with the pending reason
   std::size_t role = 0;       // for a pod of which there was no room
   std::int64_t placed = 0;    // pods that had found a place before it
   bool never = false;         // as the pool is, it would not fit even if all of it were empty
   std::uint64_t members = 0;  // Pool::members for which `never` holds
-  Verdict verdict;
+  PendingReason pending_reason;
 };
 
 // Which usable nodes of a pool would do for a pod of a role if they were empty.
@@ -39,12 +39,12 @@ struct Request {
   std::vector<std::string> avoid;
   TopologyRule topology;
   std::vector<GroupRule> groups;
-  Resources total;         // of the minimum; memory shares are not in it: State::asked
+  Resources total;         // of the minimum; memory shares are not in it: ClusterModel::asked
   bool by_memory = false;  // some role asks for GPU memory
   bool elastic = false;
-  bool about_pods = false;  // some role has terms about pods, or is to be spread among them
-  bool averse = false;      // required anti-affinity is among them
-  std::string invalid;      // why it can never be placed; "": it may
+  bool about_pods = false;          // some role has terms about pods, or is to be spread among them
+  bool with_anti_affinity = false;  // required anti-affinity is among them
+  std::string invalid;              // why it can never be placed; "": it may
   // By role and NodeId: the node would do if it were empty. Filled when first asked for, then kept up to
   // date.
   std::vector<std::vector<bool>> eligible;

@@ -1,4 +1,4 @@
-// Levels and domains of a pool: which there are, and what they are called.
+// RULES.md 4.2: the levels and domains of a pool. Which are there, and what are they called?
 #pragma once
 
 #include <cstdint>

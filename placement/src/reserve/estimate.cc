@@ -4,7 +4,7 @@
 
 namespace muster::placement {
 
-Estimate::Estimate(const State& s, PoolId pool)
+Estimate::Estimate(const ClusterModel& s, PoolId pool)
     : s_(s),
       ends_(s.pool(pool).ends),
       next_(ends_.upper_bound({s.time, std::numeric_limits<JobId>::max()})),
@@ -13,14 +13,14 @@ Estimate::Estimate(const State& s, PoolId pool)
       free_(s.pool(pool).domains[0].free) {}
 
 bool Estimate::another_ends() {
-  // Who is late is about to go: to the minute, so that verdicts do not change with every plan.
+  // Who is late is about to go: to the minute, so that pending reasons do not change with every plan.
   const Time minute{(s_.time.ms / 60'000 + 1) * 60'000};
   const bool any_late = late_ != ends_.end() && late_->first <= s_.time;
   const bool next_first = next_ != ends_.end() && (!any_late || next_->first <= minute);
   if (!next_first && !any_late) return false;
   const auto [time, id] = next_first ? *next_++ : std::pair(minute, (late_++)->second);
   reached_ = time;
-  for (const Charge& c : s_.job(id).charges) {
+  for (const Allocation& c : s_.job(id).allocations) {
     if (c.node != kNoId && s_.node(c.node).takes_part()) free_ += c.amounts;
   }
   return any_ended_ = true;

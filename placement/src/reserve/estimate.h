@@ -1,9 +1,9 @@
-// Rule 7: when what waits is likely to start, as far as what runs says when it ends.
+// RULES.md 7.6: when a waiting job is likely to start, as far as running jobs say when they end.
 #pragma once
 
 #include <optional>
 
-#include "model/state.h"
+#include "model/cluster_model.h"
 
 namespace muster::placement {
 
@@ -13,7 +13,7 @@ namespace muster::placement {
 // have to end for them).
 class Estimate {
  public:
-  Estimate(const State& state, PoolId pool);
+  Estimate(const ClusterModel& state, PoolId pool);
 
   // nullopt: too little of what runs says when it ends.
   std::optional<Time> next(const Resources& asked);
@@ -22,7 +22,7 @@ class Estimate {
   using Ends = std::set<std::pair<Time, JobId>>;
   bool another_ends();  // what it gives back is free then; false: there is none
 
-  const State& s_;
+  const ClusterModel& s_;
   const Ends& ends_;
   Ends::const_iterator next_, late_;  // those that end after now; those that should have ended
   Time reached_;                      // when the last of them ends

@@ -16,11 +16,11 @@ namespace muster::placement {
 namespace {
 
 constexpr Duration kLate = seconds(60);     // a pod may need as long to go
-constexpr std::size_t kMostTried = 4;       // in one plan, of those that could not start whoever ends
-constexpr std::size_t kMostLookedAt = 100;  // kinds of those that are refused
+constexpr std::size_t kMaxTried = 4;        // in one plan, of those that could not start whoever ends
+constexpr std::size_t kMaxLookedAt = 100;   // kinds of those that are refused
 constexpr std::int64_t kUnknownRounds = 6;  // so many times reservation_after a place without an end is kept
 
-void drop(State& s, Pool& p) {
+void drop(ClusterModel& s, Pool& p) {
   for (const NodeId id : p.reservation->nodes) s.node(id).reserved = false;
   p.reservation.reset();
   ++p.gains;
@@ -28,26 +28,26 @@ void drop(State& s, Pool& p) {
 }
 
 // As things are, not as a search for victims tries them.
-void note_rights(const State& s, PoolId pool, Reservation& r) {
+void note_rights(const ClusterModel& s, PoolId pool, Reservation& r) {
   const Job& owner = s.job(r.owner);
-  r.rights = rights_at(s, s.path(owner.leaf), pool, s.asked(s.request_of(owner), pool), false);
+  r.kept_bounds = bounds_kept(s, s.path(owner.leaf), pool, s.asked(s.request_of(owner), pool), false);
 }
 
 // Within limits and quotas as far as plans can see: what is leaving has left. What is reserved for other
 // Projects may come free.
-bool within_bounds(const State& s, const Job& j, PoolId pool) {
+bool within_bounds(const ClusterModel& s, const Job& j, PoolId pool) {
   const auto bound = broken_bound(s, s.path(j.leaf), pool, s.asked(s.request_of(j), pool), j.spec.preemptible,
                                   View::kTarget);
   return !bound || bound->kind == Bound::kReserved;
 }
 
-bool fits(State& s, JobId id, PoolId pool) {
+bool fits(ClusterModel& s, JobId id, PoolId pool) {
   Statement statement(s);
-  return place(s, statement, {id, pool, View::kTarget, Hold::kPromised, {}, 0, true}).has_value();
+  return place(s, statement, {id, pool, View::kTarget, Hold::kNominated, {}, 0, true}).has_value();
 }
 
 // Something may start in its leaf, and it is places that it lacks: not only room under a limit or a quota.
-bool lacks_places(State& s, JobId id, PoolId pool) {
+bool lacks_places(ClusterModel& s, JobId id, PoolId pool) {
   const Job& j = s.job(id);
   if (!s.may_start(j.leaf, s.path(j.leaf))) return false;
   return within_bounds(s, j, pool) || !fits(s, id, pool);
@@ -58,7 +58,7 @@ bool in_line(const Job& j, PoolId pool) {
 }
 
 // What runs in the pool, in the order in which it is expected to end.
-std::vector<JobId> by_end(const State& s, PoolId pool) {
+std::vector<JobId> by_end(const ClusterModel& s, PoolId pool) {
   std::vector<std::tuple<bool, Time, std::string_view, JobId>> list;
   for (const auto& [leaf, jobs] : s.pool(pool).holding) {
     for (const JobId id : jobs) {
@@ -76,7 +76,7 @@ std::vector<JobId> by_end(const State& s, PoolId pool) {
 // How many of `running` have to end before the job fits, at least one, and where it then does. By doubling
 // until it fits and bisection between the last two, with the same search for places as ever. O(pods of twice
 // as many as that, and log(running) searches).
-std::optional<std::pair<std::size_t, std::vector<PodPlace>>> earliest(State& s, JobId id, PoolId pool,
+std::optional<std::pair<std::size_t, std::vector<PodPlace>>> earliest(ClusterModel& s, JobId id, PoolId pool,
                                                                       const std::vector<JobId>& running) {
   Statement statement(s);
   std::vector<std::size_t> marks = {statement.mark()};  // [k]: when k of them have ended
@@ -88,11 +88,11 @@ std::optional<std::pair<std::size_t, std::vector<PodPlace>>> earliest(State& s, 
     }
     while (marks.size() <= count) {
       const JobId next = running[marks.size() - 1];
-      for (std::size_t i = 0; i < s.job(next).charges.size(); ++i) statement.release(next, i);
+      for (std::size_t i = 0; i < s.job(next).allocations.size(); ++i) statement.release(next, i);
       marks.push_back(statement.mark());
     }
     if (!within_bounds(s, s.job(id), pool)) return false;
-    auto places = place(s, statement, {id, pool, View::kTarget, Hold::kPromised, {}, 0, true});
+    auto places = place(s, statement, {id, pool, View::kTarget, Hold::kNominated, {}, 0, true});
     statement.rollback(marks.back());
     if (!places) return false;
     best = std::move(places);
@@ -110,7 +110,7 @@ std::optional<std::pair<std::size_t, std::vector<PodPlace>>> earliest(State& s, 
   return std::pair(high, std::move(*best));
 }
 
-bool make(State& s, PoolId pool, JobId id) {
+bool make(ClusterModel& s, PoolId pool, JobId id) {
   const auto running = by_end(s, pool);
   if (running.empty()) return false;
   const auto found = earliest(s, id, pool, running);
@@ -131,7 +131,7 @@ bool make(State& s, PoolId pool, JobId id) {
 }
 
 // When all that is still on the nodes has ended; nullopt: something there has no end.
-std::optional<Time> last_end(const State& s, PoolId pool, const std::vector<NodeId>& nodes) {
+std::optional<Time> last_end(const ClusterModel& s, PoolId pool, const std::vector<NodeId>& nodes) {
   Time last = s.time;
   // Most of what has no end holds GPUs, and is found at once.
   for (const NodeId id : nodes) {
@@ -145,7 +145,7 @@ std::optional<Time> last_end(const State& s, PoolId pool, const std::vector<Node
   for (const auto& [leaf, jobs] : s.pool(pool).holding) {
     for (const JobId id : jobs) {
       const Job& j = s.job(id);
-      const bool there = std::any_of(j.charges.begin(), j.charges.end(), [&](const Charge& c) {
+      const bool there = std::any_of(j.allocations.begin(), j.allocations.end(), [&](const Allocation& c) {
         return std::binary_search(nodes.begin(), nodes.end(), c.node);
       });
       if (!there) continue;
@@ -165,7 +165,7 @@ Time late(const Pool& p) {
 
 }  // namespace
 
-void refresh_reservation(State& s, PoolId pool) {
+void refresh_reservation(ClusterModel& s, PoolId pool) {
   Pool& p = s.pool(pool);
   if (!p.reservation) return;
   Reservation& r = *p.reservation;
@@ -179,9 +179,9 @@ void refresh_reservation(State& s, PoolId pool) {
   note_rights(s, pool, r);
 }
 
-void reserve_for(State& s, PoolId pool, JobId refused, Reserving& search) {
+void reserve_for(ClusterModel& s, PoolId pool, JobId refused, Reserving& search) {
   Pool& p = s.pool(pool);
-  if (p.reservation || search.over || search.tried == kMostTried) return;
+  if (p.reservation || search.over || search.tried == kMaxTried) return;
   Job& j = s.job(refused);
   if (!in_line(j, pool)) return;
   // What was found of one holds for all of its kind, and who could never start is in nobody's way.
@@ -190,7 +190,7 @@ void reserve_for(State& s, PoolId pool, JobId refused, Reserving& search) {
   const auto& known = s.request_of(j).refused;
   const auto refusal = known.find(pool);
   if (refusal != known.end() && refusal->second.never && refusal->second.members == p.members) return;
-  if (search.looked_at == kMostLookedAt) return;
+  if (search.looked_at == kMaxLookedAt) return;
   const bool has_one = std::any_of(s.pools.begin(), s.pools.end(), [&](const Pool& o) {
     return o.reservation && o.reservation->owner == refused;
   });
@@ -212,7 +212,7 @@ void reserve_for(State& s, PoolId pool, JobId refused, Reserving& search) {
   }
 }
 
-void reserve(State& s, PoolId pool, const std::vector<JobId>& refused) {
+void reserve(ClusterModel& s, PoolId pool, const std::vector<JobId>& refused) {
   Pool& p = s.pool(pool);
   Reserving search;
   for (const JobId id : refused) reserve_for(s, pool, id, search);

@@ -1,5 +1,5 @@
-// Rule 7: the first in order, when it has waited long enough, gets the nodes reserved where it can start
-// earliest.
+// RULES.md 7.1 and 7.3, node reservations: the first in order that has waited long enough gets the nodes
+// reserved where it can start earliest.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "model/state.h"
+#include "model/cluster_model.h"
 
 namespace muster::placement {
 
@@ -15,7 +15,7 @@ namespace muster::placement {
 // under a limit or a quota, or if its nodes are no longer all there; or if it is late, so that a new one is
 // made. What was refused because of it may fit then.
 // It keeps nodes, not room under limits and quotas: that is only seen when the time is found.
-void refresh_reservation(State& state, PoolId pool);
+void refresh_reservation(ClusterModel& state, PoolId pool);
 
 // Reserves for the first that is refused (in the order of service) that lacks places and could start at all
 // if others ended, once it has waited for PoolSpec::reservation_after, counted from its submission or, if
@@ -27,11 +27,11 @@ void refresh_reservation(State& state, PoolId pool);
 // process, which knows of no reservation, would else give away at once what was kept.
 struct Reserving {
   std::size_t looked_at = 0, tried = 0;
-  std::set<std::tuple<LeafId, RequestId, bool>> passed_over;  // leaf, request, preemptible
+  std::set<std::tuple<QueueId, RequestId, bool>> passed_over;  // leaf, request, preemptible
   bool over = false;  // whose turn it is has not waited for long enough
 };
-void reserve_for(State& state, PoolId pool, JobId refused, Reserving& search);
+void reserve_for(ClusterModel& state, PoolId pool, JobId refused, Reserving& search);
 // For the first of all that were refused, as things are at the end of a plan; and when to look again.
-void reserve(State& state, PoolId pool, const std::vector<JobId>& refused);
+void reserve(ClusterModel& state, PoolId pool, const std::vector<JobId>& refused);
 
 }  // namespace muster::placement

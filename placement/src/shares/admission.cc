@@ -8,7 +8,7 @@
 namespace muster::placement {
 namespace {
 
-struct Line {
+struct ResourceCheck {
   const char* resource;
   std::int64_t asked, used;
   std::optional<std::int64_t> bound;
@@ -19,16 +19,17 @@ std::optional<std::int64_t> value_of(const std::optional<A>& a) {
   return a ? std::optional(a->value) : std::nullopt;
 }
 
-std::array<Line, 3> lines(const Resources& asked, const Resources& used, const Bounds& bounds, bool quota) {
+std::array<ResourceCheck, 3> checks(const Resources& asked, const Resources& used, const Bounds& bounds,
+                                    bool quota) {
   auto gpu = value_of(bounds.gpu);
   if (quota && !gpu) gpu = 0;
-  return {Line{"gpu", asked.gpu.value, used.gpu.value, gpu},
-          Line{"cpu", asked.cpu.value, used.cpu.value, value_of(bounds.cpu)},
-          Line{"memory", asked.memory.value, used.memory.value, value_of(bounds.memory)}};
+  return {ResourceCheck{"gpu", asked.gpu.value, used.gpu.value, gpu},
+          ResourceCheck{"cpu", asked.cpu.value, used.cpu.value, value_of(bounds.cpu)},
+          ResourceCheck{"memory", asked.memory.value, used.memory.value, value_of(bounds.memory)}};
 }
 
-std::optional<BrokenBound> first_broken(LeafId at, Bound kind, const std::array<Line, 3>& all) {
-  for (const Line& l : all) {
+std::optional<BrokenBound> first_broken(QueueId at, Bound kind, const std::array<ResourceCheck, 3>& all) {
+  for (const ResourceCheck& l : all) {
     if (l.asked > 0 && l.bound && wrapping_add(l.used, l.asked) > *l.bound) {
       return BrokenBound{
           at, kind, l.resource, l.asked, std::max<std::int64_t>(0, wrapping_sub(*l.bound, l.used)), *l.bound};
@@ -48,7 +49,7 @@ constexpr std::array<Kind, 3> kKinds = {{
 }};
 
 // What must stay free for others if the path takes so much more.
-std::int64_t held_back(const State& s, const std::vector<LeafId>& path, PoolId pool, const Kind& kind,
+std::int64_t held_back(const ClusterModel& s, const std::vector<QueueId>& path, PoolId pool, const Kind& kind,
                        std::int64_t asked) {
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < path.size(); ++i) {
@@ -62,8 +63,8 @@ std::int64_t held_back(const State& s, const std::vector<LeafId>& path, PoolId p
   return sum;
 }
 
-std::optional<BrokenBound> taken_from_reserved(const State& s, const std::vector<LeafId>& path, PoolId pool,
-                                               const Resources& amounts) {
+std::optional<BrokenBound> taken_from_reserved(const ClusterModel& s, const std::vector<QueueId>& path,
+                                               PoolId pool, const Resources& amounts) {
   if (!s.reserves()) return std::nullopt;
   const Pool& p = s.pool(pool);
   Resources free = p.domains[0].free;
@@ -87,12 +88,12 @@ Resources larger(const Resources& a, const Resources& b) {
           std::max(a.pods, b.pods)};
 }
 
-// What counts against a limit: charged until it is gone, and what is promised is not to be given twice.
+// What counts against a limit: charged until it is gone, and what is nominated is not to be given twice.
 Resources used_in(const TreeSums& sums, View view) {
   switch (view) {
     case View::kTarget:
       return sums.allocated;
-    case View::kPromise:
+    case View::kForNominated:
       return sums.in_use();
     case View::kNow:
       return larger(sums.allocated, sums.in_use());
@@ -102,27 +103,28 @@ Resources used_in(const TreeSums& sums, View view) {
 
 }  // namespace
 
-std::optional<BrokenBound> broken_bound(const State& s, const std::vector<LeafId>& path, PoolId pool,
+std::optional<BrokenBound> broken_bound(const ClusterModel& s, const std::vector<QueueId>& path, PoolId pool,
                                         const Resources& amounts, bool preemptible, View view) {
-  for (const LeafId at : path) {
+  for (const QueueId at : path) {
     const TreeSums& sums = s.sums(at, pool);
     const Share& share = s.share(at, pool);
     const Resources used = used_in(sums, view);
-    if (auto b = first_broken(at, Bound::kLimit, lines(amounts, used, share.limit, false))) return b;
+    if (auto b = first_broken(at, Bound::kLimit, checks(amounts, used, share.limit, false))) return b;
     if (preemptible) continue;
-    if (auto b = first_broken(at, Bound::kQuota, lines(amounts, sums.fixed, share.quota, true))) return b;
+    if (auto b = first_broken(at, Bound::kQuota, checks(amounts, sums.non_preemptible, share.quota, true)))
+      return b;
   }
-  if (view == View::kPromise) return std::nullopt;  // it was seen to when they were promised
+  if (view == View::kForNominated) return std::nullopt;  // it was seen to when they were nominated
   return taken_from_reserved(s, path, pool, amounts);
 }
 
-std::vector<LeafId> held_back_for(const State& s, const std::vector<LeafId>& path, PoolId pool,
-                                  std::string_view resource) {
+std::vector<QueueId> held_back_for(const ClusterModel& s, const std::vector<QueueId>& path, PoolId pool,
+                                   std::string_view resource) {
   const auto kind =
       std::find_if(kKinds.begin(), kKinds.end(), [&](const Kind& k) { return k.resource == resource; });
-  std::vector<LeafId> list;
+  std::vector<QueueId> list;
   for (std::size_t i = 0; i < s.tree.size(); ++i) {
-    const auto id = static_cast<LeafId>(i);
+    const auto id = static_cast<QueueId>(i);
     const TreeNode& t = s.tree[i];
     if (!t.reserves || std::find(path.begin(), path.end(), id) != path.end()) continue;
     const bool beside = t.parent == kNoId ? t.spec.parent.empty()
@@ -132,17 +134,18 @@ std::vector<LeafId> held_back_for(const State& s, const std::vector<LeafId>& pat
   return list;
 }
 
-std::string breach(const State& s, const std::vector<LeafId>& path, PoolId pool, const Resources& asked,
-                   bool preemptible) {
-  for (const LeafId at : path) {
+std::string breach(const ClusterModel& s, const std::vector<QueueId>& path, PoolId pool,
+                   const Resources& asked, bool preemptible) {
+  for (const QueueId at : path) {
     const TreeSums& sums = s.sums(at, pool);
     const auto over = [&](const Resources& used, const Bounds& b, bool quota) {
-      const auto all = lines(asked, used, b, quota);
+      const auto all = checks(asked, used, b, quota);
       return std::any_of(all.begin(), all.end(),
-                         [](const Line& l) { return l.asked > 0 && l.bound && l.used > *l.bound; });
+                         [](const ResourceCheck& l) { return l.asked > 0 && l.bound && l.used > *l.bound; });
     };
-    if (over(sums.allocated, s.share(at, pool).limit, false)) return s.leaf(at).spec.name;
-    if (!preemptible && over(sums.fixed, s.share(at, pool).quota, true)) return s.leaf(at).spec.name;
+    if (over(sums.allocated, s.share(at, pool).limit, false)) return s.queue(at).spec.name;
+    if (!preemptible && over(sums.non_preemptible, s.share(at, pool).quota, true))
+      return s.queue(at).spec.name;
   }
   return "";
 }

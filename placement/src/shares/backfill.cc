@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "shares/rights.h"
+#include "shares/eligibility.h"
 
 namespace muster::placement {
 namespace {
@@ -17,18 +17,18 @@ bool within(const Resources& asked, const Resources& used, const Bounds& bound) 
 }
 
 // Of either kind at every level below what both paths have in common.
-bool has_right(const std::vector<Rights>& rights, const std::vector<LeafId>& path,
-               const std::vector<LeafId>& beside) {
+bool keeps_bounds(const std::vector<BoundsKept>& kept, const std::vector<QueueId>& path,
+                  const std::vector<QueueId>& beside) {
   bool quota = true, fair = true;
   for (std::size_t k = 0; k < path.size(); ++k) {
     if (std::find(beside.begin(), beside.end(), path[k]) != beside.end()) continue;
-    quota = quota && rights[k].quota;
-    fair = fair && rights[k].fair;
+    quota = quota && kept[k].quota;
+    fair = fair && kept[k].fair;
   }
   return quota || fair;
 }
 
-bool cheap_to_remove(const State& s, const Job& j, const std::vector<LeafId>& path, const Job& owner,
+bool cheap_to_remove(const ClusterModel& s, const Job& j, const std::vector<QueueId>& path, const Job& owner,
                      const Reservation& r, PoolId pool) {
   const Duration after = s.pool(pool).spec.reservation_after;
   if (!j.spec.preemptible || !j.spec.checkpoint_interval) return false;
@@ -41,20 +41,20 @@ bool cheap_to_remove(const State& s, const Job& j, const std::vector<LeafId>& pa
 
 }  // namespace
 
-std::vector<Rights> rights_at(const State& s, const std::vector<LeafId>& path, PoolId pool,
-                              const Resources& asked, bool placed) {
+std::vector<BoundsKept> bounds_kept(const ClusterModel& s, const std::vector<QueueId>& path, PoolId pool,
+                                    const Resources& asked, bool placed) {
   const auto& fair = s.pool(pool).fair;
-  std::vector<Rights> rights;
-  for (const LeafId at : path) {
+  std::vector<BoundsKept> kept;
+  for (const QueueId at : path) {
     const Resources used = placed ? s.sums(at, pool).allocated : s.sums(at, pool).allocated + asked;
     const auto i = static_cast<std::size_t>(at);
-    rights.push_back({within(asked, used, s.share(at, pool).quota),
-                      i < fair.size() && within(asked, used, {fair[i].gpu, fair[i].cpu, fair[i].memory})});
+    kept.push_back({within(asked, used, s.share(at, pool).quota),
+                    i < fair.size() && within(asked, used, {fair[i].gpu, fair[i].cpu, fair[i].memory})});
   }
-  return rights;
+  return kept;
 }
 
-bool kept_off(const State& s, JobId id, PoolId pool, const Resources& asked, bool placed) {
+bool kept_off(const ClusterModel& s, JobId id, PoolId pool, const Resources& asked, bool placed) {
   const Pool& p = s.pool(pool);
   if (!p.reservation || p.reservation->owner == id) return false;
   const Reservation& r = *p.reservation;
@@ -66,8 +66,8 @@ bool kept_off(const State& s, JobId id, PoolId pool, const Resources& asked, boo
     if (r.start ? end <= *r.start : end - s.time <= p.spec.reservation_after) return false;
   }
   const auto path = s.path(j.leaf), owners = s.path(owner.leaf);
-  const bool has = has_right(rights_at(s, path, pool, asked, placed), path, owners);
-  const bool owner_has = owners.size() == r.rights.size() && has_right(r.rights, owners, path);
+  const bool has = keeps_bounds(bounds_kept(s, path, pool, asked, placed), path, owners);
+  const bool owner_has = owners.size() == r.kept_bounds.size() && keeps_bounds(r.kept_bounds, owners, path);
   if (has && !owner_has) return false;
   const bool may_be_taken_from = j.leaf == owner.leaf || (owner_has && !has);
   return !may_be_taken_from || !cheap_to_remove(s, j, path, owner, r, pool);

@@ -1,26 +1,20 @@
-// Rule 7, backfill: who may start beside a reservation, and who is kept off the nodes that it keeps.
+// RULES.md 7.2: who may use reserved nodes (backfill), and who is kept off.
 #pragma once
 
 #include <vector>
 
-#include "model/state.h"
+#include "model/cluster_model.h"
 
 namespace muster::placement {
 
-// At each level of the path, from the leaf up: whether it stays within quota, and within fair share.
-// `placed`: what it asks is among what is allocated.
-std::vector<Rights> rights_at(const State& state, const std::vector<LeafId>& path, PoolId pool,
-                              const Resources& asked, bool placed);
+// For each level of the path, from the Project up: whether it stays within quota, and within fair share.
+// `placed`: what it asks for is among what is allocated already.
+std::vector<BoundsKept> bounds_kept(const ClusterModel& state, const std::vector<QueueId>& path, PoolId pool,
+                                    const Resources& asked, bool placed);
 
-// The job may not use the reserved nodes. All others than the owner are kept off, but who
-// * ends by its max_runtime before the owner starts (where that is not known: within reservation_after);
-// * is preemptible and cheap to remove: its checkpoint interval and restart are within reservation_after, its
-//   minRuntime is over before the owner starts, and the owner could take from it by rule 5;
-// * is of the owner's leaf and has a higher priority, or stays within quota or within fair share at every
-//   level below what it has in common with the owner, which does neither: it goes before the owner, and might
-//   take from others, beside idle nodes.
-// `asked`: what it is about, all of a gang that waits, one replica of one that grows; `placed`: that is among
-// what is allocated. O(depth).
-bool kept_off(const State& state, JobId job, PoolId pool, const Resources& asked, bool placed = false);
+// Whether the job may not use the reserved nodes. RULES.md 7.2 has the exceptions; each is a condition here.
+// `asked` is what it is about: all of a gang that waits, or one replica of a gang that grows. `placed`: that
+// is among what is allocated already. O(depth).
+bool kept_off(const ClusterModel& state, JobId job, PoolId pool, const Resources& asked, bool placed = false);
 
 }  // namespace muster::placement

@@ -52,9 +52,9 @@ void advance(Past& p, Time now, Duration half_life) {
   p.seen = now;
 }
 
-std::optional<Duration> half_life_of(const State& s, const TreeNode& t) {
+std::optional<Duration> half_life_of(const ClusterModel& s, const TreeNode& t) {
   if (!t.known || t.parent == kNoId) return std::nullopt;
-  const auto h = s.leaf(t.parent).spec.half_life;
+  const auto h = s.queue(t.parent).spec.half_life;
   return h && h->ms > 0 ? h : std::nullopt;
 }
 
@@ -80,7 +80,7 @@ std::uint64_t decay(Duration elapsed, Duration half_life) {
   return result >> halvings;
 }
 
-void advance_past_use(State& s, Time now) {
+void advance_past_use(ClusterModel& s, Time now) {
   for (TreeNode& t : s.tree) {
     const auto half_life = half_life_of(s, t);
     if (!half_life) {
@@ -98,15 +98,15 @@ void advance_past_use(State& s, Time now) {
   }
 }
 
-void note_past_use(State& s) {
+void note_past_use(ClusterModel& s) {
   for (TreeNode& t : s.tree) {
     for (auto& [pool, p] : t.past) p.held = held_in(t, pool);
   }
 }
 
-Resources average_use(const State& s, LeafId node, PoolId pool) {
-  const auto found = s.leaf(node).past.find(pool);
-  return found == s.leaf(node).past.end() ? Resources{} : average_use(found->second);
+Resources average_use(const ClusterModel& s, QueueId node, PoolId pool) {
+  const auto found = s.queue(node).past.find(pool);
+  return found == s.queue(node).past.end() ? Resources{} : average_use(found->second);
 }
 
 Resources average_use(const Past& p) {
@@ -122,7 +122,7 @@ void set_average_use(Past& p, const Resources& use, Time as_of) {
   p.restored = true;
 }
 
-std::optional<Time> next_fold(const State& s, PoolId pool) {
+std::optional<Time> next_fold(const ClusterModel& s, PoolId pool) {
   std::optional<Time> first;
   for (const TreeNode& t : s.tree) {
     const auto half_life = half_life_of(s, t);

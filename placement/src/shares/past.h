@@ -1,10 +1,10 @@
-// Past use: what tree nodes have held, weighted by age, so that who had more than its part yields for a
-// while.
+// RULES.md 1.6, past use: what Queues and Projects have held, weighted by age, so that one that had more than
+// its part yields for a while.
 #pragma once
 
 #include <optional>
 
-#include "model/state.h"
+#include "model/cluster_model.h"
 
 namespace muster::placement {
 
@@ -16,15 +16,15 @@ namespace muster::placement {
 // Brings all averages up to `now`; to be called before anything is decided, with note_past_use() after it.
 // What a tree node holds between two plans is what it held at the end of the first. O(tree nodes x pools)
 // where a half-life is set, else O(tree nodes).
-void advance_past_use(State& state, Time now);
-void note_past_use(State& state);
+void advance_past_use(ClusterModel& state, Time now);
+void note_past_use(ClusterModel& state);
 
-Resources average_use(const State& state, LeafId node, PoolId pool);
+Resources average_use(const ClusterModel& state, QueueId node, PoolId pool);
 Resources average_use(const Past& past);
 void set_average_use(Past& past, const Resources& use, Time as_of);  // after a restart
 
 // When some average in the pool is folded next; nullopt: none is kept.
-std::optional<Time> next_fold(const State& state, PoolId pool);
+std::optional<Time> next_fold(const ClusterModel& state, PoolId pool);
 
 // 2^(-elapsed / half_life) in units of 2^-32; elapsed >= 0, half_life > 0.
 std::uint64_t decay(Duration elapsed, Duration half_life);

@@ -12,21 +12,22 @@ namespace {
 
 constexpr std::int64_t kPlenty = std::numeric_limits<std::int64_t>::max() / 4;
 
-std::int64_t reserved_of(const Claim& c) {
+std::int64_t reserved_of(const ShareClaim& c) {
   return std::max<std::int64_t>(0, std::min(c.reserved, c.limit));
 }
 
 // Step 1. A reserved part that is idle must not come out of the quotas of its siblings: what the children
 // first get counts as demand.
-std::int64_t of_guarantee(const Claim& c) {
+std::int64_t of_guarantee(const ShareClaim& c) {
   return std::max(reserved_of(c), std::min({c.quota, c.limit, std::max(c.demand, c.below)}));
 }
 
 // Claims (`got`) that exceed what there is: each is kept in order of priority, inside one priority in
 // proportion.
-void share_scarce(std::int64_t capacity, const std::vector<Claim>& claims, std::vector<std::int64_t>& got) {
+void share_scarce(std::int64_t capacity, const std::vector<ShareClaim>& claims,
+                  std::vector<std::int64_t>& got) {
   std::set<std::int64_t, std::greater<>> priorities;
-  for (const Claim& c : claims) priorities.insert(c.priority);
+  for (const ShareClaim& c : claims) priorities.insert(c.priority);
   for (const auto priority : priorities) {
     Wide wanted = 0;
     for (std::size_t i = 0; i < claims.size(); ++i) {
@@ -43,7 +44,7 @@ void share_scarce(std::int64_t capacity, const std::vector<Claim>& claims, std::
 
 // Weighted max-min of `left` over `who`, each up to room[i]; adds to `extra`.
 std::int64_t fill(std::int64_t left, std::int64_t unit, std::vector<std::size_t> who,
-                  const std::vector<Claim>& claims, const std::vector<std::int64_t>& room,
+                  const std::vector<ShareClaim>& claims, const std::vector<std::int64_t>& room,
                   std::vector<std::int64_t>& extra) {
   // Whoever is satisfied by a proportional part leaves with all it wants; the others share the rest anew.
   while (!who.empty() && left > 0) {
@@ -96,9 +97,9 @@ struct View {
 
 // What one pool is shared out from.
 struct Source {
-  const State& s;
+  const ClusterModel& s;
   PoolId pool;
-  // By LeafId; only where something is reserved there or below.
+  // By QueueId; only where something is reserved there or below.
   std::vector<Resources> reserved;  // own part, or that of what is below if it is more
   std::vector<Resources> below;     // what its children first get, if there is enough
 };
@@ -111,21 +112,21 @@ void take_larger(Resources& a, const Resources& b) {
 
 template <class Pick>
 void share_resource(const Source& source, std::int64_t capacity, std::int64_t unit, const Pick& pick,
-                    const std::vector<LeafId>& children, std::vector<Resources>& out) {
+                    const std::vector<QueueId>& children, std::vector<Resources>& out) {
   const auto& [s, pool, reserved, below] = source;
-  std::vector<Claim> claims;
-  for (const LeafId c : children) {
+  std::vector<ShareClaim> claims;
+  for (const QueueId c : children) {
     const View v = pick.view(s.share(c, pool));
     const std::int64_t demand = pick.of(s.sums(c, pool).demand());
     const Share& share = s.share(c, pool);
     // A resource without a quota is not accounted: nobody's share of it binds.
     claims.push_back({v.accounted ? v.quota : demand, v.limit, demand,
-                      v.accounted ? std::clamp<std::int64_t>(share.weight, 0, kMostWeight) : 0,
-                      share.priority, pick.of(reserved[static_cast<std::size_t>(c)]),
+                      v.accounted ? std::clamp<std::int64_t>(share.weight, 0, kMaxWeight) : 0, share.priority,
+                      pick.of(reserved[static_cast<std::size_t>(c)]),
                       pick.of(below[static_cast<std::size_t>(c)])});
   }
-  const LeafId parent = s.leaf(children.front()).parent;
-  if (parent != kNoId && s.leaf(parent).spec.half_life) {
+  const QueueId parent = s.queue(children.front()).parent;
+  if (parent != kNoId && s.queue(parent).spec.half_life) {
     std::vector<std::int64_t> beyond;
     for (std::size_t i = 0; i < children.size(); ++i)
       beyond.push_back(pick.of(average_use(s, children[i], pool)) - claims[i].quota);
@@ -163,7 +164,7 @@ struct PickMemory {
 };
 
 template <class Pick>
-void first_part(const Source& source, const Pick& pick, LeafId at, Resources& out) {
+void first_part(const Source& source, const Pick& pick, QueueId at, Resources& out) {
   const View v = pick.view(source.s.share(at, source.pool));
   const std::int64_t demand = pick.of(source.s.sums(at, source.pool).demand());
   const auto i = static_cast<std::size_t>(at);
@@ -171,12 +172,12 @@ void first_part(const Source& source, const Pick& pick, LeafId at, Resources& ou
                                 pick.of(source.reserved[i]), pick.of(source.below[i])});
 }
 
-void sum_reserved(Source& source, LeafId at) {
-  const State& s = source.s;
-  if (!s.leaf(at).reserves) return;
+void sum_reserved(Source& source, QueueId at) {
+  const ClusterModel& s = source.s;
+  if (!s.queue(at).reserves) return;
   const auto i = static_cast<std::size_t>(at);
   Resources reserved;
-  for (const LeafId child : s.leaf(at).children) {
+  for (const QueueId child : s.queue(at).children) {
     sum_reserved(source, child);
     reserved += source.reserved[static_cast<std::size_t>(child)];
     first_part(source, PickGpu{}, child, source.below[i]);
@@ -187,27 +188,27 @@ void sum_reserved(Source& source, LeafId at) {
   take_larger(source.reserved[i], reserved);
 }
 
-void share_below(const Source& source, const Resources& capacity, std::vector<LeafId> children,
+void share_below(const Source& source, const Resources& capacity, std::vector<QueueId> children,
                  std::vector<Resources>& out) {
   if (children.empty()) return;
-  const State& s = source.s;
-  std::sort(children.begin(), children.end(), [&](LeafId a, LeafId b) {
-    const QueueSpec& x = s.leaf(a).spec;
-    const QueueSpec& y = s.leaf(b).spec;
+  const ClusterModel& s = source.s;
+  std::sort(children.begin(), children.end(), [&](QueueId a, QueueId b) {
+    const QueueSpec& x = s.queue(a).spec;
+    const QueueSpec& y = s.queue(b).spec;
     return std::tie(x.created, x.name, x.is_project) < std::tie(y.created, y.name, y.is_project);
   });
   share_resource(source, capacity.gpu.value, kMilliPerGpu, PickGpu{}, children, out);
   share_resource(source, capacity.cpu.value, 1, PickCpu{}, children, out);
   share_resource(source, capacity.memory.value, 1, PickMemory{}, children, out);
-  for (const LeafId c : children) {
-    const auto& below = s.leaf(c).children;
+  for (const QueueId c : children) {
+    const auto& below = s.queue(c).children;
     share_below(source, out[static_cast<std::size_t>(c)], {below.begin(), below.end()}, out);
   }
 }
 
 }  // namespace
 
-void discount(std::vector<Claim>& claims, const std::vector<std::int64_t>& beyond) {
+void discount(std::vector<ShareClaim>& claims, const std::vector<std::int64_t>& beyond) {
   Wide all = 0, weights = 0;
   for (std::size_t i = 0; i < claims.size(); ++i) {
     if (claims[i].weight <= 0) continue;
@@ -225,7 +226,7 @@ void discount(std::vector<Claim>& claims, const std::vector<std::int64_t>& beyon
 }
 
 std::vector<std::int64_t> share_out(std::int64_t capacity, std::int64_t unit,
-                                    const std::vector<Claim>& claims) {
+                                    const std::vector<ShareClaim>& claims) {
   std::vector<std::int64_t> kept(claims.size()), got(claims.size()), room(claims.size()),
       extra(claims.size());
   capacity = std::max<std::int64_t>(0, capacity);
@@ -249,7 +250,7 @@ std::vector<std::int64_t> share_out(std::int64_t capacity, std::int64_t unit,
   }
   std::int64_t left = capacity - static_cast<std::int64_t>(sum);
   std::set<std::int64_t, std::greater<>> priorities;
-  for (const Claim& c : claims) priorities.insert(c.priority);
+  for (const ShareClaim& c : claims) priorities.insert(c.priority);
   for (const auto priority : priorities) {
     std::vector<std::size_t> who;
     for (std::size_t i = 0; i < claims.size(); ++i) {
@@ -261,24 +262,24 @@ std::vector<std::int64_t> share_out(std::int64_t capacity, std::int64_t unit,
   return got;
 }
 
-std::vector<Resources> fair_shares(const State& s, PoolId pool) {
+std::vector<Resources> fair_shares(const ClusterModel& s, PoolId pool) {
   std::vector<Resources> out(s.tree.size());
   Source source{s, pool, std::vector<Resources>(s.tree.size()), std::vector<Resources>(s.tree.size())};
-  std::vector<LeafId> tops;
+  std::vector<QueueId> tops;
   for (std::size_t i = 0; i < s.tree.size(); ++i) {
     if (s.tree[i].known && s.tree[i].parent == kNoId && s.tree[i].spec.parent.empty())
-      tops.push_back(static_cast<LeafId>(i));
+      tops.push_back(static_cast<QueueId>(i));
   }
-  for (const LeafId top : tops) sum_reserved(source, top);
+  for (const QueueId top : tops) sum_reserved(source, top);
   share_below(source, s.pool(pool).domains[0].capacity, std::move(tops), out);
   return out;
 }
 
-std::vector<Resources> fair_shares_with(State& s, PoolId pool, const std::vector<LeafId>& path,
+std::vector<Resources> fair_shares_with(ClusterModel& s, PoolId pool, const std::vector<QueueId>& path,
                                         const Resources& more) {
-  for (const LeafId at : path) s.leaf(at).sums[pool].pending += more;
+  for (const QueueId at : path) s.queue(at).sums[pool].pending += more;
   auto fair = fair_shares(s, pool);
-  for (const LeafId at : path) s.leaf(at).sums[pool].pending -= more;
+  for (const QueueId at : path) s.queue(at).sums[pool].pending -= more;
   return fair;
 }
 

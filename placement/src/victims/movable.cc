@@ -7,7 +7,7 @@
 
 namespace muster::placement {
 
-Movable::Movable(const State& s, const Claimant& c)
+Movable::Movable(const ClusterModel& s, const Claimant& c)
     : s_(s), pool_(s.pool(c.pool)), id_(c.pool), claimant_off_(kept_off(s, c.job, c.pool, c.asked)) {
   for (const RoleSpec& r : s.request_of(s.job(c.job)).roles)
     needs_ = std::min(needs_, takes_whole_gpus(r) ? r.gpus : 0);
@@ -19,19 +19,19 @@ bool Movable::add(JobId id) {
   const bool off = kept_off(s_, id, id_, s_.asked(s_.request_of(j), id_), true);
   if (off && !has_holes(j, true)) return false;
   const auto& roles = s_.request_of(j).roles;
-  for (std::size_t i = 0; i < j.charges.size(); ++i) {
+  for (std::size_t i = 0; i < j.allocations.size(); ++i) {
     const auto role = static_cast<std::size_t>(j.assignment->pods[i].role);
-    if (j.charges[i].node == kNoId || role >= roles.size()) continue;
+    if (j.allocations[i].node == kNoId || role >= roles.size()) continue;
     // Of a pod that shares GPUs no more is known than how many it touches.
-    parts_.push_back({j.charges[i].node, roles[role].gpus, takes_whole_gpus(roles[role]), off});
+    parts_.push_back({j.allocations[i].node, roles[role].gpus, takes_whole_gpus(roles[role]), off});
   }
   return true;
 }
 
 bool Movable::helps(JobId id) {
   if (could_be_free_.empty()) add_up();
-  const auto& charges = s_.job(id).charges;
-  return std::any_of(charges.begin(), charges.end(), [&](const Charge& c) {
+  const auto& allocations = s_.job(id).allocations;
+  return std::any_of(allocations.begin(), allocations.end(), [&](const Allocation& c) {
     return c.node != kNoId && !(claimant_off_ && s_.node(c.node).reserved) &&
            could_be_free_[static_cast<std::size_t>(c.node)] >= needs_;
   });

@@ -1,4 +1,4 @@
-// Rule 5, consolidation: whom it would help to move.
+// RULES.md 5.2: whom it would help to move.
 #pragma once
 
 #include <compare>
@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/state.h"
-#include "shares/rights.h"
+#include "model/cluster_model.h"
+#include "shares/eligibility.h"
 
 namespace muster::placement {
 
@@ -18,7 +18,7 @@ namespace muster::placement {
 // need not be tried. O(jobs x their pods, and nodes that have room) for all together.
 class Movable {
  public:
-  Movable(const State& state, const Claimant& claimant);
+  Movable(const ClusterModel& state, const Claimant& claimant);
 
   bool add(JobId id);    // false: it cannot move. To be called for all before helps()
   bool helps(JobId id);  // of one that can
@@ -37,7 +37,7 @@ class Movable {
   std::int64_t holes(std::int32_t gpus, bool off);
   std::int64_t holes_on(NodeId id, std::int32_t gpus, bool off) const;
 
-  const State& s_;
+  const ClusterModel& s_;
   const Pool& pool_;
   PoolId id_;
   bool claimant_off_;                                              // it may not use the reserved nodes

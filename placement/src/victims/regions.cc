@@ -12,8 +12,8 @@
 namespace muster::placement {
 namespace {
 
-constexpr std::size_t kRegionsTried = 4;  // nodes or domains that are tried one by one
-constexpr std::size_t kFewNodes = 64;     // so many may all be looked at by a trial
+constexpr std::size_t kRegionsTried = 4;    // nodes or domains that are tried one by one
+constexpr std::size_t kMaxNodesTried = 64;  // so many may all be looked at by a trial
 
 // Room for so many pods more, once these units have gone.
 struct Step {
@@ -54,7 +54,7 @@ struct Together {
 
 class Regions {
  public:
-  Regions(State& s, const RoomQuery& q, const std::vector<Unit>& units, const Trial& trial)
+  Regions(ClusterModel& s, const SolutionQuery& q, const std::vector<Unit>& units, const Trial& trial)
       : s_(s),
         q_(q),
         units_(units),
@@ -146,7 +146,7 @@ class Regions {
     for (std::size_t i = 0; i < units_.size(); ++i) {
       const Job& j = s_.job(units_[i].job);
       for (const std::size_t pod : units_[i].pods) {
-        if (const Charge& c = j.charges[pod]; c.node != kNoId) all.push_back({c.node, i, c.amounts});
+        if (const Allocation& c = j.allocations[pod]; c.node != kNoId) all.push_back({c.node, i, c.amounts});
       }
     }
     std::ranges::stable_sort(all, {}, [](const Part& p) { return std::pair(p.node, p.unit); });
@@ -198,7 +198,7 @@ class Regions {
       all.emplace_back(id, std::min(wanted_, room_for(n, pool_, r, View::kTarget)));
     }
     const bool whole = r.gpus == 0 || r.share.kind == GpuShare::Kind::kWhole;
-    if (together || !whole || all.size() <= kFewNodes) return all;
+    if (together || !whole || all.size() <= kMaxNodesTried) return all;
     std::vector<Step> guesses;
     std::vector<std::pair<NodeId, std::int64_t>> kept;
     for (const auto& [id, have] : all) {
@@ -209,7 +209,7 @@ class Regions {
     }
     std::stable_sort(guesses.begin(), guesses.end(), cheaper);
     std::int64_t room = 0;
-    for (std::size_t k = 0; k < guesses.size() && (k < kFewNodes || room < 2 * wanted_); ++k) {
+    for (std::size_t k = 0; k < guesses.size() && (k < kMaxNodesTried || room < 2 * wanted_); ++k) {
       kept.emplace_back(guesses[k].node, 0);
       room += guesses[k].pods;
     }
@@ -310,8 +310,8 @@ class Regions {
     return order;
   }
 
-  State& s_;
-  const RoomQuery& q_;
+  ClusterModel& s_;
+  const SolutionQuery& q_;
   const std::vector<Unit>& units_;
   const Trial& trial_;
   const Pool& pool_;
@@ -323,8 +323,8 @@ class Regions {
 
 }  // namespace
 
-std::vector<TakingOrder> orders_by_place(State& s, const RoomQuery& q, const std::vector<Unit>& units,
-                                         const Trial& trial) {
+std::vector<TakingOrder> orders_by_place(ClusterModel& s, const SolutionQuery& q,
+                                         const std::vector<Unit>& units, const Trial& trial) {
   return Regions(s, q, units, trial).run();
 }
 

@@ -1,10 +1,10 @@
-// Rule 5, where room is cheapest: node by node, and domain by domain where pods must stay together.
+// RULES.md 5.8: where room is cheapest, node by node, or domain by domain where pods must stay together.
 #pragma once
 
 #include <functional>
 #include <vector>
 
-#include "model/state.h"
+#include "model/cluster_model.h"
 #include "victims/units.h"
 #include "victims/victims.h"
 
@@ -27,7 +27,7 @@ struct Trial {
 // be in one domain, for all of it, the cheapest first, one order for each of the few best domains. Counts
 // pods of the role with most GPUs. O(pods of the units + nodes), and a trial for each node that amounts say
 // is among the cheapest; where pods must be together, or share GPUs, for each node.
-std::vector<TakingOrder> orders_by_place(State& state, const RoomQuery& query, const std::vector<Unit>& units,
-                                         const Trial& trial);
+std::vector<TakingOrder> orders_by_place(ClusterModel& state, const SolutionQuery& query,
+                                         const std::vector<Unit>& units, const Trial& trial);
 
 }  // namespace muster::placement

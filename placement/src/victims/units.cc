@@ -29,7 +29,7 @@ std::int32_t step_of(const Request& request) {
 }
 
 struct Gatherer {
-  const State& s;
+  const ClusterModel& s;
   const UnitQuery& q;
   std::vector<Unit>& out;
   Safe& still;
@@ -40,40 +40,40 @@ struct Gatherer {
     const Time until = j.progress.began + least;
     if (until <= q.now) return false;
     soonest(still.due, until);
-    if (q.means != Means::kMove && (!still.by_right || until < still.by_right->first))
+    if (q.action != Action::kMove && (!still.by_right || until < still.by_right->first))
       still.by_right = {until, id};
     return true;
   }
 
   // Below the common ancestor with the claimant.
-  bool idle_room(const std::vector<LeafId>& path) const {
+  bool idle_room(const std::vector<QueueId>& path) const {
     const auto& theirs = q.claimant->path;
-    for (const LeafId at : path) {
+    for (const QueueId at : path) {
       if (std::find(theirs.begin(), theirs.end(), at) != theirs.end()) return false;
       if (s.share(at, q.claimant->pool).weight == 0) return true;
     }
     return false;
   }
 
-  void add(JobId id, const std::vector<LeafId>& path, bool own, std::int64_t over, bool surplus_only) {
+  void add(JobId id, const std::vector<QueueId>& path, bool own, std::int64_t over, bool surplus_only) {
     const Job& j = s.job(id);
     const Request& request = s.request_of(j);
     std::int32_t after = -1;
     std::vector<std::size_t> left;
-    std::vector<bool> gone(j.charges.size(), false);
-    for (std::size_t i = 0; i < j.charges.size(); ++i) {
-      if (j.charges[i].node != kNoId) left.push_back(i);
+    std::vector<bool> gone(j.allocations.size(), false);
+    for (std::size_t i = 0; i < j.allocations.size(); ++i) {
+      if (j.allocations[i].node != kNoId) left.push_back(i);
     }
-    // Surplus: of each elastic role what is promised and not there yet, then from the end; as many at once as
-    // belong together.
-    if (request.elastic && q.means != Means::kMove) {
+    // Surplus: of each elastic role what is nominated and not there yet, then from the end; as many at once
+    // as belong together.
+    if (request.elastic && q.action != Action::kMove) {
       const auto step = static_cast<std::size_t>(step_of(request));
       for (std::size_t r = request.roles.size(); r-- > 0;) {
         const RoleSpec& role = request.roles[r];
         if (role.most() == role.replicas) continue;
         std::vector<std::tuple<bool, std::int32_t, std::size_t>> pods;  // by falling index
         for (const std::size_t i : left) {
-          const bool there = j.charges[i].hold != Hold::kPromised;
+          const bool there = j.allocations[i].hold != Hold::kNominated;
           if (static_cast<std::size_t>(j.assignment->pods[i].role) == r)
             pods.emplace_back(there, -j.assignment->pods[i].index, i);
         }
@@ -91,7 +91,7 @@ struct Gatherer {
     if (!surplus_only && !left.empty()) push(id, path, own, over, std::move(left), true, after);
   }
 
-  std::int32_t push(JobId id, const std::vector<LeafId>& path, bool own, std::int64_t over,
+  std::int32_t push(JobId id, const std::vector<QueueId>& path, bool own, std::int64_t over,
                     std::vector<std::size_t> pods, bool last, std::int32_t after) {
     const Job& j = s.job(id);
     Unit u;
@@ -105,8 +105,8 @@ struct Gatherer {
     u.leaf = path.front();
     u.priority = j.spec.priority;
     for (const std::size_t i : u.pods) {
-      u.amounts += j.charges[i].amounts;
-      u.nodes.push_back(j.charges[i].node);
+      u.amounts += j.allocations[i].amounts;
+      u.nodes.push_back(j.allocations[i].node);
     }
     std::sort(u.nodes.begin(), u.nodes.end());
     u.nodes.erase(std::unique(u.nodes.begin(), u.nodes.end()), u.nodes.end());
@@ -119,8 +119,8 @@ struct Gatherer {
 };
 
 // Merges the leaves' lists, each in its own order, always taking the cheapest head.
-std::vector<Unit> in_order(const State& s, const UnitQuery& q, std::vector<Unit> all) {
-  std::map<LeafId, Resources> beyond;
+std::vector<Unit> in_order(const ClusterModel& s, const UnitQuery& q, std::vector<Unit> all) {
+  std::map<QueueId, Resources> beyond;
   for (const Unit& u : all) beyond.try_emplace(u.leaf, beyond_quota(s, u.leaf, q.claimant->pool));
   // Higher: taken later. Own ones last, before them what leaves others below their quota; first of all go
   // leaves without a weight, which give idle room back first.
@@ -135,12 +135,12 @@ std::vector<Unit> in_order(const State& s, const UnitQuery& q, std::vector<Unit>
     return std::tie(x.priority, x.cost, x.minus_began, s.job(x.job).spec.id) <
            std::tie(y.priority, y.cost, y.minus_began, s.job(y.job).spec.id);
   };
-  std::map<LeafId, std::vector<std::size_t>> by_leaf;
+  std::map<QueueId, std::vector<std::size_t>> by_leaf;
   for (std::size_t i = 0; i < all.size(); ++i) by_leaf[all[i].leaf].push_back(i);
-  using Head = std::tuple<int, Wide, std::int64_t, std::int64_t, std::string_view, LeafId>;
-  std::map<LeafId, std::size_t> at;
+  using Head = std::tuple<int, Wide, std::int64_t, std::int64_t, std::string_view, QueueId>;
+  std::map<QueueId, std::size_t> at;
   std::set<Head> heads;
-  const auto put_head = [&](LeafId leaf) {
+  const auto put_head = [&](QueueId leaf) {
     const auto& list = by_leaf[leaf];
     if (at[leaf] == list.size()) return;
     const Unit& u = all[list[at[leaf]]];
@@ -165,7 +165,7 @@ std::vector<Unit> in_order(const State& s, const UnitQuery& q, std::vector<Unit>
     }
   };
   while (!heads.empty()) {
-    const LeafId leaf = std::get<5>(heads.extract(heads.begin()).value());
+    const QueueId leaf = std::get<5>(heads.extract(heads.begin()).value());
     const std::size_t i = by_leaf[leaf][at[leaf]++];
     if (all[i].after >= 0 && place[static_cast<std::size_t>(all[i].after)] < 0) {
       waiting[all[i].after].push_back(i);
@@ -179,7 +179,7 @@ std::vector<Unit> in_order(const State& s, const UnitQuery& q, std::vector<Unit>
 
 }  // namespace
 
-Wide lost_work(const State& s, const Job& j, PoolId pool, const Resources& amounts, Time now) {
+Wide lost_work(const ClusterModel& s, const Job& j, PoolId pool, const Resources& amounts, Time now) {
   if (j.nominated() || (j.started_in != 0 && j.started_in == s.plans)) return 0;
   Duration lost = now - std::max(j.progress.began, j.progress.saved.value_or(j.progress.began));
   if (j.spec.checkpoint_interval) lost = std::min(lost, *j.spec.checkpoint_interval);
@@ -191,27 +191,27 @@ Wide lost_work(const State& s, const Job& j, PoolId pool, const Resources& amoun
   return static_cast<Wide>(lost.ms) * share;
 }
 
-std::vector<Unit> units(const State& s, const UnitQuery& q, Safe& safe) {
+std::vector<Unit> units(const ClusterModel& s, const UnitQuery& q, Safe& safe) {
   std::vector<Unit> all;
   Gatherer gather{s, q, all, safe};
   const Claimant& c = *q.claimant;
-  const bool moves = q.means == Means::kMove;
-  struct Candidate {
+  const bool moves = q.action == Action::kMove;
+  struct PossibleVictim {
     JobId job;
-    const std::vector<LeafId>* path;
+    const std::vector<QueueId>* path;
     bool own, surplus_only;
     std::int64_t over;
   };
-  std::list<std::vector<LeafId>> paths;
-  std::vector<Candidate> candidates;
+  std::list<std::vector<QueueId>> paths;
+  std::vector<PossibleVictim> candidates;
   for (const auto& [leaf, jobs] : s.pool(c.pool).holding) {
     if (leaf == kNoId) continue;
     const bool own = leaf == c.path.front();
-    if (!moves && (own ? q.means == Means::kReclaim : q.means == Means::kPreempt)) continue;
+    if (!moves && (own ? q.action == Action::kReclaim : q.action == Action::kPreempt)) continue;
     const auto& path = paths.emplace_back(s.path(leaf));
     if (path.empty()) continue;
     if (q.who.idle_room_only && !gather.idle_room(path)) continue;
-    if (!moves && !own && !may_give(s, c, q.right, path, {})) continue;
+    if (!moves && !own && !may_give(s, c, q.eligibility, path, {})) continue;
     const Duration least = min_runtime(s, path, !own);
     const std::int64_t over = millionths(s.sums(leaf, c.pool).allocated.gpu.value,
                                          (*c.fair)[static_cast<std::size_t>(leaf)].gpu.value);
@@ -228,10 +228,11 @@ std::vector<Unit> units(const State& s, const UnitQuery& q, Safe& safe) {
   }
   if (moves) {
     Movable movable(s, c);
-    std::erase_if(candidates, [&](const Candidate& one) { return !movable.add(one.job); });
-    std::erase_if(candidates, [&](const Candidate& one) { return !movable.helps(one.job); });
+    std::erase_if(candidates, [&](const PossibleVictim& one) { return !movable.add(one.job); });
+    std::erase_if(candidates, [&](const PossibleVictim& one) { return !movable.helps(one.job); });
   }
-  for (const Candidate& one : candidates) gather.add(one.job, *one.path, one.own, one.over, one.surplus_only);
+  for (const PossibleVictim& one : candidates)
+    gather.add(one.job, *one.path, one.own, one.over, one.surplus_only);
   return in_order(s, q, std::move(all));
 }
 

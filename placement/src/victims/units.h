@@ -1,60 +1,58 @@
-// Rule 5, what can be taken: running work in pieces that go one after the other, with what each costs.
+// RULES.md 5.6 to 5.8: who can be a victim now, cut into pieces (units) that go one after the other, each
+// with what its loss costs. units() returns them in the order in which they are taken.
 #pragma once
 
 #include <compare>
 #include <cstdint>
 #include <vector>
 
+#include "model/cluster_model.h"
 #include "model/due.h"
-#include "model/state.h"
 #include "node/wide.h"
-#include "shares/rights.h"
+#include "shares/eligibility.h"
 
 namespace muster::placement {
 
-// A piece of a job that can be taken: surplus replicas, the highest indexes first, or what is left of it
+// A piece of a job that can be taken (RULES.md 5.7): one surplus replica or group, or what is left of the job
 // whole.
 struct Unit {
   JobId job = kNoId;
   std::vector<std::size_t> pods;  // of its assignment
   bool last = false;              // the minimum: it goes only when all surplus has gone
   std::int32_t after = -1;        // index of the unit that has to go before this one; -1: none
-  bool idle_room = false;         // of a leaf without a weight, which may use no more than that
-  bool own = false;               // of the claimant's leaf, by priority (else: of another, by a right)
+  bool idle_room = false;         // it stands below a level of weight 0, so it uses idle room only
+  bool own = false;               // of the claimant's own leaf queue; else of another one
   Resources amounts;
   std::vector<NodeId> nodes;  // where its pods are; sorted, distinct
-  // Smaller goes first. Of one leaf, lower priorities first; between leaves the cheaper first.
+  // The keys of the list in RULES.md 5.8. Smaller goes first.
   std::int64_t priority = 0;
-  Wide cost = 0;          // lost work: milliseconds x millionths of the pool
-  std::int64_t over = 0;  // minus allocated / fair share of its leaf, in millionths
+  Wide cost = 0;          // the lost work, in milliseconds x millionths of the pool
+  std::int64_t over = 0;  // minus (allocated / fair share of its leaf queue), in millionths
   std::int64_t minus_began = 0;
-  LeafId leaf = kNoId;
+  QueueId leaf = kNoId;
 };
 
-enum class Means : std::uint8_t { kReclaim, kPreempt, kBoth, kMove };
+enum class Action : std::uint8_t { kReclaim, kPreempt, kReclaimAndPreempt, kMove };
 
 // Which of the legal victims.
-struct Candidates {
+struct VictimFilter {
   bool surplus_only = false;
-  bool idle_room_only = false;  // of leaves without a weight
+  bool idle_room_only = false;  // only below levels of weight 0
 };
 
 struct UnitQuery {
   const Claimant* claimant = nullptr;
-  Means means = Means::kReclaim;
-  Right right = Right::kGuarantee;  // of kReclaim and kBoth
-  Candidates who;
+  Action action = Action::kReclaim;
+  Eligibility eligibility = Eligibility::kByQuota;  // of kReclaim and kBoth
+  VictimFilter who;
   Time now;
 };
 
-// All that is a legal victim now, in the order in which it should go: leaves without a weight first, what
-// would leave a leaf below its quota as late as possible, of one leaf lower priorities first, then the
-// cheapest in lost work, then those of the leaf with the largest allocated / fair share, then the latest
-// started. `safe`: those that would be were it not for minRuntime are added. O(jobs that hold places in the
-// pool x their pods).
-std::vector<Unit> units(const State& state, const UnitQuery& query, Safe& safe);
+// All legal victims (RULES.md 5.6), in the order of the list in RULES.md 5.8. Jobs that only minRuntime keeps
+// from being victims are added to `safe`. O(jobs that hold places in the pool x their pods).
+std::vector<Unit> units(const ClusterModel& state, const UnitQuery& query, Safe& safe);
 
 // What the job loses if these amounts of it are taken now.
-Wide lost_work(const State& state, const Job& job, PoolId pool, const Resources& amounts, Time now);
+Wide lost_work(const ClusterModel& state, const Job& job, PoolId pool, const Resources& amounts, Time now);
 
 }  // namespace muster::placement

@@ -15,12 +15,12 @@
 namespace muster::placement {
 namespace {
 
-constexpr std::size_t kFewUnits = 8;    // so many candidates are tried in all combinations
-constexpr std::size_t kMostMoves = 16;  // workloads that one consolidation may move
-constexpr std::size_t kMostRounds = 8;  // of looking for lower priorities, in sets of so many at most
+constexpr std::size_t kMaxUnitsForAllSets = 8;  // so many candidates are tried in all combinations
+constexpr std::size_t kMaxMoves = 16;           // workloads that one consolidation may move
+constexpr std::size_t kMaxRounds = 8;           // of looking for lower priorities, in sets of so many at most
 
 // A set of units and the claimant's places once they are gone.
-struct Solution {
+struct Choice {
   std::vector<std::size_t> taken;  // indexes into the units, sorted
   std::vector<PodPlace> places;
   Preference key;
@@ -28,37 +28,37 @@ struct Solution {
 
 class Search {
  public:
-  Search(State& state, Statement& statement, const RoomQuery& query, Means means, Right right,
-         const Candidates& who, Safe& safe)
+  Search(ClusterModel& state, Statement& statement, const SolutionQuery& query, Action action,
+         Eligibility eligibility, const VictimFilter& who, Safe& safe)
       : s_(state),
         st_(statement),
         q_(query),
-        means_(means),
-        right_(right),
-        units_(units(s_, {&q_.claimant, means, right, who, q_.now}, safe)),
-        sets_(s_, q_.claimant, means, units_) {
-    for (const LeafId at : q_.claimant.path) before_.push_back(s_.sums(at, q_.claimant.pool).allocated);
+        action_(action),
+        eligibility_(eligibility),
+        units_(units(s_, {&q_.claimant, action, eligibility, who, q_.now}, safe)),
+        sets_(s_, q_.claimant, action, units_) {
+    for (const QueueId at : q_.claimant.path) before_.push_back(s_.sums(at, q_.claimant.pool).allocated);
   }
 
   // On success everything is done in the statement.
-  std::optional<Room> run() {
+  std::optional<Solution> run() {
     if (units_.empty() || !could_suffice()) return std::nullopt;
     const std::size_t start = st_.mark();
     in_use_.assign(units_.size(), false);
-    std::vector<Solution> found;
-    const auto consider = [&](std::optional<Solution> one) {
+    std::vector<Choice> found;
+    const auto consider = [&](std::optional<Choice> one) {
       if (one) found.push_back(*std::move(one));
       reset(start);
     };
-    const bool few = units_.size() <= kFewUnits;
+    const bool few = units_.size() <= kMaxUnitsForAllSets;
     if (few && !would_do_without_all(start)) return std::nullopt;
     if (few) {
-      if (auto room = best_of_all(start)) return room;
+      if (auto solution = best_of_all(start)) return solution;
     }
-    if (!few || means_ == Means::kMove) {
+    if (!few || action_ == Action::kMove) {
       std::vector<std::size_t> all(units_.size());
       std::iota(all.begin(), all.end(), std::size_t{0});
-      if (means_ != Means::kMove) consider(sweep(all, 0));
+      if (action_ != Action::kMove) consider(sweep(all, 0));
       const Trial trial{[&](std::size_t i, NodeId on) {
                           const bool may = !in_use_[i] && may_take(units_[i]);
                           if (may) take(i, on);
@@ -70,7 +70,7 @@ class Search {
     }
     const auto by_key = [](const auto& a, const auto& b) { return a.key < b.key; };
     std::stable_sort(found.begin(), found.end(), by_key);
-    if (means_ != Means::kMove) {
+    if (action_ != Action::kMove) {
       add_with_juniors(found, start);
       std::stable_sort(found.begin(), found.end(), by_key);
     }
@@ -85,15 +85,15 @@ class Search {
 
   bool may_take(const Unit& u) const {
     if (u.after >= 0 && !in_use_[static_cast<std::size_t>(u.after)]) return false;
-    if (means_ == Means::kMove || u.own) return true;
+    if (action_ == Action::kMove || u.own) return true;
     // A gang that straddles the line goes whole: the right is judged before it goes.
-    return may_give(s_, q_.claimant, right_, s_.path(u.leaf), u.amounts);
+    return may_give(s_, q_.claimant, eligibility_, s_.path(u.leaf), u.amounts);
   }
   // `on`: only what it has on this node; kNoId: all of it.
   void take(std::size_t i, NodeId on = kNoId) {
     const Job& j = s_.job(units_[i].job);
     for (const std::size_t pod : units_[i].pods) {
-      if (on == kNoId || j.charges[pod].node == on) st_.release(units_[i].job, pod);
+      if (on == kNoId || j.allocations[pod].node == on) st_.release(units_[i].job, pod);
     }
     in_use_[i] = true;
   }
@@ -103,7 +103,7 @@ class Search {
   }
   // The claimant has these places, which are free.
   void claim(const std::vector<PodPlace>& places) {
-    for (const PodPlace& p : places) st_.place(q_.claimant.job, p, q_.claimant.pool, Hold::kPromised);
+    for (const PodPlace& p : places) st_.place(q_.claimant.job, p, q_.claimant.pool, Hold::kNominated);
   }
   void reset(std::size_t mark) {
     st_.rollback(mark);
@@ -115,15 +115,15 @@ class Search {
     const Claimant& c = q_.claimant;
     if (broken_bound(s_, c.path, c.pool, c.asked, s_.job(c.job).spec.preemptible, View::kTarget))
       return false;
-    switch (means_) {
-      case Means::kMove:
+    switch (action_) {
+      case Action::kMove:
         return true;
-      case Means::kReclaim:
-        return has_right(s_, c, right_, before_);
-      case Means::kPreempt:
+      case Action::kReclaim:
+        return is_eligible(s_, c, eligibility_, before_);
+      case Action::kPreempt:
         return in_bounds();
-      case Means::kBoth:
-        return has_right(s_, c, right_, before_) && in_bounds();
+      case Action::kReclaimAndPreempt:
+        return is_eligible(s_, c, eligibility_, before_) && in_bounds();
     }
     return false;
   }
@@ -141,7 +141,7 @@ class Search {
   std::optional<std::vector<PodPlace>> fits(DomainId within) {
     if (!entitled()) return std::nullopt;
     const Claimant& c = q_.claimant;
-    return place(s_, st_, {c.job, c.pool, View::kTarget, Hold::kPromised, q_.pods, within, q_.anywhere});
+    return place(s_, st_, {c.job, c.pool, View::kTarget, Hold::kNominated, q_.pods, within, q_.anywhere});
   }
 
   // All candidates together free enough: else nothing need be tried.
@@ -166,7 +166,7 @@ class Search {
   // --- sets of units
 
   // Takes units in this order until the claimant fits, then puts back what was not needed.
-  std::optional<Solution> sweep(const std::vector<std::size_t>& order, DomainId within) {
+  std::optional<Choice> sweep(const std::vector<std::size_t>& order, DomainId within) {
     const std::size_t start = st_.mark();
     std::vector<std::size_t> taken;
     std::optional<std::vector<PodPlace>> places;
@@ -175,7 +175,7 @@ class Search {
       if (!may_take(units_[order[k]])) continue;
       take(order[k]);
       taken.push_back(order[k]);
-      if (means_ == Means::kMove && taken.size() > kMostMoves) break;
+      if (action_ == Action::kMove && taken.size() > kMaxMoves) break;
       if (++since < batch && k + 1 < order.size()) continue;
       since = 0;
       if (entitled() && !refuted(within)) {
@@ -196,7 +196,7 @@ class Search {
 
   bool refuted(DomainId within) {
     const Claimant& c = q_.claimant;
-    return refuted_by_totals(s_, {c.job, c.pool, View::kTarget, Hold::kPromised, q_.pods, within});
+    return refuted_by_totals(s_, {c.job, c.pool, View::kTarget, Hold::kNominated, q_.pods, within});
   }
 
   // Before anything was taken, and before the claimant was placed.
@@ -204,8 +204,8 @@ class Search {
     std::size_t start, bare;
   };
 
-  std::optional<Solution> pruned(std::vector<std::size_t> taken, std::vector<PodPlace> places, Marks marks,
-                                 DomainId within) {
+  std::optional<Choice> pruned(std::vector<std::size_t> taken, std::vector<PodPlace> places, Marks marks,
+                               DomainId within) {
     // First those whose places the claimant did not take at all, all at once.
     const auto back_first = [&](std::size_t a, std::size_t b) { return a > b; };
     std::sort(taken.begin(), taken.end(), back_first);
@@ -265,7 +265,7 @@ class Search {
     }
     for (const std::size_t i : apart) try_back(i, false);
     for (const std::size_t i : kept) try_back(i, true);
-    return solution({gone.begin(), gone.end()}, std::move(places));
+    return choice({gone.begin(), gone.end()}, std::move(places));
   }
 
   // What is free with the claimant in place, plus what the claimant has, would still do without this unit's
@@ -301,19 +301,19 @@ class Search {
     return true;
   }
 
-  std::optional<Solution> exactly(const std::vector<std::size_t>& subset) {
+  std::optional<Choice> exactly(const std::vector<std::size_t>& subset) {
     const std::size_t start = st_.mark();
     if (!take_all(subset)) return std::nullopt;
     const std::size_t bare = st_.mark();
     auto places = fits(0);
     if (!places) return std::nullopt;
     // Some may cost nothing. Who need not move is seen when all have a place.
-    return means_ == Means::kMove ? solution(subset, std::move(*places))
-                                  : pruned(subset, std::move(*places), {start, bare}, 0);
+    return action_ == Action::kMove ? choice(subset, std::move(*places))
+                                    : pruned(subset, std::move(*places), {start, bare}, 0);
   }
 
-  Solution solution(std::vector<std::size_t> taken, std::vector<PodPlace> places) const {
-    Solution found{std::move(taken), std::move(places), {}};
+  Choice choice(std::vector<std::size_t> taken, std::vector<PodPlace> places) const {
+    Choice found{std::move(taken), std::move(places), {}};
     found.key = sets_.preference(found.taken);
     return found;
   }
@@ -321,15 +321,15 @@ class Search {
   // --- which of several that would do
 
   // Few units: all sets, the best first.
-  std::optional<Room> best_of_all(std::size_t start) {
+  std::optional<Solution> best_of_all(std::size_t start) {
     const auto sets = sets_.all();
-    std::map<std::vector<std::size_t>, std::optional<Solution>> tried;
-    const auto attempt = [&](const std::vector<std::size_t>& set) -> const std::optional<Solution>& {
+    std::map<std::vector<std::size_t>, std::optional<Choice>> tried;
+    const auto attempt = [&](const std::vector<std::size_t>& set) -> const std::optional<Choice>& {
       const auto [it, fresh] = tried.try_emplace(set);
       if (fresh) it->second = exactly(set), reset(start);
       return it->second;
     };
-    std::vector<Solution> later;  // lower priorities would do as well, but may not hold in the end
+    std::vector<Choice> later;  // lower priorities would do as well, but may not hold in the end
     for (const auto& set : sets) {
       const auto& one = attempt(set);
       if (!one) continue;
@@ -338,8 +338,8 @@ class Search {
       });
       if (outdone) {
         later.push_back(*one);
-      } else if (auto room = carry_out(*one, start)) {
-        return room;
+      } else if (auto solution = carry_out(*one, start)) {
+        return solution;
       }
     }
     return first_that_holds(later, start);
@@ -347,10 +347,10 @@ class Search {
 
   // Many: the best one, again and again, with those of the highest priority left out for which others of
   // their leaf could go.
-  void add_with_juniors(std::vector<Solution>& found, std::size_t start) {
+  void add_with_juniors(std::vector<Choice>& found, std::size_t start) {
     if (found.empty()) return;
     std::size_t best = first_in_turn(found);
-    for (std::size_t round = 0; round < kMostRounds && found[best].taken.size() <= kMostRounds; ++round) {
+    for (std::size_t round = 0; round < kMaxRounds && found[best].taken.size() <= kMaxRounds; ++round) {
       const auto [seniors, juniors] = sets_.juniors(found[best].taken);
       if (juniors.empty()) return;
       // All others that were taken, then what is needed of the juniors.
@@ -358,7 +358,7 @@ class Search {
       std::set_difference(found[best].taken.begin(), found[best].taken.end(), seniors.begin(), seniors.end(),
                           std::back_inserter(order));
       order.insert(order.end(), juniors.begin(), juniors.end());
-      std::optional<Solution> other;
+      std::optional<Choice> other;
       // One of them may have to go all the same: as few as do.
       for (std::size_t kept = 0; !other && kept < seniors.size(); ++kept) {
         auto with = order;
@@ -373,20 +373,20 @@ class Search {
   }
 
   // The first that no other outdoes.
-  std::size_t first_in_turn(const std::vector<Solution>& found) const {
-    const auto in_turn = [&](const Solution& one) {
+  std::size_t first_in_turn(const std::vector<Choice>& found) const {
+    const auto in_turn = [&](const Choice& one) {
       return std::none_of(found.begin(), found.end(),
-                          [&](const Solution& other) { return sets_.outdone(one.taken, other.taken); });
+                          [&](const Choice& other) { return sets_.outdone(one.taken, other.taken); });
     };
     const auto first = std::find_if(found.begin(), found.end(), in_turn);
     return first == found.end() ? 0 : static_cast<std::size_t>(first - found.begin());
   }
 
   // Of those in turn, then of the others.
-  std::optional<Room> first_that_holds(std::vector<Solution> found, std::size_t start) {
+  std::optional<Solution> first_that_holds(std::vector<Choice> found, std::size_t start) {
     while (!found.empty()) {
       const auto next = found.begin() + static_cast<std::ptrdiff_t>(first_in_turn(found));
-      if (auto room = carry_out(*next, start)) return room;
+      if (auto solution = carry_out(*next, start)) return solution;
       found.erase(next);
     }
     return std::nullopt;
@@ -395,35 +395,35 @@ class Search {
   // --- the end
 
   // Takes the solution again; who finds a place in what is left moves there instead.
-  std::optional<Room> carry_out(const Solution& best, std::size_t start) {
+  std::optional<Solution> carry_out(const Choice& best, std::size_t start) {
     if (!take_all(best.taken)) return reset(start), std::nullopt;
     own_taken_ = 0;
-    Room room;
+    Solution solution;
     std::map<JobId, std::size_t> at;
     for (const std::size_t i : best.taken) {
       const Unit& u = units_[i];
       own_taken_ += u.own ? 1 : 0;
-      const auto [it, fresh] = at.emplace(u.job, room.victims.size());
-      if (fresh) room.victims.push_back({u.job, {}, reason(u), {}});
-      auto& pods = room.victims[it->second].pods;
+      const auto [it, fresh] = at.emplace(u.job, solution.victims.size());
+      if (fresh) solution.victims.push_back({u.job, {}, reason(u), {}});
+      auto& pods = solution.victims[it->second].pods;
       pods.insert(pods.end(), u.pods.begin(), u.pods.end());
       std::sort(pods.begin(), pods.end());
     }
     const std::size_t taken = st_.mark();
-    room.places = best.places;
-    claim(room.places);
+    solution.places = best.places;
+    claim(solution.places);
     std::size_t moved = 0;
-    for (Victim& v : room.victims) moved += move(v) ? 1 : 0;
-    if (means_ == Means::kBoth && !can_keep(room)) return reset(start), std::nullopt;
-    if (means_ != Means::kMove) return room;
-    if (moved == room.victims.size()) return who_must_move(std::move(room), start);
+    for (Victim& v : solution.victims) moved += move(v) ? 1 : 0;
+    if (action_ == Action::kReclaimAndPreempt && !can_keep(solution)) return reset(start), std::nullopt;
+    if (action_ != Action::kMove) return solution;
+    if (moved == solution.victims.size()) return who_must_move(std::move(solution), start);
     // Where they all find a place first, the claimant may find one in what is left.
     st_.rollback(taken);
     const bool all =
-        std::all_of(room.victims.begin(), room.victims.end(), [&](Victim& v) { return move(v); });
+        std::all_of(solution.victims.begin(), solution.victims.end(), [&](Victim& v) { return move(v); });
     if (auto places = all ? fits(0) : std::nullopt) {
-      room.places = *std::move(places);
-      return who_must_move(std::move(room), start);
+      solution.places = *std::move(places);
+      return who_must_move(std::move(solution), start);
     }
     return reset(start), std::nullopt;
   }
@@ -431,17 +431,17 @@ class Search {
   // Whether it could keep what it reclaims. Who was preempted and finds free room will soon be back; if the
   // leaf is beyond the right by that, and the claimant a legal victim of those from whom it has reclaimed,
   // the two would take from each other in circles.
-  bool can_keep(const Room& room) {
+  bool can_keep(const Solution& solution) {
     const std::size_t mark = st_.mark();
-    for (const Victim& v : room.victims) {
+    for (const Victim& v : solution.victims) {
       if (v.reason == EvictReason::kPreempted && v.moved_to.empty()) place_again(v, View::kTarget);
     }
     Claimant c = q_.claimant;
     c.placed = true;
-    const LeafId leaf = c.path.front();
+    const QueueId leaf = c.path.front();
     const Claimant other{kNoId, c.pool, {}, c.asked, c.fair};
-    const bool keeps =
-        may_have_right(s_, c, right_) || !may_give(s_, other, Right::kFairness, {leaf}, c.asked);
+    const bool keeps = may_be_eligible(s_, c, eligibility_) ||
+                       !may_give(s_, other, Eligibility::kByFairShare, {leaf}, c.asked);
     st_.rollback(mark);
     return keeps;
   }
@@ -454,31 +454,32 @@ class Search {
     }
     for (const Victim& v : victims) {
       for (const PodPlace& p : v.moved_to) {
-        const Charge charge = s_.charge_for(v.job, p, s_.node_of(p.node), q_.claimant.pool, Hold::kPromised);
-        if (!s_.available(charge, View::kNow)) return false;
-        st_.place(v.job, p, q_.claimant.pool, Hold::kPromised);
+        const Allocation allocation =
+            s_.allocation_for(v.job, p, s_.node_of(p.node), q_.claimant.pool, Hold::kNominated);
+        if (!s_.available(allocation, View::kNow)) return false;
+        st_.place(v.job, p, q_.claimant.pool, Hold::kNominated);
       }
     }
     return true;
   }
 
   // Now that each has a place: who need not have gone, stays.
-  Room who_must_move(Room room, std::size_t start) {
-    for (std::size_t k = room.victims.size(); k-- > 0 && room.victims.size() > 1;) {
-      Room fewer = room;
+  Solution who_must_move(Solution solution, std::size_t start) {
+    for (std::size_t k = solution.victims.size(); k-- > 0 && solution.victims.size() > 1;) {
+      Solution fewer = solution;
       fewer.victims.erase(fewer.victims.begin() + static_cast<std::ptrdiff_t>(k));
       auto places = moved(fewer.victims, start) ? fits(0) : std::nullopt;
       if (!places) continue;
       fewer.places = *std::move(places);
-      room = std::move(fewer);
+      solution = std::move(fewer);
     }
-    moved(room.victims, start);
-    claim(room.places);
-    return room;
+    moved(solution.victims, start);
+    claim(solution.places);
+    return solution;
   }
 
   EvictReason reason(const Unit& u) const {
-    if (means_ == Means::kMove) return EvictReason::kConsolidated;
+    if (action_ == Action::kMove) return EvictReason::kConsolidated;
     return u.own ? EvictReason::kPreempted : EvictReason::kReclaimed;
   }
 
@@ -494,7 +495,7 @@ class Search {
   // The pods that it gives, where there is room for them all.
   std::optional<std::vector<PodPlace>> place_again(const Victim& v, View view) {
     const Job& j = s_.job(v.job);
-    PlaceQuery query{v.job, q_.claimant.pool, view, Hold::kPromised, {}, 0};
+    PlaceQuery query{v.job, q_.claimant.pool, view, Hold::kNominated, {}, 0};
     const auto roles = std::ssize(s_.request_of(j).roles);
     for (const std::size_t i : v.pods) {
       if (j.assignment->pods[i].role < 0 || j.assignment->pods[i].role >= roles) return std::nullopt;
@@ -505,11 +506,11 @@ class Search {
     return place(s_, st_, query);
   }
 
-  State& s_;
+  ClusterModel& s_;
   Statement& st_;
-  const RoomQuery& q_;
-  Means means_;
-  Right right_;
+  const SolutionQuery& q_;
+  Action action_;
+  Eligibility eligibility_;
   std::vector<Resources> before_;
   std::vector<Unit> units_;
   VictimSets sets_;  // of these
@@ -519,12 +520,13 @@ class Search {
 
 }  // namespace
 
-std::optional<Found> find_victims(State& s, Statement& statement, const RoomQuery& q, Means means,
-                                  Right right, const Candidates& who, Safe& safe) {
-  Search search(s, statement, q, means, right, who, safe);
-  auto room = search.run();
-  if (!room) return std::nullopt;
-  return Found{*std::move(room), search.own_taken()};
+std::optional<Found> find_victims(ClusterModel& s, Statement& statement, const SolutionQuery& q,
+                                  Action action, Eligibility eligibility, const VictimFilter& who,
+                                  Safe& safe) {
+  Search search(s, statement, q, action, eligibility, who, safe);
+  auto solution = search.run();
+  if (!solution) return std::nullopt;
+  return Found{*std::move(solution), search.own_taken()};
 }
 
 }  // namespace muster::placement

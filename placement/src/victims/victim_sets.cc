@@ -8,12 +8,13 @@
 namespace muster::placement {
 namespace {
 
-constexpr int kFewMoves = 3;  // so many units are moved in all combinations
+constexpr int kMaxUnitsMoved = 3;  // so many units are moved in all combinations
 
 }  // namespace
 
-VictimSets::VictimSets(const State& s, const Claimant& claimant, Means means, const std::vector<Unit>& units)
-    : claimant_(claimant), means_(means), units_(units) {
+VictimSets::VictimSets(const ClusterModel& s, const Claimant& claimant, Action action,
+                       const std::vector<Unit>& units)
+    : claimant_(claimant), action_(action), units_(units) {
   for (const Unit& u : units_) beyond_.try_emplace(u.leaf, beyond_quota(s, u.leaf, claimant.pool));
 }
 
@@ -25,7 +26,7 @@ Preference VictimSets::preference(std::vector<std::size_t> taken) const {
     cost += units_[i].cost;
     if (units_[i].last) stopped.insert(units_[i].job);
   }
-  const int own_ones = means_ == Means::kBoth ? own(taken) : 0;
+  const int own_ones = action_ == Action::kReclaimAndPreempt ? own(taken) : 0;
   return {own_ones, below_quota(taken), cost, stopped.size(), std::move(taken)};
 }
 
@@ -35,7 +36,7 @@ bool VictimSets::outdone(const std::vector<std::size_t>& taken,
   std::set_difference(taken.begin(), taken.end(), instead.begin(), instead.end(), std::back_inserter(spared));
   std::set_difference(instead.begin(), instead.end(), taken.begin(), taken.end(), std::back_inserter(more));
   if (spared.empty() || more.empty()) return false;
-  std::map<LeafId, std::int64_t> highest;
+  std::map<QueueId, std::int64_t> highest;
   for (const std::size_t i : spared) {
     const auto [it, fresh] = highest.emplace(units_[i].leaf, units_[i].priority);
     if (!fresh) it->second = std::max(it->second, units_[i].priority);
@@ -44,14 +45,14 @@ bool VictimSets::outdone(const std::vector<std::size_t>& taken,
     const auto senior = highest.find(units_[i].leaf);
     return senior != highest.end() && units_[i].priority < senior->second;
   });
-  return lower && (means_ != Means::kBoth || own(instead) <= own(taken)) &&
+  return lower && (action_ != Action::kReclaimAndPreempt || own(instead) <= own(taken)) &&
          below_quota(instead) <= below_quota(taken);
 }
 
 VictimSets::Juniors VictimSets::juniors(const std::vector<std::size_t>& taken) const {
   std::vector<bool> is_taken(units_.size(), false);
   for (const std::size_t i : taken) is_taken[i] = true;
-  std::map<LeafId, std::int64_t> lowest;  // of those that are not
+  std::map<QueueId, std::int64_t> lowest;  // of those that are not
   for (std::size_t i = 0; i < units_.size(); ++i) {
     if (is_taken[i]) continue;
     const auto [it, fresh] = lowest.emplace(units_[i].leaf, units_[i].priority);
@@ -82,7 +83,7 @@ int VictimSets::own(const std::vector<std::size_t>& taken) const {
 
 // How many leaves are left below their quota, or have less than it already.
 int VictimSets::below_quota(const std::vector<std::size_t>& taken) const {
-  std::map<LeafId, Resources> parts;
+  std::map<QueueId, Resources> parts;
   for (const std::size_t i : taken) {
     if (!units_[i].own) parts[units_[i].leaf] += units_[i].amounts;
   }
@@ -94,7 +95,7 @@ int VictimSets::below_quota(const std::vector<std::size_t>& taken) const {
 std::vector<std::vector<std::size_t>> VictimSets::all() const {
   std::vector<Preference> keys;  // each ends in its subset
   for (std::size_t bits = 1; bits < (std::size_t{1} << units_.size()); ++bits) {
-    if (means_ == Means::kMove && std::popcount(bits) > kFewMoves) continue;
+    if (action_ == Action::kMove && std::popcount(bits) > kMaxUnitsMoved) continue;
     std::vector<std::size_t> subset;
     bool whole = true;
     for (std::size_t i = 0; i < units_.size(); ++i) {

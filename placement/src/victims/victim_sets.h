@@ -1,4 +1,5 @@
-// Rule 5, which sets of units are tried first, and which of two that would do is the better one.
+// RULES.md 5.8, the set of victims: which sets of units are tried first, and which of two sets that would do
+// is better.
 #pragma once
 
 #include <map>
@@ -6,35 +7,36 @@
 #include <vector>
 
 #include "node/wide.h"
-#include "shares/rights.h"
+#include "shares/eligibility.h"
 #include "victims/units.h"
 
 namespace muster::placement {
 
-// Of a set of units; smaller is better: own ones where both means are used, leaves that fall below their
-// quota, lost work, workloads that stop, then the set itself as sorted indexes, which follow the order of the
-// units.
+// How good a set of units is; smaller is better. These are keys 6 to 10 of RULES.md 5.8: own units (only
+// where reclaim and preemption are used together), leaf queues that fall below their quota, lost work, jobs
+// that stop, and the set itself as sorted indexes, which follow the order of the units.
 using Preference = std::tuple<int, int, Wide, std::size_t, std::vector<std::size_t>>;
 
 class VictimSets {
  public:
-  // Before any of the units is taken. Keeps references to all but the means.
-  VictimSets(const State& state, const Claimant& claimant, Means means, const std::vector<Unit>& units);
+  // To be made before any of the units is taken. It keeps references to everything but the action.
+  VictimSets(const ClusterModel& state, const Claimant& claimant, Action action,
+             const std::vector<Unit>& units);
 
   // O(taken x units).
   Preference preference(std::vector<std::size_t> taken) const;
-  // Of two sets that would both do: `taken` has units for which `instead` has none but such of lower priority
-  // of the same leaf, and nothing speaks against these. Then `taken` is not to be, whatever it costs. Both
-  // sorted. O(units).
+  // Both sets would do. True: in place of some units of `taken`, `instead` has only units of lower priority
+  // of the same leaf queue, and takes no more own units and leaves no more leaf queues below quota. Then
+  // `taken` is passed over, whatever it costs (RULES.md 5.8). Both are sorted. O(units).
   bool outdone(const std::vector<std::size_t>& taken, const std::vector<std::size_t>& instead) const;
-  // Those that could stand in for some unit of `taken`: of the same leaf and of lower priority than one of
-  // it. Of the highest priority for which there are any. Empty: there are none. O(units).
+  // Units that could go in place of some units of `taken`, because they are of lower priority and of the same
+  // leaf queue. Looked for is the highest priority in `taken` for which there are any. Empty: there are none.
+  // O(units).
   struct Juniors {
     std::vector<std::size_t> seniors, juniors;  // of `taken`; not in it, in the order of the units
   };
   Juniors juniors(const std::vector<std::size_t>& taken) const;
-  // All that can be, in the order of preference; of those that are to move only the small ones. For few
-  // units: O(2^units).
+  // All sets that can be, the best first. Of moves only the small sets. Only for few units: O(2^units).
   std::vector<std::vector<std::size_t>> all() const;
 
  private:
@@ -42,9 +44,9 @@ class VictimSets {
   int below_quota(const std::vector<std::size_t>& taken) const;
 
   const Claimant& claimant_;
-  Means means_;
+  Action action_;
   const std::vector<Unit>& units_;
-  std::map<LeafId, Resources> beyond_;  // its quota, before anything is taken
+  std::map<QueueId, Resources> beyond_;  // its quota, before anything is taken
 };
 
 }  // namespace muster::placement

@@ -1,5 +1,5 @@
-// Rule 5: room is made for a claimant that finds none. Shrink, consolidate, reclaim, preempt, both: the first
-// that succeeds wins, the least disruption first.
+// RULES.md 5: room is made for a claimant that finds none. The actions are tried in the order of RULES.md
+// 5.8, and the first that succeeds wins.
 #pragma once
 
 #include <optional>
@@ -9,38 +9,38 @@
 #include "model/statement.h"
 #include "muster/placement/plan.h"
 #include "place/place.h"
-#include "shares/rights.h"
+#include "shares/eligibility.h"
 
 namespace muster::placement {
 
-// What one workload gives.
+// What one job gives.
 struct Victim {
   JobId job = kNoId;
   std::vector<std::size_t> pods;  // of its assignment; sorted
   EvictReason reason = EvictReason::kNone;
-  std::vector<PodPlace> moved_to;  // not empty: all of it goes there
+  std::vector<PodPlace> moved_to;  // not empty: the whole job moves there
 };
 
-struct Room {
-  std::vector<PodPlace> places;  // of the claimant
-  std::vector<Victim> victims;   // in the order of rule 5; may be empty where only promises gave way
+struct Solution {
+  std::vector<PodPlace> places;  // where the claimant stands then
+  std::vector<Victim> victims;   // in the order of RULES.md 5.8; empty where only nominated places gave way
 };
 
-struct RoomQuery {
+struct SolutionQuery {
   Claimant claimant;
   std::vector<PodWish> pods{};  // as in PlaceQuery
   Time now;
-  bool limits_only = false;  // free room is there, but not under the limits of its queues
-  bool moves = true;         // false: that others move is known not to help
-  bool anywhere = true;      // also on nodes that are reserved for somebody else
+  bool limits_only = false;  // there is free room, but the limits of its queues forbid it
+  bool moves = true;         // false: it is known that no move helps
+  bool anywhere = true;      // it may also use nodes that are reserved for another job
 };
 
-// Tries everything on the state; on success the claimant's places are taken as promised in `statement`, the
-// victims' pods are released, and those that move have their new places. nullopt: nothing was changed.
-// `safe`: until when minRuntime keeps others from it; to be asked again then. No victim is superfluous:
-// putting any one back would break the placement. Source: reversible simulation as in KAI-Scheduler; sweeps
-// in two orders (by cost; by what a node or domain costs), each pruned, and for few candidates all subsets.
-// O(victims) placements, most refuted by totals; see README.
-std::optional<Room> make_room(State& state, Statement& statement, const RoomQuery& query, Safe& safe);
+// Everything is tried on the model itself. On success `statement` has it all: the claimant's places are
+// nominated, the victims' pods are released, and jobs that move have their new places. nullopt: nothing was
+// changed. `safe` says until when minRuntime keeps others safe from the claimant; it is to be asked again
+// then. No victim is superfluous. Source: reversible simulation, as in KAI-Scheduler. README.md tells how the
+// search goes. O(victims) placements, most of which totals rule out.
+std::optional<Solution> find_solution(ClusterModel& state, Statement& statement, const SolutionQuery& query,
+                                      Safe& safe);
 
 }  // namespace muster::placement

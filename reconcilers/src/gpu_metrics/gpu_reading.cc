@@ -14,9 +14,9 @@ namespace muster::reconcilers {
 namespace {
 
 constexpr std::chrono::seconds kOldestSample{60};
-constexpr std::int32_t kMostGpus = 1024;  // of a node; an index beyond is not believed
+constexpr std::int32_t kMaxGpus = 1024;  // of a node; an index beyond is not believed
 // A count beyond is none: DCGM writes its blank values (not supported, not permitted) from 2^63 - 16 on.
-constexpr double kMostErrors = 1e15;
+constexpr double kMaxErrors = 1e15;
 
 // As DCGM's exporter names them; as Prometheus renames them, where they are its own; as the
 // exporter once did.
@@ -37,7 +37,7 @@ std::string pod_of(const client::Sample& sample) {
 std::optional<std::int32_t> index_of(std::string_view text) {
   std::int32_t n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-  const bool is_index = error == std::errc() && end == text.data() + text.size() && n >= 0 && n < kMostGpus;
+  const bool is_index = error == std::errc() && end == text.data() + text.size() && n >= 0 && n < kMaxGpus;
   return is_index ? std::optional(n) : std::nullopt;
 }
 
@@ -70,7 +70,7 @@ std::expected<GpuReading, std::string> reading_of(const crds::GpuMetrics& where,
       if (index) raise(reading.by_index[*index], percent);
       if (const auto pod = pod_of(sample); !pod.empty()) raise(reading.by_pod[pod][*gpu], percent);
     }
-    if (sample.name == where.double_bit_errors && index && sample.value >= 0 && sample.value < kMostErrors) {
+    if (sample.name == where.double_bit_errors && index && sample.value >= 0 && sample.value < kMaxErrors) {
       reading.spoken_of.insert(*index);
       if (sample.value > 0) reading.failing.insert(*index);
     }

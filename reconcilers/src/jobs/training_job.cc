@@ -32,9 +32,9 @@ std::vector<client::Ptr<client::Pod>> pods_of(const World& world, const std::str
 constexpr client::Duration kVictimsInterval = std::chrono::seconds{5};
 
 // While more writes than this that start or stop work are under way, mere counters yield to them; but nobody
-// reads old ones for longer than kLongestYield.
+// reads old ones for longer than kMaxYield.
 constexpr int kManyUrgent = 8;
-constexpr client::Duration kLongestYield = std::chrono::minutes{1};
+constexpr client::Duration kMaxYield = std::chrono::minutes{1};
 
 // Places of one attempt that were changed because a kubelet refused the pod.
 std::size_t pods_replaced(const crds::Assignment& before, const crds::Assignment& after) {
@@ -384,7 +384,7 @@ client::Task<TrainingJobReconciler::Commit> TrainingJobReconciler::commit(const 
     // Counted from the first change, not from the last write: what comes at once, like a gang whose pods
     // become ready one by one, is written once.
     const auto due = counters_due_.try_emplace(key, now + world_.status_interval).first->second;
-    const bool yields = world_.urgent.use_count() - 1 > kManyUrgent && now < due + kLongestYield &&
+    const bool yields = world_.urgent.use_count() - 1 > kManyUrgent && now < due + kMaxYield &&
                         before.checkpoint == step.status.checkpoint;
     if (now < due || yields) co_return Commit::kDeferred;
   }

@@ -20,12 +20,12 @@ constexpr seconds kPublishAfter{1};  // pods are dated to the second: up to one 
 // A gang that did not start in time waits this long before it is tried again, doubling up to the maximum.
 constexpr const char* kWaitingForEarlierPods = "WaitingForEarlierPods";  // reason of PodsReady
 constexpr seconds kFirstRetry{10};
-constexpr seconds kLongestRetry = minutes{10};
+constexpr seconds kMaxRetry = minutes{10};
 
 // A server that ends is started again at once; then after this long, doubling up to the maximum. One that ran
-// for kLongestCrashDelay * 2 is taken for well again. The delays are kubelet's.
+// for kMaxCrashDelay * 2 is taken for well again. The delays are kubelet's.
 constexpr seconds kFirstCrashDelay{10};
-constexpr seconds kLongestCrashDelay = minutes{5};
+constexpr seconds kMaxCrashDelay = minutes{5};
 
 }  // namespace
 
@@ -70,12 +70,12 @@ const client::Pod* Machine::fault() const {
 // When a server that has just ended may start again.
 void Machine::delay_restart() {
   auto& recent = status_.restarts.recent;
-  if (status_.started_at && seen_.now - *status_.started_at >= 2 * kLongestCrashDelay) recent.clear();
+  if (status_.started_at && seen_.now - *status_.started_at >= 2 * kMaxCrashDelay) recent.clear();
   const auto doublings = std::min<std::size_t>(recent.size(), 6);
   recent.push_back(seen_.now);
   if (recent.size() > 8) recent.erase(recent.begin());
   if (doublings == 0) return status_.retry_at.reset();
-  status_.retry_at = seen_.now + std::min(kLongestCrashDelay, kFirstCrashDelay * (1 << (doublings - 1)));
+  status_.retry_at = seen_.now + std::min(kMaxCrashDelay, kFirstCrashDelay * (1 << (doublings - 1)));
 }
 
 // A program's own fault: again in the same places with the next attempt number, within restart.limit in
@@ -282,7 +282,7 @@ void Machine::say_idleness(ConditionStatus value, const char* reason, std::strin
 void Machine::back_off(const std::string& reason, const std::string& message) {
   ++status_.start_failures;
   const auto doublings = std::min(status_.start_failures - 1, 10);
-  status_.retry_at = seen_.now + std::min(kLongestRetry, kFirstRetry * (1 << doublings));
+  status_.retry_at = seen_.now + std::min(kMaxRetry, kFirstRetry * (1 << doublings));
   requeue(reason, message);
 }
 

@@ -476,7 +476,7 @@ std::vector<client::Key> PlacementModel::plan(crds::Time now) {
     job.decision = std::move(decision);
     news.push_back(d.job);
   }
-  news.insert(news.end(), plan.verdicts.begin(), plan.verdicts.end());
+  news.insert(news.end(), plan.pending_reasons.begin(), plan.pending_reasons.end());
   impl_->wake = plan.wake;
   return news;
 }
@@ -512,7 +512,7 @@ std::optional<crds::Nomination> PlacementModel::nomination(const client::Key& ke
   return n;
 }
 std::optional<crds::Waiting> PlacementModel::verdict(const client::Key& key) const {
-  const auto* v = impl_->cluster.verdict(key);
+  const auto* v = impl_->cluster.pending_reason(key);
   return v == nullptr ? std::nullopt : std::optional(to_waiting(*v));
 }
 

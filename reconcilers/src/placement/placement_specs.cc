@@ -19,7 +19,7 @@ namespace pl = placement;
 constexpr std::string_view kModelLabel = "nvidia.com/gpu.product";
 constexpr std::string_view kMemoryLabel = "nvidia.com/gpu.memory";  // MiB of one GPU
 // More than any machine has: what a node or a pod states beyond is not believed.
-constexpr std::int64_t kMostGpus = 1024;
+constexpr std::int64_t kMaxGpus = 1024;
 
 pl::Bounds to_bounds(const crds::Amounts& a) {
   pl::Bounds b;
@@ -113,7 +113,7 @@ std::optional<std::vector<std::int32_t>> numbers(std::string_view text, std::int
 }
 
 std::int32_t gpu_count(std::int64_t stated) {
-  return static_cast<std::int32_t>(std::clamp<std::int64_t>(stated, 0, kMostGpus));
+  return static_cast<std::int32_t>(std::clamp<std::int64_t>(stated, 0, kMaxGpus));
 }
 
 // What extended resources are of GPUs, listed by a node or asked for by a pod.
@@ -173,7 +173,7 @@ std::vector<std::int32_t> unhealthy_gpus(const client::Node& node) {
   return text == nullptr ? std::vector<std::int32_t>{} : parse_gpu_list(*text);
 }
 std::vector<std::int32_t> parse_gpu_list(std::string_view text) {
-  return numbers(text, kMostGpus - 1).value_or(std::vector<std::int32_t>{});
+  return numbers(text, kMaxGpus - 1).value_or(std::vector<std::int32_t>{});
 }
 
 pl::Time to_time(const std::optional<crds::Time>& t) {
@@ -196,7 +196,7 @@ std::string quantity_text(const std::string& resource, std::int64_t amount) {
   return std::to_string(amount);
 }
 
-crds::Waiting to_waiting(const pl::Verdict& v) {
+crds::Waiting to_waiting(const pl::PendingReason& v) {
   crds::Waiting w;
   w.position = v.position;
   w.project_position = v.project_position;
@@ -288,7 +288,7 @@ std::expected<std::vector<std::vector<int>>, std::string> parse_gpu_links(std::s
 }
 
 std::expected<std::vector<std::int32_t>, std::string> parse_gpu_numa(std::string_view text) {
-  auto list = numbers(text, kMostGpus);
+  auto list = numbers(text, kMaxGpus);
   if (!list || list->empty())
     return std::unexpected("must be the NUMA node of each GPU, from 0, separated by commas: 0,0,1,1");
   return *std::move(list);

@@ -43,7 +43,8 @@ TEST_F(Crash, KilledAfterAnyWriteTheGangEndsWholeAndOnce) {
     muster_ = cluster_->muster();
     WriteLog writes(cluster_->real().audit_log());
     cluster_->create(job_object({.name = name, .replicas = 64}));
-    testcluster::wait_until(10s, [&] { return writes.but_for_events() >= fatal; }, 1ms);
+    ASSERT_TRUE(testcluster::wait_until(30s, [&] { return writes.but_for_events() >= fatal; }, 1ms))
+        << "it wrote only:\n" << tell(writes.kinds());
     muster_->kill();
     muster_ = cluster_->muster();
     ASSERT_TRUE(cluster_->wait_phase(name, "Running", 60s)) << cluster_->job(name).dump(2) << muster_->log();
@@ -92,7 +93,7 @@ TEST_P(Outage, InTheMiddleOfTenStartingGangsLosesAndDoublesNothing) {
     cluster->create(
         job_object({.name = "gang-" + std::to_string(i), .replicas = 8, .spec = {{"startTimeout", "45s"}}}));
   }
-  cluster->wait(20s, [&] { return cluster->all_pods().size() >= 20; });
+  ASSERT_TRUE(cluster->wait(30s, [&] { return cluster->all_pods().size() >= 20; }));
   ASSERT_TRUE(cluster->real().kill(GetParam(), SIGKILL));
   std::this_thread::sleep_for(30s);
   const auto back = cluster->real().restart(GetParam());

@@ -179,7 +179,7 @@ TEST_F(Elastic, KubectlScaleSetsTheWishWithinTheBounds) {
   scale(1, false);
   scale(6, true);
   ASSERT_TRUE(wait_size(6)) << status().dump(2);
-  std::this_thread::sleep_for(5s);
+  std::this_thread::sleep_for(5s);  // longer than a gang that grows waits for more room
   EXPECT_EQ(cluster_->pods("e").size(), 6u) << "no more than wished for";
   EXPECT_EQ(first(uids(), 3), first(before, 3));
   EXPECT_EQ(status()["attempt"], 1);
@@ -214,7 +214,7 @@ TEST_F(Elastic, AnEditRestartsTheGangOnlyWhereItNeedsOtherPods) {
   cluster_->patch(path_of_job("e"), {{"spec", {{"maxRuntime", "5h"}, {"priorityClassName", "training"}}}});
   ASSERT_TRUE(cluster_->wait(
       10s, [&] { return status()["observedGeneration"] == cluster_->job("e")["metadata"]["generation"]; }));
-  std::this_thread::sleep_for(2s);
+  cluster_->catch_up();
   EXPECT_EQ(uids(), before);
   json roles = cluster_->job("e")["spec"]["roles"];
   roles[0]["template"]["spec"]["containers"][0]["image"] = "registry.example/train:2";
@@ -277,7 +277,7 @@ TEST_F(Elastic, APriorityClassThatIsDeletedFreesNothing) {
   for (int round = 0; round < 2; ++round) {
     cluster_->patch(path_of_job("e"), {{"metadata", {{"labels", {{"touched", std::to_string(round)}}}}}});
     cluster_->create(job_object({.name = "late-" + std::to_string(round)}));
-    std::this_thread::sleep_for(3s);
+    cluster_->catch_up();
     EXPECT_EQ(cluster_->phase("late-" + std::to_string(round)), "Queued");
     EXPECT_EQ(cluster_->phase("e"), "Running");
     EXPECT_EQ(cluster_->audit_gpus(), "");

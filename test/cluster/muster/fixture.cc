@@ -165,11 +165,17 @@ std::unique_ptr<MusterProcess> Cluster::muster(std::vector<std::string> more_arg
   process->health_port_ = testcluster::free_port();
   process->log_ = cluster_->directory() / ("muster-" + std::to_string(next_log_++) + ".log");
   testcluster::ProcessSpec spec;
-  spec.arguments = {MUSTER_PROGRAM,      "controller",
-                    "--kubeconfig",      kubeconfig_.string(),
-                    "--metrics-address", "127.0.0.1:0",
-                    "--health-address",  "127.0.0.1:" + std::to_string(process->health_port_),
-                    "--status-interval", "1"};
+  const char* other = std::getenv("MUSTER_OPERATOR");
+  spec.arguments = {other != nullptr ? other : MUSTER_PROGRAM,
+                    "controller",
+                    "--kubeconfig",
+                    kubeconfig_.string(),
+                    "--metrics-address",
+                    "127.0.0.1:0",
+                    "--health-address",
+                    "127.0.0.1:" + std::to_string(process->health_port_),
+                    "--status-interval",
+                    "1"};
   spec.arguments.insert(spec.arguments.end(), more_arguments.begin(), more_arguments.end());
   spec.log = process->log_;
   const auto id = testcluster::spawn(spec);
@@ -266,6 +272,13 @@ void Cluster::remove_all_jobs() {
   const json jobs = get("/apis/muster.dev/v1alpha1/trainingjobs");
   for (const auto& j : jobs["items"]) remove(path_of_job(j["metadata"]["name"], j["metadata"]["namespace"]));
   if (!wait(60s, [&] { return all_pods().empty(); })) throw std::runtime_error("pods outlive their jobs");
+}
+void Cluster::catch_up() {
+  const std::string name = "catch-up-" + std::to_string(catch_ups_++);
+  create(job_object({.name = name, .gpus = 0}));
+  if (!wait_phase(name, "Running", 60s))
+    throw std::runtime_error("Muster does not catch up: " + job(name).dump(2));
+  remove(path_of_job(name));
 }
 
 namespace {

@@ -65,7 +65,8 @@ class Cluster {
                                         int quota = 1000);
 
   testcluster::TestCluster& real() { return *cluster_; }
-  // A Muster that watches this cluster; returns when it is ready (and acting, without leader election).
+  // A Muster that watches this cluster (MUSTER_OPERATOR: of another binary); returns when it is ready (and
+  // acting, without leader election).
   std::unique_ptr<MusterProcess> muster(std::vector<std::string> more_arguments = {}, bool wait = true);
 
   json get(const std::string& path) const;  // null: not there
@@ -90,6 +91,11 @@ class Cluster {
   bool wait_phase(const std::string& name, const std::string& phase, Milliseconds timeout = 30s,
                   const std::string& ns = "team") const;
   void remove_all_jobs();  // and waits until their pods are gone
+  // Waits until Muster has seen, and answered, what was written to jobs and pods before this call. A test
+  // that expects nothing to happen calls it before it looks. How: a job without GPUs is created in `team` and
+  // has to run. Muster sees jobs, and pods, in the order in which they were written, so it has seen all
+  // earlier ones when this one runs.
+  void catch_up();
 
   // From the API server's own list: no GPU index given twice, no node above its GPUs. "": all is well.
   std::string audit_gpus() const;
@@ -98,6 +104,7 @@ class Cluster {
   std::unique_ptr<testcluster::TestCluster> cluster_;
   std::filesystem::path kubeconfig_;
   int next_log_ = 0;
+  int catch_ups_ = 0;
 };
 
 // MUSTER_FULL_SIZE is set: what is large runs at the size that docs/benchmarks.md reports, not at CI's.

@@ -118,6 +118,17 @@ void History::replay(const std::function<void(const Change&)>& visit) {
   }
 }
 
+std::set<std::string> pods_ever(History& history, const std::string& label, const std::string& value) {
+  std::set<std::string> uids;
+  history.replay([&](const Change& change) {
+    const json& meta = change.object["metadata"];
+    if (change.object.value("kind", "") == "Pod" &&
+        meta.value("labels", json::object()).value(label, "") == value)
+      uids.insert(meta["uid"].get<std::string>());
+  });
+  return uids;
+}
+
 // --- the auditor
 
 void Auditor::see(const Change& change) {

@@ -43,6 +43,9 @@ class History {
   std::vector<std::unique_ptr<Stream>> streams_;
 };
 
+// The uids of all pods with this label that there ever were.
+std::set<std::string> pods_ever(History& history, const std::string& label, const std::string& value);
+
 // What must hold after every single write, recounted from the objects alone:
 // * A GPU is claimed by one job at most, or by jobs whose fractions add up to one GPU: by their assignments,
 //   and by their pods until they have ended or are gone. (Memory shares keep those away who want all of it.)

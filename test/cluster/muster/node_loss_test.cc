@@ -1,7 +1,6 @@
 // What `kubectl delete node` does to the jobs on it: Kubernetes' pod garbage collector marks their pods as
 // disrupted and deletes them, some 40 to 60 s later.
 #include <iostream>
-#include <thread>
 
 #include "fixture.h"
 
@@ -73,7 +72,7 @@ TEST(NodeLoss, CostsARunningGangItsAttemptAndASucceededPodNothing) {
   EXPECT_TRUE(cluster->wait(20s, [&] { return cluster->pods("gang").size() == 2; }));
 
   ASSERT_TRUE(cluster->wait(120s, [&] { return cluster->get(pod_path(done)).is_null(); }));
-  std::this_thread::sleep_for(2s);  // long enough for a withdrawal to show
+  cluster->catch_up();
   EXPECT_EQ(cluster->phase("half"), "Running");
   cluster->patch(pod_path(working), exit_now);
   ASSERT_TRUE(cluster->wait_phase("half", "Succeeded")) << cluster->job("half").dump(2);
@@ -152,7 +151,11 @@ TEST(NodeLoss, OfThreeNodesAtOnceCostsOneRestartAndKeepsTheOtherPlaces) {
   }
   EXPECT_EQ(kept, kPods - kLost);
   EXPECT_EQ(status.value("/assignment/resume/step"_json_pointer, 0), 1200) << status.dump(1);
-  std::this_thread::sleep_for(3s);  // long enough for a second one to show
+  // It has heard of all three nodes, and has answered.
+  ASSERT_TRUE(cluster->wait(30s, [&] {
+    return cluster->get("/apis/muster.dev/v1alpha1/nodepools/default")["status"].value("nodes", 0) == kPods;
+  })) << cluster->get("/apis/muster.dev/v1alpha1/nodepools/default").dump(2);
+  cluster->catch_up();
   const json later = cluster->job("gang")["status"];
   EXPECT_EQ(later["attempt"], 2) << "one restart, whenever each loss was heard of";
   EXPECT_EQ(later["phase"], "Running");

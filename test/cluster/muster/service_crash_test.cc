@@ -89,7 +89,10 @@ TEST(ServiceCrash, KilledAfterAnyWriteOfARolloutItEndsInTheNewRevisionWithNoRepl
     cluster->patch(path_of_service("chat"),
                    {{"spec", {{"template", {{"spec", {{"containers", containers}}}}}}}});
     for (const int n : fatal) {
-      testcluster::wait_until(20s, [&] { return writes.but_for_events() >= n; }, 1ms);
+      ASSERT_TRUE(testcluster::wait_until(
+          60s, [&] { return writes.but_for_events() >= n; }, 1ms))
+          << "after " << n << " writes it was to be killed, and it wrote only:\n"
+          << tell(writes.kinds());
       muster->kill();
       ++killed;
       muster = cluster->muster();

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <thread>
 
+#include "history.h"
 #include "service_fixture.h"
 
 namespace muster::test {
@@ -80,14 +81,16 @@ TEST(InferenceServices, TakeWhatIsTheirsAndOutliveControllerNodeAndImage) {
   ASSERT_EQ(pods.size(), 2u);
 
   // Nobody is there to scale it down; who comes next finds the same pods and does it.
+  History history(*s.cluster, {});
   s.muster->kill();
   s.scale("chat", 2);
   s.muster = s.cluster->muster({"--node-grace", "4"});
   ASSERT_TRUE(s.cluster->wait(20s, [&] { return s.status("chat").value("replicas", 0) == 2; }))
       << s.say("chat");
   EXPECT_TRUE(s.cluster->wait(10s, [&] { return !s.status("chat").contains("queue"); })) << s.say("chat");
-  std::this_thread::sleep_for(2s);  // long enough for a replacement to show
+  s.cluster->catch_up();
   EXPECT_EQ(s.uids("chat"), pods) << "adopted, not made anew";
+  EXPECT_EQ(pods_ever(history, "muster.dev/service", "chat"), pods);
 
   // A node dies; the replica that was there goes to a new one, the other stays.
   testcluster::NodeTemplate node;
@@ -291,6 +294,7 @@ TEST_F(Served, ADeadControllerLeavesARolloutThatTheNextOneFinishes) {
 }
 
 TEST_F(Served, WhatIsNotPreemptibleStaysWithinTheQuota) {
+  History history(*s_.cluster, {});
   const std::string project = "/apis/muster.dev/v1alpha1/projects/team";
   s_.cluster->patch(project, {{"spec", {{"quota", {{"gpu", 2}}}}}});
   s_.cluster->create(service_object("tight", 3));
@@ -299,8 +303,9 @@ TEST_F(Served, WhatIsNotPreemptibleStaysWithinTheQuota) {
     return status.value("readyReplicas", 0) == 2 &&
            status.value("/queue/reason"_json_pointer, std::string()) == "QuotaExceeded";
   })) << s_.say("tight");
-  std::this_thread::sleep_for(2s);  // long enough for a third to show
+  s_.cluster->catch_up();
   EXPECT_EQ(s_.pods("tight").size(), 2u) << "though six GPUs are idle";
+  EXPECT_EQ(pods_ever(history, "muster.dev/service", "tight").size(), 2u) << "and there never was a third";
   s_.cluster->patch(project, {{"spec", {{"quota", {{"gpu", 1000}}}}}});
   EXPECT_TRUE(s_.wait_ready("tight", 3)) << s_.say("tight");
 }
@@ -308,7 +313,13 @@ TEST_F(Served, WhatIsNotPreemptibleStaysWithinTheQuota) {
 TEST_F(Served, ItsProjectsPolicyHoldsForEachReplica) {
   const std::string project = "/apis/muster.dev/v1alpha1/projects/team";
   s_.cluster->patch(project, {{"spec", {{"policy", {{"maxGPUsPerJob", 1}}}}}});
-  std::this_thread::sleep_for(2s);  // the API server hears of it as everybody does
+  // The API server hears of it as everybody does; from then on it refuses a job like this one.
+  const json too_big = job_object({.name = "too-big", .gpus = 2});
+  ASSERT_TRUE(s_.cluster->wait(30s, [&] {
+    const auto answer = s_.cluster->real().request(
+        "POST", "/apis/muster.dev/v1alpha1/namespaces/team/trainingjobs?dryRun=All", too_big.dump());
+    return answer && !answer->ok();
+  }));
   s_.cluster->create(service_object("big", 1, {{"gpus", {{"count", 2}}}}));
   ASSERT_TRUE(s_.cluster->wait(20s, [] {
     const std::string reason = s_.condition("big", "Accepted")["reason"];

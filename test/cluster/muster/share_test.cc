@@ -255,7 +255,8 @@ TEST_F(Share, KilledAfterAnyWriteNothingIsLostOrLeft) {
     {
       WriteLog writes(cluster_->real().audit_log());
       cluster_->create(half(name, 3));
-      testcluster::wait_until(10s, [&] { return writes.but_for_events() >= fatal; }, 1ms);
+      ASSERT_TRUE(testcluster::wait_until(30s, [&] { return writes.but_for_events() >= fatal; }, 1ms))
+          << "it wrote only:\n" << tell(writes.kinds());
       muster_->kill();
     }
     muster_ = cluster_->muster();

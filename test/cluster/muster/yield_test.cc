@@ -2,9 +2,8 @@
 // time to save.
 #include <gmock/gmock.h>
 
-#include <thread>
-
 #include "fixture.h"
+#include "history.h"
 
 namespace muster::test {
 namespace {
@@ -80,6 +79,7 @@ TEST_F(Yield, APreemptedGangSavesGivesWayAndComesBackWhereItWas) {
 
 // A finalizer keeps a pod that was told to go: its place is not given out, and everybody can see why.
 TEST_F(Yield, APodThatDoesNotDieIsNamedAndItsPlaceIsNotGivenOut) {
+  History history(*cluster_, {});
   cluster_->create(low("stuck", 4, 4, "1s"));
   ASSERT_TRUE(cluster_->wait_phase("stuck", "Running"));
   const std::string name = cluster_->pods("stuck")[3]["metadata"]["name"];
@@ -97,9 +97,9 @@ TEST_F(Yield, APodThatDoesNotDieIsNamedAndItsPlaceIsNotGivenOut) {
       << message("high");
   EXPECT_TRUE(cluster_->wait(10s, [&] { return message("stuck").find(name) != std::string::npos; }))
       << message("stuck");
-  std::this_thread::sleep_for(2s);
+  cluster_->catch_up();
   EXPECT_EQ(cluster_->phase("stuck"), "Checkpointing");
-  EXPECT_TRUE(cluster_->pods("high").empty());
+  EXPECT_THAT(pods_ever(history, "muster.dev/job", "high"), testing::IsEmpty());
   cluster_->patch(
       path,
       {{"metadata", {{"finalizers", nullptr}, {"annotations", {{"test.muster.dev/save-for", nullptr}}}}}});

@@ -53,10 +53,15 @@ class Player {
     std::this_thread::sleep_for(2s);  // long enough for one too many to show
     result.events = read();
     result.differences = std::move(differences_);
+    result.behind = behind_;
     Auditor auditor;
     history.replay([&](const Change& c) { auditor.see(c); });
     for (const auto& problem : auditor.problems()) result.differences.push_back("the auditor: " + problem);
-    if (!muster_->alive()) result.differences.emplace_back("the operator has ended");
+    if (!muster_->alive()) {
+      result.differences.emplace_back("the operator has ended");
+    } else if (muster_->stop() != 0) {
+      result.differences.emplace_back("the operator, asked to stop, did not end well");
+    }
     if (const auto wrong = cluster_->audit_gpus(); !wrong.empty()) result.differences.push_back(wrong);
     result.log = muster_->log();
     return result;
@@ -134,6 +139,7 @@ class Player {
     const seconds at = scenario_.instants[i];
     std::this_thread::sleep_until(begin_ + at);
     if (i > 0) act(at);
+    behind_ = std::max(behind_, std::chrono::duration_cast<Milliseconds>(Clock::now() - (begin_ + at)));
     const auto state = expected_.states.find(at);
     if (state == expected_.states.end()) return;
     const bool is_last = i + 1 == scenario_.instants.size();
@@ -178,6 +184,7 @@ class Player {
   Clock::time_point begin_;
   std::optional<std::chrono::system_clock::time_point> waits_since_;  // the first that does
   std::vector<std::string> differences_;
+  Milliseconds behind_{0};
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 // KWOK, and the operator as a process.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@ struct LiveRun {
   std::vector<Event> events;
   std::vector<std::string> differences;  // from the simulation, at the instants of Expectations
   std::string log;                       // the operator's
+  // The longest by which this machine was late with something that was due at an instant.
+  std::chrono::milliseconds behind{0};
 };
 // `expected` is the simulation of the same scenario. What goes wrong with the cluster itself is thrown.
 LiveRun play(const Compressed& scenario, const Simulated& expected);

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "world.h"
+#include "small_cluster.h"
 
 namespace muster::placement {
 namespace {
@@ -14,7 +14,7 @@ using testing::node;
 using testing::project;
 using testing::Q;
 using testing::queue;
-using testing::World;
+using testing::SmallCluster;
 
 struct Case {
   const char* name;
@@ -32,7 +32,7 @@ class Admission : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Admission, Bounds) {
   const Case& c = GetParam();
-  World w({node("n1"), node("n2")});
+  SmallCluster w({node("n1"), node("n2")});
   w.cluster.upsert_queue(queue("top", "", c.top));
   w.cluster.upsert_queue(project("a", "top", c.leaf));
   if (c.held > 0) {
@@ -53,7 +53,7 @@ TEST_P(Admission, Bounds) {
     return;
   }
   EXPECT_THAT(started, IsEmpty());
-  const Verdict* v = w.cluster.verdict("a/new");
+  const PendingReason* v = w.cluster.pending_reason("a/new");
   ASSERT_NE(v, nullptr);
   EXPECT_EQ(to_string(v->reason), to_string(c.reason)) << v->message;
   ASSERT_EQ(v->blocking.size(), 1u);
@@ -82,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& param) { return std::string(param.param.name); });
 
 TEST(AdmissionTest, CpuWithoutQuotaIsNotAccounted) {
-  World w({node("n1")});
+  SmallCluster w({node("n1")});
   w.cluster.upsert_queue(queue("top", "", {8, -1}));
   w.cluster.upsert_queue(project("a", "top", {8, -1}));
   JobSpec j = job("a/j", 1, 0);
@@ -92,7 +92,7 @@ TEST(AdmissionTest, CpuWithoutQuotaIsNotAccounted) {
 }
 
 TEST(AdmissionTest, CpuQuotaAndMemoryLimitAreKept) {
-  World w({node("n1")});
+  SmallCluster w({node("n1")});
   QueueSpec a = project("a", "top");
   a.in_default_pool.quota.cpu = MilliCpu{2000};
   a.in_default_pool.limit.memory = Bytes{4 * testing::kGi};
@@ -103,13 +103,13 @@ TEST(AdmissionTest, CpuQuotaAndMemoryLimitAreKept) {
   w.cluster.upsert_job(job("a/memory", 5, 0));
   EXPECT_THAT(w.starts(), IsEmpty());
   EXPECT_EQ(w.reason("a/cpus"), Reason::kQuotaExceeded);
-  EXPECT_EQ(w.cluster.verdict("a/cpus")->blocking[0].resource, "cpu");
+  EXPECT_EQ(w.cluster.pending_reason("a/cpus")->blocking[0].resource, "cpu");
   EXPECT_EQ(w.reason("a/memory"), Reason::kLimitReached);
-  EXPECT_EQ(w.cluster.verdict("a/memory")->blocking[0].resource, "memory");
+  EXPECT_EQ(w.cluster.pending_reason("a/memory")->blocking[0].resource, "memory");
 }
 
 TEST(AdmissionTest, PodsThatLingerStayCharged) {
-  World w({node("n1")});
+  SmallCluster w({node("n1")});
   w.cluster.upsert_queue(project("a", "top", {0, 4}));
   OtherPod old;
   old.key = "a/j-worker-0-1";
@@ -147,8 +147,8 @@ TEST(AdmissionTest, LingeringPodIsChargedWhereItsNodeBelongsEvenIfThatIsKnownLat
 // --- what is reserved ---
 
 // 8 GPUs; susan, joe, jemma with quota 2 each, susan's 2 reserved.
-struct ReservedWorld : World {
-  ReservedWorld() : World({node("n1")}) {
+struct ReservedWorld : SmallCluster {
+  ReservedWorld() : SmallCluster({node("n1")}) {
     cluster.upsert_queue(queue("top", "", {8, -1, 1, 0, 2}));
     cluster.upsert_queue(project("susan", "top", {2, -1, 1, 0, 2}));
     cluster.upsert_queue(project("joe", "top", {2}));
@@ -175,7 +175,7 @@ TEST(ReservedTest, StaysFreeForItsOwner) {
   EXPECT_EQ(w.message("joe/j7"),
             "needs 1 nvidia.com/gpu in pool default, 0 free beside the 2 that Project susan has reserved and "
             "not in use");
-  EXPECT_THAT(w.cluster.verdict("joe/j7")->blocking[0].by, ElementsAre("Project susan"));
+  EXPECT_THAT(w.cluster.pending_reason("joe/j7")->blocking[0].by, ElementsAre("Project susan"));
   w.ask("susan", 3, true);
   EXPECT_THAT(w.starts(), ElementsAre("susan/i0", "susan/i1"));
   EXPECT_EQ(w.reason("susan/i2"), Reason::kQuotaExceeded);
@@ -210,7 +210,7 @@ TEST(ReservedTest, ComesFreeForOthersOnlyWhenItsOwnerUsesIt) {
 }
 
 TEST(ReservedTest, HoldsInsideItsQueueToo) {
-  World w({node("n1")});
+  SmallCluster w({node("n1")});
   w.cluster.upsert_queue(queue("d1", "", {6, -1, 1, 0, 4}));
   w.cluster.upsert_queue(queue("d2", "", {2}));
   w.cluster.upsert_queue(project("x", "d1", {2, -1, 1, 0, 2}));
@@ -228,7 +228,7 @@ TEST(ReservedTest, HoldsInsideItsQueueToo) {
 
 TEST(ReservedTest, WhoIsServedFromItsOwnPartIsNotHeldUpByOthers) {
   // Both have 4 reserved, and a node is gone: only 4 GPUs are left.
-  World w({node("n1", 4)});
+  SmallCluster w({node("n1", 4)});
   w.cluster.upsert_queue(queue("top", "", {8}));
   w.cluster.upsert_queue(project("a", "top", {4, -1, 1, 0, 4}));
   w.cluster.upsert_queue(project("b", "top", {4, -1, 1, 0, 4}));
@@ -237,7 +237,7 @@ TEST(ReservedTest, WhoIsServedFromItsOwnPartIsNotHeldUpByOthers) {
 }
 
 TEST(ReservedTest, CountsPartsOfGpus) {
-  World w({node("n1", 2)});
+  SmallCluster w({node("n1", 2)});
   w.cluster.upsert_queue(queue("top", "", {2}));
   w.cluster.upsert_queue(project("a", "top", {1, -1, 1, 0, 1}));
   w.cluster.upsert_queue(project("b", "top", {1}));
@@ -253,7 +253,7 @@ TEST(ReservedTest, CountsPartsOfGpus) {
 }
 
 TEST(ReservedTest, CpusAsWell) {
-  World w({node("n1", 0, "", 8)});
+  SmallCluster w({node("n1", 0, "", 8)});
   QueueSpec top = queue("top", ""), a = project("a", "top"), b = project("b", "top");
   for (QueueSpec* q : {&top, &a, &b}) q->in_default_pool.quota.cpu = MilliCpu{4000};
   a.in_default_pool.reserved.cpu = MilliCpu{3000};
@@ -266,7 +266,7 @@ TEST(ReservedTest, CpusAsWell) {
 }
 
 TEST(ReservedTest, InOnePoolOnly) {
-  World w({node("n1")});
+  SmallCluster w({node("n1")});
   NodeSpec other = node("n2");
   other.labels["pool"] = "spot";
   w.cluster.upsert_node(other);

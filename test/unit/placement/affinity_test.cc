@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "pool/topology.h"
-#include "world.h"
+#include "small_cluster.h"
 
 namespace muster::placement {
 namespace {
@@ -16,7 +16,7 @@ using ::testing::IsEmpty;
 using testing::job;
 using testing::node;
 using testing::role;
-using testing::World;
+using testing::SmallCluster;
 using NodeCounts = std::map<std::string, int>;
 
 const std::string kHost(kHostLevel);
@@ -28,7 +28,7 @@ PodTerm term(const std::string& app, const std::string& key = kHost,
 }
 
 // Nodes "x1", "x2", "y1" …: the zone is the first letter.
-struct Zones : World {
+struct Zones : SmallCluster {
   explicit Zones(const std::vector<std::string>& names, std::int32_t gpus = 8) {
     for (const std::string& name : names) {
       NodeSpec n = node(name, gpus);

@@ -7,7 +7,7 @@
 
 #include "node/links.h"
 #include "node/sharing.h"
-#include "world.h"
+#include "small_cluster.h"
 
 namespace muster::placement {
 namespace {
@@ -55,7 +55,7 @@ GpuShare mig(const std::string& profile) {
 }
 
 using Places = std::vector<std::pair<std::string, std::vector<std::int32_t>>>;
-Places places(const World& w, const std::string& id) {
+Places places(const SmallCluster& w, const std::string& id) {
   Places list;
   if (const Assignment* a = w.cluster.assignment(id)) {
     for (const PodPlace& p : a->pods) list.emplace_back(p.node, p.gpus);
@@ -77,22 +77,22 @@ OtherPod other(const std::string& key, GpuShare share, std::vector<std::int32_t>
 }
 
 // Submits and plans at once.
-Places start(World& w, const JobSpec& j) {
+Places start(SmallCluster& w, const JobSpec& j) {
   w.cluster.upsert_job(j);
   w.plan();
   return places(w, j.id);
 }
 // Holds these whole GPUs, and never leaves them.
-void occupy(World& w, const std::string& id, const std::string& node, std::vector<std::int32_t> gpus) {
+void occupy(SmallCluster& w, const std::string& id, const std::string& node, std::vector<std::int32_t> gpus) {
   JobSpec j = job(id, 1, static_cast<std::int32_t>(gpus.size()));
   j.preemptible = false;
   w.cluster.upsert_job(j);
   w.cluster.set_assignment(id, assignment(1, {{0, 0, node, std::move(gpus)}}));
 }
-bool sound(const World& w) {
+bool sound(const SmallCluster& w) {
   return w.cluster.audit().empty();
 }
-std::int64_t allocated(const World& w) {
+std::int64_t allocated(const SmallCluster& w) {
   return w.cluster.usage("a", true, "default").allocated.gpu.value;
 }
 
@@ -109,7 +109,7 @@ TEST(Fractions, S6PackAndSpreadOnBothLevels) {
                                    {spread, pack, at("n1", {0})},
                                    {spread, spread, at("n1", {0})}};
   for (const Orders& o : all) {
-    World w({node("n0", 2), node("n1", 2)});
+    SmallCluster w({node("n0", 2), node("n1", 2)});
     PoolSpec p = pool("default");
     p.order = o.nodes;
     p.gpu_order = o.gpus;
@@ -127,7 +127,7 @@ TEST(Fractions, S6PackAndSpreadOnBothLevels) {
 // --- fractions
 
 TEST(Fractions, PackTakesTheGpuThatIsLeftWithLeast) {
-  World w({node("n", 3)});
+  SmallCluster w({node("n", 3)});
   EXPECT_EQ(start(w, with_share("a/1", fraction(400))), at("n", {0}));
   EXPECT_EQ(start(w, with_share("a/2", fraction(700))), at("n", {1}));
   EXPECT_EQ(start(w, with_share("a/3", fraction(300))), at("n", {1}));
@@ -135,7 +135,7 @@ TEST(Fractions, PackTakesTheGpuThatIsLeftWithLeast) {
 }
 
 TEST(Fractions, SeveralDevicesAreDistinctAndChargedEach) {
-  World w({node("n", 2)});
+  SmallCluster w({node("n", 2)});
   EXPECT_EQ(start(w, with_share("a/1", fraction(500), 2)), at("n", {0, 1}));
   EXPECT_EQ(allocated(w), 1000);
   EXPECT_EQ(start(w, with_share("a/2", fraction(500), 2)), at("n", {0, 1}));
@@ -143,7 +143,7 @@ TEST(Fractions, SeveralDevicesAreDistinctAndChargedEach) {
 }
 
 TEST(Fractions, WholeGpusAreNeverShared) {
-  World w({node("n", 2)});
+  SmallCluster w({node("n", 2)});
   EXPECT_EQ(start(w, with_share("a/f", fraction(100))), at("n", {0}));
   EXPECT_EQ(start(w, job("a/two", 1, 2)), Places{});
   w.cluster.remove_job("a/two");
@@ -153,7 +153,7 @@ TEST(Fractions, WholeGpusAreNeverShared) {
 }
 
 TEST(Fractions, DoNotSpanGpus) {
-  World w({node("n", 2)});
+  SmallCluster w({node("n", 2)});
   start(w, with_share("a/1", fraction(600)));
   start(w, with_share("a/2", fraction(600)));
   EXPECT_EQ(start(w, with_share("a/3", fraction(500))), Places{});
@@ -164,7 +164,7 @@ TEST(Fractions, DoNotSpanGpus) {
 // One place on GPUs 0 and 1 each, two on GPU 2: two pods of two devices fit only if each takes GPU 2, though
 // packing alone would take 0 and 1 first.
 TEST(Fractions, GangOfSeveralDevicesTakesTheGpuThatAllNeed) {
-  World w({node("n", 3)});
+  SmallCluster w({node("n", 3)});
   PoolSpec p = pool("default");
   p.gpu_order = NodeOrder::kSpread;
   w.cluster.upsert_pool(p);
@@ -181,7 +181,7 @@ TEST(Fractions, GangOfSeveralDevicesTakesTheGpuThatAllNeed) {
 // --- memory
 
 TEST(MemoryShares, AreChargedByTheirPartRoundedUpAndBoundedByMemory) {
-  World w({gpu_node("n", 1, 30000)});
+  SmallCluster w({gpu_node("n", 1, 30000)});
   for (const char* id : {"a/1", "a/2", "a/3"})
     EXPECT_EQ(start(w, with_share(id, memory(10000))), at("n", {0}));
   EXPECT_EQ(allocated(w), 1002);
@@ -191,14 +191,14 @@ TEST(MemoryShares, AreChargedByTheirPartRoundedUpAndBoundedByMemory) {
 }
 
 TEST(MemoryShares, NeedANodeThatTellsItsMemory) {
-  World w({node("n1", 1), gpu_node("n2", 1, 24000)});
+  SmallCluster w({node("n1", 1), gpu_node("n2", 1, 24000)});
   EXPECT_EQ(start(w, with_share("a/1", memory(12000))), at("n2", {0}));
   EXPECT_EQ(start(w, with_share("a/2", memory(24001))), Places{});
   EXPECT_EQ(w.reason("a/2"), Reason::kNoMatchingNodes);
 }
 
 TEST(MemoryShares, AFractionsMemoryCountsByItsShare) {
-  World w({gpu_node("n", 1, 20000)});
+  SmallCluster w({gpu_node("n", 1, 20000)});
   EXPECT_EQ(start(w, with_share("a/f", fraction(500))), at("n", {0}));
   EXPECT_EQ(start(w, with_share("a/m", memory(10001))), Places{});
   w.cluster.remove_job("a/m");
@@ -206,11 +206,11 @@ TEST(MemoryShares, AFractionsMemoryCountsByItsShare) {
 }
 
 TEST(MemoryShares, S25OvercommitTakesThreeThatOptInAndNoFourth) {
-  World w({gpu_node("n", 1, 23028)});
+  SmallCluster w({gpu_node("n", 1, 23028)});
   EXPECT_EQ(start(w, with_share("a/1", memory(13135))), at("n", {0}));
   EXPECT_EQ(start(w, with_share("a/2", memory(13135))), Places{});
 
-  World o({gpu_node("n", 1, 23028)});
+  SmallCluster o({gpu_node("n", 1, 23028)});
   PoolSpec p = pool("default");
   p.memory_overcommit_milli = 2000;
   o.cluster.upsert_pool(p);
@@ -224,7 +224,7 @@ TEST(MemoryShares, S25OvercommitTakesThreeThatOptInAndNoFourth) {
 }
 
 TEST(MemoryShares, NobodyWhoDidNotOptInSharesAnOvercommittedGpu) {
-  World w({gpu_node("n", 1, 24000)});
+  SmallCluster w({gpu_node("n", 1, 24000)});
   PoolSpec p = pool("default");
   p.memory_overcommit_milli = 2000;
   w.cluster.upsert_pool(p);
@@ -237,7 +237,7 @@ TEST(MemoryShares, NobodyWhoDidNotOptInSharesAnOvercommittedGpu) {
 // Assignments may come before the nodes that they name, after a restart: shares are then charged by what is
 // known, and nobody is taken for an intruder.
 TEST(MemoryShares, AreChargedAnewWhenTheNodeIsKnown) {
-  World w;
+  SmallCluster w;
   for (const char* id : {"a/1", "a/2"}) {
     w.cluster.upsert_job(with_share(id, memory(12000)));
     w.cluster.set_assignment(id, assignment(1, {{0, 0, "n", {0}}}));
@@ -252,7 +252,7 @@ TEST(MemoryShares, AreChargedAnewWhenTheNodeIsKnown) {
 
 // What waits counts as demand by the largest GPUs there are, whichever came first.
 TEST(MemoryShares, WhatWaitsIsPricedAnewWhenLargerGpusComeOrGo) {
-  World w({gpu_node("n", 1, 24000)});
+  SmallCluster w({gpu_node("n", 1, 24000)});
   ASSERT_EQ(start(w, with_share("a/1", memory(24000))), at("n", {0}));
   w.cluster.upsert_job(with_share("a/2", memory(12000)));
   w.plan();
@@ -277,7 +277,7 @@ TEST(MemoryShares, WhatWaitsIsPricedAnewWhenLargerGpusComeOrGo) {
 // --- sharing modes
 
 TEST(SharingModes, NoneGivesWholeGpusOnlyAndSaysSo) {
-  World w({gpu_node("n", 2, 24000)});
+  SmallCluster w({gpu_node("n", 2, 24000)});
   w.cluster.upsert_pool(shared_pool(SharingMode::kNone));
   EXPECT_EQ(start(w, with_share("a/f", fraction(500))), Places{});
   EXPECT_EQ(w.reason("a/f"), Reason::kNoMatchingNodes);
@@ -287,7 +287,7 @@ TEST(SharingModes, NoneGivesWholeGpusOnlyAndSaysSo) {
 }
 
 TEST(SharingModes, S24TheFortyNinthMpsClientIsRefused) {
-  World w({node("n", 1)});
+  SmallCluster w({node("n", 1)});
   w.cluster.upsert_pool(shared_pool(SharingMode::kMps));
   JobSpec j = with_share("a/many", fraction(20), 1, 48);
   w.cluster.upsert_job(j);
@@ -299,14 +299,14 @@ TEST(SharingModes, S24TheFortyNinthMpsClientIsRefused) {
 }
 
 TEST(SharingModes, TheLimitOfClientsIsThePoolsOwn) {
-  World w({node("n", 2)});
+  SmallCluster w({node("n", 2)});
   w.cluster.upsert_pool(shared_pool(SharingMode::kTimeSlicing, 2));
   for (const char* id : {"a/1", "a/2", "a/3", "a/4"})
     EXPECT_FALSE(start(w, with_share(id, fraction(100))).empty());
   EXPECT_EQ(start(w, with_share("a/5", fraction(100))), Places{});
   EXPECT_NE(w.message("a/5").find("2 clients a GPU"), std::string::npos) << w.message("a/5");
 
-  World any({node("n", 1)});  // nothing said: any number
+  SmallCluster any({node("n", 1)});  // nothing said: any number
   JobSpec many = with_share("a/many", fraction(10), 1, 100);
   many.roles[0].per_pod.cpu = {};
   any.cluster.upsert_job(many);
@@ -316,7 +316,7 @@ TEST(SharingModes, TheLimitOfClientsIsThePoolsOwn) {
 
 // A limit that is set later evicts nobody.
 TEST(SharingModes, AreForWhatStarts) {
-  World w({node("n", 1)});
+  SmallCluster w({node("n", 1)});
   start(w, with_share("a/1", fraction(100)));
   start(w, with_share("a/2", fraction(100)));
   w.cluster.upsert_pool(shared_pool(SharingMode::kNone));
@@ -327,7 +327,7 @@ TEST(SharingModes, AreForWhatStarts) {
 // --- MIG
 
 TEST(Mig, S24TheEighthSliceIsRefused) {
-  World w({gpu_node("n", 1, 81920)});
+  SmallCluster w({gpu_node("n", 1, 81920)});
   w.cluster.upsert_pool(shared_pool(SharingMode::kMig));
   for (int i = 1; i <= 7; ++i)
     EXPECT_EQ(start(w, with_share("a/" + std::to_string(i), mig("1g.10gb"))), at("n", {0})) << i;
@@ -341,7 +341,7 @@ TEST(Mig, S24TheEighthSliceIsRefused) {
 }
 
 TEST(Mig, MemorySlicesBindToo) {
-  World w({gpu_node("n", 1, 81920)});
+  SmallCluster w({gpu_node("n", 1, 81920)});
   w.cluster.upsert_pool(shared_pool(SharingMode::kMig));
   EXPECT_EQ(start(w, with_share("a/1", mig("3g.40gb"))), at("n", {0}));
   EXPECT_EQ(start(w, with_share("a/2", mig("3g.40gb"))), at("n", {0}));
@@ -369,7 +369,7 @@ TEST(Mig, ProfilesOfRealGpusTakeTheEighthsTheyAreNamedFor) {
 }
 
 TEST(Mig, ASlicedGpuTakesNeitherWholePodsNorFractions) {
-  World w({gpu_node("n", 2, 81920)});
+  SmallCluster w({gpu_node("n", 2, 81920)});
   w.cluster.upsert_pool(shared_pool(SharingMode::kMig));
   EXPECT_EQ(start(w, with_share("a/m", mig("1g.10gb"))), at("n", {0}));
   EXPECT_EQ(start(w, job("a/two", 1, 2)), Places{});
@@ -383,7 +383,7 @@ TEST(Mig, ASlicedGpuTakesNeitherWholePodsNorFractions) {
 }
 
 TEST(Mig, SeveralSlicesOfOnePodMayComeFromOneGpu) {
-  World w({gpu_node("n", 2, 81920)});
+  SmallCluster w({gpu_node("n", 2, 81920)});
   w.cluster.upsert_pool(shared_pool(SharingMode::kMig));
   EXPECT_EQ(start(w, with_share("a/1", mig("3g.40gb"), 3)), at("n", {0, 0, 1}));
   EXPECT_EQ(start(w, with_share("a/2", mig("4g.40gb"))), at("n", {1}));
@@ -396,7 +396,7 @@ TEST(Mig, SeveralSlicesOfOnePodMayComeFromOneGpu) {
 TEST(Mig, SlicesCutAlreadyAreCountedByProfile) {
   NodeSpec n = node("n", 0);
   n.mig = {{"1g.10gb", 2}};
-  World w({n});
+  SmallCluster w({n});
   EXPECT_EQ(start(w, with_share("a/1", mig("1g.10gb"))), at("n", {}));
   EXPECT_EQ(start(w, with_share("a/2", mig("1g.10gb"))), at("n", {}));
   EXPECT_EQ(allocated(w), 286);
@@ -431,7 +431,7 @@ TEST(Links, S7TheSecondGpuOfTheJob) {
       {{2, 3, 4}, 1},   {{1, 3, 4}, 2},
       {{1, 2, 3, 4}, 5}};
   for (const auto& [others, expected] : cases) {
-    World w({dgx1()});
+    SmallCluster w({dgx1()});
     JobSpec j = job("a/e", 1, 1);
     j.roles[0].max_replicas = 2;
     w.cluster.upsert_job(j);
@@ -446,14 +446,14 @@ TEST(Links, S7AsOnePodOfTwo) {
   const std::vector<std::pair<std::vector<std::int32_t>, std::vector<std::int32_t>>> cases = {
       {{2, 6, 7}, {0, 3}}, {{2, 3, 5, 7}, {0, 4}}, {{2, 3, 4, 5, 7}, {0, 1}}};
   for (const auto& [others, expected] : cases) {
-    World w({dgx1()});
+    SmallCluster w({dgx1()});
     occupy(w, "a/other", "n", others);
     EXPECT_EQ(start(w, job("a/pair", 1, 2)), at("n", expected));
   }
 }
 
 TEST(Links, FourOfADgx1AreAHalfThatIsLinkedWithinItself) {
-  World w({dgx1()});
+  SmallCluster w({dgx1()});
   EXPECT_EQ(start(w, job("a/1", 1, 4)), at("n", {0, 1, 2, 3}));
   EXPECT_EQ(start(w, job("a/2", 1, 4)), at("n", {4, 5, 6, 7}));
 }
@@ -461,7 +461,7 @@ TEST(Links, FourOfADgx1AreAHalfThatIsLinkedWithinItself) {
 TEST(Links, DoNotBreakABetterSet) {
   NodeSpec n = node("n", 4);
   n.gpu_links = {{0, 9, 3, 3}, {9, 0, 3, 3}, {3, 3, 0, 9}, {3, 3, 9, 0}};
-  World w({n});
+  SmallCluster w({n});
   occupy(w, "a/busy", "n", {1});
   EXPECT_EQ(start(w, job("a/one", 1, 1)), at("n", {0}));
   EXPECT_EQ(start(w, job("a/two", 1, 2)), at("n", {2, 3}));
@@ -530,7 +530,7 @@ TEST(Links, ManyGpusAreSearchedByGrowing) {
       if (i / 4 == j / 4) n.gpu_links[i][j] = 9;
     }
   }
-  World w({n});
+  SmallCluster w({n});
   occupy(w, "a/busy", "n", {0, 5});
   EXPECT_EQ(start(w, job("a/four", 1, 4)), at("n", {8, 9, 10, 11}));
 }
@@ -551,7 +551,7 @@ JobSpec aligned(const std::string& id, std::int32_t gpus, std::int64_t cpus = 1,
 }
 
 TEST(Numa, S26TheAlignedNodeOrNone) {
-  World w({two_zones("n1")});
+  SmallCluster w({two_zones("n1")});
   occupy(w, "a/0", "n1", {0, 1});
   occupy(w, "a/1", "n1", {4, 5});
   EXPECT_EQ(start(w, aligned("a/four", 4)), Places{});
@@ -565,7 +565,7 @@ TEST(Numa, S26TheAlignedNodeOrNone) {
 }
 
 TEST(Numa, ADemandThatNoNodeCanMeetSaysSo) {
-  World w({two_zones("n1"), node("untold")});
+  SmallCluster w({two_zones("n1"), node("untold")});
   EXPECT_EQ(start(w, aligned("a/six", 6)), Places{});
   EXPECT_EQ(w.reason("a/six"), Reason::kNoMatchingNodes);
   EXPECT_NE(w.message("a/six").find("NUMA"), std::string::npos) << w.message("a/six");
@@ -573,7 +573,7 @@ TEST(Numa, ADemandThatNoNodeCanMeetSaysSo) {
 }
 
 TEST(Numa, OneZoneBeatsTheFirstIdleOnesAndTheOtherStaysWhole) {
-  World w({two_zones("n")});
+  SmallCluster w({two_zones("n")});
   occupy(w, "a/busy", "n", {0, 1});
   EXPECT_EQ(start(w, job("a/four", 1, 4)), at("n", {4, 5, 6, 7}));
   w.cluster.remove_job("a/four");
@@ -582,7 +582,7 @@ TEST(Numa, OneZoneBeatsTheFirstIdleOnesAndTheOtherStaysWhole) {
 }
 
 TEST(Numa, CpuAndMemoryOfTheZoneAreBooked) {
-  World w({two_zones("n", true)});
+  SmallCluster w({two_zones("n", true)});
   EXPECT_EQ(start(w, aligned("a/1", 1, 20)), at("n", {0}));
   EXPECT_EQ(start(w, aligned("a/2", 1, 20)), at("n", {4})) << "zone 0 has 12 CPUs left";
   EXPECT_EQ(start(w, aligned("a/3", 1, 20)), Places{}) << "24 CPUs are free, but 12 and 12";
@@ -596,7 +596,7 @@ TEST(Numa, CpuAndMemoryOfTheZoneAreBooked) {
 }
 
 TEST(Numa, RoomForAGangCountsZoneByZone) {
-  World w({two_zones("n", true)});
+  SmallCluster w({two_zones("n", true)});
   EXPECT_EQ(start(w, aligned("a/five", 1, 12, 5)), Places{}) << "two of 12 CPUs in each zone";
   w.cluster.remove_job("a/five");
   EXPECT_EQ(start(w, aligned("a/three", 3, 8, 3)), Places{}) << "one of 3 GPUs in each zone";
@@ -605,7 +605,7 @@ TEST(Numa, RoomForAGangCountsZoneByZone) {
 }
 
 TEST(Numa, SharesToo) {
-  World w({two_zones("n", true)});
+  SmallCluster w({two_zones("n", true)});
   JobSpec cpu_hungry = with_share("a/1", fraction(100));
   cpu_hungry.roles[0].per_pod.cpu = MilliCpu{30000};
   EXPECT_EQ(start(w, cpu_hungry), at("n", {0}));
@@ -619,7 +619,7 @@ TEST(Numa, SharesToo) {
 TEST(Devices, UnhealthyOnesAreNeverGivenOut) {
   NodeSpec n = node("n", 4);
   n.unhealthy = {1, 3};
-  World w({n});
+  SmallCluster w({n});
   EXPECT_EQ(start(w, job("a/three", 1, 3)), Places{});
   EXPECT_EQ(w.reason("a/three"), Reason::kNoMatchingNodes);
   EXPECT_EQ(start(w, job("a/two", 1, 2)), at("n", {0, 2}));
@@ -627,7 +627,7 @@ TEST(Devices, UnhealthyOnesAreNeverGivenOut) {
 }
 
 TEST(Devices, OneThatFailsUnderAPodIsNotCountedTwice) {
-  World w({node("n", 3)});
+  SmallCluster w({node("n", 3)});
   EXPECT_EQ(start(w, job("a/one", 1, 1)), at("n", {0}));
   NodeSpec n = node("n", 3);
   n.unhealthy = {0};
@@ -640,7 +640,7 @@ TEST(Devices, OneThatFailsUnderAPodIsNotCountedTwice) {
 }
 
 TEST(Devices, AnIndexBeyondTheNodeIsNotBelieved) {
-  World w({node("n", 2)});
+  SmallCluster w({node("n", 2)});
   w.cluster.upsert_job(job("a/odd", 1, 1));
   w.cluster.set_assignment("a/odd", assignment(1, {{0, 0, "n", {7}}}));
   EXPECT_TRUE(sound(w));
@@ -652,7 +652,7 @@ TEST(Devices, AnIndexBeyondTheNodeIsNotBelieved) {
 }
 
 TEST(Devices, OneNamedTwiceIsHeldOnce) {
-  World w({node("n", 4)});
+  SmallCluster w({node("n", 4)});
   w.cluster.upsert_job(job("a/odd", 1, 2));
   w.cluster.set_assignment("a/odd", assignment(1, {{0, 0, "n", {1, 1}}}));
   EXPECT_TRUE(w.cluster.conflicts().empty());
@@ -662,7 +662,7 @@ TEST(Devices, OneNamedTwiceIsHeldOnce) {
 }
 
 TEST(Devices, WholeAndShareOnOneGpuAreAConflict) {
-  World w({node("n", 1)});
+  SmallCluster w({node("n", 1)});
   w.cluster.upsert_job(job("a/whole", 1, 1));
   w.cluster.set_assignment("a/whole", assignment(1, {{0, 0, "n", {0}}}));
   w.cluster.upsert_job(with_share("a/part", fraction(10)));
@@ -673,7 +673,7 @@ TEST(Devices, WholeAndShareOnOneGpuAreAConflict) {
 
 // A pod outside jobs, such as one that outlives its job, keeps its part of the GPU and no more.
 TEST(OthersTest, APodOutsideJobsHasItsShareOnly) {
-  World w({gpu_node("n1", 2, 80'000)});
+  SmallCluster w({gpu_node("n1", 2, 80'000)});
   w.cluster.upsert_pool(shared_pool(SharingMode::kFraction));
   w.cluster.upsert_other_pod(other("a/half", fraction(500), {0}));
   w.cluster.upsert_other_pod(other("a/memory", memory(60'000), {1}));
@@ -688,7 +688,7 @@ TEST(OthersTest, APodOutsideJobsHasItsShareOnly) {
 
 // What it costs follows from its node, also when that is known later.
 TEST(OthersTest, AShareOutsideJobsIsPricedByItsNode) {
-  World w({node("n2")});
+  SmallCluster w({node("n2")});
   OtherPod pod = other("a/memory", memory(20'000), {0});
   pod.project = "a";
   w.cluster.upsert_other_pod(pod);
@@ -701,7 +701,7 @@ TEST(OthersTest, AShareOutsideJobsIsPricedByItsNode) {
 TEST(OthersTest, ASliceOutsideJobsIsTakenFromThoseThatAreCut) {
   NodeSpec n = gpu_node("n1", 0, 80'000);
   n.mig["1g.10gb"] = 2;
-  World w({n});
+  SmallCluster w({n});
   w.cluster.upsert_other_pod(other("a/slice", mig("1g.10gb"), {}));
   EXPECT_EQ(start(w, with_share("a/j1", mig("1g.10gb"))), at("n1", {}));
   EXPECT_EQ(start(w, with_share("a/j2", mig("1g.10gb"))), Places{});
@@ -712,7 +712,7 @@ TEST(OthersTest, ASliceOutsideJobsIsTakenFromThoseThatAreCut) {
 TEST(OthersTest, SlicesOfSeveralProfilesBesideWholeGpus) {
   NodeSpec n = gpu_node("n1", 2, 80'000);
   n.mig = {{"1g.10gb", 2}, {"3g.40gb", 1}};
-  World w({n});
+  SmallCluster w({n});
   OtherPod pod = other("a/mixed", {}, {});
   pod.slices = {{"1g.10gb", 1}, {"3g.40gb", 1}};
   pod.project = "a";
@@ -732,7 +732,7 @@ TEST(OthersTest, SlicesOfSeveralProfilesBesideWholeGpus) {
 
 // A memory share asks for no amount of GPU, and keeps one from those who need it whole.
 TEST(Sharing, WhoHoldsAPartByMemoryIsNamedToo) {
-  World w;
+  SmallCluster w;
   w.cluster.upsert_pool(shared_pool(SharingMode::kMps));
   w.cluster.upsert_node(gpu_node("n1", 2, 80LL * 1024));
   EXPECT_THAT(start(w, with_share("a/half", fraction(500))), ::testing::Not(::testing::IsEmpty()));

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "audit/audit.h"
-#include "world.h"
+#include "small_cluster.h"
 
 namespace muster::placement {
 namespace {
@@ -18,10 +18,10 @@ using testing::node;
 using testing::pool;
 using testing::project;
 using testing::queue;
-using testing::World;
+using testing::SmallCluster;
 
 // A plan in which nothing is broken.
-Plan sound(World& w) {
+Plan sound(SmallCluster& w) {
   std::vector<std::string> broken;
   Plan p = audited_plan(w.cluster, Time{++w.now}, broken);
   EXPECT_THAT(broken, IsEmpty());
@@ -38,7 +38,7 @@ NodeSpec in_pool(NodeSpec n, const std::string& name) {
 }
 
 TEST(Found, SlicesOfANodeThatHasCutNone) {
-  World w({node("n", 4)});
+  SmallCluster w({node("n", 4)});
   JobSpec j = job("a/1", 1, 1);
   j.roles[0].share.kind = GpuShare::Kind::kMig;
   j.roles[0].share.profile = "1g.10gb";
@@ -50,7 +50,7 @@ TEST(Found, SlicesOfANodeThatHasCutNone) {
 }
 
 TEST(Found, ALimitBoundsWhatIsHeldBackForThoseBelow) {
-  World w({node("n", 8)});
+  SmallCluster w({node("n", 8)});
   w.cluster.upsert_queue(project("a", "top", {4, -1, 1, 0, 4}));
   sound(w);
   w.cluster.upsert_queue(queue("top", "", {8, 2}));
@@ -58,7 +58,7 @@ TEST(Found, ALimitBoundsWhatIsHeldBackForThoseBelow) {
 }
 
 TEST(Found, NothingIsHeldBackInACircle) {
-  World w({node("n", 8)});
+  SmallCluster w({node("n", 8)});
   w.cluster.upsert_job(job("a/1", 1, 2));
   sound(w);
   w.cluster.upsert_queue(queue("top", "top", {8, -1, 1, 0, 4}));
@@ -69,8 +69,8 @@ TEST(Found, NothingIsHeldBackInACircle) {
 }
 
 // A claimant of priority waits for a gang to leave; both its pods are to stand on one node.
-struct Promised : World {
-  Promised() : World({node("n", 8)}) {
+struct Promised : SmallCluster {
+  Promised() : SmallCluster({node("n", 8)}) {
     cluster.upsert_queue(project("a", "top", {8}));
     cluster.upsert_queue(queue("top", "", {8}));
     cluster.upsert_job(job("a/low", 2, 4));
@@ -85,7 +85,7 @@ TEST(Found, WhoWaitsForVictimsIsToldHowManyPodsHaveTheirPlacesTogether) {
   // One of two has left: for each of the promised pods there is room, for both there is not.
   w.cluster.set_leaving("a/low", {w.cluster.leaving("a/low").front()});
   sound(w);
-  const Verdict& v = *w.cluster.verdict("a/high");
+  const PendingReason& v = *w.cluster.pending_reason("a/high");
   EXPECT_EQ(v.reason, Reason::kWaitingForVictims);
   ASSERT_EQ(v.blocking.size(), 1U);
   EXPECT_EQ(v.blocking[0].need, 2);
@@ -109,7 +109,7 @@ TEST(Found, APromiseEndsWhenAForeignPodHasComeToStay) {
 }
 
 TEST(Found, WhoIsDrainedGetsNoOtherPlaceForALostPod) {
-  World w({node("n1", 8), node("n2", 8)});
+  SmallCluster w({node("n1", 8), node("n2", 8)});
   w.cluster.upsert_job(job("a/1", 1, 4));
   sound(w);
   const Assignment held = *w.cluster.assignment("a/1");
@@ -126,7 +126,7 @@ TEST(Found, WhoIsDrainedGetsNoOtherPlaceForALostPod) {
 // The node of a running gang goes to another pool, and the gang is asked to leave: who asks there waits for
 // it instead of evicting somebody else.
 TEST(Found, WhatLeavesANodeThatHasChangedItsPool) {
-  World w;
+  SmallCluster w;
   w.cluster.upsert_pool(of_label("default"));
   w.cluster.upsert_pool(of_label("other"));
   w.cluster.upsert_node(in_pool(node("n1", 4), "other"));
@@ -151,7 +151,7 @@ TEST(Found, WhatLeavesANodeThatHasChangedItsPool) {
 }
 
 TEST(Found, AVictimThatHasAlsoAPodOnANodeOfAnotherPool) {
-  World w;
+  SmallCluster w;
   PoolSpec p = of_label("default");
   p.topology = {"rack"};
   w.cluster.upsert_pool(p);
@@ -177,7 +177,7 @@ TEST(Found, AVictimThatHasAlsoAPodOnANodeOfAnotherPool) {
 
 // Its limit is lowered while it is moved: it does not start, it goes on.
 TEST(Found, WhoIsMovedGoesOnThoughALimitWasLowered) {
-  World w({node("n1", 4), node("n2", 4)});
+  SmallCluster w({node("n1", 4), node("n2", 4)});
   for (const std::string n : {"1", "2"}) {
     w.cluster.upsert_job(job("a/" + n, 1, 2));
     w.cluster.set_assignment("a/" + n, assignment(1, {{0, 0, "n" + n, {0, 1}}}));
@@ -196,7 +196,7 @@ TEST(Found, WhoIsMovedGoesOnThoughALimitWasLowered) {
 // The pods of an elastic gang with the highest indexes run, the others are promised still: these go first, or
 // it would be left below its minimum.
 TEST(Found, SurplusThatIsPromisedGoesBeforeWhatRuns) {
-  World w({node("n1", 4), node("n2", 4)});
+  SmallCluster w({node("n1", 4), node("n2", 4)});
   JobSpec elastic = job("a/elastic", 2, 1);
   elastic.roles[0].max_replicas = 4;
   w.cluster.upsert_job(elastic);

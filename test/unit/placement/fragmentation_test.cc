@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "model/state.h"
-#include "world.h"
+#include "model/cluster_model.h"
+#include "small_cluster.h"
 
 namespace muster::placement {
 namespace {
@@ -28,7 +28,7 @@ JobSpec single(const std::string& id, RoleSpec r) {
 
 // The node n with what these jobs hold of it, and the pool's capacity.
 struct OneNode {
-  World world;
+  SmallCluster world;
   Fragmentation f;
 
   explicit OneNode(std::int32_t gpus, std::int64_t cpus = 100) : world({node("n", gpus, "H100", cpus)}) {}
@@ -130,13 +130,13 @@ TEST(Unusable, MattersWhereRequestsDiffer) {
 
 // --- what placement makes of it
 
-std::string where(World& w, const JobSpec& j) {
+std::string where(SmallCluster& w, const JobSpec& j) {
   w.cluster.upsert_job(j);
   w.plan();
   const Assignment* a = w.cluster.assignment(j.id);
   return a == nullptr ? "" : a->pods[0].node;
 }
-void hold(World& w, const std::string& id, const std::string& node, std::vector<std::int32_t> gpus) {
+void hold(SmallCluster& w, const std::string& id, const std::string& node, std::vector<std::int32_t> gpus) {
   w.cluster.upsert_job(single(id, asks(static_cast<std::int32_t>(gpus.size()), 1000)));
   w.cluster.set_assignment(id, assignment(1, {{0, 0, node, std::move(gpus)}}));
 }
@@ -144,7 +144,7 @@ void hold(World& w, const std::string& id, const std::string& node, std::vector<
 // n1 has 5 free, n2 has 4: a pod of 1 goes to n1, so that both keep room for a pod of 4, which
 // the pool knows.
 TEST(Fragmentation, KeepsRoomForTheLargerRequestsOfThePool) {
-  World w({node("n1"), node("n2")});
+  SmallCluster w({node("n1"), node("n2")});
   hold(w, "a/1", "n1", {0, 1, 2});
   hold(w, "a/2", "n2", {0, 1, 2, 3});
   EXPECT_EQ(where(w, single("a/one", asks(1, 1000))), "n1");
@@ -153,7 +153,7 @@ TEST(Fragmentation, KeepsRoomForTheLargerRequestsOfThePool) {
 }
 
 TEST(Fragmentation, AFractionCompletesAStartedGpu) {
-  World w({node("n1", 2), node("n2", 2)});
+  SmallCluster w({node("n1", 2), node("n2", 2)});
   EXPECT_EQ(where(w, single("a/1", asks(1, 700))), "n1");
   hold(w, "a/2", "n2", {0});
   EXPECT_EQ(where(w, single("a/3", asks(1, 300))), "n1");
@@ -161,13 +161,13 @@ TEST(Fragmentation, AFractionCompletesAStartedGpu) {
 
 // Pods that want many CPUs with a GPU go where CPUs are many, though the other fits as tightly.
 TEST(Fragmentation, LeavesNoGpuWithoutCpus) {
-  World w({node("a-poor", 4, "H100", 16), node("b-rich", 4, "H100", 64)});
+  SmallCluster w({node("a-poor", 4, "H100", 16), node("b-rich", 4, "H100", 64)});
   EXPECT_EQ(where(w, single("a/1", asks(1, 1000, 12))), "b-rich");
   EXPECT_EQ(where(w, single("a/2", asks(1, 1000, 12))), "b-rich");
 }
 
 TEST(Fragmentation, ScarceModelsAreKeptForThoseWhoNeedThem) {
-  World w({node("a-scarce", 2, "H200"), node("b-plenty", 2, "H100")});
+  SmallCluster w({node("a-scarce", 2, "H200"), node("b-plenty", 2, "H100")});
   RoleSpec picky = asks(1, 1000);
   picky.models = {"H200"};
   EXPECT_EQ(where(w, single("a/picky", picky)), "a-scarce");

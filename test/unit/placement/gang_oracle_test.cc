@@ -7,14 +7,14 @@
 
 #include "place/place.h"
 #include "pool/topology.h"
-#include "world.h"
+#include "small_cluster.h"
 
 namespace muster::placement {
 namespace {
 
 using testing::node;
 using testing::role;
-using testing::World;
+using testing::SmallCluster;
 
 struct Dice {
   std::mt19937_64 engine;
@@ -117,13 +117,13 @@ Rates measure(int instances, std::uint64_t seed, const std::function<Instance(Di
   Rates rates;
   for (int k = 0; k < instances; ++k) {
     const Instance in = make(dice);
-    World w(in.nodes);
+    SmallCluster w(in.nodes);
     PoolSpec p = testing::pool("default");
     p.topology = {kRack};
     p.order = dice.upto(1) == 0 ? NodeOrder::kPack : NodeOrder::kSpread;
     w.cluster.upsert_pool(p);
     w.cluster.upsert_job(in.job);
-    State& s = w.cluster.state();
+    ClusterModel& s = w.cluster.state();
     Statement statement(s);
     const auto places =
         place(s, statement, {s.find_job("a/j"), s.find_pool("default"), View::kNow, Hold::kRunning, {}, 0});

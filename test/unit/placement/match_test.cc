@@ -1,7 +1,7 @@
 // The terms under which a pod may go to a node, as Kubernetes means them.
 #include <gtest/gtest.h>
 
-#include "world.h"
+#include "small_cluster.h"
 
 namespace muster::placement {
 namespace {

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "order/line.h"
-#include "world.h"
+#include "order/service_order.h"
+#include "small_cluster.h"
 
 namespace muster::placement {
 namespace {
@@ -17,11 +17,11 @@ using testing::jobs_of;
 using testing::node;
 using testing::project;
 using testing::queue;
-using testing::World;
+using testing::SmallCluster;
 
 // S29: 9 CPUs and 18 Gi; pods of 1 CPU and 4 Gi against pods of 3 CPUs and 1 Gi.
 TEST(DominantShareTest, S29IsEqualWithinOnePod) {
-  World w({node("n1", 0, "", 9)});
+  SmallCluster w({node("n1", 0, "", 9)});
   NodeSpec n = node("n1", 0, "", 9);
   n.allocatable.memory = Bytes{18 * testing::kGi};
   w.cluster.upsert_node(n);
@@ -49,7 +49,7 @@ TEST(DominantShareTest, S29IsEqualWithinOnePod) {
 
 // S30: two leaves of quota 4, each asks one gang of 5, 8 GPUs idle.
 TEST(OrderTest, S30NothingIdlesForFairness) {
-  World w({node("n1")});
+  SmallCluster w({node("n1")});
   w.cluster.upsert_queue(queue("top", "", {8}));
   for (const char* name : {"a", "b"}) {
     w.cluster.upsert_queue(project(name, "top", {4}));
@@ -62,7 +62,7 @@ TEST(OrderTest, S30NothingIdlesForFairness) {
 
 TEST(OrderTest, TiersCountAtEveryLevel) {
   // a is below its own quota, but its queue is not: it is no better than any other over quota.
-  World w({node("n1")});
+  SmallCluster w({node("n1")});
   w.cluster.upsert_queue(queue("d1", "", {2}));
   w.cluster.upsert_queue(queue("d2", "", {2}));
   w.cluster.upsert_queue(project("a", "d1", {2}));
@@ -76,7 +76,7 @@ TEST(OrderTest, TiersCountAtEveryLevel) {
 }
 
 TEST(OrderTest, AllMinimumsComeBeforeAnySurplus) {
-  World w({node("n1")});
+  SmallCluster w({node("n1")});
   JobSpec elastic = job("a/elastic", 2, 1);
   elastic.roles[0].max_replicas = 8;
   w.cluster.upsert_job(elastic);
@@ -89,14 +89,14 @@ TEST(OrderTest, AllMinimumsComeBeforeAnySurplus) {
 // --- who need not be looked at
 
 TEST(LineTest, WhoAsksTheSameAsOneThatWasRefusedIsPassedOver) {
-  World w({node("n1")});
+  SmallCluster w({node("n1")});
   for (int i = 0; i < 5; ++i) w.cluster.upsert_job(job("a/" + std::to_string(i), 1, 4, i));
   JobSpec other = job("a/other", 1, 2, 9), urgent = job("a/urgent", 1, 4, 9, 5);
   w.cluster.upsert_job(other);
   w.cluster.upsert_job(urgent);
-  State& s = w.cluster.state();
+  ClusterModel& s = w.cluster.state();
   s.settle();
-  Line line(s, s.find_pool("default"));
+  ServiceOrder line(s, s.find_pool("default"));
   const auto next = [&](bool refused) {
     const JobId id = line.head();
     if (id == kNoId) return std::string();
@@ -115,7 +115,7 @@ TEST(LineTest, WhoAsksTheSameAsOneThatWasRefusedIsPassedOver) {
 }
 
 TEST(LineTest, EqualRequestsStartAsLongAsThereIsRoom) {
-  World w({node("n1"), node("n2")});
+  SmallCluster w({node("n1"), node("n2")});
   for (int i = 0; i < 5; ++i) w.cluster.upsert_job(job("a/" + std::to_string(i), 1, 4, i));
   EXPECT_THAT(w.starts(), ElementsAre("a/0", "a/1", "a/2", "a/3"));
   w.cluster.remove_job("a/2");
@@ -124,9 +124,9 @@ TEST(LineTest, EqualRequestsStartAsLongAsThereIsRoom) {
 
 // --- positions where many wait
 
-struct ManyWait : World {
+struct ManyWait : SmallCluster {
   static constexpr int kWaiting = 1200;
-  ManyWait() : World({node("n1")}) {
+  ManyWait() : SmallCluster({node("n1")}) {
     cluster.upsert_job(job("a/runs", 1, 8));
     at(0);
     for (int i = 0; i < kWaiting; ++i) cluster.upsert_job(job(name(i), 1, 8, i + 1));
@@ -134,7 +134,7 @@ struct ManyWait : World {
   }
   static std::string name(int i) { return "b/" + std::to_string(10000 + i); }
   Plan at(std::int64_t second) { return muster::placement::plan(cluster, Time{second * 1000}); }
-  std::int32_t position(int i) const { return cluster.verdict(name(i))->position; }
+  std::int32_t position(int i) const { return cluster.pending_reason(name(i))->position; }
 };
 
 TEST(ManyWaitTest, TheFirstAreCountedAtOnceTheRestOnceAMinute) {
@@ -147,21 +147,21 @@ TEST(ManyWaitTest, TheFirstAreCountedAtOnceTheRestOnceAMinute) {
   EXPECT_EQ(w.position(1), 1);
   EXPECT_EQ(w.position(100), 100);
   EXPECT_EQ(w.position(101), 102);  // as before
-  EXPECT_EQ(one.verdicts.size(), 100u);
+  EXPECT_EQ(one.pending_reasons.size(), 100u);
   EXPECT_EQ(one.wake, Time{61'000});
-  EXPECT_THAT(w.at(60).verdicts, IsEmpty());
-  EXPECT_EQ(w.at(61).verdicts.size(), 1199u);  // and who holds what is said anew
+  EXPECT_THAT(w.at(60).pending_reasons, IsEmpty());
+  EXPECT_EQ(w.at(61).pending_reasons.size(), 1199u);  // and who holds what is said anew
   EXPECT_EQ(w.position(1199), 1199);
 }
 
 TEST(ManyWaitTest, WhoIsNewHasAReasonAtOnce) {
   ManyWait w;
   w.cluster.upsert_job(job("b/new", 1, 8, 5000));
-  EXPECT_THAT(w.at(2).verdicts, ElementsAre("b/new"));
+  EXPECT_THAT(w.at(2).pending_reasons, ElementsAre("b/new"));
   EXPECT_EQ(w.reason("b/new"), w.reason(ManyWait::name(0)));
-  EXPECT_EQ(w.cluster.verdict("b/new")->position, 0);
+  EXPECT_EQ(w.cluster.pending_reason("b/new")->position, 0);
   w.at(61);
-  EXPECT_EQ(w.cluster.verdict("b/new")->position, 1201);
+  EXPECT_EQ(w.cluster.pending_reason("b/new")->position, 1201);
 }
 
 TEST(ManyWaitTest, AHoldIsSaidAtOnce) {
@@ -169,7 +169,7 @@ TEST(ManyWaitTest, AHoldIsSaidAtOnce) {
   QueueSpec held = project("b", "top");
   held.hold = true;
   w.cluster.upsert_queue(held);
-  EXPECT_EQ(w.at(2).verdicts.size(), 1200u);
+  EXPECT_EQ(w.at(2).pending_reasons.size(), 1200u);
   EXPECT_EQ(w.reason(ManyWait::name(1199)), Reason::kQueueHeld);
 }
 

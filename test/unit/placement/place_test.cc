@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "world.h"
+#include "small_cluster.h"
 
 namespace muster::placement {
 namespace {
@@ -14,11 +14,11 @@ using ::testing::IsEmpty;
 using testing::job;
 using testing::node;
 using testing::role;
-using testing::World;
+using testing::SmallCluster;
 using NodeCounts = std::map<std::string, int>;
 
 // Occupies `gpus` GPUs of the node.
-void occupy(World& w, const std::string& name, int gpus) {
+void occupy(SmallCluster& w, const std::string& name, int gpus) {
   OtherPod p;
   p.key = "x/" + name;
   p.node = name;
@@ -40,7 +40,7 @@ class Place : public ::testing::TestWithParam<Packing> {};
 
 TEST_P(Place, Gang) {
   const Packing& c = GetParam();
-  World w;
+  SmallCluster w;
   PoolSpec p = testing::pool("default");
   p.order = c.order;
   w.cluster.upsert_pool(p);
@@ -82,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& param) { return std::string(param.param.name); });
 
 TEST(PlaceTest, NamesTheGpus) {
-  World w({node("n1")});
+  SmallCluster w({node("n1")});
   w.cluster.upsert_job(job("a/x", 1, 3));
   w.cluster.upsert_job(job("a/y", 2, 2, 1));
   w.plan();
@@ -92,14 +92,14 @@ TEST(PlaceTest, NamesTheGpus) {
 }
 
 TEST(PlaceTest, PodsWithoutGpusAvoidGpuNodes) {
-  World w({node("gpu"), node("cpu", 0, "", 4)});
+  SmallCluster w({node("gpu"), node("cpu", 0, "", 4)});
   w.cluster.upsert_job(job("a/j", 6, 0));
   w.plan();
   EXPECT_EQ(w.nodes_of("a/j"), (NodeCounts{{"cpu", 4}, {"gpu", 2}}));
 }
 
 TEST(PlaceTest, PodsWithoutGpusDoNotMindThatMoreGpusAreInUseThanThereAre) {
-  World w({node("n1", 2)});
+  SmallCluster w({node("n1", 2)});
   occupy(w, "n1", 4);
   w.cluster.upsert_job(job("a/j", 1, 0));
   w.plan();
@@ -107,7 +107,7 @@ TEST(PlaceTest, PodsWithoutGpusDoNotMindThatMoreGpusAreInUseThanThereAre) {
 }
 
 TEST(PlaceTest, RolesShareNodesAndTheHungryComeFirst) {
-  World w({node("n1", 8, "H100", 8), node("n2", 8, "H100", 8)});
+  SmallCluster w({node("n1", 8, "H100", 8), node("n2", 8, "H100", 8)});
   JobSpec j = job("a/j", 0, 0);
   j.roles = {role("light", 8, 0, 1), role("heavy", 2, 8, 4)};
   w.cluster.upsert_job(j);
@@ -115,7 +115,7 @@ TEST(PlaceTest, RolesShareNodesAndTheHungryComeFirst) {
 }
 
 TEST(PlaceTest, RoleWithFewNodesToChooseFromComesFirstInTheSecondAttempt) {
-  World w({node("n1"), node("n2")});
+  SmallCluster w({node("n1"), node("n2")});
   JobSpec j = job("a/j", 0, 0);
   j.roles = {role("any", 1, 8), role("bound", 1, 8)};
   j.roles[1].node_selector = {{"kubernetes.io/hostname", "n1"}};
@@ -126,7 +126,7 @@ TEST(PlaceTest, RoleWithFewNodesToChooseFromComesFirstInTheSecondAttempt) {
 TEST(PlaceTest, OtherPodsOccupyCpuMemorySlotsAndGpus) {
   NodeSpec n = node("n1", 8, "H100", 10);
   n.allocatable.pods = 2;
-  World w({n});
+  SmallCluster w({n});
   OtherPod p;
   p.key = "kube-system/agent";
   p.node = "n1";
@@ -137,8 +137,9 @@ TEST(PlaceTest, OtherPodsOccupyCpuMemorySlotsAndGpus) {
   cpus.roles[0].per_pod.cpu = MilliCpu{7000};
   w.cluster.upsert_job(cpus);
   EXPECT_THAT(w.starts(), IsEmpty());
-  EXPECT_EQ(w.cluster.verdict("a/slots")->blocking[0], (Blocking{"pods", "default", 2, 1, {"other pods"}}));
-  EXPECT_EQ(w.cluster.verdict("a/cpus")->blocking[0],
+  EXPECT_EQ(w.cluster.pending_reason("a/slots")->blocking[0],
+            (Blocking{"pods", "default", 2, 1, {"other pods"}}));
+  EXPECT_EQ(w.cluster.pending_reason("a/cpus")->blocking[0],
             (Blocking{"cpu", "default", 7000, 6000, {"other pods"}}));
   w.cluster.remove_other_pod(p.key);
   EXPECT_THAT(w.starts(), ElementsAre("a/slots"));
@@ -149,7 +150,7 @@ TEST(PlaceTest, ModelsSelectorsAffinityTaints) {
   tainted.taints = {{"team", "x", "NoSchedule"}};
   NodeSpec cordoned = node("cordoned");
   cordoned.usable = false;
-  World w({node("a100", 8, "A100"), node("h100", 8, "H100"), tainted, cordoned});
+  SmallCluster w({node("a100", 8, "A100"), node("h100", 8, "H100"), tainted, cordoned});
   const auto put = [&](const std::string& id, auto&& change) {
     JobSpec j = job(id, 1, 1);
     change(j.roles[0], j);
@@ -185,7 +186,7 @@ TEST(PlaceTest, ModelsSelectorsAffinityTaints) {
 TEST(PlaceTest, PreferNoScheduleIsTheLastResort) {
   NodeSpec soft = node("soft", 2);
   soft.taints = {{"team", "x", "PreferNoSchedule"}};
-  World w({soft, node("n1", 4)});
+  SmallCluster w({soft, node("n1", 4)});
   w.cluster.upsert_job(job("a/one", 1, 2, 0));
   w.cluster.upsert_job(job("a/two", 1, 2, 1));
   w.cluster.upsert_job(job("a/three", 1, 2, 2));
@@ -218,8 +219,8 @@ TEST(PlaceTest, GangGoesWholeIntoTheFirstPoolThatTakesIt) {
   ASSERT_NE(c.assignment("a/second"), nullptr);
   EXPECT_EQ(c.assignment("a/first")->pool, "y");
   EXPECT_EQ(c.assignment("a/second")->pool, "x");
-  ASSERT_NE(c.verdict("a/third"), nullptr);
-  EXPECT_EQ(c.verdict("a/third")->blocking[0].pool, "y");
+  ASSERT_NE(c.pending_reason("a/third"), nullptr);
+  EXPECT_EQ(c.pending_reason("a/third")->blocking[0].pool, "y");
   c.remove_job("a/second");
   plan(c, Time{2});
   ASSERT_NE(c.assignment("a/third"), nullptr);
@@ -227,7 +228,7 @@ TEST(PlaceTest, GangGoesWholeIntoTheFirstPoolThatTakesIt) {
 }
 
 TEST(PlaceTest, NodeInTwoPoolsIsUsedByNeither) {
-  World w({node("n1")});
+  SmallCluster w({node("n1")});
   w.cluster.upsert_pool(testing::pool("also", {{"kubernetes.io/hostname", Operator::kExists, {}}}));
   JobSpec j = job("a/j", 1, 1);
   j.pools = {"default", "also"};
@@ -241,7 +242,7 @@ TEST(PlaceTest, NodeInTwoPoolsIsUsedByNeither) {
 }
 
 TEST(PlaceTest, FreeAmountsAreCountedPerDomain) {
-  World w;
+  SmallCluster w;
   PoolSpec p = testing::pool("default");
   p.topology = {"block", "rack"};
   w.cluster.upsert_pool(p);
@@ -266,12 +267,12 @@ TEST(PlaceTest, FreeAmountsAreCountedPerDomain) {
 }
 
 TEST(StatementTest, RollsBackWithoutATrace) {
-  World w({node("n1"), node("n2")});
+  SmallCluster w({node("n1"), node("n2")});
   w.cluster.upsert_job(job("a/held", 2, 4));
   w.cluster.upsert_job(job("a/next", 1, 8, 1));
   w.plan();
   ASSERT_EQ(w.nodes_of("a/held"), (NodeCounts{{"n1", 2}}));
-  State& s = w.cluster.state();
+  ClusterModel& s = w.cluster.state();
   const JobId held = s.find_job("a/held"), next = s.find_job("a/next");
   const PoolId p = s.find_pool("default");
   const auto before = w.cluster.pool_usage("default").free;
@@ -280,12 +281,12 @@ TEST(StatementTest, RollsBackWithoutATrace) {
     statement.release(held, 0);
     statement.release(held, 1);
     EXPECT_EQ(w.cluster.pool_usage("default").free.gpu.value, before.gpu.value + 8000);
-    statement.place(held, {0, 0, "n2", {}}, p, Hold::kPromised);  // moved, and by one pod smaller
-    statement.place(next, {0, 0, "n1", {0, 1, 2, 3, 4, 5, 6, 7}}, p, Hold::kPromised);
+    statement.place(held, {0, 0, "n2", {}}, p, Hold::kNominated);  // moved, and by one pod smaller
+    statement.place(next, {0, 0, "n1", {0, 1, 2, 3, 4, 5, 6, 7}}, p, Hold::kNominated);
     // What is promised is nobody's yet. (a/next holds 8; a/held was started by this very plan and is
     // simply gone.)
     EXPECT_EQ(w.cluster.usage("a", true, "default").allocated.gpu.value, 8000);
-    EXPECT_EQ(s.sums(s.find_leaf("a", true), p).allocated.gpu.value, 8000 + 4000 + 8000);
+    EXPECT_EQ(s.sums(s.find_queue("a", true), p).allocated.gpu.value, 8000 + 4000 + 8000);
   }
   EXPECT_EQ(w.cluster.pool_usage("default").free, before);
   EXPECT_THAT(w.cluster.audit(), IsEmpty());
@@ -293,7 +294,7 @@ TEST(StatementTest, RollsBackWithoutATrace) {
 
 // Labels' values come and go with nodes: what nobody has any more is not kept for ever.
 TEST(PlaceTest, DomainsThatNoNodeIsInAreDropped) {
-  World w;
+  SmallCluster w;
   PoolSpec racks = testing::pool("default");
   racks.topology = {"rack"};
   w.cluster.upsert_pool(racks);

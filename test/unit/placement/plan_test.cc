@@ -1,10 +1,10 @@
-// RULES.md 2 and 7, and the life of a decision: order, verdicts, confirmation, replacement, conflicts.
+// RULES.md 2 and 7, and the life of a decision: order, pending reasons, confirmation, replacement, conflicts.
 #include "muster/placement/plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "world.h"
+#include "small_cluster.h"
 
 namespace muster::placement {
 namespace {
@@ -18,8 +18,8 @@ using testing::node;
 using testing::project;
 using testing::queue;
 using testing::role;
+using testing::SmallCluster;
 using ::testing::UnorderedElementsAre;
-using testing::World;
 using Kind = Decision::Kind;
 
 std::string text_of(const Plan& plan) {
@@ -33,7 +33,7 @@ std::string text_of(const Plan& plan) {
     }
     out += "\n";
   }
-  for (const auto& v : plan.verdicts) out += v + "\n";
+  for (const auto& v : plan.pending_reasons) out += v + "\n";
   return out;
 }
 
@@ -54,7 +54,7 @@ class Order : public ::testing::TestWithParam<OrderCase> {};
 
 TEST_P(Order, Starts) {
   const OrderCase& c = GetParam();
-  World w({node("n1")});
+  SmallCluster w({node("n1")});
   int gpu = 0;
   for (const Leaf& l : c.leaves) {
     w.cluster.upsert_queue(project(l.name, "top", l.q));
@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& param) { return std::string(param.param.name); });
 
 TEST(OrderTest, EqualLeavesByAge) {
-  World w({node("n1")});
+  SmallCluster w({node("n1")});
   QueueSpec a = project("a", "top"), b = project("b", "top");
   a.created = Time{20};
   b.created = Time{10};
@@ -118,35 +118,36 @@ TEST(OrderTest, EqualLeavesByAge) {
   EXPECT_THAT(w.starts(), ElementsAre("b/j"));
 }
 
-// --- verdicts ---
+// --- pending reasons ---
 
 TEST(PlanTest, TwoGangsOfSixOnEight) {
-  World w({node("n1")});
+  SmallCluster w({node("n1")});
   w.cluster.upsert_job(job("a/one", 6, 1, 1));
   w.cluster.upsert_job(job("a/two", 6, 1, 2));
   EXPECT_THAT(w.starts(), ElementsAre("a/one"));
-  const Verdict& v = *w.cluster.verdict("a/two");
+  const PendingReason& v = *w.cluster.pending_reason("a/two");
   EXPECT_EQ(v.reason, Reason::kInsufficientCapacity);
   EXPECT_EQ(v.message, "needs 6 nvidia.com/gpu in pool default, 2 free of 8; held by a/one (6)");
   EXPECT_THAT(v.blocking, ElementsAre(Blocking{"gpu", "default", 6000, 2000, {"a/one"}}));
   EXPECT_EQ(w.cluster.assignment("a/two"), nullptr);
   w.cluster.remove_job("a/one");
   EXPECT_THAT(w.starts(), ElementsAre("a/two"));
-  EXPECT_EQ(w.cluster.verdict("a/two"), nullptr);
+  EXPECT_EQ(w.cluster.pending_reason("a/two"), nullptr);
 }
 
 TEST(PlanTest, EnoughInAllButNotWhereItMustBe) {
-  World w({node("n1"), node("n2")});
+  SmallCluster w({node("n1"), node("n2")});
   w.cluster.upsert_job(job("a/x", 1, 5, 0));
   w.cluster.upsert_job(job("a/y", 1, 5, 1));
   w.cluster.upsert_job(job("a/whole", 1, 4, 2));
   EXPECT_THAT(w.starts(), ElementsAre("a/x", "a/y"));
   EXPECT_EQ(w.reason("a/whole"), Reason::kFragmented) << w.message("a/whole");
-  EXPECT_EQ(w.cluster.verdict("a/whole")->blocking[0], (Blocking{"pods", "default", 1, 0, {"a/x", "a/y"}}));
+  EXPECT_EQ(w.cluster.pending_reason("a/whole")->blocking[0],
+            (Blocking{"pods", "default", 1, 0, {"a/x", "a/y"}}));
 }
 
 TEST(PlanTest, RolesOfOneGangAreCountedTogether) {
-  World w({node("n1"), node("n2")});
+  SmallCluster w({node("n1"), node("n2")});
   w.cluster.upsert_job(job("a/x", 1, 6));
   w.plan();
   JobSpec j = job("a/j", 0, 0);
@@ -154,11 +155,12 @@ TEST(PlanTest, RolesOfOneGangAreCountedTogether) {
   w.cluster.upsert_job(j);
   EXPECT_THAT(w.starts(), IsEmpty());
   EXPECT_EQ(w.reason("a/j"), Reason::kInsufficientCapacity);
-  EXPECT_EQ(w.cluster.verdict("a/j")->blocking[0], (Blocking{"gpu", "default", 12000, 10000, {"a/x"}}));
+  EXPECT_EQ(w.cluster.pending_reason("a/j")->blocking[0],
+            (Blocking{"gpu", "default", 12000, 10000, {"a/x"}}));
 }
 
 TEST(PlanTest, GangLargerThanThePool) {
-  World w({node("n1")});
+  SmallCluster w({node("n1")});
   w.cluster.upsert_job(job("a/j", 1000, 8));
   EXPECT_THAT(w.starts(), IsEmpty());
   EXPECT_EQ(w.message("a/j"), "needs 8000 nvidia.com/gpu in pool default, 8 free of 8");
@@ -173,24 +175,24 @@ TEST(PlanTest, NoPoolAtAllThenTwoWithoutDefault) {
   named.pools = {"nowhere"};
   c.upsert_job(named);
   plan(c, Time{1});
-  EXPECT_EQ(c.verdict("a/j")->reason, Reason::kNoDefaultPool);
-  EXPECT_EQ(c.verdict("a/named")->reason, Reason::kNoMatchingNodes);
-  EXPECT_THAT(c.verdict("a/named")->message, HasSubstr("nowhere"));
+  EXPECT_EQ(c.pending_reason("a/j")->reason, Reason::kNoDefaultPool);
+  EXPECT_EQ(c.pending_reason("a/named")->reason, Reason::kNoMatchingNodes);
+  EXPECT_THAT(c.pending_reason("a/named")->message, HasSubstr("nowhere"));
   c.upsert_pool(testing::pool("x", {{"p", Operator::kIn, {"x"}}}));
   c.upsert_pool(testing::pool("y", {{"p", Operator::kIn, {"y"}}}));
   plan(c, Time{2});
-  EXPECT_EQ(c.verdict("a/j")->reason, Reason::kNoDefaultPool);
+  EXPECT_EQ(c.pending_reason("a/j")->reason, Reason::kNoDefaultPool);
   EXPECT_EQ(c.default_pool(), "");
   PoolSpec y = testing::pool("y", {{"p", Operator::kIn, {"y"}}});
   y.is_default = true;
   c.upsert_pool(y);
   EXPECT_EQ(c.default_pool(), "y");
   plan(c, Time{3});
-  EXPECT_EQ(c.verdict("a/j")->reason, Reason::kNoMatchingNodes) << c.verdict("a/j")->message;
+  EXPECT_EQ(c.pending_reason("a/j")->reason, Reason::kNoMatchingNodes) << c.pending_reason("a/j")->message;
 }
 
 TEST(PlanTest, ProjectMissingParentMissingCircleHold) {
-  World w({node("n1")});
+  SmallCluster w({node("n1")});
   JobSpec orphan = job("x/orphan", 1, 1);
   orphan.project = "";
   w.cluster.upsert_job(orphan);
@@ -230,7 +232,7 @@ struct Bad {
 };
 class InvalidSpec : public ::testing::TestWithParam<Bad> {};
 TEST_P(InvalidSpec, Waits) {
-  World w({node("n1")});
+  SmallCluster w({node("n1")});
   JobSpec j = job("a/j", 2, 1);
   GetParam().spoil(j);
   w.cluster.upsert_job(j);
@@ -265,7 +267,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& param) { return std::string(param.param.name); });
 
 TEST(PlanTest, PositionsInPoolOrderAndInTheProject) {
-  World w({node("n1", 1)});
+  SmallCluster w({node("n1", 1)});
   w.cluster.upsert_queue(queue("top", "", {2}));
   w.cluster.upsert_queue(project("a", "top", {1}));
   w.cluster.upsert_queue(project("b", "top", {1}));
@@ -276,7 +278,7 @@ TEST(PlanTest, PositionsInPoolOrderAndInTheProject) {
   w.cluster.upsert_job(job("b/1", 1, 1, 3));
   EXPECT_THAT(w.starts(), IsEmpty());
   const auto at = [&](const char* id) {
-    return std::pair(w.cluster.verdict(id)->position, w.cluster.verdict(id)->project_position);
+    return std::pair(w.cluster.pending_reason(id)->position, w.cluster.pending_reason(id)->project_position);
   };
   EXPECT_EQ(at("b/1"), std::pair(1, 1));
   EXPECT_EQ(at("a/2"), std::pair(2, 1));
@@ -284,7 +286,7 @@ TEST(PlanTest, PositionsInPoolOrderAndInTheProject) {
 }
 
 TEST(PlanTest, APromiseEndsWithTheGpusOfItsNode) {
-  World w({node("n1", 4)});
+  SmallCluster w({node("n1", 4)});
   w.cluster.upsert_job(job("a/j", 1, 4));
   w.cluster.nominate("a/j", assignment(1, {{0, 0, "n1", {0, 1, 2, 3}}}));
   w.cluster.upsert_node(node("n1", 0));  // the driver is gone
@@ -294,20 +296,20 @@ TEST(PlanTest, APromiseEndsWithTheGpusOfItsNode) {
 }
 
 TEST(PlanTest, OnlyChangedVerdictsAreReturned) {
-  World w({node("n1")});
+  SmallCluster w({node("n1")});
   w.cluster.upsert_job(job("a/runs", 1, 8));
   w.cluster.upsert_job(job("a/waits", 1, 8, 1));
-  EXPECT_THAT(w.plan().verdicts, ElementsAre("a/waits"));
-  EXPECT_THAT(w.plan().verdicts, IsEmpty());
+  EXPECT_THAT(w.plan().pending_reasons, ElementsAre("a/waits"));
+  EXPECT_THAT(w.plan().pending_reasons, IsEmpty());
   w.cluster.upsert_job(job("a/also", 1, 8, 2));
-  EXPECT_THAT(w.plan().verdicts, ElementsAre("a/also"));
+  EXPECT_THAT(w.plan().pending_reasons, ElementsAre("a/also"));
   w.cluster.remove_job("a/waits");
-  EXPECT_THAT(w.plan().verdicts, ElementsAre("a/also"));  // its position
+  EXPECT_THAT(w.plan().pending_reasons, ElementsAre("a/also"));  // its position
 }
 
 TEST(PlanTest, SecondPlanIsEmptyAndTheSameHistoryGivesTheSameBytes) {
   const auto history = [] {
-    World w({node("n1"), node("n2"), node("cpu", 0)});
+    SmallCluster w({node("n1"), node("n2"), node("cpu", 0)});
     for (int i = 0; i < 9; ++i)
       w.cluster.upsert_job(job((i % 2 == 0 ? "a/j" : "b/j") + std::to_string(i), 1 + i % 3, i % 4, i));
     std::string text = text_of(w.plan());
@@ -319,7 +321,7 @@ TEST(PlanTest, SecondPlanIsEmptyAndTheSameHistoryGivesTheSameBytes) {
 }
 
 TEST(PlanTest, PositionsAreThoseAfterTheStarts) {
-  World w({node("n1", 4)});
+  SmallCluster w({node("n1", 4)});
   w.cluster.upsert_queue(queue("top", "", {6}));
   w.cluster.upsert_queue(project("a", "top", {3}));
   w.cluster.upsert_queue(project("b", "top", {3}));
@@ -327,8 +329,8 @@ TEST(PlanTest, PositionsAreThoseAfterTheStarts) {
   w.cluster.upsert_job(job("a/small", 1, 3, 1));
   w.cluster.upsert_job(job("b/big", 1, 8, 2));
   EXPECT_THAT(w.starts(), ElementsAre("a/small"));
-  EXPECT_EQ(w.cluster.verdict("b/big")->position, 1);  // a is at its quota now
-  EXPECT_EQ(w.cluster.verdict("a/big")->position, 2);
+  EXPECT_EQ(w.cluster.pending_reason("b/big")->position, 1);  // a is at its quota now
+  EXPECT_EQ(w.cluster.pending_reason("a/big")->position, 2);
 }
 
 TEST(PlanTest, StartInOnePoolMovesUpThoseBehindInTheOther) {
@@ -343,19 +345,19 @@ TEST(PlanTest, StartInOnePoolMovesUpThoseBehindInTheOther) {
   c.upsert_job(first);
   c.upsert_job(second);
   plan(c, Time{1});
-  EXPECT_EQ(c.verdict("a/second")->position, 2);
+  EXPECT_EQ(c.pending_reason("a/second")->position, 2);
   NodeSpec n = node("n1");
   n.labels["kind"] = "y";
   c.upsert_node(n);
-  EXPECT_THAT(plan(c, Time{2}).verdicts, ElementsAre("a/second"));
-  EXPECT_EQ(c.verdict("a/second")->position, 1);
-  EXPECT_THAT(plan(c, Time{3}).verdicts, IsEmpty());
+  EXPECT_THAT(plan(c, Time{2}).pending_reasons, ElementsAre("a/second"));
+  EXPECT_EQ(c.pending_reason("a/second")->position, 1);
+  EXPECT_THAT(plan(c, Time{3}).pending_reasons, IsEmpty());
 }
 
 // --- the life of a decision ---
 
 TEST(PlanTest, AssumedStartIsConfirmedOrWithdrawn) {
-  World w({node("n1")});
+  SmallCluster w({node("n1")});
   w.cluster.upsert_job(job("a/j", 1, 8));
   Plan p = w.plan();
   ASSERT_EQ(p.decisions.size(), 1u);
@@ -374,7 +376,7 @@ TEST(PlanTest, AssumedStartIsConfirmedOrWithdrawn) {
 }
 
 TEST(PlanTest, ChangedSpecGivesAnAssumedStartBack) {
-  World w({node("n1")});
+  SmallCluster w({node("n1")});
   w.cluster.upsert_job(job("a/j", 1, 8));
   EXPECT_THAT(w.starts(), ElementsAre("a/j"));
   w.cluster.upsert_job(job("a/j", 1, 4));
@@ -384,7 +386,7 @@ TEST(PlanTest, ChangedSpecGivesAnAssumedStartBack) {
 }
 
 TEST(PlanTest, DisplacedPodGetsAnotherPlace) {
-  World w({node("n1"), node("n2")});
+  SmallCluster w({node("n1"), node("n2")});
   JobSpec j = job("a/j", 2, 4);
   w.cluster.upsert_job(j);
   Plan p = w.plan();
@@ -406,7 +408,7 @@ TEST(PlanTest, DisplacedPodGetsAnotherPlace) {
 }
 
 TEST(PlanTest, DisplacedPodWithNowhereToGoTakesTheGangAlong) {
-  World w({node("n1")});
+  SmallCluster w({node("n1")});
   JobSpec j = job("a/j", 2, 4);
   j.avoid_nodes = {"n1"};
   w.cluster.upsert_job(j);
@@ -427,7 +429,7 @@ TEST(PlanTest, DisplacedPodWithNowhereToGoTakesTheGangAlong) {
 TEST(PlanTest, RefusedAndLostTogetherIsLost) {
   NodeSpec away = node("n2");
   away.usable = false;
-  World w({node("n1"), away});
+  SmallCluster w({node("n1"), away});
   JobSpec j = job("a/j", 2, 4);
   j.avoid_nodes = {"n1", "n2"};
   w.cluster.upsert_job(j);
@@ -440,7 +442,7 @@ TEST(PlanTest, RefusedAndLostTogetherIsLost) {
 }
 
 TEST(PlanTest, AnElasticGangGoesOnWithoutWhatWasRefused) {
-  World w({node("n1")});
+  SmallCluster w({node("n1")});
   JobSpec j = job("a/j", 1, 4);
   j.roles[0].max_replicas = 2;
   j.avoid_nodes = {"n1"};
@@ -455,7 +457,7 @@ TEST(PlanTest, AnElasticGangGoesOnWithoutWhatWasRefused) {
 }
 
 TEST(PlanTest, TwoAdmissionsOnOneGpuTheYoungerGoes) {
-  World w({node("n1")});
+  SmallCluster w({node("n1")});
   w.cluster.upsert_job(job("a/young", 1, 2));
   w.cluster.upsert_job(job("a/old", 1, 2));
   w.cluster.set_assignment("a/young", assignment(20, {{0, 0, "n1", {1, 2}}}));
@@ -473,7 +475,7 @@ TEST(PlanTest, TwoAdmissionsOnOneGpuTheYoungerGoes) {
 }
 
 TEST(PlanTest, NodeGoesWithItsPodsStillThere) {
-  World w({node("n1"), node("n2")});
+  SmallCluster w({node("n1"), node("n2")});
   w.cluster.upsert_job(job("a/j", 2, 4));
   w.plan();
   w.cluster.set_assignment("a/j", *w.cluster.assignment("a/j"));
@@ -489,7 +491,7 @@ TEST(PlanTest, NodeGoesWithItsPodsStillThere) {
 
 TEST(PlanTest, GpusThatANodeGetsBackAreThoseOfTheAssignments) {
   // The device plugin was away when these became known: the node had no GPUs.
-  World w({node("n1", 0)});
+  SmallCluster w({node("n1", 0)});
   w.cluster.upsert_job(job("a/old", 1, 2));
   w.cluster.set_assignment("a/old", assignment(10, {{0, 0, "n1", {0, 1}}}));
   w.cluster.upsert_job(job("a/young", 1, 2));
@@ -503,7 +505,7 @@ TEST(PlanTest, GpusThatANodeGetsBackAreThoseOfTheAssignments) {
 }
 
 TEST(PlanTest, WhatSeveralRolesLackIsToldAnew) {
-  World w({node("n1"), node("n2")});
+  SmallCluster w({node("n1"), node("n2")});
   JobSpec j = job("a/two", 2, 4);
   j.roles.push_back(role("big", 1, 8));
   j.roles.push_back(role("more", 1, 4));
@@ -517,7 +519,7 @@ TEST(PlanTest, WhatSeveralRolesLackIsToldAnew) {
   w.cluster.upsert_job(job("a/other", 1, 4));
   w.cluster.set_assignment("a/other", assignment(1, {{0, 0, "n2", {0, 1, 2, 3}}}));
   w.plan();
-  World fresh({node("n1"), node("n2")});
+  SmallCluster fresh({node("n1"), node("n2")});
   fresh.cluster.upsert_job(j);
   for (const char* id : {"a/one", "a/other"}) {
     fresh.cluster.upsert_job(job(id, 1, 4));
@@ -549,11 +551,11 @@ TEST(PlanTest, HistoryInAnyOrder) {
   EXPECT_EQ(c.usage("top", false, "default").borrowed.gpu.value, 8000);
   EXPECT_EQ(c.workloads("top", false).running, 1);
   EXPECT_EQ(c.workloads("top", false).waiting, 1);
-  EXPECT_EQ(c.verdict("a/next")->reason, Reason::kInsufficientCapacity);
+  EXPECT_EQ(c.pending_reason("a/next")->reason, Reason::kInsufficientCapacity);
 }
 
 TEST(PlanTest, NonsenseInAnAssignmentIsSurvived) {
-  World w({node("n1")});
+  SmallCluster w({node("n1")});
   w.cluster.upsert_job(job("a/j", 1, 2));
   w.cluster.set_assignment(
       "a/j",

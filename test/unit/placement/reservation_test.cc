@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "world.h"
+#include "small_cluster.h"
 
 namespace muster::placement {
 namespace {
@@ -18,15 +18,15 @@ using testing::node;
 using testing::pool;
 using testing::project;
 using testing::queue;
-using testing::World;
+using testing::SmallCluster;
 using Kind = Decision::Kind;
 
 constexpr std::int64_t kMinute = 60'000;
 
 // Two nodes of 2 GPUs, quota 8; time in minutes. What runs is not preemptible, so that nothing but its end
 // makes room.
-struct Two : World {
-  Two() : World({node("n1", 2), node("n2", 2)}) {
+struct Two : SmallCluster {
+  Two() : SmallCluster({node("n1", 2), node("n2", 2)}) {
     cluster.upsert_queue(queue("top", "", {8}));
     cluster.upsert_queue(project("a", "top", {8}));
     cluster.upsert_queue(project("b", "top", {0}));
@@ -51,7 +51,7 @@ struct Two : World {
     return list;
   }
   const std::optional<Reservation>& reservation() {
-    State& s = cluster.state();
+    ClusterModel& s = cluster.state();
     return s.pool(s.find_pool("default")).reservation;
   }
   std::vector<std::string> reserved() {
@@ -84,7 +84,7 @@ TEST(ReservationTest, IsMadeWhenTheFirstHasWaitedLongEnough) {
   w.at(12);
   EXPECT_THAT(w.reserved(), ElementsAre("n1"));
   EXPECT_EQ(w.reservation()->start, Time{31 * kMinute});
-  EXPECT_EQ(w.cluster.verdict("a/wide")->estimated_start, Time{31 * kMinute});
+  EXPECT_EQ(w.cluster.pending_reason("a/wide")->estimated_start, Time{31 * kMinute});
   EXPECT_THAT(w.message("a/wide"), HasSubstr("; 1 node is reserved for it (n1)"));
 }
 
@@ -96,7 +96,7 @@ TEST(ReservationTest, ItsOwnerStartsThere) {
   EXPECT_THAT(w.starts_at(22), IsEmpty());
   EXPECT_EQ(w.reason("a/young"), Reason::kReserved);
   EXPECT_THAT(w.message("a/young"), HasSubstr("reserved for a/wide"));
-  EXPECT_THAT(w.cluster.verdict("a/young")->blocking[0].by, ElementsAre("a/wide"));
+  EXPECT_THAT(w.cluster.pending_reason("a/young")->blocking[0].by, ElementsAre("a/wide"));
   w.ends("a/1");
   EXPECT_THAT(w.starts_at(30), ElementsAre("a/wide"));
   ASSERT_TRUE(w.reservation());
@@ -201,7 +201,7 @@ TEST(ReservationTest, WithoutAnyEndThoseThatBeganFirstAreWaitedFor) {
   EXPECT_THAT(w.reserved(), ElementsAre("n2"));
   EXPECT_FALSE(w.reservation()->start);
   EXPECT_EQ(plan.wake, Time{80 * kMinute});  // it is thought over
-  EXPECT_FALSE(w.cluster.verdict("a/wide")->estimated_start);
+  EXPECT_FALSE(w.cluster.pending_reason("a/wide")->estimated_start);
   w.cluster.remove_job("b/3");
   w.cluster.upsert_job(w.fixed("a/eleven", 1, 13, 11));
   w.cluster.upsert_job(w.fixed("a/ten", 1, 14, 10));
@@ -258,7 +258,7 @@ TEST(ReservationTest, WhoLacksOnlyRoomUnderALimitReservesNothing) {
 TEST(ReservationTest, S21GangStartsAndTheRestOfThePoolStaysBusy) {
   std::vector<NodeSpec> nodes;
   for (int i = 1; i <= 9; ++i) nodes.push_back(node("n" + std::to_string(i)));
-  World w(nodes);
+  SmallCluster w(nodes);
   w.cluster.upsert_queue(queue("top", "", {72}));
   w.cluster.upsert_queue(project("a", "top", {72}));
   std::map<std::string, std::int64_t> ends;  // seconds
@@ -320,11 +320,11 @@ TEST(EstimateTest, ByWhatEndsAndWhoIsBefore) {
   w.runs(w.fixed("b/4", 1, 0), "n2", {1});
   for (const char* id : {"a/w1", "a/w2", "a/w3", "a/w4"}) w.cluster.upsert_job(job(id, 1, 1, 2 * kMinute));
   w.at(3);
-  EXPECT_EQ(w.cluster.verdict("a/w1")->estimated_start, Time{21 * kMinute});
-  EXPECT_EQ(w.cluster.verdict("a/w2")->estimated_start, Time{31 * kMinute});
-  EXPECT_EQ(w.cluster.verdict("a/w3")->estimated_start, Time{61 * kMinute});
-  EXPECT_FALSE(w.cluster.verdict("a/w4")->estimated_start);
-  EXPECT_THAT(w.at(4).verdicts, IsEmpty());  // the estimates stand
+  EXPECT_EQ(w.cluster.pending_reason("a/w1")->estimated_start, Time{21 * kMinute});
+  EXPECT_EQ(w.cluster.pending_reason("a/w2")->estimated_start, Time{31 * kMinute});
+  EXPECT_EQ(w.cluster.pending_reason("a/w3")->estimated_start, Time{61 * kMinute});
+  EXPECT_FALSE(w.cluster.pending_reason("a/w4")->estimated_start);
+  EXPECT_THAT(w.at(4).pending_reasons, IsEmpty());  // the estimates stand
 }
 
 TEST(EstimateTest, WhoIsLateIsAboutToGo) {
@@ -333,7 +333,7 @@ TEST(EstimateTest, WhoIsLateIsAboutToGo) {
   w.runs(w.fixed("a/2", 2, 0), "n2", {0, 1}, 1);
   w.cluster.upsert_job(job("a/w", 1, 1, 2 * kMinute));
   w.at(5);
-  EXPECT_EQ(w.cluster.verdict("a/w")->estimated_start, Time{6 * kMinute});
+  EXPECT_EQ(w.cluster.pending_reason("a/w")->estimated_start, Time{6 * kMinute});
 }
 
 }  // namespace

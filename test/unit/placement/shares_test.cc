@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "shares/past.h"
-#include "world.h"
+#include "small_cluster.h"
 
 namespace muster::placement {
 namespace {
@@ -17,7 +17,7 @@ constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
 struct Case {
   const char* name;
   std::int64_t capacity;
-  std::vector<Claim> claims;  // quota, limit, demand, weight, priority, reserved
+  std::vector<ShareClaim> claims;  // quota, limit, demand, weight, priority, reserved
   std::vector<std::int64_t> expect;
 };
 class ShareOut : public ::testing::TestWithParam<Case> {};
@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& param) { return std::string(param.param.name); });
 
 TEST(FairSharesTest, GoesDownTheTree) {
-  testing::World w({testing::node("n1")});
+  testing::SmallCluster w({testing::node("n1")});
   w.cluster.upsert_queue(testing::queue("d1", "", {4}));
   w.cluster.upsert_queue(testing::queue("d2", "", {4}));
   w.cluster.upsert_queue(testing::project("a", "d1", {3}));
@@ -111,11 +111,11 @@ TEST(FairSharesTest, GoesDownTheTree) {
   w.cluster.upsert_queue(testing::project("c", "d2", {4}));
   for (const char* id : {"a/j", "b/j"}) w.cluster.upsert_job(testing::job(id, 9, 1));
   w.cluster.upsert_job(testing::job("c/j", 2, 1));
-  State& s = w.cluster.state();
+  ClusterModel& s = w.cluster.state();
   s.settle();
   const auto fair = fair_shares(s, s.find_pool("default"));
   const auto of = [&](const char* name, bool is_project) {
-    return fair[static_cast<std::size_t>(s.find_leaf(name, is_project))].gpu.value;
+    return fair[static_cast<std::size_t>(s.find_queue(name, is_project))].gpu.value;
   };
   EXPECT_EQ(of("d1", false), 6000);
   EXPECT_EQ(of("d2", false), 2000);
@@ -125,7 +125,7 @@ TEST(FairSharesTest, GoesDownTheTree) {
 }
 
 TEST(FairSharesTest, ReservedAtAnyDepthReachesUpwards) {
-  testing::World w({testing::node("n1")});
+  testing::SmallCluster w({testing::node("n1")});
   w.cluster.upsert_queue(testing::queue("d1", "", {4}));
   w.cluster.upsert_queue(testing::queue("d2", "", {0}));
   w.cluster.upsert_queue(testing::project("a", "d1", {2, -1, 1, 0, 2}));
@@ -133,11 +133,11 @@ TEST(FairSharesTest, ReservedAtAnyDepthReachesUpwards) {
   w.cluster.upsert_queue(testing::project("c", "d2", {0}));
   w.cluster.upsert_job(testing::job("b/j", 8, 1));
   w.cluster.upsert_job(testing::job("c/j", 8, 1));
-  State& s = w.cluster.state();
+  ClusterModel& s = w.cluster.state();
   s.settle();
   const auto fair = fair_shares(s, s.find_pool("default"));
   const auto of = [&](const char* name, bool is_project) {
-    return fair[static_cast<std::size_t>(s.find_leaf(name, is_project))].gpu.value;
+    return fair[static_cast<std::size_t>(s.find_queue(name, is_project))].gpu.value;
   };
   EXPECT_EQ(of("d1", false), 6000);  // quota 4, and half of the rest
   EXPECT_EQ(of("a", true), 2000);
@@ -149,7 +149,7 @@ TEST(FairSharesTest, ReservedAtAnyDepthReachesUpwards) {
 
 TEST(PastUseTest, WeightsFallWithUseBeyondTheOwnPart) {
   const auto discounted = [](std::vector<std::int64_t> weights, const std::vector<std::int64_t>& beyond) {
-    std::vector<Claim> claims;
+    std::vector<ShareClaim> claims;
     for (const auto w : weights) claims.push_back({0, kNoLimit, 0, w});
     discount(claims, beyond);
     for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = claims[i].weight;
@@ -175,8 +175,8 @@ TEST(PastUseTest, HalvesWithEachHalfLife) {
 }
 
 // d has a half-life of an hour; a and b below it have no quota and equal weights; 9 GPUs.
-struct PastUseWorld : testing::World {
-  PastUseWorld() : World({testing::node("n1", 9)}) {
+struct PastUseWorld : testing::SmallCluster {
+  PastUseWorld() : SmallCluster({testing::node("n1", 9)}) {
     QueueSpec d = testing::queue("d", "");
     d.half_life = seconds(3600);
     cluster.upsert_queue(d);
@@ -226,10 +226,10 @@ TEST(PastUseTest, WhoHadMoreYieldsForAWhile) {
   w.at(36000);
   w.cluster.remove_job("a/j");
   for (const char* id : {"a/wants", "b/wants"}) w.cluster.upsert_job(testing::job(id, 20, 1));
-  State& s = w.cluster.state();
+  ClusterModel& s = w.cluster.state();
   s.settle();
   const auto fair = [&](const char* name) {
-    return fair_shares(s, s.find_pool("default"))[static_cast<std::size_t>(s.find_leaf(name, true))]
+    return fair_shares(s, s.find_pool("default"))[static_cast<std::size_t>(s.find_queue(name, true))]
         .gpu.value;
   };
   EXPECT_EQ(fair("a"), 3000);  // weights 1/2 and 1
@@ -251,7 +251,7 @@ TEST(PastUseTest, IsKeptOverARestart) {
 }
 
 TEST(PastUseTest, IsNotKeptWhereNobodyAsksForIt) {
-  testing::World w({testing::node("n1")});
+  testing::SmallCluster w({testing::node("n1")});
   w.cluster.upsert_job(testing::job("a/j", 1, 1));
   w.plan();
   EXPECT_TRUE(w.cluster.past_use().empty());

@@ -6,8 +6,8 @@
 
 #include <set>
 
-#include "model/state.h"
-#include "world.h"
+#include "model/cluster_model.h"
+#include "small_cluster.h"
 
 namespace muster::placement {
 namespace {
@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 using testing::job;
 using testing::node;
 using testing::role;
-using testing::World;
+using testing::SmallCluster;
 using NodeCounts = std::map<std::string, int>;
 
 const std::string kRack = "muster.dev/rack";
@@ -34,7 +34,7 @@ NodeSpec placed(const std::string& name, std::int32_t gpus = 8) {
 }
 
 // Blocks x racks x nodes, in a pool with the levels block, rack, host.
-struct Site : World {
+struct Site : SmallCluster {
   explicit Site(int blocks = 2, int racks = 2, int nodes = 2, NodeOrder order = NodeOrder::kPack) {
     PoolSpec p = testing::pool("default");
     p.topology = {kBlock, kRack, kHost};
@@ -166,7 +166,7 @@ TEST(TopologyTest, ANodeWithoutTheLabelLiesInNoDomainOfTheLevel) {
 }
 
 TEST(TopologyTest, HostIsALevelThoughThePoolDoesNotListIt) {
-  World w({node("n1", 4), node("n2", 4)});
+  SmallCluster w({node("n1", 4), node("n2", 4)});
   w.cluster.upsert_job(gang("a/one", 4, 1, {kHost, ""}));
   w.cluster.upsert_job(gang("a/eight", 8, 1, {kHost, ""}, 1));
   w.plan();
@@ -257,7 +257,7 @@ TEST(TopologyTest, ColocatedPodsShareANode) {
 }
 
 TEST(TopologyTest, ColocatedPodsCountTogether) {
-  World w({node("n1", 8, "H100", 10), node("n2", 8, "H100", 10)});
+  SmallCluster w({node("n1", 8, "H100", 10), node("n2", 8, "H100", 10)});
   JobSpec j = job("a/j", 0, 0);
   j.roles = {role("worker", 2, 1, 4), role("saver", 2, 1, 4)};
   j.roles[1].colocate_with = 0;
@@ -291,7 +291,7 @@ TEST(TopologyTest, WhatIsReplacedStaysInTheDomainOfTheOthers) {
 
 TEST(TopologyTest, AGangOf512KeepsItsHealthyPlaces) {  // S22
   Site w(2, 2, 1);
-  World big;
+  SmallCluster big;
   PoolSpec p = testing::pool("default");
   p.topology = {kBlock};
   big.cluster.upsert_pool(p);
@@ -381,9 +381,9 @@ TEST(TopologyTest, TheBestDomainIsNamedWithItsCount) {  // S17
   EXPECT_THAT(text, HasSubstr("rack r4 of block b1"));
   EXPECT_THAT(text, HasSubstr("room for 3"));
   EXPECT_THAT(text, HasSubstr(kBlock)) << "what would help";
-  ASSERT_EQ(w.cluster.verdict("a/j")->blocking.size(), 1u);
-  EXPECT_EQ(w.cluster.verdict("a/j")->blocking[0].need, 4);
-  EXPECT_EQ(w.cluster.verdict("a/j")->blocking[0].have, 3);
+  ASSERT_EQ(w.cluster.pending_reason("a/j")->blocking.size(), 1u);
+  EXPECT_EQ(w.cluster.pending_reason("a/j")->blocking[0].need, 4);
+  EXPECT_EQ(w.cluster.pending_reason("a/j")->blocking[0].have, 3);
   w.cluster.remove_other_pod("x/b1r4n1");
   w.plan();
   EXPECT_EQ(w.domains("a/j", 4), std::set<std::string>{"b1r4"});

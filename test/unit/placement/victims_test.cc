@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "world.h"
+#include "small_cluster.h"
 
 namespace muster::placement {
 namespace {
@@ -52,7 +52,7 @@ struct Cell {
   std::vector<std::string> decisions() { return say(plan()); }
   void gone(const std::string& id) { cluster.set_leaving(id, {}); }
   Reason reason(const std::string& id) const {
-    const Verdict* v = cluster.verdict(id);
+    const PendingReason* v = cluster.pending_reason(id);
     return v == nullptr ? Reason::kNone : v->reason;
   }
   std::size_t size(const std::string& id) const {
@@ -448,12 +448,13 @@ TEST(VictimsTest, MinRuntimeKeepsTheYoungSafeAndWakesThePlan) {
   const Plan p = c.plan();
   EXPECT_THAT(p.decisions, IsEmpty());
   ASSERT_TRUE(p.wake.has_value());
-  ASSERT_NE(c.cluster.verdict("b/j"), nullptr);
-  EXPECT_THAT(c.cluster.verdict("b/j")->message,
+  ASSERT_NE(c.cluster.pending_reason("b/j"), nullptr);
+  EXPECT_THAT(c.cluster.pending_reason("b/j")->message,
               ::testing::HasSubstr("held by a/j (2); a/j is safe until 1970-01-02T03:55:00Z by minRuntime"));
   c.cluster.upsert_job(job("a/none", 2, 1));  // it has no right to anything
   c.plan();
-  EXPECT_THAT(c.cluster.verdict("a/none")->message, ::testing::Not(::testing::HasSubstr("is safe until")));
+  EXPECT_THAT(c.cluster.pending_reason("a/none")->message,
+              ::testing::Not(::testing::HasSubstr("is safe until")));
   c.cluster.remove_job("a/none");
   c.now = p.wake->ms / 1000 - 2;
   EXPECT_THAT(c.decisions(), IsEmpty());

@@ -1,6 +1,6 @@
-// Where an API server is and who we are: kubeconfig files as kubectl reads them, or the service account of a
-// pod. Reading is done once; secrets that live in files stay there and are read, again and again, by
-// Credentials.
+// Where an API server is and who we are. It comes from kubeconfig files, read as kubectl reads them, or from
+// the service account of a pod. It is read once. Secrets that live in files stay there; Credentials reads
+// them again and again.
 #pragma once
 
 #include <filesystem>
@@ -15,8 +15,8 @@
 
 namespace muster::client {
 
-// Text that never prints: no operator to string, and streams and logs show "[secret]". Wiped when destroyed,
-// moved from or assigned to.
+// Text that never prints: it has no operator to string, and streams and logs show "[secret]". It is wiped
+// when it is destroyed, moved from or assigned to.
 class Secret {
  public:
   Secret() = default;
@@ -38,7 +38,8 @@ class Secret {
   std::string text_;
 };
 
-// PEM or token text: given inline, or in a file that may be replaced at any time. Neither: not configured.
+// PEM or token text. It is given inline, or in a file that may be replaced at any time. If it is given in
+// neither way, it is not configured.
 struct Material {
   Secret data;
   std::filesystem::path file;  // absolute
@@ -88,8 +89,8 @@ struct KubeconfigOptions {
   GetEnv getenv = process_env;
 };
 
-// Several files are merged as kubectl does: the first to name a cluster, user, context or current-context
-// wins; files that do not exist are passed over, unless `path` names one. Errors are kConfig and name file
+// Merges several files as kubectl does: the first file that names a cluster, user, context or current-context
+// wins. Files that do not exist are passed over, unless `path` names one. Errors are kConfig and name file
 // and field.
 Result<ClientConfig> load_kubeconfig(const KubeconfigOptions& options);
 
@@ -97,10 +98,10 @@ struct InClusterOptions {
   std::filesystem::path service_account = "/var/run/secrets/kubernetes.io/serviceaccount";
   GetEnv getenv = process_env;
 };
-// From KUBERNETES_SERVICE_HOST and _PORT and the mounted service account. kConfig where there is none.
+// Reads KUBERNETES_SERVICE_HOST and _PORT and the mounted service account. kConfig if there is none.
 Result<ClientConfig> load_in_cluster(const InClusterOptions& options);
 
-// What a program wants: the kubeconfig that was named, or that of $KUBECONFIG; else the pod's service
+// What most programs want: the kubeconfig that was named, or that of $KUBECONFIG; else the pod's service
 // account; else ~/.kube/config.
 Result<ClientConfig> load_config(const KubeconfigOptions& options);
 

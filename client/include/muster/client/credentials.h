@@ -1,4 +1,4 @@
-// What a connection and a request need to prove who we are, as of now: files are read again when they change,
+// What a connection and a request need now to prove who we are. Files are read again when they change, and
 // exec plugins run again before their credential expires.
 #pragma once
 
@@ -11,8 +11,7 @@
 
 namespace muster::client {
 
-// Immutable. A connection made with one generation of `tls_generation` may serve all later requests of the
-// same one.
+// Immutable. A connection may serve all requests that have the `tls_generation` with which it was made.
 struct CredentialSet {
   std::uint64_t generation = 0;      // changes whenever anything does
   std::uint64_t tls_generation = 0;  // changes when ca, certificate or key do
@@ -29,14 +28,14 @@ class Credentials {
   Credentials(const Credentials&) = delete;
   Credentials& operator=(const Credentials&) = delete;
 
-  // Cheap while nothing changed: files are looked at no more than every 10 s and read when their modification
-  // time, size or inode changed, at the latest after a minute. A file that cannot be read, or a plugin that
-  // fails, leaves the last good set in force until it expires, with a warning; without one the error is
-  // returned (kConfig). A plugin runs in a process of its own, for at most a minute; callers wait for it
-  // together.
+  // Cheap while nothing has changed. Files are looked at no more than every 10 s. They are read when their
+  // modification time, size or inode has changed, and at the latest after a minute. If a file cannot be read
+  // or a plugin fails, the last good set stays in force until it expires, with a warning. If there is none,
+  // the error is returned (kConfig). A plugin runs in a process of its own, for at most a minute; all callers
+  // wait for the same run.
   Task<Result<std::shared_ptr<const CredentialSet>>> get();
 
-  // The server answered 401 to a request made with `generation`: look again at once.
+  // The server answered 401 to a request that was made with `generation`: looks again at once.
   void rejected(std::uint64_t generation);
 
   const ClientConfig& config() const;

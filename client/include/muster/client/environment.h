@@ -1,5 +1,6 @@
-// The parameters of the world: executor, clock and randomness. With RealClock and a seeded RandomSource the
-// client runs for real; with VirtualClock it runs single-threaded in virtual time and repeats exactly.
+// What the client takes from the world as parameters: executor, clock and randomness. With RealClock and a
+// seeded RandomSource it runs for real. With VirtualClock it runs single-threaded in virtual time, and
+// repeats exactly.
 #pragma once
 
 #include <chrono>
@@ -13,7 +14,7 @@
 namespace muster::client {
 
 using Duration = std::chrono::milliseconds;
-// Monotonic. Epoch without meaning; never compared across processes.
+// Monotonic. Its epoch has no meaning, and it is never compared across processes.
 struct MonotonicEpoch {
   using duration = Duration;
   using rep = duration::rep;
@@ -30,7 +31,7 @@ class Clock {
   virtual ~Clock() = default;
   virtual TimePoint now() const = 0;
   virtual WallTime wall() const = 0;
-  // Returns true at or after `when`; false, at once, if the coroutine was cancelled (it does not throw).
+  // Returns true at or after `when`. Returns false at once if the coroutine was cancelled; it does not throw.
   virtual Task<bool> sleep_until(TimePoint when) = 0;
   Task<bool> sleep_for(Duration d) { return sleep_until(now() + d); }
 };
@@ -42,7 +43,7 @@ class RealClock final : public Clock {
   Task<bool> sleep_until(TimePoint when) override;
 };
 
-// Time that moves only when told to. Drive it with: run ready handlers until none is left, then
+// Time that moves only when it is told to. To drive it, run ready handlers until none is left, then call
 // advance_to_next(), again and again. Sleepers of one instant wake in the order in which they went to sleep.
 class VirtualClock final : public Clock {
  public:
@@ -54,7 +55,7 @@ class VirtualClock final : public Clock {
 
   // Moves to the earliest sleeper's time and wakes it. False: nobody sleeps.
   bool advance_to_next();
-  // The same, but never beyond `limit`: where nobody wakes until then, moves there and returns false.
+  // The same, but never beyond `limit`. If nobody wakes until then, it moves there and returns false.
   bool advance_to_next(TimePoint limit);
   // Moves to `when`, waking on the way whoever is due, in order.
   void advance_to(TimePoint when);
@@ -64,7 +65,7 @@ class VirtualClock final : public Clock {
   std::shared_ptr<State> state_;
 };
 
-// Uniform randomness from a seed; the only source of it in client and controller.
+// Uniform randomness from a seed. Client and controller have no other source of randomness.
 class RandomSource {
  public:
   explicit RandomSource(std::uint64_t seed) : engine_(seed) {}
@@ -79,7 +80,7 @@ class RandomSource {
   std::mt19937_64 engine_;
 };
 
-// Handed by reference to everything that waits or draws lots; outlives all of it.
+// Everything that waits or draws lots gets it by reference. It outlives all of them.
 struct Environment {
   Executor executor;
   Clock& clock;

@@ -1,7 +1,7 @@
-// Events (events.k8s.io/v1) for people: what repeats itself within 6 minutes (same object, type, reason,
-// action and note) becomes a series instead of new objects, its count written at most every 10 s. Recording
-// never blocks and never fails; when the server cannot keep up, the oldest not yet sent are dropped and
-// counted.
+// Events (events.k8s.io/v1) for people. An event that repeats itself within 6 minutes (same object, type,
+// reason, action and note) becomes a series instead of new objects; its count is written at most every 10 s.
+// Recording never blocks and never fails. When the server cannot keep up, the oldest events that were not
+// sent yet are dropped and counted.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Metrics as Prometheus' text format 0.0.4 has them: what HTTP endpoints called /metrics answer.
+// Metrics in Prometheus' text format 0.0.4, as HTTP endpoints called /metrics answer them.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace muster::client {
 
-// One line. Parts of a histogram or summary are samples of their own: "x_bucket" with label le, "x_sum",
+// One line. The parts of a histogram or summary are samples of their own: "x_bucket" with label le, "x_sum",
 // "x_count".
 struct Sample {
   std::string name;
@@ -24,15 +24,15 @@ struct Sample {
   const std::string* label(std::string_view key) const;  // nullptr: not there
 };
 
-// Asked for each line's metric; false: the line is passed over, and nothing but its name was looked at.
+// Is asked for each line's metric. False: the line is passed over, and only its name was looked at.
 using WantedMetric = std::function<bool(std::string_view name)>;
 
 inline constexpr std::size_t kMaxExposition = 2 << 20;  // bytes of text
 inline constexpr std::size_t kMaxSamples = 20'000;      // that are wanted
 
-// The samples in the order of the text; comments and types are passed over. kDecode, naming the line and
-// what is wrong there, for text that is not of the format (one that is cut short included: its last line
-// has no line feed) or beyond the two bounds. O(bytes).
+// The samples in the order of the text; comments and types are passed over. Text that is not of the format,
+// or beyond the two bounds, is kDecode, which names the line and what is wrong there. Text that was cut short
+// is not of the format: its last line has no line feed. O(bytes).
 Result<std::vector<Sample>> parse_exposition(std::string_view text, const WantedMetric& wanted = {});
 
 }  // namespace muster::client

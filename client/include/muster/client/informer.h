@@ -25,8 +25,8 @@ concept Cached = requires(const T& t) {
   { t.meta } -> std::convertible_to<const Meta&>;
 };
 
-// Text of one object to T. Errors are counted and logged, the object is then treated as absent (never as
-// unchanged).
+// Turns the text of one object into a T. Errors are counted and logged. An object with an error is treated as
+// absent, never as unchanged.
 template <class T>
 using Decoder = std::function<Result<T>(std::string_view json)>;
 
@@ -51,15 +51,15 @@ struct Synced {};  // the first complete view has been handed over
 template <class T>
 using StoreEvent = std::variant<Added<T>, Updated<T>, Deleted<T>, Synced>;
 
-// Objects by key, with indexes. A new view replaces the old one in one step (no reader sees half a list);
-// handlers then hear the differences. Own writes may be put in at once ("assumed"): an older version from the
-// watch never overwrites a newer one, nor does a late answer to a write bring back what the watch has since
-// seen go.
+// Objects by key, with indexes. A new view replaces the old one in one step, so no reader sees half a list;
+// then handlers hear the differences. Own writes may be put in at once ("assumed"). An older version from the
+// watch never overwrites a newer one. A late answer to a write never brings back an object that the watch has
+// seen go since.
 //
-// For each key handlers hear Added, Updated…, Deleted, in this order, and of one uid only between the two:
-// where an object was deleted and made anew unseen, Deleted and Added follow each other. A handler may change
-// the store (assume) or read it: it then sees what is newest, and what that causes is told after the handler
-// has returned, never inside.
+// For each key handlers hear Added, Updated…, Deleted, in this order. Between Added and Deleted all are of
+// one uid: if an object was deleted and made anew unseen, Deleted and Added follow each other. A handler may
+// change the store (assume) or read it; it then sees what is newest. What its change causes is told after the
+// handler has returned, never inside.
 template <Cached T>
 class Store {
  public:
@@ -77,20 +77,21 @@ class Store {
   std::size_t size() const;
   bool synced() const;
 
-  // The answer to our own write: applied unless the store already holds that version or a newer one, or the
-  // watch is past that version. Only for objects that belong to the collection watched (namespace,
+  // Takes the answer to our own write, unless the store already holds that version or a newer one, or the
+  // watch is past that version. Only for objects that belong to the collection that is watched (namespace,
   // selectors).
   void assume(T object);
-  // Our own confirmed delete of exactly this uid: treated as gone until the watch shows another uid.
+  // Takes our own confirmed delete of exactly this uid. The object counts as gone until the watch shows
+  // another uid.
   void assume_deleted(const Key& key, const std::string& uid);
 
-  // For the Informer: one event of the watch. Between begin_view and end_view objects go to the view to come.
+  // For the Informer: one event of the watch. Between begin_view and end_view objects go to the coming view.
   void begin_view();
   void view_object(T object);
   void end_view(std::string_view resource_version);
   void apply(T object);
   void erase(T last);
-  // Exists, but cannot be read or is not wanted: as if deleted, with what was known of it.
+  // The object exists, but cannot be read or is not wanted. It counts as deleted, with what was known of it.
   void drop(const Meta& meta);
   // The watch is at this version.
   void advance(std::string_view resource_version);

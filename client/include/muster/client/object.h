@@ -31,12 +31,12 @@ struct Meta {
 // The metadata of any object's text; kDecode where it has no name.
 Result<Meta> decode_meta(std::string_view json);
 
-// Order of resourceVersions of one kind: decimal strings of any length (KEP-5504). Malformed ones (not
-// decimal, leading zero) are unordered.
+// The order of resourceVersions of one kind, which are decimal strings of any length (KEP-5504). Malformed
+// ones (not decimal, or with a leading zero) are unordered.
 std::partial_ordering compare_resource_versions(std::string_view a, std::string_view b);
 
-// RFC 3339 as the API server writes it, microseconds or none: "2026-01-02T03:04:05.000006Z". Read with any
-// offset from UTC; digits beyond microseconds are cut off.
+// RFC 3339 as the API server writes it, with microseconds or without: "2026-01-02T03:04:05.000006Z". It is
+// read with any offset from UTC. Digits beyond microseconds are cut off.
 using WallTime = std::chrono::sys_time<std::chrono::microseconds>;
 std::string format_time(WallTime t);        // seconds: metav1.Time
 std::string format_micro_time(WallTime t);  // microseconds: metav1.MicroTime

@@ -1,5 +1,5 @@
-// Pods and nodes as caches hold them: only what controllers of workloads use, decoded straight from the text.
-// A cached pod costs well under 1 KiB.
+// Pods and nodes as caches hold them. They have only what controllers of workloads use, decoded straight from
+// the text. A cached pod costs well under 1 KiB.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace muster::client {
 
-// A word that many objects have in common, such as the key of a label: eight bytes, the text is kept once for
-// the whole process and never freed. As good as a const std::string. Any thread.
+// A word that many objects have in common, such as the key of a label. It takes eight bytes: the text is kept
+// once for the whole process and never freed. It is as good as a const std::string. Any thread may use it.
 class SharedWord {
  public:
   // NOLINTBEGIN(google-explicit-constructor): stands where text stood
@@ -71,13 +71,13 @@ struct Pod {
   // Effective requests (containers, init containers and overhead as the scheduler counts them).
   std::int64_t milli_cpu = 0;
   std::int64_t memory_bytes = 0;
-  // Other resources with a domain name that it asks for more than 0 of, GPUs among them; sorted. Few ask for
-  // any.
+  // Other resources with a domain name, GPUs among them, of which it asks for more than 0; sorted. Few pods
+  // ask for any.
   Extended extended;
   // Containers whose state is terminated; after them init containers that failed.
   std::vector<ContainerEnd> ended;
-  // The termination log of the first init container that ended well and left one; only of pods that have the
-  // label PodFields::init_message_label.
+  // The termination log of the first init container that ended well and left one. Only pods that have the
+  // label PodFields::init_message_label have it.
   std::string init_message;
   // Of the first container that waits for other reasons than starting: "ImagePullBackOff", …
   std::string waiting_reason;
@@ -112,13 +112,14 @@ struct Node {
   std::string address;  // of type InternalIP, the first; "": none
 };
 
-// One object's text to what is kept of it. kDecode, naming object and field, where a field that is read is
-// not of its type; fields that are not read are not checked. Some microseconds; copies the text once.
+// Turns one object's text into what is kept of it. If a field that is read is not of its type, the error is
+// kDecode and names object and field. Fields that are not read are not checked. It takes some microseconds
+// and copies the text once.
 Result<Pod> decode_pod(std::string_view json, const PodFields& fields);
 Result<Node> decode_node(std::string_view json, std::string_view annotation_prefix);
 
-// Kubernetes quantity text as an integer of 1/1000 (scale 1000) or of 1 (scale 1), rounded up (away
-// from zero); false: not a quantity or overflow.
+// Reads the text of a Kubernetes quantity as an integer of 1/1000 (scale 1000) or of 1 (scale 1), rounded up
+// (away from zero). False: it is no quantity, or it overflows.
 bool parse_quantity(std::string_view text, std::int64_t scale, std::int64_t& out);
 
 // Bytes that the object holds, its own size included, as malloc hands them out; for the memory tests.

@@ -1,13 +1,15 @@
-// The watcher: an explicit state machine that follows one collection of objects for ever. One enum of states,
-// one function that steps it; everything it learns is handed to a sink as a WatchEvent. Of errors that come
-// without backoff_reset of peace between them the 1st, 2nd, 4th, 8th… is logged as a warning.
+// The watcher is an explicit state machine that follows one collection of objects for ever: one enum of
+// states, and one function that steps it. It hands everything that it learns to a sink as a WatchEvent.
+// Errors are in a row if there is no peace of backoff_reset between them; of a row, the 1st, 2nd, 4th, 8th…
+// is logged as a warning.
 //
-// Guarantees: a complete view is announced by InitDone only after every object of one resourceVersion was
-// handed over between Init and InitDone; pages of two resourceVersions are never mixed. Between two InitDone,
-// events of one object come in the server's order. What it may NOT be relied on for: seeing every version (a
-// re-list skips versions) and seeing every delete as a Delete event (after a re-list a missing object is
-// simply not in the new view; the Store turns that into Deleted). A view that failed half-way is followed by
-// another InitBegin.
+// It guarantees: InitDone announces a complete view only after every object of one resourceVersion was handed
+// over between InitBegin and InitDone. Pages of two resourceVersions are never mixed. Between two InitDone,
+// events of one object come in the server's order.
+//
+// Do NOT rely on it to see every version: a re-list skips versions. Do NOT rely on it to see every delete as
+// a Delete event: after a re-list a missing object is simply not in the new view, and the Store turns that
+// into Deleted. A view that failed half-way is followed by another InitBegin.
 #pragma once
 
 #include <cstdint>
@@ -58,8 +60,8 @@ struct WatcherOptions {
   bool streaming_list = true;
   Duration server_timeout_min = std::chrono::minutes{5};
   Duration server_timeout_max = std::chrono::minutes{10};
-  // No byte for this long beyond what a healthy server lets pass: the connection is dead. Bookmarks come
-  // about once a minute.
+  // A connection on which no byte has come for so long is dead: a healthy server sends bookmarks about once a
+  // minute.
   Duration idle_deadline = std::chrono::seconds{100};
   Duration backoff_min{800};
   Duration backoff_max = std::chrono::seconds{30};
@@ -79,8 +81,8 @@ class Watcher {
   Watcher(ApiClient& api, Resource resource, WatcherOptions options, Sink sink);
   ~Watcher();
 
-  // Runs until cancelled; never returns an error: every fault is backed off from and retried. The Watcher
-  // outlives it.
+  // Runs until it is cancelled. It never returns an error: after every fault it backs off and tries again.
+  // The Watcher outlives it.
   Task<void> run();
   // One transition; run() is a loop around it. Returns how long to wait before the next.
   Task<Duration> step();

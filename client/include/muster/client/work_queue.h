@@ -1,6 +1,6 @@
-// A queue of keys to reconcile. A key is queued once however often it is added, is never handed out again
-// while it is being worked on (it is queued again afterwards), and backs off by itself from 5 ms, doubling,
-// to 1000 s.
+// A queue of keys to reconcile. A key is queued once, however often it is added. It is never handed out while
+// it is being worked on; if it was added meanwhile, it is queued again afterwards. Each key backs off by
+// itself, from 5 ms, doubling, to 1000 s.
 #pragma once
 
 #include <memory>
@@ -17,14 +17,14 @@ class WorkQueue {
   ~WorkQueue();
 
   void add(Key key);
-  // The earliest of several wins; add() meanwhile does not take it back, drop_delayed() does.
+  // Of several the earliest wins. An add() meanwhile does not take it back; drop_delayed() does.
   void add_after(Key key, Duration delay);
   void add_rate_limited(const Key& key);  // after this key's back-off
   void forget(const Key& key);            // success: its back-off starts anew
-  void drop_delayed(const Key& key);      // what waits for its time does so no more; what is ready stays
+  void drop_delayed(const Key& key);      // it waits for its time no more; if it is ready, it stays
 
-  // Waits for a key; nullopt after shut_down (what is still queued is dropped) or when cancelled. Every key
-  // taken must be given back by done(). Any number of coroutines may wait.
+  // Waits for a key. Returns nullopt when it is cancelled, and after shut_down, which drops what is still
+  // queued. Give every key back by done(). Any number of coroutines may wait.
   Task<std::optional<Key>> take();
   void done(const Key& key);
   void shut_down();

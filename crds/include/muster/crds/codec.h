@@ -12,12 +12,12 @@ namespace muster::crds {
 
 // T is one of Queue, Project, NodePool, TrainingJob, InferenceService.
 //
-// Fields that the type does not have are passed over (a server may know more than we do); a field of the
-// wrong type or form is an error that names object, field and what is allowed. What is absent or null has the
-// schema's default. Says nothing about bounds and rules: that is validate() in validate.h.
+// Fields that the type does not have are passed over, because a server may know more than we do. A field of
+// the wrong type or form is an error that names object, field and what is allowed. A field that is absent or
+// null has the schema's default. Bounds and rules are not looked at here: validate() in validate.h does that.
 template <class T>
 Result<T> from_json(const Json& object);
-// The same from text; text that is no JSON is an error with an empty field.
+// The same from text. Text that is no JSON is an error with an empty field.
 template <class T>
 Result<T> from_text(std::string_view text);
 
@@ -26,8 +26,8 @@ template <class T>
 Json to_json(const T& object);
 
 // What a server-side apply (or update) of the status subresource sends: apiVersion, kind, name, namespace,
-// uid, resourceVersion (which guards the write) and the status. A status field left empty is thereby removed
-// on the server.
+// uid, resourceVersion (which guards the write) and the status. A status field that is empty is left out, and
+// so the server removes it.
 template <class T>
 Json status_to_json(const T& object);
 

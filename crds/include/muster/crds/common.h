@@ -7,7 +7,6 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "muster/crds/duration.h"
@@ -34,7 +33,7 @@ struct Amounts {
 
   static constexpr auto fields() {
     using T = Amounts;
-    return std::tuple(field("gpu", &T::gpu), field("cpu", &T::cpu), field("memory", &T::memory));
+    return fields_of(field("gpu", &T::gpu), field("cpu", &T::cpu), field("memory", &T::memory));
   }
   bool operator==(const Amounts&) const = default;
 };
@@ -50,9 +49,8 @@ struct PoolShare {
 
   static constexpr auto fields() {
     using T = PoolShare;
-    return std::tuple(field("name", &T::name), field("quota", &T::quota), field("reserved", &T::reserved),
-                      field("limit", &T::limit), field("weight", &T::weight),
-                      field("priority", &T::priority));
+    return fields_of(field("name", &T::name), field("quota", &T::quota), field("reserved", &T::reserved),
+                     field("limit", &T::limit), field("weight", &T::weight), field("priority", &T::priority));
   }
   bool operator==(const PoolShare&) const = default;
 };
@@ -66,8 +64,8 @@ struct PoolUsage {
 
   static constexpr auto fields() {
     using T = PoolUsage;
-    return std::tuple(field("name", &T::name), field("allocated", &T::allocated),
-                      field("borrowed", &T::borrowed), field("pending", &T::pending));
+    return fields_of(field("name", &T::name), field("allocated", &T::allocated),
+                     field("borrowed", &T::borrowed), field("pending", &T::pending));
   }
   bool operator==(const PoolUsage&) const = default;
 };
@@ -92,12 +90,12 @@ struct Gpus {
 
   static constexpr auto fields() {
     using T = Gpus;
-    return std::tuple(field("count", &T::count), field("fraction", &T::fraction), field("memory", &T::memory),
-                      field("mig", &T::mig), field("devices", &T::devices),
-                      field("memoryLimit", &T::memory_limit), field("models", &T::models),
-                      field("onMemoryPressure", &T::on_memory_pressure),
-                      field("overcommit", &T::overcommit, Zero::kOmit),
-                      field("numaAligned", &T::numa_aligned, Zero::kOmit));
+    return fields_of(field("count", &T::count), field("fraction", &T::fraction), field("memory", &T::memory),
+                     field("mig", &T::mig), field("devices", &T::devices),
+                     field("memoryLimit", &T::memory_limit), field("models", &T::models),
+                     field("onMemoryPressure", &T::on_memory_pressure),
+                     field("overcommit", &T::overcommit, Zero::kOmit),
+                     field("numaAligned", &T::numa_aligned, Zero::kOmit));
   }
   bool operator==(const Gpus&) const = default;
 };
@@ -110,7 +108,7 @@ inline std::int32_t devices_of(const Gpus& gpus) {
 struct DefaultGpus {
   std::int32_t count = 1;
 
-  static constexpr auto fields() { return std::tuple(field("count", &DefaultGpus::count)); }
+  static constexpr auto fields() { return fields_of(field("count", &DefaultGpus::count)); }
   bool operator==(const DefaultGpus&) const = default;
 };
 
@@ -120,7 +118,7 @@ struct TopologyRule {
 
   static constexpr auto fields() {
     using T = TopologyRule;
-    return std::tuple(field("required", &T::required), field("preferred", &T::preferred));
+    return fields_of(field("required", &T::required), field("preferred", &T::preferred));
   }
   bool operator==(const TopologyRule&) const = default;
 };
@@ -132,8 +130,8 @@ struct TopologyGroup {
 
   static constexpr auto fields() {
     using T = TopologyGroup;
-    return std::tuple(field("size", &T::size), field("required", &T::required),
-                      field("preferred", &T::preferred));
+    return fields_of(field("size", &T::size), field("required", &T::required),
+                     field("preferred", &T::preferred));
   }
   bool operator==(const TopologyGroup&) const = default;
 };
@@ -145,8 +143,8 @@ struct GangTopology {
 
   static constexpr auto fields() {
     using T = GangTopology;
-    return std::tuple(field("required", &T::required), field("preferred", &T::preferred),
-                      field("groups", &T::groups));
+    return fields_of(field("required", &T::required), field("preferred", &T::preferred),
+                     field("groups", &T::groups));
   }
   bool operator==(const GangTopology&) const = default;
 };
@@ -155,7 +153,7 @@ struct GangTopology {
 struct Protection {
   std::optional<Duration> min_runtime;  // absent: as the parent, at the top 0 s
 
-  static constexpr auto fields() { return std::tuple(field("minRuntime", &Protection::min_runtime)); }
+  static constexpr auto fields() { return fields_of(field("minRuntime", &Protection::min_runtime)); }
   bool operator==(const Protection&) const = default;
 };
 
@@ -170,8 +168,8 @@ struct Blocking {
 
   static constexpr auto fields() {
     using T = Blocking;
-    return std::tuple(field("resource", &T::resource), field("pool", &T::pool), field("need", &T::need),
-                      field("have", &T::have), field("by", &T::by));
+    return fields_of(field("resource", &T::resource), field("pool", &T::pool), field("need", &T::need),
+                     field("have", &T::have), field("by", &T::by));
   }
   bool operator==(const Blocking&) const = default;
 };
@@ -186,10 +184,9 @@ struct Waiting {
 
   static constexpr auto fields() {
     using T = Waiting;
-    return std::tuple(field("position", &T::position, Zero::kOmit),
-                      field("projectPosition", &T::project_position, Zero::kOmit),
-                      field("reason", &T::reason), field("message", &T::message),
-                      field("blocking", &T::blocking));
+    return fields_of(field("position", &T::position, Zero::kOmit),
+                     field("projectPosition", &T::project_position, Zero::kOmit), field("reason", &T::reason),
+                     field("message", &T::message), field("blocking", &T::blocking));
   }
   bool operator==(const Waiting&) const = default;
 };

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "muster/crds/field.h"
@@ -28,10 +27,10 @@ struct Condition {
 
   static constexpr auto fields() {
     using T = Condition;
-    return std::tuple(field("type", &T::type), field("status", &T::status),
-                      field("observedGeneration", &T::observed_generation),
-                      field("lastTransitionTime", &T::last_transition_time), field("reason", &T::reason),
-                      field("message", &T::message));
+    return fields_of(field("type", &T::type), field("status", &T::status),
+                     field("observedGeneration", &T::observed_generation),
+                     field("lastTransitionTime", &T::last_transition_time), field("reason", &T::reason),
+                     field("message", &T::message));
   }
   bool operator==(const Condition&) const = default;
 };
@@ -41,9 +40,9 @@ using Conditions = std::vector<Condition>;
 const Condition* find_condition(const Conditions& conditions, std::string_view type);
 // The condition of this type is there and True.
 bool is_true(const Conditions& conditions, std::string_view type);
-// Sets or adds the condition of `wanted.type`. Its lastTransitionTime stays as it was while the status does
-// not change (wanted.last_transition_time counts otherwise). Messages are cut to the schema's 4096
-// characters. True: something changed.
+// Sets or adds the condition of `wanted.type`. While the status does not change, its lastTransitionTime stays
+// as it was; otherwise wanted.last_transition_time counts. Messages are cut to the schema's 4096 characters.
+// True: something has changed.
 bool set_condition(Conditions& conditions, Condition wanted);
 
 }  // namespace muster::crds

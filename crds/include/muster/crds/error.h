@@ -17,8 +17,8 @@ struct FieldError {
   bool operator==(const FieldError&) const = default;
 };
 
-// One line: "jobs.yaml:12: TrainingJob team-a/llama: spec.roles[0].gpus.count: must be …"; parts not known
-// are left out.
+// One line: "jobs.yaml:12: TrainingJob team-a/llama: spec.roles[0].gpus.count: must be …". Parts that are not
+// known are left out.
 std::string to_string(const FieldError& error);
 
 template <class T>

@@ -24,7 +24,14 @@ constexpr Field<T, M> field(std::string_view name, M T::* member, Zero zero = Ze
   return {name, member, zero};
 }
 
-// A type whose `static constexpr auto fields()` is the tuple of its Fields.
+// All fields of a type: called with a function, it calls that with all of them. (A std::tuple would say the
+// same, and every source file that sees the types would take two seconds longer to compile.)
+template <class... F>
+constexpr auto fields_of(F... fields) {
+  return [=](auto&& use) { return use(fields...); };
+}
+
+// A type that has `static constexpr auto fields()`, which returns what fields_of() makes.
 template <class T>
 concept HasFields = requires { T::fields(); };
 

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "muster/crds/common.h"
@@ -22,8 +21,8 @@ struct Rollout {
   std::int32_t max_unavailable = 0;  // replicas that may be missing meanwhile; not both 0
 
   static constexpr auto fields() {
-    return std::tuple(field("maxSurge", &Rollout::max_surge),
-                      field("maxUnavailable", &Rollout::max_unavailable));
+    return fields_of(field("maxSurge", &Rollout::max_surge),
+                     field("maxUnavailable", &Rollout::max_unavailable));
   }
   bool operator==(const Rollout&) const = default;
 };
@@ -48,11 +47,11 @@ struct Autoscaling {
 
   static constexpr auto fields() {
     using T = Autoscaling;
-    return std::tuple(field("minReplicas", &T::min_replicas), field("maxReplicas", &T::max_replicas),
-                      field("metric", &T::metric), field("target", &T::target),
-                      field("metricsPort", &T::metrics_port), field("metricsPath", &T::metrics_path),
-                      field("window", &T::window), field("panicWindow", &T::panic_window),
-                      field("scaleDownDelay", &T::scale_down_delay));
+    return fields_of(field("minReplicas", &T::min_replicas), field("maxReplicas", &T::max_replicas),
+                     field("metric", &T::metric), field("target", &T::target),
+                     field("metricsPort", &T::metrics_port), field("metricsPath", &T::metrics_path),
+                     field("window", &T::window), field("panicWindow", &T::panic_window),
+                     field("scaleDownDelay", &T::scale_down_delay));
   }
   bool operator==(const Autoscaling&) const = default;
 };
@@ -72,11 +71,11 @@ struct InferenceServiceSpec {
 
   static constexpr auto fields() {
     using T = InferenceServiceSpec;
-    return std::tuple(field("replicas", &T::replicas), field("autoscaling", &T::autoscaling),
-                      field("groupSize", &T::group_size), field("preemptible", &T::preemptible),
-                      field("gpus", &T::gpus), field("template", &T::pod_template),
-                      field("topology", &T::topology), field("port", &T::port), field("rollout", &T::rollout),
-                      field("priorityClassName", &T::priority_class_name), field("pools", &T::pools));
+    return fields_of(field("replicas", &T::replicas), field("autoscaling", &T::autoscaling),
+                     field("groupSize", &T::group_size), field("preemptible", &T::preemptible),
+                     field("gpus", &T::gpus), field("template", &T::pod_template),
+                     field("topology", &T::topology), field("port", &T::port), field("rollout", &T::rollout),
+                     field("priorityClassName", &T::priority_class_name), field("pools", &T::pools));
   }
   bool operator==(const InferenceServiceSpec&) const = default;
 };
@@ -98,14 +97,14 @@ struct InferenceServiceStatus {
 
   static constexpr auto fields() {
     using T = InferenceServiceStatus;
-    return std::tuple(field("observedGeneration", &T::observed_generation, Zero::kOmit),
-                      field("conditions", &T::conditions), field("replicas", &T::replicas, Zero::kOmit),
-                      field("readyReplicas", &T::ready_replicas, Zero::kOmit),
-                      field("updatedReplicas", &T::updated_replicas, Zero::kOmit),
-                      field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
-                      field("rolloutPlaces", &T::rollout_places, Zero::kOmit), field("pods", &T::pods),
-                      field("selector", &T::selector), field("revision", &T::revision), field("url", &T::url),
-                      field("allocated", &T::allocated), field("queue", &T::queue));
+    return fields_of(field("observedGeneration", &T::observed_generation, Zero::kOmit),
+                     field("conditions", &T::conditions), field("replicas", &T::replicas, Zero::kOmit),
+                     field("readyReplicas", &T::ready_replicas, Zero::kOmit),
+                     field("updatedReplicas", &T::updated_replicas, Zero::kOmit),
+                     field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
+                     field("rolloutPlaces", &T::rollout_places, Zero::kOmit), field("pods", &T::pods),
+                     field("selector", &T::selector), field("revision", &T::revision), field("url", &T::url),
+                     field("allocated", &T::allocated), field("queue", &T::queue));
   }
   bool operator==(const InferenceServiceStatus&) const = default;
 };
@@ -122,7 +121,7 @@ struct InferenceService {
 
   static constexpr auto fields() {
     using T = InferenceService;
-    return std::tuple(field("metadata", &T::metadata), field("spec", &T::spec), field("status", &T::status));
+    return fields_of(field("metadata", &T::metadata), field("spec", &T::spec), field("status", &T::status));
   }
   bool operator==(const InferenceService&) const = default;
 };

@@ -5,7 +5,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "muster/crds/field.h"
@@ -33,12 +32,12 @@ struct ObjectMeta {
 
   static constexpr auto fields() {
     using T = ObjectMeta;
-    return std::tuple(field("name", &T::name), field("namespace", &T::ns), field("uid", &T::uid),
-                      field("resourceVersion", &T::resource_version),
-                      field("generation", &T::generation, Zero::kOmit),
-                      field("creationTimestamp", &T::creation_timestamp),
-                      field("deletionTimestamp", &T::deletion_timestamp), field("labels", &T::labels),
-                      field("annotations", &T::annotations), field("finalizers", &T::finalizers));
+    return fields_of(field("name", &T::name), field("namespace", &T::ns), field("uid", &T::uid),
+                     field("resourceVersion", &T::resource_version),
+                     field("generation", &T::generation, Zero::kOmit),
+                     field("creationTimestamp", &T::creation_timestamp),
+                     field("deletionTimestamp", &T::deletion_timestamp), field("labels", &T::labels),
+                     field("annotations", &T::annotations), field("finalizers", &T::finalizers));
   }
   bool operator==(const ObjectMeta&) const = default;
 };

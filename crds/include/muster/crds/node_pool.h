@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "muster/crds/common.h"
@@ -26,7 +25,7 @@ struct SelectorRequirement {
 
   static constexpr auto fields() {
     using T = SelectorRequirement;
-    return std::tuple(field("key", &T::key), field("operator", &T::op), field("values", &T::values));
+    return fields_of(field("key", &T::key), field("operator", &T::op), field("values", &T::values));
   }
   bool operator==(const SelectorRequirement&) const = default;
 };
@@ -38,8 +37,8 @@ struct LabelSelector {
 
   static constexpr auto fields() {
     using T = LabelSelector;
-    return std::tuple(field("matchLabels", &T::match_labels),
-                      field("matchExpressions", &T::match_expressions));
+    return fields_of(field("matchLabels", &T::match_labels),
+                     field("matchExpressions", &T::match_expressions));
   }
   bool operator==(const LabelSelector&) const = default;
 };
@@ -56,7 +55,7 @@ struct PlacementPolicy {
 
   static constexpr auto fields() {
     using T = PlacementPolicy;
-    return std::tuple(field("nodes", &T::nodes), field("gpus", &T::gpus));
+    return fields_of(field("nodes", &T::nodes), field("gpus", &T::gpus));
   }
   bool operator==(const PlacementPolicy&) const = default;
 };
@@ -64,7 +63,7 @@ struct PlacementPolicy {
 struct Reservation {
   Duration after = std::chrono::minutes{10};  // when the first in order gets a place reserved
 
-  static constexpr auto fields() { return std::tuple(field("after", &Reservation::after)); }
+  static constexpr auto fields() { return fields_of(field("after", &Reservation::after)); }
   bool operator==(const Reservation&) const = default;
 };
 
@@ -78,7 +77,7 @@ struct Sharing {
 
   static constexpr auto fields() {
     using T = Sharing;
-    return std::tuple(field("mode", &T::mode), field("maxClients", &T::max_clients));
+    return fields_of(field("mode", &T::mode), field("maxClients", &T::max_clients));
   }
   bool operator==(const Sharing&) const = default;
 };
@@ -86,7 +85,7 @@ struct Sharing {
 struct Overcommit {
   MilliGpu gpu_memory{1000};  // GPU memory promised for each that is there, to those who opt in
 
-  static constexpr auto fields() { return std::tuple(field("gpuMemory", &Overcommit::gpu_memory)); }
+  static constexpr auto fields() { return fields_of(field("gpuMemory", &Overcommit::gpu_memory)); }
   bool operator==(const Overcommit&) const = default;
 };
 
@@ -95,7 +94,7 @@ struct DaemonSetName {
   std::string name;
 
   static constexpr auto fields() {
-    return std::tuple(field("namespace", &DaemonSetName::ns), field("name", &DaemonSetName::name));
+    return fields_of(field("namespace", &DaemonSetName::ns), field("name", &DaemonSetName::name));
   }
   bool operator==(const DaemonSetName&) const = default;
 };
@@ -112,9 +111,9 @@ struct GpuMetrics {
 
   static constexpr auto fields() {
     using T = GpuMetrics;
-    return std::tuple(field("daemonSet", &T::daemon_set), field("port", &T::port), field("path", &T::path),
-                      field("interval", &T::interval), field("utilization", &T::utilization),
-                      field("doubleBitErrors", &T::double_bit_errors), field("indexLabel", &T::index_label));
+    return fields_of(field("daemonSet", &T::daemon_set), field("port", &T::port), field("path", &T::path),
+                     field("interval", &T::interval), field("utilization", &T::utilization),
+                     field("doubleBitErrors", &T::double_bit_errors), field("indexLabel", &T::index_label));
   }
   bool operator==(const GpuMetrics&) const = default;
 };
@@ -133,11 +132,11 @@ struct NodePoolSpec {
 
   static constexpr auto fields() {
     using T = NodePoolSpec;
-    return std::tuple(field("nodeSelector", &T::node_selector), field("gpuResource", &T::gpu_resource),
-                      field("topology", &T::topology), field("placement", &T::placement),
-                      field("reservation", &T::reservation), field("sharing", &T::sharing),
-                      field("overcommit", &T::overcommit), field("gpuMetrics", &T::gpu_metrics),
-                      field("default", &T::is_default));
+    return fields_of(field("nodeSelector", &T::node_selector), field("gpuResource", &T::gpu_resource),
+                     field("topology", &T::topology), field("placement", &T::placement),
+                     field("reservation", &T::reservation), field("sharing", &T::sharing),
+                     field("overcommit", &T::overcommit), field("gpuMetrics", &T::gpu_metrics),
+                     field("default", &T::is_default));
   }
   bool operator==(const NodePoolSpec&) const = default;
 };
@@ -148,7 +147,7 @@ struct FailingGpus {
   std::vector<std::int32_t> gpus;  // ascending
 
   static constexpr auto fields() {
-    return std::tuple(field("node", &FailingGpus::node), field("gpus", &FailingGpus::gpus));
+    return fields_of(field("node", &FailingGpus::node), field("gpus", &FailingGpus::gpus));
   }
   bool operator==(const FailingGpus&) const = default;
 };
@@ -165,10 +164,10 @@ struct NodePoolStatus {
 
   static constexpr auto fields() {
     using T = NodePoolStatus;
-    return std::tuple(field("observedGeneration", &T::observed_generation, Zero::kOmit),
-                      field("conditions", &T::conditions), field("nodes", &T::nodes, Zero::kOmit),
-                      field("failingGPUs", &T::failing_gpus), field("capacity", &T::capacity),
-                      field("free", &T::free));
+    return fields_of(field("observedGeneration", &T::observed_generation, Zero::kOmit),
+                     field("conditions", &T::conditions), field("nodes", &T::nodes, Zero::kOmit),
+                     field("failingGPUs", &T::failing_gpus), field("capacity", &T::capacity),
+                     field("free", &T::free));
   }
   bool operator==(const NodePoolStatus&) const = default;
 };
@@ -185,7 +184,7 @@ struct NodePool {
 
   static constexpr auto fields() {
     using T = NodePool;
-    return std::tuple(field("metadata", &T::metadata), field("spec", &T::spec), field("status", &T::status));
+    return fields_of(field("metadata", &T::metadata), field("spec", &T::spec), field("status", &T::status));
   }
   bool operator==(const NodePool&) const = default;
 };

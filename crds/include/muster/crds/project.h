@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "muster/crds/common.h"
@@ -34,9 +33,9 @@ struct ProjectNamespace {
 
   static constexpr auto fields() {
     using T = ProjectNamespace;
-    return std::tuple(field("name", &T::name), field("podSecurity", &T::pod_security),
-                      field("isolateNetwork", &T::isolate_network, Zero::kOmit),
-                      field("deletionPolicy", &T::deletion_policy));
+    return fields_of(field("name", &T::name), field("podSecurity", &T::pod_security),
+                     field("isolateNetwork", &T::isolate_network, Zero::kOmit),
+                     field("deletionPolicy", &T::deletion_policy));
   }
   bool operator==(const ProjectNamespace&) const = default;
 };
@@ -59,8 +58,8 @@ struct Member {
 
   static constexpr auto fields() {
     using T = Member;
-    return std::tuple(field("kind", &T::kind), field("name", &T::name), field("namespace", &T::ns),
-                      field("role", &T::role));
+    return fields_of(field("kind", &T::kind), field("name", &T::name), field("namespace", &T::ns),
+                     field("role", &T::role));
   }
   bool operator==(const Member&) const = default;
 };
@@ -73,7 +72,7 @@ struct ModePolicy {
 
   static constexpr auto fields() {
     using T = ModePolicy;
-    return std::tuple(field("maxRuntime", &T::max_runtime), field("idleTimeout", &T::idle_timeout));
+    return fields_of(field("maxRuntime", &T::max_runtime), field("idleTimeout", &T::idle_timeout));
   }
   bool operator==(const ModePolicy&) const = default;
 };
@@ -87,8 +86,8 @@ struct JobDefaults {
 
   static constexpr auto fields() {
     using T = JobDefaults;
-    return std::tuple(field("priorityClassName", &T::priority_class_name), field("gpus", &T::gpus),
-                      field("cpuPerGPU", &T::cpu_per_gpu), field("memoryPerGPU", &T::memory_per_gpu));
+    return fields_of(field("priorityClassName", &T::priority_class_name), field("gpus", &T::gpus),
+                     field("cpuPerGPU", &T::cpu_per_gpu), field("memoryPerGPU", &T::memory_per_gpu));
   }
   bool operator==(const JobDefaults&) const = default;
 };
@@ -102,9 +101,9 @@ struct ProjectPolicy {
 
   static constexpr auto fields() {
     using T = ProjectPolicy;
-    return std::tuple(field("interactive", &T::interactive), field("batch", &T::batch),
-                      field("maxGPUsPerJob", &T::max_gpus_per_job), field("allowedPools", &T::allowed_pools),
-                      field("defaultPool", &T::default_pool), field("defaults", &T::defaults));
+    return fields_of(field("interactive", &T::interactive), field("batch", &T::batch),
+                     field("maxGPUsPerJob", &T::max_gpus_per_job), field("allowedPools", &T::allowed_pools),
+                     field("defaultPool", &T::default_pool), field("defaults", &T::defaults));
   }
   bool operator==(const ProjectPolicy&) const = default;
 };
@@ -126,10 +125,10 @@ struct ProjectSpec {
 
   static constexpr auto fields() {
     using T = ProjectSpec;
-    return std::tuple(field("queue", &T::queue), field("quota", &T::quota), field("reserved", &T::reserved),
-                      field("limit", &T::limit), field("weight", &T::weight), field("priority", &T::priority),
-                      field("pools", &T::pools), field("reclaim", &T::reclaim), field("preempt", &T::preempt),
-                      field("namespace", &T::ns), field("members", &T::members), field("policy", &T::policy));
+    return fields_of(field("queue", &T::queue), field("quota", &T::quota), field("reserved", &T::reserved),
+                     field("limit", &T::limit), field("weight", &T::weight), field("priority", &T::priority),
+                     field("pools", &T::pools), field("reclaim", &T::reclaim), field("preempt", &T::preempt),
+                     field("namespace", &T::ns), field("members", &T::members), field("policy", &T::policy));
   }
   bool operator==(const ProjectSpec&) const = default;
 };
@@ -148,12 +147,12 @@ struct ProjectStatus {
 
   static constexpr auto fields() {
     using T = ProjectStatus;
-    return std::tuple(field("observedGeneration", &T::observed_generation, Zero::kOmit),
-                      field("conditions", &T::conditions), field("namespace", &T::ns),
-                      field("namespaceUID", &T::ns_uid), field("allocated", &T::allocated),
-                      field("borrowed", &T::borrowed), field("pending", &T::pending),
-                      field("running", &T::running, Zero::kOmit), field("waiting", &T::waiting, Zero::kOmit),
-                      field("pools", &T::pools));
+    return fields_of(field("observedGeneration", &T::observed_generation, Zero::kOmit),
+                     field("conditions", &T::conditions), field("namespace", &T::ns),
+                     field("namespaceUID", &T::ns_uid), field("allocated", &T::allocated),
+                     field("borrowed", &T::borrowed), field("pending", &T::pending),
+                     field("running", &T::running, Zero::kOmit), field("waiting", &T::waiting, Zero::kOmit),
+                     field("pools", &T::pools));
   }
   bool operator==(const ProjectStatus&) const = default;
 };
@@ -170,7 +169,7 @@ struct Project {
 
   static constexpr auto fields() {
     using T = Project;
-    return std::tuple(field("metadata", &T::metadata), field("spec", &T::spec), field("status", &T::status));
+    return fields_of(field("metadata", &T::metadata), field("spec", &T::spec), field("status", &T::status));
   }
   bool operator==(const Project&) const = default;
 };

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "muster/crds/common.h"
@@ -23,7 +22,7 @@ constexpr std::array<std::string_view, 3> names_of(Admission) {
 struct Fairness {
   Duration half_life{};  // past use counts half after so long
 
-  static constexpr auto fields() { return std::tuple(field("halfLife", &Fairness::half_life)); }
+  static constexpr auto fields() { return fields_of(field("halfLife", &Fairness::half_life)); }
   bool operator==(const Fairness&) const = default;
 };
 
@@ -43,10 +42,10 @@ struct QueueSpec {
 
   static constexpr auto fields() {
     using T = QueueSpec;
-    return std::tuple(field("parent", &T::parent), field("quota", &T::quota), field("reserved", &T::reserved),
-                      field("limit", &T::limit), field("weight", &T::weight), field("priority", &T::priority),
-                      field("pools", &T::pools), field("reclaim", &T::reclaim), field("preempt", &T::preempt),
-                      field("fairness", &T::fairness), field("admission", &T::admission));
+    return fields_of(field("parent", &T::parent), field("quota", &T::quota), field("reserved", &T::reserved),
+                     field("limit", &T::limit), field("weight", &T::weight), field("priority", &T::priority),
+                     field("pools", &T::pools), field("reclaim", &T::reclaim), field("preempt", &T::preempt),
+                     field("fairness", &T::fairness), field("admission", &T::admission));
   }
   bool operator==(const QueueSpec&) const = default;
 };
@@ -63,11 +62,11 @@ struct QueueStatus {
 
   static constexpr auto fields() {
     using T = QueueStatus;
-    return std::tuple(field("observedGeneration", &T::observed_generation, Zero::kOmit),
-                      field("conditions", &T::conditions), field("allocated", &T::allocated),
-                      field("borrowed", &T::borrowed), field("pending", &T::pending),
-                      field("running", &T::running, Zero::kOmit), field("waiting", &T::waiting, Zero::kOmit),
-                      field("pools", &T::pools));
+    return fields_of(field("observedGeneration", &T::observed_generation, Zero::kOmit),
+                     field("conditions", &T::conditions), field("allocated", &T::allocated),
+                     field("borrowed", &T::borrowed), field("pending", &T::pending),
+                     field("running", &T::running, Zero::kOmit), field("waiting", &T::waiting, Zero::kOmit),
+                     field("pools", &T::pools));
   }
   bool operator==(const QueueStatus&) const = default;
 };
@@ -84,7 +83,7 @@ struct Queue {
 
   static constexpr auto fields() {
     using T = Queue;
-    return std::tuple(field("metadata", &T::metadata), field("spec", &T::spec), field("status", &T::status));
+    return fields_of(field("metadata", &T::metadata), field("spec", &T::spec), field("status", &T::status));
   }
   bool operator==(const Queue&) const = default;
 };

@@ -1,4 +1,4 @@
-// Text of any length in fields that take so much and no more.
+// Fits text of any length into fields that take only so much.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace muster::crds {
 
-// At most `bytes` (3 or more), what is left out shown by "..." at the end. Cut between characters and not
-// inside one: half a UTF-8 sequence is no valid JSON.
+// At most `bytes` (3 or more) of the text. If something is left out, it ends in "...". It is cut between
+// characters and not inside one, because half a UTF-8 sequence is no valid JSON.
 std::string cut(std::string_view text, std::size_t bytes);
 
 }  // namespace muster::crds

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "muster/crds/common.h"
@@ -44,7 +43,7 @@ constexpr std::array<std::string_view, 8> names_of(Phase) {
   return {"Queued", "Starting", "Running", "Resizing", "Checkpointing", "Suspended", "Succeeded", "Failed"};
 }
 
-// The largest gang; what keeps status.assignment, and with it the object, storable.
+// The largest gang. The bound keeps status.assignment, and with it the object, small enough to be stored.
 inline constexpr std::int32_t kMaxPods = 10'000;
 
 struct Role {
@@ -58,10 +57,10 @@ struct Role {
 
   static constexpr auto fields() {
     using T = Role;
-    return std::tuple(field("name", &T::name), field("replicas", &T::replicas),
-                      field("minReplicas", &T::min_replicas), field("maxReplicas", &T::max_replicas),
-                      field("gpus", &T::gpus), field("colocateWith", &T::colocate_with),
-                      field("topology", &T::topology), field("template", &T::pod_template));
+    return fields_of(field("name", &T::name), field("replicas", &T::replicas),
+                     field("minReplicas", &T::min_replicas), field("maxReplicas", &T::max_replicas),
+                     field("gpus", &T::gpus), field("colocateWith", &T::colocate_with),
+                     field("topology", &T::topology), field("template", &T::pod_template));
   }
   bool operator==(const Role&) const = default;
 };
@@ -85,8 +84,8 @@ struct Elastic {
 
   static constexpr auto fields() {
     using T = Elastic;
-    return std::tuple(field("resize", &T::resize), field("replicas", &T::replicas),
-                      field("growAfter", &T::grow_after));
+    return fields_of(field("resize", &T::resize), field("replicas", &T::replicas),
+                     field("growAfter", &T::grow_after));
   }
   bool operator==(const Elastic&) const = default;
 };
@@ -99,20 +98,20 @@ struct Checkpoint {
 
   static constexpr auto fields() {
     using T = Checkpoint;
-    return std::tuple(field("gracePeriod", &T::grace_period), field("interval", &T::interval),
-                      field("claimName", &T::claim_name), field("mountPath", &T::mount_path));
+    return fields_of(field("gracePeriod", &T::grace_period), field("interval", &T::interval),
+                     field("claimName", &T::claim_name), field("mountPath", &T::mount_path));
   }
   bool operator==(const Checkpoint&) const = default;
 };
 
-// At most `limit` program faults in any `window`; node faults and preemptions never count.
+// How many faults of the program are tolerated in any `window`. Node faults and preemptions never count.
 struct RestartPolicy {
   std::int32_t limit = 3;
   Duration window = std::chrono::hours{1};
 
   static constexpr auto fields() {
     using T = RestartPolicy;
-    return std::tuple(field("limit", &T::limit), field("window", &T::window));
+    return fields_of(field("limit", &T::limit), field("window", &T::window));
   }
   bool operator==(const RestartPolicy&) const = default;
 };
@@ -123,7 +122,7 @@ struct Completion {
 
   static constexpr auto fields() {
     using T = Completion;
-    return std::tuple(field("role", &T::role), field("policy", &T::policy));
+    return fields_of(field("role", &T::role), field("policy", &T::policy));
   }
   bool operator==(const Completion&) const = default;
 };
@@ -135,7 +134,7 @@ struct Idle {
 
   static constexpr auto fields() {
     using T = Idle;
-    return std::tuple(field("timeout", &T::timeout), field("gpuUtilizationBelow", &T::gpu_utilization_below));
+    return fields_of(field("timeout", &T::timeout), field("gpuUtilizationBelow", &T::gpu_utilization_below));
   }
   bool operator==(const Idle&) const = default;
 };
@@ -160,14 +159,14 @@ struct TrainingJobSpec {
 
   static constexpr auto fields() {
     using T = TrainingJobSpec;
-    return std::tuple(field("mode", &T::mode), field("preemptible", &T::preemptible),
-                      field("priorityClassName", &T::priority_class_name), field("suspend", &T::suspend),
-                      field("framework", &T::framework), field("roles", &T::roles),
-                      field("topology", &T::topology), field("pools", &T::pools),
-                      field("elastic", &T::elastic), field("checkpoint", &T::checkpoint),
-                      field("restart", &T::restart), field("startTimeout", &T::start_timeout),
-                      field("maxRuntime", &T::max_runtime), field("idle", &T::idle),
-                      field("ttlAfterFinished", &T::ttl_after_finished), field("completion", &T::completion));
+    return fields_of(field("mode", &T::mode), field("preemptible", &T::preemptible),
+                     field("priorityClassName", &T::priority_class_name), field("suspend", &T::suspend),
+                     field("framework", &T::framework), field("roles", &T::roles),
+                     field("topology", &T::topology), field("pools", &T::pools),
+                     field("elastic", &T::elastic), field("checkpoint", &T::checkpoint),
+                     field("restart", &T::restart), field("startTimeout", &T::start_timeout),
+                     field("maxRuntime", &T::max_runtime), field("idle", &T::idle),
+                     field("ttlAfterFinished", &T::ttl_after_finished), field("completion", &T::completion));
   }
   bool operator==(const TrainingJobSpec&) const = default;
 };
@@ -185,20 +184,20 @@ struct PodAssignment {
 
   static constexpr auto fields() {
     using T = PodAssignment;
-    return std::tuple(field("role", &T::role), field("index", &T::index), field("node", &T::node),
-                      field("gpus", &T::gpus), field("try", &T::tries, Zero::kOmit),
-                      field("joiningSince", &T::joining));
+    return fields_of(field("role", &T::role), field("index", &T::index), field("node", &T::node),
+                     field("gpus", &T::gpus), field("try", &T::tries, Zero::kOmit),
+                     field("joiningSince", &T::joining));
   }
   bool operator==(const PodAssignment&) const = default;
 };
 
-// What the program has saved: the step, and where it is; "": it did not say.
+// What the program has saved: the step, and where it is. "": it did not say where.
 struct SavedStep {
   std::optional<std::int64_t> step;  // absent: nothing was saved
   std::string uri;
 
   static constexpr auto fields() {
-    return std::tuple(field("step", &SavedStep::step), field("uri", &SavedStep::uri));
+    return fields_of(field("step", &SavedStep::step), field("uri", &SavedStep::uri));
   }
   bool operator==(const SavedStep&) const = default;
 };
@@ -209,8 +208,8 @@ struct Assignment {
   std::string pool;
   std::optional<Time> admitted_at;  // of two that claim one GPU the older stays
   std::vector<PodAssignment> pods;  // by role in the spec's order, then index
-  // Indexes into `pods`, ascending: whose pod has succeeded. Remembered because somebody may collect the pod
-  // while its peers still work.
+  // Indexes into `pods`, ascending, of the pods that have succeeded. It is remembered because somebody may
+  // collect such a pod while its peers still work.
   std::vector<std::int32_t> succeeded;
   SavedStep resume{};  // what all pods of this attempt start from; decided when the first of them is made
   std::optional<Time> resized_at{};  // when an elastic gang last changed its size
@@ -219,17 +218,17 @@ struct Assignment {
 
   static constexpr auto fields() {
     using T = Assignment;
-    return std::tuple(field("attempt", &T::attempt, Zero::kOmit), field("pool", &T::pool),
-                      field("admittedAt", &T::admitted_at), field("pods", &T::pods),
-                      field("succeeded", &T::succeeded), field("resume", &T::resume),
-                      field("resizedAt", &T::resized_at), field("generation", &T::generation, Zero::kOmit),
-                      field("madeFrom", &T::made_from));
+    return fields_of(field("attempt", &T::attempt, Zero::kOmit), field("pool", &T::pool),
+                     field("admittedAt", &T::admitted_at), field("pods", &T::pods),
+                     field("succeeded", &T::succeeded), field("resume", &T::resume),
+                     field("resizedAt", &T::resized_at), field("generation", &T::generation, Zero::kOmit),
+                     field("madeFrom", &T::made_from));
   }
   bool operator==(const Assignment&) const = default;
 };
 
-// Places that are kept for a job which waits for others, or its own pods, to leave them. Not the commit
-// point: it may be given up at any time before the job is assigned.
+// Places that are kept for a job until others, or its own pods, have left them. This is not the commit point:
+// it may be given up at any time before the job is assigned.
 struct Nomination {
   std::int64_t generation = 0;  // of the spec that was placed
   std::string pool;
@@ -237,8 +236,8 @@ struct Nomination {
 
   static constexpr auto fields() {
     using T = Nomination;
-    return std::tuple(field("generation", &T::generation, Zero::kOmit), field("pool", &T::pool),
-                      field("pods", &T::pods));
+    return fields_of(field("generation", &T::generation, Zero::kOmit), field("pool", &T::pool),
+                     field("pods", &T::pods));
   }
   bool operator==(const Nomination&) const = default;
 };
@@ -249,7 +248,7 @@ struct Restarts {
 
   static constexpr auto fields() {
     using T = Restarts;
-    return std::tuple(field("count", &T::count, Zero::kOmit), field("recent", &T::recent));
+    return fields_of(field("count", &T::count, Zero::kOmit), field("recent", &T::recent));
   }
   bool operator==(const Restarts&) const = default;
 };
@@ -262,20 +261,20 @@ struct CheckpointStatus {
   std::string reported_by;     // the pod
   std::int32_t attempt = 0;    // of that pod
   std::int32_t reporters = 0;  // pods that had saved this step or a later one
-  // The longest that a pod took from SIGTERM to its end with a report; 0: none yet.
+  // The longest time that a pod took from SIGTERM to its end with a report. 0: no pod did yet.
   std::int64_t save_seconds = 0;
 
   static constexpr auto fields() {
     using T = CheckpointStatus;
-    return std::tuple(field("step", &T::step), field("uri", &T::uri), field("savedAt", &T::saved_at),
-                      field("reportedBy", &T::reported_by), field("attempt", &T::attempt, Zero::kOmit),
-                      field("reporters", &T::reporters, Zero::kOmit),
-                      field("saveSeconds", &T::save_seconds, Zero::kOmit));
+    return fields_of(field("step", &T::step), field("uri", &T::uri), field("savedAt", &T::saved_at),
+                     field("reportedBy", &T::reported_by), field("attempt", &T::attempt, Zero::kOmit),
+                     field("reporters", &T::reporters, Zero::kOmit),
+                     field("saveSeconds", &T::save_seconds, Zero::kOmit));
   }
   bool operator==(const CheckpointStatus&) const = default;
 };
 
-// A node whose kubelet refused a pod of this job: not tried again for a while.
+// A node whose kubelet refused a pod of this job. It is not tried again for a while.
 struct NodeRefusal {
   std::string node;
   std::string reason;  // the pod's: OutOfcpu, UnexpectedAdmissionError, …
@@ -283,7 +282,7 @@ struct NodeRefusal {
 
   static constexpr auto fields() {
     using T = NodeRefusal;
-    return std::tuple(field("node", &T::node), field("reason", &T::reason), field("at", &T::at));
+    return fields_of(field("node", &T::node), field("reason", &T::reason), field("at", &T::at));
   }
   bool operator==(const NodeRefusal&) const = default;
 };
@@ -297,13 +296,13 @@ struct EffectiveRole {
 
   static constexpr auto fields() {
     using T = EffectiveRole;
-    return std::tuple(field("name", &T::name), field("gpus", &T::gpus), field("cpu", &T::cpu),
-                      field("memory", &T::memory));
+    return fields_of(field("name", &T::name), field("gpus", &T::gpus), field("cpu", &T::cpu),
+                     field("memory", &T::memory));
   }
   bool operator==(const EffectiveRole&) const = default;
 };
 
-// What the spec leaves out and the Project states: in force as long as the job holds an assignment.
+// What the spec leaves out and the Project states. It is in force as long as the job holds an assignment.
 struct Effective {
   std::string priority_class_name;
   std::vector<std::string> pools;
@@ -312,9 +311,9 @@ struct Effective {
 
   static constexpr auto fields() {
     using T = Effective;
-    return std::tuple(field("priorityClassName", &T::priority_class_name), field("pools", &T::pools),
-                      field("maxRuntime", &T::max_runtime), field("idleTimeout", &T::idle_timeout),
-                      field("roles", &T::roles));
+    return fields_of(field("priorityClassName", &T::priority_class_name), field("pools", &T::pools),
+                     field("maxRuntime", &T::max_runtime), field("idleTimeout", &T::idle_timeout),
+                     field("roles", &T::roles));
   }
   bool operator==(const Effective&) const = default;
 };
@@ -348,20 +347,20 @@ struct TrainingJobStatus {
 
   static constexpr auto fields() {
     using T = TrainingJobStatus;
-    return std::tuple(
-        field("observedGeneration", &T::observed_generation, Zero::kOmit), field("phase", &T::phase),
-        field("conditions", &T::conditions), field("effective", &T::effective),
-        field("assignment", &T::assignment), field("nominated", &T::nominated), field("pods", &T::pods),
-        field("replicas", &T::replicas, Zero::kOmit), field("selector", &T::selector),
-        field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
-        field("readyReplicas", &T::ready_replicas, Zero::kOmit),
-        field("succeededReplicas", &T::succeeded_replicas, Zero::kOmit), field("allocated", &T::allocated),
-        field("attempt", &T::attempt, Zero::kOmit), field("restarts", &T::restarts),
-        field("preemptions", &T::preemptions, Zero::kOmit),
-        field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
-        field("nodeRefusals", &T::node_refusals), field("checkpoint", &T::checkpoint),
-        field("queue", &T::queue), field("startedAt", &T::started_at),
-        field("runSeconds", &T::run_seconds, Zero::kOmit), field("finishedAt", &T::finished_at));
+    return fields_of(field("observedGeneration", &T::observed_generation, Zero::kOmit),
+                     field("phase", &T::phase), field("conditions", &T::conditions),
+                     field("effective", &T::effective), field("assignment", &T::assignment),
+                     field("nominated", &T::nominated), field("pods", &T::pods),
+                     field("replicas", &T::replicas, Zero::kOmit), field("selector", &T::selector),
+                     field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
+                     field("readyReplicas", &T::ready_replicas, Zero::kOmit),
+                     field("succeededReplicas", &T::succeeded_replicas, Zero::kOmit),
+                     field("allocated", &T::allocated), field("attempt", &T::attempt, Zero::kOmit),
+                     field("restarts", &T::restarts), field("preemptions", &T::preemptions, Zero::kOmit),
+                     field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
+                     field("nodeRefusals", &T::node_refusals), field("checkpoint", &T::checkpoint),
+                     field("queue", &T::queue), field("startedAt", &T::started_at),
+                     field("runSeconds", &T::run_seconds, Zero::kOmit), field("finishedAt", &T::finished_at));
   }
   bool operator==(const TrainingJobStatus&) const = default;
 };
@@ -378,12 +377,13 @@ struct TrainingJob {
 
   static constexpr auto fields() {
     using T = TrainingJob;
-    return std::tuple(field("metadata", &T::metadata), field("spec", &T::spec), field("status", &T::status));
+    return fields_of(field("metadata", &T::metadata), field("spec", &T::spec), field("status", &T::status));
   }
   bool operator==(const TrainingJob&) const = default;
 };
 
-// spec.preemptible, or true for Batch and false for Interactive. What is not preemptible must fit quota.
+// spec.preemptible; if it is left out, true for Batch and false for Interactive. A job that is not
+// preemptible must fit the quota.
 inline bool is_preemptible(const TrainingJobSpec& spec) {
   return spec.preemptible.value_or(spec.mode == Mode::kBatch);
 }
@@ -408,12 +408,12 @@ inline bool is_elastic(const TrainingJobSpec& spec) {
   }
   return false;
 }
-// Its members join and leave one by one; all other gangs restart to get another size. One of a fixed size may
-// say so as well (`elastic` is stated): who is lost is replaced, and the others run on.
+// Its members join and leave one by one; all other gangs restart to get another size. A gang of a fixed size
+// may say so as well (by stating `elastic`): then a member that is lost is replaced, and the others run on.
 inline bool resizes_in_place(const TrainingJobSpec& spec) {
   return spec.elastic ? spec.elastic->resize == Resize::kInPlace : is_elastic(spec);
 }
-// How long its size has to have stood, and room to have been there, before it grows.
+// It grows when its size has stood for so long and room has been there for so long.
 inline Duration grow_after_of(const TrainingJobSpec& spec) {
   if (spec.elastic && spec.elastic->grow_after) return *spec.elastic->grow_after;
   return resizes_in_place(spec) ? std::chrono::minutes{1} : std::chrono::minutes{10};

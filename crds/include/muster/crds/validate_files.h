@@ -16,10 +16,10 @@ struct FilesVerdict {
   int exit_code() const { return unreadable != 0 ? 2 : invalid != 0 ? 1 : 0; }
 };
 
-// Validates every object of every file: YAML or JSON, several documents, a folder (its *.yaml, *.yml and
-// *.json, those below too), "-" for `in`. Each thing wrong is one line on `out`: file, line, object, field,
-// what is allowed; a last line counts. Objects of other groups are passed over; one object (kind, namespace,
-// name) stated twice in all the files is an error.
+// Validates every object of every file. A file is YAML or JSON with one document or several, a folder (its
+// *.yaml, *.yml and *.json, those below too), or "-" for `in`. Each error is one line on `out`, with file,
+// line, object, field and what is allowed. A last line counts. Objects of other groups are passed over. It is
+// an error if all the files together state one object (kind, namespace, name) twice.
 FilesVerdict validate_files(const std::vector<std::string>& files, std::istream& in, std::ostream& out);
 
 }  // namespace muster::crds

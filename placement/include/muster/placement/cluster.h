@@ -1,5 +1,6 @@
-// The model of the cluster: kept up to date change by change, never rebuilt. plan() reads it and notes its
-// own decisions in it as assumed, until set_assignment() confirms or clear_assignment() withdraws them.
+// The model of the cluster. It is kept up to date change by change and never rebuilt. plan() reads it and
+// notes its own decisions in it as assumed. set_assignment() confirms such a decision, and clear_assignment()
+// withdraws it.
 #pragma once
 
 #include <memory>
@@ -14,10 +15,10 @@
 
 namespace muster::placement {
 
-class State;  // src/state.h
+class ClusterModel;  // src/model/cluster_model.h
 
-// One GPU that several assignments name (two admissions around a fail-over). plan() evicts all but the
-// oldest.
+// One GPU that several assignments name. That happens when two leaders admit jobs around a fail-over. plan()
+// evicts all but the oldest (RULES.md 8.4).
 struct Conflict {
   std::string node;
   std::int32_t gpu = 0;
@@ -33,66 +34,71 @@ class Cluster {
   Cluster& operator=(Cluster&&) noexcept;
 
   // --- inputs: the newest state of each thing
-  // --------------------------------------------------------------- Each costs what the change costs, but: a
-  // pool's change costs all nodes and waiting jobs, a new parent in the tree all jobs once per batch. What is
-  // not known yet (a Project, a node) may be named before it comes.
+
+  // Each call costs what it changes, with two exceptions: a changed pool costs a look at all nodes and
+  // waiting jobs, and a new parent in the tree a look at all jobs, once per batch. A Project or a node may be
+  // named before it is known.
   void upsert_node(const NodeSpec& node);
   void remove_node(const std::string& name);
   void upsert_pool(const PoolSpec& pool);
   void remove_pool(const std::string& name);
   void upsert_queue(const QueueSpec& queue);
   void remove_queue(const std::string& name, bool is_project);
-  // The job waits for a place unless it holds an assignment. A changed spec gives an assumed start back.
+  // The job waits for a place unless it holds an assignment. If its spec has changed, an assumed start is
+  // given back.
   void upsert_job(const JobSpec& job);
-  void remove_job(const std::string& id);  // and all it holds
-  // These two do nothing for a job that is not known.
-  // What the job holds, as recorded elsewhere; an entry for a node that is not known is kept and charged to
-  // the tree. Pods in `displaced` (indexes into assignment.pods) hold nothing and need another place.
+  void remove_job(const std::string& id);  // with all that it holds
+  // What the job holds, as it was recorded elsewhere. An entry for a node that is not known is kept, and
+  // charged to the tree. The pods in `displaced` (indexes into assignment.pods) hold nothing and need another
+  // place. Does nothing for a job that is not known; neither does clear_assignment().
   void set_assignment(const std::string& id, const Assignment& assignment,
                       const std::vector<std::size_t>& displaced = {});
-  void clear_assignment(const std::string& id);  // nothing of it is left, not even leaving pods
-  // Pods of a job that are on their way out: of an eviction, a move, a shrink, an earlier attempt. They
-  // occupy their places and count as allocated until a later call leaves them out. plan() notes those of its
-  // own decisions itself; the caller confirms. A job whose pods leave and that holds nothing else waits only
-  // when all are gone.
+  void clear_assignment(const std::string& id);  // nothing of it is left, not even pods that are leaving
+  // Pods of a job that are on their way out, because of an eviction, a move, a shrink or a new attempt. They
+  // occupy their places and count as allocated until a later call leaves them out. plan() notes by itself
+  // which pods leave by its own decisions, and the caller confirms that. A job that holds nothing but leaving
+  // pods waits for a place only when all of them are gone.
   void set_leaving(const std::string& id, const std::vector<PodPlace>& pods);
-  // Places that are kept for a job which is to start there when others have left them (after a restart of the
-  // caller; plan() notes its own).
+  // Places that are nominated: the job starts there when others have left them (RULES.md 6.2). For a caller
+  // that has restarted; plan() notes its own.
   void nominate(const std::string& id, const Assignment& assignment);
   void set_progress(const std::string& id, const Progress& progress);
   void upsert_other_pod(const OtherPod& pod);
   void remove_other_pod(const std::string& key);
 
-  // After a restart, before the first plan. What the tree node holds at that plan counts as held ever since.
+  // For a caller that has restarted, before the first plan. What the Queue or Project holds at that plan
+  // counts as held ever since `past.as_of`.
   void set_past_use(const PastUse& past);
 
   // --- answers
   bool knows(const std::string& job) const;
-  const Assignment* assignment(const std::string& job) const;  // nullptr: it holds none
-  bool nominated(const std::string& job) const;                // its assignment is not startable yet
+  const Assignment* assignment(const std::string& job) const;  // nullptr: it holds nothing
+  bool nominated(const std::string& job) const;                // others have still to leave its places
   std::vector<PodPlace> leaving(const std::string& job) const;
-  const Verdict* verdict(const std::string& job) const;  // nullptr: it does not wait, or was not judged yet
+  // nullptr: it does not wait, or was not judged yet.
+  const PendingReason* pending_reason(const std::string& job) const;
   Usage usage(const std::string& queue, bool is_project, const std::string& pool) const;
-  // Rule 1's share of a pool, as things are now. O(tree).
+  // The fair share in a pool (RULES.md 1), as things are now. O(tree).
   Resources fair_share(const std::string& queue, bool is_project, const std::string& pool) const;
   Workloads workloads(const std::string& queue, bool is_project) const;
-  std::string queue_problem(const std::string& queue, bool is_project) const;  // "": none
-  std::vector<PastUse> past_use() const;  // as of the last plans; in the order in which queues became known
+  std::string queue_problem(const std::string& queue, bool is_project) const;  // "": there is none
+  std::vector<PastUse> past_use() const;  // as of the last plans, in the order in which Queues became known
   PoolUsage pool_usage(const std::string& pool) const;
-  std::string default_pool() const;  // "": none, or not one
+  std::string default_pool() const;  // "": there is none
   std::vector<std::string> pool_names() const;
-  std::vector<Conflict> conflicts() const;  // by node name and GPU; empty in health
+  std::vector<Conflict> conflicts() const;  // sorted by node name and GPU; normally there are none
 
-  // I1 to I3 and the model's own indexes, from scratch; each violation as a sentence. O(cluster).
+  // Recounts everything, and holds it against I1 to I3 of README.md and the model's own indexes. Returns a
+  // sentence for each violation. O(cluster).
   std::vector<std::string> audit() const;
-  // Whether each plan is watched, and audit() made after it: I1 to I8 of README.md. What is broken is said on
-  // standard error, and the process ends. Left alone: where NDEBUG is not set. O(cluster) a plan.
+  // Whether every plan is held against I1 to I8 of README.md. If one is broken, that is said on standard
+  // error and the process ends. Without a call: only where NDEBUG is not set. O(cluster) for each plan.
   void audit_plans(bool on);
 
-  State& state() { return *state_; }
+  ClusterModel& state() { return *state_; }
 
  private:
-  std::unique_ptr<State> state_;
+  std::unique_ptr<ClusterModel> state_;
 };
 
 }  // namespace muster::placement

@@ -1,4 +1,5 @@
-// The one question: given the cluster and the time, who starts where, and why does the rest wait?
+// The one question: given the cluster and the time, who starts where, who gives way, and why does the rest
+// wait? RULES.md says what must come out.
 #pragma once
 
 #include <cstdint>
@@ -13,91 +14,92 @@ namespace muster::placement {
 
 class Cluster;
 
-// Why somebody waits, or had to go.
+// Why a job waits. RULES.md 7.4 says which reason counts, and who decides it.
 enum class Reason : std::uint8_t {
   kNone,
-  kInsufficientCapacity,   // not enough free
-  kFragmented,             // enough in all, not where it must be
-  kTopologyUnsatisfiable,  // enough, but in no one domain of the demanded level
+  kInsufficientCapacity,   // too little is free
+  kFragmented,             // enough is free in all, but not in one piece
+  kTopologyUnsatisfiable,  // enough is free, but in no one domain of the demanded level
   kNoMatchingNodes,        // no node would do even if it were empty
   kNoDefaultPool,
   kLimitReached,
-  kQuotaExceeded,      // non-preemptible beyond quota
-  kFairShareReached,   // no free room, and no right to take any
-  kWaitingForVictims,  // its places are nominated, others are leaving them
-  kReserved,           // what is free is reserved for an older one
+  kQuotaExceeded,      // it is non-preemptible and would be beyond a quota
+  kFairShareReached,   // no free room, and it is not eligible to take any
+  kWaitingForVictims,  // its places are nominated, and others are leaving them
+  kReserved,           // it would fit on nodes that are reserved for another job
   kQueueHeld,
   kProjectNotFound,
   kInvalidSpec,
 };
 std::string_view to_string(Reason reason);
 
-// Amounts as they are counted: GPUs and CPUs in thousandths, bytes, pods.
+// What is short. GPUs and CPUs are counted in thousandths, memory in bytes.
 struct Blocking {
   std::string resource;  // gpu, cpu, memory, pods
   std::string pool;
   std::int64_t need = 0;
   std::int64_t have = 0;
-  std::vector<std::string> by;  // "namespace/job", or "Queue x" / "Project x" whose bound it is; at most 8
+  std::vector<std::string> by;  // "namespace/job"; or "Queue x", "Project x", whose bound it is. At most 8
   bool operator==(const Blocking&) const = default;
 };
 
-struct Verdict {
+struct PendingReason {
   Reason reason = Reason::kNone;
   std::string message;
   std::vector<Blocking> blocking;
-  // From 1; 0: not counted yet, or nothing may start in its Project. Exact as of the plan that has named the
-  // job last in Plan::verdicts. Where more than 1000 jobs wait in a pool, all but the first 100 are counted
-  // and judged anew only once a minute, and words of a shortage may be 10 s old.
+  // Positions count from 1. 0: not counted yet, or nothing may start in its Project. They are exact as of the
+  // plan that last named the job in Plan::pending_reasons. Where more than 1000 jobs wait, see
+  // RULES.md 7.7.
   std::int32_t position = 0;          // in the order of its first pool
   std::int32_t project_position = 0;  // in its project, from 1
   std::optional<Time> estimated_start;
-  bool operator==(const Verdict&) const = default;
+  bool operator==(const PendingReason&) const = default;
 };
 
-// Why something is taken from a workload.
+// Why something is taken from a job.
 enum class EvictReason : std::uint8_t {
   kNone,
-  kReclaimed,     // by another leaf's right
-  kPreempted,     // by higher priority in its own leaf
-  kConsolidated,  // moved to join free space
+  kReclaimed,     // by a job of another Project (RULES.md 5.3)
+  kPreempted,     // by a job of higher priority in its own Project (RULES.md 5.4)
+  kConsolidated,  // it is moved so that free room joins (RULES.md 5.2)
   kNodeFailed,
   kDrained,
-  kPlacesLost,  // an older admission holds them, or their nodes refused the pods
+  kPlacesLost,  // an older admission holds its places, or their nodes refused its pods
 };
 std::string_view to_string(EvictReason reason);
 
 struct Decision {
   enum class Kind : std::uint8_t {
-    kStart,    // the whole gang: `assignment`. All of it is free at this moment.
-    kReplace,  // the displaced pods: `assignment` has them only
-    kGrow,     // `assignment` is the whole gang after it; what is new is free at this moment
-    kShrink,   // `assignment` is what stays; the others are to leave
-    kMove,     // all pods are to leave, then it starts at `assignment` (a kStart follows)
+    kStart,    // the gang starts at `assignment`, all of which is free at this moment
+    kReplace,  // the displaced pods get new places; `assignment` has only these pods
+    kGrow,     // `assignment` is the whole gang after it. What is new is free at this moment
+    kShrink,   // `assignment` is what stays. The other pods are to leave
+    kMove,     // all pods are to leave. Then it starts at `assignment`, by a kStart of a later plan
     kEvict,    // all pods are to leave
   };
   Kind kind = Kind::kStart;
   std::string job;
   Assignment assignment;
   EvictReason reason = EvictReason::kNone;  // of kShrink, kMove, kEvict
-  std::string beneficiary;                  // of these: the job that it is done for; "": none
+  std::string beneficiary;                  // of these: the job that it is done for; "": for none
   std::string message;
 };
 
 struct Plan {
-  std::vector<Decision> decisions;    // to be carried out in order: victims before their claimant
-  std::vector<std::string> verdicts;  // jobs whose verdict changed; Cluster::verdict() has it
-  std::optional<Time> wake;           // when to plan again though nothing changes: something becomes due then
-  bool is_cut_off = false;  // it reached its bound on rounds: some of the work waits for the next plan
+  std::vector<Decision> decisions;  // to be carried out in this order: victims before their claimant
+  // The jobs whose reason changed: Cluster::pending_reason() has it.
+  std::vector<std::string> pending_reasons;
+  std::optional<Time> wake;  // when to plan again even if nothing changes, because something becomes due
+  bool is_cut_off = false;   // it reached its bound on rounds: some of the work waits for the next plan
 };
 
-// Deterministic: the same history of inputs and `now` give the same bytes. The decisions are in the cluster
-// as assumed when it returns; called again without a change it decides nothing. Complexity: O(waiting jobs x
-// log leaves), plus the search for a place for each kind of request that the free totals do not refute, once
-// per plan however many jobs ask the same.
+// It is deterministic: the same history of inputs and the same `now` give the same bytes. When it returns,
+// the cluster has the decisions as assumed. Called again without a change, it decides nothing. O(waiting jobs
+// x log Projects), plus a search for places for each kind of request that totals do not rule out, once
+// however many jobs ask the same.
 Plan plan(Cluster& cluster, Time now);
 
-// Of all pools.
+// The jobs of a Queue or Project, in all pools together.
 struct Workloads {
   std::int32_t running = 0, waiting = 0;
 };
@@ -105,7 +107,7 @@ struct Workloads {
 struct PoolUsage {
   std::int32_t nodes = 0;  // usable ones
   Resources capacity, free;
-  std::vector<std::string> shared_nodes;  // also selected by another pool: used by neither; sorted
+  std::vector<std::string> shared_nodes;  // another pool selects them too, so neither uses them; sorted
 };
 
 }  // namespace muster::placement

@@ -32,8 +32,8 @@ class VirtualWorld {
     settle();
     while (clock_.advance_to_next(end)) settle();
   }
-  // Runs until `done` returns true; false if nobody sleeps any more, or `limit` of virtual time passed,
-  // before that.
+  // Runs until `done` returns true. Returns false if nobody sleeps any more, or `limit` of virtual time has
+  // passed, before that.
   template <class Predicate>
   bool run_until(Predicate done, Duration limit = std::chrono::hours{1}) {
     const TimePoint end = clock_.now() + limit;

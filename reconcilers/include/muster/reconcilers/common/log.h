@@ -3,10 +3,7 @@
 // event is logged as users are told it, with its reason in the field "reason". No secret is ever passed here.
 #pragma once
 
-#include <spdlog/spdlog.h>
-
 #include <initializer_list>
-#include <string>
 #include <string_view>
 #include <utility>
 
@@ -18,29 +15,9 @@ using LogField = std::pair<std::string_view, std::string_view>;
 // (controller/logging) splits there, any other sink shows a harmless blank.
 inline constexpr char kLogSeparator = '\x1f';
 
-inline void log(spdlog::level::level_enum level, std::string_view message,
-                std::initializer_list<LogField> fields) {
-  if (!spdlog::should_log(level)) return;
-  std::string line(message);
-  for (const auto& [key, value] : fields) {
-    line += kLogSeparator;
-    line += key;
-    line += kLogSeparator;
-    for (const char c : value) line += c == kLogSeparator ? ' ' : c;  // it may come from anywhere
-  }
-  spdlog::log(level, "{}", line);
-}
-inline void log_debug(std::string_view m, std::initializer_list<LogField> f) {
-  log(spdlog::level::debug, m, f);
-}
-inline void log_info(std::string_view m, std::initializer_list<LogField> f) {
-  log(spdlog::level::info, m, f);
-}
-inline void log_warn(std::string_view m, std::initializer_list<LogField> f) {
-  log(spdlog::level::warn, m, f);
-}
-inline void log_error(std::string_view m, std::initializer_list<LogField> f) {
-  log(spdlog::level::err, m, f);
-}
+void log_debug(std::string_view message, std::initializer_list<LogField> fields);
+void log_info(std::string_view message, std::initializer_list<LogField> fields);
+void log_warn(std::string_view message, std::initializer_list<LogField> fields);
+void log_error(std::string_view message, std::initializer_list<LogField> fields);
 
 }  // namespace muster::reconcilers

@@ -42,7 +42,7 @@ std::vector<std::int32_t> unhealthy_gpus(const client::Node& node);
 placement::Time to_time(const std::optional<crds::Time>& t);  // absent: the epoch
 placement::Duration to_duration(crds::Duration d);
 crds::Amounts to_amounts(const placement::Resources& r);
-crds::Waiting to_waiting(const placement::Verdict& v);
+crds::Waiting to_waiting(const placement::PendingReason& v);
 // An amount as placement counts it ("gpu" in thousandths, …) as a quantity.
 std::string quantity_text(const std::string& resource, std::int64_t amount);
 

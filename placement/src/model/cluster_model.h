@@ -22,10 +22,10 @@ namespace muster::placement {
 class Watch;
 
 // Ids of nodes and jobs are used again. Names of Queues, Projects and pools keep theirs as long as the
-// process lives, for charges and lines refer to them in many places: about 600 bytes a name and 300 more for
-// each pool that it had something in, and one more step where all tree nodes are walked. A hundred Projects
-// made and deleted a day are 10 to 40 MB in a year without a restart.
-class State {
+// process lives, for allocations and pending queues refer to them in many places: about 600 bytes a name and
+// 300 more for each pool that it had something in, and one more step where all tree nodes are walked. A
+// hundred Projects made and deleted a day are 10 to 40 MB in a year without a restart.
+class ClusterModel {
  public:
   std::vector<Node> nodes;
   std::map<std::string, NodeId> node_ids;
@@ -34,17 +34,17 @@ class State {
   PoolId default_pool = kNoId;
   std::map<std::string, ModelId> model_ids;
   std::vector<TreeNode> tree;
-  std::map<std::string, LeafId> tree_ids;
+  std::map<std::string, QueueId> tree_ids;
   std::vector<Job> jobs;
   std::map<std::string, JobId> job_ids;
   Requests requests;
-  std::map<std::string, Charge> others;               // by pod
+  std::map<std::string, Allocation> others;           // by pod
   std::map<Labels, std::int32_t> label_sets;          // of these, and how many have them
-  std::set<JobId> averse;                             // jobs with required anti-affinity
+  std::set<JobId> with_anti_affinity;                 // jobs with required anti-affinity
   std::set<std::pair<NodeId, std::int32_t>> crowded;  // GPUs given out twice: in_conflict()
   std::set<JobId> displaced;                          // jobs with displaced pods
-  std::set<JobId> promised;                           // jobs with promised pods
-  std::set<JobId> sidelined;  // wait, but stand in no line: no pool, no Project, impossible
+  std::set<JobId> nominated_jobs;                     // jobs with nominated pods
+  std::set<JobId> sidelined;  // wait, but stand in no pending queue: no pool, no Project, impossible
   bool sidelined_changed = false;
   std::uint64_t last_serial = 0;
   std::uint64_t plans = 0;  // made so far
@@ -60,8 +60,8 @@ class State {
   const Node& node(NodeId id) const { return nodes[static_cast<std::size_t>(id)]; }
   Pool& pool(PoolId id) { return pools[static_cast<std::size_t>(id)]; }
   const Pool& pool(PoolId id) const { return pools[static_cast<std::size_t>(id)]; }
-  TreeNode& leaf(LeafId id) { return tree[static_cast<std::size_t>(id)]; }
-  const TreeNode& leaf(LeafId id) const { return tree[static_cast<std::size_t>(id)]; }
+  TreeNode& queue(QueueId id) { return tree[static_cast<std::size_t>(id)]; }
+  const TreeNode& queue(QueueId id) const { return tree[static_cast<std::size_t>(id)]; }
   Job& job(JobId id) { return jobs[static_cast<std::size_t>(id)]; }
   const Job& job(JobId id) const { return jobs[static_cast<std::size_t>(id)]; }
   const Request& request_of(const Job& j) const { return requests.at(j.request); }
@@ -69,25 +69,25 @@ class State {
   // --- names (state.cc)
   NodeId node_of(const std::string& name);  // these four make what is not there yet
   PoolId pool_of(const std::string& name);
-  LeafId leaf_of(const std::string& name, bool is_project);
+  QueueId queue_of(const std::string& name, bool is_project);
   JobId job_of(const std::string& id);
   PoolId find_pool(const std::string& name) const;  // kNoId: does not exist
-  LeafId find_leaf(const std::string& name, bool is_project) const;
+  QueueId find_queue(const std::string& name, bool is_project) const;
   JobId find_job(const std::string& id) const;
   void forget_job(JobId id);    // its id is used again
   void forget_node(NodeId id);  // if nothing is charged to it
 
   // --- ledger (ledger.cc): every change of a node's use goes through these two
-  Charge take(Charge wanted);
-  void turn(Charge& charge, Hold to);  // it is held in another way from now on
+  Allocation take(Allocation wanted);
+  void turn(Allocation& allocation, Hold to);  // it is held in another way from now on
   // `gain`: something becomes free that was not so when jobs were refused (not: a trial is undone).
-  void give_back(const Charge& charge, bool gain = true);
+  void give_back(const Allocation& allocation, bool gain = true);
   // After a node's GPUs or NUMA nodes changed: what is charged there is charged anew. O(pods of those jobs +
   // pods outside jobs); where GPUs without a number are charged there, O(all jobs' pods).
-  void recharge(NodeId id);
-  // The charge of a pod outside jobs, which has its GPUs, or its share of each, as the node is now.
-  static Charge gpus_outside_jobs(const NodeSpec& n, Charge c);
-  // The pods of jobs on one GPU, each by its job, the oldest admission first; those it is promised to last.
+  void reallocate(NodeId id);
+  // The allocation of a pod outside jobs, which has its GPUs, or its share of each, as the node is now.
+  static Allocation gpus_outside_jobs(const NodeSpec& n, Allocation c);
+  // The pods of jobs on one GPU, each by its job, the oldest admission first; those it is nominated to last.
   std::vector<JobId> by_admission(NodeId id, std::int32_t gpu) const;
   void leave_pool_index(NodeId id);
   void enter_pool_index(NodeId id);
@@ -111,38 +111,39 @@ class State {
   }
 
   // --- tree (tree.cc)
-  void account(const Charge& charge, int sign);
+  void account(const Allocation& allocation, int sign);
   void account_pending(const Job& job, int sign);
-  void count_in_tree(LeafId leaf, int running, int waiting_jobs);
+  void count_in_tree(QueueId leaf, int running, int waiting_jobs);
   void count(JobId id);                      // brings what is counted of the job to what it is now
   void reshape() { shape_changed_ = true; }  // parents changed, or what is reserved
   // Links parents and recounts after reshape(), and what asks for GPU memory after a pool has got or lost its
   // largest GPUs; then O(all jobs), once per batch.
   void settle();
   // The chain from a tree node to the top; empty if it does not reach the top (missing parent, circle).
-  std::vector<LeafId> path(LeafId leaf) const;
-  const Share& share(LeafId leaf, PoolId pool) const;
-  const TreeSums& sums(LeafId leaf, PoolId pool) const;
+  std::vector<QueueId> path(QueueId leaf) const;
+  const Share& share(QueueId leaf, PoolId pool) const;
+  const TreeSums& sums(QueueId leaf, PoolId pool) const;
   // The Project is known, hangs on a complete tree, and no Queue above it is held. `path`: path(leaf).
-  bool may_start(LeafId leaf, const std::vector<LeafId>& path) const;
+  bool may_start(QueueId leaf, const std::vector<QueueId>& path) const;
   bool reserves() const { return reserves_; }  // some tree node has a reserved part
 
   // --- jobs (jobs.cc)
   void start_waiting(JobId id);
-  void stop_waiting(JobId id, bool leave_lines = true);
-  void leave_lines(JobId id);
+  void stop_waiting(JobId id, bool leave_pending_queues = true);
+  void leave_pending_queues(JobId id);
   void drop_assignment(JobId id);  // not what is leaving
   void put_assignment(JobId id, const Assignment& assignment, const std::vector<std::size_t>& displaced_pods,
                       Hold hold);
-  // Charges are taken already.
-  void hold(JobId id, Assignment assignment, std::vector<Charge> charges);
-  // The other way round: it holds nothing any more; the charges stay taken and are the caller's.
-  std::pair<Assignment, std::vector<Charge>> unhold(JobId id);
-  bool available(const Charge& charge, View view) const;
-  void note_promises(JobId id);  // `promised` of the job, and of the State, from its charges
-  void note_end(JobId id);       // after what end_of() looks at has changed
+  // Allocations are taken already.
+  void hold(JobId id, Assignment assignment, std::vector<Allocation> allocations);
+  // The other way round: it holds nothing any more; the allocations stay taken and are the caller's.
+  std::pair<Assignment, std::vector<Allocation>> unhold(JobId id);
+  bool available(const Allocation& allocation, View view) const;
+  void note_nominations(JobId id);  // `nominated` of the job, and of the model, from its allocations
+  void note_end(JobId id);          // after what end_of() looks at has changed
   void put_leaving(JobId id, const std::vector<PodPlace>& pods);
-  Charge charge_for(JobId id, const PodPlace& place, NodeId on, PoolId pool, Hold hold);  // on: place.node
+  Allocation allocation_for(JobId id, const PodPlace& place, NodeId on, PoolId pool,
+                            Hold hold);  // on: place.node
   // How many pods the job could have beyond those it has (or, while it waits, beyond its minimum).
   Resources surplus_of(const Job& job, PoolId pool) const;
   // What a pod, or the request, is charged in the pool at least: memory shares on its largest GPUs.
@@ -153,8 +154,8 @@ class State {
   std::vector<NodeId> free_nodes_;
   std::uint64_t stamps_ = 0;
   std::vector<JobId> free_jobs_;
-  void hold_back(LeafId at, PoolId pool, TreeSums& sums) const;  // counts it anew from the children's
-  void seed_held_back(LeafId at);
+  void hold_back(QueueId at, PoolId pool, TreeSums& sums) const;  // counts it anew from the children's
+  void seed_held_back(QueueId at);
   void recount();
   bool shape_changed_ = false;
   bool reserves_ = false;

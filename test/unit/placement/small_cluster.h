@@ -86,17 +86,17 @@ inline std::vector<std::string> jobs_of(const Plan& plan, Decision::Kind kind) {
 }
 
 // A cluster with one pool and the tree  top -> {a, b}  without quotas, where nothing else is said.
-struct World {
+struct SmallCluster {
   Cluster cluster;
   std::int64_t now = 1000;
 
-  World() {
+  SmallCluster() {
     cluster.upsert_pool(pool("default"));
     cluster.upsert_queue(queue("top", ""));
     cluster.upsert_queue(project("a", "top"));
     cluster.upsert_queue(project("b", "top"));
   }
-  explicit World(const std::vector<NodeSpec>& nodes) : World() {
+  explicit SmallCluster(const std::vector<NodeSpec>& nodes) : SmallCluster() {
     for (const NodeSpec& n : nodes) cluster.upsert_node(n);
   }
 
@@ -107,11 +107,11 @@ struct World {
   std::vector<std::string> of_kind(Decision::Kind kind) { return jobs_of(plan(), kind); }
 
   Reason reason(const std::string& id) const {
-    const Verdict* v = cluster.verdict(id);
+    const PendingReason* v = cluster.pending_reason(id);
     return v == nullptr ? Reason::kNone : v->reason;
   }
   std::string message(const std::string& id) const {
-    const Verdict* v = cluster.verdict(id);
+    const PendingReason* v = cluster.pending_reason(id);
     return v == nullptr ? "" : v->message;
   }
   // How many pods of the job on which node.

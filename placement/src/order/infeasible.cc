@@ -1,15 +1,15 @@
-#include "order/hopeless.h"
+#include "order/infeasible.h"
 
 #include <algorithm>
 
 #include "model/totals.h"
-#include "shares/rights.h"
+#include "shares/eligibility.h"
 
 namespace muster::placement {
 namespace {
 
 // The least that one replica more of any elastic role takes, of each resource.
-Resources least_growth(const State& s, const Request& request, PoolId pool) {
+Resources least_growth(const ClusterModel& s, const Request& request, PoolId pool) {
   std::optional<Resources> least;
   for (const RoleSpec& role : request.roles) {
     if (role.most() == role.replicas || role.colocate_with >= 0) continue;
@@ -23,31 +23,32 @@ Resources least_growth(const State& s, const Request& request, PoolId pool) {
 
 }  // namespace
 
-Hopeless::Asked Hopeless::seen(const Resources& amounts) const {
+Infeasible::Asked Infeasible::seen(const Resources& amounts) const {
   return {true, !fits_in(amounts, free_in(s_->pool(pool_))), amounts};
 }
 
 // The right by fair share is the wider one.
-bool Hopeless::hopeless(LeafId leaf, std::int64_t lowest, std::int64_t priority, const Asked& asked) const {
+bool Infeasible::infeasible(QueueId leaf, std::int64_t lowest, std::int64_t priority,
+                            const Asked& asked) const {
   if (lowest < priority || !asked.lacking) return false;
-  return !may_have_right(*s_, {kNoId, pool_, {leaf}, asked.amounts, fair_}, Right::kFairness);
+  return !may_be_eligible(*s_, {kNoId, pool_, {leaf}, asked.amounts, fair_}, Eligibility::kByFairShare);
 }
 
-bool Hopeless::starts(LeafId leaf, std::int64_t lowest, const WaitKind& kind) {
+bool Infeasible::starts(QueueId leaf, std::int64_t lowest, const PendingKind& kind) {
   if (kind.alone != kNoId) return false;
   const auto id = static_cast<std::size_t>(kind.request);
   if (starts_.size() <= id) starts_.resize(id + 1);
   Asked& asked = starts_[id];
   if (!asked.known) asked = seen(s_->asked(s_->requests.at(kind.request), pool_));
-  return hopeless(leaf, lowest, kind.priority, asked);
+  return infeasible(leaf, lowest, kind.priority, asked);
 }
 
-bool Hopeless::growth(LeafId leaf, std::int64_t lowest, const Job& job) {
+bool Infeasible::growth(QueueId leaf, std::int64_t lowest, const Job& job) {
   const auto id = static_cast<std::size_t>(job.request);
   if (growth_.size() <= id) growth_.resize(id + 1);
   Asked& asked = growth_[id];
   if (!asked.known) asked = seen(least_growth(*s_, s_->request_of(job), pool_));
-  return hopeless(leaf, lowest, job.spec.priority, asked);
+  return infeasible(leaf, lowest, job.spec.priority, asked);
 }
 
 }  // namespace muster::placement

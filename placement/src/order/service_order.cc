@@ -1,4 +1,4 @@
-#include "order/line.h"
+#include "order/service_order.h"
 
 #include <map>
 
@@ -7,9 +7,9 @@
 
 namespace muster::placement {
 
-Line::Line(State& state, PoolId pool) : state_(&state), pool_(pool) {
-  std::vector<LeafId> served;
-  for (const auto& [leaf, kinds] : state.pool(pool).lines) {
+ServiceOrder::ServiceOrder(ClusterModel& state, PoolId pool) : state_(&state), pool_(pool) {
+  std::vector<QueueId> served;
+  for (const auto& [leaf, kinds] : state.pool(pool).pending_queues) {
     auto path = state.path(leaf);
     if (!state.may_start(leaf, path)) {
       barred_.push_back(leaf);
@@ -22,20 +22,20 @@ Line::Line(State& state, PoolId pool) : state_(&state), pool_(pool) {
   fair_ = fair_shares(state, pool);
   state.pool(pool).fair = fair_;
   const auto seniorities = seniority(state, pool, served);
-  Hopeless hopeless(state, pool, fair_);
+  Infeasible infeasible(state, pool, fair_);
   for (Leaf& l : leaves_) {
     l.seniority = seniorities.at(l.leaf);
-    fill(l, hopeless);
+    fill(l, infeasible);
   }
   rank_anew();
 }
 
-void Line::fill(Leaf& l, Hopeless& hopeless) const {
-  const auto lane = state_->pool(pool_).lines.find(l.leaf);
+void ServiceOrder::fill(Leaf& l, Infeasible& infeasible) const {
+  const auto lane = state_->pool(pool_).pending_queues.find(l.leaf);
   const std::int64_t lowest = lowest_running(*state_, pool_, l.leaf);
-  const std::set<WaitKey>* first = nullptr;
+  const std::set<PendingKey>* first = nullptr;
   for (const auto& [kind, jobs] : lane->second.kinds) {
-    if (!hopeless.starts(l.leaf, lowest, kind)) {
+    if (!infeasible.starts(l.leaf, lowest, kind)) {
       l.kinds.push_back({&jobs, jobs.begin(), false});
     } else if (first == nullptr || *jobs.begin() < *first->begin()) {
       first = &jobs;
@@ -45,13 +45,13 @@ void Line::fill(Leaf& l, Hopeless& hopeless) const {
   for (std::size_t k = 0; k < l.kinds.size(); ++k) push(l, k);
 }
 
-void Line::push(Leaf& l, std::size_t kind) const {
+void ServiceOrder::push(Leaf& l, std::size_t kind) const {
   Kind& k = l.kinds[kind];
   while (k.next != k.jobs->end() && !state_->job(k.next->job).waits) ++k.next;
   if (k.next != k.jobs->end()) l.heads.emplace(&*k.next, kind);
 }
 
-bool Line::skip_started(Leaf& l) const {
+bool ServiceOrder::skip_started(Leaf& l) const {
   while (!l.heads.empty()) {
     const auto [key, kind] = *l.heads.begin();
     if (state_->job(key->job).waits) return true;
@@ -62,12 +62,12 @@ bool Line::skip_started(Leaf& l) const {
   return false;
 }
 
-LeafRank Line::rank(const Leaf& l, JobId first) const {
+LeafRank ServiceOrder::rank(const Leaf& l, JobId first) const {
   return rank_leaf(*state_, l.path, pool_, fair_, l.seniority,
                    state_->asked(state_->request_of(state_->job(first)), pool_));
 }
 
-JobId Line::head() {
+JobId ServiceOrder::head() {
   while (true) {
     while (!has_head_ && !order_.empty()) {
       const auto first = order_.extract(order_.begin()).value();
@@ -84,16 +84,16 @@ JobId Line::head() {
     if (!has_head_) return kNoId;
     const JobId id = leaves_[head_].heads.begin()->first->job;
     if (state_->job(id).waits) return id;
-    pop(false);  // it started from another pool's line in the meantime
+    pop(false);  // it started from the queue of another pool in the meantime
   }
 }
 
-bool Line::head_is_hopeless() const {
+bool ServiceOrder::head_is_infeasible() const {
   const Leaf& l = leaves_[head_];
-  return l.kinds[l.heads.begin()->second].hopeless;
+  return l.kinds[l.heads.begin()->second].infeasible;
 }
 
-void Line::pop(bool refused) {
+void ServiceOrder::pop(bool refused) {
   has_head_ = false;
   Leaf& l = leaves_[head_];
   const std::size_t kind = l.heads.begin()->second;
@@ -107,7 +107,7 @@ void Line::pop(bool refused) {
   if (skip_started(l)) order_.emplace(rank(l, l.heads.begin()->first->job), head_);
 }
 
-void Line::rank_anew() {
+void ServiceOrder::rank_anew() {
   order_.clear();
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     if (!(has_head_ && i == head_) && skip_started(leaves_[i]))
@@ -115,9 +115,9 @@ void Line::rank_anew() {
   }
 }
 
-std::vector<JobId> Line::in_order(std::size_t most) const {
+std::vector<JobId> ServiceOrder::in_order(std::size_t most) const {
   struct Next {
-    std::set<WaitKey>::const_iterator at, end;
+    std::set<PendingKey>::const_iterator at, end;
     std::map<RequestId, LeafRank> ranks;  // nothing changes on the way: they depend on what is asked alone
   };
   std::vector<Next> leaves(leaves_.size());
@@ -132,8 +132,8 @@ std::vector<JobId> Line::in_order(std::size_t most) const {
     order.emplace(known->second, i);
   };
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
-    const auto lane = state_->pool(pool_).lines.find(leaves_[i].leaf);
-    if (lane == state_->pool(pool_).lines.end()) continue;
+    const auto lane = state_->pool(pool_).pending_queues.find(leaves_[i].leaf);
+    if (lane == state_->pool(pool_).pending_queues.end()) continue;
     leaves[i] = {lane->second.all.begin(), lane->second.all.end(), {}};
     enter(i);
   }

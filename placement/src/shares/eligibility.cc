@@ -1,4 +1,4 @@
-#include "shares/rights.h"
+#include "shares/eligibility.h"
 
 #include <algorithm>
 #include <array>
@@ -15,8 +15,8 @@ struct Account {
   std::int64_t least() const { return std::min(quota, fair); }
 };
 
-std::array<Account, 3> accounts(const State& s, LeafId at, PoolId pool, const std::vector<Resources>& fair,
-                                const Resources& asked) {
+std::array<Account, 3> accounts(const ClusterModel& s, QueueId at, PoolId pool,
+                                const std::vector<Resources>& fair, const Resources& asked) {
   const Resources& used = s.sums(at, pool).allocated;
   const Bounds& quota = s.share(at, pool).quota;
   const Resources& share = fair[static_cast<std::size_t>(at)];
@@ -27,12 +27,13 @@ std::array<Account, 3> accounts(const State& s, LeafId at, PoolId pool, const st
                   quota.memory ? share.memory.value : kUnbounded}};
 }
 
-bool within(const State& s, const Claimant& c, LeafId at, Right right, const Resources& before) {
+bool within(const ClusterModel& s, const Claimant& c, QueueId at, Eligibility eligibility,
+            const Resources& before) {
   const auto all = accounts(s, at, c.pool, *c.fair, c.asked);
   const auto had = std::array{before.gpu.value, before.cpu.value, before.memory.value};
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Account& a = all[i];
-    const std::int64_t bound = right == Right::kGuarantee ? a.least() : a.fair;
+    const std::int64_t bound = eligibility == Eligibility::kByQuota ? a.least() : a.fair;
     const std::int64_t with = c.placed ? a.used : wrapping_add(a.used, a.asked);
     if (a.asked > 0 && with > std::max(bound, had[i])) return false;
   }
@@ -41,27 +42,28 @@ bool within(const State& s, const Claimant& c, LeafId at, Right right, const Res
 
 }  // namespace
 
-bool has_right(const State& s, const Claimant& c, Right right, const std::vector<Resources>& before) {
+bool is_eligible(const ClusterModel& s, const Claimant& c, Eligibility eligibility,
+                 const std::vector<Resources>& before) {
   for (std::size_t i = 0; i < c.path.size(); ++i) {
-    if (!within(s, c, c.path[i], right, i == 0 ? Resources{} : before[i])) return false;
+    if (!within(s, c, c.path[i], eligibility, i == 0 ? Resources{} : before[i])) return false;
   }
   return true;
 }
 
-bool may_have_right(const State& s, const Claimant& c, Right right) {
-  return within(s, c, c.path.front(), right, {});
+bool may_be_eligible(const ClusterModel& s, const Claimant& c, Eligibility eligibility) {
+  return within(s, c, c.path.front(), eligibility, {});
 }
 
-bool may_give(const State& s, const Claimant& c, Right right, const std::vector<LeafId>& path,
-              const Resources& amounts) {
-  for (const LeafId at : path) {
+bool may_give(const ClusterModel& s, const Claimant& c, Eligibility eligibility,
+              const std::vector<QueueId>& path, const Resources& amounts) {
+  for (const QueueId at : path) {
     if (std::find(c.path.begin(), c.path.end(), at) != c.path.end()) return true;  // the common ancestor
     const auto all = accounts(s, at, c.pool, *c.fair, c.asked);
     const bool over = std::any_of(all.begin(), all.end(), [&](const Account& a) {
-      return a.asked > 0 && a.used > (right == Right::kGuarantee ? a.quota : a.fair);
+      return a.asked > 0 && a.used > (eligibility == Eligibility::kByQuota ? a.quota : a.fair);
     });
     if (!over) return false;
-    if (right == Right::kGuarantee) continue;
+    if (eligibility == Eligibility::kByQuota) continue;
     const auto parts = std::array{amounts.gpu.value, amounts.cpu.value, amounts.memory.value};
     for (std::size_t i = 0; i < all.size(); ++i) {
       const Account& a = all[i];
@@ -72,7 +74,7 @@ bool may_give(const State& s, const Claimant& c, Right right, const std::vector<
   return true;
 }
 
-Resources beyond_quota(const State& s, LeafId leaf, PoolId pool) {
+Resources beyond_quota(const ClusterModel& s, QueueId leaf, PoolId pool) {
   const Resources& used = s.sums(leaf, pool).allocated;
   const Bounds& quota = s.share(leaf, pool).quota;
   Resources beyond{{}, MilliCpu{kUnbounded}, Bytes{kUnbounded}, 0};
@@ -88,9 +90,9 @@ bool exceeds(const Resources& amounts, const Resources& bound, const Resources& 
          (asked.memory.value > 0 && amounts.memory > bound.memory);
 }
 
-Duration min_runtime(const State& s, const std::vector<LeafId>& path, bool reclaim) {
-  for (const LeafId at : path) {
-    const QueueSpec& spec = s.leaf(at).spec;
+Duration min_runtime(const ClusterModel& s, const std::vector<QueueId>& path, bool reclaim) {
+  for (const QueueId at : path) {
+    const QueueSpec& spec = s.queue(at).spec;
     if (const auto& own = reclaim ? spec.reclaim_min_runtime : spec.preempt_min_runtime) return *own;
   }
   return {};

@@ -1,9 +1,9 @@
 // Names and the ids they stand for.
-#include "model/state.h"
+#include "model/cluster_model.h"
 
 namespace muster::placement {
 
-NodeId State::node_of(const std::string& name) {
+NodeId ClusterModel::node_of(const std::string& name) {
   if (const auto found = node_ids.find(name); found != node_ids.end()) return found->second;
   NodeId id;
   if (free_nodes_.empty()) {
@@ -18,22 +18,22 @@ NodeId State::node_of(const std::string& name) {
   return id;
 }
 
-void State::forget_node(NodeId id) {
+void ClusterModel::forget_node(NodeId id) {
   Node& n = node(id);
-  if (n.known || n.charges > 0) return;
+  if (n.known || n.allocations > 0) return;
   node_ids.erase(n.spec.name);
   n = Node{};
   free_nodes_.push_back(id);
 }
 
-PoolId State::pool_of(const std::string& name) {
+PoolId ClusterModel::pool_of(const std::string& name) {
   const auto [it, fresh] = pool_ids.emplace(name, static_cast<PoolId>(pools.size()));
   if (fresh) pools.emplace_back().spec.name = name;
   return it->second;
 }
 
-LeafId State::leaf_of(const std::string& name, bool is_project) {
-  const auto [it, fresh] = tree_ids.emplace(tree_key(name, is_project), static_cast<LeafId>(tree.size()));
+QueueId ClusterModel::queue_of(const std::string& name, bool is_project) {
+  const auto [it, fresh] = tree_ids.emplace(tree_key(name, is_project), static_cast<QueueId>(tree.size()));
   if (fresh) {
     tree.emplace_back().spec.name = name;
     tree.back().spec.is_project = is_project;
@@ -41,7 +41,7 @@ LeafId State::leaf_of(const std::string& name, bool is_project) {
   return it->second;
 }
 
-JobId State::job_of(const std::string& id) {
+JobId ClusterModel::job_of(const std::string& id) {
   if (const auto found = job_ids.find(id); found != job_ids.end()) return found->second;
   JobId fresh;
   if (free_jobs_.empty()) {
@@ -56,21 +56,21 @@ JobId State::job_of(const std::string& id) {
   return fresh;
 }
 
-void State::forget_job(JobId id) {
+void ClusterModel::forget_job(JobId id) {
   job_ids.erase(job(id).spec.id);
   job(id) = Job{};
   free_jobs_.push_back(id);
 }
 
-PoolId State::find_pool(const std::string& name) const {
+PoolId ClusterModel::find_pool(const std::string& name) const {
   const auto found = pool_ids.find(name);
   return found == pool_ids.end() || !pool(found->second).known ? kNoId : found->second;
 }
-LeafId State::find_leaf(const std::string& name, bool is_project) const {
+QueueId ClusterModel::find_queue(const std::string& name, bool is_project) const {
   const auto found = tree_ids.find(tree_key(name, is_project));
   return found == tree_ids.end() ? kNoId : found->second;
 }
-JobId State::find_job(const std::string& id) const {
+JobId ClusterModel::find_job(const std::string& id) const {
   const auto found = job_ids.find(id);
   return found == job_ids.end() ? kNoId : found->second;
 }
