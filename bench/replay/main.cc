@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "muster/crds/error.h"
+#include "muster/placement/cluster.h"
 #include "muster/simulate/report.h"
 #include "muster/simulate/simulation.h"
 #include "process.h"
@@ -37,7 +38,7 @@ nlohmann::json played(const std::string& text, std::int64_t window, const std::s
   if (!input.errors.empty()) throw std::runtime_error(crds::to_string(input.errors.front()));
   simulate::Options options;
   options.until = simulate::Instant{window};
-  options.audit = audit;
+  if (audit) options.prepare = [](placement::Cluster& cluster) { cluster.audit_plans(true); };
   std::int64_t told = 0;
   simulate::Simulation simulation(input, options, [&](const simulate::Progress& p) {
     const std::int64_t tenth = p.now.count() * 10 / window;

@@ -9,7 +9,7 @@
 namespace muster::controller {
 
 int run_controller(const Options& options);
-// What a reservation pod runs. `report`: writes the device that the kubelet gave it to the file and ends;
+// What a holder pod runs. `report`: writes the device that the kubelet gave it to the file and ends;
 // else waits for SIGTERM.
 struct HoldGpuOptions {
   bool report = false;

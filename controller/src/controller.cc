@@ -20,8 +20,8 @@ using reconcilers::log_warn;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Reservation pods that are made or deleted at once.
-constexpr int kReserving = 16;
+// Holder pods that are made or deleted at once.
+constexpr int kHolderPodWorkers = 16;
 // Changes that come together are planned together.
 constexpr Duration kDebounce = milliseconds{4};
 // The event loop stands still while a plan is made, and a lease must be renewed every few seconds. A plan
@@ -49,7 +49,7 @@ client::ApiOptions lease_options(const Options& o) {
   return a;
 }
 
-reconcilers::GpuHolder::Options holder_options(const Options& o) {
+reconcilers::GpuHolders::Options holder_options(const Options& o) {
   return {.pods = {.ns = o.reservation_namespace, .image = o.reservation_image, .pull_secrets = {}},
           .own_pod = o.own_pod,
           .fallback_image = "muster:" MUSTER_VERSION};
@@ -72,16 +72,16 @@ Controller::Impl::Impl(client::Environment e, client::Transport& transport, clie
       recorder(api, "muster.dev/controller", o.identity),
       caches(api),
       placement([this] { dirty.notify(); }),
-      world{e, api, recorder, caches, placement, seconds{o.status_interval}},
+      context{e, api, recorder, caches, placement, seconds{o.status_interval}},
       gpus(e, pods,
            {.job = [this](const Key& key) { job_runner.add(key); },
             .node = [this](const std::string& node) { gpus_changed(node); },
             .pool = [this](const std::string& pool) { pool_runner.add(pool); }}),
-      holder(world, holder_options(o), [this](const Key& key) { job_runner.add(key); }),
-      jobs(world),
-      capacity(world),
-      projects(world, capacity),
-      services(world, pods, [this](const Key& key) { service_runner.add(key); }),
+      holder(context, holder_options(o), [this](const Key& key) { job_runner.add(key); }),
+      jobs(context),
+      capacity(context),
+      projects(context, capacity),
+      services(context, pods, [this](const Key& key) { service_runner.add(key); }),
       dirty(e.executor),
       wake(e.executor),
       job_runner(e, m, "trainingjob",
@@ -107,10 +107,10 @@ Controller::Impl::Impl(client::Environment e, client::Transport& transport, clie
       electing(e.executor),
       planning(e.executor),
       reconciling(e.executor) {
-  world.node_grace = seconds{o.node_grace};
-  world.own_namespace = o.lease_namespace;
-  world.gpus = &gpus;
-  world.holder = &holder;
+  context.node_grace = seconds{o.node_grace};
+  context.own_namespace = o.lease_namespace;
+  context.gpu_monitor = &gpus;
+  context.gpu_holders = &holder;
   observe(api);
   observe(lease_api);
   listen();
@@ -143,7 +143,8 @@ client::Task<void> Controller::Impl::say_thrown(reconcilers::ObjectStore<Kind>& 
   if constexpr (std::is_same_v<Kind, crds::TrainingJob>) {
     if (!thrown.empty()) jobs.set_aside(key);
   }
-  const auto said = co_await reconcilers::say_internal_error(api, store, key, world.now(), std::move(thrown));
+  const auto said =
+      co_await reconcilers::say_internal_error(api, store, key, context.now(), std::move(thrown));
   if (!said) log_warn("status not written", {{"object", key}, {"error", client::to_string(said.error())}});
 }
 
@@ -167,7 +168,7 @@ client::Task<void> Controller::Impl::schedule() {
 
 void Controller::Impl::plan() {
   const auto began = std::chrono::steady_clock::now();
-  const auto news = placement.plan(world.now());
+  const auto news = placement.plan(context.now());
   const auto took =
       std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - began);
   const bool is_cut_off = placement.plan_was_cut_off();
@@ -192,12 +193,12 @@ client::TimePoint Controller::Impl::next_plan() const {
 
 bool Controller::Impl::plan_is_due() const {
   const auto wake_at = placement.wake_at();
-  return wake_at && world.now() >= *wake_at;
+  return wake_at && context.now() >= *wake_at;
 }
 
 client::Task<void> Controller::Impl::refresh_capacity() {
   while (is_acting && !stopping) {
-    const bool slept = co_await env.clock.sleep_for(world.status_interval);
+    const bool slept = co_await env.clock.sleep_for(context.status_interval);
     if (!slept || stopping) break;
     if (!capacity_stale) continue;
     capacity_stale = false;
@@ -217,7 +218,7 @@ void Controller::Impl::start_acting() {
   stirred = {};  // all jobs stand in the queue
   // A job that was never seen by a handler of ours but whose pods outlived it is covered by pod_changed.
   for (Runner* r : runners())
-    r->start(reconciling, r == &job_runner ? options.workers : r == &gpu_runner ? kReserving : 2);
+    r->start(reconciling, r == &job_runner ? options.workers : r == &gpu_runner ? kHolderPodWorkers : 2);
   planning.spawn(schedule());
   planning.spawn(refresh_capacity());
   dirty.notify();
@@ -368,7 +369,7 @@ void Controller::sample_metrics() {
     if (job->value.status.phase) ++phases[crds::to_string(*job->value.status.phase)];
   }
   for (const auto& [phase, n] : phases) m.jobs(phase, n);
-  const auto& t = impl_->world.totals;
+  const auto& t = impl_->context.totals;
   m.pods_created(static_cast<double>(t.pods_created));
   m.pods_deleted(static_cast<double>(t.pods_deleted));
   m.decisions("start", static_cast<double>(t.starts));

@@ -13,14 +13,14 @@
 #include "controller.h"
 #include "muster/client/task_group.h"
 #include "muster/client/waiter.h"
-#include "muster/reconcilers/caches/world.h"
+#include "muster/reconcilers/caches/reconciler_context.h"
 #include "muster/reconcilers/gpu_metrics/gpu_monitor.h"
 #include "muster/reconcilers/jobs/training_job.h"
 #include "muster/reconcilers/placement/placement_model.h"
 #include "muster/reconcilers/projects/capacity.h"
 #include "muster/reconcilers/projects/project.h"
 #include "muster/reconcilers/services/inference_service.h"
-#include "muster/reconcilers/sharing/gpu_holder.h"
+#include "muster/reconcilers/sharing/gpu_holders.h"
 #include "runner.h"
 
 namespace muster::controller {
@@ -68,7 +68,7 @@ struct Controller::Impl {
   void pod_changed(const client::Ptr<client::Pod>& before, const client::Ptr<client::Pod>& now);
   // The job that the pod is one of; nullopt: none, or one that is gone, goes or cannot be read.
   std::optional<Key> followed_job_of(const client::Pod& pod) const;
-  void reservation_changed(const client::Pod& pod, bool is_gone);
+  void holder_pod_changed(const client::Pod& pod, bool is_gone);
   void add_gpus(const std::vector<std::string>& keys);
   void add_service_of(const std::string& ns, const crds::StringMap& labels);
   void add_service_of(const client::Pod& pod);
@@ -111,9 +111,9 @@ struct Controller::Impl {
   client::EventRecorder recorder;
   reconcilers::Caches caches;
   reconcilers::PlacementModel placement;
-  reconcilers::World world;
+  reconcilers::ReconcilerContext context;
   reconcilers::GpuMonitor gpus;
-  reconcilers::GpuHolder holder;
+  reconcilers::GpuHolders holder;
   reconcilers::TrainingJobReconciler jobs;
   reconcilers::CapacityReconciler capacity;
   reconcilers::ProjectReconciler projects;

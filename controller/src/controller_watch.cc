@@ -10,7 +10,7 @@
 #include "muster/reconcilers/pods/pod_identity.h"
 #include "muster/reconcilers/pods/volumes.h"
 #include "muster/reconcilers/projects/gpu_endpoints.h"
-#include "muster/reconcilers/sharing/gpu_reservation.h"
+#include "muster/reconcilers/sharing/holder_pod.h"
 
 namespace muster::controller {
 namespace {
@@ -228,7 +228,7 @@ void Controller::Impl::pod_changed(const client::Ptr<client::Pod>& before,
   for (const auto* p : {before.get(), now.get()}) {
     if (p != nullptr) add_gpus(reconcilers::gpus_shared_by(*p));
   }
-  if (holder.is_own(pod)) return reservation_changed(pod, !now);
+  if (holder.is_own(pod)) return holder_pod_changed(pod, !now);
   add_service_of(pod);
   if (const auto job = followed_job_of(pod)) {
     placement.foreign_pod_gone(pod);
@@ -256,13 +256,13 @@ std::optional<Key> Controller::Impl::followed_job_of(const client::Pod& pod) con
   return follows ? std::optional(std::move(key)) : std::nullopt;
 }
 
-void Controller::Impl::reservation_changed(const client::Pod& pod, bool is_gone) {
+void Controller::Impl::holder_pod_changed(const client::Pod& pod, bool is_gone) {
   holder.note(pod, is_gone);
-  gpu_runner.add(reconcilers::key_of(*reconcilers::reserved_by(pod)));
+  gpu_runner.add(reconcilers::key_of(*reconcilers::gpu_held_by(pod)));
   if (is_gone)
     placement.foreign_pod_gone(pod);
   else
-    placement.reservation_pod(pod);
+    placement.holder_pod(pod);
 }
 
 void Controller::Impl::add_gpus(const std::vector<std::string>& keys) {

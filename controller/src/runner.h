@@ -9,7 +9,7 @@
 #include "metrics.h"
 #include "muster/client/task_group.h"
 #include "muster/client/work_queue.h"
-#include "muster/reconcilers/caches/world.h"
+#include "muster/reconcilers/caches/reconciler_context.h"
 
 namespace muster::controller {
 

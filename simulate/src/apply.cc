@@ -28,7 +28,7 @@ const std::map<std::string, PriorityClass>& shipped_priority_classes() {
 
 World::World(const Input& input, const Options& options)
     : input_(input), options_(options), priorities_(shipped_priority_classes()) {
-  if (options_.audit) cluster.audit_plans(true);
+  if (options_.prepare != nullptr) options_.prepare(cluster);
   default_pool_.metadata.name = "default";
   bool has_pool = false;
   for (std::size_t i = 0; i < input_.changes.size(); ++i) {

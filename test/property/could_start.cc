@@ -96,7 +96,7 @@ std::int64_t room_in(const ClusterModel& s, const Recount& counted, const Job& j
   std::map<std::string, std::int64_t> rooms;
   for (std::size_t i = 0; i < s.nodes.size(); ++i) {
     const Node& n = s.nodes[i];
-    if (!n.takes_part() || n.pool != pool || n.reserved) continue;
+    if (!n.takes_part() || n.pool != pool || n.kept_for_reservation) continue;
     if (!would_do(n.spec, request.roles[0], request.avoid) ||
         !gives_such(n.spec, s.pool(pool).spec, request.roles[0]))
       continue;

@@ -1,4 +1,6 @@
 // The model's own indexes, and what each job holds, counted anew: Cluster::audit().
+#include "audit/audit.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -212,6 +214,24 @@ std::vector<std::string> Cluster::audit() const {
   audit_jobs(*state_, bad);
   audit_tree(*state_, bad);
   return bad;
+}
+
+Plan audited_plan(Cluster& cluster, Time now, std::vector<std::string>& broken) {
+  PlanAuditor auditor(cluster.state(), now);
+  Plan result = make_plan(cluster.state(), now);
+  for (const auto& list : {auditor.after(result), cluster.audit()})
+    broken.insert(broken.end(), list.begin(), list.end());
+  return result;
+}
+
+void Cluster::audit_plans(bool on) {
+  constexpr auto kAudited = [](Cluster& cluster, Time now) {
+    std::vector<std::string> broken;
+    Plan result = placement::audited_plan(cluster, now, broken);
+    require_sound(broken);
+    return result;
+  };
+  state_->audited_plan = on ? +kAudited : nullptr;
 }
 
 }  // namespace muster::placement

@@ -11,22 +11,23 @@
 
 #include "model/cluster_model.h"
 #include "muster/placement/cluster.h"
+#include "plan/plan_observer.h"
 #include "victims/victims.h"
 
 namespace muster::placement {
 
-// Watches one plan being made. ClusterModel::watch is it while it lives; O(cluster) to begin and to end.
-class Watch {
+// Watches one plan being made. ClusterModel::observer is it while it lives; O(cluster) to begin and to end.
+class PlanAuditor : public PlanObserver {
  public:
-  explicit Watch(ClusterModel& state, Time now);  // before the plan
-  ~Watch();
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
+  explicit PlanAuditor(ClusterModel& state, Time now);  // before the plan
+  ~PlanAuditor() override;
+  PlanAuditor(const PlanAuditor&) = delete;
+  PlanAuditor& operator=(const PlanAuditor&) = delete;
 
   // Room was found for a claimant in `statement`, which is not committed yet.
   // I4: each victim is a legal one at this moment, by a right that the claimant has, and none can be put
   // back.
-  void solution(const SolutionQuery& query, const Statement& statement, const Solution& solution);
+  void solution(const SolutionQuery& query, const Statement& statement, const Solution& found) override;
 
   // What is broken now that the plan is made, each as a sentence:
   // I1  what it starts or nominations fits the nodes, GPU by GPU, beside what is leaving still;

@@ -8,25 +8,10 @@
 
 #include "audit/audit.h"
 #include "audit/recount.h"
+#include "node/resource_vector.h"
 
 namespace muster::placement {
 namespace {
-
-struct Kind {
-  const char* name;
-  std::int64_t (*of)(const Resources&);
-  std::optional<std::int64_t> (*bound)(const Bounds&);
-};
-template <class A>
-std::optional<std::int64_t> value_of(const std::optional<A>& a) {
-  return a ? std::optional(a->value) : std::nullopt;
-}
-constexpr std::array<Kind, 3> kKinds = {{
-    {"gpu", [](const Resources& r) { return r.gpu.value; }, [](const Bounds& b) { return value_of(b.gpu); }},
-    {"cpu", [](const Resources& r) { return r.cpu.value; }, [](const Bounds& b) { return value_of(b.cpu); }},
-    {"memory", [](const Resources& r) { return r.memory.value; },
-     [](const Bounds& b) { return value_of(b.memory); }},
-}};
 
 // What stands on a GPU cannot all be there. `memory`, `overcommit_milli`: of the GPU, of the pool.
 bool too_much(const std::vector<GpuUse>& uses, Bytes memory, std::int64_t overcommit_milli) {
@@ -59,7 +44,7 @@ bool has_minimum(const Request& request, const std::vector<PodPlace>& pods) {
 
 class PlanAudit {
  public:
-  PlanAudit(const Watch& watch, const Plan& plan, std::vector<std::string>& broken)
+  PlanAudit(const PlanAuditor& watch, const Plan& plan, std::vector<std::string>& broken)
       : w_(watch), s_(watch.s_), plan_(plan), broken_(broken), now_(s_) {}
 
   void run() {
@@ -82,7 +67,7 @@ class PlanAudit {
   void say(const char* invariant, JobId id, const std::string& what) {
     broken_.push_back(std::string(invariant) + ": " + s_.job(id).spec.id + " " + what);
   }
-  const Watch::Was* was(JobId id) const {
+  const PlanAuditor::Was* was(JobId id) const {
     const auto found = w_.was_.find(id);
     return found == w_.was_.end() ? nullptr : &found->second;
   }
@@ -95,7 +80,7 @@ class PlanAudit {
     if (id == kNoId)
       return broken_.push_back("I8: something is decided about " + d.job + ", which is not known");
     const Job& j = s_.job(id);
-    const Watch::Was* before = was(id);
+    const PlanAuditor::Was* before = was(id);
     const bool ran = before != nullptr && before->ran;
     // Who is taken back for a fault, and has nothing left that must go first, may start again at once.
     const bool faulty = w_.crowded_.contains(id) || (before != nullptr && before->displaced);
@@ -150,8 +135,8 @@ class PlanAudit {
       const JobId at = open.back();
       open.pop_back();
       if (!seen.insert(at).second) continue;
-      for (auto it = w_.taken_.lower_bound({at, std::numeric_limits<JobId>::min()});
-           it != w_.taken_.end() && it->first == at; ++it) {
+      for (auto it = w_.taken_.lower_bound({at, kFirstId<JobId>}); it != w_.taken_.end() && it->first == at;
+           ++it) {
         if (it->second == whom) return true;
         open.push_back(it->second);
       }
@@ -165,7 +150,7 @@ class PlanAudit {
 
   // Why it goes is true, and what it frees is for somebody.
   void because(const Decision& d, JobId id) {
-    const Watch::Was* before = was(id);
+    const PlanAuditor::Was* before = was(id);
     const Job& j = s_.job(id);
     const auto path = way_up(s_, j.leaf);
     switch (d.reason) {
@@ -202,7 +187,7 @@ class PlanAudit {
   void places(JobId id) {
     const Job& j = s_.job(id);
     if (!j.assignment) return;
-    const Watch::Was* before = was(id);
+    const PlanAuditor::Was* before = was(id);
     Resources started, nominated;
     for (std::size_t i = 0; i < j.allocations.size(); ++i) {
       const Allocation& c = j.allocations[i];
@@ -258,16 +243,15 @@ class PlanAudit {
     for (const QueueId at : path) {
       const Share& share = s_.share(at, pool);
       const Tally held = now_.of(at, pool);
-      for (const Kind& kind : kKinds) {
-        if (kind.of(all) <= 0) continue;
-        const auto limit = kind.bound(share.limit);
-        const bool over_now = limit && kind.of(started) > 0 && kind.of(held.now()) > *limit;
-        if (over_now || (limit && kind.of(held.target()) > *limit))
-          say("I3", id, "was placed beyond the limit of " + s_.queue(at).spec.name + " in " + kind.name);
-        auto quota = kind.bound(share.quota);
-        if (!quota && &kind == &kKinds[0]) quota = 0;
-        if (!j.spec.preemptible && quota && kind.of(held.non_preemptible) > *quota)
-          say("I3", id, "was placed beyond the quota of " + s_.queue(at).spec.name + " in " + kind.name);
+      for (const ResourceKind kind : kAccountedKinds) {
+        if (amount_of(all, kind) <= 0) continue;
+        const auto limit = bound_of(share.limit, kind);
+        const bool over_now = limit && amount_of(started, kind) > 0 && amount_of(held.now(), kind) > *limit;
+        if (over_now || (limit && amount_of(held.target(), kind) > *limit))
+          say("I3", id, "was placed beyond the limit of " + s_.queue(at).spec.name + " in " + name_of(kind));
+        const auto quota = quota_of(share.quota, kind);
+        if (!j.spec.preemptible && quota && amount_of(held.non_preemptible, kind) > *quota)
+          say("I3", id, "was placed beyond the quota of " + s_.queue(at).spec.name + " in " + name_of(kind));
       }
     }
   }
@@ -276,7 +260,7 @@ class PlanAudit {
   // node.
   void nomination(JobId id) {
     const Job& j = s_.job(id);
-    const Watch::Was* before = was(id);
+    const PlanAuditor::Was* before = was(id);
     if (before == nullptr || !before->nominated) return;
     if (j.assignment && (j.runs() || j.assignment->pods == before->pods)) return;
     const bool taken =
@@ -308,7 +292,7 @@ class PlanAudit {
       const auto has = [&](const std::vector<PodPlace>& list) {
         return std::find(list.begin(), list.end(), l.place) != list.end();
       };
-      const Watch::Was* before = was(id);
+      const PlanAuditor::Was* before = was(id);
       if (before == nullptr || (!has(before->leaving) && !has(before->pods)))
         say("I8", id, "waits for a pod on node " + l.place.node + " to leave that was never there");
     }
@@ -397,14 +381,15 @@ class PlanAudit {
         return b.by[0] == (q.is_project ? "Project " : "Queue ") + q.name;
       });
       if (at == path.end()) return wrong("it does not stand below " + b.by[0]);
-      const auto kind =
-          std::find_if(kKinds.begin(), kKinds.end(), [&](const Kind& k) { return b.resource == k.name; });
+      const auto kind = std::find_if(kAccountedKinds.begin(), kAccountedKinds.end(),
+                                     [&](ResourceKind k) { return b.resource == name_of(k); });
       const Tally held = now_.of(*at, pool);
       const Share& share = s_.share(*at, pool);
       const bool limit = v.reason == Reason::kLimitReached;
-      const std::int64_t used =
-          limit ? std::max(kind->of(held.target()), kind->of(held.now())) : kind->of(held.non_preemptible);
-      const std::int64_t most = kind->bound(limit ? share.limit : share.quota).value_or(0);
+      const std::int64_t used = limit
+                                    ? std::max(amount_of(held.target(), *kind), amount_of(held.now(), *kind))
+                                    : amount_of(held.non_preemptible, *kind);
+      const std::int64_t most = bound_of(limit ? share.limit : share.quota, *kind).value_or(0);
       if (b.have != std::max<std::int64_t>(0, most - used))
         wrong("what is left is " + std::to_string(std::max<std::int64_t>(0, most - used)));
     }
@@ -427,7 +412,7 @@ class PlanAudit {
     wrong("some node would do for each role");
   }
 
-  const Watch& w_;
+  const PlanAuditor& w_;
   const ClusterModel& s_;
   const Plan& plan_;
   std::vector<std::string>& broken_;
@@ -435,8 +420,8 @@ class PlanAudit {
   std::map<std::string, int> decided_;
 };
 
-Watch::Watch(ClusterModel& s, Time now) : s_(s), now_(now) {
-  s_.watch = this;
+PlanAuditor::PlanAuditor(ClusterModel& s, Time now) : s_(s), now_(now) {
+  s_.observer = this;
   for (std::size_t i = 0; i < s.jobs.size(); ++i) {
     const Job& j = s.jobs[i];
     if (!j.known || (!j.assignment && j.leaving.empty())) continue;
@@ -460,7 +445,7 @@ Watch::Watch(ClusterModel& s, Time now) : s_(s), now_(now) {
 }
 
 // Somebody has come to the nominated places, or under the limits, who need not leave.
-bool Watch::in_the_way_for_good(const Job& j) const {
+bool PlanAuditor::in_the_way_for_good(const Job& j) const {
   const Recount counted(s_);
   Resources amounts;
   for (const Allocation& c : j.allocations) {
@@ -482,23 +467,22 @@ bool Watch::in_the_way_for_good(const Job& j) const {
   if (path.empty()) return true;
   return std::any_of(path.begin(), path.end(), [&](QueueId at) {
     if (s_.queue(at).spec.hold) return true;
-    return std::any_of(kKinds.begin(), kKinds.end(), [&](const Kind& kind) {
-      const auto limit = kind.bound(s_.share(at, pool).limit);
-      auto quota = kind.bound(s_.share(at, pool).quota);
-      if (!quota && &kind == &kKinds[0]) quota = 0;
+    return std::any_of(kAccountedKinds.begin(), kAccountedKinds.end(), [&](ResourceKind kind) {
+      const auto limit = bound_of(s_.share(at, pool).limit, kind);
+      const auto quota = quota_of(s_.share(at, pool).quota, kind);
       const Tally held = counted.of(at, pool);
-      return kind.of(amounts) > 0 &&
-             ((limit && kind.of(held.target()) > *limit) ||
-              (!j.spec.preemptible && quota && kind.of(held.non_preemptible) > *quota));
+      return amount_of(amounts, kind) > 0 &&
+             ((limit && amount_of(held.target(), kind) > *limit) ||
+              (!j.spec.preemptible && quota && amount_of(held.non_preemptible, kind) > *quota));
     });
   });
 }
 
-Watch::~Watch() {
-  s_.watch = nullptr;
+PlanAuditor::~PlanAuditor() {
+  s_.observer = nullptr;
 }
 
-std::vector<std::string> Watch::after(const Plan& plan) {
+std::vector<std::string> PlanAuditor::after(const Plan& plan) {
   PlanAudit(*this, plan, broken_).run();
   return std::move(broken_);
 }

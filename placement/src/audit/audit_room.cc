@@ -9,35 +9,14 @@
 
 #include "audit/audit.h"
 #include "audit/recount.h"
+#include "node/resource_vector.h"
 
 namespace muster::placement {
 namespace {
 
-constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max();
-
-template <class A>
-std::int64_t value_or_unbounded(const std::optional<A>& a) {
-  return a ? a->value : kUnbounded;
-}
-
-struct Kind {
-  const char* name;
-  std::int64_t (*of)(const Resources&);
-  std::int64_t (*bound)(const Bounds&);
-};
-constexpr std::array<Kind, 3> kKinds = {{
-    {"GPUs", [](const Resources& r) { return r.gpu.value; },
-     [](const Bounds& b) { return value_or_unbounded(b.gpu); }},
-    {"CPUs", [](const Resources& r) { return r.cpu.value; },
-     [](const Bounds& b) { return value_or_unbounded(b.cpu); }},
-    {"memory", [](const Resources& r) { return r.memory.value; },
-     [](const Bounds& b) { return value_or_unbounded(b.memory); }},
-}};
-
-// A quota of GPUs that is left out is 0; of the others, that it is not accounted.
-std::int64_t quota_of(const Share& share, const Kind& kind) {
-  const std::int64_t quota = kind.bound(share.quota);
-  return &kind == &kKinds[0] && quota == kUnbounded ? 0 : quota;
+// As a number: what is not accounted, or not bounded, is kUnbounded.
+std::int64_t quota_in(const Share& share, ResourceKind kind) {
+  return quota_of(share.quota, kind).value_or(kUnbounded);
 }
 
 // What of a victim goes at once: a replica (or group) of the surplus, or the minimum whole.
@@ -199,15 +178,17 @@ class SolutionAudit {
 
   // --- all together
 
-  std::int64_t held(QueueId at, const Kind& kind) const { return kind.of(before_.of(at, c_.pool).target()); }
+  std::int64_t held(QueueId at, ResourceKind kind) const {
+    return amount_of(before_.of(at, c_.pool).target(), kind);
+  }
   // Without these pieces; those that are moved count as gone until they have been moved, as the right is
   // judged before.
-  std::int64_t held_without(QueueId at, const Kind& kind, const Gone& gone, bool moved_too) const {
+  std::int64_t held_without(QueueId at, ResourceKind kind, const Gone& gone, bool moved_too) const {
     std::int64_t sum = held(at, kind);
     for (const std::size_t i : gone) {
       const Piece& p = pieces_[i];
       if ((p.moved && !moved_too) || !below(p.leaf, at)) continue;
-      sum -= kind.of(p.amounts);
+      sum -= amount_of(p.amounts, kind);
     }
     return sum;
   }
@@ -219,14 +200,14 @@ class SolutionAudit {
   bool within_bounds(const Gone& gone) const {
     for (const QueueId at : c_.path) {
       const Share& share = s_.share(at, c_.pool);
-      for (const Kind& kind : kKinds) {
-        const std::int64_t asked = kind.of(c_.asked);
+      for (const ResourceKind kind : kAccountedKinds) {
+        const std::int64_t asked = amount_of(c_.asked, kind);
         if (asked <= 0) continue;
-        const std::int64_t limit = kind.bound(share.limit);
+        const std::int64_t limit = bound_of(share.limit, kind).value_or(kUnbounded);
         if (limit != kUnbounded && held_without(at, kind, gone, false) + asked > limit) return false;
         if (s_.job(c_.job).spec.preemptible) continue;
-        const std::int64_t quota = quota_of(share, kind);
-        if (quota != kUnbounded && kind.of(before_.of(at, c_.pool).non_preemptible) + asked > quota)
+        const std::int64_t quota = quota_in(share, kind);
+        if (quota != kUnbounded && amount_of(before_.of(at, c_.pool).non_preemptible, kind) + asked > quota)
           return false;
       }
     }
@@ -244,15 +225,15 @@ class SolutionAudit {
     return !others || reclaims(gone, Eligibility::kByQuota) || reclaims(gone, Eligibility::kByFairShare);
   }
 
-  std::int64_t fair(QueueId at, const Kind& kind) const {
-    return kind.of((*c_.fair)[static_cast<std::size_t>(at)]);
+  std::int64_t fair(QueueId at, ResourceKind kind) const {
+    return amount_of((*c_.fair)[static_cast<std::size_t>(at)], kind);
   }
 
   // Who preempts in its own leaf is not beyond the larger of its fair share and what it had.
   bool no_further_beyond(const Gone& gone) const {
     for (const QueueId at : c_.path) {
-      for (const Kind& kind : kKinds) {
-        const std::int64_t asked = kind.of(c_.asked);
+      for (const ResourceKind kind : kAccountedKinds) {
+        const std::int64_t asked = amount_of(c_.asked, kind);
         if (asked > 0 &&
             held_without(at, kind, gone, true) + asked > std::max(fair(at, kind), held(at, kind)))
           return false;
@@ -265,8 +246,8 @@ class SolutionAudit {
   bool reclaims(const Gone& gone, Eligibility eligibility) const {
     for (const QueueId at : c_.path) {
       const Share& share = s_.share(at, c_.pool);
-      for (const Kind& kind : kKinds) {
-        const std::int64_t asked = kind.of(c_.asked), quota = quota_of(share, kind);
+      for (const ResourceKind kind : kAccountedKinds) {
+        const std::int64_t asked = amount_of(c_.asked, kind), quota = quota_in(share, kind);
         if (asked <= 0 || quota == kUnbounded) continue;
         std::int64_t most = fair(at, kind);
         if (eligibility == Eligibility::kByQuota) most = std::min(most, quota);
@@ -305,15 +286,15 @@ class SolutionAudit {
       if (std::find(c_.path.begin(), c_.path.end(), at) != c_.path.end()) return true;
       const Share& share = s_.share(at, c_.pool);
       bool over = false;
-      for (const Kind& kind : kKinds) {
-        const std::int64_t quota = quota_of(share, kind);
-        if (kind.of(c_.asked) <= 0 || quota == kUnbounded) continue;
+      for (const ResourceKind kind : kAccountedKinds) {
+        const std::int64_t quota = quota_in(share, kind);
+        if (amount_of(c_.asked, kind) <= 0 || quota == kUnbounded) continue;
         const std::int64_t held = held_without(at, kind, gone, true);
         over = over || held > (eligibility == Eligibility::kByQuota ? quota : fair(at, kind));
         // Only who stays within quota itself may take a gang that straddles the line.
         const std::int64_t least = std::min(quota, fair(at, kind));
         if (eligibility == Eligibility::kByFairShare && at == p.leaf && held >= least &&
-            held - kind.of(p.amounts) < least)
+            held - amount_of(p.amounts, kind) < least)
           return false;
       }
       if (!over) return false;
@@ -355,7 +336,8 @@ class SolutionAudit {
       const Node& n = s_.nodes[i];
       if (!n.takes_part() || n.pool != c_.pool || !would_do(n.spec, role, request.avoid)) continue;
       if (!gives_such(n.spec, s_.pool(c_.pool).spec, role)) continue;
-      if (n.reserved && reservation && reservation->owner != c_.job) continue;  // it may be kept off
+      if (n.kept_for_reservation && reservation && reservation->owner != c_.job)
+        continue;  // it may be kept off
       const auto id = static_cast<NodeId>(i);
       const Resources free = n.spec.allocatable - counted.on(id).target();
       std::int64_t k = free.pods;
@@ -379,7 +361,7 @@ class SolutionAudit {
 
 }  // namespace
 
-void Watch::solution(const SolutionQuery& query, const Statement& statement, const Solution& found) {
+void PlanAuditor::solution(const SolutionQuery& query, const Statement& statement, const Solution& found) {
   SolutionAudit(s_, now_, query, statement, found, broken_).run();
   for (const Victim& v : found.victims) taken_.emplace(v.job, query.claimant.job);
 }

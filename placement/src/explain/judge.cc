@@ -126,7 +126,7 @@ const Refusal& Judge::described(JobId id, const Scene& scene) {
   // Which of several roles it was, and how many had found a place, only another search can tell.
   if (request.roles.size() > 1 || request.about_pods || !s_.with_anti_affinity.empty()) {
     Statement statement(s_);
-    place(s_, statement, {id, pool, View::kNow, Hold::kRunning, {}, 0}, &refusal);
+    place(s_, statement, {id, pool, View::kNow, Hold::kRunning, {}, kWholePool}, &refusal);
   }
   PendingReason v = reason_of_shortage(s_, request, pool, refusal);
   if (refusal.serial == 0 || v != refusal.pending_reason) {
@@ -142,7 +142,8 @@ bool Judge::fits_reserved(JobId id, PoolId pool) {
   const auto [known, fresh] = fits_reserved_.try_emplace({s_.job(id).request, pool});
   if (fresh) {
     Statement statement(s_);
-    known->second = place(s_, statement, {id, pool, View::kNow, Hold::kRunning, {}, 0, true}).has_value();
+    known->second =
+        place(s_, statement, {id, pool, View::kNow, Hold::kRunning, {}, kWholePool, true}).has_value();
   }
   return known->second;
 }

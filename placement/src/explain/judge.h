@@ -14,18 +14,18 @@ namespace muster::placement {
 
 class Judge {
  public:
-  // Of claimants by leaf, request, priority and pool: whom they have a right to take, and minRuntime keeps.
+  // By leaf queue, request, priority and pool of a claimant: whom it would be eligible to take, if minRuntime
+  // did not keep that job safe, and until when.
   using SafeVictims = std::map<std::tuple<QueueId, RequestId, std::int64_t, PoolId>, std::pair<Time, JobId>>;
 
   Judge(ClusterModel& state, const SafeVictims& safe, std::vector<std::string>& changed)
       : s_(state), safe_(safe), changed_(changed) {}
 
-  // All that waits in the order's pool, in the order in which it would be served. Where that are many, only
-  // the first of them and those that have no pending reason yet; all of them once a minute (Pool::due). The
-  // first ones are considered for a reservation before.
+  // All jobs that wait in the pool, in the order in which they would be served. Where these are many,
+  // RULES.md 7.7 says which of them. Before, the first ones are considered for a reservation.
   void pending(const ServiceOrder& order);
-  void nominated(PoolId pool);  // those whose places are nominated, not free
-  void sidelined();             // those that stand in no pending queue
+  void nominated(PoolId pool);  // jobs whose places are nominated and not free yet
+  void sidelined();             // jobs that stand in no pending queue
 
  private:
   struct Where {
@@ -43,10 +43,10 @@ class Judge {
   void job(Scene& scene, JobId job, const Where& where);
   const std::vector<QueueId>& path(Scene& scene, QueueId leaf) const;
   const Refusal& described(JobId job, const Scene& scene);
-  // nullopt: a shortage binds, not a right.
+  // The reason FairShareReached. nullopt: what binds is a shortage.
   std::optional<PendingReason> without_right(const Scene& scene, const Job& job,
                                              const std::vector<QueueId>& path);
-  // It would fit on what is reserved for another one. Once for all jobs that ask the same.
+  // Whether it would fit if it might use the reserved nodes. Asked once for all jobs that ask the same.
   bool fits_reserved(JobId job, PoolId pool);
   void publish(JobId job, const PendingReason& pending_reason, std::uint64_t serial, const Where& where);
 

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <cstdio>
 #include <set>
 
+#include "node/resource_vector.h"
 #include "node/sharing.h"
 #include "place/nodes.h"
 
@@ -14,17 +13,6 @@ namespace {
 
 constexpr std::size_t kMaxHolders = 8;    // in Blocking::by
 constexpr std::size_t kHoldersNamed = 3;  // in a sentence
-
-struct Amount4 {
-  const char* resource;
-  std::int64_t (*of)(const Resources&);
-};
-constexpr std::array<Amount4, 4> kResources = {{
-    {"gpu", [](const Resources& r) { return r.gpu.value; }},
-    {"cpu", [](const Resources& r) { return r.cpu.value; }},
-    {"memory", [](const Resources& r) { return r.memory.value; }},
-    {"pods", [](const Resources& r) { return r.pods; }},
-}};
 
 std::string unit(const ClusterModel& s, PoolId pool, std::string_view resource) {
   if (resource == "gpu") return s.pool(pool).spec.gpu_resource;
@@ -36,6 +24,22 @@ std::string unit(const ClusterModel& s, PoolId pool, std::string_view resource) 
 Resources lent(const ClusterModel& s, QueueId at, PoolId pool) {
   const TreeSums& sums = s.sums(at, pool);
   return sums.allocated - sums.non_preemptible;
+}
+
+// What is free on the nodes of the pool that are not kept for the owner of its reservation. GPUs count whole
+// where whole ones are asked for.
+Resources free_beside_reservation(const ClusterModel& s, const Pool& p, const Resources& asked) {
+  const bool parts = asked.gpu.value % kMilliPerGpu != 0;
+  Resources free = p.domains[0].free;
+  if (parts) free.gpu = p.domains[0].capacity.gpu - p.used_gpu;
+  for (const NodeId id : p.reservation->nodes) {
+    const Node& n = s.node(id);
+    if (!n.takes_part() || &s.pool(n.pool) != &p) continue;
+    Resources kept = n.counted;
+    if (parts) kept.gpu = capacity_of(n).gpu - n.used.gpu;
+    free -= kept;
+  }
+  return larger_of(free, Resources{});
 }
 
 using Holders = std::vector<std::pair<std::int64_t, std::string>>;  // with amounts, the most first
@@ -50,9 +54,9 @@ void keep_most(Holders& list) {
 }
 
 // The jobs that hold most of a resource in the pool, and "other pods" where these hold some.
-Holders holders(const ClusterModel& s, PoolId pool, const Amount4& what) {
+Holders holders(const ClusterModel& s, PoolId pool, ResourceKind what) {
   Holders list;
-  if (what.resource == std::string_view("gpu")) {
+  if (what == ResourceKind::kGpu) {
     for (const auto& [minus, id] : s.pool(pool).holders) {
       if (list.size() == kMaxHolders) break;
       list.emplace_back(-minus, id);
@@ -60,20 +64,20 @@ Holders holders(const ClusterModel& s, PoolId pool, const Amount4& what) {
   } else {
     for (const Job& j : s.jobs) {
       if (!j.known || !j.assignment || j.assignment->pool != s.pool(pool).spec.name) continue;
-      if (const auto amount = what.of(s.request_of(j).total); amount > 0)
+      if (const auto amount = amount_of(s.request_of(j).total, what); amount > 0)
         list.emplace_back(amount, j.spec.id);
     }
     keep_most(list);
   }
-  const std::int64_t others = what.of(s.pool(pool).used_by_others);
+  const std::int64_t others = amount_of(s.pool(pool).used_by_others, what);
   if (others > 0 && list.size() < kMaxHolders) list.emplace_back(others, "other pods");
   return list;
 }
 
-std::string held_by(const Holders& list, const Amount4& what) {
+std::string held_by(const Holders& list, ResourceKind what) {
   std::string text;
   for (std::size_t i = 0; i < list.size() && i < kHoldersNamed; ++i) {
-    text += (i == 0 ? "; held by " : ", ") + list[i].second + " (" + show(what.resource, list[i].first) + ")";
+    text += (i == 0 ? "; held by " : ", ") + list[i].second + " (" + show(name_of(what), list[i].first) + ")";
   }
   if (list.size() > kHoldersNamed) text += ", …";
   return text;
@@ -111,7 +115,7 @@ const Suited& suited(const ClusterModel& s, Request& request, PoolId pool, std::
 
 // The same of the nodes alone that would do for some of these roles. O(1) where all do, else O(pods).
 Holders holders(const ClusterModel& s, Request& request, PoolId pool, const std::vector<std::size_t>& roles,
-                const Amount4& what) {
+                ResourceKind what) {
   if (std::any_of(roles.begin(), roles.end(), [&](std::size_t r) { return suited(s, request, pool, r).all; }))
     return holders(s, pool, what);
   const auto would_do = [&](NodeId id) {
@@ -123,14 +127,14 @@ Holders holders(const ClusterModel& s, Request& request, PoolId pool, const std:
     for (const JobId id : jobs) {
       std::int64_t amount = 0;
       for (const Allocation& c : s.job(id).allocations)
-        amount += c.node != kNoId && would_do(c.node) ? what.of(c.amounts) : 0;
+        amount += c.node != kNoId && would_do(c.node) ? amount_of(c.amounts, what) : 0;
       if (amount > 0) list.emplace_back(amount, s.job(id).spec.id);
     }
   }
   keep_most(list);
   std::int64_t others = 0;
   each_node(s, pool, [&](NodeId id) {
-    others += would_do(id) ? what.of(s.node(id).used_by_others) : 0;
+    others += would_do(id) ? amount_of(s.node(id).used_by_others, what) : 0;
     return true;
   });
   if (others > 0 && list.size() < kMaxHolders) list.emplace_back(others, "other pods");
@@ -212,16 +216,16 @@ std::optional<PendingReason> not_shared_so(const ClusterModel& s, const Request&
 // Of what one pod needs more than any usable node has, if it were empty: "; no node has more than 0 CPUs".
 std::string beyond_every_node(const ClusterModel& s, PoolId pool, const RoleSpec& r) {
   std::string text;
-  for (const Amount4& what : kResources) {
-    if (what.resource == std::string_view("gpu") && r.share.kind != GpuShare::Kind::kWhole) continue;
+  for (const ResourceKind what : kAllKinds) {
+    if (what == ResourceKind::kGpu && r.share.kind != GpuShare::Kind::kWhole) continue;
     std::int64_t most = 0;
     each_node(s, pool, [&](NodeId id) {
-      most = std::max(most, what.of(s.node(id).spec.allocatable));
+      most = std::max(most, amount_of(s.node(id).spec.allocatable, what));
       return true;
     });
-    if (what.of(r.per_pod) <= most) continue;
+    if (amount_of(r.per_pod, what) <= most) continue;
     text += text.empty() ? "; no node has more than " : ", ";
-    text += show(what.resource, most) + " " + unit(s, pool, what.resource);
+    text += show(name_of(what), most) + " " + unit(s, pool, name_of(what));
   }
   return text;
 }
@@ -266,25 +270,25 @@ std::string bound_text(const ClusterModel& s, const Request& request, PoolId poo
 std::optional<PendingReason> too_little(const ClusterModel& s, Request& request, PoolId pool,
                                         const std::vector<std::size_t>& roles, bool* never = nullptr) {
   const RoomOnSuited room = room_of(s, request, pool, roles);
-  for (const Amount4& what : kResources) {
+  for (const ResourceKind what : kAllKinds) {
     std::vector<std::size_t> asking;
     std::int64_t need = 0;
     for (const std::size_t r : roles) {
-      const auto amount = what.of(s.per_pod(request.roles[r], pool) * request.roles[r].replicas);
+      const auto amount = amount_of(s.per_pod(request.roles[r], pool) * request.roles[r].replicas, what);
       if (amount > 0) asking.push_back(r), need += amount;
     }
     const RoomOnSuited here = asking.size() == roles.size() ? room : room_of(s, request, pool, asking);
-    const std::int64_t have = what.of(here.free);
+    const std::int64_t have = amount_of(here.free, what);
     if (need <= have) continue;
-    if (never != nullptr) *never = need > what.of(here.capacity);
+    if (never != nullptr) *never = need > amount_of(here.capacity, what);
     const auto by = holders(s, request, pool, asking, what);
     PendingReason v;
     v.reason = Reason::kInsufficientCapacity;
-    v.message = "needs " + show(what.resource, need) + " " + unit(s, pool, what.resource) + " in pool " +
-                s.pool(pool).spec.name + ", " + show(what.resource, have) + " free of " +
-                show(what.resource, what.of(here.capacity)) + bound_text(s, request, pool, asking) +
+    v.message = "needs " + show(name_of(what), need) + " " + unit(s, pool, name_of(what)) + " in pool " +
+                s.pool(pool).spec.name + ", " + show(name_of(what), have) + " free of " +
+                show(name_of(what), amount_of(here.capacity, what)) + bound_text(s, request, pool, asking) +
                 held_by(by, what);
-    Blocking b{what.resource, s.pool(pool).spec.name, need, have, {}};
+    Blocking b{name_of(what), s.pool(pool).spec.name, need, have, {}};
     for (const auto& [amount, id] : by) b.by.push_back(id);
     v.blocking.push_back(std::move(b));
     return v;
@@ -293,42 +297,6 @@ std::optional<PendingReason> too_little(const ClusterModel& s, Request& request,
 }
 
 }  // namespace
-
-std::string join(const std::vector<std::string>& list, std::size_t most) {
-  std::string text;
-  for (std::size_t i = 0; i < list.size() && i < most; ++i) text += (i == 0 ? "" : ", ") + list[i];
-  if (list.size() > most) text += ", …";
-  return text;
-}
-
-std::string who(const QueueSpec& spec) {
-  return (spec.is_project ? "Project " : "Queue ") + spec.name;
-}
-
-std::string show(std::string_view resource, std::int64_t amount) {
-  if (resource == "gpu" || resource == "cpu") {
-    return amount % 1000 == 0 ? std::to_string(amount / 1000) : std::to_string(amount) + "m";
-  }
-  if (resource != "memory") return std::to_string(amount);
-  static constexpr std::array<const char*, 6> kSuffix = {"", "Ki", "Mi", "Gi", "Ti", "Pi"};
-  std::size_t i = 0;
-  while (i + 1 < kSuffix.size() && amount != 0 && amount % 1024 == 0) amount /= 1024, ++i;
-  return std::to_string(amount) + kSuffix[i];
-}
-
-std::string show(Time at) {
-  const auto t = std::chrono::ceil<std::chrono::seconds>(
-      std::chrono::sys_time<std::chrono::milliseconds>{std::chrono::milliseconds{at.ms}});
-  const auto midnight = std::chrono::floor<std::chrono::days>(t);
-  const std::chrono::year_month_day day{midnight};
-  const std::chrono::hh_mm_ss clock{t - midnight};
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "%04d-%02u-%02uT%02d:%02d:%02dZ", static_cast<int>(day.year()),
-                static_cast<unsigned>(day.month()), static_cast<unsigned>(day.day()),
-                static_cast<int>(clock.hours().count()), static_cast<int>(clock.minutes().count()),
-                static_cast<int>(clock.seconds().count()));
-  return text.data();
-}
 
 PendingReason reason_of_sidelined(const ClusterModel& s, const Job& j) {
   PendingReason v;
@@ -352,7 +320,7 @@ PendingReason reason_of_sidelined(const ClusterModel& s, const Job& j) {
 }
 
 PendingReason reason_of_reserved_part(const ClusterModel& s, const BrokenBound& b, PoolId pool,
-                                  const std::vector<QueueId>& path) {
+                                      const std::vector<QueueId>& path) {
   const std::string& name = s.pool(pool).spec.name;
   std::vector<std::string> whose;
   for (const QueueId at : held_back_for(s, path, pool, b.resource)) whose.push_back(who(s.queue(at).spec));
@@ -368,7 +336,7 @@ PendingReason reason_of_reserved_part(const ClusterModel& s, const BrokenBound& 
 }
 
 PendingReason reason_of_bound(const ClusterModel& s, const BrokenBound& b, PoolId pool) {
-  if (b.kind == Bound::kReserved) return reason_of_reserved_part(s, b, pool, s.path(b.at));
+  if (b.kind == Bound::kReservedPart) return reason_of_reserved_part(s, b, pool, s.path(b.at));
   const bool quota = b.kind == Bound::kQuota;
   const std::string& name = s.pool(pool).spec.name;
   const std::string whose = who(s.queue(b.at).spec);
@@ -384,26 +352,26 @@ PendingReason reason_of_bound(const ClusterModel& s, const BrokenBound& b, PoolI
 
 std::optional<PendingReason> reason_of_fair_share(const ClusterModel& s, const Claimant& c,
                                                   const Resources& theirs) {
-  for (const Amount4& what : kResources) {
-    const std::int64_t asked = what.of(c.asked);
-    if (asked <= 0 || what.resource == std::string_view("pods")) continue;
+  for (const ResourceKind what : kAccountedKinds) {
+    const std::int64_t asked = amount_of(c.asked, what);
+    if (asked <= 0) continue;
     for (const QueueId at : c.path) {
       // Where CPU or memory is not accounted, nobody's share of it binds.
-      const std::int64_t fair = what.of((*c.fair)[static_cast<std::size_t>(at)]);
-      const std::int64_t used = what.of(s.sums(at, c.pool).allocated);
+      const std::int64_t fair = amount_of((*c.fair)[static_cast<std::size_t>(at)], what);
+      const std::int64_t used = amount_of(s.sums(at, c.pool).allocated, what);
       if (wrapping_add(used, asked) <= fair) continue;
       // What is exchanged inside an ancestor needs no room there.
-      const std::int64_t exchanged = what.of(lent(s, at, c.pool) - lent(s, c.path.front(), c.pool));
+      const std::int64_t exchanged = amount_of(lent(s, at, c.pool) - lent(s, c.path.front(), c.pool), what);
       if (at != c.path.front() && exchanged >= std::min(asked, wrapping_add(used, asked) - fair)) continue;
-      if (what.of(theirs) < asked) return std::nullopt;
+      if (amount_of(theirs, what) < asked) return std::nullopt;
       const std::string& name = s.pool(c.pool).spec.name;
       const std::string whose = who(s.queue(at).spec);
       PendingReason v;
       v.reason = Reason::kFairShareReached;
-      v.message = "needs " + show(what.resource, asked) + " " + unit(s, c.pool, what.resource) + " in pool " +
+      v.message = "needs " + show(name_of(what), asked) + " " + unit(s, c.pool, name_of(what)) + " in pool " +
                   name + ", too little is free, and nothing may be taken from others for it: " + whose +
-                  " has " + show(what.resource, used) + " of its fair share of " + show(what.resource, fair);
-      v.blocking.push_back({what.resource, name, asked, std::max<std::int64_t>(0, fair - used), {whose}});
+                  " has " + show(name_of(what), used) + " of its fair share of " + show(name_of(what), fair);
+      v.blocking.push_back({name_of(what), name, asked, std::max<std::int64_t>(0, fair - used), {whose}});
       return v;
     }
   }
@@ -413,13 +381,15 @@ std::optional<PendingReason> reason_of_fair_share(const ClusterModel& s, const C
 PendingReason reason_of_reservation(const ClusterModel& s, const Job& j, PoolId pool) {
   const Pool& p = s.pool(pool);
   const Resources asked = s.asked(s.request_of(j), pool);
-  const Amount4& what = kResources[asked.gpu.value > 0 ? 0 : 1];
+  const ResourceKind what = asked.gpu.value > 0 ? ResourceKind::kGpu : ResourceKind::kCpu;
+  const std::int64_t have = amount_of(free_beside_reservation(s, p, asked), what);
   PendingReason v;
   v.reason = Reason::kReserved;
-  v.message = "needs " + show(what.resource, what.of(asked)) + " " + unit(s, pool, what.resource) +
-              " in pool " + p.spec.name + "; what would do is reserved for " + p.reservation->name +
-              ", the first in order, and this one does not say that it ends before that starts";
-  v.blocking.push_back({what.resource, p.spec.name, what.of(asked), 0, {p.reservation->name}});
+  v.message = "needs " + show(name_of(what), amount_of(asked, what)) + " " + unit(s, pool, name_of(what)) +
+              " in pool " + p.spec.name + ", " + show(name_of(what), have) +
+              " free beside what is reserved for " + p.reservation->name +
+              ", the first in order; this one does not say that it ends before that starts";
+  v.blocking.push_back({name_of(what), p.spec.name, amount_of(asked, what), have, {p.reservation->name}});
   return v;
 }
 
@@ -499,7 +469,7 @@ PendingReason reason_of_shortage(ClusterModel& s, Request& request, PoolId pool,
     if (s.node(id).takes_part() && request.eligible[role][static_cast<std::size_t>(id)])
       fit += room_for(s.node(id), s.pool(pool), r, View::kNow);
   }
-  const Amount4& what = kResources[r.gpus > 0 ? 0 : 1];
+  const ResourceKind what = r.gpus > 0 ? ResourceKind::kGpu : ResourceKind::kCpu;
   const auto by = holders(s, request, pool, {role}, what);
   const std::string& name = s.pool(pool).spec.name;
   PendingReason v;

@@ -121,15 +121,17 @@ class Topology {
   // Of several roles: each counted for itself, so the sum is a bound from above.
   std::vector<Spot> together(const std::vector<std::size_t>& roles, const std::vector<std::int64_t>& counts,
                              std::int32_t depth) const {
-    std::map<DomainId, Spot> sums;  // by domain, or by node
+    std::map<std::pair<NodeId, DomainId>, Spot> sums;  // by node where each is one, else by domain
     for (std::size_t k = 0; k < roles.size(); ++k) {
       for (const Spot& spot : by_domain(spots_of(roles[k]), depth)) {
-        const auto key = depth == kHostDepth ? spot.at : domain_of(s_.node(spot.at), depth);
+        const bool by_node = depth == kHostDepth;
+        const std::pair key(by_node ? spot.at : NodeId{kNoId},
+                            by_node ? DomainId{kNoId} : domain_of(s_.node(spot.at), depth));
         sums.try_emplace(key, Spot{spot.at, 0}).first->second.pods += std::min(counts[k], spot.pods);
       }
     }
     std::vector<Spot> list;
-    for (const auto& [d, spot] : sums) list.push_back(spot);
+    for (const auto& [where, spot] : sums) list.push_back(spot);
     return list;
   }
 

@@ -19,7 +19,7 @@
 
 namespace muster::placement {
 
-class Watch;
+class PlanObserver;
 
 // Ids of nodes and jobs are used again. Names of Queues, Projects and pools keep theirs as long as the
 // process lives, for allocations and pending queues refer to them in many places: about 600 bytes a name and
@@ -49,12 +49,9 @@ class ClusterModel {
   std::uint64_t last_serial = 0;
   std::uint64_t plans = 0;  // made so far
   Time time;                // of the last one
-#ifdef NDEBUG
-  bool audited = false;  // each plan is: audit.h
-#else
-  bool audited = true;
-#endif
-  Watch* watch = nullptr;  // of the plan that is being made
+  // Makes plans and audits each: Cluster::audit_plans(). nullptr: they are not audited.
+  Plan (*audited_plan)(Cluster& cluster, Time now) = nullptr;
+  PlanObserver* observer = nullptr;  // of the plan that is being made
 
   Node& node(NodeId id) { return nodes[static_cast<std::size_t>(id)]; }
   const Node& node(NodeId id) const { return nodes[static_cast<std::size_t>(id)]; }

@@ -11,7 +11,7 @@ namespace {
 
 // The domains of a node, coarse to fine, made where they are new. A label that is missing ends the path.
 std::vector<DomainId> domains_of(Pool& pool, const Labels& labels) {
-  std::vector<DomainId> list = {0};
+  std::vector<DomainId> list = {kWholePool};
   std::string path;
   for (const std::string& key : pool.spec.topology) {
     const auto label = labels.find(key);

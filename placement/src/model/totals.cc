@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "node/resource_vector.h"
+
 namespace muster::placement {
 
 Resources free_in(const Pool& pool) {
@@ -11,7 +13,8 @@ Resources free_in(const Pool& pool) {
 }
 
 bool fits_in(const Resources& asked, const Resources& sum) {
-  return asked.gpu <= sum.gpu && asked.cpu <= sum.cpu && asked.memory <= sum.memory && asked.pods <= sum.pods;
+  return std::all_of(kAllKinds.begin(), kAllKinds.end(),
+                     [&](ResourceKind kind) { return amount_of(asked, kind) <= amount_of(sum, kind); });
 }
 
 std::int64_t lowest_running(const ClusterModel& s, PoolId pool, QueueId leaf) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "model/cluster_model.h"
+#include "node/resource_vector.h"
 
 namespace muster::placement {
 namespace {
@@ -21,17 +22,14 @@ void upwards(std::vector<TreeNode>& tree, QueueId from, Visit&& visit) {
 }  // namespace
 
 Resources reserved_part(const Share& share) {
-  const auto part = [](const auto& reserved, const auto& quota, const auto& limit) {
-    using A = typename std::decay_t<decltype(reserved)>::value_type;
-    if (!reserved || !quota) return A{};
-    const A most = limit ? std::min(*quota, *limit) : *quota;
-    return std::max(A{}, std::min(*reserved, most));
-  };
-  Resources r;
-  r.gpu = part(share.reserved.gpu, share.quota.gpu, share.limit.gpu);
-  r.cpu = part(share.reserved.cpu, share.quota.cpu, share.limit.cpu);
-  r.memory = part(share.reserved.memory, share.quota.memory, share.limit.memory);
-  return r;
+  Resources part;
+  for (const ResourceKind kind : kAccountedKinds) {
+    const auto reserved = bound_of(share.reserved, kind), quota = bound_of(share.quota, kind);
+    if (!reserved || !quota) continue;
+    const std::int64_t most = std::min(*quota, bound_of(share.limit, kind).value_or(kUnbounded));
+    amount_of(part, kind) = std::max<std::int64_t>(0, std::min(*reserved, most));
+  }
+  return part;
 }
 
 bool reserves_anything(const QueueSpec& spec) {
@@ -81,13 +79,14 @@ void ClusterModel::count_in_tree(QueueId from, int running, int waiting_jobs) {
 void ClusterModel::hold_back(QueueId at, PoolId p, TreeSums& s) const {
   const Share& mine = share(at, p);
   const Resources own = reserved_part(mine);
-  const auto left = [](auto reserved, auto used, auto below, const auto& limit) {
-    const auto most = std::max(reserved - used, below);
-    return std::max(decltype(reserved){}, limit ? std::min(most, *limit - used) : most);
-  };
-  s.held_back.gpu = left(own.gpu, s.allocated.gpu, s.held_below.gpu, mine.limit.gpu);
-  s.held_back.cpu = left(own.cpu, s.allocated.cpu, s.held_below.cpu, mine.limit.cpu);
-  s.held_back.memory = left(own.memory, s.allocated.memory, s.held_below.memory, mine.limit.memory);
+  for (const ResourceKind kind : kAccountedKinds) {
+    const std::int64_t used = amount_of(s.allocated, kind);
+    const std::int64_t most =
+        std::max(wrapping_sub(amount_of(own, kind), used), amount_of(s.held_below, kind));
+    const auto limit = bound_of(mine.limit, kind);
+    amount_of(s.held_back, kind) =
+        std::max<std::int64_t>(0, limit ? std::min(most, wrapping_sub(*limit, used)) : most);
+  }
 }
 
 // From scratch: changes of shape are rare, and undoing sums along a chain that was broken or a circle is not

@@ -47,7 +47,7 @@ struct Node : Held {
   Resources counted;                  // what is counted as free in these domains
   MilliGpu spare;                     // … and in Pool::spare_gpu
   Resources counted_others;           // … and in Pool::used_by_others
-  bool reserved = false;              // by Pool::reservation
+  bool kept_for_reservation = false;  // by Pool::reservation
   std::uint64_t stamp = 0;  // of the last change of it or of what is held of it; never the same again
 
   bool takes_part() const { return known && pool != kNoId && !shared && spec.usable; }

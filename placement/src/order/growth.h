@@ -13,27 +13,27 @@
 
 namespace muster::placement {
 
-// The claimants for surplus in one pool: running elastic jobs below their most, in the order of rule 2;
-// inside a leaf and priority the smallest relative to its minimum first. While jobs grow, ranks only grow
-// worse: the first one is ranked anew, and is the first indeed if it is still before the next, as in
+// The claimants for surplus in one pool: running elastic jobs below their largest size, in the order of
+// RULES.md 2.4. While jobs grow, ranks only become worse. So only the first is ranked anew, as in
 // ServiceOrder.
 class Growth {
  public:
-  // Leaves of which nothing may start are left out, and jobs that are infeasible. `due`: when those are to be
-  // asked that this plan has shrunk; not touched if there are none. O(growable jobs).
+  // Leaves out leaf queues in which nothing may start, and jobs that are infeasible. `due` becomes the time
+  // at which the jobs that this plan has shrunk are to be asked again. O(growable jobs).
   Growth(ClusterModel& state, PoolId pool, const std::vector<Resources>& fair, std::optional<Time>& due);
 
   struct GrowthClaim {
     JobId job = kNoId;
-    std::vector<PodWish> pods;  // one replica, or one group of them, with what is colocated
+    std::vector<PodWish> pods;  // one replica, or one group of replicas, with the pods that are colocated
     Resources asked;
     std::vector<QueueId> path;
   };
-  // The first that has not been refused. O(log jobs + pods of the job), more only where ranks have changed.
-  // The caller says what became of it before it asks for the next one.
+  // The first claim that has not been refused. Before the caller asks for the next one, it says what became
+  // of this one. O(log jobs + pods of the job), and more only where ranks have changed.
   std::optional<GrowthClaim> next();
-  void refused();  // the last claim's job is not looked at again
-  // It was granted. `took`: from others, so that sizes and ranks have changed in any way; O(jobs) then.
+  void refused();  // the job of the last claim is not asked again
+  // The last claim was granted. `took`: others gave for it, so any size and rank may have changed. O(jobs)
+  // then.
   void granted(bool took);
 
  private:

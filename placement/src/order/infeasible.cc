@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/totals.h"
+#include "node/resource_vector.h"
 #include "shares/eligibility.h"
 
 namespace muster::placement {
@@ -15,8 +16,7 @@ Resources least_growth(const ClusterModel& s, const Request& request, PoolId poo
     if (role.most() == role.replicas || role.colocate_with >= 0) continue;
     const Resources one = s.per_pod(role, pool);
     if (!least) least = one;
-    least = Resources{std::min(least->gpu, one.gpu), std::min(least->cpu, one.cpu),
-                      std::min(least->memory, one.memory), std::min(least->pods, one.pods)};
+    least = smaller_of(*least, one);
   }
   return least.value_or(Resources{});
 }

@@ -7,18 +7,18 @@
 
 namespace muster::placement {
 
-// For one pool and one round of a plan, at its beginning. While jobs start, what is infeasible stays so; when
-// something ends, there is another round.
+// For one pool, at the beginning of one round of a plan. While jobs start, what is infeasible stays
+// infeasible. When something ends, there is another round.
 class Infeasible {
  public:
   Infeasible(const ClusterModel& state, PoolId pool, const std::vector<Resources>& fair)
       : s_(&state), pool_(pool), fair_(&fair) {}
 
-  // `lowest`: of lowest_running(). No job of this kind in this leaf can start: too little is free in all, its
-  // leaf has no right to take from others and nothing to preempt. false: the totals do not say. O(1), once
-  // for each request O(roles).
+  // True: no job of this kind in this leaf queue can start. Too little is free in all, the leaf queue is not
+  // eligible to take from others, and there is nothing to preempt. False: the totals do not tell. `lowest` is
+  // what lowest_running() says. O(1), and once for each request O(roles).
   bool starts(QueueId leaf, std::int64_t lowest, const PendingKind& kind);
-  // The same of an elastic job that runs: no more of any of its roles.
+  // The same for the growth of an elastic job: none of its roles can have one more replica.
   bool growth(QueueId leaf, std::int64_t lowest, const Job& job);
 
  private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "node/resource_vector.h"
 #include "node/wide.h"
 
 namespace muster::placement {
@@ -21,14 +22,12 @@ std::int64_t part(std::int64_t used, std::int64_t quota, std::int64_t fair) {
 
 // DRF (Ghodsi et al., NSDI 2011): the largest part over the resources.
 std::int64_t dominant(const Resources& used, const Bounds& quota, const Resources& fair) {
-  return std::max({part(used.gpu.value, quota.gpu.value_or(MilliGpu{}).value, fair.gpu.value),
-                   part(used.cpu.value, quota.cpu.value_or(MilliCpu{}).value, fair.cpu.value),
-                   part(used.memory.value, quota.memory.value_or(Bytes{}).value, fair.memory.value)});
-}
-
-bool within(const Resources& used, const Resources& fair, const Resources& asked) {
-  return (asked.gpu.value == 0 || used.gpu <= fair.gpu) && (asked.cpu.value == 0 || used.cpu <= fair.cpu) &&
-         (asked.memory.value == 0 || used.memory <= fair.memory);
+  std::int64_t largest = 0;
+  for (const ResourceKind kind : kAccountedKinds) {
+    largest = std::max(largest,
+                       part(amount_of(used, kind), quota_of(quota, kind).value_or(0), amount_of(fair, kind)));
+  }
+  return largest;
 }
 
 // In GPUs where GPUs are asked for; else in what the quota accounts for.
@@ -78,7 +77,7 @@ LeafRank rank_leaf(const ClusterModel& s, const std::vector<QueueId>& path, Pool
   for (const QueueId at : path) {
     const Resources& used = s.sums(at, pool).allocated;
     below = below && below_quota(used, s.share(at, pool).quota, candidate);
-    fits = fits && within(used + candidate, fair[static_cast<std::size_t>(at)], candidate);
+    fits = fits && !exceeds(used + candidate, fair[static_cast<std::size_t>(at)], candidate);
   }
   const QueueId leaf = path.front();
   const Resources& used = s.sums(leaf, pool).allocated;

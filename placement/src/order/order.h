@@ -10,18 +10,18 @@
 
 namespace muster::placement {
 
-// Smaller is served earlier.
+// The keys of RULES.md 2.1. Smaller is served earlier.
 struct LeafRank {
-  bool not_below = true;      // below quota at every level comes first
-  bool not_within = true;     // then, within fair share at every level with the candidate
-  std::int32_t priority = 0;  // place of the leaf when all are sorted by priority
+  bool not_below = true;      // false: it is below quota at every level
+  bool not_within = true;     // false: it is within fair share at every level, with the candidate added
+  std::int32_t priority = 0;  // its place when all leaf queues are sorted by priority
   std::int64_t share_with = 0, share_without = 0;  // dominant share (DRF), in millionths
-  std::int32_t age = 0;                            // place of the leaf when all are sorted by age, then name
+  std::int32_t age = 0;  // its place when all leaf queues are sorted by age, then name
 
   auto operator<=>(const LeafRank&) const = default;
 };
 
-// What of a leaf's rank does not change while it is served.
+// The part of a leaf queue's rank that does not change while the pool is served.
 struct Seniority {
   std::int32_t priority = 0, age = 0;
 };
@@ -29,8 +29,8 @@ struct Seniority {
 std::map<QueueId, Seniority> seniority(const ClusterModel& state, PoolId pool,
                                        const std::vector<QueueId>& leaves);
 
-// `path`: from the leaf to the top; `fair`: of fair_shares(). Only grows worse while jobs start and none
-// ends. O(depth).
+// `path` goes from the leaf queue to the top; `fair` is what fair_shares() said. While jobs start and none
+// ends, a rank only becomes worse. O(depth).
 LeafRank rank_leaf(const ClusterModel& state, const std::vector<QueueId>& path, PoolId pool,
                    const std::vector<Resources>& fair, const Seniority& seniority,
                    const Resources& candidate);

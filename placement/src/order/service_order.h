@@ -12,32 +12,34 @@
 
 namespace muster::placement {
 
-// While jobs start and nothing ends, ranks only grow worse: the first one is taken out, ranked anew, and is
-// the first indeed if it is still before the next. Whoever makes something end calls rank_anew(). The pending
-// queues of the pool may gain jobs meanwhile, but not lose any (see ClusterModel::stop_waiting); jobs that
-// hold an assignment are passed over.
+// While jobs start and nothing ends, ranks only become worse. So only the first leaf queue is ranked anew. If
+// it is still before the next, it is the first indeed; else it goes back. A caller that makes something end
+// calls rank_anew(). Meanwhile the pending queues of the pool may gain jobs, but may not lose any (see
+// ClusterModel::stop_waiting). Jobs that hold an assignment are passed over.
 class ServiceOrder {
  public:
-  // Leaves of which nothing may start are left out, and kinds that are infeasible; but of each leaf the first
-  // of these has its turn where nobody has reserved yet: it may be the one who does.
+  // Leaves out leaf queues in which nothing may start, and kinds of jobs that are infeasible. There is one
+  // exception: where the pool has no reservation yet, the first infeasible job of each leaf queue has its
+  // turn, because it may be the one that gets one.
   ServiceOrder(ClusterModel& state, PoolId pool);
 
   JobId head();  // kNoId: all served
   bool head_is_infeasible() const;
-  // The head has been dealt with. `refused`: whoever asks the same in its leaf need not be looked at.
+  // The head has been dealt with. `refused`: jobs of its leaf queue that ask the same need not be looked at.
   void pop(bool refused);
 
-  // Something ended or was given up: ranks may have become better. O(leaves).
+  // Something ended or was given up, so ranks may have become better. O(leaf queues).
   void rank_anew();
 
-  // The first `most` of all that wait now, in the order in which they would be served. Leaves that started
-  // to wait after this ServiceOrder was made are left out. O(leaves + most x log leaves).
+  // The first `most` of all jobs that wait now, in the order in which they would be served. Leaf queues that
+  // have begun to wait since this ServiceOrder was made are left out. O(leaf queues + most x log leaf
+  // queues).
   std::vector<JobId> in_order(std::size_t most) const;
 
   PoolId pool() const { return pool_; }
   const std::vector<Resources>& fair() const { return fair_; }
-  const std::vector<QueueId>& path() const { return leaves_[head_].path; }  // of the head's leaf
-  const std::vector<QueueId>& barred() const { return barred_; }            // the leaves that were left out
+  const std::vector<QueueId>& path() const { return leaves_[head_].path; }  // of the head's leaf queue
+  const std::vector<QueueId>& barred() const { return barred_; }  // the leaf queues that were left out
 
  private:
   struct Kind {

@@ -28,7 +28,7 @@ class Gang {
  private:
   using Bundles = std::vector<std::size_t>;  // indexes into Layout::bundles
   struct Area {
-    DomainId domain = 0;
+    DomainId domain = kWholePool;
     NodeId host = kNoId;  // this node of it alone
     bool near = false;    // some rule wants the pods near each other
   };

@@ -256,7 +256,7 @@ Shape shape_of(const ClusterModel& s, const Pool& pool, const Request& request,
 }
 
 std::int64_t room_for(const Node& n, const Pool& pool, const RoleSpec& r, View view) {
-  if (n.reserved && pool.closed) return 0;
+  if (n.kept_for_reservation && pool.closed) return 0;
   if (r.share.kind == GpuShare::Kind::kMemory && n.spec.gpu_memory < pool.memory_from) return 0;
   const Resources free = n.free(view);
   std::int64_t k = free.pods;
@@ -271,7 +271,7 @@ std::int64_t room_for(const Node& n, const Pool& pool, const Request& request, c
     const std::int64_t room = room_for(n, pool, request.roles[shape.roles.front()], view);
     return shape.alone ? std::min<std::int64_t>(room, 1) : room;
   }
-  if (n.reserved && pool.closed) return 0;
+  if (n.kept_for_reservation && pool.closed) return 0;
   const Resources free = n.free(view);
   std::int64_t k =
       std::min(free.pods / shape.sum.pods, shape.alone ? 1 : std::numeric_limits<std::int64_t>::max());

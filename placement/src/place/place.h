@@ -18,7 +18,7 @@ struct PlaceQuery {
   // Empty: the whole minimum of the gang. Else these pods, beside what the job holds already.
   std::vector<PodWish> pods;
   // Only nodes of this domain of the pool.
-  DomainId within = 0;
+  DomainId within = kWholePool;
   // Also nodes that are reserved for somebody else (reservation.h).
   bool anywhere = false;
 };

@@ -3,6 +3,7 @@
 
 #include "model/cluster_model.h"
 #include "muster/placement/cluster.h"
+#include "node/resource_vector.h"
 #include "shares/past.h"
 #include "shares/shares.h"
 
@@ -46,10 +47,11 @@ Usage Cluster::usage(const std::string& queue, bool is_project, const std::strin
   u.allocated = sums.in_use();
   u.pending = sums.pending;
   const Bounds& quota = s.share(id, p).quota;
-  const auto over = [](auto used, auto bound) { return used > bound ? used - bound : decltype(used){}; };
-  u.borrowed.gpu = over(u.allocated.gpu, quota.gpu.value_or(MilliGpu{}));
-  if (quota.cpu) u.borrowed.cpu = over(u.allocated.cpu, *quota.cpu);
-  if (quota.memory) u.borrowed.memory = over(u.allocated.memory, *quota.memory);
+  for (const ResourceKind kind : kAccountedKinds) {
+    const std::int64_t used = amount_of(u.allocated, kind);
+    const auto accounted = quota_of(quota, kind);
+    if (accounted && used > *accounted) amount_of(u.borrowed, kind) = wrapping_sub(used, *accounted);
+  }
   return u;
 }
 
@@ -130,10 +132,6 @@ std::vector<Conflict> Cluster::conflicts() const {
     return std::tie(a.node, a.gpu) < std::tie(b.node, b.gpu);
   });
   return list;
-}
-
-void Cluster::audit_plans(bool on) {
-  state_->audited = on;
 }
 
 }  // namespace muster::placement

@@ -69,7 +69,11 @@ std::optional<Assignment> running_part(const Job& j) {
 
 }  // namespace
 
-Cluster::Cluster() : state_(std::make_unique<ClusterModel>()) {}
+Cluster::Cluster() : state_(std::make_unique<ClusterModel>()) {
+#ifndef NDEBUG
+  audit_plans(true);
+#endif
+}
 Cluster::~Cluster() = default;
 Cluster::Cluster(Cluster&&) noexcept = default;
 Cluster& Cluster::operator=(Cluster&&) noexcept = default;

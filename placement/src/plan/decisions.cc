@@ -437,7 +437,7 @@ bool Decisions::stays(JobId id, PoolId pool) {
     s_.turn(j.leaving[back].allocation, Hold::kRunning);
   bool all = back == j.leaving.size();
   for (std::size_t k = 0; k < nominated.size() && all; ++k) {
-    PlaceQuery query{nominated[k], pool, View::kTarget, Hold::kNominated, {}, 0};
+    PlaceQuery query{nominated[k], pool, View::kTarget, Hold::kNominated, {}, kWholePool};
     for (const PodPlace& p : s_.job(nominated[k]).assignment->pods) query.pods.push_back({p.role, p.index});
     all = place(s_, statement, query).has_value();
   }
@@ -467,7 +467,7 @@ bool Decisions::stays(JobId id, PoolId pool) {
 bool Decisions::moves(JobId id, PoolId pool) {
   Job& j = s_.job(id);
   Statement statement(s_);
-  PlaceQuery query{id, pool, View::kNow, Hold::kNominated, {}, 0};
+  PlaceQuery query{id, pool, View::kNow, Hold::kNominated, {}, kWholePool};
   for (const PodPlace& p : j.evicted_from->pods) query.pods.push_back({p.role, p.index});
   if (!place(s_, statement, query)) return false;
   Assignment a{j.evicted_from->pool, j.evicted_from->since, {}};

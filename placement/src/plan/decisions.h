@@ -1,4 +1,5 @@
-// What a committed statement means: the jobs' assignments, and the decisions of the plan that is being made.
+// RULES.md 5.9 and 6: what a committed statement means for the jobs' assignments, and the decisions of the
+// plan that is being made.
 #pragma once
 
 #include <string>
@@ -15,29 +16,32 @@ class Decisions {
  public:
   Decisions(ClusterModel& state, Time now) : s_(state), now_(now) {}
 
-  // The waiting job gets these places (taken in the statement as running or nominated). `entitled`: see Job.
+  // The waiting job gets the places that the statement has taken, running or nominated. `entitled`: see Job.
   void start(JobId job, PoolId pool, Statement& statement, bool entitled);
-  // The running elastic job gets more.
+  // The running elastic job gets the pods of the statement.
   void grow(JobId job, Statement& statement);
-  // Room was made for the claimant, waiting (`entitled` as above) or growing.
+  // Room was made for the claimant, which waits (`entitled` as above) or grows.
   void apply(JobId claimant, PoolId pool, Statement& statement, const Solution& solution, bool entitled);
   void replace(JobId job, std::vector<std::size_t> pods, Statement& statement);
   void evict(JobId job, EvictReason reason, const std::string& beneficiary, std::string message);
-  // Displaced pods are given up: the rest goes on.
+  // The displaced pods are given up, and the rest of the gang goes on.
   void shrink_to_placed(JobId job, EvictReason reason, std::string message);
 
   // What is nominated to the job is free again: it waits, or goes on as it is.
   void end_promise(JobId job);
   // Promises whose places nobody uses any more are kept.
   void start_nominated();
-  // Whoever was evicted in this plan and still fits where it stood stays; who fits elsewhere moves.
+  // RULES.md 5.9: a job that this plan evicts stays if it still fits where it stood, and moves if it fits
+  // elsewhere.
   void reconsider();
 
   // Grows with everything that is decided.
   std::uint64_t changes() const { return changes_; }
-  // Grows with what may let others start or grow who were refused: not with what just takes free room.
+  // Grows with every decision that may let a refused job start or grow. A decision that only takes free room
+  // does not count.
   std::uint64_t openings() const { return openings_; }
-  // Jobs whose pending queues are to be left; they stay in them while these are served.
+  // Jobs that have started. They stay in their pending queues while these are served, and are to leave them
+  // then.
   std::vector<JobId> take_started() { return std::exchange(started_, {}); }
   std::vector<Decision> finish();  // victims before claimants, in the order of deciding
 

@@ -6,7 +6,6 @@
 #include <tuple>
 #include <utility>
 
-#include "audit/audit.h"
 #include "explain/judge.h"
 #include "model/cluster_model.h"
 #include "model/due.h"
@@ -16,10 +15,12 @@
 #include "order/service_order.h"
 #include "place/place.h"
 #include "plan/decisions.h"
+#include "plan/plan_observer.h"
 #include "plan/repair.h"
 #include "reserve/reservation.h"
 #include "shares/admission.h"
 #include "shares/backfill.h"
+#include "shares/entitlement.h"
 #include "shares/past.h"
 #include "shares/shares.h"
 #include "victims/victims.h"
@@ -194,7 +195,7 @@ class Planner {
       if (view == View::kTarget && s_.pool(c.pool).leaving == 0) continue;
       Statement statement(s_);
       const Hold hold = view == View::kNow ? Hold::kRunning : Hold::kNominated;
-      if (!place(s_, statement, {c.job, c.pool, view, hold, {}, 0, q.anywhere},
+      if (!place(s_, statement, {c.job, c.pool, view, hold, {}, kWholePool, q.anywhere},
                  view == View::kNow ? &refusal : nullptr)) {
         if (view == View::kNow) refusal.gains = s_.pool(c.pool).gains;
         continue;
@@ -208,18 +209,10 @@ class Planner {
 
   // With what has just been placed: the leaf and its ancestors stay within the smaller of quota and fair
   // share.
-  bool within_guarantee(Claimant c) const {
-    for (const QueueId at : c.path) {
-      const Resources& used = s_.sums(at, c.pool).allocated;
-      const Bounds& quota = s_.share(at, c.pool).quota;
-      const Resources& fair = (*c.fair)[static_cast<std::size_t>(at)];
-      if (c.asked.gpu.value > 0 && used.gpu > std::min(quota.gpu.value_or(MilliGpu{}), fair.gpu))
-        return false;
-      if (c.asked.cpu.value > 0 && quota.cpu && used.cpu > std::min(*quota.cpu, fair.cpu)) return false;
-      if (c.asked.memory.value > 0 && quota.memory && used.memory > std::min(*quota.memory, fair.memory))
-        return false;
-    }
-    return true;
+  bool within_guarantee(const Claimant& c) const {
+    return std::all_of(c.path.begin(), c.path.end(), [&](QueueId at) {
+      return placement::within_guarantee(s_, at, c.pool, *c.fair, s_.sums(at, c.pool).allocated, c.asked);
+    });
   }
 
   bool free_room_in_later_pool(const Job& j, PoolId after) {
@@ -229,7 +222,7 @@ class Planner {
       if (broken_bound(s_, path, *it, s_.asked(s_.request_of(j), *it), j.spec.preemptible, View::kNow))
         continue;
       Statement statement(s_);
-      if (place(s_, statement, {id, *it, View::kNow, Hold::kRunning, {}, 0})) return true;
+      if (place(s_, statement, {id, *it, View::kNow, Hold::kRunning, {}, kWholePool})) return true;
     }
     return false;
   }
@@ -256,7 +249,7 @@ class Planner {
       if (q.moves && !q.limits_only && !safe.due) no_moves_[{request, pool, off}] = decisions_.changes();
       return false;
     }
-    if (s_.watch != nullptr) s_.watch->solution(q, statement, *solution);
+    if (s_.observer != nullptr) s_.observer->solution(q, statement, *solution);
     decisions_.apply(q.claimant.job, q.claimant.pool, statement, *solution, within_guarantee(q.claimant));
     ++victims_;
     return true;
@@ -318,7 +311,7 @@ class Planner {
       if (view == View::kTarget && s_.pool(pool).leaving == 0) continue;
       Statement statement(s_);
       const Hold hold = view == View::kNow ? Hold::kRunning : Hold::kNominated;
-      if (!place(s_, statement, {claim.job, pool, view, hold, claim.pods, 0, q.anywhere})) continue;
+      if (!place(s_, statement, {claim.job, pool, view, hold, claim.pods, kWholePool, q.anywhere})) continue;
       if (is_too_early(claim.job, pool)) return false;
       decisions_.grow(claim.job, statement);
       return true;
@@ -336,7 +329,7 @@ class Planner {
       note_refused(q.claimant);
       return false;
     }
-    if (s_.watch != nullptr) s_.watch->solution(q, statement, *solution);
+    if (s_.observer != nullptr) s_.observer->solution(q, statement, *solution);
     decisions_.apply(claim.job, pool, statement, *solution, false);
     ++victims_;
     return true;
@@ -438,20 +431,13 @@ std::string_view to_string(EvictReason reason) {
   return "";
 }
 
-Plan plan(Cluster& cluster, Time now) {
-  if (!cluster.state().audited) return Planner(cluster.state(), now).run();
-  std::vector<std::string> broken;
-  Plan result = audited_plan(cluster, now, broken);
-  require_sound(broken);
-  return result;
+Plan make_plan(ClusterModel& model, Time now) {
+  return Planner(model, now).run();
 }
 
-Plan audited_plan(Cluster& cluster, Time now, std::vector<std::string>& broken) {
-  Watch watch(cluster.state(), now);
-  Plan result = Planner(cluster.state(), now).run();
-  for (const auto& list : {watch.after(result), cluster.audit()})
-    broken.insert(broken.end(), list.begin(), list.end());
-  return result;
+Plan plan(Cluster& cluster, Time now) {
+  const auto audited = cluster.state().audited_plan;
+  return audited != nullptr ? audited(cluster, now) : make_plan(cluster.state(), now);
 }
 
 }  // namespace muster::placement

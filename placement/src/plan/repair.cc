@@ -41,7 +41,7 @@ bool found_places(ClusterModel& s, Decisions& decisions, JobId id) {
   if (pool == kNoId) return false;
   const auto pods = j.displaced;
   Statement statement(s);
-  PlaceQuery query{id, pool, View::kNow, Hold::kRunning, {}, 0, true};
+  PlaceQuery query{id, pool, View::kNow, Hold::kRunning, {}, kWholePool, true};
   for (const std::size_t i : pods)
     query.pods.push_back({j.assignment->pods[i].role, j.assignment->pods[i].index});
   if (!place(s, statement, query)) return false;

@@ -7,15 +7,15 @@
 
 namespace muster::placement {
 
-// Of two admissions that hold one GPU beyond what it has, the older one stays.
+// RULES.md 8.4: of two admissions that hold one GPU beyond what it has, the older one stays.
 void end_double_use(ClusterModel& s, Decisions& decisions);
 
-// What stands below a Queue that is drained is let go. `pool`: where.
+// RULES.md 3.6: everything in this pool below a drained Queue is evicted.
 void drain(ClusterModel& s, Decisions& decisions, const Pool& pool);
 
-// All lost pods of a gang get another place in one decision, the healthy ones keep theirs. An elastic gang
-// goes on without them if it may; else, where there is no room, it is taken back whole. Complexity: a search
-// for places for each gang that has lost some.
+// RULES.md 8.2 and 8.3: all lost pods of a gang get other places in one decision, and the healthy ones keep
+// theirs. Where there is no room, an elastic gang goes on without them if it keeps its minimum; any other
+// gang is evicted whole. A search for places for each gang that has lost pods.
 void replace_displaced(ClusterModel& s, Decisions& decisions);
 
 }  // namespace muster::placement

@@ -51,9 +51,9 @@ bool contains(const Pool& pool, DomainId outer, DomainId inner) {
 }
 
 std::string describe(const Pool& pool, DomainId id) {
-  if (id == 0) return "pool " + pool.spec.name;
+  if (id == kWholePool) return "pool " + pool.spec.name;
   std::string text;
-  for (; id != 0; id = at(pool, id).parent) {
+  for (; id != kWholePool; id = at(pool, id).parent) {
     const std::string& key = pool.spec.topology[static_cast<std::size_t>(at(pool, id).depth) - 1];
     text += (text.empty() ? "" : " of ") + std::string(level_name(key)) + " " + at(pool, id).value;
   }

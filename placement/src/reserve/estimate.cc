@@ -1,13 +1,15 @@
 #include "reserve/estimate.h"
 
-#include <limits>
+#include <algorithm>
+
+#include "node/resource_vector.h"
 
 namespace muster::placement {
 
 Estimate::Estimate(const ClusterModel& s, PoolId pool)
     : s_(s),
       ends_(s.pool(pool).ends),
-      next_(ends_.upper_bound({s.time, std::numeric_limits<JobId>::max()})),
+      next_(ends_.upper_bound({s.time, kLastId<JobId>})),
       late_(ends_.begin()),
       reached_(s.time),
       free_(s.pool(pool).domains[0].free) {}
@@ -28,11 +30,10 @@ bool Estimate::another_ends() {
 
 std::optional<Time> Estimate::next(const Resources& asked) {
   free_ -= asked;
-  const auto short_of = [&](const auto amount, const auto wanted) {
-    return wanted > decltype(wanted){} && amount < decltype(amount){};
+  const auto too_little = [&](ResourceKind kind) {
+    return amount_of(asked, kind) > 0 && amount_of(free_, kind) < 0;
   };
-  while (short_of(free_.gpu, asked.gpu) || short_of(free_.cpu, asked.cpu) ||
-         short_of(free_.memory, asked.memory)) {
+  while (std::any_of(kAccountedKinds.begin(), kAccountedKinds.end(), too_little)) {
     if (!another_ends()) return std::nullopt;
   }
   if (!any_ended_) return std::nullopt;  // enough in all is free already: something else is in its way

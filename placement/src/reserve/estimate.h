@@ -7,10 +7,10 @@
 
 namespace muster::placement {
 
-// The claimants of one pool, asked for in their order: each starts when what is free in all, and what ends by
-// its max_runtime until then, suffices for it and for all before it. An estimate: places, rights and what is
-// given back by those before it are left out of account. For all claimants together O(pods of the jobs that
-// have to end for them).
+// The claimants of one pool are asked about in their order. Each starts when what is free in all, and what
+// ends by its max_runtime until then, is enough for it and for all before it. It is an estimate: it does not
+// look at places and eligibility, nor at what claimants before it will give back. O(pods of the jobs that
+// have to end) for all claimants together.
 class Estimate {
  public:
   Estimate(const ClusterModel& state, PoolId pool);
@@ -20,7 +20,7 @@ class Estimate {
 
  private:
   using Ends = std::set<std::pair<Time, JobId>>;
-  bool another_ends();  // what it gives back is free then; false: there is none
+  bool another_ends();  // adds to free_ what it gives back; false: no other job says when it ends
 
   const ClusterModel& s_;
   const Ends& ends_;

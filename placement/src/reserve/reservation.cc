@@ -21,7 +21,7 @@ constexpr std::size_t kMaxLookedAt = 100;   // kinds of those that are refused
 constexpr std::int64_t kUnknownRounds = 6;  // so many times reservation_after a place without an end is kept
 
 void drop(ClusterModel& s, Pool& p) {
-  for (const NodeId id : p.reservation->nodes) s.node(id).reserved = false;
+  for (const NodeId id : p.reservation->nodes) s.node(id).kept_for_reservation = false;
   p.reservation.reset();
   ++p.gains;
   ++p.version;
@@ -38,12 +38,12 @@ void note_rights(const ClusterModel& s, PoolId pool, Reservation& r) {
 bool within_bounds(const ClusterModel& s, const Job& j, PoolId pool) {
   const auto bound = broken_bound(s, s.path(j.leaf), pool, s.asked(s.request_of(j), pool), j.spec.preemptible,
                                   View::kTarget);
-  return !bound || bound->kind == Bound::kReserved;
+  return !bound || bound->kind == Bound::kReservedPart;
 }
 
 bool fits(ClusterModel& s, JobId id, PoolId pool) {
   Statement statement(s);
-  return place(s, statement, {id, pool, View::kTarget, Hold::kNominated, {}, 0, true}).has_value();
+  return place(s, statement, {id, pool, View::kTarget, Hold::kNominated, {}, kWholePool, true}).has_value();
 }
 
 // Something may start in its leaf, and it is places that it lacks: not only room under a limit or a quota.
@@ -92,7 +92,7 @@ std::optional<std::pair<std::size_t, std::vector<PodPlace>>> earliest(ClusterMod
       marks.push_back(statement.mark());
     }
     if (!within_bounds(s, s.job(id), pool)) return false;
-    auto places = place(s, statement, {id, pool, View::kTarget, Hold::kNominated, {}, 0, true});
+    auto places = place(s, statement, {id, pool, View::kTarget, Hold::kNominated, {}, kWholePool, true});
     statement.rollback(marks.back());
     if (!places) return false;
     best = std::move(places);
@@ -124,7 +124,7 @@ bool make(ClusterModel& s, PoolId pool, JobId id) {
   r.start = end_of(s.job(running[found->first - 1]));
   r.made = s.time;
   note_rights(s, pool, r);
-  for (const NodeId n : r.nodes) s.node(n).reserved = true;
+  for (const NodeId n : r.nodes) s.node(n).kept_for_reservation = true;
   s.pool(pool).reservation = std::move(r);
   ++s.pool(pool).gains;  // refusals of those that are kept off from now on are another matter
   return true;
@@ -172,7 +172,7 @@ void refresh_reservation(ClusterModel& s, PoolId pool) {
   const Job& owner = s.job(r.owner);
   const bool waits = owner.spec.id == r.name && in_line(owner, pool) && lacks_places(s, r.owner, pool);
   const bool there = std::all_of(r.nodes.begin(), r.nodes.end(), [&](NodeId id) {
-    return s.node(id).reserved && s.node(id).takes_part() && s.node(id).pool == pool;
+    return s.node(id).kept_for_reservation && s.node(id).takes_part() && s.node(id).pool == pool;
   });
   if (!waits || !there || late(p) <= s.time) return drop(s, p);
   if (!r.start) r.start = last_end(s, pool, r.nodes);
@@ -220,11 +220,11 @@ void reserve(ClusterModel& s, PoolId pool, const std::vector<JobId>& refused) {
   soonest(p.due, std::max(late(p), s.time + seconds(1)));
   if (p.reservation->start) return;
   // Who runs may grow or be moved onto its nodes as soon as it has no longer to go than this: kept_off().
-  const auto next = std::find_if(
-      p.ends.upper_bound({s.time + p.spec.reservation_after, std::numeric_limits<JobId>::max()}),
-      p.ends.end(), [&](const auto& end) {
-        return kept_off(s, end.second, pool, s.asked(s.request_of(s.job(end.second)), pool), true);
-      });
+  const auto next = std::find_if(p.ends.upper_bound({s.time + p.spec.reservation_after, kLastId<JobId>}),
+                                 p.ends.end(), [&](const auto& end) {
+                                   return kept_off(s, end.second, pool,
+                                                   s.asked(s.request_of(s.job(end.second)), pool), true);
+                                 });
   if (next != p.ends.end()) soonest(p.due, next->first - p.spec.reservation_after);
 }
 

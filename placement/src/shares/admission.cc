@@ -3,62 +3,39 @@
 #include <algorithm>
 #include <array>
 
+#include "node/resource_vector.h"
 #include "shares/shares.h"
 
 namespace muster::placement {
 namespace {
 
-struct ResourceCheck {
-  const char* resource;
-  std::int64_t asked, used;
-  std::optional<std::int64_t> bound;
-};
-
-template <class A>
-std::optional<std::int64_t> value_of(const std::optional<A>& a) {
-  return a ? std::optional(a->value) : std::nullopt;
-}
-
-std::array<ResourceCheck, 3> checks(const Resources& asked, const Resources& used, const Bounds& bounds,
-                                    bool quota) {
-  auto gpu = value_of(bounds.gpu);
-  if (quota && !gpu) gpu = 0;
-  return {ResourceCheck{"gpu", asked.gpu.value, used.gpu.value, gpu},
-          ResourceCheck{"cpu", asked.cpu.value, used.cpu.value, value_of(bounds.cpu)},
-          ResourceCheck{"memory", asked.memory.value, used.memory.value, value_of(bounds.memory)}};
-}
-
-std::optional<BrokenBound> first_broken(QueueId at, Bound kind, const std::array<ResourceCheck, 3>& all) {
-  for (const ResourceCheck& l : all) {
-    if (l.asked > 0 && l.bound && wrapping_add(l.used, l.asked) > *l.bound) {
+// What `asked` more would be too much for; nullopt: nothing. `bound_of(kind)`: nullopt, there is none.
+template <class BoundOf>
+std::optional<BrokenBound> first_broken(QueueId at, Bound which, const Resources& asked,
+                                        const Resources& used, BoundOf&& bound_of) {
+  for (const ResourceKind kind : kAccountedKinds) {
+    const std::int64_t need = amount_of(asked, kind), has = amount_of(used, kind);
+    if (need <= 0) continue;
+    const std::optional<std::int64_t> most = bound_of(kind);
+    if (most && wrapping_add(has, need) > *most) {
       return BrokenBound{
-          at, kind, l.resource, l.asked, std::max<std::int64_t>(0, wrapping_sub(*l.bound, l.used)), *l.bound};
+          at, which, name_of(kind), need, std::max<std::int64_t>(0, wrapping_sub(*most, has)), *most};
     }
   }
   return std::nullopt;
 }
 
-struct Kind {
-  const char* resource;
-  std::int64_t (*of)(const Resources&);
-};
-constexpr std::array<Kind, 3> kKinds = {{
-    {"gpu", [](const Resources& r) { return r.gpu.value; }},
-    {"cpu", [](const Resources& r) { return r.cpu.value; }},
-    {"memory", [](const Resources& r) { return r.memory.value; }},
-}};
-
 // What must stay free for others if the path takes so much more.
-std::int64_t held_back(const ClusterModel& s, const std::vector<QueueId>& path, PoolId pool, const Kind& kind,
-                       std::int64_t asked) {
+std::int64_t held_back(const ClusterModel& s, const std::vector<QueueId>& path, PoolId pool,
+                       ResourceKind kind, std::int64_t asked) {
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < path.size(); ++i) {
     const TreeSums& sums = s.sums(path[i], pool);
-    const std::int64_t own = kind.of(reserved_part(s.share(path[i], pool)));
-    if (own > 0 && kind.of(sums.allocated) + asked <= own) break;
+    const std::int64_t own = amount_of(reserved_part(s.share(path[i], pool)), kind);
+    if (own > 0 && amount_of(sums.allocated, kind) + asked <= own) break;
     const Resources& level =
         i + 1 < path.size() ? s.sums(path[i + 1], pool).held_below : s.pool(pool).held_back;
-    sum += kind.of(level) - kind.of(sums.held_back);
+    sum += amount_of(level, kind) - amount_of(sums.held_back, kind);
   }
   return sum;
 }
@@ -69,23 +46,18 @@ std::optional<BrokenBound> taken_from_reserved(const ClusterModel& s, const std:
   const Pool& p = s.pool(pool);
   Resources free = p.domains[0].free;
   if (amounts.gpu.value % kMilliPerGpu != 0) free.gpu = p.domains[0].capacity.gpu - p.used_gpu;
-  for (const Kind& kind : kKinds) {
-    const std::int64_t asked = kind.of(amounts);
+  for (const ResourceKind kind : kAccountedKinds) {
+    const std::int64_t asked = amount_of(amounts, kind);
     if (asked <= 0) continue;
     const std::int64_t held = held_back(s, path, pool, kind, asked);
     if (held <= 0) continue;
-    const std::int64_t have = std::max<std::int64_t>(0, kind.of(free) - held);
+    const std::int64_t have = std::max<std::int64_t>(0, amount_of(free, kind) - held);
     if (asked > have) {
-      return BrokenBound{path.front(), Bound::kReserved,      kind.resource, asked, have,
-                         held,         kind.of(free) >= asked};
+      return BrokenBound{path.front(), Bound::kReservedPart,          name_of(kind), asked, have,
+                         held,         amount_of(free, kind) >= asked};
     }
   }
   return std::nullopt;
-}
-
-Resources larger(const Resources& a, const Resources& b) {
-  return {std::max(a.gpu, b.gpu), std::max(a.cpu, b.cpu), std::max(a.memory, b.memory),
-          std::max(a.pods, b.pods)};
 }
 
 // What counts against a limit: charged until it is gone, and what is nominated is not to be given twice.
@@ -96,7 +68,7 @@ Resources used_in(const TreeSums& sums, View view) {
     case View::kForNominated:
       return sums.in_use();
     case View::kNow:
-      return larger(sums.allocated, sums.in_use());
+      return larger_of(sums.allocated, sums.in_use());
   }
   return sums.allocated;
 }
@@ -109,10 +81,11 @@ std::optional<BrokenBound> broken_bound(const ClusterModel& s, const std::vector
     const TreeSums& sums = s.sums(at, pool);
     const Share& share = s.share(at, pool);
     const Resources used = used_in(sums, view);
-    if (auto b = first_broken(at, Bound::kLimit, checks(amounts, used, share.limit, false))) return b;
+    const auto limit = [&](ResourceKind kind) { return bound_of(share.limit, kind); };
+    if (auto b = first_broken(at, Bound::kLimit, amounts, used, limit)) return b;
     if (preemptible) continue;
-    if (auto b = first_broken(at, Bound::kQuota, checks(amounts, sums.non_preemptible, share.quota, true)))
-      return b;
+    const auto quota = [&](ResourceKind kind) { return quota_of(share.quota, kind); };
+    if (auto b = first_broken(at, Bound::kQuota, amounts, sums.non_preemptible, quota)) return b;
   }
   if (view == View::kForNominated) return std::nullopt;  // it was seen to when they were nominated
   return taken_from_reserved(s, path, pool, amounts);
@@ -120,8 +93,8 @@ std::optional<BrokenBound> broken_bound(const ClusterModel& s, const std::vector
 
 std::vector<QueueId> held_back_for(const ClusterModel& s, const std::vector<QueueId>& path, PoolId pool,
                                    std::string_view resource) {
-  const auto kind =
-      std::find_if(kKinds.begin(), kKinds.end(), [&](const Kind& k) { return k.resource == resource; });
+  const auto kind = std::find_if(kAccountedKinds.begin(), kAccountedKinds.end(),
+                                 [&](ResourceKind k) { return name_of(k) == resource; });
   std::vector<QueueId> list;
   for (std::size_t i = 0; i < s.tree.size(); ++i) {
     const auto id = static_cast<QueueId>(i);
@@ -129,7 +102,7 @@ std::vector<QueueId> held_back_for(const ClusterModel& s, const std::vector<Queu
     if (!t.reserves || std::find(path.begin(), path.end(), id) != path.end()) continue;
     const bool beside = t.parent == kNoId ? t.spec.parent.empty()
                                           : std::find(path.begin(), path.end(), t.parent) != path.end();
-    if (beside && kind->of(s.sums(id, pool).held_back) > 0) list.push_back(id);
+    if (beside && amount_of(s.sums(id, pool).held_back, *kind) > 0) list.push_back(id);
   }
   return list;
 }
@@ -138,14 +111,14 @@ std::string breach(const ClusterModel& s, const std::vector<QueueId>& path, Pool
                    const Resources& asked, bool preemptible) {
   for (const QueueId at : path) {
     const TreeSums& sums = s.sums(at, pool);
-    const auto over = [&](const Resources& used, const Bounds& b, bool quota) {
-      const auto all = checks(asked, used, b, quota);
-      return std::any_of(all.begin(), all.end(),
-                         [](const ResourceCheck& l) { return l.asked > 0 && l.bound && l.used > *l.bound; });
-    };
-    if (over(sums.allocated, s.share(at, pool).limit, false)) return s.queue(at).spec.name;
-    if (!preemptible && over(sums.non_preemptible, s.share(at, pool).quota, true))
-      return s.queue(at).spec.name;
+    const Share& share = s.share(at, pool);
+    const bool over = std::any_of(kAccountedKinds.begin(), kAccountedKinds.end(), [&](ResourceKind kind) {
+      if (amount_of(asked, kind) <= 0) return false;
+      if (amount_of(sums.allocated, kind) > bound_of(share.limit, kind).value_or(kUnbounded)) return true;
+      return !preemptible &&
+             amount_of(sums.non_preemptible, kind) > quota_of(share.quota, kind).value_or(kUnbounded);
+    });
+    if (over) return s.queue(at).spec.name;
   }
   return "";
 }

@@ -14,31 +14,32 @@ namespace muster::placement {
 enum class Bound : std::uint8_t {
   kLimit,
   kQuota,
-  kReserved,  // too little of the pool would stay free for the unused reserved parts beside the path
+  kReservedPart,  // held back: too little of the pool would stay free for reserved quota that others do not
+                  // use
 };
 
-// The first bound that `amounts` more would break in this view (kForNominated: `amounts` are nominated
-// already): limits and quotas from the leaf upwards, then what is reserved. nullopt: none. What is reserved
-// is counted with what is leaving as free, and GPUs as whole ones where whole ones are asked for. It does not
-// bind who stays within the reserved part of its leaf or of an ancestor, as against all that is not below
-// that. O(depth).
+// The first bound that `amounts` more would break in this view; nullopt: none. (kForNominated: `amounts` are
+// nominated already.) Limits and quotas are asked from the Project upwards, then what is held back. For that,
+// what is leaving counts as free, and GPUs count as whole ones where whole ones are asked for. What is held
+// back does not bind a claimant that stays within the reserved quota of a level of its path, as far as others
+// are not below that level. O(depth).
 struct BrokenBound {
-  QueueId at = kNoId;  // kReserved: the leaf itself
+  QueueId at = kNoId;  // where the bound is; kReservedPart: the Project itself
   Bound kind = Bound::kLimit;
   const char* resource = "";
-  std::int64_t need = 0, have = 0;  // asked for; left below the bound
-  std::int64_t bound = 0;           // kReserved: what others have reserved and do not use
-  bool binds = true;                // kReserved: so much is free at all
+  std::int64_t need = 0, have = 0;  // what is asked for, and what is left below the bound
+  std::int64_t bound = 0;           // the bound; kReservedPart: how much is held back
+  bool binds = true;                // kReservedPart: false where so much is not even free
 };
 std::optional<BrokenBound> broken_bound(const ClusterModel& state, const std::vector<QueueId>& path,
                                         PoolId pool, const Resources& amounts, bool preemptible,
                                         View view = View::kNow);
 
-// The tree nodes beside the path for which something of the resource is held back.
+// The Queues and Projects beside the path for which something of the resource is held back.
 std::vector<QueueId> held_back_for(const ClusterModel& state, const std::vector<QueueId>& path, PoolId pool,
                                    std::string_view resource);
 
-// The name of a tree node on `path` that stands beyond a bound in what was asked for; "": none. For the
+// The name of a level of `path` that is beyond a bound in what was asked for; "": there is none. For the
 // auditor: right after a start there is none.
 std::string breach(const ClusterModel& state, const std::vector<QueueId>& path, PoolId pool,
                    const Resources& asked, bool preemptible);

@@ -3,18 +3,19 @@
 #include <algorithm>
 #include <utility>
 
+#include "node/resource_vector.h"
 #include "shares/eligibility.h"
 
 namespace muster::placement {
 namespace {
 
-constexpr Duration kUnknownStart = seconds(60);
-
-bool within(const Resources& asked, const Resources& used, const Bounds& bound) {
-  return (asked.gpu.value == 0 || used.gpu <= bound.gpu.value_or(MilliGpu{})) &&
-         (asked.cpu.value == 0 || !bound.cpu || used.cpu <= *bound.cpu) &&
-         (asked.memory.value == 0 || !bound.memory || used.memory <= *bound.memory);
+bool within_quota(const Bounds& quota, const Resources& used, const Resources& asked) {
+  return std::none_of(kAccountedKinds.begin(), kAccountedKinds.end(), [&](ResourceKind kind) {
+    return amount_of(asked, kind) > 0 && amount_of(used, kind) > quota_of(quota, kind).value_or(kUnbounded);
+  });
 }
+
+constexpr Duration kUnknownStart = seconds(60);
 
 // Of either kind at every level below what both paths have in common.
 bool keeps_bounds(const std::vector<BoundsKept>& kept, const std::vector<QueueId>& path,
@@ -48,8 +49,8 @@ std::vector<BoundsKept> bounds_kept(const ClusterModel& s, const std::vector<Que
   for (const QueueId at : path) {
     const Resources used = placed ? s.sums(at, pool).allocated : s.sums(at, pool).allocated + asked;
     const auto i = static_cast<std::size_t>(at);
-    kept.push_back({within(asked, used, s.share(at, pool).quota),
-                    i < fair.size() && within(asked, used, {fair[i].gpu, fair[i].cpu, fair[i].memory})});
+    kept.push_back({within_quota(s.share(at, pool).quota, used, asked),
+                    i < fair.size() && !exceeds(used, fair[i], asked)});
   }
   return kept;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/cluster_model.h"
+#include "node/resource_vector.h"
 
 namespace muster::placement {
 
@@ -43,9 +44,6 @@ bool may_give(const ClusterModel& state, const Claimant& claimant, Eligibility e
 // What the leaf queue has beyond its quota. Negative where it has less. A resource that the quota does not
 // account for counts as the largest amount there is.
 Resources beyond_quota(const ClusterModel& state, QueueId leaf, PoolId pool);
-
-// Whether `amounts` is beyond `bound` in a resource that is asked for.
-bool exceeds(const Resources& amounts, const Resources& bound, const Resources& asked);
 
 // How long a victim in this leaf queue is safe after its start. The nearest level that sets it counts
 // (RULES.md 5.6).

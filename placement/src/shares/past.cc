@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "node/resource_vector.h"
+
 namespace muster::placement {
 namespace {
 
@@ -22,7 +24,9 @@ Duration fold_after(Duration half_life) {
 }
 
 std::array<Wide, 3> amounts(const Resources& r) {
-  return {r.gpu.value, r.cpu.value, r.memory.value};
+  std::array<Wide, 3> list{};
+  for (std::size_t i = 0; i < list.size(); ++i) list[i] = amount_of(r, kAccountedKinds[i]);
+  return list;
 }
 
 // `mean`: what was held since the last fold, in the units of the average.
@@ -111,7 +115,10 @@ Resources average_use(const ClusterModel& s, QueueId node, PoolId pool) {
 
 Resources average_use(const Past& p) {
   const auto rounded = [](Wide units) { return static_cast<std::int64_t>((units + kUnit / 2) / kUnit); };
-  return {{rounded(p.average[0])}, {rounded(p.average[1])}, {rounded(p.average[2])}, 0};
+  Resources use;
+  for (std::size_t i = 0; i < p.average.size(); ++i)
+    amount_of(use, kAccountedKinds[i]) = rounded(p.average[i]);
+  return use;
 }
 
 void set_average_use(Past& p, const Resources& use, Time as_of) {

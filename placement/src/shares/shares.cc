@@ -4,6 +4,7 @@
 #include <limits>
 #include <set>
 
+#include "node/resource_vector.h"
 #include "node/wide.h"
 #include "shares/past.h"
 
@@ -90,10 +91,15 @@ std::int64_t fill(std::int64_t left, std::int64_t unit, std::vector<std::size_t>
   return left;
 }
 
-struct View {
+// Of one resource: what its quota accounts for, and what bounds it.
+struct Stated {
   std::int64_t quota, limit;
   bool accounted;
 };
+Stated stated(const Share& share, ResourceKind kind) {
+  const auto quota = quota_of(share.quota, kind);
+  return {quota.value_or(0), bound_of(share.limit, kind).value_or(kPlenty), quota.has_value()};
+}
 
 // What one pool is shared out from.
 struct Source {
@@ -104,72 +110,41 @@ struct Source {
   std::vector<Resources> below;     // what its children first get, if there is enough
 };
 
-void take_larger(Resources& a, const Resources& b) {
-  a.gpu = std::max(a.gpu, b.gpu);
-  a.cpu = std::max(a.cpu, b.cpu);
-  a.memory = std::max(a.memory, b.memory);
-}
-
-template <class Pick>
-void share_resource(const Source& source, std::int64_t capacity, std::int64_t unit, const Pick& pick,
+void share_resource(const Source& source, std::int64_t capacity, std::int64_t unit, ResourceKind kind,
                     const std::vector<QueueId>& children, std::vector<Resources>& out) {
   const auto& [s, pool, reserved, below] = source;
   std::vector<ShareClaim> claims;
   for (const QueueId c : children) {
-    const View v = pick.view(s.share(c, pool));
-    const std::int64_t demand = pick.of(s.sums(c, pool).demand());
+    const Stated v = stated(s.share(c, pool), kind);
+    const std::int64_t demand = amount_of(s.sums(c, pool).demand(), kind);
     const Share& share = s.share(c, pool);
     // A resource without a quota is not accounted: nobody's share of it binds.
     claims.push_back({v.accounted ? v.quota : demand, v.limit, demand,
                       v.accounted ? std::clamp<std::int64_t>(share.weight, 0, kMaxWeight) : 0, share.priority,
-                      pick.of(reserved[static_cast<std::size_t>(c)]),
-                      pick.of(below[static_cast<std::size_t>(c)])});
+                      amount_of(reserved[static_cast<std::size_t>(c)], kind),
+                      amount_of(below[static_cast<std::size_t>(c)], kind)});
   }
   const QueueId parent = s.queue(children.front()).parent;
   if (parent != kNoId && s.queue(parent).spec.half_life) {
     std::vector<std::int64_t> beyond;
     for (std::size_t i = 0; i < children.size(); ++i)
-      beyond.push_back(pick.of(average_use(s, children[i], pool)) - claims[i].quota);
+      beyond.push_back(amount_of(average_use(s, children[i], pool), kind) - claims[i].quota);
     discount(claims, beyond);
   }
   const auto got = share_out(capacity, unit, claims);
   for (std::size_t i = 0; i < children.size(); ++i) {
-    const bool accounted = pick.view(s.share(children[i], pool)).accounted;
-    pick.of(out[static_cast<std::size_t>(children[i])]) = accounted ? got[i] : kPlenty;
+    const bool accounted = stated(s.share(children[i], pool), kind).accounted;
+    amount_of(out[static_cast<std::size_t>(children[i])], kind) = accounted ? got[i] : kPlenty;
   }
 }
 
-struct PickGpu {
-  static std::int64_t of(const Resources& r) { return r.gpu.value; }
-  static std::int64_t& of(Resources& r) { return r.gpu.value; }
-  static View view(const Share& s) {
-    return {s.quota.gpu.value_or(MilliGpu{}).value, s.limit.gpu ? s.limit.gpu->value : kPlenty, true};
-  }
-};
-struct PickCpu {
-  static std::int64_t of(const Resources& r) { return r.cpu.value; }
-  static std::int64_t& of(Resources& r) { return r.cpu.value; }
-  static View view(const Share& s) {
-    return {s.quota.cpu.value_or(MilliCpu{}).value, s.limit.cpu ? s.limit.cpu->value : kPlenty,
-            s.quota.cpu.has_value()};
-  }
-};
-struct PickMemory {
-  static std::int64_t of(const Resources& r) { return r.memory.value; }
-  static std::int64_t& of(Resources& r) { return r.memory.value; }
-  static View view(const Share& s) {
-    return {s.quota.memory.value_or(Bytes{}).value, s.limit.memory ? s.limit.memory->value : kPlenty,
-            s.quota.memory.has_value()};
-  }
-};
-
-template <class Pick>
-void first_part(const Source& source, const Pick& pick, QueueId at, Resources& out) {
-  const View v = pick.view(source.s.share(at, source.pool));
-  const std::int64_t demand = pick.of(source.s.sums(at, source.pool).demand());
+void first_part(const Source& source, ResourceKind kind, QueueId at, Resources& out) {
+  const Stated v = stated(source.s.share(at, source.pool), kind);
+  const std::int64_t demand = amount_of(source.s.sums(at, source.pool).demand(), kind);
   const auto i = static_cast<std::size_t>(at);
-  pick.of(out) += of_guarantee({v.accounted ? v.quota : demand, v.limit, demand, 0, 0,
-                                pick.of(source.reserved[i]), pick.of(source.below[i])});
+  amount_of(out, kind) +=
+      of_guarantee({v.accounted ? v.quota : demand, v.limit, demand, 0, 0,
+                    amount_of(source.reserved[i], kind), amount_of(source.below[i], kind)});
 }
 
 void sum_reserved(Source& source, QueueId at) {
@@ -180,12 +155,10 @@ void sum_reserved(Source& source, QueueId at) {
   for (const QueueId child : s.queue(at).children) {
     sum_reserved(source, child);
     reserved += source.reserved[static_cast<std::size_t>(child)];
-    first_part(source, PickGpu{}, child, source.below[i]);
-    first_part(source, PickCpu{}, child, source.below[i]);
-    first_part(source, PickMemory{}, child, source.below[i]);
+    for (const ResourceKind kind : kAccountedKinds) first_part(source, kind, child, source.below[i]);
   }
   source.reserved[i] = reserved_part(s.share(at, source.pool));
-  take_larger(source.reserved[i], reserved);
+  source.reserved[i] = larger_of(source.reserved[i], reserved);
 }
 
 void share_below(const Source& source, const Resources& capacity, std::vector<QueueId> children,
@@ -197,9 +170,10 @@ void share_below(const Source& source, const Resources& capacity, std::vector<Qu
     const QueueSpec& y = s.queue(b).spec;
     return std::tie(x.created, x.name, x.is_project) < std::tie(y.created, y.name, y.is_project);
   });
-  share_resource(source, capacity.gpu.value, kMilliPerGpu, PickGpu{}, children, out);
-  share_resource(source, capacity.cpu.value, 1, PickCpu{}, children, out);
-  share_resource(source, capacity.memory.value, 1, PickMemory{}, children, out);
+  for (const ResourceKind kind : kAccountedKinds) {
+    const std::int64_t unit = kind == ResourceKind::kGpu ? kMilliPerGpu : 1;
+    share_resource(source, amount_of(capacity, kind), unit, kind, children, out);
+  }
   for (const QueueId c : children) {
     const auto& below = s.queue(c).children;
     share_below(source, out[static_cast<std::size_t>(c)], {below.begin(), below.end()}, out);

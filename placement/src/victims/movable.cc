@@ -32,7 +32,7 @@ bool Movable::helps(JobId id) {
   if (could_be_free_.empty()) add_up();
   const auto& allocations = s_.job(id).allocations;
   return std::any_of(allocations.begin(), allocations.end(), [&](const Allocation& c) {
-    return c.node != kNoId && !(claimant_off_ && s_.node(c.node).reserved) &&
+    return c.node != kNoId && !(claimant_off_ && s_.node(c.node).kept_for_reservation) &&
            could_be_free_[static_cast<std::size_t>(c.node)] >= needs_;
   });
 }
@@ -81,7 +81,7 @@ std::int64_t Movable::holes(std::int32_t gpus, bool off) {
 
 std::int64_t Movable::holes_on(NodeId id, std::int32_t gpus, bool off) const {
   const Node& n = s_.node(id);
-  if (!n.takes_part() || n.pool != id_ || (off && n.reserved)) return 0;
+  if (!n.takes_part() || n.pool != id_ || (off && n.kept_for_reservation)) return 0;
   return idle_gpus(n, View::kNow) / gpus;
 }
 

@@ -13,15 +13,16 @@
 
 namespace muster::placement {
 
-// Judged by whole GPUs, without a search: who finds holes for all its pods that are free already, and stands
-// on a node that it and others like it could make empty enough for a pod of the claimant. Who is left out
-// need not be tried. O(jobs x their pods, and nodes that have room) for all together.
+// Whom a move could help is judged by whole GPUs, without a search. A job is movable if there are free holes
+// elsewhere for all its pods. To move it helps if it stands on a node that it, and others like it, could make
+// empty enough for a pod of the claimant. Other jobs need not be tried. O(jobs x their pods, and nodes that
+// have room) for all jobs together.
 class Movable {
  public:
   Movable(const ClusterModel& state, const Claimant& claimant);
 
-  bool add(JobId id);    // false: it cannot move. To be called for all before helps()
-  bool helps(JobId id);  // of one that can
+  bool add(JobId id);    // false: it cannot move. To be called for all jobs before helps()
+  bool helps(JobId id);  // for a job that can move
 
  private:
   struct Part {

@@ -79,7 +79,7 @@ class Regions {
       std::stable_sort(steps.begin(), steps.end(), cheaper);
       std::erase_if(steps, [](const Step& step) { return step.units.empty(); });
       for (std::size_t k = 0; k < std::min(steps.size(), kRegionsTried); ++k)
-        orders.push_back({steps[k].units, 0});
+        orders.push_back({steps[k].units, kWholePool});
       return orders;
     }
     for (const Together& t : together) {
@@ -87,7 +87,7 @@ class Regions {
     }
     std::stable_sort(steps.begin(), steps.end(), cheaper);
     const bool one_region = !together.empty() && together.back().size == wanted_;
-    if (!one_region) return {{in_order(steps), 0}};
+    if (!one_region) return {{in_order(steps), kWholePool}};
     for (std::size_t k = 0; k < std::min(steps.size(), kRegionsTried); ++k) {
       const Node& n = s_.node(steps[k].node);
       const bool host = together.back().depth == kHostDepth;
@@ -192,7 +192,7 @@ class Regions {
         together ? std::vector<NodeId>(pool_.nodes.begin(), pool_.nodes.end()) : parts.nodes();
     for (const NodeId id : candidates) {
       const Node& n = s_.node(id);
-      if (n.pool != q_.claimant.pool || !n.takes_part() || (n.reserved && off_) ||
+      if (n.pool != q_.claimant.pool || !n.takes_part() || (n.kept_for_reservation && off_) ||
           !request_.eligible[role_][static_cast<std::size_t>(id)])
         continue;
       all.emplace_back(id, std::min(wanted_, room_for(n, pool_, r, View::kTarget)));

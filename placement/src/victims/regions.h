@@ -10,23 +10,23 @@
 
 namespace muster::placement {
 
-// Units in the order in which they had best go, the claimant being placed inside the domain.
+// In which order units should go so that the claimant fits into this domain.
 struct TakingOrder {
   std::vector<std::size_t> units;
-  DomainId within = 0;
+  DomainId within = kWholePool;
 };
 
-// Takes units for a trial; what was taken is given back by `undo`, all of it.
+// Takes units for a trial. `undo` gives back all that was taken.
 struct Trial {
-  // Of a unit what it has on this node; kNoId: all of it. false: this one may not go.
+  // Takes what the unit has on this node; kNoId: all of the unit. False: this unit may not go.
   std::function<bool(std::size_t, NodeId)> take;
   std::function<void()> undo;
 };
 
-// One pod: the few nodes where it is cheapest. A gang: what makes room for whole groups and, where all must
-// be in one domain, for all of it, the cheapest first, one order for each of the few best domains. Counts
-// pods of the role with most GPUs. O(pods of the units + nodes), and a trial for each node that amounts say
-// is among the cheapest; where pods must be together, or share GPUs, for each node.
+// For one pod: an order for each of the few nodes where room is cheapest. For a gang: an order for each of
+// the few best domains, in which units go first that make room for whole groups most cheaply. Only pods of
+// the role with the most GPUs are counted. O(pods of the units + nodes), and a trial for each node that the
+// amounts say is among the cheapest. Where pods must be together, or share GPUs, a trial for each node.
 std::vector<TakingOrder> orders_by_place(ClusterModel& state, const SolutionQuery& query,
                                          const std::vector<Unit>& units, const Trial& trial);
 

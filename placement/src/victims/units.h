@@ -52,7 +52,4 @@ struct UnitQuery {
 // from being victims are added to `safe`. O(jobs that hold places in the pool x their pods).
 std::vector<Unit> units(const ClusterModel& state, const UnitQuery& query, Safe& safe);
 
-// What the job loses if these amounts of it are taken now.
-Wide lost_work(const ClusterModel& state, const Job& job, PoolId pool, const Resources& amounts, Time now);
-
 }  // namespace muster::placement

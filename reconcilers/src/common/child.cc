@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "json_reader.h"
+#include "muster/reconcilers/common/json_reader.h"
 #include "muster/reconcilers/common/objects.h"
-#include "muster/reconcilers/projects/project_objects.h"
 
 namespace muster::reconcilers {
 
@@ -19,6 +18,15 @@ bool is_owned_by(const Json& object, const std::string& uid) {
   const Json* owners = find(&object, "metadata", "ownerReferences");
   if (owners == nullptr || !owners->is_array()) return false;
   return std::ranges::any_of(*owners, [&](const Json& o) { return text(find(&o, "uid")) == uid; });
+}
+
+bool is_as_wanted(const Json& there, const Json& wanted) {
+  if (!wanted.is_object() || wanted.empty()) return there == wanted;
+  if (!there.is_object()) return false;
+  return std::ranges::all_of(wanted.items(), [&](const auto& field) {
+    const auto found = there.find(field.key());
+    return found != there.end() && is_as_wanted(*found, field.value());
+  });
 }
 
 client::Task<client::Result<void>> keep_child(client::ApiClient& api, client::Resource resource, Json object,

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "json_reader.h"
+#include "muster/reconcilers/common/json_reader.h"
 
 namespace muster::reconcilers {
 namespace {

@@ -1,6 +1,5 @@
 #include "muster/reconcilers/jobs/effective_job.h"
 
-#include "lifecycle/gang.h"
 #include "muster/reconcilers/jobs/translate.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/projects/job_policy.h"

@@ -5,16 +5,16 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "common/json_reader.h"
 #include "muster/reconcilers/common/child.h"
 #include "muster/reconcilers/common/fan_out.h"
+#include "muster/reconcilers/common/json_reader.h"
 #include "muster/reconcilers/common/log.h"
 #include "muster/reconcilers/placement/placement_specs.h"
 #include "muster/reconcilers/pods/gpu_share.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/pod_builder.h"
 #include "muster/reconcilers/pods/pod_identity.h"
-#include "muster/reconcilers/sharing/gpu_holder.h"
+#include "muster/reconcilers/sharing/gpu_holders.h"
 
 namespace muster::reconcilers {
 namespace {
@@ -37,68 +37,70 @@ bool is_owned_by_namesake(const crds::Json& object, const std::string& job) {
 
 }  // namespace
 
-JobPods::JobPods(World& world, Refused refused)
-    : world_(world), refused_(std::move(refused)), creating_(world.env.executor, kCreating) {}
+JobPods::JobPods(ReconcilerContext& context, Refused refused)
+    : context_(context), refused_(std::move(refused)), creating_(context.env.executor, kCreating) {}
 
 client::Task<bool> JobPods::remove(JobPtr job, const std::vector<PodRemoval>& pods) {
   bool all = true;
   const std::function<client::Task<bool>(std::size_t)> one = [this, &job, &pods, &all](std::size_t i) {
     struct Remove {
       // Known at once to be on its way out: who looks again before the watch says so tells it no second time.
-      static void note_leaving(World& world, const std::string& answer, const std::string& uid) {
+      static void note_leaving(ReconcilerContext& context, const std::string& answer,
+                               const std::string& uid) {
         auto told = client::decode_pod(answer, pod_fields());
-        if (told && told->meta.uid == uid) world.caches.pods.store().assume(std::move(*told));
+        if (told && told->meta.uid == uid) context.caches.pods.store().assume(std::move(*told));
       }
       // By the API server's own word: a cache may lack a node that is there.
-      static client::Task<bool> confirm_lost(World& world, std::string node) {
+      static client::Task<bool> confirm_lost(ReconcilerContext& context, std::string node) {
         const client::ObjectRef ref{"", node};
-        const auto read = co_await world.api.get(client::resources::kNodes, ref);
+        const auto read = co_await context.api.get(client::resources::kNodes, ref);
         if (!read) co_return read.error().code == ErrorCode::kNotFound;
         const auto object = client::decode_node(*read, "muster.dev/");
         if (!object) co_return false;
         co_return is_out_of_service(*object);
       }
-      static client::Task<bool> run(World& world, std::string ns, PodRemoval pod, bool& all_gone) {
+      static client::Task<bool> run(ReconcilerContext& context, std::string ns, PodRemoval pod,
+                                    bool& all_gone) {
         const client::ObjectRef ref{ns, pod.name};
         client::DeleteOptions options;
         options.uid = pod.uid;
         options.grace_period_seconds = pod.grace_seconds;
         if (pod.grace_seconds == 0) {
-          const bool is_lost = co_await confirm_lost(world, pod.node);
+          const bool is_lost = co_await confirm_lost(context, pod.node);
           if (!is_lost) co_return true;
           log_warn("pod removed by force: its node is lost",
                    {{"pod", client::make_key(ns, pod.name)}, {"node", pod.node}});
         }
-        const auto gone = co_await world.api.remove(client::resources::kPods, ref, options);
+        const auto gone = co_await context.api.remove(client::resources::kPods, ref, options);
         // Conflict: another pod of that name already; the one that was meant is gone.
         if (gone || gone.error().code == ErrorCode::kNotFound || gone.error().code == ErrorCode::kConflict) {
-          ++world.totals.pods_deleted;
-          if (gone) note_leaving(world, *gone, pod.uid);
+          ++context.totals.pods_deleted;
+          if (gone) note_leaving(context, *gone, pod.uid);
         } else {
           log_warn("pod not deleted",
                    {{"pod", client::make_key(ns, pod.name)}, {"error", client::to_string(gone.error())}});
           all_gone = false;
         }
-        co_return !world.api.writes_stopped();
+        co_return !context.api.writes_stopped();
       }
     };
-    return Remove::run(world_, job->meta.ns, pods[i], all);
+    return Remove::run(context_, job->meta.ns, pods[i], all);
   };
-  co_await fan_out(world_.env.executor, pods.size(), kFanOut, one);
+  co_await fan_out(context_.env.executor, pods.size(), kFanOut, one);
   co_return all;
 }
 
 // The job still is what the pods are made for: same object, same attempt, not suspended or edited meanwhile.
 bool JobPods::still_wanted(const JobPtr& job, std::size_t pod) const {
-  const JobPtr now = world_.caches.jobs.store().find(job->meta.key());
-  if (now == job) return !world_.api.writes_stopped();
+  const JobPtr now = context_.caches.jobs.store().find(job->meta.key());
+  if (now == job) return !context_.api.writes_stopped();
   if (!now || now->meta.uid != job->meta.uid || now->value.metadata.deletion_timestamp ||
       now->value.spec.suspend)
     return false;
   const auto& was = job->value.status.assignment;
   const auto& is = now->value.status.assignment;
   return is.attempt == was.attempt && is.pods.size() == was.pods.size() && is.pods[pod] == was.pods[pod] &&
-         !world_.api.writes_stopped();
+         !context_.api.writes_stopped();
 }
 
 client::Task<bool> JobPods::create(client::Key key, const std::vector<std::size_t>& which) {
@@ -109,12 +111,12 @@ client::Task<bool> JobPods::create(client::Key key, const std::vector<std::size_
 
 client::Task<bool> JobPods::create_now(client::Key key, const std::vector<std::size_t>& which) {
   // As committed: write_status put the server's answer into the store.
-  const JobPtr job = world_.caches.jobs.store().find(key);
+  const JobPtr job = context_.caches.jobs.store().find(key);
   if (!job || job->value.status.assignment.attempt == 0) co_return false;
   const bool has_hosts = co_await ensure(job, Companion::kHosts);
   if (!has_hosts) co_return false;
-  const PodBuilder builder(effective(job, world_.caches)->value,
-                           world_.placement.gpu_means(job->value.status.assignment.pool));
+  const PodBuilder builder(effective(job, context_.caches)->value,
+                           context_.placement.gpu_means(job->value.status.assignment.pool));
   bool all = true;
   const std::function<client::Task<bool>(std::size_t)> one = [this, &job, &which, &builder,
                                                               &all](std::size_t i) {
@@ -129,7 +131,8 @@ client::Task<bool> JobPods::create_now(client::Key key, const std::vector<std::s
         const auto& place = assignment.pods[pod];
         HeldDevices held;
         if (shares_gpus(for_job->value.spec, place)) {
-          auto now = self->world_.holder == nullptr ? std::nullopt : self->world_.holder->devices(place);
+          auto now = self->context_.gpu_holders == nullptr ? std::nullopt
+                                                           : self->context_.gpu_holders->devices(place);
           if (!now) {  // changed since it was looked at
             all_made = false;
             co_return true;
@@ -145,21 +148,21 @@ client::Task<bool> JobPods::create_now(client::Key key, const std::vector<std::s
     };
     return Create::run(this, job, which[i], builder, all);
   };
-  co_await fan_out(world_.env.executor, which.size(), kFanOut, one);
+  co_await fan_out(context_.env.executor, which.size(), kFanOut, one);
   co_return all;
 }
 
 client::Task<JobPods::Made> JobPods::create_one(JobPtr job, std::string body, std::string name) {
-  auto answer = co_await world_.api.create(client::resources::kPods, job->meta.ns, std::move(body),
-                                           std::string(kFieldManager));
+  auto answer = co_await context_.api.create(client::resources::kPods, job->meta.ns, std::move(body),
+                                             std::string(kFieldManager));
   const bool read_it =
       !answer && (answer.error().outcome_unknown() || answer.error().code == ErrorCode::kAlreadyExists);
   if (read_it) {
     // The name says which pod it is: if it is there, it is ours, made by an earlier try of the same write.
     const client::ObjectRef ref{job->meta.ns, name};
-    answer = co_await world_.api.get(client::resources::kPods, ref);
+    answer = co_await context_.api.get(client::resources::kPods, ref);
   } else if (answer) {
-    ++world_.totals.pods_created;
+    ++context_.totals.pods_created;
   }
   if (!answer) co_return refused_(job, answer.error()) ? Made::kRefused : Made::kNotNow;
   auto pod = client::decode_pod(*answer, pod_fields());
@@ -170,7 +173,7 @@ client::Task<JobPods::Made> JobPods::create_one(JobPtr job, std::string body, st
     log_warn("pod name is taken", {{"job", job->meta.key()}, {"pod", pod->meta.key()}});
     co_return Made::kNotNow;
   }
-  world_.caches.pods.store().assume(std::move(*pod));
+  context_.caches.pods.store().assume(std::move(*pod));
   co_return Made::kYes;
 }
 
@@ -197,7 +200,7 @@ client::Task<client::Result<void>> JobPods::write(JobPtr job, Companion which) {
   if (known != companions_made_.end() && known->second == version) co_return done;
   const std::string name = is_service ? service_name(job->meta.name) : hosts_config_map_name(job->meta.name);
   if (!by_text) body = is_service ? service_json(job->value) : hosts_config_map_json(job->value);
-  const auto made = co_await world_.api.create(resource, job->meta.ns, body, std::string(kFieldManager));
+  const auto made = co_await context_.api.create(resource, job->meta.ns, body, std::string(kFieldManager));
   if (made) {
     companions_made_[key] = version;
     co_return done;
@@ -207,7 +210,7 @@ client::Task<client::Result<void>> JobPods::write(JobPtr job, Companion which) {
     co_return done;
   }
   const client::ObjectRef ref{job->meta.ns, name};
-  const auto there = co_await world_.api.get(resource, ref);
+  const auto there = co_await context_.api.get(resource, ref);
   if (!there) {
     done = std::unexpected(there.error());
     co_return done;
@@ -229,7 +232,7 @@ client::Task<client::Result<void>> JobPods::write(JobPtr job, Companion which) {
   }
   client::PatchOptions options;
   options.field_manager = kFieldManager;
-  const auto brought_up_to_date = co_await world_.api.patch(resource, ref, std::move(body), options);
+  const auto brought_up_to_date = co_await context_.api.patch(resource, ref, std::move(body), options);
   if (!brought_up_to_date) {
     done = std::unexpected(brought_up_to_date.error());
     co_return done;

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "common/json_reader.h"
-#include "muster/reconcilers/caches/world.h"
+#include "muster/reconcilers/caches/reconciler_context.h"
+#include "muster/reconcilers/common/json_reader.h"
 #include "muster/reconcilers/lifecycle/job_status.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/projects/capacity.h"

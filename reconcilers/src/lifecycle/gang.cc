@@ -1,4 +1,4 @@
-#include "gang.h"
+#include "muster/reconcilers/lifecycle/gang.h"
 
 #include <fmt/format.h>
 

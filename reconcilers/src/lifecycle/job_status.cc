@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <set>
 #include <string>
 #include <string_view>
 
-#include "lifecycle_texts.h"
+#include "muster/reconcilers/lifecycle/lifecycle_texts.h"
 #include "muster/reconcilers/pods/elastic.h"
+#include "muster/reconcilers/pods/gpu_share.h"
 
 namespace muster::reconcilers {
 namespace {
@@ -84,6 +86,22 @@ void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status
   for (const auto& p : status.assignment.pods) gpus += cost_of(p, charge).value;
   status.allocated = {};
   if (status.assignment.attempt != 0) status.allocated.gpu = crds::MilliGpu{gpus};
+}
+
+std::vector<std::string> gpus_shared_by(const crds::TrainingJob& job) {
+  const auto& a = job.status.assignment;
+  if (a.attempt == 0 || !has_shares(job.spec) || job.metadata.deletion_timestamp || is_finished(job.status) ||
+      !is_of_this_spec(job, a))
+    return {};
+  std::set<NodeGpu> gpus;
+  for (std::size_t i = 0; i < a.pods.size(); ++i) {
+    const auto& place = a.pods[i];
+    if (!shares_gpus(job.spec, place)) continue;
+    for (const auto gpu : place.gpus) gpus.insert({place.node, gpu});
+  }
+  std::vector<std::string> keys;
+  for (const auto& gpu : gpus) keys.push_back(key_of(gpu));
+  return keys;
 }
 
 }  // namespace muster::reconcilers

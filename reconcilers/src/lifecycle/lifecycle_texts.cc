@@ -1,4 +1,4 @@
-#include "lifecycle_texts.h"
+#include "muster/reconcilers/lifecycle/lifecycle_texts.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@ constexpr std::size_t kMaxQuote = 256;
 constexpr std::string_view kLastToGo = "; the last to go is pod ";
 
 // ": what it said", or nothing.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   return text.empty() ? std::string() : ": " + cut(text, kMaxQuote);
 }
 // " (reason)", or nothing.
@@ -36,7 +36,7 @@ std::string why_not_whole(const Gang& gang) {
     if (pod->phase == client::PodPhase::kFailed) return "; " + say_refused(*pod);
     if (pod->phase != client::PodPhase::kSucceeded && !pod->waiting_reason.empty()) {
       return fmt::format("; pod {} on node {}: {}{}", pod->meta.name, pod->node_name, pod->waiting_reason,
-                         quoted(pod->waiting_message));
+                         in_quotes(pod->waiting_message));
     }
   }
   return {};
@@ -126,19 +126,19 @@ std::string say_failed(const client::Pod& pod) {
   for (const auto& end : pod.ended) {
     if (end.exit_code == 0) continue;
     return fmt::format("pod {}: container {} ended with exit code {}{}{}", pod.meta.name, end.name,
-                       end.exit_code, in_brackets(end.reason), quoted(end.message));
+                       end.exit_code, in_brackets(end.reason), in_quotes(end.message));
   }
-  return fmt::format("pod {} failed{}{}", pod.meta.name, in_brackets(pod.reason), quoted(pod.message));
+  return fmt::format("pod {} failed{}{}", pod.meta.name, in_brackets(pod.reason), in_quotes(pod.message));
 }
 
 std::string say_refused(const client::Pod& pod) {
   return fmt::format("node {} refused pod {}: {}{}", pod.node_name, pod.meta.name, pod.reason,
-                     quoted(pod.message));
+                     in_quotes(pod.message));
 }
 
 std::string say_not_held(const crds::PodAssignment& place, const Holding& holding) {
   return fmt::format("node {} does not give pod {}-{} its GPUs: {}{}", place.node, place.role, place.index,
-                     holding.refused, quoted(holding.message));
+                     holding.refused, in_quotes(holding.message));
 }
 
 std::string say_gone(const crds::PodAssignment& place) {
@@ -151,7 +151,7 @@ std::string say_deleted(const client::Pod& pod) {
 
 std::string say_ended_by_node(const client::Pod& pod) {
   return fmt::format("pod {} was ended by node {}: {}{}", pod.meta.name, pod.node_name, pod.reason,
-                     quoted(pod.message));
+                     in_quotes(pod.message));
 }
 
 std::string say_start_timed_out(const Gang& gang, crds::Duration start_timeout) {

@@ -226,13 +226,6 @@ struct PlacementModel::Impl {
     return s;
   }
 
-  // Its pods are not those that the spec means now, and it was not started anew for that: an invalid edit,
-  // or one that was not looked at yet.
-  static bool is_of_another_spec(const crds::TrainingJob& job, const crds::Assignment& a) {
-    if (a.attempt == 0 || a.generation == job.metadata.generation || a.made_from.empty()) return false;
-    return !a.made_from.starts_with(made_from(job.spec).places + "-");
-  }
-
   // By the roles that placement knows of the job. Where the pods themselves are charged, their places are of
   // no role and cost nothing.
   static pl::Assignment to_assignment(const JobState& state, const crds::TrainingJob& job,
@@ -364,7 +357,7 @@ void PlacementModel::foreign_pod(const client::Ptr<client::Pod>& pod) {
   const auto project = ours ? impl_->project_for(pod->meta.ns) : std::string();
   impl_->charge(pod, project, !project.empty());  // elsewhere anybody may say that it shares a GPU
 }
-void PlacementModel::reservation_pod(const client::Pod& pod) {
+void PlacementModel::holder_pod(const client::Pod& pod) {
   auto other = other_pod(pod, "", {});  // no resource is a GPU of its own
   other.slices.clear();
   impl_->charge(pod, other, {});
@@ -387,8 +380,7 @@ void PlacementModel::update(const client::Key& key, const crds::TrainingJob& job
   const bool returns = !holds && !job.spec.suspend && !is_finished(status) && !wish.invalid;
   // Where the spec cannot be read any more, or is not what its pods were made from, what it holds stays
   // charged as it was; where that is so from the beginning, as its pods say.
-  const bool is_readable =
-      !wish.needs.empty() && !(holds && Impl::is_of_another_spec(job, status.assignment));
+  const bool is_readable = !wish.needs.empty() && (!holds || is_of_this_spec(job, status.assignment));
   state.was_readable = state.was_readable || is_readable;
   const bool is_renewed = is_readable || !holds || !cluster.knows(key);
   if (is_renewed) {

@@ -18,8 +18,6 @@ namespace pl = placement;
 // As NVIDIA's feature discovery labels nodes.
 constexpr std::string_view kModelLabel = "nvidia.com/gpu.product";
 constexpr std::string_view kMemoryLabel = "nvidia.com/gpu.memory";  // MiB of one GPU
-// More than any machine has: what a node or a pod states beyond is not believed.
-constexpr std::int64_t kMaxGpus = 1024;
 
 pl::Bounds to_bounds(const crds::Amounts& a) {
   pl::Bounds b;
@@ -97,23 +95,8 @@ std::int32_t index_of(const std::vector<crds::Role>& roles, std::string_view nam
   return found == roles.end() ? -1 : static_cast<std::int32_t>(found - roles.begin());
 }
 
-// Numbers from 0 to `most`, separated by commas; nullopt: something else.
-std::optional<std::vector<std::int32_t>> numbers(std::string_view text, std::int32_t most) {
-  std::vector<std::int32_t> list;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at < end) {
-    std::int32_t n = 0;
-    const auto [next, error] = std::from_chars(at, end, n);
-    if (error != std::errc() || n < 0 || n > most || (next != end && *next != ',')) return std::nullopt;
-    list.push_back(n);
-    at = next == end ? end : next + 1;
-  }
-  return list;
-}
-
 std::int32_t gpu_count(std::int64_t stated) {
-  return static_cast<std::int32_t>(std::clamp<std::int64_t>(stated, 0, kMaxGpus));
+  return static_cast<std::int32_t>(std::clamp<std::int64_t>(stated, 0, kMaxGpusOfNode));
 }
 
 // What extended resources are of GPUs, listed by a node or asked for by a pod.
@@ -172,10 +155,6 @@ std::vector<std::int32_t> unhealthy_gpus(const client::Node& node) {
   const auto* text = client::find_value(node.annotations, kGpuUnhealthyAnnotation);
   return text == nullptr ? std::vector<std::int32_t>{} : parse_gpu_list(*text);
 }
-std::vector<std::int32_t> parse_gpu_list(std::string_view text) {
-  return numbers(text, kMaxGpus - 1).value_or(std::vector<std::int32_t>{});
-}
-
 pl::Time to_time(const std::optional<crds::Time>& t) {
   return t ? pl::Time{std::chrono::duration_cast<std::chrono::milliseconds>(t->time_since_epoch()).count()}
            : pl::Time{};
@@ -288,7 +267,7 @@ std::expected<std::vector<std::vector<int>>, std::string> parse_gpu_links(std::s
 }
 
 std::expected<std::vector<std::int32_t>, std::string> parse_gpu_numa(std::string_view text) {
-  auto list = numbers(text, kMaxGpus);
+  auto list = parse_numbers(text, kMaxGpusOfNode);
   if (!list || list->empty())
     return std::unexpected("must be the NUMA node of each GPU, from 0, separated by commas: 0,0,1,1");
   return *std::move(list);
@@ -307,7 +286,7 @@ pl::NodeSpec node_spec(const client::Node& node, const std::set<std::string>& gp
   s.mig = std::move(devices.slices);
   if (const auto* model = client::find_value(node.labels, kModelLabel)) s.gpu_model = *model;
   if (const auto* memory = client::find_value(node.labels, kMemoryLabel)) {
-    const auto mib = numbers(*memory, std::numeric_limits<std::int32_t>::max());
+    const auto mib = parse_numbers(*memory, std::numeric_limits<std::int32_t>::max());
     if (mib && mib->size() == 1) s.gpu_memory = pl::Bytes{std::int64_t{mib->front()} << 20};
   }
   const auto gpus = static_cast<std::size_t>(s.gpus);

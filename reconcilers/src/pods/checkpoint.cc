@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "common/json_reader.h"
+#include "muster/reconcilers/common/json_reader.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/pod_identity.h"
 

@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 
-#include "common/json_reader.h"
+#include "muster/reconcilers/common/json_reader.h"
 #include "muster/reconcilers/pods/gpu_share.h"
 #include "muster/reconcilers/pods/names.h"
 
@@ -131,6 +131,11 @@ MadeFrom made_from(const crds::TrainingJobSpec& spec) {
     pods.push_back({spec.checkpoint->claim_name, spec.checkpoint->mount_path});
   }
   return {print_of(places), print_of(pods)};
+}
+
+bool is_of_this_spec(const crds::TrainingJob& job, const crds::Assignment& a) {
+  return a.generation == job.metadata.generation || a.made_from.empty() ||
+         a.made_from.starts_with(made_from(job.spec).places + "-");
 }
 
 }  // namespace muster::reconcilers

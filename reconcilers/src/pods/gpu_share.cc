@@ -3,12 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "muster/crds/quantity.h"
-#include "muster/reconcilers/lifecycle/job_status.h"
-#include "muster/reconcilers/placement/placement_specs.h"
-#include "muster/reconcilers/pods/elastic.h"
 #include "muster/reconcilers/pods/names.h"
 
 namespace muster::reconcilers {
@@ -20,13 +16,6 @@ constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 std::optional<std::string_view> value_of(std::string_view word, std::string_view key) {
   if (!word.starts_with(key)) return std::nullopt;
   return word.substr(key.size());
-}
-
-// The pods of the assignment are those that the spec means.
-bool is_of_this_spec(const crds::TrainingJob& job) {
-  const auto& a = job.status.assignment;
-  return a.generation == job.metadata.generation || a.made_from.empty() ||
-         a.made_from.starts_with(made_from(job.spec).places + "-");
 }
 
 }  // namespace
@@ -107,22 +96,6 @@ const std::string* share_of(const client::Pod& pod) {
 std::vector<std::int32_t> gpus_of(const client::Pod& pod) {
   const auto* text = client::find_value(pod.annotations, kGpusAnnotation);
   return text == nullptr ? std::vector<std::int32_t>{} : parse_gpu_list(*text);
-}
-
-std::vector<std::string> gpus_shared_by(const crds::TrainingJob& job) {
-  const auto& a = job.status.assignment;
-  if (a.attempt == 0 || !has_shares(job.spec) || job.metadata.deletion_timestamp || is_finished(job.status) ||
-      !is_of_this_spec(job))
-    return {};
-  std::set<NodeGpu> gpus;
-  for (std::size_t i = 0; i < a.pods.size(); ++i) {
-    const auto& place = a.pods[i];
-    if (!shares_gpus(job.spec, place)) continue;
-    for (const auto gpu : place.gpus) gpus.insert({place.node, gpu});
-  }
-  std::vector<std::string> keys;
-  for (const auto& gpu : gpus) keys.push_back(key_of(gpu));
-  return keys;
 }
 
 std::vector<std::string> gpus_shared_by(const client::Pod& pod) {

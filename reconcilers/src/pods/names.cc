@@ -1,6 +1,7 @@
 #include "muster/reconcilers/pods/names.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
 
 namespace muster::reconcilers {
@@ -90,7 +91,7 @@ std::string hosts_config_map_name(std::string_view job) {
   return fit(std::string(job) + "-hosts", kMaxName);
 }
 
-std::string reservation_name(std::string_view node, std::int32_t gpu) {
+std::string holder_pod_name(std::string_view node, std::int32_t gpu) {
   return fit("gpu-" + std::to_string(gpu) + "-" + std::string(node), kMaxName);
 }
 
@@ -101,6 +102,24 @@ std::string gpu_list(const std::vector<std::int32_t>& gpus) {
     list += std::to_string(gpu);
   }
   return list;
+}
+
+std::optional<std::vector<std::int32_t>> parse_numbers(std::string_view text, std::int32_t most) {
+  std::vector<std::int32_t> list;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    std::int32_t n = 0;
+    const auto [next, error] = std::from_chars(at, end, n);
+    if (error != std::errc() || n < 0 || n > most || (next != end && *next != ',')) return std::nullopt;
+    list.push_back(n);
+    at = next == end ? end : next + 1;
+  }
+  return list;
+}
+
+std::vector<std::int32_t> parse_gpu_list(std::string_view text) {
+  return parse_numbers(text, kMaxGpusOfNode - 1).value_or(std::vector<std::int32_t>{});
 }
 
 }  // namespace muster::reconcilers

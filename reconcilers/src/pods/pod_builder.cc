@@ -8,12 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "common/owner.h"
+#include "muster/reconcilers/common/owner.h"
 #include "muster/reconcilers/pods/elastic.h"
 #include "muster/reconcilers/pods/gpu_share.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/rendezvous.h"
-#include "muster/reconcilers/projects/project_objects.h"
 
 namespace muster::reconcilers {
 namespace {

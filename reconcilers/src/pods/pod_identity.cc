@@ -35,9 +35,9 @@ client::PodFields pod_fields() {
   for (const auto annotation : {kGpusAnnotation, kShareAnnotation, kHoldersAnnotation})
     fields.annotations.emplace_back(annotation);
   for (const auto label :
-       {kJobLabel, kRoleLabel, kIndexLabel, kAttemptLabel, kTryLabel, kServiceLabel, kReservationLabel})
+       {kJobLabel, kRoleLabel, kIndexLabel, kAttemptLabel, kTryLabel, kServiceLabel, kHolderPodLabel})
     fields.labels.emplace_back(label);
-  fields.init_message_label = kReservationLabel;
+  fields.init_message_label = kHolderPodLabel;
   return fields;
 }
 

@@ -5,8 +5,9 @@
 #include <cstddef>
 #include <nlohmann/json.hpp>
 
-#include "common/json_reader.h"
+#include "muster/reconcilers/common/json_reader.h"
 #include "muster/reconcilers/pods/rendezvous.h"
+#include "node_terms.h"
 
 namespace muster::reconcilers {
 namespace {

@@ -4,7 +4,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "common/json_reader.h"
+#include "muster/reconcilers/common/json_reader.h"
+#include "node_terms.h"
 
 namespace muster::reconcilers {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "muster/placement/pool.h"
 #include "muster/reconcilers/common/log.h"
+#include "muster/reconcilers/projects/project_objects.h"
 
 namespace muster::reconcilers {
 namespace {
@@ -115,15 +116,6 @@ CapacityReconciler::Refusal refusal_of_defaults(const ObjectStore<crds::NodePool
 
 }  // namespace
 
-void add_capacity_indexes(ObjectStore<crds::Queue>& queues, ObjectStore<crds::Project>& projects) {
-  queues.add_index(std::string(kByParent),
-                   [](const Object<crds::Queue>& q) { return std::vector{q.value.spec.parent}; });
-  projects.add_index(std::string(kByParent),
-                     [](const Object<crds::Project>& p) { return std::vector{p.value.spec.queue}; });
-  projects.add_index(std::string(kByNamespace),
-                     [](const Object<crds::Project>& p) { return std::vector{crds::namespace_of(p.value)}; });
-}
-
 std::string default_pool(const ObjectStore<crds::NodePool>& pools) {
   std::vector<std::string_view> names;
   std::vector<bool> marks;
@@ -168,19 +160,19 @@ client::Task<Outcome> CapacityReconciler::write(ObjectStore<Kind>& store, client
                                                 typename Kind::Status wanted) {
   if (wanted == object->value.status) co_return Outcome::done();
   const std::string id = fmt::format("{}/{}", Kind::kKind, object->meta.name);
-  const auto now = world_.env.clock.now();
+  const auto now = context_.env.clock.now();
   if (only_numbers_differ(wanted, object->value.status)) {
     const auto last = written_.find(id);
-    if (last != written_.end() && now - last->second < world_.status_interval) {
-      co_return Outcome::again(world_.status_interval - (now - last->second));
+    if (last != written_.end() && now - last->second < context_.status_interval) {
+      co_return Outcome::again(context_.status_interval - (now - last->second));
     }
   }
   written_[id] = now;
   Kind changed;
   changed.metadata = object->value.metadata;
   changed.status = std::move(wanted);
-  ++world_.totals.status_writes;
-  const auto done = co_await write_status(world_.api, store, std::move(changed));
+  ++context_.totals.status_writes;
+  const auto done = co_await write_status(context_.api, store, std::move(changed));
   if (done) co_return Outcome::done();
   if (done.error().code == client::ErrorCode::kNotFound) co_return Outcome::done();
   log_warn("status not written", {{"object", id}, {"error", client::to_string(done.error())}});
@@ -199,33 +191,33 @@ client::Task<Outcome> CapacityReconciler::refresh(ObjectStore<Kind>& store, clie
   Refusal refusal = fill(wanted);
   if (!object->problem.empty()) refusal = {"InvalidSpec", object->problem};
   const bool accepted = refusal.reason.empty();
-  set(wanted, world_.now(), "Accepted", accepted, accepted ? "Valid" : refusal.reason, refusal.message);
+  set(wanted, context_.now(), "Accepted", accepted, accepted ? "Valid" : refusal.reason, refusal.message);
   co_return co_await write(store, object, std::move(wanted.status));
 }
 
 client::Task<Outcome> CapacityReconciler::queue(client::Key key) {
-  return refresh(world_.caches.queues.store(), std::move(key));
+  return refresh(context_.caches.queues.store(), std::move(key));
 }
 client::Task<Outcome> CapacityReconciler::project(client::Key key, NamespaceState state) {
-  if (world_.caches.projects.store().find(key)) {
+  if (context_.caches.projects.store().find(key)) {
     namespaces_[key] = std::move(state);
   } else {
     namespaces_.erase(key);
   }
-  return refresh(world_.caches.projects.store(), std::move(key));
+  return refresh(context_.caches.projects.store(), std::move(key));
 }
 client::Task<Outcome> CapacityReconciler::node_pool(client::Key key) {
-  return refresh(world_.caches.node_pools.store(), std::move(key));
+  return refresh(context_.caches.node_pools.store(), std::move(key));
 }
 
 CapacityReconciler::Refusal CapacityReconciler::fill(crds::Queue& q) const {
   const std::string& name = q.metadata.name;
-  const auto numbers = world_.placement.numbers_of_queue(name);
+  const auto numbers = context_.placement.numbers_of_queue(name);
   copy_numbers(numbers, q.status);
-  const auto& caches = world_.caches;
+  const auto& caches = context_.caches;
   const auto over =
       overcommit(name, q.spec.quota, quota_of_children(caches.queues.store(), caches.projects.store(), name));
-  set(q, world_.now(), "QuotaOvercommitted", !over.empty(), over.empty() ? "Fits" : "ChildrenExceedQuota",
+  set(q, context_.now(), "QuotaOvercommitted", !over.empty(), over.empty() ? "Fits" : "ChildrenExceedQuota",
       over);
   if (!numbers.problem.empty()) return {"InvalidParent", numbers.problem};
   return {};
@@ -233,33 +225,33 @@ CapacityReconciler::Refusal CapacityReconciler::fill(crds::Queue& q) const {
 
 CapacityReconciler::Refusal CapacityReconciler::fill(crds::Project& p) const {
   const std::string& name = p.metadata.name;
-  const auto numbers = world_.placement.numbers_of_project(name);
+  const auto numbers = context_.placement.numbers_of_project(name);
   copy_numbers(numbers, p.status);
   p.status.ns = crds::namespace_of(p);
   const NamespaceState& state = namespaces_.at(name);
-  const auto there = world_.caches.namespaces.store().find(p.status.ns);
+  const auto there = context_.caches.namespaces.store().find(p.status.ns);
   if (there && is_namespace_of(p, *there)) p.status.ns_uid = there->meta.uid;
-  set(p, world_.now(), "NamespaceReady", state.reason.empty(), state.reason.empty() ? "Ready" : state.reason,
-      state.message);
+  set(p, context_.now(), "NamespaceReady", state.reason.empty(),
+      state.reason.empty() ? "Ready" : state.reason, state.message);
   if (state.reason == "NamespaceTaken") return {state.reason, state.message};
   if (!numbers.problem.empty()) return {"InvalidQueue", numbers.problem};
   return {};
 }
 
 CapacityReconciler::Refusal CapacityReconciler::fill(crds::NodePool& pool) const {
-  const auto numbers = world_.placement.numbers_of_pool(pool.metadata.name);
+  const auto numbers = context_.placement.numbers_of_pool(pool.metadata.name);
   pool.status.nodes = numbers.nodes;
   pool.status.capacity = numbers.capacity;
   pool.status.free = numbers.free;
   const auto& shared = numbers.shared_nodes;
   std::string first;
   for (std::size_t i = 0; i < shared.size() && i < 5; ++i) first += (i == 0 ? "" : ", ") + shared[i];
-  set(pool, world_.now(), "NodesShared", !shared.empty(), shared.empty() ? "Disjoint" : "NodeInTwoPools",
+  set(pool, context_.now(), "NodesShared", !shared.empty(), shared.empty() ? "Disjoint" : "NodeInTwoPools",
       shared.empty() ? ""
                      : fmt::format("{} nodes are in another pool as well and used by neither: {}{}",
                                    shared.size(), first, shared.size() > 5 ? ", …" : ""));
-  say_readings(pool, world_.now(), world_.gpus);
-  return refusal_of_defaults(world_.caches.node_pools.store());
+  say_readings(pool, context_.now(), context_.gpu_monitor);
+  return refusal_of_defaults(context_.caches.node_pools.store());
 }
 
 }  // namespace muster::reconcilers

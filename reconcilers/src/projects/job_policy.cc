@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "common/json_reader.h"
+#include "muster/reconcilers/common/json_reader.h"
 
 namespace muster::reconcilers {
 namespace {

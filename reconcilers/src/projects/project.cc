@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "muster/reconcilers/common/child.h"
 #include "muster/reconcilers/common/log.h"
+#include "muster/reconcilers/pods/names.h"
 
 namespace muster::reconcilers {
 namespace {
@@ -78,7 +80,7 @@ std::string owner_of_namespace(const Caches& caches, const std::string& ns) {
 }
 
 client::Task<Outcome> ProjectReconciler::reconcile(client::Key key) {
-  const Project project = world_.caches.projects.store().find(key);
+  const Project project = context_.caches.projects.store().find(key);
   const bool is_gone = !project || project->value.metadata.deletion_timestamp;
   NamespaceState state;
   if (is_gone) {
@@ -106,7 +108,7 @@ client::Task<NamespaceState> ProjectReconciler::keep(const Project& project) {
   }
   if (!state.reason.empty()) co_return state;
   const std::string ns = crds::namespace_of(project->value);
-  const auto wanted = objects_of(project->value, world_.own_namespace);
+  const auto wanted = objects_of(project->value, context_.own_namespace);
   for (const auto& one : wanted) {
     NamespaceState kept = co_await keep_object(one, ns);
     if (state.reason.empty()) state = std::move(kept);
@@ -118,17 +120,17 @@ client::Task<NamespaceState> ProjectReconciler::keep(const Project& project) {
 
 client::Task<NamespaceState> ProjectReconciler::keep_namespace(const crds::Project& project) {
   const std::string name = crds::namespace_of(project);
-  auto& store = world_.caches.namespaces.store();
+  auto& store = context_.caches.namespaces.store();
   if (!store.find(name)) {
-    if (const auto first = first_claimant(world_.caches.projects.store(), name);
+    if (const auto first = first_claimant(context_.caches.projects.store(), name);
         first != project.metadata.name) {
       co_return NamespaceState{"NamespaceTaken",
                                fmt::format("the older Project {} claims namespace {} as well", first, name),
                                false};
     }
     std::string body = namespace_json(project).dump();
-    const auto made = co_await world_.api.create(client::resources::kNamespaces, "", std::move(body),
-                                                 std::string(kFieldManager));
+    const auto made = co_await context_.api.create(client::resources::kNamespaces, "", std::move(body),
+                                                   std::string(kFieldManager));
     if (made) {
       log_info("namespace made", {{"project", project.metadata.name}, {"namespace", name}});
       if (auto ns = decode_namespace(*made)) store.assume(std::move(*ns));
@@ -136,7 +138,7 @@ client::Task<NamespaceState> ProjectReconciler::keep_namespace(const crds::Proje
       co_return refused("namespace " + name + " not made", made.error());
     } else {
       const client::ObjectRef ref{"", name};
-      const auto read = co_await world_.api.get(client::resources::kNamespaces, ref);
+      const auto read = co_await context_.api.get(client::resources::kNamespaces, ref);
       if (!read) co_return refused("namespace " + name + " not read", read.error());
       if (auto ns = decode_namespace(*read)) store.assume(std::move(*ns));
     }
@@ -161,27 +163,27 @@ client::Task<NamespaceState> ProjectReconciler::keep_namespace(const crds::Proje
   const client::ObjectRef ref{"", name};
   const client::PatchOptions options = apply_options();
   const auto mended =
-      co_await world_.api.patch(client::resources::kNamespaces, ref, std::move(body), options);
+      co_await context_.api.patch(client::resources::kNamespaces, ref, std::move(body), options);
   if (!mended) co_return refused("namespace " + name + " not labelled", mended.error());
   if (auto ns = decode_namespace(*mended)) store.assume(std::move(*ns));
   co_return NamespaceState{};
 }
 
 client::Task<NamespaceState> ProjectReconciler::keep_object(const WantedObject& wanted, std::string ns) {
-  auto& store = informer_of(world_.caches, *wanted.resource).store();
+  auto& store = informer_of(context_.caches, *wanted.resource).store();
   const client::ObjectRef ref{ns, wanted.name};
   const std::string what = fmt::format("{} {}/{}", wanted.resource->plural, ns, wanted.name);
   Kept there = store.find(client::make_key(ns, wanted.name));
   if (!there) {
     std::string body = wanted.object.value->dump();
     const auto made =
-        co_await world_.api.create(*wanted.resource, ns, std::move(body), std::string(kFieldManager));
+        co_await context_.api.create(*wanted.resource, ns, std::move(body), std::string(kFieldManager));
     if (made) {
       if (auto kept = decode_kept_object(*made)) store.assume(std::move(*kept));
       co_return NamespaceState{};
     }
     if (made.error().code != ErrorCode::kAlreadyExists) co_return refused(what + " not made", made.error());
-    const auto read = co_await world_.api.get(*wanted.resource, ref);  // unlabelled, or not yet heard of
+    const auto read = co_await context_.api.get(*wanted.resource, ref);  // unlabelled, or not yet heard of
     if (!read) co_return refused(what + " not read", read.error());
     auto kept = decode_kept_object(*read);
     if (!kept) co_return refused(what + " not read", kept.error());
@@ -195,7 +197,7 @@ client::Task<NamespaceState> ProjectReconciler::keep_object(const WantedObject& 
   if (is_as_wanted(*there->content.value, *wanted.object.value)) co_return NamespaceState{};
   std::string body = apply_body(*wanted.object.value, there->meta);
   const client::PatchOptions options = apply_options();
-  const auto mended = co_await world_.api.patch(*wanted.resource, ref, std::move(body), options);
+  const auto mended = co_await context_.api.patch(*wanted.resource, ref, std::move(body), options);
   if (!mended) co_return refused(what + " not mended", mended.error());
   log_info("mended", {{"object", what}});
   if (auto kept = decode_kept_object(*mended)) store.assume(std::move(*kept));
@@ -207,7 +209,7 @@ client::Task<bool> ProjectReconciler::remove_unwanted(const client::Key& project
   bool all = true;
   for (const auto* resource : {&client::resources::kRoleBindings, &client::resources::kNetworkPolicies,
                                &client::resources::kServiceAccounts}) {
-    auto& store = informer_of(world_.caches, *resource).store();
+    auto& store = informer_of(context_.caches, *resource).store();
     const auto labelled = store.by_index(kByProject, project);
     for (const auto& kept : labelled) {
       const bool is_wanted = kept->meta.ns == ns && std::ranges::any_of(wanted, [&](const WantedObject& w) {
@@ -218,7 +220,7 @@ client::Task<bool> ProjectReconciler::remove_unwanted(const client::Key& project
       options.uid = kept->meta.uid;
       options.resource_version = kept->meta.resource_version;  // it may just have passed to another Project
       const client::ObjectRef ref{kept->meta.ns, kept->meta.name};
-      const auto gone = co_await world_.api.remove(*resource, ref, options);
+      const auto gone = co_await context_.api.remove(*resource, ref, options);
       if (gone || gone.error().code == ErrorCode::kNotFound || gone.error().code == ErrorCode::kConflict) {
         if (gone) store.assume_deleted(kept->meta.key(), kept->meta.uid);
         continue;

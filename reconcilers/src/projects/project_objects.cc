@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "common/json_reader.h"
-#include "muster/reconcilers/common/objects.h"
+#include "muster/reconcilers/pods/names.h"
 
 namespace muster::reconcilers {
+
+using crds::Json;
+
 namespace {
 
 constexpr std::string_view kRbac = "rbac.authorization.k8s.io";
@@ -24,21 +26,6 @@ constexpr RoleNames kRoles[] = {
     {crds::MemberRole::kViewer, "muster-viewer", "muster-project-viewer"},
 };
 
-crds::StringMap labels_of(const Json& object) {
-  crds::StringMap map;
-  const Json* labels = find(&object, "metadata", "labels");
-  if (labels == nullptr || !labels->is_object()) return map;
-  for (const auto& [name, value] : labels->items()) {
-    if (value.is_string()) map[name] = value.get<std::string>();
-  }
-  return map;
-}
-
-bool has_manager(const Json& object, std::string_view manager) {
-  return std::ranges::any_of(items(find(&object, "metadata", "managedFields")),
-                             [&](const Json& entry) { return text(find(entry, "manager")) == manager; });
-}
-
 Json metadata(const crds::Project& project, std::string_view name) {
   return {{"name", name},
           {"namespace", crds::namespace_of(project)},
@@ -52,36 +39,6 @@ Json subject(const crds::Member& member) {
 }
 
 }  // namespace
-
-std::string Namespace::project() const {
-  const auto found = labels.find(std::string(kProjectLabel));
-  return found == labels.end() ? std::string() : found->second;
-}
-
-client::Result<Namespace> decode_namespace(std::string_view json) {
-  const auto object = read_object(json, "Namespace");
-  if (!object) return std::unexpected(object.error());
-  Namespace ns;
-  ns.meta = meta_of(*object);
-  ns.labels = labels_of(*object);
-  ns.terminating = find(&*object, "metadata", "deletionTimestamp") != nullptr;
-  return ns;
-}
-
-client::Result<KeptObject> decode_kept_object(std::string_view json) {
-  auto object = read_object(json, "object");
-  if (!object) return std::unexpected(object.error());
-  KeptObject kept;
-  kept.meta = meta_of(*object);
-  const auto labels = labels_of(*object);
-  if (const auto found = labels.find(std::string(kProjectLabel)); found != labels.end())
-    kept.project = found->second;
-  kept.is_ours = has_manager(*object, kFieldManager);
-  (*object)["metadata"].erase("managedFields");
-  object->erase("status");
-  kept.content.value = std::make_shared<const Json>(std::move(*object));
-  return kept;
-}
 
 crds::StringMap namespace_labels(const crds::Project& project) {
   crds::StringMap labels{{std::string(kProjectLabel), project.metadata.name}};
@@ -134,15 +91,6 @@ std::vector<WantedObject> objects_of(const crds::Project& project, const std::st
     want(client::resources::kRoleBindings, names.binding, std::move(binding));
   }
   return all;
-}
-
-bool is_as_wanted(const Json& there, const Json& wanted) {
-  if (!wanted.is_object() || wanted.empty()) return there == wanted;
-  if (!there.is_object()) return false;
-  return std::ranges::all_of(wanted.items(), [&](const auto& field) {
-    const auto found = there.find(field.key());
-    return found != there.end() && is_as_wanted(*found, field.value());
-  });
 }
 
 bool is_namespace_of(const crds::Project& project, const Namespace& ns) {

@@ -9,7 +9,7 @@
 #include "muster/reconcilers/common/child.h"
 #include "muster/reconcilers/common/fan_out.h"
 #include "muster/reconcilers/common/log.h"
-#include "muster/reconcilers/lifecycle/pod_refusal.h"
+#include "muster/reconcilers/jobs/pod_refusal.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/pod_identity.h"
 #include "muster/reconcilers/services/service_objects.h"
@@ -41,7 +41,7 @@ Refused refused(const Error& error) {
 }  // namespace
 
 client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
-  const Service service = world_.caches.services.store().find(key);
+  const Service service = context_.caches.services.store().find(key);
   if (!service || service->value.metadata.deletion_timestamp) {
     // Its replicas, Service and budget go by their owner references.
     for (const char* plural : {"/services", "/poddisruptionbudgets"}) kept_.erase(key + plural);
@@ -68,7 +68,7 @@ client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
     known.spec.autoscaling->min_replicas = known.spec.autoscaling->max_replicas = size;
     co_return co_await write(key, service,
                              status_of(known, fleet.views, revision, invalid,
-                                       rollout_before(wanted.status, revision), world_.now()));
+                                       rollout_before(wanted.status, revision), context_.now()));
   }
   co_return co_await keep_size(key, service);
 }
@@ -90,7 +90,7 @@ client::Task<Outcome> InferenceServiceReconciler::keep_size(const client::Key& k
     Outcome written = co_await write(key, service, sized.status);
     if (written.failed) co_return written;
     tell_size(service, sized.status.desired_replicas, look.verdict);
-    service = world_.caches.services.store().find(key);
+    service = context_.caches.services.store().find(key);
     if (!service || service->value.status.desired_replicas != sized.status.desired_replicas)
       co_return Outcome::retry();
   }
@@ -110,7 +110,7 @@ client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Ke
   for (const auto& view : fleet.views) states.push_back(view.state);
   const ServicePlan plan =
       plan_replicas(crds::size_of(wanted), wanted.spec.rollout, states,
-                    rollout_before(wanted.status, revision), room_since(key, service), world_.now());
+                    rollout_before(wanted.status, revision), room_since(key, service), context_.now());
   std::vector<Job> leaving;
   for (const auto i : plan.remove) leaving.push_back(fleet.jobs[i]);
   bool ok = co_await remove(service, std::move(leaving));
@@ -123,12 +123,12 @@ client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Ke
 
   fleet = fleet_of(service, revision);
   Outcome outcome = co_await write(
-      key, service, status_of(wanted, fleet.views, revision, refusal, plan.rollout, world_.now(), scaling));
+      key, service, status_of(wanted, fleet.views, revision, refusal, plan.rollout, context_.now(), scaling));
   if (!ok || outcome.failed) co_return Outcome::retry();
   const client::Duration again = refusal.reason.empty() ? kKeepInterval : kRefusedInterval;
   if (!outcome.after || *outcome.after > again) outcome.after = again;
   if (plan.wake_at) {
-    const auto due = std::chrono::ceil<client::Duration>(*plan.wake_at - world_.env.clock.wall());
+    const auto due = std::chrono::ceil<client::Duration>(*plan.wake_at - context_.env.clock.wall());
     outcome.after = std::min(*outcome.after, std::max(due, client::Duration{0}));
   }
   co_return outcome;
@@ -139,9 +139,9 @@ std::vector<MetricsEndpoint> InferenceServiceReconciler::endpoints_of(const Serv
   const auto& rule = *service->value.spec.autoscaling;
   const std::int32_t port = rule.metrics_port.value_or(service->value.spec.port);
   std::vector<MetricsEndpoint> all;
-  for (const auto& job : world_.caches.jobs.store().by_index(kByOwner, service->meta.uid)) {
+  for (const auto& job : context_.caches.jobs.store().by_index(kByOwner, service->meta.uid)) {
     if (job->value.metadata.deletion_timestamp) continue;
-    for (const auto& pod : world_.caches.pods.store().by_index(kByOwner, job->meta.uid)) {
+    for (const auto& pod : context_.caches.pods.store().by_index(kByOwner, job->meta.uid)) {
       const auto id = identity_of(*pod);
       if (!id || id->index != 0 || id->attempt != job->value.status.assignment.attempt) continue;
       if (!pod->ready || pod->deleting || pod->phase != client::PodPhase::kRunning) continue;
@@ -154,25 +154,25 @@ std::vector<MetricsEndpoint> InferenceServiceReconciler::endpoints_of(const Serv
 InferenceServiceReconciler::Fleet InferenceServiceReconciler::fleet_of(const Service& service,
                                                                        const std::string& revision) const {
   Fleet fleet;
-  for (const auto& job : world_.caches.jobs.store().by_index(kByOwner, service->meta.uid)) {
+  for (const auto& job : context_.caches.jobs.store().by_index(kByOwner, service->meta.uid)) {
     if (job->value.metadata.deletion_timestamp) continue;
     fleet.jobs.push_back(job);
     fleet.views.push_back(
-        view_of(job->value, world_.caches.pods.store().by_index(kByOwner, job->meta.uid), revision));
+        view_of(job->value, context_.caches.pods.store().by_index(kByOwner, job->meta.uid), revision));
   }
   return fleet;
 }
 
 crds::Time InferenceServiceReconciler::room_since(const client::Key& key, const Service& service) {
   std::set<std::string> replicas;  // by uid
-  for (const auto& job : world_.caches.jobs.store().by_index(kByOwner, service->meta.uid)) {
+  for (const auto& job : context_.caches.jobs.store().by_index(kByOwner, service->meta.uid)) {
     if (!job->value.metadata.deletion_timestamp) replicas.insert(job->meta.uid);
   }
-  const auto pods = world_.caches.pods.store().by_index(kByService, key);
+  const auto pods = context_.caches.pods.store().by_index(kByService, key);
   const bool any = std::ranges::any_of(pods, [&](const auto& pod) {
-    return identity_of(*pod) && is_leaving(*pod, replicas.contains(pod->owner_uid), world_.now());
+    return identity_of(*pod) && is_leaving(*pod, replicas.contains(pod->owner_uid), context_.now());
   });
-  return rooms_[key].look(any, world_.now());
+  return rooms_[key].look(any, context_.now());
 }
 
 // The lowest whose names are free. Those of replicas on their way out are not: their pods may still be there.
@@ -180,21 +180,21 @@ std::vector<std::int32_t> InferenceServiceReconciler::free_ordinals(const Servic
                                                                     const std::string& revision,
                                                                     std::int32_t n) const {
   std::set<std::string> taken;
-  for (const auto& pod : world_.caches.pods.store().by_index(kByService, service->meta.key())) {
+  for (const auto& pod : context_.caches.pods.store().by_index(kByService, service->meta.key())) {
     if (const auto* label = client::find_value(pod->labels, kJobLabel)) taken.insert(*label);
   }
   std::vector<std::int32_t> free;
   for (std::int32_t i = 0; free.size() < static_cast<std::size_t>(n); ++i) {
     const std::string name = replica_name(service->meta.name, revision, i);
     const auto key = client::make_key(service->meta.ns, name);
-    if (!taken.contains(name) && !world_.caches.jobs.store().find(key)) free.push_back(i);
+    if (!taken.contains(name) && !context_.caches.jobs.store().find(key)) free.push_back(i);
   }
   return free;
 }
 
 std::string InferenceServiceReconciler::priority_class_of(const crds::InferenceService& service) const {
   if (!service.spec.priority_class_name.empty()) return service.spec.priority_class_name;
-  return world_.caches.priority_classes.store().find(kInference) ? kInference : "";
+  return context_.caches.priority_classes.store().find(kInference) ? kInference : "";
 }
 
 client::Task<Refused> InferenceServiceReconciler::keep_companions(const client::Key& key, Service service) {
@@ -208,12 +208,12 @@ client::Task<Refused> InferenceServiceReconciler::keep_companions(const client::
 
 client::Task<Refused> InferenceServiceReconciler::keep_companion(std::string id, client::Resource resource,
                                                                  crds::Json object, std::string uid) {
-  const auto now = world_.env.clock.now();
+  const auto now = context_.env.clock.now();
   const std::string content = object.dump();
   const auto known = kept_.find(id);
   if (known != kept_.end() && known->second.content == content && now - known->second.at < kKeepInterval)
     co_return Refused{};
-  const auto kept = co_await keep_child(world_.api, resource, std::move(object), std::move(uid));
+  const auto kept = co_await keep_child(context_.api, resource, std::move(object), std::move(uid));
   if (!kept && kept.error().code == ErrorCode::kAlreadyExists)
     co_return Refused{"NameTaken", kept.error().message};
   if (!kept) co_return refused(kept.error());
@@ -229,10 +229,10 @@ client::Task<Refused> InferenceServiceReconciler::create(Service service, std::s
   std::vector<std::string> names;
   const std::function<client::Task<bool>(std::size_t)> one = [&](std::size_t i) {
     struct Create {
-      static client::Task<bool> run(World& world, Service for_service, std::string body, Refused& said,
-                                    std::vector<std::string>& all_made) {
-        const auto made = co_await world.api.create(resource_of<crds::TrainingJob>(), for_service->meta.ns,
-                                                    std::move(body), std::string(kFieldManager));
+      static client::Task<bool> run(ReconcilerContext& context, Service for_service, std::string body,
+                                    Refused& said, std::vector<std::string>& all_made) {
+        const auto made = co_await context.api.create(resource_of<crds::TrainingJob>(), for_service->meta.ns,
+                                                      std::move(body), std::string(kFieldManager));
         if (!made) {
           said = refused(made.error());
           co_return false;
@@ -240,15 +240,15 @@ client::Task<Refused> InferenceServiceReconciler::create(Service service, std::s
         auto job = decode_object<crds::TrainingJob>(*made);
         if (!job) co_return false;
         all_made.push_back(job->meta.name);
-        world.caches.jobs.store().assume(std::move(*job));
-        co_return !world.api.writes_stopped();
+        context.caches.jobs.store().assume(std::move(*job));
+        co_return !context.api.writes_stopped();
       }
     };
-    return Create::run(world_, service,
+    return Create::run(context_, service,
                        replica_json(service->value, revision, ordinals[i], priority_class).dump(), refusal,
                        names);
   };
-  co_await fan_out(world_.env.executor, ordinals.size(), kFanOut, one);
+  co_await fan_out(context_.env.executor, ordinals.size(), kFanOut, one);
   tell(service, "ReplicasMade", "made", names);
   co_return refusal;
 }
@@ -258,25 +258,25 @@ client::Task<bool> InferenceServiceReconciler::remove(Service service, std::vect
   std::vector<std::string> names;
   const std::function<client::Task<bool>(std::size_t)> one = [&](std::size_t i) {
     struct Remove {
-      static client::Task<bool> run(World& world, Job job, bool& all_gone,
+      static client::Task<bool> run(ReconcilerContext& context, Job job, bool& all_gone,
                                     std::vector<std::string>& gone_by_name) {
         client::DeleteOptions options;
         options.uid = job->meta.uid;
         options.propagation_policy = "Background";
         const client::ObjectRef ref{job->meta.ns, job->meta.name};
-        const auto gone = co_await world.api.remove(resource_of<crds::TrainingJob>(), ref, options);
+        const auto gone = co_await context.api.remove(resource_of<crds::TrainingJob>(), ref, options);
         if (!gone && gone.error().code != ErrorCode::kNotFound && gone.error().code != ErrorCode::kConflict) {
           all_gone = false;
-          co_return !world.api.writes_stopped();
+          co_return !context.api.writes_stopped();
         }
-        world.caches.jobs.store().assume_deleted(job->meta.key(), job->meta.uid);
+        context.caches.jobs.store().assume_deleted(job->meta.key(), job->meta.uid);
         gone_by_name.push_back(job->meta.name);
-        co_return !world.api.writes_stopped();
+        co_return !context.api.writes_stopped();
       }
     };
-    return Remove::run(world_, jobs[i], all, names);
+    return Remove::run(context_, jobs[i], all, names);
   };
-  co_await fan_out(world_.env.executor, jobs.size(), kFanOut, one);
+  co_await fan_out(context_.env.executor, jobs.size(), kFanOut, one);
   tell(service, "ReplicasRemoved", "removed", names);
   co_return all;
 }
@@ -284,18 +284,18 @@ client::Task<bool> InferenceServiceReconciler::remove(Service service, std::vect
 client::Task<Outcome> InferenceServiceReconciler::write(const client::Key& key, Service service,
                                                         crds::InferenceServiceStatus wanted) {
   if (wanted == service->value.status) co_return Outcome::done();
-  const auto now = world_.env.clock.now();
+  const auto now = context_.env.clock.now();
   if (const auto last = written_.find(key); last != written_.end() &&
                                             only_numbers_differ(wanted, service->value.status) &&
-                                            now - last->second < world_.status_interval) {
-    co_return Outcome::again(world_.status_interval - (now - last->second));
+                                            now - last->second < context_.status_interval) {
+    co_return Outcome::again(context_.status_interval - (now - last->second));
   }
   written_[key] = now;
   crds::InferenceService changed;
   changed.metadata = service->value.metadata;
   changed.status = wanted;
-  ++world_.totals.status_writes;
-  const auto done = co_await write_status(world_.api, world_.caches.services.store(), std::move(changed));
+  ++context_.totals.status_writes;
+  const auto done = co_await write_status(context_.api, context_.caches.services.store(), std::move(changed));
   if (!done && done.error().code == ErrorCode::kNotFound) co_return Outcome::done();
   if (!done) {
     log_warn("status not written", {{"service", key}, {"error", client::to_string(done.error())}});
@@ -311,7 +311,7 @@ void InferenceServiceReconciler::tell(const Service& service, const char* reason
   const std::string text = names.size() == 1 ? fmt::format("replica {} was {}", names.front(), verb)
                                              : fmt::format("{} replicas were {}, the first of them {}",
                                                            names.size(), verb, names.front());
-  world_.events.record(event_target(service->value), client::EventType::kNormal, reason, "Scale", text);
+  context_.events.record(event_target(service->value), client::EventType::kNormal, reason, "Scale", text);
   log_info(text, {{"service", service->meta.key()}, {"reason", reason}});
 }
 
@@ -320,7 +320,7 @@ void InferenceServiceReconciler::tell_size(const Service& service, std::int32_t 
   const std::string text =
       fmt::format("from {} to {} replicas{}", service->value.status.desired_replicas, now,
                   why && why->size == now ? ": " + why->message : ", as spec.autoscaling allows");
-  world_.events.record(event_target(service->value), client::EventType::kNormal, "Rescaled", "Scale", text);
+  context_.events.record(event_target(service->value), client::EventType::kNormal, "Rescaled", "Scale", text);
   log_info(text, {{"service", service->meta.key()}, {"reason", "Rescaled"}});
 }
 
@@ -342,9 +342,9 @@ void InferenceServiceReconciler::tell(const Service& service, const crds::Infere
                         (c.type == "Accepted" || before != nullptr);
     const std::string text =
         c.message.empty() ? fmt::format("{} is {}", c.type, to_string(c.status)) : c.message;
-    world_.events.record(event_target(service->value),
-                         is_bad ? client::EventType::kWarning : client::EventType::kNormal, c.reason, "Serve",
-                         text);
+    context_.events.record(event_target(service->value),
+                           is_bad ? client::EventType::kWarning : client::EventType::kNormal, c.reason,
+                           "Serve", text);
     log_info(text, {{"service", service->meta.key()}, {"reason", c.reason}});
   }
 }

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "common/owner.h"
 #include "muster/crds/codec.h"
 #include "muster/crds/training_job.h"
+#include "muster/reconcilers/common/owner.h"
 #include "muster/reconcilers/placement/placement_specs.h"
 #include "muster/reconcilers/pods/names.h"
 

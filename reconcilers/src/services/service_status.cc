@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "lifecycle/lifecycle_texts.h"
+#include "muster/crds/text.h"
 #include "muster/reconcilers/lifecycle/job_status.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/pod_identity.h"
@@ -75,7 +75,7 @@ class Writer {
       // It is this that its owner can mend, whatever its replicas wait for.
       status_.queue = {};
       status_.queue.reason = refused.reason;
-      status_.queue.message = cut(refused.message, kMaxSaid);
+      status_.queue.message = crds::cut(refused.message, kMaxSaid);
     }
     scaled(scaling);
     rolled_out(revision, rollout.gives_way);
@@ -112,7 +112,7 @@ class Writer {
 
   void accepted(const Refused& refused) {
     if (!refused.reason.empty())
-      return set("Accepted", false, refused.reason, cut(refused.message, kMaxSaid));
+      return set("Accepted", false, refused.reason, crds::cut(refused.message, kMaxSaid));
     for (const auto& r : replicas_) {
       const auto* c = crds::find_condition(r.job->status.conditions, "Accepted");
       if (r.state.is_current && c != nullptr && c->status == ConditionStatus::kFalse)
@@ -127,10 +127,10 @@ class Writer {
     if (first == nullptr) return;
     status_.queue = first->job->status.queue;
     const auto n = std::ranges::count_if(replicas_, [](const auto& r) { return !r.state.is_placed; });
-    status_.queue.message =
-        cut(fmt::format("{} of {} replicas wait, the first of them {}: {}", n, replicas_.size(),
-                        first->job->metadata.name, in_terms_of_service(first->job->status.queue.message)),
-            kMaxSaid);
+    status_.queue.message = crds::cut(
+        fmt::format("{} of {} replicas wait, the first of them {}: {}", n, replicas_.size(),
+                    first->job->metadata.name, in_terms_of_service(first->job->status.queue.message)),
+        kMaxSaid);
   }
 
   void ready(const Refused& refused) {
@@ -140,7 +140,7 @@ class Writer {
     for (const auto& more : {status_.queue.message, why_not_ready(replicas_)}) {
       if (!more.empty()) text += "; " + more;
     }
-    text = cut(text, kMaxSaid);
+    text = crds::cut(text, kMaxSaid);
     if (status_.ready_replicas > 0) return set("Ready", true, "Serving", text);
     if (desired_ == 0) return set("Ready", false, "NoReplicas", "spec.replicas is 0");
     const std::string& waits = refused.reason.empty() ? status_.queue.reason : refused.reason;
@@ -153,7 +153,7 @@ class Writer {
     if (!service_.spec.autoscaling)
       return set("ScalingActive", false, kDisabled, "spec.autoscaling is not set: spec.replicas is the size");
     if (scaling)
-      return set("ScalingActive", scaling->is_active, scaling->reason, cut(scaling->message, kMaxSaid));
+      return set("ScalingActive", scaling->is_active, scaling->reason, crds::cut(scaling->message, kMaxSaid));
     const auto* before = crds::find_condition(service_.status.conditions, "ScalingActive");
     if (before != nullptr && before->reason != kDisabled) return;
     crds::set_condition(status_.conditions,

@@ -1,4 +1,4 @@
-// Shares of GPUs in a cluster: who shares a GPU sees the very one that a reservation pod holds, nobody else
+// Shares of GPUs in a cluster: who shares a GPU sees the very one that a holder pod holds, nobody else
 // gets it, and it is free again when the last has gone. Nodes are simulated: the reservation's "device" is
 // its uid.
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What a reservation pod reports: its device, or why there is none to report.
+// What a holder pod reports: its device, or why there is none to report.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

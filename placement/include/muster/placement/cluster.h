@@ -88,11 +88,13 @@ class Cluster {
   std::vector<std::string> pool_names() const;
   std::vector<Conflict> conflicts() const;  // sorted by node name and GPU; normally there are none
 
+  // The auditor. These two are in a library of their own, muster::placement_audit: who calls them links it.
   // Recounts everything, and holds it against I1 to I3 of README.md and the model's own indexes. Returns a
   // sentence for each violation. O(cluster).
   std::vector<std::string> audit() const;
   // Whether every plan is held against I1 to I8 of README.md. If one is broken, that is said on standard
-  // error and the process ends. Without a call: only where NDEBUG is not set. O(cluster) for each plan.
+  // error and the process ends. Without a call: only where NDEBUG is not
+  // set, and there muster::placement brings that library along. O(cluster) for each plan.
   void audit_plans(bool on);
 
   ClusterModel& state() { return *state_; }

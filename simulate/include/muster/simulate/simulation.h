@@ -10,11 +10,16 @@
 
 #include "muster/simulate/input.h"
 
+namespace muster::placement {
+class Cluster;
+}
+
 namespace muster::simulate {
 
 struct Options {
-  std::optional<Instant> until;    // absent: until nothing happens any more
-  bool audit = false;              // each plan: what is broken ends the process. Without NDEBUG always
+  std::optional<Instant> until;  // absent: until nothing happens any more
+  // Called once, before anything is put into the cluster: a test has its plans audited so.
+  void (*prepare)(placement::Cluster& cluster) = nullptr;
   crds::Duration fault_after{60};  // a node that is not Ready for so long is a fault
 };
 

@@ -136,7 +136,7 @@ TEST_F(Model, APodThatWasGivenBackIsNotCountedAnew) {
 
 TEST_F(Model, AReservationHoldsNoGpuOfItsOwnInAnyPool) {
   model.node(node("n1", {{"amd.com/gpu", 8}}));
-  model.reservation_pod(running("muster-system", "gpu-0", {{"amd.com/gpu", 1}}));
+  model.holder_pod(running("muster-system", "gpu-0", {{"amd.com/gpu", 1}}));
   model.pool(pool("main", "amd.com/gpu"));
   EXPECT_EQ(free_gpus(), 8);
 }

@@ -26,7 +26,7 @@ struct Capacity : testing::Test {
   ObjectStore<crds::Project> projects;
   ObjectStore<crds::NodePool> pools;
 
-  Capacity() { add_capacity_indexes(queues, projects); }
+  Capacity() { add_tree_indexes(queues, projects); }
 
   template <class Kind>
   void put(ObjectStore<Kind>& store, Kind value) {

@@ -7,6 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "muster/reconcilers/common/child.h"
+#include "muster/reconcilers/pods/names.h"
+
 namespace muster::reconcilers {
 namespace {
 

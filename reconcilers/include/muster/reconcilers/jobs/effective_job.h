@@ -2,7 +2,7 @@
 #pragma once
 
 #include "muster/crds/training_job.h"
-#include "muster/reconcilers/caches/world.h"
+#include "muster/reconcilers/caches/reconciler_context.h"
 
 namespace muster::reconcilers {
 

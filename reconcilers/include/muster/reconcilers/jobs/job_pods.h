@@ -18,7 +18,7 @@ class JobPods {
   // Hears what the API server says against a pod, or against an object that pods need. True: the whole gang
   // is taken back for it.
   using Refused = std::function<bool(const JobPtr&, const client::Error&)>;
-  JobPods(World& world, Refused refused);
+  JobPods(ReconcilerContext& context, Refused refused);
 
   // Deletes them, each by its uid. False: not all were told, again later.
   client::Task<bool> remove(JobPtr job, const std::vector<PodRemoval>& pods);
@@ -39,7 +39,7 @@ class JobPods {
   bool still_wanted(const JobPtr& job, std::size_t pod) const;
   client::Task<client::Result<void>> write(JobPtr job, Companion which);
 
-  World& world_;
+  ReconcilerContext& context_;
   Refused refused_;
   // In pods. A gang acquires all that it is about to make, so gangs are made one after the other in the order
   // in which they came, as many at once as fill the requests in flight. A gang whose pods come together

@@ -1,14 +1,35 @@
-// The reconciler of TrainingJobs: one function from a key to an outcome. It looks at the caches,
-// lets lifecycle.h say what is to be done, and does it in the order that survives a crash: status
-// first, then pods.
+// The reconciler of TrainingJobs: one function from a key to an outcome. It looks at the caches, lets
+// lifecycle.h say what is to be done, and does it in the order that survives a crash: the status first, then
+// the pods.
+//
+// The crash path of a preemption, write by write. docs/crash-path.md has those of everything else.
+//
+//   0  plan() has decided, and nothing is written. The next process plans anew.
+//   1  The victim's commit(): its assignment is emptied, Evicted says for whom. If the process dies now, the
+//      victim's pods run and were told nothing. The next process calls charge() for every job before it
+//      plans: pods that stand for no place of a record are charged as leaving, so nobody starts where they
+//      are (PlacementModel::update). Then the victim's reconcile finds a job that waits and removes its pods
+//      (waiting() in lifecycle.cc).
+//   2  The preemptor's commit(): status.nominated names the places that are kept for it. It is another job,
+//   so
+//      this write may come before 1. With 1 alone, the next plan nominates anew. With 2 alone, the victim's
+//      record still stands, and the nomination gives way to it.
+//   3  The victim's carry_out(): its pods are deleted, each by its uid. If the process dies in between, the
+//   next
+//      one deletes those that were not told. Until a pod's object is gone, what it holds stays charged.
+//   4  The last of them is gone, and a plan starts the preemptor: its commit() writes the assignment, its
+//      carry_out() makes the pods. If the process dies in between, the next one makes those that are missing,
+//      under the same names (keep_whole() in lifecycle/transitions/attempt.cc).
 #pragma once
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
-#include "muster/reconcilers/caches/world.h"
+#include "muster/reconcilers/caches/reconciler_context.h"
 #include "muster/reconcilers/jobs/effective_job.h"
 #include "muster/reconcilers/jobs/job_pods.h"
 #include "muster/reconcilers/lifecycle/lifecycle.h"
@@ -17,7 +38,7 @@ namespace muster::reconcilers {
 
 class TrainingJobReconciler {
  public:
-  explicit TrainingJobReconciler(World& world);
+  explicit TrainingJobReconciler(ReconcilerContext& context);
 
   // Level-based and idempotent. Never runs twice at once for one key (the work queue sees to that).
   client::Task<Outcome> reconcile(client::Key key);
@@ -45,12 +66,40 @@ class TrainingJobReconciler {
     std::string message;
   };
 
-  void forget(const client::Key& key, const std::string& last_uid);
+  // What one reconcile looks at. Observed points into it: it stays where it is until advance() has answered.
+  struct View {
+    client::Key key;
+    Job job;     // as the server has it
+    Job counts;  // as it counts: effective()
+    std::vector<client::Ptr<client::Pod>> pods;
+    Translation wish{};
+    std::optional<Decision> decision{};
+    std::optional<crds::Nomination> nomination{};
+    std::optional<crds::Waiting> verdict{};
+    bool waits_for_victims = false;
+  };
+
+  // --- looking (training_job_view.cc)
+  View look(const client::Key& key, const Job& job);
+  Observed observe(const View& view);
+  std::vector<client::Ptr<client::Pod>> pods_of(const std::string& uid) const;
+  static void note_departed(CheckpointReports& reports, const std::string& job, const crds::Assignment& a,
+                            const std::vector<client::Ptr<client::Pod>>& pods);
   void name_victims(crds::Waiting& verdict) const;
   NodeHealth health_of(const std::string& node) const;
   crds::MilliGpu charge_of(const crds::TrainingJobSpec& spec, const Translation& wish,
                            const crds::PodAssignment& place) const;
   Idleness idleness_of(const client::Key& key, const crds::TrainingJob& job);
+
+  // --- doing (training_job.cc)
+  client::Task<bool> read_if_unsure(const client::Key& key);
+  Job find_alive(const client::Key& key);
+  client::Task<Outcome> remove_finished(Job job);
+  void take_over(const View& view, const Step& step);
+  client::Task<bool> carry_out(const View& view, const Step& step);
+  void forget(const client::Key& key, const std::string& last_uid);
+  bool may_wait(const client::Key& key, const crds::TrainingJobStatus& before,
+                const crds::TrainingJobStatus& after);
   enum class Commit : std::uint8_t {
     kStands,    // on the server
     kDeferred,  // a mere counter; later
@@ -61,7 +110,7 @@ class TrainingJobReconciler {
   // True: the gang goes back to the queue, or is evicted, for it.
   bool refuse(const Job& job, const client::Error& error);
 
-  World& world_;
+  ReconcilerContext& context_;
   JobPods pods_;
   std::map<client::Key, Rejection> rejections_;
   std::map<client::Key, client::TimePoint> counters_due_;  // when deferred counters are to be written

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "muster/crds/training_job.h"
 
@@ -26,5 +28,10 @@ void start_conditions(crds::TrainingJobStatus& status, std::int64_t generation, 
 // still there. `resizing`: members of it join or leave while it runs.
 void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status, bool leaving = false,
               bool resizing = false, const Charge& charge = {});
+
+// Keys of the GPUs that the job's assignment gives it a share of. Empty where it has none, has ended,
+// is on its way out, or was not looked at since its pods' GPUs were edited. Each once. O(pods of roles
+// with shares).
+std::vector<std::string> gpus_shared_by(const crds::TrainingJob& job);
 
 }  // namespace muster::reconcilers

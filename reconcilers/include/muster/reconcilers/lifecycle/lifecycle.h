@@ -66,7 +66,7 @@ struct NodeHealth {
   std::set<std::int32_t> failing_gpus{};  // they have double-bit errors
 };
 
-// What is known about who holds the GPUs of one place. Those that it shares are held for it by reservation
+// What is known about who holds the GPUs of one place. Those that it shares are held for it by holder
 // pods; those that it has whole may be held by one yet, for those who were there before.
 struct Holding {
   bool ready = true;      // nothing keeps its pod from being made

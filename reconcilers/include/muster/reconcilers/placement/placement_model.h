@@ -12,8 +12,8 @@
 #include "muster/client/informer.h"
 #include "muster/client/pod.h"
 #include "muster/crds/crds.h"
-#include "muster/reconcilers/jobs/translate.h"
 #include "muster/reconcilers/lifecycle/lifecycle.h"
+#include "muster/reconcilers/placement/translation.h"
 #include "muster/reconcilers/pods/pod_builder.h"
 
 namespace muster::reconcilers {
@@ -54,7 +54,7 @@ class PlacementModel {
   // A pod that no live TrainingJob owns.
   void foreign_pod(const client::Ptr<client::Pod>& pod);
   // A pod that holds a GPU for those who share it: what it holds is theirs.
-  void reservation_pod(const client::Pod& pod);
+  void holder_pod(const client::Pod& pod);
   void foreign_pod_gone(const client::Pod& pod);
 
   // A job as its last step left it: waiting, holding its assignment, or neither; `pods` of earlier attempts

@@ -27,8 +27,6 @@ inline constexpr std::string_view kGpuLinksAnnotation = "muster.dev/gpu-links";
 inline constexpr std::string_view kGpuNumaAnnotation = "muster.dev/gpu-numa";
 // GPUs that are not to be used, "3,5"; what runs on them is placed anew.
 inline constexpr std::string_view kGpuUnhealthyAnnotation = "muster.dev/gpu-unhealthy";
-// The resources of slices that are cut, by profile: "nvidia.com/mig-1g.10gb".
-inline constexpr std::string_view kMigPrefix = "nvidia.com/mig-";
 // Taints that say so of a whole node: somebody has work to do on it, or knows that nothing runs
 // there any more.
 inline constexpr std::string_view kMaintenanceTaint = "muster.dev/maintenance";
@@ -54,9 +52,6 @@ placement::QueueSpec queue_spec(const crds::Project& project);
 // may be left out. The error says what is allowed.
 std::expected<std::vector<std::vector<int>>, std::string> parse_gpu_links(std::string_view text);
 std::expected<std::vector<std::int32_t>, std::string> parse_gpu_numa(std::string_view text);
-// Devices, "0,1"; empty where it cannot be read.
-std::vector<std::int32_t> parse_gpu_list(std::string_view text);
-
 // `gpu_resources`: the extended resources that count GPUs in any pool. Annotations that cannot be read are
 // as if absent.
 placement::NodeSpec node_spec(const client::Node& node, const std::set<std::string>& gpu_resources);

@@ -35,5 +35,8 @@ struct MadeFrom {
   std::string text() const { return places + "-" + pods; }
 };
 MadeFrom made_from(const crds::TrainingJobSpec& spec);
+// The pods of the assignment are those that the spec means. False after an edit that asks for other places
+// and that was not followed yet, or is invalid.
+bool is_of_this_spec(const crds::TrainingJob& job, const crds::Assignment& assignment);
 
 }  // namespace muster::reconcilers

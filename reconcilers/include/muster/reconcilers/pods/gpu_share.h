@@ -19,8 +19,11 @@ namespace muster::reconcilers {
 // What NVIDIA's container runtime reads; its device plugin sets it to the UUIDs of the GPUs it gives out.
 inline constexpr std::string_view kVisibleDevices = "NVIDIA_VISIBLE_DEVICES";
 
+// The resources of slices that are cut, by profile: "nvidia.com/mig-1g.10gb".
+inline constexpr std::string_view kMigPrefix = "nvidia.com/mig-";
+
 // One GPU of a node, as Muster counts them. The kubelet has its own order: which one it is says its
-// reservation pod.
+// holder pod.
 struct NodeGpu {
   std::string node;
   std::int32_t index = 0;
@@ -55,11 +58,7 @@ const std::string* share_of(const client::Pod& pod);
 // The devices that kGpusAnnotation names; empty: none, or it cannot be read.
 std::vector<std::int32_t> gpus_of(const client::Pod& pod);
 
-// Keys of the GPUs that the job's assignment gives it a share of. Empty where it has none, has ended,
-// is on its way out, or was not looked at since its pods' GPUs were edited. Each once. O(pods of roles
-// with shares).
-std::vector<std::string> gpus_shared_by(const crds::TrainingJob& job);
-// Those that a pod has a share of, until it has ended.
+// Keys of the GPUs that a pod has a share of, until it has ended.
 std::vector<std::string> gpus_shared_by(const client::Pod& pod);
 
 // What a pod with shares is told, in every container. `devices`: their ids, comma-separated, or what a

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,14 +23,23 @@ inline constexpr std::string_view kTryLabel = "muster.dev/try";          // from
 // Labels of an InferenceService's replicas (TrainingJobs) and of their pods.
 inline constexpr std::string_view kServiceLabel = "muster.dev/service";    // job_label(service)
 inline constexpr std::string_view kRevisionLabel = "muster.dev/revision";  // of the spec it was made from
+// Of the namespace and of every object that Muster keeps in it: the Project's name.
+inline constexpr std::string_view kProjectLabel = "muster.dev/project";
+// Of the objects, not of the namespace. By it they are watched.
+inline constexpr std::string_view kManagedByLabel = "app.kubernetes.io/managed-by";
+inline constexpr std::string_view kManagedBy = "muster";
+// The ServiceAccount that a job's pods get where their template names none: without rights, and its token is
+// not mounted.
+inline constexpr std::string_view kJobAccount = "muster-job";
+
 // Annotation of pods that hold GPUs: the devices on the node, "0,1".
 inline constexpr std::string_view kGpusAnnotation = "muster.dev/gpus";
 // What a pod has of each of them, where that is less than all (gpu_share.h); and the uids of the pods that
 // hold them for it, in the same order.
 inline constexpr std::string_view kShareAnnotation = "muster.dev/gpu-share";
 inline constexpr std::string_view kHoldersAnnotation = "muster.dev/gpu-holders";
-// Label of reservation pods, which hold a GPU for those who share it: "true".
-inline constexpr std::string_view kReservationLabel = "muster.dev/gpu-reservation";
+// Label of holder pods, which hold a GPU for those who share it: "true".
+inline constexpr std::string_view kHolderPodLabel = "muster.dev/gpu-reservation";
 
 // The first `digits`, at most 16, of FNV-1a (64 bits, hexadecimal): the same in every process and release,
 // which std::hash does not promise.
@@ -61,9 +71,15 @@ std::string selector_of(std::string_view job);
 std::string hosts_config_map_name(std::string_view job);
 
 // "gpu-<index>-<node>": the pod that holds this GPU of the node for those who share it.
-std::string reservation_name(std::string_view node, std::int32_t gpu);
+std::string holder_pod_name(std::string_view node, std::int32_t gpu);
 
 // "0,1,5".
 std::string gpu_list(const std::vector<std::int32_t>& gpus);
+// The devices that such a text names; empty where it cannot be read.
+std::vector<std::int32_t> parse_gpu_list(std::string_view text);
+// More than any machine has: what a node or a pod states beyond is not believed.
+inline constexpr std::int32_t kMaxGpusOfNode = 1024;
+// Numbers from 0 to `most`, separated by commas; nullopt: something else.
+std::optional<std::vector<std::int32_t>> parse_numbers(std::string_view text, std::int32_t most);
 
 }  // namespace muster::reconcilers

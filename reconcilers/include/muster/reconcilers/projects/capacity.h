@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "muster/reconcilers/caches/world.h"
+#include "muster/reconcilers/caches/reconciler_context.h"
 
 namespace muster::reconcilers {
 
@@ -25,7 +25,7 @@ class CapacityReconciler {
     std::string message;
   };
 
-  explicit CapacityReconciler(World& world) : world_(world) {}
+  explicit CapacityReconciler(ReconcilerContext& context) : context_(context) {}
 
   client::Task<Outcome> queue(client::Key key);
   client::Task<Outcome> project(client::Key key, NamespaceState state);
@@ -43,13 +43,10 @@ class CapacityReconciler {
   client::Task<Outcome> write(ObjectStore<Kind>& store, client::Ptr<Object<Kind>> object,
                               typename Kind::Status wanted);
 
-  World& world_;
+  ReconcilerContext& context_;
   std::map<std::string, NamespaceState> namespaces_;  // by Project, as its last reconcile found it
   std::map<std::string, client::TimePoint> written_;  // kind/name -> when its numbers were last written
 };
-
-// What the functions below look up by; before the stores' first object.
-void add_capacity_indexes(ObjectStore<crds::Queue>& queues, ObjectStore<crds::Project>& projects);
 
 // The pool that is meant where none is named, as placement has it; "": none. Complexity: O(pools).
 std::string default_pool(const ObjectStore<crds::NodePool>& pools);

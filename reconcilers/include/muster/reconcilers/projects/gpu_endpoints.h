@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "muster/reconcilers/caches/world.h"
+#include "muster/reconcilers/caches/reconciler_context.h"
 #include "muster/reconcilers/gpu_metrics/gpu_monitor.h"
 
 namespace muster::reconcilers {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "muster/reconcilers/caches/world.h"
+#include "muster/reconcilers/caches/reconciler_context.h"
 #include "muster/reconcilers/projects/capacity.h"
 #include "muster/reconcilers/projects/project_objects.h"
 
@@ -15,7 +15,8 @@ namespace muster::reconcilers {
 
 class ProjectReconciler {
  public:
-  ProjectReconciler(World& world, CapacityReconciler& capacity) : world_(world), capacity_(capacity) {}
+  ProjectReconciler(ReconcilerContext& context, CapacityReconciler& capacity)
+      : context_(context), capacity_(capacity) {}
 
   // Level-based and idempotent; also for a Project that is gone, whose objects may still be there.
   client::Task<Outcome> reconcile(client::Key key);
@@ -31,7 +32,7 @@ class ProjectReconciler {
   client::Task<bool> remove_unwanted(const client::Key& project, std::string ns,
                                      const std::vector<WantedObject>& wanted);
 
-  World& world_;
+  ReconcilerContext& context_;
   CapacityReconciler& capacity_;
 };
 

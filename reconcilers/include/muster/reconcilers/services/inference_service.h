@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "muster/reconcilers/caches/world.h"
+#include "muster/reconcilers/caches/reconciler_context.h"
 #include "muster/reconcilers/services/autoscaler.h"
 #include "muster/reconcilers/services/service_status.h"
 
@@ -16,9 +16,9 @@ namespace muster::reconcilers {
 class InferenceServiceReconciler {
  public:
   // `pods`: a way to any pod, for whole URLs. `changed`: the key is to be reconciled, its replicas were read.
-  InferenceServiceReconciler(World& world, client::Transport& pods,
+  InferenceServiceReconciler(ReconcilerContext& context, client::Transport& pods,
                              std::function<void(const client::Key&)> changed)
-      : world_(world), autoscaler_(world.env, pods, std::move(changed)) {}
+      : context_(context), autoscaler_(context.env, pods, std::move(changed)) {}
   // Level-based and idempotent. Never runs twice at once for one key (the work queue sees to that).
   client::Task<Outcome> reconcile(client::Key key);
   // No replica is asked any more. Readings under way end some seconds later, or when they are cancelled.
@@ -59,7 +59,7 @@ class InferenceServiceReconciler {
   void tell(const Service& service, const crds::InferenceServiceStatus& now) const;
   void tell_size(const Service& service, std::int32_t now, const std::optional<ScalingVerdict>& why) const;
 
-  World& world_;
+  ReconcilerContext& context_;
   std::map<std::string, Kept> kept_;                  // "key/plural" -> what was found or made there
   std::map<client::Key, client::TimePoint> written_;  // the last status
   std::map<client::Key, Room> rooms_;

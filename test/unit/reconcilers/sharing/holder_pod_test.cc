@@ -1,5 +1,5 @@
-// Reservation pods: what they are, what they have come to, and which must be there.
-#include "muster/reconcilers/sharing/gpu_reservation.h"
+// Holder pods: what they are, what they have come to, and which must be there.
+#include "muster/reconcilers/sharing/holder_pod.h"
 
 #include <gmock/gmock.h>
 
@@ -10,7 +10,7 @@
 namespace muster::reconcilers {
 namespace {
 
-using State = Reservation::State;
+using State = HolderPod::State;
 using std::chrono::seconds;
 
 constexpr crds::Time kMade{std::chrono::sys_days{std::chrono::year{2026} / 1 / 2}};
@@ -18,7 +18,7 @@ constexpr crds::Time kMade{std::chrono::sys_days{std::chrono::year{2026} / 1 / 2
 client::Pod reservation(client::PodPhase phase, std::string message = {}) {
   client::Pod pod;
   pod.meta = {"muster-system", "gpu-3-n1", "uid-1", "1"};
-  pod.labels = {{std::string(kReservationLabel), "true"}};
+  pod.labels = {{std::string(kHolderPodLabel), "true"}};
   pod.annotations = {{std::string(kGpusAnnotation), "3"}};
   pod.node_name = "n1";
   pod.created_at = kMade.time_since_epoch().count();
@@ -26,12 +26,12 @@ client::Pod reservation(client::PodPhase phase, std::string message = {}) {
   pod.init_message = std::move(message);
   return pod;
 }
-Reservation read(const client::Pod& pod, seconds age = seconds{1}) {
-  return read_reservation(&pod, kMade + age);
+HolderPod read(const client::Pod& pod, seconds age = seconds{1}) {
+  return read_holder_pod(&pod, kMade + age);
 }
 
 TEST(ReservationPod, AsksForOneGpuInBothContainersAndForNoRights) {
-  const auto pod = reservation_json({"n1", 3}, "amd.com/gpu", {"sys", "muster:1", {"registry"}});
+  const auto pod = holder_pod_json({"n1", 3}, "amd.com/gpu", {"sys", "muster:1", {"registry"}});
   EXPECT_EQ(pod["metadata"]["name"], "gpu-3-n1");
   EXPECT_EQ(pod["metadata"]["namespace"], "sys");
   const auto& spec = pod["spec"];
@@ -49,21 +49,21 @@ TEST(ReservationPod, AsksForOneGpuInBothContainersAndForNoRights) {
     EXPECT_EQ(container["securityContext"]["capabilities"].dump(), R"({"drop":["ALL"]})");
   }
   EXPECT_EQ(spec["initContainers"][0]["args"].dump(), R"(["hold-gpu","--report"])");
-  EXPECT_FALSE(reservation_json({"n1", 3}, "amd.com/gpu", {})["spec"].contains("imagePullSecrets"));
+  EXPECT_FALSE(holder_pod_json({"n1", 3}, "amd.com/gpu", {})["spec"].contains("imagePullSecrets"));
 }
 
 TEST(ReservationPod, IsKnownByItsLabelAndItsName) {
   client::Pod pod = reservation(client::PodPhase::kRunning);
-  EXPECT_EQ(reserved_by(pod), (NodeGpu{"n1", 3}));
+  EXPECT_EQ(gpu_held_by(pod), (NodeGpu{"n1", 3}));
   pod.meta.name = "gpu-2-n1";
-  EXPECT_FALSE(reserved_by(pod)) << "not the GPU that it says";
+  EXPECT_FALSE(gpu_held_by(pod)) << "not the GPU that it says";
   pod = reservation(client::PodPhase::kRunning);
   pod.labels.clear();
-  EXPECT_FALSE(reserved_by(pod));
+  EXPECT_FALSE(gpu_held_by(pod));
 }
 
 TEST(ReadReservation, HoldsWhatItHasReportedOnceItRuns) {
-  EXPECT_EQ(read_reservation(nullptr, kMade).state, State::kAbsent);
+  EXPECT_EQ(read_holder_pod(nullptr, kMade).state, State::kAbsent);
   EXPECT_EQ(read(reservation(client::PodPhase::kPending, "GPU-1")).state, State::kStarting);
   const auto holds = read(reservation(client::PodPhase::kRunning, "GPU-1"), seconds{9999});
   EXPECT_EQ(holds.state, State::kHolds);
@@ -108,7 +108,7 @@ TEST(ReadReservation, OneThatEndsHasFailedOrHeldBefore) {
 }
 
 Duty duty_of(bool assigned, std::size_t sharers, State state) {
-  Reservation there;
+  HolderPod there;
   there.state = state;
   return duty(assigned, sharers, there);
 }

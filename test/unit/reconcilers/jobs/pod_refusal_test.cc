@@ -1,4 +1,4 @@
-#include "muster/reconcilers/lifecycle/pod_refusal.h"
+#include "muster/reconcilers/jobs/pod_refusal.h"
 
 #include <gtest/gtest.h>
 

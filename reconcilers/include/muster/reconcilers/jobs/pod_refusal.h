@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "muster/client/error.h"
-#include "muster/reconcilers/placement/placement_model.h"
+#include "muster/reconcilers/lifecycle/lifecycle.h"
 
 namespace muster::reconcilers {
 

@@ -1,16 +1,102 @@
-#include "victims/victim_sets.h"
+#include "victims/victim_order.h"
 
 #include <algorithm>
 #include <bit>
 #include <iterator>
+#include <map>
 #include <set>
+#include <string_view>
+#include <tuple>
+
+#include "node/resource_vector.h"
 
 namespace muster::placement {
 namespace {
 
 constexpr int kMaxUnitsMoved = 3;  // so many units are moved in all combinations
 
+constexpr Duration kUnknownStart = seconds(60);
+
 }  // namespace
+
+// A part of nothing counts as the largest.
+std::int64_t millionths(std::int64_t part, std::int64_t whole) {
+  constexpr std::int64_t kLargest = 1'000'000'000'000;
+  if (part <= 0) return 0;
+  if (whole <= 0) return kLargest;
+  return static_cast<std::int64_t>(std::min<Wide>(static_cast<Wide>(part) * 1'000'000 / whole, kLargest));
+}
+
+Wide lost_work(const ClusterModel& s, const Job& j, PoolId pool, const Resources& amounts, Time now) {
+  if (j.nominated() || (j.started_in != 0 && j.started_in == s.plans)) return 0;
+  Duration lost = now - std::max(j.progress.began, j.progress.saved.value_or(j.progress.began));
+  if (j.spec.checkpoint_interval) lost = std::min(lost, *j.spec.checkpoint_interval);
+  lost.ms = std::max<std::int64_t>(0, lost.ms) + j.progress.start_took.value_or(kUnknownStart).ms;
+  const Resources& all = s.pool(pool).domains[0].capacity;
+  std::int64_t share = 0;
+  for (const ResourceKind kind : kAccountedKinds)
+    share = std::max(share, millionths(amount_of(amounts, kind), amount_of(all, kind)));
+  return static_cast<Wide>(lost.ms) * share;
+}
+
+// Merges the leaves' lists, each in its own order, always taking the cheapest head.
+std::vector<Unit> in_taking_order(const ClusterModel& s, const Claimant& c, std::vector<Unit> all) {
+  std::map<QueueId, Resources> beyond;
+  for (const Unit& u : all) beyond.try_emplace(u.leaf, beyond_quota(s, u.leaf, c.pool));
+  // Higher: taken later. Own ones last, before them what leaves others below their quota; first of all go
+  // leaves without a weight, which give idle room back first.
+  const auto rank = [&](const Unit& u) {
+    if (u.leaf == c.path.front()) return 3;
+    if (exceeds(u.amounts, beyond.at(u.leaf), c.asked)) return 2;
+    return u.idle_room ? 0 : 1;
+  };
+  const auto own_order = [&](std::size_t a, std::size_t b) {
+    const Unit& x = all[a];
+    const Unit& y = all[b];
+    return std::tie(x.priority, x.cost, x.minus_began, s.job(x.job).spec.id) <
+           std::tie(y.priority, y.cost, y.minus_began, s.job(y.job).spec.id);
+  };
+  std::map<QueueId, std::vector<std::size_t>> by_leaf;
+  for (std::size_t i = 0; i < all.size(); ++i) by_leaf[all[i].leaf].push_back(i);
+  using Head = std::tuple<int, Wide, std::int64_t, std::int64_t, std::string_view, QueueId>;
+  std::map<QueueId, std::size_t> at;
+  std::set<Head> heads;
+  const auto put_head = [&](QueueId leaf) {
+    const auto& list = by_leaf[leaf];
+    if (at[leaf] == list.size()) return;
+    const Unit& u = all[list[at[leaf]]];
+    heads.emplace(rank(u), u.cost, u.over, u.minus_began, s.job(u.job).spec.id, leaf);
+  };
+  for (auto& [leaf, list] : by_leaf) {
+    std::stable_sort(list.begin(), list.end(), own_order);
+    put_head(leaf);
+  }
+  // Surplus before the minimum of the same job, whatever it costs: a unit that comes before the one that has
+  // to go first waits until that is in the list.
+  std::vector<Unit> out;
+  std::vector<std::int32_t> place(all.size(), -1);
+  std::map<std::int32_t, std::vector<std::size_t>> waiting;
+  const auto emit = [&](auto&& self, std::size_t i) -> void {
+    place[i] = static_cast<std::int32_t>(out.size());
+    Unit u = std::move(all[i]);
+    if (u.after >= 0) u.after = place[static_cast<std::size_t>(u.after)];
+    out.push_back(std::move(u));
+    if (const auto next = waiting.extract(static_cast<std::int32_t>(i))) {
+      for (const std::size_t k : next.mapped()) self(self, k);
+    }
+  };
+  while (!heads.empty()) {
+    const QueueId leaf = std::get<5>(heads.extract(heads.begin()).value());
+    const std::size_t i = by_leaf[leaf][at[leaf]++];
+    if (all[i].after >= 0 && place[static_cast<std::size_t>(all[i].after)] < 0) {
+      waiting[all[i].after].push_back(i);
+    } else {
+      emit(emit, i);
+    }
+    put_head(leaf);
+  }
+  return out;
+}
 
 VictimSets::VictimSets(const ClusterModel& s, const Claimant& claimant, Action action,
                        const std::vector<Unit>& units)

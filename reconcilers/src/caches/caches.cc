@@ -1,11 +1,11 @@
-#include "muster/reconcilers/caches/world.h"
+#include "muster/reconcilers/caches/caches.h"
 
 #include <nlohmann/json.hpp>
 
+#include "muster/reconcilers/lifecycle/job_status.h"
 #include "muster/reconcilers/pods/gpu_share.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/pod_identity.h"
-#include "muster/reconcilers/projects/capacity.h"
 
 namespace muster::reconcilers {
 namespace {
@@ -36,6 +36,15 @@ client::Result<PriorityClass> decode_priority_class(std::string_view json) {
     return std::unexpected(error);
   }
   return c;
+}
+
+void add_tree_indexes(ObjectStore<crds::Queue>& queues, ObjectStore<crds::Project>& projects) {
+  queues.add_index(std::string(kByParent),
+                   [](const Object<crds::Queue>& q) { return std::vector{q.value.spec.parent}; });
+  projects.add_index(std::string(kByParent),
+                     [](const Object<crds::Project>& p) { return std::vector{p.value.spec.queue}; });
+  projects.add_index(std::string(kByNamespace),
+                     [](const Object<crds::Project>& p) { return std::vector{crds::namespace_of(p.value)}; });
 }
 
 Caches::Caches(client::ApiClient& api)
@@ -76,7 +85,7 @@ Caches::Caches(client::ApiClient& api)
   jobs.store().add_index(std::string(kByOwner), [](const Object<crds::TrainingJob>& job) {
     return is_replica(job) ? std::vector<std::string>{job.owner_uid} : std::vector<std::string>{};
   });
-  add_capacity_indexes(queues.store(), projects.store());
+  add_tree_indexes(queues.store(), projects.store());
   for (auto* kept : {&service_accounts, &role_bindings, &network_policies}) {
     kept->store().add_index(std::string(kByProject),
                             [](const KeptObject& object) { return std::vector{object.project}; });

@@ -4,10 +4,10 @@
 #include <string>
 #include <string_view>
 
-#include "gang.h"
 #include "muster/client/pod.h"
 #include "muster/crds/text.h"
 #include "muster/crds/training_job.h"
+#include "muster/reconcilers/lifecycle/gang.h"
 #include "muster/reconcilers/lifecycle/job_status.h"
 #include "muster/reconcilers/lifecycle/lifecycle.h"
 

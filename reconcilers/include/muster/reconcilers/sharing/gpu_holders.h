@@ -1,6 +1,6 @@
-// Keeps a reservation pod for every GPU that somebody has a share of, and tells jobs whether the GPUs of
+// Keeps a holder pod for every GPU that somebody has a share of, and tells jobs whether the GPUs of
 // their places are held for them. What must be there follows from assignments and sharers' pods alone
-// (gpu_reservation.h), so a process that begins finds it again; what is kept here only saves looking.
+// (holder_pod.h), so a process that begins finds it again; what is kept here only saves looking.
 #pragma once
 
 #include <functional>
@@ -9,29 +9,30 @@
 #include <set>
 #include <string>
 
-#include "muster/reconcilers/caches/world.h"
+#include "muster/reconcilers/caches/reconciler_context.h"
 #include "muster/reconcilers/lifecycle/lifecycle.h"
 #include "muster/reconcilers/pods/pod_builder.h"
-#include "muster/reconcilers/sharing/gpu_reservation.h"
+#include "muster/reconcilers/sharing/holder_pod.h"
 
 namespace muster::reconcilers {
 
-class GpuHolder {
+class GpuHolders {
  public:
   struct Options {
-    ReservationSettings pods;
+    HolderPodSettings pods;
     std::string own_pod;         // the image is that of this pod in `pods.ns`, where `pods.image` is empty …
     std::string fallback_image;  // … and this one where there is no such pod
   };
   // `look_again`: what holding() said of this job may be otherwise now.
-  GpuHolder(World& world, Options options, std::function<void(const client::Key& job)> look_again);
+  GpuHolders(ReconcilerContext& context, Options options,
+             std::function<void(const client::Key& job)> look_again);
 
   // Level-based and idempotent; `gpu`: key_of().
   client::Task<Outcome> reconcile(client::Key gpu);
 
-  // The newest state of a reservation pod, or the last one of a pod that is gone.
+  // The newest state of a holder pod, or the last one of a pod that is gone.
   void note(const client::Pod& pod, bool is_gone);
-  bool is_own(const client::Pod& pod) const;    // a reservation pod
+  bool is_own(const client::Pod& pod) const;    // a holder pod
   bool any() const { return !there_.empty(); }  // some GPU is held
 
   // About one place of the job; `shares`: it has a part of each of its GPUs, else all. O(GPUs).
@@ -39,21 +40,21 @@ class GpuHolder {
                   const client::Pod* pod);
   // nullopt: not all are held.
   std::optional<HeldDevices> devices(const crds::PodAssignment& place) const;
-  client::Key pod_key(const NodeGpu& gpu) const;  // of its reservation pod
+  client::Key pod_key(const NodeGpu& gpu) const;  // of its holder pod
 
  private:
   client::Ptr<client::Pod> pod_of(const NodeGpu& gpu) const;
-  // Also: another reservation has reported the same device, or the pod is being deleted by us.
-  Reservation look(const NodeGpu& gpu) const;
+  // Also: another holder pod has reported the same device, or the pod is being deleted by us.
+  HolderPod look(const NodeGpu& gpu) const;
   client::Task<Outcome> make(const client::Key& key, const NodeGpu& gpu);
-  client::Task<Outcome> remove(const Reservation& there);
+  client::Task<Outcome> remove(const HolderPod& there);
   client::Task<bool> find_image();
   void tell(const client::Key& gpu);
 
-  World& world_;
+  ReconcilerContext& context_;
   Options options_;
   std::function<void(const client::Key&)> look_again_;
-  std::set<NodeGpu> there_;                                 // reservation pods that exist
+  std::set<NodeGpu> there_;                                 // holder pods that exist
   std::set<std::string> leaving_;                           // uids that are being deleted
   std::map<client::Key, std::string> problems_;             // why a GPU's pod was not made
   std::map<client::Key, std::set<client::Key>> followers_;  // GPU: jobs to be told when it changes

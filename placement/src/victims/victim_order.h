@@ -1,5 +1,5 @@
-// RULES.md 5.8, the set of victims: which sets of units are tried first, and which of two sets that would do
-// is better.
+// RULES.md 5.8, who is taken first: the list of candidates, which sets of units are tried first, and which of
+// two sets that would do is better. No other file of the code has a say in that.
 #pragma once
 
 #include <map>
@@ -11,6 +11,17 @@
 #include "victims/units.h"
 
 namespace muster::placement {
+
+// What the job loses if these amounts of it are taken now: milliseconds of work and of its next start, times
+// millionths of the pool. A job that has not begun loses nothing.
+Wide lost_work(const ClusterModel& state, const Job& job, PoolId pool, const Resources& amounts, Time now);
+
+// `part` / `whole` in millionths. A part of nothing counts as the largest.
+std::int64_t millionths(std::int64_t part, std::int64_t whole);
+
+// Puts the candidates into the order of the list in RULES.md 5.8. Surplus of a job always goes before its
+// minimum.
+std::vector<Unit> in_taking_order(const ClusterModel& state, const Claimant& claimant, std::vector<Unit> all);
 
 // How good a set of units is; smaller is better. These are keys 6 to 10 of RULES.md 5.8: own units (only
 // where reclaim and preemption are used together), leaf queues that fall below their quota, lost work, jobs

@@ -1,4 +1,4 @@
-#include "muster/reconcilers/sharing/gpu_reservation.h"
+#include "muster/reconcilers/sharing/holder_pod.h"
 
 #include <fmt/format.h>
 
@@ -6,16 +6,15 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
-#include "lifecycle/lifecycle_texts.h"
+#include "muster/crds/text.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/pod_end.h"
-#include "muster/reconcilers/projects/project_objects.h"
 
 namespace muster::reconcilers {
 namespace {
 
 using nlohmann::json;
-using State = Reservation::State;
+using State = HolderPod::State;
 
 constexpr std::size_t kMaxDevice = 128;
 constexpr std::size_t kMaxWords = 256;  // of what others say
@@ -40,7 +39,7 @@ json container(const char* name, json arguments, const json& resources, const st
 }
 
 // What its end says.
-void describe_end(const client::Pod& pod, Reservation& r) {
+void describe_end(const client::Pod& pod, HolderPod& r) {
   r.state = is_device(pod.init_message) ? State::kEnded : State::kFailed;
   r.reason = pod.reason.empty() ? "ReservationEnded" : pod.reason;
   r.message = pod.message;
@@ -54,8 +53,7 @@ void describe_end(const client::Pod& pod, Reservation& r) {
 
 }  // namespace
 
-json reservation_json(const NodeGpu& gpu, std::string_view gpu_resource,
-                      const ReservationSettings& settings) {
+json holder_pod_json(const NodeGpu& gpu, std::string_view gpu_resource, const HolderPodSettings& settings) {
   // Requests as limits: of all pods of the node it is the last that the kernel or the kubelet
   // ends for memory.
   const json amounts = {{"cpu", "50m"}, {"memory", "64Mi"}, {std::string(gpu_resource), "1"}};
@@ -63,13 +61,13 @@ json reservation_json(const NodeGpu& gpu, std::string_view gpu_resource,
   json secrets = json::array();
   for (const auto& name : settings.pull_secrets) secrets.push_back({{"name", name}});
   json meta = {
-      {"name", reservation_name(gpu.node, gpu.index)},
+      {"name", holder_pod_name(gpu.node, gpu.index)},
       {"namespace", settings.ns},
-      {"labels", {{std::string(kManagedByLabel), kManagedBy}, {std::string(kReservationLabel), "true"}}},
+      {"labels", {{std::string(kManagedByLabel), kManagedBy}, {std::string(kHolderPodLabel), "true"}}},
       {"annotations", {{std::string(kGpusAnnotation), std::to_string(gpu.index)}}}};
   json spec = {{"nodeName", gpu.node},
                {"restartPolicy", "Never"},
-               {"priorityClassName", kReservationPriorityClass},
+               {"priorityClassName", kHolderPriorityClass},
                {"terminationGracePeriodSeconds", 5},
                {"automountServiceAccountToken", false},
                {"enableServiceLinks", false},
@@ -86,16 +84,16 @@ json reservation_json(const NodeGpu& gpu, std::string_view gpu_resource,
   return {{"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", std::move(meta)}, {"spec", std::move(spec)}};
 }
 
-std::optional<NodeGpu> reserved_by(const client::Pod& pod) {
-  if (client::find_value(pod.labels, kReservationLabel) == nullptr || pod.node_name.empty())
+std::optional<NodeGpu> gpu_held_by(const client::Pod& pod) {
+  if (client::find_value(pod.labels, kHolderPodLabel) == nullptr || pod.node_name.empty())
     return std::nullopt;
   const auto gpus = gpus_of(pod);
-  if (gpus.size() != 1 || pod.meta.name != reservation_name(pod.node_name, gpus.front())) return std::nullopt;
+  if (gpus.size() != 1 || pod.meta.name != holder_pod_name(pod.node_name, gpus.front())) return std::nullopt;
   return NodeGpu{pod.node_name, gpus.front()};
 }
 
-Reservation read_reservation(const client::Pod* pod, crds::Time now) {
-  Reservation r;
+HolderPod read_holder_pod(const client::Pod* pod, crds::Time now) {
+  HolderPod r;
   if (pod == nullptr) return r;
   r.name = pod->meta.name;
   r.uid = pod->meta.uid;
@@ -125,11 +123,11 @@ Reservation read_reservation(const client::Pod* pod, crds::Time now) {
       r.due = due;
     }
   }
-  r.message = cut(r.message, kMaxWords);
+  r.message = crds::cut(r.message, kMaxWords);
   return r;
 }
 
-Duty duty(bool assigned, std::size_t sharers, const Reservation& there) {
+Duty duty(bool assigned, std::size_t sharers, const HolderPod& there) {
   const bool is_there = there.state != State::kAbsent;
   if (there.state == State::kLeaving) return Duty::kNothing;
   if (!is_there) return assigned && sharers == 0 ? Duty::kMake : Duty::kNothing;

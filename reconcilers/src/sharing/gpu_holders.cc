@@ -1,4 +1,4 @@
-#include "muster/reconcilers/sharing/gpu_holder.h"
+#include "muster/reconcilers/sharing/gpu_holders.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "common/json_reader.h"
+#include "muster/reconcilers/common/json_reader.h"
 #include "muster/reconcilers/common/log.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/pod_end.h"
@@ -16,7 +16,7 @@ namespace muster::reconcilers {
 namespace {
 
 using client::ErrorCode;
-using State = Reservation::State;
+using State = HolderPod::State;
 
 std::string say(const NodeGpu& gpu) {
   return fmt::format("GPU {} of node {}", gpu.index, gpu.node);
@@ -34,36 +34,37 @@ std::vector<std::string> split(const std::string& list) {
 }
 
 // Why the holders that the pod was made with hold its GPU no more; "": they do.
-std::string why_lost(const NodeGpu& gpu, const Reservation& there, const std::string& uid) {
+std::string why_lost(const NodeGpu& gpu, const HolderPod& there, const std::string& uid) {
   if (there.uid == uid && there.state == State::kHolds) return {};
   const char* what = there.uid != uid                 ? "is gone"
                      : there.state == State::kLeaving ? "was deleted"
                                                       : "does not hold it any more";
-  return fmt::format("{} is not held for it: reservation pod {} {}", say(gpu),
-                     reservation_name(gpu.node, gpu.index), what);
+  return fmt::format("{} is not held for it: holder pod {} {}", say(gpu),
+                     holder_pod_name(gpu.node, gpu.index), what);
 }
 
 }  // namespace
 
-GpuHolder::GpuHolder(World& world, Options options, std::function<void(const client::Key&)> look_again)
-    : world_(world), options_(std::move(options)), look_again_(std::move(look_again)) {}
+GpuHolders::GpuHolders(ReconcilerContext& context, Options options,
+                       std::function<void(const client::Key&)> look_again)
+    : context_(context), options_(std::move(options)), look_again_(std::move(look_again)) {}
 
-client::Key GpuHolder::pod_key(const NodeGpu& gpu) const {
-  return client::make_key(options_.pods.ns, reservation_name(gpu.node, gpu.index));
+client::Key GpuHolders::pod_key(const NodeGpu& gpu) const {
+  return client::make_key(options_.pods.ns, holder_pod_name(gpu.node, gpu.index));
 }
-client::Ptr<client::Pod> GpuHolder::pod_of(const NodeGpu& gpu) const {
-  return world_.caches.pods.store().find(pod_key(gpu));
+client::Ptr<client::Pod> GpuHolders::pod_of(const NodeGpu& gpu) const {
+  return context_.caches.pods.store().find(pod_key(gpu));
 }
 
-Reservation GpuHolder::look(const NodeGpu& gpu) const {
+HolderPod GpuHolders::look(const NodeGpu& gpu) const {
   const auto pod = pod_of(gpu);
-  if (pod && !reserved_by(*pod)) {
-    Reservation taken;
+  if (pod && !gpu_held_by(*pod)) {
+    HolderPod taken;
     taken.state = State::kStarting;
-    taken.message = "a pod of that name exists and is no reservation; delete it";
+    taken.message = "a pod of that name exists and is no holder pod; delete it";
     return taken;
   }
-  auto there = read_reservation(pod.get(), world_.now());
+  auto there = read_holder_pod(pod.get(), context_.now());
   if (leaving_.contains(there.uid)) there.state = State::kLeaving;
   if (there.state != State::kHolds) return there;
   // A plugin that gives one GPU to several, by its own sharing: only one of them can share it out.
@@ -71,7 +72,7 @@ Reservation GpuHolder::look(const NodeGpu& gpu) const {
        ++other) {
     if (other->index >= gpu.index) break;
     const auto beside = pod_of(*other);
-    if (!beside || read_reservation(beside.get(), world_.now()).device != there.device) continue;
+    if (!beside || read_holder_pod(beside.get(), context_.now()).device != there.device) continue;
     there.state = State::kFailed;
     there.reason = "DeviceGivenTwice";
     there.message = fmt::format("the device plugin gave {} to pod {} as well: it must not share GPUs itself",
@@ -80,11 +81,11 @@ Reservation GpuHolder::look(const NodeGpu& gpu) const {
   return there;
 }
 
-bool GpuHolder::is_own(const client::Pod& pod) const {
-  return pod.meta.ns == options_.pods.ns && reserved_by(pod).has_value();
+bool GpuHolders::is_own(const client::Pod& pod) const {
+  return pod.meta.ns == options_.pods.ns && gpu_held_by(pod).has_value();
 }
 
-void GpuHolder::tell(const client::Key& gpu) {
+void GpuHolders::tell(const client::Key& gpu) {
   const auto found = followers_.find(gpu);
   if (found == followers_.end()) return;
   const auto jobs = std::move(found->second);
@@ -92,8 +93,8 @@ void GpuHolder::tell(const client::Key& gpu) {
   for (const auto& job : jobs) look_again_(job);
 }
 
-void GpuHolder::note(const client::Pod& pod, bool is_gone) {
-  const auto gpu = reserved_by(pod);
+void GpuHolders::note(const client::Pod& pod, bool is_gone) {
+  const auto gpu = gpu_held_by(pod);
   if (!gpu || !is_own(pod)) return;
   if (is_gone) {
     there_.erase(*gpu);
@@ -104,8 +105,8 @@ void GpuHolder::note(const client::Pod& pod, bool is_gone) {
   tell(key_of(*gpu));
 }
 
-Holding GpuHolder::holding(const client::Key& job, const crds::PodAssignment& place, bool shares,
-                           const client::Pod* pod) {
+Holding GpuHolders::holding(const client::Key& job, const crds::PodAssignment& place, bool shares,
+                            const client::Pod* pod) {
   Holding sum;
   const auto* uids = pod == nullptr ? nullptr : client::find_value(pod->annotations, kHoldersAnnotation);
   const auto holders = uids == nullptr ? std::vector<std::string>{} : split(*uids);
@@ -122,18 +123,18 @@ Holding GpuHolder::holding(const client::Key& job, const crds::PodAssignment& pl
     if (!shares) {
       if (there.state == State::kAbsent) continue;
       sum.ready = false;
-      sum.message = fmt::format("{} is still held by reservation pod {}", say(gpu), there.name);
+      sum.message = fmt::format("{} is still held by holder pod {}", say(gpu), there.name);
     } else if (there.state == State::kFailed) {
       sum.ready = false;
       sum.refused = there.reason;
-      sum.message = fmt::format("reservation pod {}: {}", there.name, there.message);
+      sum.message = fmt::format("holder pod {}: {}", there.name, there.message);
     } else if (there.state != State::kHolds) {
       sum.ready = false;
       const auto problem = problems_.find(key);
       const auto& why = problem != problems_.end() ? problem->second : there.message;
       if (!why.empty() && sum.refused.empty())
         sum.message = fmt::format("{} is not reserved yet: pod {}: {}", say(gpu),
-                                  reservation_name(gpu.node, gpu.index), why);
+                                  holder_pod_name(gpu.node, gpu.index), why);
       if (there.due && (!sum.again || *there.due < *sum.again)) sum.again = there.due;
     }
     followers_[key].insert(job);
@@ -141,7 +142,7 @@ Holding GpuHolder::holding(const client::Key& job, const crds::PodAssignment& pl
   return sum;
 }
 
-std::optional<HeldDevices> GpuHolder::devices(const crds::PodAssignment& place) const {
+std::optional<HeldDevices> GpuHolders::devices(const crds::PodAssignment& place) const {
   HeldDevices held;
   for (const auto index : place.gpus) {
     const auto there = look({place.node, index});
@@ -153,11 +154,11 @@ std::optional<HeldDevices> GpuHolder::devices(const crds::PodAssignment& place) 
   return held;
 }
 
-client::Task<Outcome> GpuHolder::reconcile(client::Key key) {
+client::Task<Outcome> GpuHolders::reconcile(client::Key key) {
   const auto gpu = gpu_of_key(key);
   if (!gpu) co_return Outcome::done();
-  const bool is_assigned = !world_.caches.jobs.store().by_index(kBySharedGpu, key).empty();
-  const auto sharers = world_.caches.pods.store().by_index(kBySharedGpu, key).size();
+  const bool is_assigned = !context_.caches.jobs.store().by_index(kBySharedGpu, key).empty();
+  const auto sharers = context_.caches.pods.store().by_index(kBySharedGpu, key).size();
   const auto there = look(*gpu);
   const auto pod = pod_of(*gpu);
   // What was begun to be deleted goes, whether the first request has come through or not.
@@ -175,27 +176,27 @@ client::Task<Outcome> GpuHolder::reconcile(client::Key key) {
   co_return Outcome::done();
 }
 
-client::Task<Outcome> GpuHolder::make(const client::Key& key, const NodeGpu& gpu) {
+client::Task<Outcome> GpuHolders::make(const client::Key& key, const NodeGpu& gpu) {
   const bool has_image = co_await find_image();
   if (!has_image) co_return Outcome::retry();
-  const auto jobs = world_.caches.jobs.store().by_index(kBySharedGpu, key);
-  if (jobs.empty() || world_.api.writes_stopped()) co_return Outcome::retry();
-  const auto means = world_.placement.gpu_means(jobs.front()->value.status.assignment.pool);
-  std::string body = reservation_json(gpu, means.resource, options_.pods).dump();
-  auto answer = co_await world_.api.create(client::resources::kPods, options_.pods.ns, std::move(body),
-                                           std::string(kFieldManager));
+  const auto jobs = context_.caches.jobs.store().by_index(kBySharedGpu, key);
+  if (jobs.empty() || context_.api.writes_stopped()) co_return Outcome::retry();
+  const auto means = context_.placement.gpu_means(jobs.front()->value.status.assignment.pool);
+  std::string body = holder_pod_json(gpu, means.resource, options_.pods).dump();
+  auto answer = co_await context_.api.create(client::resources::kPods, options_.pods.ns, std::move(body),
+                                             std::string(kFieldManager));
   const bool read_it =
       !answer && (answer.error().outcome_unknown() || answer.error().code == ErrorCode::kAlreadyExists);
   if (read_it) {
-    const client::ObjectRef ref{options_.pods.ns, reservation_name(gpu.node, gpu.index)};
-    answer = co_await world_.api.get(client::resources::kPods, ref);
+    const client::ObjectRef ref{options_.pods.ns, holder_pod_name(gpu.node, gpu.index)};
+    answer = co_await context_.api.get(client::resources::kPods, ref);
   } else if (answer) {
-    ++world_.totals.pods_created;
-    log_info("reserves a GPU", {{"node", gpu.node}, {"gpu", std::to_string(gpu.index)}});
+    ++context_.totals.pods_created;
+    log_info("makes a holder pod", {{"node", gpu.node}, {"gpu", std::to_string(gpu.index)}});
   }
   if (!answer) {
     const auto why = "the API server does not take it: " + client::to_string(answer.error());
-    log_warn("GPU not reserved", {{"gpu", key}, {"error", why}});
+    log_warn("holder pod not made", {{"gpu", key}, {"error", why}});
     auto& problem = problems_[key];
     const bool is_new = std::exchange(problem, why) != why;
     if (is_new) tell(key);
@@ -204,48 +205,50 @@ client::Task<Outcome> GpuHolder::make(const client::Key& key, const NodeGpu& gpu
   problems_.erase(key);
   auto pod = client::decode_pod(*answer, pod_fields());
   if (!pod) co_return Outcome::retry();
-  world_.caches.pods.store().assume(std::move(*pod));
+  context_.caches.pods.store().assume(std::move(*pod));
   co_return Outcome::done();
 }
 
-client::Task<Outcome> GpuHolder::remove(const Reservation& there) {
-  if (world_.api.writes_stopped()) co_return Outcome::retry();
+client::Task<Outcome> GpuHolders::remove(const HolderPod& there) {
+  if (context_.api.writes_stopped()) co_return Outcome::retry();
   const std::string uid = there.uid;
   // From now on nobody is made there: the answer may be long in coming.
   leaving_.insert(uid);
   client::DeleteOptions options;
   options.uid = uid;
   const client::ObjectRef ref{options_.pods.ns, there.name};
-  const auto gone = co_await world_.api.remove(client::resources::kPods, ref, options);
+  const auto gone = co_await context_.api.remove(client::resources::kPods, ref, options);
   if (!gone && gone.error().code != ErrorCode::kNotFound && gone.error().code != ErrorCode::kConflict) {
-    log_warn("reservation not deleted", {{"pod", there.name}, {"error", client::to_string(gone.error())}});
+    log_warn("holder pod not deleted", {{"pod", there.name}, {"error", client::to_string(gone.error())}});
     co_return Outcome::retry();
   }
   if (!gone) co_return Outcome::done();  // the watch has not said so yet, or it is another's by now
-  ++world_.totals.pods_deleted;
+  ++context_.totals.pods_deleted;
   auto told = client::decode_pod(*gone, pod_fields());
-  if (told && told->meta.uid == uid) world_.caches.pods.store().assume(std::move(*told));
+  if (told && told->meta.uid == uid) context_.caches.pods.store().assume(std::move(*told));
   co_return Outcome::done();
 }
 
-// Muster's own, unless somebody says otherwise: it is where Muster is, and is what knows how to hold a GPU.
-client::Task<bool> GpuHolder::find_image() {
-  auto& pods = options_.pods;
-  if (!pods.image.empty()) co_return true;
-  if (options_.own_pod.empty()) {
-    pods.image = options_.fallback_image;
-    co_return true;
+// Muster's own image, unless somebody says otherwise: it can be had where Muster runs, and it knows how to hold a
+// GPU. Several GPUs may ask at once, and each waits for an answer of its own: whoever hears it sets image and
+// secrets as a whole, so that it does not matter how many do.
+client::Task<bool> GpuHolders::find_image() {
+  if (!options_.pods.image.empty()) co_return true;
+  std::string image;
+  std::vector<std::string> secrets;
+  if (!options_.own_pod.empty()) {
+    const client::ObjectRef ref{options_.pods.ns, options_.own_pod};
+    const auto read = co_await context_.api.get(client::resources::kPods, ref);
+    if (!read && read.error().code != ErrorCode::kNotFound) co_return false;
+    const auto pod = read ? crds::Json::parse(*read, nullptr, false) : crds::Json();
+    for (const auto& container : items(find(&pod, "spec", "containers"))) {
+      if (image.empty()) image = text(find(container, "image"));
+    }
+    for (const auto& secret : items(find(&pod, "spec", "imagePullSecrets")))
+      secrets.push_back(text(find(secret, "name")));
   }
-  const client::ObjectRef ref{pods.ns, options_.own_pod};
-  const auto read = co_await world_.api.get(client::resources::kPods, ref);
-  if (!read && read.error().code != ErrorCode::kNotFound) co_return false;
-  const auto pod = read ? crds::Json::parse(*read, nullptr, false) : crds::Json();
-  for (const auto& container : items(find(&pod, "spec", "containers"))) {
-    if (pods.image.empty()) pods.image = text(find(container, "image"));
-  }
-  for (const auto& secret : items(find(&pod, "spec", "imagePullSecrets")))
-    pods.pull_secrets.push_back(text(find(secret, "name")));
-  if (pods.image.empty()) pods.image = options_.fallback_image;
+  options_.pods.image = image.empty() ? options_.fallback_image : std::move(image);
+  options_.pods.pull_secrets = std::move(secrets);
   co_return true;
 }
 

@@ -1,4 +1,4 @@
-// Reservation pods: each holds one GPU of its node through the device plugin for those who share it, and
+// Holder pods: each holds one GPU of its node through the device plugin for those who share it, and
 // reports which one it got. Its init container writes the id that the plugin gave it to its termination log
 // and ends; the kubelet gives the same GPU to the main container, which holds it until the pod is deleted. So
 // the id comes with the pods that are watched anyway, and the pod needs no way to the API server. Pure
@@ -23,21 +23,21 @@ namespace muster::reconcilers {
 // One that has not reported so long after it was made has failed.
 inline constexpr std::chrono::seconds kReportWithin{120};
 // The PriorityClass of manifests/base: nobody who shares a GPU outlasts who holds it.
-inline constexpr std::string_view kReservationPriorityClass = "gpu-reservation";
+inline constexpr std::string_view kHolderPriorityClass = "gpu-reservation";
 
-struct ReservationSettings {
+struct HolderPodSettings {
   std::string ns = "muster-system";
   std::string image;                      // of Muster
   std::vector<std::string> pull_secrets;  // in `ns`
 };
 
-nlohmann::json reservation_json(const NodeGpu& gpu, std::string_view gpu_resource,
-                                const ReservationSettings& settings);
+nlohmann::json holder_pod_json(const NodeGpu& gpu, std::string_view gpu_resource,
+                               const HolderPodSettings& settings);
 
-// The GPU that the pod was made to hold; nullopt: it is no reservation pod.
-std::optional<NodeGpu> reserved_by(const client::Pod& pod);
+// The GPU that the pod was made to hold; nullopt: it is no holder pod.
+std::optional<NodeGpu> gpu_held_by(const client::Pod& pod);
 
-struct Reservation {
+struct HolderPod {
   enum class State : std::uint8_t {
     kAbsent,
     kStarting,  // holds perhaps, and has not reported; `message`: what keeps it, where the kubelet says so
@@ -52,16 +52,16 @@ struct Reservation {
   std::string reason, message;
   std::optional<crds::Time> due{};  // of kStarting: when it fails
 
-  bool operator==(const Reservation&) const = default;
+  bool operator==(const HolderPod&) const = default;
 };
 // nullptr: there is none.
-Reservation read_reservation(const client::Pod* pod, crds::Time now);
+HolderPod read_holder_pod(const client::Pod* pod, crds::Time now);
 
-// What is to be done about a GPU's reservation.
+// What is to be done about a GPU's holder pod.
 enum class Duty : std::uint8_t { kNothing, kMake, kRemove };
 // `assigned`: an assignment gives somebody a share of the GPU. `sharers`: pods that have one and have not
 // ended. When all have gone, it goes. One that has ended is made anew, but not while pods of it are there:
 // the new one could hold another GPU than theirs.
-Duty duty(bool assigned, std::size_t sharers, const Reservation& there);
+Duty duty(bool assigned, std::size_t sharers, const HolderPod& there);
 
 }  // namespace muster::reconcilers

@@ -1,6 +1,6 @@
-#include "muster/reconcilers/lifecycle/pod_refusal.h"
+#include "muster/reconcilers/jobs/pod_refusal.h"
 
-#include "lifecycle_texts.h"
+#include "muster/crds/text.h"
 
 namespace muster::reconcilers {
 namespace {
@@ -23,7 +23,7 @@ std::optional<Decision> decision_on_refusal(const client::Error& error) {
   const std::string text = error.message.empty() ? client::to_string(error) : error.message;
   if (is_policy_not_set_up(text)) return std::nullopt;
   Decision back;
-  back.message = cut(text, kMaxText);
+  back.message = crds::cut(text, kMaxText);
   switch (error.code) {
     case ErrorCode::kInvalid:
     case ErrorCode::kBadRequest:

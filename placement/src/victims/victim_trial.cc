@@ -1,0 +1,112 @@
+#include "victims/victim_trial.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "model/totals.h"
+#include "shares/admission.h"
+
+namespace muster::placement {
+
+bool VictimTrial::may_take(const Unit& u) const {
+  if (u.after >= 0 && !in_use_[static_cast<std::size_t>(u.after)]) return false;
+  if (action_ == Action::kMove || u.own) return true;
+  // A gang that straddles the line goes whole: the right is judged before it goes.
+  return may_give(s_, q_.claimant, eligibility_, s_.path(u.leaf), u.amounts);
+}
+
+void VictimTrial::take(std::size_t i, NodeId on) {
+  const Job& j = s_.job(units_[i].job);
+  for (const std::size_t pod : units_[i].pods) {
+    if (on == kNoId || j.allocations[pod].node == on) st_.release(units_[i].job, pod);
+  }
+  in_use_[i] = true;
+}
+
+void VictimTrial::give(std::size_t i) {
+  for (const std::size_t pod : units_[i].pods) st_.readmit(units_[i].job, pod);
+  in_use_[i] = false;
+}
+
+void VictimTrial::claim(const std::vector<PodPlace>& places) {
+  for (const PodPlace& p : places) st_.place(q_.claimant.job, p, q_.claimant.pool, Hold::kNominated);
+}
+
+void VictimTrial::reset(std::size_t mark) {
+  st_.rollback(mark);
+  in_use_.assign(units_.size(), false);
+}
+
+bool VictimTrial::entitled() const {
+  const Claimant& c = q_.claimant;
+  if (broken_bound(s_, c.path, c.pool, c.asked, s_.job(c.job).spec.preemptible, View::kTarget)) return false;
+  switch (action_) {
+    case Action::kMove:
+      return true;
+    case Action::kReclaim:
+      return is_eligible(s_, c, eligibility_, before_);
+    case Action::kPreempt:
+      return in_bounds();
+    case Action::kReclaimAndPreempt:
+      return is_eligible(s_, c, eligibility_, before_) && in_bounds();
+  }
+  return false;
+}
+
+bool VictimTrial::in_bounds() const {
+  const Claimant& c = q_.claimant;
+  for (std::size_t i = 0; i < c.path.size(); ++i) {
+    const Resources after = s_.sums(c.path[i], c.pool).allocated + c.asked;
+    const Resources& fair = (*c.fair)[static_cast<std::size_t>(c.path[i])];
+    if (exceeds(after, larger_of(fair, before_[i]), c.asked)) return false;
+  }
+  return true;
+}
+
+std::optional<std::vector<PodPlace>> VictimTrial::fits(DomainId within) {
+  if (!entitled()) return std::nullopt;
+  const Claimant& c = q_.claimant;
+  return place(s_, st_, {c.job, c.pool, View::kTarget, Hold::kNominated, q_.pods, within, q_.anywhere});
+}
+
+bool VictimTrial::refuted(DomainId within) {
+  const Claimant& c = q_.claimant;
+  return refuted_by_totals(s_, {c.job, c.pool, View::kTarget, Hold::kNominated, q_.pods, within});
+}
+
+bool VictimTrial::could_suffice() const {
+  Resources sum = free_in(s_.pool(q_.claimant.pool));
+  for (const Unit& u : units_) sum += u.amounts;
+  return fits_in(q_.claimant.asked, sum);
+}
+
+bool VictimTrial::enough_without(std::size_t i) const {
+  const Resources& free = s_.pool(q_.claimant.pool).domains[0].free;
+  const Resources& part = units_[i].amounts;
+  // Whole GPUs only: started ones may hide room for fractions.
+  const RoleSpec* role = nullptr;
+  for (const RoleSpec& r : s_.request_of(s_.job(q_.claimant.job)).roles) {
+    if (r.gpus > 0) role = &r;
+  }
+  const bool whole = role != nullptr && role->share.kind == GpuShare::Kind::kWhole;
+  const bool whole_part = part.gpu.value % kMilliPerGpu == 0;
+  return !whole || !whole_part || free.gpu >= part.gpu;
+}
+
+bool VictimTrial::take_all(std::vector<std::size_t> list) {
+  std::stable_sort(list.begin(), list.end(), [&](std::size_t a, std::size_t b) {
+    const Resources& x = units_[a].amounts;
+    const Resources& y = units_[b].amounts;
+    return std::tie(x.gpu, x.cpu, x.memory) < std::tie(y.gpu, y.cpu, y.memory);
+  });
+  while (!list.empty()) {
+    const auto next =
+        std::find_if(list.begin(), list.end(), [&](std::size_t i) { return may_take(units_[i]); });
+    if (next == list.end()) return false;
+    take(*next);
+    list.erase(next);
+  }
+  return true;
+}
+
+}  // namespace muster::placement

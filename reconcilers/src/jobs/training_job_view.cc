@@ -1,0 +1,214 @@
+// What a reconcile of a TrainingJob looks at: the caches, placement's decision, nodes, GPUs and what pods
+// have said, as the input of advance().
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "muster/reconcilers/jobs/training_job.h"
+#include "muster/reconcilers/jobs/translate.h"
+#include "muster/reconcilers/lifecycle/gang.h"
+#include "muster/reconcilers/lifecycle/job_status.h"
+#include "muster/reconcilers/lifecycle/lifecycle_texts.h"
+#include "muster/reconcilers/placement/placement_specs.h"
+#include "muster/reconcilers/pods/gpu_share.h"
+#include "muster/reconcilers/pods/names.h"
+#include "muster/reconcilers/pods/pod_identity.h"
+#include "muster/reconcilers/projects/project.h"
+#include "muster/reconcilers/sharing/gpu_holders.h"
+
+namespace muster::reconcilers {
+namespace {
+
+// Those of pods that have not succeeded, which are not given to others before the gang ends.
+// Exporters know a GPU that is shared as that of the pod which holds it.
+std::vector<PodGpus> gpus_in_use(const crds::TrainingJob& job, const GpuHolders* holder) {
+  const auto& a = job.status.assignment;
+  std::vector<PodGpus> all;
+  for (std::size_t i = 0; i < a.pods.size(); ++i) {
+    const auto& place = a.pods[i];
+    if (place.gpus.empty() || std::ranges::binary_search(a.succeeded, static_cast<std::int32_t>(i))) continue;
+    if (holder != nullptr && shares_gpus(job.spec, place)) {
+      for (const auto gpu : place.gpus)
+        all.push_back({place.node, holder->pod_key({place.node, gpu}), {gpu}});
+      continue;
+    }
+    const auto name = pod_name(job.metadata.name, place.role, place.index, a.attempt, place.tries);
+    all.push_back({place.node, client::make_key(job.metadata.ns, name), place.gpus});
+  }
+  return all;
+}
+
+// A namespace that has lost its Project (it was deleted, or the namespace handed over to nobody): what runs
+// there saves and gives back what it holds.
+std::optional<Decision> eviction_of_orphan(const Object<crds::TrainingJob>& job, const Caches& caches) {
+  if (job.value.status.assignment.attempt == 0 || !owner_of_namespace(caches, job.meta.ns).empty())
+    return std::nullopt;
+  Decision evict;
+  evict.kind = Decision::Kind::kEvict;
+  evict.generation = job.value.metadata.generation;
+  evict.reason = "ProjectNotFound";
+  evict.message = fmt::format("no Project has namespace {} any more", job.meta.ns);
+  return evict;
+}
+
+}  // namespace
+
+TrainingJobReconciler::View TrainingJobReconciler::look(const client::Key& key, const Job& job) {
+  View view{
+      .key = key, .job = job, .counts = effective(job, context_.caches), .pods = pods_of(job->meta.uid)};
+  view.wish = translate_job(view.counts->value, context_.caches);
+  const auto rejection = rejections_.find(key);
+  if (rejection != rejections_.end() && rejection->second.uid == job->meta.uid &&
+      rejection->second.generation == job->value.metadata.generation) {
+    view.wish.invalid = rejection->second.message;
+    view.wish.invalid_reason = "InvalidSpec";
+  } else if (!job->problem.empty()) {
+    view.wish.invalid = job->problem;
+    view.wish.invalid_reason = "InvalidSpec";
+  }
+  view.decision = context_.placement.decision(key);
+  if (view.decision && view.decision->kind == Decision::Kind::kStart &&
+      asked_with_[key] != view.counts->value.status.effective) {
+    context_.placement.withdraw(
+        key);  // the Project's defaults have changed since: asked again after this step
+    view.decision.reset();
+  }
+  if (!view.decision) view.decision = eviction_of_orphan(*job, context_.caches);
+  view.nomination = context_.placement.nomination(key);
+  view.verdict = context_.placement.verdict(key);
+  view.waits_for_victims = view.verdict && view.verdict->reason == "WaitingForVictims";
+  if (view.waits_for_victims) name_victims(*view.verdict);
+  if (view.verdict && view.verdict->reason == "ProjectNotFound") {
+    if (auto why = why_not_owned(context_.caches, job->meta.ns); !why.empty())
+      view.verdict->message = std::move(why);
+  }
+  return view;
+}
+
+Observed TrainingJobReconciler::observe(const View& view) {
+  const crds::TrainingJob& job = view.counts->value;
+  Observed seen{.job = job,
+                .pods = view.pods,
+                .now = context_.now(),
+                .invalid = view.wish.invalid,
+                .blocked = view.wish.blocked};
+  seen.invalid_reason = view.wish.invalid_reason;
+  seen.blocked_reason = view.wish.blocked_reason;
+  seen.decision = view.decision ? &*view.decision : nullptr;
+  seen.nomination = view.nomination ? &*view.nomination : nullptr;
+  seen.verdict = view.verdict ? &*view.verdict : nullptr;
+  seen.node_usable = [this](const std::string& name) {
+    const auto node = context_.caches.nodes.store().find(name);
+    return node && node->ready && !node->unschedulable && !node->deleting;
+  };
+  seen.health = [this](const std::string& name) { return health_of(name); };
+  seen.node_lost = [this](const std::string& name) {
+    const auto node = context_.caches.nodes.store().find(name);
+    return !node || is_out_of_service(*node);
+  };
+  seen.idleness = idleness_of(view.key, job);
+  seen.serves = is_replica(*view.job);
+  const auto* holders = context_.gpu_holders;
+  if (holders != nullptr && (has_shares(job.spec) || holders->any())) {
+    seen.holding = [this, &view](const crds::PodAssignment& place, const client::Pod* pod) {
+      const bool shares = shares_gpus(view.counts->value.spec, place);
+      return context_.gpu_holders->holding(view.key, place, shares, pod);
+    };
+  }
+  const bool has_parts_of_gpus = std::ranges::any_of(view.wish.needs, [](const PodNeeds& needs) {
+    return needs.share.kind != placement::GpuShare::Kind::kWhole;
+  });
+  if (has_parts_of_gpus) {
+    seen.charge = [this, &view](const crds::PodAssignment& place) {
+      return charge_of(view.counts->value.spec, view.wish, place);
+    };
+  }
+  if (const auto said = reports_.find(view.key); said != reports_.end()) {
+    if (crds::resizes_in_place(job.spec) && job.status.assignment.attempt != 0)
+      note_departed(said->second, view.job->meta.name, job.status.assignment, view.pods);
+    seen.reports = said->second.gangs();
+  }
+  return seen;
+}
+
+std::vector<client::Ptr<client::Pod>> TrainingJobReconciler::pods_of(const std::string& uid) const {
+  return context_.caches.pods.store().by_index(kByOwner, uid);
+}
+
+// Members that left a gang which goes on: what they say does not hold it up.
+void TrainingJobReconciler::note_departed(CheckpointReports& reports, const std::string& job,
+                                          const crds::Assignment& a,
+                                          const std::vector<client::Ptr<client::Pod>>& pods) {
+  for (const auto* pod : match(a, pods).strays) {
+    const auto id = identity_of(*pod);
+    if (id && id->attempt == a.attempt) reports.depart(*pod);
+  }
+  reports.keep_members(job, a);
+}
+
+crds::MilliGpu TrainingJobReconciler::charge_of(const crds::TrainingJobSpec& spec, const Translation& wish,
+                                                const crds::PodAssignment& place) const {
+  const auto role = std::ranges::find(spec.roles, place.role, &crds::Role::name);
+  const auto r = static_cast<std::size_t>(role - spec.roles.begin());
+  return r < wish.needs.size() ? context_.placement.charge_of(place, wish.needs[r]) : crds::MilliGpu{};
+}
+
+NodeHealth TrainingJobReconciler::health_of(const std::string& name) const {
+  NodeHealth health;
+  const auto node = context_.caches.nodes.store().find(name);
+  if (!node) {
+    health.lost = fmt::format("node {} is gone", name);
+    health.ready = false;
+    return health;
+  }
+  health.ready = node->ready;
+  health.bad_gpus = unhealthy_gpus(*node);
+  if (context_.gpu_monitor != nullptr) health.failing_gpus = context_.gpu_monitor->failing_gpus(name);
+  if (is_out_of_service(*node)) {
+    health.lost = fmt::format("node {} is out of service", name);
+  } else if (is_in_maintenance(*node)) {
+    health.lost = fmt::format("node {} is in maintenance", name);
+  } else if (!node->ready) {
+    const crds::Time since{std::chrono::seconds{node->ready_changed_at}};
+    const auto due = since + context_.node_grace;
+    if (context_.now() >= due) {
+      health.lost = fmt::format("node {} has not been Ready since {}", name, crds::to_string(since));
+    } else {
+      health.again = due;
+    }
+  }
+  return health;
+}
+
+// Of a job that runs and has a timeout; who has none is not followed.
+Idleness TrainingJobReconciler::idleness_of(const client::Key& key, const crds::TrainingJob& job) {
+  if (context_.gpu_monitor == nullptr) return {};
+  const auto timeout = job.spec.idle ? job.spec.idle->timeout : std::nullopt;
+  const auto& a = job.status.assignment;
+  if (!timeout || a.attempt == 0 || !job.status.started_at || is_finished(job.status)) {
+    context_.gpu_monitor->forget(key);
+    return {};
+  }
+  return context_.gpu_monitor->watch(key, {.pool = a.pool,
+                                           .attempt = fmt::format("{}/{}", job.metadata.uid, a.attempt),
+                                           .gpus = gpus_in_use(job, context_.gpu_holders),
+                                           .below = job.spec.idle->gpu_utilization_below,
+                                           .timeout = *timeout});
+}
+
+// Who of those it waits for goes last, and until when that is in order.
+void TrainingJobReconciler::name_victims(crds::Waiting& verdict) const {
+  Lingering left;
+  for (const auto& blocking : verdict.blocking) {
+    for (const auto& name : blocking.by) {
+      const Job job = context_.caches.jobs.store().find(name);
+      if (!job) continue;
+      for (const auto& pod : pods_of(job->meta.uid)) {
+        if (pod->deleting) left.add(*pod);
+      }
+    }
+  }
+  if (left.count > 0) verdict.message += say_last_to_go(left, context_.now());
+}
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,69 @@
+// Limits of time: startTimeout, maxRuntime and idle.timeout.
+#include <fmt/format.h>
+
+#include "lifecycle/refusals.h"
+#include "lifecycle/transitions/transitions.h"
+#include "muster/reconcilers/lifecycle/lifecycle_texts.h"
+
+namespace muster::reconcilers {
+namespace {
+
+using ConditionStatus = crds::ConditionStatus;
+using std::chrono::seconds;
+
+// True: the attempt was ended because nobody uses its GPUs. Nothing wakes it for that: who reads does.
+bool is_left_idle(JobStep& s) {
+  const auto timeout = s.spec.idle ? s.spec.idle->timeout : std::nullopt;
+  const auto& gpus = s.seen.idleness;
+  if (!timeout) {
+    if (crds::find_condition(s.status.conditions, "Idle") != nullptr)
+      say_idleness(s, ConditionStatus::kUnknown, "NoTimeout", "");
+  } else if (!gpus.is_known) {
+    if (!gpus.problem.empty()) say_idleness(s, ConditionStatus::kUnknown, "NoReading", gpus.problem);
+  } else if (gpus.idle >= *timeout) {
+    const auto why = fmt::format("all its GPUs were used below {} % for idle.timeout {}",
+                                 s.spec.idle->gpu_utilization_below, crds::to_string(*timeout));
+    say_idleness(s, ConditionStatus::kTrue, "IdleTimeout", why);
+    fail(s, "IdleTimeout", why);
+    return true;
+  } else if (gpus.idle * 2 >= *timeout) {
+    const auto warning = fmt::format(
+        "all its GPUs have been used below {} % for half of idle.timeout {}: it ends unless they are used",
+        s.spec.idle->gpu_utilization_below, crds::to_string(*timeout));
+    if (!crds::is_true(s.status.conditions, "Idle"))
+      s.note(client::EventType::kWarning, "Idle", "Watch", warning);
+    say_idleness(s, ConditionStatus::kTrue, "HalfOfTimeout", warning);
+  } else {
+    say_idleness(s, ConditionStatus::kFalse, "GPUsInUse", "");
+  }
+  return false;
+}
+
+}  // namespace
+
+bool out_of_time(JobStep& s) {
+  if (!s.status.started_at) {
+    const auto due = start_due(s);
+    if (s.seen.now < due) return s.wake(due), false;
+    back_off(s, "StartTimeout", say_start_timed_out(s.gang, s.spec.start_timeout));
+    return true;
+  }
+  if (s.spec.max_runtime) {
+    const auto due = *s.status.started_at + *s.spec.max_runtime - seconds{s.status.run_seconds};
+    if (s.seen.now >= due) {
+      fail(s, "MaxRuntimeExceeded",
+           fmt::format("ran for maxRuntime {}", crds::to_string(*s.spec.max_runtime)));
+      return true;
+    }
+    s.wake(due);
+  }
+  return is_left_idle(s);
+}
+
+void say_idleness(JobStep& s, ConditionStatus value, const char* reason, std::string message) {
+  const auto* before = crds::find_condition(s.status.conditions, "Idle");
+  if (before != nullptr && before->status == value && before->reason == reason) message = before->message;
+  s.set("Idle", value, reason, std::move(message));
+}
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,94 @@
+// How a job waits, and how it gets its places.
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "lifecycle/refusals.h"
+#include "lifecycle/transitions/transitions.h"
+#include "muster/reconcilers/lifecycle/lifecycle_texts.h"
+#include "muster/reconcilers/pods/checkpoint.h"
+#include "muster/reconcilers/pods/elastic.h"
+
+namespace muster::reconcilers {
+namespace {
+
+using ConditionStatus = crds::ConditionStatus;
+
+void wait_for(JobStep& s, const std::string& reason, const std::string& message) {
+  s.status.queue = {};
+  s.status.queue.reason = reason;
+  s.status.queue.message = cut(message, kMaxMessage);
+  not_admitted(s, reason, s.status.queue.message);
+}
+
+}  // namespace
+
+bool accept(JobStep& s) {
+  if (s.seen.invalid) {
+    s.set("Accepted", ConditionStatus::kFalse, s.seen.invalid_reason, *s.seen.invalid);
+    s.set("Stalled", ConditionStatus::kTrue, s.seen.invalid_reason, *s.seen.invalid);
+    wait_for(s, s.seen.invalid_reason, *s.seen.invalid);
+    return false;
+  }
+  s.set("Accepted", ConditionStatus::kTrue, "Valid", "");
+  s.set("Stalled", ConditionStatus::kFalse, "Valid", "");
+  return true;
+}
+
+void not_admitted(JobStep& s, const std::string& reason, const std::string& message) {
+  s.set("Admitted", ConditionStatus::kFalse, reason.empty() ? "Queued" : reason, message);
+  s.set("PodsReady", ConditionStatus::kFalse, "NotAdmitted", "");
+}
+
+bool held_back(JobStep& s) {
+  const auto* evicted = crds::find_condition(s.status.conditions, "Evicted");
+  const std::string why =
+      evicted != nullptr && evicted->status == ConditionStatus::kTrue && evicted->reason != "Suspended"
+          ? "; attempt " + std::to_string(s.status.attempt) + " was withdrawn: " + evicted->message
+          : std::string();
+  if (const auto left = s.lingering(); left.count > 0) {
+    wait_for(s, "BackingOff", say_lingering(left, s.status.attempt, grace_seconds(s.spec), s.seen.now) + why);
+    s.wake_for(left);
+    return true;
+  }
+  if (s.status.retry_at && *s.status.retry_at > s.seen.now) {
+    s.wake(*s.status.retry_at);
+    wait_for(s, "BackingOff", fmt::format("queued again at {}{}", crds::to_string(*s.status.retry_at), why));
+  } else if (s.seen.blocked) {
+    wait_for(s, s.seen.blocked_reason, *s.seen.blocked);
+  } else {
+    return false;
+  }
+  s.status.nominated = {};
+  return true;
+}
+
+void admit(JobStep& s, const Decision& start) {
+  auto& a = s.status.assignment;
+  a.attempt = ++s.status.attempt;
+  a.pool = start.pool;
+  a.admitted_at = s.seen.now;
+  a.pods.clear();
+  a.succeeded.clear();
+  a.pods.reserve(start.places.size());
+  for (const Place& p : start.places) a.pods.push_back({p.role, p.index, p.node, p.gpus, 0});
+  a.resized_at.reset();
+  a.generation = s.seen.job.metadata.generation;
+  a.made_from = made_from(s.spec).text();
+  s.status.queue = {};
+  s.status.nominated = {};
+  s.status.retry_at.reset();
+  s.status.started_at.reset();
+  decide_resume(s);
+  const auto text = say_admitted(a);
+  s.set("PodsReady", ConditionStatus::kFalse, "Starting", "");
+  s.set("Evicted", ConditionStatus::kFalse, "Admitted", "");
+  s.note(client::EventType::kNormal, "Admitted", "Admit", text);
+  // No pod of an earlier attempt exists (waiting() saw to that), so all are to be made.
+  std::vector<std::size_t> all(a.pods.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  if (are_held(s, all)) s.step.create = std::move(all);
+  s.wake(s.seen.now + s.spec.start_timeout);
+}
+
+}  // namespace muster::reconcilers

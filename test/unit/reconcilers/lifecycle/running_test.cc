@@ -1,0 +1,204 @@
+// A gang that runs, and how it completes.
+#include "life.h"
+#include "muster/reconcilers/lifecycle/lifecycle.h"
+
+namespace muster::reconcilers {
+namespace {
+
+// --- running
+
+TEST(Lifecycle, RunningOnceAllPodsAreReady) {
+  Life life;
+  life.admit();
+  life.ready("llama-worker-0-1");
+  life.after(seconds{5});
+  EXPECT_EQ(life.job.status.pods, "1/2");
+  EXPECT_EQ(life.is("PodsReady"), kFalse);
+  life.ready("llama-worker-1-1");
+  life.after(seconds{5});
+  EXPECT_EQ(life.phase(), Phase::kRunning);
+  EXPECT_EQ(life.is("PodsReady"), kTrue);
+  EXPECT_EQ(life.condition("PodsReady").last_transition_time, kStart + seconds{10});
+  EXPECT_EQ(life.job.status.started_at, kStart + seconds{10});
+  EXPECT_EQ(life.job.status.pods, "2/2");
+  expect_quiet(life, "running");
+}
+
+TEST(Lifecycle, FlappingReadinessIsACounterOnly) {
+  Life life;
+  life.run();
+  for (int i = 0; i < 4; ++i) {
+    const auto before = life.job.status;
+    life.ready("llama-worker-0-1", i % 2 != 0);
+    const Step step = life.after(seconds{10});
+    EXPECT_TRUE(differs_in_counters_only(before, step.status));
+    EXPECT_EQ(step.status.ready_replicas, 1 + i % 2);
+    EXPECT_EQ(life.is("PodsReady"), kTrue);
+    EXPECT_EQ(life.job.status.started_at, kStart);
+  }
+}
+
+TEST(Lifecycle, APodThatSucceededCountsAsThere) {
+  Life life;
+  life.admit();
+  life.succeed("llama-worker-0-1");
+  life.ready("llama-worker-1-1");
+  life.turn();
+  EXPECT_EQ(life.phase(), Phase::kRunning);
+  EXPECT_EQ(life.job.status.ready_replicas, 1);
+}
+
+TEST(Lifecycle, PodsAreCountedAsReadyOrSucceeded) {
+  Life life{3};
+  life.admit();
+  EXPECT_EQ(life.job.status.pods, "0/3");
+  life.all_ready();
+  life.turn();
+  EXPECT_EQ(life.job.status.pods, "3/3");
+  const auto before = life.job.status;
+  life.succeed("llama-worker-0-1");
+  life.ready("llama-worker-2-1", false);
+  const Step step = life.turn();
+  EXPECT_TRUE(differs_in_counters_only(before, step.status)) << "a write that may wait";
+  EXPECT_EQ(life.job.status.pods, "2/3");
+  EXPECT_EQ(life.job.status.ready_replicas, 1);
+  EXPECT_EQ(life.job.status.succeeded_replicas, 1);
+  life.job.spec.suspend = true;
+  life.turn();
+  EXPECT_EQ(life.job.status.pods, "0/3") << "a new attempt does all of it again";
+  EXPECT_EQ(life.job.status.succeeded_replicas, 0);
+}
+
+TEST(Lifecycle, AFailedJobSaysHowManyPodsHadSucceeded) {
+  Life life;
+  life.job.spec.restart.limit = 0;
+  life.run();
+  life.succeed("llama-worker-0-1");
+  life.fail("llama-worker-1-1");
+  life.turn();
+  ASSERT_EQ(life.phase(), Phase::kFailed);
+  EXPECT_EQ(life.job.status.pods, "1/2");
+  EXPECT_EQ(life.job.status.succeeded_replicas, 1);
+}
+
+TEST(Lifecycle, EditOfARunningJobIsSeen) {
+  Life life;
+  life.run();
+  life.job.metadata.generation = 2;
+  life.turn();
+  EXPECT_EQ(life.job.status.observed_generation, 2);
+  EXPECT_EQ(life.condition("Accepted").observed_generation, 2);
+  EXPECT_EQ(life.phase(), Phase::kRunning);
+}
+
+// --- completion
+
+struct CompletionCase {
+  const char* name;
+  crds::CompletionPolicy policy;
+  const char* role;
+  std::vector<std::string> succeeded;
+  bool complete;
+};
+class LifecycleCompletion : public ::testing::TestWithParam<CompletionCase> {};
+
+TEST_P(LifecycleCompletion, ByPolicyAndRole) {
+  const auto& c = GetParam();
+  Life life;
+  life.add_role("ps", 1);
+  life.job.spec.completion = {c.role, c.policy};
+  life.run();
+  for (const auto& name : c.succeeded) life.succeed(name);
+  const Step step = life.turn();
+  EXPECT_EQ(life.is("Complete") == kTrue, c.complete);
+  EXPECT_EQ(life.phase(), c.complete ? Phase::kSucceeded : Phase::kRunning);
+  if (!c.complete) return;
+  EXPECT_THAT(step.remove, SizeIs(3 - c.succeeded.size()))
+      << "what still runs is ended, what has ended stays for its logs";
+  EXPECT_EQ(life.job.status.finished_at, kStart);
+  EXPECT_EQ(life.job.status.assignment, crds::Assignment{});
+  EXPECT_EQ(life.job.status.allocated, crds::Amounts{});
+  EXPECT_EQ(life.is("Admitted"), kFalse);
+  EXPECT_EQ(life.is("PodsReady"), kFalse);
+  EXPECT_EQ(life.job.status.pods, std::to_string(c.succeeded.size()) + "/3") << "of all pods, what succeeded";
+  EXPECT_EQ(life.job.status.succeeded_replicas, static_cast<std::int32_t>(c.succeeded.size()));
+  EXPECT_EQ(life.job.status.ready_replicas, 0);
+  expect_quiet(life, "complete");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Policies, LifecycleCompletion,
+    ::testing::Values(
+        CompletionCase{"AllOfAll",
+                       crds::CompletionPolicy::kAll,
+                       "",
+                       {"llama-worker-0-1", "llama-worker-1-1", "llama-ps-0-1"},
+                       true},
+        CompletionCase{
+            "AllButOne", crds::CompletionPolicy::kAll, "", {"llama-worker-0-1", "llama-worker-1-1"}, false},
+        CompletionCase{"AllOfRole",
+                       crds::CompletionPolicy::kAll,
+                       "worker",
+                       {"llama-worker-0-1", "llama-worker-1-1"},
+                       true},
+        CompletionCase{
+            "RoleHalf", crds::CompletionPolicy::kAll, "worker", {"llama-worker-0-1", "llama-ps-0-1"}, false},
+        CompletionCase{"First", crds::CompletionPolicy::kFirst, "", {"llama-ps-0-1"}, true},
+        CompletionCase{"FirstOfRole", crds::CompletionPolicy::kFirst, "worker", {"llama-worker-1-1"}, true},
+        CompletionCase{"FirstOfOtherRole", crds::CompletionPolicy::kFirst, "worker", {"llama-ps-0-1"}, false},
+        CompletionCase{"RoleWithoutPods", crds::CompletionPolicy::kAll, "chief", {}, false}),
+    [](const auto& tested) { return std::string(tested.param.name); });
+
+TEST(Lifecycle, CompletionBeatsSuspensionAndEviction) {
+  for (const bool suspend : {true, false}) {
+    Life life;
+    life.run();
+    life.succeed("llama-worker-0-1");
+    life.succeed("llama-worker-1-1");
+    life.job.spec.suspend = suspend;
+    if (!suspend) life.decision = Life::give_back(Decision::Kind::kEvict, "PlacesLost", "node-1 is gone");
+    life.turn();
+    EXPECT_EQ(life.phase(), Phase::kSucceeded) << "work that is done is not done again";
+  }
+}
+
+TEST(Lifecycle, FinishedJobsNeverChangeAgain) {
+  Life life;
+  life.run();
+  life.succeed("llama-worker-0-1");
+  life.succeed("llama-worker-1-1");
+  life.turn();
+  const auto finished = life.job.status;
+  life.job.spec.suspend = true;
+  EXPECT_TRUE(life.after(hours{1}).status == finished);
+  life.job.spec.suspend = false;
+  life.invalid = "spec.roles: broken";
+  life.decision = life.place();
+  EXPECT_TRUE(life.turn().status == finished);
+  life.drop("llama-worker-0-1");
+  const Step step = life.turn();
+  EXPECT_TRUE(step.status == finished);
+  EXPECT_FALSE(step.wants_place || step.remove_job);
+  EXPECT_THAT(step.create, IsEmpty());
+  EXPECT_EQ(step.wake_at, std::nullopt);
+}
+
+TEST(Lifecycle, TtlAfterFinishedRemovesTheJob) {
+  Life life;
+  life.job.spec.ttl_after_finished = hours{24};
+  life.job.spec.restart.limit = 0;
+  life.run();
+  life.fail("llama-worker-0-1");
+  life.turn();
+  ASSERT_EQ(life.phase(), Phase::kFailed);
+  Step step = life.look();
+  EXPECT_FALSE(step.remove_job);
+  EXPECT_EQ(step.wake_at, kStart + hours{24});
+  life.now = kStart + hours{24};
+  step = life.look();
+  EXPECT_TRUE(step.remove_job);
+  EXPECT_TRUE(step.status == life.job.status);
+}
+
+}  // namespace
+}  // namespace muster::reconcilers
