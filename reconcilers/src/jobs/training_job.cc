@@ -199,8 +199,7 @@ void TrainingJobReconciler::charge(const client::Key& key) {
 void TrainingJobReconciler::set_aside(const client::Key& key) {
   const Job job = context_.caches.jobs.store().find(key);
   if (job && !job->status_unreadable && job->value.status.assignment.attempt != 0) return;
-  context_.placement.forget(key,
-                            job ? pods_of(context_, job->meta.uid) : std::vector<client::Ptr<client::Pod>>{});
+  context_.placement.forget(key, job ? pods_of(job->meta.uid) : std::vector<client::Ptr<client::Pod>>{});
 }
 
 void TrainingJobReconciler::note(const client::Key& key, const client::Pod& pod) {
