@@ -1,5 +1,6 @@
 // The measuring rods: what reports, counts and audits say of known input.
 #include <gtest/gtest.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -40,6 +41,23 @@ TEST(Report, TableSaysWhichGoalsAreMissed) {
             "too high    3.500  1/pod  <= 3   missed\n"
             "too few         9  1/s    >= 10  missed\n"
             "no goal         1  s\n");
+}
+
+// Programs read it: with --json it holds one object and nothing else.
+TEST(Report, StandardOutputIsTheReportsAlone) {
+  const auto before = spdlog::default_logger();
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  log_to_standard_error();
+  spdlog::warn("what a library has to say");
+  progress("half done");
+  Report("x").print(/*as_json=*/true);
+  const std::string out = testing::internal::GetCapturedStdout();
+  const std::string log = testing::internal::GetCapturedStderr();
+  spdlog::set_default_logger(before);
+  EXPECT_EQ(out, R"({"bench":"x","rows":[]})"
+                 "\n");
+  EXPECT_NE(log.find("what a library has to say"), std::string::npos);
 }
 
 TEST(Percentile, IsTheNearestRank) {

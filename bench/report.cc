@@ -1,5 +1,8 @@
 #include "report.h"
 
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -86,6 +89,11 @@ double percentile(std::vector<double> sample, double percent) {
   const double rank = std::ceil(percent / 100 * static_cast<double>(sample.size()));
   const auto index = static_cast<std::size_t>(std::max(1.0, rank)) - 1;
   return sample[std::min(index, sample.size() - 1)];
+}
+
+void log_to_standard_error() {
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
 }
 
 void progress(std::string_view text) {

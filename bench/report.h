@@ -57,6 +57,11 @@ inline double median(std::vector<double> sample) {
   return percentile(std::move(sample), 50);
 }
 
+// Sends what the libraries log to standard error, where progress() writes too. To be called first in main():
+// by default spdlog writes to standard output, where whoever reads --json expects one object and nothing
+// else.
+void log_to_standard_error();
+
 // One line on standard error, with the seconds since the program started. Standard output is the
 // report's alone.
 void progress(std::string_view text);

@@ -148,6 +148,7 @@ void measure_work_queue(Report& report) {
 }  // namespace muster::bench
 
 int main(int argc, char** argv) {
+  muster::bench::log_to_standard_error();
   using namespace muster::bench;
   bool json = false;
   CLI::App app(

@@ -281,6 +281,44 @@ std::vector<Figure> verdict(double size, bool entitled) {
   return {{"median", median(sample), "ms", at_most(5)}, {"p99", percentile(sample, 99), "ms"}};
 }
 
+// 20,000 jobs wait, no two of which ask for the same, so that nothing learned about one helps with another.
+// `entitled`: they are of projects that have nothing yet of what they are guaranteed, and everybody who runs
+// may be evicted. The event loop stands still while a plan is made, and a lease is lost after 10 s without a
+// renewal.
+std::vector<Figure> different_shapes(double size, bool entitled) {
+  std::size_t projects = 0;
+  Cluster cluster = full_cluster(size, true, projects);
+  const std::size_t jobs = scaled(20'000, size);
+  const std::size_t owners = entitled ? scaled(100, size) : projects;
+  for (std::size_t p = 0; entitled && p < owners; ++p) {
+    QueueSpec own = project_spec(projects + p, 100);
+    own.parent = "team-0";
+    cluster.upsert_queue(own);
+  }
+  plan(cluster, kNow);
+  for (std::size_t i = 0; i < jobs; ++i) {
+    const auto pods = static_cast<std::int32_t>(1 + i % 7);
+    const auto gpus = static_cast<std::int64_t>(2 + i % 6);
+    JobSpec job = job_spec("shape-" + std::to_string(i), (entitled ? projects : 0) + i % owners, pods,
+                           gpus * kMilliPerGpu);
+    job.roles[0].per_pod.cpu.value += static_cast<std::int64_t>(i);
+    if (i % 3 != 0) job.topology.required = i % 3 == 1 ? kRack : kBlock;
+    job.submitted = kNow - seconds(3600);
+    cluster.upsert_job(job);
+  }
+  Plan first;
+  const double all = milliseconds_of([&] { first = plan(cluster, kNow); });
+  std::vector<double> sample;
+  for (std::size_t i = 0; i < 10; ++i) {
+    const std::size_t index = i * projects + i;
+    cluster.remove_job("project-" + std::to_string(index % projects) + "/one-" + std::to_string(index));
+    sample.push_back(milliseconds_of([&] { plan(cluster, kNow + seconds(static_cast<std::int64_t>(i))); }));
+  }
+  require(entitled || first.decisions.empty(), "something was decided in a full cluster without a right");
+  require(!entitled || evictions(first) > 0, "nobody was evicted");
+  return {{"the first plan", all, "ms"}, {"the slowest after a GPU is freed", percentile(sample, 100), "ms"}};
+}
+
 // 50 jobs in each project, of 25 kinds, all of them for 2 GPUs a pod and more, in a cluster that is full.
 // Then a GPU becomes free: nothing fits still. `small`: and one job in each project asks for one GPU only.
 std::vector<Figure> long_line(double size, bool small) {
@@ -427,6 +465,10 @@ const std::vector<Case>& all_cases() {
       {"verdict: full, within quota, nobody may be evicted", [](double s) { return verdict(s, true); }},
       {"line: 50,000 wait, a GPU is freed, nothing fits", [](double s) { return long_line(s, false); }},
       {"line: 50,000 wait, a GPU is freed, one fits", [](double s) { return long_line(s, true); }},
+      {"shapes: 20,000 wait, all different, nobody has a right",
+       [](double s) { return different_shapes(s, false); }},
+      {"shapes: 20,000 wait, all different, all have a right",
+       [](double s) { return different_shapes(s, true); }},
       {"growth: 12,000 elastic jobs, a GPU is freed", growth},
   };
   return kCases;

@@ -62,6 +62,7 @@ int run(const Options& options) {
 }  // namespace muster::bench
 
 int main(int argc, char** argv) {
+  muster::bench::log_to_standard_error();
   muster::bench::Options options;
   CLI::App app("Measures what decisions of the placement core cost, on one processor core.");
   app.add_option("--only", options.only, "Run only the cases whose name contains this");

@@ -210,6 +210,7 @@ int run(const Options& options) {
 }  // namespace muster::bench
 
 int main(int argc, char** argv) {
+  muster::bench::log_to_standard_error();
   using muster::bench::Options;
   Options options;
   options.cluster.muster = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "muster";

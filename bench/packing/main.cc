@@ -116,6 +116,7 @@ int run(const Options& options) {
 }  // namespace muster::bench
 
 int main(int argc, char** argv) {
+  muster::bench::log_to_standard_error();
   muster::bench::Options options;
   CLI::App app("Replays a trace of pods that never leave, and reports how much of the GPUs they get.");
   auto* nodes = app.add_option("--nodes", options.nodes, "CSV: sn,cpu_milli,memory_mib,gpu,model");

@@ -134,6 +134,7 @@ int run(Options options) {
 }  // namespace muster::bench
 
 int main(int argc, char** argv) {
+  muster::bench::log_to_standard_error();
   using muster::bench::Policy;
   using muster::bench::Preemptible;
   muster::bench::Options options;

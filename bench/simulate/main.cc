@@ -145,6 +145,7 @@ int run(const Options& o) {
 }  // namespace muster::bench
 
 int main(int argc, char** argv) {
+  muster::bench::log_to_standard_error();
   muster::bench::Options options;
   CLI::App app("Measures how long muster simulate takes for a month of a large cluster, on one core.");
   app.add_option("--nodes", options.nodes, "How many nodes of 8 GPUs there are")

@@ -5,7 +5,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
-#include "in_flight_limit.h"
+#include "adaptive_limit.h"
 #include "retry_after.h"
 #include "url.h"
 
@@ -127,16 +127,14 @@ Result<ListPage> page_of(std::string body) {
 
 struct ApiClient::Impl {
   Impl(Environment e, Transport& t, ApiOptions o)
-      : env(e),
-        transport(t),
-        options(std::move(o)),
-        limit(std::make_shared<InFlightLimit>(env.executor, std::max(1, options.max_in_flight))) {}
+      : env(e), transport(t), options(std::move(o)), limit(env.executor, options.max_in_flight) {}
 
   Environment env;
   Transport& transport;
   ApiOptions options;
-  std::shared_ptr<InFlightLimit> limit;
+  AdaptiveLimit limit;
   bool writes_stopped = false;
+  TimePoint write_deadline = TimePoint::max();
   Observer observer;
 
   Call call(std::string_view verb, const Resource& resource, Method method, std::string target,
@@ -158,24 +156,29 @@ struct ApiClient::Impl {
     if (observer) observer(call.verb, call.resource, status, env.clock.now() - start);
   }
 
-  bool refuses(const Call& call) const { return writes_stopped && !call.read; }
+  bool no_more_writes() const { return writes_stopped || env.clock.now() >= write_deadline; }
+  bool refuses(const Call& call) const { return !call.read && no_more_writes(); }
   static Error stopped() { return own_error(ErrorCode::kCancelled, "not sent: writes are stopped"); }
 
   static Task<Result<HttpResponse>> attempt(std::shared_ptr<Impl> self, const Call& call) {
     if (self->refuses(call)) co_return std::unexpected(stopped());
-    InFlightLimit::Place place = co_await InFlightLimit::take(self->limit);
-    if (!place) co_return std::unexpected(own_error(ErrorCode::kCancelled, "cancelled"));
+    const Semaphore::Permit permit = co_await self->limit.permits().acquire();
+    if (!permit) co_return std::unexpected(own_error(ErrorCode::kCancelled, "cancelled"));
     if (self->refuses(call)) co_return std::unexpected(stopped());
+    const std::uint64_t halvings = self->limit.halvings();
     const TimePoint start = self->env.clock.now();
     HttpRequest request = call.request;
+    if (!call.read) request.may_send = [self] { return !self->no_more_writes(); };
     Result<HttpResponse> answer =
         co_await self->transport.round_trip(std::move(request), self->options.timeout);
     self->observe(call, answer ? answer->status : 0, start);
+    const bool withheld = !answer && answer.error().code == ErrorCode::kNotSent && self->refuses(call);
+    if (withheld) co_return std::unexpected(stopped());
     if (!answer) co_return answer;
     if (answer->status == 429) {
-      place.overloaded();
+      self->limit.overloaded(halvings);
     } else if (answer->status < 500) {
-      place.succeeded();
+      self->limit.succeeded();
     }
     if (call.any_status || (answer->status >= 200 && answer->status < 300)) co_return answer;
     co_return std::unexpected(
@@ -199,8 +202,7 @@ struct ApiClient::Impl {
       if (answer) co_return answer;
       const std::optional<Duration> pause = self->pause_after(answer.error(), call, repeats);
       if (!pause) co_return answer;
-      const bool slept = co_await self->env.clock.sleep_for(*pause);
-      if (!slept) {
+      if (!co_await self->env.clock.sleep_for(*pause)) {
         // The last attempt did not take effect, and there will be no other: its error says more than
         // "cancelled".
         answer.error().code = ErrorCode::kCancelled;
@@ -227,7 +229,7 @@ struct ApiClient::Impl {
     self->observe(call, answer ? answer->status : 0, start);
     if (!answer) co_return std::unexpected(std::move(answer.error()));
     if (answer->status >= 200 && answer->status < 300) co_return std::move(answer->body);
-    if (answer->status == 429) self->limit->overloaded();
+    if (answer->status == 429) self->limit.overloaded(self->limit.halvings());
     constexpr std::size_t kMaxStatus = 64 << 10;
     std::string body;
     while (body.size() < kMaxStatus) {
@@ -325,11 +327,14 @@ Task<Result<HttpResponse>> ApiClient::raw(HttpRequest request) {
 void ApiClient::stop_writes() {
   impl_->writes_stopped = true;
 }
+void ApiClient::set_write_deadline(TimePoint when) {
+  impl_->write_deadline = when;
+}
 bool ApiClient::writes_stopped() const {
-  return impl_->writes_stopped;
+  return impl_->no_more_writes();
 }
 int ApiClient::current_limit() const {
-  return impl_->limit->limit();
+  return impl_->limit.limit();
 }
 void ApiClient::set_observer(Observer observer) {
   impl_->observer = std::move(observer);

@@ -266,8 +266,7 @@ struct Credentials::Impl : std::enable_shared_from_this<Credentials::Impl> {
       if (!self->plugin_running) self->start_plugin();
       // A credential that still holds serves meanwhile.
       if (self->credential && !self->plugin_stale && !self->expired()) break;
-      const bool ended = co_await wait_for_plugin(self);
-      if (!ended) {
+      if (!co_await wait_for_plugin(self)) {
         Error error;
         error.code = ErrorCode::kCancelled;
         error.message = "cancelled";

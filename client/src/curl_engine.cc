@@ -93,13 +93,9 @@ int on_ready_to_send(void* user, char*, char*, int, int) {
   if (transfer.request.method != Method::kGet && transfer.attempts > 0 && !transfer.certainly_not_sent()) {
     return CURL_PREREQFUNC_ABORT;
   }
+  if (transfer.request.may_send && !transfer.request.may_send()) return CURL_PREREQFUNC_ABORT;
   ++transfer.attempts;
   return CURL_PREREQFUNC_OK;
-}
-
-bool is_loopback(std::string_view host_and_port) {
-  return host_and_port.starts_with("127.") || host_and_port.starts_with("localhost") ||
-         host_and_port.starts_with("[::1]");
 }
 
 }  // namespace

@@ -69,8 +69,7 @@ Task<Wake> Transfer::wait(Duration limit) {
 }
 
 Task<bool> Transfer::wait() {
-  const bool cancelled = co_await is_cancelled();
-  if (cancelled) co_return false;
+  if (co_await is_cancelled()) co_return false;
   if (!notified) {
     signal.expires_at(asio::steady_timer::time_point::max());
     co_await signal.async_wait(asio::as_tuple(asio::use_awaitable));
@@ -110,12 +109,10 @@ struct CurlTransport::Impl {
       Transfer transfer(self->requests, std::move(request), std::move(*credentials));
       ++self->stats.requests;
       self->requests->start(transfer, timeout);
-      const bool finished = co_await transfer.wait();
-      if (!finished) co_return std::unexpected(cancelled_error());
+      if (!co_await transfer.wait()) co_return std::unexpected(cancelled_error());
       if (transfer.code != CURLE_OK) co_return std::unexpected(transfer.failure());
       if (transfer.response.status != 401 || again) co_return std::move(transfer.response);
-      const bool others = co_await other_credentials(self, generation);
-      if (!others) co_return std::move(transfer.response);
+      if (!co_await other_credentials(self, generation)) co_return std::move(transfer.response);
       request = std::move(transfer.request);
     }
   }

@@ -21,8 +21,7 @@ WallTime RealClock::wall() const {
 }
 
 Task<bool> RealClock::sleep_until(TimePoint when) {
-  const bool cancelled = co_await is_cancelled();
-  if (cancelled) co_return false;
+  if (co_await is_cancelled()) co_return false;
   const auto executor = co_await asio::this_coro::executor;
   // Timer of the steady clock: its epoch is ours, and time_point::max() must not overflow nanoseconds.
   constexpr auto kFarthest = duration_cast<Duration>(std::chrono::steady_clock::duration::max());
@@ -76,8 +75,7 @@ Task<bool> VirtualClock::sleep_until(TimePoint when) {
     ~Sleeper() { state->sleepers.erase(key); }
   };
   auto state = state_;  // the clock may be gone when this frame ends
-  const bool cancelled = co_await is_cancelled();
-  if (cancelled) co_return false;
+  if (co_await is_cancelled()) co_return false;
   if (when <= state->now) co_return true;
   const Executor executor = co_await asio::this_coro::executor;
   Sleeper sleeper(state, when, executor);

@@ -210,6 +210,8 @@ Error error_from_response(int http_status, std::string_view body, std::string_vi
   } else {
     constexpr std::size_t kExcerpt = 200;  // of a proxy's page
     error.message = std::string{body.substr(0, kExcerpt)};
+    // Not the API server's word, so nobody knows whether it acted.
+    if (error.code == ErrorCode::kServiceUnavailable) error.code = ErrorCode::kUnknownOutcome;
   }
   if (error.message.empty()) error.message = "HTTP status " + std::to_string(http_status);
   std::uint32_t seconds = 0;

@@ -248,8 +248,7 @@ struct EventRecorder::Impl {
 
   Task<void> send_all() {
     while (!queue.empty()) {
-      const bool cancelled = co_await is_cancelled();
-      if (cancelled) co_return;
+      if (co_await is_cancelled()) co_return;
       Entry entry = queue.front();
       queue.pop_front();
       co_await send(entry);
@@ -273,8 +272,7 @@ Task<void> EventRecorder::run() {
   Impl& impl = *impl_;
   while (true) {
     co_await impl.send_all();
-    const bool cancelled = co_await is_cancelled();
-    if (cancelled) break;
+    if (co_await is_cancelled()) break;
     const TimePoint due = impl.enqueue_due();
     if (!impl.queue.empty()) continue;
     const Wake wake = co_await impl.waiter.wait_until(impl.env.clock, due);

@@ -143,6 +143,13 @@ struct FakeTransport::Impl {
   static Task<void> carry(std::shared_ptr<Impl> impl, std::shared_ptr<Exchange> exchange, HttpRequest request,
                           Fault fault, bool streaming) {
     const Duration latency = impl->env.random.between(impl->latency_low, impl->latency_high);
+    if (fault.unsent_for.count() > 0) co_await impl->env.clock.sleep_for(fault.unsent_for);
+    if (request.may_send && !request.may_send()) {
+      exchange->answer =
+          std::unexpected(transport_error(ErrorCode::kNotSent, "not sent: it may not be any more"));
+      exchange->waiter.notify();
+      co_return;
+    }
     const Duration way_in = latency / 2 + fault.delay;
     if (way_in.count() > 0) co_await impl->env.clock.sleep_for(way_in);
     auto settle = [&exchange](Result<HttpResponse> answer) {

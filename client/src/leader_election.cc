@@ -154,8 +154,7 @@ struct LeaderElection::Impl {
   Task<void> wait_until(TimePoint when) { co_await env.clock.sleep_until(when); }
   // Not after the request has ended, which may hang: at the deadline itself.
   Task<void> stop_at(TimePoint when) {
-    const bool reached = co_await env.clock.sleep_until(when);
-    if (reached) stop();
+    if (co_await env.clock.sleep_until(when)) stop();
   }
 
   // One attempt, withdrawn when half the renew deadline has passed, so that one lost request does not cost
@@ -170,7 +169,10 @@ struct LeaderElection::Impl {
     } else {
       co_await (attempt(done) || wait_until(until));
     }
-    if (done) renewed_at = sent;
+    if (done) {
+      renewed_at = sent;
+      if (callbacks.on_renewed) callbacks.on_renewed(deadline());
+    }
     co_return done;
   }
 
@@ -188,16 +190,14 @@ struct LeaderElection::Impl {
   Task<bool> acquire() {
     while (true) {
       const bool done = co_await attempt_in_time();
-      const bool cancelled = co_await is_cancelled();
-      if (cancelled) co_return false;
+      if (co_await is_cancelled()) co_return false;
       // An answer that took too long is no ground to start on.
       if (done && env.clock.now() < deadline()) {
         start();
         co_return true;
       }
       const Duration pause = env.random.jittered(options.retry_period, kRetryJitterPercent);
-      const bool slept = co_await env.clock.sleep_for(pause);
-      if (!slept) co_return false;
+      if (!co_await env.clock.sleep_for(pause)) co_return false;
     }
   }
 
@@ -205,15 +205,13 @@ struct LeaderElection::Impl {
   Task<void> renew() {
     while (leading) {
       const TimePoint next = std::min(env.clock.now() + options.retry_period, deadline());
-      const bool slept = co_await env.clock.sleep_until(next);
-      if (!slept) co_return;
+      if (!co_await env.clock.sleep_until(next)) co_return;
       if (env.clock.now() >= deadline()) {
         stop();
         co_return;
       }
       co_await attempt_in_time();
-      const bool cancelled = co_await is_cancelled();
-      if (cancelled) co_return;
+      if (co_await is_cancelled()) co_return;
       // Another holder's Lease is not ours any more, whatever time is left.
       if (leading && !seen.holder.empty() && seen.holder != options.identity) stop();
       if (leading && env.clock.now() >= deadline()) stop();
@@ -223,8 +221,7 @@ struct LeaderElection::Impl {
   Task<void> release() {
     for (int tries = 0; tries < 2; ++tries) {
       if (!lease_is_fresh) {
-        const bool known = co_await read();
-        if (!known) co_return;
+        if (!co_await read()) co_return;
       }
       if (!lease.is_object() || seen.holder != options.identity) co_return;
       json free = lease;
@@ -248,8 +245,7 @@ LeaderElection::~LeaderElection() = default;
 
 Task<bool> LeaderElection::run() {
   Impl& impl = *impl_;
-  const bool acquired = co_await impl.acquire();
-  if (acquired) co_await impl.renew();
+  if (co_await impl.acquire()) co_await impl.renew();
   const bool cancelled = co_await is_cancelled();
   if (!cancelled) co_return false;
   // First no more writes, then the Lease may go to another. A request that was under way when we were

@@ -1,5 +1,8 @@
 #include "url.h"
 
+#include <algorithm>
+#include <boost/asio/ip/address.hpp>
+
 #include "muster/client/api.h"
 
 namespace muster::client {
@@ -34,6 +37,21 @@ std::string with_host(std::string_view url, std::string_view host) {
   std::string out{url};
   out.replace(static_cast<std::size_t>(old.data() - url.data()), old.size(), host);
   return out;
+}
+
+bool is_loopback(std::string_view host_and_port) {
+  const bool bracketed = host_and_port.starts_with('[');
+  const auto end = std::min(host_and_port.find(bracketed ? ']' : ':'), host_and_port.size());
+  std::string_view host = host_and_port.substr(0, end);
+  if (bracketed) {
+    const std::string_view after = host_and_port.substr(end).substr(end < host_and_port.size() ? 1 : 0);
+    if (!after.empty() && !after.starts_with(':')) return false;
+    host.remove_prefix(1);
+  }
+  if (host == "localhost") return true;
+  boost::system::error_code not_an_address;
+  const auto address = boost::asio::ip::make_address(host, not_an_address);
+  return !not_an_address && address.is_loopback();
 }
 
 Target& Target::with(std::string_view key, std::string_view value) {

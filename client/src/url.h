@@ -14,6 +14,10 @@ std::string_view host_of(std::string_view url);
 // The same URL with `host` where its host and port stand.
 std::string with_host(std::string_view url, std::string_view host);
 
+// Whether "host" or "host:port" is this machine: localhost, an IPv4 address in 127.0.0.0/8 or [::1].
+// A name that only begins like one of these is not.
+bool is_loopback(std::string_view host_and_port);
+
 // A target that grows by query parameters; empty values are left out.
 class Target {
  public:

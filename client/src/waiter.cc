@@ -14,16 +14,14 @@ Task<bool> Waiter::sleep() {
 }
 
 Task<bool> Waiter::wait() {
-  const bool cancelled = co_await is_cancelled();
-  if (cancelled) co_return false;
+  if (co_await is_cancelled()) co_return false;
   co_await sleep();
   co_return std::exchange(notified_, false);
 }
 
 Task<Wake> Waiter::wait_until(Clock& clock, TimePoint when) {
   using boost::asio::experimental::awaitable_operators::operator||;
-  const bool cancelled = co_await is_cancelled();
-  if (cancelled) co_return Wake::kCancelled;
+  if (co_await is_cancelled()) co_return Wake::kCancelled;
   if (!notified_) co_await (sleep() || clock.sleep_until(when));
   if (std::exchange(notified_, false)) co_return Wake::kNotified;
   const bool cancelled_since = co_await is_cancelled();

@@ -64,9 +64,9 @@ Transition transition(WatchState state, Outcome outcome) {
   return {kEmpty, kBackOff};
 }
 
-constexpr std::size_t kMaxLine = 256 << 20;
-constexpr int kStreamingTries = 2;  // then pages, for once: progress is better than insisting
-constexpr int kGarbageTries = 3;    // at one version; then a new view
+constexpr std::size_t kMaxLine = 16 << 20;  // many times what etcd takes as one object
+constexpr int kStreamingTries = 2;          // then pages, for once: progress is better than insisting
+constexpr int kGarbageTries = 3;            // at one version; then a new view
 constexpr int kJitterPercent = 50;
 constexpr Duration kShortWatch = std::chrono::seconds{1};
 
@@ -317,7 +317,11 @@ struct Watcher::Impl {
     how.limit = whole_list ? 0 : options.page_size;
     how.continue_token = continue_token;
     Result<ListPage> page = co_await api.list(resource, options.ns, how);
-    if (!page) co_return failed(std::move(page.error()));
+    if (!page) {
+      // The whole list may be more than the transport takes as one answer; pages are not.
+      if (page.error().code == ErrorCode::kDecode) whole_list = false;
+      co_return failed(std::move(page.error()));
+    }
     if (page->resource_version.empty())
       co_return failed(decode_error("list: metadata.resourceVersion is missing"));
     if (!continue_token.empty() && page->resource_version != list_version) {
@@ -373,7 +377,7 @@ struct Watcher::Impl {
       const Outcome outcome = read_line(*line);
       if (outcome != Outcome::kMore) return outcome;
     }
-    if (lines.unfinished() > kMaxLine) return failed(decode_error("watch: a line longer than 256 MiB"));
+    if (lines.unfinished() > kMaxLine) return failed(decode_error("watch: a line longer than 16 MiB"));
     return Outcome::kMore;
   }
 

@@ -113,11 +113,11 @@ Result<RawWatchEvent> parse_watch_event(std::string_view padded_line) {
   RawWatchEvent event;
   const auto error = read_event(padded_line, event);
   if (!error) return event;
-  constexpr std::size_t kExcerpt = 80;
+  // Nothing of the line itself: it may hold secrets, and errors are logged.
   Error bad;
   bad.code = ErrorCode::kDecode;
-  bad.message = "watch: a line of " + std::to_string(padded_line.size()) + " bytes is not an event (" +
-                simdjson::error_message(error) + "): " + std::string{padded_line.substr(0, kExcerpt)};
+  bad.message = "watch: a line of " + std::to_string(padded_line.size()) +
+                " bytes is not an event: " + simdjson::error_message(error);
   return std::unexpected(std::move(bad));
 }
 

@@ -52,9 +52,44 @@ client::CurlOptions to_pods() {
   return o;
 }
 
-client::Task<void> run_to_end(Controller& controller, std::optional<Ended>& ended,
+// What answers probes and scrapes, which ask the controller.
+struct Servers {
+  std::unique_ptr<HttpServer> health, metrics;
+
+  // False with a logged reason: an address cannot be had.
+  bool start(const boost::asio::any_io_executor& executor, const Options& options) {
+    return serve(executor, options.health_address, "health", health) &&
+           serve(executor, options.metrics_address, "metrics", metrics);
+  }
+  void answer_for(Controller& controller, Metrics& numbers) const {
+    if (health) {
+      health->handle("/healthz", [] { return HttpAnswer{200, "ok\n"}; });
+      health->handle("/readyz", [&controller] {
+        return controller.synced() ? HttpAnswer{200, "ok\n"}
+                                   : HttpAnswer{503, "caches are not synced yet\n" + controller.unsynced()};
+      });
+    }
+    if (metrics) {
+      metrics->handle("/metrics", [&controller, &numbers] {
+        controller.sample_metrics();
+        return HttpAnswer{200, numbers.text(), "text/plain; version=0.0.4; charset=utf-8"};
+      });
+    }
+  }
+  client::Task<void> stop() {
+    for (HttpServer* server : {health.get(), metrics.get()}) {
+      if (server == nullptr) continue;
+      server->stop();
+      co_await server->join();
+    }
+  }
+};
+
+// Returns when nothing that was started here runs any more.
+client::Task<void> run_to_end(Controller& controller, Servers& servers, std::optional<Ended>& ended,
                               boost::asio::io_context& loop) {
   ended = co_await controller.run();
+  co_await servers.stop();
   loop.stop();
 }
 
@@ -63,10 +98,7 @@ client::Task<void> run_to_end(Controller& controller, std::optional<Ended>& ende
 int run_controller(const Options& given) {
   Options options = given;
   set_up_logging(options.log_format, options.log_level);
-  client::KubeconfigOptions where;
-  where.path = options.kubeconfig;
-  where.context = options.context;
-  auto config = client::load_config(where);
+  auto config = client::load_config({.path = options.kubeconfig, .context = options.context});
   if (!config) {
     log_error("no way to an API server", {{"error", client::to_string(config.error())}});
     return 2;
@@ -88,22 +120,9 @@ int run_controller(const Options& given) {
   client::CurlTransport pods(env, client::ClientConfig{}, to_pods());
   Controller controller(env, transport, pods, options, metrics);
 
-  std::unique_ptr<HttpServer> health, metrics_server;
-  if (!serve(loop.get_executor(), options.health_address, "health", health)) return 2;
-  if (!serve(loop.get_executor(), options.metrics_address, "metrics", metrics_server)) return 2;
-  if (health) {
-    health->handle("/healthz", [] { return HttpAnswer{200, "ok\n"}; });
-    health->handle("/readyz", [&controller] {
-      return controller.synced() ? HttpAnswer{200, "ok\n"}
-                                 : HttpAnswer{503, "caches are not synced yet\n" + controller.unsynced()};
-    });
-  }
-  if (metrics_server) {
-    metrics_server->handle("/metrics", [&] {
-      controller.sample_metrics();
-      return HttpAnswer{200, metrics.text(), "text/plain; version=0.0.4; charset=utf-8"};
-    });
-  }
+  Servers servers;
+  if (!servers.start(loop.get_executor(), options)) return 2;
+  servers.answer_for(controller, metrics);
 
   boost::asio::signal_set signals(loop, SIGTERM, SIGINT);
   signals.async_wait([&](const boost::system::error_code& error, int number) {
@@ -117,7 +136,7 @@ int run_controller(const Options& given) {
   });
 
   std::optional<Ended> ended;
-  client::spawn(loop.get_executor(), run_to_end(controller, ended, loop));
+  client::spawn(loop.get_executor(), run_to_end(controller, servers, ended, loop));
   loop.run();
   if (ended == Ended::kLostLease) {
     // A process that may have been replaced must not go on with what it has in memory.

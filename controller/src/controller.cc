@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <type_traits>
 
 #include "controller_impl.h"
 #include "muster/client/leader_election.h"
+#include "muster/reconcilers/common/internal_error.h"
 #include "muster/reconcilers/common/log.h"
 
 namespace muster::controller {
@@ -13,8 +15,8 @@ namespace {
 
 using client::Duration;
 using client::Key;
-using client::spawn;
 using reconcilers::log_info;
+using reconcilers::log_warn;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -22,6 +24,9 @@ using std::chrono::seconds;
 constexpr int kHolderPodWorkers = 16;
 // Changes that come together are planned together.
 constexpr Duration kDebounce = milliseconds{4};
+// The event loop stands still while a plan is made, and a lease must be renewed every few seconds. A plan
+// that takes longer than this is logged.
+constexpr std::chrono::microseconds kPlanBudget = seconds{1};
 // So long at least from one plan to the next that only time has made necessary.
 constexpr Duration kMinAhead = milliseconds{100};
 // Of the 30 s that a stop may take: for reconciles under way, then for events not yet sent, then
@@ -79,24 +84,29 @@ Controller::Impl::Impl(client::Environment e, client::Transport& transport, clie
       services(context, pods, [this](const Key& key) { service_runner.add(key); }),
       dirty(e.executor),
       wake(e.executor),
-      job_runner(
-          e, m, "trainingjob", [this](Key key) { return jobs.reconcile(std::move(key)); },
-          cached_in(caches.jobs)),
-      queue_runner(
-          e, m, "queue", [this](Key key) { return capacity.queue(std::move(key)); },
-          cached_in(caches.queues)),
-      project_runner(
-          e, m, "project", [this](Key key) { return projects.reconcile(std::move(key)); },
-          cached_in(caches.projects)),
-      pool_runner(
-          e, m, "nodepool", [this](Key key) { return reconcile_pool(std::move(key)); },
-          cached_in(caches.node_pools)),
+      job_runner(e, m, "trainingjob",
+                 probed("trainingjob", [this](Key key) { return jobs.reconcile(std::move(key)); }),
+                 cached_in(caches.jobs), say_on(caches.jobs)),
+      queue_runner(e, m, "queue", probed("queue", [this](Key key) { return capacity.queue(std::move(key)); }),
+                   cached_in(caches.queues), say_on(caches.queues)),
+      project_runner(e, m, "project",
+                     probed("project", [this](Key key) { return projects.reconcile(std::move(key)); }),
+                     cached_in(caches.projects), say_on(caches.projects)),
+      pool_runner(e, m, "nodepool",
+                  probed("nodepool", [this](Key key) { return reconcile_pool(std::move(key)); }),
+                  cached_in(caches.node_pools), say_on(caches.node_pools)),
       service_runner(
-          e, m, "inferenceservice", [this](Key key) { return services.reconcile(std::move(key)); },
-          cached_in(caches.services)),
+          e, m, "inferenceservice",
+          probed("inferenceservice", [this](Key key) { return services.reconcile(std::move(key)); }),
+          cached_in(caches.services), say_on(caches.services)),
       gpu_runner(
           e, m, "gpu", [this](Key key) { return holder.reconcile(std::move(key)); },
-          [](const Key&) { return true; }) {
+          [](const Key&) { return true; }),
+      watching(e.executor),
+      recording(e.executor),
+      electing(e.executor),
+      planning(e.executor),
+      reconciling(e.executor) {
   context.node_grace = seconds{o.node_grace};
   context.own_namespace = o.lease_namespace;
   context.gpu_monitor = &gpus;
@@ -113,6 +123,31 @@ void Controller::Impl::observe(client::ApiClient& a) {
   });
 }
 
+Runner::Reconcile Controller::Impl::probed(std::string controller, Runner::Reconcile reconcile) {
+  return [this, controller = std::move(controller), reconcile = std::move(reconcile)](Key key) {
+    if (probe) probe(controller, key);
+    return reconcile(std::move(key));
+  };
+}
+
+template <class Kind>
+Runner::SayThrown Controller::Impl::say_on(client::Informer<reconcilers::Object<Kind>>& informer) {
+  return [this, &store = informer.store()](Key key, std::string thrown) {
+    return say_thrown<Kind>(store, std::move(key), std::move(thrown));
+  };
+}
+
+template <class Kind>
+client::Task<void> Controller::Impl::say_thrown(reconcilers::ObjectStore<Kind>& store, Key key,
+                                                std::string thrown) {
+  if constexpr (std::is_same_v<Kind, crds::TrainingJob>) {
+    if (!thrown.empty()) jobs.set_aside(key);
+  }
+  const auto said =
+      co_await reconcilers::say_internal_error(api, store, key, context.now(), std::move(thrown));
+  if (!said) log_warn("status not written", {{"object", key}, {"error", client::to_string(said.error())}});
+}
+
 std::array<Runner*, 6> Controller::Impl::runners() {
   return {&job_runner, &queue_runner, &project_runner, &pool_runner, &service_runner, &gpu_runner};
 }
@@ -127,15 +162,26 @@ client::Task<void> Controller::Impl::schedule() {
     if (stopping || api.writes_stopped()) break;
     add_stirred_jobs();
     if (why == client::Wake::kTimeout && !plan_is_due()) continue;
-    const auto began = std::chrono::steady_clock::now();
-    const auto news = placement.plan(context.now());
-    metrics.planned(
-        std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - began));
-    for (const auto& key : news) job_runner.add(key);
-    capacity_stale = true;
+    plan();
   }
-  schedule_ended = true;
-  wake.notify();
+}
+
+void Controller::Impl::plan() {
+  const auto began = std::chrono::steady_clock::now();
+  const auto news = placement.plan(context.now());
+  const auto took =
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - began);
+  const bool is_cut_off = placement.plan_was_cut_off();
+  metrics.planned(took, is_cut_off);
+  if (took > kPlanBudget) {
+    log_warn("a plan took long; nothing else ran meanwhile",
+             {{"milliseconds", std::to_string(took.count() / 1000)},
+              {"jobs", std::to_string(caches.jobs.store().size())},
+              {"decisions", std::to_string(news.size())}});
+  }
+  if (is_cut_off) log_warn("a plan reached its bound on rounds; the next one goes on", {});
+  for (const auto& key : news) job_runner.add(key);
+  capacity_stale = true;
 }
 
 client::TimePoint Controller::Impl::next_plan() const {
@@ -172,9 +218,9 @@ void Controller::Impl::start_acting() {
   stirred = {};  // all jobs stand in the queue
   // A job that was never seen by a handler of ours but whose pods outlived it is covered by pod_changed.
   for (Runner* r : runners())
-    r->start(r == &job_runner ? options.workers : r == &gpu_runner ? kHolderPodWorkers : 2);
-  spawn(env.executor, schedule());
-  spawn(env.executor, refresh_capacity(), &refresh_signal);
+    r->start(reconciling, r == &job_runner ? options.workers : r == &gpu_runner ? kHolderPodWorkers : 2);
+  planning.spawn(schedule());
+  planning.spawn(refresh_capacity());
   dirty.notify();
 }
 
@@ -187,6 +233,7 @@ client::Task<void> Controller::Impl::elect() {
     metrics.leader(options.lease_name, true);
     start_acting();
   };
+  callbacks.on_renewed = [this](client::TimePoint deadline) { api.set_write_deadline(deadline); };
   callbacks.on_stopped = [this] {
     metrics.leader(options.lease_name, false);
     api.stop_writes();
@@ -194,17 +241,17 @@ client::Task<void> Controller::Impl::elect() {
   callbacks.on_new_leader = [](const std::string& who) { log_info("leader is", {{"identity", who}}); };
   metrics.leader(options.lease_name, false);
   client::LeaderElection election(lease_api, o, callbacks);
-  const bool kept = co_await election.run();
-  if (!kept) lost = true;
-  election_ended = true;
+  if (!co_await election.run()) lost = true;
   wake.notify();
 }
 
 template <class T>
 void Controller::Impl::watch(client::Informer<T>& informer) {
-  auto& signal = *watch_signals.emplace_back(std::make_unique<boost::asio::cancellation_signal>());
-  spawn(env.executor, informer.run(), &signal);
-  watched.push_back({informer.watcher(), [&informer] { return informer.store().synced(); }});
+  watching.spawn(informer.run());
+  watched.push_back({.watcher = informer.watcher(),
+                     .synced = [&informer] { return informer.store().synced(); },
+                     .size = [&informer] { return informer.store().size(); },
+                     .decode_errors = [&informer] { return informer.decode_errors(); }});
 }
 
 void Controller::Impl::start_watches() {
@@ -225,31 +272,23 @@ void Controller::Impl::start_watches() {
   watch(caches.network_policies);
 }
 
-client::Task<void> Controller::Impl::record_events() {
-  co_await recorder.run();
-  recorder_ended = true;
-}
-
 client::Task<Ended> Controller::Impl::run() {
   start_watches();
-  spawn(env.executor, record_events(), &recorder_signal);
+  recording.spawn(recorder.run());
   while (!caches.synced() && !stopping) {
-    const bool waited = co_await wake.wait();
-    if (!waited) break;
+    if (!co_await wake.wait()) break;
   }
   if (!stopping) {
     log_info("caches are synced", {{"pods", std::to_string(caches.pods.store().size())},
                                    {"nodes", std::to_string(caches.nodes.store().size())}});
     if (options.leader_elect) {
-      spawn(env.executor, elect(), &election_signal);
+      electing.spawn(elect());
     } else {
-      election_ended = true;
       start_acting();
     }
   }
   while (!stopping && !lost) {
-    const bool waited = co_await wake.wait();
-    if (!waited) break;
+    if (!co_await wake.wait()) break;
   }
   co_await wind_down();
   co_return lost ? Ended::kLostLease : Ended::kAsked;
@@ -261,26 +300,23 @@ client::Task<void> Controller::Impl::wind_down() {
   for (Runner* r : runners()) r->stop();
   services.stop();
   gpus.stop();
-  dirty.notify();
-  refresh_signal.emit(boost::asio::cancellation_type::terminal);
+  planning.cancel();
   const auto began = env.clock.now();
-  while (env.clock.now() < began + kStopDeadline) {
-    bool idle = services.idle() && gpus.idle();
-    for (Runner* r : runners()) idle = idle && r->idle();
-    if (idle && (!is_acting || schedule_ended)) break;
-    co_await env.clock.sleep_for(milliseconds{20});
-  }
-  recorder_signal.emit(boost::asio::cancellation_type::terminal);
-  while (!recorder_ended && env.clock.now() < began + kEventsDeadline)
-    co_await env.clock.sleep_for(milliseconds{20});
+  for (client::TaskGroup* work : {&planning, &reconciling, &services.readings(), &gpus.readings()})
+    co_await end_by(*work, began + kStopDeadline);
+  recording.cancel();  // it sends what it has
+  co_await end_by(recording, began + kEventsDeadline);
   api.stop_writes();
-  if (!election_ended && options.leader_elect) {
-    election_signal.emit(boost::asio::cancellation_type::terminal);
-    while (!election_ended && env.clock.now() < began + kLeaseDeadline)
-      co_await env.clock.sleep_for(milliseconds{20});
-  }
-  for (auto& signal : watch_signals) signal->emit(boost::asio::cancellation_type::terminal);
-  co_await env.clock.sleep_for(milliseconds{20});
+  electing.cancel();  // it gives the lease back
+  co_await end_by(electing, began + kLeaseDeadline);
+  watching.cancel();
+  co_await watching.join();
+}
+
+client::Task<void> Controller::Impl::end_by(client::TaskGroup& group, client::TimePoint when) {
+  if (co_await group.join_until(env.clock, when)) co_return;
+  group.cancel();
+  co_await group.join();
 }
 
 Controller::Controller(client::Environment env, client::Transport& transport, client::Transport& pods,
@@ -291,6 +327,9 @@ Controller::~Controller() = default;
 client::Task<Ended> Controller::run() {
   return impl_->run();
 }
+void Controller::set_probe(Probe probe) {
+  impl_->probe = std::move(probe);
+}
 void Controller::request_stop() {
   impl_->stopping = true;
   impl_->wake.notify();
@@ -300,10 +339,11 @@ bool Controller::synced() const {
 }
 std::string Controller::unsynced() const {
   std::string lines;
-  for (const auto& [watcher, synced] : impl_->watched) {
-    if (synced()) continue;
-    const auto& error = watcher.last_error();
-    lines += watcher.resource().plural + ": " + (error ? client::to_string(*error) : "no error") + "\n";
+  for (const auto& watched : impl_->watched) {
+    if (watched.synced()) continue;
+    const auto& error = watched.watcher.last_error();
+    lines +=
+        watched.watcher.resource().plural + ": " + (error ? client::to_string(*error) : "no error") + "\n";
   }
   return lines;
 }
@@ -314,21 +354,15 @@ bool Controller::acting() const {
 void Controller::sample_metrics() {
   auto& m = impl_->metrics;
   for (Runner* r : impl_->runners()) r->sample();
-  const auto cache = [&m](const char* name, const auto& informer) {
-    m.cached_objects(name, informer.store().size());
-    m.decode_errors(name, static_cast<double>(informer.decode_errors()));
-    m.watch_event_total(name, static_cast<double>(informer.watcher().stats().events));
-    m.watch_restarts(name, static_cast<double>(informer.watcher().stats().watches));
-  };
-  cache("pods", impl_->caches.pods);
-  cache("nodes", impl_->caches.nodes);
-  cache("queues", impl_->caches.queues);
-  cache("projects", impl_->caches.projects);
-  cache("nodepools", impl_->caches.node_pools);
-  cache("trainingjobs", impl_->caches.jobs);
-  cache("inferenceservices", impl_->caches.services);
-  for (const auto& [watcher, synced] : impl_->watched)
-    m.watch_errors(watcher.resource().plural, static_cast<double>(watcher.stats().errors));
+  for (const auto& watched : impl_->watched) {
+    const std::string& resource = watched.watcher.resource().plural;
+    const client::WatcherStats& stats = watched.watcher.stats();
+    m.cached_objects(resource, watched.size());
+    m.decode_errors(resource, static_cast<double>(watched.decode_errors()));
+    m.watch_event_total(resource, static_cast<double>(stats.events));
+    m.watch_restarts(resource, static_cast<double>(stats.watches));
+    m.watch_errors(resource, static_cast<double>(stats.errors));
+  }
   std::map<std::string_view, int> phases;
   for (const auto name : names_of(crds::Phase{})) phases[name] = 0;
   for (const auto& [key, job] : impl_->caches.jobs.store().all()) {

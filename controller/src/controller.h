@@ -3,8 +3,10 @@
 // an in-memory transport.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "metrics.h"
 #include "muster/client/environment.h"
@@ -24,6 +26,11 @@ class Controller {
   Controller(client::Environment env, client::Transport& transport, client::Transport& pods,
              const Options& options, Metrics& metrics);
   ~Controller();
+
+  // For tests: called before each reconcile, with the controller's name ("trainingjob"), and before each
+  // change of an object is taken in, with its resource ("trainingjobs"). May throw, as a bug would.
+  using Probe = std::function<void(std::string_view where, const std::string& key)>;
+  void set_probe(Probe probe);
 
   // Once. Ends by request_stop() (within 30 s) or with the lease.
   client::Task<Ended> run();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "controller.h"
+#include "muster/client/task_group.h"
 #include "muster/client/waiter.h"
 #include "muster/reconcilers/caches/reconciler_context.h"
 #include "muster/reconcilers/gpu_metrics/gpu_monitor.h"
@@ -31,16 +32,31 @@ struct Controller::Impl {
        Metrics& m);
   void observe(client::ApiClient& a);
   std::array<Runner*, 6> runners();
+  // A reconciler of one kind as its runner calls it.
+  Runner::Reconcile probed(std::string controller, Runner::Reconcile reconcile);
+  // Says on the object what its reconcile threw, or that it throws no longer.
+  template <class Kind>
+  Runner::SayThrown say_on(client::Informer<reconcilers::Object<Kind>>& informer);
+  template <class Kind>
+  client::Task<void> say_thrown(reconcilers::ObjectStore<Kind>& store, Key key, std::string thrown);
 
   // --- watch -> cache -> keys: controller_watch.cc
 
   void listen();
-  // Of each change of an object, as (before, now); nullptr: it was not, or is not, there.
+  void listen_to_nodes_and_pods();
+  void listen_to_shares();  // Queues, Projects, NodePools
+  void listen_to_workloads();
+  void listen_to_what_workloads_mention();  // volumes, PriorityClasses, and what Muster keeps in namespaces
+  // fn(before, now) of each change of an object; nullptr: it was not, or is not, there. What fn throws costs
+  // that object: `runner`, where there is one, takes it as if the object's reconcile had thrown.
   template <class T, class F>
-  void hear(client::Informer<T>& informer, F fn);
+  void hear(client::Informer<T>& informer, F fn, Runner* runner = nullptr);
   // Handlers act only while this process leads; start_acting() replays everything once.
   template <class T, class F>
-  void on_change(client::Informer<T>& informer, F fn);
+  void on_change(client::Informer<T>& informer, F fn, Runner* runner = nullptr);
+  // Calls `handler`, which is about this object.
+  template <class F>
+  void guarded(const std::string& resource, const Key& key, Runner* runner, F handler);
   // While another process leads. A pod's last words may stand in its last event and nowhere else; they must
   // be known to whoever leads next.
   void listen_while_waiting();
@@ -67,6 +83,7 @@ struct Controller::Impl {
   // --- planning, leading, starting and ending: controller.cc
 
   client::Task<void> schedule();
+  void plan();
   // When to plan though nothing changes; looked at again in a minute at the latest, should the wall clock be
   // set meanwhile.
   client::TimePoint next_plan() const;
@@ -80,9 +97,11 @@ struct Controller::Impl {
   void start_watches();
   client::Task<void> record_events();
   client::Task<Ended> run();
-  // No new work; what is under way ends or is let go at the deadline; then the events are sent; the lease
-  // goes last.
+  // No new work; what is under way ends, or is cancelled at the deadline; then the events are sent; the lease
+  // goes last. Nothing that was started runs any more when it returns.
   client::Task<void> wind_down();
+  // Joins the group; cancels what still runs at `when`.
+  client::Task<void> end_by(client::TaskGroup& group, client::TimePoint when);
 
   client::Environment env;
   Options options;
@@ -111,16 +130,21 @@ struct Controller::Impl {
     bool operator==(const Stirred&) const = default;
   };
   Stirred stirred;
+  // What readiness and metrics ask of each informer, whatever its kind.
   struct Watched {
     const client::Watcher& watcher;
     std::function<bool()> synced;
+    std::function<std::size_t()> size;
+    std::function<std::uint64_t()> decode_errors;
   };
   std::vector<Watched> watched;
   std::vector<std::function<void()>> replays;
-  std::vector<std::unique_ptr<boost::asio::cancellation_signal>> watch_signals;
-  boost::asio::cancellation_signal recorder_signal, election_signal, refresh_signal;
-  bool is_acting = false, stopping = false, lost = false;
-  bool election_ended = false, schedule_ended = false, recorder_ended = false, capacity_stale = true;
+  // All that runs, by what it takes to end it.
+  client::TaskGroup watching, recording, electing;  // end when cancelled
+  client::TaskGroup planning;                       // likewise: plans, and fresh numbers of capacity
+  client::TaskGroup reconciling;                    // the runners' workers: end when their queues are shut
+  Controller::Probe probe;
+  bool is_acting = false, stopping = false, lost = false, capacity_stale = true;
 };
 
 }  // namespace muster::controller

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "controller_impl.h"
+#include "muster/reconcilers/common/log.h"
 #include "muster/reconcilers/lifecycle/job_status.h"
 #include "muster/reconcilers/pods/gpu_share.h"
 #include "muster/reconcilers/pods/names.h"
@@ -29,8 +30,15 @@ bool is_other_health(const client::Node& a, const client::Node& b) {
 
 }  // namespace
 
+// When this process begins to lead, the caches are replayed in this order.
 void Controller::Impl::listen() {
-  using namespace reconcilers;
+  listen_to_nodes_and_pods();
+  listen_to_shares();
+  listen_to_workloads();
+  listen_to_what_workloads_mention();
+}
+
+void Controller::Impl::listen_to_nodes_and_pods() {
   on_change(caches.nodes,
             [this](const client::Ptr<client::Node>& before, const client::Ptr<client::Node>& now) {
               if (now)
@@ -42,38 +50,61 @@ void Controller::Impl::listen() {
   on_change(caches.pods, [this](const client::Ptr<client::Pod>& before, const client::Ptr<client::Pod>& now) {
     pod_changed(before, now);
   });
-  on_change(caches.queues, [this](const auto& before, const auto& now) {
-    if (now)
-      placement.queue(now->value);
-    else
-      placement.queue_gone(before->value);
-    queue_runner.add((now ? now : before)->meta.key());
-  });
-  on_change(caches.projects, [this](const auto& before, const auto& now) {
-    project_changed(before ? &before->value : nullptr, now ? &now->value : nullptr);
-    project_runner.add((now ? now : before)->meta.key());
-  });
-  on_change(caches.node_pools, [this](const auto& before, const auto& now) {
-    if (now)
-      placement.pool(now->value);
-    else
-      placement.pool_gone(before->value);
-    if (now && now->value.spec.gpu_metrics) gpus.restore(now->meta.name, now->value.status.failing_gpus);
-    pool_runner.add((now ? now : before)->meta.key());
-  });
-  on_change(caches.jobs, [this](const auto& before, const auto& now) {
-    const auto key = (now ? now : before)->meta.key();
-    if (now && (!before || before->value.status.assignment != now->value.status.assignment)) jobs.charge(key);
-    job_runner.add(key);
-    for (const auto* job : {before.get(), now.get()}) {
-      if (job == nullptr) continue;
-      add_service_of(job->meta.ns, job->value.metadata.labels);
-      if (!job->status_unreadable) add_gpus(gpus_shared_by(job->value));
-    }
-  });
-  on_change(caches.services, [this](const auto& before, const auto& now) {
-    service_runner.add((now ? now : before)->meta.key());
-  });
+}
+
+void Controller::Impl::listen_to_shares() {
+  on_change(
+      caches.queues,
+      [this](const auto& before, const auto& now) {
+        if (now)
+          placement.queue(now->value);
+        else
+          placement.queue_gone(before->value);
+        queue_runner.add((now ? now : before)->meta.key());
+      },
+      &queue_runner);
+  on_change(
+      caches.projects,
+      [this](const auto& before, const auto& now) {
+        project_changed(before ? &before->value : nullptr, now ? &now->value : nullptr);
+        project_runner.add((now ? now : before)->meta.key());
+      },
+      &project_runner);
+  on_change(
+      caches.node_pools,
+      [this](const auto& before, const auto& now) {
+        if (now)
+          placement.pool(now->value);
+        else
+          placement.pool_gone(before->value);
+        if (now && now->value.spec.gpu_metrics) gpus.restore(now->meta.name, now->value.status.failing_gpus);
+        pool_runner.add((now ? now : before)->meta.key());
+      },
+      &pool_runner);
+}
+
+void Controller::Impl::listen_to_workloads() {
+  on_change(
+      caches.jobs,
+      [this](const auto& before, const auto& now) {
+        const auto key = (now ? now : before)->meta.key();
+        if (now && (!before || before->value.status.assignment != now->value.status.assignment))
+          jobs.charge(key);
+        job_runner.add(key);
+        for (const auto* job : {before.get(), now.get()}) {
+          if (job == nullptr) continue;
+          add_service_of(job->meta.ns, job->value.metadata.labels);
+          if (!job->status_unreadable) add_gpus(reconcilers::gpus_shared_by(job->value));
+        }
+      },
+      &job_runner);
+  on_change(
+      caches.services,
+      [this](const auto& before, const auto& now) { service_runner.add((now ? now : before)->meta.key()); },
+      &service_runner);
+}
+
+void Controller::Impl::listen_to_what_workloads_mention() {
   const auto volume_changed = [this](const auto&, const auto&) {
     stir([](Stirred& s) { s.volumes = true; });
   };
@@ -91,29 +122,56 @@ void Controller::Impl::listen() {
       for (const auto* o : {before.get(), now.get()}) {
         if (o != nullptr && !o->project.empty()) project_runner.add(o->project);
       }
-      if (!before && now->meta.name == kJobAccount) add_jobs_in(now->meta.ns);  // they waited for it
+      if (!before && now->meta.name == reconcilers::kJobAccount)
+        add_jobs_in(now->meta.ns);  // they waited for it
     });
   }
 }
 
+template <class F>
+void Controller::Impl::guarded(const std::string& resource, const Key& key, Runner* runner, F handler) {
+  std::string thrown;
+  try {
+    if (probe) probe(resource, key);
+    handler();
+  } catch (const std::exception& e) {
+    thrown = e.what();
+    if (thrown.empty()) thrown = "an exception without words";
+    reconcilers::log_error("a change could not be taken in",
+                           {{"resource", resource}, {"object", key}, {"error", thrown}});
+    if (runner == nullptr) metrics.panicked(resource);  // else the runner counts it
+  }
+  if (runner == nullptr) return;
+  const bool threw = !thrown.empty();
+  runner->heard(key, std::move(thrown));
+  if (threw) runner->add(key);
+}
+
 template <class T, class F>
-void Controller::Impl::hear(client::Informer<T>& informer, F fn) {
-  informer.store().add_handler([this, fn](const client::StoreEvent<T>& event) {
-    std::visit(Overloaded{[&](const client::Added<T>& e) { fn(client::Ptr<T>(), e.now); },
-                          [&](const client::Updated<T>& e) { fn(e.before, e.now); },
-                          [&](const client::Deleted<T>& e) { fn(e.last, client::Ptr<T>()); },
+void Controller::Impl::hear(client::Informer<T>& informer, F fn, Runner* runner) {
+  const std::string resource = informer.watcher().resource().plural;
+  const auto tell = [this, fn, runner, resource](const client::Ptr<T>& before, const client::Ptr<T>& now) {
+    guarded(resource, (now ? now : before)->meta.key(), runner, [&] { fn(before, now); });
+  };
+  informer.store().add_handler([this, tell](const client::StoreEvent<T>& event) {
+    std::visit(Overloaded{[&](const client::Added<T>& e) { tell(client::Ptr<T>(), e.now); },
+                          [&](const client::Updated<T>& e) { tell(e.before, e.now); },
+                          [&](const client::Deleted<T>& e) { tell(e.last, client::Ptr<T>()); },
                           [&](const client::Synced&) { wake.notify(); }},
                event);
   });
 }
 
 template <class T, class F>
-void Controller::Impl::on_change(client::Informer<T>& informer, F fn) {
-  hear(informer, [this, fn](const client::Ptr<T>& before, const client::Ptr<T>& now) {
+void Controller::Impl::on_change(client::Informer<T>& informer, F fn, Runner* runner) {
+  const auto while_acting = [this, fn](const client::Ptr<T>& before, const client::Ptr<T>& now) {
     if (is_acting) fn(before, now);
-  });
-  replays.push_back([&informer, fn] {
-    for (const auto& [key, object] : informer.store().all()) fn(client::Ptr<T>(), object);
+  };
+  hear(informer, while_acting, runner);
+  replays.push_back([this, &informer, fn, runner] {
+    const std::string& resource = informer.watcher().resource().plural;
+    for (const auto& [key, object] : informer.store().all())
+      guarded(resource, key, runner, [&] { fn(client::Ptr<T>(), object); });
   });
 }
 

@@ -1,8 +1,6 @@
 #include "http_server.h"
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -17,9 +15,11 @@ namespace http = boost::beast::http;
 using asio::ip::tcp;
 
 struct HttpServer::State {
-  explicit State(asio::any_io_executor executor) : acceptor(executor), pause(executor) {}
+  explicit State(const asio::any_io_executor& executor)
+      : acceptor(executor), pause(executor), tasks(executor) {}
   tcp::acceptor acceptor;
   asio::steady_timer pause;  // before the next try to accept
+  client::TaskGroup tasks;   // that accepts, and one for each connection
   std::map<std::string, Handler> handlers;
 };
 
@@ -41,7 +41,11 @@ http::response<http::string_body> answer(const std::map<std::string, HttpServer:
   } else if (found == handlers.end()) {
     a = {404, "no such path\n"};
   } else {
-    a = found->second();
+    try {
+      a = found->second();
+    } catch (const std::exception& e) {
+      a = {500, std::string("internal error: ") + e.what() + "\n"};
+    }
   }
   http::response<http::string_body> response(static_cast<http::status>(a.status), request.version());
   response.set(http::field::content_type, a.content_type);
@@ -51,7 +55,7 @@ http::response<http::string_body> answer(const std::map<std::string, HttpServer:
   return response;
 }
 
-asio::awaitable<void> serve(std::shared_ptr<HttpServer::State> state, tcp::socket socket) {
+client::Task<void> serve(std::shared_ptr<HttpServer::State> state, tcp::socket socket) {
   beast::tcp_stream stream(std::move(socket));
   beast::flat_buffer buffer;
   boost::system::error_code error;
@@ -68,7 +72,7 @@ asio::awaitable<void> serve(std::shared_ptr<HttpServer::State> state, tcp::socke
   stream.socket().shutdown(tcp::socket::shutdown_both, error);
 }
 
-asio::awaitable<void> accept(std::shared_ptr<HttpServer::State> state) {
+client::Task<void> accept(std::shared_ptr<HttpServer::State> state) {
   boost::system::error_code error;
   while (state->acceptor.is_open()) {
     tcp::socket socket =
@@ -79,7 +83,7 @@ asio::awaitable<void> accept(std::shared_ptr<HttpServer::State> state) {
       co_await state->pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
       continue;
     }
-    asio::co_spawn(state->acceptor.get_executor(), serve(state, std::move(socket)), asio::detached);
+    state->tasks.spawn(serve(state, std::move(socket)));
   }
 }
 
@@ -108,7 +112,7 @@ std::expected<std::unique_ptr<HttpServer>, std::string> HttpServer::listen(asio:
   if (!error) state->acceptor.bind(endpoint, error);
   if (!error) state->acceptor.listen(asio::socket_base::max_listen_connections, error);
   if (error) return std::unexpected("cannot listen on " + address + ": " + error.message());
-  asio::co_spawn(executor, accept(state), asio::detached);
+  state->tasks.spawn(accept(state));
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
 }
 
@@ -126,6 +130,11 @@ void HttpServer::stop() {
   boost::system::error_code ignored;
   state_->acceptor.close(ignored);
   state_->pause.cancel();
+  state_->tasks.cancel();
+}
+client::Task<void> HttpServer::join() {
+  const auto state = state_;
+  co_await state->tasks.join();
 }
 
 }  // namespace muster::controller

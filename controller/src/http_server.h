@@ -8,6 +8,8 @@
 #include <memory>
 #include <string>
 
+#include "muster/client/task_group.h"
+
 namespace muster::controller {
 
 struct HttpAnswer {
@@ -26,10 +28,14 @@ class HttpServer {
   static std::expected<std::unique_ptr<HttpServer>, std::string> listen(boost::asio::any_io_executor executor,
                                                                         const std::string& address);
   ~HttpServer();
-  // Before the first request arrives; handlers run on the event loop and must not block.
+  // Before the first request arrives. Handlers run on the event loop and must not block. One that throws
+  // costs its request an answer of 500.
   void handle(std::string path, Handler handler);
   int port() const;
+  // Accepts nothing more and drops all connections. No handler is called after it.
   void stop();
+  // Waits, after stop(), until nothing of the server runs any more.
+  client::Task<void> join();
 
  private:
   explicit HttpServer(std::shared_ptr<State> state);

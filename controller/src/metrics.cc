@@ -23,8 +23,8 @@ using prometheus::Histogram;
 const Histogram::BucketBoundaries kReconcileBuckets = {0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25,
                                                        0.3,   0.35, 0.4,   0.45, 0.5, 0.6,  0.7, 0.8,
                                                        0.9,   1,    2.5,   5,    10,  60};
-const Histogram::BucketBoundaries kPlanBuckets = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
-                                                  0.025,  0.05,    0.1,    0.25,  0.5,    1};
+const Histogram::BucketBoundaries kPlanBuckets = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
+                                                  0.05,   0.1,     0.25,   0.5,   1,      2.5,   5,    10};
 
 template <class F>
 auto& family(F&& builder, prometheus::Registry& registry, const char* name, const char* help) {
@@ -62,6 +62,9 @@ struct Metrics::Impl {
   Family<Counter>& reconcile_errors =
       family(prometheus::BuildCounter(), registry, "controller_runtime_reconcile_errors_total",
              "Reconciliations per controller that ended in an error.");
+  Family<Counter>& panics =
+      family(prometheus::BuildCounter(), registry, "controller_runtime_reconcile_panics_total",
+             "Exceptions that code threw while it looked at one object, per controller.");
   Family<Histogram>& reconcile_time =
       family(prometheus::BuildHistogram(), registry, "controller_runtime_reconcile_time_seconds",
              "Length of a reconciliation per controller.");
@@ -95,6 +98,10 @@ struct Metrics::Impl {
                                  "1 while this process leads, by lease.");
   Family<Histogram>& plan_time = family(prometheus::BuildHistogram(), registry,
                                         "muster_plan_duration_seconds", "Time of one placement plan.");
+  Counter& plans_cut_off = family(prometheus::BuildCounter(), registry, "muster_plans_cut_off_total",
+                                  "Placement plans that reached their bound on rounds, so that some of the "
+                                  "work waited for the next plan.")
+                               .Add({});
   Family<Counter>& decision =
       family(prometheus::BuildCounter(), registry, "muster_decisions_total", "Placement decisions by type.");
   Family<Counter>& pods = family(prometheus::BuildCounter(), registry, "muster_pod_writes_total",
@@ -127,6 +134,9 @@ void Metrics::reconciled(std::string_view controller, std::string_view result,
   if (result == "error") impl_->reconcile_errors.Add({{"controller", name}}).Increment();
   impl_->reconcile_time.Add({{"controller", name}}, kReconcileBuckets)
       .Observe(static_cast<double>(took.count()) / 1e6);
+}
+void Metrics::panicked(std::string_view controller) {
+  impl_->panics.Add({{"controller", std::string(controller)}}).Increment();
 }
 void Metrics::active_workers(std::string_view controller, int n) {
   impl_->active.Add({{"controller", std::string(controller)}}).Set(n);
@@ -169,7 +179,8 @@ void Metrics::decode_errors(std::string_view resource, double total) {
 void Metrics::leader(std::string_view lease, bool is_leader) {
   impl_->master.Add({{"name", std::string(lease)}}).Set(is_leader ? 1 : 0);
 }
-void Metrics::planned(std::chrono::microseconds took) {
+void Metrics::planned(std::chrono::microseconds took, bool is_cut_off) {
+  if (is_cut_off) impl_->plans_cut_off.Increment();
   impl_->plan_time.Add({}, kPlanBuckets).Observe(static_cast<double>(took.count()) / 1e6);
 }
 void Metrics::decisions(std::string_view type, double total) {

@@ -16,6 +16,8 @@ class Metrics {
 
   // One reconcile: `result` is success, requeue_after or error.
   void reconciled(std::string_view controller, std::string_view result, std::chrono::microseconds took);
+  // Code threw an exception while it looked at one object. controller-runtime's name for it: a panic.
+  void panicked(std::string_view controller);
   void active_workers(std::string_view controller, int n);
   void queue_depth(std::string_view queue, std::size_t depth);
   void queue_added(std::string_view queue);
@@ -27,7 +29,8 @@ class Metrics {
   void cached_objects(std::string_view resource, std::size_t n);
   void decode_errors(std::string_view resource, double total);
   void leader(std::string_view lease, bool is_leader);
-  void planned(std::chrono::microseconds took);
+  // One plan. `is_cut_off`: it reached its bound on rounds, so what is left waits for the next one.
+  void planned(std::chrono::microseconds took, bool is_cut_off);
   void decisions(std::string_view type, double count);
   void pods_created(double count);
   void pods_deleted(double count);

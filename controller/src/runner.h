@@ -3,9 +3,11 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 
 #include "metrics.h"
+#include "muster/client/task_group.h"
 #include "muster/client/work_queue.h"
 #include "muster/reconcilers/caches/reconciler_context.h"
 
@@ -15,25 +17,32 @@ class Runner {
  public:
   using Reconcile = std::function<client::Task<reconcilers::Outcome>(client::Key)>;
   using Exists = std::function<bool(const client::Key&)>;
+  // Hears after each reconcile what it threw; "": nothing.
+  using SayThrown = std::function<client::Task<void>(client::Key, std::string thrown)>;
 
   // `exists`: whether there is an object of this key. What earlier reconciles of one that is gone asked for
-  // is not waited for: a deadline may be weeks away.
-  Runner(client::Environment env, Metrics& metrics, std::string name, Reconcile reconcile, Exists exists)
+  // is not waited for: a deadline may be weeks away. `say_thrown` may be empty.
+  Runner(client::Environment env, Metrics& metrics, std::string name, Reconcile reconcile, Exists exists,
+         SayThrown say_thrown = {})
       : env_(env),
         metrics_(metrics),
         name_(std::move(name)),
         reconcile_(std::move(reconcile)),
         exists_(std::move(exists)),
+        say_thrown_(std::move(say_thrown)),
         queue_(env) {}
 
   void add(const client::Key& key) {
     metrics_.queue_added(name_);
     queue_.add(key);
   }
-  // Starts `workers` coroutines that live until stop().
-  void start(int workers);
+  // What a handler of the object's changes threw; "": it threw nothing this time. An object whose last change
+  // made a handler throw is not reconciled, since what others know of it is not what it is. It is treated as
+  // one whose reconcile threw.
+  void heard(const client::Key& key, std::string thrown);
+  // Starts `workers` coroutines in `group`. They end after stop().
+  void start(client::TaskGroup& group, int workers);
   void stop() { queue_.shut_down(); }
-  bool idle() const { return working_ == 0; }
   void sample() {
     metrics_.queue_depth(name_, queue_.depth());
     metrics_.active_workers(name_, static_cast<int>(queue_.in_work()));
@@ -41,14 +50,18 @@ class Runner {
 
  private:
   client::Task<void> work();
+  // One reconcile. An exception costs this object an error and the process nothing.
+  client::Task<reconcilers::Outcome> reconcile(const client::Key& key);
+  client::Task<void> say(const client::Key& key, const std::string& thrown);
 
   client::Environment env_;
   Metrics& metrics_;
   std::string name_;
   Reconcile reconcile_;
   Exists exists_;
+  SayThrown say_thrown_;
   client::WorkQueue queue_;
-  int working_ = 0;  // workers that have not ended
+  std::map<client::Key, std::string> thrown_by_handlers_;
 };
 
 }  // namespace muster::controller

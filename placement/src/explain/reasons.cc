@@ -1,12 +1,12 @@
 #include "explain/reasons.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include "node/resource_vector.h"
 #include "node/sharing.h"
 #include "place/nodes.h"
+#include "shares/backfill.h"
 
 namespace muster::placement {
 namespace {
@@ -24,22 +24,6 @@ std::string unit(const ClusterModel& s, PoolId pool, std::string_view resource) 
 Resources lent(const ClusterModel& s, QueueId at, PoolId pool) {
   const TreeSums& sums = s.sums(at, pool);
   return sums.allocated - sums.non_preemptible;
-}
-
-// What is free on the nodes of the pool that are not kept for the owner of its reservation. GPUs count whole
-// where whole ones are asked for.
-Resources free_beside_reservation(const ClusterModel& s, const Pool& p, const Resources& asked) {
-  const bool parts = asked.gpu.value % kMilliPerGpu != 0;
-  Resources free = p.domains[0].free;
-  if (parts) free.gpu = p.domains[0].capacity.gpu - p.used_gpu;
-  for (const NodeId id : p.reservation->nodes) {
-    const Node& n = s.node(id);
-    if (!n.takes_part() || &s.pool(n.pool) != &p) continue;
-    Resources kept = n.counted;
-    if (parts) kept.gpu = capacity_of(n).gpu - n.used.gpu;
-    free -= kept;
-  }
-  return larger_of(free, Resources{});
 }
 
 using Holders = std::vector<std::pair<std::int64_t, std::string>>;  // with amounts, the most first

@@ -49,7 +49,7 @@ class Planner {
     }
     replace_displaced(s_, decisions_);
     decisions_.start_nominated();
-    for (int round = 0; round < kMaxRounds; ++round) {
+    for (int round = 0; !is_last(round); ++round) {
       serve();
       decisions_.reconsider();
       const auto before = decisions_.changes();
@@ -58,6 +58,7 @@ class Planner {
     }
     judge();
     Plan plan;
+    plan.is_cut_off = cut_off_;
     plan.decisions = decisions_.finish();
     note_past_use(s_);
     plan.pending_reasons = std::move(pending_reasons_);
@@ -68,6 +69,13 @@ class Planner {
   }
 
  private:
+  // Whether a loop ends here though there may be more to do.
+  bool is_last(int round) {
+    if (round < kMaxRounds) return false;
+    cut_off_ = true;
+    return true;
+  }
+
   // --- what waits
 
   bool dirty(const Pool& p) const { return p.known && (p.version != p.judged || (p.due && *p.due <= now_)); }
@@ -75,7 +83,7 @@ class Planner {
   // Round after round until nothing changes: what one round evicts, undoes or starts can let others start.
   // Positions and reasons are those of the last round.
   void serve() {
-    for (int round = 0; round < kMaxRounds; ++round) {
+    for (int round = 0; !is_last(round); ++round) {
       const auto before = decisions_.openings();
       refused_leaves_.clear();
       refused_with_right_ = false;
@@ -363,6 +371,7 @@ class Planner {
   int too_early_ = 0;                        // in the pool of which jobs grow
   std::set<QueueId> refused_leaves_;         // in this round
   bool refused_with_right_ = false;          // as far as their own leaf is concerned
+  bool cut_off_ = false;                     // Plan::is_cut_off
   std::optional<std::uint64_t> served_all_;  // Decisions::changes() when serving changed nothing any more
 };
 

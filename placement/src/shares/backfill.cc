@@ -74,4 +74,18 @@ bool kept_off(const ClusterModel& s, JobId id, PoolId pool, const Resources& ask
   return !may_be_taken_from || !cheap_to_remove(s, j, path, owner, r, pool);
 }
 
+Resources free_beside_reservation(const ClusterModel& s, const Pool& p, const Resources& asked) {
+  const bool parts = asked.gpu.value % kMilliPerGpu != 0;
+  Resources free = p.domains[0].free;
+  if (parts) free.gpu = p.domains[0].capacity.gpu - p.used_gpu;
+  for (const NodeId id : p.reservation->nodes) {
+    const Node& n = s.node(id);
+    if (!n.takes_part() || &s.pool(n.pool) != &p) continue;
+    Resources kept = n.counted;
+    if (parts) kept.gpu = capacity_of(n).gpu - n.used.gpu;
+    free -= kept;
+  }
+  return larger_of(free, Resources{});
+}
+
 }  // namespace muster::placement

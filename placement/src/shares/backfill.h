@@ -17,4 +17,8 @@ std::vector<BoundsKept> bounds_kept(const ClusterModel& state, const std::vector
 // is among what is allocated already. O(depth).
 bool kept_off(const ClusterModel& state, JobId job, PoolId pool, const Resources& asked, bool placed = false);
 
+// What is free on the nodes of the pool that are not kept for the owner of its reservation. GPUs count whole
+// where whole ones are asked for.
+Resources free_beside_reservation(const ClusterModel& state, const Pool& pool, const Resources& asked);
+
 }  // namespace muster::placement

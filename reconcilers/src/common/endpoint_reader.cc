@@ -12,17 +12,13 @@ std::string metrics_url(const std::string& address, std::int32_t port, const std
 
 client::Task<EndpointReader::Samples> EndpointReader::read(std::string url, client::WantedMetric wanted) {
   Samples samples = std::unexpected(url + " was not asked");
-  const bool may = co_await gate_.enter(1);
-  if (!may) co_return samples;
-  if (stopped_) {
-    gate_.leave(1);
-    co_return samples;
-  }
+  auto permit = co_await requests_.acquire();
+  if (!permit || stopped_) co_return samples;
   client::HttpRequest request;
   request.target = url;
   request.headers = {{"accept", "text/plain;version=0.0.4"}};
   const auto answer = co_await transport_.round_trip(std::move(request), timeout_);
-  gate_.leave(1);
+  permit.release();
   if (!answer) {
     samples = std::unexpected(fmt::format("{}: {}", url, answer.error().message));
   } else if (answer->status != 200) {

@@ -49,7 +49,7 @@ struct Failing {
 
 struct GpuMonitor::State {
   State(client::Environment e, client::Transport& t, Callbacks c, GpuMonitorOptions o)
-      : env(e), tell(std::move(c)), options(o), reader(e, t, o.timeout, o.in_all) {}
+      : env(e), tell(std::move(c)), options(o), reader(e, t, o.timeout, o.in_all), rounds(e.executor) {}
 
   static Task<void> read_one(State& state, const crds::GpuMetrics& where, const GpuEndpoint& node,
                              GpuReadings& readings);
@@ -67,7 +67,7 @@ struct GpuMonitor::State {
   std::map<Key, Watched> jobs;
   std::map<std::string, Failing> failing;  // by node; those that have any
   std::uint64_t lives = 0;
-  int under_way = 0;  // rounds
+  client::TaskGroup rounds;
 };
 
 Task<void> GpuMonitor::State::read_one(State& state, const crds::GpuMetrics& where, const GpuEndpoint& node,
@@ -101,8 +101,12 @@ Task<void> GpuMonitor::State::read_all(std::shared_ptr<State> state, std::string
     };
     return One::run(*state, where, nodes[i], readings);
   };
-  co_await fan_out(state->env.executor, nodes.size(), state->options.in_all, one);
-  --state->under_way;
+  try {
+    co_await fan_out(state->env.executor, nodes.size(), state->options.in_all, one);
+  } catch (const std::exception& e) {
+    // What nodes say comes from outside: what nobody expected of it costs this round and nothing else.
+    log_error("reading nodes threw", {{"pool", pool}, {"error", e.what()}});
+  }
   const auto found = state->pools.find(pool);
   if (state->reader.stopped() || found == state->pools.end() || found->second.life != life) co_return;
   found->second.is_reading = false;
@@ -192,8 +196,7 @@ Duration GpuMonitor::look(const std::string& pool, const crds::GpuMetrics& where
   if (!known.is_reading && now >= known.due && !state.reader.stopped()) {
     known.is_reading = true;
     known.due = now + where.interval;
-    ++state.under_way;
-    client::spawn(state.env.executor, State::read_all(state_, pool, known.life, where, nodes()));
+    state.rounds.spawn(State::read_all(state_, pool, known.life, where, nodes()));
   }
   // A round that takes longer says itself when it is over.
   return known.due > now ? known.due - now : Duration{where.interval};
@@ -253,8 +256,8 @@ std::set<std::int32_t> GpuMonitor::failing_gpus(const std::string& node) const {
 void GpuMonitor::stop() {
   state_->reader.stop();
 }
-bool GpuMonitor::idle() const {
-  return state_->under_way == 0;
+client::TaskGroup& GpuMonitor::readings() {
+  return state_->rounds;
 }
 const EndpointCounts& GpuMonitor::counts() const {
   return state_->reader.counts();

@@ -104,11 +104,9 @@ bool JobPods::still_wanted(const JobPtr& job, std::size_t pod) const {
 }
 
 client::Task<bool> JobPods::create(client::Key key, const std::vector<std::size_t>& which) {
-  const bool entered = co_await creating_.enter(which.size());
-  if (!entered) co_return false;
-  const bool made = co_await create_now(key, which);
-  creating_.leave(which.size());
-  co_return made;
+  const auto permit = co_await creating_.acquire(which.size());
+  if (!permit) co_return false;
+  co_return co_await create_now(key, which);
 }
 
 client::Task<bool> JobPods::create_now(client::Key key, const std::vector<std::size_t>& which) {

@@ -210,6 +210,12 @@ void TrainingJobReconciler::charge(const client::Key& key) {
   context_.placement.update(key, counts->value, wish, step, pods);
 }
 
+void TrainingJobReconciler::set_aside(const client::Key& key) {
+  const Job job = context_.caches.jobs.store().find(key);
+  if (job && !job->status_unreadable && job->value.status.assignment.attempt != 0) return;
+  context_.placement.forget(key, job ? pods_of(job->meta.uid) : std::vector<client::Ptr<client::Pod>>{});
+}
+
 void TrainingJobReconciler::note(const client::Key& key, const client::Pod& pod) {
   reports_[key].note(pod, context_.now());
 }

@@ -29,6 +29,7 @@ struct PlacementModel::Impl {
 
   std::function<void()> changed;
   pl::Cluster cluster;
+  bool plan_was_cut_off = false;
   std::map<client::Key, JobState> jobs;
   std::map<std::string, std::string> project_of;  // by namespace
   std::map<std::string, GpuMeans> gpu_means;      // by pool
@@ -472,8 +473,13 @@ void PlacementModel::forget(const client::Key& key, const std::vector<client::Pt
   impl_->touch();
 }
 
+bool PlacementModel::plan_was_cut_off() const {
+  return impl_->plan_was_cut_off;
+}
+
 std::vector<client::Key> PlacementModel::plan(crds::Time now) {
   const auto plan = pl::plan(impl_->cluster, to_time(now));
+  impl_->plan_was_cut_off = plan.is_cut_off;
   std::vector<client::Key> news;
   for (const auto& d : plan.decisions) {
     const auto found = impl_->jobs.find(d.job);

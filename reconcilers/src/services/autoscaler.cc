@@ -52,7 +52,7 @@ Duration reading_interval(const crds::Autoscaling& rule) {
 
 struct Autoscaler::State {
   State(client::Environment e, client::Transport& t, std::function<void(const Key&)> c, AutoscalerOptions o)
-      : env(e), changed(std::move(c)), options(o), reader(e, t, o.timeout, o.in_all) {}
+      : env(e), changed(std::move(c)), options(o), reader(e, t, o.timeout, o.in_all), readings(e.executor) {}
 
   static Task<Reading> read(State& state, const std::string& url, crds::ServingMetric metric);
   static Task<void> read_all(std::shared_ptr<State> state, Key key, std::uint64_t life,
@@ -64,7 +64,7 @@ struct Autoscaler::State {
   EndpointReader reader;
   std::map<Key, Known> services;
   std::uint64_t lives = 0;
-  int under_way = 0;  // rounds
+  client::TaskGroup readings;  // a task is a round
 };
 
 Task<Reading> Autoscaler::State::read(State& state, const std::string& url, crds::ServingMetric metric) {
@@ -101,8 +101,13 @@ Task<void> Autoscaler::State::read_all(std::shared_ptr<State> state, Key key, st
     };
     return One::run(*state, serving[i], metric, round);
   };
-  co_await fan_out(state->env.executor, serving.size(), state->options.of_one_service, one);
-  --state->under_way;
+  try {
+    co_await fan_out(state->env.executor, serving.size(), state->options.of_one_service, one);
+  } catch (const std::exception& e) {
+    // What replicas say comes from outside: what nobody expected of it costs this round and nothing else.
+    round.problem = e.what();
+    log_error("reading replicas threw", {{"service", key}, {"error", e.what()}});
+  }
   const auto found = state->services.find(key);
   if (state->reader.stopped() || found == state->services.end() || found->second.life != life) co_return;
   if (round.read < round.serving)
@@ -137,9 +142,7 @@ Autoscaler::Look Autoscaler::look(const Key& key, const crds::Autoscaling& rule,
   if (!service.is_reading && now >= service.due && !state.reader.stopped()) {
     service.is_reading = true;
     service.due = now + reading_interval(rule);
-    ++state.under_way;
-    client::spawn(state.env.executor,
-                  State::read_all(state_, key, service.life, rule.metric, std::move(serving)));
+    state.readings.spawn(State::read_all(state_, key, service.life, rule.metric, std::move(serving)));
   }
   // A reading that takes longer says itself when it is over.
   return {service.verdict, service.due > now ? service.due - now : reading_interval(rule)};
@@ -151,8 +154,8 @@ void Autoscaler::forget(const Key& key) {
 void Autoscaler::stop() {
   state_->reader.stop();
 }
-bool Autoscaler::idle() const {
-  return state_->under_way == 0;
+client::TaskGroup& Autoscaler::readings() {
+  return state_->readings;
 }
 const EndpointCounts& Autoscaler::counts() const {
   return state_->reader.counts();

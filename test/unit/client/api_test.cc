@@ -141,6 +141,25 @@ TEST_F(ApiTest, WritesOfUnknownOutcomeAreNeverRepeatedReadsAre) {
   }
 }
 
+// A gateway answers 503 also when the server behind it went away after it had acted.
+TEST_F(ApiTest, A503IsRepeatedForAWriteOnlyIfTheApiServerItselfSaysIt) {
+  transport.enqueue_json(503, "<html>upstream went away</html>");
+  const auto by_gateway = world.run(api.create(resources::kPods, "ns", "{}", "me"));
+  ASSERT_FALSE(by_gateway);
+  EXPECT_TRUE(by_gateway.error().outcome_unknown());
+  EXPECT_EQ(transport.requests().size(), 1u);
+
+  transport.enqueue_json(503, "<html>upstream went away</html>");
+  transport.enqueue_json(200, "{}");
+  EXPECT_TRUE(world.run(api.get(resources::kPods, ref))) << "a read is repeated";
+  EXPECT_EQ(transport.requests().size(), 3u);
+
+  transport.enqueue_json(503, status("ServiceUnavailable"));
+  transport.enqueue_json(200, "{}");
+  EXPECT_TRUE(world.run(api.create(resources::kPods, "ns", "{}", "me")));
+  EXPECT_EQ(transport.requests().size(), 5u);
+}
+
 TEST_F(ApiTest, DeadlineOfOneAttempt) {
   fail_with(FaultKind::kHangAfter);
   EXPECT_EQ(world.run(api.get(resources::kPods, ref)).error().code, ErrorCode::kDeadline);
@@ -265,6 +284,36 @@ TEST_F(ApiTest, StoppedWritesNeverLeaveReadsDo) {
   EXPECT_EQ(world.run(api.remove(resources::kPods, ref)).error().code, ErrorCode::kCancelled);
   EXPECT_TRUE(world.run(api.get(resources::kPods, ref)));
   EXPECT_EQ(transport.requests().size(), 2u);
+}
+
+TEST_F(ApiTest, AfterTheWriteDeadlineNoWriteIsSentAndReadsAre) {
+  transport.set_handler([](const HttpRequest&) { return HttpResponse{200, {}, "{}"}; });
+  api.set_write_deadline(world_now() + 10s);
+  EXPECT_TRUE(world.run(api.create(resources::kPods, "ns", "{}", "me")));
+  world.clock().advance_to(world_now() + 10s);
+  EXPECT_TRUE(api.writes_stopped());
+  EXPECT_EQ(world.run(api.create(resources::kPods, "ns", "{}", "me")).error().code, ErrorCode::kCancelled);
+  EXPECT_TRUE(world.run(api.get(resources::kPods, ref)));
+  EXPECT_EQ(transport.requests().size(), 2u);
+  api.set_write_deadline(world_now() + 10s);
+  EXPECT_FALSE(api.writes_stopped());
+  EXPECT_TRUE(world.run(api.create(resources::kPods, "ns", "{}", "me")));
+}
+
+// A connection may take long to come; the deadline may have passed by then, or have been moved on.
+TEST_F(ApiTest, AWriteIsJudgedWhenItIsSentAndNotWhenItIsMade) {
+  int executed = 0;
+  transport.set_handler([&](const HttpRequest&) {
+    ++executed;
+    return HttpResponse{200, {}, "{}"};
+  });
+  transport.set_fault_hook([](const HttpRequest&) { return Fault{.unsent_for = 12s}; });
+  api.set_write_deadline(world_now() + 10s);
+  EXPECT_EQ(world.run(api.create(resources::kPods, "ns", "{}", "me")).error().code, ErrorCode::kCancelled);
+  EXPECT_EQ(executed, 0);
+  api.set_write_deadline(world_now() + 20s);
+  EXPECT_TRUE(world.run(api.create(resources::kPods, "ns", "{}", "me")));
+  EXPECT_EQ(executed, 1);
 }
 
 TEST_F(ApiTest, ObserverHearsEveryAttempt) {

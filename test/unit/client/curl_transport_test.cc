@@ -387,6 +387,24 @@ TEST_F(CurlTransportTest, WithoutAServerTargetsAreWholeUrlsAndNoProxyIsAsked) {
   unsetenv("HTTPS_PROXY");
 }
 
+TEST_F(CurlTransportTest, WhatMayNotBeSentWhenItsConnectionIsThereIsNotSent) {
+  CurlTransport transport(env, config());
+  int asked = 0;
+  const auto ask = [&](bool answer) {
+    HttpRequest post = request("/echo", Method::kPost, "x");
+    post.may_send = [&asked, answer] {
+      ++asked;
+      return answer;
+    };
+    return post;
+  };
+  EXPECT_EQ(run(transport.round_trip(ask(false), 5s)).error().code, ErrorCode::kNotSent);
+  const auto sent = run(transport.round_trip(ask(true), 5s));
+  ASSERT_TRUE(sent) << to_string(sent.error());
+  EXPECT_EQ(sent->status, 200);
+  EXPECT_EQ(asked, 2) << "also where the connection was there already";
+}
+
 TEST_F(CurlTransportTest, TooLongAnswersAreRefused) {
   CurlOptions options;
   options.max_response = 100;

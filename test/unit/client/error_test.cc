@@ -55,6 +55,13 @@ TEST(Error, OtherBodiesGoByHttpStatus) {
   EXPECT_EQ(error_from_response(409, "", "").code, ErrorCode::kConflict);
   EXPECT_EQ(error_from_response(502, std::string(5000, 'x'), "").message.size(), 200u);
   EXPECT_TRUE(error_from_response(502, "", "").outcome_unknown());
+  const Error by_gateway = error_from_response(503, "<html>upstream went away</html>", "3");
+  EXPECT_EQ(by_gateway.code, ErrorCode::kUnknownOutcome);
+  EXPECT_TRUE(by_gateway.outcome_unknown());
+  EXPECT_FALSE(by_gateway.safe_to_repeat());
+  EXPECT_EQ(by_gateway.retry_after, 3s);
+  EXPECT_EQ(error_from_response(503, R"({"kind":"Other","reason":"ServiceUnavailable"})", "").code,
+            ErrorCode::kUnknownOutcome);
   EXPECT_EQ(error_from_response(500, "{\"kind\":\"Status\",\"reason\":7,\"details\":[]}", "").code,
             ErrorCode::kInternal);
   EXPECT_EQ(error_from_response(429, "", "7").retry_after, 7s);

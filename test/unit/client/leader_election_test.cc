@@ -52,6 +52,7 @@ struct Candidate {
   std::optional<bool> result;
   std::shared_ptr<boost::asio::cancellation_signal> signal;
   Fault fault;
+  std::optional<TimePoint> write_deadline;
 
   Candidate(VirtualWorld& w, LeaseServer& server, const std::string& identity)
       : world(w), transport(w.env()), api(w.env(), transport), election(api, options(identity), callbacks()) {
@@ -69,6 +70,7 @@ struct Candidate {
   LeaderElection::Callbacks callbacks() {
     LeaderElection::Callbacks c;
     c.on_started = [this] { note("started"); };
+    c.on_renewed = [this](TimePoint deadline) { write_deadline = deadline; };
     c.on_stopped = [this] { note("stopped"); };
     c.on_new_leader = [this](const std::string& who) { note("leader " + who); };
     return c;
@@ -89,6 +91,52 @@ Fault of(FaultKind kind) {
   Fault fault;
   fault.kind = kind;
   return fault;
+}
+
+TEST(LeaderElection, EachRenewalMovesTheWriteDeadlineOn) {
+  VirtualWorld world;
+  LeaseServer server;
+  Candidate a(world, server, "a");
+  a.start();
+  world.settle();
+  EXPECT_FALSE(a.write_deadline);
+  world.run_for(20ms);
+  EXPECT_EQ(a.write_deadline, TimePoint{} + 10s) << "since the claim was begun, not since its answer";
+  world.run_for(1min);
+  EXPECT_GT(*a.write_deadline, world.clock().now() + 7s);
+  EXPECT_LE(*a.write_deadline, world.clock().now() + 10s);
+  a.fault = of(FaultKind::kHangBefore);
+  const TimePoint last = *a.write_deadline;
+  world.run_for(20s);
+  EXPECT_LE(*a.write_deadline, last + 2s);
+  EXPECT_EQ(a.when("stopped"), *a.write_deadline - TimePoint{});
+}
+
+// The event loop stands still, as where a plan takes long or the process is stopped. When it goes on, the
+// write stands in front of the timer that would have stopped it.
+TEST(LeaderElection, AWriteIsJudgedByTheClockAndNotByATimerThatIsLate) {
+  struct Writing {
+    static Task<void> run(ApiClient& api, std::optional<ErrorCode>& error) {
+      const auto answer = co_await api.create(resources::kPods, "ns", "{}", "me");
+      if (!answer) error = answer.error().code;
+    }
+  };
+  VirtualWorld world;
+  LeaseServer server;
+  Candidate a(world, server, "a");
+  FakeTransport transport(world.env());
+  ApiClient api(world.env(), transport);
+  a.start();
+  world.run_for(1s);
+  ASSERT_TRUE(a.election.is_leader());
+  api.set_write_deadline(*a.write_deadline);
+  std::optional<ErrorCode> error;
+  spawn(world.env().executor, Writing::run(api, error));
+  world.clock().advance_to(*a.write_deadline);
+  EXPECT_TRUE(a.election.is_leader()) << "nobody has told it yet";
+  world.settle();
+  EXPECT_EQ(error, ErrorCode::kCancelled);
+  EXPECT_TRUE(transport.requests().empty());
 }
 
 TEST(LeaderElection, OneOfTwoLeadsAndRenews) {

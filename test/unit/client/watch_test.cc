@@ -388,6 +388,33 @@ TEST(Watcher, GarbageLineReopensAndThriceAtOneVersionListsAnew) {
   EXPECT_EQ(rig.watcher.state(), WatchState::kEmpty);
 }
 
+TEST(Watcher, WhatALineHoldsIsNeverPartOfItsError) {
+  const Log log;
+  Rig rig;
+  auto stream = rig.watching();
+  stream->push(R"({"type":"ADDED","object":{"kind":"Secret","data":{"password":"aHVudGVyMg=="},)"
+               "\n");
+  rig.step();
+  ASSERT_TRUE(rig.watcher.last_error());
+  EXPECT_THAT(rig.watcher.last_error()->message, ::testing::StartsWith("watch: a line of "));
+  EXPECT_THAT(rig.watcher.last_error()->message, ::testing::Not(::testing::HasSubstr("password")));
+  for (const auto& line : log.lines()) EXPECT_THAT(line, ::testing::Not(::testing::HasSubstr("aHVudGVy")));
+}
+
+// One object is at most a few MiB: etcd takes no more, and the API server no longer request.
+TEST(Watcher, ALineThatNeverEndsIsGivenUp) {
+  Rig rig;
+  auto stream = rig.watching();
+  const std::string piece(1 << 20, 'x');
+  int pushed = 0;
+  for (; pushed < 64 && rig.watcher.state() == WatchState::kWatching; ++pushed) {
+    stream->push(piece);
+    rig.step();
+  }
+  EXPECT_EQ(pushed, 17);
+  EXPECT_EQ(rig.watcher.last_error()->message, "watch: a line longer than 16 MiB");
+}
+
 TEST(Watcher, UnknownEventTypesAndEmptyLinesArePassedOver) {
   Rig rig;
   auto stream = rig.watching();

@@ -27,6 +27,7 @@ TEST(MetricsText, HasTheNamesOfControllerRuntimeAndPrometheus) {
   Metrics metrics;
   metrics.reconciled("trainingjob", "success", milliseconds{3});
   metrics.reconciled("trainingjob", "error", milliseconds{3});
+  metrics.panicked("trainingjob");
   metrics.active_workers("trainingjob", 2);
   metrics.queue_depth("trainingjob", 7);
   metrics.queue_added("trainingjob");
@@ -37,6 +38,7 @@ TEST(MetricsText, HasTheNamesOfControllerRuntimeAndPrometheus) {
   const std::string text = metrics.text();
   const std::set<std::string> expected = {"controller_runtime_reconcile_total",
                                           "controller_runtime_reconcile_errors_total",
+                                          "controller_runtime_reconcile_panics_total",
                                           "controller_runtime_reconcile_time_seconds",
                                           "controller_runtime_active_workers",
                                           "workqueue_depth",
@@ -66,6 +68,17 @@ TEST(MetricsText, AWatchHasNoDurationAndARequestWithoutAnswerIsCounted) {
   EXPECT_THAT(text, HasSubstr("rest_client_request_duration_seconds_count{method=\"POST\"} 1"));
   EXPECT_THAT(text, testing::Not(HasSubstr("rest_client_request_duration_seconds_count{method=\"WATCH\"}")));
   EXPECT_THAT(text, testing::ContainsRegex("rest_client_requests_total.*code=\"0\""));
+}
+
+TEST(MetricsText, APlanIsTimedAndCountedWhereItWasCutOff) {
+  Metrics metrics;
+  EXPECT_THAT(metrics.text(), HasSubstr("muster_plans_cut_off_total 0"));
+  metrics.planned(milliseconds{3}, false);
+  metrics.planned(milliseconds{4000}, true);
+  EXPECT_THAT(metrics.text(), HasSubstr("muster_plan_duration_seconds_count 2"));
+  EXPECT_THAT(metrics.text(), HasSubstr("muster_plan_duration_seconds_bucket{le=\"2.5\"} 1"));
+  EXPECT_THAT(metrics.text(), HasSubstr("muster_plan_duration_seconds_bucket{le=\"5\"} 2"));
+  EXPECT_THAT(metrics.text(), HasSubstr("muster_plans_cut_off_total 1"));
 }
 
 TEST(MetricsText, RunningTotalsNeverGoBack) {

@@ -40,5 +40,23 @@ TEST(Readiness, NamesTheCachesThatAreNotSyncedAndWhy) {
   EXPECT_TRUE(cluster.stop(op));
 }
 
+TEST(Readiness, EveryWatchedResourceHasItsMetrics) {
+  spdlog::set_level(spdlog::level::off);
+  VirtualCluster cluster;
+  cluster.set_up(1, 8);
+  auto& op = cluster.start();
+  ASSERT_TRUE(cluster.world.run_until([&] { return op.controller->synced(); }, seconds{120}));
+  op.controller->sample_metrics();
+  const std::string text = op.metrics.text();
+  for (const char* resource :
+       {"nodes", "pods", "queues", "projects", "nodepools", "trainingjobs", "inferenceservices",
+        "priorityclasses", "persistentvolumeclaims", "persistentvolumes", "storageclasses", "namespaces",
+        "serviceaccounts", "rolebindings", "networkpolicies"}) {
+    EXPECT_THAT(text, HasSubstr(std::string("muster_decode_errors_total{resource=\"") + resource + "\"} 0"));
+    EXPECT_THAT(text, HasSubstr(std::string("muster_cached_objects{resource=\"") + resource + "\"}"));
+  }
+  EXPECT_TRUE(cluster.stop(op));
+}
+
 }  // namespace
 }  // namespace muster::test

@@ -1,9 +1,12 @@
 // The frame around a reconcile function.
 #include "runner.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
+#include <map>
 #include <set>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "muster/client/testing/virtual_world.h"
@@ -24,6 +27,7 @@ struct RunnerTest : testing::Test {
   std::set<Key> objects;
   std::vector<Key> reconciled;
   Outcome of_gone = Outcome::done();
+  client::TaskGroup workers{world.env().executor};
   Runner runner{world.env(), metrics, "thing", [this](Key key) { return reconcile(*this, std::move(key)); },
                 [this](const Key& key) { return objects.contains(key); }};
 
@@ -43,7 +47,7 @@ struct RunnerTest : testing::Test {
 };
 
 TEST_F(RunnerTest, WhatAnObjectThatIsGoneWaitedForIsDropped) {
-  runner.start(2);
+  runner.start(workers, 2);
   objects = {"kept", "gone"};
   change("kept");
   change("gone");
@@ -55,7 +59,7 @@ TEST_F(RunnerTest, WhatAnObjectThatIsGoneWaitedForIsDropped) {
 }
 
 TEST_F(RunnerTest, WhatIsStillToBeDoneForOneThatIsGoneIsWaitedFor) {
-  runner.start(1);
+  runner.start(workers, 1);
   objects = {"gone"};
   change("gone");
   objects.clear();
@@ -64,6 +68,74 @@ TEST_F(RunnerTest, WhatIsStillToBeDoneForOneThatIsGoneIsWaitedFor) {
   of_gone = Outcome::done();
   world.run_for(hours{15 * 24});
   EXPECT_EQ(reconciled.size(), 3u);
+}
+
+// What a reconcile throws costs its object an error, and the others nothing.
+struct ThrowingTest : testing::Test {
+  client::testing::VirtualWorld world;
+  Metrics metrics;
+  client::TaskGroup workers{world.env().executor};
+  std::map<Key, int> tries;
+  std::vector<std::string> said;  // "key: what was thrown"
+  Runner runner{
+      world.env(),
+      metrics,
+      "thing",
+      [this](Key key) { return reconcile(*this, std::move(key)); },
+      [](const Key&) { return true; },
+      [this](Key key, std::string thrown) { return say(*this, std::move(key), std::move(thrown)); }};
+
+  ~ThrowingTest() override {
+    runner.stop();
+    world.settle();
+    EXPECT_TRUE(workers.empty());
+  }
+  static client::Task<Outcome> reconcile(ThrowingTest& self, Key key) {
+    const int tried = ++self.tries[key];
+    if (key == "odd") throw 7;
+    if (key == "bad" && tried <= 3) {
+      co_await self.world.clock().sleep_for(client::Duration{1});
+      throw std::runtime_error("no such thing");
+    }
+    co_return Outcome::done();
+  }
+  static client::Task<void> say(ThrowingTest& self, Key key, std::string thrown) {
+    co_await self.world.clock().sleep_for(client::Duration{1});
+    self.said.push_back(key + ": " + thrown);
+    if (key == "mute") throw std::runtime_error("cannot even say so");
+  }
+};
+
+TEST_F(ThrowingTest, TheObjectIsTriedAgainAfterItsBackOffAndTheOthersGoOn) {
+  runner.start(workers, 1);
+  for (const char* key : {"bad", "good"}) runner.add(key);
+  world.run_for(seconds{1});
+  EXPECT_EQ(said, (std::vector<std::string>{"bad: no such thing", "good: ", "bad: no such thing",
+                                            "bad: no such thing", "bad: "}));
+  EXPECT_EQ(tries["bad"], 4);
+  EXPECT_THAT(metrics.text(),
+              testing::HasSubstr("controller_runtime_reconcile_panics_total{controller=\"thing\"} 3"));
+}
+
+TEST_F(ThrowingTest, WhateverIsThrownAndWhereverItIsThrown) {
+  runner.start(workers, 2);
+  for (const char* key : {"odd", "mute", "good"}) runner.add(key);
+  world.run_for(Duration{4});
+  EXPECT_EQ(tries, (std::map<Key, int>{{"odd", 1}, {"mute", 1}, {"good", 1}}));
+  EXPECT_EQ(workers.size(), 2u);
+}
+
+TEST_F(ThrowingTest, WhatAHandlerThrewCountsUntilItTakesTheObjectIn) {
+  runner.start(workers, 1);
+  runner.heard("good", "cannot be taken in");
+  runner.add("good");
+  world.run_for(Duration{3});
+  EXPECT_EQ(said, std::vector<std::string>{"good: cannot be taken in"});
+  EXPECT_EQ(tries["good"], 0);
+  runner.heard("good", "");
+  world.run_for(seconds{1});
+  EXPECT_EQ(said, (std::vector<std::string>{"good: cannot be taken in", "good: "}));
+  EXPECT_EQ(tries["good"], 1);
 }
 
 }  // namespace

@@ -104,6 +104,22 @@ TEST(ReservationTest, ItsOwnerStartsThere) {
   EXPECT_EQ(w.reason("a/young"), Reason::kInsufficientCapacity);
 }
 
+TEST(ReservationTest, TellsWhatIsFreeOnOtherNodes) {
+  Waiting w;
+  w.at(12);
+  w.ends("a/2");  // a GPU of n1 is free and kept
+  w.ends("b/3");  // a GPU of n2 is free
+  JobSpec pair = w.fixed("a/pair", 1, 13);
+  pair.roles[0].replicas = 2;
+  w.cluster.upsert_job(pair);
+  EXPECT_THAT(w.starts_at(22), IsEmpty());
+  ASSERT_EQ(w.reason("a/pair"), Reason::kReserved) << w.message("a/pair");
+  const Blocking& blocking = w.cluster.pending_reason("a/pair")->blocking[0];
+  EXPECT_EQ(blocking.need, 2000);
+  EXPECT_EQ(blocking.have, 1000);
+  EXPECT_THAT(w.message("a/pair"), HasSubstr(", 1 free beside what is reserved for a/wide"));
+}
+
 TEST(ReservationTest, WhoEndsBeforeIsBackfilled) {
   Waiting w;
   w.at(12);

@@ -123,6 +123,11 @@ class ApiClient {
   // No write leaves this client after this; those in flight are not recalled. What a lost lease calls. Later
   // writes, and those that still waited for their turn or for a repetition, end with kCancelled.
   void stop_writes();
+  // The same from `when` on, by the environment's clock. Each write is judged by that clock at the moment
+  // when it is about to be sent, so no timer that comes late lets one through. What a lease allows; moved on
+  // by each call.
+  void set_write_deadline(TimePoint when);
+  // By stop_writes(), or because the deadline has passed.
   bool writes_stopped() const;
   int current_limit() const;  // the adaptive in-flight limit
 

@@ -20,7 +20,9 @@ struct CurlOptions {
   int streams_per_connection = 100;  // of HTTP/2, or fewer if the server says so
   // Bytes of a stream nobody has read yet, beyond which the server is held back.
   std::size_t stream_buffer = 1 << 20;
-  std::size_t max_response = 512 << 20;  // bytes of one answer; beyond: kDecode
+  // Bytes of one answer; a longer one ends with kDecode. A page of 500 objects is a few MiB. Streams have no
+  // such bound, since they are read as they come.
+  std::size_t max_response = 64 << 20;
   bool http2 = true;
 };
 

@@ -27,17 +27,20 @@ enum class ErrorCode : std::uint8_t {
   kInvalid,               // 422
   kTooManyRequests,       // 429: not executed
   kInternal,              // 500
-  kServiceUnavailable,    // 503: not executed
+  kServiceUnavailable,    // 503 that the API server itself says, in a Status: not executed
   kServerTimeout,         // 500 with reason ServerTimeout: not executed, ask again
   kTimeout,               // 504 and reason Timeout: outcome unknown
   kServerOther,           // any other status >= 400
   // Ours.
-  kNotSent,         // the connection failed before the request could have been executed: safe to repeat
-  kUnknownOutcome,  // the connection failed after the request may have been executed: read before repeating
-  kDeadline,        // our deadline passed; as unknown an outcome as kUnknownOutcome
-  kCancelled,       // the caller withdrew; as unknown an outcome as kUnknownOutcome
-  kDecode,          // the body is not what it should be
-  kConfig,          // kubeconfig, certificate, token: `message` names file and field
+  kNotSent,  // the connection failed before the request could have been executed: safe to repeat
+  // The request may have been executed: read before repeating. The connection failed after the request was
+  // sent, or a 503 came whose body is not the API server's own Status: gateways and load balancers answer so
+  // when the server behind them went away in the middle of a request.
+  kUnknownOutcome,
+  kDeadline,   // our deadline passed; as unknown an outcome as kUnknownOutcome
+  kCancelled,  // the caller withdrew; as unknown an outcome as kUnknownOutcome
+  kDecode,     // the body is not what it should be
+  kConfig,     // kubeconfig, certificate, token: `message` names file and field
 };
 
 // `reason`, `message`, `field_errors` are the API server's own words where it spoke.

@@ -286,9 +286,16 @@ Informer<T>::Informer(ApiClient& api, Resource resource, Decoder<T> decode, Watc
 
 template <Cached T>
 std::optional<T> Informer<T>::decoded(std::string_view json) {
-  Result<T> object = decode_(json);
-  if (object) return std::move(*object);
-  detail::log_decode_error(plural_, ++decode_errors_, object.error());
+  Error error;
+  try {
+    Result<T> object = decode_(json);
+    if (object) return std::move(*object);
+    error = std::move(object.error());
+  } catch (const std::exception& e) {
+    error.code = ErrorCode::kDecode;  // a bug of the decoder: it costs this object, not the watch
+    error.message = e.what();
+  }
+  detail::log_decode_error(plural_, ++decode_errors_, error);
   return std::nullopt;
 }
 

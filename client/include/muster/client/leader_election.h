@@ -20,14 +20,18 @@ struct LeaderElectionOptions {
 
 class LeaderElection {
  public:
-  // `on_stopped` is called at the renew deadline at the latest, whatever becomes of the request under way:
-  // after it returns no write may leave this process. The deadline counts from the moment the last successful
-  // renewal was sent, so that it comes before anyone else's lease duration ends. It is also called when a
-  // leader is cancelled, before the lease is released. `on_new_leader` hears of every holder seen, ourselves
-  // among them.
   struct Callbacks {
+    // The lease is ours.
     std::function<void()> on_started;
+    // No write may leave this process at `deadline` or later. Called before on_started and after each
+    // renewal, each time with a later deadline. It counts from the moment when the renewal was sent, so it
+    // comes before anyone else may think that the lease has ended. To be compared with the clock at each
+    // write (ApiClient::set_write_deadline): an event loop that is busy calls on_stopped late.
+    std::function<void(TimePoint deadline)> on_renewed;
+    // The lease is lost, or the election was cancelled while it was ours; then this is called before the
+    // lease is released. Comes at the deadline or, where the event loop is busy, as soon as it runs again.
     std::function<void()> on_stopped;
+    // Called for every holder that is seen, ourselves included.
     std::function<void(const std::string& identity)> on_new_leader;
   };
   LeaderElection(ApiClient& api, LeaderElectionOptions options, Callbacks callbacks);

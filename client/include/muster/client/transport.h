@@ -2,6 +2,7 @@
 // tests and the fault simulation put an in-memory one in its place.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -23,6 +24,9 @@ struct HttpRequest {
   std::string target;  // path and query, as sent: "/api/v1/pods?limit=500"; see also CurlTransport
   Headers headers;     // without Authorization, which the transport adds
   std::string body;
+  // Where set: asked when the request is about to be sent, after all that it had to wait for (credentials, a
+  // connection, its turn on it). False: it is not sent and ends with kNotSent.
+  std::function<bool()> may_send{};
 };
 
 struct HttpResponse {

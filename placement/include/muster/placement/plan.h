@@ -90,6 +90,7 @@ struct Plan {
   // The jobs whose reason changed: Cluster::pending_reason() has it.
   std::vector<std::string> pending_reasons;
   std::optional<Time> wake;  // when to plan again even if nothing changes, because something becomes due
+  bool is_cut_off = false;   // it reached its bound on rounds: some of the work waits for the next plan
 };
 
 // It is deterministic: the same history of inputs and the same `now` give the same bytes. When it returns,

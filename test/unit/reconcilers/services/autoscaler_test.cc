@@ -171,13 +171,13 @@ TEST_F(AutoscalerTest, StopsWithinItsTimeout) {
   for (const auto& r : all) silent[r.url] = true;
   scaler.look("ns/chat", rule, 50, all);
   world.run_for(milliseconds{100});
-  EXPECT_FALSE(scaler.idle());
+  EXPECT_FALSE(scaler.readings().empty());
   scaler.stop();
   world.run_for(seconds{3});
-  EXPECT_TRUE(scaler.idle());
+  EXPECT_TRUE(scaler.readings().empty());
   EXPECT_EQ(news["ns/chat"], 0);
   scaler.look("ns/other", rule, 50, all);
-  EXPECT_TRUE(scaler.idle()) << "nothing new is begun";
+  EXPECT_TRUE(scaler.readings().empty()) << "nothing new is begun";
 }
 
 TEST_F(AutoscalerTest, NumbersAloneAreSaidAgainSeldom) {

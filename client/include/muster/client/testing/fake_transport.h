@@ -39,6 +39,7 @@ struct Fault {
   FaultKind kind = FaultKind::kNone;
   HttpResponse answer{};  // kAnswer
   Duration delay{};       // in addition to the latency
+  Duration unsent_for{};  // before all else, it waits to be sent, as for a connection
 };
 
 class FakeTransport final : public Transport {

@@ -8,8 +8,8 @@
 
 #include "muster/client/environment.h"
 #include "muster/client/exposition.h"
+#include "muster/client/semaphore.h"
 #include "muster/client/transport.h"
-#include "muster/reconcilers/common/gate.h"
 
 namespace muster::reconcilers {
 
@@ -25,7 +25,7 @@ class EndpointReader {
   // `transport` takes whole URLs. At most `in_all` requests at once, each given up after `timeout`.
   EndpointReader(client::Environment env, client::Transport& transport, client::Duration timeout,
                  std::size_t in_all)
-      : transport_(transport), timeout_(timeout), gate_(std::move(env.executor), in_all) {}
+      : transport_(transport), timeout_(timeout), requests_(std::move(env.executor), in_all) {}
 
   using Samples = std::expected<std::vector<client::Sample>, std::string>;
   // The wanted samples of one endpoint; waits for its turn. The error is a sentence that begins with the URL.
@@ -39,7 +39,7 @@ class EndpointReader {
  private:
   client::Transport& transport_;
   client::Duration timeout_;
-  Gate gate_;
+  client::Semaphore requests_;  // on their way
   EndpointCounts counts_;
   bool stopped_ = false;
 };

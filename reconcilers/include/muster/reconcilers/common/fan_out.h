@@ -45,7 +45,10 @@ inline client::Task<void> fan_out(client::Executor executor, std::size_t n, std:
   }
   auto group = boost::asio::experimental::make_parallel_group(std::move(branches));
   auto wait_for_all = boost::asio::experimental::wait_for_all();
-  co_await group.async_wait(wait_for_all, boost::asio::use_awaitable);
+  const auto [order, errors] = co_await group.async_wait(wait_for_all, boost::asio::use_awaitable);
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
 }
 
 }  // namespace muster::reconcilers

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "muster/client/object.h"
+#include "muster/client/task_group.h"
 #include "muster/client/transport.h"
 #include "muster/crds/node_pool.h"
 #include "muster/reconcilers/common/endpoint_reader.h"
@@ -52,7 +53,7 @@ class GpuMonitor {
     std::function<void(const std::string& node)> node;  // failing_gpus() are others
     std::function<void(const std::string& pool)> pool;  // it was read
   };
-  // `nodes` takes whole URLs, and outlives all readings: see idle().
+  // `nodes` takes whole URLs, and outlives all readings: see readings().
   GpuMonitor(client::Environment env, client::Transport& nodes, Callbacks callbacks,
              GpuMonitorOptions options = {});
   ~GpuMonitor();
@@ -75,9 +76,10 @@ class GpuMonitor {
   // With double-bit errors, as they were last read: who does not answer keeps what he said.
   std::set<std::int32_t> failing_gpus(const std::string& node) const;
 
-  // Begins no reading any more. idle(): those under way have ended, at the latest by their timeout.
+  // Begins no reading any more. Those under way end by their timeout, or when readings() are cancelled; join
+  // them before what they use is destroyed.
   void stop();
-  bool idle() const;
+  client::TaskGroup& readings();
   const EndpointCounts& counts() const;
 
  private:

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "muster/reconcilers/common/gate.h"
+#include "muster/client/semaphore.h"
 #include "muster/reconcilers/jobs/effective_job.h"
 #include "muster/reconcilers/lifecycle/lifecycle.h"
 
@@ -41,7 +41,11 @@ class JobPods {
 
   ReconcilerContext& context_;
   Refused refused_;
-  Gate creating_;  // in pods
+  // In pods. A gang acquires all that it is about to make, so gangs are made one after the other in the order
+  // in which they came, as many at once as fill the requests in flight. A gang whose pods come together
+  // starts sooner than one of a hundred that take turns, and what follows pods (endpoints, status counters)
+  // is written once instead of at every turn.
+  client::Semaphore creating_;
   // "ns/job/services" -> uid/generation that it is made for.
   std::map<std::string, std::string> companions_made_;
 };

@@ -42,6 +42,10 @@ class TrainingJobReconciler {
 
   // Level-based and idempotent. Never runs twice at once for one key (the work queue sees to that).
   client::Task<Outcome> reconcile(client::Key key);
+  // reconcile() or charge() threw for this job. Where it has no assignment it stands in no queue until they
+  // are called again and succeed, so nothing is planned for it and no capacity is kept for it. What it has
+  // stays charged.
+  void set_aside(const client::Key& key);
   // What the cached status gives the job, and pods of its earlier attempts, are charged at once, and one that
   // waits stands in the queue. To be called when a job or its assignment is first seen: its reconcile may
   // have to wait for others' writes, what is not charged is free to others, and who does not stand in the

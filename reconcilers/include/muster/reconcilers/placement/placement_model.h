@@ -75,6 +75,8 @@ class PlacementModel {
   // --- decisions
   // Plans; returns the jobs that there is news for, in order.
   std::vector<client::Key> plan(crds::Time now);
+  // The last plan reached its bound on rounds: some of the work waits for the next one.
+  bool plan_was_cut_off() const;
   // When time alone makes another plan worth its while (a victim is not safe by minRuntime any more, …);
   // nullopt: never.
   std::optional<crds::Time> wake_at() const;

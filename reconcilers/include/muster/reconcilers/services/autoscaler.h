@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "muster/client/object.h"
+#include "muster/client/task_group.h"
 #include "muster/client/transport.h"
 #include "muster/reconcilers/common/endpoint_reader.h"
 #include "muster/reconcilers/services/autoscale_rule.h"
@@ -32,7 +33,7 @@ client::Duration reading_interval(const crds::Autoscaling& rule);
 
 class Autoscaler {
  public:
-  // `pods` takes whole URLs, and outlives all readings: see idle(). `changed` is called, from the event loop,
+  // `pods` takes whole URLs, and outlives all readings: see readings(). `changed` is called, from the event loop,
   // when a service's replicas were read; never after stop().
   Autoscaler(client::Environment env, client::Transport& pods,
              std::function<void(const client::Key&)> changed, AutoscalerOptions options = {});
@@ -50,9 +51,10 @@ class Autoscaler {
             std::vector<MetricsEndpoint> serving);
   void forget(const client::Key& key);
 
-  // Begins no reading any more. idle(): those under way have ended, at the latest by their timeout.
+  // Begins no reading any more. Those under way end by their timeout, or when readings() are cancelled; join
+  // them before what they use is destroyed.
   void stop();
-  bool idle() const;
+  client::TaskGroup& readings();
   const EndpointCounts& counts() const;
 
  private:

@@ -21,9 +21,9 @@ class InferenceServiceReconciler {
       : context_(context), autoscaler_(context.env, pods, std::move(changed)) {}
   // Level-based and idempotent. Never runs twice at once for one key (the work queue sees to that).
   client::Task<Outcome> reconcile(client::Key key);
-  // No replica is asked any more; idle() when the last has answered, some seconds later.
+  // No replica is asked any more. Readings under way end some seconds later, or when they are cancelled.
   void stop() { autoscaler_.stop(); }
-  bool idle() const { return autoscaler_.idle(); }
+  client::TaskGroup& readings() { return autoscaler_.readings(); }
   const EndpointCounts& counts() const { return autoscaler_.counts(); }
 
  private:
