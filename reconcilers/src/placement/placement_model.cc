@@ -136,7 +136,9 @@ struct PlacementModel::Impl {
   // The place of the assignment that the pod was made for; nullopt: none.
   static std::optional<std::size_t> place_of(const crds::Assignment& a, const PodIdentity& id) {
     if (id.attempt != a.attempt) return std::nullopt;
-    const auto is_its = [&](const crds::PodAssignment& p) { return p.index == id.index && p.role == id.role; };
+    const auto is_its = [&](const crds::PodAssignment& p) {
+      return p.index == id.index && p.role == id.role;
+    };
     // Gangs of one role mostly stand in the order of their indexes.
     auto i = static_cast<std::size_t>(id.index);
     if (i >= a.pods.size() || !is_its(a.pods[i]))
@@ -156,8 +158,8 @@ struct PlacementModel::Impl {
 
   // Charges those pods of the job that its assignment does not pay for: pods of earlier attempts and tries,
   // members that left, and whoever still runs at a place that holds nothing any more. Where the job goes back
-  // to the queue, and of an elastic gang, they are its own and returned: they leave, and others may be promised
-  // their places. A job that holds nothing else is a claimant again when they are gone.
+  // to the queue, and of an elastic gang, they are its own and returned: they leave, and others may be
+  // promised their places. A job that holds nothing else is a claimant again when they are gone.
   std::vector<pl::PodPlace> charge_lingering(const client::Key& key, const crds::TrainingJob& job,
                                              const Translation& wish, const Payers& payers,
                                              const std::vector<client::Ptr<client::Pod>>& pods) {
@@ -180,8 +182,7 @@ struct PlacementModel::Impl {
     for (const auto& pod : pods) {
       const auto id = identity_of(*pod);
       const auto mine = id ? place_of(a, *id) : std::nullopt;
-      const bool is_displaced =
-          mine && std::ranges::find(payers.displaced, *mine) != payers.displaced.end();
+      const bool is_displaced = mine && std::ranges::find(payers.displaced, *mine) != payers.displaced.end();
       if (is_displaced && !is_terminal(*pod)) {
         charge_itself(pod, "");  // the place is not its job's any more, and nobody else's yet
         continue;

@@ -57,8 +57,8 @@ std::set<std::string> pods_ever(History& history, const std::string& label, cons
 // To be shown everything from before the first job on.
 class Auditor {
  public:
-  // What is judged beside pods. Where users and nodes come and go at random, whoever a job made way for may be
-  // gone, and a place on a lost node may be another's before its job has got a new one.
+  // What is judged beside pods. Where users and nodes come and go at random, whoever a job made way for may
+  // be gone, and a place on a lost node may be another's before its job has got a new one.
   struct Rules {
     bool evictions = true;    // who was withdrawn for others, was so rightly
     bool assignments = true;  // a GPU is claimed by assignments too

@@ -1,10 +1,10 @@
-// A cluster as it is lived in, by lot: users submit, edit, suspend, scale and delete jobs and services of every
-// kind, pods take up to three seconds to save, nodes go and come back, quotas move, queues are held and drained,
-// and two controllers are killed, stopped and continued beyond their lease. Every write that the API server has
-// shown is judged. Then peace comes: everything finite must end.
+// A cluster as it is lived in, by lot: users submit, edit, suspend, scale and delete jobs and services of
+// every kind, pods take up to three seconds to save, nodes go and come back, quotas move, queues are held and
+// drained, and two controllers are killed, stopped and continued beyond their lease. Every write that the API
+// server has shown is judged. Then peace comes: everything finite must end.
 //
-// A minute by default; MUSTER_MINUTES=30 plays rounds for so long. MUSTER_SEED=N begins with the seed that a run
-// has printed: the same lots, though not the same instants.
+// A minute by default; MUSTER_MINUTES=30 plays rounds for so long. MUSTER_SEED=N begins with the seed that a
+// run has printed: the same lots, though not the same instants.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -35,7 +35,9 @@ std::string pod_path(const json& pod) {
   return "/api/v1/namespaces/" + pod["metadata"]["namespace"].get<std::string>() + "/pods/" +
          pod["metadata"]["name"].get<std::string>();
 }
-std::string node_path(int n) { return "/api/v1/nodes/node-" + std::to_string(n); }
+std::string node_path(int n) {
+  return "/api/v1/nodes/node-" + std::to_string(n);
+}
 bool has_ended(const json& object) {
   const std::string phase = object.value("/status/phase"_json_pointer, std::string());
   return phase == "Succeeded" || phase == "Failed";
@@ -166,8 +168,8 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
     // Names come again, while pods of those that had them may still be there.
     const json job = random_job("job-" + std::to_string(pick(20)));
     const auto answer = cluster_->try_create(job);
-    tell("submit " + job["metadata"]["name"].get<std::string>() + " (" + std::to_string(answer.status) + ") " +
-         job["spec"].dump());
+    tell("submit " + job["metadata"]["name"].get<std::string>() + " (" + std::to_string(answer.status) +
+         ") " + job["spec"].dump());
   }
   void delete_job() {
     const auto all = jobs();
@@ -190,11 +192,13 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
     json spec;
     switch (pick(6)) {
       case 0:
-        if (role.value("gpus", json::object()).contains("fraction")) return;  // the auditor takes all its pods for alike
+        if (role.value("gpus", json::object()).contains("fraction"))
+          return;  // the auditor takes all its pods for alike
         role["gpus"] = {{"count", 1 << pick(3)}};
         break;
       case 1:
-        role["template"]["spec"]["containers"][0]["image"] = "registry.example/train:" + std::to_string(pick(99));
+        role["template"]["spec"]["containers"][0]["image"] =
+            "registry.example/train:" + std::to_string(pick(99));
         break;
       case 2:
         role[role.contains("replicas") ? "replicas" : "maxReplicas"] = role.value("minReplicas", 1) + pick(5);
@@ -254,10 +258,12 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
 
   void change_a_share() {
     const bool is_queue = chance(50);
-    const std::string path = std::string("/apis/muster.dev/v1alpha1/") +
-                             (is_queue ? "queues/lab" : chance(50) ? "projects/team" : "projects/guests");
+    const std::string path = std::string("/apis/muster.dev/v1alpha1/") + (is_queue     ? "queues/lab"
+                                                                          : chance(50) ? "projects/team"
+                                                                                       : "projects/guests");
     json spec = {{"quota", {{"gpu", pick(kNodes * kGpus + 1)}}}};
-    if (is_queue && chance(60)) spec = {{"admission", one_of(std::vector<std::string>{"Open", "Hold", "Drain"})}};
+    if (is_queue && chance(60))
+      spec = {{"admission", one_of(std::vector<std::string>{"Open", "Hold", "Drain"})}};
     tell("share " + path + " " + spec.dump());
     try_patch(path, {{"spec", spec}});
   }
@@ -274,8 +280,9 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
         return try_remove(node_path(n));
       case 2:
         tell("node has bad GPUs: " + node_path(n));
-        return try_patch(node_path(n),
-                         {{"metadata", {{"annotations", {{"muster.dev/gpu-unhealthy", chance(50) ? "0" : "2,5"}}}}}});
+        return try_patch(
+            node_path(n),
+            {{"metadata", {{"annotations", {{"muster.dev/gpu-unhealthy", chance(50) ? "0" : "2,5"}}}}}});
       default:
         tell("node cordoned: " + node_path(n));
         return try_patch(node_path(n), {{"spec", {{"unschedulable", true}}}});
@@ -292,10 +299,11 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
       return;
     }
     tell("node well: " + node_path(n));
-    try_patch(node_path(n),
-              {{"metadata",
-                {{"annotations", {{"test.muster.dev/down", nullptr}, {"muster.dev/gpu-unhealthy", nullptr}}}}},
-               {"spec", {{"unschedulable", nullptr}}}});
+    try_patch(
+        node_path(n),
+        {{"metadata",
+          {{"annotations", {{"test.muster.dev/down", nullptr}, {"muster.dev/gpu-unhealthy", nullptr}}}}},
+         {"spec", {{"unschedulable", nullptr}}}});
   }
 
   // --- pods and controllers
@@ -383,31 +391,43 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
     }
   }
   void expect_rest() {
-    EXPECT_TRUE(cluster_->wait(kPeace, [&] {
-      look_after_controllers();
-      return std::ranges::all_of(jobs(), has_ended);
-    })) << "jobs that do not end:\n" << say_jobs();
-    EXPECT_TRUE(cluster_->wait(kPeace, [&] {
-      return std::ranges::all_of(services(), [](const json& s) {
-        return s.value("/status/readyReplicas"_json_pointer, 0) == 1;
-      });
-    })) << "services that do not serve:\n" << say_jobs();
+    EXPECT_TRUE(cluster_->wait(kPeace,
+                               [&] {
+                                 look_after_controllers();
+                                 return std::ranges::all_of(jobs(), has_ended);
+                               }))
+        << "jobs that do not end:\n"
+        << say_jobs();
+    EXPECT_TRUE(cluster_->wait(kPeace,
+                               [&] {
+                                 return std::ranges::all_of(services(), [](const json& s) {
+                                   return s.value("/status/readyReplicas"_json_pointer, 0) == 1;
+                                 });
+                               }))
+        << "services that do not serve:\n"
+        << say_jobs();
     EXPECT_EQ(cluster_->audit_gpus(), "");
     for (const auto& service : services()) try_remove(path_of(service));
     for (const auto& job : jobs()) try_remove(path_of(job));
-    EXPECT_TRUE(cluster_->wait(kPeace, [&] {
-      auto pods = cluster_->all_pods();
-      return pods.empty() && list("/apis/muster.dev/v1alpha1/trainingjobs").empty();
-    })) << "pods that do not go:\n" << say_jobs();
+    EXPECT_TRUE(cluster_->wait(kPeace,
+                               [&] {
+                                 auto pods = cluster_->all_pods();
+                                 return pods.empty() &&
+                                        list("/apis/muster.dev/v1alpha1/trainingjobs").empty();
+                               }))
+        << "pods that do not go:\n"
+        << say_jobs();
   }
   std::string say_jobs() const {
     std::string text;
     for (const auto& j : list("/apis/muster.dev/v1alpha1/trainingjobs")) {
-      if (!has_ended(j)) text += j["metadata"]["name"].get<std::string>() + " " + j["spec"].dump() + "\n  " +
-                                 j.value("status", json()).dump() + "\n";
+      if (!has_ended(j))
+        text += j["metadata"]["name"].get<std::string>() + " " + j["spec"].dump() + "\n  " +
+                j.value("status", json()).dump() + "\n";
     }
     for (const auto& p : cluster_->all_pods())
-      text += pod_path(p) + " " + p["status"].value("phase", "") + " on " + p["spec"].value("nodeName", "") + "\n";
+      text += pod_path(p) + " " + p["status"].value("phase", "") + " on " + p["spec"].value("nodeName", "") +
+              "\n";
     return text;
   }
   void play(unsigned seed) {

@@ -23,18 +23,19 @@ struct Way {
 
 std::vector<std::string> keys_of_pods(VirtualCluster& cluster, const std::string& job) {
   std::vector<std::string> keys;
-  for (const auto& pod : cluster.pods_of(job)) keys.push_back("team/" + pod["metadata"]["name"].get<std::string>());
+  for (const auto& pod : cluster.pods_of(job))
+    keys.push_back("team/" + pod["metadata"]["name"].get<std::string>());
   return keys;
 }
 
 std::vector<Way> ways() {
   const json spare = json::object();
   return {
-      {"MaxRuntime", {{"maxRuntime", "60s"}},
-       [](VirtualCluster& c) {
-         c.world.run_until([&] { return c.phase("ends") == "Failed"; }, minutes{2});
-       }},
-      {"CompletionFirst", {{"completion", {{"policy", "First"}}}},
+      {"MaxRuntime",
+       {{"maxRuntime", "60s"}},
+       [](VirtualCluster& c) { c.world.run_until([&] { return c.phase("ends") == "Failed"; }, minutes{2}); }},
+      {"CompletionFirst",
+       {{"completion", {{"policy", "First"}}}},
        [](VirtualCluster& c) {
          c.server.set_status(kPods, keys_of_pods(c, "ends")[0], {{"phase", "Succeeded"}});
        }},
@@ -157,13 +158,14 @@ TEST_F(Lingering, APodOnALostNodeThatComesBackHoldsItsGpu) {
   ASSERT_TRUE(cluster.world.run_until([&] { return is_written; }, minutes{1})) << "another place was decided";
   cluster.set_node_ready(node, true);
   cluster.add_job("next", 1, 8);
-  EXPECT_TRUE(cluster.world.run_until([&] { return runs(cluster, "next") && runs(cluster, "ends"); }, minutes{2}))
+  EXPECT_TRUE(
+      cluster.world.run_until([&] { return runs(cluster, "next") && runs(cluster, "ends"); }, minutes{2}))
       << cluster.job("next").dump(1) << cluster.job("ends").dump(1);
   EXPECT_THAT(cluster.complaints, IsEmpty());
 }
 
-// Nobody knows what became of the write that admits the job. It is tried again, and refused because the first has
-// come through meanwhile, which the watch says only later. The places are the job's all the time.
+// Nobody knows what became of the write that admits the job. It is tried again, and refused because the first
+// has come through meanwhile, which the watch says only later. The places are the job's all the time.
 TEST_F(Lingering, AStartThatComesThroughAfterAllKeepsItsPlaces) {
   VirtualCluster cluster;
   cluster.set_up(1, 16);

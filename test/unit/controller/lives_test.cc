@@ -1,6 +1,6 @@
-// Random lives of many jobs: added, edited, suspended, ended by their time, deleted and made anew, on nodes that
-// come and go, while pods take their time to leave, writes get lost and processes die. At no write do two living
-// pods have one GPU, and when peace comes every job ends.
+// Random lives of many jobs: added, edited, suspended, ended by their time, deleted and made anew, on nodes
+// that come and go, while pods take their time to leave, writes get lost and processes die. At no write do
+// two living pods have one GPU, and when peace comes every job ends.
 #include <gmock/gmock.h>
 #include <spdlog/spdlog.h>
 
@@ -52,8 +52,7 @@ class Lives {
       json roles = cluster_.job(name)["spec"]["roles"];
       roles[0][roles[0].contains("replicas") ? "replicas" : "minReplicas"] = 1;  // so that it fits
       cluster_.edit_job(
-          name,
-          {{"roles", roles}, {"suspend", false}, {"priorityClassName", "low"}, {"maxRuntime", "120s"}});
+          name, {{"roles", roles}, {"suspend", false}, {"priorityClassName", "low"}, {"maxRuntime", "120s"}});
     }
   }
   // False: something has not ended after an hour.
@@ -86,7 +85,9 @@ class Lives {
   Duration between(int low, int high) { return cluster_.dice.between(Duration{low}, Duration{high}); }
   int pick(int n) { return static_cast<int>(cluster_.dice.below(static_cast<unsigned>(n))); }
   static std::string node_name(int n) { return "node-" + std::to_string(n); }
-  void tell(const std::string& what) { told_.push_back(fmt::format("{} ms: {}", cluster_.now().count(), what)); }
+  void tell(const std::string& what) {
+    told_.push_back(fmt::format("{} ms: {}", cluster_.now().count(), what));
+  }
 
   std::vector<std::string> names_there() {
     std::vector<std::string> names;
@@ -95,7 +96,8 @@ class Lives {
   }
   std::string any_job() {
     const auto names = names_there();
-    return names.empty() ? std::string() : names[static_cast<std::size_t>(pick(static_cast<int>(names.size())))];
+    return names.empty() ? std::string()
+                         : names[static_cast<std::size_t>(pick(static_cast<int>(names.size())))];
   }
   // The key of one that lives; "": none does.
   std::string any_pod() {
@@ -180,8 +182,9 @@ class Lives {
     roles[0].erase("replicas");
     roles[0]["minReplicas"] = 1 + pick(replicas);
     roles[0]["maxReplicas"] = replicas;
-    cluster_.edit_job(name, {{"roles", roles},
-                             {"elastic", {{"resize", chance(70) ? "InPlace" : "Restart"}, {"growAfter", "5s"}}}});
+    cluster_.edit_job(name,
+                      {{"roles", roles},
+                       {"elastic", {{"resize", chance(70) ? "InPlace" : "Restart"}, {"growAfter", "5s"}}}});
   }
   void add_or_make_anew() {
     const std::string name = "job-" + std::to_string(pick(kNames));
@@ -213,7 +216,8 @@ class Lives {
         return cluster_.edit_job(name, {{"roles", roles}});
       case 1:
         tell("another image for " + name);
-        role["template"]["spec"]["containers"][0]["image"] = "registry.example/train:" + std::to_string(pick(99));
+        role["template"]["spec"]["containers"][0]["image"] =
+            "registry.example/train:" + std::to_string(pick(99));
         return cluster_.edit_job(name, {{"roles", roles}});
       case 2:
         tell("another size for " + name);
@@ -309,8 +313,7 @@ class Lives {
   }
   void restore_node(const std::string& name) {
     tell(name + " is well");
-    if (const auto lost = lost_.extract(name); !lost.empty())
-      cluster_.server.put(kNodes, lost.mapped());
+    if (const auto lost = lost_.extract(name); !lost.empty()) cluster_.server.put(kNodes, lost.mapped());
     json node = cluster_.server.object(kNodes, name);
     node["spec"] = json::object();
     node["metadata"].erase("annotations");

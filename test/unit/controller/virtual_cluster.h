@@ -137,7 +137,8 @@ class VirtualCluster {
     edited["spec"].merge_patch(spec);
     server.put(kJobs, std::move(edited));
   }
-  // The job alone, as with background deletion. Its pods stay until the garbage collector comes by: collect().
+  // The job alone, as with background deletion. Its pods stay until the garbage collector comes by:
+  // collect().
   void delete_job(const std::string& name) { server.erase(kJobs, "team/" + name); }
   // Deletes what belongs to a job that is not there any more, or is another one of the same name.
   void collect() {
@@ -147,7 +148,8 @@ class VirtualCluster {
         const json owners = object["metadata"].value("ownerReferences", json::array());
         if (!owners.empty() && is_gone(owners[0])) orphans.push_back(key);
       }
-      for (const auto& key : orphans) collection == kPods ? server.remove_pod(key) : server.erase(collection, key);
+      for (const auto& key : orphans)
+        collection == kPods ? server.remove_pod(key) : server.erase(collection, key);
     }
   }
   void set_node_ready(const std::string& name, bool ready) {
@@ -249,7 +251,8 @@ class VirtualCluster {
     status["conditions"] = json::array({{{"type", "Ready"}, {"status", "True"}}});
     const std::string key = client::make_key(ns, name);
     const auto pod = self.server.objects(kPods).find(key);
-    if (pod != self.server.objects(kPods).end() && pod->second.value("/status/phase"_json_pointer, std::string("Pending")) == "Pending")
+    if (pod != self.server.objects(kPods).end() &&
+        pod->second.value("/status/phase"_json_pointer, std::string("Pending")) == "Pending")
       self.server.set_status(kPods, key, status);
   }
 

@@ -166,8 +166,8 @@ TEST_F(Model, WhatAJobLeavesIsNotFreeBeforeItHasLeft) {
   EXPECT_EQ(model.decision("nlp/next")->kind, Decision::Kind::kStart);
 }
 
-// A job `ends` that has the whole node, or had it, and its pod; `next` waits for the same GPUs. Whatever becomes
-// of `ends`, `next` may start only when the pod has ended or is gone.
+// A job `ends` that has the whole node, or had it, and its pod; `next` waits for the same GPUs. Whatever
+// becomes of `ends`, `next` may start only when the pod has ended or is gone.
 struct LingeringPods : Model {
   LingeringPods() {
     model.pool(pool("main", "amd.com/gpu"));

@@ -54,9 +54,9 @@ class PlacementModel {
   // A pod that no job that update() was told of pays for. It is charged as what it says it holds until it has
   // ended or pod_gone().
   void foreign_pod(const client::Ptr<client::Pod>& pod);
-  // A pod of a job as its newest event has it; `assignment` is that of the job's status. What the pod holds stays
-  // charged as the last update() of its job left it, until it has ended. One that is new and stands for no place
-  // of the assignment is charged for itself: update() did not know of it.
+  // A pod of a job as its newest event has it; `assignment` is that of the job's status. What the pod holds
+  // stays charged as the last update() of its job left it, until it has ended. One that is new and stands for
+  // no place of the assignment is charged for itself: update() did not know of it.
   void job_pod(const client::Key& job, const crds::Assignment& assignment,
                const client::Ptr<client::Pod>& pod, bool is_new);
   // A pod that holds a GPU for those who share it: what it holds is theirs.
@@ -64,9 +64,9 @@ class PlacementModel {
   // The pod object is gone, of whatever kind it was.
   void pod_gone(const client::Pod& pod);
 
-  // A job as its last step left it: waiting, holding its assignment, or neither. `pods` are all that it has now,
-  // not those that the step was made from. Each that has not ended is charged when this returns: by a place of
-  // the assignment, as one that leaves, or for itself.
+  // A job as its last step left it: waiting, holding its assignment, or neither. `pods` are all that it has
+  // now, not those that the step was made from. Each that has not ended is charged when this returns: by a
+  // place of the assignment, as one that leaves, or for itself.
   void update(const client::Key& key, const crds::TrainingJob& job, const Translation& wish, const Step& step,
               const std::vector<client::Ptr<client::Pod>>& pods);
   // The job is gone; those of its pods that still exist hold what they hold.
