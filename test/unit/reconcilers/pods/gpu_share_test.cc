@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "muster/reconcilers/lifecycle/job_status.h"
 #include "muster/reconcilers/placement/placement_specs.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/pod_builder.h"
