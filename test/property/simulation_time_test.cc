@@ -27,6 +27,8 @@ constexpr bool kFast = true;
 constexpr bool kFast = false;
 #endif
 
+void audit(placement::Cluster& cluster) { cluster.audit_plans(true); }
+
 json outcome(const Simulation& simulation) {
   std::ostringstream out;
   report(simulation, Format::kJson, out);
@@ -43,14 +45,14 @@ Input read(const std::string& text) {
 
 json at_once(const std::string& text, std::optional<Instant> until = {}) {
   const Input input = read(text);
-  Simulation simulation(input, {until, true});
+  Simulation simulation(input, {until, audit});
   for (const auto& e : simulation.run()) ADD_FAILURE() << crds::to_string(e);
   return outcome(simulation);
 }
 
 json in_pieces(const std::string& text, const std::vector<Instant>& stops) {
   const Input input = read(text);
-  Simulation simulation(input, {{}, true});
+  Simulation simulation(input, {{}, audit});
   for (const Instant stop : stops) simulation.run_to(stop);
   simulation.run();
   return outcome(simulation);
