@@ -52,7 +52,7 @@ class RandomLife : public testing::Test {
 apiVersion: muster.dev/v1alpha1
 kind: Queue
 metadata: {name: lab}
-spec: {queue: root, quota: {gpu: 8}}
+spec: {parent: root, quota: {gpu: 8}}
 ---
 apiVersion: muster.dev/v1alpha1
 kind: Project
