@@ -2,7 +2,8 @@
 #
 #   make build      the release preset: build/release/bin/muster
 #   make test       every test: release, ASan+UBSan, TSan, and tests against a real control plane
-#   make test-tsan  its part under ThreadSanitizer: the client's tests, and the operator's in virtual time
+#   make test-tsan  its part under ThreadSanitizer: the client's tests; TSAN_TARGETS="client_test controller_test" for more
+#   make test-life  random lives on a real control plane, MUSTER_MINUTES=1; not part of `make test`
 #   make explore    property tests with fresh seeds: SECONDS=60
 #   make fuzz       libFuzzer on everything that reads foreign bytes: SECONDS=60 for each; TARGETS="pod watch" only these
 #   make demo       a control plane, 64 simulated GPUs, Muster and the samples; KEEP=1 leaves it up
@@ -25,9 +26,9 @@ export CCACHE_NOHASHDIR := 1
 
 JOBS ?= $(shell nproc)
 # Programs with threads in them, and the operator in virtual time.
-TSAN_TARGETS ?= client_test controller_test
+TSAN_TARGETS ?= client_test
 
-.PHONY: deps build controlplane test test-tsan test-node test-pytorch image explore fuzz demo demo-down bench lint clean
+.PHONY: deps build controlplane test test-tsan test-life test-node test-pytorch image explore fuzz demo demo-down bench lint clean
 
 deps:
 	@scripts/install-deps.sh
@@ -63,6 +64,10 @@ test:
 
 test-tsan: deps build-tsan
 	@scripts/test.sh tsan
+
+test-life: controlplane
+	@$(MAKE) build-release TARGETS="muster muster_random_life_test"
+	@build/release/bin/muster_random_life_test
 
 image:
 	@scripts/install-deps.sh --image

@@ -27,7 +27,9 @@ constexpr bool kFast = true;
 constexpr bool kFast = false;
 #endif
 
-void audit(placement::Cluster& cluster) { cluster.audit_plans(true); }
+void audit(placement::Cluster& cluster) {
+  cluster.audit_plans(true);
+}
 
 json outcome(const Simulation& simulation) {
   std::ostringstream out;

@@ -148,8 +148,8 @@ TEST(DecodePod, KeepsWhatItAsksForOfExtendedResources) {
   EXPECT_EQ(amount_of(decoded->extended, "z"), 0);
 }
 
-// The streaming list of a big cluster, in the pieces that TLS makes of it. Figures for the log; the bound is
-// for any build, sanitizers too.
+// The streaming list of a big cluster, in the pieces that TLS makes of it. The figures are for the log;
+// bench_client measures.
 TEST(DecodePod, TenThousandPodsStreamIntoTheStore) {
   constexpr int kPods = 10'000;
   testing::VirtualWorld world;
@@ -170,7 +170,6 @@ TEST(DecodePod, TenThousandPodsStreamIntoTheStore) {
   world.settle();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   ASSERT_EQ(pods.store().size(), std::size_t{kPods});
-  EXPECT_LT(took.count(), 20.0);
   // The pieces of the stream have been freed meanwhile.
   const std::size_t held = mallinfo2().uordblks + text.size() - heap_before;
   std::printf("%d pods, %.1f MiB of text: %.0f ms, %.1f us a pod, %zu bytes a pod in the store\n", kPods,
