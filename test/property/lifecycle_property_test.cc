@@ -13,7 +13,8 @@ namespace {
 constexpr std::uint64_t kSeeds = 1500;
 constexpr int kRounds = 150;
 
-// A failing seed is printed; World(seed, faults) alone plays it again. MUSTER_SEED=N plays other seeds, N further on.
+// A failing seed is printed; World(seed, faults) alone plays it again. MUSTER_SEED=N plays other seeds, N
+// further on.
 void expect_all_seeds_hold(const Faults& faults, std::uint64_t first) {
   if (const char* further = std::getenv("MUSTER_SEED")) first += std::stoull(further);
   World::Totals sum;

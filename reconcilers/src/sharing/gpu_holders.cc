@@ -229,9 +229,9 @@ client::Task<Outcome> GpuHolders::remove(const HolderPod& there) {
   co_return Outcome::done();
 }
 
-// Muster's own image, unless somebody says otherwise: it can be had where Muster runs, and it knows how to hold a
-// GPU. Several GPUs may ask at once, and each waits for an answer of its own: whoever hears it sets image and
-// secrets as a whole, so that it does not matter how many do.
+// Muster's own image, unless somebody says otherwise: it can be had where Muster runs, and it knows how to
+// hold a GPU. Several GPUs may ask at once, and each waits for an answer of its own: whoever hears it sets
+// image and secrets as a whole, so that it does not matter how many do.
 client::Task<bool> GpuHolders::find_image() {
   if (!options_.pods.image.empty()) co_return true;
   std::string image;

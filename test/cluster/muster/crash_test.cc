@@ -43,8 +43,10 @@ TEST_F(Crash, KilledAfterAnyWriteTheGangEndsWholeAndOnce) {
     muster_ = cluster_->muster();
     WriteLog writes(cluster_->real().audit_log());
     cluster_->create(job_object({.name = name, .replicas = 64}));
-    ASSERT_TRUE(testcluster::wait_until(30s, [&] { return writes.but_for_events() >= fatal; }, 1ms))
-        << "it wrote only:\n" << tell(writes.kinds());
+    ASSERT_TRUE(testcluster::wait_until(
+        30s, [&] { return writes.but_for_events() >= fatal; }, 1ms))
+        << "it wrote only:\n"
+        << tell(writes.kinds());
     muster_->kill();
     muster_ = cluster_->muster();
     ASSERT_TRUE(cluster_->wait_phase(name, "Running", 60s)) << cluster_->job(name).dump(2) << muster_->log();

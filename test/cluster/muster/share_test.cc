@@ -255,8 +255,10 @@ TEST_F(Share, KilledAfterAnyWriteNothingIsLostOrLeft) {
     {
       WriteLog writes(cluster_->real().audit_log());
       cluster_->create(half(name, 3));
-      ASSERT_TRUE(testcluster::wait_until(30s, [&] { return writes.but_for_events() >= fatal; }, 1ms))
-          << "it wrote only:\n" << tell(writes.kinds());
+      ASSERT_TRUE(testcluster::wait_until(
+          30s, [&] { return writes.but_for_events() >= fatal; }, 1ms))
+          << "it wrote only:\n"
+          << tell(writes.kinds());
       muster_->kill();
     }
     muster_ = cluster_->muster();

@@ -118,7 +118,7 @@ class TrainingJobReconciler {
   std::map<client::Key, client::TimePoint> counters_due_;  // when deferred counters are to be written
   std::map<client::Key, crds::Effective> asked_with_;      // what placement's decision will be about
   std::map<client::Key, CheckpointReports> reports_;
-  std::set<client::Key> unsure_;             // read again before acting
+  std::set<client::Key> unsure_;  // read again before acting
   // The resourceVersion that guards a status write of unknown outcome, which may still be on its way.
   std::map<client::Key, std::string> in_doubt_;
   std::map<client::Key, std::string> uids_;  // key -> uid last seen

@@ -33,8 +33,8 @@ client::Duration reading_interval(const crds::Autoscaling& rule);
 
 class Autoscaler {
  public:
-  // `pods` takes whole URLs, and outlives all readings: see readings(). `changed` is called, from the event loop,
-  // when a service's replicas were read; never after stop().
+  // `pods` takes whole URLs, and outlives all readings: see readings(). `changed` is called, from the event
+  // loop, when a service's replicas were read; never after stop().
   Autoscaler(client::Environment env, client::Transport& pods,
              std::function<void(const client::Key&)> changed, AutoscalerOptions options = {});
   ~Autoscaler();
