@@ -37,11 +37,4 @@ for preset in "$@"; do
     scripts/explore.sh 60 || failed=1
   fi
 done
-# The operator with sanitizers, on a control plane.
-if [[ " $* " == *" release "* && " $* " == *" asan "* ]]; then
-  printf '\n== asan: the operator plays a scenario\n'
-  MUSTER_OPERATOR=$PWD/build/asan/bin/muster MUSTER_SCENARIO_GAP=6 build/release/bin/scenario_live_test \
-    --gtest_filter='*s09*' >build/asan/live.log 2>&1 || { cat build/asan/live.log; failed=1; }
-  tail -n 1 build/asan/live.log
-fi
 exit "$failed"
