@@ -25,7 +25,7 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 JOBS ?= $(shell nproc)
-# Programs with threads in them, and the operator in virtual time.
+# Programs with threads in them.
 TSAN_TARGETS ?= client_test
 
 .PHONY: deps build controlplane test test-tsan test-life test-node test-pytorch image explore fuzz demo demo-down bench lint clean

@@ -164,6 +164,7 @@ struct PlacementModel::Impl {
                                              const Translation& wish, const Payers& payers,
                                              const std::vector<client::Ptr<client::Pod>>& pods) {
     const crds::Assignment& a = payers.assignment;
+    JobState& state = jobs[key];
     std::vector<pl::PodPlace> leaving;
     std::set<std::string> now;
     std::optional<Held> held;
@@ -191,7 +192,7 @@ struct PlacementModel::Impl {
         give_back(pod->meta.key());
         continue;
       }
-      auto place = payers.may_leave ? leaving_place(jobs[key], wish, *pod) : std::nullopt;
+      auto place = payers.may_leave ? leaving_place(state, wish, *pod) : std::nullopt;
       if (place && may_leave(*place)) {
         give_back(pod->meta.key());
         leaving.push_back(std::move(*place));
@@ -199,11 +200,10 @@ struct PlacementModel::Impl {
       }
       charge_itself(pod, project_for(job.metadata.ns));
     }
-    auto& known = jobs[key].lingering;
-    for (const auto& gone : known) {
+    for (const auto& gone : state.lingering) {
       if (!now.contains(gone)) give_back(gone);
     }
-    known = std::move(now);
+    state.lingering = std::move(now);
     return leaving;
   }
 
