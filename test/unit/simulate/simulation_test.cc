@@ -156,11 +156,14 @@ TEST(Simulation, ASaveThatTakesTooLongIsLost) {
   EXPECT_EQ(job_of(some, "low")["finished"], "140s");
 }
 
+// It has failed when its time is over; what it holds is free when it has saved.
 TEST(Simulation, MaxRuntimeEndsAJob) {
   const json r = run(cluster() + job("a", "saves-in: 5s", "gpus: {count: 1}", "maxRuntime: 1m, "));
   EXPECT_THAT(events_of(r), ElementsAre("0s Admitted team/a", "60s Evicted team/a MaxRuntime",
-                                        "65s Released team/a", "65s Finished team/a MaxRuntimeExceeded"));
+                                        "60s Finished team/a MaxRuntimeExceeded", "65s Released team/a"));
   EXPECT_EQ(job_of(r, "a")["phase"], "Failed");
+  EXPECT_EQ(job_of(r, "a")["finished"], "60s");
+  EXPECT_EQ(r["metrics"]["gpuSecondsAllocated"], 65);
 }
 
 TEST(Simulation, SuspendedByAnEditAndResumed) {
