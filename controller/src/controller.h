@@ -8,10 +8,10 @@
 #include <string>
 #include <string_view>
 
-#include "metrics.h"
+#include "process/metrics.h"
 #include "muster/client/environment.h"
 #include "muster/client/transport.h"
-#include "options.h"
+#include "commands/options.h"
 
 namespace muster::controller {
 

@@ -21,7 +21,7 @@
 #include "muster/reconcilers/projects/project.h"
 #include "muster/reconcilers/services/inference_service.h"
 #include "muster/reconcilers/sharing/gpu_holders.h"
-#include "runner.h"
+#include "process/runner.h"
 
 namespace muster::controller {
 

@@ -1,5 +1,5 @@
 // The frame around a reconcile function.
-#include "runner.h"
+#include "process/runner.h"
 
 #include <gmock/gmock.h>
 

@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <optional>
 
-#include "commands.h"
+#include "commands/commands.h"
 #include "controller.h"
-#include "http_server.h"
+#include "process/http_server.h"
 #include "muster/client/config.h"
 #include "muster/client/curl_transport.h"
 #include "muster/client/exposition.h"

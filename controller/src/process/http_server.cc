@@ -1,4 +1,4 @@
-#include "http_server.h"
+#include "process/http_server.h"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>

@@ -1,4 +1,4 @@
-#include "runner.h"
+#include "process/runner.h"
 
 #include "muster/reconcilers/common/log.h"
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "metrics.h"
+#include "process/metrics.h"
 #include "muster/client/task_group.h"
 #include "muster/client/work_queue.h"
 #include "muster/reconcilers/caches/reconciler_context.h"
