@@ -26,11 +26,12 @@ std::int32_t size_of(const crds::TrainingJob& job, const crds::Role& role);
 // then ranks may have gaps.
 std::int32_t first_rank(const crds::TrainingJob& job, std::string_view role);
 
-// Equal for specs whose pods are equal but for their number and what a running pod is told otherwise
-// (priority, times). `places`: the part that decides where they can run.
+// What of a spec the pods are made from. If two specs have the same, the pods of one can run on under the
+// other. The number of pods is no part of it. Neither is what Muster acts on by itself while pods run
+// (priority, times).
 struct MadeFrom {
-  std::string places;
-  std::string pods;
+  std::string places;  // of what decides where the pods can run
+  std::string pods;    // of the rest
 
   std::string text() const { return places + "-" + pods; }
 };

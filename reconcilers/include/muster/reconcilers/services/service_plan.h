@@ -17,7 +17,7 @@ struct Replica {
   bool is_current = false;  // made from the spec in force
   bool is_placed = false;   // holds its places
   bool is_ready = false;    // all its pods are
-  bool lacks_room = false;  // holds no place for want of what another replica could give back
+  bool lacks_room = false;  // holds no place, and waits for something that another replica could give back
   std::int32_t ordinal = 0;
   crds::Time created{};
   crds::Time waits_since{};  // without a place since then
@@ -25,11 +25,11 @@ struct Replica {
 
 // What is remembered, in the service's status, of a rollout while it lasts.
 struct RolloutMemory {
-  // So many replicas had places when it began, or when the one began that it has overtaken: no more
-  // than those can be kept serving, and a service that asks for more than there is rolls out too.
-  // 0: none is known.
+  // How many replicas had places when the rollout began. If it has overtaken an earlier rollout, the number
+  // is that of the earlier one. A rollout keeps no more than these serving, so a service that asks for more
+  // than there is rolls out too. 0: not known.
   std::int32_t places = 0;
-  // The surge found no place: it goes on without one, one replica at a time giving its place to
+  // The surge found no place, so the rollout goes on without one: one replica at a time gives its place to
   // its successor.
   bool gives_way = false;
 
