@@ -53,7 +53,7 @@ class TrainingJobReconciler {
   // The newest state of a pod of this job, also the last one of a pod that is gone. A process that does not
   // lead calls it too: when it comes to lead, the last word of a pod may be nowhere to be read any more.
   void note(const client::Key& key, const client::Pod& pod);
-  // The job has changed while another process leads: what was noted and counts no more is forgotten.
+  // The job has changed while another process leads. Forgets the notes that do not count any more.
   void follow(const client::Key& key);
 
  private:
@@ -96,7 +96,8 @@ class TrainingJobReconciler {
   client::Task<Outcome> remove_finished(Job job);
   void take_over(const View& view, const Step& step);
   client::Task<bool> carry_out(const View& view, const Step& step);
-  // One that had the name before is gone, and its pods hold what they hold.
+  // Notes which job has the name now. If it is another than before, what was kept for that one is forgotten,
+  // and its pods stay charged for themselves.
   void meet(const Object<crds::TrainingJob>& job);
   void forget(const client::Key& key, const std::string& last_uid);
   bool may_wait(const client::Key& key, const crds::TrainingJobStatus& before,
@@ -118,7 +119,7 @@ class TrainingJobReconciler {
   std::map<client::Key, crds::Effective> asked_with_;      // what placement's decision will be about
   std::map<client::Key, CheckpointReports> reports_;
   std::set<client::Key> unsure_;  // read again before acting
-  // The resourceVersion that guards a status write of unknown outcome, which may still be on its way.
+  // The resourceVersion that guards a status write of unknown outcome. That write may still be on its way.
   std::map<client::Key, std::string> in_doubt_;
   std::map<client::Key, std::string> uids_;  // key -> uid last seen
 };

@@ -46,11 +46,12 @@ struct ServicePlan {
 // A surge replica that lacks room for this long is taken to get none.
 inline constexpr std::chrono::seconds kSurgePatience{30};
 
-// Since when none of a service's pods is on its way out.
+// Remembers since when none of a service's pods is on its way out.
 class Room {
  public:
-  // At every look, with whether one is. The one that finds the last of them gone counts too: between two
-  // looks they may have been there.
+  // To be called at every look. `pods_leave`: some pod is on its way out. Returns since when none is. The
+  // look that finds the last of them gone is counted from that look on, because the pod may have been there
+  // until then.
   crds::Time look(bool pods_leave, crds::Time now) {
     if (pods_leave || they_left_) since_ = now;
     they_left_ = pods_leave;
@@ -62,10 +63,10 @@ class Room {
   crds::Time since_{};
 };
 
-// `before`: what the last plan of this or an overtaken rollout said; until it is written down how many had
-// places, none of them is given up. `room_since`: see Room; patience begins no earlier. Among those that may
-// go, those that hold nothing go first, then those that are not ready, then the youngest.
-// O(replicas log replicas).
+// `before` is what the last plan of this rollout said, or of the rollout that this one has overtaken. No
+// replica that has places is given up until the status says how many had places. `room_since`: see Room;
+// kSurgePatience begins no earlier. Of the replicas that may go, those that hold nothing go first, then those
+// that are not ready, then the youngest. O(replicas log replicas).
 ServicePlan plan_replicas(std::int32_t desired, const crds::Rollout& rollout,
                           const std::vector<Replica>& replicas, RolloutMemory before, crds::Time room_since,
                           crds::Time now);
