@@ -176,7 +176,6 @@ pl::JobSpec PlacedJobs::to_job(const client::Key& key, const crds::TrainingJob& 
   pl::JobSpec s = job_spec(job, project_of(job.metadata.ns), wish.priority, wish.needs, wish.volumes);
   s.avoid_nodes.clear();
   for (const auto& refusal : status.node_refusals) s.avoid_nodes.push_back(refusal.node);
-  s.grow_after = s.grow_quiet = to_duration(crds::grow_after_of(job.spec));
   const auto& a = status.assignment;
   const bool may_grow = !wish.invalid && !wish.blocked && a.succeeded.empty();
   for (std::size_t r = 0; a.attempt != 0 && !may_grow && r < s.roles.size(); ++r)

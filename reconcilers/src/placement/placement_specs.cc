@@ -334,8 +334,7 @@ pl::JobSpec job_spec(const crds::TrainingJob& job, std::string project, std::int
   if (job.spec.checkpoint && job.spec.checkpoint->interval) {
     s.checkpoint_interval = to_duration(*job.spec.checkpoint->interval);
   }
-  if (job.spec.elastic && job.spec.elastic->grow_after)
-    s.grow_after = s.grow_quiet = to_duration(*job.spec.elastic->grow_after);
+  s.grow_after = s.grow_quiet = to_duration(crds::grow_after_of(job.spec));
   return s;
 }
 
