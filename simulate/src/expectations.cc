@@ -5,7 +5,6 @@
 
 #include "entries.h"
 #include "json.h"
-#include "muster/common/quantity.h"
 
 namespace muster::simulate {
 namespace {
@@ -18,7 +17,7 @@ std::string shown(const Json& value) {
 }
 
 std::optional<std::int64_t> milli(const Json& quantity) {
-  const auto amount = common::parse_amount(quantity_of(quantity), 1000);
+  const auto amount = crds::parse_quantity(quantity_of(quantity), 1000);
   return amount ? std::optional(*amount) : std::nullopt;
 }
 

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "json.h"
-#include "muster/common/quantity.h"
 #include "muster/crds/validate.h"
 #include "muster/reconcilers/placement/placement_specs.h"
 #include "muster/reconcilers/pods/names.h"
@@ -35,7 +34,7 @@ class Reader {
 
   std::int64_t quantity(const Json* value, std::int64_t scale, const std::string& field) {
     if (value == nullptr) return 0;
-    const auto amount = common::parse_amount(quantity_of(*value), scale);
+    const auto amount = crds::parse_quantity(quantity_of(*value), scale);
     if (!amount) fail(field, amount.error());
     return amount.value_or(0);
   }
@@ -43,7 +42,7 @@ class Reader {
   // As the API server takes the amount of a resource: of pods and devices there are whole ones only.
   void check_amount(const Json& value, const std::string& resource, const std::string& field) {
     const bool whole = resource == "pods" || resource.find('/') != std::string::npos;
-    const auto amount = common::parse_amount(quantity_of(value), whole || resource == "cpu" ? 1000 : 1);
+    const auto amount = crds::parse_quantity(quantity_of(value), whole || resource == "cpu" ? 1000 : 1);
     if (!amount) return fail(field, amount.error());
     if (whole && *amount % 1000 != 0) fail(field, "must be a whole number, is " + value.dump());
   }
@@ -142,7 +141,7 @@ Object read_zones(Reader& reader) {
       if (amount == nullptr || name.find('/') == std::string::npos) continue;
       reader.check_amount(*amount, name, field);
       zone.devices[name] = static_cast<std::int32_t>(std::clamp<std::int64_t>(
-          common::parse_amount(quantity_of(*amount), 1).value_or(0), 0, kMaxDevices));
+          crds::parse_quantity(quantity_of(*amount), 1).value_or(0), 0, kMaxDevices));
     }
   }
   if (are_numbered) std::ranges::stable_sort(list, {}, &Zone::number);

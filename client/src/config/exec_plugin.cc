@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "muster/common/process.h"
+#include "muster/common/time.h"
 
 namespace muster::client {
 
@@ -163,7 +164,7 @@ Result<ExecCredential> parse_exec_credential(std::string_view text, const ExecPl
   if (out.token.empty() && out.certificate_pem.empty())
     return wrong("neither status.token nor status.clientCertificateData");
   if (const std::string expires = string_at(*status, "expirationTimestamp"); !expires.empty()) {
-    const auto at = parse_time(expires);
+    const auto at = common::parse_time(expires);
     if (!at) return wrong("status.expirationTimestamp: " + at.error());
     out.expires = *at;
   }

@@ -41,10 +41,9 @@ bool may_repeat(const Error& error, bool read) {
 }
 
 Error error_of(int status, const Headers& headers, std::string_view body, WallTime now) {
-  Error error = error_from_response(status, body);
-  if (const std::string* header = find_header(headers, "retry-after")) {
-    if (const auto pause = read_retry_after(*header, now)) error.retry_after = pause;
-  }
+  const std::string* header = find_header(headers, "retry-after");
+  Error error = error_from_response(status, body, header ? std::string_view{*header} : std::string_view{});
+  if (header && !error.retry_after) error.retry_after = read_retry_after(*header, now);
   return error;
 }
 

@@ -1,9 +1,10 @@
 #include "muster/client/error.h"
 
 #include <array>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
+
+#include "http/retry_after.h"
 
 namespace muster::client {
 
@@ -199,7 +200,7 @@ std::string to_string(const Error& error) {
   return line;
 }
 
-Error error_from_response(int http_status, std::string_view body) {
+Error error_from_response(int http_status, std::string_view body, std::string_view retry_after_header) {
   Error error;
   error.http_status = http_status;
   error.code = code_of_status(http_status);
@@ -214,6 +215,7 @@ Error error_from_response(int http_status, std::string_view body) {
     if (error.code == ErrorCode::kServiceUnavailable) error.code = ErrorCode::kUnknownOutcome;
   }
   if (error.message.empty()) error.message = "HTTP status " + std::to_string(http_status);
+  if (const auto pause = read_retry_after_seconds(retry_after_header)) error.retry_after = pause;
   return error;
 }
 

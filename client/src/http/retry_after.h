@@ -3,10 +3,14 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "muster/client/environment.h"
 
 namespace muster::client {
+
+// The value of the header Retry-After where it is a number of seconds.
+std::optional<Duration> read_retry_after_seconds(std::string_view header);
 
 // The value of the header Retry-After (RFC 9110, 10.2.3): seconds, or a date, which becomes the time from
 // `now` until then (0 if it has passed). nullopt: it is neither.

@@ -2,6 +2,7 @@
 
 #include <simdjson.h>
 
+#include "muster/common/time.h"
 #include "objects/padded_text.h"
 
 namespace muster::client {
@@ -33,6 +34,18 @@ std::partial_ordering compare_resource_versions(std::string_view a, std::string_
   if (!well_formed(a) || !well_formed(b)) return std::partial_ordering::unordered;
   if (a.size() != b.size()) return a.size() <=> b.size();
   return a.compare(b) <=> 0;
+}
+
+std::string format_time(WallTime t) {
+  return common::format_time(t);
+}
+std::string format_micro_time(WallTime t) {
+  return common::format_micro_time(t);
+}
+bool parse_time(std::string_view text, WallTime& out) {
+  const auto time = common::parse_time(text);
+  if (time) out = *time;
+  return time.has_value();
 }
 
 namespace {

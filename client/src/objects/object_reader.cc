@@ -1,11 +1,12 @@
 #include "objects/object_reader.h"
 
 #include "muster/common/quantity.h"
+#include "muster/common/time.h"
 
 namespace muster::client::reader {
 
 std::int64_t unix_seconds(Value& value, std::string_view field) {
-  const auto time = parse_time(text(value));
+  const auto time = common::parse_time(text(value));
   if (!time) throw BadField{std::string{field} + ": " + time.error()};
   return std::chrono::floor<std::chrono::seconds>(*time).time_since_epoch().count();
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "muster/common/quantity.h"
 #include "objects/object_reader.h"
 
 namespace muster::client {
@@ -331,6 +332,12 @@ std::size_t memory_of(const Pod& pod) {
   for (const ContainerEnd& end : pod.ended)
     bytes += heap_of(end.name) + heap_of(end.reason) + heap_of(end.message);
   return bytes;
+}
+
+bool parse_quantity(std::string_view text, std::int64_t scale, std::int64_t& out) {
+  const auto amount = common::parse_quantity(text, scale);
+  if (amount) out = *amount;
+  return amount.has_value();
 }
 
 }  // namespace muster::client

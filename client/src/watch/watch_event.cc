@@ -59,7 +59,7 @@ simdjson::error_code read_event(std::string_view line, RawWatchEvent& event) {
   if (event.type != WatchEventType::kError) return read_metadata(object, event);
   std::int64_t code = 0;
   if (object["code"].get_int64().get(code)) code = 500;
-  event.error = error_from_response(static_cast<int>(code), event.object);
+  event.error = error_from_response(static_cast<int>(code), event.object, {});
   return simdjson::SUCCESS;
 }
 

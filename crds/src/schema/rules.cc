@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
-#include "muster/common/quantity.h"
 #include "muster/crds/quantity.h"
 #include "muster/crds/training_job.h"
 #include "types/json_text.h"
@@ -40,7 +39,7 @@ bool is_one_of(std::string_view word, std::initializer_list<std::string_view> wo
 // In thousandths, as CEL's quantity() compares: exact, for what the schemas' patterns admit.
 std::int64_t milli(const Json& quantity) {
   const std::string number = quantity.is_string() ? std::string() : quantity.dump();
-  const auto value = common::parse_amount(quantity.is_string() ? text_of(&quantity) : number, 1000);
+  const auto value = parse_quantity(quantity.is_string() ? text_of(&quantity) : number, 1000);
   return value.value_or(std::numeric_limits<std::int64_t>::max());
 }
 

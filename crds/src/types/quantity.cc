@@ -13,12 +13,16 @@ std::string milli_text(std::int64_t milli) {
 
 template <class Unit>
 std::expected<Amount<Unit>, std::string> parse_amount(std::string_view text, std::int64_t scale) {
-  auto value = common::parse_amount(text, scale);
+  auto value = parse_quantity(text, scale);
   if (!value) return std::unexpected(std::move(value.error()));
   return Amount<Unit>{*value};
 }
 
 }  // namespace
+
+std::expected<std::int64_t, std::string> parse_quantity(std::string_view text, std::int64_t scale) {
+  return common::parse_amount(text, scale);
+}
 
 std::expected<MilliGpu, std::string> parse_gpu(std::string_view text) {
   return parse_amount<GpuUnit>(text, 1000);

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <nlohmann/json.hpp>
 
-#include "muster/common/quantity.h"
 #include "muster/reconcilers/common/json_reader.h"
 #include "muster/reconcilers/pods/rendezvous.h"
 #include "node_terms.h"
@@ -38,7 +37,7 @@ Result<Stated> read_list(const Json* list, const std::string& field) {
                               "; GPUs are asked for with gpus");
     }
     const auto resource = static_cast<Resource>(found - kResourceNames.begin());
-    const auto amount = common::parse_amount(quantity_text(value), resource == kCpu ? 1000 : 1);
+    const auto amount = crds::parse_quantity(quantity_text(value), resource == kCpu ? 1000 : 1);
     if (!amount) return wrong(field + "." + name, amount.error());
     stated[resource] = *amount;
   }

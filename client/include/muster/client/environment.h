@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "muster/client/task.h"
-#include "muster/common/time.h"
 
 namespace muster::client {
 
@@ -25,7 +24,7 @@ struct MonotonicEpoch {
 };
 using TimePoint = MonotonicEpoch::time_point;
 // Wall clock, for what is written into objects.
-using common::WallTime;
+using WallTime = std::chrono::sys_time<std::chrono::microseconds>;
 
 class Clock {
  public:

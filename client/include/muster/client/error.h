@@ -64,7 +64,8 @@ std::string to_string(const Error& error);  // one line, for logs and conditions
 template <class T>
 using Result = std::expected<T, Error>;
 
-// The typed form of a non-2xx answer. `body` may be a Status object or anything else (a proxy's page).
-Error error_from_response(int http_status, std::string_view body);
+// The typed form of a non-2xx answer. `body` may be a Status object or anything else (a proxy's page);
+// `retry_after_header` is the raw header or empty.
+Error error_from_response(int http_status, std::string_view body, std::string_view retry_after_header);
 
 }  // namespace muster::client

@@ -1,13 +1,14 @@
 // What every cached object has: the few metadata fields that caches, queues and owners need.
 #pragma once
 
+#include <chrono>
 #include <compare>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "muster/client/error.h"
-#include "muster/common/time.h"
 
 namespace muster::client {
 
@@ -34,10 +35,12 @@ Result<Meta> decode_meta(std::string_view json);
 // ones (not decimal, or with a leading zero) are unordered.
 std::partial_ordering compare_resource_versions(std::string_view a, std::string_view b);
 
-// Times in objects.
-using common::format_micro_time;
-using common::format_time;
-using common::parse_time;
-using common::WallTime;
+// RFC 3339 as the API server writes it, with microseconds or without: "2026-01-02T03:04:05.000006Z". It is
+// read with any offset from UTC. Digits beyond microseconds are cut off.
+using WallTime = std::chrono::sys_time<std::chrono::microseconds>;
+std::string format_time(WallTime t);        // seconds: metav1.Time
+std::string format_micro_time(WallTime t);  // microseconds: metav1.MicroTime
+// False: not a time.
+bool parse_time(std::string_view text, WallTime& out);
 
 }  // namespace muster::client

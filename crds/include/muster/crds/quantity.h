@@ -44,8 +44,11 @@ using MilliCpu = Amount<struct CpuUnit>;    // 1/1000 core
 using Bytes = Amount<struct MemoryUnit>;    // 1 byte
 using MilliLoad = Amount<struct LoadUnit>;  // 1/1000 of what a server's metric counts
 
-// The text of a quantity as an amount: not negative, exact, what is finer than the unit rounded up
-// (common/quantity.h). The error says what is allowed, as a sentence fragment.
+// Quantity text ("2500m", "2.5", "4Ti", "1e3") as an integer of 1/1000 (scale 1000) or of 1 (scale 1). Not
+// negative, not above int64, an exponent at most 18. A part finer than the scale is rounded up, as Kubernetes
+// does: no request is ever made smaller. The error says what is allowed, as a sentence fragment: "must be a
+// quantity such as …, is \"x\"".
+std::expected<std::int64_t, std::string> parse_quantity(std::string_view text, std::int64_t scale);
 std::expected<MilliGpu, std::string> parse_gpu(std::string_view text);
 std::expected<MilliCpu, std::string> parse_cpu(std::string_view text);
 std::expected<Bytes, std::string> parse_memory(std::string_view text);

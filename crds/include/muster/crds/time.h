@@ -5,22 +5,14 @@
 #include <expected>
 #include <string>
 #include <string_view>
-#include <utility>
-
-#include "muster/common/time.h"
 
 namespace muster::crds {
 
 using Time = std::chrono::sys_seconds;
 
-// "2026-01-02T03:04:05Z"; a fraction of a second is dropped (common/time.h). The error says what is allowed.
-inline std::expected<Time, std::string> parse_time(std::string_view text) {
-  auto time = common::parse_time(text);
-  if (!time) return std::unexpected(std::move(time.error()));
-  return std::chrono::floor<std::chrono::seconds>(*time);
-}
-inline std::string to_string(Time time) {  // "2026-01-02T03:04:05Z"
-  return common::format_time(time);
-}
+// "2026-01-02T03:04:05Z"; a fraction of a second is dropped, an offset ("+01:00") applied. The error says
+// what is allowed.
+std::expected<Time, std::string> parse_time(std::string_view text);
+std::string to_string(Time time);  // "2026-01-02T03:04:05Z"
 
 }  // namespace muster::crds

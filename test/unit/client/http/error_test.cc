@@ -12,7 +12,8 @@ TEST(Error, StatusObjectIsReadWhole) {
   const Error e =
       error_from_response(422, R"({"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid",
     "message":"Pod \"p\" is invalid","code":422,"details":{"name":"p","kind":"Pod","retryAfterSeconds":3,
-    "causes":[{"reason":"FieldValueRequired","message":"Required value","field":"spec.containers"},{"message":"no field"}]}})");
+    "causes":[{"reason":"FieldValueRequired","message":"Required value","field":"spec.containers"},{"message":"no field"}]}})",
+                          "");
   EXPECT_EQ(e.code, ErrorCode::kInvalid);
   EXPECT_EQ(e.http_status, 422);
   EXPECT_EQ(e.reason, "Invalid");
@@ -42,7 +43,7 @@ TEST(Error, ReasonDecidesBeforeHttpStatus) {
                        Case{403, "Forbidden", ErrorCode::kForbidden, false, false},
                        Case{418, "SomethingNew", ErrorCode::kServerOther, false, false}}) {
     const Error e =
-        error_from_response(c.status, std::string{R"({"kind":"Status","reason":")"} + c.reason + "\"}");
+        error_from_response(c.status, std::string{R"({"kind":"Status","reason":")"} + c.reason + "\"}", "");
     EXPECT_EQ(e.code, c.code) << c.reason;
     EXPECT_EQ(e.safe_to_repeat(), c.repeat) << c.reason;
     EXPECT_EQ(e.outcome_unknown(), c.unknown) << c.reason;
@@ -50,18 +51,22 @@ TEST(Error, ReasonDecidesBeforeHttpStatus) {
 }
 
 TEST(Error, OtherBodiesGoByHttpStatus) {
-  EXPECT_EQ(error_from_response(404, "<html>nothing here</html>").code, ErrorCode::kNotFound);
-  EXPECT_EQ(error_from_response(409, "").code, ErrorCode::kConflict);
-  EXPECT_EQ(error_from_response(502, std::string(5000, 'x')).message.size(), 200u);
-  EXPECT_TRUE(error_from_response(502, "").outcome_unknown());
-  const Error by_gateway = error_from_response(503, "<html>upstream went away</html>");
+  EXPECT_EQ(error_from_response(404, "<html>nothing here</html>", "").code, ErrorCode::kNotFound);
+  EXPECT_EQ(error_from_response(409, "", "").code, ErrorCode::kConflict);
+  EXPECT_EQ(error_from_response(502, std::string(5000, 'x'), "").message.size(), 200u);
+  EXPECT_TRUE(error_from_response(502, "", "").outcome_unknown());
+  const Error by_gateway = error_from_response(503, "<html>upstream went away</html>", "3");
   EXPECT_EQ(by_gateway.code, ErrorCode::kUnknownOutcome);
   EXPECT_TRUE(by_gateway.outcome_unknown());
   EXPECT_FALSE(by_gateway.safe_to_repeat());
-  EXPECT_EQ(error_from_response(503, R"({"kind":"Other","reason":"ServiceUnavailable"})").code,
+  EXPECT_EQ(by_gateway.retry_after, 3s);
+  EXPECT_EQ(error_from_response(503, R"({"kind":"Other","reason":"ServiceUnavailable"})", "").code,
             ErrorCode::kUnknownOutcome);
-  EXPECT_EQ(error_from_response(500, "{\"kind\":\"Status\",\"reason\":7,\"details\":[]}").code,
+  EXPECT_EQ(error_from_response(500, "{\"kind\":\"Status\",\"reason\":7,\"details\":[]}", "").code,
             ErrorCode::kInternal);
+  EXPECT_EQ(error_from_response(429, "", "7").retry_after, 7s);
+  EXPECT_FALSE(error_from_response(429, "", "-7").retry_after);
+  EXPECT_FALSE(error_from_response(429, "", "7x").retry_after);
 }
 
 }  // namespace

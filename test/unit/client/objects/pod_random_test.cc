@@ -8,6 +8,7 @@
 
 #include "muster/client/pod.h"
 #include "muster/common/quantity.h"
+#include "muster/common/time.h"
 
 namespace muster::client {
 namespace {
@@ -177,7 +178,7 @@ class RandomPod {
 
 std::int64_t seconds_at(const json& object, const char* field) {
   if (!object.contains(field) || object[field].is_null()) return 0;
-  const auto t = parse_time(object[field].get<std::string>());
+  const auto t = common::parse_time(object[field].get<std::string>());
   EXPECT_TRUE(t);
   return std::chrono::floor<std::chrono::seconds>(t.value_or(WallTime{})).time_since_epoch().count();
 }
