@@ -44,7 +44,7 @@ class TrainingJobReconciler {
   client::Task<Outcome> reconcile(client::Key key);
   // reconcile() or charge() threw for this job. Where it has no assignment it stands in no queue until they
   // are called again and succeed, so nothing is planned for it and no capacity is kept for it. What it has
-  // stays charged.
+  // stays charged: by its assignment, or where placement does not know that, by its pods.
   void set_aside(const client::Key& key);
   // What the cached status gives the job, and pods of its earlier attempts, are charged at once, and one that
   // waits stands in the queue. To be called when a job or its assignment is first seen: its reconcile may
