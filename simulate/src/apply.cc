@@ -32,15 +32,8 @@ World::World(const Input& input, const Options& options)
       other_pods_(cluster, [] {}),
       placed_(cluster, other_pods_, [] {},
               {.are_starts_timed = false,
-               .complete =
-                   [this](const client::Key& id, pl::JobSpec& spec) {
-                     const Gang& g = *gangs_.at(id);
-                     spec.submitted = g.submitted;
-                     const auto& elastic = g.job.spec.elastic;
-                     const bool waits = elastic && elastic->grow_after;
-                     spec.grow_after = spec.grow_quiet =
-                         waits ? reconcilers::to_duration(*elastic->grow_after) : pl::Duration{};
-                   }}),
+               .complete = [this](const client::Key& id,
+                                  pl::JobSpec& spec) { spec.submitted = gangs_.at(id)->submitted; }}),
       priorities_(shipped_priority_classes()) {
   if (options_.prepare != nullptr) options_.prepare(cluster);
   default_pool_.metadata.name = "default";

@@ -230,6 +230,21 @@ TEST(Simulation, ElasticWorkTakesLongerWithFewerPods) {
   EXPECT_EQ(web["pods"][3]["index"], 3);
 }
 
+// By default a gang that resizes in place waits for a minute, one that restarts for ten.
+TEST(Simulation, GrowthWaitsAsLongAsOnACluster) {
+  const auto grown = [](const std::string& elastic) {
+    const json r = run(cluster() + job("a", "runs-for: 100s, age: 1h", "replicas: 2, gpus: {count: 2}") +
+                           job("e", "", "minReplicas: 4, maxReplicas: 8, gpus: {count: 1}", elastic),
+                       seconds(2000));
+    const auto events = events_of(r);
+    const auto found = std::ranges::find_if(events, [](const auto& e) { return e.contains("Grown"); });
+    return found == events.end() ? std::string("never") : *found;
+  };
+  EXPECT_EQ(grown(""), "160s Grown team/e");
+  EXPECT_EQ(grown("elastic: {resize: Restart}, "), "700s Grown team/e");
+  EXPECT_EQ(grown("elastic: {growAfter: 5s}, "), "105s Grown team/e");
+}
+
 TEST(Simulation, AServiceIsScaledByAnEdit) {
   const auto service = [](int at, int replicas) {
     return fmt::format(
