@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <map>
 
-#include "commands.h"
+#include "commands/commands.h"
 
 namespace {
 

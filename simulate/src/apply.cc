@@ -27,7 +27,14 @@ const std::map<std::string, PriorityClass>& shipped_priority_classes() {
 }
 
 World::World(const Input& input, const Options& options)
-    : input_(input), options_(options), priorities_(shipped_priority_classes()) {
+    : input_(input),
+      options_(options),
+      other_pods_(cluster, [] {}),
+      placed_(cluster, other_pods_, [] {},
+              {.are_starts_timed = false,
+               .complete = [this](const client::Key& id,
+                                  pl::JobSpec& spec) { spec.submitted = gangs_.at(id)->submitted; }}),
+      priorities_(shipped_priority_classes()) {
   if (options_.prepare != nullptr) options_.prepare(cluster);
   default_pool_.metadata.name = "default";
   bool has_pool = false;
@@ -76,15 +83,6 @@ void World::apply(const std::vector<std::size_t>& changes) {
   }
   for (const std::size_t i : changes) {
     if (is_workload(i)) apply_workload(i);
-  }
-  // What is said to run somewhere is held against the ground there, and its namespace, when all is known.
-  for (const std::size_t i : changes) {
-    const auto found = workloads_.find(input_.changes[i].key);
-    if (found == workloads_.end() || !errors.empty()) continue;
-    for (const auto& g : found->second->gangs) {
-      lose_pods(*g);
-      if (!g->assignment.pods.empty() && project_of(found->second->ns).empty()) refresh(*g);
-    }
   }
   changed_ = true;
 }
@@ -175,13 +173,8 @@ void World::apply_base(const Change& change) {
                    if (project_of(ns) == o.metadata.name) refresh_all(&ns);  // its policy may be another
                  },
                  [&](const PodObject& o) {
-                   const std::string key = o.pod.meta.key();
-                   if (!remove) {
-                     pods_[key] = &o;
-                     return upsert_pod(o.pod);
-                   }
-                   pods_.erase(key);
-                   cluster.remove_other_pod(key);
+                   if (remove) return other_pods_.give_back(o.pod.meta.key());
+                   other_pods_.charge(std::make_shared<const client::Pod>(o.pod), "", true);
                  },
                  [](const auto&) {},
              },
@@ -199,17 +192,8 @@ void World::add_pool(const crds::NodePool& pool) {
 void World::upsert_all_nodes() {
   std::set<std::string> resources;
   for (const auto& [name, pool] : pools_) resources.insert(pool.gpu_resource);
-  const bool others_count = resources != gpu_resources_;
-  gpu_resources_ = std::move(resources);
+  other_pods_.count_as_gpus(std::move(resources));
   for (const auto& [name, state] : nodes) put_node(name);
-  if (!others_count) return;
-  for (const auto& [key, pod] : pods_) upsert_pod(pod->pod);
-}
-
-void World::upsert_pod(const client::Pod& pod) {
-  const bool ended = pod.phase == client::PodPhase::kSucceeded || pod.phase == client::PodPhase::kFailed;
-  if (ended) return cluster.remove_other_pod(pod.meta.key());
-  cluster.upsert_other_pod(reconcilers::other_pod(pod, "", gpu_resources_));
 }
 
 // Of several Projects that claim one namespace the one stated first has it.
@@ -228,6 +212,7 @@ void World::own_namespaces() {
     if (!owners.contains(ns)) touched.insert(ns);
   }
   owner_of_ = std::move(owners);
+  for (const std::string& ns : touched) placed_.charge_namespace(ns, project_of(ns));
   if (workloads_.empty()) return;
   for (const std::string& ns : touched) refresh_all(&ns);
 }
@@ -270,19 +255,21 @@ void World::apply_workload(std::size_t index) {
   }
   Gang& g = *w.gangs.front();
   if (w.finished) return;
-  g.work.set(
-      w.behaviour().runs_for ? std::optional(reconcilers::to_duration(*w.behaviour().runs_for))
-                             : std::nullopt,
-      [&] {
-        std::int32_t most = 0;
-        for (const auto& role : w.job().job.spec.roles) most += crds::most_replicas(role);
-        return most;
-      }(),
-      w.job().job.spec.checkpoint && w.job().job.spec.checkpoint->interval
-          ? std::optional(reconcilers::to_duration(*w.job().job.spec.checkpoint->interval))
-          : std::nullopt);
+  ++g.job.metadata.generation;
+  const auto& spec = w.job().job.spec;
+  const auto& runs_for = w.behaviour().runs_for;
+  std::int32_t most = 0;
+  for (const auto& role : spec.roles) most += crds::most_replicas(role);
+  const auto interval = spec.checkpoint ? spec.checkpoint->interval : std::nullopt;
+  const auto as_duration = [](const std::optional<crds::Duration>& d) {
+    return d ? std::optional(reconcilers::to_duration(*d)) : std::nullopt;
+  };
+  g.work.set(as_duration(runs_for), most, as_duration(interval));
+  if (is_new && w.job().job.status.assignment.attempt != 0) {
+    g.job.status.effective = w.job().job.status.effective;
+    take_over(g, change);
+  }
   refresh(g);
-  if (is_new && w.job().job.status.assignment.attempt != 0) take_over(g, change);
   if (g.state == Gang::State::kRunning) schedule_end(g);
 }
 
@@ -290,23 +277,22 @@ void World::set_scale(Workload& w, pl::Time submitted) {
   const auto wanted = static_cast<std::size_t>(crds::size_of(w.service().service));
   while (w.gangs.size() > wanted) {
     Gang& g = *w.gangs.back();
-    stop_work(g);
-    hold_nothing(g);
-    ++g.leaves_version;
-    g.state = Gang::State::kOut;
-    cluster.remove_job(g.id);
-    gangs_.erase(g.id);
+    retire(g);
     const bool ran = g.first_started.has_value();
     w.retired.push_back(std::move(w.gangs.back()));
     w.gangs.pop_back();
     if (ran) tell(EventType::kShrunk, w, "Scaled");
   }
-  for (const auto& g : w.gangs) refresh(*g);
+  for (const auto& g : w.gangs) {
+    ++g->job.metadata.generation;
+    refresh(*g);
+  }
   while (w.gangs.size() < wanted) {
     auto g = std::make_unique<Gang>();
     g->owner = &w;
     g->number = static_cast<std::int32_t>(w.gangs.size());
     g->id = w.key + "/" + std::to_string(g->number);
+    g->job.metadata.generation = 1;
     g->submitted = submitted;
     g->work.set(std::nullopt, w.service().service.spec.group_size, std::nullopt);
     w.gangs.push_back(std::move(g));
@@ -314,17 +300,20 @@ void World::set_scale(Workload& w, pl::Time submitted) {
   }
 }
 
+// What it holds is free at once: nobody waits for what is deleted.
+void World::retire(Gang& g) {
+  if (!g.owner->finished) stop_work(g);
+  g.pods.clear();
+  g.assignment = {};
+  charge(g);
+  ++g.ends_version, ++g.look_version;
+  g.state = Gang::State::kOut;
+  placed_.forget(g.id);
+  gangs_.erase(g.id);
+}
+
 void World::remove_workload(Workload& w) {
-  for (const auto& g : w.gangs) {
-    if (!w.finished) {
-      stop_work(*g);
-      hold_nothing(*g);
-    }
-    ++g->ends_version, ++g->leaves_version, ++g->limit_version;
-    g->state = Gang::State::kOut;
-    cluster.remove_job(g->id);
-    gangs_.erase(g->id);
-  }
+  for (const auto& g : w.gangs) retire(*g);
   w.deleted = true;
   const auto slot = workloads_.find(w.source->key);
   graveyard_.push_back(std::move(slot->second));
@@ -344,32 +333,41 @@ std::vector<std::string> World::pools_of(const pl::NodeSpec& node) const {
 // It runs at its instant, exactly where its status says.
 void World::take_over(Gang& g, const Change& change) {
   const Workload& w = *g.owner;
-  const auto& status = w.job().job.status.assignment;
-  if (!g.known || status.pods.empty()) return;
-  const auto running_for = reconcilers::to_duration(w.behaviour().running_for.value_or(w.behaviour().age));
-  pl::Assignment assignment = reconcilers::assignment_spec(w.job().job.spec.roles, status, now - running_for);
+  const auto& stated = w.job().job.status.assignment;
+  if (stated.pods.empty()) return;
+  restate(g);
+  if (g.wish.invalid || g.job.spec.suspend) return;
+  const auto running_for = w.behaviour().running_for.value_or(w.behaviour().age);
+  const pl::Time since = now - reconcilers::to_duration(running_for);
+  const auto assignment = reconcilers::assignment_spec(g.job.spec.roles, stated, since);
   if (!check_assignment(g, assignment, change)) return;
-  if (assignment.pool.empty()) {
-    const auto pools = pools_of(node_spec(assignment.pods.front().node));
-    if (!pools.empty()) assignment.pool = pools.front();
+  auto& status = g.job.status;
+  status.assignment = stated;
+  if (stated.pool.empty()) {
+    const auto pools = pools_of(node_spec(stated.pods.front().node));
+    if (!pools.empty()) status.assignment.pool = pools.front();
   }
-  hold(g, assignment);
-  g.state = Gang::State::kRunning;
-  g.attempt = status.attempt;
-  g.began = assignment.since;
-  g.first_started = g.began;
-  const auto pods = static_cast<std::int32_t>(assignment.pods.size());
-  g.work.start(g.began, pods, milli_gpu(g, assignment.pods));
-  pl::Progress progress{g.began, std::nullopt, std::nullopt, std::nullopt};
+  status.attempt = stated.attempt;
+  status.assignment.generation = g.job.metadata.generation;
+  status.assignment.admitted_at = status.started_at = to_stamp(since);
+  for (const char* type : {"Admitted", "PodsReady"}) {
+    crds::set_condition(status.conditions, {type, crds::ConditionStatus::kTrue, g.job.metadata.generation,
+                                            to_stamp(since), type, ""});
+  }
+  for (const auto& place : status.assignment.pods) make_pod(g, place);
+  lose_pods_of_dead_nodes(g);
+  g.assignment = assignment;
+  charge(g);
+  g.attempt = g.works_in = stated.attempt;
+  g.first_started = since;
+  g.work.start(since, static_cast<std::int32_t>(assignment.pods.size()), milli_gpu(g, assignment.pods));
   if (const auto age = w.behaviour().checkpoint_age) {
-    progress.saved = now - reconcilers::to_duration(*age);
-    if (*progress.saved >= g.began) g.work.save(*progress.saved);
+    const pl::Time saved = now - reconcilers::to_duration(*age);
+    status.checkpoint.saved_at = to_stamp(saved);
+    if (saved >= since) g.work.save(saved);
   }
   g.work.advance(now);
   g.milli_gpu_ms_before = g.work.done().milli_gpu_ms;
-  cluster.set_assignment(g.id, g.assignment);
-  cluster.set_progress(g.id, progress);
-  follow_limit(g);
 }
 
 }  // namespace muster::simulate

@@ -65,33 +65,25 @@ void World::charge(Gang& g) {
     if (gpu->second == 0) c.of_node->erase(gpu);
   }
   g.charged.clear();
-  for (const auto* pods : {&g.assignment.pods, &g.leaving}) {
-    for (const pl::PodPlace& p : *pods) {
-      std::int64_t left = milli_gpu(g.spec.roles[static_cast<std::size_t>(p.role)], p.node);
-      if (left == 0) continue;
-      auto& of_node = charged_[p.node];
-      if (p.gpus.empty()) g.charged.push_back({&of_node, -1, left});
-      for (std::size_t i = 0; i < p.gpus.size(); ++i) {
-        const std::int64_t part = left / static_cast<std::int64_t>(p.gpus.size() - i);
-        g.charged.push_back({&of_node, p.gpus[i], part});
-        left -= part;
-      }
+  const auto add = [&](const pl::PodPlace& p, std::int64_t left) {
+    if (left == 0) return;
+    auto& of_node = charged_[p.node];
+    if (p.gpus.empty()) g.charged.push_back({&of_node, -1, left});
+    for (std::size_t i = 0; i < p.gpus.size(); ++i) {
+      const std::int64_t part = left / static_cast<std::int64_t>(p.gpus.size() - i);
+      g.charged.push_back({&of_node, p.gpus[i], part});
+      left -= part;
     }
+  };
+  for (const pl::PodPlace& p : g.assignment.pods)
+    add(p, milli_gpu(g.spec->roles[static_cast<std::size_t>(p.role)], p.node));
+  for (const GangPod& p : g.pods) {
+    if (p.is_beside) add(p.place, p.milli_gpu);
   }
   for (const Charge& c : g.charged) {
     allocated_milli_ += c.milli;
     (*c.of_node)[c.gpu] += c.milli;
   }
-}
-
-void World::hold(Gang& g, const pl::Assignment& assignment) {
-  g.assignment = assignment;
-  charge(g);
-}
-
-void World::hold_nothing(Gang& g) {
-  g.leaving.clear();
-  hold(g, {});
 }
 
 }  // namespace muster::simulate

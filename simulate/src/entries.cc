@@ -114,11 +114,11 @@ Entry workload_entry(const World& world, const Workload& w) {
   pl::Time submitted = world.now;
   std::optional<pl::Time> began = first_started(w);
   for (const auto& g : w.gangs) {
-    for (const auto& role : g->spec.roles) {
+    for (const auto& role : g->spec->roles) {
       if (!replicas.contains(role.name)) replicas[role.name] = 0;
     }
     for (const auto& p : g->assignment.pods) {
-      auto& count = replicas[g->spec.roles[static_cast<std::size_t>(p.role)].name];
+      auto& count = replicas[g->spec->roles[static_cast<std::size_t>(p.role)].name];
       count = count.get<std::int32_t>() + 1;
     }
     attempt = std::max(attempt, g->attempt);

@@ -101,7 +101,7 @@ class Differences {
       std::int64_t held = 0;
       for (const auto& g : w.gangs) {
         for (const auto& p : g->assignment.pods)
-          held += world_.milli_gpu(g->spec.roles[static_cast<std::size_t>(p.role)], p.node);
+          held += world_.milli_gpu(g->spec->roles[static_cast<std::size_t>(p.role)], p.node);
       }
       if (milli(wanted) != held) differ(path, shown(wanted), crds::to_string(crds::MilliGpu{held}));
     } else if (field == "nodes") {

@@ -1,5 +1,6 @@
 // The ground under workloads: nodes that come, change, fail and go.
 #include <algorithm>
+#include <utility>
 
 #include "muster/reconcilers/placement/placement_specs.h"
 #include "world.h"
@@ -26,7 +27,7 @@ std::vector<std::int32_t> numa_of_gpus(const NodeZones& node, const std::set<std
 pl::NodeSpec World::node_spec(const std::string& name) const {
   const auto found = nodes.find(name);
   if (found == nodes.end() || found->second.object == nullptr) return {};
-  pl::NodeSpec spec = reconcilers::node_spec(found->second.object->node, gpu_resources_);
+  pl::NodeSpec spec = reconcilers::node_spec(found->second.object->node, other_pods_.gpu_resources());
   if (found->second.failed) spec.usable = false;
   const auto slices = devices_.find(name);
   if (slices != devices_.end()) {
@@ -47,7 +48,8 @@ pl::NodeSpec World::node_spec(const std::string& name) const {
   }
   if (const auto zones = zones_.find(name); zones != zones_.end()) {
     spec.zones = zones->second->zones;
-    if (spec.gpu_numa.empty()) spec.gpu_numa = numa_of_gpus(*zones->second, gpu_resources_, spec.gpus);
+    if (spec.gpu_numa.empty())
+      spec.gpu_numa = numa_of_gpus(*zones->second, other_pods_.gpu_resources(), spec.gpus);
   }
   return spec;
 }
@@ -65,7 +67,9 @@ void World::put_node(const std::string& name) {
       first += devices->gpus;
     }
   }
-  leave_lost_ground(name);
+  const bool was_sound = std::exchange(node.is_sound, !is_dead(name) && node.bad_gpus.empty() &&
+                                                          !reconcilers::is_in_maintenance(node.object->node));
+  if (!was_sound || !node.is_sound) look_at_gangs_on(name);
 }
 
 void World::node_fails(const std::string& name) {
@@ -78,34 +82,23 @@ void World::node_fails(const std::string& name) {
   put_node(name);
   agenda_add(now + reconcilers::to_duration(options_.fault_after), Due::kNodeCounts, nullptr, 0, node.version,
              name);
-  for (const auto& [key, w] : workloads_) {
-    for (const auto& g : w->gangs) {
-      if (std::ranges::any_of(g->assignment.pods, [&](const auto& p) { return p.node == name; }))
-        stall(*g, 1);
-    }
-  }
+  look_at_gangs_on(name);
 }
 
 void World::node_counts(const std::string& name) {
   nodes.at(name).counted = true;
-  leave_lost_ground(name);
+  nodes.at(name).is_sound = false;
+  look_at_gangs_on(name);
 }
 
 void World::node_recovers(const std::string& name) {
   const auto found = nodes.find(name);
   if (found == nodes.end() || !found->second.failed) return;
-  const bool was_counted = found->second.counted;
   found->second.failed = found->second.counted = false;
   ++found->second.version;
   changed_ = true;
   put_node(name);
-  if (was_counted) return;
-  for (const auto& [key, w] : workloads_) {
-    for (const auto& g : w->gangs) {
-      if (std::ranges::any_of(g->assignment.pods, [&](const auto& p) { return p.node == name; }))
-        stall(*g, -1);
-    }
-  }
+  look_at_gangs_on(name);
 }
 
 void World::node_gone(const std::string& name) {
@@ -113,8 +106,7 @@ void World::node_gone(const std::string& name) {
   cluster.remove_node(name);
   capacity_stale_ = true;
   not_all_count_[name] = {};
-  // Where a gang stood on a node that had failed before it went, its stall ends with the place.
-  leave_lost_ground(name);
+  look_at_gangs_on(name);
 }
 
 // --- places that are lost
@@ -126,52 +118,47 @@ bool World::is_dead(const std::string& name) const {
          reconcilers::is_out_of_service(node->second.object->node);
 }
 
-// The pod is to be placed anew.
-bool World::is_lost(const pl::PodPlace& pod) const {
-  if (is_dead(pod.node)) return true;
-  const NodeState& node = nodes.at(pod.node);
-  return reconcilers::is_in_maintenance(node.object->node) ||
-         std::ranges::any_of(pod.gpus, [&](std::int32_t gpu) {
-           return std::ranges::find(node.bad_gpus, gpu) != node.bad_gpus.end();
-         });
+// No program on it gets on.
+bool World::is_failed(const std::string& name) const {
+  const auto node = nodes.find(name);
+  return node == nodes.end() || node->second.failed;
 }
 
-void World::leave_lost_ground(const std::string& name) {
-  const bool is_well = !is_dead(name) && nodes.at(name).bad_gpus.empty() &&
-                       !reconcilers::is_in_maintenance(nodes.at(name).object->node);
-  if (is_well) return;
-  for (const auto& [key, w] : workloads_) {
-    for (const auto& g : w->gangs) lose_pods(*g);
+reconcilers::NodeHealth World::health_of(const std::string& name) const {
+  reconcilers::NodeHealth health;
+  if (is_dead(name)) {
+    health.lost = "node " + name + " is lost";
+    health.ready = false;
+    return health;
   }
+  const NodeState& node = nodes.at(name);
+  health.ready = !node.failed;
+  health.bad_gpus = node.bad_gpus;
+  if (reconcilers::is_in_maintenance(node.object->node)) health.lost = "node " + name + " is in maintenance";
+  return health;
 }
 
-// Pods on lost ground need other places; what becomes of the gang is placement's decision.
-void World::lose_pods(Gang& g) {
-  if (std::erase_if(g.leaving, [&](const pl::PodPlace& p) { return is_dead(p.node); }) != 0) {
-    charge(g);
-    if (g.leaving.empty()) {
-      ++g.leaves_version;
-      release(g);
-    } else {
-      cluster.set_leaving(g.id, g.leaving);
+// What has pods there, or is to have them.
+void World::look_at_gangs_on(const std::string& name) {
+  std::vector<Gang*> there;
+  for (const auto& [key, w] : workloads_) {
+    for (const auto& g : w->gangs) {
+      const bool stands =
+          std::ranges::any_of(g->assignment.pods, [&](const auto& p) { return p.node == name; }) ||
+          std::ranges::any_of(g->pods, [&](const auto& p) { return p.place.node == name; });
+      if (stands) there.push_back(g.get());
     }
+  }
+  for (Gang* g : there) {
+    lose_pods_of_dead_nodes(*g);
+    reconcile(*g);
     changed_ = true;
   }
-  std::vector<std::size_t> displaced;
-  bool all_there = true;
-  for (std::size_t i = 0; i < g.assignment.pods.size(); ++i) {
-    if (!is_lost(g.assignment.pods[i])) continue;
-    displaced.push_back(i);
-    all_there = all_there && !is_dead(g.assignment.pods[i].node);
-  }
-  if (displaced.empty()) return;
-  g.can_save = all_there && (g.state == Gang::State::kBroken ? g.can_save : g.stalled == 0);
-  if (g.work.runs()) g.work.resize(now, 0, 0);
-  ++g.ends_version;
-  g.state = Gang::State::kBroken;
-  g.stalled = 0;
-  cluster.set_assignment(g.id, g.assignment, displaced);
-  changed_ = true;
+}
+
+// Where nothing runs any more a pod is gone without having been told to go.
+void World::lose_pods_of_dead_nodes(Gang& g) {
+  std::erase_if(g.pods, [&](const GangPod& p) { return is_dead(p.place.node); });
 }
 
 }  // namespace muster::simulate

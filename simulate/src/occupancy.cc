@@ -7,9 +7,10 @@
 namespace muster::simulate {
 namespace {
 
-void add(const World& world, const Gang& g, const pl::PodPlace& pod, std::map<std::string, NodeUse>& uses) {
+void add(const World& world, const Gang& g, const pl::JobSpec& of, const pl::PodPlace& pod,
+         std::map<std::string, NodeUse>& uses) {
   using Kind = pl::GpuShare::Kind;
-  const pl::RoleSpec& role = g.spec.roles[static_cast<std::size_t>(pod.role)];
+  const pl::RoleSpec& role = of.roles[static_cast<std::size_t>(pod.role)];
   NodeUse& node = uses[pod.node];
   node.amounts.cpu += role.per_pod.cpu;
   node.amounts.memory += role.per_pod.memory;
@@ -20,21 +21,23 @@ void add(const World& world, const Gang& g, const pl::PodPlace& pod, std::map<st
     use.milli += all / std::max<std::int64_t>(static_cast<std::int64_t>(pod.gpus.size()), 1);
     if (role.share.kind == Kind::kMemory) use.bytes += role.share.memory.value;
     if (role.share.kind != Kind::kMemory || !role.share.overcommit) use.overcommit = false;
-    use.pods.push_back(pod_name(g, pod));
+    use.pods.push_back(pod_name(g, of, pod));
   }
 }
 
 void add(const World& world, const Gang& g, std::map<std::string, NodeUse>& uses) {
-  for (const auto& pod : g.assignment.pods) add(world, g, pod, uses);
-  for (const auto& pod : g.leaving) add(world, g, pod, uses);
+  for (const auto& pod : g.assignment.pods) add(world, g, *g.spec, pod, uses);
+  for (const GangPod& p : g.pods) {
+    if (p.is_beside) add(world, g, *p.of, p.place, uses);
+  }
 }
 
 }  // namespace
 
-std::string pod_name(const Gang& g, const pl::PodPlace& pod) {
+std::string pod_name(const Gang& g, const pl::JobSpec& of, const pl::PodPlace& pod) {
   const Workload& w = *g.owner;
   const auto size = w.is_service ? w.service().service.spec.group_size : 0;
-  return fmt::format("{}-{}-{}", w.key, g.spec.roles[static_cast<std::size_t>(pod.role)].name,
+  return fmt::format("{}-{}-{}", w.key, of.roles[static_cast<std::size_t>(pod.role)].name,
                      g.number * size + pod.index);
 }
 
@@ -63,7 +66,7 @@ bool World::check_assignment(const Gang& g, const pl::Assignment& assignment, co
       fail(i, ".role", "must be the name of one of the job's roles");
       continue;
     }
-    const pl::RoleSpec& role = g.spec.roles[static_cast<std::size_t>(pod.role)];
+    const pl::RoleSpec& role = g.spec->roles[static_cast<std::size_t>(pod.role)];
     if (pod.index < 0 || pod.index >= role.most())
       fail(i, ".index", fmt::format("must be from 0 to {}", role.most() - 1));
     if (!seen.emplace(pod.role, pod.index).second) fail(i, "", "must not be stated twice");
@@ -91,7 +94,7 @@ bool World::check_assignment(const Gang& g, const pl::Assignment& assignment, co
     }
     const bool several = std::set(pod.gpus.begin(), pod.gpus.end()).size() != pod.gpus.size();
     if (several && role.share.kind != pl::GpuShare::Kind::kMig) fail(i, ".gpus", "must not name a GPU twice");
-    add(*this, g, pod, uses);
+    add(*this, g, *g.spec, pod, uses);
     const NodeUse& use = taken == uses.end() ? uses.at(pod.node) : taken->second;
     for (const std::int32_t gpu : std::set(pod.gpus.begin(), pod.gpus.end())) {
       const GpuUse& one = use.gpus.at(gpu);
@@ -112,12 +115,12 @@ bool World::check_assignment(const Gang& g, const pl::Assignment& assignment, co
     exceeded("pod slots", use.amounts.pods, spec.allocatable.pods);
   }
   if (errors.size() != before) return false;
-  for (std::size_t r = 0; r < g.spec.roles.size(); ++r) {
+  for (std::size_t r = 0; r < g.spec->roles.size(); ++r) {
     const auto there = pods_of_role[static_cast<std::int32_t>(r)];
-    if (there >= g.spec.roles[r].replicas) continue;
+    if (there >= g.spec->roles[r].replicas) continue;
     errors.push_back({change.key, "status.assignment.pods",
-                      fmt::format("must have at least {} pods of role {}, has {}", g.spec.roles[r].replicas,
-                                  g.spec.roles[r].name, there),
+                      fmt::format("must have at least {} pods of role {}, has {}", g.spec->roles[r].replicas,
+                                  g.spec->roles[r].name, there),
                       change.source.location("status.assignment.pods")});
   }
   return errors.size() == before;

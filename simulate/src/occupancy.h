@@ -24,7 +24,7 @@ struct NodeUse {
 // By node. Pods that are leaving count until they are gone. O(pods).
 std::map<std::string, NodeUse> occupancy(const World& world);
 
-// "team-a/big-worker-0"
-std::string pod_name(const Gang& gang, const pl::PodPlace& pod);
+// "team-a/big-worker-0"; `of`: what the place's role is one of.
+std::string pod_name(const Gang& gang, const pl::JobSpec& of, const pl::PodPlace& pod);
 
 }  // namespace muster::simulate

@@ -188,7 +188,7 @@ void write_tables(const World& world, std::ostream& out) {
     std::int64_t milli = 0;
     for (const auto& g : w->gangs) {
       for (const auto& p : g->assignment.pods)
-        milli += world.milli_gpu(g->spec.roles[static_cast<std::size_t>(p.role)], p.node);
+        milli += world.milli_gpu(g->spec->roles[static_cast<std::size_t>(p.role)], p.node);
     }
     const std::string position = shown(e["position"]);
     rows.push_back({w->key, shown(e["phase"]), crds::to_string(crds::MilliGpu{milli}),

@@ -69,16 +69,15 @@ void World::play_instant(std::vector<Entry>& due) {
   for (const Entry& e : due) {
     switch (e.due) {
       case Due::kWorkDone:
-        if (e.version == e.gang->ends_version) finish(*e.gang, false, "");
+        if (e.version != e.gang->ends_version) break;
+        end_programs(*e.gang);
+        reconcile(*e.gang);
         break;
       case Due::kPodsGone:
-        if (e.version == e.gang->leaves_version) release(*e.gang);
+        if (erase_gone_pods(*e.gang)) reconcile(*e.gang);
         break;
-      case Due::kMaxRuntime:
-        if (e.version != e.gang->limit_version || e.gang->state == Gang::State::kOut) break;
-        e.gang->ends_as = "MaxRuntimeExceeded";
-        let_go(*e.gang, EventType::kEvicted, "MaxRuntime", "", nullptr);
-        changed_ = true;
+      case Due::kLook:
+        if (e.version == e.gang->look_version) reconcile(*e.gang);
         break;
       case Due::kNodeFails:
         node_fails(e.node);
@@ -128,28 +127,9 @@ void World::decide() {
 
 void World::carry_out(const pl::Decision& d) {
   const auto found = gangs_.find(d.job);
-  if (found == gangs_.end()) throw std::logic_error("a decision about " + d.job + ", which is not there");
-  Gang& g = *found->second;
-  const std::string reason(pl::to_string(d.reason));
-  switch (d.kind) {
-    case pl::Decision::Kind::kStart:
-      return start(g, d.assignment);
-    case pl::Decision::Kind::kReplace:
-      return restart_on(g, d);
-    case pl::Decision::Kind::kGrow:
-      return resize(g, d.assignment, EventType::kGrown, reason, d.beneficiary);
-    case pl::Decision::Kind::kShrink:
-      return resize(g, d.assignment, EventType::kShrunk, reason, d.beneficiary);
-    case pl::Decision::Kind::kMove:
-      ++g.owner->moves;
-      return let_go(g, EventType::kMoved, reason, d.beneficiary, &d.assignment);
-    case pl::Decision::Kind::kEvict:
-      if (d.reason == pl::EvictReason::kReclaimed || d.reason == pl::EvictReason::kPreempted) {
-        ++g.owner->preemptions;
-        ++metrics.preemptions;
-      }
-      return let_go(g, EventType::kEvicted, reason, d.beneficiary, nullptr);
-  }
+  if (found == gangs_.end() || placed_.note(d) == nullptr)
+    throw std::logic_error("a decision about " + d.job + ", which is not there");
+  reconcile(*found->second, d.beneficiary);
 }
 
 // A reason is told once, and again when it has changed.

@@ -1,9 +1,9 @@
-// What gangs ask of placement: what their workloads state, what they take from their Projects, and what
-// becomes of those that run when that changes.
+// What gangs ask for: what their workloads state, and what they take from their Projects.
 #include <algorithm>
 #include <map>
 
 #include "muster/reconcilers/placement/placement_specs.h"
+#include "muster/reconcilers/pods/requests.h"
 #include "muster/reconcilers/projects/job_policy.h"
 #include "world.h"
 
@@ -19,28 +19,6 @@ bool differ_in_more_than_numbers(std::vector<pl::RoleSpec> before, const std::ve
     before[r].max_replicas = now[r].max_replicas;
   }
   return before != now;
-}
-
-// Where a running gang stays after an edit: the lowest indexes of each role, as many as it now may have.
-// nullopt: it asks for other pods than these, or for more at least.
-std::optional<pl::Assignment> kept_under(const std::vector<pl::RoleSpec>& before,
-                                         const std::vector<pl::RoleSpec>& now, const pl::Assignment& held) {
-  if (differ_in_more_than_numbers(before, now)) return std::nullopt;
-  std::vector<std::vector<std::int32_t>> indexes(now.size());
-  for (const pl::PodPlace& p : held.pods) indexes[static_cast<std::size_t>(p.role)].push_back(p.index);
-  pl::Assignment kept = held;
-  for (std::size_t r = 0; r < now.size(); ++r) {
-    auto& mine = indexes[r];
-    if (mine.size() < static_cast<std::size_t>(now[r].replicas)) return std::nullopt;
-    const auto most = static_cast<std::size_t>(now[r].most());
-    if (mine.size() <= most) continue;
-    std::ranges::sort(mine);
-    const std::int32_t first_gone = mine[most];
-    std::erase_if(kept.pods, [&](const pl::PodPlace& p) {
-      return p.role == static_cast<std::int32_t>(r) && p.index >= first_gone;
-    });
-  }
-  return kept;
 }
 
 }  // namespace
@@ -61,13 +39,6 @@ const crds::Project* World::project_at(const std::string& ns) const {
   return found == projects.end() ? nullptr : found->second;
 }
 
-// Nothing is judged anew, or taken from a Project, of what has places; nor of what its status says runs.
-bool World::has_place(const Gang& g) const {
-  if (g.state == Gang::State::kRunning || g.state == Gang::State::kBroken) return true;
-  const Workload& w = *g.owner;
-  return !w.is_service && g.attempt == 0 && !w.job().job.status.assignment.pods.empty();
-}
-
 void World::refresh_all(const std::string* ns) {
   for (const auto& [key, w] : workloads_) {
     if (ns != nullptr && w->ns != *ns) continue;
@@ -82,138 +53,83 @@ void World::refresh_under_policies() {
   }
 }
 
-Asked World::asked_by(Gang& g, const crds::Project* project) {
+// What holds places keeps what it took when it got them.
+void World::take_from_project(Gang& g, const crds::Project* project) {
   const Workload& w = *g.owner;
-  Asked asked;
-  if (w.is_service) {
-    asked = {w.service().replica, {w.service().needs}};
-    auto& class_name = asked.job.spec.priority_class_name;
-    if (class_name.empty() && priorities_.contains(std::string(kServiceClass))) class_name = kServiceClass;
-  } else {
-    asked = {w.job().job, w.job().needs};
+  auto& taken = g.job.status.effective;
+  const bool is_placed = g.job.status.assignment.attempt != 0;
+  // One that its status says runs has taken what that says.
+  const bool comes_placed = !w.is_service && g.attempt == 0 && !w.job().job.status.assignment.pods.empty();
+  if (is_placed) return;
+  if (!comes_placed || taken == crds::Effective{})
+    taken = project == nullptr ? crds::Effective{} : reconcilers::taken_from(*project, g.job.spec);
+  if (w.is_service) {  // these are of jobs: a server has no end
+    taken.max_runtime.reset();
+    taken.idle_timeout.reset();
   }
-  auto& job = asked.job;
-  if (g.state != Gang::State::kRunning && g.state != Gang::State::kBroken) {
-    g.taken = has_place(g) ? job.status.effective : crds::Effective{};
-    if (g.taken == crds::Effective{} && project != nullptr)
-      g.taken = reconcilers::taken_from(*project, job.spec);
-    if (w.is_service) {  // these are of jobs: a server has no end
-      g.taken.max_runtime.reset();
-      g.taken.idle_timeout.reset();
-    }
-  }
-  job.spec = reconcilers::with(g.taken, std::move(job.spec));
-  if (g.taken.roles.empty()) return asked;
-  if (auto needs = reconcilers::pod_needs(job)) asked.needs = *std::move(needs);
-  return asked;
 }
 
-// What the gang asks for, as its workload is now; nothing where it is not to run.
-void World::refresh(Gang& g) {
+// What it asks for, as its workload and its Project are now. An edit that asks for other pods has its turn
+// when those that leave are gone.
+void World::restate(Gang& g) {
+  const bool is_leaving = g.leaves_whole && !g.pods.empty();
+  const auto spec_before = g.spec;
+  const auto job_before = is_leaving ? g.job.spec : crds::TrainingJobSpec{};
+  const auto wish_before = is_leaving ? g.wish : reconcilers::Translation{};
   Workload& w = *g.owner;
-  if (w.finished || (!g.ends_as.empty() && g.ends_as != "Suspended")) return;
   const crds::Project* project = project_at(w.ns);
-  const Asked asked = asked_by(g, project);
-  const auto priority = priority_of(asked.job.spec.priority_class_name);
+  const auto& stated = w.is_service ? w.service().replica : w.job().job;
+  g.job.metadata.ns = w.ns;
+  g.job.metadata.name = w.is_service ? w.name + "/" + std::to_string(g.number) : w.name;
+  g.job.metadata.uid = g.id;
+  g.job.metadata.creation_timestamp = to_stamp(g.submitted);
+  g.job.spec = stated.spec;
+  auto& class_name = g.job.spec.priority_class_name;
+  if (w.is_service && class_name.empty() && priorities_.contains(std::string(kServiceClass)))
+    class_name = kServiceClass;
+  take_from_project(g, project);
+  const auto& taken = g.job.status.effective;
+  g.job.spec = reconcilers::with(taken, std::move(g.job.spec));
+  auto& wish = g.wish;
+  wish = {};
+  wish.needs = w.is_service ? std::vector{w.service().needs} : w.job().needs;
+  if (!taken.roles.empty()) {
+    if (auto needs = reconcilers::pod_needs(g.job)) wish.needs = *std::move(needs);
+  }
   w.invalid = w.is_service ? w.service().invalid : w.job().invalid;
-  if (w.invalid.empty() && !priority) {
-    w.invalid =
-        "spec.priorityClassName: there is no PriorityClass \"" + asked.job.spec.priority_class_name + "\"";
-  }
+  if (!w.invalid.empty()) wish.needs.clear();
+  const auto priority = priority_of(class_name);
+  if (w.invalid.empty() && !priority)
+    w.invalid = "spec.priorityClassName: there is no PriorityClass \"" + class_name + "\"";
+  wish.priority = priority.value_or(0);
   g.violation.clear();
-  if (w.invalid.empty() && project != nullptr && !has_place(g))
+  const bool has_place = g.job.status.assignment.attempt != 0;  // what has one is not judged anew
+  if (w.invalid.empty() && project != nullptr && !has_place)
     g.violation =
-        reconcilers::violation(*project, asked.job.spec, cluster.default_pool()).value_or(std::string());
-  const std::string owner = project_of(w.ns);
-  const bool placed = g.state == Gang::State::kRunning || g.state == Gang::State::kBroken;
-  const bool suspended = !w.is_service && w.job().job.spec.suspend;
-  if (suspended && placed) {
-    g.ends_as = "Suspended";
-    return let_go(g, EventType::kEvicted, "Suspended", "", nullptr);
+        reconcilers::violation(*project, g.job.spec, cluster.default_pool()).value_or(std::string());
+  if (!w.invalid.empty()) {
+    wish.invalid = w.invalid;
+  } else if (!g.violation.empty()) {
+    wish.invalid = g.violation;
+    wish.invalid_reason = "PolicyViolation";
   }
-  if (owner.empty() && placed) {
-    let_go(g, EventType::kEvicted, "ProjectNotFound", "", nullptr);
-    return refresh(g);
-  }
-  const bool refused = !w.invalid.empty() || !g.violation.empty();
-  if (suspended || (refused && !placed)) return stand_aside(g, suspended);
-  if (refused) return;  // what runs is not judged anew
-  if (g.ends_as == "Suspended") g.ends_as.clear();
-  pl::JobSpec wanted = spec_of(g, asked, *priority, owner);
-  const bool other_pods = g.known && differ_in_more_than_numbers(g.spec.roles, wanted.roles);
-  auto kept = std::optional(g.assignment);
-  if (g.known && g.state == Gang::State::kRunning)
-    kept = kept_under(g.spec.roles, wanted.roles, g.assignment);
-  if (placed && (!kept || other_pods)) {
-    let_go(g, EventType::kEvicted, "SpecChanged", "", nullptr);
-    return refresh(g);
-  }
-  if (other_pods && !g.leaving.empty()) {
-    // What leaves is charged as what it was until it is gone. What is asked for now has its turn then.
-    give_up_kept_place(g);
-    wanted = g.spec;
-    wanted.project = owner;
-  }
-  const auto limit = g.spec.max_runtime;
-  g.spec = std::move(wanted);
-  cluster.upsert_job(g.spec);
-  g.known = true;
+  const bool is_to_run = !wish.invalid && !g.job.spec.suspend;
+  if (wish.needs.empty() || (!has_place && !is_to_run)) return;
+  auto spec = reconcilers::job_spec(g.job, placed_.project_of(w.ns), wish.priority, wish.needs, {});
+  g.spec = std::make_shared<const pl::JobSpec>(std::move(spec));
+  const bool may_wait = is_leaving && !wish.invalid && !g.job.spec.suspend;
+  if (!may_wait || !differ_in_more_than_numbers(spec_before->roles, g.spec->roles)) return;
+  g.job.spec = job_before;
+  wish = wish_before;
+  g.spec = spec_before;
+}
+
+// Its workload, its Project or its class is another.
+void World::refresh(Gang& g) {
+  if (g.owner->finished) return;
   gangs_[g.id] = &g;
-  if (g.state == Gang::State::kOut) g.state = Gang::State::kWaiting;
-  if (placed && g.spec.max_runtime != limit) follow_limit(g);
-  if (kept->pods.size() < g.assignment.pods.size()) resize(g, *kept, EventType::kShrunk, "Scaled", "");
-}
-
-pl::JobSpec World::spec_of(const Gang& g, const Asked& asked, std::int32_t priority,
-                           const std::string& project) {
-  const Workload& w = *g.owner;
-  pl::JobSpec spec;
-  if (w.is_service) {
-    crds::InferenceService service = w.service().service;
-    service.spec.pools = asked.job.spec.pools;
-    spec = reconcilers::replica_spec(service, g.id, project, priority, asked.needs.front());
-  } else {
-    spec = reconcilers::job_spec(asked.job, project, priority, asked.needs, {});
-  }
-  spec.id = g.id;
-  spec.submitted = g.submitted;
-  if (spec.max_runtime) spec.max_runtime->ms = std::max<std::int64_t>(spec.max_runtime->ms - g.ran_ms, 0);
-  return spec;
-}
-
-// It ends when this attempt has run for what is left of its maxRuntime.
-void World::follow_limit(Gang& g) {
-  ++g.limit_version;
-  if (g.spec.max_runtime)
-    agenda_add(std::max(g.began + *g.spec.max_runtime, now), Due::kMaxRuntime, &g, 0, g.limit_version);
-}
-
-// Of a gang whose pods leave: the place that it was to have next.
-void World::give_up_kept_place(Gang& g) {
-  g.moving_to.reset();
-  if (!cluster.nominated(g.id)) return;
-  cluster.clear_assignment(g.id);
-  cluster.set_leaving(g.id, g.leaving);
-  changed_ = true;
-}
-
-// It is not to run: suspended, or not as it is.
-void World::stand_aside(Gang& g, bool suspended) {
-  if (g.known && g.leaving.empty()) {
-    cluster.remove_job(g.id);
-    g.known = false;
-  } else if (g.known) {
-    give_up_kept_place(g);
-    if (suspended) g.ends_as = "Suspended";
-  }
-  const std::string why = !g.owner->invalid.empty() ? "InvalidSpec"
-                          : suspended               ? ""
-                          : !g.violation.empty()    ? "PolicyViolation"
-                                                    : "";
-  if (!why.empty() && g.refused_as != why) tell(EventType::kWaiting, *g.owner, why);
-  g.refused_as = why;
-  g.waits_for = pl::Reason::kNone;
-  g.state = Gang::State::kOut;
+  restate(g);
+  reconcile(g);
 }
 
 }  // namespace muster::simulate

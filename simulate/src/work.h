@@ -28,6 +28,9 @@ class Work {
 
   // Between start() and stop(), also while it does not get on.
   bool runs() const { return runs_; }
+  // Pods that it gets on with, and what they hold.
+  std::int32_t pods() const { return pods_; }
+  std::int64_t milli_gpu() const { return milli_gpu_; }
   // An attempt begins, from the last checkpoint.
   void start(placement::Time now, std::int32_t pods, std::int64_t milli_gpu) {
     began_ = at_ = now;

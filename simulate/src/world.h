@@ -1,6 +1,8 @@
-// The simulated cluster: workloads, what they hold, what has happened. Changed by apply.cc (the input),
-// wish.cc (what workloads ask for), lifecycle.cc (what they do), nodes.cc (the ground under them), charges.cc
-// (who holds how much) and simulation.cc (time and decisions).
+// The simulated cluster: what a cluster has beside the operator. It plays the objects that users apply
+// (apply.cc), nodes (nodes.cc), pods and the programs in them (pods.cc), time (simulation.cc), and sums up
+// who holds how much (charges.cc). What becomes of a job decides the code that decides it on a cluster:
+// wish.cc says what a job asks for, gang_life.cc shows it and its pods to advance() and does what comes out,
+// and PlacedJobs tells placement.
 #pragma once
 
 #include <array>
@@ -16,6 +18,8 @@
 #include <vector>
 
 #include "muster/placement/cluster.h"
+#include "muster/reconcilers/placement/other_pods.h"
+#include "muster/reconcilers/placement/placed_jobs.h"
 #include "muster/simulate/input.h"
 #include "muster/simulate/simulation.h"
 #include "work.h"
@@ -31,6 +35,10 @@ constexpr pl::Time to_time(Instant t) {
 }
 constexpr Instant to_instant(pl::Time t) {
   return Instant{(t - kBegin).ms / 1000};
+}
+// Instants as statuses have them: whole seconds.
+constexpr crds::Time to_stamp(pl::Time t) {
+  return crds::Time{std::chrono::seconds{t.ms / 1000}};
 }
 
 enum class EventType : std::uint8_t {
@@ -74,6 +82,16 @@ struct Charge {
   std::int64_t milli;
 };
 
+// One pod as its kubelet has it.
+struct GangPod {
+  client::Ptr<client::Pod> pod;
+  std::shared_ptr<const pl::JobSpec> of;  // what its gang asked for when it was made
+  pl::PodPlace place;                     // its role is one of `of`
+  std::int64_t milli_gpu = 0;
+  std::optional<pl::Time> gone_at{};  // it was told to go
+  bool is_beside = false;             // no place of the assignment is its, or pays for it
+};
+
 // What is placed as one: a TrainingJob, or one replica of an InferenceService.
 struct Gang {
   enum class State : std::uint8_t {
@@ -85,29 +103,31 @@ struct Gang {
   Workload* owner = nullptr;
   std::int32_t number = 0;  // of the replicas of a service
   std::string id;           // in the cluster
-  crds::Effective taken;    // from its Project
-  std::string violation;    // of its Project's policy: why it is not to start; empty: it may
-  std::string refused_as;   // as last told: InvalidSpec or PolicyViolation; empty: neither
-  pl::JobSpec spec;
+  // As an API server has it, with what it takes from its Project.
+  crds::TrainingJob job;
+  reconcilers::Translation wish;
+  std::string violation;   // of its Project's policy: why it is not to start; empty: it may
+  std::string refused_as;  // as last told: InvalidSpec or PolicyViolation; empty: neither
+  std::vector<GangPod> pods;
+
+  // What follows from these, as of the last look at it.
+  std::shared_ptr<const pl::JobSpec> spec = std::make_shared<pl::JobSpec>();
   State state = State::kOut;
-  bool known = false;  // to the cluster
   pl::Assignment assignment;
+  std::vector<Charge> charged;  // for both it and the pods beside it, as it was when they came
+
   std::shared_ptr<const Pods> moving_to;  // not null: it is to start again there
-  std::vector<pl::PodPlace> leaving;
-  std::vector<Charge> charged;  // for both, as it was when they came
-  bool leaves_whole = false;    // its last pods are leaving, not only surplus
-  std::string ends_as;          // not empty: it ends when its pods are gone; the reason
-  bool can_save = false;        // broken: all its pods are there still
-  std::int32_t stalled = 0;     // nodes under it that have failed and do not count as lost yet
+  bool leaves_whole = false;              // its last pods are leaving, not only surplus
+  std::string ended_as;                   // it has ended, and that was not told yet: the reason
   Work work;
+  std::int32_t works_in = 0;             // the attempt
   std::int64_t milli_gpu_ms_before = 0;  // of it: done before it came, already running
   pl::Time submitted;
-  pl::Time began;           // of the attempt
-  std::int64_t ran_ms = 0;  // of attempts before
   std::optional<pl::Time> first_started;
   std::int32_t attempt = 0;
-  pl::Reason waits_for = pl::Reason::kNone;                               // as last told
-  std::uint32_t ends_version = 0, leaves_version = 0, limit_version = 0;  // of what is in the agenda
+  pl::Reason waits_for = pl::Reason::kNone;          // as last told
+  std::optional<pl::Time> look_at;                   // it is to be looked at again
+  std::uint32_t ends_version = 0, look_version = 0;  // of what is in the agenda
 };
 
 enum class Phase : std::uint8_t { kQueued, kRunning, kCheckpointing, kSuspended, kSucceeded, kFailed };
@@ -133,18 +153,13 @@ struct Workload {
   const Behaviour& behaviour() const { return is_service ? service().behaviour : job().behaviour; }
 };
 
-// What a gang asks for, with what it takes from its Project.
-struct Asked {
-  crds::TrainingJob job;
-  std::vector<reconcilers::PodNeeds> needs;  // of each role
-};
-
 struct NodeState {
   const NodeObject* object = nullptr;
   bool failed = false;   // not Ready
   bool counted = false;  // long enough to count as a fault
   std::uint32_t version = 0;
   std::vector<std::int32_t> bad_gpus{};  // what runs on them is to be placed anew
+  bool is_sound = true;                  // nothing of it is lost
 };
 
 // Which GPUs of a node count as capacity: none where it is not usable, or not of one pool.
@@ -199,7 +214,7 @@ class World {
   enum class Due : std::uint8_t {
     kWorkDone,
     kPodsGone,
-    kMaxRuntime,
+    kLook,
     kNodeFails,
     kNodeCounts,
     kNodeRecovers,
@@ -223,9 +238,7 @@ class World {
 
   // --- charges.cc
   void account(pl::Time until);
-  void charge(Gang& g);                                  // for what it holds and what leaves
-  void hold(Gang& g, const pl::Assignment& assignment);  // what it has now, for the sums
-  void hold_nothing(Gang& g);                            // nothing leaves either
+  void charge(Gang& g);  // for what it holds and what leaves
   void count_capacity(const pl::NodeSpec& node);
   std::int64_t stranded() const;
 
@@ -244,7 +257,6 @@ class World {
   void set_scale(Workload& w, pl::Time submitted);
   void add_pool(const crds::NodePool& pool);
   void upsert_all_nodes();
-  void upsert_pod(const client::Pod& pod);
   void own_namespaces();
   void take_over(Gang& gang, const Change& change);  // status.assignment
   bool check_assignment(const Gang& gang, const pl::Assignment& assignment, const Change& change);
@@ -258,44 +270,47 @@ class World {
   void node_recovers(const std::string& name);
   void node_gone(const std::string& name);
   bool is_dead(const std::string& node) const;
-  bool is_lost(const pl::PodPlace& pod) const;
-  void leave_lost_ground(const std::string& node);
-  void lose_pods(Gang& g);
+  bool is_failed(const std::string& node) const;
+  reconcilers::NodeHealth health_of(const std::string& node) const;
+  void look_at_gangs_on(const std::string& node);
+  void lose_pods_of_dead_nodes(Gang& g);
 
   // --- wish.cc
   void refresh(Gang& gang);
   void refresh_all(const std::string* ns);
   void refresh_under_policies();
-  void stand_aside(Gang& gang, bool suspended);
-  void give_up_kept_place(Gang& gang);
-  void follow_limit(Gang& gang);
-  static pl::JobSpec spec_of(const Gang& gang, const Asked& asked, std::int32_t priority,
-                             const std::string& project);
-  Asked asked_by(Gang& gang, const crds::Project* project);
-  const crds::Project* project_at(const std::string& ns) const;  // nullptr: none
-  bool has_place(const Gang& gang) const;
+  void restate(Gang& gang);
+  void take_from_project(Gang& gang, const crds::Project* project);
+  const crds::Project* project_at(const std::string& ns) const;            // nullptr: none
   std::optional<std::int32_t> priority_of(const std::string& name) const;  // "": the default
 
-  // --- lifecycle.cc
-  void start(Gang& g, const pl::Assignment& assignment);
-  void restart_on(Gang& g, const pl::Decision& d);
-  void resize(Gang& g, const pl::Assignment& to, EventType type, const std::string& reason,
-              const std::string& beneficiary);
-  void let_go(Gang& g, EventType type, const std::string& reason, const std::string& beneficiary,
-              const pl::Assignment* moving_to);
-  void release(Gang& g);
-  void finish(Gang& g, bool failed, const std::string& reason);
-  bool saves(const Gang& g) const;
-  std::int32_t failed_under(const Gang& g) const;
-  void stall(Gang& g, std::int32_t by);
-  void stop_work(Gang& g);
-  void schedule_end(Gang& g);
+  // --- gang_life.cc
+  void reconcile(Gang& g, const std::string& beneficiary = {});
+  bool look(Gang& g, const std::string& beneficiary, std::optional<crds::Time>& wake);
+  std::optional<reconcilers::Decision> decision_about(const Gang& g) const;
+  void tell_step(Gang& g, const reconcilers::Step& step, bool moves, const std::string& beneficiary);
+  void settle(Gang& g);
+  void tell_release(Gang& g);
+  void tell_end(Gang& g);
+  void tell_refusal(Gang& g);
+  void look_again(Gang& g, const std::optional<crds::Time>& at);
+  void retire(Gang& g);
   void tell(EventType type, const Workload& w, std::string reason = {}, std::string beneficiary = {},
             std::shared_ptr<const Pods> pods = nullptr);
-  pl::Duration grace(const Gang& g) const;
+  void append_pods(const Gang& g, const std::vector<crds::PodAssignment>& places, Pods& pods) const;
+
+  // --- pods.cc
+  void make_pod(Gang& g, const crds::PodAssignment& place);
+  bool tell_to_go(Gang& g, const std::vector<reconcilers::PodRemoval>& pods, bool is_whole);
+  bool erase_gone_pods(Gang& g);
+  void end_programs(Gang& g);
+  bool is_whole(const Gang& g) const;
+  void find_pods_beside(Gang& g);
+  void stop_former_work(Gang& g, bool is_whole);
+  void follow_work(Gang& g);
+  void stop_work(Gang& g);
+  void schedule_end(Gang& g);
   std::int64_t milli_gpu(const Gang& g, const std::vector<pl::PodPlace>& pods) const;
-  pl::Duration saves_in(const Gang& g) const;
-  void append_pods(const Gang& g, const pl::Assignment& a, Pods& pods) const;
 
   const Input& input_;
   Options options_;
@@ -305,12 +320,13 @@ class World {
   std::map<std::string, std::unique_ptr<Workload>> workloads_;  // by "Kind namespace/name"
   std::vector<std::unique_ptr<Workload>> graveyard_;
   std::unordered_map<std::string, Gang*> gangs_;
+  reconcilers::OtherPods other_pods_;
+  reconcilers::PlacedJobs placed_;
+  std::int64_t pods_made_ = 0;
   std::map<std::string, pl::PoolSpec> pools_;
   crds::NodePool default_pool_;
-  std::set<std::string> gpu_resources_;
   std::map<std::string, const NodeZones*> zones_;
   std::map<std::string, std::map<std::string, const NodeDevices*>> devices_;  // by node, slice
-  std::map<std::string, const PodObject*> pods_;
   std::map<std::string, PriorityClass> priorities_;
   std::map<std::string, std::string> owner_of_;       // Project of each namespace
   std::map<std::string, std::uint64_t> project_age_;  // order of their first statement

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "../cluster/muster/fixture.h"
+#include "../cluster/muster/fixture/fixture.h"
 #include "muster/testcluster/real_node.h"
 
 namespace muster::test {

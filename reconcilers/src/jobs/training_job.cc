@@ -161,7 +161,7 @@ void TrainingJobReconciler::take_over(const View& view, const Step& step) {
 
 // What follows from a step that stands: first pods go, then pods come. False: not all of it is done.
 client::Task<bool> TrainingJobReconciler::carry_out(const View& view, const Step& step) {
-  // Those who stay read there who is left, and those who come who is there.
+  // The hosts file comes first: members that stay read in it who is left, and members that join who is there.
   if (crds::is_elastic(view.counts->value.spec) && step.status.assignment.attempt != 0) {
     const Job as_committed = context_.caches.jobs.store().find(view.key);
     if (!as_committed) co_return false;
@@ -211,9 +211,15 @@ void TrainingJobReconciler::charge(const client::Key& key) {
 }
 
 void TrainingJobReconciler::set_aside(const client::Key& key) {
+  if (in_doubt_.contains(key)) return;  // a write that gives it places may still arrive
   const Job job = context_.caches.jobs.store().find(key);
-  if (job && !job->status_unreadable && job->value.status.assignment.attempt != 0) return;
-  context_.placement.forget(key, job ? pods_of(job->meta.uid) : std::vector<client::Ptr<client::Pod>>{});
+  if (job && !job->status_unreadable) {
+    const auto attempt = job->value.status.assignment.attempt;
+    if (attempt != 0 && context_.placement.charges(key, attempt)) return;
+  }
+  const auto last = uids_.find(key);
+  const std::string uid = job ? job->meta.uid : last != uids_.end() ? last->second : "";
+  context_.placement.forget(key, pods_of(uid));
 }
 
 void TrainingJobReconciler::note(const client::Key& key, const client::Pod& pod) {

@@ -327,15 +327,14 @@ pl::JobSpec job_spec(const crds::TrainingJob& job, std::string project, std::int
   }
   for (const auto& refusal : job.status.node_refusals) s.avoid_nodes.push_back(refusal.node);
   if (job.spec.max_runtime) {
-    // What earlier attempts ran counts; a job that is over its time is ended by its own reconciler.
+    // The time that earlier attempts ran counts. A job whose time is over is ended by its own reconciler.
     const auto left = *job.spec.max_runtime - std::chrono::seconds{job.status.run_seconds};
     s.max_runtime = to_duration(std::max(left, crds::Duration{0}));
   }
   if (job.spec.checkpoint && job.spec.checkpoint->interval) {
     s.checkpoint_interval = to_duration(*job.spec.checkpoint->interval);
   }
-  if (job.spec.elastic && job.spec.elastic->grow_after)
-    s.grow_after = s.grow_quiet = to_duration(*job.spec.elastic->grow_after);
+  s.grow_after = s.grow_quiet = to_duration(crds::grow_after_of(job.spec));
   return s;
 }
 

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "commands.h"
+#include "commands/commands.h"
 
 namespace muster::controller {
 namespace {

@@ -1,5 +1,5 @@
 // Probes and metrics over real sockets on the loopback.
-#include "http_server.h"
+#include "process/http_server.h"
 
 #include <gmock/gmock.h>
 #include <sys/resource.h>

@@ -1,5 +1,5 @@
 // What stands on standard error: one line a message, in JSON one object a line.
-#include "logging.h"
+#include "process/logging.h"
 
 #include <gmock/gmock.h>
 #include <spdlog/spdlog.h>

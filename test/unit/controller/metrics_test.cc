@@ -1,6 +1,6 @@
 // The names that dashboards and alerts made for controller-runtime look for, and that the text is the
 // exposition format.
-#include "metrics.h"
+#include "process/metrics.h"
 
 #include <gmock/gmock.h>
 

@@ -156,11 +156,14 @@ TEST(Simulation, ASaveThatTakesTooLongIsLost) {
   EXPECT_EQ(job_of(some, "low")["finished"], "140s");
 }
 
+// It has failed when its time is over; what it holds is free when it has saved.
 TEST(Simulation, MaxRuntimeEndsAJob) {
   const json r = run(cluster() + job("a", "saves-in: 5s", "gpus: {count: 1}", "maxRuntime: 1m, "));
   EXPECT_THAT(events_of(r), ElementsAre("0s Admitted team/a", "60s Evicted team/a MaxRuntime",
-                                        "65s Released team/a", "65s Finished team/a MaxRuntimeExceeded"));
+                                        "60s Finished team/a MaxRuntimeExceeded", "65s Released team/a"));
   EXPECT_EQ(job_of(r, "a")["phase"], "Failed");
+  EXPECT_EQ(job_of(r, "a")["finished"], "60s");
+  EXPECT_EQ(r["metrics"]["gpuSecondsAllocated"], 65);
 }
 
 TEST(Simulation, SuspendedByAnEditAndResumed) {
@@ -225,6 +228,21 @@ TEST(Simulation, ElasticWorkTakesLongerWithFewerPods) {
   EXPECT_EQ(web["replicas"], (json{{"server", 4}}));
   EXPECT_EQ(web["pods"].size(), 4U);
   EXPECT_EQ(web["pods"][3]["index"], 3);
+}
+
+// By default a gang that resizes in place waits for a minute, one that restarts for ten.
+TEST(Simulation, GrowthWaitsAsLongAsOnACluster) {
+  const auto grown = [](const std::string& elastic) {
+    const json r = run(cluster() + job("a", "runs-for: 100s, age: 1h", "replicas: 2, gpus: {count: 2}") +
+                           job("e", "", "minReplicas: 4, maxReplicas: 8, gpus: {count: 1}", elastic),
+                       seconds(2000));
+    const auto events = events_of(r);
+    const auto found = std::ranges::find_if(events, [](const auto& e) { return e.contains("Grown"); });
+    return found == events.end() ? std::string("never") : *found;
+  };
+  EXPECT_EQ(grown(""), "160s Grown team/e");
+  EXPECT_EQ(grown("elastic: {resize: Restart}, "), "700s Grown team/e");
+  EXPECT_EQ(grown("elastic: {growAfter: 5s}, "), "105s Grown team/e");
 }
 
 TEST(Simulation, AServiceIsScaledByAnEdit) {

@@ -1,4 +1,4 @@
-#include "metrics.h"
+#include "process/metrics.h"
 
 #include <dirent.h>
 #include <prometheus/counter.h>

@@ -8,13 +8,13 @@
 #include <cstdlib>
 #include <optional>
 
-#include "commands.h"
+#include "commands/commands.h"
 #include "controller.h"
-#include "http_server.h"
 #include "muster/client/config.h"
 #include "muster/client/curl_transport.h"
 #include "muster/client/exposition.h"
 #include "muster/reconcilers/common/log.h"
+#include "process/http_server.h"
 
 namespace muster::controller {
 namespace {

@@ -1,4 +1,4 @@
-#include "logging.h"
+#include "process/logging.h"
 
 #include <spdlog/formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>

@@ -1,6 +1,6 @@
 #include <iostream>
 
-#include "commands.h"
+#include "commands/commands.h"
 #include "muster/crds/validate_files.h"
 
 namespace muster::controller {

@@ -6,7 +6,7 @@
 #include <iostream>
 #include <stdexcept>
 
-#include "commands.h"
+#include "commands/commands.h"
 #include "muster/crds/duration.h"
 #include "muster/simulate/report.h"
 #include "muster/simulate/simulation.h"

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <string>
 
-#include "commands.h"
+#include "commands/commands.h"
 #include "muster/reconcilers/pods/gpu_share.h"
 
 namespace muster::controller {

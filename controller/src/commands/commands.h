@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "options.h"
+#include "commands/options.h"
 
 namespace muster::controller {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "logging.h"
+#include "process/logging.h"
 
 namespace muster::controller {
 

@@ -1,0 +1,234 @@
+// What becomes of gangs: advance() decides it, as on a cluster, and is looked to here. What it says is done
+// to the pods (pods.cc), and told as events.
+#include <algorithm>
+#include <stdexcept>
+
+#include "muster/reconcilers/lifecycle/job_status.h"
+#include "muster/reconcilers/placement/placement_specs.h"
+#include "muster/reconcilers/pods/pod_end.h"
+#include "world.h"
+
+namespace muster::simulate {
+namespace {
+
+// A gang comes to rest after a few looks; one that does not never will.
+constexpr int kMaxLooks = 1000;
+
+bool is_evicted_for_others(const std::string& reason) {
+  return reason == "Reclaimed" || reason == "Preempted";
+}
+
+}  // namespace
+
+std::string_view object_of(std::string_view gang_id) {
+  const std::size_t slash = gang_id.find('/', gang_id.find('/') + 1);
+  return gang_id.substr(0, slash);
+}
+
+// --- what a reconciler does
+
+// As often as there is something to do at this instant. `beneficiary`: for whom it is told to change.
+void World::reconcile(Gang& g, const std::string& beneficiary) {
+  std::optional<crds::Time> wake;
+  for (int looks = 0; look(g, beneficiary, wake); ++looks) {
+    if (looks == kMaxLooks) throw std::logic_error(g.id + " does not come to rest");
+  }
+  if (reconcilers::is_finished(g.job.status)) return tell_end(g);
+  look_again(g, wake);
+}
+
+// A namespace that has lost its Project gives back what runs there, as on a cluster.
+std::optional<reconcilers::Decision> World::decision_about(const Gang& g) const {
+  auto decision = placed_.decision(g.id);
+  if (decision || g.job.status.assignment.attempt == 0 || !placed_.project_of(g.owner->ns).empty())
+    return decision;
+  reconcilers::Decision evict;
+  evict.kind = reconcilers::Decision::Kind::kEvict;
+  evict.generation = g.job.metadata.generation;
+  evict.reason = "ProjectNotFound";
+  evict.message = "no Project has namespace " + g.owner->ns + " any more";
+  return evict;
+}
+
+// True: something has changed, and there may be more to do.
+bool World::look(Gang& g, const std::string& beneficiary, std::optional<crds::Time>& wake) {
+  const auto decision = decision_about(g);
+  const auto nomination = placed_.nomination(g.id);
+  std::vector<client::Ptr<client::Pod>> pods;
+  pods.reserve(g.pods.size());
+  for (const GangPod& p : g.pods) pods.push_back(p.pod);
+  reconcilers::Observed seen{.job = g.job, .pods = pods, .now = to_stamp(now), .invalid = g.wish.invalid};
+  seen.invalid_reason = g.wish.invalid_reason;
+  seen.decision = decision ? &*decision : nullptr;
+  seen.nomination = nomination ? &*nomination : nullptr;
+  seen.node_usable = [this](const std::string& name) { return node_spec(name).usable; };
+  seen.health = [this](const std::string& name) { return health_of(name); };
+  seen.node_lost = [this](const std::string& name) { return is_dead(name); };
+  seen.serves = g.owner->is_service;
+  const reconcilers::Step step = reconcilers::advance(seen);
+
+  const bool was_whole = is_whole(g);
+  const bool moves = decision && decision->kind == reconcilers::Decision::Kind::kMove;
+  const bool differs = step.status != g.job.status;
+  g.job.status = step.status;
+  placed_.update(g.id, g.job, g.wish, step, pods);
+  if (differs) stop_former_work(g, was_whole);
+  if (differs || step.displaced.size() > 0 || g.state == Gang::State::kBroken) {
+    const bool is_displaced = !step.displaced.empty();
+    g.state = step.status.assignment.attempt != 0
+                  ? (is_displaced ? Gang::State::kBroken : Gang::State::kRunning)
+              : !reconcilers::is_finished(step.status) && !g.job.spec.suspend && !g.wish.invalid
+                  ? Gang::State::kWaiting
+                  : Gang::State::kOut;
+    if (is_displaced) changed_ = true;
+  }
+  settle(g);
+  tell_step(g, step, moves, beneficiary);
+  const bool some_go = tell_to_go(g, step.remove, was_whole);
+  for (const std::size_t i : step.create) make_pod(g, step.status.assignment.pods[i]);
+  if (some_go || !step.create.empty()) settle(g);
+  tell_release(g);
+  follow_work(g);
+  wake = step.wake_at;
+  return differs || some_go || !step.create.empty();
+}
+
+// What follows from its status and its pods.
+void World::settle(Gang& g) {
+  const auto& status = g.job.status;
+  const auto* admitted = crds::find_condition(status.conditions, "Admitted");
+  const pl::Time since =
+      reconcilers::to_time(admitted == nullptr ? crds::Time{} : admitted->last_transition_time);
+  g.assignment = reconcilers::assignment_spec(g.job.spec.roles, status.assignment, since);
+  find_pods_beside(g);
+  charge(g);
+  if (status.assignment.attempt != 0) g.attempt = status.assignment.attempt;
+  if (status.assignment.attempt == 0 && status.nominated.pods.empty()) g.moving_to.reset();
+}
+
+// Pods that leave wake it themselves.
+void World::look_again(Gang& g, const std::optional<crds::Time>& at) {
+  const bool is_awaited = g.job.status.assignment.attempt != 0 || g.pods.empty();
+  const auto due = at && is_awaited ? std::optional(reconcilers::to_time(*at)) : std::nullopt;
+  if (due == g.look_at) return;
+  g.look_at = due;
+  ++g.look_version;
+  if (due && *due > now) agenda_add(*due, Due::kLook, &g, 0, g.look_version);
+}
+
+Phase World::phase(const Workload& w) const {
+  if (w.finished) return w.failed ? Phase::kFailed : Phase::kSucceeded;
+  const auto leaves = [](const GangPod& p) { return p.gone_at.has_value(); };
+  if (!w.is_service && w.job().job.spec.suspend && w.invalid.empty())
+    return std::ranges::any_of(w.gangs.front()->pods, leaves) ? Phase::kCheckpointing : Phase::kSuspended;
+  Phase phase = Phase::kRunning;
+  for (const auto& g : w.gangs) {
+    if (g->leaves_whole) return Phase::kCheckpointing;
+    if (g->state != Gang::State::kRunning) phase = Phase::kQueued;
+  }
+  return phase;
+}
+
+// --- what is told
+
+void World::append_pods(const Gang& g, const std::vector<crds::PodAssignment>& places, Pods& pods) const {
+  const auto first = g.owner->is_service ? g.number * g.owner->service().service.spec.group_size : 0;
+  for (const auto& p : places) pods.push_back({p.role, first + p.index, p.node, p.gpus});
+}
+
+std::shared_ptr<const Pods> World::pods_of(const Workload& w) const {
+  auto pods = std::make_shared<Pods>();
+  for (const auto& g : w.gangs) append_pods(*g, g->job.status.assignment.pods, *pods);
+  return pods;
+}
+
+void World::tell(EventType type, const Workload& w, std::string reason, std::string beneficiary,
+                 std::shared_ptr<const Pods> pods) {
+  ++event_counts[static_cast<std::size_t>(type)];
+  if (pods == nullptr) pods = pods_of(w);
+  events.push_back({to_instant(now), type, w.key, std::move(reason), std::string(object_of(beneficiary)),
+                    std::move(pods)});
+}
+
+// The notes that a cluster would record as events of the job.
+void World::tell_step(Gang& g, const reconcilers::Step& step, bool moves, const std::string& beneficiary) {
+  Workload& w = *g.owner;
+  for (const reconcilers::Note& note : step.notes) {
+    if (note.action == "Admit") {
+      const bool again = g.moving_to != nullptr;
+      g.moving_to.reset();
+      g.waits_for = pl::Reason::kNone;
+      tell(again ? EventType::kRestarted : EventType::kAdmitted, w, again ? "Moved" : "");
+    } else if (note.action == "Evict") {
+      g.leaves_whole = true;
+      g.waits_for = pl::Reason::kNone;
+      const auto& places = step.status.nominated.pods;
+      if (moves && !places.empty()) {
+        ++w.moves;
+        auto target = std::make_shared<Pods>();
+        append_pods(g, places, *target);
+        g.moving_to = std::move(target);
+        tell(EventType::kMoved, w, note.reason, beneficiary, g.moving_to);
+      } else {
+        w.preemptions += is_evicted_for_others(note.reason) ? 1 : 0;
+        metrics.preemptions += is_evicted_for_others(note.reason) ? 1 : 0;
+        tell(EventType::kEvicted, w, note.reason, beneficiary);
+      }
+    } else if (note.action == "Fail") {
+      g.leaves_whole = true;
+      g.ended_as = note.reason;
+      tell(EventType::kEvicted, w, note.reason == "MaxRuntimeExceeded" ? "MaxRuntime" : note.reason);
+    } else if (note.action == "Shrink") {
+      tell(EventType::kShrunk, w, note.reason == "MemberLost" ? "NodeFailed" : note.reason, beneficiary);
+    } else if (note.action == "Grow") {
+      tell(EventType::kGrown, w, "", beneficiary);
+    } else if (note.action == "Reform" || note.action == "Replace") {
+      tell(EventType::kRestarted, w, "NodeFailed");
+    } else if (note.action == "Restart") {
+      tell(EventType::kRestarted, w, note.reason);
+    }
+  }
+  tell_refusal(g);
+}
+
+// All that it held is free.
+void World::tell_release(Gang& g) {
+  if (!g.leaves_whole || !g.pods.empty()) return;
+  g.leaves_whole = false;
+  changed_ = true;
+  tell(EventType::kReleased, *g.owner, {}, {}, g.moving_to);
+  // What it had taken from its Project it has given back, and its Project's rules hold for it again.
+  if (!reconcilers::is_finished(g.job.status)) restate(g);
+}
+
+// It is not to run as it is: told once.
+void World::tell_refusal(Gang& g) {
+  const bool waits = g.job.status.assignment.attempt == 0 && !reconcilers::is_finished(g.job.status);
+  if (!waits) return;
+  const bool is_violation = g.owner->invalid.empty() && !g.violation.empty();
+  const std::string why = !g.owner->invalid.empty()             ? "InvalidSpec"
+                          : is_violation && !g.job.spec.suspend ? "PolicyViolation"
+                                                                : "";
+  if (!why.empty() && g.refused_as != why) tell(EventType::kWaiting, *g.owner, why);
+  g.refused_as = why;
+}
+
+// It has ended: told once, and forgotten when its pods are gone.
+void World::tell_end(Gang& g) {
+  Workload& w = *g.owner;
+  if (!w.finished) {
+    w.finished = now;
+    w.failed = crds::is_true(g.job.status.conditions, "Failed");
+    w.end_reason = g.ended_as;
+    ++g.ends_version, ++g.look_version;
+    ++finished_jobs_;
+    changed_ = true;
+    tell(EventType::kFinished, w, g.ended_as);
+  }
+  std::erase_if(g.pods, [](const GangPod& p) { return reconcilers::is_terminal(*p.pod); });
+  if (!g.pods.empty()) return;
+  placed_.forget(g.id);
+  gangs_.erase(g.id);
+}
+
+}  // namespace muster::simulate

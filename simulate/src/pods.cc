@@ -1,0 +1,222 @@
+// What kubelets and programs do: pods come up at once, take their time to save when they are told to go, and
+// their programs get on with the work as long as all of them are there.
+#include <algorithm>
+
+#include "muster/reconcilers/placement/placement_specs.h"
+#include "muster/reconcilers/pods/gpu_share.h"
+#include "muster/reconcilers/pods/names.h"
+#include "muster/reconcilers/pods/pod_end.h"
+#include "muster/reconcilers/pods/pod_identity.h"
+#include "world.h"
+
+namespace muster::simulate {
+namespace {
+
+// A pod that states nothing else has so long to save.
+constexpr std::int64_t kGraceSeconds = 30;
+
+client::KeyValues labels_of(const crds::TrainingJob& job, const crds::PodAssignment& place) {
+  return {{std::string(reconcilers::kAttemptLabel), std::to_string(job.status.assignment.attempt)},
+          {std::string(reconcilers::kIndexLabel), std::to_string(place.index)},
+          {std::string(reconcilers::kJobLabel), reconcilers::job_label(job.metadata.name)},
+          {std::string(reconcilers::kRoleLabel), place.role},
+          {std::string(reconcilers::kTryLabel), std::to_string(place.tries)}};
+}
+
+// What a pod of this role asks of the node, and how it says which GPUs are its.
+void ask(client::Pod& pod, const reconcilers::PodNeeds& needs, const crds::Role& role,
+         const crds::PodAssignment& place, const std::string& gpu_resource) {
+  pod.milli_cpu = needs.requests.cpu.value;
+  pod.memory_bytes = needs.requests.memory.value;
+  const std::string share = role.gpus ? reconcilers::share_text(*role.gpus) : std::string();
+  if (!share.empty()) pod.annotations.emplace_back(reconcilers::kShareAnnotation, share);
+  if (share.empty() && needs.gpus > 0) pod.extended.emplace_back(gpu_resource, needs.gpus);
+  if (!place.gpus.empty())
+    pod.annotations.emplace_back(reconcilers::kGpusAnnotation, reconcilers::gpu_list(place.gpus));
+  std::ranges::sort(pod.annotations);
+}
+
+template <class Change>
+client::Ptr<client::Pod> changed(const client::Ptr<client::Pod>& pod, Change change) {
+  auto next = std::make_shared<client::Pod>(*pod);
+  change(*next);
+  return next;
+}
+
+bool is_at(const pl::PodPlace& a, const pl::PodPlace& b) {
+  return a.role == b.role && a.node == b.node && a.gpus == b.gpus;
+}
+
+}  // namespace
+
+std::int64_t World::milli_gpu(const pl::RoleSpec& role, const std::string& node) const {
+  using Kind = pl::GpuShare::Kind;
+  std::int64_t of_one = pl::kMilliPerGpu;
+  if (role.share.kind == Kind::kFraction) of_one = role.share.milli.value;
+  if (role.share.kind == Kind::kMig)
+    of_one = std::int64_t{(role.share.profile.empty() ? '7' : role.share.profile[0]) - '0'} * 1000;
+  if (role.share.kind == Kind::kMig) of_one = (of_one + 6) / 7;
+  if (role.share.kind == Kind::kMemory) {
+    const std::int64_t memory = node_spec(node).gpu_memory.value;
+    of_one = memory == 0 ? pl::kMilliPerGpu
+                         : (std::min(role.share.memory.value, memory) * 1000 + memory - 1) / memory;
+  }
+  return of_one * role.gpus;
+}
+
+std::int64_t World::milli_gpu(const Gang& g, const std::vector<pl::PodPlace>& pods) const {
+  std::int64_t sum = 0;
+  for (const pl::PodPlace& p : pods)
+    sum += milli_gpu(g.spec->roles[static_cast<std::size_t>(p.role)], p.node);
+  return sum;
+}
+
+// --- pods come and go
+
+// It runs at once.
+void World::make_pod(Gang& g, const crds::PodAssignment& place) {
+  const auto role = std::ranges::find(g.job.spec.roles, place.role, &crds::Role::name);
+  const auto r = static_cast<std::size_t>(role - g.job.spec.roles.begin());
+  const auto& a = g.job.status.assignment;
+  client::Pod pod;
+  pod.meta.ns = g.job.metadata.ns;
+  pod.meta.name = reconcilers::pod_name(g.job.metadata.name, place.role, place.index, a.attempt, place.tries);
+  pod.meta.uid = std::to_string(++pods_made_);
+  pod.labels = labels_of(g.job, place);
+  pod.node_name = place.node;
+  pod.owner_uid = g.job.metadata.uid;
+  pod.created_at = pod.ready_at = to_stamp(now).time_since_epoch().count();
+  pod.phase = client::PodPhase::kRunning;
+  pod.ready = true;
+  const auto pool = pools_.find(a.pool);
+  if (r < g.wish.needs.size())
+    ask(pod, g.wish.needs[r], *role, place, pool == pools_.end() ? std::string() : pool->second.gpu_resource);
+  const pl::PodPlace at{static_cast<std::int32_t>(r), place.index, place.node, place.gpus};
+  const auto milli = milli_gpu(g.spec->roles[r], place.node);
+  g.pods.push_back({std::make_shared<const client::Pod>(std::move(pod)), g.spec, at, milli, {}, false});
+}
+
+// Whole gangs save, within their grace period; a program whose peers are gone ends at once. True: some pods
+// have been told to go, or are gone.
+bool World::tell_to_go(Gang& g, const std::vector<reconcilers::PodRemoval>& pods, bool is_whole) {
+  const auto saves = reconcilers::to_duration(g.owner->behaviour().saves_in);
+  bool any = false;
+  for (const reconcilers::PodRemoval& removal : pods) {
+    const auto found =
+        std::ranges::find_if(g.pods, [&](const GangPod& p) { return p.pod->meta.uid == removal.uid; });
+    if (found == g.pods.end()) continue;
+    any = true;
+    const std::int64_t grace = removal.grace_seconds.value_or(kGraceSeconds);
+    const bool ends = reconcilers::is_terminal(*found->pod) || is_dead(found->place.node);
+    found->gone_at = now + (ends || !is_whole ? pl::Duration{} : std::min(saves, pl::seconds(grace)));
+    found->pod = changed(found->pod, [&](client::Pod& p) {
+      p.deleting = true;
+      p.deleted_at = to_stamp(now).time_since_epoch().count() + grace;
+      p.grace_seconds = grace;
+    });
+    if (*found->gone_at > now) agenda_add(*found->gone_at, Due::kPodsGone, &g, 0, 0);
+  }
+  if (any) erase_gone_pods(g);
+  return any;
+}
+
+// True: some were there still.
+bool World::erase_gone_pods(Gang& g) {
+  if (std::erase_if(g.pods, [&](const GangPod& p) { return p.gone_at && *p.gone_at <= now; }) == 0)
+    return false;
+  changed_ = true;
+  settle(g);
+  tell_release(g);
+  return true;
+}
+
+void World::end_programs(Gang& g) {
+  for (GangPod& p : g.pods) {
+    if (p.gone_at) continue;
+    p.pod = changed(p.pod, [](client::Pod& pod) {
+      pod.phase = client::PodPhase::kSucceeded;
+      pod.ready = false;
+    });
+  }
+}
+
+// All pods of its attempt are there, on nodes that are well, and nobody has told one to go.
+bool World::is_whole(const Gang& g) const {
+  const auto& a = g.job.status.assignment;
+  if (a.attempt == 0 || !g.job.status.started_at) return false;
+  std::size_t there = 0;
+  for (const GangPod& p : g.pods) {
+    const bool is_of_it = !p.is_beside && !p.gone_at;
+    if (is_of_it && !is_failed(p.place.node)) ++there;
+  }
+  return there == a.pods.size();
+}
+
+// Pods that hold something that no place of the assignment pays for.
+void World::find_pods_beside(Gang& g) {
+  const auto& a = g.job.status.assignment;
+  std::map<std::pair<std::string_view, std::int32_t>, std::int32_t> tries;
+  for (const auto& p : a.pods) tries[{p.role, p.index}] = p.tries;
+  std::vector<bool> is_taken_up(g.assignment.pods.size());
+  for (GangPod& p : g.pods) {
+    const auto id = reconcilers::identity_of(*p.pod);
+    const auto slot = tries.find({id->role, id->index});
+    const bool is_of_it = id->attempt == a.attempt && slot != tries.end() && slot->second == id->tries;
+    p.is_beside = !is_of_it && !reconcilers::is_terminal(*p.pod);
+    if (!p.is_beside || id->attempt >= a.attempt) continue;
+    for (std::size_t i = 0; i < is_taken_up.size(); ++i) {  // the next attempt has its place
+      if (is_taken_up[i] || !is_at(g.assignment.pods[i], p.place)) continue;
+      is_taken_up[i] = true;
+      p.is_beside = false;
+      break;
+    }
+  }
+}
+
+// --- programs
+
+// What ran before this step ends with its attempt. Asked now, it saves if all its pods are there and the time
+// will do; what has done all its work has saved it.
+void World::stop_former_work(Gang& g, bool is_whole) {
+  const auto& status = g.job.status;
+  if (!g.work.runs() || status.assignment.attempt == g.works_in) return;
+  const auto& checkpoint = g.job.spec.checkpoint;
+  const auto grace = checkpoint ? checkpoint->grace_period : crds::Duration{kGraceSeconds};
+  const bool saves = is_whole && g.owner->behaviour().saves_in <= grace;
+  if (saves || crds::is_true(status.conditions, "Complete")) g.work.save(now);
+  stop_work(g);
+}
+
+void World::stop_work(Gang& g) {
+  g.owner->lost_ms += g.work.ms_at_full_size(g.work.stop(now).pod_ms);
+  ++g.ends_version;
+}
+
+// A program whose pods are not all there does not get on.
+void World::follow_work(Gang& g) {
+  const auto& status = g.job.status;
+  if (status.assignment.attempt == 0 || !status.started_at) return;
+  if (!g.first_started) {
+    g.first_started = now;
+    waits_.push_back(std::max<std::int64_t>((now - g.submitted).ms, 0));
+  }
+  const bool gets_on = is_whole(g);
+  const auto pods = gets_on ? static_cast<std::int32_t>(g.assignment.pods.size()) : 0;
+  const auto milli = gets_on ? milli_gpu(g, g.assignment.pods) : 0;
+  if (!g.work.runs()) {
+    g.work.start(now, pods, milli);
+    g.works_in = status.assignment.attempt;
+  } else if (g.work.pods() != pods || g.work.milli_gpu() != milli) {
+    g.work.resize(now, pods, milli);
+  } else {
+    return;
+  }
+  schedule_end(g);
+}
+
+void World::schedule_end(Gang& g) {
+  ++g.ends_version;
+  if (const auto end = g.work.ends()) agenda_add(std::max(*end, now), Due::kWorkDone, &g, 0, g.ends_version);
+}
+
+}  // namespace muster::simulate
