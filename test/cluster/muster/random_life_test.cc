@@ -4,12 +4,14 @@
 // server has shown is judged. Then peace comes: everything finite must end.
 //
 // A minute by default; MUSTER_MINUTES=30 plays rounds for so long. MUSTER_SEED=N begins with the seed that a
-// run has printed: the same lots, though not the same instants.
+// run has printed: the same lots, though not the same instants. MUSTER_KEEP_LOGS=FOLDER keeps there, when
+// something is found, the logs of all processes and all that the API server has shown.
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <random>
@@ -46,7 +48,9 @@ bool has_ended(const json& object) {
 class RandomLife : public testing::Test {
  protected:
   void SetUp() override {
-    cluster_ = Cluster::start(kNodes, kGpus, {}, kNodes * kGpus);
+    testcluster::Options options;
+    if (std::getenv("MUSTER_KEEP_LOGS") != nullptr) options.kwok_flags = {"--v=DEBUG"};
+    cluster_ = Cluster::start(kNodes, kGpus, options, kNodes * kGpus);
     cluster_->make_namespace("guests", "guests");
     cluster_->apply(R"(
 apiVersion: muster.dev/v1alpha1
@@ -74,9 +78,20 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
   void TearDown() override {
     if (!HasFailure()) return;
     for (const auto& line : told_) std::cout << line << "\n";
-    if (std::getenv("MUSTER_KEEP_LOGS") == nullptr) return;
-    for (std::size_t i = 0; i < controllers_.size(); ++i)
-      std::ofstream("/tmp/random_life_" + std::to_string(i) + ".log") << controllers_[i]->log();
+    if (const char* folder = std::getenv("MUSTER_KEEP_LOGS")) keep_logs(folder);
+  }
+  // The log of every process that there was, and all that the API server has shown, a change a line.
+  void keep_logs(const std::filesystem::path& folder) {
+    std::filesystem::create_directories(folder);
+    for (const auto& file : std::filesystem::recursive_directory_iterator(cluster_->real().directory())) {
+      if (file.path().extension() == ".log")
+        std::filesystem::copy(file, folder, std::filesystem::copy_options::overwrite_existing);
+    }
+    if (!history_) return;
+    std::ofstream changes(folder / "changes.jsonl");
+    history_->replay([&](const Change& change) {
+      changes << json({{"gone", change.is_gone}, {"object", change.object}}).dump() << "\n";
+    });
   }
 
   std::unique_ptr<MusterProcess> start_controller() {
@@ -435,13 +450,13 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
     random_.seed(seed);
     told_.clear();
     began_ = Clock::now();
-    History history(*cluster_, {"trainingjobs"});
+    history_ = std::make_unique<History>(*cluster_, std::vector<std::string>{"trainingjobs"});
     storm();
     make_peace();
     expect_rest();
     Auditor auditor({.evictions = false, .assignments = false});
     int changes = 0;
-    history.replay([&](const Change& change) {
+    history_->replay([&](const Change& change) {
       ++changes;
       auditor.see(change);
     });
@@ -453,6 +468,7 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
   std::unique_ptr<Cluster> cluster_;
   std::array<std::unique_ptr<MusterProcess>, 2> controllers_;
   const MusterProcess* stopped_ = nullptr;
+  std::unique_ptr<History> history_;
   Clock::time_point began_, continue_at_;
   std::mt19937 random_;
   std::vector<std::string> told_;
