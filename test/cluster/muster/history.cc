@@ -192,7 +192,8 @@ void Auditor::see_job(const json& object, bool is_gone) {
   const int preemptions = status.value("preemptions", 0);
   if (preemptions > job.preemptions && !is_gone) evict(uid, job, object);
   job.preemptions = preemptions;
-  job.places.clear();
+  job.is_gone = is_gone;
+  if (!is_gone) job.places.clear();
   job.promised.clear();
   const json no_pods = json::array();
   const std::string phase = status.value("phase", "");
@@ -214,6 +215,7 @@ void Auditor::see_job(const json& object, bool is_gone) {
     check_whole(job, object);
   }
   claim(uid, job);
+  if (is_gone) return;
   Gpus wanted = job.promised;
   for (const auto& [place, gpus] : job.places) wanted.insert(gpus.begin(), gpus.end());
   justify(uid, wanted);
@@ -242,7 +244,7 @@ void Auditor::claim(const std::string& uid, Job& job) {
   const auto add = [&](std::map<Gpu, int>& sum, const Gpus& gpus) {
     for (const Gpu& gpu : gpus) sum[gpu] = job.milli == 1000 ? 1000 : sum[gpu] + job.milli;
   };
-  if (rules_.assignments) {
+  if (rules_.assignments && !job.is_gone) {
     for (const auto& [place, gpus] : job.places) add(claimed, gpus);
   }
   for (const auto& [pod_uid, pod] : job.pods) {

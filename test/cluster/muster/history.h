@@ -50,7 +50,8 @@ std::set<std::string> pods_ever(History& history, const std::string& label, cons
 // * A GPU is claimed by one job at most, or by jobs whose fractions add up to one GPU: by their assignments,
 //   and by their pods until they have ended or are gone. (Memory shares keep those away who want all of it.)
 // * A pod is made only where its job's assignment says, with its attempt and its GPUs, and while no pod of
-//   another attempt still runs.
+//   another attempt still runs. (If somebody has just deleted the job, its last assignment counts: the request
+//   to make the pod may be on its way by then.)
 // * An assignment is of all pods of the gang.
 // * A job that was withdrawn for others is preemptible, and another job is promised, or gets, a GPU of those
 //   that it held, before it gets one of them itself.
@@ -87,7 +88,8 @@ class Auditor {
     std::string name;
     int preemptions = 0;
     int milli = 1000;                    // of each of its GPUs
-    std::map<std::string, Gpus> places;  // "role/index/attempt/node": GPUs
+    std::map<std::string, Gpus> places;  // "role/index/attempt/node": GPUs; of a job that is gone the last ones
+    bool is_gone = false;
     Gpus promised;
     std::map<Gpu, int> claimed;       // milli
     std::map<std::string, Pod> pods;  // by uid
