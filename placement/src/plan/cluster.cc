@@ -242,7 +242,9 @@ void Cluster::set_assignment(const std::string& name, const Assignment& assignme
   const auto same = [&](const std::optional<Assignment>& a) {
     return a && a->pool == assignment.pool && a->pods == assignment.pods;
   };
-  if (j.to_be_evicted && same(j.evicted_from)) return;  // the caller has not written it down yet
+  // The caller has not written the eviction down yet. But if a later plan has started the job elsewhere, the record
+  // wins: the caller knows nothing of that start, and what is recorded holds what it holds.
+  if (j.to_be_evicted && same(j.evicted_from) && !j.runs()) return;
   if (!j.nominated() && same(running_part(j)) && j.displaced == displaced) {
     j.assignment->since = assignment.since;  // it moves nothing: who is older is asked when two meet
     j.assumed = false;

@@ -123,6 +123,30 @@ TEST(Found, WhoIsDrainedGetsNoOtherPlaceForALostPod) {
   EXPECT_EQ(p.decisions[0].reason, EvictReason::kDrained);
 }
 
+// The node of a job is lost, and the job is evicted. Before the caller has written that down, room comes up elsewhere
+// and a plan starts the job there. Then the node is back: what the record says holds, and its pods are there still.
+TEST(Found, WhoIsStartedBeforeItsEvictionIsWrittenDownKeepsItsRecord) {
+  SmallCluster w({node("n1", 8), node("n2", 8)});
+  const Assignment recorded = assignment(1, {{0, 0, "n1", {0, 1, 2, 3, 4, 5, 6, 7}}});
+  w.cluster.upsert_job(job("a/1", 1, 8, 1));
+  w.cluster.set_assignment("a/1", recorded);
+  w.cluster.upsert_job(job("a/2", 1, 8, 2));
+  w.cluster.set_assignment("a/2", assignment(2, {{0, 0, "n2", {0, 1, 2, 3, 4, 5, 6, 7}}}));
+  sound(w);
+  w.cluster.remove_node("n1");
+  w.cluster.set_assignment("a/1", recorded, {0});
+  EXPECT_THAT(jobs_of(sound(w), Decision::Kind::kEvict), ElementsAre("a/1"));
+  w.cluster.remove_job("a/2");
+  EXPECT_THAT(jobs_of(sound(w), Decision::Kind::kStart), ElementsAre("a/1"));
+
+  w.cluster.upsert_node(node("n1", 8));
+  w.cluster.set_assignment("a/1", recorded);
+  w.cluster.upsert_job(job("b/1", 1, 8, 3));
+  EXPECT_THAT(jobs_of(sound(w), Decision::Kind::kStart), ElementsAre("b/1"));
+  EXPECT_EQ(w.nodes_of("a/1"), (std::map<std::string, int>{{"n1", 1}}));
+  EXPECT_EQ(w.nodes_of("b/1"), (std::map<std::string, int>{{"n2", 1}}));
+}
+
 // The node of a running gang goes to another pool, and the gang is asked to leave: who asks there waits for
 // it instead of evicting somebody else.
 TEST(Found, WhatLeavesANodeThatHasChangedItsPool) {
