@@ -1,6 +1,9 @@
 #include "annotations.h"
 
+#include <algorithm>
 #include <array>
+#include <charconv>
+#include <expected>
 #include <nlohmann/json.hpp>
 
 #include "json.h"
@@ -11,32 +14,71 @@ namespace {
 
 constexpr std::string_view kPrefix = "simulate.muster.dev/";
 
-enum On : unsigned { kNode = 1, kWorkload = 2, kRunning = 4, kOther = 8, kAny = 15 };
+enum On : unsigned { kNode = 1, kJob = 2, kRunning = 4, kService = 8, kOther = 16 };
+constexpr unsigned kWorkload = kJob | kService;
+constexpr unsigned kAny = kNode | kWorkload | kRunning | kOther;
+
+constexpr std::int64_t kMaxPercent = 100;
+
+// What is wrong with a value; nullopt: nothing.
+using Problem = std::optional<std::string>;
+
+template <class T, class Field>
+Problem take(std::expected<T, std::string> value, Field& field) {
+  if (!value) return std::move(value.error());
+  field = std::move(*value);
+  return std::nullopt;
+}
+
+template <auto Field>
+Problem take_duration(Annotations& a, const std::string& text) {
+  return take(crds::parse_duration(text), a.*Field);
+}
+template <auto Field>
+Problem take_behaviour(Annotations& a, const std::string& text) {
+  return take(crds::parse_duration(text), a.behaviour.*Field);
+}
+
+std::expected<std::int64_t, std::string> percent_of(const std::string& text) {
+  std::int64_t percent = -1;
+  const char* const end = text.data() + text.size();
+  const auto [next, error] = std::from_chars(text.data(), end, percent);
+  if (error == std::errc() && next == end && percent >= 0 && percent <= kMaxPercent) return percent;
+  return std::unexpected("must have percentages from 0 to 100 as its values, has \"" + text + "\"");
+}
 
 struct Known {
   std::string_view name;
   unsigned on;
-  void (*take)(Annotations& a, crds::Duration value);
+  Problem (*take)(Annotations& a, const std::string& text);
 };
+Problem take_program_fails_at(Annotations& a, const std::string& text) {
+  return take(parse_instants(text), a.behaviour.program_fails_at);
+}
+Problem take_gpu_utilization(Annotations& a, const std::string& text) {
+  return take(Course::parse(text, percent_of), a.behaviour.gpu_utilization);
+}
+
 constexpr std::array kKnown = {
-    Known{"at", kAny, [](Annotations& a, crds::Duration d) { a.at = d; }},
-    Known{"delete-at", kAny, [](Annotations& a, crds::Duration d) { a.delete_at = d; }},
-    Known{"age", kWorkload, [](Annotations& a, crds::Duration d) { a.behaviour.age = d; }},
-    Known{"runs-for", kWorkload, [](Annotations& a, crds::Duration d) { a.behaviour.runs_for = d; }},
-    Known{"running-for", kRunning, [](Annotations& a, crds::Duration d) { a.behaviour.running_for = d; }},
-    Known{"checkpoint-age", kRunning,
-          [](Annotations& a, crds::Duration d) { a.behaviour.checkpoint_age = d; }},
-    Known{"saves-in", kWorkload, [](Annotations& a, crds::Duration d) { a.behaviour.saves_in = d; }},
-    Known{"fail-at", kNode, [](Annotations& a, crds::Duration d) { a.fail_at = d; }},
-    Known{"recover-at", kNode, [](Annotations& a, crds::Duration d) { a.recover_at = d; }},
+    Known{"at", kAny, take_duration<&Annotations::at>},
+    Known{"delete-at", kAny, take_duration<&Annotations::delete_at>},
+    Known{"age", kWorkload, take_behaviour<&Behaviour::age>},
+    Known{"runs-for", kWorkload, take_behaviour<&Behaviour::runs_for>},
+    Known{"running-for", kRunning, take_behaviour<&Behaviour::running_for>},
+    Known{"checkpoint-age", kRunning, take_behaviour<&Behaviour::checkpoint_age>},
+    Known{"saves-in", kWorkload, take_behaviour<&Behaviour::saves_in>},
+    Known{"program-fails-at", kWorkload, take_program_fails_at},
+    Known{"gpu-utilization", kJob, take_gpu_utilization},
+    Known{"fail-at", kNode, take_duration<&Annotations::fail_at>},
+    Known{"recover-at", kNode, take_duration<&Annotations::recover_at>},
 };
 
 unsigned kind_of(const crds::Json& object) {
   const std::string kind = text(find(object, "kind"));
   if (kind == "Node") return kNode;
-  if (kind == "InferenceService") return kWorkload;
+  if (kind == "InferenceService") return kService;
   if (kind != "TrainingJob") return kOther;
-  return kWorkload | (find(&object, "status", "assignment") != nullptr ? kRunning : 0U);
+  return kJob | (find(&object, "status", "assignment") != nullptr ? kRunning : 0U);
 }
 
 std::string names_on(unsigned kind) {
@@ -70,12 +112,7 @@ Annotations read_annotations(const crds::Document& document, std::vector<crds::F
       continue;
     }
     if (!value.is_string()) continue;  // has had its error
-    const auto duration = crds::parse_duration(value.get<std::string>());
-    if (!duration) {
-      fail(duration.error());
-    } else {
-      known->take(result, *duration);
-    }
+    if (auto problem = known->take(result, value.get<std::string>())) fail(*std::move(problem));
   }
   const auto later = [&](const std::optional<Instant>& first, const std::optional<Instant>& second,
                          const char* field, const char* than) {

@@ -142,6 +142,7 @@ void World::apply_base(const Change& change) {
                    capacity_stale_ = true;
                    if (!remove) return add_pool(o);
                    pools_.erase(o.metadata.name);
+                   reading_intervals_.erase(o.metadata.name);
                    cluster.remove_pool(o.metadata.name);
                    upsert_all_nodes();
                    refresh_under_policies();
@@ -183,6 +184,11 @@ void World::apply_base(const Change& change) {
 
 void World::add_pool(const crds::NodePool& pool) {
   pools_[pool.metadata.name] = reconcilers::pool_spec(pool);
+  if (pool.spec.gpu_metrics) {
+    reading_intervals_[pool.metadata.name] = reconcilers::to_duration(pool.spec.gpu_metrics->interval);
+  } else {
+    reading_intervals_.erase(pool.metadata.name);
+  }
   cluster.upsert_pool(pools_.at(pool.metadata.name));
   upsert_all_nodes();
   refresh_under_policies();
@@ -244,6 +250,9 @@ void World::apply_workload(std::size_t index) {
   w.name = meta.name;
   w.key = client::make_key(w.ns, w.name);
   w.invalid = w.is_service ? w.service().invalid : w.job().invalid;
+  for (const Instant at : w.behaviour().program_fails_at) {
+    if (to_time(at) >= now) agenda_add(to_time(at), Due::kProgramFails, nullptr, index, 0);
+  }
   if (w.is_service) return set_scale(w, submission(index));
   if (is_new) {
     auto g = std::make_unique<Gang>();

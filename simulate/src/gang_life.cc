@@ -14,6 +14,12 @@ namespace {
 // A gang comes to rest after a few looks; one that does not never will.
 constexpr int kMaxLooks = 1000;
 
+// Why its pods are asked to go, of a job that has failed for this reason.
+std::string why_ended(const std::string& reason) {
+  if (reason == "MaxRuntimeExceeded") return "MaxRuntime";
+  return reason == "IdleTimeout" ? "Idle" : reason;
+}
+
 bool is_evicted_for_others(const std::string& reason) {
   return reason == "Reclaimed" || reason == "Preempted";
 }
@@ -64,6 +70,7 @@ bool World::look(Gang& g, const std::string& beneficiary, std::optional<crds::Ti
   seen.node_usable = [this](const std::string& name) { return node_spec(name).usable; };
   seen.health = [this](const std::string& name) { return health_of(name); };
   seen.node_lost = [this](const std::string& name) { return is_dead(name); };
+  seen.idleness = idleness_of(g);
   seen.serves = g.owner->is_service;
   const reconcilers::Step step = reconcilers::advance(seen);
 
@@ -177,7 +184,7 @@ void World::tell_step(Gang& g, const reconcilers::Step& step, bool moves, const 
     } else if (note.action == "Fail") {
       g.leaves_whole = true;
       g.ended_as = note.reason;
-      tell(EventType::kEvicted, w, note.reason == "MaxRuntimeExceeded" ? "MaxRuntime" : note.reason);
+      tell(EventType::kEvicted, w, why_ended(note.reason));
     } else if (note.action == "Shrink") {
       tell(EventType::kShrunk, w, note.reason == "MemberLost" ? "NodeFailed" : note.reason, beneficiary);
     } else if (note.action == "Grow") {
@@ -185,7 +192,7 @@ void World::tell_step(Gang& g, const reconcilers::Step& step, bool moves, const 
     } else if (note.action == "Reform" || note.action == "Replace") {
       tell(EventType::kRestarted, w, "NodeFailed");
     } else if (note.action == "Restart") {
-      tell(EventType::kRestarted, w, note.reason);
+      tell(EventType::kRestarted, w, note.reason == "Restarted" ? "ProgramFault" : note.reason);
     }
   }
   tell_refusal(g);

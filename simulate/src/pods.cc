@@ -140,14 +140,33 @@ void World::end_programs(Gang& g) {
   }
 }
 
-// All pods of its attempt are there, on nodes that are well, and nobody has told one to go.
+// The program of one pod of the workload fails, of a service one of the first replica that runs. Nothing
+// happens where none runs, or where an edit has replaced the statement that said so.
+void World::program_fails(std::size_t change) {
+  const auto found = workloads_.find(input_.changes[change].key);
+  if (found == workloads_.end() || found->second->source != &input_.changes[change]) return;
+  const auto& gangs = found->second->gangs;
+  const auto gang = std::ranges::find_if(gangs, [&](const auto& g) { return is_whole(*g); });
+  if (gang == gangs.end()) return;
+  Gang& g = **gang;
+  const auto first =
+      std::ranges::find_if(g.pods, [](const GangPod& p) { return !p.is_beside && !p.gone_at; });
+  first->pod = changed(first->pod, [&](client::Pod& pod) {
+    pod.phase = client::PodPhase::kFailed;
+    pod.ready = false;
+    pod.ended = {{"main", 1, "Error", "", to_stamp(now).time_since_epoch().count()}};
+  });
+  reconcile(g);
+}
+
+// All pods of its attempt run, on nodes that are well, and nobody has told one to go.
 bool World::is_whole(const Gang& g) const {
   const auto& a = g.job.status.assignment;
   if (a.attempt == 0 || !g.job.status.started_at) return false;
   std::size_t there = 0;
   for (const GangPod& p : g.pods) {
-    const bool is_of_it = !p.is_beside && !p.gone_at;
-    if (is_of_it && !is_failed(p.place.node)) ++there;
+    const bool runs = !p.is_beside && !p.gone_at && !reconcilers::is_terminal(*p.pod);
+    if (runs && !is_failed(p.place.node)) ++there;
   }
   return there == a.pods.size();
 }

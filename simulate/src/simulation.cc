@@ -79,6 +79,12 @@ void World::play_instant(std::vector<Entry>& due) {
       case Due::kLook:
         if (e.version == e.gang->look_version) reconcile(*e.gang);
         break;
+      case Due::kProgramFails:
+        program_fails(e.index);
+        break;
+      case Due::kReading:
+        if (e.version == e.gang->idle_watch.version) read_gpus(*e.gang);
+        break;
       case Due::kNodeFails:
         node_fails(e.node);
         break;

@@ -1,8 +1,8 @@
 // The simulated cluster: what a cluster has beside the operator. It plays the objects that users apply
-// (apply.cc), nodes (nodes.cc), pods and the programs in them (pods.cc), time (simulation.cc), and sums up
-// who holds how much (charges.cc). What becomes of a job decides the code that decides it on a cluster:
-// wish.cc says what a job asks for, gang_life.cc shows it and its pods to advance() and does what comes out,
-// and PlacedJobs tells placement.
+// (apply.cc), nodes (nodes.cc), pods and the programs in them (pods.cc), how these use their GPUs
+// (idleness.cc), time (simulation.cc), and sums up who holds how much (charges.cc). What becomes of a job
+// decides the code that decides it on a cluster: wish.cc says what a job asks for, gang_life.cc shows it and
+// its pods to advance() and does what comes out, and PlacedJobs tells placement.
 #pragma once
 
 #include <array>
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "muster/placement/cluster.h"
+#include "muster/reconcilers/gpu_metrics/idle_rule.h"
 #include "muster/reconcilers/placement/other_pods.h"
 #include "muster/reconcilers/placement/placed_jobs.h"
 #include "muster/simulate/input.h"
@@ -92,6 +93,18 @@ struct GangPod {
   bool is_beside = false;             // no place of the assignment is its, or pays for it
 };
 
+// How a gang uses its GPUs, as it is read of one attempt.
+struct IdleWatch {
+  std::int32_t attempt = 0;         // 0: nothing is read
+  std::int32_t below = 0;           // percent: what is used less is idle
+  const Change* told_by = nullptr;  // the statement that says how its GPUs are used
+  reconcilers::IdleClock clock{};
+  reconcilers::Use last = reconcilers::Use::kUnknown;
+  std::optional<pl::Time> read_at{};  // the last time
+  std::optional<pl::Time> due{};      // it is read again
+  std::uint32_t version = 0;          // of what is in the agenda
+};
+
 // What is placed as one: a TrainingJob, or one replica of an InferenceService.
 struct Gang {
   enum class State : std::uint8_t {
@@ -119,6 +132,7 @@ struct Gang {
   std::shared_ptr<const Pods> moving_to;  // not null: it is to start again there
   bool leaves_whole = false;              // its last pods are leaving, not only surplus
   std::string ended_as;                   // it has ended, and that was not told yet: the reason
+  IdleWatch idle_watch;
   Work work;
   std::int32_t works_in = 0;             // the attempt
   std::int64_t milli_gpu_ms_before = 0;  // of it: done before it came, already running
@@ -215,6 +229,8 @@ class World {
     kWorkDone,
     kPodsGone,
     kLook,
+    kProgramFails,
+    kReading,
     kNodeFails,
     kNodeCounts,
     kNodeRecovers,
@@ -304,6 +320,7 @@ class World {
   bool tell_to_go(Gang& g, const std::vector<reconcilers::PodRemoval>& pods, bool is_whole);
   bool erase_gone_pods(Gang& g);
   void end_programs(Gang& g);
+  void program_fails(std::size_t change);
   bool is_whole(const Gang& g) const;
   void find_pods_beside(Gang& g);
   void stop_former_work(Gang& g, bool is_whole);
@@ -311,6 +328,12 @@ class World {
   void stop_work(Gang& g);
   void schedule_end(Gang& g);
   std::int64_t milli_gpu(const Gang& g, const std::vector<pl::PodPlace>& pods) const;
+
+  // --- idleness.cc
+  reconcilers::Idleness idleness_of(Gang& g);
+  void read_gpus(Gang& g);
+  reconcilers::Use use_now(const Gang& g) const;
+  std::optional<pl::Time> next_reading(const Gang& g) const;
 
   const Input& input_;
   Options options_;
@@ -324,6 +347,7 @@ class World {
   reconcilers::PlacedJobs placed_;
   std::int64_t pods_made_ = 0;
   std::map<std::string, pl::PoolSpec> pools_;
+  std::map<std::string, pl::Duration> reading_intervals_;  // of pools with gpuMetrics
   crds::NodePool default_pool_;
   std::map<std::string, const NodeZones*> zones_;
   std::map<std::string, std::map<std::string, const NodeDevices*>> devices_;  // by node, slice

@@ -17,11 +17,9 @@
 #include "muster/crds/documents.h"
 #include "muster/placement/node.h"
 #include "muster/reconcilers/pods/requests.h"
+#include "muster/simulate/course.h"
 
 namespace muster::simulate {
-
-// Seconds since the beginning of the simulation; what happened before is negative.
-using Instant = crds::Duration;
 
 // Annotations of a workload that say how it behaves.
 struct Behaviour {
@@ -30,6 +28,8 @@ struct Behaviour {
   std::optional<crds::Duration> running_for;
   std::optional<crds::Duration> checkpoint_age;
   crds::Duration saves_in{0};
+  std::vector<Instant> program_fails_at;  // the program of one of its pods, if it runs then
+  std::optional<Course> gpu_utilization;  // in percent; absent: it uses its GPUs
 };
 
 struct NodeObject {
