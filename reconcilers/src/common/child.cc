@@ -56,8 +56,9 @@ client::Task<client::Result<void>> keep_child(client::ApiClient& api, client::Re
     co_return done;
   }
   if (is_as_wanted(there, object)) co_return done;
-  // A merge patch replaces lists whole. An apply would leave in them what the POST above, as another kind of
-  // manager, has put there: a Service's earlier port, beside which the new one of the same name is invalid.
+  // A merge patch replaces whole lists. A server-side apply would leave in them what the POST above has put
+  // there, because that counts as another manager. A Service would keep its earlier port, and the new one of
+  // the same name would be invalid beside it.
   object["metadata"]["uid"] = there["metadata"]["uid"];  // this very object, or a conflict
   client::PatchOptions options;
   options.field_manager = kFieldManager;

@@ -198,7 +198,7 @@ Duration GpuMonitor::look(const std::string& pool, const crds::GpuMetrics& where
     known.due = now + where.interval;
     state.rounds.spawn(State::read_all(state_, pool, known.life, where, nodes()));
   }
-  // A round that takes longer says itself when it is over.
+  // If the round takes longer than the interval, it calls back itself when it is over.
   return known.due > now ? known.due - now : Duration{where.interval};
 }
 

@@ -18,8 +18,8 @@ constexpr std::int32_t kMaxGpus = 1024;  // of a node; an index beyond is not be
 // A count beyond is none: DCGM writes its blank values (not supported, not permitted) from 2^63 - 16 on.
 constexpr double kMaxErrors = 1e15;
 
-// As DCGM's exporter names them; as Prometheus renames them, where they are its own; as the
-// exporter once did.
+// Names of the labels that say the pod. The second pair is that of DCGM's exporter. Prometheus renames it to
+// the first. The third is that of older exporters.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kPodLabels = {
     {{"exported_namespace", "exported_pod"}, {"namespace", "pod"}, {"pod_namespace", "pod_name"}}};
 

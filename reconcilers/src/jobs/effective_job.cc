@@ -8,7 +8,7 @@
 namespace muster::reconcilers {
 namespace {
 
-// A replica stands in the queue since its service does: one that takes the place of another does not have to
+// A replica counts as submitted when its service was. So a replica that takes the place of another need not
 // go behind those who came in between.
 std::optional<crds::Time> submission(const Object<crds::TrainingJob>& replica, const Caches& caches) {
   const auto& own = replica.value.metadata.creation_timestamp;

@@ -27,7 +27,7 @@ constexpr std::size_t kFanOut = 32;
 // Pods that are being made at once, over all jobs.
 constexpr std::size_t kCreating = 64;
 
-// Of a job that is gone: the API server's garbage collector has yet to come to it.
+// Its owner was a job of this name that is gone. The API server's garbage collector has yet to come to it.
 bool is_owned_by_namesake(const crds::Json& object, const std::string& job) {
   return std::ranges::any_of(
       items(find(&object, "metadata", "ownerReferences")), [&](const crds::Json& owner) {
@@ -44,7 +44,8 @@ client::Task<bool> JobPods::remove(JobPtr job, const std::vector<PodRemoval>& po
   bool all = true;
   const std::function<client::Task<bool>(std::size_t)> one = [this, &job, &pods, &all](std::size_t i) {
     struct Remove {
-      // Known at once to be on its way out: who looks again before the watch says so tells it no second time.
+      // Puts into the cache at once that the pod is on its way out. So it is not told twice if somebody looks
+      // again before the watch says so.
       static void note_leaving(ReconcilerContext& context, const std::string& answer,
                                const std::string& uid) {
         auto told = client::decode_pod(answer, pod_fields());
@@ -72,7 +73,7 @@ client::Task<bool> JobPods::remove(JobPtr job, const std::vector<PodRemoval>& po
                    {{"pod", client::make_key(ns, pod.name)}, {"node", pod.node}});
         }
         const auto gone = co_await context.api.remove(client::resources::kPods, ref, options);
-        // Conflict: another pod of that name already; the one that was meant is gone.
+        // kConflict: the pod that was meant is gone, and another has its name already.
         if (gone || gone.error().code == ErrorCode::kNotFound || gone.error().code == ErrorCode::kConflict) {
           ++context.totals.pods_deleted;
           if (gone) note_leaving(context, *gone, pod.uid);
@@ -189,7 +190,8 @@ client::Task<client::Result<void>> JobPods::write(JobPtr job, Companion which) {
       is_service ? client::resources::kServices : client::resources::kConfigMaps;
   const client::Key key =
       client::make_key(job->meta.ns, fmt::format("{}/{}", job->meta.name, resource.plural));
-  // The Service names the attempt's pods; the files change with the spec, of an elastic gang with its size.
+  // The Service selects the pods of one attempt. The files change with the spec, and those of an elastic gang
+  // with its size.
   const bool by_text = !is_service && crds::is_elastic(job->value.spec);
   std::string body = by_text ? hosts_config_map_json(job->value) : std::string();
   std::string version = fmt::format("{}/{}", job->meta.uid, job->value.metadata.generation);

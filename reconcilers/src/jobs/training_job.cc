@@ -161,7 +161,7 @@ void TrainingJobReconciler::take_over(const View& view, const Step& step) {
 
 // What follows from a step that stands: first pods go, then pods come. False: not all of it is done.
 client::Task<bool> TrainingJobReconciler::carry_out(const View& view, const Step& step) {
-  // Those who stay read there who is left, and those who come who is there.
+  // The hosts file comes first: members that stay read in it who is left, and members that join who is there.
   if (crds::is_elastic(view.counts->value.spec) && step.status.assignment.attempt != 0) {
     const Job as_committed = context_.caches.jobs.store().find(view.key);
     if (!as_committed) co_return false;

@@ -19,8 +19,8 @@
 namespace muster::reconcilers {
 namespace {
 
-// Those of pods that have not succeeded, which are not given to others before the gang ends.
-// Exporters know a GPU that is shared as that of the pod which holds it.
+// The GPUs of the pods that have not succeeded. (A pod that has succeeded uses none, and nobody else gets its
+// GPUs before the gang ends.) Exporters name the holder pod as the user of a GPU that is shared.
 std::vector<PodGpus> gpus_in_use(const crds::TrainingJob& job, const GpuHolders* holder) {
   const auto& a = job.status.assignment;
   std::vector<PodGpus> all;

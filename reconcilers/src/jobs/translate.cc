@@ -58,8 +58,8 @@ bool needs_job_account(const crds::TrainingJob& job) {
   });
 }
 
-// A pod of a job that had this name before, deleted while it saves, say, which has the name of one that is to
-// be made; nullptr: none.
+// A pod that has the name of a pod to be made, and belongs to a job that had this name before. (That job was
+// deleted, and its pod still saves, for example.) nullptr: there is none.
 client::Ptr<client::Pod> pod_of_namesake(const crds::TrainingJob& job, const Caches& caches) {
   if (job.status.attempt != 0) return nullptr;
   const auto& pods = caches.pods.store();

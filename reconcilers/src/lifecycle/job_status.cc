@@ -35,7 +35,8 @@ crds::TrainingJobStatus without_counters(crds::TrainingJobStatus s) {
   s.checkpoint = {};
   s.queue.position = 0;
   s.queue.project_position = 0;
-  // Who goes last changes seldom, and is gone before a deferred write comes.
+  // The part about who goes last is no mere counter: it changes seldom, and would not be true any more when a
+  // deferred write comes.
   s.queue.message = std::string(last_to_go_in(s.queue.message));
   s.queue.blocking.clear();
   // The message of Admitted=False repeats the queue's.

@@ -23,7 +23,6 @@ void JobStep::remove(const client::Pod& pod) {
   step.remove.push_back({pod.meta.name, pod.meta.uid, pod.node_name, grace});
 }
 
-// Whoever was told to go and cannot, because nothing runs any more where it is.
 void JobStep::remove_lost() {
   for (const auto& pod : seen.pods) {
     if (pod->deleting && pod->grace_seconds > 0 && !is_terminal(*pod) && seen.node_lost &&
@@ -36,8 +35,6 @@ void JobStep::remove_all() {
   for (const auto& pod : seen.pods) remove(*pod);
 }
 
-// Pods that are to go and that must have gone before others may take their part. Of those on lost nodes
-// nobody knows when they will: they hold their places, and nobody waits for them.
 Lingering JobStep::lingering() const {
   Lingering all;
   for (const auto& pod : seen.pods) {

@@ -246,7 +246,7 @@ Step advance(const Observed& seen) {
       admitted(s);
       break;
   }
-  // Of how many pods a report has to be depends on how many there are.
+  // How many pods have to report depends on how many there are.
   if (live && s.status.assignment.pods.size() != seen.job.status.assignment.pods.size())
     note_checkpoints(s, true);
   if (!is_finished(s.status)) forget_old_refusals(s);

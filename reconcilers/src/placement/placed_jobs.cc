@@ -30,7 +30,8 @@ Held held_by(const crds::Assignment& a, const std::vector<std::size_t>& displace
   }
   return held;
 }
-// An earlier pod of a place that the assignment has still, which pays for it.
+// Whether an earlier pod stands at a place that the assignment still has. Then that place pays for the pod.
+// Each place pays for one.
 bool takes_up(Held& held, const client::Pod& pod, const PodIdentity& id) {
   const auto* gpus = client::find_value(pod.annotations, kGpusAnnotation);
   const auto found = held.find({id.role, pod.node_name, gpus == nullptr ? "" : *gpus});
@@ -79,8 +80,8 @@ std::string PlacedJobs::project_of(const std::string& ns) const {
   return found == project_of_.end() ? std::string() : found->second;
 }
 
-// The place that a pod on its way out still holds, as its job's spec has it; nullopt: it was made from
-// another spec, and holds what it says itself.
+// The place that a pod on its way out still holds, in terms of its job's spec. nullopt: the pod was made from
+// another spec, so what it holds is what it says itself.
 std::optional<pl::PodPlace> PlacedJobs::leaving_place(const JobState& job, const Translation& wish,
                                                       const client::Pod& pod) const {
   const auto id = identity_of(pod);
@@ -95,10 +96,10 @@ std::optional<pl::PodPlace> PlacedJobs::leaving_place(const JobState& job, const
     return std::nullopt;
   return pl::PodPlace{static_cast<std::int32_t>(r), id->index, pod.node_name, std::move(held.gpus)};
 }
-// Charges those pods of the job that its assignment does not pay for: pods of earlier attempts and tries,
-// members that left, and whoever still runs at a place that holds nothing any more. Where the job goes back
-// to the queue, and of an elastic gang, they are its own and returned: they leave, and others may be
-// promised their places. A job that holds nothing else is a claimant again when they are gone.
+// Charges the pods of the job that its assignment does not pay for: pods of earlier attempts and tries,
+// members that left, and pods at places that hold nothing any more. If the job goes back to the queue, or is
+// elastic, the pods count as the job's own that are leaving. Then their places are returned: they may be
+// nominated to others, and a job that holds nothing else is a claimant again when the pods are gone.
 std::vector<pl::PodPlace> PlacedJobs::charge_lingering(const client::Key& key, const crds::TrainingJob& job,
                                                        const Translation& wish, const Payers& payers,
                                                        const std::vector<client::Ptr<client::Pod>>& pods) {
@@ -146,16 +147,17 @@ std::vector<pl::PodPlace> PlacedJobs::charge_lingering(const client::Key& key, c
   return leaving;
 }
 
-// What the status has promised, to a placement that does not know of it: after a restart of ours, or where
-// a changed spec (less is left of maxRuntime, say) has made it ask anew.
+// Tells placement of places that are nominated in the status and that it does not know of. That happens after
+// a restart of ours, or when a changed spec (less is left of maxRuntime, for example) has made the job ask
+// anew.
 void PlacedJobs::keep_promise(const client::Key& key, const crds::TrainingJob& job, const crds::Nomination& n,
                               bool is_new) {
   if (n.pods.empty() || !is_new || n.generation != job.metadata.generation || cluster_.nominated(key)) return;
   cluster_.nominate(key, to_promise(job, n));
 }
 
-// Decisions that are acted on, or cannot be any more. What takes something stands until it is taken: the
-// plan counts with it.
+// Drops a decision that was acted on, or that cannot be acted on any more. A decision to take something
+// stands until it is taken, because the plan counts on it.
 void PlacedJobs::drop_decision(JobState& state, bool holds, const Step& step) {
   if (!state.decision) return;
   const auto kind = state.decision->kind;
@@ -184,8 +186,8 @@ pl::JobSpec PlacedJobs::to_job(const client::Key& key, const crds::TrainingJob& 
   return s;
 }
 
-// By the roles that placement knows of the job. Where the pods themselves are charged, their places are of
-// no role and cost nothing.
+// The assignment in terms of the roles that placement knows of the job. If the pods are charged for
+// themselves, their places get no role and cost nothing.
 pl::Assignment PlacedJobs::to_assignment(const JobState& state, const crds::TrainingJob& job,
                                          const crds::TrainingJobStatus& status) {
   // Seniority is that of the admission, not of a restart in place.
@@ -233,8 +235,8 @@ void PlacedJobs::update(const client::Key& key, const crds::TrainingJob& job, co
   state.generation = job.metadata.generation;
   state.attempt = status.assignment.attempt;
   const bool returns = !holds && !job.spec.suspend && !is_finished(status) && !wish.invalid;
-  // Where the spec cannot be read any more, or is not what its pods were made from, what it holds stays
-  // charged as it was; where that is so from the beginning, as its pods say.
+  // If the spec cannot be read any more, or is not what the pods were made from, what the job holds stays
+  // charged as it was. If that was so from the beginning, it is charged as its pods say.
   const bool is_readable = !wish.needs.empty() && (!holds || is_of_this_spec(job, status.assignment));
   state.was_readable = state.was_readable || is_readable;
   const bool is_renewed = is_readable || !holds || !cluster_.knows(key);
@@ -246,7 +248,7 @@ void PlacedJobs::update(const client::Key& key, const crds::TrainingJob& job, co
   const crds::Assignment none;
   Payers payers{state.was_readable ? status.assignment : none, step.displaced};
   payers.may_leave = returns || (holds && state.was_readable && crds::is_elastic(job.spec));
-  // What is decided and not written down yet has changed who leaves; that stands.
+  // A decision that is not written down yet has already changed who leaves. That stands.
   if (holds && state.decision) payers.leaving = cluster_.leaving(key);
   const auto leaving = charge_lingering(key, job, wish, payers, pods);
   const bool is_promised = returns && !status.nominated.pods.empty();

@@ -327,7 +327,7 @@ pl::JobSpec job_spec(const crds::TrainingJob& job, std::string project, std::int
   }
   for (const auto& refusal : job.status.node_refusals) s.avoid_nodes.push_back(refusal.node);
   if (job.spec.max_runtime) {
-    // What earlier attempts ran counts; a job that is over its time is ended by its own reconciler.
+    // The time that earlier attempts ran counts. A job whose time is over is ended by its own reconciler.
     const auto left = *job.spec.max_runtime - std::chrono::seconds{job.status.run_seconds};
     s.max_runtime = to_duration(std::max(left, crds::Duration{0}));
   }

@@ -51,8 +51,9 @@ std::optional<crds::SavedStep> last_words(const client::Pod& pod) {
   return least;
 }
 
-// How long it took to go when told to; 0: it was not told, or that is not known. Whoever was killed would
-// have needed longer than it had, if it could hear: a program that only starts cannot yet.
+// How long the pod took to end when it was told to go. 0: it was not told, or that is not known. A pod that
+// was killed would have needed longer than it had, so it counts as one second more. That holds only if it was
+// ready when it was told: a program that still starts cannot hear yet.
 std::int64_t saving_took(const client::Pod& pod, bool reported, bool told_ready) {
   if (!pod.deleting || pod.grace_seconds <= 0) return 0;
   std::int64_t ended = 0;
@@ -62,7 +63,7 @@ std::int64_t saving_took(const client::Pod& pod, bool reported, bool told_ready)
     killed = killed || (end.exit_code == kKilled && end.reason != "OOMKilled");
   }
   if (ended == 0) return 0;
-  // Also with a report, which then is of a save before it was told to go.
+  // This holds for a pod with a report too: the report is then of a save before it was told to go.
   if (killed && ended >= pod.deleted_at) return told_ready ? pod.grace_seconds + 1 : 0;
   return reported ? std::max<std::int64_t>(1, ended - (pod.deleted_at - pod.grace_seconds)) : 0;
 }

@@ -176,7 +176,7 @@ void add_volumes(Json& spec, const TrainingJob& job) {
   volumes.push_back({{"name", kCheckpointVolume}, {"persistentVolumeClaim", claim}});
 }
 
-// Not the template's to say: an image for GPUs sees all of its node where nobody says otherwise.
+// These override the template's. Without them, an image made for GPUs would see all GPUs of its node.
 void set_environment(Json& container, const std::vector<EnvVar>& env) {
   auto& all = list_in(container, "env").get_ref<Json::array_t&>();
   Json::array_t ours;

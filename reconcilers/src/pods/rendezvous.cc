@@ -73,7 +73,8 @@ void add_pytorch(std::vector<EnvVar>& env, const TrainingJob& job, const Role& r
   env.push_back({"PET_RDZV_ID", job.metadata.uid + "-" + n.attempt});
   env.push_back({"PET_RDZV_CONF", "is_host=" + n.is_first});
   env.push_back({"PET_MAX_RESTARTS", in_place ? kRestartsInPlace : "0"});
-  // Else who joins later waits in vain for an address that is given out in the first round only.
+  // Without it, a member that joins later waits in vain for an address that is given out in the first round
+  // only.
   if (in_place) env.push_back({"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"});
 }
 
@@ -83,8 +84,9 @@ void add_jax(std::vector<EnvVar>& env, const TrainingJob& job, const PodNumbers&
   env.push_back({"JAX_PROCESS_ID", n.rank});
 }
 
-// The cluster is the same for every pod and grows with the gang: a gang's pods together would hold its
-// square. So each refers to the one copy in the ConfigMap, which the kubelet puts in the place of $(…).
+// The text of the cluster is the same in every pod and grows with the gang, so all pods together would hold
+// the square of the gang's size. Therefore each pod refers to the one copy in the ConfigMap, and the kubelet
+// puts it in the place of $(…).
 void add_tensorflow(std::vector<EnvVar>& env, const Role& role, const PodNumbers& n) {
   env.push_back({std::string(kClusterVariable), "", std::string(kClusterKey)});
   env.push_back({"TF_CONFIG", R"({"cluster":$()" + std::string(kClusterVariable) + R"(),"task":{"type":")" +

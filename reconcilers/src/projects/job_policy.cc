@@ -67,8 +67,8 @@ crds::Effective taken_from(const crds::Project& project, const crds::TrainingJob
   const auto& of_mode = policy_of(policy, spec.mode);
   if (!spec.max_runtime) taken.max_runtime = of_mode.max_runtime;
   if (!spec.idle || !spec.idle->timeout) taken.idle_timeout = of_mode.idle_timeout;
-  // Who states no GPUs anywhere and no resources in a role has stated nothing; a job with GPUs in another
-  // role, or a role with CPUs alone, has.
+  // The default is for a role without resources in a job that states no GPUs anywhere. A role with CPUs alone
+  // means to have no GPU, and so does a role beside another with GPUs.
   const bool states_gpus =
       std::ranges::any_of(spec.roles, [](const crds::Role& role) { return role.gpus.has_value(); });
   for (const auto& role : spec.roles) {

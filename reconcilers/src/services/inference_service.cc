@@ -21,16 +21,16 @@ using client::Error;
 using client::ErrorCode;
 
 constexpr std::size_t kFanOut = 16;
-// Its Service and budget are looked at again after this long: somebody may have removed them.
+// How often its Service and budget are looked at again: somebody may have removed them.
 constexpr client::Duration kKeepInterval = std::chrono::minutes{1};
-// And this soon where something stands in the way: most often somebody is about to remove it.
+// The same while an object of somebody else stands in the way: most often it is about to be removed.
 constexpr client::Duration kRefusedInterval = std::chrono::seconds{10};
 // What a service without a class of its own gets, where the cluster has it.
 constexpr const char* kInference = "inference";
-// Not the spec's fault, and not for its owner to know: tried again.
+// The reason of a refusal that is not the spec's fault. It is tried again, and its owner is not told.
 constexpr const char* kTransient = "Transient";
 
-// Of a replica that is not taken the same is to be thought as of a pod.
+// A replica that the API server does not take is judged as a pod that it does not take.
 Refused refused(const Error& error) {
   const auto decision = decision_on_refusal(error);
   if (!decision) return {kTransient, client::to_string(error)};
@@ -175,7 +175,8 @@ crds::Time InferenceServiceReconciler::room_since(const client::Key& key, const 
   return rooms_[key].look(any, context_.now());
 }
 
-// The lowest whose names are free. Those of replicas on their way out are not: their pods may still be there.
+// The `n` lowest ordinals whose names are free. The name of a replica on its way out is not free, because its
+// pods may still be there.
 std::vector<std::int32_t> InferenceServiceReconciler::free_ordinals(const Service& service,
                                                                     const std::string& revision,
                                                                     std::int32_t n) const {
@@ -332,7 +333,7 @@ void InferenceServiceReconciler::tell(const Service& service, const crds::Infere
     if (before != nullptr && before->status == c.status && before->reason == c.reason) continue;
     if (before == nullptr && c.type == "Accepted" && c.status == crds::ConditionStatus::kTrue) continue;
     if (before == nullptr && c.type == "ScalingActive") continue;
-    // It served no more before than now, and Accepted says why it does not.
+    // Ready was not True before either, and Accepted has the same reason.
     if (c.type == "Ready" && accepted != nullptr && accepted->status == crds::ConditionStatus::kFalse &&
         accepted->reason == c.reason && (before == nullptr || before->status == c.status))
       continue;

@@ -50,9 +50,9 @@ class Planner {
     return plan_.rollout.gives_way ? std::max(1, rollout_.max_unavailable) : rollout_.max_unavailable;
   }
 
-  // Only where nothing else frees room: with maxUnavailable the old ones make room anyway, and so they do as
-  // soon as one that has its places is ready. Whoever waits for other reasons than room (a bad edit, most
-  // often) would not start in an old one's place either.
+  // True only if nothing else will free room. With maxUnavailable old replicas make room anyway. They also do
+  // as soon as a replica that has its places is ready. A replica that waits for another reason than room
+  // (most often because of a bad edit) would not start in the place of an old one either.
   bool surge_is_stuck() {
     if (rollout_.max_unavailable > 0 || old_.empty()) return false;
     const auto starts = [this](std::size_t i) { return replicas_[i].is_placed && !replicas_[i].is_ready; };
@@ -76,9 +76,10 @@ class Planner {
     for (std::int32_t i = 0; i < surplus; ++i) plan_.remove.push_back(current_[static_cast<std::size_t>(i)]);
   }
 
-  // As many as are not needed, and all that hold nothing. An old one that is not ready counts as if it were,
-  // as for Deployments: a node that is away for a moment must not cost all replicas at once. It goes first.
-  // Where the service asks for more than there is, as many as had places are what can be kept.
+  // Removes as many old replicas as are not needed, and all that hold nothing. An old replica that is not
+  // ready counts as if it were, as in Deployments: otherwise a node that is away for a moment would cost all
+  // replicas at once. But it goes first. If the service asks for more than there is, only as many can be kept
+  // as had places.
   void remove_old() {
     std::int32_t serve = 0;
     for (const auto i : current_) serve += replicas_[i].is_ready ? 1 : 0;

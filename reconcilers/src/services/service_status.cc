@@ -19,7 +19,8 @@ using crds::ConditionStatus;
 constexpr std::string_view kGaveWay = "SurgeNotPlaced";
 constexpr std::size_t kMaxSaid = 2048;
 
-// What a replica that goes can cure. Not WaitingForVictims: that one is about to get its places.
+// The reasons that another replica can cure by giving its place back. WaitingForVictims is not one of them:
+// such a replica is about to get its places.
 constexpr std::array<std::string_view, 7> kShortages = {
     "InsufficientCapacity", "Fragmented", "TopologyUnsatisfiable", "FairShareReached", "LimitReached",
     "QuotaExceeded",        "Reserved"};
@@ -147,7 +148,7 @@ class Writer {
     set("Ready", false, waits.empty() || placed_ > 0 ? "Starting" : waits, text);
   }
 
-  // Before its replicas were read by this process, what the one before has said stands.
+  // Until this process has read its replicas, what the process before has said stands.
   void scaled(const std::optional<ScalingVerdict>& scaling) {
     constexpr const char* kDisabled = "ScalingDisabled";
     if (!service_.spec.autoscaling)
@@ -161,8 +162,8 @@ class Writer {
                          "NotReadYet", "no replica was read yet"});
   }
 
-  // Once true for a revision it stays: a replica that restarts, or one more that is asked for, is no rollout.
-  // Nor does one end it that there is no room for.
+  // Once True for a revision, the condition stays True. A replica that restarts is no rollout, and neither is
+  // one more that is asked for, or one that there is no room for.
   void rolled_out(std::string_view revision, bool gives_way) {
     const std::int32_t old = status_.replicas - status_.updated_replicas;
     const bool was = is_known_ && crds::is_true(status_.conditions, "RolledOut");

@@ -161,7 +161,7 @@ client::Task<Outcome> GpuHolders::reconcile(client::Key key) {
   const auto sharers = context_.caches.pods.store().by_index(kBySharedGpu, key).size();
   const auto there = look(*gpu);
   const auto pod = pod_of(*gpu);
-  // What was begun to be deleted goes, whether the first request has come through or not.
+  // A pod that we have begun to delete goes, also if the first request did not get through.
   if (pod && !pod->deleting && leaving_.contains(pod->meta.uid)) co_return co_await remove(there);
   switch (duty(is_assigned, sharers, there)) {
     case Duty::kNothing:
@@ -212,7 +212,7 @@ client::Task<Outcome> GpuHolders::make(const client::Key& key, const NodeGpu& gp
 client::Task<Outcome> GpuHolders::remove(const HolderPod& there) {
   if (context_.api.writes_stopped()) co_return Outcome::retry();
   const std::string uid = there.uid;
-  // From now on nobody is made there: the answer may be long in coming.
+  // From now on no sharer's pod is made there, because the answer may take long.
   leaving_.insert(uid);
   client::DeleteOptions options;
   options.uid = uid;
@@ -229,9 +229,9 @@ client::Task<Outcome> GpuHolders::remove(const HolderPod& there) {
   co_return Outcome::done();
 }
 
-// Muster's own image, unless somebody says otherwise: it can be had where Muster runs, and it knows how to
-// hold a GPU. Several GPUs may ask at once, and each waits for an answer of its own: whoever hears it sets
-// image and secrets as a whole, so that it does not matter how many do.
+// Holder pods run Muster's own image, unless an option names another: nodes can pull it, and its program
+// knows how to hold a GPU. Several GPUs may ask at once, and each waits for an answer of its own. Each sets
+// image and secrets as a whole, so it does not matter how many do.
 client::Task<bool> GpuHolders::find_image() {
   if (!options_.pods.image.empty()) co_return true;
   std::string image;

@@ -54,8 +54,8 @@ void describe_end(const client::Pod& pod, HolderPod& r) {
 }  // namespace
 
 json holder_pod_json(const NodeGpu& gpu, std::string_view gpu_resource, const HolderPodSettings& settings) {
-  // Requests as limits: of all pods of the node it is the last that the kernel or the kubelet
-  // ends for memory.
+  // Requests equal limits. So when memory is short, the kernel and the kubelet end this pod last of all on
+  // the node.
   const json amounts = {{"cpu", "50m"}, {"memory", "64Mi"}, {std::string(gpu_resource), "1"}};
   const json resources = {{"requests", amounts}, {"limits", amounts}};
   json secrets = json::array();

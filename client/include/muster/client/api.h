@@ -79,10 +79,10 @@ struct DeleteOptions {
 
 struct ApiOptions {
   Duration timeout = std::chrono::seconds{30};  // of one attempt
-  // How often a request that certainly did not take effect (Error::safe_to_repeat) is sent again, waiting as
-  // the server says (Retry-After, up to a minute) or with exponential back-off from 100 ms to 10 s and
-  // jitter. Requests with unknown outcome never are; reads are after a lost connection and a 504, since they
-  // have no effect.
+  // How often a request that certainly did not take effect (Error::safe_to_repeat) is sent again. The wait
+  // before each is what the server says (Retry-After, up to a minute), or else a back-off that doubles from
+  // 100 ms to 10 s, with jitter. A write with unknown outcome is never repeated. A read has no effect, so it
+  // is repeated after a lost connection and a 504 as well.
   int max_repeats = 8;
   int max_in_flight = 256;  // ceiling of the adaptive limit, which 429 halves and success raises
   std::string user_agent = "muster";

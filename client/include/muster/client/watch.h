@@ -1,7 +1,7 @@
 // The watcher is an explicit state machine that follows one collection of objects for ever: one enum of
 // states, and one function that steps it. It hands everything that it learns to a sink as a WatchEvent.
-// Errors are in a row if there is no peace of backoff_reset between them; of a row, the 1st, 2nd, 4th, 8th…
-// is logged as a warning.
+// Errors are in a row until none has come for backoff_reset. Of a row, the 1st, 2nd, 4th, 8th… is logged as a
+// warning.
 //
 // It guarantees: InitDone announces a complete view only after every object of one resourceVersion was handed
 // over between InitBegin and InitDone. Pages of two resourceVersions are never mixed. Between two InitDone,
@@ -71,7 +71,7 @@ struct WatcherOptions {
 // For metrics and tests.
 struct WatcherStats {
   std::uint64_t streaming_lists = 0, paged_lists = 0, watches = 0, gone = 0, events = 0;
-  std::uint64_t errors = 0;  // each was backed off from; that the server ends a watch after its time is none
+  std::uint64_t errors = 0;  // a pause followed each. A watch that the server ends on time is no error
 };
 
 class Watcher {

@@ -243,8 +243,9 @@ struct Nomination {
 };
 
 struct Restarts {
-  std::int32_t count = 0;    // program faults in the job's life
-  std::vector<Time> recent;  // those within restart.window, oldest first
+  std::int32_t count = 0;  // program faults in the job's life
+  // Those within restart.window; of a replica of a service the last 8. The oldest comes first.
+  std::vector<Time> recent;
 
   static constexpr auto fields() {
     using T = Restarts;
@@ -321,7 +322,8 @@ struct Effective {
 struct TrainingJobStatus {
   std::int64_t observed_generation = 0;
   std::optional<Phase> phase;  // derived, for people
-  // Accepted, Admitted, PodsReady, Evicted, Suspended, Complete, Failed, Stalled, GracePeriodTooShort
+  // From the first write on: Accepted, Admitted, PodsReady, Evicted, Suspended, Complete, Failed, Stalled,
+  // GracePeriodTooShort. When they have something to say: Idle, InternalError.
   Conditions conditions;
   Effective effective;
   Assignment assignment;

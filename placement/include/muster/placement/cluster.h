@@ -67,7 +67,7 @@ class Cluster {
   void remove_other_pod(const std::string& key);
 
   // For a caller that has restarted, before the first plan. What the Queue or Project holds at that plan
-  // counts as held ever since `past.as_of`.
+  // counts as if it had been held since `past.as_of`.
   void set_past_use(const PastUse& past);
 
   // --- answers
@@ -92,9 +92,9 @@ class Cluster {
   // Recounts everything, and holds it against I1 to I3 of README.md and the model's own indexes. Returns a
   // sentence for each violation. O(cluster).
   std::vector<std::string> audit() const;
-  // Whether every plan is held against I1 to I8 of README.md. If one is broken, that is said on standard
-  // error and the process ends. Without a call: only where NDEBUG is not
-  // set, and there muster::placement brings that library along. O(cluster) for each plan.
+  // Whether every plan is held against I1 to I8 of README.md. If one is broken, standard error says which and
+  // the process ends. Default: on in builds without NDEBUG, off in others. In builds without NDEBUG
+  // muster::placement brings that library along. O(cluster) for each plan.
   void audit_plans(bool on);
 
   ClusterModel& state() { return *state_; }

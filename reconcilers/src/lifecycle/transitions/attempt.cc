@@ -73,7 +73,8 @@ void say_who_stays(JobStep& s, const Lingering& left) {
   }
 }
 
-// No pod of this attempt knows yet what it starts from, whatever became of their places meanwhile.
+// Whether no pod of this attempt is known, at its places or elsewhere. Then none was told which checkpoint it
+// starts from.
 bool none_was_told(const JobStep& s) {
   const auto is_of_this = [&](const client::Pod* pod) {
     const auto id = identity_of(*pod);
@@ -203,7 +204,8 @@ void keep_whole(JobStep& s) {
 }
 
 void publish_names(JobStep& s) {
-  // A replica has its service's address; a batch program that no framework tells its own has nobody to find.
+  // A gang of one pod needs no names in two cases: a replica has the address of its service, and a batch
+  // program without a framework has nobody to find.
   const bool is_alone =
       crds::most_replicas_of(s.spec) == 1 &&
       (s.seen.serves || (s.spec.framework == crds::Framework::kGeneric && s.spec.mode == crds::Mode::kBatch));

@@ -30,7 +30,7 @@ bool is_in_place(const JobStep& s) {
   return crds::resizes_in_place(s.spec);
 }
 
-// The one that the others look for: without it they cannot go on.
+// The member that all others connect to. Without it they cannot go on.
 bool is_leader(const JobStep& s, std::size_t i) {
   const auto& p = s.status.assignment.pods[i];
   return s.spec.framework != crds::Framework::kGeneric && p.index == 0 && p.role == s.spec.roles.front().name;
@@ -95,7 +95,8 @@ void drop_members(JobStep& s, const std::vector<std::size_t>& gone, const std::s
   begin_attempt(s, text, reason, "Shrink", type);
 }
 
-// A pod of this place may be there still from before: names are never used twice within an attempt.
+// The number in the name of the next pod at this place. A pod from before may still be there, and no name is
+// used twice within an attempt.
 std::int32_t next_try(const JobStep& s, const Place& place) {
   std::int32_t next = 0;
   for (const auto& pod : s.seen.pods) {

@@ -11,7 +11,8 @@ namespace {
 using ConditionStatus = crds::ConditionStatus;
 using std::chrono::seconds;
 
-// True: the attempt was ended because nobody uses its GPUs. Nothing wakes it for that: who reads does.
+// True: the attempt was ended because nobody uses its GPUs. It sets no time to look again: the monitor that
+// reads the GPUs calls the job when something has changed.
 bool is_left_idle(JobStep& s) {
   const auto timeout = s.spec.idle ? s.spec.idle->timeout : std::nullopt;
   const auto& gpus = s.seen.idleness;

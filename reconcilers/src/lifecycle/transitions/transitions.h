@@ -32,7 +32,7 @@ void requeue(JobStep& s, const std::string& reason, const std::string& message,
              client::EventType type = client::EventType::kWarning);
 // requeue(), and not again before a growing delay.
 void back_off(JobStep& s, const std::string& reason, const std::string& message);
-// requeue(), with the promise of other places.
+// requeue(), and other places are kept for it.
 void move_to(JobStep& s, const Decision& to);
 // The job has ended.
 void complete(JobStep& s);

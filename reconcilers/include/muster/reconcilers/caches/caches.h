@@ -49,7 +49,7 @@ bool is_replica(const Object<crds::TrainingJob>& job);
 inline constexpr std::string_view kByOwner = "owner";
 // Of the pod store: "namespace/label" of the InferenceService.
 inline constexpr std::string_view kByService = "service";
-// And the node, of pods that Muster has made.
+// Of the pod store: the node of a pod that Muster has made.
 inline constexpr std::string_view kByNode = "node";
 // Of the pod and job stores: GPUs that it has a share of, key_of(NodeGpu).
 inline constexpr std::string_view kBySharedGpu = "gpu";

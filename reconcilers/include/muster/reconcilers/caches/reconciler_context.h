@@ -35,8 +35,9 @@ struct ReconcilerContext {
   client::Duration status_interval;     // between two writes of mere counters to one object
   std::chrono::seconds node_grace{60};  // a node that is not Ready for so long is lost
   Totals totals{};
-  // A copy for each write under way that starts or stops work. Shared, since an event loop that ends drops
-  // coroutines, and the copies in them, when the context is gone.
+  // Its use count tells how many writes that start or stop work are under way: each of them keeps a copy. It
+  // is shared because an event loop that ends drops its coroutines, with the copies in them, after the
+  // context is gone.
   std::shared_ptr<const char> urgent = std::make_shared<const char>();
   GpuMonitor* gpu_monitor = nullptr;            // nullptr: nothing is known of them
   GpuHolders* gpu_holders = nullptr;            // nullptr: shares of GPUs are not given out

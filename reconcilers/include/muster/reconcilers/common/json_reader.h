@@ -30,7 +30,7 @@ bool is_true(const Json* value);
 
 // The object of this text. kDecode where it has no metadata.name; `kind` is for the error.
 client::Result<Json> read_object(std::string_view json, std::string_view kind);
-// What of an object's metadata is no text is empty.
+// The object's metadata. A field that should be text and is not is empty.
 client::Meta meta_of(const Json& object);
 
 }  // namespace muster::reconcilers

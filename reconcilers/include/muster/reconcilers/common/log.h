@@ -1,5 +1,5 @@
-// Log lines with keys: log_info("caches are synced", {{"pods", "120"}}). The message is for people. What
-// lines are grouped and searched by stands in the fields, and where it can, all that varies; the text of an
+// Log lines with keys: log_info("caches are synced", {{"pods", "120"}}). The message is for people. The
+// fields have what lines are grouped and searched by, and as far as possible all that varies. The text of an
 // event is logged as users are told it, with its reason in the field "reason". No secret is ever passed here.
 #pragma once
 

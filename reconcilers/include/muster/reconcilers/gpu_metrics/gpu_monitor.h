@@ -49,8 +49,8 @@ class GpuMonitor {
  public:
   // Called from the event loop; never after stop().
   struct Callbacks {
-    std::function<void(const client::Key& job)> job;    // what watch() says has another meaning
-    std::function<void(const std::string& node)> node;  // failing_gpus() are others
+    std::function<void(const client::Key& job)> job;    // watch() has another answer that matters
+    std::function<void(const std::string& node)> node;  // failing_gpus() has another answer
     std::function<void(const std::string& pool)> pool;  // it was read
   };
   // `nodes` takes whole URLs, and outlives all readings: see readings().
@@ -73,7 +73,8 @@ class GpuMonitor {
   // Follows the job from now on. O(GPUs) where they are others than before.
   Idleness watch(const client::Key& job, GangWatch what);
   void forget(const client::Key& job);
-  // With double-bit errors, as they were last read: who does not answer keeps what he said.
+  // The GPUs with double-bit errors, as they were last read. What a node has said stands until it answers
+  // again.
   std::set<std::int32_t> failing_gpus(const std::string& node) const;
 
   // Begins no reading any more. Those under way end by their timeout, or when readings() are cancelled; join

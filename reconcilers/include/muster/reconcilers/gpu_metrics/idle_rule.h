@@ -37,9 +37,9 @@ struct GangUse {
   std::string problem{};  // why it is unknown
 };
 
-// Busy where any GPU of the gang is used for `below` percent or more; else unknown where one was not read,
-// or the gang has none; else idle. A GPU is found by its pod where the node's endpoint knows the pods of any,
-// else by its index. O(GPUs log GPUs of a node).
+// Busy if any GPU of the gang is used for `below` percent or more. If none is: unknown if one was not read or
+// the gang has no GPU, and idle if all were read. A GPU is found by its pod if the node's endpoint names pods
+// at all, else by its index. O(GPUs log GPUs of a node).
 GangUse use_of(const std::vector<PodGpus>& gang, std::int32_t below, const GpuReadings& readings);
 
 // What a job's life is told.
@@ -54,8 +54,8 @@ class IdleClock {
  public:
   // One reading, in their order.
   void add(client::TimePoint at, Use use, client::Duration interval);
-  // How long it has been idle without being seen busy. Where nothing was known for kMissedReadings intervals
-  // it begins anew.
+  // How long it has been idle without being seen busy. It begins anew after kMissedReadings intervals in
+  // which nothing was known.
   client::Duration idle() const { return idle_; }
   bool is_known(client::TimePoint now, client::Duration interval) const {
     return known_ && now - *known_ <= kMissedReadings * interval;

@@ -8,9 +8,10 @@ namespace muster::reconcilers {
 
 using JobPtr = client::Ptr<Object<crds::TrainingJob>>;
 
-// The job with what it takes from its Project, and for a replica from its service; status and metadata are
-// the server's but for status.effective, a replica's submission time, and a label that makes a job look like
-// a replica. The same pointer where nothing is taken.
+// The job with what it takes from its Project, and what a replica takes from its service. Status and metadata
+// are the server's, with three exceptions: status.effective, the submission time of a replica, and a label
+// that would make a job look like a replica, which is left out. Returns the same pointer where nothing
+// differs.
 JobPtr effective(const JobPtr& job, const Caches& caches);
 
 }  // namespace muster::reconcilers

@@ -27,8 +27,9 @@ class JobPods {
   client::Task<bool> create(client::Key key, const std::vector<std::size_t>& which);
 
   enum class Companion : std::uint8_t { kHosts, kService };
-  // The hosts file, once per job and generation, since roles may change, of an elastic gang whenever its
-  // members do; or the headless Service, once per attempt. False: it is not there.
+  // Writes the companion if it is due. kHosts is the hosts file: due once for each generation of the spec,
+  // since roles may change, and in an elastic gang whenever its members change. kService is the headless
+  // Service: due once for each attempt. False: it is not there.
   client::Task<bool> ensure(JobPtr job, Companion which);
   void forget(const client::Key& key);
 
@@ -41,10 +42,10 @@ class JobPods {
 
   ReconcilerContext& context_;
   Refused refused_;
-  // In pods. A gang acquires all that it is about to make, so gangs are made one after the other in the order
-  // in which they came, as many at once as fill the requests in flight. A gang whose pods come together
-  // starts sooner than one of a hundred that take turns, and what follows pods (endpoints, status counters)
-  // is written once instead of at every turn.
+  // In pods. A gang acquires as many permits as it is about to make pods. So gangs are made in the order in
+  // which they came, and as many at once as fill the requests in flight. A gang whose pods come together
+  // starts sooner than one of a hundred gangs that take turns. What follows pods (endpoints, status counters)
+  // is written once then, and not at every turn.
   client::Semaphore creating_;
   // "ns/job/services" -> uid/generation that it is made for.
   std::map<std::string, std::string> companions_made_;

@@ -10,13 +10,12 @@
 //      plans: pods that stand for no place of a record are charged as leaving, so nobody starts where they
 //      are (PlacementModel::update). Then the victim's reconcile finds a job that waits and removes its pods
 //      (waiting() in lifecycle.cc).
-//   2  The preemptor's commit(): status.nominated names the places that are kept for it. It is another job,
-//   so
-//      this write may come before 1. With 1 alone, the next plan nominates anew. With 2 alone, the victim's
+//   2  The preemptor's commit(): status.nominated names the places that are kept for it. This is another job,
+//      so the write may come before 1. With 1 alone, the next plan nominates anew. With 2 alone, the victim's
 //      record still stands, and the nomination gives way to it.
 //   3  The victim's carry_out(): its pods are deleted, each by its uid. If the process dies in between, the
-//   next
-//      one deletes those that were not told. Until a pod's object is gone, what it holds stays charged.
+//      next one deletes those that were not told. Until a pod has ended or its object is gone, what it holds
+//      stays charged.
 //   4  The last of them is gone, and a plan starts the preemptor: its commit() writes the assignment, its
 //      carry_out() makes the pods. If the process dies in between, the next one makes those that are missing,
 //      under the same names (keep_whole() in lifecycle/transitions/attempt.cc).
@@ -46,15 +45,15 @@ class TrainingJobReconciler {
   // are called again and succeed, so nothing is planned for it and no capacity is kept for it. What it has
   // stays charged.
   void set_aside(const client::Key& key);
-  // What the cached status gives the job, and pods of its earlier attempts, are charged at once, and one that
-  // waits stands in the queue. To be called when a job or its assignment is first seen: its reconcile may
-  // have to wait for others' writes, what is not charged is free to others, and who does not stand in the
-  // queue is passed by.
+  // Charges at once what the cached status gives the job and what pods of its earlier attempts hold, and puts
+  // a job that waits into the queue. To be called when a job or its assignment is first seen: its reconcile
+  // may have to wait for the writes of others. Until then others would be given what is not charged, and
+  // would pass a job that does not stand in the queue.
   void charge(const client::Key& key);
-  // The newest state of a pod of this job; also the last one of a pod that is gone. A process that does not
-  // lead calls it too: what a pod said last may be nowhere to be read when it does.
+  // The newest state of a pod of this job, also the last one of a pod that is gone. A process that does not
+  // lead calls it too: when it comes to lead, the last word of a pod may be nowhere to be read any more.
   void note(const client::Key& key, const client::Pod& pod);
-  // The job has changed while another process leads: what was noted and counts no more is forgotten.
+  // The job has changed while another process leads. Forgets the notes that do not count any more.
   void follow(const client::Key& key);
 
  private:
@@ -97,7 +96,8 @@ class TrainingJobReconciler {
   client::Task<Outcome> remove_finished(Job job);
   void take_over(const View& view, const Step& step);
   client::Task<bool> carry_out(const View& view, const Step& step);
-  // One that had the name before is gone, and its pods hold what they hold.
+  // Notes which job has the name now. If it is another than before, what was kept for that one is forgotten,
+  // and its pods stay charged for themselves.
   void meet(const Object<crds::TrainingJob>& job);
   void forget(const client::Key& key, const std::string& last_uid);
   bool may_wait(const client::Key& key, const crds::TrainingJobStatus& before,
@@ -119,7 +119,7 @@ class TrainingJobReconciler {
   std::map<client::Key, crds::Effective> asked_with_;      // what placement's decision will be about
   std::map<client::Key, CheckpointReports> reports_;
   std::set<client::Key> unsure_;  // read again before acting
-  // The resourceVersion that guards a status write of unknown outcome, which may still be on its way.
+  // The resourceVersion that guards a status write of unknown outcome. That write may still be on its way.
   std::map<client::Key, std::string> in_doubt_;
   std::map<client::Key, std::string> uids_;  // key -> uid last seen
 };

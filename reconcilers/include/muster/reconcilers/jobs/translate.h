@@ -12,12 +12,12 @@ namespace muster::reconcilers {
 
 struct Caches;
 
-// What the job takes from its namespace's Project. What holds an assignment keeps what it took when it
+// What the job takes from its namespace's Project. A job that holds an assignment keeps what it took when it
 // was admitted.
 crds::Effective effective_values(const crds::TrainingJob& job, const Caches& caches);
 
-// The field that placement decides about and this version cannot carry out on a cluster, with what to do
-// instead; nullopt: none. `muster simulate` takes them all.
+// The first field of the spec that placement can decide about but this version cannot carry out on a cluster,
+// and what to do instead. nullopt: there is none. `muster simulate` takes all such fields.
 std::optional<std::string> not_supported(const crds::TrainingJobSpec& spec);
 
 // The job's spec has its effective values filled in.

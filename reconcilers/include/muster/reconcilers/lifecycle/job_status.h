@@ -19,8 +19,9 @@ bool is_finished(const crds::TrainingJobStatus& status);
 // Nothing but counters and the place in the queue differs: such a write may wait.
 bool differs_in_counters_only(const crds::TrainingJobStatus& a, const crds::TrainingJobStatus& b);
 
-// Adds the conditions that are missing as Unknown: all are there from the first write, so that `kubectl wait`
-// has something to wait for.
+// Adds the conditions that are missing, as Unknown. They are there from the first write, so that `kubectl
+// wait` has something to wait for. Idle and InternalError are not among them: they come when there is
+// something to say.
 void start_conditions(crds::TrainingJobStatus& status, std::int64_t generation, crds::Time now);
 
 // Sets what follows from the rest, for people: phase, the counters of pods, what the job holds. A finished

@@ -43,14 +43,16 @@ struct Decision {
     kStart,    // the whole gang: `pool`, `places`
     kReplace,  // the displaced pods of a gang: `places`. A gang that ran begins a new attempt
     kEvict,    // give everything back and queue again: `reason`, `message`
-    kMove,     // the same, with the promise of the places where it is to go on: `pool`, `places`
+    kMove,     // the same, and the places where it is to go on are kept for it: `pool`, `places`
     kBackOff,  // the same, and not before a growing delay
     kGrow,     // an elastic gang gets more pods: `places` is the whole gang after it
     kShrink,   // an elastic gang loses pods: `places` is what stays; `reason`, `message`
   };
   Kind kind = Kind::kStart;
-  std::int64_t generation = 0;  // of the spec that was placed; a decision for another one is dropped
-  std::int32_t attempt = 0;     // of the gang that grows or shrinks; likewise
+  // Of the spec that was placed. After an edit kStart, kReplace and kGrow are dropped, and kMove keeps no
+  // places.
+  std::int64_t generation = 0;
+  std::int32_t attempt = 0;  // of kGrow and kShrink, which are dropped in another attempt
   std::string pool;
   std::vector<Place> places;
   std::string reason;
@@ -66,8 +68,8 @@ struct NodeHealth {
   std::set<std::int32_t> failing_gpus{};  // they have double-bit errors
 };
 
-// What is known about who holds the GPUs of one place. Those that it shares are held for it by holder
-// pods; those that it has whole may be held by one yet, for those who were there before.
+// What is known about who holds the GPUs of one place. Holder pods hold the GPUs that it shares. A whole GPU
+// may still be held for pods that shared it before.
 struct Holding {
   bool ready = true;      // nothing keeps its pod from being made
   std::string refused{};  // it will not be: why, in one word; the place is as good as refused by its node
@@ -82,7 +84,9 @@ struct Observed {
   crds::Time now;
   std::optional<std::string> invalid{};  // why the spec can never run as it is
   std::string invalid_reason = "InvalidSpec";
-  std::optional<std::string> blocked{};  // why it cannot be placed for now though valid: a volume to wait for
+  // Why it cannot be placed for now though it is valid: a claim that is missing or not bound, the account of
+  // its namespace that is missing, or a pod of a job that had this name before.
+  std::optional<std::string> blocked{};
   std::string blocked_reason = "NoMatchingNodes";
   const Decision* decision = nullptr;            // nullptr: none
   const crds::Nomination* nomination = nullptr;  // places that placement keeps for it; nullptr: none

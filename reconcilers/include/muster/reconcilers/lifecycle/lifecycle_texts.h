@@ -33,8 +33,9 @@ std::string say_members(const crds::Assignment& assignment, const std::vector<st
                         const Charge& charge);
 // "4 pods with 8 GPUs", "1 pod with 500m GPU"
 std::string say_given_back(const crds::Assignment& assignment, const Charge& charge);
-// Who has not gone yet, and whether that is in order. `grace`: the seconds that they get. The same before and
-// after they are told, so that a job which is evicted says it once and not again with a date.
+// Who has not gone yet, and whether that is in order. `grace`: the seconds that they get. The sentence is the
+// same before and after they are told to go. So a job that is evicted says it once, and not a second time
+// with a date.
 std::string say_lingering(const Lingering& left, std::int32_t attempt, std::int64_t grace, crds::Time now);
 // "has until … to save" or "should have ended by …"; "" where it was not told to go.
 std::string say_deadline(const Lingering& left, crds::Time now);

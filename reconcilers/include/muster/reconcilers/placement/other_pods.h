@@ -25,9 +25,9 @@ class OtherPods {
   bool count_as_gpus(std::set<std::string> resources);
   const std::set<std::string>& gpu_resources() const { return gpu_resources_; }
 
-  // What the pod holds is charged to `project` ("": to nobody) until give_back(); nothing of one that has
-  // ended or is on no node. `may_share`: if it is a job's, it has of each GPU what its annotation says; else
-  // whole ones.
+  // Charges what the pod holds to `project` ("": to nobody), until give_back(). A pod that has ended or is on
+  // no node holds nothing. `may_share`: a pod of a job has of each GPU the share that its annotation says.
+  // Without it, every pod has whole GPUs.
   void charge(const client::Ptr<client::Pod>& pod, const std::string& project, bool may_share);
   // A pod that holds a GPU for those who share it: what it holds of GPUs is theirs.
   void charge_holder(const client::Pod& pod);

@@ -27,7 +27,7 @@ inline constexpr std::string_view kGpuLinksAnnotation = "muster.dev/gpu-links";
 inline constexpr std::string_view kGpuNumaAnnotation = "muster.dev/gpu-numa";
 // GPUs that are not to be used, "3,5"; what runs on them is placed anew.
 inline constexpr std::string_view kGpuUnhealthyAnnotation = "muster.dev/gpu-unhealthy";
-// Taints that say so of a whole node: somebody has work to do on it, or knows that nothing runs
+// Taints on a whole node. The first says that somebody has work to do on it, the second that nothing runs
 // there any more.
 inline constexpr std::string_view kMaintenanceTaint = "muster.dev/maintenance";
 inline constexpr std::string_view kOutOfServiceTaint = "node.kubernetes.io/out-of-service";

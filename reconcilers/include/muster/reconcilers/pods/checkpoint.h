@@ -30,13 +30,13 @@ struct GangReport {
   crds::Time at;          // when that was reported
   std::string pod;        // by whom: the first by role and index
   std::int32_t reporters = 0;
-  // The longest from SIGTERM to the end; 0: not known. Of pods that were killed, those count that were ready
-  // when they were told: one that only starts does not hear yet, and has nothing to save.
+  // The longest time from SIGTERM to the end of a pod; 0: not known. A pod that was killed counts only if it
+  // was ready when it was told: a program that still starts does not hear yet, and has nothing to save.
   std::int64_t save_seconds = 0;
 };
 
-// Of one job, as its pods come and go. A pod's last word may be seen in the very event that says it is gone,
-// so this remembers what the caches do not.
+// The reports of one job, as its pods come and go. A pod's last word may come with the very event that says
+// that the pod is gone. So this remembers what the caches do not.
 class CheckpointReports {
  public:
   // The newest state of a pod of the job. O(log pods) and the text.
@@ -45,8 +45,8 @@ class CheckpointReports {
   std::vector<GangReport> gangs() const;
   // The pod has left its gang, which goes on without it: what it has said and will say does not count.
   void depart(const client::Pod& pod);
-  // Likewise all of the gang's attempt that are not its pods as it is, also those that have gone unseen.
-  // O(places x log places).
+  // The same for every pod of the gang's attempt that stands for no place of the gang any more, also for
+  // those that have gone unseen. O(places x log places).
   void keep_members(const std::string& job, const crds::Assignment& gang);
   void forget_before(std::int32_t attempt);
 
@@ -63,8 +63,8 @@ class CheckpointReports {
   std::map<std::string, std::int32_t> told_ready_;
 };
 
-// Takes the report over where it is news. It counts only when as many pods have reported as ever
-// did (or as the gang has, `gang_pods`): until then some may not have saved that step.
+// Takes the report over if it is news. A report counts only when as many pods have reported as did before (or
+// as the gang has, `gang_pods`, if that is fewer). Until then some may not have saved that step.
 void take_over(crds::CheckpointStatus& known, const GangReport& report, std::int32_t gang_pods);
 
 // Seconds from SIGTERM to SIGKILL that pods of this job get.

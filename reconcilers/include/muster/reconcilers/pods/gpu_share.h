@@ -39,12 +39,13 @@ bool has_shares(const crds::TrainingJobSpec& spec);  // any role's are
 bool shares_gpus(const crds::TrainingJobSpec& spec,
                  const crds::PodAssignment& place);  // those of its role are
 
-// The extended resource that the first container asks for, of the pool's `gpu_resource`: that itself, or
-// "nvidia.com/mig-1g.10gb". "": a share, which asks for none.
+// The extended resource that the first container asks for: the pool's `gpu_resource`, or a slice that goes
+// with it ("nvidia.com/mig-1g.10gb"). "": a share, which asks for none.
 std::string resource_of(const crds::Gpus& gpus, std::string_view gpu_resource);
 
-// kShareAnnotation: "fraction=500m", "memory=13135Mi", "memory=1Gi,overcommit", "mig=1g.10gb,count=2"; "":
-// whole GPUs. And back; whole GPUs where it cannot be read. `count`: of slices.
+// The text of kShareAnnotation: "fraction=500m", "memory=13135Mi", "memory=1Gi,overcommit",
+// "mig=1g.10gb,count=2"; "" for whole GPUs. read_share() is the way back: a text that cannot be read means
+// whole GPUs. `count` is of slices.
 std::string share_text(const crds::Gpus& gpus);
 struct ShareRead {
   placement::GpuShare share;
@@ -52,7 +53,8 @@ struct ShareRead {
 };
 ShareRead read_share(std::string_view text);
 
-// kShareAnnotation of a pod that a job has, else nullptr: anybody may write it on his own.
+// kShareAnnotation of a pod that a job owns. nullptr for any other pod: people may write the annotation on
+// pods of their own.
 const std::string* share_of(const client::Pod& pod);
 
 // The devices that kGpusAnnotation names; empty: none, or it cannot be read.

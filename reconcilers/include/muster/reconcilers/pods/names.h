@@ -25,7 +25,7 @@ inline constexpr std::string_view kServiceLabel = "muster.dev/service";    // jo
 inline constexpr std::string_view kRevisionLabel = "muster.dev/revision";  // of the spec it was made from
 // Of the namespace and of every object that Muster keeps in it: the Project's name.
 inline constexpr std::string_view kProjectLabel = "muster.dev/project";
-// Of the objects, not of the namespace. By it they are watched.
+// Of the objects that Muster keeps in the namespace, not of the namespace itself. They are watched by it.
 inline constexpr std::string_view kManagedByLabel = "app.kubernetes.io/managed-by";
 inline constexpr std::string_view kManagedBy = "muster";
 // The ServiceAccount that a job's pods get where their template names none: without rights, and its token is
@@ -34,8 +34,8 @@ inline constexpr std::string_view kJobAccount = "muster-job";
 
 // Annotation of pods that hold GPUs: the devices on the node, "0,1".
 inline constexpr std::string_view kGpusAnnotation = "muster.dev/gpus";
-// What a pod has of each of them, where that is less than all (gpu_share.h); and the uids of the pods that
-// hold them for it, in the same order.
+// What a pod has of each of these devices, where that is less than a whole one (gpu_share.h). And the uids of
+// the pods that hold them for it, in the same order.
 inline constexpr std::string_view kShareAnnotation = "muster.dev/gpu-share";
 inline constexpr std::string_view kHoldersAnnotation = "muster.dev/gpu-holders";
 // Label of holder pods, which hold a GPU for those who share it: "true".

@@ -65,9 +65,9 @@ struct PodNeeds {
 // `field` is the template's path in its object ("spec.roles[0].template"), for errors. `pod_template` is
 // a PodTemplateSpec.
 //
-// Effective requests: the sum of the containers and sidecars, or what the init containers need at one time if
-// that is more; a limit without a request is a request; pod-level resources in place of the sum; the overhead
-// on top.
+// Effective requests are the sum over containers and sidecars, or what the init containers need at one time
+// if that is more. A limit without a request is a request. Resources of the pod as a whole take the place of
+// the sum. The overhead comes on top.
 crds::Result<PodRequests> effective_requests(const crds::Json& pod_template, std::string_view field);
 
 // Terms that Muster's placement does not know are refused, never passed over: ports under hostNetwork,

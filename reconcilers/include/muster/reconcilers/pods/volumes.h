@@ -77,9 +77,9 @@ struct VolumeLookup {
 struct VolumeTerms {
   // Each of these must hold on the node, each by one of its alternatives.
   std::vector<NodeTerms> required;
-  // Claims that need selected_node_patch() with the node of a pod that mounts them, before or right after
-  // it is created. Until it is bound, a claim of one pod holds it to the selected node and one of several
-  // pods blocks.
+  // Claims that need selected_node_patch() with the node of a pod that mounts them, before the pod is created
+  // or right after. Until such a claim is bound, it holds its pod to the selected node; if several pods mount
+  // it, it blocks them.
   std::vector<std::string> need_selected_node;
   // Why it cannot be placed now, as a sentence a person can act on; empty: it can.
   std::string blocked;

@@ -51,13 +51,13 @@ class CapacityReconciler {
 // The pool that is meant where none is named, as placement has it; "": none. Complexity: O(pools).
 std::string default_pool(const ObjectStore<crds::NodePool>& pools);
 
-// The quotas of the Queues and Projects right below `queue`, added up by resource; one that no child states
-// is absent. Complexity: O(children).
+// The quotas of the Queues and Projects right below `queue`, added up by resource. A resource that no child
+// states is absent. Complexity: O(children).
 crds::Amounts quota_of_children(const ObjectStore<crds::Queue>& queues,
                                 const ObjectStore<crds::Project>& projects, const std::string& queue);
 
-// Of several Projects that claim a namespace that does not exist, the oldest makes it (then by name). Empty:
-// nobody claims it. Complexity: O(claims).
+// The Project that is to make a namespace which does not exist: of all that claim it the oldest, then the
+// first by name. Empty: nobody claims it. Complexity: O(claims).
 std::string first_claimant(const ObjectStore<crds::Project>& projects, const std::string& ns);
 
 }  // namespace muster::reconcilers

@@ -13,7 +13,7 @@
 
 namespace muster::reconcilers {
 
-// An object as it is to be: what it states must be so, what it leaves out is others' to add.
+// An object as it is to be. What it states must be so; what it leaves out others may add.
 struct WantedObject {
   const client::Resource* resource;
   std::string name;
@@ -28,8 +28,9 @@ crds::Json namespace_json(const crds::Project& project);
 // resource. `own_namespace` is Muster's, which an isolated network lets in.
 std::vector<WantedObject> objects_of(const crds::Project& project, const std::string& own_namespace);
 
-// The Project's namespace it is: by the label, or, where the label got lost, by what the Project's status
-// remembers of it. The label of another Project always stands: that is how a namespace is handed over.
+// Whether it is the Project's namespace: by its label or, if the label got lost, by what the Project's status
+// remembers of it. The label of another Project always counts, because that is how a namespace is handed
+// over.
 bool is_namespace_of(const crds::Project& project, const Namespace& ns);
 
 }  // namespace muster::reconcilers

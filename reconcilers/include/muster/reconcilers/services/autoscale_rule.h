@@ -15,18 +15,19 @@
 
 namespace muster::reconcilers {
 
-// A sample with a time of its own is refused where that is longer ago.
+// A sample may carry a time of its own. If that is longer ago than this, the sample is refused.
 inline constexpr std::chrono::seconds kOldestSample{60};
-// And a round that is judged only so long after it was read.
+// A round that was read longer ago than this counts as no reading.
 inline constexpr client::Duration kOldestRound = std::chrono::seconds{30};
-// So far from what the target asks for nothing is changed, as with HorizontalPodAutoscalers.
+// Nothing changes while the load is within so many per cent of the target, as with HorizontalPodAutoscalers.
 inline constexpr std::int64_t kTolerancePercent = 10;
 
 // Whether any server's name for the metric is this one; for parse_exposition().
 bool is_name_of(crds::ServingMetric metric, std::string_view name);
-// What one server says of `metric`, under the names that vLLM, SGLang, TensorRT-LLM and Triton have for it:
-// the sum of its series (several engines or models in one server), of KVCacheUtilization their mean. The
-// error is a sentence: none of the names is there, a value is no amount, or it is older than kOldestSample.
+// What one server says of `metric`, under the names that vLLM, SGLang, TensorRT-LLM and Triton have for it. A
+// server with several engines or models has several series: they are added up, and of KVCacheUtilization the
+// mean is taken. The error is a sentence: none of the names is there, a value is no amount, or it is older
+// than kOldestSample.
 std::expected<crds::MilliLoad, std::string> load_of(crds::ServingMetric metric,
                                                     const std::vector<client::Sample>& samples,
                                                     client::WallTime now);
@@ -40,7 +41,7 @@ struct LoadRound {
   std::string problem{};     // of one that did not
 };
 
-// The mean over the last `window`, of at most some 100 numbers however long that is.
+// The mean over the last `window`. However long that is, at most some 100 numbers are kept.
 class RollingMean {
  public:
   void add(client::TimePoint at, std::int64_t value, client::Duration window);
@@ -54,8 +55,8 @@ class RollingMean {
   std::deque<Bucket> buckets_;
 };
 
-// What of the past a decision is made with. A new one knows nothing, and so takes nothing away
-// for scaleDownDelay.
+// What a decision needs to know of the past. A new history knows nothing, so nothing is taken away for
+// scaleDownDelay.
 struct ScalingHistory {
   struct Need {
     client::TimePoint at;
@@ -72,14 +73,14 @@ struct ScalingVerdict {
   std::string message;
 };
 
-// To be called once for each round, in their order. `size`: in force, replicas that start or wait for a
-// place included.
+// To be called once for each round, in their order. `size` is the one in force; replicas that start or wait
+// for a place count in it.
 //  - No reading at all, or an old one: the size is held (within its bounds).
 //  - Some replicas were not read: those count as idle, and nothing goes for scaleDownDelay.
 //  - Upwards at once: to the mean over window divided by target; where the mean over panicWindow asks for
 //    twice the size, to that.
-//  - Downwards to the most that was needed at any moment of scaleDownDelay. Of RequestsWaiting one replica in
-//    that time: an empty queue says that there are enough, not how many are too many.
+//  - Downwards to the most that was needed at any moment of scaleDownDelay. By RequestsWaiting it is one
+//    replica in that time: an empty queue says that there are enough, not how many are too many.
 // Amortised O(1).
 ScalingVerdict judge(const crds::Autoscaling& rule, std::int32_t size, const LoadRound& round,
                      ScalingHistory& history, client::TimePoint now);

@@ -10,16 +10,16 @@
 
 namespace muster::reconcilers {
 
-// Of what replicas are made from: all of the spec but their number (autoscaling included), the port and the
-// way of rolling out. The same for specs that say the same, in every process.
+// A name for what replicas are made from. That is all of the spec but the number of replicas (autoscaling
+// included), the port and the way of rolling out. Every process gives specs that say the same the same name.
 std::string revision_of(const crds::InferenceService& service);
 
 // A replica is a gang like any other. `priority_class`: "" for none.
 crds::Json replica_json(const crds::InferenceService& service, std::string_view revision,
                         std::int32_t ordinal, std::string_view priority_class);
 
-// What was said of a replica's spec, as who wrote the service's can read it: with the service's own fields,
-// and without the replica as the subject of the API server's sentence.
+// Takes what was said of a replica's spec, and says it of the service's: with the service's own fields, and
+// without the replica as the subject of the API server's sentence.
 std::string in_terms_of_service(std::string_view text);
 
 // The selector of all its pods, for HorizontalPodAutoscalers: "muster.dev/service=<name>".
@@ -29,7 +29,7 @@ std::string url_of(const crds::InferenceService& service);
 
 // Leads to the first pod of every replica whose readiness probe says so.
 crds::Json endpoint_json(const crds::InferenceService& service);
-// All but as many replicas as the rollout may lack, at least one, so that a drain can go on.
+// Keeps all replicas but as many as a rollout may lack. At least one may go, so that a drain can go on.
 crds::Json disruption_budget_json(const crds::InferenceService& service);
 
 }  // namespace muster::reconcilers

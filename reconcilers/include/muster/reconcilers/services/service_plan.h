@@ -17,7 +17,7 @@ struct Replica {
   bool is_current = false;  // made from the spec in force
   bool is_placed = false;   // holds its places
   bool is_ready = false;    // all its pods are
-  bool lacks_room = false;  // holds no place for want of what another replica could give back
+  bool lacks_room = false;  // holds no place, and waits for something that another replica could give back
   std::int32_t ordinal = 0;
   crds::Time created{};
   crds::Time waits_since{};  // without a place since then
@@ -25,11 +25,11 @@ struct Replica {
 
 // What is remembered, in the service's status, of a rollout while it lasts.
 struct RolloutMemory {
-  // So many replicas had places when it began, or when the one began that it has overtaken: no more
-  // than those can be kept serving, and a service that asks for more than there is rolls out too.
-  // 0: none is known.
+  // How many replicas had places when the rollout began. If it has overtaken an earlier rollout, the number
+  // is that of the earlier one. A rollout keeps no more than these serving, so a service that asks for more
+  // than there is rolls out too. 0: not known.
   std::int32_t places = 0;
-  // The surge found no place: it goes on without one, one replica at a time giving its place to
+  // The surge found no place, so the rollout goes on without one: one replica at a time gives its place to
   // its successor.
   bool gives_way = false;
 
@@ -46,11 +46,12 @@ struct ServicePlan {
 // A surge replica that lacks room for this long is taken to get none.
 inline constexpr std::chrono::seconds kSurgePatience{30};
 
-// Since when none of a service's pods is on its way out.
+// Remembers since when none of a service's pods is on its way out.
 class Room {
  public:
-  // At every look, with whether one is. The one that finds the last of them gone counts too: between two
-  // looks they may have been there.
+  // To be called at every look. `pods_leave`: some pod is on its way out. Returns since when none is. The
+  // look that finds the last of them gone is counted from that look on, because the pod may have been there
+  // until then.
   crds::Time look(bool pods_leave, crds::Time now) {
     if (pods_leave || they_left_) since_ = now;
     they_left_ = pods_leave;
@@ -62,10 +63,10 @@ class Room {
   crds::Time since_{};
 };
 
-// `before`: what the last plan of this or an overtaken rollout said; until it is written down how many had
-// places, none of them is given up. `room_since`: see Room; patience begins no earlier. Among those that may
-// go, those that hold nothing go first, then those that are not ready, then the youngest.
-// O(replicas log replicas).
+// `before` is what the last plan of this rollout said, or of the rollout that this one has overtaken. No
+// replica that has places is given up until the status says how many had places. `room_since`: see Room;
+// kSurgePatience begins no earlier. Of the replicas that may go, those that hold nothing go first, then those
+// that are not ready, then the youngest. O(replicas log replicas).
 ServicePlan plan_replicas(std::int32_t desired, const crds::Rollout& rollout,
                           const std::vector<Replica>& replicas, RolloutMemory before, crds::Time room_since,
                           crds::Time now);

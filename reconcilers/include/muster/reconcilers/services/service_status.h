@@ -24,9 +24,9 @@ struct ReplicaView {
 ReplicaView view_of(const crds::TrainingJob& job, const std::vector<client::Ptr<client::Pod>>& pods,
                     std::string_view revision);
 
-// A pod of the service that will give its place back, and nobody needs to do more for it: it is told to go
-// and its grace period is not over, or its replica is gone (`has_replica`: it is not) and the garbage
-// collector comes for it. One that stays longer than it was given (its node is away) is not waited for.
+// Whether the pod will give its place back without anybody doing more. Either it was told to go and its grace
+// period is not over, or its replica is gone (`has_replica` is false) and the garbage collector comes for it.
+// A pod that stays longer than its grace period (because its node is away) is not waited for.
 bool is_leaving(const client::Pod& pod, bool has_replica, crds::Time now);
 
 struct Refused {
@@ -44,7 +44,7 @@ crds::InferenceServiceStatus status_of(const crds::InferenceService& service,
 // What the status remembers, for a plan of this revision.
 RolloutMemory rollout_before(const crds::InferenceServiceStatus& status, std::string_view revision);
 
-// They differ in numbers only, and in words that repeat numbers: a write that can wait a moment.
+// Whether they differ in nothing but numbers, and words that repeat numbers. Such a write can wait a moment.
 bool only_numbers_differ(const crds::InferenceServiceStatus& a, const crds::InferenceServiceStatus& b);
 
 }  // namespace muster::reconcilers

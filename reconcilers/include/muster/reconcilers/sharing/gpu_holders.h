@@ -23,7 +23,7 @@ class GpuHolders {
     std::string own_pod;         // the image is that of this pod in `pods.ns`, where `pods.image` is empty …
     std::string fallback_image;  // … and this one where there is no such pod
   };
-  // `look_again`: what holding() said of this job may be otherwise now.
+  // `look_again` is called when holding() may have another answer for this job now.
   GpuHolders(ReconcilerContext& context, Options options,
              std::function<void(const client::Key& job)> look_again);
 
@@ -44,7 +44,8 @@ class GpuHolders {
 
  private:
   client::Ptr<client::Pod> pod_of(const NodeGpu& gpu) const;
-  // Also: another holder pod has reported the same device, or the pod is being deleted by us.
+  // As read_holder_pod() reads it. A pod whose device one of a lower index has reported too counts as failed,
+  // and one that we are deleting as leaving.
   HolderPod look(const NodeGpu& gpu) const;
   client::Task<Outcome> make(const client::Key& key, const NodeGpu& gpu);
   client::Task<Outcome> remove(const HolderPod& there);

@@ -20,9 +20,10 @@
 
 namespace muster::reconcilers {
 
-// One that has not reported so long after it was made has failed.
+// A holder pod that has not reported so long after it was made has failed.
 inline constexpr std::chrono::seconds kReportWithin{120};
-// The PriorityClass of manifests/base: nobody who shares a GPU outlasts who holds it.
+// The PriorityClass of manifests/base. It is so high that a kubelet evicts those who share a GPU before the
+// pod that holds it.
 inline constexpr std::string_view kHolderPriorityClass = "gpu-reservation";
 
 struct HolderPodSettings {
@@ -59,9 +60,9 @@ HolderPod read_holder_pod(const client::Pod* pod, crds::Time now);
 
 // What is to be done about a GPU's holder pod.
 enum class Duty : std::uint8_t { kNothing, kMake, kRemove };
-// `assigned`: an assignment gives somebody a share of the GPU. `sharers`: pods that have one and have not
-// ended. When all have gone, it goes. One that has ended is made anew, but not while pods of it are there:
-// the new one could hold another GPU than theirs.
+// `assigned`: an assignment gives somebody a share of the GPU. `sharers`: how many pods have a share and have
+// not ended. When nobody has a share any more, the holder pod goes. One that has ended is made anew when all
+// sharers have gone, and not before: the new one could hold another GPU than theirs.
 Duty duty(bool assigned, std::size_t sharers, const HolderPod& there);
 
 }  // namespace muster::reconcilers
