@@ -81,8 +81,17 @@ void World::apply(const std::vector<std::size_t>& changes) {
   for (const std::size_t i : changes) {
     if (!is_workload(i)) apply_base(input_.changes[i]);
   }
+  // All that is stated is there before the first of it is looked at: of two jobs that state one GPU the
+  // second is told so, whatever becomes of the first.
+  std::vector<Gang*> stated;
   for (const std::size_t i : changes) {
-    if (is_workload(i)) apply_workload(i);
+    Gang* const g = is_workload(i) ? apply_workload(i) : nullptr;
+    if (g != nullptr) stated.push_back(g);
+  }
+  for (Gang* g : stated) {
+    if (g->owner->deleted) continue;
+    refresh(*g);
+    if (g->state == Gang::State::kRunning) schedule_end(*g);
   }
   changed_ = true;
 }
@@ -230,12 +239,13 @@ std::string World::project_of(const std::string& ns) const {
 
 // --- workloads
 
-void World::apply_workload(std::size_t index) {
+// The gang that is to be looked at for it; nullptr: none.
+Gang* World::apply_workload(std::size_t index) {
   const Change& change = input_.changes[index];
   if (change.remove) {  // each statement of it may say so
     if (const auto found = workloads_.find(change.key); found != workloads_.end())
       remove_workload(*found->second);
-    return;
+    return nullptr;
   }
   auto& slot = workloads_[change.key];
   const bool is_new = slot == nullptr;
@@ -253,7 +263,10 @@ void World::apply_workload(std::size_t index) {
   for (const Instant at : w.behaviour().program_fails_at) {
     if (to_time(at) >= now) agenda_add(to_time(at), Due::kProgramFails, nullptr, index, 0);
   }
-  if (w.is_service) return set_scale(w, submission(index));
+  if (w.is_service) {
+    set_scale(w, submission(index));
+    return nullptr;
+  }
   if (is_new) {
     auto g = std::make_unique<Gang>();
     g->owner = &w;
@@ -263,7 +276,7 @@ void World::apply_workload(std::size_t index) {
     ++jobs_;
   }
   Gang& g = *w.gangs.front();
-  if (w.finished) return;
+  if (w.finished) return nullptr;
   ++g.job.metadata.generation;
   const auto& spec = w.job().job.spec;
   const auto& runs_for = w.behaviour().runs_for;
@@ -278,8 +291,7 @@ void World::apply_workload(std::size_t index) {
     g.job.status.effective = w.job().job.status.effective;
     take_over(g, change);
   }
-  refresh(g);
-  if (g.state == Gang::State::kRunning) schedule_end(g);
+  return &g;
 }
 
 void World::set_scale(Workload& w, pl::Time submitted) {

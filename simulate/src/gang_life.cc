@@ -234,6 +234,7 @@ void World::tell_end(Gang& g) {
   }
   std::erase_if(g.pods, [](const GangPod& p) { return reconcilers::is_terminal(*p.pod); });
   if (!g.pods.empty()) return;
+  tell_release(g);
   placed_.forget(g.id);
   gangs_.erase(g.id);
 }

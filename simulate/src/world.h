@@ -268,7 +268,7 @@ class World {
   // --- apply.cc
   void apply(const std::vector<std::size_t>& changes);
   void apply_base(const Change& change);
-  void apply_workload(std::size_t change);
+  Gang* apply_workload(std::size_t change);
   void remove_workload(Workload& w);
   void set_scale(Workload& w, pl::Time submitted);
   void add_pool(const crds::NodePool& pool);
