@@ -47,6 +47,12 @@ std::expected<std::int64_t, std::string> percent_of(const std::string& text) {
   return std::unexpected("must have percentages from 0 to 100 as its values, has \"" + text + "\"");
 }
 
+std::expected<std::int64_t, std::string> load_of(const std::string& text) {
+  const auto load = crds::parse_load(text);
+  if (load && load->value >= 0) return load->value;
+  return std::unexpected("must have amounts of load such as 4 or 0.5 as its values, has \"" + text + "\"");
+}
+
 struct Known {
   std::string_view name;
   unsigned on;
@@ -59,6 +65,10 @@ Problem take_gpu_utilization(Annotations& a, const std::string& text) {
   return take(Course::parse(text, percent_of), a.behaviour.gpu_utilization);
 }
 
+Problem take_load(Annotations& a, const std::string& text) {
+  return take(Course::parse(text, load_of), a.behaviour.load);
+}
+
 constexpr std::array kKnown = {
     Known{"at", kAny, take_duration<&Annotations::at>},
     Known{"delete-at", kAny, take_duration<&Annotations::delete_at>},
@@ -69,6 +79,7 @@ constexpr std::array kKnown = {
     Known{"saves-in", kWorkload, take_behaviour<&Behaviour::saves_in>},
     Known{"program-fails-at", kWorkload, take_program_fails_at},
     Known{"gpu-utilization", kJob, take_gpu_utilization},
+    Known{"load", kService, take_load},
     Known{"fail-at", kNode, take_duration<&Annotations::fail_at>},
     Known{"recover-at", kNode, take_duration<&Annotations::recover_at>},
 };

@@ -32,8 +32,11 @@ World::World(const Input& input, const Options& options)
       other_pods_(cluster, [] {}),
       placed_(cluster, other_pods_, [] {},
               {.are_starts_timed = false,
-               .complete = [this](const client::Key& id,
-                                  pl::JobSpec& spec) { spec.submitted = gangs_.at(id)->submitted; }}),
+               .complete =
+                   [this](const client::Key& id, pl::JobSpec& spec) {
+                     spec.id = id;  // a replica's object has another name
+                     spec.submitted = gangs_.at(id)->submitted;
+                   }}),
       priorities_(shipped_priority_classes()) {
   if (options_.prepare != nullptr) options_.prepare(cluster);
   default_pool_.metadata.name = "default";
@@ -263,15 +266,19 @@ Gang* World::apply_workload(std::size_t index) {
   for (const Instant at : w.behaviour().program_fails_at) {
     if (to_time(at) >= now) agenda_add(to_time(at), Due::kProgramFails, nullptr, index, 0);
   }
+  w.asked = submission(index);
+  if (is_new) w.submitted = w.asked;
   if (w.is_service) {
-    set_scale(w, submission(index));
+    if (is_new) w.status.desired_replicas = w.service().service.status.desired_replicas;
+    ++w.generation;
+    to_serve_.insert(change.key);
     return nullptr;
   }
   if (is_new) {
     auto g = std::make_unique<Gang>();
     g->owner = &w;
     g->id = w.key;
-    g->submitted = submission(index);
+    g->submitted = g->asked = w.asked;
     w.gangs.push_back(std::move(g));
     ++jobs_;
   }
@@ -294,47 +301,27 @@ Gang* World::apply_workload(std::size_t index) {
   return &g;
 }
 
-void World::set_scale(Workload& w, pl::Time submitted) {
-  const auto wanted = static_cast<std::size_t>(crds::size_of(w.service().service));
-  while (w.gangs.size() > wanted) {
-    Gang& g = *w.gangs.back();
-    retire(g);
-    const bool ran = g.first_started.has_value();
-    w.retired.push_back(std::move(w.gangs.back()));
-    w.gangs.pop_back();
-    if (ran) tell(EventType::kShrunk, w, "Scaled");
-  }
-  for (const auto& g : w.gangs) {
-    ++g->job.metadata.generation;
-    refresh(*g);
-  }
-  while (w.gangs.size() < wanted) {
-    auto g = std::make_unique<Gang>();
-    g->owner = &w;
-    g->number = static_cast<std::int32_t>(w.gangs.size());
-    g->id = w.key + "/" + std::to_string(g->number);
-    g->job.metadata.generation = 1;
-    g->submitted = submitted;
-    g->work.set(std::nullopt, w.service().service.spec.group_size, std::nullopt);
-    w.gangs.push_back(std::move(g));
-    refresh(*w.gangs.back());
-  }
-}
-
-// What it holds is free at once: nobody waits for what is deleted.
-void World::retire(Gang& g) {
+// Its object is deleted. Its pods take their time to save, `saves` at most, and hold what they hold until
+// then.
+void World::retire(Gang& g, pl::Duration saves) {
   if (!g.owner->finished) stop_work(g);
-  g.pods.clear();
-  g.assignment = {};
-  charge(g);
   ++g.ends_version, ++g.look_version;
   g.state = Gang::State::kOut;
+  g.leaves_whole = false;
   placed_.forget(g.id);
   gangs_.erase(g.id);
+  for (GangPod& p : g.pods) leave_behind(g, p, saves);
+  std::erase_if(g.pods, [&](const GangPod& p) { return *p.gone_at <= now; });
+  g.is_retired = true;
+  g.job.status.assignment = {};
+  g.assignment = {};
+  find_pods_beside(g);
+  charge(g);
 }
 
 void World::remove_workload(Workload& w) {
-  for (const auto& g : w.gangs) retire(*g);
+  // What it holds is free at once: nobody waits for what is deleted.
+  for (const auto& g : w.gangs) retire(*g, {});
   w.deleted = true;
   const auto slot = workloads_.find(w.source->key);
   graveyard_.push_back(std::move(slot->second));

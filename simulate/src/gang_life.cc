@@ -39,6 +39,7 @@ void World::reconcile(Gang& g, const std::string& beneficiary) {
   for (int looks = 0; look(g, beneficiary, wake); ++looks) {
     if (looks == kMaxLooks) throw std::logic_error(g.id + " does not come to rest");
   }
+  if (g.owner->is_service) to_serve_.insert(g.owner->source->key);
   if (reconcilers::is_finished(g.job.status)) return tell_end(g);
   look_again(g, wake);
 }
@@ -56,6 +57,13 @@ std::optional<reconcilers::Decision> World::decision_about(const Gang& g) const 
   return evict;
 }
 
+// Why it waits, where somebody looks at its status: the service of a replica.
+std::optional<crds::Waiting> World::verdict_about(const Gang& g) const {
+  if (!g.owner->is_service || g.state != Gang::State::kWaiting) return std::nullopt;
+  const auto* verdict = cluster.pending_reason(g.id);
+  return verdict == nullptr ? std::nullopt : std::optional(reconcilers::to_waiting(*verdict));
+}
+
 // True: something has changed, and there may be more to do.
 bool World::look(Gang& g, const std::string& beneficiary, std::optional<crds::Time>& wake) {
   const auto decision = decision_about(g);
@@ -66,6 +74,8 @@ bool World::look(Gang& g, const std::string& beneficiary, std::optional<crds::Ti
   reconcilers::Observed seen{.job = g.job, .pods = pods, .now = to_stamp(now), .invalid = g.wish.invalid};
   seen.invalid_reason = g.wish.invalid_reason;
   seen.decision = decision ? &*decision : nullptr;
+  const auto verdict = verdict_about(g);
+  seen.verdict = verdict ? &*verdict : nullptr;
   seen.nomination = nomination ? &*nomination : nullptr;
   seen.node_usable = [this](const std::string& name) { return node_spec(name).usable; };
   seen.health = [this](const std::string& name) { return health_of(name); };
@@ -139,7 +149,7 @@ Phase World::phase(const Workload& w) const {
 // --- what is told
 
 void World::append_pods(const Gang& g, const std::vector<crds::PodAssignment>& places, Pods& pods) const {
-  const auto first = g.owner->is_service ? g.number * g.owner->service().service.spec.group_size : 0;
+  const auto first = g.replica_of != nullptr ? g.number * g.replica_of->service.spec.group_size : 0;
   for (const auto& p : places) pods.push_back({p.role, first + p.index, p.node, p.gpus});
 }
 
@@ -212,8 +222,8 @@ void World::tell_release(Gang& g) {
 void World::tell_refusal(Gang& g) {
   const bool waits = g.job.status.assignment.attempt == 0 && !reconcilers::is_finished(g.job.status);
   if (!waits) return;
-  const bool is_violation = g.owner->invalid.empty() && !g.violation.empty();
-  const std::string why = !g.owner->invalid.empty()             ? "InvalidSpec"
+  const bool is_violation = g.invalid.empty() && !g.violation.empty();
+  const std::string why = !g.invalid.empty()                    ? "InvalidSpec"
                           : is_violation && !g.job.spec.suspend ? "PolicyViolation"
                                                                 : "";
   if (!why.empty() && g.refused_as != why) tell(EventType::kWaiting, *g.owner, why);

@@ -15,9 +15,6 @@ using reconcilers::Use;
 // Before the annotation says anything a job uses its GPUs.
 constexpr std::int64_t kInFullUse = 100;
 
-client::TimePoint to_point(pl::Time t) {
-  return client::TimePoint{std::chrono::milliseconds{t.ms}};
-}
 client::Duration to_interval(pl::Duration d) {
   return std::chrono::milliseconds{d.ms};
 }

@@ -130,6 +130,32 @@ bool World::erase_gone_pods(Gang& g) {
   return true;
 }
 
+// The time that they needed is over.
+void World::pods_gone(Gang& g) {
+  if (!g.is_retired) {
+    if (erase_gone_pods(g)) reconcile(g);
+    return;
+  }
+  const auto is_gone = [&](const GangPod& p) { return *p.gone_at <= now; };
+  for (const GangPod& p : g.pods) {
+    if (is_gone(p)) other_pods_.give_back(p.pod->meta.key());
+  }
+  if (std::erase_if(g.pods, is_gone) == 0) return;
+  changed_ = true;
+  charge(g);
+  if (!g.owner->deleted) to_serve_.insert(g.owner->source->key);
+}
+
+// A pod whose owner is deleted is told to go, and charged to its Project for itself while it is there.
+void World::leave_behind(Gang& g, GangPod& pod, pl::Duration saves) {
+  const bool ends = reconcilers::is_terminal(*pod.pod) || is_dead(pod.place.node);
+  const pl::Time due = now + (ends ? pl::Duration{} : std::min(saves, pl::seconds(kGraceSeconds)));
+  if (!pod.gone_at || due < *pod.gone_at) pod.gone_at = due;
+  if (*pod.gone_at <= now) return;
+  other_pods_.charge(pod.pod, placed_.project_of(g.owner->ns), true);
+  agenda_add(*pod.gone_at, Due::kPodsGone, &g, 0, 0);
+}
+
 void World::end_programs(Gang& g) {
   for (GangPod& p : g.pods) {
     if (p.gone_at) continue;
@@ -217,7 +243,7 @@ void World::follow_work(Gang& g) {
   if (status.assignment.attempt == 0 || !status.started_at) return;
   if (!g.first_started) {
     g.first_started = now;
-    waits_.push_back(std::max<std::int64_t>((now - g.submitted).ms, 0));
+    waits_.push_back(std::max<std::int64_t>((now - g.asked).ms, 0));
   }
   const bool gets_on = is_whole(g);
   const auto pods = gets_on ? static_cast<std::int32_t>(g.assignment.pods.size()) : 0;

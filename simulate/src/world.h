@@ -21,6 +21,9 @@
 #include "muster/reconcilers/gpu_metrics/idle_rule.h"
 #include "muster/reconcilers/placement/other_pods.h"
 #include "muster/reconcilers/placement/placed_jobs.h"
+#include "muster/reconcilers/services/autoscale_rule.h"
+#include "muster/reconcilers/services/service_plan.h"
+#include "muster/reconcilers/services/service_status.h"
 #include "muster/simulate/input.h"
 #include "muster/simulate/simulation.h"
 #include "work.h"
@@ -36,6 +39,10 @@ constexpr pl::Time to_time(Instant t) {
 }
 constexpr Instant to_instant(pl::Time t) {
   return Instant{(t - kBegin).ms / 1000};
+}
+// The same as monotonic time.
+constexpr client::TimePoint to_point(pl::Time t) {
+  return client::TimePoint{std::chrono::milliseconds{t.ms}};
 }
 // Instants as statuses have them: whole seconds.
 constexpr crds::Time to_stamp(pl::Time t) {
@@ -114,11 +121,14 @@ struct Gang {
     kBroken,  // lost pods to a node, and has not got other places yet
   };
   Workload* owner = nullptr;
-  std::int32_t number = 0;  // of the replicas of a service
-  std::string id;           // in the cluster
+  std::int32_t number = 0;                    // of the replicas of a service
+  std::string id;                             // in the cluster
+  const ServiceObject* replica_of = nullptr;  // of a service: the statement that it was made from
+  std::string class_name{};                   // its priority class, where that statement names none
   // As an API server has it, with what it takes from its Project.
   crds::TrainingJob job;
   reconcilers::Translation wish;
+  std::string invalid;     // why it can never run; empty: it can
   std::string violation;   // of its Project's policy: why it is not to start; empty: it may
   std::string refused_as;  // as last told: InvalidSpec or PolicyViolation; empty: neither
   std::vector<GangPod> pods;
@@ -130,6 +140,7 @@ struct Gang {
   std::vector<Charge> charged;  // for both it and the pods beside it, as it was when they came
 
   std::shared_ptr<const Pods> moving_to;  // not null: it is to start again there
+  bool is_retired = false;                // its object is deleted, and its pods may be there yet
   bool leaves_whole = false;              // its last pods are leaving, not only surplus
   std::string ended_as;                   // it has ended, and that was not told yet: the reason
   IdleWatch idle_watch;
@@ -137,11 +148,26 @@ struct Gang {
   std::int32_t works_in = 0;             // the attempt
   std::int64_t milli_gpu_ms_before = 0;  // of it: done before it came, already running
   pl::Time submitted;
+  pl::Time asked;  // it waits since then; a replica may be younger than its service
   std::optional<pl::Time> first_started;
   std::int32_t attempt = 0;
   pl::Reason waits_for = pl::Reason::kNone;          // as last told
   std::optional<pl::Time> look_at;                   // it is to be looked at again
   std::uint32_t ends_version = 0, look_version = 0;  // of what is in the agenda
+};
+
+// How a service's size follows its load.
+struct Scaling {
+  const Change* told_by = nullptr;  // the statement that says what load there is; nullptr: nothing is read
+  crds::ServingMetric metric = crds::ServingMetric::kRequestsWaiting;
+  reconcilers::ScalingHistory history{};
+  std::optional<reconcilers::ScalingVerdict> verdict{};
+  std::int32_t serving = 0;           // replicas that are ready
+  std::int64_t load = 0;              // as last read
+  pl::Time changed_at{};              // load, size, or replicas that are ready
+  std::optional<pl::Time> read_at{};  // the last time
+  std::optional<pl::Time> due{};      // it is read again
+  std::uint32_t version = 0;          // of what is in the agenda
 };
 
 enum class Phase : std::uint8_t { kQueued, kRunning, kCheckpointing, kSuspended, kSucceeded, kFailed };
@@ -156,6 +182,13 @@ struct Workload {
   std::string invalid;  // why it can never run; empty: it can
   std::vector<std::unique_ptr<Gang>> gangs;
   std::vector<std::unique_ptr<Gang>> retired;  // of replicas that are not wanted any more
+  // Of a service: its status as an API server has it, and what its reconciler remembers.
+  crds::InferenceServiceStatus status{};
+  std::int64_t generation = 0;
+  reconcilers::Room room{};
+  Scaling scaling{};
+  pl::Time submitted;  // its first statement
+  pl::Time asked;      // its newest
   std::int32_t preemptions = 0, moves = 0;
   std::int64_t lost_ms = 0;  // work, as time at full size
   std::optional<pl::Time> finished;
@@ -231,6 +264,8 @@ class World {
     kLook,
     kProgramFails,
     kReading,
+    kServe,
+    kRound,
     kNodeFails,
     kNodeCounts,
     kNodeRecovers,
@@ -245,7 +280,7 @@ class World {
     Gang* gang;
     std::size_t index;  // of the change or the expectation
     std::uint32_t version;
-    std::string node;
+    std::string node;  // or the key of a service
     bool operator>(const Entry& o) const { return at != o.at ? at > o.at : order > o.order; }
   };
 
@@ -270,7 +305,6 @@ class World {
   void apply_base(const Change& change);
   Gang* apply_workload(std::size_t change);
   void remove_workload(Workload& w);
-  void set_scale(Workload& w, pl::Time submitted);
   void add_pool(const crds::NodePool& pool);
   void upsert_all_nodes();
   void own_namespaces();
@@ -304,13 +338,14 @@ class World {
   void reconcile(Gang& g, const std::string& beneficiary = {});
   bool look(Gang& g, const std::string& beneficiary, std::optional<crds::Time>& wake);
   std::optional<reconcilers::Decision> decision_about(const Gang& g) const;
+  std::optional<crds::Waiting> verdict_about(const Gang& g) const;
   void tell_step(Gang& g, const reconcilers::Step& step, bool moves, const std::string& beneficiary);
   void settle(Gang& g);
   void tell_release(Gang& g);
   void tell_end(Gang& g);
   void tell_refusal(Gang& g);
   void look_again(Gang& g, const std::optional<crds::Time>& at);
-  void retire(Gang& g);
+  void retire(Gang& g, pl::Duration saves);
   void tell(EventType type, const Workload& w, std::string reason = {}, std::string beneficiary = {},
             std::shared_ptr<const Pods> pods = nullptr);
   void append_pods(const Gang& g, const std::vector<crds::PodAssignment>& places, Pods& pods) const;
@@ -319,6 +354,8 @@ class World {
   void make_pod(Gang& g, const crds::PodAssignment& place);
   bool tell_to_go(Gang& g, const std::vector<reconcilers::PodRemoval>& pods, bool is_whole);
   bool erase_gone_pods(Gang& g);
+  void pods_gone(Gang& g);
+  void leave_behind(Gang& g, GangPod& pod, pl::Duration saves);
   void end_programs(Gang& g);
   void program_fails(std::size_t change);
   bool is_whole(const Gang& g) const;
@@ -328,6 +365,16 @@ class World {
   void stop_work(Gang& g);
   void schedule_end(Gang& g);
   std::int64_t milli_gpu(const Gang& g, const std::vector<pl::PodPlace>& pods) const;
+
+  // --- services.cc
+  void serve_all();
+  void serve(Workload& w);
+  crds::InferenceService sized(const Workload& w) const;
+  std::vector<reconcilers::ReplicaView> replicas_of(const Workload& w) const;
+  void add_replica(Workload& w);
+  void remove_replica(Workload& w, Gang& g, const char* why);
+  void follow_load(Workload& w, std::int32_t serving);
+  void read_load(Workload& w);
 
   // --- idleness.cc
   reconcilers::Idleness idleness_of(Gang& g);
@@ -361,7 +408,8 @@ class World {
   std::map<std::string, CountedGpus> not_all_count_;  // nodes of which some GPUs are no capacity
   std::size_t jobs_ = 0, finished_jobs_ = 0;
   bool capacity_stale_ = true;
-  bool changed_ = true;  // something happened that plan() has not seen
+  bool changed_ = true;             // something happened that plan() has not seen
+  std::set<std::string> to_serve_;  // keys of services to be looked at
   std::optional<pl::Time> wake_;
   int idle_ = 0;            // wake-ups that have changed nothing, one after the other
   pl::Time last_ = kBegin;  // something was to be done
