@@ -159,7 +159,7 @@ client::Task<void> Controller::Impl::schedule() {
     const client::Wake why = co_await dirty.wait_until(env.clock, next_plan());
     if (why == client::Wake::kCancelled || stopping) break;
     if (why == client::Wake::kNotified) co_await env.clock.sleep_for(kDebounce);
-    if (stopping || api.writes_stopped()) break;
+    if (stopping) break;
     add_stirred_jobs();
     if (why == client::Wake::kTimeout && !plan_is_due()) continue;
     plan();

@@ -8,10 +8,10 @@
 #include <string>
 #include <string_view>
 
-#include "process/metrics.h"
+#include "commands/options.h"
 #include "muster/client/environment.h"
 #include "muster/client/transport.h"
-#include "commands/options.h"
+#include "process/metrics.h"
 
 namespace muster::controller {
 

@@ -48,15 +48,16 @@ struct Controller::Impl {
   void listen_to_workloads();
   void listen_to_what_workloads_mention();  // volumes, PriorityClasses, and what Muster keeps in namespaces
   // fn(before, now) of each change of an object; nullptr: it was not, or is not, there. What fn throws costs
-  // that object: `runner`, where there is one, takes it as if the object's reconcile had thrown.
+  // that object: `runner`, where there is one, has it told again (Runner::take_in_again).
   template <class T, class F>
   void hear(client::Informer<T>& informer, F fn, Runner* runner = nullptr);
   // Handlers act only while this process leads; start_acting() replays everything once.
   template <class T, class F>
   void on_change(client::Informer<T>& informer, F fn, Runner* runner = nullptr);
-  // Calls `handler`, which is about this object.
-  template <class F>
-  void guarded(const std::string& resource, const Key& key, Runner* runner, F handler);
+  // Calls fn(before, now) and takes what it throws.
+  template <class T, class F>
+  void guarded(client::Informer<T>& informer, F fn, Runner* runner, const client::Ptr<T>& before,
+               const client::Ptr<T>& now);
   // While another process leads. A pod's last words may stand in its last event and nowhere else; they must
   // be known to whoever leads next.
   void listen_while_waiting();
@@ -95,7 +96,6 @@ struct Controller::Impl {
   template <class T>
   void watch(client::Informer<T>& informer);
   void start_watches();
-  client::Task<void> record_events();
   client::Task<Ended> run();
   // No new work; what is under way ends, or is cancelled at the deadline; then the events are sent; the lease
   // goes last. Nothing that was started runs any more when it returns.

@@ -128,30 +128,34 @@ void Controller::Impl::listen_to_what_workloads_mention() {
   }
 }
 
-template <class F>
-void Controller::Impl::guarded(const std::string& resource, const Key& key, Runner* runner, F handler) {
-  std::string thrown;
+template <class T, class F>
+void Controller::Impl::guarded(client::Informer<T>& informer, F fn, Runner* runner,
+                               const client::Ptr<T>& before, const client::Ptr<T>& now) {
+  const std::string& resource = informer.watcher().resource().plural;
+  const Key key = (now ? now : before)->meta.key();
+  // What is not all taken in yet is told as if it were new: of what a handler skips because it has not
+  // changed, nobody may know.
+  const bool is_known = runner == nullptr || runner->is_taken_in(key);
   try {
     if (probe) probe(resource, key);
-    handler();
+    fn(is_known || !now ? before : client::Ptr<T>(), now);
+    if (!is_known) runner->taken_in(key);
   } catch (const std::exception& e) {
-    thrown = e.what();
-    if (thrown.empty()) thrown = "an exception without words";
     reconcilers::log_error("a change could not be taken in",
-                           {{"resource", resource}, {"object", key}, {"error", thrown}});
-    if (runner == nullptr) metrics.panicked(resource);  // else the runner counts it
+                           {{"resource", resource}, {"object", key}, {"error", e.what()}});
+    metrics.panicked(runner == nullptr ? resource : runner->name());
+    if (runner == nullptr) return;
+    runner->take_in_again(key, [this, &informer, fn, resource, key] {
+      if (probe) probe(resource, key);
+      fn(client::Ptr<T>(), informer.store().find(key));
+    });
   }
-  if (runner == nullptr) return;
-  const bool threw = !thrown.empty();
-  runner->heard(key, std::move(thrown));
-  if (threw) runner->add(key);
 }
 
 template <class T, class F>
 void Controller::Impl::hear(client::Informer<T>& informer, F fn, Runner* runner) {
-  const std::string resource = informer.watcher().resource().plural;
-  const auto tell = [this, fn, runner, resource](const client::Ptr<T>& before, const client::Ptr<T>& now) {
-    guarded(resource, (now ? now : before)->meta.key(), runner, [&] { fn(before, now); });
+  const auto tell = [this, &informer, fn, runner](const client::Ptr<T>& before, const client::Ptr<T>& now) {
+    guarded(informer, fn, runner, before, now);
   };
   informer.store().add_handler([this, tell](const client::StoreEvent<T>& event) {
     std::visit(Overloaded{[&](const client::Added<T>& e) { tell(client::Ptr<T>(), e.now); },
@@ -169,9 +173,8 @@ void Controller::Impl::on_change(client::Informer<T>& informer, F fn, Runner* ru
   };
   hear(informer, while_acting, runner);
   replays.push_back([this, &informer, fn, runner] {
-    const std::string& resource = informer.watcher().resource().plural;
     for (const auto& [key, object] : informer.store().all())
-      guarded(resource, key, runner, [&] { fn(client::Ptr<T>(), object); });
+      guarded(informer, fn, runner, client::Ptr<T>(), object);
   });
 }
 

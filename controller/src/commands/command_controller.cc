@@ -10,11 +10,11 @@
 
 #include "commands/commands.h"
 #include "controller.h"
-#include "process/http_server.h"
 #include "muster/client/config.h"
 #include "muster/client/curl_transport.h"
 #include "muster/client/exposition.h"
 #include "muster/reconcilers/common/log.h"
+#include "process/http_server.h"
 
 namespace muster::controller {
 namespace {

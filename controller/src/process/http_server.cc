@@ -8,6 +8,8 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 
+#include "muster/reconcilers/common/log.h"
+
 namespace muster::controller {
 namespace asio = boost::asio;
 namespace beast = boost::beast;
@@ -55,7 +57,7 @@ http::response<http::string_body> answer(const std::map<std::string, HttpServer:
   return response;
 }
 
-client::Task<void> serve(std::shared_ptr<HttpServer::State> state, tcp::socket socket) {
+client::Task<void> talk(HttpServer::State& state, tcp::socket socket) {
   beast::tcp_stream stream(std::move(socket));
   beast::flat_buffer buffer;
   boost::system::error_code error;
@@ -65,11 +67,20 @@ client::Task<void> serve(std::shared_ptr<HttpServer::State> state, tcp::socket s
     stream.expires_after(kPatience);
     co_await http::async_read(stream, buffer, parser, asio::redirect_error(asio::use_awaitable, error));
     if (error) break;
-    auto response = answer(state->handlers, parser.get());
+    auto response = answer(state.handlers, parser.get());
     co_await http::async_write(stream, response, asio::redirect_error(asio::use_awaitable, error));
     if (error || !response.keep_alive()) break;
   }
   stream.socket().shutdown(tcp::socket::shutdown_both, error);
+}
+
+// What one connection makes us throw ends that connection only.
+client::Task<void> serve(std::shared_ptr<HttpServer::State> state, tcp::socket socket) {
+  try {
+    co_await talk(*state, std::move(socket));
+  } catch (const std::exception& e) {
+    reconcilers::log_error("a connection ended", {{"error", e.what()}});
+  }
 }
 
 client::Task<void> accept(std::shared_ptr<HttpServer::State> state) {

@@ -32,7 +32,7 @@ class HttpServer {
   // costs its request an answer of 500.
   void handle(std::string path, Handler handler);
   int port() const;
-  // Accepts nothing more and drops all connections. No handler is called after it.
+  // Accepts nothing more and drops all connections. A request that has been read already is still answered.
   void stop();
   // Waits, after stop(), until nothing of the server runs any more.
   client::Task<void> join();

@@ -4,12 +4,19 @@
 
 namespace muster::controller {
 
-void Runner::heard(const client::Key& key, std::string thrown) {
-  if (thrown.empty()) {
-    thrown_by_handlers_.erase(key);
-  } else {
-    thrown_by_handlers_[key] = std::move(thrown);
+void Runner::take_in_again(const client::Key& key, std::function<void()> take_in) {
+  to_take_in_[key] = std::move(take_in);
+  add(key);
+}
+
+void Runner::take_in(const client::Key& key) {
+  const auto found = to_take_in_.find(key);
+  if (found == to_take_in_.end()) return;
+  if (exists_(key)) {
+    const auto again = found->second;  // it may throw, and then stays
+    again();
   }
+  to_take_in_.erase(key);
 }
 
 void Runner::start(client::TaskGroup& group, int workers) {
@@ -39,19 +46,14 @@ client::Task<void> Runner::work() {
 client::Task<reconcilers::Outcome> Runner::reconcile(const client::Key& key) {
   reconcilers::Outcome outcome;
   std::string thrown;
-  if (const auto found = thrown_by_handlers_.find(key); found != thrown_by_handlers_.end()) {
-    if (exists_(key)) thrown = found->second;
-    if (thrown.empty()) thrown_by_handlers_.erase(found);
-  }
-  if (thrown.empty()) {
-    try {
-      outcome = co_await reconcile_(key);
-    } catch (const std::exception& e) {
-      thrown = e.what();
-      if (thrown.empty()) thrown = "an exception without words";
-    } catch (...) {
-      thrown = "something that is no std::exception";
-    }
+  try {
+    take_in(key);
+    outcome = co_await reconcile_(key);
+  } catch (const std::exception& e) {
+    thrown = e.what();
+    if (thrown.empty()) thrown = "an exception without words";
+  } catch (...) {
+    thrown = "something that is no std::exception";
   }
   if (!thrown.empty()) {
     metrics_.panicked(name_);

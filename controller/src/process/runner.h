@@ -6,10 +6,10 @@
 #include <map>
 #include <string>
 
-#include "process/metrics.h"
 #include "muster/client/task_group.h"
 #include "muster/client/work_queue.h"
 #include "muster/reconcilers/caches/reconciler_context.h"
+#include "process/metrics.h"
 
 namespace muster::controller {
 
@@ -36,10 +36,15 @@ class Runner {
     metrics_.queue_added(name_);
     queue_.add(key);
   }
-  // What a handler of the object's changes threw; "": it threw nothing this time. An object whose last change
-  // made a handler throw is not reconciled, since what others know of it is not what it is. It is treated as
-  // one whose reconcile threw.
-  void heard(const client::Key& key, std::string thrown);
+  // A handler of the object's changes threw, so what others know of the object is not what it is. Before the
+  // next reconcile `take_in` is called, which tells them of the object as if it were new; while it throws,
+  // the object is treated as one whose reconcile threw.
+  void take_in_again(const client::Key& key, std::function<void()> take_in);
+  // Whether that is still to be done.
+  bool is_taken_in(const client::Key& key) const { return !to_take_in_.contains(key); }
+  // A handler has taken in all of the object meanwhile.
+  void taken_in(const client::Key& key) { to_take_in_.erase(key); }
+  const std::string& name() const { return name_; }
   // Starts `workers` coroutines in `group`. They end after stop().
   void start(client::TaskGroup& group, int workers);
   void stop() { queue_.shut_down(); }
@@ -52,6 +57,7 @@ class Runner {
   client::Task<void> work();
   // One reconcile. An exception costs this object an error and the process nothing.
   client::Task<reconcilers::Outcome> reconcile(const client::Key& key);
+  void take_in(const client::Key& key);
   client::Task<void> say(const client::Key& key, const std::string& thrown);
 
   client::Environment env_;
@@ -61,7 +67,7 @@ class Runner {
   Exists exists_;
   SayThrown say_thrown_;
   client::WorkQueue queue_;
-  std::map<client::Key, std::string> thrown_by_handlers_;
+  std::map<client::Key, std::function<void()>> to_take_in_;
 };
 
 }  // namespace muster::controller

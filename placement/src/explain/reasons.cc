@@ -90,10 +90,14 @@ const Suited& suited(const ClusterModel& s, Request& request, PoolId pool, std::
   Suited& known = by_role[role];
   if (known.members == s.pool(pool).members) return known;
   known = {s.pool(pool).members, true, true};
-  each_node(s, pool, [&](NodeId id) {
-    (suits(s, request, pool, role, id) ? known.none : known.all) = false;
-    return known.none || known.all;
-  });
+  const std::vector<bool>& eligible = request.eligible[role];
+  const bool given = shared_as_asked(s.pool(pool).spec, request.roles[role]);  // then each node gives such
+  for (const Roster::Row& row : roster_of(s.pool(pool), s.nodes).rows) {
+    const bool good =
+        given ? eligible[static_cast<std::size_t>(row.node)] : suits(s, request, pool, role, row.node);
+    (good ? known.none : known.all) = false;
+    if (!known.none && !known.all) break;
+  }
   return known;
 }
 

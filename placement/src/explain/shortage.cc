@@ -17,6 +17,7 @@ namespace {
 struct Spot {
   NodeId at = kNoId;
   std::int64_t pods = 0;
+  std::size_t row = 0;  // of `at`, in the pool's roster
 };
 
 // What is demanded of the pods together: `size` of them (all: 0) in one domain of the level.
@@ -26,23 +27,26 @@ struct Demanded {
   std::int64_t size = 0;
 };
 
-std::int64_t room_if_empty(const NodeSpec& n, const RoleSpec& r) {
-  const Resources& a = n.allocatable;
-  std::int64_t k = a.pods;
-  if (r.per_pod.cpu.value > 0) k = std::min(k, a.cpu.value / r.per_pod.cpu.value);
-  if (r.per_pod.memory.value > 0) k = std::min(k, a.memory.value / r.per_pod.memory.value);
+std::int64_t room_if_empty(const Roster::Row& node, const RoleSpec& r) {
+  std::int64_t k = node.pods;
+  if (r.per_pod.cpu.value > 0) k = std::min(k, node.cpu / r.per_pod.cpu.value);
+  if (r.per_pod.memory.value > 0) k = std::min(k, node.memory / r.per_pod.memory.value);
   if (r.gpus == 0) return k;
   // Of shares not all is known here, so they bound nothing but for plain fractions.
   const bool fraction = r.share.kind == GpuShare::Kind::kFraction;
   if (!fraction && r.share.kind != GpuShare::Kind::kWhole) return k;
   const std::int64_t each = fraction ? kMilliPerGpu / std::max<std::int64_t>(1, r.share.milli.value) : 1;
-  return std::min<std::int64_t>(k, (n.gpus - static_cast<std::int64_t>(n.unhealthy.size())) * each / r.gpus);
+  return std::min<std::int64_t>(k, node.gpus * each / r.gpus);
 }
 
 class Topology {
  public:
   Topology(const ClusterModel& s, const Request& request, PoolId pool, bool if_empty)
-      : s_(s), request_(request), pool_(s.pool(pool)), if_empty_(if_empty) {}
+      : s_(s),
+        request_(request),
+        pool_(s.pool(pool)),
+        if_empty_(if_empty),
+        roster_(roster_of(pool_, s.nodes)) {}
 
   std::optional<PendingReason> run() {
     const auto demanded = rules();
@@ -83,12 +87,21 @@ class Topology {
     spots_.resize(request_.roles.size());
     if (spots_[role]) return *spots_[role];
     std::vector<Spot>& list = spots_[role].emplace();
-    for (const NodeId id : pool_.nodes) {
-      const Node& n = s_.node(id);
-      if (!n.takes_part() || !request_.eligible[role][static_cast<std::size_t>(id)]) continue;
-      const RoleSpec& r = request_.roles[role];
-      const auto pods = if_empty_ ? room_if_empty(n.spec, r) : room_for(n, pool_, r, View::kNow);
-      if (pods > 0) list.push_back({id, pods});
+    list.reserve(roster_.rows.size());
+    const RoleSpec& r = request_.roles[role];
+    const std::vector<bool>& eligible = request_.eligible[role];
+    Roster::Row last;  // neighbours are often alike
+    std::int64_t room = room_if_empty(last, r);
+    for (std::size_t i = 0; i < roster_.rows.size(); ++i) {
+      const Roster::Row& row = roster_.rows[i];
+      if (!eligible[static_cast<std::size_t>(row.node)]) continue;
+      if (!if_empty_) {
+        room = room_for(s_.node(row.node), pool_, r, View::kNow);
+      } else if (!row.has_as_much_as(last)) {
+        room = room_if_empty(row, r);
+        last = row;
+      }
+      if (room > 0) list.push_back({row.node, room, i});
     }
     return list;
   }
@@ -98,10 +111,10 @@ class Topology {
     if (depth == kHostDepth) return spots;
     std::vector<Spot> sums(pool_.domains.size());
     for (const Spot& spot : spots) {
-      const DomainId d = domain_of(s_.node(spot.at), depth);
+      const DomainId d = roster_.domain(spot.row, depth);
       if (d == kNoId) continue;
       Spot& sum = sums[static_cast<std::size_t>(d)];
-      if (sum.at == kNoId) sum.at = spot.at;
+      if (sum.at == kNoId) sum.at = spot.at, sum.row = spot.row;
       sum.pods += spot.pods;
     }
     std::erase_if(sums, [](const Spot& sum) { return sum.at == kNoId; });
@@ -126,8 +139,9 @@ class Topology {
       for (const Spot& spot : by_domain(spots_of(roles[k]), depth)) {
         const bool by_node = depth == kHostDepth;
         const std::pair key(by_node ? spot.at : NodeId{kNoId},
-                            by_node ? DomainId{kNoId} : domain_of(s_.node(spot.at), depth));
-        sums.try_emplace(key, Spot{spot.at, 0}).first->second.pods += std::min(counts[k], spot.pods);
+                            by_node ? DomainId{kNoId} : roster_.domain(spot.row, depth));
+        sums.try_emplace(key, Spot{spot.at, 0, spot.row}).first->second.pods +=
+            std::min(counts[k], spot.pods);
       }
     }
     std::vector<Spot> list;
@@ -239,6 +253,7 @@ class Topology {
   const Request& request_;
   const Pool& pool_;
   bool if_empty_;
+  const Roster& roster_;
   mutable std::vector<std::optional<std::vector<Spot>>> spots_;  // by role
 };
 

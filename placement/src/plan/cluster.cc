@@ -117,6 +117,7 @@ void Cluster::remove_node(const std::string& name) {
   if (found == s.node_ids.end() || !s.node(found->second).known) return;
   const NodeId id = found->second;
   s.leave_pool_index(id);
+  s.requests.node_gone(id);
   Node& n = s.node(id);
   n.known = false;
   n.spec = {};

@@ -13,6 +13,7 @@
 #include "node/ids.h"
 #include "pool/fragmentation.h"
 #include "pool/ranking.h"
+#include "pool/roster.h"
 
 namespace muster::placement {
 
@@ -83,6 +84,7 @@ struct Pool {
   std::int64_t priced_by = -1;                     // the largest of these at the last settle(); -1: none
   std::map<std::int32_t, std::int32_t> zone_gpus;  // of its usable nodes: the largest NUMA node's, counted
   mutable Rankings rankings;                       // what searches have found out; of no other meaning
+  mutable Roster roster;                           // its usable nodes side by side: roster_of()
   Fragmentation fragmentation;  // by the requests of jobs that are counted here, see count()
   std::map<QueueId, PendingQueue> pending_queues;  // what may start here, by Project
   std::int64_t leaving = 0;                        // pods that are on their way out of its nodes

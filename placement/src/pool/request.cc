@@ -166,14 +166,13 @@ RoleSpec complete(RoleSpec r) {
   return r;
 }
 
-bool would_do(const NodeSpec& n, const RoleSpec& r, const std::vector<std::string>& avoid) {
-  if (!gpus_would_do(n, r)) return false;
-  const Resources& a = n.allocatable;
-  if (r.per_pod.cpu > a.cpu || r.per_pod.memory > a.memory || r.per_pod.pods > a.pods) return false;
-  if (r.gpus > 0 && !r.models.empty() &&
-      std::find(r.models.begin(), r.models.end(), n.gpu_model) == r.models.end()) {
-    return false;
-  }
+bool kind_would_do(const NodeSpec& n, const RoleSpec& r) {
+  const bool is_model = r.gpus == 0 || r.models.empty() ||
+                        std::find(r.models.begin(), r.models.end(), n.gpu_model) != r.models.end();
+  return is_model && gpus_would_do(n, r) && untolerated(n, r.tolerations) == nullptr;
+}
+
+bool labels_would_do(const NodeSpec& n, const RoleSpec& r, const std::vector<std::string>& avoid) {
   for (const auto& [key, value] : r.node_selector) {
     const auto found = n.labels.find(key);
     if (found == n.labels.end() || found->second != value) return false;
@@ -181,8 +180,13 @@ bool would_do(const NodeSpec& n, const RoleSpec& r, const std::vector<std::strin
   for (const AnyOf& terms : r.required) {
     if (!matches(terms, n)) return false;
   }
-  return untolerated(n, r.tolerations) == nullptr &&
-         std::find(avoid.begin(), avoid.end(), n.name) == avoid.end();
+  return std::find(avoid.begin(), avoid.end(), n.name) == avoid.end();
+}
+
+bool would_do(const NodeSpec& n, const RoleSpec& r, const std::vector<std::string>& avoid) {
+  const Resources& a = n.allocatable;
+  if (r.per_pod.cpu > a.cpu || r.per_pod.memory > a.memory || r.per_pod.pods > a.pods) return false;
+  return kind_would_do(n, r) && labels_would_do(n, r, avoid);
 }
 
 RequestId Requests::acquire(const JobSpec& spec) {
@@ -227,6 +231,7 @@ void Requests::release(RequestId id) {
 }
 
 void Requests::node_changed(NodeId id, const NodeSpec& spec) {
+  table_.put(id, spec);
   for (Request& r : all_) {
     for (std::size_t role = 0; role < r.eligible.size(); ++role) {
       std::vector<bool>& list = r.eligible[role];

@@ -9,6 +9,7 @@
 #include "muster/placement/job.h"
 #include "muster/placement/plan.h"
 #include "node/ids.h"
+#include "pool/node_table.h"
 
 namespace muster::placement {
 
@@ -63,6 +64,9 @@ inline bool takes_whole_gpus(const RoleSpec& role) {
 // The node would do for a pod of the role if it were empty: size, model, labels, affinity, taints.
 // Kubernetes' semantics.
 bool would_do(const NodeSpec& node, const RoleSpec& role, const std::vector<std::string>& avoid);
+// Parts of that question: GPUs, their model, and taints; labels and the name.
+bool kind_would_do(const NodeSpec& node, const RoleSpec& role);
+bool labels_would_do(const NodeSpec& node, const RoleSpec& role, const std::vector<std::string>& avoid);
 
 class Requests {
  public:
@@ -72,17 +76,22 @@ class Requests {
   const Request& at(RequestId id) const { return all_[static_cast<std::size_t>(id)]; }
   // Keeps `eligible` true for a node that is new or changed. O(requests in use).
   void node_changed(NodeId id, const NodeSpec& spec);
+  void node_gone(NodeId id) { table_.drop(id); }
   bool any_about_pods() const { return about_pods_ > 0; }
   template <class Nodes>  // a vector of things with .spec
   void fill_eligible(Request& request, const Nodes& nodes) const {
     if (!request.eligible.empty()) return;
     for (const RoleSpec& role : request.roles) {
-      std::vector<bool>& list = request.eligible.emplace_back(nodes.size());
-      for (std::size_t i = 0; i < nodes.size(); ++i) list[i] = would_do(nodes[i].spec, role, request.avoid);
+      std::vector<bool>& list = request.eligible.emplace_back(table_.would_do(role, nodes.size()));
+      if (role.node_selector.empty() && role.required.empty() && request.avoid.empty()) continue;
+      for (std::size_t i = 0; i < nodes.size(); ++i) {
+        if (list[i]) list[i] = labels_would_do(nodes[i].spec, role, request.avoid);
+      }
     }
   }
 
  private:
+  NodeTable table_;
   std::vector<Request> all_;
   std::vector<RequestId> free_;
   std::map<std::string, RequestId> by_key_;

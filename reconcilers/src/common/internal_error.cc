@@ -32,10 +32,8 @@ client::Task<client::Result<void>> say_internal_error(client::ApiClient& api, Ob
   wanted.metadata = object->value.metadata;
   wanted.status = object->value.status;
   const auto condition = condition_of(thrown, wanted.metadata.generation, now);
-  const auto* said = crds::find_condition(wanted.status.conditions, kInternalError);
-  if (said != nullptr && said->status == condition.status && said->message == condition.message)
-    co_return done;
-  crds::set_condition(wanted.status.conditions, condition);
+  const bool is_news = crds::set_condition(wanted.status.conditions, condition);
+  if (!is_news) co_return done;
   done = co_await write_status(api, store, std::move(wanted));
   co_return done;
 }

@@ -80,7 +80,9 @@ client::Task<client::Result<void>> write_status(client::ApiClient& api, ObjectSt
   if (!read) co_return result;
   const auto now = store.find(client::make_key(ref.ns, ref.name));
   if (now && now->value.status == wanted.status) co_return client::Result<void>{};
-  result.error().code = ErrorCode::kConflict;
+  // Where another write came between, ours is refused when it arrives. Else it may still come through.
+  const bool is_refused = !now || now->meta.resource_version != wanted.metadata.resource_version;
+  if (is_refused) result.error().code = ErrorCode::kConflict;
   co_return result;
 }
 

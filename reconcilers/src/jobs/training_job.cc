@@ -211,9 +211,15 @@ void TrainingJobReconciler::charge(const client::Key& key) {
 }
 
 void TrainingJobReconciler::set_aside(const client::Key& key) {
+  if (in_doubt_.contains(key)) return;  // a write that gives it places may still arrive
   const Job job = context_.caches.jobs.store().find(key);
-  if (job && !job->status_unreadable && job->value.status.assignment.attempt != 0) return;
-  context_.placement.forget(key, job ? pods_of(job->meta.uid) : std::vector<client::Ptr<client::Pod>>{});
+  if (job && !job->status_unreadable) {
+    const auto attempt = job->value.status.assignment.attempt;
+    if (attempt != 0 && context_.placement.charges(key, attempt)) return;
+  }
+  const auto last = uids_.find(key);
+  const std::string uid = job ? job->meta.uid : last != uids_.end() ? last->second : "";
+  context_.placement.forget(key, pods_of(uid));
 }
 
 void TrainingJobReconciler::note(const client::Key& key, const client::Pod& pod) {

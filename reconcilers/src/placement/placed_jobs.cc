@@ -286,6 +286,11 @@ void PlacedJobs::forget(const client::Key& key) {
   cluster_.remove_job(key);
 }
 
+bool PlacedJobs::charges(const client::Key& key, std::int32_t attempt) const {
+  const auto found = jobs_.find(key);
+  return found != jobs_.end() && found->second.attempt == attempt && cluster_.assignment(key) != nullptr;
+}
+
 void PlacedJobs::job_pod(const client::Key& job, const crds::Assignment& assignment,
                          const client::Ptr<client::Pod>& pod, bool is_new) {
   const auto known = jobs_.find(job);

@@ -176,6 +176,9 @@ std::optional<crds::Time> PlacementModel::wake_at() const {
       std::chrono::sys_time<std::chrono::milliseconds>{std::chrono::milliseconds{impl_->wake->ms}});
 }
 
+bool PlacementModel::charges(const client::Key& key, std::int32_t attempt) const {
+  return impl_->jobs.charges(key, attempt);
+}
 std::optional<Decision> PlacementModel::decision(const client::Key& key) const {
   return impl_->jobs.decision(key);
 }

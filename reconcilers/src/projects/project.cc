@@ -19,11 +19,14 @@ using crds::Json;
 std::string words(const Error& error) {
   return error.message.empty() ? client::to_string(error) : error.message;
 }
-// Somebody was faster: looked at again before anything is said about it.
+// Somebody was faster, or nobody knows whether the write stands: looked at again before anything is said
+// about it.
 constexpr const char* kOutdated = "Outdated";
 
+// The API server's own errors, such as those of a webhook that does not answer, are worth telling.
 NamespaceState refused(const std::string& what, const Error& error) {
-  return {error.code == ErrorCode::kConflict ? kOutdated : "WriteRefused",
+  const bool is_unknown = error.outcome_unknown() && error.code != ErrorCode::kInternal;
+  return {is_unknown || error.code == ErrorCode::kConflict ? kOutdated : "WriteRefused",
           fmt::format("{}: {}", what, words(error)), true};
 }
 

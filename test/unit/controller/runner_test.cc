@@ -125,17 +125,33 @@ TEST_F(ThrowingTest, WhateverIsThrownAndWhereverItIsThrown) {
   EXPECT_EQ(workers.size(), 2u);
 }
 
-TEST_F(ThrowingTest, WhatAHandlerThrewCountsUntilItTakesTheObjectIn) {
+TEST_F(ThrowingTest, WhatCouldNotBeTakenInIsTakenInBeforeTheNextReconcile) {
   runner.start(workers, 1);
-  runner.heard("good", "cannot be taken in");
-  runner.add("good");
-  world.run_for(Duration{3});
-  EXPECT_EQ(said, std::vector<std::string>{"good: cannot be taken in"});
-  EXPECT_EQ(tries["good"], 0);
-  runner.heard("good", "");
+  int taken_in = 0;
+  runner.take_in_again("good", [&] {
+    if (++taken_in < 3) throw std::runtime_error("cannot be taken in");
+  });
   world.run_for(seconds{1});
-  EXPECT_EQ(said, (std::vector<std::string>{"good: cannot be taken in", "good: "}));
+  EXPECT_EQ(said,
+            (std::vector<std::string>{"good: cannot be taken in", "good: cannot be taken in", "good: "}));
+  EXPECT_EQ(taken_in, 3);
+  EXPECT_EQ(tries["good"], 1) << "only when others know it as it is";
+  EXPECT_TRUE(runner.is_taken_in("good"));
+  runner.add("good");
+  world.run_for(seconds{1});
+  EXPECT_EQ(taken_in, 3);
+  EXPECT_EQ(tries["good"], 2);
+}
+
+TEST_F(ThrowingTest, WhatAHandlerHasTakenInMeanwhileIsNotTakenInAgain) {
+  runner.start(workers, 1);
+  runner.take_in_again("good", [] { throw std::runtime_error("cannot be taken in"); });
+  world.run_for(Duration{3});
+  EXPECT_FALSE(runner.is_taken_in("good"));
+  runner.taken_in("good");
+  world.run_for(seconds{1});
   EXPECT_EQ(tries["good"], 1);
+  EXPECT_EQ(said.back(), "good: ");
 }
 
 }  // namespace

@@ -65,11 +65,13 @@ void back_off(JobStep& s, const std::string& reason, const std::string& message)
 }
 
 void move_to(JobStep& s, const Decision& to) {
+  const auto preemptions = s.status.preemptions;
   requeue(s, to.reason, to.message);
   const bool is_wanted = !s.seen.invalid && (!s.seen.blocked || s.lingering().count > 0);
   if (to.generation != s.seen.job.metadata.generation || !is_wanted) return;
   s.status.nominated = {to.generation, to.pool, {}};
   for (const Place& p : to.places) s.status.nominated.pods.push_back({p.role, p.index, p.node, p.gpus, 0});
+  s.status.preemptions = preemptions;  // it goes on elsewhere, whoever has asked for its places
 }
 
 void complete(JobStep& s) {

@@ -191,5 +191,31 @@ TEST_F(Lingering, AStartThatComesThroughAfterAllKeepsItsPlaces) {
   EXPECT_THAT(cluster.complaints, IsEmpty());
 }
 
+// Nobody knows what became of the write that admits the job, and the server does not have it yet when it is
+// asked. It comes through later: until then the places are not given to another.
+TEST_F(Lingering, AStartThatIsLateKeepsItsPlacesFromOthers) {
+  VirtualCluster cluster;
+  cluster.set_up(1, 16);
+  cluster.add_priority_class("high", 100);
+  int writes = 0;
+  cluster.faults = [&](const HttpRequest& request) {
+    if (request.method != Method::kPatch || request.target.find("/unsure/status") == std::string::npos)
+      return Fault{};
+    ++writes;
+    if (writes > 2) return Fault{};
+    return Fault{.delay = Duration{writes == 1 ? 30'400 : 2'000}};  // the client gives up after 30 s
+  };
+  auto& op = cluster.start();
+  ASSERT_TRUE(cluster.world.run_until([&] { return op.controller->acting(); }, minutes{1}));
+  cluster.add_job("unsure", 8);
+  cluster.world.run_for(seconds{10});
+  cluster.add_job("next", 8, 1, {{"priorityClassName", "high"}});
+  cluster.world.run_for(minutes{3});
+  EXPECT_GE(writes, 2);
+  EXPECT_THAT(cluster.complaints, IsEmpty());
+  EXPECT_TRUE(runs(cluster, "unsure") || runs(cluster, "next"));
+  EXPECT_TRUE(cluster.stop(op));
+}
+
 }  // namespace
 }  // namespace muster::test

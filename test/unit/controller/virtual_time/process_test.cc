@@ -118,6 +118,51 @@ TEST_F(ProcessTest, AnObjectThatCannotBeTakenInSaysSoUntilItCan) {
   EXPECT_TRUE(cluster.stop(op));
 }
 
+// A new process meets a job that it cannot take in. What its pods hold is nobody else's.
+TEST_F(ProcessTest, AJobThatRunsAndCannotBeTakenInKeepsItsGpus) {
+  auto& first = cluster.start("first");
+  cluster.add_job("bad", 2, 8);
+  ASSERT_TRUE(cluster.world.run_until([&] { return cluster.phase("bad") == "Running"; }, minutes{1}));
+  ASSERT_TRUE(cluster.stop(first));
+  cluster.add_job("next", 1, 8);
+  auto& second = cluster.start("second");
+  second.controller->set_probe([&](std::string_view where, const std::string& key) {
+    if (where.starts_with("trainingjob") && key == "team/bad") throw std::runtime_error("a bug");
+  });
+  cluster.world.run_for(minutes{2});
+  EXPECT_TRUE(cluster.condition("bad", "InternalError"));
+  EXPECT_EQ(cluster.phase("bad"), "Running");
+  EXPECT_TRUE(cluster.pods_of("next").empty());
+  EXPECT_TRUE(cluster.complaints.empty());
+  EXPECT_TRUE(cluster.stop(second));
+}
+
+// What the first try did not tell placement is told by the next, though nobody changes the object again.
+TEST_F(ProcessTest, AProjectThatCouldNotBeTakenInIsTakenInByTheNextTry) {
+  auto& op = cluster.start();
+  ASSERT_TRUE(cluster.world.run_until([&] { return op.controller->acting(); }, minutes{1}));
+  cluster.add_job("large", 3, 8);  // the quota and limit are 16 GPUs
+  json node = cluster.server.object(kNodes, "node-0");
+  node["metadata"] = {{"name", "node-2"}};
+  cluster.server.put(kNodes, node);
+  cluster.world.run_for(seconds{10});
+  ASSERT_TRUE(cluster.pods_of("large").empty());
+  int throws = 2;
+  op.controller->set_probe([&](std::string_view where, const std::string& key) {
+    if (where == "projects" && key == "team" && throws-- > 0) throw std::runtime_error("a bug");
+  });
+  for (const auto& [collection, name] :
+       {std::pair{kMuster + "queues", "root"}, std::pair{kMuster + "projects", "team"}}) {
+    json share = cluster.server.object(collection, name);
+    share["spec"]["quota"]["gpu"] = share["spec"]["limit"]["gpu"] = 24;
+    cluster.server.put(collection, share);
+  }
+  cluster.world.run_for(minutes{1});
+  EXPECT_LT(throws, 0);
+  EXPECT_EQ(cluster.phase("large"), "Running");
+  EXPECT_TRUE(cluster.stop(op));
+}
+
 // The loop stands still beyond the lease, as by a plan that takes long or a process that is stopped and
 // continued: here at the moment when a status is written. Other writes were about to follow.
 TEST_F(ProcessTest, ALoopThatStandsStillBeyondTheLeaseWritesNothingMore) {

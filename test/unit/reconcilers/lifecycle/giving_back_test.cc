@@ -41,6 +41,33 @@ TEST(Lifecycle, AMovedJobKeepsThePromiseOfItsPlaceUntilItStarts) {
   EXPECT_EQ(life.job.status.assignment.pods[0].node, "other-0");
 }
 
+TEST(Lifecycle, AMoveIsNoPreemptionWhoeverAskedForThePlaces) {
+  for (const char* reason : {"Reclaimed", "Preempted"}) {
+    Life life;
+    life.run();
+    Decision move = life.place(Decision::Kind::kMove);
+    for (auto& place : move.places) place.node = "other-" + std::to_string(place.index);
+    move.reason = reason;
+    life.decision = move;
+    life.turn();
+    EXPECT_EQ(life.reason("Evicted"), reason);
+    EXPECT_THAT(life.job.status.nominated.pods, SizeIs(2));
+    EXPECT_EQ(life.job.status.preemptions, 0) << reason;
+  }
+}
+
+TEST(Lifecycle, AMoveToPlacesOfAnotherSpecIsAPreemption) {
+  Life life;
+  life.run();
+  Decision move = life.place(Decision::Kind::kMove);
+  move.reason = "Reclaimed";
+  life.decision = move;
+  ++life.job.metadata.generation;
+  life.turn();
+  EXPECT_THAT(life.job.status.nominated.pods, IsEmpty());
+  EXPECT_EQ(life.job.status.preemptions, 1) << "it waits in the queue for other places";
+}
+
 TEST(Lifecycle, APromiseIsOfTheSpecThatWasPlaced) {
   Life life;
   life.run();

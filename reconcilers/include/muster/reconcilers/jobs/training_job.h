@@ -43,7 +43,7 @@ class TrainingJobReconciler {
   client::Task<Outcome> reconcile(client::Key key);
   // reconcile() or charge() threw for this job. Where it has no assignment it stands in no queue until they
   // are called again and succeed, so nothing is planned for it and no capacity is kept for it. What it has
-  // stays charged.
+  // stays charged: by its assignment, or where placement does not know that, by its pods.
   void set_aside(const client::Key& key);
   // Charges at once what the cached status gives the job and what pods of its earlier attempts hold, and puts
   // a job that waits into the queue. To be called when a job or its assignment is first seen: its reconcile

@@ -50,6 +50,9 @@ class PlacedJobs {
   // The job is gone; what its pods hold is the caller's matter.
   void forget(const client::Key& key);
 
+  // Whether what the assignment of this attempt holds is charged.
+  bool charges(const client::Key& key, std::int32_t attempt) const;
+
   // Notes what a plan has decided about this job, until the API server knows it. nullptr: no such job.
   const Decision* note(const placement::Decision& decided);
   // Not yet known to the API server; nullopt: none.

@@ -72,6 +72,9 @@ class PlacementModel {
   // The job is gone; those of its pods that still exist hold what they hold.
   void forget(const client::Key& key, const std::vector<client::Ptr<client::Pod>>& pods);
 
+  // Whether what the assignment of this attempt holds is charged.
+  bool charges(const client::Key& key, std::int32_t attempt) const;
+
   // --- decisions
   // Plans; returns the jobs that there is news for, in order.
   std::vector<client::Key> plan(crds::Time now);
