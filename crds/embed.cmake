@@ -1,5 +1,5 @@
 # FILES -> OUT: a C++ source with the text of each file (used as cmake -P).
-set(text "// Made from crds/*.yaml.\n#include \"embedded.h\"\n\nnamespace muster::crds {\nconst EmbeddedFile kEmbeddedFiles[] = {\n")
+set(text "// Made from crds/*.yaml.\n#include \"schema/embedded.h\"\n\nnamespace muster::crds {\nconst EmbeddedFile kEmbeddedFiles[] = {\n")
 set(count 0)
 foreach(file IN LISTS FILES)
   get_filename_component(name ${file} NAME)

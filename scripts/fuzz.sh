@@ -10,7 +10,7 @@ seconds=${1:-60}
 dictionary=build/fuzz/words.dict
 {
   grep -ohE '^ *[A-Za-z]+:' crds/*.yaml | tr -d ' :'
-  grep -ohE '"[A-Za-z/.-]+"' client/src/{pod,node,object_reader,watch_event,config,error}.cc | tr -d '"'
+  grep -ohE '"[A-Za-z/.-]+"' client/src/{objects/{pod,node,object_reader},watch/watch_event,config/config,http/error}.cc | tr -d '"'
   printf '%s\n' true false null metadata name spec status
 } | sort -u | sed 's/.*/"&"/' >"$dictionary"
 printf '%s\n' '"\x22:\x22"' '"\x22,\x22"' '"{\x22"' '"[{"' '"}]"' '"\x0a---\x0a"' >>"$dictionary"

@@ -10,9 +10,9 @@
 #include <memory>
 #include <stdexcept>
 
+#include "http/tls_server.h"
 #include "muster/client/api.h"
 #include "muster/client/curl_transport.h"
-#include "tls_server.h"
 
 namespace muster::bench {
 namespace {

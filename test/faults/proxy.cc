@@ -11,7 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
-// Asio is compiled apart (client/src/asio.cc); its TLS part is needed here alone.
+// Asio is compiled apart (client/src/tasks/asio.cc); its TLS part is needed here alone.
 #include <boost/asio/ssl/impl/src.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>

@@ -5,7 +5,7 @@
 
 #include "muster/client/pod.h"
 #include "targets.h"
-#include "watch_event.h"
+#include "watch/watch_event.h"
 
 namespace muster::fuzz {
 namespace {

@@ -2,7 +2,8 @@
 
 #include <array>
 #include <chrono>
-#include <cstdio>
+
+#include "muster/common/time.h"
 
 namespace muster::placement {
 
@@ -29,17 +30,8 @@ std::string show(std::string_view resource, std::int64_t amount) {
 }
 
 std::string show(Time at) {
-  const auto t = std::chrono::ceil<std::chrono::seconds>(
-      std::chrono::sys_time<std::chrono::milliseconds>{std::chrono::milliseconds{at.ms}});
-  const auto midnight = std::chrono::floor<std::chrono::days>(t);
-  const std::chrono::year_month_day day{midnight};
-  const std::chrono::hh_mm_ss clock{t - midnight};
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "%04d-%02u-%02uT%02d:%02d:%02dZ", static_cast<int>(day.year()),
-                static_cast<unsigned>(day.month()), static_cast<unsigned>(day.day()),
-                static_cast<int>(clock.hours().count()), static_cast<int>(clock.minutes().count()),
-                static_cast<int>(clock.seconds().count()));
-  return text.data();
+  const std::chrono::sys_time<std::chrono::milliseconds> instant{std::chrono::milliseconds{at.ms}};
+  return common::format_time(std::chrono::ceil<std::chrono::seconds>(instant));
 }
 
 }  // namespace muster::placement

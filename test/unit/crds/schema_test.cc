@@ -8,7 +8,7 @@
 
 #include "muster/crds/crds.h"
 #include "muster/crds/validate.h"
-#include "rules.h"
+#include "schema/rules.h"
 
 namespace muster::crds {
 namespace {

@@ -16,44 +16,17 @@ namespace {
 
 constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
 
-TEST(Quantity, ReadsWhatKubernetesReads) {
-  EXPECT_EQ(parse_gpu("2")->value, 2000);
-  EXPECT_EQ(parse_gpu("2500m")->value, 2500);
+TEST(Quantity, EachHasItsUnitAndNoneIsNegative) {
   EXPECT_EQ(parse_gpu("2.5")->value, 2500);
-  EXPECT_EQ(parse_gpu(".5")->value, 500);
-  EXPECT_EQ(parse_gpu("5.")->value, 5000);
-  EXPECT_EQ(parse_gpu("+1")->value, 1000);
-  EXPECT_EQ(parse_cpu("2k")->value, 2'000'000);
-  EXPECT_EQ(parse_cpu("1e3")->value, 1'000'000);
-  EXPECT_EQ(parse_cpu("1E-3")->value, 1);
-  EXPECT_EQ(parse_cpu("250u")->value, 1) << "rounded up";
-  EXPECT_EQ(parse_cpu("0n")->value, 0);
+  EXPECT_EQ(parse_cpu("1500m")->value, 1500);
+  EXPECT_EQ(parse_load("0.5")->value, 500);
   EXPECT_EQ(parse_memory("4Ti")->value, std::int64_t{4} << 40);
-  EXPECT_EQ(parse_memory("1.5Gi")->value, 1'610'612'736);
-  EXPECT_EQ(parse_memory("1E")->value, 1'000'000'000'000'000'000);
-  EXPECT_EQ(parse_memory("128974848")->value, 128974848);
-  EXPECT_EQ(parse_memory("100m")->value, 1) << "a tenth of a byte is rounded up";
-  EXPECT_EQ(parse_memory("0.0000000000000000001")->value, 1);
-  EXPECT_EQ(parse_memory("000000000000000000000012")->value, 12);
-}
-
-TEST(Quantity, RefusesEverythingElseAndSaysWhatIsAllowed) {
-  for (const char* text : {"", "m", "-1", "four", "1.2.3", "1 Gi", "1GB", "1K", "1ki", "0x10", "1e", "1e+",
-                           "1e999", "Gi", ".", "1Gim"}) {
-    const auto result = parse_quantity(text, 1000);
-    ASSERT_FALSE(result) << text;
-    EXPECT_THAT(result.error(), testing::HasSubstr("must be a quantity such as")) << text;
-  }
-}
-
-TEST(Quantity, OverflowIsAnErrorNotANumber) {
   EXPECT_EQ(parse_memory("9223372036854775807")->value, kMax);
-  for (const char* text : {"9223372036854775808", "8Ei", "9223372036854775808000",
-                           "99999999999999999999999Ei", "10E", "9e18k"}) {
-    EXPECT_FALSE(parse_memory(text)) << text;
-  }
-  EXPECT_FALSE(parse_gpu("9223372036854775807"));
   EXPECT_EQ(parse_gpu("9223372036854775807m")->value, kMax);
+  EXPECT_EQ(parse_gpu("9223372036854775807").error(),
+            "must be a quantity below 2^63 in its smallest unit, is \"9223372036854775807\"");
+  EXPECT_THAT(parse_gpu("-1").error(), testing::StartsWith("must be a quantity of 0 or more"));
+  EXPECT_THAT(parse_memory("many").error(), testing::StartsWith("must be a quantity such as"));
 }
 
 TEST(Quantity, CanonicalForm) {
@@ -81,8 +54,8 @@ TEST(Quantity, NoTextCrashes) {
   for (int i = 0; i < 50'000; ++i) {
     std::string text;
     for (auto n = random() % 24; n > 0; --n) text += kAlphabet[random() % kAlphabet.size()];
-    if (const auto value = parse_quantity(text, i % 2 == 0 ? 1000 : 1)) {
-      ASSERT_GE(*value, 0) << text;
+    if (const auto value = parse_gpu(text)) {
+      ASSERT_GE(value->value, 0) << text;
     }
     if (const auto value = parse_duration(text)) {
       ASSERT_GE(value->count(), 0) << text;
@@ -124,18 +97,12 @@ TEST(DurationText, ReadsAndPrints) {
   }
 }
 
-TEST(TimeText, ReadsAndPrints) {
+TEST(TimeText, HasSeconds) {
   const Time time{std::chrono::seconds{1'767'323'045}};
   EXPECT_EQ(to_string(time), "2026-01-02T03:04:05Z");
   EXPECT_EQ(*parse_time("2026-01-02T03:04:05Z"), time);
   EXPECT_EQ(*parse_time("2026-01-02T03:04:05.999999Z"), time);
-  EXPECT_EQ(*parse_time("2026-01-02T04:34:05+01:30"), time);
-  EXPECT_EQ(*parse_time("2026-01-01T22:04:05-05:00"), time);
-  for (const char* text : {"", "2026-01-02", "2026-01-02T03:04:05", "2026-02-30T03:04:05Z",
-                           "2026-01-02T24:04:05Z", "2026-01-02T03:04:05.Z", "2026-01-02 03:04:05Z",
-                           "2026-01-02T03:04:05+1:00", "2026-01-02T03:04:05Zx"}) {
-    EXPECT_FALSE(parse_time(text)) << text;
-  }
+  EXPECT_FALSE(parse_time("2026-01-02"));
 }
 
 TEST(Cut, TakesNoMoreThanIsAskedForAndCutsBetweenCharacters) {

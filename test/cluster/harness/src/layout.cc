@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "muster/common/base64.h"
 #include "muster/testcluster/loopback.h"
 #include "pki.h"
 #include "state.h"
@@ -16,8 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string user_yaml(const KeyPair& client) {
-  return "    client-certificate-data: " + base64(client.certificate) +
-         "\n    client-key-data: " + base64(client.private_key) + "\n";
+  return "    client-certificate-data: " + common::encode_base64(client.certificate) +
+         "\n    client-key-data: " + common::encode_base64(client.private_key) + "\n";
 }
 
 fs::path stages_file() {
@@ -83,7 +84,7 @@ Result<void> TestCluster::State::write_kubeconfig(const std::string& file,
   std::ostringstream text;
   text << "apiVersion: v1\nkind: Config\ncurrent-context: test\n"
        << "clusters:\n- name: test\n  cluster:\n    server: " << server_url()
-       << "\n    certificate-authority-data: " << base64(read_file(pki("ca.crt"))) << "\n"
+       << "\n    certificate-authority-data: " << common::encode_base64(read_file(pki("ca.crt"))) << "\n"
        << "users:\n- name: user\n  user:\n"
        << user_yaml << "contexts:\n- name: test\n  context: {cluster: test, user: user}\n";
   return write_file(directory / file, text.str());

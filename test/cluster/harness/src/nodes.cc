@@ -1,9 +1,10 @@
 // Simulated nodes.
-#include <ctime>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
 
+#include "muster/common/time.h"
 #include "state.h"
 
 namespace muster::testcluster {
@@ -13,10 +14,8 @@ using nlohmann::json;
 
 // As KWOK would set them (stage node-ready). Set at creation they save three writes for each node.
 json make_conditions() {
-  const std::time_t now = std::time(nullptr);
-  char text[32];
-  std::tm utc{};
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", ::gmtime_r(&now, &utc));
+  const std::string now =
+      common::format_time(std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now()));
   json result = json::array();
   for (const auto& [type, status, reason] : {std::tuple{"Ready", "True", "KubeletReady"},
                                              {"MemoryPressure", "False", "KubeletHasSufficientMemory"},
@@ -26,8 +25,8 @@ json make_conditions() {
     result.push_back({{"type", type},
                       {"status", status},
                       {"reason", reason},
-                      {"lastHeartbeatTime", text},
-                      {"lastTransitionTime", text}});
+                      {"lastHeartbeatTime", now},
+                      {"lastTransitionTime", now}});
   return result;
 }
 

@@ -146,13 +146,4 @@ Result<KeyPair> make_client_certificate(const KeyPair& authority, const std::str
                            {NID_authority_key_identifier, "keyid"}});
 }
 
-std::string base64(const std::string& bytes) {
-  std::string result(4 * ((bytes.size() + 2) / 3) + 1, '\0');
-  const int size =
-      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(result.data()),
-                      reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
-  result.resize(static_cast<std::size_t>(size));
-  return result;
-}
-
 }  // namespace muster::testcluster

@@ -25,6 +25,4 @@ Result<KeyPair> make_server_certificate(const KeyPair& authority, const std::vec
 Result<KeyPair> make_client_certificate(const KeyPair& authority, const std::string& user,
                                         const std::vector<std::string>& groups);
 
-std::string base64(const std::string& bytes);
-
 }  // namespace muster::testcluster

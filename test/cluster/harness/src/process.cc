@@ -14,7 +14,7 @@
 #include <fstream>
 #include <sstream>
 
-extern char** environ;
+#include "muster/common/process.h"
 
 namespace muster::testcluster {
 namespace {
@@ -61,74 +61,26 @@ struct Streams {
   int err = -1;
 };
 
-std::vector<std::string> make_environment(const ProcessSpec& spec) {
-  std::vector<std::string> result;
-  for (char** entry = environ; *entry; ++entry) {
-    const std::string text = *entry;
-    const std::string name = text.substr(0, text.find('='));
-    bool replaced = false;
-    for (const auto& added : spec.environment) replaced = replaced || added.first == name;
-    if (!replaced) result.push_back(text);
-  }
-  for (const auto& [name, value] : spec.environment) result.push_back(name + "=" + value);
-  return result;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& strings) {
-  std::vector<char*> result;
-  for (std::string& string : strings) result.push_back(string.data());
-  result.push_back(nullptr);
-  return result;
-}
-
-// Between fork and exec: only what is safe there although other threads may hold locks.
-[[noreturn]] void become(char** arguments, char** environment, const Streams& streams, bool ends_with_parent,
-                         pid_t parent, int error_pipe) {
-  if (ends_with_parent) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) ::_exit(127);  // It died before the line above.
-    ::setpgid(0, 0);                          // A ^C on the terminal is ours to handle, not the child's.
-  } else {
-    ::setsid();
-  }
-  if (streams.in >= 0) ::dup2(streams.in, 0);
-  if (streams.out >= 0) ::dup2(streams.out, 1);
-  if (streams.err >= 0) ::dup2(streams.err, 2);
-  sigset_t none;
-  sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::signal(SIGPIPE, SIG_DFL);
-  ::execvpe(arguments[0], arguments, environment);
-  const int error = errno;
-  [[maybe_unused]] const auto written = ::write(error_pipe, &error, sizeof error);
-  ::_exit(127);
+// In the child, before the program takes its place.
+void tie_to(pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(127);  // It died before the line above.
+  ::setpgid(0, 0);                          // A ^C on the terminal is ours to handle, not the child's.
 }
 
 Result<pid_t> start(const ProcessSpec& spec, const Streams& streams) {
   if (spec.arguments.empty()) return std::unexpected("no program given");
-  std::vector<std::string> arguments = spec.arguments;
-  std::vector<std::string> environment = make_environment(spec);
-  const std::vector<char*> argv = pointers(arguments);
-  const std::vector<char*> envp = pointers(environment);
-  auto error_pipe = make_pipe();
-  if (!error_pipe) return std::unexpected(error_pipe.error());
-  const pid_t parent = ::getpid();
-  const pid_t pid = ::fork();
-  if (pid < 0) return std::unexpected(std::string("fork: ") + std::strerror(errno));
-  if (pid == 0)
-    become(const_cast<char**>(argv.data()), const_cast<char**>(envp.data()), streams, spec.ends_with_parent,
-           parent, error_pipe->write.get());
-  error_pipe->write.close();
-  int error = 0;
-  ssize_t got;
-  do {
-    got = ::read(error_pipe->read.get(), &error, sizeof error);
-  } while (got < 0 && errno == EINTR);
-  if (got == sizeof error) {
-    ::waitpid(pid, nullptr, 0);
-    return std::unexpected("cannot run " + arguments[0] + ": " + std::strerror(error));
-  }
-  return pid;
+  common::ProcessStart program{spec.arguments, spec.environment, streams.in, streams.out, streams.err};
+  program.before_exec = [tied = spec.ends_with_parent, parent = ::getpid()] {
+    if (tied) {
+      tie_to(parent);
+    } else {
+      ::setsid();
+    }
+  };
+  const auto pid = common::start_process(program);
+  if (!pid) return std::unexpected("cannot run " + spec.arguments[0] + ": " + pid.error().message());
+  return *pid;
 }
 
 int exit_code_of(int status) {

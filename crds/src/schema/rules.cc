@@ -1,0 +1,305 @@
+#include "schema/rules.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "muster/crds/quantity.h"
+#include "muster/crds/training_job.h"
+#include "types/json_text.h"
+
+namespace muster::crds {
+namespace {
+
+bool has(const Json& self, std::string_view name) {
+  return member(self, name) != nullptr;
+}
+std::string_view text(const Json& self, std::string_view name) {
+  return text_of(member(self, name));
+}
+bool flag(const Json& self, std::string_view name) {
+  const Json* value = member(self, name);
+  return value != nullptr && value->is_boolean() && value->get<bool>();
+}
+// Equal, or both absent.
+bool same(const Json& self, const Json& old_self, std::string_view name) {
+  const Json* a = member(self, name);
+  const Json* b = member(old_self, name);
+  return a == nullptr || b == nullptr ? a == b : *a == *b;
+}
+std::size_t size(const Json& self, std::string_view name) {
+  const Json* value = member(self, name);
+  return value == nullptr ? 0 : value->size();
+}
+bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+// In thousandths, as CEL's quantity() compares: exact, for what the schemas' patterns admit.
+std::int64_t milli(const Json& quantity) {
+  const std::string number = quantity.is_string() ? std::string() : quantity.dump();
+  const auto value = parse_quantity(quantity.is_string() ? text_of(&quantity) : number, 1000);
+  return value.value_or(std::numeric_limits<std::int64_t>::max());
+}
+
+std::int64_t number(const Json& self, std::string_view name) {
+  return member(self, name)->get<std::int64_t>();
+}
+
+template <class Predicate>
+bool all_roles(const Json& self, Predicate predicate) {
+  const Json* roles = member(self, "roles");
+  return roles == nullptr || std::ranges::all_of(*roles, predicate);
+}
+template <class Predicate>
+bool all_keys(const Json& self, Predicate predicate) {
+  return std::ranges::all_of(self.items(),
+                             [&](const auto& item) { return predicate(std::string_view(item.key())); });
+}
+
+bool requests_within_limits(const Json& self, const Json*) {
+  const Json* requests = member(self, "requests");
+  const Json* limits = member(self, "limits");
+  if (requests == nullptr || limits == nullptr) return true;
+  return std::ranges::all_of(requests->items(), [&](const auto& item) {
+    const Json* limit = member(limits, item.key());
+    return limit == nullptr || milli(item.value()) <= milli(*limit);
+  });
+}
+
+// Pods of all roles, each counted by the first of the two fields that it states.
+std::int64_t pods(const Json& self, std::string_view field, std::string_view or_else) {
+  std::int64_t sum = 0;
+  all_roles(self, [&](const Json& role) {
+    const Json* replicas = has(role, field) ? member(role, field) : member(role, or_else);
+    sum += replicas == nullptr ? 1 : replicas->get<std::int64_t>();
+    return true;
+  });
+  return sum;
+}
+
+bool wish_within_bounds(const Json& self, const Json*) {
+  const Json* wish = member(member(self, "elastic"), "replicas");
+  if (wish == nullptr) return true;
+  const auto replicas = wish->get<std::int64_t>();
+  return pods(self, "minReplicas", "replicas") <= replicas &&
+         replicas <= pods(self, "maxReplicas", "replicas");
+}
+
+bool replicas_within_bound(const Json& self, const Json*) {
+  return pods(self, "maxReplicas", "replicas") <= kMaxPods;
+}
+
+bool first_group_divides_gang(const Json& self, const Json*) {
+  const Json* groups = member(member(self, "topology"), "groups");
+  if (groups == nullptr || groups->empty()) return true;
+  return pods(self, "minReplicas", "replicas") % (*groups)[0].at("size").get<std::int64_t>() == 0;
+}
+
+bool first_group_divides_replica(const Json& self, const Json*) {
+  const Json* groups = member(member(self, "topology"), "groups");
+  if (groups == nullptr || groups->empty()) return true;
+  const std::int64_t pods_of_one = has(self, "groupSize") ? number(self, "groupSize") : 1;
+  return pods_of_one % number((*groups)[0], "size") == 0;
+}
+
+bool groups_divide_each_other(const Json& self, const Json*) {
+  const Json* groups = member(self, "groups");
+  if (groups == nullptr) return true;
+  for (std::size_t i = 1; i < groups->size(); ++i) {
+    const auto coarse = (*groups)[i - 1].at("size").get<std::int64_t>();
+    if (coarse % (*groups)[i].at("size").get<std::int64_t>() != 0) return false;
+  }
+  return true;
+}
+
+bool colocated_roles_exist(const Json& self, const Json*) {
+  return all_roles(self, [&](const Json& role) {
+    if (!has(role, "colocateWith")) return true;
+    const auto wanted = text(role, "colocateWith");
+    return wanted != text(role, "name") &&
+           !all_roles(self, [&](const Json& other) { return text(other, "name") != wanted; });
+  });
+}
+
+bool gpus_stated_in_one_way(const Json& self, const Json*) {
+  const int ways = (has(self, "count") && !has(self, "mig") ? 1 : 0) + (has(self, "fraction") ? 1 : 0) +
+                   (has(self, "memory") ? 1 : 0) + (has(self, "mig") ? 1 : 0);
+  return ways == 1;
+}
+
+bool memory_limit_above_memory(const Json& self, const Json*) {
+  if (!has(self, "memoryLimit")) return true;
+  return has(self, "memory") && milli(*member(self, "memoryLimit")) >= milli(*member(self, "memory"));
+}
+
+bool completion_role_exists(const Json& self, const Json*) {
+  const Json* completion = member(self, "completion");
+  if (completion == nullptr || !has(*completion, "role")) return true;
+  return !all_roles(self, [&](const Json& role) { return text(role, "name") != text(*completion, "role"); });
+}
+
+bool grace_period_stated_once(const Json& self, const Json*) {
+  return !has(self, "checkpoint") || all_roles(self, [](const Json& role) {
+    const Json* spec = member(member(role, "template"), "spec");
+    return member(spec, "terminationGracePeriodSeconds") == nullptr;
+  });
+}
+
+bool project_keeps_namespace(const Json& self, const Json* old_self) {
+  return text_of(member(member(self, "namespace"), "name")) ==
+         text_of(member(member(*old_self, "namespace"), "name"));
+}
+
+bool queue_is_not_its_own_parent(const Json& self, const Json*) {
+  const Json* parent = member(member(self, "spec"), "parent");
+  return parent == nullptr || text_of(parent) != text_of(member(member(self, "metadata"), "name"));
+}
+
+using J = const Json&;
+using P = const Json*;
+constexpr RuleTwin kTwins[] = {
+    // Any duration that must not be zero.
+    {"self.matches('[1-9]')",
+     [](J self, P) { return text_of(&self).find_first_of("123456789") != std::string_view::npos; }},
+
+    // Queue, Project, NodePool.
+    {"!has(self.spec.parent) || self.spec.parent != self.metadata.name", queue_is_not_its_own_parent},
+    {"(has(self.__namespace__) ? self.__namespace__.name : '') == "
+     "(has(oldSelf.__namespace__) ? oldSelf.__namespace__.name : '')",
+     project_keeps_namespace},
+    {"!has(self.defaultPool) || !has(self.allowedPools) || self.defaultPool in self.allowedPools",
+     [](J self, P) {
+       const Json* allowed = member(self, "allowedPools");
+       const Json* pool = member(self, "defaultPool");
+       return pool == nullptr || allowed == nullptr || std::ranges::find(*allowed, *pool) != allowed->end();
+     }},
+    {"(self.kind == 'ServiceAccount') == has(self.__namespace__)",
+     [](J self, P) { return (text(self, "kind") == "ServiceAccount") == has(self, "namespace"); }},
+    {"self.gpuResource == oldSelf.gpuResource",
+     [](J self, P old) { return same(self, *old, "gpuResource"); }},
+    {"self.operator in ['Exists', 'DoesNotExist'] || (has(self.values) && size(self.values) > 0)",
+     [](J self, P) {
+       return is_one_of(text(self, "operator"), {"Exists", "DoesNotExist"}) || size(self, "values") > 0;
+     }},
+    {"self.operator in ['In', 'NotIn'] || !has(self.values) || size(self.values) == 0",
+     [](J self, P) {
+       return is_one_of(text(self, "operator"), {"In", "NotIn"}) || size(self, "values") == 0;
+     }},
+
+    // TrainingJob.
+    {"self.mode == oldSelf.mode", [](J self, P old) { return same(self, *old, "mode"); }},
+    {"self.mode != 'Interactive' || !has(self.preemptible) || !self.preemptible",
+     [](J self, P) { return text(self, "mode") != "Interactive" || !flag(self, "preemptible"); }},
+    {"self.roles.map(role, has(role.maxReplicas) ? role.maxReplicas : has(role.replicas) ? role.replicas : "
+     "1).sum() <= 10000",
+     replicas_within_bound},
+    {"!has(self.elastic) || !has(self.elastic.replicas) || "
+     "self.roles.map(role, has(role.minReplicas) ? role.minReplicas : has(role.replicas) ? role.replicas : "
+     "1).sum() <= self.elastic.replicas && self.elastic.replicas <= "
+     "self.roles.map(role, has(role.maxReplicas) ? role.maxReplicas : has(role.replicas) ? role.replicas : "
+     "1).sum()",
+     wish_within_bounds},
+    {"self.roles.all(role, !has(role.colocateWith) || role.colocateWith != role.name && "
+     "self.roles.exists(other, other.name == role.colocateWith))",
+     colocated_roles_exist},
+    {"!has(self.topology) || !has(self.topology.groups) || size(self.topology.groups) == 0 || "
+     "self.roles.map(role, has(role.minReplicas) ? role.minReplicas : has(role.replicas) ? role.replicas : "
+     "1).sum() % self.topology.groups[0].size == 0",
+     first_group_divides_gang},
+    {"!has(self.groups) || size(self.groups) < 2 || self.groups[0].size % self.groups[1].size == 0 && "
+     "(size(self.groups) < 3 || self.groups[1].size % self.groups[2].size == 0)",
+     groups_divide_each_other},
+    {"!has(self.replicas) || !has(self.minReplicas) && !has(self.maxReplicas)",
+     [](J self, P) {
+       return !has(self, "replicas") || (!has(self, "minReplicas") && !has(self, "maxReplicas"));
+     }},
+    {"has(self.minReplicas) == has(self.maxReplicas)",
+     [](J self, P) { return has(self, "minReplicas") == has(self, "maxReplicas"); }},
+    {"!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
+     [](J self, P) {
+       return !has(self, "minReplicas") || !has(self, "maxReplicas") ||
+              number(self, "minReplicas") <= number(self, "maxReplicas");
+     }},
+
+    // GPUs of a pod.
+    {"(has(self.count) && !has(self.mig) ? 1 : 0) + (has(self.fraction) ? 1 : 0) + (has(self.memory) ? 1 : "
+     "0) + (has(self.mig) ? 1 : 0) == 1",
+     gpus_stated_in_one_way},
+    {"!has(self.devices) || has(self.fraction) || has(self.memory)",
+     [](J self, P) { return !has(self, "devices") || has(self, "fraction") || has(self, "memory"); }},
+    {"!has(self.memoryLimit) || has(self.memory) && "
+     "quantity(string(self.memoryLimit)).compareTo(quantity(string(self.memory))) >= 0",
+     memory_limit_above_memory},
+    {"!has(self.onMemoryPressure) || has(self.memory)",
+     [](J self, P) { return !has(self, "onMemoryPressure") || has(self, "memory"); }},
+    {"!has(self.overcommit) || has(self.memory)",
+     [](J self, P) { return !has(self, "overcommit") || has(self, "memory"); }},
+
+    {"!has(self.completion.role) || self.roles.exists(role, role.name == self.completion.role)",
+     completion_role_exists},
+    {"self.framework != 'TensorFlow' || self.roles.all(role, role.name in "
+     "['chief', 'master', 'worker', 'ps', 'evaluator'])",
+     [](J self, P) {
+       return text(self, "framework") != "TensorFlow" || all_roles(self, [](J role) {
+                return is_one_of(text(role, "name"), {"chief", "master", "worker", "ps", "evaluator"});
+              });
+     }},
+    {"!has(self.checkpoint) || self.roles.all(role, !has(role.template.spec.terminationGracePeriodSeconds))",
+     grace_period_stated_once},
+    {"has(self.claimName) == has(self.mountPath)",
+     [](J self, P) { return has(self, "claimName") == has(self, "mountPath"); }},
+
+    // InferenceService.
+    {"!has(self.topology) || !has(self.topology.groups) || size(self.topology.groups) == 0 || "
+     "(has(self.groupSize) ? self.groupSize : 1) % self.topology.groups[0].size == 0",
+     first_group_divides_replica},
+    {"(has(self.maxSurge) ? self.maxSurge : 1) + (has(self.maxUnavailable) ? self.maxUnavailable : 0) > 0",
+     [](J self, P) {
+       const std::int64_t surge = has(self, "maxSurge") ? number(self, "maxSurge") : 1;
+       return surge + (has(self, "maxUnavailable") ? number(self, "maxUnavailable") : 0) > 0;
+     }},
+
+    // Pod templates.
+    {"!has(self.nodeName)", [](J self, P) { return !has(self, "nodeName"); }},
+    {"!has(self.hostname)", [](J self, P) { return !has(self, "hostname"); }},
+    {"!has(self.subdomain)", [](J self, P) { return !has(self, "subdomain"); }},
+    {"!has(self.schedulerName)", [](J self, P) { return !has(self, "schedulerName"); }},
+    {"!has(self.priorityClassName)", [](J self, P) { return !has(self, "priorityClassName"); }},
+    {"!self.name.startsWith('MUSTER_')",
+     [](J self, P) { return !text(self, "name").starts_with("MUSTER_"); }},
+    {"!self.name.startsWith('muster-')",
+     [](J self, P) { return !text(self, "name").starts_with("muster-"); }},
+    {"self.all(key, !key.startsWith('muster.dev/'))",
+     [](J self, P) {
+       return all_keys(self, [](std::string_view key) { return !key.starts_with("muster.dev/"); });
+     }},
+    {"self.all(name, name in ['cpu', 'memory'])",
+     [](J self, P) {
+       return all_keys(self, [](std::string_view key) { return is_one_of(key, {"cpu", "memory"}); });
+     }},
+    {"!('cpu' in self) || quantity(string(self['cpu'])).compareTo(quantity('1M')) <= 0",
+     [](J self, P) { return !has(self, "cpu") || milli(*member(self, "cpu")) <= 1'000'000'000; }},
+    {"!has(self.requests) || !has(self.limits) || self.requests.all(name, !(name in self.limits) || "
+     "quantity(string(self.requests[name])).compareTo(quantity(string(self.limits[name]))) <= 0)",
+     requests_within_limits},
+};
+
+}  // namespace
+
+std::span<const RuleTwin> rule_twins() {
+  return kTwins;
+}
+
+const RuleTwin* find_twin(std::string_view cel) {
+  static const auto& by_text = *new std::unordered_map<std::string_view, const RuleTwin*>([] {
+    std::unordered_map<std::string_view, const RuleTwin*> map;
+    for (const RuleTwin& twin : kTwins) map.emplace(twin.cel, &twin);
+    return map;
+  }());
+  const auto it = by_text.find(cel);
+  return it == by_text.end() ? nullptr : it->second;
+}
+
+}  // namespace muster::crds
