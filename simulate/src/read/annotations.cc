@@ -1,4 +1,4 @@
-#include "annotations.h"
+#include "read/annotations.h"
 
 #include <algorithm>
 #include <array>
@@ -6,8 +6,8 @@
 #include <expected>
 #include <nlohmann/json.hpp>
 
-#include "json.h"
 #include "muster/crds/validate.h"
+#include "read/json.h"
 
 namespace muster::simulate {
 namespace {

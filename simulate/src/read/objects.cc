@@ -1,4 +1,4 @@
-#include "objects.h"
+#include "read/objects.h"
 
 #include <algorithm>
 #include <charconv>
@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "json.h"
 #include "muster/crds/validate.h"
 #include "muster/reconcilers/placement/placement_specs.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/services/service_objects.h"
+#include "read/json.h"
 
 namespace muster::simulate {
 namespace {

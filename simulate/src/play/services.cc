@@ -9,7 +9,7 @@
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/services/autoscaler.h"
 #include "muster/reconcilers/services/service_status.h"
-#include "world.h"
+#include "world/world.h"
 
 namespace muster::simulate {
 namespace {

@@ -5,7 +5,7 @@
 #include "muster/reconcilers/placement/placement_specs.h"
 #include "muster/reconcilers/pods/requests.h"
 #include "muster/reconcilers/projects/job_policy.h"
-#include "world.h"
+#include "world/world.h"
 
 namespace muster::simulate {
 namespace {

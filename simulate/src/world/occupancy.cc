@@ -1,4 +1,4 @@
-#include "occupancy.h"
+#include "world/occupancy.h"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 
 #include "muster/reconcilers/lifecycle/job_status.h"
 #include "muster/reconcilers/placement/placement_specs.h"
-#include "world.h"
+#include "world/world.h"
 
 namespace muster::simulate {
 namespace {

@@ -1,8 +1,13 @@
-// The simulated cluster: what a cluster has beside the operator. It plays the objects that users apply
-// (apply.cc), nodes (nodes.cc), pods and the programs in them (pods.cc), how these use their GPUs
-// (idleness.cc), time (simulation.cc), and sums up who holds how much (charges.cc). What becomes of a job
-// decides the code that decides it on a cluster: wish.cc says what a job asks for, gang_life.cc shows it and
-// its pods to advance() and does what comes out, and PlacedJobs tells placement.
+// The simulated cluster: what a cluster has beside the operator.
+//
+//   world/  what there is: objects that users apply (apply.cc), nodes (nodes.cc), wishes of jobs (wish.cc),
+//           who holds how much (charges.cc) and where (occupancy.cc)
+//   play/   what happens: time (simulation.cc), pods and the programs in them (pods.cc, work.cc), how these
+//           use their GPUs (idleness.cc), jobs (gang_life.cc) and services (services.cc)
+//
+// What becomes of a job or a service is decided by the code that decides it on a cluster: gang_life.cc shows
+// a job and its pods to advance() and does what comes out, services.cc does so with plan_replicas() and
+// judge(), and PlacedJobs tells placement.
 #pragma once
 
 #include <array>
@@ -26,7 +31,7 @@
 #include "muster/reconcilers/services/service_status.h"
 #include "muster/simulate/input.h"
 #include "muster/simulate/simulation.h"
-#include "work.h"
+#include "play/work.h"
 
 namespace muster::simulate {
 

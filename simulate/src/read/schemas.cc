@@ -1,4 +1,4 @@
-#include "schemas.h"
+#include "read/schemas.h"
 
 #include <array>
 #include <nlohmann/json.hpp>

@@ -7,7 +7,7 @@
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/pod_end.h"
 #include "muster/reconcilers/pods/pod_identity.h"
-#include "world.h"
+#include "world/world.h"
 
 namespace muster::simulate {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "expectations.h"
 #include "muster/reconcilers/placement/placement_specs.h"
-#include "world.h"
+#include "report/expectations.h"
+#include "world/world.h"
 
 namespace muster::simulate {
 namespace {

@@ -1,4 +1,4 @@
-#include "entries.h"
+#include "report/entries.h"
 
 #include <algorithm>
 
