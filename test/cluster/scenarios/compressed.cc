@@ -265,6 +265,9 @@ std::string why_not_live(const Documents& documents) {
     if (!kKinds.contains(d.value("kind", ""))) return "kind " + d.value("kind", "");
     if (is_kind(d, "NodePool") && weighs_durations(documents)) return "a NodePool beside weighed durations";
     if (is_assigned(d) && at_of(d) != seconds{0}) return "a job that runs already when it comes later";
+    for (const char* name : {"program-fails-at", "gpu-utilization", "load"}) {
+      if (d.contains(kAnnotations / (std::string(kPrefix) + name))) return std::string("annotation ") + name;
+    }
     if (is_elastic(d) && annotation(d, "runs-for"))
       return "an elastic job with an end: programs on simulated nodes do not slow down";
     for (const json& gpus : gpus_of(d)) {

@@ -5,7 +5,7 @@
 
 #include "muster/simulate/input.h"
 #include "scenario.h"
-#include "world.h"
+#include "world/world.h"
 
 namespace muster::simulate {
 namespace {

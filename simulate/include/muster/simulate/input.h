@@ -17,11 +17,9 @@
 #include "muster/crds/documents.h"
 #include "muster/placement/node.h"
 #include "muster/reconcilers/pods/requests.h"
+#include "muster/simulate/course.h"
 
 namespace muster::simulate {
-
-// Seconds since the beginning of the simulation; what happened before is negative.
-using Instant = crds::Duration;
 
 // Annotations of a workload that say how it behaves.
 struct Behaviour {
@@ -30,6 +28,9 @@ struct Behaviour {
   std::optional<crds::Duration> running_for;
   std::optional<crds::Duration> checkpoint_age;
   crds::Duration saves_in{0};
+  std::vector<Instant> program_fails_at;  // the program of one of its pods, if it runs then
+  std::optional<Course> gpu_utilization;  // in percent; absent: it uses its GPUs
+  std::optional<Course> load;             // crds::MilliLoad of all replicas; absent: none is told
 };
 
 struct NodeObject {
@@ -69,7 +70,8 @@ struct JobObject {
 };
 struct ServiceObject {
   crds::InferenceService service;
-  crds::TrainingJob replica;  // what each of its replicas is; of no priority class where it names none
+  std::string revision;       // of what its replicas are made from
+  crds::TrainingJob replica;  // what each of them is; of no priority class where it names none
   Behaviour behaviour;
   reconcilers::PodNeeds needs;
   std::string invalid;

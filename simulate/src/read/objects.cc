@@ -1,4 +1,4 @@
-#include "objects.h"
+#include "read/objects.h"
 
 #include <algorithm>
 #include <charconv>
@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "json.h"
 #include "muster/crds/validate.h"
 #include "muster/reconcilers/placement/placement_specs.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/services/service_objects.h"
+#include "read/json.h"
 
 namespace muster::simulate {
 namespace {
@@ -304,7 +304,8 @@ Object read_job(crds::TrainingJob job, const Behaviour& behaviour) {
 }
 
 Object read_service(crds::InferenceService service, const Behaviour& behaviour) {
-  ServiceObject result{std::move(service), {}, behaviour, {}, {}};
+  ServiceObject result{std::move(service), {}, {}, behaviour, {}, {}};
+  result.revision = reconcilers::revision_of(result.service);
   static const Json kNone;
   const auto& spec = result.service.spec;
   auto needs = reconcilers::server_needs(spec.pod_template.value ? *spec.pod_template.value : kNone,
@@ -316,7 +317,7 @@ Object read_service(crds::InferenceService service, const Behaviour& behaviour) 
   }
   result.service.spec.pod_template = as_placed(result.service.spec.pod_template);
   auto replica = crds::from_json<crds::TrainingJob>(
-      reconcilers::replica_json(result.service, "", 0, result.service.spec.priority_class_name));
+      reconcilers::replica_json(result.service, result.revision, 0, result.service.spec.priority_class_name));
   if (replica) result.replica = *std::move(replica);
   result.service.spec.pod_template = {};
   return result;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "world.h"
+#include "world/world.h"
 
 namespace muster::simulate {
 

@@ -1,7 +1,7 @@
 // Who holds how many GPUs, for how long, and how many there are.
 #include <algorithm>
 
-#include "world.h"
+#include "world/world.h"
 
 namespace muster::simulate {
 

@@ -1,4 +1,4 @@
-#include "work.h"
+#include "play/work.h"
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "muster/reconcilers/placement/placement_specs.h"
-#include "world.h"
+#include "world/world.h"
 
 namespace muster::simulate {
 namespace {
@@ -32,8 +32,11 @@ World::World(const Input& input, const Options& options)
       other_pods_(cluster, [] {}),
       placed_(cluster, other_pods_, [] {},
               {.are_starts_timed = false,
-               .complete = [this](const client::Key& id,
-                                  pl::JobSpec& spec) { spec.submitted = gangs_.at(id)->submitted; }}),
+               .complete =
+                   [this](const client::Key& id, pl::JobSpec& spec) {
+                     spec.id = id;  // a replica's object has another name
+                     spec.submitted = gangs_.at(id)->submitted;
+                   }}),
       priorities_(shipped_priority_classes()) {
   if (options_.prepare != nullptr) options_.prepare(cluster);
   default_pool_.metadata.name = "default";
@@ -81,8 +84,17 @@ void World::apply(const std::vector<std::size_t>& changes) {
   for (const std::size_t i : changes) {
     if (!is_workload(i)) apply_base(input_.changes[i]);
   }
+  // All that is stated is there before the first of it is looked at: of two jobs that state one GPU the
+  // second is told so, whatever becomes of the first.
+  std::vector<Gang*> stated;
   for (const std::size_t i : changes) {
-    if (is_workload(i)) apply_workload(i);
+    Gang* const g = is_workload(i) ? apply_workload(i) : nullptr;
+    if (g != nullptr) stated.push_back(g);
+  }
+  for (Gang* g : stated) {
+    if (g->owner->deleted) continue;
+    refresh(*g);
+    if (g->state == Gang::State::kRunning) schedule_end(*g);
   }
   changed_ = true;
 }
@@ -142,6 +154,7 @@ void World::apply_base(const Change& change) {
                    capacity_stale_ = true;
                    if (!remove) return add_pool(o);
                    pools_.erase(o.metadata.name);
+                   reading_intervals_.erase(o.metadata.name);
                    cluster.remove_pool(o.metadata.name);
                    upsert_all_nodes();
                    refresh_under_policies();
@@ -183,6 +196,11 @@ void World::apply_base(const Change& change) {
 
 void World::add_pool(const crds::NodePool& pool) {
   pools_[pool.metadata.name] = reconcilers::pool_spec(pool);
+  if (pool.spec.gpu_metrics) {
+    reading_intervals_[pool.metadata.name] = reconcilers::to_duration(pool.spec.gpu_metrics->interval);
+  } else {
+    reading_intervals_.erase(pool.metadata.name);
+  }
   cluster.upsert_pool(pools_.at(pool.metadata.name));
   upsert_all_nodes();
   refresh_under_policies();
@@ -224,12 +242,13 @@ std::string World::project_of(const std::string& ns) const {
 
 // --- workloads
 
-void World::apply_workload(std::size_t index) {
+// The gang that is to be looked at for it; nullptr: none.
+Gang* World::apply_workload(std::size_t index) {
   const Change& change = input_.changes[index];
   if (change.remove) {  // each statement of it may say so
     if (const auto found = workloads_.find(change.key); found != workloads_.end())
       remove_workload(*found->second);
-    return;
+    return nullptr;
   }
   auto& slot = workloads_[change.key];
   const bool is_new = slot == nullptr;
@@ -244,17 +263,27 @@ void World::apply_workload(std::size_t index) {
   w.name = meta.name;
   w.key = client::make_key(w.ns, w.name);
   w.invalid = w.is_service ? w.service().invalid : w.job().invalid;
-  if (w.is_service) return set_scale(w, submission(index));
+  for (const Instant at : w.behaviour().program_fails_at) {
+    if (to_time(at) >= now) agenda_add(to_time(at), Due::kProgramFails, nullptr, index, 0);
+  }
+  w.asked = submission(index);
+  if (is_new) w.submitted = w.asked;
+  if (w.is_service) {
+    if (is_new) w.status.desired_replicas = w.service().service.status.desired_replicas;
+    ++w.generation;
+    to_serve_.insert(change.key);
+    return nullptr;
+  }
   if (is_new) {
     auto g = std::make_unique<Gang>();
     g->owner = &w;
     g->id = w.key;
-    g->submitted = submission(index);
+    g->submitted = g->asked = w.asked;
     w.gangs.push_back(std::move(g));
     ++jobs_;
   }
   Gang& g = *w.gangs.front();
-  if (w.finished) return;
+  if (w.finished) return nullptr;
   ++g.job.metadata.generation;
   const auto& spec = w.job().job.spec;
   const auto& runs_for = w.behaviour().runs_for;
@@ -269,51 +298,30 @@ void World::apply_workload(std::size_t index) {
     g.job.status.effective = w.job().job.status.effective;
     take_over(g, change);
   }
-  refresh(g);
-  if (g.state == Gang::State::kRunning) schedule_end(g);
+  return &g;
 }
 
-void World::set_scale(Workload& w, pl::Time submitted) {
-  const auto wanted = static_cast<std::size_t>(crds::size_of(w.service().service));
-  while (w.gangs.size() > wanted) {
-    Gang& g = *w.gangs.back();
-    retire(g);
-    const bool ran = g.first_started.has_value();
-    w.retired.push_back(std::move(w.gangs.back()));
-    w.gangs.pop_back();
-    if (ran) tell(EventType::kShrunk, w, "Scaled");
-  }
-  for (const auto& g : w.gangs) {
-    ++g->job.metadata.generation;
-    refresh(*g);
-  }
-  while (w.gangs.size() < wanted) {
-    auto g = std::make_unique<Gang>();
-    g->owner = &w;
-    g->number = static_cast<std::int32_t>(w.gangs.size());
-    g->id = w.key + "/" + std::to_string(g->number);
-    g->job.metadata.generation = 1;
-    g->submitted = submitted;
-    g->work.set(std::nullopt, w.service().service.spec.group_size, std::nullopt);
-    w.gangs.push_back(std::move(g));
-    refresh(*w.gangs.back());
-  }
-}
-
-// What it holds is free at once: nobody waits for what is deleted.
-void World::retire(Gang& g) {
+// Its object is deleted. Its pods take their time to save, `saves` at most, and hold what they hold until
+// then.
+void World::retire(Gang& g, pl::Duration saves) {
   if (!g.owner->finished) stop_work(g);
-  g.pods.clear();
-  g.assignment = {};
-  charge(g);
   ++g.ends_version, ++g.look_version;
   g.state = Gang::State::kOut;
+  g.leaves_whole = false;
   placed_.forget(g.id);
   gangs_.erase(g.id);
+  for (GangPod& p : g.pods) leave_behind(g, p, saves);
+  std::erase_if(g.pods, [&](const GangPod& p) { return *p.gone_at <= now; });
+  g.is_retired = true;
+  g.job.status.assignment = {};
+  g.assignment = {};
+  find_pods_beside(g);
+  charge(g);
 }
 
 void World::remove_workload(Workload& w) {
-  for (const auto& g : w.gangs) retire(*g);
+  // What it holds is free at once: nobody waits for what is deleted.
+  for (const auto& g : w.gangs) retire(*g, {});
   w.deleted = true;
   const auto slot = workloads_.find(w.source->key);
   graveyard_.push_back(std::move(slot->second));

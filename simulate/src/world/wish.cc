@@ -5,12 +5,10 @@
 #include "muster/reconcilers/placement/placement_specs.h"
 #include "muster/reconcilers/pods/requests.h"
 #include "muster/reconcilers/projects/job_policy.h"
-#include "world.h"
+#include "world/world.h"
 
 namespace muster::simulate {
 namespace {
-
-constexpr std::string_view kServiceClass = "inference";
 
 bool differ_in_more_than_numbers(std::vector<pl::RoleSpec> before, const std::vector<pl::RoleSpec>& now) {
   if (before.size() != now.size()) return true;
@@ -78,37 +76,39 @@ void World::restate(Gang& g) {
   const auto wish_before = is_leaving ? g.wish : reconcilers::Translation{};
   Workload& w = *g.owner;
   const crds::Project* project = project_at(w.ns);
-  const auto& stated = w.is_service ? w.service().replica : w.job().job;
+  const auto& stated = w.is_service ? g.replica_of->replica : w.job().job;
   g.job.metadata.ns = w.ns;
-  g.job.metadata.name = w.is_service ? w.name + "/" + std::to_string(g.number) : w.name;
   g.job.metadata.uid = g.id;
-  g.job.metadata.creation_timestamp = to_stamp(g.submitted);
+  if (!w.is_service) {
+    g.job.metadata.name = w.name;
+    g.job.metadata.creation_timestamp = to_stamp(g.submitted);
+  }
   g.job.spec = stated.spec;
   auto& class_name = g.job.spec.priority_class_name;
-  if (w.is_service && class_name.empty() && priorities_.contains(std::string(kServiceClass)))
-    class_name = kServiceClass;
+  if (class_name.empty()) class_name = g.class_name;
   take_from_project(g, project);
   const auto& taken = g.job.status.effective;
   g.job.spec = reconcilers::with(taken, std::move(g.job.spec));
   auto& wish = g.wish;
   wish = {};
-  wish.needs = w.is_service ? std::vector{w.service().needs} : w.job().needs;
+  wish.needs = w.is_service ? std::vector{g.replica_of->needs} : w.job().needs;
   if (!taken.roles.empty()) {
     if (auto needs = reconcilers::pod_needs(g.job)) wish.needs = *std::move(needs);
   }
-  w.invalid = w.is_service ? w.service().invalid : w.job().invalid;
-  if (!w.invalid.empty()) wish.needs.clear();
+  g.invalid = w.is_service ? g.replica_of->invalid : w.job().invalid;
+  if (!g.invalid.empty()) wish.needs.clear();
   const auto priority = priority_of(class_name);
-  if (w.invalid.empty() && !priority)
-    w.invalid = "spec.priorityClassName: there is no PriorityClass \"" + class_name + "\"";
+  if (g.invalid.empty() && !priority)
+    g.invalid = "spec.priorityClassName: there is no PriorityClass \"" + class_name + "\"";
   wish.priority = priority.value_or(0);
   g.violation.clear();
   const bool has_place = g.job.status.assignment.attempt != 0;  // what has one is not judged anew
-  if (w.invalid.empty() && project != nullptr && !has_place)
+  if (g.invalid.empty() && project != nullptr && !has_place)
     g.violation =
         reconcilers::violation(*project, g.job.spec, cluster.default_pool()).value_or(std::string());
-  if (!w.invalid.empty()) {
-    wish.invalid = w.invalid;
+  if (!w.is_service || g.replica_of->revision == w.service().revision) w.invalid = g.invalid;
+  if (!g.invalid.empty()) {
+    wish.invalid = g.invalid;
   } else if (!g.violation.empty()) {
     wish.invalid = g.violation;
     wish.invalid_reason = "PolicyViolation";

@@ -1,4 +1,4 @@
-#include "occupancy.h"
+#include "world/occupancy.h"
 
 #include <fmt/format.h>
 
@@ -36,7 +36,7 @@ void add(const World& world, const Gang& g, std::map<std::string, NodeUse>& uses
 
 std::string pod_name(const Gang& g, const pl::JobSpec& of, const pl::PodPlace& pod) {
   const Workload& w = *g.owner;
-  const auto size = w.is_service ? w.service().service.spec.group_size : 0;
+  const auto size = g.replica_of != nullptr ? g.replica_of->service.spec.group_size : 0;
   return fmt::format("{}-{}-{}", w.key, of.roles[static_cast<std::size_t>(pod.role)].name,
                      g.number * size + pod.index);
 }
@@ -44,7 +44,9 @@ std::string pod_name(const Gang& g, const pl::JobSpec& of, const pl::PodPlace& p
 std::map<std::string, NodeUse> occupancy(const World& world) {
   std::map<std::string, NodeUse> uses;
   for (const Workload* w : world.in_order()) {
-    for (const auto& g : w->gangs) add(world, *g, uses);
+    for (const auto* list : {&w->gangs, &w->retired}) {
+      for (const auto& g : *list) add(world, *g, uses);
+    }
   }
   return uses;
 }

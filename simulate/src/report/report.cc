@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <ostream>
 
-#include "entries.h"
+#include "report/entries.h"
 
 namespace muster::simulate {
 namespace {

@@ -3,13 +3,13 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "annotations.h"
-#include "json.h"
 #include "muster/crds/validate.h"
 #include "muster/reconcilers/placement/placement_specs.h"
 #include "muster/simulate/input.h"
-#include "objects.h"
-#include "schemas.h"
+#include "read/annotations.h"
+#include "read/json.h"
+#include "read/objects.h"
+#include "read/schemas.h"
 
 namespace muster::simulate {
 namespace {

@@ -6,13 +6,19 @@
 #include "muster/reconcilers/lifecycle/job_status.h"
 #include "muster/reconcilers/placement/placement_specs.h"
 #include "muster/reconcilers/pods/pod_end.h"
-#include "world.h"
+#include "world/world.h"
 
 namespace muster::simulate {
 namespace {
 
 // A gang comes to rest after a few looks; one that does not never will.
 constexpr int kMaxLooks = 1000;
+
+// Why its pods are asked to go, of a job that has failed for this reason.
+std::string why_ended(const std::string& reason) {
+  if (reason == "MaxRuntimeExceeded") return "MaxRuntime";
+  return reason == "IdleTimeout" ? "Idle" : reason;
+}
 
 bool is_evicted_for_others(const std::string& reason) {
   return reason == "Reclaimed" || reason == "Preempted";
@@ -33,6 +39,7 @@ void World::reconcile(Gang& g, const std::string& beneficiary) {
   for (int looks = 0; look(g, beneficiary, wake); ++looks) {
     if (looks == kMaxLooks) throw std::logic_error(g.id + " does not come to rest");
   }
+  if (g.owner->is_service) to_serve_.insert(g.owner->source->key);
   if (reconcilers::is_finished(g.job.status)) return tell_end(g);
   look_again(g, wake);
 }
@@ -50,6 +57,13 @@ std::optional<reconcilers::Decision> World::decision_about(const Gang& g) const 
   return evict;
 }
 
+// Why it waits, where somebody looks at its status: the service of a replica.
+std::optional<crds::Waiting> World::verdict_about(const Gang& g) const {
+  if (!g.owner->is_service || g.state != Gang::State::kWaiting) return std::nullopt;
+  const auto* verdict = cluster.pending_reason(g.id);
+  return verdict == nullptr ? std::nullopt : std::optional(reconcilers::to_waiting(*verdict));
+}
+
 // True: something has changed, and there may be more to do.
 bool World::look(Gang& g, const std::string& beneficiary, std::optional<crds::Time>& wake) {
   const auto decision = decision_about(g);
@@ -60,10 +74,13 @@ bool World::look(Gang& g, const std::string& beneficiary, std::optional<crds::Ti
   reconcilers::Observed seen{.job = g.job, .pods = pods, .now = to_stamp(now), .invalid = g.wish.invalid};
   seen.invalid_reason = g.wish.invalid_reason;
   seen.decision = decision ? &*decision : nullptr;
+  const auto verdict = verdict_about(g);
+  seen.verdict = verdict ? &*verdict : nullptr;
   seen.nomination = nomination ? &*nomination : nullptr;
   seen.node_usable = [this](const std::string& name) { return node_spec(name).usable; };
   seen.health = [this](const std::string& name) { return health_of(name); };
   seen.node_lost = [this](const std::string& name) { return is_dead(name); };
+  seen.idleness = idleness_of(g);
   seen.serves = g.owner->is_service;
   const reconcilers::Step step = reconcilers::advance(seen);
 
@@ -132,7 +149,7 @@ Phase World::phase(const Workload& w) const {
 // --- what is told
 
 void World::append_pods(const Gang& g, const std::vector<crds::PodAssignment>& places, Pods& pods) const {
-  const auto first = g.owner->is_service ? g.number * g.owner->service().service.spec.group_size : 0;
+  const auto first = g.replica_of != nullptr ? g.number * g.replica_of->service.spec.group_size : 0;
   for (const auto& p : places) pods.push_back({p.role, first + p.index, p.node, p.gpus});
 }
 
@@ -177,7 +194,7 @@ void World::tell_step(Gang& g, const reconcilers::Step& step, bool moves, const 
     } else if (note.action == "Fail") {
       g.leaves_whole = true;
       g.ended_as = note.reason;
-      tell(EventType::kEvicted, w, note.reason == "MaxRuntimeExceeded" ? "MaxRuntime" : note.reason);
+      tell(EventType::kEvicted, w, why_ended(note.reason));
     } else if (note.action == "Shrink") {
       tell(EventType::kShrunk, w, note.reason == "MemberLost" ? "NodeFailed" : note.reason, beneficiary);
     } else if (note.action == "Grow") {
@@ -185,7 +202,7 @@ void World::tell_step(Gang& g, const reconcilers::Step& step, bool moves, const 
     } else if (note.action == "Reform" || note.action == "Replace") {
       tell(EventType::kRestarted, w, "NodeFailed");
     } else if (note.action == "Restart") {
-      tell(EventType::kRestarted, w, note.reason);
+      tell(EventType::kRestarted, w, note.reason == "Restarted" ? "ProgramFault" : note.reason);
     }
   }
   tell_refusal(g);
@@ -205,8 +222,8 @@ void World::tell_release(Gang& g) {
 void World::tell_refusal(Gang& g) {
   const bool waits = g.job.status.assignment.attempt == 0 && !reconcilers::is_finished(g.job.status);
   if (!waits) return;
-  const bool is_violation = g.owner->invalid.empty() && !g.violation.empty();
-  const std::string why = !g.owner->invalid.empty()             ? "InvalidSpec"
+  const bool is_violation = g.invalid.empty() && !g.violation.empty();
+  const std::string why = !g.invalid.empty()                    ? "InvalidSpec"
                           : is_violation && !g.job.spec.suspend ? "PolicyViolation"
                                                                 : "";
   if (!why.empty() && g.refused_as != why) tell(EventType::kWaiting, *g.owner, why);
@@ -227,6 +244,7 @@ void World::tell_end(Gang& g) {
   }
   std::erase_if(g.pods, [](const GangPod& p) { return reconcilers::is_terminal(*p.pod); });
   if (!g.pods.empty()) return;
+  tell_release(g);
   placed_.forget(g.id);
   gangs_.erase(g.id);
 }

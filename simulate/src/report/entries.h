@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "occupancy.h"
-#include "world.h"
+#include "world/occupancy.h"
+#include "world/world.h"
 
 namespace muster::simulate {
 

@@ -1,8 +1,13 @@
-// The simulated cluster: what a cluster has beside the operator. It plays the objects that users apply
-// (apply.cc), nodes (nodes.cc), pods and the programs in them (pods.cc), time (simulation.cc), and sums up
-// who holds how much (charges.cc). What becomes of a job decides the code that decides it on a cluster:
-// wish.cc says what a job asks for, gang_life.cc shows it and its pods to advance() and does what comes out,
-// and PlacedJobs tells placement.
+// The simulated cluster: what a cluster has beside the operator.
+//
+//   world/  what there is: objects that users apply (apply.cc), nodes (nodes.cc), wishes of jobs (wish.cc),
+//           who holds how much (charges.cc) and where (occupancy.cc)
+//   play/   what happens: time (simulation.cc), pods and the programs in them (pods.cc, work.cc), how these
+//           use their GPUs (idleness.cc), jobs (gang_life.cc) and services (services.cc)
+//
+// What becomes of a job or a service is decided by the code that decides it on a cluster: gang_life.cc shows
+// a job and its pods to advance() and does what comes out, services.cc does so with plan_replicas() and
+// judge(), and PlacedJobs tells placement.
 #pragma once
 
 #include <array>
@@ -18,11 +23,15 @@
 #include <vector>
 
 #include "muster/placement/cluster.h"
+#include "muster/reconcilers/gpu_metrics/idle_rule.h"
 #include "muster/reconcilers/placement/other_pods.h"
 #include "muster/reconcilers/placement/placed_jobs.h"
+#include "muster/reconcilers/services/autoscale_rule.h"
+#include "muster/reconcilers/services/service_plan.h"
+#include "muster/reconcilers/services/service_status.h"
 #include "muster/simulate/input.h"
 #include "muster/simulate/simulation.h"
-#include "work.h"
+#include "play/work.h"
 
 namespace muster::simulate {
 
@@ -35,6 +44,10 @@ constexpr pl::Time to_time(Instant t) {
 }
 constexpr Instant to_instant(pl::Time t) {
   return Instant{(t - kBegin).ms / 1000};
+}
+// The same as monotonic time.
+constexpr client::TimePoint to_point(pl::Time t) {
+  return client::TimePoint{std::chrono::milliseconds{t.ms}};
 }
 // Instants as statuses have them: whole seconds.
 constexpr crds::Time to_stamp(pl::Time t) {
@@ -92,6 +105,18 @@ struct GangPod {
   bool is_beside = false;             // no place of the assignment is its, or pays for it
 };
 
+// How a gang uses its GPUs, as it is read of one attempt.
+struct IdleWatch {
+  std::int32_t attempt = 0;         // 0: nothing is read
+  std::int32_t below = 0;           // percent: what is used less is idle
+  const Change* told_by = nullptr;  // the statement that says how its GPUs are used
+  reconcilers::IdleClock clock{};
+  reconcilers::Use last = reconcilers::Use::kUnknown;
+  std::optional<pl::Time> read_at{};  // the last time
+  std::optional<pl::Time> due{};      // it is read again
+  std::uint32_t version = 0;          // of what is in the agenda
+};
+
 // What is placed as one: a TrainingJob, or one replica of an InferenceService.
 struct Gang {
   enum class State : std::uint8_t {
@@ -101,11 +126,14 @@ struct Gang {
     kBroken,  // lost pods to a node, and has not got other places yet
   };
   Workload* owner = nullptr;
-  std::int32_t number = 0;  // of the replicas of a service
-  std::string id;           // in the cluster
+  std::int32_t number = 0;                    // of the replicas of a service
+  std::string id;                             // in the cluster
+  const ServiceObject* replica_of = nullptr;  // of a service: the statement that it was made from
+  std::string class_name{};                   // its priority class, where that statement names none
   // As an API server has it, with what it takes from its Project.
   crds::TrainingJob job;
   reconcilers::Translation wish;
+  std::string invalid;     // why it can never run; empty: it can
   std::string violation;   // of its Project's policy: why it is not to start; empty: it may
   std::string refused_as;  // as last told: InvalidSpec or PolicyViolation; empty: neither
   std::vector<GangPod> pods;
@@ -117,17 +145,34 @@ struct Gang {
   std::vector<Charge> charged;  // for both it and the pods beside it, as it was when they came
 
   std::shared_ptr<const Pods> moving_to;  // not null: it is to start again there
+  bool is_retired = false;                // its object is deleted, and its pods may be there yet
   bool leaves_whole = false;              // its last pods are leaving, not only surplus
   std::string ended_as;                   // it has ended, and that was not told yet: the reason
+  IdleWatch idle_watch;
   Work work;
   std::int32_t works_in = 0;             // the attempt
   std::int64_t milli_gpu_ms_before = 0;  // of it: done before it came, already running
   pl::Time submitted;
+  pl::Time asked;  // it waits since then; a replica may be younger than its service
   std::optional<pl::Time> first_started;
   std::int32_t attempt = 0;
   pl::Reason waits_for = pl::Reason::kNone;          // as last told
   std::optional<pl::Time> look_at;                   // it is to be looked at again
   std::uint32_t ends_version = 0, look_version = 0;  // of what is in the agenda
+};
+
+// How a service's size follows its load.
+struct Scaling {
+  const Change* told_by = nullptr;  // the statement that says what load there is; nullptr: nothing is read
+  crds::ServingMetric metric = crds::ServingMetric::kRequestsWaiting;
+  reconcilers::ScalingHistory history{};
+  std::optional<reconcilers::ScalingVerdict> verdict{};
+  std::int32_t serving = 0;           // replicas that are ready
+  std::int64_t load = 0;              // as last read
+  pl::Time changed_at{};              // load, size, or replicas that are ready
+  std::optional<pl::Time> read_at{};  // the last time
+  std::optional<pl::Time> due{};      // it is read again
+  std::uint32_t version = 0;          // of what is in the agenda
 };
 
 enum class Phase : std::uint8_t { kQueued, kRunning, kCheckpointing, kSuspended, kSucceeded, kFailed };
@@ -142,6 +187,13 @@ struct Workload {
   std::string invalid;  // why it can never run; empty: it can
   std::vector<std::unique_ptr<Gang>> gangs;
   std::vector<std::unique_ptr<Gang>> retired;  // of replicas that are not wanted any more
+  // Of a service: its status as an API server has it, and what its reconciler remembers.
+  crds::InferenceServiceStatus status{};
+  std::int64_t generation = 0;
+  reconcilers::Room room{};
+  Scaling scaling{};
+  pl::Time submitted;  // its first statement
+  pl::Time asked;      // its newest
   std::int32_t preemptions = 0, moves = 0;
   std::int64_t lost_ms = 0;  // work, as time at full size
   std::optional<pl::Time> finished;
@@ -215,6 +267,10 @@ class World {
     kWorkDone,
     kPodsGone,
     kLook,
+    kProgramFails,
+    kReading,
+    kServe,
+    kRound,
     kNodeFails,
     kNodeCounts,
     kNodeRecovers,
@@ -229,7 +285,7 @@ class World {
     Gang* gang;
     std::size_t index;  // of the change or the expectation
     std::uint32_t version;
-    std::string node;
+    std::string node;  // or the key of a service
     bool operator>(const Entry& o) const { return at != o.at ? at > o.at : order > o.order; }
   };
 
@@ -252,9 +308,8 @@ class World {
   // --- apply.cc
   void apply(const std::vector<std::size_t>& changes);
   void apply_base(const Change& change);
-  void apply_workload(std::size_t change);
+  Gang* apply_workload(std::size_t change);
   void remove_workload(Workload& w);
-  void set_scale(Workload& w, pl::Time submitted);
   void add_pool(const crds::NodePool& pool);
   void upsert_all_nodes();
   void own_namespaces();
@@ -288,13 +343,14 @@ class World {
   void reconcile(Gang& g, const std::string& beneficiary = {});
   bool look(Gang& g, const std::string& beneficiary, std::optional<crds::Time>& wake);
   std::optional<reconcilers::Decision> decision_about(const Gang& g) const;
+  std::optional<crds::Waiting> verdict_about(const Gang& g) const;
   void tell_step(Gang& g, const reconcilers::Step& step, bool moves, const std::string& beneficiary);
   void settle(Gang& g);
   void tell_release(Gang& g);
   void tell_end(Gang& g);
   void tell_refusal(Gang& g);
   void look_again(Gang& g, const std::optional<crds::Time>& at);
-  void retire(Gang& g);
+  void retire(Gang& g, pl::Duration saves);
   void tell(EventType type, const Workload& w, std::string reason = {}, std::string beneficiary = {},
             std::shared_ptr<const Pods> pods = nullptr);
   void append_pods(const Gang& g, const std::vector<crds::PodAssignment>& places, Pods& pods) const;
@@ -303,7 +359,10 @@ class World {
   void make_pod(Gang& g, const crds::PodAssignment& place);
   bool tell_to_go(Gang& g, const std::vector<reconcilers::PodRemoval>& pods, bool is_whole);
   bool erase_gone_pods(Gang& g);
+  void pods_gone(Gang& g);
+  void leave_behind(Gang& g, GangPod& pod, pl::Duration saves);
   void end_programs(Gang& g);
+  void program_fails(std::size_t change);
   bool is_whole(const Gang& g) const;
   void find_pods_beside(Gang& g);
   void stop_former_work(Gang& g, bool is_whole);
@@ -311,6 +370,22 @@ class World {
   void stop_work(Gang& g);
   void schedule_end(Gang& g);
   std::int64_t milli_gpu(const Gang& g, const std::vector<pl::PodPlace>& pods) const;
+
+  // --- services.cc
+  void serve_all();
+  void serve(Workload& w);
+  crds::InferenceService sized(const Workload& w) const;
+  std::vector<reconcilers::ReplicaView> replicas_of(const Workload& w) const;
+  void add_replica(Workload& w);
+  void remove_replica(Workload& w, Gang& g, const char* why);
+  void follow_load(Workload& w, std::int32_t serving);
+  void read_load(Workload& w);
+
+  // --- idleness.cc
+  reconcilers::Idleness idleness_of(Gang& g);
+  void read_gpus(Gang& g);
+  reconcilers::Use use_now(const Gang& g) const;
+  std::optional<pl::Time> next_reading(const Gang& g) const;
 
   const Input& input_;
   Options options_;
@@ -324,6 +399,7 @@ class World {
   reconcilers::PlacedJobs placed_;
   std::int64_t pods_made_ = 0;
   std::map<std::string, pl::PoolSpec> pools_;
+  std::map<std::string, pl::Duration> reading_intervals_;  // of pools with gpuMetrics
   crds::NodePool default_pool_;
   std::map<std::string, const NodeZones*> zones_;
   std::map<std::string, std::map<std::string, const NodeDevices*>> devices_;  // by node, slice
@@ -337,7 +413,8 @@ class World {
   std::map<std::string, CountedGpus> not_all_count_;  // nodes of which some GPUs are no capacity
   std::size_t jobs_ = 0, finished_jobs_ = 0;
   bool capacity_stale_ = true;
-  bool changed_ = true;  // something happened that plan() has not seen
+  bool changed_ = true;             // something happened that plan() has not seen
+  std::set<std::string> to_serve_;  // keys of services to be looked at
   std::optional<pl::Time> wake_;
   int idle_ = 0;            // wake-ups that have changed nothing, one after the other
   pl::Time last_ = kBegin;  // something was to be done

@@ -15,7 +15,7 @@ struct Annotations {
   Behaviour behaviour;
 };
 
-// Each that the kind does not know, or that is no duration, is an error.
+// Each that the kind does not know, or whose value is not what it takes, is an error.
 Annotations read_annotations(const crds::Document& document, std::vector<crds::FieldError>& errors);
 
 }  // namespace muster::simulate

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "world.h"
+#include "world/world.h"
 
 namespace muster::simulate {
 

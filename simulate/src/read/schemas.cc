@@ -1,4 +1,4 @@
-#include "schemas.h"
+#include "read/schemas.h"
 
 #include <array>
 #include <nlohmann/json.hpp>
@@ -79,7 +79,8 @@ std::string reasons() {
   Json all = Json::array();
   for (int r = 0; r <= static_cast<int>(placement::Reason::kInvalidSpec); ++r)
     all.push_back(placement::to_string(static_cast<placement::Reason>(r)));
-  for (const char* other : {"PolicyViolation", "MaxRuntimeExceeded"}) all.push_back(other);
+  for (const char* other : {"PolicyViolation", "MaxRuntimeExceeded", "IdleTimeout", "RestartLimitExceeded"})
+    all.push_back(other);
   return all.dump();
 }
 

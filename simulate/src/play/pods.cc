@@ -7,7 +7,7 @@
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/pod_end.h"
 #include "muster/reconcilers/pods/pod_identity.h"
-#include "world.h"
+#include "world/world.h"
 
 namespace muster::simulate {
 namespace {
@@ -130,6 +130,32 @@ bool World::erase_gone_pods(Gang& g) {
   return true;
 }
 
+// The time that they needed is over.
+void World::pods_gone(Gang& g) {
+  if (!g.is_retired) {
+    if (erase_gone_pods(g)) reconcile(g);
+    return;
+  }
+  const auto is_gone = [&](const GangPod& p) { return *p.gone_at <= now; };
+  for (const GangPod& p : g.pods) {
+    if (is_gone(p)) other_pods_.give_back(p.pod->meta.key());
+  }
+  if (std::erase_if(g.pods, is_gone) == 0) return;
+  changed_ = true;
+  charge(g);
+  if (!g.owner->deleted) to_serve_.insert(g.owner->source->key);
+}
+
+// A pod whose owner is deleted is told to go, and charged to its Project for itself while it is there.
+void World::leave_behind(Gang& g, GangPod& pod, pl::Duration saves) {
+  const bool ends = reconcilers::is_terminal(*pod.pod) || is_dead(pod.place.node);
+  const pl::Time due = now + (ends ? pl::Duration{} : std::min(saves, pl::seconds(kGraceSeconds)));
+  if (!pod.gone_at || due < *pod.gone_at) pod.gone_at = due;
+  if (*pod.gone_at <= now) return;
+  other_pods_.charge(pod.pod, placed_.project_of(g.owner->ns), true);
+  agenda_add(*pod.gone_at, Due::kPodsGone, &g, 0, 0);
+}
+
 void World::end_programs(Gang& g) {
   for (GangPod& p : g.pods) {
     if (p.gone_at) continue;
@@ -140,14 +166,33 @@ void World::end_programs(Gang& g) {
   }
 }
 
-// All pods of its attempt are there, on nodes that are well, and nobody has told one to go.
+// The program of one pod of the workload fails, of a service one of the first replica that runs. Nothing
+// happens where none runs, or where an edit has replaced the statement that said so.
+void World::program_fails(std::size_t change) {
+  const auto found = workloads_.find(input_.changes[change].key);
+  if (found == workloads_.end() || found->second->source != &input_.changes[change]) return;
+  const auto& gangs = found->second->gangs;
+  const auto gang = std::ranges::find_if(gangs, [&](const auto& g) { return is_whole(*g); });
+  if (gang == gangs.end()) return;
+  Gang& g = **gang;
+  const auto first =
+      std::ranges::find_if(g.pods, [](const GangPod& p) { return !p.is_beside && !p.gone_at; });
+  first->pod = changed(first->pod, [&](client::Pod& pod) {
+    pod.phase = client::PodPhase::kFailed;
+    pod.ready = false;
+    pod.ended = {{"main", 1, "Error", "", to_stamp(now).time_since_epoch().count()}};
+  });
+  reconcile(g);
+}
+
+// All pods of its attempt run, on nodes that are well, and nobody has told one to go.
 bool World::is_whole(const Gang& g) const {
   const auto& a = g.job.status.assignment;
   if (a.attempt == 0 || !g.job.status.started_at) return false;
   std::size_t there = 0;
   for (const GangPod& p : g.pods) {
-    const bool is_of_it = !p.is_beside && !p.gone_at;
-    if (is_of_it && !is_failed(p.place.node)) ++there;
+    const bool runs = !p.is_beside && !p.gone_at && !reconcilers::is_terminal(*p.pod);
+    if (runs && !is_failed(p.place.node)) ++there;
   }
   return there == a.pods.size();
 }
@@ -198,7 +243,7 @@ void World::follow_work(Gang& g) {
   if (status.assignment.attempt == 0 || !status.started_at) return;
   if (!g.first_started) {
     g.first_started = now;
-    waits_.push_back(std::max<std::int64_t>((now - g.submitted).ms, 0));
+    waits_.push_back(std::max<std::int64_t>((now - g.asked).ms, 0));
   }
   const bool gets_on = is_whole(g);
   const auto pods = gets_on ? static_cast<std::int32_t>(g.assignment.pods.size()) : 0;

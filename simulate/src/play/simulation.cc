@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "expectations.h"
 #include "muster/reconcilers/placement/placement_specs.h"
-#include "world.h"
+#include "report/expectations.h"
+#include "world/world.h"
 
 namespace muster::simulate {
 namespace {
@@ -40,9 +40,13 @@ void World::run_to(std::optional<pl::Time> until,
     account(at);
     const std::size_t events_before = events.size();
     play_instant(due);
-    const bool only_wake = std::ranges::all_of(due, [](const Entry& e) { return e.due == Due::kWake; });
-    idle_ = only_wake && events.size() == events_before ? idle_ + 1 : 0;
-    if (idle_ == 0) last_ = now, last_metrics_ = metrics;
+    const auto all_are = [&](std::initializer_list<Due> kinds) {
+      return std::ranges::all_of(due, [&](const Entry& e) { return std::ranges::count(kinds, e.due) > 0; });
+    };
+    const bool is_quiet = events.size() == events_before;
+    const bool only_looked = is_quiet && all_are({Due::kWake, Due::kReading, Due::kRound, Due::kServe});
+    if (!only_looked) idle_ = 0, last_ = now, last_metrics_ = metrics;
+    if (is_quiet && all_are({Due::kWake})) ++idle_;
     if (tell_progress) tell_progress({to_instant(now), jobs_, finished_jobs_, events.size()});
   }
   if (until) account(*until);
@@ -74,10 +78,24 @@ void World::play_instant(std::vector<Entry>& due) {
         reconcile(*e.gang);
         break;
       case Due::kPodsGone:
-        if (erase_gone_pods(*e.gang)) reconcile(*e.gang);
+        pods_gone(*e.gang);
         break;
       case Due::kLook:
         if (e.version == e.gang->look_version) reconcile(*e.gang);
+        break;
+      case Due::kProgramFails:
+        program_fails(e.index);
+        break;
+      case Due::kReading:
+        if (e.version == e.gang->idle_watch.version) read_gpus(*e.gang);
+        break;
+      case Due::kServe:
+        to_serve_.insert(e.node);
+        break;
+      case Due::kRound:
+        if (const auto w = workloads_.find(e.node);
+            w != workloads_.end() && w->second->scaling.version == e.version)
+          read_load(*w->second);
         break;
       case Due::kNodeFails:
         node_fails(e.node);
@@ -104,15 +122,17 @@ void World::play_instant(std::vector<Entry>& due) {
     }
   }
   if (!changes.empty()) apply(changes);
-  if (changed_ && errors.empty()) decide();
+  if ((changed_ || !to_serve_.empty()) && errors.empty()) decide();
   if (!errors.empty()) return;
   for (const std::size_t i : expected) check(input_.expectations[i]);
 }
 
 void World::decide() {
-  for (int round = 0; changed_; ++round) {
+  for (int round = 0; changed_ || !to_serve_.empty(); ++round) {
     if (round == kMaxRounds)
       throw std::logic_error("the decisions at " + crds::to_string(to_instant(now)) + " do not come to rest");
+    serve_all();
+    if (!changed_) continue;
     changed_ = false;
     const pl::Plan plan = pl::plan(cluster, now);
     for (const pl::Decision& d : plan.decisions) carry_out(d);
@@ -139,6 +159,7 @@ void World::tell_verdicts(const std::vector<std::string>& jobs) {
     const pl::PendingReason* verdict = found == gangs_.end() ? nullptr : cluster.pending_reason(id);
     if (verdict == nullptr || found->second->state != Gang::State::kWaiting) continue;
     Gang& g = *found->second;
+    if (g.owner->is_service) reconcile(g);  // its service has to know
     if (verdict->reason == g.waits_for || verdict->reason == pl::Reason::kNone) continue;
     g.waits_for = verdict->reason;
     tell(EventType::kWaiting, *g.owner, std::string(pl::to_string(verdict->reason)));

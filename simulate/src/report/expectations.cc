@@ -1,10 +1,10 @@
-#include "expectations.h"
+#include "report/expectations.h"
 
 #include <algorithm>
 #include <set>
 
-#include "entries.h"
-#include "json.h"
+#include "read/json.h"
+#include "report/entries.h"
 
 namespace muster::simulate {
 namespace {

@@ -1,4 +1,4 @@
-#include "entries.h"
+#include "report/entries.h"
 
 #include <algorithm>
 
@@ -73,8 +73,10 @@ Entry blocking_entry(const pl::PendingReason* verdict) {
 
 std::optional<pl::Time> first_started(const Workload& w) {
   std::optional<pl::Time> first;
-  for (const auto& g : w.gangs) {
-    if (g->first_started && (!first || *g->first_started < *first)) first = g->first_started;
+  for (const auto* list : {&w.gangs, &w.retired}) {
+    for (const auto& g : *list) {
+      if (g->first_started && (!first || *g->first_started < *first)) first = g->first_started;
+    }
   }
   return first;
 }

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "muster/reconcilers/placement/placement_specs.h"
-#include "world.h"
+#include "world/world.h"
 
 namespace muster::simulate {
 namespace {
