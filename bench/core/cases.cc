@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <numeric>
 #include <set>
 #include <stdexcept>
 
@@ -193,9 +194,11 @@ std::vector<Figure> gang(double size, std::size_t nodes, std::int32_t gpus, std:
 // --- reclaim
 
 // One project holds all GPUs without a quota for them; another, to whom they belong, asks for all of
-// them at once.
-std::vector<Figure> reclaim(double size, std::int32_t pods_each) {
-  const std::size_t nodes = scaled(500, size);
+// them at once, or for `gang` whole nodes.
+std::vector<Figure> reclaim(double size, std::int32_t pods_each, std::size_t all_nodes = 500,
+                            std::size_t gang = 500, double goal = 1000) {
+  const std::size_t nodes = scaled(all_nodes, size);
+  const auto members = static_cast<std::int32_t>(scaled(gang, size));
   const auto gpus = static_cast<std::int32_t>(nodes) * kGpusPerNode;
   std::vector<double> sample;
   const auto each = std::max<std::int32_t>(
@@ -220,13 +223,14 @@ std::vector<Figure> reclaim(double size, std::int32_t pods_each) {
     plan(cluster, kNow - seconds(600));
     Plan made;
     sample.push_back(milliseconds_of([&] {
-      cluster.upsert_job(job_spec("claimant", 1, static_cast<std::int32_t>(nodes), 8000));
+      cluster.upsert_job(job_spec("claimant", 1, members, 8000));
       made = plan(cluster, kNow);
     }));
-    require(evictions(made) == (gpus + each - 1) / each, std::to_string(evictions(made)) + " evictions");
+    const std::int32_t needed = members * kGpusPerNode;
+    require(evictions(made) == (needed + each - 1) / each, std::to_string(evictions(made)) + " evictions");
     require(cluster.nominated("project-1/claimant"), "the claimant was promised nothing");
   }
-  return {{"median", median(sample), "ms", at_most(1000)}};
+  return {{"median", median(sample), "ms", at_most(goal)}};
 }
 
 // --- verdicts
@@ -285,9 +289,14 @@ std::vector<Figure> verdict(double size, bool entitled) {
 // `entitled`: they are of projects that have nothing yet of what they are guaranteed, and everybody who runs
 // may be evicted. The event loop stands still while a plan is made, and a lease is lost after 10 s without a
 // renewal.
-std::vector<Figure> different_shapes(double size, bool entitled) {
+// `in_pieces`: nobody may be evicted, and enough is free in all, but nowhere two GPUs together.
+std::vector<Figure> different_shapes(double size, bool entitled, bool in_pieces = false) {
   std::size_t projects = 0;
-  Cluster cluster = full_cluster(size, true, projects);
+  Cluster cluster = full_cluster(size, !in_pieces, projects);
+  for (std::size_t n = 0; in_pieces && n < scaled(kNodes, size); ++n) {
+    const std::size_t index = n * kGpusPerNode;
+    cluster.remove_job("project-" + std::to_string(index % projects) + "/one-" + std::to_string(index));
+  }
   const std::size_t jobs = scaled(20'000, size);
   const std::size_t owners = entitled ? scaled(100, size) : projects;
   for (std::size_t p = 0; entitled && p < owners; ++p) {
@@ -306,17 +315,39 @@ std::vector<Figure> different_shapes(double size, bool entitled) {
     job.submitted = kNow - seconds(3600);
     cluster.upsert_job(job);
   }
-  Plan first;
-  const double all = milliseconds_of([&] { first = plan(cluster, kNow); });
-  std::vector<double> sample;
-  for (std::size_t i = 0; i < 10; ++i) {
-    const std::size_t index = i * projects + i;
-    cluster.remove_job("project-" + std::to_string(index % projects) + "/one-" + std::to_string(index));
-    sample.push_back(milliseconds_of([&] { plan(cluster, kNow + seconds(static_cast<std::int64_t>(i))); }));
+  // As the operator does it: a plan that was cut off is followed by another one.
+  std::vector<double> first, later;
+  std::int64_t evicted = 0, decided = 0, second = 0;
+  const auto plan_all = [&](std::vector<double>& sample) {
+    bool is_cut_off = true;
+    while (is_cut_off) {
+      Plan made;
+      sample.push_back(milliseconds_of([&] { made = plan(cluster, kNow + seconds(++second)); }));
+      evicted += evictions(made);
+      decided += static_cast<std::int64_t>(made.decisions.size());
+      is_cut_off = made.is_cut_off;
+      require(second < 10'000, "plans do not come to rest");
+    }
+  };
+  plan_all(first);
+  require(entitled || decided == 0, "something was decided in a full cluster without a right");
+  require(!entitled || evicted > 0, "nobody was evicted");
+  std::size_t unsaid = 0;
+  for (std::size_t i = 0; i < jobs; ++i) {
+    const std::string id =
+        "project-" + std::to_string((entitled ? projects : 0) + i % owners) + "/shape-" + std::to_string(i);
+    if (!cluster.assignment(id) && cluster.pending_reason(id) == nullptr) ++unsaid;
   }
-  require(entitled || first.decisions.empty(), "something was decided in a full cluster without a right");
-  require(!entitled || evictions(first) > 0, "nobody was evicted");
-  return {{"the first plan", all, "ms"}, {"the slowest after a GPU is freed", percentile(sample, 100), "ms"}};
+  require(unsaid == 0, std::to_string(unsaid) + " jobs wait and do not say why");
+  for (std::size_t i = 0; i < 10; ++i) {
+    const std::size_t index = i * projects + 8 * i + 1;
+    cluster.remove_job("project-" + std::to_string(index % projects) + "/one-" + std::to_string(index));
+    plan_all(later);
+  }
+  return {{"the longest of the first plans", percentile(first, 100), "ms", at_most(3000)},
+          {"the first plans together", std::accumulate(first.begin(), first.end(), 0.0), "ms"},
+          {"how many these are", static_cast<double>(first.size()), "plans"},
+          {"the longest after a GPU is freed", percentile(later, 100), "ms", at_most(3000)}};
 }
 
 // 50 jobs in each project, of 25 kinds, all of them for 2 GPUs a pod and more, in a cluster that is full.
@@ -461,6 +492,7 @@ const std::vector<Case>& all_cases() {
        [](double s) { return gang(s, kNodes, 8, 512, 100, true); }},
       {"reclaim: 4000 GPUs of 4000 jobs", [](double s) { return reclaim(s, 1); }},
       {"reclaim: 4000 GPUs of 10 gangs", [](double s) { return reclaim(s, 400); }},
+      {"reclaim: 512 x 8 GPUs of 100,000 jobs", [](double s) { return reclaim(s, 1, kNodes, 512, 3000); }},
       {"verdict: full, no right to take", [](double s) { return verdict(s, false); }},
       {"verdict: full, within quota, nobody may be evicted", [](double s) { return verdict(s, true); }},
       {"line: 50,000 wait, a GPU is freed, nothing fits", [](double s) { return long_line(s, false); }},
@@ -469,6 +501,8 @@ const std::vector<Case>& all_cases() {
        [](double s) { return different_shapes(s, false); }},
       {"shapes: 20,000 wait, all different, all have a right",
        [](double s) { return different_shapes(s, true); }},
+      {"shapes: 20,000 wait, all different, one GPU is free on each node",
+       [](double s) { return different_shapes(s, false, true); }},
       {"growth: 12,000 elastic jobs, a GPU is freed", growth},
   };
   return kCases;

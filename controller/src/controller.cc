@@ -25,8 +25,8 @@ constexpr int kHolderPodWorkers = 16;
 // Changes that come together are planned together.
 constexpr Duration kDebounce = milliseconds{4};
 // The event loop stands still while a plan is made, and a lease must be renewed every few seconds. A plan
-// that takes longer than this is logged.
-constexpr std::chrono::microseconds kPlanBudget = seconds{1};
+// that takes longer than this is logged, and everything else has so much time before the next one.
+constexpr std::chrono::microseconds kLongPlan = seconds{1};
 // So long at least from one plan to the next that only time has made necessary.
 constexpr Duration kMinAhead = milliseconds{100};
 // Of the 30 s that a stop may take: for reconciles under way, then for events not yet sent, then
@@ -158,7 +158,8 @@ client::Task<void> Controller::Impl::schedule() {
   while (is_acting && !stopping) {
     const client::Wake why = co_await dirty.wait_until(env.clock, next_plan());
     if (why == client::Wake::kCancelled || stopping) break;
-    if (why == client::Wake::kNotified) co_await env.clock.sleep_for(kDebounce);
+    if (why == client::Wake::kNotified || plan_was_long)
+      co_await env.clock.sleep_for(plan_was_long ? Duration{seconds{1}} : kDebounce);
     if (stopping) break;
     add_stirred_jobs();
     if (why == client::Wake::kTimeout && !plan_is_due()) continue;
@@ -173,13 +174,24 @@ void Controller::Impl::plan() {
       std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - began);
   const bool is_cut_off = placement.plan_was_cut_off();
   metrics.planned(took, is_cut_off);
-  if (took > kPlanBudget) {
+  plan_was_long = took > kLongPlan;
+  if (plan_was_long) {
     log_warn("a plan took long; nothing else ran meanwhile",
              {{"milliseconds", std::to_string(took.count() / 1000)},
               {"jobs", std::to_string(caches.jobs.store().size())},
               {"decisions", std::to_string(news.size())}});
   }
-  if (is_cut_off) log_warn("a plan reached its bound on rounds; the next one goes on", {});
+  if (is_cut_off) log_warn("a plan reached its bound on work or rounds; the next one goes on", {});
+  for (const auto& thrown : placement.thrown()) {
+    // A job that runs is looked after as before: it only does not grow.
+    if (!thrown.waits) {
+      metrics.panicked("plan");
+      reconcilers::log_error("a plan threw; the job does not grow",
+                             {{"job", thrown.job}, {"error", thrown.what}});
+      continue;
+    }
+    job_runner.threw(thrown.job, thrown.what);
+  }
   for (const auto& key : news) job_runner.add(key);
   capacity_stale = true;
 }

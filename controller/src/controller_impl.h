@@ -144,6 +144,7 @@ struct Controller::Impl {
   client::TaskGroup planning;                       // likewise: plans, and fresh numbers of capacity
   client::TaskGroup reconciling;                    // the runners' workers: end when their queues are shut
   Controller::Probe probe;
+  bool plan_was_long = false;
   bool is_acting = false, stopping = false, lost = false, capacity_stale = true;
 };
 

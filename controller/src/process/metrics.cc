@@ -98,10 +98,11 @@ struct Metrics::Impl {
                                  "1 while this process leads, by lease.");
   Family<Histogram>& plan_time = family(prometheus::BuildHistogram(), registry,
                                         "muster_plan_duration_seconds", "Time of one placement plan.");
-  Counter& plans_cut_off = family(prometheus::BuildCounter(), registry, "muster_plans_cut_off_total",
-                                  "Placement plans that reached their bound on rounds, so that some of the "
-                                  "work waited for the next plan.")
-                               .Add({});
+  Counter& plans_cut_off =
+      family(prometheus::BuildCounter(), registry, "muster_plans_cut_off_total",
+             "Placement plans that reached their bound on work or rounds, so that some of the "
+             "work waited for the next plan.")
+          .Add({});
   Family<Counter>& decision =
       family(prometheus::BuildCounter(), registry, "muster_decisions_total", "Placement decisions by type.");
   Family<Counter>& pods = family(prometheus::BuildCounter(), registry, "muster_pod_writes_total",

@@ -29,7 +29,8 @@ class Metrics {
   void cached_objects(std::string_view resource, std::size_t n);
   void decode_errors(std::string_view resource, double total);
   void leader(std::string_view lease, bool is_leader);
-  // One plan. `is_cut_off`: it reached its bound on rounds, so what is left waits for the next one.
+  // One plan. `is_cut_off`: it reached its bound on work or on rounds, so what is left waits for the next
+  // one.
   void planned(std::chrono::microseconds took, bool is_cut_off);
   void decisions(std::string_view type, double count);
   void pods_created(double count);

@@ -1,8 +1,19 @@
 #include "process/runner.h"
 
+#include <algorithm>
+
 #include "muster/reconcilers/common/log.h"
 
 namespace muster::controller {
+namespace {
+
+// How long an object is left alone that made a plan throw: doubled each time.
+constexpr client::Duration kFirstPause = std::chrono::seconds{5};
+constexpr int kMaxDoubled = 6;  // 320 s
+// When so long nothing was thrown, the next pause is the first again.
+constexpr client::Duration kForgottenAfter = std::chrono::minutes{10};
+
+}  // namespace
 
 void Runner::take_in_again(const client::Key& key, std::function<void()> take_in) {
   to_take_in_[key] = std::move(take_in);
@@ -17,6 +28,28 @@ void Runner::take_in(const client::Key& key) {
     again();
   }
   to_take_in_.erase(key);
+}
+
+void Runner::threw(const client::Key& key, const std::string& what) {
+  metrics_.panicked(name_);
+  reconcilers::log_error("a plan threw; the object is left as it is",
+                         {{"controller", name_}, {"object", key}, {"error", what}});
+  ThrownByPlan& thrown = thrown_by_plans_[key];
+  if (env_.clock.now() > thrown.until + kForgottenAfter) thrown.times = 0;
+  thrown.what = what.empty() ? "an exception without words" : what;
+  thrown.until = env_.clock.now() + kFirstPause * (1 << thrown.times);
+  thrown.times = std::min(thrown.times + 1, kMaxDoubled);
+  add(key);
+}
+
+const Runner::ThrownByPlan* Runner::left_alone(const client::Key& key) {
+  const auto found = thrown_by_plans_.find(key);
+  if (found == thrown_by_plans_.end()) return nullptr;
+  if (!exists_(key)) {
+    thrown_by_plans_.erase(found);
+    return nullptr;
+  }
+  return env_.clock.now() < found->second.until ? &found->second : nullptr;
 }
 
 void Runner::start(client::TaskGroup& group, int workers) {
@@ -45,6 +78,12 @@ client::Task<void> Runner::work() {
 
 client::Task<reconcilers::Outcome> Runner::reconcile(const client::Key& key) {
   reconcilers::Outcome outcome;
+  if (const ThrownByPlan* by_plan = left_alone(key)) {  // it was counted when it was thrown
+    outcome.after = by_plan->until - env_.clock.now();
+    const std::string what = by_plan->what;
+    co_await say(key, what);
+    co_return outcome;
+  }
   std::string thrown;
   try {
     take_in(key);

@@ -36,6 +36,9 @@ class Runner {
     metrics_.queue_added(name_);
     queue_.add(key);
   }
+  // A plan threw while it looked at this object, which counts as if its reconcile had thrown. After a while,
+  // which is longer each time, it is reconciled as others are, and so comes into a plan again.
+  void threw(const client::Key& key, const std::string& what);
   // A handler of the object's changes threw, so what others know of the object is not what it is. Before the
   // next reconcile `take_in` is called, which tells them of the object as if it were new; while it throws,
   // the object is treated as one whose reconcile threw.
@@ -54,9 +57,16 @@ class Runner {
   }
 
  private:
+  struct ThrownByPlan {
+    std::string what;
+    client::TimePoint until;  // it is left as it is
+    int times = 0;
+  };
   client::Task<void> work();
   // One reconcile. An exception costs this object an error and the process nothing.
   client::Task<reconcilers::Outcome> reconcile(const client::Key& key);
+  // What a plan threw, while the object is left alone because of it; nullptr: nothing.
+  const ThrownByPlan* left_alone(const client::Key& key);
   void take_in(const client::Key& key);
   client::Task<void> say(const client::Key& key, const std::string& thrown);
 
@@ -68,6 +78,7 @@ class Runner {
   SayThrown say_thrown_;
   client::WorkQueue queue_;
   std::map<client::Key, std::function<void()>> to_take_in_;
+  std::map<client::Key, ThrownByPlan> thrown_by_plans_;
 };
 
 }  // namespace muster::controller

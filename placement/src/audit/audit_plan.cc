@@ -302,7 +302,8 @@ class PlanAudit {
     } else if (!j.waits) {
       say("I8", id, "neither runs nor waits");
     }
-    if (j.waits || j.nominated()) reason(id);
+    // Who has not had a turn keeps the reason that it had.
+    if ((j.waits && !plan_.is_cut_off && plan_.thrown.empty()) || j.nominated()) reason(id);
   }
 
   bool waits_for_somebody(JobId id) const {

@@ -1,6 +1,7 @@
 #include "explain/judge.h"
 
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <utility>
 
@@ -25,10 +26,11 @@ constexpr Duration kWordsAfter = seconds(10);  // with many, the words of a shor
 }  // namespace
 
 void Judge::pending(const ServiceOrder& order) {
-  Scene scene{order, order.pool(), false, {}, {}};
+  Scene scene{order, order.pool(), false, true, {}, {}};
   Pool& p = s_.pool(scene.pool);
   scene.many = p.waiting > kMany;
   const bool all = !scene.many || !p.judged_all || s_.time >= *p.judged_all + kAllAfter;
+  if (all && p.judging_since == 0) p.judging_since = s_.plans;
   const auto jobs = order.in_order(all ? p.waiting : kFirst);
   reserve(s_, scene.pool, jobs);
   Where where;
@@ -62,8 +64,24 @@ void Judge::pending(const ServiceOrder& order) {
       job(scene, id, {});
     }
   }
+  if (!scene.whole) {
+    if (p.judging_since == 0) p.judging_since = s_.plans;
+    return;
+  }
+  p.judging_since = 0;
   if (all) p.judged_all = scene.many ? std::optional(s_.time) : std::nullopt;
   if (!all) soonest(p.due, *p.judged_all + kAllAfter);
+}
+
+bool Judge::put_off(Scene& scene, JobId id, bool may_be_kept_off) {
+  if (!s_.work.is_spent()) return false;
+  const Job& j = s_.job(id);
+  const auto& refused = s_.request_of(j).refused;
+  const auto known = refused.find(scene.pool);
+  if (!may_be_kept_off && known != refused.end() && known->second.serial != 0) return false;
+  scene.whole = false;
+  if (!j.pending_reason) s_.pool(scene.pool).unjudged.insert(id);
+  return true;
 }
 
 const std::vector<QueueId>& Judge::path(Scene& scene, QueueId leaf) const {
@@ -72,15 +90,25 @@ const std::vector<QueueId>& Judge::path(Scene& scene, QueueId leaf) const {
   return known->second;
 }
 
+// A job that makes the code throw keeps the reason that it has. The others are judged.
 void Judge::job(Scene& scene, JobId id, const Where& where) {
+  try {
+    judge(scene, id, where);
+  } catch (const std::exception& e) {
+    thrown_.push_back({s_.job(id).spec.id, e.what(), true});
+  }
+}
+
+void Judge::judge(Scene& scene, JobId id, const Where& where) {
   const Job& j = s_.job(id);
   const PoolId pool = scene.pool;
   const auto& up = path(scene, j.leaf);
   const Resources asked = s_.asked(s_.request_of(j), pool);
   const auto bound = broken_bound(s_, up, pool, asked, j.spec.preemptible, View::kNow);
   if (bound && bound->binds) return publish(id, reason_of_bound(s_, *bound, pool), 0, where);
-  if (kept_off(s_, id, pool, asked) && fits_reserved(id, pool))
-    return publish(id, reason_of_reservation(s_, j, pool), 0, where);
+  const bool off = kept_off(s_, id, pool, asked);
+  if (put_off(scene, id, off)) return;
+  if (off && fits_reserved(id, pool)) return publish(id, reason_of_reservation(s_, j, pool), 0, where);
   const Refusal& refusal = described(id, scene);
   const auto [eligibility, fresh] = scene.eligibilities.try_emplace({j.leaf, j.request});
   if (fresh && !refusal.never) eligibility->second = without_right(scene, j, up);
@@ -116,13 +144,20 @@ std::optional<PendingReason> Judge::without_right(const Scene& scene, const Job&
 }
 
 // The refusal of a request (of this job and all that ask the same) with numbers as they are now.
-const Refusal& Judge::described(JobId id, const Scene& scene) {
+const Refusal& Judge::described(JobId id, Scene& scene) {
   const PoolId pool = scene.pool;
   Request& request = s_.requests.at(s_.job(id).request);
   Refusal& refusal = request.refused[pool];
   if (refusal.version == s_.pool(pool).version) return refusal;
   if (scene.many && refusal.serial != 0 && s_.time < refusal.described + kWordsAfter) return refusal;
+  const std::uint64_t since = s_.pool(pool).judging_since;
+  const bool has_new_words = since != 0 && since < s_.plans && refusal.described_in >= since;
+  if (refusal.serial != 0 && (has_new_words || s_.work.is_spent())) {
+    scene.whole = scene.whole && has_new_words;
+    return refusal;
+  }
   refusal.described = s_.time;
+  refusal.described_in = s_.plans;
   // Which of several roles it was, and how many had found a place, only another search can tell.
   if (request.roles.size() > 1 || request.about_pods || !s_.with_anti_affinity.empty()) {
     Statement statement(s_);

@@ -18,8 +18,10 @@ class Judge {
   // did not keep that job safe, and until when.
   using SafeVictims = std::map<std::tuple<QueueId, RequestId, std::int64_t, PoolId>, std::pair<Time, JobId>>;
 
-  Judge(ClusterModel& state, const SafeVictims& safe, std::vector<std::string>& changed)
-      : s_(state), safe_(safe), changed_(changed) {}
+  // To `changed` come the jobs whose reason is another now, to `thrown` those that could not be judged.
+  Judge(ClusterModel& state, const SafeVictims& safe, std::vector<std::string>& changed,
+        std::vector<Thrown>& thrown)
+      : s_(state), safe_(safe), changed_(changed), thrown_(thrown) {}
 
   // All jobs that wait in the pool, in the order in which they would be served. Where these are many,
   // RULES.md 7.7 says which of them. Before, the first ones are considered for a reservation.
@@ -37,12 +39,16 @@ class Judge {
     const ServiceOrder& order;
     PoolId pool;
     bool many = false;
+    bool whole = true;  // false: the work was too much for this plan, so some keep the reasons they have
     std::map<QueueId, std::vector<QueueId>> paths;
     std::map<std::pair<QueueId, RequestId>, std::optional<PendingReason>> eligibilities;
   };
   void job(Scene& scene, JobId job, const Where& where);
+  void judge(Scene& scene, JobId job, const Where& where);
+  // Nothing can be said of it without work that this plan may not do any more. It is judged by a later one.
+  bool put_off(Scene& scene, JobId job, bool may_be_kept_off);
   const std::vector<QueueId>& path(Scene& scene, QueueId leaf) const;
-  const Refusal& described(JobId job, const Scene& scene);
+  const Refusal& described(JobId job, Scene& scene);
   // The reason FairShareReached. nullopt: what binds is a shortage.
   std::optional<PendingReason> without_right(const Scene& scene, const Job& job,
                                              const std::vector<QueueId>& path);
@@ -53,6 +59,7 @@ class Judge {
   ClusterModel& s_;
   const SafeVictims& safe_;
   std::vector<std::string>& changed_;
+  std::vector<Thrown>& thrown_;
   std::map<std::pair<RequestId, PoolId>, bool> fits_reserved_;
 };
 

@@ -11,7 +11,9 @@
 namespace muster::placement {
 namespace {
 
-constexpr std::size_t kMaxHolders = 8;    // in Blocking::by
+constexpr std::size_t kMaxHolders = 8;  // in Blocking::by
+constexpr std::int64_t kStepsOfWords = 50;
+constexpr std::int64_t kNodesAStep = 20;  // where only the roster is read, or one bit of each node
 constexpr std::size_t kHoldersNamed = 3;  // in a sentence
 
 std::string unit(const ClusterModel& s, PoolId pool, std::string_view resource) {
@@ -46,6 +48,7 @@ Holders holders(const ClusterModel& s, PoolId pool, ResourceKind what) {
       list.emplace_back(-minus, id);
     }
   } else {
+    s.work.spend(static_cast<std::int64_t>(s.jobs.size()));
     for (const Job& j : s.jobs) {
       if (!j.known || !j.assignment || j.assignment->pool != s.pool(pool).spec.name) continue;
       if (const auto amount = amount_of(s.request_of(j).total, what); amount > 0)
@@ -90,6 +93,7 @@ const Suited& suited(const ClusterModel& s, Request& request, PoolId pool, std::
   Suited& known = by_role[role];
   if (known.members == s.pool(pool).members) return known;
   known = {s.pool(pool).members, true, true};
+  s.work.spend(s.pool(pool).domains[0].nodes / kNodesAStep);
   const std::vector<bool>& eligible = request.eligible[role];
   const bool given = shared_as_asked(s.pool(pool).spec, request.roles[role]);  // then each node gives such
   for (const Roster::Row& row : roster_of(s.pool(pool), s.nodes).rows) {
@@ -112,6 +116,7 @@ Holders holders(const ClusterModel& s, Request& request, PoolId pool, const std:
   };
   Holders list;
   for (const auto& [leaf, jobs] : s.pool(pool).holding) {
+    s.work.spend(static_cast<std::int64_t>(jobs.size()));
     for (const JobId id : jobs) {
       std::int64_t amount = 0;
       for (const Allocation& c : s.job(id).allocations)
@@ -145,6 +150,7 @@ RoomOnSuited room_of(const ClusterModel& s, Request& request, PoolId pool,
       std::any_of(roles.begin(), roles.end(), [&](std::size_t r) { return suited(s, request, pool, r).all; }))
     return {whole.capacity, whole.free};
   RoomOnSuited room;
+  s.work.spend(s.pool(pool).domains[0].nodes);
   each_node(s, pool, [&](NodeId id) {
     const Node& n = s.node(id);
     Resources free = n.counted;
@@ -439,6 +445,7 @@ PendingReason reason_of_nomination(ClusterModel& s, JobId id) {
 PendingReason reason_of_shortage(ClusterModel& s, Request& request, PoolId pool, Refusal& refusal) {
   const std::size_t role = refusal.role;
   refusal.never = true;
+  s.work.spend(kStepsOfWords + static_cast<std::int64_t>(s.nodes.size()) / kNodesAStep);
   s.requests.fill_eligible(request, s.nodes);
   std::vector<std::size_t> all;
   for (std::size_t i = 0; i < request.roles.size(); ++i) {
@@ -453,6 +460,7 @@ PendingReason reason_of_shortage(ClusterModel& s, Request& request, PoolId pool,
   if (auto v = reason_of_topology(s, request, pool, false)) return *v;
   const RoleSpec& r = request.roles[role];
   std::int64_t fit = 0;
+  s.work.spend(s.pool(pool).domains[0].nodes);
   for (const NodeId id : s.pool(pool).nodes) {
     if (s.node(id).takes_part() && request.eligible[role][static_cast<std::size_t>(id)])
       fit += room_for(s.node(id), s.pool(pool), r, View::kNow);

@@ -27,6 +27,8 @@ struct Demanded {
   std::int64_t size = 0;
 };
 
+constexpr std::int64_t kRowsAStep = 20;  // of the roster
+
 std::int64_t room_if_empty(const Roster::Row& node, const RoleSpec& r) {
   std::int64_t k = node.pods;
   if (r.per_pod.cpu.value > 0) k = std::min(k, node.cpu / r.per_pod.cpu.value);
@@ -88,6 +90,7 @@ class Topology {
     if (spots_[role]) return *spots_[role];
     std::vector<Spot>& list = spots_[role].emplace();
     list.reserve(roster_.rows.size());
+    s_.work.spend(static_cast<std::int64_t>(roster_.rows.size()) / (if_empty_ ? kRowsAStep : 1));
     const RoleSpec& r = request_.roles[role];
     const std::vector<bool>& eligible = request_.eligible[role];
     Roster::Row last;  // neighbours are often alike

@@ -5,6 +5,8 @@
 
 #include "muster/common/time.h"
 
+#include "muster/placement/plan.h"
+
 namespace muster::placement {
 
 std::string join(const std::vector<std::string>& list, std::size_t most) {
@@ -32,6 +34,60 @@ std::string show(std::string_view resource, std::int64_t amount) {
 std::string show(Time at) {
   const std::chrono::sys_time<std::chrono::milliseconds> instant{std::chrono::milliseconds{at.ms}};
   return common::format_time(std::chrono::ceil<std::chrono::seconds>(instant));
+}
+
+std::string_view to_string(Reason reason) {
+  switch (reason) {
+    case Reason::kNone:
+      return "";
+    case Reason::kInsufficientCapacity:
+      return "InsufficientCapacity";
+    case Reason::kFragmented:
+      return "Fragmented";
+    case Reason::kTopologyUnsatisfiable:
+      return "TopologyUnsatisfiable";
+    case Reason::kFairShareReached:
+      return "FairShareReached";
+    case Reason::kWaitingForVictims:
+      return "WaitingForVictims";
+    case Reason::kReserved:
+      return "Reserved";
+    case Reason::kNoMatchingNodes:
+      return "NoMatchingNodes";
+    case Reason::kNoDefaultPool:
+      return "NoDefaultPool";
+    case Reason::kLimitReached:
+      return "LimitReached";
+    case Reason::kQuotaExceeded:
+      return "QuotaExceeded";
+    case Reason::kQueueHeld:
+      return "QueueHeld";
+    case Reason::kProjectNotFound:
+      return "ProjectNotFound";
+    case Reason::kInvalidSpec:
+      return "InvalidSpec";
+  }
+  return "";
+}
+
+std::string_view to_string(EvictReason reason) {
+  switch (reason) {
+    case EvictReason::kNone:
+      return "";
+    case EvictReason::kReclaimed:
+      return "Reclaimed";
+    case EvictReason::kPreempted:
+      return "Preempted";
+    case EvictReason::kConsolidated:
+      return "Consolidated";
+    case EvictReason::kNodeFailed:
+      return "NodeFailed";
+    case EvictReason::kDrained:
+      return "Drained";
+    case EvictReason::kPlacesLost:
+      return "PlacesLost";
+  }
+  return "";
 }
 
 }  // namespace muster::placement

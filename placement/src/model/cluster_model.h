@@ -11,6 +11,7 @@
 
 #include "model/job.h"
 #include "model/queue_tree.h"
+#include "model/work.h"
 #include "muster/placement/cluster.h"
 #include "node/ids.h"
 #include "node/node.h"
@@ -20,6 +21,8 @@
 namespace muster::placement {
 
 class PlanObserver;
+
+PendingKind kind_of(const Job& job, JobId id);  // jobs.cc
 
 // Ids of nodes and jobs are used again. Names of Queues, Projects and pools keep theirs as long as the
 // process lives, for allocations and pending queues refer to them in many places: about 600 bytes a name and
@@ -49,6 +52,9 @@ class ClusterModel {
   std::uint64_t last_serial = 0;
   std::uint64_t plans = 0;  // made so far
   Time time;                // of the last one
+  std::int64_t max_plan_steps = kMaxPlanSteps;
+  WorkBudget work;  // of the plan that is being made
+  Sweep sweep;
   // Makes plans and audits each: Cluster::audit_plans(). nullptr: they are not audited.
   Plan (*audited_plan)(Cluster& cluster, Time now) = nullptr;
   PlanObserver* observer = nullptr;  // of the plan that is being made

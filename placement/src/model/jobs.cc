@@ -12,6 +12,8 @@ PendingKey key_of(const Job& j, JobId id) {
   return {-j.spec.priority, j.spec.submitted, j.spec.id, id};
 }
 
+}  // namespace
+
 PendingKind kind_of(const Job& j, JobId id) {
   const auto ms = [](const std::optional<Duration>& d) { return d ? d->ms : -1; };
   return {j.request,
@@ -21,8 +23,6 @@ PendingKind kind_of(const Job& j, JobId id) {
           ms(j.spec.checkpoint_interval),
           j.pools.size() > 1 ? id : kNoId};
 }
-
-}  // namespace
 
 Allocation ClusterModel::gpus_outside_jobs(const NodeSpec& n, Allocation c) {
   if (c.use.whole) {

@@ -184,6 +184,8 @@ std::vector<JobId> ClusterModel::by_admission(NodeId id, std::int32_t gpu) const
 
 namespace {
 
+constexpr std::int64_t kStepsOfAChange = 8;  // what is kept about nodes, domains and the tree changes with it
+
 // Adds the allocation to its node, or takes it away again.
 void book(Node& n, const Allocation& c, int sign) {
   n.add(c.amounts, c.hold, sign);
@@ -206,6 +208,7 @@ void book(Node& n, const Allocation& c, int sign) {
 }  // namespace
 
 Allocation ClusterModel::take(Allocation c) {
+  work.spend(kStepsOfAChange);
   Node& n = node(c.node);
   const InUse before{n.free_gpus(), n.used.gpu};
   book(n, c, 1);
@@ -226,6 +229,7 @@ Allocation ClusterModel::take(Allocation c) {
 
 void ClusterModel::give_back(const Allocation& c, bool gain) {
   if (c.node == kNoId) return;
+  work.spend(kStepsOfAChange);
   Node& n = node(c.node);
   const InUse before{n.free_gpus(), n.used.gpu};
   book(n, c, -1);

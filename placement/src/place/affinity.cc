@@ -157,6 +157,7 @@ void InterPodAffinity::each_pod(const Statement& statement, Each&& each) const {
   };
   for (const Job& j : s_.jobs) {
     if (!j.known) continue;
+    s_.work.spend(1 + static_cast<std::int64_t>(j.allocations.size()));
     for (std::size_t i = 0; i < j.allocations.size(); ++i) of_job(j, j.assignment->pods[i], j.allocations[i]);
     for (const Leaving& l : j.leaving) of_job(j, l.place, l.allocation);
   }

@@ -26,6 +26,7 @@ bool Gang::whole_groups(const Demand& demand) const {
 }
 
 bool Gang::could_hold(DomainId id, const Demand& demand, std::size_t layer) const {
+  s_.work.spend(1);
   if (q_.view == View::kForNominated) return true;
   const Domain& d = pool_.domains[static_cast<std::size_t>(id)];
   if (demand.sum.gpu > d.free.gpu || demand.sum.cpu > d.free.cpu || demand.sum.memory > d.free.memory ||

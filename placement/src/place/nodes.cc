@@ -103,6 +103,7 @@ struct Want {
 bool look_at(const NodeSearch& x, const std::vector<NodeId>& nodes, const Want& want, std::int64_t enough,
              RankedNode& best) {
   for (const NodeId id : nodes) {
+    x.state.work.spend(1);
     if (!admissible(x, id, want.shun)) continue;
     const std::int64_t room = room_for(x.state.node(id), x.pool, x.request, x.shape, x.view);
     if (room < want.least) continue;
@@ -193,6 +194,7 @@ RankedNode best_ranked(const NodeSearch& x, std::int64_t wanted, std::int64_t le
   const bool by_waste = graded(x, wanted) != Matters::kNot;
   for (const bool shun : {true, false}) {
     const auto candidate = [&](NodeId id) -> std::optional<RankedNode> {
+      x.state.work.spend(1);
       const Node& n = x.state.node(id);
       const bool here = n.takes_part() && &x.state.pool(n.pool) == &x.pool;
       if (!here || std::find(x.shape.models.begin(), x.shape.models.end(), n.model) == x.shape.models.end() ||
@@ -308,6 +310,7 @@ std::int64_t room_in(const ClusterModel& s, const Pool& pool, const Domain& doma
   std::int64_t room = 0;
   const std::int64_t from = view == View::kForNominated ? 0 : shape.gpus * together;
   for_buckets(domain, shape, from, [&](const auto& bucket) {
+    s.work.spend(static_cast<std::int64_t>(bucket.second.size()));
     for (const NodeId id : bucket.second) {
       if (admissible(x, id, false))
         room += room_for(s.node(id), pool, request, shape, view) / together * together;

@@ -9,6 +9,8 @@
 namespace muster::placement {
 namespace {
 
+constexpr std::int64_t kStepsOfASearch = 50;  // before it looks at any node
+
 // What the pool has free at most, against what is asked: refutes most impossible gangs without a look at any
 // node.
 std::optional<std::size_t> refuted_role(const Domain& domain, const Request& request) {
@@ -46,6 +48,7 @@ bool refuted(const ClusterModel& s, const PlaceQuery& q, std::size_t* role) {
   if (depth == kNoLevel) return true;
   if (pool.domains[static_cast<std::size_t>(q.within)].depth >= depth) return false;
   const auto list = domains_at(pool, q.within, depth);
+  s.work.spend(static_cast<std::int64_t>(list.size()));
   return std::all_of(list.begin(), list.end(), [&](DomainId d) { return at(d).has_value(); });
 }
 
@@ -80,6 +83,11 @@ bool broken_by(const ClusterModel& s, const PlaceQuery& q, MilliGpu more) {
 std::optional<std::vector<PodPlace>> place_by_memory(ClusterModel& s, Statement& statement,
                                                      const PlaceQuery& q, Refusal* refusal) {
   Pool& pool = s.pool(q.pool);
+  struct AllAgain {  // whatever ends the search
+    Pool& pool;
+    ~AllAgain() { pool.memory_from = {}; }
+  };
+  const AllAgain all_again{pool};
   const std::size_t start = statement.mark(), first = statement.placed().size();
   auto found = Gang(s, statement, q).run(refusal);
   while (found && broken_by(s, q, beyond_least(s, statement, first, q))) {
@@ -97,7 +105,6 @@ std::optional<std::vector<PodPlace>> place_by_memory(ClusterModel& s, Statement&
     pool.memory_from.value = larger->first;
     found = Gang(s, statement, q).run(refusal);
   }
-  pool.memory_from = {};
   return found;
 }
 
@@ -145,6 +152,7 @@ std::optional<std::vector<PodPlace>> place(ClusterModel& s, Statement& statement
   }
   s.requests.fill_eligible(s.requests.at(s.job(q.job).request), s.nodes);
   pool.fragmentation.prepare(pool.domains[0].capacity);
+  s.work.spend(kStepsOfASearch + s.request_of(s.job(q.job)).total.pods);
   if (s.request_of(s.job(q.job)).by_memory) return place_by_memory(s, statement, q, refusal);
   return Gang(s, statement, q).run(refusal);
 }

@@ -78,6 +78,10 @@ Cluster::~Cluster() = default;
 Cluster::Cluster(Cluster&&) noexcept = default;
 Cluster& Cluster::operator=(Cluster&&) noexcept = default;
 
+void Cluster::bound_plans(std::int64_t steps) {
+  state_->max_plan_steps = steps;
+}
+
 void Cluster::upsert_node(const NodeSpec& spec) {
   ClusterModel& s = *state_;
   const NodeId id = s.node_of(spec.name);

@@ -16,14 +16,6 @@ auto order_of(const PodPlace& p) {
   return std::tie(p.role, p.index);
 }
 
-// The assignment without these pods (sorted indexes), and the allocations with it.
-void erase_pods(Assignment& a, std::vector<Allocation>& allocations, const std::vector<std::size_t>& pods) {
-  for (auto it = pods.rbegin(); it != pods.rend(); ++it) {
-    a.pods.erase(a.pods.begin() + static_cast<std::ptrdiff_t>(*it));
-    allocations.erase(allocations.begin() + static_cast<std::ptrdiff_t>(*it));
-  }
-}
-
 void insert_sorted(Assignment& a, std::vector<Allocation>& allocations,
                    std::vector<Statement::Placed> placed) {
   for (auto& p : placed) {
@@ -36,7 +28,7 @@ void insert_sorted(Assignment& a, std::vector<Allocation>& allocations,
 }
 
 // What of it runs or may run now.
-Assignment without_promises(const Job& j) {
+Assignment without_nominations(const Job& j) {
   Assignment a = *j.assignment;
   for (auto it = j.nominated_pods.rbegin(); it != j.nominated_pods.rend(); ++it)
     a.pods.erase(a.pods.begin() + static_cast<std::ptrdiff_t>(*it));
@@ -58,6 +50,13 @@ std::string why(EvictReason reason, const std::string& beneficiary) {
 
 }  // namespace
 
+void erase_pods(Assignment& a, std::vector<Allocation>& allocations, const std::vector<std::size_t>& pods) {
+  for (auto it = pods.rbegin(); it != pods.rend(); ++it) {
+    a.pods.erase(a.pods.begin() + static_cast<std::ptrdiff_t>(*it));
+    allocations.erase(allocations.begin() + static_cast<std::ptrdiff_t>(*it));
+  }
+}
+
 Decisions::Entry* Decisions::find(JobId job, Decision::Kind kind) {
   for (auto it = entries_.rbegin(); it != entries_.rend(); ++it) {
     if (!it->dropped && it->job == job && it->decision.kind == kind) return &*it;
@@ -72,6 +71,7 @@ Decisions::Entry& Decisions::say(Decision::Kind kind, JobId job, EvictReason rea
 }
 
 void Decisions::start(JobId id, PoolId pool, Statement& statement, bool entitled) {
+  const UnderWay under_way(*this);
   auto outcome = statement.commit();
   Assignment a{s_.pool(pool).spec.name, now_, {}};
   std::vector<Allocation> allocations;
@@ -109,6 +109,7 @@ void Decisions::add_pods(JobId id, std::vector<Statement::Placed> placed) {
 }
 
 void Decisions::grow(JobId id, Statement& statement) {
+  const UnderWay under_way(*this);
   add_pods(id, statement.commit().placed);
 }
 
@@ -209,6 +210,7 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
 
 void Decisions::apply(JobId claimant, PoolId pool, Statement& statement, const Solution& solution,
                       bool entitled) {
+  const UnderWay under_way(*this);
   ++openings_;
   auto outcome = statement.commit();
   std::map<JobId, std::vector<Statement::Placed>> by_job;
@@ -276,109 +278,6 @@ void Decisions::shrink_to_placed(JobId id, EvictReason reason, std::string messa
   j.shrunk_in = s_.plans;  // else it might grow in the same plan, and the caller hear only of that
   ++changes_;
   say(Decision::Kind::kShrink, id, reason, "", std::move(message));
-}
-
-// A nomination ends with the node, or when the node is not of the job's pool any more, and when its leaf may
-// start nothing any more or is beyond a limit with it: the job asks again.
-bool Decisions::void_promise(JobId id) {
-  const Job& j = s_.job(id);
-  const PoolId pool = s_.find_pool(j.assignment->pool);
-  const bool good =
-      may_start(id, pool) &&
-      std::all_of(j.nominated_pods.begin(), j.nominated_pods.end(), [&](std::size_t i) {
-        const Allocation& c = j.allocations[i];
-        const Node& n = s_.node(c.node);
-        const auto there = [&](std::int32_t gpu) { return gpu < n.spec.gpus && n.healthy(gpu); };
-        return n.takes_part() && n.pool == pool && c.unnamed == 0 &&
-               std::all_of(c.gpus.begin(), c.gpus.end(), there);
-      });
-  if (!good) end_promise(id);
-  return !good;
-}
-
-void Decisions::end_promise(JobId id) {
-  Job& j = s_.job(id);
-  ++changes_;
-  const bool whole = j.nominated();
-  const auto pods = j.nominated_pods;
-  for (const std::size_t i : pods) s_.give_back(j.allocations[i]);
-  auto [a, allocations] = s_.unhold(id);
-  if (whole) {
-    j.moving = false;
-    j.started_in = 0;
-    s_.start_waiting(id);
-    return;
-  }
-  erase_pods(a, allocations, pods);
-  s_.hold(id, std::move(a), std::move(allocations));
-}
-
-bool Decisions::may_start(JobId id, PoolId pool) const {
-  const Job& j = s_.job(id);
-  if (j.moving) return true;  // it does not start, it goes on
-  const auto path = s_.path(j.leaf);
-  Resources nominated;
-  for (const std::size_t i : j.nominated_pods) nominated += j.allocations[i].amounts;
-  return !reason_of_leaf(s_, j.leaf, path) && breach(s_, path, pool, nominated, j.spec.preemptible).empty();
-}
-
-void Decisions::start_nominated() {
-  for (const JobId id : std::vector<JobId>(s_.nominated_jobs.begin(), s_.nominated_jobs.end())) {
-    if (void_promise(id)) continue;
-    Job& j = s_.job(id);
-    const bool whole = j.nominated();
-    if (whole && !j.leaving.empty()) continue;                  // its own pods have to go first
-    if (j.shrunk_in != 0 && j.shrunk_in == s_.plans) continue;  // not in the plan that has shrunk it
-    const PoolId pool = s_.pool_of(j.assignment->pool);
-    const auto path = s_.path(j.leaf);
-    // Charged until gone: what is leaving counts against limits still.
-    Resources amounts;
-    for (const std::size_t i : j.nominated_pods) amounts += j.allocations[i].amounts;
-    // Who is moved held as much before: it waits for those who leave, not for a limit that was lowered since.
-    const bool goes_on = j.moving && std::none_of(path.begin(), path.end(), [&](QueueId at) {
-                           return s_.sums(at, pool).leaving.pods > 0;
-                         });
-    if (!goes_on && broken_bound(s_, path, pool, amounts, true, View::kForNominated)) continue;
-    const auto version = s_.pool(pool).version;
-    std::vector<std::size_t> ready;
-    bool in_vain = false;  // somebody is there who does not leave: a foreign pod
-    for (const std::size_t i : j.nominated_pods) {
-      if (s_.available(j.allocations[i], View::kForNominated)) {
-        s_.turn(j.allocations[i], Hold::kRunning);
-        ready.push_back(i);
-      } else {
-        in_vain = in_vain || s_.node(j.allocations[i].node).leaving.pods == 0;
-      }
-    }
-    const bool all = ready.size() == j.nominated_pods.size();
-    if (!all && (whole || in_vain || !s_.request_of(j).groups.empty())) {
-      for (const std::size_t i : ready) s_.turn(j.allocations[i], Hold::kNominated);
-      s_.pool(pool).version = version;  // nothing has changed
-      if (in_vain) end_promise(id);
-      continue;
-    }
-    if (ready.empty()) continue;
-    ++changes_;
-    for (const std::size_t i : ready) j.allocations[i].added_in = whole ? 0 : s_.plans;
-    s_.note_nominations(id);
-    if (whole) {
-      // What it had a right to when it was nominated may be somebody else's by now.
-      const bool beyond = amounts.gpu.value > 0 && std::any_of(path.begin(), path.end(), [&](QueueId at) {
-                            return beyond_quota(s_, at, pool).gpu.value > 0;
-                          });
-      if (!started_now(j) && beyond) j.entitled = false;
-      j.assumed = true;
-      j.moving = false;
-      j.started_in = s_.plans;  // and can be undone for a better right, like every start of this plan
-      j.progress = {now_, j.progress.saved, j.progress.start_took, std::nullopt};
-      j.assignment->since = now_;
-      s_.note_end(id);
-      j.pending_reason.reset();
-      say(Decision::Kind::kStart, id, EvictReason::kNone, "", "");
-    } else if (!started_now(j) && find(id, Decision::Kind::kGrow) == nullptr) {
-      say(Decision::Kind::kGrow, id, EvictReason::kNone, "", "");
-    }
-  }
 }
 
 void Decisions::reconsider() {
@@ -491,7 +390,7 @@ std::vector<Decision> Decisions::finish() {
       case Decision::Kind::kGrow:
       case Decision::Kind::kShrink:
         if (!j.assignment) continue;
-        e.decision.assignment = without_promises(j);
+        e.decision.assignment = without_nominations(j);
         break;
       case Decision::Kind::kMove:
         if (!j.assignment) continue;

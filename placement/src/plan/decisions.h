@@ -2,6 +2,7 @@
 // plan that is being made.
 #pragma once
 
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,10 @@
 #include "victims/victims.h"
 
 namespace muster::placement {
+
+// The assignment without these pods (sorted indexes), and the allocations with it.
+void erase_pods(Assignment& assignment, std::vector<Allocation>& allocations,
+                const std::vector<std::size_t>& pods);
 
 class Decisions {
  public:
@@ -28,12 +33,15 @@ class Decisions {
   void shrink_to_placed(JobId job, EvictReason reason, std::string message);
 
   // What is nominated to the job is free again: it waits, or goes on as it is.
-  void end_promise(JobId job);
-  // Promises whose places nobody uses any more are kept.
+  void end_nomination(JobId job);
+  // Jobs start at nominated places that nobody uses any more.
   void start_nominated();
   // RULES.md 5.9: a job that this plan evicts stays if it still fits where it stood, and moves if it fits
   // elsewhere.
   void reconsider();
+
+  // An exception has left one of these in the middle: the model and the decisions may not agree any more.
+  bool is_half_made() const { return under_way_ > 0; }
 
   // Grows with everything that is decided.
   std::uint64_t changes() const { return changes_; }
@@ -55,7 +63,7 @@ class Decisions {
   Entry& say(Decision::Kind kind, JobId job, EvictReason reason, const std::string& beneficiary,
              std::string message);
   void give(const Victim& victim, JobId claimant, PoolId pool, std::vector<Statement::Placed> moved);
-  bool void_promise(JobId job);  // true: it was void
+  bool end_if_void(JobId job);  // true: the nomination was void, and has ended
   bool may_start(JobId job, PoolId pool) const;
   bool stays(JobId evicted, PoolId pool);
   bool moves(JobId evicted, PoolId pool);
@@ -64,8 +72,24 @@ class Decisions {
   void add_pods(JobId job, std::vector<Statement::Placed> placed);
   bool started_now(const Job& j) const { return j.started_in != 0 && j.started_in == s_.plans; }
 
+  // While a decision is made. It does not end where an exception leaves it.
+  class UnderWay {
+   public:
+    explicit UnderWay(Decisions& d) : d_(d), exceptions_(std::uncaught_exceptions()) { ++d_.under_way_; }
+    ~UnderWay() {
+      if (std::uncaught_exceptions() == exceptions_) --d_.under_way_;
+    }
+    UnderWay(const UnderWay&) = delete;
+    UnderWay& operator=(const UnderWay&) = delete;
+
+   private:
+    Decisions& d_;
+    int exceptions_;
+  };
+
   ClusterModel& s_;
   Time now_;
+  int under_way_ = 0;
   std::vector<Entry> entries_;
   std::vector<JobId> started_;
   std::vector<JobId> evicted_;

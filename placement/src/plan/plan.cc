@@ -1,6 +1,7 @@
 #include "muster/placement/plan.h"
 
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <set>
 #include <tuple>
@@ -17,6 +18,7 @@
 #include "plan/decisions.h"
 #include "plan/plan_observer.h"
 #include "plan/repair.h"
+#include "plan/turns.h"
 #include "reserve/reservation.h"
 #include "shares/admission.h"
 #include "shares/backfill.h"
@@ -36,7 +38,7 @@ constexpr int kMaxTooEarly = 100;
 
 class Planner {
  public:
-  Planner(ClusterModel& state, Time now) : s_(state), now_(now), decisions_(state, now) {}
+  Planner(ClusterModel& state, Time now) : s_(state), now_(now), decisions_(state, now), turns_(state) {}
 
   Plan run() {
     ++s_.plans;
@@ -46,25 +48,31 @@ class Planner {
     end_double_use(s_, decisions_);
     for (const Pool& p : s_.pools) {
       if (dirty(p)) drain(s_, decisions_, p);
+      if (has_changed(p)) turns_.note_change();
     }
     replace_displaced(s_, decisions_);
     decisions_.start_nominated();
+    s_.work.begin(s_.max_plan_steps);
     for (int round = 0; !is_last(round); ++round) {
       serve();
       decisions_.reconsider();
       const auto before = decisions_.changes();
       decisions_.start_nominated();
-      if (decisions_.changes() == before) break;  // else who has started so may grow, or leave room
+      // Else who has started so may grow, or leave room.
+      if (decisions_.changes() == before || turns_.were_cut_short() || turns_.swept()) break;
     }
+    turns_.leave_rest(served_, decisions_.changes() > 0);
     judge();
     Plan plan;
-    plan.is_cut_off = cut_off_;
+    plan.is_cut_off = cut_off_ || work_is_left();
     plan.decisions = decisions_.finish();
+    plan.thrown = std::move(thrown_);
     note_past_use(s_);
     plan.pending_reasons = std::move(pending_reasons_);
     for (const Pool& p : s_.pools) {
       if (p.known && p.due && (!plan.wake || *p.due < *plan.wake)) plan.wake = p.due;
     }
+    if (work_is_left()) plan.wake = now_;
     return plan;
   }
 
@@ -78,36 +86,31 @@ class Planner {
 
   // --- what waits
 
-  bool dirty(const Pool& p) const { return p.known && (p.version != p.judged || (p.due && *p.due <= now_)); }
+  bool has_changed(const Pool& p) const {
+    return p.known && (p.version != p.judged || (p.due && *p.due <= now_));
+  }
+  bool dirty(const Pool& p) const {
+    return has_changed(p) || (p.known && (p.has_unserved || p.judging_since != 0));
+  }
 
   // Round after round until nothing changes: what one round evicts, undoes or starts can let others start.
-  // Positions and reasons are those of the last round.
+  // Positions and reasons are those of the last round. A plan that goes on makes one round: it ends when all
+  // have had their turn.
   void serve() {
     for (int round = 0; !is_last(round); ++round) {
       const auto before = decisions_.openings();
-      refused_leaves_.clear();
-      refused_with_right_ = false;
-      for (std::size_t i = 0; i < s_.pools.size(); ++i) {  // also those that the last round has touched
-        const auto p = static_cast<PoolId>(i);
-        if (!dirty(s_.pools[i]) || std::find(served_.begin(), served_.end(), p) != served_.end()) continue;
-        served_.push_back(p);
-        s_.pools[i].due.reset();
-      }
-      std::sort(served_.begin(), served_.end());
-      for (const PoolId p : served_) refresh_reservation(s_, p);
-      orders_.clear();
-      refused_in_.clear();
-      reserving_.clear();
-      orders_.reserve(served_.size());
-      for (const PoolId p : served_) orders_.emplace_back(s_, p);
-      while (const auto at = next_order()) serve_head(*at);
+      begin_round();
+      serve_in_order();
       bool again = decisions_.openings() != before;
       for (const JobId id : decisions_.take_started()) {
         s_.leave_pending_queues(id);
         again = again || concerns_refused(id);
       }
-      if (again) continue;
+      if (turns_.were_cut_short()) return;
+      if (again && !turns_.goes_on()) continue;
       const auto grown = grow();
+      if (turns_.were_cut_short()) return;
+      if (turns_.goes_on() && turns_.end_sweep(decisions_.changes() > 0)) return;
       again = std::any_of(grown.begin(), grown.end(), [&](JobId id) { return concerns_refused(id); });
       if (decisions_.openings() == before && !again) {
         served_all_ = decisions_.changes();
@@ -116,11 +119,64 @@ class Planner {
     }
   }
 
+  void begin_round() {
+    refused_leaves_.clear();
+    refused_with_right_ = false;
+    for (std::size_t i = 0; i < s_.pools.size(); ++i) {  // also those that the last round has touched
+      const auto p = static_cast<PoolId>(i);
+      if (!dirty(s_.pools[i]) || std::find(served_.begin(), served_.end(), p) != served_.end()) continue;
+      served_.push_back(p);
+      if (!has_changed(s_.pools[i]) && !s_.pools[i].has_unserved) reasons_only_.insert(p);
+      // Those who are not looked at in this plan have said when they are to be looked at.
+      const bool all_are_looked_at = !turns_.goes_on() && !reasons_only_.contains(p);
+      auto& due = s_.pools[i].due;
+      if (all_are_looked_at || (due && *due <= now_)) due.reset();
+    }
+    std::sort(served_.begin(), served_.end());
+    for (const PoolId p : served_) refresh_reservation(s_, p);
+    orders_.clear();
+    refused_in_.clear();
+    reserving_.clear();
+    turns_.begin_round();
+    orders_.reserve(served_.size());
+    for (const PoolId p : served_) orders_.emplace_back(s_, p);
+  }
+
+  void serve_in_order() {
+    while (const auto at = next_order()) {
+      if (turns_.are_over()) return;
+      serve_head(*at);
+    }
+  }
+
+  bool work_is_left() const {
+    return std::any_of(s_.pools.begin(), s_.pools.end(),
+                       [](const Pool& p) { return p.known && (p.has_unserved || p.judging_since != 0); });
+  }
+
+  // What is thrown while one job is looked at costs this job its turn, and the others nothing: what was tried
+  // for it is undone. Only if a decision was half made can the model not be trusted any more.
+  template <class Look>
+  bool guarded(JobId id, bool waits, Look&& look) {
+    try {
+      return look();
+    } catch (const std::exception& e) {
+      if (decisions_.is_half_made()) throw;
+      thrown_.push_back({s_.job(id).spec.id, e.what(), waits});
+      threw_.insert(id);
+      for (Pool& p : s_.pools) p.rankings = {};  // one of them may have been under way
+      return false;
+    }
+  }
+
+  // --- one claimant after the other
+
   // A job goes into the first of its pools that takes it, so its turn in one comes after its turn in those
   // before. Two jobs may wait for each other that way: then the first pool decides.
   std::optional<std::size_t> next_order() {
     std::optional<std::size_t> any;
     for (std::size_t i = 0; i < orders_.size(); ++i) {
+      if (reasons_only_.contains(orders_[i].pool())) continue;
       const JobId id = orders_[i].head();
       if (id == kNoId) continue;
       if (!any) any = i;
@@ -140,12 +196,16 @@ class Planner {
     ServiceOrder& order = orders_[at];
     const JobId id = order.head();
     const auto before = victims_;
-    const bool refused = order.head_is_infeasible() || !served(id, order);
+    const bool passed_over = threw_.contains(id) || turns_.had(order.pool(), id);
+    const bool refused =
+        passed_over || order.head_is_infeasible() || !guarded(id, true, [&] { return served(id, order); });
     if (refused && s_.job(id).pools.size() > 1) refused_in_.emplace(id, order.pool());
+    const bool threw = threw_.contains(id);  // which says nothing of others that ask the same
+    if (refused && !passed_over && !threw) turns_.refuse(order.pool(), id);
     // Another of its pools may take it.
-    if (refused && s_.job(id).pools.back() == order.pool())
+    if (refused && !passed_over && !threw && s_.job(id).pools.back() == order.pool())
       reserve_for(s_, order.pool(), id, reserving_[order.pool()]);
-    order.pop(refused);
+    order.pop(refused && !threw);
     if (victims_ == before) return;
     for (ServiceOrder& o : orders_) o.rank_anew();
   }
@@ -261,6 +321,7 @@ class Planner {
     std::vector<JobId> list;
     for (ServiceOrder& order : orders_) {
       const PoolId pool = order.pool();
+      if (reasons_only_.contains(pool)) continue;
       const auto fair = fair_shares(s_, pool);
       s_.pool(pool).fair = fair;
       Growth growth(s_, pool, fair, s_.pool(pool).due);
@@ -268,11 +329,15 @@ class Planner {
       while (too_early_ < kMaxTooEarly) {
         const auto claim = growth.next();
         if (!claim) break;
+        if (turns_.are_over()) return list;
         const auto before = victims_;
-        if (grown(*claim, pool, fair)) {
+        if (threw_.contains(claim->job) || turns_.had_for_growth(pool, claim->job)) {
+          growth.refused();
+        } else if (guarded(claim->job, false, [&] { return grown(*claim, pool, fair); })) {
           list.push_back(claim->job);
           growth.granted(victims_ != before);
         } else {
+          turns_.refuse_growth(pool, claim->job);
           growth.refused();
         }
       }
@@ -337,11 +402,24 @@ class Planner {
 
   // --- why the rest waits: as things are at the end of the plan
 
+  // First those pools that the last plan has not done with, so that each has its turn.
+  std::vector<const ServiceOrder*> by_what_is_left() const {
+    std::vector<const ServiceOrder*> list;
+    for (const bool is_left : {true, false}) {
+      for (const ServiceOrder& order : orders_) {
+        if ((s_.pool(order.pool()).judging_since != 0) == is_left) list.push_back(&order);
+      }
+    }
+    return list;
+  }
+
+  // What is judged is true of those alone who have had their turn: where some have not, all wait for that.
   void judge() {
-    Judge judge(s_, safe_, pending_reasons_);
-    for (const ServiceOrder& order : orders_) {
-      judge.pending(order);
-      judge.nominated(order.pool());
+    s_.work.begin(s_.max_plan_steps);
+    Judge judge(s_, safe_, pending_reasons_, thrown_);
+    for (const ServiceOrder* order : by_what_is_left()) {
+      if (!turns_.were_cut_short()) judge.pending(*order);
+      judge.nominated(order->pool());
     }
     for (const ServiceOrder& order : orders_) {
       Pool& p = s_.pool(order.pool());
@@ -368,68 +446,18 @@ class Planner {
   std::map<std::tuple<RequestId, PoolId, bool>, std::uint64_t> no_moves_;  // the same of consolidation alone
   Judge::SafeVictims safe_;                                                // of claimants that found no room
   std::uint64_t victims_ = 0;
-  int too_early_ = 0;                        // in the pool of which jobs grow
-  std::set<QueueId> refused_leaves_;         // in this round
-  bool refused_with_right_ = false;          // as far as their own leaf is concerned
-  bool cut_off_ = false;                     // Plan::is_cut_off
+  int too_early_ = 0;                 // in the pool of which jobs grow
+  std::set<QueueId> refused_leaves_;  // in this round
+  bool refused_with_right_ = false;   // as far as their own leaf is concerned
+  bool cut_off_ = false;              // it reached its bound on rounds
+  std::set<PoolId> reasons_only_;     // where nothing but reasons is left from the plan before
+  Turns turns_;
+  std::vector<Thrown> thrown_;
+  std::set<JobId> threw_;                    // not looked at again in this plan
   std::optional<std::uint64_t> served_all_;  // Decisions::changes() when serving changed nothing any more
 };
 
 }  // namespace
-
-std::string_view to_string(Reason reason) {
-  switch (reason) {
-    case Reason::kNone:
-      return "";
-    case Reason::kInsufficientCapacity:
-      return "InsufficientCapacity";
-    case Reason::kFragmented:
-      return "Fragmented";
-    case Reason::kTopologyUnsatisfiable:
-      return "TopologyUnsatisfiable";
-    case Reason::kFairShareReached:
-      return "FairShareReached";
-    case Reason::kWaitingForVictims:
-      return "WaitingForVictims";
-    case Reason::kReserved:
-      return "Reserved";
-    case Reason::kNoMatchingNodes:
-      return "NoMatchingNodes";
-    case Reason::kNoDefaultPool:
-      return "NoDefaultPool";
-    case Reason::kLimitReached:
-      return "LimitReached";
-    case Reason::kQuotaExceeded:
-      return "QuotaExceeded";
-    case Reason::kQueueHeld:
-      return "QueueHeld";
-    case Reason::kProjectNotFound:
-      return "ProjectNotFound";
-    case Reason::kInvalidSpec:
-      return "InvalidSpec";
-  }
-  return "";
-}
-
-std::string_view to_string(EvictReason reason) {
-  switch (reason) {
-    case EvictReason::kNone:
-      return "";
-    case EvictReason::kReclaimed:
-      return "Reclaimed";
-    case EvictReason::kPreempted:
-      return "Preempted";
-    case EvictReason::kConsolidated:
-      return "Consolidated";
-    case EvictReason::kNodeFailed:
-      return "NodeFailed";
-    case EvictReason::kDrained:
-      return "Drained";
-    case EvictReason::kPlacesLost:
-      return "PlacesLost";
-  }
-  return "";
-}
 
 Plan make_plan(ClusterModel& model, Time now) {
   return Planner(model, now).run();

@@ -93,7 +93,7 @@ void end_double_use(ClusterModel& s, Decisions& decisions) {
       const JobId last = holders[holders.size() - i];
       // A nomination that was written down before its victims were told: it is asked for again.
       if (is_promised(s.job(last), node, gpu)) {
-        decisions.end_promise(last);
+        decisions.end_nomination(last);
         continue;
       }
       decisions.evict(last, EvictReason::kPlacesLost, s.job(holders[0]).spec.id,

@@ -91,6 +91,9 @@ struct Pool {
   std::size_t waiting = 0;                         // in these
   std::set<JobId> unjudged;        // of those whose first pool this is: without a pending reason
   std::optional<Time> judged_all;  // when all pending reasons were last looked at, where many wait
+  // Where the work for that was too much for one plan: the plan that began with it. 0: it is done.
+  std::uint64_t judging_since = 0;
+  bool has_unserved = false;  // the last plan was cut off before everybody who waits here had a turn
   std::map<QueueId, std::set<JobId>> holding;  // who has places here, by Project
   // Of these, how many are preemptible, by Project and priority.
   std::map<std::pair<QueueId, std::int64_t>, std::int32_t> preemptible_jobs;
@@ -98,11 +101,12 @@ struct Pool {
   std::set<std::pair<Time, JobId>> ends;  // of what runs here and says when: end_of()
   std::set<JobId> growable;               // running elastic jobs that could be larger
   std::set<std::pair<std::int64_t, std::string>> holders;  // (minus milli-GPU, job)
-  std::uint64_t version = 1, judged = 0;  // plan() has nothing to do here while they are equal …
-  std::optional<Time> due;                // … before this
-  std::uint64_t gains = 1;                // grows when something becomes free: what was refused may fit now
-  std::vector<Resources> fair;            // fair_shares() as they were asked for last; by QueueId
-  std::uint64_t members = 1;              // grows when a usable node comes, goes or is another
+  // plan() has nothing to do here while these two are equal and nothing is left over from the last plan …
+  std::uint64_t version = 1, judged = 0;
+  std::optional<Time> due;      // … before this
+  std::uint64_t gains = 1;      // grows when something becomes free: what was refused may fit now
+  std::vector<Resources> fair;  // fair_shares() as they were asked for last; by QueueId
+  std::uint64_t members = 1;    // grows when a usable node comes, goes or is another
   std::optional<Reservation> reservation;
   // For the search that is being made, see place():
   bool closed = false;       // its reserved nodes are

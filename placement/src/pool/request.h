@@ -15,14 +15,15 @@ namespace muster::placement {
 
 // Why a request found no place in a pool, and when.
 struct Refusal {
-  std::uint64_t gains = 0;    // Pool::gains then: while it stands, nothing that could help has happened
-  std::uint64_t version = 0;  // Pool::version that `pending reason` describes
-  Time described;             // when it was made
-  std::uint64_t serial = 0;   // changes with the pending reason
-  std::size_t role = 0;       // for a pod of which there was no room
-  std::int64_t placed = 0;    // pods that had found a place before it
-  bool never = false;         // as the pool is, it would not fit even if all of it were empty
-  std::uint64_t members = 0;  // Pool::members for which `never` holds
+  std::uint64_t gains = 0;         // Pool::gains then: while it stands, nothing that could help has happened
+  std::uint64_t version = 0;       // Pool::version that `pending reason` describes
+  Time described;                  // when it was made
+  std::uint64_t described_in = 0;  // and the plan that made it
+  std::uint64_t serial = 0;        // changes with the pending reason
+  std::size_t role = 0;            // for a pod of which there was no room
+  std::int64_t placed = 0;         // pods that had found a place before it
+  bool never = false;              // as the pool is, it would not fit even if all of it were empty
+  std::uint64_t members = 0;       // Pool::members for which `never` holds
   PendingReason pending_reason;
 };
 

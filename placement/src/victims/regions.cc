@@ -190,6 +190,7 @@ class Regions {
     // Free room alone makes no order, but where pods must be together.
     const auto candidates =
         together ? std::vector<NodeId>(pool_.nodes.begin(), pool_.nodes.end()) : parts.nodes();
+    s_.work.spend(static_cast<std::int64_t>(candidates.size() + units_.size()));
     for (const NodeId id : candidates) {
       const Node& n = s_.node(id);
       if (n.pool != q_.claimant.pool || !n.takes_part() || (n.kept_for_reservation && off_) ||

@@ -11,6 +11,9 @@
 namespace muster::placement {
 namespace {
 
+constexpr std::int64_t kStepsOfALeaf = 5;   // its path and what it may give
+constexpr std::int64_t kStepsOfAUnit = 10;  // it is made, and finds its place in the order
+
 // How many pods an elastic job gives or takes at once.
 std::int32_t step_of(const Request& request) {
   return request.groups.empty() ? 1 : request.groups.front().size;
@@ -122,6 +125,7 @@ std::vector<Unit> units(const ClusterModel& s, const UnitQuery& q, Safe& safe) {
   std::list<std::vector<QueueId>> paths;
   std::vector<PossibleVictim> candidates;
   for (const auto& [leaf, jobs] : s.pool(c.pool).holding) {
+    s.work.spend(kStepsOfALeaf);
     if (leaf == kNoId) continue;
     const bool own = leaf == c.path.front();
     if (!moves && (own ? q.action == Action::kReclaim : q.action == Action::kPreempt)) continue;
@@ -132,6 +136,7 @@ std::vector<Unit> units(const ClusterModel& s, const UnitQuery& q, Safe& safe) {
     const Duration least = min_runtime(s, path, !own);
     const std::int64_t over = millionths(s.sums(leaf, c.pool).allocated.gpu.value,
                                          (*c.fair)[static_cast<std::size_t>(leaf)].gpu.value);
+    s.work.spend(static_cast<std::int64_t>(jobs.size()));
     for (const JobId id : jobs) {
       const Job& j = s.job(id);
       if (!j.spec.preemptible || id == c.job || !j.assignment || !j.displaced.empty()) continue;
@@ -150,6 +155,7 @@ std::vector<Unit> units(const ClusterModel& s, const UnitQuery& q, Safe& safe) {
   }
   for (const PossibleVictim& one : candidates)
     gather.add(one.job, *one.path, one.own, one.over, one.surplus_only);
+  s.work.spend(kStepsOfAUnit * static_cast<std::int64_t>(all.size()));
   return in_taking_order(s, c, std::move(all));
 }
 

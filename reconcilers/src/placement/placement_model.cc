@@ -18,6 +18,7 @@ struct PlacementModel::Impl {
   std::function<void()> changed;
   pl::Cluster cluster;
   bool plan_was_cut_off = false;
+  std::vector<PlacementModel::Thrown> thrown;
   OtherPods others{cluster, [this] { touch(); }};
   PlacedJobs jobs{cluster, others, [this] { touch(); }, {}};
   std::map<std::string, GpuMeans> gpu_means;  // by pool
@@ -159,9 +160,15 @@ bool PlacementModel::plan_was_cut_off() const {
   return impl_->plan_was_cut_off;
 }
 
+const std::vector<PlacementModel::Thrown>& PlacementModel::thrown() const {
+  return impl_->thrown;
+}
+
 std::vector<client::Key> PlacementModel::plan(crds::Time now) {
   const auto plan = pl::plan(impl_->cluster, to_time(now));
   impl_->plan_was_cut_off = plan.is_cut_off;
+  impl_->thrown.clear();
+  for (const auto& t : plan.thrown) impl_->thrown.push_back({t.job, t.what, t.waits});
   std::vector<client::Key> news;
   for (const auto& d : plan.decisions) {
     if (impl_->jobs.note(d) != nullptr) news.push_back(d.job);

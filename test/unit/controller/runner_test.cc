@@ -154,5 +154,25 @@ TEST_F(ThrowingTest, WhatAHandlerHasTakenInMeanwhileIsNotTakenInAgain) {
   EXPECT_EQ(said.back(), "good: ");
 }
 
+TEST_F(ThrowingTest, AnObjectThatMakesAPlanThrowIsLeftAloneLongerEachTime) {
+  runner.start(workers, 1);
+  runner.threw("good", "no place");
+  world.run_for(seconds{4});
+  runner.add("good");  // a change of it
+  world.run_for(Duration{500});
+  EXPECT_EQ(tries["good"], 0);
+  EXPECT_EQ(said.front(), "good: no place");
+  world.run_for(seconds{1});
+  EXPECT_EQ(tries["good"], 1) << "after 5 s, without a change";
+  EXPECT_EQ(said.back(), "good: ");
+  runner.threw("good", "no place");
+  world.run_for(seconds{9});
+  EXPECT_EQ(tries["good"], 1);
+  world.run_for(seconds{2});
+  EXPECT_EQ(tries["good"], 2) << "after 10 s";
+  EXPECT_THAT(metrics.text(),
+              testing::HasSubstr("controller_runtime_reconcile_panics_total{controller=\"thing\"} 2"));
+}
+
 }  // namespace
 }  // namespace muster::controller

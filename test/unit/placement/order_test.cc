@@ -1,10 +1,15 @@
-// RULES.md 2, order: dominant shares, claimants that ask the same, positions where many wait.
+// RULES.md 2, order: dominant shares, claimants that ask the same, positions where many wait, plans that are
+// cut off.
 #include "order/order.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+
+#include "audit/audit.h"
 #include "order/service_order.h"
+#include "plan/plan_observer.h"
 #include "small_cluster.h"
 
 namespace muster::placement {
@@ -171,6 +176,157 @@ TEST(ManyWaitTest, AHoldIsSaidAtOnce) {
   w.cluster.upsert_queue(held);
   EXPECT_EQ(w.at(2).pending_reasons.size(), 1200u);
   EXPECT_EQ(w.reason(ManyWait::name(1199)), Reason::kQueueHeld);
+}
+
+// --- RULES.md 2.7: a plan that has done all the work that it may
+
+// Each node has enough GPUs free, but not the CPUs that go with them. In all there are enough of both, so
+// each job needs a search of its own.
+struct ManyShapes : SmallCluster {
+  explicit ManyShapes(int jobs) {
+    for (int i = 0; i < 4; ++i) {
+      const std::string name = "n" + std::to_string(i);
+      cluster.upsert_node(node(name, 4));
+      JobSpec runs = job("b/" + name, 1, 1);
+      runs.preemptible = false;
+      runs.roles[0].per_pod.cpu.value = 60'000;
+      cluster.upsert_job(runs);
+      cluster.set_assignment("b/" + name, testing::assignment(1, {{0, 0, name, {0}}}));
+    }
+    for (int i = 0; i < jobs; ++i) {
+      JobSpec j = job("a/" + std::to_string(i), 1, 2, i);
+      j.roles[0].per_pod.cpu.value = 10'000 + i;
+      cluster.upsert_job(j);
+    }
+  }
+  Plan sound() {
+    std::vector<std::string> broken;
+    Plan p = audited_plan(cluster, Time{++now}, broken);
+    EXPECT_THAT(broken, IsEmpty());
+    return p;
+  }
+  // Plans until no work is left; how many plans that takes.
+  int all_work(std::vector<std::string>* started = nullptr) {
+    for (int plans = 1; plans < 1000; ++plans) {
+      const Plan p = sound();
+      if (started != nullptr) {
+        for (const std::string& id : jobs_of(p, Decision::Kind::kStart)) started->push_back(id);
+      }
+      if (!p.is_cut_off) return plans;
+      EXPECT_EQ(p.wake, Time{now}) << "the next plan is to be made at once";
+    }
+    ADD_FAILURE() << "plans do not come to rest";
+    return 0;
+  }
+};
+
+TEST(CutOffTest, EverybodyHasATurnAndSaysWhyItWaits) {
+  ManyShapes whole(30), cut(30);
+  cut.cluster.bound_plans(1);
+  EXPECT_EQ(whole.all_work(), 1);
+  EXPECT_GT(cut.all_work(), 30) << "one search each";
+  for (int i = 0; i < 30; ++i) {
+    const std::string id = "a/" + std::to_string(i);
+    ASSERT_NE(cut.cluster.pending_reason(id), nullptr) << id;
+    EXPECT_EQ(*cut.cluster.pending_reason(id), *whole.cluster.pending_reason(id)) << id;
+  }
+  const Plan rest = cut.plan();
+  EXPECT_THAT(rest.decisions, IsEmpty());
+  EXPECT_FALSE(rest.is_cut_off);
+  EXPECT_NE(rest.wake, Time{cut.now});
+}
+
+TEST(CutOffTest, TheNextPlanGoesOnWhereThisOneEnded) {
+  ManyShapes w(30);
+  w.cluster.upsert_job(job("a/last", 1, 1, 100));
+  w.cluster.bound_plans(1);
+  std::vector<std::string> started;
+  const int plans = w.all_work(&started);
+  EXPECT_THAT(started, ElementsAre("a/last"));
+  // Who was refused before the start is asked once more, and then nothing changes any more.
+  EXPECT_LT(plans, 150);
+}
+
+// Something becomes free before each plan, so that those at the head of the queue could be searched for again
+// and again. All the same the last one has its turn when all before it have had theirs.
+TEST(CutOffTest, NobodyIsStarvedByThoseBeforeIt) {
+  ManyShapes w(30);
+  w.cluster.upsert_node(node("n9", 1));
+  w.cluster.upsert_job(job("a/last", 1, 1, 100));
+  w.cluster.upsert_job(job("b/x", 1, 1));
+  w.cluster.set_assignment("b/x", testing::assignment(1, {{0, 0, "n9", {0}}}));
+  w.cluster.bound_plans(1);
+  int plans = 0;
+  for (; plans < 100 && !w.cluster.assignment("a/last"); ++plans) {
+    w.cluster.clear_assignment("b/x");
+    w.cluster.set_assignment("b/x", testing::assignment(1, {{0, 0, "n9", {0}}}));
+    w.sound();
+  }
+  EXPECT_LT(plans, 40);
+}
+
+TEST(CutOffTest, WhoComesMeanwhileHasATurnAtItsPlace) {
+  ManyShapes w(30);
+  w.cluster.bound_plans(1);
+  EXPECT_TRUE(w.sound().is_cut_off);
+  EXPECT_TRUE(w.sound().is_cut_off);
+  w.cluster.upsert_job(job("a/urgent", 1, 1, 100, 9));
+  EXPECT_THAT(jobs_of(w.sound(), Decision::Kind::kStart), ElementsAre("a/urgent"));
+}
+
+TEST(CutOffTest, GrowthComesAfterAllTurnsAndGoesOnToo) {
+  ManyShapes w(10);
+  for (const char* id : {"b/e1", "b/e2", "b/e3"}) {
+    JobSpec j = job(id, 1, 0);
+    j.roles[0].max_replicas = 3;
+    w.cluster.upsert_job(j);
+  }
+  w.cluster.bound_plans(1);
+  w.all_work();
+  for (const char* id : {"b/e1", "b/e2", "b/e3"}) {
+    ASSERT_NE(w.cluster.assignment(id), nullptr);
+    EXPECT_EQ(w.cluster.assignment(id)->pods.size(), 3u) << id;
+  }
+}
+
+// --- what is thrown while a plan looks at one job
+
+struct ThrowsFor : PlanObserver {
+  explicit ThrowsFor(ClusterModel& s, std::string claimant) : model(s), id(std::move(claimant)) {}
+  void solution(const SolutionQuery& q, const Statement&, const Solution&) override {
+    if (model.job(q.claimant.job).spec.id == id) throw std::runtime_error("a bug");
+  }
+  ClusterModel& model;
+  std::string id;
+};
+
+TEST(ThrownTest, CostsTheJobItsTurnAndNobodyElseAnything) {
+  SmallCluster w({node("n1", 4), node("n2", 4)});
+  w.cluster.upsert_queue(queue("top", "", {8}));
+  w.cluster.upsert_queue(project("a", "top", {8}));
+  w.cluster.upsert_queue(project("b", "top", {0}));
+  w.cluster.upsert_job(job("b/1", 1, 4));
+  w.cluster.upsert_job(job("b/2", 1, 4));
+  EXPECT_EQ(w.starts().size(), 2u);
+  for (const char* id : {"b/1", "b/2"}) w.cluster.set_assignment(id, *w.cluster.assignment(id));
+  w.plan();
+  w.cluster.upsert_job(job("a/bad", 1, 4, 1));
+  w.cluster.upsert_job(job("a/good", 1, 4, 2));
+  ThrowsFor thrower(w.cluster.state(), "a/bad");
+  w.cluster.state().observer = &thrower;
+  const Plan p = w.plan();
+  ASSERT_EQ(p.thrown.size(), 1u);
+  EXPECT_EQ(p.thrown[0].job, "a/bad");
+  EXPECT_EQ(p.thrown[0].what, "a bug");
+  EXPECT_TRUE(p.thrown[0].waits);
+  EXPECT_EQ(jobs_of(p, Decision::Kind::kEvict).size(), 1u) << "for a/good alone";
+  EXPECT_TRUE(w.cluster.nominated("a/good"));
+  EXPECT_FALSE(w.cluster.nominated("a/bad"));
+  EXPECT_THAT(w.cluster.audit(), IsEmpty()) << "what was tried for it is undone";
+  w.cluster.state().observer = nullptr;
+  w.cluster.upsert_job(job("a/bad", 1, 4, 3));  // any change
+  EXPECT_TRUE(w.plan().thrown.empty());
+  EXPECT_TRUE(w.cluster.nominated("a/bad"));
 }
 
 }  // namespace

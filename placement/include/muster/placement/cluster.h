@@ -70,6 +70,9 @@ class Cluster {
   // counts as if it had been held since `past.as_of`.
   void set_past_use(const PastUse& past);
 
+  // How much work each plan may do: RULES.md 2.7. Without a call: kMaxPlanSteps.
+  void bound_plans(std::int64_t steps);
+
   // --- answers
   bool knows(const std::string& job) const;
   const Assignment* assignment(const std::string& job) const;  // nullptr: it holds nothing

@@ -85,12 +85,27 @@ struct Decision {
   std::string message;
 };
 
+// Something that was thrown while the plan looked at one job: a bug. Nothing was decided for the job, and
+// what was tried for it is undone. The rest of the plan stands.
+struct Thrown {
+  std::string job;
+  std::string what;
+  bool waits = false;  // else it runs, and was to grow
+};
+
+// How much work a plan does before it leaves the rest to the next one (RULES.md 2.7). A step is about a look
+// at one node or at one pod. So many take about a second; the pending reasons may take as many again.
+inline constexpr std::int64_t kMaxPlanSteps = 10'000'000;
+
 struct Plan {
   std::vector<Decision> decisions;  // to be carried out in this order: victims before their claimant
   // The jobs whose reason changed: Cluster::pending_reason() has it.
   std::vector<std::string> pending_reasons;
+  std::vector<Thrown> thrown;
   std::optional<Time> wake;  // when to plan again even if nothing changes, because something becomes due
-  bool is_cut_off = false;   // it reached its bound on rounds: some of the work waits for the next plan
+  // It reached its bound on work or on rounds, and the next plan goes on. For work that is left `wake` is
+  // now.
+  bool is_cut_off = false;
 };
 
 // It is deterministic: the same history of inputs and the same `now` give the same bytes. When it returns,

@@ -78,8 +78,15 @@ class PlacementModel {
   // --- decisions
   // Plans; returns the jobs that there is news for, in order.
   std::vector<client::Key> plan(crds::Time now);
-  // The last plan reached its bound on rounds: some of the work waits for the next one.
+  // The last plan reached its bound on work or on rounds. The next one goes on, and wake_at() says when.
   bool plan_was_cut_off() const;
+  // What was thrown while the last plan looked at single jobs. For these it decided nothing.
+  struct Thrown {
+    client::Key job;
+    std::string what;
+    bool waits = false;  // else it runs, and was to grow
+  };
+  const std::vector<Thrown>& thrown() const;
   // When time alone makes another plan worth its while (a victim is not safe by minRuntime any more, …);
   // nullopt: never.
   std::optional<crds::Time> wake_at() const;
