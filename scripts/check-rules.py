@@ -64,9 +64,9 @@ def check_links(text, anchors):
 
 
 def defines(text, name):
-    """A function (at the left margin, or a member inside its class) or a type of that name."""
+    """A function (at the left margin, or a member inside its class), a type or a constant of that name."""
     if not name.endswith("()"):
-        return re.search(rf"^(struct|class) {name}\b", text, re.MULTILINE)
+        return re.search(rf"^(struct|class|(inline )?constexpr .*) {name}\b", text, re.MULTILINE)
     return re.search(rf"^(  )?(?!return|if|while|co_)[A-Za-z][\w:<>&*, ]*[\s:&*]{name[:-2]}\(", text, re.MULTILINE)
 
 

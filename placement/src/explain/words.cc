@@ -4,7 +4,6 @@
 #include <chrono>
 
 #include "muster/common/time.h"
-
 #include "muster/placement/plan.h"
 
 namespace muster::placement {

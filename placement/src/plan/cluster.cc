@@ -246,8 +246,8 @@ void Cluster::set_assignment(const std::string& name, const Assignment& assignme
   const auto same = [&](const std::optional<Assignment>& a) {
     return a && a->pool == assignment.pool && a->pods == assignment.pods;
   };
-  // The caller has not written the eviction down yet. But if a later plan has started the job elsewhere, the record
-  // wins: the caller knows nothing of that start, and what is recorded holds what it holds.
+  // The caller has not written the eviction down yet. But if a later plan has started the job elsewhere, the
+  // record wins: the caller knows nothing of that start, and what is recorded holds what it holds.
   if (j.to_be_evicted && same(j.evicted_from) && !j.runs()) return;
   if (!j.nominated() && same(running_part(j)) && j.displaced == displaced) {
     j.assignment->since = assignment.since;  // it moves nothing: who is older is asked when two meet

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "fixture.h"
 #include "compressed.h"
+#include "fixture.h"
 
 namespace muster::test {
 

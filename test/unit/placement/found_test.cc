@@ -123,8 +123,9 @@ TEST(Found, WhoIsDrainedGetsNoOtherPlaceForALostPod) {
   EXPECT_EQ(p.decisions[0].reason, EvictReason::kDrained);
 }
 
-// The node of a job is lost, and the job is evicted. Before the caller has written that down, room comes up elsewhere
-// and a plan starts the job there. Then the node is back: what the record says holds, and its pods are there still.
+// The node of a job is lost, and the job is evicted. Before the caller has written that down, room comes up
+// elsewhere and a plan starts the job there. Then the node is back: what the record says holds, and its pods
+// are there still.
 TEST(Found, WhoIsStartedBeforeItsEvictionIsWrittenDownKeepsItsRecord) {
   SmallCluster w({node("n1", 8), node("n2", 8)});
   const Assignment recorded = assignment(1, {{0, 0, "n1", {0, 1, 2, 3, 4, 5, 6, 7}}});
