@@ -5,6 +5,7 @@
 
 #include <map>
 #include <set>
+#include <thread>
 
 #include "fixture.h"
 #include "history.h"
@@ -111,6 +112,8 @@ TEST_F(Share, HalvesShareOneGpuAndNobodyElseGetsIt) {
   start(half("two"));
   EXPECT_EQ(devices_of("one"), devices_of("two"));
   EXPECT_THAT(reservations(), SizeIs(1));
+  // The younger one is moved below, and times in a status are whole seconds.
+  std::this_thread::sleep_for(1s);
   start(half("three"));
   EXPECT_NE(devices_of("one"), devices_of("three"));
   EXPECT_THAT(reservations(), SizeIs(2));
