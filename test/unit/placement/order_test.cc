@@ -312,6 +312,7 @@ TEST(ThrownTest, CostsTheJobItsTurnAndNobodyElseAnything) {
   w.plan();
   w.cluster.upsert_job(job("a/bad", 1, 4, 1));
   w.cluster.upsert_job(job("a/good", 1, 4, 2));
+  w.cluster.audit_plans(false);  // the auditor observes plans as well, and there is one observer
   ThrowsFor thrower(w.cluster.state(), "a/bad");
   w.cluster.state().observer = &thrower;
   const Plan p = w.plan();
