@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "../muster/fixture.h"
-#include "../muster/history.h"
+#include "history.h"
+#include "fixture.h"
 #include "live_events.h"
 #include "live_objects.h"
 #include "muster/crds/duration.h"

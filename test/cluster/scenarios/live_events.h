@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "../muster/history.h"
+#include "history.h"
 #include "sequence.h"
 
 namespace muster::test {

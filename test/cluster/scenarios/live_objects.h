@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "../muster/fixture.h"
+#include "fixture.h"
 #include "compressed.h"
 
 namespace muster::test {

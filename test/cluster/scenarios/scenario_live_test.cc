@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iostream>
 
-#include "../muster/fixture.h"
+#include "fixture.h"
 #include "live.h"
 
 namespace muster::test {
