@@ -273,6 +273,29 @@ TEST_F(HarnessTest, ServiceAccountHasOnlyItsRights) {
   EXPECT_FALSE(cluster_->service_account_kubeconfig("default", "nobody"));
 }
 
+// Also of a node that was deleted and is made again, whatever was done to them while it was away.
+TEST_F(HarnessTest, NodesTakeUpPodsThatWereThereBeforeThem) {
+  NodeTemplate nodes;
+  nodes.prefix = "late";
+  nodes.count = 10;
+  const auto all = [&](const auto& holds) {
+    int n = 0;
+    for (int i = 0; i < nodes.count; ++i) n += holds("early-" + std::to_string(i)) ? 1 : 0;
+    return n;
+  };
+  for (int i = 0; i < nodes.count; ++i)
+    create_pod("early-" + std::to_string(i), json::object(), "late-" + std::to_string(i));
+  ASSERT_TRUE(cluster_->add_nodes(nodes));
+  const auto run = [&] { return all([](const std::string& name) { return phase(name) == "Running"; }); };
+  EXPECT_TRUE(wait_until(10s, [&] { return run() == nodes.count; })) << run();
+
+  for (int i = 0; i < nodes.count; ++i)
+    ASSERT_TRUE(cluster_->request("DELETE", "/api/v1/nodes/late-" + std::to_string(i)));
+  for (int i = 0; i < nodes.count; ++i) delete_pod("early-" + std::to_string(i), 5);
+  ASSERT_TRUE(cluster_->add_nodes(nodes));
+  const auto gone = [&] { return all([](const std::string& name) { return pod(name).is_null(); }); };
+  EXPECT_TRUE(wait_until(10s, [&] { return gone() == nodes.count; })) << gone();
+}
 TEST_F(HarnessTest, KubectlTakesInputAndTellsErrors) {
   const auto applied =
       cluster_->kubectl({"apply", "-f", "-"},

@@ -139,7 +139,8 @@ Result<void> TestCluster::State::write_configs() {
   if (options.with_kwok && stages.empty())
     return std::unexpected("no KWOK stages in " + stages_file().string() +
                            " ($MUSTER_KWOK_STAGES names another file)");
-  // 64 at a time: KWOK's default of 4 would make it the bottleneck of every test.
+  // 64 at a time: KWOK's default of 4 would make it the bottleneck of every test. Without `podsOnNodeSyncParallelism`
+  // it never looks at pods that were there before their node, or before KWOK.
   std::ostringstream kwok;
   kwok << "apiVersion: config.kwok.x-k8s.io/v1alpha1\nkind: KwokConfiguration\nmetadata: {name: "
           "kwok}\noptions:\n"
@@ -148,6 +149,7 @@ Result<void> TestCluster::State::write_configs() {
        << "  cidr: 10.64.0.0/12\n"
        << "  nodeIP: 10.0.0.1\n"
        << "  podPlayStageParallelism: 64\n  nodePlayStageParallelism: 64\n  nodeLeaseParallelism: 16\n"
+       << "  podsOnNodeSyncParallelism: 4\n"
        << "  nodeLeaseDurationSeconds: " << options.node_lease_seconds << "\n"
        << "---\n"
        << stages;

@@ -4,12 +4,14 @@
 // server has shown is judged. Then peace comes: everything finite must end.
 //
 // A minute by default; MUSTER_MINUTES=30 plays rounds for so long. MUSTER_SEED=N begins with the seed that a
-// run has printed: the same lots, though not the same instants.
+// run has printed: the same lots, though not the same instants. MUSTER_KEEP_LOGS=FOLDER keeps there, when
+// something is found, the logs of all processes and all that the API server has shown.
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <random>
@@ -46,7 +48,9 @@ bool has_ended(const json& object) {
 class RandomLife : public testing::Test {
  protected:
   void SetUp() override {
-    cluster_ = Cluster::start(kNodes, kGpus, {}, kNodes * kGpus);
+    testcluster::Options options;
+    if (std::getenv("MUSTER_KEEP_LOGS") != nullptr) options.kwok_flags = {"--v=DEBUG"};
+    cluster_ = Cluster::start(kNodes, kGpus, options, kNodes * kGpus);
     cluster_->make_namespace("guests", "guests");
     cluster_->apply(R"(
 apiVersion: muster.dev/v1alpha1
@@ -69,18 +73,34 @@ kind: NodePool
 metadata: {name: default}
 spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
 )");
-    for (auto& one : controllers_) one = start_controller();
+    for (auto& one : controllers_) start(one);
   }
   void TearDown() override {
     if (!HasFailure()) return;
     for (const auto& line : told_) std::cout << line << "\n";
-    if (std::getenv("MUSTER_KEEP_LOGS") == nullptr) return;
-    for (std::size_t i = 0; i < controllers_.size(); ++i)
-      std::ofstream("/tmp/random_life_" + std::to_string(i) + ".log") << controllers_[i]->log();
+    if (const char* folder = std::getenv("MUSTER_KEEP_LOGS")) keep_logs(folder);
+  }
+  // The log of every process that there was, and all that the API server has shown, a change a line.
+  void keep_logs(const std::filesystem::path& folder) {
+    std::filesystem::create_directories(folder);
+    for (const auto& file : std::filesystem::recursive_directory_iterator(cluster_->real().directory())) {
+      if (file.path().extension() == ".log")
+        std::filesystem::copy(file, folder, std::filesystem::copy_options::overwrite_existing);
+    }
+    if (!history_) return;
+    std::ofstream changes(folder / "changes.jsonl");
+    history_->replay([&](const Change& change) {
+      changes << json({{"gone", change.is_gone}, {"object", change.object}}).dump() << "\n";
+    });
   }
 
-  std::unique_ptr<MusterProcess> start_controller() {
-    return cluster_->muster({"--leader-elect", "--lease-namespace", "muster-system", "--node-grace", "4"});
+  struct Controller {
+    std::string name;  // in the lease
+    std::unique_ptr<MusterProcess> process;
+  };
+  void start(Controller& one) {
+    one.name = "controller-" + std::to_string(next_controller_++);
+    one.process = cluster_->muster({"--leader-elect", "--identity", one.name, "--node-grace", "4"});
   }
 
   // --- lots
@@ -322,28 +342,37 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
     try_patch(pod_path(pod), {{"metadata", {{"annotations", {{"test.muster.dev/exit-now", code}}}}}});
   }
   void disturb_a_controller() {
-    auto& one = controllers_[static_cast<std::size_t>(pick(2))];
+    Controller& one = controllers_[static_cast<std::size_t>(pick(2))];
     if (chance(70)) {
-      tell("a controller is killed");
-      one = start_controller();
-      return;
+      tell(one.name + " is killed");
+      if (stopped_ == &one) stopped_ = nullptr;
+      one.process.reset();
+      if (chance(60)) free_lease_of(one.name);
+      return start(one);
     }
     if (stopped_ != nullptr) return;
-    tell("a controller is stopped");
-    ::kill(one->id().pid, SIGSTOP);
-    stopped_ = one.get();
+    tell(one.name + " is stopped");
+    ::kill(one.process->id().pid, SIGSTOP);
+    stopped_ = &one;
     continue_at_ = Clock::now() + kBeyondTheLease + Milliseconds{pick(6000)};
+  }
+  // The next one leads at once, and not when the lease of the one that is dead has run out.
+  void free_lease_of(const std::string& dead) {
+    const std::string path = "/apis/coordination.k8s.io/v1/namespaces/muster-system/leases/muster-controller";
+    const json lease = cluster_->get(path);
+    if (lease.is_null() || lease.value("/spec/holderIdentity"_json_pointer, std::string()) != dead) return;
+    tell("its lease is deleted");
+    try_remove(path);
   }
   // Whoever lost its lease has ended, as it should.
   void look_after_controllers() {
     if (stopped_ != nullptr && Clock::now() >= continue_at_) {
-      tell("it is continued");
-      if (std::ranges::any_of(controllers_, [&](const auto& c) { return c.get() == stopped_; }))
-        ::kill(stopped_->id().pid, SIGCONT);
+      tell(stopped_->name + " is continued");
+      ::kill(stopped_->process->id().pid, SIGCONT);
       stopped_ = nullptr;
     }
     for (auto& one : controllers_) {
-      if (!one->alive()) one = start_controller();
+      if (!one.process->alive()) start(one);
     }
   }
 
@@ -358,7 +387,7 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
     if (dice < 70) return change_a_service();
     if (dice < 76) return change_a_share();
     if (dice < 86) return disturb_a_node();
-    if (dice < 97) return disturb_a_pod();
+    if (dice < 98) return disturb_a_pod();
     disturb_a_controller();
   }
   void storm() {
@@ -435,13 +464,13 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
     random_.seed(seed);
     told_.clear();
     began_ = Clock::now();
-    History history(*cluster_, {"trainingjobs"});
+    history_ = std::make_unique<History>(*cluster_, std::vector<std::string>{"trainingjobs"});
     storm();
     make_peace();
     expect_rest();
     Auditor auditor({.evictions = false, .assignments = false});
     int changes = 0;
-    history.replay([&](const Change& change) {
+    history_->replay([&](const Change& change) {
       ++changes;
       auditor.see(change);
     });
@@ -451,8 +480,10 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
   }
 
   std::unique_ptr<Cluster> cluster_;
-  std::array<std::unique_ptr<MusterProcess>, 2> controllers_;
-  const MusterProcess* stopped_ = nullptr;
+  std::array<Controller, 2> controllers_;
+  int next_controller_ = 0;
+  const Controller* stopped_ = nullptr;
+  std::unique_ptr<History> history_;
   Clock::time_point began_, continue_at_;
   std::mt19937 random_;
   std::vector<std::string> told_;
