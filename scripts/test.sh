@@ -32,9 +32,20 @@ for preset in "$@"; do
   # Each starts a control plane of its own, and mostly waits: two at a time, those that measure alone.
   if [[ $preset == release ]]; then
     run release cluster -L '^(cluster|faults)$' -j 2
+    run release life -L '^life$' -V
+    grep -o 'MUSTER_SEED=[0-9]*' build/release/ctest-life.log || true
     run release node -L '^node$' -V
     printf '\n== release: fresh seeds\n'
     scripts/explore.sh 60 || failed=1
   fi
 done
+# A preemption and a resume on a control plane, by the operator with sanitizers. What they report ends the operator
+# with an error, and the test asks for its exit status.
+if [[ " $* " == *" release "* && " $* " == *" asan "* ]]; then
+  printf '\n== asan: the operator plays a scenario\n'
+  MUSTER_OPERATOR=$PWD/build/asan/bin/muster MUSTER_SCENARIO_GAP=6 build/release/bin/scenario_live_test \
+    --gtest_filter='*s09*' >build/asan/live.log 2>&1 || true
+  grep -F '[  PASSED  ] 1 test.' build/asan/live.log || { cat build/asan/live.log; failed=1; }
+  grep -h '^REPEATED' build/asan/live.log || true
+fi
 exit "$failed"
