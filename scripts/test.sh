@@ -43,7 +43,7 @@ done
 # with an error, and the test asks for its exit status.
 if [[ " $* " == *" release "* && " $* " == *" asan "* ]]; then
   printf '\n== asan: the operator plays a scenario\n'
-  MUSTER_OPERATOR=$PWD/build/asan/bin/muster MUSTER_SCENARIO_GAP=6 build/release/bin/scenario_live_test \
+  MUSTER_OPERATOR=$PWD/build/asan/bin/muster MUSTER_SCENARIO_GAP=4 build/release/bin/scenario_live_test \
     --gtest_filter='*s09*' >build/asan/live.log 2>&1 || true
   grep -F '[  PASSED  ] 1 test.' build/asan/live.log || { cat build/asan/live.log; failed=1; }
   grep -h '^REPEATED' build/asan/live.log || true
