@@ -240,5 +240,19 @@ TEST(Found, SurplusThatIsPromisedGoesBeforeWhatRuns) {
   EXPECT_EQ(w.nodes_of("a/elastic"), (std::map<std::string, int>{{"n1", 2}}));
 }
 
+// A pod of others may have slices that its node does not list (any more). They come from none of the GPUs
+// that a search counts, and the totals that rule out a search must not count otherwise.
+TEST(Found, SlicesThatTheNodeDoesNotListTakeNoWholeGpus) {
+  SmallCluster w({node("n", 2)});
+  w.cluster.upsert_queue(project("a", "top", {0, -1, 0}));
+  OtherPod pod;
+  pod.key = "x/1";
+  pod.node = "n";
+  pod.slices["3g.40gb"] = 1;
+  w.cluster.upsert_other_pod(pod);
+  w.cluster.upsert_job(job("a/1", 1, 2));
+  EXPECT_THAT(jobs_of(sound(w), Decision::Kind::kStart), ElementsAre("a/1"));
+}
+
 }  // namespace
 }  // namespace muster::placement
