@@ -246,9 +246,8 @@ Step advance(const Observed& seen) {
       admitted(s);
       break;
   }
-  // How many pods have to report depends on how many there are.
   if (live && s.status.assignment.pods.size() != seen.job.status.assignment.pods.size())
-    note_checkpoints(s, true);
+    note_checkpoints_of_other_size(s);
   if (!is_finished(s.status)) forget_old_refusals(s);
   const bool was_judged = crds::find_condition(s.status.conditions, "Idle") != nullptr;
   if (was_judged && live && !s.status.started_at)
