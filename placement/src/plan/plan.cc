@@ -7,10 +7,12 @@
 #include <tuple>
 #include <utility>
 
+#include "disruption/disruption.h"
 #include "explain/judge.h"
 #include "model/cluster_model.h"
 #include "model/due.h"
 #include "model/statement.h"
+#include "model/totals.h"
 #include "muster/placement/cluster.h"
 #include "order/growth.h"
 #include "order/service_order.h"
@@ -197,8 +199,9 @@ class Planner {
     const JobId id = order.head();
     const auto before = victims_;
     const bool passed_over = threw_.contains(id) || turns_.had(order.pool(), id);
-    const bool refused =
-        passed_over || order.head_is_infeasible() || !guarded(id, true, [&] { return served(id, order); });
+    const bool infeasible = !passed_over && order.head_is_infeasible();
+    if (infeasible) s_.requests.at(s_.job(id).request).costs_too_much_since.clear();
+    const bool refused = passed_over || infeasible || !guarded(id, true, [&] { return served(id, order); });
     if (refused && s_.job(id).pools.size() > 1) refused_in_.emplace(id, order.pool());
     const bool threw = threw_.contains(id);  // which says nothing of others that ask the same
     if (refused && !passed_over && !threw) turns_.refuse(order.pool(), id);
@@ -228,7 +231,9 @@ class Planner {
     // Any of its pools' free room comes before a victim in one.
     const bool waits_for_pool = pool != j.pools.back() && free_room_in_later_pool(j, pool);
     if (!waits_for_pool &&
-        start_with_victims(query, std::tuple(j.leaf, j.request, j.spec.priority, pool, off)))
+        start_with_victims(query,
+                           std::tuple(j.leaf, j.request, j.spec.priority, pool, off,
+                                      waits_since(j) + disruption_terms(s_, order.path()).patience <= now_)))
       return true;
     note_refused(query.claimant);
     return false;
@@ -287,20 +292,27 @@ class Planner {
     return false;
   }
 
-  using Kind = std::tuple<QueueId, RequestId, std::int64_t, PoolId, bool>;
+  // Those who are alike in all that decides whether there are victims for them; the last: it has waited so
+  // long that its fair share is owed to it.
+  using Kind = std::tuple<QueueId, RequestId, std::int64_t, PoolId, bool, bool>;
   bool start_with_victims(SolutionQuery q, const Kind& kind) {
     const auto known = no_solution_.find(kind);
     if (known != no_solution_.end() && known->second == decisions_.changes()) return false;
     q.limits_only = broken_bound(s_, q.claimant.path, q.claimant.pool, q.claimant.asked,
                                  s_.job(q.claimant.job).spec.preemptible, View::kTarget)
                         .has_value();
-    const auto& [leaf, request, priority, pool, off] = kind;
+    const auto& [leaf, request, priority, pool, off, patient] = kind;
     const auto no_moves = no_moves_.find({request, pool, off});
     q.moves = no_moves == no_moves_.end() || no_moves->second != decisions_.changes();
+    auto& chances = s_.requests.at(request).costs_too_much_since;
+    const auto chance = chances.find({leaf, priority, pool, off});
+    if (chance != chances.end()) q.since = chance->second;
     Statement statement(s_);
     Safe safe;
     const auto solution = find_solution(s_, statement, q, safe);
     if (safe.due) soonest(s_.pool(pool).due, *safe.due);
+    if (!safe.costs_too_much && chance != chances.end()) chances.erase(chance);
+    if (safe.costs_too_much) chances.try_emplace({leaf, priority, pool, off}, now_);
     safe_.erase({leaf, request, priority, pool});
     if (!solution) {
       no_solution_[kind] = decisions_.changes();
@@ -352,32 +364,63 @@ class Planner {
 
   // Room that comes bit by bit is taken in one go, when it has been there for a while. Nothing is held
   // meanwhile.
-  bool is_too_early(JobId id, PoolId pool) {
-    Job& j = s_.job(id);
+  bool is_too_early(const Growth::GrowthClaim& claim, PoolId pool) {
+    Job& j = s_.job(claim.job);
     // It starts with all there is for it, and grows by all.
     if (j.started_in == s_.plans || j.grown_in == s_.plans) return false;
     // What there was before its size changed is what it has grown by, or was taken from it.
     if (!j.room_since || (j.progress.resized && *j.room_since < *j.progress.resized)) j.room_since = now_;
-    const Time due = std::max(*j.room_since + j.spec.grow_quiet, stands_until(j));
-    if (due <= now_) return false;
-    soonest(s_.pool(pool).due, due);
+    Time due = std::max(*j.room_since + j.spec.grow_quiet, stands_until(j));
+    const auto pays = growth_pays(j, claim, pool, *j.room_since);
+    if (pays && *pays <= now_ && due <= now_) return false;
+    if (pays) soonest(s_.pool(pool).due, std::max(due, *pays));
     ++too_early_;
     return true;
   }
 
+  // Growth disturbs the gang itself. It pays when the room that it would take has idled for as long as the
+  // gang is disturbed by it (RULES.md 5.11). Room that comes bit by bit is taken in one go, so all of it
+  // counts. Absent: never.
+  std::optional<Time> growth_pays(const Job& j, const Growth::GrowthClaim& claim, PoolId pool,
+                                  Time room_since) const {
+    if (disruption_terms(s_, claim.path).free()) return room_since;
+    Resources held;
+    for (const Allocation& a : j.allocations) held += a.amounts;
+    const Wide cost = cost_in_pool(s_, pool, held, downtime_of_resizing(j, now_));
+    const Wide rate = cost_in_pool(s_, pool, claim.asked, Duration{1}) * steps_of_growth(j, claim, pool);
+    constexpr Wide kNever = Wide{1} << 60;
+    const Wide wait = rate <= 0 ? (cost > 0 ? kNever : 0) : (cost + rate - 1) / rate;
+    if (wait >= kNever) return std::nullopt;
+    return room_since + Duration{static_cast<std::int64_t>(wait)};
+  }
+
+  // How often the job could grow by as much as it asks for, as far as the totals of the pool say.
+  std::int64_t steps_of_growth(const Job& j, const Growth::GrowthClaim& claim, PoolId pool) const {
+    std::int64_t most = 0;
+    for (const RoleSpec& role : s_.request_of(j).roles) most += role.most();
+    std::int64_t steps =
+        (most - std::ssize(j.assignment->pods)) / std::max<std::int64_t>(1, std::ssize(claim.pods));
+    const Resources free = free_in(s_.pool(pool));
+    for (const ResourceKind kind : kAccountedKinds) {
+      const std::int64_t asked = amount_of(claim.asked, kind);
+      if (asked > 0) steps = std::min(steps, amount_of(free, kind) / asked);
+    }
+    return std::max<std::int64_t>(1, steps);
+  }
+
   bool grown(const Growth::GrowthClaim& claim, PoolId pool, const std::vector<Resources>& fair) {
     const Job& j = s_.job(claim.job);
-    const SolutionQuery q{.claimant = {claim.job, pool, claim.path, claim.asked, &fair},
-                          .pods = claim.pods,
-                          .now = now_,
-                          .anywhere = !kept_off(s_, claim.job, pool, claim.asked)};
+    SolutionQuery q{.claimant = {claim.job, pool, claim.path, claim.asked, &fair},
+                    .pods = claim.pods,
+                    .now = now_,
+                    .anywhere = !kept_off(s_, claim.job, pool, claim.asked)};
     for (const View view : {View::kNow, View::kTarget}) {
       if (broken_bound(s_, claim.path, pool, claim.asked, j.spec.preemptible, view)) continue;
       if (view == View::kTarget && s_.pool(pool).leaving == 0) continue;
       Statement statement(s_);
       const Hold hold = view == View::kNow ? Hold::kRunning : Hold::kNominated;
       if (!place(s_, statement, {claim.job, pool, view, hold, claim.pods, kWholePool, q.anywhere})) continue;
-      if (is_too_early(claim.job, pool)) return false;
+      if (is_too_early(claim, pool)) return false;
       decisions_.grow(claim.job, statement);
       return true;
     }
@@ -386,12 +429,25 @@ class Planner {
       soonest(s_.pool(pool).due, stands_until(j));
       return false;
     }
+    Job& job = s_.job(claim.job);
+    const bool taken_already = j.started_in == s_.plans || j.grown_in == s_.plans;
+    // What its size had before has changed.
+    if (j.progress.resized && job.claim_since && *job.claim_since < *j.progress.resized)
+      job.claim_since.reset();
+    q.since = job.claim_since;
     Statement statement(s_);
     Safe safe;
     const auto solution = find_solution(s_, statement, q, safe);
     if (safe.due) soonest(s_.pool(pool).due, *safe.due);
+    if (!solution && !safe.costs_too_much) job.claim_since.reset();
+    if (!job.claim_since && (solution || safe.costs_too_much)) job.claim_since = now_;
     if (!solution) {
       note_refused(q.claimant);
+      return false;
+    }
+    const auto pays = taken_already ? std::optional(now_) : growth_pays(j, claim, pool, *job.claim_since);
+    if (!pays || *pays > now_) {
+      if (pays) soonest(s_.pool(pool).due, *pays);
       return false;
     }
     if (s_.observer != nullptr) s_.observer->solution(q, statement, *solution);

@@ -19,14 +19,6 @@ constexpr Duration kUnknownStart = seconds(60);
 
 }  // namespace
 
-// A part of nothing counts as the largest.
-std::int64_t millionths(std::int64_t part, std::int64_t whole) {
-  constexpr std::int64_t kLargest = 1'000'000'000'000;
-  if (part <= 0) return 0;
-  if (whole <= 0) return kLargest;
-  return static_cast<std::int64_t>(std::min<Wide>(static_cast<Wide>(part) * 1'000'000 / whole, kLargest));
-}
-
 Wide lost_work(const ClusterModel& s, const Job& j, PoolId pool, const Resources& amounts, Time now) {
   if (j.nominated() || (j.started_in != 0 && j.started_in == s.plans)) return 0;
   Duration lost = now - std::max(j.progress.began, j.progress.saved.value_or(j.progress.began));
