@@ -96,6 +96,22 @@ Wide cost_in_pool(const ClusterModel& s, PoolId pool, const Resources& amounts, 
   return static_cast<Wide>(part) * downtime.ms;
 }
 
+std::optional<Time> breaks_even(Wide cost, Wide rate, Time since) {
+  if (cost <= 0) return since;
+  constexpr Wide kNever = Wide{1} << 60;
+  const Wide wait = rate > 0 ? (cost + rate - 1) / rate : kNever;
+  if (wait >= kNever) return std::nullopt;
+  return since + Duration{static_cast<std::int64_t>(wait)};
+}
+
+std::optional<Time> growth_pays(const ClusterModel& s, const Job& j, PoolId pool, const Resources& grows_by,
+                                RoomTime room) {
+  Resources held;
+  for (const Allocation& a : j.allocations) held += a.amounts;
+  return breaks_even(cost_in_pool(s, pool, held, downtime_of_resizing(j, room.now)),
+                     cost_in_pool(s, pool, grows_by, Duration{1}), room.since);
+}
+
 void note_run(Job& j, Time now) {
   j.progress.ran = has_run(j, now);
 }

@@ -46,6 +46,18 @@ Bounded within_bound(const Job& job, const DisruptionTerms& terms, Duration down
 // jobs with and without GPUs can be compared.
 Wide cost_in_pool(const ClusterModel& state, PoolId pool, const Resources& amounts, Duration downtime);
 
+// When room that idles since then at this rate (cost_in_pool() of a millisecond) has cost as much. Absent:
+// never.
+std::optional<Time> breaks_even(Wide cost, Wide rate, Time since);
+
+// Growth disturbs the gang itself. It pays when the room that it would take has idled for as long as the gang
+// is disturbed by it. Room that comes bit by bit is taken in one go, so all of it counts.
+struct RoomTime {
+  Time since, now;
+};
+std::optional<Time> growth_pays(const ClusterModel& state, const Job& job, PoolId pool,
+                                const Resources& grows_by, RoomTime room);
+
 // What the job has run until now is noted, because it holds other pods from now on. To be called while it
 // holds the old ones.
 void note_run(Job& job, Time now);

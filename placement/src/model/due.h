@@ -16,6 +16,8 @@ struct Safe {
   // it does; absent: there is no such room.
   bool costs_too_much = false;
   std::optional<Time> pays;
+  // Others are over their fair share, and it is within its own, which is not owed to it yet.
+  bool waits_for_fair_share = false;
 };
 
 // `due` becomes `then`, unless it is earlier.

@@ -316,7 +316,8 @@ class Planner {
     safe_.erase({leaf, request, priority, pool});
     if (!solution) {
       no_solution_[kind] = decisions_.changes();
-      if (safe.by_right) safe_[{leaf, request, priority, pool}] = *safe.by_right;
+      if (safe.by_right || safe.pays || safe.waits_for_fair_share)
+        safe_[{leaf, request, priority, pool}] = safe;
       // Who may move depends on the claimant's leaf where somebody is safe by minRuntime.
       if (q.moves && !q.limits_only && !safe.due) no_moves_[{request, pool, off}] = decisions_.changes();
       return false;
@@ -364,48 +365,24 @@ class Planner {
 
   // Room that comes bit by bit is taken in one go, when it has been there for a while. Nothing is held
   // meanwhile.
-  bool is_too_early(const Growth::GrowthClaim& claim, PoolId pool) {
+  bool is_too_early(const Growth::GrowthClaim& claim, PoolId pool, const Resources& grows_by) {
     Job& j = s_.job(claim.job);
     // It starts with all there is for it, and grows by all.
     if (j.started_in == s_.plans || j.grown_in == s_.plans) return false;
     // What there was before its size changed is what it has grown by, or was taken from it.
     if (!j.room_since || (j.progress.resized && *j.room_since < *j.progress.resized)) j.room_since = now_;
     Time due = std::max(*j.room_since + j.spec.grow_quiet, stands_until(j));
-    const auto pays = growth_pays(j, claim, pool, *j.room_since);
+    const auto pays = growth_pays(claim, pool, grows_by, *j.room_since);
     if (pays && *pays <= now_ && due <= now_) return false;
     if (pays) soonest(s_.pool(pool).due, std::max(due, *pays));
     ++too_early_;
     return true;
   }
 
-  // Growth disturbs the gang itself. It pays when the room that it would take has idled for as long as the
-  // gang is disturbed by it (RULES.md 5.11). Room that comes bit by bit is taken in one go, so all of it
-  // counts. Absent: never.
-  std::optional<Time> growth_pays(const Job& j, const Growth::GrowthClaim& claim, PoolId pool,
+  std::optional<Time> growth_pays(const Growth::GrowthClaim& claim, PoolId pool, const Resources& grows_by,
                                   Time room_since) const {
     if (disruption_terms(s_, claim.path).free()) return room_since;
-    Resources held;
-    for (const Allocation& a : j.allocations) held += a.amounts;
-    const Wide cost = cost_in_pool(s_, pool, held, downtime_of_resizing(j, now_));
-    const Wide rate = cost_in_pool(s_, pool, claim.asked, Duration{1}) * steps_of_growth(j, claim, pool);
-    constexpr Wide kNever = Wide{1} << 60;
-    const Wide wait = rate <= 0 ? (cost > 0 ? kNever : 0) : (cost + rate - 1) / rate;
-    if (wait >= kNever) return std::nullopt;
-    return room_since + Duration{static_cast<std::int64_t>(wait)};
-  }
-
-  // How often the job could grow by as much as it asks for, as far as the totals of the pool say.
-  std::int64_t steps_of_growth(const Job& j, const Growth::GrowthClaim& claim, PoolId pool) const {
-    std::int64_t most = 0;
-    for (const RoleSpec& role : s_.request_of(j).roles) most += role.most();
-    std::int64_t steps =
-        (most - std::ssize(j.assignment->pods)) / std::max<std::int64_t>(1, std::ssize(claim.pods));
-    const Resources free = free_in(s_.pool(pool));
-    for (const ResourceKind kind : kAccountedKinds) {
-      const std::int64_t asked = amount_of(claim.asked, kind);
-      if (asked > 0) steps = std::min(steps, amount_of(free, kind) / asked);
-    }
-    return std::max<std::int64_t>(1, steps);
+    return placement::growth_pays(s_, s_.job(claim.job), pool, grows_by, {room_since, now_});
   }
 
   bool grown(const Growth::GrowthClaim& claim, PoolId pool, const std::vector<Resources>& fair) {
@@ -414,13 +391,16 @@ class Planner {
                     .pods = claim.pods,
                     .now = now_,
                     .anywhere = !kept_off(s_, claim.job, pool, claim.asked)};
+    const Resources free = free_in(s_.pool(pool));
+    const Resources into_free_room = claim.asked * steps_of_growth(s_, claim, free);
+    const Resources with_victims = claim.asked * steps_of_growth(s_, claim, free + s_.pool(pool).preemptible);
     for (const View view : {View::kNow, View::kTarget}) {
       if (broken_bound(s_, claim.path, pool, claim.asked, j.spec.preemptible, view)) continue;
       if (view == View::kTarget && s_.pool(pool).leaving == 0) continue;
       Statement statement(s_);
       const Hold hold = view == View::kNow ? Hold::kRunning : Hold::kNominated;
       if (!place(s_, statement, {claim.job, pool, view, hold, claim.pods, kWholePool, q.anywhere})) continue;
-      if (is_too_early(claim, pool)) return false;
+      if (is_too_early(claim, pool, into_free_room)) return false;
       decisions_.grow(claim.job, statement);
       return true;
     }
@@ -445,7 +425,8 @@ class Planner {
       note_refused(q.claimant);
       return false;
     }
-    const auto pays = taken_already ? std::optional(now_) : growth_pays(j, claim, pool, *job.claim_since);
+    const auto pays =
+        taken_already ? std::optional(now_) : growth_pays(claim, pool, with_victims, *job.claim_since);
     if (!pays || *pays > now_) {
       if (pays) soonest(s_.pool(pool).due, *pays);
       return false;

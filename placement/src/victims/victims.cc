@@ -70,7 +70,10 @@ class Ways {
   std::optional<Solution> by_cost() {
     const Time waited = grows_ ? last_size_change() : waits_since(s_.job(q_.claimant.job));
     const bool patient = waited + terms_.patience <= q_.now;
-    if (!patient && by_fair_share_ && !by_quota_) soonest(safe_.due, waited + terms_.patience);
+    if (!patient && by_fair_share_ && !by_quota_ && somebody_is_over()) {
+      soonest(safe_.due, waited + terms_.patience);
+      safe_.waits_for_fair_share = !grows_;
+    }
     if (auto solution = cheapest(owed_ways(patient))) return solution;
     if (auto solution = first_that_pays(patient)) return solution;
     // Growth is no reason to take from the own leaf.
@@ -152,11 +155,16 @@ class Ways {
     }
     if (cost == 0) return q_.now;
     const Wide rate = cost_in_pool(s_, q_.claimant.pool, larger_of(idle, Resources{}), Duration{1});
-    if (rate <= 0) return std::nullopt;
-    const Wide wait = (cost + rate - 1) / rate;
-    constexpr Wide kNever = Wide{1} << 60;
-    if (wait > kNever) return std::nullopt;
-    return idles_since() + Duration{static_cast<std::int64_t>(wait)};
+    return breaks_even(cost, rate, idles_since());
+  }
+
+  bool somebody_is_over() const {
+    const Claimant& c = q_.claimant;
+    return std::any_of(s_.pool(c.pool).holding.begin(), s_.pool(c.pool).holding.end(), [&](const auto& held) {
+      if (held.first == kNoId || held.first == c.path.front() || held.second.empty()) return false;
+      const auto path = s_.path(held.first);
+      return !path.empty() && may_give(s_, c, Eligibility::kByFairShare, path, {});
+    });
   }
 
   // Both the claimant and the room are there.
