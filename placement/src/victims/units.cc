@@ -148,7 +148,9 @@ struct Gatherer {
                       : lost_work(s, j, q.claimant->pool, u.amounts, q.now);
     u.downtime = {std::max<std::int64_t>(0, with.downtime - before.downtime)};
     u.over = -over;
-    u.minus_began = -j.progress.began.ms;
+    // Of those that cost the same who has run the longest since its last start: else who has just come back
+    // would be the next to go again.
+    u.began = q.priced ? j.progress.began.ms : -j.progress.began.ms;
     out.push_back(std::move(u));
     return static_cast<std::int32_t>(out.size()) - 1;
   }

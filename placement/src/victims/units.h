@@ -32,7 +32,7 @@ struct Unit {
   Wide cost = 0;
   WorkTime downtime;      // the same of the job alone, to be written down
   std::int64_t over = 0;  // minus (allocated / fair share of its leaf queue), in millionths
-  std::int64_t minus_began = 0;
+  std::int64_t began = 0;  // of priced ones; of others minus when they began
   QueueId leaf = kNoId;
 };
 

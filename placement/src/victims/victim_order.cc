@@ -45,8 +45,8 @@ std::vector<Unit> in_taking_order(const ClusterModel& s, const Claimant& c, std:
   const auto own_order = [&](std::size_t a, std::size_t b) {
     const Unit& x = all[a];
     const Unit& y = all[b];
-    return std::tie(x.priority, x.cost, x.minus_began, s.job(x.job).spec.id) <
-           std::tie(y.priority, y.cost, y.minus_began, s.job(y.job).spec.id);
+    return std::tie(x.priority, x.cost, x.began, s.job(x.job).spec.id) <
+           std::tie(y.priority, y.cost, y.began, s.job(y.job).spec.id);
   };
   std::map<QueueId, std::vector<std::size_t>> by_leaf;
   for (std::size_t i = 0; i < all.size(); ++i) by_leaf[all[i].leaf].push_back(i);
@@ -57,7 +57,7 @@ std::vector<Unit> in_taking_order(const ClusterModel& s, const Claimant& c, std:
     const auto& list = by_leaf[leaf];
     if (at[leaf] == list.size()) return;
     const Unit& u = all[list[at[leaf]]];
-    heads.emplace(rank(u), u.cost, u.over, u.minus_began, s.job(u.job).spec.id, leaf);
+    heads.emplace(rank(u), u.cost, u.over, u.began, s.job(u.job).spec.id, leaf);
   };
   for (auto& [leaf, list] : by_leaf) {
     std::stable_sort(list.begin(), list.end(), own_order);
