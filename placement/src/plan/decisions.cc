@@ -9,6 +9,7 @@
 #include "model/due.h"
 #include "shares/admission.h"
 #include "shares/eligibility.h"
+#include "victims/movable.h"
 
 namespace muster::placement {
 namespace {
@@ -384,6 +385,7 @@ bool Decisions::stays(JobId id, PoolId pool) {
 // To another place that is free at once.
 bool Decisions::moves(JobId id, PoolId pool) {
   Job& j = s_.job(id);
+  if (!has_all_of_minimum(s_.request_of(j), j.evicted_from->pods)) return false;
   Statement statement(s_);
   PlaceQuery query{id, pool, View::kNow, Hold::kNominated, {}, kWholePool};
   for (const PodPlace& p : j.evicted_from->pods) query.pods.push_back({p.role, p.index});

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "shares/admission.h"
+#include "victims/movable.h"
 #include "victims/victim_trial.h"
 
 namespace muster::placement {
@@ -98,6 +99,7 @@ EvictReason VictimTrial::reason(const Unit& u) const {
 bool VictimTrial::move(Victim& v) {
   const Job& j = s_.job(v.job);
   if (v.pods.size() != j.assignment->pods.size() || j.spec.interactive) return false;
+  if (!has_all_of_minimum(s_.request_of(j), j.assignment->pods)) return false;
   auto places = place_again(v, View::kNow);
   if (!places) return false;
   v.moved_to = std::move(*places);

@@ -162,14 +162,15 @@ TEST_F(Progress, CountsInThousandthsAndMilliseconds) {
 // A status is what somebody wrote.
 TEST_F(Progress, AbsurdNumbersStayNumbers) {
   constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
-  job.status.disruption = {.ran = kMost, .lost_optional = kMost, .lost_owed = kMost};
-  job.status.disruption.start_seconds = job.status.disruption.resize_seconds = kMost;
+  auto& known = job.status.disruption;
+  known.ran = known.lost_optional = kMost;
+  known.start_seconds = known.resize_seconds = kMost;
   job.status.checkpoint.save_seconds = kMost;
   EXPECT_GT(progress().ran, pl::WorkTime{kMost / 2});
   EXPECT_GT(progress().start_took, pl::Duration{kMost / 2});
   EXPECT_GT(progress().save_took, pl::Duration{kMost / 2});
   EXPECT_EQ(to_seconds({kMost}), kMost / 1'000'000 + 1);
-  job.status.disruption = {.ran = -1, .lost_optional = -kMost, .lost_owed = -1};
+  known.ran = known.lost_optional = -kMost;
   EXPECT_EQ(progress().ran, pl::WorkTime{0});
   EXPECT_EQ(progress().lost, pl::WorkTime{0});
 }
