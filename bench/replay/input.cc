@@ -8,25 +8,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kVersion = "muster.dev/v1alpha1";
-
 std::string seconds(std::int64_t count) {
   return std::to_string(count) + "s";
 }
 std::string milli(std::int64_t count) {
   return std::to_string(count) + "m";
-}
-
-json node_object(const TraceNode& n) {
-  return {{"apiVersion", "v1"},
-          {"kind", "Node"},
-          {"metadata", {{"name", n.name}, {"labels", {{"nvidia.com/gpu.product", n.model}}}}},
-          {"status",
-           {{"capacity",
-             {{"cpu", milli(n.cpu_milli)},
-              {"memory", std::to_string(n.memory_mib) + "Mi"},
-              {"pods", "10000"},  // the trace limits no number of pods
-              {"nvidia.com/gpu", std::to_string(n.gpus)}}}}}};
 }
 
 json job_object(const ReplayJob& job, const std::string& project) {
@@ -43,7 +29,7 @@ json job_object(const ReplayJob& job, const std::string& project) {
     if (!pod.models.empty()) role["gpus"]["models"] = pod.models;
   }
   return {
-      {"apiVersion", kVersion},
+      {"apiVersion", kMusterVersion},
       {"kind", "TrainingJob"},
       {"metadata",
        {{"name", job.name},
@@ -72,24 +58,40 @@ std::string_view to_string(Policy policy) {
   return "";
 }
 
+json node_object(const TraceNode& n) {
+  return {{"apiVersion", "v1"},
+          {"kind", "Node"},
+          {"metadata", {{"name", n.name}, {"labels", {{"nvidia.com/gpu.product", n.model}}}}},
+          {"status",
+           {{"capacity",
+             {{"cpu", milli(n.cpu_milli)},
+              {"memory", std::to_string(n.memory_mib) + "Mi"},
+              {"pods", "10000"},  // the trace limits no number of pods
+              {"nvidia.com/gpu", std::to_string(n.gpus)}}}}}};
+}
+
+json muster_object(const char* kind, const std::string& name, json spec) {
+  return {{"apiVersion", kMusterVersion},
+          {"kind", kind},
+          {"metadata", {{"name", name}}},
+          {"spec", std::move(spec)}};
+}
+
 std::string simulation_input(const std::vector<TraceNode>& nodes, const std::vector<ReplayProject>& projects,
                              const ReplayWorkload& workload, Policy policy) {
   std::ostringstream out;
   const auto put = [&](const json& object) { out << object << "\n---\n"; };
-  const auto object = [](const char* kind, const std::string& name, const json& spec) {
-    return json{{"apiVersion", kVersion}, {"kind", kind}, {"metadata", {{"name", name}}}, {"spec", spec}};
-  };
   for (const TraceNode& n : nodes) put(node_object(n));
   const json everything = {{"gpu", milli(gpu_milli(nodes))}};
-  put(object("Queue", "cluster", {{"quota", everything}}));
+  put(muster_object("Queue", "cluster", {{"quota", everything}}));
   if (policy == Policy::kFifo) {
-    put(object("Project", "everybody", {{"queue", "cluster"}, {"quota", everything}}));
+    put(muster_object("Project", "everybody", {{"queue", "cluster"}, {"quota", everything}}));
   } else {
     for (std::size_t i = 0; i < projects.size(); ++i) {
       const json quota = {{"gpu", milli(projects[i].quota_milli)}};
       json spec = {{"queue", "cluster"}, {"quota", quota}, {"weight", 2 - static_cast<int>(i % 2)}};
       if (policy == Policy::kStaticQuotas) spec["limit"] = quota;
-      put(object("Project", projects[i].name, spec));
+      put(muster_object("Project", projects[i].name, spec));
     }
   }
   for (const ReplayJob& job : workload.jobs)

@@ -6,16 +6,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
-#include <sstream>
 
-#include "muster/crds/error.h"
-#include "muster/placement/cluster.h"
-#include "muster/simulate/report.h"
-#include "muster/simulate/simulation.h"
 #include "process.h"
 #include "replay/input.h"
 #include "replay/metrics.h"
 #include "replay/outcome.h"
+#include "replay/play.h"
 #include "report.h"
 
 namespace muster::bench {
@@ -32,26 +28,6 @@ struct Options {
   std::vector<Policy> policies = {Policy::kBorrowing, Policy::kStaticQuotas, Policy::kFifo};
   bool audit = false, json = false;
 };
-
-nlohmann::json played(const std::string& text, std::int64_t window, const std::string& name, bool audit) {
-  const simulate::Input input = simulate::read_text(text, "replay");
-  if (!input.errors.empty()) throw std::runtime_error(crds::to_string(input.errors.front()));
-  simulate::Options options;
-  options.until = simulate::Instant{window};
-  if (audit) options.prepare = [](placement::Cluster& cluster) { cluster.audit_plans(true); };
-  std::int64_t told = 0;
-  simulate::Simulation simulation(input, options, [&](const simulate::Progress& p) {
-    const std::int64_t tenth = p.now.count() * 10 / window;
-    if (tenth > told)
-      progress(name + ": " + std::to_string(10 * (told = tenth)) + " %, " + std::to_string(p.jobs) +
-               " jobs, " + std::to_string(p.finished) + " ended");
-  });
-  if (const auto errors = simulation.run(); !errors.empty())
-    throw std::runtime_error(crds::to_string(errors.front()));
-  std::stringstream out;
-  simulate::report(simulation, simulate::Format::kJson, out);
-  return nlohmann::json::parse(out);
-}
 
 // Returns whether everything was right.
 bool measure(Report& report, const Options& o, const std::vector<TraceNode>& nodes,
@@ -78,7 +54,7 @@ bool measure(Report& report, const Options& o, const std::vector<TraceNode>& nod
     const std::string name = times + ", " + std::string(to_string(policy));
     const double before = thread_cpu_seconds();
     const auto told =
-        played(simulation_input(nodes, projects, workload, policy), workload.window, name, o.audit);
+        play(simulation_input(nodes, projects, workload, policy), workload.window, name, o.audit);
     const double took = thread_cpu_seconds() - before;
     const ReplayOutcome out = replay_outcome(told, nodes, projects, workload, policy);
     for (const std::string& what : out.violations)

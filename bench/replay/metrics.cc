@@ -48,22 +48,27 @@ std::vector<double> asked_gpu_seconds(const ReplayWorkload& workload, std::size_
 }
 
 double fluid_bound(const ReplayWorkload& workload, double gpus) {
+  std::vector<Demand> demands;
+  for (const ReplayJob& job : workload.jobs) demands.push_back({job.arrives, job.runs, job.pod.milli()});
+  return fluid_bound(demands, workload.window, gpus);
+}
+
+double fluid_bound(const std::vector<Demand>& demands, std::int64_t window, double gpus) {
   std::vector<std::pair<std::int64_t, std::int64_t>> steps;  // instant, milli-GPU more
-  for (const ReplayJob& job : workload.jobs) {
-    steps.emplace_back(job.arrives, job.pod.milli());
-    steps.emplace_back(job.ends_at_once(), -job.pod.milli());
+  for (const Demand& d : demands) {
+    steps.emplace_back(d.arrives, d.milli);
+    steps.emplace_back(d.arrives + d.runs, -d.milli);
   }
-  steps.emplace_back(workload.window, 0);
+  steps.emplace_back(window, 0);
   std::ranges::sort(steps);
-  const auto window = static_cast<double>(workload.window);
-  double done = 0, best = gpus * window;
+  double done = 0, best = gpus * static_cast<double>(window);
   std::int64_t at = 0, milli = 0;
   for (const auto& [instant, more] : steps) {
-    if (instant > workload.window) break;
+    if (instant > window) break;
     done += static_cast<double>((instant - at) * milli) / 1000;
     at = instant;
     milli += more;
-    best = std::min(best, done + gpus * (window - static_cast<double>(at)));
+    best = std::min(best, done + gpus * static_cast<double>(window - at));
   }
   return best;
 }

@@ -20,10 +20,16 @@ std::vector<double> max_min(double capacity, const std::vector<double>& weights,
 // long as it has work, or until the window ends.
 std::vector<double> asked_gpu_seconds(const ReplayWorkload& workload, std::size_t projects);
 
+// So many thousandths of a GPU from an instant on, for so long where it starts at once.
+struct Demand {
+  std::int64_t arrives = 0, runs = 0, milli = 0;
+};
+
 // GPU-seconds of work that nobody could exceed on so many GPUs, whatever is started, moved or cut when: for
 // every instant s, no job has done more by then than in the time since its arrival (A(s) in sum), and after s
 // there are not more GPUs than there are. So it is at most A(s) + GPUs x (window - s), and the least over
 // all s is the bound. Holds with parts of jobs, without nodes, and knowing the future. O(n log n).
+double fluid_bound(const std::vector<Demand>& demands, std::int64_t window, double gpus);
 double fluid_bound(const ReplayWorkload& workload, double gpus);
 
 }  // namespace muster::bench
