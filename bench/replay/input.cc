@@ -15,7 +15,7 @@ std::string milli(std::int64_t count) {
   return std::to_string(count) + "m";
 }
 
-json job_object(const ReplayJob& job, const std::string& project) {
+json job_object(const ReplayJob& job, const std::string& project, bool states_max_runtime) {
   const TracePod& pod = job.pod;
   const json container = {
       {"name", "main"},
@@ -28,20 +28,21 @@ json job_object(const ReplayJob& job, const std::string& project) {
                                                          : json{{"count", pod.gpus}};
     if (!pod.models.empty()) role["gpus"]["models"] = pod.models;
   }
-  return {
-      {"apiVersion", kMusterVersion},
-      {"kind", "TrainingJob"},
-      {"metadata",
-       {{"name", job.name},
-        {"namespace", project},
-        {"annotations",
-         {{"simulate.muster.dev/at", seconds(job.arrives)},
-          {"simulate.muster.dev/runs-for", seconds(job.runs)},
-          {"simulate.muster.dev/saves-in", seconds(kGraceSeconds + 1)}}}}},
-      {"spec",
-       {{"preemptible", job.preemptible},
-        {"checkpoint", {{"interval", seconds(kSavesEverySeconds)}, {"gracePeriod", seconds(kGraceSeconds)}}},
-        {"roles", json::array({role})}}}};
+  json spec = {
+      {"preemptible", job.preemptible},
+      {"checkpoint", {{"interval", seconds(kSavesEverySeconds)}, {"gracePeriod", seconds(kGraceSeconds)}}},
+      {"roles", json::array({role})}};
+  if (states_max_runtime) spec["maxRuntime"] = seconds(2 * job.runs);
+  return {{"apiVersion", kMusterVersion},
+          {"kind", "TrainingJob"},
+          {"metadata",
+           {{"name", job.name},
+            {"namespace", project},
+            {"annotations",
+             {{"simulate.muster.dev/at", seconds(job.arrives)},
+              {"simulate.muster.dev/runs-for", seconds(job.runs)},
+              {"simulate.muster.dev/saves-in", seconds(kGraceSeconds + 1)}}}}},
+          {"spec", std::move(spec)}};
 }
 
 }  // namespace
@@ -78,12 +79,15 @@ json muster_object(const char* kind, const std::string& name, json spec) {
 }
 
 std::string simulation_input(const std::vector<TraceNode>& nodes, const std::vector<ReplayProject>& projects,
-                             const ReplayWorkload& workload, Policy policy) {
+                             const ReplayWorkload& workload, Policy policy, std::int64_t lending) {
   std::ostringstream out;
   const auto put = [&](const json& object) { out << object << "\n---\n"; };
   for (const TraceNode& n : nodes) put(node_object(n));
   const json everything = {{"gpu", milli(gpu_milli(nodes))}};
-  put(muster_object("Queue", "cluster", {{"quota", everything}}));
+  const bool lends = lending > 0 && policy == Policy::kBorrowing;
+  json cluster = {{"quota", everything}};
+  if (lends) cluster["lending"] = {{"nonPreemptible", {{"maxRuntime", seconds(lending)}}}};
+  put(muster_object("Queue", "cluster", std::move(cluster)));
   if (policy == Policy::kFifo) {
     put(muster_object("Project", "everybody", {{"queue", "cluster"}, {"quota", everything}}));
   } else {
@@ -95,7 +99,7 @@ std::string simulation_input(const std::vector<TraceNode>& nodes, const std::vec
     }
   }
   for (const ReplayJob& job : workload.jobs)
-    put(job_object(job, policy == Policy::kFifo ? "everybody" : projects[job.project].name));
+    put(job_object(job, policy == Policy::kFifo ? "everybody" : projects[job.project].name, lends));
   return out.str();
 }
 

@@ -27,7 +27,9 @@ nlohmann::json node_object(const TraceNode& n);
 // A Queue or Project.
 nlohmann::json muster_object(const char* kind, const std::string& name, nlohmann::json spec);
 
+// Under kBorrowing idle quota is lent to jobs that are not preemptible either, if they end within `lending`
+// seconds; each states twice its real run as its maxRuntime. 0: it is not, and none does.
 std::string simulation_input(const std::vector<TraceNode>& nodes, const std::vector<ReplayProject>& projects,
-                             const ReplayWorkload& workload, Policy policy);
+                             const ReplayWorkload& workload, Policy policy, std::int64_t lending = 0);
 
 }  // namespace muster::bench

@@ -38,12 +38,15 @@ std::vector<double> max_min(double capacity, const std::vector<double>& weights,
   return shares;
 }
 
+double gpu_seconds_at_once(const Demand& demand, std::int64_t window) {
+  const std::int64_t time = std::min(demand.arrives + demand.runs, window) - demand.arrives;
+  return time <= 0 ? 0 : static_cast<double>(time * demand.milli) / 1000;
+}
+
 std::vector<double> asked_gpu_seconds(const ReplayWorkload& workload, std::size_t projects) {
   std::vector<double> asked(projects, 0);
-  for (const ReplayJob& job : workload.jobs) {
-    const std::int64_t time = std::min(job.ends_at_once(), workload.window) - job.arrives;
-    if (time > 0) asked[job.project] += static_cast<double>(time * job.pod.milli()) / 1000;
-  }
+  for (const ReplayJob& job : workload.jobs)
+    asked[job.project] += gpu_seconds_at_once({job.arrives, job.runs, job.pod.milli()}, workload.window);
   return asked;
 }
 

@@ -16,14 +16,17 @@ double jain_index(const std::vector<double>& sample);
 std::vector<double> max_min(double capacity, const std::vector<double>& weights,
                             const std::vector<double>& demands);
 
-// GPU-seconds that jobs of each project can have had in the window at most: from its arrival on each runs as
-// long as it has work, or until the window ends.
-std::vector<double> asked_gpu_seconds(const ReplayWorkload& workload, std::size_t projects);
-
 // So many thousandths of a GPU from an instant on, for so long where it starts at once.
 struct Demand {
   std::int64_t arrives = 0, runs = 0, milli = 0;
 };
+
+// What it can have had in the window at most: as long as it has work, or until the window ends.
+double gpu_seconds_at_once(const Demand& demand, std::int64_t window);
+
+// GPU-seconds that jobs of each project can have had in the window at most: from its arrival on each runs as
+// long as it has work, or until the window ends.
+std::vector<double> asked_gpu_seconds(const ReplayWorkload& workload, std::size_t projects);
 
 // GPU-seconds of work that nobody could exceed on so many GPUs, whatever is started, moved or cut when: for
 // every instant s, no job has done more by then than in the time since its arrival (A(s) in sum), and after s

@@ -1,13 +1,14 @@
 #include "sharing/books.h"
 
 #include <algorithm>
-#include <cmath>
-
-#include "replay/outcome.h"
+#include <iterator>
 
 namespace muster::bench {
 
 using nlohmann::json;
+
+// Each part of a sum is told in whole seconds: useful time, and five causes of loss.
+constexpr double kNumbersPerSum = 6;
 
 // --- GPUs
 
@@ -152,8 +153,7 @@ double DayBook::waited(const Job& job) const {
 std::vector<GpuBook::Gpu> DayBook::gpus_of(const Job& job, const json& pods) {
   const DayJob& is = *job.is;
   const auto count = static_cast<std::int64_t>(pods.size());
-  if (count < is.least_pods || count > is.pods)
-    wrong(is.name + " has " + std::to_string(count) + " pods");
+  if (count < is.least_pods || count > is.pods) wrong(is.name + " has " + std::to_string(count) + " pods");
   std::vector<GpuBook::Gpu> gpus;
   for (const json& pod : pods) {
     const json& indexes = pod.at("gpus");
@@ -233,7 +233,7 @@ void DayBook::give_back(Job& job) {
 
 // --- events
 
-void DayBook::asked_to_go(Job& job, const json& event, const std::string& type) {
+void DayBook::asked_to_give(Job& job, const json& event, const std::string& type) {
   const auto& beneficiary = event.at("for").get_ref<const std::string&>();
   if (job.is->is_interactive) wrong(job.is->name + " is not preemptible and has to give way (" + type + ")");
   if (beneficiary.empty()) wrong(job.is->name + " has to give way for nobody (" + type + ")");
@@ -257,9 +257,9 @@ void DayBook::play(const json& event) {
   if (type == "Admitted" || type == "Restarted") {
     take(job, event.at("pods"));
   } else if (type == "Evicted" || type == "Moved") {
-    asked_to_go(job, event, type);
+    asked_to_give(job, event, type);
   } else if (type == "Shrunk" || type == "Grown") {
-    if (type == "Shrunk") asked_to_go(job, event, type);
+    if (type == "Shrunk") asked_to_give(job, event, type);
     resize(job, event);
   } else if (type == "Released") {
     give_back(job);
@@ -267,7 +267,6 @@ void DayBook::play(const json& event) {
     give_back(job);
     wait_no_more(job);
     least_[job.is->project] -= job.is->least();
-    job.is_over = true;
   } else if (type == "Waiting") {
     if (job.wish) wait_as(job, event.at("reason").get<std::string>());
   } else {
@@ -282,7 +281,9 @@ void DayBook::close() {
     if (!job.is_submitted) continue;
     const double wait = waited(job);
     DayWaits& waits = out_.waits;
-    (job.is->is_interactive ? waits.interactive : job.is_entitled ? waits.entitled : waits.beyond_quota)
+    (job.is->is_interactive ? waits.interactive
+     : job.is_entitled      ? waits.entitled
+                            : waits.beyond_quota)
         .push_back(wait);
     if (!job.admitted) ++out_.not_started;
     if (!job.is_entitled) continue;
@@ -315,8 +316,7 @@ void DayBook::compare(const json& report) {
   out_.restarting = lost.at("restarting").get<double>();
   out_.resizing = lost.at("resizing").get<double>();
   const double sum = out_.useful + out_.first_starts + out_.lost();
-  const auto slack = static_cast<double>(kNumbersPerSum);
-  differs("useful and lost GPU time", sum, allocated - slack, allocated + slack);
+  differs("useful and lost GPU time", sum, allocated - kNumbersPerSum, allocated + kNumbersPerSum);
   double useful = 0;
   for (const json& entry : report.at("jobs")) {
     const Job* const job = find(entry.at("name").get<std::string>());
@@ -325,8 +325,8 @@ void DayBook::compare(const json& report) {
       continue;
     }
     useful += entry.at("gpuSecondsUseful").get<double>();
-    out_.useful_of[job->is->project] += entry.at("gpuSecondsUseful").get<double>() +
-                                        entry.at("gpuSecondsLost").at("starting").get<double>();
+    out_.useful_of[job->is->project] +=
+        entry.at("gpuSecondsUseful").get<double>() + entry.at("gpuSecondsLost").at("starting").get<double>();
     if (job->admitted) out_.attempts.push_back(entry.at("attempt").get<double>());
     const double wait = waited(*job);
     differs("waitedSeconds of " + job->is->name, entry.at("waitedSeconds").get<double>(), wait, wait);

@@ -64,7 +64,7 @@ class DayBook {
   struct Job {
     const DayJob* is = nullptr;
     std::vector<GpuBook::Gpu> gpus;
-    bool is_submitted = false, is_entitled = false, is_over = false;
+    bool is_submitted = false, is_entitled = false;
     bool works = false;  // holds its place and was not told to go
     std::optional<std::int64_t> admitted, first_victim;
     std::optional<Wish> wish;  // it waits
@@ -79,12 +79,11 @@ class DayBook {
   void wait_no_more(Job& job);
   void take(Job& job, const nlohmann::json& pods);
   void resize(Job& job, const nlohmann::json& event);
-  void asked_to_go(Job& job, const nlohmann::json& event, const std::string& type);
+  void asked_to_give(Job& job, const nlohmann::json& event, const std::string& type);
   void give_back(Job& job);
   void charge(Job& job, std::int64_t gpus);
   std::vector<GpuBook::Gpu> gpus_of(const Job& job, const nlohmann::json& pods);
   double waited(const Job& job) const;
-  void add_waits();
 
   const Day& day_;
   Sharing policy_;

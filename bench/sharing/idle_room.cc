@@ -15,8 +15,8 @@ IdleCause cause_of(const std::string& reason) {
 
 }  // namespace
 
-IdleRoom idle_room(const std::vector<std::int64_t>& nodes_by_free, const std::map<Wish, std::int64_t>& waiting,
-                   std::int64_t growth) {
+IdleRoom idle_room(const std::vector<std::int64_t>& nodes_by_free,
+                   const std::map<Wish, std::int64_t>& waiting, std::int64_t growth) {
   IdleRoom room{};
   std::int64_t left = 0;
   for (std::size_t n = 0; n < nodes_by_free.size(); ++n)
@@ -28,9 +28,9 @@ IdleRoom idle_room(const std::vector<std::int64_t>& nodes_by_free, const std::ma
     std::int64_t pods_that_fit = 0;
     for (std::size_t n = 0; n < nodes_by_free.size(); ++n)
       pods_that_fit += nodes_by_free[n] * (static_cast<std::int64_t>(n) / wish.gpus);
-    const IdleCause cause = pods_that_fit >= wish.pods   ? cause_of(wish.reason)
-                            : wish.total() <= free       ? IdleCause::kFragments
-                                                         : IdleCause::kGangs;
+    const IdleCause cause = pods_that_fit >= wish.pods ? cause_of(wish.reason)
+                            : wish.total() <= free     ? IdleCause::kFragments
+                                                       : IdleCause::kGangs;
     wanted[static_cast<std::size_t>(cause)] += static_cast<double>(wish.total() * count);
   }
   wanted[static_cast<std::size_t>(IdleCause::kGrowth)] = static_cast<double>(growth);

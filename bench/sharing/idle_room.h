@@ -37,7 +37,7 @@ struct Wish {
 // `nodes_by_free[n]`: how many nodes have n GPUs free. `waiting`: how many wishes there are of each kind.
 // `growth`: GPUs that elastic jobs lack. Each free GPU is counted once at most: for those first that would
 // fit, in the order above, and no more than they ask for. O(kinds).
-IdleRoom idle_room(const std::vector<std::int64_t>& nodes_by_free, const std::map<Wish, std::int64_t>& waiting,
-                   std::int64_t growth);
+IdleRoom idle_room(const std::vector<std::int64_t>& nodes_by_free,
+                   const std::map<Wish, std::int64_t>& waiting, std::int64_t growth);
 
 }  // namespace muster::bench

@@ -10,14 +10,14 @@ namespace muster::simulate {
 // As of now. Where a gang stands still because of a fault, nothing of this is the cause.
 Losses World::loss_rates(const Gang& g) const {
   Losses rates;
-  std::int64_t held = 0, leaving = 0;
-  for (const Charge& c : g.charged) held += c.milli;
+  std::int64_t all = 0, leaving = 0;
+  for (const Charge& c : g.charged) all += c.milli;
   for (const GangPod& p : g.pods) leaving += p.leaves() ? p.milli_gpu : 0;
-  leaving = std::min(leaving, held);
+  leaving = std::min(leaving, all);
   rates[Loss::kStopping] = leaving;
   const auto& status = g.job.status;
   if (status.assignment.attempt == 0 || g.state != Gang::State::kRunning) return rates;
-  const std::int64_t idle = held - leaving - (g.work.runs() ? g.work.milli_gpu() : 0);
+  const std::int64_t idle = all - leaving - (g.work.runs() ? g.work.milli_gpu() : 0);
   const bool has_lost_a_node = std::ranges::any_of(
       g.job.status.assignment.pods, [this](const auto& place) { return is_failed(place.node); });
   if (idle <= 0 || has_lost_a_node) return rates;
