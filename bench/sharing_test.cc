@@ -16,7 +16,7 @@ using nlohmann::json;
 // --- days
 
 TEST(RandomDay, IsTheSameForTheSameSeed) {
-  const DayOptions options{.hours = 3, .seed = 7};
+  const DayOptions options{.hours = 3, .load = 1.2, .seed = 7};
   const Day a = random_day(options), b = random_day(options);
   for (const Sharing policy : {Sharing::kMuster, Sharing::kFifo})
     EXPECT_EQ(simulation_input(a, policy), simulation_input(b, policy));
@@ -69,13 +69,16 @@ TEST(RandomDay, SaysWhatItCannotMake) {
 Day small_day(std::vector<DayJob> jobs) {
   Day day;
   day.window = 1000;
-  day.nodes = {{"n0", "H100", 1000, 1000, 4}};
-  day.projects = {{"a", 2}, {"b", 2}};
+  day.nodes = {TraceNode{"n0", "H100", 1000, 1000, 4}};
+  day.projects = {DayProject{"a", 2}, DayProject{"b", 2}};
   day.jobs = std::move(jobs);
   return day;
 }
 DayJob small_job(const std::string& name, std::size_t project, std::int64_t arrives, std::int32_t pods = 1) {
-  DayJob job{name, project, pods, pods, 1};
+  DayJob job;
+  job.name = name;
+  job.project = project;
+  job.pods = job.least_pods = pods;
   job.arrives = arrives;
   job.runs = 100;
   return job;
@@ -238,7 +241,7 @@ TEST(DayFigures, TheBoundKnowsThatEveryJobStartsOnce) {
 }
 
 TEST(DayFigures, AreMeansOverDays) {
-  const auto row = [](std::string name, double value) { return Row{std::move(name), value, "s"}; };
+  const auto row = [](std::string name, double value) { return Row{std::move(name), value, "s", std::nullopt}; };
   const auto mean = mean_of({{row("a", 1), row("b, largest", 7)},
                              {row("a", 3), row("b, largest", 2)},
                              {row("a", std::nan("")), row("b, largest", 3)}});

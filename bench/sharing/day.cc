@@ -81,7 +81,13 @@ std::size_t random_project(Random& random) {
 
 DayJob random_job(Random& random, std::int64_t window) {
   const Shape& shape = random_shape(random);
-  DayJob job{shape.name, random_project(random), shape.pods, shape.least_pods, shape.gpus, shape.resizing};
+  DayJob job;
+  job.name = shape.name;
+  job.project = random_project(random);
+  job.pods = shape.pods;
+  job.least_pods = shape.least_pods;
+  job.gpus = shape.gpus;
+  job.resizing = shape.resizing;
   job.is_interactive = shape.is_interactive;
   const std::uint64_t priority = random.below(100);
   job.priority_class = shape.is_interactive                    ? "interactive"

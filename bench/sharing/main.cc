@@ -61,7 +61,7 @@ bool measure(Report& report, const Options& o, double load) {
     for (const auto& [policy, one] : outcomes) {
       auto figures =
           day_figures(one.outcome, day, load, fifo == outcomes.end() ? nullptr : &fifo->second.outcome);
-      figures.push_back({"processor time", one.took, "s"});
+      figures.push_back({"processor time", one.took, "s", std::nullopt});
       rows[policy].push_back(std::move(figures));
       right = right && one.outcome.violations.empty();
     }
