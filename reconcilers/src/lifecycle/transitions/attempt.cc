@@ -112,6 +112,7 @@ void note_checkpoints(JobStep& s, bool live) {
                     : static_cast<std::int32_t>(s.status.assignment.pods.size()));
   }
   if (!live) return;
+  note_saves(s);
   const std::int64_t grace = grace_seconds(s.spec);
   if (known.save_seconds > grace) {
     s.set("GracePeriodTooShort", ConditionStatus::kTrue, "SavingTakesLonger",
@@ -155,6 +156,7 @@ void restart(JobStep& s, const client::Pod& failed) {
 void begin_attempt(JobStep& s, const std::string& why, const std::string& reason, const char* action,
                    client::EventType type) {
   auto& a = s.status.assignment;
+  count_run(s);
   a.attempt = ++s.status.attempt;
   a.admitted_at = s.seen.now;
   for (auto& p : a.pods) {
@@ -232,6 +234,7 @@ void judge_readiness(JobStep& s) {
   // probe.
   s.status.started_at = s.seen.now;
   s.status.start_failures = 0;
+  note_start(s);
   s.set("PodsReady", ConditionStatus::kTrue, "PodsReady",
         fmt::format("all {} pods are ready", s.gang.pods.size()));
 }
