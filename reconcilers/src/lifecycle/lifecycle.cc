@@ -252,7 +252,10 @@ Step advance(const Observed& seen) {
   // How many pods have to report depends on how many there are.
   if (live && s.status.assignment.pods.size() != seen.job.status.assignment.pods.size())
     note_checkpoints(s, true);
-  if (!is_finished(s.status)) forget_old_refusals(s);
+  if (!is_finished(s.status)) {
+    note_saves(s);
+    forget_old_refusals(s);
+  }
   const bool was_judged = crds::find_condition(s.status.conditions, "Idle") != nullptr;
   if (was_judged && live && !s.status.started_at)
     say_idleness(s, ConditionStatus::kUnknown, "NotRunning", "");

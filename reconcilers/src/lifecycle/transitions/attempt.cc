@@ -112,7 +112,6 @@ void note_checkpoints(JobStep& s, bool live) {
                     : static_cast<std::int32_t>(s.status.assignment.pods.size()));
   }
   if (!live) return;
-  note_saves(s);
   const std::int64_t grace = grace_seconds(s.spec);
   if (known.save_seconds > grace) {
     s.set("GracePeriodTooShort", ConditionStatus::kTrue, "SavingTakesLonger",
