@@ -252,6 +252,7 @@ TEST(Disruption, TheLastStartIsKept) {
 TEST(Disruption, AStartInPlaceBeginsWhenThePodsBeforeItHaveGone) {
   Life life;
   life.run();
+  life.now += minutes{1};
   life.fail("llama-worker-0-1");
   const Step step = life.look();
   life.commit(step);
