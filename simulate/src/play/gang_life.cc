@@ -81,6 +81,14 @@ bool World::look(Gang& g, const std::string& beneficiary, std::optional<crds::Ti
   seen.node_lost = [this](const std::string& name) { return is_dead(name); };
   seen.idleness = idleness_of(g);
   seen.serves = g.owner->is_service;
+  if (g.last_words) seen.reports = {*g.last_words};
+  if (reconcilers::asks_for_parts_of_gpus(g.wish.needs))
+    seen.charge = [&](const crds::PodAssignment& place) { return charge_of(g, place); };
+  if (reconcilers::asks_for_no_gpu(g.wish.needs)) {
+    seen.cpus = [&](const crds::PodAssignment& place) {
+      return reconcilers::cpus_of(g.job.spec, g.wish.needs, place);
+    };
+  }
   const reconcilers::Step step = reconcilers::advance(seen);
 
   const bool was_whole = is_whole(g);

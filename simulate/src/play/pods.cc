@@ -71,6 +71,11 @@ std::int64_t World::milli_gpu(const Gang& g, const std::vector<pl::PodPlace>& po
   return sum;
 }
 
+crds::MilliGpu World::charge_of(const Gang& g, const crds::PodAssignment& place) const {
+  const auto role = std::ranges::find(g.spec->roles, place.role, &pl::RoleSpec::name);
+  return crds::MilliGpu{role == g.spec->roles.end() ? 0 : milli_gpu(*role, place.node)};
+}
+
 // --- pods come and go
 
 // It is there at once, and ready when it has started.
@@ -272,7 +277,20 @@ void World::stop_former_work(Gang& g, bool is_whole) {
   const auto grace = checkpoint ? checkpoint->grace_period : crds::Duration{kGraceSeconds};
   const bool saves = is_whole && g.owner->behaviour().saves_in <= grace;
   if (saves || crds::is_true(status.conditions, "Complete")) g.work.save(now);
+  if (saves && !g.owner->is_service) say_saved(g);
   stop_work(g);
+}
+
+// The last words of its pods, as those of a program that saves when it is asked. A second is the least that
+// saving takes.
+void World::say_saved(Gang& g) {
+  reconcilers::GangReport said;
+  said.attempt = g.works_in;
+  said.saved.step = g.work.done().pod_ms / 1000;
+  said.at = to_stamp(now);
+  said.reporters = said.saved_when_told = 1;
+  said.save_seconds = std::max<std::int64_t>(1, g.owner->behaviour().saves_in.count());
+  g.last_words = std::move(said);
 }
 
 void World::stop_work(Gang& g) {

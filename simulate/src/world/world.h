@@ -153,6 +153,7 @@ struct Gang {
   bool leaves_whole = false;              // its last pods are leaving, not only surplus
   std::string ended_as;                   // it has ended, and that was not told yet: the reason
   IdleWatch idle_watch;
+  std::optional<reconcilers::GangReport> last_words;  // of the last attempt whose program saved when asked
   Work work;
   std::int32_t works_in = 0;             // the attempt
   std::int64_t milli_gpu_ms_before = 0;  // of it: done before it came, already running
@@ -389,9 +390,11 @@ class World {
   void find_pods_beside(Gang& g);
   void stop_former_work(Gang& g, bool is_whole);
   void follow_work(Gang& g);
+  void say_saved(Gang& g);
   void stop_work(Gang& g);
   void schedule_end(Gang& g);
   std::int64_t milli_gpu(const Gang& g, const std::vector<pl::PodPlace>& pods) const;
+  crds::MilliGpu charge_of(const Gang& g, const crds::PodAssignment& place) const;
 
   // --- losses.cc
   Losses loss_rates(const Gang& g) const;
