@@ -165,6 +165,19 @@ TEST(DayOutcome, WhatVictimsNeedIsNotTheClaimantsWait) {
   EXPECT_EQ(out.preemptions, 1U);
 }
 
+// low is within a's quota of 2 until high comes, which goes first; then it is not.
+TEST(DayOutcome, WhoIsEntitledDependsOnPriorities) {
+  auto high = small_job("high", 0, 20, 2);
+  high.priority = 60;
+  const Day day = small_day({small_job("w", 1, 0, 4), small_job("low", 0, 10, 2), high});
+  const json told = report({event(0, "Admitted", "b/w", place({0, 1, 2, 3}))}, 4000,
+                           {{"w", 4000, 0, 0}, {"low", 0, 0, 990}, {"high", 0, 0, 980}});
+  const DayOutcome out = day_outcome(told, day, Sharing::kMuster);
+  EXPECT_THAT(out.violations, testing::ElementsAre());
+  EXPECT_THAT(out.waits.entitled, testing::ElementsAre(980));
+  EXPECT_THAT(out.waits.beyond_quota, testing::ElementsAre(0, 990));
+}
+
 TEST(DayOutcome, SaysWhatIsBroken) {
   const auto broken = [](const Day& day, std::vector<json> events, Sharing policy = Sharing::kMuster) {
     std::string all;
@@ -241,7 +254,9 @@ TEST(DayFigures, TheBoundKnowsThatEveryJobStartsOnce) {
 }
 
 TEST(DayFigures, AreMeansOverDays) {
-  const auto row = [](std::string name, double value) { return Row{std::move(name), value, "s", std::nullopt}; };
+  const auto row = [](std::string name, double value) {
+    return Row{std::move(name), value, "s", std::nullopt};
+  };
   const auto mean = mean_of({{row("a", 1), row("b, largest", 7)},
                              {row("a", 3), row("b, largest", 2)},
                              {row("a", std::nan("")), row("b, largest", 3)}});

@@ -73,7 +73,7 @@ DayBook::DayBook(const Day& day, Sharing policy, DayOutcome& out)
       policy_(policy),
       out_(out),
       gpus_(day.nodes),
-      least_(day.projects.size()),
+      open_(day.projects.size()),
       used_(day.projects.size()),
       firm_(day.projects.size()) {
   for (const DayJob& job : day.jobs) {
@@ -111,11 +111,32 @@ void DayBook::submit_until(std::int64_t now) {
     Job& job = jobs_[next_];
     account(job.is->arrives);
     job.is_submitted = true;
-    std::int64_t& least = least_[job.is->project];
-    least += job.is->least();
-    job.is_entitled = least <= day_.projects[job.is->project].quota;
+    auto& open = open_[job.is->project];
+    std::erase_if(open, [&](std::size_t i) { return jobs_[i].is_over; });
+    open.push_back(next_);
+    job.is_entitled = is_within_quota(job);
+    for (const std::size_t i : open) {  // what comes later and goes first takes its quota
+      Job& other = jobs_[i];
+      if (!other.admitted && other.is->priority < job.is->priority)
+        other.is_entitled = other.is_entitled && is_within_quota(other);
+    }
     wait_as(job, "");
   }
+}
+
+// The minimums of all jobs of its project that go before it, and its own.
+bool DayBook::is_within_quota(const Job& job) const {
+  std::int64_t sum = 0;
+  bool is_earlier = true;
+  for (const std::size_t i : open_[job.is->project]) {
+    const Job& other = jobs_[i];
+    if (&other == &job) is_earlier = false;
+    if (other.is_over) continue;
+    const bool goes_first =
+        other.is->priority > job.is->priority || (other.is->priority == job.is->priority && is_earlier);
+    if (goes_first || &other == &job) sum += other.is->least();
+  }
+  return sum <= day_.projects[job.is->project].quota;
 }
 
 void DayBook::advance(std::int64_t to) {
@@ -266,7 +287,7 @@ void DayBook::play(const json& event) {
   } else if (type == "Finished") {
     give_back(job);
     wait_no_more(job);
-    least_[job.is->project] -= job.is->least();
+    job.is_over = true;
   } else if (type == "Waiting") {
     if (job.wish) wait_as(job, event.at("reason").get<std::string>());
   } else {

@@ -64,7 +64,7 @@ class DayBook {
   struct Job {
     const DayJob* is = nullptr;
     std::vector<GpuBook::Gpu> gpus;
-    bool is_submitted = false, is_entitled = false;
+    bool is_submitted = false, is_entitled = false, is_over = false;
     bool works = false;  // holds its place and was not told to go
     std::optional<std::int64_t> admitted, first_victim;
     std::optional<Wish> wish;  // it waits
@@ -74,6 +74,7 @@ class DayBook {
   Job* find(const std::string& object);
   void advance(std::int64_t to);
   void submit_until(std::int64_t now);
+  bool is_within_quota(const Job& job) const;
   void account(std::int64_t to);
   void wait_as(Job& job, const std::string& reason);
   void wait_no_more(Job& job);
@@ -94,9 +95,10 @@ class DayBook {
   std::unordered_map<std::string, std::size_t> by_name_;
   std::size_t next_ = 0;  // to be submitted
   std::map<Wish, std::int64_t> waiting_;
-  std::int64_t growth_ = 0;                        // GPUs that elastic jobs which run lack
-  std::vector<std::int64_t> least_, used_, firm_;  // of each project: minimums, held, of that not preemptible
-  double held_at_least_ = 0, held_at_most_ = 0;    // GPU-seconds
+  std::int64_t growth_ = 0;                      // GPUs that elastic jobs which run lack
+  std::vector<std::vector<std::size_t>> open_;   // of each project: jobs that have not ended, by arrival
+  std::vector<std::int64_t> used_, firm_;        // of each project: held, of that not preemptible
+  double held_at_least_ = 0, held_at_most_ = 0;  // GPU-seconds
 };
 
 }  // namespace muster::bench

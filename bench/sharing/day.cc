@@ -89,11 +89,13 @@ DayJob random_job(Random& random, std::int64_t window) {
   job.gpus = shape.gpus;
   job.resizing = shape.resizing;
   job.is_interactive = shape.is_interactive;
-  const std::uint64_t priority = random.below(100);
-  job.priority_class = shape.is_interactive                    ? "interactive"
-                       : priority < kLowPercent                ? "batch-low"
-                       : priority < kLowPercent + kHighPercent ? "batch-high"
-                                                               : "training";
+  const std::uint64_t draw = random.below(100);
+  const DayClass& of = shape.is_interactive                ? kInteractiveClass
+                       : draw < kLowPercent                ? kLowClass
+                       : draw < kLowPercent + kHighPercent ? kHighClass
+                                                           : kTrainingClass;
+  job.priority_class = of.name;
+  job.priority = of.value;
   job.saves_when_asked = random.below(100) >= kDoNotSavePercent;
   job.arrives = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(window)));
   job.runs = run_time(random);

@@ -9,6 +9,14 @@
 
 namespace muster::bench {
 
+// Priority classes: those that are shipped, and one below and one above that of training.
+struct DayClass {
+  const char* name;
+  std::int32_t value;
+};
+inline constexpr DayClass kInteractiveClass{"interactive", 100}, kTrainingClass{"training", 50},
+    kLowClass{"batch-low", 20}, kHighClass{"batch-high", 60};
+
 enum class Resizing : std::uint8_t { kNever, kInPlace, kRestart };
 
 struct DayJob {
@@ -18,6 +26,7 @@ struct DayJob {
   std::int32_t gpus = 1;                  // of each pod
   Resizing resizing = Resizing::kNever;
   std::string priority_class;
+  std::int32_t priority = 0;           // of that class
   bool is_interactive = false;         // not preemptible
   bool saves_when_asked = true;        // else it goes back to its last checkpoint
   std::int64_t arrives = 0, runs = 0;  // seconds; the run at full size, from when it works

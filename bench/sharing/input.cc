@@ -42,11 +42,11 @@ json job_object(const Day& day, const DayJob& job, Sharing policy) {
           {"spec", std::move(spec)}};
 }
 
-json priority_class(const char* name, std::int32_t value) {
+json priority_class(const DayClass& of) {
   return {{"apiVersion", "scheduling.k8s.io/v1"},
           {"kind", "PriorityClass"},
-          {"metadata", {{"name", name}}},
-          {"value", value}};
+          {"metadata", {{"name", of.name}}},
+          {"value", of.value}};
 }
 
 }  // namespace
@@ -74,9 +74,7 @@ std::string simulation_input(const Day& day, Sharing policy) {
   std::ostringstream out;
   const auto put = [&](const json& object) { out << object << "\n---\n"; };
   for (const TraceNode& n : day.nodes) put(node_object(n));
-  // Above and below the shipped class of training, 50.
-  put(priority_class("batch-low", 20));
-  put(priority_class("batch-high", 60));
+  for (const DayClass& c : {kLowClass, kHighClass}) put(priority_class(c));
   const json everything = {{"gpu", day.gpus()}};
   json cluster = {{"quota", everything}};
   if (policy == Sharing::kFreeOfCharge) cluster["disruption"] = {{"maxOverhead", 100}};

@@ -12,11 +12,11 @@ namespace muster::bench {
 
 // Seconds from submission to the first start or, without one, to the end.
 struct DayWaits {
-  // Submitted while the minimums of all jobs of its project, with it, were within the project's quota; not
-  // so; not preemptible.
+  // While they waited, the minimums of all jobs of the project that go before them (by priority, then by age)
+  // were, with their own, within the project's quota; they were not; not preemptible.
   std::vector<double> entitled, beyond_quota, interactive;
-  // Of all that were within the quota when submitted, the interactive ones too: without the time that its
-  // victims were given to save, as far as it waited for that.
+  // Of all that were within the quota so, the interactive ones too: without the time that the first victims
+  // were given to save, as far as it waited for that.
   std::vector<double> beyond_grace;
 };
 
