@@ -141,7 +141,10 @@ class Planner {
     reserving_.clear();
     turns_.begin_round();
     orders_.reserve(served_.size());
-    for (const PoolId p : served_) orders_.emplace_back(s_, p);
+    for (const PoolId p : served_) {
+      orders_.emplace_back(s_, p);
+      note_rights_of_owner(s_, p);
+    }
   }
 
   void serve_in_order() {

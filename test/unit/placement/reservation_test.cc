@@ -20,6 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::job;
+using testing::jobs_of;
 using testing::node;
 using testing::pool;
 using testing::project;
@@ -231,6 +232,27 @@ TEST(ReservationTest, WithoutAnyEndThoseThatBeganFirstAreWaitedFor) {
   w.cluster.remove_job("b/4");  // all that is left there has an end
   w.at(23);
   EXPECT_EQ(w.reservation()->start, Time{32 * kMinute});
+}
+
+// It has a right to what it holds, but not to more: so it is kept off until it has no longer to go than those
+// are let be that wait, and a plan is made then.
+TEST(ReservationTest, WhoMayGrowOntoItsNodesLaterIsLookedAtThen) {
+  Two w;
+  w.cluster.remove_node("n2");
+  w.cluster.upsert_node(node("n1", 3));
+  w.cluster.upsert_queue(project("a", "top", {1}));
+  w.cluster.upsert_queue(project("b", "top", {1, -1, 0}));
+  w.runs(job("a/old", 1, 1), "n1", {0});
+  JobSpec elastic = job("b/elastic", 1, 1);
+  elastic.roles[0].max_replicas = 2;
+  elastic.max_runtime = Duration{60 * kMinute};
+  w.runs(elastic, "n1", {1});
+  w.cluster.upsert_job(job("a/wide", 1, 3, 2 * kMinute));
+  const Plan plan = w.at(12);
+  EXPECT_THAT(plan.decisions, IsEmpty());
+  EXPECT_THAT(w.reserved(), ElementsAre("n1"));
+  EXPECT_EQ(plan.wake, Time{51 * kMinute});
+  EXPECT_THAT(jobs_of(w.at(51), Kind::kGrow), ElementsAre("b/elastic"));
 }
 
 TEST(ReservationTest, WhoCouldNeverStartReservesNothing) {
