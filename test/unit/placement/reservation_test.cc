@@ -9,6 +9,12 @@
 namespace muster::placement {
 namespace {
 
+Progress began(Time at) {
+  Progress progress;
+  progress.began = at;
+  return progress;
+}
+
 using testing::assignment;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -41,7 +47,7 @@ struct Two : SmallCluster {
   void runs(const JobSpec& spec, const std::string& on, std::vector<std::int32_t> gpus, int since = 1) {
     cluster.upsert_job(spec);
     cluster.set_assignment(spec.id, assignment(since, {{0, 0, on, std::move(gpus)}}));
-    cluster.set_progress(spec.id, {Time{since * kMinute}, {}, {}, {}});
+    cluster.set_progress(spec.id, began(Time{since * kMinute}));
   }
   Plan at(int minute) { return muster::placement::plan(cluster, Time{minute * kMinute}); }
   std::vector<std::string> starts_at(int minute) {
@@ -312,7 +318,7 @@ TEST(ReservationTest, S21GangStartsAndTheRestOfThePoolStaysBusy) {
     const auto id = small(i);
     const std::int64_t ran = i * 10 % 240;
     w.cluster.set_assignment(id, assignment(1, {{0, 0, "n" + std::to_string(i % 9 + 1), {i / 9}}}));
-    w.cluster.set_progress(id, {Time{(begin - ran) * 1000}, {}, {}, {}});
+    w.cluster.set_progress(id, began(Time{(begin - ran) * 1000}));
     ends[id] = begin - ran + 240;
   }
   for (int i = 72; i < 472; ++i) small(i);
