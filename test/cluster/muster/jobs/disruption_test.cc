@@ -71,14 +71,20 @@ TEST_F(Disruption, AFairShareIsOwedAfterPatience) {
 // What is free stands in two pieces, and nobody has a right to have `small` moved: it is moved when the room
 // has idled for as long as that costs, and its status has the price. Another process goes on from there.
 TEST_F(Disruption, AMoveForABorrowerHappensWhenItPays) {
-  json big = job("team", "f1", 4), full = job("team", "f2", 6);
-  for (json* fixed : {&big, &full}) (*fixed)["spec"]["preemptible"] = false;
-  for (const json& one : {big, job("team", "small", 2), full}) {
+  const auto on = [](const std::string& node, json one) {
+    one["spec"]["preemptible"] = false;
+    one["spec"]["roles"][0]["template"]["spec"]["nodeSelector"] = {{"kubernetes.io/hostname", node}};
+    return one;
+  };
+  for (const json& one : {on("node-0", job("team", "f1", 6)), on("node-0", job("team", "gone", 2)),
+                          on("node-1", job("team", "f2", 4)), job("team", "small", 2)}) {
     cluster_->create(one);
     ASSERT_TRUE(cluster_->wait_phase(one["metadata"]["name"], "Running", 30s));
   }
+  cluster_->remove(path_of_job("gone"));
+  ASSERT_TRUE(cluster_->wait(30s, [] { return cluster_->pods("gone").empty(); }));
   const json before = cluster_->job("small")["status"]["assignment"]["pods"][0];
-  ASSERT_EQ(before["node"], cluster_->job("f1")["status"]["assignment"]["pods"][0]["node"]) << "packed";
+  ASSERT_EQ(before["node"], "node-1");
   cluster_->create(job("borrower", "next", 4));
   ASSERT_TRUE(cluster_->wait_phase("next", "Running", 60s, "borrower"))
       << cluster_->job("next", "borrower").dump(2);
