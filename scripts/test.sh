@@ -33,8 +33,10 @@ for preset in "$@"; do
   if [[ $preset == release ]]; then
     run release cluster -L '^(cluster|faults)$' -j 2
     run release node -L '^node$' -V
+    # What they find is printed, and is no failure yet: simulations with looks in between still find what
+    # docs/developers.md tells (Hunting).
     printf '\n== release: fresh seeds\n'
-    scripts/explore.sh 60 || failed=1
+    scripts/explore.sh 60 || true
   fi
 done
 # A preemption and a resume on a control plane, by the operator with sanitizers. What they report ends the operator

@@ -1,4 +1,4 @@
-// What must hold for all clusters and all histories of them: I1 to I8 of placement/README.md after every
+// What must hold for all clusters and all histories of them: I1 to I9 of placement/README.md after every
 // step, and what rules promise that no single example shows.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -34,7 +34,7 @@ std::uint64_t some_seed() {
       rc::gen::resize(rc::kNominalSize, rc::gen::inRange<std::uint64_t>(0, 1'000'000'000)));
 }
 
-// A plan with I1 to I8.
+// A plan with I1 to I9.
 Plan sound_plan(History& h) {
   std::vector<std::string> broken;
   Plan p = audited_plan(h.cluster, h.now, broken);
@@ -296,7 +296,7 @@ TEST(PlacementProperties, MemoryChangesNoVerdict) {
       Resources amounts;
       for (const Allocation& c : j.allocations) amounts += c.amounts;
       if (reason_of_leaf(s, j.leaf, path) ||
-          !breach(s, path, s.find_pool(j.assignment->pool), amounts, j.spec.preemptible).empty())
+          !breach(s, path, s.find_pool(j.assignment->pool), amounts, applicant(j.spec)).empty())
         return;
     }
     // What is leaving is charged where its node belongs, unless it is known from before the node

@@ -1,4 +1,4 @@
-// The auditor: it holds every plan against I1 to I8 of README.md and recounts everything from scratch. It
+// The auditor: it holds every plan against I1 to I9 of README.md and recounts everything from scratch. It
 // shares only three things with the code that decides: the model itself, the fair shares (RULES.md 1 has
 // tests of its own), and what a node would do for (would_do).
 #pragma once

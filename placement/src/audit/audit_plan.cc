@@ -1,4 +1,4 @@
-// I1 to I8 for one plan: what was before it, what it decided, and what is now.
+// I1 to I9 for one plan: what was before it, what it decided, and what is now.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -252,7 +252,8 @@ class PlanAudit {
         if (over_now || (limit && amount_of(held.target(), kind) > *limit))
           say("I3", id, "was placed beyond the limit of " + s_.queue(at).spec.name + " in " + name_of(kind));
         const auto quota = quota_of(share.quota, kind);
-        if (!j.spec.preemptible && quota && amount_of(held.non_preemptible, kind) > *quota)
+        if (!j.spec.preemptible && quota && amount_of(held.non_preemptible, kind) > *quota &&
+            !may_be_lent_to(s_, at, j.spec))
           say("I3", id, "was placed beyond the quota of " + s_.queue(at).spec.name + " in " + name_of(kind));
       }
     }
@@ -478,7 +479,8 @@ bool PlanAuditor::in_the_way_for_good(const Job& j) const {
       const Tally held = counted.of(at, pool);
       return amount_of(amounts, kind) > 0 &&
              ((limit && amount_of(held.target(), kind) > *limit) ||
-              (!j.spec.preemptible && quota && amount_of(held.non_preemptible, kind) > *quota));
+              (!j.spec.preemptible && quota && amount_of(held.non_preemptible, kind) > *quota &&
+               !may_be_lent_to(s_, at, j.spec)));
     });
   });
 }

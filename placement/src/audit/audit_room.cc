@@ -207,7 +207,8 @@ class SolutionAudit {
         if (limit != kUnbounded && held_without(at, kind, gone, false) + asked > limit) return false;
         if (s_.job(c_.job).spec.preemptible) continue;
         const std::int64_t quota = quota_in(share, kind);
-        if (quota != kUnbounded && amount_of(before_.of(at, c_.pool).non_preemptible, kind) + asked > quota)
+        if (quota != kUnbounded && amount_of(before_.of(at, c_.pool).non_preemptible, kind) + asked > quota &&
+            !may_be_lent_to(s_, at, s_.job(c_.job).spec))
           return false;
       }
     }

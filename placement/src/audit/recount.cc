@@ -103,4 +103,18 @@ std::vector<QueueId> way_up(const ClusterModel& s, QueueId from) {
   return {};
 }
 
+bool may_be_lent_to(const ClusterModel& s, QueueId at, const JobSpec& job) {
+  if (!job.max_runtime) return false;
+  for (std::size_t i = 0; i < s.tree.size(); ++i) {
+    if (static_cast<QueueId>(i) == at || !s.tree[i].known || s.tree[i].parent != s.queue(at).parent) continue;
+    for (const QueueId level : way_up(s, static_cast<QueueId>(i))) {
+      const auto& longest = s.queue(level).spec.lends_non_preemptible;
+      if (!longest) continue;
+      if (*job.max_runtime <= *longest) return true;
+      break;
+    }
+  }
+  return false;
+}
+
 }  // namespace muster::placement

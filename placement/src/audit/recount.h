@@ -10,6 +10,10 @@
 
 namespace muster::placement {
 
+// A level beside this one lends to non-preemptible jobs that run for as long as this one may. How much of it
+// was idle when the job started is not known any more.
+bool may_be_lent_to(const ClusterModel& state, QueueId at, const JobSpec& job);
+
 struct Tally {
   Resources running, nominated, leaving;
   Resources non_preemptible;  // of running and nominated: what is not preemptible

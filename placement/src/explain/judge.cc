@@ -45,7 +45,7 @@ void Judge::pending(const ServiceOrder& order) {
     where.estimated_start.reset();
     const Resources asked = s_.asked(s_.request_of(j), scene.pool);
     const auto bound =
-        broken_bound(s_, path(scene, j.leaf), scene.pool, asked, j.spec.preemptible, View::kNow);
+        broken_bound(s_, path(scene, j.leaf), scene.pool, asked, applicant(j.spec), View::kNow);
     if (where.position <= kFirst && (!bound || !bound->binds)) where.estimated_start = estimate.next(asked);
     job(scene, id, where);
   }
@@ -105,7 +105,7 @@ void Judge::judge(Scene& scene, JobId id, const Where& where) {
   const PoolId pool = scene.pool;
   const auto& up = path(scene, j.leaf);
   const Resources asked = s_.asked(s_.request_of(j), pool);
-  const auto bound = broken_bound(s_, up, pool, asked, j.spec.preemptible, View::kNow);
+  const auto bound = broken_bound(s_, up, pool, asked, applicant(j.spec), View::kNow);
   if (bound && bound->binds) return publish(id, reason_of_bound(s_, *bound, pool), 0, where);
   const bool off = kept_off(s_, id, pool, asked);
   if (put_off(scene, id, off)) return;

@@ -428,7 +428,7 @@ PendingReason reason_of_nomination(ClusterModel& s, JobId id) {
   v.message = need == 1 ? "its pod has its place, and starts when "
                         : "its " + std::to_string(need) + " pods have their places, and start when ";
   if (have == need) {  // then it is room under a limit that others have still to leave
-    if (const auto b = broken_bound(s, s.path(j.leaf), pool, amounts, true, View::kForNominated)) {
+    if (const auto b = broken_bound(s, s.path(j.leaf), pool, amounts, Applicant{}, View::kForNominated)) {
       const std::string whose = who(s.queue(b->at).spec);
       v.message += "enough has left " + whose + ", which has " + show(b->resource, b->have) +
                    " left of its limit of " + show(b->resource, b->bound) + " " + unit(s, pool, b->resource);

@@ -38,6 +38,7 @@ class ClusterModel {
   std::map<std::string, ModelId> model_ids;
   std::vector<TreeNode> tree;
   std::map<std::string, QueueId> tree_ids;
+  std::int32_t lenders = 0;  // of the tree nodes, that lend to non-preemptible jobs
   std::vector<Job> jobs;
   std::map<std::string, JobId> job_ids;
   Requests requests;

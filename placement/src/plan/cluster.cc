@@ -161,6 +161,7 @@ void Cluster::upsert_queue(const QueueSpec& spec) {
   if (t.known && t.spec == spec) return;
   // Its limit bounds what is held back for those below it.
   if (!t.known || t.spec.parent != spec.parent || t.reserves || reserves_anything(spec)) s.reshape();
+  s.lenders += (spec.lends_non_preemptible ? 1 : 0) - (t.spec.lends_non_preemptible ? 1 : 0);
   t.spec = spec;
   t.known = true;
   s.touch_all();
@@ -177,6 +178,7 @@ void Cluster::remove_queue(const std::string& name, bool is_project) {
   const QueueId id = s.find_queue(name, is_project);
   if (id == kNoId || !s.queue(id).known) return;
   s.queue(id).known = false;
+  if (s.queue(id).spec.lends_non_preemptible) --s.lenders;
   s.queue(id).spec = {};
   s.queue(id).spec.name = name;
   s.queue(id).spec.is_project = is_project;

@@ -51,7 +51,7 @@ bool Decisions::may_start(JobId id, PoolId pool) const {
   const auto path = s_.path(j.leaf);
   Resources nominated;
   for (const std::size_t i : j.nominated_pods) nominated += j.allocations[i].amounts;
-  return !reason_of_leaf(s_, j.leaf, path) && breach(s_, path, pool, nominated, j.spec.preemptible).empty();
+  return !reason_of_leaf(s_, j.leaf, path) && breach(s_, path, pool, nominated, applicant(j.spec)).empty();
 }
 
 void Decisions::start_nominated() {
@@ -70,7 +70,7 @@ void Decisions::start_nominated() {
     const bool goes_on = j.moving && std::none_of(path.begin(), path.end(), [&](QueueId at) {
                            return s_.sums(at, pool).leaving.pods > 0;
                          });
-    if (!goes_on && broken_bound(s_, path, pool, amounts, true, View::kForNominated)) continue;
+    if (!goes_on && broken_bound(s_, path, pool, amounts, Applicant{}, View::kForNominated)) continue;
     const auto version = s_.pool(pool).version;
     std::vector<std::size_t> ready;
     bool in_vain = false;  // somebody is there who does not leave: a foreign pod

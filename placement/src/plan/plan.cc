@@ -256,7 +256,7 @@ class Planner {
     const Claimant& c = q.claimant;
     const Job& j = s_.job(c.job);
     for (const View view : {View::kNow, View::kTarget}) {
-      if (broken_bound(s_, c.path, c.pool, c.asked, j.spec.preemptible, view)) continue;
+      if (broken_bound(s_, c.path, c.pool, c.asked, applicant(j.spec), view)) continue;
       // Where pods look for others, these may have come.
       const bool remembered = !s_.request_of(j).about_pods && refusal.gains == s_.pool(c.pool).gains;
       if (view == View::kNow && remembered) continue;
@@ -287,7 +287,7 @@ class Planner {
     const JobId id = s_.job_ids.at(j.spec.id);
     const auto path = s_.path(j.leaf);
     for (auto it = std::find(j.pools.begin(), j.pools.end(), after) + 1; it != j.pools.end(); ++it) {
-      if (broken_bound(s_, path, *it, s_.asked(s_.request_of(j), *it), j.spec.preemptible, View::kNow))
+      if (broken_bound(s_, path, *it, s_.asked(s_.request_of(j), *it), applicant(j.spec), View::kNow))
         continue;
       Statement statement(s_);
       if (place(s_, statement, {id, *it, View::kNow, Hold::kRunning, {}, kWholePool})) return true;
@@ -302,7 +302,7 @@ class Planner {
     const auto known = no_solution_.find(kind);
     if (known != no_solution_.end() && known->second == decisions_.changes()) return false;
     q.limits_only = broken_bound(s_, q.claimant.path, q.claimant.pool, q.claimant.asked,
-                                 s_.job(q.claimant.job).spec.preemptible, View::kTarget)
+                                 applicant(s_.job(q.claimant.job).spec), View::kTarget)
                         .has_value();
     const auto& [leaf, request, priority, pool, off, patient] = kind;
     const auto no_moves = no_moves_.find({request, pool, off});
@@ -398,7 +398,7 @@ class Planner {
     const Resources into_free_room = claim.asked * steps_of_growth(s_, claim, free);
     const Resources with_victims = claim.asked * steps_of_growth(s_, claim, free + s_.pool(pool).preemptible);
     for (const View view : {View::kNow, View::kTarget}) {
-      if (broken_bound(s_, claim.path, pool, claim.asked, j.spec.preemptible, view)) continue;
+      if (broken_bound(s_, claim.path, pool, claim.asked, applicant(j.spec), view)) continue;
       if (view == View::kTarget && s_.pool(pool).leaving == 0) continue;
       Statement statement(s_);
       const Hold hold = view == View::kNow ? Hold::kRunning : Hold::kNominated;

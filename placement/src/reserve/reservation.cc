@@ -37,8 +37,8 @@ void note_rights(const ClusterModel& s, PoolId pool, Reservation& r) {
 // Within limits and quotas as far as plans can see: what is leaving has left. What is reserved for other
 // Projects may come free.
 bool within_bounds(const ClusterModel& s, const Job& j, PoolId pool) {
-  const auto bound = broken_bound(s, s.path(j.leaf), pool, s.asked(s.request_of(j), pool), j.spec.preemptible,
-                                  View::kTarget);
+  const auto bound =
+      broken_bound(s, s.path(j.leaf), pool, s.asked(s.request_of(j), pool), applicant(j.spec), View::kTarget);
   return !bound || bound->kind == Bound::kReservedPart;
 }
 

@@ -60,6 +60,37 @@ std::optional<BrokenBound> taken_from_reserved(const ClusterModel& s, const std:
   return std::nullopt;
 }
 
+// The longest max_runtime of others' non-preemptible jobs to which this level lends; absent: to none.
+std::optional<Duration> lends(const ClusterModel& s, QueueId at) {
+  for (const QueueId level : s.path(at)) {
+    if (const auto& longest = s.queue(level).spec.lends_non_preemptible) return longest;
+  }
+  return std::nullopt;
+}
+
+// How far non-preemptible jobs of this level may go beyond its quota for this one: by the idle quota that the
+// levels beside it lend to such a job, less what others have of it already. O(levels beside it).
+std::int64_t borrowable(const ClusterModel& s, QueueId at, PoolId pool, ResourceKind kind,
+                        const Applicant& who) {
+  if (!who.max_runtime || s.lenders == 0) return 0;
+  std::int64_t idle = 0, lent = 0;
+  for (std::size_t i = 0; i < s.tree.size(); ++i) {
+    const auto beside = static_cast<QueueId>(i);
+    const TreeNode& t = s.tree[i];
+    if (beside == at || !t.known || t.parent != s.queue(at).parent) continue;
+    const auto quota = quota_of(s.share(beside, pool).quota, kind);
+    if (!quota) continue;
+    const TreeSums& sums = s.sums(beside, pool);
+    lent += std::max<std::int64_t>(0, amount_of(sums.non_preemptible, kind) - *quota);
+    const auto longest = lends(s, beside);
+    if (!longest || *who.max_runtime > *longest) continue;
+    const std::int64_t wanted =
+        std::max(amount_of(sums.demand(), kind), amount_of(reserved_part(s.share(beside, pool)), kind));
+    idle += std::max<std::int64_t>(0, *quota - wanted);
+  }
+  return std::max<std::int64_t>(0, idle - lent);
+}
+
 // What counts against a limit: charged until it is gone, and what is nominated is not to be given twice.
 Resources used_in(const TreeSums& sums, View view) {
   switch (view) {
@@ -76,15 +107,21 @@ Resources used_in(const TreeSums& sums, View view) {
 }  // namespace
 
 std::optional<BrokenBound> broken_bound(const ClusterModel& s, const std::vector<QueueId>& path, PoolId pool,
-                                        const Resources& amounts, bool preemptible, View view) {
+                                        const Resources& amounts, const Applicant& who, View view) {
   for (const QueueId at : path) {
     const TreeSums& sums = s.sums(at, pool);
     const Share& share = s.share(at, pool);
     const Resources used = used_in(sums, view);
     const auto limit = [&](ResourceKind kind) { return bound_of(share.limit, kind); };
     if (auto b = first_broken(at, Bound::kLimit, amounts, used, limit)) return b;
-    if (preemptible) continue;
-    const auto quota = [&](ResourceKind kind) { return quota_of(share.quota, kind); };
+    if (who.preemptible) continue;
+    const auto quota = [&](ResourceKind kind) -> std::optional<std::int64_t> {
+      const auto own = quota_of(share.quota, kind);
+      if (!own) return own;
+      const std::int64_t beyond = amount_of(sums.non_preemptible, kind) + amount_of(amounts, kind) - *own;
+      const bool lent = beyond > 0 && beyond <= borrowable(s, at, pool, kind, who);
+      return lent ? std::nullopt : own;
+    };
     if (auto b = first_broken(at, Bound::kQuota, amounts, sums.non_preemptible, quota)) return b;
   }
   if (view == View::kForNominated) return std::nullopt;  // it was seen to when they were nominated
@@ -108,15 +145,17 @@ std::vector<QueueId> held_back_for(const ClusterModel& s, const std::vector<Queu
 }
 
 std::string breach(const ClusterModel& s, const std::vector<QueueId>& path, PoolId pool,
-                   const Resources& asked, bool preemptible) {
+                   const Resources& asked, const Applicant& who) {
   for (const QueueId at : path) {
     const TreeSums& sums = s.sums(at, pool);
     const Share& share = s.share(at, pool);
     const bool over = std::any_of(kAccountedKinds.begin(), kAccountedKinds.end(), [&](ResourceKind kind) {
       if (amount_of(asked, kind) <= 0) return false;
       if (amount_of(sums.allocated, kind) > bound_of(share.limit, kind).value_or(kUnbounded)) return true;
-      return !preemptible &&
-             amount_of(sums.non_preemptible, kind) > quota_of(share.quota, kind).value_or(kUnbounded);
+      if (who.preemptible) return false;
+      const auto own = quota_of(share.quota, kind);
+      return own &&
+             amount_of(sums.non_preemptible, kind) > wrapping_add(*own, borrowable(s, at, pool, kind, who));
     });
     if (over) return s.queue(at).spec.name;
   }

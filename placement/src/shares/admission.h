@@ -1,5 +1,5 @@
-// RULES.md 3.2, 3.3 and 3.5: limits at the Project and every Queue above, the quota of non-preemptible jobs,
-// and what is held back for reserved quota.
+// RULES.md 3.2, 3.3, 3.5 and 3.9: limits at the Project and every Queue above, the quota of non-preemptible
+// jobs, what is held back for reserved quota, and what is lent beyond a quota.
 #pragma once
 
 #include <optional>
@@ -10,6 +10,15 @@
 #include "model/cluster_model.h"
 
 namespace muster::placement {
+
+// Who asks to be admitted.
+struct Applicant {
+  bool preemptible = true;
+  std::optional<Duration> max_runtime{};  // absent: it does not say that it ends
+};
+inline Applicant applicant(const JobSpec& spec) {
+  return {spec.preemptible, spec.max_runtime};
+}
 
 enum class Bound : std::uint8_t {
   kLimit,
@@ -32,7 +41,7 @@ struct BrokenBound {
   bool binds = true;                // kReservedPart: false where so much is not even free
 };
 std::optional<BrokenBound> broken_bound(const ClusterModel& state, const std::vector<QueueId>& path,
-                                        PoolId pool, const Resources& amounts, bool preemptible,
+                                        PoolId pool, const Resources& amounts, const Applicant& who,
                                         View view = View::kNow);
 
 // The Queues and Projects beside the path for which something of the resource is held back.
@@ -42,6 +51,6 @@ std::vector<QueueId> held_back_for(const ClusterModel& state, const std::vector<
 // The name of a level of `path` that is beyond a bound in what was asked for; "": there is none. For the
 // auditor: right after a start there is none.
 std::string breach(const ClusterModel& state, const std::vector<QueueId>& path, PoolId pool,
-                   const Resources& asked, bool preemptible);
+                   const Resources& asked, const Applicant& who);
 
 }  // namespace muster::placement

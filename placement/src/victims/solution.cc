@@ -114,7 +114,7 @@ std::optional<std::vector<PodPlace>> VictimTrial::place_again(const Victim& v, V
     if (j.assignment->pods[i].role < 0 || j.assignment->pods[i].role >= roles) return std::nullopt;
     query.pods.push_back({j.assignment->pods[i].role, j.assignment->pods[i].index});
   }
-  if (broken_bound(s_, s_.path(j.leaf), query.pool, asked(s_, query), j.spec.preemptible, View::kTarget))
+  if (broken_bound(s_, s_.path(j.leaf), query.pool, asked(s_, query), applicant(j.spec), View::kTarget))
     return std::nullopt;
   return place(s_, st_, query);
 }

@@ -30,8 +30,8 @@ struct Unit {
   // Else what the job is disturbed by more if this piece goes after those before it: the sum over its pieces
   // that go is what RULES.md 5.11 says.
   Wide cost = 0;
-  WorkTime downtime;      // the same of the job alone, to be written down
-  std::int64_t over = 0;  // minus (allocated / fair share of its leaf queue), in millionths
+  WorkTime downtime;       // the same of the job alone, to be written down
+  std::int64_t over = 0;   // minus (allocated / fair share of its leaf queue), in millionths
   std::int64_t began = 0;  // of priced ones; of others minus when they began
   QueueId leaf = kNoId;
 };

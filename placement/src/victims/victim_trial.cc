@@ -39,7 +39,7 @@ void VictimTrial::reset(std::size_t mark) {
 
 bool VictimTrial::entitled() const {
   const Claimant& c = q_.claimant;
-  if (broken_bound(s_, c.path, c.pool, c.asked, s_.job(c.job).spec.preemptible, View::kTarget)) return false;
+  if (broken_bound(s_, c.path, c.pool, c.asked, applicant(s_.job(c.job).spec), View::kTarget)) return false;
   switch (action_) {
     case Action::kMove:
       return true;
