@@ -60,7 +60,8 @@ void count_run(JobStep& s) {
 }
 
 void count_loss(JobStep& s, const Decision& decision) {
-  if (decision.reason == "NodeFailed" && decision.cost_seconds <= 0) return count_fault(s, "NodeFailed");
+  const bool is_fault = decision.kind == Decision::Kind::kEvict && decision.reason == "NodeFailed";
+  if (is_fault && decision.cost_seconds <= 0) return count_fault(s, "NodeFailed");
   lose(s, decision.cost_seconds, decision.owed,
        decision.kind == Decision::Kind::kGrow ? "Resized" : decision.reason);
 }
