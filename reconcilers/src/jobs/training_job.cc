@@ -70,6 +70,9 @@ TrainingJobReconciler::TrainingJobReconciler(ReconcilerContext& context)
 client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   const bool is_known = co_await read_if_unsure(key);
   if (!is_known) co_return Outcome::retry();
+  // Before anything is judged: a pod of which nobody knows whether it was made holds its place.
+  const bool has_found_out = co_await pods_.find_out(key);
+  if (!has_found_out) co_return Outcome::retry();
   const Job job = find_alive(key);
   if (!job) co_return Outcome::done();
   const View view = look(key, job);
@@ -287,7 +290,10 @@ client::Task<TrainingJobReconciler::Commit> TrainingJobReconciler::commit(const 
 }
 
 void TrainingJobReconciler::forget(const client::Key& key, const std::string& last_uid) {
-  context_.placement.forget(key, pods_of(last_uid));
+  // A handler may call this while the last job's reconcile still makes pods: they hold their places as well.
+  auto pods = pods_of(last_uid);
+  for (auto& pod : pods_.on_their_way(key)) pods.push_back(std::move(pod));
+  context_.placement.forget(key, pods);
   rejections_.erase(key);
   reports_.erase(key);
   counters_due_.erase(key);

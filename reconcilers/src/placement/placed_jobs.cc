@@ -156,6 +156,28 @@ void PlacedJobs::keep_promise(const client::Key& key, const crds::TrainingJob& j
   cluster_.nominate(key, to_promise(job, n));
 }
 
+// Those that are displaced. And while a decision that is not written down yet takes places away: those that
+// placement does not count any more, neither as held nor as leaving. They were displaced when it decided, and
+// are not now (their node is back): a pod that stands there is its own payer.
+std::vector<std::size_t> PlacedJobs::uncharged(const client::Key& key, const JobState& state,
+                                               const pl::Assignment& recorded,
+                                               std::vector<std::size_t> displaced) const {
+  if (!state.decision) return displaced;
+  using Kind = Decision::Kind;
+  const auto kind = state.decision->kind;
+  const pl::Assignment* counted = cluster_.nominated(key) ? nullptr : cluster_.assignment(key);
+  const bool is_evicted = (kind == Kind::kEvict || kind == Kind::kBackOff) && counted == nullptr;
+  if (!is_evicted && kind != Kind::kMove && kind != Kind::kShrink) return displaced;
+  const auto leaving = cluster_.leaving(key);
+  for (std::size_t i = 0; i < recorded.pods.size(); ++i) {
+    const auto is_here = [&](const pl::PodPlace& place) { return place == recorded.pods[i]; };
+    const bool is_counted = std::ranges::any_of(leaving, is_here) ||
+                            (counted != nullptr && std::ranges::any_of(counted->pods, is_here));
+    if (!is_counted && std::ranges::find(displaced, i) == displaced.end()) displaced.push_back(i);
+  }
+  return displaced;
+}
+
 // Drops a decision that was acted on, or that cannot be acted on any more. A decision to take something
 // stands until it is taken, because the plan counts on it.
 void PlacedJobs::drop_decision(JobState& state, bool holds, const Step& step) {
@@ -246,7 +268,9 @@ void PlacedJobs::update(const client::Key& key, const crds::TrainingJob& job, co
   }
   drop_decision(state, holds, step);
   const crds::Assignment none;
-  Payers payers{state.was_readable ? status.assignment : none, step.displaced};
+  const auto recorded = to_assignment(state, job, status);
+  const auto empty = holds ? uncharged(key, state, recorded, step.displaced) : step.displaced;
+  Payers payers{state.was_readable ? status.assignment : none, empty};
   payers.may_leave = returns || (holds && state.was_readable && crds::is_elastic(job.spec));
   // A decision that is not written down yet has already changed who leaves. That stands.
   if (holds && state.decision) payers.leaving = cluster_.leaving(key);
@@ -267,7 +291,7 @@ void PlacedJobs::update(const client::Key& key, const crds::TrainingJob& job, co
                                              state.decision->kind == Decision::Kind::kShrink);
     if (!state.decision && (!leaving.empty() || !cluster_.leaving(key).empty()))
       cluster_.set_leaving(key, leaving);
-    if (!is_ahead) cluster_.set_assignment(key, to_assignment(state, job, status), step.displaced);
+    if (!is_ahead) cluster_.set_assignment(key, recorded, step.displaced);
     cluster_.set_progress(key, to_progress(job, status));
     return changed_();
   }

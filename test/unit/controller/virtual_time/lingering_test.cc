@@ -82,6 +82,10 @@ class Lingering : public testing::Test {
     cluster.pods_end([](const json&) { return LastWords{.takes = seconds{2}}; });
     cluster.add_job("ends", kPodsOfAJob, 1, spec);
   }
+  static bool makes_pod_of_ends(const HttpRequest& request) {
+    return request.method == Method::kPost && request.target.contains("/pods") &&
+           request.body.contains("ends-worker");
+  }
   // Each pod's deletion takes its own time to arrive, so that plans are made between them.
   static void delay_deletions(VirtualCluster& cluster) {
     cluster.faults = [&cluster](const HttpRequest& request) {
@@ -161,6 +165,80 @@ TEST_F(Lingering, APodOnALostNodeThatComesBackHoldsItsGpu) {
   EXPECT_TRUE(
       cluster.world.run_until([&] { return runs(cluster, "next") && runs(cluster, "ends"); }, minutes{2}))
       << cluster.job("next").dump(1) << cluster.job("ends").dump(1);
+  EXPECT_THAT(cluster.complaints, IsEmpty());
+}
+
+// A job is deleted, and made anew under its name, while the requests that make its pods are on their way. The
+// pods come to be, and hold their GPUs all the time.
+TEST_F(Lingering, PodsThatAreOnTheirWayWhenTheirJobIsMadeAnewHoldTheirGpus) {
+  VirtualCluster cluster;
+  set_up(cluster);
+  int sent = 0;
+  cluster.faults = [&](const HttpRequest& request) {
+    if (!makes_pod_of_ends(request)) return Fault{};
+    ++sent;
+    return Fault{.delay = seconds{2}};
+  };
+  cluster.start();
+  ASSERT_TRUE(cluster.world.run_until([&] { return sent == kPodsOfAJob; }, minutes{1}));
+  cluster.delete_job("ends");
+  cluster.add_job("ends", 1, 1, {{"suspend", true}});
+  cluster.add_job("next", 4, 2);
+  cluster.world.run_for(seconds{10});
+  EXPECT_EQ(cluster.pods_of("ends").size(), std::size_t{kPodsOfAJob});
+  EXPECT_THAT(cluster.pods_of("next"), IsEmpty());
+  cluster.collect();
+  EXPECT_TRUE(cluster.world.run_until([&] { return runs(cluster, "next"); }, minutes{1}));
+  EXPECT_THAT(cluster.complaints, IsEmpty());
+}
+
+// The same, and none of them comes to be. Then they hold nothing.
+TEST_F(Lingering, PodsThatWereOnTheirWayAndAreNotMadeHoldNothing) {
+  VirtualCluster cluster;
+  set_up(cluster);
+  int sent = 0;
+  cluster.faults = [&](const HttpRequest& request) {
+    if (!makes_pod_of_ends(request)) return Fault{};
+    ++sent;
+    return Fault{.kind = FaultKind::kLostBefore, .delay = seconds{2}};
+  };
+  cluster.start();
+  ASSERT_TRUE(cluster.world.run_until([&] { return sent == kPodsOfAJob; }, minutes{1}));
+  cluster.delete_job("ends");
+  cluster.add_job("ends", 1, 1, {{"suspend", true}});
+  cluster.add_job("next", 4, 2);
+  EXPECT_TRUE(cluster.world.run_until([&] { return runs(cluster, "next"); }, minutes{1}));
+  EXPECT_THAT(cluster.pods_of("ends"), IsEmpty());
+  EXPECT_THAT(cluster.complaints, IsEmpty());
+}
+
+// The answers to the requests that make its pods are lost, so are reads of them for a while, and the watch is
+// late.
+TEST_F(Lingering, PodsOfWhichNobodyKnowsHoldTheirGpus) {
+  VirtualCluster cluster;
+  set_up(cluster);
+  int sent = 0;
+  bool is_read = false;
+  cluster.faults = [&](const HttpRequest& request) {
+    if (makes_pod_of_ends(request)) {
+      ++sent;
+      cluster.server.set_watch_lag(seconds{5}, seconds{5});
+      return Fault{.kind = FaultKind::kLostAfter};
+    }
+    const bool reads = request.method == Method::kGet && request.target.contains("/pods/ends-worker");
+    return Fault{.kind = reads && !is_read ? FaultKind::kLostBefore : FaultKind::kNone};
+  };
+  cluster.start();
+  ASSERT_TRUE(cluster.world.run_until([&] { return sent == kPodsOfAJob; }, minutes{1}));
+  cluster.world.run_for(Duration{100});
+  ASSERT_EQ(cluster.pods_of("ends").size(), std::size_t{kPodsOfAJob});
+  cluster.server.set_watch_lag(Duration{0}, Duration{0});
+  cluster.edit_job("ends", {{"suspend", true}});
+  cluster.add_job("next", 4, 2);
+  cluster.world.run_for(seconds{4});
+  EXPECT_THAT(cluster.pods_of("next"), IsEmpty());
+  is_read = true;
+  EXPECT_TRUE(cluster.world.run_until([&] { return runs(cluster, "next"); }, minutes{1}));
   EXPECT_THAT(cluster.complaints, IsEmpty());
 }
 

@@ -96,6 +96,10 @@ class PlacedJobs {
   placement::Progress to_progress(const crds::TrainingJob& job, const crds::TrainingJobStatus& status) const;
   static placement::Assignment to_assignment(const JobState& state, const crds::TrainingJob& job,
                                              const crds::TrainingJobStatus& status);
+  // Places of the record that hold nothing.
+  std::vector<std::size_t> uncharged(const client::Key& key, const JobState& state,
+                                     const placement::Assignment& recorded,
+                                     std::vector<std::size_t> displaced) const;
   static void drop_decision(JobState& state, bool holds, const Step& step);
   static std::vector<Place> to_places(const JobState& job, const placement::Assignment& a);
 
