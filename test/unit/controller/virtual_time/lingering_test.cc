@@ -168,6 +168,32 @@ TEST_F(Lingering, APodOnALostNodeThatComesBackHoldsItsGpu) {
   EXPECT_THAT(cluster.complaints, IsEmpty());
 }
 
+// A pod has a part of a GPU and outlives its job and the process. The next process gives nobody all of that
+// GPU.
+TEST_F(Lingering, APodThatSharesAGpuHoldsItsPartInTheNextProcess) {
+  VirtualCluster cluster;
+  cluster.set_up(1, 16);
+  cluster.pods_end([](const json&) { return LastWords{.takes = seconds{2}}; });
+  json pool = cluster.server.object(kMuster + "nodepools", "default");
+  pool["spec"]["sharing"]["mode"] = "Fraction";
+  cluster.server.put(kMuster + "nodepools", std::move(pool));
+  cluster.add_job("ends", 1);
+  json roles = cluster.job("ends")["spec"]["roles"];
+  roles[0]["gpus"] = {{"fraction", "500m"}};
+  cluster.edit_job("ends", {{"roles", roles}});
+  auto& first = cluster.start("first");
+  ASSERT_TRUE(cluster.world.run_until([&] { return runs(cluster, "ends"); }, minutes{1}));
+  ASSERT_TRUE(cluster.stop(first));
+  cluster.delete_job("ends");
+  cluster.start("second");
+  cluster.add_job("next", 8);
+  cluster.world.run_for(seconds{40});
+  EXPECT_FALSE(cluster.condition("next", "Admitted"));
+  cluster.collect();
+  EXPECT_TRUE(cluster.world.run_until([&] { return runs(cluster, "next"); }, minutes{1}));
+  EXPECT_THAT(cluster.complaints, IsEmpty());
+}
+
 // A job is deleted, and made anew under its name, while the requests that make its pods are on their way. The
 // pods come to be, and hold their GPUs all the time.
 TEST_F(Lingering, PodsThatAreOnTheirWayWhenTheirJobIsMadeAnewHoldTheirGpus) {
