@@ -276,6 +276,26 @@ TEST_F(LingeringPods, APodWhosePlaceIsLostHoldsItUntilItHasEnded) {
   EXPECT_TRUE(next_may_start());
 }
 
+// Its node is lost, and no other has room: the job is evicted. Before that is written down the node is back,
+// and the pod is there still.
+TEST_F(LingeringPods, APodOfAJobToBeEvictedHoldsAPlaceThatWasLostForAWhile) {
+  auto away = node("n1", {{"amd.com/gpu", 8}});
+  away.ready = false;
+  model.node(away);
+  has(admitted("ends"), {shared(pod_of("ends"))}, {0});
+  model.plan(kStart);
+  ASSERT_TRUE(model.decision("nlp/ends"));
+  EXPECT_EQ(model.decision("nlp/ends")->kind, Decision::Kind::kEvict);
+  model.node(node("n1", {{"amd.com/gpu", 8}}));
+  has(admitted("ends"), {shared(pod_of("ends"))});
+  EXPECT_FALSE(next_may_start());
+  waits(job("ends"), {shared(pod_of("ends"))});
+  EXPECT_FALSE(next_may_start());
+  model.pod_gone(pod_of("ends"));
+  model.forget("nlp/ends", {});
+  EXPECT_TRUE(next_may_start());
+}
+
 // It was charged as nobody's while its job could not be read; then it leaves, and is gone.
 TEST_F(LingeringPods, WhatWasChargedAsAForeignPodIsNotChargedOnceMore) {
   auto pod = pod_of("ends");
