@@ -1,5 +1,5 @@
 // Random lives of many jobs: added, edited, suspended, ended by their time, deleted and made anew, on nodes
-// that come and go, while pods take their time to leave, writes get lost and processes die. At no write do
+// that come and go, some with a share of a GPU, while pods take their time to leave, writes get lost and processes die. At no write do
 // two living pods have one GPU, and when peace comes every job ends.
 #include <gmock/gmock.h>
 #include <spdlog/spdlog.h>
@@ -20,11 +20,15 @@ using testing::IsEmpty;
 
 constexpr int kNodeCount = 3;
 constexpr int kNames = 7;
+const json kHalf = {{"fraction", "500m"}};  // of a GPU
 
 class Lives {
  public:
   explicit Lives(std::uint64_t seed) : cluster_(seed) {
     cluster_.set_up(kNodeCount, 8 * kNodeCount);
+    json pool = cluster_.server.object(kMuster + "nodepools", "default");
+    pool["spec"]["sharing"]["mode"] = "Fraction";
+    cluster_.server.put(kMuster + "nodepools", std::move(pool));
     cluster_.add_priority_class("low", 10);
     cluster_.add_priority_class("high", 100);
     cluster_.pods_end([this](const json&) {
@@ -174,9 +178,15 @@ class Lives {
   void add(const std::string& name) {
     json spec = random_spec();
     const int gpus = 1 << pick(4), replicas = 1 + pick(8 * kNodeCount / gpus > 8 ? 8 : 8 * kNodeCount / gpus);
+    const bool shares = chance(25);
     const bool elastic = replicas > 1 && chance(30);
-    tell(fmt::format("add {} of {} x {} {}", name, replicas, gpus, spec.dump()));
+    tell(fmt::format("add {} of {} x {} {}", name, replicas, shares ? "1/2" : std::to_string(gpus), spec.dump()));
     cluster_.add_job(name, replicas, gpus, spec);
+    if (shares) {
+      json roles = cluster_.job(name)["spec"]["roles"];
+      roles[0]["gpus"] = kHalf;
+      cluster_.edit_job(name, {{"roles", roles}});
+    }
     if (!elastic) return;
     json roles = cluster_.job(name)["spec"]["roles"];
     roles[0].erase("replicas");
@@ -212,7 +222,7 @@ class Lives {
     switch (pick(5)) {
       case 0:
         tell("other places for " + name);
-        role["gpus"]["count"] = 1 << pick(3);
+        role["gpus"] = chance(25) ? kHalf : json{{"count", 1 << pick(3)}};
         return cluster_.edit_job(name, {{"roles", roles}});
       case 1:
         tell("another image for " + name);
@@ -261,14 +271,15 @@ class Lives {
     const bool fails = chance(50);
     tell((fails ? "fails: " : "succeeds: ") + key);
     json end = {{"exitCode", fails ? 1 : 0}, {"reason", fails ? "Error" : "Completed"}};
-    json status = {{"phase", fails ? "Failed" : "Succeeded"}};
+    json status = cluster_.server.object(kPods, key).value("status", json::object());
+    status["phase"] = fails ? "Failed" : "Succeeded";
     status["containerStatuses"] = json::array({{{"name", "main"}, {"state", {{"terminated", end}}}}});
     cluster_.server.set_status(kPods, key, status);
   }
   void end_programs() {
     std::vector<std::string> running;
     for (const auto& [key, pod] : cluster_.server.objects(kPods)) {
-      if (pod["status"].value("phase", "") == "Running") running.push_back(key);
+      if (pod["status"].value("phase", "") == "Running" && !is_holder_pod(pod)) running.push_back(key);
     }
     for (const auto& key : running) cluster_.server.set_status(kPods, key, {{"phase", "Succeeded"}});
   }
