@@ -310,12 +310,14 @@ class Lives {
     }
     cluster_.server.put(kNodes, std::move(node));
   }
-  // With its pods, which Kubernetes collects when their node is not there any more.
+  // With its pods, which Kubernetes collects when their node is not there any more. A node that is back before that
+  // has its pods still.
   void lose_a_node(const std::string& name) {
     tell(name + " is deleted");
     lost_[name] = cluster_.server.object(kNodes, name);
     cluster_.server.erase(kNodes, name);
     cluster_.world.run_for(between(0, 3000));
+    if (chance(40)) return restore_node(name);
     std::vector<std::string> gone;
     for (const auto& [key, pod] : cluster_.server.objects(kPods)) {
       if (pod["spec"]["nodeName"] == name) gone.push_back(key);
