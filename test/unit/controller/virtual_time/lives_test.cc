@@ -1,6 +1,6 @@
 // Random lives of many jobs: added, edited, suspended, ended by their time, deleted and made anew, on nodes
-// that come and go, some with a share of a GPU, while pods take their time to leave, writes get lost and processes die. At no write do
-// two living pods have one GPU, and when peace comes every job ends.
+// that come and go, some with a share of a GPU, while pods take their time to leave, writes get lost and
+// processes die. At no write do two living pods have one GPU, and when peace comes every job ends.
 #include <gmock/gmock.h>
 #include <spdlog/spdlog.h>
 
@@ -20,6 +20,7 @@ using testing::IsEmpty;
 
 constexpr int kNodeCount = 3;
 constexpr int kNames = 7;
+constexpr Duration kLatest = seconds{2};    // so much later than others a request may arrive
 const json kHalf = {{"fraction", "500m"}};  // of a GPU
 
 class Lives {
@@ -122,8 +123,10 @@ class Lives {
   }
 
   void start_process() {
+    // What it had sent has arrived before another process is up, which on a cluster waits for the lease.
+    const bool may_be_late = op_ != nullptr && !is_calm_;
     if (op_ != nullptr) op_->cut_off = true;
-    cluster_.world.run_for(Duration{10});  // what it had sent has arrived before another process is up
+    cluster_.world.run_for((may_be_late ? kLatest : Duration{0}) + Duration{10});
     op_ = &cluster_.start("life-" + std::to_string(processes_++));
     cluster_.world.run_until([this] { return op_->controller->acting(); }, minutes{1});
   }
@@ -143,7 +146,7 @@ class Lives {
       case 3:
       case 4:
       case 5:
-        return {.delay = between(0, 2000)};
+        return {.delay = cluster_.dice.between(Duration{0}, kLatest)};
       default:
         return {};
     }
@@ -180,7 +183,8 @@ class Lives {
     const int gpus = 1 << pick(4), replicas = 1 + pick(8 * kNodeCount / gpus > 8 ? 8 : 8 * kNodeCount / gpus);
     const bool shares = chance(25);
     const bool elastic = replicas > 1 && chance(30);
-    tell(fmt::format("add {} of {} x {} {}", name, replicas, shares ? "1/2" : std::to_string(gpus), spec.dump()));
+    tell(fmt::format("add {} of {} x {} {}", name, replicas, shares ? "1/2" : std::to_string(gpus),
+                     spec.dump()));
     cluster_.add_job(name, replicas, gpus, spec);
     if (shares) {
       json roles = cluster_.job(name)["spec"]["roles"];
@@ -310,8 +314,8 @@ class Lives {
     }
     cluster_.server.put(kNodes, std::move(node));
   }
-  // With its pods, which Kubernetes collects when their node is not there any more. A node that is back before that
-  // has its pods still.
+  // With its pods, which Kubernetes collects when their node is not there any more. A node that is back
+  // before that has its pods still.
   void lose_a_node(const std::string& name) {
     tell(name + " is deleted");
     lost_[name] = cluster_.server.object(kNodes, name);

@@ -291,8 +291,8 @@ class VirtualCluster {
     std::string first;  // who has some of it
     int whole = 0, holders = 0, milli = 0;
   };
-  // At no instant do two pods that have not ended hold one GPU, unless they share it: parts of a GPU add up to
-  // one at most. While its holder pod is there, nobody has all of it.
+  // At no instant do two pods that have not ended hold one GPU, unless they share it: parts of a GPU add up
+  // to one at most. While its holder pod is there, nobody has all of it.
   void audit() {
     std::map<std::string, GivenOut> given;
     for (const auto& [key, pod] : server.objects(kPods)) {
