@@ -26,7 +26,7 @@ constexpr int kHolderPodWorkers = 16;
 constexpr Duration kDebounce = milliseconds{4};
 // The event loop stands still while a plan is made, and a lease must be renewed every few seconds. A plan
 // that takes longer than this is logged, and everything else has so much time before the next one.
-constexpr std::chrono::microseconds kLongPlan = seconds{1};
+constexpr Duration kLongPlan = seconds{1};
 // So long at least from one plan to the next that only time has made necessary.
 constexpr Duration kMinAhead = milliseconds{100};
 // Of the 30 s that a stop may take: for reconciles under way, then for events not yet sent, then
@@ -159,7 +159,7 @@ client::Task<void> Controller::Impl::schedule() {
     const client::Wake why = co_await dirty.wait_until(env.clock, next_plan());
     if (why == client::Wake::kCancelled || stopping) break;
     if (why == client::Wake::kNotified || plan_was_long)
-      co_await env.clock.sleep_for(plan_was_long ? Duration{seconds{1}} : kDebounce);
+      co_await env.clock.sleep_for(plan_was_long ? kLongPlan : kDebounce);
     if (stopping) break;
     add_stirred_jobs();
     if (why == client::Wake::kTimeout && !plan_is_due()) continue;

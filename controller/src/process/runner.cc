@@ -13,6 +13,10 @@ constexpr int kMaxDoubled = 6;  // 320 s
 // When so long nothing was thrown, the next pause is the first again.
 constexpr client::Duration kForgottenAfter = std::chrono::minutes{10};
 
+std::string in_words(const std::string& what) {
+  return what.empty() ? "an exception without words" : what;
+}
+
 }  // namespace
 
 void Runner::take_in_again(const client::Key& key, std::function<void()> take_in) {
@@ -36,7 +40,7 @@ void Runner::threw(const client::Key& key, const std::string& what) {
                          {{"controller", name_}, {"object", key}, {"error", what}});
   ThrownByPlan& thrown = thrown_by_plans_[key];
   if (env_.clock.now() > thrown.until + kForgottenAfter) thrown.times = 0;
-  thrown.what = what.empty() ? "an exception without words" : what;
+  thrown.what = in_words(what);
   thrown.until = env_.clock.now() + kFirstPause * (1 << thrown.times);
   thrown.times = std::min(thrown.times + 1, kMaxDoubled);
   add(key);
@@ -89,8 +93,7 @@ client::Task<reconcilers::Outcome> Runner::reconcile(const client::Key& key) {
     take_in(key);
     outcome = co_await reconcile_(key);
   } catch (const std::exception& e) {
-    thrown = e.what();
-    if (thrown.empty()) thrown = "an exception without words";
+    thrown = in_words(e.what());
   } catch (...) {
     thrown = "something that is no std::exception";
   }

@@ -9,6 +9,7 @@
 #include "muster/reconcilers/lifecycle/gang.h"
 #include "muster/reconcilers/lifecycle/job_status.h"
 #include "muster/reconcilers/lifecycle/lifecycle_texts.h"
+#include "muster/reconcilers/lifecycle/orphan.h"
 #include "muster/reconcilers/placement/placement_specs.h"
 #include "muster/reconcilers/pods/gpu_share.h"
 #include "muster/reconcilers/pods/names.h"
@@ -38,19 +39,6 @@ std::vector<PodGpus> gpus_in_use(const crds::TrainingJob& job, const GpuHolders*
   return all;
 }
 
-// A namespace that has lost its Project (it was deleted, or the namespace handed over to nobody): what runs
-// there saves and gives back what it holds.
-std::optional<Decision> eviction_of_orphan(const Object<crds::TrainingJob>& job, const Caches& caches) {
-  if (job.value.status.assignment.attempt == 0 || !owner_of_namespace(caches, job.meta.ns).empty())
-    return std::nullopt;
-  Decision evict;
-  evict.kind = Decision::Kind::kEvict;
-  evict.generation = job.value.metadata.generation;
-  evict.reason = "ProjectNotFound";
-  evict.message = fmt::format("no Project has namespace {} any more", job.meta.ns);
-  return evict;
-}
-
 }  // namespace
 
 TrainingJobReconciler::View TrainingJobReconciler::look(const client::Key& key, const Job& job) {
@@ -76,7 +64,9 @@ TrainingJobReconciler::View TrainingJobReconciler::look(const client::Key& key, 
         key);  // the Project's defaults have changed since: asked again after this step
     view.decision.reset();
   }
-  if (!view.decision) view.decision = eviction_of_orphan(*job, context_.caches);
+  if (!view.decision && job->value.status.assignment.attempt != 0 &&
+      owner_of_namespace(context_.caches, job->meta.ns).empty())
+    view.decision = eviction_of_orphan(job->value);
   view.nomination = context_.placement.nomination(key);
   view.verdict = context_.placement.verdict(key);
   view.waits_for_victims = view.verdict && view.verdict->reason == "WaitingForVictims";

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "muster/reconcilers/lifecycle/job_status.h"
+#include "muster/reconcilers/lifecycle/orphan.h"
 #include "muster/reconcilers/placement/placement_specs.h"
 #include "muster/reconcilers/pods/pod_end.h"
 #include "world/world.h"
@@ -47,14 +48,8 @@ void World::reconcile(Gang& g, const std::string& beneficiary) {
 // A namespace that has lost its Project gives back what runs there, as on a cluster.
 std::optional<reconcilers::Decision> World::decision_about(const Gang& g) const {
   auto decision = placed_.decision(g.id);
-  if (decision || g.job.status.assignment.attempt == 0 || !placed_.project_of(g.owner->ns).empty())
-    return decision;
-  reconcilers::Decision evict;
-  evict.kind = reconcilers::Decision::Kind::kEvict;
-  evict.generation = g.job.metadata.generation;
-  evict.reason = "ProjectNotFound";
-  evict.message = "no Project has namespace " + g.owner->ns + " any more";
-  return evict;
+  const bool is_orphan = g.job.status.assignment.attempt != 0 && placed_.project_of(g.owner->ns).empty();
+  return decision || !is_orphan ? decision : reconcilers::eviction_of_orphan(g.job);
 }
 
 // Why it waits, where somebody looks at its status: the service of a replica.
@@ -135,9 +130,9 @@ void World::look_again(Gang& g, const std::optional<crds::Time>& at) {
 
 Phase World::phase(const Workload& w) const {
   if (w.finished) return w.failed ? Phase::kFailed : Phase::kSucceeded;
-  const auto leaves = [](const GangPod& p) { return p.gone_at.has_value(); };
   if (!w.is_service && w.job().job.spec.suspend && w.invalid.empty())
-    return std::ranges::any_of(w.gangs.front()->pods, leaves) ? Phase::kCheckpointing : Phase::kSuspended;
+    return std::ranges::any_of(w.gangs.front()->pods, &GangPod::leaves) ? Phase::kCheckpointing
+                                                                        : Phase::kSuspended;
   Phase phase = Phase::kRunning;
   for (const auto& g : w.gangs) {
     if (g->leaves_whole) return Phase::kCheckpointing;

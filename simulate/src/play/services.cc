@@ -29,10 +29,6 @@ pl::Duration settling_time(const crds::Autoscaling& rule) {
   return {reconcilers::to_duration(window + rule.scale_down_delay).ms + 2 * interval_of(rule).ms};
 }
 
-bool leaves(const GangPod& p) {
-  return p.gone_at.has_value();
-}
-
 }  // namespace
 
 // Those about which something has changed.
@@ -58,7 +54,7 @@ void World::serve(Workload& w) {
   }
   bool pods_leave = false;
   for (const auto* list : {&w.gangs, &w.retired}) {
-    for (const auto& g : *list) pods_leave = pods_leave || std::ranges::any_of(g->pods, leaves);
+    for (const auto& g : *list) pods_leave = pods_leave || std::ranges::any_of(g->pods, &GangPod::leaves);
   }
   const auto plan = reconcilers::plan_replicas(crds::size_of(wanted), wanted.spec.rollout, states,
                                                reconcilers::rollout_before(w.status, revision),

@@ -103,6 +103,8 @@ struct GangPod {
   std::int64_t milli_gpu = 0;
   std::optional<pl::Time> gone_at{};  // it was told to go
   bool is_beside = false;             // no place of the assignment is its, or pays for it
+
+  bool leaves() const { return gone_at.has_value(); }
 };
 
 // How a gang uses its GPUs, as it is read of one attempt.

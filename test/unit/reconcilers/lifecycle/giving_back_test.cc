@@ -5,6 +5,13 @@
 namespace muster::reconcilers {
 namespace {
 
+Decision move_elsewhere(const Life& life, const char* reason) {
+  Decision move = life.place(Decision::Kind::kMove);
+  for (auto& place : move.places) place.node = "other-" + std::to_string(place.index);
+  move.reason = reason;
+  return move;
+}
+
 TEST(Lifecycle, EvictDecisionGivesEverythingBack) {
   Life life;
   life.run();
@@ -21,9 +28,7 @@ TEST(Lifecycle, EvictDecisionGivesEverythingBack) {
 TEST(Lifecycle, AMovedJobKeepsThePromiseOfItsPlaceUntilItStarts) {
   Life life;
   life.run();
-  Decision move = life.place(Decision::Kind::kMove);
-  for (auto& place : move.places) place.node = "other-" + std::to_string(place.index);
-  move.reason = "Consolidated";
+  Decision move = move_elsewhere(life, "Consolidated");
   move.message = "moved to make room";
   life.decision = move;
   life.turn();
@@ -45,10 +50,7 @@ TEST(Lifecycle, AMoveIsNoPreemptionWhoeverAskedForThePlaces) {
   for (const char* reason : {"Reclaimed", "Preempted"}) {
     Life life;
     life.run();
-    Decision move = life.place(Decision::Kind::kMove);
-    for (auto& place : move.places) place.node = "other-" + std::to_string(place.index);
-    move.reason = reason;
-    life.decision = move;
+    life.decision = move_elsewhere(life, reason);
     life.turn();
     EXPECT_EQ(life.reason("Evicted"), reason);
     EXPECT_THAT(life.job.status.nominated.pods, SizeIs(2));
@@ -59,9 +61,7 @@ TEST(Lifecycle, AMoveIsNoPreemptionWhoeverAskedForThePlaces) {
 TEST(Lifecycle, AMoveToPlacesOfAnotherSpecIsAPreemption) {
   Life life;
   life.run();
-  Decision move = life.place(Decision::Kind::kMove);
-  move.reason = "Reclaimed";
-  life.decision = move;
+  life.decision = move_elsewhere(life, "Reclaimed");
   ++life.job.metadata.generation;
   life.turn();
   EXPECT_THAT(life.job.status.nominated.pods, IsEmpty());
@@ -71,9 +71,7 @@ TEST(Lifecycle, AMoveToPlacesOfAnotherSpecIsAPreemption) {
 TEST(Lifecycle, APromiseIsOfTheSpecThatWasPlaced) {
   Life life;
   life.run();
-  Decision move = life.place(Decision::Kind::kMove);
-  move.reason = "Consolidated";
-  life.decision = move;
+  life.decision = move_elsewhere(life, "Consolidated");
   ++life.job.metadata.generation;
   life.turn();
   EXPECT_EQ(life.job.status.assignment.attempt, 0) << "others count with its place";
