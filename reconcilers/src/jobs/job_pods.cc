@@ -155,7 +155,7 @@ client::Task<bool> JobPods::create_now(client::Key key, const std::vector<std::s
 
 client::Task<JobPods::Made> JobPods::create_one(JobPtr job, std::string body, std::string name) {
   const client::Key key = job->meta.key();
-  on_their_way_[key][name] = {job->meta.uid, body};
+  expect(key, body);
   auto answer = co_await context_.api.create(client::resources::kPods, job->meta.ns, std::move(body),
                                              std::string(kFieldManager));
   const bool read_it =
@@ -191,21 +191,26 @@ JobPods::Told JobPods::take_in(const std::string& answer, const std::string& own
   return Told::kOurs;
 }
 
+void JobPods::expect(const client::Key& job, const std::string& body) {
+  auto asked = client::decode_pod(body, pod_fields());
+  if (!asked) return;  // then nor can the cache's pod be read, and it counts for nothing
+  const auto pod = std::make_shared<const client::Pod>(*std::move(asked));
+  on_their_way_[job][pod->meta.name] = pod;
+  if (context_.gpu_holders != nullptr) context_.gpu_holders->expect(*pod);
+}
+
 // The outcome of the request for this pod is known: the cache has the pod, or it is not made. If it was
 // charged as it was asked for (on_their_way()), the cache's pod is charged in its place by now, or it holds
 // nothing.
 void JobPods::settle(const client::Key& job, const std::string& pod) {
   const auto found = on_their_way_.find(job);
   if (found == on_their_way_.end()) return;
-  const auto asked = found->second.find(pod);
-  if (asked == found->second.end()) return;
-  const client::Key key = client::make_key(client::split_key(job).first, pod);
-  if (!context_.caches.pods.store().find(key)) {
-    if (const auto as_asked = client::decode_pod(asked->second.body, pod_fields()))
-      context_.placement.pod_gone(*as_asked);
-  }
-  found->second.erase(asked);
+  const auto asked = found->second.extract(pod);
   if (found->second.empty()) on_their_way_.erase(found);
+  if (asked.empty()) return;
+  const auto& as_asked = *asked.mapped();
+  if (!context_.caches.pods.store().find(as_asked.meta.key())) context_.placement.pod_gone(as_asked);
+  if (context_.gpu_holders != nullptr) context_.gpu_holders->settle(as_asked);
 }
 
 std::vector<client::Ptr<client::Pod>> JobPods::on_their_way(const client::Key& job) const {
@@ -213,9 +218,7 @@ std::vector<client::Ptr<client::Pod>> JobPods::on_their_way(const client::Key& j
   const auto found = on_their_way_.find(job);
   if (found == on_their_way_.end()) return pods;
   for (const auto& [name, asked] : found->second) {
-    auto pod = client::decode_pod(asked.body, pod_fields());
-    if (pod && !context_.caches.pods.store().find(pod->meta.key()))
-      pods.push_back(std::make_shared<const client::Pod>(*std::move(pod)));
+    if (!context_.caches.pods.store().find(asked->meta.key())) pods.push_back(asked);
   }
   return pods;
 }
@@ -226,9 +229,9 @@ client::Task<bool> JobPods::find_out(client::Key job) {
   const auto unknown = found->second;
   bool all = true;
   for (const auto& [name, asked] : unknown) {
-    const client::ObjectRef ref{std::string(client::split_key(job).first), name};
+    const client::ObjectRef ref{asked->meta.ns, name};
     const auto answer = co_await context_.api.get(client::resources::kPods, ref);
-    const bool is_told = answer ? take_in(*answer, asked.owner_uid) != Told::kUnreadable
+    const bool is_told = answer ? take_in(*answer, asked->owner_uid) != Told::kUnreadable
                                 : answer.error().code == ErrorCode::kNotFound;
     if (is_told)
       settle(job, name);

@@ -222,7 +222,7 @@ void TrainingJobReconciler::set_aside(const client::Key& key) {
   }
   const auto last = uids_.find(key);
   const std::string uid = job ? job->meta.uid : last != uids_.end() ? last->second : "";
-  context_.placement.forget(key, pods_of(uid));
+  context_.placement.forget(key, all_pods_of(key, uid));
 }
 
 void TrainingJobReconciler::note(const client::Key& key, const client::Pod& pod) {
@@ -290,10 +290,8 @@ client::Task<TrainingJobReconciler::Commit> TrainingJobReconciler::commit(const 
 }
 
 void TrainingJobReconciler::forget(const client::Key& key, const std::string& last_uid) {
-  // A handler may call this while the last job's reconcile still makes pods: they hold their places as well.
-  auto pods = pods_of(last_uid);
-  for (auto& pod : pods_.on_their_way(key)) pods.push_back(std::move(pod));
-  context_.placement.forget(key, pods);
+  // A handler may call this while the last job's reconcile still makes pods.
+  context_.placement.forget(key, all_pods_of(key, last_uid));
   rejections_.erase(key);
   reports_.erase(key);
   counters_due_.erase(key);

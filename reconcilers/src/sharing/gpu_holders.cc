@@ -18,6 +18,9 @@ namespace {
 using client::ErrorCode;
 using State = HolderPod::State;
 
+// When to look again whether a sharer has come to be.
+constexpr client::Duration kSoon = std::chrono::seconds{1};
+
 std::string say(const NodeGpu& gpu) {
   return fmt::format("GPU {} of node {}", gpu.index, gpu.node);
 }
@@ -105,6 +108,16 @@ void GpuHolders::note(const client::Pod& pod, bool is_gone) {
   tell(key_of(*gpu));
 }
 
+void GpuHolders::expect(const client::Pod& pod) {
+  for (const auto& gpu : gpus_shared_by(pod)) ++expected_[gpu];
+}
+void GpuHolders::settle(const client::Pod& pod) {
+  for (const auto& gpu : gpus_shared_by(pod)) {
+    const auto found = expected_.find(gpu);
+    if (found != expected_.end() && --found->second == 0) expected_.erase(found);
+  }
+}
+
 Holding GpuHolders::holding(const client::Key& job, const crds::PodAssignment& place, bool shares,
                             const client::Pod* pod) {
   Holding sum;
@@ -122,7 +135,8 @@ Holding GpuHolders::holding(const client::Key& job, const crds::PodAssignment& p
     }
     if (!shares) {
       sum.ready = false;  // also while nobody knows whether the pod was made: the request may be on its way
-      sum.message = fmt::format("{} is still held by holder pod {}", say(gpu), there.name);
+      sum.message =
+          fmt::format("{} is still held by holder pod {}", say(gpu), holder_pod_name(gpu.node, gpu.index));
     } else if (there.state == State::kFailed) {
       sum.ready = false;
       sum.refused = there.reason;
@@ -156,6 +170,7 @@ std::optional<HeldDevices> GpuHolders::devices(const crds::PodAssignment& place)
 client::Task<Outcome> GpuHolders::reconcile(client::Key key) {
   const auto gpu = gpu_of_key(key);
   if (!gpu) co_return Outcome::done();
+  if (expected_.contains(key)) co_return Outcome::again(kSoon);
   const bool may_be_made = there_.contains(*gpu) && !pod_of(*gpu);  // the last answer was lost
   if (may_be_made) {
     const client::ObjectRef ref{options_.pods.ns, holder_pod_name(gpu->node, gpu->index)};
