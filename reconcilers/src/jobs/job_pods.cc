@@ -226,18 +226,27 @@ std::vector<client::Ptr<client::Pod>> JobPods::on_their_way(const client::Key& j
 client::Task<bool> JobPods::find_out(client::Key job) {
   const auto found = on_their_way_.find(job);
   if (found == on_their_way_.end()) co_return true;
-  const auto unknown = found->second;
+  std::vector<client::Ptr<client::Pod>> unknown;
+  for (const auto& [name, asked] : found->second) unknown.push_back(asked);
   bool all = true;
-  for (const auto& [name, asked] : unknown) {
-    const client::ObjectRef ref{asked->meta.ns, name};
-    const auto answer = co_await context_.api.get(client::resources::kPods, ref);
-    const bool is_told = answer ? take_in(*answer, asked->owner_uid) != Told::kUnreadable
-                                : answer.error().code == ErrorCode::kNotFound;
-    if (is_told)
-      settle(job, name);
-    else
-      all = false;
-  }
+  const std::function<client::Task<bool>(std::size_t)> one = [this, &job, &unknown, &all](std::size_t i) {
+    struct Read {
+      static client::Task<bool> run(JobPods* self, const client::Key& of_job, const client::Pod& asked,
+                                    bool& all_told) {
+        const client::ObjectRef ref{asked.meta.ns, asked.meta.name};
+        const auto answer = co_await self->context_.api.get(client::resources::kPods, ref);
+        const bool is_told = answer ? self->take_in(*answer, asked.owner_uid) != Told::kUnreadable
+                                    : answer.error().code == ErrorCode::kNotFound;
+        if (is_told)
+          self->settle(of_job, asked.meta.name);
+        else
+          all_told = false;
+        co_return is_told;  // the others would get no answer as well
+      }
+    };
+    return Read::run(this, job, *unknown[i], all);
+  };
+  co_await fan_out(context_.env.executor, unknown.size(), kFanOut, one);
   co_return all;
 }
 

@@ -292,7 +292,7 @@ TEST_F(Lingering, PodsOfWhichNobodyKnowsHoldTheirGpusWhenTheirJobIsSetAside) {
   cluster.faults = [&](const HttpRequest& request) {
     if (makes_pod_of_ends(request)) {
       ++sent;
-      cluster.server.set_watch_lag(minutes{1}, minutes{1});
+      cluster.server.set_watch_lag(minutes{2}, minutes{2});
       return Fault{.kind = FaultKind::kLostAfter};
     }
     const bool reads = request.method == Method::kGet && request.target.contains("/pods/ends-worker");
@@ -312,12 +312,12 @@ TEST_F(Lingering, PodsOfWhichNobodyKnowsHoldTheirGpusWhenTheirJobIsSetAside) {
   throws = true;
   cluster.delete_job("ends");
   cluster.add_job("next", 4, 2);
-  EXPECT_TRUE(cluster.world.run_until([&] { return thrown > 0; }, seconds{30}));
+  EXPECT_TRUE(cluster.world.run_until([&] { return thrown > 0; }, minutes{1}));
   cluster.world.run_for(seconds{3});
   EXPECT_THAT(cluster.pods_of("next"), IsEmpty());
   throws = false;
   is_read = true;
-  cluster.world.run_for(minutes{2});
+  cluster.world.run_for(minutes{3});
   EXPECT_THAT(cluster.pods_of("next"), IsEmpty());
   cluster.collect();
   EXPECT_TRUE(cluster.world.run_until([&] { return runs(cluster, "next"); }, minutes{1}));
