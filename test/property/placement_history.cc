@@ -353,7 +353,8 @@ void History::report() {
   if (jobs.empty()) return;
   const std::string id = some_known().id;
   if (cluster.assignment(id) == nullptr || cluster.nominated(id)) return;
-  Progress p{now - Duration{dice.upto(20) * kMinute}, std::nullopt, std::nullopt, std::nullopt};
+  Progress p;
+  p.began = now - Duration{dice.upto(20) * kMinute};
   if (dice.one_in(2)) p.saved = now - Duration{dice.upto(5) * kMinute};
   if (dice.one_in(2)) p.start_took = Duration{dice.upto(5) * kMinute};
   if (dice.one_in(3)) p.resized = now - Duration{dice.upto(5) * kMinute};

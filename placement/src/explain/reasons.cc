@@ -381,8 +381,9 @@ PendingReason reason_of_reservation(const ClusterModel& s, const Job& j, PoolId 
   v.reason = Reason::kReserved;
   v.message = "needs " + show(name_of(what), amount_of(asked, what)) + " " + unit(s, pool, name_of(what)) +
               " in pool " + p.spec.name + ", " + show(name_of(what), have) +
-              " free beside what is reserved for " + p.reservation->name +
-              ", the first in order; this one does not say that it ends before that starts";
+              " free beside what is reserved for " + p.reservation->name + ", the first in order" +
+              (have >= amount_of(asked, what) ? ", but not in such pieces" : "") +
+              "; this one does not say that it ends before that starts";
   v.blocking.push_back({name_of(what), p.spec.name, amount_of(asked, what), have, {p.reservation->name}});
   return v;
 }

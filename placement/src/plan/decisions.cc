@@ -88,7 +88,7 @@ void Decisions::start(JobId id, PoolId pool, Statement& statement, bool entitled
   j.started_in = s_.plans;
   j.entitled = entitled;
   j.assumed = runs;
-  if (runs) j.progress = {now_, j.progress.saved, j.progress.start_took, std::nullopt};
+  if (runs) j.progress.began = now_, j.progress.resized = std::nullopt;
   s_.hold(id, std::move(a), std::move(allocations));
   if (runs) say(Decision::Kind::kStart, id, EvictReason::kNone, "", "");
 }

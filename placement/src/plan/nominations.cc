@@ -101,7 +101,7 @@ void Decisions::start_nominated() {
       j.assumed = true;
       j.moving = false;
       j.started_in = s_.plans;  // and can be undone for a better right, like every start of this plan
-      j.progress = {now_, j.progress.saved, j.progress.start_took, std::nullopt};
+      j.progress.began = now_, j.progress.resized = std::nullopt;
       j.assignment->since = now_;
       s_.note_end(id);
       j.pending_reason.reset();

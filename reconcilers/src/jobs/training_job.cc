@@ -197,7 +197,7 @@ void TrainingJobReconciler::charge(const client::Key& key) {
   if (!job || job->value.metadata.deletion_timestamp || job->status_unreadable) return;
   const Job counts = effective(job, context_.caches);
   const auto pods = pods_of(job->meta.uid);
-  const Translation wish = translate_job(counts->value, context_.caches);
+  const Translation wish = translate_job(*counts, context_.caches);
   Step step;
   step.status = job->value.status;
   if (job->problem.empty() && job->value.status.assignment.attempt == 0) {

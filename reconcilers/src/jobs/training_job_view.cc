@@ -44,7 +44,7 @@ std::vector<PodGpus> gpus_in_use(const crds::TrainingJob& job, const GpuHolders*
 TrainingJobReconciler::View TrainingJobReconciler::look(const client::Key& key, const Job& job) {
   View view{
       .key = key, .job = job, .counts = effective(job, context_.caches), .pods = pods_of(job->meta.uid)};
-  view.wish = translate_job(view.counts->value, context_.caches);
+  view.wish = translate_job(*view.counts, context_.caches);
   const auto rejection = rejections_.find(key);
   if (rejection != rejections_.end() && rejection->second.uid == job->meta.uid &&
       rejection->second.generation == job->value.metadata.generation) {
@@ -100,7 +100,7 @@ Observed TrainingJobReconciler::observe(const View& view) {
     return !node || is_out_of_service(*node);
   };
   seen.idleness = idleness_of(view.key, job);
-  seen.serves = is_replica(*view.job);
+  seen.serves = view.wish.serves;
   const auto* holders = context_.gpu_holders;
   if (holders != nullptr && (has_shares(job.spec) || holders->any())) {
     seen.holding = [this, &view](const crds::PodAssignment& place, const client::Pod* pod) {

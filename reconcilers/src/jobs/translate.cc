@@ -125,8 +125,10 @@ std::optional<std::string> not_supported(const crds::TrainingJobSpec& spec) {
   return std::nullopt;
 }
 
-Translation translate_job(const crds::TrainingJob& job, const Caches& caches) {
+Translation translate_job(const Object<crds::TrainingJob>& counts, const Caches& caches) {
+  const crds::TrainingJob& job = counts.value;
   Translation t;
+  t.serves = is_replica(counts);
   // What it needs is said whatever else is wrong: what runs is charged by it.
   const auto needs = pod_needs(job);
   if (needs) {

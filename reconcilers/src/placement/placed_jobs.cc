@@ -203,6 +203,7 @@ pl::JobSpec PlacedJobs::to_job(const client::Key& key, const crds::TrainingJob& 
   const bool may_grow = !wish.invalid && !wish.blocked && a.succeeded.empty();
   for (std::size_t r = 0; a.attempt != 0 && !may_grow && r < s.roles.size(); ++r)
     s.roles[r].max_replicas = std::min(s.roles[r].max_replicas, size_of_role(a, s.roles[r].name));
+  s.serves = wish.serves;
   if (options_.complete) options_.complete(key, s);
   return s;
 }
@@ -226,12 +227,11 @@ pl::Assignment PlacedJobs::to_assignment(const JobState& state, const crds::Trai
 
 pl::Progress PlacedJobs::to_progress(const crds::TrainingJob& job,
                                      const crds::TrainingJobStatus& status) const {
-  pl::Progress p;
-  p.began = to_time(status.assignment.admitted_at);
-  if (status.checkpoint.saved_at) p.saved = to_time(status.checkpoint.saved_at);
-  if (crds::is_elastic(job.spec)) p.resized = std::max(p.began, to_time(status.assignment.resized_at));
-  if (options_.are_starts_timed && status.started_at && status.assignment.admitted_at)
-    p.start_took = to_duration(*status.started_at - *status.assignment.admitted_at);
+  pl::Progress p = progress_spec(job.spec, status);
+  if (!options_.instant_is_unknown) return p;
+  for (auto* took : {&p.start_took, &p.resize_took}) {
+    if (*took == pl::Duration{}) took->reset();
+  }
   return p;
 }
 

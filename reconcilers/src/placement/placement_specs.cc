@@ -6,6 +6,7 @@
 #include <charconv>
 #include <limits>
 
+#include "muster/reconcilers/pods/checkpoint.h"
 #include "muster/reconcilers/pods/elastic.h"
 #include "muster/reconcilers/pods/gpu_share.h"
 #include "muster/reconcilers/pods/names.h"
@@ -43,6 +44,22 @@ void fill_shares(const Spec& spec, pl::QueueSpec& q) {
   };
   q.reclaim_min_runtime = min_runtime(spec.reclaim);
   q.preempt_min_runtime = min_runtime(spec.preempt);
+  if (spec.disruption) {
+    q.max_overhead = spec.disruption->max_overhead;
+    if (spec.disruption->patience) q.patience = to_duration(*spec.disruption->patience);
+  }
+  if (spec.lending) {  // stated, and not to these: to none of them, whatever the parent says
+    const auto& lent = spec.lending->non_preemptible;
+    q.lends_non_preemptible = lent ? to_duration(lent->max_runtime) : pl::Duration{};
+  }
+}
+
+// What others wrote into a status may be any number.
+pl::Duration from_seconds(std::int64_t n) {
+  return pl::seconds(std::clamp<std::int64_t>(n, 0, std::numeric_limits<std::int64_t>::max() / 1000));
+}
+std::optional<pl::Duration> from_seconds(std::optional<std::int64_t> n) {
+  return n ? std::optional(from_seconds(*n)) : std::nullopt;
 }
 
 pl::NodeOrder to_order(crds::NodeOrder order) {
@@ -158,6 +175,16 @@ std::vector<std::int32_t> unhealthy_gpus(const client::Node& node) {
 pl::Time to_time(const std::optional<crds::Time>& t) {
   return t ? pl::Time{std::chrono::duration_cast<std::chrono::milliseconds>(t->time_since_epoch()).count()}
            : pl::Time{};
+}
+
+pl::WorkTime to_work_time(std::int64_t seconds) {
+  constexpr std::int64_t kOfOne = pl::kMilliPerGpu * 1000;
+  return {std::clamp<std::int64_t>(seconds, 0, std::numeric_limits<std::int64_t>::max() / kOfOne) * kOfOne};
+}
+
+std::int64_t to_seconds(pl::WorkTime work) {
+  constexpr std::int64_t kOfOne = pl::kMilliPerGpu * 1000;
+  return work.value <= 0 ? 0 : (work.value - 1) / kOfOne + 1;
 }
 
 pl::Duration to_duration(crds::Duration d) {
@@ -335,23 +362,28 @@ pl::JobSpec job_spec(const crds::TrainingJob& job, std::string project, std::int
     s.checkpoint_interval = to_duration(*job.spec.checkpoint->interval);
   }
   s.grow_after = s.grow_quiet = to_duration(crds::grow_after_of(job.spec));
+  s.grace_period = from_seconds(grace_seconds(job.spec));
+  s.resizes_in_place = crds::resizes_in_place(job.spec);
   return s;
 }
 
-pl::JobSpec replica_spec(const crds::InferenceService& service, std::string id, std::string project,
-                         std::int32_t priority, const PodNeeds& needs) {
-  pl::JobSpec s;
-  s.id = std::move(id);
-  s.project = std::move(project);
-  s.priority = priority;
-  s.preemptible = service.spec.preemptible;
-  s.submitted = to_time(service.metadata.creation_timestamp);
-  s.pools = service.spec.pools;
-  s.topology = to_rule(service.spec.topology);
-  s.groups = to_groups(service.spec.topology);
-  s.roles.push_back(to_role(kServerRole, needs, nullptr));
-  s.roles.front().replicas = service.spec.group_size;
-  return s;
+pl::Progress progress_spec(const crds::TrainingJobSpec& spec, const crds::TrainingJobStatus& status) {
+  const auto& a = status.assignment;
+  const auto& known = status.disruption;
+  pl::Progress p;
+  p.began = to_time(a.admitted_at);
+  if (status.checkpoint.saved_at) p.saved = to_time(status.checkpoint.saved_at);
+  if (crds::is_elastic(spec) || a.resized_at) p.resized = std::max(p.began, to_time(a.resized_at));
+  p.start_took = from_seconds(known.start_seconds);
+  if (!p.start_took && status.started_at && a.admitted_at)
+    p.start_took = to_duration(*status.started_at - *a.admitted_at);
+  const bool has_saved = status.checkpoint.step || status.checkpoint.saved_at;
+  p.saves_when_asked = known.saves_when_asked.value_or(spec.checkpoint || has_saved);
+  if (status.checkpoint.save_seconds > 0) p.save_took = from_seconds(status.checkpoint.save_seconds);
+  p.resize_took = from_seconds(known.resize_seconds);
+  p.ran = to_work_time(known.ran);
+  p.lost = to_work_time(known.lost_optional);
+  return p;
 }
 
 pl::Assignment assignment_spec(const std::vector<crds::Role>& roles, const crds::Assignment& assignment,

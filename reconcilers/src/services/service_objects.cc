@@ -10,7 +10,6 @@
 #include "muster/crds/codec.h"
 #include "muster/crds/training_job.h"
 #include "muster/reconcilers/common/owner.h"
-#include "muster/reconcilers/placement/placement_specs.h"
 #include "muster/reconcilers/pods/names.h"
 
 namespace muster::reconcilers {
@@ -18,6 +17,7 @@ namespace {
 
 using crds::Json;
 
+constexpr const char* kServerRole = "server";
 // Models take long to load; a server that does not come up at all must not hold its GPUs forever.
 constexpr crds::Duration kStartTimeout = std::chrono::hours{1};
 

@@ -31,7 +31,7 @@ World::World(const Input& input, const Options& options)
       options_(options),
       other_pods_(cluster, [] {}),
       placed_(cluster, other_pods_, [] {},
-              {.are_starts_timed = false,
+              {.instant_is_unknown = true,
                .complete =
                    [this](const client::Key& id, pl::JobSpec& spec) {
                      spec.id = id;  // a replica's object has another name

@@ -101,6 +101,7 @@ void World::restate(Gang& g) {
   if (g.invalid.empty() && !priority)
     g.invalid = "spec.priorityClassName: there is no PriorityClass \"" + class_name + "\"";
   wish.priority = priority.value_or(0);
+  wish.serves = w.is_service;
   g.violation.clear();
   const bool has_place = g.job.status.assignment.attempt != 0;  // what has one is not judged anew
   if (g.invalid.empty() && project != nullptr && !has_place)

@@ -157,6 +157,34 @@ struct Protection {
   bool operator==(const Protection&) const = default;
 };
 
+// What disturbing a job for others may cost, where it is not owed to them.
+struct DisruptionPolicy {
+  std::optional<std::int32_t> max_overhead;  // per cent of what a job has run; absent: as the parent
+  std::optional<Duration> patience;  // a claimant waits so long for its fair share; absent: as the parent
+
+  static constexpr auto fields() {
+    return fields_of(field("maxOverhead", &DisruptionPolicy::max_overhead),
+                     field("patience", &DisruptionPolicy::patience));
+  }
+  bool operator==(const DisruptionPolicy&) const = default;
+};
+
+// To which work of others idle quota is lent, beside what can be taken back at once.
+struct LentToNonPreemptible {
+  Duration max_runtime{};  // to that which ends by then
+
+  static constexpr auto fields() {
+    return fields_of(field("maxRuntime", &LentToNonPreemptible::max_runtime));
+  }
+  bool operator==(const LentToNonPreemptible&) const = default;
+};
+struct Lending {
+  std::optional<LentToNonPreemptible> non_preemptible;  // absent: nothing is lent to it
+
+  static constexpr auto fields() { return fields_of(field("nonPreemptible", &Lending::non_preemptible)); }
+  bool operator==(const Lending&) const = default;
+};
+
 // One thing that is lacking.
 struct Blocking {
   std::string resource;  // gpu | cpu | memory | pods, or a reason's own word

@@ -117,9 +117,11 @@ struct ProjectSpec {
   std::int32_t weight = 1;
   std::int32_t priority = 0;
   std::vector<PoolShare> pools;
-  std::optional<Protection> reclaim;  // from what other queues take back
-  std::optional<Protection> preempt;  // from higher priority in the same project
-  ProjectNamespace ns;                // JSON "namespace"; its name empty: the project's own name
+  std::optional<Protection> reclaim;           // from what other queues take back
+  std::optional<Protection> preempt;           // from higher priority in the same project
+  std::optional<DisruptionPolicy> disruption;  // of what runs below
+  std::optional<Lending> lending;              // absent: as the parent, at the top nothing more is lent
+  ProjectNamespace ns;                         // JSON "namespace"; its name empty: the project's own name
   std::vector<Member> members;
   std::optional<ProjectPolicy> policy;  // of jobs
 
@@ -128,6 +130,7 @@ struct ProjectSpec {
     return fields_of(field("queue", &T::queue), field("quota", &T::quota), field("reserved", &T::reserved),
                      field("limit", &T::limit), field("weight", &T::weight), field("priority", &T::priority),
                      field("pools", &T::pools), field("reclaim", &T::reclaim), field("preempt", &T::preempt),
+                     field("disruption", &T::disruption), field("lending", &T::lending),
                      field("namespace", &T::ns), field("members", &T::members), field("policy", &T::policy));
   }
   bool operator==(const ProjectSpec&) const = default;

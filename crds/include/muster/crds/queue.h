@@ -35,9 +35,11 @@ struct QueueSpec {
   std::int32_t weight = 1;
   std::int32_t priority = 0;
   std::vector<PoolShare> pools;
-  std::optional<Protection> reclaim;  // from what other queues take back
-  std::optional<Protection> preempt;  // from higher priority in the same project
-  std::optional<Fairness> fairness;   // past use weighs in what the children get; absent: it does not
+  std::optional<Protection> reclaim;           // from what other queues take back
+  std::optional<Protection> preempt;           // from higher priority in the same project
+  std::optional<DisruptionPolicy> disruption;  // of what runs below
+  std::optional<Lending> lending;              // absent: as the parent, at the top nothing more is lent
+  std::optional<Fairness> fairness;  // past use weighs in what the children get; absent: it does not
   Admission admission = Admission::kOpen;
 
   static constexpr auto fields() {
@@ -45,6 +47,7 @@ struct QueueSpec {
     return fields_of(field("parent", &T::parent), field("quota", &T::quota), field("reserved", &T::reserved),
                      field("limit", &T::limit), field("weight", &T::weight), field("priority", &T::priority),
                      field("pools", &T::pools), field("reclaim", &T::reclaim), field("preempt", &T::preempt),
+                     field("disruption", &T::disruption), field("lending", &T::lending),
                      field("fairness", &T::fairness), field("admission", &T::admission));
   }
   bool operator==(const QueueSpec&) const = default;

@@ -275,6 +275,26 @@ struct CheckpointStatus {
   bool operator==(const CheckpointStatus&) const = default;
 };
 
+// What the job has run and what disturbances have cost it in its life, in GPU-seconds (of a job without GPUs
+// CPU-seconds); and what is known of the next one.
+struct DisruptionStatus {
+  std::int64_t ran = 0;            // until this attempt began or last changed its size
+  std::int64_t lost_optional = 0;  // to disturbances that were not owed to anybody
+  std::int64_t lost_owed = 0;
+  std::optional<std::int64_t> start_seconds;   // from its last admission until it worked
+  std::optional<std::int64_t> resize_seconds;  // from its last change of size in place until it worked again
+  std::optional<bool> saves_when_asked;        // at its last eviction; absent: it had none
+
+  static constexpr auto fields() {
+    using T = DisruptionStatus;
+    return fields_of(
+        field("ran", &T::ran, Zero::kOmit), field("lostOptional", &T::lost_optional, Zero::kOmit),
+        field("lostOwed", &T::lost_owed, Zero::kOmit), field("startSeconds", &T::start_seconds),
+        field("resizeSeconds", &T::resize_seconds), field("savesWhenAsked", &T::saves_when_asked));
+  }
+  bool operator==(const DisruptionStatus&) const = default;
+};
+
 // A node whose kubelet refused a pod of this job. It is not tried again for a while.
 struct NodeRefusal {
   std::string node;
@@ -342,6 +362,7 @@ struct TrainingJobStatus {
   std::optional<Time> retry_at;     // not admitted before (BackingOff)
   std::vector<NodeRefusal> node_refusals;
   CheckpointStatus checkpoint;
+  DisruptionStatus disruption;
   Waiting queue;
   std::optional<Time> started_at;   // when this attempt first ran whole
   std::int64_t run_seconds = 0;     // running time of the attempts before this one; counts towards maxRuntime
@@ -349,20 +370,20 @@ struct TrainingJobStatus {
 
   static constexpr auto fields() {
     using T = TrainingJobStatus;
-    return fields_of(field("observedGeneration", &T::observed_generation, Zero::kOmit),
-                     field("phase", &T::phase), field("conditions", &T::conditions),
-                     field("effective", &T::effective), field("assignment", &T::assignment),
-                     field("nominated", &T::nominated), field("pods", &T::pods),
-                     field("replicas", &T::replicas, Zero::kOmit), field("selector", &T::selector),
-                     field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
-                     field("readyReplicas", &T::ready_replicas, Zero::kOmit),
-                     field("succeededReplicas", &T::succeeded_replicas, Zero::kOmit),
-                     field("allocated", &T::allocated), field("attempt", &T::attempt, Zero::kOmit),
-                     field("restarts", &T::restarts), field("preemptions", &T::preemptions, Zero::kOmit),
-                     field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
-                     field("nodeRefusals", &T::node_refusals), field("checkpoint", &T::checkpoint),
-                     field("queue", &T::queue), field("startedAt", &T::started_at),
-                     field("runSeconds", &T::run_seconds, Zero::kOmit), field("finishedAt", &T::finished_at));
+    return fields_of(
+        field("observedGeneration", &T::observed_generation, Zero::kOmit), field("phase", &T::phase),
+        field("conditions", &T::conditions), field("effective", &T::effective),
+        field("assignment", &T::assignment), field("nominated", &T::nominated), field("pods", &T::pods),
+        field("replicas", &T::replicas, Zero::kOmit), field("selector", &T::selector),
+        field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
+        field("readyReplicas", &T::ready_replicas, Zero::kOmit),
+        field("succeededReplicas", &T::succeeded_replicas, Zero::kOmit), field("allocated", &T::allocated),
+        field("attempt", &T::attempt, Zero::kOmit), field("restarts", &T::restarts),
+        field("preemptions", &T::preemptions, Zero::kOmit),
+        field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
+        field("nodeRefusals", &T::node_refusals), field("checkpoint", &T::checkpoint),
+        field("disruption", &T::disruption), field("queue", &T::queue), field("startedAt", &T::started_at),
+        field("runSeconds", &T::run_seconds, Zero::kOmit), field("finishedAt", &T::finished_at));
   }
   bool operator==(const TrainingJobStatus&) const = default;
 };

@@ -1,6 +1,7 @@
 // Jobs: what a gang asks for, and what it holds.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -103,15 +104,31 @@ struct JobSpec {
   // second.
   Duration grow_after;
   Duration grow_quiet;
+  // What it costs to disturb it (RULES.md 5.11).
+  Duration grace_period;         // from when it is asked to go until it is ended
+  bool resizes_in_place = true;  // false: a change of its size restarts the gang
+  bool serves = false;           // it is a replica of a service: it has no work to lose
   bool operator==(const JobSpec&) const = default;
+};
+
+// GPU time, in thousandths of a GPU x milliseconds. Of a job without GPUs it is CPU time, in thousandths of a
+// CPU x milliseconds.
+struct WorkTime {
+  std::int64_t value = 0;
+  auto operator<=>(const WorkTime&) const = default;
 };
 
 // What is known about a running attempt. It changes often, and no change of it moves anything.
 struct Progress {
-  Time began;                          // when the attempt began
-  std::optional<Time> saved;           // when it last reported a checkpoint
-  std::optional<Duration> start_took;  // its last start, from admission to running; left out: 60 s
-  std::optional<Time> resized;         // when its size last changed
+  Time began;                           // when the attempt began
+  std::optional<Time> saved;            // when it last reported a checkpoint
+  std::optional<Duration> start_took;   // its last start, from admission until it worked
+  std::optional<Time> resized;          // when its size last changed
+  bool saves_when_asked = false;        // what it has done until then is not lost
+  std::optional<Duration> save_took;    // its last save when it was asked to go
+  std::optional<Duration> resize_took;  // its last change of size in place, until it worked again
+  WorkTime ran;                         // before the later of `began` and `resized`, in all its life
+  WorkTime lost;                        // in its life to optional disturbances (RULES.md 5.11)
   bool operator==(const Progress&) const = default;
 };
 

@@ -83,6 +83,10 @@ struct Decision {
   EvictReason reason = EvictReason::kNone;  // of kShrink, kMove, kEvict
   std::string beneficiary;                  // of these: the job that it is done for; "": for none
   std::string message;
+  // Of these, and of kGrow, which a gang does to itself: what it costs, as far as that is known now, and
+  // whether it was owed to the beneficiary (RULES.md 5.11).
+  WorkTime cost{};
+  bool owed = true;
 };
 
 // Something that was thrown while the plan looked at one job: a bug. Nothing was decided for the job, and

@@ -27,6 +27,9 @@ struct Share {
   bool operator==(const Share&) const = default;
 };
 
+inline constexpr std::int32_t kMaxOverhead = 5;
+inline constexpr Duration kPatience = seconds(3600);
+
 struct QueueSpec {
   std::string name;    // a Queue and a Project may have the same name: `is_project` tells them apart
   std::string parent;  // the Queue above; empty: it is at the top
@@ -36,6 +39,14 @@ struct QueueSpec {
   // How long a job below is safe after its start, from other Projects and from its own (RULES.md 5.6). Left
   // out: as the parent says; at the top 0.
   std::optional<Duration> reclaim_min_runtime, preempt_min_runtime;
+  // What optional disturbances may cost a job below, in per cent of what it has run, and how long a claimant
+  // below waits for its fair share before that is owed to it (RULES.md 5.11). Left out: as the parent says;
+  // at the top kMaxOverhead and kPatience.
+  std::optional<std::int32_t> max_overhead;
+  std::optional<Duration> patience;
+  // Idle quota is also lent to non-preemptible jobs of others whose max_runtime is at most this (RULES.md
+  // 3.8). Left out: none is.
+  std::optional<Duration> lends_non_preemptible;
   // After this time past use counts half (RULES.md 1.6). Left out: past use does not count.
   std::optional<Duration> half_life;
   Time created;

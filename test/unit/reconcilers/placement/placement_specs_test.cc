@@ -4,12 +4,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "muster/reconcilers/jobs/translate.h"
 
 namespace muster::reconcilers {
 namespace {
+
+namespace pl = placement;
 
 TEST(GpuLinks, AreRankedAsNvidiaPrintsThem) {
   const auto links = parse_gpu_links("X NV2 SYS; NV2 X PIX; SYS PIX X");
@@ -47,6 +53,126 @@ TEST(NodeSpec, ReadsLabelsAnnotationsAndSlices) {
   EXPECT_EQ(spec.gpu_links.size(), 2U);
   EXPECT_EQ(spec.gpu_numa, (std::vector<std::int32_t>{0, 1}));
   EXPECT_EQ(spec.mig, (std::map<std::string, std::int32_t>{{"1g.10gb", 7}}));
+}
+
+// --- what a disturbance may cost, and what it costs
+
+TEST(QueueSpec, HasWhatDisturbancesMayCost) {
+  crds::Project project;
+  EXPECT_EQ(queue_spec(project).max_overhead, std::nullopt);
+  EXPECT_EQ(queue_spec(project).patience, std::nullopt);
+  EXPECT_EQ(queue_spec(project).lends_non_preemptible, std::nullopt) << "as the parent";
+  project.spec.disruption = {.max_overhead = 0, .patience = std::chrono::minutes{90}};
+  project.spec.lending.emplace().non_preemptible = {std::chrono::hours{4}};
+  EXPECT_EQ(queue_spec(project).max_overhead, 0);
+  EXPECT_EQ(queue_spec(project).patience, pl::seconds(5400));
+  EXPECT_EQ(queue_spec(project).lends_non_preemptible, pl::seconds(4 * 3600));
+
+  crds::Queue queue;
+  queue.spec.disruption = {.max_overhead = 100, .patience = std::nullopt};
+  queue.spec.lending.emplace();
+  EXPECT_EQ(queue_spec(queue).max_overhead, 100);
+  EXPECT_EQ(queue_spec(queue).patience, std::nullopt);
+  EXPECT_EQ(queue_spec(queue).lends_non_preemptible, pl::Duration{}) << "to nobody, whatever the parent says";
+}
+
+crds::TrainingJob one_worker(const char* pod_template = "{}") {
+  crds::TrainingJob job;
+  crds::Role& worker = job.spec.roles.emplace_back();
+  worker.name = "worker";
+  worker.pod_template.value = std::make_shared<const crds::Json>(crds::Json::parse(pod_template));
+  return job;
+}
+
+TEST(JobSpec, SaysHowLongItsPodsHaveToEnd) {
+  const auto grace = [](const crds::TrainingJob& job) {
+    return job_spec(job, "nlp", 0, {}, {}).grace_period;
+  };
+  EXPECT_EQ(grace(one_worker()), pl::seconds(30));
+  auto job = one_worker(R"({"spec": {"terminationGracePeriodSeconds": 120}})");
+  EXPECT_EQ(grace(job), pl::seconds(120));
+  job.spec.checkpoint.emplace().grace_period = std::chrono::seconds{45};
+  EXPECT_EQ(grace(job), pl::seconds(45));
+  EXPECT_EQ(grace(one_worker(R"({"spec": {"terminationGracePeriodSeconds": -5}})")), pl::Duration{});
+  EXPECT_GT(grace(one_worker(R"({"spec": {"terminationGracePeriodSeconds": 9223372036854775807}})")),
+            pl::seconds(1'000'000'000));
+}
+
+TEST(JobSpec, SaysWhetherAnotherSizeIsARestart) {
+  auto job = one_worker();
+  job.spec.roles.front().min_replicas = 1;
+  job.spec.roles.front().max_replicas = 2;
+  EXPECT_TRUE(job_spec(job, "nlp", 0, {}, {}).resizes_in_place);
+  job.spec.elastic.emplace().resize = crds::Resize::kRestart;
+  EXPECT_FALSE(job_spec(job, "nlp", 0, {}, {}).resizes_in_place);
+}
+
+constexpr crds::Time kStart{std::chrono::sys_days{std::chrono::year{2026} / 1 / 2}};
+
+struct Progress : testing::Test {
+  Progress() { job.status.assignment.admitted_at = kStart; }
+  pl::Progress progress() const { return progress_spec(job.spec, job.status); }
+  crds::TrainingJob job = one_worker();
+};
+
+TEST_F(Progress, TheLastStartIsKnownFromAttemptsBefore) {
+  EXPECT_EQ(progress().start_took, std::nullopt);
+  job.status.started_at = kStart + std::chrono::seconds{70};
+  EXPECT_EQ(progress().start_took, pl::seconds(70)) << "of a status from before it was kept";
+  job.status.disruption.start_seconds = 90;
+  EXPECT_EQ(progress().start_took, pl::seconds(90));
+  job.status.started_at.reset();
+  EXPECT_EQ(progress().start_took, pl::seconds(90));
+}
+
+TEST_F(Progress, ItIsTakenToSaveWhenAskedUntilAnEvictionHasShown) {
+  EXPECT_FALSE(progress().saves_when_asked);
+  job.spec.checkpoint.emplace();
+  EXPECT_TRUE(progress().saves_when_asked) << "it states checkpoint";
+  job.spec.checkpoint.reset();
+  job.status.checkpoint.step = 0;
+  EXPECT_TRUE(progress().saves_when_asked) << "it has reported";
+  job.status.disruption.saves_when_asked = false;
+  EXPECT_FALSE(progress().saves_when_asked);
+  job.status.checkpoint.step.reset();
+  job.status.disruption.saves_when_asked = true;
+  EXPECT_TRUE(progress().saves_when_asked);
+}
+
+TEST_F(Progress, HasWhatChangesHaveTaken) {
+  EXPECT_EQ(progress().save_took, std::nullopt);
+  EXPECT_EQ(progress().resize_took, std::nullopt);
+  job.status.checkpoint.save_seconds = 12;
+  job.status.disruption.resize_seconds = 25;
+  EXPECT_EQ(progress().save_took, pl::seconds(12));
+  EXPECT_EQ(progress().resize_took, pl::seconds(25));
+}
+
+TEST_F(Progress, CountsInThousandthsAndMilliseconds) {
+  job.status.disruption.ran = 7;
+  job.status.disruption.lost_optional = 3;
+  job.status.disruption.lost_owed = 5;
+  EXPECT_EQ(progress().ran, pl::WorkTime{7'000'000});
+  EXPECT_EQ(progress().lost, pl::WorkTime{3'000'000});
+  EXPECT_EQ(to_seconds({3'000'000}), 3);
+  EXPECT_EQ(to_seconds({3'000'001}), 4) << "rounded up";
+  EXPECT_EQ(to_seconds({-1}), 0);
+}
+
+// A status is what somebody wrote.
+TEST_F(Progress, AbsurdNumbersStayNumbers) {
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  auto& known = job.status.disruption;
+  known.ran = known.lost_optional = kMost;
+  known.start_seconds = known.resize_seconds = kMost;
+  job.status.checkpoint.save_seconds = kMost;
+  EXPECT_GT(progress().ran, pl::WorkTime{kMost / 2});
+  EXPECT_GT(progress().start_took, pl::Duration{kMost / 2});
+  EXPECT_GT(progress().save_took, pl::Duration{kMost / 2});
+  EXPECT_EQ(to_seconds({kMost}), kMost / 1'000'000 + 1);
+  known.ran = known.lost_optional = -kMost;
+  EXPECT_EQ(progress().ran, pl::WorkTime{0});
+  EXPECT_EQ(progress().lost, pl::WorkTime{0});
 }
 
 crds::TrainingJobSpec with(crds::Role role) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "muster/crds/training_job.h"
+#include "muster/reconcilers/common/objects.h"
 #include "muster/reconcilers/placement/translation.h"
 #include "muster/reconcilers/pods/volumes.h"
 
@@ -21,7 +22,7 @@ crds::Effective effective_values(const crds::TrainingJob& job, const Caches& cac
 std::optional<std::string> not_supported(const crds::TrainingJobSpec& spec);
 
 // The job's spec has its effective values filled in.
-Translation translate_job(const crds::TrainingJob& job, const Caches& caches);
+Translation translate_job(const Object<crds::TrainingJob>& job, const Caches& caches);
 
 // Claims of namespace `ns`, volumes and classes in the caches; good until the caches change.
 VolumeLookup volume_lookup(const Caches& caches, const std::string& ns);

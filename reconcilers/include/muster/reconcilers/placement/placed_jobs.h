@@ -26,8 +26,9 @@ namespace muster::reconcilers {
 class PlacedJobs {
  public:
   struct Options {
-    // Without it placement weighs a restart by what it takes for a usual one.
-    bool are_starts_timed = true;
+    // A start or a change of size that took no time says nothing: nobody has said how long one takes, and
+    // placement weighs it as a usual one.
+    bool instant_is_unknown = false;
     // Asked before placement hears of a job: what is known of it beyond its objects. Empty: nothing.
     std::function<void(const client::Key&, placement::JobSpec&)> complete{};
   };

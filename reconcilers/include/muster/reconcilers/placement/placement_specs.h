@@ -39,6 +39,9 @@ std::vector<std::int32_t> unhealthy_gpus(const client::Node& node);
 
 placement::Time to_time(const std::optional<crds::Time>& t);  // absent: the epoch
 placement::Duration to_duration(crds::Duration d);
+// GPU-seconds of status.disruption (of a job without GPUs CPU-seconds), and back, rounded up.
+placement::WorkTime to_work_time(std::int64_t seconds);
+std::int64_t to_seconds(placement::WorkTime work);
 crds::Amounts to_amounts(const placement::Resources& r);
 crds::Waiting to_waiting(const placement::PendingReason& v);
 // An amount as placement counts it ("gpu" in thousandths, …) as a quantity.
@@ -59,10 +62,8 @@ placement::NodeSpec node_spec(const client::Node& node, const std::set<std::stri
 // `project`: what its namespace is charged to; "": nothing. `volumes` may be shorter than the roles.
 placement::JobSpec job_spec(const crds::TrainingJob& job, std::string project, std::int32_t priority,
                             const std::vector<PodNeeds>& needs, const std::vector<VolumeTerms>& volumes);
-// The gang of one replica; `id` says which.
-inline constexpr std::string_view kServerRole = "server";
-placement::JobSpec replica_spec(const crds::InferenceService& service, std::string id, std::string project,
-                                std::int32_t priority, const PodNeeds& needs);
+// Of a job that holds an assignment.
+placement::Progress progress_spec(const crds::TrainingJobSpec& spec, const crds::TrainingJobStatus& status);
 
 // Pods of roles that the job does not have get the role -1.
 placement::Assignment assignment_spec(const std::vector<crds::Role>& roles,

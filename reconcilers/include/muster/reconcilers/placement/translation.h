@@ -19,6 +19,7 @@ struct Translation {
   std::optional<std::string> blocked;
   std::string blocked_reason = "NoMatchingNodes";  // or NamespaceNotReady, BackingOff
   std::int32_t priority = 0;
+  bool serves = false;               // it is a replica of an InferenceService
   std::vector<PodNeeds> needs;       // per role, in the spec's order; empty when they cannot be told
   std::vector<VolumeTerms> volumes;  // likewise
 };
