@@ -279,20 +279,23 @@ TEST_F(LingeringPods, APodWhosePlaceIsLostHoldsItUntilItHasEnded) {
 // Its node is lost, and no other has room: the job is evicted. Before that is written down the node is back,
 // and the pod is there still.
 TEST_F(LingeringPods, APodOfAJobToBeEvictedHoldsAPlaceThatWasLostForAWhile) {
+  auto ends = admitted("ends");
+  auto evicted = job("ends");
+  ends.metadata.creation_timestamp = evicted.metadata.creation_timestamp = kStart;  // younger than `next`
   auto away = node("n1", {{"amd.com/gpu", 8}});
   away.ready = false;
   model.node(away);
-  has(admitted("ends"), {shared(pod_of("ends"))}, {0});
+  has(ends, {shared(pod_of("ends"))}, {0});
   model.plan(kStart);
   ASSERT_TRUE(model.decision("nlp/ends"));
   EXPECT_EQ(model.decision("nlp/ends")->kind, Decision::Kind::kEvict);
   model.node(node("n1", {{"amd.com/gpu", 8}}));
-  has(admitted("ends"), {shared(pod_of("ends"))});
+  has(ends, {shared(pod_of("ends"))});
   EXPECT_FALSE(next_may_start());
-  waits(job("ends"), {shared(pod_of("ends"))});
+  waits(evicted, {shared(pod_of("ends"))});
   EXPECT_FALSE(next_may_start());
   model.pod_gone(pod_of("ends"));
-  model.forget("nlp/ends", {});
+  waits(evicted);
   EXPECT_TRUE(next_may_start());
 }
 
