@@ -8,8 +8,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kVersion = "muster.dev/v1alpha1";
-
 std::string seconds(std::int64_t count) {
   return std::to_string(count) + "s";
 }
@@ -17,19 +15,7 @@ std::string milli(std::int64_t count) {
   return std::to_string(count) + "m";
 }
 
-json node_object(const TraceNode& n) {
-  return {{"apiVersion", "v1"},
-          {"kind", "Node"},
-          {"metadata", {{"name", n.name}, {"labels", {{"nvidia.com/gpu.product", n.model}}}}},
-          {"status",
-           {{"capacity",
-             {{"cpu", milli(n.cpu_milli)},
-              {"memory", std::to_string(n.memory_mib) + "Mi"},
-              {"pods", "10000"},  // the trace limits no number of pods
-              {"nvidia.com/gpu", std::to_string(n.gpus)}}}}}};
-}
-
-json job_object(const ReplayJob& job, const std::string& project) {
+json job_object(const ReplayJob& job, const std::string& project, bool states_max_runtime) {
   const TracePod& pod = job.pod;
   const json container = {
       {"name", "main"},
@@ -42,20 +28,21 @@ json job_object(const ReplayJob& job, const std::string& project) {
                                                          : json{{"count", pod.gpus}};
     if (!pod.models.empty()) role["gpus"]["models"] = pod.models;
   }
-  return {
-      {"apiVersion", kVersion},
-      {"kind", "TrainingJob"},
-      {"metadata",
-       {{"name", job.name},
-        {"namespace", project},
-        {"annotations",
-         {{"simulate.muster.dev/at", seconds(job.arrives)},
-          {"simulate.muster.dev/runs-for", seconds(job.runs)},
-          {"simulate.muster.dev/saves-in", seconds(kGraceSeconds + 1)}}}}},
-      {"spec",
-       {{"preemptible", job.preemptible},
-        {"checkpoint", {{"interval", seconds(kSavesEverySeconds)}, {"gracePeriod", seconds(kGraceSeconds)}}},
-        {"roles", json::array({role})}}}};
+  json spec = {
+      {"preemptible", job.preemptible},
+      {"checkpoint", {{"interval", seconds(kSavesEverySeconds)}, {"gracePeriod", seconds(kGraceSeconds)}}},
+      {"roles", json::array({role})}};
+  if (states_max_runtime) spec["maxRuntime"] = seconds(2 * job.runs);
+  return {{"apiVersion", kMusterVersion},
+          {"kind", "TrainingJob"},
+          {"metadata",
+           {{"name", job.name},
+            {"namespace", project},
+            {"annotations",
+             {{"simulate.muster.dev/at", seconds(job.arrives)},
+              {"simulate.muster.dev/runs-for", seconds(job.runs)},
+              {"simulate.muster.dev/saves-in", seconds(kGraceSeconds + 1)}}}}},
+          {"spec", std::move(spec)}};
 }
 
 }  // namespace
@@ -72,28 +59,47 @@ std::string_view to_string(Policy policy) {
   return "";
 }
 
+json node_object(const TraceNode& n) {
+  return {{"apiVersion", "v1"},
+          {"kind", "Node"},
+          {"metadata", {{"name", n.name}, {"labels", {{"nvidia.com/gpu.product", n.model}}}}},
+          {"status",
+           {{"capacity",
+             {{"cpu", milli(n.cpu_milli)},
+              {"memory", std::to_string(n.memory_mib) + "Mi"},
+              {"pods", "10000"},  // the trace limits no number of pods
+              {"nvidia.com/gpu", std::to_string(n.gpus)}}}}}};
+}
+
+json muster_object(const char* kind, const std::string& name, json spec) {
+  return {{"apiVersion", kMusterVersion},
+          {"kind", kind},
+          {"metadata", {{"name", name}}},
+          {"spec", std::move(spec)}};
+}
+
 std::string simulation_input(const std::vector<TraceNode>& nodes, const std::vector<ReplayProject>& projects,
-                             const ReplayWorkload& workload, Policy policy) {
+                             const ReplayWorkload& workload, Policy policy, std::int64_t lending) {
   std::ostringstream out;
   const auto put = [&](const json& object) { out << object << "\n---\n"; };
-  const auto object = [](const char* kind, const std::string& name, const json& spec) {
-    return json{{"apiVersion", kVersion}, {"kind", kind}, {"metadata", {{"name", name}}}, {"spec", spec}};
-  };
   for (const TraceNode& n : nodes) put(node_object(n));
   const json everything = {{"gpu", milli(gpu_milli(nodes))}};
-  put(object("Queue", "cluster", {{"quota", everything}}));
+  const bool lends = lending > 0 && policy == Policy::kBorrowing;
+  json cluster = {{"quota", everything}};
+  if (lends) cluster["lending"] = {{"nonPreemptible", {{"maxRuntime", seconds(lending)}}}};
+  put(muster_object("Queue", "cluster", std::move(cluster)));
   if (policy == Policy::kFifo) {
-    put(object("Project", "everybody", {{"queue", "cluster"}, {"quota", everything}}));
+    put(muster_object("Project", "everybody", {{"queue", "cluster"}, {"quota", everything}}));
   } else {
     for (std::size_t i = 0; i < projects.size(); ++i) {
       const json quota = {{"gpu", milli(projects[i].quota_milli)}};
       json spec = {{"queue", "cluster"}, {"quota", quota}, {"weight", 2 - static_cast<int>(i % 2)}};
       if (policy == Policy::kStaticQuotas) spec["limit"] = quota;
-      put(object("Project", projects[i].name, spec));
+      put(muster_object("Project", projects[i].name, spec));
     }
   }
   for (const ReplayJob& job : workload.jobs)
-    put(job_object(job, policy == Policy::kFifo ? "everybody" : projects[job.project].name));
+    put(job_object(job, policy == Policy::kFifo ? "everybody" : projects[job.project].name, lends));
   return out.str();
 }
 

@@ -6,16 +6,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
-#include <sstream>
 
-#include "muster/crds/error.h"
-#include "muster/placement/cluster.h"
-#include "muster/simulate/report.h"
-#include "muster/simulate/simulation.h"
 #include "process.h"
 #include "replay/input.h"
 #include "replay/metrics.h"
 #include "replay/outcome.h"
+#include "replay/play.h"
 #include "report.h"
 
 namespace muster::bench {
@@ -27,31 +23,11 @@ struct Options {
   std::string nodes, pods;
   std::vector<std::int64_t> loads = {1, 2};
   std::size_t every = 40, projects = 20;
-  std::int64_t from = 10'022'400;
+  std::int64_t from = 10'022'400, lending_hours = 0;
   Preemptible preemptible = Preemptible::kByQos;
   std::vector<Policy> policies = {Policy::kBorrowing, Policy::kStaticQuotas, Policy::kFifo};
   bool audit = false, json = false;
 };
-
-nlohmann::json played(const std::string& text, std::int64_t window, const std::string& name, bool audit) {
-  const simulate::Input input = simulate::read_text(text, "replay");
-  if (!input.errors.empty()) throw std::runtime_error(crds::to_string(input.errors.front()));
-  simulate::Options options;
-  options.until = simulate::Instant{window};
-  if (audit) options.prepare = [](placement::Cluster& cluster) { cluster.audit_plans(true); };
-  std::int64_t told = 0;
-  simulate::Simulation simulation(input, options, [&](const simulate::Progress& p) {
-    const std::int64_t tenth = p.now.count() * 10 / window;
-    if (tenth > told)
-      progress(name + ": " + std::to_string(10 * (told = tenth)) + " %, " + std::to_string(p.jobs) +
-               " jobs, " + std::to_string(p.finished) + " ended");
-  });
-  if (const auto errors = simulation.run(); !errors.empty())
-    throw std::runtime_error(crds::to_string(errors.front()));
-  std::stringstream out;
-  simulate::report(simulation, simulate::Format::kJson, out);
-  return nlohmann::json::parse(out);
-}
 
 // Returns whether everything was right.
 bool measure(Report& report, const Options& o, const std::vector<TraceNode>& nodes,
@@ -77,10 +53,11 @@ bool measure(Report& report, const Options& o, const std::vector<TraceNode>& nod
   for (const Policy policy : o.policies) {
     const std::string name = times + ", " + std::string(to_string(policy));
     const double before = thread_cpu_seconds();
-    const auto told =
-        played(simulation_input(nodes, projects, workload, policy), workload.window, name, o.audit);
+    const auto told = play(simulation_input(nodes, projects, workload, policy, o.lending_hours * 3600),
+                           workload.window, name, o.audit);
     const double took = thread_cpu_seconds() - before;
-    const ReplayOutcome out = replay_outcome(told, nodes, projects, workload, policy);
+    const ReplayOutcome out = replay_outcome(told, nodes, projects, workload, policy,
+                                             policy == Policy::kBorrowing && o.lending_hours > 0);
     for (const std::string& what : out.violations)
       std::fprintf(stderr, "bench_replay: %s: %s\n", name.c_str(), what.c_str());
     right = right && out.violations.empty();
@@ -163,6 +140,12 @@ int main(int argc, char** argv) {
   app.add_option("--preemptible", options.preemptible, "qos: all but LS and Guaranteed pods; all: every pod")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, Preemptible>{{"qos", Preemptible::kByQos}, {"all", Preemptible::kAll}}));
+  app.add_option(
+         "--lending", options.lending_hours,
+         "Under muster, lend idle quota to what is not preemptible and ends within so many hours; jobs "
+         "state twice their run as maxRuntime. 0: lend none")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
   app.add_option("--policy", options.policies, "Replay only these policies: muster, static, fifo")
       ->delimiter(',')
       ->transform(CLI::CheckedTransformer(std::map<std::string, Policy>{

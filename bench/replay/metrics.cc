@@ -38,32 +38,40 @@ std::vector<double> max_min(double capacity, const std::vector<double>& weights,
   return shares;
 }
 
+double gpu_seconds_at_once(const Demand& demand, std::int64_t window) {
+  const std::int64_t time = std::min(demand.arrives + demand.runs, window) - demand.arrives;
+  return time <= 0 ? 0 : static_cast<double>(time * demand.milli) / 1000;
+}
+
 std::vector<double> asked_gpu_seconds(const ReplayWorkload& workload, std::size_t projects) {
   std::vector<double> asked(projects, 0);
-  for (const ReplayJob& job : workload.jobs) {
-    const std::int64_t time = std::min(job.ends_at_once(), workload.window) - job.arrives;
-    if (time > 0) asked[job.project] += static_cast<double>(time * job.pod.milli()) / 1000;
-  }
+  for (const ReplayJob& job : workload.jobs)
+    asked[job.project] += gpu_seconds_at_once({job.arrives, job.runs, job.pod.milli()}, workload.window);
   return asked;
 }
 
 double fluid_bound(const ReplayWorkload& workload, double gpus) {
+  std::vector<Demand> demands;
+  for (const ReplayJob& job : workload.jobs) demands.push_back({job.arrives, job.runs, job.pod.milli()});
+  return fluid_bound(demands, workload.window, gpus);
+}
+
+double fluid_bound(const std::vector<Demand>& demands, std::int64_t window, double gpus) {
   std::vector<std::pair<std::int64_t, std::int64_t>> steps;  // instant, milli-GPU more
-  for (const ReplayJob& job : workload.jobs) {
-    steps.emplace_back(job.arrives, job.pod.milli());
-    steps.emplace_back(job.ends_at_once(), -job.pod.milli());
+  for (const Demand& d : demands) {
+    steps.emplace_back(d.arrives, d.milli);
+    steps.emplace_back(d.arrives + d.runs, -d.milli);
   }
-  steps.emplace_back(workload.window, 0);
+  steps.emplace_back(window, 0);
   std::ranges::sort(steps);
-  const auto window = static_cast<double>(workload.window);
-  double done = 0, best = gpus * window;
+  double done = 0, best = gpus * static_cast<double>(window);
   std::int64_t at = 0, milli = 0;
   for (const auto& [instant, more] : steps) {
-    if (instant > workload.window) break;
+    if (instant > window) break;
     done += static_cast<double>((instant - at) * milli) / 1000;
     at = instant;
     milli += more;
-    best = std::min(best, done + gpus * (window - static_cast<double>(at)));
+    best = std::min(best, done + gpus * static_cast<double>(window - at));
   }
   return best;
 }

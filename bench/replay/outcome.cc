@@ -32,8 +32,13 @@ std::int64_t seconds_of(const json& instant) {
 class Audit {
  public:
   Audit(const std::vector<TraceNode>& nodes, const std::vector<ReplayProject>& projects,
-        const ReplayWorkload& workload, Policy policy, ReplayOutcome& out)
-      : projects_(projects), policy_(policy), out_(out), used_(projects.size()), fixed_(projects.size()) {
+        const ReplayWorkload& workload, Policy policy, bool lends, ReplayOutcome& out)
+      : projects_(projects),
+        policy_(policy),
+        lends_(lends),
+        out_(out),
+        used_(projects.size()),
+        fixed_(projects.size()) {
     for (const TraceNode& n : nodes)
       nodes_[n.name] = {n.cpu_milli, n.memory_mib,
                         std::vector<std::int64_t>(static_cast<std::size_t>(n.gpus), 1000)};
@@ -115,7 +120,7 @@ class Audit {
     used_[p] += by * pod.milli();
     if (!job.job->preemptible) fixed_[p] += by * pod.milli();
     if (by < 0 || policy_ == Policy::kFifo) return;
-    if (fixed_[p] > projects_[p].quota_milli)
+    if (!lends_ && fixed_[p] > projects_[p].quota_milli)
       wrong(projects_[p].name + " is above its quota with jobs that are not preemptible");
     if (policy_ == Policy::kStaticQuotas && used_[p] > projects_[p].quota_milli)
       wrong(projects_[p].name + " is above its limit");
@@ -140,6 +145,7 @@ class Audit {
 
   const std::vector<ReplayProject>& projects_;
   Policy policy_;
+  bool lends_;
   ReplayOutcome& out_;
   std::int64_t at_ = 0;
   std::map<std::string, NodeBook> nodes_;
@@ -151,10 +157,10 @@ class Audit {
 
 ReplayOutcome replay_outcome(const json& report, const std::vector<TraceNode>& nodes,
                              const std::vector<ReplayProject>& projects, const ReplayWorkload& workload,
-                             Policy policy) {
+                             Policy policy, bool lends) {
   ReplayOutcome out;
   out.useful_of.assign(projects.size(), 0);
-  Audit audit(nodes, projects, workload, policy, out);
+  Audit audit(nodes, projects, workload, policy, lends, out);
   for (const json& event : report.at("events")) audit.play(event);
   audit.close(workload.window);
   double gpus = 0;  // of jobs that lost something: what seconds are rounded by

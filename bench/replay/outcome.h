@@ -23,10 +23,10 @@ inline constexpr std::size_t kMaxViolations = 20;
 // with books of its own and finds: a part of a GPU given twice, a node with more CPU or memory in use than it
 // has, a job that runs twice at once or not with its one pod and GPUs, one that is not preemptible and
 // evicted or moved for another, an eviction for nobody, jobs that are not preemptible above their project's
-// quota (kBorrowing, kStaticQuotas), a project above its limit (kStaticQuotas), and sums that differ from
-// those that the simulation reports.
+// quota (kBorrowing unless it `lends` to them, kStaticQuotas), a project above its limit (kStaticQuotas), and
+// sums that differ from those that the simulation reports.
 ReplayOutcome replay_outcome(const nlohmann::json& report, const std::vector<TraceNode>& nodes,
                              const std::vector<ReplayProject>& projects, const ReplayWorkload& workload,
-                             Policy policy);
+                             Policy policy, bool lends = false);
 
 }  // namespace muster::bench

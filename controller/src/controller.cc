@@ -392,6 +392,8 @@ void Controller::sample_metrics() {
   m.decisions("replace", static_cast<double>(t.replacements));
   m.decisions("shrink", static_cast<double>(t.shrinks));
   m.decisions("grow", static_cast<double>(t.grows));
+  for (const auto& [lost, seconds] : t.lost_gpu_seconds)
+    m.gpu_seconds_lost(lost.first, lost.second, static_cast<double>(seconds));
   m.endpoint_reads("gpus", static_cast<double>(impl_->gpus.counts().read),
                    static_cast<double>(impl_->gpus.counts().failed));
   m.endpoint_reads("replicas", static_cast<double>(impl_->services.counts().read),

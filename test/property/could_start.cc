@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "audit/recount.h"
+#include "disruption/disruption.h"
 #include "model/cluster_model.h"
 #include "pool/request.h"
 
@@ -173,6 +174,8 @@ bool could_grow(Cluster& cluster, const JobSpec& spec, Time now) {
   if (j.progress.resized && *j.progress.resized + std::max(spec.grow_after, Duration{1}) > now) return false;
   const auto pods = static_cast<std::int32_t>(j.assignment->pods.size());
   if (pods < request.roles[0].replicas || pods >= request.roles[0].most()) return false;
+  // Where its growth has a price, nobody can tell by counting since when the room has been there.
+  if (!disruption_terms(s, s.path(j.leaf)).free()) return false;
   const PoolId pool = s.find_pool(j.assignment->pool);
   return pool != kNoId && s.pool(pool).known && room_for_pods(s, j, pool, 1);
 }

@@ -11,7 +11,7 @@ namespace muster::placement {
 // NUMA nodes, affinity between pods, shares of GPUs by memory.
 bool could_start(Cluster& cluster, const JobSpec& spec);
 
-// It runs, is elastic, its grow_after is over, and there is room for one more replica.
+// It runs, is elastic, its grow_after is over, there is room for one more replica, and growth is free to it.
 bool could_grow(Cluster& cluster, const JobSpec& spec, Time now);
 
 }  // namespace muster::placement

@@ -699,6 +699,14 @@ void World::check_status(std::size_t j, const crds::TrainingJobStatus& before,
     if (!s.counted_attempts.insert(before.assignment.attempt).second)
       violation(fmt::format("{}: attempt {} counted twice", name, before.assignment.attempt));
   }
+  if (after.disruption.ran < before.disruption.ran)
+    violation(fmt::format("{}: it has run less than before", name));
+  const auto& was = before.assignment;
+  const auto& is = after.assignment;
+  const bool goes_on =
+      was.attempt == is.attempt && was.admitted_at == is.admitted_at && was.resized_at == is.resized_at;
+  if (goes_on && after.disruption.ran != before.disruption.ran)
+    violation(fmt::format("{}: what it has run is counted while it goes on at its size", name));
   if (before.assignment.attempt == 0 && after.assignment.attempt != 0) ++totals_.starts;
   if (before.assignment.attempt != 0 && after.assignment.attempt == 0 && !is_finished(after))
     ++totals_.withdrawals;

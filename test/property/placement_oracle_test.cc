@@ -115,7 +115,9 @@ Cluster cluster_of(const Instance& x) {
       a.pods.push_back(place);
     }
     c.set_assignment(r.id, a);
-    c.set_progress(r.id, {Time{r.began}, std::nullopt, std::nullopt, std::nullopt});
+    Progress progress;
+    progress.began = Time{r.began};
+    c.set_progress(r.id, progress);
   }
   c.upsert_job(spec_of(x.claimant, x.movable));
   return c;

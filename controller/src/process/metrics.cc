@@ -105,6 +105,9 @@ struct Metrics::Impl {
           .Add({});
   Family<Counter>& decision =
       family(prometheus::BuildCounter(), registry, "muster_decisions_total", "Placement decisions by type.");
+  Family<Counter>& lost = family(
+      prometheus::BuildCounter(), registry, "muster_disruption_gpu_seconds_total",
+      "GPU-seconds that disturbances have cost jobs, by cause and whether they were owed to somebody.");
   Family<Counter>& pods = family(prometheus::BuildCounter(), registry, "muster_pod_writes_total",
                                  "Pods created and deleted, by verb.");
   Family<Gauge>& job_phase =
@@ -186,6 +189,9 @@ void Metrics::planned(std::chrono::microseconds took, bool is_cut_off) {
 }
 void Metrics::decisions(std::string_view type, double total) {
   set_total(impl_->decision.Add({{"type", std::string(type)}}), total);
+}
+void Metrics::gpu_seconds_lost(std::string_view cause, bool is_owed, double total) {
+  set_total(impl_->lost.Add({{"cause", std::string(cause)}, {"owed", is_owed ? "true" : "false"}}), total);
 }
 void Metrics::pods_created(double count) {
   set_total(impl_->pods.Add({{"verb", "create"}}), count);

@@ -33,6 +33,7 @@ class Metrics {
   // one.
   void planned(std::chrono::microseconds took, bool is_cut_off);
   void decisions(std::string_view type, double count);
+  void gpu_seconds_lost(std::string_view cause, bool is_owed, double total);
   void pods_created(double count);
   void pods_deleted(double count);
   void jobs(std::string_view phase, double n);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "audit/audit_disruption.h"
 #include "model/cluster_model.h"
 #include "muster/placement/cluster.h"
 #include "plan/plan_observer.h"
@@ -37,7 +38,9 @@ class PlanAuditor : public PlanObserver {
   // I5  who was to gain has places; a nomination ends in a start, with its node, or by a better right;
   // I6  no job is started and stopped, nor enlarged and shrunk, in one plan; a move goes elsewhere;
   // I7  who waits has a reason that is true, with numbers that are right;
-  // I8  each job runs, waits in a pending queue, or waits for pods that are leaving.
+  // I8  each job runs, waits in a pending queue, or waits for pods that are leaving;
+  // I9  who is disturbed for somebody to whom that is not owed loses no more in its life than the bound
+  // allows.
   std::vector<std::string> after(const Plan& plan);
 
  private:
@@ -51,6 +54,7 @@ class PlanAuditor : public PlanObserver {
     bool moving = false;  // on its way to other places, and no start
     bool whole = false;   // had its minimum; an edit may have made that larger
     bool ran = false, nominated = false;
+    LifeSoFar life;
     bool stuck = false;  // nominated, and who is in its way is not leaving
   };
   bool in_the_way_for_good(const Job& job) const;

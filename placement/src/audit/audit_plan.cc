@@ -102,6 +102,8 @@ class PlanAudit {
         break;
     }
     if (!ran) say("I6", id, "is stopped by the plan that has started it");
+    if (const auto wrong = d.owed || !ran ? std::nullopt : beyond_bound(s_, j, before->life, d.cost))
+      say("I9", id, *wrong);
     if (d.kind == Kind::kMove && before != nullptr && d.assignment.pods == before->pods)
       say("I6", id, "is moved to where it stood");
     if (d.kind == Kind::kShrink && before != nullptr && before->whole) whole(id, d.assignment);
@@ -437,6 +439,7 @@ PlanAuditor::PlanAuditor(ClusterModel& s, Time now) : s_(s), now_(now) {
     w.moving = j.moving;
     w.whole = has_minimum(s.request_of(j), j.assignment->pods);
     w.ran = j.runs();
+    w.life = life_so_far(j, now);
     w.nominated = j.nominated();
     w.stuck = w.nominated && in_the_way_for_good(j);
     for (const RoleSpec& role : s.request_of(j).roles) w.gpus.push_back(role.gpus);

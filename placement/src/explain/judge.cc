@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "disruption/disruption.h"
 #include "explain/reasons.h"
 #include "model/due.h"
 #include "model/statement.h"
@@ -116,9 +117,8 @@ void Judge::judge(Scene& scene, JobId id, const Where& where) {
   std::optional<PendingReason> with_safe;
   if (const auto safe = safe_.find({j.leaf, j.request, j.spec.priority, pool});
       safe != safe_.end() && !refusal.never) {
-    const auto& [until, victim] = safe->second;
     shortage = &with_safe.emplace(refusal.pending_reason);
-    with_safe->message += "; " + s_.job(victim).spec.id + " is safe until " + show(until) + " by minRuntime";
+    with_safe->message += why_not_yet(j, safe->second, up);
   }
   const auto& reservation = s_.pool(pool).reservation;
   if (reservation && reservation->owner == id) {
@@ -129,6 +129,23 @@ void Judge::judge(Scene& scene, JobId id, const Where& where) {
   }
   if (eligibility->second) return publish(id, *eligibility->second, 0, where);
   publish(id, *shortage, with_safe ? 0 : refusal.serial, where);
+}
+
+std::string Judge::why_not_yet(const Job& j, const Safe& safe, const std::vector<QueueId>& up) const {
+  std::string text;
+  if (safe.by_right) {
+    text += "; " + s_.job(safe.by_right->second).spec.id + " is safe until " + show(safe.by_right->first) +
+            " by minRuntime";
+  }
+  if (safe.pays) {
+    text += "; others are disturbed for it from " + show(*safe.pays) +
+            " on, when what is free has idled for as long as that costs";
+  }
+  if (safe.waits_for_fair_share) {
+    text += "; its fair share is owed to it from " +
+            show(waits_since(j) + disruption_terms(s_, up).patience) + " on (disruption.patience)";
+  }
+  return text;
 }
 
 std::optional<PendingReason> Judge::without_right(const Scene& scene, const Job& j,

@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "model/cluster_model.h"
+#include "model/due.h"
 #include "order/service_order.h"
 
 namespace muster::placement {
 
 class Judge {
  public:
-  // By leaf queue, request, priority and pool of a claimant: whom it would be eligible to take, if minRuntime
-  // did not keep that job safe, and until when.
-  using SafeVictims = std::map<std::tuple<QueueId, RequestId, std::int64_t, PoolId>, std::pair<Time, JobId>>;
+  // By leaf queue, request, priority and pool of a claimant: what keeps others safe from it, and until when.
+  using SafeVictims = std::map<std::tuple<QueueId, RequestId, std::int64_t, PoolId>, Safe>;
 
   // To `changed` come the jobs whose reason is another now, to `thrown` those that could not be judged.
   Judge(ClusterModel& state, const SafeVictims& safe, std::vector<std::string>& changed,
@@ -50,6 +50,8 @@ class Judge {
   const std::vector<QueueId>& path(Scene& scene, QueueId leaf) const;
   const Refusal& described(JobId job, Scene& scene);
   // The reason FairShareReached. nullopt: what binds is a shortage.
+  // Why it may not take from others yet, as the end of a sentence.
+  std::string why_not_yet(const Job& job, const Safe& safe, const std::vector<QueueId>& path) const;
   std::optional<PendingReason> without_right(const Scene& scene, const Job& job,
                                              const std::vector<QueueId>& path);
   // Whether it would fit if it might use the reserved nodes. Asked once for all jobs that ask the same.

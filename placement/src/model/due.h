@@ -12,6 +12,12 @@ namespace muster::placement {
 struct Safe {
   std::optional<Time> due;                         // when the first of them ceases to be safe
   std::optional<std::pair<Time, JobId>> by_right;  // the same of those that it has a right to take
+  // There is room for it at the cost of a disturbance that is not owed, which does not pay yet. From then on
+  // it does; absent: there is no such room.
+  bool costs_too_much = false;
+  std::optional<Time> pays;
+  // Others are over their fair share, and it is within its own, which is not owed to it yet.
+  bool waits_for_fair_share = false;
 };
 
 // `due` becomes `then`, unless it is earlier.

@@ -33,10 +33,12 @@ struct Job {
   std::optional<Assignment> assignment;
   std::uint64_t started_in = 0;    // the plan that is being made has started it: Planner::serial
   std::optional<Time> room_since;  // when there was first room to grow, with grow_quiet
-  std::uint64_t shrunk_in = 0;     // the plan that has last taken some of its pods
-  std::uint64_t grown_in = 0;      // the plan that has last given it some
-  bool entitled = false;           // that start kept its leaf and ancestors within quota and fair share
-  bool to_be_evicted = false;  // plan() has said so; `assignment` is empty, the caller may not know it yet
+  // When a disturbance that is not owed to it would first have made room for it to grow.
+  std::optional<Time> claim_since;
+  std::uint64_t shrunk_in = 0;  // the plan that has last taken some of its pods
+  std::uint64_t grown_in = 0;   // the plan that has last given it some
+  bool entitled = false;        // that start kept its leaf and ancestors within quota and fair share
+  bool to_be_evicted = false;   // plan() has said so; `assignment` is empty, the caller may not know it yet
   Counted counted = Counted::kNot;          // in the tree
   PoolId pending_in = kNoId;                // where it is counted as pending, and its request as typical
   std::optional<Assignment> evicted_from;   // when to_be_evicted

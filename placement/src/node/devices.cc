@@ -273,7 +273,8 @@ MilliGpu spare_gpu(const Node& node, const PoolSpec& pool) {
   if (pool.sharing.mode == SharingMode::kMig) most.value += gpus;
   for (const CutSlices& cut : node.cut) {
     const auto profile = mig_profile(cut.profile);
-    if (profile) most.value += cut.count * mig_milli(*profile);
+    // More may be in use than the node says it has cut: these come from no GPU that is counted here.
+    if (profile) most.value += std::max(cut.count, cut.used) * mig_milli(*profile);
   }
   return std::max(MilliGpu{}, most - node.used.gpu);
 }

@@ -7,6 +7,7 @@
 
 #include "model/due.h"
 #include "model/totals.h"
+#include "node/resource_vector.h"
 #include "order/infeasible.h"
 
 namespace muster::placement {
@@ -189,6 +190,19 @@ void Growth::granted(bool took) {
     std::make_heap(l.jobs.begin(), l.jobs.end(), comes_after);
     enter(i);
   }
+}
+
+std::int64_t steps_of_growth(const ClusterModel& s, const Growth::GrowthClaim& claim, const Resources& room) {
+  const Job& j = s.job(claim.job);
+  std::int64_t most = 0;
+  for (const RoleSpec& role : s.request_of(j).roles) most += role.most();
+  const std::int64_t missing = most - std::ssize(j.assignment->pods);
+  std::int64_t steps = missing / std::max<std::int64_t>(1, std::ssize(claim.pods));
+  for (const ResourceKind kind : kAccountedKinds) {
+    const std::int64_t asked = amount_of(claim.asked, kind);
+    if (asked > 0) steps = std::min(steps, amount_of(room, kind) / asked);
+  }
+  return std::max<std::int64_t>(1, steps);
 }
 
 }  // namespace muster::placement

@@ -70,4 +70,8 @@ class Growth {
   std::size_t last_ = 0;  // whose claim was given out
 };
 
+// How often the job could grow by as much as it claims, as far as the totals of this room say. At least once.
+std::int64_t steps_of_growth(const ClusterModel& state, const Growth::GrowthClaim& claim,
+                             const Resources& room);
+
 }  // namespace muster::placement

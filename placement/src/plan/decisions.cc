@@ -4,10 +4,12 @@
 #include <tuple>
 #include <utility>
 
+#include "disruption/disruption.h"
 #include "explain/reasons.h"
 #include "model/due.h"
 #include "shares/admission.h"
 #include "shares/eligibility.h"
+#include "victims/movable.h"
 
 namespace muster::placement {
 namespace {
@@ -70,6 +72,20 @@ Decisions::Entry& Decisions::say(Decision::Kind kind, JobId job, EvictReason rea
   return entries_.back();
 }
 
+// What a disturbance costs its victim counts from when it is decided, and not any more if it is dropped.
+void Decisions::charge(Entry& e, const Victim& v) {
+  e.decision.cost = v.downtime;
+  e.decision.owed = v.owed;
+  WorkTime& lost = s_.job(e.job).progress.lost;
+  if (!v.owed) lost.value = wrapping_add(lost.value, v.downtime.value);
+}
+
+void Decisions::drop(Entry& e) {
+  e.dropped = true;
+  WorkTime& lost = s_.job(e.job).progress.lost;
+  if (!e.decision.owed) lost.value = wrapping_sub(lost.value, e.decision.cost.value);
+}
+
 void Decisions::start(JobId id, PoolId pool, Statement& statement, bool entitled) {
   const UnderWay under_way(*this);
   auto outcome = statement.commit();
@@ -88,7 +104,7 @@ void Decisions::start(JobId id, PoolId pool, Statement& statement, bool entitled
   j.started_in = s_.plans;
   j.entitled = entitled;
   j.assumed = runs;
-  if (runs) j.progress.began = now_, j.progress.resized = std::nullopt;
+  if (runs) begin_attempt(j, now_);
   s_.hold(id, std::move(a), std::move(allocations));
   if (runs) say(Decision::Kind::kStart, id, EvictReason::kNone, "", "");
 }
@@ -97,6 +113,8 @@ void Decisions::add_pods(JobId id, std::vector<Statement::Placed> placed) {
   Job& j = s_.job(id);
   const bool runs = placed.front().allocation.hold == Hold::kRunning;
   for (auto& p : placed) p.allocation.added_in = runs ? s_.plans : 0;
+  const WorkTime cost{wrapping_mul(size_of(j), downtime_of_resizing(j, now_).ms)};
+  note_run(j, now_);
   auto [a, allocations] = s_.unhold(id);
   insert_sorted(a, allocations, std::move(placed));
   s_.hold(id, std::move(a), std::move(allocations));
@@ -105,7 +123,7 @@ void Decisions::add_pods(JobId id, std::vector<Statement::Placed> placed) {
   ++changes_;
   if (s_.requests.any_about_pods()) ++openings_;
   if (runs && !started_now(j) && find(id, Decision::Kind::kGrow) == nullptr)
-    say(Decision::Kind::kGrow, id, EvictReason::kNone, "", "");
+    say(Decision::Kind::kGrow, id, EvictReason::kNone, "", "").decision.cost = cost;
 }
 
 void Decisions::grow(JobId id, Statement& statement) {
@@ -126,7 +144,7 @@ void Decisions::back_to_waiting(JobId id) {
         e->decision.kind = Decision::Kind::kEvict;
         continue;
       }
-      e->dropped = true;
+      drop(*e);
     }
   }
   s_.start_waiting(id);
@@ -162,6 +180,7 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
       return std::any_of(j.leaving.begin(), j.leaving.end(),
                          [&](const Leaving& l) { return l.place == j.assignment->pods[i]; });
     });
+    if (!fresh && any_ran) note_run(j, now_);
     auto [a, allocations] = s_.unhold(v.job);
     erase_pods(a, allocations, v.pods);
     s_.hold(v.job, std::move(a), std::move(allocations));
@@ -169,14 +188,14 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
       j.progress.resized = now_;
       j.shrunk_in = s_.plans;
       soonest(s_.pool(pool).due, now_ + seconds(1));  // then it may grow again
-      if (Entry* grown = find(v.job, Decision::Kind::kGrow)) grown->dropped = true;
+      if (Entry* grown = find(v.job, Decision::Kind::kGrow)) drop(*grown);
       if (find(v.job, Decision::Kind::kShrink) == nullptr)
-        say(Decision::Kind::kShrink, v.job, v.reason, beneficiary, why(v.reason, beneficiary));
+        charge(say(Decision::Kind::kShrink, v.job, v.reason, beneficiary, why(v.reason, beneficiary)), v);
     }
     const bool any_added = std::any_of(j.allocations.begin(), j.allocations.end(),
                                        [&](const Allocation& c) { return c.added_in == s_.plans; });
     Entry* grown = find(v.job, Decision::Kind::kGrow);
-    if (grown != nullptr && !any_added) grown->dropped = true;
+    if (grown != nullptr && !any_added) drop(*grown);
     return;
   }
   if (!moved.empty()) {
@@ -186,11 +205,11 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
     insert_sorted(a, allocations, std::move(moved));
     s_.hold(v.job, std::move(a), std::move(allocations));
     j.moving = j.moving || runs;
-    if (runs) say(Decision::Kind::kMove, v.job, v.reason, beneficiary, why(v.reason, beneficiary));
+    if (runs) charge(say(Decision::Kind::kMove, v.job, v.reason, beneficiary, why(v.reason, beneficiary)), v);
     // All of it goes elsewhere, whatever was said of it.
     for (const auto kind :
          {Decision::Kind::kStart, Decision::Kind::kGrow, Decision::Kind::kShrink, Decision::Kind::kReplace}) {
-      if (Entry* said = find(v.job, kind)) said->dropped = true;
+      if (Entry* said = find(v.job, kind)) drop(*said);
     }
     return;
   }
@@ -199,13 +218,13 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
   auto [a, allocations] = s_.unhold(v.job);
   // The places that this plan has found for lost or further pods go to somebody else: nobody has been told.
   for (const auto kind : {Decision::Kind::kGrow, Decision::Kind::kShrink, Decision::Kind::kReplace}) {
-    if (Entry* said = find(v.job, kind)) said->dropped = true;
+    if (Entry* said = find(v.job, kind)) drop(*said);
   }
   j.to_be_evicted = true;
   j.evicted_from = std::move(a);
   s_.start_waiting(v.job);  // counted as pending; a claimant again when its pods are gone
   evicted_.push_back(v.job);
-  say(Decision::Kind::kEvict, v.job, v.reason, beneficiary, why(v.reason, beneficiary));
+  charge(say(Decision::Kind::kEvict, v.job, v.reason, beneficiary, why(v.reason, beneficiary)), v);
 }
 
 void Decisions::apply(JobId claimant, PoolId pool, Statement& statement, const Solution& solution,
@@ -271,6 +290,7 @@ void Decisions::shrink_to_placed(JobId id, EvictReason reason, std::string messa
   Job& j = s_.job(id);
   auto pods = j.displaced;
   std::sort(pods.begin(), pods.end());
+  note_run(j, now_);
   auto [a, allocations] = s_.unhold(id);
   erase_pods(a, allocations, pods);
   s_.hold(id, std::move(a), std::move(allocations));
@@ -300,7 +320,7 @@ void Decisions::reconsider() {
     const Resources& free = s_.pool(pool).domains[0].free;
     if (amounts.gpu.value % kMilliPerGpu == 0 && amounts.gpu > free.gpu) continue;
     if (stays(id, pool)) {
-      entry->dropped = true;
+      drop(*entry);
     } else if (!j.spec.interactive && moves(id, pool)) {
       entry->decision.kind = Decision::Kind::kMove;
     } else {
@@ -365,6 +385,7 @@ bool Decisions::stays(JobId id, PoolId pool) {
 // To another place that is free at once.
 bool Decisions::moves(JobId id, PoolId pool) {
   Job& j = s_.job(id);
+  if (!has_all_of_minimum(s_.request_of(j), j.evicted_from->pods)) return false;
   Statement statement(s_);
   PlaceQuery query{id, pool, View::kNow, Hold::kNominated, {}, kWholePool};
   for (const PodPlace& p : j.evicted_from->pods) query.pods.push_back({p.role, p.index});

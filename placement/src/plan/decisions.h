@@ -62,6 +62,8 @@ class Decisions {
   Entry* find(JobId job, Decision::Kind kind);
   Entry& say(Decision::Kind kind, JobId job, EvictReason reason, const std::string& beneficiary,
              std::string message);
+  void charge(Entry& entry, const Victim& victim);
+  void drop(Entry& entry);
   void give(const Victim& victim, JobId claimant, PoolId pool, std::vector<Statement::Placed> moved);
   bool end_if_void(JobId job);  // true: the nomination was void, and has ended
   bool may_start(JobId job, PoolId pool) const;

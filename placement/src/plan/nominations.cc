@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "disruption/disruption.h"
 #include "explain/reasons.h"
 #include "plan/decisions.h"
 #include "shares/admission.h"
@@ -101,7 +102,7 @@ void Decisions::start_nominated() {
       j.assumed = true;
       j.moving = false;
       j.started_in = s_.plans;  // and can be undone for a better right, like every start of this plan
-      j.progress.began = now_, j.progress.resized = std::nullopt;
+      begin_attempt(j, now_);
       j.assignment->since = now_;
       s_.note_end(id);
       j.pending_reason.reset();

@@ -7,10 +7,12 @@
 #include <tuple>
 #include <utility>
 
+#include "disruption/disruption.h"
 #include "explain/judge.h"
 #include "model/cluster_model.h"
 #include "model/due.h"
 #include "model/statement.h"
+#include "model/totals.h"
 #include "muster/placement/cluster.h"
 #include "order/growth.h"
 #include "order/service_order.h"
@@ -139,7 +141,10 @@ class Planner {
     reserving_.clear();
     turns_.begin_round();
     orders_.reserve(served_.size());
-    for (const PoolId p : served_) orders_.emplace_back(s_, p);
+    for (const PoolId p : served_) {
+      orders_.emplace_back(s_, p);
+      note_rights_of_owner(s_, p);
+    }
   }
 
   void serve_in_order() {
@@ -197,8 +202,9 @@ class Planner {
     const JobId id = order.head();
     const auto before = victims_;
     const bool passed_over = threw_.contains(id) || turns_.had(order.pool(), id);
-    const bool refused =
-        passed_over || order.head_is_infeasible() || !guarded(id, true, [&] { return served(id, order); });
+    const bool infeasible = !passed_over && order.head_is_infeasible();
+    if (infeasible) s_.requests.at(s_.job(id).request).costs_too_much_since.clear();
+    const bool refused = passed_over || infeasible || !guarded(id, true, [&] { return served(id, order); });
     if (refused && s_.job(id).pools.size() > 1) refused_in_.emplace(id, order.pool());
     const bool threw = threw_.contains(id);  // which says nothing of others that ask the same
     if (refused && !passed_over && !threw) turns_.refuse(order.pool(), id);
@@ -228,7 +234,9 @@ class Planner {
     // Any of its pools' free room comes before a victim in one.
     const bool waits_for_pool = pool != j.pools.back() && free_room_in_later_pool(j, pool);
     if (!waits_for_pool &&
-        start_with_victims(query, std::tuple(j.leaf, j.request, j.spec.priority, pool, off)))
+        start_with_victims(query,
+                           std::tuple(j.leaf, j.request, j.spec.priority, pool, off,
+                                      waits_since(j) + disruption_terms(s_, order.path()).patience <= now_)))
       return true;
     note_refused(query.claimant);
     return false;
@@ -287,24 +295,32 @@ class Planner {
     return false;
   }
 
-  using Kind = std::tuple<QueueId, RequestId, std::int64_t, PoolId, bool>;
+  // Those who are alike in all that decides whether there are victims for them; the last: it has waited so
+  // long that its fair share is owed to it.
+  using Kind = std::tuple<QueueId, RequestId, std::int64_t, PoolId, bool, bool>;
   bool start_with_victims(SolutionQuery q, const Kind& kind) {
     const auto known = no_solution_.find(kind);
     if (known != no_solution_.end() && known->second == decisions_.changes()) return false;
     q.limits_only = broken_bound(s_, q.claimant.path, q.claimant.pool, q.claimant.asked,
                                  s_.job(q.claimant.job).spec.preemptible, View::kTarget)
                         .has_value();
-    const auto& [leaf, request, priority, pool, off] = kind;
+    const auto& [leaf, request, priority, pool, off, patient] = kind;
     const auto no_moves = no_moves_.find({request, pool, off});
     q.moves = no_moves == no_moves_.end() || no_moves->second != decisions_.changes();
+    auto& chances = s_.requests.at(request).costs_too_much_since;
+    const auto chance = chances.find({leaf, priority, pool, off});
+    if (chance != chances.end()) q.since = chance->second;
     Statement statement(s_);
     Safe safe;
     const auto solution = find_solution(s_, statement, q, safe);
     if (safe.due) soonest(s_.pool(pool).due, *safe.due);
+    if (!safe.costs_too_much && chance != chances.end()) chances.erase(chance);
+    if (safe.costs_too_much) chances.try_emplace({leaf, priority, pool, off}, now_);
     safe_.erase({leaf, request, priority, pool});
     if (!solution) {
       no_solution_[kind] = decisions_.changes();
-      if (safe.by_right) safe_[{leaf, request, priority, pool}] = *safe.by_right;
+      if (safe.by_right || safe.pays || safe.waits_for_fair_share)
+        safe_[{leaf, request, priority, pool}] = safe;
       // Who may move depends on the claimant's leaf where somebody is safe by minRuntime.
       if (q.moves && !q.limits_only && !safe.due) no_moves_[{request, pool, off}] = decisions_.changes();
       return false;
@@ -352,32 +368,42 @@ class Planner {
 
   // Room that comes bit by bit is taken in one go, when it has been there for a while. Nothing is held
   // meanwhile.
-  bool is_too_early(JobId id, PoolId pool) {
-    Job& j = s_.job(id);
+  bool is_too_early(const Growth::GrowthClaim& claim, PoolId pool, const Resources& grows_by) {
+    Job& j = s_.job(claim.job);
     // It starts with all there is for it, and grows by all.
     if (j.started_in == s_.plans || j.grown_in == s_.plans) return false;
     // What there was before its size changed is what it has grown by, or was taken from it.
     if (!j.room_since || (j.progress.resized && *j.room_since < *j.progress.resized)) j.room_since = now_;
-    const Time due = std::max(*j.room_since + j.spec.grow_quiet, stands_until(j));
-    if (due <= now_) return false;
-    soonest(s_.pool(pool).due, due);
+    Time due = std::max(*j.room_since + j.spec.grow_quiet, stands_until(j));
+    const auto pays = growth_pays(claim, pool, grows_by, *j.room_since);
+    if (pays && *pays <= now_ && due <= now_) return false;
+    if (pays) soonest(s_.pool(pool).due, std::max(due, *pays));
     ++too_early_;
     return true;
   }
 
+  std::optional<Time> growth_pays(const Growth::GrowthClaim& claim, PoolId pool, const Resources& grows_by,
+                                  Time room_since) const {
+    if (disruption_terms(s_, claim.path).free()) return room_since;
+    return placement::growth_pays(s_, s_.job(claim.job), pool, grows_by, {room_since, now_});
+  }
+
   bool grown(const Growth::GrowthClaim& claim, PoolId pool, const std::vector<Resources>& fair) {
     const Job& j = s_.job(claim.job);
-    const SolutionQuery q{.claimant = {claim.job, pool, claim.path, claim.asked, &fair},
-                          .pods = claim.pods,
-                          .now = now_,
-                          .anywhere = !kept_off(s_, claim.job, pool, claim.asked)};
+    SolutionQuery q{.claimant = {claim.job, pool, claim.path, claim.asked, &fair},
+                    .pods = claim.pods,
+                    .now = now_,
+                    .anywhere = !kept_off(s_, claim.job, pool, claim.asked)};
+    const Resources free = free_in(s_.pool(pool));
+    const Resources into_free_room = claim.asked * steps_of_growth(s_, claim, free);
+    const Resources with_victims = claim.asked * steps_of_growth(s_, claim, free + s_.pool(pool).preemptible);
     for (const View view : {View::kNow, View::kTarget}) {
       if (broken_bound(s_, claim.path, pool, claim.asked, j.spec.preemptible, view)) continue;
       if (view == View::kTarget && s_.pool(pool).leaving == 0) continue;
       Statement statement(s_);
       const Hold hold = view == View::kNow ? Hold::kRunning : Hold::kNominated;
       if (!place(s_, statement, {claim.job, pool, view, hold, claim.pods, kWholePool, q.anywhere})) continue;
-      if (is_too_early(claim.job, pool)) return false;
+      if (is_too_early(claim, pool, into_free_room)) return false;
       decisions_.grow(claim.job, statement);
       return true;
     }
@@ -386,12 +412,26 @@ class Planner {
       soonest(s_.pool(pool).due, stands_until(j));
       return false;
     }
+    Job& job = s_.job(claim.job);
+    const bool taken_already = j.started_in == s_.plans || j.grown_in == s_.plans;
+    // What its size had before has changed.
+    if (j.progress.resized && job.claim_since && *job.claim_since < *j.progress.resized)
+      job.claim_since.reset();
+    q.since = job.claim_since;
     Statement statement(s_);
     Safe safe;
     const auto solution = find_solution(s_, statement, q, safe);
     if (safe.due) soonest(s_.pool(pool).due, *safe.due);
+    if (!solution && !safe.costs_too_much) job.claim_since.reset();
+    if (!job.claim_since && (solution || safe.costs_too_much)) job.claim_since = now_;
     if (!solution) {
       note_refused(q.claimant);
+      return false;
+    }
+    const auto pays =
+        taken_already ? std::optional(now_) : growth_pays(claim, pool, with_victims, *job.claim_since);
+    if (!pays || *pays > now_) {
+      if (pays) soonest(s_.pool(pool).due, *pays);
       return false;
     }
     if (s_.observer != nullptr) s_.observer->solution(q, statement, *solution);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "muster/placement/job.h"
@@ -53,6 +54,9 @@ struct Request {
   std::map<PoolId, std::vector<Suited>> suited;  // by role; of no other meaning than what `eligible` says
   std::map<PoolId, Refusal> refused;
   std::map<PoolId, Refusal> refused_beside;  // of jobs that are kept off reserved nodes
+  // Of those that wait in this leaf queue, with this priority, in this pool, kept off reserved nodes or not:
+  // since when a disturbance that is not owed to them would make room, and does not pay yet (RULES.md 5.11).
+  std::map<std::tuple<QueueId, std::int64_t, PoolId, bool>, Time> costs_too_much_since;
 };
 
 // The pod that the role asks for, with all that placement computes of it filled in.

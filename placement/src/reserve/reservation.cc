@@ -11,6 +11,7 @@
 #include "place/place.h"
 #include "shares/admission.h"
 #include "shares/backfill.h"
+#include "shares/shares.h"
 
 namespace muster::placement {
 namespace {
@@ -163,20 +164,47 @@ Time late(const Pool& p) {
   return r.start ? *r.start + kLate : r.made + Duration{p.spec.reservation_after.ms * kUnknownRounds};
 }
 
-}  // namespace
-
-void refresh_reservation(ClusterModel& s, PoolId pool) {
-  Pool& p = s.pool(pool);
-  if (!p.reservation) return;
-  Reservation& r = *p.reservation;
+bool has_ended(ClusterModel& s, PoolId pool) {
+  const Pool& p = s.pool(pool);
+  const Reservation& r = *p.reservation;
   const Job& owner = s.job(r.owner);
   const bool waits = owner.spec.id == r.name && in_line(owner, pool) && lacks_places(s, r.owner, pool);
   const bool there = std::all_of(r.nodes.begin(), r.nodes.end(), [&](NodeId id) {
     return s.node(id).kept_for_reservation && s.node(id).takes_part() && s.node(id).pool == pool;
   });
-  if (!waits || !there || late(p) <= s.time) return drop(s, p);
+  return !waits || !there || late(p) <= s.time;
+}
+
+void bring_up_to_date(const ClusterModel& s, PoolId pool, Reservation& r) {
   if (!r.start) r.start = last_end(s, pool, r.nodes);
   note_rights(s, pool, r);
+}
+
+// The next plan would find it different, by what this one has decided.
+bool is_outdated(ClusterModel& s, PoolId pool) {
+  if (has_ended(s, pool)) return true;
+  const Reservation& r = *s.pool(pool).reservation;
+  Reservation next = r;
+  const auto judged_by = std::exchange(s.pool(pool).fair, fair_shares(s, pool));
+  bring_up_to_date(s, pool, next);
+  s.pool(pool).fair = judged_by;
+  const auto same = [](const BoundsKept& a, const BoundsKept& b) {
+    return a.quota == b.quota && a.fair == b.fair;
+  };
+  return next.start != r.start || !std::ranges::equal(next.kept_bounds, r.kept_bounds, same);
+}
+
+}  // namespace
+
+void refresh_reservation(ClusterModel& s, PoolId pool) {
+  Pool& p = s.pool(pool);
+  if (!p.reservation) return;
+  if (has_ended(s, pool)) return drop(s, p);
+  bring_up_to_date(s, pool, *p.reservation);
+}
+
+void note_rights_of_owner(ClusterModel& s, PoolId pool) {
+  if (auto& r = s.pool(pool).reservation) note_rights(s, pool, *r);
 }
 
 void reserve_for(ClusterModel& s, PoolId pool, JobId refused, Reserving& search) {
@@ -218,13 +246,16 @@ void reserve(ClusterModel& s, PoolId pool, const std::vector<JobId>& refused) {
   for (const JobId id : refused) reserve_for(s, pool, id, search);
   if (!p.reservation) return;
   soonest(p.due, std::max(late(p), s.time + seconds(1)));
+  if (is_outdated(s, pool)) soonest(p.due, s.time + seconds(1));
   if (p.reservation->start) return;
   // Who runs may grow or be moved onto its nodes as soon as it has no longer to go than this: kept_off().
-  const auto next = std::find_if(p.ends.upper_bound({s.time + p.spec.reservation_after, kLastId<JobId>}),
-                                 p.ends.end(), [&](const auto& end) {
-                                   return kept_off(s, end.second, pool,
-                                                   s.asked(s.request_of(s.job(end.second)), pool), true);
-                                 });
+  const auto next =
+      std::find_if(p.ends.upper_bound({s.time + p.spec.reservation_after, kLastId<JobId>}), p.ends.end(),
+                   [&](const auto& end) {
+                     // What it would grow by may be beyond the right that it has as it is.
+                     const Request& request = s.request_of(s.job(end.second));
+                     return request.elastic || kept_off(s, end.second, pool, s.asked(request, pool), true);
+                   });
   if (next != p.ends.end()) soonest(p.due, next->first - p.spec.reservation_after);
 }
 

@@ -16,6 +16,9 @@ namespace muster::placement {
 // at only when the start is estimated.
 void refresh_reservation(ClusterModel& state, PoolId pool);
 
+// Of the pool's reservation, once the fair shares of the plan are known.
+void note_rights_of_owner(ClusterModel& state, PoolId pool);
+
 // Makes a reservation for the refused job, if it is the one that RULES.md 7.1 means. Sets Pool::due.
 // O(running jobs x their pods), rarely.
 //

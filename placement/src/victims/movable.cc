@@ -7,6 +7,16 @@
 
 namespace muster::placement {
 
+bool has_all_of_minimum(const Request& request, const std::vector<PodPlace>& pods) {
+  std::vector<std::int32_t> count(request.roles.size());
+  for (const PodPlace& p : pods) {
+    const auto role = static_cast<std::size_t>(p.role);  // a negative one is beyond all
+    if (role < count.size()) ++count[role];
+  }
+  return std::equal(count.begin(), count.end(), request.roles.begin(),
+                    [](std::int32_t n, const RoleSpec& role) { return n >= role.replicas; });
+}
+
 Movable::Movable(const ClusterModel& s, const Claimant& c)
     : s_(s), pool_(s.pool(c.pool)), id_(c.pool), claimant_off_(kept_off(s, c.job, c.pool, c.asked)) {
   for (const RoleSpec& r : s.request_of(s.job(c.job)).roles)
@@ -15,6 +25,7 @@ Movable::Movable(const ClusterModel& s, const Claimant& c)
 
 bool Movable::add(JobId id) {
   const Job& j = s_.job(id);
+  if (!has_all_of_minimum(s_.request_of(j), j.assignment->pods)) return false;
   if (!has_holes(j, false)) return false;
   const bool off = kept_off(s_, id, id_, s_.asked(s_.request_of(j), id_), true);
   if (off && !has_holes(j, true)) return false;

@@ -13,6 +13,10 @@
 
 namespace muster::placement {
 
+// To be moved is to start again, and nothing starts with a part of its minimum. A gang may run with less than
+// that while its roles were edited.
+bool has_all_of_minimum(const Request& request, const std::vector<PodPlace>& pods);
+
 // Whom a move could help is judged by whole GPUs, without a search. A job is movable if there are free holes
 // elsewhere for all its pods. To move it helps if it stands on a node that it, and others like it, could make
 // empty enough for a pod of the claimant. Other jobs need not be tried. O(jobs x their pods, and nodes that

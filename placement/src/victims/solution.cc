@@ -3,6 +3,7 @@
 #include <map>
 
 #include "shares/admission.h"
+#include "victims/movable.h"
 #include "victims/victim_trial.h"
 
 namespace muster::placement {
@@ -16,8 +17,13 @@ std::optional<Solution> VictimTrial::carry_out(const Choice& best, std::size_t s
     const Unit& u = units_[i];
     own_taken_ += u.own ? 1 : 0;
     const auto [it, fresh] = at.emplace(u.job, solution.victims.size());
-    if (fresh) solution.victims.push_back({u.job, {}, reason(u), {}});
-    auto& pods = solution.victims[it->second].pods;
+    if (fresh) solution.victims.push_back({.job = u.job, .reason = reason(u), .owed = u.own || owed_});
+    Victim& victim = solution.victims[it->second];
+    victim.cost += u.cost;
+    victim.downtime.value = wrapping_add(victim.downtime.value, u.downtime.value);
+    victim.amounts += u.amounts;
+    victim.whole = victim.whole || u.last;
+    auto& pods = victim.pods;
     pods.insert(pods.end(), u.pods.begin(), u.pods.end());
     std::sort(pods.begin(), pods.end());
   }
@@ -93,6 +99,7 @@ EvictReason VictimTrial::reason(const Unit& u) const {
 bool VictimTrial::move(Victim& v) {
   const Job& j = s_.job(v.job);
   if (v.pods.size() != j.assignment->pods.size() || j.spec.interactive) return false;
+  if (!has_all_of_minimum(s_.request_of(j), j.assignment->pods)) return false;
   auto places = place_again(v, View::kNow);
   if (!places) return false;
   v.moved_to = std::move(*places);

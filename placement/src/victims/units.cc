@@ -4,6 +4,7 @@
 #include <list>
 #include <map>
 
+#include "disruption/disruption.h"
 #include "model/due.h"
 #include "victims/movable.h"
 #include "victims/victim_order.h"
@@ -24,6 +25,13 @@ struct Gatherer {
   const UnitQuery& q;
   std::vector<Unit>& out;
   Safe& still;
+  struct Price {
+    Wide cost = 0;
+    std::int64_t downtime = 0;
+  };
+  struct {
+    Price resizing, going;
+  } price{};  // of the job that is being added
 
   // `least`: how long what runs in its leaf is let be.
   bool safe(JobId id, const Job& j, Duration least) {
@@ -46,8 +54,41 @@ struct Gatherer {
     return false;
   }
 
+  // What has not begun loses nothing.
+  bool has_begun(const Job& j) const {
+    return !j.nominated() && (j.started_in == 0 || j.started_in != s.plans);
+  }
+
+  // RULES.md 5.11: a disturbance that is not owed. What may be taken of the job?
+  enum class Part : std::uint8_t { kNothing, kSurplus, kAll };
+  Part allowed(const Job& j, const DisruptionTerms& terms) {
+    if (q.who.owed || terms.free() || !has_begun(j)) return Part::kAll;
+    if (j.spec.serves) return Part::kNothing;
+    const Bounded whole = within_bound(j, terms, downtime_of_going(j, q.now), q.now);
+    if (whole.allowed) return Part::kAll;
+    if (whole.from) soonest(still.due, *whole.from);
+    if (q.action == Action::kMove || !s.request_of(j).elastic) return Part::kNothing;
+    const Bounded some = within_bound(j, terms, downtime_of_resizing(j, q.now), q.now);
+    if (some.allowed) return Part::kSurplus;
+    if (some.from) soonest(still.due, *some.from);
+    return Part::kNothing;
+  }
+
   void add(JobId id, const std::vector<QueueId>& path, bool own, std::int64_t over, bool surplus_only) {
     const Job& j = s.job(id);
+    price = {};
+    if (has_begun(j)) {
+      const DisruptionTerms terms = disruption_terms(s, path);
+      const std::int64_t size = size_of(j);
+      Resources held;
+      for (const Allocation& a : j.allocations) held += a.amounts;
+      const auto of = [&](Duration down) {
+        return Price{terms.free() ? 0 : cost_in_pool(s, q.claimant->pool, held, down),
+                     wrapping_mul(size, down.ms)};
+      };
+      price.resizing = of(downtime_of_resizing(j, q.now));
+      price.going = of(downtime_of_going(j, q.now));
+    }
     const Request& request = s.request_of(j);
     std::int32_t after = -1;
     std::vector<std::size_t> left;
@@ -101,9 +142,15 @@ struct Gatherer {
     }
     std::sort(u.nodes.begin(), u.nodes.end());
     u.nodes.erase(std::unique(u.nodes.begin(), u.nodes.end()), u.nodes.end());
-    u.cost = lost_work(s, j, q.claimant->pool, u.amounts, q.now);
+    const Price before = after < 0 ? Price{} : price.resizing;
+    const Price with = last ? price.going : price.resizing;
+    u.cost = q.priced ? std::max<Wide>(0, with.cost - before.cost)
+                      : lost_work(s, j, q.claimant->pool, u.amounts, q.now);
+    u.downtime = {std::max<std::int64_t>(0, with.downtime - before.downtime)};
     u.over = -over;
-    u.minus_began = -j.progress.began.ms;
+    // Of those that cost the same who has run the longest since its last start: else who has just come back
+    // would be the next to go again.
+    u.began = q.priced ? j.progress.began.ms : -j.progress.began.ms;
     out.push_back(std::move(u));
     return static_cast<std::int32_t>(out.size()) - 1;
   }
@@ -134,6 +181,7 @@ std::vector<Unit> units(const ClusterModel& s, const UnitQuery& q, Safe& safe) {
     if (q.who.idle_room_only && !gather.idle_room(path)) continue;
     if (!moves && !own && !may_give(s, c, q.eligibility, path, {})) continue;
     const Duration least = min_runtime(s, path, !own);
+    const DisruptionTerms terms = disruption_terms(s, path);
     const std::int64_t over = millionths(s.sums(leaf, c.pool).allocated.gpu.value,
                                          (*c.fair)[static_cast<std::size_t>(leaf)].gpu.value);
     s.work.spend(static_cast<std::int64_t>(jobs.size()));
@@ -145,7 +193,10 @@ std::vector<Unit> units(const ClusterModel& s, const UnitQuery& q, Safe& safe) {
       // What this very plan has started may stay if its leaf is entitled to it: its minimum, that is.
       const bool stays = !own && j.entitled && j.started_in != 0 && j.started_in == s.plans;
       if (gather.safe(id, j, least)) continue;
-      candidates.push_back({id, &path, own, q.who.surplus_only || stays, over});
+      const auto part = own ? Gatherer::Part::kAll : gather.allowed(j, terms);
+      if (part == Gatherer::Part::kNothing) continue;
+      const bool surplus_only = q.who.surplus_only || stays || part == Gatherer::Part::kSurplus;
+      candidates.push_back({id, &path, own, surplus_only, over});
     }
   }
   if (moves) {

@@ -26,9 +26,13 @@ struct Unit {
   std::vector<NodeId> nodes;  // where its pods are; sorted, distinct
   // The keys of the list in RULES.md 5.8. Smaller goes first.
   std::int64_t priority = 0;
-  Wide cost = 0;          // the lost work, in milliseconds x millionths of the pool
+  // In milliseconds x millionths of the pool. Where disturbances count as free, the lost work of the piece.
+  // Else what the job is disturbed by more if this piece goes after those before it: the sum over its pieces
+  // that go is what RULES.md 5.11 says.
+  Wide cost = 0;
+  WorkTime downtime;      // the same of the job alone, to be written down
   std::int64_t over = 0;  // minus (allocated / fair share of its leaf queue), in millionths
-  std::int64_t minus_began = 0;
+  std::int64_t began = 0;  // of priced ones; of others minus when they began
   QueueId leaf = kNoId;
 };
 
@@ -38,6 +42,7 @@ enum class Action : std::uint8_t { kReclaim, kPreempt, kReclaimAndPreempt, kMove
 struct VictimFilter {
   bool surplus_only = false;
   bool idle_room_only = false;  // only below levels of weight 0
+  bool owed = true;             // else the bound of RULES.md 5.11 holds for those of other leaf queues
 };
 
 struct UnitQuery {
@@ -46,6 +51,7 @@ struct UnitQuery {
   Eligibility eligibility = Eligibility::kByQuota;  // of kReclaim and kBoth
   VictimFilter who;
   Time now;
+  bool priced = false;  // what it costs is judged by RULES.md 5.11; else disturbances count as free
 };
 
 // All legal victims (RULES.md 5.6), in the order of the list in RULES.md 5.8. Jobs that only minRuntime keeps

@@ -19,14 +19,6 @@ constexpr Duration kUnknownStart = seconds(60);
 
 }  // namespace
 
-// A part of nothing counts as the largest.
-std::int64_t millionths(std::int64_t part, std::int64_t whole) {
-  constexpr std::int64_t kLargest = 1'000'000'000'000;
-  if (part <= 0) return 0;
-  if (whole <= 0) return kLargest;
-  return static_cast<std::int64_t>(std::min<Wide>(static_cast<Wide>(part) * 1'000'000 / whole, kLargest));
-}
-
 Wide lost_work(const ClusterModel& s, const Job& j, PoolId pool, const Resources& amounts, Time now) {
   if (j.nominated() || (j.started_in != 0 && j.started_in == s.plans)) return 0;
   Duration lost = now - std::max(j.progress.began, j.progress.saved.value_or(j.progress.began));
@@ -53,8 +45,8 @@ std::vector<Unit> in_taking_order(const ClusterModel& s, const Claimant& c, std:
   const auto own_order = [&](std::size_t a, std::size_t b) {
     const Unit& x = all[a];
     const Unit& y = all[b];
-    return std::tie(x.priority, x.cost, x.minus_began, s.job(x.job).spec.id) <
-           std::tie(y.priority, y.cost, y.minus_began, s.job(y.job).spec.id);
+    return std::tie(x.priority, x.cost, x.began, s.job(x.job).spec.id) <
+           std::tie(y.priority, y.cost, y.began, s.job(y.job).spec.id);
   };
   std::map<QueueId, std::vector<std::size_t>> by_leaf;
   for (std::size_t i = 0; i < all.size(); ++i) by_leaf[all[i].leaf].push_back(i);
@@ -65,7 +57,7 @@ std::vector<Unit> in_taking_order(const ClusterModel& s, const Claimant& c, std:
     const auto& list = by_leaf[leaf];
     if (at[leaf] == list.size()) return;
     const Unit& u = all[list[at[leaf]]];
-    heads.emplace(rank(u), u.cost, u.over, u.minus_began, s.job(u.job).spec.id, leaf);
+    heads.emplace(rank(u), u.cost, u.over, u.began, s.job(u.job).spec.id, leaf);
   };
   for (auto& [leaf, list] : by_leaf) {
     std::stable_sort(list.begin(), list.end(), own_order);

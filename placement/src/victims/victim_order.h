@@ -16,9 +16,6 @@ namespace muster::placement {
 // millionths of the pool. A job that has not begun loses nothing.
 Wide lost_work(const ClusterModel& state, const Job& job, PoolId pool, const Resources& amounts, Time now);
 
-// `part` / `whole` in millionths. A part of nothing counts as the largest.
-std::int64_t millionths(std::int64_t part, std::int64_t whole);
-
 // Puts the candidates into the order of the list in RULES.md 5.8. Surplus of a job always goes before its
 // minimum.
 std::vector<Unit> in_taking_order(const ClusterModel& state, const Claimant& claimant, std::vector<Unit> all);

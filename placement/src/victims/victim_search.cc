@@ -168,6 +168,10 @@ class VictimSearch {
     }
     for (const std::size_t i : apart) try_back(i, false);
     for (const std::size_t i : kept) try_back(i, true);
+    // Surplus that had to go before a minimum, which stays after all.
+    for (const std::size_t i : apart) {
+      if (gone.contains(i)) try_back(i, true);
+    }
     return choice({gone.begin(), gone.end()}, std::move(places));
   }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "disruption/disruption.h"
 #include "victims/units.h"
 #include "victims/victim_order.h"
 #include "victims/victims.h"
@@ -28,7 +29,11 @@ class VictimTrial {
         q_(query),
         action_(action),
         eligibility_(eligibility),
-        units_(placement::units(s_, {&q_.claimant, action, eligibility, who, q_.now}, safe)),
+        owed_(who.owed),
+        units_(placement::units(
+            s_,
+            {&q_.claimant, action, eligibility, who, q_.now, !disruption_terms(s_, q_.claimant.path).free()},
+            safe)),
         in_use_(units_.size(), false) {
     for (const QueueId at : q_.claimant.path) before_.push_back(s_.sums(at, q_.claimant.pool).allocated);
   }
@@ -94,6 +99,7 @@ class VictimTrial {
   const SolutionQuery& q_;
   Action action_;
   Eligibility eligibility_;
+  bool owed_;
   std::vector<Resources> before_;  // allocated along the claimant's path, before anything is taken
   std::vector<Unit> units_;
   std::vector<bool> in_use_;

@@ -4,65 +4,232 @@
 #include <utility>
 #include <vector>
 
+#include "disruption/disruption.h"
 #include "model/totals.h"
 #include "victims/units.h"
 #include "victims/victim_search.h"
 
 namespace muster::placement {
+namespace {
+
+// One way to make room: RULES.md 5.1 to 5.5, and whether it is owed to the claimant (5.11).
+struct Way {
+  Action action = Action::kReclaim;
+  Eligibility eligibility = Eligibility::kByQuota;
+  bool surplus_only = false;
+  bool owed = true;
+};
+
+class Ways {
+ public:
+  Ways(ClusterModel& s, Statement& statement, const SolutionQuery& q, Safe& safe)
+      : s_(s),
+        statement_(statement),
+        q_(q),
+        safe_(safe),
+        terms_(disruption_terms(s, q.claimant.path)),
+        grows_(s.job(q.claimant.job).assignment.has_value()),
+        by_quota_(may_be_eligible(s, q.claimant, Eligibility::kByQuota)),
+        by_fair_share_(may_be_eligible(s, q.claimant, Eligibility::kByFairShare)),
+        free_(free_in(s.pool(q.claimant.pool))),
+        // Somebody of its leaf could be preempted by it.
+        juniors_(lowest_running(s, q.claimant.pool, q.claimant.path.front()) <
+                 s.job(q.claimant.job).spec.priority),
+        // Idle room that leaves without a weight use is given back first.
+        idle_room_((by_quota_ || by_fair_share_) &&
+                   std::any_of(s.tree.begin(), s.tree.end(), [&](const TreeNode& t) {
+                     return t.known &&
+                            s.share(static_cast<QueueId>(&t - s.tree.data()), q.claimant.pool).weight == 0;
+                   })) {}
+
+  std::optional<Solution> run() {
+    if (!fits_in(q_.claimant.asked, free_ + s_.pool(q_.claimant.pool).preemptible)) return std::nullopt;
+    return terms_.free() ? in_order_of_the_list() : by_cost();
+  }
+
+ private:
+  // To this claimant disturbances count as free. Those whom it disturbs may still have a bound.
+  std::optional<Solution> in_order_of_the_list() {
+    std::vector<Way> ways;
+    if (by_quota_) ways.push_back({Action::kReclaim, Eligibility::kByQuota});
+    if (by_fair_share_) ways.push_back({Action::kReclaim, Eligibility::kByFairShare, false, false});
+    if (juniors_) ways.push_back({Action::kPreempt, Eligibility::kByQuota});
+    for (Way way : ways) {
+      way.surplus_only = true;
+      if (auto solution = attempt(way)) return solution;
+    }
+    if (may_move()) {
+      if (auto solution = attempt({Action::kMove, Eligibility::kByQuota, false, by_quota_})) return solution;
+    }
+    for (const Way& way : ways) {
+      if (auto solution = attempt(way)) return solution;
+    }
+    return juniors_ ? by_either_right() : std::nullopt;
+  }
+
+  std::optional<Solution> by_cost() {
+    const Time waited = grows_ ? last_size_change() : waits_since(s_.job(q_.claimant.job));
+    const bool patient = waited + terms_.patience <= q_.now;
+    if (!patient && by_fair_share_ && !by_quota_ && somebody_is_over()) {
+      soonest(safe_.due, waited + terms_.patience);
+      safe_.waits_for_fair_share = !grows_;
+    }
+    if (auto solution = cheapest(owed_ways(patient))) return solution;
+    if (auto solution = first_that_pays(patient)) return solution;
+    // Growth is no reason to take from the own leaf.
+    if (!juniors_ || grows_) return std::nullopt;
+    for (const bool surplus_only : {true, false}) {
+      if (auto solution = attempt({Action::kPreempt, Eligibility::kByQuota, surplus_only})) return solution;
+    }
+    return by_either_right();
+  }
+
+  std::vector<Way> owed_ways(bool patient) const {
+    std::vector<Way> ways;
+    const auto reclaim = [&](bool surplus_only) {
+      if (by_quota_) ways.push_back({Action::kReclaim, Eligibility::kByQuota, surplus_only});
+      if (by_fair_share_ && patient && (surplus_only || !grows_))
+        ways.push_back({Action::kReclaim, Eligibility::kByFairShare, surplus_only});
+    };
+    reclaim(true);
+    if (may_move() && (by_quota_ || (by_fair_share_ && patient && !grows_)))
+      ways.push_back({Action::kMove, Eligibility::kByQuota});
+    reclaim(false);
+    return ways;
+  }
+
+  // The least sum of costs; of equal ones the first.
+  std::optional<Solution> cheapest(const std::vector<Way>& ways) {
+    const Way* best = nullptr;
+    Wide least = 0;
+    const std::size_t mark = statement_.mark();
+    for (const Way& way : ways) {
+      auto solution = attempt(way);
+      if (!solution) continue;
+      const Wide price = price_of(*solution);
+      if (price == 0 || &way == &ways.back()) {
+        if (best == nullptr || price < least) return solution;
+      }
+      statement_.rollback(mark);
+      if (best == nullptr || price < least) best = &way, least = price;
+    }
+    return best != nullptr ? attempt(*best) : std::nullopt;
+  }
+
+  // Who stops without another place waits, which is a cost as well.
+  static Wide price_of(const Solution& solution) {
+    Wide price = 0;
+    for (const Victim& v : solution.victims) price += v.whole && v.moved_to.empty() ? 2 * v.cost : v.cost;
+    return price;
+  }
+
+  // What is not owed pays once the room that idles without it has cost as much (ski rental).
+  std::optional<Solution> first_that_pays(bool patient) {
+    std::vector<Way> ways;
+    const bool reclaims = by_fair_share_ && !patient;
+    if (reclaims) ways.push_back({Action::kReclaim, Eligibility::kByFairShare, true, false});
+    if (!grows_ && may_move() && !by_quota_ && (!by_fair_share_ || !patient))
+      ways.push_back({Action::kMove, Eligibility::kByQuota, false, false});
+    if (reclaims && !grows_) ways.push_back({Action::kReclaim, Eligibility::kByFairShare, false, false});
+    const std::size_t mark = statement_.mark();
+    for (const Way& way : ways) {
+      auto solution = attempt(way);
+      if (!solution) continue;
+      const auto pays = pays_at(*solution);
+      if (pays && *pays <= q_.now) return solution;
+      statement_.rollback(mark);
+      safe_.costs_too_much = true;
+      if (pays) soonest(safe_.pays, *pays);
+    }
+    if (safe_.pays) soonest(safe_.due, *safe_.pays);
+    return std::nullopt;
+  }
+
+  // Absent: it takes no room that idles, and never pays.
+  std::optional<Time> pays_at(const Solution& solution) const {
+    Wide cost = 0;
+    Resources idle = q_.claimant.asked;
+    for (const Victim& v : solution.victims) {
+      cost += v.cost;
+      if (v.moved_to.empty()) idle -= v.amounts;
+    }
+    if (cost == 0) return q_.now;
+    const Wide rate = cost_in_pool(s_, q_.claimant.pool, larger_of(idle, Resources{}), Duration{1});
+    return breaks_even(cost, rate, idles_since());
+  }
+
+  bool somebody_is_over() const {
+    const Claimant& c = q_.claimant;
+    return std::any_of(s_.pool(c.pool).holding.begin(), s_.pool(c.pool).holding.end(), [&](const auto& held) {
+      if (held.first == kNoId || held.first == c.path.front() || held.second.empty()) return false;
+      const auto path = s_.path(held.first);
+      return !path.empty() && may_give(s_, c, Eligibility::kByFairShare, path, {});
+    });
+  }
+
+  // Both the claimant and the room are there.
+  Time idles_since() const {
+    const Time room = q_.since.value_or(q_.now);
+    return grows_ ? room : std::max(room, waits_since(s_.job(q_.claimant.job)));
+  }
+
+  Time last_size_change() const {
+    const Progress& p = s_.job(q_.claimant.job).progress;
+    return std::max(p.began, p.resized.value_or(p.began));
+  }
+
+  // What moves needs its room elsewhere.
+  bool may_move() const { return q_.moves && !q_.limits_only && fits_in(q_.claimant.asked, free_); }
+
+  std::optional<Solution> attempt(const Way& way) {
+    if (idle_room_ && way.action == Action::kReclaim) {
+      if (auto found = search(way, true)) return std::move(found->solution);
+    }
+    auto found = search(way, false);
+    return found ? std::optional(std::move(found->solution)) : std::nullopt;
+  }
+
+  std::optional<Found> search(const Way& way, bool idle_room_only) {
+    const VictimFilter who{way.surplus_only, idle_room_only, way.owed};
+    return find_victims(s_, statement_, q_, way.action, way.eligibility, who, safe_);
+  }
+
+  // As few as are needed go by preemption.
+  std::optional<Solution> by_either_right() {
+    const auto both = [&](Eligibility eligibility) {
+      return search({Action::kReclaimAndPreempt, eligibility, false, is_owed(eligibility)}, false);
+    };
+    const std::size_t mark = statement_.mark();
+    auto best = both(Eligibility::kByQuota);
+    if (!best || best->own > 1) {
+      statement_.rollback(mark);
+      auto other = both(Eligibility::kByFairShare);
+      if (other && (!best || other->own < best->own)) return std::move(other->solution);
+      statement_.rollback(mark);
+      if (best) best = both(Eligibility::kByQuota);
+    }
+    return best ? std::optional(std::move(best->solution)) : std::nullopt;
+  }
+  bool is_owed(Eligibility eligibility) const {
+    return eligibility == Eligibility::kByQuota ||
+           (!terms_.free() && waits_since(s_.job(q_.claimant.job)) + terms_.patience <= q_.now);
+  }
+
+  ClusterModel& s_;
+  Statement& statement_;
+  const SolutionQuery& q_;
+  Safe& safe_;
+  DisruptionTerms terms_;
+  bool grows_, by_quota_, by_fair_share_;
+  Resources free_;
+  bool juniors_, idle_room_;
+};
+
+}  // namespace
 
 std::optional<Solution> find_solution(ClusterModel& s, Statement& statement, const SolutionQuery& q,
                                       Safe& safe) {
-  const Claimant& c = q.claimant;
-  const Resources free = free_in(s.pool(c.pool));
-  if (!fits_in(c.asked, free + s.pool(c.pool).preemptible)) return std::nullopt;
-  std::vector<Eligibility> eligibilities;
-  for (const Eligibility eligibility : {Eligibility::kByQuota, Eligibility::kByFairShare}) {
-    if (may_be_eligible(s, c, eligibility)) eligibilities.push_back(eligibility);
-  }
-  std::vector<std::pair<Action, Eligibility>> ways;
-  for (const Eligibility eligibility : eligibilities) ways.emplace_back(Action::kReclaim, eligibility);
-  // Somebody of its leaf could be preempted by it.
-  const bool juniors = lowest_running(s, c.pool, c.path.front()) < s.job(c.job).spec.priority;
-  if (juniors) ways.emplace_back(Action::kPreempt, Eligibility::kByQuota);
-  // Idle room that leaves without a weight use is given back first.
-  const bool idle_room =
-      !eligibilities.empty() && std::any_of(s.tree.begin(), s.tree.end(), [&](const TreeNode& t) {
-        return t.known && s.share(static_cast<QueueId>(&t - s.tree.data()), c.pool).weight == 0;
-      });
-  const auto attempt = [&](Action action, Eligibility eligibility,
-                           bool surplus_only) -> std::optional<Solution> {
-    if (idle_room && action == Action::kReclaim) {
-      if (auto found = find_victims(s, statement, q, action, eligibility, {surplus_only, true}, safe))
-        return std::move(found->solution);
-    }
-    auto found = find_victims(s, statement, q, action, eligibility, {surplus_only, false}, safe);
-    return found ? std::optional(std::move(found->solution)) : std::nullopt;
-  };
-  for (const auto& [action, eligibility] : ways) {
-    if (auto solution = attempt(action, eligibility, true)) return solution;
-  }
-  // What moves needs its room elsewhere.
-  if (q.moves && !q.limits_only && fits_in(c.asked, free)) {
-    if (auto solution = attempt(Action::kMove, Eligibility::kByQuota, false)) return solution;
-  }
-  for (const auto& [action, eligibility] : ways) {
-    if (auto solution = attempt(action, eligibility, false)) return solution;
-  }
-  if (!juniors) return std::nullopt;
-  // By either right: as few as are needed go by preemption.
-  const auto both = [&](Eligibility eligibility) {
-    return find_victims(s, statement, q, Action::kReclaimAndPreempt, eligibility, {false, false}, safe);
-  };
-  const std::size_t mark = statement.mark();
-  auto best = both(Eligibility::kByQuota);
-  if (!best || best->own > 1) {
-    statement.rollback(mark);
-    auto other = both(Eligibility::kByFairShare);
-    if (other && (!best || other->own < best->own)) return std::move(other->solution);
-    statement.rollback(mark);
-    if (best) best = both(Eligibility::kByQuota);
-  }
-  return best ? std::optional(std::move(best->solution)) : std::nullopt;
+  return Ways(s, statement, q, safe).run();
 }
 
 }  // namespace muster::placement

@@ -286,6 +286,11 @@ client::Task<TrainingJobReconciler::Commit> TrainingJobReconciler::commit(const 
     log_info(n.text, {{"job", key}, {"reason", n.reason}});
   }
   count_changes(before, step.status, context_.totals);
+  for (const Loss& loss : step.lost) {
+    if (loss.is_of_gpus)
+      context_.totals.lost_gpu_seconds[{loss.cause, loss.is_owed}] +=
+          static_cast<std::uint64_t>(loss.seconds);
+  }
   co_return Commit::kStands;
 }
 

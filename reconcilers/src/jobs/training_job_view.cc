@@ -108,12 +108,14 @@ Observed TrainingJobReconciler::observe(const View& view) {
       return context_.gpu_holders->holding(view.key, place, shares, pod);
     };
   }
-  const bool has_parts_of_gpus = std::ranges::any_of(view.wish.needs, [](const PodNeeds& needs) {
-    return needs.share.kind != placement::GpuShare::Kind::kWhole;
-  });
-  if (has_parts_of_gpus) {
+  if (asks_for_parts_of_gpus(view.wish.needs)) {
     seen.charge = [this, &view](const crds::PodAssignment& place) {
       return charge_of(view.counts->value.spec, view.wish, place);
+    };
+  }
+  if (asks_for_no_gpu(view.wish.needs)) {
+    seen.cpus = [&view](const crds::PodAssignment& place) {
+      return cpus_of(view.counts->value.spec, view.wish.needs, place);
     };
   }
   if (const auto said = reports_.find(view.key); said != reports_.end()) {

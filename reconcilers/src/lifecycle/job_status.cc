@@ -33,6 +33,7 @@ crds::TrainingJobStatus without_counters(crds::TrainingJobStatus s) {
   s.assignment.succeeded.clear();
   s.pods.clear();
   s.checkpoint = {};
+  s.disruption = {};
   s.queue.position = 0;
   s.queue.project_position = 0;
   // The part about who goes last is no mere counter: it changes seldom, and would not be true any more when a

@@ -145,8 +145,10 @@ bool hears_why_not(JobStep& s) {
 
 bool takes_places_back(JobStep& s) {
   if (const auto* evict = s.decision(Decision::Kind::kEvict)) {
+    count_loss(s, *evict);
     requeue(s, evict->reason, evict->message);
   } else if (const auto* move = s.decision(Decision::Kind::kMove)) {
+    count_loss(s, *move);
     move_to(s, *move);
   } else if (const auto* refused = s.decision(Decision::Kind::kBackOff)) {
     back_off(s, refused->reason, refused->message);
@@ -197,6 +199,7 @@ bool loses_a_pod(JobStep& s) {
   if (lost.empty()) return false;
   // One that was lost before the gang ran whole comes back with a delay. Else whoever removes the pods and we
   // would chase each other.
+  count_fault(s, "PodLost");
   s.status.started_at ? requeue(s, "PodLost", lost) : back_off(s, "PodLost", lost);
   return true;
 }
@@ -249,7 +252,10 @@ Step advance(const Observed& seen) {
   // How many pods have to report depends on how many there are.
   if (live && s.status.assignment.pods.size() != seen.job.status.assignment.pods.size())
     note_checkpoints(s, true);
-  if (!is_finished(s.status)) forget_old_refusals(s);
+  if (!is_finished(s.status)) {
+    note_saves(s);
+    forget_old_refusals(s);
+  }
   const bool was_judged = crds::find_condition(s.status.conditions, "Idle") != nullptr;
   if (was_judged && live && !s.status.started_at)
     say_idleness(s, ConditionStatus::kUnknown, "NotRunning", "");

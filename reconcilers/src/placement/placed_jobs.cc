@@ -353,6 +353,8 @@ const Decision* PlacedJobs::note(const pl::Decision& d) {
   decision.attempt = job.attempt;
   decision.pool = d.assignment.pool;
   decision.message = d.message;
+  decision.cost_seconds = to_seconds(d.cost);
+  decision.owed = d.owed;
   switch (d.kind) {
     case pl::Decision::Kind::kStart:
       decision.kind = Decision::Kind::kStart;

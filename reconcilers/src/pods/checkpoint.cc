@@ -68,6 +68,12 @@ std::int64_t saving_took(const client::Pod& pod, bool reported, bool told_ready)
   return reported ? std::max<std::int64_t>(1, ended - (pod.deleted_at - pod.grace_seconds)) : 0;
 }
 
+// After a restart of ours some pods of the attempt may be gone, and their words with them.
+bool have_all_reported(const crds::CheckpointStatus& known, const GangReport& report,
+                       std::int32_t gang_pods) {
+  return report.reporters >= std::min(known.reporters, gang_pods);
+}
+
 }  // namespace
 
 std::optional<crds::SavedStep> parse_report(std::string_view text) {
@@ -93,10 +99,12 @@ void CheckpointReports::note(const client::Pod& pod, crds::Time now) {
   if (told_ready) told_ready_.emplace(pod.meta.uid, id->attempt);
   auto saved = last_words(pod);
   const std::int64_t took = saving_took(pod, saved.has_value(), told_ready_.contains(pod.meta.uid));
+  const bool in_time = saved && took > 0 && took <= pod.grace_seconds;
   if (!saved && annotation != nullptr) saved = parse_report(*annotation);
   if (!saved && took == 0) return;
   PodReport& report = attempts_[id->attempt][{id->role, id->index}];
   report.save_seconds = std::max(report.save_seconds, took);
+  report.saved_when_told = report.saved_when_told || in_time;
   report.pod = pod.meta.name;
   if (!saved || report.saved == *saved) return;
   report.saved = std::move(*saved);
@@ -112,6 +120,7 @@ std::vector<GangReport> CheckpointReports::gangs() const {
       gang.save_seconds = std::max(gang.save_seconds, report.save_seconds);
       if (!report.saved.step) continue;
       ++gang.reporters;
+      gang.saved_when_told += report.saved_when_told ? 1 : 0;
       if (gang.saved.step && *gang.saved.step <= *report.saved.step) continue;
       gang.saved = report.saved;
       gang.at = report.at;
@@ -150,9 +159,7 @@ void take_over(crds::CheckpointStatus& known, const GangReport& report, std::int
   known.save_seconds = std::max(known.save_seconds, report.save_seconds);
   if (!report.saved.step || report.attempt < known.attempt) return;
   const bool same_attempt = known.step && report.attempt == known.attempt;
-  // After a restart of ours some pods of the attempt may be gone, and their words with them.
-  const std::int32_t needed = std::min(known.reporters, gang_pods);
-  if (report.reporters < needed) return;
+  if (!have_all_reported(known, report, gang_pods)) return;
   const bool same = same_attempt && known.step == report.saved.step && known.uri == report.saved.uri;
   known.reporters = report.reporters;
   if (same) return;
@@ -161,6 +168,11 @@ void take_over(crds::CheckpointStatus& known, const GangReport& report, std::int
   known.saved_at = report.at;
   known.reported_by = report.pod;
   known.attempt = report.attempt;
+}
+
+bool saved_when_told(const crds::CheckpointStatus& known, const GangReport& report, std::int32_t gang_pods) {
+  return report.reporters > 0 && report.saved_when_told == report.reporters &&
+         have_all_reported(known, report, gang_pods);
 }
 
 std::int64_t grace_seconds(const crds::TrainingJobSpec& spec) {

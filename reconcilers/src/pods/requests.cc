@@ -381,4 +381,20 @@ Result<std::vector<PodNeeds>> pod_needs(const crds::TrainingJob& job) {
   return all;
 }
 
+bool asks_for_no_gpu(const std::vector<PodNeeds>& needs) {
+  return !needs.empty() && std::ranges::all_of(needs, [](const PodNeeds& n) { return n.gpus == 0; });
+}
+
+bool asks_for_parts_of_gpus(const std::vector<PodNeeds>& needs) {
+  return std::ranges::any_of(
+      needs, [](const PodNeeds& n) { return n.share.kind != placement::GpuShare::Kind::kWhole; });
+}
+
+crds::MilliCpu cpus_of(const crds::TrainingJobSpec& spec, const std::vector<PodNeeds>& needs,
+                       const crds::PodAssignment& place) {
+  const auto role = std::ranges::find(spec.roles, place.role, &crds::Role::name);
+  const auto r = static_cast<std::size_t>(role - spec.roles.begin());
+  return r < needs.size() ? needs[r].requests.cpu : crds::MilliCpu{};
+}
+
 }  // namespace muster::reconcilers

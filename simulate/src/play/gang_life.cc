@@ -41,8 +41,12 @@ void World::reconcile(Gang& g, const std::string& beneficiary) {
     if (looks == kMaxLooks) throw std::logic_error(g.id + " does not come to rest");
   }
   if (g.owner->is_service) to_serve_.insert(g.owner->source->key);
-  if (reconcilers::is_finished(g.job.status)) return tell_end(g);
-  look_again(g, wake);
+  if (reconcilers::is_finished(g.job.status)) {
+    tell_end(g);
+  } else {
+    look_again(g, wake);
+  }
+  count_losses(g);
 }
 
 // A namespace that has lost its Project gives back what runs there, as on a cluster.
@@ -77,12 +81,23 @@ bool World::look(Gang& g, const std::string& beneficiary, std::optional<crds::Ti
   seen.node_lost = [this](const std::string& name) { return is_dead(name); };
   seen.idleness = idleness_of(g);
   seen.serves = g.owner->is_service;
+  if (g.last_words) seen.reports = {*g.last_words};
+  if (reconcilers::asks_for_parts_of_gpus(g.wish.needs))
+    seen.charge = [&](const crds::PodAssignment& place) { return charge_of(g, place); };
+  if (reconcilers::asks_for_no_gpu(g.wish.needs)) {
+    seen.cpus = [&](const crds::PodAssignment& place) {
+      return reconcilers::cpus_of(g.job.spec, g.wish.needs, place);
+    };
+  }
   const reconcilers::Step step = reconcilers::advance(seen);
 
   const bool was_whole = is_whole(g);
   const bool moves = decision && decision->kind == reconcilers::Decision::Kind::kMove;
   const bool differs = step.status != g.job.status;
+  const bool goes_on = g.job.status.started_at && step.status.assignment.attempt == g.works_in;
+  const bool is_smaller = step.status.assignment.pods.size() < g.job.status.assignment.pods.size();
   g.job.status = step.status;
+  if (goes_on && is_smaller) stand_still(g);
   placed_.update(g.id, g.job, g.wish, step, pods);
   if (differs) stop_former_work(g, was_whole);
   if (differs || step.displaced.size() > 0 || g.state == Gang::State::kBroken) {
@@ -136,7 +151,11 @@ Phase World::phase(const Workload& w) const {
   Phase phase = Phase::kRunning;
   for (const auto& g : w.gangs) {
     if (g->leaves_whole) return Phase::kCheckpointing;
-    if (g->state != Gang::State::kRunning) phase = Phase::kQueued;
+    const bool starts = !g->job.status.started_at && w.behaviour().starts_in.count() > 0;
+    phase = std::min(phase, g->state != Gang::State::kRunning ? Phase::kQueued
+                            : starts                          ? Phase::kStarting
+                            : g->stands_until                 ? Phase::kResizing
+                                                              : Phase::kRunning);
   }
   return phase;
 }

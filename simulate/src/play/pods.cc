@@ -1,4 +1,4 @@
-// What kubelets and programs do: pods come up at once, take their time to save when they are told to go, and
+// What kubelets and programs do: pods take their time to start, and to save when they are told to go, and
 // their programs get on with the work as long as all of them are there.
 #include <algorithm>
 
@@ -71,9 +71,14 @@ std::int64_t World::milli_gpu(const Gang& g, const std::vector<pl::PodPlace>& po
   return sum;
 }
 
+crds::MilliGpu World::charge_of(const Gang& g, const crds::PodAssignment& place) const {
+  const auto role = std::ranges::find(g.spec->roles, place.role, &pl::RoleSpec::name);
+  return crds::MilliGpu{role == g.spec->roles.end() ? 0 : milli_gpu(*role, place.node)};
+}
+
 // --- pods come and go
 
-// It runs at once.
+// It is there at once, and ready when it has started.
 void World::make_pod(Gang& g, const crds::PodAssignment& place) {
   const auto role = std::ranges::find(g.job.spec.roles, place.role, &crds::Role::name);
   const auto r = static_cast<std::size_t>(role - g.job.spec.roles.begin());
@@ -93,7 +98,49 @@ void World::make_pod(Gang& g, const crds::PodAssignment& place) {
     ask(pod, g.wish.needs[r], *role, place, pool == pools_.end() ? std::string() : pool->second.gpu_resource);
   const pl::PodPlace at{static_cast<std::int32_t>(r), place.index, place.node, place.gpus};
   const auto milli = milli_gpu(g.spec->roles[r], place.node);
-  g.pods.push_back({std::make_shared<const client::Pod>(std::move(pod)), g.spec, at, milli, {}, false});
+  const bool joins = g.job.status.started_at && place.joining;
+  const auto& behaviour = g.owner->behaviour();
+  const auto takes = joins                     ? behaviour.resizes_in
+                     : g.job.status.started_at ? crds::Duration{}
+                                               : behaviour.starts_in;
+  GangPod made{.pod = {}, .of = g.spec, .place = at, .milli_gpu = milli};
+  if (takes.count() > 0) {
+    pod.ready = false;
+    pod.ready_at = 0;
+    made.ready_at = now + reconcilers::to_duration(takes);
+    agenda_add(*made.ready_at, Due::kPodsReady, &g, 0, 0);
+  }
+  made.pod = std::make_shared<const client::Pod>(std::move(pod));
+  g.pods.push_back(std::move(made));
+  if (joins) stand_still(g);
+}
+
+// While a gang that runs takes in members, or goes on without some, nothing is done.
+void World::stand_still(Gang& g) {
+  const auto takes = reconcilers::to_duration(g.owner->behaviour().resizes_in);
+  if (takes.ms == 0) return;
+  g.stands_until = now + takes;
+  agenda_add(*g.stands_until, Due::kPodsReady, &g, 0, 0);
+}
+
+// The time that they needed is over.
+void World::pods_ready(Gang& g) {
+  bool any = false;
+  for (GangPod& p : g.pods) {
+    if (!p.ready_at || *p.ready_at > now) continue;
+    p.ready_at.reset();
+    if (p.gone_at || reconcilers::is_terminal(*p.pod)) continue;
+    any = true;
+    p.pod = changed(p.pod, [&](client::Pod& pod) {
+      pod.ready = true;
+      pod.ready_at = to_stamp(now).time_since_epoch().count();
+    });
+  }
+  if (g.stands_until && *g.stands_until <= now) {
+    g.stands_until.reset();
+    any = true;
+  }
+  if (any && !g.is_retired) reconcile(g);
 }
 
 // Whole gangs save, within their grace period; a program whose peers are gone ends at once. True: some pods
@@ -143,6 +190,7 @@ void World::pods_gone(Gang& g) {
   if (std::erase_if(g.pods, is_gone) == 0) return;
   changed_ = true;
   charge(g);
+  count_losses(g);
   if (!g.owner->deleted) to_serve_.insert(g.owner->source->key);
 }
 
@@ -229,23 +277,41 @@ void World::stop_former_work(Gang& g, bool is_whole) {
   const auto grace = checkpoint ? checkpoint->grace_period : crds::Duration{kGraceSeconds};
   const bool saves = is_whole && g.owner->behaviour().saves_in <= grace;
   if (saves || crds::is_true(status.conditions, "Complete")) g.work.save(now);
+  if (saves && !g.owner->is_service) say_saved(g);
   stop_work(g);
 }
 
+// The last words of its pods, as those of a program that saves when it is asked. A second is the least that
+// saving takes.
+void World::say_saved(Gang& g) {
+  reconcilers::GangReport said;
+  said.attempt = g.works_in;
+  said.saved.step = g.work.done().pod_ms / 1000;
+  said.at = to_stamp(now);
+  said.reporters = said.saved_when_told = 1;
+  said.save_seconds = std::max<std::int64_t>(1, g.owner->behaviour().saves_in.count());
+  g.last_words = std::move(said);
+}
+
 void World::stop_work(Gang& g) {
-  g.owner->lost_ms += g.work.ms_at_full_size(g.work.stop(now).pod_ms);
+  const Done lost = g.work.stop(now);
+  g.owner->lost_ms += g.work.ms_at_full_size(lost.pod_ms);
+  g.owner->losses[Loss::kWork] += lost.milli_gpu_ms;
+  g.stands_until.reset();
   ++g.ends_version;
 }
 
 // A program whose pods are not all there does not get on.
 void World::follow_work(Gang& g) {
   const auto& status = g.job.status;
-  if (status.assignment.attempt == 0 || !status.started_at) return;
-  if (!g.first_started) {
-    g.first_started = now;
+  if (status.assignment.attempt == 0) return;
+  if (!g.first_admitted) {
+    g.first_admitted = now;
     waits_.push_back(std::max<std::int64_t>((now - g.asked).ms, 0));
   }
-  const bool gets_on = is_whole(g);
+  if (!status.started_at) return;
+  if (!g.first_started) g.first_started = now;
+  const bool gets_on = is_whole(g) && !g.stands_until;
   const auto pods = gets_on ? static_cast<std::int32_t>(g.assignment.pods.size()) : 0;
   const auto milli = gets_on ? milli_gpu(g, g.assignment.pods) : 0;
   if (!g.work.runs()) {

@@ -120,7 +120,7 @@ void World::add_replica(Workload& w) {
 }
 
 void World::remove_replica(Workload& w, Gang& g, const char* why) {
-  const bool ran = g.first_started.has_value();
+  const bool ran = g.first_admitted.has_value();
   retire(g, reconcilers::to_duration(w.behaviour().saves_in));
   const auto slot = std::ranges::find_if(w.gangs, [&](const auto& one) { return one.get() == &g; });
   w.retired.push_back(std::move(*slot));

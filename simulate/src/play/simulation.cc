@@ -77,6 +77,9 @@ void World::play_instant(std::vector<Entry>& due) {
         end_programs(*e.gang);
         reconcile(*e.gang);
         break;
+      case Due::kPodsReady:
+        pods_ready(*e.gang);
+        break;
       case Due::kPodsGone:
         pods_gone(*e.gang);
         break;
@@ -192,23 +195,6 @@ std::vector<std::int64_t> World::waits_ms() const {
   auto sorted = waits_;
   std::ranges::sort(sorted);
   return sorted;
-}
-
-std::int64_t World::useful_milli_ms() const {
-  std::int64_t sum = 0;
-  const auto add = [&](const Workload& w) {
-    for (const auto* list : {&w.gangs, &w.retired}) {
-      for (const auto& g : *list) {
-        Work work = g->work;
-        work.advance(now);
-        // Net of what was done again: more than was done by then may have been lost.
-        sum += std::max<std::int64_t>(work.done().milli_gpu_ms - g->milli_gpu_ms_before, 0);
-      }
-    }
-  };
-  for (const auto& [key, w] : workloads_) add(*w);
-  for (const auto& w : graveyard_) add(*w);
-  return sum;
 }
 
 // --- the interface

@@ -77,6 +77,8 @@ constexpr std::array kKnown = {
     Known{"running-for", kRunning, take_behaviour<&Behaviour::running_for>},
     Known{"checkpoint-age", kRunning, take_behaviour<&Behaviour::checkpoint_age>},
     Known{"saves-in", kWorkload, take_behaviour<&Behaviour::saves_in>},
+    Known{"starts-in", kWorkload, take_behaviour<&Behaviour::starts_in>},
+    Known{"resizes-in", kJob, take_behaviour<&Behaviour::resizes_in>},
     Known{"program-fails-at", kWorkload, take_program_fails_at},
     Known{"gpu-utilization", kJob, take_gpu_utilization},
     Known{"load", kService, take_load},

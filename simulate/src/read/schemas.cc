@@ -94,7 +94,7 @@ std::string expectation() {
     "metadata": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
     "at": {"type": "string"},
     "jobs": {"type": "object", "additionalProperties": {"type": "object", "properties": {
-      "phase": {"type": "string", "enum": ["Queued", "Running", "Checkpointing", "Suspended", "Succeeded", "Failed"]},
+      "phase": {"type": "string", "enum": ["Queued", "Starting", "Resizing", "Running", "Checkpointing", "Suspended", "Succeeded", "Failed"]},
       "namespace": {"type": "string"}, "name": {"type": "string"}, "project": {"type": "string"},
       "reason": {"type": "string", "enum": )" +
          reasons() + R"(}, "message": {"type": "string"},
@@ -114,7 +114,8 @@ std::string expectation() {
       "firstStarted": {"type": "string", "nullable": true}, "finished": {"type": "string", "nullable": true},
       "position": )" +
          count + R"(, "attempt": )" + count + R"(, "preemptions": )" + count + R"(, "moves": )" + count +
-         R"(, "waitedSeconds": )" + count + R"(, "lostWorkSeconds": )" + count + R"(,
+         R"(, "waitedSeconds": )" + count + R"(, "lostWorkSeconds": )" + count + R"(, "gpuSecondsUseful": )" +
+         count + R"(, "gpuSecondsLost": {"type": "object", "additionalProperties": )" + count + R"(},
       "running": )" +
          count + R"(, "queued": )" + count + R"(, "succeeded": )" + count + R"(}}},
     "events": {"type": "object", "properties": {)" +

@@ -71,14 +71,22 @@ Entry blocking_entry(const pl::PendingReason* verdict) {
   return list;
 }
 
-std::optional<pl::Time> first_started(const Workload& w) {
+std::optional<pl::Time> earliest(const Workload& w, std::optional<pl::Time> Gang::* what) {
   std::optional<pl::Time> first;
   for (const auto* list : {&w.gangs, &w.retired}) {
     for (const auto& g : *list) {
-      if (g->first_started && (!first || *g->first_started < *first)) first = g->first_started;
+      const auto& time = (*g).*what;
+      if (time && (!first || *time < *first)) first = time;
     }
   }
   return first;
+}
+
+Entry losses_entry(const Losses& losses) {
+  Entry entry = Entry::object();
+  for (std::size_t i = 0; i < kLossNames.size(); ++i)
+    entry[std::string(kLossNames[i])] = losses.milli_gpu_ms[i] / 1'000'000;
+  return entry;
 }
 
 }  // namespace
@@ -114,7 +122,6 @@ Entry workload_entry(const World& world, const Workload& w) {
   Entry replicas = Entry::object();
   std::int32_t attempt = 0;
   pl::Time submitted = world.now;
-  std::optional<pl::Time> began = first_started(w);
   for (const auto& g : w.gangs) {
     for (const auto& role : g->spec->roles) {
       if (!replicas.contains(role.name)) replicas[role.name] = 0;
@@ -128,7 +135,8 @@ Entry workload_entry(const World& world, const Workload& w) {
   }
   // The milliseconds of a submission are only its place among others of the same second.
   submitted.ms = (submitted.ms + 999) / 1000 * 1000;
-  const pl::Time waited_until = began.value_or(w.finished.value_or(world.now));
+  const auto admitted = earliest(w, &Gang::first_admitted);
+  const pl::Time waited_until = admitted.value_or(w.finished.value_or(world.now));
   Entry entry = {{"namespace", w.ns},
                  {"name", w.name},
                  {"project", project},
@@ -139,7 +147,7 @@ Entry workload_entry(const World& world, const Workload& w) {
                  {"position", verdict == nullptr ? 0 : verdict->position},
                  {"estimatedStart", verdict == nullptr ? Entry() : time_entry(verdict->estimated_start)},
                  {"submitted", seconds_text(to_instant(submitted))},
-                 {"firstStarted", time_entry(began)},
+                 {"firstStarted", time_entry(earliest(w, &Gang::first_started))},
                  {"finished", time_entry(w.finished)},
                  {"attempt", attempt},
                  {"preemptions", w.preemptions},
@@ -147,7 +155,9 @@ Entry workload_entry(const World& world, const Workload& w) {
                  {"replicas", replicas},
                  {"pods", pods_entry(*world.pods_of(w))},
                  {"waitedSeconds", std::max<std::int64_t>((waited_until - submitted).ms / 1000, 0)},
-                 {"lostWorkSeconds", w.lost_ms / 1000}};
+                 {"lostWorkSeconds", w.lost_ms / 1000},
+                 {"gpuSecondsUseful", world.useful_milli_ms_of(w) / 1'000'000},
+                 {"gpuSecondsLost", losses_entry(world.losses_of(w))}};
   return entry;
 }
 
@@ -190,6 +200,7 @@ Entry metrics_entry(const World& world) {
   return {{"gpuSecondsCapacity", world.metrics.capacity / 1000},
           {"gpuSecondsAllocated", world.metrics.allocated / 1000},
           {"gpuSecondsUseful", world.useful_milli_ms() / 1'000'000},
+          {"gpuSecondsLost", losses_entry(world.losses())},
           {"waitP50Seconds", percentile(50)},
           {"waitP99Seconds", percentile(99)},
           {"preemptions", world.metrics.preemptions}};

@@ -317,6 +317,7 @@ void World::retire(Gang& g, pl::Duration saves) {
   g.assignment = {};
   find_pods_beside(g);
   charge(g);
+  count_losses(g);
 }
 
 void World::remove_workload(Workload& w) {
@@ -367,7 +368,7 @@ void World::take_over(Gang& g, const Change& change) {
   g.assignment = assignment;
   charge(g);
   g.attempt = g.works_in = stated.attempt;
-  g.first_started = since;
+  g.first_admitted = g.first_started = since;
   g.work.start(since, static_cast<std::int32_t>(assignment.pods.size()), milli_gpu(g, assignment.pods));
   if (const auto age = w.behaviour().checkpoint_age) {
     const pl::Time saved = now - reconcilers::to_duration(*age);

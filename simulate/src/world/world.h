@@ -3,7 +3,7 @@
 //   world/  what there is: objects that users apply (apply.cc), nodes (nodes.cc), wishes of jobs (wish.cc),
 //           who holds how much (charges.cc) and where (occupancy.cc)
 //   play/   what happens: time (simulation.cc), pods and the programs in them (pods.cc, work.cc), how these
-//           use their GPUs (idleness.cc), jobs (gang_life.cc) and services (services.cc)
+//           use their GPUs (idleness.cc, losses.cc), jobs (gang_life.cc) and services (services.cc)
 //
 // What becomes of a job or a service is decided by the code that decides it on a cluster: gang_life.cc shows
 // a job and its pods to advance() and does what comes out, services.cc does so with plan_replicas() and
@@ -31,6 +31,7 @@
 #include "muster/reconcilers/services/service_status.h"
 #include "muster/simulate/input.h"
 #include "muster/simulate/simulation.h"
+#include "play/losses.h"
 #include "play/work.h"
 
 namespace muster::simulate {
@@ -101,8 +102,9 @@ struct GangPod {
   std::shared_ptr<const pl::JobSpec> of;  // what its gang asked for when it was made
   pl::PodPlace place;                     // its role is one of `of`
   std::int64_t milli_gpu = 0;
-  std::optional<pl::Time> gone_at{};  // it was told to go
-  bool is_beside = false;             // no place of the assignment is its, or pays for it
+  std::optional<pl::Time> gone_at{};   // it was told to go
+  std::optional<pl::Time> ready_at{};  // it starts until then; absent: it is ready
+  bool is_beside = false;              // no place of the assignment is its, or pays for it
 
   bool leaves() const { return gone_at.has_value(); }
 };
@@ -151,12 +153,15 @@ struct Gang {
   bool leaves_whole = false;              // its last pods are leaving, not only surplus
   std::string ended_as;                   // it has ended, and that was not told yet: the reason
   IdleWatch idle_watch;
+  std::optional<reconcilers::GangReport> last_words;  // of the last attempt whose program saved when asked
   Work work;
   std::int32_t works_in = 0;             // the attempt
   std::int64_t milli_gpu_ms_before = 0;  // of it: done before it came, already running
+  std::optional<pl::Time> stands_until;  // it is resized in place, and does not get on until then
+  LossMeter loss_meter;
   pl::Time submitted;
   pl::Time asked;  // it waits since then; a replica may be younger than its service
-  std::optional<pl::Time> first_started;
+  std::optional<pl::Time> first_admitted, first_started;
   std::int32_t attempt = 0;
   pl::Reason waits_for = pl::Reason::kNone;          // as last told
   std::optional<pl::Time> look_at;                   // it is to be looked at again
@@ -177,9 +182,18 @@ struct Scaling {
   std::uint32_t version = 0;          // of what is in the agenda
 };
 
-enum class Phase : std::uint8_t { kQueued, kRunning, kCheckpointing, kSuspended, kSucceeded, kFailed };
-inline constexpr std::array<std::string_view, 6> kPhaseNames = {"Queued",    "Running",   "Checkpointing",
-                                                                "Suspended", "Succeeded", "Failed"};
+enum class Phase : std::uint8_t {
+  kQueued,
+  kStarting,
+  kResizing,
+  kRunning,
+  kCheckpointing,
+  kSuspended,
+  kSucceeded,
+  kFailed
+};
+inline constexpr std::array<std::string_view, 8> kPhaseNames = {
+    "Queued", "Starting", "Resizing", "Running", "Checkpointing", "Suspended", "Succeeded", "Failed"};
 
 struct Workload {
   std::string ns, name, key;       // key: "namespace/name"
@@ -198,6 +212,7 @@ struct Workload {
   pl::Time asked;      // its newest
   std::int32_t preemptions = 0, moves = 0;
   std::int64_t lost_ms = 0;  // work, as time at full size
+  Losses losses;             // until its gangs' meters were last set
   std::optional<pl::Time> finished;
   bool failed = false;
   std::string end_reason;
@@ -263,10 +278,14 @@ class World {
   std::int64_t milli_gpu(const pl::RoleSpec& role, const std::string& node) const;
   std::vector<std::int64_t> waits_ms() const;  // of all gangs that have started, sorted
   std::int64_t useful_milli_ms() const;        // held for work that was not lost
+  std::int64_t useful_milli_ms_of(const Workload& w) const;
+  Losses losses() const;
+  Losses losses_of(const Workload& w) const;
 
  private:
   enum class Due : std::uint8_t {
     kWorkDone,
+    kPodsReady,
     kPodsGone,
     kLook,
     kProgramFails,
@@ -362,6 +381,8 @@ class World {
   bool tell_to_go(Gang& g, const std::vector<reconcilers::PodRemoval>& pods, bool is_whole);
   bool erase_gone_pods(Gang& g);
   void pods_gone(Gang& g);
+  void pods_ready(Gang& g);
+  void stand_still(Gang& g);
   void leave_behind(Gang& g, GangPod& pod, pl::Duration saves);
   void end_programs(Gang& g);
   void program_fails(std::size_t change);
@@ -369,9 +390,15 @@ class World {
   void find_pods_beside(Gang& g);
   void stop_former_work(Gang& g, bool is_whole);
   void follow_work(Gang& g);
+  void say_saved(Gang& g);
   void stop_work(Gang& g);
   void schedule_end(Gang& g);
   std::int64_t milli_gpu(const Gang& g, const std::vector<pl::PodPlace>& pods) const;
+  crds::MilliGpu charge_of(const Gang& g, const crds::PodAssignment& place) const;
+
+  // --- losses.cc
+  Losses loss_rates(const Gang& g) const;
+  void count_losses(Gang& g);
 
   // --- services.cc
   void serve_all();

@@ -81,6 +81,15 @@ TEST(MetricsText, APlanIsTimedAndCountedWhereItWasCutOff) {
   EXPECT_THAT(metrics.text(), HasSubstr("muster_plans_cut_off_total 1"));
 }
 
+TEST(MetricsText, GpuSecondsThatAreLostHaveACauseAndSayWhetherTheyWereOwed) {
+  Metrics metrics;
+  metrics.gpu_seconds_lost("Reclaimed", true, 40);
+  metrics.gpu_seconds_lost("Reclaimed", false, 7);
+  const std::string text = metrics.text();
+  EXPECT_THAT(text, HasSubstr("muster_disruption_gpu_seconds_total{cause=\"Reclaimed\",owed=\"true\"} 40"));
+  EXPECT_THAT(text, HasSubstr("muster_disruption_gpu_seconds_total{cause=\"Reclaimed\",owed=\"false\"} 7"));
+}
+
 TEST(MetricsText, RunningTotalsNeverGoBack) {
   Metrics metrics;
   metrics.decisions("start", 5);

@@ -240,5 +240,34 @@ TEST(Found, SurplusThatIsPromisedGoesBeforeWhatRuns) {
   EXPECT_EQ(w.nodes_of("a/elastic"), (std::map<std::string, int>{{"n1", 2}}));
 }
 
+// A pod of others may have slices that its node does not list (any more). They come from none of the GPUs
+// that a search counts, and the totals that rule out a search must not count otherwise.
+TEST(Found, SlicesThatTheNodeDoesNotListTakeNoWholeGpus) {
+  SmallCluster w({node("n", 2)});
+  w.cluster.upsert_queue(project("a", "top", {0, -1, 0}));
+  OtherPod pod;
+  pod.key = "x/1";
+  pod.node = "n";
+  pod.slices["3g.40gb"] = 1;
+  w.cluster.upsert_other_pod(pod);
+  w.cluster.upsert_job(job("a/1", 1, 2));
+  EXPECT_THAT(jobs_of(sound(w), Decision::Kind::kStart), ElementsAre("a/1"));
+}
+
+// Its roles were edited, and it runs with a part of its minimum until it is sent through the queue again. To
+// be moved is to start again.
+TEST(Found, WhoHasLessThanItsMinimumIsNotMoved) {
+  for (const bool edited : {false, true}) {
+    SmallCluster w({node("n1", 4), node("n2", 4)});
+    for (const std::string n : {"1", "2"}) {
+      w.cluster.upsert_job(job("a/" + n, 1, 2));
+      w.cluster.set_assignment("a/" + n, assignment(1, {{0, 0, "n" + n, {0, 1}}}));
+      if (edited) w.cluster.upsert_job(job("a/" + n, 2, 2));
+    }
+    w.cluster.upsert_job(job("a/big", 1, 4, 5));
+    EXPECT_EQ(jobs_of(sound(w), Decision::Kind::kMove).size(), edited ? 0U : 1U);
+  }
+}
+
 }  // namespace
 }  // namespace muster::placement

@@ -9,11 +9,18 @@
 namespace muster::placement {
 namespace {
 
+Progress began(Time at) {
+  Progress progress;
+  progress.began = at;
+  return progress;
+}
+
 using testing::assignment;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::job;
+using testing::jobs_of;
 using testing::node;
 using testing::pool;
 using testing::project;
@@ -40,7 +47,7 @@ struct Two : SmallCluster {
   void runs(const JobSpec& spec, const std::string& on, std::vector<std::int32_t> gpus, int since = 1) {
     cluster.upsert_job(spec);
     cluster.set_assignment(spec.id, assignment(since, {{0, 0, on, std::move(gpus)}}));
-    cluster.set_progress(spec.id, {Time{since * kMinute}, {}, {}, {}});
+    cluster.set_progress(spec.id, began(Time{since * kMinute}));
   }
   Plan at(int minute) { return muster::placement::plan(cluster, Time{minute * kMinute}); }
   std::vector<std::string> starts_at(int minute) {
@@ -227,6 +234,27 @@ TEST(ReservationTest, WithoutAnyEndThoseThatBeganFirstAreWaitedFor) {
   EXPECT_EQ(w.reservation()->start, Time{32 * kMinute});
 }
 
+// It has a right to what it holds, but not to more: so it is kept off until it has no longer to go than those
+// are let be that wait, and a plan is made then.
+TEST(ReservationTest, WhoMayGrowOntoItsNodesLaterIsLookedAtThen) {
+  Two w;
+  w.cluster.remove_node("n2");
+  w.cluster.upsert_node(node("n1", 3));
+  w.cluster.upsert_queue(project("a", "top", {1}));
+  w.cluster.upsert_queue(project("b", "top", {1, -1, 0}));
+  w.runs(job("a/old", 1, 1), "n1", {0});
+  JobSpec elastic = job("b/elastic", 1, 1);
+  elastic.roles[0].max_replicas = 2;
+  elastic.max_runtime = Duration{60 * kMinute};
+  w.runs(elastic, "n1", {1});
+  w.cluster.upsert_job(job("a/wide", 1, 3, 2 * kMinute));
+  const Plan plan = w.at(12);
+  EXPECT_THAT(plan.decisions, IsEmpty());
+  EXPECT_THAT(w.reserved(), ElementsAre("n1"));
+  EXPECT_EQ(plan.wake, Time{51 * kMinute});
+  EXPECT_THAT(jobs_of(w.at(51), Kind::kGrow), ElementsAre("b/elastic"));
+}
+
 TEST(ReservationTest, WhoCouldNeverStartReservesNothing) {
   Waiting w;
   w.cluster.upsert_job(w.fixed("a/giant", 1, 1));
@@ -290,7 +318,7 @@ TEST(ReservationTest, S21GangStartsAndTheRestOfThePoolStaysBusy) {
     const auto id = small(i);
     const std::int64_t ran = i * 10 % 240;
     w.cluster.set_assignment(id, assignment(1, {{0, 0, "n" + std::to_string(i % 9 + 1), {i / 9}}}));
-    w.cluster.set_progress(id, {Time{(begin - ran) * 1000}, {}, {}, {}});
+    w.cluster.set_progress(id, began(Time{(begin - ran) * 1000}));
     ends[id] = begin - ran + 240;
   }
   for (int i = 72; i < 472; ++i) small(i);

@@ -46,6 +46,7 @@ inline QueueSpec queue(const std::string& name, const std::string& parent, Q q =
   if (q.reserved >= 0) s.in_default_pool.reserved.gpu = MilliGpu{q.reserved * 1000};
   s.in_default_pool.weight = q.weight;
   s.in_default_pool.priority = q.priority;
+  s.max_overhead = 100;  // RULES.md 5.1 to 5.5 alone, unless the test says otherwise
   return s;
 }
 

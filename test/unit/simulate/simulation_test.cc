@@ -241,8 +241,11 @@ TEST(Simulation, GrowthWaitsAsLongAsOnACluster) {
     return found == events.end() ? std::string("never") : *found;
   };
   EXPECT_EQ(grown(""), "160s Grown team/e");
-  EXPECT_EQ(grown("elastic: {resize: Restart}, "), "700s Grown team/e");
-  EXPECT_EQ(grown("elastic: {growAfter: 5s}, "), "105s Grown team/e");
+  EXPECT_EQ(grown("elastic: {resize: Restart}, checkpoint: {gracePeriod: 30s}, "), "700s Grown team/e");
+  // A change in place takes 30 s as far as anybody knows, and pays no earlier.
+  EXPECT_EQ(grown("elastic: {growAfter: 5s}, "), "130s Grown team/e");
+  // It would lose all that it has done.
+  EXPECT_EQ(grown("elastic: {resize: Restart}, "), "never");
 }
 
 TEST(Simulation, AServiceIsScaledByAnEdit) {

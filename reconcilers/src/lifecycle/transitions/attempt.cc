@@ -155,6 +155,7 @@ void restart(JobStep& s, const client::Pod& failed) {
 void begin_attempt(JobStep& s, const std::string& why, const std::string& reason, const char* action,
                    client::EventType type) {
   auto& a = s.status.assignment;
+  count_run(s);
   a.attempt = ++s.status.attempt;
   a.admitted_at = s.seen.now;
   for (auto& p : a.pods) {
@@ -232,6 +233,7 @@ void judge_readiness(JobStep& s) {
   // probe.
   s.status.started_at = s.seen.now;
   s.status.start_failures = 0;
+  note_start(s);
   s.set("PodsReady", ConditionStatus::kTrue, "PodsReady",
         fmt::format("all {} pods are ready", s.gang.pods.size()));
 }

@@ -20,6 +20,7 @@ constexpr std::chrono::seconds kMaxRetry = std::chrono::minutes{10};
 
 void release(JobStep& s, const std::string& reason, const std::string& message) {
   add_run_time(s);
+  count_run(s);
   s.status.succeeded_replicas = static_cast<std::int32_t>(s.status.assignment.succeeded.size());
   s.status.assignment = {};
   s.status.queue = {};
@@ -38,6 +39,8 @@ void withdraw(JobStep& s, const std::string& reason, const std::string& text, cl
   // Said again, with more around it, while the job waits.
   const std::string message = cut(text, kMaxMessage / 2);
   const crds::Assignment given_back = s.status.assignment;
+  const bool is_fault = reason == "NodeFailed" || reason == "PodLost" || reason == "ProgramFault";
+  if (!is_fault) ask_to_save(s);
   release(s, reason, message);
   s.status.started_at.reset();
   s.set("Evicted", ConditionStatus::kTrue, reason, message);

@@ -52,6 +52,7 @@ bool loses_ground(JobStep& s) {
 
 void reform(JobStep& s, const Decision& replace) {
   const auto why = why_lost(s);
+  count_fault(s, "NodeFailed");
   add_run_time(s);
   replace_pods(s, replace);
   renumber_places(s);

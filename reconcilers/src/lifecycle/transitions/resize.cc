@@ -61,6 +61,7 @@ bool has_minimums(const JobStep& s, const std::vector<std::size_t>& without) {
 
 void erase_places(JobStep& s, const std::vector<std::size_t>& gone) {
   if (gone.empty()) return;
+  count_run(s);
   auto& a = s.status.assignment;
   std::vector<crds::PodAssignment> kept;
   std::vector<std::int32_t> succeeded;
@@ -85,7 +86,10 @@ void drop_members(JobStep& s, const std::vector<std::size_t>& gone, const std::s
           kMaxMessage / 2);
   const bool stays =
       is_in_place(s) && std::ranges::none_of(gone, [&](std::size_t i) { return is_leader(s, i); });
-  if (!stays) add_run_time(s);
+  if (!stays) {
+    add_run_time(s);
+    ask_to_save(s);
+  }
   erase_places(s, gone);
   if (stays) {
     s.set("Admitted", ConditionStatus::kTrue, "Admitted", say_admitted(a));
@@ -133,6 +137,7 @@ bool follow_spec(JobStep& s) {
     return !is_in_place(s);
   }
   add_run_time(s);
+  ask_to_save(s);
   erase_places(s, beyond);
   renumber_places(s);
   begin_attempt(s, "the edited spec asks for other pods", "SpecChanged", "Restart",
@@ -149,6 +154,7 @@ void shrink(JobStep& s, const Decision& to) {
     if (std::ranges::none_of(to.places, [&](const Place& p) { return is_at(pods[i], p); })) gone.push_back(i);
   }
   if (gone.empty()) return;
+  count_loss(s, to);
   if (!has_minimums(s, gone)) return requeue(s, to.reason, to.message);
   drop_members(s, gone, to.message, to.reason, client::EventType::kWarning);
 }
@@ -199,6 +205,8 @@ void grow(JobStep& s, const Decision& to) {
     if (!here) added.push_back({p.role, p.index, p.node, p.gpus, next_try(s, p)});
   }
   if (added.empty() || !a.succeeded.empty() || s.seen.invalid) return;
+  count_run(s);
+  count_loss(s, to);
   if (is_in_place(s) && s.status.started_at) {
     for (auto& p : added) p.joining = s.seen.now;
   }
@@ -220,6 +228,7 @@ void grow(JobStep& s, const Decision& to) {
     return s.note(client::EventType::kNormal, "Grown", "Grow", text);
   }
   add_run_time(s);
+  ask_to_save(s);
   renumber_places(s);
   begin_attempt(s, text, "Grown", "Grow", client::EventType::kNormal);
 }
@@ -249,13 +258,16 @@ bool replace_members(JobStep& s, const Decision& replace) {
 }
 
 void welcome_members(JobStep& s) {
-  bool all = true;
+  bool all = true, has_grown = false;
   for (std::size_t i = 0; i < s.gang.pods.size(); ++i) {
     auto& joining = s.status.assignment.pods[i].joining;
-    if (joining && (s.gang.succeeded[i] || (s.gang.pods[i] != nullptr && s.gang.pods[i]->ready)))
+    if (joining && (s.gang.succeeded[i] || (s.gang.pods[i] != nullptr && s.gang.pods[i]->ready))) {
+      has_grown = has_grown || joining == s.status.assignment.resized_at;  // else it has replaced a lost one
       joining.reset();
+    }
     all = all && !joining;
   }
+  if (all && has_grown) note_resize(s);
   if (all && s.status.started_at && is_in_place(s))
     s.set("PodsReady", ConditionStatus::kTrue, "PodsReady",
           fmt::format("all {} pods are ready", s.gang.pods.size()));

@@ -20,6 +20,24 @@ bool held_back(JobStep& s);
 // Placement starts the job: the assignment is written, and all its pods are to be made.
 void admit(JobStep& s, const Decision& start);
 
+// --- disruption.cc
+
+// What it has run at its present size. Whoever ends the attempt, begins the next one or changes the size
+// calls this first, while the assignment is still as it was.
+void count_run(JobStep& s);
+// What the decision that is carried out costs it.
+void count_loss(JobStep& s, const Decision& decision);
+// The cluster has failed it. Lost is what it did since its last report, and another start.
+void count_fault(JobStep& s, const char* cause);
+// All its pods are told to go, and nothing has failed. They are not known to save until they have said so.
+void ask_to_save(JobStep& s);
+// Whether the pods of the last attempt that ended have said so.
+void note_saves(JobStep& s);
+// The gang is whole for the first time in this attempt.
+void note_start(JobStep& s);
+// It is whole again after it has grown in place.
+void note_resize(JobStep& s);
+
 // --- giving_back.cc
 
 // The time that this attempt ran counts against maxRuntime.

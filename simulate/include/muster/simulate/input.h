@@ -28,6 +28,8 @@ struct Behaviour {
   std::optional<crds::Duration> running_for;
   std::optional<crds::Duration> checkpoint_age;
   crds::Duration saves_in{0};
+  crds::Duration starts_in{0};            // from when its pods are made until they work
+  crds::Duration resizes_in{0};           // it stands still so long when it is resized in place
   std::vector<Instant> program_fails_at;  // the program of one of its pods, if it runs then
   std::optional<Course> gpu_utilization;  // in percent; absent: it uses its GPUs
   std::optional<Course> load;             // crds::MilliLoad of all replicas; absent: none is told

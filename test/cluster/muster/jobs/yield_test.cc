@@ -2,6 +2,8 @@
 // time to save.
 #include <gmock/gmock.h>
 
+#include <thread>
+
 #include "fixture.h"
 #include "history.h"
 
@@ -34,6 +36,9 @@ value: 10
   static std::string message(const std::string& name) {
     return cluster_->job(name).value("/status/queue/message"_json_pointer, std::string());
   }
+  static json disruption(const std::string& name) {
+    return cluster_->job(name).value("/status/disruption"_json_pointer, json::object());
+  }
   static bool has_event(const std::string& job, const std::string& reason) {
     const json events = cluster_->get("/apis/events.k8s.io/v1/namespaces/team/events");
     for (const auto& e : events["items"]) {
@@ -47,6 +52,9 @@ value: 10
 TEST_F(Yield, APreemptedGangSavesGivesWayAndComesBackWhereItWas) {
   cluster_->create(low("low", 4, 4, "8s"));
   ASSERT_TRUE(cluster_->wait_phase("low", "Running"));
+  EXPECT_TRUE(disruption("low").contains("startSeconds")) << disruption("low");
+  EXPECT_FALSE(disruption("low").contains("savesWhenAsked")) << disruption("low");
+  std::this_thread::sleep_for(2s);
   cluster_->create(
       job_object({.name = "high", .replicas = 2, .gpus = 8, .spec = {{"priorityClassName", "training"}}}));
   ASSERT_TRUE(cluster_->wait(10s,
@@ -61,6 +69,9 @@ TEST_F(Yield, APreemptedGangSavesGivesWayAndComesBackWhereItWas) {
   })) << message("high");
   const json promised = cluster_->job("high")["status"]["nominated"];
   EXPECT_EQ(promised["pods"].size(), 2u);
+  const json asked = disruption("low");
+  EXPECT_GE(asked.value("ran", 0), 16) << asked << ": 16 GPUs for more than a second";
+  EXPECT_EQ(asked.value("savesWhenAsked", true), false) << asked << ": it has not said so yet";
   muster_->kill();
   muster_ = cluster_->muster();
   ASSERT_TRUE(cluster_->wait_phase("high", "Running", 40s)) << cluster_->job("high").dump(2);
@@ -68,6 +79,9 @@ TEST_F(Yield, APreemptedGangSavesGivesWayAndComesBackWhereItWas) {
   EXPECT_EQ(cluster_->job("high")["status"]["assignment"]["pods"][0]["node"], promised["pods"][0]["node"]);
   EXPECT_EQ(cluster_->phase("low"), "Queued");
   EXPECT_EQ(cluster_->job("low")["status"]["preemptions"], 1);
+  EXPECT_EQ(disruption("low").value("ran", 0), asked.value("ran", 0)) << "the eviction is counted once";
+  EXPECT_TRUE(cluster_->wait(10s, [] { return disruption("low").value("savesWhenAsked", false); }))
+      << disruption("low");
   EXPECT_TRUE(has_event("low", "Preempted"));
   EXPECT_TRUE(has_event("high", "Nominated"));
   EXPECT_EQ(cluster_->audit_gpus(), "");

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -49,6 +50,8 @@ struct Life {
   std::map<std::string, NodeHealth> health;
   Idleness idleness;
   bool serves = false;
+  std::function<crds::MilliGpu(const crds::PodAssignment&)> charge;
+  std::function<crds::MilliCpu(const crds::PodAssignment&)> cpus;
 
   explicit Life(std::int32_t workers = 2) {
     job.metadata.name = "llama";
@@ -75,6 +78,8 @@ struct Life {
     seen.reports = reports;
     seen.nomination = nomination ? &*nomination : nullptr;
     seen.serves = serves;
+    seen.charge = charge;
+    seen.cpus = cpus;
     seen.idleness = idleness;
     seen.node_lost = [this](const std::string& node) { return lost_nodes.contains(node); };
     seen.health = [this](const std::string& node) {
@@ -217,6 +222,49 @@ struct Life {
 
  private:
   int made_ = 0;
+};
+
+// One role that may change its size.
+struct Elastic : Life {
+  explicit Elastic(std::int32_t least, std::int32_t most, crds::Resize resize = crds::Resize::kInPlace)
+      : Life(1) {
+    auto& role = job.spec.roles.front();
+    role.replicas.reset();
+    role.min_replicas = least;
+    role.max_replicas = most;
+    job.spec.elastic = crds::Elastic{.resize = resize};
+  }
+
+  Decision size(Decision::Kind kind, std::vector<std::int32_t> indexes, std::string reason = "",
+                std::string message = "") const {
+    Decision d;
+    d.kind = kind;
+    d.generation = job.metadata.generation;
+    d.attempt = job.status.assignment.attempt;
+    d.pool = "a100";
+    d.reason = std::move(reason);
+    d.message = std::move(message);
+    for (const auto i : indexes) d.places.push_back({"worker", i, "node-" + std::to_string(i), {0, 1}});
+    return d;
+  }
+  void run_with(std::vector<std::int32_t> indexes) {
+    turn();
+    decision = size(Decision::Kind::kStart, std::move(indexes));
+    turn();
+    all_ready();
+    turn();
+    ASSERT_EQ(phase(), Phase::kRunning);
+  }
+  Step decide(const Decision& d) {
+    decision = d;
+    return turn();
+  }
+  std::vector<std::int32_t> indexes() const {
+    std::vector<std::int32_t> list;
+    for (const auto& p : job.status.assignment.pods) list.push_back(p.index);
+    return list;
+  }
+  void edit() { ++job.metadata.generation; }
 };
 
 inline constexpr auto kTrue = ConditionStatus::kTrue;

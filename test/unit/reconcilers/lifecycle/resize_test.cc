@@ -8,48 +8,6 @@ namespace {
 using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
-struct Elastic : Life {
-  explicit Elastic(std::int32_t least, std::int32_t most, crds::Resize resize = crds::Resize::kInPlace)
-      : Life(1) {
-    auto& role = job.spec.roles.front();
-    role.replicas.reset();
-    role.min_replicas = least;
-    role.max_replicas = most;
-    job.spec.elastic = crds::Elastic{.resize = resize};
-  }
-
-  Decision size(Decision::Kind kind, std::vector<std::int32_t> indexes, std::string reason = "",
-                std::string message = "") const {
-    Decision d;
-    d.kind = kind;
-    d.generation = job.metadata.generation;
-    d.attempt = job.status.assignment.attempt;
-    d.pool = "a100";
-    d.reason = std::move(reason);
-    d.message = std::move(message);
-    for (const auto i : indexes) d.places.push_back({"worker", i, "node-" + std::to_string(i), {0, 1}});
-    return d;
-  }
-  void run_with(std::vector<std::int32_t> indexes) {
-    turn();
-    decision = size(Decision::Kind::kStart, std::move(indexes));
-    turn();
-    all_ready();
-    turn();
-    ASSERT_EQ(phase(), Phase::kRunning);
-  }
-  Step decide(const Decision& d) {
-    decision = d;
-    return turn();
-  }
-  std::vector<std::int32_t> indexes() const {
-    std::vector<std::int32_t> list;
-    for (const auto& p : job.status.assignment.pods) list.push_back(p.index);
-    return list;
-  }
-  void edit() { ++job.metadata.generation; }
-};
-
 const auto kShrink = Decision::Kind::kShrink;
 const auto kGrow = Decision::Kind::kGrow;
 

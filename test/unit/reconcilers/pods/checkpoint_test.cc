@@ -199,6 +199,34 @@ TEST(GangReport, TheSameWordAgainIsNotNewer) {
   EXPECT_EQ(reports.gangs()[0].saved.step, 10) << "what was said well once stands";
 }
 
+TEST(GangReport, WhoSavesWhenToldReportsAtItsEndAndInTime) {
+  const auto told_of = [](std::initializer_list<client::Pod> pods) {
+    CheckpointReports reports;
+    for (const auto& p : pods) reports.note(p, kNow);
+    return reports.gangs().at(0).saved_when_told;
+  };
+  EXPECT_EQ(told_of({running(0, report(10))}), 0) << "nobody has told it to go";
+  EXPECT_EQ(told_of({ended(0, report(10), 12)}), 1);
+  EXPECT_EQ(told_of({running(0, report(10)), ended(0, report(20), 12)}), 1);
+  EXPECT_EQ(told_of({ended(0, report(10), 12), ended(1, report(10), 20)}), 2);
+  EXPECT_EQ(told_of({told(0), ended(0, report(10), 30, 30, 137)}), 0) << "it was killed";
+  EXPECT_EQ(told_of({running(0, report(10)), ended(0, "", 12)}), 0) << "it ends without a word";
+}
+
+TEST(GangReport, AllWhoReportHaveToSave) {
+  GangReport report;
+  crds::CheckpointStatus known;
+  EXPECT_FALSE(saved_when_told(known, report, 4)) << "nobody has reported";
+  report.reporters = 2;
+  report.saved_when_told = 1;
+  EXPECT_FALSE(saved_when_told(known, report, 4));
+  report.saved_when_told = 2;
+  EXPECT_TRUE(saved_when_told(known, report, 4));
+  known.reporters = 3;
+  EXPECT_FALSE(saved_when_told(known, report, 4)) << "one that has reported before is missing";
+  EXPECT_TRUE(saved_when_told(known, report, 2)) << "the gang is smaller now";
+}
+
 TEST(GangReport, SavingIsMeasuredFromSigterm) {
   CheckpointReports reports;
   reports.note(ended(0, report(10), 12), kNow);

@@ -4,9 +4,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "muster/client/api.h"
 #include "muster/client/events.h"
@@ -21,6 +23,8 @@ struct Totals {
   std::uint64_t pods_created = 0, pods_deleted = 0, status_writes = 0;
   std::uint64_t starts = 0, evictions = 0, replacements = 0, shrinks = 0, grows = 0;
   std::uint64_t reclaims = 0, preemptions = 0, moves = 0;  // parts of evictions
+  // GPU-seconds lost to disturbances, by cause and whether they were owed to somebody.
+  std::map<std::pair<std::string, bool>, std::uint64_t> lost_gpu_seconds{};
 };
 
 class GpuHolders;

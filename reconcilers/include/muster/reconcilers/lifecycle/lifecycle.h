@@ -57,6 +57,10 @@ struct Decision {
   std::vector<Place> places;
   std::string reason;
   std::string message;
+  // What it costs the job, in GPU-seconds (of a job without GPUs CPU-seconds), and whether that is owed to
+  // somebody.
+  std::int64_t cost_seconds = 0;
+  bool owed = true;
 };
 
 // What is known about the ground under a pod.
@@ -102,6 +106,8 @@ struct Observed {
   std::function<Holding(const crds::PodAssignment& place, const client::Pod* pod)> holding{};
   // What a place costs; empty: its GPUs, whole.
   std::function<crds::MilliGpu(const crds::PodAssignment& place)> charge{};
+  // What a place has of CPUs, of a job that asks for no GPU. Empty: it asks for some.
+  std::function<crds::MilliCpu(const crds::PodAssignment& place)> cpus{};
   // A replica of an InferenceService: whichever way its program ends, it is started again, without a limit
   // and with a growing delay.
   bool serves = false;
@@ -121,6 +127,14 @@ struct Note {
   std::string text;
 };
 
+// What this step has added to status.disruption.
+struct Loss {
+  std::int64_t seconds = 0;
+  bool is_owed = true;
+  bool is_of_gpus = true;  // else of CPUs
+  std::string cause;       // the reason of the decision or of the fault; Resized: it has grown
+};
+
 struct Step {
   crds::TrainingJobStatus status;   // as it is to be; equal to the job's: nothing to write
   std::vector<std::size_t> create;  // indexes into status.assignment.pods, once the status is committed
@@ -132,6 +146,7 @@ struct Step {
   bool remove_job = false;             // ttlAfterFinished has passed
   std::optional<crds::Time> wake_at;   // look again then, whatever happens
   std::vector<Note> notes;             // events, once the status is committed
+  std::vector<Loss> lost;              // for counters, once the status is committed
 };
 
 // Complexity: O(pods log pods).

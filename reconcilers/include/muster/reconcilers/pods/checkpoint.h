@@ -33,6 +33,8 @@ struct GangReport {
   // The longest time from SIGTERM to the end of a pod; 0: not known. A pod that was killed counts only if it
   // was ready when it was told: a program that still starts does not hear yet, and has nothing to save.
   std::int64_t save_seconds = 0;
+  // Of the reporters those whose report came with their end, in time, when they were told to go.
+  std::int32_t saved_when_told = 0;
 };
 
 // The reports of one job, as its pods come and go. A pod's last word may come with the very event that says
@@ -56,6 +58,7 @@ class CheckpointReports {
     crds::Time at;
     std::string pod;
     std::int64_t save_seconds = 0;
+    bool saved_when_told = false;
   };
   std::map<std::int32_t, std::map<std::pair<std::string, std::int32_t>, PodReport>> attempts_;
   std::map<std::string, std::int32_t> departed_;  // uid -> attempt
@@ -66,6 +69,9 @@ class CheckpointReports {
 // Takes the report over if it is news. A report counts only when as many pods have reported as did before (or
 // as the gang has, `gang_pods`, if that is fewer). Until then some may not have saved that step.
 void take_over(crds::CheckpointStatus& known, const GangReport& report, std::int32_t gang_pods);
+
+// All who report have saved when they were told to go, and none that did before is missing.
+bool saved_when_told(const crds::CheckpointStatus& known, const GangReport& report, std::int32_t gang_pods);
 
 // Seconds from SIGTERM to SIGKILL that pods of this job get.
 std::int64_t grace_seconds(const crds::TrainingJobSpec& spec);

@@ -78,6 +78,12 @@ crds::Result<PodNeeds> pod_needs(const crds::Json& pod_template, const std::opti
 // Of a server's pods, which restart as their template says.
 crds::Result<PodNeeds> server_needs(const crds::Json& pod_template, const std::optional<crds::Gpus>& gpus,
                                     std::string_view field);
+// False also where nothing can be told.
+bool asks_for_no_gpu(const std::vector<PodNeeds>& needs);
+bool asks_for_parts_of_gpus(const std::vector<PodNeeds>& needs);
+// What a pod at this place asks for of CPUs. `needs`: of each role of the spec, in order.
+crds::MilliCpu cpus_of(const crds::TrainingJobSpec& spec, const std::vector<PodNeeds>& needs,
+                       const crds::PodAssignment& place);
 // Of each role, in order; the first error in order. Also says what rendezvous_problem says.
 crds::Result<std::vector<PodNeeds>> pod_needs(const crds::TrainingJob& job);
 
