@@ -308,11 +308,19 @@ std::size_t Gang::fill_domain(const Bundles& bundles, std::size_t next, const Ar
       neighbours_ && std::any_of(shape.roles.begin(), shape.roles.end(),
                                  [&](std::size_t r) { return neighbours_->one_by_one(r); });
   std::vector<NodeId> banned;  // where a closer look found no room
+  // As few nodes as possible: with GPUs the search sees to that. Without, a node that takes all is asked for.
+  bool one_takes_all = pack && !one_by_one && !shape.takes_gpus() && bundles.size() - next > 1;
   while (next < bundles.size()) {
     const auto left = static_cast<std::int64_t>(bundles.size() - next);
     const Node* near = last_ == kNoId ? nullptr : &s_.node(last_);
-    const RankedNode c =
-        best_node({s_, pool_, request_, shape, q_.view, &domain, &banned, neighbours_.get(), near}, left);
+    const NodeSearch search{s_, pool_, request_, shape, q_.view, &domain, &banned, neighbours_.get(), near};
+    RankedNode c = best_node(search, left);
+    if (one_takes_all && c.room < left) {
+      const RankedNode all = best_node(search, left, left);
+      one_takes_all = all.node != kNoId && std::tie(all.dislike, all.scattered, all.gpus_beside) <=
+                                               std::tie(c.dislike, c.scattered, c.gpus_beside);
+      if (one_takes_all) c = all;
+    }
     if (c.node == kNoId) break;
     const std::size_t before = next;
     next = fill_node(bundles, next, c.node, pack && !one_by_one ? std::min(c.room, left) : 1);

@@ -249,9 +249,8 @@ Step advance(const Observed& seen) {
       admitted(s);
       break;
   }
-  // How many pods have to report depends on how many there are.
   if (live && s.status.assignment.pods.size() != seen.job.status.assignment.pods.size())
-    note_checkpoints(s, true);
+    note_checkpoints_of_other_size(s);
   if (!is_finished(s.status)) {
     note_saves(s);
     forget_old_refusals(s);

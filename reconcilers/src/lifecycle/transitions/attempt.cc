@@ -129,6 +129,11 @@ void decide_resume(JobStep& s) {
   s.set("Admitted", ConditionStatus::kTrue, "Admitted", say_admitted(a));
 }
 
+void note_checkpoints_of_other_size(JobStep& s) {
+  note_checkpoints(s, true);
+  if (s.status.assignment.attempt != 0 && !s.status.started_at && none_was_told(s)) decide_resume(s);
+}
+
 const client::Pod* failed_program(const JobStep& s) {
   if (const auto* failed = program_fault(s.gang); failed != nullptr || !s.seen.serves) return failed;
   const auto ended = std::ranges::find_if(s.gang.pods, [](const client::Pod* pod) {

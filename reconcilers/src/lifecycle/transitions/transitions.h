@@ -66,6 +66,9 @@ void match_pods(JobStep& s);
 // Takes over what pods have said about checkpoints. That counts after the end of the job too (`live` is
 // false); no conditions are changed then.
 void note_checkpoints(JobStep& s, bool live);
+// How many pods have to report depends on how many there are: again, at the end of a step that has changed
+// that. An attempt whose pods are still to be made starts from what counts now.
+void note_checkpoints_of_other_size(JobStep& s);
 // From which checkpoint all pods of this attempt start. Decided before the first of them is made.
 void decide_resume(JobStep& s);
 // The pod whose program failed; nullptr: all go on. A server is not meant to end with success either.

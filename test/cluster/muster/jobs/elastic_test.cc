@@ -22,7 +22,7 @@ class Elastic : public OneCluster {
     cluster_ = Cluster::start(2, 8, {}, 8);
     cluster_->make_namespace("other", "other");
     cluster_->apply(R"(
-{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: root}, spec: {quota: {gpu: 16}}}
+{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: root}, spec: {quota: {gpu: 16}, disruption: {maxOverhead: 100}}}
 ---
 {apiVersion: muster.dev/v1alpha1, kind: Project, metadata: {name: other}, spec: {queue: root, quota: {gpu: 8}}}
 ---
