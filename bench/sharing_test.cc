@@ -227,6 +227,21 @@ TEST(DayOutcome, WhatLeavesAfterAShrinkIsFreeWhenItHasSaved) {
   EXPECT_EQ(out.not_started, 1U);
 }
 
+// A resize that restarts it has taken GPUs 2 and 3, and its former pods save for 20 s on 0 and 1. Evicted
+// after 10 s, it has no pods on 2 and 3 to wait for.
+TEST(DayOutcome, WhereNoPodWasMadeYetNobodyHasToLeave) {
+  auto elastic = small_job("e", 0, 0, 4);
+  elastic.least_pods = 2;
+  elastic.resizing = Resizing::kRestart;
+  const Day day = small_day({elastic, small_job("w", 1, 200, 2)});
+  const json told =
+      report({event(0, "Admitted", "a/e", place({0, 1})), event(200, "Grown", "a/e", place({0, 1, 2, 3})),
+              event(210, "Evicted", "a/e", json::array(), "b/w", "Reclaimed"),
+              event(210, "Admitted", "b/w", place({2, 3})), event(220, "Released", "a/e")},
+             2 * 220 + 2 * 10 + 2 * 790, {{"e", 460, 0, 0}, {"w", 1580, 0, 10}});
+  EXPECT_THAT(day_outcome(told, day, Sharing::kMuster).violations, testing::ElementsAre());
+}
+
 // --- figures
 
 TEST(IdleRoom, EachGpuHasOneCause) {

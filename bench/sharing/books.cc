@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace muster::bench {
 
@@ -237,10 +238,25 @@ void DayBook::resize(Job& job, const json& event) {
   for (const GpuBook::Gpu gpu : more) {
     if (!gpus_.take(gpu)) wrong("a GPU is given twice, to " + job.is->name);
   }
+  if (job.is->resizing == Resizing::kRestart) {
+    if (at_ >= job.unmade_until) job.unmade.clear();
+    job.unmade.insert(job.unmade.end(), more.begin(), more.end());
+    job.unmade_until = at_ + saves;
+  }
   const auto grown = static_cast<std::int64_t>(now.size()) - static_cast<std::int64_t>(job.gpus.size());
   job.gpus = std::move(now);
   growth_ -= grown;
   charge(job, grown);
+}
+
+// Where it has no pods yet, nobody has to leave.
+void DayBook::give_back_unmade(Job& job) {
+  if (at_ >= job.unmade_until) return;
+  for (const GpuBook::Gpu gpu : std::exchange(job.unmade, {})) {
+    if (std::erase(job.gpus, gpu) == 0) continue;
+    gpus_.give_back(gpu);
+    charge(job, -1);
+  }
 }
 
 void DayBook::give_back(Job& job) {
@@ -264,6 +280,7 @@ void DayBook::asked_to_give(Job& job, const json& event, const std::string& type
   if (!job.works) return wrong(job.is->name + " is asked to go and does not run");
   job.works = false;
   growth_ -= job.is->full() - static_cast<std::int64_t>(job.gpus.size());
+  give_back_unmade(job);
   ++(type == "Evicted" ? out_.preemptions : out_.moves);
   wait_as(job, type == "Evicted" ? "" : "WaitingForVictims");  // what moves has its place kept
 }

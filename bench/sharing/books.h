@@ -68,6 +68,9 @@ class DayBook {
     bool works = false;  // holds its place and was not told to go
     std::optional<std::int64_t> admitted, first_victim;
     std::optional<Wish> wish;  // it waits
+    // Taken by a resize that restarts it, whose former pods save until then: no pod is there yet.
+    std::vector<GpuBook::Gpu> unmade;
+    std::int64_t unmade_until = 0;
   };
 
   void wrong(const std::string& what);
@@ -82,6 +85,7 @@ class DayBook {
   void resize(Job& job, const nlohmann::json& event);
   void asked_to_give(Job& job, const nlohmann::json& event, const std::string& type);
   void give_back(Job& job);
+  void give_back_unmade(Job& job);
   void charge(Job& job, std::int64_t gpus);
   std::vector<GpuBook::Gpu> gpus_of(const Job& job, const nlohmann::json& pods);
   double waited(const Job& job) const;
