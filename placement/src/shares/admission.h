@@ -1,4 +1,4 @@
-// RULES.md 3.2, 3.3, 3.5 and 3.9: limits at the Project and every Queue above, the quota of non-preemptible
+// RULES.md 3.2, 3.3, 3.5 and 3.10: limits at the Project and every Queue above, the quota of non-preemptible
 // jobs, what is held back for reserved quota, and what is lent beyond a quota.
 #pragma once
 
