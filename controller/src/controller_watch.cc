@@ -220,6 +220,12 @@ void Controller::Impl::namespace_changed(const reconcilers::Namespace* before,
 
 void Controller::Impl::claims_changed(const std::string& ns) {
   placement.charge_namespace(ns, reconcilers::owner_of_namespace(caches, ns));
+  // Pods of jobs that are gone may have been charged before it was known that the namespace is a Project's:
+  // without the part of a GPU that they have.
+  const auto& pods = caches.pods.store().all();
+  for (auto it = pods.lower_bound(ns + "/"); it != pods.end() && it->second->meta.ns == ns; ++it) {
+    if (!holder.is_own(*it->second) && !followed_job_of(*it->second)) placement.foreign_pod(it->second);
+  }
   add_jobs_in(ns);
   const auto claims = caches.projects.store().by_index(reconcilers::kByNamespace, ns);
   for (const auto& p : claims) project_runner.add(p->meta.key());

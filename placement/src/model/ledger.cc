@@ -177,6 +177,9 @@ std::vector<JobId> ClusterModel::by_admission(NodeId id, std::int32_t gpu) const
                       std::string_view(job(u.holder).spec.id));
   };
   std::sort(uses.begin(), uses.end(), [&](const GpuUse& a, const GpuUse& b) { return age(a) < age(b); });
+  // Several pods of a job may share the GPU: they are one admission.
+  const auto same = [](const GpuUse& a, const GpuUse& b) { return a.holder == b.holder && a.hold == b.hold; };
+  uses.erase(std::unique(uses.begin(), uses.end(), same), uses.end());
   std::vector<JobId> list;
   for (const GpuUse& use : uses) list.push_back(use.holder);
   return list;

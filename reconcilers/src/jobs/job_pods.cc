@@ -154,6 +154,8 @@ client::Task<bool> JobPods::create_now(client::Key key, const std::vector<std::s
 }
 
 client::Task<JobPods::Made> JobPods::create_one(JobPtr job, std::string body, std::string name) {
+  const client::Key key = job->meta.key();
+  expect(key, body);
   auto answer = co_await context_.api.create(client::resources::kPods, job->meta.ns, std::move(body),
                                              std::string(kFieldManager));
   const bool read_it =
@@ -165,17 +167,87 @@ client::Task<JobPods::Made> JobPods::create_one(JobPtr job, std::string body, st
   } else if (answer) {
     ++context_.totals.pods_created;
   }
-  if (!answer) co_return refused_(job, answer.error()) ? Made::kRefused : Made::kNotNow;
-  auto pod = client::decode_pod(*answer, pod_fields());
-  if (!pod) co_return Made::kNotNow;
-  if (pod->owner_uid != job->meta.uid) {
+  if (!answer) {
+    const bool is_known = !read_it || answer.error().code == ErrorCode::kNotFound;
+    if (is_known) settle(key, name);
+    co_return refused_(job, answer.error()) ? Made::kRefused : Made::kNotNow;
+  }
+  const Told told = take_in(*answer, job->meta.uid);
+  if (told != Told::kUnreadable) settle(key, name);
+  if (told == Told::kOthers) {
     // A pod of that name belongs to somebody else (or to a deleted job of the same name): wait until
     // it has gone.
-    log_warn("pod name is taken", {{"job", job->meta.key()}, {"pod", pod->meta.key()}});
-    co_return Made::kNotNow;
+    log_warn("pod name is taken", {{"job", key}, {"pod", client::make_key(job->meta.ns, name)}});
   }
+  co_return told == Told::kOurs ? Made::kYes : Made::kNotNow;
+}
+
+// The server has this pod.
+JobPods::Told JobPods::take_in(const std::string& answer, const std::string& owner_uid) {
+  auto pod = client::decode_pod(answer, pod_fields());
+  if (!pod) return Told::kUnreadable;
+  if (pod->owner_uid != owner_uid) return Told::kOthers;
   context_.caches.pods.store().assume(std::move(*pod));
-  co_return Made::kYes;
+  return Told::kOurs;
+}
+
+void JobPods::expect(const client::Key& job, const std::string& body) {
+  auto asked = client::decode_pod(body, pod_fields());
+  if (!asked) return;  // then nor can the cache's pod be read, and it counts for nothing
+  const auto pod = std::make_shared<const client::Pod>(*std::move(asked));
+  on_their_way_[job][pod->meta.name] = pod;
+  if (context_.gpu_holders != nullptr) context_.gpu_holders->expect(*pod);
+}
+
+// The outcome of the request for this pod is known: the cache has the pod, or it is not made. If it was
+// charged as it was asked for (on_their_way()), the cache's pod is charged in its place by now, or it holds
+// nothing.
+void JobPods::settle(const client::Key& job, const std::string& pod) {
+  const auto found = on_their_way_.find(job);
+  if (found == on_their_way_.end()) return;
+  const auto asked = found->second.extract(pod);
+  if (found->second.empty()) on_their_way_.erase(found);
+  if (asked.empty()) return;
+  const auto& as_asked = *asked.mapped();
+  if (!context_.caches.pods.store().find(as_asked.meta.key())) context_.placement.pod_gone(as_asked);
+  if (context_.gpu_holders != nullptr) context_.gpu_holders->settle(as_asked);
+}
+
+std::vector<client::Ptr<client::Pod>> JobPods::on_their_way(const client::Key& job) const {
+  std::vector<client::Ptr<client::Pod>> pods;
+  const auto found = on_their_way_.find(job);
+  if (found == on_their_way_.end()) return pods;
+  for (const auto& [name, asked] : found->second) {
+    if (!context_.caches.pods.store().find(asked->meta.key())) pods.push_back(asked);
+  }
+  return pods;
+}
+
+client::Task<bool> JobPods::find_out(client::Key job) {
+  const auto found = on_their_way_.find(job);
+  if (found == on_their_way_.end()) co_return true;
+  std::vector<client::Ptr<client::Pod>> unknown;
+  for (const auto& [name, asked] : found->second) unknown.push_back(asked);
+  bool all = true;
+  const std::function<client::Task<bool>(std::size_t)> one = [this, &job, &unknown, &all](std::size_t i) {
+    struct Read {
+      static client::Task<bool> run(JobPods* self, const client::Key& of_job, const client::Pod& asked,
+                                    bool& all_told) {
+        const client::ObjectRef ref{asked.meta.ns, asked.meta.name};
+        const auto answer = co_await self->context_.api.get(client::resources::kPods, ref);
+        const bool is_told = answer ? self->take_in(*answer, asked.owner_uid) != Told::kUnreadable
+                                    : answer.error().code == ErrorCode::kNotFound;
+        if (is_told)
+          self->settle(of_job, asked.meta.name);
+        else
+          all_told = false;
+        co_return is_told;  // the others would get no answer as well
+      }
+    };
+    return Read::run(this, job, *unknown[i], all);
+  };
+  co_await fan_out(context_.env.executor, unknown.size(), kFanOut, one);
+  co_return all;
 }
 
 client::Task<bool> JobPods::ensure(JobPtr job, Companion which) {

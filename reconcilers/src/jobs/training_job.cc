@@ -70,6 +70,9 @@ TrainingJobReconciler::TrainingJobReconciler(ReconcilerContext& context)
 client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   const bool is_known = co_await read_if_unsure(key);
   if (!is_known) co_return Outcome::retry();
+  // Before anything is judged: a pod of which nobody knows whether it was made holds its place.
+  const bool has_found_out = co_await pods_.find_out(key);
+  if (!has_found_out) co_return Outcome::retry();
   const Job job = find_alive(key);
   if (!job) co_return Outcome::done();
   const View view = look(key, job);
@@ -219,7 +222,7 @@ void TrainingJobReconciler::set_aside(const client::Key& key) {
   }
   const auto last = uids_.find(key);
   const std::string uid = job ? job->meta.uid : last != uids_.end() ? last->second : "";
-  context_.placement.forget(key, pods_of(uid));
+  context_.placement.forget(key, all_pods_of(key, uid));
 }
 
 void TrainingJobReconciler::note(const client::Key& key, const client::Pod& pod) {
@@ -292,7 +295,8 @@ client::Task<TrainingJobReconciler::Commit> TrainingJobReconciler::commit(const 
 }
 
 void TrainingJobReconciler::forget(const client::Key& key, const std::string& last_uid) {
-  context_.placement.forget(key, pods_of(last_uid));
+  // A handler may call this while the last job's reconcile still makes pods.
+  context_.placement.forget(key, all_pods_of(key, last_uid));
   rejections_.erase(key);
   reports_.erase(key);
   counters_due_.erase(key);

@@ -130,6 +130,14 @@ std::vector<client::Ptr<client::Pod>> TrainingJobReconciler::pods_of(const std::
   return context_.caches.pods.store().by_index(kByOwner, uid);
 }
 
+// Those on their way hold their places as well.
+std::vector<client::Ptr<client::Pod>> TrainingJobReconciler::all_pods_of(const client::Key& key,
+                                                                         const std::string& uid) const {
+  auto pods = pods_of(uid);
+  for (auto& pod : pods_.on_their_way(key)) pods.push_back(std::move(pod));
+  return pods;
+}
+
 // Members that left a gang which goes on: what they say does not hold it up.
 void TrainingJobReconciler::note_departed(CheckpointReports& reports, const std::string& job,
                                           const crds::Assignment& a,

@@ -156,6 +156,27 @@ void PlacedJobs::keep_promise(const client::Key& key, const crds::TrainingJob& j
   cluster_.nominate(key, to_promise(job, n));
 }
 
+// Places of the record at which placement counts nothing of the job, neither as held nor as leaving: those
+// that are displaced. And while a decision that is not written down yet takes places away, those that were
+// displaced when it was made and are not now (their node is back). A pod that stands there pays for itself.
+std::vector<std::size_t> PlacedJobs::uncharged(const client::Key& key, const pl::Assignment& recorded,
+                                               std::vector<std::size_t> displaced) const {
+  const pl::Assignment* held = cluster_.nominated(key) ? nullptr : cluster_.assignment(key);
+  if (held != nullptr && held->pods == recorded.pods) return displaced;
+  std::set<std::tuple<std::int32_t, std::int32_t, std::string, std::vector<std::int32_t>>> counted;
+  const auto count = [&](const std::vector<pl::PodPlace>& places) {
+    for (const auto& place : places) counted.emplace(place.role, place.index, place.node, place.gpus);
+  };
+  if (held != nullptr) count(held->pods);
+  count(cluster_.leaving(key));
+  for (std::size_t i = 0; i < recorded.pods.size(); ++i) {
+    const auto& place = recorded.pods[i];
+    const bool is_counted = counted.contains({place.role, place.index, place.node, place.gpus});
+    if (!is_counted && std::ranges::find(displaced, i) == displaced.end()) displaced.push_back(i);
+  }
+  return displaced;
+}
+
 // Drops a decision that was acted on, or that cannot be acted on any more. A decision to take something
 // stands until it is taken, because the plan counts on it.
 void PlacedJobs::drop_decision(JobState& state, bool holds, const Step& step) {
@@ -234,7 +255,6 @@ void PlacedJobs::update(const client::Key& key, const crds::TrainingJob& job, co
     state.decision.reset();
   state.generation = job.metadata.generation;
   state.attempt = status.assignment.attempt;
-  const bool returns = !holds && !job.spec.suspend && !is_finished(status) && !wish.invalid;
   // If the spec cannot be read any more, or is not what the pods were made from, what the job holds stays
   // charged as it was. If that was so from the beginning, it is charged as its pods say.
   const bool is_readable = !wish.needs.empty() && (!holds || is_of_this_spec(job, status.assignment));
@@ -245,36 +265,57 @@ void PlacedJobs::update(const client::Key& key, const crds::TrainingJob& job, co
     for (const auto& r : job.spec.roles) state.role_names.push_back(r.name);
   }
   drop_decision(state, holds, step);
+  if (holds)
+    update_holder(key, job, wish, step, pods, is_renewed);
+  else
+    update_other(key, job, wish, step, pods);
+  changed_();
+}
+
+void PlacedJobs::update_holder(const client::Key& key, const crds::TrainingJob& job, const Translation& wish,
+                               const Step& step, const std::vector<client::Ptr<client::Pod>>& pods,
+                               bool is_renewed) {
+  auto& state = jobs_[key];
+  const auto& status = step.status;
+  state.is_known = true;
+  if (is_renewed) cluster_.upsert_job(to_job(key, job, wish, status));
+  // A move, or another size, that is not written down yet: placement has it as it will be already.
+  const bool is_ahead = state.decision && (state.decision->kind == Decision::Kind::kMove ||
+                                           state.decision->kind == Decision::Kind::kGrow ||
+                                           state.decision->kind == Decision::Kind::kShrink);
+  const auto recorded = to_assignment(state, job, status);
+  if (!is_ahead) cluster_.set_assignment(key, recorded, step.displaced);
   const crds::Assignment none;
-  Payers payers{state.was_readable ? status.assignment : none, step.displaced};
-  payers.may_leave = returns || (holds && state.was_readable && crds::is_elastic(job.spec));
+  Payers payers{state.was_readable ? status.assignment : none, uncharged(key, recorded, step.displaced)};
+  payers.may_leave = state.was_readable && crds::is_elastic(job.spec);
   // A decision that is not written down yet has already changed who leaves. That stands.
-  if (holds && state.decision) payers.leaving = cluster_.leaving(key);
+  if (state.decision) payers.leaving = cluster_.leaving(key);
   const auto leaving = charge_lingering(key, job, wish, payers, pods);
+  if (!state.decision && (!leaving.empty() || !cluster_.leaving(key).empty()))
+    cluster_.set_leaving(key, leaving);
+  cluster_.set_progress(key, to_progress(job, status));
+}
+
+void PlacedJobs::update_other(const client::Key& key, const crds::TrainingJob& job, const Translation& wish,
+                              const Step& step, const std::vector<client::Ptr<client::Pod>>& pods) {
+  auto& state = jobs_[key];
+  const auto& status = step.status;
+  const bool returns = !job.spec.suspend && !is_finished(status) && !wish.invalid;
+  const crds::Assignment none;
+  const auto leaving = charge_lingering(
+      key, job, wish, {state.was_readable ? status.assignment : none, step.displaced, returns}, pods);
   const bool is_promised = returns && !status.nominated.pods.empty();
-  if (!holds && !step.wants_place && leaving.empty() && !is_promised) {
+  if (!step.wants_place && leaving.empty() && !is_promised) {
     cluster_.remove_job(key);
     state.is_known = false;
-    return changed_();
+    return;
   }
   const bool was_promised = cluster_.nominated(key) || !state.is_known;
   state.is_known = true;
-  if (is_renewed) cluster_.upsert_job(to_job(key, job, wish, status));
-  if (holds) {
-    // A move, or another size, that is not written down yet: placement has it as it will be already.
-    const bool is_ahead = state.decision && (state.decision->kind == Decision::Kind::kMove ||
-                                             state.decision->kind == Decision::Kind::kGrow ||
-                                             state.decision->kind == Decision::Kind::kShrink);
-    if (!state.decision && (!leaving.empty() || !cluster_.leaving(key).empty()))
-      cluster_.set_leaving(key, leaving);
-    if (!is_ahead) cluster_.set_assignment(key, to_assignment(state, job, status), step.displaced);
-    cluster_.set_progress(key, to_progress(job, status));
-    return changed_();
-  }
+  cluster_.upsert_job(to_job(key, job, wish, status));
   cluster_.set_leaving(key, leaving);
   keep_promise(key, job, status.nominated, was_promised);
   if (leaving.empty() && !state.decision && !cluster_.nominated(key)) cluster_.clear_assignment(key);
-  changed_();
 }
 
 void PlacedJobs::forget(const client::Key& key) {

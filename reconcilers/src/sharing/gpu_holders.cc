@@ -18,6 +18,9 @@ namespace {
 using client::ErrorCode;
 using State = HolderPod::State;
 
+// When to look again whether a sharer has come to be.
+constexpr client::Duration kSoon = std::chrono::seconds{1};
+
 std::string say(const NodeGpu& gpu) {
   return fmt::format("GPU {} of node {}", gpu.index, gpu.node);
 }
@@ -105,6 +108,16 @@ void GpuHolders::note(const client::Pod& pod, bool is_gone) {
   tell(key_of(*gpu));
 }
 
+void GpuHolders::expect(const client::Pod& pod) {
+  for (const auto& gpu : gpus_shared_by(pod)) ++expected_[gpu];
+}
+void GpuHolders::settle(const client::Pod& pod) {
+  for (const auto& gpu : gpus_shared_by(pod)) {
+    const auto found = expected_.find(gpu);
+    if (found != expected_.end() && --found->second == 0) expected_.erase(found);
+  }
+}
+
 Holding GpuHolders::holding(const client::Key& job, const crds::PodAssignment& place, bool shares,
                             const client::Pod* pod) {
   Holding sum;
@@ -121,9 +134,9 @@ Holding GpuHolders::holding(const client::Key& job, const crds::PodAssignment& p
       continue;
     }
     if (!shares) {
-      if (there.state == State::kAbsent) continue;
-      sum.ready = false;
-      sum.message = fmt::format("{} is still held by holder pod {}", say(gpu), there.name);
+      sum.ready = false;  // also while nobody knows whether the pod was made: the request may be on its way
+      sum.message =
+          fmt::format("{} is still held by holder pod {}", say(gpu), holder_pod_name(gpu.node, gpu.index));
     } else if (there.state == State::kFailed) {
       sum.ready = false;
       sum.refused = there.reason;
@@ -157,6 +170,19 @@ std::optional<HeldDevices> GpuHolders::devices(const crds::PodAssignment& place)
 client::Task<Outcome> GpuHolders::reconcile(client::Key key) {
   const auto gpu = gpu_of_key(key);
   if (!gpu) co_return Outcome::done();
+  if (expected_.contains(key)) co_return Outcome::again(kSoon);
+  const bool may_be_made = there_.contains(*gpu) && !pod_of(*gpu);  // the last answer was lost
+  if (may_be_made) {
+    const client::ObjectRef ref{options_.pods.ns, holder_pod_name(gpu->node, gpu->index)};
+    const auto answer = co_await context_.api.get(client::resources::kPods, ref);
+    if (!answer && answer.error().code != ErrorCode::kNotFound) co_return Outcome::retry();
+    auto read = answer ? client::decode_pod(*answer, pod_fields()) : client::Result<client::Pod>();
+    if (answer && read) context_.caches.pods.store().assume(std::move(*read));
+    if (!pod_of(*gpu)) {
+      there_.erase(*gpu);
+      tell(key);
+    }
+  }
   const bool is_assigned = !context_.caches.jobs.store().by_index(kBySharedGpu, key).empty();
   const auto sharers = context_.caches.pods.store().by_index(kBySharedGpu, key).size();
   const auto there = look(*gpu);
@@ -183,6 +209,7 @@ client::Task<Outcome> GpuHolders::make(const client::Key& key, const NodeGpu& gp
   if (jobs.empty() || context_.api.writes_stopped()) co_return Outcome::retry();
   const auto means = context_.placement.gpu_means(jobs.front()->value.status.assignment.pool);
   std::string body = holder_pod_json(gpu, means.resource, options_.pods).dump();
+  there_.insert(gpu);  // from now on it may be: nobody starts on the whole GPU
   auto answer = co_await context_.api.create(client::resources::kPods, options_.pods.ns, std::move(body),
                                              std::string(kFieldManager));
   const bool read_it =
@@ -195,11 +222,13 @@ client::Task<Outcome> GpuHolders::make(const client::Key& key, const NodeGpu& gp
     log_info("makes a holder pod", {{"node", gpu.node}, {"gpu", std::to_string(gpu.index)}});
   }
   if (!answer) {
+    const bool is_known = !read_it || answer.error().code == ErrorCode::kNotFound;
+    if (is_known && !pod_of(gpu)) there_.erase(gpu);
     const auto why = "the API server does not take it: " + client::to_string(answer.error());
     log_warn("holder pod not made", {{"gpu", key}, {"error", why}});
     auto& problem = problems_[key];
     const bool is_new = std::exchange(problem, why) != why;
-    if (is_new) tell(key);
+    if (is_new || is_known) tell(key);
     co_return Outcome::retry();
   }
   problems_.erase(key);

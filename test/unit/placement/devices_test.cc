@@ -686,6 +686,20 @@ TEST(OthersTest, APodOutsideJobsHasItsShareOnly) {
   EXPECT_THAT(w.cluster.audit(), ::testing::IsEmpty());
 }
 
+// A pod that outlives its job is on the GPU as well: too much is given out, and nobody of its jobs is
+// younger.
+TEST(OthersTest, PodsOfOneJobThatShareAGpuAreNoTwoAdmissions) {
+  SmallCluster w({gpu_node("n1", 1, 80'000)});
+  w.cluster.upsert_pool(shared_pool(SharingMode::kFraction));
+  w.cluster.upsert_job(with_share("a/twins", fraction(500), 1, 2));
+  w.cluster.set_assignment("a/twins", assignment(1, {{0, 0, "n1", {0}}, {0, 1, "n1", {0}}}));
+  w.cluster.upsert_other_pod(other("a/left", fraction(500), {0}));
+  EXPECT_THAT(w.cluster.conflicts(), ::testing::IsEmpty());
+  EXPECT_THAT(w.of_kind(Decision::Kind::kEvict), ::testing::IsEmpty());
+  EXPECT_NE(w.cluster.assignment("a/twins"), nullptr);
+  EXPECT_THAT(w.cluster.audit(), ::testing::IsEmpty());
+}
+
 // What it costs follows from its node, also when that is known later.
 TEST(OthersTest, AShareOutsideJobsIsPricedByItsNode) {
   SmallCluster w({node("n2")});

@@ -1,6 +1,6 @@
 // Random lives of many jobs: added, edited, suspended, ended by their time, deleted and made anew, on nodes
-// that come and go, while pods take their time to leave, writes get lost and processes die. At no write do
-// two living pods have one GPU, and when peace comes every job ends.
+// that come and go, some with a share of a GPU, while pods take their time to leave, writes get lost and
+// processes die. At no write do two living pods have one GPU, and when peace comes every job ends.
 #include <gmock/gmock.h>
 #include <spdlog/spdlog.h>
 
@@ -20,11 +20,16 @@ using testing::IsEmpty;
 
 constexpr int kNodeCount = 3;
 constexpr int kNames = 7;
+constexpr Duration kLatest = seconds{2};    // so much later than others a request may arrive
+const json kHalf = {{"fraction", "500m"}};  // of a GPU
 
 class Lives {
  public:
   explicit Lives(std::uint64_t seed) : cluster_(seed) {
     cluster_.set_up(kNodeCount, 8 * kNodeCount);
+    json pool = cluster_.server.object(kMuster + "nodepools", "default");
+    pool["spec"]["sharing"]["mode"] = "Fraction";
+    cluster_.server.put(kMuster + "nodepools", std::move(pool));
     cluster_.add_priority_class("low", 10);
     cluster_.add_priority_class("high", 100);
     cluster_.pods_end([this](const json&) {
@@ -118,8 +123,10 @@ class Lives {
   }
 
   void start_process() {
+    // What it had sent has arrived before another process is up, which on a cluster waits for the lease.
+    const bool may_be_late = op_ != nullptr && !is_calm_;
     if (op_ != nullptr) op_->cut_off = true;
-    cluster_.world.run_for(Duration{10});  // what it had sent has arrived before another process is up
+    cluster_.world.run_for((may_be_late ? kLatest : Duration{0}) + Duration{10});
     op_ = &cluster_.start("life-" + std::to_string(processes_++));
     cluster_.world.run_until([this] { return op_->controller->acting(); }, minutes{1});
   }
@@ -139,7 +146,7 @@ class Lives {
       case 3:
       case 4:
       case 5:
-        return {.delay = between(0, 2000)};
+        return {.delay = cluster_.dice.between(Duration{0}, kLatest)};
       default:
         return {};
     }
@@ -174,9 +181,16 @@ class Lives {
   void add(const std::string& name) {
     json spec = random_spec();
     const int gpus = 1 << pick(4), replicas = 1 + pick(8 * kNodeCount / gpus > 8 ? 8 : 8 * kNodeCount / gpus);
+    const bool shares = chance(25);
     const bool elastic = replicas > 1 && chance(30);
-    tell(fmt::format("add {} of {} x {} {}", name, replicas, gpus, spec.dump()));
+    tell(fmt::format("add {} of {} x {} {}", name, replicas, shares ? "1/2" : std::to_string(gpus),
+                     spec.dump()));
     cluster_.add_job(name, replicas, gpus, spec);
+    if (shares) {
+      json roles = cluster_.job(name)["spec"]["roles"];
+      roles[0]["gpus"] = kHalf;
+      cluster_.edit_job(name, {{"roles", roles}});
+    }
     if (!elastic) return;
     json roles = cluster_.job(name)["spec"]["roles"];
     roles[0].erase("replicas");
@@ -212,7 +226,7 @@ class Lives {
     switch (pick(5)) {
       case 0:
         tell("other places for " + name);
-        role["gpus"]["count"] = 1 << pick(3);
+        role["gpus"] = chance(25) ? kHalf : json{{"count", 1 << pick(3)}};
         return cluster_.edit_job(name, {{"roles", roles}});
       case 1:
         tell("another image for " + name);
@@ -261,14 +275,15 @@ class Lives {
     const bool fails = chance(50);
     tell((fails ? "fails: " : "succeeds: ") + key);
     json end = {{"exitCode", fails ? 1 : 0}, {"reason", fails ? "Error" : "Completed"}};
-    json status = {{"phase", fails ? "Failed" : "Succeeded"}};
+    json status = cluster_.server.object(kPods, key).value("status", json::object());
+    status["phase"] = fails ? "Failed" : "Succeeded";
     status["containerStatuses"] = json::array({{{"name", "main"}, {"state", {{"terminated", end}}}}});
     cluster_.server.set_status(kPods, key, status);
   }
   void end_programs() {
     std::vector<std::string> running;
     for (const auto& [key, pod] : cluster_.server.objects(kPods)) {
-      if (pod["status"].value("phase", "") == "Running") running.push_back(key);
+      if (pod["status"].value("phase", "") == "Running" && !is_holder_pod(pod)) running.push_back(key);
     }
     for (const auto& key : running) cluster_.server.set_status(kPods, key, {{"phase", "Succeeded"}});
   }
@@ -299,12 +314,14 @@ class Lives {
     }
     cluster_.server.put(kNodes, std::move(node));
   }
-  // With its pods, which Kubernetes collects when their node is not there any more.
+  // With its pods, which Kubernetes collects when their node is not there any more. A node that is back
+  // before that has its pods still.
   void lose_a_node(const std::string& name) {
     tell(name + " is deleted");
     lost_[name] = cluster_.server.object(kNodes, name);
     cluster_.server.erase(kNodes, name);
     cluster_.world.run_for(between(0, 3000));
+    if (chance(40)) return restore_node(name);
     std::vector<std::string> gone;
     for (const auto& [key, pod] : cluster_.server.objects(kPods)) {
       if (pod["spec"]["nodeName"] == name) gone.push_back(key);

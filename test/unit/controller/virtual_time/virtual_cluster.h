@@ -34,6 +34,10 @@ inline const std::string kLeases = "/apis/coordination.k8s.io/v1/leases";
 inline const std::string kPriorityClasses = "/apis/scheduling.k8s.io/v1/priorityclasses";
 inline const std::string kEvents = "/apis/events.k8s.io/v1/events";
 
+inline bool is_holder_pod(const json& pod) {
+  return pod["metadata"].value("labels", json::object()).contains("muster.dev/gpu-reservation");
+}
+
 inline bool is_job_status(const std::string& path) {
   return path.find("/trainingjobs/") != std::string::npos && path.ends_with("/status");
 }
@@ -250,10 +254,17 @@ class VirtualCluster {
     json status = {{"phase", "Running"}};
     status["conditions"] = json::array({{{"type", "Ready"}, {"status", "True"}}});
     const std::string key = client::make_key(ns, name);
-    const auto pod = self.server.objects(kPods).find(key);
-    if (pod != self.server.objects(kPods).end() &&
-        pod->second.value("/status/phase"_json_pointer, std::string("Pending")) == "Pending")
-      self.server.set_status(kPods, key, status);
+    const auto found = self.server.objects(kPods).find(key);
+    if (found == self.server.objects(kPods).end() ||
+        found->second.value("/status/phase"_json_pointer, std::string("Pending")) != "Pending")
+      co_return;
+    if (is_holder_pod(found->second)) {
+      json reported = {{"exitCode", 0}, {"reason", "Completed"}};
+      reported["message"] = "GPU-" + text(found->second, "uid");
+      status["initContainerStatuses"] =
+          json::array({{{"name", "report"}, {"state", {{"terminated", reported}}}}});
+    }
+    self.server.set_status(kPods, key, status);
   }
 
   static client::Task<void> kubelet_ends(VirtualCluster& self, json pod) {
@@ -275,21 +286,38 @@ class VirtualCluster {
     self.server.erase(kPods, key);
   }
 
-  // At no instant do two pods that have not ended hold one GPU.
+  // Who has how much of a GPU.
+  struct GivenOut {
+    std::string first;  // who has some of it
+    int whole = 0, holders = 0, milli = 0;
+  };
+  // At no instant do two pods that have not ended hold one GPU, unless they share it: parts of a GPU add up
+  // to one at most. While its holder pod is there, nobody has all of it.
   void audit() {
-    std::map<std::string, std::string> holders;
+    std::map<std::string, GivenOut> given;
     for (const auto& [key, pod] : server.objects(kPods)) {
       const std::string phase = pod.value("/status/phase"_json_pointer, std::string());
       if (phase == "Succeeded" || phase == "Failed") continue;
-      const std::string gpus =
-          pod["metadata"].value("/annotations/muster.dev~1gpus"_json_pointer, std::string());
+      const json notes = pod["metadata"].value("annotations", json::object());
+      const std::string gpus = notes.value("muster.dev/gpus", "");
+      const std::string share = notes.value("muster.dev/gpu-share", "");
       for (std::size_t at = 0; at < gpus.size();) {
         const auto comma = std::min(gpus.find(',', at), gpus.size());
         const std::string gpu =
             pod["spec"]["nodeName"].get<std::string>() + "/" + gpus.substr(at, comma - at);
-        if (const auto [other, first] = holders.emplace(gpu, key); !first) {
+        GivenOut& out = given[gpu];
+        if (out.first.empty()) out.first = key;
+        if (is_holder_pod(pod)) {
+          ++out.holders;
+        } else if (share.empty()) {
+          ++out.whole;
+        } else {
+          out.milli += std::stoi(share.substr(share.find('=') + 1));  // "fraction=500m"
+        }
+        if (out.whole > 1 || out.holders > 1 || out.milli > 1000 ||
+            (out.whole > 0 && out.holders + out.milli > 0)) {
           complaints.push_back(
-              fmt::format("{} ms: GPU {} is held by {} and {}", now().count(), gpu, other->second, key));
+              fmt::format("{} ms: GPU {} is held by {} and {}", now().count(), gpu, out.first, key));
         }
         at = comma + 1;
       }

@@ -207,10 +207,10 @@ struct LingeringPods : Model {
     return j;
   }
   void has(const crds::TrainingJob& job, const std::vector<client::Ptr<client::Pod>>& pods,
-           std::vector<std::size_t> displaced = {}) {
+           std::vector<std::size_t> displaced = {}, bool settles = true) {
     Step step;
     step.status = job.status;
-    step.settles = true;
+    step.settles = settles;
     step.displaced = std::move(displaced);
     model.update(client::make_key("nlp", job.metadata.name), job, wish(), step, pods);
   }
@@ -271,6 +271,57 @@ TEST_F(LingeringPods, APodWhosePlaceIsLostHoldsItUntilItHasEnded) {
   has(admitted("ends"), {shared(pod_of("ends"))}, {0});
   model.plan(kStart);
   model.node(node("n1", {{"amd.com/gpu", 8}}));
+  EXPECT_FALSE(next_may_start());
+  model.pod_gone(pod_of("ends"));
+  EXPECT_TRUE(next_may_start());
+}
+
+// Its node is lost, and no other has room: the job is evicted. Before that is written down the node is back,
+// and the pod is there still.
+TEST_F(LingeringPods, APodOfAJobToBeEvictedHoldsAPlaceThatWasLostForAWhile) {
+  auto ends = admitted("ends");
+  auto evicted = job("ends");
+  ends.metadata.creation_timestamp = evicted.metadata.creation_timestamp = kStart;  // younger than `next`
+  auto away = node("n1", {{"amd.com/gpu", 8}});
+  away.ready = false;
+  model.node(away);
+  has(ends, {shared(pod_of("ends"))}, {0});
+  model.plan(kStart);
+  ASSERT_TRUE(model.decision("nlp/ends"));
+  EXPECT_EQ(model.decision("nlp/ends")->kind, Decision::Kind::kEvict);
+  model.node(node("n1", {{"amd.com/gpu", 8}}));
+  has(ends, {shared(pod_of("ends"))});
+  EXPECT_FALSE(next_may_start());
+  waits(evicted, {shared(pod_of("ends"))});
+  EXPECT_FALSE(next_may_start());
+  model.pod_gone(pod_of("ends"));
+  waits(evicted);
+  EXPECT_TRUE(next_may_start());
+}
+
+// Its node is lost, and the elastic job is to go on without it. Before that is written down the node is back,
+// and the pod is there still.
+TEST_F(LingeringPods, AMemberThatIsToBeLeftOutHoldsAPlaceThatWasLostForAWhile) {
+  add_second_node();
+  auto elastic = admitted("ends");
+  elastic.spec.roles[0].replicas.reset();
+  elastic.spec.roles[0].min_replicas = 1;
+  elastic.spec.roles[0].max_replicas = 2;
+  elastic.status.assignment.pods.push_back({"worker", 1, "n2", {0, 1, 2, 3, 4, 5, 6, 7}, 0});
+  auto second = pod_of("ends");
+  second.meta.name = "ends-worker-1-1";
+  second.labels[1].second = "1";
+  ASSERT_EQ(second.labels[1].first, kIndexLabel);
+  second.node_name = "n2";
+  auto away = node("n1", {{"amd.com/gpu", 8}});
+  away.ready = false;
+  model.node(away);
+  has(elastic, {shared(pod_of("ends")), shared(second)}, {0});
+  model.plan(kStart);
+  ASSERT_TRUE(model.decision("nlp/ends"));
+  ASSERT_EQ(model.decision("nlp/ends")->kind, Decision::Kind::kShrink);
+  model.node(node("n1", {{"amd.com/gpu", 8}}));
+  has(elastic, {shared(pod_of("ends")), shared(second)}, {}, false);
   EXPECT_FALSE(next_may_start());
   model.pod_gone(pod_of("ends"));
   EXPECT_TRUE(next_may_start());

@@ -33,10 +33,22 @@ class JobPods {
   client::Task<bool> ensure(JobPtr job, Companion which);
   void forget(const client::Key& key);
 
+  // Pods of this job, or of one that had its name before, whose request was sent and of which no outcome is
+  // known: as they were asked for. Each may come to be, and then holds what it asks for. Without those that
+  // the cache has.
+  std::vector<client::Ptr<client::Pod>> on_their_way(const client::Key& job) const;
+  // Reads those whose request has an unknown outcome. Not to be called while create() is under way for the
+  // job. False: not all were read, again later.
+  client::Task<bool> find_out(client::Key job);
+
  private:
   client::Task<bool> create_now(client::Key key, const std::vector<std::size_t>& which);
   enum class Made : std::uint8_t { kYes, kNotNow, kRefused };
   client::Task<Made> create_one(JobPtr job, std::string body, std::string name);
+  enum class Told : std::uint8_t { kOurs, kOthers, kUnreadable };
+  Told take_in(const std::string& answer, const std::string& owner_uid);
+  void expect(const client::Key& job, const std::string& body);
+  void settle(const client::Key& job, const std::string& pod);
   bool still_wanted(const JobPtr& job, std::size_t pod) const;
   client::Task<client::Result<void>> write(JobPtr job, Companion which);
 
@@ -47,6 +59,9 @@ class JobPods {
   // starts sooner than one of a hundred gangs that take turns. What follows pods (endpoints, status counters)
   // is written once then, and not at every turn.
   client::Semaphore creating_;
+  // Job -> name of the pod -> what was asked for. From just before the request is sent until its outcome is
+  // known.
+  std::map<client::Key, std::map<std::string, client::Ptr<client::Pod>>> on_their_way_;
   // "ns/job/services" -> uid/generation that it is made for.
   std::map<std::string, std::string> companions_made_;
 };

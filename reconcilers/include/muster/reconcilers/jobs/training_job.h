@@ -81,7 +81,8 @@ class TrainingJobReconciler {
   // --- looking (training_job_view.cc)
   View look(const client::Key& key, const Job& job);
   Observed observe(const View& view);
-  std::vector<client::Ptr<client::Pod>> pods_of(const std::string& uid) const;
+  std::vector<client::Ptr<client::Pod>> pods_of(const std::string& uid) const;  // that the cache has
+  std::vector<client::Ptr<client::Pod>> all_pods_of(const client::Key& key, const std::string& uid) const;
   static void note_departed(CheckpointReports& reports, const std::string& job, const crds::Assignment& a,
                             const std::vector<client::Ptr<client::Pod>>& pods);
   void name_victims(crds::Waiting& verdict) const;

@@ -81,9 +81,9 @@ class PlacedJobs {
                                                    const client::Pod& pod) const;
   // How the pods of a job can be paid for other than by themselves.
   struct Payers {
-    const crds::Assignment& assignment;         // none where its pods are charged for themselves
-    const std::vector<std::size_t>& displaced;  // places of it that hold nothing
-    bool may_leave = false;                     // pods beside the assignment may be charged as leaving
+    const crds::Assignment& assignment;  // none where its pods are charged for themselves
+    std::vector<std::size_t> displaced;  // places of it that hold nothing
+    bool may_leave = false;              // pods beside the assignment may be charged as leaving
     // Where these stand as placement counts them: no others are charged as leaving.
     std::optional<std::vector<placement::PodPlace>> leaving = {};
   };
@@ -92,11 +92,18 @@ class PlacedJobs {
                                                     const std::vector<client::Ptr<client::Pod>>& pods);
   void keep_promise(const client::Key& key, const crds::TrainingJob& job, const crds::Nomination& n,
                     bool is_new);
+  // Halves of update(): the job has an assignment, or has none. `is_renewed`: its spec is told as well.
+  void update_holder(const client::Key& key, const crds::TrainingJob& job, const Translation& wish,
+                     const Step& step, const std::vector<client::Ptr<client::Pod>>& pods, bool is_renewed);
+  void update_other(const client::Key& key, const crds::TrainingJob& job, const Translation& wish,
+                    const Step& step, const std::vector<client::Ptr<client::Pod>>& pods);
   placement::JobSpec to_job(const client::Key& key, const crds::TrainingJob& job, const Translation& wish,
                             const crds::TrainingJobStatus& status) const;
   placement::Progress to_progress(const crds::TrainingJob& job, const crds::TrainingJobStatus& status) const;
   static placement::Assignment to_assignment(const JobState& state, const crds::TrainingJob& job,
                                              const crds::TrainingJobStatus& status);
+  std::vector<std::size_t> uncharged(const client::Key& key, const placement::Assignment& recorded,
+                                     std::vector<std::size_t> displaced) const;
   static void drop_decision(JobState& state, bool holds, const Step& step);
   static std::vector<Place> to_places(const JobState& job, const placement::Assignment& a);
 

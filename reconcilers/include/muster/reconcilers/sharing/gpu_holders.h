@@ -35,6 +35,11 @@ class GpuHolders {
   bool is_own(const client::Pod& pod) const;    // a holder pod
   bool any() const { return !there_.empty(); }  // some GPU is held
 
+  // The request for this pod of a job is about to be sent; its outcome is known. Between the two the pod may
+  // come to be, and nothing is done about the holder pods of those GPUs that it has a share of.
+  void expect(const client::Pod& pod);
+  void settle(const client::Pod& pod);
+
   // About one place of the job; `shares`: it has a part of each of its GPUs, else all. O(GPUs).
   Holding holding(const client::Key& job, const crds::PodAssignment& place, bool shares,
                   const client::Pod* pod);
@@ -55,7 +60,8 @@ class GpuHolders {
   ReconcilerContext& context_;
   Options options_;
   std::function<void(const client::Key&)> look_again_;
-  std::set<NodeGpu> there_;                                 // holder pods that exist
+  std::set<NodeGpu> there_;                                 // holder pods that exist, or may
+  std::map<client::Key, int> expected_;                     // GPU: pods on their way that have a share of it
   std::set<std::string> leaving_;                           // uids that are being deleted
   std::map<client::Key, std::string> problems_;             // why a GPU's pod was not made
   std::map<client::Key, std::set<client::Key>> followers_;  // GPU: jobs to be told when it changes
