@@ -95,7 +95,7 @@ class Cluster {
   // Recounts everything, and holds it against I1 to I3 of README.md and the model's own indexes. Returns a
   // sentence for each violation. O(cluster).
   std::vector<std::string> audit() const;
-  // Whether every plan is held against I1 to I8 of README.md. If one is broken, standard error says which and
+  // Whether every plan is held against I1 to I9 of README.md. If one is broken, standard error says which and
   // the process ends. Default: on in builds without NDEBUG, off in others. In builds without NDEBUG
   // muster::placement brings that library along. O(cluster) for each plan.
   void audit_plans(bool on);

@@ -45,7 +45,7 @@ struct QueueSpec {
   std::optional<std::int32_t> max_overhead;
   std::optional<Duration> patience;
   // Idle quota is also lent to non-preemptible jobs of others whose max_runtime is at most this (RULES.md
-  // 3.8). Left out: none is.
+  // 3.10). Left out: as the parent says; at the top none is lent to them.
   std::optional<Duration> lends_non_preemptible;
   // After this time past use counts half (RULES.md 1.6). Left out: past use does not count.
   std::optional<Duration> half_life;
