@@ -334,10 +334,4 @@ std::size_t memory_of(const Pod& pod) {
   return bytes;
 }
 
-bool parse_quantity(std::string_view text, std::int64_t scale, std::int64_t& out) {
-  const auto amount = common::parse_quantity(text, scale);
-  if (amount) out = *amount;
-  return amount.has_value();
-}
-
 }  // namespace muster::client

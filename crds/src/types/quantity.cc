@@ -1,15 +1,9 @@
 #include "muster/crds/quantity.h"
 
-#include <array>
-
 #include "muster/common/quantity.h"
 
 namespace muster::crds {
 namespace {
-
-std::string milli_text(std::int64_t milli) {
-  return milli % 1000 == 0 ? std::to_string(milli / 1000) : std::to_string(milli) + "m";
-}
 
 template <class Unit>
 std::expected<Amount<Unit>, std::string> parse_amount(std::string_view text, std::int64_t scale) {
@@ -38,24 +32,16 @@ std::expected<MilliLoad, std::string> parse_load(std::string_view text) {
 }
 
 std::string to_string(MilliGpu amount) {
-  return milli_text(amount.value);
+  return common::format_milli(amount.value);
 }
 std::string to_string(MilliCpu amount) {
-  return milli_text(amount.value);
+  return common::format_milli(amount.value);
 }
 std::string to_string(MilliLoad amount) {
-  return milli_text(amount.value);
+  return common::format_milli(amount.value);
 }
-
 std::string to_string(Bytes amount) {
-  constexpr std::array<std::string_view, 7> kSuffixes = {"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"};
-  std::int64_t value = amount.value;
-  std::size_t suffix = 0;
-  while (value != 0 && value % 1024 == 0 && suffix + 1 < kSuffixes.size()) {
-    value /= 1024;
-    ++suffix;
-  }
-  return std::to_string(value) + std::string(kSuffixes[suffix]);
+  return common::format_bytes(amount.value);
 }
 
 }  // namespace muster::crds

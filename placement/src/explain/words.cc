@@ -1,8 +1,8 @@
 #include "explain/words.h"
 
-#include <array>
 #include <chrono>
 
+#include "muster/common/quantity.h"
 #include "muster/common/time.h"
 #include "muster/placement/plan.h"
 
@@ -20,14 +20,8 @@ std::string who(const QueueSpec& spec) {
 }
 
 std::string show(std::string_view resource, std::int64_t amount) {
-  if (resource == "gpu" || resource == "cpu") {
-    return amount % 1000 == 0 ? std::to_string(amount / 1000) : std::to_string(amount) + "m";
-  }
-  if (resource != "memory") return std::to_string(amount);
-  static constexpr std::array<const char*, 6> kSuffix = {"", "Ki", "Mi", "Gi", "Ti", "Pi"};
-  std::size_t i = 0;
-  while (i + 1 < kSuffix.size() && amount != 0 && amount % 1024 == 0) amount /= 1024, ++i;
-  return std::to_string(amount) + kSuffix[i];
+  if (resource == "gpu" || resource == "cpu") return common::format_milli(amount);
+  return resource == "memory" ? common::format_bytes(amount) : std::to_string(amount);
 }
 
 std::string show(Time at) {

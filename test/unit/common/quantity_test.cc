@@ -183,5 +183,16 @@ TEST(Quantity, NoTextCrashes) {
   }
 }
 
+TEST(Quantity, AmountsAreWrittenAsPeopleWriteThem) {
+  EXPECT_EQ(format_milli(3000), "3");
+  EXPECT_EQ(format_milli(2500), "2500m");
+  EXPECT_EQ(format_milli(0), "0");
+  EXPECT_EQ(format_bytes(0), "0");
+  EXPECT_EQ(format_bytes(1000), "1000");
+  EXPECT_EQ(format_bytes(65536), "64Ki");
+  EXPECT_EQ(format_bytes(std::int64_t{1} << 60), "1Ei");
+  EXPECT_EQ(format_bytes(std::int64_t{1536} << 20), "1536Mi");
+}
+
 }  // namespace
 }  // namespace muster::common

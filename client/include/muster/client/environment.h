@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "muster/client/task.h"
+#include "muster/common/time.h"
 
 namespace muster::client {
 
@@ -24,7 +25,7 @@ struct MonotonicEpoch {
 };
 using TimePoint = MonotonicEpoch::time_point;
 // Wall clock, for what is written into objects.
-using WallTime = std::chrono::sys_time<std::chrono::microseconds>;
+using common::WallTime;
 
 class Clock {
  public:

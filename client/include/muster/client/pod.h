@@ -118,10 +118,6 @@ struct Node {
 Result<Pod> decode_pod(std::string_view json, const PodFields& fields);
 Result<Node> decode_node(std::string_view json, std::string_view annotation_prefix);
 
-// Reads the text of a Kubernetes quantity as an integer of 1/1000 (scale 1000) or of 1 (scale 1), rounded up
-// (away from zero). False: it is no quantity, or it overflows.
-bool parse_quantity(std::string_view text, std::int64_t scale, std::int64_t& out);
-
 // Bytes that the object holds, its own size included, as malloc hands them out; for the memory tests.
 std::size_t memory_of(const Pod& pod);
 

@@ -1,6 +1,8 @@
 // Kubernetes' quantities: "2", "500m", "0.5", "64Gi", "1e3".
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <expected>
 #include <string>
@@ -24,5 +26,19 @@ std::expected<std::int64_t, std::string> parse_quantity(std::string_view text, s
 
 // The same for what is never negative, such as a request or a quota: "-1" is an error, "-0" is 0.
 std::expected<std::int64_t, std::string> parse_amount(std::string_view text, std::int64_t scale);
+
+// Thousandths as people write them: 3000 is "3", 2500 is "2500m". These two are written here and not in a .cc,
+// so that placement, which links no other library, can use them.
+inline std::string format_milli(std::int64_t milli) {
+  return milli % 1000 == 0 ? std::to_string(milli / 1000) : std::to_string(milli) + 'm';
+}
+
+// Bytes in the largest binary unit in which they are whole: 65536 is "64Ki", 1000 is "1000".
+inline std::string format_bytes(std::int64_t bytes) {
+  constexpr std::array<const char*, 7> kUnits = {"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"};
+  std::size_t unit = 0;
+  for (; bytes != 0 && bytes % 1024 == 0 && unit + 1 < kUnits.size(); ++unit) bytes /= 1024;
+  return std::to_string(bytes) + kUnits[unit];
+}
 
 }  // namespace muster::common
