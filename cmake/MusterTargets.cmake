@@ -15,6 +15,7 @@ find_program(MUSTER_CCACHE ccache)
 if(MUSTER_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${MUSTER_CCACHE})
 endif()
+option(MUSTER_PCH "Compile the headers of other libraries once for all files of a target. OFF: shows a forgotten #include" ON)
 find_program(MUSTER_MOLD mold)
 if(MUSTER_MOLD)
   add_link_options(-fuse-ld=mold)
@@ -40,11 +41,26 @@ if(NOT MUSTER_SANITIZE)  # sanitizers have their own
   target_link_libraries(muster_allocator INTERFACE ${MUSTER_JEMALLOC})
 endif()
 
-# muster_library(<folder> SOURCES … PUBLIC … PRIVATE … [OPTIMIZE]): static library muster_<folder>, alias
+# What the headers of client/ read of others.
+set(MUSTER_CLIENT_HEADERS <boost/asio/any_io_executor.hpp> <boost/asio/awaitable.hpp> <boost/asio/co_spawn.hpp>
+  <boost/asio/steady_timer.hpp> <nlohmann/json.hpp>)
+
+# muster_precompile(<target> <header>…): these headers of other libraries are compiled once for all files of the
+# target. No header of this project belongs here: a change to it would compile the whole target anew.
+function(muster_precompile target)
+  if(MUSTER_PCH)
+    target_precompile_headers(${target} PRIVATE <algorithm> <array> <chrono> <cstdint> <functional> <map> <memory>
+      <optional> <set> <string> <string_view> <utility> <vector> ${ARGN})
+    # A cache of compilations takes the headers for the same when they are, whenever they were written.
+    target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+  endif()
+endfunction()
+
+# muster_library(<folder> SOURCES … PUBLIC … PRIVATE … [PRECOMPILE <header>…] [OPTIMIZE]): static library muster_<folder>, alias
 # muster::<folder>, headers under <folder>/include. OPTIMIZE: also with sanitizers, whose presets do not optimise
 # (that nearly halves their compile times), because it searches or recurses too much for that.
 function(muster_library name)
-  cmake_parse_arguments(A "OPTIMIZE" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(A "OPTIMIZE" "" "SOURCES;PUBLIC;PRIVATE;PRECOMPILE" ${ARGN})
   add_library(muster_${name} STATIC ${A_SOURCES})
   add_library(muster::${name} ALIAS muster_${name})
   set_target_properties(muster_${name} PROPERTIES EXPORT_NAME ${name})
@@ -56,6 +72,7 @@ function(muster_library name)
     target_compile_options(muster_${name} PRIVATE -O1)
   endif()
   target_link_libraries(muster_${name} PUBLIC ${A_PUBLIC} PRIVATE ${A_PRIVATE} $<BUILD_INTERFACE:muster_options>)
+  muster_precompile(muster_${name} ${A_PRECOMPILE})
 endfunction()
 
 # A test is compiled more often than it runs, and most run for milliseconds: not to optimise its own code halves what
@@ -68,10 +85,10 @@ function(muster_test_compile_options name optimize)
   endif()
 endfunction()
 
-# muster_test(<name> SOURCES … LIBS … LABELS … [TIMEOUT …] [OPTIMIZE]): a GoogleTest program, each of its tests known
+# muster_test(<name> SOURCES … LIBS … LABELS … [PRECOMPILE <header>…] [TIMEOUT …] [OPTIMIZE]): a GoogleTest program, each of its tests known
 # to ctest. The label says what it needs: unit, scenario, property (nothing), cluster, faults (a control plane).
 function(muster_test name)
-  cmake_parse_arguments(A "OPTIMIZE" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(A "OPTIMIZE" "TIMEOUT" "SOURCES;LIBS;LABELS;PRECOMPILE" ${ARGN})
   if(NOT A_TIMEOUT)
     set(A_TIMEOUT 120)
   endif()
@@ -87,6 +104,10 @@ function(muster_test name)
   add_dependencies(unit_tests ${name})
   target_link_libraries(${name} PRIVATE ${A_LIBS} GTest::gmock GTest::gtest GTest::gtest_main muster_options)
   muster_test_compile_options(${name} ${A_OPTIMIZE})
+  list(LENGTH A_SOURCES files)
+  if(files GREATER 3)  # for fewer it does not pay
+    muster_precompile(${name} <gmock/gmock.h> <gtest/gtest.h> ${A_PRECOMPILE})
+  endif()
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST
     PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT})
 endfunction()
