@@ -39,9 +39,9 @@ bool countable(const ClusterModel& s, const Request& r) {
 
 bool within_bounds(const ClusterModel& s, const Recount& counted, const Job& j, PoolId pool,
                    const Resources& asked) {
-  const auto path = way_up(s, j.leaf);
+  const auto path = way_up(s.tree(), j.leaf);
   for (const QueueId at : path) {
-    const Share& share = s.share(at, pool);
+    const Share& share = s.tree().share(at, pool);
     const Tally held = counted.of(at, pool);
     for (const Kind& kind : kKinds) {
       if (kind.of(asked) <= 0) continue;
@@ -54,7 +54,7 @@ bool within_bounds(const ClusterModel& s, const Recount& counted, const Job& j, 
     }
   }
   return !path.empty() &&
-         std::none_of(path.begin(), path.end(), [&](QueueId at) { return s.queue(at).spec.hold; });
+         std::none_of(path.begin(), path.end(), [&](QueueId at) { return s.tree().queue(at).spec.hold; });
 }
 
 std::int64_t room_on(const ClusterModel& s, const Recount& counted, NodeId id, const RoleSpec& role) {
@@ -130,9 +130,9 @@ bool beside_reserved(const ClusterModel& s, const Recount& counted, PoolId pool,
     free.cpu += std::max(left.cpu, MilliCpu{});
     free.memory += std::max(left.memory, Bytes{});
   }
-  for (std::size_t i = 0; i < s.tree.size(); ++i) {
+  for (std::size_t i = 0; i < s.tree().size(); ++i) {
     const auto at = static_cast<QueueId>(i);
-    const Bounds& reserved = s.share(at, pool).reserved;
+    const Bounds& reserved = s.tree().share(at, pool).reserved;
     const Resources held = counted.of(at, pool).target();
     kept.gpu += std::max(reserved.gpu.value_or(MilliGpu{}) - held.gpu, MilliGpu{});
     kept.cpu += std::max(reserved.cpu.value_or(MilliCpu{}) - held.cpu, MilliCpu{});
@@ -175,7 +175,7 @@ bool could_grow(Cluster& cluster, const JobSpec& spec, Time now) {
   const auto pods = static_cast<std::int32_t>(j.assignment->pods.size());
   if (pods < request.roles[0].replicas || pods >= request.roles[0].most()) return false;
   // Where its growth has a price, nobody can tell by counting since when the room has been there.
-  if (!disruption_terms(s, s.path(j.leaf)).free()) return false;
+  if (!disruption_terms(s.tree(), s.tree().path(j.leaf)).free()) return false;
   const PoolId pool = s.find_pool(j.assignment->pool);
   return pool != kNoId && s.pool(pool).known && room_for_pods(s, j, pool, 1);
 }

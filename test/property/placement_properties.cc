@@ -140,7 +140,7 @@ TEST(PlacementProperties, PlansComeToRest) {
 bool is_below(const ClusterModel& s, const std::string& job, QueueId at) {
   const JobId id = s.find_job(job);
   if (id == kNoId) return false;
-  const auto path = way_up(s, s.job(id).leaf);
+  const auto path = way_up(s.tree(), s.job(id).leaf);
   return std::find(path.begin(), path.end(), at) != path.end();
 }
 
@@ -169,11 +169,11 @@ TEST(PlacementProperties, MoreQuotaNeverCostsWhatRanWithinQuota) {
     const auto chosen =
         std::next(h.queues.begin(), h.dice.upto(static_cast<std::int64_t>(h.queues.size()) - 1));
     QueueSpec richer = chosen->second;
-    const QueueId at = s.find_queue(richer.name, richer.is_project);
+    const QueueId at = s.tree().find_queue(richer.name, richer.is_project);
     std::map<PoolId, std::int64_t> quota, held;
     for (std::size_t i = 0; i < s.pools.size(); ++i) {
       const auto pool = static_cast<PoolId>(i);
-      quota[pool] = s.share(at, pool).quota.gpu.value_or(MilliGpu{}).value;
+      quota[pool] = s.tree().share(at, pool).quota.gpu.value_or(MilliGpu{}).value;
       held[pool] = Recount(s).of(at, pool).target().gpu.value;
     }
     const auto before = gpus_held(s);
@@ -292,11 +292,11 @@ TEST(PlacementProperties, MemoryChangesNoVerdict) {
     // Who is being moved goes on where it may not start any more; a cluster without a past sees a start.
     for (const Job& j : s.jobs) {
       if (!j.moving) continue;
-      const auto path = way_up(s, j.leaf);
+      const auto path = way_up(s.tree(), j.leaf);
       Resources amounts;
       for (const Allocation& c : j.allocations) amounts += c.amounts;
-      if (reason_of_leaf(s, j.leaf, path) ||
-          !breach(s, path, s.find_pool(j.assignment->pool), amounts, applicant(j.spec)).empty())
+      if (reason_of_leaf(s.tree(), j.leaf, path) ||
+          !breach(s.tree(), path, s.find_pool(j.assignment->pool), amounts, applicant(j.spec)).empty())
         return;
     }
     // What is leaving is charged where its node belongs, unless it is known from before the node
@@ -310,7 +310,7 @@ TEST(PlacementProperties, MemoryChangesNoVerdict) {
     for (const Pool& p : s.pools) {
       if (p.known) fresh.upsert_pool(p.spec);
     }
-    for (const TreeNode& t : s.tree) {
+    for (const TreeNode& t : s.tree().queues()) {
       if (t.known) fresh.upsert_queue(t.spec);
     }
     for (const Node& n : s.nodes) {
@@ -329,7 +329,7 @@ TEST(PlacementProperties, MemoryChangesNoVerdict) {
       p.amounts = c.amounts;
       p.gpu_count = static_cast<std::int32_t>(c.gpus.size()) + c.unnamed;
       p.gpus = c.gpus;
-      p.project = c.leaf == kNoId ? "" : s.queue(c.leaf).spec.name;
+      p.project = c.leaf == kNoId ? "" : s.tree().queue(c.leaf).spec.name;
       p.preemptible = !c.non_preemptible;
     }
     for (const auto& [key, p] : others) fresh.upsert_other_pod(p);

@@ -163,24 +163,14 @@ void audit_jobs(const ClusterModel& s, Bad& bad) {
 }
 
 void audit_tree(const ClusterModel& s, Bad& bad) {
-  ClusterModel fresh;  // the same tree and allocations, summed anew
-  fresh.tree = s.tree;
-  fresh.tree_ids = s.tree_ids;
-  fresh.jobs = s.jobs;
-  fresh.requests = s.requests;
-  fresh.others = s.others;
-  fresh.pool_ids = s.pool_ids;
-  fresh.default_pool = s.default_pool;
-  fresh.pools.resize(s.pools.size());
-  for (std::size_t p = 0; p < s.pools.size(); ++p) fresh.pools[p].spec.name = s.pools[p].spec.name;
-  fresh.reshape();
-  fresh.settle();
-  for (std::size_t i = 0; i < s.tree.size(); ++i) {
-    const TreeNode& a = s.tree[i];
-    const TreeNode& b = fresh.tree[i];
+  const QueueTree& tree = s.tree();
+  const QueueTree fresh = s.tree_counted_anew();
+  for (std::size_t i = 0; i < tree.size(); ++i) {
+    const TreeNode& a = tree.queues()[i];
+    const TreeNode& b = fresh.queues()[i];
     bool same = a.running == b.running && a.waiting == b.waiting;
     for (std::size_t p = 0; p < s.pools.size(); ++p) {
-      const TreeSums& x = s.sums(static_cast<QueueId>(i), static_cast<PoolId>(p));
+      const TreeSums& x = tree.sums(static_cast<QueueId>(i), static_cast<PoolId>(p));
       const TreeSums& y = fresh.sums(static_cast<QueueId>(i), static_cast<PoolId>(p));
       same = same && x.allocated == y.allocated && x.non_preemptible == y.non_preemptible &&
              x.leaving == y.leaving && x.nominated == y.nominated && x.pending == y.pending &&
@@ -189,14 +179,15 @@ void audit_tree(const ClusterModel& s, Bad& bad) {
     if (!same) bad.push_back("index: sums of " + a.spec.name + " in the tree drifted");
   }
   for (std::size_t p = 0; p < s.pools.size(); ++p) {
-    if (s.pools[p].held_back != fresh.pools[p].held_back)
+    const auto id = static_cast<PoolId>(p);
+    if (tree.held_back(id) != fresh.held_back(id))
       bad.push_back("index: what is held back in pool " + s.pools[p].spec.name + " drifted");
-    if (s.pools[p].preemptible != fresh.pools[p].preemptible)
+    if (tree.preemptible(id) != fresh.preemptible(id))
       bad.push_back("index: what is preemptible in pool " + s.pools[p].spec.name + " drifted");
     std::map<std::pair<QueueId, std::int64_t>, std::int32_t> jobs;
     for (const auto& [leaf, ids] : s.pools[p].holding) {
-      for (const JobId id : ids) {
-        if (s.job(id).spec.preemptible) ++jobs[{leaf, s.job(id).spec.priority}];
+      for (const JobId job : ids) {
+        if (s.job(job).spec.preemptible) ++jobs[{leaf, s.job(job).spec.priority}];
       }
     }
     if (jobs != s.pools[p].preemptible_jobs)

@@ -20,9 +20,9 @@ LifeSoFar life_so_far(const Job& j, Time now) {
 std::optional<std::string> beyond_bound(const ClusterModel& s, const Job& j, const LifeSoFar& before,
                                         WorkTime cost) {
   std::int32_t most = kMaxOverhead;
-  for (const QueueId at : way_up(s, j.leaf)) {
-    if (s.queue(at).spec.max_overhead) {
-      most = *s.queue(at).spec.max_overhead;
+  for (const QueueId at : way_up(s.tree(), j.leaf)) {
+    if (s.tree().queue(at).spec.max_overhead) {
+      most = *s.tree().queue(at).spec.max_overhead;
       break;
     }
   }

@@ -51,7 +51,7 @@ void Judge::pending(const ServiceOrder& order) {
   }
   for (const QueueId leaf : order.barred()) {
     if (!all) break;
-    const PendingReason v = reason_of_leaf(s_, leaf, s_.path(leaf)).value();
+    const PendingReason v = reason_of_leaf(s_.tree(), leaf, s_.tree().path(leaf)).value();
     for (const PendingKey& key : p.pending_queues.at(leaf).all) {
       if (s_.job(key.job).pools.front() == scene.pool) publish(key.job, v, 0, {});
     }
@@ -59,7 +59,7 @@ void Judge::pending(const ServiceOrder& order) {
   for (const JobId id : std::exchange(p.unjudged, {})) {
     const Job& j = s_.job(id);
     if (!j.waits || j.pending_reason) continue;
-    if (const auto v = reason_of_leaf(s_, j.leaf, path(scene, j.leaf))) {
+    if (const auto v = reason_of_leaf(s_.tree(), j.leaf, path(scene, j.leaf))) {
       publish(id, *v, 0, {});
     } else {
       job(scene, id, {});
@@ -87,7 +87,7 @@ bool Judge::put_off(Scene& scene, JobId id, bool may_be_kept_off) {
 
 const std::vector<QueueId>& Judge::path(Scene& scene, QueueId leaf) const {
   const auto [known, fresh] = scene.paths.try_emplace(leaf);
-  if (fresh) known->second = s_.path(leaf);
+  if (fresh) known->second = s_.tree().path(leaf);
   return known->second;
 }
 
@@ -143,7 +143,7 @@ std::string Judge::why_not_yet(const Job& j, const Safe& safe, const std::vector
   }
   if (safe.waits_for_fair_share) {
     text += "; its fair share is owed to it from " +
-            show(waits_since(j) + disruption_terms(s_, up).patience) + " on (disruption.patience)";
+            show(waits_since(j) + disruption_terms(s_.tree(), up).patience) + " on (disruption.patience)";
   }
   return text;
 }
@@ -155,9 +155,9 @@ std::optional<PendingReason> Judge::without_right(const Scene& scene, const Job&
              &order.fair()};
   // What others hold and could give would do: only the right to it is missing.
   const Pool& p = s_.pool(c.pool);
-  const TreeSums& own = s_.sums(j.leaf, c.pool);
-  return reason_of_fair_share(s_, c,
-                              p.domains[0].free + p.preemptible - (own.allocated - own.non_preemptible));
+  const TreeSums& own = s_.tree().sums(j.leaf, c.pool);
+  return reason_of_fair_share(
+      s_, c, p.domains[0].free + s_.tree().preemptible(c.pool) - (own.allocated - own.non_preemptible));
 }
 
 // The refusal of a request (of this job and all that ask the same) with numbers as they are now.

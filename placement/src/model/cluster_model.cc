@@ -1,5 +1,7 @@
-// Names and the ids they stand for.
+// Names and the ids they stand for, and what counts in the tree.
 #include "model/cluster_model.h"
+
+#include <utility>
 
 namespace muster::placement {
 
@@ -28,15 +30,9 @@ void ClusterModel::forget_node(NodeId id) {
 
 PoolId ClusterModel::pool_of(const std::string& name) {
   const auto [it, fresh] = pool_ids.emplace(name, static_cast<PoolId>(pools.size()));
-  if (fresh) pools.emplace_back().spec.name = name;
-  return it->second;
-}
-
-QueueId ClusterModel::queue_of(const std::string& name, bool is_project) {
-  const auto [it, fresh] = tree_ids.emplace(tree_key(name, is_project), static_cast<QueueId>(tree.size()));
   if (fresh) {
-    tree.emplace_back().spec.name = name;
-    tree.back().spec.is_project = is_project;
+    pools.emplace_back().spec.name = name;
+    tree_.add_pool(name);
   }
   return it->second;
 }
@@ -66,13 +62,64 @@ PoolId ClusterModel::find_pool(const std::string& name) const {
   const auto found = pool_ids.find(name);
   return found == pool_ids.end() || !pool(found->second).known ? kNoId : found->second;
 }
-QueueId ClusterModel::find_queue(const std::string& name, bool is_project) const {
-  const auto found = tree_ids.find(tree_key(name, is_project));
-  return found == tree_ids.end() ? kNoId : found->second;
-}
 JobId ClusterModel::find_job(const std::string& id) const {
   const auto found = job_ids.find(id);
   return found == job_ids.end() ? kNoId : found->second;
+}
+
+void ClusterModel::upsert_queue(const QueueSpec& spec) {
+  if (tree_.upsert(spec)) touch_all();
+}
+
+void ClusterModel::remove_queue(QueueId id) {
+  if (tree_.remove(id)) touch_all();
+}
+
+void ClusterModel::account(const Allocation& c, int sign) {
+  if (c.leaf == kNoId) return;
+  tree_.account(c, sign);
+  touch(c.pool);
+}
+
+void ClusterModel::account_pending(const Job& j, int sign) {
+  tree_.account_pending(j.leaf, j.pending_in, j.pending * sign, j.surplus * sign);
+}
+
+void ClusterModel::account_all(QueueTree& tree) const {
+  for (const Job& j : jobs) {
+    if (!j.known) continue;
+    for (const Allocation& c : j.allocations) {
+      if (c.node != kNoId) tree.account(c, 1);
+    }
+    for (const Leaving& l : j.leaving) tree.account(l.allocation, 1);
+    tree.account_pending(j.leaf, j.pending_in, j.pending, j.surplus);
+    tree.count(j.leaf, j.counted == Counted::kRunning ? 1 : 0, j.counted == Counted::kWaiting ? 1 : 0);
+  }
+  for (const auto& [key, c] : others) tree.account(c, 1);
+}
+
+QueueTree ClusterModel::tree_counted_anew() const {
+  QueueTree fresh = tree_;
+  fresh.reshape();
+  fresh.relink();
+  account_all(fresh);
+  return fresh;
+}
+
+void ClusterModel::settle() {
+  if (tree_.relink()) {
+    account_all(tree_);
+    touch_all();
+  }
+  // What asks for GPU memory is priced by the largest GPUs of its pool.
+  bool other_prices = false;
+  for (Pool& p : pools) {
+    const std::int64_t largest = p.gpu_memories.empty() ? -1 : p.gpu_memories.rbegin()->first;
+    other_prices = std::exchange(p.priced_by, largest) != largest || other_prices;
+  }
+  for (std::size_t i = 0; other_prices && i < jobs.size(); ++i) {
+    if (jobs[i].known && request_of(jobs[i]).by_memory) count(static_cast<JobId>(i));
+  }
 }
 
 }  // namespace muster::placement

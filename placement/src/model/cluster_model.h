@@ -34,11 +34,8 @@ class ClusterModel {
   std::map<std::string, NodeId> node_ids;
   std::vector<Pool> pools;
   std::map<std::string, PoolId> pool_ids;  // also of pools that an assignment names and that do not exist
-  PoolId default_pool = kNoId;
   std::map<std::string, ModelId> model_ids;
-  std::vector<TreeNode> tree;
-  std::map<std::string, QueueId> tree_ids;
-  std::int32_t lenders = 0;  // of the tree nodes, that lend to non-preemptible jobs
+  PastByQueue past;  // as of the last plan
   std::vector<Job> jobs;
   std::map<std::string, JobId> job_ids;
   Requests requests;
@@ -64,8 +61,6 @@ class ClusterModel {
   const Node& node(NodeId id) const { return nodes[static_cast<std::size_t>(id)]; }
   Pool& pool(PoolId id) { return pools[static_cast<std::size_t>(id)]; }
   const Pool& pool(PoolId id) const { return pools[static_cast<std::size_t>(id)]; }
-  TreeNode& queue(QueueId id) { return tree[static_cast<std::size_t>(id)]; }
-  const TreeNode& queue(QueueId id) const { return tree[static_cast<std::size_t>(id)]; }
   Job& job(JobId id) { return jobs[static_cast<std::size_t>(id)]; }
   const Job& job(JobId id) const { return jobs[static_cast<std::size_t>(id)]; }
   const Request& request_of(const Job& j) const { return requests.at(j.request); }
@@ -73,10 +68,9 @@ class ClusterModel {
   // --- names (state.cc)
   NodeId node_of(const std::string& name);  // these four make what is not there yet
   PoolId pool_of(const std::string& name);
-  QueueId queue_of(const std::string& name, bool is_project);
+  QueueId queue_of(const std::string& name, bool is_project) { return tree_.queue_of(name, is_project); }
   JobId job_of(const std::string& id);
   PoolId find_pool(const std::string& name) const;  // kNoId: does not exist
-  QueueId find_queue(const std::string& name, bool is_project) const;
   JobId find_job(const std::string& id) const;
   void forget_job(JobId id);    // its id is used again
   void forget_node(NodeId id);  // if nothing is charged to it
@@ -114,22 +108,16 @@ class ClusterModel {
     sidelined_changed = true;
   }
 
-  // --- tree (tree.cc)
-  void account(const Allocation& allocation, int sign);
-  void account_pending(const Job& job, int sign);
-  void count_in_tree(QueueId leaf, int running, int waiting_jobs);
-  void count(JobId id);                      // brings what is counted of the job to what it is now
-  void reshape() { shape_changed_ = true; }  // parents changed, or what is reserved
-  // Links parents and recounts after reshape(), and what asks for GPU memory after a pool has got or lost its
-  // largest GPUs; then O(all jobs), once per batch.
+  // --- tree: all that is held, waits or could grow counts there, by the functions of this class alone
+  const QueueTree& tree() const { return tree_; }
+  void upsert_queue(const QueueSpec& spec);
+  void remove_queue(QueueId id);
+  void set_default_pool(PoolId id) { tree_.set_default_pool(id); }  // once pools have changed
+  void count(JobId id);  // brings what is counted of the job to what it is now
+  // Brings the tree up to date after its shape has changed, and what asks for GPU memory after a pool has got
+  // or lost its largest GPUs; then O(all jobs), once per batch.
   void settle();
-  // The chain from a tree node to the top; empty if it does not reach the top (missing parent, circle).
-  std::vector<QueueId> path(QueueId leaf) const;
-  const Share& share(QueueId leaf, PoolId pool) const;
-  const TreeSums& sums(QueueId leaf, PoolId pool) const;
-  // The Project is known, hangs on a complete tree, and no Queue above it is held. `path`: path(leaf).
-  bool may_start(QueueId leaf, const std::vector<QueueId>& path) const;
-  bool reserves() const { return reserves_; }  // some tree node has a reserved part
+  QueueTree tree_counted_anew() const;  // from all jobs and pods, for the auditor; O(all of these)
 
   // --- jobs (jobs.cc)
   void start_waiting(JobId id);
@@ -158,11 +146,10 @@ class ClusterModel {
   std::vector<NodeId> free_nodes_;
   std::uint64_t stamps_ = 0;
   std::vector<JobId> free_jobs_;
-  void hold_back(QueueId at, PoolId pool, TreeSums& sums) const;  // counts it anew from the children's
-  void seed_held_back(QueueId at);
-  void recount();
-  bool shape_changed_ = false;
-  bool reserves_ = false;
+  void account(const Allocation& allocation, int sign);
+  void account_pending(const Job& job, int sign);
+  void account_all(QueueTree& tree) const;
+  QueueTree tree_;
 };
 
 }  // namespace muster::placement

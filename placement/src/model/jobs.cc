@@ -108,15 +108,15 @@ void ClusterModel::count(JobId id) {
   }
   if (now == j.counted) return;
   const auto one = [](bool yes) { return yes ? 1 : 0; };
-  count_in_tree(j.leaf, one(now == Counted::kRunning) - one(j.counted == Counted::kRunning),
-                one(now == Counted::kWaiting) - one(j.counted == Counted::kWaiting));
+  tree_.count(j.leaf, one(now == Counted::kRunning) - one(j.counted == Counted::kRunning),
+              one(now == Counted::kWaiting) - one(j.counted == Counted::kWaiting));
   j.counted = now;
 }
 
 void ClusterModel::start_waiting(JobId id) {
   Job& j = job(id);
   j.pools.clear();
-  if (j.spec.pools.empty() && default_pool != kNoId) j.pools.push_back(default_pool);
+  if (j.spec.pools.empty() && tree_.default_pool() != kNoId) j.pools.push_back(tree_.default_pool());
   for (const auto& name : j.spec.pools) {
     const PoolId p = find_pool(name);
     if (p != kNoId && std::find(j.pools.begin(), j.pools.end(), p) == j.pools.end()) j.pools.push_back(p);

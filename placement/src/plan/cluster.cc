@@ -42,8 +42,7 @@ void change_pools(ClusterModel& s, Change&& change) {
   }
   for (std::size_t i = 0; i < s.nodes.size(); ++i) s.leave_pool_index(static_cast<NodeId>(i));
   change();
-  s.default_pool = default_of(s);
-  if (s.reserves()) s.reshape();
+  s.set_default_pool(default_of(s));
   for (std::size_t i = 0; i < s.nodes.size(); ++i) s.sort_into_pool(static_cast<NodeId>(i));
   for (auto& [id, pending_reason] : waited) {
     s.start_waiting(id);
@@ -156,34 +155,18 @@ void Cluster::remove_pool(const std::string& name) {
 }
 
 void Cluster::upsert_queue(const QueueSpec& spec) {
-  ClusterModel& s = *state_;
-  TreeNode& t = s.queue(s.queue_of(spec.name, spec.is_project));
-  if (t.known && t.spec == spec) return;
-  // Its limit bounds what is held back for those below it.
-  if (!t.known || t.spec.parent != spec.parent || t.reserves || reserves_anything(spec)) s.reshape();
-  s.lenders += (spec.lends_non_preemptible ? 1 : 0) - (t.spec.lends_non_preemptible ? 1 : 0);
-  t.spec = spec;
-  t.known = true;
-  s.touch_all();
+  state_->upsert_queue(spec);
 }
 
 void Cluster::set_past_use(const PastUse& past) {
   ClusterModel& s = *state_;
-  Past& p = s.queue(s.queue_of(past.queue, past.is_project)).past[s.pool_of(past.pool)];
+  Past& p = s.past[s.queue_of(past.queue, past.is_project)][s.pool_of(past.pool)];
   set_average_use(p, past.average, past.as_of);
 }
 
 void Cluster::remove_queue(const std::string& name, bool is_project) {
-  ClusterModel& s = *state_;
-  const QueueId id = s.find_queue(name, is_project);
-  if (id == kNoId || !s.queue(id).known) return;
-  s.queue(id).known = false;
-  if (s.queue(id).spec.lends_non_preemptible) --s.lenders;
-  s.queue(id).spec = {};
-  s.queue(id).spec.name = name;
-  s.queue(id).spec.is_project = is_project;
-  s.reshape();
-  s.touch_all();
+  const QueueId id = state_->tree().find_queue(name, is_project);
+  if (id != kNoId) state_->remove_queue(id);
 }
 
 void Cluster::upsert_job(const JobSpec& spec) {

@@ -314,7 +314,8 @@ void Decisions::reconsider() {
     Resources amounts;
     for (const Leaving& l : j.leaving) amounts += l.allocation.amounts;
     const PoolId pool = s_.find_pool(j.evicted_from->pool);
-    if (pool == kNoId || broken_bound(s_, s_.path(j.leaf), pool, amounts, applicant(j.spec), View::kTarget))
+    if (pool == kNoId ||
+        broken_bound(s_, s_.tree().path(j.leaf), pool, amounts, applicant(j.spec), View::kTarget))
       continue;
     // With whole GPUs the totals say most of it.
     const Resources& free = s_.pool(pool).domains[0].free;

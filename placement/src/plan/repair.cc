@@ -107,9 +107,9 @@ void drain(ClusterModel& s, Decisions& decisions, const Pool& pool) {
   std::vector<std::pair<JobId, std::string>> list;
   for (const auto& [leaf, jobs] : pool.holding) {
     if (leaf == kNoId) continue;
-    for (const QueueId at : s.path(leaf)) {
-      if (!s.queue(at).spec.drain) continue;
-      for (const JobId job : jobs) list.emplace_back(job, s.queue(at).spec.name);
+    for (const QueueId at : s.tree().path(leaf)) {
+      if (!s.tree().queue(at).spec.drain) continue;
+      for (const JobId job : jobs) list.emplace_back(job, s.tree().queue(at).spec.name);
       break;
     }
   }

@@ -55,8 +55,8 @@ bool VictimTrial::can_keep(const Solution& solution) {
   c.placed = true;
   const QueueId leaf = c.path.front();
   const Claimant other{kNoId, c.pool, {}, c.asked, c.fair};
-  const bool keeps = may_be_eligible(s_, c, eligibility_) ||
-                     !may_give(s_, other, Eligibility::kByFairShare, {leaf}, c.asked);
+  const bool keeps = may_be_eligible(s_.tree(), c, eligibility_) ||
+                     !may_give(s_.tree(), other, Eligibility::kByFairShare, {leaf}, c.asked);
   st_.rollback(mark);
   return keeps;
 }
@@ -114,7 +114,8 @@ std::optional<std::vector<PodPlace>> VictimTrial::place_again(const Victim& v, V
     if (j.assignment->pods[i].role < 0 || j.assignment->pods[i].role >= roles) return std::nullopt;
     query.pods.push_back({j.assignment->pods[i].role, j.assignment->pods[i].index});
   }
-  if (broken_bound(s_, s_.path(j.leaf), query.pool, asked(s_, query), applicant(j.spec), View::kTarget))
+  if (broken_bound(s_, s_.tree().path(j.leaf), query.pool, asked(s_, query), applicant(j.spec),
+                   View::kTarget))
     return std::nullopt;
   return place(s_, st_, query);
 }
