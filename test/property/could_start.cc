@@ -28,7 +28,7 @@ constexpr std::array<Kind, 3> kKinds = {{
 }};
 
 bool countable(const ClusterModel& s, const Request& r) {
-  if (r.roles.size() != 1 || !r.groups.empty() || r.about_pods || !s.with_anti_affinity.empty() ||
+  if (r.roles.size() != 1 || !r.groups.empty() || r.about_pods || !s.jobs().with_anti_affinity().empty() ||
       !r.invalid.empty())
     return false;
   const RoleSpec& role = r.roles[0];
@@ -95,8 +95,8 @@ std::int64_t room_in(const ClusterModel& s, const Recount& counted, const Job& j
   const auto level = std::find(levels.begin(), levels.end(), request.topology.required);
   if (!request.topology.required.empty() && level == levels.end()) return 0;
   std::map<std::string, std::int64_t> rooms;
-  for (std::size_t i = 0; i < s.nodes.size(); ++i) {
-    const Node& n = s.nodes[i];
+  for (std::size_t i = 0; i < s.nodes().size(); ++i) {
+    const Node& n = s.nodes().all()[i];
     if (!n.takes_part() || n.pool != pool || n.kept_for_reservation) continue;
     if (!would_do(n.spec, request.roles[0], request.avoid) ||
         !gives_such(n.spec, s.pool(pool).spec, request.roles[0]))
@@ -121,8 +121,8 @@ std::int64_t room_in(const ClusterModel& s, const Recount& counted, const Job& j
 // More than enough is free beside all that anybody has reserved and does not use, itself included.
 bool beside_reserved(const ClusterModel& s, const Recount& counted, PoolId pool, const Resources& asked) {
   Resources free, kept;
-  for (std::size_t i = 0; i < s.nodes.size(); ++i) {
-    const Node& n = s.nodes[i];
+  for (std::size_t i = 0; i < s.nodes().size(); ++i) {
+    const Node& n = s.nodes().all()[i];
     if (!n.takes_part() || n.pool != pool) continue;
     const auto id = static_cast<NodeId>(i);
     const Resources left = n.spec.allocatable - counted.on(id).target();
@@ -154,7 +154,7 @@ bool room_for_pods(const ClusterModel& s, const Job& j, PoolId pool, std::int64_
 
 bool could_start(Cluster& cluster, const JobSpec& spec) {
   const ClusterModel& s = cluster.state();
-  const Job& j = s.job(s.find_job(spec.id));
+  const Job& j = s.job(s.jobs().find(spec.id));
   if (!j.waits || j.leaf == kNoId || !countable(s, s.request_of(j))) return false;
   for (const std::string& name :
        spec.pools.empty() ? std::vector<std::string>{cluster.default_pool()} : spec.pools) {
@@ -167,7 +167,7 @@ bool could_start(Cluster& cluster, const JobSpec& spec) {
 
 bool could_grow(Cluster& cluster, const JobSpec& spec, Time now) {
   const ClusterModel& s = cluster.state();
-  const Job& j = s.job(s.find_job(spec.id));
+  const Job& j = s.job(s.jobs().find(spec.id));
   const Request& request = s.request_of(j);
   if (!j.runs() || !j.displaced.empty() || !countable(s, request) || !request.topology.required.empty())
     return false;

@@ -138,7 +138,7 @@ TEST(PlacementProperties, PlansComeToRest) {
 }
 
 bool is_below(const ClusterModel& s, const std::string& job, QueueId at) {
-  const JobId id = s.find_job(job);
+  const JobId id = s.jobs().find(job);
   if (id == kNoId) return false;
   const auto path = way_up(s.tree(), s.job(id).leaf);
   return std::find(path.begin(), path.end(), at) != path.end();
@@ -147,7 +147,7 @@ bool is_below(const ClusterModel& s, const std::string& job, QueueId at) {
 // What jobs hold or are promised, by job and pool.
 std::map<std::pair<std::string, PoolId>, std::int64_t> gpus_held(const ClusterModel& s) {
   std::map<std::pair<std::string, PoolId>, std::int64_t> held;
-  for (const Job& j : s.jobs) {
+  for (const Job& j : s.jobs().all()) {
     for (const Allocation& c : j.allocations) {
       if (c.node != kNoId) held[{j.spec.id, c.pool}] += c.amounts.gpu.value;
     }
@@ -290,7 +290,7 @@ TEST(PlacementProperties, MemoryChangesNoVerdict) {
     }
     ClusterModel& s = h.cluster.state();
     // Who is being moved goes on where it may not start any more; a cluster without a past sees a start.
-    for (const Job& j : s.jobs) {
+    for (const Job& j : s.jobs().all()) {
       if (!j.moving) continue;
       const auto path = way_up(s.tree(), j.leaf);
       Resources amounts;
@@ -301,7 +301,7 @@ TEST(PlacementProperties, MemoryChangesNoVerdict) {
     }
     // What is leaving is charged where its node belongs, unless it is known from before the node
     // changed its pool.
-    for (const Job& j : s.jobs) {
+    for (const Job& j : s.jobs().all()) {
       for (const Leaving& l : j.leaving) {
         if (l.allocation.pool != s.node(l.allocation.node).pool) return;
       }
@@ -313,11 +313,11 @@ TEST(PlacementProperties, MemoryChangesNoVerdict) {
     for (const TreeNode& t : s.tree().queues()) {
       if (t.known) fresh.upsert_queue(t.spec);
     }
-    for (const Node& n : s.nodes) {
+    for (const Node& n : s.nodes().all()) {
       if (n.known) fresh.upsert_node(n.spec);
     }
     std::map<std::string, OtherPod> others;
-    for (const auto& [key, c] : s.others) {
+    for (const auto& [key, c] : s.others.all()) {
       if (c.cut >= 0) {  // slices stand beside their pod, "x/1/1g.10gb"
         others[key.substr(0, key.rfind('/'))]
             .slices[s.node(c.node).cut[static_cast<std::size_t>(c.cut)].profile] = c.slices;
@@ -338,10 +338,10 @@ TEST(PlacementProperties, MemoryChangesNoVerdict) {
       if (h.cluster.nominated(id)) {
         fresh.nominate(id, *h.cluster.assignment(id));
       } else if (const Assignment* a = h.cluster.assignment(id)) {
-        fresh.set_assignment(id, *a, s.job(s.find_job(id)).displaced);
+        fresh.set_assignment(id, *a, s.job(s.jobs().find(id)).displaced);
       }
       fresh.set_leaving(id, h.cluster.leaving(id));
-      fresh.set_progress(id, s.job(s.find_job(id)).progress);
+      fresh.set_progress(id, s.job(s.jobs().find(id)).progress);
     }
     const Plan p = plan(fresh, h.now + seconds(1));
     // A reservation is not told: who was kept off by it may start before there is another.

@@ -51,16 +51,16 @@ class PlanAudit {
     for (const Decision& d : plan_.decisions) decided_[d.job] += d.kind == Decision::Kind::kReplace ? 0 : 1;
     for (const Decision& d : plan_.decisions) decision(d);
     std::size_t known = 0;
-    for (std::size_t i = 0; i < s_.jobs.size(); ++i) {
-      if (!s_.jobs[i].known) continue;
+    for (std::size_t i = 0; i < s_.jobs().all().size(); ++i) {
+      if (!s_.jobs().all()[i].known) continue;
       ++known;
       const auto id = static_cast<JobId>(i);
-      if (s_.find_job(s_.jobs[i].spec.id) != id) say("I8", id, "is not found by its name");
+      if (s_.jobs().find(s_.jobs().all()[i].spec.id) != id) say("I8", id, "is not found by its name");
       places(id);
       nomination(id);
       fate(id);
     }
-    if (known != s_.job_ids.size()) broken_.push_back("I8: there are more names of jobs than jobs");
+    if (known != s_.jobs().names()) broken_.push_back("I8: there are more names of jobs than jobs");
   }
 
  private:
@@ -76,7 +76,7 @@ class PlanAudit {
 
   void decision(const Decision& d) {
     using Kind = Decision::Kind;
-    const JobId id = s_.find_job(d.job);
+    const JobId id = s_.jobs().find(d.job);
     if (id == kNoId)
       return broken_.push_back("I8: something is decided about " + d.job + ", which is not known");
     const Job& j = s_.job(id);
@@ -176,7 +176,7 @@ class PlanAudit {
       case EvictReason::kConsolidated:
         break;
     }
-    const JobId for_whom = s_.find_job(d.beneficiary);
+    const JobId for_whom = s_.jobs().find(d.beneficiary);
     if (for_whom == kNoId) return say("I5", id, "is stopped for nobody");
     if (!taken_for(id, for_whom))
       say("I4", id, "is stopped for " + d.beneficiary + ", which did not take it");
@@ -272,8 +272,8 @@ class PlanAudit {
     const bool taken =
         std::any_of(w_.taken_.begin(), w_.taken_.end(), [&](const auto& t) { return t.first == id; });
     const bool gone = std::any_of(before->pods.begin(), before->pods.end(), [&](const PodPlace& p) {
-      const auto node = s_.node_ids.find(p.node);
-      if (node == s_.node_ids.end() || !s_.node(node->second).takes_part()) return true;
+      const NodeId node = s_.nodes().find(p.node);
+      if (node == kNoId || !s_.node(node).takes_part()) return true;
       const Node& n = s_.node(node->second);
       if (before->pool != n.pool) return true;
       return std::any_of(p.gpus.begin(), p.gpus.end(),
@@ -410,11 +410,11 @@ class PlanAudit {
     const PoolId pool = j.pools.front();
     if (!current(pool)) return;
     for (const RoleSpec& role : request.roles) {
-      const bool some =
-          role.replicas == 0 || std::any_of(s_.nodes.begin(), s_.nodes.end(), [&](const Node& n) {
-            return n.takes_part() && n.pool == pool && would_do(n.spec, role, request.avoid) &&
-                   gives_such(n.spec, s_.pool(pool).spec, role);
-          });
+      const bool some = role.replicas == 0 ||
+                        std::any_of(s_.nodes().all().begin(), s_.nodes().all().end(), [&](const Node& n) {
+                          return n.takes_part() && n.pool == pool && would_do(n.spec, role, request.avoid) &&
+                                 gives_such(n.spec, s_.pool(pool).spec, role);
+                        });
       if (!some) return;
     }
     wrong("some node would do for each role");
@@ -430,8 +430,8 @@ class PlanAudit {
 
 PlanAuditor::PlanAuditor(ClusterModel& s, Time now) : s_(s), now_(now) {
   s_.observer = this;
-  for (std::size_t i = 0; i < s.jobs.size(); ++i) {
-    const Job& j = s.jobs[i];
+  for (std::size_t i = 0; i < s.jobs().all().size(); ++i) {
+    const Job& j = s.jobs().all()[i];
     if (!j.known || (!j.assignment && j.leaving.empty())) continue;
     Was& w = was_[static_cast<JobId>(i)];
     for (const Leaving& l : j.leaving) w.leaving.push_back(l.place);
@@ -448,7 +448,7 @@ PlanAuditor::PlanAuditor(ClusterModel& s, Time now) : s_(s), now_(now) {
     w.stuck = w.nominated && in_the_way_for_good(j);
     for (const RoleSpec& role : s.request_of(j).roles) w.gpus.push_back(role.gpus);
   }
-  for (const auto& [node, gpu] : s.crowded) {
+  for (const auto& [node, gpu] : s.nodes().crowded()) {
     for (const JobId id : s.by_admission(node, gpu)) crowded_.insert(id);
   }
 }

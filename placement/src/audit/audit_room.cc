@@ -309,7 +309,7 @@ class SolutionAudit {
     const Job& j = s_.job(c_.job);
     const Request& r = s_.request_of(j);
     return !s_.tree().reserves() && r.roles.size() == 1 && r.groups.empty() && r.topology.required.empty() &&
-           !r.about_pods && s_.with_anti_affinity.empty() && r.roles[0].topology.required.empty() &&
+           !r.about_pods && s_.jobs().with_anti_affinity().empty() && r.roles[0].topology.required.empty() &&
            !r.roles[0].numa_aligned &&
            (r.roles[0].gpus == 0 || r.roles[0].share.kind == GpuShare::Kind::kWhole);
   }
@@ -333,8 +333,8 @@ class SolutionAudit {
     const RoleSpec& role = request.roles[0];
     const auto& reservation = s_.pool(c_.pool).reservation;
     std::int64_t room = 0;
-    for (std::size_t i = 0; i < s_.nodes.size(); ++i) {
-      const Node& n = s_.nodes[i];
+    for (std::size_t i = 0; i < s_.nodes().size(); ++i) {
+      const Node& n = s_.nodes().all()[i];
       if (!n.takes_part() || n.pool != c_.pool || !would_do(n.spec, role, request.avoid)) continue;
       if (!gives_such(n.spec, s_.pool(c_.pool).spec, role)) continue;
       if (n.kept_for_reservation && reservation && reservation->owner != c_.job)

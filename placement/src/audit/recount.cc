@@ -31,11 +31,11 @@ Tally found(const Map& map, const Key& key) {
 }  // namespace
 
 Recount::Recount(const ClusterModel& s) : s_(s) {
-  for (const Job& j : s.jobs) {
+  for (const Job& j : s.jobs().all()) {
     for (const Allocation& c : j.allocations) add(c);
     for (const Leaving& l : j.leaving) add(l.allocation);
   }
-  for (const auto& [key, c] : s.others) add(c);
+  for (const auto& [key, c] : s.others.all()) add(c);
 }
 
 void Recount::add(const Allocation& c, int sign) {

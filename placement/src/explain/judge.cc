@@ -151,7 +151,7 @@ std::string Judge::why_not_yet(const Job& j, const Safe& safe, const std::vector
 std::optional<PendingReason> Judge::without_right(const Scene& scene, const Job& j,
                                                   const std::vector<QueueId>& up) {
   const ServiceOrder& order = scene.order;
-  Claimant c{s_.job_ids.at(j.spec.id), order.pool(), up, s_.asked(s_.request_of(j), order.pool()),
+  Claimant c{s_.jobs().find(j.spec.id), order.pool(), up, s_.asked(s_.request_of(j), order.pool()),
              &order.fair()};
   // What others hold and could give would do: only the right to it is missing.
   const Pool& p = s_.pool(c.pool);
@@ -176,7 +176,7 @@ const Refusal& Judge::described(JobId id, Scene& scene) {
   refusal.described = s_.time;
   refusal.described_in = s_.plans;
   // Which of several roles it was, and how many had found a place, only another search can tell.
-  if (request.roles.size() > 1 || request.about_pods || !s_.with_anti_affinity.empty()) {
+  if (request.roles.size() > 1 || request.about_pods || !s_.jobs().with_anti_affinity().empty()) {
     Statement statement(s_);
     place(s_, statement, {id, pool, View::kNow, Hold::kRunning, {}, kWholePool}, &refusal);
   }
@@ -201,7 +201,7 @@ bool Judge::fits_reserved(JobId id, PoolId pool) {
 }
 
 void Judge::nominated(PoolId pool) {
-  for (const JobId id : s_.nominated_jobs) {
+  for (const JobId id : s_.jobs().nominated()) {
     const Job& j = s_.job(id);
     if (!j.nominated() || s_.pool_of(j.assignment->pool) != pool) continue;
     publish(id, reason_of_nomination(s_, id), 0, {});
@@ -211,7 +211,7 @@ void Judge::nominated(PoolId pool) {
 void Judge::sidelined() {
   if (!s_.sidelined_changed) return;
   s_.sidelined_changed = false;
-  for (const JobId id : s_.sidelined) publish(id, reason_of_sidelined(s_, s_.job(id)), 0, {});
+  for (const JobId id : s_.jobs().sidelined()) publish(id, reason_of_sidelined(s_, s_.job(id)), 0, {});
 }
 
 // `serial`: of the refusal that the pending reason comes from; equal serials mean equal pending reasons.

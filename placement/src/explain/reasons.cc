@@ -48,8 +48,8 @@ Holders holders(const ClusterModel& s, PoolId pool, ResourceKind what) {
       list.emplace_back(-minus, id);
     }
   } else {
-    s.work.spend(static_cast<std::int64_t>(s.jobs.size()));
-    for (const Job& j : s.jobs) {
+    s.work.spend(static_cast<std::int64_t>(s.jobs().all().size()));
+    for (const Job& j : s.jobs().all()) {
       if (!j.known || !j.assignment || j.assignment->pool != s.pool(pool).spec.name) continue;
       if (const auto amount = amount_of(s.request_of(j).total, what); amount > 0)
         list.emplace_back(amount, j.spec.id);
@@ -96,7 +96,7 @@ const Suited& suited(const ClusterModel& s, Request& request, PoolId pool, std::
   s.work.spend(s.pool(pool).domains[0].nodes / kNodesAStep);
   const std::vector<bool>& eligible = request.eligible[role];
   const bool given = shared_as_asked(s.pool(pool).spec, request.roles[role]);  // then each node gives such
-  for (const Roster::Row& row : roster_of(s.pool(pool), s.nodes).rows) {
+  for (const Roster::Row& row : roster_of(s.pool(pool), s.nodes().all()).rows) {
     const bool good =
         given ? eligible[static_cast<std::size_t>(row.node)] : suits(s, request, pool, role, row.node);
     (good ? known.none : known.all) = false;
@@ -449,8 +449,8 @@ PendingReason reason_of_nomination(ClusterModel& s, JobId id) {
 PendingReason reason_of_shortage(ClusterModel& s, Request& request, PoolId pool, Refusal& refusal) {
   const std::size_t role = refusal.role;
   refusal.never = true;
-  s.work.spend(kStepsOfWords + static_cast<std::int64_t>(s.nodes.size()) / kNodesAStep);
-  s.requests.fill_eligible(request, s.nodes);
+  s.work.spend(kStepsOfWords + static_cast<std::int64_t>(s.nodes().size()) / kNodesAStep);
+  s.requests.fill_eligible(request, s.nodes().all());
   std::vector<std::size_t> all;
   for (std::size_t i = 0; i < request.roles.size(); ++i) {
     if (request.roles[i].replicas == 0) continue;
@@ -487,7 +487,7 @@ PendingReason reason_of_shortage(ClusterModel& s, Request& request, PoolId pool,
     v.message = request.about_pods
                     ? "enough is free in pool " + name + ", but not where its pod affinity, anti-affinity " +
                           "and spread constraints allow: " + found + held_by(by, what)
-                : all.size() == 1 && !s.with_anti_affinity.empty()
+                : all.size() == 1 && !s.jobs().with_anti_affinity().empty()
                     ? "enough is free in pool " + name + ", but not where the anti-affinity of other pods " +
                           "allows: " + found + held_by(by, what)
                     : "the pods of role " + r.name + " would find room in pool " + name +

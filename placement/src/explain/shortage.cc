@@ -48,7 +48,7 @@ class Topology {
         request_(request),
         pool_(s.pool(pool)),
         if_empty_(if_empty),
-        roster_(roster_of(pool_, s.nodes)) {}
+        roster_(roster_of(pool_, s.nodes().all())) {}
 
   std::optional<PendingReason> run() {
     const auto demanded = rules();

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "model/due.h"
-#include "model/totals.h"
 #include "node/resource_vector.h"
 #include "order/infeasible.h"
+#include "pool/totals.h"
 
 namespace muster::placement {
 namespace {
@@ -39,7 +39,7 @@ Growth::Growth(ClusterModel& state, PoolId pool, const std::vector<Resources>& f
   for (const auto& [leaf, jobs] : by_leaf) {
     auto path = s_.tree().path(leaf);
     if (!s_.tree().may_start(leaf, path)) continue;
-    Leaf l{leaf, std::move(path), {}, {}, lowest_running(s_, pool, leaf), {}};
+    Leaf l{leaf, std::move(path), {}, {}, lowest_running(s_.pool(pool), leaf), {}};
     for (const JobId id : jobs) {
       if (!is_infeasible(l, id)) l.jobs.push_back(entry(id));
     }
@@ -183,7 +183,7 @@ void Growth::granted(bool took) {
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     Leaf& l = leaves_[i];
     l.claim.reset();
-    l.lowest = lowest_running(s_, pool_, l.leaf);
+    l.lowest = lowest_running(s_.pool(pool_), l.leaf);
     for (const Entry& old : std::exchange(l.jobs, {})) {
       if (s_.job(old.job).runs()) l.jobs.push_back(entry(old.job));
     }

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "model/totals.h"
+#include "pool/totals.h"
 #include "shares/shares.h"
 
 namespace muster::placement {
@@ -32,7 +32,7 @@ ServiceOrder::ServiceOrder(ClusterModel& state, PoolId pool) : state_(&state), p
 
 void ServiceOrder::fill(Leaf& l, Infeasible& infeasible) const {
   const auto lane = state_->pool(pool_).pending_queues.find(l.leaf);
-  const std::int64_t lowest = lowest_running(*state_, pool_, l.leaf);
+  const std::int64_t lowest = lowest_running(state_->pool(pool_), l.leaf);
   const std::set<PendingKey>* first = nullptr;
   for (const auto& [kind, jobs] : lane->second.kinds) {
     if (!infeasible.starts(l.leaf, lowest, kind)) {

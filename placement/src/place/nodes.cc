@@ -181,8 +181,8 @@ RankedNode best_of(const NodeSearch& x, const Want& want) {
 
 // What the order of nodes depends on is the node alone, and all of them would have to be looked at.
 bool can_be_ranked(const NodeSearch& x, std::int64_t wanted) {
-  const bool whole_pool = x.domain->depth == 0 && x.view != View::kForNominated && !x.limits.spare_reserved &&
-                          x.limits.min_gpu_memory.value == 0;
+  const bool whole_pool = x.domain->depth == 0 && x.view != View::kForNominated &&
+                          !x.limits.without_reserved && x.limits.min_gpu_memory.value == 0;
   const bool by_node_alone = x.near == nullptr && x.affinity == nullptr && x.shape.roles.size() == 1 &&
                              (x.banned == nullptr || x.banned->empty()) && !has_preferences(x);
   if (!whole_pool || !by_node_alone) return false;
@@ -245,7 +245,8 @@ Shape shape_of(const ClusterModel& s, const Pool& pool, const Request& request,
     (r.share.kind == GpuShare::Kind::kWhole) ? shape.gpus += r.gpus : shape.shares = true;
   }
   shape.sum.gpu = MilliGpu{shape.gpus * kMilliPerGpu};
-  for (const auto& [name, id] : s.model_ids) {  // sorted by name, and that of nodes without GPUs is empty
+  for (const auto& [name, id] :
+       s.nodes().models()) {  // sorted by name, and that of nodes without GPUs is empty
     const bool accepted = std::all_of(shape.roles.begin(), shape.roles.end(), [&](std::size_t i) {
       const RoleSpec& r = request.roles[i];
       if (r.gpus == 0) return true;
@@ -259,7 +260,7 @@ Shape shape_of(const ClusterModel& s, const Pool& pool, const Request& request,
 
 std::int64_t room_for(const Node& n, const PoolSpec& pool, const RoleSpec& r, View view,
                       const SearchLimits& limits) {
-  if (n.kept_for_reservation && limits.spare_reserved) return 0;
+  if (n.kept_for_reservation && limits.without_reserved) return 0;
   if (r.share.kind == GpuShare::Kind::kMemory && n.spec.gpu_memory < limits.min_gpu_memory) return 0;
   const Resources free = n.free(view);
   std::int64_t k = free.pods;
@@ -274,7 +275,7 @@ std::int64_t room_for(const Node& n, const PoolSpec& pool, const Request& reques
     const std::int64_t room = room_for(n, pool, request.roles[shape.roles.front()], view, limits);
     return shape.alone ? std::min<std::int64_t>(room, 1) : room;
   }
-  if (n.kept_for_reservation && limits.spare_reserved) return 0;
+  if (n.kept_for_reservation && limits.without_reserved) return 0;
   const Resources free = n.free(view);
   std::int64_t k =
       std::min(free.pods / shape.sum.pods, shape.alone ? 1 : std::numeric_limits<std::int64_t>::max());

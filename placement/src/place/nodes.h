@@ -27,8 +27,8 @@ Shape shape_of(const ClusterModel& state, const Pool& pool, const Request& reque
 
 // What one search may not use, whatever the nodes have free.
 struct SearchLimits {
-  bool spare_reserved = false;  // no nodes that are kept for the owner of a reservation
-  Bytes min_gpu_memory;         // of GPUs that shares of memory go to
+  bool without_reserved = false;  // no nodes that are kept for the owner of a reservation
+  Bytes min_gpu_memory;           // of GPUs that shares of memory go to
 };
 
 // How many pods of the role, or of the shape, the node has room for; of a shape of several roles at most.

@@ -128,13 +128,13 @@ std::optional<std::vector<PodPlace>> place(ClusterModel& s, Statement& statement
                   [&](const PodWish& w) { return w.role < 0 || w.role >= roles; }))
     return std::nullopt;
   SearchLimits limits;
-  limits.spare_reserved = !q.anywhere && pool.reservation && kept_off(s, q.job, q.pool, asked(s, q));
+  limits.without_reserved = !q.anywhere && pool.reservation && kept_off(s, q.job, q.pool, asked(s, q));
   std::size_t role = 0;
   if (refuted(s, q, &role)) {
     if (refusal != nullptr) refusal->role = role, refusal->placed = 0;
     return std::nullopt;
   }
-  s.requests.fill_eligible(s.requests.at(s.job(q.job).request), s.nodes);
+  s.requests.fill_eligible(s.requests.at(s.job(q.job).request), s.nodes().all());
   pool.fragmentation.prepare(pool.domains[0].capacity);
   s.work.spend(kStepsOfASearch + s.request_of(s.job(q.job)).total.pods);
   if (s.request_of(s.job(q.job)).by_memory) return place_by_memory(s, statement, q, limits, refusal);

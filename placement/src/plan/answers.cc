@@ -10,29 +10,29 @@
 namespace muster::placement {
 
 bool Cluster::knows(const std::string& job) const {
-  return state_->find_job(job) != kNoId;
+  return state_->jobs().find(job) != kNoId;
 }
 
 const Assignment* Cluster::assignment(const std::string& job) const {
-  const JobId id = state_->find_job(job);
+  const JobId id = state_->jobs().find(job);
   return id != kNoId && state_->job(id).assignment ? &*state_->job(id).assignment : nullptr;
 }
 
 bool Cluster::nominated(const std::string& job) const {
-  const JobId id = state_->find_job(job);
+  const JobId id = state_->jobs().find(job);
   return id != kNoId && state_->job(id).nominated();
 }
 
 std::vector<PodPlace> Cluster::leaving(const std::string& job) const {
   std::vector<PodPlace> list;
-  if (const JobId id = state_->find_job(job); id != kNoId) {
+  if (const JobId id = state_->jobs().find(job); id != kNoId) {
     for (const Leaving& l : state_->job(id).leaving) list.push_back(l.place);
   }
   return list;
 }
 
 const PendingReason* Cluster::pending_reason(const std::string& job) const {
-  const JobId id = state_->find_job(job);
+  const JobId id = state_->jobs().find(job);
   return id != kNoId && state_->job(id).pending_reason ? &*state_->job(id).pending_reason : nullptr;
 }
 
@@ -123,7 +123,7 @@ std::vector<std::string> Cluster::pool_names() const {
 std::vector<Conflict> Cluster::conflicts() const {
   const ClusterModel& s = *state_;
   std::vector<Conflict> list;
-  for (const auto& [node, gpu] : s.crowded) {
+  for (const auto& [node, gpu] : s.nodes().crowded()) {
     const auto holders = s.by_admission(node, gpu);
     if (holders.size() < 2) continue;
     Conflict c{s.node(node).spec.name, gpu, {}};

@@ -260,8 +260,7 @@ void Decisions::replace(JobId id, std::vector<std::size_t> pods, Statement& stat
     j.allocations[pods[k]] = std::move(placed[k].allocation);
     j.allocations[pods[k]].added_in = s_.plans;
   }
-  j.displaced.clear();
-  s_.displaced.erase(id);
+  s_.end_displacement(id);
   ++changes_;
   entries_.push_back({std::move(d), id, false});
 }
@@ -338,7 +337,7 @@ bool Decisions::stays(JobId id, PoolId pool) {
   if (j.leaving.size() != j.evicted_from->pods.size()) return false;
   Statement statement(s_);
   std::vector<JobId> nominated;
-  for (const JobId other : s_.nominated_jobs) {
+  for (const JobId other : s_.jobs().nominated()) {
     const Job& o = s_.job(other);
     if (!o.nominated() || !started_now(o) || s_.pool_of(o.assignment->pool) != pool) continue;
     const bool in_the_way = std::any_of(o.allocations.begin(), o.allocations.end(), [&](const Allocation& c) {

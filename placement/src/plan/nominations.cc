@@ -56,7 +56,7 @@ bool Decisions::may_start(JobId id, PoolId pool) const {
 }
 
 void Decisions::start_nominated() {
-  for (const JobId id : std::vector<JobId>(s_.nominated_jobs.begin(), s_.nominated_jobs.end())) {
+  for (const JobId id : std::vector<JobId>(s_.jobs().nominated().begin(), s_.jobs().nominated().end())) {
     if (end_if_void(id)) continue;
     Job& j = s_.job(id);
     const bool whole = j.nominated();

@@ -12,7 +12,6 @@
 #include "model/cluster_model.h"
 #include "model/due.h"
 #include "model/statement.h"
-#include "model/totals.h"
 #include "muster/placement/cluster.h"
 #include "order/growth.h"
 #include "order/service_order.h"
@@ -21,6 +20,7 @@
 #include "plan/plan_observer.h"
 #include "plan/repair.h"
 #include "plan/turns.h"
+#include "pool/totals.h"
 #include "reserve/reservation.h"
 #include "shares/admission.h"
 #include "shares/backfill.h"
@@ -285,7 +285,7 @@ class Planner {
   }
 
   bool free_room_in_later_pool(const Job& j, PoolId after) {
-    const JobId id = s_.job_ids.at(j.spec.id);
+    const JobId id = s_.jobs().find(j.spec.id);
     const auto path = s_.tree().path(j.leaf);
     for (auto it = std::find(j.pools.begin(), j.pools.end(), after) + 1; it != j.pools.end(); ++it) {
       if (broken_bound(s_, path, *it, s_.asked(s_.request_of(j), *it), applicant(j.spec), View::kNow))

@@ -119,7 +119,7 @@ bool make(ClusterModel& s, PoolId pool, JobId id) {
   Reservation r;
   r.owner = id;
   r.name = s.job(id).spec.id;
-  for (const PodPlace& p : found->second) r.nodes.push_back(s.node_ids.at(p.node));
+  for (const PodPlace& p : found->second) r.nodes.push_back(s.nodes().find(p.node));
   std::sort(r.nodes.begin(), r.nodes.end());
   r.nodes.erase(std::unique(r.nodes.begin(), r.nodes.end()), r.nodes.end());
   r.start = end_of(s.job(running[found->first - 1]));

@@ -63,7 +63,7 @@ class Regions {
         request_(s.requests.at(s.job(q.claimant.job).request)),
         role_(largest_role(request_, q.pods)),
         off_(!q.anywhere) {
-    s_.requests.fill_eligible(request_, s_.nodes);
+    s_.requests.fill_eligible(request_, s_.nodes().all());
     wanted_ = request_.roles[role_].replicas;
     if (!q_.pods.empty()) {
       wanted_ = std::count_if(q_.pods.begin(), q_.pods.end(),

@@ -113,7 +113,7 @@ class VictimSearch {
     const auto back_first = [&](std::size_t a, std::size_t b) { return a > b; };
     std::sort(taken.begin(), taken.end(), back_first);
     std::set<NodeId> used;
-    for (const PodPlace& p : places) used.insert(s_.node_ids.at(p.node));
+    for (const PodPlace& p : places) used.insert(s_.nodes().find(p.node));
     std::vector<std::size_t> kept, apart;
     for (const std::size_t i : taken) {
       const auto& nodes = t_.units()[i].nodes;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "model/totals.h"
+#include "pool/totals.h"
 #include "shares/admission.h"
 
 namespace muster::placement {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "disruption/disruption.h"
-#include "model/totals.h"
+#include "pool/totals.h"
 #include "victims/units.h"
 #include "victims/victim_search.h"
 
@@ -40,7 +40,7 @@ class Ways {
         by_fair_share_(may_be_eligible(s.tree(), q.claimant, Eligibility::kByFairShare)),
         free_(free_in(s.pool(q.claimant.pool))),
         // Somebody of its leaf could be preempted by it.
-        juniors_(lowest_running(s, q.claimant.pool, q.claimant.path.front()) <
+        juniors_(lowest_running(s.pool(q.claimant.pool), q.claimant.path.front()) <
                  s.job(q.claimant.job).spec.priority),
         // Idle room that leaves without a weight use is given back first.
         idle_room_((by_quota_ || by_fair_share_) && somebody_without_weight(s.tree(), q.claimant.pool)) {}

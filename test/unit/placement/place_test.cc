@@ -273,7 +273,7 @@ TEST(StatementTest, RollsBackWithoutATrace) {
   w.plan();
   ASSERT_EQ(w.nodes_of("a/held"), (NodeCounts{{"n1", 2}}));
   ClusterModel& s = w.cluster.state();
-  const JobId held = s.find_job("a/held"), next = s.find_job("a/next");
+  const JobId held = s.jobs().find("a/held"), next = s.jobs().find("a/next");
   const PoolId p = s.find_pool("default");
   const auto before = w.cluster.pool_usage("default").free;
   {
