@@ -10,7 +10,7 @@
 
 #include "model/job_table.h"
 #include "model/node_inventory.h"
-#include "model/other_pods.h"
+#include "model/other_allocations.h"
 #include "model/queue_tree.h"
 #include "model/work.h"
 #include "muster/placement/cluster.h"
@@ -38,7 +38,7 @@ class ClusterModel {
   std::map<std::string, PoolId> pool_ids;  // also of pools that an assignment names and that do not exist
   PastByQueue past;                        // as of the last plan
   Requests requests;
-  OtherPods others;
+  OtherAllocations others;
   bool sidelined_changed = false;
   std::uint64_t last_serial = 0;
   std::uint64_t plans = 0;  // made so far
@@ -61,10 +61,8 @@ class ClusterModel {
   const Job& job(JobId id) const { return jobs_.job(id); }
   const Request& request_of(const Job& j) const { return requests.at(j.request); }
 
-  // --- names
-  NodeId node_of(const std::string& name) {
-    return nodes_.node_of(name);
-  }  // these four make what is not there
+  // --- names: four functions that make what is not there, and one that does not
+  NodeId node_of(const std::string& name) { return nodes_.node_of(name); }
   PoolId pool_of(const std::string& name);
   QueueId queue_of(const std::string& name, bool is_project) { return tree_.queue_of(name, is_project); }
   JobId job_of(const std::string& name) { return jobs_.job_of(name); }
@@ -87,8 +85,8 @@ class ClusterModel {
   ModelId model_of(const NodeSpec& spec) { return nodes_.model_of(spec); }
   void leave_pool_index(NodeId id) { nodes_.leave_index(id, pool_around(id)); }
   void enter_pool_index(NodeId id) { nodes_.enter_index(id, pool_around(id)); }
-  void sort_into_pool(
-      NodeId id);  // NodeInventory::sort_into_pool(), and pods outside jobs there with the node
+  // NodeInventory::sort_into_pool(); pods outside jobs count where their node belongs.
+  void sort_into_pool(NodeId id);
   void drop_empty_domains(PoolId id) { nodes_.drop_empty_domains(pool(id)); }
   void forget_node(NodeId id) { nodes_.forget(id); }
   void touch(PoolId id) {

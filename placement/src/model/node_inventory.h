@@ -17,7 +17,7 @@ namespace muster::placement {
 // nullptr: it names none.
 class NodeInventory {
  public:
-  NodeId node_of(const std::string& name);    // made where there is none
+  NodeId node_of(const std::string& name);     // made where there is none
   NodeId find(const std::string& name) const;  // kNoId: there is none
   void forget(NodeId id);                      // unless it is known, or something of it is held
   Node& node(NodeId id) { return all_[static_cast<std::size_t>(id)]; }

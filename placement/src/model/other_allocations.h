@@ -1,4 +1,4 @@
-// Pods outside jobs: what each of them holds, and with which labels.
+// What pods outside jobs hold, and with which labels.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace muster::placement {
 
-class OtherPods {
+class OtherAllocations {
  public:
   // By the key of the pod. What it holds of MIG slices stands behind it, under keys of their own.
   const std::map<std::string, Allocation>& all() const { return all_; }
