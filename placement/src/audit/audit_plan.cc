@@ -275,7 +275,7 @@ class PlanAudit {
     const bool gone = std::any_of(before->pods.begin(), before->pods.end(), [&](const PodPlace& p) {
       const NodeId node = s_.nodes().find(p.node);
       if (node == kNoId || !s_.node(node).takes_part()) return true;
-      const Node& n = s_.node(node->second);
+      const Node& n = s_.node(node);
       if (before->pool != n.pool) return true;
       return std::any_of(p.gpus.begin(), p.gpus.end(),
                          [&](std::int32_t gpu) {

@@ -25,6 +25,7 @@ PoolId ClusterModel::find_pool(const std::string& name) const {
   const auto found = pool_ids.find(name);
   return found == pool_ids.end() || !pool(found->second).known ? kNoId : found->second;
 }
+
 Allocation ClusterModel::take(Allocation c) {
   work.spend(kStepsOfAChange);
   nodes_.take(c, pool_around(c.node));
