@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Draws what bench_sharing --json reports, as SVG on standard output: a panel per figure, a group of bars per load.
 
-    build/release/bin/bench_sharing --json >sharing.json; scripts/plot_sharing.py "some title" sharing.json >docs/sharing.svg
+    build/release/bin/bench_sharing --json >sharing.json
+    scripts/plot_sharing.py "some title" sharing.json >docs/sharing.svg
 
-Several files are taken together, as if their rows were in one. The dashed line is the goal of muster. Python's standard library is all it
-needs.
+Several files are taken together, as if their rows were in one. The dashed line is the goal of muster. Python's standard
+library is all it needs.
 """
 import html
 import json
