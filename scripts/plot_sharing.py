@@ -99,7 +99,8 @@ def main():
         out.append(f'<rect x="{LEFT + 190 * i}" y="29" width="10" height="10" fill="{COLOURS[i]}"/>')
         out.append(text(LEFT + 190 * i + 15, 38, policy, "start"))
     for i, what in enumerate(PANELS):
-        out += panel(report, loads, policies, LEFT + (i % 2) * (WIDTH + GAP_X), TOP + (i // 2) * (HEIGHT + GAP_Y), *what)
+        x, y = LEFT + (i % 2) * (WIDTH + GAP_X), TOP + (i // 2) * (HEIGHT + GAP_Y)
+        out += panel(report, loads, policies, x, y, *what)
     print("\n".join(out + ["</svg>"]))
 
 
