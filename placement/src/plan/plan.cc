@@ -203,7 +203,7 @@ class Planner {
     const auto before = victims_;
     const bool passed_over = threw_.contains(id) || turns_.had(order.pool(), id);
     const bool infeasible = !passed_over && order.head_is_infeasible();
-    if (infeasible) s_.requests.at(s_.job(id).request).costs_too_much_since.clear();
+    if (infeasible) forget_chance(id, order.pool());
     const bool refused = passed_over || infeasible || !guarded(id, true, [&] { return served(id, order); });
     if (refused && s_.job(id).pools.size() > 1) refused_in_.emplace(id, order.pool());
     const bool threw = threw_.contains(id);  // which says nothing of others that ask the same
@@ -214,6 +214,15 @@ class Planner {
     order.pop(refused && !threw);
     if (victims_ == before) return;
     for (ServiceOrder& o : orders_) o.rank_anew();
+  }
+
+  // The same of others that ask the same is another matter.
+  void forget_chance(JobId id, PoolId in_pool) {
+    const Job& j = s_.job(id);
+    std::erase_if(s_.requests.at(j.request).costs_too_much_since, [&](const auto& chance) {
+      const auto& [leaf, priority, pool, off] = chance.first;
+      return leaf == j.leaf && priority == j.spec.priority && pool == in_pool;
+    });
   }
 
   // One claimant with all its actions: free room, room that others are leaving, room that it may make.
