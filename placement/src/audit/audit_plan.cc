@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "audit/audit.h"
+#include "audit/audit_reason.h"
 #include "audit/recount.h"
 #include "node/resource_vector.h"
 
@@ -309,7 +310,8 @@ class PlanAudit {
       say("I8", id, "neither runs nor waits");
     }
     // Who has not had a turn keeps the reason that it had.
-    if ((j.waits && !plan_.is_cut_off && plan_.thrown.empty()) || j.nominated()) reason(id);
+    if ((j.waits && !plan_.is_cut_off && plan_.thrown.empty()) || j.nominated())
+      audit_reason(s_, now_, id, broken_);
   }
 
   bool waits_for_somebody(JobId id) const {
@@ -322,102 +324,6 @@ class PlanAudit {
     const auto path = way_up(s_.tree(), j.leaf);
     return std::any_of(path.begin(), path.end(),
                        [&](QueueId at) { return now_.of(at, pool).anybody_leaves; });
-  }
-
-  // --- I7
-
-  void reason(JobId id) {
-    const Job& j = s_.job(id);
-    if (!j.pending_reason || j.pending_reason->reason == Reason::kNone || j.pending_reason->message.empty())
-      return say("I7", id, "waits and does not say why");
-    const PendingReason& v = *j.pending_reason;
-    const std::string what(to_string(v.reason));
-    const auto wrong = [&](const std::string& why) {
-      say("I7", id, "waits for " + what + ", but " + why + ": " + v.message);
-    };
-    for (const Blocking& b : v.blocking) {
-      // Beside a reservation enough may be free, and in the wrong pieces (RULES.md 7.5).
-      if (b.need <= b.have && v.reason != Reason::kReserved) wrong("needs no more than it has");
-      if (b.by.size() > 8) wrong("names more than 8 holders");
-    }
-    const auto path = way_up(s_.tree(), j.leaf);
-    const auto some = [&](auto&& yes) { return std::any_of(path.begin(), path.end(), yes); };
-    switch (v.reason) {
-      case Reason::kInvalidSpec:
-        if (s_.request_of(j).invalid.empty()) wrong("its spec is valid");
-        return;
-      case Reason::kProjectNotFound:
-        if (!path.empty()) wrong("it has a Project");
-        return;
-      case Reason::kQueueHeld:
-        if (!some([&](QueueId at) { return s_.tree().queue(at).spec.hold; })) wrong("nothing is held");
-        return;
-      case Reason::kNoDefaultPool:
-        if (!j.spec.pools.empty() || s_.tree().default_pool() != kNoId) wrong("it has a pool");
-        return;
-      case Reason::kNoMatchingNodes:
-        if (!j.pools.empty()) no_node_would_do(id, wrong);
-        return;
-      case Reason::kReserved:
-        if (!std::any_of(s_.pools.begin(), s_.pools.end(),
-                         [&](const Pool& p) { return p.reservation && p.reservation->owner != id; }))
-          wrong("nothing is reserved for another");
-        break;
-      case Reason::kWaitingForVictims:
-        if (!j.nominated()) wrong("it has no places");
-        break;
-      case Reason::kLimitReached:
-      case Reason::kQuotaExceeded:
-        numbers_of_bound(j, v, path, wrong);
-        break;
-      default:
-        break;
-    }
-    if (v.blocking.empty()) wrong("gives no numbers");
-  }
-
-  // With very many waiting, words may be a minute old.
-  bool current(PoolId pool) const { return pool != kNoId && s_.pool(pool).waiting <= 1000; }
-
-  template <class Wrong>
-  void numbers_of_bound(const Job&, const PendingReason& v, const std::vector<QueueId>& path, Wrong&& wrong) {
-    for (const Blocking& b : v.blocking) {
-      const PoolId pool = s_.find_pool(b.pool);
-      if (!current(pool) || b.by.size() != 1) continue;
-      const auto at = std::find_if(path.begin(), path.end(), [&](QueueId leaf) {
-        const QueueSpec& q = s_.tree().queue(leaf).spec;
-        return b.by[0] == (q.is_project ? "Project " : "Queue ") + q.name;
-      });
-      if (at == path.end()) return wrong("it does not stand below " + b.by[0]);
-      const auto kind = std::find_if(kAccountedKinds.begin(), kAccountedKinds.end(),
-                                     [&](ResourceKind k) { return b.resource == name_of(k); });
-      const Tally held = now_.of(*at, pool);
-      const Share& share = s_.tree().share(*at, pool);
-      const bool limit = v.reason == Reason::kLimitReached;
-      const std::int64_t used = limit
-                                    ? std::max(amount_of(held.target(), *kind), amount_of(held.now(), *kind))
-                                    : amount_of(held.non_preemptible, *kind);
-      const std::int64_t most = bound_of(limit ? share.limit : share.quota, *kind).value_or(0);
-      if (b.have != std::max<std::int64_t>(0, most - used))
-        wrong("what is left is " + std::to_string(std::max<std::int64_t>(0, most - used)));
-    }
-  }
-
-  template <class Wrong>
-  void no_node_would_do(JobId id, Wrong&& wrong) {
-    const Job& j = s_.job(id);
-    const Request& request = s_.request_of(j);
-    const PoolId pool = j.pools.front();
-    if (!current(pool)) return;
-    for (const RoleSpec& role : request.roles) {
-      const bool some = role.replicas == 0 ||
-                        std::any_of(s_.nodes().all().begin(), s_.nodes().all().end(), [&](const Node& n) {
-                          return n.takes_part() && n.pool == pool && would_do(n.spec, role, request.avoid) &&
-                                 gives_such(n.spec, s_.pool(pool).spec, role);
-                        });
-      if (!some) return;
-    }
-    wrong("some node would do for each role");
   }
 
   const PlanAuditor& w_;

@@ -13,6 +13,9 @@
 
 namespace muster::placement {
 
+inline constexpr std::size_t kMaxHolders = 8;    // in Blocking::by
+inline constexpr std::size_t kHoldersNamed = 3;  // in a sentence
+
 // Reasons that need no look at any node: no Project, a broken tree, Hold. The first that is true counts.
 std::optional<PendingReason> reason_of_leaf(const QueueTree& tree, QueueId leaf,
                                             const std::vector<QueueId>& path);
