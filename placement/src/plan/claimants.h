@@ -1,4 +1,4 @@
-// RULES.md 2.2, 2.5 and 5: one claimant is served, with all its actions: it takes free room, room that others
+// RULES.md 2.3, 2.5 and 5: one claimant is served, with all its actions: it takes free room, room that others
 // are leaving, or room that it may make. It starts, or it grows.
 #pragma once
 
