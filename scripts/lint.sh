@@ -17,13 +17,13 @@ echo "format: ${#all[@]} files in order"
 
 # Only what the release preset compiles. The programs in test/fuzz are not part of it.
 mapfile -t known < <(
-  python3 - build/release/compile_commands.json "${sources[@]}" <<'PY'
+  python3 - build/lint/compile_commands.json "${sources[@]}" <<'PY'
 import json, os, sys
 compiled = {os.path.realpath(entry["file"]) for entry in json.load(open(sys.argv[1]))}
 print("\n".join(name for name in sys.argv[2:] if os.path.realpath(name) in compiled))
 PY
 )
 if ((${#known[@]} == 0)) || [[ -z ${known[0]} ]]; then exit 0; fi
-printf '%s\0' "${known[@]}" | xargs -0 -n 1 -P "$(nproc)" clang-tidy-19 --quiet -p build/release --warnings-as-errors='*' \
+printf '%s\0' "${known[@]}" | xargs -0 -n 1 -P "$(nproc)" clang-tidy-19 --quiet -p build/lint --warnings-as-errors='*' \
   2> >(grep -v 'warnings generated\|^Suppressed\|^Use -header-filter' >&2)
 echo "tidy: ${#known[@]} files in order"
