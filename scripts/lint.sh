@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks the format of all C++ files and runs clang-tidy over them. With LINT_BASE=<commit> clang-tidy looks only at
-# files that changed since. clang-tidy needs build/release to be configured (for its compile commands).
+# files that changed since. clang-tidy needs build/lint to be configured (for its compile commands), which `make lint` does.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
