@@ -40,22 +40,6 @@ void require(bool holds, const std::string& what) {
   if (!holds) throw std::runtime_error(what);
 }
 
-std::int64_t starts(const Plan& plan) {
-  return std::count_if(plan.decisions.begin(), plan.decisions.end(),
-                       [](const Decision& d) { return d.kind == Decision::Kind::kStart; });
-}
-std::int64_t evictions(const Plan& plan) {
-  return std::count_if(plan.decisions.begin(), plan.decisions.end(),
-                       [](const Decision& d) { return d.kind == Decision::Kind::kEvict; });
-}
-
-// What the operator does with a plan: what starts is written down, and comes back.
-void confirm(Cluster& cluster, const Plan& plan) {
-  for (const Decision& d : plan.decisions) {
-    if (d.kind == Decision::Kind::kStart) cluster.set_assignment(d.job, d.assignment);
-  }
-}
-
 // --- the busy cluster
 
 struct Busy {

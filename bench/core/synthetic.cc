@@ -129,4 +129,19 @@ std::vector<JobSpec> workload(std::size_t pods, std::size_t projects) {
   return jobs;
 }
 
+std::int64_t starts(const Plan& plan) {
+  return std::count_if(plan.decisions.begin(), plan.decisions.end(),
+                       [](const Decision& d) { return d.kind == Decision::Kind::kStart; });
+}
+std::int64_t evictions(const Plan& plan) {
+  return std::count_if(plan.decisions.begin(), plan.decisions.end(),
+                       [](const Decision& d) { return d.kind == Decision::Kind::kEvict; });
+}
+
+void confirm(Cluster& cluster, const Plan& plan) {
+  for (const Decision& d : plan.decisions) {
+    if (d.kind == Decision::Kind::kStart) cluster.set_assignment(d.job, d.assignment);
+  }
+}
+
 }  // namespace muster::bench

@@ -52,4 +52,10 @@ std::vector<placement::JobSpec> workload(std::size_t pods, std::size_t projects)
 // The time that all of it happens at.
 inline constexpr placement::Time kNow{1'700'000'000'000};
 
+// Decisions of the plan.
+std::int64_t starts(const placement::Plan& plan);
+std::int64_t evictions(const placement::Plan& plan);
+// What the operator does with a plan: what starts is written down, and comes back.
+void confirm(placement::Cluster& cluster, const placement::Plan& plan);
+
 }  // namespace muster::bench

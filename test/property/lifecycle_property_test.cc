@@ -13,13 +13,13 @@ namespace {
 constexpr std::uint64_t kSeeds = 1500;
 constexpr int kRounds = 150;
 
-// A failing seed is printed; World(seed, faults) alone plays it again. MUSTER_SEED=N plays other seeds, N
-// further on.
+// A failing seed is printed; LifecycleWorld(seed, faults) alone plays it again. MUSTER_SEED=N plays other
+// seeds, N further on.
 void expect_all_seeds_hold(const Faults& faults, std::uint64_t first) {
   if (const char* further = std::getenv("MUSTER_SEED")) first += std::stoull(further);
-  World::Totals sum;
+  LifecycleWorld::Totals sum;
   for (std::uint64_t seed = first; seed < first + kSeeds; ++seed) {
-    World world(seed, faults);
+    LifecycleWorld world(seed, faults);
     world.storm(kRounds);
     world.settle();
     ASSERT_TRUE(world.violations().empty()) << "seed " << seed << ": " << world.violations().front();
@@ -74,7 +74,7 @@ TEST(LifecycleProperty, HoldsWhenNearlyEveryWriteGoesWrong) {
 // not all had reported.
 TEST(LifecycleProperty, HoldsWhereSomethingWasFound) {
   for (const std::uint64_t seed : {310'216'145U}) {
-    World world(seed, {.crash = 80, .refused_write = 80, .lost_answer = 80});
+    LifecycleWorld world(seed, {.crash = 80, .refused_write = 80, .lost_answer = 80});
     world.storm(kRounds);
     world.settle();
     EXPECT_TRUE(world.violations().empty()) << "seed " << seed << ": " << world.violations().front();
@@ -87,7 +87,7 @@ TEST(LifecycleProperty, ACarelessControllerIsCaught) {
   const Faults careless{.crash = 0, .refused_write = 0, .lost_answer = 200, .give_back_on_unknown = true};
   bool caught = false;
   for (std::uint64_t seed = 1; seed < 2000 && !caught; ++seed) {
-    World world(seed, careless);
+    LifecycleWorld world(seed, careless);
     world.storm(kRounds);
     for (const auto& v : world.violations()) caught = caught || v.starts_with("GPU ");
   }

@@ -35,7 +35,7 @@ std::string checkpoint_text(int step) {
 
 }  // namespace
 
-World::World(std::uint64_t seed, Faults faults)
+LifecycleWorld::LifecycleWorld(std::uint64_t seed, Faults faults)
     : random_(seed), faults_(faults), now_(std::chrono::sys_days{std::chrono::year{2026} / 1 / 2}) {
   programs_end_ = chance(500);
   const auto nodes = 2 + pick(3);
@@ -78,7 +78,7 @@ World::World(std::uint64_t seed, Faults faults)
 // --- the controller
 
 // A new process: lists everything, remembers nothing.
-void World::start_process() {
+void LifecycleWorld::start_process() {
   memory_ = {};
   for (std::size_t j = 0; j < jobs_.size(); ++j) {
     memory_.jobs[j] = {jobs_[j].job, jobs_[j].version, jobs_[j].gone};
@@ -90,7 +90,7 @@ void World::start_process() {
   for (const auto& [name, p] : pods_) memory_.reports[p.job].note(*p.pod, now_);
 }
 
-void World::reconcile(std::size_t j) {
+void LifecycleWorld::reconcile(std::size_t j) {
   ++totals_.reconciles;
   memory_.dirty.erase(j);
   memory_.wake.erase(j);
@@ -144,7 +144,7 @@ void World::reconcile(std::size_t j) {
   if (step.wake_at) memory_.wake[j] = *step.wake_at;
 }
 
-bool World::commit(std::size_t j, const Step& step, const CachedJob& seen) {
+bool LifecycleWorld::commit(std::size_t j, const Step& step, const CachedJob& seen) {
   const auto& before = seen.job.status;
   if (step.status == before) return true;
   if (before.conditions.empty() && step.wants_place && step.status.queue.reason.empty() &&
@@ -180,7 +180,7 @@ bool World::commit(std::size_t j, const Step& step, const CachedJob& seen) {
   return true;
 }
 
-void World::tell_placement(std::size_t j, const Step& step) {
+void LifecycleWorld::tell_placement(std::size_t j, const Step& step) {
   const bool holds = step.status.assignment.attempt != 0;
   memory_.wants[j] = step.wants_place && !holds;
   memory_.promises.erase(j);
@@ -194,12 +194,12 @@ void World::tell_placement(std::size_t j, const Step& step) {
   if (!waits_for_start) memory_.decisions.erase(decision);
 }
 
-bool World::still_wanted(std::size_t j, std::int32_t attempt) const {
+bool LifecycleWorld::still_wanted(std::size_t j, std::int32_t attempt) const {
   const auto& job = memory_.jobs.at(j);
   return !job.gone && !job.job.spec.suspend && job.job.status.assignment.attempt == attempt;
 }
 
-bool World::make_pod(std::size_t j, const crds::PodAssignment& place) {
+bool LifecycleWorld::make_pod(std::size_t j, const crds::PodAssignment& place) {
   const auto attempt = memory_.jobs[j].job.status.assignment.attempt;
   const auto name = pod_name(jobs_[j].job.metadata.name, place.role, place.index, attempt, place.tries);
   if (jobs_[j].poisoned) {
@@ -236,7 +236,7 @@ bool World::make_pod(std::size_t j, const crds::PodAssignment& place) {
 }
 
 // What is taken, as this job sees it.
-World::Used World::used(std::size_t for_job) const {
+LifecycleWorld::Used LifecycleWorld::used(std::size_t for_job) const {
   Used all;
   const auto take = [&](const std::string& node, const std::vector<std::int32_t>& gpus) {
     for (const auto g : gpus) all.emplace(node, g);
@@ -265,7 +265,7 @@ World::Used World::used(std::size_t for_job) const {
   return all;
 }
 
-std::optional<std::vector<Place>> World::find_places(
+std::optional<std::vector<Place>> LifecycleWorld::find_places(
     std::size_t j, const std::vector<std::pair<std::string, std::int32_t>>& which, Used& used) {
   const auto& job = memory_.jobs[j].job;
   std::vector<Place> places;
@@ -293,7 +293,7 @@ std::optional<std::vector<Place>> World::find_places(
   return places;
 }
 
-void World::plan() {
+void LifecycleWorld::plan() {
   for (auto& [j, cached] : memory_.jobs) {
     if (cached.gone || memory_.decisions.contains(j)) continue;
     Used taken = used(j);
@@ -359,7 +359,7 @@ void World::plan() {
 
 // An elastic gang that holds its places gets one more, or one less; as placement does, no more once a pod has
 // succeeded, and in calm only more.
-bool World::resize(std::size_t j, Used& taken) {
+bool LifecycleWorld::resize(std::size_t j, Used& taken) {
   const auto& job = memory_.jobs[j].job;
   const auto& worker = job.spec.roles.front();
   const auto& a = job.status.assignment;
@@ -400,7 +400,7 @@ bool World::resize(std::size_t j, Used& taken) {
 // --- the API server
 
 template <class Apply>
-World::Answer World::write(Apply apply) {
+LifecycleWorld::Answer LifecycleWorld::write(Apply apply) {
   ++totals_.writes;
   if (calm_) {
     apply();
@@ -414,7 +414,7 @@ World::Answer World::write(Apply apply) {
   return chance(faults_.lost_answer) ? Answer::kUnknown : Answer::kApplied;
 }
 
-void World::remove_pod(const std::string& name, const std::string& uid) {
+void LifecycleWorld::remove_pod(const std::string& name, const std::string& uid) {
   const auto found = pods_.find(name);
   if (found == pods_.end() || found->second.pod->meta.uid != uid) return;
   if (chance(300)) {
@@ -425,7 +425,7 @@ void World::remove_pod(const std::string& name, const std::string& uid) {
 }
 
 // What the watches bring: changes of jobs and pods, each some time after it happened.
-void World::deliver(bool all) {
+void LifecycleWorld::deliver(bool all) {
   for (std::size_t j = 0; j < jobs_.size(); ++j) {
     auto& cached = memory_.jobs[j];
     const bool old = cached.version != jobs_[j].version || cached.gone != jobs_[j].gone;
@@ -457,13 +457,13 @@ void World::deliver(bool all) {
 // --- kubelets and users
 
 template <class Change>
-void World::change_pod(const std::string& name, Change change) {
+void LifecycleWorld::change_pod(const std::string& name, Change change) {
   auto pod = std::make_shared<client::Pod>(*pods_.at(name).pod);
   change(*pod);
   pods_.at(name).pod = std::move(pod);
 }
 
-void World::world_event() {
+void LifecycleWorld::world_event() {
   if (pods_.empty() || chance(50)) {
     user_event();
   } else {
@@ -471,7 +471,7 @@ void World::world_event() {
   }
 }
 
-void World::pod_event() {
+void LifecycleWorld::pod_event() {
   const auto it = std::next(pods_.begin(), static_cast<std::ptrdiff_t>(pick(pods_.size())));
   const std::string name = it->first;
   const client::Pod old = *it->second.pod;
@@ -530,7 +530,7 @@ void World::pod_event() {
   }
 }
 
-void World::user_event() {
+void LifecycleWorld::user_event() {
   SimJob& s = jobs_[pick(jobs_.size())];
   if (s.gone) return;
   switch (pick(4)) {
@@ -553,7 +553,7 @@ void World::user_event() {
 }
 
 // Kubelets that only do their work. False: nothing left for them.
-bool World::kubelets_calmly() {
+bool LifecycleWorld::kubelets_calmly() {
   bool busy = false;
   std::vector<std::string> names;
   for (const auto& [name, p] : pods_) names.push_back(name);
@@ -583,7 +583,7 @@ bool World::kubelets_calmly() {
 
 // --- time
 
-void World::storm(int rounds) {
+void LifecycleWorld::storm(int rounds) {
   for (int round = 0; round < rounds && violations_.empty(); ++round) {
     try {
       world_event();
@@ -604,7 +604,7 @@ void World::storm(int rounds) {
   }
 }
 
-void World::settle() {
+void LifecycleWorld::settle() {
   calm_ = true;
   for (int turn = 0; turn < 5000 && violations_.empty(); ++turn) {
     bool busy = kubelets_calmly();
@@ -627,11 +627,11 @@ void World::settle() {
 
 // --- what must hold
 
-void World::violation(std::string text) {
+void LifecycleWorld::violation(std::string text) {
   violations_.push_back(std::move(text));
 }
 
-void World::check_step(std::size_t j, const Observed& seen, const Step& step) {
+void LifecycleWorld::check_step(std::size_t j, const Observed& seen, const Step& step) {
   const auto& name = jobs_[j].job.metadata.name;
   const bool held = seen.job.status.assignment.attempt != 0;
   crds::TrainingJob after = seen.job;
@@ -675,8 +675,8 @@ void World::check_step(std::size_t j, const Observed& seen, const Step& step) {
   }
 }
 
-void World::check_status(std::size_t j, const crds::TrainingJobStatus& before,
-                         const crds::TrainingJobStatus& after) {
+void LifecycleWorld::check_status(std::size_t j, const crds::TrainingJobStatus& before,
+                                  const crds::TrainingJobStatus& after) {
   SimJob& s = jobs_[j];
   const auto& name = s.job.metadata.name;
   if (is_finished(before)) {
@@ -713,7 +713,7 @@ void World::check_status(std::size_t j, const crds::TrainingJobStatus& before,
   if (!is_finished(before) && is_finished(after)) ++totals_.finished;
 }
 
-void World::check_created(std::size_t j, std::int32_t attempt, const std::string& name) {
+void LifecycleWorld::check_created(std::size_t j, std::int32_t attempt, const std::string& name) {
   const auto& a = jobs_[j].job.status.assignment;
   if (a.attempt != attempt) violation(fmt::format("{} made while attempt {} is assigned", name, a.attempt));
   for (const auto& [other, p] : pods_) {
@@ -725,7 +725,7 @@ void World::check_created(std::size_t j, std::int32_t attempt, const std::string
 }
 
 // No GPU has two owners.
-void World::check_pods() {
+void LifecycleWorld::check_pods() {
   std::map<std::pair<std::string, std::int32_t>, const SimPod*> owner;
   for (const auto& [name, p] : pods_) {
     if (is_terminal(*p.pod)) continue;
@@ -739,7 +739,7 @@ void World::check_pods() {
 }
 
 // Events have stopped: every job has ended, runs whole, or waits with a reason and holds nothing.
-void World::check_end() {
+void LifecycleWorld::check_end() {
   for (std::size_t j = 0; j < jobs_.size(); ++j) {
     const auto& s = jobs_[j];
     std::size_t living = 0, there = 0;

@@ -45,9 +45,9 @@ struct SimJob {
   std::set<std::int32_t> counted_attempts;  // those whose fault was counted
 };
 
-class World {
+class LifecycleWorld {
  public:
-  World(std::uint64_t seed, Faults faults);
+  LifecycleWorld(std::uint64_t seed, Faults faults);
 
   void storm(int rounds);  // random events, crashes, lost writes
   void settle();           // events stop; time passes until nothing is left to do

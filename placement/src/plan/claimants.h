@@ -1,4 +1,4 @@
-// RULES.md 2.2, 2.5 and 5: one claimant is served, with all its actions: it takes free room, room that others
+// RULES.md 2.3, 2.5 and 5: one claimant is served, with all its actions: it takes free room, room that others
 // are leaving, or room that it may make. It starts, or it grows.
 #pragma once
 
@@ -27,6 +27,8 @@ class Claimants {
   void begin_round();
   // The job that waits first in the order starts or is nominated its places; false: it is refused.
   bool start(JobId id, const ServiceOrder& order);
+  // It cannot start, and not by any disturbance. What others have who ask the same is another matter.
+  void forget_chance(JobId id, PoolId pool);
 
   void begin_growth();  // in a pool
   // The running elastic job gets further pods; false: it is refused, or has to wait for a while.

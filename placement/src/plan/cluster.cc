@@ -6,6 +6,7 @@
 #include "model/cluster_model.h"
 #include "node/links.h"
 #include "node/numa.h"
+#include "plan/next_plan.h"
 #include "shares/past.h"
 #include "shares/shares.h"
 
@@ -227,8 +228,11 @@ void Cluster::clear_assignment(const std::string& name) {
   ClusterModel& s = *state_;
   const JobId id = s.jobs().find(name);
   if (id == kNoId || s.job(id).waits) return;
+  Job& j = s.job(id);
   s.put_leaving(id, {});
+  const bool held = j.assignment && !j.nominated();
   s.drop_assignment(id);
+  if (held) j.last_held = kFromNextPlan;
   s.start_waiting(id);
 }
 
@@ -241,7 +245,7 @@ void Cluster::set_leaving(const std::string& name, const std::vector<PodPlace>& 
   if (!j.assignment && pods.empty() && !j.waits) {
     j.to_be_evicted = false;
     j.evicted_from.reset();
-    j.last_held = s.time;
+    j.last_held = kFromNextPlan;
     s.start_waiting(id);
   } else if (!pods.empty() && j.waits) {
     s.stop_waiting(id);

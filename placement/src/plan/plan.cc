@@ -14,6 +14,7 @@
 #include "order/service_order.h"
 #include "plan/claimants.h"
 #include "plan/decisions.h"
+#include "plan/next_plan.h"
 #include "plan/repair.h"
 #include "plan/turns.h"
 #include "reserve/reservation.h"
@@ -36,6 +37,7 @@ class Planner {
     ++s_.plans;
     s_.time = now_;
     s_.settle();
+    note_who_waits();
     advance_past_use(s_, now_);
     end_double_use(s_, decisions_);
     for (const Pool& p : s_.pools) {
@@ -77,6 +79,18 @@ class Planner {
   }
 
   // --- what waits
+
+  // Who has come to wait since the last plan has done so until now.
+  void note_who_waits() {
+    const auto from_now = [&](const std::set<JobId>& jobs) {
+      for (const JobId id : jobs) {
+        if (Time& held = s_.job(id).last_held; held == kFromNextPlan) held = now_;
+      }
+    };
+    for (const Pool& p : s_.pools) from_now(p.unjudged);
+    from_now(s_.jobs().sidelined());
+    from_now(s_.jobs().nominated());
+  }
 
   bool has_changed(const Pool& p) const {
     return p.known && (p.version != p.judged || (p.due && *p.due <= now_));
@@ -193,7 +207,7 @@ class Planner {
     const auto before = claimants_.victims();
     const bool passed_over = threw_.contains(id) || turns_.had(order.pool(), id);
     const bool infeasible = !passed_over && order.head_is_infeasible();
-    if (infeasible) s_.requests.at(s_.job(id).request).costs_too_much_since.clear();
+    if (infeasible) claimants_.forget_chance(id, order.pool());
     const bool refused =
         passed_over || infeasible || !guarded(id, true, [&] { return claimants_.start(id, order); });
     if (refused && s_.job(id).pools.size() > 1) refused_in_.emplace(id, order.pool());

@@ -281,9 +281,11 @@ TEST(ReservationTest, TheClockBeginsAnewWhenItHasHeldSomething) {
   w.cluster.set_assignment("a/gang", assignment(1, {{0, 0, "n3", {0, 1}}}));  // a node that is gone
   w.at(30);
   w.cluster.clear_assignment("a/gang");
-  w.at(31);
+  w.at(31);  // it is known to hold nothing since then
   EXPECT_FALSE(w.reservation());
   w.at(40);
+  EXPECT_FALSE(w.reservation());
+  w.at(41);
   EXPECT_TRUE(w.reservation());
 }
 
