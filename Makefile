@@ -3,7 +3,7 @@
 #   make build      the release preset: build/release/bin/muster
 #   make test       every test: release, ASan+UBSan, TSan, and tests against a real control plane
 #   make test-tsan  its part under ThreadSanitizer: the client's tests; TSAN_TARGETS="client_test controller_test" for more
-#   make test-life  random lives on a real control plane with fresh seeds, MUSTER_MINUTES=1; not part of `make test`
+#   make test-life  random lives on a real control plane with fresh seeds, MUSTER_MINUTES=1; `make test` plays a minute
 #   make explore    property tests with fresh seeds: SECONDS=60
 #   make fuzz       libFuzzer on everything that reads foreign bytes: SECONDS=60 for each; TARGETS="pod watch" only these
 #   make demo       a control plane, 64 simulated GPUs, Muster and the samples; KEEP=1 leaves it up

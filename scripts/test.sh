@@ -32,6 +32,10 @@ for preset in "$@"; do
   # Each starts a control plane of its own, and mostly waits: two at a time, those that measure alone.
   if [[ $preset == release ]]; then
     run release cluster -L '^(cluster|faults)$' -j 2
+    # With a fresh seed. What it finds is a failure; its logs stay, because the same seed has other instants.
+    rm -rf build/release/life
+    MUSTER_KEEP_LOGS=$PWD/build/release/life run release life -L '^life$' -V
+    grep -o 'MUSTER_SEED=[0-9]*' build/release/ctest-life.log || true
     run release node -L '^node$' -V
     # What they find is printed, and is no failure yet: simulations with looks in between still find what
     # docs/developers.md tells (Hunting).

@@ -1,7 +1,7 @@
 // A cluster as it is lived in, by lot: users submit, edit, suspend, scale and delete jobs and services of
 // every kind, pods take up to three seconds to save, nodes go and come back, quotas move, queues are held and
-// drained, and two controllers are killed, stopped and continued beyond their lease. Every write that the API
-// server has shown is judged. Then peace comes: everything finite must end.
+// drained, and two controllers are killed, told to end, stopped and continued beyond their lease. Every write
+// that the API server has shown is judged. Then peace comes: everything finite must end.
 //
 // A minute by default; MUSTER_MINUTES=30 plays rounds for so long. MUSTER_SEED=N begins with the seed that a
 // run has printed: the same lots, though not the same instants. MUSTER_KEEP_LOGS=FOLDER keeps there, when
@@ -350,6 +350,11 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
       if (chance(60)) free_lease_of(one.name);
       return start(one);
     }
+    if (chance(50)) {
+      tell(one.name + " is told to end");
+      ::kill(one.process->id().pid, SIGTERM);
+      return;  // look_after_controllers() starts another when it has ended
+    }
     if (stopped_ != nullptr) return;
     tell(one.name + " is stopped");
     ::kill(one.process->id().pid, SIGSTOP);
@@ -364,7 +369,7 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
     tell("its lease is deleted");
     try_remove(path);
   }
-  // Whoever lost its lease has ended, as it should.
+  // Whoever lost its lease, or was told to, has ended, as it should.
   void look_after_controllers() {
     if (stopped_ != nullptr && Clock::now() >= continue_at_) {
       tell(stopped_->name + " is continued");

@@ -38,6 +38,7 @@ class Lives {
     });
     cluster_.faults = [this](const HttpRequest& request) { return misfortune(request); };
     is_calm_ = chance(30);  // no faults: what is left is the order of events
+    cluster_.options.leader_elect = chance(50);
     start_process();
   }
 
@@ -45,6 +46,7 @@ class Lives {
     for (int i = 0; i < events; ++i) {
       cluster_.world.run_for(between(0, 1500));
       something_happens();
+      look_after_the_process();
       if (!cluster_.complaints.empty()) return;
     }
   }
@@ -52,6 +54,7 @@ class Lives {
   // Nodes work, faults end, what is suspended goes on, and programs come to their end.
   void make_peace() {
     at_peace_ = true;
+    look_after_the_process();
     for (int n = 0; n < kNodeCount; ++n) restore_node(node_name(n));
     for (const auto& name : names_there()) {
       json roles = cluster_.job(name)["spec"]["roles"];
@@ -123,12 +126,23 @@ class Lives {
   }
 
   void start_process() {
-    // What it had sent has arrived before another process is up, which on a cluster waits for the lease.
-    const bool may_be_late = op_ != nullptr && !is_calm_;
-    if (op_ != nullptr) op_->cut_off = true;
-    cluster_.world.run_for((may_be_late ? kLatest : Duration{0}) + Duration{10});
+    if (op_ != nullptr && chance(50) && cluster_.options.leader_elect) {
+      tell("it is told to stop");
+      op_->controller->request_stop();
+    } else if (op_ != nullptr) {
+      op_->cut_off = true;
+      // What it had sent has arrived before another process acts, which on a cluster waits for the lease.
+      const bool may_be_late = !is_calm_ && !cluster_.options.leader_elect;
+      cluster_.world.run_for(may_be_late ? kLatest : Duration{0});
+    }
+    cluster_.world.run_for(Duration{10});
     op_ = &cluster_.start("life-" + std::to_string(processes_++));
     cluster_.world.run_until([this] { return op_->controller->acting(); }, minutes{1});
+  }
+
+  // One whose renewals were lost has ended, as it should.
+  void look_after_the_process() {
+    if (op_->ended) tell("it has lost its lease"), start_process();
   }
 
   // --- what befalls requests
@@ -165,7 +179,7 @@ class Lives {
     if (dice < 88) return disturb_a_node();
     if (dice < 92) return change_the_quota();
     if (dice < 95) return cluster_.server.break_watches();
-    if (dice < 97) return tell("the process dies"), start_process();
+    if (dice < 97) return tell("another process"), start_process();
     cluster_.collect();
   }
 
