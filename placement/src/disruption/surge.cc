@@ -34,7 +34,7 @@ bool has_room_to_surge(const ClusterModel& s, const Job& j, PoolId pool, const R
                        std::int32_t already) {
   if (count_replicas(s, j, is_surging) + already >= j.spec.max_surge) return false;
   // Both are there for a while. A quota is not asked: soon it holds what it held before.
-  return !broken_bound(s, s.path(j.leaf), pool, amounts, Applicant{}, View::kNow);
+  return !broken_bound(s, s.tree().path(j.leaf), pool, amounts, Applicant{}, View::kNow);
 }
 
 std::int32_t ready_replicas(const ClusterModel& s, const Job& j) {

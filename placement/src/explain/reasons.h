@@ -13,8 +13,11 @@
 
 namespace muster::placement {
 
+inline constexpr std::size_t kMaxHolders = 8;    // in Blocking::by
+inline constexpr std::size_t kHoldersNamed = 3;  // in a sentence
+
 // Reasons that need no look at any node: no Project, a broken tree, Hold. The first that is true counts.
-std::optional<PendingReason> reason_of_leaf(const ClusterModel& state, QueueId leaf,
+std::optional<PendingReason> reason_of_leaf(const QueueTree& tree, QueueId leaf,
                                             const std::vector<QueueId>& path);
 // A job that stands in no pending queue.
 PendingReason reason_of_sidelined(const ClusterModel& state, const Job& job);

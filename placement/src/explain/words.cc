@@ -89,4 +89,10 @@ std::string_view to_string(EvictReason reason) {
   return "";
 }
 
+std::string unit_of(const PoolSpec& pool, std::string_view resource) {
+  if (resource == "gpu") return pool.gpu_resource;
+  if (resource == "cpu") return "CPUs";
+  return resource == "pods" ? "pod slots" : "memory";
+}
+
 }  // namespace muster::placement

@@ -57,15 +57,15 @@ bool VictimTrial::can_keep(const Solution& solution) {
   const bool some_move = std::any_of(solution.victims.begin(), solution.victims.end(), [](const Victim& v) {
     return v.reason == EvictReason::kPreempted && !v.moved_to.empty();
   });
-  if (some_move && !is_eligible(s_, c, eligibility_, before_)) return false;
+  if (some_move && !is_eligible(s_.tree(), c, eligibility_, before_)) return false;
   const std::size_t mark = st_.mark();
   for (const Victim& v : solution.victims) {
     if (v.reason == EvictReason::kPreempted && v.moved_to.empty()) place_again(v, View::kTarget);
   }
   const QueueId leaf = c.path.front();
   const Claimant other{kNoId, c.pool, {}, c.asked, c.fair};
-  const bool keeps = may_be_eligible(s_, c, eligibility_) ||
-                     !may_give(s_, other, Eligibility::kByFairShare, {leaf}, c.asked);
+  const bool keeps = may_be_eligible(s_.tree(), c, eligibility_) ||
+                     !may_give(s_.tree(), other, Eligibility::kByFairShare, {leaf}, c.asked);
   st_.rollback(mark);
   return keeps;
 }
@@ -128,7 +128,8 @@ bool VictimTrial::surges(const Victim& v) {
 bool VictimTrial::has_to_surge(const Victim& v) const {
   const Job& j = s_.job(v.job);
   if (!j.spec.serves || action_ != Action::kMove) return false;
-  if (!j.spec.preemptible || (!owed_ && !disruption_terms(s_, s_.path(j.leaf)).free())) return true;
+  if (!j.spec.preemptible || (!owed_ && !disruption_terms(s_.tree(), s_.tree().path(j.leaf)).free()))
+    return true;
   if (!keeps_services_ || !is_last_of_service(v.job)) return false;
   kept_a_service_ = true;
   return true;
@@ -143,7 +144,7 @@ std::optional<std::vector<PodPlace>> VictimTrial::place_again(const Victim& v, V
     query.pods.push_back({j.assignment->pods[i].role, j.assignment->pods[i].index});
   }
   const Applicant who = v.surges ? Applicant{} : applicant(j.spec);
-  if (broken_bound(s_, s_.path(j.leaf), query.pool, asked(s_, query), who, View::kTarget))
+  if (broken_bound(s_, s_.tree().path(j.leaf), query.pool, asked(s_, query), who, View::kTarget))
     return std::nullopt;
   return place(s_, st_, query);
 }

@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "disruption/surge.h"
-#include "model/totals.h"
+#include "pool/totals.h"
 #include "shares/admission.h"
 
 namespace muster::placement {
@@ -15,7 +15,7 @@ bool VictimTrial::may_take(const Unit& u) const {
   if (keeps_services_ && u.last && is_last_of_service(u.job)) return kept_a_service_ = true, false;
   if (u.own) return true;
   // A gang that straddles the line goes whole: the right is judged before it goes.
-  return may_give(s_, q_.claimant, eligibility_, s_.path(u.leaf), u.amounts);
+  return may_give(s_.tree(), q_.claimant, eligibility_, s_.tree().path(u.leaf), u.amounts);
 }
 
 bool VictimTrial::is_last_of_service(JobId id) const {
@@ -59,11 +59,11 @@ bool VictimTrial::entitled() const {
     case Action::kMove:
       return true;
     case Action::kReclaim:
-      return is_eligible(s_, c, eligibility_, before_);
+      return is_eligible(s_.tree(), c, eligibility_, before_);
     case Action::kPreempt:
       return in_bounds();
     case Action::kReclaimAndPreempt:
-      return is_eligible(s_, c, eligibility_, before_) && in_bounds();
+      return is_eligible(s_.tree(), c, eligibility_, before_) && in_bounds();
   }
   return false;
 }
@@ -71,7 +71,7 @@ bool VictimTrial::entitled() const {
 bool VictimTrial::in_bounds() const {
   const Claimant& c = q_.claimant;
   for (std::size_t i = 0; i < c.path.size(); ++i) {
-    const Resources after = s_.sums(c.path[i], c.pool).allocated + c.asked;
+    const Resources after = s_.tree().sums(c.path[i], c.pool).allocated + c.asked;
     const Resources& fair = (*c.fair)[static_cast<std::size_t>(c.path[i])];
     if (exceeds(after, larger_of(fair, before_[i]), c.asked)) return false;
   }
