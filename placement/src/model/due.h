@@ -18,6 +18,8 @@ struct Safe {
   std::optional<Time> pays;
   // Others are over their fair share, and it is within its own, which is not owed to it yet.
   bool waits_for_fair_share = false;
+  // Somebody was let be because a service would have had no replica left (RULES.md 5.12).
+  bool kept_a_service = false;
 };
 
 // `due` becomes `then`, unless it is earlier.

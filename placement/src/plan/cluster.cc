@@ -266,10 +266,11 @@ void Cluster::set_progress(const std::string& name, const Progress& progress) {
   const JobId id = s.jobs().find(name);
   if (id == kNoId) return;
   Job& j = s.job(id);
-  const bool other = j.progress.resized != progress.resized;
+  // It may grow at another time, or be moved.
+  const bool other = j.progress.resized != progress.resized || j.progress.is_ready != progress.is_ready;
   j.progress = progress;
   s.note_end(id);
-  if (other && j.runs()) s.touch(s.pool_of(j.assignment->pool));  // it may grow at another time
+  if (other && j.runs()) s.touch(s.pool_of(j.assignment->pool));
 }
 
 void Cluster::upsert_other_pod(const OtherPod& pod) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "disruption/disruption.h"
+#include "disruption/surge.h"
 #include "explain/reasons.h"
 #include "model/due.h"
 #include "shares/admission.h"
@@ -74,10 +75,12 @@ Decisions::Entry& Decisions::say(Decision::Kind kind, JobId job, EvictReason rea
 
 // What a disturbance costs its victim counts from when it is decided, and not any more if it is dropped.
 void Decisions::charge(Entry& e, const Victim& v) {
-  e.decision.cost = v.downtime;
+  const WorkTime cost = v.surges ? WorkTime{} : v.downtime;  // nobody misses what moves so
+  e.decision.cost = cost;
   e.decision.owed = v.owed;
+  e.decision.surges = v.surges;
   WorkTime& lost = s_.job(e.job).progress.lost;
-  if (!v.owed) lost.value = wrapping_add(lost.value, v.downtime.value);
+  if (!v.owed) lost.value = wrapping_add(lost.value, cost.value);
 }
 
 void Decisions::drop(Entry& e) {
@@ -202,9 +205,10 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
     auto [a, allocations] = s_.unhold(v.job);
     a = {s_.pool(pool).spec.name, a.since, {}};
     allocations.clear();
+    if (v.surges) surge(v.job, moved);
     insert_sorted(a, allocations, std::move(moved));
     s_.hold(v.job, std::move(a), std::move(allocations));
-    j.moving = j.moving || runs;
+    j.moving = !v.surges && (j.moving || runs);
     if (runs) charge(say(Decision::Kind::kMove, v.job, v.reason, beneficiary, why(v.reason, beneficiary)), v);
     // All of it goes elsewhere, whatever was said of it.
     for (const auto kind :
@@ -225,6 +229,14 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
   s_.start_waiting(v.job);  // counted as pending; a claimant again when its pods are gone
   evicted_.push_back(v.job);
   charge(say(Decision::Kind::kEvict, v.job, v.reason, beneficiary, why(v.reason, beneficiary)), v);
+}
+
+// It starts at once: its new places are free, and its old pods stay until it is ready there.
+void Decisions::surge(JobId id, std::vector<Statement::Placed>& moved) {
+  Job& j = s_.job(id);
+  for (auto& p : moved) s_.turn(p.allocation, Hold::kRunning);
+  j.progress.is_ready = false;
+  j.assumed = true;
 }
 
 void Decisions::apply(JobId claimant, PoolId pool, Statement& statement, const Solution& solution,
@@ -386,17 +398,28 @@ bool Decisions::stays(JobId id, PoolId pool) {
 bool Decisions::moves(JobId id, PoolId pool) {
   Job& j = s_.job(id);
   if (!has_all_of_minimum(s_.request_of(j), j.evicted_from->pods)) return false;
+  Resources amounts;
+  for (const Leaving& l : j.leaving) amounts += l.allocation.amounts;
+  const bool surges = may_surge(j) && has_room_to_surge(s_, j, pool, amounts, 0);
   Statement statement(s_);
   PlaceQuery query{id, pool, View::kNow, Hold::kNominated, {}, kWholePool};
   for (const PodPlace& p : j.evicted_from->pods) query.pods.push_back({p.role, p.index});
   if (!place(s_, statement, query)) return false;
+  auto placed = statement.commit().placed;
+  if (surges) surge(id, placed);
   Assignment a{j.evicted_from->pool, j.evicted_from->since, {}};
   std::vector<Allocation> allocations;
-  insert_sorted(a, allocations, statement.commit().placed);
+  insert_sorted(a, allocations, std::move(placed));
   j.to_be_evicted = false;
   j.evicted_from.reset();
   s_.hold(id, std::move(a), std::move(allocations));
-  j.moving = true;
+  j.moving = !surges;
+  if (!surges) return true;
+  Entry& entry = *find(id, Decision::Kind::kEvict);
+  if (!entry.decision.owed)
+    j.progress.lost.value = wrapping_sub(j.progress.lost.value, entry.decision.cost.value);
+  entry.decision.cost = {};
+  entry.decision.surges = true;
   return true;
 }
 

@@ -71,6 +71,7 @@ class Decisions {
   bool moves(JobId evicted, PoolId pool);
   void back_to_waiting(JobId job);
   void pass_on(JobId undone, JobId claimant);
+  void surge(JobId replica, std::vector<Statement::Placed>& moved);
   void add_pods(JobId job, std::vector<Statement::Placed> placed);
   bool started_now(const Job& j) const { return j.started_in != 0 && j.started_in == s_.plans; }
 

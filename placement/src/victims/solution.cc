@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <map>
 
+#include "disruption/disruption.h"
+#include "disruption/surge.h"
 #include "shares/admission.h"
 #include "victims/movable.h"
 #include "victims/victim_trial.h"
@@ -30,6 +32,7 @@ std::optional<Solution> VictimTrial::carry_out(const Choice& best, std::size_t s
   const std::size_t taken = st_.mark();
   solution.places = best.places;
   claim(solution.places);
+  surging_.clear();
   std::size_t moved = 0;
   for (Victim& v : solution.victims) moved += move(v) ? 1 : 0;
   if (action_ == Action::kReclaimAndPreempt && !can_keep(solution)) return reset(start), std::nullopt;
@@ -37,6 +40,7 @@ std::optional<Solution> VictimTrial::carry_out(const Choice& best, std::size_t s
   if (moved == solution.victims.size()) return who_must_move(std::move(solution), start);
   // Where they all find a place first, the claimant may find one in what is left.
   st_.rollback(taken);
+  surging_.clear();
   const bool all =
       std::all_of(solution.victims.begin(), solution.victims.end(), [&](Victim& v) { return move(v); });
   if (auto places = all ? fits(kWholePool) : std::nullopt) {
@@ -105,9 +109,29 @@ bool VictimTrial::move(Victim& v) {
   const Job& j = s_.job(v.job);
   if (v.pods.size() != j.assignment->pods.size() || j.spec.interactive) return false;
   if (!has_all_of_minimum(s_.request_of(j), j.assignment->pods)) return false;
+  v.surges = surges(v);
+  if (!v.surges && has_to_surge(v)) return false;
   auto places = place_again(v, View::kNow);
   if (!places) return false;
   v.moved_to = std::move(*places);
+  if (v.surges) ++surging_[j.spec.service];
+  return true;
+}
+
+bool VictimTrial::surges(const Victim& v) {
+  const Job& j = s_.job(v.job);
+  if (!may_surge(j)) return false;
+  const auto found = surging_.find(j.spec.service);
+  return has_room_to_surge(s_, j, q_.claimant.pool, v.amounts, found == surging_.end() ? 0 : found->second);
+}
+
+bool VictimTrial::has_to_surge(const Victim& v) const {
+  const Job& j = s_.job(v.job);
+  if (!j.spec.serves || action_ != Action::kMove) return false;
+  if (!j.spec.preemptible || (!owed_ && !disruption_terms(s_.tree(), s_.tree().path(j.leaf)).free()))
+    return true;
+  if (!keeps_services_ || !is_last_of_service(v.job)) return false;
+  kept_a_service_ = true;
   return true;
 }
 
@@ -119,8 +143,8 @@ std::optional<std::vector<PodPlace>> VictimTrial::place_again(const Victim& v, V
     if (j.assignment->pods[i].role < 0 || j.assignment->pods[i].role >= roles) return std::nullopt;
     query.pods.push_back({j.assignment->pods[i].role, j.assignment->pods[i].index});
   }
-  if (broken_bound(s_, s_.tree().path(j.leaf), query.pool, asked(s_, query), applicant(j.spec),
-                   View::kTarget))
+  const Applicant who = v.surges ? Applicant{} : applicant(j.spec);
+  if (broken_bound(s_, s_.tree().path(j.leaf), query.pool, asked(s_, query), who, View::kTarget))
     return std::nullopt;
   return place(s_, st_, query);
 }

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "disruption/disruption.h"
+#include "disruption/surge.h"
 #include "model/due.h"
 #include "victims/movable.h"
 #include "victims/victim_order.h"
@@ -63,7 +64,10 @@ struct Gatherer {
   enum class Part : std::uint8_t { kNothing, kSurplus, kAll };
   Part allowed(const Job& j, const DisruptionTerms& terms) {
     if (q.who.owed || terms.free() || !has_begun(j)) return Part::kAll;
-    if (j.spec.serves) return Part::kNothing;
+    // Nobody misses it: that is within any bound.
+    if (j.spec.serves)
+      return q.action == Action::kMove && may_surge(j) && terms.max_overhead > 0 ? Part::kAll
+                                                                                 : Part::kNothing;
     const Bounded whole = within_bound(j, terms, downtime_of_going(j, q.now), q.now);
     if (whole.allowed) return Part::kAll;
     if (whole.from) soonest(still.due, *whole.from);
@@ -187,7 +191,8 @@ std::vector<Unit> units(const ClusterModel& s, const UnitQuery& q, Safe& safe) {
     s.work.spend(static_cast<std::int64_t>(jobs.size()));
     for (const JobId id : jobs) {
       const Job& j = s.job(id);
-      if (!j.spec.preemptible || id == c.job || !j.assignment || !j.displaced.empty()) continue;
+      if (id == c.job || !j.assignment || !j.displaced.empty() || is_surging(j)) continue;
+      if (!j.spec.preemptible && !(moves && may_surge(j))) continue;
       if (moves && (j.spec.interactive || j.nominated())) continue;
       if (!moves && own && j.spec.priority >= s.job(c.job).spec.priority) continue;
       // What this very plan has started may stay if its leaf is entitled to it: its minimum, that is.

@@ -43,6 +43,8 @@ struct VictimFilter {
   bool surplus_only = false;
   bool idle_room_only = false;  // only below levels of weight 0
   bool owed = true;             // else the bound of RULES.md 5.11 holds for those of other leaf queues
+  // Each service keeps a replica that serves, however much that costs others (RULES.md 5.12).
+  bool keeps_services = false;
 };
 
 struct UnitQuery {

@@ -278,6 +278,7 @@ std::optional<Found> find_victims(ClusterModel& s, Statement& statement, const S
                                   Safe& safe) {
   VictimTrial trial(s, statement, q, action, eligibility, who, safe);
   auto solution = VictimSearch(trial).run();
+  safe.kept_a_service = safe.kept_a_service || trial.kept_a_service();
   if (!solution) return std::nullopt;
   return Found{*std::move(solution), trial.own_taken()};
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "disruption/surge.h"
 #include "pool/totals.h"
 #include "shares/admission.h"
 
@@ -10,9 +11,23 @@ namespace muster::placement {
 
 bool VictimTrial::may_take(const Unit& u) const {
   if (u.after >= 0 && !in_use_[static_cast<std::size_t>(u.after)]) return false;
-  if (action_ == Action::kMove || u.own) return true;
+  if (action_ == Action::kMove) return true;
+  if (keeps_services_ && u.last && is_last_of_service(u.job)) return kept_a_service_ = true, false;
+  if (u.own) return true;
   // A gang that straddles the line goes whole: the right is judged before it goes.
   return may_give(s_.tree(), q_.claimant, eligibility_, s_.tree().path(u.leaf), u.amounts);
+}
+
+bool VictimTrial::is_last_of_service(JobId id) const {
+  const Job& j = s_.job(id);
+  if (!j.spec.serves || !j.progress.is_ready) return false;
+  std::int32_t left = ready_replicas(s_, j);
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    const Job& other = s_.job(units_[i].job);
+    const bool goes = in_use_[i] && units_[i].last && units_[i].job != id;
+    if (goes && other.progress.is_ready && other.spec.service == j.spec.service) --left;
+  }
+  return left <= 1;
 }
 
 void VictimTrial::take(std::size_t i, NodeId on) {

@@ -2,7 +2,10 @@
 // finds.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "disruption/disruption.h"
@@ -30,6 +33,7 @@ class VictimTrial {
         action_(action),
         eligibility_(eligibility),
         owed_(who.owed),
+        keeps_services_(who.keeps_services),
         units_(placement::units(s_,
                                 {&q_.claimant, action, eligibility, who, q_.now,
                                  !disruption_terms(s_.tree(), q_.claimant.path).free()},
@@ -79,6 +83,8 @@ class VictimTrial {
   // It counts as gone again after a rollback to a mark at which it was.
   void note_taken(std::size_t i) { in_use_[i] = true; }
   void rollback(std::size_t to) { st_.rollback(to); }
+  // Somebody was not taken because a service needs it: another search without that may find more.
+  bool kept_a_service() const { return kept_a_service_; }
 
  private:
   bool in_bounds() const;
@@ -92,6 +98,11 @@ class VictimTrial {
   Solution who_must_move(Solution solution, std::size_t start);
   EvictReason reason(const Unit& u) const;
   bool move(Victim& v);
+  // RULES.md 5.12: whether it is moved as a replica that nobody misses, and whether it is moved only so.
+  bool surges(const Victim& v);
+  bool has_to_surge(const Victim& v) const;
+  // With those that are gone already, this one would leave its service without a replica that serves.
+  bool is_last_of_service(JobId id) const;
   // The pods that it gives, where there is room for them all.
   std::optional<std::vector<PodPlace>> place_again(const Victim& v, View view);
 
@@ -100,11 +111,13 @@ class VictimTrial {
   const SolutionQuery& q_;
   Action action_;
   Eligibility eligibility_;
-  bool owed_;
+  bool owed_, keeps_services_;
   std::vector<Resources> before_;  // allocated along the claimant's path, before anything is taken
   std::vector<Unit> units_;
   std::vector<bool> in_use_;
   std::size_t own_taken_ = 0;
+  std::map<std::string, std::int32_t> surging_;  // of the solution that is carried out, by service
+  mutable bool kept_a_service_ = false;
 };
 
 }  // namespace muster::placement

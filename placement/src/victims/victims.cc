@@ -47,10 +47,15 @@ class Ways {
 
   std::optional<Solution> run() {
     if (!fits_in(q_.claimant.asked, free_ + s_.tree().preemptible(q_.claimant.pool))) return std::nullopt;
-    return terms_.free() ? in_order_of_the_list() : by_cost();
+    auto solution = in_turn();
+    if (solution || !safe_.kept_a_service) return solution;
+    keeps_services_ = false;  // no other set of victims would do
+    return in_turn();
   }
 
  private:
+  std::optional<Solution> in_turn() { return terms_.free() ? in_order_of_the_list() : by_cost(); }
+
   // To this claimant disturbances count as free. Those whom it disturbs may still have a bound.
   std::optional<Solution> in_order_of_the_list() {
     std::vector<Way> ways;
@@ -200,7 +205,7 @@ class Ways {
   }
 
   std::optional<Found> search(const Way& way, bool idle_room_only) {
-    const VictimFilter who{way.surplus_only, idle_room_only, way.owed};
+    const VictimFilter who{way.surplus_only, idle_room_only, way.owed, keeps_services_};
     return find_victims(s_, statement_, q_, way.action, way.eligibility, who, safe_);
   }
 
@@ -236,6 +241,7 @@ class Ways {
   bool grows_, by_quota_, by_fair_share_;
   Resources free_;
   bool juniors_, idle_room_;
+  bool keeps_services_ = true;
 };
 
 }  // namespace

@@ -23,8 +23,9 @@ struct Victim {
   Wide cost = 0;                     // as of its units
   WorkTime downtime{};
   Resources amounts{};
-  bool whole = false;  // it stops, here at least
-  bool owed = true;    // to the claimant (RULES.md 5.11)
+  bool whole = false;   // it stops, here at least
+  bool owed = true;     // to the claimant (RULES.md 5.11)
+  bool surges = false;  // it moves, and its pods stay until those elsewhere are ready (RULES.md 5.12)
 };
 
 struct Solution {

@@ -129,6 +129,12 @@ Translation translate_job(const Object<crds::TrainingJob>& counts, const Caches&
   const crds::TrainingJob& job = counts.value;
   Translation t;
   t.serves = is_replica(counts);
+  if (t.serves) {
+    const auto of = job.metadata.labels.find(std::string(kServiceLabel));
+    t.service = client::make_key(job.metadata.ns, of == job.metadata.labels.end() ? "" : of->second);
+    if (const auto service = caches.services.store().find(t.service))
+      t.max_surge = service->value.spec.rollout.max_surge;
+  }
   // What it needs is said whatever else is wrong: what runs is charged by it.
   const auto needs = pod_needs(job);
   if (needs) {

@@ -46,6 +46,9 @@ Gang match(const crds::Assignment& assignment, const std::vector<client::Ptr<cli
         id->tries == places[place->second].tries) {
       gang.pods[place->second] = pod.get();
       if (pod->phase == client::PodPhase::kSucceeded) gang.succeeded[place->second] = true;
+    } else if (id && assignment.replaces.attempt != 0 && id->attempt == assignment.replaces.attempt &&
+               !pod->deleting && !is_terminal(*pod)) {
+      gang.replaced.push_back(pod.get());
     } else {
       gang.strays.push_back(pod.get());
       gang.stale.add(*pod);

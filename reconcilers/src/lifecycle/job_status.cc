@@ -90,16 +90,21 @@ void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status
   if (status.assignment.attempt != 0) status.allocated.gpu = crds::MilliGpu{gpus};
 }
 
+std::int32_t serving_attempt(const crds::Assignment& a) {
+  return a.replaces.attempt != 0 ? a.replaces.attempt : a.attempt;
+}
+
 std::vector<std::string> gpus_shared_by(const crds::TrainingJob& job) {
   const auto& a = job.status.assignment;
   if (a.attempt == 0 || !has_shares(job.spec) || job.metadata.deletion_timestamp || is_finished(job.status) ||
       !is_of_this_spec(job, a))
     return {};
   std::set<NodeGpu> gpus;
-  for (std::size_t i = 0; i < a.pods.size(); ++i) {
-    const auto& place = a.pods[i];
-    if (!shares_gpus(job.spec, place)) continue;
-    for (const auto gpu : place.gpus) gpus.insert({place.node, gpu});
+  for (const auto* places : {&a.pods, &a.replaces.pods}) {
+    for (const auto& place : *places) {
+      if (!shares_gpus(job.spec, place)) continue;
+      for (const auto gpu : place.gpus) gpus.insert({place.node, gpu});
+    }
   }
   std::vector<std::string> keys;
   for (const auto& gpu : gpus) keys.push_back(key_of(gpu));

@@ -49,6 +49,7 @@ constexpr Transition kWhileWaiting[] = {
 };
 
 constexpr Transition kWhileAdmitted[] = {
+    moves_in_vain,       // a replica that serves on where it was
     takes_places_back,   // kEvict, kMove, kBackOff of placement     -> waiting
     follows_edit,        // of the spec                              -> waiting, the next attempt, or smaller
     changes_size,        // kShrink, kGrow of placement              -> the next attempt, waiting, or goes on
@@ -149,7 +150,7 @@ bool takes_places_back(JobStep& s) {
     requeue(s, evict->reason, evict->message);
   } else if (const auto* move = s.decision(Decision::Kind::kMove)) {
     count_loss(s, *move);
-    move_to(s, *move);
+    if (!surge_to(s, *move)) move_to(s, *move);
   } else if (const auto* refused = s.decision(Decision::Kind::kBackOff)) {
     back_off(s, refused->reason, refused->message);
   } else {

@@ -190,7 +190,9 @@ void PlacedJobs::drop_decision(JobState& state, bool holds, const Step& step) {
   }
   const bool takes =
       kind == Decision::Kind::kEvict || kind == Decision::Kind::kBackOff || kind == Decision::Kind::kMove;
-  if (starts ? (holds || !step.wants_place) : (takes ? !holds : true)) state.decision.reset();
+  const bool is_taken =
+      !holds || step.serves_on || (state.decision->surges && state.attempt != state.decision->attempt);
+  if (starts ? (holds || !step.wants_place) : (takes ? is_taken : true)) state.decision.reset();
 }
 
 // As the step leaves its status.
@@ -204,6 +206,8 @@ pl::JobSpec PlacedJobs::to_job(const client::Key& key, const crds::TrainingJob& 
   for (std::size_t r = 0; a.attempt != 0 && !may_grow && r < s.roles.size(); ++r)
     s.roles[r].max_replicas = std::min(s.roles[r].max_replicas, size_of_role(a, s.roles[r].name));
   s.serves = wish.serves;
+  s.service = wish.service;
+  s.max_surge = a.moved_in_vain.value_or(false) ? 0 : wish.max_surge;
   if (options_.complete) options_.complete(key, s);
   return s;
 }
@@ -287,7 +291,8 @@ void PlacedJobs::update_holder(const client::Key& key, const crds::TrainingJob& 
   if (!is_ahead) cluster_.set_assignment(key, recorded, step.displaced);
   const crds::Assignment none;
   Payers payers{state.was_readable ? status.assignment : none, uncharged(key, recorded, step.displaced)};
-  payers.may_leave = state.was_readable && crds::is_elastic(job.spec);
+  // A replica that moves is there twice for a while.
+  payers.may_leave = state.was_readable && (crds::is_elastic(job.spec) || wish.serves);
   // A decision that is not written down yet has already changed who leaves. That stands.
   if (state.decision) payers.leaving = cluster_.leaving(key);
   const auto leaving = charge_lingering(key, job, wish, payers, pods);
@@ -355,6 +360,7 @@ const Decision* PlacedJobs::note(const pl::Decision& d) {
   decision.message = d.message;
   decision.cost_seconds = to_seconds(d.cost);
   decision.owed = d.owed;
+  decision.surges = d.surges;
   switch (d.kind) {
     case pl::Decision::Kind::kStart:
       decision.kind = Decision::Kind::kStart;

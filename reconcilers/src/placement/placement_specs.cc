@@ -383,6 +383,8 @@ pl::Progress progress_spec(const crds::TrainingJobSpec& spec, const crds::Traini
   p.resize_took = from_seconds(known.resize_seconds);
   p.ran = to_work_time(known.ran);
   p.lost = to_work_time(known.lost_optional);
+  p.is_ready = status.started_at && a.replaces.attempt == 0 && status.ready_replicas > 0 &&
+               status.ready_replicas >= static_cast<std::int32_t>(a.pods.size());
   return p;
 }
 

@@ -10,6 +10,7 @@
 #include "muster/reconcilers/common/fan_out.h"
 #include "muster/reconcilers/common/log.h"
 #include "muster/reconcilers/jobs/pod_refusal.h"
+#include "muster/reconcilers/lifecycle/job_status.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/pod_identity.h"
 #include "muster/reconcilers/services/service_objects.h"
@@ -143,7 +144,7 @@ std::vector<MetricsEndpoint> InferenceServiceReconciler::endpoints_of(const Serv
     if (job->value.metadata.deletion_timestamp) continue;
     for (const auto& pod : context_.caches.pods.store().by_index(kByOwner, job->meta.uid)) {
       const auto id = identity_of(*pod);
-      if (!id || id->index != 0 || id->attempt != job->value.status.assignment.attempt) continue;
+      if (!id || id->index != 0 || id->attempt != serving_attempt(job->value.status.assignment)) continue;
       if (!pod->ready || pod->deleting || pod->phase != client::PodPhase::kRunning) continue;
       all.push_back({job->meta.name, metrics_url(pod->ip, port, rule.metrics_path)});
     }

@@ -229,7 +229,8 @@ ReplicaView view_of(const crds::TrainingJob& job, const std::vector<client::Ptr<
   view.state.created = job.metadata.creation_timestamp.value_or(crds::Time{});
   for (const auto& pod : pods) {
     const auto id = identity_of(*pod);
-    if (id && id->attempt == job.status.assignment.attempt && pod->ready && !pod->deleting) ++view.ready_pods;
+    if (id && id->attempt == serving_attempt(job.status.assignment) && pod->ready && !pod->deleting)
+      ++view.ready_pods;
   }
   view.state.is_ready = view.state.is_placed && view.ready_pods >= crds::replicas_of(job.spec);
   return view;

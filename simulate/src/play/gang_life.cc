@@ -205,6 +205,12 @@ void World::tell_step(Gang& g, const reconcilers::Step& step, bool moves, const 
         metrics.preemptions += is_evicted_for_others(note.reason) ? 1 : 0;
         tell(EventType::kEvicted, w, note.reason, beneficiary);
       }
+    } else if (note.action == "Move") {  // its pods stay until those elsewhere are ready
+      if (note.reason == "MoveFailed") continue;
+      ++w.moves;
+      auto target = std::make_shared<Pods>();
+      append_pods(g, step.status.assignment.pods, *target);
+      tell(EventType::kMoved, w, note.reason, beneficiary, std::move(target));
     } else if (note.action == "Fail") {
       g.leaves_whole = true;
       g.ended_as = note.reason;

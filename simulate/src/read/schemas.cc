@@ -113,9 +113,10 @@ std::string expectation() {
       "estimatedStart": {"type": "string", "nullable": true}, "submitted": {"type": "string"},
       "firstStarted": {"type": "string", "nullable": true}, "finished": {"type": "string", "nullable": true},
       "position": )" +
-         count + R"(, "attempt": )" + count + R"(, "preemptions": )" + count + R"(, "moves": )" + count +
-         R"(, "waitedSeconds": )" + count + R"(, "lostWorkSeconds": )" + count + R"(, "gpuSecondsUseful": )" +
-         count + R"(, "gpuSecondsLost": {"type": "object", "additionalProperties": )" + count + R"(},
+         count + R"(, "attempt": )" + count + R"(, "readyReplicas": )" + count + R"(, "preemptions": )" +
+         count + R"(, "moves": )" + count + R"(, "waitedSeconds": )" + count + R"(, "lostWorkSeconds": )" +
+         count + R"(, "gpuSecondsUseful": )" + count +
+         R"(, "gpuSecondsLost": {"type": "object", "additionalProperties": )" + count + R"(},
       "running": )" +
          count + R"(, "queued": )" + count + R"(, "succeeded": )" + count + R"(}}},
     "events": {"type": "object", "properties": {)" +

@@ -158,6 +158,7 @@ Entry workload_entry(const World& world, const Workload& w) {
                  {"lostWorkSeconds", w.lost_ms / 1000},
                  {"gpuSecondsUseful", world.useful_milli_ms_of(w) / 1'000'000},
                  {"gpuSecondsLost", losses_entry(world.losses_of(w))}};
+  if (w.is_service) entry["readyReplicas"] = w.status.ready_replicas;
   return entry;
 }
 

@@ -102,6 +102,10 @@ void World::restate(Gang& g) {
     g.invalid = "spec.priorityClassName: there is no PriorityClass \"" + class_name + "\"";
   wish.priority = priority.value_or(0);
   wish.serves = w.is_service;
+  if (w.is_service) {
+    wish.service = w.key;
+    wish.max_surge = w.service().service.spec.rollout.max_surge;
+  }
   g.violation.clear();
   const bool has_place = g.job.status.assignment.attempt != 0;  // what has one is not judged anew
   if (g.invalid.empty() && project != nullptr && !has_place)

@@ -202,6 +202,18 @@ struct SavedStep {
   bool operator==(const SavedStep&) const = default;
 };
 
+// A replica of a service that moves: the attempt whose pods serve until those of the assignment are ready.
+struct ReplacedAttempt {
+  std::int32_t attempt = 0;  // 0: none
+  std::vector<PodAssignment> pods;
+
+  static constexpr auto fields() {
+    using T = ReplacedAttempt;
+    return fields_of(field("attempt", &T::attempt, Zero::kOmit), field("pods", &T::pods));
+  }
+  bool operator==(const ReplacedAttempt&) const = default;
+};
+
 // The commit point: written before any of its pods exists, and withdrawn whole.
 struct Assignment {
   std::int32_t attempt = 0;  // from 1; 0: no assignment
@@ -215,6 +227,9 @@ struct Assignment {
   std::optional<Time> resized_at{};  // when an elastic gang last changed its size
   std::int64_t generation = 0;       // the last one that `made_from` is known to hold for
   std::string made_from;             // what the pods follow from in the spec; "": not noted
+  ReplacedAttempt replaces{};        // its pods stay until those of this attempt are ready
+  // It was to move and could not start elsewhere. So it is not tried again while its pods serve.
+  std::optional<bool> moved_in_vain{};
 
   static constexpr auto fields() {
     using T = Assignment;
@@ -222,7 +237,8 @@ struct Assignment {
                      field("admittedAt", &T::admitted_at), field("pods", &T::pods),
                      field("succeeded", &T::succeeded), field("resume", &T::resume),
                      field("resizedAt", &T::resized_at), field("generation", &T::generation, Zero::kOmit),
-                     field("madeFrom", &T::made_from));
+                     field("madeFrom", &T::made_from), field("replaces", &T::replaces),
+                     field("movedInVain", &T::moved_in_vain));
   }
   bool operator==(const Assignment&) const = default;
 };

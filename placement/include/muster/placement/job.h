@@ -108,6 +108,10 @@ struct JobSpec {
   Duration grace_period;         // from when it is asked to go until it is ended
   bool resizes_in_place = true;  // false: a change of its size restarts the gang
   bool serves = false;           // it is a replica of a service: it has no work to lose
+  // Of a replica: its service, and how many of the service's replicas may be replaced at once by one more
+  // that is made before they go (RULES.md 5.12). 0: none.
+  std::string service{};
+  std::int32_t max_surge = 0;
   bool operator==(const JobSpec&) const = default;
 };
 
@@ -129,6 +133,7 @@ struct Progress {
   std::optional<Duration> resize_took;  // its last change of size in place, until it worked again
   WorkTime ran;                         // before the later of `began` and `resized`, in all its life
   WorkTime lost;                        // in its life to optional disturbances (RULES.md 5.11)
+  bool is_ready = false;                // a replica of a service: it serves now
   bool operator==(const Progress&) const = default;
 };
 

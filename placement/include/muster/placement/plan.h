@@ -87,6 +87,9 @@ struct Decision {
   // whether it was owed to the beneficiary (RULES.md 5.11).
   WorkTime cost{};
   bool owed = true;
+  // Of kMove of a replica of a service: made before broken. It starts at `assignment` at once, and the pods
+  // that it has leave when those there are ready (RULES.md 5.12).
+  bool surges = false;
 };
 
 // Something that was thrown while the plan looked at one job: a bug. Nothing was decided for the job, and

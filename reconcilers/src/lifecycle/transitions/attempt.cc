@@ -161,6 +161,8 @@ void begin_attempt(JobStep& s, const std::string& why, const std::string& reason
                    client::EventType type) {
   auto& a = s.status.assignment;
   count_run(s);
+  a.replaces = {};
+  a.moved_in_vain.reset();
   a.attempt = ++s.status.attempt;
   a.admitted_at = s.seen.now;
   for (auto& p : a.pods) {
@@ -239,6 +241,7 @@ void judge_readiness(JobStep& s) {
   s.status.started_at = s.seen.now;
   s.status.start_failures = 0;
   note_start(s);
+  end_surge(s);
   s.set("PodsReady", ConditionStatus::kTrue, "PodsReady",
         fmt::format("all {} pods are ready", s.gang.pods.size()));
 }

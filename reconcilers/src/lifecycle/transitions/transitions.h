@@ -59,6 +59,16 @@ void fail(JobStep& s, const std::string& reason, const std::string& message);
 // is not waited for.
 void finished(JobStep& s);
 
+// --- surge.cc
+
+// A replica of a service is made elsewhere before it goes here (RULES.md 5.12). The next attempt begins
+// there, and the pods of this one stay until that is ready. False: it cannot be, and nothing was changed.
+bool surge_to(JobStep& s, const Decision& to);
+// It is ready there, or nobody serves here any more.
+void end_surge(JobStep& s);
+// True: it could not start there. The pods that serve are the gang again.
+bool moves_in_vain(JobStep& s);
+
 // --- attempt.cc
 
 // Holds the pods against the assignment. Pods that stand for no place of it are removed.

@@ -178,6 +178,52 @@ TEST_F(Served, AReplicaOfSeveralPodsIsOneGangBehindOneAddress) {
   }));
 }
 
+// It stands alone on its node, and a pod of four GPUs is owed that node. It is made elsewhere before it goes.
+TEST_F(Served, AReplicaThatIsInTheWayIsMadeElsewhereBeforeItGoes) {
+  History history(*s_.cluster, {"trainingjobs"});
+  s_.cluster->create(service_object("roams", 1));
+  ASSERT_TRUE(s_.wait_ready("roams", 1)) << s_.say("roams");
+  const json first = s_.pods("roams").at(0);
+  const std::string its_node = first["spec"]["nodeName"];
+  json beside = job_object({.name = "beside", .spec = {{"preemptible", false}}});
+  beside["spec"]["roles"][0]["template"]["spec"]["affinity"]["nodeAffinity"]
+        ["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"] = {
+            {{"matchFields", {{{"key", "metadata.name"}, {"operator", "NotIn"}, {"values", {its_node}}}}}}};
+  s_.cluster->create(beside);
+  ASSERT_TRUE(s_.cluster->wait_phase("beside", "Running")) << s_.cluster->job("beside").dump(2);
+  s_.cluster->create(job_object({.name = "large", .gpus = 4}));
+  ASSERT_TRUE(s_.cluster->wait_phase("large", "Running", 60s))
+      << s_.cluster->job("large").dump(2) << s_.say("roams");
+  ASSERT_TRUE(s_.wait_ready("roams", 1)) << s_.say("roams");
+  EXPECT_EQ(s_.cluster->job("large")["status"]["assignment"]["pods"][0]["node"], its_node);
+  ASSERT_TRUE(s_.wait_pods("roams", 1));
+  EXPECT_NE(s_.pods("roams").at(0)["spec"]["nodeName"], its_node);
+  // From the first one on, a pod was ready that nobody had told to go.
+  std::map<std::string, bool> serves;
+  bool has_begun = false;
+  int gaps = 0;
+  Auditor auditor;
+  history.replay([&](const Change& change) {
+    auditor.see(change);
+    const json& meta = change.object["metadata"];
+    if (change.object["kind"] != "Pod" ||
+        meta.value("labels", json::object()).value("muster.dev/service", "") != "roams")
+      return;
+    bool is_ready = false;
+    for (const auto& c : change.object["status"].value("conditions", json::array()))
+      is_ready = is_ready || (c["type"] == "Ready" && c["status"] == "True");
+    serves[meta["uid"]] = is_ready && !change.is_gone && !meta.contains("deletionTimestamp");
+    const bool any = std::ranges::any_of(serves, [](const auto& one) { return one.second; });
+    has_begun = has_begun || any;
+    gaps += has_begun && !any ? 1 : 0;
+  });
+  EXPECT_TRUE(has_begun);
+  EXPECT_EQ(gaps, 0) << s_.say("roams");
+  EXPECT_EQ(serves.size(), 2u);
+  EXPECT_THAT(auditor.problems(), testing::IsEmpty());
+  EXPECT_EQ(s_.cluster->audit_gpus(), "");
+}
+
 TEST_F(Served, ItsServiceFollowsItsPort) {
   s_.cluster->create(service_object("moves", 1));
   ASSERT_TRUE(s_.wait_ready("moves", 1)) << s_.say("moves");

@@ -29,6 +29,8 @@ struct Gang {
   std::vector<bool> succeeded;             // parallel to `pods`: seen now, or remembered by the assignment
   std::vector<const client::Pod*> strays;  // of earlier attempts or tries, or without identity
   Lingering stale;                         // those of `strays` that have not ended
+  // Of the attempt that serves until this one is ready. None of them was told to go.
+  std::vector<const client::Pod*> replaced;
 };
 
 // Complexity: O(pods log pods). The pods must outlive the answer.

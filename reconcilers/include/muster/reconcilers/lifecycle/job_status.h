@@ -30,6 +30,9 @@ void start_conditions(crds::TrainingJobStatus& status, std::int64_t generation, 
 void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status, bool leaving = false,
               bool resizing = false, const Charge& charge = {});
 
+// The attempt whose pods serve: of a replica that moves, the one before until this one is ready.
+std::int32_t serving_attempt(const crds::Assignment& assignment);
+
 // Keys of the GPUs that the job's assignment gives it a share of. Empty where it has none, has ended,
 // is on its way out, or was not looked at since its pods' GPUs were edited. Each once. O(pods of roles
 // with shares).

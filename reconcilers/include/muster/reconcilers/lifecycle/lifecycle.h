@@ -61,6 +61,8 @@ struct Decision {
   // somebody.
   std::int64_t cost_seconds = 0;
   bool owed = true;
+  // kMove of a replica: its pods serve until those at `places` are ready.
+  bool surges = false;
 };
 
 // What is known about the ground under a pod.
@@ -140,6 +142,7 @@ struct Step {
   std::vector<std::size_t> create;  // indexes into status.assignment.pods, once the status is committed
   std::vector<PodRemoval> remove;   // once the status is committed
   bool wants_place = false;         // stands in the queue of placement
+  bool serves_on = false;           // it was to go elsewhere, or for good, and serves on where it was
   bool settles = false;  // a decision to grow or shrink was acted on, or will not be: the assignment is right
   std::vector<std::size_t> displaced;  // indexes into status.assignment.pods: all that need another node
   bool publish = false;                // its Service is to be there: the pods find each other by name

@@ -20,6 +20,8 @@ struct Translation {
   std::string blocked_reason = "NoMatchingNodes";  // or NamespaceNotReady, BackingOff
   std::int32_t priority = 0;
   bool serves = false;               // it is a replica of an InferenceService
+  std::string service;               // of which one: its key
+  std::int32_t max_surge = 0;        // how many of its replicas may be replaced by one more at once
   std::vector<PodNeeds> needs;       // per role, in the spec's order; empty when they cannot be told
   std::vector<VolumeTerms> volumes;  // likewise
 };
