@@ -35,6 +35,7 @@ class Claimants {
   bool grow(const Growth::GrowthClaim& claim, PoolId pool, const std::vector<Resources>& fair);
   // So many jobs of the pool wait until room has been there for long enough that they take it first.
   bool enough_are_too_early() const;
+  bool some_are_too_early() const { return too_early_ > 0; }
 
   // In this round somebody was refused who may find room now that this one has started or grown: it may be a
   // victim, or be over its share.

@@ -241,6 +241,8 @@ class Planner {
           growth.refused();
         } else if (guarded(claim->job, false, [&] { return claimants_.grow(*claim, pool, fair); })) {
           list.push_back(claim->job);
+          // They may have noted room that is gone now: the next plan sees it.
+          if (claimants_.some_are_too_early()) soonest(s_.pool(pool).due, now_ + seconds(1));
           growth.granted(claimants_.victims() != before);
         } else {
           turns_.refuse_growth(pool, claim->job);
