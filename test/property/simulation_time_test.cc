@@ -224,12 +224,11 @@ std::string some_input(Dice& dice) {
 // Those that have found something, and some more. MUSTER_SEEDS=100..2000 hunts with others, MUSTER_SEEDS=17
 // plays one again.
 std::vector<std::uint64_t> seeds() {
-  std::vector<std::uint64_t> list = {46,        50,        64,        66,        70,        87,
-                                     95,        109,       113,       162,       166,       182,
-                                     310000068, 310001014, 310002035, 310005051, 310006023, 310007060,
-                                     310009087, 310010069, 310011103, 310012011, 310013011, 310014072,
-                                     310015009, 310016021, 310017051, 410004038,
-      410006044};
+  std::vector<std::uint64_t> list = {
+      46,        50,        64,        66,        70,        87,        95,        109,
+      113,       162,       166,       182,       310000068, 310001014, 310002035, 310005051,
+      310006023, 310007060, 310009087, 310010069, 310011103, 310012011, 310013011, 310014072,
+      310015009, 310016021, 310017051, 410004038, 410006044, 420002046, 420004021};
   if (!kFast) list.resize(6);
   std::uint64_t first = 0, last = kFast ? 29 : 0;
   if (const char* wanted = std::getenv("MUSTER_SEEDS")) {
