@@ -179,6 +179,9 @@ std::optional<Time> Claimants::growth_pays(const Growth::GrowthClaim& claim, Poo
 
 bool Claimants::grow(const Growth::GrowthClaim& claim, PoolId pool, const std::vector<Resources>& fair) {
   const Job& j = s_.job(claim.job);
+  const bool taken_already = j.started_in == s_.plans || j.grown_in == s_.plans;
+  // A change of size would begin its start anew, and could keep it from ever being over.
+  if (j.progress.is_starting && !taken_already) return false;
   SolutionQuery q{.claimant = {claim.job, pool, claim.path, claim.asked, &fair},
                   .pods = claim.pods,
                   .now = now_,
@@ -202,7 +205,6 @@ bool Claimants::grow(const Growth::GrowthClaim& claim, PoolId pool, const std::v
     return false;
   }
   Job& job = s_.job(claim.job);
-  const bool taken_already = j.started_in == s_.plans || j.grown_in == s_.plans;
   // What its size had before has changed.
   if (j.progress.resized && job.claim_since && *job.claim_since < *j.progress.resized)
     job.claim_since.reset();

@@ -267,7 +267,8 @@ void Cluster::set_progress(const std::string& name, const Progress& progress) {
   if (id == kNoId) return;
   Job& j = s.job(id);
   // It may grow at another time, or be moved.
-  const bool other = j.progress.resized != progress.resized || j.progress.is_ready != progress.is_ready;
+  const bool other = j.progress.resized != progress.resized || j.progress.is_ready != progress.is_ready ||
+                     j.progress.is_starting != progress.is_starting;
   j.progress = progress;
   s.note_end(id);
   if (other && j.runs()) s.touch(s.pool_of(j.assignment->pool));

@@ -374,6 +374,7 @@ pl::Progress progress_spec(const crds::TrainingJobSpec& spec, const crds::Traini
   p.began = to_time(a.admitted_at);
   if (status.checkpoint.saved_at) p.saved = to_time(status.checkpoint.saved_at);
   if (crds::is_elastic(spec) || a.resized_at) p.resized = std::max(p.began, to_time(a.resized_at));
+  p.is_starting = a.attempt != 0 && !status.started_at;
   p.start_took = from_seconds(known.start_seconds);
   if (!p.start_took && status.started_at && a.admitted_at)
     p.start_took = to_duration(*status.started_at - *a.admitted_at);

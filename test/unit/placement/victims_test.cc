@@ -292,6 +292,26 @@ TEST(VictimsTest, QuietBeginsAnewAfterAResize) {
   EXPECT_EQ(c.size("a/e"), 8u);
 }
 
+TEST(VictimsTest, AStartIsOverBeforeItGrows) {
+  Cell c({node("n1", 8)});
+  c.project("a", {});
+  JobSpec e = elastic(job("a/e", 2, 1), 2, 8);
+  e.grow_quiet = e.grow_after = seconds(10);
+  c.running(e, {{0, 0, "n1", {0}}, {0, 1, "n1", {1}}});
+  Progress p;
+  p.began = Time{(c.now - 3600) * 1000};
+  p.is_starting = true;
+  c.cluster.set_progress("a/e", p);
+  EXPECT_THAT(c.decisions(), IsEmpty());
+  c.now += 60;
+  EXPECT_THAT(c.decisions(), IsEmpty());
+  p.is_starting = false;
+  c.cluster.set_progress("a/e", p);
+  EXPECT_THAT(c.decisions(), IsEmpty()) << "room is looked at from now on";
+  c.now += 10;
+  EXPECT_THAT(c.decisions(), ElementsAre("grow a/e"));
+}
+
 TEST(VictimsTest, AStartDoesNotWaitForQuiet) {
   Cell c({node("n1", 8)});
   c.project("a", {});

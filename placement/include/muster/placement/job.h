@@ -128,6 +128,7 @@ struct Progress {
   std::optional<Time> saved;            // when it last reported a checkpoint
   std::optional<Duration> start_took;   // its last start, from admission until it worked
   std::optional<Time> resized;          // when its size last changed
+  bool is_starting = false;             // not all its pods have been ready yet: it does not grow before
   bool saves_when_asked = false;        // what it has done until then is not lost
   std::optional<Duration> save_took;    // its last save when it was asked to go
   std::optional<Duration> resize_took;  // its last change of size in place, until it worked again

@@ -125,6 +125,14 @@ TEST_F(Progress, TheLastStartIsKnownFromAttemptsBefore) {
   EXPECT_EQ(progress().start_took, pl::seconds(90));
 }
 
+TEST_F(Progress, AnAttemptStartsUntilItsPodsHaveBeenReady) {
+  EXPECT_FALSE(progress().is_starting) << "it has no attempt";
+  job.status.assignment.attempt = 2;
+  EXPECT_TRUE(progress().is_starting);
+  job.status.started_at = kStart + std::chrono::seconds{70};
+  EXPECT_FALSE(progress().is_starting);
+}
+
 TEST_F(Progress, ItIsTakenToSaveWhenAskedUntilAnEvictionHasShown) {
   EXPECT_FALSE(progress().saves_when_asked);
   job.spec.checkpoint.emplace();
