@@ -360,7 +360,11 @@ TEST(PlacementProperties, MemoryChangesNoVerdict) {
       if (old == nullptr) continue;
       if (old->reason != now->reason || old->position != now->position ||
           old->project_position != now->project_position) {
-        RC_FAIL(id + ": " + old->message + " / " + now->message);
+        const auto say = [](const PendingReason& r) {
+          return std::to_string(r.position) + ", " + std::to_string(r.project_position) +
+                 " in its project: " + r.message;
+        };
+        RC_FAIL(id + " at " + say(*old) + " / " + say(*now));
       }
     }
   }));
