@@ -96,6 +96,8 @@ bool World::look(Gang& g, const std::string& beneficiary, std::optional<crds::Ti
   const bool differs = step.status != g.job.status;
   const bool goes_on = g.job.status.started_at && step.status.assignment.attempt == g.works_in;
   const bool is_smaller = step.status.assignment.pods.size() < g.job.status.assignment.pods.size();
+  // It may grow from now on.
+  if (!g.job.status.started_at && step.status.started_at && crds::is_elastic(g.job.spec)) changed_ = true;
   g.job.status = step.status;
   if (goes_on && is_smaller) stand_still(g);
   placed_.update(g.id, g.job, g.wish, step, pods);
