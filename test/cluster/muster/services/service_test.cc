@@ -222,6 +222,7 @@ TEST_F(Served, AReplicaThatIsInTheWayIsMadeElsewhereBeforeItGoes) {
   EXPECT_EQ(serves.size(), 2u);
   EXPECT_THAT(auditor.problems(), testing::IsEmpty());
   EXPECT_EQ(s_.cluster->audit_gpus(), "");
+  for (const char* name : {"beside", "large"}) s_.cluster->remove(path_of_job(name));
 }
 
 TEST_F(Served, ItsServiceFollowsItsPort) {
