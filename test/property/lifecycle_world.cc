@@ -189,7 +189,7 @@ void LifecycleWorld::tell_placement(std::size_t j, const Step& step) {
   const auto decision = memory_.decisions.find(j);
   if (decision == memory_.decisions.end()) return;
   const bool waits_for_start = !holds && step.wants_place &&
-                               decision->second.kind == Decision::Kind::kStart &&
+                               decision->second.kind == JobDecision::Kind::kStart &&
                                decision->second.generation == memory_.jobs[j].job.metadata.generation;
   if (!waits_for_start) memory_.decisions.erase(decision);
 }
@@ -204,8 +204,8 @@ bool LifecycleWorld::make_pod(std::size_t j, const crds::PodAssignment& place) {
   const auto name = pod_name(jobs_[j].job.metadata.name, place.role, place.index, attempt, place.tries);
   if (jobs_[j].poisoned) {
     memory_.rejected[j] = memory_.jobs[j].job.metadata.generation;
-    Decision back;
-    back.kind = Decision::Kind::kEvict;
+    JobDecision back;
+    back.kind = JobDecision::Kind::kEvict;
     back.reason = "InvalidSpec";
     back.message = "spec.containers[0].image: Required value";
     memory_.decisions[j] = std::move(back);
@@ -299,7 +299,7 @@ void LifecycleWorld::plan() {
     Used taken = used(j);
     const auto& a = cached.job.status.assignment;
     std::vector<std::pair<std::string, std::int32_t>> which;
-    Decision d;
+    JobDecision d;
     d.generation = cached.job.metadata.generation;
     d.pool = "pool";
     const auto promise = memory_.promises.find(j);
@@ -313,7 +313,7 @@ void LifecycleWorld::plan() {
       continue;
     }
     if (a.attempt != 0 && !memory_.displaced[j].empty()) {
-      d.kind = Decision::Kind::kReplace;
+      d.kind = JobDecision::Kind::kReplace;
       for (const auto i : memory_.displaced[j]) which.emplace_back(a.pods.at(i).role, a.pods.at(i).index);
     } else if (a.attempt == 0 && memory_.wants[j]) {
       for (const auto& r : cached.job.spec.roles) {
@@ -323,12 +323,12 @@ void LifecycleWorld::plan() {
       memory_.verdicts.erase(j);
       if (a.attempt != 0 && (calm_ || chance(200)) && resize(j, taken)) continue;
       if (a.attempt == 0 || calm_ || !chance(20)) continue;
-      d.kind = chance(500) ? Decision::Kind::kEvict : Decision::Kind::kBackOff;
+      d.kind = chance(500) ? JobDecision::Kind::kEvict : JobDecision::Kind::kBackOff;
       if (chance(500)) {
         for (const auto& p : a.pods) which.emplace_back(p.role, p.index);
         if (auto places = find_places(j, which, taken)) {
           ++totals_.moves;
-          d.kind = Decision::Kind::kMove;
+          d.kind = JobDecision::Kind::kMove;
           d.places = std::move(*places);
         }
       }
@@ -365,13 +365,13 @@ bool LifecycleWorld::resize(std::size_t j, Used& taken) {
   const auto& a = job.status.assignment;
   if (!crds::is_elastic(worker) || jobs_[j].blocked) return false;
   std::set<std::int32_t> held;
-  Decision d{.kind = Decision::Kind::kShrink,
-             .generation = job.metadata.generation,
-             .attempt = a.attempt,
-             .pool = a.pool,
-             .places = {},
-             .reason = "Reclaimed",
-             .message = "for another"};
+  JobDecision d{.kind = JobDecision::Kind::kShrink,
+                .generation = job.metadata.generation,
+                .attempt = a.attempt,
+                .pool = a.pool,
+                .places = {},
+                .reason = "Reclaimed",
+                .message = "for another"};
   for (const auto& p : a.pods) {
     d.places.push_back({p.role, p.index, p.node, p.gpus});
     if (p.role == worker.name) held.insert(p.index);
@@ -388,7 +388,7 @@ bool LifecycleWorld::resize(std::size_t j, Used& taken) {
     while (held.contains(index)) ++index;
     auto places = find_places(j, {{worker.name, index}}, taken);
     if (!places) return false;
-    d.kind = Decision::Kind::kGrow;
+    d.kind = JobDecision::Kind::kGrow;
     d.places.push_back(places->front());
     ++totals_.grows;
   }

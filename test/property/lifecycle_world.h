@@ -72,7 +72,7 @@ class LifecycleWorld {
   struct Memory {
     std::map<std::size_t, CachedJob> jobs;
     std::map<std::string, SimPod> pods;
-    std::map<std::size_t, Decision> decisions;
+    std::map<std::size_t, JobDecision> decisions;
     std::map<std::size_t, crds::Waiting> verdicts;
     std::map<std::size_t, std::int64_t> rejected;  // generation
     std::map<std::size_t, bool> wants;

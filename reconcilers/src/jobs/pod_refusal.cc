@@ -19,10 +19,10 @@ bool is_policy_not_set_up(const std::string& text) {
 
 }  // namespace
 
-std::optional<Decision> decision_on_refusal(const client::Error& error) {
+std::optional<JobDecision> decision_on_refusal(const client::Error& error) {
   const std::string text = error.message.empty() ? client::to_string(error) : error.message;
   if (is_policy_not_set_up(text)) return std::nullopt;
-  Decision back;
+  JobDecision back;
   back.message = crds::cut(text, kMaxText);
   switch (error.code) {
     case ErrorCode::kInvalid:
@@ -30,15 +30,15 @@ std::optional<Decision> decision_on_refusal(const client::Error& error) {
     case ErrorCode::kRequestTooLarge:
     case ErrorCode::kForbidden:
       if (error.code == ErrorCode::kForbidden || is_denied_by_policy(text)) {
-        back.kind = Decision::Kind::kBackOff;
+        back.kind = JobDecision::Kind::kBackOff;
         back.reason = "PodsForbidden";
       } else {
-        back.kind = Decision::Kind::kEvict;
+        back.kind = JobDecision::Kind::kEvict;
         back.reason = "InvalidSpec";
       }
       return back;
     case ErrorCode::kAlreadyExists:
-      back.kind = Decision::Kind::kBackOff;
+      back.kind = JobDecision::Kind::kBackOff;
       back.reason = "NameTaken";
       return back;
     default:

@@ -313,7 +313,7 @@ bool TrainingJobReconciler::refuse(const Job& job, const Error& error) {
     log_warn("not created", {{"job", key}, {"error", client::to_string(error)}});
     return false;
   }
-  if (back->kind == Decision::Kind::kEvict) {
+  if (back->kind == JobDecision::Kind::kEvict) {
     rejections_[key] = {job->meta.uid, job->value.metadata.generation,
                         "the API server refuses its pods: " + back->message};
   }

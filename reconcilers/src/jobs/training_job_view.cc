@@ -58,7 +58,7 @@ TrainingJobReconciler::View TrainingJobReconciler::look(const client::Key& key, 
   if (const auto doubt = in_doubt_.find(key);
       doubt != in_doubt_.end() && doubt->second != job->meta.resource_version)
     in_doubt_.erase(doubt);  // it was written since: a write that had not arrived by then is refused
-  if (view.decision && view.decision->kind == Decision::Kind::kStart && !in_doubt_.contains(key) &&
+  if (view.decision && view.decision->kind == JobDecision::Kind::kStart && !in_doubt_.contains(key) &&
       asked_with_[key] != view.counts->value.status.effective) {
     context_.placement.withdraw(
         key);  // the Project's defaults have changed since: asked again after this step
@@ -183,20 +183,19 @@ NodeHealth TrainingJobReconciler::health_of(const std::string& name) const {
   return health;
 }
 
-// Of a job that runs and has a timeout; who has none is not followed.
+// Who may not be idle is not followed.
 Idleness TrainingJobReconciler::idleness_of(const client::Key& key, const crds::TrainingJob& job) {
   if (context_.gpu_monitor == nullptr) return {};
-  const auto timeout = job.spec.idle ? job.spec.idle->timeout : std::nullopt;
-  const auto& a = job.status.assignment;
-  if (!timeout || a.attempt == 0 || !job.status.started_at || is_finished(job.status)) {
+  if (!may_be_idle(job)) {
     context_.gpu_monitor->forget(key);
     return {};
   }
+  const auto& a = job.status.assignment;
   return context_.gpu_monitor->watch(key, {.pool = a.pool,
                                            .attempt = fmt::format("{}/{}", job.metadata.uid, a.attempt),
                                            .gpus = gpus_in_use(job, context_.gpu_holders),
                                            .below = job.spec.idle->gpu_utilization_below,
-                                           .timeout = *timeout});
+                                           .timeout = *job.spec.idle->timeout});
 }
 
 // Who of those it waits for goes last, and until when that is in order.

@@ -49,12 +49,18 @@ crds::TrainingJobStatus without_counters(crds::TrainingJobStatus s) {
 
 }  // namespace
 
-crds::MilliGpu cost_of(const crds::PodAssignment& place, const Charge& charge) {
-  return charge ? charge(place) : crds::MilliGpu{static_cast<std::int64_t>(place.gpus.size()) * 1000};
+crds::MilliGpu cost_of(const crds::PodAssignment& place, const PlaceCost& cost) {
+  return cost ? cost(place) : crds::MilliGpu{static_cast<std::int64_t>(place.gpus.size()) * 1000};
 }
 
 bool is_finished(const crds::TrainingJobStatus& status) {
   return crds::is_true(status.conditions, "Complete") || crds::is_true(status.conditions, "Failed");
+}
+
+bool may_be_idle(const crds::TrainingJob& job) {
+  const auto& status = job.status;
+  return job.spec.idle && job.spec.idle->timeout && status.assignment.attempt != 0 && status.started_at &&
+         !is_finished(status);
 }
 
 bool differs_in_counters_only(const crds::TrainingJobStatus& a, const crds::TrainingJobStatus& b) {
@@ -73,7 +79,7 @@ void start_conditions(crds::TrainingJobStatus& status, std::int64_t generation, 
 }
 
 void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status, bool leaving, bool resizing,
-              const Charge& charge) {
+              const PlaceCost& cost) {
   status.phase = phase_of(spec, status, leaving, resizing);
   status.desired_replicas = wished_size(spec);
   status.replicas = static_cast<std::int32_t>(status.assignment.pods.size());
@@ -85,7 +91,7 @@ void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status
   status.pods =
       least == most ? fmt::format("{}/{}", there, most) : fmt::format("{}/{}-{}", there, least, most);
   std::int64_t gpus = 0;
-  for (const auto& p : status.assignment.pods) gpus += cost_of(p, charge).value;
+  for (const auto& p : status.assignment.pods) gpus += cost_of(p, cost).value;
   status.allocated = {};
   if (status.assignment.attempt != 0) status.allocated.gpu = crds::MilliGpu{gpus};
 }

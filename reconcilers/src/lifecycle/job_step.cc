@@ -4,13 +4,13 @@
 
 namespace muster::reconcilers {
 
-const Decision* JobStep::decision(Decision::Kind kind) const {
+const JobDecision* JobStep::decision(JobDecision::Kind kind) const {
   const auto* d = seen.decision;
   if (d == nullptr || d->kind != kind) return nullptr;
-  const bool resizes = kind == Decision::Kind::kGrow || kind == Decision::Kind::kShrink;
+  const bool resizes = kind == JobDecision::Kind::kGrow || kind == JobDecision::Kind::kShrink;
   if (resizes && d->attempt != status.assignment.attempt) return nullptr;  // indexes may mean others by now
-  const bool placed =
-      kind == Decision::Kind::kStart || kind == Decision::Kind::kReplace || kind == Decision::Kind::kGrow;
+  const bool placed = kind == JobDecision::Kind::kStart || kind == JobDecision::Kind::kReplace ||
+                      kind == JobDecision::Kind::kGrow;
   return !placed || d->generation == seen.job.metadata.generation ? d : nullptr;
 }
 

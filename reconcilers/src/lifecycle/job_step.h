@@ -34,7 +34,7 @@ struct JobStep {
   std::set<std::string_view> removing;  // uids of step.remove
 
   // Placement's decision of this kind; nullptr: there is none, or it is about another generation or attempt.
-  const Decision* decision(Decision::Kind kind) const;
+  const JobDecision* decision(JobDecision::Kind kind) const;
 
   // The pod is to go; nothing where it was told already.
   void remove(const client::Pod& pod);

@@ -130,7 +130,7 @@ bool asks_for_places(JobStep& s) {
 }
 
 bool gets_places(JobStep& s) {
-  const auto* start = s.decision(Decision::Kind::kStart);
+  const auto* start = s.decision(JobDecision::Kind::kStart);
   if (start != nullptr) admit(s, *start);
   return start != nullptr;
 }
@@ -145,13 +145,13 @@ bool hears_why_not(JobStep& s) {
 // --- while it is admitted
 
 bool takes_places_back(JobStep& s) {
-  if (const auto* evict = s.decision(Decision::Kind::kEvict)) {
+  if (const auto* evict = s.decision(JobDecision::Kind::kEvict)) {
     count_loss(s, *evict);
     requeue(s, evict->reason, evict->message);
-  } else if (const auto* move = s.decision(Decision::Kind::kMove)) {
+  } else if (const auto* move = s.decision(JobDecision::Kind::kMove)) {
     count_loss(s, *move);
     if (!surge_to(s, *move)) move_to(s, *move);
-  } else if (const auto* refused = s.decision(Decision::Kind::kBackOff)) {
+  } else if (const auto* refused = s.decision(JobDecision::Kind::kBackOff)) {
     back_off(s, refused->reason, refused->message);
   } else {
     return false;
@@ -165,8 +165,8 @@ bool follows_edit(JobStep& s) {
 }
 
 bool changes_size(JobStep& s) {
-  if (const auto* to = s.decision(Decision::Kind::kShrink)) shrink(s, *to);
-  if (const auto* to = s.decision(Decision::Kind::kGrow)) grow(s, *to);
+  if (const auto* to = s.decision(JobDecision::Kind::kShrink)) shrink(s, *to);
+  if (const auto* to = s.decision(JobDecision::Kind::kGrow)) grow(s, *to);
   return s.status.assignment.attempt != s.seen.job.status.assignment.attempt;  // anew, or not at all
 }
 
@@ -178,7 +178,7 @@ bool is_completed(JobStep& s) {
 
 bool takes_other_places(JobStep& s) {
   find_lost(s);
-  const auto* replace = s.decision(Decision::Kind::kReplace);
+  const auto* replace = s.decision(JobDecision::Kind::kReplace);
   if (replace == nullptr || replace_members(s, *replace)) return false;
   if (s.status.started_at || program_fault(s.gang) != nullptr) {
     reform(s, *replace);

@@ -70,7 +70,7 @@ std::string say_nominated(const crds::Nomination& nomination, const std::string&
 }
 
 std::string say_members(const crds::Assignment& assignment, const std::vector<std::size_t>& which,
-                        const Charge& charge) {
+                        const PlaceCost& cost) {
   std::string names;
   crds::MilliGpu gpus{};
   for (std::size_t at = 0; at < which.size();) {
@@ -78,7 +78,7 @@ std::string say_members(const crds::Assignment& assignment, const std::vector<st
     std::size_t end = at;
     while (end < which.size() && assignment.pods[which[end]].role == first.role &&
            assignment.pods[which[end]].index == first.index + static_cast<std::int32_t>(end - at)) {
-      gpus.value += cost_of(assignment.pods[which[end]], charge).value;
+      gpus.value += cost_of(assignment.pods[which[end]], cost).value;
       ++end;
     }
     names += fmt::format("{}{}-{}", names.empty() ? "" : ", ", first.role, first.index);
@@ -88,9 +88,9 @@ std::string say_members(const crds::Assignment& assignment, const std::vector<st
   return fmt::format("{} with {}", cut(names, kMaxQuote), gpus_text(gpus));
 }
 
-std::string say_given_back(const crds::Assignment& assignment, const Charge& charge) {
+std::string say_given_back(const crds::Assignment& assignment, const PlaceCost& cost) {
   crds::MilliGpu gpus{};
-  for (const auto& p : assignment.pods) gpus.value += cost_of(p, charge).value;
+  for (const auto& p : assignment.pods) gpus.value += cost_of(p, cost).value;
   const auto n = assignment.pods.size();
   return fmt::format("{} pod{} with {}", n, n == 1 ? "" : "s", gpus_text(gpus));
 }

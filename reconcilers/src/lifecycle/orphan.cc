@@ -4,9 +4,9 @@
 
 namespace muster::reconcilers {
 
-Decision eviction_of_orphan(const crds::TrainingJob& job) {
-  Decision evict;
-  evict.kind = Decision::Kind::kEvict;
+JobDecision eviction_of_orphan(const crds::TrainingJob& job) {
+  JobDecision evict;
+  evict.kind = JobDecision::Kind::kEvict;
   evict.generation = job.metadata.generation;
   evict.reason = "ProjectNotFound";
   evict.message = fmt::format("no Project has namespace {} any more", job.metadata.ns);

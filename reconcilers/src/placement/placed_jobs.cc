@@ -182,14 +182,14 @@ std::vector<std::size_t> PlacedJobs::uncharged(const client::Key& key, const pl:
 void PlacedJobs::drop_decision(JobState& state, bool holds, const Step& step) {
   if (!state.decision) return;
   const auto kind = state.decision->kind;
-  const bool starts = kind == Decision::Kind::kStart;
-  const bool resizes = kind == Decision::Kind::kGrow || kind == Decision::Kind::kShrink;
+  const bool starts = kind == JobDecision::Kind::kStart;
+  const bool resizes = kind == JobDecision::Kind::kGrow || kind == JobDecision::Kind::kShrink;
   if (resizes) {
     if (!holds || step.settles) state.decision.reset();
     return;
   }
-  const bool takes =
-      kind == Decision::Kind::kEvict || kind == Decision::Kind::kBackOff || kind == Decision::Kind::kMove;
+  const bool takes = kind == JobDecision::Kind::kEvict || kind == JobDecision::Kind::kBackOff ||
+                     kind == JobDecision::Kind::kMove;
   const bool is_taken =
       !holds || step.serves_on || (state.decision->surges && state.attempt != state.decision->attempt);
   if (starts ? (holds || !step.wants_place) : (takes ? is_taken : true)) state.decision.reset();
@@ -255,7 +255,7 @@ void PlacedJobs::update(const client::Key& key, const crds::TrainingJob& job, co
   const auto& status = step.status;
   const bool holds = status.assignment.attempt != 0;
   if (state.decision && state.generation != job.metadata.generation &&
-      state.decision->kind == Decision::Kind::kStart)
+      state.decision->kind == JobDecision::Kind::kStart)
     state.decision.reset();
   state.generation = job.metadata.generation;
   state.attempt = status.assignment.attempt;
@@ -284,9 +284,9 @@ void PlacedJobs::update_holder(const client::Key& key, const crds::TrainingJob& 
   state.is_known = true;
   if (is_renewed) cluster_.upsert_job(to_job(key, job, wish, status));
   // A move, or another size, that is not written down yet: placement has it as it will be already.
-  const bool is_ahead = state.decision && (state.decision->kind == Decision::Kind::kMove ||
-                                           state.decision->kind == Decision::Kind::kGrow ||
-                                           state.decision->kind == Decision::Kind::kShrink);
+  const bool is_ahead = state.decision && (state.decision->kind == JobDecision::Kind::kMove ||
+                                           state.decision->kind == JobDecision::Kind::kGrow ||
+                                           state.decision->kind == JobDecision::Kind::kShrink);
   const auto recorded = to_assignment(state, job, status);
   if (!is_ahead) cluster_.set_assignment(key, recorded, step.displaced);
   const crds::Assignment none;
@@ -349,11 +349,11 @@ void PlacedJobs::job_pod(const client::Key& job, const crds::Assignment& assignm
   known->second.lingering.insert(pod->meta.key());
 }
 
-const Decision* PlacedJobs::note(const pl::Decision& d) {
+const JobDecision* PlacedJobs::note(const pl::Decision& d) {
   const auto found = jobs_.find(d.job);
   if (found == jobs_.end()) return nullptr;
   auto& job = found->second;
-  Decision decision;
+  JobDecision decision;
   decision.generation = job.generation;
   decision.attempt = job.attempt;
   decision.pool = d.assignment.pool;
@@ -363,21 +363,22 @@ const Decision* PlacedJobs::note(const pl::Decision& d) {
   decision.surges = d.surges;
   switch (d.kind) {
     case pl::Decision::Kind::kStart:
-      decision.kind = Decision::Kind::kStart;
+      decision.kind = JobDecision::Kind::kStart;
       break;
     case pl::Decision::Kind::kReplace:
-      decision.kind = Decision::Kind::kReplace;
+      decision.kind = JobDecision::Kind::kReplace;
       break;
     case pl::Decision::Kind::kEvict:
     case pl::Decision::Kind::kMove:
-      decision.kind = d.kind == pl::Decision::Kind::kMove ? Decision::Kind::kMove : Decision::Kind::kEvict;
+      decision.kind =
+          d.kind == pl::Decision::Kind::kMove ? JobDecision::Kind::kMove : JobDecision::Kind::kEvict;
       decision.reason = pl::to_string(d.reason);
       break;
     case pl::Decision::Kind::kGrow:
-      decision.kind = Decision::Kind::kGrow;
+      decision.kind = JobDecision::Kind::kGrow;
       break;
     case pl::Decision::Kind::kShrink:
-      decision.kind = Decision::Kind::kShrink;
+      decision.kind = JobDecision::Kind::kShrink;
       decision.reason = pl::to_string(d.reason);
       break;
   }
@@ -386,19 +387,19 @@ const Decision* PlacedJobs::note(const pl::Decision& d) {
   return &*job.decision;
 }
 
-std::optional<Decision> PlacedJobs::decision(const client::Key& key) const {
+std::optional<JobDecision> PlacedJobs::decision(const client::Key& key) const {
   const auto found = jobs_.find(key);
   return found == jobs_.end() ? std::nullopt : found->second.decision;
 }
 void PlacedJobs::withdraw(const client::Key& key) {
   const auto found = jobs_.find(key);
   if (found == jobs_.end() || !found->second.decision) return;
-  if (found->second.decision->kind != Decision::Kind::kStart) return;
+  if (found->second.decision->kind != JobDecision::Kind::kStart) return;
   found->second.decision.reset();
   cluster_.clear_assignment(key);
   changed_();
 }
-void PlacedJobs::decide(const client::Key& key, Decision decision) {
+void PlacedJobs::decide(const client::Key& key, JobDecision decision) {
   const auto found = jobs_.find(key);
   if (found != jobs_.end()) found->second.decision = std::move(decision);
 }

@@ -186,13 +186,13 @@ std::optional<crds::Time> PlacementModel::wake_at() const {
 bool PlacementModel::charges(const client::Key& key, std::int32_t attempt) const {
   return impl_->jobs.charges(key, attempt);
 }
-std::optional<Decision> PlacementModel::decision(const client::Key& key) const {
+std::optional<JobDecision> PlacementModel::decision(const client::Key& key) const {
   return impl_->jobs.decision(key);
 }
 void PlacementModel::withdraw(const client::Key& key) {
   impl_->jobs.withdraw(key);
 }
-void PlacementModel::decide(const client::Key& key, Decision decision) {
+void PlacementModel::decide(const client::Key& key, JobDecision decision) {
   impl_->jobs.decide(key, std::move(decision));
 }
 std::optional<crds::Nomination> PlacementModel::nomination(const client::Key& key) const {

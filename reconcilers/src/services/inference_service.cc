@@ -35,7 +35,7 @@ constexpr const char* kTransient = "Transient";
 Refused refused(const Error& error) {
   const auto decision = decision_on_refusal(error);
   if (!decision) return {kTransient, client::to_string(error)};
-  return {decision->kind == Decision::Kind::kEvict ? "InvalidSpec" : "Forbidden",
+  return {decision->kind == JobDecision::Kind::kEvict ? "InvalidSpec" : "Forbidden",
           in_terms_of_service(decision->message)};
 }
 

@@ -50,7 +50,7 @@ void World::reconcile(Gang& g, const std::string& beneficiary) {
 }
 
 // A namespace that has lost its Project gives back what runs there, as on a cluster.
-std::optional<reconcilers::Decision> World::decision_about(const Gang& g) const {
+std::optional<reconcilers::JobDecision> World::decision_about(const Gang& g) const {
   auto decision = placed_.decision(g.id);
   const bool is_orphan = g.job.status.assignment.attempt != 0 && placed_.project_of(g.owner->ns).empty();
   return decision || !is_orphan ? decision : reconcilers::eviction_of_orphan(g.job);
@@ -92,7 +92,7 @@ bool World::look(Gang& g, const std::string& beneficiary, std::optional<crds::Ti
   const reconcilers::Step step = reconcilers::advance(seen);
 
   const bool was_whole = is_whole(g);
-  const bool moves = decision && decision->kind == reconcilers::Decision::Kind::kMove;
+  const bool moves = decision && decision->kind == reconcilers::JobDecision::Kind::kMove;
   const bool differs = step.status != g.job.status;
   const bool goes_on = g.job.status.started_at && step.status.assignment.attempt == g.works_in;
   const bool is_smaller = step.status.assignment.pods.size() < g.job.status.assignment.pods.size();

@@ -21,16 +21,13 @@ client::Duration to_interval(pl::Duration d) {
 
 }  // namespace
 
-// Of a job that runs and has a timeout. Another attempt, and another bound, begin without a past.
+// Another attempt, and another bound, begin without a past.
 reconcilers::Idleness World::idleness_of(Gang& g) {
   IdleWatch& use = g.idle_watch;
-  const auto& status = g.job.status;
-  const auto& a = status.assignment;
+  const auto& a = g.job.status.assignment;
   const auto& idle = g.job.spec.idle;
-  const auto interval = reading_intervals_.find(a.pool);
-  const bool is_read = idle && idle->timeout && a.attempt != 0 && status.started_at &&
-                       !reconcilers::is_finished(status) && g.owner->behaviour().gpu_utilization &&
-                       interval != reading_intervals_.end();
+  const bool is_read = reconcilers::may_be_idle(g.job) && g.owner->behaviour().gpu_utilization &&
+                       reading_intervals_.contains(a.pool);
   const bool is_another = use.attempt != a.attempt || use.below != (idle ? idle->gpu_utilization_below : 0);
   if (!is_read || is_another) use = {.version = use.version + 1};
   if (!is_read) return {};

@@ -363,7 +363,7 @@ class World {
   // --- gang_life.cc
   void reconcile(Gang& g, const std::string& beneficiary = {});
   bool look(Gang& g, const std::string& beneficiary, std::optional<crds::Time>& wake);
-  std::optional<reconcilers::Decision> decision_about(const Gang& g) const;
+  std::optional<reconcilers::JobDecision> decision_about(const Gang& g) const;
   std::optional<crds::Waiting> verdict_about(const Gang& g) const;
   void tell_step(Gang& g, const reconcilers::Step& step, bool moves, const std::string& beneficiary);
   void settle(Gang& g);

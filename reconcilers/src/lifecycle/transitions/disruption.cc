@@ -59,11 +59,11 @@ void count_run(JobStep& s) {
   ran = add(ran, multiply(size_of(s), seconds_since(s, since)) / 1000);
 }
 
-void count_loss(JobStep& s, const Decision& decision) {
-  const bool is_fault = decision.kind == Decision::Kind::kEvict && decision.reason == "NodeFailed";
+void count_loss(JobStep& s, const JobDecision& decision) {
+  const bool is_fault = decision.kind == JobDecision::Kind::kEvict && decision.reason == "NodeFailed";
   if (is_fault && decision.cost_seconds <= 0) return count_fault(s, "NodeFailed");
   lose(s, decision.cost_seconds, decision.owed,
-       decision.kind == Decision::Kind::kGrow ? "Resized" : decision.reason);
+       decision.kind == JobDecision::Kind::kGrow ? "Resized" : decision.reason);
 }
 
 void count_fault(JobStep& s, const char* cause) {

@@ -67,7 +67,7 @@ void back_off(JobStep& s, const std::string& reason, const std::string& message)
   requeue(s, reason, message);
 }
 
-void move_to(JobStep& s, const Decision& to) {
+void move_to(JobStep& s, const JobDecision& to) {
   const auto preemptions = s.status.preemptions;
   requeue(s, to.reason, to.message);
   const bool is_wanted = !s.seen.invalid && (!s.seen.blocked || s.lingering().count > 0);

@@ -50,7 +50,7 @@ bool loses_ground(JobStep& s) {
   return true;
 }
 
-void reform(JobStep& s, const Decision& replace) {
+void reform(JobStep& s, const JobDecision& replace) {
   const auto why = why_lost(s);
   count_fault(s, "NodeFailed");
   add_run_time(s);
@@ -96,7 +96,7 @@ bool is_displaced(const JobStep& s, std::size_t i) {
                                               s.status.assignment.admitted_at));
 }
 
-void replace_pods(JobStep& s, const Decision& replace) {
+void replace_pods(JobStep& s, const JobDecision& replace) {
   for (const Place& p : replace.places) {
     for (auto& mine : s.status.assignment.pods) {
       if (mine.role != p.role || mine.index != p.index) continue;

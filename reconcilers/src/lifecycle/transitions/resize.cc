@@ -145,7 +145,7 @@ bool follow_spec(JobStep& s) {
   return true;
 }
 
-void shrink(JobStep& s, const Decision& to) {
+void shrink(JobStep& s, const JobDecision& to) {
   const auto& pods = s.status.assignment.pods;
   std::vector<std::size_t> gone;
   for (std::size_t i = 0; i < pods.size(); ++i) {
@@ -197,7 +197,7 @@ void go_on_without(JobStep& s) {
   if (!late.empty() && lost_pod(s).empty()) back_off(s, "StartTimeout", late);
 }
 
-void grow(JobStep& s, const Decision& to) {
+void grow(JobStep& s, const JobDecision& to) {
   auto& a = s.status.assignment;
   std::vector<crds::PodAssignment> added;
   for (const Place& p : to.places) {
@@ -233,7 +233,7 @@ void grow(JobStep& s, const Decision& to) {
   begin_attempt(s, text, "Grown", "Grow", client::EventType::kNormal);
 }
 
-bool replace_members(JobStep& s, const Decision& replace) {
+bool replace_members(JobStep& s, const JobDecision& replace) {
   if (!is_in_place(s) || !s.status.started_at || program_fault(s.gang) != nullptr) return false;
   const bool headless = std::ranges::any_of(replace.places, [&](const Place& p) {
     return p.index == 0 && p.role == s.spec.roles.front().name &&

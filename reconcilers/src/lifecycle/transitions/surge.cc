@@ -22,7 +22,7 @@ bool serves_now(const JobStep& s) {
 
 // Why it does not start there; "": it may yet.
 std::string why_not_there(JobStep& s) {
-  const auto* evict = s.decision(Decision::Kind::kEvict);
+  const auto* evict = s.decision(JobDecision::Kind::kEvict);
   if (evict != nullptr && evict->reason != "Drained") return evict->message;
   if (const auto* failed = failed_program(s)) return say_failed(*failed);
   if (auto lost = lost_pod(s); !lost.empty()) return lost;
@@ -37,7 +37,7 @@ std::string why_not_there(JobStep& s) {
 
 }  // namespace
 
-bool surge_to(JobStep& s, const Decision& to) {
+bool surge_to(JobStep& s, const JobDecision& to) {
   auto& a = s.status.assignment;
   const bool is_wanted =
       to.generation == s.seen.job.metadata.generation && !s.seen.invalid && !s.seen.blocked;

@@ -18,7 +18,7 @@ void not_admitted(JobStep& s, const std::string& reason, const std::string& mess
 // True: the job must not be placed yet, and says why: earlier pods, retryAt, volumes, or its namespace.
 bool held_back(JobStep& s);
 // Placement starts the job: the assignment is written, and all its pods are to be made.
-void admit(JobStep& s, const Decision& start);
+void admit(JobStep& s, const JobDecision& start);
 
 // --- disruption.cc
 
@@ -26,7 +26,7 @@ void admit(JobStep& s, const Decision& start);
 // calls this first, while the assignment is still as it was.
 void count_run(JobStep& s);
 // What the decision that is carried out costs it.
-void count_loss(JobStep& s, const Decision& decision);
+void count_loss(JobStep& s, const JobDecision& decision);
 // The cluster has failed it. Lost is what it did since its last report, and another start.
 void count_fault(JobStep& s, const char* cause);
 // All its pods are told to go, and nothing has failed. They are not known to save until they have said so.
@@ -51,7 +51,7 @@ void requeue(JobStep& s, const std::string& reason, const std::string& message,
 // requeue(), and not again before a growing delay.
 void back_off(JobStep& s, const std::string& reason, const std::string& message);
 // requeue(), and other places are kept for it.
-void move_to(JobStep& s, const Decision& to);
+void move_to(JobStep& s, const JobDecision& to);
 // The job has ended.
 void complete(JobStep& s);
 void fail(JobStep& s, const std::string& reason, const std::string& message);
@@ -63,7 +63,7 @@ void finished(JobStep& s);
 
 // A replica of a service is made elsewhere before it goes here (RULES.md 5.12). The next attempt begins
 // there, and the pods of this one stay until that is ready. False: it cannot be, and nothing was changed.
-bool surge_to(JobStep& s, const Decision& to);
+bool surge_to(JobStep& s, const JobDecision& to);
 // It is ready there, or nobody serves here any more.
 void end_surge(JobStep& s);
 // True: it could not start there. The pods that serve are the gang again.
@@ -111,7 +111,7 @@ std::string why_lost(const JobStep& s);
 // decision, and the rest of the gang stays where it is. Nothing is done about it before that decision.
 bool loses_ground(JobStep& s);
 // The next attempt, from the last checkpoint, with other places for those that were lost.
-void reform(JobStep& s, const Decision& replace);
+void reform(JobStep& s, const JobDecision& replace);
 // Why the pod of this place is lost; "": it is not. Its node or somebody else has ended it, or it is gone
 // though the gang had run whole.
 std::string lost_at(const JobStep& s, std::size_t i);
@@ -121,7 +121,7 @@ std::string lost_pod(const JobStep& s);
 // more, not even when the refused pod is gone: the refusal in the status remembers it.
 bool is_displaced(const JobStep& s, std::size_t i);
 // Writes these places into the assignment.
-void replace_pods(JobStep& s, const Decision& replace);
+void replace_pods(JobStep& s, const JobDecision& replace);
 
 // --- refused_places.cc
 
@@ -151,8 +151,8 @@ void say_idleness(JobStep& s, crds::ConditionStatus value, const char* reason, s
 // to be others are started again from the checkpoint: where the gang stands if the same places will do, else
 // from the queue. An edit of anything else acts by itself.
 bool follow_spec(JobStep& s);
-void shrink(JobStep& s, const Decision& to);
-void grow(JobStep& s, const Decision& to);
+void shrink(JobStep& s, const JobDecision& to);
+void grow(JobStep& s, const JobDecision& to);
 // Of a gang that starts anew: indexes from 0 without a gap, as programs of a fixed size expect them. Pods
 // that stand beside one of another role keep theirs.
 void renumber_places(JobStep& s);
@@ -161,7 +161,7 @@ void renumber_places(JobStep& s);
 // joins and does not start in time is done without as well; if that cannot be, the gang is taken back.
 void go_on_without(JobStep& s);
 // True: members that were lost have other places, and the others run on.
-bool replace_members(JobStep& s, const Decision& replace);
+bool replace_members(JobStep& s, const JobDecision& replace);
 // A member that is ready has joined.
 void welcome_members(JobStep& s);
 bool is_resizing(const JobStep& s);

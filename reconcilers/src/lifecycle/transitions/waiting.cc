@@ -63,7 +63,7 @@ bool held_back(JobStep& s) {
   return true;
 }
 
-void admit(JobStep& s, const Decision& start) {
+void admit(JobStep& s, const JobDecision& start) {
   auto& a = s.status.assignment;
   a.attempt = ++s.status.attempt;
   a.pool = start.pool;

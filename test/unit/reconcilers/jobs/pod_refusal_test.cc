@@ -7,7 +7,7 @@ namespace {
 
 using client::Error;
 using client::ErrorCode;
-using Kind = Decision::Kind;
+using Kind = JobDecision::Kind;
 
 struct Case {
   std::string name;

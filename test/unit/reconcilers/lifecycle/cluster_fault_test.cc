@@ -159,7 +159,7 @@ TEST_P(LifecycleRefusal, IsPlacedElsewhere) {
   expect_quiet(life, "refused");
   EXPECT_THAT(life.look().displaced, ElementsAre(1U)) << "said until there is another place";
 
-  life.decision = life.place(Decision::Kind::kReplace);
+  life.decision = life.place(JobDecision::Kind::kReplace);
   life.decision->places = {{"worker", 1, "node-7", {4, 5}}};
   step = life.turn();
   EXPECT_THAT(step.create, ElementsAre(1U));
@@ -203,7 +203,7 @@ TEST(Lifecycle, RefusalsAreRememberedForFiveMinutes) {
   life.admit();
   life.refuse("llama-worker-0-1", "OutOfcpu");
   life.turn();
-  life.decision = life.place(Decision::Kind::kReplace);
+  life.decision = life.place(JobDecision::Kind::kReplace);
   life.decision->places = {{"worker", 0, "node-8", {0}}};
   Step step = life.turn();
   EXPECT_EQ(step.wake_at, kStart + minutes{5}) << "the node is free to be chosen again then";
@@ -218,7 +218,7 @@ TEST(Lifecycle, RefusalsAreForgottenWhileWaitingToo) {
   life.admit();
   life.refuse("llama-worker-0-1", "OutOfcpu");
   life.turn();
-  life.decision = Life::give_back(Decision::Kind::kEvict, "PlacesLost", "no node for worker-0");
+  life.decision = Life::give_back(JobDecision::Kind::kEvict, "PlacesLost", "no node for worker-0");
   life.turn();
   const Step step = life.turn();
   ASSERT_TRUE(step.wants_place);

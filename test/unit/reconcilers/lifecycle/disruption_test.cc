@@ -6,13 +6,13 @@
 namespace muster::reconcilers {
 namespace {
 
-constexpr auto kEvict = Decision::Kind::kEvict;
+constexpr auto kEvict = JobDecision::Kind::kEvict;
 constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
 
 const crds::DisruptionStatus& of(const Life& life) {
   return life.job.status.disruption;
 }
-Decision costs(Decision decision, std::int64_t seconds, bool owed) {
+JobDecision costs(JobDecision decision, std::int64_t seconds, bool owed) {
   decision.cost_seconds = seconds;
   decision.owed = owed;
   return decision;
@@ -68,10 +68,10 @@ TEST(Disruption, EachSizeIsCountedWithItsTime) {
   Elastic life(2, 4);
   life.run_with({0, 1, 2, 3});
   life.now += seconds{10};
-  life.decide(life.size(Decision::Kind::kShrink, {0, 1}, "Reclaimed", "for x"));
+  life.decide(life.size(JobDecision::Kind::kShrink, {0, 1}, "Reclaimed", "for x"));
   EXPECT_EQ(of(life).ran, 80);
   life.now += seconds{10};
-  life.decide(life.size(Decision::Kind::kGrow, {0, 1, 2}));
+  life.decide(life.size(JobDecision::Kind::kGrow, {0, 1, 2}));
   EXPECT_EQ(of(life).ran, 80 + 40);
   life.now += seconds{10};
   evict(life);
@@ -82,13 +82,13 @@ TEST(Disruption, AResizeByRestartCountsOnce) {
   Elastic life(2, 4, crds::Resize::kRestart);
   life.run_with({0, 1, 2, 3});
   life.now += seconds{10};
-  life.decide(life.size(Decision::Kind::kShrink, {0, 1}, "Reclaimed", "for x"));
+  life.decide(life.size(JobDecision::Kind::kShrink, {0, 1}, "Reclaimed", "for x"));
   EXPECT_EQ(life.job.status.assignment.attempt, 2);
   EXPECT_EQ(of(life).ran, 80);
   life.turn();
   life.all_ready();
   life.after(seconds{10});
-  life.decide(life.size(Decision::Kind::kGrow, {0, 1, 2}));
+  life.decide(life.size(JobDecision::Kind::kGrow, {0, 1, 2}));
   EXPECT_EQ(life.job.status.assignment.attempt, 3);
   EXPECT_EQ(of(life).ran, 80 + 40);
 }
@@ -151,7 +151,7 @@ TEST(Disruption, WhatADecisionCostsIsWrittenWithIt) {
   life.turn();
   life.all_ready();
   life.turn();
-  Decision move = life.place(Decision::Kind::kMove);
+  JobDecision move = life.place(JobDecision::Kind::kMove);
   move.reason = "Consolidated";
   life.decision = costs(move, 30, true);
   EXPECT_EQ(life.turn().lost.at(0).cause, "Consolidated");
@@ -162,13 +162,14 @@ TEST(Disruption, WhatADecisionCostsIsWrittenWithIt) {
 TEST(Disruption, ResizesCostToo) {
   Elastic life(2, 4);
   life.run_with({0, 1, 2, 3});
-  const auto shrink = life.size(Decision::Kind::kShrink, {0, 1, 2}, "Preempted", "for x");
+  const auto shrink = life.size(JobDecision::Kind::kShrink, {0, 1, 2}, "Preempted", "for x");
   EXPECT_EQ(life.decide(costs(shrink, 10, true)).lost.at(0).cause, "Preempted");
   EXPECT_EQ(of(life).lost_owed, 10);
-  const auto grow = life.size(Decision::Kind::kGrow, {0, 1, 2, 3});
+  const auto grow = life.size(JobDecision::Kind::kGrow, {0, 1, 2, 3});
   EXPECT_EQ(life.decide(costs(grow, 20, false)).lost.at(0).cause, "Resized");
   EXPECT_EQ(of(life).lost_optional, 20);
-  EXPECT_THAT(life.decide(costs(life.size(Decision::Kind::kGrow, {0, 1, 2, 3}), 20, false)).lost, IsEmpty())
+  EXPECT_THAT(life.decide(costs(life.size(JobDecision::Kind::kGrow, {0, 1, 2, 3}), 20, false)).lost,
+              IsEmpty())
       << "nothing is left to be done";
   EXPECT_EQ(of(life).lost_optional, 20);
 }
@@ -184,7 +185,7 @@ TEST(Disruption, ALostNodeCostsWhatWasNotSavedAndAStart) {
   life.turn();
   life.now += seconds{50};
   life.health["node-1"] = {.lost = "node node-1 is gone", .ready = false};
-  Decision replace = life.place(Decision::Kind::kReplace);
+  JobDecision replace = life.place(JobDecision::Kind::kReplace);
   replace.places = {{"worker", 1, "node-7", {0, 1}}};
   life.decision = replace;
   const Step step = life.turn();
@@ -289,7 +290,7 @@ TEST(Disruption, TheLastGrowthInPlaceIsTimed) {
   Elastic life(2, 5);
   life.run_with({0, 1});
   life.now += minutes{1};
-  life.decide(life.size(Decision::Kind::kGrow, {0, 1, 2, 3}));
+  life.decide(life.size(JobDecision::Kind::kGrow, {0, 1, 2, 3}));
   life.ready("llama-worker-2-1");
   life.after(seconds{12});
   EXPECT_EQ(of(life).resize_seconds, std::nullopt) << "one is not there yet";
@@ -299,7 +300,7 @@ TEST(Disruption, TheLastGrowthInPlaceIsTimed) {
   // A member that replaces a lost one says nothing about growth.
   life.now += minutes{1};
   life.health["node-3"] = {.lost = "node node-3 is gone", .ready = false};
-  Decision replace = life.size(Decision::Kind::kReplace, {});
+  JobDecision replace = life.size(JobDecision::Kind::kReplace, {});
   replace.places = {{"worker", 3, "node-7", {0, 1}}};
   life.decide(replace);
   life.health.clear();
@@ -361,7 +362,7 @@ TEST(Disruption, ARestartForAnotherSizeAsksToo) {
   Elastic life(2, 4, crds::Resize::kRestart);
   life.run_with({0, 1});
   life.now += minutes{1};
-  life.decision = life.size(Decision::Kind::kGrow, {0, 1, 2});
+  life.decision = life.size(JobDecision::Kind::kGrow, {0, 1, 2});
   const Step step = life.look();
   life.commit(step);
   EXPECT_EQ(of(life).saves_when_asked, false);

@@ -5,8 +5,8 @@
 namespace muster::reconcilers {
 namespace {
 
-Decision move_elsewhere(const Life& life, const char* reason) {
-  Decision move = life.place(Decision::Kind::kMove);
+JobDecision move_elsewhere(const Life& life, const char* reason) {
+  JobDecision move = life.place(JobDecision::Kind::kMove);
   for (auto& place : move.places) place.node = "other-" + std::to_string(place.index);
   move.reason = reason;
   return move;
@@ -15,7 +15,7 @@ Decision move_elsewhere(const Life& life, const char* reason) {
 TEST(Lifecycle, EvictDecisionGivesEverythingBack) {
   Life life;
   life.run();
-  life.decision = Life::give_back(Decision::Kind::kEvict, "PlacesLost", "node-1 is gone");
+  life.decision = Life::give_back(JobDecision::Kind::kEvict, "PlacesLost", "node-1 is gone");
   const Step step = life.turn();
   EXPECT_THAT(step.remove, SizeIs(2));
   EXPECT_EQ(life.job.status.assignment, crds::Assignment{});
@@ -28,7 +28,7 @@ TEST(Lifecycle, EvictDecisionGivesEverythingBack) {
 TEST(Lifecycle, AMovedJobKeepsThePromiseOfItsPlaceUntilItStarts) {
   Life life;
   life.run();
-  Decision move = move_elsewhere(life, "Consolidated");
+  JobDecision move = move_elsewhere(life, "Consolidated");
   move.message = "moved to make room";
   life.decision = move;
   life.turn();
@@ -40,7 +40,7 @@ TEST(Lifecycle, AMovedJobKeepsThePromiseOfItsPlaceUntilItStarts) {
   life.turn();
   EXPECT_THAT(life.job.status.nominated.pods, SizeIs(2));
   life.decision = move;
-  life.decision->kind = Decision::Kind::kStart;
+  life.decision->kind = JobDecision::Kind::kStart;
   life.turn();
   EXPECT_THAT(life.job.status.nominated.pods, IsEmpty());
   EXPECT_EQ(life.job.status.assignment.pods[0].node, "other-0");
@@ -106,7 +106,7 @@ TEST(Lifecycle, LostGroundIsToldToPlacementWholeAndReplacedInOneAttempt) {
   const Step step = life.turn();
   EXPECT_THAT(step.displaced, ElementsAre(0U, 2U));
   EXPECT_EQ(life.job.status.attempt, 1) << "nothing is done before there are other places";
-  Decision replace = life.place(Decision::Kind::kReplace);
+  JobDecision replace = life.place(JobDecision::Kind::kReplace);
   replace.places = {{"worker", 0, "node-3", {0, 1}}, {"worker", 2, "node-4", {0, 1}}};
   life.decision = replace;
   life.turn();
@@ -123,7 +123,7 @@ TEST(Lifecycle, LostGroundIsToldToPlacementWholeAndReplacedInOneAttempt) {
 TEST(Lifecycle, WithdrawalIsOneWriteAsLongAsPodsStand) {
   Life life;
   life.run();
-  life.decision = Life::give_back(Decision::Kind::kEvict, "PlacesLost", "node-1 is gone");
+  life.decision = Life::give_back(JobDecision::Kind::kEvict, "PlacesLost", "node-1 is gone");
   life.commit(life.look());
   expect_quiet(life, "withdrawn");
   EXPECT_THAT(life.job.status.queue.message, HasSubstr("node-1 is gone"));
@@ -134,7 +134,7 @@ TEST(Lifecycle, InvalidSpecFoundByTheApiServerStallsTheJob) {
   life.admit();
   life.invalid = "the API server refuses its pods: spec.containers[0].image: Required";
   life.decision =
-      Life::give_back(Decision::Kind::kEvict, "InvalidSpec", "spec.containers[0].image: Required");
+      Life::give_back(JobDecision::Kind::kEvict, "InvalidSpec", "spec.containers[0].image: Required");
   life.turn();
   EXPECT_EQ(life.job.status.assignment.attempt, 0);
   EXPECT_EQ(life.is("Stalled"), kTrue);
@@ -146,7 +146,7 @@ TEST(Lifecycle, InvalidSpecFoundByTheApiServerStallsTheJob) {
 TEST(Lifecycle, BackOffDecisionDelaysTheNextTry) {
   Life life;
   life.admit();
-  life.decision = Life::give_back(Decision::Kind::kBackOff, "PodsForbidden", "exceeded quota: compute");
+  life.decision = Life::give_back(JobDecision::Kind::kBackOff, "PodsForbidden", "exceeded quota: compute");
   life.turn();
   EXPECT_EQ(life.job.status.retry_at, kStart + seconds{10});
   EXPECT_EQ(life.reason("Evicted"), "PodsForbidden");
@@ -156,7 +156,8 @@ TEST(Lifecycle, BackOffDecisionDelaysTheNextTry) {
 }
 
 TEST(Lifecycle, GiveBackDecisionsMeanNothingToAJobThatHoldsNothing) {
-  for (const auto kind : {Decision::Kind::kEvict, Decision::Kind::kBackOff, Decision::Kind::kReplace}) {
+  for (const auto kind :
+       {JobDecision::Kind::kEvict, JobDecision::Kind::kBackOff, JobDecision::Kind::kReplace}) {
     Life life;
     life.turn();
     const auto before = life.job.status;

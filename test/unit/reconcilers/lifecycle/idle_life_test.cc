@@ -97,7 +97,7 @@ TEST(Lifecycle, AGpuWithDoubleBitErrorsIsLostGround) {
   EXPECT_THAT(life.turn().displaced, IsEmpty()) << "somebody else's";
   life.health["node-1"].failing_gpus = {1, 7};
   EXPECT_THAT(life.turn().displaced, ElementsAre(1U));
-  Decision replace = life.place(Decision::Kind::kReplace);
+  JobDecision replace = life.place(JobDecision::Kind::kReplace);
   replace.places = {{"worker", 1, "node-3", {0, 1}}};
   life.decision = replace;
   const Step step = life.turn();

@@ -41,7 +41,7 @@ struct Life {
   std::vector<client::Ptr<client::Pod>> pods;
   crds::Time now = kStart;
   std::optional<std::string> invalid, blocked;
-  std::optional<Decision> decision;
+  std::optional<JobDecision> decision;
   std::optional<crds::Waiting> verdict;
   std::set<std::string> unusable_nodes;
   std::vector<GangReport> reports;
@@ -179,8 +179,8 @@ struct Life {
   }
 
   // What placement would say: worker i (and all further roles) on nodes of their own.
-  Decision place(Decision::Kind kind = Decision::Kind::kStart) const {
-    Decision d;
+  JobDecision place(JobDecision::Kind kind = JobDecision::Kind::kStart) const {
+    JobDecision d;
     d.kind = kind;
     d.generation = job.metadata.generation;
     d.pool = "a100";
@@ -190,8 +190,8 @@ struct Life {
     }
     return d;
   }
-  static Decision give_back(Decision::Kind kind, std::string reason, std::string message) {
-    Decision d;
+  static JobDecision give_back(JobDecision::Kind kind, std::string reason, std::string message) {
+    JobDecision d;
     d.kind = kind;
     d.reason = std::move(reason);
     d.message = std::move(message);
@@ -235,9 +235,9 @@ struct Elastic : Life {
     job.spec.elastic = crds::Elastic{.resize = resize};
   }
 
-  Decision size(Decision::Kind kind, std::vector<std::int32_t> indexes, std::string reason = "",
-                std::string message = "") const {
-    Decision d;
+  JobDecision size(JobDecision::Kind kind, std::vector<std::int32_t> indexes, std::string reason = "",
+                   std::string message = "") const {
+    JobDecision d;
     d.kind = kind;
     d.generation = job.metadata.generation;
     d.attempt = job.status.assignment.attempt;
@@ -249,13 +249,13 @@ struct Elastic : Life {
   }
   void run_with(std::vector<std::int32_t> indexes) {
     turn();
-    decision = size(Decision::Kind::kStart, std::move(indexes));
+    decision = size(JobDecision::Kind::kStart, std::move(indexes));
     turn();
     all_ready();
     turn();
     ASSERT_EQ(phase(), Phase::kRunning);
   }
-  Step decide(const Decision& d) {
+  Step decide(const JobDecision& d) {
     decision = d;
     return turn();
   }

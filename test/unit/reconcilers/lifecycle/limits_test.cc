@@ -74,7 +74,7 @@ TEST(Lifecycle, MaxRuntimeCountsOverAttempts) {
   const Step step = life.turn();
   EXPECT_EQ(step.wake_at, life.now + minutes{40});
   life.after(minutes{10});
-  life.decision = Life::give_back(Decision::Kind::kEvict, "PlacesLost", "node-1 is gone");
+  life.decision = Life::give_back(JobDecision::Kind::kEvict, "PlacesLost", "node-1 is gone");
   life.turn();
   EXPECT_EQ(life.job.status.run_seconds, 30 * 60);
   life.after(hours{3});  // waiting does not count

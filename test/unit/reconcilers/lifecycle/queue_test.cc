@@ -210,7 +210,7 @@ TEST(Lifecycle, CrashAfterTheCommitMakesTheMissingPods) {
 TEST(Lifecycle, NotStartedAgainBeforeEarlierPodsEnded) {
   Life life;
   life.run();
-  life.decision = Life::give_back(Decision::Kind::kEvict, "PlacesLost", "node-1 is gone");
+  life.decision = Life::give_back(JobDecision::Kind::kEvict, "PlacesLost", "node-1 is gone");
   Step step = life.look();
   EXPECT_THAT(step.remove, SizeIs(2));
   life.commit(step);

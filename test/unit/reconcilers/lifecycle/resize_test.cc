@@ -8,8 +8,8 @@ namespace {
 using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
-const auto kShrink = Decision::Kind::kShrink;
-const auto kGrow = Decision::Kind::kGrow;
+const auto kShrink = JobDecision::Kind::kShrink;
+const auto kGrow = JobDecision::Kind::kGrow;
 
 TEST(Resize, MembersLeaveInPlaceAndTheOthersRunOn) {
   Elastic life(2, 4);
@@ -189,7 +189,7 @@ TEST(Resize, MembersOnLostGroundGetOtherPlacesAndTheOthersRunOn) {
   life.health["node-1"] = {.lost = "node node-1 is gone", .ready = false};
   const Step lost = life.turn();
   EXPECT_THAT(lost.displaced, ElementsAre(1));
-  auto replace = life.size(Decision::Kind::kReplace, {1});
+  auto replace = life.size(JobDecision::Kind::kReplace, {1});
   replace.places[0].node = "node-9";
   const Step step = life.decide(replace);
   EXPECT_EQ(life.job.status.attempt, 1);
@@ -209,7 +209,7 @@ TEST(Resize, AGangOfAFixedSizeGetsALostMemberBackAloneIfItSaysSo) {
     life.run_with({0, 1, 2});
     life.health["node-1"] = {.lost = "node node-1 is gone", .ready = false};
     life.turn();
-    auto replace = life.size(Decision::Kind::kReplace, {1});
+    auto replace = life.size(JobDecision::Kind::kReplace, {1});
     replace.places[0].node = "node-9";
     const Step step = life.decide(replace);
     EXPECT_EQ(life.job.status.attempt, says_so ? 1 : 2);
@@ -225,7 +225,7 @@ TEST(Resize, WhoCannotBeDoneWithoutAndNeverStartsTakesTheGangBack) {
   life.run_with({0, 1});
   life.health["node-1"] = {.lost = "node node-1 is gone", .ready = false};
   life.turn();
-  auto replace = life.size(Decision::Kind::kReplace, {1});
+  auto replace = life.size(JobDecision::Kind::kReplace, {1});
   replace.places[0].node = "node-9";
   life.decide(replace);
   EXPECT_EQ(life.phase(), Phase::kResizing);

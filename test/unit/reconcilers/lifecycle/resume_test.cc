@@ -19,7 +19,7 @@ TEST(Lifecycle, TheNextAttemptStartsFromTheLastCheckpoint) {
   EXPECT_EQ(life.job.status.checkpoint.uri, "/ckpt/100");
   EXPECT_FALSE(life.job.status.assignment.resume.step) << "what the pods of this attempt were told stays";
   expect_quiet(life, "saved");
-  life.decision = life.give_back(Decision::Kind::kEvict, "Reclaimed", "others need it");
+  life.decision = life.give_back(JobDecision::Kind::kEvict, "Reclaimed", "others need it");
   life.turn();
   // What the pods say while they go counts.
   life.reports = {saved(1, 120)};
@@ -62,7 +62,7 @@ TEST(Lifecycle, PlacesLostBeforeTheNextAttemptIsMadeDoNotCostItItsCheckpoint) {
   Life life(3);
   life.run();
   life.health["node-0"] = {.lost = "node node-0 is gone", .ready = false};
-  Decision replace = life.place(Decision::Kind::kReplace);
+  JobDecision replace = life.place(JobDecision::Kind::kReplace);
   replace.places = {{"worker", 0, "node-3", {0, 1}}};
   life.decision = replace;
   const Step reformed = life.look();

@@ -156,7 +156,7 @@ TEST(Lifecycle, CompletionBeatsSuspensionAndEviction) {
     life.succeed("llama-worker-0-1");
     life.succeed("llama-worker-1-1");
     life.job.spec.suspend = suspend;
-    if (!suspend) life.decision = Life::give_back(Decision::Kind::kEvict, "PlacesLost", "node-1 is gone");
+    if (!suspend) life.decision = Life::give_back(JobDecision::Kind::kEvict, "PlacesLost", "node-1 is gone");
     life.turn();
     EXPECT_EQ(life.phase(), Phase::kSucceeded) << "work that is done is not done again";
   }

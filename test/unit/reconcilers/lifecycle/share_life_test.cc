@@ -64,7 +64,7 @@ TEST(SharedGang, WhatItGivesBackIsSaidAsItIsCharged) {
     life.decision = life.place();
     life.decision->places.resize(static_cast<std::size_t>(replicas));
     life.turn();
-    life.decision = Life::give_back(Decision::Kind::kEvict, "Reclaimed", "for b/own");
+    life.decision = Life::give_back(JobDecision::Kind::kEvict, "Reclaimed", "for b/own");
     std::string text;
     for (const auto& note : life.turn().notes) text += note.text;
     return text;
@@ -96,8 +96,8 @@ TEST(SharedGang, WhoCannotHaveItsGpusIsPlacedElsewhere) {
   // The reservation has gone; the refusal is not forgotten.
   life.nodes.clear();
   EXPECT_THAT(life.turn().displaced, ElementsAre(1));
-  Decision elsewhere;
-  elsewhere.kind = Decision::Kind::kReplace;
+  JobDecision elsewhere;
+  elsewhere.kind = JobDecision::Kind::kReplace;
   elsewhere.generation = 1;
   elsewhere.pool = "a100";
   elsewhere.places = {{"worker", 1, "node-7", {0}}};

@@ -12,7 +12,7 @@ struct Moving : Life {
     job.spec.start_timeout = minutes{4};
     run();
     old = names().at(0);
-    decision = place(Decision::Kind::kMove);
+    decision = place(JobDecision::Kind::kMove);
     decision->places[0].node = "other";
     decision->attempt = job.status.assignment.attempt;
     decision->reason = "Consolidated";
@@ -58,7 +58,7 @@ TEST(Surge, WhatDoesNotStartElsewhereServesOnWhereItWas) {
       [](Moving& life) { life.refuse(life.fresh(), "OutOfcpu"); },
       [](Moving& life) { life.health["other"].lost = "node other is gone"; },
       [](Moving& life) { life.now += minutes{4}; },
-      [](Moving& life) { life.decision = Life::give_back(Decision::Kind::kEvict, "NodeFailed", "gone"); },
+      [](Moving& life) { life.decision = Life::give_back(JobDecision::Kind::kEvict, "NodeFailed", "gone"); },
       [](Moving& life) { life.change(life.fresh(), [](client::Pod& p) { p.deleting = true; }); }};
   for (std::size_t i = 0; i < kTroubles.size(); ++i) {
     Moving life;
@@ -108,7 +108,7 @@ TEST(Surge, OfAReplicaThatIsEditedOrDoesNotRunIsAMoveLikeOthers) {
 TEST(Surge, ADrainTakesBoth) {
   Moving life;
   life.turn();
-  life.decision = Life::give_back(Decision::Kind::kEvict, "Drained", "its Queue is drained");
+  life.decision = Life::give_back(JobDecision::Kind::kEvict, "Drained", "its Queue is drained");
   life.turn();
   EXPECT_EQ(life.job.status.assignment, crds::Assignment{});
   EXPECT_THAT(life.pods, IsEmpty());

@@ -30,7 +30,7 @@ TEST(PlacedJobs, ADecisionKeepsWhatItCosts) {
   decided.reason = pl::EvictReason::kReclaimed;
   decided.cost = {7'000'001};
   decided.owed = false;
-  const Decision* noted = jobs.note(decided);
+  const JobDecision* noted = jobs.note(decided);
   ASSERT_NE(noted, nullptr);
   EXPECT_EQ(noted->reason, "Reclaimed");
   EXPECT_EQ(noted->cost_seconds, 8) << "rounded up";

@@ -163,7 +163,7 @@ TEST_F(Model, WhatAJobLeavesIsNotFreeBeforeItHasLeft) {
   waits(victim);
   model.plan(kStart);
   ASSERT_TRUE(model.decision("nlp/next"));
-  EXPECT_EQ(model.decision("nlp/next")->kind, Decision::Kind::kStart);
+  EXPECT_EQ(model.decision("nlp/next")->kind, JobDecision::Kind::kStart);
 }
 
 // A job `ends` that has the whole node, or had it, and its pod; `next` waits for the same GPUs. Whatever
@@ -223,7 +223,7 @@ struct LingeringPods : Model {
       model.plan(kStart);
     }
     const auto decision = model.decision("nlp/next");
-    return decision && decision->kind == Decision::Kind::kStart;
+    return decision && decision->kind == JobDecision::Kind::kStart;
   }
 };
 
@@ -288,7 +288,7 @@ TEST_F(LingeringPods, APodOfAJobToBeEvictedHoldsAPlaceThatWasLostForAWhile) {
   has(ends, {shared(pod_of("ends"))}, {0});
   model.plan(kStart);
   ASSERT_TRUE(model.decision("nlp/ends"));
-  EXPECT_EQ(model.decision("nlp/ends")->kind, Decision::Kind::kEvict);
+  EXPECT_EQ(model.decision("nlp/ends")->kind, JobDecision::Kind::kEvict);
   model.node(node("n1", {{"amd.com/gpu", 8}}));
   has(ends, {shared(pod_of("ends"))});
   EXPECT_FALSE(next_may_start());
@@ -319,7 +319,7 @@ TEST_F(LingeringPods, AMemberThatIsToBeLeftOutHoldsAPlaceThatWasLostForAWhile) {
   has(elastic, {shared(pod_of("ends")), shared(second)}, {0});
   model.plan(kStart);
   ASSERT_TRUE(model.decision("nlp/ends"));
-  ASSERT_EQ(model.decision("nlp/ends")->kind, Decision::Kind::kShrink);
+  ASSERT_EQ(model.decision("nlp/ends")->kind, JobDecision::Kind::kShrink);
   model.node(node("n1", {{"amd.com/gpu", 8}}));
   has(elastic, {shared(pod_of("ends")), shared(second)}, {}, false);
   EXPECT_FALSE(next_may_start());
@@ -348,8 +348,8 @@ TEST_F(LingeringPods, AStrayIsChargedWhileADecisionIsOnItsWay) {
   elastic.spec.roles[0].min_replicas = 1;
   elastic.spec.roles[0].max_replicas = 2;
   has(elastic, {});
-  Decision evict;
-  evict.kind = Decision::Kind::kEvict;
+  JobDecision evict;
+  evict.kind = JobDecision::Kind::kEvict;
   model.decide("nlp/ends", evict);
   auto stray = pod_of("ends", 0);
   stray.node_name = "n2";

@@ -17,6 +17,6 @@ namespace muster::reconcilers {
 // * nullopt: it may be taken as it is at the next try. That is every passing fault, and a policy that the API
 //   server could not set up: for up to 30 s after its start it does not find the kinds of custom resources
 //   that policies have as parameters, and refuses whatever they match (failurePolicy: Fail).
-std::optional<Decision> decision_on_refusal(const client::Error& error);
+std::optional<JobDecision> decision_on_refusal(const client::Error& error);
 
 }  // namespace muster::reconcilers

@@ -72,7 +72,7 @@ class TrainingJobReconciler {
     Job counts;  // as it counts: effective()
     std::vector<client::Ptr<client::Pod>> pods;
     Translation wish{};
-    std::optional<Decision> decision{};
+    std::optional<JobDecision> decision{};
     std::optional<crds::Nomination> nomination{};
     std::optional<crds::Waiting> verdict{};
     bool waits_for_victims = false;

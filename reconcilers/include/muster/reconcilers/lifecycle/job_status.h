@@ -10,11 +10,14 @@
 namespace muster::reconcilers {
 
 // What a place costs; empty: its GPUs, whole.
-using Charge = std::function<crds::MilliGpu(const crds::PodAssignment&)>;
-crds::MilliGpu cost_of(const crds::PodAssignment& place, const Charge& charge);
+using PlaceCost = std::function<crds::MilliGpu(const crds::PodAssignment&)>;
+crds::MilliGpu cost_of(const crds::PodAssignment& place, const PlaceCost& cost);
 
 // Complete or Failed.
 bool is_finished(const crds::TrainingJobStatus& status);
+
+// It runs, and it has a timeout for GPUs that are not used.
+bool may_be_idle(const crds::TrainingJob& job);
 
 // Nothing but counters and the place in the queue differs: such a write may wait.
 bool differs_in_counters_only(const crds::TrainingJobStatus& a, const crds::TrainingJobStatus& b);
@@ -28,7 +31,7 @@ void start_conditions(crds::TrainingJobStatus& status, std::int64_t generation, 
 // job keeps the number of pods that succeeded. `leaving`: it holds no place any more, and pods of it are
 // still there. `resizing`: members of it join or leave while it runs.
 void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status, bool leaving = false,
-              bool resizing = false, const Charge& charge = {});
+              bool resizing = false, const PlaceCost& cost = {});
 
 // The attempt whose pods serve: of a replica that moves, the one before until this one is ready.
 std::int32_t serving_attempt(const crds::Assignment& assignment);

@@ -38,7 +38,7 @@ struct Place {
 };
 
 // What placement decided about this job and the API server does not know yet.
-struct Decision {
+struct JobDecision {
   enum class Kind : std::uint8_t {
     kStart,    // the whole gang: `pool`, `places`
     kReplace,  // the displaced pods of a gang: `places`. A gang that ran begins a new attempt
@@ -94,7 +94,7 @@ struct Observed {
   // its namespace that is missing, or a pod of a job that had this name before.
   std::optional<std::string> blocked{};
   std::string blocked_reason = "NoMatchingNodes";
-  const Decision* decision = nullptr;            // nullptr: none
+  const JobDecision* decision = nullptr;         // nullptr: none
   const crds::Nomination* nomination = nullptr;  // places that placement keeps for it; nullptr: none
   const crds::Waiting* verdict = nullptr;        // why placement lets it wait; nullptr: not judged yet
   std::vector<GangReport> reports{};             // what its pods have said about checkpoints, by attempt

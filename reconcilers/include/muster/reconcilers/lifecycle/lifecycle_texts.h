@@ -30,9 +30,9 @@ std::string say_refused(const client::Pod& pod);
 std::string say_nominated(const crds::Nomination& nomination, const std::string& why);
 // "worker-4 to worker-7, ps-2 with 9 GPUs": these of the assignment's pods, by indexes into them, ascending.
 std::string say_members(const crds::Assignment& assignment, const std::vector<std::size_t>& which,
-                        const Charge& charge);
+                        const PlaceCost& cost);
 // "4 pods with 8 GPUs", "1 pod with 500m GPU"
-std::string say_given_back(const crds::Assignment& assignment, const Charge& charge);
+std::string say_given_back(const crds::Assignment& assignment, const PlaceCost& cost);
 // Who has not gone yet, and whether that is in order. `grace`: the seconds that they get. The sentence is the
 // same before and after they are told to go. So a job that is evicted says it once, and not a second time
 // with a date.

@@ -8,6 +8,6 @@
 namespace muster::reconcilers {
 
 // What runs there saves and gives back what it holds.
-Decision eviction_of_orphan(const crds::TrainingJob& job);
+JobDecision eviction_of_orphan(const crds::TrainingJob& job);
 
 }  // namespace muster::reconcilers

@@ -55,20 +55,20 @@ class PlacedJobs {
   bool charges(const client::Key& key, std::int32_t attempt) const;
 
   // Notes what a plan has decided about this job, until the API server knows it. nullptr: no such job.
-  const Decision* note(const placement::Decision& decided);
+  const JobDecision* note(const placement::Decision& decided);
   // Not yet known to the API server; nullopt: none.
-  std::optional<Decision> decision(const client::Key& key) const;
+  std::optional<JobDecision> decision(const client::Key& key) const;
   // The decision could not be committed. What a start held is free again; any other stands and is to be tried
   // again.
   void withdraw(const client::Key& key);
   // A decision from elsewhere (the API server refuses the pods).
-  void decide(const client::Key& key, Decision decision);
+  void decide(const client::Key& key, JobDecision decision);
   // Places that are kept for it until others have left them; nullopt: none.
   std::optional<crds::Nomination> nomination(const client::Key& key) const;
 
  private:
   struct JobState {
-    std::optional<Decision> decision;
+    std::optional<JobDecision> decision;
     std::int64_t generation = 0;
     std::int32_t attempt = 0;
     std::vector<std::string> role_names;

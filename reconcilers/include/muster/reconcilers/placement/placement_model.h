@@ -91,14 +91,14 @@ class PlacementModel {
   // nullopt: never.
   std::optional<crds::Time> wake_at() const;
   // Not yet known to the API server; nullopt: none.
-  std::optional<Decision> decision(const client::Key& key) const;
+  std::optional<JobDecision> decision(const client::Key& key) const;
   // Places that are kept for it until others have left them; nullopt: none.
   std::optional<crds::Nomination> nomination(const client::Key& key) const;
   // The decision could not be committed. What a start held is free again; any other stands and is to be tried
   // again.
   void withdraw(const client::Key& key);
   // A decision from elsewhere (the API server refuses the pods).
-  void decide(const client::Key& key, Decision decision);
+  void decide(const client::Key& key, JobDecision decision);
   // Why the job waits; nullopt: not judged yet, or it does not wait.
   std::optional<crds::Waiting> verdict(const client::Key& key) const;
 
