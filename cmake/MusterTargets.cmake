@@ -43,10 +43,15 @@ endif()
 
 # What the headers of client/ read of others.
 set(MUSTER_CLIENT_HEADERS <boost/asio/any_io_executor.hpp> <boost/asio/awaitable.hpp> <boost/asio/co_spawn.hpp>
-  <boost/asio/steady_timer.hpp> <nlohmann/json.hpp>)
+  <boost/asio/steady_timer.hpp> <nlohmann/json.hpp> <random>)
 
-# muster_precompile(<target> <header>…): these headers of other libraries are compiled once for all files of the
-# target. No header of this project belongs here: a change to it would compile the whole target anew.
+# What the reconcilers and all who use them read of this project. Nearly every file of theirs reads all of it, so a change
+# compiles them anew in any case.
+set(MUSTER_RECONCILER_HEADERS ${MUSTER_CLIENT_HEADERS} <fmt/format.h> <muster/client/api.h> <muster/client/informer.h>
+  <muster/crds/crds.h>)
+
+# muster_precompile(<target> <header>…): these headers are compiled once for all files of the target. A header of this
+# project belongs here only if nearly all files of the target read it: a change to it compiles the whole target anew.
 function(muster_precompile target)
   if(MUSTER_PCH)
     target_precompile_headers(${target} PRIVATE <algorithm> <array> <chrono> <cstdint> <functional> <map> <memory>

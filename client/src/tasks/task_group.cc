@@ -1,5 +1,10 @@
 #include "muster/client/task_group.h"
 
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <exception>
+#include <utility>
+
 namespace muster::client {
 
 TaskGroup::TaskGroup(Executor executor)

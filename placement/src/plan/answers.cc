@@ -1,5 +1,6 @@
 // What Cluster says when asked.
 #include <algorithm>
+#include <map>
 
 #include "model/cluster_model.h"
 #include "muster/placement/cluster.h"
@@ -8,6 +9,22 @@
 #include "shares/shares.h"
 
 namespace muster::placement {
+namespace {
+
+// The pods of a gang are alike, so nodes of different sizes are not counted together.
+MilliGpu largest_gang(const ClusterModel& s, const Pool& pool) {
+  std::map<std::int32_t, std::int64_t> by_size;
+  MilliGpu largest;
+  for (const NodeId id : pool.nodes) {
+    const Node& n = s.node(id);
+    const std::int32_t gpus = n.spec.gpus - n.unhealthy;
+    if (!n.takes_part() || gpus <= 0 || n.used.gpu.value != 0 || n.leaving.gpu.value != 0) continue;
+    largest.value = std::max(largest.value, by_size[gpus] += gpus * kMilliPerGpu);
+  }
+  return largest;
+}
+
+}  // namespace
 
 bool Cluster::knows(const std::string& job) const {
   return state_->jobs().find(job) != kNoId;
@@ -60,7 +77,11 @@ Resources Cluster::fair_share(const std::string& queue, bool is_project, const s
   s.settle();
   const QueueId id = s.tree().find_queue(queue, is_project);
   const PoolId p = s.find_pool(pool);
-  return id == kNoId || p == kNoId ? Resources{} : fair_shares(s, p)[static_cast<std::size_t>(id)];
+  if (id == kNoId || p == kNoId) return {};
+  auto& said = s.pool(p).fair_as_said;
+  if (said.version != s.pool(p).version || said.shares.size() != s.tree().size())
+    said = {s.pool(p).version, fair_shares(s, p)};
+  return said.shares[static_cast<std::size_t>(id)];
 }
 
 Workloads Cluster::workloads(const std::string& queue, bool is_project) const {
@@ -104,6 +125,7 @@ PoolUsage Cluster::pool_usage(const std::string& pool) const {
   u.capacity = whole.capacity;
   u.free = whole.free;
   u.shared_nodes.assign(s.pool(id).shared.begin(), s.pool(id).shared.end());
+  u.largest_gang = largest_gang(s, s.pool(id));
   return u;
 }
 

@@ -105,7 +105,11 @@ struct Pool {
   std::optional<Time> due;      // … before this
   std::uint64_t gains = 1;      // grows when something becomes free: what was refused may fit now
   std::vector<Resources> fair;  // fair_shares() as they were asked for last; by QueueId
-  std::uint64_t members = 1;    // grows when a usable node comes, goes or is another
+  struct {
+    std::uint64_t version = 0;
+    std::vector<Resources> shares;
+  } fair_as_said;             // the same as somebody asked for them who does not plan
+  std::uint64_t members = 1;  // grows when a usable node comes, goes or is another
   std::optional<Reservation> reservation;
   // Of its usable nodes.
   MilliGpu used_gpu;   // parts of GPUs included

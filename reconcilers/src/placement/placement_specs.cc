@@ -208,6 +208,12 @@ crds::Waiting to_waiting(const pl::PendingReason& v) {
   w.project_position = v.project_position;
   w.reason = pl::to_string(v.reason);
   w.message = v.message;
+  // To the minute: nobody knows better, and it is not written anew for less.
+  if (v.estimated_start) {
+    const std::chrono::sys_time<std::chrono::milliseconds> start{
+        std::chrono::milliseconds{v.estimated_start->ms}};
+    w.estimated_start = std::chrono::ceil<std::chrono::minutes>(start);
+  }
   for (const auto& b : v.blocking) {
     w.blocking.push_back(
         {b.resource, b.pool, quantity_text(b.resource, b.need), quantity_text(b.resource, b.have), b.by});

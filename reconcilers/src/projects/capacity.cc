@@ -68,11 +68,27 @@ bool only_numbers_differ(const Status& a, const Status& b) {
   return a.conditions == b.conditions && a.observed_generation == b.observed_generation;
 }
 
+// The demand of one Project changes the fair shares of all others. Nobody needs to see that at once: the
+// status of each would be written for every job that comes or goes.
+constexpr int kFairShareIntervals = 20;
+
+template <class Status>
+bool only_fair_shares_differ(Status a, const Status& b) {
+  if constexpr (requires { a.fair_share; }) {
+    a.fair_share = b.fair_share;
+    for (std::size_t i = 0; i < a.pools.size() && i < b.pools.size(); ++i)
+      a.pools[i].fair_share = b.pools[i].fair_share;
+    return a == b;
+  }
+  return false;
+}
+
 template <class Status>
 void copy_numbers(const TreeNumbers& n, Status& status) {
   status.allocated = n.allocated;
   status.borrowed = n.borrowed;
   status.pending = n.pending;
+  status.fair_share = n.fair_share;
   status.running = n.running;
   status.waiting = n.waiting;
   status.pools = n.pools;
@@ -162,10 +178,11 @@ client::Task<Outcome> CapacityReconciler::write(ObjectStore<Kind>& store, client
   const std::string id = fmt::format("{}/{}", Kind::kKind, object->meta.name);
   const auto now = context_.env.clock.now();
   if (only_numbers_differ(wanted, object->value.status)) {
+    const bool may_wait = only_fair_shares_differ(wanted, object->value.status);
+    const auto interval = context_.status_interval * (may_wait ? kFairShareIntervals : 1);
     const auto last = written_.find(id);
-    if (last != written_.end() && now - last->second < context_.status_interval) {
-      co_return Outcome::again(context_.status_interval - (now - last->second));
-    }
+    if (last != written_.end() && now - last->second < interval)
+      co_return Outcome::again(interval - (now - last->second));
   }
   written_[id] = now;
   Kind changed;
@@ -243,6 +260,7 @@ CapacityReconciler::Refusal CapacityReconciler::fill(crds::NodePool& pool) const
   pool.status.nodes = numbers.nodes;
   pool.status.capacity = numbers.capacity;
   pool.status.free = numbers.free;
+  pool.status.largest_gang = numbers.largest_gang;
   const auto& shared = numbers.shared_nodes;
   std::string first;
   for (std::size_t i = 0; i < shared.size() && i < 5; ++i) first += (i == 0 ? "" : ", ") + shared[i];

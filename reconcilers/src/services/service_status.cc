@@ -205,6 +205,7 @@ crds::InferenceServiceStatus without_numbers(crds::InferenceServiceStatus s) {
   s.pods.clear();
   s.allocated = {};
   s.queue.position = s.queue.project_position = 0;
+  s.queue.estimated_start.reset();
   s.queue.message.clear();
   s.queue.blocking.clear();
   for (auto& c : s.conditions) c.message.clear();

@@ -302,33 +302,44 @@ TEST_F(CrdsTest, StatusOfEveryOtherKindIsTaken) {
       {"Accepted", ConditionStatus::kFalse, 1, Time{}, "ParentNotFound", "queue company does not exist"}};
   Queue queue;
   queue.metadata.name = "queue-full";
-  queue.status = {1, conditions, amounts, amounts, amounts, 3, 4, {{"h100", amounts, amounts, {}}}};
+  queue.status = {
+      1, conditions, amounts, amounts, amounts, amounts, 3, 4, {{"h100", amounts, amounts, {}, amounts}}};
   EXPECT_EQ(from_json<Queue>(put(to_json(queue), status_to_json(queue)))->status, queue.status);
   Project project;
   project.metadata.name = "project-full";
-  project.status = {1,  conditions, "nlp", "uid-1", amounts,
-                    {}, amounts,    3,     4,       {{"h100", amounts, amounts, {}}}};
+  project.status = {1,
+                    conditions,
+                    "nlp",
+                    "uid-1",
+                    amounts,
+                    {},
+                    amounts,
+                    amounts,
+                    3,
+                    4,
+                    {{"h100", amounts, amounts, {}, amounts}}};
   EXPECT_EQ(from_json<Project>(put(to_json(project), status_to_json(project)))->status, project.status);
   NodePool pool;
   pool.metadata.name = "nodepool-full";
-  pool.status = {1, conditions, 8, amounts, amounts, {{"node-3", {0, 5}}}};
+  pool.status = {1, conditions, 8, amounts, amounts, MilliGpu{16'000}, {{"node-3", {0, 5}}}};
   EXPECT_EQ(from_json<NodePool>(put(to_json(pool), status_to_json(pool)))->status, pool.status);
   InferenceService service;
   service.metadata.name = "inferenceservice-full";
   service.metadata.ns = "default";
-  service.status = {1,
-                    conditions,
-                    2,
-                    1,
-                    1,
-                    2,
-                    3,
-                    "1/2",
-                    "app=x",
-                    "0f3a1",
-                    "http://x.default.svc:80",
-                    amounts,
-                    {1, 1, "LimitReached", "m", {{"gpu", "p", "2", "0", {"a"}}}}};
+  service.status = {
+      1,
+      conditions,
+      2,
+      1,
+      1,
+      2,
+      3,
+      "1/2",
+      "app=x",
+      "0f3a1",
+      "http://x.default.svc:80",
+      amounts,
+      {1, 1, "LimitReached", "m", {{"gpu", "p", "2", "0", {"a"}}}, Time{std::chrono::hours{1}}}};
   EXPECT_EQ(from_json<InferenceService>(put(to_json(service), status_to_json(service)))->status,
             service.status);
   const Json scale = get(path_of(to_json(service), true) + "/scale");
@@ -346,10 +357,10 @@ TEST_F(CrdsTest, TablesAndShortNames) {
     for (std::string word; in >> word;) words += (words.empty() ? "" : " ") + word;
     EXPECT_EQ(words, headings);
   };
-  table("q", "NAME PARENT QUOTA ALLOCATED BORROWED PENDING AGE");
-  table("proj", "NAME QUEUE NAMESPACE QUOTA ALLOCATED RUNNING PENDING AGE");
-  table("npool", "NAME NODES GPUS FREE AGE");
-  table("tj", "NAME STATUS PODS GPUS POSITION REASON AGE PRIORITY CHECKPOINT PREEMPTIONS");
+  table("q", "NAME PARENT QUOTA FAIR SHARE ALLOCATED BORROWED PENDING AGE");
+  table("proj", "NAME QUEUE NAMESPACE QUOTA FAIR SHARE ALLOCATED RUNNING PENDING AGE");
+  table("npool", "NAME NODES GPUS FREE LARGEST GANG AGE");
+  table("tj", "NAME STATUS PODS GPUS POSITION REASON AGE ETA PRIORITY CHECKPOINT PREEMPTIONS");
   table("isvc", "NAME READY PODS GPUS REASON URL AGE");
   const auto queue = cluster_->kubectl({"get", "q", "queue-full"});
   EXPECT_THAT(queue->out, testing::ContainsRegex("queue-full +company +16 +2500m"));

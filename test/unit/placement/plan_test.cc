@@ -474,6 +474,51 @@ TEST(PlanTest, TwoAdmissionsOnOneGpuTheYoungerGoes) {
   EXPECT_THAT(w.starts(), ElementsAre("a/next"));
 }
 
+// One pod for each whole node, all pods alike. A node counts again when the last pod there is gone.
+TEST(PlanTest, TheLargestGangIsWhatWholeNodesOfOneSizeHave) {
+  SmallCluster w({node("n1"), node("n2"), node("n3"), node("s1", 4), node("s2", 4)});
+  const auto largest = [&] { return w.cluster.pool_usage("default").largest_gang.value; };
+  EXPECT_EQ(largest(), 24'000);
+  w.cluster.upsert_job(job("a/j", 3, 8));
+  EXPECT_THAT(w.starts(), ElementsAre("a/j"));
+  EXPECT_EQ(largest(), 8'000) << "the two small ones";
+  w.cluster.upsert_job(job("a/one", 1, 1));
+  EXPECT_THAT(w.starts(), ElementsAre("a/one"));
+  EXPECT_EQ(largest(), 4'000);
+  auto broken = node("s1", 4);
+  broken.usable = false;
+  auto other = node("s2", 4);
+  other.usable = false;
+  w.cluster.upsert_node(broken);
+  w.cluster.upsert_node(other);
+  EXPECT_EQ(largest(), 0);
+  w.cluster.set_assignment("a/j", *w.cluster.assignment("a/j"));
+  w.cluster.clear_assignment("a/j");
+  w.cluster.set_leaving("a/j", {{0, 0, "n1", {0, 1, 2, 3, 4, 5, 6, 7}}});
+  EXPECT_EQ(largest(), 16'000) << "a pod leaves n1";
+}
+
+// Asked again it says what it said, until something changes.
+TEST(PlanTest, FairSharesFollowTheDemand) {
+  SmallCluster w({node("n1")});
+  const auto share = [&](const char* project) {
+    return w.cluster.fair_share(project, true, "default").gpu.value;
+  };
+  w.cluster.upsert_job(job("a/j", 1, 8));
+  EXPECT_EQ(share("a"), 8'000);
+  EXPECT_EQ(share("b"), 0);
+  w.cluster.upsert_job(job("b/j", 1, 8));
+  EXPECT_EQ(share("a"), 4'000);
+  EXPECT_EQ(share("b"), 4'000);
+  w.cluster.upsert_queue(project("a", "top", {.quota = 6}));
+  EXPECT_EQ(share("a"), 7'000);
+  w.cluster.remove_node("n1");
+  EXPECT_EQ(share("a"), 0);
+  w.cluster.upsert_queue(project("new", "top"));
+  EXPECT_EQ(share("new"), 0);
+  EXPECT_EQ(share("nobody"), 0);
+}
+
 TEST(PlanTest, NodeGoesWithItsPodsStillThere) {
   SmallCluster w({node("n1"), node("n2")});
   w.cluster.upsert_job(job("a/j", 2, 4));

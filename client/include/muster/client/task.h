@@ -3,13 +3,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/this_coro.hpp>
-#include <exception>
-#include <memory>
-#include <utility>
 
 namespace muster::client {
 
@@ -28,32 +22,14 @@ using Executor = boost::asio::any_io_executor;
 // boost::asio::this_coro::reset_cancellation_state() lifts it, for what must still be done on the way out.
 
 // True if the running coroutine was cancelled.
-inline Task<bool> is_cancelled() {
-  co_await boost::asio::this_coro::throw_if_cancelled(false);
-  auto state = co_await boost::asio::this_coro::cancellation_state;
-  co_return state.cancelled() != boost::asio::cancellation_type::none;
-}
+Task<bool> is_cancelled();
 
 namespace detail {
-inline Task<void> run_without_throw(Task<void> task) {
-  co_await boost::asio::this_coro::throw_if_cancelled(false);
-  co_await std::move(task);
-}
+Task<void> run_without_throw(Task<void> task);
 }  // namespace detail
 
 // Starts `task`; nothing waits for it. An exception that leaves it is a bug and ends the event loop's run().
 // `signal`, where given, must outlive the task: signal->emit(cancellation_type::terminal) cancels it.
-inline void spawn(const Executor& executor, Task<void> task,
-                  boost::asio::cancellation_signal* signal = nullptr) {
-  auto done = [](std::exception_ptr error) {
-    if (error) std::rethrow_exception(error);
-  };
-  if (signal != nullptr) {
-    boost::asio::co_spawn(executor, detail::run_without_throw(std::move(task)),
-                          boost::asio::bind_cancellation_slot(signal->slot(), done));
-  } else {
-    boost::asio::co_spawn(executor, detail::run_without_throw(std::move(task)), done);
-  }
-}
+void spawn(const Executor& executor, Task<void> task, boost::asio::cancellation_signal* signal = nullptr);
 
 }  // namespace muster::client

@@ -61,11 +61,13 @@ struct PoolUsage {
   Amounts allocated;
   Amounts borrowed;  // the part of `allocated` beyond quota
   Amounts pending;   // asked for by what waits
+  Amounts fair_share;
 
   static constexpr auto fields() {
     using T = PoolUsage;
     return fields_of(field("name", &T::name), field("allocated", &T::allocated),
-                     field("borrowed", &T::borrowed), field("pending", &T::pending));
+                     field("borrowed", &T::borrowed), field("pending", &T::pending),
+                     field("fairShare", &T::fair_share));
   }
   bool operator==(const PoolUsage&) const = default;
 };
@@ -209,12 +211,16 @@ struct Waiting {
   std::string reason;                 // a reason of scheduling: InsufficientCapacity, LimitReached, …
   std::string message;
   std::vector<Blocking> blocking;  // at most 8
+  // When it is likely to start; absent: nobody can say. It rests on the `maxRuntime` of what runs, and does
+  // not look at topology, nor at what comes until then.
+  std::optional<Time> estimated_start;
 
   static constexpr auto fields() {
     using T = Waiting;
     return fields_of(field("position", &T::position, Zero::kOmit),
                      field("projectPosition", &T::project_position, Zero::kOmit), field("reason", &T::reason),
-                     field("message", &T::message), field("blocking", &T::blocking));
+                     field("message", &T::message), field("blocking", &T::blocking),
+                     field("estimatedStart", &T::estimated_start));
   }
   bool operator==(const Waiting&) const = default;
 };

@@ -159,6 +159,8 @@ struct NodePoolStatus {
   std::int32_t nodes = 0;  // usable ones
   Amounts capacity;        // of the usable nodes
   Amounts free;            // of it, not given out
+  // The GPUs of the largest gang that could start now if each of its pods took all GPUs of a node.
+  MilliGpu largest_gang;
   // JSON "failingGPUs": as last read; by node, kMaxFailingNodes at most.
   std::vector<FailingGpus> failing_gpus;
 
@@ -167,7 +169,7 @@ struct NodePoolStatus {
     return fields_of(field("observedGeneration", &T::observed_generation, Zero::kOmit),
                      field("conditions", &T::conditions), field("nodes", &T::nodes, Zero::kOmit),
                      field("failingGPUs", &T::failing_gpus), field("capacity", &T::capacity),
-                     field("free", &T::free));
+                     field("free", &T::free), field("largestGang", &T::largest_gang));
   }
   bool operator==(const NodePoolStatus&) const = default;
 };

@@ -144,6 +144,8 @@ struct ProjectStatus {
   Amounts allocated;   // in the default pool
   Amounts borrowed;    // the part of `allocated` beyond quota
   Amounts pending;     // asked for by what waits
+  // What it is entitled to in the default pool, as demand is now.
+  Amounts fair_share;
   std::int32_t running = 0;  // workloads that hold something, in all pools
   std::int32_t waiting = 0;  // workloads that wait, in all pools
   std::vector<PoolUsage> pools;
@@ -154,8 +156,8 @@ struct ProjectStatus {
                      field("conditions", &T::conditions), field("namespace", &T::ns),
                      field("namespaceUID", &T::ns_uid), field("allocated", &T::allocated),
                      field("borrowed", &T::borrowed), field("pending", &T::pending),
-                     field("running", &T::running, Zero::kOmit), field("waiting", &T::waiting, Zero::kOmit),
-                     field("pools", &T::pools));
+                     field("fairShare", &T::fair_share), field("running", &T::running, Zero::kOmit),
+                     field("waiting", &T::waiting, Zero::kOmit), field("pools", &T::pools));
   }
   bool operator==(const ProjectStatus&) const = default;
 };

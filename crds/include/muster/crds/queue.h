@@ -56,9 +56,11 @@ struct QueueSpec {
 struct QueueStatus {
   std::int64_t observed_generation = 0;
   Conditions conditions;
-  Amounts allocated;         // in the default pool, by everything below
-  Amounts borrowed;          // the part of `allocated` beyond quota
-  Amounts pending;           // asked for by what waits below
+  Amounts allocated;  // in the default pool, by everything below
+  Amounts borrowed;   // the part of `allocated` beyond quota
+  Amounts pending;    // asked for by what waits below
+  // What it is entitled to in the default pool, as demand is now.
+  Amounts fair_share;
   std::int32_t running = 0;  // workloads that hold something, in all pools
   std::int32_t waiting = 0;  // workloads that wait, in all pools
   std::vector<PoolUsage> pools;
@@ -68,8 +70,8 @@ struct QueueStatus {
     return fields_of(field("observedGeneration", &T::observed_generation, Zero::kOmit),
                      field("conditions", &T::conditions), field("allocated", &T::allocated),
                      field("borrowed", &T::borrowed), field("pending", &T::pending),
-                     field("running", &T::running, Zero::kOmit), field("waiting", &T::waiting, Zero::kOmit),
-                     field("pools", &T::pools));
+                     field("fairShare", &T::fair_share), field("running", &T::running, Zero::kOmit),
+                     field("waiting", &T::waiting, Zero::kOmit), field("pools", &T::pools));
   }
   bool operator==(const QueueStatus&) const = default;
 };

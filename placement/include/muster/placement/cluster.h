@@ -81,13 +81,14 @@ class Cluster {
   // nullptr: it does not wait, or was not judged yet.
   const PendingReason* pending_reason(const std::string& job) const;
   Usage usage(const std::string& queue, bool is_project, const std::string& pool) const;
-  // The fair share in a pool (RULES.md 1), as things are now. O(tree).
+  // The fair share in a pool (RULES.md 1), as things were at the last change. O(tree) after a change, else
+  // O(1).
   Resources fair_share(const std::string& queue, bool is_project, const std::string& pool) const;
   Workloads workloads(const std::string& queue, bool is_project) const;
   std::string queue_problem(const std::string& queue, bool is_project) const;  // "": there is none
   std::vector<PastUse> past_use() const;  // as of the last plans, in the order in which Queues became known
-  PoolUsage pool_usage(const std::string& pool) const;
-  std::string default_pool() const;  // "": there is none
+  PoolUsage pool_usage(const std::string& pool) const;  // O(nodes of the pool)
+  std::string default_pool() const;                     // "": there is none
   std::vector<std::string> pool_names() const;
   std::vector<Conflict> conflicts() const;  // sorted by node name and GPU; normally there are none
 

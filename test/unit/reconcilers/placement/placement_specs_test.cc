@@ -55,6 +55,18 @@ TEST(NodeSpec, ReadsLabelsAnnotationsAndSlices) {
   EXPECT_EQ(spec.mig, (std::map<std::string, std::int32_t>{{"1g.10gb", 7}}));
 }
 
+// --- why a job waits
+
+TEST(Waiting, SaysToTheMinuteWhenItIsLikelyToStart) {
+  pl::PendingReason reason;
+  reason.reason = pl::Reason::kInsufficientCapacity;
+  EXPECT_EQ(to_waiting(reason).estimated_start, std::nullopt);
+  for (const std::int64_t ms : {60'001, 90'000, 120'000}) {
+    reason.estimated_start = pl::Time{ms};
+    EXPECT_EQ(to_waiting(reason).estimated_start, crds::Time{std::chrono::minutes{2}}) << ms;
+  }
+}
+
 // --- what a disturbance may cost, and what it costs
 
 TEST(QueueSpec, HasWhatDisturbancesMayCost) {

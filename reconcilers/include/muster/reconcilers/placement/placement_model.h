@@ -20,16 +20,17 @@ namespace muster::reconcilers {
 
 // Numbers of one tree node (Queue or Project) for its status.
 struct TreeNumbers {
-  crds::Amounts allocated, borrowed, pending;  // in the default pool
-  std::int32_t running = 0, waiting = 0;       // workloads, in all pools
-  std::vector<crds::PoolUsage> pools;          // all other pools
-  std::string problem;                         // "": none; else why work below it cannot start
+  crds::Amounts allocated, borrowed, pending, fair_share;  // in the default pool
+  std::int32_t running = 0, waiting = 0;                   // workloads, in all pools
+  std::vector<crds::PoolUsage> pools;                      // all other pools
+  std::string problem;                                     // "": none; else why work below it cannot start
 };
 
 struct PoolNumbers {
   std::int32_t nodes = 0;
   crds::Amounts capacity, free;
   std::vector<std::string> shared_nodes;  // in another pool as well: used by neither; sorted
+  crds::MilliGpu largest_gang;
 };
 
 class PlacementModel {
