@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ostream>
 
+#include "muster/common/table.h"
 #include "report/entries.h"
 
 namespace muster::simulate {
@@ -152,21 +153,6 @@ void write_events(const World& world, std::ostream& out) {
   }
 }
 
-// Columns as wide as their widest cell.
-void write_table(std::ostream& out, const std::vector<std::vector<std::string>>& rows) {
-  std::vector<std::size_t> widths(rows.front().size(), 0);
-  for (const auto& row : rows) {
-    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
-  }
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t c = 0; c < row.size(); ++c)
-      line += c + 1 == row.size() ? row[c] : fmt::format("{:<{}}  ", row[c], widths[c]);
-    line.erase(line.find_last_not_of(' ') + 1);
-    out << line << '\n';
-  }
-}
-
 std::string shown(const Entry& value) {
   return value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.dump();
 }
@@ -196,7 +182,7 @@ void write_tables(const World& world, std::ostream& out) {
                     crds::to_string(crds::Duration{e["waitedSeconds"].get<std::int64_t>()}),
                     shown(e["preemptions"]), places(*world.pods_of(*w)), why(e)});
   }
-  if (rows.size() > 1) write_table(out, rows);
+  if (rows.size() > 1) out << table(rows);
   rows = {{"QUEUE", "QUOTA", "FAIR SHARE", "ALLOCATED", "BORROWED", "PENDING"}};
   const auto add = [&](const std::string& name, const Entry& e) {
     rows.push_back({name, gpu_of(e, "quota"), gpu_of(e, "fairShare"), gpu_of(e, "allocated"),
@@ -206,7 +192,7 @@ void write_tables(const World& world, std::ostream& out) {
   for (const auto& [name, project] : world.projects) add("Project " + name, project_entry(world, *project));
   if (rows.size() > 1) {
     out << '\n';
-    write_table(out, rows);
+    out << table(rows);
   }
   const Entry m = metrics_entry(world);
   const auto capacity = m["gpuSecondsCapacity"].get<std::int64_t>();

@@ -12,6 +12,7 @@
 #include "muster/crds/duration.h"
 #include "muster/crds/field.h"
 #include "muster/crds/quantity.h"
+#include "muster/crds/time.h"
 
 namespace muster::crds {
 

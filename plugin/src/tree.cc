@@ -1,0 +1,103 @@
+#include "tree.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "muster/common/table.h"
+#include "text.h"
+
+namespace muster::plugin {
+namespace {
+
+constexpr std::int64_t kBarWidth = 24;
+
+std::int64_t milli(const crds::Amounts& a) {
+  return a.gpu ? a.gpu->value : 0;
+}
+
+class Tree {
+ public:
+  Tree(const std::vector<crds::Queue>& queues, const std::vector<crds::Project>& projects) {
+    for (const auto& q : queues) {
+      queues_.emplace(q.metadata.name, &q);
+      below_[q.spec.parent].insert(q.metadata.name);
+      whole_ = std::max({whole_, milli(q.spec.quota), milli(q.status.allocated)});
+    }
+    for (const auto& p : projects) {
+      projects_[p.spec.queue].emplace(p.metadata.name, &p);
+      whole_ = std::max({whole_, milli(p.spec.quota), milli(p.status.allocated)});
+    }
+  }
+
+  std::string text() {
+    for (const auto& top : below_[""]) add(top, 0);
+    for (const auto& [parent, queues] : below_) {
+      if (queues_.contains(parent) || parent.empty()) continue;
+      rows_.push_back(missing(parent));
+      for (const auto& queue : queues) add(queue, 1);
+    }
+    for (const auto& [queue, projects] : projects_) {
+      if (queues_.contains(queue)) continue;
+      if (!below_.contains(queue)) rows_.push_back(missing(queue));
+      for (const auto& [name, project] : projects) row(*project, name, 1);
+    }
+    // Parents that form a circle are below nobody.
+    for (const auto& [name, queue] : queues_) {
+      if (!seen_.contains(name)) add(name, 0);
+    }
+    return table(rows_);
+  }
+
+ private:
+  static std::vector<std::string> missing(const std::string& queue) {
+    return {queue + " (missing)", "", "", "", "", "", "", "", ""};
+  }
+
+  void add(const std::string& name, int depth) {
+    if (!seen_.insert(name).second) return;
+    row(*queues_.at(name), name, depth);
+    if (const auto below = below_.find(name); below != below_.end()) {
+      for (const auto& queue : below->second) add(queue, depth + 1);
+    }
+    if (const auto projects = projects_.find(name); projects != projects_.end()) {
+      for (const auto& [project, value] : projects->second) row(*value, project, depth + 1);
+    }
+  }
+
+  template <class Kind>
+  void row(const Kind& kind, const std::string& name, int depth) {
+    const auto& s = kind.status;
+    rows_.push_back({std::string(static_cast<std::size_t>(2 * depth), ' ') + name, gpus(kind.spec.quota),
+                     gpus(s.fair_share), gpus(s.allocated), gpus(s.borrowed), gpus(s.pending),
+                     std::to_string(s.running), std::to_string(s.waiting),
+                     bar(milli(kind.spec.quota), milli(s.allocated), whole_)});
+  }
+
+  std::map<std::string, const crds::Queue*> queues_;
+  std::map<std::string, std::set<std::string>> below_;                           // Queues, by parent
+  std::map<std::string, std::map<std::string, const crds::Project*>> projects_;  // by Queue
+  std::set<std::string> seen_;
+  std::int64_t whole_ = 0;
+  std::vector<std::vector<std::string>> rows_ = {
+      {"NAME", "QUOTA", "FAIR SHARE", "ALLOCATED", "BORROWED", "PENDING", "RUNNING", "WAITING", ""}};
+};
+
+}  // namespace
+
+std::string bar(std::int64_t quota, std::int64_t used, std::int64_t whole) {
+  if (whole <= 0) return {};
+  std::string text;
+  for (std::int64_t i = 0; i < kBarWidth; ++i) {
+    // The middle of this cell.
+    const std::int64_t at = (2 * i + 1) * whole / (2 * kBarWidth);
+    text += at < used ? (at < quota ? '#' : '+') : (at < quota ? '-' : '.');
+  }
+  return "[" + text + "]";
+}
+
+std::string tree(const std::vector<crds::Queue>& queues, const std::vector<crds::Project>& projects) {
+  return Tree(queues, projects).text();
+}
+
+}  // namespace muster::plugin

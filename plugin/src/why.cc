@@ -1,0 +1,173 @@
+#include "why.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "text.h"
+
+namespace muster::plugin {
+namespace {
+
+using crds::Time;
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kHelps = {{
+    {"InsufficientCapacity", "to wait, a smaller gang, or more nodes"},
+    {"Fragmented", "to wait, or smaller pods"},
+    {"Reserved", "to wait, or a maxRuntime by which it ends before the job that is named starts"},
+    {"TopologyUnsatisfiable",
+     "to wait, a coarser level, topology.preferred in place of required, or a smaller gang"},
+    {"NoMatchingNodes", "other gpus.models, tolerations or requests, or the claim that is missing"},
+    {"NoDefaultPool", "to name a pool, or one NodePool with default: true"},
+    {"LimitReached", "that other jobs of yours end, or a higher limit"},
+    {"QuotaExceeded", "to wait, preemptible: true, or more quota"},
+    {"FairShareReached", "to wait, or a larger quota or weight"},
+    {"QueueHeld", "admission: Open on the Queue that is named"},
+    {"ProjectNotFound", "a Project that claims the namespace, in a Queue that exists"},
+    {"WaitingForVictims", "to wait: its place is kept for it"},
+    {"NamespaceNotReady", "to look at the condition NamespaceReady of the Project"},
+    {"BackingOff", "to look at its events and at the reasons of its pods"},
+    {"PolicyViolation", "to change it, or another policy of the Project"},
+    {"NotSupported", "to do what the message says instead"},
+    {"InvalidSpec", "to correct it and apply it again"},
+    {"Suspended", "spec.suspend: false"},
+}};
+
+std::string capital(std::string text) {
+  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') text.front() -= 'a' - 'A';
+  return text;
+}
+
+std::string sentence(std::string text) {
+  while (!text.empty() && (text.back() == '.' || text.back() == ' ')) text.pop_back();
+  return text.empty() ? text : capital(std::move(text)) + ". ";
+}
+
+std::string since(std::optional<Time> then, Time now) {
+  return then ? fmt::format(" since {} ({})", crds::to_string(*then), for_people(now - *then))
+              : std::string();
+}
+
+std::string place_in_order(const crds::Waiting& w) {
+  if (w.position == 0) return {};
+  if (w.project_position == 0) return fmt::format("It is number {} in the order of its pool. ", w.position);
+  return fmt::format("It is number {} in the order of its pool, and number {} of its project. ", w.position,
+                     w.project_position);
+}
+
+std::string waits(const std::string& who, std::optional<Time> then, const crds::Waiting& w, Time now) {
+  std::string text = fmt::format("{} waits{}: {}. ", who, since(then, now), w.reason);
+  text += sentence(w.message) + place_in_order(w);
+  if (w.estimated_start) {
+    text += fmt::format("It is likely to start by {}, in {}, if what runs ends when it says. ",
+                        crds::to_string(*w.estimated_start), for_people(*w.estimated_start - now));
+  }
+  if (const auto helps = what_helps(w.reason); !helps.empty())
+    text += fmt::format("What would help: {}. ", helps);
+  return text;
+}
+
+std::string condition_text(const crds::Conditions& conditions, std::string_view type) {
+  const auto* c = crds::find_condition(conditions, type);
+  return c == nullptr ? std::string() : c->reason + (c->message.empty() ? "" : ": " + c->message);
+}
+
+std::optional<Time> changed(const crds::Conditions& conditions, std::string_view type) {
+  const auto* c = crds::find_condition(conditions, type);
+  return c == nullptr ? std::nullopt : std::optional(c->last_transition_time);
+}
+
+// What was taken from it, and what it kept.
+std::string past(const crds::TrainingJobStatus& s, Time now) {
+  std::string text;
+  if (crds::is_true(s.conditions, "Evicted"))
+    text += fmt::format("It had to give its place back{}: {}", since(changed(s.conditions, "Evicted"), now),
+                        sentence(condition_text(s.conditions, "Evicted")));
+  if (s.preemptions > 0)
+    text +=
+        fmt::format("It has yielded to other jobs {} time{}. ", s.preemptions, s.preemptions == 1 ? "" : "s");
+  if (s.restarts.count > 0)
+    text +=
+        fmt::format("Its program has failed {} time{}. ", s.restarts.count, s.restarts.count == 1 ? "" : "s");
+  if (s.checkpoint.step && s.checkpoint.saved_at) {
+    text += fmt::format("Its last checkpoint is step {}, saved {} ago. ", *s.checkpoint.step,
+                        for_people(now - *s.checkpoint.saved_at));
+  } else if (s.attempt > 1 || crds::is_true(s.conditions, "Evicted")) {
+    text += "No checkpoint of it is known: it begins anew. ";
+  }
+  return text;
+}
+
+std::string trimmed(std::string text) {
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+  return text;
+}
+
+std::string present(const crds::TrainingJob& job, const std::string& who, Time now) {
+  const auto& s = job.status;
+  if (!s.phase) return who + " was not looked at yet. Is the operator running? ";
+  const std::string held =
+      fmt::format("{} GPUs in pool {}, attempt {}", gpus(s.allocated), s.assignment.pool, s.attempt);
+  switch (*s.phase) {
+    case crds::Phase::kQueued:
+      return waits(who, changed(s.conditions, "Admitted"), s.queue, now);
+    case crds::Phase::kSuspended:
+      return who + " is suspended. What would help: spec.suspend: false. ";
+    case crds::Phase::kStarting:
+      return fmt::format("{} starts{} with {}. {}", who, since(s.assignment.admitted_at, now), held,
+                         sentence(condition_text(s.conditions, "PodsReady")));
+    case crds::Phase::kRunning:
+    case crds::Phase::kResizing:
+      return fmt::format("{} {}{} with {}. ", who,
+                         *s.phase == crds::Phase::kRunning ? "runs" : "changes its size and runs",
+                         since(s.started_at, now), held);
+    case crds::Phase::kCheckpointing:
+      return who + " saves and gives its place back. ";
+    case crds::Phase::kSucceeded:
+      return fmt::format("{} has succeeded{}. ", who, since(s.finished_at, now));
+    case crds::Phase::kFailed:
+      return fmt::format("{} has failed{}. {}", who, since(s.finished_at, now),
+                         sentence(condition_text(s.conditions, "Failed")));
+  }
+  return {};
+}
+
+std::string name_of(const crds::ObjectMeta& meta) {
+  return meta.ns + "/" + meta.name;
+}
+
+}  // namespace
+
+std::string_view what_helps(std::string_view reason) {
+  const auto* found = std::ranges::find(kHelps, reason, &decltype(kHelps)::value_type::first);
+  return found == kHelps.end() ? std::string_view() : found->second;
+}
+
+std::string why(const crds::TrainingJob& job, Time now) {
+  const std::string text = trimmed(present(job, name_of(job.metadata), now));
+  const std::string before = trimmed(past(job.status, now));
+  return before.empty() ? text : text + "\n" + before;
+}
+
+std::string why(const crds::InferenceService& service, Time now) {
+  const auto& s = service.status;
+  const std::string who = name_of(service.metadata);
+  std::string text;
+  if (s.desired_replicas == 0 && s.replicas == 0 && s.conditions.empty()) {
+    text = who + " was not looked at yet. Is the operator running? ";
+  } else {
+    text = fmt::format("{} has {} of {} replicas ready, with {} GPUs. ", who, s.ready_replicas,
+                       s.desired_replicas, gpus(s.allocated));
+    if (!s.queue.reason.empty()) text += waits("A replica of it", std::nullopt, s.queue, now);
+    for (const char* type : {"Accepted", "RolledOut", "ScalingActive"}) {
+      const auto* c = crds::find_condition(s.conditions, type);
+      if (c != nullptr && c->status == crds::ConditionStatus::kFalse)
+        text += fmt::format("{} is False: {}", type, sentence(condition_text(s.conditions, type)));
+    }
+  }
+  return trimmed(text);
+}
+
+}  // namespace muster::plugin

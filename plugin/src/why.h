@@ -1,0 +1,20 @@
+// `kubectl muster why`: what binds, who is ahead, what would help, when it may start; and of what runs, what
+// was taken from it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "muster/crds/crds.h"
+
+namespace muster::plugin {
+
+// A paragraph for people, not wrapped; a second one where there is a past to tell.
+std::string why(const crds::TrainingJob& job, crds::Time now);
+std::string why(const crds::InferenceService& service, crds::Time now);
+
+// What helps against a reason for which a workload waits; "": nothing is known. docs/operations.md has the
+// same.
+std::string_view what_helps(std::string_view reason);
+
+}  // namespace muster::plugin
