@@ -1,6 +1,8 @@
 // Limits of time: startTimeout, maxRuntime and idle.timeout.
 #include <fmt/format.h>
 
+#include <array>
+
 #include "lifecycle/refusals.h"
 #include "lifecycle/transitions/transitions.h"
 #include "muster/reconcilers/lifecycle/lifecycle_texts.h"
@@ -40,7 +42,42 @@ bool is_left_idle(JobStep& s) {
   return false;
 }
 
+// So long before its end by maxRuntime a job is warned, if that is less than half of maxRuntime.
+struct EndWarning {
+  std::chrono::minutes before;
+  const char* reason;
+};
+constexpr std::array<EndWarning, 2> kEndWarnings = {
+    {{std::chrono::minutes{30}, "Within30Minutes"}, {std::chrono::minutes{5}, "Within5Minutes"}}};
+
+// Once for each of the two. Looks again when the next is due.
+void warn_of_end(JobStep& s, crds::Time due) {
+  const char* reason = nullptr;
+  for (const auto& warning : kEndWarnings) {
+    if (warning.before * 2 >= *s.spec.max_runtime) continue;
+    const auto at = due - warning.before;
+    if (s.seen.now < at) {
+      s.wake(at);
+      break;
+    }
+    reason = warning.reason;
+  }
+  const auto* before = crds::find_condition(s.status.conditions, "EndsSoon");
+  if (reason == nullptr) return say_no_end(s, "TimeLeft");
+  const auto text = fmt::format("it ends at {}, after maxRuntime {}; a longer maxRuntime keeps it",
+                                crds::to_string(due), crds::to_string(*s.spec.max_runtime));
+  const bool is_said = before != nullptr && before->status == ConditionStatus::kTrue &&
+                       before->reason == reason && before->message == text;
+  if (is_said) return;
+  s.note(client::EventType::kWarning, "EndsSoon", "Watch", text);
+  s.set("EndsSoon", ConditionStatus::kTrue, reason, text);
+}
+
 }  // namespace
+
+void say_no_end(JobStep& s, const char* reason) {
+  if (crds::is_true(s.status.conditions, "EndsSoon")) s.set("EndsSoon", ConditionStatus::kFalse, reason, "");
+}
 
 bool out_of_time(JobStep& s) {
   if (!s.status.started_at) {
@@ -57,6 +94,9 @@ bool out_of_time(JobStep& s) {
       return true;
     }
     s.wake(due);
+    warn_of_end(s, due);
+  } else {
+    say_no_end(s, "NoMaxRuntime");
   }
   return is_left_idle(s);
 }

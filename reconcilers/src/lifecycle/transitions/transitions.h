@@ -142,6 +142,8 @@ void wake_for_refusals(JobStep& s);
 
 // True: startTimeout, maxRuntime or idle.timeout has ended the attempt.
 bool out_of_time(JobStep& s);
+// Takes the warning back that maxRuntime ends it soon.
+void say_no_end(JobStep& s, const char* reason);
 // A problem that is told in other words is not told again.
 void say_idleness(JobStep& s, crds::ConditionStatus value, const char* reason, std::string message);
 

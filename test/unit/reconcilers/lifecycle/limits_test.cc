@@ -72,7 +72,7 @@ TEST(Lifecycle, MaxRuntimeCountsOverAttempts) {
   life.now += minutes{5};  // starting does not count
   life.all_ready();
   const Step step = life.turn();
-  EXPECT_EQ(step.wake_at, life.now + minutes{40});
+  EXPECT_EQ(step.wake_at, life.now + minutes{35}) << "it is warned five minutes before the end";
   life.after(minutes{10});
   life.decision = Life::give_back(JobDecision::Kind::kEvict, "PlacesLost", "node-1 is gone");
   life.turn();
@@ -87,6 +87,44 @@ TEST(Lifecycle, MaxRuntimeCountsOverAttempts) {
   EXPECT_THAT(last.remove, SizeIs(2));
   EXPECT_EQ(life.job.status.run_seconds, 3600);
   expect_quiet(life, "maxRuntime");
+}
+
+TEST(Lifecycle, IsWarnedBeforeMaxRuntimeEndsIt) {
+  Life life;
+  life.job.spec.max_runtime = hours{2};
+  life.run();
+  EXPECT_EQ(crds::find_condition(life.job.status.conditions, "EndsSoon"), nullptr);
+  EXPECT_EQ(life.after(minutes{89}).wake_at, life.now + minutes{1});
+  const Step first = life.after(minutes{1});
+  ASSERT_THAT(first.notes, SizeIs(1));
+  EXPECT_EQ(first.notes[0].reason, "EndsSoon");
+  EXPECT_THAT(first.notes[0].text, HasSubstr("after maxRuntime 2h; a longer maxRuntime keeps it"));
+  EXPECT_EQ(life.reason("EndsSoon"), "Within30Minutes");
+  EXPECT_EQ(first.wake_at, life.now + minutes{25});
+  expect_quiet(life, "warned once");
+  EXPECT_THAT(life.after(minutes{25}).notes, SizeIs(1));
+  EXPECT_EQ(life.reason("EndsSoon"), "Within5Minutes");
+  life.job.spec.max_runtime = hours{3};
+  EXPECT_THAT(life.turn().notes, IsEmpty());
+  EXPECT_EQ(life.is("EndsSoon"), kFalse);
+  EXPECT_EQ(life.reason("EndsSoon"), "TimeLeft");
+  EXPECT_THAT(life.after(minutes{36}).notes, SizeIs(1)) << "and is warned again";
+  life.after(minutes{29});
+  EXPECT_EQ(life.phase(), Phase::kFailed);
+  EXPECT_EQ(life.is("EndsSoon"), kFalse);
+  EXPECT_EQ(life.reason("EndsSoon"), "NotRunning");
+  expect_quiet(life, "ended");
+}
+
+TEST(Lifecycle, AShortJobIsNotWarnedAtItsStart) {
+  for (const int limit : {10, 60}) {
+    Life life;
+    life.job.spec.max_runtime = minutes{limit};
+    life.run();
+    EXPECT_EQ(crds::find_condition(life.job.status.conditions, "EndsSoon"), nullptr) << limit;
+    const Step late = life.after(minutes{limit} - minutes{4});
+    EXPECT_EQ(late.notes.size(), limit == 60 ? 1U : 0U) << limit;
+  }
 }
 
 // --- suspension
