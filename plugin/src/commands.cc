@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <iostream>
+#include <set>
 #include <utility>
 
+#include "nodes.h"
 #include "queue.h"
 #include "reader.h"
 #include "text.h"
@@ -97,14 +100,28 @@ int run_queue(const Options& options) {
     const std::string where = options.all_namespaces ? "" : ns;
     const auto jobs = reader.list<crds::TrainingJob>(where);
     if (!jobs) return fail(said(jobs.error()));
-    const auto services = reader.list<crds::InferenceService>(where);
-    if (!services) return fail(said(services.error()));
-    const std::string text = queue(*jobs, *services, reader.now());
+    const std::string text = queue(*jobs, reader.now());
     if (text.empty()) {
       std::cout << (where.empty() ? "Nothing waits.\n" : "Nothing waits in namespace " + where + ".\n");
     } else {
       std::cout << text;
     }
+    return 0;
+  });
+}
+
+int run_nodes(const Options& options) {
+  return with_reader(options, [](Reader& reader, const std::string&) {
+    const auto all = reader.nodes();
+    if (!all) return fail(said(all.error()));
+    const auto pools = reader.list<crds::NodePool>();
+    if (!pools) return fail(said(pools.error()));
+    const auto jobs = reader.list<crds::TrainingJob>();
+    if (!jobs) return fail(said(jobs.error()));
+    std::set<std::string> resources;
+    for (const auto& pool : *pools) resources.insert(pool.spec.gpu_resource);
+    const std::string text = nodes(*all, *jobs, resources);
+    std::cout << (text.empty() ? "No node has GPUs.\n" : text);
     return 0;
   });
 }

@@ -17,5 +17,6 @@ struct Options {
 int run_why(const Options& options, const std::string& name);
 int run_tree(const Options& options);
 int run_queue(const Options& options);
+int run_nodes(const Options& options);
 
 }  // namespace muster::plugin

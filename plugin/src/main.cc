@@ -32,6 +32,9 @@ int main(int argc, char** argv) {
   auto* queue = app.add_subcommand("queue", "What waits, in the order in which it is served.");
   queue->add_flag("-A,--all-namespaces", options.all_namespaces, "Of all namespaces");
 
+  auto* nodes = app.add_subcommand("nodes", "The nodes with their GPUs, and who has each of them.");
+  nodes->footer("It needs the right to list Nodes, NodePools, and TrainingJobs of all namespaces.");
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -39,5 +42,6 @@ int main(int argc, char** argv) {
   }
   if (why->parsed()) return muster::plugin::run_why(options, name);
   if (tree->parsed()) return muster::plugin::run_tree(options);
+  if (nodes->parsed()) return muster::plugin::run_nodes(options);
   return muster::plugin::run_queue(options);
 }

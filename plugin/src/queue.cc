@@ -21,9 +21,7 @@ std::string pool_of(const std::vector<std::string>& stated, const std::vector<st
   return !stated.empty() ? stated.front() : !taken.empty() ? taken.front() : "(default)";
 }
 
-// `asked` in GPUs; "": not known.
-Line line_of(const char* kind, const crds::ObjectMeta& meta, std::string pool, const crds::Waiting& w,
-             crds::Time now) {
+Line line_of(const crds::ObjectMeta& meta, std::string pool, const crds::Waiting& w, crds::Time now) {
   const auto number = [](std::int32_t n) { return n == 0 ? std::string() : std::to_string(n); };
   const std::string eta =
       w.estimated_start ? (*w.estimated_start <= now ? "now" : for_people(*w.estimated_start - now)) : "";
@@ -33,7 +31,7 @@ Line line_of(const char* kind, const crds::ObjectMeta& meta, std::string pool, c
                 number(w.position),
                 number(w.project_position),
                 meta.ns,
-                std::string(kind) + "/" + meta.name,
+                meta.name,
                 w.reason,
                 eta,
                 age};
@@ -42,17 +40,12 @@ Line line_of(const char* kind, const crds::ObjectMeta& meta, std::string pool, c
 
 }  // namespace
 
-std::string queue(const std::vector<crds::TrainingJob>& jobs,
-                  const std::vector<crds::InferenceService>& services, crds::Time now) {
+std::string queue(const std::vector<crds::TrainingJob>& jobs, crds::Time now) {
   std::vector<Line> lines;
   for (const auto& j : jobs) {
     if (j.status.phase == crds::Phase::kQueued)
       lines.push_back(
-          line_of("tj", j.metadata, pool_of(j.spec.pools, j.status.effective.pools), j.status.queue, now));
-  }
-  for (const auto& s : services) {
-    if (!s.status.queue.reason.empty())
-      lines.push_back(line_of("isvc", s.metadata, pool_of(s.spec.pools, {}), s.status.queue, now));
+          line_of(j.metadata, pool_of(j.spec.pools, j.status.effective.pools), j.status.queue, now));
   }
   if (lines.empty()) return {};
   std::ranges::sort(lines, {}, &Line::order);

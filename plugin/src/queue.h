@@ -10,7 +10,6 @@ namespace muster::plugin {
 
 // By pool and position; what has no position (nothing may start in its Project, or it was not judged yet)
 // comes last. "": nothing waits.
-std::string queue(const std::vector<crds::TrainingJob>& jobs,
-                  const std::vector<crds::InferenceService>& services, crds::Time now);
+std::string queue(const std::vector<crds::TrainingJob>& jobs, crds::Time now);
 
 }  // namespace muster::plugin

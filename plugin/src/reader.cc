@@ -17,26 +17,39 @@ client::Error unreadable(std::string message) {
   return {.code = client::ErrorCode::kDecode, .message = std::move(message)};
 }
 
-template <class Kind>
-client::Task<client::Result<std::vector<Kind>>> list_all(client::ApiClient& api, std::string ns) {
-  std::vector<Kind> all;
+// `read` makes a T of the JSON of each.
+template <class T, class Read>
+client::Task<client::Result<std::vector<T>>> list_all(client::ApiClient& api, client::Resource resource,
+                                                      std::string ns, Read read) {
+  std::vector<T> all;
   client::ListOptions options;
   options.resource_version = "0";
   do {
-    auto page = co_await api.list(resource_of<Kind>(), ns, options);
+    auto page = co_await api.list(resource, ns, options);
     if (!page) co_return std::unexpected(page.error());
     const auto list = crds::Json::parse(page->body, nullptr, false);
     if (list.is_discarded() || !list.is_object())
       co_return std::unexpected(unreadable("the list is no JSON"));
     for (const auto& item : list.value("items", crds::Json::array())) {
-      auto object = crds::from_json<Kind>(item);
-      if (!object) co_return std::unexpected(unreadable(crds::to_string(object.error())));
+      client::Result<T> object = read(item);
+      if (!object) co_return std::unexpected(object.error());
       all.push_back(std::move(*object));
     }
     options.continue_token = page->continue_token;
     options.resource_version.clear();  // the token says which
   } while (!options.continue_token.empty());
   co_return all;
+}
+
+template <class Kind>
+client::Result<Kind> read_object(const crds::Json& item) {
+  auto object = crds::from_json<Kind>(item);
+  if (!object) return std::unexpected(unreadable(crds::to_string(object.error())));
+  return std::move(*object);
+}
+
+client::Result<client::Node> read_node(const crds::Json& item) {
+  return client::decode_node(item.dump(), crds::kGroup);
 }
 
 template <class Kind>
@@ -85,7 +98,10 @@ crds::Time Reader::now() const {
 
 template <class Kind>
 client::Result<std::vector<Kind>> Reader::list(const std::string& ns) {
-  return wait_for(list_all<Kind>(api_, ns));
+  return wait_for(list_all<Kind>(api_, resource_of<Kind>(), ns, read_object<Kind>));
+}
+client::Result<std::vector<client::Node>> Reader::nodes() {
+  return wait_for(list_all<client::Node>(api_, client::resources::kNodes, {}, read_node));
 }
 template <class Kind>
 client::Result<Kind> Reader::get(const std::string& ns, const std::string& name) {
@@ -94,8 +110,8 @@ client::Result<Kind> Reader::get(const std::string& ns, const std::string& name)
 
 template client::Result<std::vector<crds::Queue>> Reader::list(const std::string&);
 template client::Result<std::vector<crds::Project>> Reader::list(const std::string&);
+template client::Result<std::vector<crds::NodePool>> Reader::list(const std::string&);
 template client::Result<std::vector<crds::TrainingJob>> Reader::list(const std::string&);
-template client::Result<std::vector<crds::InferenceService>> Reader::list(const std::string&);
 template client::Result<crds::TrainingJob> Reader::get(const std::string&, const std::string&);
 template client::Result<crds::InferenceService> Reader::get(const std::string&, const std::string&);
 

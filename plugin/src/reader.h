@@ -9,6 +9,7 @@
 #include "muster/client/api.h"
 #include "muster/client/config.h"
 #include "muster/client/curl_transport.h"
+#include "muster/client/pod.h"
 #include "muster/crds/crds.h"
 
 namespace muster::plugin {
@@ -23,6 +24,8 @@ class Reader {
   client::Result<std::vector<Kind>> list(const std::string& ns = {});
   template <class Kind>
   client::Result<Kind> get(const std::string& ns, const std::string& name);
+
+  client::Result<std::vector<client::Node>> nodes();
 
   crds::Time now() const;
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "nodes.h"
 #include "queue.h"
 #include "text.h"
 #include "tree.h"
@@ -184,6 +185,42 @@ TEST(Tree, LosesNobodyWhoseParentIsMissingOrInACircle) {
   EXPECT_EQ(tree({}, {}), "NAME  QUOTA  FAIR SHARE  ALLOCATED  BORROWED  PENDING  RUNNING  WAITING\n");
 }
 
+TEST(Nodes, HaveACellForEachGpu) {
+  const auto node = [](const std::string& name, std::int64_t gpus) {
+    client::Node n;
+    n.meta.name = name;
+    n.ready = true;
+    n.extended = {{"nvidia.com/gpu", gpus}, {"vendor/nic", 9}};
+    return n;
+  };
+  auto away = node("n2", 2);
+  away.ready = false;
+  auto cordoned = node("n3", 4);
+  cordoned.unschedulable = true;
+  const auto gang = [](const std::string& name, std::vector<crds::PodAssignment> pods) {
+    auto j = job(name, crds::Phase::kRunning);
+    j.status.assignment.pods = std::move(pods);
+    return j;
+  };
+  const auto text = nodes({node("n1", 4), away, cordoned, node("cpu", 0)},
+                          {gang("b", {{"worker", 0, "n1", {0, 1}, 0}, {"worker", 1, "n2", {1}, 0}}),
+                           gang("a", {{"worker", 0, "n3", {3}, 0}}), gang("c", {{"worker", 0, "n3", {3}, 0}}),
+                           gang("gone", {{"worker", 0, "n9", {0}, 0}, {"worker", 1, "n1", {7}, 0}})},
+                          {"nvidia.com/gpu"});
+  EXPECT_EQ(text,
+            "NODE  STATE     GPUS\n"
+            "n1    Ready     BB..\n"
+            "n2    NotReady  .B\n"
+            "n3    Cordoned  ...*\n"
+            "\n"
+            "A  nlp/a (1)\n"
+            "B  nlp/b (3)\n"
+            "C  nlp/c (1)\n"
+            "D  nlp/gone (2)\n");
+  EXPECT_EQ(nodes({node("n1", 1)}, {}, {"nvidia.com/gpu"}), "NODE  STATE  GPUS\nn1    Ready  .\n");
+  EXPECT_EQ(nodes({node("n1", 1)}, {}, {}), "");
+}
+
 TEST(Queue, IsInTheOrderOfService) {
   auto last = waiting("held", 0);
   last.status.queue.reason = "QueueHeld";
@@ -191,15 +228,14 @@ TEST(Queue, IsInTheOrderOfService) {
   first.status.queue.estimated_start = kNow + 90s;
   auto other = waiting("elsewhere", 1);
   other.spec.pools = {"zeta"};
-  const auto text =
-      queue({last, waiting("a", 2), other, first, job("runs", crds::Phase::kRunning)}, {}, kNow);
+  const auto text = queue({last, waiting("a", 2), other, first, job("runs", crds::Phase::kRunning)}, kNow);
   EXPECT_EQ(text,
-            "POOL       POSITION  IN PROJECT  NAMESPACE  NAME          REASON                ETA    AGE\n"
-            "(default)  1         1           nlp        tj/b          InsufficientCapacity  1m30s  1h\n"
-            "(default)  2         1           nlp        tj/a          InsufficientCapacity         1h\n"
-            "zeta       1         1           nlp        tj/elsewhere  InsufficientCapacity         1h\n"
-            "(default)            1           nlp        tj/held       QueueHeld                    1h\n");
-  EXPECT_EQ(queue({}, {}, kNow), "");
+            "POOL       POSITION  IN PROJECT  NAMESPACE  NAME       REASON                ETA    AGE\n"
+            "(default)  1         1           nlp        b          InsufficientCapacity  1m30s  1h\n"
+            "(default)  2         1           nlp        a          InsufficientCapacity         1h\n"
+            "zeta       1         1           nlp        elsewhere  InsufficientCapacity         1h\n"
+            "(default)            1           nlp        held       QueueHeld                    1h\n");
+  EXPECT_EQ(queue({}, kNow), "");
 }
 
 }  // namespace

@@ -67,8 +67,11 @@ TEST_F(Plugin, TellsWhyAJobWaitsAndWhenItMayStart) {
       runs.out,
       MatchesRegex("team/first runs since [^ ]+ \\([0-9]+s\\) with 16 GPUs in pool default, attempt 1.\n"));
 
+  const auto nodes = ask({"nodes"});
+  EXPECT_THAT(nodes.out, HasSubstr("Ready  AAAAAAAA\n")) << nodes.err;
+  EXPECT_THAT(nodes.out, HasSubstr("\nA  team/first (16)\n"));
   const auto queue = ask({"queue", "-A"});
-  EXPECT_THAT(line(queue.out, "(default) 1 1 team tj/second"), HasSubstr("InsufficientCapacity 1h59m"))
+  EXPECT_THAT(line(queue.out, "(default) 1 1 team second"), HasSubstr("InsufficientCapacity 1h59m"))
       << queue.out << queue.err;
   EXPECT_EQ(ask({"queue", "-n", "default"}).out, "Nothing waits in namespace default.\n");
 }
