@@ -214,7 +214,7 @@ struct Waiting {
   std::vector<Blocking> blocking;  // at most 8
   // When it is likely to start; absent: nobody can say. It rests on the `maxRuntime` of what runs, and does
   // not look at topology, nor at what comes until then.
-  std::optional<Time> estimated_start;
+  std::optional<Time> estimated_start{};
 
   static constexpr auto fields() {
     using T = Waiting;

@@ -359,7 +359,7 @@ struct TrainingJobStatus {
   std::int64_t observed_generation = 0;
   std::optional<Phase> phase;  // derived, for people
   // From the first write on: Accepted, Admitted, PodsReady, Evicted, Suspended, Complete, Failed, Stalled,
-  // GracePeriodTooShort. When they have something to say: Idle, InternalError.
+  // GracePeriodTooShort. When they have something to say: Idle, EndsSoon, InternalError.
   Conditions conditions;
   Effective effective;
   Assignment assignment;
