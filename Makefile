@@ -59,7 +59,7 @@ test:
 	@scripts/install-deps.sh --node
 	@$(MAKE) controlplane
 	@scripts/build-controlplane.sh --gpu-plugin >/dev/null
-	@$(MAKE) build-release
+	@$(MAKE) build-release TARGETS=release_tests
 	@$(MAKE) build-asan
 	@$(MAKE) build-tsan
 	@scripts/test.sh release asan tsan

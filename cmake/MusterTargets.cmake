@@ -80,6 +80,11 @@ function(muster_library name)
   muster_precompile(muster_${name} ${A_PRECOMPILE})
 endfunction()
 
+# Everything that is tested without a control plane, and what `make test` runs in the release preset: all but unit tests,
+# which it runs with sanitizers.
+add_custom_target(unit_tests)
+add_custom_target(release_tests)
+
 # A test is compiled more often than it runs, and most run for milliseconds: not to optimise its own code halves what
 # it costs to compile. The libraries it tests are compiled as the preset says. With OPTIMIZE it computes much itself.
 function(muster_test_compile_options name optimize)
@@ -103,10 +108,10 @@ function(muster_test name)
   find_package(GTest REQUIRED)
   include(GoogleTest)
   add_executable(${name} ${A_SOURCES})
-  if(NOT TARGET unit_tests)
-    add_custom_target(unit_tests)  # everything that is tested without a control plane
-  endif()
   add_dependencies(unit_tests ${name})
+  if(NOT A_LABELS STREQUAL unit)
+    add_dependencies(release_tests ${name})
+  endif()
   target_link_libraries(${name} PRIVATE ${A_LIBS} GTest::gmock GTest::gtest GTest::gtest_main muster_options)
   muster_test_compile_options(${name} ${A_OPTIMIZE})
   list(LENGTH A_SOURCES files)
