@@ -101,7 +101,7 @@ fuzz:
 demo:
 	@$(MAKE) deps
 	@$(MAKE) controlplane
-	@$(MAKE) build-release TARGETS="muster testcluster"
+	@$(MAKE) build-release TARGETS="muster kubectl-muster testcluster"
 	@scripts/demo.sh
 
 demo-down:
