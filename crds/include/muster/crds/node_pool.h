@@ -159,8 +159,9 @@ struct NodePoolStatus {
   std::int32_t nodes = 0;  // usable ones
   Amounts capacity;        // of the usable nodes
   Amounts free;            // of it, not given out
-  // The GPUs of the largest gang that could start now if each of its pods took all GPUs of a node.
-  MilliGpu largest_gang;
+  // The GPUs of the largest gang that could start now if each of its pods took all GPUs of a node;
+  // absent: not counted yet.
+  std::optional<MilliGpu> largest_gang;
   // JSON "failingGPUs": as last read; by node, kMaxFailingNodes at most.
   std::vector<FailingGpus> failing_gpus;
 
