@@ -80,7 +80,7 @@ std::int64_t room_on(const ClusterModel& s, const Recount& counted, NodeId id, c
                                                     clients - static_cast<std::int64_t>(uses.size())));
   }
   // Of pods outside jobs it may not be known which GPUs they have.
-  std::int64_t unnamed = n.unnamed_gpus * std::int64_t{fraction ? 1000 : 1};
+  std::int64_t unnamed = n.unnamed(View::kNow) * std::int64_t{fraction ? 1000 : 1};
   std::int64_t k = free.pods;
   if (role.gpus > 0) k = std::min(k, (devices - unnamed) / role.gpus);
   if (role.per_pod.cpu.value > 0) k = std::min(k, free.cpu.value / role.per_pod.cpu.value);

@@ -343,7 +343,13 @@ TEST(PlacementProperties, MemoryChangesNoVerdict) {
       fresh.set_leaving(id, h.cluster.leaving(id));
       fresh.set_progress(id, s.job(s.jobs().find(id)).progress);
     }
-    const Plan p = plan(fresh, h.now + seconds(1));
+    // Past use is no memory of plans: it counts by RULES.md 1.6.
+    for (const auto& [id, by_pool] : s.past) {
+      const QueueSpec& spec = s.tree().queue(id).spec;
+      auto& past = fresh.state().past[fresh.state().queue_of(spec.name, spec.is_project)];
+      for (const auto& [pool, use] : by_pool) past[fresh.state().pool_of(s.pool(pool).spec.name)] = use;
+    }
+    const Plan p = plan(fresh, h.now);
     // A reservation is not told: who was kept off by it may start before there is another.
     for (const Decision& d : p.decisions) {
       if (d.kind != Decision::Kind::kStart) continue;

@@ -17,7 +17,7 @@ struct NodeRecount {
   Held held;
   std::map<std::int32_t, Held> zones;
   std::map<std::int32_t, std::int32_t> slices;  // by entry of Node::cut, in the target view
-  std::int32_t unnamed = 0, allocations = 0;
+  std::int32_t unnamed = 0, unnamed_leaving = 0, allocations = 0;
   std::map<std::int32_t, std::multiset<JobId>> holders;  // by GPU
   std::set<std::int32_t> kept;                           // GPUs that somebody has who is not leaving
 };
@@ -30,7 +30,7 @@ std::map<NodeId, NodeRecount> recount(const ClusterModel& s) {
     r.held.add(c.amounts, c.hold, 1);
     if (c.zone >= 0) r.zones[c.zone].add(c.amounts, c.hold, 1);
     if (c.cut >= 0 && c.hold != Hold::kLeaving) r.slices[c.cut] += c.slices;
-    r.unnamed += c.unnamed;
+    (c.hold == Hold::kLeaving ? r.unnamed_leaving : r.unnamed) += c.unnamed;
     ++r.allocations;
     for (const auto gpu : c.gpus) {
       r.holders[gpu].insert(c.holder);
@@ -52,7 +52,7 @@ void audit_nodes(const ClusterModel& s, Bad& bad) {
     const Node& n = s.nodes().all()[i];
     NodeRecount& r = counted[id];
     if (r.held != static_cast<const Held&>(n) || r.unnamed != n.unnamed_gpus ||
-        r.allocations != n.allocations)
+        r.unnamed_leaving != n.unnamed_leaving || r.allocations != n.allocations)
       bad.push_back("index: sums of node " + n.spec.name + " drifted");
     for (std::size_t z = 0; z < n.zones.size(); ++z) {
       if (r.zones[static_cast<std::int32_t>(z)] != n.zones[z])

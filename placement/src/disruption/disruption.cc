@@ -119,6 +119,12 @@ void note_run(Job& j, Time now) {
 void begin_attempt(Job& j, Time now) {
   j.progress.began = now;
   j.progress.resized.reset();
+  forget_room(j);
+}
+
+void forget_room(Job& j) {
+  j.room_since.reset();
+  j.claim_since.reset();
 }
 
 }  // namespace muster::placement

@@ -63,5 +63,7 @@ std::optional<Time> growth_pays(const ClusterModel& state, const Job& job, PoolI
 void note_run(Job& job, Time now);
 // It begins an attempt. What is known of its life stays known.
 void begin_attempt(Job& job, Time now);
+// It cannot grow, not at anybody's cost either: room has to be there for as long as ever once it can.
+void forget_room(Job& job);
 
 }  // namespace muster::placement

@@ -284,7 +284,7 @@ void ClusterModel::reallocate(NodeId id) {
       if (use.holder != kOther) holders.insert(use.holder);
     }
   }
-  if (node(id).unnamed_gpus > 0) {  // some may be named now: of whom, the node does not know
+  if (node(id).unnamed(View::kNow) > 0) {  // some may be named now: of whom, the node does not know
     for (std::size_t i = 0; i < jobs_.all().size(); ++i) {
       const auto unnamed = [&](const Allocation& c) { return c.node == id && c.unnamed > 0; };
       const Job& j = job(static_cast<JobId>(i));

@@ -51,7 +51,7 @@ void book(Node& n, const Allocation& c, int sign) {
     if (c.hold == Hold::kNominated) cut.nominated += sign * c.slices;
   }
   if (c.holder == kOther) n.used_by_others += c.amounts * sign;
-  n.unnamed_gpus += sign * c.unnamed;
+  (c.hold == Hold::kLeaving ? n.unnamed_leaving : n.unnamed_gpus) += sign * c.unnamed;
   n.allocations += sign;
   if (c.holder == kOther && c.leaf != kNoId) n.tree_allocations += sign;
 }

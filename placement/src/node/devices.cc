@@ -90,7 +90,7 @@ bool settled(const Node& node) {
 // Negative where more are held than there are.
 std::int64_t idle_balance(const Node& node, View view) {
   if (view == View::kTarget || settled(node)) return node.free_gpus();
-  std::int64_t idle = -std::int64_t{node.unnamed_gpus};
+  std::int64_t idle = -std::int64_t{node.unnamed(view)};
   for_each_healthy(node.spec, [&](std::int32_t i) { idle += gpu_of(node, i).idle(view) ? 1 : 0; });
   return idle;
 }
@@ -124,7 +124,7 @@ std::vector<Taker> takers(const Node& node, const PoolSpec& pool, const RoleSpec
     const std::int64_t room = room_beside(load, use, limits, most);
     if (room > 0) list.push_back({i, zone_at(node.spec, i), load.milli, room, load.clients == 0});
   });
-  for (std::int32_t k = node.unnamed_gpus; k > 0; --k) {
+  for (std::int32_t k = node.unnamed(view); k > 0; --k) {
     const auto last = std::find_if(list.rbegin(), list.rend(), [](const Taker& t) { return t.idle; });
     if (last == list.rend()) break;
     list.erase(std::next(last).base());
@@ -229,7 +229,7 @@ std::int64_t room_on_gpus(const Node& node, const PoolSpec& pool, const RoleSpec
   if (by_slices(role) && !role.numa_aligned)
     cut = std::min(most, free_cut_slices(node, role.share.profile, view) / role.gpus);
   if (cut == most || !shared_as_asked(pool, role)) return cut;
-  if (role.gpus == 1 && !role.numa_aligned && node.unnamed_gpus == 0)
+  if (role.gpus == 1 && !role.numa_aligned && node.unnamed(view) == 0)
     return cut + room_of_single(node, pool, role, view, most - cut);
   const auto list = takers(node, pool, role, view, most);
   if (role.numa_aligned) return room_aligned(node, list, role, view, most);
@@ -390,7 +390,7 @@ bool devices_available(const Node& node, const PoolSpec& pool, const Allocation&
     if (room_beside(load_of(gpu_of(node, gpu), view), allocation.use, limits, before + 1) <= before)
       return false;
   }
-  if (allocation.gpus.empty() || node.unnamed_gpus == 0) return true;
+  if (allocation.gpus.empty() || node.unnamed(view) == 0) return true;
   // Some are held by pods of which only the number is known: enough must be left beside these.
   std::int64_t taken = 0;
   for_each_healthy(node.spec, [&](std::int32_t gpu) {

@@ -40,7 +40,8 @@ struct Node : Held {
   bool linked = false;          // links_differ()
   std::int32_t named_gpus = 0;  // healthy entries of `gpus` that somebody has who is not leaving
   std::int32_t unhealthy = 0;
-  std::int32_t unnamed_gpus = 0;      // held by pods of which only the number is known
+  std::int32_t unnamed_gpus = 0;      // held by pods of which only the number is known, and that stay
+  std::int32_t unnamed_leaving = 0;   // held by those of them that are leaving
   std::int32_t allocations = 0;       // pods that are charged here
   std::int32_t tree_allocations = 0;  // of these, pods outside assignments that count against a Project
   std::vector<DomainId> domains;      // of its pool, the whole pool first
@@ -51,6 +52,10 @@ struct Node : Held {
   std::uint64_t stamp = 0;  // of the last change of it or of what is held of it; never the same again
 
   bool takes_part() const { return known && pool != kNoId && !shared && spec.usable; }
+  // GPUs held by pods of which only the number is known.
+  std::int32_t unnamed(View view) const {
+    return unnamed_gpus + (view == View::kTarget ? 0 : unnamed_leaving);
+  }
   // GPUs that nobody has a part of, as if all that are leaving had gone.
   std::int32_t free_gpus() const { return spec.gpus - unhealthy - unnamed_gpus - named_gpus; }
   Resources free(View view = View::kTarget) const;  // never negative; gpu: whole ones, and only of kTarget

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "disruption/disruption.h"
 #include "model/due.h"
 #include "node/resource_vector.h"
 #include "order/infeasible.h"
@@ -38,7 +39,10 @@ Growth::Growth(ClusterModel& state, PoolId pool, const std::vector<Resources>& f
   std::vector<QueueId> served;
   for (const auto& [leaf, jobs] : by_leaf) {
     auto path = s_.tree().path(leaf);
-    if (!s_.tree().may_start(leaf, path)) continue;
+    if (!s_.tree().may_start(leaf, path)) {
+      for (const JobId id : jobs) forget_room(s_.job(id));
+      continue;
+    }
     Leaf l{leaf, std::move(path), {}, {}, lowest_running(s_.pool(pool), leaf), {}};
     for (const JobId id : jobs) {
       if (!is_infeasible(l, id)) l.jobs.push_back(entry(id));
@@ -57,7 +61,7 @@ Growth::Growth(ClusterModel& state, PoolId pool, const std::vector<Resources>& f
 
 bool Growth::is_infeasible(const Leaf& l, JobId id) {
   const bool infeasible = infeasible_.growth(l.leaf, l.lowest, s_.job(id));
-  if (infeasible) s_.job(id).room_since.reset();
+  if (infeasible) forget_room(s_.job(id));
   return infeasible;
 }
 

@@ -6,13 +6,25 @@
 #include "shares/shares.h"
 
 namespace muster::placement {
+namespace {
+
+// They cannot start, and not by any disturbance. What others have who ask the same is another matter.
+void forget_chance(ClusterModel& s, PoolId in_pool, QueueId of_leaf, const PendingKind& kind) {
+  std::erase_if(s.requests.at(kind.request).costs_too_much_since, [&](const auto& chance) {
+    const auto& [leaf, priority, pool, off] = chance.first;
+    return leaf == of_leaf && priority == kind.priority && pool == in_pool;
+  });
+}
+
+}  // namespace
 
 ServiceOrder::ServiceOrder(ClusterModel& state, PoolId pool) : state_(&state), pool_(pool) {
   std::vector<QueueId> served;
-  for (const auto& [leaf, kinds] : state.pool(pool).pending_queues) {
+  for (const auto& [leaf, queue] : state.pool(pool).pending_queues) {
     auto path = state.tree().path(leaf);
     if (!state.tree().may_start(leaf, path)) {
       barred_.push_back(leaf);
+      for (const auto& [kind, jobs] : queue.kinds) forget_chance(state, pool, leaf, kind);
       continue;
     }
     served.push_back(leaf);
@@ -37,9 +49,10 @@ void ServiceOrder::fill(Leaf& l, Infeasible& infeasible) const {
   for (const auto& [kind, jobs] : lane->second.kinds) {
     if (!infeasible.starts(l.leaf, lowest, kind)) {
       l.kinds.push_back({&jobs, jobs.begin(), false});
-    } else if (first == nullptr || *jobs.begin() < *first->begin()) {
-      first = &jobs;
+      continue;
     }
+    forget_chance(*state_, pool_, l.leaf, kind);
+    if (first == nullptr || *jobs.begin() < *first->begin()) first = &jobs;
   }
   if (first != nullptr && !state_->pool(pool_).reservation) l.kinds.push_back({first, first->begin(), true});
   for (std::size_t k = 0; k < l.kinds.size(); ++k) push(l, k);

@@ -34,14 +34,6 @@ bool Claimants::enough_are_too_early() const {
   return too_early_ >= kMaxTooEarly;
 }
 
-void Claimants::forget_chance(JobId id, PoolId pool) {
-  const Job& j = s_.job(id);
-  std::erase_if(s_.requests.at(j.request).costs_too_much_since, [&](const auto& chance) {
-    const auto& [leaf, priority, in_pool, off] = chance.first;
-    return leaf == j.leaf && priority == j.spec.priority && in_pool == pool;
-  });
-}
-
 bool Claimants::start(JobId id, const ServiceOrder& order) {
   const Job& j = s_.job(id);
   const PoolId pool = order.pool();

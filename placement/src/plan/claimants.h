@@ -27,8 +27,6 @@ class Claimants {
   void begin_round();
   // The job that waits first in the order starts or is nominated its places; false: it is refused.
   bool start(JobId id, const ServiceOrder& order);
-  // It cannot start, and not by any disturbance. What others have who ask the same is another matter.
-  void forget_chance(JobId id, PoolId pool);
 
   void begin_growth();  // in a pool
   // The running elastic job gets further pods; false: it is refused, or has to wait for a while.

@@ -207,7 +207,6 @@ class Planner {
     const auto before = claimants_.victims();
     const bool passed_over = threw_.contains(id) || turns_.had(order.pool(), id);
     const bool infeasible = !passed_over && order.head_is_infeasible();
-    if (infeasible) claimants_.forget_chance(id, order.pool());
     const bool refused =
         passed_over || infeasible || !guarded(id, true, [&] { return claimants_.start(id, order); });
     if (refused && s_.job(id).pools.size() > 1) refused_in_.emplace(id, order.pool());

@@ -269,5 +269,119 @@ TEST(Found, WhoHasLessThanItsMinimumIsNotMoved) {
   }
 }
 
+// Of a pod that leaves nobody knows which GPUs it has: they are as free as others when it has gone.
+TEST(Found, WhoLeavesUnnamedGpusMakesRoomLikeOthers) {
+  SmallCluster w({node("n1", 2), node("n2", 2)});
+  w.cluster.upsert_job(job("a/old", 1, 2));
+  w.cluster.set_leaving("a/old", {{0, 0, "n1", {4, 5}}});
+  w.cluster.upsert_job(job("a/low", 1, 2, 0, -5));
+  w.cluster.set_assignment("a/low", assignment(1, {{0, 0, "n2", {0, 1}}}));
+  w.cluster.upsert_job(job("a/high", 1, 2, 5, 10));
+  EXPECT_THAT(sound(w).decisions, IsEmpty());
+  EXPECT_TRUE(w.cluster.nominated("a/high"));
+  w.cluster.set_leaving("a/old", {});
+  EXPECT_THAT(jobs_of(sound(w), Decision::Kind::kStart), ElementsAre("a/high"));
+}
+
+// Below it a disturbance has a price.
+QueueSpec with_prices(QueueSpec q) {
+  q.max_overhead = 50;
+  return q;
+}
+QueueSpec held(QueueSpec q) {
+  q.hold = true;
+  return q;
+}
+Plan sound_at(SmallCluster& w, std::int64_t second) {
+  w.now = second * 1000 - 1;
+  return sound(w);
+}
+
+// Whose growth pays only after a while waits for so long at a stretch: not when it has no right to that room
+// in between, or may not grow at all.
+TEST(Found, GrowthForgetsTheRoomThatItCouldNotHaveMeanwhile) {
+  const QueueSpec entitled = with_prices(project("a", "top", {8}));
+  for (const QueueSpec& meanwhile : {with_prices(project("a", "top", {4})), held(entitled)}) {
+    SmallCluster w({node("n", 8)});
+    w.cluster.upsert_queue(entitled);
+    w.cluster.upsert_queue(project("b", "top", {0}));
+    JobSpec elastic = job("a/elastic", 1, 4);
+    elastic.roles[0].max_replicas = 2;
+    w.cluster.upsert_job(elastic);
+    w.cluster.set_assignment("a/elastic", assignment(1, {{0, 0, "n", {0, 1, 2, 3}}}));
+    w.cluster.upsert_job(job("b/1", 1, 4));
+    w.cluster.set_assignment("b/1", assignment(1, {{0, 0, "n", {4, 5, 6, 7}}}));
+    EXPECT_THAT(sound_at(w, 1000).decisions, IsEmpty());
+    w.cluster.upsert_queue(meanwhile);
+    EXPECT_THAT(sound_at(w, 1010).decisions, IsEmpty());
+    w.cluster.upsert_queue(entitled);
+    EXPECT_THAT(sound_at(w, 1100).decisions, IsEmpty());
+    EXPECT_THAT(sound_at(w, 1129).decisions, IsEmpty());
+    EXPECT_THAT(jobs_of(sound_at(w, 1130), Decision::Kind::kEvict), ElementsAre("b/1"));
+  }
+}
+
+// What it might have had at the cost of others in an attempt that is over does not count in the next one.
+TEST(Found, GrowthForgetsTheRoomOfAnEarlierAttempt) {
+  SmallCluster w({node("n", 8)});
+  w.cluster.upsert_queue(with_prices(project("a", "top", {0})));
+  w.cluster.upsert_queue(with_prices(project("b", "top", {0})));
+  JobSpec elastic = job("a/elastic", 1, 2);
+  elastic.roles[0].max_replicas = 2;
+  w.cluster.upsert_job(elastic);
+  w.cluster.set_assignment("a/elastic", assignment(1, {{0, 0, "n", {0, 1}}}));
+  JobSpec other = job("b/elastic", 1, 1);
+  other.roles[0].max_replicas = 5;
+  w.cluster.upsert_job(other);
+  w.cluster.set_assignment(
+      "b/elastic",
+      assignment(1,
+                 {{0, 0, "n", {2}}, {0, 1, "n", {3}}, {0, 2, "n", {4}}, {0, 3, "n", {5}}, {0, 4, "n", {6}}}));
+  // One GPU is free. A second one costs 5 GPUs x 30 s, which one idle GPU has cost after 150 s.
+  EXPECT_THAT(sound_at(w, 1000).decisions, IsEmpty());
+  w.cluster.clear_assignment("a/elastic");
+  EXPECT_THAT(jobs_of(sound_at(w, 1100), Decision::Kind::kStart), ElementsAre("a/elastic"));
+  EXPECT_THAT(sound_at(w, 1160).decisions, IsEmpty());
+  EXPECT_THAT(sound_at(w, 1249).decisions, IsEmpty());
+  EXPECT_THAT(jobs_of(sound_at(w, 1250), Decision::Kind::kShrink), ElementsAre("b/elastic"));
+}
+
+// The same of one who waits. An earlier one of its Project cannot have room either, and has its turn.
+TEST(Found, WhoWaitsForgetsTheRoomThatItCouldNotHaveMeanwhile) {
+  const QueueSpec a = with_prices(project("a", "top", {0, -1, 0}));
+  for (const bool hold : {false, true}) {
+    SmallCluster w({node("n1", 4), node("n2", 4)});
+    w.cluster.upsert_queue(a);
+    w.cluster.upsert_queue(with_prices(project("b", "top")));
+    const auto runs = [&](const std::string& id, const std::string& on, std::vector<std::int32_t> gpus) {
+      w.cluster.upsert_job(job(id, 1, static_cast<std::int32_t>(gpus.size())));
+      w.cluster.set_assignment(id, assignment(1, {{0, 0, on, std::move(gpus)}}));
+      Progress p;
+      p.saves_when_asked = true;
+      w.cluster.set_progress(id, p);
+    };
+    runs("b/1", "n1", {0, 1});
+    runs("b/2", "n2", {0, 1});
+    w.cluster.upsert_job(job("a/early", 2, 4, 900'000));
+    w.cluster.upsert_job(job("a/late", 1, 4, 900'001));
+    // To move 2 GPUs costs two minutes of them, which the 4 that are free have cost after one.
+    EXPECT_THAT(sound_at(w, 1000).decisions, IsEmpty());
+    if (hold) {
+      w.cluster.upsert_queue(held(a));
+    } else {
+      runs("b/3", "n1", {2});
+    }
+    EXPECT_THAT(sound_at(w, 1010).decisions, IsEmpty());
+    if (hold) {
+      w.cluster.upsert_queue(a);
+    } else {
+      w.cluster.remove_job("b/3");
+    }
+    EXPECT_THAT(sound_at(w, 1100).decisions, IsEmpty());
+    EXPECT_THAT(sound_at(w, 1159).decisions, IsEmpty());
+    EXPECT_EQ(jobs_of(sound_at(w, 1160), Decision::Kind::kMove).size(), 1U);
+  }
+}
+
 }  // namespace
 }  // namespace muster::placement
