@@ -192,9 +192,10 @@ TEST(VictimsTest, SurplusGivesWayToAMinimumOfItsPriorityThatIsGuaranteed) {
   Cell c({node("n1", 8)});
   c.project("a", {8});
   c.running(elastic(job("a/e", 2, 1), 2, 8), pods_on("n1", 8));
-  c.cluster.upsert_job(job("a/seven", 7, 1));  // with 2 of the other one it is beyond
+  const std::int64_t now = c.now * 1000;            // who has waited for long would have nodes reserved
+  c.cluster.upsert_job(job("a/seven", 7, 1, now));  // with 2 of the other one it is beyond
   EXPECT_THAT(c.decisions(), IsEmpty());
-  c.cluster.upsert_job(job("a/six", 6, 1));
+  c.cluster.upsert_job(job("a/six", 6, 1, now));
   const Plan p = c.plan();
   EXPECT_THAT(c.say(p), ElementsAre("shrink a/e"));
   EXPECT_EQ(p.decisions[0].assignment.pods.size(), 2u);
