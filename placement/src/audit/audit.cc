@@ -185,11 +185,15 @@ void audit_tree(const ClusterModel& s, Bad& bad) {
     if (tree.preemptible(id) != fresh.preemptible(id))
       bad.push_back("index: what is preemptible in pool " + s.pools[p].spec.name + " drifted");
     std::map<std::pair<QueueId, std::int64_t>, std::int32_t> jobs;
+    std::map<QueueId, Resources> surplus;
     for (const auto& [leaf, ids] : s.pools[p].holding) {
       for (const JobId job : ids) {
         if (s.job(job).spec.preemptible) ++jobs[{leaf, s.job(job).spec.priority}];
+        if (s.job(job).held_surplus != Resources{}) surplus[leaf] += s.job(job).held_surplus;
       }
     }
+    if (surplus != s.pools[p].held_surplus)
+      bad.push_back("index: surplus that is held in pool " + s.pools[p].spec.name + " drifted");
     if (jobs != s.pools[p].preemptible_jobs)
       bad.push_back("index: preemptible jobs of pool " + s.pools[p].spec.name + " drifted");
   }

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include "audit/audit.h"
@@ -25,7 +26,7 @@ std::int64_t quota_in(const Share& share, ResourceKind kind) {
 struct Piece {
   JobId job = kNoId;
   QueueId leaf = kNoId;
-  bool own = false, moved = false;
+  bool own = false, moved = false, surplus = false;
   int after = -1;  // the piece of the same job that goes before it
   int followed_by = -1;
   std::vector<Allocation> allocations;
@@ -96,8 +97,10 @@ class SolutionAudit {
     } else if (own != (v.reason == EvictReason::kPreempted)) {
       say("I4", "takes " + who + " as " + std::string(to_string(v.reason)) + (own ? " from" : " not from") +
                     " its own leaf");
-    } else if (own && j.spec.priority >= s_.job(c_.job).spec.priority) {
-      say("I4", "preempts " + who + ", which has no lower priority");
+    } else if (own && j.spec.priority > s_.job(c_.job).spec.priority) {
+      say("I4", "takes from " + who + ", which has a higher priority");
+    } else if (own && j.spec.priority == s_.job(c_.job).spec.priority) {
+      is_surplus_for_minimum(v);
     }
     const bool started_now = j.started_in != 0 && j.started_in == s_.plans;
     if (started_now && j.entitled && !own && takes_all(j, v.pods))
@@ -105,6 +108,15 @@ class SolutionAudit {
     if (!started_now && !j.nominated() && j.progress.began + safe_for(j, !own) > now_)
       say("I4", "takes " + who + ", which is younger than minRuntime");
     if (!takes_all(j, v.pods) && !keeps_minimum(j, v.pods)) say("I4", "breaks " + who + " below its minimum");
+  }
+
+  // What a job of the same priority gives.
+  void is_surplus_for_minimum(const Victim& v) {
+    const Job& j = s_.job(v.job);
+    if (takes_all(j, v.pods)) say("I4", "preempts " + j.spec.id + ", which has no lower priority");
+    if (s_.job(c_.job).assignment)
+      say("I4", "grows by surplus of " + j.spec.id + ", which has no lower priority");
+    peers_.insert(v.job);
   }
 
   // Pods of roles that an edit has removed hold nothing.
@@ -145,8 +157,8 @@ class SolutionAudit {
     const bool whole = takes_all(j, v.pods);
     std::vector<std::size_t> rest = v.pods;
     int after = -1;
-    const auto push = [&](const std::vector<std::size_t>& pods) {
-      Piece p{v.job, j.leaf, j.leaf == c_.path.front(), !v.moved_to.empty(), after, -1, {}, {}};
+    const auto push = [&](const std::vector<std::size_t>& pods, bool surplus) {
+      Piece p{v.job, j.leaf, j.leaf == c_.path.front(), !v.moved_to.empty(), surplus, after, -1, {}, {}};
       for (const std::size_t pod : pods) {
         p.allocations.push_back(st_.allocation_before(v.job, pod));
         p.amounts += p.allocations.back().amounts;
@@ -173,11 +185,12 @@ class SolutionAudit {
       const std::size_t least = whole ? static_cast<std::size_t>(request.roles[r].replicas) : 0;
       for (std::size_t at = 0; at + step + least <= pods.size(); at += step) {
         push({pods.begin() + static_cast<std::ptrdiff_t>(at),
-              pods.begin() + static_cast<std::ptrdiff_t>(at + step)});
+              pods.begin() + static_cast<std::ptrdiff_t>(at + step)},
+             true);
         for (std::size_t k = at; k < at + step; ++k) std::erase(rest, pods[k]);
       }
     }
-    if (!rest.empty()) push(rest);
+    if (!rest.empty()) push(rest, false);
   }
 
   // --- all together
@@ -227,7 +240,52 @@ class SolutionAudit {
     const bool own = std::any_of(gone.begin(), gone.end(), [&](std::size_t i) { return pieces_[i].own; });
     const bool others = std::any_of(gone.begin(), gone.end(), [&](std::size_t i) { return !pieces_[i].own; });
     if (own && !no_further_beyond(gone)) return false;
+    const bool peers =
+        std::any_of(gone.begin(), gone.end(), [&](std::size_t i) { return peers_.contains(pieces_[i].job); });
+    if (peers && !is_guaranteed(gone)) return false;
     return !others || reclaims(gone, Eligibility::kByQuota) || reclaims(gone, Eligibility::kByFairShare);
+  }
+
+  // The minimums of its Project, with its own, stay within the guarantee.
+  bool is_guaranteed(const Gone& gone) const {
+    const QueueId leaf = c_.path.front();
+    return std::all_of(kAccountedKinds.begin(), kAccountedKinds.end(), [&](ResourceKind kind) {
+      const std::int64_t asked = amount_of(c_.asked, kind);
+      const std::int64_t quota = quota_in(s_.tree().share(leaf, c_.pool), kind);
+      if (asked <= 0 || quota == kUnbounded) return true;
+      std::int64_t sum = held(leaf, kind) - surplus(kind) + asked;
+      for (const std::size_t i : gone) {
+        if (pieces_[i].own && !pieces_[i].surplus) sum -= amount_of(pieces_[i].amounts, kind);
+      }
+      return sum <= std::min(quota, fair(leaf, kind));
+    });
+  }
+
+  // What the preemptible jobs of the claimant's Project had beyond their minimums.
+  std::int64_t surplus(ResourceKind kind) const {
+    std::int64_t sum = 0;
+    for (std::size_t id = 0; id < s_.jobs().all().size(); ++id) {
+      const Job& j = s_.jobs().all()[id];
+      if (j.leaf != c_.path.front() || !j.assignment || !j.spec.preemptible) continue;
+      const auto& roles = s_.request_of(j).roles;
+      const Victim* const victim = victim_of(static_cast<JobId>(id));
+      std::vector<std::int32_t> pods(roles.size());
+      for (std::size_t i = 0; i < j.allocations.size(); ++i) {
+        const bool taken =
+            victim != nullptr && std::binary_search(victim->pods.begin(), victim->pods.end(), i);
+        const Allocation c = taken ? st_.allocation_before(static_cast<JobId>(id), i) : j.allocations[i];
+        const auto r = static_cast<std::size_t>(j.assignment->pods[i].role);
+        if (c.node == kNoId || c.pool != c_.pool || r >= roles.size()) continue;
+        if (++pods[r] > roles[r].replicas && roles[r].most() > roles[r].replicas)
+          sum += amount_of(c.amounts, kind);
+      }
+    }
+    return sum;
+  }
+  const Victim* victim_of(JobId id) const {
+    const auto& list = solution_.victims;
+    const auto found = std::find_if(list.begin(), list.end(), [&](const Victim& v) { return v.job == id; });
+    return found == list.end() ? nullptr : &*found;
   }
 
   // Who has to go at once for a quota may have to wait for a fair share.
@@ -372,6 +430,7 @@ class SolutionAudit {
   std::vector<std::string>& broken_;
   Recount before_;  // with the victims, without the claimant
   std::vector<Piece> pieces_;
+  std::set<JobId> peers_;  // of the claimant's Project and priority
 };
 
 }  // namespace

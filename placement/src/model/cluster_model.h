@@ -24,6 +24,9 @@ namespace muster::placement {
 class PlanObserver;
 
 PendingKind kind_of(const Job& job, JobId id);  // jobs.cc
+// Of these pods, what the job could give and keep its minimum. O(pods).
+Resources held_beyond_minimum(const Request& request, const Assignment& assignment,
+                              const std::vector<Allocation>& allocations);  // jobs.cc
 
 // Names of Queues, Projects and pools keep their ids as long as the process lives, for allocations and
 // pending queues refer to them in many places: about 600 bytes a name and 300 more for each pool that it had
@@ -136,6 +139,7 @@ class ClusterModel {
   Pool* pool_around(NodeId id) { return node(id).pool == kNoId ? nullptr : &pool(node(id).pool); }
   void account(const Allocation& allocation, int sign);
   void account_pending(const Job& job, int sign);
+  static void count_held_surplus(Pool& pool, Job& job, const Resources& now);
   void account_all(QueueTree& tree) const;
 
   NodeInventory nodes_;

@@ -47,6 +47,7 @@ struct Job {
   std::vector<Allocation> allocations;      // of assignment.pods, by index; displaced ones are empty
   std::vector<Leaving> leaving;
   MilliGpu held_gpu{};                          // its entry in Pool::holders; 0: none
+  Resources held_surplus;                       // its part of Pool::held_surplus
   Resources pending, surplus;                   // with these
   std::optional<std::pair<PoolId, Time>> ends;  // its entry in Pool::ends
   Time last_held;                               // when it last ceased to hold something, as far as plans tell

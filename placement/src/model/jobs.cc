@@ -14,6 +14,21 @@ PendingKey key_of(const Job& j, JobId id) {
 
 }  // namespace
 
+Resources held_beyond_minimum(const Request& request, const Assignment& assignment,
+                              const std::vector<Allocation>& allocations) {
+  Resources sum;
+  if (!request.elastic) return sum;
+  std::vector<std::int32_t> of_minimum;
+  for (const RoleSpec& role : request.roles) of_minimum.push_back(role.replicas);
+  for (std::size_t i = 0; i < allocations.size(); ++i) {
+    const auto r = static_cast<std::size_t>(assignment.pods[i].role);
+    if (allocations[i].node == kNoId || r >= of_minimum.size()) continue;
+    if (--of_minimum[r] < 0 && request.roles[r].most() > request.roles[r].replicas)
+      sum += allocations[i].amounts;
+  }
+  return sum;
+}
+
 PendingKind kind_of(const Job& j, JobId id) {
   const auto ms = [](const std::optional<Duration>& d) { return d ? d->ms : -1; };
   return {j.request,
@@ -216,6 +231,7 @@ std::pair<Assignment, std::vector<Allocation>> ClusterModel::unhold(JobId id) {
   if (const auto same = p.preemptible_jobs.find({j.leaf, j.spec.priority});
       j.spec.preemptible && same != p.preemptible_jobs.end() && --same->second == 0)
     p.preemptible_jobs.erase(same);
+  count_held_surplus(p, j, {});
   std::pair held(std::move(*j.assignment), std::move(j.allocations));
   j.assignment.reset();
   j.allocations.clear();
@@ -224,6 +240,14 @@ std::pair<Assignment, std::vector<Allocation>> ClusterModel::unhold(JobId id) {
   jobs_.note_pods(id);
   note_end(id);
   return held;
+}
+
+void ClusterModel::count_held_surplus(Pool& p, Job& j, const Resources& now) {
+  const Resources before = std::exchange(j.held_surplus, now);
+  if (before == now) return;
+  const auto sum = p.held_surplus.try_emplace(j.leaf).first;
+  sum->second += now - before;
+  if (sum->second == Resources{}) p.held_surplus.erase(sum);
 }
 
 void ClusterModel::drop_assignment(JobId id) {
@@ -319,7 +343,10 @@ void ClusterModel::hold(JobId id, Assignment assignment, std::vector<Allocation>
   Pool& p = pool(pool_of(assignment.pool));
   if (j.held_gpu.value > 0) p.holders.emplace(-j.held_gpu.value, j.spec.id);
   p.holding[j.leaf].insert(id);
-  if (j.spec.preemptible) ++p.preemptible_jobs[{j.leaf, j.spec.priority}];
+  if (j.spec.preemptible) {
+    ++p.preemptible_jobs[{j.leaf, j.spec.priority}];
+    count_held_surplus(p, j, held_beyond_minimum(request_of(j), assignment, allocations));
+  }
   j.assignment = std::move(assignment);
   j.allocations = std::move(allocations);
   note_nominations(id);

@@ -35,13 +35,20 @@ bool Infeasible::infeasible(QueueId leaf, std::int64_t lowest, std::int64_t prio
                           Eligibility::kByFairShare);
 }
 
+bool Infeasible::may_take_surplus(QueueId leaf, const Resources& amounts) const {
+  const auto surplus = s_->pool(pool_).held_surplus.find(leaf);
+  if (surplus == s_->pool(pool_).held_surplus.end()) return false;
+  return is_minimum_guaranteed(s_->tree(), {kNoId, pool_, {leaf}, amounts, fair_},
+                               s_->tree().sums(leaf, pool_).allocated - surplus->second);
+}
+
 bool Infeasible::starts(QueueId leaf, std::int64_t lowest, const PendingKind& kind) {
   if (kind.alone != kNoId) return false;
   const auto id = static_cast<std::size_t>(kind.request);
   if (starts_.size() <= id) starts_.resize(id + 1);
   Asked& asked = starts_[id];
   if (!asked.known) asked = seen(s_->asked(s_->requests.at(kind.request), pool_));
-  return infeasible(leaf, lowest, kind.priority, asked);
+  return infeasible(leaf, lowest, kind.priority, asked) && !may_take_surplus(leaf, asked.amounts);
 }
 
 bool Infeasible::growth(QueueId leaf, std::int64_t lowest, const Job& job) {

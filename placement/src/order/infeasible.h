@@ -28,6 +28,8 @@ class Infeasible {
     Resources amounts;
   };
   bool infeasible(QueueId leaf, std::int64_t lowest, std::int64_t priority, const Asked& asked) const;
+  // Surplus of its own Project, for a minimum that is guaranteed.
+  bool may_take_surplus(QueueId leaf, const Resources& amounts) const;
   Asked seen(const Resources& amounts) const;
 
   const ClusterModel* s_;

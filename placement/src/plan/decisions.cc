@@ -38,12 +38,14 @@ Assignment without_nominations(const Job& j) {
   return a;
 }
 
-std::string why(EvictReason reason, const std::string& beneficiary) {
+std::string why(EvictReason reason, const std::string& beneficiary, bool is_senior) {
   switch (reason) {
     case EvictReason::kReclaimed:
       return "reclaimed for " + beneficiary + ", whose Project has a right to more than it holds";
     case EvictReason::kPreempted:
-      return "preempted for " + beneficiary + ", which has a higher priority in the same Project";
+      return is_senior
+                 ? "preempted for " + beneficiary + ", which has a higher priority in the same Project"
+                 : "gave surplus to " + beneficiary + " of the same Project, whose minimum is guaranteed";
     case EvictReason::kConsolidated:
       return "moved to another place to make room for " + beneficiary;
     default:
@@ -164,13 +166,14 @@ void Decisions::pass_on(JobId undone, JobId claimant) {
       d.reason =
           s_.job(e.job).leaf == s_.job(claimant).leaf ? EvictReason::kPreempted : EvictReason::kReclaimed;
     d.beneficiary = heir;
-    d.message = why(d.reason, heir);
+    d.message = why(d.reason, heir, s_.job(claimant).spec.priority > s_.job(e.job).spec.priority);
   }
 }
 
 void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<Statement::Placed> moved) {
   Job& j = s_.job(v.job);
   const std::string& beneficiary = s_.job(claimant).spec.id;
+  const bool is_senior = s_.job(claimant).spec.priority > j.spec.priority;
   // Pods of roles that an edit has removed hold nothing, and stop nobody.
   const bool whole = std::all_of(j.allocations.begin(), j.allocations.end(),
                                  [](const Allocation& c) { return c.node == kNoId; });
@@ -193,7 +196,9 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
       soonest(s_.pool(pool).due, now_ + seconds(1));  // then it may grow again
       if (Entry* grown = find(v.job, Decision::Kind::kGrow)) drop(*grown);
       if (find(v.job, Decision::Kind::kShrink) == nullptr)
-        charge(say(Decision::Kind::kShrink, v.job, v.reason, beneficiary, why(v.reason, beneficiary)), v);
+        charge(
+            say(Decision::Kind::kShrink, v.job, v.reason, beneficiary, why(v.reason, beneficiary, is_senior)),
+            v);
     }
     const bool any_added = std::any_of(j.allocations.begin(), j.allocations.end(),
                                        [&](const Allocation& c) { return c.added_in == s_.plans; });
@@ -209,7 +214,9 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
     insert_sorted(a, allocations, std::move(moved));
     s_.hold(v.job, std::move(a), std::move(allocations));
     j.moving = !v.surges && (j.moving || runs);
-    if (runs) charge(say(Decision::Kind::kMove, v.job, v.reason, beneficiary, why(v.reason, beneficiary)), v);
+    if (runs)
+      charge(say(Decision::Kind::kMove, v.job, v.reason, beneficiary, why(v.reason, beneficiary, is_senior)),
+             v);
     // All of it goes elsewhere, whatever was said of it.
     for (const auto kind :
          {Decision::Kind::kStart, Decision::Kind::kGrow, Decision::Kind::kShrink, Decision::Kind::kReplace}) {
@@ -228,7 +235,7 @@ void Decisions::give(const Victim& v, JobId claimant, PoolId pool, std::vector<S
   j.evicted_from = std::move(a);
   s_.start_waiting(v.job);  // counted as pending; a claimant again when its pods are gone
   evicted_.push_back(v.job);
-  charge(say(Decision::Kind::kEvict, v.job, v.reason, beneficiary, why(v.reason, beneficiary)), v);
+  charge(say(Decision::Kind::kEvict, v.job, v.reason, beneficiary, why(v.reason, beneficiary, is_senior)), v);
 }
 
 // It starts at once: its new places are free, and its old pods stay until it is ready there.

@@ -97,6 +97,8 @@ struct Pool {
   std::map<QueueId, std::set<JobId>> holding;  // who has places here, by Project
   // Of these, how many are preemptible, by Project and priority.
   std::map<std::pair<QueueId, std::int64_t>, std::int32_t> preemptible_jobs;
+  // What preemptible elastic jobs have here beyond their minimums, by Project.
+  std::map<QueueId, Resources> held_surplus;
   std::set<std::pair<Time, JobId>> ends;                   // of what runs here and says when: end_of()
   std::set<JobId> growable;                                // running elastic jobs that could be larger
   std::set<std::pair<std::int64_t, std::string>> holders;  // (minus milli-GPU, job)

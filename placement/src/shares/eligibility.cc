@@ -35,6 +35,14 @@ bool may_be_eligible(const QueueTree& tree, const Claimant& c, Eligibility eligi
   return within(tree, c, c.path.front(), eligibility, {});
 }
 
+bool is_minimum_guaranteed(const QueueTree& tree, const Claimant& c, const Resources& minimums) {
+  return std::all_of(kAccountedKinds.begin(), kAccountedKinds.end(), [&](ResourceKind kind) {
+    const std::int64_t asked = amount_of(c.asked, kind);
+    return asked <= 0 || wrapping_add(amount_of(minimums, kind), asked) <=
+                             entitlement(tree, c.path.front(), c.pool, *c.fair, kind).guarantee();
+  });
+}
+
 bool may_give(const QueueTree& tree, const Claimant& c, Eligibility eligibility,
               const std::vector<QueueId>& path, const Resources& amounts) {
   for (const QueueId at : path) {

@@ -25,6 +25,10 @@ enum class Eligibility : std::uint8_t {
   kByFairShare,  // it stays within its fair share; a Project that gives is over its fair share
 };
 
+// Whether the minimum that the claimant asks for is guaranteed to it: with the minimums of its Project's
+// other jobs, which are `minimums`, it stays within the guarantee of the Project. Surplus does not count.
+bool is_minimum_guaranteed(const QueueTree& tree, const Claimant& c, const Resources& minimums);
+
 // Whether the claimant stays within the bound at its Project and at every Queue above, with what it asks for
 // added to what is allocated now. A Queue that was beyond the bound before any victim was taken may have as
 // much as then, because what its children exchange needs no room there. `before` has what was allocated then,

@@ -16,6 +16,9 @@ namespace {
 constexpr std::int64_t kStepsOfALeaf = 5;   // its path and what it may give
 constexpr std::int64_t kStepsOfAUnit = 10;  // it is made, and finds its place in the order
 
+// For so long at most a minimum that is guaranteed waits before a job of the same priority restarts for it.
+constexpr Duration kRestartOfPeer = seconds(120);
+
 // How many pods an elastic job gives or takes at once.
 std::int32_t step_of(const Request& request) {
   return request.groups.empty() ? 1 : request.groups.front().size;
@@ -78,6 +81,21 @@ struct Gatherer {
     return Part::kNothing;
   }
 
+  // RULES.md 5.4: it gives surplus to one that is not of higher priority, and that would cost it a restart.
+  bool lets_restart_wait(const Job& j) {
+    if (j.spec.resizes_in_place || !q.priced || !has_begun(j)) return false;
+    const Claimant& c = *q.claimant;
+    Resources held;
+    for (const Allocation& a : j.allocations) held += a.amounts;
+    const Time since = waits_since(s.job(c.job)), latest = since + kRestartOfPeer;
+    const auto pays = breaks_even(cost_in_pool(s, c.pool, held, downtime_of_resizing(j, q.now)),
+                                  cost_in_pool(s, c.pool, c.asked, Duration{1}), since);
+    const Time until = std::min(pays.value_or(latest), latest);
+    if (until <= q.now) return false;
+    soonest(still.due, until);
+    return true;
+  }
+
   void add(JobId id, const std::vector<QueueId>& path, bool own, std::int64_t over, bool surplus_only) {
     const Job& j = s.job(id);
     price = {};
@@ -137,6 +155,7 @@ struct Gatherer {
     u.last = last;
     u.after = after;
     u.own = own;
+    u.of_peer = own && j.spec.priority >= s.job(q.claimant->job).spec.priority;
     u.idle_room = idle_room(path);
     u.leaf = path.front();
     u.priority = j.spec.priority;
@@ -161,6 +180,18 @@ struct Gatherer {
 };
 
 }  // namespace
+
+Resources minimums_held(const ClusterModel& s, QueueId leaf, PoolId pool) {
+  Resources sum = s.tree().sums(leaf, pool).allocated;
+  const auto jobs = s.pool(pool).holding.find(leaf);
+  if (jobs == s.pool(pool).holding.end()) return sum;
+  for (const JobId id : jobs->second) {
+    const Job& j = s.job(id);
+    if (j.spec.preemptible && j.assignment)
+      sum -= held_beyond_minimum(s.request_of(j), *j.assignment, j.allocations);
+  }
+  return sum;
+}
 
 std::vector<Unit> units(const ClusterModel& s, const UnitQuery& q, Safe& safe) {
   std::vector<Unit> all;
@@ -194,13 +225,15 @@ std::vector<Unit> units(const ClusterModel& s, const UnitQuery& q, Safe& safe) {
       if (id == c.job || !j.assignment || !j.displaced.empty() || is_surging(j)) continue;
       if (!j.spec.preemptible && !(moves && may_surge(j))) continue;
       if (moves && (j.spec.interactive || j.nominated())) continue;
-      if (!moves && own && j.spec.priority >= s.job(c.job).spec.priority) continue;
+      const bool peer = !moves && own && j.spec.priority == s.job(c.job).spec.priority;
+      if (peer && (!q.who.peers || !s.request_of(j).elastic || gather.lets_restart_wait(j))) continue;
+      if (!moves && own && j.spec.priority > s.job(c.job).spec.priority) continue;
       // What this very plan has started may stay if its leaf is entitled to it: its minimum, that is.
       const bool stays = !own && j.entitled && j.started_in != 0 && j.started_in == s.plans;
       if (gather.safe(id, j, least)) continue;
       const auto part = own ? Gatherer::Part::kAll : gather.allowed(j, terms);
       if (part == Gatherer::Part::kNothing) continue;
-      const bool surplus_only = q.who.surplus_only || stays || part == Gatherer::Part::kSurplus;
+      const bool surplus_only = q.who.surplus_only || stays || peer || part == Gatherer::Part::kSurplus;
       candidates.push_back({id, &path, own, surplus_only, over});
     }
   }

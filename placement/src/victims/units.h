@@ -22,6 +22,7 @@ struct Unit {
   std::int32_t after = -1;        // index of the unit that has to go before this one; -1: none
   bool idle_room = false;         // it stands below a level of weight 0, so it uses idle room only
   bool own = false;               // of the claimant's own leaf queue; else of another one
+  bool of_peer = false;           // of these, surplus of a job that has no lower priority than the claimant
   Resources amounts;
   std::vector<NodeId> nodes;  // where its pods are; sorted, distinct
   // The keys of the list in RULES.md 5.8. Smaller goes first.
@@ -45,6 +46,7 @@ struct VictimFilter {
   bool owed = true;             // else the bound of RULES.md 5.11 holds for those of other leaf queues
   // Each service keeps a replica that serves, however much that costs others (RULES.md 5.12).
   bool keeps_services = false;
+  bool peers = false;  // also surplus of the own leaf queue that is not of lower priority (RULES.md 5.4)
 };
 
 struct UnitQuery {
@@ -55,6 +57,9 @@ struct UnitQuery {
   Time now;
   bool priced = false;  // what it costs is judged by RULES.md 5.11; else disturbances count as free
 };
+
+// What the jobs of the leaf queue hold there without their surplus. O(their pods).
+Resources minimums_held(const ClusterModel& state, QueueId leaf, PoolId pool);
 
 // All legal victims (RULES.md 5.6), in the order of the list in RULES.md 5.8. Jobs that only minRuntime keeps
 // from being victims are added to `safe`. O(jobs that hold places in the pool x their pods).

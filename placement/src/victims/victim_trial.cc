@@ -35,12 +35,24 @@ void VictimTrial::take(std::size_t i, NodeId on) {
   for (const std::size_t pod : units_[i].pods) {
     if (on == kNoId || j.allocations[pod].node == on) st_.release(units_[i].job, pod);
   }
-  in_use_[i] = true;
+  note_taken(i);
 }
 
 void VictimTrial::give(std::size_t i) {
   for (const std::size_t pod : units_[i].pods) st_.readmit(units_[i].job, pod);
   in_use_[i] = false;
+}
+
+// Surplus of jobs that have no lower priority is for a minimum that is guaranteed.
+bool VictimTrial::may_take_peers() const {
+  Resources gone;
+  bool any = false;
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    if (!in_use_[i] || !units_[i].own) continue;
+    any = any || units_[i].of_peer;
+    if (units_[i].last) gone += units_[i].amounts;
+  }
+  return !any || is_minimum_guaranteed(s_.tree(), q_.claimant, minimums_ - gone);
 }
 
 void VictimTrial::claim(const std::vector<PodPlace>& places) {
@@ -61,9 +73,9 @@ bool VictimTrial::entitled() const {
     case Action::kReclaim:
       return is_eligible(s_.tree(), c, eligibility_, before_);
     case Action::kPreempt:
-      return in_bounds();
+      return in_bounds() && may_take_peers();
     case Action::kReclaimAndPreempt:
-      return is_eligible(s_.tree(), c, eligibility_, before_) && in_bounds();
+      return is_eligible(s_.tree(), c, eligibility_, before_) && in_bounds() && may_take_peers();
   }
   return false;
 }

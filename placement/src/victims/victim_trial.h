@@ -41,6 +41,7 @@ class VictimTrial {
         in_use_(units_.size(), false) {
     for (const QueueId at : q_.claimant.path)
       before_.push_back(s_.tree().sums(at, q_.claimant.pool).allocated);
+    if (who.peers) minimums_ = minimums_held(s_, q_.claimant.path.front(), q_.claimant.pool);
   }
   VictimTrial(const VictimTrial&) = delete;
   VictimTrial& operator=(const VictimTrial&) = delete;
@@ -88,6 +89,7 @@ class VictimTrial {
 
  private:
   bool in_bounds() const;
+  bool may_take_peers() const;
   // Whether it could keep what it reclaims. Who was preempted and finds free room will soon be back; if the
   // leaf is beyond the right by that, and the claimant a legal victim of those from whom it has reclaimed,
   // the two would take from each other in circles.
@@ -113,6 +115,7 @@ class VictimTrial {
   Eligibility eligibility_;
   bool owed_, keeps_services_;
   std::vector<Resources> before_;  // allocated along the claimant's path, before anything is taken
+  Resources minimums_;             // of the jobs of the claimant's leaf; only where they give surplus
   std::vector<Unit> units_;
   std::vector<bool> in_use_;
   std::size_t own_taken_ = 0;

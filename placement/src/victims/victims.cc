@@ -42,6 +42,7 @@ class Ways {
         // Somebody of its leaf could be preempted by it.
         juniors_(lowest_running(s.pool(q.claimant.pool), q.claimant.path.front()) <
                  s.job(q.claimant.job).spec.priority),
+        peers_(!grows_ && may_take_peers()),
         // Idle room that leaves without a weight use is given back first.
         idle_room_((by_quota_ || by_fair_share_) && somebody_without_weight(s.tree(), q.claimant.pool)) {}
 
@@ -61,18 +62,19 @@ class Ways {
     std::vector<Way> ways;
     if (by_quota_) ways.push_back({Action::kReclaim, Eligibility::kByQuota});
     if (by_fair_share_) ways.push_back({Action::kReclaim, Eligibility::kByFairShare, false, false});
-    if (juniors_) ways.push_back({Action::kPreempt, Eligibility::kByQuota});
+    if (juniors_ || peers_) ways.push_back({Action::kPreempt, Eligibility::kByQuota});
     for (Way way : ways) {
       way.surplus_only = true;
       if (auto solution = attempt(way)) return solution;
     }
+    if (peers_ && !juniors_) ways.pop_back();
     if (may_move()) {
       if (auto solution = attempt({Action::kMove, Eligibility::kByQuota, false, by_quota_})) return solution;
     }
     for (const Way& way : ways) {
       if (auto solution = attempt(way)) return solution;
     }
-    return juniors_ ? by_either_right() : std::nullopt;
+    return juniors_ || peers_ ? by_either_right() : std::nullopt;
   }
 
   std::optional<Solution> by_cost() {
@@ -85,11 +87,24 @@ class Ways {
     if (auto solution = cheapest(owed_ways(patient))) return solution;
     if (auto solution = first_that_pays(patient)) return solution;
     // Growth is no reason to take from the own leaf.
-    if (!juniors_ || grows_) return std::nullopt;
+    if ((!juniors_ && !peers_) || grows_) return std::nullopt;
     for (const bool surplus_only : {true, false}) {
+      if (!surplus_only && !juniors_) continue;
       if (auto solution = attempt({Action::kPreempt, Eligibility::kByQuota, surplus_only})) return solution;
     }
     return by_either_right();
+  }
+
+  // Its minimum may be guaranteed, and its leaf have surplus that is not of lower priority.
+  bool may_take_peers() const {
+    const Claimant& c = q_.claimant;
+    const auto surplus = s_.pool(c.pool).held_surplus.find(c.path.front());
+    if (surplus == s_.pool(c.pool).held_surplus.end()) return false;
+    // Some of the minimums may be those of juniors.
+    return juniors_ || is_minimum_guaranteed(s_.tree(), c, before() - surplus->second);
+  }
+  const Resources& before() const {
+    return s_.tree().sums(q_.claimant.path.front(), q_.claimant.pool).allocated;
   }
 
   std::vector<Way> owed_ways(bool patient) const {
@@ -205,7 +220,7 @@ class Ways {
   }
 
   std::optional<Found> search(const Way& way, bool idle_room_only) {
-    const VictimFilter who{way.surplus_only, idle_room_only, way.owed, keeps_services_};
+    const VictimFilter who{way.surplus_only, idle_room_only, way.owed, keeps_services_, peers_};
     return find_victims(s_, statement_, q_, way.action, way.eligibility, who, safe_);
   }
 
@@ -240,7 +255,7 @@ class Ways {
   DisruptionTerms terms_;
   bool grows_, by_quota_, by_fair_share_;
   Resources free_;
-  bool juniors_, idle_room_;
+  bool juniors_, peers_, idle_room_;
   bool keeps_services_ = true;
 };
 

@@ -188,6 +188,32 @@ TEST(VictimsTest, S12S13ShrinksAndGrowsBack) {
   EXPECT_EQ(back.decisions[0].assignment.pods.size(), 8u);
 }
 
+TEST(VictimsTest, SurplusGivesWayToAMinimumOfItsPriorityThatIsGuaranteed) {
+  Cell c({node("n1", 8)});
+  c.project("a", {8});
+  c.running(elastic(job("a/e", 2, 1), 2, 8), pods_on("n1", 8));
+  const std::int64_t now = c.now * 1000;            // who has waited for long would have nodes reserved
+  c.cluster.upsert_job(job("a/seven", 7, 1, now));  // with 2 of the other one it is beyond
+  EXPECT_THAT(c.decisions(), IsEmpty());
+  c.cluster.upsert_job(job("a/six", 6, 1, now));
+  const Plan p = c.plan();
+  EXPECT_THAT(c.say(p), ElementsAre("shrink a/e"));
+  EXPECT_EQ(p.decisions[0].assignment.pods.size(), 2u);
+  EXPECT_EQ(p.decisions[0].reason, EvictReason::kPreempted);
+  EXPECT_EQ(p.decisions[0].message, "gave surplus to a/six of the same Project, whose minimum is guaranteed");
+  EXPECT_TRUE(p.decisions[0].owed);
+  c.gone("a/e");
+  EXPECT_THAT(c.decisions(), ElementsAre("start a/six"));
+}
+
+TEST(VictimsTest, SurplusOfHigherPriorityStays) {
+  Cell c({node("n1", 8)});
+  c.project("a", {8});
+  c.running(with_priority(elastic(job("a/e", 2, 1), 2, 8), 1), pods_on("n1", 8));
+  c.cluster.upsert_job(job("a/x", 1, 1));
+  EXPECT_THAT(c.decisions(), IsEmpty());
+}
+
 // Room that comes bit by bit is taken in one go; others may use it meanwhile. A start takes all at once.
 TEST(VictimsTest, GrowthWaitsUntilRoomHasBeenThereForAWhile) {
   Cell c({node("n1", 8)});
