@@ -68,7 +68,7 @@ Duration downtime_of_resizing(const Job& j, Time now) {
                                  : downtime_of_going(j, now);
 }
 
-Bounded within_bound(const Job& j, const DisruptionTerms& terms, Duration downtime, Time now) {
+Bounded within_bound(const Job& j, const DisruptionTerms& terms, Duration downtime, Time now, bool stops) {
   const auto size = static_cast<Wide>(size_of(j));
   const Wide allowed = static_cast<Wide>(has_run(j, now).value) * terms.max_overhead;
   const auto lost_with = [&](Duration down) {
@@ -77,7 +77,7 @@ Bounded within_bound(const Job& j, const DisruptionTerms& terms, Duration downti
   if (lost_with(downtime) <= allowed) return {true, {}};
   if (terms.max_overhead <= 0 || size <= 0) return {};
   // What it would lose grows with time, up to the time between two checkpoints.
-  const Duration lost = lost_if_stopped(j, now);
+  const Duration lost = stops ? lost_if_stopped(j, now) : Duration{};
   Duration later = downtime;
   if (lost.ms > 0) {
     if (!j.spec.checkpoint_interval) return {};

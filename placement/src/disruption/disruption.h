@@ -40,7 +40,9 @@ struct Bounded {
   bool allowed = false;
   std::optional<Time> from;
 };
-Bounded within_bound(const Job& job, const DisruptionTerms& terms, Duration downtime, Time now);
+// `stops`: what it would lose by that is part of the downtime.
+Bounded within_bound(const Job& job, const DisruptionTerms& terms, Duration downtime, Time now,
+                     bool stops = true);
 
 // Downtime of so much of the pool, in milliseconds x millionths of its dominant resource. So the costs of
 // jobs with and without GPUs can be compared.

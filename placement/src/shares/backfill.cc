@@ -36,7 +36,9 @@ bool cheap_to_remove(const ClusterModel& s, const Job& j, const std::vector<Queu
   const Duration restart = j.progress.start_took.value_or(kUnknownStart);
   if (Duration{j.spec.checkpoint_interval->ms + restart.ms} > after) return false;
   const bool own = j.leaf == owner.leaf;
-  if (s.time + min_runtime(s.tree(), path, !own) > r.start.value_or(s.time + after)) return false;
+  // The start may have come, and the owner waits still.
+  const Time needed = std::max(s.time, r.start.value_or(s.time + after));
+  if (s.time + min_runtime(s.tree(), path, !own) > needed) return false;
   return !own || j.spec.priority < owner.spec.priority;
 }
 

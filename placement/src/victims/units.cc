@@ -75,7 +75,8 @@ struct Gatherer {
     if (whole.allowed) return Part::kAll;
     if (whole.from) soonest(still.due, *whole.from);
     if (q.action == Action::kMove || !s.request_of(j).elastic) return Part::kNothing;
-    const Bounded some = within_bound(j, terms, downtime_of_resizing(j, q.now), q.now);
+    const Bounded some =
+        within_bound(j, terms, downtime_of_resizing(j, q.now), q.now, !j.spec.resizes_in_place);
     if (some.allowed) return Part::kSurplus;
     if (some.from) soonest(still.due, *some.from);
     return Part::kNothing;
