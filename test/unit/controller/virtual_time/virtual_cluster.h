@@ -198,7 +198,8 @@ class VirtualCluster {
   std::vector<json> pods_of(const std::string& job) {
     std::vector<json> pods;
     for (const auto& [key, pod] : server.objects(kPods)) {
-      if (pod["metadata"]["labels"]["muster.dev/job"] == job) pods.push_back(pod);
+      // A pod that holds a GPU for others has no such label.
+      if (pod.value(json::json_pointer("/metadata/labels/muster.dev~1job"), "") == job) pods.push_back(pod);
     }
     return pods;
   }
