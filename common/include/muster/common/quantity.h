@@ -27,8 +27,8 @@ std::expected<std::int64_t, std::string> parse_quantity(std::string_view text, s
 // The same for what is never negative, such as a request or a quota: "-1" is an error, "-0" is 0.
 std::expected<std::int64_t, std::string> parse_amount(std::string_view text, std::int64_t scale);
 
-// Thousandths as people write them: 3000 is "3", 2500 is "2500m". These two are written here and not in a .cc,
-// so that placement, which links no other library, can use them.
+// Thousandths as people write them: 3000 is "3", 2500 is "2500m". These two are written here and not in a
+// .cc, so that placement, which links no other library, can use them.
 inline std::string format_milli(std::int64_t milli) {
   return milli % 1000 == 0 ? std::to_string(milli / 1000) : std::to_string(milli) + 'm';
 }
