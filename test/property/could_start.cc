@@ -150,6 +150,26 @@ bool room_for_pods(const ClusterModel& s, const Job& j, PoolId pool, std::int64_
          room_in(s, counted, j, pool) >= pods;
 }
 
+// Its reason names somebody who will grow into the room: that one runs in the pool, may be larger, and its
+// Project has quota left (RULES.md 2.5).
+bool is_left_to_growth(const ClusterModel& s, const Job& j, PoolId pool) {
+  if (!j.pending_reason || j.pending_reason->reason != Reason::kInsufficientCapacity) return false;
+  const Recount counted(s);
+  for (const Blocking& b : j.pending_reason->blocking) {
+    const JobId id = b.by.size() == 1 ? s.jobs().find(b.by[0]) : kNoId;
+    if (id == kNoId || !s.job(id).runs() || s.find_pool(s.job(id).assignment->pool) != pool) continue;
+    std::int64_t most = 0;
+    for (const RoleSpec& role : s.request_of(s.job(id)).roles) most += role.most();
+    if (std::ssize(s.job(id).assignment->pods) >= most) continue;
+    const auto path = way_up(s.tree(), s.job(id).leaf);
+    if (path.empty()) continue;
+    if (disruption_terms(s.tree(), path).free()) return true;  // it may grow by fair share as well
+    const auto quota = s.tree().share(path.front(), pool).quota.gpu.value_or(MilliGpu{});
+    return b.resource != "gpu" || counted.of(path.front(), pool).target().gpu < quota;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool could_start(Cluster& cluster, const JobSpec& spec) {
@@ -159,7 +179,8 @@ bool could_start(Cluster& cluster, const JobSpec& spec) {
   for (const std::string& name :
        spec.pools.empty() ? std::vector<std::string>{cluster.default_pool()} : spec.pools) {
     const PoolId pool = s.find_pool(name);
-    if (pool != kNoId && s.pool(pool).known && room_for_pods(s, j, pool, s.request_of(j).roles[0].replicas))
+    if (pool != kNoId && s.pool(pool).known && !is_left_to_growth(s, j, pool) &&
+        room_for_pods(s, j, pool, s.request_of(j).roles[0].replicas))
       return true;
   }
   return false;

@@ -56,8 +56,12 @@ WorkTime has_run(const Job& j, Time now) {
   return {clamped(static_cast<Wide>(j.progress.ran.value) + static_cast<Wide>(size_of(j)) * since.ms)};
 }
 
+Duration start_time(const Job& j) {
+  return j.progress.start_took.value_or(kUnknownStart);
+}
+
 Duration downtime_of_going(const Job& j, Time now) {
-  const Duration start = j.progress.start_took.value_or(kUnknownStart);
+  const Duration start = start_time(j);
   if (j.spec.serves) return start;
   const Duration stop = j.progress.save_took.value_or(j.spec.grace_period);
   return Duration{lost_if_stopped(j, now).ms + stop.ms + start.ms};

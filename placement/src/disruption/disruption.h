@@ -27,6 +27,10 @@ std::int64_t size_of(const Job& job);
 // What the job has run in its life. O(its pods).
 WorkTime has_run(const Job& job, Time now);
 
+// How long its next start takes, from admission until it works: as long as its last one, before that two
+// minutes.
+Duration start_time(const Job& job);
+
 // For how long the whole gang does no work that is kept, if it is stopped now (evicted or moved), and if its
 // size changes. Both count the work that is lost, the stop and the next start; a change in place is none of
 // these.

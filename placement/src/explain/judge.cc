@@ -27,7 +27,7 @@ constexpr Duration kWordsAfter = seconds(10);  // with many, the words of a shor
 }  // namespace
 
 void Judge::pending(const ServiceOrder& order) {
-  Scene scene{order, order.pool(), false, true, {}, {}};
+  Scene scene{order, order.pool(), false, true, {}, {}, {}};
   Pool& p = s_.pool(scene.pool);
   scene.many = p.waiting > kMany;
   const bool all = !scene.many || !p.judged_all || s_.time >= *p.judged_all + kAllAfter;
@@ -112,6 +112,8 @@ void Judge::judge(Scene& scene, JobId id, const Where& where) {
   const bool off = kept_off(s_, id, pool, asked);
   if (put_off(scene, id, off)) return;
   if (off && fits_reserved(id, pool)) return publish(id, reason_of_reservation(s_, j, pool), 0, where);
+  if (const auto growth = left_to_growth(scene, id, {id, pool, up, asked, &scene.order.fair()}, off))
+    return publish(id, reason_of_growth(s_, asked, pool, *growth), 0, where);
   const Refusal& refusal = described(id, scene);
   const auto [eligibility, fresh] = scene.eligibilities.try_emplace({j.leaf, j.request});
   if (fresh && !refusal.never) eligibility->second = without_right(scene, j, up);
@@ -190,6 +192,21 @@ const Refusal& Judge::described(JobId id, Scene& scene) {
   refusal.version = s_.pool(pool).version;
   refusal.members = s_.pool(pool).members;
   return refusal;
+}
+
+std::optional<ComingGrowth> Judge::left_to_growth(Scene& scene, JobId id, const Claimant& c, bool off) {
+  const Pool& p = s_.pool(c.pool);
+  if (p.growable.empty() || !s_.job(id).spec.preemptible) return std::nullopt;
+  const Job& j = s_.job(id);
+  const auto [known, fresh] =
+      scene.growth.try_emplace({j.leaf, j.request, j.spec.priority, start_time(j)}, std::nullopt);
+  if (!fresh) return known->second;
+  const PlaceQuery places{id, c.pool, View::kNow, Hold::kRunning, {}, kWholePool, !off};
+  Statement statement(s_);
+  const bool fits = place(s_, statement, places).has_value();
+  statement.rollback();
+  if (fits) known->second = in_the_way_of(s_, places, c);
+  return known->second;
 }
 
 bool Judge::fits_reserved(JobId id, PoolId pool) {

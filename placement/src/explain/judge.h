@@ -10,6 +10,8 @@
 #include "model/cluster_model.h"
 #include "model/due.h"
 #include "order/service_order.h"
+#include "reserve/coming_growth.h"
+#include "shares/eligibility.h"
 
 namespace muster::placement {
 
@@ -42,6 +44,8 @@ class Judge {
     bool whole = true;  // false: the work was too much for this plan, so some keep the reasons they have
     std::map<QueueId, std::vector<QueueId>> paths;
     std::map<std::pair<QueueId, RequestId>, std::optional<PendingReason>> eligibilities;
+    // By leaf queue, request, priority and what the start takes: whose growth it would be in the way of.
+    std::map<std::tuple<QueueId, RequestId, std::int64_t, Duration>, std::optional<ComingGrowth>> growth;
   };
   void job(Scene& scene, JobId job, const Where& where);
   void judge(Scene& scene, JobId job, const Where& where);
@@ -54,6 +58,8 @@ class Judge {
   std::string why_not_yet(const Job& job, const Safe& safe, const std::vector<QueueId>& path) const;
   std::optional<PendingReason> without_right(const Scene& scene, const Job& job,
                                              const std::vector<QueueId>& path);
+  // Free room would do for it, and is left to growth (RULES.md 2.5). Asked once for all that are alike.
+  std::optional<ComingGrowth> left_to_growth(Scene& scene, JobId job, const Claimant& claimant, bool off);
   // Whether it would fit if it might use the reserved nodes. Asked once for all jobs that ask the same.
   bool fits_reserved(JobId job, PoolId pool);
   void publish(JobId job, const PendingReason& pending_reason, std::uint64_t serial, const Where& where);

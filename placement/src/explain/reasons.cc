@@ -116,6 +116,26 @@ PendingReason reason_of_reservation(const ClusterModel& s, const Job& j, PoolId 
   return v;
 }
 
+PendingReason reason_of_growth(const ClusterModel& s, const Resources& asked, PoolId pool,
+                               const ComingGrowth& growth) {
+  const auto is_short = [&](ResourceKind kind) {
+    return amount_of(asked, kind) > 0 && amount_of(growth.lacks, kind) > 0;
+  };
+  const auto found = std::find_if(kAccountedKinds.begin(), kAccountedKinds.end(), is_short);
+  const ResourceKind what = found == kAccountedKinds.end() ? ResourceKind::kCpu : *found;
+  const std::int64_t need = amount_of(asked, what), left = std::min(need, amount_of(growth.lacks, what));
+  const std::string& name = s.pool(pool).spec.name;
+  const std::string& who = s.job(growth.job).spec.id;
+  PendingReason v;
+  v.reason = Reason::kInsufficientCapacity;
+  v.message = "needs " + show(name_of(what), need) + " " + unit_of(s.pool(pool).spec, name_of(what)) +
+              " in pool " + name + "; " + show(name_of(what), left) + " of those that are free are left to " +
+              who + ", which has a right to them and grows from " + show(growth.at) +
+              " on, before this one would have done any work";
+  v.blocking.push_back({name_of(what), name, need, need - left, {who}});
+  return v;
+}
+
 PendingReason reason_of_owner(const ClusterModel& s, PendingReason v, const Reservation& r) {
   std::vector<std::string> names;
   for (const NodeId id : r.nodes) names.push_back(s.node(id).spec.name);

@@ -8,6 +8,7 @@
 #include "explain/words.h"
 #include "model/cluster_model.h"
 #include "pool/request.h"
+#include "reserve/coming_growth.h"
 #include "shares/admission.h"
 #include "shares/eligibility.h"
 
@@ -29,6 +30,9 @@ std::optional<PendingReason> reason_of_fair_share(const ClusterModel& state, con
                                                   const Resources& theirs);
 // Reserved: RULES.md 7.5.
 PendingReason reason_of_reservation(const ClusterModel& state, const Job& job, PoolId pool);
+// InsufficientCapacity: there is room, but it is left to growth (RULES.md 2.5).
+PendingReason reason_of_growth(const ClusterModel& state, const Resources& asked, PoolId pool,
+                               const ComingGrowth& growth);
 // For the owner of a reservation: what it lacks, and what is kept for it.
 PendingReason reason_of_owner(const ClusterModel& state, PendingReason shortage,
                               const Reservation& reservation);

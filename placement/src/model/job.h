@@ -32,8 +32,9 @@ struct Job {
   std::vector<PoolId> pools;  // those of spec.pools that exist, or the default pool
   std::optional<Assignment> assignment;
   std::uint64_t started_in = 0;    // the plan that is being made has started it: Planner::serial
-  std::optional<Time> room_since;  // when there was first room to grow, with grow_quiet
-  // When a disturbance that is not owed to it would first have made room for it to grow.
+  std::optional<Time> room_since;  // when there was first free room to grow
+  // When others would first have had to give what it would grow by. Free room that they have taken since
+  // counts from when it was free.
   std::optional<Time> claim_since;
   std::uint64_t shrunk_in = 0;  // the plan that has last taken some of its pods
   std::uint64_t grown_in = 0;   // the plan that has last given it some

@@ -20,6 +20,66 @@ bool smaller(std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) {
 
 }  // namespace
 
+GrowthSteps::GrowthSteps(const ClusterModel& state, JobId id, PoolId pool)
+    : s_(state), job_(id), pool_(pool) {
+  const Job& j = s_.job(id);
+  const Request& request = s_.request_of(j);
+  held_.resize(request.roles.size());
+  count_.resize(request.roles.size());
+  for (std::size_t r = 0; r < held_.size(); ++r)
+    held_[r].resize(static_cast<std::size_t>(request.roles[r].most()));
+  for (const PodPlace& p : j.assignment->pods) {
+    if (p.role < 0 || static_cast<std::size_t>(p.role) >= held_.size()) continue;
+    ++count_[static_cast<std::size_t>(p.role)];
+    auto& list = held_[static_cast<std::size_t>(p.role)];
+    if (p.index >= 0 && static_cast<std::size_t>(p.index) < list.size())
+      list[static_cast<std::size_t>(p.index)] = true;
+  }
+}
+
+std::optional<GrowthClaim> GrowthSteps::next() {
+  const Request& request = s_.request_of(s_.job(job_));
+  // Of several elastic roles that which is smallest relative to its minimum.
+  std::size_t best = held_.size();
+  for (std::size_t r = 0; r < held_.size(); ++r) {
+    const RoleSpec& role = request.roles[r];
+    if (count_[r] >= role.most() || role.colocate_with >= 0) continue;
+    if (best == held_.size() || smaller(count_[r], role.replicas, count_[best], request.roles[best].replicas))
+      best = r;
+  }
+  if (best == held_.size()) return std::nullopt;
+  const std::size_t step = request.groups.empty() ? 1 : static_cast<std::size_t>(request.groups.front().size);
+  if (count_[best] + static_cast<std::int64_t>(step) > request.roles[best].most()) return std::nullopt;
+  GrowthClaim claim{job_, {}, {}, {}};
+  const auto add = [&](std::size_t r, std::size_t index) {
+    claim.pods.push_back({static_cast<std::int32_t>(r), static_cast<std::int32_t>(index)});
+    Request one;
+    one.roles = {request.roles[r]};
+    one.roles[0].replicas = 1;
+    one.total = request.roles[r].per_pod;
+    one.by_memory = request.by_memory;
+    claim.asked += s_.asked(one, pool_);
+  };
+  for (std::size_t i = 0; i < held_[best].size() && claim.pods.size() < step; ++i) {
+    if (!held_[best][i]) add(best, i);
+  }
+  if (claim.pods.size() < step) return std::nullopt;
+  const auto grown = claim.pods;
+  for (std::size_t r = 0; r < held_.size(); ++r) {  // what stands beside them
+    if (request.roles[r].colocate_with != static_cast<std::int32_t>(best)) continue;
+    for (const PodWish& w : grown) {
+      const auto i = static_cast<std::size_t>(w.index);
+      if (i < held_[r].size() && !held_[r][i]) add(r, i);
+    }
+  }
+  for (const PodWish& w : claim.pods) {
+    const auto r = static_cast<std::size_t>(w.role);
+    held_[r][static_cast<std::size_t>(w.index)] = true;
+    ++count_[r];
+  }
+  return claim;
+}
+
 bool Growth::comes_after(const Entry& a, const Entry& b) {
   if (a.priority != b.priority) return a.priority < b.priority;
   if (smaller(a.size, a.least, b.size, b.least)) return false;
@@ -57,7 +117,7 @@ Growth::Growth(ClusterModel& state, PoolId pool, const std::vector<Resources>& f
 
 bool Growth::is_infeasible(const Leaf& l, JobId id) {
   const bool infeasible = infeasible_.growth(l.leaf, l.lowest, s_.job(id));
-  if (infeasible) s_.job(id).room_since.reset();
+  if (infeasible) s_.job(id).room_since.reset(), s_.job(id).claim_since.reset();
   return infeasible;
 }
 
@@ -74,56 +134,6 @@ JobId Growth::take_first(Leaf& l) {
   return id;
 }
 
-std::optional<Growth::GrowthClaim> Growth::claim_of(JobId id) const {
-  const Job& j = s_.job(id);
-  const Request& request = s_.request_of(j);
-  GrowthClaim claim{id, {}, {}, {}};
-  // Of several elastic roles that which is smallest relative to its minimum.
-  std::vector<std::vector<bool>> held(request.roles.size());
-  std::vector<std::int64_t> count(request.roles.size());  // also beyond the most: indexes may have gaps
-  for (std::size_t r = 0; r < held.size(); ++r)
-    held[r].resize(static_cast<std::size_t>(request.roles[r].most()));
-  for (const PodPlace& p : j.assignment->pods) {
-    if (p.role < 0 || static_cast<std::size_t>(p.role) >= held.size()) continue;
-    ++count[static_cast<std::size_t>(p.role)];
-    auto& list = held[static_cast<std::size_t>(p.role)];
-    if (p.index >= 0 && static_cast<std::size_t>(p.index) < list.size())
-      list[static_cast<std::size_t>(p.index)] = true;
-  }
-  std::size_t best = held.size();
-  for (std::size_t r = 0; r < held.size(); ++r) {
-    const RoleSpec& role = request.roles[r];
-    if (count[r] >= role.most() || role.colocate_with >= 0) continue;
-    if (best == held.size() || smaller(count[r], role.replicas, count[best], request.roles[best].replicas))
-      best = r;
-  }
-  if (best == held.size()) return std::nullopt;
-  const std::size_t step = request.groups.empty() ? 1 : static_cast<std::size_t>(request.groups.front().size);
-  if (count[best] + static_cast<std::int64_t>(step) > request.roles[best].most()) return std::nullopt;
-  const auto add = [&](std::size_t r, std::size_t index) {
-    claim.pods.push_back({static_cast<std::int32_t>(r), static_cast<std::int32_t>(index)});
-    Request one;
-    one.roles = {request.roles[r]};
-    one.roles[0].replicas = 1;
-    one.total = request.roles[r].per_pod;
-    one.by_memory = request.by_memory;
-    claim.asked += s_.asked(one, pool_);
-  };
-  for (std::size_t i = 0; i < held[best].size() && claim.pods.size() < step; ++i) {
-    if (!held[best][i]) add(best, i);
-  }
-  if (claim.pods.size() < step) return std::nullopt;
-  const auto grown = claim.pods;
-  for (std::size_t r = 0; r < held.size(); ++r) {  // what stands beside them
-    if (request.roles[r].colocate_with != static_cast<std::int32_t>(best)) continue;
-    for (const PodWish& w : grown) {
-      const auto i = static_cast<std::size_t>(w.index);
-      if (i < held[r].size() && !held[r][i]) add(r, i);
-    }
-  }
-  return claim;
-}
-
 bool Growth::find_claim(Leaf& l) {
   while (!l.claim && !l.jobs.empty()) {
     const JobId id = l.jobs.front().job;
@@ -131,7 +141,7 @@ bool Growth::find_claim(Leaf& l) {
     // Not in the plan that has done that; where nobody's going brings another one, it is asked for.
     const bool shrunk = j.shrunk_in != 0 && j.shrunk_in == s_.plans;
     if (shrunk && j.leaving.empty()) soonest(due_, s_.time);
-    if (j.runs() && !shrunk && !is_infeasible(l, id)) l.claim = claim_of(id);
+    if (j.runs() && !shrunk && !is_infeasible(l, id)) l.claim = GrowthSteps(s_, id, pool_).next();
     if (!l.claim) take_first(l);
   }
   return l.claim.has_value();
@@ -145,7 +155,7 @@ void Growth::enter(std::size_t i) {
   if (find_claim(leaves_[i])) order_.emplace(rank(leaves_[i]), i);
 }
 
-std::optional<Growth::GrowthClaim> Growth::next() {
+std::optional<GrowthClaim> Growth::next() {
   while (!order_.empty()) {
     last_ = order_.extract(order_.begin()).value().second;
     Leaf& l = leaves_[last_];
@@ -192,7 +202,7 @@ void Growth::granted(bool took) {
   }
 }
 
-std::int64_t steps_of_growth(const ClusterModel& s, const Growth::GrowthClaim& claim, const Resources& room) {
+std::int64_t steps_of_growth(const ClusterModel& s, const GrowthClaim& claim, const Resources& room) {
   const Job& j = s.job(claim.job);
   std::int64_t most = 0;
   for (const RoleSpec& role : s.request_of(j).roles) most += role.most();

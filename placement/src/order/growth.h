@@ -13,6 +13,29 @@
 
 namespace muster::placement {
 
+// One replica more for a running elastic job, or one group of replicas, with the pods that are colocated.
+struct GrowthClaim {
+  JobId job = kNoId;
+  std::vector<PodWish> pods;
+  Resources asked;
+  std::vector<QueueId> path;
+};
+
+// By what a running elastic job grows, step by step, up to its largest size. O(pods of the job), and that
+// for each step.
+class GrowthSteps {
+ public:
+  GrowthSteps(const ClusterModel& state, JobId job, PoolId pool);
+  std::optional<GrowthClaim> next();  // `path` is not filled in; nullopt: it is as large as it may be
+
+ private:
+  const ClusterModel& s_;
+  JobId job_;
+  PoolId pool_;
+  std::vector<std::vector<bool>> held_;  // by role and index
+  std::vector<std::int64_t> count_;      // also beyond the most: indexes may have gaps
+};
+
 // The claimants for surplus in one pool: running elastic jobs below their largest size, in the order of
 // RULES.md 2.4. While jobs grow, ranks only become worse. So only the first is ranked anew, as in
 // ServiceOrder.
@@ -22,12 +45,6 @@ class Growth {
   // at which the jobs that this plan has shrunk are to be asked again. O(growable jobs).
   Growth(ClusterModel& state, PoolId pool, const std::vector<Resources>& fair, std::optional<Time>& due);
 
-  struct GrowthClaim {
-    JobId job = kNoId;
-    std::vector<PodWish> pods;  // one replica, or one group of replicas, with the pods that are colocated
-    Resources asked;
-    std::vector<QueueId> path;
-  };
   // The first claim that has not been refused. Before the caller asks for the next one, it says what became
   // of this one. O(log jobs + pods of the job), and more only where ranks have changed.
   std::optional<GrowthClaim> next();
@@ -55,7 +72,6 @@ class Growth {
   bool is_infeasible(const Leaf& leaf, JobId job);  // then there is no room for it either
   Entry entry(JobId job) const;
   static JobId take_first(Leaf& leaf);
-  std::optional<GrowthClaim> claim_of(JobId job) const;
   bool find_claim(Leaf& leaf);  // false: none is left
   LeafRank rank(const Leaf& leaf) const;
   void enter(std::size_t leaf);
@@ -71,7 +87,6 @@ class Growth {
 };
 
 // How often the job could grow by as much as it claims, as far as the totals of this room say. At least once.
-std::int64_t steps_of_growth(const ClusterModel& state, const Growth::GrowthClaim& claim,
-                             const Resources& room);
+std::int64_t steps_of_growth(const ClusterModel& state, const GrowthClaim& claim, const Resources& room);
 
 }  // namespace muster::placement

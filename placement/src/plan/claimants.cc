@@ -9,18 +9,13 @@
 #include "place/place.h"
 #include "plan/plan_observer.h"
 #include "pool/totals.h"
+#include "reserve/coming_growth.h"
 #include "shares/admission.h"
 #include "shares/backfill.h"
 #include "shares/entitlement.h"
 #include "shares/shares.h"
 
 namespace muster::placement {
-namespace {
-
-constexpr int kMaxTooEarly = 100;
-
-}  // namespace
-
 void Claimants::begin_round() {
   refused_leaves_.clear();
   refused_with_right_ = false;
@@ -55,10 +50,11 @@ bool Claimants::start(JobId id, const ServiceOrder& order) {
   const SolutionQuery query{.claimant = {id, pool, order.path(), asked, fair ? &*fair : &order.fair()},
                             .now = now_,
                             .anywhere = !off};
-  if (start_in_free_room(query, (off ? request.refused_beside : request.refused)[pool])) return true;
+  const Found found = start_in_free_room(query, (off ? request.refused_beside : request.refused)[pool]);
+  if (found == Found::kRoom) return true;
   // Any of its pools' free room comes before a victim in one.
   const bool waits_for_pool = pool != j.pools.back() && free_room_in_later_pool(j, pool);
-  if (!waits_for_pool &&
+  if (found == Found::kNothing && !waits_for_pool &&
       start_with_victims(
           query, std::tuple(j.leaf, j.request, j.spec.priority, pool, off,
                             waits_since(j) + disruption_terms(s_.tree(), order.path()).patience <= now_)))
@@ -74,9 +70,10 @@ void Claimants::note_refused(const Claimant& c) {
       refused_with_right_ || may_be_eligible(s_.tree(), c, Eligibility::kByFairShare);  // the wider one
 }
 
-bool Claimants::start_in_free_room(const SolutionQuery& q, Refusal& refusal) {
+Claimants::Found Claimants::start_in_free_room(const SolutionQuery& q, Refusal& refusal) {
   const Claimant& c = q.claimant;
   const Job& j = s_.job(c.job);
+  Found found = Found::kNothing;
   for (const View view : {View::kNow, View::kTarget}) {
     if (broken_bound(s_, c.path, c.pool, c.asked, applicant(j.spec), view)) continue;
     // Where pods look for others, these may have come.
@@ -85,16 +82,24 @@ bool Claimants::start_in_free_room(const SolutionQuery& q, Refusal& refusal) {
     if (view == View::kTarget && s_.pool(c.pool).leaving == 0) continue;
     Statement statement(s_);
     const Hold hold = view == View::kNow ? Hold::kRunning : Hold::kNominated;
-    if (!place(s_, statement, {c.job, c.pool, view, hold, {}, kWholePool, q.anywhere},
-               view == View::kNow ? &refusal : nullptr)) {
+    const PlaceQuery places{c.job, c.pool, view, hold, {}, kWholePool, q.anywhere};
+    if (!place(s_, statement, places, view == View::kNow ? &refusal : nullptr)) {
       if (view == View::kNow) refusal.gains = s_.pool(c.pool).gains;
       continue;
     }
+    if (!s_.pool(c.pool).growable.empty()) {
+      statement.rollback();
+      if (in_the_way_of(s_, places, c)) {
+        found = Found::kRoomOfOthers;
+        continue;
+      }
+      if (!place(s_, statement, places)) continue;
+    }
     const bool entitled = within_guarantee(c);
     decisions_.start(c.job, c.pool, statement, entitled);
-    return true;
+    return Found::kRoom;
   }
-  return false;
+  return found;
 }
 
 // With what has just been placed: the leaf and its ancestors stay within the smaller of quota and fair
@@ -150,38 +155,29 @@ bool Claimants::start_with_victims(SolutionQuery q, const Kind& kind) {
   return true;
 }
 
-// Until when it may not grow because its size has changed; what this very plan has given it is not all yet.
-Time Claimants::stands_until(const Job& j) const {
-  return j.progress.resized && j.grown_in != s_.plans ? *j.progress.resized + j.spec.grow_after : Time{};
-}
-
 // Room that comes bit by bit is taken in one go, when it has been there for a while. Nothing is held
 // meanwhile.
-bool Claimants::is_too_early(const Growth::GrowthClaim& claim, PoolId pool, const Resources& grows_by) {
+bool Claimants::is_too_early(const GrowthClaim& claim, PoolId pool, const Resources& grows_by) {
   Job& j = s_.job(claim.job);
   // It starts with all there is for it, and grows by all.
   if (j.started_in == s_.plans || j.grown_in == s_.plans) return false;
-  // What there was before its size changed is what it has grown by, or was taken from it.
-  if (!j.room_since || (j.progress.resized && *j.room_since < *j.progress.resized)) j.room_since = now_;
-  Time due = std::max(*j.room_since + j.spec.grow_quiet, stands_until(j));
-  const auto pays = growth_pays(claim, pool, grows_by, *j.room_since);
-  if (pays && *pays <= now_ && due <= now_) return false;
-  if (pays) soonest(s_.pool(pool).due, std::max(due, *pays));
+  j.room_since = room_to_grow_since(j).value_or(now_);
+  const auto at = grows_at(s_, claim, pool, grows_by, *j.room_since);
+  if (at && *at <= now_) return false;
+  if (at) soonest(s_.pool(pool).due, *at);
   ++too_early_;
   return true;
 }
 
-std::optional<Time> Claimants::growth_pays(const Growth::GrowthClaim& claim, PoolId pool,
-                                           const Resources& grows_by, Time room_since) const {
-  if (disruption_terms(s_.tree(), claim.path).free()) return room_since;
-  return placement::growth_pays(s_, s_.job(claim.job), pool, grows_by, {room_since, now_});
-}
-
-bool Claimants::grow(const Growth::GrowthClaim& claim, PoolId pool, const std::vector<Resources>& fair) {
+bool Claimants::grow(const GrowthClaim& claim, PoolId pool, const std::vector<Resources>& fair) {
   const Job& j = s_.job(claim.job);
   const bool taken_already = j.started_in == s_.plans || j.grown_in == s_.plans;
   // A change of size would begin its start anew, and could keep it from ever being over.
-  if (j.progress.is_starting && !taken_already) return false;
+  if (j.progress.is_starting && !taken_already) {
+    // Who waits for its growth is not to wait for a start that takes longer than it should.
+    if (stands_until(s_, j) > now_) soonest(s_.pool(pool).due, stands_until(s_, j));
+    return false;
+  }
   SolutionQuery q{.claimant = {claim.job, pool, claim.path, claim.asked, &fair},
                   .pods = claim.pods,
                   .now = now_,
@@ -194,20 +190,26 @@ bool Claimants::grow(const Growth::GrowthClaim& claim, PoolId pool, const std::v
     if (view == View::kTarget && s_.pool(pool).leaving == 0) continue;
     Statement statement(s_);
     const Hold hold = view == View::kNow ? Hold::kRunning : Hold::kNominated;
-    if (!place(s_, statement, {claim.job, pool, view, hold, claim.pods, kWholePool, q.anywhere})) continue;
+    const PlaceQuery places{claim.job, pool, view, hold, claim.pods, kWholePool, q.anywhere};
+    if (!place(s_, statement, places)) continue;
+    if (j.started_in == s_.plans) {  // what it starts with would be undone like a start
+      statement.rollback();
+      if (in_the_way_of(s_, places, q.claimant)) return false;
+      if (!place(s_, statement, places)) continue;
+    }
     if (is_too_early(claim, pool, into_free_room)) return false;
     decisions_.grow(claim.job, statement);
     return true;
   }
-  s_.job(claim.job).room_since.reset();
-  if (stands_until(j) > now_) {
-    soonest(s_.pool(pool).due, stands_until(j));
+  Job& job = s_.job(claim.job);
+  // Others may have taken the room that it had noted. Its time goes on.
+  job.claim_since = room_to_grow_since(job);
+  job.room_since.reset();
+  if (stands_until(s_, job) > now_) {
+    if (!job.claim_since) job.claim_since = now_;  // who would give is looked for when it may grow
+    soonest(s_.pool(pool).due, stands_until(s_, job));
     return false;
   }
-  Job& job = s_.job(claim.job);
-  // What its size had before has changed.
-  if (j.progress.resized && job.claim_since && *job.claim_since < *j.progress.resized)
-    job.claim_since.reset();
   q.since = job.claim_since;
   Statement statement(s_);
   Safe safe;
@@ -219,10 +221,10 @@ bool Claimants::grow(const Growth::GrowthClaim& claim, PoolId pool, const std::v
     note_refused(q.claimant);
     return false;
   }
-  const auto pays =
-      taken_already ? std::optional(now_) : growth_pays(claim, pool, with_victims, *job.claim_since);
-  if (!pays || *pays > now_) {
-    if (pays) soonest(s_.pool(pool).due, *pays);
+  const auto at =
+      taken_already ? std::optional(now_) : grows_at(s_, claim, pool, with_victims, *job.claim_since);
+  if (!at || *at > now_) {
+    if (at) soonest(s_.pool(pool).due, *at);
     return false;
   }
   if (s_.observer != nullptr) s_.observer->solution(q, statement, *solution);

@@ -32,7 +32,7 @@ class Claimants {
 
   void begin_growth();  // in a pool
   // The running elastic job gets further pods; false: it is refused, or has to wait for a while.
-  bool grow(const Growth::GrowthClaim& claim, PoolId pool, const std::vector<Resources>& fair);
+  bool grow(const GrowthClaim& claim, PoolId pool, const std::vector<Resources>& fair);
   // So many jobs of the pool wait until room has been there for long enough that they take it first.
   bool enough_are_too_early() const;
   bool some_are_too_early() const { return too_early_ > 0; }
@@ -50,16 +50,15 @@ class Claimants {
   // long that its fair share is owed to it.
   using Kind = std::tuple<QueueId, RequestId, std::int64_t, PoolId, bool, bool>;
 
-  bool start_in_free_room(const SolutionQuery& query, Refusal& refusal);
+  // It found free room that is left to growth. Else it may look for victims.
+  enum class Found : std::uint8_t { kNothing, kRoomOfOthers, kRoom };
+  Found start_in_free_room(const SolutionQuery& query, Refusal& refusal);
   bool free_room_in_later_pool(const Job& job, PoolId after);
   bool start_with_victims(SolutionQuery query, const Kind& kind);
   bool within_guarantee(const Claimant& claimant) const;
   void note_refused(const Claimant& claimant);
 
-  Time stands_until(const Job& job) const;
-  bool is_too_early(const Growth::GrowthClaim& claim, PoolId pool, const Resources& grows_by);
-  std::optional<Time> growth_pays(const Growth::GrowthClaim& claim, PoolId pool, const Resources& grows_by,
-                                  Time room_since) const;
+  bool is_too_early(const GrowthClaim& claim, PoolId pool, const Resources& grows_by);
 
   ClusterModel& s_;
   Time now_;
