@@ -9,6 +9,7 @@
 #include "audit/audit.h"
 #include "audit/audit_reason.h"
 #include "audit/recount.h"
+#include "disruption/surge.h"
 #include "node/resource_vector.h"
 
 namespace muster::placement {
@@ -254,6 +255,7 @@ class PlanAudit {
         if (over_now || (limit && amount_of(held.target(), kind) > *limit))
           say("I3", id,
               "was placed beyond the limit of " + s_.tree().queue(at).spec.name + " in " + name_of(kind));
+        if (is_surging(j)) continue;  // for a while it holds both places, and its quota is not asked
         const auto quota = quota_of(share.quota, kind);
         if (!j.spec.preemptible && quota && amount_of(held.non_preemptible, kind) > *quota &&
             !may_be_lent_to(s_.tree(), at, j.spec))

@@ -10,6 +10,7 @@
 #include "audit/audit.h"
 #include "audit/audit_disruption.h"
 #include "audit/recount.h"
+#include "disruption/surge.h"
 #include "node/resource_vector.h"
 
 namespace muster::placement {
@@ -86,7 +87,9 @@ class SolutionAudit {
     const bool own = j.leaf == c_.path.front();
     const std::string who = j.spec.id;
     if (v.job == c_.job) say("I4", "takes from itself");
-    if (!j.spec.preemptible) say("I4", "takes " + who + ", which is not preemptible");
+    if (v.surges && (v.reason != EvictReason::kConsolidated || !may_surge(j)))
+      say("I4", "moves " + who + " without being missed, which it may not");
+    if (!j.spec.preemptible && !v.surges) say("I4", "takes " + who + ", which is not preemptible");
     if (v.reason == EvictReason::kConsolidated) {
       if (v.moved_to.empty()) say("I4", "consolidates " + who + " to nowhere");
       if (j.spec.interactive) say("I4", "moves " + who + ", which is interactive");

@@ -112,7 +112,10 @@ bool VictimTrial::move(Victim& v) {
   v.surges = surges(v);
   if (!v.surges && has_to_surge(v)) return false;
   auto places = place_again(v, View::kNow);
-  if (!places) return false;
+  if (!places) {
+    v.surges = false;  // who stays a victim is evicted
+    return false;
+  }
   v.moved_to = std::move(*places);
   if (v.surges) ++surging_[j.spec.service];
   return true;
