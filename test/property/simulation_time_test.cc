@@ -8,11 +8,13 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <sstream>
 
 #include "muster/simulate/report.h"
 #include "muster/simulate/simulation.h"
 #include "placement_history.h"
+#include "undone_starts.h"
 
 namespace muster::simulate {
 namespace {
@@ -242,6 +244,14 @@ std::vector<std::uint64_t> seeds() {
   return list;
 }
 
+// Without MUSTER_SEEDS the first ones.
+std::vector<std::uint64_t> undone_seeds() {
+  if (std::getenv("MUSTER_SEEDS") != nullptr) return seeds();
+  std::vector<std::uint64_t> list(kFast ? 200 : 10);
+  std::iota(list.begin(), list.end(), 1);
+  return list;
+}
+
 TEST(SimulationTime, RandomInputs) {
   const auto all = seeds();
   std::vector<std::uint64_t> more;
@@ -260,6 +270,84 @@ TEST(SimulationTime, RandomInputs) {
   if (!more.empty()) fmt::print("a look found more: seeds {}\n", testing::PrintToString(more));
   EXPECT_LE(20 * more.size(), std::max<std::size_t>(all.size(), 20))
       << "a look found what had not been found before, seeds " << testing::PrintToString(more);
+}
+
+// --- what is started, and undone before it has worked
+
+struct Life {
+  std::string text;
+  KnownOfJobs known;
+};
+
+// Elastic and fixed jobs of three Projects on two nodes, with long quiet spells between them. Nearly all take
+// their time to start.
+Life some_life(Dice& dice) {
+  Life life;
+  life.text =
+      "{apiVersion: muster.dev/v1alpha1, kind: NodePool, metadata: {name: default}, spec: {default: true}}\n";
+  for (const char* node : {"n0", "n1"})
+    life.text += fmt::format(
+        "---\n{{apiVersion: v1, kind: Node, metadata: {{name: {}}}, status: {{allocatable: {{cpu: 64, "
+        "memory: "
+        "512Gi, pods: 110, nvidia.com/gpu: 8}}}}}}\n",
+        node);
+  life.text +=
+      "---\n{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: all}, spec: {quota: {gpu: "
+      "16}}}\n";
+  for (const char* project : {"a", "b", "c"})
+    life.text += fmt::format(
+        "---\n{{apiVersion: muster.dev/v1alpha1, kind: Project, metadata: {{name: {}}}, spec: {{queue: all, "
+        "quota: {{gpu: {}}}}}}}\n",
+        project, dice.of<std::int64_t>({0, 4, 8, 12}));
+  for (int i = 0; i < 14; ++i) {
+    const std::string ns = dice.of<std::string>({"a", "b", "c"}), name = "j" + std::to_string(i);
+    const Instant at{std::chrono::seconds{dice.upto(6000)}};
+    std::vector<std::pair<std::string, std::string>> notes = {
+        {"at", std::to_string(std::chrono::duration_cast<std::chrono::seconds>(at).count()) + "s"},
+        {"runs-for", std::to_string(200 + dice.upto(4000)) + "s"},
+        {"saves-in", std::to_string(dice.upto(30)) + "s"}};
+    life.known.changes.push_back(std::chrono::duration_cast<std::chrono::seconds>(at));
+    if (!dice.one_in(4)) {
+      const std::chrono::seconds start{10 + dice.upto(170)};
+      notes.emplace_back("starts-in", std::to_string(start.count()) + "s");
+      life.known.starts_in[ns + "/" + name] = start;
+    }
+    const std::int64_t least = 1 + dice.upto(4);
+    std::string spec = "checkpoint: {gracePeriod: 30s}, ", role = fmt::format("replicas: {}", least);
+    if (dice.one_in(2)) {
+      role = fmt::format("minReplicas: {}, maxReplicas: {}", least, least + 1 + dice.upto(6));
+      spec += fmt::format("elastic: {{resize: {}, growAfter: {}}}, ",
+                          dice.of<std::string>({"InPlace", "InPlace", "Restart"}),
+                          dice.of<std::string>({"10s", "60s", "60s", "10m"}));
+    }
+    if (dice.one_in(4)) spec += "priorityClassName: interactive-preemptible, ";
+    life.text += fmt::format(
+        "---\n{{apiVersion: muster.dev/v1alpha1, kind: TrainingJob, metadata: {{name: {}, namespace: {}, "
+        "{}}}, "
+        "spec: {{{}roles: [{{name: worker, {}, gpus: {{count: {}}}, template: {{spec: {{containers: [{{name: "
+        "main, image: img}}]}}}}}}]}}}}\n",
+        name, ns, annotations(notes), spec, role, dice.of<std::int64_t>({1, 1, 2}));
+  }
+  return life;
+}
+
+// `others`: what is known to happen still, which docs/developers.md tells. It stays rare.
+TEST(SimulationTime, NothingIsStartedThatGrowthIsKnownToUndo) {
+  std::size_t others = 0, lives = 0;
+  for (const std::uint64_t seed : undone_seeds()) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Dice dice(seed);
+    const Life life = some_life(dice);
+    const UndoneStarts found = undone_starts(at_once(life.text), life.known);
+    const std::string file = testing::TempDir() + "undone_start_" + std::to_string(seed) + ".yaml";
+    if (!found.by_growth.empty() || std::getenv("MUSTER_SEEDS") != nullptr) std::ofstream(file) << life.text;
+    EXPECT_TRUE(found.by_growth.empty())
+        << testing::PrintToString(found.by_growth) << "\nthe input is in " << file;
+    others += found.by_others.size();
+    ++lives;
+    for (const std::string& what : found.by_others) fmt::print("seed {}: {}\n", seed, what);
+  }
+  EXPECT_LE(others, std::max<std::size_t>(lives / 10, 3));
 }
 
 }  // namespace

@@ -14,6 +14,8 @@
 namespace muster::placement {
 namespace {
 
+constexpr Duration kOverdue = seconds(600);
+
 class InTheWay {
  public:
   InTheWay(ClusterModel& s, const PlaceQuery& q, const Claimant& c)
@@ -52,8 +54,7 @@ class InTheWay {
       if (!right) continue;
       const auto at = grows_at(s_, *claim, q_.pool, claim->asked * steps_of_growth(s_, *claim, free),
                                room_to_grow_since(e).value_or(s_.time));
-      // What is due now takes part in this plan, which may undo its own starts.
-      if (at && *at > s_.time && *at <= works_at_ && !ends_before(*at))
+      if (at && *at <= works_at_ && !is_overdue(e, *at) && !ends_before(*at))
         growing_.push_back({{id, *at, {}}, std::move(claim->path), *right});
     }
   }
@@ -63,6 +64,12 @@ class InTheWay {
   bool is_foreseeable(const Job& e) const {
     if (e.progress.is_starting && e.progress.began + start_time(e) <= s_.time) return false;
     return room_to_grow_since(e) || s_.pool(q_.pool).growable.size() <= kMaxTooEarly;
+  }
+
+  // It is to grow in this very plan, when all have started who wait. Beside the claimant that might not pay
+  // yet. If it has not grown for a long time, nobody waits for it any more.
+  bool is_overdue(const Job& e, Time at) const {
+    return at <= s_.time && (!room_to_grow_since(e) || at + kOverdue < s_.time);
   }
 
   bool ends_before(Time at) const { return j_.spec.max_runtime && s_.time + *j_.spec.max_runtime <= at; }

@@ -1,7 +1,8 @@
 // A cluster as it is lived in, by lot: users submit, edit, suspend, scale and delete jobs and services of
 // every kind, pods take up to three seconds to save, nodes go and come back, quotas move, queues are held and
 // drained, and two controllers are killed, told to end, stopped and continued beyond their lease. Every write
-// that the API server has shown is judged. Then peace comes: everything finite must end.
+// that the API server has shown is judged. Then peace comes: everything finite must end. Nobody is started
+// and evicted again while nothing happens.
 //
 // A minute by default; MUSTER_MINUTES=30 plays rounds for so long. MUSTER_SEED=N begins with the seed that a
 // run has printed: the same lots, though not the same instants. MUSTER_KEEP_LOGS=FOLDER keeps there, when
@@ -9,16 +10,17 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <array>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <random>
 #include <thread>
 
+#include "controller_pair.h"
 #include "fixture.h"
 #include "history.h"
+#include "muster/common/time.h"
+#include "undone_admissions.h"
 
 namespace muster::test {
 namespace {
@@ -29,9 +31,8 @@ using testing::IsEmpty;
 constexpr int kNodes = 5, kGpus = 8;
 constexpr auto kStorm = 40s;
 constexpr std::size_t kMaxJobs = 14, kMaxServices = 3;
-// A leader that does not renew is followed after 15 s; what it sent before must be over by then.
-constexpr auto kBeyondTheLease = 18s;
 constexpr Milliseconds kPeace = 240s;
+constexpr Milliseconds kLate = 4s;  // so late may something be heard of, and times are in seconds
 
 std::string pod_path(const json& pod) {
   return "/api/v1/namespaces/" + pod["metadata"]["namespace"].get<std::string>() + "/pods/" +
@@ -43,6 +44,16 @@ std::string node_path(int n) {
 bool has_ended(const json& object) {
   const std::string phase = object.value("/status/phase"_json_pointer, std::string());
   return phase == "Succeeded" || phase == "Failed";
+}
+
+// When the object was last written, since the epoch, as its managers say. In seconds.
+Milliseconds last_write(const json& object) {
+  Milliseconds last{0};
+  for (const json& field : object["metadata"].value("managedFields", json::array())) {
+    if (const auto at = common::parse_time(field.value("time", "")))
+      last = std::max(last, std::chrono::duration_cast<Milliseconds>(at->time_since_epoch()));
+  }
+  return last;
 }
 
 class RandomLife : public testing::Test {
@@ -73,7 +84,8 @@ kind: NodePool
 metadata: {name: default}
 spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
 )");
-    for (auto& one : controllers_) start(one);
+    controllers_ =
+        std::make_unique<ControllerPair>(*cluster_, [this](const std::string& what) { tell(what); });
   }
   void TearDown() override {
     if (!HasFailure()) return;
@@ -94,27 +106,20 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
     });
   }
 
-  struct Controller {
-    std::string name;  // in the lease
-    std::unique_ptr<MusterProcess> process;
-  };
-  void start(Controller& one) {
-    one.name = "controller-" + std::to_string(next_controller_++);
-    one.process = cluster_->muster({"--leader-elect", "--identity", one.name, "--node-grace", "4"});
-  }
-
   // --- lots
 
-  bool chance(int in_hundred) { return pick(100) < in_hundred; }
-  int pick(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
+  bool chance(int in_hundred) { return lots_.chance(in_hundred); }
+  int pick(int n) { return lots_.pick(n); }
   template <class T>
   const T& one_of(const std::vector<T>& all) {
-    return all[static_cast<std::size_t>(pick(static_cast<int>(all.size())))];
+    return lots_.one_of(all);
   }
-  std::string seconds(int low, int high) { return std::to_string(low + pick(high - low + 1)) + "s"; }
+  std::string seconds(int low, int high) { return lots_.seconds(low, high); }
   void tell(const std::string& what) {
     const auto at = std::chrono::duration_cast<Milliseconds>(Clock::now() - began_).count();
     told_.push_back(std::to_string(at) + " ms: " + what);
+    told_at_.push_back(
+        std::chrono::duration_cast<Milliseconds>(std::chrono::system_clock::now().time_since_epoch()));
   }
 
   // --- what is there
@@ -326,7 +331,7 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
          {"spec", {{"unschedulable", nullptr}}}});
   }
 
-  // --- pods and controllers
+  // --- pods
 
   void disturb_a_pod() {
     auto all = cluster_->all_pods();
@@ -341,45 +346,6 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
     tell("pod ends with " + code + ": " + pod_path(pod));
     try_patch(pod_path(pod), {{"metadata", {{"annotations", {{"test.muster.dev/exit-now", code}}}}}});
   }
-  void disturb_a_controller() {
-    Controller& one = controllers_[static_cast<std::size_t>(pick(2))];
-    if (chance(70)) {
-      tell(one.name + " is killed");
-      if (stopped_ == &one) stopped_ = nullptr;
-      one.process.reset();
-      if (chance(60)) free_lease_of(one.name);
-      return start(one);
-    }
-    if (chance(50)) {
-      tell(one.name + " is told to end");
-      ::kill(one.process->id().pid, SIGTERM);
-      return;  // look_after_controllers() starts another when it has ended
-    }
-    if (stopped_ != nullptr) return;
-    tell(one.name + " is stopped");
-    ::kill(one.process->id().pid, SIGSTOP);
-    stopped_ = &one;
-    continue_at_ = Clock::now() + kBeyondTheLease + Milliseconds{pick(6000)};
-  }
-  // The next one leads at once, and not when the lease of the one that is dead has run out.
-  void free_lease_of(const std::string& dead) {
-    const std::string path = "/apis/coordination.k8s.io/v1/namespaces/muster-system/leases/muster-controller";
-    const json lease = cluster_->get(path);
-    if (lease.is_null() || lease.value("/spec/holderIdentity"_json_pointer, std::string()) != dead) return;
-    tell("its lease is deleted");
-    try_remove(path);
-  }
-  // Whoever lost its lease, or was told to, has ended, as it should.
-  void look_after_controllers() {
-    if (stopped_ != nullptr && Clock::now() >= continue_at_) {
-      tell(stopped_->name + " is continued");
-      ::kill(stopped_->process->id().pid, SIGCONT);
-      stopped_ = nullptr;
-    }
-    for (auto& one : controllers_) {
-      if (!one.process->alive()) start(one);
-    }
-  }
 
   // --- a round
 
@@ -393,21 +359,20 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
     if (dice < 76) return change_a_share();
     if (dice < 86) return disturb_a_node();
     if (dice < 98) return disturb_a_pod();
-    disturb_a_controller();
+    controllers_->disturb_one(lots_);
   }
   void storm() {
     const auto end = Clock::now() + kStorm;
     while (Clock::now() < end) {
       something_happens();
-      look_after_controllers();
+      controllers_->look_after();
       std::this_thread::sleep_for(Milliseconds{pick(400)});
     }
   }
   // All that was taken away is given back, and what is not finite is made so.
   void make_peace() {
     tell("peace");
-    if (stopped_ != nullptr) continue_at_ = Clock::now();
-    look_after_controllers();
+    controllers_->both_go_on();
     for (int n = 0; n < kNodes; ++n) restore_node(n);
     const std::string muster = "/apis/muster.dev/v1alpha1/";
     for (const char* share : {"queues/lab", "projects/team", "projects/guests"})
@@ -427,7 +392,7 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
   void expect_rest() {
     EXPECT_TRUE(cluster_->wait(kPeace,
                                [&] {
-                                 look_after_controllers();
+                                 controllers_->look_after();
                                  return std::ranges::all_of(jobs(), has_ended);
                                }))
         << "jobs that do not end:\n"
@@ -466,32 +431,38 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
   }
   void play(unsigned seed) {
     std::cout << "MUSTER_SEED=" << seed << std::endl;
-    random_.seed(seed);
+    lots_.seed(seed);
     told_.clear();
+    told_at_.clear();
     began_ = Clock::now();
     history_ = std::make_unique<History>(*cluster_, std::vector<std::string>{"trainingjobs"});
     storm();
     make_peace();
     expect_rest();
     Auditor auditor({.evictions = false, .assignments = false});
+    UndoneAdmissions undone(kLate);
+    for (const Milliseconds at : told_at_) undone.note_change(at);
     int changes = 0;
+    Milliseconds now{0};
     history_->replay([&](const Change& change) {
       ++changes;
       auditor.see(change);
+      now = std::max(now, last_write(change.object));
+      undone.see(change.object, change.is_gone, now);
     });
-    std::cout << "audited " << changes << " states of the API server, " << auditor.pods_made() << " pods"
-              << std::endl;
+    std::cout << "audited " << changes << " states of the API server, " << auditor.pods_made() << " pods; "
+              << undone.judged() << " jobs were taken from within their start" << std::endl;
     EXPECT_THAT(auditor.problems(), IsEmpty());
+    EXPECT_THAT(undone.problems(), IsEmpty());
   }
 
   std::unique_ptr<Cluster> cluster_;
-  std::array<Controller, 2> controllers_;
-  int next_controller_ = 0;
-  const Controller* stopped_ = nullptr;
+  std::unique_ptr<ControllerPair> controllers_;
   std::unique_ptr<History> history_;
-  Clock::time_point began_, continue_at_;
-  std::mt19937 random_;
+  Clock::time_point began_;
+  Lots lots_;
   std::vector<std::string> told_;
+  std::vector<Milliseconds> told_at_;  // since the epoch
 };
 
 TEST_F(RandomLife, NoGpuIsGivenOutTwiceAndInPeaceAllThatIsFiniteEnds) {
