@@ -14,7 +14,7 @@
 namespace muster::placement {
 namespace {
 
-constexpr Duration kOverdue = seconds(600);
+constexpr Duration kOverdue = seconds(10);
 
 class InTheWay {
  public:
@@ -67,7 +67,7 @@ class InTheWay {
   }
 
   // It is to grow in this very plan, when all have started who wait. Beside the claimant that might not pay
-  // yet. If it has not grown for a long time, nobody waits for it any more.
+  // yet. If it has not grown when it should have, nobody waits for it any more.
   bool is_overdue(const Job& e, Time at) const {
     return at <= s_.time && (!room_to_grow_since(e) || at + kOverdue < s_.time);
   }
