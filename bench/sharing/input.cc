@@ -57,6 +57,8 @@ std::string_view to_string(Sharing policy) {
       return "muster";
     case Sharing::kFreeOfCharge:
       return "muster, maxOverhead 100";
+    case Sharing::kPatient:
+      return "muster, preempt.patience 30m";
     case Sharing::kStaticQuotas:
       return "static quotas";
     case Sharing::kFifo:
@@ -78,6 +80,7 @@ std::string simulation_input(const Day& day, Sharing policy) {
   const json everything = {{"gpu", day.gpus()}};
   json cluster = {{"quota", everything}};
   if (policy == Sharing::kFreeOfCharge) cluster["disruption"] = {{"maxOverhead", 100}};
+  if (policy == Sharing::kPatient) cluster["preempt"] = {{"patience", "30m"}};
   put(muster_object("Queue", "cluster", std::move(cluster)));
   if (policy == Sharing::kFifo) {
     put(muster_object("Project", "everybody", {{"queue", "cluster"}, {"quota", everything}}));

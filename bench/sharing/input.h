@@ -12,6 +12,7 @@ namespace muster::bench {
 enum class Sharing : std::uint8_t {
   kMuster,        // as it is by default
   kFreeOfCharge,  // the same, where disturbances count as free (maxOverhead: 100)
+  kPatient,       // as by default, but priority inside a project waits until it pays (preempt.patience: 30m)
   kStaticQuotas,  // each project's limit is its quota
   kFifo,          // one project that may have everything, one priority: by age alone, with backfill
 };

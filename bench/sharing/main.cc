@@ -20,8 +20,8 @@ struct Options {
   std::int64_t gpus = 256, hours = 24;
   std::vector<double> loads = {0.9, 1.2, 1.6};
   std::uint64_t first_seed = 1, seeds = 10;
-  std::vector<Sharing> policies = {Sharing::kMuster, Sharing::kFreeOfCharge, Sharing::kStaticQuotas,
-                                   Sharing::kFifo};
+  std::vector<Sharing> policies = {Sharing::kMuster, Sharing::kPatient, Sharing::kFreeOfCharge,
+                                   Sharing::kStaticQuotas, Sharing::kFifo};
   std::string write_input;
   bool audit = false, json = false;
 };
@@ -70,7 +70,8 @@ bool measure(Report& report, const Options& o, double load) {
   for (const Sharing policy : o.policies) {
     for (Row& row : mean_of(rows[policy])) {
       // The goals are muster's.
-      const bool has_goal = policy == Sharing::kMuster || row.name == "invariants broken";
+      const bool has_goal =
+          policy == Sharing::kMuster || policy == Sharing::kPatient || row.name == "invariants broken";
       report.add(fmt::format("{}, {}: {}", at, to_string(policy), row.name), row.value, row.unit,
                  has_goal ? row.goal : std::nullopt);
     }
@@ -119,9 +120,10 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
   app.add_option("--seed", options.first_seed, "The first of them")->capture_default_str();
-  app.add_option("--policy", options.policies, "Only these: muster, free, static, fifo")
+  app.add_option("--policy", options.policies, "Only these: muster, patient, free, static, fifo")
       ->delimiter(',')
       ->transform(CLI::CheckedTransformer(std::map<std::string, Sharing>{{"muster", Sharing::kMuster},
+                                                                         {"patient", Sharing::kPatient},
                                                                          {"free", Sharing::kFreeOfCharge},
                                                                          {"static", Sharing::kStaticQuotas},
                                                                          {"fifo", Sharing::kFifo}}));

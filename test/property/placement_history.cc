@@ -124,6 +124,7 @@ QueueSpec some_queue(Dice& dice, bool reserves) {
   if (dice.one_in(6)) q.preempt_min_runtime = Duration{dice.upto(10) * kMinute};
   if (dice.one_in(2)) q.max_overhead = dice.of<std::int32_t>({0, 5, 20, 100});
   if (dice.one_in(4)) q.patience = Duration{dice.upto(30) * kMinute};
+  q.preempt_patience = q.patience;
   if (dice.one_in(12)) q.half_life = Duration{(1 + dice.upto(60)) * kMinute};
   for (Share* s : {&q.in_default_pool, &q.in_pool["other"]}) {
     if (dice.one_in(2)) s->quota.gpu = MilliGpu{dice.upto(20) * 1000};

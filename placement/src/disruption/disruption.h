@@ -13,6 +13,7 @@ namespace muster::placement {
 struct DisruptionTerms {
   std::int32_t max_overhead = kMaxOverhead;  // per cent
   Duration patience = kPatience;
+  Duration preempt_patience{};  // 0: priority is served at once
 
   // Disturbances count as free: the order of RULES.md 5.8 alone decides.
   bool free() const { return max_overhead >= 100; }

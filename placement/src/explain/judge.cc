@@ -141,6 +141,10 @@ std::string Judge::why_not_yet(const Job& j, const Safe& safe, const std::vector
     text += "; others are disturbed for it from " + show(*safe.pays) +
             " on, when what is free has idled for as long as that costs";
   }
+  if (safe.preempts) {
+    text += "; lower priorities of its project give way to it from " + show(*safe.preempts) +
+            " on, when its waiting has cost as much as that does (preempt.patience)";
+  }
   if (safe.waits_for_fair_share) {
     text += "; its fair share is owed to it from " +
             show(waits_since(j) + disruption_terms(s_, up).patience) + " on (disruption.patience)";

@@ -18,6 +18,8 @@ struct Safe {
   std::optional<Time> pays;
   // Others are over their fair share, and it is within its own, which is not owed to it yet.
   bool waits_for_fair_share = false;
+  // When its waiting will have cost as much as what it would take inside its own Project.
+  std::optional<Time> preempts;
 };
 
 // `due` becomes `then`, unless it is earlier.

@@ -319,7 +319,7 @@ class Planner {
     safe_.erase({leaf, request, priority, pool});
     if (!solution) {
       no_solution_[kind] = decisions_.changes();
-      if (safe.by_right || safe.pays || safe.waits_for_fair_share)
+      if (safe.by_right || safe.pays || safe.waits_for_fair_share || safe.preempts)
         safe_[{leaf, request, priority, pool}] = safe;
       // Who may move depends on the claimant's leaf where somebody is safe by minRuntime.
       if (q.moves && !q.limits_only && !safe.due) no_moves_[{request, pool, off}] = decisions_.changes();

@@ -78,10 +78,34 @@ class Ways {
     if (auto solution = first_that_pays(patient)) return solution;
     // Growth is no reason to take from the own leaf.
     if (!juniors_ || grows_) return std::nullopt;
+    const std::size_t mark = statement_.mark();
     for (const bool surplus_only : {true, false}) {
-      if (auto solution = attempt({Action::kPreempt, Eligibility::kByQuota, surplus_only})) return solution;
+      auto solution = attempt({Action::kPreempt, Eligibility::kByQuota, surplus_only});
+      if (solution && has_waited_for(*solution)) return solution;
+      statement_.rollback(mark);
     }
-    return by_either_right();
+    auto solution = by_either_right();
+    if (solution && has_waited_for(*solution)) return solution;
+    statement_.rollback(mark);
+    return std::nullopt;
+  }
+
+  // Priority inside a Project is served at once or, with preempt.patience, when the claimant's waiting has
+  // cost as much as the disturbance would. Who is interactive or not preemptible does not
+  // wait.
+  bool has_waited_for(const Solution& solution) {
+    const Job& j = s_.job(q_.claimant.job);
+    if (terms_.preempt_patience <= Duration{} || !j.spec.preemptible || j.spec.interactive) return true;
+    Wide cost = 0;
+    for (const Victim& v : solution.victims) cost += v.cost;
+    const Time since = waits_since(j);
+    const Wide rate = cost_in_pool(s_, q_.claimant.pool, q_.claimant.asked, Duration{1});
+    const Time latest = since + terms_.preempt_patience;
+    const Time then = std::min(breaks_even(cost, rate, since).value_or(latest), latest);
+    if (then <= q_.now) return true;
+    soonest(safe_.due, then);
+    soonest(safe_.preempts, then);
+    return false;
   }
 
   std::vector<Way> owed_ways(bool patient) const {

@@ -39,11 +39,12 @@ template <class Spec>
 void fill_shares(const Spec& spec, pl::QueueSpec& q) {
   q.in_default_pool = to_share(spec);
   for (const auto& p : spec.pools) q.in_pool[p.name] = to_share(p);
-  const auto min_runtime = [](const std::optional<crds::Protection>& p) {
+  const auto min_runtime = [](const auto& p) {
     return p && p->min_runtime ? std::optional(to_duration(*p->min_runtime)) : std::nullopt;
   };
   q.reclaim_min_runtime = min_runtime(spec.reclaim);
   q.preempt_min_runtime = min_runtime(spec.preempt);
+  if (spec.preempt && spec.preempt->patience) q.preempt_patience = to_duration(*spec.preempt->patience);
   if (spec.disruption) {
     q.max_overhead = spec.disruption->max_overhead;
     if (spec.disruption->patience) q.patience = to_duration(*spec.disruption->patience);

@@ -157,6 +157,17 @@ struct Protection {
   bool operator==(const Protection&) const = default;
 };
 
+// The same inside one project, and how long a higher priority waits for room that costs less.
+struct Preemption {
+  std::optional<Duration> min_runtime;  // as of Protection
+  std::optional<Duration> patience;     // absent: as the parent, at the top 0 s
+
+  static constexpr auto fields() {
+    return fields_of(field("minRuntime", &Preemption::min_runtime), field("patience", &Preemption::patience));
+  }
+  bool operator==(const Preemption&) const = default;
+};
+
 // What disturbing a job for others may cost, where it is not owed to them.
 struct DisruptionPolicy {
   std::optional<std::int32_t> max_overhead;  // per cent of what a job has run; absent: as the parent

@@ -118,7 +118,7 @@ struct ProjectSpec {
   std::int32_t priority = 0;
   std::vector<PoolShare> pools;
   std::optional<Protection> reclaim;           // from what other queues take back
-  std::optional<Protection> preempt;           // from higher priority in the same project
+  std::optional<Preemption> preempt;           // from higher priority in the same project
   std::optional<DisruptionPolicy> disruption;  // of what runs below
   std::optional<Lending> lending;              // absent: as the parent, at the top nothing more is lent
   ProjectNamespace ns;                         // JSON "namespace"; its name empty: the project's own name

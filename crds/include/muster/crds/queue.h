@@ -36,7 +36,7 @@ struct QueueSpec {
   std::int32_t priority = 0;
   std::vector<PoolShare> pools;
   std::optional<Protection> reclaim;           // from what other queues take back
-  std::optional<Protection> preempt;           // from higher priority in the same project
+  std::optional<Preemption> preempt;           // from higher priority in the same project
   std::optional<DisruptionPolicy> disruption;  // of what runs below
   std::optional<Lending> lending;              // absent: as the parent, at the top nothing more is lent
   std::optional<Fairness> fairness;  // past use weighs in what the children get; absent: it does not

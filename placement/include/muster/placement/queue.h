@@ -44,6 +44,9 @@ struct QueueSpec {
   // at the top kMaxOverhead and kPatience.
   std::optional<std::int32_t> max_overhead;
   std::optional<Duration> patience;
+  // So long a claimant below waits at most until it takes lower priorities of its own Project, while that
+  // costs more than its waiting has (RULES.md 5.11). Left out: as the parent says; at the top 0.
+  std::optional<Duration> preempt_patience;
   // Idle quota is also lent to non-preemptible jobs of others whose max_runtime is at most this (RULES.md
   // 3.10). Left out: as the parent says; at the top none is lent to them.
   std::optional<Duration> lends_non_preemptible;

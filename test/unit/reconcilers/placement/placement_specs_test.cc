@@ -62,6 +62,10 @@ TEST(QueueSpec, HasWhatDisturbancesMayCost) {
   EXPECT_EQ(queue_spec(project).max_overhead, std::nullopt);
   EXPECT_EQ(queue_spec(project).patience, std::nullopt);
   EXPECT_EQ(queue_spec(project).lends_non_preemptible, std::nullopt) << "as the parent";
+  EXPECT_EQ(queue_spec(project).preempt_patience, std::nullopt);
+  project.spec.preempt.emplace().patience = std::chrono::minutes{10};
+  EXPECT_EQ(queue_spec(project).preempt_patience, pl::seconds(600));
+  EXPECT_EQ(queue_spec(project).preempt_min_runtime, std::nullopt);
   project.spec.disruption = {.max_overhead = 0, .patience = std::chrono::minutes{90}};
   project.spec.lending.emplace().non_preemptible = {std::chrono::hours{4}};
   EXPECT_EQ(queue_spec(project).max_overhead, 0);
