@@ -34,6 +34,8 @@ constexpr Duration kMinAhead = milliseconds{100};
 constexpr Duration kStopDeadline = seconds{24};
 constexpr Duration kEventsDeadline = kStopDeadline + seconds{3};
 constexpr Duration kLeaseDeadline = kEventsDeadline + milliseconds{2500};
+// A pod whose request got no answer may come to be for so long.
+constexpr Duration kMayArrive = seconds{15};
 
 client::ApiOptions api_options(const Options& o) {
   client::ApiOptions a;
@@ -120,6 +122,8 @@ Controller::Impl::Impl(client::Environment e, client::Transport& transport, clie
 void Controller::Impl::observe(client::ApiClient& a) {
   a.set_observer([this](std::string_view verb, const client::Resource& r, int status, Duration took) {
     metrics.request(verb, r.plural, status, took);
+    const bool may_be_made = status == 0 || (status >= 500 && status != 503);
+    if (verb == "POST" && r.plural == "pods" && may_be_made) unanswered = env.clock.now();
   });
 }
 
@@ -250,6 +254,7 @@ client::Task<void> Controller::Impl::elect() {
     metrics.leader(options.lease_name, false);
     api.stop_writes();
   };
+  callbacks.may_release = [this] { return may_release_lease(); };
   callbacks.on_new_leader = [](const std::string& who) { log_info("leader is", {{"identity", who}}); };
   metrics.leader(options.lease_name, false);
   client::LeaderElection election(lease_api, o, callbacks);
@@ -323,6 +328,12 @@ client::Task<void> Controller::Impl::wind_down() {
   co_await end_by(electing, began + kLeaseDeadline);
   watching.cancel();
   co_await watching.join();
+}
+
+bool Controller::Impl::may_release_lease() const {
+  if (!unanswered || env.clock.now() - *unanswered >= kMayArrive) return true;
+  log_info("the lease is kept until it ends: a pod may still be made", {});
+  return false;
 }
 
 client::Task<void> Controller::Impl::end_by(client::TaskGroup& group, client::TimePoint when) {

@@ -100,6 +100,9 @@ struct Controller::Impl {
   // No new work; what is under way ends, or is cancelled at the deadline; then the events are sent; the lease
   // goes last. Nothing that was started runs any more when it returns.
   client::Task<void> wind_down();
+  // A pod whose request got no answer may still come to be, and the next leader knows nothing of it. So it
+  // has to wait until the lease has ended, as after a crash.
+  bool may_release_lease() const;
   // Joins the group; cancels what still runs at `when`.
   client::Task<void> end_by(client::TaskGroup& group, client::TimePoint when);
 
@@ -144,6 +147,7 @@ struct Controller::Impl {
   client::TaskGroup planning;                       // likewise: plans, and fresh numbers of capacity
   client::TaskGroup reconciling;                    // the runners' workers: end when their queues are shut
   Controller::Probe probe;
+  std::optional<client::TimePoint> unanswered;  // when the last request for a pod ended without an answer
   bool plan_was_long = false;
   bool is_acting = false, stopping = false, lost = false, capacity_stale = true;
 };

@@ -251,6 +251,7 @@ Task<bool> LeaderElection::run() {
   // First no more writes, then the Lease may go to another. A request that was under way when we were
   // cancelled may have made it ours, so this is not only for the leader.
   impl.stop();
+  if (impl.callbacks.may_release && !impl.callbacks.may_release()) co_return true;
   co_await boost::asio::this_coro::reset_cancellation_state();
   co_await (impl.release() || impl.wait_until(impl.env.clock.now() + kReleaseTimeout));
   co_return true;

@@ -4,6 +4,16 @@
 #include "node/wide.h"
 
 namespace muster::placement {
+namespace {
+
+std::int32_t max_overhead(const ClusterModel& s, QueueId leaf) {
+  for (const QueueId at : way_up(s, leaf)) {
+    if (const auto& own = s.queue(at).spec.max_overhead) return *own;
+  }
+  return kMaxOverhead;
+}
+
+}  // namespace
 
 LifeSoFar life_so_far(const Job& j, Time now) {
   std::int64_t gpu = 0, cpu = 0;
@@ -19,18 +29,24 @@ LifeSoFar life_so_far(const Job& j, Time now) {
 
 std::optional<std::string> beyond_bound(const ClusterModel& s, const Job& j, const LifeSoFar& before,
                                         WorkTime cost) {
-  std::int32_t most = kMaxOverhead;
-  for (const QueueId at : way_up(s, j.leaf)) {
-    if (s.queue(at).spec.max_overhead) {
-      most = *s.queue(at).spec.max_overhead;
-      break;
-    }
-  }
+  const std::int32_t most = max_overhead(s, j.leaf);
   const Wide lost = (static_cast<Wide>(before.lost.value) + cost.value) * 100;
   if (most >= 100 || lost <= static_cast<Wide>(before.ran.value) * most) return std::nullopt;
   return "is disturbed for " + std::to_string(cost.value) + " after it has lost " +
          std::to_string(before.lost.value) + " of " + std::to_string(before.ran.value) +
          ", with a bound of " + std::to_string(most) + " per cent";
+}
+
+bool fair_share_is_due(const ClusterModel& s, const Job& claimant, Time now) {
+  if (max_overhead(s, claimant.leaf) >= 100) return true;
+  Duration patience = kPatience;
+  for (const QueueId at : way_up(s, claimant.leaf)) {
+    if (const auto& own = s.queue(at).spec.patience) {
+      patience = *own;
+      break;
+    }
+  }
+  return claimant.spec.submitted + patience <= now && claimant.last_held + patience <= now;
 }
 
 }  // namespace muster::placement

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "audit/audit.h"
+#include "audit/audit_disruption.h"
 #include "audit/recount.h"
 #include "node/resource_vector.h"
 
@@ -57,7 +58,7 @@ class SolutionAudit {
       if (pieces_[i].followed_by >= 0) continue;
       Gone rest = all;
       std::erase(rest, i);
-      if (within_bounds(rest) && by_some_right(rest) && fits(rest))
+      if (within_bounds(rest) && by_some_right(rest) && is_as_due(rest) && fits(rest))
         say("I4", "would find room without " + s_.job(pieces_[i].job).spec.id + ", of " + names());
     }
   }
@@ -224,6 +225,16 @@ class SolutionAudit {
     const bool others = std::any_of(gone.begin(), gone.end(), [&](std::size_t i) { return !pieces_[i].own; });
     if (own && !no_further_beyond(gone)) return false;
     return !others || reclaims(gone, Eligibility::kByQuota) || reclaims(gone, Eligibility::kByFairShare);
+  }
+
+  // Who has to go at once for a quota may have to wait for a fair share.
+  bool is_as_due(const Gone& gone) const {
+    const bool owed = std::any_of(solution_.victims.begin(), solution_.victims.end(), [](const Victim& v) {
+      return v.owed && v.reason == EvictReason::kReclaimed;
+    });
+    if (!owed || std::all_of(gone.begin(), gone.end(), [&](std::size_t i) { return pieces_[i].own; }))
+      return true;
+    return fair_share_is_due(s_, s_.job(c_.job), now_) || reclaims(gone, Eligibility::kByQuota);
   }
 
   std::int64_t fair(QueueId at, ResourceKind kind) const {

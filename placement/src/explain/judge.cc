@@ -33,7 +33,7 @@ void Judge::pending(const ServiceOrder& order) {
   const bool all = !scene.many || !p.judged_all || s_.time >= *p.judged_all + kAllAfter;
   if (all && p.judging_since == 0) p.judging_since = s_.plans;
   const auto jobs = order.in_order(all ? p.waiting : kFirst);
-  reserve(s_, scene.pool, jobs);
+  const JobId next_owner = reserve(s_, scene.pool, jobs);
   Where where;
   std::map<QueueId, std::int32_t> in_project;
   Estimate estimate(s_, scene.pool);
@@ -49,6 +49,8 @@ void Judge::pending(const ServiceOrder& order) {
     if (where.position <= kFirst && (!bound || !bound->binds)) where.estimated_start = estimate.next(asked);
     job(scene, id, where);
   }
+  // It was found out just now, and others have waited for its turn.
+  if (next_owner != kNoId && never_fits(s_, next_owner, scene.pool)) soonest(p.due, s_.time + seconds(1));
   for (const QueueId leaf : order.barred()) {
     if (!all) break;
     const PendingReason v = reason_of_leaf(s_, leaf, s_.path(leaf)).value();

@@ -194,6 +194,22 @@ bool is_outdated(ClusterModel& s, PoolId pool) {
   return next.start != r.start || !std::ranges::equal(next.kept_bounds, r.kept_bounds, same);
 }
 
+void note_when_it_changes(ClusterModel& s, PoolId pool) {
+  Pool& p = s.pool(pool);
+  soonest(p.due, std::max(late(p), s.time + seconds(1)));
+  if (is_outdated(s, pool)) soonest(p.due, s.time + seconds(1));
+  if (p.reservation->start) return;
+  // Who runs may grow or be moved onto its nodes as soon as it has no longer to go than this: kept_off().
+  const auto next =
+      std::find_if(p.ends.upper_bound({s.time + p.spec.reservation_after, kLastId<JobId>}), p.ends.end(),
+                   [&](const auto& end) {
+                     // What it would grow by may be beyond the right that it has as it is.
+                     const Request& request = s.request_of(s.job(end.second));
+                     return request.elastic || kept_off(s, end.second, pool, s.asked(request, pool), true);
+                   });
+  if (next != p.ends.end()) soonest(p.due, next->first - p.spec.reservation_after);
+}
+
 }  // namespace
 
 void refresh_reservation(ClusterModel& s, PoolId pool) {
@@ -207,6 +223,12 @@ void note_rights_of_owner(ClusterModel& s, PoolId pool) {
   if (auto& r = s.pool(pool).reservation) note_rights(s, pool, *r);
 }
 
+bool never_fits(const ClusterModel& s, JobId job, PoolId pool) {
+  const auto& known = s.request_of(s.job(job)).refused;
+  const auto refusal = known.find(pool);
+  return refusal != known.end() && refusal->second.never && refusal->second.members == s.pool(pool).members;
+}
+
 void reserve_for(ClusterModel& s, PoolId pool, JobId refused, Reserving& search) {
   Pool& p = s.pool(pool);
   if (p.reservation || search.over || search.tried == kMaxTried) return;
@@ -215,9 +237,7 @@ void reserve_for(ClusterModel& s, PoolId pool, JobId refused, Reserving& search)
   // What was found of one holds for all of its kind, and who could never start is in nobody's way.
   const std::tuple kind{j.leaf, j.request, j.spec.preemptible};
   if (search.passed_over.contains(kind)) return;
-  const auto& known = s.request_of(j).refused;
-  const auto refusal = known.find(pool);
-  if (refusal != known.end() && refusal->second.never && refusal->second.members == p.members) return;
+  if (never_fits(s, refused, pool)) return;
   if (search.looked_at == kMaxLookedAt) return;
   const bool has_one = std::any_of(s.pools.begin(), s.pools.end(), [&](const Pool& o) {
     return o.reservation && o.reservation->owner == refused;
@@ -233,6 +253,7 @@ void reserve_for(ClusterModel& s, PoolId pool, JobId refused, Reserving& search)
   if (then > s.time) {
     soonest(p.due, then);
     search.over = true;
+    search.next = refused;
   } else if (++search.tried; !make(s, pool, refused)) {
     j.no_reservation_before = s.time + p.spec.reservation_after;
     soonest(p.due, s.time + seconds(1));  // whoever is next has its turn
@@ -240,23 +261,11 @@ void reserve_for(ClusterModel& s, PoolId pool, JobId refused, Reserving& search)
   }
 }
 
-void reserve(ClusterModel& s, PoolId pool, const std::vector<JobId>& refused) {
-  Pool& p = s.pool(pool);
+JobId reserve(ClusterModel& s, PoolId pool, const std::vector<JobId>& refused) {
   Reserving search;
   for (const JobId id : refused) reserve_for(s, pool, id, search);
-  if (!p.reservation) return;
-  soonest(p.due, std::max(late(p), s.time + seconds(1)));
-  if (is_outdated(s, pool)) soonest(p.due, s.time + seconds(1));
-  if (p.reservation->start) return;
-  // Who runs may grow or be moved onto its nodes as soon as it has no longer to go than this: kept_off().
-  const auto next =
-      std::find_if(p.ends.upper_bound({s.time + p.spec.reservation_after, kLastId<JobId>}), p.ends.end(),
-                   [&](const auto& end) {
-                     // What it would grow by may be beyond the right that it has as it is.
-                     const Request& request = s.request_of(s.job(end.second));
-                     return request.elastic || kept_off(s, end.second, pool, s.asked(request, pool), true);
-                   });
-  if (next != p.ends.end()) soonest(p.due, next->first - p.spec.reservation_after);
+  if (s.pool(pool).reservation) note_when_it_changes(s, pool);
+  return search.next;
 }
 
 }  // namespace muster::placement

@@ -28,11 +28,16 @@ void note_rights_of_owner(ClusterModel& state, PoolId pool);
 struct Reserving {
   std::size_t looked_at = 0, tried = 0;
   std::set<std::tuple<QueueId, RequestId, bool>> passed_over;  // leaf, request, preemptible
-  bool over = false;  // the job whose turn it is has not waited long enough
+  bool over = false;   // the job whose turn it is has not waited long enough
+  JobId next = kNoId;  // that job
 };
 void reserve_for(ClusterModel& state, PoolId pool, JobId refused, Reserving& search);
 // The same at the end of a plan, for all jobs that were refused, in their order. Also notes when to look
-// again.
-void reserve(ClusterModel& state, PoolId pool, const std::vector<JobId>& refused);
+// again. Gives the job whose turn it will be when it has waited long enough.
+JobId reserve(ClusterModel& state, PoolId pool, const std::vector<JobId>& refused);
+
+// A plan has found out that the pool could not take the job even if all of it were empty. Nobody waits for
+// its turn.
+bool never_fits(const ClusterModel& state, JobId job, PoolId pool);
 
 }  // namespace muster::placement

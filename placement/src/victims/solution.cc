@@ -47,12 +47,17 @@ std::optional<Solution> VictimTrial::carry_out(const Choice& best, std::size_t s
 }
 
 bool VictimTrial::can_keep(const Solution& solution) {
+  Claimant c = q_.claimant;
+  c.placed = true;
+  // Who moves is not gone: its leaf has to have the right with it as well.
+  const bool some_move = std::any_of(solution.victims.begin(), solution.victims.end(), [](const Victim& v) {
+    return v.reason == EvictReason::kPreempted && !v.moved_to.empty();
+  });
+  if (some_move && !is_eligible(s_, c, eligibility_, before_)) return false;
   const std::size_t mark = st_.mark();
   for (const Victim& v : solution.victims) {
     if (v.reason == EvictReason::kPreempted && v.moved_to.empty()) place_again(v, View::kTarget);
   }
-  Claimant c = q_.claimant;
-  c.placed = true;
   const QueueId leaf = c.path.front();
   const Claimant other{kNoId, c.pool, {}, c.asked, c.fair};
   const bool keeps = may_be_eligible(s_, c, eligibility_) ||

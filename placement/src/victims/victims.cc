@@ -159,14 +159,21 @@ class Ways {
     for (const Way& way : ways) {
       auto solution = attempt(way);
       if (!solution) continue;
-      const auto pays = pays_at(*solution);
-      if (pays && *pays <= q_.now) return solution;
+      if (pays_now(*solution)) return solution;
       statement_.rollback(mark);
-      safe_.costs_too_much = true;
-      if (pays) soonest(safe_.pays, *pays);
     }
-    if (safe_.pays) soonest(safe_.due, *safe_.pays);
     return std::nullopt;
+  }
+
+  // False: it is asked again when it does.
+  bool pays_now(const Solution& solution) {
+    const auto pays = pays_at(solution);
+    if (pays && *pays <= q_.now) return true;
+    safe_.costs_too_much = true;
+    if (!pays) return false;
+    soonest(safe_.pays, *pays);
+    soonest(safe_.due, *pays);
+    return false;
   }
 
   // Absent: it takes no room that idles, and never pays.
@@ -218,12 +225,15 @@ class Ways {
     return find_victims(s_, statement_, q_, way.action, way.eligibility, who, safe_);
   }
 
-  // As few as are needed go by preemption.
+  // As few as are needed go by preemption. What is reclaimed beside them and is not owed has to pay as ever.
   std::optional<Solution> by_either_right() {
-    const auto both = [&](Eligibility eligibility) {
-      return search({Action::kReclaimAndPreempt, eligibility, false, is_owed(eligibility)}, false);
-    };
     const std::size_t mark = statement_.mark();
+    const auto both = [&](Eligibility eligibility) -> std::optional<Found> {
+      const bool owed = is_owed(eligibility);
+      auto found = search({Action::kReclaimAndPreempt, eligibility, false, owed}, false);
+      if (found && !owed && !terms_.free() && !pays_now(found->solution)) return std::nullopt;
+      return found;
+    };
     auto best = both(Eligibility::kByQuota);
     if (!best || best->own > 1) {
       statement_.rollback(mark);

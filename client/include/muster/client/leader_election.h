@@ -31,15 +31,18 @@ class LeaderElection {
     // The lease is lost, or the election was cancelled while it was ours; then this is called before the
     // lease is released. Comes at the deadline or, where the event loop is busy, as soon as it runs again.
     std::function<void()> on_stopped;
+    // Asked when the election was cancelled, after on_stopped. False: the lease is not released but ends in
+    // its time, because a write of this process may still arrive. None: it is released.
+    std::function<bool()> may_release;
     // Called for every holder that is seen, ourselves included.
     std::function<void(const std::string& identity)> on_new_leader;
   };
   LeaderElection(ApiClient& api, LeaderElectionOptions options, Callbacks callbacks);
   ~LeaderElection();
 
-  // Until leadership is lost (false), or cancelled (true; the lease is then released if held: holderIdentity
-  // emptied, for which at most 2 s are taken). Needs get, create and update on leases through an ApiClient
-  // that still may write.
+  // Until leadership is lost (false), or cancelled (true; the lease is then released if held and if it may
+  // be: holderIdentity emptied, for which at most 2 s are taken). Needs get, create and update on leases
+  // through an ApiClient that still may write.
   Task<bool> run();
   bool is_leader() const;
   const std::string& observed_leader() const;

@@ -189,6 +189,56 @@ TEST_F(ProcessTest, ALoopThatStandsStillBeyondTheLeaseWritesNothingMore) {
   EXPECT_EQ(op.ended, controller::Ended::kLostLease);
 }
 
+// The requests for its pods arrive only after the process was told to stop and waits no longer. The next
+// leader gives their GPUs to nobody, although their job is gone.
+TEST_F(ProcessTest, WhoStopsKeepsItsLeaseWhilePodsMayStillBeMade) {
+  cluster.options.leader_elect = true;
+  auto& first = cluster.start("first");
+  ASSERT_TRUE(cluster.world.run_until([&] { return first.controller->acting(); }, minutes{1}));
+  int sent = 0;
+  cluster.faults = [&](const HttpRequest& request) {
+    const bool makes_pod = request.method == Method::kPost && request.target.contains("/pods");
+    if (!makes_pod || !request.body.contains("late-worker")) return Fault{};
+    ++sent;
+    return Fault{.delay = seconds{28}};
+  };
+  cluster.add_job("late", 2, 8);  // the whole cluster
+  ASSERT_TRUE(cluster.world.run_until([&] { return sent == 2; }, minutes{1}));
+  cluster.delete_job("late");
+  cluster.add_job("next", 2, 8);
+  auto& second = cluster.start("second");
+  EXPECT_TRUE(cluster.stop(first));
+  EXPECT_TRUE(cluster.world.run_until([&] { return second.controller->acting(); }, minutes{1}));
+  cluster.world.run_for(minutes{1});
+  EXPECT_THAT(cluster.complaints, testing::IsEmpty());
+  EXPECT_EQ(cluster.pods_of("late").size(), 2u);
+  EXPECT_TRUE(cluster.pods_of("next").empty());
+  cluster.collect();
+  EXPECT_TRUE(cluster.world.run_until([&] { return cluster.phase("next") == "Running"; }, minutes{1}));
+}
+
+// What got no answer long ago is no reason to keep it.
+TEST_F(ProcessTest, WhoStopsGivesItsLeaseBackWhenNothingIsOnItsWay) {
+  cluster.options.leader_elect = true;
+  auto& first = cluster.start("first");
+  ASSERT_TRUE(cluster.world.run_until([&] { return first.controller->acting(); }, minutes{1}));
+  bool is_lost = false;
+  cluster.faults = [&](const HttpRequest& request) {
+    const bool makes_pod = request.method == Method::kPost && request.target.contains("/pods");
+    if (!makes_pod || is_lost) return Fault{};
+    is_lost = true;
+    return Fault{.kind = FaultKind::kLostAfter};
+  };
+  cluster.add_job("a", 1);
+  ASSERT_TRUE(cluster.world.run_until([&] { return cluster.phase("a") == "Running"; }, minutes{1}));
+  ASSERT_TRUE(is_lost);
+  cluster.world.run_for(seconds{20});
+  auto& second = cluster.start("second");
+  cluster.world.run_for(seconds{5});
+  EXPECT_TRUE(cluster.stop(first));
+  EXPECT_TRUE(cluster.world.run_until([&] { return second.controller->acting(); }, seconds{5}));
+}
+
 TEST_F(ProcessTest, NothingRunsAnyMoreWhenItHasEnded) {
   auto& op = cluster.start();
   ASSERT_TRUE(cluster.world.run_until([&] { return op.controller->acting(); }, minutes{1}));
