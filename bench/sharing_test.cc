@@ -253,6 +253,9 @@ TEST(IdleRoom, EachGpuHasOneCause) {
   EXPECT_EQ(of(IdleCause::kFragments, some), 5);  // it asks for 6
   EXPECT_EQ(of(IdleCause::kGangs, some), 0);
   EXPECT_EQ(of(IdleCause::kGrowth, some), 0);
+  const IdleRoom beside_a_gang = idle_room(nodes, {{{8, 1, ""}, 1}}, 3);
+  EXPECT_EQ(of(IdleCause::kGrowth, beside_a_gang), 3);
+  EXPECT_EQ(of(IdleCause::kGangs, beside_a_gang), 4);
   const IdleRoom growth = idle_room(nodes, {}, 5);
   EXPECT_EQ(of(IdleCause::kGrowth, growth), 5);
   EXPECT_EQ(std::accumulate(growth.begin(), growth.end(), 0.0), 5);

@@ -17,11 +17,11 @@ enum class IdleCause : std::uint8_t {
   kPromised,   // it fits, and the room is kept for it or others until all of it is there
   kUndecided,  // it fits: it waits for a delay or a decision
   kFragments,  // as many GPUs are free as it asks for, in pieces that are too small
+  kGrowth,     // none of those; an elastic one that runs could grow, and does when it pays
   kGangs,      // it asks for more than is free
-  kGrowth,     // none waits; an elastic one could grow
 };
 inline constexpr std::array<std::string_view, 7> kIdleCauseNames = {
-    "limits", "reservations", "kept for others", "undecided", "fragmentation", "gangs that wait", "growth"};
+    "limits", "reservations", "kept for others", "undecided", "fragmentation", "growth", "gangs that wait"};
 
 using IdleRoom = std::array<double, kIdleCauseNames.size()>;  // GPUs, or GPU-seconds
 
