@@ -223,7 +223,7 @@ TEST(DayOutcome, WhatLeavesAfterAShrinkIsFreeWhenItHasSaved) {
                            800 + 2 * 800 + 2 * 20, {{"e", 2440, 0, 0}, {"w", 0, 0, 900}});
   const DayOutcome out = day_outcome(told, day, Sharing::kMuster);
   EXPECT_THAT(out.violations, testing::ElementsAre());
-  EXPECT_EQ(out.idle[static_cast<std::size_t>(IdleCause::kGangs)], 2 * 780);
+  EXPECT_EQ(out.idle[static_cast<std::size_t>(IdleCause::kGrowth)], 2 * 780);
   EXPECT_EQ(out.not_started, 1U);
 }
 
