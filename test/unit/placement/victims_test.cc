@@ -461,6 +461,46 @@ TEST(VictimsTest, MinRuntimeKeepsTheYoungSafeAndWakesThePlan) {
   EXPECT_THAT(c.decisions(), ElementsAre("evict a/j"));
 }
 
+// low loses the 10 minutes between its checkpoints, and needs 30 s to stop and 2 minutes to start.
+TEST(VictimsTest, PriorityWaitsUntilItPays) {
+  Cell c({node("n1", 4)});
+  QueueSpec a = testing::project("a", "top", {4});
+  a.max_overhead = 5;
+  a.preempt_patience = seconds(3600);
+  c.cluster.upsert_queue(a);
+  JobSpec low = job("a/low", 4, 1);
+  low.checkpoint_interval = seconds(600);
+  low.grace_period = seconds(30);
+  c.running(low, pods_on("n1", 4), 10'000);
+  JobSpec high = with_priority(job("a/high", 4, 1, c.now * 1000), 10);
+  c.cluster.upsert_job(high);
+  const Plan p = c.plan();
+  EXPECT_THAT(p.decisions, IsEmpty());
+  EXPECT_EQ(p.wake, Time{(100'000 + 750) * 1000});
+  EXPECT_THAT(
+      c.cluster.pending_reason("a/high")->message,
+      ::testing::HasSubstr("lower priorities of its project give way to it from 1970-01-02T03:59:10Z on"));
+  c.now = 100'748;
+  EXPECT_THAT(c.decisions(), IsEmpty());
+  EXPECT_THAT(c.decisions(), ElementsAre("evict a/low"));
+}
+
+TEST(VictimsTest, WhoIsInteractiveOrFixedDoesNotWaitForThat) {
+  for (const bool is_interactive : {true, false}) {
+    Cell c({node("n1", 4)});
+    QueueSpec a = testing::project("a", "top", {4});
+    a.max_overhead = 5;
+    a.preempt_patience = seconds(3600);
+    c.cluster.upsert_queue(a);
+    c.running(job("a/low", 4, 1), pods_on("n1", 4), 10'000);
+    JobSpec high = with_priority(job("a/high", 4, 1, c.now * 1000), 10);
+    high.interactive = is_interactive;
+    high.preemptible = is_interactive;
+    c.cluster.upsert_job(high);
+    EXPECT_THAT(c.decisions(), ElementsAre("evict a/low")) << is_interactive;
+  }
+}
+
 TEST(VictimsTest, NoVictimIsSuperfluous) {
   Cell c({node("n1", 4), node("n2", 4)});
   c.project("a", {});
