@@ -28,7 +28,7 @@ constexpr std::array<Kind, 3> kKinds = {{
 }};
 
 bool countable(const ClusterModel& s, const Request& r) {
-  if (r.roles.size() != 1 || !r.groups.empty() || r.about_pods || !s.with_anti_affinity.empty() ||
+  if (r.roles.size() != 1 || !r.groups.empty() || r.about_pods || !s.jobs().with_anti_affinity().empty() ||
       !r.invalid.empty())
     return false;
   const RoleSpec& role = r.roles[0];
@@ -39,9 +39,9 @@ bool countable(const ClusterModel& s, const Request& r) {
 
 bool within_bounds(const ClusterModel& s, const Recount& counted, const Job& j, PoolId pool,
                    const Resources& asked) {
-  const auto path = way_up(s, j.leaf);
+  const auto path = way_up(s.tree(), j.leaf);
   for (const QueueId at : path) {
-    const Share& share = s.share(at, pool);
+    const Share& share = s.tree().share(at, pool);
     const Tally held = counted.of(at, pool);
     for (const Kind& kind : kKinds) {
       if (kind.of(asked) <= 0) continue;
@@ -54,7 +54,7 @@ bool within_bounds(const ClusterModel& s, const Recount& counted, const Job& j, 
     }
   }
   return !path.empty() &&
-         std::none_of(path.begin(), path.end(), [&](QueueId at) { return s.queue(at).spec.hold; });
+         std::none_of(path.begin(), path.end(), [&](QueueId at) { return s.tree().queue(at).spec.hold; });
 }
 
 std::int64_t room_on(const ClusterModel& s, const Recount& counted, NodeId id, const RoleSpec& role) {
@@ -95,8 +95,8 @@ std::int64_t room_in(const ClusterModel& s, const Recount& counted, const Job& j
   const auto level = std::find(levels.begin(), levels.end(), request.topology.required);
   if (!request.topology.required.empty() && level == levels.end()) return 0;
   std::map<std::string, std::int64_t> rooms;
-  for (std::size_t i = 0; i < s.nodes.size(); ++i) {
-    const Node& n = s.nodes[i];
+  for (std::size_t i = 0; i < s.nodes().size(); ++i) {
+    const Node& n = s.nodes().all()[i];
     if (!n.takes_part() || n.pool != pool || n.kept_for_reservation) continue;
     if (!would_do(n.spec, request.roles[0], request.avoid) ||
         !gives_such(n.spec, s.pool(pool).spec, request.roles[0]))
@@ -121,8 +121,8 @@ std::int64_t room_in(const ClusterModel& s, const Recount& counted, const Job& j
 // More than enough is free beside all that anybody has reserved and does not use, itself included.
 bool beside_reserved(const ClusterModel& s, const Recount& counted, PoolId pool, const Resources& asked) {
   Resources free, kept;
-  for (std::size_t i = 0; i < s.nodes.size(); ++i) {
-    const Node& n = s.nodes[i];
+  for (std::size_t i = 0; i < s.nodes().size(); ++i) {
+    const Node& n = s.nodes().all()[i];
     if (!n.takes_part() || n.pool != pool) continue;
     const auto id = static_cast<NodeId>(i);
     const Resources left = n.spec.allocatable - counted.on(id).target();
@@ -130,9 +130,9 @@ bool beside_reserved(const ClusterModel& s, const Recount& counted, PoolId pool,
     free.cpu += std::max(left.cpu, MilliCpu{});
     free.memory += std::max(left.memory, Bytes{});
   }
-  for (std::size_t i = 0; i < s.tree.size(); ++i) {
+  for (std::size_t i = 0; i < s.tree().size(); ++i) {
     const auto at = static_cast<QueueId>(i);
-    const Bounds& reserved = s.share(at, pool).reserved;
+    const Bounds& reserved = s.tree().share(at, pool).reserved;
     const Resources held = counted.of(at, pool).target();
     kept.gpu += std::max(reserved.gpu.value_or(MilliGpu{}) - held.gpu, MilliGpu{});
     kept.cpu += std::max(reserved.cpu.value_or(MilliCpu{}) - held.cpu, MilliCpu{});
@@ -154,7 +154,7 @@ bool room_for_pods(const ClusterModel& s, const Job& j, PoolId pool, std::int64_
 
 bool could_start(Cluster& cluster, const JobSpec& spec) {
   const ClusterModel& s = cluster.state();
-  const Job& j = s.job(s.find_job(spec.id));
+  const Job& j = s.job(s.jobs().find(spec.id));
   if (!j.waits || j.leaf == kNoId || !countable(s, s.request_of(j))) return false;
   for (const std::string& name :
        spec.pools.empty() ? std::vector<std::string>{cluster.default_pool()} : spec.pools) {
@@ -167,7 +167,7 @@ bool could_start(Cluster& cluster, const JobSpec& spec) {
 
 bool could_grow(Cluster& cluster, const JobSpec& spec, Time now) {
   const ClusterModel& s = cluster.state();
-  const Job& j = s.job(s.find_job(spec.id));
+  const Job& j = s.job(s.jobs().find(spec.id));
   const Request& request = s.request_of(j);
   if (!j.runs() || !j.displaced.empty() || !countable(s, request) || !request.topology.required.empty())
     return false;
@@ -175,7 +175,7 @@ bool could_grow(Cluster& cluster, const JobSpec& spec, Time now) {
   const auto pods = static_cast<std::int32_t>(j.assignment->pods.size());
   if (pods < request.roles[0].replicas || pods >= request.roles[0].most()) return false;
   // Where its growth has a price, nobody can tell by counting since when the room has been there.
-  if (!disruption_terms(s, s.path(j.leaf)).free()) return false;
+  if (!disruption_terms(s.tree(), s.tree().path(j.leaf)).free()) return false;
   const PoolId pool = s.find_pool(j.assignment->pool);
   return pool != kNoId && s.pool(pool).known && room_for_pods(s, j, pool, 1);
 }

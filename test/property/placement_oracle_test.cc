@@ -222,7 +222,7 @@ std::map<std::string, std::int64_t> fair_of(Cluster& c, const Instance& x) {
   const auto all = fair_shares(c.state(), c.state().find_pool("default"));
   std::map<std::string, std::int64_t> fair;
   for (const auto& [name, leaf] : x.leaves)
-    fair[name] = all[static_cast<std::size_t>(c.state().find_queue(name, true))].gpu.value;
+    fair[name] = all[static_cast<std::size_t>(c.state().tree().find_queue(name, true))].gpu.value;
   return fair;
 }
 

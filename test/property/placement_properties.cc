@@ -138,16 +138,16 @@ TEST(PlacementProperties, PlansComeToRest) {
 }
 
 bool is_below(const ClusterModel& s, const std::string& job, QueueId at) {
-  const JobId id = s.find_job(job);
+  const JobId id = s.jobs().find(job);
   if (id == kNoId) return false;
-  const auto path = way_up(s, s.job(id).leaf);
+  const auto path = way_up(s.tree(), s.job(id).leaf);
   return std::find(path.begin(), path.end(), at) != path.end();
 }
 
 // What jobs hold or are promised, by job and pool.
 std::map<std::pair<std::string, PoolId>, std::int64_t> gpus_held(const ClusterModel& s) {
   std::map<std::pair<std::string, PoolId>, std::int64_t> held;
-  for (const Job& j : s.jobs) {
+  for (const Job& j : s.jobs().all()) {
     for (const Allocation& c : j.allocations) {
       if (c.node != kNoId) held[{j.spec.id, c.pool}] += c.amounts.gpu.value;
     }
@@ -169,11 +169,11 @@ TEST(PlacementProperties, MoreQuotaNeverCostsWhatRanWithinQuota) {
     const auto chosen =
         std::next(h.queues.begin(), h.dice.upto(static_cast<std::int64_t>(h.queues.size()) - 1));
     QueueSpec richer = chosen->second;
-    const QueueId at = s.find_queue(richer.name, richer.is_project);
+    const QueueId at = s.tree().find_queue(richer.name, richer.is_project);
     std::map<PoolId, std::int64_t> quota, held;
     for (std::size_t i = 0; i < s.pools.size(); ++i) {
       const auto pool = static_cast<PoolId>(i);
-      quota[pool] = s.share(at, pool).quota.gpu.value_or(MilliGpu{}).value;
+      quota[pool] = s.tree().share(at, pool).quota.gpu.value_or(MilliGpu{}).value;
       held[pool] = Recount(s).of(at, pool).target().gpu.value;
     }
     const auto before = gpus_held(s);
@@ -290,18 +290,18 @@ TEST(PlacementProperties, MemoryChangesNoVerdict) {
     }
     ClusterModel& s = h.cluster.state();
     // Who is being moved goes on where it may not start any more; a cluster without a past sees a start.
-    for (const Job& j : s.jobs) {
+    for (const Job& j : s.jobs().all()) {
       if (!j.moving) continue;
-      const auto path = way_up(s, j.leaf);
+      const auto path = way_up(s.tree(), j.leaf);
       Resources amounts;
       for (const Allocation& c : j.allocations) amounts += c.amounts;
-      if (reason_of_leaf(s, j.leaf, path) ||
-          !breach(s, path, s.find_pool(j.assignment->pool), amounts, applicant(j.spec)).empty())
+      if (reason_of_leaf(s.tree(), j.leaf, path) ||
+          !breach(s.tree(), path, s.find_pool(j.assignment->pool), amounts, applicant(j.spec)).empty())
         return;
     }
     // What is leaving is charged where its node belongs, unless it is known from before the node
     // changed its pool.
-    for (const Job& j : s.jobs) {
+    for (const Job& j : s.jobs().all()) {
       for (const Leaving& l : j.leaving) {
         if (l.allocation.pool != s.node(l.allocation.node).pool) return;
       }
@@ -310,14 +310,14 @@ TEST(PlacementProperties, MemoryChangesNoVerdict) {
     for (const Pool& p : s.pools) {
       if (p.known) fresh.upsert_pool(p.spec);
     }
-    for (const TreeNode& t : s.tree) {
+    for (const TreeNode& t : s.tree().queues()) {
       if (t.known) fresh.upsert_queue(t.spec);
     }
-    for (const Node& n : s.nodes) {
+    for (const Node& n : s.nodes().all()) {
       if (n.known) fresh.upsert_node(n.spec);
     }
     std::map<std::string, OtherPod> others;
-    for (const auto& [key, c] : s.others) {
+    for (const auto& [key, c] : s.others.all()) {
       if (c.cut >= 0) {  // slices stand beside their pod, "x/1/1g.10gb"
         others[key.substr(0, key.rfind('/'))]
             .slices[s.node(c.node).cut[static_cast<std::size_t>(c.cut)].profile] = c.slices;
@@ -329,7 +329,7 @@ TEST(PlacementProperties, MemoryChangesNoVerdict) {
       p.amounts = c.amounts;
       p.gpu_count = static_cast<std::int32_t>(c.gpus.size()) + c.unnamed;
       p.gpus = c.gpus;
-      p.project = c.leaf == kNoId ? "" : s.queue(c.leaf).spec.name;
+      p.project = c.leaf == kNoId ? "" : s.tree().queue(c.leaf).spec.name;
       p.preemptible = !c.non_preemptible;
     }
     for (const auto& [key, p] : others) fresh.upsert_other_pod(p);
@@ -338,10 +338,10 @@ TEST(PlacementProperties, MemoryChangesNoVerdict) {
       if (h.cluster.nominated(id)) {
         fresh.nominate(id, *h.cluster.assignment(id));
       } else if (const Assignment* a = h.cluster.assignment(id)) {
-        fresh.set_assignment(id, *a, s.job(s.find_job(id)).displaced);
+        fresh.set_assignment(id, *a, s.job(s.jobs().find(id)).displaced);
       }
       fresh.set_leaving(id, h.cluster.leaving(id));
-      fresh.set_progress(id, s.job(s.find_job(id)).progress);
+      fresh.set_progress(id, s.job(s.jobs().find(id)).progress);
     }
     const Plan p = plan(fresh, h.now + seconds(1));
     // A reservation is not told: who was kept off by it may start before there is another.

@@ -37,19 +37,19 @@ std::map<NodeId, NodeRecount> recount(const ClusterModel& s) {
       if (c.hold != Hold::kLeaving) r.kept.insert(gpu);
     }
   };
-  for (const Job& j : s.jobs) {
+  for (const Job& j : s.jobs().all()) {
     for (const Allocation& c : j.allocations) add(c);
     for (const Leaving& l : j.leaving) add(l.allocation);
   }
-  for (const auto& [key, c] : s.others) add(c);
+  for (const auto& [key, c] : s.others.all()) add(c);
   return all;
 }
 
 void audit_nodes(const ClusterModel& s, Bad& bad) {
   auto counted = recount(s);
-  for (std::size_t i = 0; i < s.nodes.size(); ++i) {
+  for (std::size_t i = 0; i < s.nodes().size(); ++i) {
     const auto id = static_cast<NodeId>(i);
-    const Node& n = s.nodes[i];
+    const Node& n = s.nodes().all()[i];
     NodeRecount& r = counted[id];
     if (r.held != static_cast<const Held&>(n) || r.unnamed != n.unnamed_gpus ||
         r.allocations != n.allocations)
@@ -72,7 +72,7 @@ void audit_nodes(const ClusterModel& s, Bad& bad) {
       std::multiset<JobId> holders;
       for (const GpuUse& use : n.gpus[g].uses) holders.insert(use.holder);
       if (holders != r.holders[gpu]) bad.push_back("index: holders of " + which + " drifted");
-      if (in_conflict(n.gpus[g], n.spec.gpu_memory) != s.crowded.contains({id, gpu}))
+      if (in_conflict(n.gpus[g], n.spec.gpu_memory) != s.nodes().crowded().contains({id, gpu}))
         bad.push_back("I1: " + which + " is given out twice and not reported");
     }
   }
@@ -97,8 +97,8 @@ void audit_pools(const ClusterModel& s, Bad& bad) {
     for (const auto& [model, buckets] : p.domains[0].by_free) {
       for (const auto& [free, nodes] : buckets) in_buckets += nodes.size();
     }
-    for (std::size_t k = 0; k < s.nodes.size(); ++k) {
-      const Node& n = s.nodes[k];
+    for (std::size_t k = 0; k < s.nodes().size(); ++k) {
+      const Node& n = s.nodes().all()[k];
       if (n.pool == static_cast<PoolId>(i)) leaving += n.leaving.pods;
       if (!n.takes_part() || n.pool != static_cast<PoolId>(i)) continue;
       --in_buckets;
@@ -131,8 +131,8 @@ void audit_pools(const ClusterModel& s, Bad& bad) {
 }
 
 void audit_jobs(const ClusterModel& s, Bad& bad) {
-  for (std::size_t i = 0; i < s.jobs.size(); ++i) {
-    const Job& j = s.jobs[i];
+  for (std::size_t i = 0; i < s.jobs().all().size(); ++i) {
+    const Job& j = s.jobs().all()[i];
     if (!j.known) continue;
     const bool holds = j.assignment.has_value() || !j.leaving.empty();
     if (holds == j.waits)
@@ -142,14 +142,14 @@ void audit_jobs(const ClusterModel& s, Bad& bad) {
     if (end.has_value() != j.ends.has_value() ||
         (end && (*j.ends != std::pair(in, *end) || !s.pool(in).ends.contains({*end, static_cast<JobId>(i)}))))
       bad.push_back("index: the end of " + j.spec.id + " drifted");
-    if (j.nominated_pods.empty() == s.nominated_jobs.contains(static_cast<JobId>(i)))
+    if (j.nominated_pods.empty() == s.jobs().nominated().contains(static_cast<JobId>(i)))
       bad.push_back("index: promises of " + j.spec.id + " drifted");
     if (j.assumed && j.assignment &&
         static_cast<std::int64_t>(j.assignment->pods.size()) < s.request_of(j).total.pods) {
       bad.push_back("I2: " + j.spec.id + " was started with a part of its pods");
     }
     const PendingKey key{-j.spec.priority, j.spec.submitted, j.spec.id, static_cast<JobId>(i)};
-    bool lined_up = s.sidelined.contains(static_cast<JobId>(i));
+    bool lined_up = s.jobs().sidelined().contains(static_cast<JobId>(i));
     for (const PoolId p : j.pools) {
       const auto queue = s.pool(p).pending_queues.find(j.leaf);
       lined_up = lined_up || (queue != s.pool(p).pending_queues.end() && queue->second.all.contains(key) &&
@@ -163,24 +163,14 @@ void audit_jobs(const ClusterModel& s, Bad& bad) {
 }
 
 void audit_tree(const ClusterModel& s, Bad& bad) {
-  ClusterModel fresh;  // the same tree and allocations, summed anew
-  fresh.tree = s.tree;
-  fresh.tree_ids = s.tree_ids;
-  fresh.jobs = s.jobs;
-  fresh.requests = s.requests;
-  fresh.others = s.others;
-  fresh.pool_ids = s.pool_ids;
-  fresh.default_pool = s.default_pool;
-  fresh.pools.resize(s.pools.size());
-  for (std::size_t p = 0; p < s.pools.size(); ++p) fresh.pools[p].spec.name = s.pools[p].spec.name;
-  fresh.reshape();
-  fresh.settle();
-  for (std::size_t i = 0; i < s.tree.size(); ++i) {
-    const TreeNode& a = s.tree[i];
-    const TreeNode& b = fresh.tree[i];
+  const QueueTree& tree = s.tree();
+  const QueueTree fresh = s.tree_counted_anew();
+  for (std::size_t i = 0; i < tree.size(); ++i) {
+    const TreeNode& a = tree.queues()[i];
+    const TreeNode& b = fresh.queues()[i];
     bool same = a.running == b.running && a.waiting == b.waiting;
     for (std::size_t p = 0; p < s.pools.size(); ++p) {
-      const TreeSums& x = s.sums(static_cast<QueueId>(i), static_cast<PoolId>(p));
+      const TreeSums& x = tree.sums(static_cast<QueueId>(i), static_cast<PoolId>(p));
       const TreeSums& y = fresh.sums(static_cast<QueueId>(i), static_cast<PoolId>(p));
       same = same && x.allocated == y.allocated && x.non_preemptible == y.non_preemptible &&
              x.leaving == y.leaving && x.nominated == y.nominated && x.pending == y.pending &&
@@ -189,14 +179,15 @@ void audit_tree(const ClusterModel& s, Bad& bad) {
     if (!same) bad.push_back("index: sums of " + a.spec.name + " in the tree drifted");
   }
   for (std::size_t p = 0; p < s.pools.size(); ++p) {
-    if (s.pools[p].held_back != fresh.pools[p].held_back)
+    const auto id = static_cast<PoolId>(p);
+    if (tree.held_back(id) != fresh.held_back(id))
       bad.push_back("index: what is held back in pool " + s.pools[p].spec.name + " drifted");
-    if (s.pools[p].preemptible != fresh.pools[p].preemptible)
+    if (tree.preemptible(id) != fresh.preemptible(id))
       bad.push_back("index: what is preemptible in pool " + s.pools[p].spec.name + " drifted");
     std::map<std::pair<QueueId, std::int64_t>, std::int32_t> jobs;
     for (const auto& [leaf, ids] : s.pools[p].holding) {
-      for (const JobId id : ids) {
-        if (s.job(id).spec.preemptible) ++jobs[{leaf, s.job(id).spec.priority}];
+      for (const JobId job : ids) {
+        if (s.job(job).spec.preemptible) ++jobs[{leaf, s.job(job).spec.priority}];
       }
     }
     if (jobs != s.pools[p].preemptible_jobs)

@@ -7,8 +7,8 @@ namespace muster::placement {
 namespace {
 
 std::int32_t max_overhead(const ClusterModel& s, QueueId leaf) {
-  for (const QueueId at : way_up(s, leaf)) {
-    if (const auto& own = s.queue(at).spec.max_overhead) return *own;
+  for (const QueueId at : way_up(s.tree(), leaf)) {
+    if (const auto& own = s.tree().queue(at).spec.max_overhead) return *own;
   }
   return kMaxOverhead;
 }
@@ -40,8 +40,8 @@ std::optional<std::string> beyond_bound(const ClusterModel& s, const Job& j, con
 bool fair_share_is_due(const ClusterModel& s, const Job& claimant, Time now) {
   if (max_overhead(s, claimant.leaf) >= 100) return true;
   Duration patience = kPatience;
-  for (const QueueId at : way_up(s, claimant.leaf)) {
-    if (const auto& own = s.queue(at).spec.patience) {
+  for (const QueueId at : way_up(s.tree(), claimant.leaf)) {
+    if (const auto& own = s.tree().queue(at).spec.patience) {
       patience = *own;
       break;
     }

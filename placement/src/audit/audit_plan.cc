@@ -51,16 +51,16 @@ class PlanAudit {
     for (const Decision& d : plan_.decisions) decided_[d.job] += d.kind == Decision::Kind::kReplace ? 0 : 1;
     for (const Decision& d : plan_.decisions) decision(d);
     std::size_t known = 0;
-    for (std::size_t i = 0; i < s_.jobs.size(); ++i) {
-      if (!s_.jobs[i].known) continue;
+    for (std::size_t i = 0; i < s_.jobs().all().size(); ++i) {
+      if (!s_.jobs().all()[i].known) continue;
       ++known;
       const auto id = static_cast<JobId>(i);
-      if (s_.find_job(s_.jobs[i].spec.id) != id) say("I8", id, "is not found by its name");
+      if (s_.jobs().find(s_.jobs().all()[i].spec.id) != id) say("I8", id, "is not found by its name");
       places(id);
       nomination(id);
       fate(id);
     }
-    if (known != s_.job_ids.size()) broken_.push_back("I8: there are more names of jobs than jobs");
+    if (known != s_.jobs().names()) broken_.push_back("I8: there are more names of jobs than jobs");
   }
 
  private:
@@ -76,7 +76,7 @@ class PlanAudit {
 
   void decision(const Decision& d) {
     using Kind = Decision::Kind;
-    const JobId id = s_.find_job(d.job);
+    const JobId id = s_.jobs().find(d.job);
     if (id == kNoId)
       return broken_.push_back("I8: something is decided about " + d.job + ", which is not known");
     const Job& j = s_.job(id);
@@ -154,7 +154,7 @@ class PlanAudit {
   void because(const Decision& d, JobId id) {
     const PlanAuditor::Was* before = was(id);
     const Job& j = s_.job(id);
-    const auto path = way_up(s_, j.leaf);
+    const auto path = way_up(s_.tree(), j.leaf);
     switch (d.reason) {
       case EvictReason::kNone:
         return say("I4", id, "is stopped without a reason");
@@ -163,7 +163,8 @@ class PlanAudit {
           say("I4", id, "is stopped for a node, and has lost none");
         return;
       case EvictReason::kDrained:
-        if (std::none_of(path.begin(), path.end(), [&](QueueId at) { return s_.queue(at).spec.drain; }))
+        if (std::none_of(path.begin(), path.end(),
+                         [&](QueueId at) { return s_.tree().queue(at).spec.drain; }))
           say("I4", id, "is stopped for a queue that is not drained");
         return;
       case EvictReason::kPlacesLost:
@@ -175,7 +176,7 @@ class PlanAudit {
       case EvictReason::kConsolidated:
         break;
     }
-    const JobId for_whom = s_.find_job(d.beneficiary);
+    const JobId for_whom = s_.jobs().find(d.beneficiary);
     if (for_whom == kNoId) return say("I5", id, "is stopped for nobody");
     if (!taken_for(id, for_whom))
       say("I4", id, "is stopped for " + d.beneficiary + ", which did not take it");
@@ -240,21 +241,23 @@ class PlanAudit {
   void within_bounds(JobId id, const Resources& started, const Resources& all) {
     const Job& j = s_.job(id);
     const PoolId pool = s_.find_pool(j.assignment->pool);
-    const auto path = way_up(s_, j.leaf);
+    const auto path = way_up(s_.tree(), j.leaf);
     if (path.empty()) return say("I3", id, "was placed without a Project");
     for (const QueueId at : path) {
-      const Share& share = s_.share(at, pool);
+      const Share& share = s_.tree().share(at, pool);
       const Tally held = now_.of(at, pool);
       for (const ResourceKind kind : kAccountedKinds) {
         if (amount_of(all, kind) <= 0) continue;
         const auto limit = bound_of(share.limit, kind);
         const bool over_now = limit && amount_of(started, kind) > 0 && amount_of(held.now(), kind) > *limit;
         if (over_now || (limit && amount_of(held.target(), kind) > *limit))
-          say("I3", id, "was placed beyond the limit of " + s_.queue(at).spec.name + " in " + name_of(kind));
+          say("I3", id,
+              "was placed beyond the limit of " + s_.tree().queue(at).spec.name + " in " + name_of(kind));
         const auto quota = quota_of(share.quota, kind);
         if (!j.spec.preemptible && quota && amount_of(held.non_preemptible, kind) > *quota &&
-            !may_be_lent_to(s_, at, j.spec))
-          say("I3", id, "was placed beyond the quota of " + s_.queue(at).spec.name + " in " + name_of(kind));
+            !may_be_lent_to(s_.tree(), at, j.spec))
+          say("I3", id,
+              "was placed beyond the quota of " + s_.tree().queue(at).spec.name + " in " + name_of(kind));
       }
     }
   }
@@ -269,9 +272,9 @@ class PlanAudit {
     const bool taken =
         std::any_of(w_.taken_.begin(), w_.taken_.end(), [&](const auto& t) { return t.first == id; });
     const bool gone = std::any_of(before->pods.begin(), before->pods.end(), [&](const PodPlace& p) {
-      const auto node = s_.node_ids.find(p.node);
-      if (node == s_.node_ids.end() || !s_.node(node->second).takes_part()) return true;
-      const Node& n = s_.node(node->second);
+      const NodeId node = s_.nodes().find(p.node);
+      if (node == kNoId || !s_.node(node).takes_part()) return true;
+      const Node& n = s_.node(node);
       if (before->pool != n.pool) return true;
       return std::any_of(p.gpus.begin(), p.gpus.end(),
                          [&](std::int32_t gpu) {
@@ -316,7 +319,7 @@ class PlanAudit {
     for (const std::size_t i : j.nominated_pods) {
       if (now_.on(j.allocations[i].node).anybody_leaves) return true;
     }
-    const auto path = way_up(s_, j.leaf);
+    const auto path = way_up(s_.tree(), j.leaf);
     return std::any_of(path.begin(), path.end(),
                        [&](QueueId at) { return now_.of(at, pool).anybody_leaves; });
   }
@@ -337,7 +340,7 @@ class PlanAudit {
       if (b.need <= b.have && v.reason != Reason::kReserved) wrong("needs no more than it has");
       if (b.by.size() > 8) wrong("names more than 8 holders");
     }
-    const auto path = way_up(s_, j.leaf);
+    const auto path = way_up(s_.tree(), j.leaf);
     const auto some = [&](auto&& yes) { return std::any_of(path.begin(), path.end(), yes); };
     switch (v.reason) {
       case Reason::kInvalidSpec:
@@ -347,10 +350,10 @@ class PlanAudit {
         if (!path.empty()) wrong("it has a Project");
         return;
       case Reason::kQueueHeld:
-        if (!some([&](QueueId at) { return s_.queue(at).spec.hold; })) wrong("nothing is held");
+        if (!some([&](QueueId at) { return s_.tree().queue(at).spec.hold; })) wrong("nothing is held");
         return;
       case Reason::kNoDefaultPool:
-        if (!j.spec.pools.empty() || s_.default_pool != kNoId) wrong("it has a pool");
+        if (!j.spec.pools.empty() || s_.tree().default_pool() != kNoId) wrong("it has a pool");
         return;
       case Reason::kNoMatchingNodes:
         if (!j.pools.empty()) no_node_would_do(id, wrong);
@@ -382,14 +385,14 @@ class PlanAudit {
       const PoolId pool = s_.find_pool(b.pool);
       if (!current(pool) || b.by.size() != 1) continue;
       const auto at = std::find_if(path.begin(), path.end(), [&](QueueId leaf) {
-        const QueueSpec& q = s_.queue(leaf).spec;
+        const QueueSpec& q = s_.tree().queue(leaf).spec;
         return b.by[0] == (q.is_project ? "Project " : "Queue ") + q.name;
       });
       if (at == path.end()) return wrong("it does not stand below " + b.by[0]);
       const auto kind = std::find_if(kAccountedKinds.begin(), kAccountedKinds.end(),
                                      [&](ResourceKind k) { return b.resource == name_of(k); });
       const Tally held = now_.of(*at, pool);
-      const Share& share = s_.share(*at, pool);
+      const Share& share = s_.tree().share(*at, pool);
       const bool limit = v.reason == Reason::kLimitReached;
       const std::int64_t used = limit
                                     ? std::max(amount_of(held.target(), *kind), amount_of(held.now(), *kind))
@@ -407,11 +410,11 @@ class PlanAudit {
     const PoolId pool = j.pools.front();
     if (!current(pool)) return;
     for (const RoleSpec& role : request.roles) {
-      const bool some =
-          role.replicas == 0 || std::any_of(s_.nodes.begin(), s_.nodes.end(), [&](const Node& n) {
-            return n.takes_part() && n.pool == pool && would_do(n.spec, role, request.avoid) &&
-                   gives_such(n.spec, s_.pool(pool).spec, role);
-          });
+      const bool some = role.replicas == 0 ||
+                        std::any_of(s_.nodes().all().begin(), s_.nodes().all().end(), [&](const Node& n) {
+                          return n.takes_part() && n.pool == pool && would_do(n.spec, role, request.avoid) &&
+                                 gives_such(n.spec, s_.pool(pool).spec, role);
+                        });
       if (!some) return;
     }
     wrong("some node would do for each role");
@@ -427,8 +430,8 @@ class PlanAudit {
 
 PlanAuditor::PlanAuditor(ClusterModel& s, Time now) : s_(s), now_(now) {
   s_.observer = this;
-  for (std::size_t i = 0; i < s.jobs.size(); ++i) {
-    const Job& j = s.jobs[i];
+  for (std::size_t i = 0; i < s.jobs().all().size(); ++i) {
+    const Job& j = s.jobs().all()[i];
     if (!j.known || (!j.assignment && j.leaving.empty())) continue;
     Was& w = was_[static_cast<JobId>(i)];
     for (const Leaving& l : j.leaving) w.leaving.push_back(l.place);
@@ -445,7 +448,7 @@ PlanAuditor::PlanAuditor(ClusterModel& s, Time now) : s_(s), now_(now) {
     w.stuck = w.nominated && in_the_way_for_good(j);
     for (const RoleSpec& role : s.request_of(j).roles) w.gpus.push_back(role.gpus);
   }
-  for (const auto& [node, gpu] : s.crowded) {
+  for (const auto& [node, gpu] : s.nodes().crowded()) {
     for (const JobId id : s.by_admission(node, gpu)) crowded_.insert(id);
   }
 }
@@ -468,19 +471,19 @@ bool PlanAuditor::in_the_way_for_good(const Job& j) const {
       if (pool.sharing.max_clients > 0 && std::ssize(uses) > pool.sharing.max_clients) return true;
     }
   }
-  const auto path = way_up(s_, j.leaf);
+  const auto path = way_up(s_.tree(), j.leaf);
   const PoolId pool = s_.find_pool(j.assignment->pool);
   if (path.empty()) return true;
   return std::any_of(path.begin(), path.end(), [&](QueueId at) {
-    if (s_.queue(at).spec.hold) return true;
+    if (s_.tree().queue(at).spec.hold) return true;
     return std::any_of(kAccountedKinds.begin(), kAccountedKinds.end(), [&](ResourceKind kind) {
-      const auto limit = bound_of(s_.share(at, pool).limit, kind);
-      const auto quota = quota_of(s_.share(at, pool).quota, kind);
+      const auto limit = bound_of(s_.tree().share(at, pool).limit, kind);
+      const auto quota = quota_of(s_.tree().share(at, pool).quota, kind);
       const Tally held = counted.of(at, pool);
       return amount_of(amounts, kind) > 0 &&
              ((limit && amount_of(held.target(), kind) > *limit) ||
               (!j.spec.preemptible && quota && amount_of(held.non_preemptible, kind) > *quota &&
-               !may_be_lent_to(s_, at, j.spec)));
+               !may_be_lent_to(s_.tree(), at, j.spec)));
     });
   });
 }

@@ -127,8 +127,8 @@ class SolutionAudit {
   }
 
   Duration safe_for(const Job& j, bool reclaim) const {
-    for (const QueueId at : way_up(s_, j.leaf)) {
-      const QueueSpec& spec = s_.queue(at).spec;
+    for (const QueueId at : way_up(s_.tree(), j.leaf)) {
+      const QueueSpec& spec = s_.tree().queue(at).spec;
       if (const auto& d = reclaim ? spec.reclaim_min_runtime : spec.preempt_min_runtime) return *d;
     }
     return {};
@@ -194,13 +194,13 @@ class SolutionAudit {
     return sum;
   }
   bool below(QueueId leaf, QueueId at) const {
-    const auto path = way_up(s_, leaf);
+    const auto path = way_up(s_.tree(), leaf);
     return std::find(path.begin(), path.end(), at) != path.end();
   }
 
   bool within_bounds(const Gone& gone) const {
     for (const QueueId at : c_.path) {
-      const Share& share = s_.share(at, c_.pool);
+      const Share& share = s_.tree().share(at, c_.pool);
       for (const ResourceKind kind : kAccountedKinds) {
         const std::int64_t asked = amount_of(c_.asked, kind);
         if (asked <= 0) continue;
@@ -209,7 +209,7 @@ class SolutionAudit {
         if (s_.job(c_.job).spec.preemptible) continue;
         const std::int64_t quota = quota_in(share, kind);
         if (quota != kUnbounded && amount_of(before_.of(at, c_.pool).non_preemptible, kind) + asked > quota &&
-            !may_be_lent_to(s_, at, s_.job(c_.job).spec))
+            !may_be_lent_to(s_.tree(), at, s_.job(c_.job).spec))
           return false;
       }
     }
@@ -257,7 +257,7 @@ class SolutionAudit {
   // An ancestor may have as much as it had: what is exchanged inside it needs no room there.
   bool reclaims(const Gone& gone, Eligibility eligibility) const {
     for (const QueueId at : c_.path) {
-      const Share& share = s_.share(at, c_.pool);
+      const Share& share = s_.tree().share(at, c_.pool);
       for (const ResourceKind kind : kAccountedKinds) {
         const std::int64_t asked = amount_of(c_.asked, kind), quota = quota_in(share, kind);
         if (asked <= 0 || quota == kUnbounded) continue;
@@ -294,9 +294,9 @@ class SolutionAudit {
   }
 
   bool is_over(const Piece& p, const Gone& gone, Eligibility eligibility) const {
-    for (const QueueId at : way_up(s_, p.leaf)) {
+    for (const QueueId at : way_up(s_.tree(), p.leaf)) {
       if (std::find(c_.path.begin(), c_.path.end(), at) != c_.path.end()) return true;
-      const Share& share = s_.share(at, c_.pool);
+      const Share& share = s_.tree().share(at, c_.pool);
       bool over = false;
       for (const ResourceKind kind : kAccountedKinds) {
         const std::int64_t quota = quota_in(share, kind);
@@ -319,8 +319,8 @@ class SolutionAudit {
   bool simple() const {
     const Job& j = s_.job(c_.job);
     const Request& r = s_.request_of(j);
-    return !s_.reserves() && r.roles.size() == 1 && r.groups.empty() && r.topology.required.empty() &&
-           !r.about_pods && s_.with_anti_affinity.empty() && r.roles[0].topology.required.empty() &&
+    return !s_.tree().reserves() && r.roles.size() == 1 && r.groups.empty() && r.topology.required.empty() &&
+           !r.about_pods && s_.jobs().with_anti_affinity().empty() && r.roles[0].topology.required.empty() &&
            !r.roles[0].numa_aligned &&
            (r.roles[0].gpus == 0 || r.roles[0].share.kind == GpuShare::Kind::kWhole);
   }
@@ -344,8 +344,8 @@ class SolutionAudit {
     const RoleSpec& role = request.roles[0];
     const auto& reservation = s_.pool(c_.pool).reservation;
     std::int64_t room = 0;
-    for (std::size_t i = 0; i < s_.nodes.size(); ++i) {
-      const Node& n = s_.nodes[i];
+    for (std::size_t i = 0; i < s_.nodes().size(); ++i) {
+      const Node& n = s_.nodes().all()[i];
       if (!n.takes_part() || n.pool != c_.pool || !would_do(n.spec, role, request.avoid)) continue;
       if (!gives_such(n.spec, s_.pool(c_.pool).spec, role)) continue;
       if (n.kept_for_reservation && reservation && reservation->owner != c_.job)

@@ -31,11 +31,11 @@ Tally found(const Map& map, const Key& key) {
 }  // namespace
 
 Recount::Recount(const ClusterModel& s) : s_(s) {
-  for (const Job& j : s.jobs) {
+  for (const Job& j : s.jobs().all()) {
     for (const Allocation& c : j.allocations) add(c);
     for (const Leaving& l : j.leaving) add(l.allocation);
   }
-  for (const auto& [key, c] : s.others) add(c);
+  for (const auto& [key, c] : s.others.all()) add(c);
 }
 
 void Recount::add(const Allocation& c, int sign) {
@@ -45,8 +45,8 @@ void Recount::add(const Allocation& c, int sign) {
   std::set<QueueId> seen;
   for (QueueId at = c.leaf; at != kNoId && seen.insert(at).second;) {
     add_to(tree_[{at, c.pool}], c, sign);
-    const TreeNode& t = s_.queue(at);
-    at = t.known && !t.spec.parent.empty() ? s_.find_queue(t.spec.parent, false) : kNoId;
+    const TreeNode& t = s_.tree().queue(at);
+    at = t.known && !t.spec.parent.empty() ? s_.tree().find_queue(t.spec.parent, false) : kNoId;
   }
   Devices& d = devices_[c.node];
   if (c.hold != Hold::kLeaving) d.unnamed += std::int64_t{sign} * c.unnamed;
@@ -91,24 +91,26 @@ std::int64_t Recount::idle_gpus(NodeId node) const {
   return idle - (d == devices_.end() ? 0 : d->second.unnamed);
 }
 
-std::vector<QueueId> way_up(const ClusterModel& s, QueueId from) {
+std::vector<QueueId> way_up(const QueueTree& tree, QueueId from) {
   std::vector<QueueId> path;
   for (QueueId at = from; at != kNoId;) {
-    if (!s.queue(at).known || path.size() > s.tree.size()) return {};
+    if (!tree.queue(at).known || path.size() > tree.size()) return {};
     path.push_back(at);
-    const std::string& parent = s.queue(at).spec.parent;
+    const std::string& parent = tree.queue(at).spec.parent;
     if (parent.empty()) return path;
-    at = s.find_queue(parent, false);
+    at = tree.find_queue(parent, false);
   }
   return {};
 }
 
-bool may_be_lent_to(const ClusterModel& s, QueueId at, const JobSpec& job) {
+bool may_be_lent_to(const QueueTree& tree, QueueId at, const JobSpec& job) {
   if (!job.max_runtime) return false;
-  for (std::size_t i = 0; i < s.tree.size(); ++i) {
-    if (static_cast<QueueId>(i) == at || !s.tree[i].known || s.tree[i].parent != s.queue(at).parent) continue;
-    for (const QueueId level : way_up(s, static_cast<QueueId>(i))) {
-      const auto& longest = s.queue(level).spec.lends_non_preemptible;
+  for (std::size_t i = 0; i < tree.size(); ++i) {
+    if (static_cast<QueueId>(i) == at || !tree.queues()[i].known ||
+        tree.queues()[i].parent != tree.queue(at).parent)
+      continue;
+    for (const QueueId level : way_up(tree, static_cast<QueueId>(i))) {
+      const auto& longest = tree.queue(level).spec.lends_non_preemptible;
       if (!longest) continue;
       if (*job.max_runtime <= *longest) return true;
       break;

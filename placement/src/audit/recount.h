@@ -12,7 +12,7 @@ namespace muster::placement {
 
 // A level beside this one lends to non-preemptible jobs that run for as long as this one may. How much of it
 // was idle when the job started is not known any more.
-bool may_be_lent_to(const ClusterModel& state, QueueId at, const JobSpec& job);
+bool may_be_lent_to(const QueueTree& tree, QueueId at, const JobSpec& job);
 
 struct Tally {
   Resources running, nominated, leaving;
@@ -47,6 +47,6 @@ class Recount {
 };
 
 // From a tree node to the top, by the names that the specs give; empty: it does not reach the top.
-std::vector<QueueId> way_up(const ClusterModel& state, QueueId from);
+std::vector<QueueId> way_up(const QueueTree& tree, QueueId from);
 
 }  // namespace muster::placement

@@ -28,11 +28,11 @@ Duration lost_if_stopped(const Job& j, Time now) {
 
 }  // namespace
 
-DisruptionTerms disruption_terms(const ClusterModel& s, const std::vector<QueueId>& path) {
+DisruptionTerms disruption_terms(const QueueTree& tree, const std::vector<QueueId>& path) {
   DisruptionTerms terms;
   bool overhead = false, patience = false, preempts = false;
   for (const QueueId at : path) {
-    const QueueSpec& spec = s.queue(at).spec;
+    const QueueSpec& spec = tree.queue(at).spec;
     if (!overhead && spec.max_overhead) terms.max_overhead = *spec.max_overhead, overhead = true;
     if (!patience && spec.patience) terms.patience = *spec.patience, patience = true;
     if (!preempts && spec.preempt_patience) terms.preempt_patience = *spec.preempt_patience, preempts = true;

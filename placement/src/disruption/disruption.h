@@ -18,7 +18,7 @@ struct DisruptionTerms {
   // Disturbances count as free: the order of RULES.md 5.8 alone decides.
   bool free() const { return max_overhead >= 100; }
 };
-DisruptionTerms disruption_terms(const ClusterModel& state, const std::vector<QueueId>& path);
+DisruptionTerms disruption_terms(const QueueTree& tree, const std::vector<QueueId>& path);
 
 // Since when the job waits: its submission or, if that is later, when it last held something.
 Time waits_since(const Job& job);

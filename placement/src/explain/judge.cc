@@ -53,7 +53,7 @@ void Judge::pending(const ServiceOrder& order) {
   if (next_owner != kNoId && never_fits(s_, next_owner, scene.pool)) soonest(p.due, s_.time + seconds(1));
   for (const QueueId leaf : order.barred()) {
     if (!all) break;
-    const PendingReason v = reason_of_leaf(s_, leaf, s_.path(leaf)).value();
+    const PendingReason v = reason_of_leaf(s_.tree(), leaf, s_.tree().path(leaf)).value();
     for (const PendingKey& key : p.pending_queues.at(leaf).all) {
       if (s_.job(key.job).pools.front() == scene.pool) publish(key.job, v, 0, {});
     }
@@ -61,7 +61,7 @@ void Judge::pending(const ServiceOrder& order) {
   for (const JobId id : std::exchange(p.unjudged, {})) {
     const Job& j = s_.job(id);
     if (!j.waits || j.pending_reason) continue;
-    if (const auto v = reason_of_leaf(s_, j.leaf, path(scene, j.leaf))) {
+    if (const auto v = reason_of_leaf(s_.tree(), j.leaf, path(scene, j.leaf))) {
       publish(id, *v, 0, {});
     } else {
       job(scene, id, {});
@@ -89,7 +89,7 @@ bool Judge::put_off(Scene& scene, JobId id, bool may_be_kept_off) {
 
 const std::vector<QueueId>& Judge::path(Scene& scene, QueueId leaf) const {
   const auto [known, fresh] = scene.paths.try_emplace(leaf);
-  if (fresh) known->second = s_.path(leaf);
+  if (fresh) known->second = s_.tree().path(leaf);
   return known->second;
 }
 
@@ -149,7 +149,7 @@ std::string Judge::why_not_yet(const Job& j, const Safe& safe, const std::vector
   }
   if (safe.waits_for_fair_share) {
     text += "; its fair share is owed to it from " +
-            show(waits_since(j) + disruption_terms(s_, up).patience) + " on (disruption.patience)";
+            show(waits_since(j) + disruption_terms(s_.tree(), up).patience) + " on (disruption.patience)";
   }
   return text;
 }
@@ -157,13 +157,13 @@ std::string Judge::why_not_yet(const Job& j, const Safe& safe, const std::vector
 std::optional<PendingReason> Judge::without_right(const Scene& scene, const Job& j,
                                                   const std::vector<QueueId>& up) {
   const ServiceOrder& order = scene.order;
-  Claimant c{s_.job_ids.at(j.spec.id), order.pool(), up, s_.asked(s_.request_of(j), order.pool()),
+  Claimant c{s_.jobs().find(j.spec.id), order.pool(), up, s_.asked(s_.request_of(j), order.pool()),
              &order.fair()};
   // What others hold and could give would do: only the right to it is missing.
   const Pool& p = s_.pool(c.pool);
-  const TreeSums& own = s_.sums(j.leaf, c.pool);
-  return reason_of_fair_share(s_, c,
-                              p.domains[0].free + p.preemptible - (own.allocated - own.non_preemptible));
+  const TreeSums& own = s_.tree().sums(j.leaf, c.pool);
+  return reason_of_fair_share(
+      s_, c, p.domains[0].free + s_.tree().preemptible(c.pool) - (own.allocated - own.non_preemptible));
 }
 
 // The refusal of a request (of this job and all that ask the same) with numbers as they are now.
@@ -182,7 +182,7 @@ const Refusal& Judge::described(JobId id, Scene& scene) {
   refusal.described = s_.time;
   refusal.described_in = s_.plans;
   // Which of several roles it was, and how many had found a place, only another search can tell.
-  if (request.roles.size() > 1 || request.about_pods || !s_.with_anti_affinity.empty()) {
+  if (request.roles.size() > 1 || request.about_pods || !s_.jobs().with_anti_affinity().empty()) {
     Statement statement(s_);
     place(s_, statement, {id, pool, View::kNow, Hold::kRunning, {}, kWholePool}, &refusal);
   }
@@ -207,7 +207,7 @@ bool Judge::fits_reserved(JobId id, PoolId pool) {
 }
 
 void Judge::nominated(PoolId pool) {
-  for (const JobId id : s_.nominated_jobs) {
+  for (const JobId id : s_.jobs().nominated()) {
     const Job& j = s_.job(id);
     if (!j.nominated() || s_.pool_of(j.assignment->pool) != pool) continue;
     publish(id, reason_of_nomination(s_, id), 0, {});
@@ -217,7 +217,7 @@ void Judge::nominated(PoolId pool) {
 void Judge::sidelined() {
   if (!s_.sidelined_changed) return;
   s_.sidelined_changed = false;
-  for (const JobId id : s_.sidelined) publish(id, reason_of_sidelined(s_, s_.job(id)), 0, {});
+  for (const JobId id : s_.jobs().sidelined()) publish(id, reason_of_sidelined(s_, s_.job(id)), 0, {});
 }
 
 // `serial`: of the refusal that the pending reason comes from; equal serials mean equal pending reasons.

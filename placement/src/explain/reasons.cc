@@ -24,7 +24,7 @@ std::string unit(const ClusterModel& s, PoolId pool, std::string_view resource) 
 
 // What is held there and could be taken back.
 Resources lent(const ClusterModel& s, QueueId at, PoolId pool) {
-  const TreeSums& sums = s.sums(at, pool);
+  const TreeSums& sums = s.tree().sums(at, pool);
   return sums.allocated - sums.non_preemptible;
 }
 
@@ -48,8 +48,8 @@ Holders holders(const ClusterModel& s, PoolId pool, ResourceKind what) {
       list.emplace_back(-minus, id);
     }
   } else {
-    s.work.spend(static_cast<std::int64_t>(s.jobs.size()));
-    for (const Job& j : s.jobs) {
+    s.work.spend(static_cast<std::int64_t>(s.jobs().all().size()));
+    for (const Job& j : s.jobs().all()) {
       if (!j.known || !j.assignment || j.assignment->pool != s.pool(pool).spec.name) continue;
       if (const auto amount = amount_of(s.request_of(j).total, what); amount > 0)
         list.emplace_back(amount, j.spec.id);
@@ -96,7 +96,7 @@ const Suited& suited(const ClusterModel& s, Request& request, PoolId pool, std::
   s.work.spend(s.pool(pool).domains[0].nodes / kNodesAStep);
   const std::vector<bool>& eligible = request.eligible[role];
   const bool given = shared_as_asked(s.pool(pool).spec, request.roles[role]);  // then each node gives such
-  for (const Roster::Row& row : roster_of(s.pool(pool), s.nodes).rows) {
+  for (const Roster::Row& row : roster_of(s.pool(pool), s.nodes().all()).rows) {
     const bool good =
         given ? eligible[static_cast<std::size_t>(row.node)] : suits(s, request, pool, role, row.node);
     (good ? known.none : known.all) = false;
@@ -299,7 +299,8 @@ PendingReason reason_of_sidelined(const ClusterModel& s, const Job& j) {
     v.message = r.invalid;
     return v;
   }
-  if (auto held = reason_of_leaf(s, j.leaf, j.leaf == kNoId ? std::vector<QueueId>{} : s.path(j.leaf)))
+  if (auto held =
+          reason_of_leaf(s.tree(), j.leaf, j.leaf == kNoId ? std::vector<QueueId>{} : s.tree().path(j.leaf)))
     return *held;
   if (j.spec.pools.empty()) {
     v.reason = Reason::kNoDefaultPool;
@@ -317,7 +318,8 @@ PendingReason reason_of_reserved_part(const ClusterModel& s, const BrokenBound& 
                                       const std::vector<QueueId>& path) {
   const std::string& name = s.pool(pool).spec.name;
   std::vector<std::string> whose;
-  for (const QueueId at : held_back_for(s, path, pool, b.resource)) whose.push_back(who(s.queue(at).spec));
+  for (const QueueId at : held_back_for(s.tree(), path, pool, b.resource))
+    whose.push_back(who(s.tree().queue(at).spec));
   PendingReason v;
   v.reason = Reason::kInsufficientCapacity;
   v.message = "needs " + show(b.resource, b.need) + " " + unit(s, pool, b.resource) + " in pool " + name +
@@ -330,10 +332,10 @@ PendingReason reason_of_reserved_part(const ClusterModel& s, const BrokenBound& 
 }
 
 PendingReason reason_of_bound(const ClusterModel& s, const BrokenBound& b, PoolId pool) {
-  if (b.kind == Bound::kReservedPart) return reason_of_reserved_part(s, b, pool, s.path(b.at));
+  if (b.kind == Bound::kReservedPart) return reason_of_reserved_part(s, b, pool, s.tree().path(b.at));
   const bool quota = b.kind == Bound::kQuota;
   const std::string& name = s.pool(pool).spec.name;
-  const std::string whose = who(s.queue(b.at).spec);
+  const std::string whose = who(s.tree().queue(b.at).spec);
   PendingReason v;
   v.reason = quota ? Reason::kQuotaExceeded : Reason::kLimitReached;
   v.message = "needs " + show(b.resource, b.need) + " " + unit(s, pool, b.resource) + " in pool " + name +
@@ -352,14 +354,14 @@ std::optional<PendingReason> reason_of_fair_share(const ClusterModel& s, const C
     for (const QueueId at : c.path) {
       // Where CPU or memory is not accounted, nobody's share of it binds.
       const std::int64_t fair = amount_of((*c.fair)[static_cast<std::size_t>(at)], what);
-      const std::int64_t used = amount_of(s.sums(at, c.pool).allocated, what);
+      const std::int64_t used = amount_of(s.tree().sums(at, c.pool).allocated, what);
       if (wrapping_add(used, asked) <= fair) continue;
       // What is exchanged inside an ancestor needs no room there.
       const std::int64_t exchanged = amount_of(lent(s, at, c.pool) - lent(s, c.path.front(), c.pool), what);
       if (at != c.path.front() && exchanged >= std::min(asked, wrapping_add(used, asked) - fair)) continue;
       if (amount_of(theirs, what) < asked) return std::nullopt;
       const std::string& name = s.pool(c.pool).spec.name;
-      const std::string whose = who(s.queue(at).spec);
+      const std::string whose = who(s.tree().queue(at).spec);
       PendingReason v;
       v.reason = Reason::kFairShareReached;
       v.message = "needs " + show(name_of(what), asked) + " " + unit(s, c.pool, name_of(what)) + " in pool " +
@@ -428,8 +430,9 @@ PendingReason reason_of_nomination(ClusterModel& s, JobId id) {
   v.message = need == 1 ? "its pod has its place, and starts when "
                         : "its " + std::to_string(need) + " pods have their places, and start when ";
   if (have == need) {  // then it is room under a limit that others have still to leave
-    if (const auto b = broken_bound(s, s.path(j.leaf), pool, amounts, Applicant{}, View::kForNominated)) {
-      const std::string whose = who(s.queue(b->at).spec);
+    if (const auto b =
+            broken_bound(s, s.tree().path(j.leaf), pool, amounts, Applicant{}, View::kForNominated)) {
+      const std::string whose = who(s.tree().queue(b->at).spec);
       v.message += "enough has left " + whose + ", which has " + show(b->resource, b->have) +
                    " left of its limit of " + show(b->resource, b->bound) + " " + unit(s, pool, b->resource);
       v.blocking.push_back({b->resource, j.assignment->pool, b->need, b->have, {whose}});
@@ -446,8 +449,8 @@ PendingReason reason_of_nomination(ClusterModel& s, JobId id) {
 PendingReason reason_of_shortage(ClusterModel& s, Request& request, PoolId pool, Refusal& refusal) {
   const std::size_t role = refusal.role;
   refusal.never = true;
-  s.work.spend(kStepsOfWords + static_cast<std::int64_t>(s.nodes.size()) / kNodesAStep);
-  s.requests.fill_eligible(request, s.nodes);
+  s.work.spend(kStepsOfWords + static_cast<std::int64_t>(s.nodes().size()) / kNodesAStep);
+  s.requests.fill_eligible(request, s.nodes().all());
   std::vector<std::size_t> all;
   for (std::size_t i = 0; i < request.roles.size(); ++i) {
     if (request.roles[i].replicas == 0) continue;
@@ -464,7 +467,7 @@ PendingReason reason_of_shortage(ClusterModel& s, Request& request, PoolId pool,
   s.work.spend(s.pool(pool).domains[0].nodes);
   for (const NodeId id : s.pool(pool).nodes) {
     if (s.node(id).takes_part() && request.eligible[role][static_cast<std::size_t>(id)])
-      fit += room_for(s.node(id), s.pool(pool), r, View::kNow);
+      fit += room_for(s.node(id), s.pool(pool).spec, r, View::kNow);
   }
   const ResourceKind what = r.gpus > 0 ? ResourceKind::kGpu : ResourceKind::kCpu;
   const auto by = holders(s, request, pool, {role}, what);
@@ -484,7 +487,7 @@ PendingReason reason_of_shortage(ClusterModel& s, Request& request, PoolId pool,
     v.message = request.about_pods
                     ? "enough is free in pool " + name + ", but not where its pod affinity, anti-affinity " +
                           "and spread constraints allow: " + found + held_by(by, what)
-                : all.size() == 1 && !s.with_anti_affinity.empty()
+                : all.size() == 1 && !s.jobs().with_anti_affinity().empty()
                     ? "enough is free in pool " + name + ", but not where the anti-affinity of other pods " +
                           "allows: " + found + held_by(by, what)
                     : "the pods of role " + r.name + " would find room in pool " + name +

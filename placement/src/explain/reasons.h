@@ -14,7 +14,7 @@
 namespace muster::placement {
 
 // Reasons that need no look at any node: no Project, a broken tree, Hold. The first that is true counts.
-std::optional<PendingReason> reason_of_leaf(const ClusterModel& state, QueueId leaf,
+std::optional<PendingReason> reason_of_leaf(const QueueTree& tree, QueueId leaf,
                                             const std::vector<QueueId>& path);
 // A job that stands in no pending queue.
 PendingReason reason_of_sidelined(const ClusterModel& state, const Job& job);

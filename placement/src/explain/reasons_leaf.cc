@@ -8,48 +8,48 @@ namespace {
 constexpr std::size_t kMaxNamed = 8;
 
 // Where the chain above does not reach the top.
-std::string broken_above(const ClusterModel& s, QueueId leaf) {
+std::string broken_above(const QueueTree& tree, QueueId leaf) {
   std::set<QueueId> seen;
-  for (QueueId at = leaf; at != kNoId; at = s.queue(at).parent) {
+  for (QueueId at = leaf; at != kNoId; at = tree.queue(at).parent) {
     if (!seen.insert(at).second) {
-      std::vector<std::string> circle = {s.queue(at).spec.name};
-      for (QueueId next = s.queue(at).parent; next != at; next = s.queue(next).parent)
-        circle.push_back(s.queue(next).spec.name);
+      std::vector<std::string> circle = {tree.queue(at).spec.name};
+      for (QueueId next = tree.queue(at).parent; next != at; next = tree.queue(next).parent)
+        circle.push_back(tree.queue(next).spec.name);
       circle.push_back(circle.front());
       return "Queues are each other's parents: " + join(circle, kMaxNamed);
     }
-    const TreeNode& t = s.queue(at);
-    if (!t.spec.parent.empty() && (t.parent == kNoId || !s.queue(t.parent).known)) {
+    const TreeNode& t = tree.queue(at);
+    if (!t.spec.parent.empty() && (t.parent == kNoId || !tree.queue(t.parent).known)) {
       return "there is no Queue " + t.spec.parent + ", which " + who(t.spec) + " names as its " +
              (t.spec.is_project ? "queue" : "parent");
     }
   }
-  return who(s.queue(leaf).spec) + " does not hang on a complete tree of Queues";
+  return who(tree.queue(leaf).spec) + " does not hang on a complete tree of Queues";
 }
 
 }  // namespace
 
-std::optional<PendingReason> reason_of_leaf(const ClusterModel& s, QueueId leaf,
+std::optional<PendingReason> reason_of_leaf(const QueueTree& tree, QueueId leaf,
                                             const std::vector<QueueId>& path) {
   PendingReason v;
-  if (leaf == kNoId || !s.queue(leaf).known) {
+  if (leaf == kNoId || !tree.queue(leaf).known) {
     v.reason = Reason::kProjectNotFound;
     v.message = leaf == kNoId ? "no Project owns the namespace: make one whose spec.namespace.name it is"
-                              : "there is no Project " + s.queue(leaf).spec.name;
+                              : "there is no Project " + tree.queue(leaf).spec.name;
     return v;
   }
   if (path.empty()) {
     v.reason = Reason::kProjectNotFound;
-    v.message = broken_above(s, leaf);
+    v.message = broken_above(tree, leaf);
     return v;
   }
   for (const QueueId at : path) {
-    if (!s.queue(at).spec.hold) continue;
+    if (!tree.queue(at).spec.hold) continue;
     v.reason = Reason::kQueueHeld;
     v.message =
-        who(s.queue(at).spec) + (s.queue(at).spec.drain
-                                     ? " starts nothing new, and lets go of what runs (spec.admission: Drain)"
-                                     : " starts nothing new (spec.admission: Hold)");
+        who(tree.queue(at).spec) +
+        (tree.queue(at).spec.drain ? " starts nothing new, and lets go of what runs (spec.admission: Drain)"
+                                   : " starts nothing new (spec.admission: Hold)");
     return v;
   }
   return std::nullopt;

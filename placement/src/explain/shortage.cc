@@ -48,7 +48,7 @@ class Topology {
         request_(request),
         pool_(s.pool(pool)),
         if_empty_(if_empty),
-        roster_(roster_of(pool_, s.nodes)) {}
+        roster_(roster_of(pool_, s.nodes().all())) {}
 
   std::optional<PendingReason> run() {
     const auto demanded = rules();
@@ -99,7 +99,7 @@ class Topology {
       const Roster::Row& row = roster_.rows[i];
       if (!eligible[static_cast<std::size_t>(row.node)]) continue;
       if (!if_empty_) {
-        room = room_for(s_.node(row.node), pool_, r, View::kNow);
+        room = room_for(s_.node(row.node), pool_.spec, r, View::kNow);
       } else if (!row.has_as_much_as(last)) {
         room = room_if_empty(row, r);
         last = row;

@@ -1,6 +1,5 @@
-// The inside of Cluster: nodes with their GPU ledgers, pools with what is free in each domain, the tree with
-// its sums, jobs with what they hold. Everything is kept up to date change by change; audit() recounts it
-// from scratch.
+// The inside of Cluster: nodes, pools, the tree of queues, jobs, and what a plan keeps for the next.
+// Everything is kept up to date change by change; audit() recounts it from scratch.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "model/job.h"
+#include "model/job_table.h"
+#include "model/node_inventory.h"
+#include "model/other_allocations.h"
 #include "model/queue_tree.h"
 #include "model/work.h"
 #include "muster/placement/cluster.h"
@@ -24,31 +25,20 @@ class PlanObserver;
 
 PendingKind kind_of(const Job& job, JobId id);  // jobs.cc
 
-// Ids of nodes and jobs are used again. Names of Queues, Projects and pools keep theirs as long as the
-// process lives, for allocations and pending queues refer to them in many places: about 600 bytes a name and
-// 300 more for each pool that it had something in, and one more step where all tree nodes are walked. A
-// hundred Projects made and deleted a day are 10 to 40 MB in a year without a restart.
+// Names of Queues, Projects and pools keep their ids as long as the process lives, for allocations and
+// pending queues refer to them in many places: about 600 bytes a name and 300 more for each pool that it had
+// something in, and one more step where all tree nodes are walked. A hundred Projects made and deleted a day
+// are 10 to 40 MB in a year without a restart.
+//
+// What is held counts with its node, in its pool, with its job and in the tree; this class keeps the four
+// together.
 class ClusterModel {
  public:
-  std::vector<Node> nodes;
-  std::map<std::string, NodeId> node_ids;
   std::vector<Pool> pools;
   std::map<std::string, PoolId> pool_ids;  // also of pools that an assignment names and that do not exist
-  PoolId default_pool = kNoId;
-  std::map<std::string, ModelId> model_ids;
-  std::vector<TreeNode> tree;
-  std::map<std::string, QueueId> tree_ids;
-  std::int32_t lenders = 0;  // of the tree nodes, that lend to non-preemptible jobs
-  std::vector<Job> jobs;
-  std::map<std::string, JobId> job_ids;
+  PastByQueue past;                        // as of the last plan
   Requests requests;
-  std::map<std::string, Allocation> others;           // by pod
-  std::map<Labels, std::int32_t> label_sets;          // of these, and how many have them
-  std::set<JobId> with_anti_affinity;                 // jobs with required anti-affinity
-  std::set<std::pair<NodeId, std::int32_t>> crowded;  // GPUs given out twice: in_conflict()
-  std::set<JobId> displaced;                          // jobs with displaced pods
-  std::set<JobId> nominated_jobs;                     // jobs with nominated pods
-  std::set<JobId> sidelined;  // wait, but stand in no pending queue: no pool, no Project, impossible
+  OtherAllocations others;
   bool sidelined_changed = false;
   std::uint64_t last_serial = 0;
   std::uint64_t plans = 0;  // made so far
@@ -60,32 +50,31 @@ class ClusterModel {
   Plan (*audited_plan)(Cluster& cluster, Time now) = nullptr;
   PlanObserver* observer = nullptr;  // of the plan that is being made
 
-  Node& node(NodeId id) { return nodes[static_cast<std::size_t>(id)]; }
-  const Node& node(NodeId id) const { return nodes[static_cast<std::size_t>(id)]; }
+  const NodeInventory& nodes() const { return nodes_; }
+  const QueueTree& tree() const { return tree_; }
+  const JobTable& jobs() const { return jobs_; }
+  Node& node(NodeId id) { return nodes_.node(id); }
+  const Node& node(NodeId id) const { return nodes_.node(id); }
   Pool& pool(PoolId id) { return pools[static_cast<std::size_t>(id)]; }
   const Pool& pool(PoolId id) const { return pools[static_cast<std::size_t>(id)]; }
-  TreeNode& queue(QueueId id) { return tree[static_cast<std::size_t>(id)]; }
-  const TreeNode& queue(QueueId id) const { return tree[static_cast<std::size_t>(id)]; }
-  Job& job(JobId id) { return jobs[static_cast<std::size_t>(id)]; }
-  const Job& job(JobId id) const { return jobs[static_cast<std::size_t>(id)]; }
+  Job& job(JobId id) { return jobs_.job(id); }
+  const Job& job(JobId id) const { return jobs_.job(id); }
   const Request& request_of(const Job& j) const { return requests.at(j.request); }
 
-  // --- names (state.cc)
-  NodeId node_of(const std::string& name);  // these four make what is not there yet
+  // --- names: four functions that make what is not there, and one that does not
+  NodeId node_of(const std::string& name) { return nodes_.node_of(name); }
   PoolId pool_of(const std::string& name);
-  QueueId queue_of(const std::string& name, bool is_project);
-  JobId job_of(const std::string& id);
+  QueueId queue_of(const std::string& name, bool is_project) { return tree_.queue_of(name, is_project); }
+  JobId job_of(const std::string& name) { return jobs_.job_of(name); }
   PoolId find_pool(const std::string& name) const;  // kNoId: does not exist
-  QueueId find_queue(const std::string& name, bool is_project) const;
-  JobId find_job(const std::string& id) const;
-  void forget_job(JobId id);    // its id is used again
-  void forget_node(NodeId id);  // if nothing is charged to it
 
-  // --- ledger (ledger.cc): every change of a node's use goes through these two
+  // --- nodes and what is held of them: every change goes through these
   Allocation take(Allocation wanted);
   void turn(Allocation& allocation, Hold to);  // it is held in another way from now on
   // `gain`: something becomes free that was not so when jobs were refused (not: a trial is undone).
   void give_back(const Allocation& allocation, bool gain = true);
+  // Nobody has what the allocation names, in this view.
+  bool available(const Allocation& allocation, View view) const;
   // After a node's GPUs or NUMA nodes changed: what is charged there is charged anew. O(pods of those jobs +
   // pods outside jobs); where GPUs without a number are charged there, O(all jobs' pods).
   void reallocate(NodeId id);
@@ -93,19 +82,13 @@ class ClusterModel {
   static Allocation gpus_outside_jobs(const NodeSpec& n, Allocation c);
   // The pods of jobs on one GPU, each by its job, the oldest admission first; those it is nominated to last.
   std::vector<JobId> by_admission(NodeId id, std::int32_t gpu) const;
-  void leave_pool_index(NodeId id);
-  void enter_pool_index(NodeId id);
-  // The same as both, after what is free on the node has changed and nothing else.
-  struct InUse {
-    std::int32_t free_gpus = 0;
-    MilliGpu gpu;
-  };
-  void refresh_pool_index(NodeId id, const InUse& before);
-  // Call after labels or selectors changed; the node must have left the index.
+  ModelId model_of(const NodeSpec& spec) { return nodes_.model_of(spec); }
+  void leave_pool_index(NodeId id) { nodes_.leave_index(id, pool_around(id)); }
+  void enter_pool_index(NodeId id) { nodes_.enter_index(id, pool_around(id)); }
+  // NodeInventory::sort_into_pool(); pods outside jobs count where their node belongs.
   void sort_into_pool(NodeId id);
-  // Where the pool has far more domains than its nodes are in, makes them anew from their labels: values of
-  // labels come and go with nodes. Once all nodes are in the index. O(1), and now and then O(nodes).
-  void drop_empty_domains(Pool& pool);
+  void drop_empty_domains(PoolId id) { nodes_.drop_empty_domains(pool(id)); }
+  void forget_node(NodeId id) { nodes_.forget(id); }
   void touch(PoolId id) {
     if (id != kNoId) ++pool(id).version;
   }
@@ -114,24 +97,19 @@ class ClusterModel {
     sidelined_changed = true;
   }
 
-  // --- tree (tree.cc)
-  void account(const Allocation& allocation, int sign);
-  void account_pending(const Job& job, int sign);
-  void count_in_tree(QueueId leaf, int running, int waiting_jobs);
-  void count(JobId id);                      // brings what is counted of the job to what it is now
-  void reshape() { shape_changed_ = true; }  // parents changed, or what is reserved
-  // Links parents and recounts after reshape(), and what asks for GPU memory after a pool has got or lost its
-  // largest GPUs; then O(all jobs), once per batch.
+  // --- tree: all that is held, waits or could grow counts there
+  void upsert_queue(const QueueSpec& spec);
+  void remove_queue(QueueId id);
+  void set_default_pool(PoolId id) { tree_.set_default_pool(id); }  // once pools have changed
+  void count(JobId id);  // brings what is counted of the job to what it is now
+  // Brings the tree up to date after its shape has changed, and what asks for GPU memory after a pool has got
+  // or lost its largest GPUs; then O(all jobs), once per batch.
   void settle();
-  // The chain from a tree node to the top; empty if it does not reach the top (missing parent, circle).
-  std::vector<QueueId> path(QueueId leaf) const;
-  const Share& share(QueueId leaf, PoolId pool) const;
-  const TreeSums& sums(QueueId leaf, PoolId pool) const;
-  // The Project is known, hangs on a complete tree, and no Queue above it is held. `path`: path(leaf).
-  bool may_start(QueueId leaf, const std::vector<QueueId>& path) const;
-  bool reserves() const { return reserves_; }  // some tree node has a reserved part
+  QueueTree tree_counted_anew() const;  // from all jobs and pods, for the auditor; O(all of these)
 
   // --- jobs (jobs.cc)
+  void set_spec(JobId id, const JobSpec& spec, QueueId leaf);  // of a job that neither waits nor holds
+  void forget_job(JobId id);                                   // the same
   void start_waiting(JobId id);
   void stop_waiting(JobId id, bool leave_pending_queues = true);
   void leave_pending_queues(JobId id);
@@ -142,8 +120,8 @@ class ClusterModel {
   void hold(JobId id, Assignment assignment, std::vector<Allocation> allocations);
   // The other way round: it holds nothing any more; the allocations stay taken and are the caller's.
   std::pair<Assignment, std::vector<Allocation>> unhold(JobId id);
-  bool available(const Allocation& allocation, View view) const;
   void note_nominations(JobId id);  // `nominated` of the job, and of the model, from its allocations
+  void end_displacement(JobId id);  // of its pods: they have other places
   void note_end(JobId id);          // after what end_of() looks at has changed
   void put_leaving(JobId id, const std::vector<PodPlace>& pods);
   Allocation allocation_for(JobId id, const PodPlace& place, NodeId on, PoolId pool,
@@ -155,14 +133,14 @@ class ClusterModel {
   Resources asked(const Request& request, PoolId pool) const;
 
  private:
-  std::vector<NodeId> free_nodes_;
-  std::uint64_t stamps_ = 0;
-  std::vector<JobId> free_jobs_;
-  void hold_back(QueueId at, PoolId pool, TreeSums& sums) const;  // counts it anew from the children's
-  void seed_held_back(QueueId at);
-  void recount();
-  bool shape_changed_ = false;
-  bool reserves_ = false;
+  Pool* pool_around(NodeId id) { return node(id).pool == kNoId ? nullptr : &pool(node(id).pool); }
+  void account(const Allocation& allocation, int sign);
+  void account_pending(const Job& job, int sign);
+  void account_all(QueueTree& tree) const;
+
+  NodeInventory nodes_;
+  QueueTree tree_;
+  JobTable jobs_;
 };
 
 }  // namespace muster::placement

@@ -76,6 +76,31 @@ Resources ClusterModel::surplus_of(const Job& j, PoolId p) const {
   return sum;
 }
 
+void ClusterModel::set_spec(JobId id, const JobSpec& spec, QueueId leaf) {
+  Job& j = job(id);
+  j.known = false;
+  if (j.request != kNoId) count(id);
+  const RequestId before = j.request;
+  j.request = requests.acquire(spec);
+  requests.release(before);
+  j.spec = spec;
+  j.known = true;
+  j.leaf = leaf;
+  jobs_.note_anti_affinity(id, request_of(j).with_anti_affinity);
+}
+
+void ClusterModel::forget_job(JobId id) {
+  job(id).known = false;
+  count(id);
+  requests.release(job(id).request);
+  jobs_.forget(id);
+}
+
+void ClusterModel::end_displacement(JobId id) {
+  job(id).displaced.clear();
+  jobs_.note_pods(id);
+}
+
 void ClusterModel::count(JobId id) {
   Job& j = job(id);
   const Counted now = !j.known ? Counted::kNot : j.runs() ? Counted::kRunning : Counted::kWaiting;
@@ -108,15 +133,15 @@ void ClusterModel::count(JobId id) {
   }
   if (now == j.counted) return;
   const auto one = [](bool yes) { return yes ? 1 : 0; };
-  count_in_tree(j.leaf, one(now == Counted::kRunning) - one(j.counted == Counted::kRunning),
-                one(now == Counted::kWaiting) - one(j.counted == Counted::kWaiting));
+  tree_.count(j.leaf, one(now == Counted::kRunning) - one(j.counted == Counted::kRunning),
+              one(now == Counted::kWaiting) - one(j.counted == Counted::kWaiting));
   j.counted = now;
 }
 
 void ClusterModel::start_waiting(JobId id) {
   Job& j = job(id);
   j.pools.clear();
-  if (j.spec.pools.empty() && default_pool != kNoId) j.pools.push_back(default_pool);
+  if (j.spec.pools.empty() && tree_.default_pool() != kNoId) j.pools.push_back(tree_.default_pool());
   for (const auto& name : j.spec.pools) {
     const PoolId p = find_pool(name);
     if (p != kNoId && std::find(j.pools.begin(), j.pools.end(), p) == j.pools.end()) j.pools.push_back(p);
@@ -125,7 +150,7 @@ void ClusterModel::start_waiting(JobId id) {
   if (!j.leaving.empty()) return;  // it is a claimant again when they are gone
   j.waits = true;
   if (j.leaf == kNoId || j.pools.empty() || !request_of(j).invalid.empty()) {
-    sidelined.insert(id);
+    jobs_.sideline(id);
     sidelined_changed = true;
     return;
   }
@@ -150,7 +175,7 @@ void ClusterModel::stop_waiting(JobId id, bool from_queues) {
 
 void ClusterModel::leave_pending_queues(JobId id) {
   const Job& j = job(id);
-  sidelined.erase(id);
+  jobs_.end_sidelining(id);
   const PendingKey key = key_of(j, id);
   for (const PoolId p : j.pools) {
     pool(p).unjudged.erase(id);
@@ -196,8 +221,7 @@ std::pair<Assignment, std::vector<Allocation>> ClusterModel::unhold(JobId id) {
   j.allocations.clear();
   j.displaced.clear();
   j.nominated_pods.clear();
-  displaced.erase(id);
-  nominated_jobs.erase(id);
+  jobs_.note_pods(id);
   note_end(id);
   return held;
 }
@@ -261,9 +285,9 @@ void ClusterModel::reallocate(NodeId id) {
     }
   }
   if (node(id).unnamed_gpus > 0) {  // some may be named now: of whom, the node does not know
-    for (std::size_t i = 0; i < jobs.size(); ++i) {
+    for (std::size_t i = 0; i < jobs_.all().size(); ++i) {
       const auto unnamed = [&](const Allocation& c) { return c.node == id && c.unnamed > 0; };
-      const Job& j = jobs[i];
+      const Job& j = job(static_cast<JobId>(i));
       if (std::any_of(j.allocations.begin(), j.allocations.end(), unnamed) ||
           std::any_of(j.leaving.begin(), j.leaving.end(),
                       [&](const Leaving& l) { return unnamed(l.allocation); }))
@@ -281,11 +305,11 @@ void ClusterModel::reallocate(NodeId id) {
       anew(holder, j.assignment->pods[i], j.allocations[i]);
     for (Leaving& l : j.leaving) anew(holder, l.place, l.allocation);
   }
-  for (auto& [key, allocation] : others) {
-    if (allocation.node != id || allocation.gpus.empty()) continue;
+  others.visit_on(id, [&](Allocation& allocation) {
+    if (allocation.gpus.empty()) return;
     give_back(allocation, false);
     allocation = take(gpus_outside_jobs(node(id).spec, allocation));
-  }
+  });
 }
 
 void ClusterModel::hold(JobId id, Assignment assignment, std::vector<Allocation> allocations) {
@@ -308,11 +332,7 @@ void ClusterModel::note_nominations(JobId id) {
     if (j.allocations[i].hold == Hold::kNominated && j.allocations[i].node != kNoId)
       j.nominated_pods.push_back(i);
   }
-  if (j.nominated_pods.empty()) {
-    nominated_jobs.erase(id);
-  } else {
-    nominated_jobs.insert(id);
-  }
+  jobs_.note_pods(id);
   if (j.runs()) {  // it has nothing to wait for any more
     j.pending_reason.reset();
     j.pending_reason_serial = 0;
@@ -340,7 +360,7 @@ void ClusterModel::put_assignment(JobId id, const Assignment& assignment,
     if (real && std::find(j.displaced.begin(), j.displaced.end(), i) == j.displaced.end())
       j.displaced.push_back(i);
   }
-  if (!j.displaced.empty()) displaced.insert(id);
+  jobs_.note_pods(id);
 }
 
 void ClusterModel::put_leaving(JobId id, const std::vector<PodPlace>& pods) {

@@ -65,7 +65,7 @@ struct Allocation {
   NodeId node = kNoId;
   Resources amounts;
   std::vector<std::int32_t> gpus;
-  const Labels* labels = nullptr;  // of a pod outside jobs: one of ClusterModel::label_sets
+  const Labels* labels = nullptr;  // of a pod outside jobs: one of OtherAllocations::label_sets_
   GpuUse use;                      // of each of them
   std::int32_t unnamed = 0;
   std::int32_t zone = -1;   // NUMA node, where all its GPUs are on one that tells what it has

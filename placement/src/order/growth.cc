@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "model/due.h"
-#include "model/totals.h"
 #include "node/resource_vector.h"
 #include "order/infeasible.h"
+#include "pool/totals.h"
 
 namespace muster::placement {
 namespace {
@@ -37,9 +37,9 @@ Growth::Growth(ClusterModel& state, PoolId pool, const std::vector<Resources>& f
   }
   std::vector<QueueId> served;
   for (const auto& [leaf, jobs] : by_leaf) {
-    auto path = s_.path(leaf);
-    if (!s_.may_start(leaf, path)) continue;
-    Leaf l{leaf, std::move(path), {}, {}, lowest_running(s_, pool, leaf), {}};
+    auto path = s_.tree().path(leaf);
+    if (!s_.tree().may_start(leaf, path)) continue;
+    Leaf l{leaf, std::move(path), {}, {}, lowest_running(s_.pool(pool), leaf), {}};
     for (const JobId id : jobs) {
       if (!is_infeasible(l, id)) l.jobs.push_back(entry(id));
     }
@@ -48,7 +48,7 @@ Growth::Growth(ClusterModel& state, PoolId pool, const std::vector<Resources>& f
     served.push_back(leaf);
     leaves_.push_back(std::move(l));
   }
-  const auto seniorities = seniority(s_, pool, served);
+  const auto seniorities = seniority(s_.tree(), pool, served);
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     leaves_[i].seniority = seniorities.at(leaves_[i].leaf);
     enter(i);
@@ -138,7 +138,7 @@ bool Growth::find_claim(Leaf& l) {
 }
 
 LeafRank Growth::rank(const Leaf& l) const {
-  return rank_leaf(s_, l.path, pool_, fair_, l.seniority, l.claim->asked);
+  return rank_leaf(s_.tree(), l.path, pool_, fair_, l.seniority, l.claim->asked);
 }
 
 void Growth::enter(std::size_t i) {
@@ -183,7 +183,7 @@ void Growth::granted(bool took) {
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     Leaf& l = leaves_[i];
     l.claim.reset();
-    l.lowest = lowest_running(s_, pool_, l.leaf);
+    l.lowest = lowest_running(s_.pool(pool_), l.leaf);
     for (const Entry& old : std::exchange(l.jobs, {})) {
       if (s_.job(old.job).runs()) l.jobs.push_back(entry(old.job));
     }

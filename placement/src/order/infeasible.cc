@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "model/totals.h"
 #include "node/resource_vector.h"
+#include "pool/totals.h"
 #include "shares/eligibility.h"
 
 namespace muster::placement {
@@ -31,7 +31,7 @@ Infeasible::Asked Infeasible::seen(const Resources& amounts) const {
 bool Infeasible::infeasible(QueueId leaf, std::int64_t lowest, std::int64_t priority,
                             const Asked& asked) const {
   if (lowest < priority || !asked.lacking) return false;
-  return !may_be_eligible(*s_, {kNoId, pool_, {leaf}, asked.amounts, fair_}, Eligibility::kByFairShare);
+  return !may_be_eligible(s_->tree(), {kNoId, pool_, {leaf}, asked.amounts, fair_}, Eligibility::kByFairShare);
 }
 
 bool Infeasible::starts(QueueId leaf, std::int64_t lowest, const PendingKind& kind) {

@@ -53,35 +53,35 @@ void number(const std::vector<QueueId>& leaves, Key&& key, std::map<QueueId, Sen
 
 }  // namespace
 
-std::map<QueueId, Seniority> seniority(const ClusterModel& s, PoolId pool,
+std::map<QueueId, Seniority> seniority(const QueueTree& tree, PoolId pool,
                                        const std::vector<QueueId>& leaves) {
   std::map<QueueId, Seniority> out;
   const auto by_priority = [&](QueueId leaf) {
     std::vector<std::int64_t> list;
-    for (const QueueId at : s.path(leaf)) list.push_back(-s.share(at, pool).priority);
+    for (const QueueId at : tree.path(leaf)) list.push_back(-tree.share(at, pool).priority);
     std::reverse(list.begin(), list.end());
     return list;
   };
   const auto by_age = [&](QueueId leaf) {
-    return std::pair(s.queue(leaf).spec.created, s.queue(leaf).spec.name);
+    return std::pair(tree.queue(leaf).spec.created, tree.queue(leaf).spec.name);
   };
   number(leaves, by_priority, out, &Seniority::priority);
   number(leaves, by_age, out, &Seniority::age);
   return out;
 }
 
-LeafRank rank_leaf(const ClusterModel& s, const std::vector<QueueId>& path, PoolId pool,
+LeafRank rank_leaf(const QueueTree& tree, const std::vector<QueueId>& path, PoolId pool,
                    const std::vector<Resources>& fair, const Seniority& seniority,
                    const Resources& candidate) {
   bool below = true, fits = true;
   for (const QueueId at : path) {
-    const Resources& used = s.sums(at, pool).allocated;
-    below = below && below_quota(used, s.share(at, pool).quota, candidate);
+    const Resources& used = tree.sums(at, pool).allocated;
+    below = below && below_quota(used, tree.share(at, pool).quota, candidate);
     fits = fits && !exceeds(used + candidate, fair[static_cast<std::size_t>(at)], candidate);
   }
   const QueueId leaf = path.front();
-  const Resources& used = s.sums(leaf, pool).allocated;
-  const Bounds& quota = s.share(leaf, pool).quota;
+  const Resources& used = tree.sums(leaf, pool).allocated;
+  const Bounds& quota = tree.share(leaf, pool).quota;
   const Resources& mine = fair[static_cast<std::size_t>(leaf)];
   LeafRank rank;
   rank.not_below = !below;

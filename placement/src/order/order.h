@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "model/cluster_model.h"
+#include "model/queue_tree.h"
 
 namespace muster::placement {
 
@@ -26,12 +26,12 @@ struct Seniority {
   std::int32_t priority = 0, age = 0;
 };
 // Priorities are compared from the top level down. O(n log n).
-std::map<QueueId, Seniority> seniority(const ClusterModel& state, PoolId pool,
+std::map<QueueId, Seniority> seniority(const QueueTree& tree, PoolId pool,
                                        const std::vector<QueueId>& leaves);
 
 // `path` goes from the leaf queue to the top; `fair` is what fair_shares() said. While jobs start and none
 // ends, a rank only becomes worse. O(depth).
-LeafRank rank_leaf(const ClusterModel& state, const std::vector<QueueId>& path, PoolId pool,
+LeafRank rank_leaf(const QueueTree& tree, const std::vector<QueueId>& path, PoolId pool,
                    const std::vector<Resources>& fair, const Seniority& seniority,
                    const Resources& candidate);
 

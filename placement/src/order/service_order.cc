@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "model/totals.h"
+#include "pool/totals.h"
 #include "shares/shares.h"
 
 namespace muster::placement {
@@ -10,8 +10,8 @@ namespace muster::placement {
 ServiceOrder::ServiceOrder(ClusterModel& state, PoolId pool) : state_(&state), pool_(pool) {
   std::vector<QueueId> served;
   for (const auto& [leaf, kinds] : state.pool(pool).pending_queues) {
-    auto path = state.path(leaf);
-    if (!state.may_start(leaf, path)) {
+    auto path = state.tree().path(leaf);
+    if (!state.tree().may_start(leaf, path)) {
       barred_.push_back(leaf);
       continue;
     }
@@ -21,7 +21,7 @@ ServiceOrder::ServiceOrder(ClusterModel& state, PoolId pool) : state_(&state), p
   if (leaves_.empty()) return;
   fair_ = fair_shares(state, pool);
   state.pool(pool).fair = fair_;
-  const auto seniorities = seniority(state, pool, served);
+  const auto seniorities = seniority(state.tree(), pool, served);
   Infeasible infeasible(state, pool, fair_);
   for (Leaf& l : leaves_) {
     l.seniority = seniorities.at(l.leaf);
@@ -32,7 +32,7 @@ ServiceOrder::ServiceOrder(ClusterModel& state, PoolId pool) : state_(&state), p
 
 void ServiceOrder::fill(Leaf& l, Infeasible& infeasible) const {
   const auto lane = state_->pool(pool_).pending_queues.find(l.leaf);
-  const std::int64_t lowest = lowest_running(*state_, pool_, l.leaf);
+  const std::int64_t lowest = lowest_running(state_->pool(pool_), l.leaf);
   const std::set<PendingKey>* first = nullptr;
   for (const auto& [kind, jobs] : lane->second.kinds) {
     if (!infeasible.starts(l.leaf, lowest, kind)) {
@@ -63,7 +63,7 @@ bool ServiceOrder::skip_started(Leaf& l) const {
 }
 
 LeafRank ServiceOrder::rank(const Leaf& l, JobId first) const {
-  return rank_leaf(*state_, l.path, pool_, fair_, l.seniority,
+  return rank_leaf(state_->tree(), l.path, pool_, fair_, l.seniority,
                    state_->asked(state_->request_of(state_->job(first)), pool_));
 }
 

@@ -45,7 +45,7 @@ bool repels_itself_on_host(const RoleSpec& role) {
 }
 
 bool InterPodAffinity::needed(const ClusterModel& s, const Request& request) {
-  return request.about_pods || !s.with_anti_affinity.empty();
+  return request.about_pods || !s.jobs().with_anti_affinity().empty();
 }
 
 InterPodAffinity::InterPodAffinity(const ClusterModel& s, const Statement& statement, const PlaceQuery& q)
@@ -61,9 +61,9 @@ std::size_t InterPodAffinity::key_of(const std::string& name) {
     if (keys_[k].name == name) return k;
   }
   Key& key =
-      keys_.emplace_back(name, std::vector<Value>(s_.nodes.size(), -1), std::map<std::string, Value>{});
-  for (std::size_t i = 0; i < s_.nodes.size(); ++i) {
-    const NodeSpec& n = s_.nodes[i].spec;
+      keys_.emplace_back(name, std::vector<Value>(s_.nodes().size(), -1), std::map<std::string, Value>{});
+  for (std::size_t i = 0; i < s_.nodes().size(); ++i) {
+    const NodeSpec& n = s_.nodes().all()[i].spec;
     const auto label = n.labels.find(name);
     if (label == n.labels.end() && name != kHostLevel) continue;
     const std::string& text = label == n.labels.end() ? n.name : label->second;
@@ -128,7 +128,7 @@ void InterPodAffinity::add_spread(std::size_t role, const SpreadConstraint& rule
   const RoleSpec& r = request_.roles[role];
   std::vector<bool> own;
   for (const RoleSpec& other : request_.roles) own.push_back(selects(rule.selector, other.labels));
-  Spread spread{&rule, count_of(rule.topology_key, own), std::vector<bool>(s_.nodes.size()), {}};
+  Spread spread{&rule, count_of(rule.topology_key, own), std::vector<bool>(s_.nodes().size()), {}};
   std::vector<std::size_t> keys;  // a node counts if it has the keys of all constraints of this sort
   for (const SpreadConstraint& c : r.spread) {
     if (c.required == rule.required) keys.push_back(key_of(c.topology_key));
@@ -155,14 +155,14 @@ void InterPodAffinity::each_pod(const Statement& statement, Each&& each) const {
     each(Seen{namespace_of(j.spec.id), &j.spec.roles[static_cast<std::size_t>(p.role)].labels, c.node,
               c.hold});
   };
-  for (const Job& j : s_.jobs) {
+  for (const Job& j : s_.jobs().all()) {
     if (!j.known) continue;
     s_.work.spend(1 + static_cast<std::int64_t>(j.allocations.size()));
     for (std::size_t i = 0; i < j.allocations.size(); ++i) of_job(j, j.assignment->pods[i], j.allocations[i]);
     for (const Leaving& l : j.leaving) of_job(j, l.place, l.allocation);
   }
   for (const Statement::Placed& p : statement.placed()) of_job(s_.job(p.job), p.place, p.allocation);
-  for (const auto& [key, c] : s_.others) {
+  for (const auto& [key, c] : s_.others.all()) {
     if (c.labels != nullptr) each(Seen{namespace_of(key), c.labels, c.node, c.hold});
   }
 }
@@ -194,7 +194,7 @@ void InterPodAffinity::see(const Seen& pod) {
 
 // Pods that are there may not want those of the query beside them.
 void InterPodAffinity::see_anti_affine(const Statement& statement) {
-  for (const JobId id : s_.with_anti_affinity) {
+  for (const JobId id : s_.jobs().with_anti_affinity()) {
     const Job& j = s_.job(id);
     const auto one = [&](const PodPlace& p, const Allocation& c) {
       if (c.node == kNoId || !counts(c.hold, q_.view) || p.role < 0 ||

@@ -28,10 +28,11 @@ std::vector<std::string> shared_keys(const InterPodAffinity* affinity, const Req
 
 }  // namespace
 
-Gang::Gang(ClusterModel& state, Statement& statement, const PlaceQuery& query)
+Gang::Gang(ClusterModel& state, Statement& statement, const PlaceQuery& query, const SearchLimits& limits)
     : s_(state),
       st_(statement),
       q_(query),
+      limits_(limits),
       request_(state.requests.at(state.job(query.job).request)),
       pool_(state.pool(query.pool)),
       neighbours_(InterPodAffinity::needed(state, request_)
@@ -109,8 +110,8 @@ bool Gang::backtrack(const Bundles& order, std::size_t next, int& steps) {
   const Domain& domain = pool_.domains[static_cast<std::size_t>(q_.within)];
   std::vector<NodeId> tried;
   while (tried.size() < kMaxChoices && steps-- > 0) {
-    const RankedNode c = best_node({s_, pool_, request_, layout_.shapes[bundle.shape], q_.view, &domain,
-                                    &tried, neighbours_.get(), nullptr},
+    const RankedNode c = best_node({s_, pool_, request_, layout_.shapes[bundle.shape], q_.view, limits_,
+                                    &domain, &tried, neighbours_.get(), nullptr},
                                    1);
     if (c.node == kNoId) return false;
     tried.push_back(c.node);
@@ -229,9 +230,9 @@ bool Gang::fit_on_host(const Bundles& bundles, const SetKey& set, const Area& ar
   std::vector<NodeId> banned;
   for (int tries = 0; tries < kMaxTries; ++tries) {
     const Node* near = last_ == kNoId ? nullptr : &s_.node(last_);
-    const RankedNode c = best_node(
-        {s_, pool_, request_, layout_.shapes[shape], q_.view, &domain, &banned, neighbours_.get(), near},
-        wanted, wanted);
+    const RankedNode c = best_node({s_, pool_, request_, layout_.shapes[shape], q_.view, limits_, &domain,
+                                    &banned, neighbours_.get(), near},
+                                   wanted, wanted);
     if (c.node == kNoId) return false;
     if (attempt(bundles, set.layer + 1, {area.domain, c.node, true})) return true;
     banned.push_back(c.node);
@@ -313,7 +314,8 @@ std::size_t Gang::fill_domain(const Bundles& bundles, std::size_t next, const Ar
   while (next < bundles.size()) {
     const auto left = static_cast<std::int64_t>(bundles.size() - next);
     const Node* near = last_ == kNoId ? nullptr : &s_.node(last_);
-    const NodeSearch search{s_, pool_, request_, shape, q_.view, &domain, &banned, neighbours_.get(), near};
+    const NodeSearch search{s_,      pool_,   request_,          shape, q_.view, limits_,
+                            &domain, &banned, neighbours_.get(), near};
     RankedNode c = best_node(search, left);
     if (one_takes_all && c.room < left) {
       const RankedNode all = best_node(search, left, left);
@@ -345,7 +347,7 @@ bool Gang::put(const Bundle& bundle, NodeId node, std::int64_t to_come) {
     const RoleSpec& r = request_.roles[role];
     const Node& n = s_.node(node);
     auto devices = request_.eligible[role][static_cast<std::size_t>(node)] && n.takes_part() &&
-                           room_for(n, pool_, r, q_.view) > 0 &&
+                           room_for(n, pool_.spec, r, q_.view, limits_) > 0 &&
                            (!neighbours_ || neighbours_->allows(role, node))
                        ? choose_devices(n, pool_.spec, r, q_.view, {q_.job, to_come})
                        : std::nullopt;

@@ -20,7 +20,7 @@ namespace muster::placement {
 class Gang {
  public:
   // Request::eligible must be filled.
-  Gang(ClusterModel& state, Statement& statement, const PlaceQuery& query);
+  Gang(ClusterModel& state, Statement& statement, const PlaceQuery& query, const SearchLimits& limits);
 
   // On failure nothing is left placed.
   std::optional<std::vector<PodPlace>> run(Refusal* refusal);
@@ -79,6 +79,7 @@ class Gang {
   ClusterModel& s_;
   Statement& st_;
   const PlaceQuery& q_;
+  SearchLimits limits_;
   Request& request_;
   const Pool& pool_;
   std::unique_ptr<InterPodAffinity> neighbours_;  // nullptr: no pod has a say

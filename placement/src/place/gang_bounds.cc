@@ -55,13 +55,13 @@ std::int64_t Gang::room(DomainId id, const Shape& shape, std::size_t layer) cons
     const std::int32_t size = layout_.group_size(l);
     if (size == 0) continue;
     const std::int32_t depth = layout_.rule_of({l, 0, 0}).required;
-    if (depth == kHostDepth) return room_in(s_, pool_, d, request_, shape, q_.view, size);
+    if (depth == kHostDepth) return room_in(s_, pool_, d, request_, shape, q_.view, limits_, size);
     if (depth <= d.depth) continue;
     std::int64_t sum = 0;
     for (const DomainId inner : domains_at(pool_, id, depth)) sum += room(inner, shape, l + 1) / size * size;
     return sum;
   }
-  return room_in(s_, pool_, d, request_, shape, q_.view);
+  return room_in(s_, pool_, d, request_, shape, q_.view, limits_);
 }
 
 }  // namespace muster::placement

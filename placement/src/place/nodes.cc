@@ -105,7 +105,7 @@ bool look_at(const NodeSearch& x, const std::vector<NodeId>& nodes, const Want& 
   for (const NodeId id : nodes) {
     x.state.work.spend(1);
     if (!admissible(x, id, want.shun)) continue;
-    const std::int64_t room = room_for(x.state.node(id), x.pool, x.request, x.shape, x.view);
+    const std::int64_t room = room_for(x.state.node(id), x.pool.spec, x.request, x.shape, x.view, x.limits);
     if (room < want.least) continue;
     const RankedNode c = rate(x, id, room, want.all);
     if (c.better_than(best)) best = c;
@@ -182,7 +182,7 @@ RankedNode best_of(const NodeSearch& x, const Want& want) {
 // What the order of nodes depends on is the node alone, and all of them would have to be looked at.
 bool can_be_ranked(const NodeSearch& x, std::int64_t wanted) {
   const bool whole_pool = x.domain->depth == 0 && x.view != View::kForNominated &&
-                          !(x.pool.closed && x.pool.reservation) && x.pool.memory_from.value == 0;
+                          !x.limits.without_reserved && x.limits.min_gpu_memory.value == 0;
   const bool by_node_alone = x.near == nullptr && x.affinity == nullptr && x.shape.roles.size() == 1 &&
                              (x.banned == nullptr || x.banned->empty()) && !has_preferences(x);
   if (!whole_pool || !by_node_alone) return false;
@@ -200,7 +200,7 @@ RankedNode best_ranked(const NodeSearch& x, std::int64_t wanted, std::int64_t le
       if (!here || std::find(x.shape.models.begin(), x.shape.models.end(), n.model) == x.shape.models.end() ||
           !admissible(x, id, shun))
         return std::nullopt;
-      const std::int64_t room = room_for(n, x.pool, x.request, x.shape, x.view);
+      const std::int64_t room = room_for(n, x.pool.spec, x.request, x.shape, x.view, x.limits);
       return room < least ? std::nullopt : std::optional(rate(x, id, room, wanted));
     };
     const NodeId best = x.pool.rankings.best(
@@ -245,7 +245,8 @@ Shape shape_of(const ClusterModel& s, const Pool& pool, const Request& request,
     (r.share.kind == GpuShare::Kind::kWhole) ? shape.gpus += r.gpus : shape.shares = true;
   }
   shape.sum.gpu = MilliGpu{shape.gpus * kMilliPerGpu};
-  for (const auto& [name, id] : s.model_ids) {  // sorted by name, and that of nodes without GPUs is empty
+  for (const auto& [name, id] :
+       s.nodes().models()) {  // sorted by name, and that of nodes without GPUs is empty
     const bool accepted = std::all_of(shape.roles.begin(), shape.roles.end(), [&](std::size_t i) {
       const RoleSpec& r = request.roles[i];
       if (r.gpus == 0) return true;
@@ -257,23 +258,24 @@ Shape shape_of(const ClusterModel& s, const Pool& pool, const Request& request,
   return shape;
 }
 
-std::int64_t room_for(const Node& n, const Pool& pool, const RoleSpec& r, View view) {
-  if (n.kept_for_reservation && pool.closed) return 0;
-  if (r.share.kind == GpuShare::Kind::kMemory && n.spec.gpu_memory < pool.memory_from) return 0;
+std::int64_t room_for(const Node& n, const PoolSpec& pool, const RoleSpec& r, View view,
+                      const SearchLimits& limits) {
+  if (n.kept_for_reservation && limits.without_reserved) return 0;
+  if (r.share.kind == GpuShare::Kind::kMemory && n.spec.gpu_memory < limits.min_gpu_memory) return 0;
   const Resources free = n.free(view);
   std::int64_t k = free.pods;
   if (r.per_pod.cpu.value > 0) k = std::min(k, free.cpu.value / r.per_pod.cpu.value);
   if (r.per_pod.memory.value > 0) k = std::min(k, free.memory.value / r.per_pod.memory.value);
-  return k <= 0 ? 0 : room_on_gpus(n, pool.spec, r, view, k);
+  return k <= 0 ? 0 : room_on_gpus(n, pool, r, view, k);
 }
 
-std::int64_t room_for(const Node& n, const Pool& pool, const Request& request, const Shape& shape,
-                      View view) {
+std::int64_t room_for(const Node& n, const PoolSpec& pool, const Request& request, const Shape& shape,
+                      View view, const SearchLimits& limits) {
   if (shape.roles.size() == 1) {
-    const std::int64_t room = room_for(n, pool, request.roles[shape.roles.front()], view);
+    const std::int64_t room = room_for(n, pool, request.roles[shape.roles.front()], view, limits);
     return shape.alone ? std::min<std::int64_t>(room, 1) : room;
   }
-  if (n.kept_for_reservation && pool.closed) return 0;
+  if (n.kept_for_reservation && limits.without_reserved) return 0;
   const Resources free = n.free(view);
   std::int64_t k =
       std::min(free.pods / shape.sum.pods, shape.alone ? 1 : std::numeric_limits<std::int64_t>::max());
@@ -283,9 +285,9 @@ std::int64_t room_for(const Node& n, const Pool& pool, const Request& request, c
     k = std::min<std::int64_t>(k, std::max(0, n.free_gpus()) / shape.gpus);
   for (const std::size_t r : shape.roles) {
     if (k <= 0) return 0;
-    if (request.roles[r].share.kind == GpuShare::Kind::kMemory && n.spec.gpu_memory < pool.memory_from)
+    if (request.roles[r].share.kind == GpuShare::Kind::kMemory && n.spec.gpu_memory < limits.min_gpu_memory)
       return 0;
-    if (request.roles[r].gpus > 0) k = std::min(k, room_on_gpus(n, pool.spec, request.roles[r], view, k));
+    if (request.roles[r].gpus > 0) k = std::min(k, room_on_gpus(n, pool, request.roles[r], view, k));
   }
   return k;
 }
@@ -305,15 +307,15 @@ std::int64_t most_in(const Domain& domain, const Shape& shape, std::int64_t toge
 }
 
 std::int64_t room_in(const ClusterModel& s, const Pool& pool, const Domain& domain, const Request& request,
-                     const Shape& shape, View view, std::int64_t together) {
-  const NodeSearch x{s, pool, request, shape, view, &domain};
+                     const Shape& shape, View view, const SearchLimits& limits, std::int64_t together) {
+  const NodeSearch x{s, pool, request, shape, view, limits, &domain};
   std::int64_t room = 0;
   const std::int64_t from = view == View::kForNominated ? 0 : shape.gpus * together;
   for_buckets(domain, shape, from, [&](const auto& bucket) {
     s.work.spend(static_cast<std::int64_t>(bucket.second.size()));
     for (const NodeId id : bucket.second) {
       if (admissible(x, id, false))
-        room += room_for(s.node(id), pool, request, shape, view) / together * together;
+        room += room_for(s.node(id), pool.spec, request, shape, view, limits) / together * together;
     }
   });
   return room;

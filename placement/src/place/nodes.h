@@ -25,17 +25,25 @@ struct Shape {
 Shape shape_of(const ClusterModel& state, const Pool& pool, const Request& request,
                std::vector<std::size_t> roles);
 
+// What one search may not use, whatever the nodes have free.
+struct SearchLimits {
+  bool without_reserved = false;  // no nodes that are kept for the owner of a reservation
+  Bytes min_gpu_memory;           // of GPUs that shares of memory go to
+};
+
 // How many pods of the role, or of the shape, the node has room for; of a shape of several roles at most.
-std::int64_t room_for(const Node& node, const Pool& pool, const RoleSpec& role, View view);
-std::int64_t room_for(const Node& node, const Pool& pool, const Request& request, const Shape& shape,
-                      View view);
+std::int64_t room_for(const Node& node, const PoolSpec& pool, const RoleSpec& role, View view,
+                      const SearchLimits& limits = {});
+std::int64_t room_for(const Node& node, const PoolSpec& pool, const Request& request, const Shape& shape,
+                      View view, const SearchLimits& limits);
 
 // How many of the shape the domain could take at most, `together` of them always on one node. By its totals
 // and buckets, for the views kNow and kTarget. O(distinct numbers of free GPUs x models).
 std::int64_t most_in(const Domain& domain, const Shape& shape, std::int64_t together = 1);
 // The same counted on its nodes: exact for a shape of one role with nothing else beside it. O(its nodes).
 std::int64_t room_in(const ClusterModel& state, const Pool& pool, const Domain& domain,
-                     const Request& request, const Shape& shape, View view, std::int64_t together = 1);
+                     const Request& request, const Shape& shape, View view, const SearchLimits& limits,
+                     std::int64_t together = 1);
 
 class InterPodAffinity;
 
@@ -46,6 +54,7 @@ struct NodeSearch {
   const Request& request;
   const Shape& shape;
   View view = View::kNow;
+  SearchLimits limits{};
   const Domain* domain = nullptr;               // only its nodes
   const std::vector<NodeId>* banned = nullptr;  // not these
   const InterPodAffinity* affinity = nullptr;   // where pods have a say

@@ -68,10 +68,10 @@ MilliGpu beyond_least(const ClusterModel& s, const Statement& statement, std::si
 // Some limit or quota is exceeded, and would not be by so much less.
 bool broken_by(const ClusterModel& s, const PlaceQuery& q, MilliGpu more) {
   const Job& j = s.job(q.job);
-  const auto path = s.path(j.leaf);
+  const auto path = s.tree().path(j.leaf);
   return std::any_of(path.begin(), path.end(), [&](QueueId at) {
-    const TreeSums& sums = s.sums(at, q.pool);
-    const Share& share = s.share(at, q.pool);
+    const TreeSums& sums = s.tree().sums(at, q.pool);
+    const Share& share = s.tree().share(at, q.pool);
     const auto by_this = [&](MilliGpu used, MilliGpu bound) { return used > bound && used - more <= bound; };
     return (share.limit.gpu && by_this(sums.allocated.gpu, *share.limit.gpu)) ||
            (!j.spec.preemptible && by_this(sums.non_preemptible.gpu, share.quota.gpu.value_or(MilliGpu{})));
@@ -81,15 +81,10 @@ bool broken_by(const ClusterModel& s, const PlaceQuery& q, MilliGpu more) {
 // A share of memory is charged by its part of the GPU, so what a gang is charged is known when it has its
 // places: where limits or quotas do not allow for that, GPUs with more memory may do.
 std::optional<std::vector<PodPlace>> place_by_memory(ClusterModel& s, Statement& statement,
-                                                     const PlaceQuery& q, Refusal* refusal) {
-  Pool& pool = s.pool(q.pool);
-  struct AllAgain {  // whatever ends the search
-    Pool& pool;
-    ~AllAgain() { pool.memory_from = {}; }
-  };
-  const AllAgain all_again{pool};
+                                                     const PlaceQuery& q, SearchLimits limits,
+                                                     Refusal* refusal) {
   const std::size_t start = statement.mark(), first = statement.placed().size();
-  auto found = Gang(s, statement, q).run(refusal);
+  auto found = Gang(s, statement, q, limits).run(refusal);
   while (found && broken_by(s, q, beyond_least(s, statement, first, q))) {
     Bytes smallest;  // of those that cost more than they would elsewhere
     for (const PodPlace& p : *found) {
@@ -100,26 +95,14 @@ std::optional<std::vector<PodPlace>> place_by_memory(ClusterModel& s, Statement&
     }
     statement.rollback(start);
     found.reset();
-    const auto larger = pool.gpu_memories.upper_bound(smallest.value);
-    if (larger == pool.gpu_memories.end()) break;
-    pool.memory_from.value = larger->first;
-    found = Gang(s, statement, q).run(refusal);
+    const auto& sizes = s.pool(q.pool).gpu_memories;
+    const auto larger = sizes.upper_bound(smallest.value);
+    if (larger == sizes.end()) break;
+    limits.min_gpu_memory.value = larger->first;
+    found = Gang(s, statement, q, limits).run(refusal);
   }
   return found;
 }
-
-// While it lives, searches in the pool do or do not see the reserved nodes.
-class Closing {
- public:
-  Closing(Pool& pool, bool closed) : pool_(pool), before_(pool.closed) { pool_.closed = closed; }
-  ~Closing() { pool_.closed = before_; }
-  Closing(const Closing&) = delete;
-  Closing& operator=(const Closing&) = delete;
-
- private:
-  Pool& pool_;
-  bool before_;
-};
 
 }  // namespace
 
@@ -144,17 +127,18 @@ std::optional<std::vector<PodPlace>> place(ClusterModel& s, Statement& statement
   if (std::any_of(q.pods.begin(), q.pods.end(),
                   [&](const PodWish& w) { return w.role < 0 || w.role >= roles; }))
     return std::nullopt;
-  const Closing closing(pool, !q.anywhere && pool.reservation && kept_off(s, q.job, q.pool, asked(s, q)));
+  SearchLimits limits;
+  limits.without_reserved = !q.anywhere && pool.reservation && kept_off(s, q.job, q.pool, asked(s, q));
   std::size_t role = 0;
   if (refuted(s, q, &role)) {
     if (refusal != nullptr) refusal->role = role, refusal->placed = 0;
     return std::nullopt;
   }
-  s.requests.fill_eligible(s.requests.at(s.job(q.job).request), s.nodes);
+  s.requests.fill_eligible(s.requests.at(s.job(q.job).request), s.nodes().all());
   pool.fragmentation.prepare(pool.domains[0].capacity);
   s.work.spend(kStepsOfASearch + s.request_of(s.job(q.job)).total.pods);
-  if (s.request_of(s.job(q.job)).by_memory) return place_by_memory(s, statement, q, refusal);
-  return Gang(s, statement, q).run(refusal);
+  if (s.request_of(s.job(q.job)).by_memory) return place_by_memory(s, statement, q, limits, refusal);
+  return Gang(s, statement, q, limits).run(refusal);
 }
 
 }  // namespace muster::placement

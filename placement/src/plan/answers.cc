@@ -10,29 +10,29 @@
 namespace muster::placement {
 
 bool Cluster::knows(const std::string& job) const {
-  return state_->find_job(job) != kNoId;
+  return state_->jobs().find(job) != kNoId;
 }
 
 const Assignment* Cluster::assignment(const std::string& job) const {
-  const JobId id = state_->find_job(job);
+  const JobId id = state_->jobs().find(job);
   return id != kNoId && state_->job(id).assignment ? &*state_->job(id).assignment : nullptr;
 }
 
 bool Cluster::nominated(const std::string& job) const {
-  const JobId id = state_->find_job(job);
+  const JobId id = state_->jobs().find(job);
   return id != kNoId && state_->job(id).nominated();
 }
 
 std::vector<PodPlace> Cluster::leaving(const std::string& job) const {
   std::vector<PodPlace> list;
-  if (const JobId id = state_->find_job(job); id != kNoId) {
+  if (const JobId id = state_->jobs().find(job); id != kNoId) {
     for (const Leaving& l : state_->job(id).leaving) list.push_back(l.place);
   }
   return list;
 }
 
 const PendingReason* Cluster::pending_reason(const std::string& job) const {
-  const JobId id = state_->find_job(job);
+  const JobId id = state_->jobs().find(job);
   return id != kNoId && state_->job(id).pending_reason ? &*state_->job(id).pending_reason : nullptr;
 }
 
@@ -40,13 +40,13 @@ Usage Cluster::usage(const std::string& queue, bool is_project, const std::strin
   ClusterModel& s = *state_;
   s.settle();
   Usage u;
-  const QueueId id = s.find_queue(queue, is_project);
+  const QueueId id = s.tree().find_queue(queue, is_project);
   const PoolId p = s.find_pool(pool);
   if (id == kNoId || p == kNoId) return u;
-  const TreeSums& sums = s.sums(id, p);
+  const TreeSums& sums = s.tree().sums(id, p);
   u.allocated = sums.in_use();
   u.pending = sums.pending;
-  const Bounds& quota = s.share(id, p).quota;
+  const Bounds& quota = s.tree().share(id, p).quota;
   for (const ResourceKind kind : kAccountedKinds) {
     const std::int64_t used = amount_of(u.allocated, kind);
     const auto accounted = quota_of(quota, kind);
@@ -58,26 +58,26 @@ Usage Cluster::usage(const std::string& queue, bool is_project, const std::strin
 Resources Cluster::fair_share(const std::string& queue, bool is_project, const std::string& pool) const {
   ClusterModel& s = *state_;
   s.settle();
-  const QueueId id = s.find_queue(queue, is_project);
+  const QueueId id = s.tree().find_queue(queue, is_project);
   const PoolId p = s.find_pool(pool);
   return id == kNoId || p == kNoId ? Resources{} : fair_shares(s, p)[static_cast<std::size_t>(id)];
 }
 
 Workloads Cluster::workloads(const std::string& queue, bool is_project) const {
   state_->settle();
-  const QueueId id = state_->find_queue(queue, is_project);
+  const QueueId id = state_->tree().find_queue(queue, is_project);
   if (id == kNoId) return {};
-  return {state_->queue(id).running, state_->queue(id).waiting};
+  return {state_->tree().queue(id).running, state_->tree().queue(id).waiting};
 }
 
 std::string Cluster::queue_problem(const std::string& queue, bool is_project) const {
   ClusterModel& s = *state_;
   s.settle();
-  QueueId at = s.find_queue(queue, is_project);
-  if (at == kNoId || !s.queue(at).known) return "it is not known";
-  if (is_project && s.queue(at).spec.parent.empty()) return "it names no Queue";
-  for (std::size_t steps = 0; steps <= s.tree.size(); ++steps) {
-    const TreeNode& t = s.queue(at);
+  QueueId at = s.tree().find_queue(queue, is_project);
+  if (at == kNoId || !s.tree().queue(at).known) return "it is not known";
+  if (is_project && s.tree().queue(at).spec.parent.empty()) return "it names no Queue";
+  for (std::size_t steps = 0; steps <= s.tree().size(); ++steps) {
+    const TreeNode& t = s.tree().queue(at);
     if (t.parent == kNoId) return t.spec.parent.empty() ? "" : "there is no Queue \"" + t.spec.parent + "\"";
     at = t.parent;
   }
@@ -86,9 +86,10 @@ std::string Cluster::queue_problem(const std::string& queue, bool is_project) co
 
 std::vector<PastUse> Cluster::past_use() const {
   std::vector<PastUse> list;
-  for (const TreeNode& t : state_->tree) {
-    for (const auto& [pool, p] : t.past)
-      list.push_back({t.spec.name, t.spec.is_project, state_->pool(pool).spec.name, average_use(p), p.as_of});
+  for (const auto& [id, by_pool] : state_->past) {
+    const QueueSpec& queue = state_->tree().queue(id).spec;
+    for (const auto& [pool, p] : by_pool)
+      list.push_back({queue.name, queue.is_project, state_->pool(pool).spec.name, average_use(p), p.as_of});
   }
   return list;
 }
@@ -107,7 +108,8 @@ PoolUsage Cluster::pool_usage(const std::string& pool) const {
 }
 
 std::string Cluster::default_pool() const {
-  return state_->default_pool == kNoId ? std::string() : state_->pool(state_->default_pool).spec.name;
+  const PoolId id = state_->tree().default_pool();
+  return id == kNoId ? std::string() : state_->pool(id).spec.name;
 }
 
 std::vector<std::string> Cluster::pool_names() const {
@@ -121,7 +123,7 @@ std::vector<std::string> Cluster::pool_names() const {
 std::vector<Conflict> Cluster::conflicts() const {
   const ClusterModel& s = *state_;
   std::vector<Conflict> list;
-  for (const auto& [node, gpu] : s.crowded) {
+  for (const auto& [node, gpu] : s.nodes().crowded()) {
     const auto holders = s.by_admission(node, gpu);
     if (holders.size() < 2) continue;
     Conflict c{s.node(node).spec.name, gpu, {}};

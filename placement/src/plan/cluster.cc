@@ -35,27 +35,21 @@ PoolId default_of(const ClusterModel& s) {
 template <class Change>
 void change_pools(ClusterModel& s, Change&& change) {
   std::vector<std::pair<JobId, std::optional<PendingReason>>> waited;
-  for (std::size_t i = 0; i < s.jobs.size(); ++i) {
-    if (!s.jobs[i].known || s.jobs[i].assignment) continue;
-    waited.emplace_back(static_cast<JobId>(i), s.jobs[i].pending_reason);
-    s.stop_waiting(waited.back().first);
+  for (std::size_t i = 0; i < s.jobs().all().size(); ++i) {
+    const auto id = static_cast<JobId>(i);
+    if (!s.job(id).known || s.job(id).assignment) continue;
+    waited.emplace_back(id, s.job(id).pending_reason);
+    s.stop_waiting(id);
   }
-  for (std::size_t i = 0; i < s.nodes.size(); ++i) s.leave_pool_index(static_cast<NodeId>(i));
+  for (std::size_t i = 0; i < s.nodes().size(); ++i) s.leave_pool_index(static_cast<NodeId>(i));
   change();
-  s.default_pool = default_of(s);
-  if (s.reserves()) s.reshape();
-  for (std::size_t i = 0; i < s.nodes.size(); ++i) s.sort_into_pool(static_cast<NodeId>(i));
+  s.set_default_pool(default_of(s));
+  for (std::size_t i = 0; i < s.nodes().size(); ++i) s.sort_into_pool(static_cast<NodeId>(i));
   for (auto& [id, pending_reason] : waited) {
     s.start_waiting(id);
     s.job(id).pending_reason = std::move(pending_reason);
   }
   s.touch_all();
-}
-
-ModelId model_of(ClusterModel& s, const NodeSpec& spec) {
-  // Nodes without GPUs are a model of their own, so that a search can pass them by or look at nothing else.
-  const std::string name = spec.gpus > 0 || !spec.mig.empty() ? "gpu " + spec.gpu_model : "";
-  return s.model_ids.emplace(name, static_cast<ModelId>(s.model_ids.size())).first->second;
 }
 
 // Its assignment without what is nominated only.
@@ -99,7 +93,7 @@ void Cluster::upsert_node(const NodeSpec& spec) {
   std::erase_if(sick, [&](std::int32_t gpu) { return gpu < 0 || gpu >= n.spec.gpus; });
   n.unhealthy = static_cast<std::int32_t>(sick.size());
   n.known = true;
-  n.model = model_of(s, n.spec);
+  n.model = s.model_of(n.spec);
   n.linked = links_differ(n.spec);
   for (const auto& [profile, count] : n.spec.mig) n.cut_index(profile);
   for (CutSlices& cut : n.cut) cut.count = cut_slices(n.spec, cut.profile);
@@ -110,16 +104,15 @@ void Cluster::upsert_node(const NodeSpec& spec) {
     if (n.pool != kNoId) ++s.pool(n.pool).gains, s.touch(n.pool);
   } else {
     s.sort_into_pool(id);
-    if (n.pool != kNoId) s.drop_empty_domains(s.pool(n.pool));
+    if (n.pool != kNoId) s.drop_empty_domains(n.pool);
   }
   if (!same_gpus) s.reallocate(id);
 }
 
 void Cluster::remove_node(const std::string& name) {
   ClusterModel& s = *state_;
-  const auto found = s.node_ids.find(name);
-  if (found == s.node_ids.end() || !s.node(found->second).known) return;
-  const NodeId id = found->second;
+  const NodeId id = s.nodes().find(name);
+  if (id == kNoId || !s.node(id).known) return;
   s.leave_pool_index(id);
   s.requests.node_gone(id);
   Node& n = s.node(id);
@@ -156,34 +149,18 @@ void Cluster::remove_pool(const std::string& name) {
 }
 
 void Cluster::upsert_queue(const QueueSpec& spec) {
-  ClusterModel& s = *state_;
-  TreeNode& t = s.queue(s.queue_of(spec.name, spec.is_project));
-  if (t.known && t.spec == spec) return;
-  // Its limit bounds what is held back for those below it.
-  if (!t.known || t.spec.parent != spec.parent || t.reserves || reserves_anything(spec)) s.reshape();
-  s.lenders += (spec.lends_non_preemptible ? 1 : 0) - (t.spec.lends_non_preemptible ? 1 : 0);
-  t.spec = spec;
-  t.known = true;
-  s.touch_all();
+  state_->upsert_queue(spec);
 }
 
 void Cluster::set_past_use(const PastUse& past) {
   ClusterModel& s = *state_;
-  Past& p = s.queue(s.queue_of(past.queue, past.is_project)).past[s.pool_of(past.pool)];
+  Past& p = s.past[s.queue_of(past.queue, past.is_project)][s.pool_of(past.pool)];
   set_average_use(p, past.average, past.as_of);
 }
 
 void Cluster::remove_queue(const std::string& name, bool is_project) {
-  ClusterModel& s = *state_;
-  const QueueId id = s.find_queue(name, is_project);
-  if (id == kNoId || !s.queue(id).known) return;
-  s.queue(id).known = false;
-  if (s.queue(id).spec.lends_non_preemptible) --s.lenders;
-  s.queue(id).spec = {};
-  s.queue(id).spec.name = name;
-  s.queue(id).spec.is_project = is_project;
-  s.reshape();
-  s.touch_all();
+  const QueueId id = state_->tree().find_queue(name, is_project);
+  if (id != kNoId) state_->remove_queue(id);
 }
 
 void Cluster::upsert_job(const JobSpec& spec) {
@@ -202,19 +179,7 @@ void Cluster::upsert_job(const JobSpec& spec) {
   s.put_leaving(id, {});
   s.drop_assignment(id);
   s.stop_waiting(id);
-  j.known = false;
-  if (j.request != kNoId) s.count(id);
-  const RequestId before = j.request;
-  j.request = s.requests.acquire(spec);
-  s.requests.release(before);
-  j.spec = spec;
-  j.known = true;
-  j.leaf = leaf;
-  if (s.request_of(j).with_anti_affinity) {
-    s.with_anti_affinity.insert(id);
-  } else {
-    s.with_anti_affinity.erase(id);
-  }
+  s.set_spec(id, spec, leaf);
   s.put_leaving(id, going);
   if (held) {
     s.put_assignment(id, *held, displaced, Hold::kRunning);
@@ -227,22 +192,18 @@ void Cluster::upsert_job(const JobSpec& spec) {
 
 void Cluster::remove_job(const std::string& name) {
   ClusterModel& s = *state_;
-  const JobId id = s.find_job(name);
+  const JobId id = s.jobs().find(name);
   if (id == kNoId) return;
   s.put_leaving(id, {});
   s.drop_assignment(id);
   s.stop_waiting(id);
-  s.job(id).known = false;
-  s.count(id);
-  s.requests.release(s.job(id).request);
-  s.with_anti_affinity.erase(id);
   s.forget_job(id);
 }
 
 void Cluster::set_assignment(const std::string& name, const Assignment& assignment,
                              const std::vector<std::size_t>& displaced) {
   ClusterModel& s = *state_;
-  const JobId id = s.find_job(name);
+  const JobId id = s.jobs().find(name);
   if (id == kNoId) return;
   Job& j = s.job(id);
   const auto same = [&](const std::optional<Assignment>& a) {
@@ -264,7 +225,7 @@ void Cluster::set_assignment(const std::string& name, const Assignment& assignme
 
 void Cluster::clear_assignment(const std::string& name) {
   ClusterModel& s = *state_;
-  const JobId id = s.find_job(name);
+  const JobId id = s.jobs().find(name);
   if (id == kNoId || s.job(id).waits) return;
   s.put_leaving(id, {});
   s.drop_assignment(id);
@@ -273,7 +234,7 @@ void Cluster::clear_assignment(const std::string& name) {
 
 void Cluster::set_leaving(const std::string& name, const std::vector<PodPlace>& pods) {
   ClusterModel& s = *state_;
-  const JobId id = s.find_job(name);
+  const JobId id = s.jobs().find(name);
   if (id == kNoId) return;
   s.put_leaving(id, pods);
   Job& j = s.job(id);
@@ -289,7 +250,7 @@ void Cluster::set_leaving(const std::string& name, const std::vector<PodPlace>& 
 
 void Cluster::nominate(const std::string& name, const Assignment& assignment) {
   ClusterModel& s = *state_;
-  const JobId id = s.find_job(name);
+  const JobId id = s.jobs().find(name);
   if (id == kNoId || s.job(id).runs()) return;
   s.drop_assignment(id);
   s.stop_waiting(id);
@@ -298,7 +259,7 @@ void Cluster::nominate(const std::string& name, const Assignment& assignment) {
 
 void Cluster::set_progress(const std::string& name, const Progress& progress) {
   ClusterModel& s = *state_;
-  const JobId id = s.find_job(name);
+  const JobId id = s.jobs().find(name);
   if (id == kNoId) return;
   Job& j = s.job(id);
   const bool other = j.progress.resized != progress.resized;
@@ -306,15 +267,6 @@ void Cluster::set_progress(const std::string& name, const Progress& progress) {
   s.note_end(id);
   if (other && j.runs()) s.touch(s.pool_of(j.assignment->pool));  // it may grow at another time
 }
-
-namespace {
-
-// Slices of a pod outside assignments stand beside it in ClusterModel::others, under a key of their own.
-std::string slices_key(const std::string& pod, const std::string& profile = {}) {
-  return pod + '/' + profile;  // no name of a pod has a slash
-}
-
-}  // namespace
 
 void Cluster::upsert_other_pod(const OtherPod& pod) {
   ClusterModel& s = *state_;
@@ -346,12 +298,7 @@ void Cluster::upsert_other_pod(const OtherPod& pod) {
     const NodeSpec& node = s.node(c.node).spec;
     c = ClusterModel::gpus_outside_jobs(node, std::move(c));
   }
-  if (!pod.labels.empty()) {
-    const auto labels = s.label_sets.emplace(pod.labels, 0).first;
-    ++labels->second;
-    c.labels = &labels->first;
-  }
-  s.others.emplace(pod.key, s.take(std::move(c)));
+  s.others.add(pod.key, s.take(std::move(c)), pod.labels);
   for (const auto& [profile, count] : slices) {
     Allocation cut = empty;
     RoleSpec asked;
@@ -360,27 +307,12 @@ void Cluster::upsert_other_pod(const OtherPod& pod) {
     asked.share.profile = profile;
     cut.amounts.gpu = charge_on(s.node(cut.node).spec, asked);
     cut.cut = s.node(cut.node).cut_index(profile);
-    s.others.emplace(slices_key(pod.key, profile), s.take(std::move(cut)));
+    s.others.add_slices(pod.key, profile, s.take(std::move(cut)));
   }
 }
 
 void Cluster::remove_other_pod(const std::string& key) {
-  ClusterModel& s = *state_;
-  const auto found = s.others.find(key);
-  if (found == s.others.end()) return;
-  const auto remove = [&](std::map<std::string, Allocation>::iterator at) {
-    const Allocation allocation = std::move(at->second);
-    const auto next = s.others.erase(at);
-    s.give_back(allocation);
-    if (allocation.labels == nullptr) return next;
-    const auto labels = s.label_sets.find(*allocation.labels);
-    if (--labels->second == 0) s.label_sets.erase(labels);
-    return next;
-  };
-  remove(found);
-  const std::string slices = slices_key(key);
-  for (auto at = s.others.lower_bound(slices); at != s.others.end() && at->first.starts_with(slices);)
-    at = remove(at);
+  for (const Allocation& held : state_->others.remove(key)) state_->give_back(held);
 }
 
 }  // namespace muster::placement

@@ -260,8 +260,7 @@ void Decisions::replace(JobId id, std::vector<std::size_t> pods, Statement& stat
     j.allocations[pods[k]] = std::move(placed[k].allocation);
     j.allocations[pods[k]].added_in = s_.plans;
   }
-  j.displaced.clear();
-  s_.displaced.erase(id);
+  s_.end_displacement(id);
   ++changes_;
   entries_.push_back({std::move(d), id, false});
 }
@@ -314,7 +313,8 @@ void Decisions::reconsider() {
     Resources amounts;
     for (const Leaving& l : j.leaving) amounts += l.allocation.amounts;
     const PoolId pool = s_.find_pool(j.evicted_from->pool);
-    if (pool == kNoId || broken_bound(s_, s_.path(j.leaf), pool, amounts, applicant(j.spec), View::kTarget))
+    if (pool == kNoId ||
+        broken_bound(s_, s_.tree().path(j.leaf), pool, amounts, applicant(j.spec), View::kTarget))
       continue;
     // With whole GPUs the totals say most of it.
     const Resources& free = s_.pool(pool).domains[0].free;
@@ -337,7 +337,7 @@ bool Decisions::stays(JobId id, PoolId pool) {
   if (j.leaving.size() != j.evicted_from->pods.size()) return false;
   Statement statement(s_);
   std::vector<JobId> nominated;
-  for (const JobId other : s_.nominated_jobs) {
+  for (const JobId other : s_.jobs().nominated()) {
     const Job& o = s_.job(other);
     if (!o.nominated() || !started_now(o) || s_.pool_of(o.assignment->pool) != pool) continue;
     const bool in_the_way = std::any_of(o.allocations.begin(), o.allocations.end(), [&](const Allocation& c) {

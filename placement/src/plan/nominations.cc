@@ -48,27 +48,28 @@ void Decisions::end_nomination(JobId id) {
 bool Decisions::may_start(JobId id, PoolId pool) const {
   const Job& j = s_.job(id);
   if (j.moving) return true;  // it does not start, it goes on
-  const auto path = s_.path(j.leaf);
+  const auto path = s_.tree().path(j.leaf);
   Resources nominated;
   for (const std::size_t i : j.nominated_pods) nominated += j.allocations[i].amounts;
-  return !reason_of_leaf(s_, j.leaf, path) && breach(s_, path, pool, nominated, applicant(j.spec)).empty();
+  return !reason_of_leaf(s_.tree(), j.leaf, path) &&
+         breach(s_.tree(), path, pool, nominated, applicant(j.spec)).empty();
 }
 
 void Decisions::start_nominated() {
-  for (const JobId id : std::vector<JobId>(s_.nominated_jobs.begin(), s_.nominated_jobs.end())) {
+  for (const JobId id : std::vector<JobId>(s_.jobs().nominated().begin(), s_.jobs().nominated().end())) {
     if (end_if_void(id)) continue;
     Job& j = s_.job(id);
     const bool whole = j.nominated();
     if (whole && !j.leaving.empty()) continue;                  // its own pods have to go first
     if (j.shrunk_in != 0 && j.shrunk_in == s_.plans) continue;  // not in the plan that has shrunk it
     const PoolId pool = s_.pool_of(j.assignment->pool);
-    const auto path = s_.path(j.leaf);
+    const auto path = s_.tree().path(j.leaf);
     // Charged until gone: what is leaving counts against limits still.
     Resources amounts;
     for (const std::size_t i : j.nominated_pods) amounts += j.allocations[i].amounts;
     // Who is moved held as much before: it waits for those who leave, not for a limit that was lowered since.
     const bool goes_on = j.moving && std::none_of(path.begin(), path.end(), [&](QueueId at) {
-                           return s_.sums(at, pool).leaving.pods > 0;
+                           return s_.tree().sums(at, pool).leaving.pods > 0;
                          });
     if (!goes_on && broken_bound(s_, path, pool, amounts, Applicant{}, View::kForNominated)) continue;
     const auto version = s_.pool(pool).version;
@@ -96,7 +97,7 @@ void Decisions::start_nominated() {
     if (whole) {
       // What it had a right to when it was nominated may be somebody else's by now.
       const bool beyond = amounts.gpu.value > 0 && std::any_of(path.begin(), path.end(), [&](QueueId at) {
-                            return beyond_quota(s_, at, pool).gpu.value > 0;
+                            return beyond_quota(s_.tree(), at, pool).gpu.value > 0;
                           });
       if (!started_now(j) && beyond) j.entitled = false;
       j.assumed = true;

@@ -12,7 +12,6 @@
 #include "model/cluster_model.h"
 #include "model/due.h"
 #include "model/statement.h"
-#include "model/totals.h"
 #include "muster/placement/cluster.h"
 #include "order/growth.h"
 #include "order/service_order.h"
@@ -21,6 +20,7 @@
 #include "plan/plan_observer.h"
 #include "plan/repair.h"
 #include "plan/turns.h"
+#include "pool/totals.h"
 #include "reserve/reservation.h"
 #include "shares/admission.h"
 #include "shares/backfill.h"
@@ -234,9 +234,9 @@ class Planner {
     // Any of its pools' free room comes before a victim in one.
     const bool waits_for_pool = pool != j.pools.back() && free_room_in_later_pool(j, pool);
     if (!waits_for_pool &&
-        start_with_victims(query,
-                           std::tuple(j.leaf, j.request, j.spec.priority, pool, off,
-                                      waits_since(j) + disruption_terms(s_, order.path()).patience <= now_)))
+        start_with_victims(
+            query, std::tuple(j.leaf, j.request, j.spec.priority, pool, off,
+                              waits_since(j) + disruption_terms(s_.tree(), order.path()).patience <= now_)))
       return true;
     note_refused(query.claimant);
     return false;
@@ -246,7 +246,7 @@ class Planner {
   void note_refused(const Claimant& c) {
     refused_leaves_.insert(c.path.front());
     refused_with_right_ =
-        refused_with_right_ || may_be_eligible(s_, c, Eligibility::kByFairShare);  // the wider one
+        refused_with_right_ || may_be_eligible(s_.tree(), c, Eligibility::kByFairShare);  // the wider one
   }
   bool concerns_refused(JobId started) const {
     return refused_with_right_ || refused_leaves_.contains(s_.job(started).leaf);
@@ -279,13 +279,14 @@ class Planner {
   // share.
   bool within_guarantee(const Claimant& c) const {
     return std::all_of(c.path.begin(), c.path.end(), [&](QueueId at) {
-      return placement::within_guarantee(s_, at, c.pool, *c.fair, s_.sums(at, c.pool).allocated, c.asked);
+      return placement::within_guarantee(s_.tree(), at, c.pool, *c.fair, s_.tree().sums(at, c.pool).allocated,
+                                         c.asked);
     });
   }
 
   bool free_room_in_later_pool(const Job& j, PoolId after) {
-    const JobId id = s_.job_ids.at(j.spec.id);
-    const auto path = s_.path(j.leaf);
+    const JobId id = s_.jobs().find(j.spec.id);
+    const auto path = s_.tree().path(j.leaf);
     for (auto it = std::find(j.pools.begin(), j.pools.end(), after) + 1; it != j.pools.end(); ++it) {
       if (broken_bound(s_, path, *it, s_.asked(s_.request_of(j), *it), applicant(j.spec), View::kNow))
         continue;
@@ -384,7 +385,7 @@ class Planner {
 
   std::optional<Time> growth_pays(const Growth::GrowthClaim& claim, PoolId pool, const Resources& grows_by,
                                   Time room_since) const {
-    if (disruption_terms(s_, claim.path).free()) return room_since;
+    if (disruption_terms(s_.tree(), claim.path).free()) return room_since;
     return placement::growth_pays(s_, s_.job(claim.job), pool, grows_by, {room_since, now_});
   }
 
@@ -396,7 +397,8 @@ class Planner {
                     .anywhere = !kept_off(s_, claim.job, pool, claim.asked)};
     const Resources free = free_in(s_.pool(pool));
     const Resources into_free_room = claim.asked * steps_of_growth(s_, claim, free);
-    const Resources with_victims = claim.asked * steps_of_growth(s_, claim, free + s_.pool(pool).preemptible);
+    const Resources with_victims =
+        claim.asked * steps_of_growth(s_, claim, free + s_.tree().preemptible(pool));
     for (const View view : {View::kNow, View::kTarget}) {
       if (broken_bound(s_, claim.path, pool, claim.asked, applicant(j.spec), view)) continue;
       if (view == View::kTarget && s_.pool(pool).leaving == 0) continue;

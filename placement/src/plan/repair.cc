@@ -63,8 +63,8 @@ void replace_displaced(ClusterModel& s, Decisions& decisions, JobId id) {
   const auto refused = [&](std::size_t i) {
     const std::string& name = j.assignment->pods[i].node;
     const auto& avoid = s.request_of(j).avoid;
-    const auto node = s.node_ids.find(name);
-    return node != s.node_ids.end() && s.node(node->second).takes_part() &&
+    const NodeId node = s.nodes().find(name);
+    return node != kNoId && s.node(node).takes_part() &&
            std::find(avoid.begin(), avoid.end(), name) != avoid.end();
   };
   const auto lost = std::find_if_not(pods.begin(), pods.end(), refused);
@@ -85,11 +85,11 @@ void replace_displaced(ClusterModel& s, Decisions& decisions, JobId id) {
 }  // namespace
 
 void end_double_use(ClusterModel& s, Decisions& decisions) {
-  for (const auto& [node, gpu] : std::set(s.crowded)) {
+  for (const auto& [node, gpu] : std::set(s.nodes().crowded())) {
     const auto holders = s.by_admission(node, gpu);
     for (std::size_t i = 1; i < holders.size(); ++i) {
       // Shares of one GPU may stand beside each other: only what is too much goes.
-      if (!s.crowded.contains({node, gpu})) break;
+      if (!s.nodes().crowded().contains({node, gpu})) break;
       const JobId last = holders[holders.size() - i];
       // A nomination that was written down before its victims were told: it is asked for again.
       if (is_promised(s.job(last), node, gpu)) {
@@ -107,9 +107,9 @@ void drain(ClusterModel& s, Decisions& decisions, const Pool& pool) {
   std::vector<std::pair<JobId, std::string>> list;
   for (const auto& [leaf, jobs] : pool.holding) {
     if (leaf == kNoId) continue;
-    for (const QueueId at : s.path(leaf)) {
-      if (!s.queue(at).spec.drain) continue;
-      for (const JobId job : jobs) list.emplace_back(job, s.queue(at).spec.name);
+    for (const QueueId at : s.tree().path(leaf)) {
+      if (!s.tree().queue(at).spec.drain) continue;
+      for (const JobId job : jobs) list.emplace_back(job, s.tree().queue(at).spec.name);
       break;
     }
   }
@@ -118,7 +118,7 @@ void drain(ClusterModel& s, Decisions& decisions, const Pool& pool) {
 }
 
 void replace_displaced(ClusterModel& s, Decisions& decisions) {
-  for (const JobId id : std::set(s.displaced)) replace_displaced(s, decisions, id);
+  for (const JobId id : std::set(s.jobs().displaced())) replace_displaced(s, decisions, id);
 }
 
 }  // namespace muster::placement

@@ -97,9 +97,8 @@ struct Pool {
   std::map<QueueId, std::set<JobId>> holding;  // who has places here, by Project
   // Of these, how many are preemptible, by Project and priority.
   std::map<std::pair<QueueId, std::int64_t>, std::int32_t> preemptible_jobs;
-  Resources preemptible;                  // allocated to Projects, without what is not preemptible
-  std::set<std::pair<Time, JobId>> ends;  // of what runs here and says when: end_of()
-  std::set<JobId> growable;               // running elastic jobs that could be larger
+  std::set<std::pair<Time, JobId>> ends;                   // of what runs here and says when: end_of()
+  std::set<JobId> growable;                                // running elastic jobs that could be larger
   std::set<std::pair<std::int64_t, std::string>> holders;  // (minus milli-GPU, job)
   // plan() has nothing to do here while these two are equal and nothing is left over from the last plan …
   std::uint64_t version = 1, judged = 0;
@@ -108,13 +107,10 @@ struct Pool {
   std::vector<Resources> fair;  // fair_shares() as they were asked for last; by QueueId
   std::uint64_t members = 1;    // grows when a usable node comes, goes or is another
   std::optional<Reservation> reservation;
-  // For the search that is being made, see place():
-  bool closed = false;       // its reserved nodes are
-  Bytes memory_from;         // memory shares go to GPUs of at least this size
-  MilliGpu used_gpu;         // on nodes that take part, parts of GPUs included
-  MilliGpu spare_gpu;        // spare_gpu() of these nodes
-  Resources used_by_others;  // on these nodes
-  Resources held_back;       // TreeSums::held_back of all top-level tree nodes
+  // Of its usable nodes.
+  MilliGpu used_gpu;   // parts of GPUs included
+  MilliGpu spare_gpu;  // spare_gpu() of each
+  Resources used_by_others;
 };
 
 }  // namespace muster::placement

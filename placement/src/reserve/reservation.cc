@@ -31,14 +31,14 @@ void drop(ClusterModel& s, Pool& p) {
 // As things are, not as a search for victims tries them.
 void note_rights(const ClusterModel& s, PoolId pool, Reservation& r) {
   const Job& owner = s.job(r.owner);
-  r.kept_bounds = bounds_kept(s, s.path(owner.leaf), pool, s.asked(s.request_of(owner), pool), false);
+  r.kept_bounds = bounds_kept(s, s.tree().path(owner.leaf), pool, s.asked(s.request_of(owner), pool), false);
 }
 
 // Within limits and quotas as far as plans can see: what is leaving has left. What is reserved for other
 // Projects may come free.
 bool within_bounds(const ClusterModel& s, const Job& j, PoolId pool) {
-  const auto bound =
-      broken_bound(s, s.path(j.leaf), pool, s.asked(s.request_of(j), pool), applicant(j.spec), View::kTarget);
+  const auto bound = broken_bound(s, s.tree().path(j.leaf), pool, s.asked(s.request_of(j), pool),
+                                  applicant(j.spec), View::kTarget);
   return !bound || bound->kind == Bound::kReservedPart;
 }
 
@@ -50,7 +50,7 @@ bool fits(ClusterModel& s, JobId id, PoolId pool) {
 // Something may start in its leaf, and it is places that it lacks: not only room under a limit or a quota.
 bool lacks_places(ClusterModel& s, JobId id, PoolId pool) {
   const Job& j = s.job(id);
-  if (!s.may_start(j.leaf, s.path(j.leaf))) return false;
+  if (!s.tree().may_start(j.leaf, s.tree().path(j.leaf))) return false;
   return within_bounds(s, j, pool) || !fits(s, id, pool);
 }
 
@@ -119,7 +119,7 @@ bool make(ClusterModel& s, PoolId pool, JobId id) {
   Reservation r;
   r.owner = id;
   r.name = s.job(id).spec.id;
-  for (const PodPlace& p : found->second) r.nodes.push_back(s.node_ids.at(p.node));
+  for (const PodPlace& p : found->second) r.nodes.push_back(s.nodes().find(p.node));
   std::sort(r.nodes.begin(), r.nodes.end());
   r.nodes.erase(std::unique(r.nodes.begin(), r.nodes.end()), r.nodes.end());
   r.start = end_of(s.job(running[found->first - 1]));

@@ -26,15 +26,15 @@ std::optional<BrokenBound> first_broken(QueueId at, Bound which, const Resources
 }
 
 // What must stay free for others if the path takes so much more.
-std::int64_t held_back(const ClusterModel& s, const std::vector<QueueId>& path, PoolId pool,
+std::int64_t held_back(const QueueTree& tree, const std::vector<QueueId>& path, PoolId pool,
                        ResourceKind kind, std::int64_t asked) {
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < path.size(); ++i) {
-    const TreeSums& sums = s.sums(path[i], pool);
-    const std::int64_t own = amount_of(reserved_part(s.share(path[i], pool)), kind);
+    const TreeSums& sums = tree.sums(path[i], pool);
+    const std::int64_t own = amount_of(reserved_part(tree.share(path[i], pool)), kind);
     if (own > 0 && amount_of(sums.allocated, kind) + asked <= own) break;
     const Resources& level =
-        i + 1 < path.size() ? s.sums(path[i + 1], pool).held_below : s.pool(pool).held_back;
+        i + 1 < path.size() ? tree.sums(path[i + 1], pool).held_below : tree.held_back(pool);
     sum += amount_of(level, kind) - amount_of(sums.held_back, kind);
   }
   return sum;
@@ -42,14 +42,14 @@ std::int64_t held_back(const ClusterModel& s, const std::vector<QueueId>& path, 
 
 std::optional<BrokenBound> taken_from_reserved(const ClusterModel& s, const std::vector<QueueId>& path,
                                                PoolId pool, const Resources& amounts) {
-  if (!s.reserves()) return std::nullopt;
+  if (!s.tree().reserves()) return std::nullopt;
   const Pool& p = s.pool(pool);
   Resources free = p.domains[0].free;
   if (amounts.gpu.value % kMilliPerGpu != 0) free.gpu = p.domains[0].capacity.gpu - p.used_gpu;
   for (const ResourceKind kind : kAccountedKinds) {
     const std::int64_t asked = amount_of(amounts, kind);
     if (asked <= 0) continue;
-    const std::int64_t held = held_back(s, path, pool, kind, asked);
+    const std::int64_t held = held_back(s.tree(), path, pool, kind, asked);
     if (held <= 0) continue;
     const std::int64_t have = std::max<std::int64_t>(0, amount_of(free, kind) - held);
     if (asked > have) {
@@ -61,31 +61,31 @@ std::optional<BrokenBound> taken_from_reserved(const ClusterModel& s, const std:
 }
 
 // The longest max_runtime of others' non-preemptible jobs to which this level lends; absent: to none.
-std::optional<Duration> lends(const ClusterModel& s, QueueId at) {
-  for (const QueueId level : s.path(at)) {
-    if (const auto& longest = s.queue(level).spec.lends_non_preemptible) return longest;
+std::optional<Duration> lends(const QueueTree& tree, QueueId at) {
+  for (const QueueId level : tree.path(at)) {
+    if (const auto& longest = tree.queue(level).spec.lends_non_preemptible) return longest;
   }
   return std::nullopt;
 }
 
 // How far non-preemptible jobs of this level may go beyond its quota for this one: by the idle quota that the
 // levels beside it lend to such a job, less what others have of it already. O(levels beside it).
-std::int64_t borrowable(const ClusterModel& s, QueueId at, PoolId pool, ResourceKind kind,
+std::int64_t borrowable(const QueueTree& tree, QueueId at, PoolId pool, ResourceKind kind,
                         const Applicant& who) {
-  if (!who.max_runtime || s.lenders == 0) return 0;
+  if (!who.max_runtime || !tree.lends()) return 0;
   std::int64_t idle = 0, lent = 0;
-  for (std::size_t i = 0; i < s.tree.size(); ++i) {
+  for (std::size_t i = 0; i < tree.size(); ++i) {
     const auto beside = static_cast<QueueId>(i);
-    const TreeNode& t = s.tree[i];
-    if (beside == at || !t.known || t.parent != s.queue(at).parent) continue;
-    const auto quota = quota_of(s.share(beside, pool).quota, kind);
+    const TreeNode& t = tree.queues()[i];
+    if (beside == at || !t.known || t.parent != tree.queue(at).parent) continue;
+    const auto quota = quota_of(tree.share(beside, pool).quota, kind);
     if (!quota) continue;
-    const TreeSums& sums = s.sums(beside, pool);
+    const TreeSums& sums = tree.sums(beside, pool);
     lent += std::max<std::int64_t>(0, amount_of(sums.non_preemptible, kind) - *quota);
-    const auto longest = lends(s, beside);
+    const auto longest = lends(tree, beside);
     if (!longest || *who.max_runtime > *longest) continue;
     const std::int64_t wanted =
-        std::max(amount_of(sums.demand(), kind), amount_of(reserved_part(s.share(beside, pool)), kind));
+        std::max(amount_of(sums.demand(), kind), amount_of(reserved_part(tree.share(beside, pool)), kind));
     idle += std::max<std::int64_t>(0, *quota - wanted);
   }
   return std::max<std::int64_t>(0, idle - lent);
@@ -109,8 +109,8 @@ Resources used_in(const TreeSums& sums, View view) {
 std::optional<BrokenBound> broken_bound(const ClusterModel& s, const std::vector<QueueId>& path, PoolId pool,
                                         const Resources& amounts, const Applicant& who, View view) {
   for (const QueueId at : path) {
-    const TreeSums& sums = s.sums(at, pool);
-    const Share& share = s.share(at, pool);
+    const TreeSums& sums = s.tree().sums(at, pool);
+    const Share& share = s.tree().share(at, pool);
     const Resources used = used_in(sums, view);
     const auto limit = [&](ResourceKind kind) { return bound_of(share.limit, kind); };
     if (auto b = first_broken(at, Bound::kLimit, amounts, used, limit)) return b;
@@ -119,7 +119,7 @@ std::optional<BrokenBound> broken_bound(const ClusterModel& s, const std::vector
       const auto own = quota_of(share.quota, kind);
       if (!own) return own;
       const std::int64_t beyond = amount_of(sums.non_preemptible, kind) + amount_of(amounts, kind) - *own;
-      const bool lent = beyond > 0 && beyond <= borrowable(s, at, pool, kind, who);
+      const bool lent = beyond > 0 && beyond <= borrowable(s.tree(), at, pool, kind, who);
       return lent ? std::nullopt : own;
     };
     if (auto b = first_broken(at, Bound::kQuota, amounts, sums.non_preemptible, quota)) return b;
@@ -128,36 +128,36 @@ std::optional<BrokenBound> broken_bound(const ClusterModel& s, const std::vector
   return taken_from_reserved(s, path, pool, amounts);
 }
 
-std::vector<QueueId> held_back_for(const ClusterModel& s, const std::vector<QueueId>& path, PoolId pool,
+std::vector<QueueId> held_back_for(const QueueTree& tree, const std::vector<QueueId>& path, PoolId pool,
                                    std::string_view resource) {
   const auto kind = std::find_if(kAccountedKinds.begin(), kAccountedKinds.end(),
                                  [&](ResourceKind k) { return name_of(k) == resource; });
   std::vector<QueueId> list;
-  for (std::size_t i = 0; i < s.tree.size(); ++i) {
+  for (std::size_t i = 0; i < tree.size(); ++i) {
     const auto id = static_cast<QueueId>(i);
-    const TreeNode& t = s.tree[i];
+    const TreeNode& t = tree.queues()[i];
     if (!t.reserves || std::find(path.begin(), path.end(), id) != path.end()) continue;
     const bool beside = t.parent == kNoId ? t.spec.parent.empty()
                                           : std::find(path.begin(), path.end(), t.parent) != path.end();
-    if (beside && amount_of(s.sums(id, pool).held_back, *kind) > 0) list.push_back(id);
+    if (beside && amount_of(tree.sums(id, pool).held_back, *kind) > 0) list.push_back(id);
   }
   return list;
 }
 
-std::string breach(const ClusterModel& s, const std::vector<QueueId>& path, PoolId pool,
+std::string breach(const QueueTree& tree, const std::vector<QueueId>& path, PoolId pool,
                    const Resources& asked, const Applicant& who) {
   for (const QueueId at : path) {
-    const TreeSums& sums = s.sums(at, pool);
-    const Share& share = s.share(at, pool);
+    const TreeSums& sums = tree.sums(at, pool);
+    const Share& share = tree.share(at, pool);
     const bool over = std::any_of(kAccountedKinds.begin(), kAccountedKinds.end(), [&](ResourceKind kind) {
       if (amount_of(asked, kind) <= 0) return false;
       if (amount_of(sums.allocated, kind) > bound_of(share.limit, kind).value_or(kUnbounded)) return true;
       if (who.preemptible) return false;
       const auto own = quota_of(share.quota, kind);
-      return own &&
-             amount_of(sums.non_preemptible, kind) > wrapping_add(*own, borrowable(s, at, pool, kind, who));
+      return own && amount_of(sums.non_preemptible, kind) >
+                        wrapping_add(*own, borrowable(tree, at, pool, kind, who));
     });
-    if (over) return s.queue(at).spec.name;
+    if (over) return tree.queue(at).spec.name;
   }
   return "";
 }

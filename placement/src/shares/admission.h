@@ -45,12 +45,12 @@ std::optional<BrokenBound> broken_bound(const ClusterModel& state, const std::ve
                                         View view = View::kNow);
 
 // The Queues and Projects beside the path for which something of the resource is held back.
-std::vector<QueueId> held_back_for(const ClusterModel& state, const std::vector<QueueId>& path, PoolId pool,
+std::vector<QueueId> held_back_for(const QueueTree& tree, const std::vector<QueueId>& path, PoolId pool,
                                    std::string_view resource);
 
 // The name of a level of `path` that is beyond a bound in what was asked for; "": there is none. For the
 // auditor: right after a start there is none.
-std::string breach(const ClusterModel& state, const std::vector<QueueId>& path, PoolId pool,
+std::string breach(const QueueTree& tree, const std::vector<QueueId>& path, PoolId pool,
                    const Resources& asked, const Applicant& who);
 
 }  // namespace muster::placement

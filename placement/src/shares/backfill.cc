@@ -36,7 +36,7 @@ bool cheap_to_remove(const ClusterModel& s, const Job& j, const std::vector<Queu
   const Duration restart = j.progress.start_took.value_or(kUnknownStart);
   if (Duration{j.spec.checkpoint_interval->ms + restart.ms} > after) return false;
   const bool own = j.leaf == owner.leaf;
-  if (s.time + min_runtime(s, path, !own) > r.start.value_or(s.time + after)) return false;
+  if (s.time + min_runtime(s.tree(), path, !own) > r.start.value_or(s.time + after)) return false;
   return !own || j.spec.priority < owner.spec.priority;
 }
 
@@ -47,9 +47,10 @@ std::vector<BoundsKept> bounds_kept(const ClusterModel& s, const std::vector<Que
   const auto& fair = s.pool(pool).fair;
   std::vector<BoundsKept> kept;
   for (const QueueId at : path) {
-    const Resources used = placed ? s.sums(at, pool).allocated : s.sums(at, pool).allocated + asked;
+    const Resources used =
+        placed ? s.tree().sums(at, pool).allocated : s.tree().sums(at, pool).allocated + asked;
     const auto i = static_cast<std::size_t>(at);
-    kept.push_back({within_quota(s.share(at, pool).quota, used, asked),
+    kept.push_back({within_quota(s.tree().share(at, pool).quota, used, asked),
                     i < fair.size() && !exceeds(used, fair[i], asked)});
   }
   return kept;
@@ -66,7 +67,7 @@ bool kept_off(const ClusterModel& s, JobId id, PoolId pool, const Resources& ask
     const Time end = end_of(j).value_or(s.time + *j.spec.max_runtime);
     if (r.start ? end <= *r.start : end - s.time <= p.spec.reservation_after) return false;
   }
-  const auto path = s.path(j.leaf), owners = s.path(owner.leaf);
+  const auto path = s.tree().path(j.leaf), owners = s.tree().path(owner.leaf);
   const bool has = keeps_bounds(bounds_kept(s, path, pool, asked, placed), path, owners);
   const bool owner_has = owners.size() == r.kept_bounds.size() && keeps_bounds(r.kept_bounds, owners, path);
   if (has && !owner_has) return false;

@@ -7,13 +7,13 @@
 namespace muster::placement {
 namespace {
 
-bool within(const ClusterModel& s, const Claimant& c, QueueId at, Eligibility eligibility,
+bool within(const QueueTree& tree, const Claimant& c, QueueId at, Eligibility eligibility,
             const Resources& before) {
-  const Resources& used = s.sums(at, c.pool).allocated;
+  const Resources& used = tree.sums(at, c.pool).allocated;
   for (const ResourceKind kind : kAccountedKinds) {
     const std::int64_t asked = amount_of(c.asked, kind);
     if (asked <= 0) continue;
-    const Entitlement own = entitlement(s, at, c.pool, *c.fair, kind);
+    const Entitlement own = entitlement(tree, at, c.pool, *c.fair, kind);
     const std::int64_t most = eligibility == Eligibility::kByQuota ? own.guarantee() : own.fair_share;
     const std::int64_t with = c.placed ? amount_of(used, kind) : wrapping_add(amount_of(used, kind), asked);
     if (with > std::max(most, amount_of(before, kind))) return false;
@@ -23,27 +23,27 @@ bool within(const ClusterModel& s, const Claimant& c, QueueId at, Eligibility el
 
 }  // namespace
 
-bool is_eligible(const ClusterModel& s, const Claimant& c, Eligibility eligibility,
+bool is_eligible(const QueueTree& tree, const Claimant& c, Eligibility eligibility,
                  const std::vector<Resources>& before) {
   for (std::size_t i = 0; i < c.path.size(); ++i) {
-    if (!within(s, c, c.path[i], eligibility, i == 0 ? Resources{} : before[i])) return false;
+    if (!within(tree, c, c.path[i], eligibility, i == 0 ? Resources{} : before[i])) return false;
   }
   return true;
 }
 
-bool may_be_eligible(const ClusterModel& s, const Claimant& c, Eligibility eligibility) {
-  return within(s, c, c.path.front(), eligibility, {});
+bool may_be_eligible(const QueueTree& tree, const Claimant& c, Eligibility eligibility) {
+  return within(tree, c, c.path.front(), eligibility, {});
 }
 
-bool may_give(const ClusterModel& s, const Claimant& c, Eligibility eligibility,
+bool may_give(const QueueTree& tree, const Claimant& c, Eligibility eligibility,
               const std::vector<QueueId>& path, const Resources& amounts) {
   for (const QueueId at : path) {
     if (std::find(c.path.begin(), c.path.end(), at) != c.path.end()) return true;  // the common ancestor
-    const Resources& used = s.sums(at, c.pool).allocated;
+    const Resources& used = tree.sums(at, c.pool).allocated;
     bool over = false, below_guarantee = false;
     for (const ResourceKind kind : kAccountedKinds) {
       if (amount_of(c.asked, kind) <= 0) continue;
-      const Entitlement own = entitlement(s, at, c.pool, *c.fair, kind);
+      const Entitlement own = entitlement(tree, at, c.pool, *c.fair, kind);
       const std::int64_t has = amount_of(used, kind);
       over = over || has > (eligibility == Eligibility::kByQuota ? own.quota : own.fair_share);
       below_guarantee = below_guarantee || (own.accounted() && has >= own.guarantee() &&
@@ -55,9 +55,9 @@ bool may_give(const ClusterModel& s, const Claimant& c, Eligibility eligibility,
   return true;
 }
 
-Resources beyond_quota(const ClusterModel& s, QueueId leaf, PoolId pool) {
-  const Resources& used = s.sums(leaf, pool).allocated;
-  const Bounds& quota = s.share(leaf, pool).quota;
+Resources beyond_quota(const QueueTree& tree, QueueId leaf, PoolId pool) {
+  const Resources& used = tree.sums(leaf, pool).allocated;
+  const Bounds& quota = tree.share(leaf, pool).quota;
   Resources beyond;
   for (const ResourceKind kind : kAccountedKinds) {
     const auto accounted = quota_of(quota, kind);
@@ -66,17 +66,17 @@ Resources beyond_quota(const ClusterModel& s, QueueId leaf, PoolId pool) {
   return beyond;
 }
 
-bool within_guarantee(const ClusterModel& s, QueueId at, PoolId pool, const std::vector<Resources>& fair,
+bool within_guarantee(const QueueTree& tree, QueueId at, PoolId pool, const std::vector<Resources>& fair,
                       const Resources& used, const Resources& asked) {
   return std::none_of(kAccountedKinds.begin(), kAccountedKinds.end(), [&](ResourceKind kind) {
     return amount_of(asked, kind) > 0 &&
-           amount_of(used, kind) > entitlement(s, at, pool, fair, kind).guarantee();
+           amount_of(used, kind) > entitlement(tree, at, pool, fair, kind).guarantee();
   });
 }
 
-Duration min_runtime(const ClusterModel& s, const std::vector<QueueId>& path, bool reclaim) {
+Duration min_runtime(const QueueTree& tree, const std::vector<QueueId>& path, bool reclaim) {
   for (const QueueId at : path) {
-    const QueueSpec& spec = s.queue(at).spec;
+    const QueueSpec& spec = tree.queue(at).spec;
     if (const auto& own = reclaim ? spec.reclaim_min_runtime : spec.preempt_min_runtime) return *own;
   }
   return {};

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "model/cluster_model.h"
+#include "model/queue_tree.h"
 #include "node/resource_vector.h"
 
 namespace muster::placement {
@@ -29,24 +29,24 @@ enum class Eligibility : std::uint8_t {
 // added to what is allocated now. A Queue that was beyond the bound before any victim was taken may have as
 // much as then, because what its children exchange needs no room there. `before` has what was allocated then,
 // by place on the path.
-bool is_eligible(const ClusterModel& state, const Claimant& claimant, Eligibility eligibility,
+bool is_eligible(const QueueTree& tree, const Claimant& claimant, Eligibility eligibility,
                  const std::vector<Resources>& before);
 
 // The same at its Project only. If it is false there, no victim of another Project can mend it.
-bool may_be_eligible(const ClusterModel& state, const Claimant& claimant, Eligibility eligibility);
+bool may_be_eligible(const QueueTree& tree, const Claimant& claimant, Eligibility eligibility);
 
 // Whether the Project of `path`, and every Queue above it below the one that it has in common with the
 // claimant, is over in something that the claimant asks for. By fair share, taking `amounts` may also leave
 // none of them below its guarantee.
-bool may_give(const ClusterModel& state, const Claimant& claimant, Eligibility eligibility,
+bool may_give(const QueueTree& tree, const Claimant& claimant, Eligibility eligibility,
               const std::vector<QueueId>& path, const Resources& amounts);
 
 // What the leaf queue has beyond its quota. Negative where it has less. A resource that the quota does not
 // account for counts as the largest amount there is.
-Resources beyond_quota(const ClusterModel& state, QueueId leaf, PoolId pool);
+Resources beyond_quota(const QueueTree& tree, QueueId leaf, PoolId pool);
 
 // How long a victim in this leaf queue is safe after its start. The nearest level that sets it counts
 // (RULES.md 5.6).
-Duration min_runtime(const ClusterModel& state, const std::vector<QueueId>& path, bool reclaim);
+Duration min_runtime(const QueueTree& tree, const std::vector<QueueId>& path, bool reclaim);
 
 }  // namespace muster::placement

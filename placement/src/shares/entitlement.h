@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/cluster_model.h"
+#include "model/queue_tree.h"
 #include "node/resource_vector.h"
 
 namespace muster::placement {
@@ -27,13 +27,13 @@ inline Entitlement entitlement(const Bounds& quota, const Resources& fair_share,
 }
 
 // `fair`: of fair_shares().
-inline Entitlement entitlement(const ClusterModel& model, QueueId at, PoolId pool,
+inline Entitlement entitlement(const QueueTree& tree, QueueId at, PoolId pool,
                                const std::vector<Resources>& fair, ResourceKind kind) {
-  return entitlement(model.share(at, pool).quota, fair[static_cast<std::size_t>(at)], kind);
+  return entitlement(tree.share(at, pool).quota, fair[static_cast<std::size_t>(at)], kind);
 }
 
 // Of what is asked for, `used` is within what quota and fair share both allow.
-bool within_guarantee(const ClusterModel& model, QueueId at, PoolId pool, const std::vector<Resources>& fair,
+bool within_guarantee(const QueueTree& tree, QueueId at, PoolId pool, const std::vector<Resources>& fair,
                       const Resources& used, const Resources& asked);
 
 }  // namespace muster::placement

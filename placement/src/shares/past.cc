@@ -56,15 +56,11 @@ void advance(Past& p, Time now, Duration half_life) {
   p.seen = now;
 }
 
-std::optional<Duration> half_life_of(const ClusterModel& s, const TreeNode& t) {
+std::optional<Duration> half_life_of(const QueueTree& tree, QueueId id) {
+  const TreeNode& t = tree.queue(id);
   if (!t.known || t.parent == kNoId) return std::nullopt;
-  const auto h = s.queue(t.parent).spec.half_life;
+  const auto h = tree.queue(t.parent).spec.half_life;
   return h && h->ms > 0 ? h : std::nullopt;
-}
-
-Resources held_in(const TreeNode& t, PoolId pool) {
-  const auto sums = t.sums.find(pool);
-  return sums == t.sums.end() ? Resources{} : sums->second.in_use();
 }
 
 }  // namespace
@@ -85,17 +81,20 @@ std::uint64_t decay(Duration elapsed, Duration half_life) {
 }
 
 void advance_past_use(ClusterModel& s, Time now) {
-  for (TreeNode& t : s.tree) {
-    const auto half_life = half_life_of(s, t);
+  for (std::size_t i = 0; i < s.tree().size(); ++i) {
+    const auto id = static_cast<QueueId>(i);
+    const auto half_life = half_life_of(s.tree(), id);
     if (!half_life) {
-      t.past.clear();
+      s.past.erase(id);
       continue;
     }
-    for (std::size_t i = 0; i < s.pools.size(); ++i) {
-      const auto [it, fresh] = t.past.try_emplace(static_cast<PoolId>(i));
+    auto& by_pool = s.past[id];
+    for (std::size_t k = 0; k < s.pools.size(); ++k) {
+      const auto pool = static_cast<PoolId>(k);
+      const auto [it, fresh] = by_pool.try_emplace(pool);
       Past& p = it->second;
       if (fresh) p.as_of = p.seen = now;
-      if (p.restored) p.held = held_in(t, static_cast<PoolId>(i));
+      if (p.restored) p.held = s.tree().sums(id, pool).in_use();
       p.restored = false;
       advance(p, now, *half_life);
     }
@@ -103,14 +102,16 @@ void advance_past_use(ClusterModel& s, Time now) {
 }
 
 void note_past_use(ClusterModel& s) {
-  for (TreeNode& t : s.tree) {
-    for (auto& [pool, p] : t.past) p.held = held_in(t, pool);
+  for (auto& [id, by_pool] : s.past) {
+    for (auto& [pool, p] : by_pool) p.held = s.tree().sums(id, pool).in_use();
   }
 }
 
-Resources average_use(const ClusterModel& s, QueueId node, PoolId pool) {
-  const auto found = s.queue(node).past.find(pool);
-  return found == s.queue(node).past.end() ? Resources{} : average_use(found->second);
+Resources average_use(const PastByQueue& past, QueueId id, PoolId pool) {
+  const auto by_pool = past.find(id);
+  if (by_pool == past.end()) return {};
+  const auto found = by_pool->second.find(pool);
+  return found == by_pool->second.end() ? Resources{} : average_use(found->second);
 }
 
 Resources average_use(const Past& p) {
@@ -131,10 +132,10 @@ void set_average_use(Past& p, const Resources& use, Time as_of) {
 
 std::optional<Time> next_fold(const ClusterModel& s, PoolId pool) {
   std::optional<Time> first;
-  for (const TreeNode& t : s.tree) {
-    const auto half_life = half_life_of(s, t);
-    const auto p = t.past.find(pool);
-    if (!half_life || p == t.past.end()) continue;
+  for (const auto& [id, by_pool] : s.past) {
+    const auto half_life = half_life_of(s.tree(), id);
+    const auto p = by_pool.find(pool);
+    if (!half_life || p == by_pool.end()) continue;
     const Time then = p->second.as_of + fold_after(*half_life);
     if (!first || then < *first) first = then;
   }

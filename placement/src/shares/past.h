@@ -19,7 +19,7 @@ namespace muster::placement {
 void advance_past_use(ClusterModel& state, Time now);
 void note_past_use(ClusterModel& state);
 
-Resources average_use(const ClusterModel& state, QueueId node, PoolId pool);
+Resources average_use(const PastByQueue& past, QueueId queue, PoolId pool);
 Resources average_use(const Past& past);
 void set_average_use(Past& past, const Resources& use, Time as_of);  // after a restart
 

@@ -103,44 +103,55 @@ Stated stated(const Share& share, ResourceKind kind) {
 
 // What one pool is shared out from.
 struct Source {
-  const ClusterModel& s;
+  const QueueTree& tree;
+  const PastByQueue& past;
   PoolId pool;
+  // A Project with all above it, and what it asks for beyond what is counted.
+  const std::vector<QueueId>& path;
+  Resources more;
   // By QueueId; only where something is reserved there or below.
   std::vector<Resources> reserved;  // own part, or that of what is below if it is more
   std::vector<Resources> below;     // what its children first get, if there is enough
+
+  std::int64_t demand(QueueId at, ResourceKind kind) const {
+    Resources sum = tree.sums(at, pool).demand();
+    if (std::find(path.begin(), path.end(), at) != path.end()) sum += more;
+    return amount_of(sum, kind);
+  }
 };
 
 void share_resource(const Source& source, std::int64_t capacity, std::int64_t unit, ResourceKind kind,
                     const std::vector<QueueId>& children, std::vector<Resources>& out) {
-  const auto& [s, pool, reserved, below] = source;
+  const QueueTree& tree = source.tree;
+  const PoolId pool = source.pool;
   std::vector<ShareClaim> claims;
   for (const QueueId c : children) {
-    const Stated v = stated(s.share(c, pool), kind);
-    const std::int64_t demand = amount_of(s.sums(c, pool).demand(), kind);
-    const Share& share = s.share(c, pool);
+    const Share& share = tree.share(c, pool);
+    const Stated v = stated(share, kind);
+    const std::int64_t demand = source.demand(c, kind);
     // A resource without a quota is not accounted: nobody's share of it binds.
     claims.push_back({v.accounted ? v.quota : demand, v.limit, demand,
                       v.accounted ? std::clamp<std::int64_t>(share.weight, 0, kMaxWeight) : 0, share.priority,
-                      amount_of(reserved[static_cast<std::size_t>(c)], kind),
-                      amount_of(below[static_cast<std::size_t>(c)], kind)});
+                      amount_of(source.reserved[static_cast<std::size_t>(c)], kind),
+                      amount_of(source.below[static_cast<std::size_t>(c)], kind)});
   }
-  const QueueId parent = s.queue(children.front()).parent;
-  if (parent != kNoId && s.queue(parent).spec.half_life) {
+  const QueueId parent = tree.queue(children.front()).parent;
+  if (parent != kNoId && tree.queue(parent).spec.half_life) {
     std::vector<std::int64_t> beyond;
     for (std::size_t i = 0; i < children.size(); ++i)
-      beyond.push_back(amount_of(average_use(s, children[i], pool), kind) - claims[i].quota);
+      beyond.push_back(amount_of(average_use(source.past, children[i], pool), kind) - claims[i].quota);
     discount(claims, beyond);
   }
   const auto got = share_out(capacity, unit, claims);
   for (std::size_t i = 0; i < children.size(); ++i) {
-    const bool accounted = stated(s.share(children[i], pool), kind).accounted;
+    const bool accounted = stated(tree.share(children[i], pool), kind).accounted;
     amount_of(out[static_cast<std::size_t>(children[i])], kind) = accounted ? got[i] : kPlenty;
   }
 }
 
 void first_part(const Source& source, ResourceKind kind, QueueId at, Resources& out) {
-  const Stated v = stated(source.s.share(at, source.pool), kind);
-  const std::int64_t demand = amount_of(source.s.sums(at, source.pool).demand(), kind);
+  const Stated v = stated(source.tree.share(at, source.pool), kind);
+  const std::int64_t demand = source.demand(at, kind);
   const auto i = static_cast<std::size_t>(at);
   amount_of(out, kind) +=
       of_guarantee({v.accounted ? v.quota : demand, v.limit, demand, 0, 0,
@@ -148,26 +159,26 @@ void first_part(const Source& source, ResourceKind kind, QueueId at, Resources& 
 }
 
 void sum_reserved(Source& source, QueueId at) {
-  const ClusterModel& s = source.s;
-  if (!s.queue(at).reserves) return;
+  const QueueTree& tree = source.tree;
+  if (!tree.queue(at).reserves) return;
   const auto i = static_cast<std::size_t>(at);
   Resources reserved;
-  for (const QueueId child : s.queue(at).children) {
+  for (const QueueId child : tree.queue(at).children) {
     sum_reserved(source, child);
     reserved += source.reserved[static_cast<std::size_t>(child)];
     for (const ResourceKind kind : kAccountedKinds) first_part(source, kind, child, source.below[i]);
   }
-  source.reserved[i] = reserved_part(s.share(at, source.pool));
+  source.reserved[i] = reserved_part(tree.share(at, source.pool));
   source.reserved[i] = larger_of(source.reserved[i], reserved);
 }
 
 void share_below(const Source& source, const Resources& capacity, std::vector<QueueId> children,
                  std::vector<Resources>& out) {
   if (children.empty()) return;
-  const ClusterModel& s = source.s;
+  const QueueTree& tree = source.tree;
   std::sort(children.begin(), children.end(), [&](QueueId a, QueueId b) {
-    const QueueSpec& x = s.queue(a).spec;
-    const QueueSpec& y = s.queue(b).spec;
+    const QueueSpec& x = tree.queue(a).spec;
+    const QueueSpec& y = tree.queue(b).spec;
     return std::tie(x.created, x.name, x.is_project) < std::tie(y.created, y.name, y.is_project);
   });
   for (const ResourceKind kind : kAccountedKinds) {
@@ -175,7 +186,7 @@ void share_below(const Source& source, const Resources& capacity, std::vector<Qu
     share_resource(source, amount_of(capacity, kind), unit, kind, children, out);
   }
   for (const QueueId c : children) {
-    const auto& below = s.queue(c).children;
+    const auto& below = tree.queue(c).children;
     share_below(source, out[static_cast<std::size_t>(c)], {below.begin(), below.end()}, out);
   }
 }
@@ -237,24 +248,28 @@ std::vector<std::int64_t> share_out(std::int64_t capacity, std::int64_t unit,
 }
 
 std::vector<Resources> fair_shares(const ClusterModel& s, PoolId pool) {
-  std::vector<Resources> out(s.tree.size());
-  Source source{s, pool, std::vector<Resources>(s.tree.size()), std::vector<Resources>(s.tree.size())};
+  return fair_shares_with(s, pool, {}, {});
+}
+
+std::vector<Resources> fair_shares_with(const ClusterModel& s, PoolId pool, const std::vector<QueueId>& path,
+                                        const Resources& more) {
+  const QueueTree& tree = s.tree();
+  std::vector<Resources> out(tree.size());
+  Source source{tree,
+                s.past,
+                pool,
+                path,
+                more,
+                std::vector<Resources>(tree.size()),
+                std::vector<Resources>(tree.size())};
   std::vector<QueueId> tops;
-  for (std::size_t i = 0; i < s.tree.size(); ++i) {
-    if (s.tree[i].known && s.tree[i].parent == kNoId && s.tree[i].spec.parent.empty())
-      tops.push_back(static_cast<QueueId>(i));
+  for (std::size_t i = 0; i < tree.size(); ++i) {
+    const TreeNode& t = tree.queues()[i];
+    if (t.known && t.parent == kNoId && t.spec.parent.empty()) tops.push_back(static_cast<QueueId>(i));
   }
   for (const QueueId top : tops) sum_reserved(source, top);
   share_below(source, s.pool(pool).domains[0].capacity, std::move(tops), out);
   return out;
-}
-
-std::vector<Resources> fair_shares_with(ClusterModel& s, PoolId pool, const std::vector<QueueId>& path,
-                                        const Resources& more) {
-  for (const QueueId at : path) s.queue(at).sums[pool].pending += more;
-  auto fair = fair_shares(s, pool);
-  for (const QueueId at : path) s.queue(at).sums[pool].pending -= more;
-  return fair;
 }
 
 }  // namespace muster::placement

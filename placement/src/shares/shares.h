@@ -13,8 +13,8 @@ namespace muster::placement {
 // a quota accounts for them. Elsewhere the share is all there is.
 std::vector<Resources> fair_shares(const ClusterModel& state, PoolId pool);
 // The same, if the Project of `path` asked for `more` in addition.
-std::vector<Resources> fair_shares_with(ClusterModel& state, PoolId pool, const std::vector<QueueId>& path,
-                                        const Resources& more);
+std::vector<Resources> fair_shares_with(const ClusterModel& state, PoolId pool,
+                                        const std::vector<QueueId>& path, const Resources& more);
 
 // One level of RULES.md 1 for one resource, as numbers. This is the core of fair_shares(), and is tested by
 // itself.

@@ -49,7 +49,7 @@ bool Movable::helps(JobId id) {
 }
 
 void Movable::add_up() {
-  could_be_free_.resize(s_.nodes.size());
+  could_be_free_.resize(s_.nodes().size());
   for (const Part& p : parts_)
     could_be_free_[static_cast<std::size_t>(p.node)] = std::max(0, s_.node(p.node).free_gpus());
   std::sort(parts_.begin(), parts_.end());

@@ -63,7 +63,7 @@ class Regions {
         request_(s.requests.at(s.job(q.claimant.job).request)),
         role_(largest_role(request_, q.pods)),
         off_(!q.anywhere) {
-    s_.requests.fill_eligible(request_, s_.nodes);
+    s_.requests.fill_eligible(request_, s_.nodes().all());
     wanted_ = request_.roles[role_].replicas;
     if (!q_.pods.empty()) {
       wanted_ = std::count_if(q_.pods.begin(), q_.pods.end(),
@@ -196,7 +196,7 @@ class Regions {
       if (n.pool != q_.claimant.pool || !n.takes_part() || (n.kept_for_reservation && off_) ||
           !request_.eligible[role_][static_cast<std::size_t>(id)])
         continue;
-      all.emplace_back(id, std::min(wanted_, room_for(n, pool_, r, View::kTarget)));
+      all.emplace_back(id, std::min(wanted_, room_for(n, pool_.spec, r, View::kTarget)));
     }
     const bool whole = r.gpus == 0 || r.share.kind == GpuShare::Kind::kWhole;
     if (together || !whole || all.size() <= kMaxNodesTried) return all;
@@ -240,7 +240,7 @@ class Regions {
           if (!trial_.take(i, more ? kNoId : id)) continue;
           next.units.push_back(i);
           next.cost += units_[i].cost;
-          next.pods = std::min(wanted_, room_for(n, pool_, r, View::kTarget)) / at_once * at_once - have;
+          next.pods = std::min(wanted_, room_for(n, pool_.spec, r, View::kTarget)) / at_once * at_once - have;
           if (next.pods <= 0) continue;
           have += next.pods;
           // What comes later on the same node must not seem cheaper.

@@ -53,15 +53,15 @@ bool VictimTrial::can_keep(const Solution& solution) {
   const bool some_move = std::any_of(solution.victims.begin(), solution.victims.end(), [](const Victim& v) {
     return v.reason == EvictReason::kPreempted && !v.moved_to.empty();
   });
-  if (some_move && !is_eligible(s_, c, eligibility_, before_)) return false;
+  if (some_move && !is_eligible(s_.tree(), c, eligibility_, before_)) return false;
   const std::size_t mark = st_.mark();
   for (const Victim& v : solution.victims) {
     if (v.reason == EvictReason::kPreempted && v.moved_to.empty()) place_again(v, View::kTarget);
   }
   const QueueId leaf = c.path.front();
   const Claimant other{kNoId, c.pool, {}, c.asked, c.fair};
-  const bool keeps = may_be_eligible(s_, c, eligibility_) ||
-                     !may_give(s_, other, Eligibility::kByFairShare, {leaf}, c.asked);
+  const bool keeps = may_be_eligible(s_.tree(), c, eligibility_) ||
+                     !may_give(s_.tree(), other, Eligibility::kByFairShare, {leaf}, c.asked);
   st_.rollback(mark);
   return keeps;
 }
@@ -119,7 +119,8 @@ std::optional<std::vector<PodPlace>> VictimTrial::place_again(const Victim& v, V
     if (j.assignment->pods[i].role < 0 || j.assignment->pods[i].role >= roles) return std::nullopt;
     query.pods.push_back({j.assignment->pods[i].role, j.assignment->pods[i].index});
   }
-  if (broken_bound(s_, s_.path(j.leaf), query.pool, asked(s_, query), applicant(j.spec), View::kTarget))
+  if (broken_bound(s_, s_.tree().path(j.leaf), query.pool, asked(s_, query), applicant(j.spec),
+                   View::kTarget))
     return std::nullopt;
   return place(s_, st_, query);
 }

@@ -49,7 +49,7 @@ struct Gatherer {
     const auto& theirs = q.claimant->path;
     for (const QueueId at : path) {
       if (std::find(theirs.begin(), theirs.end(), at) != theirs.end()) return false;
-      if (s.share(at, q.claimant->pool).weight == 0) return true;
+      if (s.tree().share(at, q.claimant->pool).weight == 0) return true;
     }
     return false;
   }
@@ -78,7 +78,7 @@ struct Gatherer {
     const Job& j = s.job(id);
     price = {};
     if (has_begun(j)) {
-      const DisruptionTerms terms = disruption_terms(s, path);
+      const DisruptionTerms terms = disruption_terms(s.tree(), path);
       const std::int64_t size = size_of(j);
       Resources held;
       for (const Allocation& a : j.allocations) held += a.amounts;
@@ -176,13 +176,13 @@ std::vector<Unit> units(const ClusterModel& s, const UnitQuery& q, Safe& safe) {
     if (leaf == kNoId) continue;
     const bool own = leaf == c.path.front();
     if (!moves && (own ? q.action == Action::kReclaim : q.action == Action::kPreempt)) continue;
-    const auto& path = paths.emplace_back(s.path(leaf));
+    const auto& path = paths.emplace_back(s.tree().path(leaf));
     if (path.empty()) continue;
     if (q.who.idle_room_only && !gather.idle_room(path)) continue;
-    if (!moves && !own && !may_give(s, c, q.eligibility, path, {})) continue;
-    const Duration least = min_runtime(s, path, !own);
-    const DisruptionTerms terms = disruption_terms(s, path);
-    const std::int64_t over = millionths(s.sums(leaf, c.pool).allocated.gpu.value,
+    if (!moves && !own && !may_give(s.tree(), c, q.eligibility, path, {})) continue;
+    const Duration least = min_runtime(s.tree(), path, !own);
+    const DisruptionTerms terms = disruption_terms(s.tree(), path);
+    const std::int64_t over = millionths(s.tree().sums(leaf, c.pool).allocated.gpu.value,
                                          (*c.fair)[static_cast<std::size_t>(leaf)].gpu.value);
     s.work.spend(static_cast<std::int64_t>(jobs.size()));
     for (const JobId id : jobs) {

@@ -34,7 +34,7 @@ Wide lost_work(const ClusterModel& s, const Job& j, PoolId pool, const Resources
 // Merges the leaves' lists, each in its own order, always taking the cheapest head.
 std::vector<Unit> in_taking_order(const ClusterModel& s, const Claimant& c, std::vector<Unit> all) {
   std::map<QueueId, Resources> beyond;
-  for (const Unit& u : all) beyond.try_emplace(u.leaf, beyond_quota(s, u.leaf, c.pool));
+  for (const Unit& u : all) beyond.try_emplace(u.leaf, beyond_quota(s.tree(), u.leaf, c.pool));
   // Higher: taken later. Own ones last, before them what leaves others below their quota; first of all go
   // leaves without a weight, which give idle room back first.
   const auto rank = [&](const Unit& u) {
@@ -93,7 +93,7 @@ std::vector<Unit> in_taking_order(const ClusterModel& s, const Claimant& c, std:
 VictimSets::VictimSets(const ClusterModel& s, const Claimant& claimant, Action action,
                        const std::vector<Unit>& units)
     : claimant_(claimant), action_(action), units_(units) {
-  for (const Unit& u : units_) beyond_.try_emplace(u.leaf, beyond_quota(s, u.leaf, claimant.pool));
+  for (const Unit& u : units_) beyond_.try_emplace(u.leaf, beyond_quota(s.tree(), u.leaf, claimant.pool));
 }
 
 Preference VictimSets::preference(std::vector<std::size_t> taken) const {

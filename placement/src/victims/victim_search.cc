@@ -64,7 +64,7 @@ class VictimSearch {
   // save. Not asked where pods look for others, which may be among those that go, and where quotas are
   // reserved: a leaf that gives holds back what it gave below its reserved part.
   bool would_do_without_all(std::size_t start) {
-    if (s_.reserves() || s_.request_of(s_.job(t_.query().claimant.job)).about_pods) return true;
+    if (s_.tree().reserves() || s_.request_of(s_.job(t_.query().claimant.job)).about_pods) return true;
     for (std::size_t i = 0; i < t_.units().size(); ++i) t_.take(i);
     const bool fit = t_.fits(kWholePool).has_value();
     t_.reset(start);
@@ -113,7 +113,7 @@ class VictimSearch {
     const auto back_first = [&](std::size_t a, std::size_t b) { return a > b; };
     std::sort(taken.begin(), taken.end(), back_first);
     std::set<NodeId> used;
-    for (const PodPlace& p : places) used.insert(s_.node_ids.at(p.node));
+    for (const PodPlace& p : places) used.insert(s_.nodes().find(p.node));
     std::vector<std::size_t> kept, apart;
     for (const std::size_t i : taken) {
       const auto& nodes = t_.units()[i].nodes;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "model/totals.h"
+#include "pool/totals.h"
 #include "shares/admission.h"
 
 namespace muster::placement {
@@ -12,7 +12,7 @@ bool VictimTrial::may_take(const Unit& u) const {
   if (u.after >= 0 && !in_use_[static_cast<std::size_t>(u.after)]) return false;
   if (action_ == Action::kMove || u.own) return true;
   // A gang that straddles the line goes whole: the right is judged before it goes.
-  return may_give(s_, q_.claimant, eligibility_, s_.path(u.leaf), u.amounts);
+  return may_give(s_.tree(), q_.claimant, eligibility_, s_.tree().path(u.leaf), u.amounts);
 }
 
 void VictimTrial::take(std::size_t i, NodeId on) {
@@ -44,11 +44,11 @@ bool VictimTrial::entitled() const {
     case Action::kMove:
       return true;
     case Action::kReclaim:
-      return is_eligible(s_, c, eligibility_, before_);
+      return is_eligible(s_.tree(), c, eligibility_, before_);
     case Action::kPreempt:
       return in_bounds();
     case Action::kReclaimAndPreempt:
-      return is_eligible(s_, c, eligibility_, before_) && in_bounds();
+      return is_eligible(s_.tree(), c, eligibility_, before_) && in_bounds();
   }
   return false;
 }
@@ -56,7 +56,7 @@ bool VictimTrial::entitled() const {
 bool VictimTrial::in_bounds() const {
   const Claimant& c = q_.claimant;
   for (std::size_t i = 0; i < c.path.size(); ++i) {
-    const Resources after = s_.sums(c.path[i], c.pool).allocated + c.asked;
+    const Resources after = s_.tree().sums(c.path[i], c.pool).allocated + c.asked;
     const Resources& fair = (*c.fair)[static_cast<std::size_t>(c.path[i])];
     if (exceeds(after, larger_of(fair, before_[i]), c.asked)) return false;
   }

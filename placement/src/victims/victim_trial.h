@@ -30,12 +30,13 @@ class VictimTrial {
         action_(action),
         eligibility_(eligibility),
         owed_(who.owed),
-        units_(placement::units(
-            s_,
-            {&q_.claimant, action, eligibility, who, q_.now, !disruption_terms(s_, q_.claimant.path).free()},
-            safe)),
+        units_(placement::units(s_,
+                                {&q_.claimant, action, eligibility, who, q_.now,
+                                 !disruption_terms(s_.tree(), q_.claimant.path).free()},
+                                safe)),
         in_use_(units_.size(), false) {
-    for (const QueueId at : q_.claimant.path) before_.push_back(s_.sums(at, q_.claimant.pool).allocated);
+    for (const QueueId at : q_.claimant.path)
+      before_.push_back(s_.tree().sums(at, q_.claimant.pool).allocated);
   }
   VictimTrial(const VictimTrial&) = delete;
   VictimTrial& operator=(const VictimTrial&) = delete;

@@ -5,12 +5,19 @@
 #include <vector>
 
 #include "disruption/disruption.h"
-#include "model/totals.h"
+#include "pool/totals.h"
 #include "victims/units.h"
 #include "victims/victim_search.h"
 
 namespace muster::placement {
 namespace {
+
+bool somebody_without_weight(const QueueTree& tree, PoolId pool) {
+  for (std::size_t i = 0; i < tree.size(); ++i) {
+    if (tree.queues()[i].known && tree.share(static_cast<QueueId>(i), pool).weight == 0) return true;
+  }
+  return false;
+}
 
 // One way to make room: RULES.md 5.1 to 5.5, and whether it is owed to the claimant (5.11).
 struct Way {
@@ -27,23 +34,19 @@ class Ways {
         statement_(statement),
         q_(q),
         safe_(safe),
-        terms_(disruption_terms(s, q.claimant.path)),
+        terms_(disruption_terms(s.tree(), q.claimant.path)),
         grows_(s.job(q.claimant.job).assignment.has_value()),
-        by_quota_(may_be_eligible(s, q.claimant, Eligibility::kByQuota)),
-        by_fair_share_(may_be_eligible(s, q.claimant, Eligibility::kByFairShare)),
+        by_quota_(may_be_eligible(s.tree(), q.claimant, Eligibility::kByQuota)),
+        by_fair_share_(may_be_eligible(s.tree(), q.claimant, Eligibility::kByFairShare)),
         free_(free_in(s.pool(q.claimant.pool))),
         // Somebody of its leaf could be preempted by it.
-        juniors_(lowest_running(s, q.claimant.pool, q.claimant.path.front()) <
+        juniors_(lowest_running(s.pool(q.claimant.pool), q.claimant.path.front()) <
                  s.job(q.claimant.job).spec.priority),
         // Idle room that leaves without a weight use is given back first.
-        idle_room_((by_quota_ || by_fair_share_) &&
-                   std::any_of(s.tree.begin(), s.tree.end(), [&](const TreeNode& t) {
-                     return t.known &&
-                            s.share(static_cast<QueueId>(&t - s.tree.data()), q.claimant.pool).weight == 0;
-                   })) {}
+        idle_room_((by_quota_ || by_fair_share_) && somebody_without_weight(s.tree(), q.claimant.pool)) {}
 
   std::optional<Solution> run() {
-    if (!fits_in(q_.claimant.asked, free_ + s_.pool(q_.claimant.pool).preemptible)) return std::nullopt;
+    if (!fits_in(q_.claimant.asked, free_ + s_.tree().preemptible(q_.claimant.pool))) return std::nullopt;
     return terms_.free() ? in_order_of_the_list() : by_cost();
   }
 
@@ -193,8 +196,8 @@ class Ways {
     const Claimant& c = q_.claimant;
     return std::any_of(s_.pool(c.pool).holding.begin(), s_.pool(c.pool).holding.end(), [&](const auto& held) {
       if (held.first == kNoId || held.first == c.path.front() || held.second.empty()) return false;
-      const auto path = s_.path(held.first);
-      return !path.empty() && may_give(s_, c, Eligibility::kByFairShare, path, {});
+      const auto path = s_.tree().path(held.first);
+      return !path.empty() && may_give(s_.tree(), c, Eligibility::kByFairShare, path, {});
     });
   }
 

@@ -32,7 +32,7 @@ struct OneNode {
   Fragmentation f;
 
   explicit OneNode(std::int32_t gpus, std::int64_t cpus = 100) : world({node("n", gpus, "H100", cpus)}) {}
-  const Node& get() { return world.cluster.state().nodes[0]; }
+  const Node& get() { return world.cluster.state().nodes().all()[0]; }
   void hold(const std::string& id, std::int64_t milli, std::vector<std::int32_t> gpus,
             std::int64_t cpus = 0) {
     world.cluster.upsert_job(single(id, asks(static_cast<std::int32_t>(gpus.size()), milli, cpus)));

@@ -127,7 +127,7 @@ Rates measure(int instances, std::uint64_t seed, const std::function<Instance(Di
     Statement statement(s);
     const auto places =
         place(s, statement,
-              {s.find_job("a/j"), s.find_pool("default"), View::kNow, Hold::kRunning, {}, kWholePool});
+              {s.jobs().find("a/j"), s.find_pool("default"), View::kNow, Hold::kRunning, {}, kWholePool});
     const bool possible = exists(in);
     rates.possible += possible ? 1 : 0;
     rates.missed += possible && !places ? 1 : 0;

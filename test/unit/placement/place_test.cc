@@ -273,7 +273,7 @@ TEST(StatementTest, RollsBackWithoutATrace) {
   w.plan();
   ASSERT_EQ(w.nodes_of("a/held"), (NodeCounts{{"n1", 2}}));
   ClusterModel& s = w.cluster.state();
-  const JobId held = s.find_job("a/held"), next = s.find_job("a/next");
+  const JobId held = s.jobs().find("a/held"), next = s.jobs().find("a/next");
   const PoolId p = s.find_pool("default");
   const auto before = w.cluster.pool_usage("default").free;
   {
@@ -286,7 +286,7 @@ TEST(StatementTest, RollsBackWithoutATrace) {
     // What is promised is nobody's yet. (a/next holds 8; a/held was started by this very plan and is
     // simply gone.)
     EXPECT_EQ(w.cluster.usage("a", true, "default").allocated.gpu.value, 8000);
-    EXPECT_EQ(s.sums(s.find_queue("a", true), p).allocated.gpu.value, 8000 + 4000 + 8000);
+    EXPECT_EQ(s.tree().sums(s.tree().find_queue("a", true), p).allocated.gpu.value, 8000 + 4000 + 8000);
   }
   EXPECT_EQ(w.cluster.pool_usage("default").free, before);
   EXPECT_THAT(w.cluster.audit(), IsEmpty());

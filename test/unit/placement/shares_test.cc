@@ -115,7 +115,7 @@ TEST(FairSharesTest, GoesDownTheTree) {
   s.settle();
   const auto fair = fair_shares(s, s.find_pool("default"));
   const auto of = [&](const char* name, bool is_project) {
-    return fair[static_cast<std::size_t>(s.find_queue(name, is_project))].gpu.value;
+    return fair[static_cast<std::size_t>(s.tree().find_queue(name, is_project))].gpu.value;
   };
   EXPECT_EQ(of("d1", false), 6000);
   EXPECT_EQ(of("d2", false), 2000);
@@ -137,7 +137,7 @@ TEST(FairSharesTest, ReservedAtAnyDepthReachesUpwards) {
   s.settle();
   const auto fair = fair_shares(s, s.find_pool("default"));
   const auto of = [&](const char* name, bool is_project) {
-    return fair[static_cast<std::size_t>(s.find_queue(name, is_project))].gpu.value;
+    return fair[static_cast<std::size_t>(s.tree().find_queue(name, is_project))].gpu.value;
   };
   EXPECT_EQ(of("d1", false), 6000);  // quota 4, and half of the rest
   EXPECT_EQ(of("a", true), 2000);
@@ -229,7 +229,7 @@ TEST(PastUseTest, WhoHadMoreYieldsForAWhile) {
   ClusterModel& s = w.cluster.state();
   s.settle();
   const auto fair = [&](const char* name) {
-    return fair_shares(s, s.find_pool("default"))[static_cast<std::size_t>(s.find_queue(name, true))]
+    return fair_shares(s, s.find_pool("default"))[static_cast<std::size_t>(s.tree().find_queue(name, true))]
         .gpu.value;
   };
   EXPECT_EQ(fair("a"), 3000);  // weights 1/2 and 1

@@ -1,7 +1,7 @@
 // What the sums of a pool say of a claimant without a look at any node or job.
 #pragma once
 
-#include "model/cluster_model.h"
+#include "pool/pool.h"
 
 namespace muster::placement {
 
@@ -13,6 +13,6 @@ bool fits_in(const Resources& asked, const Resources& sum);
 
 // The lowest priority of the leaf's preemptible jobs that hold places in the pool; without any the largest
 // number. O(log of these).
-std::int64_t lowest_running(const ClusterModel& state, PoolId pool, QueueId leaf);
+std::int64_t lowest_running(const Pool& pool, QueueId leaf);
 
 }  // namespace muster::placement

@@ -1,4 +1,4 @@
-#include "model/totals.h"
+#include "pool/totals.h"
 
 #include <limits>
 
@@ -17,8 +17,8 @@ bool fits_in(const Resources& asked, const Resources& sum) {
                      [&](ResourceKind kind) { return amount_of(asked, kind) <= amount_of(sum, kind); });
 }
 
-std::int64_t lowest_running(const ClusterModel& s, PoolId pool, QueueId leaf) {
-  const auto& jobs = s.pool(pool).preemptible_jobs;
+std::int64_t lowest_running(const Pool& pool, QueueId leaf) {
+  const auto& jobs = pool.preemptible_jobs;
   const auto lowest = jobs.lower_bound({leaf, std::numeric_limits<std::int64_t>::min()});
   const bool any = lowest != jobs.end() && lowest->first.first == leaf;
   return any ? lowest->first.second : std::numeric_limits<std::int64_t>::max();

@@ -1,7 +1,7 @@
-// Who has what on each node, and what that leaves free in each domain of its pool.
+#include "model/node_inventory.h"
+
 #include <algorithm>
 
-#include "model/cluster_model.h"
 #include "node/numa.h"
 #include "node/sharing.h"
 #include "pool/topology.h"
@@ -37,12 +37,64 @@ void drop(std::vector<NodeId>& bucket, NodeId id) {
   bucket.erase(std::lower_bound(bucket.begin(), bucket.end(), id));
 }
 
+// Adds the allocation to its node, or takes it away again.
+void book(Node& n, const Allocation& c, int sign) {
+  n.add(c.amounts, c.hold, sign);
+  if (c.zone >= 0) {
+    const auto zone = static_cast<std::size_t>(c.zone);
+    if (zone >= n.zones.size()) n.zones.resize(zone + 1);
+    n.zones[zone].add(c.amounts, c.hold, sign);
+  }
+  if (c.cut >= 0) {
+    CutSlices& cut = n.cut[static_cast<std::size_t>(c.cut)];
+    (c.hold == Hold::kLeaving ? cut.leaving : cut.used) += sign * c.slices;
+    if (c.hold == Hold::kNominated) cut.nominated += sign * c.slices;
+  }
+  if (c.holder == kOther) n.used_by_others += c.amounts * sign;
+  n.unnamed_gpus += sign * c.unnamed;
+  n.allocations += sign;
+  if (c.holder == kOther && c.leaf != kNoId) n.tree_allocations += sign;
+}
+
 }  // namespace
 
-void ClusterModel::leave_pool_index(NodeId id) {
+NodeId NodeInventory::node_of(const std::string& name) {
+  if (const auto found = ids_.find(name); found != ids_.end()) return found->second;
+  NodeId id;
+  if (free_.empty()) {
+    id = static_cast<NodeId>(all_.size());
+    all_.emplace_back();
+  } else {
+    id = free_.back();
+    free_.pop_back();
+  }
+  node(id).spec.name = name;
+  ids_.emplace(name, id);
+  return id;
+}
+
+NodeId NodeInventory::find(const std::string& name) const {
+  const auto found = ids_.find(name);
+  return found == ids_.end() ? kNoId : found->second;
+}
+
+void NodeInventory::forget(NodeId id) {
+  Node& n = node(id);
+  if (n.known || n.allocations > 0) return;
+  ids_.erase(n.spec.name);
+  n = Node{};
+  free_.push_back(id);
+}
+
+ModelId NodeInventory::model_of(const NodeSpec& spec) {
+  const std::string name = spec.gpus > 0 || !spec.mig.empty() ? "gpu " + spec.gpu_model : "";
+  return models_.emplace(name, static_cast<ModelId>(models_.size())).first->second;
+}
+
+void NodeInventory::leave_index(NodeId id, Pool* pool) {
   Node& n = node(id);
   if (!n.takes_part()) return;
-  Pool& p = pool(n.pool);
+  Pool& p = *pool;
   p.rankings.changed(id);
   const auto uncount = [](auto& counts, auto key) {
     const auto found = counts.find(key);
@@ -63,11 +115,11 @@ void ClusterModel::leave_pool_index(NodeId id) {
   ++p.version, ++p.members;
 }
 
-void ClusterModel::enter_pool_index(NodeId id) {
+void NodeInventory::enter_index(NodeId id, Pool* pool) {
   Node& n = node(id);
   n.stamp = ++stamps_;
   if (!n.takes_part()) return;
-  Pool& p = pool(n.pool);
+  Pool& p = *pool;
   p.rankings.changed(id);
   if (n.spec.gpus > 0) ++p.gpu_memories[n.spec.gpu_memory.value];
   if (!n.spec.gpu_numa.empty()) ++p.zone_gpus[largest_zone(n.spec)];
@@ -87,11 +139,11 @@ void ClusterModel::enter_pool_index(NodeId id) {
   ++p.version, ++p.members;
 }
 
-void ClusterModel::refresh_pool_index(NodeId id, const InUse& before) {
+void NodeInventory::refresh_index(NodeId id, const InUse& before, Pool* pool) {
   Node& n = node(id);
   n.stamp = ++stamps_;
   if (!n.takes_part()) return;
-  Pool& p = pool(n.pool);
+  Pool& p = *pool;
   p.rankings.changed(id);
   const Resources free = n.free();
   const Resources more = free - n.counted;
@@ -114,20 +166,21 @@ void ClusterModel::refresh_pool_index(NodeId id, const InUse& before) {
   ++p.version;
 }
 
-void ClusterModel::drop_empty_domains(Pool& p) {
+void NodeInventory::drop_empty_domains(Pool& p) {
   if (p.domains.size() <= p.most_domains) return;
-  for (const NodeId id : p.nodes) leave_pool_index(id);
+  for (const NodeId id : p.nodes) leave_index(id, &p);
   p.domains.assign(1, {});
   p.domain_ids.clear();
   for (const NodeId id : p.nodes) {
     node(id).domains = domains_of(p, node(id).spec.labels);
-    enter_pool_index(id);
+    enter_index(id, &p);
   }
   p.most_domains = std::max<std::size_t>(64, 2 * p.domains.size());
 }
 
-void ClusterModel::sort_into_pool(NodeId id) {
+void NodeInventory::sort_into_pool(NodeId id, std::vector<Pool>& pools) {
   Node& n = node(id);
+  const auto pool = [&](PoolId at) -> Pool& { return pools[static_cast<std::size_t>(at)]; };
   const PoolId before = n.pool;
   for (Pool& p : pools) {
     if (p.nodes.erase(id) + p.shared.erase(n.spec.name) > 0) ++p.version;
@@ -152,70 +205,18 @@ void ClusterModel::sort_into_pool(NodeId id) {
     n.domains = domains_of(pool(n.pool), n.spec.labels);
     ++pool(n.pool).gains;
   }
-  for (const PoolId p : mine) touch(p);
-  enter_pool_index(id);
+  for (const PoolId p : mine) ++pool(p).version;
+  enter_index(id, n.pool == kNoId ? nullptr : &pool(n.pool));
   if (n.pool == before) return;
   if (before != kNoId) pool(before).leaving -= n.leaving.pods;
   if (n.pool != kNoId) pool(n.pool).leaving += n.leaving.pods;
-  if (n.tree_allocations == 0) return;
-  // Pods outside assignments are charged where their node belongs.
-  for (auto& [key, c] : others) {
-    if (c.node != id) continue;
-    account(c, -1);
-    c.pool = n.pool;
-    account(c, 1);
-  }
 }
 
-std::vector<JobId> ClusterModel::by_admission(NodeId id, std::int32_t gpu) const {
-  std::vector<GpuUse> uses;
-  for (const GpuUse& use : node(id).gpus[static_cast<std::size_t>(gpu)].uses) {
-    if (use.holder != kOther && use.hold != Hold::kLeaving) uses.push_back(use);
-  }
-  const auto age = [&](const GpuUse& u) {
-    return std::tuple(u.hold == Hold::kNominated, job(u.holder).assignment->since,
-                      std::string_view(job(u.holder).spec.id));
-  };
-  std::sort(uses.begin(), uses.end(), [&](const GpuUse& a, const GpuUse& b) { return age(a) < age(b); });
-  // Several pods of a job may share the GPU: they are one admission.
-  const auto same = [](const GpuUse& a, const GpuUse& b) { return a.holder == b.holder && a.hold == b.hold; };
-  uses.erase(std::unique(uses.begin(), uses.end(), same), uses.end());
-  std::vector<JobId> list;
-  for (const GpuUse& use : uses) list.push_back(use.holder);
-  return list;
-}
-
-namespace {
-
-constexpr std::int64_t kStepsOfAChange = 8;  // what is kept about nodes, domains and the tree changes with it
-
-// Adds the allocation to its node, or takes it away again.
-void book(Node& n, const Allocation& c, int sign) {
-  n.add(c.amounts, c.hold, sign);
-  if (c.zone >= 0) {
-    const auto zone = static_cast<std::size_t>(c.zone);
-    if (zone >= n.zones.size()) n.zones.resize(zone + 1);
-    n.zones[zone].add(c.amounts, c.hold, sign);
-  }
-  if (c.cut >= 0) {
-    CutSlices& cut = n.cut[static_cast<std::size_t>(c.cut)];
-    (c.hold == Hold::kLeaving ? cut.leaving : cut.used) += sign * c.slices;
-    if (c.hold == Hold::kNominated) cut.nominated += sign * c.slices;
-  }
-  if (c.holder == kOther) n.used_by_others += c.amounts * sign;
-  n.unnamed_gpus += sign * c.unnamed;
-  n.allocations += sign;
-  if (c.holder == kOther && c.leaf != kNoId) n.tree_allocations += sign;
-}
-
-}  // namespace
-
-Allocation ClusterModel::take(Allocation c) {
-  work.spend(kStepsOfAChange);
+void NodeInventory::take(Allocation& c, Pool* pool) {
   Node& n = node(c.node);
   const InUse before{n.free_gpus(), n.used.gpu};
   book(n, c, 1);
-  if (c.hold == Hold::kLeaving && n.pool != kNoId) ++pool(n.pool).leaving;
+  if (c.hold == Hold::kLeaving && pool != nullptr) ++pool->leaving;
   c.use.holder = c.holder;
   c.use.hold = c.hold;
   for (const std::int32_t index : c.gpus) {
@@ -223,20 +224,16 @@ Allocation ClusterModel::take(Allocation c) {
     Gpu& gpu = n.gpus[static_cast<std::size_t>(index)];
     if (c.hold != Hold::kLeaving && gpu.idle(View::kTarget) && n.healthy(index)) ++n.named_gpus;
     gpu.uses.push_back(c.use);
-    if (in_conflict(gpu, n.spec.gpu_memory)) crowded.emplace(c.node, index);
+    if (in_conflict(gpu, n.spec.gpu_memory)) crowded_.emplace(c.node, index);
   }
-  refresh_pool_index(c.node, before);
-  account(c, 1);
-  return c;
+  refresh_index(c.node, before, pool);
 }
 
-void ClusterModel::give_back(const Allocation& c, bool gain) {
-  if (c.node == kNoId) return;
-  work.spend(kStepsOfAChange);
+void NodeInventory::give_back(const Allocation& c, Pool* pool) {
   Node& n = node(c.node);
   const InUse before{n.free_gpus(), n.used.gpu};
   book(n, c, -1);
-  if (c.hold == Hold::kLeaving && n.pool != kNoId) --pool(n.pool).leaving;
+  if (c.hold == Hold::kLeaving && pool != nullptr) --pool->leaving;
   GpuUse use = c.use;
   use.holder = c.holder;
   use.hold = c.hold;
@@ -244,20 +241,9 @@ void ClusterModel::give_back(const Allocation& c, bool gain) {
     Gpu& gpu = n.gpus[static_cast<std::size_t>(index)];
     gpu.uses.erase(std::find_if(gpu.uses.begin(), gpu.uses.end(), [&](const GpuUse& u) { return u == use; }));
     if (c.hold != Hold::kLeaving && gpu.idle(View::kTarget) && n.healthy(index)) --n.named_gpus;
-    if (!in_conflict(gpu, n.spec.gpu_memory)) crowded.erase({c.node, index});
+    if (!in_conflict(gpu, n.spec.gpu_memory)) crowded_.erase({c.node, index});
   }
-  refresh_pool_index(c.node, before);
-  if (gain && n.takes_part()) ++pool(n.pool).gains;
-  account(c, -1);
-  if (gain && !n.known && n.allocations == 0) forget_node(c.node);
-}
-
-void ClusterModel::turn(Allocation& c, Hold to) {
-  if (c.node == kNoId || c.hold == to) return;
-  Allocation next = c;
-  give_back(c, false);
-  next.hold = to;
-  c = take(std::move(next));
+  refresh_index(c.node, before, pool);
 }
 
 }  // namespace muster::placement
