@@ -10,6 +10,7 @@
 #include "muster/crds/common.h"
 #include "muster/crds/condition.h"
 #include "muster/crds/metadata.h"
+#include "muster/crds/usage.h"
 
 namespace muster::crds {
 
@@ -149,6 +150,7 @@ struct ProjectStatus {
   std::int32_t running = 0;  // workloads that hold something, in all pools
   std::int32_t waiting = 0;  // workloads that wait, in all pools
   std::vector<PoolUsage> pools;
+  UsageStatus usage;
 
   static constexpr auto fields() {
     using T = ProjectStatus;
@@ -157,7 +159,8 @@ struct ProjectStatus {
                      field("namespaceUID", &T::ns_uid), field("allocated", &T::allocated),
                      field("borrowed", &T::borrowed), field("pending", &T::pending),
                      field("fairShare", &T::fair_share), field("running", &T::running, Zero::kOmit),
-                     field("waiting", &T::waiting, Zero::kOmit), field("pools", &T::pools));
+                     field("waiting", &T::waiting, Zero::kOmit), field("pools", &T::pools),
+                     field("usage", &T::usage));
   }
   bool operator==(const ProjectStatus&) const = default;
 };

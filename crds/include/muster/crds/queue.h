@@ -10,6 +10,7 @@
 #include "muster/crds/common.h"
 #include "muster/crds/condition.h"
 #include "muster/crds/metadata.h"
+#include "muster/crds/usage.h"
 
 namespace muster::crds {
 
@@ -64,6 +65,7 @@ struct QueueStatus {
   std::int32_t running = 0;  // workloads that hold something, in all pools
   std::int32_t waiting = 0;  // workloads that wait, in all pools
   std::vector<PoolUsage> pools;
+  UsageStatus usage;
 
   static constexpr auto fields() {
     using T = QueueStatus;
@@ -71,7 +73,8 @@ struct QueueStatus {
                      field("conditions", &T::conditions), field("allocated", &T::allocated),
                      field("borrowed", &T::borrowed), field("pending", &T::pending),
                      field("fairShare", &T::fair_share), field("running", &T::running, Zero::kOmit),
-                     field("waiting", &T::waiting, Zero::kOmit), field("pools", &T::pools));
+                     field("waiting", &T::waiting, Zero::kOmit), field("pools", &T::pools),
+                     field("usage", &T::usage));
   }
   bool operator==(const QueueStatus&) const = default;
 };

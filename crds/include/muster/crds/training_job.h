@@ -311,6 +311,27 @@ struct DisruptionStatus {
   bool operator==(const DisruptionStatus&) const = default;
 };
 
+// One disturbance: what the job had to give, and why.
+struct Disruption {
+  Time at{};
+  std::string reason{};   // Reclaimed, Preempted, Consolidated, Drained, NodeFailed, …
+  std::string message{};  // for whom, and by which right
+  // Thousandths of a GPU that it gave, and what that cost it, in GPU-seconds (without GPUs, CPU-seconds).
+  MilliGpu gave{};
+  std::int64_t cost = 0;
+  bool owed = false;
+
+  static constexpr auto fields() {
+    using T = Disruption;
+    return fields_of(field("at", &T::at), field("reason", &T::reason), field("message", &T::message),
+                     field("gave", &T::gave), field("cost", &T::cost, Zero::kOmit),
+                     field("owed", &T::owed, Zero::kOmit));
+  }
+  bool operator==(const Disruption&) const = default;
+};
+
+inline constexpr std::size_t kMostDisruptions = 10;
+
 // A node whose kubelet refused a pod of this job. It is not tried again for a while.
 struct NodeRefusal {
   std::string node;
@@ -379,6 +400,7 @@ struct TrainingJobStatus {
   std::vector<NodeRefusal> node_refusals;
   CheckpointStatus checkpoint;
   DisruptionStatus disruption;
+  std::vector<Disruption> disruptions;  // the latest, newest first; at most kMostDisruptions
   Waiting queue;
   std::optional<Time> started_at;   // when this attempt first ran whole
   std::int64_t run_seconds = 0;     // running time of the attempts before this one; counts towards maxRuntime
@@ -398,7 +420,8 @@ struct TrainingJobStatus {
         field("preemptions", &T::preemptions, Zero::kOmit),
         field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
         field("nodeRefusals", &T::node_refusals), field("checkpoint", &T::checkpoint),
-        field("disruption", &T::disruption), field("queue", &T::queue), field("startedAt", &T::started_at),
+        field("disruption", &T::disruption), field("disruptions", &T::disruptions),
+        field("queue", &T::queue), field("startedAt", &T::started_at),
         field("runSeconds", &T::run_seconds, Zero::kOmit), field("finishedAt", &T::finished_at));
   }
   bool operator==(const TrainingJobStatus&) const = default;
