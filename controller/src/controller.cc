@@ -74,6 +74,7 @@ Controller::Impl::Impl(client::Environment e, client::Transport& transport, clie
       recorder(api, "muster.dev/controller", o.identity),
       caches(api),
       placement([this] { dirty.notify(); }),
+      ledger(caches.queues.store(), caches.projects.store()),
       context{e, api, recorder, caches, placement, seconds{o.status_interval}},
       gpus(e, pods,
            {.job = [this](const Key& key) { job_runner.add(key); },
@@ -113,6 +114,7 @@ Controller::Impl::Impl(client::Environment e, client::Transport& transport, clie
   context.own_namespace = o.lease_namespace;
   context.gpu_monitor = &gpus;
   context.gpu_holders = &holder;
+  context.ledger = &ledger;
   observe(api);
   observe(lease_api);
   listen();

@@ -114,6 +114,7 @@ struct Controller::Impl {
   client::EventRecorder recorder;
   reconcilers::Caches caches;
   reconcilers::PlacementModel placement;
+  reconcilers::Ledger ledger;
   reconcilers::ReconcilerContext context;
   reconcilers::GpuMonitor gpus;
   reconcilers::GpuHolders holder;

@@ -9,6 +9,7 @@
 #include "muster/reconcilers/jobs/pod_refusal.h"
 #include "muster/reconcilers/jobs/translate.h"
 #include "muster/reconcilers/lifecycle/job_status.h"
+#include "muster/reconcilers/projects/project.h"
 
 namespace muster::reconcilers {
 namespace {
@@ -154,7 +155,9 @@ client::Task<Outcome> TrainingJobReconciler::remove_finished(Job job) {
 void TrainingJobReconciler::take_over(const View& view, const Step& step) {
   const auto& key = view.key;
   // Pods may have come and gone while the step was written: those that the caches have now count.
-  context_.placement.update(key, view.counts->value, view.wish, step, pods_of(view.job->meta.uid));
+  const auto pods = pods_of(view.job->meta.uid);
+  context_.placement.update(key, view.counts->value, view.wish, step, pods);
+  count_use(key, view.counts->value, step.status, view.wish, pods);
   asked_with_[key] = view.counts->value.status.effective;
   if (crds::resizes_in_place(view.counts->value.spec) && step.status.assignment.attempt != 0)
     note_departed(reports_[key], view.job->meta.name, step.status.assignment, view.pods);
@@ -211,6 +214,7 @@ void TrainingJobReconciler::charge(const client::Key& key) {
     asked_with_[key] = counts->value.status.effective;
   }
   context_.placement.update(key, counts->value, wish, step, pods);
+  count_use(key, counts->value, step.status, wish, pods);
 }
 
 void TrainingJobReconciler::set_aside(const client::Key& key) {
@@ -287,9 +291,11 @@ client::Task<TrainingJobReconciler::Commit> TrainingJobReconciler::commit(const 
   }
   count_changes(before, step.status, context_.totals);
   for (const Loss& loss : step.lost) {
-    if (loss.is_of_gpus)
-      context_.totals.lost_gpu_seconds[{loss.cause, loss.is_owed}] +=
-          static_cast<std::uint64_t>(loss.seconds);
+    if (!loss.is_of_gpus) continue;
+    context_.totals.lost_gpu_seconds[{loss.cause, loss.is_owed}] += static_cast<std::uint64_t>(loss.seconds);
+    if (context_.ledger != nullptr)
+      context_.ledger->lose(owner_of_namespace(context_.caches, job->meta.ns), loss.work_seconds,
+                            context_.now());
   }
   co_return Commit::kStands;
 }
@@ -297,6 +303,7 @@ client::Task<TrainingJobReconciler::Commit> TrainingJobReconciler::commit(const 
 void TrainingJobReconciler::forget(const client::Key& key, const std::string& last_uid) {
   // A handler may call this while the last job's reconcile still makes pods.
   context_.placement.forget(key, all_pods_of(key, last_uid));
+  if (context_.ledger != nullptr) context_.ledger->forget(key, context_.now());
   rejections_.erase(key);
   reports_.erase(key);
   counters_due_.erase(key);

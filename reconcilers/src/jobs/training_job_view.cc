@@ -16,6 +16,7 @@
 #include "muster/reconcilers/pods/pod_identity.h"
 #include "muster/reconcilers/projects/project.h"
 #include "muster/reconcilers/sharing/gpu_holders.h"
+#include "muster/reconcilers/usage/job_use.h"
 
 namespace muster::reconcilers {
 namespace {
@@ -196,6 +197,18 @@ Idleness TrainingJobReconciler::idleness_of(const client::Key& key, const crds::
                                            .gpus = gpus_in_use(job, context_.gpu_holders),
                                            .below = job.spec.idle->gpu_utilization_below,
                                            .timeout = *job.spec.idle->timeout});
+}
+
+void TrainingJobReconciler::count_use(const client::Key& key, const crds::TrainingJob& job,
+                                      const crds::TrainingJobStatus& status, const Translation& wish,
+                                      const std::vector<client::Ptr<client::Pod>>& pods) {
+  if (context_.ledger == nullptr) return;
+  PlaceCost cost;
+  if (asks_for_parts_of_gpus(wish.needs))
+    cost = [&](const crds::PodAssignment& place) { return charge_of(job.spec, wish, place); };
+  JobUse use = use_of(job, status, wish, pods, cost);
+  use.project = owner_of_namespace(context_.caches, job.metadata.ns);
+  context_.ledger->update(key, std::move(use), context_.now());
 }
 
 // Who of those it waits for goes last, and until when that is in order.

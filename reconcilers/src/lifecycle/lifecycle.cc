@@ -198,7 +198,7 @@ bool loses_members(JobStep& s) {
 bool loses_a_pod(JobStep& s) {
   const auto lost = lost_pod(s);
   if (lost.empty()) return false;
-  count_fault(s, "PodLost");
+  count_fault(s, "PodLost", lost);
   // One that was lost before the gang ran whole comes back with a delay. Else whoever removes the pods and we
   // would chase each other.
   s.status.started_at ? requeue(s, "PodLost", lost) : back_off(s, "PodLost", lost);

@@ -68,6 +68,10 @@ bool only_numbers_differ(const Status& a, const Status& b) {
   return a.conditions == b.conditions && a.observed_generation == b.observed_generation;
 }
 
+// What work uses grows all the time. Where nothing else is new it is written so seldom, and a quiet cluster
+// stays quiet. What is not written yet follows from the statuses of the jobs (ledger.h).
+constexpr client::Duration kUsageInterval = std::chrono::hours{1};
+
 // The demand of one Project changes the fair shares of all others. Nobody needs to see that at once: the
 // status of each would be written for every job that comes or goes.
 constexpr int kFairShareIntervals = 20;
@@ -174,17 +178,21 @@ std::string first_claimant(const ObjectStore<crds::Project>& projects, const std
 template <class Kind>
 client::Task<Outcome> CapacityReconciler::write(ObjectStore<Kind>& store, client::Ptr<Object<Kind>> object,
                                                 typename Kind::Status wanted) {
-  if (wanted == object->value.status) co_return Outcome::done();
   const std::string id = fmt::format("{}/{}", Kind::kKind, object->meta.name);
   const auto now = context_.env.clock.now();
-  if (only_numbers_differ(wanted, object->value.status)) {
+  if (wanted == object->value.status) {
+    if (const auto later = usage_later(id)) co_return Outcome::again(*later);
+    take_usage(object->meta.name, wanted);
+    if (wanted == object->value.status) co_return Outcome::done();
+  } else if (only_numbers_differ(wanted, object->value.status)) {
     const bool may_wait = only_fair_shares_differ(wanted, object->value.status);
     const auto interval = context_.status_interval * (may_wait ? kFairShareIntervals : 1);
     const auto last = written_.find(id);
     if (last != written_.end() && now - last->second < interval)
       co_return Outcome::again(interval - (now - last->second));
   }
-  written_[id] = now;
+  take_usage(object->meta.name, wanted);
+  usage_looked_[id] = written_[id] = now;
   Kind changed;
   changed.metadata = object->value.metadata;
   changed.status = std::move(wanted);
@@ -196,11 +204,29 @@ client::Task<Outcome> CapacityReconciler::write(ObjectStore<Kind>& store, client
   co_return Outcome::retry();
 }
 
+// How long the usage of this object, if nothing else of it is new, is not looked at. nullopt: it is due.
+std::optional<client::Duration> CapacityReconciler::usage_later(const std::string& id) {
+  const auto now = context_.env.clock.now();
+  const auto looked = usage_looked_.try_emplace(id, now).first;
+  const auto due = looked->second + kUsageInterval;
+  if (now < due) return due - now;
+  looked->second = now;
+  return std::nullopt;
+}
+
+void CapacityReconciler::take_usage(const std::string& name, crds::QueueStatus& status) {
+  if (context_.ledger != nullptr) status.usage = context_.ledger->of_queue(name, context_.now());
+}
+void CapacityReconciler::take_usage(const std::string& name, crds::ProjectStatus& status) {
+  if (context_.ledger != nullptr) status.usage = context_.ledger->of_project(name, context_.now());
+}
+
 template <class Kind>
 client::Task<Outcome> CapacityReconciler::refresh(ObjectStore<Kind>& store, client::Key key) {
   const auto object = store.find(key);
   if (!object) {
     written_.erase(fmt::format("{}/{}", Kind::kKind, key));
+    usage_looked_.erase(fmt::format("{}/{}", Kind::kKind, key));
     co_return Outcome::done();
   }
   Kind wanted = object->value;

@@ -300,10 +300,20 @@ TEST_F(CrdsTest, StatusOfEveryOtherKindIsTaken) {
   const Amounts amounts{MilliGpu{2500}, MilliCpu{64'000}, Bytes{std::int64_t{4} << 40}};
   const Conditions conditions = {
       {"Accepted", ConditionStatus::kFalse, 1, Time{}, "ParentNotFound", "queue company does not exist"}};
+  const Usage used{1, 2, 3, 4, 5, 6, 7};
+  const UsageStatus usage{Time{}, used, used, used, {{"2026-01-31", used, {{"ann", 8}}, {{"h100", 9}}}}};
   Queue queue;
   queue.metadata.name = "queue-full";
-  queue.status = {
-      1, conditions, amounts, amounts, amounts, amounts, 3, 4, {{"h100", amounts, amounts, {}, amounts}}};
+  queue.status = {1,
+                  conditions,
+                  amounts,
+                  amounts,
+                  amounts,
+                  amounts,
+                  3,
+                  4,
+                  {{"h100", amounts, amounts, {}, amounts}},
+                  usage};
   EXPECT_EQ(from_json<Queue>(put(to_json(queue), status_to_json(queue)))->status, queue.status);
   Project project;
   project.metadata.name = "project-full";
@@ -317,7 +327,8 @@ TEST_F(CrdsTest, StatusOfEveryOtherKindIsTaken) {
                     amounts,
                     3,
                     4,
-                    {{"h100", amounts, amounts, {}, amounts}}};
+                    {{"h100", amounts, amounts, {}, amounts}},
+                    usage};
   EXPECT_EQ(from_json<Project>(put(to_json(project), status_to_json(project)))->status, project.status);
   NodePool pool;
   pool.metadata.name = "nodepool-full";

@@ -1,33 +1,34 @@
-// status.disruption: what the job has run, what disturbances have cost it, and what is known of the next one.
-// It changes in the writes that change what it counts, so a crash counts nothing twice and loses nothing.
+// status.disruption and status.disruptions: what the job has run, what disturbances have cost it, what is
+// known of the next one, and a line for each of the latest. They change in the writes that change what it
+// counts, so a crash counts nothing twice and loses nothing.
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "lifecycle/transitions/transitions.h"
+#include "muster/common/saturating.h"
 #include "muster/reconcilers/lifecycle/job_status.h"
+#include "muster/reconcilers/lifecycle/lifecycle_texts.h"
 #include "muster/reconcilers/pods/checkpoint.h"
 
 namespace muster::reconcilers {
 namespace {
 
-// Numbers of others (a request for CPUs, a status) may be absurd: sums and products stop at the largest.
+// Numbers of others (a request for CPUs, a status) may be absurd.
+using common::saturating_add;
+using common::saturating_multiply;
 constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
-std::int64_t add(std::int64_t a, std::int64_t b) {
-  std::int64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? kMost : sum;
-}
-std::int64_t multiply(std::int64_t a, std::int64_t b) {
-  std::int64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? kMost : product;
-}
+// What a line keeps of the message that was an event and a condition as well.
+constexpr std::size_t kMostOfMessage = 512;
 
 // Of its assignment, in thousandths of a GPU; of a job without GPUs, of a CPU.
 std::int64_t size_of(const JobStep& s) {
   std::int64_t size = 0;
   for (const auto& place : s.status.assignment.pods) {
     const auto amount = s.seen.cpus ? s.seen.cpus(place).value : cost_of(place, s.seen.charge).value;
-    size = add(size, std::max<std::int64_t>(amount, 0));
+    size = saturating_add(size, std::max<std::int64_t>(amount, 0));
   }
   return size;
 }
@@ -42,11 +43,61 @@ bool began_in_its_places(const JobStep& s) {
   return admitted != nullptr && admitted->last_transition_time != s.status.assignment.admitted_at;
 }
 
-void lose(JobStep& s, std::int64_t seconds, bool is_owed, const std::string& cause) {
-  if (seconds <= 0) return;
+// For so long it has done what nobody has saved, in seconds.
+std::int64_t seconds_unsaved(const JobStep& s) {
+  if (!s.status.started_at || s.seen.serves) return 0;
+  auto begin = *s.status.started_at;
+  if (s.status.checkpoint.saved_at) begin = std::max(begin, *s.status.checkpoint.saved_at);
+  const auto unsaved = seconds_since(s, begin);
+  const auto interval = s.spec.checkpoint ? s.spec.checkpoint->interval : std::nullopt;
+  return interval ? std::min<std::int64_t>(unsaved, interval->count()) : unsaved;
+}
+
+// As placement has it: until it has shown whether it does, what it states counts.
+bool saves_when_asked(const JobStep& s) {
+  const bool has_saved = s.status.checkpoint.step || s.status.checkpoint.saved_at;
+  return s.status.disruption.saves_when_asked.value_or(s.spec.checkpoint || has_saved);
+}
+
+// GPU-seconds of work that the decision throws away.
+std::int64_t work_thrown_away(const JobStep& s, const JobDecision& decision) {
+  using Kind = JobDecision::Kind;
+  const bool is_resize = decision.kind == Kind::kGrow || decision.kind == Kind::kShrink;
+  const bool goes_on = decision.surges || (is_resize && crds::resizes_in_place(s.spec));
+  if (goes_on || saves_when_asked(s)) return 0;
+  return saturating_multiply(size_of(s), seconds_unsaved(s)) / 1000;
+}
+
+struct Lost {
+  std::int64_t seconds = 0;       // in all, times GPUs
+  std::int64_t work_seconds = 0;  // of it: work
+};
+
+void lose(JobStep& s, Lost what, bool is_owed, const std::string& cause) {
+  if (what.seconds <= 0) return;
   auto& lost = is_owed ? s.status.disruption.lost_owed : s.status.disruption.lost_optional;
-  lost = add(lost, seconds);
-  s.step.lost.push_back({seconds, is_owed, !s.seen.cpus, cause});
+  lost = saturating_add(lost, what.seconds);
+  s.step.lost.push_back(
+      {what.seconds, std::min(what.work_seconds, what.seconds), is_owed, !s.seen.cpus, cause});
+}
+
+// What it gives: all places of the assignment that are not among `kept`.
+crds::MilliGpu given(const JobStep& s, const std::vector<Place>& kept) {
+  crds::MilliGpu sum;
+  for (const auto& place : s.status.assignment.pods) {
+    const bool stays = std::ranges::any_of(
+        kept, [&](const Place& k) { return k.role == place.role && k.index == place.index; });
+    if (!stays) sum += cost_of(place, s.seen.charge);
+  }
+  return sum;
+}
+
+void tell(JobStep& s, crds::Disruption line) {
+  line.at = s.seen.now;
+  line.message = cut(line.message, kMostOfMessage);
+  auto& lines = s.status.disruptions;
+  lines.insert(lines.begin(), std::move(line));
+  if (lines.size() > crds::kMostDisruptions) lines.resize(crds::kMostDisruptions);
 }
 
 }  // namespace
@@ -56,27 +107,33 @@ void count_run(JobStep& s) {
   if (a.attempt == 0 || !a.admitted_at) return;
   const auto since = std::max(*a.admitted_at, a.resized_at.value_or(*a.admitted_at));
   auto& ran = s.status.disruption.ran;
-  ran = add(ran, multiply(size_of(s), seconds_since(s, since)) / 1000);
+  ran = saturating_add(ran, saturating_multiply(size_of(s), seconds_since(s, since)) / 1000);
 }
 
 void count_loss(JobStep& s, const JobDecision& decision) {
   const bool is_fault = decision.kind == JobDecision::Kind::kEvict && decision.reason == "NodeFailed";
-  if (is_fault && decision.cost_seconds <= 0) return count_fault(s, "NodeFailed");
-  lose(s, decision.cost_seconds, decision.owed,
-       decision.kind == JobDecision::Kind::kGrow ? "Resized" : decision.reason);
+  if (is_fault && decision.cost_seconds <= 0) return count_fault(s, "NodeFailed", decision.message);
+  const bool grows = decision.kind == JobDecision::Kind::kGrow;
+  lose(s, {decision.cost_seconds, work_thrown_away(s, decision)}, decision.owed,
+       grows ? "Resized" : decision.reason);
+  if (grows) return;  // for its own good
+  const bool shrinks = decision.kind == JobDecision::Kind::kShrink;
+  tell(s, {.reason = decision.reason,
+           .message = decision.message,
+           .gave = given(s, shrinks ? decision.places : std::vector<Place>()),
+           .cost = std::max<std::int64_t>(decision.cost_seconds, 0),
+           .owed = decision.owed});
 }
 
-void count_fault(JobStep& s, const char* cause) {
+void count_fault(JobStep& s, const char* cause, const std::string& message) {
   if (!s.status.started_at) return;
-  auto begin = *s.status.started_at;
-  if (s.status.checkpoint.saved_at) begin = std::max(begin, *s.status.checkpoint.saved_at);
-  auto lost = seconds_since(s, begin);
-  const auto interval = s.spec.checkpoint ? s.spec.checkpoint->interval : std::nullopt;
-  if (interval) lost = std::min<std::int64_t>(lost, interval->count());
-  if (s.seen.serves) lost = 0;
-  lost = add(lost, std::max<std::int64_t>(s.status.disruption.start_seconds.value_or(0), 0));
-  const auto work = multiply(size_of(s), lost);
-  lose(s, work / 1000 + (work % 1000 != 0 ? 1 : 0), true, cause);
+  const auto unsaved = seconds_unsaved(s);
+  const auto start = std::max<std::int64_t>(s.status.disruption.start_seconds.value_or(0), 0);
+  const auto size = size_of(s);
+  const auto milli = saturating_multiply(size, saturating_add(unsaved, start));
+  const auto cost = milli / 1000 + (milli % 1000 != 0 ? 1 : 0);
+  lose(s, {cost, saturating_multiply(size, unsaved) / 1000}, true, cause);
+  tell(s, {.reason = cause, .message = message, .gave = given(s, {}), .cost = cost, .owed = true});
 }
 
 void ask_to_save(JobStep& s) {

@@ -52,7 +52,7 @@ bool loses_ground(JobStep& s) {
 
 void reform(JobStep& s, const JobDecision& replace) {
   const auto why = why_lost(s);
-  count_fault(s, "NodeFailed");
+  count_fault(s, "NodeFailed", why.empty() ? "places were lost" : why);
   add_run_time(s);
   replace_pods(s, replace);
   renumber_places(s);

@@ -25,10 +25,10 @@ void admit(JobStep& s, const JobDecision& start);
 // What it has run at its present size. Whoever ends the attempt, begins the next one or changes the size
 // calls this first, while the assignment is still as it was.
 void count_run(JobStep& s);
-// What the decision that is carried out costs it.
+// What the decision that is carried out costs it, and a line about it. To be called before the places go.
 void count_loss(JobStep& s, const JobDecision& decision);
 // The cluster has failed it. Lost is what it did since its last report, and another start.
-void count_fault(JobStep& s, const char* cause);
+void count_fault(JobStep& s, const char* cause, const std::string& message);
 // All its pods are told to go, and nothing has failed. They are not known to save until they have said so.
 void ask_to_save(JobStep& s);
 // Whether the pods of the last attempt that ended have said so.

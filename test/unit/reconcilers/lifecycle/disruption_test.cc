@@ -230,6 +230,87 @@ TEST(Disruption, WhatTheUserDoesAndWhatTheProgramDoesIsNotCounted) {
   EXPECT_EQ(of(life).lost_optional, 0);
 }
 
+// --- work that is thrown away, and the lines
+
+TEST(Disruption, WorkIsThrownAwayByWhoDoesNotSaveWhenAsked) {
+  Life life;
+  life.run();
+  life.now += seconds{100};
+  life.decision = costs(Life::give_back(kEvict, "Reclaimed", "others need it"), 900, true);
+  const Step step = life.look();
+  ASSERT_THAT(step.lost, SizeIs(1));
+  EXPECT_EQ(step.lost[0].seconds, 900);
+  EXPECT_EQ(step.lost[0].work_seconds, 400) << "since it began to run";
+
+  life.job.spec.checkpoint.emplace();
+  EXPECT_EQ(life.look().lost.at(0).work_seconds, 0) << "it says that it saves";
+  life.job.status.disruption.saves_when_asked = false;
+  EXPECT_EQ(life.look().lost.at(0).work_seconds, 400) << "it did not when it was asked";
+}
+
+TEST(Disruption, AResizeInPlaceThrowsNoWorkAway) {
+  Elastic life(2, 4);
+  life.run_with({0, 1, 2, 3});
+  life.now += seconds{100};
+  const auto step =
+      life.decide(costs(life.size(JobDecision::Kind::kShrink, {0, 1, 2}, "Preempted", "for x"), 10, true));
+  EXPECT_EQ(step.lost.at(0).work_seconds, 0);
+}
+
+TEST(Disruption, EachHasALine) {
+  Life life;
+  life.run();
+  life.now += seconds{100};
+  life.decision = costs(Life::give_back(kEvict, "Reclaimed", "others need it"), 120, true);
+  life.turn();
+  const auto& lines = life.job.status.disruptions;
+  ASSERT_THAT(lines, SizeIs(1));
+  EXPECT_EQ(lines[0], (crds::Disruption{.at = life.now,
+                                        .reason = "Reclaimed",
+                                        .message = "others need it",
+                                        .gave = crds::MilliGpu{4000},
+                                        .cost = 120,
+                                        .owed = true}));
+}
+
+TEST(Disruption, WhoShrinksGivesAPart) {
+  Elastic life(2, 4);
+  life.run_with({0, 1, 2, 3});
+  life.decide(costs(life.size(JobDecision::Kind::kShrink, {0, 1, 2}, "Preempted", "for x"), 10, true));
+  ASSERT_THAT(life.job.status.disruptions, SizeIs(1));
+  EXPECT_EQ(life.job.status.disruptions[0].gave, crds::MilliGpu{2000});
+  life.decide(costs(life.size(JobDecision::Kind::kGrow, {0, 1, 2, 3}), 20, false));
+  EXPECT_THAT(life.job.status.disruptions, SizeIs(1)) << "its own growth takes nothing from it";
+}
+
+TEST(Disruption, TheLatestLinesStay) {
+  Life life;
+  for (int i = 0; i < 15; ++i) {
+    life.decision = life.place();
+    life.turn();
+    life.all_ready();
+    life.turn();
+    life.now += seconds{10};
+    evict(life, i == 14 ? "Preempted" : "Reclaimed");
+    life.turn();
+  }
+  const auto& lines = life.job.status.disruptions;
+  ASSERT_THAT(lines, SizeIs(crds::kMostDisruptions));
+  EXPECT_EQ(lines.front().reason, "Preempted");
+  EXPECT_GT(lines.front().at, lines.back().at);
+}
+
+TEST(Disruption, AFaultOfTheClusterHasALineToo) {
+  Life life;
+  life.run();
+  life.now += seconds{100};
+  life.drop("llama-worker-1-1");
+  life.turn();
+  ASSERT_THAT(life.job.status.disruptions, SizeIs(1));
+  EXPECT_EQ(life.job.status.disruptions[0].reason, "PodLost");
+  EXPECT_THAT(life.job.status.disruptions[0].message, HasSubstr("worker-1"));
+}
+
 // --- how long things take
 
 TEST(Disruption, TheLastStartIsKept) {

@@ -15,6 +15,7 @@
 #include "muster/reconcilers/caches/caches.h"
 #include "muster/reconcilers/gpu_metrics/gpu_monitor.h"
 #include "muster/reconcilers/placement/placement_model.h"
+#include "muster/reconcilers/usage/ledger.h"
 
 namespace muster::reconcilers {
 
@@ -45,6 +46,7 @@ struct ReconcilerContext {
   std::shared_ptr<const char> urgent = std::make_shared<const char>();
   GpuMonitor* gpu_monitor = nullptr;            // nullptr: nothing is known of them
   GpuHolders* gpu_holders = nullptr;            // nullptr: shares of GPUs are not given out
+  Ledger* ledger = nullptr;                     // nullptr: nobody counts what work uses
   std::string own_namespace = "muster-system";  // where Muster's processes run
 
   crds::Time now() const { return std::chrono::floor<std::chrono::seconds>(env.clock.wall()); }

@@ -90,6 +90,9 @@ class TrainingJobReconciler {
   crds::MilliGpu charge_of(const crds::TrainingJobSpec& spec, const Translation& wish,
                            const crds::PodAssignment& place) const;
   Idleness idleness_of(const client::Key& key, const crds::TrainingJob& job);
+  // Tells the ledger what the job holds.
+  void count_use(const client::Key& key, const crds::TrainingJob& job, const crds::TrainingJobStatus& status,
+                 const Translation& wish, const std::vector<client::Ptr<client::Pod>>& pods);
 
   // --- doing (training_job.cc)
   client::Task<bool> read_if_unsure(const client::Key& key);

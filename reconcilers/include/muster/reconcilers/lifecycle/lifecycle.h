@@ -132,6 +132,7 @@ struct Note {
 // What this step has added to status.disruption.
 struct Loss {
   std::int64_t seconds = 0;
+  std::int64_t work_seconds = 0;  // of it: work that was done, and has to be done again
   bool is_owed = true;
   bool is_of_gpus = true;  // else of CPUs
   std::string cause;       // the reason of the decision or of the fault; Resized: it has grown

@@ -42,10 +42,16 @@ class CapacityReconciler {
   template <class Kind>
   client::Task<Outcome> write(ObjectStore<Kind>& store, client::Ptr<Object<Kind>> object,
                               typename Kind::Status wanted);
+  // What the work has used until now.
+  void take_usage(const std::string& name, crds::QueueStatus& status);
+  void take_usage(const std::string& name, crds::ProjectStatus& status);
+  void take_usage(const std::string&, crds::NodePoolStatus&) {}
+  std::optional<client::Duration> usage_later(const std::string& id);
 
   ReconcilerContext& context_;
-  std::map<std::string, NamespaceState> namespaces_;  // by Project, as its last reconcile found it
-  std::map<std::string, client::TimePoint> written_;  // kind/name -> when its numbers were last written
+  std::map<std::string, NamespaceState> namespaces_;       // by Project, as its last reconcile found it
+  std::map<std::string, client::TimePoint> written_;       // kind/name -> when its numbers were last written
+  std::map<std::string, client::TimePoint> usage_looked_;  // kind/name -> when its usage was last looked at
 };
 
 // The pool that is meant where none is named, as placement has it; "": none. Complexity: O(pools).

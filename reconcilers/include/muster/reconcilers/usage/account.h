@@ -1,0 +1,77 @@
+// The account of one Project or Queue: what its work has used, in all and by day. Amounts are integers, finer
+// than what a status says: thousandths of GPUs and CPUs, and MiB, times seconds.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "muster/crds/usage.h"
+
+namespace muster::reconcilers {
+
+// What work does with what it holds.
+enum class Doing : std::uint8_t { kStarting, kRunning, kSaving, kIdle };
+inline constexpr std::size_t kDoings = 4;
+
+// What is held at one instant.
+struct Held {
+  std::array<std::int64_t, kDoings> milli_gpus{};  // by Doing
+  std::int64_t milli_cpus = 0;
+  std::int64_t memory_mib = 0;
+
+  std::int64_t& gpus(Doing doing) { return milli_gpus[static_cast<std::size_t>(doing)]; }
+  void add(const Held& other);
+  void take(const Held& other);  // what was added before
+  bool operator==(const Held&) const = default;
+};
+
+// What was held, times seconds.
+struct Used {
+  Held held;
+  std::int64_t lost_milli = 0;  // milli-GPU-seconds of work that was thrown away
+
+  void add(const Held& amounts, std::int64_t seconds);
+  std::int64_t milli_gpu_seconds() const;  // of all kinds
+  bool operator==(const Used&) const = default;
+};
+
+class Account {
+ public:
+  // Goes on from what was written.
+  explicit Account(const crds::UsageStatus& written);
+
+  // Up to when everything was counted in what was written; nullopt: nothing was.
+  std::optional<crds::Time> counted_until() const { return counted_until_; }
+
+  // Complexity: O(days between the two instants x log).
+  void count(const std::string& user, const std::string& pool, const Held& held, crds::Time begin,
+             crds::Time end);
+  void lose(std::int64_t gpu_seconds, crds::Time at);
+
+  // As it is to be written. `now`: until then everything is counted. If nothing was added since the last
+  // call, it is the same as then, until the next day begins.
+  crds::UsageStatus status(crds::Time now);
+  // Since this process began: for counters.
+  const Used& since_start() const { return since_start_; }
+
+ private:
+  struct Day {
+    Used sum;
+    std::map<std::string, std::int64_t> users, pools;  // milli-GPU-seconds
+  };
+
+  Day& day_of(std::chrono::sys_days date);
+  bool begins_a_day(crds::Time now) const;
+
+  std::optional<crds::Time> counted_until_, written_until_;
+  bool has_changed_ = false;
+  Used total_, since_start_;
+  std::map<std::chrono::sys_days, Day> days_;
+};
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,288 @@
+// Accounts of time: by day, across restarts, and up the tree of Queues.
+#include "muster/reconcilers/usage/ledger.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+namespace muster::reconcilers {
+namespace {
+
+using std::chrono::days;
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::Field;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr crds::Time kNoon{std::chrono::sys_days{std::chrono::year{2026} / 1 / 31} + hours{12}};
+
+Held gpus(Doing doing, std::int64_t count) {
+  Held held;
+  held.gpus(doing) = count * 1000;
+  return held;
+}
+
+// --- one account
+
+TEST(Account, ADayEndsAtMidnightUtc) {
+  Account account{crds::UsageStatus{}};
+  account.count("ann", "a100", gpus(Doing::kRunning, 2), kNoon + hours{11}, kNoon + hours{13});
+  const auto status = account.status(kNoon + hours{13});
+  ASSERT_THAT(status.days, SizeIs(2));
+  EXPECT_EQ(status.days[0].date, "2026-02-01");
+  EXPECT_EQ(status.days[0].sum.gpu_seconds, 7200);
+  EXPECT_EQ(status.days[1].date, "2026-01-31");
+  EXPECT_EQ(status.days[1].sum.gpu_seconds, 7200);
+  EXPECT_THAT(status.days[1].users, ElementsAre(crds::UsagePart{"ann", 7200}));
+  EXPECT_THAT(status.days[1].pools, ElementsAre(crds::UsagePart{"a100", 7200}));
+  EXPECT_EQ(status.total.gpu_seconds, 14400);
+  EXPECT_EQ(status.last_7_days.gpu_seconds, 14400);
+  EXPECT_EQ(status.until, kNoon + hours{13});
+}
+
+TEST(Account, WhatItDoesIsKeptApart) {
+  Account account{crds::UsageStatus{}};
+  Held held = gpus(Doing::kStarting, 1);
+  held.gpus(Doing::kSaving) = 500;
+  held.gpus(Doing::kIdle) = 2000;
+  held.milli_cpus = 1500;
+  held.memory_mib = 512;
+  account.count("", "", held, kNoon, kNoon + seconds{10});
+  account.lose(7, kNoon);
+  const auto total = account.status(kNoon + seconds{10}).total;
+  EXPECT_EQ(total, (crds::Usage{.gpu_seconds = 35,
+                                .starting = 10,
+                                .saving = 5,
+                                .idle = 20,
+                                .lost = 7,
+                                .cpu_seconds = 15,
+                                .memory_gib_seconds = 5}));
+}
+
+TEST(Account, GoesOnFromWhatWasWritten) {
+  Account first{crds::UsageStatus{}};
+  first.count("ann", "a100", gpus(Doing::kRunning, 3), kNoon, kNoon + minutes{1});
+  first.lose(9, kNoon);
+  const auto written = first.status(kNoon + minutes{1});
+  Account next{written};
+  EXPECT_EQ(next.counted_until(), kNoon + minutes{1});
+  EXPECT_EQ(next.status(kNoon + minutes{2}), written) << "nothing is new";
+  next.count("ann", "a100", gpus(Doing::kRunning, 3), kNoon + minutes{1}, kNoon + minutes{2});
+  const auto status = next.status(kNoon + minutes{2});
+  EXPECT_EQ(status.total.gpu_seconds, 360);
+  EXPECT_EQ(status.total.lost, 9);
+  EXPECT_THAT(status.days.at(0).users, ElementsAre(crds::UsagePart{"ann", 360}));
+  EXPECT_EQ(next.since_start().milli_gpu_seconds(), 180'000) << "of this process";
+}
+
+TEST(Account, SumsOfTheLastDaysFollowTheCalendar) {
+  Account account{crds::UsageStatus{}};
+  account.count("", "", gpus(Doing::kRunning, 1), kNoon, kNoon + seconds{10});
+  EXPECT_EQ(account.status(kNoon + hours{1}).last_7_days.gpu_seconds, 10);
+  const auto later = account.status(kNoon + days{7});
+  EXPECT_EQ(later.last_7_days.gpu_seconds, 0);
+  EXPECT_EQ(later.last_30_days.gpu_seconds, 10);
+  EXPECT_EQ(account.status(kNoon + days{30}).last_30_days.gpu_seconds, 0);
+}
+
+TEST(Account, KeepsAMonthOfDays) {
+  Account account{crds::UsageStatus{}};
+  account.count("", "", gpus(Doing::kRunning, 1), kNoon, kNoon + days{400});
+  const auto status = account.status(kNoon + days{400});
+  EXPECT_THAT(status.days, SizeIs(crds::UsageStatus::kMostDays));
+  EXPECT_EQ(status.total.gpu_seconds, 400 * 86400);
+}
+
+TEST(Account, OfManyUsersThoseWithMostAreNamed) {
+  Account account{crds::UsageStatus{}};
+  for (int i = 0; i < 100; ++i)
+    account.count("user-" + std::to_string(i), "", gpus(Doing::kRunning, 1), kNoon, kNoon + seconds{1 + i});
+  const auto users = account.status(kNoon + hours{1}).days.at(0).users;
+  ASSERT_THAT(users, SizeIs(crds::UsageStatus::kMostUsers));
+  EXPECT_EQ(users.front(), (crds::UsagePart{"user-99", 100}));
+  EXPECT_EQ(users.back().name, "others");
+  std::int64_t sum = 0;
+  for (const auto& user : users) sum += user.gpu_seconds;
+  EXPECT_EQ(sum, 5050);
+}
+
+TEST(Account, AbsurdAmountsStopAtTheLargest) {
+  Account account{crds::UsageStatus{}};
+  Held held;
+  held.milli_cpus = std::numeric_limits<std::int64_t>::max();
+  account.count("", "", held, kNoon, kNoon + hours{1});
+  account.count("", "", held, kNoon, kNoon + hours{1});
+  EXPECT_EQ(account.status(kNoon + hours{1}).total.cpu_seconds,
+            std::numeric_limits<std::int64_t>::max() / 1000);
+}
+
+// --- the tree
+
+struct LedgerTest : testing::Test {
+  ObjectStore<crds::Queue> queues;
+  ObjectStore<crds::Project> projects;
+
+  LedgerTest() {
+    queue("root", "");
+    queue("research", "root");
+    project("nlp", "research");
+    project("vision", "root");
+  }
+
+  template <class Kind>
+  void put(ObjectStore<Kind>& store, Kind value, const std::string& uid = "uid") {
+    Object<Kind> object;
+    object.meta = {"", value.metadata.name, uid, std::to_string(++version_)};
+    object.value = std::move(value);
+    store.apply(std::move(object));
+  }
+  void queue(const std::string& name, const std::string& parent, crds::UsageStatus usage = {}) {
+    crds::Queue q;
+    q.metadata.name = name;
+    q.spec.parent = parent;
+    q.status.usage = std::move(usage);
+    put(queues, std::move(q));
+  }
+  void project(const std::string& name, const std::string& queue, crds::UsageStatus usage = {},
+               const std::string& uid = "uid") {
+    crds::Project p;
+    p.metadata.name = name;
+    p.spec.queue = queue;
+    p.status.usage = std::move(usage);
+    put(projects, std::move(p), uid);
+  }
+  // What a process that ends now has written.
+  void write(Ledger& ledger, crds::Time now) {
+    for (const auto* name : {"root", "research"})
+      queue(name, std::string(name) == "root" ? "" : "root", ledger.of_queue(name, now));
+    project("nlp", "research", ledger.of_project("nlp", now));
+    project("vision", "root", ledger.of_project("vision", now));
+  }
+
+ private:
+  int version_ = 0;
+};
+
+JobUse runs(const std::string& project, std::int64_t count, Doing doing = Doing::kRunning) {
+  JobUse use;
+  use.project = project;
+  use.user = "ann";
+  use.pool = "a100";
+  use.held = gpus(doing, count);
+  return use;
+}
+
+TEST_F(LedgerTest, AProjectAndAllQueuesAboveAreCharged) {
+  Ledger ledger(queues, projects);
+  ledger.update("nlp/a", runs("nlp", 2), kNoon);
+  ledger.update("vision/b", runs("vision", 1), kNoon + seconds{5});
+  ledger.update("nlp/a", runs("nlp", 0), kNoon + seconds{10});
+  const auto now = kNoon + seconds{25};
+  EXPECT_EQ(ledger.of_project("nlp", now).total.gpu_seconds, 20);
+  EXPECT_EQ(ledger.of_project("vision", now).total.gpu_seconds, 20);
+  EXPECT_EQ(ledger.of_queue("research", now).total.gpu_seconds, 20);
+  EXPECT_EQ(ledger.of_queue("root", now).total.gpu_seconds, 40);
+}
+
+TEST_F(LedgerTest, JobsOfOneUserAndPoolAreSummedUp) {
+  Ledger ledger(queues, projects);
+  ledger.update("nlp/a", runs("nlp", 2, Doing::kStarting), kNoon);
+  ledger.update("nlp/b", runs("nlp", 4), kNoon);
+  ledger.update("nlp/a", runs("nlp", 2), kNoon + seconds{3});
+  ledger.forget("nlp/b", kNoon + seconds{5});
+  const auto status = ledger.of_project("nlp", kNoon + seconds{10});
+  EXPECT_EQ(status.total.gpu_seconds, 2 * 10 + 4 * 5);
+  EXPECT_EQ(status.total.starting, 6);
+  EXPECT_THAT(status.days.at(0).users, ElementsAre(crds::UsagePart{"ann", 40}));
+}
+
+TEST_F(LedgerTest, WhatIdlesIsNotWrittenAgain) {
+  Ledger ledger(queues, projects);
+  EXPECT_EQ(ledger.of_project("nlp", kNoon), crds::UsageStatus{});
+  ledger.update("nlp/a", runs("nlp", 1), kNoon);
+  ledger.forget("nlp/a", kNoon + seconds{10});
+  const auto status = ledger.of_project("nlp", kNoon + seconds{12});
+  EXPECT_EQ(ledger.of_project("nlp", kNoon + hours{1}), status);
+}
+
+// --- restarts
+
+TEST_F(LedgerTest, ARestartNeitherLosesNorCountsTwice) {
+  JobUse job = runs("nlp", 2);
+  job.begin = kNoon;
+  job.whole = kNoon + seconds{30};
+  {
+    Ledger ledger(queues, projects);
+    JobUse starting = runs("nlp", 2, Doing::kStarting);
+    starting.begin = kNoon;
+    ledger.update("nlp/a", starting, kNoon);
+    ledger.update("nlp/a", job, kNoon + seconds{30});
+    write(ledger, kNoon + seconds{50});
+    ledger.of_project("nlp", kNoon + seconds{70});  // counted, and not written
+  }
+  Ledger next(queues, projects);
+  next.update("nlp/a", job, kNoon + seconds{100});
+  for (const auto& status :
+       {next.of_project("nlp", kNoon + seconds{110}), next.of_queue("research", kNoon + seconds{110})}) {
+    EXPECT_EQ(status.total.gpu_seconds, 220);
+    EXPECT_EQ(status.total.starting, 60);
+    EXPECT_EQ(status.until, kNoon + seconds{110});
+  }
+}
+
+TEST_F(LedgerTest, AStartThatNobodySawIsCountedFromItsStatus) {
+  Ledger ledger(queues, projects);
+  JobUse job = runs("nlp", 2);
+  job.begin = kNoon;
+  job.whole = kNoon + seconds{30};
+  ledger.update("nlp/a", job, kNoon + seconds{40});
+  const auto total = ledger.of_project("nlp", kNoon + seconds{40}).total;
+  EXPECT_EQ(total.gpu_seconds, 80);
+  EXPECT_EQ(total.starting, 60);
+}
+
+TEST_F(LedgerTest, AnotherProjectOfTheSameNameBeginsAtNothing) {
+  Ledger ledger(queues, projects);
+  ledger.update("nlp/a", runs("nlp", 1), kNoon);
+  EXPECT_EQ(ledger.of_project("nlp", kNoon + seconds{10}).total.gpu_seconds, 10);
+  project("nlp", "research", {}, "uid-2");
+  EXPECT_EQ(ledger.of_project("nlp", kNoon + seconds{10}).total.gpu_seconds, 0);
+}
+
+TEST_F(LedgerTest, ACircleOfQueuesHarmsNobody) {
+  queue("root", "research");
+  Ledger ledger(queues, projects);
+  ledger.update("nlp/a", runs("nlp", 1), kNoon);
+  EXPECT_EQ(ledger.of_project("nlp", kNoon + seconds{10}).total.gpu_seconds, 10);
+}
+
+TEST_F(LedgerTest, AJobWithoutAProjectChargesNobody) {
+  Ledger ledger(queues, projects);
+  ledger.update("other/a", runs("", 1), kNoon);
+  ledger.update("other/a", runs("nlp", 1), kNoon + seconds{10});
+  EXPECT_EQ(ledger.of_project("nlp", kNoon + seconds{15}).total.gpu_seconds, 5);
+}
+
+TEST_F(LedgerTest, CountersAreOfThisProcess) {
+  crds::UsageStatus before;
+  before.until = kNoon;
+  before.total.gpu_seconds = 1000;
+  project("nlp", "research", before);
+  Ledger ledger(queues, projects);
+  ledger.update("nlp/a", runs("nlp", 1), kNoon);
+  ledger.lose("nlp", 3, kNoon + seconds{10});
+  std::map<std::string, Used> told;
+  ledger.for_each_project(kNoon + seconds{10},
+                          [&](const std::string& name, const Used& used) { told[name] = used; });
+  ASSERT_TRUE(told.contains("nlp"));
+  EXPECT_EQ(told["nlp"].milli_gpu_seconds(), 10'000);
+  EXPECT_EQ(told["nlp"].lost_milli, 3'000);
+}
+
+}  // namespace
+}  // namespace muster::reconcilers
