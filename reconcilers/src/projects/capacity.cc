@@ -181,7 +181,8 @@ client::Task<Outcome> CapacityReconciler::write(ObjectStore<Kind>& store, client
   const std::string id = fmt::format("{}/{}", Kind::kKind, object->meta.name);
   const auto now = context_.env.clock.now();
   if (wanted == object->value.status) {
-    if (const auto later = usage_later(id)) co_return Outcome::again(*later);
+    const auto later = usage_later(id);
+    if (later && !has_ended(wanted, object->meta.name)) co_return Outcome::again(*later);
     take_usage(object->meta.name, wanted);
     if (wanted == object->value.status) co_return Outcome::done();
   } else if (only_numbers_differ(wanted, object->value.status)) {
@@ -212,6 +213,14 @@ std::optional<client::Duration> CapacityReconciler::usage_later(const std::strin
   if (now < due) return due - now;
   looked->second = now;
   return std::nullopt;
+}
+
+// Then the next process could not find out what it was (ledger.h).
+bool CapacityReconciler::has_ended(const crds::QueueStatus&, const std::string& name) {
+  return context_.ledger != nullptr && context_.ledger->queue_has_ended(name);
+}
+bool CapacityReconciler::has_ended(const crds::ProjectStatus&, const std::string& name) {
+  return context_.ledger != nullptr && context_.ledger->project_has_ended(name);
 }
 
 void CapacityReconciler::take_usage(const std::string& name, crds::QueueStatus& status) {

@@ -11,6 +11,7 @@
 #include "muster/crds/training_job.h"
 #include "muster/reconcilers/common/owner.h"
 #include "muster/reconcilers/pods/names.h"
+#include "muster/reconcilers/usage/job_use.h"
 
 namespace muster::reconcilers {
 namespace {
@@ -56,6 +57,9 @@ Json replica_json(const crds::InferenceService& service, std::string_view revisi
   job.metadata.ns = service.metadata.ns;
   job.metadata.labels = {{std::string(kServiceLabel), service.metadata.name},
                          {std::string(kRevisionLabel), std::string(revision)}};
+  const std::string user_label(kUserLabel);
+  if (const auto user = service.metadata.labels.find(user_label); user != service.metadata.labels.end())
+    job.metadata.labels[user_label] = user->second;
   job.spec.preemptible = wanted.preemptible;
   job.spec.priority_class_name = priority_class;
   job.spec.topology = wanted.topology;

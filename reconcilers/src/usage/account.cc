@@ -182,7 +182,7 @@ bool Account::begins_a_day(crds::Time now) const {
 
 crds::UsageStatus Account::status(crds::Time now) {
   if (has_changed_ || begins_a_day(now)) written_until_ = now;
-  has_changed_ = false;
+  has_changed_ = has_ended_ = false;
   crds::UsageStatus status;
   status.until = written_until_;
   status.total = write(total_);

@@ -31,6 +31,24 @@ Doing doing_of(const crds::TrainingJobStatus& status) {
   return crds::is_true(status.conditions, "Idle") ? Doing::kIdle : Doing::kRunning;
 }
 
+// What a job that has ended held then: its status names the pods that succeeded, and not their places.
+Held held_until_end(const crds::TrainingJob& job, const crds::TrainingJobStatus& status,
+                    const Translation& wish) {
+  Held held;
+  std::int64_t left = std::max(status.succeeded_replicas, crds::replicas_of(job.spec));
+  for (std::size_t r = 0; r < job.spec.roles.size() && r < wish.needs.size(); ++r) {
+    const auto& needs = wish.needs[r];
+    const auto pods = std::min<std::int64_t>(left, crds::most_replicas(job.spec.roles[r]));
+    left -= pods;
+    const bool is_fraction = needs.share.kind == placement::GpuShare::Kind::kFraction;
+    const std::int64_t part = is_fraction ? needs.share.milli.value : 1000;
+    hold(held, Doing::kRunning, common::saturating_multiply(pods, needs.gpus * part),
+         common::saturating_multiply(pods, needs.requests.cpu.value),
+         common::saturating_multiply(pods, needs.requests.memory.value));
+  }
+  return held;
+}
+
 // GPUs that the assignment has, by node.
 std::set<std::pair<std::string, std::int32_t>> gpus_of(const crds::Assignment& assignment) {
   std::set<std::pair<std::string, std::int32_t>> gpus;
@@ -63,6 +81,11 @@ JobUse use_of(const crds::TrainingJob& job, const crds::TrainingJobStatus& statu
     // A replica that moves serves there until it is ready here.
     for (const auto& place : a.replaces.pods)
       hold(use.held, Doing::kRunning, cost_of(place, cost).value, 0, 0);
+  }
+  if (is_finished(status) && status.started_at && status.finished_at) {
+    use.whole = status.started_at;
+    use.end = status.finished_at;
+    use.until_end = held_until_end(job, status, wish);
   }
   // Most looks are at gangs that are as they should be.
   if (pods.size() <= a.pods.size() + a.replaces.pods.size()) return use;

@@ -56,7 +56,13 @@ void Ledger::settle_all(crds::Time now) {
 }
 
 void Ledger::catch_up(const JobUse& use, crds::Time now) {
-  if (use.project.empty() || !use.begin) return;
+  if (use.project.empty()) return;
+  if (use.end && use.whole) {
+    for (Account* account : accounts_of(use.project))
+      account->count(use.user, use.pool, use.until_end,
+                     std::max(*use.whole, account->counted_until().value_or(*use.whole)), *use.end);
+  }
+  if (!use.begin) return;
   Held starting, whole;
   starting.gpus(Doing::kStarting) = use.held.milli_gpus[0] + use.held.milli_gpus[1] + use.held.milli_gpus[3];
   whole.gpus(Doing::kRunning) = starting.gpus(Doing::kStarting);
@@ -83,6 +89,9 @@ void Ledger::update(const client::Key& job, JobUse use, crds::Time now) {
       return;
     Together& together = held_[before.project];
     settle(before.project, together, now);
+    if (before.held != Held{}) {
+      for (Account* account : accounts_of(before.project)) account->note_end();
+    }
     const auto part = together.parts.find({before.user, before.pool});
     if (part != together.parts.end()) {
       part->second.take(before.held);
@@ -115,6 +124,16 @@ crds::UsageStatus Ledger::of_queue(const std::string& name, crds::Time now) {
   settle_all(now);
   Account* account = find(of_queues_, queues_, name);
   return account == nullptr ? crds::UsageStatus{} : account->status(now);
+}
+
+bool Ledger::project_has_ended(const std::string& name) {
+  const Account* account = find(of_projects_, projects_, name);
+  return account != nullptr && account->has_ended();
+}
+
+bool Ledger::queue_has_ended(const std::string& name) {
+  const Account* account = find(of_queues_, queues_, name);
+  return account != nullptr && account->has_ended();
 }
 
 void Ledger::for_each_project(crds::Time now,

@@ -235,6 +235,34 @@ TEST_F(LedgerTest, ARestartNeitherLosesNorCountsTwice) {
   }
 }
 
+TEST_F(LedgerTest, AnEndThatNobodyWroteIsCountedFromItsStatus) {
+  crds::UsageStatus usage;
+  usage.until = kNoon + seconds{10};
+  project("nlp", "research", usage);
+  Ledger ledger(queues, projects);
+  JobUse ended;
+  ended.project = "nlp";
+  ended.whole = kNoon;
+  ended.end = kNoon + seconds{25};
+  ended.until_end = gpus(Doing::kRunning, 4);
+  ledger.update("nlp/a", ended, kNoon + seconds{60});
+  EXPECT_EQ(ledger.of_project("nlp", kNoon + seconds{60}).total.gpu_seconds, 4 * 15);
+  EXPECT_EQ(ledger.of_queue("research", kNoon + seconds{60}).total.gpu_seconds, 4 * 25)
+      << "it was never written";
+}
+
+TEST_F(LedgerTest, AnEndIsToBeWrittenSoon) {
+  Ledger ledger(queues, projects);
+  ledger.update("nlp/a", runs("nlp", 4), kNoon);
+  EXPECT_FALSE(ledger.project_has_ended("nlp"));
+  ledger.update("nlp/a", runs("nlp", 3), kNoon + seconds{5});
+  EXPECT_TRUE(ledger.project_has_ended("nlp"));
+  EXPECT_TRUE(ledger.queue_has_ended("root"));
+  ledger.of_project("nlp", kNoon + seconds{6});
+  EXPECT_FALSE(ledger.project_has_ended("nlp"));
+  EXPECT_FALSE(ledger.project_has_ended("nobody"));
+}
+
 TEST_F(LedgerTest, AStartThatNobodySawIsCountedFromItsStatus) {
   Ledger ledger(queues, projects);
   JobUse job = runs("nlp", 2);

@@ -46,6 +46,10 @@ class CapacityReconciler {
   void take_usage(const std::string& name, crds::QueueStatus& status);
   void take_usage(const std::string& name, crds::ProjectStatus& status);
   void take_usage(const std::string&, crds::NodePoolStatus&) {}
+  // Work below it has given something back since then.
+  bool has_ended(const crds::QueueStatus&, const std::string& name);
+  bool has_ended(const crds::ProjectStatus&, const std::string& name);
+  bool has_ended(const crds::NodePoolStatus&, const std::string&) { return false; }
   std::optional<client::Duration> usage_later(const std::string& id);
 
   ReconcilerContext& context_;

@@ -52,6 +52,10 @@ class Account {
   void count(const std::string& user, const std::string& pool, const Held& held, crds::Time begin,
              crds::Time end);
   void lose(std::int64_t gpu_seconds, crds::Time at);
+  // Something is held no longer: no status of a job tells for sure that it was.
+  void note_end() { has_ended_ = true; }
+  // Since the last status().
+  bool has_ended() const { return has_ended_; }
 
   // As it is to be written. `now`: until then everything is counted. If nothing was added since the last
   // call, it is the same as then, until the next day begins.
@@ -69,7 +73,7 @@ class Account {
   bool begins_a_day(crds::Time now) const;
 
   std::optional<crds::Time> counted_until_, written_until_;
-  bool has_changed_ = false;
+  bool has_changed_ = false, has_ended_ = false;
   Used total_, since_start_;
   std::map<std::chrono::sys_days, Day> days_;
 };

@@ -4,8 +4,9 @@
 // What survives a crash: each account is written into the status of its object, with the instant up to which
 // everything is counted (`usage.until`). The next process goes on from there. Of a job that held something
 // before this process began, the time since `until` is counted from the job's own status: when it was
-// admitted and when it was whole. So nothing is counted twice. Lost is only what ended after the last write:
-// a Project's status is written within seconds of a job's start or end.
+// admitted, when it was whole, and when it ended. So nothing is counted twice. Lost is what was given back
+// after the last write by a job that goes on, or was deleted: has_ended() says that a write is due within
+// seconds.
 #pragma once
 
 #include <functional>
@@ -29,6 +30,9 @@ struct JobUse {
   Held held;
   // Of what its assignment holds: since when, and since when it is whole.
   std::optional<crds::Time> begin, whole;
+  // Of a job that has ended: when, and what it held then (since `whole`).
+  std::optional<crds::Time> end;
+  Held until_end;
 };
 
 class Ledger {
@@ -49,6 +53,10 @@ class Ledger {
   // Complexity: O(users and days of the account); of a Queue also what holds something below.
   crds::UsageStatus of_project(const std::string& name, crds::Time now);
   crds::UsageStatus of_queue(const std::string& name, crds::Time now);
+
+  // Whether something is held no longer that was when of_project() or of_queue() was last called.
+  bool project_has_ended(const std::string& name);
+  bool queue_has_ended(const std::string& name);
 
   // Of each Project since this process began.
   void for_each_project(crds::Time now, const std::function<void(const std::string&, const Used&)>& tell);
