@@ -54,12 +54,14 @@ build-tsan: TARGETS = $(TSAN_TARGETS)
 controlplane: deps
 	@scripts/build-controlplane.sh >/dev/null
 
+# Runs a command while the control plane is built, the first half of which waits for downloads. Fails if either does.
+beside-controlplane = $(1) & plane=$$!; $(2) || { kill $$plane; exit 1; }; wait $$plane
+
 # These steps run one after the other, whatever -j says: each uses all cores by itself.
 test:
 	@scripts/install-deps.sh --node
-	@$(MAKE) controlplane
-	@scripts/build-controlplane.sh --gpu-plugin >/dev/null
-	@$(MAKE) build-release TARGETS=release_tests
+	@$(call beside-controlplane,{ $(MAKE) controlplane; scripts/build-controlplane.sh --gpu-plugin >/dev/null; },\
+	  $(MAKE) build-release TARGETS=release_tests)
 	@$(MAKE) build-asan
 	@$(MAKE) build-tsan
 	@scripts/test.sh release asan tsan
@@ -100,8 +102,7 @@ fuzz:
 
 demo:
 	@$(MAKE) deps
-	@$(MAKE) controlplane
-	@$(MAKE) build-release TARGETS="muster kubectl-muster testcluster"
+	@$(call beside-controlplane,$(MAKE) controlplane,$(MAKE) build-release TARGETS="muster kubectl-muster testcluster")
 	@scripts/demo.sh
 
 demo-down:
