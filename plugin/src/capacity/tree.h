@@ -5,12 +5,13 @@
 #include <vector>
 
 #include "muster/crds/crds.h"
+#include "output/listing.h"
 
 namespace muster::plugin {
 
 // Queues with what is below them, each a level deeper; then Queues whose parent is missing, and Projects
 // whose Queue is. Amounts are GPUs in the default pool. Siblings are in the order of their names.
-std::string tree(const std::vector<crds::Queue>& queues, const std::vector<crds::Project>& projects);
+Listing tree(const std::vector<crds::Queue>& queues, const std::vector<crds::Project>& projects);
 
 // "[####++--..]": used within the quota, borrowed, quota that is idle, and the rest, of `whole`. All in
 // milli-GPU.

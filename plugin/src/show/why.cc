@@ -1,12 +1,13 @@
-#include "why.h"
+#include "show/why.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "text.h"
+#include "output/text.h"
 
 namespace muster::plugin {
 namespace {
@@ -134,10 +135,6 @@ std::string present(const crds::TrainingJob& job, const std::string& who, Time n
   return {};
 }
 
-std::string name_of(const crds::ObjectMeta& meta) {
-  return meta.ns + "/" + meta.name;
-}
-
 }  // namespace
 
 std::string_view what_helps(std::string_view reason) {
@@ -168,6 +165,28 @@ std::string why(const crds::InferenceService& service, Time now) {
     }
   }
   return trimmed(text);
+}
+
+Data why_data(const Workload& workload, Time now) {
+  return std::visit(
+      [&]<class Kind>(const Kind& object) {
+        const crds::Json whole = crds::to_json(object);
+        const crds::Waiting& w = object.status.queue;
+        Data data = {{"kind", Kind::kKind},
+                     {"namespace", object.metadata.ns},
+                     {"name", object.metadata.name},
+                     {"text", why(object, now)}};
+        const crds::Json& status = whole.value("status", crds::Json::object());
+        if (status.contains("phase")) data["phase"] = status["phase"];
+        if (!w.reason.empty()) data["waiting"] = status["queue"];
+        if (const auto helps = what_helps(w.reason); !helps.empty()) data["helps"] = helps;
+        return data;
+      },
+      workload);
+}
+
+std::string why(const Workload& workload, Time now) {
+  return std::visit([&](const auto& object) { return why(object, now); }, workload);
 }
 
 }  // namespace muster::plugin

@@ -1,15 +1,15 @@
 // `kubectl muster queue`: what waits, in the order in which it is served.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "muster/crds/crds.h"
+#include "output/listing.h"
 
 namespace muster::plugin {
 
 // By pool and position; what has no position (nothing may start in its Project, or it was not judged yet)
-// comes last. "": nothing waits.
-std::string queue(const std::vector<crds::TrainingJob>& jobs, crds::Time now);
+// comes last.
+Listing queue(const std::vector<crds::TrainingJob>& jobs, crds::Time now);
 
 }  // namespace muster::plugin

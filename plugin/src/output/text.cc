@@ -1,4 +1,4 @@
-#include "text.h"
+#include "output/text.h"
 
 #include <algorithm>
 #include <array>
@@ -29,7 +29,9 @@ std::string gpus(const crds::Amounts& amounts) {
   return amounts.gpu ? crds::to_string(*amounts.gpu) : "0";
 }
 
-std::string wrapped(std::string_view text, std::size_t width) {
+namespace {
+
+std::string wrapped_line(std::string_view text, std::size_t width) {
   std::string out;
   std::size_t line = 0;
   while (!text.empty()) {
@@ -47,6 +49,26 @@ std::string wrapped(std::string_view text, std::size_t width) {
     line += word.size();
   }
   return out;
+}
+
+}  // namespace
+
+std::string wrapped(std::string_view text, std::size_t width) {
+  const std::size_t end = text.find('\n');
+  std::string first = wrapped_line(text.substr(0, end), width);
+  if (end == std::string_view::npos) return first;
+  return first + '\n' + wrapped(text.substr(end + 1), width);
+}
+
+std::string name_of(const crds::ObjectMeta& meta) {
+  return meta.ns + "/" + meta.name;
+}
+
+std::string said(const client::Error& error, std::string_view if_forbidden) {
+  std::string text = error.message.empty() ? client::to_string(error) : error.message;
+  if (error.code == client::ErrorCode::kForbidden && !if_forbidden.empty())
+    text += "\n" + std::string(if_forbidden) + ".";
+  return text;
 }
 
 }  // namespace muster::plugin

@@ -1,11 +1,10 @@
-#include "tree.h"
+#include "capacity/tree.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 
-#include "muster/common/table.h"
-#include "text.h"
+#include "output/text.h"
 
 namespace muster::plugin {
 namespace {
@@ -30,7 +29,7 @@ class Tree {
     }
   }
 
-  std::string text() {
+  std::vector<Row> rows() {
     for (const auto& top : below_[""]) add(top, 0);
     for (const auto& [parent, queues] : below_) {
       if (queues_.contains(parent) || parent.empty()) continue;
@@ -46,12 +45,14 @@ class Tree {
     for (const auto& [name, queue] : queues_) {
       if (!seen_.contains(name)) add(name, 0);
     }
-    return table(rows_);
+    return std::move(rows_);
   }
 
  private:
-  static std::vector<std::string> missing(const std::string& queue) {
-    return {queue + " (missing)", "", "", "", "", "", "", "", ""};
+  static Row missing(const std::string& queue) {
+    Row row{std::vector<Cell>(13), Colour::kRed};
+    row.cells[0].text = queue + " (missing)";
+    return row;
   }
 
   void add(const std::string& name, int depth) {
@@ -65,13 +66,29 @@ class Tree {
     }
   }
 
+  static const std::string& parent_of(const crds::Queue& queue) { return queue.spec.parent; }
+  static const std::string& parent_of(const crds::Project& project) { return project.spec.queue; }
+
   template <class Kind>
-  void row(const Kind& kind, const std::string& name, int depth) {
-    const auto& s = kind.status;
-    rows_.push_back({std::string(static_cast<std::size_t>(2 * depth), ' ') + name, gpus(kind.spec.quota),
-                     gpus(s.fair_share), gpus(s.allocated), gpus(s.borrowed), gpus(s.pending),
-                     std::to_string(s.running), std::to_string(s.waiting),
-                     bar(milli(kind.spec.quota), milli(s.allocated), whole_)});
+  void row(const Kind& object, const std::string& name, int depth) {
+    const auto& s = object.status;
+    const std::string indent(static_cast<std::size_t>(2 * depth), ' ');
+    Row row;
+    row.cells = {{indent + name, name},
+                 cell(std::string(Kind::kKind)),
+                 cell(parent_of(object)),
+                 cell(gpus(object.spec.quota)),
+                 cell(gpus(s.fair_share)),
+                 cell(gpus(s.allocated)),
+                 cell(gpus(s.borrowed)),
+                 cell(gpus(s.pending)),
+                 cell(std::int64_t{s.running}),
+                 cell(std::int64_t{s.waiting}),
+                 cell(std::int64_t{object.spec.weight}),
+                 cell(object.spec.limit.gpu ? gpus(object.spec.limit) : ""),
+                 cell(bar(milli(object.spec.quota), milli(s.allocated), whole_))};
+    if (milli(s.borrowed) > 0) row.colour = Colour::kYellow;
+    rows_.push_back(std::move(row));
   }
 
   std::map<std::string, const crds::Queue*> queues_;
@@ -79,8 +96,7 @@ class Tree {
   std::map<std::string, std::map<std::string, const crds::Project*>> projects_;  // by Queue
   std::set<std::string> seen_;
   std::int64_t whole_ = 0;
-  std::vector<std::vector<std::string>> rows_ = {
-      {"NAME", "QUOTA", "FAIR SHARE", "ALLOCATED", "BORROWED", "PENDING", "RUNNING", "WAITING", ""}};
+  std::vector<Row> rows_;
 };
 
 }  // namespace
@@ -96,8 +112,25 @@ std::string bar(std::int64_t quota, std::int64_t used, std::int64_t whole) {
   return "[" + text + "]";
 }
 
-std::string tree(const std::vector<crds::Queue>& queues, const std::vector<crds::Project>& projects) {
-  return Tree(queues, projects).text();
+Listing tree(const std::vector<crds::Queue>& queues, const std::vector<crds::Project>& projects) {
+  Listing listing;
+  listing.columns = {{"NAME", "name"},
+                     {"KIND", "kind", Shown::kWideAndData},
+                     {"PARENT", "parent", Shown::kData},
+                     {"QUOTA", "quota"},
+                     {"FAIR SHARE", "fairShare"},
+                     {"ALLOCATED", "allocated"},
+                     {"BORROWED", "borrowed"},
+                     {"PENDING", "pending"},
+                     {"RUNNING", "running"},
+                     {"WAITING", "waiting"},
+                     {"WEIGHT", "weight", Shown::kWideAndData},
+                     {"LIMIT", "limit", Shown::kWideAndData},
+                     {"", "", Shown::kTables}};
+  listing.rows = Tree(queues, projects).rows();
+  listing.footer = "GPUs of the default pool. # used, + borrowed, - quota that is idle.\n";
+  listing.if_empty = "There are no Queues and no Projects.\n";
+  return listing;
 }
 
 }  // namespace muster::plugin

@@ -5,13 +5,20 @@
 #include <string>
 #include <string_view>
 
+#include "cluster/workload.h"
 #include "muster/crds/crds.h"
+#include "output/listing.h"
 
 namespace muster::plugin {
 
 // A paragraph for people, not wrapped; a second one where there is a past to tell.
 std::string why(const crds::TrainingJob& job, crds::Time now);
 std::string why(const crds::InferenceService& service, crds::Time now);
+std::string why(const Workload& workload, crds::Time now);
+
+// For programs: kind, namespace, name, text (the paragraphs), phase, and of what waits `waiting` (as
+// status.queue) and `helps`.
+Data why_data(const Workload& workload, crds::Time now);
 
 // What helps against a reason for which a workload waits; "": nothing is known. docs/operations.md has the
 // same.

@@ -1,17 +1,9 @@
-#include "reader.h"
-
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <utility>
+#include "cluster/reader.h"
 
 namespace muster::plugin {
 namespace {
 
-template <class Kind>
-client::Resource resource_of() {
-  return {std::string(crds::kGroup), std::string(crds::kVersion), std::string(Kind::kPlural),
-          Kind::kNamespaced};
-}
+using crds::Json;
 
 client::Error unreadable(std::string message) {
   return {.code = client::ErrorCode::kDecode, .message = std::move(message)};
@@ -20,20 +12,23 @@ client::Error unreadable(std::string message) {
 // `read` makes a T of the JSON of each.
 template <class T, class Read>
 client::Task<client::Result<std::vector<T>>> list_all(client::ApiClient& api, client::Resource resource,
-                                                      std::string ns, Read read) {
+                                                      std::string ns, std::string selector, Read read) {
   std::vector<T> all;
   client::ListOptions options;
+  options.label_selector = std::move(selector);
   options.resource_version = "0";
   do {
     auto page = co_await api.list(resource, ns, options);
     if (!page) co_return std::unexpected(page.error());
-    const auto list = crds::Json::parse(page->body, nullptr, false);
+    auto list = Json::parse(page->body, nullptr, false);
     if (list.is_discarded() || !list.is_object())
       co_return std::unexpected(unreadable("the list is no JSON"));
-    for (const auto& item : list.value("items", crds::Json::array())) {
-      client::Result<T> object = read(item);
-      if (!object) co_return std::unexpected(object.error());
-      all.push_back(std::move(*object));
+    if (list.contains("items")) {
+      for (auto& item : list["items"]) {
+        client::Result<T> object = read(std::move(item));
+        if (!object) co_return std::unexpected(object.error());
+        all.push_back(std::move(*object));
+      }
     }
     options.continue_token = page->continue_token;
     options.resource_version.clear();  // the token says which
@@ -42,28 +37,25 @@ client::Task<client::Result<std::vector<T>>> list_all(client::ApiClient& api, cl
 }
 
 template <class Kind>
-client::Result<Kind> read_object(const crds::Json& item) {
+client::Result<Kind> read_object(const Json& item) {
   auto object = crds::from_json<Kind>(item);
   if (!object) return std::unexpected(unreadable(crds::to_string(object.error())));
   return std::move(*object);
 }
 
-client::Result<client::Node> read_node(const crds::Json& item) {
+client::Result<client::Node> read_node(const Json& item) {
   return client::decode_node(item.dump(), crds::kGroup);
 }
 
-template <class Kind>
-client::Task<client::Result<Kind>> get_one(client::ApiClient& api, std::string ns, std::string name) {
-  auto body = co_await api.get(resource_of<Kind>(), {ns, name});
-  if (!body) co_return std::unexpected(body.error());
-  auto object = crds::from_text<Kind>(*body);
-  if (!object) co_return std::unexpected(unreadable(crds::to_string(object.error())));
-  co_return std::move(*object);
+client::Result<Json> as_it_came(Json item) {
+  return item;
 }
 
-template <class T>
-client::Task<void> keep(client::Task<T> task, std::optional<T>& result) {
-  result = co_await std::move(task);
+client::Result<Json> read_json(const client::Result<std::string>& body) {
+  if (!body) return std::unexpected(body.error());
+  auto object = Json::parse(*body, nullptr, false);
+  if (object.is_discarded()) return std::unexpected(unreadable("the answer is no JSON"));
+  return object;
 }
 
 // People wait: a server that is not there is said soon.
@@ -83,29 +75,40 @@ Reader::Reader(const client::ClientConfig& config)
       transport_(env_, config),
       api_(env_, transport_, api_options()) {}
 
-template <class T>
-T Reader::wait_for(client::Task<T> task) {
-  std::optional<T> result;
-  client::spawn(env_.executor, keep(std::move(task), result));
-  io_.restart();
-  while (!result) io_.run_one();
-  return std::move(*result);
-}
-
 crds::Time Reader::now() const {
   return std::chrono::floor<std::chrono::seconds>(clock_.wall());
 }
 
 template <class Kind>
 client::Result<std::vector<Kind>> Reader::list(const std::string& ns) {
-  return wait_for(list_all<Kind>(api_, resource_of<Kind>(), ns, read_object<Kind>));
+  return wait_for(list_all<Kind>(api_, resource_of<Kind>(), ns, {}, read_object<Kind>));
 }
 client::Result<std::vector<client::Node>> Reader::nodes() {
-  return wait_for(list_all<client::Node>(api_, client::resources::kNodes, {}, read_node));
+  return wait_for(list_all<client::Node>(api_, client::resources::kNodes, {}, {}, read_node));
 }
+client::Result<std::vector<Json>> Reader::list_json(const client::Resource& resource, const std::string& ns,
+                                                    const std::string& label_selector) {
+  return wait_for(list_all<Json>(api_, resource, ns, label_selector, as_it_came));
+}
+
 template <class Kind>
 client::Result<Kind> Reader::get(const std::string& ns, const std::string& name) {
-  return wait_for(get_one<Kind>(api_, ns, name));
+  const auto object = read_json(wait_for(api_.get(resource_of<Kind>(), {ns, name})));
+  if (!object) return std::unexpected(object.error());
+  return read_object<Kind>(*object);
+}
+
+client::Result<Json> Reader::create(const client::Resource& resource, const std::string& ns,
+                                    const Json& object) {
+  return read_json(wait_for(api_.create(resource, ns, object.dump(), "kubectl-muster")));
+}
+
+client::Result<Json> Reader::patch(const client::Resource& resource, client::ObjectRef ref, const Json& body,
+                                   const std::string& subresource) {
+  client::PatchOptions options;
+  options.field_manager = "kubectl-muster";
+  options.subresource = subresource;
+  return read_json(wait_for(api_.patch(resource, std::move(ref), body.dump(), options)));
 }
 
 template client::Result<std::vector<crds::Queue>> Reader::list(const std::string&);

@@ -1,0 +1,29 @@
+// The job or service that a command is about.
+#pragma once
+
+#include <expected>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "cluster/reader.h"
+
+namespace muster::plugin {
+
+using Workload = std::variant<crds::TrainingJob, crds::InferenceService>;
+const crds::ObjectMeta& meta_of(const Workload& workload);
+client::Resource resource_of(const Workload& workload);
+
+struct WorkloadName {
+  enum class Kind : std::uint8_t { kAny, kJob, kService };
+  Kind kind = Kind::kAny;
+  std::string name;
+};
+// "NAME", "trainingjob/NAME" or "inferenceservice/NAME", with the short names of the kinds too. The error
+// says what is allowed.
+std::expected<WorkloadName, std::string> parse_workload_name(const std::string& text);
+
+// Without a kind a job of this name is meant, else a service. Each object is read once.
+client::Result<Workload> find_workload(Reader& reader, const std::string& ns, const WorkloadName& wanted);
+
+}  // namespace muster::plugin

@@ -1,0 +1,83 @@
+#include "pods/ranks.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <tuple>
+
+#include "muster/reconcilers/pods/names.h"
+
+namespace muster::plugin {
+namespace {
+
+using crds::Json;
+
+std::string label_of(const Json& pod, std::string_view label) {
+  const auto at = Json::json_pointer("/metadata/labels");
+  if (!pod.contains(at) || !pod.at(at).is_object()) return {};
+  return pod.at(at).value(std::string(label), "");
+}
+
+std::int32_t number_of(const std::string& text) {
+  std::int32_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+// Where the role stands in the spec. A service has one role.
+std::ptrdiff_t place_of(const Workload& workload, const std::string& role) {
+  const auto* job = std::get_if<crds::TrainingJob>(&workload);
+  if (job == nullptr) return 0;
+  return std::ranges::find(job->spec.roles, role, &crds::Role::name) - job->spec.roles.begin();
+}
+
+RankedPod read_pod(const Json& pod) {
+  RankedPod result;
+  result.name = pod.value(Json::json_pointer("/metadata/name"), "");
+  result.container = pod.value(Json::json_pointer("/spec/containers/0/name"), "");
+  const std::string phase = pod.value(Json::json_pointer("/status/phase"), "");
+  result.has_started = phase != "Pending" && !phase.empty();
+  return result;
+}
+
+}  // namespace
+
+std::string selector_of(const Workload& workload) {
+  const bool is_job = std::holds_alternative<crds::TrainingJob>(workload);
+  return std::string(is_job ? reconcilers::kJobLabel : reconcilers::kServiceLabel) + "=" +
+         reconcilers::job_label(meta_of(workload).name);
+}
+
+std::vector<RankedPod> ranked(const Workload& workload, const std::vector<Json>& pods) {
+  std::map<std::string, std::int32_t> latest;  // attempt of each job: a service has several
+  for (const Json& pod : pods) {
+    auto& attempt = latest[label_of(pod, reconcilers::kJobLabel)];
+    attempt = std::max(attempt, number_of(label_of(pod, reconcilers::kAttemptLabel)));
+  }
+  using Order = std::tuple<std::string, std::ptrdiff_t, std::int32_t, std::string>;
+  std::map<Order, RankedPod> in_order;
+  for (const Json& pod : pods) {
+    const std::string job = label_of(pod, reconcilers::kJobLabel);
+    if (number_of(label_of(pod, reconcilers::kAttemptLabel)) != latest[job]) continue;
+    const std::string role = label_of(pod, reconcilers::kRoleLabel);
+    if (role.empty()) continue;  // it holds a GPU for those who share it
+    RankedPod one = read_pod(pod);
+    const Order order{job, place_of(workload, role), number_of(label_of(pod, reconcilers::kIndexLabel)),
+                      one.name};
+    in_order[order] = std::move(one);
+  }
+  std::vector<RankedPod> result;
+  for (auto& [order, pod] : in_order) {
+    pod.rank = static_cast<std::int32_t>(result.size());
+    result.push_back(std::move(pod));
+  }
+  return result;
+}
+
+client::Result<std::vector<RankedPod>> pods_of(Reader& reader, const Workload& workload) {
+  const auto pods = reader.list_json(client::resources::kPods, meta_of(workload).ns, selector_of(workload));
+  if (!pods) return std::unexpected(pods.error());
+  return ranked(workload, *pods);
+}
+
+}  // namespace muster::plugin

@@ -1,0 +1,144 @@
+#include "show/show.h"
+
+#include <fmt/format.h>
+
+#include <iostream>
+#include <set>
+
+#include "capacity/nodes.h"
+#include "capacity/tree.h"
+#include "show/disruptions.h"
+#include "show/queue.h"
+#include "show/usage.h"
+#include "show/why.h"
+
+namespace muster::plugin {
+namespace {
+
+Since since_of(const std::string& text) {
+  if (text == "1d") return Since::kDay;
+  if (text == "7d") return Since::kWeek;
+  return text == "all" ? Since::kAll : Since::kMonth;
+}
+
+template <class Kind, class Lines>
+int usage_of(Reader& reader, Format format, const std::string& title, Lines lines) {
+  const auto objects = reader.list<Kind>();
+  if (!objects) return fail(said(objects.error(), kAskForViewer));
+  return show(usage(lines(*objects), title, reader.now()), format);
+}
+
+int usage_of_jobs(Reader& reader, const Options& options, const std::string& ns) {
+  const auto jobs = reader.list<crds::TrainingJob>(options.all_namespaces ? "" : ns);
+  if (!jobs) return fail(said(jobs.error(), options.all_namespaces ? kLeaveOutAll : ""));
+  auto listing = usage(usage_by_job(*jobs, reader.now()), "JOB", reader.now());
+  listing.if_empty = "There are no jobs with GPUs.\n";
+  return show(listing, options.format);
+}
+
+int show_disruptions(Reader& reader, const Options& options, const std::vector<crds::TrainingJob>& jobs,
+                     const std::string& of_what) {
+  auto listing = disruptions(jobs, reader.now());
+  listing.if_empty = "No disruption of " + of_what + " is remembered.\n";
+  return show(listing, options.format);
+}
+
+}  // namespace
+
+int run_why(const Options& options, const std::string& name) {
+  return with_workload(options, name, [&](Reader& reader, const Workload& workload) {
+    if (options.format == Format::kTable) {
+      std::cout << wrapped(why(workload, reader.now())) << '\n';
+      return 0;
+    }
+    const Data data = why_data(workload, reader.now());
+    std::cout << (options.format == Format::kYaml ? to_yaml(data) : data.dump(2) + '\n');
+    return 0;
+  });
+}
+
+int run_tree(const Options& options) {
+  return with_reader(options, [&](Reader& reader, const std::string&) {
+    const auto queues = reader.list<crds::Queue>();
+    if (!queues) return fail(said(queues.error(), kAskForViewer));
+    const auto projects = reader.list<crds::Project>();
+    if (!projects) return fail(said(projects.error(), kAskForViewer));
+    return show(tree(*queues, *projects), options.format);
+  });
+}
+
+int run_queue(const Options& options) {
+  return with_reader(options, [&](Reader& reader, const std::string& ns) {
+    const std::string where = options.all_namespaces ? "" : ns;
+    const auto jobs = reader.list<crds::TrainingJob>(where);
+    if (!jobs) return fail(said(jobs.error(), where.empty() ? kLeaveOutAll : ""));
+    auto listing = queue(*jobs, reader.now());
+    listing.if_empty = where.empty() ? "Nothing waits.\n" : "Nothing waits in namespace " + where + ".\n";
+    return show(listing, options.format);
+  });
+}
+
+int run_nodes(const Options& options) {
+  return with_reader(options, [&](Reader& reader, const std::string&) {
+    constexpr std::string_view kHelp =
+        "It needs the right to list Nodes, NodePools (ClusterRole muster-viewer), and TrainingJobs of all "
+        "namespaces";
+    const auto all = reader.nodes();
+    if (!all) return fail(said(all.error(), kHelp));
+    const auto pools = reader.list<crds::NodePool>();
+    if (!pools) return fail(said(pools.error(), kHelp));
+    const auto jobs = reader.list<crds::TrainingJob>();
+    if (!jobs) return fail(said(jobs.error(), kHelp));
+    std::set<std::string> resources;
+    for (const auto& pool : *pools) resources.insert(pool.spec.gpu_resource);
+    auto listing = nodes(node_uses(*all, *jobs, resources));
+    listing.if_empty = "No node has GPUs.\n";
+    return show(listing, options.format);
+  });
+}
+
+int run_usage(const Options& options, const std::string& by, const std::string& since) {
+  const Since span = since_of(since);
+  const bool is_by_day = by == "user" || by == "pool";
+  if (by == "job" && !since.empty())
+    return wrong_use("--since is not for --by job: what a job has used is counted over its whole life");
+  if (is_by_day && span == Since::kAll)
+    return wrong_use("--since all is not for --by " + by + ": the days go back 31 days at most");
+  return with_reader(options, [&](Reader& reader, const std::string& ns) {
+    if (by == "job") return usage_of_jobs(reader, options, ns);
+    if (by == "queue") {
+      return usage_of<crds::Queue>(reader, options.format, "QUEUE",
+                                   [&](const auto& queues) { return usage_by_queue(queues, span); });
+    }
+    return usage_of<crds::Project>(reader, options.format,
+                                   by == "user"   ? "USER"
+                                   : by == "pool" ? "POOL"
+                                                  : "PROJECT",
+                                   [&](const auto& projects) {
+                                     return by == "user"   ? usage_by_user(projects, span)
+                                            : by == "pool" ? usage_by_pool(projects, span)
+                                                           : usage_by_project(projects, span);
+                                   });
+  });
+}
+
+int run_disruptions(const Options& options, const std::string& name) {
+  if (!name.empty()) {
+    return with_workload(options, name, [&](Reader& reader, const Workload& workload) {
+      const auto* job = std::get_if<crds::TrainingJob>(&workload);
+      const std::string who = name_of(meta_of(workload));
+      if (job == nullptr)
+        return fail(who + " is an InferenceService; its replicas are TrainingJobs, which have disruptions");
+      return show_disruptions(reader, options, {*job}, who);
+    });
+  }
+  return with_reader(options, [&](Reader& reader, const std::string& ns) {
+    const std::string where = options.all_namespaces ? "" : ns;
+    const auto jobs = reader.list<crds::TrainingJob>(where);
+    if (!jobs) return fail(said(jobs.error(), where.empty() ? kLeaveOutAll : ""));
+    return show_disruptions(reader, options, *jobs,
+                            where.empty() ? "any job" : "a job in namespace " + where);
+  });
+}
+
+}  // namespace muster::plugin

@@ -1,0 +1,21 @@
+// The commands that change nothing. Each prints, and returns the exit status (command.h).
+#pragma once
+
+#include <string>
+
+#include "command.h"
+
+namespace muster::plugin {
+
+int run_why(const Options& options, const std::string& name);
+int run_tree(const Options& options);
+int run_queue(const Options& options);
+int run_nodes(const Options& options);
+// `by`: project, queue, user, pool or job. `since`: 1d, 7d, 30d, all; empty: 30d, of jobs their whole life.
+int run_usage(const Options& options, const std::string& by, const std::string& since);
+// `name` empty: of all jobs of the namespace.
+int run_disruptions(const Options& options, const std::string& name);
+// Pools and tree. On a terminal they are drawn again every two seconds until q or Ctrl-C.
+int run_top(const Options& options);
+
+}  // namespace muster::plugin

@@ -1,0 +1,215 @@
+#include "whatif/whatif.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iostream>
+#include <sstream>
+
+#include "muster/crds/documents.h"
+#include "muster/crds/validate.h"
+#include "muster/simulate/report.h"
+#include "muster/simulate/simulation.h"
+#include "show/why.h"
+
+namespace muster::plugin {
+namespace {
+
+using crds::Json;
+
+// The cluster as it is comes to rest first. Then the job is added, so that what happens then is its doing.
+constexpr simulate::Instant kSubmitted{1};
+constexpr const char* kSubmittedText = "1s";
+constexpr const char* kAtAnnotation = "simulate.muster.dev/at";
+constexpr int kMaxRetries = 20;
+constexpr std::size_t kMaxErrors = 5;
+
+std::string lines_of(const std::vector<crds::FieldError>& errors) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(errors.size(), kMaxErrors); ++i)
+    text += (i == 0 ? "" : "\n") + crds::to_string(errors[i]);
+  if (errors.size() > kMaxErrors) text += fmt::format("\nand {} more", errors.size() - kMaxErrors);
+  return text;
+}
+
+void leave_out(std::vector<Json>& objects, const std::string& name) {
+  std::erase_if(objects, [&](const Json& object) { return crds::object_name(object) == name; });
+}
+
+// The report of the simulation, or what is wrong with its input.
+std::expected<Json, std::vector<crds::FieldError>> play(const std::vector<Json>& objects) {
+  const Json list = {{"apiVersion", "v1"}, {"kind", "List"}, {"items", objects}};
+  const simulate::Input input = simulate::read_text(list.dump(), "the copy of the cluster");
+  if (!input.errors.empty()) return std::unexpected(input.errors);
+  simulate::Options options;
+  options.until = kSubmitted;
+  simulate::Simulation simulation(input, options);
+  if (auto errors = simulation.run(); !errors.empty()) return std::unexpected(std::move(errors));
+  std::ostringstream out;
+  simulate::report(simulation, simulate::Format::kJson, out);
+  return Json::parse(out.str());
+}
+
+std::string place_of(const Json& pod) {
+  const auto gpus = pod.at("gpus").get<std::vector<std::int32_t>>();
+  return fmt::format("{}-{} on {}{}", pod.at("role").get<std::string>(), pod.at("index").get<std::int32_t>(),
+                     pod.at("node").get<std::string>(),
+                     gpus.empty() ? "" : fmt::format(", GPUs {}", fmt::join(gpus, ",")));
+}
+
+std::string verb_of(const std::string& event) {
+  if (event == "Shrunk") return "shrinks";
+  if (event == "Moved") return "is moved";
+  return event == "Evicted" ? "is evicted" : "";
+}
+
+void read_events(const Json& report, Forecast& forecast) {
+  for (const Json& event : report.at("events")) {
+    if (event.at("at") != kSubmittedText) continue;
+    const auto type = event.at("type").get<std::string>();
+    if (event.at("object") == forecast.who && type == "Admitted") {
+      forecast.starts = true;
+      for (const Json& pod : event.at("pods")) forecast.places.push_back(place_of(pod));
+    }
+    const std::string verb = verb_of(type);
+    if (event.at("for") != forecast.who || verb.empty()) continue;
+    forecast.give_way.push_back(fmt::format("{} {} ({})", event.at("object").get<std::string>(), verb,
+                                            event.at("reason").get<std::string>()));
+  }
+}
+
+void read_waiting(const Json& entry, Forecast& forecast, crds::Time now) {
+  crds::Waiting& w = forecast.waiting;
+  w.reason = entry.at("reason").get<std::string>();
+  w.message = entry.at("message").get<std::string>();
+  w.position = entry.at("position").get<std::int32_t>();
+  const Json& start = entry.at("estimatedStart");
+  if (!start.is_string()) return;
+  if (const auto in = crds::parse_duration(start.get<std::string>())) w.estimated_start = now + *in;
+}
+
+Forecast read_report(const Json& report, const Json& job, crds::Time now) {
+  Forecast forecast;
+  const Json& meta = job.at("metadata");
+  forecast.who = meta.at("namespace").get<std::string>() + "/" + meta.at("name").get<std::string>();
+  read_events(report, forecast);
+  const bool is_job = job.at("kind") == crds::TrainingJob::kKind;
+  for (const Json& entry : report.at(is_job ? "jobs" : "services")) {
+    if (entry.at("namespace") != meta.at("namespace") || entry.at("name") != meta.at("name")) continue;
+    read_waiting(entry, forecast, now);
+    // Of a service every replica has to start.
+    if (!is_job) forecast.starts = entry.at("phase") == "Running" || entry.at("phase") == "Starting";
+  }
+  return forecast;
+}
+
+// The one object of the file, well formed and in a namespace.
+std::expected<Json, std::string> read_file(const std::string& file, const std::string& ns) {
+  auto loaded = crds::load_file(file, std::cin);
+  if (!loaded.errors.empty()) return std::unexpected(lines_of(loaded.errors));
+  if (loaded.documents.size() != 1)
+    return std::unexpected(fmt::format("{}: must have one TrainingJob or InferenceService, has {} objects",
+                                       file, loaded.documents.size()));
+  const crds::Document& document = loaded.documents.front();
+  Json object = *document.object;
+  const std::string kind = object.value("kind", "");
+  if (kind != crds::TrainingJob::kKind && kind != crds::InferenceService::kKind)
+    return std::unexpected(fmt::format("{}: kind: must be TrainingJob or InferenceService, is \"{}\"",
+                                       document.location("kind"), kind));
+  if (object.contains("metadata") && object["metadata"].is_object()) {
+    Json& meta = object["metadata"];
+    if (!meta.contains("namespace")) meta["namespace"] = ns;
+    if (!meta.contains("name") && meta.contains("generateName"))
+      meta["name"] = meta.value("generateName", "") + "new";
+    *document.object = object;
+  }
+  if (const auto errors = crds::validate(document); !errors.empty()) return std::unexpected(lines_of(errors));
+  object.erase("status");
+  return object;
+}
+
+}  // namespace
+
+std::expected<Forecast, std::string> forecast(ClusterCopy copy, Json job, crds::Time now) {
+  const std::string name = crds::object_name(job);
+  const std::size_t before = copy.objects.size();
+  leave_out(copy.objects, name);
+  if (copy.objects.size() != before)
+    copy.unknown.push_back(name + " exists. It is played as if it were not there and submitted anew.");
+  job["metadata"]["annotations"][kAtAnnotation] = kSubmittedText;
+  for (int retry = 0;; ++retry) {
+    auto objects = copy.objects;
+    objects.push_back(job);
+    const auto report = play(objects);
+    if (report) {
+      Forecast result = read_report(*report, job, now);
+      result.unknown = std::move(copy.unknown);
+      return result;
+    }
+    // A job may change its places while the objects are read, one kind after the other.
+    const auto& error = report.error().front();
+    if (retry == kMaxRetries || error.object == name || error.object.empty())
+      return std::unexpected(lines_of(report.error()));
+    copy.unknown.push_back(
+        fmt::format("{} is left out of the copy: {}: {}", error.object, error.field, error.message));
+    leave_out(copy.objects, error.object);
+  }
+}
+
+std::string to_text(const Forecast& f, crds::Time now) {
+  std::string text;
+  if (f.starts) {
+    text = f.who + (f.give_way.empty() ? " would start now.\n" : " would start when these have made room.\n");
+    for (const auto& place : f.places) text += "  " + place + '\n';
+  } else {
+    text = f.who + " would wait: " + f.waiting.reason;
+    if (!f.waiting.message.empty()) text += ": " + f.waiting.message;
+    text += ".";
+    if (f.waiting.position > 0)
+      text += fmt::format(" It would be number {} in the order of its pool.", f.waiting.position);
+    if (f.waiting.estimated_start)
+      text += fmt::format(" It is likely to start in {}, if what runs ends when it says.",
+                          for_people(*f.waiting.estimated_start - now));
+    if (const auto helps = what_helps(f.waiting.reason); !helps.empty())
+      text += fmt::format(" What would help: {}.", helps);
+    text = wrapped(text) + '\n';
+  }
+  if (!f.give_way.empty()) text += "These would make room for it:\n";
+  for (const auto& one : f.give_way) text += "  " + one + '\n';
+  if (!f.unknown.empty()) text += "What this does not know:\n";
+  for (const auto& one : f.unknown) text += "  " + one + '\n';
+  return text;
+}
+
+Data to_data(const Forecast& f) {
+  Data data = {{"job", f.who}, {"starts", f.starts}, {"places", f.places}, {"makeRoom", f.give_way}};
+  if (!f.starts) {
+    data["reason"] = f.waiting.reason;
+    data["message"] = f.waiting.message;
+    data["position"] = f.waiting.position;
+    if (f.waiting.estimated_start) data["estimatedStart"] = crds::to_string(*f.waiting.estimated_start);
+  }
+  data["unknown"] = f.unknown;
+  return data;
+}
+
+int run_whatif(const Options& options, const std::string& file) {
+  return with_reader(options, [&](Reader& reader, const std::string& ns) {
+    const auto job = read_file(file, ns);
+    if (!job) return wrong_use(job.error());
+    auto copy = copy_cluster(reader, (*job)["metadata"]["namespace"].get<std::string>());
+    if (!copy) return fail(copy.error());
+    const auto found = forecast(std::move(*copy), *job, reader.now());
+    if (!found) return fail(found.error());
+    if (options.format == Format::kTable) {
+      std::cout << to_text(*found, reader.now());
+    } else {
+      std::cout << (options.format == Format::kYaml ? to_yaml(to_data(*found))
+                                                    : to_data(*found).dump(2) + '\n');
+    }
+    return 0;
+  });
+}
+
+}  // namespace muster::plugin

@@ -1,0 +1,123 @@
+// What kubectl-muster reads from statuses: usage and disruptions. No operator runs beside it, so the statuses
+// stay as the test has written them.
+#include <gmock/gmock.h>
+
+#include "plugin_fixture.h"
+
+namespace muster::test {
+namespace {
+
+using testing::HasSubstr;
+
+class PluginRecords : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    cluster_ = Cluster::start(0, 0);
+    write("/apis/muster.dev/v1alpha1/projects/team/status", usage_status());
+    write("/apis/muster.dev/v1alpha1/queues/root/status", usage_status());
+    cluster_->create(job_object({.name = "first", .gpus = 4}));
+    write(path_of_job("first") + "/status", job_status());
+    const auto rosa = viewer_of_team(*cluster_, "rosa");
+    ASSERT_TRUE(rosa) << rosa.error();
+    rosa_ = *rosa;
+  }
+  static void TearDownTestSuite() { cluster_.reset(); }
+
+  static void write(const std::string& path, const json& status) {
+    const auto answer = cluster_->real().request("PATCH", path, json{{"status", status}}.dump(),
+                                                 "application/merge-patch+json");
+    ASSERT_TRUE(answer && answer->ok()) << (answer ? answer->body : answer.error());
+  }
+  static json usage_status() {
+    const json month = {{"gpuSeconds", 360000}, {"starting", 3600}, {"lost", 36000}};
+    return {{"usage",
+             {{"until", "2026-03-04T11:58:00Z"},
+              {"total", month},
+              {"last30Days", month},
+              {"last7Days", {{"gpuSeconds", 7200}}},
+              {"days",
+               {{{"date", "2026-03-04"},
+                 {"sum", {{"gpuSeconds", 7200}}},
+                 {"users", {{{"name", "ann"}, {"gpuSeconds", 7200}}}},
+                 {"pools", {{{"name", "default"}, {"gpuSeconds", 7200}}}}}}}}}};
+  }
+  static json job_status() {
+    return {{"phase", "Queued"},
+            {"disruption", {{"ran", 36000}, {"lostOwed", 3600}}},
+            {"disruptions",
+             {{{"at", "2026-03-04T11:00:00Z"},
+               {"reason", "Reclaimed"},
+               {"message", "for cv/x, which has a right to it"},
+               {"gave", "4"},
+               {"cost", 3600},
+               {"owed", true}},
+              {{"at", "2026-03-04T10:00:00Z"}, {"reason", "Drained"}, {"message", "n1"}, {"gave", "2"}}}}};
+  }
+  static CommandResult ask(std::vector<std::string> arguments) {
+    return ask_plugin(std::move(arguments), cluster_->real().kubeconfig());
+  }
+
+  static inline std::unique_ptr<Cluster> cluster_;
+  static inline std::filesystem::path rosa_;
+};
+
+TEST_F(PluginRecords, TellsWhatWasUsed) {
+  const auto projects = ask({"usage"});
+  EXPECT_EQ(line_of(projects.out, "team"), "team 100.0 89% 1.0 0.0 0.0 10.0") << projects.out << projects.err;
+  EXPECT_THAT(projects.out, HasSubstr("\nGPU-hours, until 2026-03-04T11:58:00Z ("));
+  EXPECT_EQ(line_of(ask({"usage", "--by", "queue", "--since", "7d"}).out, "root"),
+            "root 2.0 100% 0.0 0.0 0.0 0.0");
+  EXPECT_EQ(line_of(ask({"usage", "--by", "user", "--since", "1d"}).out, "ann"), "ann 2.0");
+  EXPECT_EQ(line_of(ask({"usage", "--by", "pool"}).out, "default"), "default 2.0");
+  const auto data = json::parse(ask({"usage", "-o", "json"}).out);
+  EXPECT_EQ(data["until"], "2026-03-04T11:58:00Z");
+  EXPECT_EQ(data["items"][0]["gpuHours"], 100.0);
+  EXPECT_THAT(ask({"usage", "-o", "csv"}).out, HasSubstr("\nteam,100.0,89,1.0,0.0,0.0,10.0,"));
+}
+
+TEST_F(PluginRecords, TellsWhatAJobHadToGive) {
+  const auto all = ask({"disruptions", "-A"});
+  EXPECT_THAT(line_of(all.out, "2026-03-04T11:00:00Z"),
+              HasSubstr("team first Reclaimed 4 1h yes for cv/x, which has a right to it"))
+      << all.out << all.err;
+  EXPECT_THAT(line_of(all.out, "2026-03-04T10:00:00Z"), HasSubstr("team first Drained 2 0s no n1"));
+  EXPECT_EQ(json::parse(ask({"disruptions", "-n", "team", "first", "-o", "json"}).out)["items"].size(), 2U);
+  EXPECT_EQ(ask({"disruptions", "-n", "default"}).out,
+            "No disruption of a job in namespace default is remembered.\n");
+  EXPECT_EQ(ask({"disruptions", "-n", "team", "nobody"}).exit_code, 1);
+}
+
+TEST_F(PluginRecords, NeedNoRightBeyondTheNamespaceForJobs) {
+  const auto jobs = ask_plugin({"usage", "--by", "job", "-n", "team"}, rosa_);
+  EXPECT_EQ(line_of(jobs.out, "team/first"), "team/first 10.0 90% 1.0") << jobs.err;
+  EXPECT_EQ(ask_plugin({"disruptions", "-n", "team"}, rosa_).exit_code, 0);
+  for (const std::vector<std::string>& question :
+       {std::vector<std::string>{"usage", "--by", "job", "-A"}, {"disruptions", "-A"}, {"queue", "-A"}}) {
+    const auto everywhere = ask_plugin(question, rosa_);
+    EXPECT_EQ(everywhere.exit_code, 1);
+    EXPECT_THAT(everywhere.err, HasSubstr("forbidden"));
+    EXPECT_THAT(everywhere.err, HasSubstr("Leave out -A to ask in one namespace."));
+  }
+  for (const std::vector<std::string>& question :
+       {std::vector<std::string>{"usage"}, {"usage", "--by", "queue"}, {"tree"}, {"top"}}) {
+    const auto refused = ask_plugin(question, rosa_);
+    EXPECT_EQ(refused.exit_code, 1);
+    EXPECT_EQ(refused.out, "");
+    EXPECT_THAT(refused.err, HasSubstr("forbidden"));
+    EXPECT_THAT(refused.err, HasSubstr("ClusterRole muster-viewer"));
+  }
+}
+
+TEST_F(PluginRecords, SaysWhatWhatifMayNotSee) {
+  const auto refused =
+      ask_plugin({"whatif", "-n", "team", "-f", "-"}, rosa_, job_object({.name = "new"}).dump());
+  EXPECT_EQ(refused.exit_code, 1);
+  for (const char* kind : {"nodes", "nodepools", "queues", "projects"})
+    EXPECT_THAT(refused.err, HasSubstr("cannot list resource \"" + std::string(kind) + "\"")) << refused.err;
+  const auto wrong = ask_plugin({"whatif", "-n", "team", "-f", "-"}, rosa_, "kind: Pod");
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("must be TrainingJob or InferenceService, is \"Pod\""));
+}
+
+}  // namespace
+}  // namespace muster::test

@@ -1,0 +1,197 @@
+// What kubectl-muster makes of a command line, and of the pods of a job.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "act/submission.h"
+#include "command_line.h"
+#include "completion.h"
+#include "muster/crds/validate.h"
+#include "objects.h"
+#include "pods/lines.h"
+#include "pods/pods.h"
+#include "pods/ranks.h"
+
+namespace muster::plugin {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+std::vector<std::string> words_of(const std::vector<std::string>& typed, std::string* asked_in = nullptr) {
+  CommandLine line;
+  const auto app = make_app(line);
+  std::vector<std::string> words;
+  const auto found = complete(*app, typed, [&](const Options& options) {
+    if (asked_in != nullptr) *asked_in = options.ns;
+    return std::vector<std::string>{"llama", "lora", "isvc/chat"};
+  });
+  for (const auto& [word, description] : found.words) words.push_back(word);
+  return words;
+}
+
+TEST(Completion, KnowsCommandsOptionsAndTheirValues) {
+  EXPECT_THAT(words_of({"s"}), ElementsAre("submit", "suspend", "scale"));
+  EXPECT_THAT(words_of({"queue", "--all"}), ElementsAre("--all-namespaces"));
+  EXPECT_THAT(words_of({"queue", "--"}), Contains("--namespace"));
+  EXPECT_THAT(words_of({"usage", "--by", ""}), ElementsAre("job", "pool", "project", "queue", "user"));
+  EXPECT_THAT(words_of({"tree", "-o", "j"}), ElementsAre("json"));
+  EXPECT_THAT(words_of({"completion", ""}), ElementsAre("bash", "fish", "zsh"));
+}
+
+TEST(Completion, AsksForNamesInTheNamespaceThatIsMeant) {
+  std::string ns;
+  EXPECT_THAT(words_of({"-n", "nlp", "why", "l"}, &ns), ElementsAre("llama", "lora"));
+  EXPECT_EQ(ns, "nlp");
+  EXPECT_THAT(words_of({"logs", "--namespace=cv", "--tail", "5", ""}, &ns),
+              ElementsAre("llama", "lora", "isvc/chat"));
+  EXPECT_EQ(ns, "cv");
+  EXPECT_THAT(words_of({"why", "llama", ""}), IsEmpty());
+  EXPECT_THAT(words_of({"exec", "llama", "--", ""}), IsEmpty());
+  EXPECT_THAT(words_of({"nonsense", ""}), IsEmpty());
+  CommandLine line;
+  const auto app = make_app(line);
+  EXPECT_TRUE(complete(*app, {"whatif", "-f", ""}, {}).files);
+}
+
+TEST(Commands, AllHaveHelp) {
+  CommandLine line;
+  const auto app = make_app(line);
+  for (const CLI::App* command : app->get_subcommands({})) {
+    EXPECT_FALSE(command->get_description().empty()) << command->get_name();
+    for (const CLI::Option* option : command->get_options({}))
+      EXPECT_FALSE(option->get_description().empty()) << command->get_name() << " " << option->get_name();
+  }
+}
+
+TEST(Commands, SayWhatIsWrongWithThem) {
+  EXPECT_EQ(run_command_line({}), 2);
+  EXPECT_EQ(run_command_line({"nonsense"}), 2);
+  EXPECT_EQ(run_command_line({"why", "pod/x"}), 2);
+  EXPECT_EQ(run_command_line({"why", "tj/"}), 2);
+  EXPECT_EQ(run_command_line({"why", "x", "--", "y"}), 2);
+  EXPECT_EQ(run_command_line({"tree", "-o", "xml"}), 2);
+  EXPECT_EQ(run_command_line({"usage", "--by", "job", "--since", "7d"}), 2);
+  EXPECT_EQ(run_command_line({"usage", "--by", "user", "--since", "all"}), 2);
+  EXPECT_EQ(run_command_line({"submit"}), 2);
+  EXPECT_EQ(run_command_line({"exec", "x"}), 2);
+  EXPECT_EQ(run_command_line({"logs", "x", "--tail", "-1"}), 2);
+}
+
+TEST(Submission, IsAJobThatTheSchemaTakes) {
+  Submission s;
+  s.image = "ghcr.io/org/PyTorch:2.4";
+  s.command = {"torchrun", "train.py", "--lr=1e-3"};
+  s.gpus = 8;
+  s.replicas = 2;
+  s.name = "llama";
+  s.interactive = true;
+  s.max_runtime = "2h";
+  s.priority = "training";
+  s.pool = "a100";
+  s.framework = "PyTorch";
+  s.cpu = "8";
+  s.memory = "64Gi";
+  const Data job = job_of(s, "nlp");
+  const auto errors = crds::validate(crds::Json::parse(job.dump()));
+  EXPECT_TRUE(errors.empty()) << crds::to_string(errors.front());
+  const auto read = crds::from_json<crds::TrainingJob>(crds::Json::parse(job.dump()));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->spec.mode, crds::Mode::kInteractive);
+  EXPECT_EQ(read->spec.roles.front().replicas, 2);
+  EXPECT_EQ(read->spec.roles.front().gpus->count, 8);
+  EXPECT_EQ(read->spec.max_runtime, 2h);
+  EXPECT_EQ(job["spec"]["roles"][0]["template"]["spec"]["containers"][0]["command"][2], "--lr=1e-3");
+}
+
+TEST(Submission, LeavesOutWhatIsNotSaid) {
+  Submission s;
+  s.image = "busybox";
+  s.gpus = 0;
+  const Data job = job_of(s, "nlp");
+  EXPECT_EQ(job["metadata"], Data::parse(R"({"generateName": "busybox-", "namespace": "nlp"})"));
+  EXPECT_EQ(job["spec"], Data::parse(R"({"roles": [{"name": "worker", "replicas": 1,
+      "template": {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}}]})"));
+}
+
+TEST(Submission, IsCalledAsItsImage) {
+  EXPECT_EQ(name_of_image("ghcr.io/org/PyTorch:2.4"), "pytorch");
+  EXPECT_EQ(name_of_image("host:5000/a_b@sha256:00"), "a-b");
+  EXPECT_EQ(name_of_image("42"), "job");
+  EXPECT_EQ(name_of_image("x/nvidia.cuda-with-a-very-long-name"), "nvidia-cuda-with-a-v");
+}
+
+crds::Json pod(const std::string& name, const std::string& role, int index, int attempt,
+               const std::string& phase = "Running", const std::string& of = "llama") {
+  return {{"metadata",
+           {{"name", name},
+            {"labels",
+             {{"muster.dev/job", of},
+              {"muster.dev/role", role},
+              {"muster.dev/index", std::to_string(index)},
+              {"muster.dev/attempt", std::to_string(attempt)}}}}},
+          {"spec", {{"containers", {{{"name", "main"}}, {{"name", "side"}}}}}},
+          {"status", {{"phase", phase}}}};
+}
+
+TEST(Ranks, AreInTheOrderOfRolesThenIndexes) {
+  crds::TrainingJob j = job("llama", crds::Phase::kRunning);
+  j.spec.roles.resize(2);
+  j.spec.roles[0].name = "worker";
+  j.spec.roles[1].name = "actor";
+  const auto pods =
+      ranked(Workload(j), {pod("actor-0", "actor", 0, 2), pod("worker-10", "worker", 10, 2),
+                           pod("worker-9", "worker", 9, 2, "Pending"), pod("old", "worker", 9, 1)});
+  ASSERT_EQ(pods.size(), 3U);
+  EXPECT_EQ(pods[0].name, "worker-9");
+  EXPECT_FALSE(pods[0].has_started);
+  EXPECT_EQ(pods[1].name, "worker-10");
+  EXPECT_EQ(pods[1].rank, 1);
+  EXPECT_EQ(pods[1].container, "main");
+  EXPECT_EQ(pods[2].name, "actor-0");
+  EXPECT_EQ(selector_of(Workload(j)), "muster.dev/job=llama");
+}
+
+TEST(Ranks, OfAServiceGoOverItsReplicas) {
+  crds::InferenceService s;
+  s.metadata.name = "chat";
+  const auto pods = ranked(Workload(s), {pod("r1-0", "server", 0, 1, "Running", "chat-a-1"),
+                                         pod("r0-0", "server", 0, 7, "Running", "chat-a-0")});
+  ASSERT_EQ(pods.size(), 2U);
+  EXPECT_EQ(pods[0].name, "r0-0");
+  EXPECT_EQ(pods[1].rank, 1);
+  EXPECT_EQ(selector_of(Workload(s)), "muster.dev/service=chat");
+}
+
+TEST(Lines, AreCutFromPieces) {
+  LineCutter cutter;
+  EXPECT_THAT(cutter.take("one\ntw"), ElementsAre("one"));
+  EXPECT_THAT(cutter.take("o\n\nthr"), ElementsAre("two", ""));
+  EXPECT_EQ(cutter.rest(), "thr");
+  EXPECT_EQ(cutter.rest(), "");
+}
+
+TEST(Lines, AreInTheOrderOfTheirTimes) {
+  std::vector<LogLine> lines = {
+      split_time(0, "2026-03-04T12:00:00.5Z a"), split_time(0, "2026-03-04T12:00:01Z c d"),
+      split_time(1, "2026-03-04T12:00:00.51Z b"), split_time(1, "2026-03-04T12:00:00Z first")};
+  in_time_order(lines);
+  std::vector<std::string> texts;
+  for (const auto& line : lines) texts.push_back(line.text);
+  EXPECT_THAT(texts, ElementsAre("first", "a", "b", "c d"));
+}
+
+TEST(HandOver, TellsKubectlWhichCluster) {
+  Options options;
+  EXPECT_THAT(kubectl_arguments(options, "nlp", {"exec", "p", "--", "ls", "-n"}),
+              ElementsAre("kubectl", "--namespace=nlp", "exec", "p", "--", "ls", "-n"));
+  options.kubeconfig = "/k";
+  options.context = "c";
+  EXPECT_THAT(kubectl_arguments(options, "nlp", {"exec"}),
+              ElementsAre("kubectl", "--kubeconfig=/k", "--context=c", "--namespace=nlp", "exec"));
+}
+
+}  // namespace
+}  // namespace muster::plugin

@@ -1,0 +1,274 @@
+// What the commands of kubectl-muster that list something print.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "capacity/nodes.h"
+#include "capacity/pools.h"
+#include "capacity/tree.h"
+#include "objects.h"
+#include "show/disruptions.h"
+#include "show/queue.h"
+#include "show/usage.h"
+
+namespace muster::plugin {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+std::string table_of(const Listing& listing) {
+  return print(listing, Format::kTable, false);
+}
+Data items_of(const Listing& listing) {
+  return Data::parse(print(listing, Format::kJson, false))["items"];
+}
+
+crds::Queue a_queue(const std::string& name, const std::string& parent, std::int64_t quota,
+                    std::int64_t held) {
+  crds::Queue q;
+  q.metadata.name = name;
+  q.spec.parent = parent;
+  q.spec.quota = gpu(quota);
+  q.status.allocated = gpu(held);
+  q.status.fair_share = gpu(quota);
+  return q;
+}
+crds::Project a_project(const std::string& name, const std::string& of, std::int64_t quota,
+                        std::int64_t held) {
+  crds::Project p;
+  p.metadata.name = name;
+  p.spec.queue = of;
+  p.spec.quota = gpu(quota);
+  p.status.allocated = gpu(held);
+  p.status.borrowed = gpu(std::max<std::int64_t>(0, held - quota));
+  return p;
+}
+
+TEST(Tree, HasEachLevelBelowItsParent) {
+  const auto text = table_of(tree({a_queue("company", "", 24, 18), a_queue("research", "company", 16, 18)},
+                                  {a_project("nlp", "research", 8, 12), a_project("cv", "research", 8, 6)}));
+  EXPECT_EQ(text,
+            "NAME        QUOTA  FAIR SHARE  ALLOCATED  BORROWED  PENDING  RUNNING  WAITING\n"
+            "company     24     24          18         0         0        0        0        "
+            "[##################------]\n"
+            "  research  16     16          18         0         0        0        0        "
+            "[################++......]\n"
+            "    cv      8      0           6          0         0        0        0        "
+            "[######--................]\n"
+            "    nlp     8      0           12         4         0        0        0        "
+            "[########++++............]\n"
+            "\nGPUs of the default pool. # used, + borrowed, - quota that is idle.\n");
+}
+
+TEST(Tree, LosesNobodyWhoseParentIsMissingOrInACircle) {
+  const auto text =
+      table_of(tree({a_queue("a", "b", 1, 0), a_queue("b", "a", 1, 0), a_queue("lost", "gone", 1, 0)},
+                    {a_project("stray", "nowhere", 1, 0), a_project("in-a", "a", 1, 0)}));
+  EXPECT_THAT(text, HasSubstr("gone (missing)\n  lost "));
+  EXPECT_THAT(text, HasSubstr("nowhere (missing)\n  stray "));
+  EXPECT_THAT(text, HasSubstr("\na "));
+  EXPECT_THAT(text, HasSubstr("\n  b "));
+  EXPECT_THAT(text, HasSubstr("\n  in-a "));
+  EXPECT_EQ(table_of(tree({}, {})), "There are no Queues and no Projects.\n");
+}
+
+TEST(Tree, ForProgramsSaysWhoIsBelowWhom) {
+  const auto items =
+      items_of(tree({a_queue("research", "company", 16, 18)}, {a_project("nlp", "research", 8, 12)}));
+  ASSERT_EQ(items.size(), 3U);
+  EXPECT_FALSE(items[0].contains("kind"));  // the Queue that is missing
+  EXPECT_EQ(items[1]["name"], "research");
+  EXPECT_EQ(items[1]["parent"], "company");
+  EXPECT_EQ(items[2]["kind"], "Project");
+  EXPECT_EQ(items[2]["borrowed"], "4");
+}
+
+TEST(Nodes, HaveACellForEachGpu) {
+  const auto node = [](const std::string& name, std::int64_t gpus) {
+    client::Node n;
+    n.meta.name = name;
+    n.ready = true;
+    n.extended = {{"nvidia.com/gpu", gpus}, {"vendor/nic", 9}};
+    return n;
+  };
+  auto away = node("n2", 2);
+  away.ready = false;
+  auto cordoned = node("n3", 4);
+  cordoned.unschedulable = true;
+  const auto gang = [](const std::string& name, std::vector<crds::PodAssignment> pods) {
+    auto j = job(name, crds::Phase::kRunning);
+    j.status.assignment.pods = std::move(pods);
+    return j;
+  };
+  const std::vector<crds::TrainingJob> jobs = {
+      gang("b", {{"worker", 0, "n1", {0, 1}, 0}, {"worker", 1, "n2", {1}, 0}}),
+      gang("a", {{"worker", 0, "n3", {3}, 0}}), gang("c", {{"worker", 0, "n3", {3}, 0}}),
+      gang("gone", {{"worker", 0, "n9", {0}, 0}, {"worker", 1, "n1", {7}, 0}})};
+  const auto listing =
+      nodes(node_uses({node("n1", 4), away, cordoned, node("cpu", 0)}, jobs, {"nvidia.com/gpu"}));
+  EXPECT_EQ(table_of(listing),
+            "NODE  STATE     GPUS\n"
+            "n1    Ready     BB..\n"
+            "n2    NotReady  .B\n"
+            "n3    Cordoned  ...*\n"
+            "\n"
+            "A  nlp/a (1)\n"
+            "B  nlp/b (3)\n"
+            "C  nlp/c (1)\n");
+  const auto items = items_of(listing);
+  EXPECT_EQ(items[2]["gpus"], Data::parse(R"([[], [], [], ["nlp/a", "nlp/c"]])"));
+  EXPECT_EQ(items[0]["free"], 2);
+  EXPECT_EQ(table_of(nodes(node_uses({node("n1", 1)}, {}, {"nvidia.com/gpu"}))),
+            "NODE  STATE  GPUS\nn1    Ready  .\n");
+  EXPECT_TRUE(node_uses({node("n1", 1)}, {}, {}).empty());
+}
+
+TEST(Nodes, HaveQuestionMarksWhereThereAreMoreJobsThanLetters) {
+  NodeUse node{"n1", "Ready", "", {}};
+  for (int i = 0; i < 63; ++i) node.gpus.push_back({"j" + std::to_string(100 + i)});
+  const std::string text = table_of(nodes({node}));
+  EXPECT_THAT(text, HasSubstr("XYZabc"));
+  EXPECT_THAT(text, HasSubstr("9?\n"));
+  EXPECT_THAT(text, HasSubstr("\n?  j162 (1)\n"));
+}
+
+TEST(Queue, IsInTheOrderOfService) {
+  auto last = waiting("held", 0);
+  last.status.queue.reason = "QueueHeld";
+  auto first = waiting("b", 1);
+  first.status.queue.estimated_start = kNow + 90s;
+  auto other = waiting("elsewhere", 1);
+  other.spec.pools = {"zeta"};
+  const auto listing = queue({last, waiting("a", 2), other, first, job("runs", crds::Phase::kRunning)}, kNow);
+  EXPECT_EQ(table_of(listing),
+            "POOL       POSITION  IN PROJECT  NAMESPACE  NAME       REASON                ETA    AGE\n"
+            "(default)  1         1           nlp        b          InsufficientCapacity  1m30s  1h\n"
+            "(default)  2         1           nlp        a          InsufficientCapacity         1h\n"
+            "zeta       1         1           nlp        elsewhere  InsufficientCapacity         1h\n"
+            "(default)            1           nlp        held       QueueHeld                    1h\n");
+  EXPECT_THAT(print(listing, Format::kWide, false), HasSubstr("needs 24 nvidia.com/gpu"));
+  const auto items = items_of(listing);
+  EXPECT_EQ(items[0]["estimatedStart"], "2026-03-04T12:01:30Z");
+  EXPECT_FALSE(items[3].contains("position"));
+  EXPECT_TRUE(queue({}, kNow).rows.empty());
+}
+
+TEST(Pools, HaveTheSumsOfTheirNodes) {
+  crds::NodePool pool;
+  pool.metadata.name = "a100";
+  pool.status.nodes = 4;
+  pool.status.capacity = gpu(32);
+  pool.status.free = gpu(8);
+  pool.status.largest_gang = crds::MilliGpu{6000};
+  EXPECT_EQ(table_of(pools({pool})),
+            "POOL  NODES  GPUS  USED  FREE  LARGEST GANG\n"
+            "a100  4      32    24    8     6             [##################......]\n");
+}
+
+crds::Usage hours(std::int64_t held, std::int64_t lost) {
+  crds::Usage usage;
+  usage.gpu_seconds = held * 3600;
+  usage.lost = lost * 3600;
+  return usage;
+}
+
+crds::Project used_project(const std::string& name) {
+  crds::Project p = a_project(name, "research", 8, 0);
+  auto& u = p.status.usage;
+  u.until = kNow - 2min;
+  u.total = hours(1000, 500);
+  u.last_30_days = hours(100, 10);
+  u.last_30_days.starting = 5 * 3600;
+  u.last_30_days.saving = 1800;
+  u.last_30_days.idle = 4 * 3600;
+  u.last_7_days = hours(10, 0);
+  u.days = {{"2026-03-04", hours(3, 0), {{"ann", 7200}, {"bob", 3600}}, {{"a100", 10800}}},
+            {"2026-02-26", hours(7, 0), {{"bob", 25200}}, {{"a100", 25200}}},
+            {"2026-02-25", hours(90, 0), {{"ann", 324000}}, {{"h100", 324000}}}};
+  return p;
+}
+
+TEST(Usage, OfAProjectHasItsPartsAndTheTimeUntilWhichItIsCounted) {
+  const auto listing = usage(usage_by_project({used_project("nlp")}, Since::kMonth), "PROJECT", kNow);
+  EXPECT_EQ(table_of(listing),
+            "PROJECT  GPU-HOURS  USEFUL  STARTING  SAVING  IDLE  LOST\n"
+            "nlp      100.0      80%     5.0       0.5     4.0   10.0\n"
+            "\nGPU-hours, until 2026-03-04T11:58:00Z (2m ago).\n");
+  const auto data = Data::parse(print(listing, Format::kJson, false));
+  EXPECT_EQ(data["until"], "2026-03-04T11:58:00Z");
+  EXPECT_EQ(data["items"][0]["savingHours"], 0.5);
+  EXPECT_EQ(data["items"][0]["usefulPercent"], 80);
+  EXPECT_THAT(print(listing, Format::kCsv, false),
+              HasSubstr("project,gpuHours,usefulPercent,startingHours,savingHours,idleHours,lostHours"));
+}
+
+TEST(Usage, GoesBackAsFarAsAsked) {
+  const auto held = [](Since since) {
+    return usage_by_project({used_project("nlp")}, since).front().used.gpu_seconds / 3600;
+  };
+  EXPECT_EQ(held(Since::kDay), 3);
+  EXPECT_EQ(held(Since::kWeek), 10);
+  EXPECT_EQ(held(Since::kMonth), 100);
+  EXPECT_EQ(held(Since::kAll), 1000);
+  auto idle_today = used_project("nlp");
+  idle_today.status.usage.days.erase(idle_today.status.usage.days.begin());
+  EXPECT_EQ(usage_by_project({idle_today}, Since::kDay).front().used.gpu_seconds, 0);
+}
+
+TEST(Usage, OfUsersAndPoolsIsSummedOverProjects) {
+  const std::vector<crds::Project> projects = {used_project("nlp"), used_project("cv")};
+  const auto week = usage_by_user(projects, Since::kWeek);
+  ASSERT_EQ(week.size(), 2U);
+  EXPECT_EQ(week[0].name, "bob");  // seven days: the 26th counts, the 25th does not
+  EXPECT_EQ(week[0].used.gpu_seconds, 2 * 28800);
+  EXPECT_EQ(week[1].used.gpu_seconds, 2 * 7200);
+  EXPECT_THAT(table_of(usage(week, "USER", kNow)), HasSubstr("bob   16.0\n"));
+  const auto month = usage_by_pool(projects, Since::kMonth);
+  EXPECT_EQ(month[0].name, "h100");
+  EXPECT_EQ(month[1].used.gpu_seconds, 2 * 36000);
+}
+
+TEST(Usage, OfAJobIsWhatItRanBeforeAndWhatItHoldsNow) {
+  auto j = job("first", crds::Phase::kRunning);
+  j.spec.roles.resize(1);
+  j.status.allocated = gpu(4);
+  j.status.assignment.attempt = 2;
+  j.status.assignment.admitted_at = kNow - 2h;
+  j.status.assignment.resized_at = kNow - 1h;
+  j.status.disruption.ran = 6 * 3600;
+  j.status.disruption.lost_owed = 1800;
+  j.status.disruption.lost_optional = 1800;
+  auto without = job("cpus", crds::Phase::kRunning);
+  without.status.disruption.ran = 100'000;  // CPU-seconds
+  EXPECT_EQ(table_of(usage(usage_by_job({without, j}, kNow), "JOB", kNow)),
+            "JOB        GPU-HOURS  USEFUL  STARTING  SAVING  IDLE  LOST\n"
+            "nlp/first  10.0       90%                             1.0\n"
+            "\nGPU-hours, until 2026-03-04T12:00:00Z (0s ago).\n");
+}
+
+TEST(Usage, SaysWhenNothingIsCounted) {
+  EXPECT_EQ(table_of(usage({}, "PROJECT", kNow)), "Nothing is counted yet.\n");
+  EXPECT_THAT(table_of(usage(usage_by_project({a_project("new", "q", 1, 0)}, Since::kDay), "PROJECT", kNow)),
+              HasSubstr("\nNothing is counted yet.\n"));
+}
+
+TEST(Disruptions, AreNewestFirst) {
+  auto a = job("a", crds::Phase::kRunning), b = job("b", crds::Phase::kQueued);
+  a.status.disruptions = {
+      {kNow - 1min, "Reclaimed", "for nlp/x, which has a right to it", crds::MilliGpu{4000}, 130, true},
+      {kNow - 2h, "Consolidated", "m", crds::MilliGpu{500}, 0, false}};
+  b.status.disruptions = {{kNow - 1h, "Preempted", "n", crds::MilliGpu{8000}, 7200, true}};
+  const auto listing = disruptions({a, b}, kNow);
+  EXPECT_THAT(table_of(listing), HasSubstr("2026-03-04T11:59:00Z  1m   nlp        a    Reclaimed     4       "
+                                           "    2m10s  yes   for nlp/x, which"));
+  const auto items = items_of(listing);
+  ASSERT_EQ(items.size(), 3U);
+  EXPECT_EQ(items[1]["job"], "b");
+  EXPECT_EQ(items[1]["costSeconds"], 7200);
+  EXPECT_EQ(items[2]["owed"], false);
+  EXPECT_EQ(items[2]["gave"], "500m");
+  EXPECT_FALSE(items[0].contains(""));
+}
+
+}  // namespace
+}  // namespace muster::plugin

@@ -1,0 +1,131 @@
+// What kubectl-muster says of objects. That it finds them is tried on a control plane
+// (test/cluster/muster/plugin).
+#include "show/why.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "objects.h"
+#include "output/text.h"
+
+namespace muster::plugin {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+TEST(Text, TellsDurationsInTwoUnits) {
+  EXPECT_EQ(for_people(0s), "0s");
+  EXPECT_EQ(for_people(-3s), "0s");
+  EXPECT_EQ(for_people(59s), "59s");
+  EXPECT_EQ(for_people(5min), "5m");
+  EXPECT_EQ(for_people(5min + 3s), "5m3s");
+  EXPECT_EQ(for_people(2h + 3s), "2h");
+  EXPECT_EQ(for_people(49h + 5min), "2d1h");
+}
+
+TEST(Text, BreaksLinesBetweenWords) {
+  EXPECT_EQ(wrapped("", 5), "");
+  EXPECT_EQ(wrapped("one two three", 7), "one two\nthree");
+  EXPECT_EQ(wrapped("a verylongword b", 4), "a\nverylongword\nb");
+  EXPECT_EQ(wrapped("one two\nthree four", 9), "one two\nthree\nfour");
+}
+
+TEST(Text, OfARefusalSaysWhatWouldHelp) {
+  client::Error error{.code = client::ErrorCode::kForbidden, .message = "no"};
+  EXPECT_EQ(said(error, "Ask somebody"), "no\nAsk somebody.");
+  EXPECT_EQ(said(error), "no");
+  error.code = client::ErrorCode::kNotFound;
+  EXPECT_EQ(said(error, "Ask somebody"), "no");
+}
+
+TEST(Why, OfAJobThatWaitsSaysWhatBindsWhoIsAheadWhenAndWhatHelps) {
+  auto j = waiting("second", 3);
+  j.status.queue.estimated_start = kNow + 62min;
+  EXPECT_EQ(
+      why(j, kNow),
+      "nlp/second waits since 2026-03-04T11:55:00Z (5m): InsufficientCapacity. Needs 24 nvidia.com/gpu in "
+      "pool "
+      "a100, 8 free of 32; held by nlp/first (24). It is number 3 in the order of its pool, and number 1 of "
+      "its "
+      "project. It is likely to start by 2026-03-04T13:02:00Z, in 1h2m, if what runs ends when it says. What "
+      "would help: to wait, a smaller gang, or more nodes.");
+}
+
+TEST(Why, OfAJobThatWaitsSaysNothingThatNobodyKnows) {
+  auto j = waiting("second", 0);
+  j.status.queue.reason = "SomethingNew";
+  const auto text = why(j, kNow);
+  EXPECT_THAT(text, Not(HasSubstr("number")));
+  EXPECT_THAT(text, Not(HasSubstr("likely")));
+  EXPECT_THAT(text, Not(HasSubstr("help")));
+}
+
+TEST(Why, OfAJobThatWasPreemptedTellsItsPast) {
+  auto j = waiting("victim", 1);
+  j.status.conditions.push_back({"Evicted", crds::ConditionStatus::kTrue, 1, kNow - 5min, "Preempted",
+                                 "for nlp/urgent, which has a higher priority"});
+  j.status.preemptions = 2;
+  j.status.attempt = 2;
+  EXPECT_THAT(why(j, kNow),
+              HasSubstr("\nIt had to give its place back since 2026-03-04T11:55:00Z (5m): Preempted: for "
+                        "nlp/urgent, which has a higher priority. It has yielded to other jobs 2 times. "
+                        "No checkpoint of it is known: it begins anew."));
+  j.status.checkpoint.step = 1200;
+  j.status.checkpoint.saved_at = kNow - 6min;
+  EXPECT_THAT(why(j, kNow), HasSubstr("Its last checkpoint is step 1200, saved 6m ago."));
+}
+
+TEST(Why, OfOtherPhasesSaysWhatItDoes) {
+  auto j = job("first", crds::Phase::kRunning);
+  j.status.started_at = kNow - 2h;
+  j.status.allocated = gpu(24);
+  j.status.assignment.pool = "a100";
+  j.status.attempt = 1;
+  EXPECT_EQ(why(j, kNow),
+            "nlp/first runs since 2026-03-04T10:00:00Z (2h) with 24 GPUs in pool a100, attempt 1.");
+  j.status.phase = crds::Phase::kFailed;
+  j.status.finished_at = kNow - 1min;
+  j.status.conditions = {
+      {"Failed", crds::ConditionStatus::kTrue, 1, kNow, "RestartLimit", "it failed 4 times"}};
+  EXPECT_EQ(why(j, kNow),
+            "nlp/first has failed since 2026-03-04T11:59:00Z (1m). RestartLimit: it failed 4 times.");
+  EXPECT_THAT(why(job("s", crds::Phase::kSuspended), kNow), HasSubstr("spec.suspend: false"));
+  crds::TrainingJob fresh;
+  fresh.metadata.ns = "nlp";
+  fresh.metadata.name = "fresh";
+  EXPECT_EQ(why(fresh, kNow), "nlp/fresh was not looked at yet. Is the operator running?");
+}
+
+TEST(Why, OfAServiceTellsOfTheReplicaThatWaits) {
+  crds::InferenceService s;
+  s.metadata.ns = "nlp";
+  s.metadata.name = "chat";
+  s.status.desired_replicas = 3;
+  s.status.replicas = 3;
+  s.status.ready_replicas = 2;
+  s.status.allocated = gpu(2);
+  s.status.queue.reason = "LimitReached";
+  s.status.queue.message = "limit of Project nlp is 2";
+  s.status.conditions = {
+      {"RolledOut", crds::ConditionStatus::kFalse, 1, kNow, "Waiting", "1 replica lacks room"}};
+  EXPECT_EQ(why(s, kNow),
+            "nlp/chat has 2 of 3 replicas ready, with 2 GPUs. A replica of it waits: LimitReached. Limit of "
+            "Project nlp "
+            "is 2. What would help: that other jobs of yours end, or a higher limit. RolledOut is False: "
+            "Waiting: 1 "
+            "replica lacks room.");
+}
+
+TEST(Why, ForProgramsHasTheWaitingItself) {
+  const Data data = why_data(waiting("second", 3), kNow);
+  EXPECT_EQ(data["kind"], "TrainingJob");
+  EXPECT_EQ(data["phase"], "Queued");
+  EXPECT_EQ(data["waiting"]["reason"], "InsufficientCapacity");
+  EXPECT_EQ(data["waiting"]["position"], 3);
+  EXPECT_EQ(data["helps"], "to wait, a smaller gang, or more nodes");
+  EXPECT_THAT(data["text"].get<std::string>(), HasSubstr("nlp/second waits since"));
+  EXPECT_FALSE(why_data(job("runs", crds::Phase::kRunning), kNow).contains("waiting"));
+}
+
+}  // namespace
+}  // namespace muster::plugin
