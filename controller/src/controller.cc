@@ -9,6 +9,7 @@
 #include "muster/client/leader_election.h"
 #include "muster/reconcilers/common/internal_error.h"
 #include "muster/reconcilers/common/log.h"
+#include "muster/reconcilers/usage/past_use.h"
 
 namespace muster::controller {
 namespace {
@@ -233,6 +234,7 @@ void Controller::Impl::start_acting() {
   is_acting = true;
   log_info("acting", {{"identity", options.identity}});
   for (const auto& replay : replays) replay();
+  restore_past_use();
   stirred = {};  // all jobs stand in the queue
   // A job that was never seen by a handler of ours but whose pods outlived it is covered by pod_changed.
   for (Runner* r : runners())
@@ -240,6 +242,21 @@ void Controller::Impl::start_acting() {
   planning.spawn(schedule());
   planning.spawn(refresh_capacity());
   dirty.notify();
+}
+
+void Controller::Impl::restore_past_use() {
+  const std::string main = reconcilers::default_pool(caches.node_pools.store());
+  const auto restore = [&](const auto& child, const std::string& parent, bool is_project) {
+    const auto above = caches.queues.store().find(parent);
+    if (!above || !above->value.spec.fairness) return;
+    const auto past = reconcilers::past_use_of(child.metadata.name, is_project, child.status.usage,
+                                               above->value.spec.fairness->half_life, main);
+    for (const auto& p : past) placement.past_use(p);
+  };
+  for (const auto& [name, queue] : caches.queues.store().all())
+    restore(queue->value, queue->value.spec.parent, false);
+  for (const auto& [name, project] : caches.projects.store().all())
+    restore(project->value, project->value.spec.queue, true);
 }
 
 client::Task<void> Controller::Impl::elect() {

@@ -92,6 +92,8 @@ struct Controller::Impl {
   // Status numbers of Queues, Projects and NodePools: after the dust has settled, never in the way of pods.
   client::Task<void> refresh_capacity();
   void start_acting();
+  // Placement's averages of past use begin where the ledger stands.
+  void restore_past_use();
   client::Task<void> elect();
   template <class T>
   void watch(client::Informer<T>& informer);

@@ -125,6 +125,9 @@ void PlacementModel::project_gone(const std::string& name) {
   impl_->cluster.remove_queue(name, true);
   impl_->touch();
 }
+void PlacementModel::past_use(const placement::PastUse& past) {
+  impl_->cluster.set_past_use(past);
+}
 void PlacementModel::charge_namespace(const std::string& ns, const std::string& project) {
   impl_->jobs.charge_namespace(ns, project);
   impl_->touch();

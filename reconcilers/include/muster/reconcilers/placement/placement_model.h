@@ -12,6 +12,7 @@
 #include "muster/client/informer.h"
 #include "muster/client/pod.h"
 #include "muster/crds/crds.h"
+#include "muster/placement/queue.h"
 #include "muster/reconcilers/lifecycle/lifecycle.h"
 #include "muster/reconcilers/placement/translation.h"
 #include "muster/reconcilers/pods/pod_builder.h"
@@ -50,6 +51,8 @@ class PlacementModel {
   void queue_gone(const crds::Queue& queue);
   void project(const crds::Project& project);
   void project_gone(const std::string& name);
+  // What a Queue or Project had used before this process began (past_use.h). Before the first plan.
+  void past_use(const placement::PastUse& past);
   // Which Project a namespace's work is charged to; "": none.
   void charge_namespace(const std::string& ns, const std::string& project);
   // A pod that no job that update() was told of pays for. It is charged as what it says it holds until it has
