@@ -142,6 +142,10 @@ void audit_jobs(const ClusterModel& s, Bad& bad) {
     if (end.has_value() != j.ends.has_value() ||
         (end && (*j.ends != std::pair(in, *end) || !s.pool(in).ends.contains({*end, static_cast<JobId>(i)}))))
       bad.push_back("index: the end of " + j.spec.id + " drifted");
+    const bool gives = j.spec.preemptible && j.assignment;
+    if (j.held_surplus !=
+        (gives ? held_beyond_minimum(s.request_of(j), *j.assignment, j.allocations) : Resources{}))
+      bad.push_back("index: surplus that " + j.spec.id + " holds drifted");
     if (j.nominated_pods.empty() == s.jobs().nominated().contains(static_cast<JobId>(i)))
       bad.push_back("index: promises of " + j.spec.id + " drifted");
     if (j.assumed && j.assignment &&

@@ -100,7 +100,7 @@ class SolutionAudit {
     } else if (own && j.spec.priority > s_.job(c_.job).spec.priority) {
       say("I4", "takes from " + who + ", which has a higher priority");
     } else if (own && j.spec.priority == s_.job(c_.job).spec.priority) {
-      is_surplus_for_minimum(v);
+      must_be_surplus_for_minimum(v);
     }
     const bool started_now = j.started_in != 0 && j.started_in == s_.plans;
     if (started_now && j.entitled && !own && takes_all(j, v.pods))
@@ -111,7 +111,7 @@ class SolutionAudit {
   }
 
   // What a job of the same priority gives.
-  void is_surplus_for_minimum(const Victim& v) {
+  void must_be_surplus_for_minimum(const Victim& v) {
     const Job& j = s_.job(v.job);
     if (takes_all(j, v.pods)) say("I4", "preempts " + j.spec.id + ", which has no lower priority");
     if (s_.job(c_.job).assignment)

@@ -27,6 +27,10 @@ PendingKind kind_of(const Job& job, JobId id);  // jobs.cc
 // Of these pods, what the job could give and keep its minimum. O(pods).
 Resources held_beyond_minimum(const Request& request, const Assignment& assignment,
                               const std::vector<Allocation>& allocations);  // jobs.cc
+// What the jobs of the leaf queue hold there, without the surplus of those that are preemptible. Absent: there
+// is no such surplus. To be asked while no statement has taken any of it out.
+std::optional<Resources> minimums_below_surplus(const ClusterModel& state, QueueId leaf,
+                                                PoolId pool);  // jobs.cc
 
 // Names of Queues, Projects and pools keep their ids as long as the process lives, for allocations and
 // pending queues refer to them in many places: about 600 bytes a name and 300 more for each pool that it had

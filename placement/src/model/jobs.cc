@@ -29,6 +29,12 @@ Resources held_beyond_minimum(const Request& request, const Assignment& assignme
   return sum;
 }
 
+std::optional<Resources> minimums_below_surplus(const ClusterModel& s, QueueId leaf, PoolId pool) {
+  const auto surplus = s.pool(pool).held_surplus.find(leaf);
+  if (surplus == s.pool(pool).held_surplus.end()) return std::nullopt;
+  return s.tree().sums(leaf, pool).allocated - surplus->second;
+}
+
 PendingKind kind_of(const Job& j, JobId id) {
   const auto ms = [](const std::optional<Duration>& d) { return d ? d->ms : -1; };
   return {j.request,
@@ -328,6 +334,9 @@ void ClusterModel::reallocate(NodeId id) {
     for (std::size_t i = 0; i < j.allocations.size(); ++i)
       anew(holder, j.assignment->pods[i], j.allocations[i]);
     for (Leaving& l : j.leaving) anew(holder, l.place, l.allocation);
+    if (j.assignment && j.spec.preemptible)
+      count_held_surplus(pool(pool_of(j.assignment->pool)), j,
+                         held_beyond_minimum(request_of(j), *j.assignment, j.allocations));
   }
   others.visit_on(id, [&](Allocation& allocation) {
     if (allocation.gpus.empty()) return;

@@ -36,10 +36,8 @@ bool Infeasible::infeasible(QueueId leaf, std::int64_t lowest, std::int64_t prio
 }
 
 bool Infeasible::may_take_surplus(QueueId leaf, const Resources& amounts) const {
-  const auto surplus = s_->pool(pool_).held_surplus.find(leaf);
-  if (surplus == s_->pool(pool_).held_surplus.end()) return false;
-  return is_minimum_guaranteed(s_->tree(), {kNoId, pool_, {leaf}, amounts, fair_},
-                               s_->tree().sums(leaf, pool_).allocated - surplus->second);
+  const auto minimums = minimums_below_surplus(*s_, leaf, pool_);
+  return minimums && is_minimum_guaranteed(s_->tree(), {kNoId, pool_, {leaf}, amounts, fair_}, *minimums);
 }
 
 bool Infeasible::starts(QueueId leaf, std::int64_t lowest, const PendingKind& kind) {

@@ -78,10 +78,10 @@ Resources Cluster::fair_share(const std::string& queue, bool is_project, const s
   const QueueId id = s.tree().find_queue(queue, is_project);
   const PoolId p = s.find_pool(pool);
   if (id == kNoId || p == kNoId) return {};
-  auto& said = s.pool(p).fair_as_said;
-  if (said.version != s.pool(p).version || said.shares.size() != s.tree().size())
-    said = {s.pool(p).version, fair_shares(s, p)};
-  return said.shares[static_cast<std::size_t>(id)];
+  auto& answered = s.pool(p).fair_answered;
+  if (answered.version != s.pool(p).version || answered.shares.size() != s.tree().size())
+    answered = {s.pool(p).version, fair_shares(s, p)};
+  return answered.shares[static_cast<std::size_t>(id)];
 }
 
 Workloads Cluster::workloads(const std::string& queue, bool is_project) const {

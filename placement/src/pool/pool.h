@@ -106,11 +106,11 @@ struct Pool {
   std::uint64_t version = 1, judged = 0;
   std::optional<Time> due;      // … before this
   std::uint64_t gains = 1;      // grows when something becomes free: what was refused may fit now
-  std::vector<Resources> fair;  // fair_shares() as they were asked for last; by QueueId
+  std::vector<Resources> fair;  // fair_shares() by which the plan judges now; by QueueId
   struct {
     std::uint64_t version = 0;
     std::vector<Resources> shares;
-  } fair_as_said;             // the same as somebody asked for them who does not plan
+  } fair_answered;            // the same between plans: what Cluster::fair_share() has computed at that version
   std::uint64_t members = 1;  // grows when a usable node comes, goes or is another
   std::optional<Reservation> reservation;
   // Of its usable nodes.

@@ -15,6 +15,8 @@ bool within_quota(const Bounds& quota, const Resources& used, const Resources& a
   });
 }
 
+// Where nothing is known of the job yet. This is held against how long the owner may be kept waiting; what a
+// disturbance costs is guessed higher (disruption.cc).
 constexpr Duration kUnknownStart = seconds(60);
 
 // Of either kind at every level below what both paths have in common.

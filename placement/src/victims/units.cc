@@ -182,18 +182,6 @@ struct Gatherer {
 
 }  // namespace
 
-Resources minimums_held(const ClusterModel& s, QueueId leaf, PoolId pool) {
-  Resources sum = s.tree().sums(leaf, pool).allocated;
-  const auto jobs = s.pool(pool).holding.find(leaf);
-  if (jobs == s.pool(pool).holding.end()) return sum;
-  for (const JobId id : jobs->second) {
-    const Job& j = s.job(id);
-    if (j.spec.preemptible && j.assignment)
-      sum -= held_beyond_minimum(s.request_of(j), *j.assignment, j.allocations);
-  }
-  return sum;
-}
-
 std::vector<Unit> units(const ClusterModel& s, const UnitQuery& q, Safe& safe) {
   std::vector<Unit> all;
   Gatherer gather{s, q, all, safe};

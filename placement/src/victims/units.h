@@ -58,9 +58,6 @@ struct UnitQuery {
   bool priced = false;  // what it costs is judged by RULES.md 5.11; else disturbances count as free
 };
 
-// What the jobs of the leaf queue hold there without their surplus. O(their pods).
-Resources minimums_held(const ClusterModel& state, QueueId leaf, PoolId pool);
-
 // All legal victims (RULES.md 5.6), in the order of the list in RULES.md 5.8. Jobs that only minRuntime keeps
 // from being victims are added to `safe`. O(jobs that hold places in the pool x their pods).
 std::vector<Unit> units(const ClusterModel& state, const UnitQuery& query, Safe& safe);

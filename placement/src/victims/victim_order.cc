@@ -15,6 +15,7 @@ namespace {
 
 constexpr int kMaxUnitsMoved = 3;  // so many units are moved in all combinations
 
+// Only jobs are compared by it. Where it is weighed against room that idles, disruption.cc guesses higher.
 constexpr Duration kUnknownStart = seconds(60);
 
 }  // namespace

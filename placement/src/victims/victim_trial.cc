@@ -43,8 +43,8 @@ void VictimTrial::give(std::size_t i) {
   in_use_[i] = false;
 }
 
-// Surplus of jobs that have no lower priority is for a minimum that is guaranteed.
-bool VictimTrial::may_take_peers() const {
+// Surplus of jobs that have no lower priority is for a minimum that is guaranteed. True if none was taken.
+bool VictimTrial::takes_from_peers_by_right() const {
   Resources gone;
   bool any = false;
   for (std::size_t i = 0; i < units_.size(); ++i) {
@@ -73,9 +73,9 @@ bool VictimTrial::entitled() const {
     case Action::kReclaim:
       return is_eligible(s_.tree(), c, eligibility_, before_);
     case Action::kPreempt:
-      return in_bounds() && may_take_peers();
+      return in_bounds() && takes_from_peers_by_right();
     case Action::kReclaimAndPreempt:
-      return is_eligible(s_.tree(), c, eligibility_, before_) && in_bounds() && may_take_peers();
+      return is_eligible(s_.tree(), c, eligibility_, before_) && in_bounds() && takes_from_peers_by_right();
   }
   return false;
 }

@@ -41,7 +41,8 @@ class VictimTrial {
         in_use_(units_.size(), false) {
     for (const QueueId at : q_.claimant.path)
       before_.push_back(s_.tree().sums(at, q_.claimant.pool).allocated);
-    if (who.peers) minimums_ = minimums_held(s_, q_.claimant.path.front(), q_.claimant.pool);
+    if (who.peers)
+      minimums_ = minimums_below_surplus(s_, q_.claimant.path.front(), q_.claimant.pool).value_or(before_[0]);
   }
   VictimTrial(const VictimTrial&) = delete;
   VictimTrial& operator=(const VictimTrial&) = delete;
@@ -89,7 +90,7 @@ class VictimTrial {
 
  private:
   bool in_bounds() const;
-  bool may_take_peers() const;
+  bool takes_from_peers_by_right() const;
   // Whether it could keep what it reclaims. Who was preempted and finds free room will soon be back; if the
   // leaf is beyond the right by that, and the claimant a legal victim of those from whom it has reclaimed,
   // the two would take from each other in circles.

@@ -42,7 +42,7 @@ class Ways {
         // Somebody of its leaf could be preempted by it.
         juniors_(lowest_running(s.pool(q.claimant.pool), q.claimant.path.front()) <
                  s.job(q.claimant.job).spec.priority),
-        peers_(!grows_ && may_take_peers()),
+        peers_(!grows_ && peers_may_give()),
         // Idle room that leaves without a weight use is given back first.
         idle_room_((by_quota_ || by_fair_share_) && somebody_without_weight(s.tree(), q.claimant.pool)) {}
 
@@ -96,15 +96,11 @@ class Ways {
   }
 
   // Its minimum may be guaranteed, and its leaf have surplus that is not of lower priority.
-  bool may_take_peers() const {
+  bool peers_may_give() const {
     const Claimant& c = q_.claimant;
-    const auto surplus = s_.pool(c.pool).held_surplus.find(c.path.front());
-    if (surplus == s_.pool(c.pool).held_surplus.end()) return false;
+    const auto minimums = minimums_below_surplus(s_, c.path.front(), c.pool);
     // Some of the minimums may be those of juniors.
-    return juniors_ || is_minimum_guaranteed(s_.tree(), c, before() - surplus->second);
-  }
-  const Resources& before() const {
-    return s_.tree().sums(q_.claimant.path.front(), q_.claimant.pool).allocated;
+    return minimums && (juniors_ || is_minimum_guaranteed(s_.tree(), c, *minimums));
   }
 
   std::vector<Way> owed_ways(bool patient) const {
