@@ -27,8 +27,8 @@ PendingKind kind_of(const Job& job, JobId id);  // jobs.cc
 // Of these pods, what the job could give and keep its minimum. O(pods).
 Resources held_beyond_minimum(const Request& request, const Assignment& assignment,
                               const std::vector<Allocation>& allocations);  // jobs.cc
-// What the jobs of the leaf queue hold there, without the surplus of those that are preemptible. Absent: there
-// is no such surplus. To be asked while no statement has taken any of it out.
+// What the jobs of the leaf queue hold there, without the surplus of those that are preemptible. Absent:
+// there is no such surplus. To be asked while no statement has taken any of it out.
 std::optional<Resources> minimums_below_surplus(const ClusterModel& state, QueueId leaf,
                                                 PoolId pool);  // jobs.cc
 
@@ -127,9 +127,10 @@ class ClusterModel {
   void hold(JobId id, Assignment assignment, std::vector<Allocation> allocations);
   // The other way round: it holds nothing any more; the allocations stay taken and are the caller's.
   std::pair<Assignment, std::vector<Allocation>> unhold(JobId id);
-  void note_nominations(JobId id);  // `nominated` of the job, and of the model, from its allocations
-  void end_displacement(JobId id);  // of its pods: they have other places
-  void note_end(JobId id);          // after what end_of() looks at has changed
+  void note_nominations(JobId id);    // `nominated` of the job, and of the model, from its allocations
+  void end_displacement(JobId id);    // of its pods: they have other places
+  void count_held_surplus(JobId id);  // after its allocations have changed while it holds them
+  void note_end(JobId id);            // after what end_of() looks at has changed
   void put_leaving(JobId id, const std::vector<PodPlace>& pods);
   Allocation allocation_for(JobId id, const PodPlace& place, NodeId on, PoolId pool,
                             Hold hold);  // on: place.node
@@ -143,7 +144,7 @@ class ClusterModel {
   Pool* pool_around(NodeId id) { return node(id).pool == kNoId ? nullptr : &pool(node(id).pool); }
   void account(const Allocation& allocation, int sign);
   void account_pending(const Job& job, int sign);
-  static void count_held_surplus(Pool& pool, Job& job, const Resources& now);
+  static void set_held_surplus(Pool& pool, Job& job, const Resources& now);
   void account_all(QueueTree& tree) const;
 
   NodeInventory nodes_;

@@ -120,6 +120,7 @@ void ClusterModel::forget_job(JobId id) {
 void ClusterModel::end_displacement(JobId id) {
   job(id).displaced.clear();
   jobs_.note_pods(id);
+  count_held_surplus(id);
 }
 
 void ClusterModel::count(JobId id) {
@@ -237,7 +238,7 @@ std::pair<Assignment, std::vector<Allocation>> ClusterModel::unhold(JobId id) {
   if (const auto same = p.preemptible_jobs.find({j.leaf, j.spec.priority});
       j.spec.preemptible && same != p.preemptible_jobs.end() && --same->second == 0)
     p.preemptible_jobs.erase(same);
-  count_held_surplus(p, j, {});
+  set_held_surplus(p, j, {});
   std::pair held(std::move(*j.assignment), std::move(j.allocations));
   j.assignment.reset();
   j.allocations.clear();
@@ -248,7 +249,14 @@ std::pair<Assignment, std::vector<Allocation>> ClusterModel::unhold(JobId id) {
   return held;
 }
 
-void ClusterModel::count_held_surplus(Pool& p, Job& j, const Resources& now) {
+void ClusterModel::count_held_surplus(JobId id) {
+  Job& j = job(id);
+  if (!j.assignment || !j.spec.preemptible) return;
+  set_held_surplus(pool(pool_of(j.assignment->pool)), j,
+                   held_beyond_minimum(request_of(j), *j.assignment, j.allocations));
+}
+
+void ClusterModel::set_held_surplus(Pool& p, Job& j, const Resources& now) {
   const Resources before = std::exchange(j.held_surplus, now);
   if (before == now) return;
   const auto sum = p.held_surplus.try_emplace(j.leaf).first;
@@ -334,9 +342,7 @@ void ClusterModel::reallocate(NodeId id) {
     for (std::size_t i = 0; i < j.allocations.size(); ++i)
       anew(holder, j.assignment->pods[i], j.allocations[i]);
     for (Leaving& l : j.leaving) anew(holder, l.place, l.allocation);
-    if (j.assignment && j.spec.preemptible)
-      count_held_surplus(pool(pool_of(j.assignment->pool)), j,
-                         held_beyond_minimum(request_of(j), *j.assignment, j.allocations));
+    count_held_surplus(holder);
   }
   others.visit_on(id, [&](Allocation& allocation) {
     if (allocation.gpus.empty()) return;
@@ -352,12 +358,10 @@ void ClusterModel::hold(JobId id, Assignment assignment, std::vector<Allocation>
   Pool& p = pool(pool_of(assignment.pool));
   if (j.held_gpu.value > 0) p.holders.emplace(-j.held_gpu.value, j.spec.id);
   p.holding[j.leaf].insert(id);
-  if (j.spec.preemptible) {
-    ++p.preemptible_jobs[{j.leaf, j.spec.priority}];
-    count_held_surplus(p, j, held_beyond_minimum(request_of(j), assignment, allocations));
-  }
+  if (j.spec.preemptible) ++p.preemptible_jobs[{j.leaf, j.spec.priority}];
   j.assignment = std::move(assignment);
   j.allocations = std::move(allocations);
+  count_held_surplus(id);
   note_nominations(id);
 }
 

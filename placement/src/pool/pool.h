@@ -110,7 +110,7 @@ struct Pool {
   struct {
     std::uint64_t version = 0;
     std::vector<Resources> shares;
-  } fair_answered;            // the same between plans: what Cluster::fair_share() has computed at that version
+  } fair_answered;  // the same between plans: what Cluster::fair_share() has computed at that version
   std::uint64_t members = 1;  // grows when a usable node comes, goes or is another
   std::optional<Reservation> reservation;
   // Of its usable nodes.
