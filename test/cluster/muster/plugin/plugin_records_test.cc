@@ -108,6 +108,28 @@ TEST_F(PluginRecords, NeedNoRightBeyondTheNamespaceForJobs) {
   }
 }
 
+// script(1) gives it a terminal.
+TEST_F(PluginRecords, KnowsATerminal) {
+  const auto on_terminal = [](const std::string& command, const std::string& keys,
+                              const std::string& no_color) {
+    const std::string whole = std::string(MUSTER_PLUGIN) + " --kubeconfig " +
+                              cluster_->real().kubeconfig().string() + " " + command;
+    return testcluster::run_command({.arguments = {"script", "-qec", whole, "/dev/null"},
+                                     .environment = {{"TERM", "xterm"}, {"NO_COLOR", no_color}},
+                                     .log = {}},
+                                    keys)
+        .value_or(CommandResult{-1, "", "it could not be run"});
+  };
+  EXPECT_THAT(on_terminal("tree", "", "").out, HasSubstr("\033[1mNAME"));
+  EXPECT_THAT(on_terminal("tree", "", "1").out, testing::Not(HasSubstr("\033[")));
+  EXPECT_THAT(ask({"tree"}).out, testing::Not(HasSubstr("\033[")));
+  const auto top = on_terminal("top", "q", "1");
+  EXPECT_EQ(top.exit_code, 0) << top.out << top.err;
+  EXPECT_THAT(top.out, HasSubstr("\033[?1049h"));
+  EXPECT_THAT(top.out, HasSubstr("every 2 s, q ends"));
+  EXPECT_THAT(top.out, HasSubstr("\033[?1049l"));  // the terminal is as it was
+}
+
 TEST_F(PluginRecords, SaysWhatWhatifMayNotSee) {
   const auto refused =
       ask_plugin({"whatif", "-n", "team", "-f", "-"}, rosa_, job_object({.name = "new"}).dump());
