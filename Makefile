@@ -10,6 +10,7 @@
 #   make demo-down  ends it
 #   make image      a container image of Muster, from files of this machine: build/image/muster.tar
 #   make test-node  Muster's image and real programs on a real node (kubelet, containerd); needs root
+#   make test-page  the page of `kubectl muster ui` in a real browser; `make test` leaves the browser out where there is none
 #   make test-pytorch  real PyTorch under torchrun on a real node; gigabytes of packages, not part of `make test`
 #   make bench      all benchmarks; JSON=1 writes build/bench/NAME.json instead of printing tables
 #   make lint       clang-format and clang-tidy; LINT_BASE=<commit>: clang-tidy only for files changed since
@@ -30,7 +31,7 @@ JOBS ?= $(shell nproc)
 # Programs with threads in them.
 TSAN_TARGETS ?= client_test
 
-.PHONY: deps build controlplane test test-tsan test-life test-node test-pytorch image explore fuzz demo demo-down bench lint clean
+.PHONY: deps build controlplane test test-tsan test-life test-node test-page test-pytorch image explore fuzz demo demo-down bench lint clean
 
 deps:
 	@scripts/install-deps.sh
@@ -84,6 +85,11 @@ test-node:
 	@scripts/build-controlplane.sh --gpu-plugin >/dev/null
 	@$(MAKE) build-release TARGETS="muster muster_node_test"
 	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^node$$'
+
+test-page: controlplane
+	@scripts/install-page.sh >/dev/null
+	@$(MAKE) build-release TARGETS="muster kubectl-muster muster_ui_test"
+	@ctest --test-dir build/release --output-on-failure --no-tests=error -R '^muster_ui_test$$'
 
 test-pytorch:
 	@scripts/install-deps.sh --node

@@ -4,6 +4,7 @@
 #   --lint   also what `make lint` needs (clang-format and clang-tidy 19)
 #   --image  also what `make image` needs (umoci and skopeo)
 #   --node   also what tests on real nodes need (containerd, runc, CNI plugins), and --image
+#   --page   also what the tests of the page need (Chromium, Node.js and npm); see install-page.sh
 #
 # Without root it uses sudo. The control plane of the tests also needs Go 1.26, which Debian 12 does not have.
 # scripts/build-controlplane.sh gets it if there is none.
@@ -26,7 +27,13 @@ for argument in "$@"; do
       for program in containerd runc; do
         command -v "$program" >/dev/null || packages+=("$program")
       done ;;
-    *) echo "usage: $0 [--lint] [--image] [--node]" >&2; exit 2 ;;
+    --page)
+      packages+=(chromium)
+      # Node.js has packages of its own makers as well, with npm in them.
+      for program in node:nodejs npm:npm; do
+        command -v "${program%:*}" >/dev/null || packages+=("${program#*:}")
+      done ;;
+    *) echo "usage: $0 [--lint] [--image] [--node] [--page]" >&2; exit 2 ;;
   esac
 done
 

@@ -15,6 +15,7 @@ run() {
   if ctest --test-dir "build/$preset" --output-on-failure --no-tests=error "$@" >"$log" 2>&1; then
     sed -n '/tests passed/,$p' "$log"
     grep -om1 'a real node cannot run here.*' "$log" || true
+    grep -hom1 'no browser: .*' "build/$preset/Testing/Temporary/LastTest.log" || true
     # What had to be repeated because the machine was busy.
     grep -h '^REPEATED' "build/$preset/Testing/Temporary/LastTest.log" || true
   else

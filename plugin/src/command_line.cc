@@ -79,6 +79,16 @@ void add_lists(CLI::App& app, CommandLine& line) {
   top->callback([&line] { line.run = [&line] { return run_top(line.options); }; });
 }
 
+void add_ui(CLI::App& app, CommandLine& line) {
+  const auto port = std::make_shared<int>(0);
+  auto* ui = app.add_subcommand("ui", "A page for your browser about all of this, until you end it");
+  ui->footer(
+      "It shows all namespaces, or, where you may not read them all, those that -n names: -n nlp,vision.\n"
+      "Only who has the URL that it prints can read the page, and only on this machine.");
+  ui->add_option("--port", *port, "The port on 127.0.0.1; default: a free one")->check(CLI::Range(0, 65535));
+  ui->callback([&line, port] { line.run = [&line, port] { return run_ui(line.options, *port); }; });
+}
+
 void add_usage(CLI::App& app, CommandLine& line) {
   struct Asked {
     std::string by = "project", since;
@@ -252,6 +262,7 @@ std::unique_ptr<CLI::App> make_app(CommandLine& line) {
   app->add_option("-n,--namespace", line.options.ns, "The namespace; default: the context's");
   add_why(*app, line);
   add_lists(*app, line);
+  add_ui(*app, line);
   add_usage(*app, line);
   add_whatif(*app, line);
   add_submit(*app, line);

@@ -17,5 +17,8 @@ int run_usage(const Options& options, const std::string& by, const std::string& 
 int run_disruptions(const Options& options, const std::string& name);
 // Pools and tree. On a terminal they are drawn again every two seconds until q or Ctrl-C.
 int run_top(const Options& options);
+// A page for the browser; it returns when the process is told to end. `port` 0: a free one. The namespace may
+// be several, with commas between them.
+int run_ui(const Options& options, int port);
 
 }  // namespace muster::plugin

@@ -1,0 +1,254 @@
+// `kubectl muster ui` as people use it: the real program on a real control plane, asked by hand and by a real
+// browser.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <sstream>
+
+#include "fixture.h"
+#include "muster/testcluster/process.h"
+
+namespace muster::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+std::string read_file(const std::filesystem::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+// A page that runs as a process of its own, until the object goes.
+class Page {
+ public:
+  Page(const Cluster& cluster, const std::filesystem::path& kubeconfig, std::vector<std::string> more = {})
+      : log_(kubeconfig.string() + ".page.log") {
+    std::filesystem::remove(log_);
+    testcluster::ProcessSpec spec;
+    spec.arguments = {MUSTER_PLUGIN, "--kubeconfig", kubeconfig.string(), "ui"};
+    spec.arguments.insert(spec.arguments.end(), more.begin(), more.end());
+    spec.log = log_;
+    const auto id = testcluster::spawn(spec);
+    if (!id) throw std::runtime_error(id.error());
+    id_ = *id;
+    if (!cluster.wait(20s, [&] { return read_file(log_).find('\n') != std::string::npos; }))
+      throw std::runtime_error("the page has printed no URL: " + read_file(log_));
+    const std::string text = read_file(log_);
+    url_ = text.substr(0, text.find('\n'));
+  }
+  ~Page() { testcluster::end_process(id_, 5s); }
+  Page(const Page&) = delete;
+  Page& operator=(const Page&) = delete;
+
+  const std::string& url() const { return url_; }
+  std::string token() const { return url_.substr(url_.find("#token=") + 7); }
+  int port() const { return std::stoi(url_.substr(url_.rfind(':') + 1)); }
+  bool end() { return testcluster::end_process(id_, 5s); }
+
+  // Sends `request` as it is, and reads until `enough` holds, the other side has closed, or 20 s have passed.
+  std::string say(const std::string& request,
+                  const std::function<bool(const std::string&)>& enough = {}) const {
+    const int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<std::uint16_t>(port()));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const timeval patience{1, 0};
+    setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    std::string answer;
+    if (connect(s, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0 &&
+        send(s, request.data(), request.size(), MSG_NOSIGNAL) == std::ssize(request)) {
+      const auto deadline = std::chrono::steady_clock::now() + 20s;
+      while (!(enough && enough(answer)) && std::chrono::steady_clock::now() < deadline) {
+        char buffer[65536];
+        const ssize_t got = recv(s, buffer, sizeof buffer, 0);
+        if (got == 0) break;
+        if (got > 0) answer.append(buffer, static_cast<std::size_t>(got));
+      }
+    }
+    close(s);
+    return answer;
+  }
+  // A GET; "\r\n" after each of `headers`. The connection is closed after the answer.
+  std::string get(const std::string& target, const std::string& headers) const {
+    return say("GET " + target + " HTTP/1.1\r\nConnection: close\r\n" + headers + "\r\n");
+  }
+  std::string host() const { return "Host: 127.0.0.1:" + std::to_string(port()) + "\r\n"; }
+  std::string bearer() const { return "Authorization: Bearer " + token() + "\r\n"; }
+  // What it tells of changes until `enough` holds.
+  std::string changes(const std::function<bool(const std::string&)>& enough) const {
+    return say("GET /api/changes HTTP/1.1\r\n" + host() + bearer() + "\r\n", enough);
+  }
+
+ private:
+  std::filesystem::path log_;
+  testcluster::ProcessId id_;
+  std::string url_;
+};
+
+std::function<bool(const std::string&)> has(const std::string& part) {
+  return [part](const std::string& text) { return text.find(part) != std::string::npos; };
+}
+
+class Ui : public OneCluster {
+ protected:
+  static void SetUpTestSuite() {
+    cluster_ = Cluster::start(2, 8, {}, 8);
+    muster_ = cluster_->muster();
+  }
+  static std::filesystem::path admin() { return cluster_->real().kubeconfig(); }
+
+  // "": all is well, and there are pictures in build/release/page. nullopt: there is no browser here.
+  static std::optional<std::string> browse(const Page& page, const json& plan) {
+    const char* cache = std::getenv("MUSTER_CACHE");
+    const char* home = std::getenv("HOME");
+    const char* stated = std::getenv("MUSTER_PAGE_MODULES");
+    const std::string modules = stated != nullptr ? stated
+                                : cache != nullptr
+                                    ? std::string(cache) + "/page-1"
+                                    : std::string(home == nullptr ? "" : home) + "/.cache/muster/page-1";
+    if (!std::filesystem::exists(modules + "/node_modules") || !std::filesystem::exists("/usr/bin/chromium"))
+      return std::nullopt;
+    const auto pictures = std::filesystem::path(MUSTER_PLUGIN).parent_path().parent_path() / "page";
+    const auto result = testcluster::run_command(
+        {.arguments = {"node", MUSTER_BROWSE, page.url(), plan.dump(), pictures.string()},
+         .environment = {{"MUSTER_PAGE_MODULES", modules}},
+         .log = {}},
+        {}, 240s);
+    if (!result) return result.error();
+    return result->ok() ? "" : result->out + result->err + " (pictures: " + pictures.string() + ")";
+  }
+};
+
+TEST_F(Ui, AnswersOnlyWhoHasItsUrl) {
+  Page page(*cluster_, admin());
+  EXPECT_THAT(page.url(), testing::MatchesRegex("http://127\\.0\\.0\\.1:[0-9]+/#token=[0-9a-f]{32}"));
+  EXPECT_THAT(page.get("/", page.host()),
+              AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("Content-Security-Policy: default-src 'self';"),
+                    HasSubstr("<title>Muster</title>")));
+  const std::string job = "/api/job?namespace=team&name=x";
+  EXPECT_THAT(page.get(job, page.host()), StartsWith("HTTP/1.1 401"));
+  EXPECT_THAT(page.get("/api/changes", page.host()), StartsWith("HTTP/1.1 401"));
+  EXPECT_THAT(page.get("/api/changes", page.host() + "Authorization: Bearer 0123\r\n"),
+              StartsWith("HTTP/1.1 401"));
+  EXPECT_THAT(page.get("/api/changes", "Host: evil.example\r\n" + page.bearer()), StartsWith("HTTP/1.1 421"));
+  EXPECT_THAT(page.get("/", "Host: evil.example\r\n"), StartsWith("HTTP/1.1 421"));
+  EXPECT_THAT(page.get(job, page.host() + page.bearer() + "Origin: http://evil.example\r\n"),
+              StartsWith("HTTP/1.1 403"));
+  EXPECT_THAT(page.say("POST /api/job HTTP/1.1\r\nContent-Length: 0\r\nConnection: close\r\n" + page.host() +
+                       page.bearer() + "\r\n"),
+              StartsWith("HTTP/1.1 405"));
+  EXPECT_THAT(page.get(job, page.host() + page.bearer()),
+              AllOf(StartsWith("HTTP/1.1 404"), HasSubstr("not found")));
+  EXPECT_THAT(page.get("/api/job", page.host() + page.bearer()), StartsWith("HTTP/1.1 400"));
+  EXPECT_THAT(page.get("/nothing", page.host()), StartsWith("HTTP/1.1 404"));
+  EXPECT_TRUE(page.end());
+}
+
+TEST_F(Ui, TellsAllOnceAndThenOnlyWhatHasChanged) {
+  cluster_->create(job_object({.name = "first", .replicas = 2, .gpus = 8}));
+  ASSERT_TRUE(cluster_->wait_phase("first", "Running"));
+  Page page(*cluster_, admin());
+  // Another connection makes the change, when the first has heard everything.
+  bool is_created = false;
+  const std::string told = page.changes([&](const std::string& text) {
+    if (!is_created && has("\"team/first\"")(text) && has("\"nodes\":{\"node-0\"")(text)) {
+      cluster_->create(job_object({.name = "second", .replicas = 2, .gpus = 8}));
+      is_created = true;
+    }
+    return is_created && has("InsufficientCapacity")(text);
+  });
+  ASSERT_TRUE(is_created) << told;
+  EXPECT_THAT(told, HasSubstr("event: snapshot"));
+  EXPECT_THAT(told, HasSubstr(R"("team/first":[["node-0",[0,1,2,3,4,5,6,7]],["node-1",[0,1,2,3,4,5,6,7]]])"));
+  const std::size_t at = told.find("\"team/second\"");
+  ASSERT_NE(at, std::string::npos) << told;
+  const std::string news = told.substr(told.rfind("event: change", at));
+  EXPECT_THAT(news, HasSubstr("InsufficientCapacity"));
+  EXPECT_THAT(news, AllOf(Not(HasSubstr("team/first\":{")), Not(HasSubstr("node-0\":{"))));
+}
+
+TEST_F(Ui, ShowsWhatItsUserMayReadAndSaysWhatIsLeftOut) {
+  cluster_->apply(R"(
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: uma, namespace: team}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
+subjects: [{kind: User, name: uma, apiGroup: rbac.authorization.k8s.io}]
+)");
+  const auto uma = cluster_->real().certificate_kubeconfig("uma.kubeconfig", "uma", {});
+  ASSERT_TRUE(uma) << uma.error();
+  // Kubernetes puts the roles that are added to `view` together a moment later.
+  ASSERT_TRUE(cluster_->wait(20s, [&] {
+    const auto may = cluster_->real().kubectl(
+        {"auth", "can-i", "list", "trainingjobs.muster.dev", "-n", "team", "--as", "uma"});
+    return may && may->ok();
+  }));
+  cluster_->create(job_object({.name = "mine"}));
+  ASSERT_TRUE(cluster_->wait_phase("mine", "Running"));
+  Page page(*cluster_, *uma, {"--namespace", "default,team"});
+  const std::string told = page.changes([](const std::string& text) {
+    return has("\"team/mine\"")(text) && has(R"("jobs":{"namespaces":["team"],"state":"read")")(text) &&
+           has(R"("nodes":{"message")")(text) && has(R"("queues":{"message")")(text);
+  });
+  EXPECT_THAT(told, HasSubstr("\"team/mine\""));
+  EXPECT_THAT(told, HasSubstr(R"("jobs":{"namespaces":["team"],"state":"read"})"));
+  EXPECT_THAT(told, HasSubstr(R"("state":"forbidden")"));
+  EXPECT_THAT(told, Not(HasSubstr("\"node-0\":{")));
+  EXPECT_THAT(page.get("/api/job?namespace=default&name=x", page.host() + page.bearer()),
+              StartsWith("HTTP/1.1 403"));
+  const auto problems = browse(
+      page, {{{"hash", "#/now"},
+              {"name", "Now"},
+              {"expects", {"You may not read Queues, Projects, NodePools and Nodes", "only of team"}}}});
+  if (problems) EXPECT_EQ(*problems, "");
+}
+
+// Jobs of every phase, and what the page says of each.
+TEST_F(Ui, IsRightInABrowser) {
+  cluster_->create(job_object({.name = "runs", .gpus = 4, .spec = {{"maxRuntime", "2h"}}}));
+  ASSERT_TRUE(cluster_->wait_phase("runs", "Running"));
+  cluster_->create(
+      job_object({.name = "starts", .gpus = 2, .pod_annotations = {{"test.muster.dev/start-after", "1h"}}}));
+  cluster_->create(job_object({.name = "waits", .replicas = 2, .gpus = 8}));
+  cluster_->create(job_object({.name = "done", .pod_annotations = {{"test.muster.dev/runs-for", "1s"}}}));
+  cluster_->create(
+      job_object({.name = "broken",
+                  .pod_annotations = {{"test.muster.dev/runs-for", "1s"}, {"test.muster.dev/exit-code", "1"}},
+                  .spec = {{"restart", {{"limit", 0}}}}}));
+  cluster_->create(job_object({.name = "halted", .spec = {{"suspend", true}}}));
+  cluster_->create(service_object("serves", 1));
+  for (const auto& [name, phase] : std::map<std::string, std::string>{{"starts", "Starting"},
+                                                                      {"waits", "Queued"},
+                                                                      {"done", "Succeeded"},
+                                                                      {"broken", "Failed"},
+                                                                      {"halted", "Suspended"}})
+    ASSERT_TRUE(cluster_->wait_phase(name, phase)) << name;
+  Page page(*cluster_, admin());
+  const auto problems = browse(page, {{{"hash", "#/now"},
+                                       {"name", "Now"},
+                                       {"expects", {"GPUs allocated", "starting 2", "team"}},
+                                       {"forbids", {"You may not"}}},
+                                      {{"hash", "#/queue"},
+                                       {"name", "Queue"},
+                                       {"expects", {"team/waits", "InsufficientCapacity", "1 job"}},
+                                       {"forbids", {"team/runs"}}}});
+  cluster_->remove(path_of_service("serves"));
+  if (!problems) GTEST_SKIP() << "no browser: scripts/install-page.sh gets what this test needs";
+  EXPECT_EQ(*problems, "");
+}
+
+}  // namespace
+}  // namespace muster::test

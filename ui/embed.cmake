@@ -1,0 +1,20 @@
+# Writes a C++ file that holds the files of a folder: muster::ui::assets().
+#   cmake -D FOLDER=… -D OUT=… -P embed.cmake
+file(GLOB files RELATIVE ${FOLDER} ${FOLDER}/*)
+list(SORT files)
+set(text "// Made by ui/embed.cmake from the files in ui/page.\n#include \"assets.h\"\n\nnamespace muster::ui {\nnamespace {\n\n")
+set(entries "")
+set(number 0)
+foreach(file ${files})
+  file(READ ${FOLDER}/${file} bytes HEX)
+  string(LENGTH "${bytes}" digits)
+  math(EXPR size "${digits} / 2")
+  string(REGEX REPLACE "(..)" "\\\\x\\1" bytes "${bytes}")
+  # A string literal of more than 64 KiB is beyond what compilers promise; neighbours are joined anyway.
+  string(REGEX REPLACE "(................................................................................................................................)" "\\1\"\n    \"" bytes "${bytes}")
+  string(APPEND text "constexpr char kFile${number}[] =\n    \"${bytes}\";\n")
+  string(APPEND entries "    {\"${file}\", {kFile${number}, ${size}}},\n")
+  math(EXPR number "${number} + 1")
+endforeach()
+string(APPEND text "constexpr Asset kAssets[] = {\n${entries}};\n\n}  // namespace\n\nstd::span<const Asset> assets() {\n  return kAssets;\n}\n\n}  // namespace muster::ui\n")
+file(WRITE ${OUT} "${text}")

@@ -1,0 +1,97 @@
+// What the server tells of the cluster: tables by name, each a Map from key to row (ui/src/model.h).
+
+export const tables = {};
+for (const name of ['about', 'queues', 'projects', 'usage', 'pools', 'nodes', 'jobs', 'places', 'services'])
+  tables[name] = new Map();
+
+export const connection = {problem: '', loaded: false, version: 0};
+
+const kTokenName = 'muster-token';
+let token = '';
+
+// The URL that was printed carries the token in its fragment. This tab keeps it; other tabs never see it.
+export function takeToken() {
+  const found = /^#token=([0-9a-f]+)$/.exec(location.hash);
+  if (found) {
+    sessionStorage.setItem(kTokenName, found[1]);
+    history.replaceState(null, '', '#/now');
+  }
+  token = sessionStorage.getItem(kTokenName) ?? '';
+}
+
+async function ask(path, signal) {
+  const answer = await fetch(path, {headers: {Authorization: `Bearer ${token}`}, signal, cache: 'no-store'});
+  if (answer.ok) return answer;
+  let message = `${answer.status} ${answer.statusText}`;
+  try { message = (await answer.json()).message; } catch { /* it was no JSON */ }
+  throw Object.assign(new Error(message), {status: answer.status});
+}
+
+export async function jobDetails(namespace, name) {
+  const query = new URLSearchParams({namespace, name});
+  return (await ask(`/api/job?${query}`)).json();
+}
+
+function take(kind, update) {
+  for (const [name, rows] of Object.entries(update)) {
+    const table = tables[name];
+    if (!table) continue;
+    if (kind === 'snapshot') table.clear();
+    for (const [key, row] of Object.entries(rows)) {
+      if (row === null) table.delete(key);
+      else table.set(key, row);
+    }
+  }
+  connection.loaded = true;
+  connection.version += 1;
+}
+
+function hear(block, onChange) {
+  let kind = '';
+  let text = '';
+  for (const line of block.split('\n')) {
+    if (line.startsWith('event: ')) kind = line.slice(7);
+    else if (line.startsWith('data: ')) text += line.slice(6);
+  }
+  if (!text) return;
+  take(kind, JSON.parse(text));
+  onChange();
+}
+
+// EventSource cannot send the token, so the events are read by hand.
+async function listen(onChange) {
+  const answer = await ask('/api/changes');
+  connection.problem = '';
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let pieces = [];
+  for (;;) {
+    const {done, value} = await reader.read();
+    if (done) return;
+    pieces.push(value);
+    if (!value.endsWith('\n\n') && !value.includes('\n\n')) continue;
+    const blocks = pieces.join('').split('\n\n');
+    pieces = [blocks.pop()];
+    for (const block of blocks) hear(block, onChange);
+  }
+}
+
+export async function follow(onChange) {
+  for (let pause = 1000; ; pause = Math.min(pause * 2, 15000)) {
+    const began = Date.now();
+    try {
+      await listen(onChange);
+      connection.problem = 'The server of this page has ended the connection; the page tries again.';
+    } catch (error) {
+      if (error.status === 401) {
+        connection.problem = error.message;
+        onChange();
+        return;
+      }
+      connection.problem =
+        'The server of this page does not answer: is kubectl muster ui still running? What you see may be old.';
+    }
+    onChange();
+    if (Date.now() - began > 30000) pause = 1000;
+    await new Promise((resume) => setTimeout(resume, pause));
+  }
+}

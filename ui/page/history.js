@@ -1,0 +1,98 @@
+// History: what GPUs were used for, by day.
+import {tables} from './data.js';
+import {isForbidden} from './cluster.js';
+import {h, show, table} from './dom.js';
+import {clock, hours} from './format.js';
+
+const kParts = ['useful', 'starting', 'saving', 'idle', 'lost'];
+let who = 'all';
+let days = 30;
+
+// GPU-seconds of one day: {held, useful, starting, …}. What is not one of the others was useful.
+export function partsOf(day) {
+  const sum = {held: day?.held ?? 0};
+  for (const name of kParts.slice(1)) sum[name] = day?.[name] ?? 0;
+  sum.useful = Math.max(0, sum.held - sum.starting - sum.saving - sum.idle - sum.lost);
+  return sum;
+}
+
+export function added(a, b) {
+  const sum = {};
+  for (const name of ['held', ...kParts]) sum[name] = (a[name] ?? 0) + (b[name] ?? 0);
+  return sum;
+}
+
+// The last `count` days in UTC, oldest first.
+export function lastDays(count, today = Date.now()) {
+  return Array.from({length: count}, (_, i) => new Date(today - (count - 1 - i) * 86400000).toISOString().slice(0, 10));
+}
+
+const usageOf = (kind, name) => tables.usage.get(`${kind}/${name}`);
+
+function chosenUsages() {
+  if (who !== 'all') return [tables.usage.get(who)].filter(Boolean);
+  return [...tables.usage].filter(([key]) => key.startsWith('project/')).map(([, usage]) => usage);
+}
+
+function chart(dates, byDay) {
+  const most = Math.max(1, ...byDay.map((d) => d.held));
+  const width = 100 / dates.length;
+  const bars = byDay.map((day, i) => {
+    let top = 100;
+    const text = `${dates[i]}: ${hours(day.held)} GPU-hours. ${kParts.filter((p) => day[p] > 0).map((p) => `${p} ${hours(day[p])}`).join(', ')}`;
+    return h('g', null, h('title', null, text), kParts.map((part) => {
+      const height = (100 * day[part]) / most;
+      top -= height;
+      return height > 0 && h('rect', {class: `use-${part}`, x: i * width + width * 0.12, y: top, width: width * 0.76, height});
+    }), h('rect', {class: 'hit', x: i * width, y: 0, width, height: 100}));
+  });
+  return h('figure', null,
+    h('p', {class: 'small'}, `GPU-hours a day; the highest bar is ${hours(most)}`),
+    h('svg', {class: 'chart', viewBox: '0 0 100 100', preserveAspectRatio: 'none', role: 'img',
+      'aria-label': `GPU-hours by day, from ${dates[0]} to ${dates.at(-1)}; the tables below have the numbers`}, bars),
+    h('p', {class: 'axis small', 'aria-hidden': 'true'}, h('span', null, dates[0]), h('span', null, dates.at(-1))),
+    h('ul', {class: 'legend'}, kParts.map((part) => h('li', null, h('span', {class: `swatch use-${part}`}), part))));
+}
+
+const kColumns = (first) => [{name: first, class: 'name'}, {name: 'GPU-hours', class: 'number'},
+  ...kParts.map((p) => ({name: p[0].toUpperCase() + p.slice(1), class: 'number'})), {name: 'Useful part', class: 'number'}];
+
+const cells = (name, sum) => [name, hours(sum.held), ...kParts.map((p) => hours(sum[p])),
+  sum.held > 0 ? `${Math.round((100 * sum.useful) / sum.held)} %` : '–'];
+
+const total = (usage, dates) => dates.reduce((sum, date) => added(sum, partsOf(usage.days?.[date])), partsOf());
+
+function choices(redraw) {
+  const option = (value, name) => h('option', {value, selected: value === who}, name);
+  const names = (kind, list) => [...list.keys()].filter((n) => usageOf(kind, n)).sort()
+    .map((n) => option(`${kind}/${n}`, `${kind === 'queue' ? 'Queue' : 'Project'} ${n}`));
+  return h('p', {class: 'tools'},
+    h('label', null, 'Of ', h('select', {value: who, onchange: (e) => { who = e.target.value; redraw(); }},
+      option('all', 'all projects'), names('queue', tables.queues), names('project', tables.projects))),
+    h('label', null, 'Days ', h('select', {value: String(days), onchange: (e) => { days = Number(e.target.value); redraw(); }},
+      [7, 30].map((n) => h('option', {value: String(n), selected: n === days}, `the last ${n}`)))));
+}
+
+export function history(root, parts, redraw) {
+  const heading = h('h2', null, 'History');
+  if (isForbidden('projects') && isForbidden('queues')) {
+    show(root, heading, h('p', null, 'It needs the right to read Projects and Queues, which you do not have.'));
+    return;
+  }
+  if (tables.usage.size === 0) {
+    show(root, heading, h('p', null, 'The operator has counted nothing yet: no Queue and no Project has a usage in its status.'));
+    return;
+  }
+  if (who !== 'all' && !tables.usage.has(who)) who = 'all';
+  const dates = lastDays(days);
+  const usages = chosenUsages();
+  const byDay = dates.map((date) => usages.reduce((sum, usage) => added(sum, partsOf(usage.days?.[date])), partsOf()));
+  const projects = [...tables.projects.keys()].filter((name) => usageOf('project', name))
+    .map((name) => [name, total(usageOf('project', name), dates)]).sort((a, b) => b[1].held - a[1].held || a[0].localeCompare(b[0]));
+  const until = Math.max(0, ...usages.map((u) => u.until ?? 0));
+  const daily = dates.map((date, i) => [date, byDay[i]]).filter(([, sum]) => sum.held > 0).reverse();
+  show(root, heading, choices(redraw), chart(dates, byDay),
+    h('h3', null, `Projects, in the last ${days} days`), table('Projects', kColumns('Project'), projects.map(([name, sum]) => cells(name, sum))),
+    h('h3', null, `Days of ${who === 'all' ? 'all projects' : who.replace('/', ' ')}`), table('Days', kColumns('Day'), daily.map(([date, sum]) => cells(date, sum))),
+    h('p', {class: 'small'}, `All in GPU-hours, days in UTC.${until ? ` Counted until ${clock(until)}.` : ''} Starting: from admission until all pods were ready. Saving: by pods that were told to go. Idle: nothing ran on the GPUs. Lost: work that was done and thrown away. Useful: the rest.`));
+}

@@ -1,0 +1,30 @@
+// Everything about one job, read when somebody looks at it: pods and events are too many to be watched for
+// whoever might look.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "muster/client/api.h"
+#include "muster/client/pod.h"
+#include "muster/crds/crds.h"
+
+namespace muster::ui {
+
+using WhatHelps = std::function<std::string_view(std::string_view reason)>;
+
+// {"job":{…},"pods":[…],"events":[…]}. Where pods or events cannot be read, "podsProblem" or "eventsProblem"
+// says why. An error only where the job itself cannot be read.
+client::Task<client::Result<std::string>> job_details(client::ApiClient& api, client::ObjectRef job,
+                                                      const WhatHelps& what_helps);
+
+// The parts of it that are no I/O.
+crds::Json job_json(const crds::TrainingJob& job, const WhatHelps& what_helps);
+// The ranks that the pods of its assignment have, in the order of the assignment (docs/reference.md).
+std::vector<std::int64_t> ranks(const crds::TrainingJob& job);
+crds::Json pod_json(const client::Pod& pod);
+// `event`: of the core group's v1.
+crds::Json event_json(const crds::Json& event);
+
+}  // namespace muster::ui
