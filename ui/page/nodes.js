@@ -108,13 +108,16 @@ function draw(map) {
   });
   context.globalAlpha = 1;
   if (map.at) {
-    const n = map.at.node;
-    const x = (n % layout.columns) * layout.blockWidth + (map.at.gpu % layout.across) * layout.cell;
-    const y = Math.floor(n / layout.columns) * layout.blockHeight + Math.floor(map.at.gpu / layout.across) * layout.cell;
+    const {x, y} = placeOf(layout, map.at);
     context.strokeStyle = mark;
     context.lineWidth = 2;
     context.strokeRect(x, y, size, size);
   }
+}
+
+function placeOf(l, {node, gpu}) {
+  return {x: (node % l.columns) * l.blockWidth + (gpu % l.across) * l.cell,
+          y: Math.floor(node / l.columns) * l.blockHeight + Math.floor(gpu / l.across) * l.cell};
 }
 
 function gpuAt(map, x, y) {
@@ -135,19 +138,17 @@ function words(map, {node, gpu}) {
   return `${name}, GPU ${gpu}${row.model ? `, ${row.model}` : ''}: ${who}${state ? `. ${state}` : ''}`;
 }
 
-function point(map, at, box) {
+function point(map, at) {
+  const isNew = at?.node !== map.at?.node || at?.gpu !== map.at?.gpu;
+  if (!isNew) return;
   map.at = at;
-  const tip = map.tip;
+  map.tip.hidden = !at;
   if (at) {
     map.says.textContent = words(map, at);
-    tip.textContent = map.says.textContent;
-    tip.hidden = !box;
-    if (box) {
-      tip.style.left = `${Math.max(0, Math.min(box.x + 12, map.canvas.clientWidth - tip.offsetWidth))}px`;
-      tip.style.top = `${box.y + 16}px`;
-    }
-  } else {
-    tip.hidden = true;
+    map.tip.textContent = map.says.textContent;
+    const {x, y} = placeOf(map.layout, at);
+    map.tip.style.left = `${Math.max(0, Math.min(x + map.layout.cell, map.canvas.clientWidth - map.tip.offsetWidth))}px`;
+    map.tip.style.top = `${y + map.layout.cell + 6}px`;
   }
   draw(map);
 }
@@ -182,8 +183,9 @@ function mapOf(pool) {
   map.says = h('p', {class: 'unseen', role: 'status'});
   map.tip = h('div', {class: 'tip', hidden: true, 'aria-hidden': 'true'});
   map.frame = h('div', {class: 'map', 'data-own': true, id: `map-${pool}`}, map.canvas, map.tip, map.says);
-  map.canvas.onpointermove = (e) => point(map, gpuAt(map, e.offsetX, e.offsetY), {x: e.offsetX, y: e.offsetY});
+  map.canvas.onpointermove = (e) => point(map, gpuAt(map, e.offsetX, e.offsetY));
   map.canvas.onpointerleave = () => point(map, null);
+  map.canvas.onblur = () => point(map, null);
   map.canvas.onclick = () => open(map);
   map.canvas.onkeydown = (e) => move(map, e);
   new ResizeObserver(() => draw(map)).observe(map.frame);
@@ -195,6 +197,7 @@ function section(pool, nodes, held) {
   const map = mapOf(pool);
   map.nodes = nodes;
   map.held = held;
+  if (!nodes[map.at?.node] || map.at.gpu >= nodes[map.at.node][1].gpus) point(map, null);
   map.failing = new Map(Object.entries(tables.pools.get(pool)?.failing ?? {}));
   const all = nodes.reduce((n, [, node]) => n + node.gpus, 0);
   const taken = nodes.reduce((n, [name]) => n + (held.get(name)?.filter(Boolean).length ?? 0), 0);

@@ -2,11 +2,11 @@
 //
 //   node browse.mjs URL PLAN FOLDER
 //
-// PLAN: JSON, [{"hash": "#/now", "name": "Now", "expects": ["…"], "forbids": ["…"]}]. A view must show every text of
-// `expects` within 20 s and none of `forbids`. It is reached by the keyboard where a link above has its name, and by its
-// address otherwise. Besides, no view may be wider than the window, write to the console, ask for anything that is not
-// the page's own, or have a serious finding of axe-core. FOLDER gets a picture of each. Ends with 1 and says what was
-// wrong.
+// PLAN: JSON, [{"hash": "#/now", "name": "Now", "expects": ["…"], "forbids": ["…"], "keys": {"of": "canvas", "press":
+// ["ArrowRight"], "says": "…"}}]. A view must show every text of `expects` within 20 s and none of `forbids`. It is
+// reached by the keyboard, through the link above that has its name. `keys` are pressed in an element, and a text must
+// come of it. Besides, no view may be wider than the window, write to the console, ask for anything that is not the
+// page's own, or have a serious finding of axe-core. FOLDER gets a picture of each. Ends with 1 and says what was wrong.
 //
 // playwright-core and axe-core are in the folder that $MUSTER_PAGE_MODULES names (scripts/install-page.sh).
 import {readFileSync, mkdirSync} from 'node:fs';
@@ -33,13 +33,18 @@ async function reach(page, view) {
   await page.evaluate((hash) => { location.hash = hash; }, view.hash);
   for (const text of view.expects ?? [])
     await page.getByText(text).filter({visible: true}).first().waitFor({timeout: 20000});
+  if (!view.keys) return;
+  await page.locator(view.keys.of).first().focus();
+  for (const key of view.keys.press) await page.keyboard.press(key);
+  await page.getByText(view.keys.says).filter({visible: true}).first().waitFor({timeout: 20000});
 }
 
-async function examine(page, view, width, where) {
+async function examine(page, view, width, where, isThorough) {
   const text = await page.evaluate(() => document.body.innerText);
   for (const word of view.forbids ?? []) if (text.includes(word)) problems.push(`${where}: it shows "${word}"`);
   const wide = await page.evaluate(() => document.documentElement.scrollWidth);
   if (wide > width) problems.push(`${where}: it is ${wide} pixels wide`);
+  if (!isThorough) return;
   await page.evaluate(axe);
   const found = await page.evaluate(() => globalThis.axe.run());
   for (const v of found.violations.filter((f) => f.impact === 'serious' || f.impact === 'critical'))
@@ -56,13 +61,15 @@ for (const [scheme, width] of [['light', 1280], ['dark', 400], ['light', 400], [
   page.on('request', (request) => {
     if (new URL(request.url()).origin !== own) problems.push(`${where}: it asks for ${request.url()}`);
   });
+  page.on('dialog', (dialog) => { problems.push(`${where}: a dialog: ${dialog.message()}`); dialog.dismiss(); });
   await page.goto(url);
   if (page.url().includes('token')) problems.push('the token stays in the address');
   for (const view of views) {
     where = `${view.hash} ${scheme} ${width}`;
     try {
       await reach(page, view);
-      await examine(page, view, width, where);
+      // Each colour scheme and each width once: axe-core takes its time.
+      await examine(page, view, width, where, (scheme === 'light') === (width === 1280));
     } catch (error) {
       problems.push(`${where}: ${error.message.split('\n').slice(0, 3).join(' ')}`);
     }

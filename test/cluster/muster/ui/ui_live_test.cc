@@ -6,6 +6,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -216,6 +217,46 @@ subjects: [{kind: User, name: uma, apiGroup: rbac.authorization.k8s.io}]
   if (problems) EXPECT_EQ(*problems, "");
 }
 
+constexpr const char* kEvil = "<img src=x onerror=alert(1)>";
+
+std::string today() {
+  const std::chrono::year_month_day day{
+      std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now())};
+  char text[32];
+  std::snprintf(text, sizeof text, "%04d-%02u-%02u", static_cast<int>(day.year()),
+                static_cast<unsigned>(day.month()), static_cast<unsigned>(day.day()));
+  return text;
+}
+
+// 100 GPU-hours, 89 of them useful.
+json usage() {
+  return {
+      {"until", today() + "T00:00:01Z"},
+      {"days", {{{"date", today()}, {"sum", {{"gpuSeconds", 360000}, {"idle", 36000}, {"lost", 3600}}}}}}};
+}
+
+json view(const char* hash, const char* name, std::vector<std::string> expects,
+          std::vector<std::string> forbids = {}) {
+  return {{"hash", hash}, {"name", name}, {"expects", expects}, {"forbids", forbids}};
+}
+
+json every_view() {
+  json nodes = view("#/nodes", "Nodes", {"jobs hold 7 of 16 GPUs", "team 7"});
+  nodes["keys"] = {{"of", "canvas"}, {"press", {"ArrowRight"}}, {"says", "node-0, GPU 0"}};
+  return {
+      view("#/now", "Now", {"GPUs allocated", "starting 2", "team"}, {"You may not"}),
+      view("#/queue", "Queue", {"team/waits", "InsufficientCapacity", "1 job"}, {"team/done"}),
+      nodes,
+      view("#/job", "Jobs",
+           {"team/halted", "Suspended", "team/done", "Succeeded", "team/broken", "Failed", "Starting"}),
+      view("#/job/team/waits", "Jobs",
+           {"Why it waits", "InsufficientCapacity", "What would help", "It has no pods now."}),
+      view("#/job/team/runs", "Jobs", {"runs-worker-0-1", "Running, ready", "Admitted, attempt 1", kEvil}),
+      view("#/job/team/broken", "Jobs", {"exit code 1"}),
+      view("#/history", "History", {"Projects, in the last 30 days", "89 %"}),
+      view("#/services", "Services", {"team/serves", "Ready."})};
+}
+
 // Jobs of every phase, and what the page says of each.
 TEST_F(Ui, IsRightInABrowser) {
   cluster_->create(job_object({.name = "runs", .gpus = 4, .spec = {{"maxRuntime", "2h"}}}));
@@ -236,15 +277,23 @@ TEST_F(Ui, IsRightInABrowser) {
                                                                       {"broken", "Failed"},
                                                                       {"halted", "Suspended"}})
     ASSERT_TRUE(cluster_->wait_phase(name, phase)) << name;
+  // Text of others stays text, whatever is in it.
+  const auto event = cluster_->real().request(
+      "POST", "/api/v1/namespaces/team/events",
+      json{{"metadata", {{"name", "evil"}}},
+           {"involvedObject", {{"kind", "TrainingJob"}, {"name", "runs"}, {"namespace", "team"}}},
+           {"type", "Normal"},
+           {"reason", "Evil"},
+           {"message", kEvil},
+           {"lastTimestamp", today() + "T00:00:01Z"}}
+          .dump());
+  ASSERT_TRUE(event && event->ok()) << event->body;
+  // Nobody else writes what History shows.
+  EXPECT_EQ(muster_->stop(), 0);
+  cluster_->patch("/apis/muster.dev/v1alpha1/projects/team/status", {{"status", {{"usage", usage()}}}});
   Page page(*cluster_, admin());
-  const auto problems = browse(page, {{{"hash", "#/now"},
-                                       {"name", "Now"},
-                                       {"expects", {"GPUs allocated", "starting 2", "team"}},
-                                       {"forbids", {"You may not"}}},
-                                      {{"hash", "#/queue"},
-                                       {"name", "Queue"},
-                                       {"expects", {"team/waits", "InsufficientCapacity", "1 job"}},
-                                       {"forbids", {"team/runs"}}}});
+  const auto problems = browse(page, every_view());
+  muster_ = cluster_->muster();
   cluster_->remove(path_of_service("serves"));
   if (!problems) GTEST_SKIP() << "no browser: scripts/install-page.sh gets what this test needs";
   EXPECT_EQ(*problems, "");
