@@ -67,8 +67,9 @@ async function listen(onChange) {
   for (;;) {
     const {done, value} = await reader.read();
     if (done) return;
+    const last = pieces.at(-1) ?? '';
     pieces.push(value);
-    if (!value.endsWith('\n\n') && !value.includes('\n\n')) continue;
+    if (!(last.slice(-1) + value).includes('\n\n')) continue;
     const blocks = pieces.join('').split('\n\n');
     pieces = [blocks.pop()];
     for (const block of blocks) hear(block, onChange);

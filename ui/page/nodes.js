@@ -6,7 +6,7 @@ import {h, show} from './dom.js';
 import {plural} from './format.js';
 
 const kMostColours = 14;  // more cannot be told apart; further projects share one
-let chosen = '';          // a project of the legend: all others are dimmed
+let chosen = '';          // a project: all others are dimmed
 
 // Who holds each GPU: "node" -> [["ns/job", …] or undefined, …] by the GPU's number.
 function holders() {
@@ -43,17 +43,21 @@ const colours = new Map();
 function colourOf(project) {
   if (!colours.has(project) && colours.size < kMostColours) colours.set(project, colours.size);
   const i = colours.get(project);
-  if (i === undefined) return 'var(--others)';
+  if (i === undefined) return project === chosen ? 'var(--accent)' : 'var(--others)';
   return `hsl(${(212 + i * 137.5) % 360} ${i % 2 ? 40 : 55}% ${i % 3 === 2 ? 62 : 50}%)`;
 }
 
+const maps = new Map();  // by pool
 const paint = new Map();
 function plain(colour) {  // a canvas knows no CSS variables
   if (!colour.startsWith('var(')) return colour;
   if (!paint.has(colour)) paint.set(colour, getComputedStyle(document.documentElement).getPropertyValue(colour.slice(4, -1)).trim());
   return paint.get(colour);
 }
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => paint.clear());
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
+  paint.clear();
+  for (const map of maps.values()) draw(map, true);
+});
 
 // Where things are: blocks of two rows of GPUs for each node, as many side by side as fit.
 function layoutOf(nodes, width) {
@@ -69,34 +73,23 @@ function layoutOf(nodes, width) {
           height: Math.ceil(nodes.length / columns) * blockHeight - gap};
 }
 
-function draw(map) {
-  const {canvas, nodes, held, failing} = map;
-  const width = canvas.parentElement.clientWidth;
-  if (width === 0) return;
-  const layout = layoutOf(nodes, width);
-  map.layout = layout;
-  const scale = Math.min(globalThis.devicePixelRatio || 1, 16000 / Math.max(width, layout.height));
-  const [w, t] = [Math.floor(width * scale), Math.floor(layout.height * scale)];
-  if (canvas.width !== w || canvas.height !== t) {
-    canvas.width = w;
-    canvas.height = t;
-    canvas.style.height = `${layout.height}px`;
-  }
-  const context = canvas.getContext('2d');
+// Draws all GPUs, on a canvas that nobody sees: while somebody only points at them, they stay as they are.
+function drawAll(map, layout, width, scale) {
+  const {all, nodes, held, failing} = map;
+  all.width = Math.floor(width * scale);
+  all.height = Math.floor(layout.height * scale);
+  const context = all.getContext('2d');
   context.setTransform(scale, 0, 0, scale, 0, 0);
-  context.clearRect(0, 0, width, layout.height);
   const free = plain('var(--track)');
   const lost = plain('var(--lost)');
   const mark = plain('var(--mark)');
   const size = layout.cell - 1;
   nodes.forEach(([name, node], n) => {
-    const left = (n % layout.columns) * layout.blockWidth;
-    const top = Math.floor(n / layout.columns) * layout.blockHeight;
     const bad = failing.get(name);
+    const list = held.get(name);
     for (let i = 0; i < node.gpus; ++i) {
-      const x = left + (i % layout.across) * layout.cell;
-      const y = top + Math.floor(i / layout.across) * layout.cell;
-      const keys = held.get(name)?.[i];
+      const {x, y} = placeOf(layout, {node: n, gpu: i});
+      const keys = list?.[i];
       const owner = keys && projectOf(keys[0], connection.version);
       context.globalAlpha = chosen && owner !== chosen ? 0.25 : 1;
       context.fillStyle = owner ? plain(colourOf(owner)) : free;
@@ -106,13 +99,32 @@ function draw(map) {
       else if (node.state) { context.fillStyle = mark; context.fillRect(x, y + size - 1, size, 1); }
     }
   });
-  context.globalAlpha = 1;
-  if (map.at) {
-    const {x, y} = placeOf(layout, map.at);
-    context.strokeStyle = mark;
-    context.lineWidth = 2;
-    context.strokeRect(x, y, size, size);
+}
+
+// `isNew`: something else than what is pointed at has changed.
+function draw(map, isNew) {
+  const {canvas} = map;
+  const width = canvas.parentElement.clientWidth;
+  if (width === 0) return;
+  const layout = layoutOf(map.nodes, width);
+  const scale = Math.min(globalThis.devicePixelRatio || 1, 16000 / Math.max(width, layout.height));
+  map.layout = layout;
+  if (isNew) drawAll(map, layout, width, scale);
+  if (canvas.width !== map.all.width || canvas.height !== map.all.height) {
+    canvas.width = map.all.width;
+    canvas.height = map.all.height;
+    canvas.style.height = `${layout.height}px`;
   }
+  const context = canvas.getContext('2d');
+  context.setTransform(1, 0, 0, 1, 0, 0);
+  context.clearRect(0, 0, canvas.width, canvas.height);
+  if (canvas.width > 0 && canvas.height > 0) context.drawImage(map.all, 0, 0);
+  if (!map.at) return;
+  const {x, y} = placeOf(layout, map.at);
+  context.setTransform(scale, 0, 0, scale, 0, 0);
+  context.strokeStyle = plain('var(--mark)');
+  context.lineWidth = 2;
+  context.strokeRect(x, y, layout.cell - 1, layout.cell - 1);
 }
 
 function placeOf(l, {node, gpu}) {
@@ -150,7 +162,7 @@ function point(map, at) {
     map.tip.style.left = `${Math.max(0, Math.min(x + map.layout.cell, map.canvas.clientWidth - map.tip.offsetWidth))}px`;
     map.tip.style.top = `${y + map.layout.cell + 6}px`;
   }
-  draw(map);
+  draw(map, false);
 }
 
 function open(map) {
@@ -175,10 +187,10 @@ function move(map, event) {
   event.preventDefault();
 }
 
-const maps = new Map();  // by pool
 function mapOf(pool) {
   if (maps.has(pool)) return maps.get(pool);
   const map = {pool, nodes: [], held: new Map(), failing: new Map(), at: null};
+  map.all = h('canvas');
   map.canvas = h('canvas', {tabindex: 0, role: 'img'});
   map.says = h('p', {class: 'unseen', role: 'status'});
   map.tip = h('div', {class: 'tip', hidden: true, 'aria-hidden': 'true'});
@@ -188,7 +200,7 @@ function mapOf(pool) {
   map.canvas.onblur = () => point(map, null);
   map.canvas.onclick = () => open(map);
   map.canvas.onkeydown = (e) => move(map, e);
-  new ResizeObserver(() => draw(map)).observe(map.frame);
+  new ResizeObserver(() => draw(map, true)).observe(map.frame);
   maps.set(pool, map);
   return map;
 }
@@ -206,16 +218,27 @@ function section(pool, nodes, held) {
     h('span', {class: 'small'}, `${plural(nodes.length, 'node')}, jobs hold ${taken} of ${all} GPUs`)), map.frame);
 }
 
+function swatch(colour) {
+  return h('svg', {class: 'swatch', viewBox: '0 0 1 1', 'aria-hidden': 'true'}, h('rect', {width: 1, height: 1, fill: colour}));
+}
+
+// Those that share a colour can be chosen one by one.
+function furtherProjects(list, redraw) {
+  const gpus = list.reduce((n, [, count]) => n + count, 0);
+  const isChosen = list.some(([name]) => name === chosen);
+  return h('li', null, swatch(isChosen ? 'var(--accent)' : 'var(--others)'), h('label', null, `${list.length} further projects, ${gpus} `,
+    h('select', {value: isChosen ? chosen : '', onchange: (e) => { chosen = e.target.value; redraw(); }},
+      h('option', {value: ''}, 'show one'), list.map(([name, count]) => h('option', {value: name, selected: name === chosen}, `${name} ${count}`)))));
+}
+
 function legend(list, redraw) {
   const known = list.slice(0, kMostColours);
+  const rest = list.slice(kMostColours);
   for (const [name] of known) colourOf(name);
-  const rest = list.slice(kMostColours).reduce((n, [, count]) => n + count, 0);
-  const swatch = (colour) => h('svg', {class: 'swatch', viewBox: '0 0 1 1', 'aria-hidden': 'true'},
-    h('rect', {width: 1, height: 1, fill: colour}));
   return h('ul', {class: 'legend'},
     known.map(([name, count]) => h('li', null, h('button', {type: 'button', 'aria-pressed': chosen === name ? 'true' : 'false',
       onclick: () => { chosen = chosen === name ? '' : name; redraw(); }}, swatch(colourOf(name)), ` ${name} ${count}`))),
-    rest > 0 && h('li', null, swatch('var(--others)'), `${list.length - known.length} further projects ${rest}`),
+    rest.length > 0 && furtherProjects(rest, redraw),
     h('li', null, swatch('var(--track)'), 'held by no job'),
     h('li', null, h('span', {class: 'swatch failing'}), 'failing'),
     h('li', null, h('span', {class: 'swatch away'}), 'node cordoned or not ready'));
@@ -241,5 +264,5 @@ export function nodes(root, parts, redraw) {
       h('p', {class: 'small'}, 'Each small square is a GPU. Point at one, or go there with the arrow keys: a click or Enter opens its job.'),
       legend(list, redraw), [...byPool].sort().map(([pool, entries]) => section(pool, entries, held)),
       h('p', {class: 'small'}, 'Pods that are not Muster’s are not seen here: a GPU that none of its jobs holds may still be in use.')]);
-  for (const pool of byPool.keys()) draw(mapOf(pool));
+  for (const pool of byPool.keys()) draw(mapOf(pool), true);
 }
