@@ -1,6 +1,7 @@
 #include "lifecycle_world.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
@@ -222,6 +223,7 @@ bool LifecycleWorld::make_pod(std::size_t j, const crds::PodAssignment& place) {
                   {std::string(kRoleLabel), place.role},
                   {std::string(kTryLabel), std::to_string(place.tries)}};
     pod.node_name = place.node;
+    pod.annotations = {{std::string(kGpusAnnotation), fmt::format("{}", fmt::join(place.gpus, ","))}};
     pod.owner_uid = jobs_[j].job.metadata.uid;
     const auto& resume = memory_.jobs[j].job.status.assignment.resume;
     totals_.resumes += resume.step ? 1 : 0;
@@ -523,7 +525,9 @@ void LifecycleWorld::pod_event() {
   } else if (dice < 40) {
     change_pod(name, [&](client::Pod& p) {
       const std::string text = checkpoint_text(attempt * 100 + static_cast<int>(pick(3)));
-      p.annotations = {{std::string(kCheckpointAnnotation), text}};
+      if (p.annotations.size() == 1)
+        p.annotations.insert(p.annotations.begin(), {std::string(kCheckpointAnnotation), ""});
+      p.annotations.front().second = text;
     });
   } else {
     change_pod(name, [&](client::Pod& p) { p.ready = dice < 80; });

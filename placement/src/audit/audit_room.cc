@@ -31,6 +31,9 @@ struct Piece {
   int followed_by = -1;
   std::vector<Allocation> allocations;
   Resources amounts;
+  // Of the first piece of a job that moves: what all of it is charged elsewhere. A share of a GPU's memory is
+  // another part of another GPU.
+  Resources elsewhere;
 };
 
 class SolutionAudit {
@@ -149,6 +152,17 @@ class SolutionAudit {
     return {};
   }
 
+  // GPUs alone: CPUs and memory cost the same everywhere.
+  Resources charged_at(const Job& j, const std::vector<PodPlace>& places) const {
+    Resources sum;
+    for (const PodPlace& p : places) {
+      const NodeId node = s_.nodes().find(p.node);
+      const RoleSpec& role = s_.request_of(j).roles[static_cast<std::size_t>(p.role)];
+      if (node != kNoId) sum.gpu += charge_on(s_.node(node).spec, role);
+    }
+    return sum;
+  }
+
   // Surplus goes, first what is nominated, from the highest index, as many at once as belong together; then
   // the rest.
   void cut(const Victim& v) {
@@ -158,7 +172,8 @@ class SolutionAudit {
     std::vector<std::size_t> rest = v.pods;
     int after = -1;
     const auto push = [&](const std::vector<std::size_t>& pods, bool surplus) {
-      Piece p{v.job, j.leaf, j.leaf == c_.path.front(), !v.moved_to.empty(), surplus, after, -1, {}, {}};
+      Piece p{v.job, j.leaf, j.leaf == c_.path.front(), !v.moved_to.empty(), surplus, after, -1, {}, {}, {}};
+      if (after < 0) p.elsewhere = charged_at(j, v.moved_to);
       for (const std::size_t pod : pods) {
         p.allocations.push_back(st_.allocation_before(v.job, pod));
         p.amounts += p.allocations.back().amounts;
@@ -204,8 +219,10 @@ class SolutionAudit {
     std::int64_t sum = held(at, kind);
     for (const std::size_t i : gone) {
       const Piece& p = pieces_[i];
-      if ((p.moved && !moved_too) || !below(p.leaf, at)) continue;
-      sum -= amount_of(p.amounts, kind);
+      if (!below(p.leaf, at)) continue;
+      const bool stays = p.moved && !moved_too;
+      if (stays && kind != ResourceKind::kGpu) continue;
+      sum -= amount_of(p.amounts, kind) - (stays ? amount_of(p.elsewhere, kind) : 0);
     }
     return sum;
   }

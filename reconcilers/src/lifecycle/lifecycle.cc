@@ -165,8 +165,12 @@ bool follows_edit(JobStep& s) {
 }
 
 bool changes_size(JobStep& s) {
-  if (const auto* to = s.decision(JobDecision::Kind::kShrink)) shrink(s, *to);
-  if (const auto* to = s.decision(JobDecision::Kind::kGrow)) grow(s, *to);
+  const auto* smaller = s.decision(JobDecision::Kind::kShrink);
+  const auto* larger = s.decision(JobDecision::Kind::kGrow);
+  if (smaller == nullptr && larger == nullptr) return false;
+  if (has_displaced(s)) return false;  // these places are dealt with first
+  if (smaller != nullptr) shrink(s, *smaller);
+  if (larger != nullptr) grow(s, *larger);
   return s.status.assignment.attempt != s.seen.job.status.assignment.attempt;  // anew, or not at all
 }
 

@@ -79,6 +79,14 @@ std::string lost_at(const JobStep& s, std::size_t i) {
   return ended_by_node ? say_ended_by_node(*pod) : std::string();
 }
 
+bool has_displaced(JobStep& s) {
+  find_lost(s);
+  for (std::size_t i = 0; i < s.gang.pods.size(); ++i) {
+    if (is_displaced(s, i)) return true;
+  }
+  return false;
+}
+
 std::string lost_pod(const JobStep& s) {
   for (std::size_t i = 0; i < s.gang.pods.size(); ++i) {
     if (auto why = lost_at(s, i); !why.empty()) return why;

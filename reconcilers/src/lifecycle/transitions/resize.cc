@@ -9,6 +9,7 @@
 #include "lifecycle/transitions/transitions.h"
 #include "muster/reconcilers/lifecycle/lifecycle_texts.h"
 #include "muster/reconcilers/pods/elastic.h"
+#include "muster/reconcilers/pods/gpu_share.h"
 #include "muster/reconcilers/pods/pod_end.h"
 #include "muster/reconcilers/pods/pod_identity.h"
 
@@ -112,6 +113,19 @@ std::int32_t next_try(const JobStep& s, const Place& place) {
   return next;
 }
 
+// The gang has given this very member up since, and its pod still has these GPUs.
+bool is_leaving(const JobStep& s, const Place& place) {
+  return std::ranges::any_of(s.seen.pods, [&](const auto& pod) {
+    const auto id = identity_of(*pod);
+    if (!id || id->attempt != s.status.assignment.attempt || id->role != place.role ||
+        id->index != place.index || is_terminal(*pod) || pod->node_name != place.node)
+      return false;
+    return std::ranges::any_of(gpus_of(*pod), [&](std::int32_t gpu) {
+      return std::ranges::find(place.gpus, gpu) != place.gpus.end();
+    });
+  });
+}
+
 }  // namespace
 
 bool follow_spec(JobStep& s) {
@@ -122,10 +136,12 @@ bool follow_spec(JobStep& s) {
   const bool same_pods = a.made_from.empty() || a.made_from == now.text();
   const bool same_places = same_pods || a.made_from.starts_with(now.places + "-");
   const auto beyond = beyond_wish(s);
-  if (!same_places || !has_minimums(s, beyond)) {
+  const bool begins_anew = !same_pods || (!beyond.empty() && !is_in_place(s));
+  if (!same_places || !has_minimums(s, beyond) || (begins_anew && has_displaced(s))) {
     requeue(s, "SpecChanged",
-            same_places ? "the edited spec asks for more pods at least than it has"
-                        : "the edited spec asks for pods that need other places",
+            !same_places              ? "the edited spec asks for pods that need other places"
+            : has_minimums(s, beyond) ? "the edited spec asks for other pods, and places were lost"
+                                      : "the edited spec asks for more pods at least than it has",
             client::EventType::kNormal);
     return true;
   }
@@ -202,6 +218,8 @@ void grow(JobStep& s, const JobDecision& to) {
   std::vector<crds::PodAssignment> added;
   for (const Place& p : to.places) {
     const bool here = std::ranges::any_of(a.pods, [&](const auto& mine) { return is_at(mine, p); });
+    // The decision names the whole gang. It may be older than the loss of one of its members.
+    if (!here && is_leaving(s, p)) return;
     if (!here) added.push_back({p.role, p.index, p.node, p.gpus, next_try(s, p)});
   }
   if (added.empty() || !a.succeeded.empty() || s.seen.invalid) return;

@@ -49,6 +49,42 @@ TEST(Resize, ItIsResizingAsLongAsMembersSave) {
   EXPECT_EQ(life.phase(), Phase::kRunning);
 }
 
+// The decision names the whole gang as it was. Since then a member was lost, and its pod still has its GPUs.
+TEST(Resize, GrowthThatIsOlderThanALossTakesNoGpusBack) {
+  Elastic life(1, 4);
+  life.run_with({0, 1});
+  const auto grow = life.size(kGrow, {0, 1, 2});
+  life.change("llama-worker-1-1", [](client::Pod& p) {
+    p.annotations = {{std::string(kGpusAnnotation), "0,1"}};
+    p.deleting = true;  // somebody drains its node
+  });
+  life.turn();
+  ASSERT_THAT(life.indexes(), ElementsAre(0));
+  const Step step = life.decide(grow);
+  EXPECT_THAT(life.indexes(), ElementsAre(0));
+  EXPECT_THAT(step.create, IsEmpty());
+  EXPECT_TRUE(step.settles) << "placement is told";
+}
+
+// Placement has given the place back that a kubelet refused, and others may have it.
+TEST(Resize, NoAttemptBeginsWhereAPlaceIsGivenBack) {
+  Elastic life(2, 4, crds::Resize::kRestart);
+  life.turn();
+  life.decision = life.size(JobDecision::Kind::kStart, {0, 1});
+  life.turn();
+  life.refuse("llama-worker-0-1", "OutOfcpu");
+  EXPECT_THAT(life.turn().displaced, ElementsAre(0));
+  const Step step = life.decide(life.size(kGrow, {0, 1, 2}));
+  EXPECT_EQ(life.job.status.attempt, 1);
+  EXPECT_THAT(life.indexes(), ElementsAre(0, 1));
+  EXPECT_THAT(step.displaced, ElementsAre(0)) << "it is still to be replaced";
+  life.job.spec.roles.front().pod_template.value =
+      std::make_shared<const crds::Json>(crds::Json::parse(R"({"spec": {"containers": []}})"));
+  life.edit();
+  life.turn();
+  EXPECT_EQ(life.job.status.assignment.attempt, 0) << "an edit takes it back as well";
+}
+
 TEST(Resize, MembersJoinInPlaceUnderNamesThatWereNeverUsed) {
   Elastic life(2, 4);
   life.run_with({0, 1, 2, 3});
