@@ -11,6 +11,9 @@ namespace {
 // Where nothing is known of the job yet.
 constexpr Duration kUnknownStart = seconds(120), kUnknownResize = seconds(30);
 
+// RULES.md 5.11: so many times over growth pays for itself before it is done.
+constexpr Wide kGrowthPaysInPlace = 4, kGrowthPaysByRestart = 16;
+
 std::int64_t clamped(Wide value) {
   return static_cast<std::int64_t>(std::clamp<Wide>(value, 0, std::numeric_limits<std::int64_t>::max()));
 }
@@ -108,7 +111,8 @@ std::optional<Time> growth_pays(const ClusterModel& s, const Job& j, PoolId pool
                                 RoomTime room) {
   Resources held;
   for (const Allocation& a : j.allocations) held += a.amounts;
-  return breaks_even(cost_in_pool(s, pool, held, downtime_of_resizing(j, room.now)),
+  const Wide times = j.spec.resizes_in_place ? kGrowthPaysInPlace : kGrowthPaysByRestart;
+  return breaks_even(times * cost_in_pool(s, pool, held, downtime_of_resizing(j, room.now)),
                      cost_in_pool(s, pool, grows_by, Duration{1}), room.since);
 }
 

@@ -52,8 +52,9 @@ Wide cost_in_pool(const ClusterModel& state, PoolId pool, const Resources& amoun
 // never.
 std::optional<Time> breaks_even(Wide cost, Wide rate, Time since);
 
-// Growth disturbs the gang itself. It pays when the room that it would take has idled for as long as the gang
-// is disturbed by it. Room that comes bit by bit is taken in one go, so all of it counts.
+// Growth disturbs the gang itself. It pays when the room that it would take has idled for several times as
+// long as the gang is disturbed by it: such room seldom stays, and to give it back disturbs the gang again.
+// Room that comes bit by bit is taken in one go, so all of it counts.
 struct RoomTime {
   Time since, now;
 };

@@ -316,8 +316,8 @@ TEST(Found, GrowthForgetsTheRoomThatItCouldNotHaveMeanwhile) {
     EXPECT_THAT(sound_at(w, 1010).decisions, IsEmpty());
     w.cluster.upsert_queue(entitled);
     EXPECT_THAT(sound_at(w, 1100).decisions, IsEmpty());
-    EXPECT_THAT(sound_at(w, 1129).decisions, IsEmpty());
-    EXPECT_THAT(jobs_of(sound_at(w, 1130), Decision::Kind::kEvict), ElementsAre("b/1"));
+    EXPECT_THAT(sound_at(w, 1219).decisions, IsEmpty());
+    EXPECT_THAT(jobs_of(sound_at(w, 1220), Decision::Kind::kEvict), ElementsAre("b/1"));
   }
 }
 
