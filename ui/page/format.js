@@ -39,3 +39,6 @@ export const plural = (n, one, many = `${one}s`) => `${n.toLocaleString('en')} $
 export function listed(words) {
   return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`;
 }
+
+// With an end, unless it has one.
+export const sentence = (text) => (text === '' || /[.…!?]$/.test(text) ? text : `${text}.`);

@@ -2,7 +2,7 @@
 import {connection, jobDetails, tables} from './data.js';
 import {isForbidden, jobLink, projectOf} from './cluster.js';
 import {h, part, show, table} from './dom.js';
-import {ago, clock, duration, gpus, now, plural, until} from './format.js';
+import {ago, clock, duration, gpus, now, plural, sentence, until} from './format.js';
 
 let wanted = '';
 
@@ -72,7 +72,7 @@ export function timeline(job) {
   put(job.started, 'Ran whole', `attempt ${job.attempt}`);
   for (const at of job.failures) put(at, 'Its program failed');
   for (const d of job.disruptions)
-    put(d.at, d.reason, `${d.message}${d.message.endsWith('.') || d.message === '' ? '' : '.'} It gave ${gpus(d.gave)} GPUs, which cost ${duration(d.cost)} of GPU time.`);
+    put(d.at, d.reason, `${sentence(d.message)} It gave ${gpus(d.gave)} GPUs, which cost ${duration(d.cost)} of GPU time.`);
   if (job.checkpoint) put(job.checkpoint.at, `Saved step ${job.checkpoint.step}`, job.checkpoint.uri);
   const told = {Failed: 'Failed', Complete: 'Complete', Evicted: 'Had to give its place back', Suspended: 'Suspended',
                 Idle: 'Idle', EndsSoon: 'Ends soon', Stalled: 'Stalled'};
@@ -91,7 +91,7 @@ function why(job) {
   const place = q.position ? `It is number ${q.position} in the order of its pool${q.projectPosition ? `, and number ${q.projectPosition} of its project` : ''}. ` : '';
   const start = q.eta ? `It is likely to start ${until(q.eta)}, if what runs ends when it says. ` : '';
   return h('section', null, h('h3', null, 'Why it waits'),
-    h('p', null, h('strong', null, q.reason || 'It was not judged yet'), q.message ? `: ${q.message}. ` : '. ', place, start),
+    h('p', null, h('strong', null, q.reason || 'It was not judged yet'), q.message ? `: ${sentence(q.message)} ` : '. ', place, start),
     q.helps && h('p', null, h('strong', null, 'What would help: '), `${q.helps}.`),
     q.blocking.length > 0 && table('What is lacking', [{name: 'Resource'}, {name: 'Pool'}, {name: 'Needs', class: 'number'}, {name: 'Has', class: 'number'}, {name: 'Held by', class: 'text'}],
       q.blocking.map((b) => [b.resource, b.pool, b.need, b.have, b.by.join(', ')])));
@@ -99,7 +99,7 @@ function why(job) {
 
 function pods(details) {
   const places = new Map(details.job.places.map((p) => [`${p.role}/${p.index}`, p]));
-  if (details.podsProblem) return h('p', null, `Its pods cannot be shown: ${details.podsProblem}`);
+  if (details.podsProblem) return h('p', null, `Its pods cannot be shown: ${sentence(details.podsProblem)}`);
   const rank = (p) => places.get(`${p.role}/${p.index}`)?.rank ?? Infinity;
   const sorted = [...details.pods].sort((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
   const existing = new Set(sorted.map((p) => `${p.role}/${p.index}`));
@@ -116,7 +116,7 @@ function pods(details) {
 }
 
 function events(details) {
-  if (details.eventsProblem) return h('p', null, `Its events cannot be shown: ${details.eventsProblem}`);
+  if (details.eventsProblem) return h('p', null, `Its events cannot be shown: ${sentence(details.eventsProblem)}`);
   if (details.events.length === 0) return h('p', null, 'There are no events about it.');
   return table('Events', [{name: 'When'}, {name: 'What', class: 'name'}, {name: 'Message', class: 'text'}], details.events.map((e) =>
     [e.at ? ago(e.at) : '', `${e.reason}${e.count > 1 ? ` ×${e.count}` : ''}`, e.message]));
@@ -131,7 +131,7 @@ function facts(job, key) {
     ['Roles', job.roles.map((r) => `${r.name} × ${r.least === r.most ? r.least : `${r.least} to ${r.most}`}`).join(', ')],
     ['Mode', `${job.mode}, ${job.preemptible ? 'preemptible' : 'non-preemptible'}${job.priorityClass ? `, priority ${job.priorityClass}` : ''}`],
     ['Time limit', job.maxRuntime],
-    ['Disturbed', job.disruptions.length > 0 && `${plural(job.disruptions.length, 'time')} of late, ${duration(job.lost)} of GPU time lost in its life`],
+    ['Disturbed', job.disruptions.length > 0 && `${plural(job.disruptions.length, 'time')}; ${duration(job.lost)} of GPU time lost in its life`],
     ['Program failed', job.restarts > 0 && plural(job.restarts, 'time')],
     ['Tries again', job.retryAt && job.retryAt > now() && until(job.retryAt)],
   ];
@@ -146,7 +146,7 @@ function one(root, namespace, name, redraw) {
   const {details, problem} = looked;
   if (!details) { show(root, back, head, h('p', null, problem || 'Loading…')); return; }
   const {job} = details;
-  show(root, back, head, problem && h('p', {class: 'note'}, `What you see may be old: ${problem}`),
+  show(root, back, head, problem && h('p', {class: 'note'}, `What you see may be old: ${sentence(problem)}`),
     facts(job, key), why(job),
     h('section', null, h('h3', null, 'What happened'), table('What happened', [{name: 'When'}, {name: 'What', class: 'name'}, {name: 'Detail', class: 'text'}],
       timeline(job).map(([at, what, detail]) => [h('time', {title: ago(at)}, clock(at)), what, detail]))),

@@ -2,7 +2,7 @@
 import {connection, follow, takeToken} from './data.js';
 import {failures, kindsThatAre, narrowKinds} from './cluster.js';
 import {h, show} from './dom.js';
-import {listed} from './format.js';
+import {listed, sentence} from './format.js';
 import {history as past} from './history.js';
 import {jobs} from './jobs.js';
 import {nodes} from './nodes.js';
@@ -38,7 +38,7 @@ function notices() {
   const missing = kindsThatAre('missing');
   if (missing.length > 0) list.push(`The cluster does not know ${listed(missing)}: is Muster installed?`);
   const problems = failures();
-  if (problems.length > 0) list.push(`What you see may be old: ${problems[0]}`);
+  if (problems.length > 0) list.push(`What you see may be old: ${sentence(problems[0])}`);
   return list;
 }
 

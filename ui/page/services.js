@@ -2,7 +2,7 @@
 import {connection, tables} from './data.js';
 import {isForbidden, projectOf} from './cluster.js';
 import {h, part, show, table} from './dom.js';
-import {gpus, until} from './format.js';
+import {gpus, sentence, until} from './format.js';
 
 const kColumns = [{name: 'Service', class: 'name'}, {name: 'Project'}, {name: 'Ready', class: 'number'}, {name: 'Wanted', class: 'number'},
                   {name: 'There', class: 'number'}, {name: 'GPUs', class: 'number'}, {name: 'Load', class: 'text'}, {name: 'State', class: 'text'}];
@@ -17,12 +17,12 @@ function load(service) {
 function state(service) {
   const list = [];
   const ready = service.conditions?.Ready;
-  if (ready) list.push(ready.true ? 'Ready.' : `Not ready: ${ready.message ?? ready.reason}.`);
+  if (ready) list.push(ready.true ? 'Ready.' : `Not ready: ${sentence(ready.message ?? ready.reason)}`);
   const rollout = service.conditions?.RolledOut;
-  if (rollout && !rollout.true) list.push(`${rollout.message ?? rollout.reason}.`);
-  if (service.reason) list.push(`A replica waits: ${service.reason}${service.message ? `, ${service.message}` : ''}.`);
+  if (rollout && !rollout.true) list.push(sentence(rollout.message ?? rollout.reason));
+  if (service.reason) list.push(sentence(`A replica waits: ${service.reason}${service.message ? `, ${service.message}` : ''}`));
   if (service.eta) list.push(`It is likely to start ${until(service.eta)}.`);
-  return list.join(' ').replaceAll('..', '.');
+  return list.join(' ');
 }
 
 export function services(root, parts, redraw) {
