@@ -169,6 +169,7 @@ bool LifecycleWorld::commit(std::size_t j, const Step& step, const CachedJob& se
       memory_.decisions.erase(j);
     } else {
       memory_.jobs[j] = {jobs_[j].job, jobs_[j].version, jobs_[j].gone};
+      memory_.displaced.erase(j);  // what is read is charged at once, as it is
     }
     return false;
   }
