@@ -178,6 +178,18 @@ TEST_F(Outcome, CountsWorkHoldingAndLoss) {
   EXPECT_EQ(out.not_started, 0U);
 }
 
+TEST_F(Outcome, WhoIsOutOfTimeGoesForNobody) {
+  auto out_of_time = event(50, "Evicted", 0);
+  out_of_time["reason"] = "MaxRuntime";
+  const auto out = judged(
+      {event(0, "Admitted", 0, "", on(0)), out_of_time, event(50, "Finished", 0), event(60, "Released", 0)},
+      60, 50);
+  EXPECT_EQ(out.violations, std::vector<std::string>{});
+  EXPECT_DOUBLE_EQ(out.held, 60);
+  EXPECT_EQ(out.out_of_time, 1U);
+  EXPECT_EQ(out.preemptions, 0U);
+}
+
 TEST_F(Outcome, FindsWhatIsWrong) {
   const auto first = [](const ReplayOutcome& out) { return out.violations.empty() ? "" : out.violations[0]; };
   const auto has = [&](const ReplayOutcome& out, const std::string& what) {

@@ -76,6 +76,7 @@ bool measure(Report& report, const Options& o, const std::vector<TraceNode>& nod
                "GPU h");
     report.add(name + ": preemptions", static_cast<double>(out.preemptions), "count");
     report.add(name + ": moves", static_cast<double>(out.moves), "count");
+    report.add(name + ": jobs that their maxRuntime ended", static_cast<double>(out.out_of_time), "jobs");
     report.add(name + ": invariants broken", static_cast<double>(out.violations.size()), "count", at_most(0));
     report.add(name + ": processor time", took, "s");
   }

@@ -57,17 +57,22 @@ class Audit {
       const json& pods = event.at("pods");
       if (pods.size() != 1) return wrong(object + " starts with " + std::to_string(pods.size()) + " pods");
       take(job, pods.front());
+    } else if (type == "Evicted" && event.at("reason") == "MaxRuntime") {
+      // It had its time, and lost too much of it to others.
+      if (!job.runs) wrong(object + " is at its maxRuntime and does not run");
+      ++out_.out_of_time;
+      stop(job);
     } else if (type == "Evicted" || type == "Moved") {
       if (!job.runs) wrong(object + " is asked to go and does not run");
       if (!job.job->preemptible) wrong(object + " is not preemptible and has to go (" + type + ")");
       if (event.at("for").get_ref<const std::string&>().empty())
-        wrong(object + " has to go for nobody (" + type + ")");
+        wrong(object + " has to go for nobody (" + type + ", " + event.at("reason").get<std::string>() + ")");
       ++(type == "Evicted" ? out_.preemptions : out_.moves);
       stop(job);
-    } else if (type == "Released" || type == "Finished") {
-      stop(job);
+    } else if (type == "Released" || (type == "Finished" && job.runs)) {
+      stop(job);  // who was told to go, and has finished, holds its place until that is released
       give_back(job);
-    } else if (type != "Waiting") {
+    } else if (type != "Waiting" && type != "Finished") {
       wrong(type + " of " + object + ", which has one pod");
     }
   }

@@ -15,6 +15,7 @@ struct ReplayOutcome {
   // Seconds, of the jobs that ask for GPUs: until the first start or, without one, so far.
   std::vector<double> waits;
   std::size_t not_started = 0, preemptions = 0, moves = 0;
+  std::size_t out_of_time = 0;          // their maxRuntime ended them
   std::vector<std::string> violations;  // as sentences; at most kMaxViolations, then one that says so
 };
 inline constexpr std::size_t kMaxViolations = 20;
