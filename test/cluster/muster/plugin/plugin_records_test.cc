@@ -136,6 +136,35 @@ TEST_F(PluginRecords, SaysWhatWhatifMayNotSee) {
   EXPECT_EQ(refused.exit_code, 1);
   for (const char* kind : {"nodes", "nodepools", "queues", "projects"})
     EXPECT_THAT(refused.err, HasSubstr("cannot list resource \"" + std::string(kind) + "\"")) << refused.err;
+  // Who may see the nodes and the tree is told what else is not known.
+  cluster_->apply(R"(
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: nodes}
+rules: [{apiGroups: [""], resources: [nodes], verbs: [list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: rosa-nodes}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodes}
+subjects: [{kind: User, name: rosa, apiGroup: rbac.authorization.k8s.io}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: rosa-tree}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: muster-viewer}
+subjects: [{kind: User, name: rosa, apiGroup: rbac.authorization.k8s.io}]
+)");
+  const auto own = ask_plugin({"whatif", "-n", "team", "-f", "-"}, rosa_, job_object({.name = "new"}).dump());
+  EXPECT_THAT(own.out, HasSubstr("team/new would wait: NoMatchingNodes: ")) << own.err;
+  EXPECT_THAT(own.out, HasSubstr("What this does not know:\n"));
+  EXPECT_THAT(own.out,
+              HasSubstr("  You may not list trainingjobs outside of namespace team: what others hold"));
+  EXPECT_THAT(
+      own.out,
+      HasSubstr("  You may not list pods outside of namespace team: what pods that are not Muster's"));
+  const auto undo = cluster_->real().kubectl({"delete", "clusterrolebinding", "rosa-nodes", "rosa-tree"});
+  EXPECT_TRUE(undo && undo->ok());
   const auto wrong = ask_plugin({"whatif", "-n", "team", "-f", "-"}, rosa_, "kind: Pod");
   EXPECT_EQ(wrong.exit_code, 2);
   EXPECT_THAT(wrong.err, HasSubstr("must be TrainingJob or InferenceService, is \"Pod\""));
