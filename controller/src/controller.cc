@@ -10,6 +10,7 @@
 #include "muster/reconcilers/common/internal_error.h"
 #include "muster/reconcilers/common/log.h"
 #include "muster/reconcilers/usage/past_use.h"
+#include "process/sharing_metrics.h"
 
 namespace muster::controller {
 namespace {
@@ -116,6 +117,9 @@ Controller::Impl::Impl(client::Environment e, client::Transport& transport, clie
   context.gpu_monitor = &gpus;
   context.gpu_holders = &holder;
   context.ledger = &ledger;
+  context.on_step = [this](const crds::TrainingJob& before, const reconcilers::Step& step) {
+    job_counts.count(placement.project_of(before.metadata.ns), before, step);
+  };
   observe(api);
   observe(lease_api);
   listen();
@@ -422,14 +426,21 @@ void Controller::sample_metrics() {
   m.decisions("replace", static_cast<double>(t.replacements));
   m.decisions("shrink", static_cast<double>(t.shrinks));
   m.decisions("grow", static_cast<double>(t.grows));
-  for (const auto& [lost, seconds] : t.lost_gpu_seconds)
-    m.gpu_seconds_lost(lost.first, lost.second, static_cast<double>(seconds));
   m.endpoint_reads("gpus", static_cast<double>(impl_->gpus.counts().read),
                    static_cast<double>(impl_->gpus.counts().failed));
   m.endpoint_reads("replicas", static_cast<double>(impl_->services.counts().read),
                    static_cast<double>(impl_->services.counts().failed));
   m.events_dropped(static_cast<double>(impl_->recorder.dropped()));
   m.sample_process();
+  m.sampled(acting() ? impl_->sample_sharing() : std::vector<prometheus::MetricFamily>{});
+}
+
+std::vector<prometheus::MetricFamily> Controller::Impl::sample_sharing() {
+  auto families = sharing_metrics(caches, placement, context.now());
+  job_counts.match(caches);
+  job_counts.append_to(families);
+  append_usage(ledger, context.now(), families);
+  return families;
 }
 
 }  // namespace muster::controller

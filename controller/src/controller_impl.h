@@ -21,6 +21,7 @@
 #include "muster/reconcilers/projects/project.h"
 #include "muster/reconcilers/services/inference_service.h"
 #include "muster/reconcilers/sharing/gpu_holders.h"
+#include "process/job_counts.h"
 #include "process/runner.h"
 
 namespace muster::controller {
@@ -107,10 +108,13 @@ struct Controller::Impl {
   bool may_release_lease() const;
   // Joins the group; cancels what still runs at `when`.
   client::Task<void> end_by(client::TaskGroup& group, client::TimePoint when);
+  // Who has what and who waits, while this process leads.
+  std::vector<prometheus::MetricFamily> sample_sharing();
 
   client::Environment env;
   Options options;
   Metrics& metrics;
+  JobCounts job_counts;
   client::ApiClient api;
   client::ApiClient lease_api;  // renewals do not queue behind pods
   client::EventRecorder recorder;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <utility>
 
 namespace muster::controller {
 namespace {
@@ -56,6 +57,7 @@ double open_fds() {
 
 struct Metrics::Impl {
   prometheus::Registry registry;
+  std::vector<prometheus::MetricFamily> sampled;
   Family<Counter>& reconcile_total =
       family(prometheus::BuildCounter(), registry, "controller_runtime_reconcile_total",
              "Reconciliations per controller and result.");
@@ -105,9 +107,6 @@ struct Metrics::Impl {
           .Add({});
   Family<Counter>& decision =
       family(prometheus::BuildCounter(), registry, "muster_decisions_total", "Placement decisions by type.");
-  Family<Counter>& lost = family(
-      prometheus::BuildCounter(), registry, "muster_disruption_gpu_seconds_total",
-      "GPU-seconds that disturbances have cost jobs, by cause and whether they were owed to somebody.");
   Family<Counter>& pods = family(prometheus::BuildCounter(), registry, "muster_pod_writes_total",
                                  "Pods created and deleted, by verb.");
   Family<Gauge>& job_phase =
@@ -190,9 +189,6 @@ void Metrics::planned(std::chrono::microseconds took, bool is_cut_off) {
 void Metrics::decisions(std::string_view type, double total) {
   set_total(impl_->decision.Add({{"type", std::string(type)}}), total);
 }
-void Metrics::gpu_seconds_lost(std::string_view cause, bool is_owed, double total) {
-  set_total(impl_->lost.Add({{"cause", std::string(cause)}, {"owed", is_owed ? "true" : "false"}}), total);
-}
 void Metrics::pods_created(double count) {
   set_total(impl_->pods.Add({{"verb", "create"}}), count);
 }
@@ -221,8 +217,13 @@ void Metrics::sample_process() {
   set_total(impl_->cpu, seconds(usage.ru_utime) + seconds(usage.ru_stime));
 }
 
+void Metrics::sampled(std::vector<prometheus::MetricFamily> families) {
+  impl_->sampled = std::move(families);
+}
+
 std::string Metrics::text() const {
-  return prometheus::TextSerializer().Serialize(impl_->registry.Collect());
+  const prometheus::TextSerializer serializer;
+  return serializer.Serialize(impl_->registry.Collect()) + serializer.Serialize(impl_->sampled);
 }
 
 }  // namespace muster::controller

@@ -2,10 +2,13 @@
 // that name.
 #pragma once
 
+#include <prometheus/metric_family.h>
+
 #include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace muster::controller {
 
@@ -33,7 +36,6 @@ class Metrics {
   // one.
   void planned(std::chrono::microseconds took, bool is_cut_off);
   void decisions(std::string_view type, double count);
-  void gpu_seconds_lost(std::string_view cause, bool is_owed, double total);
   void pods_created(double count);
   void pods_deleted(double count);
   void jobs(std::string_view phase, double n);
@@ -43,6 +45,9 @@ class Metrics {
   // Process-wide: process_resident_memory_bytes, process_cpu_seconds_total, process_open_fds
   // (Prometheus' names).
   void sample_process();
+  // Metrics that are made anew for each scrape (sharing_metrics.h, job_counts.h). They stand for those of the
+  // last one.
+  void sampled(std::vector<prometheus::MetricFamily> families);
 
   std::string text() const;  // the exposition format
 

@@ -4,6 +4,7 @@
 
 #include "model/cluster_model.h"
 #include "muster/placement/cluster.h"
+#include "muster/placement/node_usage.h"
 #include "node/resource_vector.h"
 #include "shares/past.h"
 #include "shares/shares.h"
@@ -155,6 +156,19 @@ std::vector<Conflict> Cluster::conflicts() const {
   std::sort(list.begin(), list.end(), [](const Conflict& a, const Conflict& b) {
     return std::tie(a.node, a.gpu) < std::tie(b.node, b.gpu);
   });
+  return list;
+}
+
+std::vector<NodeUsage> node_usage(Cluster& cluster) {
+  const ClusterModel& s = cluster.state();
+  std::vector<NodeUsage> list;
+  for (const Node& n : s.nodes().all()) {
+    const Resources capacity = capacity_of(n);
+    const Resources held = n.used - n.nominated + n.leaving;
+    if (!n.known || n.pool == kNoId || n.shared || (capacity.gpu.value <= 0 && held.gpu.value <= 0)) continue;
+    list.push_back({n.spec.name, s.pool(n.pool).spec.name, n.spec.usable, capacity.gpu, held.gpu});
+  }
+  std::ranges::sort(list, {}, &NodeUsage::node);
   return list;
 }
 

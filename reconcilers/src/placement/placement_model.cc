@@ -4,6 +4,7 @@
 #include <set>
 
 #include "muster/placement/cluster.h"
+#include "muster/placement/node_usage.h"
 #include "muster/reconcilers/placement/other_pods.h"
 #include "muster/reconcilers/placement/placed_jobs.h"
 #include "muster/reconcilers/placement/placement_specs.h"
@@ -231,6 +232,17 @@ PoolNumbers PlacementModel::numbers_of_pool(const std::string& name) const {
   const auto u = impl_->cluster.pool_usage(name);
   return {u.nodes, to_amounts(u.capacity), to_amounts(u.free), u.shared_nodes,
           crds::MilliGpu{u.largest_gang.value}};
+}
+std::vector<NodeNumbers> PlacementModel::numbers_of_nodes() const {
+  std::vector<NodeNumbers> list;
+  for (auto& n : pl::node_usage(impl_->cluster)) {
+    list.push_back({std::move(n.node), std::move(n.pool), n.usable, crds::MilliGpu{n.capacity.value},
+                    crds::MilliGpu{n.allocated.value}});
+  }
+  return list;
+}
+std::string PlacementModel::project_of(const std::string& ns) const {
+  return impl_->jobs.project_of(ns);
 }
 
 }  // namespace muster::reconcilers

@@ -7,6 +7,8 @@
 #include <set>
 #include <sstream>
 
+#include "process/sampled_family.h"
+
 namespace muster::controller {
 namespace {
 
@@ -81,13 +83,20 @@ TEST(MetricsText, APlanIsTimedAndCountedWhereItWasCutOff) {
   EXPECT_THAT(metrics.text(), HasSubstr("muster_plans_cut_off_total 1"));
 }
 
-TEST(MetricsText, GpuSecondsThatAreLostHaveACauseAndSayWhetherTheyWereOwed) {
+TEST(MetricsText, WhatIsSampledStandsForWhatWasSampledBefore) {
   Metrics metrics;
-  metrics.gpu_seconds_lost("Reclaimed", true, 40);
-  metrics.gpu_seconds_lost("Reclaimed", false, 7);
-  const std::string text = metrics.text();
-  EXPECT_THAT(text, HasSubstr("muster_disruption_gpu_seconds_total{cause=\"Reclaimed\",owed=\"true\"} 40"));
-  EXPECT_THAT(text, HasSubstr("muster_disruption_gpu_seconds_total{cause=\"Reclaimed\",owed=\"false\"} 7"));
+  const auto sample = [&](const char* node) {
+    auto family = sampled_gauge("muster_node_usable", "1 where new work may come.", {"node"});
+    family.add({node}, 1);
+    std::vector<prometheus::MetricFamily> families;
+    family.move_to(families);
+    metrics.sampled(std::move(families));
+  };
+  sample("a");
+  EXPECT_THAT(metrics.text(), HasSubstr("muster_node_usable{node=\"a\"} 1"));
+  sample("b");
+  EXPECT_THAT(metrics.text(), HasSubstr("muster_node_usable{node=\"b\"} 1"));
+  EXPECT_THAT(metrics.text(), testing::Not(HasSubstr("node=\"a\"")));
 }
 
 TEST(MetricsText, RunningTotalsNeverGoBack) {

@@ -4,11 +4,10 @@
 
 #include <chrono>
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "muster/client/api.h"
 #include "muster/client/events.h"
@@ -24,8 +23,6 @@ struct Totals {
   std::uint64_t pods_created = 0, pods_deleted = 0, status_writes = 0;
   std::uint64_t starts = 0, evictions = 0, replacements = 0, shrinks = 0, grows = 0;
   std::uint64_t reclaims = 0, preemptions = 0, moves = 0;  // parts of evictions
-  // GPU-seconds lost to disturbances, by cause and whether they were owed to somebody.
-  std::map<std::pair<std::string, bool>, std::uint64_t> lost_gpu_seconds{};
 };
 
 class GpuHolders;
@@ -40,6 +37,8 @@ struct ReconcilerContext {
   client::Duration status_interval;     // between two writes of mere counters to one object
   std::chrono::seconds node_grace{60};  // a node that is not Ready for so long is lost
   Totals totals{};
+  // Called when a step of a job stands, with the job as it was before: for metrics by Project.
+  std::function<void(const crds::TrainingJob& before, const Step& step)> on_step{};
   // Its use count tells how many writes that start or stop work are under way: each of them keeps a copy. It
   // is shared because an event loop that ends drops its coroutines, with the copies in them, after the
   // context is gone.

@@ -34,6 +34,13 @@ struct PoolNumbers {
   crds::MilliGpu largest_gang;
 };
 
+// Numbers of one node with GPUs.
+struct NodeNumbers {
+  std::string node, pool;
+  bool usable = false;                 // new work may come
+  crds::MilliGpu capacity, allocated;  // healthy GPUs; what is held of them, whoever holds it
+};
+
 class PlacementModel {
  public:
   // `changed` is called when plan() has something to look at.
@@ -113,6 +120,9 @@ class PlacementModel {
   TreeNumbers numbers_of_queue(const std::string& name) const;
   TreeNumbers numbers_of_project(const std::string& name) const;
   PoolNumbers numbers_of_pool(const std::string& name) const;
+  std::vector<NodeNumbers> numbers_of_nodes() const;  // of nodes with GPUs in one pool, by name
+  // Which Project the namespace's work is charged to; "": none.
+  std::string project_of(const std::string& ns) const;
 
  private:
   struct Impl;
