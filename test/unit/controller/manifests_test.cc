@@ -1,7 +1,13 @@
-// What manifests/base promises about Muster's own pods and no control plane checks.
+// What manifests/ promises and no control plane checks: about Muster's own pods, and about its monitoring.
 #include <gmock/gmock.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -11,7 +17,16 @@ namespace {
 using ::testing::Contains;
 
 YAML::Node manifest(const std::string& file) {
-  return YAML::LoadFile(MUSTER_MANIFESTS "/" + file);
+  return YAML::LoadFile(MUSTER_MANIFESTS "/base/" + file);
+}
+YAML::Node monitoring(const std::string& file) {
+  return YAML::LoadFile(MUSTER_MANIFESTS "/monitoring/" + file);
+}
+std::string text_of(const std::string& path) {
+  std::ifstream in(path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
 }
 
 TEST(Manifests, MetricsAreReachedOnlyFromNamespacesThatSayTheyScrape) {
@@ -33,6 +48,67 @@ TEST(Manifests, MetricsAreReachedOnlyFromNamespacesThatSayTheyScrape) {
   ASSERT_EQ(rule["ports"].size(), 1u);
   EXPECT_EQ(rule["ports"][0]["port"].as<std::string>(),
             deployment["spec"]["template"]["spec"]["containers"][0]["ports"][0]["name"].as<std::string>());
+}
+
+TEST(Manifests, TheServiceMonitorFindsTheService) {
+  const YAML::Node spec = monitoring("service-monitor.yaml")["spec"];
+  const YAML::Node service = manifest("service.yaml");
+  for (const auto& label : spec["selector"]["matchLabels"]) {
+    EXPECT_EQ(service["metadata"]["labels"][label.first.as<std::string>()].as<std::string>(),
+              label.second.as<std::string>());
+  }
+  EXPECT_EQ(spec["endpoints"][0]["port"].as<std::string>(),
+            service["spec"]["ports"][0]["name"].as<std::string>());
+  EXPECT_EQ(spec["namespaceSelector"]["matchNames"][0].as<std::string>(),
+            service["metadata"]["namespace"].as<std::string>());
+}
+
+TEST(Manifests, ThePrometheusRuleIsTheRuleFile) {
+  const YAML::Node rule = monitoring("prometheus-rule.yaml");
+  EXPECT_EQ(rule["kind"].as<std::string>(), "PrometheusRule");
+  EXPECT_EQ(YAML::Dump(rule["spec"]), YAML::Dump(monitoring("rules.yaml")));
+}
+
+TEST(Manifests, EachAlertSaysWhatItMeansAndHasASectionInTheDocs) {
+  const std::string docs = text_of(MUSTER_OPERATIONS_DOC);
+  std::set<std::string> alerts;
+  for (const auto& group : monitoring("rules.yaml")["groups"]) {
+    for (const auto& rule : group["rules"]) {
+      if (!rule["alert"]) continue;
+      const auto name = rule["alert"].as<std::string>();
+      SCOPED_TRACE(name);
+      alerts.insert(name);
+      EXPECT_TRUE(rule["for"] && rule["labels"]["severity"]);
+      for (const char* field : {"summary", "description"})
+        EXPECT_FALSE(rule["annotations"][field].as<std::string>("").empty()) << field;
+      std::string anchor = name;
+      std::ranges::transform(anchor, anchor.begin(), [](unsigned char c) { return std::tolower(c); });
+      EXPECT_EQ(rule["annotations"]["runbook_url"].as<std::string>(""), "docs/operations.md#" + anchor);
+      EXPECT_NE(docs.find("\n### " + name + "\n"), std::string::npos) << "docs/operations.md has no section";
+    }
+  }
+  EXPECT_EQ(alerts.size(), 10u);
+}
+
+TEST(Manifests, DashboardsAreWhatGrafanaReadsAndAskForTheirSource) {
+  std::set<std::string> loaded;
+  for (const auto& map : monitoring("kustomization.yaml")["configMapGenerator"]) {
+    const auto file = map["files"][0].as<std::string>();
+    SCOPED_TRACE(file);
+    const auto json = nlohmann::json::parse(text_of(MUSTER_MANIFESTS "/monitoring/" + file));
+    EXPECT_EQ(json["schemaVersion"], 39);
+    loaded.insert(json["uid"].get<std::string>());
+    EXPECT_EQ(json["templating"]["list"][0]["type"], "datasource");
+    std::set<int> ids;
+    for (const auto& panel : json["panels"]) {
+      EXPECT_TRUE(ids.insert(panel["id"].get<int>()).second) << panel["title"];
+      EXPECT_LE(panel["gridPos"]["x"].get<int>() + panel["gridPos"]["w"].get<int>(), 24) << panel["title"];
+      EXPECT_FALSE(panel["targets"].empty()) << panel["title"];
+      for (const auto& target : panel["targets"])
+        EXPECT_EQ(target["datasource"]["uid"], "${datasource}") << panel["title"];
+    }
+  }
+  EXPECT_EQ(loaded, (std::set<std::string>{"muster-cluster", "muster-operator", "muster-project"}));
 }
 
 }  // namespace
