@@ -60,7 +60,7 @@ beside-controlplane = $(1) & plane=$$!; $(2) || { kill $$plane; exit 1; }; wait 
 
 # These steps run one after the other, whatever -j says: each uses all cores by itself.
 test:
-	@scripts/install-deps.sh --node
+	@scripts/install-deps.sh --node --monitoring
 	@$(call beside-controlplane,{ $(MAKE) controlplane; scripts/build-controlplane.sh --gpu-plugin >/dev/null; },\
 	  $(MAKE) build-release TARGETS=release_tests)
 	@$(MAKE) build-asan

@@ -5,6 +5,8 @@
 #   --image  also what `make image` needs (umoci and skopeo)
 #   --node   also what tests on real nodes need (containerd, runc, CNI plugins), and --image
 #   --page   also what the tests of the page need (Chromium, Node.js and npm); see install-page.sh
+#   --monitoring  also what tests of manifests/monitoring need (Prometheus). Where systemd runs, Debian's package also
+#            starts a server on port 9090; the tests use one of their own
 #
 # Without root it uses sudo. The control plane of the tests also needs Go 1.26, which Debian 12 does not have.
 # scripts/build-controlplane.sh gets it if there is none.
@@ -33,7 +35,8 @@ for argument in "$@"; do
       for program in node:nodejs npm:npm; do
         command -v "${program%:*}" >/dev/null || packages+=("${program#*:}")
       done ;;
-    *) echo "usage: $0 [--lint] [--image] [--node] [--page]" >&2; exit 2 ;;
+    --monitoring) packages+=(prometheus) ;;
+    *) echo "usage: $0 [--lint] [--image] [--node] [--page] [--monitoring]" >&2; exit 2 ;;
   esac
 done
 
