@@ -165,12 +165,8 @@ bool follows_edit(JobStep& s) {
 }
 
 bool changes_size(JobStep& s) {
-  const auto* smaller = s.decision(JobDecision::Kind::kShrink);
-  const auto* larger = s.decision(JobDecision::Kind::kGrow);
-  if (smaller == nullptr && larger == nullptr) return false;
-  if (has_displaced(s)) return false;  // these places are dealt with first
-  if (smaller != nullptr) shrink(s, *smaller);
-  if (larger != nullptr) grow(s, *larger);
+  if (const auto* to = s.decision(JobDecision::Kind::kShrink)) shrink(s, *to);
+  if (const auto* to = s.decision(JobDecision::Kind::kGrow)) grow(s, *to);
   return s.status.assignment.attempt != s.seen.job.status.assignment.attempt;  // anew, or not at all
 }
 

@@ -79,10 +79,10 @@ std::string lost_at(const JobStep& s, std::size_t i) {
   return ended_by_node ? say_ended_by_node(*pod) : std::string();
 }
 
-bool has_displaced(JobStep& s) {
+bool has_displaced(JobStep& s, const std::vector<std::size_t>& gone) {
   find_lost(s);
   for (std::size_t i = 0; i < s.gang.pods.size(); ++i) {
-    if (is_displaced(s, i)) return true;
+    if (is_displaced(s, i) && !std::ranges::binary_search(gone, i)) return true;
   }
   return false;
 }

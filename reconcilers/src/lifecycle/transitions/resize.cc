@@ -77,6 +77,11 @@ void erase_places(JobStep& s, const std::vector<std::size_t>& gone) {
   match_pods(s);
 }
 
+// The other members run on when these go.
+bool goes_on_without(const JobStep& s, const std::vector<std::size_t>& gone) {
+  return is_in_place(s) && std::ranges::none_of(gone, [&](std::size_t i) { return is_leader(s, i); });
+}
+
 // `gone`: ascending; the minimums stay.
 void drop_members(JobStep& s, const std::vector<std::size_t>& gone, const std::string& why,
                   const std::string& reason, client::EventType type) {
@@ -85,8 +90,7 @@ void drop_members(JobStep& s, const std::vector<std::size_t>& gone, const std::s
       cut(fmt::format("shrinks from {} to {} pods: {}; {} leave", a.pods.size(), a.pods.size() - gone.size(),
                       why, say_members(a, gone, s.seen.charge)),
           kMaxMessage / 2);
-  const bool stays =
-      is_in_place(s) && std::ranges::none_of(gone, [&](std::size_t i) { return is_leader(s, i); });
+  const bool stays = goes_on_without(s, gone);
   if (!stays) {
     add_run_time(s);
     ask_to_save(s);
@@ -170,6 +174,8 @@ void shrink(JobStep& s, const JobDecision& to) {
     if (std::ranges::none_of(to.places, [&](const Place& p) { return is_at(pods[i], p); })) gone.push_back(i);
   }
   if (gone.empty()) return;
+  const bool begins_anew = has_minimums(s, gone) && !goes_on_without(s, gone);
+  if (begins_anew && has_displaced(s, gone)) return;  // that is dealt with first
   count_loss(s, to);
   if (!has_minimums(s, gone)) return requeue(s, to.reason, to.message);
   drop_members(s, gone, to.message, to.reason, client::EventType::kWarning);
@@ -223,6 +229,7 @@ void grow(JobStep& s, const JobDecision& to) {
     if (!here) added.push_back({p.role, p.index, p.node, p.gpus, next_try(s, p)});
   }
   if (added.empty() || !a.succeeded.empty() || s.seen.invalid) return;
+  if (!is_in_place(s) && has_displaced(s)) return;  // that is dealt with first
   count_run(s);
   count_loss(s, to);
   if (is_in_place(s) && s.status.started_at) {

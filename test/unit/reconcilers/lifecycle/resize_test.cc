@@ -85,6 +85,17 @@ TEST(Resize, NoAttemptBeginsWhereAPlaceIsGivenBack) {
   EXPECT_EQ(life.job.status.assignment.attempt, 0) << "an edit takes it back as well";
 }
 
+// Placement found no other places for them.
+TEST(Resize, MembersOnALostNodeLeaveByADecision) {
+  Elastic life(2, 4);
+  life.run_with({0, 1, 2, 3});
+  life.health["node-3"] = {.lost = "node node-3 is gone", .ready = false};
+  EXPECT_THAT(life.turn().displaced, ElementsAre(3));
+  life.decide(life.size(kShrink, {0, 1, 2}, "PlacesLost", "there is no room for them"));
+  EXPECT_THAT(life.indexes(), ElementsAre(0, 1, 2));
+  EXPECT_EQ(life.job.status.attempt, 1);
+}
+
 TEST(Resize, MembersJoinInPlaceUnderNamesThatWereNeverUsed) {
   Elastic life(2, 4);
   life.run_with({0, 1, 2, 3});
