@@ -80,9 +80,11 @@ class Ways {
   std::optional<Solution> by_cost() {
     const Time waited = grows_ ? last_size_change() : waits_since(s_.job(q_.claimant.job));
     const bool patient = waited + terms_.patience <= q_.now;
-    if (!patient && by_fair_share_ && !by_quota_ && somebody_is_over()) {
-      soonest(safe_.due, waited + terms_.patience);
-      safe_.waits_for_fair_share = !grows_;
+    if (!patient && by_fair_share_ && !by_quota_) {
+      const bool may_reclaim = somebody_is_over();
+      // Then moves are owed as well, and for these nobody has to be over (owed_ways).
+      if (may_reclaim || (!grows_ && may_move())) soonest(safe_.due, waited + terms_.patience);
+      if (may_reclaim) safe_.waits_for_fair_share = !grows_;
     }
     if (auto solution = cheapest(owed_ways(patient))) return solution;
     if (auto solution = first_that_pays(patient)) return solution;
