@@ -28,7 +28,8 @@ async function reach(page, view) {
   if (view.name && await link.count() === 1) {
     await link.focus();
     await page.keyboard.press('Enter');
-    if (!view.hash.startsWith(new URL(page.url()).hash)) throw new Error(`the link leads to ${page.url()}`);
+    await page.waitForFunction((hash) => hash.startsWith(location.hash), view.hash, {timeout: 20000})
+      .catch(() => { throw new Error(`the link leads to ${page.url()}`); });
   }
   await page.evaluate((hash) => { location.hash = hash; }, view.hash);
   for (const text of view.expects ?? [])
