@@ -235,15 +235,17 @@ TEST(Simulation, GrowthWaitsAsLongAsOnACluster) {
   const auto grown = [](const std::string& elastic) {
     const json r = run(cluster() + job("a", "runs-for: 100s, age: 1h", "replicas: 2, gpus: {count: 2}") +
                            job("e", "", "minReplicas: 4, maxReplicas: 8, gpus: {count: 1}", elastic),
-                       seconds(2000));
+                       seconds(4000));
     const auto events = events_of(r);
     const auto found = std::ranges::find_if(events, [](const auto& e) { return e.contains("Grown"); });
     return found == events.end() ? std::string("never") : *found;
   };
-  EXPECT_EQ(grown(""), "160s Grown team/e");
-  EXPECT_EQ(grown("elastic: {resize: Restart}, checkpoint: {gracePeriod: 30s}, "), "700s Grown team/e");
-  // A change in place takes 30 s as far as anybody knows, and pays no earlier.
-  EXPECT_EQ(grown("elastic: {growAfter: 5s}, "), "130s Grown team/e");
+  // A change in place takes 30 s as far as anybody knows, and has to pay four times over.
+  EXPECT_EQ(grown(""), "220s Grown team/e");
+  EXPECT_EQ(grown("elastic: {growAfter: 5s}, "), "220s Grown team/e");
+  EXPECT_EQ(grown("elastic: {growAfter: 3m}, "), "280s Grown team/e");
+  // A restart sixteen times.
+  EXPECT_EQ(grown("elastic: {resize: Restart}, checkpoint: {gracePeriod: 30s}, "), "2500s Grown team/e");
   // It would lose all that it has done.
   EXPECT_EQ(grown("elastic: {resize: Restart}, "), "never");
 }
