@@ -85,8 +85,15 @@ TEST_F(Programs, OneThatIsReclaimedTwiceAndShrunkOnceComesToTheSameEnd) {
   EXPECT_EQ(cluster().job("long")["status"]["preemptions"], 1) << "it shrank, and kept its place in line";
   cluster().remove(path_of_job("takes-half", "owner"));
 
+  // It grows again at once, and not when that has paid several times over.
+  const auto overhead = [](const json& most) {
+    cluster().patch("/apis/muster.dev/v1alpha1/queues/root",
+                    {{"spec", {{"disruption", {{"maxOverhead", most}}}}}});
+  };
+  overhead(100);
   ASSERT_TRUE(wait_steps("long", 4)) << say("long");
   EXPECT_EQ(size(), 4) << "grown again";
+  overhead(nullptr);
   // An undisturbed run of as many steps.
   claim("undisturbed", 4, {{"STEPS", "350"}, {"STEP_SECONDS", "0"}, {"SAVE_EVERY", "1000"}});
   ASSERT_TRUE(wait_claim("undisturbed")) << say("long");
