@@ -304,16 +304,9 @@ TEST_F(CrdsTest, StatusOfEveryOtherKindIsTaken) {
   const UsageStatus usage{Time{}, used, used, used, {{"2026-01-31", used, {{"ann", 8}}, {{"h100", 9}}}}};
   Queue queue;
   queue.metadata.name = "queue-full";
-  queue.status = {1,
-                  conditions,
-                  amounts,
-                  amounts,
-                  amounts,
-                  amounts,
-                  3,
-                  4,
-                  {{"h100", amounts, amounts, {}, amounts}},
-                  usage};
+  queue.status = {
+      1,    conditions, amounts, amounts, amounts, amounts, 3, 4, {{"h100", amounts, amounts, {}, amounts}},
+      usage};
   EXPECT_EQ(from_json<Queue>(put(to_json(queue), status_to_json(queue)))->status, queue.status);
   Project project;
   project.metadata.name = "project-full";

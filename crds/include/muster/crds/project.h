@@ -154,13 +154,12 @@ struct ProjectStatus {
 
   static constexpr auto fields() {
     using T = ProjectStatus;
-    return fields_of(field("observedGeneration", &T::observed_generation, Zero::kOmit),
-                     field("conditions", &T::conditions), field("namespace", &T::ns),
-                     field("namespaceUID", &T::ns_uid), field("allocated", &T::allocated),
-                     field("borrowed", &T::borrowed), field("pending", &T::pending),
-                     field("fairShare", &T::fair_share), field("running", &T::running, Zero::kOmit),
-                     field("waiting", &T::waiting, Zero::kOmit), field("pools", &T::pools),
-                     field("usage", &T::usage));
+    return fields_of(
+        field("observedGeneration", &T::observed_generation, Zero::kOmit),
+        field("conditions", &T::conditions), field("namespace", &T::ns), field("namespaceUID", &T::ns_uid),
+        field("allocated", &T::allocated), field("borrowed", &T::borrowed), field("pending", &T::pending),
+        field("fairShare", &T::fair_share), field("running", &T::running, Zero::kOmit),
+        field("waiting", &T::waiting, Zero::kOmit), field("pools", &T::pools), field("usage", &T::usage));
   }
   bool operator==(const ProjectStatus&) const = default;
 };

@@ -408,21 +408,21 @@ struct TrainingJobStatus {
 
   static constexpr auto fields() {
     using T = TrainingJobStatus;
-    return fields_of(
-        field("observedGeneration", &T::observed_generation, Zero::kOmit), field("phase", &T::phase),
-        field("conditions", &T::conditions), field("effective", &T::effective),
-        field("assignment", &T::assignment), field("nominated", &T::nominated), field("pods", &T::pods),
-        field("replicas", &T::replicas, Zero::kOmit), field("selector", &T::selector),
-        field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
-        field("readyReplicas", &T::ready_replicas, Zero::kOmit),
-        field("succeededReplicas", &T::succeeded_replicas, Zero::kOmit), field("allocated", &T::allocated),
-        field("attempt", &T::attempt, Zero::kOmit), field("restarts", &T::restarts),
-        field("preemptions", &T::preemptions, Zero::kOmit),
-        field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
-        field("nodeRefusals", &T::node_refusals), field("checkpoint", &T::checkpoint),
-        field("disruption", &T::disruption), field("disruptions", &T::disruptions),
-        field("queue", &T::queue), field("startedAt", &T::started_at),
-        field("runSeconds", &T::run_seconds, Zero::kOmit), field("finishedAt", &T::finished_at));
+    return fields_of(field("observedGeneration", &T::observed_generation, Zero::kOmit),
+                     field("phase", &T::phase), field("conditions", &T::conditions),
+                     field("effective", &T::effective), field("assignment", &T::assignment),
+                     field("nominated", &T::nominated), field("pods", &T::pods),
+                     field("replicas", &T::replicas, Zero::kOmit), field("selector", &T::selector),
+                     field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
+                     field("readyReplicas", &T::ready_replicas, Zero::kOmit),
+                     field("succeededReplicas", &T::succeeded_replicas, Zero::kOmit),
+                     field("allocated", &T::allocated), field("attempt", &T::attempt, Zero::kOmit),
+                     field("restarts", &T::restarts), field("preemptions", &T::preemptions, Zero::kOmit),
+                     field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
+                     field("nodeRefusals", &T::node_refusals), field("checkpoint", &T::checkpoint),
+                     field("disruption", &T::disruption), field("disruptions", &T::disruptions),
+                     field("queue", &T::queue), field("startedAt", &T::started_at),
+                     field("runSeconds", &T::run_seconds, Zero::kOmit), field("finishedAt", &T::finished_at));
   }
   bool operator==(const TrainingJobStatus&) const = default;
 };

@@ -12,8 +12,8 @@
 
 namespace muster::crds {
 
-// All in GPU-seconds, but for the last two. `starting`, `saving`, `idle` and `lost` are parts of `gpu_seconds`
-// that do not overlap. What is left of it was useful.
+// All in GPU-seconds, but for the last two. `starting`, `saving`, `idle` and `lost` are parts of
+// `gpu_seconds` that do not overlap. What is left of it was useful.
 struct Usage {
   std::int64_t gpu_seconds = 0;  // held
   std::int64_t starting = 0;     // from admission until all pods were ready
@@ -49,7 +49,8 @@ struct UsagePart {
 struct UsageDay {
   std::string date;  // UTC: "2026-01-31"
   Usage sum;
-  // By label muster.dev/user. At most kMostUsers, those with most first; the others are summed up as "others".
+  // By label muster.dev/user. At most kMostUsers, those with most first; the others are summed up as
+  // "others".
   std::vector<UsagePart> users;
   std::vector<UsagePart> pools;  // by name
 
@@ -62,9 +63,9 @@ struct UsageDay {
 };
 
 struct UsageStatus {
-  std::optional<Time> until;   // nothing later is counted; absent: nothing is counted yet
-  Usage total;                 // since the object was made
-  Usage last_30_days;          // today and the 29 days before it
+  std::optional<Time> until;  // nothing later is counted; absent: nothing is counted yet
+  Usage total;                // since the object was made
+  Usage last_30_days;         // today and the 29 days before it
   Usage last_7_days;
   std::vector<UsageDay> days;  // newest first, at most kMostDays; a day without work is left out
 

@@ -120,9 +120,9 @@ std::string lost_pod(const JobStep& s);
 // This place was refused or is lost. Placement has given it back already, so nothing may be made there any
 // more, not even when the refused pod is gone: the refusal in the status remembers it.
 bool is_displaced(const JobStep& s, std::size_t i);
-// Whether any place is, beside those that go (ascending). Placement may have given it to others since, so no attempt may begin there: neither by
-// an edit, nor by a fault, nor by a change of size that was decided before placement knew. (A process that
-// begins is told of displaced places by the first step of their job.)
+// Whether any place is, beside those that go (ascending). Placement may have given it to others since, so no
+// attempt may begin there: neither by an edit, nor by a fault, nor by a change of size that was decided
+// before placement knew. (A process that begins is told of displaced places by the first step of their job.)
 bool has_displaced(JobStep& s, const std::vector<std::size_t>& gone = {});
 // Writes these places into the assignment.
 void replace_pods(JobStep& s, const JobDecision& replace);
