@@ -54,7 +54,7 @@ std::vector<placement::PastUse> past_use_of(const std::string& name, bool is_pro
     use.cpu = placement::MilliCpu{std::llround(average.milli_cpus)};
     use.memory = placement::Bytes{std::llround(average.bytes)};
     if (use == placement::Resources{}) continue;
-    past.push_back({name, is_project, pool, use, to_time(*usage.until)});
+    past.push_back({name, is_project, pool, use, to_time(usage.until)});
   }
   return past;
 }
