@@ -8,6 +8,7 @@
 #include <set>
 
 #include "muster/common/quantity.h"
+#include "muster/common/saturating.h"
 #include "objects/object_reader.h"
 
 namespace muster::client {
@@ -16,10 +17,7 @@ using namespace reader;
 
 namespace {
 
-std::int64_t saturating_add(std::int64_t a, std::int64_t b) {
-  std::int64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::int64_t>::max() : sum;
-}
+using common::saturating_add;
 
 struct Amounts {
   std::int64_t milli_cpu = 0, memory_bytes = 0;

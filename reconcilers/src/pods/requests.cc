@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <nlohmann/json.hpp>
 
+#include "muster/common/saturating.h"
 #include "muster/reconcilers/common/json_reader.h"
 #include "muster/reconcilers/pods/rendezvous.h"
 #include "node_terms.h"
@@ -60,8 +61,7 @@ Result<Stated> read_container(const Json& container, const std::string& field) {
 // Sums that stop at the largest number: such a pod fits nowhere, whatever the exact sum.
 std::optional<std::int64_t> sum(std::optional<std::int64_t> a, std::optional<std::int64_t> b) {
   if (!a || !b) return a ? a : b;
-  std::int64_t out = 0;
-  return __builtin_add_overflow(*a, *b, &out) ? INT64_MAX : out;
+  return common::saturating_add(*a, *b);
 }
 Stated sum(const Stated& a, const Stated& b) {
   Stated out;

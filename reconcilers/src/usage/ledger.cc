@@ -1,7 +1,6 @@
 #include "muster/reconcilers/usage/ledger.h"
 
 #include <algorithm>
-#include <iterator>
 
 namespace muster::reconcilers {
 namespace {
@@ -63,13 +62,13 @@ void Ledger::catch_up(const JobUse& use, crds::Time now) {
                      std::max(*use.whole, account->counted_until().value_or(*use.whole)), *use.end);
   }
   if (!use.begin) return;
-  Held starting, whole;
-  starting.gpus(Doing::kStarting) = use.held.milli_gpus[0] + use.held.milli_gpus[1] + use.held.milli_gpus[3];
-  whole.gpus(Doing::kRunning) = starting.gpus(Doing::kStarting);
-  for (Held* held : {&starting, &whole}) {
-    held->milli_cpus = use.held.milli_cpus;
-    held->memory_mib = use.held.memory_mib;
-  }
+  // All but what leaves: the same amounts, first while it starts and then while it runs.
+  Held now_held = use.held;
+  const std::int64_t assigned =
+      now_held.gpus(Doing::kStarting) + now_held.gpus(Doing::kRunning) + now_held.gpus(Doing::kIdle);
+  now_held.milli_gpus = {};
+  Held starting = now_held, whole = now_held;
+  starting.gpus(Doing::kStarting) = whole.gpus(Doing::kRunning) = assigned;
   for (Account* account : accounts_of(use.project)) {
     const auto begin = std::max(*use.begin, account->counted_until().value_or(*use.begin));
     const auto is_whole = std::clamp(use.whole.value_or(now), std::min(begin, now), now);
