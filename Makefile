@@ -10,6 +10,8 @@
 #   make demo-down  ends it
 #   make image      a container image of Muster, from files of this machine: build/image/muster.tar
 #   make test-node  Muster's image and real programs on a real node (kubelet, containerd); needs root
+#   make test-helm  the chart by the real Helm: rendered, and a release's life on a control plane; builds Helm (minutes, once)
+#   make test-gitops  what Flux and Argo CD make of every kind in every state, as they compute it
 #   make test-page  the page of `kubectl muster ui` in a real browser; `make test` leaves the browser out where there is none
 #   make test-pytorch  real PyTorch under torchrun on a real node; gigabytes of packages, not part of `make test`
 #   make bench      all benchmarks; JSON=1 writes build/bench/NAME.json instead of printing tables
@@ -21,17 +23,11 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := build
 MAKEFLAGS += --no-print-directory
 
-# A checkout reuses what another one has compiled, wherever the two are.
-export CCACHE_BASEDIR := $(CURDIR)
-export CCACHE_NOHASHDIR := 1
-# With precompiled headers it must not care about what it cannot see in them: the time, and macros nobody uses.
-export CCACHE_SLOPPINESS := pch_defines,time_macros
-
 JOBS ?= $(shell nproc)
 # Programs with threads in them.
 TSAN_TARGETS ?= client_test
 
-.PHONY: deps build controlplane test test-tsan test-life test-node test-page test-pytorch image explore fuzz demo demo-down bench lint clean
+.PHONY: deps build controlplane test test-tsan test-life test-node test-helm test-gitops test-page test-pytorch image explore fuzz demo demo-down bench lint clean
 
 deps:
 	@scripts/install-deps.sh
@@ -58,14 +54,17 @@ controlplane: deps
 # Runs a command while the control plane is built, the first half of which waits for downloads. Fails if either does.
 beside-controlplane = $(1) & plane=$$!; $(2) || { kill $$plane; exit 1; }; wait $$plane
 
-# These steps run one after the other, whatever -j says: each uses all cores by itself.
+# These steps run one after the other, whatever -j says: each uses all cores by itself. Tests on a control plane mostly
+# wait, so what the sanitizers need is compiled with the CPU time that they leave.
 test:
 	@scripts/install-deps.sh --node --monitoring
 	@$(call beside-controlplane,{ $(MAKE) controlplane; scripts/build-controlplane.sh --gpu-plugin >/dev/null; },\
 	  $(MAKE) build-release TARGETS=release_tests)
-	@$(MAKE) build-asan
-	@$(MAKE) build-tsan
-	@scripts/test.sh release asan tsan
+	@failed=0; log=build/sanitizers.log; scripts/spare-cpu.sh $(MAKE) build-asan build-tsan >$$log 2>&1 & spare=$$!; \
+	  trap 'kill $$spare 2>/dev/null || true' EXIT; \
+	  scripts/test.sh release || failed=1; \
+	  wait $$spare || { cat $$log; exit 1; }; cat $$log; \
+	  scripts/test.sh asan tsan || failed=1; exit $$failed
 
 test-tsan: deps build-tsan
 	@scripts/test.sh tsan
@@ -85,6 +84,16 @@ test-node:
 	@scripts/build-controlplane.sh --gpu-plugin >/dev/null
 	@$(MAKE) build-release TARGETS="muster muster_node_test"
 	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^node$$'
+
+test-helm: controlplane
+	@scripts/build-controlplane.sh --helm >/dev/null
+	@$(MAKE) build-release TARGETS="muster muster_helm_test"
+	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^helm$$'
+
+test-gitops: controlplane
+	@scripts/build-controlplane.sh --health >/dev/null
+	@$(MAKE) build-release TARGETS="muster muster_gitops_test"
+	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^gitops$$'
 
 test-page: controlplane
 	@scripts/install-page.sh >/dev/null

@@ -13,7 +13,8 @@ set(MUSTER_SANITIZE "" CACHE STRING "Sanitizers to build with, as -fsanitize= ta
 
 find_program(MUSTER_CCACHE ccache)
 if(MUSTER_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${MUSTER_CCACHE})
+  file(RELATIVE_PATH up ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_CURRENT_LIST_DIR}/ccache.sh ${CMAKE_SOURCE_DIR} ${up})
 endif()
 option(MUSTER_PCH "Compile the headers of other libraries once for all files of a target. OFF: shows a forgotten #include" ON)
 find_program(MUSTER_MOLD mold)
@@ -56,8 +57,6 @@ function(muster_precompile target)
   if(MUSTER_PCH)
     target_precompile_headers(${target} PRIVATE <algorithm> <array> <chrono> <cstdint> <functional> <map> <memory>
       <optional> <set> <string> <string_view> <utility> <vector> ${ARGN})
-    # A cache of compilations takes the headers for the same when they are, whenever they were written.
-    target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
   endif()
 endfunction()
 
@@ -95,8 +94,9 @@ function(muster_test_compile_options name optimize)
   endif()
 endfunction()
 
-# muster_test(<name> SOURCES … LIBS … LABELS … [PRECOMPILE <header>…] [TIMEOUT …] [OPTIMIZE]): a GoogleTest program, each of its tests known
-# to ctest. The label says what it needs: unit, scenario, property (nothing), cluster, faults (a control plane).
+# muster_test(<name> SOURCES … LIBS … LABELS … [PRECOMPILE <header>…] [TIMEOUT …] [OPTIMIZE]): a GoogleTest program. Each
+# of its tests is known to ctest; with AddressSanitizer the program is. The label says what it needs: unit, scenario,
+# property (nothing), cluster, faults (a control plane).
 function(muster_test name)
   cmake_parse_arguments(A "OPTIMIZE" "TIMEOUT" "SOURCES;LIBS;LABELS;PRECOMPILE" ${ARGN})
   if(NOT A_TIMEOUT)
@@ -118,6 +118,12 @@ function(muster_test name)
   if(files GREATER 3)  # for fewer it does not pay
     muster_precompile(${name} <gmock/gmock.h> <gtest/gtest.h> ${A_PRECOMPILE})
   endif()
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST
-    PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT})
+  if(MUSTER_SANITIZE MATCHES address)
+    # One process for all of its tests: to start one takes longer than most of them.
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES LABELS "${A_LABELS}" TIMEOUT 1800)
+  else()
+    gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST
+      PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT})
+  endif()
 endfunction()

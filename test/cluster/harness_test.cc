@@ -287,14 +287,14 @@ TEST_F(HarnessTest, NodesTakeUpPodsThatWereThereBeforeThem) {
     create_pod("early-" + std::to_string(i), json::object(), "late-" + std::to_string(i));
   ASSERT_TRUE(cluster_->add_nodes(nodes));
   const auto run = [&] { return all([](const std::string& name) { return phase(name) == "Running"; }); };
-  EXPECT_TRUE(wait_until(10s, [&] { return run() == nodes.count; })) << run();
+  EXPECT_TRUE(wait_until(60s, [&] { return run() == nodes.count; })) << run();
 
   for (int i = 0; i < nodes.count; ++i)
     ASSERT_TRUE(cluster_->request("DELETE", "/api/v1/nodes/late-" + std::to_string(i)));
   for (int i = 0; i < nodes.count; ++i) delete_pod("early-" + std::to_string(i), 5);
   ASSERT_TRUE(cluster_->add_nodes(nodes));
   const auto gone = [&] { return all([](const std::string& name) { return pod(name).is_null(); }); };
-  EXPECT_TRUE(wait_until(10s, [&] { return gone() == nodes.count; })) << gone();
+  EXPECT_TRUE(wait_until(60s, [&] { return gone() == nodes.count; })) << gone();
 }
 TEST_F(HarnessTest, KubectlTakesInputAndTellsErrors) {
   const auto applied =

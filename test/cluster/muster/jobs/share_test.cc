@@ -112,8 +112,9 @@ TEST_F(Share, HalvesShareOneGpuAndNobodyElseGetsIt) {
   start(half("two"));
   EXPECT_EQ(devices_of("one"), devices_of("two"));
   EXPECT_THAT(reservations(), SizeIs(1));
-  // The younger one is moved below, and times in a status are whole seconds.
-  std::this_thread::sleep_for(1s);
+  // Below the one is moved whose work costs less. Times in a status are whole seconds, so two of them may seem equal
+  // that are a second apart and took different times to start.
+  std::this_thread::sleep_for(3s);
   start(half("three"));
   EXPECT_NE(devices_of("one"), devices_of("three"));
   EXPECT_THAT(reservations(), SizeIs(2));
