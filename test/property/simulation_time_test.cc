@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 
 #include "muster/simulate/report.h"
@@ -121,6 +122,18 @@ bool finds_more(const json& one, const json& with_looks, const std::vector<Insta
   return false;
 }
 
+// What others would lose by going grows with time. So the instant from which it pays to disturb them, which a
+// reason names, is an estimate of the last plan, and a look makes a later one.
+json without_estimates(json outcome) {
+  static const std::regex kEstimate("others are disturbed for it from [^ ]+ on");
+  for (json& job : outcome["jobs"]) {
+    if (job["message"].is_string())
+      job["message"] =
+          std::regex_replace(job["message"].get<std::string>(), kEstimate, "others are disturbed later");
+  }
+  return outcome;
+}
+
 // True: looks in between have found more; all else is the same, or the test has failed.
 bool check(const std::string& text, std::uint64_t seed, bool look) {
   Dice dice(seed);
@@ -136,7 +149,7 @@ bool check(const std::string& text, std::uint64_t seed, bool look) {
   const auto looks = some(dice, middle);
   const json looked = with_looks(text, looks, middle);
   if (finds_more(half, looked, looks)) return true;
-  expect_same(half, looked, "with looks in between");
+  expect_same(without_estimates(half), without_estimates(looked), "with looks in between");
   return false;
 }
 
@@ -225,10 +238,11 @@ std::string some_input(Dice& dice) {
 // plays one again.
 std::vector<std::uint64_t> seeds() {
   std::vector<std::uint64_t> list = {
-      46,        50,        64,        66,        70,        87,        95,        109,       113,
-      162,       166,       182,       310000068, 310001014, 310002035, 310005051, 310006023, 310007060,
-      310009087, 310010069, 310011103, 310012011, 310013011, 310014072, 310015009, 310016021, 310017051,
-      410004038, 410006044, 420002046, 420004021, 741600012, 741640017};
+      46,        50,        64,        66,        70,        87,        95,        109,
+      113,       162,       166,       182,       310000068, 310001014, 310002035, 310005051,
+      310005923, 310007060, 310009087, 310010069, 310011103, 310012011, 310013011, 310014072,
+      310015009, 310016021, 310017051, 410004038, 410005944, 420002046, 420004021, 741600012,
+      741640017, 186608715, 725498681, 931266543, 500610018, 1500420011};
   if (!kFast) list.resize(6);
   std::uint64_t first = 0, last = kFast ? 29 : 0;
   if (const char* wanted = std::getenv("MUSTER_SEEDS")) {

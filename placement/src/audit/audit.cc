@@ -142,6 +142,14 @@ void audit_jobs(const ClusterModel& s, Bad& bad) {
     if (end.has_value() != j.ends.has_value() ||
         (end && (*j.ends != std::pair(in, *end) || !s.pool(in).ends.contains({*end, static_cast<JobId>(i)}))))
       bad.push_back("index: the end of " + j.spec.id + " drifted");
+    const auto learned = learned_end_of(j);
+    const auto is_listed = [&](Time at) {
+      return s.pool(in).learned_ends.contains({at, static_cast<JobId>(i)});
+    };
+    if (learned.has_value() != j.learned_end.has_value() ||
+        (learned && (*j.learned_end != std::pair(in, *learned) || !is_listed(learned->median) ||
+                     !is_listed(learned->percentile_90))))
+      bad.push_back("index: the learned end of " + j.spec.id + " drifted");
     const bool gives = j.spec.preemptible && j.assignment;
     if (j.held_surplus !=
         (gives ? held_beyond_minimum(s.request_of(j), *j.assignment, j.allocations) : Resources{}))

@@ -18,8 +18,8 @@ LifeSoFar life_so_far(const Job& job, Time now);
 std::optional<std::string> beyond_bound(const ClusterModel& state, const Job& job, const LifeSoFar& before,
                                         WorkTime cost);
 
-// What the claimant's fair share gives it a right to is due to it now: it has waited for long enough, or
-// disturbances count as free.
+// What the claimant's fair share gives it a right to is weighed now against what its quota does: it has
+// waited for long enough, and disturbances have a price.
 bool fair_share_is_due(const ClusterModel& state, const Job& claimant, Time now);
 
 }  // namespace muster::placement

@@ -198,20 +198,25 @@ class PlanAudit {
       const Allocation& c = j.allocations[i];
       if (c.node == kNoId) continue;
       const bool runs = c.hold == Hold::kRunning;
+      bool was_nominated = false;
       if (before != nullptr) {
         const auto same = std::find(before->pods.begin(), before->pods.end(), j.assignment->pods[i]);
         const auto at = static_cast<std::size_t>(same - before->pods.begin());
-        if (same != before->pods.end() && runs != before->nominated_pods.contains(at)) continue;
+        was_nominated = before->nominated_pods.contains(at);
+        if (same != before->pods.end() && runs != was_nominated) continue;
       }
       (runs ? started : nominated) += c.amounts;
-      on_node(id, c);
+      on_node(id, c, was_nominated);
     }
     const bool replaced =
         before != nullptr && (before->displaced || before->moving);  // within bounds when it came
     if (started.pods + nominated.pods > 0 && !replaced) within_bounds(id, started, started + nominated);
   }
 
-  void on_node(JobId id, const Allocation& c) {
+  // `was_nominated`: it had the place before this plan. Somebody may have come there since, by an assignment
+  // that the caller told, so that there is no room any more for all who are nominated there. Who can start
+  // first has it, and the nominations of the others end when they cannot.
+  void on_node(JobId id, const Allocation& c, bool was_nominated) {
     const Node& n = s_.node(c.node);
     const PoolSpec& pool = s_.pool(c.pool).spec;
     if (!n.takes_part() || n.pool != c.pool)
@@ -220,6 +225,7 @@ class PlanAudit {
     for (const View view : {View::kTarget, View::kForNominated}) {
       if (view == View::kForNominated && c.hold == Hold::kNominated)
         continue;  // others may have to leave first
+      if (view == View::kTarget && c.hold == Hold::kRunning && was_nominated) continue;
       const Resources used = view == View::kTarget ? held.target() : held.now();
       const Resources& has = n.spec.allocatable;
       if ((c.amounts.cpu.value > 0 && used.cpu > has.cpu) ||

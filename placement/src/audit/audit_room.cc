@@ -186,6 +186,8 @@ class SolutionAudit {
     const std::size_t step =
         request.groups.empty() ? 1 : static_cast<std::size_t>(request.groups.front().size);
     for (std::size_t r = request.roles.size(); r-- > 0 && in_pieces;) {
+      // What an edit has left it of a role of fixed size beyond that is no surplus: it goes with the rest.
+      if (request.roles[r].most() == request.roles[r].replicas) continue;
       std::vector<std::size_t> pods;
       for (const std::size_t i : rest) {
         if (static_cast<std::size_t>(j.assignment->pods[i].role) == r) pods.push_back(i);

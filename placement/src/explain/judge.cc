@@ -43,10 +43,14 @@ void Judge::pending(const ServiceOrder& order) {
     ++where.position;
     where.in_project = ++in_project[j.leaf];
     where.estimated_start.reset();
+    where.from_history = false;
     const Resources asked = s_.asked(s_.request_of(j), scene.pool);
     const auto bound =
         broken_bound(s_, path(scene, j.leaf), scene.pool, asked, applicant(j.spec), View::kNow);
-    if (where.position <= kFirst && (!bound || !bound->binds)) where.estimated_start = estimate.next(asked);
+    if (where.position <= kFirst && (!bound || !bound->binds)) {
+      where.estimated_start = estimate.next(asked);
+      where.from_history = where.estimated_start && estimate.rests_on_history();
+    }
     job(scene, id, where);
   }
   // It was found out just now, and others have waited for its turn.
@@ -117,19 +121,26 @@ void Judge::judge(Scene& scene, JobId id, const Where& where) {
   if (fresh && !refusal.never) eligibility->second = without_right(scene, j, up);
   const PendingReason* shortage = &refusal.pending_reason;
   std::optional<PendingReason> with_safe;
-  if (const auto safe = safe_.find({j.leaf, j.request, j.spec.priority, pool});
-      safe != safe_.end() && !refusal.never) {
+  const auto safe = safe_.find({j.leaf, j.request, j.spec.priority, pool});
+  if (safe != safe_.end() && !refusal.never) {
     shortage = &with_safe.emplace(refusal.pending_reason);
     with_safe->message += why_not_yet(j, safe->second, up);
   }
   const auto& reservation = s_.pool(pool).reservation;
   if (reservation && reservation->owner == id) {
     Where at = where;
-    if (reservation->start) at.estimated_start = reservation->start;
+    if (reservation->start) {
+      at.estimated_start = reservation->start;
+      at.from_history = false;
+    }
     const PendingReason& v = eligibility->second ? *eligibility->second : *shortage;
     return publish(id, reason_of_owner(s_, v, *reservation), 0, at);
   }
-  if (eligibility->second) return publish(id, *eligibility->second, 0, where);
+  if (eligibility->second) {
+    PendingReason v = *eligibility->second;
+    if (safe != safe_.end()) v.message += restart_not_yet(safe->second);
+    return publish(id, v, 0, where);
+  }
   publish(id, *shortage, with_safe ? 0 : refusal.serial, where);
 }
 
@@ -143,11 +154,18 @@ std::string Judge::why_not_yet(const Job& j, const Safe& safe, const std::vector
     text += "; others are disturbed for it from " + show(*safe.pays) +
             " on, when what is free has idled for as long as that costs";
   }
+  text += restart_not_yet(safe);
   if (safe.waits_for_fair_share) {
     text += "; its fair share is owed to it from " +
             show(waits_since(j) + disruption_terms(s_.tree(), up).patience) + " on (disruption.patience)";
   }
   return text;
+}
+
+std::string Judge::restart_not_yet(const Safe& safe) const {
+  if (!safe.restarts) return "";
+  return "; " + s_.job(safe.restarts->second).spec.id +
+         " would have to restart to give it surplus, and is let be until " + show(safe.restarts->first);
 }
 
 std::optional<PendingReason> Judge::without_right(const Scene& scene, const Job& j,
@@ -222,12 +240,14 @@ void Judge::publish(JobId id, const PendingReason& pending_reason, std::uint64_t
   const bool same_text = j.pending_reason && serial != 0 && serial == j.pending_reason_serial;
   if (same_text && j.pending_reason->position == where.position &&
       j.pending_reason->project_position == where.in_project &&
-      j.pending_reason->estimated_start == where.estimated_start)
+      j.pending_reason->estimated_start == where.estimated_start &&
+      j.pending_reason->estimated_from_history == where.from_history)
     return;
   PendingReason v = same_text ? *j.pending_reason : pending_reason;
   v.position = where.position;
   v.project_position = where.in_project;
   v.estimated_start = where.estimated_start;
+  v.estimated_from_history = where.from_history;
   j.pending_reason_serial = serial;
   if (!same_text && j.pending_reason == v) return;
   j.pending_reason = std::move(v);

@@ -33,6 +33,7 @@ class Judge {
   struct Where {
     std::int32_t position = 0, in_project = 0;
     std::optional<Time> estimated_start;
+    bool from_history = false;
   };
   // What does not change from job to job of one pool.
   struct Scene {
@@ -49,9 +50,10 @@ class Judge {
   bool put_off(Scene& scene, JobId job, bool may_be_kept_off);
   const std::vector<QueueId>& path(Scene& scene, QueueId leaf) const;
   const Refusal& described(JobId job, Scene& scene);
-  // The reason FairShareReached. nullopt: what binds is a shortage.
   // Why it may not take from others yet, as the end of a sentence.
   std::string why_not_yet(const Job& job, const Safe& safe, const std::vector<QueueId>& path) const;
+  std::string restart_not_yet(const Safe& safe) const;
+  // The reason FairShareReached. nullopt: what binds is a shortage.
   std::optional<PendingReason> without_right(const Scene& scene, const Job& job,
                                              const std::vector<QueueId>& path);
   // Whether it would fit if it might use the reserved nodes. Asked once for all jobs that ask the same.

@@ -130,7 +130,8 @@ class ClusterModel {
   void note_nominations(JobId id);    // `nominated` of the job, and of the model, from its allocations
   void end_displacement(JobId id);    // of its pods: they have other places
   void count_held_surplus(JobId id);  // after its allocations have changed while it holds them
-  void note_end(JobId id);            // after what end_of() looks at has changed
+  void note_end(JobId id);            // after what end_of() and learned_end_of() look at has changed
+  void note_learned_end(JobId id);    // its part of note_end()
   void put_leaving(JobId id, const std::vector<PodPlace>& pods);
   Allocation allocation_for(JobId id, const PodPlace& place, NodeId on, PoolId pool,
                             Hold hold);  // on: place.node

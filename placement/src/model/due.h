@@ -16,6 +16,9 @@ struct Safe {
   // it does; absent: there is no such room.
   bool costs_too_much = false;
   std::optional<Time> pays;
+  // Until when the first of those is let be that would have to restart to give surplus to its minimum
+  // (RULES.md 5.4).
+  std::optional<std::pair<Time, JobId>> restarts;
   // Others are over their fair share, and it is within its own, which is not owed to it yet.
   bool waits_for_fair_share = false;
   // Somebody was let be because a service would have had no replica left (RULES.md 5.12).

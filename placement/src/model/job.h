@@ -46,12 +46,13 @@ struct Job {
   std::vector<std::size_t> nominated_pods;  // of assignment.pods: not startable yet; sorted
   std::vector<Allocation> allocations;      // of assignment.pods, by index; displaced ones are empty
   std::vector<Leaving> leaving;
-  MilliGpu held_gpu{};                          // its entry in Pool::holders; 0: none
-  Resources held_surplus;                       // its part of Pool::held_surplus
-  Resources pending, surplus;                   // with these
-  std::optional<std::pair<PoolId, Time>> ends;  // its entry in Pool::ends
-  Time last_held;                               // when it last ceased to hold something, as far as plans tell
-  Time no_reservation_before;                   // it was tried, and nothing would do
+  MilliGpu held_gpu{};                                       // its entry in Pool::holders; 0: none
+  Resources held_surplus;                                    // its part of Pool::held_surplus
+  Resources pending, surplus;                                // with these
+  std::optional<std::pair<PoolId, Time>> ends;               // its entry in Pool::ends
+  std::optional<std::pair<PoolId, LearnedEnd>> learned_end;  // its entries in Pool::learned_ends
+  Time last_held;              // when it last ceased to hold something, as far as plans tell
+  Time no_reservation_before;  // it was tried, and nothing would do
   std::optional<PendingReason> pending_reason;
   // Of the request's refusal that `pending reason` was made from; 0: of another origin.
   std::uint64_t pending_reason_serial = 0;
@@ -69,5 +70,7 @@ struct PodWish {
 
 // When the running job ends by its max_runtime; nullopt: it has none.
 std::optional<Time> end_of(const Job& job);
+// When one without max_runtime is likely to; nullopt: nobody knows, or it does not run.
+std::optional<LearnedEnd> learned_end_of(const Job& job);
 
 }  // namespace muster::placement

@@ -217,7 +217,30 @@ std::optional<Time> end_of(const Job& j) {
   return (j.progress.began.ms != 0 ? j.progress.began : j.assignment->since) + *j.spec.max_runtime;
 }
 
+std::optional<LearnedEnd> learned_end_of(const Job& j) {
+  return j.runs() && !j.spec.max_runtime ? j.progress.learned_end : std::nullopt;
+}
+
+void ClusterModel::note_learned_end(JobId id) {
+  Job& j = job(id);
+  const auto end = learned_end_of(j);
+  const auto now = end ? std::optional(std::pair(pool_of(j.assignment->pool), *end)) : std::nullopt;
+  if (now == j.learned_end) return;
+  if (j.learned_end) {
+    auto& ends = pool(j.learned_end->first).learned_ends;
+    ends.erase({j.learned_end->second.median, id});
+    ends.erase({j.learned_end->second.percentile_90, id});
+  }
+  if (now) {
+    auto& ends = pool(now->first).learned_ends;
+    ends.emplace(now->second.median, id);
+    ends.emplace(now->second.percentile_90, id);
+  }
+  j.learned_end = now;
+}
+
 void ClusterModel::note_end(JobId id) {
+  note_learned_end(id);
   Job& j = job(id);
   const auto end = end_of(j);
   const auto now = end ? std::optional(std::pair(pool_of(j.assignment->pool), *end)) : std::nullopt;
@@ -268,6 +291,7 @@ void ClusterModel::drop_assignment(JobId id) {
   Job& j = job(id);
   j.to_be_evicted = false;
   j.evicted_from.reset();
+  j.moving = false;  // it does not go on elsewhere: what comes next is a start, within limits
   if (!j.assignment) return;
   if (!j.nominated()) j.last_held = time;
   const auto held = unhold(id);

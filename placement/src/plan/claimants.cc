@@ -74,7 +74,7 @@ bool Claimants::start_in_free_room(const SolutionQuery& q, Refusal& refusal) {
     // Where pods look for others, these may have come.
     const bool remembered = !s_.request_of(j).about_pods && refusal.gains == s_.pool(c.pool).gains;
     if (view == View::kNow && remembered) continue;
-    if (view == View::kTarget && s_.pool(c.pool).leaving == 0) continue;
+    if (view == View::kTarget && nobody_leaves(c.pool, c.path)) continue;
     Statement statement(s_);
     const Hold hold = view == View::kNow ? Hold::kRunning : Hold::kNominated;
     if (!place(s_, statement, {c.job, c.pool, view, hold, {}, kWholePool, q.anywhere},
@@ -96,6 +96,14 @@ bool Claimants::within_guarantee(const Claimant& c) const {
     return placement::within_guarantee(s_.tree(), at, c.pool, *c.fair, s_.tree().sums(at, c.pool).allocated,
                                        c.asked);
   });
+}
+
+// Neither from the pool's nodes nor from its queues. A node may have come to another pool since: its pods are
+// charged in the pool that they were started in.
+bool Claimants::nobody_leaves(PoolId pool, const std::vector<QueueId>& path) const {
+  return s_.pool(pool).leaving == 0 && std::none_of(path.begin(), path.end(), [&](QueueId at) {
+           return s_.tree().sums(at, pool).leaving.pods > 0;
+         });
 }
 
 bool Claimants::free_room_in_later_pool(const Job& j, PoolId after) {
@@ -126,11 +134,14 @@ bool Claimants::start_with_victims(SolutionQuery q, const Kind& kind) {
   const auto solution = find_solution(s_, statement, q, safe);
   if (safe.due) soonest(s_.pool(pool).due, *safe.due);
   if (!safe.costs_too_much && chance != chances.end()) chances.erase(chance);
-  if (safe.costs_too_much) chances.try_emplace({leaf, priority, pool, off}, now_);
+  if (safe.costs_too_much) {
+    chances.try_emplace({leaf, priority, pool, off}, now_);
+    costs_too_much_in_.insert(pool);
+  }
   safe_.erase({leaf, request, priority, pool});
   if (!solution) {
     no_solution_[kind] = decisions_.changes();
-    if (safe.by_right || safe.pays || safe.waits_for_fair_share)
+    if (safe.by_right || safe.pays || safe.restarts || safe.waits_for_fair_share)
       safe_[{leaf, request, priority, pool}] = safe;
     // Who may move depends on the claimant's leaf where somebody is safe by minRuntime.
     if (q.moves && !q.limits_only && !safe.due) no_moves_[{request, pool, off}] = decisions_.changes();
@@ -183,7 +194,7 @@ bool Claimants::grow(const Growth::GrowthClaim& claim, PoolId pool, const std::v
   const Resources with_victims = claim.asked * steps_of_growth(s_, claim, free + s_.tree().preemptible(pool));
   for (const View view : {View::kNow, View::kTarget}) {
     if (broken_bound(s_, claim.path, pool, claim.asked, applicant(j.spec), view)) continue;
-    if (view == View::kTarget && s_.pool(pool).leaving == 0) continue;
+    if (view == View::kTarget && nobody_leaves(pool, claim.path)) continue;
     Statement statement(s_);
     const Hold hold = view == View::kNow ? Hold::kRunning : Hold::kNominated;
     if (!place(s_, statement, {claim.job, pool, view, hold, claim.pods, kWholePool, q.anywhere})) continue;
@@ -205,6 +216,7 @@ bool Claimants::grow(const Growth::GrowthClaim& claim, PoolId pool, const std::v
   Safe safe;
   const auto solution = find_solution(s_, statement, q, safe);
   if (safe.due) soonest(s_.pool(pool).due, *safe.due);
+  if (safe.costs_too_much) costs_too_much_in_.insert(pool);
   if (!solution && !safe.costs_too_much) job.claim_since.reset();
   if (!job.claim_since && (solution || safe.costs_too_much)) job.claim_since = now_;
   if (!solution) {

@@ -40,6 +40,8 @@ class Claimants {
   bool concerns_refused(JobId started) const {
     return refused_with_right_ || refused_leaves_.contains(s_.job(started).leaf);
   }
+  // Somebody would find room in the pool at the cost of others, and that does not pay yet.
+  bool costs_too_much_in(PoolId pool) const { return costs_too_much_in_.contains(pool); }
   std::uint64_t victims() const { return victims_; }        // grows whenever somebody gives room
   const Judge::SafeVictims& safe() const { return safe_; }  // of claimants that found no room
 
@@ -49,6 +51,7 @@ class Claimants {
   using Kind = std::tuple<QueueId, RequestId, std::int64_t, PoolId, bool, bool>;
 
   bool start_in_free_room(const SolutionQuery& query, Refusal& refusal);
+  bool nobody_leaves(PoolId pool, const std::vector<QueueId>& path) const;
   bool free_room_in_later_pool(const Job& job, PoolId after);
   bool start_with_victims(SolutionQuery query, const Kind& kind);
   bool within_guarantee(const Claimant& claimant) const;
@@ -66,7 +69,8 @@ class Claimants {
   std::map<std::tuple<RequestId, PoolId, bool>, std::uint64_t> no_moves_;  // the same of consolidation alone
   Judge::SafeVictims safe_;
   std::uint64_t victims_ = 0;
-  int too_early_ = 0;                 // in the pool of which jobs grow
+  int too_early_ = 0;  // in the pool of which jobs grow
+  std::set<PoolId> costs_too_much_in_;
   std::set<QueueId> refused_leaves_;  // in this round
   bool refused_with_right_ = false;   // as far as their own leaf is concerned
 };

@@ -100,6 +100,7 @@ struct Pool {
   // What preemptible elastic jobs have here beyond their minimums, by Project.
   std::map<QueueId, Resources> held_surplus;
   std::set<std::pair<Time, JobId>> ends;                   // of what runs here and says when: end_of()
+  std::set<std::pair<Time, JobId>> learned_ends;           // learned_end_of(): both instants of each
   std::set<JobId> growable;                                // running elastic jobs that could be larger
   std::set<std::pair<std::int64_t, std::string>> holders;  // (minus milli-GPU, job)
   // plan() has nothing to do here while these two are equal and nothing is left over from the last plan …

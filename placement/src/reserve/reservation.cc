@@ -8,6 +8,7 @@
 
 #include "model/due.h"
 #include "model/statement.h"
+#include "node/resource_vector.h"
 #include "place/place.h"
 #include "shares/admission.h"
 #include "shares/backfill.h"
@@ -111,6 +112,27 @@ std::optional<std::pair<std::size_t, std::vector<PodPlace>>> earliest(ClusterMod
   return std::pair(high, std::move(*best));
 }
 
+// Nodes would idle in vain: the owner stays within no bound, so Projects that do are not kept off (7.2), and
+// of what others hold, half as much as it asks for is within their fair shares. Of a job with GPUs only GPUs
+// count.
+bool others_come_first(const ClusterModel& s, PoolId pool, const Reservation& r) {
+  const Job& owner = s.job(r.owner);
+  if (keeps_bounds(r.kept_bounds, s.tree().path(owner.leaf), {})) return false;
+  const Resources asked = s.asked(s.request_of(owner), pool);
+  const Pool& p = s.pool(pool);
+  const auto hold_half = [&](ResourceKind kind) {
+    std::int64_t held = 0;
+    for (const auto& [leaf, jobs] : p.holding) {
+      const auto i = static_cast<std::size_t>(leaf);
+      if (leaf != owner.leaf && i < p.fair.size())
+        held += std::min(amount_of(s.tree().sums(leaf, pool).allocated, kind), amount_of(p.fair[i], kind));
+    }
+    return amount_of(asked, kind) > 0 && 2 * held >= amount_of(asked, kind);
+  };
+  if (asked.gpu.value > 0) return hold_half(ResourceKind::kGpu);
+  return std::ranges::any_of(kAccountedKinds, hold_half);
+}
+
 bool make(ClusterModel& s, PoolId pool, JobId id) {
   const auto running = by_end(s, pool);
   if (running.empty()) return false;
@@ -125,6 +147,7 @@ bool make(ClusterModel& s, PoolId pool, JobId id) {
   r.start = end_of(s.job(running[found->first - 1]));
   r.made = s.time;
   note_rights(s, pool, r);
+  if (!r.start && others_come_first(s, pool, r)) return false;
   for (const NodeId n : r.nodes) s.node(n).kept_for_reservation = true;
   s.pool(pool).reservation = std::move(r);
   ++s.pool(pool).gains;  // refusals of those that are kept off from now on are another matter

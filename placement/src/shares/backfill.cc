@@ -19,18 +19,6 @@ bool within_quota(const Bounds& quota, const Resources& used, const Resources& a
 // disturbance costs is guessed higher (disruption.cc).
 constexpr Duration kUnknownStart = seconds(60);
 
-// Of either kind at every level below what both paths have in common.
-bool keeps_bounds(const std::vector<BoundsKept>& kept, const std::vector<QueueId>& path,
-                  const std::vector<QueueId>& beside) {
-  bool quota = true, fair = true;
-  for (std::size_t k = 0; k < path.size(); ++k) {
-    if (std::find(beside.begin(), beside.end(), path[k]) != beside.end()) continue;
-    quota = quota && kept[k].quota;
-    fair = fair && kept[k].fair;
-  }
-  return quota || fair;
-}
-
 bool cheap_to_remove(const ClusterModel& s, const Job& j, const std::vector<QueueId>& path, const Job& owner,
                      const Reservation& r, PoolId pool) {
   const Duration after = s.pool(pool).spec.reservation_after;
@@ -58,6 +46,17 @@ std::vector<BoundsKept> bounds_kept(const ClusterModel& s, const std::vector<Que
                     i < fair.size() && !exceeds(used, fair[i], asked)});
   }
   return kept;
+}
+
+bool keeps_bounds(const std::vector<BoundsKept>& kept, const std::vector<QueueId>& path,
+                  const std::vector<QueueId>& beside) {
+  bool quota = true, fair = true;
+  for (std::size_t k = 0; k < path.size(); ++k) {
+    if (std::find(beside.begin(), beside.end(), path[k]) != beside.end()) continue;
+    quota = quota && kept[k].quota;
+    fair = fair && kept[k].fair;
+  }
+  return quota || fair;
 }
 
 bool kept_off(const ClusterModel& s, JobId id, PoolId pool, const Resources& asked, bool placed) {

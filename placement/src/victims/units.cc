@@ -83,7 +83,7 @@ struct Gatherer {
   }
 
   // RULES.md 5.4: it gives surplus to one that is not of higher priority, and that would cost it a restart.
-  bool lets_restart_wait(const Job& j) {
+  bool lets_restart_wait(JobId id, const Job& j) {
     if (j.spec.resizes_in_place || !q.priced || !has_begun(j)) return false;
     const Claimant& c = *q.claimant;
     Resources held;
@@ -94,6 +94,7 @@ struct Gatherer {
     const Time until = std::min(pays.value_or(latest), latest);
     if (until <= q.now) return false;
     soonest(still.due, until);
+    if (!still.restarts || until < still.restarts->first) still.restarts = {until, id};
     return true;
   }
 
@@ -215,7 +216,7 @@ std::vector<Unit> units(const ClusterModel& s, const UnitQuery& q, Safe& safe) {
       if (!j.spec.preemptible && !(moves && may_surge(j))) continue;
       if (moves && (j.spec.interactive || j.nominated())) continue;
       const bool peer = !moves && own && j.spec.priority == s.job(c.job).spec.priority;
-      if (peer && (!q.who.peers || !s.request_of(j).elastic || gather.lets_restart_wait(j))) continue;
+      if (peer && (!q.who.peers || !s.request_of(j).elastic || gather.lets_restart_wait(id, j))) continue;
       if (!moves && own && j.spec.priority > s.job(c.job).spec.priority) continue;
       // What this very plan has started may stay if its leaf is entitled to it: its minimum, that is.
       const bool stays = !own && j.entitled && j.started_in != 0 && j.started_in == s.plans;

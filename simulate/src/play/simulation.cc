@@ -21,29 +21,44 @@ pl::Time whole_seconds(pl::Time t) {
 
 }  // namespace
 
+bool World::happens_by_itself(Due due) {
+  switch (due) {
+    case Due::kLook:
+    case Due::kReading:
+    case Due::kServe:
+    case Due::kRound:
+    case Due::kWake:
+      return false;
+    default:
+      return true;
+  }
+}
+
 void World::agenda_add(pl::Time at, Due due, Gang* gang, std::size_t index, std::uint32_t version,
                        std::string node) {
   agenda_.push({at, order_++, due, gang, index, version, std::move(node)});
+  if (happens_by_itself(due)) ++to_come_;
 }
 
 void World::run_to(std::optional<pl::Time> until,
                    const std::function<void(const simulate::Progress&)>& tell_progress) {
   std::vector<Entry> due;
-  while (!agenda_.empty() && errors.empty() && idle_ < kMaxIdleWakes) {
+  while (!agenda_.empty() && errors.empty() && (to_come_ > 0 || idle_ < kMaxIdleWakes)) {
     const pl::Time at = agenda_.top().at;
     if (until && at > *until) break;
     due.clear();
     while (!agenda_.empty() && agenda_.top().at == at) {
       due.push_back(agenda_.top());
       agenda_.pop();
+      if (happens_by_itself(due.back().due)) --to_come_;
     }
     account(at);
     const std::size_t events_before = events.size();
     play_instant(due);
+    const bool is_quiet = events.size() == events_before;
     const auto all_are = [&](std::initializer_list<Due> kinds) {
       return std::ranges::all_of(due, [&](const Entry& e) { return std::ranges::count(kinds, e.due) > 0; });
     };
-    const bool is_quiet = events.size() == events_before;
     const bool only_looked = is_quiet && all_are({Due::kWake, Due::kReading, Due::kRound, Due::kServe});
     if (!only_looked) idle_ = 0, last_ = now, last_metrics_ = metrics;
     if (is_quiet && all_are({Due::kWake})) ++idle_;

@@ -110,7 +110,9 @@ std::string expectation() {
          count + R"(}}}},
       "replicas": {"type": "object", "additionalProperties": )" +
          count + R"(},
-      "estimatedStart": {"type": "string", "nullable": true}, "submitted": {"type": "string"},
+      "estimatedStart": {"type": "string", "nullable": true},
+      "estimatedStartFrom": {"type": "string", "nullable": true},
+      "submitted": {"type": "string"},
       "firstStarted": {"type": "string", "nullable": true}, "finished": {"type": "string", "nullable": true},
       "position": )" +
          count + R"(, "attempt": )" + count + R"(, "readyReplicas": )" + count + R"(, "preemptions": )" +

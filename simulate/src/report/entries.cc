@@ -71,6 +71,12 @@ Entry blocking_entry(const pl::PendingReason* verdict) {
   return list;
 }
 
+Entry estimate_source(const pl::PendingReason* verdict) {
+  if (verdict == nullptr) return {};
+  const auto from = reconcilers::to_waiting(*verdict).estimated_start_from;
+  return from ? Entry(std::string(crds::to_string(*from))) : Entry();
+}
+
 std::optional<pl::Time> earliest(const Workload& w, std::optional<pl::Time> Gang::* what) {
   std::optional<pl::Time> first;
   for (const auto* list : {&w.gangs, &w.retired}) {
@@ -146,6 +152,7 @@ Entry workload_entry(const World& world, const Workload& w) {
                  {"blocking", blocking_entry(verdict)},
                  {"position", verdict == nullptr ? 0 : verdict->position},
                  {"estimatedStart", verdict == nullptr ? Entry() : time_entry(verdict->estimated_start)},
+                 {"estimatedStartFrom", estimate_source(verdict)},
                  {"submitted", seconds_text(to_instant(submitted))},
                  {"firstStarted", time_entry(earliest(w, &Gang::first_started))},
                  {"finished", time_entry(w.finished)},

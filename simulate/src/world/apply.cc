@@ -36,7 +36,13 @@ World::World(const Input& input, const Options& options)
                    [this](const client::Key& id, pl::JobSpec& spec) {
                      spec.id = id;  // a replica's object has another name
                      spec.submitted = gangs_.at(id)->submitted;
-                   }}),
+                   },
+               .usual_run_times = [this](const std::string& project, const std::string& user,
+                                         crds::MilliGpu gpus) -> std::optional<reconcilers::UsualRunTime> {
+                 const auto found = projects.find(project);
+                 if (found == projects.end()) return std::nullopt;
+                 return reconcilers::usual_run_time(found->second->status.run_times, user, gpus);
+               }}),
       priorities_(shipped_priority_classes()) {
   if (options_.prepare != nullptr) options_.prepare(cluster);
   default_pool_.metadata.name = "default";

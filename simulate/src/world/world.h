@@ -299,6 +299,8 @@ class World {
     kWake,
     kExpectation
   };
+  // Not only because somebody looks whether something is to be done.
+  static bool happens_by_itself(Due due);
   struct Entry {
     pl::Time at;
     std::uint64_t order;
@@ -445,9 +447,10 @@ class World {
   bool changed_ = true;             // something happened that plan() has not seen
   std::set<std::string> to_serve_;  // keys of services to be looked at
   std::optional<pl::Time> wake_;
-  int idle_ = 0;            // wake-ups that have changed nothing, one after the other
-  pl::Time last_ = kBegin;  // something was to be done
-  Metrics last_metrics_;    // as of then
+  int idle_ = 0;              // wake-ups that have changed nothing, one after the other
+  std::int64_t to_come_ = 0;  // of the agenda, how many happen by themselves: all of them are waited for
+  pl::Time last_ = kBegin;    // something was to be done
+  Metrics last_metrics_;      // as of then
 };
 
 // "namespace/name" of a gang's id.

@@ -283,6 +283,68 @@ TEST(Found, WhoLeavesUnnamedGpusMakesRoomLikeOthers) {
   EXPECT_THAT(jobs_of(sound(w), Decision::Kind::kStart), ElementsAre("a/high"));
 }
 
+// A pod that leaves is charged in the pool that it was started in, also when its node has come to another
+// one. Its queue has no room under its limit before it has gone, and then it has: nobody need be moved for
+// that.
+TEST(Found, WhoLeavesANodeOfAnotherPoolMakesRoomUnderALimit) {
+  SmallCluster w({in_pool(node("n1", 8), "default"), in_pool(node("n2", 8), "default")});
+  for (const std::string name : {"default", "other"}) w.cluster.upsert_pool(of_label(name));
+  w.cluster.upsert_queue(project("a", "top", {4, 4}));
+  w.cluster.upsert_job(job("a/cpu", 1, 0));
+  w.cluster.set_assignment("a/cpu", assignment(1, {{0, 0, "n2", {}}}));
+  w.cluster.upsert_job(job("a/old", 1, 4));
+  w.cluster.set_leaving("a/old", {{0, 0, "n1", {0, 1, 2, 3}}});
+  w.cluster.upsert_node(in_pool(node("n1", 8), "other"));
+  w.cluster.upsert_job(job("a/new", 1, 4, 5));
+  EXPECT_THAT(sound(w).decisions, IsEmpty());
+  EXPECT_TRUE(w.cluster.nominated("a/new"));
+  w.cluster.remove_job("a/old");
+  EXPECT_THAT(jobs_of(sound(w), Decision::Kind::kStart), ElementsAre("a/new"));
+}
+
+// Two are nominated places on a node, and then the caller tells of a pod that stands there already. Not both
+// fit any more: who can start first does, and the other one waits for its own pods, and then for another
+// place.
+TEST(Found, TwoArePromisedANodeAndAnAssignmentComesBetween) {
+  SmallCluster w({node("n1", 0), node("n2", 0, "", 3)});
+  const auto of_cpus = [&](const std::string& id, std::int64_t cpus) {
+    JobSpec j = job(id, 1, 0);
+    j.roles[0].per_pod.cpu = MilliCpu{cpus * 1000};
+    w.cluster.upsert_job(j);
+  };
+  for (const std::string id : {"a/moves", "a/waits"}) {
+    of_cpus(id, 1);
+    w.cluster.nominate(id, assignment(1, {{0, 0, "n2", {}}}));
+  }
+  w.cluster.set_leaving("a/moves", {{0, 0, "n1", {}}});
+  of_cpus("a/told", 2);
+  w.cluster.set_assignment("a/told", assignment(1, {{0, 0, "n2", {}}}));
+  EXPECT_THAT(jobs_of(sound(w), Decision::Kind::kStart), ElementsAre("a/waits"));
+  w.cluster.set_leaving("a/moves", {});
+  EXPECT_THAT(jobs_of(sound(w), Decision::Kind::kStart), ElementsAre("a/moves"));
+  EXPECT_EQ(w.nodes_of("a/moves"), (std::map<std::string, int>{{"n1", 1}}));
+}
+
+// RULES.md 5.8: where disturbances count as free, to shrink by quota comes before to shrink by fair share. By
+// quota the Queue of both may not hold more than it had, so two replicas go; by fair share one would have
+// been enough.
+TEST(Found, ByQuotaComesFirstAlsoWhereFewerWouldGoByFairShare) {
+  SmallCluster w({node("n1", 8), node("n2", 8)});
+  w.cluster.upsert_queue(queue("top", "", {10}));
+  w.cluster.upsert_queue(project("a", "top", {2}));
+  w.cluster.upsert_queue(project("b", "top", {6}));
+  JobSpec elastic = job("a/elastic", 1, 4);
+  elastic.roles[0].max_replicas = 3;
+  w.cluster.upsert_job(elastic);
+  w.cluster.set_assignment(
+      "a/elastic",
+      assignment(1, {{0, 0, "n1", {0, 1, 2, 3}}, {0, 1, "n1", {4, 5, 6, 7}}, {0, 2, "n2", {0, 1, 2, 3}}}));
+  w.cluster.upsert_job(job("b/1", 5, 1, 5));
+  const Plan p = sound(w);
+  ASSERT_THAT(jobs_of(p, Decision::Kind::kShrink), ElementsAre("a/elastic"));
+  EXPECT_EQ(p.decisions[0].assignment.pods.size(), 1U);
+}
+
 // Below it a disturbance has a price.
 QueueSpec with_prices(QueueSpec q) {
   q.max_overhead = 50;
@@ -381,6 +443,55 @@ TEST(Found, WhoWaitsForgetsTheRoomThatItCouldNotHaveMeanwhile) {
     EXPECT_THAT(sound_at(w, 1159).decisions, IsEmpty());
     EXPECT_EQ(jobs_of(sound_at(w, 1160), Decision::Kind::kMove).size(), 1U);
   }
+}
+
+// Of two who could move, the one of lower priority goes first, though that pays later. A node reservation
+// keeps it off the only nodes where it would fit: from then on the other one is asked, and that has paid
+// already.
+TEST(Found, AReservationChangesWhoMayMove) {
+  SmallCluster w({node("n1", 4), node("n2", 4), node("n3", 4)});
+  w.cluster.upsert_queue(with_prices(project("a", "top", {0})));
+  const auto runs = [&](JobSpec j, const std::string& on, std::vector<std::int32_t> gpus, bool saves) {
+    w.cluster.upsert_job(j);
+    w.cluster.set_assignment(j.id, assignment(1, {{0, 0, on, std::move(gpus)}}));
+    Progress p;
+    p.began = Time{1};
+    p.saves_when_asked = saves;
+    w.cluster.set_progress(j.id, p);
+  };
+  JobSpec ends = job("a/ends", 1, 1);
+  ends.max_runtime = seconds(9000);
+  ends.preemptible = false;
+  runs(ends, "n3", {0}, false);
+  runs(job("a/low", 1, 2), "n1", {0, 1}, false);
+  runs(job("a/high", 1, 3, 0, 10), "n2", {0, 1, 2}, true);
+  w.cluster.upsert_job(job("a/big", 1, 4, 1'000'000));
+  EXPECT_THAT(sound_at(w, 1000).decisions, IsEmpty());
+  const Plan reserves = sound_at(w, 1600);
+  EXPECT_THAT(reserves.decisions, IsEmpty());
+  ASSERT_TRUE(reserves.wake.has_value());
+  EXPECT_EQ(reserves.wake->ms, 1'601'000);
+  EXPECT_THAT(jobs_of(sound_at(w, 1601), Decision::Kind::kMove), ElementsAre("a/high"));
+}
+
+// It was on its way to another place when its user edited it. What comes next is a start, which Hold forbids.
+TEST(Found, WhoIsEditedWhileItMovesStartsLikeOthers) {
+  SmallCluster w({node("n1", 4), node("n2", 4)});
+  for (const std::string n : {"1", "2"}) {
+    w.cluster.upsert_job(job("a/" + n, 1, 2));
+    w.cluster.set_assignment("a/" + n, assignment(1, {{0, 0, "n" + n, {0, 1}}}));
+  }
+  w.cluster.upsert_job(job("b/big", 1, 4, 5));
+  const auto moved = jobs_of(sound(w), Decision::Kind::kMove);
+  ASSERT_EQ(moved.size(), 1U);
+  JobSpec edited = job(moved[0], 1, 2);
+  edited.roles[0].per_pod.cpu = MilliCpu{2000};
+  w.cluster.upsert_job(edited);
+  w.cluster.set_leaving(moved[0], {});
+  w.cluster.upsert_queue(held(project("a", "top")));
+  w.cluster.nominate(moved[0], assignment(2, {{0, 0, moved[0] == "a/1" ? "n2" : "n1", {2, 3}}}));
+  sound(w);
+  EXPECT_EQ(w.cluster.assignment(moved[0]), nullptr);
 }
 
 }  // namespace

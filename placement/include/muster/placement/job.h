@@ -122,19 +122,27 @@ struct WorkTime {
   auto operator<=>(const WorkTime&) const = default;
 };
 
+// When a running job will have ended, by how long jobs like it took before: half of them had ended by then,
+// and nine of ten. An estimate rests on it, and nothing else (RULES.md 7.6).
+struct LearnedEnd {
+  Time median, percentile_90;
+  auto operator<=>(const LearnedEnd&) const = default;
+};
+
 // What is known about a running attempt. It changes often, and no change of it moves anything.
 struct Progress {
-  Time began;                           // when the attempt began
-  std::optional<Time> saved;            // when it last reported a checkpoint
-  std::optional<Duration> start_took;   // its last start, from admission until it worked
-  std::optional<Time> resized;          // when its size last changed
-  bool is_starting = false;             // not all its pods have been ready yet: it does not grow before
-  bool saves_when_asked = false;        // what it has done until then is not lost
-  std::optional<Duration> save_took;    // its last save when it was asked to go
-  std::optional<Duration> resize_took;  // its last change of size in place, until it worked again
-  WorkTime ran;                         // before the later of `began` and `resized`, in all its life
-  WorkTime lost;                        // in its life to optional disturbances (RULES.md 5.11)
-  bool is_ready = false;                // a replica of a service: it serves now
+  Time began;                               // when the attempt began
+  std::optional<Time> saved;                // when it last reported a checkpoint
+  std::optional<Duration> start_took;       // its last start, from admission until it worked
+  std::optional<Time> resized;              // when its size last changed
+  bool is_starting = false;                 // not all its pods have been ready yet: it does not grow before
+  bool saves_when_asked = false;            // what it has done until then is not lost
+  std::optional<Duration> save_took;        // its last save when it was asked to go
+  std::optional<Duration> resize_took;      // its last change of size in place, until it worked again
+  WorkTime ran;                             // before the later of `began` and `resized`, in all its life
+  WorkTime lost;                            // in its life to optional disturbances (RULES.md 5.11)
+  bool is_ready = false;                    // a replica of a service: it serves now
+  std::optional<LearnedEnd> learned_end{};  // not read of a job with max_runtime
   bool operator==(const Progress&) const = default;
 };
 

@@ -53,6 +53,7 @@ struct PendingReason {
   std::int32_t position = 0;          // in the order of its first pool
   std::int32_t project_position = 0;  // in its project, from 1
   std::optional<Time> estimated_start;
+  bool estimated_from_history = false;  // it rests on a LearnedEnd, too
   bool operator==(const PendingReason&) const = default;
 };
 
