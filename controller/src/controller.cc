@@ -76,12 +76,16 @@ Controller::Impl::Impl(client::Environment e, client::Transport& transport, clie
       recorder(api, "muster.dev/controller", o.identity),
       caches(api),
       placement([this] { dirty.notify(); }),
-      ledger(caches.queues.store(), caches.projects.store()),
+      ledger(caches.queues.store(), caches.projects.store(), caches.node_pools.store()),
       context{e, api, recorder, caches, placement, seconds{o.status_interval}},
       gpus(e, pods,
            {.job = [this](const Key& key) { job_runner.add(key); },
             .node = [this](const std::string& node) { gpus_changed(node); },
-            .pool = [this](const std::string& pool) { pool_runner.add(pool); }}),
+            .pool =
+                [this](const std::string& pool) {
+                  jobs.note_power(pool);
+                  pool_runner.add(pool);
+                }}),
       holder(context, holder_options(o), [this](const Key& key) { job_runner.add(key); }),
       jobs(context),
       capacity(context),
@@ -117,6 +121,9 @@ Controller::Impl::Impl(client::Environment e, client::Transport& transport, clie
   context.gpu_monitor = &gpus;
   context.gpu_holders = &holder;
   context.ledger = &ledger;
+  placement.ask_usual_run_times([this](const auto& project, const auto& user, crds::MilliGpu size) {
+    return ledger.usual_run_time(project, user, size);
+  });
   context.on_step = [this](const crds::TrainingJob& before, const reconcilers::Step& step) {
     job_counts.count(placement.project_of(before.metadata.ns), before, step);
   };

@@ -10,6 +10,24 @@ namespace {
 using muster::controller::LogFormat;
 using muster::controller::Options;
 
+void add_kubeconfig(CLI::App& command, std::string& kubeconfig) {
+  command.add_option("--kubeconfig", kubeconfig, "The file with server and credentials")
+      ->check(CLI::ExistingFile);
+}
+
+void add_context(CLI::App& command, std::string& context) {
+  command.add_option("--context", context, "The context of the kubeconfig; default: its current one");
+}
+
+void add_logging(CLI::App& command, LogFormat& format, std::string& level) {
+  command.add_option("--log-format", format, "text or json")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, LogFormat>{{"text", LogFormat::kText}, {"json", LogFormat::kJson}}));
+  command.add_option("--log-level", level, "The lowest level that is logged")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error"}))
+      ->capture_default_str();
+}
+
 void add_controller(CLI::App& app, Options& o) {
   auto* c = app.add_subcommand("controller",
                                "Run the operator. It watches Queues, Projects, NodePools and workloads, "
@@ -22,9 +40,8 @@ void add_controller(CLI::App& app, Options& o) {
       "On SIGTERM and SIGINT it finishes the writes under way, gives the lease back and ends within 30 s.\n\n"
       "  muster controller --kubeconfig ~/.kube/config\n"
       "  muster controller --leader-elect --log-format json");
-  c->add_option("--kubeconfig", o.kubeconfig, "The file with server and credentials")
-      ->check(CLI::ExistingFile);
-  c->add_option("--context", o.context, "The context of the kubeconfig; default: its current one");
+  add_kubeconfig(*c, o.kubeconfig);
+  add_context(*c, o.context);
   c->add_flag("--leader-elect", o.leader_elect, "Act only while holding the lease");
   c->add_option("--lease-namespace", o.lease_namespace,
                 "The namespace of the lease, in which Muster itself runs")
@@ -34,14 +51,19 @@ void add_controller(CLI::App& app, Options& o) {
                 "The name of this process in the lease; default: host name and a random part");
   c->add_option("--metrics-address", o.metrics_address, "Where /metrics is served; \"\": nowhere")
       ->capture_default_str();
+  auto* certificate =
+      c->add_option("--metrics-tls-cert-file", o.metrics_certificate,
+                    "The certificate for /metrics with its chain, in PEM; without one it is plain HTTP. The "
+                    "file is read again when it changes");
+  auto* key = c->add_option("--metrics-tls-private-key-file", o.metrics_key, "Its private key, in PEM");
+  certificate->needs(key);
+  key->needs(certificate);
+  c->add_flag("--metrics-authorize", o.metrics_authorize,
+              "Answer /metrics only to whoever has a bearer token whose user may get the path /metrics")
+      ->needs(certificate);
   c->add_option("--health-address", o.health_address, "Where /healthz and /readyz are served; \"\": nowhere")
       ->capture_default_str();
-  c->add_option("--log-format", o.log_format, "text or json")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, LogFormat>{{"text", LogFormat::kText}, {"json", LogFormat::kJson}}));
-  c->add_option("--log-level", o.log_level, "The lowest level that is logged")
-      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error"}))
-      ->capture_default_str();
+  add_logging(*c, o.log_format, o.log_level);
   c->add_option("--workers", o.workers, "How many TrainingJobs are reconciled at once")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
@@ -76,6 +98,17 @@ void add_hold_gpu(CLI::App& app, muster::controller::HoldGpuOptions& o) {
   h->add_option("--to", o.file, "The file")->capture_default_str();
 }
 
+void add_leader(CLI::App& app, muster::controller::LeaderOptions& o) {
+  auto* l = app.add_subcommand(
+      "leader", "Print which process leads. Exits with 1 if the lease is not renewed in time.");
+  add_kubeconfig(*l, o.kubeconfig);
+  l->add_option("--lease-namespace", o.ns, "The namespace of the lease")->capture_default_str();
+  l->add_option("--lease-name", o.lease, "The name of the lease")->capture_default_str();
+  l->add_option("--timeout", o.timeout, "How many seconds to wait")
+      ->check(CLI::Range(1, 3600))
+      ->capture_default_str();
+}
+
 CLI::App* add_simulate(CLI::App& app, muster::controller::SimulateOptions& o) {
   auto* s = app.add_subcommand("simulate",
                                "See what would happen: play objects in virtual time through the code that "
@@ -99,6 +132,31 @@ CLI::App* add_simulate(CLI::App& app, muster::controller::SimulateOptions& o) {
       ->required()
       ->type_name("FILE|DIR|-");
   return s;
+}
+
+CLI::App* add_ui(CLI::App& app, muster::controller::UiOptions& o) {
+  auto* u = app.add_subcommand("ui",
+                               "Serve the page about the cluster to its users. Each shows a bearer token and "
+                               "sees what they may list.");
+  u->footer(
+      "It watches with its own rights (manifests/ui) and asks the API server who each user is and what they "
+      "may "
+      "list.\n"
+      "For a page of your own, with your own rights, there is `kubectl muster ui`. docs/page.md tells "
+      "more.\n\n"
+      "  muster ui --address :8443 --tls-cert-file tls.crt --tls-private-key-file tls.key");
+  add_kubeconfig(*u, o.kubeconfig);
+  add_context(*u, o.context);
+  u->add_option("--address", o.address, "Where it listens; without a certificate only on the loopback")
+      ->capture_default_str();
+  auto* certificate = u->add_option("--tls-cert-file", o.certificate,
+                                    "Its certificate with the chain, in PEM. The file is read again when it "
+                                    "changes");
+  auto* key = u->add_option("--tls-private-key-file", o.key, "The certificate's private key, in PEM");
+  certificate->needs(key);
+  key->needs(certificate);
+  add_logging(*u, o.log_format, o.log_level);
+  return u;
 }
 
 }  // namespace
@@ -136,6 +194,11 @@ int main(int argc, char** argv) {
   muster::controller::HoldGpuOptions held;
   add_hold_gpu(app, held);
 
+  muster::controller::LeaderOptions leader;
+  add_leader(app, leader);
+  muster::controller::UiOptions page;
+  auto* ui = add_ui(app, page);
+
   auto* version = app.add_subcommand("version", "Print the version.");
 
   try {
@@ -149,6 +212,8 @@ int main(int argc, char** argv) {
   }
   if (validate->parsed()) return muster::controller::run_validate(files);
   if (app.got_subcommand("hold-gpu")) return muster::controller::run_hold_gpu(held);
+  if (app.got_subcommand("leader")) return muster::controller::run_leader(leader);
+  if (ui->parsed()) return muster::controller::run_ui(page);
   if (simulate->parsed()) return muster::controller::run_simulate(simulated);
   return muster::controller::run_controller(options);
 }

@@ -102,7 +102,7 @@ void add_usage(CLI::App& app, CommandLine& line) {
       "`view`\n"
       "in the namespace.");
   usage->add_option("--by", asked->by, "What the lines are")
-      ->check(CLI::IsMember(std::set<std::string>{"project", "queue", "user", "pool", "job"}))
+      ->check(CLI::IsMember(std::set<std::string>{"project", "queue", "user", "pool", "model", "job"}))
       ->capture_default_str();
   usage->add_option("--since", asked->since, "How far it goes back; default: 30d")
       ->check(CLI::IsMember(std::set<std::string>{"1d", "7d", "30d", "all"}));

@@ -4,7 +4,8 @@ export const tables = {};
 for (const name of ['about', 'queues', 'projects', 'usage', 'pools', 'nodes', 'jobs', 'places', 'services'])
   tables[name] = new Map();
 
-export const connection = {problem: '', loaded: false, version: 0};
+// asksToken: the server wants to know who looks, and the page asks. isPersonal: it knows.
+export const connection = {problem: '', loaded: false, version: 0, asksToken: false, isPersonal: false};
 
 const kTokenName = 'muster-token';
 let token = '';
@@ -19,12 +20,31 @@ export function takeToken() {
   token = sessionStorage.getItem(kTokenName) ?? '';
 }
 
+// In a cluster everybody shows a bearer token of their own. This tab keeps it until it is closed, or told to forget.
+let wake = () => {};
+let stream = new AbortController();
+export function signIn(text) {
+  token = text.trim();
+  sessionStorage.setItem(kTokenName, token);
+  connection.asksToken = false;
+  connection.problem = '';
+  wake();
+}
+export function signOut() {
+  token = '';
+  sessionStorage.removeItem(kTokenName);
+  for (const table of Object.values(tables)) table.clear();
+  connection.loaded = false;
+  stream.abort();
+}
+
 async function ask(path, signal) {
-  const answer = await fetch(path, {headers: {Authorization: `Bearer ${token}`}, signal, cache: 'no-store'});
+  const headers = token ? {Authorization: `Bearer ${token}`} : {};
+  const answer = await fetch(path, {headers, signal, cache: 'no-store'});
   if (answer.ok) return answer;
-  let message = `${answer.status} ${answer.statusText}`;
-  try { message = (await answer.json()).message; } catch { /* it was no JSON */ }
-  throw Object.assign(new Error(message), {status: answer.status});
+  let said = {message: `${answer.status} ${answer.statusText}`};
+  try { said = await answer.json(); } catch { /* it was no JSON */ }
+  throw Object.assign(new Error(said.message), {status: answer.status, asksToken: said.asksToken === true});
 }
 
 export async function jobDetails(namespace, name) {
@@ -58,9 +78,15 @@ function hear(block, onChange) {
   onChange();
 }
 
+async function doorAsksToken() {
+  const answer = await fetch('/door', {cache: 'no-store'});
+  return answer.ok && (await answer.json()).asksToken;
+}
+
 // EventSource cannot send the token, so the events are read by hand.
 async function listen(onChange) {
-  const answer = await ask('/api/changes');
+  stream = new AbortController();
+  const answer = await ask('/api/changes', stream.signal);
   connection.problem = '';
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let pieces = [];
@@ -80,16 +106,30 @@ export async function follow(onChange) {
   for (let pause = 1000; ; pause = Math.min(pause * 2, 15000)) {
     const began = Date.now();
     try {
+      if (!token && await doorAsksToken())
+        throw Object.assign(new Error(''), {status: 401, asksToken: true});
       await listen(onChange);
       connection.problem = 'The server of this page has ended the connection; the page tries again.';
     } catch (error) {
-      if (error.status === 401) {
+      if (error.status === 401 && !error.asksToken) {
         connection.problem = error.message;
         onChange();
         return;
       }
-      connection.problem =
-        'The server of this page does not answer: is kubectl muster ui still running? What you see may be old.';
+      if (error.status === 401) {
+        connection.problem = error.message;
+        connection.asksToken = connection.isPersonal = true;
+        const asked = new Promise((resume) => { wake = resume; });
+        onChange();
+        await asked;
+        onChange();
+        pause = 1000;
+        continue;
+      }
+      if (error.name === 'AbortError') continue;
+      connection.problem = error.status ? error.message : connection.isPersonal
+        ? 'The server of this page does not answer. What you see may be old.'
+        : 'The server of this page does not answer: is kubectl muster ui still running? What you see may be old.';
     }
     onChange();
     if (Date.now() - began > 30000) pause = 1000;

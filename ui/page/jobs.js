@@ -89,7 +89,9 @@ function why(job) {
   const q = job.queue;
   if (!q) return null;
   const place = q.position ? `It is number ${q.position} in the order of its pool${q.projectPosition ? `, and number ${q.projectPosition} of its project` : ''}. ` : '';
-  const start = q.eta ? `It is likely to start ${until(q.eta)}, if what runs ends when it says. ` : '';
+  const premise =
+    q.etaFrom === 'History' ? 'takes as long as such jobs took before' : 'ends when it says';
+  const start = q.eta ? `It is likely to start ${until(q.eta)}, if what runs ${premise}. ` : '';
   return h('section', null, h('h3', null, 'Why it waits'),
     h('p', null, h('strong', null, q.reason || 'It was not judged yet'), q.message ? `: ${sentence(q.message)} ` : '. ', place, start),
     q.helps && h('p', null, h('strong', null, 'What would help: '), `${q.helps}.`),

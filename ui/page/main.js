@@ -1,5 +1,5 @@
 // The frame: which view is shown, and what is to be said above it.
-import {connection, follow, takeToken} from './data.js';
+import {connection, follow, signIn, signOut, takeToken} from './data.js';
 import {failures, kindsThatAre, narrowKinds} from './cluster.js';
 import {h, show} from './dom.js';
 import {listed, sentence} from './format.js';
@@ -42,6 +42,24 @@ function notices() {
   return list;
 }
 
+// Nothing of the form is ever sent as a form: the token goes into a header, and nowhere else.
+function tokenForm() {
+  const enter = (event) => {
+    event.preventDefault();
+    const field = document.getElementById('token');
+    if (field.value.trim()) signIn(field.value);
+    field.value = '';
+  };
+  return h('form', {class: 'token', onsubmit: enter},
+    h('h2', null, 'Who are you?'),
+    h('p', null, 'Show the bearer token with which you ask the cluster. You see what you may read there. ',
+      'This tab keeps the token until you close it or let it be forgotten.'),
+    h('p', {class: 'tools'},
+      h('label', {for: 'token'}, 'Token'),
+      h('input', {id: 'token', type: 'password', autocomplete: 'off', spellcheck: 'false'}),
+      h('button', {type: 'submit'}, 'Show the cluster')));
+}
+
 let drawn = '';
 export function redraw() {
   const current = route();
@@ -55,7 +73,11 @@ export function redraw() {
     drawn = name;
   }
   document.title = `${current.name ?? 'Job'} – Muster`;
-  if (!connection.loaded) show(main, h('p', null, connection.problem ? '' : 'Loading…'));
+  show(document.getElementById('who'), connection.isPersonal && !connection.asksToken &&
+    h('button', {type: 'button', onclick: signOut}, 'Forget my token'));
+  if (connection.asksToken) {
+    if (!document.getElementById('token')) show(main, tokenForm());  // what is typed there stays
+  } else if (!connection.loaded) show(main, h('p', null, connection.problem ? '' : 'Loading…'));
   else current.view(main, current.parts, redraw);
 }
 

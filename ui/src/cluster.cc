@@ -35,13 +35,13 @@ bool is_refused(const client::Error& error) {
 }  // namespace
 
 // What is known of one kind without knowing its type.
-class ClusterView::Kind {
+class ClusterView::Watched {
  public:
-  Kind(std::string about, client::Resource resource)
+  Watched(std::string about, client::Resource resource)
       : about_(std::move(about)), resource_(std::move(resource)) {}
-  virtual ~Kind() = default;
-  Kind(const Kind&) = delete;
-  Kind& operator=(const Kind&) = delete;
+  virtual ~Watched() = default;
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
 
   const std::string& about() const { return about_; }  // its key in Table::kAbout
   const client::Resource& resource() const { return resource_; }
@@ -62,13 +62,13 @@ class ClusterView::Kind {
 namespace {
 
 template <client::Cached T>
-class WatchedKind final : public ClusterView::Kind {
+class WatchedKind final : public ClusterView::Watched {
  public:
   using Decode = client::Decoder<T>;
   using Seen = std::function<void(const client::Key&, client::Ptr<T>)>;  // nullptr: gone
 
   WatchedKind(std::string about, client::Resource resource, Decode decode, Seen seen)
-      : Kind(std::move(about), std::move(resource)), decode_(std::move(decode)), seen_(std::move(seen)) {}
+      : Watched(std::move(about), std::move(resource)), decode_(std::move(decode)), seen_(std::move(seen)) {}
 
   void watch(client::ApiClient& api, client::TaskGroup& tasks, const std::string& ns) override {
     client::WatcherOptions options;
@@ -110,10 +110,10 @@ class WatchedKind final : public ClusterView::Kind {
   std::vector<std::unique_ptr<client::Informer<T>>> informers_;
 };
 
+// Not at version "0": from its cache the API server gives a whole list, whatever the limit.
 client::ListOptions one_object() {
   client::ListOptions options;
   options.limit = 1;
-  options.resource_version = "0";
   return options;
 }
 
@@ -121,7 +121,7 @@ client::ListOptions one_object() {
 // returned, and nothing is watched yet.
 client::Task<std::optional<client::Error>> begin(client::ApiClient& api, client::TaskGroup& tasks,
                                                  const std::vector<std::string>& namespaces,
-                                                 ClusterView::Kind& kind) {
+                                                 ClusterView::Watched& kind) {
   const auto everywhere = co_await api.list(kind.resource(), "", one_object());
   if (everywhere) {
     kind.watch(api, tasks, "");
@@ -146,7 +146,7 @@ client::Task<std::optional<client::Error>> begin(client::ApiClient& api, client:
 }
 
 client::Task<void> follow(client::ApiClient& api, client::TaskGroup& tasks,
-                          const std::vector<std::string>& namespaces, ClusterView::Kind& kind) {
+                          const std::vector<std::string>& namespaces, ClusterView::Watched& kind) {
   while (true) {
     kind.refusal = co_await begin(api, tasks, namespaces, kind);
     if (!kind.refusal) co_return;
@@ -156,7 +156,7 @@ client::Task<void> follow(client::ApiClient& api, client::TaskGroup& tasks,
   }
 }
 
-Text about(const ClusterView::Kind& kind) {
+Text about(const ClusterView::Watched& kind) {
   json row = json::object();
   const auto error = kind.is_watched() ? kind.last_error() : kind.refusal;
   if (error && !kind.is_watched() && is_refused(*error)) {
@@ -241,7 +241,7 @@ struct ClusterView::Impl {
   client::ApiClient& api;
   Model& model;
   std::vector<std::string> namespaces;
-  std::vector<std::unique_ptr<Kind>> kinds;
+  std::vector<std::unique_ptr<Watched>> kinds;
   WatchedKind<PoolRow>* pools = nullptr;
   WatchedKind<client::Node>* nodes = nullptr;
   bool pools_changed = false;  // which nodes are in which pool is then looked at again

@@ -29,7 +29,7 @@ class ClusterView {
 
   void start(client::TaskGroup& tasks);
 
-  class Kind;  // one kind that is watched
+  class Watched;  // one kind that is watched
 
  private:
   struct Impl;

@@ -88,6 +88,7 @@ Json waiting_json(const crds::Waiting& w, const WhatHelps& what_helps) {
                {"projectPosition", w.project_position},
                {"helps", std::string(what_helps(w.reason))}};
   put(json, "eta", w.estimated_start);
+  if (w.estimated_start_from) json["etaFrom"] = crds::to_string(*w.estimated_start_from);
   Json blocking = Json::array();
   for (const auto& b : w.blocking)
     blocking.push_back(
@@ -259,7 +260,7 @@ Json event_json(const Json& event) {
 }
 
 client::Task<client::Result<std::string>> job_details(client::ApiClient& api, client::ObjectRef ref,
-                                                      const WhatHelps& what_helps) {
+                                                      WhatHelps what_helps) {
   const auto body = co_await api.get(kJobs, ref);
   if (!body) co_return std::unexpected(body.error());
   const auto job = crds::from_text<crds::TrainingJob>(*body);

@@ -17,7 +17,7 @@ using WhatHelps = std::function<std::string_view(std::string_view reason)>;
 // {"job":{…},"pods":[…],"events":[…]}. Where pods or events cannot be read, "podsProblem" or "eventsProblem"
 // says why. An error only where the job itself cannot be read.
 client::Task<client::Result<std::string>> job_details(client::ApiClient& api, client::ObjectRef job,
-                                                      const WhatHelps& what_helps);
+                                                      WhatHelps what_helps);
 
 // The parts of it that are no I/O.
 crds::Json job_json(const crds::TrainingJob& job, const WhatHelps& what_helps);

@@ -3,30 +3,17 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <functional>
 #include <list>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
-#include <string_view>
+
+#include "tables.h"
+#include "who/rights.h"
 
 namespace muster::ui {
-
-enum class Table : std::uint8_t {
-  kAbout,     // what is read, and what may not be
-  kQueues,    // by name
-  kProjects,  // by name
-  kUsage,     // GPU time by day: "queue/NAME", "project/NAME"
-  kPools,     // by name
-  kNodes,     // by name
-  kJobs,      // by "namespace/name"
-  kPlaces,    // the GPUs that a job holds; the same keys
-  kServices,  // by "namespace/name"
-};
-inline constexpr std::array<std::string_view, 9> kTableNames = {
-    "about", "queues", "projects", "usage", "pools", "nodes", "jobs", "places", "services"};
 
 using Text = std::shared_ptr<const std::string>;  // JSON; nullptr: there is none
 
@@ -35,8 +22,10 @@ class Model {
   // One browser. The model outlives it.
   class Reader {
    public:
-    // `on_change` is called when there is something to tell and was nothing before. It must not read.
-    Reader(Model& model, std::function<void()> on_change);
+    // Is told only what `rights` let it see, and not even that there is anything else. `on_change` is called
+    // when there is something to tell and was nothing before. It must not read.
+    Reader(Model& model, std::function<void()> on_change,
+           std::shared_ptr<const Rights> rights = std::make_shared<const Rights>(Rights::all()));
     ~Reader();
     Reader(const Reader&) = delete;
     Reader& operator=(const Reader&) = delete;
@@ -44,6 +33,8 @@ class Model {
     // {"<table>":{"<key>":{…},…},…}: everything. What has changed before is told with it.
     std::string snapshot();
     bool has_changes() const;
+    // From now on. What it may see no longer is told as gone, what it may see now as new.
+    void set_rights(std::shared_ptr<const Rights> rights);
     // In the same form, but only rows that have changed since the last call of snapshot() or changes(), as
     // they are now; null: the row is gone.
     std::string changes();
@@ -51,9 +42,11 @@ class Model {
    private:
     friend class Model;
     void note(Table table, const std::string& key);
+    std::string text_of(Table table, const std::string& key, const std::string& row) const;
 
     Model& model_;
     std::function<void()> on_change_;
+    std::shared_ptr<const Rights> rights_;
     std::array<std::set<std::string>, kTableNames.size()> changed_;
     std::list<Reader*>::iterator self_;
   };
@@ -61,6 +54,8 @@ class Model {
   // A text that equals what is there changes nothing. nullptr: as erase().
   void set(Table table, const std::string& key, Text row);
   void erase(Table table, const std::string& key);
+  // Those of jobs, services and Projects. Good until the next change.
+  const std::set<std::string>& namespaces();
 
  private:
   using Rows = std::map<std::string, Text>;
@@ -69,6 +64,8 @@ class Model {
 
   std::array<Rows, kTableNames.size()> tables_;
   std::list<Reader*> readers_;
+  std::set<std::string> namespaces_;
+  bool namespaces_changed_ = false;
 };
 
 }  // namespace muster::ui

@@ -30,9 +30,9 @@ std::string default_identity(client::RandomSource& random) {
 
 // nullptr with a logged reason: the address cannot be had. `address` empty: nothing is served.
 bool serve(boost::asio::any_io_executor executor, const std::string& address, const char* what,
-           std::unique_ptr<HttpServer>& server) {
+           std::unique_ptr<HttpServer>& server, std::optional<server::CertificateFiles> certificate = {}) {
   if (address.empty()) return true;
-  auto listening = HttpServer::listen(executor, address);
+  auto listening = HttpServer::listen(std::move(executor), address, std::move(certificate));
   if (!listening) {
     log_error("cannot serve", {{"what", what}, {"error", listening.error()}});
     return false;
@@ -52,6 +52,15 @@ client::CurlOptions to_pods() {
   return o;
 }
 
+// A process that only stands by is scraped as well, and a flood of scrapes must not take the operator's turn.
+client::ApiOptions for_reviews() {
+  client::ApiOptions o;
+  o.timeout = std::chrono::seconds{5};
+  o.max_repeats = 1;
+  o.max_in_flight = 4;
+  return o;
+}
+
 // What answers probes and scrapes, which ask the controller.
 struct Servers {
   std::unique_ptr<HttpServer> health, metrics;
@@ -59,7 +68,11 @@ struct Servers {
   // False with a logged reason: an address cannot be had.
   bool start(const boost::asio::any_io_executor& executor, const Options& options) {
     return serve(executor, options.health_address, "health", health) &&
-           serve(executor, options.metrics_address, "metrics", metrics);
+           serve(executor, options.metrics_address, "metrics", metrics, certificate_of(options));
+  }
+  static std::optional<server::CertificateFiles> certificate_of(const Options& options) {
+    if (options.metrics_certificate.empty()) return std::nullopt;
+    return server::CertificateFiles{options.metrics_certificate, options.metrics_key};
   }
   void answer_for(Controller& controller, Metrics& numbers) const {
     if (health) {
@@ -120,9 +133,12 @@ int run_controller(const Options& given) {
   client::CurlTransport pods(env, client::ClientConfig{}, to_pods());
   Controller controller(env, transport, pods, options, metrics);
 
+  client::ApiClient reviews(env, transport, for_reviews());
+  server::Gate gate(reviews);
   Servers servers;
   if (!servers.start(loop.get_executor(), options)) return 2;
   servers.answer_for(controller, metrics);
+  if (servers.metrics && options.metrics_authorize) servers.metrics->guard(gate);
 
   boost::asio::signal_set signals(loop, SIGTERM, SIGINT);
   signals.async_wait([&](const boost::system::error_code& error, int number) {

@@ -16,6 +16,24 @@ struct HoldGpuOptions {
   std::string file = "/dev/termination-log";
 };
 int run_hold_gpu(const HoldGpuOptions& options);
+// Whether a process leads: it prints which. `helm test` runs it.
+struct LeaderOptions {
+  std::string kubeconfig;  // empty: as of the controller
+  std::string ns = "muster-system";
+  std::string lease = "muster-controller";
+  int timeout = 60;  // seconds
+};
+int run_leader(const LeaderOptions& options);
+// `muster ui`: the page in a cluster (docs/page.md).
+struct UiOptions {
+  std::string kubeconfig, context;
+  std::string address = "127.0.0.1:8443";
+  std::string certificate, key;  // PEM files
+  LogFormat log_format = LogFormat::kText;
+  std::string log_level = "info";
+};
+int run_ui(const UiOptions& options);
+
 int run_validate(const std::vector<std::string>& files);
 
 struct SimulateOptions {

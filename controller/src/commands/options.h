@@ -13,9 +13,11 @@ struct Options {
   bool leader_elect = false;
   std::string lease_namespace = "muster-system";  // and where Muster runs
   std::string lease_name = "muster-controller";
-  std::string identity;                   // empty: host name and a random part
-  std::string metrics_address = ":8080";  // empty: none
-  std::string health_address = ":8081";   // empty: none
+  std::string identity;                          // empty: host name and a random part
+  std::string metrics_address = ":8080";         // empty: none
+  std::string metrics_certificate, metrics_key;  // PEM files; empty: plain HTTP
+  bool metrics_authorize = false;        // /metrics only for whom the API server lets get it, by bearer token
+  std::string health_address = ":8081";  // empty: none
   LogFormat log_format = LogFormat::kText;
   std::string log_level = "info";
   int workers = 128;        // reconciles at once

@@ -6,14 +6,6 @@
 #include "output/text.h"
 
 namespace muster::plugin {
-namespace {
-
-std::int64_t milli(const crds::Amounts& amounts) {
-  return amounts.gpu ? amounts.gpu->value : 0;
-}
-
-}  // namespace
-
 Listing pools(const std::vector<crds::NodePool>& pools) {
   Listing listing;
   listing.columns = {{"POOL", "pool"},        {"NODES", "nodes"}, {"GPUS", "gpus"},
@@ -25,8 +17,8 @@ Listing pools(const std::vector<crds::NodePool>& pools) {
   std::ranges::sort(in_order, {}, [](const auto* pool) { return pool->metadata.name; });
   for (const auto* pool : in_order) {
     const auto& s = pool->status;
-    const std::int64_t whole = milli(s.capacity);
-    const std::int64_t used = whole - milli(s.free);
+    const std::int64_t whole = milli_gpus(s.capacity);
+    const std::int64_t used = whole - milli_gpus(s.free);
     listing.rows.push_back(
         {{cell(pool->metadata.name), cell(std::int64_t{s.nodes}), cell(gpus(s.capacity)),
           cell(crds::to_string(crds::MilliGpu{used})), cell(gpus(s.free)),

@@ -11,21 +11,17 @@ namespace {
 
 constexpr std::int64_t kBarWidth = 24;
 
-std::int64_t milli(const crds::Amounts& a) {
-  return a.gpu ? a.gpu->value : 0;
-}
-
 class Tree {
  public:
   Tree(const std::vector<crds::Queue>& queues, const std::vector<crds::Project>& projects) {
     for (const auto& q : queues) {
       queues_.emplace(q.metadata.name, &q);
       below_[q.spec.parent].insert(q.metadata.name);
-      whole_ = std::max({whole_, milli(q.spec.quota), milli(q.status.allocated)});
+      whole_ = std::max({whole_, milli_gpus(q.spec.quota), milli_gpus(q.status.allocated)});
     }
     for (const auto& p : projects) {
       projects_[p.spec.queue].emplace(p.metadata.name, &p);
-      whole_ = std::max({whole_, milli(p.spec.quota), milli(p.status.allocated)});
+      whole_ = std::max({whole_, milli_gpus(p.spec.quota), milli_gpus(p.status.allocated)});
     }
   }
 
@@ -86,8 +82,8 @@ class Tree {
                  cell(std::int64_t{s.waiting}),
                  cell(std::int64_t{object.spec.weight}),
                  cell(object.spec.limit.gpu ? gpus(object.spec.limit) : ""),
-                 cell(bar(milli(object.spec.quota), milli(s.allocated), whole_))};
-    if (milli(s.borrowed) > 0) row.colour = Colour::kYellow;
+                 cell(bar(milli_gpus(object.spec.quota), milli_gpus(s.allocated), whole_))};
+    if (milli_gpus(s.borrowed) > 0) row.colour = Colour::kYellow;
     rows_.push_back(std::move(row));
   }
 

@@ -45,6 +45,12 @@ std::expected<WorkloadName, std::string> parse_workload_name(const std::string& 
   return WorkloadName{is_job ? WorkloadName::Kind::kJob : WorkloadName::Kind::kService, name};
 }
 
+std::string_view premise_of(const crds::Waiting& waiting) {
+  return waiting.estimated_start_from == crds::EstimateSource::kHistory
+             ? "if what runs takes as long as such jobs took before"
+             : "if what runs ends when it says";
+}
+
 client::Result<Workload> find_workload(Reader& reader, const std::string& ns, const WorkloadName& wanted) {
   if (wanted.kind == WorkloadName::Kind::kService)
     return find_one<crds::InferenceService>(reader, ns, wanted.name);

@@ -23,6 +23,9 @@ struct WorkloadName {
 // says what is allowed.
 std::expected<WorkloadName, std::string> parse_workload_name(const std::string& text);
 
+// What the estimate of a start takes for granted.
+std::string_view premise_of(const crds::Waiting& waiting);
+
 // Without a kind a job of this name is meant, else a service. Each object is read once.
 client::Result<Workload> find_workload(Reader& reader, const std::string& ns, const WorkloadName& wanted);
 

@@ -25,6 +25,10 @@ std::string for_people(std::chrono::seconds duration) {
   return text.empty() ? "0s" : text;
 }
 
+std::int64_t milli_gpus(const crds::Amounts& amounts) {
+  return amounts.gpu ? amounts.gpu->value : 0;
+}
+
 std::string gpus(const crds::Amounts& amounts) {
   return amounts.gpu ? crds::to_string(*amounts.gpu) : "0";
 }

@@ -11,6 +11,8 @@ namespace muster::plugin {
 
 // Its two largest units: "40s", "5m3s", "2h5m", "3d4h". Never negative.
 std::string for_people(std::chrono::seconds duration);
+// 0 where nothing is stated.
+std::int64_t milli_gpus(const crds::Amounts& amounts);
 // "0" where nothing is stated.
 std::string gpus(const crds::Amounts& amounts);
 // Breaks lines between words so that none is longer than `width`, unless a word is. Lines that end already

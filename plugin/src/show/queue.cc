@@ -36,7 +36,9 @@ Row row_of(const crds::TrainingJob& job, crds::Time now) {
   if (m.creation_timestamp)
     age = {for_people(now - *m.creation_timestamp), crds::to_string(*m.creation_timestamp)};
   return {{cell(pool_of(job)), positive(w.position), positive(w.project_position), cell(m.ns), cell(m.name),
-           cell(w.reason), eta, age, cell(priority_of(job)), cell(w.message)}};
+           cell(w.reason), eta,
+           cell(w.estimated_start_from ? std::string(crds::to_string(*w.estimated_start_from)) : ""), age,
+           cell(priority_of(job)), cell(w.message)}};
 }
 
 }  // namespace
@@ -55,6 +57,7 @@ Listing queue(const std::vector<crds::TrainingJob>& jobs, crds::Time now) {
                      {"NAME", "name"},
                      {"REASON", "reason"},
                      {"ETA", "estimatedStart"},
+                     {"ETA FROM", "estimatedStartFrom", Shown::kWideAndData},
                      {"AGE", "submitted"},
                      {"PRIORITY", "priorityClassName", Shown::kWideAndData},
                      {"MESSAGE", "message", Shown::kWideAndData}};

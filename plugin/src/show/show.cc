@@ -99,7 +99,7 @@ int run_nodes(const Options& options) {
 
 int run_usage(const Options& options, const std::string& by, const std::string& since) {
   const Since span = since_of(since);
-  const bool is_by_day = by == "user" || by == "pool";
+  const bool is_by_day = by == "user" || by == "pool" || by == "model";
   if (by == "job" && !since.empty())
     return wrong_use("--since is not for --by job: what a job has used is counted over its whole life");
   if (is_by_day && span == Since::kAll)
@@ -110,15 +110,14 @@ int run_usage(const Options& options, const std::string& by, const std::string& 
       return usage_of<crds::Queue>(reader, options.format, "QUEUE",
                                    [&](const auto& queues) { return usage_by_queue(queues, span); });
     }
-    return usage_of<crds::Project>(reader, options.format,
-                                   by == "user"   ? "USER"
-                                   : by == "pool" ? "POOL"
-                                                  : "PROJECT",
-                                   [&](const auto& projects) {
-                                     return by == "user"   ? usage_by_user(projects, span)
-                                            : by == "pool" ? usage_by_pool(projects, span)
-                                                           : usage_by_project(projects, span);
-                                   });
+    std::string title = by;
+    std::ranges::transform(title, title.begin(), [](unsigned char c) { return std::toupper(c); });
+    return usage_of<crds::Project>(reader, options.format, title, [&](const auto& projects) {
+      if (by == "user") return usage_by_user(projects, span);
+      if (by == "pool") return usage_by_pool(projects, span);
+      if (by == "model") return usage_by_model(projects, span);
+      return usage_by_project(projects, span);
+    });
   });
 }
 

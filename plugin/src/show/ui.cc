@@ -4,7 +4,6 @@
 
 #include "muster/ui/serve.h"
 #include "show/show.h"
-#include "show/why.h"
 
 namespace muster::plugin {
 
@@ -21,7 +20,6 @@ int run_ui(const Options& options, int port) {
   }
   serve.config = std::move(*config);
   serve.port = port;
-  serve.what_helps = what_helps;
   return ui::serve(std::move(serve));
 }
 

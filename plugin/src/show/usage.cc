@@ -16,8 +16,7 @@ constexpr std::int64_t kSecondsPerHour = 3600;
 // the operator go by it too.
 std::string first_day(crds::Time until, Since since) {
   const int days = since == Since::kDay ? 0 : since == Since::kWeek ? 6 : 29;
-  const auto day = std::chrono::floor<std::chrono::days>(until) - std::chrono::days(days);
-  return crds::to_string(crds::Time(day)).substr(0, std::string_view("2026-01-31").size());
+  return crds::day_text(std::chrono::floor<std::chrono::days>(until) - std::chrono::days(days));
 }
 
 crds::Usage today(const crds::UsageStatus& usage) {
@@ -61,7 +60,7 @@ std::optional<crds::Time> earlier(std::optional<crds::Time> a, std::optional<crd
   return std::min(*a, *b);
 }
 
-// `parts`: the users or the pools of a day.
+// `parts`: the users, pools or models of a day.
 std::vector<UsageLine> by_part(const std::vector<crds::Project>& projects, Since since,
                                std::vector<crds::UsagePart> crds::UsageDay::* parts) {
   std::map<std::string, UsageLine> by_name;
@@ -74,6 +73,8 @@ std::vector<UsageLine> by_part(const std::vector<crds::Project>& projects, Since
       for (const auto& part : day.*parts) {
         UsageLine& line = by_name[part.name];
         line.used.gpu_seconds += part.gpu_seconds;
+        line.used.watt_hours += part.watt_hours;
+        if (part.cost) line.used.cost = line.used.cost.value_or(crds::MilliCost{}) + *part.cost;
         line.until = earlier(line.until, usage.until);
       }
     }
@@ -121,6 +122,20 @@ Cell useful(const UsageLine& line) {
   return {fmt::format("{}%", percent), percent};
 }
 
+// To the hundredth, rounded down; in data to the thousandth, as a number.
+Cell money(const std::optional<crds::MilliCost>& cost) {
+  if (!cost) return {};
+  constexpr double kDecimals = 1000;
+  return {fmt::format("{}.{:02}", cost->value / 1000, cost->value % 1000 / 10),
+          static_cast<double>(cost->value) / kDecimals};
+}
+Cell kilowatt_hours(std::int64_t watt_hours) {
+  if (watt_hours == 0) return {};
+  constexpr double kDecimals = 1000;
+  return {fmt::format("{}.{}", watt_hours / 1000, watt_hours % 1000 / 100),
+          static_cast<double>(watt_hours) / kDecimals};
+}
+
 std::string until_text(std::optional<crds::Time> until, crds::Time now) {
   if (!until) return "Nothing is counted yet.\n";
   return fmt::format("GPU-hours, until {} ({} ago).\n", crds::to_string(*until), for_people(now - *until));
@@ -141,6 +156,10 @@ std::vector<UsageLine> usage_by_pool(const std::vector<crds::Project>& projects,
   return by_part(projects, since, &crds::UsageDay::pools);
 }
 
+std::vector<UsageLine> usage_by_model(const std::vector<crds::Project>& projects, Since since) {
+  return by_part(projects, since, &crds::UsageDay::models);
+}
+
 std::vector<UsageLine> usage_by_job(const std::vector<crds::TrainingJob>& jobs, crds::Time now) {
   std::vector<UsageLine> lines;
   for (const auto& job : jobs) {
@@ -159,6 +178,10 @@ std::vector<UsageLine> usage_by_job(const std::vector<crds::TrainingJob>& jobs, 
 Listing usage(const std::vector<UsageLine>& lines, const std::string& title, crds::Time now) {
   std::string key = title;
   std::ranges::transform(key, key.begin(), [](unsigned char c) { return std::tolower(c); });
+  const bool has_cost = std::ranges::any_of(lines, [](const auto& l) { return l.used.cost.has_value(); });
+  const bool has_energy = std::ranges::any_of(lines, [](const auto& l) { return l.used.watt_hours > 0; });
+  // Where no pool says what its GPUs cost or draw, tables do without.
+  const auto shown_if = [](bool any) { return any ? Shown::kEverywhere : Shown::kData; };
   Listing listing;
   listing.columns = {{title, key},
                      {"GPU-HOURS", "gpuHours"},
@@ -167,6 +190,8 @@ Listing usage(const std::vector<UsageLine>& lines, const std::string& title, crd
                      {"SAVING", "savingHours"},
                      {"IDLE", "idleHours"},
                      {"LOST", "lostHours"},
+                     {"COST", "cost", shown_if(has_cost)},
+                     {"KWH", "kilowattHours", shown_if(has_energy)},
                      {"CPU-HOURS", "cpuHours", Shown::kWideAndData},
                      {"GIB-HOURS", "memoryGiBHours", Shown::kWideAndData},
                      {"UNTIL", "until", Shown::kWideAndData}};
@@ -177,7 +202,8 @@ Listing usage(const std::vector<UsageLine>& lines, const std::string& title, crd
     const auto part = [&](std::int64_t seconds) { return line.has_parts ? hours(seconds) : Cell{}; };
     listing.rows.push_back(
         {{cell(line.name), hours(u.gpu_seconds), useful(line), part(u.starting), part(u.saving), part(u.idle),
-          line.has_lost ? hours(u.lost) : Cell{}, part(u.cpu_seconds), part(u.memory_gib_seconds),
+          line.has_lost ? hours(u.lost) : Cell{}, money(u.cost), kilowatt_hours(u.watt_hours),
+          part(u.cpu_seconds), part(u.memory_gib_seconds),
           line.until ? cell(crds::to_string(*line.until)) : Cell{}}});
   }
   if (until) listing.about["until"] = crds::to_string(*until);

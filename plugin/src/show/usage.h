@@ -17,7 +17,8 @@ enum class Since : std::uint8_t { kDay, kWeek, kMonth, kAll };
 struct UsageLine {
   std::string name;
   crds::Usage used;
-  bool has_parts = true;  // false: of `used` only gpu_seconds is known, and `lost` where has_lost says so
+  // false: of `used` only gpu_seconds, cost and energy are known, and `lost` where has_lost says so
+  bool has_parts = true;
   bool has_lost = true;
   std::optional<crds::Time> until;  // nothing later is counted; absent: nothing was counted yet
 };
@@ -25,10 +26,11 @@ struct UsageLine {
 // One line each, in the order of their names.
 std::vector<UsageLine> usage_by_project(const std::vector<crds::Project>& projects, Since since);
 std::vector<UsageLine> usage_by_queue(const std::vector<crds::Queue>& queues, Since since);
-// Summed over Projects: only GPU time is known. The one with most comes first. Not for kAll: the days go back
-// 31 days at most.
+// Summed over Projects: only GPU time, cost and energy are known. The one with most comes first. Not for
+// kAll: the days go back 31 days at most.
 std::vector<UsageLine> usage_by_user(const std::vector<crds::Project>& projects, Since since);
 std::vector<UsageLine> usage_by_pool(const std::vector<crds::Project>& projects, Since since);
+std::vector<UsageLine> usage_by_model(const std::vector<crds::Project>& projects, Since since);
 // In the life of each job until now: what it ran before, and since it was admitted or last changed its size.
 // Jobs without GPUs are left out. The one with most comes first.
 std::vector<UsageLine> usage_by_job(const std::vector<crds::TrainingJob>& jobs, crds::Time now);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -13,28 +12,6 @@ namespace muster::plugin {
 namespace {
 
 using crds::Time;
-
-constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kHelps = {{
-    {"InsufficientCapacity", "to wait, a smaller gang, or more nodes"},
-    {"Fragmented", "to wait, or smaller pods"},
-    {"Reserved", "to wait, or a maxRuntime by which it ends before the job that is named starts"},
-    {"TopologyUnsatisfiable",
-     "to wait, a coarser level, topology.preferred in place of required, or a smaller gang"},
-    {"NoMatchingNodes", "other gpus.models, tolerations or requests, or the claim that is missing"},
-    {"NoDefaultPool", "to name a pool, or one NodePool with default: true"},
-    {"LimitReached", "that other jobs of yours end, or a higher limit"},
-    {"QuotaExceeded", "to wait, preemptible: true, or more quota"},
-    {"FairShareReached", "to wait, or a larger quota or weight"},
-    {"QueueHeld", "admission: Open on the Queue that is named"},
-    {"ProjectNotFound", "a Project that claims the namespace, in a Queue that exists"},
-    {"WaitingForVictims", "to wait: its place is kept for it"},
-    {"NamespaceNotReady", "to look at the condition NamespaceReady of the Project"},
-    {"BackingOff", "to look at its events and at the reasons of its pods"},
-    {"PolicyViolation", "to change it, or another policy of the Project"},
-    {"NotSupported", "to do what the message says instead"},
-    {"InvalidSpec", "to correct it and apply it again"},
-    {"Suspended", "spec.suspend: false"},
-}};
 
 std::string capital(std::string text) {
   if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') text.front() -= 'a' - 'A';
@@ -62,8 +39,8 @@ std::string waits(const std::string& who, std::optional<Time> then, const crds::
   std::string text = fmt::format("{} waits{}: {}. ", who, since(then, now), w.reason);
   text += sentence(w.message) + place_in_order(w);
   if (w.estimated_start) {
-    text += fmt::format("It is likely to start by {}, in {}, if what runs ends when it says. ",
-                        crds::to_string(*w.estimated_start), for_people(*w.estimated_start - now));
+    text += fmt::format("It is likely to start by {}, in {}, {}. ", crds::to_string(*w.estimated_start),
+                        for_people(*w.estimated_start - now), premise_of(w));
   }
   if (const auto helps = what_helps(w.reason); !helps.empty())
     text += fmt::format("What would help: {}. ", helps);
@@ -136,11 +113,6 @@ std::string present(const crds::TrainingJob& job, const std::string& who, Time n
 }
 
 }  // namespace
-
-std::string_view what_helps(std::string_view reason) {
-  const auto* found = std::ranges::find(kHelps, reason, &decltype(kHelps)::value_type::first);
-  return found == kHelps.end() ? std::string_view() : found->second;
-}
 
 std::string why(const crds::TrainingJob& job, Time now) {
   const std::string text = trimmed(present(job, name_of(job.metadata), now));

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "cluster/workload.h"
 #include "muster/crds/crds.h"
+#include "muster/ui/what_helps.h"
 #include "output/listing.h"
 
 namespace muster::plugin {
@@ -20,8 +20,6 @@ std::string why(const Workload& workload, crds::Time now);
 // status.queue) and `helps`.
 Data why_data(const Workload& workload, crds::Time now);
 
-// What helps against a reason for which a workload waits; "": nothing is known. docs/operations.md has the
-// same.
-std::string_view what_helps(std::string_view reason);
+using ui::what_helps;
 
 }  // namespace muster::plugin

@@ -154,6 +154,8 @@ Json copy_of_other(Json object, const std::string& api_version, const std::strin
   copy["apiVersion"] = api_version;
   copy["kind"] = kind;
   copy["metadata"] = meta_of_copy(object);
+  if (kind == crds::Project::kKind && object.contains("status"))
+    copy["status"] = keep(object["status"], {"runTimes"});  // estimates rest on it
   if (kind == "Node" && object.contains("status"))
     copy["status"] = keep(object["status"], {"capacity", "allocatable", "conditions", "addresses"});
   return copy;

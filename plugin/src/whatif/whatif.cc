@@ -87,6 +87,9 @@ void read_waiting(const Json& entry, Forecast& forecast, crds::Time now) {
   const Json& start = entry.at("estimatedStart");
   if (!start.is_string()) return;
   if (const auto in = crds::parse_duration(start.get<std::string>())) w.estimated_start = now + *in;
+  w.estimated_start_from = entry.at("estimatedStartFrom") == crds::to_string(crds::EstimateSource::kHistory)
+                               ? crds::EstimateSource::kHistory
+                               : crds::EstimateSource::kDeclaredRunTimes;
 }
 
 Forecast read_report(const Json& report, const Json& job, crds::Time now) {
@@ -169,8 +172,8 @@ std::string to_text(const Forecast& f, crds::Time now) {
     if (f.waiting.position > 0)
       text += fmt::format(" It would be number {} in the order of its pool.", f.waiting.position);
     if (f.waiting.estimated_start)
-      text += fmt::format(" It is likely to start in {}, if what runs ends when it says.",
-                          for_people(*f.waiting.estimated_start - now));
+      text += fmt::format(" It is likely to start in {}, {}.", for_people(*f.waiting.estimated_start - now),
+                          premise_of(f.waiting));
     if (const auto helps = what_helps(f.waiting.reason); !helps.empty())
       text += fmt::format(" What would help: {}.", helps);
     text = wrapped(text) + '\n';
@@ -188,7 +191,10 @@ Data to_data(const Forecast& f) {
     data["reason"] = f.waiting.reason;
     data["message"] = f.waiting.message;
     data["position"] = f.waiting.position;
-    if (f.waiting.estimated_start) data["estimatedStart"] = crds::to_string(*f.waiting.estimated_start);
+    if (f.waiting.estimated_start) {
+      data["estimatedStart"] = crds::to_string(*f.waiting.estimated_start);
+      data["estimatedStartFrom"] = crds::to_string(*f.waiting.estimated_start_from);
+    }
   }
   data["unknown"] = f.unknown;
   return data;

@@ -36,7 +36,8 @@ TEST(Completion, KnowsCommandsOptionsAndTheirValues) {
   EXPECT_THAT(words_of({"s"}), ElementsAre("submit", "suspend", "scale"));
   EXPECT_THAT(words_of({"queue", "--all"}), ElementsAre("--all-namespaces"));
   EXPECT_THAT(words_of({"queue", "--"}), Contains("--namespace"));
-  EXPECT_THAT(words_of({"usage", "--by", ""}), ElementsAre("job", "pool", "project", "queue", "user"));
+  EXPECT_THAT(words_of({"usage", "--by", ""}),
+              ElementsAre("job", "model", "pool", "project", "queue", "user"));
   EXPECT_THAT(words_of({"tree", "-o", "j"}), ElementsAre("json"));
   EXPECT_THAT(words_of({"completion", ""}), ElementsAre("bash", "fish", "zsh"));
 }

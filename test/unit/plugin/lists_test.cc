@@ -182,9 +182,10 @@ crds::Project used_project(const std::string& name) {
   u.last_30_days.saving = 1800;
   u.last_30_days.idle = 4 * 3600;
   u.last_7_days = hours(10, 0);
-  u.days = {{"2026-03-04", hours(3, 0), {{"ann", 7200}, {"bob", 3600}}, {{"a100", 10800}}},
-            {"2026-02-26", hours(7, 0), {{"bob", 25200}}, {{"a100", 25200}}},
-            {"2026-02-25", hours(90, 0), {{"ann", 324000}}, {{"h100", 324000}}}};
+  const std::vector<crds::UsagePart> models = {{"A100-80GB", 10800, crds::MilliCost{7505}, 2100}};
+  u.days = {{"2026-03-04", hours(3, 0), {{"ann", 7200}, {"bob", 3600}}, {{"a100", 10800}}, models},
+            {"2026-02-26", hours(7, 0), {{"bob", 25200}}, {{"a100", 25200}}, {}},
+            {"2026-02-25", hours(90, 0), {{"ann", 324000}}, {{"h100", 324000}}, {}}};
   return p;
 }
 
@@ -226,6 +227,17 @@ TEST(Usage, OfUsersAndPoolsIsSummedOverProjects) {
   const auto month = usage_by_pool(projects, Since::kMonth);
   EXPECT_EQ(month[0].name, "h100");
   EXPECT_EQ(month[1].used.gpu_seconds, 2 * 36000);
+}
+
+TEST(Usage, CostAndEnergyAreThereWhereSomePoolTellsThem) {
+  const std::vector<crds::Project> projects = {used_project("nlp"), used_project("cv")};
+  const auto listing = usage(usage_by_model(projects, Since::kWeek), "MODEL", kNow);
+  EXPECT_EQ(table_of(listing),
+            "MODEL      GPU-HOURS  USEFUL  STARTING  SAVING  IDLE  LOST  COST   KWH\n"
+            "A100-80GB  6.0                                              15.01  4.2\n"
+            "\nGPU-hours, until 2026-03-04T11:58:00Z (2m ago).\n");
+  EXPECT_EQ(items_of(listing)[0]["cost"], 15.01);
+  EXPECT_EQ(items_of(listing)[0]["kilowattHours"], 4.2);
 }
 
 TEST(Usage, OfAJobIsWhatItRanBeforeAndWhatItHoldsNow) {

@@ -7,10 +7,9 @@
 
 #include "assets.h"
 #include "details.h"
-#include "guard.h"
 #include "model.h"
 #include "rows.h"
-#include "server.h"
+#include "who/guard.h"
 
 namespace muster::ui {
 namespace {
@@ -61,18 +60,6 @@ TEST(Guard, HasANewTokenEachTime) {
   EXPECT_THAT(token, testing::MatchesRegex("[0-9a-f]{32}"));
   EXPECT_NE(token, new_token());
   EXPECT_EQ(Guard(token, 80).url(), "http://127.0.0.1:80/#token=" + token);
-}
-
-TEST(Target, IsTakenApart) {
-  const Target target = parse_target("/api/job?namespace=nlp&name=a%2Fb%20c&x");
-  EXPECT_EQ(target.path, "/api/job");
-  EXPECT_EQ(target.value("namespace"), "nlp");
-  EXPECT_EQ(target.value("name"), "a/b c");
-  EXPECT_EQ(target.value("x"), "");
-  EXPECT_EQ(target.value("y"), "");
-  EXPECT_EQ(parse_target("/%2").path, "/%2");
-  EXPECT_EQ(parse_target("/%zz?a=%4").value("a"), "%4");
-  EXPECT_EQ(parse_target("").path, "");
 }
 
 TEST(Assets, AreThePageAndNothingElse) {

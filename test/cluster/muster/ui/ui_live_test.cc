@@ -14,6 +14,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "browse.h"
 #include "fixture.h"
 #include "muster/testcluster/process.h"
 
@@ -110,27 +111,6 @@ class Ui : public OneCluster {
     muster_ = cluster_->muster();
   }
   static std::filesystem::path admin() { return cluster_->real().kubeconfig(); }
-
-  // "": all is well, and there are pictures in build/release/page. nullopt: there is no browser here.
-  static std::optional<std::string> browse(const Page& page, const json& plan) {
-    const char* cache = std::getenv("MUSTER_CACHE");
-    const char* home = std::getenv("HOME");
-    const char* stated = std::getenv("MUSTER_PAGE_MODULES");
-    const std::string modules = stated != nullptr ? stated
-                                : cache != nullptr
-                                    ? std::string(cache) + "/page-1"
-                                    : std::string(home == nullptr ? "" : home) + "/.cache/muster/page-1";
-    if (!std::filesystem::exists(modules + "/node_modules") || !std::filesystem::exists("/usr/bin/chromium"))
-      return std::nullopt;
-    const auto pictures = std::filesystem::path(MUSTER_PLUGIN).parent_path().parent_path() / "page";
-    const auto result = testcluster::run_command(
-        {.arguments = {"node", MUSTER_BROWSE, page.url(), plan.dump(), pictures.string()},
-         .environment = {{"MUSTER_PAGE_MODULES", modules}},
-         .log = {}},
-        {}, 240s);
-    if (!result) return result.error();
-    return result->ok() ? "" : result->out + result->err + " (pictures: " + pictures.string() + ")";
-  }
 };
 
 TEST_F(Ui, AnswersOnlyWhoHasItsUrl) {
@@ -210,10 +190,11 @@ subjects: [{kind: User, name: uma, apiGroup: rbac.authorization.k8s.io}]
   EXPECT_THAT(told, Not(HasSubstr("\"node-0\":{")));
   EXPECT_THAT(page.get("/api/job?namespace=default&name=x", page.host() + page.bearer()),
               StartsWith("HTTP/1.1 403"));
-  const auto problems = browse(
-      page, {{{"hash", "#/now"},
-              {"name", "Now"},
-              {"expects", {"You may not read Queues, Projects, NodePools and Nodes", "only of team"}}}});
+  const auto problems =
+      browse(page.url(),
+             {{{"hash", "#/now"},
+               {"name", "Now"},
+               {"expects", {"You may not read Queues, Projects, NodePools and Nodes", "only of team"}}}});
   if (problems) EXPECT_EQ(*problems, "");
 }
 
@@ -233,11 +214,6 @@ json usage() {
   return {
       {"until", today() + "T00:00:01Z"},
       {"days", {{{"date", today()}, {"sum", {{"gpuSeconds", 360000}, {"idle", 36000}, {"lost", 3600}}}}}}};
-}
-
-json view(const char* hash, const char* name, std::vector<std::string> expects,
-          std::vector<std::string> forbids = {}) {
-  return {{"hash", hash}, {"name", name}, {"expects", expects}, {"forbids", forbids}};
 }
 
 json every_view() {
@@ -292,11 +268,96 @@ TEST_F(Ui, IsRightInABrowser) {
   EXPECT_EQ(muster_->stop(), 0);
   cluster_->patch("/apis/muster.dev/v1alpha1/projects/team/status", {{"status", {{"usage", usage()}}}});
   Page page(*cluster_, admin());
-  const auto problems = browse(page, every_view());
+  const auto problems = browse(page.url(), every_view());
   muster_ = cluster_->muster();
   cluster_->remove(path_of_service("serves"));
   if (!problems) GTEST_SKIP() << "no browser: scripts/install-page.sh gets what this test needs";
   EXPECT_EQ(*problems, "");
+}
+
+// docs/page.md, "How large": with MUSTER_FULL_SIZE=1 1,000 nodes, 5,000 jobs and 200 projects. It prints how
+// long a page takes until it has told everything, and what that is in bytes.
+TEST(UiAtScale, TellsEverything) {
+  const int nodes = full_size() ? 1000 : 20, projects = full_size() ? 200 : 10,
+            jobs = full_size() ? 5000 : 100;
+  auto cluster = Cluster::start(1, 8);
+  testcluster::NodeTemplate others;
+  others.first = 1;
+  others.count = nodes - 1;
+  const auto added = cluster->real().add_nodes(others, 300s);
+  ASSERT_TRUE(added) << added.error();
+  const auto post = [&](const std::string& path, const json& object) {
+    const auto answer = cluster->real().request("POST", path, object.dump());
+    if (!answer || !answer->ok()) throw std::runtime_error(answer ? answer->body : answer.error());
+  };
+  const auto set_status = [&](const std::string& path, const json& status) {
+    cluster->patch(path + "/status", {{"status", status}});
+  };
+  json days = json::array();
+  for (int day = 1; day <= 23; ++day) {
+    char date[16];
+    std::snprintf(date, sizeof date, "2026-10-%02d", day);
+    days.push_back({{"date", date}, {"sum", {{"gpuSeconds", 360000 + day}, {"idle", 3600}, {"lost", 360}}}});
+  }
+  for (int p = 0; p < projects; ++p) {
+    const std::string name = "p" + std::to_string(p);
+    cluster->make_namespace(name, name);
+    post("/apis/muster.dev/v1alpha1/projects", {{"apiVersion", "muster.dev/v1alpha1"},
+                                                {"kind", "Project"},
+                                                {"metadata", {{"name", name}}},
+                                                {"spec", {{"queue", "root"}, {"quota", {{"gpu", "8"}}}}}});
+    set_status("/apis/muster.dev/v1alpha1/projects/" + name,
+               {{"usage", {{"until", "2026-10-23T12:00:00Z"}, {"days", days}}}});
+  }
+  for (int j = 0; j < jobs; ++j) {
+    const std::string name = "j" + std::to_string(j), ns = "p" + std::to_string(j % projects);
+    post("/apis/muster.dev/v1alpha1/namespaces/" + ns + "/trainingjobs",
+         job_object({.name = name, .ns = ns}));
+    set_status(
+        path_of_job(name, ns),
+        j < 8 * nodes * 3 / 5
+            ? json{{"phase", "Running"},
+                   {"pods", "1/1"},
+                   {"allocated", {{"gpu", "1"}}},
+                   {"attempt", 1},
+                   {"assignment",
+                    {{"attempt", 1},
+                     {"pool", "default"},
+                     {"admittedAt", "2026-10-23T12:00:00Z"},
+                     {"pods",
+                      {{{"role", "worker"},
+                        {"index", 0},
+                        {"node", "node-" + std::to_string(j / 8)},
+                        {"gpus", {j % 8}}}}}}}}
+            : json{{"phase", "Queued"},
+                   {"queue", {{"reason", "InsufficientCapacity"}, {"message", "needs 1"}, {"position", j}}}});
+  }
+  const auto began = std::chrono::steady_clock::now();
+  const auto took = [&] {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began)
+        .count();
+  };
+  Page page(*cluster, cluster->real().kubeconfig());
+  std::cout << "until it has printed its URL: " << took() << " ms\n";
+  std::size_t looked = 0, phases = 0;
+  long first = 0;
+  const auto knows_all = [&](const std::string& text) {
+    for (auto at = text.find("\"phase\":", looked); at != std::string::npos;
+         at = text.find("\"phase\":", looked)) {
+      if (phases++ == 0) first = took();
+      looked = at + 8;
+    }
+    return phases >= static_cast<std::size_t>(jobs) &&
+           has("\"project/p" + std::to_string(projects - 1) + "\"")(text) &&
+           has("\"node-" + std::to_string(nodes - 1) + "\":{")(text);
+  };
+  const std::string told = page.changes(knows_all);
+  EXPECT_TRUE(knows_all(told));
+  std::cout << "until the first jobs are told: " << first << " ms; until all is told: " << took() << " ms, "
+            << told.size() << " bytes\n";
+  const auto opened = took();
+  EXPECT_TRUE(has("\"node-0\":{")(page.changes(has("\n\n"))));
+  std::cout << "a page that is opened later: " << took() - opened << " ms\n";
 }
 
 }  // namespace

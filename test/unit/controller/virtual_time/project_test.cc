@@ -32,14 +32,15 @@ class Projects : public testing::Test {
     project["spec"].merge_patch(spec);
     cluster.server.put(kProjects, std::move(project));
   }
-  static json ready(VirtualCluster& cluster) {
+  static json condition(VirtualCluster& cluster, const std::string& type) {
     const json all =
         cluster.server.object(kProjects, "team").value("/status/conditions"_json_pointer, json::array());
     for (const auto& c : all) {
-      if (c["type"] == "NamespaceReady") return c;
+      if (c["type"] == type) return c;
     }
     return {{"status", "Unknown"}, {"reason", ""}};
   }
+  static json ready(VirtualCluster& cluster) { return condition(cluster, "NamespaceReady"); }
   static bool is_ready(VirtualCluster& cluster) { return ready(cluster)["status"] == "True"; }
   static bool runs(VirtualCluster& cluster, const std::string& name) {
     return cluster.phase(name) == "Running";
@@ -153,6 +154,8 @@ TEST_F(Projects, AJobInANamespaceThatWasThereBeforeSaysHowItsProjectGetsIt) {
   set_up(cluster);
   cluster.world.run_for(seconds{10});
   ASSERT_EQ(ready(cluster)["reason"], "NamespaceTaken");
+  EXPECT_EQ(condition(cluster, "Stalled")["reason"], "NamespaceTaken") << "somebody has to do something";
+  EXPECT_EQ(condition(cluster, "Reconciling")["status"], "False");
   EXPECT_EQ(queue()["reason"], "ProjectNotFound");
   EXPECT_EQ(queue()["message"],
             "Project team does not have its namespace: " + ready(cluster)["message"].get<std::string>());
@@ -172,6 +175,8 @@ TEST_F(Projects, ANamespaceThatGoesIsMadeAnewWhenItHasGone) {
   cluster.server.put(kNamespaces, std::move(going));
   cluster.world.run_for(seconds{5});
   EXPECT_EQ(ready(cluster)["reason"], "NamespaceTerminating");
+  EXPECT_EQ(condition(cluster, "Reconciling")["reason"], "NamespaceTerminating") << "it will have one";
+  EXPECT_EQ(condition(cluster, "Stalled")["status"], "False");
   const auto before = writes(cluster);
   // As the namespace controller does: what is in it first.
   cluster.server.erase(kAccounts, "team/muster-job");

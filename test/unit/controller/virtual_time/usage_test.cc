@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <spdlog/spdlog.h>
 
+#include "muster/crds/quantity.h"
+#include "muster/crds/time.h"
 #include "virtual_cluster.h"
 
 namespace muster::test {
@@ -81,14 +83,71 @@ TEST_F(UsageInVirtualTime, AQuietHourIsOneWriteAndNothingOfItIsLost) {
   cluster.world.run_for(hours{1} + minutes{5});
   const auto after_an_hour = gpu_seconds(cluster, "team");
   EXPECT_NEAR(static_cast<double>(after_an_hour), 4 * 3600, 4 * 120);
-  const auto writes = cluster.executed(client::Method::kPatch, "/projects/team/status").size();
+  const auto writes_to = [&](const char* object) {
+    return cluster.executed(client::Method::kPatch, object).size();
+  };
+  const auto writes = writes_to("/projects/team/status"), of_pool = writes_to("/nodepools/default/status");
   cluster.world.run_for(minutes{50});
-  EXPECT_EQ(cluster.executed(client::Method::kPatch, "/projects/team/status").size(), writes);
+  EXPECT_EQ(writes_to("/projects/team/status"), writes);
+  EXPECT_EQ(writes_to("/nodepools/default/status"), of_pool);
+  const auto pool = cluster.server.object(kMuster + "nodepools", "default")["status"]["usage"];
+  EXPECT_NEAR(pool["gpuSeconds"].get<double>(), 8 * 3600, 8 * 400);
+  EXPECT_NEAR(pool["unallocated"].get<double>(), 4 * 3600, 4 * 500);
   ASSERT_TRUE(cluster.stop(first));
   EXPECT_EQ(gpu_seconds(cluster, "team"), after_an_hour);
   cluster.start("second");
   cluster.world.run_for(hours{1} + minutes{5});
   EXPECT_NEAR(static_cast<double>(gpu_seconds(cluster, "team")), 4 * 3600 * 3, 4 * 600);
+}
+
+// Three jobs without maxRuntime have run for 20 minutes each. The fourth runs; what waits behind it is told
+// when, and by what. The next process has learned it from the Project, and not twice.
+TEST_F(UsageInVirtualTime, AnEstimateRestsOnWhatTheProjectsJobsTookBefore) {
+  VirtualCluster cluster;
+  cluster.set_up(1, 16);  // twice what there is: what waits, waits for room
+  json pool = cluster.server.object(kMuster + "nodepools", "default");
+  pool["spec"]["pricePerGPUHour"] = "3";
+  pool["spec"]["wattsPerGPU"] = 500;
+  cluster.server.put(kMuster + "nodepools", pool);
+  auto& first = cluster.start("first");
+  const auto runs = [&](const std::string& job) {
+    return cluster.world.run_until([&] { return cluster.phase(job) == "Running"; }, minutes{2});
+  };
+  for (const std::string job : {"a", "b", "c"}) {
+    cluster.add_job(job, 1, 8);
+    ASSERT_TRUE(runs(job));
+    cluster.world.run_for(minutes{20});
+    for (const auto& pod : cluster.pods_of(job))
+      cluster.server.set_status(kPods, "team/" + pod["metadata"]["name"].get<std::string>(),
+                                {{"phase", "Succeeded"}});
+    cluster.world.run_for(minutes{1});
+    ASSERT_EQ(cluster.phase(job), "Succeeded");
+  }
+  const auto team = [&] { return cluster.server.object(kProjects, "team")["status"]; };
+  ASSERT_EQ(team().value("/runTimes/0/seconds"_json_pointer, json()).size(), 3) << team();
+  EXPECT_EQ(team()["runTimes"][0]["gpus"], "8");
+  EXPECT_NEAR(gpu_seconds(cluster, "team"), 3 * 8 * 1200, 3 * 8 * 60);
+  const auto hours_held = static_cast<double>(gpu_seconds(cluster, "team")) / 3600;
+  const auto cost = crds::parse_cost(team()["usage"]["total"]["cost"].get<std::string>());
+  EXPECT_NEAR(static_cast<double>(cost->value), 3000 * hours_held, 10);
+  EXPECT_NEAR(team()["usage"]["total"]["wattHours"].get<double>(), 500 * hours_held, 2);
+
+  cluster.add_job("d", 1, 8);
+  ASSERT_TRUE(runs("d"));
+  const auto started = cluster.world.clock().wall();
+  cluster.add_job("waits", 1, 8);
+  cluster.world.run_for(minutes{1});
+  const auto queue = [&] { return cluster.job("waits")["status"]["queue"]; };
+  EXPECT_EQ(queue()["estimatedStartFrom"], "History") << queue();
+  const auto start = crds::parse_time(queue()["estimatedStart"].get<std::string>());
+  ASSERT_TRUE(start);
+  EXPECT_NEAR(static_cast<double>(std::chrono::duration_cast<seconds>(*start - started).count()), 1200, 90);
+
+  ASSERT_TRUE(cluster.stop(first));
+  cluster.start("second");
+  cluster.world.run_for(minutes{2});
+  EXPECT_EQ(queue()["estimatedStartFrom"], "History");
+  EXPECT_EQ(team()["runTimes"][0]["seconds"].size(), 3);
 }
 
 }  // namespace

@@ -6,17 +6,12 @@
 #include <string>
 #include <string_view>
 
+#include "who/door.h"
+
 namespace muster::ui {
 
-// What of a request decides. A header that was not sent is "".
-struct Asked {
-  std::string_view method, host, origin, authorization;
-};
-
-struct Refusal {
-  int status = 403;
-  std::string message;  // a sentence
-};
+// 32 hexadecimal digits from the system's randomness.
+std::string new_token();
 
 class Guard {
  public:
@@ -40,8 +35,23 @@ class Guard {
   std::string port_;
 };
 
-// 32 hexadecimal digits from the system's randomness.
-std::string new_token();
+// The door of `kubectl muster ui`: whoever has the URL sees what the user may read whose rights `api` has.
+class LocalDoor final : public Door {
+ public:
+  explicit LocalDoor(client::ApiClient& api) : api_(api) {}
+  // Before the first request.
+  void listens_at(int port) { guard_ = Guard(token_, port); }
+  std::string url() const { return guard_.url(); }
+
+  bool asks_token() const override { return false; }
+  std::optional<Refusal> refuses(const Asked& asked) const override { return guard_.refuses(asked); }
+  client::Task<std::expected<std::unique_ptr<Visitor>, Refusal>> admit(Asked asked) override;
+
+ private:
+  client::ApiClient& api_;
+  std::string token_ = new_token();
+  Guard guard_{token_, 0};
+};
 
 // Takes as long for a guess that is nearly right as for any other of its length.
 bool same_secret(std::string_view a, std::string_view b);

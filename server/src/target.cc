@@ -1,9 +1,8 @@
+#include "muster/server/target.h"
+
 #include <cstddef>
-#include <string>
 
-#include "server.h"
-
-namespace muster::ui {
+namespace muster::server {
 namespace {
 
 int digit(char c) {
@@ -51,4 +50,4 @@ Target parse_target(std::string_view text) {
   return target;
 }
 
-}  // namespace muster::ui
+}  // namespace muster::server

@@ -1,4 +1,4 @@
-#include "guard.h"
+#include "who/guard.h"
 
 #include <fmt/format.h>
 #include <sys/random.h>
@@ -9,7 +9,33 @@
 #include <system_error>
 #include <utility>
 
+#include "details.h"
+#include "muster/ui/what_helps.h"
+
 namespace muster::ui {
+namespace {
+
+// The API server says what they may read, and that is all that is here.
+class Owner final : public Visitor {
+ public:
+  explicit Owner(client::ApiClient& api) : api_(api) {}
+  std::shared_ptr<const Rights> rights() const override { return rights_; }
+  client::Task<std::optional<Refusal>> look_again() override { co_return std::nullopt; }
+  client::Task<client::Result<std::string>> job_details(client::ObjectRef job) override {
+    return ui::job_details(api_, std::move(job), what_helps);
+  }
+
+ private:
+  client::ApiClient& api_;
+  std::shared_ptr<const Rights> rights_ = std::make_shared<const Rights>(Rights::all());
+};
+
+}  // namespace
+
+client::Task<std::expected<std::unique_ptr<Visitor>, Refusal>> LocalDoor::admit(Asked asked) {
+  if (auto refusal = guard_.refuses_data(asked)) co_return std::unexpected(std::move(*refusal));
+  co_return std::make_unique<Owner>(api_);
+}
 
 Guard::Guard(std::string token, int port) : token_(std::move(token)), port_(std::to_string(port)) {}
 

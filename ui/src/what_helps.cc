@@ -1,0 +1,39 @@
+#include "muster/ui/what_helps.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace muster::ui {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kHelps = {{
+    {"InsufficientCapacity", "to wait, a smaller gang, or more nodes"},
+    {"Fragmented", "to wait, or smaller pods"},
+    {"Reserved", "to wait, or a maxRuntime by which it ends before the job that is named starts"},
+    {"TopologyUnsatisfiable",
+     "to wait, a coarser level, topology.preferred in place of required, or a smaller gang"},
+    {"NoMatchingNodes", "other gpus.models, tolerations or requests, or the claim that is missing"},
+    {"NoDefaultPool", "to name a pool, or one NodePool with default: true"},
+    {"LimitReached", "that other jobs of yours end, or a higher limit"},
+    {"QuotaExceeded", "to wait, preemptible: true, or more quota"},
+    {"FairShareReached", "to wait, or a larger quota or weight"},
+    {"QueueHeld", "admission: Open on the Queue that is named"},
+    {"ProjectNotFound", "a Project that claims the namespace, in a Queue that exists"},
+    {"WaitingForVictims", "to wait: its place is kept for it"},
+    {"NamespaceNotReady", "to look at the condition NamespaceReady of the Project"},
+    {"BackingOff", "to look at its events and at the reasons of its pods"},
+    {"PolicyViolation", "to change it, or another policy of the Project"},
+    {"NotSupported", "to do what the message says instead"},
+    {"InvalidSpec", "to correct it and apply it again"},
+    {"Suspended", "spec.suspend: false"},
+}};
+
+}  // namespace
+
+std::string_view what_helps(std::string_view reason) {
+  const auto* found = std::ranges::find(kHelps, reason, &decltype(kHelps)::value_type::first);
+  return found == kHelps.end() ? std::string_view() : found->second;
+}
+
+}  // namespace muster::ui
