@@ -9,6 +9,7 @@ operator's PrometheusRule from rules.yaml.
 import json
 import pathlib
 import sys
+from typing import NamedTuple
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "manifests" / "monitoring"
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
@@ -16,20 +17,17 @@ RATE = "[$__rate_interval]"
 IN_PROJECT = '{project=~"$project"}'
 IN_POOL = '{pool=~"$pool"}'
 
-# A panel: title, kind, unit, width (of 24), and queries with their legends. What a panel means that its title does not
-# say stands in its description.
 
+class Panel(NamedTuple):
+    """One panel of a dashboard."""
 
-def panel(title, queries, kind="timeseries", unit="short", width=12, text="", stack=False):
-    return {
-        "title": title,
-        "queries": queries,
-        "kind": kind,
-        "unit": unit,
-        "width": width,
-        "text": text,
-        "stack": stack,
-    }
+    title: str
+    queries: list  # with their legends
+    kind: str = "timeseries"
+    unit: str = "short"
+    width: int = 12  # of 24
+    text: str = ""  # what it means that its title does not say
+    stack: bool = False
 
 
 def quantiles(metric):
@@ -48,35 +46,35 @@ def p99(metric, by):
 
 
 CLUSTER = [
-    panel(
+    Panel(
         "GPUs in use",
         [(f"sum(muster_pool_capacity_gpus{IN_POOL}) - sum(muster_pool_free_gpus{IN_POOL})", "in use")],
         "stat",
         width=4,
     ),
-    panel(
+    Panel(
         "Capacity",
         [(f"sum(muster_pool_capacity_gpus{IN_POOL})", "GPUs")],
         "stat",
         width=4,
         text="Healthy GPUs of usable nodes.",
     ),
-    panel(
+    Panel(
         "In use, of capacity",
         [("max(pool:muster_gpu_use:ratio" + IN_POOL + ")", "use")],
         "stat",
         "percentunit",
         4,
     ),
-    panel("Jobs that wait", [("sum(muster_project_waiting_jobs) or vector(0)", "jobs")], "stat", width=4),
-    panel("Failing GPUs", [(f"sum(muster_pool_failing_gpus{IN_POOL})", "GPUs")], "stat", width=4),
-    panel(
+    Panel("Jobs that wait", [("sum(muster_project_waiting_jobs) or vector(0)", "jobs")], "stat", width=4),
+    Panel("Failing GPUs", [(f"sum(muster_pool_failing_gpus{IN_POOL})", "GPUs")], "stat", width=4),
+    Panel(
         "Nodes not usable",
         [(f"count(muster_node_usable{IN_POOL} == 0) or vector(0)", "nodes")],
         "stat",
         width=4,
     ),
-    panel(
+    Panel(
         "GPUs by pool",
         [
             (f"muster_pool_capacity_gpus{IN_POOL}", "{{pool}} capacity"),
@@ -85,22 +83,22 @@ CLUSTER = [
         ],
         text="Where the largest gang is far below what is free, the pool is fragmented.",
     ),
-    panel(
+    Panel(
         "Allocated GPUs by Project",
         [("sum by (project) (muster_project_allocated_gpus" + IN_POOL + ")", "{{project}}")],
         stack=True,
     ),
-    panel(
+    Panel(
         "Allocated GPUs by top Queue",
         [('sum by (queue) (muster_queue_allocated_gpus{parent="",pool=~"$pool"})', "{{queue}}")],
         stack=True,
     ),
-    panel(
+    Panel(
         "Waiting jobs by reason",
         [("sum by (reason) (muster_project_waiting_jobs)", "{{reason}}")],
         stack=True,
     ),
-    panel(
+    Panel(
         "Projects",
         [
             ("sum by (project) (muster_project_allocated_gpus" + IN_POOL + ")", "allocated"),
@@ -113,7 +111,7 @@ CLUSTER = [
         "table",
         width=24,
     ),
-    panel(
+    Panel(
         "Fullest nodes",
         [
             (
@@ -124,7 +122,7 @@ CLUSTER = [
         "bargauge",
         "percentunit",
     ),
-    panel(
+    Panel(
         "GPUs that make good for disturbances",
         [
             (
@@ -135,7 +133,7 @@ CLUSTER = [
         text="GPU-seconds lost in each second: so many GPUs do nothing else.",
         stack=True,
     ),
-    panel(
+    Panel(
         "Wait until the first admission",
         [
             ("max(project:muster_job_admission_wait_seconds:p50_1h)", "half of them below"),
@@ -144,7 +142,7 @@ CLUSTER = [
         unit="s",
         text="Of the Project where it is longest, over the last hour.",
     ),
-    panel(
+    Panel(
         "Oldest wait by Project",
         [("topk(10, muster_project_oldest_wait_seconds > 0)", "{{project}}")],
         unit="s",
@@ -152,36 +150,36 @@ CLUSTER = [
 ]
 
 PROJECT = [
-    panel(
+    Panel(
         "Share",
         [
             (f"sum by (pool) (muster_project_{what}_gpus{IN_PROJECT})", "{{pool}} " + what.replace("_", " "))
             for what in ("allocated", "quota", "fair_share", "borrowed", "pending")
         ],
     ),
-    panel(
+    Panel(
         "Use of the quota",
         [("project:muster_quota_use:ratio" + IN_PROJECT, "{{project}} in {{pool}}")],
         unit="percentunit",
     ),
-    panel(
+    Panel(
         "Jobs by phase", [(f"sum by (phase) (muster_project_jobs{IN_PROJECT}) > 0", "{{phase}}")], stack=True
     ),
-    panel(
+    Panel(
         "Waiting jobs by reason",
         [(f"sum by (reason) (muster_project_waiting_jobs{IN_PROJECT})", "{{reason}}")],
         stack=True,
     ),
-    panel("Oldest wait", [(f"max(muster_project_oldest_wait_seconds{IN_PROJECT})", "oldest")], unit="s"),
-    panel("Wait until the first admission", quantiles("muster_job_admission_wait_seconds"), unit="s"),
-    panel("Run time of finished jobs", quantiles("muster_job_run_seconds"), unit="s"),
-    panel(
+    Panel("Oldest wait", [(f"max(muster_project_oldest_wait_seconds{IN_PROJECT})", "oldest")], unit="s"),
+    Panel("Wait until the first admission", quantiles("muster_job_admission_wait_seconds"), unit="s"),
+    Panel("Run time of finished jobs", quantiles("muster_job_run_seconds"), unit="s"),
+    Panel(
         "Error of estimated starts",
         quantiles("muster_job_start_estimate_error_seconds"),
         unit="s",
         text="What was last said, minus the real start. Below zero: it started later than said.",
     ),
-    panel(
+    Panel(
         "Disturbances",
         [
             (
@@ -192,7 +190,7 @@ PROJECT = [
         text="Of the last hour.",
         stack=True,
     ),
-    panel(
+    Panel(
         "GPUs that make good for disturbances",
         [
             (
@@ -204,23 +202,36 @@ PROJECT = [
         ],
         stack=True,
     ),
-    panel(
+    Panel(
         "What GPUs are used for",
         [(f"sum by (state) (rate(muster_gpu_seconds_total{IN_PROJECT}{RATE}))", "{{state}}")],
         stack=True,
     ),
-    panel(
+    Panel(
         "GPUs whose work is thrown away",
         [(f"sum(rate(muster_lost_work_gpu_seconds_total{IN_PROJECT}[1h]))", "lost")],
     ),
-    panel(
+    Panel(
+        "Cost of an hour",
+        [(f"3600 * sum by (project) (rate(muster_gpu_cost_total{IN_PROJECT}{RATE}))", "{{project}}")],
+        stack=True,
+        text="In the currency of the NodePools' pricePerGPUHour; 0 where none is stated.",
+    ),
+    Panel(
+        "Power of GPUs",
+        [(f"sum by (project) (rate(muster_gpu_energy_joules_total{IN_PROJECT}{RATE}))", "{{project}}")],
+        unit="watt",
+        stack=True,
+        text="As gpuMetrics reads it, else by the NodePools' wattsPerGPU; 0 where neither is there.",
+    ),
+    Panel(
         "Replicas of services",
         [
             (f"sum(muster_project_service_desired_replicas{IN_PROJECT})", "desired"),
             (f"sum(muster_project_service_ready_replicas{IN_PROJECT})", "ready"),
         ],
     ),
-    panel(
+    Panel(
         "Services",
         [
             (f"sum(muster_project_service_allocated_gpus{IN_PROJECT})", "GPUs that they hold"),
@@ -231,26 +242,26 @@ PROJECT = [
 ]
 
 OPERATOR = [
-    panel(
+    Panel(
         "Leaders",
         [('sum(leader_election_master_status{name="muster-controller"})', "leaders")],
         "stat",
         width=6,
     ),
-    panel("Work that waits", [("sum(workqueue_depth)", "keys")], "stat", width=6),
-    panel("Events not sent", [("sum(muster_events_dropped_total)", "events")], "stat", width=6),
-    panel("Objects that cannot be read", [("sum(muster_decode_errors_total)", "objects")], "stat", width=6),
-    panel(
+    Panel("Work that waits", [("sum(workqueue_depth)", "keys")], "stat", width=6),
+    Panel("Events not sent", [("sum(muster_events_dropped_total)", "events")], "stat", width=6),
+    Panel("Objects that cannot be read", [("sum(muster_decode_errors_total)", "objects")], "stat", width=6),
+    Panel(
         "Reconciliations",
         [(rate("controller_runtime_reconcile_total", "controller, result"), "{{controller}} {{result}}")],
         unit="ops",
     ),
-    panel(
+    Panel(
         "Time of a reconciliation",
         [(p99("controller_runtime_reconcile_time_seconds", "controller"), "{{controller}} 99 % below")],
         unit="s",
     ),
-    panel(
+    Panel(
         "Errors and bugs",
         [
             (rate("controller_runtime_reconcile_errors_total", "controller"), "{{controller}} errors"),
@@ -258,14 +269,14 @@ OPERATOR = [
         ],
         unit="ops",
     ),
-    panel(
+    Panel(
         "Work queues",
         [
             ("sum by (name) (workqueue_depth)", "{{name}} waiting"),
             (rate("workqueue_retries_total", "name"), "{{name}} retries a second"),
         ],
     ),
-    panel(
+    Panel(
         "Time of a plan",
         [
             (
@@ -276,7 +287,7 @@ OPERATOR = [
         ],
         unit="s",
     ),
-    panel(
+    Panel(
         "Plans",
         [
             (rate("muster_plan_duration_seconds_count"), "made"),
@@ -284,7 +295,7 @@ OPERATOR = [
         ],
         unit="ops",
     ),
-    panel(
+    Panel(
         "Decisions",
         [
             (rate("muster_decisions_total", "type"), "{{type}}"),
@@ -292,22 +303,22 @@ OPERATOR = [
         ],
         unit="ops",
     ),
-    panel(
+    Panel(
         "Requests to the API server",
         [(rate("rest_client_requests_total", "method, code"), "{{method}} {{code}}")],
         unit="reqps",
     ),
-    panel(
+    Panel(
         "Time of a request",
         [(p99("rest_client_request_duration_seconds", "method"), "{{method}} 99 % below")],
         unit="s",
     ),
-    panel(
+    Panel(
         "Requests that fail",
         [("muster:api_requests_failed:ratio_rate5m", "429, 5xx or no answer")],
         unit="percentunit",
     ),
-    panel(
+    Panel(
         "Watches",
         [
             (rate("muster_watch_events_total", "resource"), "{{resource}} events"),
@@ -315,14 +326,14 @@ OPERATOR = [
         ],
         unit="ops",
     ),
-    panel("Objects in the caches", [("max by (resource) (muster_cached_objects)", "{{resource}}")]),
-    panel(
+    Panel("Objects in the caches", [("max by (resource) (muster_cached_objects)", "{{resource}}")]),
+    Panel(
         "Metrics endpoints asked",
         [(rate("muster_endpoint_reads_total", "of, result"), "{{of}} {{result}}")],
         unit="ops",
     ),
-    panel("CPU", [(f'rate(process_cpu_seconds_total{{job=~".*muster.*"}}{RATE})', "{{instance}}")]),
-    panel("Memory", [('process_resident_memory_bytes{job=~".*muster.*"}', "{{instance}}")], unit="bytes"),
+    Panel("CPU", [(f'rate(process_cpu_seconds_total{{job=~".*muster.*"}}{RATE})', "{{instance}}")]),
+    Panel("Memory", [('process_resident_memory_bytes{job=~".*muster.*"}', "{{instance}}")], unit="bytes"),
 ]
 
 
@@ -337,24 +348,24 @@ def target(number, query, legend, kind):
 
 def grafana_panel(number, p, x, y):
     custom = {
-        "fillOpacity": 20 if p["stack"] else 0,
-        "stacking": {"mode": "normal" if p["stack"] else "none"},
+        "fillOpacity": 20 if p.stack else 0,
+        "stacking": {"mode": "normal" if p.stack else "none"},
     }
-    defaults = {"unit": p["unit"]}
-    if p["kind"] == "timeseries":
+    defaults = {"unit": p.unit}
+    if p.kind == "timeseries":
         defaults["custom"] = custom
     made = {
         "id": number,
-        "type": p["kind"],
-        "title": p["title"],
-        "description": p["text"],
+        "type": p.kind,
+        "title": p.title,
+        "description": p.text,
         "datasource": SOURCE,
-        "gridPos": {"x": x, "y": y, "w": p["width"], "h": 4 if p["kind"] == "stat" else 8},
+        "gridPos": {"x": x, "y": y, "w": p.width, "h": 4 if p.kind == "stat" else 8},
         "fieldConfig": {"defaults": defaults, "overrides": []},
         "options": {},
-        "targets": [target(i, query, legend, p["kind"]) for i, (query, legend) in enumerate(p["queries"])],
+        "targets": [target(i, query, legend, p.kind) for i, (query, legend) in enumerate(p.queries)],
     }
-    if p["kind"] == "table":  # one row for each Project, one column for each query
+    if p.kind == "table":  # one row for each Project, one column for each query
         names = {f"Value #{t['refId']}": t["legendFormat"] for t in made["targets"]}
         made["transformations"] = [
             {"id": "merge", "options": {}},
@@ -381,11 +392,11 @@ def variable(name, query):
 def dashboard(name, title, panels, variables):
     made, x, y = [], 0, 0
     for number, p in enumerate(panels, 1):
-        if x + p["width"] > 24:
+        if x + p.width > 24:
             x = 0
             y += made[-1]["gridPos"]["h"]
         made.append(grafana_panel(number, p, x, y))
-        x += p["width"]
+        x += p.width
     source = {
         "name": "datasource",
         "type": "datasource",

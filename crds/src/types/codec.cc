@@ -84,6 +84,9 @@ std::expected<Bytes, std::string> parse_as(std::string_view text, Bytes) {
 std::expected<MilliLoad, std::string> parse_as(std::string_view text, MilliLoad) {
   return parse_load(text);
 }
+std::expected<MilliCost, std::string> parse_as(std::string_view text, MilliCost) {
+  return parse_cost(text);
+}
 std::expected<Duration, std::string> parse_as(std::string_view text, Duration) {
   return parse_duration(text);
 }

@@ -30,6 +30,9 @@ std::expected<Bytes, std::string> parse_memory(std::string_view text) {
 std::expected<MilliLoad, std::string> parse_load(std::string_view text) {
   return parse_amount<LoadUnit>(text, 1000);
 }
+std::expected<MilliCost, std::string> parse_cost(std::string_view text) {
+  return parse_amount<CostUnit>(text, 1000);
+}
 
 std::string to_string(MilliGpu amount) {
   return common::format_milli(amount.value);
@@ -38,6 +41,9 @@ std::string to_string(MilliCpu amount) {
   return common::format_milli(amount.value);
 }
 std::string to_string(MilliLoad amount) {
+  return common::format_milli(amount.value);
+}
+std::string to_string(MilliCost amount) {
   return common::format_milli(amount.value);
 }
 std::string to_string(Bytes amount) {

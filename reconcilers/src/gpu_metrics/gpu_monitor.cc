@@ -23,6 +23,7 @@ struct Pool {
   bool is_reading = false;
   TimePoint due{};
   std::optional<PoolReading> last;
+  GpuReadings readings;  // of the last round
 };
 
 enum class Stage : std::uint8_t { kUnknown, kBusy, kHalf, kOver };
@@ -113,6 +114,7 @@ Task<void> GpuMonitor::State::read_all(std::shared_ptr<State> state, std::string
   state->note_failing(pool, readings);
   state->note_uses(pool, where.interval, readings);
   state->sum_up(pool, found->second, readings);
+  found->second.readings = std::move(readings);
   state->tell.pool(pool);
 }
 
@@ -251,6 +253,12 @@ void GpuMonitor::forget(const Key& job) {
 std::set<std::int32_t> GpuMonitor::failing_gpus(const std::string& node) const {
   const auto found = state_->failing.find(node);
   return found == state_->failing.end() ? std::set<std::int32_t>{} : found->second.gpus;
+}
+
+std::optional<std::int64_t> GpuMonitor::milliwatts(const std::string& pool,
+                                                   const std::vector<PodGpus>& gpus) const {
+  const auto found = state_->pools.find(pool);
+  return found == state_->pools.end() ? std::nullopt : milliwatts_of(gpus, found->second.readings);
 }
 
 void GpuMonitor::stop() {

@@ -17,6 +17,7 @@ constexpr std::chrono::seconds kOldestSample{60};
 constexpr std::int32_t kMaxGpus = 1024;  // of a node; an index beyond is not believed
 // A count beyond is none: DCGM writes its blank values (not supported, not permitted) from 2^63 - 16 on.
 constexpr double kMaxErrors = 1e15;
+constexpr double kMaxWatts = 100'000;  // the same: no GPU draws more
 
 // Names of the labels that say the pod. The second pair is that of DCGM's exporter. Prometheus renames it to
 // the first. The third is that of older exporters.
@@ -41,14 +42,15 @@ std::optional<std::int32_t> index_of(std::string_view text) {
   return is_index ? std::optional(n) : std::nullopt;
 }
 
-void raise(std::int32_t& most, std::int32_t value) {
+template <class N>
+void raise(N& most, N value) {
   most = std::max(most, value);
 }
 
 }  // namespace
 
 bool is_wanted(const crds::GpuMetrics& where, std::string_view name) {
-  return name == where.utilization || name == where.double_bit_errors;
+  return name == where.utilization || name == where.double_bit_errors || name == where.power;
 }
 
 std::expected<GpuReading, std::string> reading_of(const crds::GpuMetrics& where,
@@ -70,14 +72,20 @@ std::expected<GpuReading, std::string> reading_of(const crds::GpuMetrics& where,
       if (index) raise(reading.by_index[*index], percent);
       if (const auto pod = pod_of(sample); !pod.empty()) raise(reading.by_pod[pod][*gpu], percent);
     }
+    if (sample.name == where.power && sample.value >= 0 && sample.value <= kMaxWatts) {
+      const auto milliwatts = static_cast<std::int64_t>(std::llround(sample.value * 1000));
+      if (index) raise(reading.milliwatts_by_index[*index], milliwatts);
+      if (const auto pod = pod_of(sample); !pod.empty())
+        raise(reading.milliwatts_by_pod[pod][*gpu], milliwatts);
+    }
     if (sample.name == where.double_bit_errors && index && sample.value >= 0 && sample.value < kMaxErrors) {
       reading.spoken_of.insert(*index);
       if (sample.value > 0) reading.failing.insert(*index);
     }
   }
   if (!says_anything)
-    return std::unexpected(
-        fmt::format("it answers with none of {}, {}", where.utilization, where.double_bit_errors));
+    return std::unexpected(fmt::format("it answers with none of {}, {}, {}", where.utilization,
+                                       where.double_bit_errors, where.power));
   return reading;
 }
 

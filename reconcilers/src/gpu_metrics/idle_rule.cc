@@ -47,6 +47,29 @@ GangUse use_of(const std::vector<PodGpus>& gang, std::int32_t below, const GpuRe
   return all;
 }
 
+std::optional<std::int64_t> milliwatts_of(const std::vector<PodGpus>& gang, const GpuReadings& readings) {
+  if (gang.empty()) return std::nullopt;
+  std::int64_t sum = 0;
+  for (const PodGpus& pod : gang) {
+    const auto found = readings.find(pod.node);
+    if (found == readings.end() || !found->second) return std::nullopt;
+    const GpuReading& reading = *found->second;
+    if (!reading.milliwatts_by_pod.empty()) {
+      const auto mine = reading.milliwatts_by_pod.find(pod.pod);
+      if (mine == reading.milliwatts_by_pod.end() || mine->second.size() < pod.gpus.size())
+        return std::nullopt;
+      for (const auto& [gpu, milliwatts] : mine->second) sum += milliwatts;
+      continue;
+    }
+    for (const std::int32_t gpu : pod.gpus) {
+      const auto mine = reading.milliwatts_by_index.find(gpu);
+      if (mine == reading.milliwatts_by_index.end()) return std::nullopt;
+      sum += mine->second;
+    }
+  }
+  return sum;
+}
+
 void IdleClock::add(client::TimePoint at, Use use, client::Duration interval) {
   const bool follows = is_known(at, interval);
   if (use == Use::kBusy || !follows) idle_ = {};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "muster/common/saturating.h"
 #include "muster/reconcilers/jobs/training_job.h"
 #include "muster/reconcilers/jobs/translate.h"
 #include "muster/reconcilers/lifecycle/gang.h"
@@ -199,6 +200,35 @@ Idleness TrainingJobReconciler::idleness_of(const client::Key& key, const crds::
                                            .timeout = *job.spec.idle->timeout});
 }
 
+// Of GPUs that a job shares with others it is charged its part.
+void TrainingJobReconciler::note_power(const std::string& pool) {
+  if (context_.ledger == nullptr || context_.gpu_monitor == nullptr) return;
+  for (const auto& [key, job] : context_.caches.jobs.store().all()) {
+    const auto& status = job->value.status;
+    if (status.assignment.attempt == 0 || status.assignment.pool != pool) continue;
+    const auto gpus = gpus_in_use(job->value, context_.gpu_holders);
+    std::int64_t whole = 0;
+    for (const auto& pod : gpus) whole += placement::kMilliPerGpu * std::ssize(pod.gpus);
+    auto drawn = context_.gpu_monitor->milliwatts(pool, gpus);
+    const std::int64_t held = status.allocated.gpu.value_or(crds::MilliGpu{}).value;
+    if (drawn && held < whole) drawn = common::saturating_multiply(*drawn, held) / whole;
+    context_.ledger->note_power(key, drawn, context_.now());
+  }
+}
+
+// "mixed": its GPUs are of several models; "": none is known.
+std::string TrainingJobReconciler::gpu_model_of(const crds::Assignment& assignment) const {
+  std::string model;
+  for (const auto& place : assignment.pods) {
+    if (place.gpus.empty()) continue;
+    const auto node = context_.caches.nodes.store().find(place.node);
+    const std::string here = node ? model_of(*node) : std::string();
+    if (!model.empty() && here != model) return "mixed";
+    model = here;
+  }
+  return model;
+}
+
 void TrainingJobReconciler::count_use(const client::Key& key, const crds::TrainingJob& job,
                                       const crds::TrainingJobStatus& status, const Translation& wish,
                                       const std::vector<client::Ptr<client::Pod>>& pods) {
@@ -208,6 +238,7 @@ void TrainingJobReconciler::count_use(const client::Key& key, const crds::Traini
     cost = [&](const crds::PodAssignment& place) { return charge_of(job.spec, wish, place); };
   JobUse use = use_of(job, status, wish, pods, cost);
   use.project = owner_of_namespace(context_.caches, job.metadata.ns);
+  use.model = gpu_model_of(status.assignment);
   context_.ledger->update(key, std::move(use), context_.now());
 }
 

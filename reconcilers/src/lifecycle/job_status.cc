@@ -37,6 +37,7 @@ crds::TrainingJobStatus without_counters(crds::TrainingJobStatus s) {
   s.queue.position = 0;
   s.queue.project_position = 0;
   s.queue.estimated_start.reset();
+  s.queue.estimated_start_from.reset();
   // The part about who goes last is no mere counter: it changes seldom, and would not be true any more when a
   // deferred write comes.
   s.queue.message = std::string(last_to_go_in(s.queue.message));

@@ -229,9 +229,22 @@ pl::Assignment PlacedJobs::to_assignment(const JobState& state, const crds::Trai
   return a;
 }
 
-pl::Progress PlacedJobs::to_progress(const crds::TrainingJob& job,
+// The time that earlier attempts ran counts, as with maxRuntime.
+std::optional<pl::LearnedEnd> PlacedJobs::learned_end(const crds::TrainingJob& job, const Translation& wish,
+                                                      const crds::TrainingJobStatus& status) const {
+  const auto began = status.started_at ? status.started_at : status.assignment.admitted_at;
+  if (!options_.usual_run_times || job.spec.max_runtime || wish.serves || !began) return std::nullopt;
+  const auto usual = options_.usual_run_times(project_of(job.metadata.ns), user_of(job), size_of(job, wish));
+  if (!usual) return std::nullopt;
+  const crds::Duration before{status.run_seconds};
+  return pl::LearnedEnd{to_time(*began + usual->median - before),
+                        to_time(*began + usual->percentile_90 - before)};
+}
+
+pl::Progress PlacedJobs::to_progress(const crds::TrainingJob& job, const Translation& wish,
                                      const crds::TrainingJobStatus& status) const {
   pl::Progress p = progress_spec(job.spec, status);
+  p.learned_end = learned_end(job, wish, status);
   if (!options_.instant_is_unknown) return p;
   for (auto* took : {&p.start_took, &p.resize_took}) {
     if (*took == pl::Duration{}) took->reset();
@@ -298,7 +311,7 @@ void PlacedJobs::update_holder(const client::Key& key, const crds::TrainingJob& 
   const auto leaving = charge_lingering(key, job, wish, payers, pods);
   if (!state.decision && (!leaving.empty() || !cluster_.leaving(key).empty()))
     cluster_.set_leaving(key, leaving);
-  cluster_.set_progress(key, to_progress(job, status));
+  cluster_.set_progress(key, to_progress(job, wish, status));
 }
 
 void PlacedJobs::update_other(const client::Key& key, const crds::TrainingJob& job, const Translation& wish,

@@ -21,7 +21,15 @@ struct PlacementModel::Impl {
   bool plan_was_cut_off = false;
   std::vector<PlacementModel::Thrown> thrown;
   OtherPods others{cluster, [this] { touch(); }};
-  PlacedJobs jobs{cluster, others, [this] { touch(); }, {}};
+  UsualRunTimes usual_run_times;
+  PlacedJobs jobs{cluster,
+                  others,
+                  [this] { touch(); },
+                  {.usual_run_times = [this](const std::string& project, const std::string& user,
+                                             crds::MilliGpu gpus) -> std::optional<UsualRunTime> {
+                    if (!usual_run_times) return std::nullopt;
+                    return usual_run_times(project, user, gpus);
+                  }}};
   std::map<std::string, GpuMeans> gpu_means;  // by pool
   std::map<std::string, client::Node> nodes;  // their GPU count depends on the pools' resource names
   std::map<std::string, std::set<std::int32_t>> failing;  // GPUs, by node
@@ -72,6 +80,10 @@ struct PlacementModel::Impl {
 PlacementModel::PlacementModel(std::function<void()> changed)
     : impl_(std::make_unique<Impl>(std::move(changed))) {}
 PlacementModel::~PlacementModel() = default;
+
+void PlacementModel::ask_usual_run_times(UsualRunTimes ask) {
+  impl_->usual_run_times = std::move(ask);
+}
 
 void PlacementModel::node(const client::Node& node) {
   impl_->nodes[node.meta.name] = node;

@@ -168,6 +168,10 @@ bool is_in_maintenance(const client::Node& node) {
 bool is_out_of_service(const client::Node& node) {
   return has_taint(node, kOutOfServiceTaint);
 }
+std::string model_of(const client::Node& node) {
+  const auto* model = client::find_value(node.labels, kModelLabel);
+  return model == nullptr ? std::string() : *model;
+}
 std::vector<std::int32_t> unhealthy_gpus(const client::Node& node) {
   const auto* text = client::find_value(node.annotations, kGpuUnhealthyAnnotation);
   return text == nullptr ? std::vector<std::int32_t>{} : parse_gpu_list(*text);
@@ -213,6 +217,8 @@ crds::Waiting to_waiting(const pl::PendingReason& v) {
     const std::chrono::sys_time<std::chrono::milliseconds> start{
         std::chrono::milliseconds{v.estimated_start->ms}};
     w.estimated_start = std::chrono::ceil<std::chrono::minutes>(start);
+    w.estimated_start_from =
+        v.estimated_from_history ? crds::EstimateSource::kHistory : crds::EstimateSource::kDeclaredRunTimes;
   }
   for (const auto& b : v.blocking) {
     w.blocking.push_back(
@@ -317,7 +323,7 @@ pl::NodeSpec node_spec(const client::Node& node, const std::set<std::string>& gp
   Devices devices = devices_in(node.extended, gpu_resources);
   s.gpus = devices.gpus;
   s.mig = std::move(devices.slices);
-  if (const auto* model = client::find_value(node.labels, kModelLabel)) s.gpu_model = *model;
+  s.gpu_model = model_of(node);
   if (const auto* memory = client::find_value(node.labels, kMemoryLabel)) {
     const auto mib = parse_numbers(*memory, std::numeric_limits<std::int32_t>::max());
     if (mib && mib->size() == 1) s.gpu_memory = pl::Bytes{std::int64_t{mib->front()} << 20};

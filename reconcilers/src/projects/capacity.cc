@@ -62,6 +62,27 @@ void say_readings(crds::NodePool& pool, crds::Time now, const GpuMonitor* monito
   set(pool, now, "GPUsFailing", !named.empty(), named.empty() ? "NoneSaid" : "DoubleBitErrors", named);
 }
 
+// What tools read that know no other condition (kstatus). A person has to do something about Stalled.
+// Reconciling ends when something else has come: a parent, which may be applied after its child, or the
+// namespace.
+template <class Kind>
+void say_progress(Kind& object, crds::Time now, const CapacityReconciler::Refusal& refusal) {
+  const bool waits_for_queue = refusal.reason == "InvalidParent" || refusal.reason == "InvalidQueue";
+  const bool is_stalled = !refusal.reason.empty() && !waits_for_queue;
+  CapacityReconciler::Refusal waits = waits_for_queue ? refusal : CapacityReconciler::Refusal{};
+  const auto* ns = crds::find_condition(object.status.conditions, "NamespaceReady");
+  if (refusal.reason.empty() && ns != nullptr && ns->status == ConditionStatus::kFalse)
+    waits = {ns->reason, ns->message};
+  const bool is_waiting = !waits.reason.empty();
+  set(object, now, "Stalled", is_stalled, is_stalled ? refusal.reason : "Valid",
+      is_stalled ? refusal.message : "");
+  set(object, now, "Reconciling", is_waiting,
+      is_waiting   ? waits.reason
+      : is_stalled ? "Stalled"
+                   : "UpToDate",
+      waits.message);
+}
+
 // The two statuses say the same but for numbers.
 template <class Status>
 bool only_numbers_differ(const Status& a, const Status& b) {
@@ -227,7 +248,12 @@ void CapacityReconciler::take_usage(const std::string& name, crds::QueueStatus& 
   if (context_.ledger != nullptr) status.usage = context_.ledger->of_queue(name, context_.now());
 }
 void CapacityReconciler::take_usage(const std::string& name, crds::ProjectStatus& status) {
-  if (context_.ledger != nullptr) status.usage = context_.ledger->of_project(name, context_.now());
+  if (context_.ledger == nullptr) return;
+  status.usage = context_.ledger->of_project(name, context_.now());
+  status.run_times = context_.ledger->run_times_of(name);
+}
+void CapacityReconciler::take_usage(const std::string& name, crds::NodePoolStatus& status) {
+  if (context_.ledger != nullptr) status.usage = context_.ledger->of_pool(name);
 }
 
 template <class Kind>
@@ -244,6 +270,7 @@ client::Task<Outcome> CapacityReconciler::refresh(ObjectStore<Kind>& store, clie
   if (!object->problem.empty()) refusal = {"InvalidSpec", object->problem};
   const bool accepted = refusal.reason.empty();
   set(wanted, context_.now(), "Accepted", accepted, accepted ? "Valid" : refusal.reason, refusal.message);
+  say_progress(wanted, context_.now(), refusal);
   co_return co_await write(store, object, std::move(wanted.status));
 }
 
@@ -259,6 +286,7 @@ client::Task<Outcome> CapacityReconciler::project(client::Key key, NamespaceStat
   return refresh(context_.caches.projects.store(), std::move(key));
 }
 client::Task<Outcome> CapacityReconciler::node_pool(client::Key key) {
+  if (context_.ledger != nullptr) context_.ledger->pool_changed(key, context_.now());
   return refresh(context_.caches.node_pools.store(), std::move(key));
 }
 
@@ -296,6 +324,8 @@ CapacityReconciler::Refusal CapacityReconciler::fill(crds::NodePool& pool) const
   pool.status.capacity = numbers.capacity;
   pool.status.free = numbers.free;
   pool.status.largest_gang = numbers.largest_gang;
+  if (context_.ledger != nullptr)
+    context_.ledger->note_capacity(pool.metadata.name, numbers.capacity, numbers.free, context_.now());
   const auto& shared = numbers.shared_nodes;
   std::string first;
   for (std::size_t i = 0; i < shared.size() && i < 5; ++i) first += (i == 0 ? "" : ", ") + shared[i];

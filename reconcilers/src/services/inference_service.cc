@@ -334,6 +334,7 @@ void InferenceServiceReconciler::tell(const Service& service, const crds::Infere
     if (before != nullptr && before->status == c.status && before->reason == c.reason) continue;
     if (before == nullptr && c.type == "Accepted" && c.status == crds::ConditionStatus::kTrue) continue;
     if (before == nullptr && c.type == "ScalingActive") continue;
+    if (c.type == "Stalled" || c.type == "Reconciling") continue;  // Accepted and RolledOut say the same
     // Ready was not True before either, and Accepted has the same reason.
     if (c.type == "Ready" && accepted != nullptr && accepted->status == crds::ConditionStatus::kFalse &&
         accepted->reason == c.reason && (before == nullptr || before->status == c.status))

@@ -80,6 +80,7 @@ class Writer {
     }
     scaled(scaling);
     rolled_out(revision, rollout.gives_way);
+    progress();
     status_.rollout_places = rollout.places;
     status_.revision = revision;
     return std::move(status_);
@@ -143,7 +144,8 @@ class Writer {
     }
     text = crds::cut(text, kMaxSaid);
     if (status_.ready_replicas > 0) return set("Ready", true, "Serving", text);
-    if (desired_ == 0) return set("Ready", false, "NoReplicas", "spec.replicas is 0");
+    // It is as it is wanted, though nothing answers. With False GitOps tools would wait for it for ever.
+    if (desired_ == 0) return set("Ready", true, "NoReplicas", "spec.replicas is 0: nothing answers");
     const std::string& waits = refused.reason.empty() ? status_.queue.reason : refused.reason;
     set("Ready", false, waits.empty() || placed_ > 0 ? "Starting" : waits, text);
   }
@@ -185,6 +187,16 @@ class Writer {
     set("RolledOut", false, std::string(kGaveWay), text);
   }
 
+  // The same for tools that know no other condition: kstatus reads these two. They are never both True.
+  void progress() {
+    const crds::Condition accepted = *crds::find_condition(status_.conditions, "Accepted");
+    const crds::Condition rollout = *crds::find_condition(status_.conditions, "RolledOut");
+    const bool is_stalled = accepted.status == ConditionStatus::kFalse;
+    const bool rolls = !is_stalled && rollout.status == ConditionStatus::kFalse;
+    set("Stalled", is_stalled, accepted.reason, is_stalled ? accepted.message : "");
+    set("Reconciling", rolls, is_stalled ? "Stalled" : rollout.reason, rolls ? rollout.message : "");
+  }
+
   void set(std::string type, bool value, std::string reason, std::string message) {
     crds::set_condition(status_.conditions,
                         {std::move(type), value ? ConditionStatus::kTrue : ConditionStatus::kFalse,
@@ -206,6 +218,7 @@ crds::InferenceServiceStatus without_numbers(crds::InferenceServiceStatus s) {
   s.allocated = {};
   s.queue.position = s.queue.project_position = 0;
   s.queue.estimated_start.reset();
+  s.queue.estimated_start_from.reset();
   s.queue.message.clear();
   s.queue.blocking.clear();
   for (auto& c : s.conditions) c.message.clear();

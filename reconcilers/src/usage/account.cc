@@ -18,18 +18,18 @@ using std::chrono::sys_days;
 
 constexpr std::int64_t kMilli = 1000;
 constexpr std::int64_t kMibInGib = 1024;
+constexpr std::int64_t kHour = 3600;                // in seconds
+constexpr std::int64_t kWattHour = kHour * kMilli;  // in milliwatt-seconds
 // Labels are free text. What a day keeps of them in memory is bounded; the rest is summed up.
 constexpr std::size_t kMostUsersInMemory = 1000;
 constexpr const char* kOthers = "others";
 
-std::string text_of(sys_days date) {
-  return crds::to_string(crds::Time{date}).substr(0, std::string_view("2026-01-31").size());
+std::int64_t read_cost(const std::optional<crds::MilliCost>& cost) {
+  return cost ? saturating_multiply(cost->value, kHour) : 0;
 }
-
-std::optional<sys_days> date_of(const std::string& text) {
-  const auto midnight = crds::parse_time(text + "T00:00:00Z");
-  if (!midnight) return std::nullopt;
-  return std::chrono::floor<days>(*midnight);
+std::optional<crds::MilliCost> write_cost(std::int64_t hourly_cost) {
+  if (hourly_cost < kHour) return std::nullopt;
+  return crds::MilliCost{hourly_cost / kHour};
 }
 
 Used read(const crds::Usage& u) {
@@ -44,6 +44,8 @@ Used read(const crds::Usage& u) {
   used.lost_milli = saturating_multiply(u.lost, kMilli);
   used.held.milli_cpus = saturating_multiply(u.cpu_seconds, kMilli);
   used.held.memory_mib = saturating_multiply(u.memory_gib_seconds, kMibInGib);
+  used.hourly_cost = read_cost(u.cost);
+  used.milliwatt_seconds = saturating_multiply(u.watt_hours, kWattHour);
   return used;
 }
 
@@ -56,35 +58,16 @@ crds::Usage write(Used used) {
   u.lost = used.lost_milli / kMilli;
   u.cpu_seconds = used.held.milli_cpus / kMilli;
   u.memory_gib_seconds = used.held.memory_mib / kMibInGib;
+  u.cost = write_cost(used.hourly_cost);
+  u.watt_hours = used.milliwatt_seconds / kWattHour;
   return u;
 }
 
 void add(Used& sum, const Used& part) {
   sum.held.add(part.held);
   sum.lost_milli = saturating_add(sum.lost_milli, part.lost_milli);
-}
-
-std::vector<crds::UsagePart> by_name(const std::map<std::string, std::int64_t>& parts) {
-  std::vector<crds::UsagePart> all;
-  for (const auto& [name, milli] : parts) all.push_back({name, milli / kMilli});
-  return all;
-}
-
-std::vector<crds::UsagePart> most_first(const std::map<std::string, std::int64_t>& parts) {
-  auto all = by_name(parts);
-  std::ranges::stable_sort(all, std::ranges::greater{}, &crds::UsagePart::gpu_seconds);
-  if (all.size() <= crds::UsageStatus::kMostUsers) return all;
-  const auto rest = all.begin() + crds::UsageStatus::kMostUsers - 1;
-  crds::UsagePart others{kOthers, 0};
-  for (auto it = rest; it != all.end(); ++it)
-    others.gpu_seconds = saturating_add(others.gpu_seconds, it->gpu_seconds);
-  all.erase(rest, all.end());
-  const auto known = std::ranges::find(all, others.name, &crds::UsagePart::name);
-  if (known != all.end())
-    known->gpu_seconds = saturating_add(known->gpu_seconds, others.gpu_seconds);
-  else
-    all.push_back(std::move(others));
-  return all;
+  sum.hourly_cost = saturating_add(sum.hourly_cost, part.hourly_cost);
+  sum.milliwatt_seconds = saturating_add(sum.milliwatt_seconds, part.milliwatt_seconds);
 }
 
 }  // namespace
@@ -94,36 +77,89 @@ void Held::add(const Held& other) {
     milli_gpus[i] = saturating_add(milli_gpus[i], other.milli_gpus[i]);
   milli_cpus = saturating_add(milli_cpus, other.milli_cpus);
   memory_mib = saturating_add(memory_mib, other.memory_mib);
+  read_milliwatts = saturating_add(read_milliwatts, other.read_milliwatts);
+  read_milli_gpus = saturating_add(read_milli_gpus, other.read_milli_gpus);
 }
 
 void Held::take(const Held& other) {
   for (std::size_t i = 0; i < kDoings; ++i) milli_gpus[i] -= other.milli_gpus[i];
   milli_cpus -= other.milli_cpus;
   memory_mib -= other.memory_mib;
+  read_milliwatts -= other.read_milliwatts;
+  read_milli_gpus -= other.read_milli_gpus;
 }
 
-void Used::add(const Held& amounts, std::int64_t seconds) {
+std::int64_t Held::all_milli_gpus() const {
+  return std::accumulate(milli_gpus.begin(), milli_gpus.end(), std::int64_t{0}, saturating_add);
+}
+
+void Used::add(const Held& amounts, const Rates& rates, std::int64_t seconds) {
   Held product;
   for (std::size_t i = 0; i < kDoings; ++i)
     product.milli_gpus[i] = saturating_multiply(amounts.milli_gpus[i], seconds);
   product.milli_cpus = saturating_multiply(amounts.milli_cpus, seconds);
   product.memory_mib = saturating_multiply(amounts.memory_mib, seconds);
   held.add(product);
+  const std::int64_t gpus = amounts.all_milli_gpus();
+  const std::int64_t an_hour = saturating_multiply(gpus, rates.price.value) / kMilli;
+  hourly_cost = saturating_add(hourly_cost, saturating_multiply(an_hour, seconds));
+  const std::int64_t not_read = std::max<std::int64_t>(gpus - amounts.read_milli_gpus, 0);
+  const std::int64_t power =
+      saturating_add(amounts.read_milliwatts, saturating_multiply(not_read, rates.watts));
+  milliwatt_seconds = saturating_add(milliwatt_seconds, saturating_multiply(power, seconds));
 }
 
-std::int64_t Used::milli_gpu_seconds() const {
-  return std::accumulate(held.milli_gpus.begin(), held.milli_gpus.end(), std::int64_t{0}, saturating_add);
+void Account::PartSum::add(const PartSum& other) {
+  milli_gpu_seconds = saturating_add(milli_gpu_seconds, other.milli_gpu_seconds);
+  hourly_cost = saturating_add(hourly_cost, other.hourly_cost);
+  milliwatt_seconds = saturating_add(milliwatt_seconds, other.milliwatt_seconds);
+}
+
+Account::PartSums Account::read(const std::vector<crds::UsagePart>& written) {
+  PartSums sums;
+  for (const auto& part : written) {
+    sums[part.name].add({saturating_multiply(part.gpu_seconds, kMilli), read_cost(part.cost),
+                         saturating_multiply(part.watt_hours, kWattHour)});
+  }
+  return sums;
+}
+
+std::vector<crds::UsagePart> Account::by_name(const PartSums& parts) {
+  std::vector<crds::UsagePart> all;
+  for (const auto& [name, sum] : parts) {
+    if (all.size() == crds::UsageStatus::kMostParts) break;
+    all.push_back({name, sum.milli_gpu_seconds / kMilli, write_cost(sum.hourly_cost),
+                   sum.milliwatt_seconds / kWattHour});
+  }
+  return all;
+}
+
+std::vector<crds::UsagePart> Account::most_first(PartSums parts) {
+  std::vector<std::pair<std::int64_t, std::string>> order;
+  for (const auto& [name, sum] : parts) {
+    if (name != kOthers) order.emplace_back(-sum.milli_gpu_seconds, name);
+  }
+  std::ranges::sort(order);
+  for (std::size_t i = crds::UsageStatus::kMostUsers - 1;
+       parts.size() > crds::UsageStatus::kMostUsers && i < order.size(); ++i) {
+    const auto moved = parts.extract(order[i].second);
+    parts[kOthers].add(moved.mapped());
+  }
+  auto all = by_name(parts);
+  std::ranges::stable_sort(all, [](const crds::UsagePart& a, const crds::UsagePart& b) {
+    const bool is_last = a.name == kOthers;
+    if (is_last != (b.name == kOthers)) return !is_last;
+    return a.gpu_seconds > b.gpu_seconds;
+  });
+  return all;
 }
 
 Account::Account(const crds::UsageStatus& written)
-    : counted_until_(written.until), written_until_(written.until), total_(read(written.total)) {
+    : counted_until_(written.until), written_until_(written.until), total_(reconcilers::read(written.total)) {
   for (const auto& day : written.days) {
-    const auto date = date_of(day.date);
+    const auto date = crds::parse_day(day.date);
     if (!date) continue;
-    Day& mine = days_[*date];
-    add(mine.sum, read(day.sum));
-    for (const auto& part : day.users) mine.users[part.name] += saturating_multiply(part.gpu_seconds, kMilli);
-    for (const auto& part : day.pools) mine.pools[part.name] += saturating_multiply(part.gpu_seconds, kMilli);
+    days_[*date] = {reconcilers::read(day.sum), read(day.users), read(day.pools), read(day.models)};
   }
 }
 
@@ -134,34 +170,28 @@ Account::Day& Account::day_of(sys_days date) {
   return day;
 }
 
-void Account::count(const std::string& user, const std::string& pool, const Held& held, crds::Time begin,
+void Account::count(const Part& part, const Held& held, const Rates& rates, crds::Time begin,
                     crds::Time end) {
   if (begin >= end || held == Held{}) return;
   has_changed_ = true;
-  total_.add(held, (end - begin).count());
-  since_start_.add(held, (end - begin).count());
-  Used all;
-  all.add(held, 1);
-  const std::int64_t gpus = all.milli_gpu_seconds();
+  total_.add(held, rates, (end - begin).count());
+  since_start_.add(held, rates, (end - begin).count());
   // Days that would be dropped at once are not made.
   const auto first = std::chrono::floor<days>(end) - days{crds::UsageStatus::kMostDays - 1};
   for (auto at = std::max(begin, crds::Time{first}); at < end;) {
     const auto date = std::chrono::floor<days>(at);
     const auto until = std::min<crds::Time>(end, date + days{1});
-    const auto seconds = (until - at).count();
+    Used used;
+    used.add(held, rates, (until - at).count());
     Day& day = day_of(date);
-    day.sum.add(held, seconds);
-    const auto milli = saturating_multiply(gpus, seconds);
-    if (milli > 0 && !user.empty()) {
-      const bool is_kept = day.users.contains(user) || day.users.size() < kMostUsersInMemory;
-      auto& of_user = day.users[is_kept ? user : kOthers];
-      of_user = saturating_add(of_user, milli);
-    }
-    if (milli > 0 && !pool.empty()) {
-      auto& of_pool = day.pools[pool];
-      of_pool = saturating_add(of_pool, milli);
-    }
+    reconcilers::add(day.sum, used);
     at = until;
+    const PartSum sum{used.milli_gpu_seconds(), used.hourly_cost, used.milliwatt_seconds};
+    if (sum.milli_gpu_seconds <= 0) continue;
+    const bool is_kept = day.users.contains(part.user) || day.users.size() < kMostUsersInMemory;
+    if (!part.user.empty()) day.users[is_kept ? part.user : kOthers].add(sum);
+    if (!part.pool.empty()) day.pools[part.pool].add(sum);
+    if (!part.model.empty()) day.models[part.model].add(sum);
   }
 }
 
@@ -193,7 +223,8 @@ crds::UsageStatus Account::status(crds::Time now) {
     const auto& [date, day] = *it;
     if (date > today - days{30}) add(month, day.sum);
     if (date > today - days{7}) add(week, day.sum);
-    status.days.push_back({text_of(date), write(day.sum), most_first(day.users), by_name(day.pools)});
+    status.days.push_back({crds::day_text(date), write(day.sum), most_first(day.users), by_name(day.pools),
+                           by_name(day.models)});
   }
   status.last_30_days = write(month);
   status.last_7_days = write(week);

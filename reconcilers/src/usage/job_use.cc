@@ -63,8 +63,11 @@ std::set<std::pair<std::string, std::int32_t>> gpus_of(const crds::Assignment& a
 JobUse use_of(const crds::TrainingJob& job, const crds::TrainingJobStatus& status, const Translation& wish,
               const std::vector<client::Ptr<client::Pod>>& pods, const PlaceCost& cost) {
   JobUse use;
-  const auto user = job.metadata.labels.find(std::string(kUserLabel));
-  if (user != job.metadata.labels.end()) use.user = user->second;
+  use.user = user_of(job);
+  if (crds::is_true(status.conditions, "Complete")) {
+    use.size = size_of(job, wish);
+    use.run_seconds = status.run_seconds;
+  }
   const auto& a = status.assignment;
   use.pool = a.attempt != 0 ? a.pool : status.nominated.pool;
   if (a.attempt != 0 && !is_finished(status)) {

@@ -8,20 +8,57 @@ namespace {
 // The tree of Queues may be wrong for a while and have a circle in it.
 constexpr std::size_t kMostLevels = 64;
 
+bool is_same_but_for_power(Held a, const Held& b) {
+  a.read_milliwatts = b.read_milliwatts;
+  a.read_milli_gpus = b.read_milli_gpus;
+  return a == b;
+}
+
 }  // namespace
 
 template <class Kind>
 Account* Ledger::find(std::map<std::string, Entry>& accounts, const ObjectStore<Kind>& store,
                       const std::string& name) {
+  Entry* entry = find_entry(accounts, store, name);
+  return entry == nullptr ? nullptr : &entry->account;
+}
+
+template <class Kind>
+Ledger::Entry* Ledger::find_entry(std::map<std::string, Entry>& accounts, const ObjectStore<Kind>& store,
+                                  const std::string& name) {
   const auto object = store.find(name);
   if (!object) {
     accounts.erase(name);
     return nullptr;
   }
   const auto known = accounts.find(name);
-  if (known != accounts.end() && known->second.uid == object->meta.uid) return &known->second.account;
-  Entry fresh{object->meta.uid, Account(object->value.status.usage)};
-  return &accounts.insert_or_assign(name, std::move(fresh)).first->second.account;
+  if (known != accounts.end() && known->second.uid == object->meta.uid) return &known->second;
+  Entry fresh{object->meta.uid, Account(object->value.status.usage), {}};
+  if constexpr (requires { object->value.status.run_times; })
+    fresh.run_times = object->value.status.run_times;
+  return &accounts.insert_or_assign(name, std::move(fresh)).first->second;
+}
+
+const Rates& Ledger::rates_of(const std::string& pool) {
+  const auto [known, is_new] = rates_.try_emplace(pool);
+  if (!is_new) return known->second;
+  if (const auto object = pools_.find(pool)) {
+    const auto& spec = object->value.spec;
+    known->second = {spec.price_per_gpu_hour.value_or(crds::MilliCost{}), spec.watts_per_gpu.value_or(0)};
+  }
+  return known->second;
+}
+
+void Ledger::pool_changed(const std::string& pool, crds::Time now) {
+  const auto known = rates_.find(pool);
+  if (known == rates_.end()) return;
+  const Rates before = known->second;
+  rates_.erase(known);
+  const Rates after = rates_of(pool);
+  if (after == before) return;
+  rates_[pool] = before;
+  settle_all(now);
+  rates_[pool] = after;
 }
 
 std::vector<Account*> Ledger::accounts_of(const std::string& project) {
@@ -44,7 +81,7 @@ void Ledger::settle(const std::string& project, Together& together, crds::Time n
   if (!together.parts.empty()) {
     for (Account* account : accounts_of(project)) {
       for (const auto& [part, held] : together.parts)
-        account->count(part.user, part.pool, held, together.counted_until, now);
+        account->count(part, held, rates_of(part.pool), together.counted_until, now);
     }
   }
   together.counted_until = now;
@@ -56,42 +93,67 @@ void Ledger::settle_all(crds::Time now) {
 
 void Ledger::catch_up(const JobUse& use, crds::Time now) {
   if (use.project.empty()) return;
+  const Part part{use.user, use.pool, use.model};
+  const Rates& rates = rates_of(use.pool);
   if (use.end && use.whole) {
     for (Account* account : accounts_of(use.project))
-      account->count(use.user, use.pool, use.until_end,
+      account->count(part, use.until_end, rates,
                      std::max(*use.whole, account->counted_until().value_or(*use.whole)), *use.end);
   }
+  const Entry* project = find_entry(of_projects_, projects_, use.project);
+  if (use.end && project != nullptr && project->account.counted_until() < use.end) learn_from(use);
   if (!use.begin) return;
   // All but what leaves: the same amounts, first while it starts and then while it runs.
   Held now_held = use.held;
   const std::int64_t assigned =
       now_held.gpus(Doing::kStarting) + now_held.gpus(Doing::kRunning) + now_held.gpus(Doing::kIdle);
   now_held.milli_gpus = {};
+  now_held.read_milliwatts = now_held.read_milli_gpus = 0;  // what is read now says nothing about then
   Held starting = now_held, whole = now_held;
   starting.gpus(Doing::kStarting) = whole.gpus(Doing::kRunning) = assigned;
   for (Account* account : accounts_of(use.project)) {
     const auto begin = std::max(*use.begin, account->counted_until().value_or(*use.begin));
     const auto is_whole = std::clamp(use.whole.value_or(now), std::min(begin, now), now);
-    account->count(use.user, use.pool, starting, begin, is_whole);
-    account->count(use.user, use.pool, whole, is_whole, now);
+    account->count(part, starting, rates, begin, is_whole);
+    account->count(part, whole, rates, is_whole, now);
   }
 }
 
+void Ledger::learn_from(const JobUse& use) {
+  Entry* project = find_entry(of_projects_, projects_, use.project);
+  if (project == nullptr || !use.run_seconds) return;
+  learn(project->run_times, use.user, use.size, *use.run_seconds);
+  project->account.note_change();
+}
+
 void Ledger::update(const client::Key& job, JobUse use, crds::Time now) {
+  // What was read of its GPUs stands until note_power() says otherwise.
+  const auto known = jobs_.find(job);
+  if (known != jobs_.end() && known->second.held.all_milli_gpus() == use.held.all_milli_gpus()) {
+    use.held.read_milliwatts = known->second.held.read_milliwatts;
+    use.held.read_milli_gpus = known->second.held.read_milli_gpus;
+  }
+  replace(job, std::move(use), now);
+}
+
+void Ledger::replace(const client::Key& job, JobUse use, crds::Time now) {
   const auto known = jobs_.find(job);
   if (known == jobs_.end()) {
     catch_up(use, now);
   } else {
     const JobUse& before = known->second;
+    if (!before.run_seconds && use.run_seconds) learn_from(use);
     if (before.project == use.project && before.user == use.user && before.pool == use.pool &&
-        before.held == use.held)
+        before.model == use.model && before.held == use.held) {
+      known->second = std::move(use);
       return;
+    }
     Together& together = held_[before.project];
     settle(before.project, together, now);
-    if (before.held != Held{}) {
+    if (before.held != Held{} && !is_same_but_for_power(before.held, use.held)) {
       for (Account* account : accounts_of(before.project)) account->note_end();
     }
-    const auto part = together.parts.find({before.user, before.pool});
+    const auto part = together.parts.find({before.user, before.pool, before.model});
     if (part != together.parts.end()) {
       part->second.take(before.held);
       if (part->second == Held{}) together.parts.erase(part);
@@ -99,7 +161,7 @@ void Ledger::update(const client::Key& job, JobUse use, crds::Time now) {
   }
   Together& together = held_[use.project];
   settle(use.project, together, now);
-  if (use.held != Held{}) together.parts[{use.user, use.pool}].add(use.held);
+  if (use.held != Held{}) together.parts[{use.user, use.pool, use.model}].add(use.held);
   jobs_[job] = std::move(use);
 }
 
@@ -107,6 +169,15 @@ void Ledger::forget(const client::Key& job, crds::Time now) {
   if (!jobs_.contains(job)) return;
   update(job, {}, now);
   jobs_.erase(job);
+}
+
+void Ledger::note_power(const client::Key& job, std::optional<std::int64_t> milliwatts, crds::Time now) {
+  const auto known = jobs_.find(job);
+  if (known == jobs_.end()) return;
+  JobUse use = known->second;
+  use.held.read_milliwatts = milliwatts.value_or(0);
+  use.held.read_milli_gpus = milliwatts ? use.held.all_milli_gpus() : 0;
+  replace(job, std::move(use), now);
 }
 
 void Ledger::lose(const std::string& project, std::int64_t gpu_seconds, crds::Time now) {
@@ -123,6 +194,40 @@ crds::UsageStatus Ledger::of_queue(const std::string& name, crds::Time now) {
   settle_all(now);
   Account* account = find(of_queues_, queues_, name);
   return account == nullptr ? crds::UsageStatus{} : account->status(now);
+}
+
+std::vector<crds::RunTimes> Ledger::run_times_of(const std::string& project) {
+  const Entry* entry = find_entry(of_projects_, projects_, project);
+  return entry == nullptr ? std::vector<crds::RunTimes>{} : entry->run_times;
+}
+
+std::optional<UsualRunTime> Ledger::usual_run_time(const std::string& project, const std::string& user,
+                                                   crds::MilliGpu size) {
+  const Entry* entry = find_entry(of_projects_, projects_, project);
+  if (entry == nullptr) return std::nullopt;
+  return reconcilers::usual_run_time(entry->run_times, user, size);
+}
+
+PoolAccount* Ledger::find_pool(const std::string& name) {
+  const auto object = pools_.find(name);
+  if (!object) {
+    of_pools_.erase(name);
+    return nullptr;
+  }
+  const auto known = of_pools_.find(name);
+  if (known != of_pools_.end() && known->second.uid == object->meta.uid) return &known->second.account;
+  PoolEntry fresh{object->meta.uid, PoolAccount(object->value.status)};
+  return &of_pools_.insert_or_assign(name, std::move(fresh)).first->second.account;
+}
+
+void Ledger::note_capacity(const std::string& pool, const crds::Amounts& capacity, const crds::Amounts& free,
+                           crds::Time now) {
+  if (PoolAccount* account = find_pool(pool)) account->look(capacity, free, now);
+}
+
+crds::CapacityUsage Ledger::of_pool(const std::string& name) {
+  PoolAccount* account = find_pool(name);
+  return account == nullptr ? crds::CapacityUsage{} : account->status();
 }
 
 bool Ledger::project_has_ended(const std::string& name) {

@@ -36,9 +36,9 @@ std::vector<placement::PastUse> past_use_of(const std::string& name, bool is_pro
   };
   std::map<std::string, Average> by_pool;
   for (const auto& day : usage.days) {
-    const auto midnight = crds::parse_time(day.date + "T00:00:00Z");
-    if (!midnight || *midnight >= *usage.until) continue;
-    const crds::Time begin = *midnight, end = std::min<crds::Time>(begin + days{1}, *usage.until);
+    const auto date = crds::parse_day(day.date);
+    if (!date || *date >= *usage.until) continue;
+    const crds::Time begin = *date, end = std::min<crds::Time>(begin + days{1}, *usage.until);
     const double part =
         weight(begin, end, *usage.until, half_life) / static_cast<double>((end - begin).count());
     for (const auto& pool : day.pools)

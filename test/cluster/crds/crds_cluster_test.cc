@@ -300,8 +300,13 @@ TEST_F(CrdsTest, StatusOfEveryOtherKindIsTaken) {
   const Amounts amounts{MilliGpu{2500}, MilliCpu{64'000}, Bytes{std::int64_t{4} << 40}};
   const Conditions conditions = {
       {"Accepted", ConditionStatus::kFalse, 1, Time{}, "ParentNotFound", "queue company does not exist"}};
-  const Usage used{1, 2, 3, 4, 5, 6, 7};
-  const UsageStatus usage{Time{}, used, used, used, {{"2026-01-31", used, {{"ann", 8}}, {{"h100", 9}}}}};
+  const Usage used{1, 2, 3, 4, 5, 6, 7, MilliCost{8'500}, 9};
+  const UsageStatus usage{
+      Time{},
+      used,
+      used,
+      used,
+      {{"2026-01-31", used, {{"ann", 8, MilliCost{1}, 2}}, {{"h100", 9}}, {{"NVIDIA-H100", 9}}}}};
   Queue queue;
   queue.metadata.name = "queue-full";
   queue.status = {
@@ -321,11 +326,19 @@ TEST_F(CrdsTest, StatusOfEveryOtherKindIsTaken) {
                     3,
                     4,
                     {{"h100", amounts, amounts, {}, amounts}},
-                    usage};
+                    usage,
+                    {{"ann", MilliGpu{8000}, Duration{60}, Duration{90}, {60, 90}}}};
   EXPECT_EQ(from_json<Project>(put(to_json(project), status_to_json(project)))->status, project.status);
   NodePool pool;
   pool.metadata.name = "nodepool-full";
-  pool.status = {1, conditions, 8, amounts, amounts, MilliGpu{16'000}, {{"node-3", {0, 5}}}};
+  pool.status = {1,
+                 conditions,
+                 8,
+                 amounts,
+                 amounts,
+                 MilliGpu{16'000},
+                 {Time{}, 7, 3, {{"2026-01-31", 7, 3}}},
+                 {{"node-3", {0, 5}}}};
   EXPECT_EQ(from_json<NodePool>(put(to_json(pool), status_to_json(pool)))->status, pool.status);
   InferenceService service;
   service.metadata.name = "inferenceservice-full";

@@ -205,6 +205,15 @@ struct Blocking {
   bool operator==(const Blocking&) const = default;
 };
 
+// What an estimate of a start rests on.
+enum class EstimateSource : std::uint8_t {
+  kDeclaredRunTimes,  // the `maxRuntime` of what runs
+  kHistory,           // also how long jobs of the same Project, user and size ran before
+};
+constexpr std::array<std::string_view, 2> names_of(EstimateSource) {
+  return {"DeclaredRunTimes", "History"};
+}
+
 // Why a workload waits: the one reason that binds, with numbers. Empty when it does not wait.
 struct Waiting {
   std::int32_t position = 0;          // in its pool's order, from 1; 0: none
@@ -212,16 +221,18 @@ struct Waiting {
   std::string reason;                 // a reason of scheduling: InsufficientCapacity, LimitReached, …
   std::string message;
   std::vector<Blocking> blocking;  // at most 8
-  // When it is likely to start; absent: nobody can say. It rests on the `maxRuntime` of what runs, and does
-  // not look at topology, nor at what comes until then.
+  // When it is likely to start, and what that rests on; absent: nobody can say. It does not look at topology,
+  // nor at what comes until then.
   std::optional<Time> estimated_start{};
+  std::optional<EstimateSource> estimated_start_from{};
 
   static constexpr auto fields() {
     using T = Waiting;
     return fields_of(field("position", &T::position, Zero::kOmit),
                      field("projectPosition", &T::project_position, Zero::kOmit), field("reason", &T::reason),
                      field("message", &T::message), field("blocking", &T::blocking),
-                     field("estimatedStart", &T::estimated_start));
+                     field("estimatedStart", &T::estimated_start),
+                     field("estimatedStartFrom", &T::estimated_start_from));
   }
   bool operator==(const Waiting&) const = default;
 };

@@ -10,6 +10,7 @@
 #include "muster/crds/common.h"
 #include "muster/crds/condition.h"
 #include "muster/crds/metadata.h"
+#include "muster/crds/usage.h"
 
 namespace muster::crds {
 
@@ -107,13 +108,15 @@ struct GpuMetrics {
   Duration interval = std::chrono::seconds{30};                     // each node is read so often
   std::string utilization = "DCGM_FI_DEV_GPU_UTIL";                 // the metric, in percent
   std::string double_bit_errors = "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL";  // beyond 0: the GPU is not used
+  std::string power = "DCGM_FI_DEV_POWER_USAGE";                    // the metric, in watts
   std::string index_label = "gpu";                                  // of the GPU on its node
 
   static constexpr auto fields() {
     using T = GpuMetrics;
     return fields_of(field("daemonSet", &T::daemon_set), field("port", &T::port), field("path", &T::path),
                      field("interval", &T::interval), field("utilization", &T::utilization),
-                     field("doubleBitErrors", &T::double_bit_errors), field("indexLabel", &T::index_label));
+                     field("doubleBitErrors", &T::double_bit_errors), field("power", &T::power),
+                     field("indexLabel", &T::index_label));
   }
   bool operator==(const GpuMetrics&) const = default;
 };
@@ -127,6 +130,10 @@ struct NodePoolSpec {
   std::optional<Sharing> sharing;  // absent: fractions and memory, without a limit of their number
   Overcommit overcommit;
   std::optional<GpuMetrics> gpu_metrics;  // absent: nobody says how busy its GPUs are
+  // JSON "pricePerGPUHour": what work pays for each GPU that it holds; absent: its cost is not counted.
+  std::optional<MilliCost> price_per_gpu_hour;
+  // JSON "wattsPerGPU": what a GPU draws while work holds it, where nobody reads that; absent: not known.
+  std::optional<std::int32_t> watts_per_gpu;
   // JSON "default": the pool that top-level quotas and workloads without a pool mean.
   bool is_default = false;
 
@@ -136,7 +143,8 @@ struct NodePoolSpec {
                      field("topology", &T::topology), field("placement", &T::placement),
                      field("reservation", &T::reservation), field("sharing", &T::sharing),
                      field("overcommit", &T::overcommit), field("gpuMetrics", &T::gpu_metrics),
-                     field("default", &T::is_default));
+                     field("pricePerGPUHour", &T::price_per_gpu_hour),
+                     field("wattsPerGPU", &T::watts_per_gpu), field("default", &T::is_default));
   }
   bool operator==(const NodePoolSpec&) const = default;
 };
@@ -162,6 +170,7 @@ struct NodePoolStatus {
   // The GPUs of the largest gang that could start now if each of its pods took all GPUs of a node;
   // absent: not counted yet.
   std::optional<MilliGpu> largest_gang;
+  CapacityUsage usage;
   // JSON "failingGPUs": as last read; by node, kMaxFailingNodes at most.
   std::vector<FailingGpus> failing_gpus;
 
@@ -170,7 +179,8 @@ struct NodePoolStatus {
     return fields_of(field("observedGeneration", &T::observed_generation, Zero::kOmit),
                      field("conditions", &T::conditions), field("nodes", &T::nodes, Zero::kOmit),
                      field("failingGPUs", &T::failing_gpus), field("capacity", &T::capacity),
-                     field("free", &T::free), field("largestGang", &T::largest_gang));
+                     field("free", &T::free), field("largestGang", &T::largest_gang),
+                     field("usage", &T::usage));
   }
   bool operator==(const NodePoolStatus&) const = default;
 };

@@ -151,15 +151,17 @@ struct ProjectStatus {
   std::int32_t waiting = 0;  // workloads that wait, in all pools
   std::vector<PoolUsage> pools;
   UsageStatus usage;
+  std::vector<RunTimes> run_times;  // learned from jobs that succeeded; the latest first, at most kMost
 
   static constexpr auto fields() {
     using T = ProjectStatus;
-    return fields_of(
-        field("observedGeneration", &T::observed_generation, Zero::kOmit),
-        field("conditions", &T::conditions), field("namespace", &T::ns), field("namespaceUID", &T::ns_uid),
-        field("allocated", &T::allocated), field("borrowed", &T::borrowed), field("pending", &T::pending),
-        field("fairShare", &T::fair_share), field("running", &T::running, Zero::kOmit),
-        field("waiting", &T::waiting, Zero::kOmit), field("pools", &T::pools), field("usage", &T::usage));
+    return fields_of(field("observedGeneration", &T::observed_generation, Zero::kOmit),
+                     field("conditions", &T::conditions), field("namespace", &T::ns),
+                     field("namespaceUID", &T::ns_uid), field("allocated", &T::allocated),
+                     field("borrowed", &T::borrowed), field("pending", &T::pending),
+                     field("fairShare", &T::fair_share), field("running", &T::running, Zero::kOmit),
+                     field("waiting", &T::waiting, Zero::kOmit), field("pools", &T::pools),
+                     field("usage", &T::usage), field("runTimes", &T::run_times));
   }
   bool operator==(const ProjectStatus&) const = default;
 };

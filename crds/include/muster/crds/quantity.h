@@ -43,6 +43,7 @@ using MilliGpu = Amount<struct GpuUnit>;    // 1/1000 GPU
 using MilliCpu = Amount<struct CpuUnit>;    // 1/1000 core
 using Bytes = Amount<struct MemoryUnit>;    // 1 byte
 using MilliLoad = Amount<struct LoadUnit>;  // 1/1000 of what a server's metric counts
+using MilliCost = Amount<struct CostUnit>;  // 1/1000 of the currency in which prices are stated
 
 // Quantity text ("2500m", "2.5", "4Ti", "1e3") as an integer of 1/1000 (scale 1000) or of 1 (scale 1). Not
 // negative, not above int64, an exponent at most 18. A part finer than the scale is rounded up, as Kubernetes
@@ -53,12 +54,14 @@ std::expected<MilliGpu, std::string> parse_gpu(std::string_view text);
 std::expected<MilliCpu, std::string> parse_cpu(std::string_view text);
 std::expected<Bytes, std::string> parse_memory(std::string_view text);
 std::expected<MilliLoad, std::string> parse_load(std::string_view text);
+std::expected<MilliCost, std::string> parse_cost(std::string_view text);
 
-// Canonical form: "2500m", "2" for GPUs, CPUs and loads; the largest binary suffix that loses nothing for
-// memory: "4Ti", "1500".
+// Canonical form: "2500m", "2" for GPUs, CPUs, loads and costs; the largest binary suffix that loses nothing
+// for memory: "4Ti", "1500".
 std::string to_string(MilliGpu amount);
 std::string to_string(MilliCpu amount);
 std::string to_string(Bytes amount);
 std::string to_string(MilliLoad amount);
+std::string to_string(MilliCost amount);
 
 }  // namespace muster::crds

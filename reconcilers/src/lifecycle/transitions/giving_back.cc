@@ -92,6 +92,8 @@ void fail(JobStep& s, const std::string& reason, const std::string& message) {
   release(s, "Finished", "");
   s.status.finished_at = s.seen.now;
   s.set("Failed", ConditionStatus::kTrue, reason, message);
+  // What GitOps tools and Helm take for a failure (docs/gitops.md).
+  s.set("Stalled", ConditionStatus::kTrue, reason, message);
   s.note(client::EventType::kWarning, reason, "Fail", message);
   finished(s);
 }

@@ -13,6 +13,7 @@
 
 #include "fixture.h"
 #include "history.h"
+#include "muster/crds/quantity.h"
 #include "muster/crds/time.h"
 
 namespace muster::test {
@@ -225,6 +226,59 @@ TEST_F(Usage, TheUserIsWhoAppliedTheObject) {
   other["metadata"]["labels"]["muster.dev/user"] = "ann_example.com";
   EXPECT_TRUE(apply_as("system:serviceaccount:team:ci", other));
   EXPECT_EQ(user_of("other"), "system_serviceaccount_team_ci");
+  cluster_->remove_all_jobs();
+}
+
+// Jobs of one user without maxRuntime have run before. What waits behind others of them is told when it
+// starts, and that this rests on history. The pool's price and watts are in the sums.
+TEST_F(Usage, EstimatesRestOnHistoryAndThePoolsPriceIsInTheSums) {
+  cluster_->patch("/apis/muster.dev/v1alpha1/nodepools/default",
+                  {{"spec", {{"pricePerGPUHour", "36"}, {"wattsPerGPU", 3600}}}});
+  muster_ = cluster_->muster();
+  const auto make = [](const std::string& name, const std::string& runs_for) {
+    json one = job("team", name, 8, runs_for);
+    one["metadata"]["labels"]["muster.dev/user"] = "bea";  // manifests/users may make another of it
+    cluster_->create(one);
+  };
+  for (const std::string name : {"h1", "h2", "h3"}) make(name, "15s");
+  for (const std::string name : {"h1", "h2", "h3"})
+    ASSERT_TRUE(cluster_->wait_phase(name, "Succeeded", 60s)) << name;
+  const auto runs = [] {
+    return cluster_->get("/apis/muster.dev/v1alpha1/projects/team")
+        .value("/status/runTimes"_json_pointer, json::array());
+  };
+  const json user = cluster_->job("h1")["metadata"]["labels"]["muster.dev/user"];
+  const auto is_learned = [&] {
+    return std::ranges::any_of(runs(), [&](const json& line) {
+      return line["gpus"] == "8" && line["user"] == user && line["seconds"].size() == 3;
+    });
+  };
+  ASSERT_TRUE(cluster_->wait(30s, is_learned)) << runs();
+  // 360 GPU-seconds at least: 1 Wh each, and a hundredth of the currency.
+  const json total = usage_of("projects", "team")["total"];
+  EXPECT_GE(total.value("wattHours", 0), 340) << total;
+  const auto cost = crds::parse_cost(total.value("cost", "0"));
+  ASSERT_TRUE(cost) << total;
+  EXPECT_NEAR(static_cast<double>(cost->value), 10.0 * total.value("wattHours", 0), 100.0) << total;
+  EXPECT_TRUE(cluster_->wait(20s, [&] { return usage_of("queues", "root")["total"].contains("cost"); }))
+      << usage_of("queues", "root");
+
+  muster_->kill();  // what was learned survives
+  muster_ = cluster_->muster();
+  for (const std::string name : {"r1", "r2", "r3", "r4"}) make(name, "60s");
+  for (const std::string name : {"r1", "r2", "r3", "r4"})
+    ASSERT_TRUE(cluster_->wait_phase(name, "Running", 60s)) << name;
+  make("waits", "1s");
+  const auto queue = [] {
+    return cluster_->job("waits").value("/status/queue"_json_pointer, json::object());
+  };
+  EXPECT_TRUE(cluster_->wait(30s, [&] { return queue().value("estimatedStartFrom", "") == "History"; }))
+      << cluster_->job("waits").dump(2);
+  EXPECT_NE(queue().value("estimatedStart", ""), "");
+  EXPECT_TRUE(is_learned()) << "once: " << runs();
+  const json pool = usage_of("nodepools", "default");
+  EXPECT_GT(pool.value("unallocated", 0), 0) << pool;
+  EXPECT_GT(pool.value("gpuSeconds", 0), pool.value("unallocated", 0)) << pool;
   cluster_->remove_all_jobs();
 }
 

@@ -32,6 +32,8 @@ DCGM_FI_DEV_GPU_UTIL{gpu="1",UUID="GPU-2",device="nvidia1",Hostname="dgx",contai
 DCGM_FI_DEV_GPU_UTIL{gpu="2",UUID="GPU-3",device="nvidia2",Hostname="dgx",container="",namespace="",pod=""} 0
 DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{gpu="0",UUID="GPU-1",device="nvidia0",Hostname="dgx"} 0
 DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{gpu="2",UUID="GPU-3",device="nvidia2",Hostname="dgx"} 3
+DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-1",device="nvidia0",Hostname="dgx",container="main",namespace="nlp",pod="note-worker-0-1"} 389.0625
+DCGM_FI_DEV_POWER_USAGE{gpu="2",UUID="GPU-3",device="nvidia2",Hostname="dgx",container="",namespace="",pod=""} 61.2
 )";
 
 TEST(GpuReading, IsWhatTheDcgmExporterSays) {
@@ -40,6 +42,9 @@ TEST(GpuReading, IsWhatTheDcgmExporterSays) {
   EXPECT_THAT(reading->by_index, ElementsAre(Pair(0, 97), Pair(1, 4), Pair(2, 0)));
   EXPECT_THAT(reading->by_pod,
               ElementsAre(Pair("nlp/note-worker-0-1", ElementsAre(Pair("0", 97), Pair("1", 4)))));
+  EXPECT_THAT(reading->milliwatts_by_index, ElementsAre(Pair(0, 389'063), Pair(2, 61'200)));
+  EXPECT_THAT(reading->milliwatts_by_pod,
+              ElementsAre(Pair("nlp/note-worker-0-1", ElementsAre(Pair("0", 389'063)))));
   EXPECT_THAT(reading->failing, ElementsAre(2));
   EXPECT_THAT(reading->spoken_of, ElementsAre(0, 2));
 }
@@ -56,9 +61,12 @@ DCGM_FI_DEV_GPU_UTIL{gpu="99999999999"} 1
 DCGM_FI_DEV_GPU_UTIL 1
 DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{gpu="0"} 9223372036854775794
 DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{gpu="1"} NaN
+DCGM_FI_DEV_POWER_USAGE{gpu="0"} 9223372036854775794
+DCGM_FI_DEV_POWER_USAGE{gpu="1"} -1
 )");
   ASSERT_TRUE(reading) << reading.error();
   EXPECT_THAT(reading->by_index, IsEmpty());
+  EXPECT_THAT(reading->milliwatts_by_index, IsEmpty());
   EXPECT_THAT(reading->spoken_of, IsEmpty());
   EXPECT_THAT(reading->failing, IsEmpty());
   EXPECT_FALSE(read("DCGM_FI_DEV_GPU_UTIL{gpu=\"0\"} 0"));  // cut short

@@ -125,5 +125,17 @@ TEST(IdleClock, WithOnlyFailedReadingsNothingIsEverIdle) {
   EXPECT_EQ(c.clock.idle(), seconds{0});
 }
 
+TEST(PowerOfAGang, IsThatOfAllItsGpusOrNotKnown) {
+  GpuReading reading;
+  reading.milliwatts_by_index = {{0, 300'000}, {1, 50'000}, {2, 700'000}};
+  const std::vector<PodGpus> gang = {{"n", "nlp/a", {0, 1}}};
+  EXPECT_EQ(milliwatts_of(gang, {{"n", reading}}), 350'000);
+  EXPECT_EQ(milliwatts_of({{"n", "nlp/a", {0, 3}}}, {{"n", reading}}), std::nullopt) << "3 was not read";
+  EXPECT_EQ(milliwatts_of(gang, {{"n", std::unexpected("down")}}), std::nullopt);
+  EXPECT_EQ(milliwatts_of({}, {{"n", reading}}), std::nullopt);
+  reading.milliwatts_by_pod["nlp/a"] = {{"5", 1000}, {"6", 2000}};
+  EXPECT_EQ(milliwatts_of(gang, {{"n", reading}}), 3000) << "the pod's own, whatever their numbers";
+}
+
 }  // namespace
 }  // namespace muster::reconcilers

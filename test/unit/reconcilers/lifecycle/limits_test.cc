@@ -84,6 +84,8 @@ TEST(Lifecycle, MaxRuntimeCountsOverAttempts) {
   const Step last = life.after(seconds{1});
   EXPECT_EQ(life.phase(), Phase::kFailed);
   EXPECT_EQ(life.reason("Failed"), "MaxRuntimeExceeded");
+  EXPECT_EQ(life.is("Stalled"), kTrue) << "what other tools take for a failure";
+  EXPECT_EQ(life.reason("Stalled"), "MaxRuntimeExceeded");
   EXPECT_THAT(last.remove, SizeIs(2));
   EXPECT_EQ(life.job.status.run_seconds, 3600);
   expect_quiet(life, "maxRuntime");

@@ -244,6 +244,36 @@ TEST(ServiceStatus, ARolloutIsOverWhenAllServeAndStaysOverWhenOneRestarts) {
   EXPECT_EQ(service.status.ready_replicas, 2);
 }
 
+// What kstatus reads: Flux, Helm and others judge by nothing else.
+TEST(ServiceStatus, SaysToToolsWhetherItIsStillRollingOutAndWhetherItEverWill) {
+  auto service = sample_service();
+  const auto is = [&](const char* type) { return crds::is_true(service.status.conditions, type); };
+  const auto reason = [&](const char* type) {
+    return crds::find_condition(service.status.conditions, type)->reason;
+  };
+  Fleet fleet;
+  for (int i = 0; i < 3; ++i) fleet.add(true, false);
+  service.status = fleet.status(service);
+  EXPECT_TRUE(is("Reconciling"));
+  EXPECT_EQ(reason("Reconciling"), "RollingOut");
+  EXPECT_FALSE(is("Stalled"));
+  Fleet done;
+  for (int i = 0; i < 3; ++i) done.add(true, true);
+  service.status = done.status(service);
+  EXPECT_FALSE(is("Reconciling"));
+  EXPECT_FALSE(is("Stalled"));
+
+  service.status = Fleet{}.status(service, {}, {"NameTaken", "services nlp/chat exists"});
+  EXPECT_TRUE(is("Stalled"));
+  EXPECT_EQ(reason("Stalled"), "NameTaken");
+  EXPECT_FALSE(is("Reconciling")) << "the first that is True would count";
+
+  service.spec.replicas = 0;
+  service.status = Fleet{}.status(service);
+  EXPECT_TRUE(is("Ready")) << "with False they would wait for ever";
+  EXPECT_FALSE(is("Reconciling"));
+}
+
 TEST(ServiceStatus, WhatItsReplicasAreToldOfTheSpecItTellsItsOwner) {
   Fleet fleet;
   fleet.add(false, false);

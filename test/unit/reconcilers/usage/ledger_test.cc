@@ -31,7 +31,7 @@ Held gpus(Doing doing, std::int64_t count) {
 
 TEST(Account, ADayEndsAtMidnightUtc) {
   Account account{crds::UsageStatus{}};
-  account.count("ann", "a100", gpus(Doing::kRunning, 2), kNoon + hours{11}, kNoon + hours{13});
+  account.count({"ann", "a100", ""}, gpus(Doing::kRunning, 2), {}, kNoon + hours{11}, kNoon + hours{13});
   const auto status = account.status(kNoon + hours{13});
   ASSERT_THAT(status.days, SizeIs(2));
   EXPECT_EQ(status.days[0].date, "2026-02-01");
@@ -52,7 +52,7 @@ TEST(Account, WhatItDoesIsKeptApart) {
   held.gpus(Doing::kIdle) = 2000;
   held.milli_cpus = 1500;
   held.memory_mib = 512;
-  account.count("", "", held, kNoon, kNoon + seconds{10});
+  account.count({"", "", ""}, held, {}, kNoon, kNoon + seconds{10});
   account.lose(7, kNoon);
   const auto total = account.status(kNoon + seconds{10}).total;
   EXPECT_EQ(total, (crds::Usage{.gpu_seconds = 35,
@@ -64,15 +64,44 @@ TEST(Account, WhatItDoesIsKeptApart) {
                                 .memory_gib_seconds = 5}));
 }
 
+TEST(Account, CostAndEnergyByPartAndAcrossRestarts) {
+  Account first{crds::UsageStatus{}};
+  const Rates rates{.price = crds::MilliCost{2500}, .watts = 700};
+  Held held = gpus(Doing::kRunning, 4);
+  first.count({"ann", "a100", "A100"}, held, rates, kNoon, kNoon + hours{2});
+  held.read_milliwatts = 300'000;  // of two of the four
+  held.read_milli_gpus = 2000;
+  first.count({"ann", "a100", "A100"}, held, rates, kNoon + hours{2}, kNoon + hours{3});
+  const auto written = first.status(kNoon + hours{3});
+  EXPECT_EQ(written.total.cost, crds::MilliCost{30'000}) << "12 GPU-hours";
+  EXPECT_EQ(written.total.watt_hours, 8 * 700 + 2 * 700 + 300);
+  const crds::UsagePart part{"A100", 12 * 3600, crds::MilliCost{30'000}, 7300};
+  EXPECT_THAT(written.days.at(0).models, ElementsAre(part));
+  Account next{written};
+  EXPECT_EQ(next.status(kNoon + hours{3}), written);
+  next.count({"ann", "a100", "A100"}, gpus(Doing::kIdle, 1), rates, kNoon + hours{3}, kNoon + hours{4});
+  const auto status = next.status(kNoon + hours{4});
+  EXPECT_EQ(status.total.cost, crds::MilliCost{32'500});
+  EXPECT_EQ(status.days.at(0).users.at(0).watt_hours, 8000);
+}
+
+TEST(Account, WithoutAPriceNothingIsSaidOfCost) {
+  Account account{crds::UsageStatus{}};
+  account.count({"ann", "a100", "A100"}, gpus(Doing::kRunning, 4), {}, kNoon, kNoon + hours{1});
+  const auto total = account.status(kNoon + hours{1}).total;
+  EXPECT_EQ(total.cost, std::nullopt);
+  EXPECT_EQ(total.watt_hours, 0);
+}
+
 TEST(Account, GoesOnFromWhatWasWritten) {
   Account first{crds::UsageStatus{}};
-  first.count("ann", "a100", gpus(Doing::kRunning, 3), kNoon, kNoon + minutes{1});
+  first.count({"ann", "a100", ""}, gpus(Doing::kRunning, 3), {}, kNoon, kNoon + minutes{1});
   first.lose(9, kNoon);
   const auto written = first.status(kNoon + minutes{1});
   Account next{written};
   EXPECT_EQ(next.counted_until(), kNoon + minutes{1});
   EXPECT_EQ(next.status(kNoon + minutes{2}), written) << "nothing is new";
-  next.count("ann", "a100", gpus(Doing::kRunning, 3), kNoon + minutes{1}, kNoon + minutes{2});
+  next.count({"ann", "a100", ""}, gpus(Doing::kRunning, 3), {}, kNoon + minutes{1}, kNoon + minutes{2});
   const auto status = next.status(kNoon + minutes{2});
   EXPECT_EQ(status.total.gpu_seconds, 360);
   EXPECT_EQ(status.total.lost, 9);
@@ -82,7 +111,7 @@ TEST(Account, GoesOnFromWhatWasWritten) {
 
 TEST(Account, SumsOfTheLastDaysFollowTheCalendar) {
   Account account{crds::UsageStatus{}};
-  account.count("", "", gpus(Doing::kRunning, 1), kNoon, kNoon + seconds{10});
+  account.count({"", "", ""}, gpus(Doing::kRunning, 1), {}, kNoon, kNoon + seconds{10});
   EXPECT_EQ(account.status(kNoon + hours{1}).last_7_days.gpu_seconds, 10);
   const auto later = account.status(kNoon + days{7});
   EXPECT_EQ(later.last_7_days.gpu_seconds, 0);
@@ -92,7 +121,7 @@ TEST(Account, SumsOfTheLastDaysFollowTheCalendar) {
 
 TEST(Account, KeepsAMonthOfDays) {
   Account account{crds::UsageStatus{}};
-  account.count("", "", gpus(Doing::kRunning, 1), kNoon, kNoon + days{400});
+  account.count({"", "", ""}, gpus(Doing::kRunning, 1), {}, kNoon, kNoon + days{400});
   const auto status = account.status(kNoon + days{400});
   EXPECT_THAT(status.days, SizeIs(crds::UsageStatus::kMostDays));
   EXPECT_EQ(status.total.gpu_seconds, 400 * 86400);
@@ -101,7 +130,8 @@ TEST(Account, KeepsAMonthOfDays) {
 TEST(Account, OfManyUsersThoseWithMostAreNamed) {
   Account account{crds::UsageStatus{}};
   for (int i = 0; i < 100; ++i)
-    account.count("user-" + std::to_string(i), "", gpus(Doing::kRunning, 1), kNoon, kNoon + seconds{1 + i});
+    account.count({"user-" + std::to_string(i), "", ""}, gpus(Doing::kRunning, 1), {}, kNoon,
+                  kNoon + seconds{1 + i});
   const auto users = account.status(kNoon + hours{1}).days.at(0).users;
   ASSERT_THAT(users, SizeIs(crds::UsageStatus::kMostUsers));
   EXPECT_EQ(users.front(), (crds::UsagePart{"user-99", 100}));
@@ -115,8 +145,8 @@ TEST(Account, AbsurdAmountsStopAtTheLargest) {
   Account account{crds::UsageStatus{}};
   Held held;
   held.milli_cpus = std::numeric_limits<std::int64_t>::max();
-  account.count("", "", held, kNoon, kNoon + hours{1});
-  account.count("", "", held, kNoon, kNoon + hours{1});
+  account.count({"", "", ""}, held, {}, kNoon, kNoon + hours{1});
+  account.count({"", "", ""}, held, {}, kNoon, kNoon + hours{1});
   EXPECT_EQ(account.status(kNoon + hours{1}).total.cpu_seconds,
             std::numeric_limits<std::int64_t>::max() / 1000);
 }
@@ -126,6 +156,7 @@ TEST(Account, AbsurdAmountsStopAtTheLargest) {
 struct LedgerTest : testing::Test {
   ObjectStore<crds::Queue> queues;
   ObjectStore<crds::Project> projects;
+  ObjectStore<crds::NodePool> pools;
 
   LedgerTest() {
     queue("root", "");
@@ -156,6 +187,15 @@ struct LedgerTest : testing::Test {
     p.status.usage = std::move(usage);
     put(projects, std::move(p), uid);
   }
+  void pool(const std::string& name, std::int64_t milli_price, std::int32_t watts,
+            crds::NodePoolStatus status = {}) {
+    crds::NodePool p;
+    p.metadata.name = name;
+    p.spec.price_per_gpu_hour = crds::MilliCost{milli_price};
+    p.spec.watts_per_gpu = watts;
+    p.status = std::move(status);
+    put(pools, std::move(p));
+  }
   // What a process that ends now has written.
   void write(Ledger& ledger, crds::Time now) {
     for (const auto* name : {"root", "research"})
@@ -178,7 +218,7 @@ JobUse runs(const std::string& project, std::int64_t count, Doing doing = Doing:
 }
 
 TEST_F(LedgerTest, AProjectAndAllQueuesAboveAreCharged) {
-  Ledger ledger(queues, projects);
+  Ledger ledger(queues, projects, pools);
   ledger.update("nlp/a", runs("nlp", 2), kNoon);
   ledger.update("vision/b", runs("vision", 1), kNoon + seconds{5});
   ledger.update("nlp/a", runs("nlp", 0), kNoon + seconds{10});
@@ -190,7 +230,7 @@ TEST_F(LedgerTest, AProjectAndAllQueuesAboveAreCharged) {
 }
 
 TEST_F(LedgerTest, JobsOfOneUserAndPoolAreSummedUp) {
-  Ledger ledger(queues, projects);
+  Ledger ledger(queues, projects, pools);
   ledger.update("nlp/a", runs("nlp", 2, Doing::kStarting), kNoon);
   ledger.update("nlp/b", runs("nlp", 4), kNoon);
   ledger.update("nlp/a", runs("nlp", 2), kNoon + seconds{3});
@@ -202,7 +242,7 @@ TEST_F(LedgerTest, JobsOfOneUserAndPoolAreSummedUp) {
 }
 
 TEST_F(LedgerTest, WhatIdlesIsNotWrittenAgain) {
-  Ledger ledger(queues, projects);
+  Ledger ledger(queues, projects, pools);
   EXPECT_EQ(ledger.of_project("nlp", kNoon), crds::UsageStatus{});
   ledger.update("nlp/a", runs("nlp", 1), kNoon);
   ledger.forget("nlp/a", kNoon + seconds{10});
@@ -217,7 +257,7 @@ TEST_F(LedgerTest, ARestartNeitherLosesNorCountsTwice) {
   job.begin = kNoon;
   job.whole = kNoon + seconds{30};
   {
-    Ledger ledger(queues, projects);
+    Ledger ledger(queues, projects, pools);
     JobUse starting = runs("nlp", 2, Doing::kStarting);
     starting.begin = kNoon;
     ledger.update("nlp/a", starting, kNoon);
@@ -225,7 +265,7 @@ TEST_F(LedgerTest, ARestartNeitherLosesNorCountsTwice) {
     write(ledger, kNoon + seconds{50});
     ledger.of_project("nlp", kNoon + seconds{70});  // counted, and not written
   }
-  Ledger next(queues, projects);
+  Ledger next(queues, projects, pools);
   next.update("nlp/a", job, kNoon + seconds{100});
   for (const auto& status :
        {next.of_project("nlp", kNoon + seconds{110}), next.of_queue("research", kNoon + seconds{110})}) {
@@ -239,7 +279,7 @@ TEST_F(LedgerTest, AnEndThatNobodyWroteIsCountedFromItsStatus) {
   crds::UsageStatus usage;
   usage.until = kNoon + seconds{10};
   project("nlp", "research", usage);
-  Ledger ledger(queues, projects);
+  Ledger ledger(queues, projects, pools);
   JobUse ended;
   ended.project = "nlp";
   ended.whole = kNoon;
@@ -252,7 +292,7 @@ TEST_F(LedgerTest, AnEndThatNobodyWroteIsCountedFromItsStatus) {
 }
 
 TEST_F(LedgerTest, AnEndIsToBeWrittenSoon) {
-  Ledger ledger(queues, projects);
+  Ledger ledger(queues, projects, pools);
   ledger.update("nlp/a", runs("nlp", 4), kNoon);
   EXPECT_FALSE(ledger.project_has_ended("nlp"));
   ledger.update("nlp/a", runs("nlp", 3), kNoon + seconds{5});
@@ -264,7 +304,7 @@ TEST_F(LedgerTest, AnEndIsToBeWrittenSoon) {
 }
 
 TEST_F(LedgerTest, AStartThatNobodySawIsCountedFromItsStatus) {
-  Ledger ledger(queues, projects);
+  Ledger ledger(queues, projects, pools);
   JobUse job = runs("nlp", 2);
   job.begin = kNoon;
   job.whole = kNoon + seconds{30};
@@ -275,7 +315,7 @@ TEST_F(LedgerTest, AStartThatNobodySawIsCountedFromItsStatus) {
 }
 
 TEST_F(LedgerTest, AnotherProjectOfTheSameNameBeginsAtNothing) {
-  Ledger ledger(queues, projects);
+  Ledger ledger(queues, projects, pools);
   ledger.update("nlp/a", runs("nlp", 1), kNoon);
   EXPECT_EQ(ledger.of_project("nlp", kNoon + seconds{10}).total.gpu_seconds, 10);
   project("nlp", "research", {}, "uid-2");
@@ -284,13 +324,13 @@ TEST_F(LedgerTest, AnotherProjectOfTheSameNameBeginsAtNothing) {
 
 TEST_F(LedgerTest, ACircleOfQueuesHarmsNobody) {
   queue("root", "research");
-  Ledger ledger(queues, projects);
+  Ledger ledger(queues, projects, pools);
   ledger.update("nlp/a", runs("nlp", 1), kNoon);
   EXPECT_EQ(ledger.of_project("nlp", kNoon + seconds{10}).total.gpu_seconds, 10);
 }
 
 TEST_F(LedgerTest, AJobWithoutAProjectChargesNobody) {
-  Ledger ledger(queues, projects);
+  Ledger ledger(queues, projects, pools);
   ledger.update("other/a", runs("", 1), kNoon);
   ledger.update("other/a", runs("nlp", 1), kNoon + seconds{10});
   EXPECT_EQ(ledger.of_project("nlp", kNoon + seconds{15}).total.gpu_seconds, 5);
@@ -301,7 +341,7 @@ TEST_F(LedgerTest, CountersAreOfThisProcess) {
   before.until = kNoon;
   before.total.gpu_seconds = 1000;
   project("nlp", "research", before);
-  Ledger ledger(queues, projects);
+  Ledger ledger(queues, projects, pools);
   ledger.update("nlp/a", runs("nlp", 1), kNoon);
   ledger.lose("nlp", 3, kNoon + seconds{10});
   std::map<std::string, Used> told;
@@ -310,6 +350,113 @@ TEST_F(LedgerTest, CountersAreOfThisProcess) {
   ASSERT_TRUE(told.contains("nlp"));
   EXPECT_EQ(told["nlp"].milli_gpu_seconds(), 10'000);
   EXPECT_EQ(told["nlp"].lost_milli, 3'000);
+}
+
+// --- prices and power
+
+TEST_F(LedgerTest, AnotherPriceCountsFromThenOn) {
+  pool("a100", 2000, 500);
+  Ledger ledger(queues, projects, pools);
+  ledger.update("nlp/j", runs("nlp", 1), kNoon);
+  pool("a100", 4000, 500);
+  ledger.pool_changed("a100", kNoon + hours{1});
+  const auto total = ledger.of_project("nlp", kNoon + hours{2}).total;
+  EXPECT_EQ(total.cost, crds::MilliCost{6000});
+  EXPECT_EQ(total.watt_hours, 1000);
+  EXPECT_EQ(ledger.of_queue("root", kNoon + hours{2}).total.cost, crds::MilliCost{6000});
+}
+
+TEST_F(LedgerTest, AReadingCountsInsteadOfThePoolsWatts) {
+  pool("a100", 0, 700);
+  Ledger ledger(queues, projects, pools);
+  ledger.update("nlp/j", runs("nlp", 2, Doing::kStarting), kNoon);
+  ledger.of_project("nlp", kNoon);
+  ledger.note_power("nlp/j", 100'000, kNoon + hours{1});
+  EXPECT_FALSE(ledger.project_has_ended("nlp")) << "no write is due for it";
+  ledger.update("nlp/j", runs("nlp", 2), kNoon + hours{2});
+  ledger.note_power("nlp/j", std::nullopt, kNoon + hours{3});
+  EXPECT_EQ(ledger.of_project("nlp", kNoon + hours{4}).total.watt_hours, 1400 + 100 + 100 + 1400);
+}
+
+TEST_F(LedgerTest, OfAPoolWhatNobodyHeldIsCountedAcrossRestarts) {
+  const auto amounts = [](std::int64_t n) { return crds::Amounts{crds::MilliGpu{1000 * n}, {}, {}}; };
+  crds::NodePoolStatus status;
+  status.capacity = amounts(8);
+  status.free = amounts(6);
+  pool("a100", 0, 0);
+  {
+    Ledger ledger(queues, projects, pools);
+    ledger.note_capacity("a100", status.capacity, status.free, kNoon);
+    ledger.note_capacity("a100", status.capacity, status.free, kNoon + seconds{10});
+    status.usage = ledger.of_pool("a100");
+    EXPECT_EQ(status.usage.gpu_seconds, 80);
+    EXPECT_EQ(status.usage.unallocated, 60);
+    EXPECT_EQ(ledger.of_pool("a100"), status.usage);
+  }
+  pool("a100", 0, 0, status);
+  Ledger ledger(queues, projects, pools);
+  ledger.note_capacity("a100", status.capacity, amounts(0), kNoon + seconds{110});
+  ledger.note_capacity("a100", status.capacity, amounts(0), kNoon + hours{12});
+  const auto usage = ledger.of_pool("a100");
+  EXPECT_EQ(usage.until, kNoon + hours{12});
+  EXPECT_EQ(usage.gpu_seconds, 8 * 12 * 3600);
+  EXPECT_EQ(usage.unallocated, 6 * 110) << "while nobody looked it was as it had been written";
+  ASSERT_THAT(usage.days, SizeIs(1));
+  EXPECT_EQ(usage.days[0].date, "2026-01-31");
+}
+
+TEST_F(LedgerTest, OfAPoolWithoutGpusNothingIsWritten) {
+  pool("cpu", 0, 0);
+  Ledger ledger(queues, projects, pools);
+  ledger.note_capacity("cpu", {}, {}, kNoon);
+  ledger.note_capacity("cpu", {}, {}, kNoon + hours{2});
+  EXPECT_EQ(ledger.of_pool("cpu"), crds::CapacityUsage{});
+}
+
+// --- run times
+
+JobUse succeeded(const std::string& project, std::int64_t run_seconds, crds::Time end) {
+  JobUse use;
+  use.project = project;
+  use.user = "ann";
+  use.pool = "a100";
+  use.end = end;
+  use.whole = end - seconds{run_seconds};
+  use.until_end = gpus(Doing::kRunning, 4);
+  use.size = crds::MilliGpu{4000};
+  use.run_seconds = run_seconds;
+  return use;
+}
+
+TEST_F(LedgerTest, LearnsHowLongJobsRunOnceAlsoAcrossRestarts) {
+  {
+    Ledger ledger(queues, projects, pools);
+    for (const auto n : {100, 200, 300}) {
+      const std::string job = "nlp/" + std::to_string(n);
+      ledger.update(job, runs("nlp", 4), kNoon);
+      const auto end = kNoon + seconds{n};
+      ledger.update(job, succeeded("nlp", n, end), end);
+      ledger.update(job, succeeded("nlp", n, end), end);
+    }
+    EXPECT_EQ(ledger.usual_run_time("nlp", "ann", crds::MilliGpu{4000}),
+              (UsualRunTime{seconds{200}, seconds{300}}));
+    EXPECT_EQ(ledger.usual_run_time("nlp", "ann", crds::MilliGpu{8000}), std::nullopt);
+    EXPECT_EQ(ledger.usual_run_time("vision", "ann", crds::MilliGpu{4000}), std::nullopt);
+    crds::Project p;
+    p.metadata.name = "nlp";
+    p.spec.queue = "research";
+    p.status.usage = ledger.of_project("nlp", kNoon + seconds{300});
+    p.status.run_times = ledger.run_times_of("nlp");
+    put(projects, std::move(p));
+  }
+  Ledger next(queues, projects, pools);
+  const auto later = kNoon + seconds{1000};
+  next.update("nlp/300", succeeded("nlp", 300, kNoon + seconds{300}), later);
+  next.update("nlp/900", succeeded("nlp", 900, kNoon + seconds{900}), later);
+  const auto known = next.run_times_of("nlp");
+  ASSERT_THAT(known, SizeIs(1));
+  EXPECT_THAT(known[0].seconds, ElementsAre(900, 300, 200, 100)) << "the one that ended meanwhile is new";
+  EXPECT_EQ(next.of_project("nlp", later).until, later) << "it is written with the sums";
 }
 
 }  // namespace

@@ -21,8 +21,8 @@ constexpr crds::Time kMidnight{std::chrono::sys_days{std::chrono::year{2026} / 1
 crds::UsageStatus usage(std::int64_t today, std::int64_t yesterday) {
   crds::UsageStatus u;
   u.until = kMidnight + hours{12};
-  u.days.push_back({"2026-01-31", {.cpu_seconds = 2 * today}, {}, {{"a100", today}}});
-  u.days.push_back({"2026-01-30", {}, {}, {{"a100", yesterday}}});
+  u.days.push_back({"2026-01-31", {.cpu_seconds = 2 * today}, {}, {{"a100", today}}, {}});
+  u.days.push_back({"2026-01-30", {}, {}, {{"a100", yesterday}}, {}});
   return u;
 }
 
@@ -30,7 +30,7 @@ TEST(PastUse, WhatIsHeldForLongIsTheAverage) {
   crds::UsageStatus u;
   u.until = kMidnight;
   for (int i = 1; i <= 30; ++i)
-    u.days.push_back({crds::to_string(kMidnight - days{i}).substr(0, 10), {}, {}, {{"a100", 8 * 86400}}});
+    u.days.push_back({crds::to_string(kMidnight - days{i}).substr(0, 10), {}, {}, {{"a100", 8 * 86400}}, {}});
   const auto past = past_use_of("nlp", true, u, days{1}, "a100");
   ASSERT_THAT(past, SizeIs(1));
   EXPECT_EQ(past[0].queue, "nlp");

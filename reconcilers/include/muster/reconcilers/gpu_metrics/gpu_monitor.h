@@ -76,6 +76,8 @@ class GpuMonitor {
   // The GPUs with double-bit errors, as they were last read. What a node has said stands until it answers
   // again.
   std::set<std::int32_t> failing_gpus(const std::string& node) const;
+  // What these GPUs draw together, as the last round of the pool has read it; nullopt: not of all of them.
+  std::optional<std::int64_t> milliwatts(const std::string& pool, const std::vector<PodGpus>& gpus) const;
 
   // Begins no reading any more. Those under way end by their timeout, or when readings() are cancelled; join
   // them before what they use is destroyed.

@@ -20,6 +20,9 @@ struct GpuReading {
   std::map<std::int32_t, std::int32_t> by_index;
   // The same by pod, "namespace/name", and the text of the index label: where the exporter knows the pods.
   std::map<std::string, std::map<std::string, std::int32_t>> by_pod;
+  // What each draws, in milliwatts, likewise.
+  std::map<std::int32_t, std::int64_t> milliwatts_by_index{};
+  std::map<std::string, std::map<std::string, std::int64_t>> milliwatts_by_pod{};
   // Those with double-bit errors, of those of which it says either.
   std::set<std::int32_t> failing, spoken_of;
 };
@@ -28,8 +31,8 @@ struct GpuReading {
 bool is_wanted(const crds::GpuMetrics& where, std::string_view name);
 
 // Values that are no percentage (DCGM's blank values among them) and samples that carry a time of more than
-// three intervals ago, at least a minute, are passed over. The error is a sentence: neither metric is there.
-// O(samples log GPUs).
+// three intervals ago, at least a minute, are passed over. The error is a sentence: none of the metrics is
+// there. O(samples log GPUs).
 std::expected<GpuReading, std::string> reading_of(const crds::GpuMetrics& where,
                                                   const std::vector<client::Sample>& samples,
                                                   client::WallTime now);

@@ -42,6 +42,10 @@ struct GangUse {
 // at all, else by its index. O(GPUs log GPUs of a node).
 GangUse use_of(const std::vector<PodGpus>& gang, std::int32_t below, const GpuReadings& readings);
 
+// What the gang's GPUs draw together; nullopt: one of them was not read, or it has none. A GPU is found as
+// above.
+std::optional<std::int64_t> milliwatts_of(const std::vector<PodGpus>& gang, const GpuReadings& readings);
+
 // What a job's life is told.
 struct Idleness {
   bool is_known = false;  // its GPUs were read lately

@@ -55,6 +55,8 @@ class TrainingJobReconciler {
   void note(const client::Key& key, const client::Pod& pod);
   // The job has changed while another process leads. Forgets the notes that do not count any more.
   void follow(const client::Key& key);
+  // The GPUs of this pool were read: tells the ledger what those of each job draw. O(jobs).
+  void note_power(const std::string& pool);
 
  private:
   using Job = JobPtr;
@@ -90,6 +92,7 @@ class TrainingJobReconciler {
   crds::MilliGpu charge_of(const crds::TrainingJobSpec& spec, const Translation& wish,
                            const crds::PodAssignment& place) const;
   Idleness idleness_of(const client::Key& key, const crds::TrainingJob& job);
+  std::string gpu_model_of(const crds::Assignment& assignment) const;
   // Tells the ledger what the job holds.
   void count_use(const client::Key& key, const crds::TrainingJob& job, const crds::TrainingJobStatus& status,
                  const Translation& wish, const std::vector<client::Ptr<client::Pod>>& pods);

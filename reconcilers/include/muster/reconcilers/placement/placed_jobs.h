@@ -20,6 +20,7 @@
 #include "muster/reconcilers/lifecycle/lifecycle.h"
 #include "muster/reconcilers/placement/other_pods.h"
 #include "muster/reconcilers/placement/translation.h"
+#include "muster/reconcilers/usage/run_times.h"
 
 namespace muster::reconcilers {
 
@@ -31,6 +32,8 @@ class PlacedJobs {
     bool instant_is_unknown = false;
     // Asked before placement hears of a job: what is known of it beyond its objects. Empty: nothing.
     std::function<void(const client::Key&, placement::JobSpec&)> complete{};
+    // How long jobs like one that states no maxRuntime are likely to run. Empty: nobody knows.
+    UsualRunTimes usual_run_times{};
   };
 
   // `changed` is called when there is news for plan(). `cluster` and `pods` outlive this.
@@ -99,7 +102,10 @@ class PlacedJobs {
                     const Step& step, const std::vector<client::Ptr<client::Pod>>& pods);
   placement::JobSpec to_job(const client::Key& key, const crds::TrainingJob& job, const Translation& wish,
                             const crds::TrainingJobStatus& status) const;
-  placement::Progress to_progress(const crds::TrainingJob& job, const crds::TrainingJobStatus& status) const;
+  placement::Progress to_progress(const crds::TrainingJob& job, const Translation& wish,
+                                  const crds::TrainingJobStatus& status) const;
+  std::optional<placement::LearnedEnd> learned_end(const crds::TrainingJob& job, const Translation& wish,
+                                                   const crds::TrainingJobStatus& status) const;
   static placement::Assignment to_assignment(const JobState& state, const crds::TrainingJob& job,
                                              const crds::TrainingJobStatus& status);
   std::vector<std::size_t> uncharged(const client::Key& key, const placement::Assignment& recorded,

@@ -16,6 +16,7 @@
 #include "muster/reconcilers/lifecycle/lifecycle.h"
 #include "muster/reconcilers/placement/translation.h"
 #include "muster/reconcilers/pods/pod_builder.h"
+#include "muster/reconcilers/usage/run_times.h"
 
 namespace muster::reconcilers {
 
@@ -46,6 +47,10 @@ class PlacementModel {
   // `changed` is called when plan() has something to look at.
   explicit PlacementModel(std::function<void()> changed);
   ~PlacementModel();
+
+  // Asked of each running job that states no maxRuntime, whenever update() is told of it. Before: nobody
+  // knows.
+  void ask_usual_run_times(UsualRunTimes ask);
 
   // --- inputs, level-based: the newest state of each object
   void node(const client::Node& node);

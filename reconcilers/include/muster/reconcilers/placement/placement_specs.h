@@ -34,6 +34,7 @@ inline constexpr std::string_view kOutOfServiceTaint = "node.kubernetes.io/out-o
 
 bool is_in_maintenance(const client::Node& node);
 bool is_out_of_service(const client::Node& node);
+std::string model_of(const client::Node& node);  // of its GPUs; "": it names none
 // Empty where the annotation is absent or cannot be read.
 std::vector<std::int32_t> unhealthy_gpus(const client::Node& node);
 

@@ -45,7 +45,7 @@ class CapacityReconciler {
   // What the work has used until now.
   void take_usage(const std::string& name, crds::QueueStatus& status);
   void take_usage(const std::string& name, crds::ProjectStatus& status);
-  void take_usage(const std::string&, crds::NodePoolStatus&) {}
+  void take_usage(const std::string& name, crds::NodePoolStatus& status);
   // Work below it has given something back since then.
   bool has_ended(const crds::QueueStatus&, const std::string& name);
   bool has_ended(const crds::ProjectStatus&, const std::string& name);

@@ -1,5 +1,6 @@
 // The account of one Project or Queue: what its work has used, in all and by day. Amounts are integers, finer
 // than what a status says: thousandths of GPUs and CPUs, and MiB, times seconds.
+// Costs are thousandths of the currency and energy is in milliwatts, also times seconds.
 #pragma once
 
 #include <array>
@@ -9,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "muster/crds/usage.h"
 
@@ -23,20 +25,38 @@ struct Held {
   std::array<std::int64_t, kDoings> milli_gpus{};  // by Doing
   std::int64_t milli_cpus = 0;
   std::int64_t memory_mib = 0;
+  // What some of the GPUs draw, as it was read, and how many these are.
+  std::int64_t read_milliwatts = 0, read_milli_gpus = 0;
 
   std::int64_t& gpus(Doing doing) { return milli_gpus[static_cast<std::size_t>(doing)]; }
   void add(const Held& other);
   void take(const Held& other);  // what was added before
+  std::int64_t all_milli_gpus() const;
   bool operator==(const Held&) const = default;
+};
+
+// What the NodePool says of its GPUs; 0: nothing.
+struct Rates {
+  crds::MilliCost price;   // of a GPU in an hour
+  std::int64_t watts = 0;  // of a GPU; where that was read the reading counts
+  bool operator==(const Rates&) const = default;
+};
+
+// Whose work it is, and where it runs. "": not said.
+struct Part {
+  std::string user, pool, model;
+  auto operator<=>(const Part&) const = default;
 };
 
 // What was held, times seconds.
 struct Used {
-  Held held;
-  std::int64_t lost_milli = 0;  // milli-GPU-seconds of work that was thrown away
+  Held held;                     // without what was read
+  std::int64_t lost_milli = 0;   // milli-GPU-seconds of work that was thrown away
+  std::int64_t hourly_cost = 0;  // 3600 of these are one thousandth of the currency
+  std::int64_t milliwatt_seconds = 0;
 
-  void add(const Held& amounts, std::int64_t seconds);
-  std::int64_t milli_gpu_seconds() const;  // of all kinds
+  void add(const Held& amounts, const Rates& rates, std::int64_t seconds);
+  std::int64_t milli_gpu_seconds() const { return held.all_milli_gpus(); }
   bool operator==(const Used&) const = default;
 };
 
@@ -49,9 +69,10 @@ class Account {
   std::optional<crds::Time> counted_until() const { return counted_until_; }
 
   // Complexity: O(days between the two instants x log).
-  void count(const std::string& user, const std::string& pool, const Held& held, crds::Time begin,
-             crds::Time end);
+  void count(const Part& part, const Held& held, const Rates& rates, crds::Time begin, crds::Time end);
   void lose(std::int64_t gpu_seconds, crds::Time at);
+  // Something else of the object is new, which stands beside this account (runTimes).
+  void note_change() { has_changed_ = true; }
   // Something is held no longer: no status of a job tells for sure that it was.
   void note_end() { has_ended_ = true; }
   // Since the last status().
@@ -64,10 +85,18 @@ class Account {
   const Used& since_start() const { return since_start_; }
 
  private:
+  struct PartSum {
+    std::int64_t milli_gpu_seconds = 0, hourly_cost = 0, milliwatt_seconds = 0;
+    void add(const PartSum& other);
+  };
+  using PartSums = std::map<std::string, PartSum>;
   struct Day {
     Used sum;
-    std::map<std::string, std::int64_t> users, pools;  // milli-GPU-seconds
+    PartSums users, pools, models;
   };
+  static PartSums read(const std::vector<crds::UsagePart>& written);
+  static std::vector<crds::UsagePart> by_name(const PartSums& parts);
+  static std::vector<crds::UsagePart> most_first(PartSums parts);
 
   Day& day_of(std::chrono::sys_days date);
   bool begins_a_day(crds::Time now) const;

@@ -1,7 +1,6 @@
 // What a job holds at one instant, and what it does with it, told from its status and its pods. Pure.
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "muster/client/informer.h"
@@ -12,9 +11,6 @@
 #include "muster/reconcilers/usage/ledger.h"
 
 namespace muster::reconcilers {
-
-// Who the work is for: a label of the job.
-inline constexpr std::string_view kUserLabel = "muster.dev/user";
 
 // `status` counts, not that of `job`: it may be on its way. `pods`: all that the job has. `cost`: as for
 // describe(). The Project is the caller's matter. Complexity: O(pods log pods).
