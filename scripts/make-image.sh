@@ -4,7 +4,7 @@
 #
 #   scripts/make-image.sh [BINARY [ARCHIVE]]    default: build/release/bin/muster, build/image/muster.tar
 #
-# Its name is the one in manifests/base/kustomization.yaml.
+# Beside it is what it is made of, as SPDX: build/image/muster.spdx.json. Its name is the one in manifests/base/kustomization.yaml.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 binary=${1:-$root/build/release/bin/muster}
@@ -13,6 +13,10 @@ tag=$(sed -n 's/^  newTag: //p' "$root/manifests/base/kustomization.yaml")
 stripped=$(mktemp)  # Debug information is seven tenths of it.
 trap 'rm -f "$stripped"' EXIT
 strip -o "$stripped" "$binary"
+label=org.opencontainers.image
 "$root/scripts/oci-image.sh" "$archive" "docker.io/library/muster:$tag" --user 65532:65532 --entrypoint /usr/bin/muster \
+  --label "$label.title=muster" --label "$label.version=$tag" --label "$label.licenses=Apache-2.0" \
+  --label "$label.revision=$(git -C "$root" rev-parse HEAD 2>/dev/null || echo unknown)" \
   "$stripped=/usr/bin/muster" /etc/ssl/certs/ca-certificates.crt
+"$root/scripts/make-sbom.py" "$binary" "$tag" >"${archive%.tar}.spdx.json"
 echo "$archive: image muster:$tag, $(du -m "$archive" | cut -f1) MB"

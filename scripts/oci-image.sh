@@ -2,7 +2,7 @@
 # Makes a container image from files of this machine, with the shared libraries they need and nothing else. It needs no
 # registry, no container engine and no root. The same files give the same image.
 #
-#   scripts/oci-image.sh ARCHIVE NAME:TAG [--user UID] [--entrypoint WORD]… [--cmd WORD]… [--env N=V]… FILE|FILE=PATH…
+#   scripts/oci-image.sh ARCHIVE NAME:TAG [--user UID] [--entrypoint WORD]… [--cmd WORD]… [--env N=V]… [--label N=V]… FILE|FILE=PATH…
 #
 # FILE is a file or a directory. It keeps its path in the image, or goes to PATH. `docker load`, `podman load`,
 # `ctr images import` and `kind load image-archive` take ARCHIVE. This pushes it to a registry:
@@ -19,6 +19,7 @@ while (($#)); do
     --entrypoint) config+=(--config.entrypoint "$2"); shift ;;
     --cmd) config+=(--config.cmd "$2"); shift ;;
     --env) config+=(--config.env "$2"); shift ;;
+    --label) config+=(--config.label "$2"); shift ;;
     *) files+=("$1") ;;
   esac
   shift
@@ -30,22 +31,7 @@ done
 work=$(mktemp -d)
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 root=$work/root
-mkdir -m 755 "$root"
-
-# put FILE PATH: copies FILE to PATH, makes the directories on the way, and follows links.
-put() {
-  mkdir -p "$root/$(dirname "$2")"
-  cp -RL --preserve=mode "$1" "$root/$2"
-}
-for file in "${files[@]}"; do
-  put "${file%%=*}" "${file#*=}"
-done
-# The libraries that the loader would load for each program and library among the files.
-while read -r library; do
-  [[ -e $root/$library ]] || put "$library" "$library"
-done < <(find "$root" -type f \( -perm -u+x -o -name '*.so*' \) -exec ldd {} + 2>/dev/null |
-  sed -nE 's#^\s*(.* => )?(/[^ ]+) \(0x[0-9a-f]+\)$#\2#p' | grep -vF "$root" | sort -u)
-install -d -m 1777 "$root/tmp"
+"$(dirname "${BASH_SOURCE[0]}")/image-root.sh" "$root" "${files[@]}"
 
 # All files have the same time: that of the last commit, unless the caller says another.
 epoch=${SOURCE_DATE_EPOCH:-$(git -C "$(dirname "$0")" log -1 --format=%ct 2>/dev/null || echo 0)}

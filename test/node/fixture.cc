@@ -164,18 +164,23 @@ std::unique_ptr<NodeCluster> NodeCluster::start() {
   auto result = std::make_unique<NodeCluster>();
   result->build_images();
   result->cluster_ = Cluster::start(0, 0, testcluster::for_real_nodes({}), 0);
-  auto& real = result->cluster_->real();
-  auto node = testcluster::RealNode::start(
-      real, {.name = "real-0", .images = {archive("muster"), archive("test")}, .sandbox_image = kTestImage});
-  if (!node) throw std::runtime_error(node.error());
-  result->node_ = std::make_unique<testcluster::RealNode>(std::move(*node));
+  result->node_ = std::make_unique<testcluster::RealNode>(result->start_real_node(0));
   result->add_simulated_nodes();
   result->start_scheduler();
   result->make_projects();
   result->make_storage();
-  result->kubectl({"apply", "--server-side", "-k", MUSTER_SOURCE_DIR "/manifests/base"});
+  result->kubectl({"apply", "--server-side", "-k", MUSTER_SOURCE_DIR "/test/node/muster"});
   result->kubectl({"-n", "muster-system", "rollout", "status", "deployment/muster", "--timeout=60s"});
   return result;
+}
+
+testcluster::RealNode NodeCluster::start_real_node(int number) {
+  auto node = testcluster::RealNode::start(cluster_->real(), {.name = "real-" + std::to_string(number),
+                                                              .number = number,
+                                                              .images = {archive("muster"), archive("test")},
+                                                              .sandbox_image = kTestImage});
+  if (!node) throw std::runtime_error(node.error());
+  return std::move(*node);
 }
 
 NodeCluster::~NodeCluster() {
