@@ -19,6 +19,7 @@
 
 #include "fixture.h"
 #include "history.h"
+#include "random_objects.h"
 
 namespace muster::test {
 namespace {
@@ -45,7 +46,7 @@ bool has_ended(const json& object) {
   return phase == "Succeeded" || phase == "Failed";
 }
 
-class RandomLife : public testing::Test {
+class RandomLife : public testing::Test, protected Lots {
  protected:
   void SetUp() override {
     testcluster::Options options;
@@ -103,15 +104,6 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
     one.process = cluster_->muster({"--leader-elect", "--identity", one.name, "--node-grace", "4"});
   }
 
-  // --- lots
-
-  bool chance(int in_hundred) { return pick(100) < in_hundred; }
-  int pick(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
-  template <class T>
-  const T& one_of(const std::vector<T>& all) {
-    return all[static_cast<std::size_t>(pick(static_cast<int>(all.size())))];
-  }
-  std::string seconds(int low, int high) { return std::to_string(low + pick(high - low + 1)) + "s"; }
   void tell(const std::string& what) {
     const auto at = std::chrono::duration_cast<Milliseconds>(Clock::now() - began_).count();
     told_.push_back(std::to_string(at) + " ms: " + what);
@@ -143,50 +135,10 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
 
   // --- users
 
-  std::map<std::string, std::string> random_program() {
-    std::map<std::string, std::string> program = {
-        {"test.muster.dev/save-for", std::to_string(pick(3001)) + "ms"},
-        {"test.muster.dev/termination-message", R"({"checkpoint":{"step":7}})"}};
-    if (chance(30)) program["test.muster.dev/start-after"] = std::to_string(pick(2000)) + "ms";
-    program["test.muster.dev/runs-for"] = seconds(5, 30);
-    if (chance(10)) program["test.muster.dev/exit-code"] = "1";
-    return program;
-  }
-  json random_job(const std::string& name) {
-    const int gpus = one_of(std::vector{0, 1, 1, 1, 2, 4, 8});
-    const int replicas = 1 + pick(gpus == 8 ? 3 : 8);
-    json job = job_object({.name = name,
-                           .ns = chance(50) ? "team" : "guests",
-                           .replicas = replicas,
-                           .gpus = gpus,
-                           .pod_annotations = random_program()});
-    json& spec = job["spec"];
-    json& role = spec["roles"][0];
-    spec["priorityClassName"] = chance(40) ? "low" : "training";
-    if (chance(40)) spec["checkpoint"] = {{"gracePeriod", seconds(1, 10)}};
-    if (chance(50)) spec["maxRuntime"] = seconds(2, 20);
-    if (chance(15)) spec["completion"] = {{"policy", "First"}};
-    if (chance(10)) spec["suspend"] = true;
-    if (chance(15)) spec["restart"] = {{"limit", pick(3)}};
-    if (chance(15)) spec["ttlAfterFinished"] = seconds(0, 5);
-    if (chance(20)) {
-      spec["mode"] = "Interactive";
-      spec["maxRuntime"] = seconds(2, 20);
-    }
-    if (gpus == 1 && chance(30)) {
-      role["gpus"] = {{"fraction", "500m"}};
-    } else if (replicas > 1 && chance(40)) {
-      role.erase("replicas");
-      role["minReplicas"] = 1 + pick(replicas);
-      role["maxReplicas"] = replicas;
-      spec["elastic"] = {{"resize", chance(60) ? "InPlace" : "Restart"}, {"growAfter", "2s"}};
-    }
-    return job;
-  }
   void submit() {
     if (jobs().size() >= kMaxJobs) return delete_job();
     // Names come again, while pods of those that had them may still be there.
-    const json job = random_job("job-" + std::to_string(pick(20)));
+    const json job = random_job(*this, "job-" + std::to_string(pick(20)));
     const auto answer = cluster_->try_create(job);
     tell("submit " + job["metadata"]["name"].get<std::string>() + " (" + std::to_string(answer.status) +
          ") " + job["spec"].dump());
@@ -198,7 +150,7 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
     tell("delete " + path_of(job));
     try_remove(path_of(job));
     if (!chance(40)) return;
-    json again = random_job(job["metadata"]["name"]);
+    json again = random_job(*this, job["metadata"]["name"]);
     again["metadata"]["namespace"] = job["metadata"]["namespace"];
     const auto answer = cluster_->try_create(again);
     tell("make it anew (" + std::to_string(answer.status) + ") " + again["spec"].dump());
@@ -247,11 +199,7 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
   void change_a_service() {
     const auto all = services();
     if (all.size() < kMaxServices && chance(40)) {
-      auto program = random_program();
-      program.erase("test.muster.dev/runs-for");
-      program.erase("test.muster.dev/exit-code");
-      const json service = service_object("serve-" + std::to_string(pick(9)), 1 + pick(3),
-                                          {{"preemptible", chance(50)}}, program);
+      const json service = random_service(*this, "serve-" + std::to_string(pick(9)));
       const auto answer = cluster_->try_create(service);
       return tell("serve " + service["metadata"]["name"].get<std::string>() + " (" +
                   std::to_string(answer.status) + ")");
@@ -466,7 +414,7 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
   }
   void play(unsigned seed) {
     std::cout << "MUSTER_SEED=" << seed << std::endl;
-    random_.seed(seed);
+    Lots::seed(seed);
     told_.clear();
     began_ = Clock::now();
     history_ = std::make_unique<History>(*cluster_, std::vector<std::string>{"trainingjobs"});
@@ -490,7 +438,6 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
   const Controller* stopped_ = nullptr;
   std::unique_ptr<History> history_;
   Clock::time_point began_, continue_at_;
-  std::mt19937 random_;
   std::vector<std::string> told_;
 };
 
