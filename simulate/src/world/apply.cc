@@ -105,6 +105,24 @@ void World::apply(const std::vector<std::size_t>& changes) {
   changed_ = true;
 }
 
+void World::apply_node(const NodeObject& o, bool remove) {
+  const std::string& name = o.node.meta.name;
+  if (remove) return node_gone(name);
+  NodeState& state = nodes[name];
+  const bool is_new = state.object == nullptr;
+  state.object = &o;
+  if (is_new && !o.node.ready) state.failed = true;
+  if (!is_new && o.node.ready && state.failed) {
+    node_recovers(name);
+  } else if (!is_new && !o.node.ready && !state.failed) {
+    node_fails(name);
+  }
+  put_node(name);
+  if (o.fail_at) agenda_add(std::max(to_time(*o.fail_at), now), Due::kNodeFails, nullptr, 0, 0, name);
+  if (o.recover_at)
+    agenda_add(std::max(to_time(*o.recover_at), now), Due::kNodeRecovers, nullptr, 0, 0, name);
+}
+
 void World::apply_base(const Change& change) {
   const bool remove = change.remove;
   const auto created = [&] {
@@ -113,25 +131,7 @@ void World::apply_base(const Change& change) {
         .first->second;
   };
   std::visit(Overloaded{
-                 [&](const NodeObject& o) {
-                   const std::string& name = o.node.meta.name;
-                   if (remove) return node_gone(name);
-                   NodeState& state = nodes[name];
-                   const bool is_new = state.object == nullptr;
-                   state.object = &o;
-                   if (is_new && !o.node.ready) state.failed = true;
-                   if (!is_new && o.node.ready && state.failed) {
-                     node_recovers(name);
-                   } else if (!is_new && !o.node.ready && !state.failed) {
-                     node_fails(name);
-                   }
-                   put_node(name);
-                   if (o.fail_at)
-                     agenda_add(std::max(to_time(*o.fail_at), now), Due::kNodeFails, nullptr, 0, 0, name);
-                   if (o.recover_at)
-                     agenda_add(std::max(to_time(*o.recover_at), now), Due::kNodeRecovers, nullptr, 0, 0,
-                                name);
-                 },
+                 [&](const NodeObject& o) { apply_node(o, remove); },
                  [&](const NodeZones& o) {
                    if (remove) {
                      zones_.erase(o.node);

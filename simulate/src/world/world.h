@@ -330,6 +330,7 @@ class World {
 
   // --- apply.cc
   void apply(const std::vector<std::size_t>& changes);
+  void apply_node(const NodeObject& node, bool remove);
   void apply_base(const Change& change);
   Gang* apply_workload(std::size_t change);
   void remove_workload(Workload& w);
