@@ -82,6 +82,16 @@ TEST(PlacementProperties, HistoriesThatHaveFoundSomething) {
   }
 }
 
+TEST(PlacementProperties, HistoriesInBatchesThatHaveFoundSomething) {
+  for (const std::uint64_t seed : {376537092}) {
+    History h(seed);
+    for (int i = 0; i < 10; ++i) {
+      for (int k = 0; k < 20; ++k) h.step();
+      ASSERT_EQ(wrong_after_step(h), "") << "in batch " << i << " of history " << seed << ":\n" << h.log;
+    }
+  }
+}
+
 TEST(PlacementProperties, ManyChangesBetweenTwoPlans) {
   ASSERT_TRUE(rc::check("after each of 10 batches", [] {
     const auto seed = some_seed();

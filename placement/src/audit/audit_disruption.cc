@@ -1,5 +1,7 @@
 #include "audit/audit_disruption.h"
 
+#include <algorithm>
+
 #include "audit/recount.h"
 #include "node/wide.h"
 
@@ -17,9 +19,16 @@ std::int32_t max_overhead(const ClusterModel& s, QueueId leaf) {
 
 LifeSoFar life_so_far(const Job& j, Time now) {
   std::int64_t gpu = 0, cpu = 0;
-  for (const Allocation& a : j.allocations) {
-    if (a.node == kNoId || a.hold == Hold::kNominated) continue;
-    gpu += a.amounts.gpu.value, cpu += a.amounts.cpu.value;
+  const auto runs = [](const Allocation& a) { return a.node != kNoId && a.hold != Hold::kNominated; };
+  for (std::size_t i = 0; i < j.allocations.size(); ++i) {
+    const Allocation* a = &j.allocations[i];
+    // A pod that is lost, and may be replaced by the plan, has run until now: as much as others of its role.
+    if (std::find(j.displaced.begin(), j.displaced.end(), i) != j.displaced.end()) {
+      for (std::size_t k = 0; k < j.allocations.size() && !runs(*a); ++k) {
+        if (j.assignment->pods[k].role == j.assignment->pods[i].role) a = &j.allocations[k];
+      }
+    }
+    if (runs(*a)) gpu += a->amounts.gpu.value, cpu += a->amounts.cpu.value;
   }
   Time since = j.progress.began;
   if (j.progress.resized && *j.progress.resized > since) since = *j.progress.resized;
