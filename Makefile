@@ -4,6 +4,7 @@
 #   make test       every test: release, ASan+UBSan, TSan, and tests against a real control plane
 #   make test-tsan  its part under ThreadSanitizer: the client's tests; TSAN_TARGETS="client_test controller_test" for more
 #   make test-life  random lives on a real control plane with fresh seeds, MUSTER_MINUTES=1; `make test` plays a minute
+#   make audit      what Muster is linked with: versions, licences, and what Debian's security tracker knows, where it is reached
 #   make explore    property tests with fresh seeds: SECONDS=60
 #   make fuzz       libFuzzer on everything that reads foreign bytes: SECONDS=60 for each; TARGETS="pod watch" only these
 #   make demo       a control plane, 64 simulated GPUs, Muster and the samples; KEEP=1 leaves it up
@@ -11,6 +12,7 @@
 #   make image      a container image of Muster, from files of this machine: build/image/muster.tar
 #   make test-node  Muster's image and real programs on a real node (kubelet, containerd); needs root
 #   make test-helm  the chart by the real Helm: rendered, and a release's life on a control plane; builds Helm (minutes, once)
+#   make test-upgrade  from an earlier version, built from the history, to this one and back; builds for minutes, once
 #   make test-gitops  what Flux and Argo CD make of every kind in every state, as they compute it
 #   make test-page  the page of `kubectl muster ui` in a real browser; `make test` leaves the browser out where there is none
 #   make test-pytorch  real PyTorch under torchrun on a real node; gigabytes of packages, not part of `make test`
@@ -27,7 +29,7 @@ JOBS ?= $(shell nproc)
 # Programs with threads in them.
 TSAN_TARGETS ?= client_test
 
-.PHONY: deps build controlplane test test-tsan test-life test-node test-helm test-gitops test-page test-pytorch image explore fuzz demo demo-down bench lint clean
+.PHONY: deps build controlplane test test-tsan test-life test-node test-helm test-upgrade test-gitops test-page test-pytorch image audit explore fuzz demo demo-down bench lint clean
 
 deps:
 	@scripts/install-deps.sh
@@ -95,6 +97,11 @@ test-gitops: controlplane
 	@$(MAKE) build-release TARGETS="muster muster_gitops_test"
 	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^gitops$$'
 
+test-upgrade: controlplane
+	@scripts/build-older.sh $$(sed -n 's/.*kOlder = "\([0-9a-f]*\)".*/\1/p' test/cluster/delivery/upgrade_test.cc) >/dev/null
+	@$(MAKE) build-release TARGETS="muster muster_upgrade_test"
+	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^upgrade$$'
+
 test-page: controlplane
 	@scripts/install-page.sh >/dev/null
 	@$(MAKE) build-release TARGETS="muster kubectl-muster muster_ui_test"
@@ -106,6 +113,13 @@ test-pytorch:
 	@scripts/build-controlplane.sh --gpu-plugin >/dev/null
 	@$(MAKE) build-release TARGETS="muster muster_pytorch_test"
 	@MUSTER_PYTORCH=$$(scripts/install-pytorch.sh) build/release/bin/muster_pytorch_test
+
+audit:
+	@scripts/install-deps.sh --image
+	@$(MAKE) build-release TARGETS=muster
+	@mkdir -p build/image
+	@scripts/make-sbom.py build/release/bin/muster audit >build/image/audit.spdx.json
+	@scripts/audit.py build/image/audit.spdx.json
 
 explore:
 	@$(MAKE) build-release TARGETS="placement_properties simulation_time_test reconcilers_property_test"

@@ -29,15 +29,13 @@ def between(text, first, last):
 
 
 def deployment():
+    mount, volume = tls_values()[-2:]
     spread = part("ha/deployment.yaml", "      topologySpreadConstraints:", None)
     return [
         ("  replicas: 1\n", "  replicas: {{ if .Values.ha }}2{{ else }}1{{ end }}\n"),
         (
             "      securityContext:\n        runAsNonRoot",
-            "{{- if .Values.ha }}\n" + spread + "{{- end }}\n"
-            "{{- with .Values.tolerations }}\n      tolerations: {{- toYaml . | nindent 6 }}\n{{- end }}\n"
-            "{{- with .Values.imagePullSecrets }}\n      imagePullSecrets: {{- toYaml . | nindent 6 }}\n{{- end }}\n"
-            "      securityContext:\n        runAsNonRoot",
+            "{{- if .Values.ha }}\n" + spread + "{{- end }}\n" + placed() + "      securityContext:\n        runAsNonRoot",
         ),
         ("nodeSelector: {kubernetes.io/os: linux}", "nodeSelector: {{- toYaml .Values.nodeSelector | nindent 8 }}"),
         ("priorityClassName: system-cluster-critical", "priorityClassName: {{ .Values.priorityClassName }}"),
@@ -48,14 +46,51 @@ def deployment():
         ("containerPort: 8081", "containerPort: {{ .Values.healthPort }}"),
         (
             "        - --log-format=json\n",
-            "        - --log-format=json\n"
-            "{{- with .Values.extraArgs }}\n        {{- toYaml . | nindent 8 }}\n{{- end }}\n",
+            "        - --log-format=json\n" + OPTION % ("metricsTls", tls_arguments())
+            + "{{- with .Values.extraArgs }}\n        {{- toYaml . | nindent 8 }}\n{{- end }}\n",
         ),
         (
             part("base/deployment.yaml", "        resources:\n", "        securityContext:\n          allow"),
             "        resources: {{- toYaml .Values.resources | nindent 10 }}\n",
         ),
+        (
+            "          capabilities: {drop: [ALL]}\n",
+            "          capabilities: {drop: [ALL]}\n"
+            + OPTION % ("metricsTls", f"        volumeMounts:\n        - {mount}\n      volumes:\n      - {volume}\n"),
+        ),
     ]
+
+
+def tls_values():
+    """What manifests/metrics-tls adds to the Deployment, in its order."""
+    text = (MANIFESTS / "metrics-tls/deployment-patch.yaml").read_text()
+    return [line.split("value: ", 1)[1].strip("[]") for line in text.splitlines() if "value: " in line]
+
+
+def tls_arguments():
+    return "".join(f"        - {value}\n" for value in tls_values()[:-2])
+
+
+def placed():
+    """Where pods may stand, and how their images are pulled: the same for the page as for Muster."""
+    return (
+        "{{- with .Values.tolerations }}\n      tolerations: {{- toYaml . | nindent 6 }}\n{{- end }}\n"
+        "{{- with .Values.imagePullSecrets }}\n      imagePullSecrets: {{- toYaml . | nindent 6 }}\n{{- end }}\n"
+    )
+
+
+def page():
+    return [
+        ("nodeSelector: {kubernetes.io/os: linux}\n", "nodeSelector: {{- toYaml .Values.nodeSelector | nindent 8 }}\n" + placed()),
+        ("        image: muster\n", "        image: {{ .Values.image | quote }}\n"),
+    ]
+
+
+def service_monitor():
+    plain = part("monitoring/service-monitor.yaml", "  - {port: metrics", None)
+    # A YAML list's entry is indented by two spaces less than the value of the patch.
+    patch = part("metrics-tls/service-monitor-patch.yaml", "    port:", None)
+    return [(plain, "{{- if .Values.metricsTls }}\n  - " + patch.lstrip() + "{{- else }}\n" + plain + "{{- end }}\n")]
 
 
 def rbac():
@@ -92,6 +127,10 @@ EDITS = {
         [
             ('"8080"', "{{ .Values.metricsPort | quote }}"),
             ("port: 8080", "port: {{ .Values.metricsPort }}"),
+            (
+                "    prometheus.io/path: /metrics\n",
+                "    prometheus.io/path: /metrics\n" + OPTION % ("metricsTls", "    prometheus.io/scheme: https\n"),
+            ),
         ],
     ),
     "base/network-policy.yaml": ("", []),
@@ -107,9 +146,14 @@ EDITS = {
     "ha/pod-disruption-budget.yaml": ("ha", []),
     "restricted/network-policy.yaml": ("restrictNetwork", []),
     "restricted/own-namespace.yaml": ("namespaces", []),
-    "monitoring/service-monitor.yaml": ("monitoring", []),
+    "monitoring/service-monitor.yaml": ("monitoring", service_monitor()),
     "monitoring/prometheus-rule.yaml": ("monitoring", []),
     "users/user-label.yaml": ("userLabel", []),
+    "metrics-tls/rbac.yaml": ("metricsTls", []),
+    "ui/rbac.yaml": ("ui", []),
+    "ui/deployment.yaml": ("ui", page()),
+    "ui/service.yaml": ("ui", []),
+    "ui/network-policy.yaml": ("ui", []),
 }
 
 

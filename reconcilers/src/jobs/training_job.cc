@@ -203,6 +203,7 @@ void TrainingJobReconciler::charge(const client::Key& key) {
   const Translation wish = translate_job(*counts, context_.caches);
   Step step;
   step.status = job->value.status;
+  if (pods.empty()) begin_with_the_object(step.status, job->value.metadata);
   if (job->problem.empty() && job->value.status.assignment.attempt == 0) {
     Observed seen{.job = counts->value,
                   .pods = pods,

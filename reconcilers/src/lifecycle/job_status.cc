@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <set>
 #include <string>
@@ -53,6 +54,13 @@ crds::TrainingJobStatus without_counters(crds::TrainingJobStatus s) {
 
 crds::MilliGpu cost_of(const crds::PodAssignment& place, const PlaceCost& cost) {
   return cost ? cost(place) : crds::MilliGpu{static_cast<std::int64_t>(place.gpus.size()) * 1000};
+}
+
+void begin_with_the_object(crds::TrainingJobStatus& status, const crds::ObjectMeta& object) {
+  if (!object.creation_timestamp || is_finished(status)) return;
+  auto& a = status.assignment;
+  for (auto* began : {&status.started_at, &a.admitted_at, &a.resized_at})
+    if (*began) *began = std::max(**began, *object.creation_timestamp);
 }
 
 bool is_finished(const crds::TrainingJobStatus& status) {

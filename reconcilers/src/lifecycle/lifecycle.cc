@@ -226,6 +226,7 @@ bool makes_missing_pods(JobStep& s) {
 
 Step advance(const Observed& seen) {
   JobStep s(seen);
+  if (seen.pods.empty()) begin_with_the_object(s.status, seen.job.metadata);
   start_conditions(s.status, seen.job.metadata.generation, seen.now);
   const bool live = !is_finished(s.status);
   if (live && s.status.assignment.attempt != 0) match_pods(s);

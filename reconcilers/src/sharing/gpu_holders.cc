@@ -193,6 +193,8 @@ client::Task<Outcome> GpuHolders::reconcile(client::Key key) {
     case Duty::kNothing:
       break;
     case Duty::kMake:
+      // It would stay there until Kubernetes collects it. Its jobs lose their places in a moment.
+      if (!context_.caches.nodes.store().find(gpu->node)) co_return Outcome::again(kSoon);
       co_return co_await make(key, *gpu);
     case Duty::kRemove:
       co_return co_await remove(there);

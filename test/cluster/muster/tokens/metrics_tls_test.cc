@@ -37,6 +37,10 @@ TEST(MetricsOverTls, AreForWhomTheApiServerLetsGetThem) {
   EXPECT_EQ(refused.status, 403);
   EXPECT_THAT(refused.body,
               HasSubstr("user \"system:serviceaccount:team:nobody\" may not get path \"/metrics\""));
+  json job = job_object({.name = "secretive"});
+  job["metadata"]["labels"] = {{"muster.dev/user", "anna-of-the-lab"}};
+  cluster->create(job);
+  ASSERT_TRUE(cluster->wait_phase("secretive", "Running"));
   const std::string token = account(*cluster, "scraper");
   bind_everywhere(*cluster, "scraper", "muster-metrics-reader");
   // The API server hears of a binding a moment after it was made, and a refusal is remembered for ten
@@ -49,6 +53,9 @@ TEST(MetricsOverTls, AreForWhomTheApiServerLetsGetThem) {
                             }))
       << got.status << got.body;
   EXPECT_THAT(got.body, HasSubstr("muster_pool_"));
+  EXPECT_THAT(got.body, HasSubstr("project=\"team\""));
+  for (const char* name : {"secretive", "anna-of-the-lab", "registry.example"})
+    EXPECT_THAT(got.body, testing::Not(HasSubstr(name))) << "names of jobs, users and images are not told";
 }
 
 }  // namespace

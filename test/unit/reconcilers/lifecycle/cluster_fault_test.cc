@@ -35,6 +35,26 @@ INSTANTIATE_TEST_SUITE_P(Reasons, LifecycleClusterFault,
 
 // Found live: the pod garbage collector fails the pods of a deleted node before it removes them, without
 // a status.reason.
+// Its object was made anew from a backup, an hour after the backup; there are no pods.
+TEST(Lifecycle, ARestoredJobQueuesAgainAndCountsNothingOfTheTimeWithoutACluster) {
+  Life life;
+  life.job.spec.max_runtime = minutes{30};
+  life.run();
+  life.now += minutes{10};
+  const std::int64_t run_before = life.job.status.run_seconds;
+  const auto disruption_before = life.job.status.disruption;
+  life.pods.clear();
+  life.job.metadata.creation_timestamp = life.now + hours{1};
+  life.now += hours{1} + seconds{5};
+  life.turn();
+  EXPECT_EQ(life.job.status.assignment.attempt, 0);
+  EXPECT_EQ(life.reason("Evicted"), "PodLost");
+  EXPECT_EQ(life.phase(), Phase::kQueued) << "its maxRuntime has not passed";
+  EXPECT_EQ(life.job.status.run_seconds, run_before + 5);
+  EXPECT_LE(life.job.status.disruption.lost_owed, disruption_before.lost_owed + 4 * 5);
+  EXPECT_LE(life.job.status.disruption.ran, disruption_before.ran + 4 * 5);
+}
+
 TEST(Lifecycle, DisruptionTargetIsNoFaultOfTheProgram) {
   Life life;
   life.run();

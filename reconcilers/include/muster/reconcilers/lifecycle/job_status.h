@@ -16,6 +16,11 @@ crds::MilliGpu cost_of(const crds::PodAssignment& place, const PlaceCost& cost);
 // Complete or Failed.
 bool is_finished(const crds::TrainingJobStatus& status);
 
+// Of a job that has no pods. A status that was restored from a backup tells of places that were held before
+// the object was made, in a cluster of before. Until when nobody knows, so that time is not counted: they
+// begin with the object. Otherwise it changes nothing, but for the seconds by which two clocks differ.
+void begin_with_the_object(crds::TrainingJobStatus& status, const crds::ObjectMeta& object);
+
 // It runs, and it has a timeout for GPUs that are not used.
 bool may_be_idle(const crds::TrainingJob& job);
 
