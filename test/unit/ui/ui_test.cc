@@ -188,7 +188,8 @@ TEST(Rows, HoldSharesByPoolAndUsageByDay) {
                                           {"running", 2},
                                           {"pools", {{"h100", {{"quota", 4000}, {"used", 2000}}}}}}));
   EXPECT_EQ(Json::parse(*row->extra),
-            Json({{"until", 1772625600}, {"days", {{"2026-03-04", {{"held", 100}, {"lost", 7}, {"cost", 1500}}}}}}));
+            Json({{"until", 1772625600},
+                  {"days", {{"2026-03-04", {{"held", 100}, {"lost", 7}, {"cost", 1500}}}}}}));
   EXPECT_EQ(project_row(R"({"metadata":{"name":"p"},"spec":{"queue":"q"}})")->extra, nullptr);
 }
 
