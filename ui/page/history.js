@@ -10,7 +10,7 @@ let days = 30;
 
 // GPU-seconds of one day: {held, useful, starting, …}. What is not one of the others was useful.
 export function partsOf(day) {
-  const sum = {held: day?.held ?? 0};
+  const sum = {held: day?.held ?? 0, cost: day?.cost ?? 0};
   for (const name of kParts.slice(1)) sum[name] = day?.[name] ?? 0;
   sum.useful = Math.max(0, sum.held - sum.starting - sum.saving - sum.idle - sum.lost);
   return sum;
@@ -18,7 +18,7 @@ export function partsOf(day) {
 
 export function added(a, b) {
   const sum = {};
-  for (const name of ['held', ...kParts]) sum[name] = (a[name] ?? 0) + (b[name] ?? 0);
+  for (const name of ['held', 'cost', ...kParts]) sum[name] = (a[name] ?? 0) + (b[name] ?? 0);
   return sum;
 }
 
@@ -54,11 +54,16 @@ function chart(dates, byDay) {
     h('ul', {class: 'legend'}, kParts.map((part) => h('li', null, h('span', {class: `swatch use-${part}`}), part))));
 }
 
+// Where a NodePool states a price, there is a cost.
+const hasCost = () => [...tables.usage.values()].some((usage) => Object.values(usage.days ?? {}).some((day) => day.cost));
+
 const kColumns = (first) => [{name: first, class: 'name'}, {name: 'GPU-hours', class: 'number'},
-  ...kParts.map((p) => ({name: p[0].toUpperCase() + p.slice(1), class: 'number'})), {name: 'Useful part', class: 'number'}];
+  ...kParts.map((p) => ({name: p[0].toUpperCase() + p.slice(1), class: 'number'})), {name: 'Useful part', class: 'number'},
+  ...(hasCost() ? [{name: 'Cost', class: 'number'}] : [])];
 
 const cells = (name, sum) => [name, hours(sum.held), ...kParts.map((p) => hours(sum[p])),
-  sum.held > 0 ? `${Math.round((100 * sum.useful) / sum.held)} %` : '–'];
+  sum.held > 0 ? `${Math.round((100 * sum.useful) / sum.held)} %` : '–',
+  ...(hasCost() ? [(sum.cost / 1000).toFixed(2)] : [])];
 
 const total = (usage, dates) => dates.reduce((sum, date) => added(sum, partsOf(usage.days?.[date])), partsOf());
 

@@ -10,18 +10,20 @@ const kColumns = [{name: 'Job', class: 'name'}, {name: 'Project'}, {name: 'Phase
                   {name: 'Pods ready'}, {name: 'Since'}];
 const kOrder = ['Starting', 'Running', 'Resizing', 'Checkpointing', 'Queued', 'Suspended', 'Failed', 'Succeeded'];
 
+const stateOf = (job) => `${job.phase ?? 'new'}${job.idle ? ', idle' : ''}`;
+
 function list(root, redraw) {
   if (isForbidden('jobs')) { show(root, h('h2', null, 'Jobs'), h('p', null, 'You may not read TrainingJobs.')); return; }
-  const fits = ([key, job]) => `${key} ${projectOf(key, connection.version)} ${job.phase ?? ''}`.toLowerCase().includes(wanted.toLowerCase());
+  const fits = ([key, job]) => `${key} ${projectOf(key, connection.version)} ${stateOf(job)}`.toLowerCase().includes(wanted.toLowerCase());
   const found = [...tables.jobs].filter(fits).sort((a, b) =>
     kOrder.indexOf(a[1].phase) - kOrder.indexOf(b[1].phase) || (b[1].created ?? 0) - (a[1].created ?? 0) || a[0].localeCompare(b[0]));
   const [rows, more] = part('jobs', found, redraw);
   const cells = ([key, job]) => [
-    h('a', {href: jobLink(key)}, key), projectOf(key, connection.version), job.phase ?? 'new',
+    h('a', {href: jobLink(key)}, key), projectOf(key, connection.version), stateOf(job),
     gpus(job.gpus ?? job.wants), job.pods ?? '', since(job)];
   show(root, h('h2', null, 'Jobs'),
     h('p', {class: 'tools'},
-      h('label', null, 'Find ', h('input', {type: 'search', value: wanted, placeholder: 'job, project or phase',
+      h('label', null, 'Find ', h('input', {type: 'search', value: wanted, placeholder: 'job, project, phase or idle',
         oninput: (e) => { wanted = e.target.value; redraw(); }})),
       h('span', null, wanted ? `${found.length} of ${plural(tables.jobs.size, 'job')}` : plural(tables.jobs.size, 'job'))),
     rows.length > 0 && table('Jobs', kColumns, rows.map(cells)), more);

@@ -73,6 +73,9 @@ function layoutOf(nodes, width) {
           height: Math.ceil(nodes.length / columns) * blockHeight - gap};
 }
 
+// Nobody uses it, though jobs have it.
+const isIdle = (keys) => keys?.length > 0 && keys.every((key) => tables.jobs.get(key)?.idle);
+
 // Draws all GPUs, on a canvas that nobody sees: while somebody only points at them, they stay as they are.
 function drawAll(map, layout, width, scale) {
   const {all, nodes, held, failing} = map;
@@ -94,6 +97,7 @@ function drawAll(map, layout, width, scale) {
       context.globalAlpha = chosen && owner !== chosen ? 0.25 : 1;
       context.fillStyle = owner ? plain(colourOf(owner)) : free;
       context.fillRect(x, y, size, size);
+      if (isIdle(keys)) { context.fillStyle = free; context.fillRect(x + size / 4, y + size / 4, size / 2, size / 2); }
       if (keys?.length > 1) { context.fillStyle = mark; context.fillRect(x + size / 3, y + size / 3, size / 3, size / 3); }
       if (bad?.includes(i)) { context.fillStyle = lost; context.fillRect(x, y + size / 3, size, size / 3); }
       else if (node.state) { context.fillStyle = mark; context.fillRect(x, y + size - 1, size, 1); }
@@ -145,7 +149,7 @@ function gpuAt(map, x, y) {
 function words(map, {node, gpu}) {
   const [name, row] = map.nodes[node];
   const keys = map.held.get(name)?.[gpu];
-  const state = [row.state, map.failing.get(name)?.includes(gpu) && 'this GPU is failing'].filter(Boolean).join(', ');
+  const state = [row.state, isIdle(keys) && 'idle', map.failing.get(name)?.includes(gpu) && 'this GPU is failing'].filter(Boolean).join(', ');
   const who = keys ? keys.map((k) => `${k} (project ${projectOf(k, connection.version)})`).join(' and ') : 'no job';
   return `${name}, GPU ${gpu}${row.model ? `, ${row.model}` : ''}: ${who}${state ? `. ${state}` : ''}`;
 }
@@ -213,9 +217,10 @@ function section(pool, nodes, held) {
   map.failing = new Map(Object.entries(tables.pools.get(pool)?.failing ?? {}));
   const all = nodes.reduce((n, [, node]) => n + node.gpus, 0);
   const taken = nodes.reduce((n, [name]) => n + (held.get(name)?.filter(Boolean).length ?? 0), 0);
+  const models = [...new Set(nodes.map(([, node]) => node.model).filter(Boolean))].slice(0, 3).join(', ');
   map.canvas.setAttribute('aria-label', `${pool}: jobs hold ${taken} of ${all} GPUs on ${plural(nodes.length, 'node')}`);
   return h('section', {id: `pool-${pool}`}, h('h3', null, pool, ' ',
-    h('span', {class: 'small'}, `${plural(nodes.length, 'node')}, jobs hold ${taken} of ${all} GPUs`)), map.frame);
+    h('span', {class: 'small'}, `${plural(nodes.length, 'node')}${models && ` of ${models}`}, jobs hold ${taken} of ${all} GPUs`)), map.frame);
 }
 
 function swatch(colour) {
@@ -240,6 +245,7 @@ function legend(list, redraw) {
       onclick: () => { chosen = chosen === name ? '' : name; redraw(); }}, swatch(colourOf(name)), ` ${name} ${count}`))),
     rest.length > 0 && furtherProjects(rest, redraw),
     h('li', null, swatch('var(--track)'), 'held by no job'),
+    h('li', null, h('span', {class: 'swatch hollow'}), 'hollow: held, and idle'),
     h('li', null, h('span', {class: 'swatch failing'}), 'failing'),
     h('li', null, h('span', {class: 'swatch away'}), 'node cordoned or not ready'));
 }

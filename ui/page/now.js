@@ -55,6 +55,14 @@ function usesBar(sum) {
   ];
 }
 
+// What a gang of pods that each fit one node could have at once; the pool where that is most comes first.
+function largestGang() {
+  const most = [...tables.pools].sort((a, b) => (b[1].largestGang ?? 0) - (a[1].largestGang ?? 0)).slice(0, 3)
+    .map(([name, pool]) => [gpus(pool.largestGang ?? 0), `in ${name}`]);
+  return figure('Largest gang that could start', most[0][0],
+    [most[0][1], ...most.slice(1).map((words) => words.join(' '))].join(', '));
+}
+
 function figures(sum) {
   const share = (part) => (sum.held > 0 ? `${Math.round((100 * part) / sum.held)} % of what jobs hold` : '');
   const given = sum.capacity - sum.free;
@@ -64,9 +72,11 @@ function figures(sum) {
       : figure('GPUs allocated', gpus(sum.held), `by ${plural(sum.running, 'job')}`),
     !isForbidden('jobs') && [
       figure('Useful', gpus(sum.useful), share(sum.useful)),
+      figure('Idle', gpus(sum.idle), share(sum.idle)),
       figure('Starting', gpus(sum.starting), share(sum.starting)),
       figure('Asked for by what waits', gpus(sum.wanted), `by ${plural(sum.waiting, 'job')}`),
-    ]);
+    ],
+    tables.pools.size > 0 && largestGang());
 }
 
 // Queues with what is below them; then what hangs nowhere. [{name, depth, kind, row}]

@@ -45,5 +45,5 @@ export function queue(root, parts, redraw) {
           oninput: (e) => { wanted = e.target.value; redraw(); }})),
         h('span', null, wanted ? `${found.length} of ${plural(all.length, 'job')}` : plural(all.length, 'job'))),
       rows.length > 0 && table('Jobs that wait, in order', kColumns, rows.map(cells)), more,
-      h('p', {class: 'small'}, 'The likely start rests on the maxRuntime of what runs, and does not look at what comes until then.')]);
+      h('p', {class: 'small'}, 'The likely start rests on the maxRuntime of what runs, or on how long such jobs ran before, and does not look at what comes until then.')]);
 }

@@ -53,6 +53,7 @@ class ClusterView::Watched {
 
   std::vector<std::string> namespaces;   // that it is read of; empty: all
   std::optional<client::Error> refusal;  // why it is not watched
+  std::function<void()> on_synced = [] {};
 
  private:
   std::string about_;
@@ -103,6 +104,8 @@ class WatchedKind final : public ClusterView::Watched {
       seen_(updated->now->meta.key(), updated->now);
     else if (const auto* deleted = std::get_if<client::Deleted<T>>(&event))
       seen_(deleted->last->meta.key(), nullptr);
+    else
+      on_synced();
   }
 
   Decode decode_;
@@ -185,6 +188,7 @@ struct ClusterView::Impl {
     add_rows("services", muster_resource(crds::InferenceService::kPlural, true), service_row,
              Table::kServices, std::nullopt);
     add_nodes();
+    for (const auto& kind : kinds) kind->on_synced = [this] { tell(); };
     tell();
   }
 
@@ -225,6 +229,8 @@ struct ClusterView::Impl {
 
   void tell() {
     for (const auto& kind : kinds) model.set(Table::kAbout, kind->about(), about(*kind));
+    model.set_loading(std::ranges::any_of(
+        kinds, [](const auto& kind) { return kind->is_watched() ? !kind->is_synced() : !kind->refusal; }));
     if (!std::exchange(pools_changed, false)) return;
     const auto rows = pool_rows();
     nodes->each([&](const client::Key& key, const client::Ptr<client::Node>& node) {

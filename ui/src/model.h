@@ -54,6 +54,9 @@ class Model {
   // A text that equals what is there changes nothing. nullptr: as erase().
   void set(Table table, const std::string& key, Text row);
   void erase(Table table, const std::string& key);
+  // Rows of something are still to come. At first nothing is.
+  void set_loading(bool is_loading) { is_loading_ = is_loading; }
+  bool is_loading() const { return is_loading_; }
   // Those of jobs, services and Projects. Good until the next change.
   const std::set<std::string>& namespaces();
 
@@ -66,6 +69,7 @@ class Model {
   std::list<Reader*> readers_;
   std::set<std::string> namespaces_;
   bool namespaces_changed_ = false;
+  bool is_loading_ = false;
 };
 
 }  // namespace muster::ui

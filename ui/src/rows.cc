@@ -60,6 +60,7 @@ Json usage_json(const crds::Usage& u) {
   f.put("saving", u.saving);
   f.put("idle", u.idle);
   f.put("lost", u.lost);
+  if (u.cost) f.put("cost", u.cost->value);  // thousandths
   return f.take();
 }
 

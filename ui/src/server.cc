@@ -15,8 +15,9 @@ namespace {
 using server::Answer;
 using server::Connection;
 
-constexpr auto kBetweenChanges = std::chrono::seconds{1};  // at least
-constexpr auto kHeartbeat = std::chrono::seconds{15};      // shows that a browser has gone
+constexpr auto kBetweenChanges = std::chrono::seconds{1};      // at least
+constexpr auto kWhileItLoads = std::chrono::milliseconds{50};  // the first view waits for every kind
+constexpr auto kHeartbeat = std::chrono::seconds{15};          // shows that a browser has gone
 
 // What every answer needs of the world.
 struct Site {
@@ -79,7 +80,9 @@ client::Task<void> tell_changes(Site& site, Visitor& visitor, Connection& connec
   bool goes_on = co_await connection.begin(answer(200, "text/event-stream", "")) &&
                  co_await connection.send(event("snapshot", reader.snapshot()));
   while (goes_on) {
-    if (!co_await clock.sleep_for(kBetweenChanges)) break;
+    const client::Duration pause =
+        site.model.is_loading() ? kWhileItLoads : client::Duration{kBetweenChanges};
+    if (!co_await clock.sleep_for(pause)) break;
     if (!reader.has_changes() &&
         co_await news.wait_until(clock, clock.now() + kHeartbeat) == client::Wake::kCancelled)
       break;

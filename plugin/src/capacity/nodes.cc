@@ -64,6 +64,7 @@ std::vector<NodeUse> node_uses(const std::vector<client::Node>& nodes,
         auto& has = node->second.gpus[static_cast<std::size_t>(gpu)];
         const std::string name = name_of(job.metadata);
         if (std::ranges::find(has, name) == has.end()) has.push_back(name);
+        if (crds::is_true(job.status.conditions, "Idle")) node->second.idle.insert(name);
       }
     }
   }
@@ -78,21 +79,33 @@ Listing nodes(const std::vector<NodeUse>& uses) {
                      {"STATE", "state"},
                      {"GPUS", "gpus"},
                      {"FREE", "free", Shown::kWideAndData},
+                     {"IDLE", "idle", Shown::kWideAndData},
                      {"MODEL", "model", Shown::kWideAndData}};
+  std::set<std::string> idle_jobs;
+  for (const auto& node : uses) idle_jobs.insert(node.idle.begin(), node.idle.end());
   std::map<std::string, char> letters;
   for (const auto& [job, gpus] : holders(uses)) {
     const char letter = letters.size() < kLetters.size() ? kLetters[letters.size()] : '?';
     letters[job] = letter;
-    listing.footer += fmt::format("{}  {} ({})\n", letter, job, gpus);
+    listing.footer +=
+        fmt::format("{}  {} ({}{})\n", letter, job, gpus, idle_jobs.contains(job) ? ", idle" : "");
   }
   for (const auto& node : uses) {
     std::string cells;
     for (const auto& gpu : node.gpus)
       cells += gpu.empty() ? '.' : gpu.size() > 1 ? '*' : letters.at(gpu.front());
+    const auto idle = std::ranges::count_if(node.gpus, [&](const auto& gpu) {
+      return !gpu.empty() &&
+             std::ranges::all_of(gpu, [&](const auto& job) { return node.idle.contains(job); });
+    });
     const auto free = std::ranges::count_if(node.gpus, [](const auto& gpu) { return gpu.empty(); });
-    listing.rows.push_back(
-        {{cell(node.name), cell(node.state), {cells, node.gpus}, cell(std::int64_t{free}), cell(node.model)},
-         colour_of(node.state)});
+    listing.rows.push_back({{cell(node.name),
+                             cell(node.state),
+                             {cells, node.gpus},
+                             cell(std::int64_t{free}),
+                             cell(std::int64_t{idle}),
+                             cell(node.model)},
+                            colour_of(node.state)});
   }
   return listing;
 }

@@ -16,6 +16,7 @@ struct NodeUse {
   std::string state;  // Ready, NotReady, Cordoned
   std::string model;
   std::vector<std::vector<std::string>> gpus;  // the jobs that have each: "nlp/llama"
+  std::set<std::string> idle = {};             // those of them that use none of their GPUs
 };
 // The nodes that have GPUs, in the order of their names. Pods that are not Muster's are not seen.
 // `gpu_resources`: the names under which nodes count GPUs.
@@ -25,7 +26,7 @@ std::vector<NodeUse> node_uses(const std::vector<client::Node>& nodes,
 
 // A line for each node, with a cell for each GPU: the letter of the job that has it, '*' where several jobs
 // share it, '.' where no job has it. Below, the letters, in the order of the names of the jobs; where there
-// are more jobs than letters, the last have '?'.
+// are more jobs than letters, the last have '?'. A job whose condition Idle is True is said to be idle.
 Listing nodes(const std::vector<NodeUse>& uses);
 
 }  // namespace muster::plugin

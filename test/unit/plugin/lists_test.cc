@@ -100,9 +100,13 @@ TEST(Nodes, HaveACellForEachGpu) {
     j.status.assignment.pods = std::move(pods);
     return j;
   };
+  auto idle = gang("b", {{"worker", 0, "n1", {0, 1}, 0}, {"worker", 1, "n2", {1}, 0}});
+  crds::Condition is_idle;
+  is_idle.type = "Idle";
+  is_idle.status = crds::ConditionStatus::kTrue;
+  idle.status.conditions = {is_idle};
   const std::vector<crds::TrainingJob> jobs = {
-      gang("b", {{"worker", 0, "n1", {0, 1}, 0}, {"worker", 1, "n2", {1}, 0}}),
-      gang("a", {{"worker", 0, "n3", {3}, 0}}), gang("c", {{"worker", 0, "n3", {3}, 0}}),
+      idle, gang("a", {{"worker", 0, "n3", {3}, 0}}), gang("c", {{"worker", 0, "n3", {3}, 0}}),
       gang("gone", {{"worker", 0, "n9", {0}, 0}, {"worker", 1, "n1", {7}, 0}})};
   const auto listing =
       nodes(node_uses({node("n1", 4), away, cordoned, node("cpu", 0)}, jobs, {"nvidia.com/gpu"}));
@@ -113,11 +117,13 @@ TEST(Nodes, HaveACellForEachGpu) {
             "n3    Cordoned  ...*\n"
             "\n"
             "A  nlp/a (1)\n"
-            "B  nlp/b (3)\n"
+            "B  nlp/b (3, idle)\n"
             "C  nlp/c (1)\n");
   const auto items = items_of(listing);
   EXPECT_EQ(items[2]["gpus"], Data::parse(R"([[], [], [], ["nlp/a", "nlp/c"]])"));
   EXPECT_EQ(items[0]["free"], 2);
+  EXPECT_EQ(items[0]["idle"], 2);
+  EXPECT_EQ(items[2]["idle"], 0);
   EXPECT_EQ(table_of(nodes(node_uses({node("n1", 1)}, {}, {"nvidia.com/gpu"}))),
             "NODE  STATE  GPUS\nn1    Ready  .\n");
   EXPECT_TRUE(node_uses({node("n1", 1)}, {}, {}).empty());

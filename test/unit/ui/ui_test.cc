@@ -178,7 +178,7 @@ TEST(Rows, HoldSharesByPoolAndUsageByDay) {
  "status": {"allocated": {"gpu": 9}, "borrowed": {"gpu": 1}, "running": 2,
   "pools": [{"name": "h100", "allocated": {"gpu": 2}}],
   "usage": {"until": "2026-03-04T12:00:00Z", "days": [
-   {"date": "2026-03-04", "sum": {"gpuSeconds": 100, "lost": 7}, "users": [{"name": "rosa", "gpuSeconds": 100}]}]}}})");
+   {"date": "2026-03-04", "sum": {"gpuSeconds": 100, "lost": 7, "cost": "1.5"}, "users": [{"name": "rosa", "gpuSeconds": 100}]}]}}})");
   ASSERT_TRUE(row) << row.error().message;
   EXPECT_EQ(Json::parse(*row->row), Json({{"queue", "research"},
                                           {"namespace", "nlp-jobs"},
@@ -188,7 +188,8 @@ TEST(Rows, HoldSharesByPoolAndUsageByDay) {
                                           {"running", 2},
                                           {"pools", {{"h100", {{"quota", 4000}, {"used", 2000}}}}}}));
   EXPECT_EQ(Json::parse(*row->extra),
-            Json({{"until", 1772625600}, {"days", {{"2026-03-04", {{"held", 100}, {"lost", 7}}}}}}));
+            Json({{"until", 1772625600},
+                  {"days", {{"2026-03-04", {{"held", 100}, {"lost", 7}, {"cost", 1500}}}}}}));
   EXPECT_EQ(project_row(R"({"metadata":{"name":"p"},"spec":{"queue":"q"}})")->extra, nullptr);
 }
 

@@ -12,8 +12,8 @@
 
 namespace muster::test {
 
-// "": all is well, and there are pictures in build/release/page. nullopt: there is no browser here.
-inline std::optional<std::string> browse(const std::string& url, const json& plan) {
+// The folder of playwright-core; nullopt: there is no browser here.
+inline std::optional<std::string> page_modules() {
   const char* cache = std::getenv("MUSTER_CACHE");
   const char* home = std::getenv("HOME");
   const char* stated = std::getenv("MUSTER_PAGE_MODULES");
@@ -23,9 +23,16 @@ inline std::optional<std::string> browse(const std::string& url, const json& pla
                                   : std::string(home == nullptr ? "" : home) + "/.cache/muster/page-1";
   if (!std::filesystem::exists(modules + "/node_modules") || !std::filesystem::exists("/usr/bin/chromium"))
     return std::nullopt;
+  return modules;
+}
+
+// "": all is well, and there are pictures in build/release/page. nullopt: there is no browser here.
+inline std::optional<std::string> browse(const std::string& url, const json& plan) {
+  const auto modules = page_modules();
+  if (!modules) return std::nullopt;
   const auto result = testcluster::run_command(
       {.arguments = {"node", MUSTER_BROWSE, url, plan.dump(), std::string(MUSTER_PICTURES)},
-       .environment = {{"MUSTER_PAGE_MODULES", modules}},
+       .environment = {{"MUSTER_PAGE_MODULES", *modules}},
        .log = {}},
       {}, 240s);
   if (!result) return result.error();

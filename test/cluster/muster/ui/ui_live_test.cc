@@ -275,8 +275,22 @@ TEST_F(Ui, IsRightInABrowser) {
   EXPECT_EQ(*problems, "");
 }
 
+// load_time.mjs; "": there is no browser here.
+std::string load_time(const std::filesystem::path& kubeconfig, int jobs) {
+  const auto modules = page_modules();
+  if (!modules) return "";
+  const auto result = testcluster::run_command(
+      {.arguments = {"node", MUSTER_LOAD_TIME, MUSTER_PLUGIN, kubeconfig.string(), std::to_string(jobs)},
+       .environment = {{"MUSTER_PAGE_MODULES", *modules}},
+       .log = {}},
+      {}, 120s);
+  if (!result || !result->ok()) throw std::runtime_error(result ? result->out + result->err : result.error());
+  return result->out;
+}
+
 // docs/page.md, "How large": with MUSTER_FULL_SIZE=1 1,000 nodes, 5,000 jobs and 200 projects. It prints how
-// long a page takes until it has told everything, and what that is in bytes.
+// long a page takes until it has told everything, what that is in bytes, and what a browser and `kubectl
+// muster why` take.
 TEST(UiAtScale, TellsEverything) {
   const int nodes = full_size() ? 1000 : 20, projects = full_size() ? 200 : 10,
             jobs = full_size() ? 5000 : 100;
@@ -358,6 +372,15 @@ TEST(UiAtScale, TellsEverything) {
   const auto opened = took();
   EXPECT_TRUE(has("\"node-0\":{")(page.changes(has("\n\n"))));
   std::cout << "a page that is opened later: " << took() - opened << " ms\n";
+  for (int i = 0; i < 3; ++i) std::cout << load_time(cluster->real().kubeconfig(), jobs);
+  const auto asked = took();
+  const auto why = testcluster::run_command(
+      {.arguments = {MUSTER_PLUGIN, "--kubeconfig", cluster->real().kubeconfig().string(), "why", "-n",
+                     "p" + std::to_string((jobs - 1) % projects), "j" + std::to_string(jobs - 1)},
+       .environment = {},
+       .log = {}});
+  EXPECT_TRUE(why && why->ok());
+  std::cout << "kubectl muster why: " << took() - asked << " ms\n";
 }
 
 }  // namespace
