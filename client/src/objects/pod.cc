@@ -102,15 +102,30 @@ struct Requests {
   }
 };
 
+auto among(const std::vector<std::string>& names) {
+  return [&names](std::string_view key) { return std::find(names.begin(), names.end(), key) != names.end(); };
+}
+
+void read_labels(Value& labels, const PodFields& fields, Pod& pod) {
+  const auto is_asked_for = among(fields.labels);
+  each_field(labels, [&](std::string_view key, Value& value) {
+    if (is_asked_for(key)) {
+      pod.labels.emplace_back(key, text(value));
+    } else if (fields.other_labels) {
+      pod.other_labels.emplace_back(key, text(value));
+    }
+  });
+  std::sort(pod.labels.begin(), pod.labels.end());
+  std::sort(pod.other_labels.begin(), pod.other_labels.end());
+  pod.labels.shrink_to_fit();
+  pod.other_labels.shrink_to_fit();
+}
+
 void read_metadata(Value& metadata, const PodFields& fields, Pod& pod) {
-  const auto among = [](const std::vector<std::string>& names) {
-    return
-        [&names](std::string_view key) { return std::find(names.begin(), names.end(), key) != names.end(); };
-  };
   each_field(metadata, [&](std::string_view key, Value& value) {
     if (read_meta_field(key, value, pod.meta)) return;
     if (key == "labels") {
-      if (!fields.labels.empty()) pod.labels = read_pairs(value, among(fields.labels));
+      read_labels(value, fields, pod);
     } else if (key == "annotations") {
       if (!fields.annotations.empty()) pod.annotations = read_pairs(value, among(fields.annotations));
     } else if (key == "creationTimestamp") {
@@ -270,6 +285,11 @@ std::size_t heap_of(const KeyValues& pairs) {
   for (const auto& [key, value] : pairs) bytes += heap_of(value);
   return bytes;
 }
+std::size_t heap_of(const std::vector<std::pair<std::string, std::string>>& pairs) {
+  std::size_t bytes = heap_of(pairs.capacity() * sizeof pairs[0]);
+  for (const auto& [key, value] : pairs) bytes += heap_of(key) + heap_of(value);
+  return bytes;
+}
 
 }  // namespace
 
@@ -323,7 +343,7 @@ std::size_t memory_of(const Pod& pod) {
                                &pod.waiting_reason, &pod.waiting_message, &pod.init_message}) {
     bytes += heap_of(*s);
   }
-  bytes += heap_of(pod.labels) + heap_of(pod.annotations);
+  bytes += heap_of(pod.labels) + heap_of(pod.other_labels) + heap_of(pod.annotations);
   bytes += heap_of(pod.extended.capacity() * sizeof(Extended::value_type));
   for (const auto& [resource, amount] : pod.extended) bytes += heap_of(resource);
   bytes += heap_of(pod.ended.capacity() * sizeof(ContainerEnd));

@@ -37,19 +37,6 @@ bool priority_of(const crds::TrainingJob& job, const Caches& caches, std::int32_
   return true;
 }
 
-// Terms about other pods that the role's template has.
-std::optional<std::string> between_pods(const crds::Role& role) {
-  if (role.pod_template.value == nullptr) return std::nullopt;
-  const crds::Json* spec = find(*role.pod_template.value, "spec");
-  for (const char* name : {"podAffinity", "podAntiAffinity"}) {
-    const crds::Json* terms = find(spec, "affinity", name);
-    if (terms != nullptr && !terms->empty()) return std::string("affinity.") + name;
-  }
-  const crds::Json* spread = find(spec, "topologySpreadConstraints");
-  if (spread != nullptr && !spread->empty()) return "topologySpreadConstraints";
-  return std::nullopt;
-}
-
 // Its pods would run as the account that Muster makes in a Project's namespace.
 bool needs_job_account(const crds::TrainingJob& job) {
   return std::ranges::any_of(job.spec.roles, [](const crds::Role& role) {
@@ -104,11 +91,6 @@ std::optional<std::string> not_supported(const crds::TrainingJobSpec& spec) {
   for (std::size_t i = 0; i < spec.roles.size(); ++i) {
     const crds::Role& role = spec.roles[i];
     const std::string at = "spec.roles[" + std::to_string(i) + "].";
-    if (auto term = between_pods(role)) {
-      return at + "template.spec." + *term +
-             ": this version of Muster does not keep the labels of pods that are not its own; use "
-             "topology and nodeAffinity";
-    }
     if (!role.gpus) continue;
     const crds::Gpus& gpus = *role.gpus;
     if (gpus.on_memory_pressure == crds::MemoryPressure::kPriority) {
@@ -132,8 +114,10 @@ Translation translate_job(const Object<crds::TrainingJob>& counts, const Caches&
   if (t.serves) {
     const auto of = job.metadata.labels.find(std::string(kServiceLabel));
     t.service = client::make_key(job.metadata.ns, of == job.metadata.labels.end() ? "" : of->second);
-    if (const auto service = caches.services.store().find(t.service))
+    if (const auto service = caches.services.store().find(t.service)) {
       t.max_surge = service->value.spec.rollout.max_surge;
+      t.spread = service->value.spec.placement;
+    }
   }
   // What it needs is said whatever else is wrong: what runs is charged by it.
   const auto needs = pod_needs(job);

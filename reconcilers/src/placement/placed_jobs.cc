@@ -208,6 +208,7 @@ pl::JobSpec PlacedJobs::to_job(const client::Key& key, const crds::TrainingJob& 
   s.serves = wish.serves;
   s.service = wish.service;
   s.max_surge = a.moved_in_vain.value_or(false) ? 0 : wish.max_surge;
+  if (wish.spread) keep_apart(s, *wish.spread);
   if (options_.complete) options_.complete(key, s);
   return s;
 }

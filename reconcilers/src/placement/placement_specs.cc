@@ -20,6 +20,9 @@ namespace pl = placement;
 constexpr std::string_view kModelLabel = "nvidia.com/gpu.product";
 constexpr std::string_view kMemoryLabel = "nvidia.com/gpu.memory";  // MiB of one GPU
 
+constexpr std::string_view kHostnameLabel = "kubernetes.io/hostname";
+constexpr std::int64_t kMaxTermWeight = 100;  // in Kubernetes
+
 pl::Bounds to_bounds(const crds::Amounts& a) {
   pl::Bounds b;
   if (a.gpu) b.gpu = pl::MilliGpu{a.gpu->value};
@@ -360,8 +363,7 @@ pl::JobSpec job_spec(const crds::TrainingJob& job, std::string project, std::int
     spec.max_replicas = most[r];
     spec.topology = to_rule(role.topology);
     spec.colocate_with = role.colocate_with.empty() ? -1 : index_of(job.spec.roles, role.colocate_with);
-    spec.labels.emplace(kJobLabel, job_label(job.metadata.name));
-    spec.labels.emplace(kRoleLabel, role.name);
+    for (auto& [key, value] : labels_of_pods(job, role)) spec.labels.insert_or_assign(key, std::move(value));
     s.roles.push_back(std::move(spec));
   }
   for (const auto& refusal : job.status.node_refusals) s.avoid_nodes.push_back(refusal.node);
@@ -377,6 +379,33 @@ pl::JobSpec job_spec(const crds::TrainingJob& job, std::string project, std::int
   s.grace_period = from_seconds(grace_seconds(job.spec));
   s.resizes_in_place = crds::resizes_in_place(job.spec);
   return s;
+}
+
+void keep_apart(pl::JobSpec& job, const crds::ReplicaPlacement& placement) {
+  for (pl::RoleSpec& role : job.roles) {
+    const auto label = [&](std::string_view key) {
+      const auto found = role.labels.find(std::string(key));
+      return found == role.labels.end() ? std::string() : found->second;
+    };
+    const auto is = [&](std::string_view key, pl::Operator op) {
+      return pl::Requirement{std::string(key), op, {label(key)}};
+    };
+    // Those of another revision may stand beside it: else a rollout would need a free domain for each replica
+    // that it makes before another goes.
+    pl::PodTerm others;
+    others.selector = {is(kServiceLabel, pl::Operator::kIn), is(kRevisionLabel, pl::Operator::kIn),
+                       is(kJobLabel, pl::Operator::kNotIn)};
+    others.topology_key = placement.topology;
+    if (placement.spread == crds::ReplicaSpread::kPreferred) {
+      role.preferred_pods.emplace_back(-kMaxTermWeight, std::move(others));
+      continue;
+    }
+    role.pod_anti_affinity.push_back(std::move(others));
+    // A node without the label is in no domain, so that nothing would keep a second replica from it.
+    if (placement.topology != kHostnameLabel)
+      role.required.push_back(
+          {pl::Term{.labels = {{placement.topology, pl::Operator::kExists, {}}}, .fields = {}}});
+  }
 }
 
 pl::Progress progress_spec(const crds::TrainingJobSpec& spec, const crds::TrainingJobStatus& status) {
@@ -415,6 +444,7 @@ pl::OtherPod other_pod(const client::Pod& pod, std::string project,
   o.key = pod.meta.key();
   o.node = pod.node_name;
   for (const auto& [key, value] : pod.labels) o.labels.emplace(key, value);
+  o.labels.insert(pod.other_labels.begin(), pod.other_labels.end());
   o.gpus = gpus_of(pod);
   Devices devices = devices_in(pod.extended, gpu_resources);
   o.amounts = {pl::MilliGpu{devices.gpus * pl::kMilliPerGpu}, pl::MilliCpu{pod.milli_cpu},

@@ -45,6 +45,16 @@ std::string job_label(std::string_view job) {
   return fit(std::string(job), kMaxLabel);
 }
 
+crds::StringMap labels_of_pods(const crds::TrainingJob& job, const crds::Role& role) {
+  crds::StringMap labels{{std::string(kJobLabel), job_label(job.metadata.name)},
+                         {std::string(kRoleLabel), role.name}};
+  for (const auto of_service : {kServiceLabel, kRevisionLabel}) {
+    const auto found = job.metadata.labels.find(std::string(of_service));
+    if (found != job.metadata.labels.end()) labels.insert(*found);
+  }
+  return labels;
+}
+
 std::string pod_name(std::string_view job, std::string_view role, std::int32_t index, std::int32_t attempt,
                      std::int32_t tries) {
   std::string name;

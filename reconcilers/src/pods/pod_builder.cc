@@ -105,15 +105,10 @@ Json metadata_of(const TrainingJob& job, const Role& role, const Json& pod_templ
   meta["namespace"] = job.metadata.ns;
   meta["ownerReferences"] = owner_references(job);
   Json& labels = object_in(meta, "labels");
-  labels[std::string(kJobLabel)] = job_label(job.metadata.name);
-  labels[std::string(kRoleLabel)] = role.name;
+  for (auto& [key, value] : labels_of_pods(job, role)) labels[key] = value;
   labels[std::string(kIndexLabel)] = marks[kIndex];
   labels[std::string(kAttemptLabel)] = marks[kAttempt];
   labels[std::string(kTryLabel)] = marks[kTry];
-  for (const auto of_service : {kServiceLabel, kRevisionLabel}) {
-    const auto found = job.metadata.labels.find(std::string(of_service));
-    if (found != job.metadata.labels.end()) labels[found->first] = found->second;
-  }
   if (!role.gpus) return meta;
   Json& annotations = object_in(meta, "annotations");
   annotations[std::string(kGpusAnnotation)] = marks[kGpus];

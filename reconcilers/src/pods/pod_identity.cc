@@ -38,6 +38,7 @@ client::PodFields pod_fields() {
        {kJobLabel, kRoleLabel, kIndexLabel, kAttemptLabel, kTryLabel, kServiceLabel, kHolderPodLabel})
     fields.labels.emplace_back(label);
   fields.init_message_label = kHolderPodLabel;
+  fields.other_labels = true;  // terms of others may select any pod by any label
   return fields;
 }
 

@@ -7,6 +7,7 @@
 
 #include "muster/common/saturating.h"
 #include "muster/reconcilers/common/json_reader.h"
+#include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/rendezvous.h"
 #include "node_terms.h"
 
@@ -190,11 +191,45 @@ Result<crds::StringMap> read_strings(const Json* object, const std::string& fiel
   return all;
 }
 
-Result<placement::PodTerm> read_pod_term(const Json& term, const std::string& field) {
+// Pods are counted by the labels that all pods of a role have in common.
+constexpr std::array kOfSinglePods = {kIndexLabel, kAttemptLabel, kTryLabel};
+
+// Which pods a term or constraint is about. `of`: the term. `labels`: those of the pod that has it; as in
+// Kubernetes, a key that it does not have plays no part.
+Result<std::vector<NodeRequirement>> read_pod_selector(const Json& of, const crds::StringMap& labels,
+                                                       const std::string& field) {
+  const Json* stated = find(of, "labelSelector");
+  auto selector = read_label_selector(stated, field + ".labelSelector");
+  if (!selector) return selector;
+  // Kubernetes would take every pod, also one without labels.
+  if (stated != nullptr && selector->empty())
+    return wrong(field + ".labelSelector", "must have at least one label or expression");
+  for (const auto& [list, op] : {std::pair{"matchLabelKeys", NodeOperator::kIn},
+                                 std::pair{"mismatchLabelKeys", NodeOperator::kNotIn}}) {
+    if (stated == nullptr && !items(find(of, list)).empty())
+      return wrong(field + "." + list, "must be left out where labelSelector is");
+    for (const Json& key : items(find(of, list))) {
+      const auto own = labels.find(text(&key));
+      if (own != labels.end()) selector->push_back({own->first, op, {own->second}});
+    }
+  }
+  for (const NodeRequirement& r : *selector) {
+    if (std::ranges::find(kOfSinglePods, r.key) != kOfSinglePods.end())
+      return wrong(field + ".labelSelector", "must not select by " + r.key + "; " + std::string(kJobLabel) +
+                                                 " and " + std::string(kRoleLabel) +
+                                                 " are known before pods are made");
+  }
+  return selector;
+}
+
+Result<placement::PodTerm> read_pod_term(const Json& term, const crds::StringMap& labels,
+                                         const std::string& field) {
   placement::PodTerm out;
-  auto selector = read_label_selector(find(term, "labelSelector"), field + ".labelSelector");
+  auto selector = read_pod_selector(term, labels, field);
   if (!selector) return std::unexpected(selector.error());
   out.selector = std::move(*selector);
+  if (find(term, "namespaceSelector") != nullptr)
+    return wrong(field + ".namespaceSelector", "must be left out: name the namespaces in namespaces");
   for (const Json& ns : items(find(term, "namespaces"))) out.namespaces.push_back(text(&ns));
   out.topology_key = text(find(term, "topologyKey"));
   if (out.topology_key.empty()) return wrong(field + ".topologyKey", "is required");
@@ -208,7 +243,7 @@ std::optional<crds::FieldError> read_pod_affinity(const Json* affinity, const st
   std::string at = field + ".requiredDuringSchedulingIgnoredDuringExecution[";
   std::size_t i = 0;
   for (const Json& item : items(find(affinity, "requiredDuringSchedulingIgnoredDuringExecution"))) {
-    auto term = read_pod_term(item, at + std::to_string(i++) + "]");
+    auto term = read_pod_term(item, needs.labels, at + std::to_string(i++) + "]");
     if (!term) return term.error();
     required.push_back(std::move(*term));
   }
@@ -221,7 +256,7 @@ std::optional<crds::FieldError> read_pod_affinity(const Json* affinity, const st
       return wrong(one + ".weight", "must be an integer from 1 to 100").error();
     const Json* stated = find(item, "podAffinityTerm");
     if (stated == nullptr) return wrong(one + ".podAffinityTerm", "is required").error();
-    auto term = read_pod_term(*stated, one + ".podAffinityTerm");
+    auto term = read_pod_term(*stated, needs.labels, one + ".podAffinityTerm");
     if (!term) return term.error();
     needs.preferred_pods.emplace_back(sign * weight->get<std::int64_t>(), std::move(*term));
   }
@@ -245,7 +280,11 @@ std::optional<crds::FieldError> read_spread(const Json& spec, const std::string&
     if (otherwise != "DoNotSchedule" && otherwise != "ScheduleAnyway")
       return wrong(at + ".whenUnsatisfiable", "must be DoNotSchedule or ScheduleAnyway").error();
     c.required = otherwise == "DoNotSchedule";
-    auto selector = read_label_selector(find(item, "labelSelector"), at + ".labelSelector");
+    if (text(find(item, "nodeAffinityPolicy")) == "Ignore")
+      return wrong(at + ".nodeAffinityPolicy", "must be Honor or left out").error();
+    if (text(find(item, "nodeTaintsPolicy")) == "Honor")
+      return wrong(at + ".nodeTaintsPolicy", "must be Ignore or left out").error();
+    auto selector = read_pod_selector(item, needs.labels, at);
     if (!selector) return selector.error();
     c.selector = std::move(*selector);
     needs.spread.push_back(std::move(c));
@@ -298,7 +337,7 @@ Result<PodRequests> effective_requests(const Json& pod_template, std::string_vie
 }
 
 Result<PodNeeds> server_needs(const Json& pod_template, const std::optional<crds::Gpus>& gpus,
-                              std::string_view field) {
+                              std::string_view field, const crds::StringMap& set_labels) {
   const std::string at = std::string(field) + ".spec";
   const Json* spec = find(pod_template, "spec");
   if (spec == nullptr || !spec->is_object()) return wrong(at, "is required and must be a PodSpec");
@@ -317,6 +356,7 @@ Result<PodNeeds> server_needs(const Json& pod_template, const std::optional<crds
       read_strings(find(&pod_template, "metadata", "labels"), std::string(field) + ".metadata.labels");
   if (!labels) return std::unexpected(labels.error());
   needs.labels = std::move(*labels);
+  for (const auto& [key, value] : set_labels) needs.labels.insert_or_assign(key, value);
   const auto requests = effective_requests(pod_template, field);
   if (!requests) return std::unexpected(requests.error());
   needs.requests = *requests;
@@ -355,8 +395,8 @@ Result<PodNeeds> server_needs(const Json& pod_template, const std::optional<crds
 }
 
 Result<PodNeeds> pod_needs(const Json& pod_template, const std::optional<crds::Gpus>& gpus,
-                           std::string_view field) {
-  auto needs = server_needs(pod_template, gpus, field);
+                           std::string_view field, const crds::StringMap& set_labels) {
+  auto needs = server_needs(pod_template, gpus, field, set_labels);
   const std::string restart = text(find(&pod_template, "spec", "restartPolicy"));
   if (needs && !restart.empty() && restart != "Never") {
     return wrong(std::string(field) + ".spec.restartPolicy",
@@ -370,7 +410,8 @@ Result<std::vector<PodNeeds>> pod_needs(const crds::TrainingJob& job) {
   for (const crds::Role& role : job.spec.roles) {
     const std::string field = "spec.roles[" + std::to_string(all.size()) + "].template";
     static const Json kNone;
-    auto needs = pod_needs(role.pod_template.value ? *role.pod_template.value : kNone, role.gpus, field);
+    auto needs = pod_needs(role.pod_template.value ? *role.pod_template.value : kNone, role.gpus, field,
+                           labels_of_pods(job, role));
     if (!needs) {
       needs.error().object = "TrainingJob " + job.metadata.ns + "/" + job.metadata.name;
       return std::unexpected(std::move(needs.error()));

@@ -308,8 +308,10 @@ Object read_service(crds::InferenceService service, const Behaviour& behaviour) 
   result.revision = reconcilers::revision_of(result.service);
   static const Json kNone;
   const auto& spec = result.service.spec;
-  auto needs = reconcilers::server_needs(spec.pod_template.value ? *spec.pod_template.value : kNone,
-                                         spec.gpus, "spec.template");
+  auto needs = reconcilers::server_needs(
+      spec.pod_template.value ? *spec.pod_template.value : kNone, spec.gpus, "spec.template",
+      {{std::string(reconcilers::kServiceLabel), result.service.metadata.name},
+       {std::string(reconcilers::kRevisionLabel), result.revision}});
   if (needs) {
     result.needs = std::move(*needs);
   } else {

@@ -105,6 +105,7 @@ void World::restate(Gang& g) {
   if (w.is_service) {
     wish.service = w.key;
     wish.max_surge = w.service().service.spec.rollout.max_surge;
+    wish.spread = w.service().service.spec.placement;
   }
   g.violation.clear();
   const bool has_place = g.job.status.assignment.attempt != 0;  // what has one is not judged anew

@@ -53,6 +53,9 @@ struct Pod {
   Meta meta;
   KeyValues labels;       // only those asked for in PodFields
   KeyValues annotations;  // likewise
+  // All others, where PodFields asks for them; sorted. Whoever makes a pod makes up the keys, so that they
+  // are not kept as SharedWords, which stay.
+  std::vector<std::pair<std::string, std::string>> other_labels;
   std::string node_name;
   std::string ip;         // status.podIP; "": none yet
   std::string owner_uid;  // of the controlling owner reference
@@ -89,6 +92,7 @@ struct PodFields {
   std::vector<std::string> labels;
   std::vector<std::string> annotations;
   std::string init_message_label = "";  // one of `labels`; "": no pod's
+  bool other_labels = false;
 };
 
 struct Taint {

@@ -27,6 +27,23 @@ struct Rollout {
   bool operator==(const Rollout&) const = default;
 };
 
+// How the replicas of one revision stand to each other.
+enum class ReplicaSpread : std::uint8_t { kRequired, kPreferred };
+constexpr std::array<std::string_view, 2> names_of(ReplicaSpread) {
+  return {"Required", "Preferred"};
+}
+struct ReplicaPlacement {
+  ReplicaSpread spread = ReplicaSpread::kRequired;
+  std::string topology =
+      "kubernetes.io/hostname";  // a node label: no two replicas where its value is the same
+
+  static constexpr auto fields() {
+    using T = ReplicaPlacement;
+    return fields_of(field("spread", &T::spread), field("topology", &T::topology));
+  }
+  bool operator==(const ReplicaPlacement&) const = default;
+};
+
 // What a server says of itself.
 enum class ServingMetric : std::uint8_t { kRequestsWaiting, kRequestsRunning, kKVCacheUtilization };
 constexpr std::array<std::string_view, 3> names_of(ServingMetric) {
@@ -59,11 +76,12 @@ struct Autoscaling {
 struct InferenceServiceSpec {
   std::int32_t replicas = 1;  // the target of the scale subresource; see size_of()
   std::optional<Autoscaling> autoscaling;
-  std::int32_t group_size = 1;  // pods of a replica: a gang
-  bool preemptible = false;     // false: never made to yield, and must fit the quota
-  std::optional<Gpus> gpus;     // of each pod; absent: none
-  RawJson pod_template;         // JSON "template": a PodTemplateSpec
-  GangTopology topology;        // of the pods of one replica
+  std::int32_t group_size = 1;                // pods of a replica: a gang
+  bool preemptible = false;                   // false: never made to yield, and must fit the quota
+  std::optional<Gpus> gpus;                   // of each pod; absent: none
+  RawJson pod_template;                       // JSON "template": a PodTemplateSpec
+  GangTopology topology;                      // of the pods of one replica
+  std::optional<ReplicaPlacement> placement;  // of the replicas; absent: wherever there is room
   std::int32_t port = 8000;
   Rollout rollout;
   std::string priority_class_name;
@@ -74,7 +92,8 @@ struct InferenceServiceSpec {
     return fields_of(field("replicas", &T::replicas), field("autoscaling", &T::autoscaling),
                      field("groupSize", &T::group_size), field("preemptible", &T::preemptible),
                      field("gpus", &T::gpus), field("template", &T::pod_template),
-                     field("topology", &T::topology), field("port", &T::port), field("rollout", &T::rollout),
+                     field("topology", &T::topology), field("placement", &T::placement),
+                     field("port", &T::port), field("rollout", &T::rollout),
                      field("priorityClassName", &T::priority_class_name), field("pools", &T::pools));
   }
   bool operator==(const InferenceServiceSpec&) const = default;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -122,6 +123,28 @@ TEST(DecodePod, AWorkerOfAGang) {
   EXPECT_EQ(pod->memory_bytes, std::int64_t{512} << 30);
   EXPECT_EQ(pod->extended, (Extended{{"nvidia.com/gpu", 8}}));
   EXPECT_TRUE(pod->ended.empty());
+}
+
+// Whom terms of others mean, nobody knows beforehand.
+TEST(DecodePod, KeepsAllOtherLabelsWhereTheyAreWanted) {
+  PodFields wanted = fields();
+  wanted.other_labels = true;
+  json text = worker(17);
+  text["metadata"]["labels"]["app.kubernetes.io/name"] = "cache";
+  text["metadata"]["labels"]["a"] = "";
+  const auto pod = decode_pod(text.dump(), wanted);
+  ASSERT_TRUE(pod) << pod.error().message;
+  EXPECT_EQ(pod->labels.size(), 4u);
+  const auto at = [&](const std::string& key) {
+    const auto found = std::ranges::find(pod->other_labels, key, &std::pair<std::string, std::string>::first);
+    return found == pod->other_labels.end() ? "none" : found->second;
+  };
+  EXPECT_EQ(at("app.kubernetes.io/name"), "cache");
+  EXPECT_EQ(at("a"), "");
+  EXPECT_NE(at("team"), "none");
+  EXPECT_EQ(at("muster.dev/index"), "none") << "it stands in labels";
+  EXPECT_TRUE(std::ranges::is_sorted(pod->other_labels));
+  EXPECT_GT(memory_of(*pod), memory_of(*decode_pod(text.dump(), fields())));
 }
 
 TEST(DecodePod, StaysBelow1KiB) {

@@ -215,13 +215,53 @@ TEST(NotSupported, NamesTheField) {
   EXPECT_THAT(*not_supported(with(role)), testing::StartsWith("spec.roles[0].gpus.numaAligned: "));
   crds::Role apart;
   apart.pod_template.value = std::make_shared<const crds::Json>(crds::Json::parse(
-      R"({"spec": {"affinity": {"podAffinity": {}, "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []}}}})"));
-  EXPECT_THAT(*not_supported(with(apart)),
-              testing::StartsWith("spec.roles[0].template.spec.affinity.podAntiAffinity: "));
-  apart.pod_template.value = std::make_shared<const crds::Json>(
-      crds::Json::parse(R"({"spec": {"topologySpreadConstraints": [{"maxSkew": 1}]}})"));
-  EXPECT_THAT(*not_supported(with(apart)),
-              testing::StartsWith("spec.roles[0].template.spec.topologySpreadConstraints: "));
+      R"({"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}},
+          "topologySpreadConstraints": [{"maxSkew": 1}]}})"));
+  EXPECT_FALSE(not_supported(with(apart)));
+}
+
+TEST(OtherPod, HasAllItsLabels) {
+  client::Pod pod;
+  pod.labels = {{"muster.dev/job", "a"}};
+  pod.other_labels = {{"app", "cache"}};
+  EXPECT_EQ(other_pod(pod, "", {}).labels, (pl::Labels{{"app", "cache"}, {"muster.dev/job", "a"}}));
+}
+
+pl::JobSpec replica(const crds::ReplicaPlacement& placement) {
+  crds::TrainingJob job;
+  job.metadata.name = "chat-0a1b2-7";
+  job.metadata.labels = {{"muster.dev/service", "chat"}, {"muster.dev/revision", "0a1b2"}, {"other", "x"}};
+  job.spec.roles.emplace_back().name = "server";
+  auto spec = job_spec(job, "", 0, {PodNeeds{}}, {});
+  keep_apart(spec, placement);
+  return spec;
+}
+
+// Those of its own gang, and of another revision, may stand beside it.
+TEST(KeepApart, AReplicaAvoidsTheOthersOfItsRevision) {
+  const std::vector<pl::Requirement> others = {{"muster.dev/service", pl::Operator::kIn, {"chat"}},
+                                               {"muster.dev/revision", pl::Operator::kIn, {"0a1b2"}},
+                                               {"muster.dev/job", pl::Operator::kNotIn, {"chat-0a1b2-7"}}};
+  auto role = replica({}).roles.at(0);
+  EXPECT_EQ(role.labels, (pl::Labels{{"muster.dev/job", "chat-0a1b2-7"},
+                                     {"muster.dev/revision", "0a1b2"},
+                                     {"muster.dev/role", "server"},
+                                     {"muster.dev/service", "chat"}}));
+  EXPECT_EQ(role.pod_anti_affinity, (std::vector<pl::PodTerm>{{others, {}, "kubernetes.io/hostname"}}));
+  EXPECT_TRUE(role.required.empty()) << "a node is known by its name";
+
+  role = replica({crds::ReplicaSpread::kRequired, "rack"}).roles.at(0);
+  EXPECT_EQ(role.pod_anti_affinity, (std::vector<pl::PodTerm>{{others, {}, "rack"}}));
+  ASSERT_EQ(role.required.size(), 1u) << "nodes without the label are in no rack";
+  EXPECT_EQ(role.required[0].at(0).labels,
+            (std::vector<pl::Requirement>{{"rack", pl::Operator::kExists, {}}}));
+
+  role = replica({crds::ReplicaSpread::kPreferred, "rack"}).roles.at(0);
+  EXPECT_TRUE(role.pod_anti_affinity.empty());
+  EXPECT_TRUE(role.required.empty());
+  ASSERT_EQ(role.preferred_pods.size(), 1u);
+  EXPECT_EQ(role.preferred_pods[0].first, -100);
+  EXPECT_EQ(role.preferred_pods[0].second.selector, others);
 }
 
 }  // namespace

@@ -119,6 +119,22 @@ TEST(Requests, RefusesWhatItCannotHonour) {
       {".topologySpreadConstraints[0].maxSkew", "from 1 to 10000", R"({"topologySpreadConstraints": [{}]})"},
       {".topologySpreadConstraints[0].whenUnsatisfiable", "DoNotSchedule",
        R"({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone"}]})"},
+      {".topologySpreadConstraints[0].nodeAffinityPolicy", "must be Honor",
+       R"({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "nodeAffinityPolicy": "Ignore"}]})"},
+      {".topologySpreadConstraints[0].nodeTaintsPolicy", "must be Ignore",
+       R"({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "nodeTaintsPolicy": "Honor"}]})"},
+      {".topologySpreadConstraints[0].labelSelector", "must not select by muster.dev/index",
+       R"({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+           "labelSelector": {"matchLabels": {"muster.dev/index": "0"}}}]})"},
+      {".affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespaceSelector",
+       "must be left out",
+       R"({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone", "namespaceSelector": {}}]}}})"},
+      {".affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].matchLabelKeys",
+       "left out where labelSelector is",
+       R"({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone", "matchLabelKeys": ["a"]}]}}})"},
+      {".affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector",
+       "at least one label or expression",
+       R"({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone", "labelSelector": {}}]}}})"},
       {".resourceClaims", "must not be set", R"({"resourceClaims": [{"name": "x"}]})"},
       {".affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey", "is required",
        R"({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}})"},
@@ -218,6 +234,26 @@ TEST(Requests, ReadsTermsAboutOtherPods) {
   EXPECT_EQ(needs->preferred_pods, (std::vector<std::pair<std::int64_t, placement::PodTerm>>{
                                        {5, {cache, {"shared"}, "zone"}}, {-7, {{}, {}, "rack"}}}));
   EXPECT_EQ(needs->spread, (std::vector<placement::SpreadConstraint>{{2, "zone", false, a, 3}}));
+}
+
+// As in Kubernetes: the pod's own values, and a key that it does not have plays no part.
+TEST(Requests, TakesLabelsOfThePodIntoItsTerms) {
+  Json pod_template = bare_template();
+  pod_template["metadata"]["labels"] = {{"app", "a"}};
+  pod_template["spec"].update(
+      Json::parse(R"({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+      {"labelSelector": {"matchLabels": {"app": "a"}}, "mismatchLabelKeys": ["muster.dev/job"], "matchLabelKeys": ["none"], "topologyKey": "host"}]}},
+    "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+      "nodeAffinityPolicy": "Honor", "nodeTaintsPolicy": "Ignore",
+      "labelSelector": {"matchLabels": {"app": "a"}}, "matchLabelKeys": ["muster.dev/job"]}]})"));
+  const auto needs = pod_needs(pod_template, std::nullopt, "t", {{"muster.dev/job", "mine"}});
+  ASSERT_TRUE(needs) << to_string(needs.error());
+  const NodeRequirement a{"app", NodeOperator::kIn, {"a"}};
+  EXPECT_EQ(needs->pod_anti_affinity,
+            (std::vector<placement::PodTerm>{
+                {{a, {"muster.dev/job", NodeOperator::kNotIn, {"mine"}}}, {}, "host"}}));
+  EXPECT_EQ(needs->spread, (std::vector<placement::SpreadConstraint>{
+                               {1, "zone", true, {a, {"muster.dev/job", NodeOperator::kIn, {"mine"}}}, 0}}));
 }
 
 TEST(Requests, OfAJobNameObjectAndRole) {

@@ -63,6 +63,8 @@ placement::NodeSpec node_spec(const client::Node& node, const std::set<std::stri
 // `project`: what its namespace is charged to; "": nothing. `volumes` may be shorter than the roles.
 placement::JobSpec job_spec(const crds::TrainingJob& job, std::string project, std::int32_t priority,
                             const std::vector<PodNeeds>& needs, const std::vector<VolumeTerms>& volumes);
+// Makes the replica avoid the others of its service and revision, whose labels its roles have.
+void keep_apart(placement::JobSpec& job, const crds::ReplicaPlacement& placement);
 // Of a job that holds an assignment.
 placement::Progress progress_spec(const crds::TrainingJobSpec& spec, const crds::TrainingJobStatus& status);
 

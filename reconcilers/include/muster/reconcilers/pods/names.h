@@ -54,6 +54,9 @@ std::string job_label(std::string_view job);
 std::string pod_name(std::string_view job, std::string_view role, std::int32_t index, std::int32_t attempt,
                      std::int32_t tries);
 
+// The labels that Muster gives to all pods of a role alike: job, role, and those of an InferenceService.
+crds::StringMap labels_of_pods(const crds::TrainingJob& job, const crds::Role& role);
+
 // The TrainingJob that is replica `ordinal` of a revision: "<service>-<revision>-<ordinal>", at most 40
 // characters for ordinals up to 9999.
 std::string replica_name(std::string_view service, std::string_view revision, std::int32_t ordinal);

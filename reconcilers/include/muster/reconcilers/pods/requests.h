@@ -48,7 +48,7 @@ struct PodNeeds {
   placement::GpuShare share;            // what it wants of each of them
   bool numa_aligned = false;            // all on one NUMA node
   std::vector<std::string> gpu_models;  // any of these; empty: any
-  crds::StringMap labels;               // of the pod
+  crds::StringMap labels;               // of the pod, Muster's own among them
   PodRequests requests;
   crds::StringMap node_selector;  // all of them
   // A list of alternatives, one of which must hold; empty: any node.
@@ -73,11 +73,12 @@ crds::Result<PodRequests> effective_requests(const crds::Json& pod_template, std
 // Terms that Muster's placement does not know are refused, never passed over: ports under hostNetwork,
 // scheduling gates, resource claims, other resources than cpu, memory and ephemeral storage, matchFields
 // beside metadata.name.
+// `set_labels`: those that Muster gives to such a pod, beside the template's.
 crds::Result<PodNeeds> pod_needs(const crds::Json& pod_template, const std::optional<crds::Gpus>& gpus,
-                                 std::string_view field);
+                                 std::string_view field, const crds::StringMap& set_labels = {});
 // Of a server's pods, which restart as their template says.
 crds::Result<PodNeeds> server_needs(const crds::Json& pod_template, const std::optional<crds::Gpus>& gpus,
-                                    std::string_view field);
+                                    std::string_view field, const crds::StringMap& set_labels = {});
 // False also where nothing can be told.
 bool asks_for_no_gpu(const std::vector<PodNeeds>& needs);
 bool asks_for_parts_of_gpus(const std::vector<PodNeeds>& needs);
