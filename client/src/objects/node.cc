@@ -59,9 +59,10 @@ void read_allocatable(Value& list, Node& node) {
     if (resource == "cpu") node.milli_cpu = quantity(value, 1000, kField);
     if (resource == "memory") node.memory_bytes = quantity(value, 1, kField);
     if (resource == "pods") node.pods = quantity(value, 1, kField);
-    if (resource.find('/') != std::string_view::npos) {
-      node.extended.emplace_back(resource, quantity(value, 1, kField));
-    }
+    if (!is_other_resource(resource)) return;
+    const std::int64_t amount = quantity(value, 1, kField);
+    // Every kubelet lists huge pages of each size, mostly none.
+    if (amount > 0 || resource.contains('/')) node.extended.emplace_back(resource, amount);
   });
   std::sort(node.extended.begin(), node.extended.end());
 }

@@ -46,6 +46,11 @@ void each_element(Value& value, Fn fn) {
   }
 }
 
+// What stands in Extended.
+inline bool is_other_resource(std::string_view resource) {
+  return resource.contains('/') || resource == "ephemeral-storage" || resource.starts_with("hugepages-");
+}
+
 inline std::string_view text(Value& value) {
   return value.get_string();
 }

@@ -44,7 +44,8 @@ struct Amounts {
 // resource; a pod-level request instead, where there is one; and the overhead.
 struct Requests {
   Amounts containers, sidecars, init, overhead;
-  std::optional<std::int64_t> pod_cpu, pod_memory;  // nothing else can be asked for at the level of the pod
+  std::optional<std::int64_t> pod_cpu, pod_memory;
+  Amounts pod_level;  // huge pages: nothing else can be asked for at the level of the pod
 
   static void read(Value& list, Amounts& out, std::string_view field) {
     each_field(list, [&](std::string_view resource, Value& value) {
@@ -52,7 +53,7 @@ struct Requests {
         out.milli_cpu = quantity(value, 1000, field);
       } else if (resource == "memory") {
         out.memory_bytes = quantity(value, 1, field);
-      } else if (resource.contains('/')) {
+      } else if (is_other_resource(resource)) {
         out.extended[std::string(resource)] = quantity(value, 1, field);
       }
     });
@@ -62,6 +63,8 @@ struct Requests {
       constexpr std::string_view kField = "spec.resources.requests";
       if (resource == "cpu") pod_cpu = quantity(value, 1000, kField);
       if (resource == "memory") pod_memory = quantity(value, 1, kField);
+      if (resource.starts_with("hugepages-"))
+        pod_level.extended[std::string(resource)] = quantity(value, 1, kField);
     });
   }
 
@@ -97,6 +100,7 @@ struct Requests {
     sum.raise_to(init);
     sum.milli_cpu = pod_cpu.value_or(sum.milli_cpu);
     sum.memory_bytes = pod_memory.value_or(sum.memory_bytes);
+    for (const auto& [resource, amount] : pod_level.extended) sum.extended[resource] = amount;
     sum.add(overhead);
     return sum;
   }

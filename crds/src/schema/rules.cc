@@ -275,9 +275,11 @@ constexpr RuleTwin kTwins[] = {
      [](J self, P) {
        return all_keys(self, [](std::string_view key) { return !key.starts_with("muster.dev/"); });
      }},
-    {"self.all(name, name in ['cpu', 'memory'])",
+    {"self.all(name, name != 'nvidia.com/gpu' && !name.startsWith('nvidia.com/mig-'))",
      [](J self, P) {
-       return all_keys(self, [](std::string_view key) { return is_one_of(key, {"cpu", "memory"}); });
+       return all_keys(self, [](std::string_view key) {
+         return key != "nvidia.com/gpu" && !key.starts_with("nvidia.com/mig-");
+       });
      }},
     {"!('cpu' in self) || quantity(string(self['cpu'])).compareTo(quantity('1M')) <= 0",
      [](J self, P) { return !has(self, "cpu") || milli(*member(self, "cpu")) <= 1'000'000'000; }},

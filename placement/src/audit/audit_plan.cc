@@ -228,9 +228,11 @@ class PlanAudit {
       if (view == View::kTarget && c.hold == Hold::kRunning && was_nominated) continue;
       const Resources used = view == View::kTarget ? held.target() : held.now();
       const Resources& has = n.spec.allocatable;
-      if ((c.amounts.cpu.value > 0 && used.cpu > has.cpu) ||
-          (c.amounts.memory.value > 0 && used.memory > has.memory) || used.pods > has.pods)
-        say("I1", id, "was put on node " + n.spec.name + " beyond what it has");
+      const bool beyond = std::any_of(kAllKinds.begin(), kAllKinds.end(), [&](ResourceKind kind) {
+        return kind != ResourceKind::kGpu && amount_of(c.amounts, kind) > 0 &&
+               amount_of(used, kind) > amount_of(has, kind);
+      });
+      if (beyond) say("I1", id, "was put on node " + n.spec.name + " beyond what it has");
       for (const std::int32_t gpu : c.gpus) {
         const bool sick =
             std::find(n.spec.unhealthy.begin(), n.spec.unhealthy.end(), gpu) != n.spec.unhealthy.end();
@@ -376,7 +378,7 @@ bool PlanAuditor::in_the_way_for_good(const Job& j) const {
     const Node& n = s_.node(c.node);
     const Resources used = counted.on(c.node).target();
     const Resources& has = n.spec.allocatable;
-    if (used.cpu > has.cpu || used.memory > has.memory || used.pods > has.pods) return true;
+    if (!fits_beside_gpus(used, has)) return true;
     if (!c.gpus.empty() && counted.idle_gpus(c.node) < 0) return true;
     const PoolSpec& pool = s_.pool(c.pool).spec;
     for (const std::int32_t gpu : c.gpus) {

@@ -434,9 +434,7 @@ class SolutionAudit {
       const Resources free = n.spec.allocatable - counted.on(id).target();
       std::int64_t k = free.pods;
       if (role.gpus > 0) k = std::min(k, counted.idle_gpus(id) / role.gpus);
-      if (role.per_pod.cpu.value > 0) k = std::min(k, free.cpu.value / role.per_pod.cpu.value);
-      if (role.per_pod.memory.value > 0) k = std::min(k, free.memory.value / role.per_pod.memory.value);
-      room += std::max<std::int64_t>(0, k);
+      room += std::max<std::int64_t>(0, times_in(free, role.per_pod, k));
     }
     return room >= static_cast<std::int64_t>(solution_.places.size());
   }

@@ -46,10 +46,11 @@ Holders holders(const ClusterModel& s, PoolId pool, ResourceKind what) {
   return list;
 }
 
-std::string held_by(const Holders& list, ResourceKind what) {
+std::string held_by(const ClusterModel& s, const Holders& list, ResourceKind what) {
   std::string text;
   for (std::size_t i = 0; i < list.size() && i < kHoldersNamed; ++i) {
-    text += (i == 0 ? "; held by " : ", ") + list[i].second + " (" + show(name_of(what), list[i].first) + ")";
+    text += (i == 0 ? "; held by " : ", ") + list[i].second + " (" +
+            show(s.resource_names.name_of(what), list[i].first) + ")";
   }
   if (list.size() > kHoldersNamed) text += ", …";
   return text;
@@ -196,6 +197,7 @@ std::optional<PendingReason> not_shared_so(const ClusterModel& s, const Request&
 std::string beyond_every_node(const ClusterModel& s, PoolId pool, const RoleSpec& r) {
   std::string text;
   for (const ResourceKind what : kAllKinds) {
+    if (amount_of(r.per_pod, what) == 0) continue;
     if (what == ResourceKind::kGpu && r.share.kind != GpuShare::Kind::kWhole) continue;
     std::int64_t most = 0;
     each_node(s, pool, [&](NodeId id) {
@@ -204,7 +206,8 @@ std::string beyond_every_node(const ClusterModel& s, PoolId pool, const RoleSpec
     });
     if (amount_of(r.per_pod, what) <= most) continue;
     text += text.empty() ? "; no node has more than " : ", ";
-    text += show(name_of(what), most) + " " + unit_of(s.pool(pool).spec, name_of(what));
+    const char* name = s.resource_names.name_of(what);
+    text += show(name, most) + " " + unit_of(s.pool(pool).spec, name);
   }
   return text;
 }
@@ -221,12 +224,14 @@ PendingReason no_node(const ClusterModel& s, const Request& request, PoolId pool
   if (r.numa_aligned) asks += "all on one NUMA node, ";
   asks += show("cpu", r.per_pod.cpu.value) + " CPUs, " + show("memory", r.per_pod.memory.value) +
           " memory, a pod slot";
+  for (const auto& [name, amount] : r.named) asks += ", " + show(name, amount) + " " + name;
   if (!r.node_selector.empty() || !r.required.empty()) asks += ", its node selector, affinity and volumes";
   PendingReason v;
   v.reason = Reason::kNoMatchingNodes;
   v.message = "none of the " + std::to_string(s.pool(pool).domains[0].nodes) + " usable nodes of pool " +
               s.pool(pool).spec.name + " would do for a pod of role " + r.name + " even if it were empty (" +
               asks + ", and the nodes' taints" + beyond_every_node(s, pool, r) + ")";
+  if (r.named.contains(s.pool(pool).spec.gpu_resource)) v.message += "; GPUs are asked for with gpus";
   if (!request.avoid.empty()) {
     v.message += "; " + join(request.avoid, kHoldersNamed) + (request.avoid.size() == 1 ? " has" : " have") +
                  " refused a pod of it, and a node is tried again when that is five minutes past " +
@@ -261,13 +266,14 @@ std::optional<PendingReason> too_little(const ClusterModel& s, Request& request,
     if (need <= have) continue;
     if (never != nullptr) *never = need > amount_of(here.capacity, what);
     const auto by = holders(s, request, pool, asking, what);
+    const char* name = s.resource_names.name_of(what);
     PendingReason v;
     v.reason = Reason::kInsufficientCapacity;
-    v.message = "needs " + show(name_of(what), need) + " " + unit_of(s.pool(pool).spec, name_of(what)) +
-                " in pool " + s.pool(pool).spec.name + ", " + show(name_of(what), have) + " free of " +
-                show(name_of(what), amount_of(here.capacity, what)) + bound_text(s, request, pool, asking) +
-                held_by(by, what);
-    Blocking b{name_of(what), s.pool(pool).spec.name, need, have, {}};
+    v.message = "needs " + show(name, need) + " " + unit_of(s.pool(pool).spec, name) + " in pool " +
+                s.pool(pool).spec.name + ", " + show(name, have) + " free of " +
+                show(name, amount_of(here.capacity, what)) + bound_text(s, request, pool, asking) +
+                held_by(s, by, what);
+    Blocking b{name, s.pool(pool).spec.name, need, have, {}};
     for (const auto& [amount, id] : by) b.by.push_back(id);
     v.blocking.push_back(std::move(b));
     return v;
@@ -310,19 +316,19 @@ PendingReason reason_of_shortage(ClusterModel& s, Request& request, PoolId pool,
     v.message = "enough is free in pool " + name + " in all, but only " + std::to_string(fit) + " of " +
                 std::to_string(need) + " pods of role " + r.name + " find it on one node" +
                 (r.numa_aligned ? ", with all of a pod on one NUMA node" : "") +
-                bound_text(s, request, pool, {role}) + held_by(by, what);
+                bound_text(s, request, pool, {role}) + held_by(s, by, what);
   } else {
     need = request.total.pods;
     fit = refusal.placed;
     const std::string found = std::to_string(fit) + " of " + std::to_string(need) + " pods found a place";
     v.message = request.about_pods
                     ? "enough is free in pool " + name + ", but not where its pod affinity, anti-affinity " +
-                          "and spread constraints allow: " + found + held_by(by, what)
+                          "and spread constraints allow: " + found + held_by(s, by, what)
                 : all.size() == 1 && !s.jobs().with_anti_affinity().empty()
                     ? "enough is free in pool " + name + ", but not where the anti-affinity of other pods " +
-                          "allows: " + found + held_by(by, what)
+                          "allows: " + found + held_by(s, by, what)
                     : "the pods of role " + r.name + " would find room in pool " + name +
-                          ", but not beside those of the other roles: " + found + held_by(by, what);
+                          ", but not beside those of the other roles: " + found + held_by(s, by, what);
   }
   Blocking b{"pods", name, need, fit, {}};
   for (const auto& [amount, id] : by) b.by.push_back(id);

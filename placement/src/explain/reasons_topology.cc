@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "explain/reasons.h"
+#include "node/resource_vector.h"
 #include "place/layout.h"
 #include "place/nodes.h"
 #include "pool/topology.h"
@@ -93,13 +94,17 @@ class Topology {
     s_.work.spend(static_cast<std::int64_t>(roster_.rows.size()) / (if_empty_ ? kRowsAStep : 1));
     const RoleSpec& r = request_.roles[role];
     const std::vector<bool>& eligible = request_.eligible[role];
-    Roster::Row last;  // neighbours are often alike
+    const bool named = asks_for_named(r.per_pod);  // the roster does not tell
+    Roster::Row last;                              // neighbours are often alike
     std::int64_t room = room_if_empty(last, r);
     for (std::size_t i = 0; i < roster_.rows.size(); ++i) {
       const Roster::Row& row = roster_.rows[i];
       if (!eligible[static_cast<std::size_t>(row.node)]) continue;
       if (!if_empty_) {
         room = room_for(s_.node(row.node), pool_.spec, r, View::kNow);
+      } else if (named) {
+        const Resources& has = s_.node(row.node).spec.allocatable;
+        room = times_in(has, r.per_pod, room_if_empty(row, r));
       } else if (!row.has_as_much_as(last)) {
         room = room_if_empty(row, r);
         last = row;

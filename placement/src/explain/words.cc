@@ -21,7 +21,9 @@ std::string who(const QueueSpec& spec) {
 
 std::string show(std::string_view resource, std::int64_t amount) {
   if (resource == "gpu" || resource == "cpu") return common::format_milli(amount);
-  return resource == "memory" ? common::format_bytes(amount) : std::to_string(amount);
+  const bool bytes =
+      resource == "memory" || resource == "ephemeral-storage" || resource.starts_with("hugepages-");
+  return bytes ? common::format_bytes(amount) : std::to_string(amount);
 }
 
 std::string show(Time at) {
@@ -86,7 +88,7 @@ std::string_view to_string(EvictReason reason) {
 std::string unit_of(const PoolSpec& pool, std::string_view resource) {
   if (resource == "gpu") return pool.gpu_resource;
   if (resource == "cpu") return "CPUs";
-  return resource == "pods" ? "pod slots" : "memory";
+  return resource == "pods" ? "pod slots" : std::string(resource);
 }
 
 }  // namespace muster::placement

@@ -45,6 +45,10 @@ class ClusterModel {
   std::map<std::string, PoolId> pool_ids;  // also of pools that an assignment names and that do not exist
   PastByQueue past;                        // as of the last plan
   Requests requests;
+  ResourceNames resource_names;
+  // Pods outside jobs that ask for resources by name, by key: they are charged anew when one is first
+  // counted.
+  std::map<std::string, OtherPod> others_with_named;
   OtherAllocations others;
   bool sidelined_changed = false;
   std::uint64_t last_serial = 0;

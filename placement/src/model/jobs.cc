@@ -4,6 +4,7 @@
 
 #include "model/cluster_model.h"
 #include "node/numa.h"
+#include "node/resource_vector.h"
 
 namespace muster::placement {
 namespace {
@@ -102,7 +103,7 @@ void ClusterModel::set_spec(JobId id, const JobSpec& spec, QueueId leaf) {
   j.known = false;
   if (j.request != kNoId) count(id);
   const RequestId before = j.request;
-  j.request = requests.acquire(spec);
+  j.request = requests.acquire(spec, resource_names);
   requests.release(before);
   j.spec = spec;
   j.known = true;
@@ -302,9 +303,8 @@ void ClusterModel::drop_assignment(JobId id) {
 bool ClusterModel::available(const Allocation& c, View view) const {
   const Node& n = node(c.node);
   const Resources free = n.free(view);
-  const bool fits =
-      c.amounts.cpu <= free.cpu && c.amounts.memory <= free.memory && c.amounts.pods <= free.pods;
-  return fits && n.takes_part() && devices_available(n, pool(n.pool).spec, c, view);
+  return fits_beside_gpus(c.amounts, free) && n.takes_part() &&
+         devices_available(n, pool(n.pool).spec, c, view);
 }
 
 Allocation ClusterModel::allocation_for(JobId id, const PodPlace& place, NodeId on, PoolId p, Hold hold) {

@@ -47,6 +47,7 @@ Resources Node::free(View view) const {
   r.cpu = std::max(r.cpu, MilliCpu{});
   r.memory = std::max(r.memory, Bytes{});
   r.pods = std::max<std::int64_t>(r.pods, 0);
+  for (std::int64_t& amount : r.named) amount = std::max<std::int64_t>(amount, 0);
   return r;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "muster/placement/amounts.h"
@@ -14,20 +15,28 @@
 
 namespace muster::placement {
 
-enum class ResourceKind : std::uint8_t { kGpu, kCpu, kMemory, kPods };
+// From kNamed on, as many as kMaxNamed says: Resources::named, one after the other.
+enum class ResourceKind : std::uint8_t { kGpu, kCpu, kMemory, kPods, kNamed };
+
+constexpr std::size_t named_index(ResourceKind kind) {
+  return static_cast<std::size_t>(kind) - static_cast<std::size_t>(ResourceKind::kNamed);
+}
 
 // Those that quotas, limits and fair shares are about, in the order in which they are judged and named.
 inline constexpr std::array kAccountedKinds = {ResourceKind::kGpu, ResourceKind::kCpu, ResourceKind::kMemory};
-inline constexpr std::array kAllKinds = {ResourceKind::kGpu, ResourceKind::kCpu, ResourceKind::kMemory,
-                                         ResourceKind::kPods};
+inline constexpr auto kAllKinds = [] {
+  std::array<ResourceKind, static_cast<std::size_t>(ResourceKind::kNamed) + kMaxNamed> all{};
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<ResourceKind>(i);
+  return all;
+}();
 
-// As in Blocking::resource.
+// As in Blocking::resource. Of those that have a name of their own ResourceNames knows it.
 constexpr const char* name_of(ResourceKind kind) {
   constexpr std::array kNames = {"gpu", "cpu", "memory", "pods"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-// In thousandths of a GPU or a CPU, in bytes, in pods.
+// In thousandths of a GPU or a CPU, in bytes, in pods, and as NamedAmounts are.
 constexpr std::int64_t amount_of(const Resources& r, ResourceKind kind) {
   switch (kind) {
     case ResourceKind::kGpu:
@@ -37,9 +46,11 @@ constexpr std::int64_t amount_of(const Resources& r, ResourceKind kind) {
     case ResourceKind::kMemory:
       return r.memory.value;
     case ResourceKind::kPods:
+      return r.pods;
+    case ResourceKind::kNamed:
       break;
   }
-  return r.pods;
+  return r.named[named_index(kind)];
 }
 constexpr std::int64_t& amount_of(Resources& r, ResourceKind kind) {
   switch (kind) {
@@ -50,9 +61,11 @@ constexpr std::int64_t& amount_of(Resources& r, ResourceKind kind) {
     case ResourceKind::kMemory:
       return r.memory.value;
     case ResourceKind::kPods:
+      return r.pods;
+    case ResourceKind::kNamed:
       break;
   }
-  return r.pods;
+  return r.named[named_index(kind)];
 }
 
 // As it is stated; nullopt: it is not.
@@ -66,6 +79,7 @@ constexpr std::optional<std::int64_t> bound_of(const Bounds& bounds, ResourceKin
     case ResourceKind::kMemory:
       return value(bounds.memory);
     case ResourceKind::kPods:
+    case ResourceKind::kNamed:
       break;
   }
   return std::nullopt;
@@ -91,11 +105,81 @@ constexpr Resources smaller_of(Resources a, const Resources& b) {
   return a;
 }
 
+// Enough of all but GPUs, of which a pod takes devices and not an amount.
+constexpr bool fits_beside_gpus(const Resources& asked, const Resources& has) {
+  bool fits = asked.cpu <= has.cpu && asked.memory <= has.memory && asked.pods <= has.pods;
+  for (std::size_t i = 0; i < kMaxNamed; ++i) fits &= asked.named[i] <= has.named[i];
+  return fits;
+}
+
+constexpr bool asks_for_named(const Resources& asked) {
+  std::int64_t any = 0;
+  for (const std::int64_t amount : asked.named) any |= amount;
+  return any != 0;
+}
+
+// How often `each` goes into `has`, but not more than `most`. GPUs and pod slots are not looked at.
+constexpr std::int64_t times_in(const Resources& has, const Resources& each, std::int64_t most) {
+  if (each.cpu.value > 0) most = std::min(most, has.cpu.value / each.cpu.value);
+  if (each.memory.value > 0) most = std::min(most, has.memory.value / each.memory.value);
+  for (std::size_t i = 0; i < kMaxNamed; ++i)
+    if (each.named[i] > 0) most = std::min(most, has.named[i] / each.named[i]);
+  return most;
+}
+
 // Of what is asked for, something is more than the bound.
 constexpr bool exceeds(const Resources& amounts, const Resources& bound, const Resources& asked) {
   return std::any_of(kAccountedKinds.begin(), kAccountedKinds.end(), [&](ResourceKind kind) {
     return amount_of(asked, kind) > 0 && amount_of(amounts, kind) > amount_of(bound, kind);
   });
 }
+
+// Which resource each of Resources::named counts. A resource gets its place when the first job asks for it,
+// and keeps it. What nodes and pods outside jobs state of any other is not counted: nobody asks for it.
+class ResourceNames {
+ public:
+  // True: some of these are counted from now on that were not.
+  bool add(const NamedAmounts& amounts) {
+    bool added = false;
+    for (const auto& [name, amount] : amounts) {
+      if (amount <= 0 || used_ == kMaxNamed || index_of(name)) continue;
+      names_[used_++] = name;
+      added = true;
+    }
+    return added;
+  }
+  // The first of these that is not counted, because all places are taken; nullptr: each is.
+  const std::string* without_place(const NamedAmounts& amounts) const {
+    const auto found = std::find_if(amounts.begin(), amounts.end(),
+                                    [&](const auto& a) { return a.second > 0 && !index_of(a.first); });
+    return found == amounts.end() ? nullptr : &found->first;
+  }
+  // Of these, what is counted.
+  void count(const NamedAmounts& amounts, Resources& out) const {
+    out.named = {};
+    for (const auto& [name, amount] : amounts) {
+      if (const auto i = index_of(name)) out.named[*i] = amount;
+    }
+  }
+  const char* name_of(ResourceKind kind) const {
+    return kind < ResourceKind::kNamed ? placement::name_of(kind) : names_[named_index(kind)].c_str();
+  }
+  std::string all() const {  // "rdma/hca, hugepages-2Mi"
+    std::string text;
+    for (std::size_t i = 0; i < used_; ++i) text += (i == 0 ? "" : ", ") + names_[i];
+    return text;
+  }
+
+ private:
+  std::optional<std::size_t> index_of(const std::string& name) const {
+    for (std::size_t i = 0; i < used_; ++i) {
+      if (names_[i] == name) return i;
+    }
+    return std::nullopt;
+  }
+
+  std::array<std::string, kMaxNamed> names_;
+  std::size_t used_ = 0;
+};
 
 }  // namespace muster::placement

@@ -391,7 +391,7 @@ std::vector<std::vector<std::size_t>> Gang::orders(const Demand& demand) const {
     const Shape& shape = layout_.shapes[i];
     std::int64_t gpus = 0;
     for (const std::size_t r : shape.roles) gpus += request_.roles[r].gpus;
-    return std::tuple(gpus, shape.sum.cpu, shape.sum.memory);
+    return std::tuple(gpus, shape.sum.cpu, shape.sum.memory, shape.sum.named);
   };
   const auto follows = [&](std::size_t i) {  // others have to be there first
     return std::any_of(layout_.shapes[i].roles.begin(), layout_.shapes[i].roles.end(),

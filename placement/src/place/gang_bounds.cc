@@ -1,6 +1,7 @@
 // What a domain can hold of a set of pods: bounds from above without a look at its nodes, then counts.
 #include <algorithm>
 
+#include "node/resource_vector.h"
 #include "place/gang.h"
 #include "pool/topology.h"
 
@@ -29,9 +30,7 @@ bool Gang::could_hold(DomainId id, const Demand& demand, std::size_t layer) cons
   s_.work.spend(1);
   if (q_.view == View::kForNominated) return true;
   const Domain& d = pool_.domains[static_cast<std::size_t>(id)];
-  if (demand.sum.gpu > d.free.gpu || demand.sum.cpu > d.free.cpu || demand.sum.memory > d.free.memory ||
-      demand.sum.pods > d.free.pods)
-    return false;
+  if (demand.sum.gpu > d.free.gpu || !fits_beside_gpus(demand.sum, d.free)) return false;
   std::int64_t together = 1;
   for (std::size_t l = layer; l < layout_.layers() && together == 1; ++l) {
     const bool host = layout_.group_size(l) > 0 && layout_.rule_of({l, 0, 0}).required == kHostDepth;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 
+#include "node/resource_vector.h"
 #include "place/affinity.h"
 
 namespace muster::placement {
@@ -236,9 +237,7 @@ Shape shape_of(const ClusterModel& s, const Pool& pool, const Request& request,
   shape.roles = std::move(roles);
   for (const std::size_t i : shape.roles) {
     const RoleSpec& r = request.roles[i];
-    shape.sum.cpu += r.per_pod.cpu;
-    shape.sum.memory += r.per_pod.memory;
-    shape.sum.pods += r.per_pod.pods;
+    shape.sum += r.per_pod;
     shape.alone = shape.alone || repels_itself_on_host(r);
     if (r.gpus == 0) continue;
     shape.zones = shape.zones || (!pool.zone_gpus.empty() && r.gpus <= pool.zone_gpus.rbegin()->first);
@@ -263,9 +262,7 @@ std::int64_t room_for(const Node& n, const PoolSpec& pool, const RoleSpec& r, Vi
   if (n.kept_for_reservation && limits.without_reserved) return 0;
   if (r.share.kind == GpuShare::Kind::kMemory && n.spec.gpu_memory < limits.min_gpu_memory) return 0;
   const Resources free = n.free(view);
-  std::int64_t k = free.pods;
-  if (r.per_pod.cpu.value > 0) k = std::min(k, free.cpu.value / r.per_pod.cpu.value);
-  if (r.per_pod.memory.value > 0) k = std::min(k, free.memory.value / r.per_pod.memory.value);
+  const std::int64_t k = times_in(free, r.per_pod, free.pods);
   return k <= 0 ? 0 : room_on_gpus(n, pool, r, view, k);
 }
 
@@ -279,8 +276,7 @@ std::int64_t room_for(const Node& n, const PoolSpec& pool, const Request& reques
   const Resources free = n.free(view);
   std::int64_t k =
       std::min(free.pods / shape.sum.pods, shape.alone ? 1 : std::numeric_limits<std::int64_t>::max());
-  if (shape.sum.cpu.value > 0) k = std::min(k, free.cpu.value / shape.sum.cpu.value);
-  if (shape.sum.memory.value > 0) k = std::min(k, free.memory.value / shape.sum.memory.value);
+  k = times_in(free, shape.sum, k);
   if (shape.gpus > 0 && view == View::kTarget)
     k = std::min<std::int64_t>(k, std::max(0, n.free_gpus()) / shape.gpus);
   for (const std::size_t r : shape.roles) {
@@ -293,9 +289,8 @@ std::int64_t room_for(const Node& n, const PoolSpec& pool, const Request& reques
 }
 
 std::int64_t most_in(const Domain& domain, const Shape& shape, std::int64_t together) {
-  std::int64_t most = domain.free.pods / std::max<std::int64_t>(1, shape.sum.pods);
-  if (shape.sum.cpu.value > 0) most = std::min(most, domain.free.cpu.value / shape.sum.cpu.value);
-  if (shape.sum.memory.value > 0) most = std::min(most, domain.free.memory.value / shape.sum.memory.value);
+  const std::int64_t most =
+      times_in(domain.free, shape.sum, domain.free.pods / std::max<std::int64_t>(1, shape.sum.pods));
   if (shape.gpus == 0) return most;
   std::int64_t room = 0;
   const std::int64_t step = shape.gpus * together;

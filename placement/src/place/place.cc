@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "node/resource_vector.h"
 #include "place/gang.h"
 #include "pool/topology.h"
 #include "shares/backfill.h"
@@ -18,9 +19,7 @@ std::optional<std::size_t> refuted_role(const Domain& domain, const Request& req
   for (std::size_t i = 0; i < request.roles.size(); ++i) {
     const RoleSpec& r = request.roles[i];
     sum += r.per_pod * r.replicas;
-    const bool too_much =
-        sum.cpu > domain.free.cpu || sum.memory > domain.free.memory || sum.pods > domain.free.pods;
-    if (too_much) return i;
+    if (!fits_beside_gpus(sum, domain.free)) return i;
     if (!takes_whole_gpus(r)) continue;
     std::int64_t room = 0;
     for (const auto& [model, buckets] : domain.by_free) {

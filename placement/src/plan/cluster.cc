@@ -53,6 +53,23 @@ void change_pools(ClusterModel& s, Change&& change) {
   s.touch_all();
 }
 
+// For resources that nobody has asked for before.
+bool first_asks(ResourceNames& names, const JobSpec& spec) {
+  bool first = false;
+  for (const RoleSpec& role : spec.roles) first = names.add(role.named) || first;
+  return first;
+}
+
+// What nodes and pods outside jobs state of resources by name, after one more of them is counted.
+void count_anew(Cluster& cluster) {
+  ClusterModel& s = cluster.state();
+  for (std::size_t i = 0; i < s.nodes().size(); ++i) {
+    const Node& n = s.nodes().all()[i];
+    if (n.known && !n.spec.named.empty()) cluster.upsert_node(NodeSpec(n.spec));
+  }
+  for (const auto& [key, pod] : std::map(s.others_with_named)) cluster.upsert_other_pod(pod);
+}
+
 // Its assignment without what is nominated only.
 std::optional<Assignment> running_part(const Job& j) {
   if (!j.assignment || j.nominated_pods.empty()) return j.assignment;
@@ -77,8 +94,10 @@ void Cluster::bound_plans(std::int64_t steps) {
   state_->max_plan_steps = steps;
 }
 
-void Cluster::upsert_node(const NodeSpec& spec) {
+void Cluster::upsert_node(const NodeSpec& stated) {
   ClusterModel& s = *state_;
+  NodeSpec spec = stated;
+  s.resource_names.count(spec.named, spec.allocatable);
   const NodeId id = s.node_of(spec.name);
   Node& n = s.node(id);
   if (n.known && n.spec == spec) return;
@@ -169,6 +188,7 @@ void Cluster::upsert_job(const JobSpec& spec) {
   const QueueId leaf = spec.project.empty() ? kNoId : s.queue_of(spec.project, true);
   const JobId id = s.job_of(spec.id);
   if (s.job(id).known && s.job(id).spec == spec) return;
+  if (first_asks(s.resource_names, spec)) count_anew(*this);
   Job& j = s.job(id);
   // What it holds and what is leaving is charged anew: amounts, owner or preemptibility may be others now.
   const auto held = j.assumed || j.nominated() ? std::nullopt : running_part(j);
@@ -286,6 +306,8 @@ void Cluster::upsert_other_pod(const OtherPod& pod) {
   auto slices = pod.slices;
   const Allocation empty = c;
   c.amounts = pod.amounts;
+  s.resource_names.count(pod.named, c.amounts);
+  if (!pod.named.empty()) s.others_with_named.emplace(pod.key, pod);
   if (pod.share.kind == GpuShare::Kind::kMig) {
     slices[pod.share.profile] += pod.gpu_count;
     c.amounts.gpu = {};
@@ -318,6 +340,7 @@ void Cluster::upsert_other_pod(const OtherPod& pod) {
 }
 
 void Cluster::remove_other_pod(const std::string& key) {
+  state_->others_with_named.erase(key);
   for (const Allocation& held : state_->others.remove(key)) state_->give_back(held);
 }
 

@@ -19,7 +19,8 @@ class NodeTable {
  public:
   void put(NodeId id, const NodeSpec& spec);
   void drop(NodeId id);  // from now on it would do for nobody
-  // By NodeId: GPUs, taints and amounts of the node would do for a pod of the role if the node were empty.
+  // By NodeId: GPUs, taints, CPU, memory and pod slots of the node would do for a pod of the role if the node
+  // were empty.
   // O(kinds) and a step for each node.
   std::vector<bool> would_do(const RoleSpec& role, std::size_t nodes) const;
 

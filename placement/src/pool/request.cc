@@ -1,6 +1,7 @@
 #include "pool/request.h"
 
 #include <algorithm>
+#include <array>
 #include <type_traits>
 
 #include "node/devices.h"
@@ -61,6 +62,7 @@ std::string key_of(const JobSpec& spec) {
                          static_cast<std::int64_t>(r.share.kind), std::int64_t{r.share.overcommit},
                          std::int64_t{r.numa_aligned}, std::int64_t{r.colocate_with}})
       put(out, n);
+    put_list(out, r.named, [&](const auto& a) { put(out, a.first), put(out, a.second); });
     put(out, r.share.profile);
     put(out, r.topology);
     for (const auto* terms : {&r.pod_affinity, &r.pod_anti_affinity})
@@ -96,7 +98,9 @@ std::string problem_of(const RoleSpec& r, std::size_t roles) {
   if (r.replicas < 0 || r.max_replicas < 0) return who + "replicas must not be negative";
   if (r.most() > 1'000'000) return who + "more than 1000000 replicas";
   if (r.gpus < 0 || r.gpus > 1024) return who + "gpus must be 0 to 1024 per pod";
-  if (r.per_pod.cpu.value < 0 || r.per_pod.memory.value < 0) return who + "requests must not be negative";
+  if (r.per_pod.cpu.value < 0 || r.per_pod.memory.value < 0 ||
+      std::any_of(r.named.begin(), r.named.end(), [](const auto& a) { return a.second < 0; }))
+    return who + "requests must not be negative";
   const GpuShare& share = r.share;
   if (share.kind == GpuShare::Kind::kFraction && (share.milli.value < 1 || share.milli.value > kMilliPerGpu))
     return who + "a fraction of a GPU must be 1m to 1";
@@ -107,6 +111,17 @@ std::string problem_of(const RoleSpec& r, std::size_t roles) {
   if (r.colocate_with >= 0 && static_cast<std::size_t>(r.colocate_with) >= roles)
     return who + "the role to be colocated with does not exist";
   return r.per_pod.pods == 1 ? "" : who + "a pod takes one pod slot";
+}
+
+// There is a place to count in for each resource that a role asks for.
+std::string problem_of_names(const std::vector<RoleSpec>& roles, const ResourceNames& names) {
+  for (const RoleSpec& r : roles) {
+    if (const std::string* name = names.without_place(r.named)) {
+      return "role " + r.name + " asks for " + *name + ", and no more than " + std::to_string(kMaxNamed) +
+             " resources beside GPUs, CPU, memory and pods can be counted: these are " + names.all();
+    }
+  }
+  return "";
 }
 
 // Every pod that goes to the node of another must have that other one.
@@ -127,18 +142,18 @@ std::string problem_of_colocation(const std::vector<RoleSpec>& roles) {
 
 // The sum of all pods of the minimum, or why there is none.
 std::string total_of(const JobSpec& spec, const std::vector<RoleSpec>& roles, Resources& total) {
-  Wide pods = 0, gpu = 0, cpu = 0, memory = 0;
+  Wide pods = 0;
+  std::array<Wide, kAllKinds.size()> most{};
   for (const RoleSpec& r : roles) {
     if (auto problem = problem_of(r, roles.size()); !problem.empty()) return problem;
     pods += r.replicas;
-    gpu += static_cast<Wide>(r.per_pod.gpu.value) * r.most();
-    cpu += static_cast<Wide>(r.per_pod.cpu.value) * r.most();
-    memory += static_cast<Wide>(r.per_pod.memory.value) * r.most();
+    for (std::size_t i = 0; i < most.size(); ++i)
+      most[i] += static_cast<Wide>(amount_of(r.per_pod, kAllKinds[i])) * r.most();
     total += r.per_pod * r.replicas;
   }
   if (pods == 0) return "the job has no pods";
   if (pods > 1'000'000) return "more than 1000000 pods";
-  if (std::max({gpu, cpu, memory}) > kAbsurd) return "its pods together ask for more than can be counted";
+  if (std::ranges::max(most) > kAbsurd) return "its pods together ask for more than can be counted";
   if (auto problem = problem_of_colocation(roles); !problem.empty()) return problem;
   std::int64_t around = static_cast<std::int64_t>(pods);
   for (const GroupRule& g : spec.groups) {
@@ -152,8 +167,9 @@ std::string total_of(const JobSpec& spec, const std::vector<RoleSpec>& roles, Re
 
 }  // namespace
 
-RoleSpec complete(RoleSpec r) {
+RoleSpec complete(RoleSpec r, const ResourceNames& names) {
   r.per_pod.gpu = MilliGpu{};
+  names.count(r.named, r.per_pod);
   switch (r.share.kind) {
     case GpuShare::Kind::kWhole:
     case GpuShare::Kind::kFraction:
@@ -184,12 +200,10 @@ bool labels_would_do(const NodeSpec& n, const RoleSpec& r, const std::vector<std
 }
 
 bool would_do(const NodeSpec& n, const RoleSpec& r, const std::vector<std::string>& avoid) {
-  const Resources& a = n.allocatable;
-  if (r.per_pod.cpu > a.cpu || r.per_pod.memory > a.memory || r.per_pod.pods > a.pods) return false;
-  return kind_would_do(n, r) && labels_would_do(n, r, avoid);
+  return fits_beside_gpus(r.per_pod, n.allocatable) && kind_would_do(n, r) && labels_would_do(n, r, avoid);
 }
 
-RequestId Requests::acquire(const JobSpec& spec) {
+RequestId Requests::acquire(const JobSpec& spec, const ResourceNames& names) {
   std::string key = key_of(spec);
   if (const auto found = by_key_.find(key); found != by_key_.end()) {
     ++at(found->second).users;
@@ -207,7 +221,7 @@ RequestId Requests::acquire(const JobSpec& spec) {
   r.users = 1;
   r.serial = ++last_serial_;
   for (const RoleSpec& role : spec.roles) {
-    r.roles.push_back(complete(role));
+    r.roles.push_back(complete(role, names));
     r.by_memory = r.by_memory || (role.gpus > 0 && role.share.kind == GpuShare::Kind::kMemory);
     r.elastic = r.elastic || role.most() > role.replicas;
     r.about_pods = r.about_pods || about_pods(role);
@@ -217,6 +231,7 @@ RequestId Requests::acquire(const JobSpec& spec) {
   r.topology = spec.topology;
   r.groups = spec.groups;
   r.invalid = total_of(spec, r.roles, r.total);
+  if (r.invalid.empty()) r.invalid = problem_of_names(r.roles, names);
   r.key = key;
   by_key_.emplace(std::move(key), id);
   return id;

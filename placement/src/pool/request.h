@@ -10,6 +10,7 @@
 #include "muster/placement/job.h"
 #include "muster/placement/plan.h"
 #include "node/ids.h"
+#include "node/resource_vector.h"
 #include "pool/node_table.h"
 
 namespace muster::placement {
@@ -60,7 +61,7 @@ struct Request {
 };
 
 // The pod that the role asks for, with all that placement computes of it filled in.
-RoleSpec complete(RoleSpec role);
+RoleSpec complete(RoleSpec role, const ResourceNames& names);
 
 inline bool takes_whole_gpus(const RoleSpec& role) {
   return role.gpus > 0 && role.share.kind == GpuShare::Kind::kWhole;
@@ -75,7 +76,8 @@ bool labels_would_do(const NodeSpec& node, const RoleSpec& role, const std::vect
 
 class Requests {
  public:
-  RequestId acquire(const JobSpec& spec);  // each to be released once
+  // To be released once.
+  RequestId acquire(const JobSpec& spec, const ResourceNames& names);
   void release(RequestId id);
   Request& at(RequestId id) { return all_[static_cast<std::size_t>(id)]; }
   const Request& at(RequestId id) const { return all_[static_cast<std::size_t>(id)]; }
@@ -88,8 +90,10 @@ class Requests {
     if (!request.eligible.empty()) return;
     for (const RoleSpec& role : request.roles) {
       std::vector<bool>& list = request.eligible.emplace_back(table_.would_do(role, nodes.size()));
-      if (role.node_selector.empty() && role.required.empty() && request.avoid.empty()) continue;
+      const bool named = asks_for_named(role.per_pod);
+      if (!named && role.node_selector.empty() && role.required.empty() && request.avoid.empty()) continue;
       for (std::size_t i = 0; i < nodes.size(); ++i) {
+        if (list[i] && named) list[i] = fits_beside_gpus(role.per_pod, nodes[i].spec.allocatable);
         if (list[i]) list[i] = labels_would_do(nodes[i].spec, role, request.avoid);
       }
     }

@@ -51,7 +51,7 @@ std::optional<Time> Estimate::next(const Resources& asked) {
   const auto too_little = [&](ResourceKind kind) {
     return amount_of(asked, kind) > 0 && amount_of(free_, kind) < 0;
   };
-  while (std::any_of(kAccountedKinds.begin(), kAccountedKinds.end(), too_little)) {
+  while (std::any_of(kAllKinds.begin(), kAllKinds.end(), too_little)) {
     if (!another_ends()) return std::nullopt;
   }
   if (!any_ended_) return std::nullopt;  // enough in all is free already: something else is in its way

@@ -168,9 +168,7 @@ class Regions {
     const auto room = [&] {
       std::int64_t k = std::min(wanted_, free.pods);
       if (r.per_pod.gpu.value > 0) k = std::min(k, free.gpu.value / r.per_pod.gpu.value);
-      if (r.per_pod.cpu.value > 0) k = std::min(k, free.cpu.value / r.per_pod.cpu.value);
-      if (r.per_pod.memory.value > 0) k = std::min(k, free.memory.value / r.per_pod.memory.value);
-      return k;
+      return times_in(free, r.per_pod, k);
     };
     for (const Part& part : here) {
       free += part.amounts;

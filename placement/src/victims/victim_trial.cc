@@ -124,7 +124,7 @@ bool VictimTrial::take_all(std::vector<std::size_t> list) {
   std::stable_sort(list.begin(), list.end(), [&](std::size_t a, std::size_t b) {
     const Resources& x = units_[a].amounts;
     const Resources& y = units_[b].amounts;
-    return std::tie(x.gpu, x.cpu, x.memory) < std::tie(y.gpu, y.cpu, y.memory);
+    return std::tie(x.gpu, x.cpu, x.memory, x.named) < std::tie(y.gpu, y.cpu, y.memory, y.named);
   });
   while (!list.empty()) {
     const auto next =

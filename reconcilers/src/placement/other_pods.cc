@@ -23,6 +23,7 @@ void OtherPods::charge(const client::Ptr<client::Pod>& pod, const std::string& p
 void OtherPods::charge_holder(const client::Pod& pod) {
   auto other = other_pod(pod, "", {});  // no resource is a GPU of its own
   other.slices.clear();
+  other.named.clear();
   charge(pod, other, {});
 }
 

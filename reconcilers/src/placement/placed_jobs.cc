@@ -92,7 +92,7 @@ std::optional<pl::PodPlace> PlacedJobs::leaving_place(const JobState& job, const
   const PodNeeds& needs = wish.needs[r];
   auto held = pods_.as_other(pod, "", true);
   if (!has_same_share(held, needs) || pod.milli_cpu != needs.requests.cpu.value ||
-      pod.memory_bytes != needs.requests.memory.value)
+      pod.memory_bytes != needs.requests.memory.value || held.named != needs.requests.named)
     return std::nullopt;
   return pl::PodPlace{static_cast<std::int32_t>(r), id->index, pod.node_name, std::move(held.gpus)};
 }

@@ -94,6 +94,7 @@ pl::RoleSpec to_role(std::string_view name, const PodNeeds& needs, const VolumeT
   r.numa_aligned = needs.numa_aligned;
   r.per_pod = {pl::MilliGpu{needs.gpus * pl::kMilliPerGpu}, pl::MilliCpu{needs.requests.cpu.value},
                pl::Bytes{needs.requests.memory.value}, 1};
+  r.named = needs.requests.named;
   r.models = needs.gpu_models;
   r.labels = needs.labels;
   r.node_selector = needs.node_selector;
@@ -132,6 +133,16 @@ Devices devices_in(const client::Extended& amounts, const std::set<std::string>&
       d.slices[resource.substr(kMigPrefix.size())] = gpu_count(count);
   }
   return d;
+}
+
+// The others: what placement counts by name.
+pl::NamedAmounts named_in(const client::Extended& amounts, const std::set<std::string>& gpu_resources) {
+  pl::NamedAmounts named;
+  for (const auto& [resource, count] : amounts) {
+    if (count > 0 && !gpu_resources.contains(resource) && !resource.starts_with(kMigPrefix))
+      named.emplace(resource, count);
+  }
+  return named;
 }
 
 // -1: no link.
@@ -205,7 +216,8 @@ crds::Amounts to_amounts(const pl::Resources& r) {
 std::string quantity_text(const std::string& resource, std::int64_t amount) {
   if (resource == "gpu") return crds::to_string(crds::MilliGpu{amount});
   if (resource == "cpu") return crds::to_string(crds::MilliCpu{amount});
-  if (resource == "memory") return crds::to_string(crds::Bytes{amount});
+  if (resource == "memory" || resource == "ephemeral-storage" || resource.starts_with("hugepages-"))
+    return crds::to_string(crds::Bytes{amount});
   return std::to_string(amount);
 }
 
@@ -340,6 +352,7 @@ pl::NodeSpec node_spec(const client::Node& node, const std::set<std::string>& gp
   }
   s.allocatable = {pl::MilliGpu{s.gpus * pl::kMilliPerGpu}, pl::MilliCpu{node.milli_cpu},
                    pl::Bytes{node.memory_bytes}, node.pods};
+  s.named = named_in(node.extended, gpu_resources);
   return s;
 }
 
@@ -449,6 +462,7 @@ pl::OtherPod other_pod(const client::Pod& pod, std::string project,
   Devices devices = devices_in(pod.extended, gpu_resources);
   o.amounts = {pl::MilliGpu{devices.gpus * pl::kMilliPerGpu}, pl::MilliCpu{pod.milli_cpu},
                pl::Bytes{pod.memory_bytes}, 1};
+  o.named = named_in(pod.extended, gpu_resources);
   if (const auto* text = share_of(pod); text != nullptr && may_share) {
     auto [share, count] = read_share(*text);
     o.share = std::move(share);

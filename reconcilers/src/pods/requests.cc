@@ -7,6 +7,7 @@
 
 #include "muster/common/saturating.h"
 #include "muster/reconcilers/common/json_reader.h"
+#include "muster/reconcilers/pods/gpu_share.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/rendezvous.h"
 #include "node_terms.h"
@@ -16,14 +17,37 @@ namespace {
 
 using crds::Result;
 
-// cpu in thousandths and memory in bytes; nullopt: not stated.
-enum Resource : std::size_t { kCpu, kMemory, kResources };
-constexpr std::array<std::string_view, kResources> kResourceNames = {"cpu", "memory"};
-using Stated = std::array<std::optional<std::int64_t>, kResources>;
+// By resource, as far as it is stated: cpu in thousandths, what has a size in bytes, the rest in whole units.
+using Stated = placement::NamedAmounts;
 
 std::string quantity_text(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   return value.is_number() ? value.dump() : std::string();
+}
+
+constexpr std::string_view kHugePages = "hugepages-";
+
+bool counts_gpus(std::string_view resource) {
+  return resource == "nvidia.com/gpu" || resource.starts_with(kMigPrefix);
+}
+bool is_extended(std::string_view resource) {
+  return resource.contains('/');
+}
+bool is_known(std::string_view resource) {
+  return resource == "cpu" || resource == "memory" || resource == "ephemeral-storage" ||
+         resource.starts_with(kHugePages) || is_extended(resource);
+}
+
+// Kubernetes counts extended resources in whole numbers, and huge pages in pages.
+std::optional<std::string> problem_of_amount(const std::string& resource, const std::string& text,
+                                             std::int64_t amount) {
+  if (is_extended(resource) && crds::parse_quantity(text, 1000).value_or(0) % 1000 != 0)
+    return "must be a whole number, is " + text;
+  if (!resource.starts_with(kHugePages)) return std::nullopt;
+  const auto page = crds::parse_quantity(resource.substr(kHugePages.size()), 1);
+  if (!page || *page == 0) return "must name the size of its pages, as in hugepages-2Mi";
+  if (amount % *page != 0) return "must be a multiple of the size of a page, is " + text;
+  return std::nullopt;
 }
 
 Result<Stated> read_list(const Json* list, const std::string& field) {
@@ -31,17 +55,18 @@ Result<Stated> read_list(const Json* list, const std::string& field) {
   if (list == nullptr) return stated;
   if (!list->is_object()) return wrong(field, "must be an object of quantities");
   for (const auto& [name, value] : list->items()) {
-    const auto found = std::ranges::find(kResourceNames, name);
-    // Local disk is the kubelet's to count: a pod that it refuses for that is placed elsewhere.
-    if (found == kResourceNames.end() && name == "ephemeral-storage") continue;
-    if (found == kResourceNames.end()) {
-      return wrong(field, "must state cpu, memory and ephemeral-storage only, has " + name +
-                              "; GPUs are asked for with gpus");
+    if (counts_gpus(name) || !is_known(name)) {
+      return wrong(field,
+                   "must state cpu, memory, ephemeral-storage, hugepages-<size> and extended resources such "
+                   "as rdma/hca only, has " +
+                       name + "; GPUs are asked for with gpus");
     }
-    const auto resource = static_cast<Resource>(found - kResourceNames.begin());
-    const auto amount = crds::parse_quantity(quantity_text(value), resource == kCpu ? 1000 : 1);
+    const std::string text = quantity_text(value);
+    const auto amount = crds::parse_quantity(text, name == "cpu" ? 1000 : 1);
     if (!amount) return wrong(field + "." + name, amount.error());
-    stated[resource] = *amount;
+    if (const auto problem = problem_of_amount(name, text, *amount))
+      return wrong(field + "." + name, *problem);
+    stated[name] = *amount;
   }
   return stated;
 }
@@ -49,31 +74,36 @@ Result<Stated> read_list(const Json* list, const std::string& field) {
 // What one container asks for: a limit without a request is a request.
 Result<Stated> read_container(const Json& container, const std::string& field) {
   const Json* resources = find(container, "resources");
-  auto requests = read_list(find(resources, "requests"), field + ".resources.requests");
+  const std::string at = field + ".resources.requests";
+  auto requests = read_list(find(resources, "requests"), at);
   if (!requests) return requests;
   const auto limits = read_list(find(resources, "limits"), field + ".resources.limits");
   if (!limits) return limits;
-  for (std::size_t r = 0; r < kResources; ++r) {
-    if (!(*requests)[r]) (*requests)[r] = (*limits)[r];
+  for (const auto& [name, amount] : *requests) {
+    const bool never_more = is_extended(name) || name.starts_with(kHugePages);
+    const auto limit = limits->find(name);
+    if (never_more && (limit == limits->end() || limit->second != amount))
+      return wrong(at + "." + name,
+                   "must equal the limit: of " + name + " no container gets more than it asks for");
   }
+  requests->insert(limits->begin(), limits->end());
   return requests;
 }
 
 // Sums that stop at the largest number: such a pod fits nowhere, whatever the exact sum.
-std::optional<std::int64_t> sum(std::optional<std::int64_t> a, std::optional<std::int64_t> b) {
-  if (!a || !b) return a ? a : b;
-  return common::saturating_add(*a, *b);
+Stated sum(Stated a, const Stated& b) {
+  for (const auto& [name, amount] : b) {
+    std::int64_t& ours = a[name];
+    ours = common::saturating_add(ours, amount);
+  }
+  return a;
 }
-Stated sum(const Stated& a, const Stated& b) {
-  Stated out;
-  for (std::size_t r = 0; r < kResources; ++r) out[r] = sum(a[r], b[r]);
-  return out;
-}
-Stated max(const Stated& a, const Stated& b) {
-  Stated out;
-  for (std::size_t r = 0; r < kResources; ++r)
-    out[r] = std::max(a[r], b[r]);  // nothing is less than anything
-  return out;
+Stated max(Stated a, const Stated& b) {
+  for (const auto& [name, amount] : b) {
+    std::int64_t& ours = a[name];
+    ours = std::max(ours, amount);
+  }
+  return a;
 }
 
 // Kubernetes' rule (KEP-753): sidecars run beside everything that starts after them.
@@ -321,19 +351,27 @@ Result<PodRequests> effective_requests(const Json& pod_template, std::string_vie
   if (!total) return std::unexpected(total.error());
   // KEP-2837: stated for the pod, it counts in the containers' place; a limit alone where no container
   // states anything.
-  const auto requests = read_list(find(spec, "resources", "requests"), at + ".resources.requests");
+  const std::string of_pod = at + ".resources.requests";
+  const auto requests = read_list(find(spec, "resources", "requests"), of_pod);
   if (!requests) return std::unexpected(requests.error());
   const auto limits = read_list(find(spec, "resources", "limits"), at + ".resources.limits");
   if (!limits) return std::unexpected(limits.error());
-  for (std::size_t r = 0; r < kResources; ++r) {
-    auto& amount = (*total)[r];
-    if ((*requests)[r]) amount = (*requests)[r];
-    if (!amount) amount = (*limits)[r];
+  for (const auto* list : {&*requests, &*limits}) {
+    for (const auto& [name, amount] : *list) {
+      if (is_extended(name) || name == "ephemeral-storage")
+        return wrong(of_pod, "must state cpu, memory and hugepages-<size> only: Kubernetes takes " + name +
+                                 " of containers");
+    }
   }
+  for (const auto& [name, amount] : *requests) (*total)[name] = amount;
+  total->insert(limits->begin(), limits->end());
   const auto overhead = read_list(find(*spec, "overhead"), at + ".overhead");
   if (!overhead) return std::unexpected(overhead.error());
-  const Stated all = sum(*total, *overhead);
-  return PodRequests{crds::MilliCpu{all[kCpu].value_or(0)}, crds::Bytes{all[kMemory].value_or(0)}};
+  Stated all = sum(std::move(*total), *overhead);
+  PodRequests asked{crds::MilliCpu{all["cpu"]}, crds::Bytes{all["memory"]}};
+  std::erase_if(all, [](const auto& a) { return a.first == "cpu" || a.first == "memory" || a.second == 0; });
+  asked.named = std::move(all);
+  return asked;
 }
 
 Result<PodNeeds> server_needs(const Json& pod_template, const std::optional<crds::Gpus>& gpus,

@@ -30,7 +30,9 @@ void ask(client::Pod& pod, const reconcilers::PodNeeds& needs, const crds::Role&
   pod.memory_bytes = needs.requests.memory.value;
   const std::string share = role.gpus ? reconcilers::share_text(*role.gpus) : std::string();
   if (!share.empty()) pod.annotations.emplace_back(reconcilers::kShareAnnotation, share);
+  pod.extended.assign(needs.requests.named.begin(), needs.requests.named.end());
   if (share.empty() && needs.gpus > 0) pod.extended.emplace_back(gpu_resource, needs.gpus);
+  std::ranges::sort(pod.extended);
   if (!place.gpus.empty())
     pod.annotations.emplace_back(reconcilers::kGpusAnnotation, reconcilers::gpu_list(place.gpus));
   std::ranges::sort(pod.annotations);

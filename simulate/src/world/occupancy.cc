@@ -15,6 +15,7 @@ void add(const World& world, const Gang& g, const pl::JobSpec& of, const pl::Pod
   node.amounts.cpu += role.per_pod.cpu;
   node.amounts.memory += role.per_pod.memory;
   node.amounts.pods += 1;
+  for (const auto& [name, amount] : role.named) node.named[name] += amount;
   const std::int64_t all = world.milli_gpu(role, pod.node);
   for (const std::int32_t gpu : pod.gpus) {
     GpuUse& use = node.gpus[gpu];
@@ -107,7 +108,7 @@ bool World::check_assignment(const Gang& g, const pl::Assignment& assignment, co
                          pod.node, one.pods.front()));
       }
     }
-    const auto exceeded = [&](const char* what, std::int64_t used, std::int64_t there) {
+    const auto exceeded = [&](const std::string& what, std::int64_t used, std::int64_t there) {
       if (used > there && told.insert(pod.node + what).second)
         fail(i, ".node",
              fmt::format("must have room: the pods of node {} ask for more {} than it has", pod.node, what));
@@ -115,6 +116,10 @@ bool World::check_assignment(const Gang& g, const pl::Assignment& assignment, co
     exceeded("CPU", use.amounts.cpu.value, spec.allocatable.cpu.value);
     exceeded("memory", use.amounts.memory.value, spec.allocatable.memory.value);
     exceeded("pod slots", use.amounts.pods, spec.allocatable.pods);
+    for (const auto& [name, amount] : use.named) {
+      const auto there = spec.named.find(name);
+      exceeded(name, amount, there == spec.named.end() ? 0 : there->second);
+    }
   }
   if (errors.size() != before) return false;
   for (std::size_t r = 0; r < g.spec->roles.size(); ++r) {

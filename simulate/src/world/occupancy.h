@@ -19,6 +19,7 @@ struct GpuUse {
 struct NodeUse {
   std::map<std::int32_t, GpuUse> gpus;
   pl::Resources amounts;  // gpu left out
+  pl::NamedAmounts named;
 };
 
 // By node. Pods that are leaving count until they are gone. O(pods).

@@ -110,7 +110,7 @@ TEST(NodeTableTest, SaysTheSameAsALookAtEachNode) {
   jobs.push_back(share);
   int would = 0;
   for (const JobSpec& j : jobs) {
-    Request& request = requests.at(requests.acquire(j));
+    Request& request = requests.at(requests.acquire(j, {}));
     requests.fill_eligible(request, nodes);
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       EXPECT_EQ(request.eligible[0][i], would_do(nodes[i].spec, request.roles[0], request.avoid))

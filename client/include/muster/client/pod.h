@@ -35,7 +35,7 @@ class SharedWord {
 using KeyValues = std::vector<std::pair<SharedWord, std::string>>;             // sorted by key
 const std::string* find_value(const KeyValues& values, std::string_view key);  // nullptr: not there
 
-// Amounts of extended resources ("nvidia.com/gpu"), sorted by name.
+// Amounts of extended resources ("nvidia.com/gpu"), huge pages and local disk (bytes), sorted by name.
 using Extended = std::vector<std::pair<std::string, std::int64_t>>;
 std::int64_t amount_of(const Extended& amounts, std::string_view resource);  // 0: not there
 
@@ -74,7 +74,7 @@ struct Pod {
   // Effective requests (containers, init containers and overhead as the scheduler counts them).
   std::int64_t milli_cpu = 0;
   std::int64_t memory_bytes = 0;
-  // Other resources with a domain name, GPUs among them, of which it asks for more than 0; sorted. Few pods
+  // Other resources, GPUs and huge pages among them, of which it asks for more than 0; sorted. Few pods
   // ask for any.
   Extended extended;
   // Containers whose state is terminated; after them init containers that failed.
@@ -111,7 +111,7 @@ struct Node {
   std::int64_t milli_cpu = 0;         // allocatable
   std::int64_t memory_bytes = 0;
   std::int64_t pods = 0;
-  Extended extended;  // other allocatable resources with a domain name
+  Extended extended;  // other allocatable resources
   bool deleting = false;
   std::string address;  // of type InternalIP, the first; "": none
 };

@@ -1,8 +1,12 @@
 // Amounts and time. They are integers, and each unit is a type of its own, so that units cannot be mixed up.
 #pragma once
 
+#include <array>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <map>
+#include <string>
 
 namespace muster::placement {
 
@@ -56,20 +60,30 @@ constexpr Duration seconds(std::int64_t n) {
   return {n * 1000};
 }
 
+// Amounts of resources that placement knows by their names alone ("rdma/hca", "hugepages-2Mi"), in whole
+// units or bytes.
+using NamedAmounts = std::map<std::string, std::int64_t>;
+
+// So many of them a cluster can count at a time.
+inline constexpr std::size_t kMaxNamed = 6;
+
 // An amount of each resource: what a pod asks for, what a gang holds, what a node has.
 struct Resources {
   MilliGpu gpu;
   MilliCpu cpu;
   Bytes memory;
   std::int64_t pods = 0;
+  std::array<std::int64_t, kMaxNamed> named{};  // of which resource each is, the Cluster knows
 
   bool operator==(const Resources&) const = default;
   Resources& operator+=(const Resources& o) {
     gpu += o.gpu, cpu += o.cpu, memory += o.memory, pods = wrapping_add(pods, o.pods);
+    for (std::size_t i = 0; i < kMaxNamed; ++i) named[i] = wrapping_add(named[i], o.named[i]);
     return *this;
   }
   Resources& operator-=(const Resources& o) {
     gpu -= o.gpu, cpu -= o.cpu, memory -= o.memory, pods = wrapping_sub(pods, o.pods);
+    for (std::size_t i = 0; i < kMaxNamed; ++i) named[i] = wrapping_sub(named[i], o.named[i]);
     return *this;
   }
   friend Resources operator+(Resources a, const Resources& b) { return a += b; }
@@ -77,6 +91,7 @@ struct Resources {
   friend Resources operator*(Resources a, std::int64_t n) {
     a.gpu.value = wrapping_mul(a.gpu.value, n), a.cpu.value = wrapping_mul(a.cpu.value, n);
     a.memory.value = wrapping_mul(a.memory.value, n), a.pods = wrapping_mul(a.pods, n);
+    for (std::int64_t& amount : a.named) amount = wrapping_mul(amount, n);
     return a;
   }
 };

@@ -63,7 +63,8 @@ struct RoleSpec {
   std::string name;
   std::int32_t replicas = 1;      // its minimum
   std::int32_t max_replicas = 0;  // an elastic role grows up to so many; 0: it is not elastic
-  Resources per_pod;              // placement fills in `gpu` (from `gpus` and `share`) and `pods` (1)
+  Resources per_pod;              // placement fills in `gpu` (from `gpus` and `share`) and `named`; pods: 1
+  NamedAmounts named{};           // what a pod asks for of other resources
   std::int32_t gpus = 0;          // how many devices a pod uses; with MIG how many slices
   GpuShare share;
   // All GPUs, CPU and memory of a pod must come from one NUMA node. A node that cannot do that is passed
@@ -170,7 +171,8 @@ struct OtherPod {
   std::string key;  // "namespace/name"
   std::string node;
   Labels labels;
-  Resources amounts;
+  Resources amounts;     // placement fills in `named`
+  NamedAmounts named{};  // what it asks for of other resources
   std::int32_t gpu_count = 0;
   std::vector<std::int32_t> gpus;  // which devices, where that is known
   // What it takes of each. If that is not the whole GPU, the charge is what the node says, and amounts.gpu is

@@ -54,7 +54,8 @@ struct NodeSpec {
   Labels labels;
   std::vector<Taint> taints;
   bool usable = true;     // it is Ready and not cordoned
-  Resources allocatable;  // gpu: gpus * 1000
+  Resources allocatable;  // gpu: gpus * 1000; placement fills in `named`
+  NamedAmounts named;     // what it has of other resources
   std::int32_t gpus = 0;  // its devices, healthy or not
   std::string gpu_model;
   Bytes gpu_memory;                     // of one GPU. 0: not known, and then no memory share goes there

@@ -35,7 +35,7 @@ std::string_view to_string(Reason reason);
 
 // What is short. GPUs and CPUs are counted in thousandths, memory in bytes.
 struct Blocking {
-  std::string resource;  // gpu, cpu, memory, pods
+  std::string resource;  // gpu, cpu, memory, pods, or what placement knows by name ("rdma/hca")
   std::string pool;
   std::int64_t need = 0;
   std::int64_t have = 0;

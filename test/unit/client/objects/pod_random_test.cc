@@ -22,7 +22,8 @@ struct Asked {
 
 Asked requests_of(const json& container) {
   Asked out;
-  for (const char* r : {"cpu", "memory", "nvidia.com/gpu", "amd.com/gpu"}) {
+  for (const char* r :
+       {"cpu", "memory", "nvidia.com/gpu", "amd.com/gpu", "ephemeral-storage", "hugepages-2Mi"}) {
     const json::json_pointer at("/resources/requests");
     if (!container.contains(at) || container[at].is_null() || !container[at].contains(r)) continue;
     const auto amount = common::parse_quantity(
@@ -36,7 +37,8 @@ Asked requests_of(const json& container) {
 
 // The scheduler's words: at each moment of starting up, what must be there at once; the most of these.
 Asked slow_requests(const json& spec) {
-  const std::vector<std::string> resources = {"cpu", "memory", "nvidia.com/gpu", "amd.com/gpu"};
+  const std::vector<std::string> resources = {
+      "cpu", "memory", "nvidia.com/gpu", "amd.com/gpu", "ephemeral-storage", "hugepages-2Mi"};
   Asked most, sidecars;
   const auto moment = [&](Asked now) {
     for (const auto& r : resources) most[r] = std::max(most[r], now[r]);
@@ -56,7 +58,7 @@ Asked slow_requests(const json& spec) {
   moment(running);
   if (spec.contains("resources")) {
     Asked level = requests_of(spec);
-    for (const char* r : {"cpu", "memory"}) {
+    for (const char* r : {"cpu", "memory", "hugepages-2Mi"}) {
       if (level.of.contains(r)) most[r] = level[r];
     }
   }
@@ -97,6 +99,7 @@ class RandomPod {
     if (one_in(4)) out["amd.com/gpu"] = "2";
     if (one_in(5)) out["cpu"] = static_cast<int>(random_() % 5);
     if (one_in(4)) out["ephemeral-storage"] = "1Gi";
+    if (one_in(4)) out["hugepages-2Mi"] = pick({"2Mi", "64Mi"});
     return out;
   }
   json container(bool init) {
@@ -232,7 +235,7 @@ void expect_same(const Pod& pod, const json& j) {
   EXPECT_EQ(pod.milli_cpu, asked["cpu"]);
   EXPECT_EQ(pod.memory_bytes, asked["memory"]);
   Extended extended;
-  for (const char* r : {"amd.com/gpu", "nvidia.com/gpu"}) {
+  for (const char* r : {"amd.com/gpu", "ephemeral-storage", "hugepages-2Mi", "nvidia.com/gpu"}) {
     if (asked[r] > 0) extended.emplace_back(r, asked[r]);
   }
   EXPECT_EQ(pod.extended, extended);

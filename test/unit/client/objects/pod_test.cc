@@ -156,7 +156,7 @@ TEST(DecodePod, StaysBelow1KiB) {
 }
 
 // Of any vendor: which of them are GPUs is not the pod's to know.
-TEST(DecodePod, KeepsWhatItAsksForOfExtendedResources) {
+TEST(DecodePod, KeepsWhatItAsksForOfOtherResources) {
   json pod = worker(0);
   pod["spec"]["containers"][0]["resources"]["requests"] = {{"nvidia.com/mig-1g.10gb", 2},
                                                            {"amd.com/gpu", "4"},
@@ -165,7 +165,10 @@ TEST(DecodePod, KeepsWhatItAsksForOfExtendedResources) {
                                                            {"hugepages-2Mi", "2Mi"}};
   const auto decoded = decode_pod(pod.dump(), fields());
   ASSERT_TRUE(decoded) << decoded.error().message;
-  EXPECT_EQ(decoded->extended, (Extended{{"amd.com/gpu", 4}, {"nvidia.com/mig-1g.10gb", 2}}));
+  EXPECT_EQ(decoded->extended, (Extended{{"amd.com/gpu", 4},
+                                         {"ephemeral-storage", std::int64_t{1} << 30},
+                                         {"hugepages-2Mi", std::int64_t{2} << 20},
+                                         {"nvidia.com/mig-1g.10gb", 2}}));
   EXPECT_EQ(amount_of(decoded->extended, "amd.com/gpu"), 4);
   EXPECT_EQ(amount_of(decoded->extended, "amd.com"), 0);
   EXPECT_EQ(amount_of(decoded->extended, "z"), 0);

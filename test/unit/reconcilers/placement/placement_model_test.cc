@@ -106,6 +106,26 @@ TEST_F(Model, ForeignPodsHoldWhatThePoolsCallAGpu) {
   EXPECT_EQ(free_gpus(), 8);
 }
 
+// As they come and go, and in the bytes and numbers that they state.
+TEST_F(Model, ForeignPodsHoldWhatElseTheyAskFor) {
+  add_project();
+  model.pool(pool("main", "nvidia.com/gpu"));
+  model.node(node("n1", {{"nvidia.com/gpu", 8}, {"rdma/hca", 8}}));
+  const auto pod = shared(running("else", "p", {{"rdma/hca", 1}}));
+  model.foreign_pod(pod);
+  const auto j = job("j");
+  Translation on_rdma = wish();
+  on_rdma.needs[0].requests.named = {{"rdma/hca", 8}};
+  Step step;
+  step.status = j.status;
+  step.wants_place = true;
+  model.update("nlp/j", j, on_rdma, step, {});
+  model.plan(kStart);
+  ASSERT_TRUE(model.verdict("nlp/j"));
+  EXPECT_EQ(model.verdict("nlp/j")->blocking[0].resource, "rdma/hca");
+  EXPECT_EQ(model.verdict("nlp/j")->blocking[0].have, "7");
+}
+
 TEST_F(Model, WhatPodsHoldIsCountedAnewWhenAPoolComesChangesAndGoes) {
   model.node(node("n1", {{"amd.com/gpu", 8}, {"nvidia.com/gpu", 4}}));
   model.foreign_pod(shared(running("else", "p", {{"amd.com/gpu", 3}, {"nvidia.com/gpu", 1}})));

@@ -45,8 +45,10 @@ TEST(NodeSpec, ReadsLabelsAnnotationsAndSlices) {
   node.ready = true;
   node.labels = {{"nvidia.com/gpu.memory", "81920"}, {"nvidia.com/gpu.product", "A100"}};
   node.annotations = {{"muster.dev/gpu-links", "X NV1;NV1 X"}, {"muster.dev/gpu-numa", "0,1"}};
-  node.extended = {{"nvidia.com/gpu", 2}, {"nvidia.com/mig-1g.10gb", 7}, {"vendor/nic", 3}};
+  node.extended = {
+      {"hugepages-2Mi", 2 << 20}, {"nvidia.com/gpu", 2}, {"nvidia.com/mig-1g.10gb", 7}, {"vendor/nic", 3}};
   const auto spec = node_spec(node, {"nvidia.com/gpu"});
+  EXPECT_EQ(spec.named, (pl::NamedAmounts{{"hugepages-2Mi", 2 << 20}, {"vendor/nic", 3}}));
   EXPECT_EQ(spec.gpus, 2);
   EXPECT_EQ(spec.gpu_model, "A100");
   EXPECT_EQ(spec.gpu_memory.value, 81920LL << 20);

@@ -86,6 +86,23 @@ TEST(Requests, CountsAsTheSchedulerDoes) {
   }
 }
 
+// Summed as CPU and memory are.
+TEST(Requests, CountsOtherResourcesByName) {
+  const Json pod_template = {{"spec", Json::parse(R"({
+    "containers": [{"resources": {"limits": {"rdma/hca": "8", "hugepages-2Mi": "4Gi", "vendor/none": 0}}},
+                   {"resources": {"requests": {"rdma/hca": 1, "ephemeral-storage": "1Gi"},
+                                  "limits": {"rdma/hca": "1", "ephemeral-storage": "2Gi"}}}],
+    "initContainers": [{"restartPolicy": "Always", "resources": {"limits": {"vendor/side": "1"}}},
+                       {"resources": {"limits": {"ephemeral-storage": "5Gi", "rdma/hca": "2"}}}],
+    "resources": {"requests": {"hugepages-2Mi": "6Gi"}, "limits": {"hugepages-2Mi": "6Gi"}}})")}};
+  const auto requests = effective_requests(pod_template, "t");
+  ASSERT_TRUE(requests) << to_string(requests.error());
+  EXPECT_EQ(
+      requests->named,
+      (placement::NamedAmounts{
+          {"ephemeral-storage", 5 * kGi}, {"hugepages-2Mi", 6 * kGi}, {"rdma/hca", 9}, {"vendor/side", 1}}));
+}
+
 struct ErrorCase {
   const char* field;    // below "t.spec"
   const char* message;  // part of it
@@ -106,8 +123,24 @@ TEST(Requests, RefusesWhatItCannotHonour) {
        R"({"containers": [{"resources": {"requests": [1]}}]})"},
       {".containers[0].resources.limits", "nvidia.com/gpu",
        R"({"containers": [{"resources": {"limits": {"nvidia.com/gpu": "1"}}}]})"},
-      {".containers[0].resources.requests", "rdma/ib",
+      {".containers[0].resources.requests", "GPUs are asked for with gpus",
+       R"({"containers": [{"resources": {"requests": {"nvidia.com/mig-1g.10gb": "1"}}}]})"},
+      {".containers[0].resources.requests", "has storage",
+       R"({"containers": [{"resources": {"requests": {"storage": "1Gi"}}}]})"},
+      {".containers[0].resources.requests.rdma/ib", "must equal the limit",
        R"({"containers": [{"resources": {"requests": {"rdma/ib": "1"}}}]})"},
+      {".containers[0].resources.requests.rdma/ib", "must equal the limit",
+       R"({"containers": [{"resources": {"requests": {"rdma/ib": "1"}, "limits": {"rdma/ib": "2"}}}]})"},
+      {".containers[0].resources.limits.rdma/ib", "must be a whole number",
+       R"({"containers": [{"resources": {"limits": {"rdma/ib": "500m"}}}]})"},
+      {".initContainers[0].resources.requests.hugepages-2Mi", "must equal the limit",
+       R"({"initContainers": [{"resources": {"requests": {"hugepages-2Mi": "2Mi"}}}]})"},
+      {".containers[0].resources.limits.hugepages-2Mi", "must be a multiple of the size of a page",
+       R"({"containers": [{"resources": {"limits": {"hugepages-2Mi": "3Mi"}}}]})"},
+      {".containers[0].resources.limits.hugepages-", "must name the size of its pages",
+       R"({"containers": [{"resources": {"limits": {"hugepages-": "2Mi"}}}]})"},
+      {".resources.requests", "cpu, memory and hugepages-<size> only",
+       R"({"resources": {"limits": {"rdma/ib": "1"}}})"},
       {".overhead.cpu", "must be", R"({"overhead": {"cpu": "x"}})"},
       {".resources.requests.cpu", "must be", R"({"resources": {"requests": {"cpu": "x"}}})"},
       {".containers", "at least one", R"({"containers": []})"},

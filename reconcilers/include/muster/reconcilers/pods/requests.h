@@ -38,6 +38,8 @@ struct PreferredTerm {
 struct PodRequests {
   crds::MilliCpu cpu;
   crds::Bytes memory;
+  // Extended resources ("rdma/hca"), and in bytes local disk and huge pages; only amounts above 0.
+  placement::NamedAmounts named{};
 
   bool operator==(const PodRequests&) const = default;
 };
@@ -71,8 +73,8 @@ struct PodNeeds {
 crds::Result<PodRequests> effective_requests(const crds::Json& pod_template, std::string_view field);
 
 // Terms that Muster's placement does not know are refused, never passed over: ports under hostNetwork,
-// scheduling gates, resource claims, other resources than cpu, memory and ephemeral storage, matchFields
-// beside metadata.name.
+// scheduling gates, resource claims, matchFields beside metadata.name. GPUs are asked for with gpus and not
+// by a container. Of extended resources and huge pages the requests must be the limits.
 // `set_labels`: those that Muster gives to such a pod, beside the template's.
 crds::Result<PodNeeds> pod_needs(const crds::Json& pod_template, const std::optional<crds::Gpus>& gpus,
                                  std::string_view field, const crds::StringMap& set_labels = {});

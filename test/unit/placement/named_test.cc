@@ -1,0 +1,139 @@
+// Resources that placement knows by name: RDMA devices, huge pages, local disk.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "small_cluster.h"
+
+namespace muster::placement {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::job;
+using testing::node;
+using testing::project;
+using testing::Q;
+using testing::queue;
+using testing::SmallCluster;
+
+NodeSpec with(NodeSpec n, NamedAmounts named) {
+  n.named = std::move(named);
+  return n;
+}
+JobSpec asking(JobSpec j, NamedAmounts named) {
+  for (RoleSpec& r : j.roles) r.named = named;
+  return j;
+}
+OtherPod other(const std::string& key, const std::string& on, NamedAmounts named) {
+  OtherPod p;
+  p.key = key;
+  p.node = on;
+  p.amounts.pods = 1;
+  p.named = std::move(named);
+  return p;
+}
+
+TEST(NamedTest, OnlyANodeThatHasItWouldDo) {
+  SmallCluster c({node("n1"), with(node("n2"), {{"rdma/hca", 8}})});
+  c.cluster.upsert_job(asking(job("a/j", 2, 1), {{"rdma/hca", 4}}));
+  EXPECT_THAT(c.starts(), ElementsAre("a/j"));
+  EXPECT_EQ(c.nodes_of("a/j"), (std::map<std::string, int>{{"n2", 2}}));
+  EXPECT_THAT(c.cluster.audit(), IsEmpty());
+}
+
+TEST(NamedTest, ThePendingReasonNamesItWithNeedAndHave) {
+  SmallCluster c({with(node("n1"), {{"hugepages-2Mi", 4 * testing::kGi}, {"rdma/hca", 8}})});
+  c.cluster.upsert_job(asking(job("a/holds", 1, 1), {{"rdma/hca", 6}}));
+  EXPECT_THAT(c.starts(), ElementsAre("a/holds"));
+  c.cluster.upsert_job(asking(job("b/lacks", 1, 1), {{"rdma/hca", 3}}));
+  EXPECT_THAT(c.starts(), IsEmpty());
+  EXPECT_EQ(c.reason("b/lacks"), Reason::kInsufficientCapacity);
+  EXPECT_THAT(c.message("b/lacks"),
+              HasSubstr("needs 3 rdma/hca in pool default, 2 free of 8; held by a/holds (6)"));
+  EXPECT_EQ(c.cluster.pending_reason("b/lacks")->blocking,
+            (std::vector<Blocking>{{"rdma/hca", "default", 3, 2, {"a/holds"}}}));
+  c.cluster.upsert_job(asking(job("b/huge", 1, 1), {{"hugepages-2Mi", 5 * testing::kGi}}));
+  EXPECT_THAT(c.starts(), IsEmpty());
+  EXPECT_EQ(c.reason("b/huge"), Reason::kNoMatchingNodes);
+  EXPECT_THAT(c.message("b/huge"), HasSubstr("no node has more than 4Gi hugepages-2Mi"));
+  c.cluster.remove_job("a/holds");
+  EXPECT_THAT(c.starts(), ElementsAre("b/lacks"));
+  EXPECT_THAT(c.cluster.audit(), IsEmpty());
+}
+
+// They came when nobody had asked for it yet.
+TEST(NamedTest, NodesAndPodsOfOthersAreCountedWhenAJobFirstAsks) {
+  SmallCluster c({with(node("n1"), {{"rdma/hca", 8}})});
+  c.cluster.upsert_other_pod(other("x/early", "n1", {{"rdma/hca", 5}}));
+  c.cluster.upsert_job(asking(job("a/j", 1, 1), {{"rdma/hca", 4}}));
+  EXPECT_THAT(c.starts(), IsEmpty());
+  EXPECT_THAT(c.message("a/j"), HasSubstr("3 free of 8; held by other pods (5)"));
+  c.cluster.upsert_other_pod(other("x/early", "n1", {{"rdma/hca", 4}}));
+  EXPECT_THAT(c.starts(), ElementsAre("a/j"));
+  c.cluster.upsert_other_pod(other("x/late", "n1", {{"rdma/hca", 1}}));
+  c.cluster.remove_other_pod("x/early");
+  c.cluster.upsert_job(asking(job("b/j", 1, 1), {{"rdma/hca", 4}}));
+  EXPECT_THAT(c.starts(), IsEmpty()) << "the one that came late holds one of four";
+  c.cluster.remove_other_pod("x/late");
+  EXPECT_THAT(c.starts(), ElementsAre("b/j"));
+  EXPECT_THAT(c.cluster.audit(), IsEmpty());
+}
+
+TEST(NamedTest, ItIsTakenFromWhoHoldsIt) {
+  SmallCluster c;
+  c.cluster.upsert_queue(queue("top", "", {.quota = 8}));
+  c.cluster.upsert_queue(project("a", "top", {.quota = 4}));
+  c.cluster.upsert_queue(project("b", "top", {.quota = 4}));
+  c.cluster.upsert_node(with(node("n1"), {{"rdma/hca", 8}}));
+  c.cluster.upsert_job(job("b/without", 4, 1));
+  c.cluster.upsert_job(asking(job("b/with", 1, 1), {{"rdma/hca", 8}}));
+  EXPECT_EQ(c.starts().size(), 2u);
+  c.cluster.upsert_job(asking(job("a/j", 1, 1), {{"rdma/hca", 8}}));
+  EXPECT_THAT(c.of_kind(Decision::Kind::kEvict), ElementsAre("b/with")) << "GPUs are free";
+  EXPECT_TRUE(c.cluster.nominated("a/j"));
+  c.cluster.set_leaving("b/with", {});
+  EXPECT_THAT(c.starts(), ElementsAre("a/j"));
+  EXPECT_THAT(c.cluster.audit(), IsEmpty());
+}
+
+TEST(NamedTest, AGangGoesToTheDomainThatHasEnoughOfIt) {
+  SmallCluster c;
+  PoolSpec p = testing::pool("default");
+  p.topology = {"rack"};
+  c.cluster.upsert_pool(p);
+  for (int i = 0; i < 4; ++i) {
+    NodeSpec n = with(node("n" + std::to_string(i)), {{"rdma/hca", i < 2 ? 4 : 8}});
+    n.labels["rack"] = i < 2 ? "r1" : "r2";
+    c.cluster.upsert_node(n);
+  }
+  JobSpec j = asking(job("a/j", 4, 1), {{"rdma/hca", 4}});
+  j.topology.required = "rack";
+  c.cluster.upsert_job(j);
+  EXPECT_THAT(c.starts(), ElementsAre("a/j"));
+  EXPECT_EQ(c.nodes_of("a/j"), (std::map<std::string, int>{{"n2", 2}, {"n3", 2}}));
+}
+
+TEST(NamedTest, MoreKindsThanCanBeCountedAreRefused) {
+  SmallCluster c({node("n1")});
+  for (std::size_t i = 0; i < kMaxNamed; ++i)
+    c.cluster.upsert_job(
+        asking(job("a/" + std::to_string(i), 1, 1), {{"vendor/kind-" + std::to_string(i), 1}}));
+  c.cluster.upsert_job(asking(job("b/one-more", 1, 1), {{"vendor/one-more", 1}}));
+  EXPECT_THAT(c.starts(), IsEmpty());
+  EXPECT_EQ(c.reason("a/0"), Reason::kNoMatchingNodes);
+  EXPECT_EQ(c.reason("b/one-more"), Reason::kInvalidSpec);
+  EXPECT_THAT(c.message("b/one-more"),
+              HasSubstr("asks for vendor/one-more, and no more than 6 resources beside GPUs, CPU, memory and "
+                        "pods can be counted: these are vendor/kind-0, vendor/kind-1"));
+}
+
+TEST(NamedTest, ANegativeAmountIsInvalid) {
+  SmallCluster c({node("n1")});
+  c.cluster.upsert_job(asking(job("a/j", 1, 1), {{"rdma/hca", -1}}));
+  EXPECT_THAT(c.starts(), IsEmpty());
+  EXPECT_EQ(c.reason("a/j"), Reason::kInvalidSpec);
+}
+
+}  // namespace
+}  // namespace muster::placement
