@@ -41,7 +41,7 @@ class ReasonAudit {
     const auto is_held = [&](QueueId at) { return s_.tree().queue(at).spec.hold; };
     switch (v.reason) {
       case Reason::kInvalidSpec:
-        if (s_.request_of(j_).invalid.empty()) wrong("its spec is valid");
+        if (s_.request_of(j_).refusal().empty()) wrong("its spec is valid");
         return false;
       case Reason::kProjectNotFound:
         if (!path.empty()) wrong("it has a Project");

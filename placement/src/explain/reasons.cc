@@ -19,9 +19,9 @@ Resources lent(const ClusterModel& s, QueueId at, PoolId pool) {
 
 PendingReason reason_of_sidelined(const ClusterModel& s, const Job& j) {
   PendingReason v;
-  if (const Request& r = s.request_of(j); !r.invalid.empty()) {
+  if (const Request& r = s.request_of(j); !r.refusal().empty()) {
     v.reason = Reason::kInvalidSpec;
-    v.message = r.invalid;
+    v.message = r.refusal();
     return v;
   }
   if (auto held =

@@ -129,7 +129,7 @@ void ClusterModel::count(JobId id) {
   const Counted now = !j.known ? Counted::kNot : j.runs() ? Counted::kRunning : Counted::kWaiting;
   PoolId in = kNoId;
   Resources pending, surplus;
-  if (j.known && request_of(j).invalid.empty()) {
+  if (j.known && (j.assignment ? request_of(j).invalid : request_of(j).refusal()).empty()) {
     if (j.assignment) {
       in = pool_of(j.assignment->pool);
     } else if (!j.pools.empty()) {
@@ -172,7 +172,7 @@ void ClusterModel::start_waiting(JobId id) {
   count(id);
   if (!j.leaving.empty()) return;  // it is a claimant again when they are gone
   j.waits = true;
-  if (j.leaf == kNoId || j.pools.empty() || !request_of(j).invalid.empty()) {
+  if (j.leaf == kNoId || j.pools.empty() || !request_of(j).refusal().empty()) {
     jobs_.sideline(id);
     sidelined_changed = true;
     return;

@@ -231,7 +231,7 @@ RequestId Requests::acquire(const JobSpec& spec, const ResourceNames& names) {
   r.topology = spec.topology;
   r.groups = spec.groups;
   r.invalid = total_of(spec, r.roles, r.total);
-  if (r.invalid.empty()) r.invalid = problem_of_names(r.roles, names);
+  r.uncounted = problem_of_names(r.roles, names);
   r.key = key;
   by_key_.emplace(std::move(key), id);
   return id;

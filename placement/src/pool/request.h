@@ -49,6 +49,11 @@ struct Request {
   bool about_pods = false;          // some role has terms about pods, or is to be spread among them
   bool with_anti_affinity = false;  // required anti-affinity is among them
   std::string invalid;              // why it can never be placed; "": it may
+  // Why it gets no new places, though it is valid: it asks for a resource for which there is no place to
+  // count in. What runs all the same (a process before this one had places) holds the rest of what it asks
+  // for.
+  std::string uncounted;
+  const std::string& refusal() const { return invalid.empty() ? uncounted : invalid; }
   // By role and NodeId: the node would do if it were empty. Filled when first asked for, then kept up to
   // date.
   std::vector<std::vector<bool>> eligible;

@@ -128,6 +128,19 @@ TEST(NamedTest, MoreKindsThanCanBeCountedAreRefused) {
                         "pods can be counted: these are vendor/kind-0, vendor/kind-1"));
 }
 
+// A process that starts anew may hear of others first. What runs then holds its GPUs all the same.
+TEST(NamedTest, WhatRunsIsChargedWithoutAPlaceToCountIn) {
+  SmallCluster c({node("n1")});
+  for (std::size_t i = 0; i < kMaxNamed; ++i)
+    c.cluster.upsert_job(
+        asking(job("a/" + std::to_string(i), 1, 1), {{"vendor/kind-" + std::to_string(i), 1}}));
+  c.cluster.upsert_job(asking(job("b/runs", 1, 8), {{"vendor/one-more", 1}}));
+  c.cluster.set_assignment("b/runs", {"default", Time{1}, {{0, 0, "n1", {0, 1, 2, 3, 4, 5, 6, 7}}}});
+  c.cluster.upsert_job(job("c/other", 1, 1));
+  EXPECT_THAT(c.starts(), IsEmpty()) << "all GPUs are held";
+  EXPECT_THAT(c.cluster.audit(), IsEmpty());
+}
+
 TEST(NamedTest, ANegativeAmountIsInvalid) {
   SmallCluster c({node("n1")});
   c.cluster.upsert_job(asking(job("a/j", 1, 1), {{"rdma/hca", -1}}));
