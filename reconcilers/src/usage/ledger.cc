@@ -216,7 +216,11 @@ PoolAccount* Ledger::find_pool(const std::string& name) {
   }
   const auto known = of_pools_.find(name);
   if (known != of_pools_.end() && known->second.uid == object->meta.uid) return &known->second.account;
-  PoolEntry fresh{object->meta.uid, PoolAccount(object->value.status)};
+  // Restored from a backup, it counts from when the object was made anew.
+  crds::NodePoolStatus written = object->value.status;
+  const auto made = object->value.metadata.creation_timestamp;
+  if (written.usage.until && made) written.usage.until = std::max(*written.usage.until, *made);
+  PoolEntry fresh{object->meta.uid, PoolAccount(written)};
   return &of_pools_.insert_or_assign(name, std::move(fresh)).first->second.account;
 }
 

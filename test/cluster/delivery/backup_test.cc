@@ -37,6 +37,7 @@ class Backup : public testing::Test {
     const json jobs = cluster->get(kApi + "trainingjobs");
     for (const auto& job : jobs["items"]) before_[job["metadata"]["name"]] = job;
     team_before_ = cluster->get(kApi + "projects/team");
+    pool_before_ = cluster->get(kApi + "nodepools/default");
   }
   static void TearDownTestSuite() { fs::remove_all(folder_); }
 
@@ -183,7 +184,7 @@ spec: {queue: later}
 
   static inline fs::path folder_;
   static inline std::map<std::string, json> before_;
-  static inline json team_before_;
+  static inline json team_before_, pool_before_;
 };
 
 TEST_F(Backup, WithStatusesJobsGoOnFromTheirCheckpointsAndWhatHasEndedStaysSo) {
@@ -224,6 +225,17 @@ TEST_F(Backup, WithStatusesJobsGoOnFromTheirCheckpointsAndWhatHasEndedStaysSo) {
   }));
   EXPECT_LE(used(team) - used(team_before_),
             11 * (seconds_between(made, team["status"]["usage"]["until"]) + 1));
+  const auto had = [](const json& pool) {
+    return pool.value("/status/usage/gpuSeconds"_json_pointer, std::int64_t{0});
+  };
+  json pool;
+  EXPECT_TRUE(cluster->wait(30s, [&] {
+    pool = cluster->get(kApi + "nodepools/default");
+    return had(pool) > had(pool_before_);
+  })) << pool.dump(1);
+  EXPECT_LE(
+      had(pool) - had(pool_before_),
+      16 * (seconds_between(pool["metadata"]["creationTimestamp"], pool["status"]["usage"]["until"]) + 1));
   EXPECT_EQ(team["status"]["namespaceUID"], cluster->get("/api/v1/namespaces/team")["metadata"]["uid"]);
 
   // What was restored goes like what Muster has written.

@@ -51,6 +51,9 @@ struct GpuHoldersTest : testing::Test {
       return {201, {}, made.dump()};
     });
     caches.jobs.store().apply(sharer());
+    client::Node node;
+    node.meta = {"", "n1", "node-uid", "3"};
+    caches.nodes.store().apply(node);
   }
 
   VirtualWorld world;
@@ -72,13 +75,22 @@ struct GpuHoldersTest : testing::Test {
   std::vector<json> bodies;  // of the pods that were made
 };
 
+struct Reconcile {
+  static client::Task<void> run(GpuHolders* holders, client::Key gpu) {
+    co_await holders->reconcile(std::move(gpu));
+  }
+};
+
+// As after a restore into another cluster: the job loses such a place, and nobody would end the pod.
+TEST_F(GpuHoldersTest, NoPodIsMadeOnANodeThatIsNotThere) {
+  caches.nodes.store().erase(*caches.nodes.store().find("n1"));
+  world.start(Reconcile::run(&holders, "n1/0"));
+  world.run_for(seconds{1});
+  EXPECT_THAT(bodies, SizeIs(0));
+}
+
 // Each of them finds no image yet and asks for Muster's own pod.
 TEST_F(GpuHoldersTest, SharersThatStartTogetherNameEachPullSecretOnce) {
-  struct Reconcile {
-    static client::Task<void> run(GpuHolders* holders, client::Key gpu) {
-      co_await holders->reconcile(std::move(gpu));
-    }
-  };
   world.start(Reconcile::run(&holders, "n1/0"));
   world.start(Reconcile::run(&holders, "n1/1"));
   world.run_for(seconds{1});
