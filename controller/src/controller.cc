@@ -83,7 +83,7 @@ Controller::Impl::Impl(client::Environment e, client::Transport& transport, clie
             .node = [this](const std::string& node) { gpus_changed(node); },
             .pool =
                 [this](const std::string& pool) {
-                  jobs.note_power(pool);
+                  jobs.note_reading(pool);
                   pool_runner.add(pool);
                 }}),
       holder(context, holder_options(o), [this](const Key& key) { job_runner.add(key); }),

@@ -37,8 +37,9 @@ struct Watched {
 
 Stage stage_of(const Watched& job, TimePoint now, Duration interval) {
   if (!job.clock.is_known(now, interval)) return Stage::kUnknown;
-  if (job.clock.idle() >= job.what.timeout) return Stage::kOver;
-  return job.clock.idle() >= job.what.timeout / 2 ? Stage::kHalf : Stage::kBusy;
+  if (!job.what.timeout) return job.clock.idle() >= kLongIdle ? Stage::kHalf : Stage::kBusy;
+  if (job.clock.idle() >= *job.what.timeout) return Stage::kOver;
+  return job.clock.idle() >= *job.what.timeout / 2 ? Stage::kHalf : Stage::kBusy;
 }
 
 struct Failing {
@@ -244,6 +245,14 @@ Idleness GpuMonitor::watch(const Key& key, GangWatch what) {
   told.idle = std::chrono::floor<crds::Duration>(job.clock.idle());
   told.problem = job.problem;
   return told;
+}
+
+bool GpuMonitor::watches(const Key& job) const {
+  return state_->jobs.contains(job);
+}
+
+bool GpuMonitor::reads(const std::string& pool) const {
+  return state_->pools.contains(pool);
 }
 
 void GpuMonitor::forget(const Key& job) {

@@ -185,27 +185,30 @@ NodeHealth TrainingJobReconciler::health_of(const std::string& name) const {
   return health;
 }
 
-// Who may not be idle is not followed.
+// Who may not be idle is not followed; nor who would not end for it, where nothing is read anyway.
 Idleness TrainingJobReconciler::idleness_of(const client::Key& key, const crds::TrainingJob& job) {
   if (context_.gpu_monitor == nullptr) return {};
-  if (!may_be_idle(job)) {
+  const auto& a = job.status.assignment;
+  if (!ends_when_idle(job) && !(may_be_idle(job) && context_.gpu_monitor->reads(a.pool))) {
     context_.gpu_monitor->forget(key);
     return {};
   }
-  const auto& a = job.status.assignment;
+  const crds::Idle stated = job.spec.idle.value_or(crds::Idle{});
   return context_.gpu_monitor->watch(key, {.pool = a.pool,
                                            .attempt = fmt::format("{}/{}", job.metadata.uid, a.attempt),
                                            .gpus = gpus_in_use(job, context_.gpu_holders),
-                                           .below = job.spec.idle->gpu_utilization_below,
-                                           .timeout = *job.spec.idle->timeout});
+                                           .below = stated.gpu_utilization_below,
+                                           .timeout = stated.timeout});
 }
 
 // Of GPUs that a job shares with others it is charged its part.
-void TrainingJobReconciler::note_power(const std::string& pool) {
+void TrainingJobReconciler::note_reading(const std::string& pool) {
   if (context_.ledger == nullptr || context_.gpu_monitor == nullptr) return;
   for (const auto& [key, job] : context_.caches.jobs.store().all()) {
     const auto& status = job->value.status;
     if (status.assignment.attempt == 0 || status.assignment.pool != pool) continue;
+    // The pool was not read yet when these jobs were last looked at.
+    if (may_be_idle(job->value) && !context_.gpu_monitor->watches(key)) idleness_of(key, job->value);
     const auto gpus = gpus_in_use(job->value, context_.gpu_holders);
     std::int64_t whole = 0;
     for (const auto& pod : gpus) whole += placement::kMilliPerGpu * std::ssize(pod.gpus);

@@ -69,8 +69,11 @@ bool is_finished(const crds::TrainingJobStatus& status) {
 
 bool may_be_idle(const crds::TrainingJob& job) {
   const auto& status = job.status;
-  return job.spec.idle && job.spec.idle->timeout && status.assignment.attempt != 0 && status.started_at &&
-         !is_finished(status);
+  return status.assignment.attempt != 0 && status.started_at && !is_finished(status);
+}
+
+bool ends_when_idle(const crds::TrainingJob& job) {
+  return job.spec.idle && job.spec.idle->timeout && may_be_idle(job);
 }
 
 bool differs_in_counters_only(const crds::TrainingJobStatus& a, const crds::TrainingJobStatus& b) {

@@ -26,7 +26,7 @@ reconcilers::Idleness World::idleness_of(Gang& g) {
   IdleWatch& use = g.idle_watch;
   const auto& a = g.job.status.assignment;
   const auto& idle = g.job.spec.idle;
-  const bool is_read = reconcilers::may_be_idle(g.job) && g.owner->behaviour().gpu_utilization &&
+  const bool is_read = reconcilers::ends_when_idle(g.job) && g.owner->behaviour().gpu_utilization &&
                        reading_intervals_.contains(a.pool);
   const bool is_another = use.attempt != a.attempt || use.below != (idle ? idle->gpu_utilization_below : 0);
   if (!is_read || is_another) use = {.version = use.version + 1};

@@ -13,14 +13,31 @@ namespace {
 using ConditionStatus = crds::ConditionStatus;
 using std::chrono::seconds;
 
+// Of a job that states no timeout: nothing ends it, but who looks is told, and the ledger counts it.
+void tell_idleness(JobStep& s) {
+  const auto& gpus = s.seen.idleness;
+  const bool was_told = crds::find_condition(s.status.conditions, "Idle") != nullptr;
+  if (gpus.is_known && gpus.idle >= kLongIdle) {
+    const auto below = s.spec.idle.value_or(crds::Idle{}).gpu_utilization_below;
+    say_idleness(s, ConditionStatus::kTrue, "NotUsed",
+                 fmt::format("all its GPUs have been used below {} % for {} or longer; it states no "
+                             "idle.timeout, so nothing ends it",
+                             below, crds::to_string(kLongIdle)));
+  } else if (was_told && gpus.is_known) {
+    say_idleness(s, ConditionStatus::kFalse, "GPUsInUse", "");
+  } else if (was_told) {
+    say_idleness(s, ConditionStatus::kUnknown, gpus.problem.empty() ? "NoTimeout" : "NoReading",
+                 gpus.problem);
+  }
+}
+
 // True: the attempt was ended because nobody uses its GPUs. It sets no time to look again: the monitor that
 // reads the GPUs calls the job when something has changed.
 bool is_left_idle(JobStep& s) {
   const auto timeout = s.spec.idle ? s.spec.idle->timeout : std::nullopt;
   const auto& gpus = s.seen.idleness;
   if (!timeout) {
-    if (crds::find_condition(s.status.conditions, "Idle") != nullptr)
-      say_idleness(s, ConditionStatus::kUnknown, "NoTimeout", "");
+    tell_idleness(s);
   } else if (!gpus.is_known) {
     if (!gpus.problem.empty()) say_idleness(s, ConditionStatus::kUnknown, "NoReading", gpus.problem);
   } else if (gpus.idle >= *timeout) {

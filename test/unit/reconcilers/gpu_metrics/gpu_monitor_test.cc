@@ -103,6 +103,24 @@ TEST_F(GpuMonitorTest, AGangThatIsIdleAllTheTimeIsToldOfAtHalfAndAtTheEnd) {
   EXPECT_EQ(monitor.counts().read, nodes.requests().size());
 }
 
+TEST_F(GpuMonitorTest, WhoStatesNoTimeoutIsToldOnceThatItIsIdle) {
+  answer(0, 0);
+  EXPECT_FALSE(monitor.reads("a100"));
+  auto watch = watch_of(1);
+  watch.timeout.reset();
+  EXPECT_FALSE(monitor.watches("nlp/job"));
+  monitor.watch("nlp/job", watch);
+  EXPECT_TRUE(monitor.watches("nlp/job"));
+  pass(minutes{4});
+  EXPECT_TRUE(monitor.reads("a100"));
+  EXPECT_EQ(jobs["nlp/job"], 1) << "that it is known";
+  pass(minutes{2});
+  EXPECT_EQ(jobs["nlp/job"], 2);
+  EXPECT_GE(monitor.watch("nlp/job", watch).idle, kLongIdle);
+  pass(minutes{60});
+  EXPECT_EQ(jobs["nlp/job"], 2) << "nothing new";
+}
+
 TEST_F(GpuMonitorTest, OneThatIsBusyOrNotReadIsNeverIdle) {
   answer(0, 0);
   monitor.watch("nlp/job", watch_of(2));  // node 1 answers with 503

@@ -79,15 +79,43 @@ TEST_F(IdleLife, OnlyARunningAttemptIsJudged) {
   EXPECT_NE(life.phase(), Phase::kFailed) << "it starts";
 }
 
-TEST_F(IdleLife, WithoutATimeoutNobodyMindsIdleness) {
+TEST_F(IdleLife, WithoutATimeoutNothingEndsIt) {
   read(minutes{40});
   life.job.spec.idle->timeout.reset();
+  life.idleness = {};
   life.turn();
   EXPECT_EQ(life.reason("Idle"), "NoTimeout");
   life.job.spec.idle.reset();
-  read(hours{11});
+  EXPECT_THAT(read(hours{11}).notes, IsEmpty());
   EXPECT_EQ(life.phase(), Phase::kRunning);
   expect_quiet(life, "no timeout");
+}
+
+// The ledger and the page see it by the condition.
+TEST(Lifecycle, IdlenessIsToldAlsoOfAJobThatStatesNoTimeout) {
+  Life life;
+  life.run();
+  const auto read = [&](seconds idle) {
+    life.idleness = {.is_known = true, .idle = idle};
+    return life.after(seconds{30});
+  };
+  EXPECT_TRUE(read(minutes{4}).status.conditions == life.job.status.conditions);
+  EXPECT_EQ(crds::find_condition(life.job.status.conditions, "Idle"), nullptr)
+      << "it was never idle for long";
+  EXPECT_THAT(read(minutes{5}).notes, IsEmpty()) << "nothing is about to end";
+  EXPECT_EQ(life.is("Idle"), kTrue);
+  EXPECT_EQ(life.reason("Idle"), "NotUsed");
+  EXPECT_THAT(life.message("Idle"), HasSubstr("below 5 % for 5m or longer"));
+  read(hours{40});
+  EXPECT_EQ(life.phase(), Phase::kRunning);
+  life.idleness = {.problem = "node node-0: refused"};
+  life.turn();
+  EXPECT_EQ(life.is("Idle"), kUnknown);
+  EXPECT_EQ(life.message("Idle"), "node node-0: refused");
+  read(seconds{0});
+  EXPECT_EQ(life.is("Idle"), kFalse);
+  EXPECT_EQ(life.reason("Idle"), "GPUsInUse");
+  expect_quiet(life, "busy");
 }
 
 TEST(Lifecycle, AGpuWithDoubleBitErrorsIsLostGround) {

@@ -34,8 +34,9 @@ struct GangWatch {
   std::string pool;
   std::string attempt;  // another one begins without a past
   std::vector<PodGpus> gpus;
-  std::int32_t below = 0;      // percent
-  client::Duration timeout{};  // what it has to be told of: half of it idle, and all
+  std::int32_t below = 0;  // percent
+  // What it has to be told of: half of it idle, and all. nullopt: kLongIdle.
+  std::optional<client::Duration> timeout{};
 };
 
 // The last round of a pool.
@@ -72,6 +73,9 @@ class GpuMonitor {
 
   // Follows the job from now on. O(GPUs) where they are others than before.
   Idleness watch(const client::Key& job, GangWatch what);
+  bool watches(const client::Key& job) const;
+  // look() was called for the pool.
+  bool reads(const std::string& pool) const;
   void forget(const client::Key& job);
   // The GPUs with double-bit errors, as they were last read. What a node has said stands until it answers
   // again.

@@ -18,6 +18,8 @@ namespace muster::reconcilers {
 
 // So many intervals after the last reading nothing is known any more.
 inline constexpr int kMissedReadings = 3;
+// A job that states no idle.timeout is said to be idle after so long. Nothing ends it.
+inline constexpr std::chrono::minutes kLongIdle{5};
 
 // By node; the error says why there is none.
 using GpuReadings = std::map<std::string, std::expected<GpuReading, std::string>>;

@@ -55,8 +55,9 @@ class TrainingJobReconciler {
   void note(const client::Key& key, const client::Pod& pod);
   // The job has changed while another process leads. Forgets the notes that do not count any more.
   void follow(const client::Key& key);
-  // The GPUs of this pool were read: tells the ledger what those of each job draw. O(jobs).
-  void note_power(const std::string& pool);
+  // The GPUs of this pool were read: tells the ledger what those of each job draw, and follows from now on
+  // how busy they are. O(jobs).
+  void note_reading(const std::string& pool);
 
  private:
   using Job = JobPtr;

@@ -21,8 +21,10 @@ bool is_finished(const crds::TrainingJobStatus& status);
 // begin with the object. Otherwise it changes nothing, but for the seconds by which two clocks differ.
 void begin_with_the_object(crds::TrainingJobStatus& status, const crds::ObjectMeta& object);
 
-// It runs, and it has a timeout for GPUs that are not used.
+// It runs whole: its GPUs should be in use.
 bool may_be_idle(const crds::TrainingJob& job);
+// And it ends where they are not for long.
+bool ends_when_idle(const crds::TrainingJob& job);
 
 // Nothing but counters and the place in the queue differs: such a write may wait.
 bool differs_in_counters_only(const crds::TrainingJobStatus& a, const crds::TrainingJobStatus& b);
