@@ -275,10 +275,10 @@ constexpr RuleTwin kTwins[] = {
      [](J self, P) {
        return all_keys(self, [](std::string_view key) { return !key.starts_with("muster.dev/"); });
      }},
-    {"self.all(name, name != 'nvidia.com/gpu' && !name.startsWith('nvidia.com/mig-'))",
+    {"self.all(name, !name.endsWith('/gpu') && !name.startsWith('nvidia.com/mig-'))",
      [](J self, P) {
        return all_keys(self, [](std::string_view key) {
-         return key != "nvidia.com/gpu" && !key.starts_with("nvidia.com/mig-");
+         return !key.ends_with("/gpu") && !key.starts_with("nvidia.com/mig-");
        });
      }},
     {"!('cpu' in self) || quantity(string(self['cpu'])).compareTo(quantity('1M')) <= 0",

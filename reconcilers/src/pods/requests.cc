@@ -28,7 +28,7 @@ std::string quantity_text(const Json& value) {
 constexpr std::string_view kHugePages = "hugepages-";
 
 bool counts_gpus(std::string_view resource) {
-  return resource == "nvidia.com/gpu" || resource.starts_with(kMigPrefix);
+  return resource.ends_with("/gpu") || resource.starts_with(kMigPrefix);
 }
 bool is_extended(std::string_view resource) {
   return resource.contains('/');
