@@ -156,7 +156,9 @@ spec: {queue: later}
     EXPECT_TRUE(cluster.wait_phase("text", "Running", 60s, "nlp")) << cluster.job("text", "nlp").dump(1);
     EXPECT_TRUE(cluster.wait(60s, [&] { return serves(cluster); })) << muster.log();
     EXPECT_TRUE(cluster.wait_phase("waits", "Queued"));
-    EXPECT_EQ(cluster.reason("waits"), "InsufficientCapacity");
+    // The namespace is made ready after the objects have come.
+    EXPECT_TRUE(cluster.wait(30s, [&] { return cluster.reason("waits") == "InsufficientCapacity"; }))
+        << cluster.reason("waits");
     EXPECT_TRUE(cluster.wait_phase("paused", "Suspended"));
     EXPECT_TRUE(cluster.wait(30s, [&] { return cluster.reason("later", "held") == "QueueHeld"; }));
     EXPECT_TRUE(cluster.wait(30s, [&] { return lies(cluster).empty(); }))
