@@ -44,46 +44,19 @@ class Backup : public testing::Test {
   static void fill(Cluster& cluster) {
     cluster.apply(R"(
 apiVersion: muster.dev/v1alpha1
-kind: Queue
-metadata: {name: later}
-spec: {admission: Hold}
----
-apiVersion: muster.dev/v1alpha1
 kind: Project
 metadata: {name: nlp}
 spec: {queue: root, quota: {gpu: "8"}}
----
-apiVersion: muster.dev/v1alpha1
-kind: Project
-metadata: {name: held}
-spec: {queue: later}
 )");
-    const auto has_account = [&](const std::string& ns) {
-      return !cluster.get("/api/v1/namespaces/" + ns + "/serviceaccounts/muster-job").is_null();
-    };
-    ASSERT_TRUE(cluster.wait(30s, [&] { return has_account("nlp") && has_account("held"); }));
-    const auto start = [&](const SimpleJob& job, const std::string& phase) {
-      cluster.create(job_object(job));
-      ASSERT_TRUE(cluster.wait_phase(job.name, phase, 30s, job.ns)) << cluster.job(job.name, job.ns).dump(1);
-    };
-    start({.name = "ended", .gpus = 0, .pod_annotations = {{"test.muster.dev/runs-for", "1s"}}}, "Succeeded");
-    start({.name = "broke",
-           .gpus = 0,
-           .pod_annotations = {{"test.muster.dev/runs-for", "1s"}, {"test.muster.dev/exit-code", "1"}},
-           .spec = {{"restart", {{"limit", 0}}}}},
-          "Failed");
-    start({.name = "train", .gpus = 8, .spec = {{"checkpoint", {{"gracePeriod", "20s"}}}}}, "Running");
-    start({.name = "slow", .gpus = 0, .pod_annotations = {{"test.muster.dev/start-after", "5s"}}},
+    ASSERT_TRUE(cluster.wait(
+        30s, [&] { return !cluster.get("/api/v1/namespaces/nlp/serviceaccounts/muster-job").is_null(); }));
+    add_jobs_at_rest(cluster);
+    start(cluster, {.name = "train", .gpus = 8, .spec = {{"checkpoint", {{"gracePeriod", "20s"}}}}},
+          "Running");
+    start(cluster, {.name = "slow", .gpus = 0, .pod_annotations = {{"test.muster.dev/start-after", "5s"}}},
           "Starting");
-    start({.name = "text", .ns = "nlp", .gpus = 2}, "Running");
-    start({.name = "paused", .spec = {{"suspend", true}}}, "Suspended");
-    start({.name = "later", .ns = "held"}, "Queued");
-    json half = job_object({.name = "half", .gpus = 0});
-    half["spec"]["roles"][0]["gpus"] = {{"fraction", "500m"}};
-    cluster.create(half);
-    ASSERT_TRUE(cluster.wait_phase("half", "Running")) << cluster.job("half").dump(1);
-    cluster.create(service_object("chat", 2));
-    ASSERT_TRUE(cluster.wait(30s, [&] { return serves(cluster); }));
+    start(cluster, {.name = "text", .ns = "nlp", .gpus = 2}, "Running");
+    add_sharer_and_service(cluster);
     cluster.create(job_object({.name = "waits", .replicas = 2, .gpus = 8}));
     ASSERT_TRUE(cluster.wait(30s, [&] { return !cluster.reason("waits").empty(); }));
     const std::string pod = cluster.pods("train")[0]["metadata"]["name"];
@@ -94,9 +67,6 @@ spec: {queue: later}
     ASSERT_TRUE(cluster.wait(30s, [&] { return step_of(cluster.job("train")) == 700; }));
   }
   static int step_of(const json& job) { return job.value("/status/checkpoint/step"_json_pointer, 0); }
-  static bool serves(const Cluster& cluster) {
-    return cluster.get(path_of_service("chat")).value("/status/readyReplicas"_json_pointer, 0) == 2;
-  }
   static void save(Cluster& cluster, const std::vector<std::string>& what, const std::string& file) {
     std::vector<std::string> command = {"get", "-o", "yaml"};
     command.insert(command.end(), what.begin(), what.end());

@@ -10,6 +10,50 @@ namespace muster::test {
 
 namespace fs = std::filesystem;
 
+void start(Cluster& cluster, const SimpleJob& job, const std::string& phase) {
+  cluster.create(job_object(job));
+  ASSERT_TRUE(cluster.wait_phase(job.name, phase, 30s, job.ns)) << cluster.job(job.name, job.ns).dump(1);
+}
+
+void add_jobs_at_rest(Cluster& cluster) {
+  cluster.apply(R"(
+apiVersion: muster.dev/v1alpha1
+kind: Queue
+metadata: {name: later}
+spec: {admission: Hold}
+---
+apiVersion: muster.dev/v1alpha1
+kind: Project
+metadata: {name: held}
+spec: {queue: later}
+)");
+  ASSERT_TRUE(cluster.wait(
+      30s, [&] { return !cluster.get("/api/v1/namespaces/held/serviceaccounts/muster-job").is_null(); }));
+  start(cluster, {.name = "ended", .gpus = 0, .pod_annotations = {{"test.muster.dev/runs-for", "1s"}}},
+        "Succeeded");
+  start(cluster,
+        {.name = "broke",
+         .gpus = 0,
+         .pod_annotations = {{"test.muster.dev/runs-for", "1s"}, {"test.muster.dev/exit-code", "1"}},
+         .spec = {{"restart", {{"limit", 0}}}}},
+        "Failed");
+  start(cluster, {.name = "paused", .spec = {{"suspend", true}}}, "Suspended");
+  start(cluster, {.name = "later", .ns = "held"}, "Queued");
+}
+
+void add_sharer_and_service(Cluster& cluster) {
+  json half = job_object({.name = "half", .gpus = 0});
+  half["spec"]["roles"][0]["gpus"] = {{"fraction", "500m"}};
+  cluster.create(half);
+  ASSERT_TRUE(cluster.wait_phase("half", "Running")) << cluster.job("half").dump(1);
+  cluster.create(service_object("chat", 2));
+  ASSERT_TRUE(cluster.wait(30s, [&] { return serves(cluster); }));
+}
+
+bool serves(const Cluster& cluster) {
+  return cluster.get(path_of_service("chat")).value("/status/readyReplicas"_json_pointer, 0) == 2;
+}
+
 std::string manifests(const std::string& path) {
   return std::string(MUSTER_SOURCE_DIR "/manifests/") + path;
 }

@@ -27,6 +27,15 @@ std::string kustomize(const std::filesystem::path& overlay);
 // A program of scripts/build-controlplane.sh: helm, health. Throws if it is not built.
 std::string built(const std::string& program);
 
+// Creates the job and waits for its phase.
+void start(Cluster& cluster, const SimpleJob& job, const std::string& phase);
+// A Queue that is held with a Project `held` and its job `later`, and of `team` jobs that hold nothing any
+// more: `ended`, `broke`, `paused`.
+void add_jobs_at_rest(Cluster& cluster);
+// Of `team`: job `half` on a part of a GPU, and service `chat` of two replicas.
+void add_sharer_and_service(Cluster& cluster);
+bool serves(const Cluster& cluster);  // `chat`, with both
+
 // Its standard output. Throws with what it said if it fails.
 std::string run(std::vector<std::string> arguments, const std::string& input = {},
                 Milliseconds timeout = std::chrono::seconds(120));

@@ -86,54 +86,22 @@ class Upgrade : public testing::Test {
     cluster_->remove(path_of_job(name));
   }
 
-  void start(const SimpleJob& job, const std::string& phase) {
-    cluster_->create(job_object(job));
-    EXPECT_TRUE(cluster_->wait_phase(job.name, phase, 30s, job.ns))
-        << cluster_->job(job.name, job.ns).dump(1);
-  }
   void fill() {
-    cluster_->apply(R"(
-apiVersion: muster.dev/v1alpha1
-kind: Queue
-metadata: {name: later}
-spec: {admission: Hold}
----
-apiVersion: muster.dev/v1alpha1
-kind: Project
-metadata: {name: held}
-spec: {queue: later}
-)");
-    ASSERT_TRUE(cluster_->wait(
-        30s, [&] { return !cluster_->get("/api/v1/namespaces/held/serviceaccounts/muster-job").is_null(); }));
-    start({.name = "ended", .gpus = 0, .pod_annotations = {{"test.muster.dev/runs-for", "1s"}}}, "Succeeded");
-    start({.name = "broke",
-           .gpus = 0,
-           .pod_annotations = {{"test.muster.dev/runs-for", "1s"}, {"test.muster.dev/exit-code", "1"}},
-           .spec = {{"restart", {{"limit", 0}}}}},
-          "Failed");
-    start({.name = "train", .replicas = 2, .gpus = 4}, "Running");
-    start({.name = "slow", .gpus = 0, .pod_annotations = {{"test.muster.dev/start-after", "10m"}}},
+    add_jobs_at_rest(*cluster_);
+    start(*cluster_, {.name = "train", .replicas = 2, .gpus = 4}, "Running");
+    start(*cluster_, {.name = "slow", .gpus = 0, .pod_annotations = {{"test.muster.dev/start-after", "10m"}}},
           "Starting");
-    start({.name = "odd", .spec = {{"priorityClassName", "no-such-class"}}}, "Queued");
-    start({.name = "paused", .spec = {{"suspend", true}}}, "Suspended");
-    start({.name = "later", .ns = "held"}, "Queued");
-    json half = job_object({.name = "half", .gpus = 0});
-    half["spec"]["roles"][0]["gpus"] = {{"fraction", "500m"}};
-    cluster_->create(half);
-    EXPECT_TRUE(cluster_->wait_phase("half", "Running")) << cluster_->job("half").dump(1);
-    cluster_->create(service_object("chat", 2));
-    EXPECT_TRUE(cluster_->wait(30s, [&] { return serves(); }));
-    start({.name = "waits", .replicas = 2, .gpus = 8}, "Queued");
-    start({.name = "saves",
+    start(*cluster_, {.name = "odd", .spec = {{"priorityClassName", "no-such-class"}}}, "Queued");
+    add_sharer_and_service(*cluster_);
+    start(*cluster_, {.name = "waits", .replicas = 2, .gpus = 8}, "Queued");
+    start(*cluster_,
+          {.name = "saves",
            .gpus = 0,
            .pod_annotations = {{"test.muster.dev/save-for", "100s"}},
            .spec = {{"checkpoint", {{"gracePeriod", "5m"}}}}},
           "Running");
     cluster_->patch(path_of_job("saves"), {{"spec", {{"suspend", true}}}});
     EXPECT_TRUE(cluster_->wait_phase("saves", "Checkpointing"));
-  }
-  bool serves() const {
-    return cluster_->get(path_of_service("chat")).value("/status/readyReplicas"_json_pointer, 0) == 2;
   }
 
   // kind/namespace/name -> object, of everything that Muster's kinds have, but for the load.
@@ -250,7 +218,7 @@ TEST_F(Upgrade, ThereAndBackNothingIsLostAndNoPodNotices) {
   const auto upgraded = objects();
   expect_kept(before, upgraded);
   EXPECT_EQ(cluster_->audit_gpus(), "");
-  EXPECT_TRUE(serves());
+  EXPECT_TRUE(serves(*cluster_));
   EXPECT_EQ(cluster_->reason("waits"), "InsufficientCapacity");
   EXPECT_EQ(cluster_->condition("odd", "Stalled")["status"], "True");
   for (const auto& [name, object] : upgraded)
@@ -273,7 +241,7 @@ TEST_F(Upgrade, ThereAndBackNothingIsLostAndNoPodNotices) {
   EXPECT_EQ(uids(), pods);
   expect_kept(before, objects());
   EXPECT_EQ(cluster_->audit_gpus(), "");
-  EXPECT_TRUE(serves());
+  EXPECT_TRUE(serves(*cluster_));
   EXPECT_FALSE(cluster_->get(kApi + "nodepools/default")["spec"].contains("pricePerGPUHour"));
   expect_quiet();
 
