@@ -193,7 +193,7 @@ class Upgrade : public testing::Test {
     EXPECT_GE(names.size(), 10u);
     for (const auto& name : names) {
       EXPECT_TRUE(cluster_->wait_phase(name, "Succeeded", 60s)) << cluster_->job(name).dump(1);
-      EXPECT_EQ(cluster_->job(name)["status"]["attempt"], 1) << name;
+      EXPECT_EQ(cluster_->job(name)["status"]["attempt"], 1) << cluster_->job(name).dump(1);
     }
   }
 
