@@ -232,6 +232,7 @@ bool TestCluster::kill(Component component, int signal) {
   const ProcessId id = state_->process(component);
   if (!is_alive(id)) return false;
   if (signal == SIGKILL) return end_process(id, Milliseconds(0));
+  if (signal == SIGSTOP) return stop_process(id);
   return ::kill(id.pid, signal) == 0;
 }
 

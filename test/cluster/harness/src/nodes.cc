@@ -2,6 +2,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <thread>
 #include <tuple>
 
 #include "muster/common/time.h"
@@ -82,6 +83,30 @@ bool is_usable(const json& node) {
   return false;
 }
 
+// KWOK looks at the pods that were there before a node when it has taken the node's lease, passes over them if it has
+// not seen yet that the lease is its own, and then never looks again. A change to a pod makes it look. We cannot ask
+// KWOK what it has seen, so this is done a few times.
+void touch_pods_on(const TestCluster& cluster, const std::set<std::string>& nodes) {
+  for (int round = 0; round < 3; ++round) {
+    const auto answer = cluster.request("GET", "/api/v1/pods?resourceVersion=0");
+    if (!answer || !answer->ok()) return;
+    const json patch = {{"metadata", {{"annotations", {{"test.muster.dev/touched", std::to_string(round)}}}}}};
+    bool found = false;
+    const json list = json::parse(answer->body);
+    for (const json& pod : list.at("items")) {
+      if (!nodes.contains(pod.at("spec").value("nodeName", ""))) continue;
+      found = true;
+      const json& metadata = pod.at("metadata");
+      cluster.request("PATCH",
+                      "/api/v1/namespaces/" + metadata.at("namespace").get<std::string>() + "/pods/" +
+                          metadata.at("name").get<std::string>(),
+                      patch.dump(), "application/merge-patch+json");
+    }
+    if (!found) return;
+    std::this_thread::sleep_for(Milliseconds(300));
+  }
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> TestCluster::add_nodes(const NodeTemplate& nodes, Milliseconds timeout) {
@@ -115,7 +140,10 @@ Result<std::vector<std::string>> TestCluster::add_nodes(const NodeTemplate& node
   };
   if (wait_until(left, all_usable, Milliseconds(100))) {
     waiting.insert(names.begin(), names.end());
-    if (wait_until(left, all_leased, Milliseconds(100))) return names;
+    if (wait_until(left, all_leased, Milliseconds(100))) {
+      touch_pods_on(*this, {names.begin(), names.end()});
+      return names;
+    }
   }
   return std::unexpected(std::to_string(waiting.size()) + " of " + std::to_string(names.size()) +
                          " nodes are not Ready, " + *waiting.begin() + " for one; the end of KWOK's log:\n" +

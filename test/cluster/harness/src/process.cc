@@ -117,23 +117,45 @@ bool exchange(Pipe& in, Pipe& out, Pipe& err, const std::string& input, CommandR
   return true;
 }
 
+// The fields of a stat file from the third on, the state. The second is the name, which may hold anything, also
+// spaces and brackets.
+std::optional<std::istringstream> fields_from_state(const std::filesystem::path& stat) {
+  std::ifstream file(stat);
+  std::string line;
+  if (!std::getline(file, line)) return std::nullopt;
+  const auto end_of_name = line.rfind(')');
+  if (end_of_name == std::string::npos) return std::nullopt;
+  return std::istringstream(line.substr(end_of_name + 1));
+}
+
 }  // namespace
 
 std::optional<ProcessId> find_process(pid_t pid) {
   if (pid <= 0) return std::nullopt;
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string line;
-  if (!std::getline(file, line)) return std::nullopt;
-  const auto end_of_name = line.rfind(')');  // The name may hold anything, also spaces and brackets.
-  if (end_of_name == std::string::npos) return std::nullopt;
-  std::istringstream fields(line.substr(end_of_name + 1));
+  auto fields = fields_from_state("/proc/" + std::to_string(pid) + "/stat");
+  if (!fields) return std::nullopt;
   std::string state, skipped;
-  fields >> state;
+  *fields >> state;
   if (state == "Z" || state == "X") return std::nullopt;
-  for (int i = 4; i < 22; ++i) fields >> skipped;
+  for (int i = 4; i < 22; ++i) *fields >> skipped;
   ProcessId id{pid, 0};
-  if (!(fields >> id.start_time)) return std::nullopt;
+  if (!(*fields >> id.start_time)) return std::nullopt;
   return id;
+}
+
+bool stop_process(const ProcessId& id, Milliseconds timeout) {
+  if (!is_alive(id) || ::kill(id.pid, SIGSTOP) != 0) return false;
+  const auto stopped = [&] {
+    std::error_code error;
+    for (const auto& thread :
+         std::filesystem::directory_iterator("/proc/" + std::to_string(id.pid) + "/task", error)) {
+      auto fields = fields_from_state(thread.path() / "stat");
+      std::string state;
+      if (fields && *fields >> state && state != "T") return false;
+    }
+    return !error;
+  };
+  return wait_until(timeout, stopped, Milliseconds(5));
 }
 
 bool is_alive(const ProcessId& id) {

@@ -221,7 +221,7 @@ TEST_F(Leaders, OneActsAndTheOtherTakesOver) {
     return std::ranges::all_of(cluster_->pods("saves"),
                                [](const json& pod) { return pod["metadata"].contains("deletionTimestamp"); });
   }));
-  ::kill(first->id().pid, SIGSTOP);  // past its lease: the second takes over
+  ASSERT_TRUE(testcluster::stop_process(first->id()));  // past its lease: the second takes over
   ASSERT_TRUE(cluster_->wait(10s, [&] { return cluster_->pods("saves").empty(); }));
   EXPECT_EQ(holder(), leader);
   ASSERT_TRUE(cluster_->wait(40s, [&] { return holder() != leader && !holder().empty(); }));

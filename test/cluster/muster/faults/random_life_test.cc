@@ -305,7 +305,7 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
     }
     if (stopped_ != nullptr) return;
     tell(one.name + " is stopped");
-    ::kill(one.process->id().pid, SIGSTOP);
+    testcluster::stop_process(one.process->id());
     stopped_ = &one;
     continue_at_ = Clock::now() + kBeyondTheLease + Milliseconds{pick(6000)};
   }

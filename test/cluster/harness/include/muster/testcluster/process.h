@@ -44,6 +44,9 @@ struct ProcessId {
 // nullopt if there is no such process or it is a zombie.
 std::optional<ProcessId> find_process(pid_t pid);
 bool is_alive(const ProcessId& id);
+// Sends SIGSTOP and waits until no thread of it runs: the signal stops a thread when it is scheduled next, and what a
+// server with many threads answers until then surprises a test. False if it is not stopped within `timeout`.
+bool stop_process(const ProcessId& id, Milliseconds timeout = std::chrono::seconds(10));
 // Sends SIGTERM, and SIGKILL if it is still there after `grace`; waits until it is gone, reaping it if it is
 // our child. True if it is gone (also if it was before). Nothing is sent to a pid that has passed to another.
 bool end_process(const ProcessId& id, Milliseconds grace);

@@ -144,7 +144,7 @@ class TestCluster {
   std::optional<ProcessId> process(Component component) const;
   bool running(Component component) const;
   // Sends a signal. SIGSTOP and SIGCONT make a component hang and come back. Returns when a killed process is
-  // gone; false if it was not running.
+  // gone and a stopped one answers no more; false if it was not running.
   bool kill(Component component, int signal = SIGKILL);
   // Ends it if it still runs, waits until its ports are free, starts it with the same ports, flags and data,
   // and waits until it is ready (for etcd: until the API server is ready again, if that runs).
