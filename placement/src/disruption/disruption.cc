@@ -12,7 +12,9 @@ namespace {
 constexpr Duration kUnknownStart = seconds(120), kUnknownResize = seconds(30);
 
 // RULES.md 5.11: so many times over growth pays for itself before it is done.
-constexpr Wide kGrowthPaysInPlace = 4, kGrowthPaysByRestart = 16;
+constexpr Wide kGrowthPaysInPlace = 4, kGrowthPaysByRestart = 16, kGrowthPaysItsVictims = 4;
+// For no longer does growth within the guarantee let those run on who have no right to the room.
+constexpr Duration kGrowthLetsRun = seconds(600);
 
 std::int64_t clamped(Wide value) {
   return static_cast<std::int64_t>(std::clamp<Wide>(value, 0, std::numeric_limits<std::int64_t>::max()));
@@ -114,6 +116,13 @@ std::optional<Time> growth_pays(const ClusterModel& s, const Job& j, PoolId pool
   const Wide times = j.spec.resizes_in_place ? kGrowthPaysInPlace : kGrowthPaysByRestart;
   return breaks_even(times * cost_in_pool(s, pool, held, downtime_of_resizing(j, room.now)),
                      cost_in_pool(s, pool, grows_by, Duration{1}), room.since);
+}
+
+Time growth_pays_its_victims(const ClusterModel& s, PoolId pool, Wide cost, const Resources& grows_by,
+                             Time since) {
+  const auto pays =
+      breaks_even(kGrowthPaysItsVictims * cost, cost_in_pool(s, pool, grows_by, Duration{1}), since);
+  return std::min(pays.value_or(since + kGrowthLetsRun), since + kGrowthLetsRun);
 }
 
 void note_run(Job& j, Time now) {

@@ -180,6 +180,16 @@ std::optional<Time> Claimants::growth_pays(const Growth::GrowthClaim& claim, Poo
   return placement::growth_pays(s_, s_.job(claim.job), pool, grows_by, {room_since, now_});
 }
 
+Time Claimants::growth_pays_its_victims(const Growth::GrowthClaim& claim, PoolId pool,
+                                        const Solution& solution, Time since) const {
+  if (disruption_terms(s_.tree(), claim.path).free()) return since;
+  Wide cost = 0;
+  for (const Victim& v : solution.victims) {
+    if (v.whole) cost += v.cost;
+  }
+  return placement::growth_pays_its_victims(s_, pool, cost, claim.asked, since);
+}
+
 bool Claimants::grow(const Growth::GrowthClaim& claim, PoolId pool, const std::vector<Resources>& fair) {
   const Job& j = s_.job(claim.job);
   const bool taken_already = j.started_in == s_.plans || j.grown_in == s_.plans;
@@ -223,8 +233,8 @@ bool Claimants::grow(const Growth::GrowthClaim& claim, PoolId pool, const std::v
     note_refused(q.claimant);
     return false;
   }
-  const auto pays =
-      taken_already ? std::optional(now_) : growth_pays(claim, pool, with_victims, *job.claim_since);
+  auto pays = taken_already ? std::optional(now_) : growth_pays(claim, pool, with_victims, *job.claim_since);
+  if (pays) pays = std::max(*pays, growth_pays_its_victims(claim, pool, *solution, *job.claim_since));
   if (!pays || *pays > now_) {
     if (pays) soonest(s_.pool(pool).due, *pays);
     return false;

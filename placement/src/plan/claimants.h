@@ -61,6 +61,8 @@ class Claimants {
   bool is_too_early(const Growth::GrowthClaim& claim, PoolId pool, const Resources& grows_by);
   std::optional<Time> growth_pays(const Growth::GrowthClaim& claim, PoolId pool, const Resources& grows_by,
                                   Time room_since) const;
+  Time growth_pays_its_victims(const Growth::GrowthClaim& claim, PoolId pool, const Solution& solution,
+                               Time since) const;
 
   ClusterModel& s_;
   Time now_;
