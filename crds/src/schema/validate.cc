@@ -244,10 +244,10 @@ class Validator {
     std::set<Json> seen;
     for (std::size_t i = 0; i < value.size(); ++i) {
       const Path here{&path, {}, static_cast<int>(i)};
-      if (unique && !seen.insert(identity(value[i], keys)).second) {
-        add(here,
-            "must not be stated twice: " + shown(keys == nullptr ? value[i] : identity(value[i], keys)[0]));
-      }
+      const Json what = unique ? identity(value[i], keys) : Json();
+      const Json& name = keys == nullptr ? what : what[0];
+      // An item without a name has an error of its own.
+      if (!name.is_null() && !seen.insert(what).second) add(here, "must not be stated twice: " + shown(name));
       if (items != nullptr)
         check(*items, value[i], keys == nullptr ? nullptr : correlated(old_value, value[i], *keys), here);
     }

@@ -61,9 +61,9 @@ struct RoomTime {
 std::optional<Time> growth_pays(const ClusterModel& state, const Job& job, PoolId pool,
                                 const Resources& grows_by, RoomTime room);
 
-// Growth within the guarantee may evict or move whole jobs, which costs `cost`. It does so when it has waited for the
-// replicas `grows_by` since then for several times as long, or for ten minutes, and then waits anew for the next ones:
-// most surplus is given back to a minimum soon.
+// Growth within the guarantee may evict or move whole jobs, which costs `cost`. It does so when it has waited
+// for the replicas `grows_by` since then for several times as long, or for ten minutes, and then waits anew
+// for the next ones: most surplus is given back to a minimum soon.
 Time growth_pays_its_victims(const ClusterModel& state, PoolId pool, Wide cost, const Resources& grows_by,
                              Time since);
 

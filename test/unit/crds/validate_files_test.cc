@@ -62,6 +62,16 @@ TEST_F(ValidateFiles, NamesFileLineObjectAndField) {
             "1 valid, 1 invalid, 1 of other groups passed over\n");
 }
 
+// Two items without a name are two errors, and no name that is there twice.
+TEST_F(ValidateFiles, ItemsWithoutANameAreNotTwice) {
+  write("a.yaml",
+        "apiVersion: muster.dev/v1alpha1\nkind: Project\nmetadata: {name: p}\n"
+        "spec: {queue: q, pools: [h100, a100]}\n");
+  EXPECT_EQ(run({folder_}).exit_code(), 1);
+  EXPECT_THAT(out_, testing::HasSubstr("spec.pools[1]: must be an object, is \"a100\""));
+  EXPECT_THAT(out_, testing::Not(testing::HasSubstr("twice")));
+}
+
 TEST_F(ValidateFiles, FoldersAreReadWhole) {
   write("a.yaml", "apiVersion: muster.dev/v1alpha1\nkind: Project\nmetadata: {name: p}\nspec: {queue: q}\n");
   write("below/b.json",
