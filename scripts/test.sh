@@ -55,8 +55,9 @@ for preset in "$@"; do
     MUSTER_KEEP_LOGS=$PWD/build/release/life run release life -L '^life$' -V
     grep -o 'MUSTER_SEED=[0-9]*' build/release/ctest-life.log || true
     run release node -L '^node$' -V
+    # What they find is printed, and is no failure yet: docs/developers.md says why (Hunting).
     printf '\n== release: fresh seeds\n'
-    scripts/explore.sh 60 || failed=1
+    scripts/explore.sh 60 || true
   fi
 done
 exit "$failed"
