@@ -21,7 +21,9 @@ const json::json_pointer kReservation("/spec/reservation/after");
 // All objects of one instant are there before the operator decides anything.
 class Frozen {
  public:
-  explicit Frozen(const MusterProcess& process) : pid_(process.id().pid) { ::kill(pid_, SIGSTOP); }
+  explicit Frozen(const MusterProcess& process) : pid_(process.id().pid) {
+    testcluster::stop_process(process.id());
+  }
   ~Frozen() { ::kill(pid_, SIGCONT); }
   Frozen(const Frozen&) = delete;
   Frozen& operator=(const Frozen&) = delete;
