@@ -255,6 +255,8 @@ constexpr RuleTwin kTwins[] = {
     {"!has(self.topology) || !has(self.topology.groups) || size(self.topology.groups) == 0 || "
      "(has(self.groupSize) ? self.groupSize : 1) % self.topology.groups[0].size == 0",
      first_group_divides_replica},
+    {"!has(self.guaranteedReplicas) || has(self.preemptible) && self.preemptible",
+     [](J self, P) { return !has(self, "guaranteedReplicas") || flag(self, "preemptible"); }},
     {"(has(self.maxSurge) ? self.maxSurge : 1) + (has(self.maxUnavailable) ? self.maxUnavailable : 0) > 0",
      [](J self, P) {
        const std::int64_t surge = has(self, "maxSurge") ? number(self, "maxSurge") : 1;

@@ -110,12 +110,12 @@ client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Ke
   std::vector<Replica> states;
   for (const auto& view : fleet.views) states.push_back(view.state);
   const ServicePlan plan =
-      plan_replicas(crds::size_of(wanted), wanted.spec.rollout, states,
+      plan_replicas({crds::size_of(wanted), crds::guaranteed_of(wanted)}, wanted.spec.rollout, states,
                     rollout_before(wanted.status, revision), room_since(key, service), context_.now());
   std::vector<Job> leaving;
   for (const auto i : plan.remove) leaving.push_back(fleet.jobs[i]);
   bool ok = co_await remove(service, std::move(leaving));
-  if (refusal.reason.empty() && plan.create > 0) refusal = co_await create(service, revision, plan.create);
+  if (refusal.reason.empty() && plan.create > 0) refusal = co_await create(service, revision, plan);
   if (refusal.reason == kTransient) {
     log_warn("not made", {{"service", key}, {"error", refusal.message}});
     refusal = {};
@@ -224,8 +224,8 @@ client::Task<Refused> InferenceServiceReconciler::keep_companion(std::string id,
 }
 
 client::Task<Refused> InferenceServiceReconciler::create(Service service, std::string revision,
-                                                         std::int32_t n) {
-  const auto ordinals = free_ordinals(service, revision, n);
+                                                         ServicePlan plan) {
+  const auto ordinals = free_ordinals(service, revision, plan.create);
   const std::string priority_class = priority_class_of(service->value);
   Refused refusal;
   std::vector<std::string> names;
@@ -247,8 +247,10 @@ client::Task<Refused> InferenceServiceReconciler::create(Service service, std::s
       }
     };
     return Create::run(context_, service,
-                       replica_json(service->value, revision, ordinals[i], priority_class).dump(), refusal,
-                       names);
+                       replica_json(service->value, revision, ordinals[i], priority_class,
+                                    i < static_cast<std::size_t>(plan.create_guaranteed))
+                           .dump(),
+                       refusal, names);
   };
   co_await fan_out(context_.env.executor, ordinals.size(), kFanOut, one);
   tell(service, "ReplicasMade", "made", names);

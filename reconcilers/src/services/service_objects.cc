@@ -50,7 +50,7 @@ std::string revision_of(const crds::InferenceService& service) {
 }
 
 Json replica_json(const crds::InferenceService& service, std::string_view revision, std::int32_t ordinal,
-                  std::string_view priority_class) {
+                  std::string_view priority_class, bool is_guaranteed) {
   const auto& wanted = service.spec;
   crds::TrainingJob job;
   job.metadata.name = replica_name(service.metadata.name, revision, ordinal);
@@ -60,7 +60,7 @@ Json replica_json(const crds::InferenceService& service, std::string_view revisi
   const std::string user_label(kUserLabel);
   if (const auto user = service.metadata.labels.find(user_label); user != service.metadata.labels.end())
     job.metadata.labels[user_label] = user->second;
-  job.spec.preemptible = wanted.preemptible;
+  job.spec.preemptible = !is_guaranteed;
   job.spec.priority_class_name = priority_class;
   job.spec.topology = wanted.topology;
   job.spec.pools = wanted.pools;

@@ -8,14 +8,15 @@ namespace {
 
 // Smallest first: who goes first.
 auto keep_order(const Replica& r) {
-  return std::tuple(r.is_placed, r.is_ready, -r.created.time_since_epoch().count(), -r.ordinal);
+  return std::tuple(r.is_guaranteed, r.is_placed, r.is_ready, -r.created.time_since_epoch().count(), -r.ordinal);
 }
 
 class Planner {
  public:
-  Planner(std::int32_t desired, const crds::Rollout& rollout, const std::vector<Replica>& replicas,
+  Planner(WantedReplicas wanted, const crds::Rollout& rollout, const std::vector<Replica>& replicas,
           RolloutMemory before, crds::Time room_since, crds::Time now)
-      : desired_(desired),
+      : desired_(wanted.all),
+        guaranteed_(std::min(wanted.guaranteed, wanted.all)),
         rollout_(rollout),
         replicas_(replicas),
         places_(before.places),
@@ -37,6 +38,7 @@ class Planner {
     const auto alive = static_cast<std::int32_t>(replicas_.size() - plan_.remove.size());
     const std::int32_t missing = desired_ - count(current_);
     plan_.create = std::max(0, std::min(missing, desired_ + surge() - alive));
+    plan_.create_guaranteed = to_be_guaranteed();
     return std::move(plan_);
   }
 
@@ -71,6 +73,15 @@ class Planner {
     return is_stuck;
   }
 
+  // Of plan_.create.
+  std::int32_t to_be_guaranteed() const {
+    const auto are = static_cast<std::int32_t>(
+        std::ranges::count_if(current_, [this](std::size_t i) { return replicas_[i].is_guaranteed; }));
+    if (old_.empty()) return std::clamp(guaranteed_ - are, 0, plan_.create);
+    const std::int32_t others = desired_ - guaranteed_ - (count(current_) - are);
+    return plan_.create - std::clamp(others, 0, plan_.create);
+  }
+
   void remove_surplus() {
     const std::int32_t surplus = count(current_) - desired_;
     for (std::int32_t i = 0; i < surplus; ++i) plan_.remove.push_back(current_[static_cast<std::size_t>(i)]);
@@ -99,6 +110,7 @@ class Planner {
   }
 
   std::int32_t desired_;
+  std::int32_t guaranteed_;
   const crds::Rollout& rollout_;
   const std::vector<Replica>& replicas_;
   std::int32_t places_;  // as it is written down
@@ -110,10 +122,10 @@ class Planner {
 
 }  // namespace
 
-ServicePlan plan_replicas(std::int32_t desired, const crds::Rollout& rollout,
+ServicePlan plan_replicas(WantedReplicas wanted, const crds::Rollout& rollout,
                           const std::vector<Replica>& replicas, RolloutMemory before, crds::Time room_since,
                           crds::Time now) {
-  return Planner(desired, rollout, replicas, before, room_since, now).run();
+  return Planner(wanted, rollout, replicas, before, room_since, now).run();
 }
 
 }  // namespace muster::reconcilers

@@ -234,6 +234,7 @@ ReplicaView view_of(const crds::TrainingJob& job, const std::vector<client::Ptr<
   const auto label = job.metadata.labels.find(std::string(kRevisionLabel));
   view.state.is_current = label != job.metadata.labels.end() && label->second == revision;
   view.state.is_placed = job.status.assignment.attempt != 0;
+  view.state.is_guaranteed = !crds::is_preemptible(job.spec);
   view.state.lacks_room =
       !view.state.is_placed && std::ranges::find(kShortages, job.status.queue.reason) != kShortages.end();
   const auto* admitted = crds::find_condition(job.status.conditions, "Admitted");

@@ -56,13 +56,14 @@ void World::serve(Workload& w) {
   for (const auto* list : {&w.gangs, &w.retired}) {
     for (const auto& g : *list) pods_leave = pods_leave || std::ranges::any_of(g->pods, &GangPod::leaves);
   }
-  const auto plan = reconcilers::plan_replicas(crds::size_of(wanted), wanted.spec.rollout, states,
+  const auto plan = reconcilers::plan_replicas({crds::size_of(wanted), crds::guaranteed_of(wanted)},
+                                               wanted.spec.rollout, states,
                                                reconcilers::rollout_before(w.status, revision),
                                                w.room.look(pods_leave, to_stamp(now)), to_stamp(now));
   std::vector<std::pair<Gang*, bool>> unwanted;
   for (const std::size_t i : plan.remove) unwanted.emplace_back(w.gangs[i].get(), states[i].is_current);
   for (const auto& [g, is_current] : unwanted) remove_replica(w, *g, is_current ? "Scaled" : "RolledOut");
-  for (std::int32_t i = 0; i < plan.create; ++i) add_replica(w);
+  for (std::int32_t i = 0; i < plan.create; ++i) add_replica(w, i < plan.create_guaranteed);
   auto status = reconcilers::status_of(wanted, replicas_of(w), revision, {}, plan.rollout, to_stamp(now),
                                        w.scaling.verdict);
   if (status != w.status) to_serve_.insert(w.source->key);
@@ -92,7 +93,7 @@ std::vector<reconcilers::ReplicaView> World::replicas_of(const Workload& w) cons
   return views;
 }
 
-void World::add_replica(Workload& w) {
+void World::add_replica(Workload& w, bool is_guaranteed) {
   // The lowest number that nobody has. Pods that still leave have theirs.
   std::set<std::int32_t> taken;
   for (const auto& g : w.gangs) taken.insert(g->number);
@@ -107,6 +108,7 @@ void World::add_replica(Workload& w) {
   g->submitted = w.submitted;  // it stands in the queue since its service does
   g->asked = w.source->at == to_instant(now) ? w.asked : now;
   g->job = w.service().replica;
+  g->job.spec.preemptible = !is_guaranteed;
   g->job.metadata.name = reconcilers::replica_name(w.name, w.service().revision, g->number);
   g->job.metadata.generation = 1;
   g->job.metadata.creation_timestamp = to_stamp(now);

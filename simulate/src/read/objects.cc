@@ -319,7 +319,8 @@ Object read_service(crds::InferenceService service, const Behaviour& behaviour) 
   }
   result.service.spec.pod_template = as_placed(result.service.spec.pod_template);
   auto replica = crds::from_json<crds::TrainingJob>(
-      reconcilers::replica_json(result.service, result.revision, 0, result.service.spec.priority_class_name));
+      reconcilers::replica_json(result.service, result.revision, 0, result.service.spec.priority_class_name,
+                                /*is_guaranteed=*/!result.service.spec.preemptible));
   if (replica) result.replica = *std::move(replica);
   result.service.spec.pod_template = {};
   return result;

@@ -408,7 +408,7 @@ class World {
   void serve(Workload& w);
   crds::InferenceService sized(const Workload& w) const;
   std::vector<reconcilers::ReplicaView> replicas_of(const Workload& w) const;
-  void add_replica(Workload& w);
+  void add_replica(Workload& w, bool is_guaranteed);
   void remove_replica(Workload& w, Gang& g, const char* why);
   void follow_load(Workload& w, std::int32_t serving);
   void read_load(Workload& w);

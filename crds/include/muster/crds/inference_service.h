@@ -78,6 +78,8 @@ struct InferenceServiceSpec {
   std::optional<Autoscaling> autoscaling;
   std::int32_t group_size = 1;                // pods of a replica: a gang
   bool preemptible = false;                   // false: never made to yield, and must fit the quota
+  // Of a preemptible service: so many replicas are not preemptible. Absent: none.
+  std::optional<std::int32_t> guaranteed_replicas;
   std::optional<Gpus> gpus;                   // of each pod; absent: none
   RawJson pod_template;                       // JSON "template": a PodTemplateSpec
   GangTopology topology;                      // of the pods of one replica
@@ -91,7 +93,7 @@ struct InferenceServiceSpec {
     using T = InferenceServiceSpec;
     return fields_of(field("replicas", &T::replicas), field("autoscaling", &T::autoscaling),
                      field("groupSize", &T::group_size), field("preemptible", &T::preemptible),
-                     field("gpus", &T::gpus), field("template", &T::pod_template),
+                     field("guaranteedReplicas", &T::guaranteed_replicas), field("gpus", &T::gpus), field("template", &T::pod_template),
                      field("topology", &T::topology), field("placement", &T::placement),
                      field("port", &T::port), field("rollout", &T::rollout),
                      field("priorityClassName", &T::priority_class_name), field("pools", &T::pools));
@@ -152,6 +154,12 @@ inline std::int32_t size_of(const InferenceService& service) {
   if (!scaling) return service.spec.replicas;
   const std::int32_t most = std::max(scaling->min_replicas, scaling->max_replicas);
   return std::clamp(service.status.desired_replicas, scaling->min_replicas, most);
+}
+
+// How many of them are not preemptible.
+inline std::int32_t guaranteed_of(const InferenceService& service) {
+  const std::int32_t all = size_of(service);
+  return service.spec.preemptible ? std::min(all, service.spec.guaranteed_replicas.value_or(0)) : all;
 }
 
 }  // namespace muster::crds

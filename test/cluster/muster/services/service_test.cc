@@ -357,6 +357,45 @@ TEST_F(Served, WhatIsNotPreemptibleStaysWithinTheQuota) {
   EXPECT_TRUE(s_.wait_ready("tight", 3)) << s_.say("tight");
 }
 
+// Two of eight replicas are guaranteed. Guests claim six GPUs: the six that borrow go, and the two serve on.
+TEST_F(Served, GuaranteedReplicasStayAndTheOthersAreGivenBack) {
+  const std::string project = "/apis/muster.dev/v1alpha1/projects/team";
+  s_.cluster->patch(project, {{"spec", {{"quota", {{"gpu", 2}}}}}});
+  s_.cluster->make_namespace("guests", "guests");
+  s_.cluster->apply(
+      "apiVersion: muster.dev/v1alpha1\nkind: Project\nmetadata: {name: guests}\n"
+      "spec: {queue: root, quota: {gpu: 6}}\n");
+  s_.cluster->create(service_object("chat", 8, {{"preemptible", true}, {"guaranteedReplicas", 2}}));
+  ASSERT_TRUE(s_.wait_ready("chat", 8)) << s_.say("chat");
+  const auto guaranteed = [] {
+    std::set<std::string> names;
+    for (const auto& job : s_.cluster->get("/apis/muster.dev/v1alpha1/namespaces/team/trainingjobs")["items"]) {
+      if (!job["spec"].value("preemptible", true)) names.insert(job["metadata"]["name"]);
+    }
+    return names;
+  };
+  const auto names = guaranteed();
+  EXPECT_EQ(names.size(), 2u);
+  json claims = job_object({.name = "claims", .ns = "guests"});
+  claims["spec"]["roles"][0]["replicas"] = 6;
+  s_.cluster->create(claims);
+  ASSERT_TRUE(s_.cluster->wait_phase("claims", "Running", 60s, "guests"))
+      << s_.cluster->job("claims", "guests").dump(2) << s_.say("chat");
+  std::set<std::string> serving;
+  for (const auto& pod : s_.pods("chat")) {
+    if (!pod["metadata"].contains("deletionTimestamp"))
+      serving.insert(pod["metadata"]["labels"]["muster.dev/job"]);
+  }
+  EXPECT_EQ(serving, names);
+  EXPECT_EQ(s_.status("chat")["readyReplicas"], 2) << s_.say("chat");
+  // There are six too many: those that wait go, and nobody who serves.
+  s_.scale("chat", 2);
+  ASSERT_TRUE(s_.cluster->wait(20s, [] { return s_.status("chat").value("replicas", 0) == 2; }));
+  EXPECT_EQ(guaranteed(), names);
+  s_.cluster->remove(path_of_job("claims", "guests"));
+  s_.cluster->patch(project, {{"spec", {{"quota", {{"gpu", 1000}}}}}});
+}
+
 TEST_F(Served, ItsProjectsPolicyHoldsForEachReplica) {
   const std::string project = "/apis/muster.dev/v1alpha1/projects/team";
   s_.cluster->patch(project, {{"spec", {{"policy", {{"maxGPUsPerJob", 1}}}}}});

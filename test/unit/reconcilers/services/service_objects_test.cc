@@ -34,7 +34,7 @@ crds::InferenceService sample_service() {
 
 TEST(ServiceObjects, AReplicaIsAGangThatItsServiceOwns) {
   const auto service = sample_service();
-  const Json json = replica_json(service, "0a1b2", 7, "inference");
+  const Json json = replica_json(service, "0a1b2", 7, "inference", !service.spec.preemptible);
   EXPECT_EQ(json["metadata"]["name"], "chat-0a1b2-7");
   EXPECT_EQ(json["metadata"]["namespace"], "nlp");
   EXPECT_EQ(json["metadata"]["ownerReferences"][0]["kind"], "InferenceService");

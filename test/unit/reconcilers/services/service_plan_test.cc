@@ -26,10 +26,11 @@ constexpr Replica numbered(Replica r, std::int32_t ordinal) {
   return r;
 }
 ServicePlan plan(std::int32_t desired, const std::vector<Replica>& replicas, crds::Rollout rollout = {},
-                 bool gave_way = false, crds::Time now = kStart, crds::Time room_since = {}) {
+                 bool gave_way = false, crds::Time now = kStart, crds::Time room_since = {},
+                 std::int32_t guaranteed = 0) {
   const auto placed = std::ranges::count_if(replicas, [](const Replica& r) { return r.is_placed; });
   const RolloutMemory before{std::min(desired, static_cast<std::int32_t>(placed)), gave_way};
-  return plan_replicas(desired, rollout, replicas, before, room_since, now);
+  return plan_replicas({desired, guaranteed}, rollout, replicas, before, room_since, now);
 }
 
 TEST(ServicePlan, MakesWhatIsMissingAndLeavesWhatIsEnough) {
@@ -138,6 +139,41 @@ TEST(ServicePlan, NobodyGivesWayWhileASuccessorStarts) {
   EXPECT_THAT(starting.remove, IsEmpty());
   const auto ready = plan(2, {old(kServing), old(kServing), kServing, kWaiting}, two, false, late);
   EXPECT_FALSE(ready.remove.empty()) << "one of the old ones makes room now";
+}
+
+constexpr Replica guaranteed(Replica r) {
+  r.is_guaranteed = true;
+  return r;
+}
+
+ServicePlan plan_with(std::int32_t desired, std::int32_t guaranteed, const std::vector<Replica>& replicas) {
+  return plan(desired, replicas, {}, false, kStart, {}, guaranteed);
+}
+
+TEST(ServicePlan, AsManyAreGuaranteedAsAreAskedForAndTheOthersGoFirst) {
+  EXPECT_EQ(plan_with(4, 2, {}).create_guaranteed, 2);
+  EXPECT_EQ(plan_with(1, 2, {}).create_guaranteed, 1);
+  EXPECT_EQ(plan_with(4, 0, {}).create_guaranteed, 0);
+  EXPECT_EQ(plan_with(4, 2, {guaranteed(kServing), kServing}).create_guaranteed, 1);
+  const std::vector<Replica> three = {guaranteed(kWaiting), kServing, guaranteed(kServing)};
+  EXPECT_THAT(plan_with(2, 2, three).remove, ElementsAre(1)) << "what is guaranteed gets its place by right";
+  EXPECT_THAT(plan_with(1, 2, three).remove, ElementsAre(1, 0));
+  EXPECT_EQ(plan_with(3, 2, {guaranteed(kServing)}).create_guaranteed, 1);
+  EXPECT_EQ(plan_with(2, 3, {kServing, kServing}).create, 0) << "none is stopped to be made anew";
+}
+
+TEST(ServicePlan, InARolloutTheGuaranteedComeLast) {
+  const Replica old_one = old(kServing), old_guaranteed = old(guaranteed(kServing));
+  const auto first = plan_with(3, 2, {old_guaranteed, old_guaranteed, old_one});
+  EXPECT_EQ(first.create, 1);
+  EXPECT_EQ(first.create_guaranteed, 0);
+  const auto second = plan_with(3, 2, {old_guaranteed, old_guaranteed, old_one, kServing});
+  EXPECT_THAT(second.remove, ElementsAre(2)) << "the quota of the others is still in use";
+  EXPECT_EQ(second.create, 1);
+  EXPECT_EQ(second.create_guaranteed, 1);
+  const auto last = plan_with(3, 2, {old_guaranteed, kServing, guaranteed(kServing), guaranteed(kServing)});
+  EXPECT_THAT(last.remove, ElementsAre(0));
+  EXPECT_EQ(last.create, 0);
 }
 
 TEST(Room, IsThereSinceTheLastPodWasSeenGone) {

@@ -51,7 +51,7 @@ class InferenceServiceReconciler {
   client::Task<Refused> keep_companions(const client::Key& key, Service service);
   client::Task<Refused> keep_companion(std::string id, client::Resource resource, crds::Json object,
                                        std::string uid);
-  client::Task<Refused> create(Service service, std::string revision, std::int32_t n);
+  client::Task<Refused> create(Service service, std::string revision, ServicePlan plan);
   client::Task<bool> remove(Service service, std::vector<Job> jobs);
   client::Task<Outcome> write(const client::Key& key, Service service, crds::InferenceServiceStatus wanted);
   void tell(const Service& service, const char* reason, const char* verb,

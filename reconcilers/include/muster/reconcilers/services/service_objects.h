@@ -14,9 +14,9 @@ namespace muster::reconcilers {
 // included), the port and the way of rolling out. Every process gives specs that say the same the same name.
 std::string revision_of(const crds::InferenceService& service);
 
-// A replica is a gang like any other. `priority_class`: "" for none.
+// A replica is a gang like any other. `priority_class`: "" for none. `is_guaranteed`: it is not preemptible.
 crds::Json replica_json(const crds::InferenceService& service, std::string_view revision,
-                        std::int32_t ordinal, std::string_view priority_class);
+                        std::int32_t ordinal, std::string_view priority_class, bool is_guaranteed);
 
 // Takes what was said of a replica's spec, and says it of the service's: with the service's own fields, and
 // without the replica as the subject of the API server's sentence.

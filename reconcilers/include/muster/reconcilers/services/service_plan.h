@@ -18,6 +18,7 @@ struct Replica {
   bool is_placed = false;   // holds its places
   bool is_ready = false;    // all its pods are
   bool lacks_room = false;  // holds no place, and waits for something that another replica could give back
+  bool is_guaranteed = false;  // not preemptible
   std::int32_t ordinal = 0;
   crds::Time created{};
   crds::Time waits_since{};  // without a place since then
@@ -36,8 +37,14 @@ struct RolloutMemory {
   bool operator==(const RolloutMemory&) const = default;
 };
 
+struct WantedReplicas {
+  std::int32_t all = 0;
+  std::int32_t guaranteed = 0;  // of them; the others may borrow, and yield
+};
+
 struct ServicePlan {
-  std::int32_t create = 0;            // replicas of the revision in force
+  std::int32_t create = 0;             // replicas of the revision in force
+  std::int32_t create_guaranteed = 0;  // of them
   std::vector<std::size_t> remove;    // indexes into the replicas, in the order in which they are to go
   RolloutMemory rollout;              // empty when it is over
   std::optional<crds::Time> wake_at;  // look again then, whatever happens
@@ -65,9 +72,11 @@ class Room {
 
 // `before` is what the last plan of this rollout said, or of the rollout that this one has overtaken. No
 // replica that has places is given up until the status says how many had places. `room_since`: see Room;
-// kSurgePatience begins no earlier. Of the replicas that may go, those that hold nothing go first, then those
-// that are not ready, then the youngest. O(replicas log replicas).
-ServicePlan plan_replicas(std::int32_t desired, const crds::Rollout& rollout,
+// kSurgePatience begins no earlier. Of the replicas that may go, those that are not guaranteed go first, then
+// those that hold nothing, then those that are not ready, then the youngest.
+// Whether a replica is guaranteed is decided once, when it is made. In a rollout those are made first that are not:
+// a guaranteed one has to fit the quota, which its predecessor still fills. O(replicas log replicas).
+ServicePlan plan_replicas(WantedReplicas wanted, const crds::Rollout& rollout,
                           const std::vector<Replica>& replicas, RolloutMemory before, crds::Time room_since,
                           crds::Time now);
 
