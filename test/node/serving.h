@@ -68,7 +68,6 @@ class Serving : public Node {
   static json pod(const std::string& model) {
     json main = NodeCluster::container("serve.py", {{"MODEL", model}, {"START_SECONDS", "1"}});
     main["readinessProbe"] = {{"httpGet", {{"path", "/health"}, {"port", 8000}}}, {"periodSeconds", 1}};
-    main["lifecycle"]["preStop"]["exec"]["command"] = {"/bin/busybox", "sleep", "3"};
     return {{"terminationGracePeriodSeconds", 30},
             {"containers", json::array({main})},
             {"volumes", NodeCluster::volumes()}};
@@ -78,7 +77,11 @@ class Serving : public Node {
         {"apiVersion", "muster.dev/v1alpha1"},
         {"kind", "InferenceService"},
         {"metadata", {{"name", "chat"}, {"namespace", ns_}}},
-        {"spec", {{"replicas", replicas}, {"gpus", {{"count", 1}}}, {"template", {{"spec", pod(model)}}}}}};
+        {"spec",
+         {{"replicas", replicas},
+          {"gpus", {{"count", 1}}},
+          {"drainSeconds", 3},
+          {"template", {{"spec", pod(model)}}}}}};
   }
   std::string path() const {
     return "/apis/muster.dev/v1alpha1/namespaces/" + ns_ + "/inferenceservices/chat";

@@ -19,14 +19,27 @@ namespace {
 using crds::Json;
 
 constexpr const char* kServerRole = "server";
-// Models take long to load; a server that does not come up at all must not hold its GPUs forever.
-constexpr crds::Duration kStartTimeout = std::chrono::hours{1};
+// Kubernetes' own, from the end of a pod's preStop hook to SIGKILL.
+constexpr std::int64_t kDefaultGrace = 30;
 
-// As its replicas' schema has it: Muster starts again what ends, whole groups at a time, not the kubelet.
-crds::RawJson without_restart_policy(const crds::RawJson& pod_template) {
-  if (pod_template.value == nullptr) return pod_template;
-  Json changed = *pod_template.value;
-  if (changed.contains("spec") && changed["spec"].is_object()) changed["spec"].erase("restartPolicy");
+// The pod leaves its Service when it is told to go, and everybody hears of that a little later. Until SIGTERM comes,
+// it serves whoever has not heard. What a container says of its own end counts.
+void serve_on(Json& pod, std::int64_t seconds) {
+  for (Json& container : pod["containers"]) {
+    if (!container["lifecycle"].contains("preStop"))
+      container["lifecycle"]["preStop"]["sleep"]["seconds"] = seconds;
+  }
+  pod["terminationGracePeriodSeconds"] = pod.value("terminationGracePeriodSeconds", kDefaultGrace) + seconds;
+}
+
+// The template as its replicas' schema has it: Muster starts again what ends, whole groups at a time, not the kubelet.
+crds::RawJson template_of_replica(const crds::InferenceServiceSpec& spec) {
+  if (spec.pod_template.value == nullptr) return spec.pod_template;
+  Json changed = *spec.pod_template.value;
+  if (changed.contains("spec") && changed["spec"].is_object()) {
+    changed["spec"].erase("restartPolicy");
+    if (spec.drain_seconds) serve_on(changed["spec"], *spec.drain_seconds);
+  }
   return {std::make_shared<const Json>(std::move(changed))};
 }
 
@@ -46,6 +59,7 @@ std::string revision_of(const crds::InferenceService& service) {
   of.spec.autoscaling.reset();
   of.spec.port = 0;
   of.spec.rollout = {};
+  of.spec.start_timeout.reset();
   return revision_of(crds::to_json(of)["spec"].dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
@@ -64,12 +78,12 @@ Json replica_json(const crds::InferenceService& service, std::string_view revisi
   job.spec.priority_class_name = priority_class;
   job.spec.topology = wanted.topology;
   job.spec.pools = wanted.pools;
-  job.spec.start_timeout = kStartTimeout;
+  job.spec.start_timeout = crds::start_timeout_of(wanted);
   crds::Role server;
   server.name = kServerRole;
   server.replicas = wanted.group_size;
   server.gpus = wanted.gpus;
-  server.pod_template = without_restart_policy(wanted.pod_template);
+  server.pod_template = template_of_replica(wanted);
   job.spec.roles.push_back(std::move(server));
   Json object = crds::to_json(job);
   object["metadata"]["ownerReferences"] = owner_references(service);

@@ -317,6 +317,8 @@ Object read_service(crds::InferenceService service, const Behaviour& behaviour) 
   } else {
     result.invalid = needs.error().field + ": " + needs.error().message;
   }
+  // Its pods hold their places until they have served on.
+  result.behaviour.saves_in += std::chrono::seconds{spec.drain_seconds.value_or(0)};
   result.service.spec.pod_template = as_placed(result.service.spec.pod_template);
   auto replica = crds::from_json<crds::TrainingJob>(
       reconcilers::replica_json(result.service, result.revision, 0, result.service.spec.priority_class_name,

@@ -80,6 +80,8 @@ struct InferenceServiceSpec {
   bool preemptible = false;                   // false: never made to yield, and must fit the quota
   // Of a preemptible service: so many replicas are not preemptible. Absent: none.
   std::optional<std::int32_t> guaranteed_replicas;
+  std::optional<Duration> start_timeout;      // of a replica; see start_timeout_of()
+  std::optional<std::int32_t> drain_seconds;  // from a replica's deletion to its SIGTERM; absent: none
   std::optional<Gpus> gpus;                   // of each pod; absent: none
   RawJson pod_template;                       // JSON "template": a PodTemplateSpec
   GangTopology topology;                      // of the pods of one replica
@@ -93,7 +95,9 @@ struct InferenceServiceSpec {
     using T = InferenceServiceSpec;
     return fields_of(field("replicas", &T::replicas), field("autoscaling", &T::autoscaling),
                      field("groupSize", &T::group_size), field("preemptible", &T::preemptible),
-                     field("guaranteedReplicas", &T::guaranteed_replicas), field("gpus", &T::gpus), field("template", &T::pod_template),
+                     field("guaranteedReplicas", &T::guaranteed_replicas),
+                     field("startTimeout", &T::start_timeout), field("drainSeconds", &T::drain_seconds),
+                     field("gpus", &T::gpus), field("template", &T::pod_template),
                      field("topology", &T::topology), field("placement", &T::placement),
                      field("port", &T::port), field("rollout", &T::rollout),
                      field("priorityClassName", &T::priority_class_name), field("pools", &T::pools));
@@ -154,6 +158,11 @@ inline std::int32_t size_of(const InferenceService& service) {
   if (!scaling) return service.spec.replicas;
   const std::int32_t most = std::max(scaling->min_replicas, scaling->max_replicas);
   return std::clamp(service.status.desired_replicas, scaling->min_replicas, most);
+}
+
+// Models take long to load. A server that does not come up at all must not hold its GPUs for ever.
+inline Duration start_timeout_of(const InferenceServiceSpec& spec) {
+  return spec.start_timeout.value_or(std::chrono::minutes{30});
 }
 
 // How many of them are not preemptible.

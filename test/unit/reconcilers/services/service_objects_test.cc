@@ -56,6 +56,28 @@ TEST(ServiceObjects, AReplicaIsAGangThatItsServiceOwns) {
   EXPECT_FALSE(json.contains("status"));
 }
 
+// Only a container that says nothing of its own end serves on.
+TEST(ServiceObjects, AReplicaServesOnBeforeItIsStopped) {
+  auto service = sample_service();
+  service.spec.drain_seconds = 20;
+  service.spec.pod_template.value = std::make_shared<const Json>(Json::parse(
+      R"({"spec": {"containers": [{"name": "main", "image": "serve:1"},
+          {"name": "own", "image": "i", "lifecycle": {"preStop": {"exec": {"command": ["leave"]}}}}]}})"));
+  const Json pod = replica_json(service, "r", 0, "", true)["spec"]["roles"][0]["template"]["spec"];
+  EXPECT_EQ(pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"], 20);
+  EXPECT_FALSE(pod["containers"][1]["lifecycle"]["preStop"].contains("sleep"));
+  EXPECT_EQ(pod["terminationGracePeriodSeconds"], 50) << "20 s, and then as long as ever";
+}
+
+TEST(ServiceObjects, AStartTimeoutIsNoRevision) {
+  auto service = sample_service();
+  EXPECT_EQ(replica_json(service, "r", 0, "", true)["spec"]["startTimeout"], "30m");
+  const std::string revision = revision_of(service);
+  service.spec.start_timeout = std::chrono::hours{2};
+  EXPECT_EQ(revision_of(service), revision);
+  EXPECT_EQ(replica_json(service, "r", 0, "", true)["spec"]["startTimeout"], "2h");
+}
+
 TEST(ServiceObjects, WhatIsSaidOfAReplicaIsSaidInTheFieldsOfItsService) {
   EXPECT_EQ(in_terms_of_service(
                 "TrainingJob.muster.dev \"chat-0a1b2-0\" is invalid: spec.roles[0].replicas: Invalid "
