@@ -17,6 +17,7 @@ MilliGpu largest_gang(const ClusterModel& s, const Pool& pool) {
   std::map<std::int32_t, std::int64_t> by_size;
   MilliGpu largest;
   for (const NodeId id : pool.nodes) {
+    if (pool.reservation && std::ranges::binary_search(pool.reservation->nodes, id)) continue;
     const Node& n = s.node(id);
     const std::int32_t gpus = n.spec.gpus - n.unhealthy;
     if (!n.takes_part() || gpus <= 0 || n.used.gpu.value != 0 || n.leaving.gpu.value != 0) continue;

@@ -127,6 +127,20 @@ TEST(ReservationTest, TellsWhatIsFreeOnOtherNodes) {
   EXPECT_THAT(w.message("a/pair"), HasSubstr(", 1 free beside what is reserved for a/wide"));
 }
 
+// n1 is empty, and another gang could not start there.
+TEST(ReservationTest, ItsNodesDoNotCountForTheLargestGang) {
+  Two w;
+  w.runs(w.fixed("a/long", 2, 0, 30), "n2", {0, 1});
+  JobSpec wide = w.fixed("a/wide", 2, 1);
+  wide.roles[0].replicas = 2;
+  w.cluster.upsert_job(wide);
+  w.at(2);
+  EXPECT_EQ(w.cluster.pool_usage("default").largest_gang.value, 2000);
+  w.at(12);
+  ASSERT_THAT(w.reserved(), ElementsAre("n1", "n2"));
+  EXPECT_EQ(w.cluster.pool_usage("default").largest_gang.value, 0);
+}
+
 TEST(ReservationTest, WhoEndsBeforeIsBackfilled) {
   Waiting w;
   w.at(12);

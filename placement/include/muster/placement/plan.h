@@ -131,8 +131,8 @@ struct PoolUsage {
   std::int32_t nodes = 0;  // usable ones
   Resources capacity, free;
   std::vector<std::string> shared_nodes;  // another pool selects them too, so neither uses them; sorted
-  // The GPUs of the largest gang that could start now if each of its pods took all GPUs of a node. It looks
-  // neither at CPU and memory nor at what a reservation keeps.
+  // The GPUs of the largest gang that could start now if each of its pods took all GPUs of a node. Nodes that
+  // are reserved for a job do not count. It does not look at CPU and memory.
   MilliGpu largest_gang;
 };
 
