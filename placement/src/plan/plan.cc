@@ -279,9 +279,9 @@ class Planner {
       const bool wanted = !p.pending_queues.empty() || !p.growable.empty();
       const auto fold = wanted ? next_fold(s_, order.pool()) : std::nullopt;
       if (fold) soonest(p.due, *fold);
-      // Who may move to make room is kept off reserved nodes from now on: others may do so, at another cost.
-      if (p.reservation && p.reservation->made == now_ && claimants_.costs_too_much_in(order.pool()))
-        soonest(p.due, now_ + seconds(1));
+      // Who may move to make room is kept off reserved nodes from now on: others may do so, at another cost. Since
+      // when they would is known to the next plan.
+      if (p.reservation && p.reservation->made == now_) soonest(p.due, now_ + seconds(1));
     }
     judge.sidelined();
     // What was tried and undone in the other pools has changed nothing there.
