@@ -134,7 +134,10 @@ bool Claimants::start_with_victims(SolutionQuery q, const Kind& kind) {
   const auto solution = find_solution(s_, statement, q, safe);
   if (safe.due) soonest(s_.pool(pool).due, *safe.due);
   if (!safe.costs_too_much && chance != chances.end()) chances.erase(chance);
-  if (safe.costs_too_much) chances.try_emplace({leaf, priority, pool, off}, now_);
+  if (safe.costs_too_much) {
+    chances.try_emplace({leaf, priority, pool, off}, now_);
+    costs_too_much_in_.insert(pool);
+  }
   safe_.erase({leaf, request, priority, pool});
   if (!solution) {
     no_solution_[kind] = decisions_.changes();
@@ -223,6 +226,7 @@ bool Claimants::grow(const Growth::GrowthClaim& claim, PoolId pool, const std::v
   Safe safe;
   const auto solution = find_solution(s_, statement, q, safe);
   if (safe.due) soonest(s_.pool(pool).due, *safe.due);
+  if (safe.costs_too_much) costs_too_much_in_.insert(pool);
   if (!solution && !safe.costs_too_much) job.claim_since.reset();
   if (!job.claim_since && (solution || safe.costs_too_much)) job.claim_since = now_;
   if (!solution) {

@@ -40,6 +40,8 @@ class Claimants {
   bool concerns_refused(JobId started) const {
     return refused_with_right_ || refused_leaves_.contains(s_.job(started).leaf);
   }
+  // Somebody would find room in the pool at the cost of others, and that does not pay yet.
+  bool costs_too_much_in(PoolId pool) const { return costs_too_much_in_.contains(pool); }
   std::uint64_t victims() const { return victims_; }        // grows whenever somebody gives room
   const Judge::SafeVictims& safe() const { return safe_; }  // of claimants that found no room
 
@@ -70,6 +72,7 @@ class Claimants {
   Judge::SafeVictims safe_;
   std::uint64_t victims_ = 0;
   int too_early_ = 0;  // in the pool of which jobs grow
+  std::set<PoolId> costs_too_much_in_;
   std::set<QueueId> refused_leaves_;  // in this round
   bool refused_with_right_ = false;   // as far as their own leaf is concerned
 };
