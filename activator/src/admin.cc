@@ -16,12 +16,13 @@ constexpr client::Duration kSmallNews = std::chrono::seconds{1};  // counts alon
 
 std::string demand_text(const Doors& doors) {
   std::string text =
-      "# HELP muster_activator_requests_held Requests that wait for a replica, of each service it listens for.\n"
+      "# HELP muster_activator_requests_held Requests that wait for a replica, of each service it listens "
+      "for.\n"
       "# TYPE muster_activator_requests_held gauge\n";
   for (const auto& [key, demand] : doors.demand()) {
     const auto [ns, name] = client::split_key(key);
-    text += fmt::format("muster_activator_requests_held{{namespace=\"{}\",service=\"{}\",port=\"{}\"}} {}\n", ns, name,
-                        demand.port, demand.held);
+    text += fmt::format("muster_activator_requests_held{{namespace=\"{}\",service=\"{}\",port=\"{}\"}} {}\n",
+                        ns, name, demand.port, demand.held);
   }
   return text;
 }
@@ -31,9 +32,9 @@ std::string metrics_text(const Doors& doors) {
   std::string text = demand_text(doors) +
                      "# HELP muster_activator_requests_total Requests that came, by what became of them.\n"
                      "# TYPE muster_activator_requests_total counter\n";
-  for (const auto& [outcome, n] : {std::pair{"passed", counts.passed}, std::pair{"full", counts.full},
-                                   std::pair{"late", counts.late}, std::pair{"closed", counts.closed},
-                                   std::pair{"gone", counts.gone}, std::pair{"wrong", counts.wrong}})
+  for (const auto& [outcome, n] :
+       {std::pair{"passed", counts.passed}, std::pair{"full", counts.full}, std::pair{"late", counts.late},
+        std::pair{"closed", counts.closed}, std::pair{"gone", counts.gone}, std::pair{"wrong", counts.wrong}})
     text += fmt::format("muster_activator_requests_total{{outcome=\"{}\"}} {}\n", outcome, n);
   return text;
 }
@@ -63,7 +64,10 @@ struct Admin {
       std::int64_t after = 0;
       std::from_chars(text.data(), text.data() + text.size(), after);
       const std::int64_t version = co_await self.board.wait(after);
-      answer = {200, fmt::format("{}muster_activator_version {}\n", demand_text(self.doors), version), kExposition};
+      answer = {503, "it ends\n"};
+      if (self.is_ready())
+        answer = {200, fmt::format("{}muster_activator_version {}\n", demand_text(self.doors), version),
+                  kExposition};
     }
     co_await connection.answer(std::move(answer));
   }

@@ -48,7 +48,8 @@ client::Result<SeenService> service_of(std::string_view text) {
   try {
     const bool is_going = object.at("metadata").contains("deletionTimestamp");
     const json& spec = object.at("spec");
-    seen.may_be_zero = !is_going && spec.contains("autoscaling") && spec["autoscaling"].value("minReplicas", 1) == 0;
+    seen.may_be_zero =
+        !is_going && spec.contains("autoscaling") && spec["autoscaling"].value("minReplicas", 1) == 0;
     if (const auto status = object.find("status"); status != object.end()) {
       seen.service.port = status->value("activatorPort", 0);
       if (status->contains("queue")) seen.service.reason = (*status)["queue"].value("reason", "");
@@ -66,7 +67,8 @@ client::Result<SeenSlice> slice_of(std::string_view text) {
   seen.meta = *meta;
   const json slice = json::parse(text, nullptr, false);
   try {
-    seen.service = client::make_key(meta->ns, slice.at("metadata").at("labels").value(std::string(kServiceLabel), ""));
+    seen.service =
+        client::make_key(meta->ns, slice.at("metadata").at("labels").value(std::string(kServiceLabel), ""));
     const json ports = slice.value("ports", json::array());
     if (!ports.is_array() || ports.empty()) return seen;  // nobody is there
     const int port = ports[0].value("port", 0);
@@ -75,7 +77,8 @@ client::Result<SeenSlice> slice_of(std::string_view text) {
       const json conditions = endpoint.value("conditions", json::object());
       if (!conditions.value("ready", true)) continue;
       const std::string address = endpoint.at("addresses").at(0);
-      seen.ready.push_back(is_v6 ? fmt::format("[{}]:{}", address, port) : fmt::format("{}:{}", address, port));
+      seen.ready.push_back(is_v6 ? fmt::format("[{}]:{}", address, port)
+                                 : fmt::format("{}:{}", address, port));
     }
   } catch (const json::exception& e) {
     return std::unexpected(not_read("EndpointSlice " + meta->key() + ": " + e.what()));
@@ -84,7 +87,8 @@ client::Result<SeenSlice> slice_of(std::string_view text) {
 }
 
 client::Resource of_services() {
-  return {std::string(crds::kGroup), std::string(crds::kVersion), std::string(crds::InferenceService::kPlural)};
+  return {std::string(crds::kGroup), std::string(crds::kVersion),
+          std::string(crds::InferenceService::kPlural)};
 }
 
 // A slice has the labels of its Service.

@@ -32,10 +32,12 @@ namespace {
 constexpr auto kForHead = std::chrono::seconds{10};
 constexpr auto kForConnect = std::chrono::seconds{3};
 constexpr auto kFarewell = std::chrono::seconds{2};
-constexpr client::Duration kLookAgain = std::chrono::seconds{1};  // whoever is held looks whether its turn has come
+constexpr client::Duration kLookAgain =
+    std::chrono::seconds{1};  // whoever is held looks whether its turn has come
 constexpr client::Duration kAvoided = std::chrono::seconds{1};    // a replica that did not take a request
 constexpr client::Duration kOpenAgain = std::chrono::seconds{5};  // ports that could not be had
-constexpr auto kAcceptPause = std::chrono::milliseconds{100};     // without file descriptors every accept fails at once
+constexpr auto kAcceptPause =
+    std::chrono::milliseconds{100};  // without file descriptors every accept fails at once
 constexpr std::size_t kPiece = 32 << 10;
 constexpr std::size_t kMostHeld = 128 << 10;  // of one request; the rest stays with its client
 constexpr std::chrono::seconds kRetryFull{10}, kRetryClosed{1};
@@ -77,8 +79,8 @@ struct Guest {
   Head head;
   Ticket ticket = 0;
   client::Waiter news;
-  std::string address{};     // of the replica whose turn it is with it; "": none
-  bool is_gone = false;      // the client is
+  std::string address{};      // of the replica whose turn it is with it; "": none
+  bool is_gone = false;       // the client is
   bool is_listening = false;  // for its client's leaving
 };
 using GuestPtr = std::shared_ptr<Guest>;
@@ -145,7 +147,8 @@ bool Doors::State::open(const Key& key, Door& door) {
   if (!error) acceptor->bind(tcp::endpoint(ip, static_cast<std::uint16_t>(door.service.port)), error);
   if (!error) acceptor->listen(asio::socket_base::max_listen_connections, error);
   if (error) {
-    if (warn) warn(fmt::format("cannot listen for {} at port {}: {}", key, door.service.port, error.message()));
+    if (warn)
+      warn(fmt::format("cannot listen for {} at port {}: {}", key, door.service.port, error.message()));
     return false;
   }
   door.acceptor = acceptor;
@@ -167,7 +170,8 @@ Task<void> Doors::State::open_again(std::shared_ptr<State> state) {
   }
 }
 
-Task<void> Doors::State::accept(std::shared_ptr<State> state, Key key, std::shared_ptr<tcp::acceptor> acceptor) {
+Task<void> Doors::State::accept(std::shared_ptr<State> state, Key key,
+                                std::shared_ptr<tcp::acceptor> acceptor) {
   error_code error;
   while (acceptor->is_open()) {
     tcp::socket socket = co_await acceptor->async_accept(asio::redirect_error(asio::use_awaitable, error));
@@ -177,7 +181,8 @@ Task<void> Doors::State::accept(std::shared_ptr<State> state, Key key, std::shar
       co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
       continue;
     }
-    if (state->connections < state->bounds.connections) state->tasks.spawn(serve(state, key, std::move(socket)));
+    if (state->connections < state->bounds.connections)
+      state->tasks.spawn(serve(state, key, std::move(socket)));
   }
 }
 
@@ -207,7 +212,8 @@ Task<void> Doors::State::talk(std::shared_ptr<State> state, Key key, GuestPtr gu
   const auto ticket = state->holding.take(key, guest->came.size());
   if (!ticket) {
     ++state->counts.full;
-    co_await refuse(guest, 429, fmt::format("{}: too many requests wait for its first replica; try again later\n", key),
+    co_await refuse(guest, 429,
+                    fmt::format("{}: too many requests wait for its first replica; try again later\n", key),
                     kRetryFull);
     co_return;
   }
@@ -251,7 +257,8 @@ Task<bool> Doors::State::read(std::shared_ptr<State> state, GuestPtr guest) {
   }
 }
 
-// What comes while it is held is kept, up to a bound; beyond, its client has to wait. So it shows when the client leaves.
+// What comes while it is held is kept, up to a bound; beyond, its client has to wait. So it shows when the
+// client leaves.
 void Doors::State::listen(const std::shared_ptr<State>& state, const GuestPtr& guest) {
   if (guest->is_listening || guest->came.size() >= kMostHeld) return;
   guest->is_listening = true;
@@ -274,7 +281,8 @@ void Doors::State::listen(const std::shared_ptr<State>& state, const GuestPtr& g
 }
 
 // Until it has a replica. False: it is over.
-Task<bool> Doors::State::hold(std::shared_ptr<State> state, Key key, GuestPtr guest, client::TimePoint deadline) {
+Task<bool> Doors::State::hold(std::shared_ptr<State> state, Key key, GuestPtr guest,
+                              client::TimePoint deadline) {
   while (guest->address.empty()) {
     listen(state, guest);
     const client::TimePoint now = state->env.clock.now();
@@ -295,7 +303,8 @@ Task<bool> Doors::State::hold(std::shared_ptr<State> state, Key key, GuestPtr gu
                                   reason.empty() ? "" : " (" + reason + ")"));
       co_return false;
     }
-    const auto woken = co_await guest->news.wait_until(state->env.clock, std::min(deadline, now + kLookAgain));
+    const auto woken =
+        co_await guest->news.wait_until(state->env.clock, std::min(deadline, now + kLookAgain));
     if (guest->is_gone) ++state->counts.gone;
     if (guest->is_gone || woken == client::Wake::kCancelled) co_return false;
     state->pump(key);
@@ -344,7 +353,8 @@ Task<void> Doors::State::pass(std::shared_ptr<State> state, GuestPtr guest) {
   head.append(guest->came, guest->head.size);
   guest->came = {};
   error_code error;
-  co_await asio::async_write(guest->replica, asio::buffer(head), asio::redirect_error(asio::use_awaitable, error));
+  co_await asio::async_write(guest->replica, asio::buffer(head),
+                             asio::redirect_error(asio::use_awaitable, error));
   head = {};
   state->tasks.spawn(upload(guest));
   std::vector<char> piece(kPiece);
@@ -366,13 +376,15 @@ Task<void> Doors::State::pass(std::shared_ptr<State> state, GuestPtr guest) {
   guest->client.socket().shutdown(tcp::socket::shutdown_send, ignored);
 }
 
-// Tells the client. What it still sends is read for a moment: if it were not, the client might not see the answer.
+// Tells the client. What it still sends is read for a moment: if it were not, the client might not see the
+// answer.
 Task<void> Doors::State::refuse(GuestPtr guest, int status, std::string text, std::chrono::seconds retry) {
   error_code error;
   guest->client.socket().cancel(error);
   const std::string answer = refusal(guest->head.protocol, status, text, retry);
   guest->client.expires_after(kFarewell);
-  co_await asio::async_write(guest->client, asio::buffer(answer), asio::redirect_error(asio::use_awaitable, error));
+  co_await asio::async_write(guest->client, asio::buffer(answer),
+                             asio::redirect_error(asio::use_awaitable, error));
   if (error) co_return;
   guest->client.socket().shutdown(tcp::socket::shutdown_send, error);
   std::vector<char> piece(kPiece);

@@ -31,8 +31,8 @@ struct Service {
 
 class Doors {
  public:
-  // `demand` is called when the requests held for a service have become more or fewer, and when a port was opened or
-  // closed; `is_news`: there was none before, or a port has changed.
+  // `demand` is called when the requests held for a service have become more or fewer, and when a port was
+  // opened or closed; `is_news`: there was none before, or a port has changed.
   Doors(client::Environment env, const ActivatorOptions& options, std::function<void(bool is_news)> demand);
   ~Doors();
 

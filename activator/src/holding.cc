@@ -82,7 +82,8 @@ std::vector<Passed> Holding::pass_on(const client::Key& service, client::TimePoi
     for (auto& one : line.replicas) {
       const Replica& r = one.second;
       if (!r.is_ready || r.has >= bounds_.per_replica || now < r.not_before) continue;
-      if (best == nullptr || std::tie(r.has, r.last) < std::tie(best->second.has, best->second.last)) best = &one;
+      if (best == nullptr || std::tie(r.has, r.last) < std::tie(best->second.has, best->second.last))
+        best = &one;
     }
     if (best == nullptr) break;
     const Ticket ticket = *line.held.begin();

@@ -32,14 +32,15 @@ class Holding {
   bool grow(Ticket ticket, std::size_t bytes);
   // It is over, held or passed on. Another may have its turn then.
   void end(Ticket ticket);
-  // Its replica did not take it: it is held again, at its old place, and that replica gets nothing before `until`.
+  // Its replica did not take it: it is held again, at its old place, and that replica gets nothing before
+  // `until`.
   void refused(Ticket ticket, client::TimePoint until);
 
   // The replicas that are ready; those passed on to others stay there.
   void set_replicas(const client::Key& service, const std::vector<std::string>& ready);
   bool has_replica(const client::Key& service) const;
-  // Those whose turn it is, in the order in which they came. Each goes to the ready replica that has the fewest, and of
-  // these to the one whose last is longest ago. O(passed on * replicas).
+  // Those whose turn it is, in the order in which they came. Each goes to the ready replica that has the
+  // fewest, and of these to the one whose last is longest ago. O(passed on * replicas).
   std::vector<Passed> pass_on(const client::Key& service, client::TimePoint now);
 
   std::size_t held(const client::Key& service) const;

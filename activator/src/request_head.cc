@@ -40,11 +40,13 @@ std::expected<std::optional<Head>, std::string> read_head(std::string_view came)
   if (kPreface.starts_with(came)) return std::nullopt;
   const auto end = came.find(kEnd);
   if (end == std::string_view::npos) {
-    if (came.size() > kMaxHead) return std::unexpected(fmt::format("its header is longer than {} bytes", kMaxHead));
+    if (came.size() > kMaxHead)
+      return std::unexpected(fmt::format("its header is longer than {} bytes", kMaxHead));
     return std::nullopt;
   }
   const std::string_view text = came.substr(0, end + kEnd.size());
-  if (text.size() > kMaxHead) return std::unexpected(fmt::format("its header is longer than {} bytes", kMaxHead));
+  if (text.size() > kMaxHead)
+    return std::unexpected(fmt::format("its header is longer than {} bytes", kMaxHead));
   http::request_parser<http::empty_body> parser;
   parser.header_limit(static_cast<std::uint32_t>(kMaxHead));
   boost::system::error_code error;

@@ -59,6 +59,7 @@ client::Task<void> run(Activator& self, server::Listener& admin, client::Duratio
   std::signal(SIGTERM, SIG_DFL);
   std::signal(SIGINT, SIG_DFL);
   self.is_ending = true;
+  self.board.changed(true);  // the operator leads nobody here any more
   const bool somebody_is_led = !self.doors.demand().empty();
   if (somebody_is_led) co_await self.clock.sleep_for(kStillLed);
   self.doors.close();

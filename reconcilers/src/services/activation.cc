@@ -1,5 +1,5 @@
-// What an InferenceService that may be at zero needs of the activators: a port, and an EndpointSlice that leads its
-// Service to them while no replica serves.
+// What an InferenceService that may be at zero needs of the activators: a port, and an EndpointSlice that
+// leads its Service to them while no replica serves.
 #include <nlohmann/json.hpp>
 
 #include "muster/reconcilers/common/child.h"
@@ -15,14 +15,19 @@ constexpr std::chrono::seconds kStillLed{5};
 
 }  // namespace
 
+std::string InferenceServiceReconciler::isolation_of(const Service& service) const {
+  for (const auto& p : context_.caches.projects.store().by_index(kByNamespace, service->meta.ns)) {
+    if (p->value.spec.ns.isolate_network)
+      return "Project " + p->meta.name +
+             " lets nobody from outside reach its pods (isolateNetwork), and activators hold requests of "
+             "everybody";
+  }
+  return {};
+}
+
 Activation InferenceServiceReconciler::activation_of(const client::Key& key, const Service& service) const {
   Activation activation = activators_.look(key, service->value.status.activator_port);
-  for (const auto& p : context_.caches.projects.store().by_index(kByNamespace, service->meta.ns)) {
-    if (!p->value.spec.ns.isolate_network || !activation.missing.empty()) continue;
-    activation.missing = "Project " + p->meta.name +
-                         " lets nobody from outside reach its pods (isolateNetwork), and activators "
-                         "hold requests of everybody";
-  }
+  if (auto isolation = isolation_of(service); !isolation.empty()) activation.missing = std::move(isolation);
   return activation;
 }
 
@@ -80,7 +85,8 @@ client::Task<bool> InferenceServiceReconciler::lead(client::Key key, Service ser
       log_warn("requests are not led to activators", {{"service", key}, {"error", refusal.message}});
     co_return refusal.reason.empty();
   }
-  if (const auto known = kept_.find(id); known != kept_.end() && known->second.content.empty()) co_return true;
+  if (const auto known = kept_.find(id); known != kept_.end() && known->second.content.empty())
+    co_return true;
   const client::ObjectRef ref{service->meta.ns, activation_slice_name(service->value)};
   const auto there = co_await context_.api.get(client::resources::kEndpointSlices, ref);
   bool is_gone = !there && there.error().code == client::ErrorCode::kNotFound;

@@ -35,7 +35,7 @@ using Lines = std::map<Key, Line>;
 struct Known {
   std::string uid, ip;
   bool is_ready = false;
-  bool is_asked = false;  // a coroutine does
+  std::uint64_t asked_by = 0;  // the coroutine that does; 0: none
   bool answers = false;
   std::string problem{};
   std::int64_t version = 0;
@@ -104,7 +104,7 @@ struct Activators::State {
         reader(e, t, kQuestionTimeout, kQuestions),
         questions(e.executor) {}
 
-  static Task<void> ask(std::shared_ptr<State> state, std::string name);
+  static Task<void> ask(std::shared_ptr<State> state, std::string name, std::uint64_t self);
   void take(Known& known, const std::vector<client::Sample>& samples);
   void put(Known& known, Lines lines);
 
@@ -113,7 +113,8 @@ struct Activators::State {
   ActivatorOptions options;
   EndpointReader reader;
   std::map<std::string, Known> pods;  // by name
-  client::TaskGroup questions;        // a task asks one activator, again and again
+  std::uint64_t askers = 0;
+  client::TaskGroup questions;  // a task asks one activator, again and again
 };
 
 // Whoever is concerned by the difference hears of it.
@@ -149,33 +150,32 @@ void Activators::State::take(Known& known, const std::vector<client::Sample>& sa
   put(known, std::move(lines));
 }
 
-// For as long as the pod is ready.
-Task<void> Activators::State::ask(std::shared_ptr<State> state, std::string name) {
-  const auto wanted = [](std::string_view metric) { return metric == kHeldMetric || metric == kVersionMetric; };
-  while (!state->reader.stopped()) {
-    auto found = state->pods.find(name);
-    if (found == state->pods.end()) co_return;
-    if (!found->second.is_ready) {
-      found->second.is_asked = false;
-      co_return;
-    }
-    const std::string uid = found->second.uid;
-    std::string url = metrics_url(found->second.ip, state->options.admin_port,
-                                  fmt::format("/demand?after={}", found->second.version));
+// For as long as the pod is ready, and at this address.
+Task<void> Activators::State::ask(std::shared_ptr<State> state, std::string name, std::uint64_t self) {
+  const auto wanted = [](std::string_view metric) {
+    return metric == kHeldMetric || metric == kVersionMetric;
+  };
+  const auto mine = [&]() -> Known* {
+    const auto found = state->pods.find(name);
+    const bool is_mine = found != state->pods.end() && found->second.asked_by == self;
+    return is_mine && !state->reader.stopped() ? &found->second : nullptr;
+  };
+  while (Known* known = mine()) {
+    std::string url =
+        metrics_url(known->ip, state->options.admin_port, fmt::format("/demand?after={}", known->version));
     const auto samples = co_await state->reader.read(std::move(url), wanted);
-    found = state->pods.find(name);
-    if (found == state->pods.end() || state->reader.stopped()) co_return;
-    if (found->second.uid != uid || !found->second.is_ready) continue;  // it is about another, or too late
+    known = mine();
+    if (known == nullptr) co_return;
     if (samples) {
-      state->take(found->second, *samples);
+      state->take(*known, *samples);
       continue;
     }
-    if (found->second.answers || found->second.problem.empty())
+    if (known->answers || known->problem.empty())
       log_warn("an activator does not answer", {{"pod", name}, {"problem", told(samples.error())}});
-    found->second.answers = false;
-    found->second.version = 0;
-    found->second.problem = told(samples.error());
-    state->put(found->second, {});
+    known->answers = false;
+    known->version = 0;
+    known->problem = told(samples.error());
+    state->put(*known, {});
     if (!co_await state->env.clock.sleep_for(kAskAgain)) co_return;
   }
 }
@@ -192,13 +192,14 @@ void Activators::note(const client::Pod& pod, bool is_gone) {
   if (state.reader.stopped()) return;
   auto& known = state.pods[pod.meta.name];
   if (is_gone && known.uid != pod.meta.uid && !known.uid.empty()) return;  // its successor is there already
-  const bool is_ready = !is_gone && pod.ready && !pod.deleting && !pod.ip.empty() &&
-                        pod.phase == client::PodPhase::kRunning;
+  const bool is_ready =
+      !is_gone && pod.ready && !pod.deleting && !pod.ip.empty() && pod.phase == client::PodPhase::kRunning;
   const bool is_other = known.uid != pod.meta.uid || known.ip != pod.ip;
   known.uid = pod.meta.uid;
   known.ip = pod.ip;
   known.is_ready = is_ready;
   if (!is_ready || is_other) {
+    known.asked_by = 0;
     known.answers = false;
     known.version = 0;
     state.put(known, {});
@@ -207,9 +208,9 @@ void Activators::note(const client::Pod& pod, bool is_gone) {
     state.pods.erase(pod.meta.name);
     return;
   }
-  if (!is_ready || known.is_asked) return;
-  known.is_asked = true;
-  state.questions.spawn(State::ask(state_, pod.meta.name));
+  if (!is_ready || known.asked_by != 0) return;
+  known.asked_by = ++state.askers;
+  state.questions.spawn(State::ask(state_, pod.meta.name, known.asked_by));
 }
 
 Activation Activators::look(const Key& service, std::int32_t port) const {
@@ -227,7 +228,8 @@ Activation Activators::look(const Key& service, std::int32_t port) const {
   }
   if (listen > 0) return activation;
   if (state_->pods.empty())
-    activation.missing = fmt::format("no activator runs (a pod with the label {} in Muster's namespace)", kActivatorLabel);
+    activation.missing =
+        fmt::format("no activator runs (a pod with the label {} in Muster's namespace)", kActivatorLabel);
   else if (ready == 0)
     activation.missing = fmt::format("none of {} activators is ready", state_->pods.size());
   else if (answer == 0)

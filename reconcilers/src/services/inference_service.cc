@@ -95,9 +95,10 @@ client::Task<Outcome> InferenceServiceReconciler::keep_size(const client::Key& k
   const auto look = autoscaler_.look(key, rule, size, endpoints_of(service), activation);
   crds::InferenceService sized = service->value;
   if (look.verdict) sized.status.desired_replicas = look.verdict->size;
-  // The way back is gone, and so are not yet all replicas.
-  if (sized.status.desired_replicas == 0 && !activation.missing.empty() && !fleet_of(service, "").jobs.empty())
-    sized.status.desired_replicas = 1;
+  // The way back is gone while there are still replicas, or may not be used any more.
+  const bool is_cut_off = may_be_zero && !activation.missing.empty() &&
+                          (!fleet_of(service, "").jobs.empty() || !isolation_of(service).empty());
+  if (sized.status.desired_replicas == 0 && is_cut_off) sized.status.desired_replicas = 1;
   sized.status.desired_replicas = crds::size_of(sized);
   sized.status.activator_port = may_be_zero ? port_of(key, service) : 0;
   const bool is_new = service->value.status.observed_generation == 0;  // nothing to remember yet

@@ -1,5 +1,5 @@
-// Doors over real sockets of the loopback: clients that block, and replicas that the test plays, are in threads of their
-// own; the doors have theirs.
+// Doors over real sockets of the loopback: clients that block, and replicas that the test plays, are in
+// threads of their own; the doors have theirs.
 #include "doors.h"
 
 #include <gmock/gmock.h>
@@ -102,7 +102,8 @@ class Replica {
 };
 
 std::string answer_of(const std::string& body) {
-  return "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+  return "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: " + std::to_string(body.size()) +
+         "\r\n\r\n" + body;
 }
 
 class ADoor : public testing::Test {
@@ -200,7 +201,8 @@ TEST_F(ADoor, ABodyThatComesLaterAndIsLargeIsPassedOnWhole) {
   for (std::size_t i = 0; i < kSize; i += 1000) body[i] = static_cast<char>('a' + i / 1000 % 26);
   Client client(port_);
   auto sent = std::async(std::launch::async, [&] {
-    client.send("POST / HTTP/1.1\r\nHost: web\r\nContent-Length: " + std::to_string(kSize) + "\r\n\r\n").send(body);
+    client.send("POST / HTTP/1.1\r\nHost: web\r\nContent-Length: " + std::to_string(kSize) + "\r\n\r\n")
+        .send(body);
   });
   ASSERT_TRUE(wait_held(1));
   EXPECT_EQ(sent.wait_for(300ms), std::future_status::timeout) << "its client waits with what is not read";
@@ -262,7 +264,8 @@ TEST_F(ADoor, WhatIsGoneIsNotHeld) {
 
 TEST_F(ADoor, AReplicaThatCannotBeReachedCostsARequestNothing) {
   open({});
-  Replica replica([](tcp::socket& socket, const std::string&) { asio::write(socket, asio::buffer(answer_of("ok"))); });
+  Replica replica(
+      [](tcp::socket& socket, const std::string&) { asio::write(socket, asio::buffer(answer_of("ok"))); });
   const std::string dead = "127.0.0.1:" + std::to_string(free_port());
   ready({dead, replica.address()});
   for (int i = 0; i < 4; ++i) EXPECT_THAT(Client(port_).send(kGet).all(), testing::EndsWith("ok"));
@@ -295,7 +298,8 @@ TEST_F(ADoor, Http2PassesThroughAsItIs) {
   Replica replica([&](tcp::socket& socket, const std::string& head) {
     std::string came = head;
     error_code error;
-    while (came.size() < preface.size() + 4) asio::read(socket, asio::dynamic_buffer(came), asio::transfer_at_least(1), error);
+    while (came.size() < preface.size() + 4)
+      asio::read(socket, asio::dynamic_buffer(came), asio::transfer_at_least(1), error);
     asio::write(socket, asio::buffer(came));
   });
   Client client(port_);

@@ -23,7 +23,8 @@ TEST(RequestHead, AsksTheReplicaToEndTheConnectionAfterTheAnswer) {
 }
 
 TEST(RequestHead, LeavesAChangeOfProtocolAlone) {
-  const std::string text = "GET /ws HTTP/1.1\r\nHost: web\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+  const std::string text =
+      "GET /ws HTTP/1.1\r\nHost: web\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
   const auto head = read_head(text);
   ASSERT_TRUE(head && *head);
   EXPECT_EQ((*head)->passed_on, text);

@@ -1,6 +1,7 @@
-// Scaling to zero live. The operator, and two activators with exactly the rights of the shipped manifests, are processes of
-// this machine; the test plays the replicas' servers, and a client that goes where the Service's EndpointSlices lead. It
-// runs in a network namespace in which every address of a simulated pod is this machine.
+// Scaling to zero live. The operator, and two activators with exactly the rights of the shipped manifests,
+// are processes of this machine; the test plays the replicas' servers, and a client that goes where the
+// Service's EndpointSlices lead. It runs in a network namespace in which every address of a simulated pod is
+// this machine.
 #include <gmock/gmock.h>
 #include <sched.h>
 #include <unistd.h>
@@ -87,9 +88,12 @@ class Servers {
     if (error) return;
     if (head.starts_with("GET /metrics ")) {
       answer(socket, "vllm:num_requests_running " + std::to_string(running) +
-                         "\nvllm:num_requests_waiting 0\nvllm:request_success_total " + std::to_string(answered) + "\n");
+                         "\nvllm:num_requests_waiting 0\nvllm:request_success_total " +
+                         std::to_string(answered) + "\n");
     } else if (head.starts_with("GET /stream ")) {
-      asio::write(socket, asio::buffer(std::string("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: one\n\n")),
+      asio::write(socket,
+                  asio::buffer(
+                      std::string("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: one\n\n")),
                   error);
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [this] { return goes_on_; });
@@ -101,10 +105,11 @@ class Servers {
   }
   static void answer(tcp::socket& socket, const std::string& body) {
     error_code error;
-    asio::write(socket,
-                asio::buffer("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: " +
-                             std::to_string(body.size()) + "\r\n\r\n" + body),
-                error);
+    asio::write(
+        socket,
+        asio::buffer("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: " +
+                     std::to_string(body.size()) + "\r\n\r\n" + body),
+        error);
   }
 
   int port_;
@@ -158,7 +163,8 @@ class Zero : public testing::Test {
     why_not_ = enter_network();
     if (!why_not_.empty()) return;
     s_.cluster = Cluster::start(2, 4);
-    const auto applied = s_.cluster->real().apply_without_deployments(std::string(MUSTER_MANIFESTS) + "/activator");
+    const auto applied =
+        s_.cluster->real().apply_without_deployments(std::string(MUSTER_MANIFESTS) + "/activator");
     if (!applied) throw std::runtime_error(applied.error());
     s_.muster = s_.cluster->muster();
   }
@@ -174,24 +180,27 @@ class Zero : public testing::Test {
     for (const auto& a : activators_) testcluster::end_process(a.process, 1s);
   }
 
-  static std::filesystem::path log_of(const Activator& a) { return s_.cluster->real().directory() / (a.pod + ".log"); }
+  static std::filesystem::path log_of(const Activator& a) {
+    return s_.cluster->real().directory() / (a.pod + ".log");
+  }
   Activator& start_activator(const std::string& name) {
     const json container = {
         {"name", "activator"},
         {"image", "muster"},
         {"securityContext", {{"allowPrivilegeEscalation", false}, {"capabilities", {{"drop", {"ALL"}}}}}}};
-    const json pod = {{"apiVersion", "v1"},
-                      {"kind", "Pod"},
-                      {"metadata",
-                       {{"name", name},
-                        {"namespace", "muster-system"},
-                        {"labels", {{"app.kubernetes.io/name", "muster-activator"}, {"muster.dev/activator", "true"}}}}},
-                      {"spec",
-                       {{"nodeName", "node-0"},
-                        {"serviceAccountName", "muster-activator"},
-                        {"securityContext",
-                         {{"runAsNonRoot", true}, {"runAsUser", 65532}, {"seccompProfile", {{"type", "RuntimeDefault"}}}}},
-                        {"containers", {container}}}}};
+    const json pod = {
+        {"apiVersion", "v1"},
+        {"kind", "Pod"},
+        {"metadata",
+         {{"name", name},
+          {"namespace", "muster-system"},
+          {"labels", {{"app.kubernetes.io/name", "muster-activator"}, {"muster.dev/activator", "true"}}}}},
+        {"spec",
+         {{"nodeName", "node-0"},
+          {"serviceAccountName", "muster-activator"},
+          {"securityContext",
+           {{"runAsNonRoot", true}, {"runAsUser", 65532}, {"seccompProfile", {{"type", "RuntimeDefault"}}}}},
+          {"containers", {container}}}}};
     const auto made = s_.cluster->real().request("POST", "/api/v1/namespaces/muster-system/pods", pod.dump());
     if (!made || !made->ok()) throw std::runtime_error(made ? made->body : made.error());
     Activator a{.pod = name, .ip = {}, .process = {}};
@@ -201,11 +210,13 @@ class Zero : public testing::Test {
       return !a.ip.empty();
     });
     if (!runs) throw std::runtime_error("the activator's pod has no address");
-    const auto kubeconfig = s_.cluster->real().service_account_kubeconfig("muster-system", "muster-activator");
+    const auto kubeconfig =
+        s_.cluster->real().service_account_kubeconfig("muster-system", "muster-activator");
     if (!kubeconfig) throw std::runtime_error(kubeconfig.error());
     testcluster::ProcessSpec spec;
-    spec.arguments = {MUSTER_PROGRAM,    "activator", "--kubeconfig",     kubeconfig->string(), "--address",    a.ip,
-                      "--admin-address", a.ip + ":8080", "--max-requests", "2",                  "--log-level", "debug"};
+    spec.arguments = {MUSTER_PROGRAM,   "activator", "--kubeconfig",    kubeconfig->string(),
+                      "--address",      a.ip,        "--admin-address", a.ip + ":8080",
+                      "--max-requests", "2",         "--log-level",     "debug"};
     spec.log = log_of(a);
     const auto id = testcluster::spawn(spec);
     if (!id) throw std::runtime_error(id.error());
@@ -256,7 +267,8 @@ TEST_F(Zero, GoesToZeroAndARequestBringsItBack) {
   // Nobody would bring it back.
   ASSERT_TRUE(wait_size(1)) << s_.say("web");
   ASSERT_TRUE(wait_reason("NoActivator")) << s_.say("web");
-  EXPECT_THAT(s_.condition("web", "ScalingActive")["message"].get<std::string>(), HasSubstr("no activator runs"));
+  EXPECT_THAT(s_.condition("web", "ScalingActive")["message"].get<std::string>(),
+              HasSubstr("no activator runs"));
   EXPECT_EQ(s_.status("web")["desiredReplicas"], 1);
   EXPECT_EQ(led_to(), 0U);
 
@@ -274,7 +286,8 @@ TEST_F(Zero, GoesToZeroAndARequestBringsItBack) {
   ASSERT_TRUE(wait_size(1)) << s_.say("web");
   ASSERT_EQ(held.wait_for(10s), std::future_status::ready);
   EXPECT_THAT(held.get(), HasSubstr("hello from 10."));
-  EXPECT_TRUE(s_.cluster->wait(30s, [] { return led_to() == 0; })) << "the replica serves: no activator between";
+  EXPECT_TRUE(s_.cluster->wait(30s, [] { return led_to() == 0; }))
+      << "the replica serves: no activator between";
   EXPECT_EQ(s_.endpoints("web"), 1U);
 
   // Whoever is late passes through all the same; a stream comes as it is written.
@@ -287,7 +300,8 @@ TEST_F(Zero, GoesToZeroAndARequestBringsItBack) {
   ASSERT_TRUE(wait_size(0)) << s_.say("web");
   cordon(true);
   auto first = send(one.ip, port()), second = send(one.ip, port()), other = send(two.ip, port());
-  EXPECT_TRUE(s_.cluster->wait(20s, [] { return s_.status("web").value("replicas", 0) == 1; })) << s_.say("web");
+  EXPECT_TRUE(s_.cluster->wait(20s, [] { return s_.status("web").value("replicas", 0) == 1; }))
+      << s_.say("web");
   const std::string full = Request(one.ip, port(), "/hello").all();
   EXPECT_THAT(full, StartsWith("HTTP/1.1 429 "));
   EXPECT_THAT(full, HasSubstr("Retry-After: "));

@@ -54,6 +54,7 @@ class InferenceServiceReconciler {
   std::vector<client::Ptr<client::Pod>> serving_pods(const Service& service) const;
   std::vector<MetricsEndpoint> endpoints_of(const Service& service) const;
   // activation.cc
+  std::string isolation_of(const Service& service) const;  // why nobody else may hold its requests; "": they may
   Activation activation_of(const client::Key& key, const Service& service) const;
   std::int32_t port_of(const client::Key& key, const Service& service);
   bool leads_itself(const std::vector<client::Ptr<client::Pod>>& serving) const;
