@@ -187,9 +187,9 @@ void World::read_load(Workload& w) {
   s.verdict = judged(now);
   if (rule.min_replicas == 0 && s.serving == 0) {
     // Activators hold what there is: of the cache's use only that there is some.
-    const std::int64_t held = rule.metric == crds::ServingMetric::kKVCacheUtilization ? (load > 0 ? 1 : 0)
+    const std::int64_t requests = rule.metric == crds::ServingMetric::kKVCacheUtilization ? (load > 0 ? 1 : 0)
                                                                                       : (load + 999) / 1000;
-    if (auto more = reconcilers::size_for_held(rule, size, held)) s.verdict = std::move(more);
+    if (auto more = reconcilers::size_for_held(rule, size, requests)) s.verdict = std::move(more);
   }
   if (s.verdict->size != size) {
     s.changed_at = now;
