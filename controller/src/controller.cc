@@ -94,7 +94,8 @@ Controller::Impl::Impl(client::Environment e, client::Transport& transport, clie
       jobs(context),
       capacity(context),
       projects(context, capacity),
-      services(context, pods, [this](const Key& key) { service_runner.add(key); }, activator_options(o)),
+      services(
+          context, pods, [this](const Key& key) { service_runner.add(key); }, activator_options(o)),
       dirty(e.executor),
       wake(e.executor),
       job_runner(e, m, "trainingjob",
@@ -353,8 +354,8 @@ client::Task<void> Controller::Impl::wind_down() {
   gpus.stop();
   planning.cancel();
   const auto began = env.clock.now();
-  for (client::TaskGroup* work : {&planning, &reconciling, &services.readings(),
-                                  &services.activators().questions(), &gpus.readings()})
+  for (client::TaskGroup* work :
+       {&planning, &reconciling, &services.readings(), &services.activators().questions(), &gpus.readings()})
     co_await end_by(*work, began + kStopDeadline);
   recording.cancel();  // it sends what it has
   co_await end_by(recording, began + kEventsDeadline);

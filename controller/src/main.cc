@@ -171,24 +171,30 @@ CLI::App* add_ui(CLI::App& app, muster::controller::UiOptions& o) {
 }
 
 void add_activator(CLI::App& app, muster::controller::ActivatorOptions& o) {
-  auto* a = app.add_subcommand("activator",
-                               "Hold requests for InferenceServices that have no replica, and pass them on when one "
-                               "is ready.");
+  auto* a = app.add_subcommand(
+      "activator",
+      "Hold requests for InferenceServices that have no replica, and pass them on when one "
+      "is ready.");
   a->footer(
-      "It watches InferenceServices and EndpointSlices with its own rights (manifests/activator), and listens for each\n"
-      "service with minReplicas 0 at the port that status.activatorPort names. On SIGTERM it is not ready any more,\n"
+      "It watches InferenceServices and EndpointSlices with its own rights (manifests/activator), and "
+      "listens for each\n"
+      "service with minReplicas 0 at the port that status.activatorPort names. On SIGTERM it is not ready "
+      "any more,\n"
       "passes on for 5 s what still comes, and waits for what it has passed on.\n\n"
       "  muster activator --log-format json");
   add_kubeconfig(*a, o.kubeconfig);
   add_context(*a, o.context);
-  a->add_option("--address", o.address, "The address at which it listens for services")->capture_default_str();
+  a->add_option("--address", o.address, "The address at which it listens for services")
+      ->capture_default_str();
   a->add_option("--admin-address", o.admin_address,
                 "Where it answers probes, scrapers and the operator: /healthz, /readyz, /metrics, /demand")
       ->capture_default_str();
-  a->add_option("--max-requests", o.max_requests, "The most requests that are held for one service; beyond: 429")
+  a->add_option("--max-requests", o.max_requests,
+                "The most requests that are held for one service; beyond: 429")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
-  a->add_option("--max-mebibytes", o.max_mebibytes, "The most memory for requests that are held, in all; beyond: 429")
+  a->add_option("--max-mebibytes", o.max_mebibytes,
+                "The most memory for requests that are held, in all; beyond: 429")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
   a->add_option("--max-per-replica", o.max_per_replica,

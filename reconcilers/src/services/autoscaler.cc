@@ -166,8 +166,8 @@ Autoscaler::Look Autoscaler::look(const Key& key, const crds::Autoscaling& rule,
   }
   // A request that is held waits for nothing but a replica: no reading is waited for.
   if (serving.empty() && rule.min_replicas == 0) {
-    if (auto more = size_for_held(rule, std::max(size, service.verdict ? service.verdict->size : 0),
-                                  activation.held))
+    if (auto more =
+            size_for_held(rule, std::max(size, service.verdict ? service.verdict->size : 0), activation.held))
       keep(service, std::move(*more), now);
   }
   if (!service.is_reading && now >= service.due && !state.reader.stopped()) {

@@ -175,7 +175,8 @@ std::vector<MetricsEndpoint> InferenceServiceReconciler::endpoints_of(const Serv
   const std::int32_t port = rule.metrics_port.value_or(service->value.spec.port);
   std::vector<MetricsEndpoint> all;
   for (const auto& pod : serving_pods(service))
-    all.push_back({*client::find_value(pod->labels, kJobLabel), metrics_url(pod->ip, port, rule.metrics_path)});
+    all.push_back(
+        {*client::find_value(pod->labels, kJobLabel), metrics_url(pod->ip, port, rule.metrics_path)});
   return all;
 }
 

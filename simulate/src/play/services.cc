@@ -156,7 +156,8 @@ void World::follow_load(Workload& w, std::int32_t serving) {
   if (has_settled && !w.behaviour().load->next(to_instant(now))) return;
   s.due = s.read_at ? std::max(now, *s.read_at + interval_of(*rule)) : now;
   // Requests at zero are held, and seen as they come.
-  if (const auto next = w.behaviour().load->next(to_instant(now)); next && rule->min_replicas == 0 && serving == 0)
+  if (const auto next = w.behaviour().load->next(to_instant(now));
+      next && rule->min_replicas == 0 && serving == 0)
     s.due = std::min(*s.due, to_time(*next));
   ++s.version;
   agenda_add(*s.due, Due::kRound, nullptr, 0, s.version, w.source->key);
@@ -187,8 +188,8 @@ void World::read_load(Workload& w) {
   s.verdict = judged(now);
   if (rule.min_replicas == 0 && s.serving == 0) {
     // Activators hold what there is: of the cache's use only that there is some.
-    const std::int64_t requests = rule.metric == crds::ServingMetric::kKVCacheUtilization ? (load > 0 ? 1 : 0)
-                                                                                      : (load + 999) / 1000;
+    const std::int64_t requests =
+        rule.metric == crds::ServingMetric::kKVCacheUtilization ? (load > 0 ? 1 : 0) : (load + 999) / 1000;
     if (auto more = reconcilers::size_for_held(rule, size, requests)) s.verdict = std::move(more);
   }
   if (s.verdict->size != size) {

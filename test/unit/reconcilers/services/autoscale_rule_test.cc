@@ -456,13 +456,15 @@ TEST(ActivityOf, NeedsBothNumbersAndAddsUpWhatWasAnswered) {
   };
   const auto idle = said(
       "vllm:num_requests_running 0\nvllm:num_requests_waiting 0\n"
-      "vllm:request_success_total{finished_reason=\"stop\"} 7\nvllm:request_success_total{finished_reason=\"length\"} 2\n");
+      "vllm:request_success_total{finished_reason=\"stop\"} "
+      "7\nvllm:request_success_total{finished_reason=\"length\"} 2\n");
   ASSERT_TRUE(idle);
   EXPECT_TRUE(idle->is_idle);
   EXPECT_EQ(idle->answered, 9);
   EXPECT_FALSE(said("sglang:num_running_reqs 0\nsglang:num_queue_reqs 1\n")->is_idle);
   EXPECT_FALSE(said("sglang:num_running_reqs 1\nsglang:num_queue_reqs 0\n")->is_idle);
-  EXPECT_THAT(said("nv_inference_pending_request_count 0\n").error(), HasSubstr("none of vllm:num_requests_running"));
+  EXPECT_THAT(said("nv_inference_pending_request_count 0\n").error(),
+              HasSubstr("none of vllm:num_requests_running"));
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ class InferenceServiceReconciler {
  public:
   // `pods`: a way to any pod, for whole URLs. `changed`: the key is to be reconciled, its replicas were read.
   InferenceServiceReconciler(ReconcilerContext& context, client::Transport& pods,
-                             std::function<void(const client::Key&)> changed, ActivatorOptions activators = {})
+                             std::function<void(const client::Key&)> changed,
+                             ActivatorOptions activators = {})
       : context_(context),
         autoscaler_(context.env, pods, changed),
         activators_(context.env, pods, std::move(changed), activators) {}
@@ -54,7 +55,8 @@ class InferenceServiceReconciler {
   std::vector<client::Ptr<client::Pod>> serving_pods(const Service& service) const;
   std::vector<MetricsEndpoint> endpoints_of(const Service& service) const;
   // activation.cc
-  std::string isolation_of(const Service& service) const;  // why nobody else may hold its requests; "": they may
+  std::string isolation_of(
+      const Service& service) const;  // why nobody else may hold its requests; "": they may
   Activation activation_of(const client::Key& key, const Service& service) const;
   std::int32_t port_of(const client::Key& key, const Service& service);
   bool leads_itself(const std::vector<client::Ptr<client::Pod>>& serving) const;
