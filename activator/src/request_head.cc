@@ -49,6 +49,7 @@ std::expected<std::optional<Head>, std::string> read_head(std::string_view came)
     return std::unexpected(fmt::format("its header is longer than {} bytes", kMaxHead));
   http::request_parser<http::empty_body> parser;
   parser.header_limit(static_cast<std::uint32_t>(kMaxHead));
+  parser.body_limit(boost::none);  // it is not read here
   boost::system::error_code error;
   parser.put(boost::asio::buffer(text.data(), text.size()), error);
   if (!parser.is_header_done()) return std::unexpected("it is no HTTP: " + error.message());

@@ -11,15 +11,16 @@ using testing::Not;
 using testing::StartsWith;
 
 TEST(RequestHead, AsksTheReplicaToEndTheConnectionAfterTheAnswer) {
-  const auto head = read_head(
+  const std::string text =
       "POST /v1/completions HTTP/1.1\r\nHost: web\r\nConnection: keep-alive\r\nKeep-Alive: 5\r\n"
-      "X-Case: Kept\r\nContent-Length: 4\r\n\r\nbody");
+      "X-Case: Kept\r\nContent-Length: 4\r\n\r\nbody";
+  const auto head = read_head(text);
   ASSERT_TRUE(head && *head);
   EXPECT_EQ((*head)->protocol, Protocol::kHttp1);
   EXPECT_EQ((*head)->passed_on,
             "POST /v1/completions HTTP/1.1\r\nHost: web\r\nX-Case: Kept\r\nContent-Length: 4\r\n"
             "Connection: close\r\n\r\n");
-  EXPECT_EQ((*head)->size, 123U - 4) << "the body is not of it";
+  EXPECT_EQ(text.substr((*head)->size), "body");
 }
 
 TEST(RequestHead, LeavesAChangeOfProtocolAlone) {
