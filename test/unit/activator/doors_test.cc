@@ -189,7 +189,7 @@ TEST_F(ADoor, HoldsARequestUntilAReplicaIsReady) {
 
 TEST_F(ADoor, ABodyThatComesLaterAndIsLargeIsPassedOnWhole) {
   open({});
-  constexpr std::size_t kSize = 3 << 20;
+  constexpr std::size_t kSize = 32 << 20;  // more than sockets keep
   Replica replica([](tcp::socket& socket, const std::string& head) {
     std::string body = head.substr(head.find("\r\n\r\n") + 4);
     error_code error;
