@@ -36,7 +36,9 @@ std::string enter_network() {
   if (::unshare(CLONE_NEWNET) != 0) return "no network namespace";
   for (const auto& command : std::vector<std::vector<std::string>>{
            {"ip", "link", "set", "lo", "up"}, {"ip", "route", "add", "local", "10.64.0.0/12", "dev", "lo"}}) {
-    const auto done = testcluster::run_command({.arguments = command});
+    testcluster::ProcessSpec spec;
+    spec.arguments = command;
+    const auto done = testcluster::run_command(spec);
     if (!done || !done->ok()) return "no program ip: " + (done ? done->err : done.error());
   }
   return {};
@@ -280,7 +282,8 @@ TEST_F(Zero, GoesToZeroAndARequestBringsItBack) {
   EXPECT_EQ(s_.condition("web", "ScalingActive")["reason"], "ScaledToZero");
   EXPECT_EQ(s_.condition("web", "Ready")["reason"], "ScaledToZero");
 
-  // A request comes, as kube-proxy would send it.
+  // A request comes, as kube-proxy would send it. While the last replica's pod is still there, it would get it.
+  ASSERT_TRUE(s_.wait_pods("web", 0));
   const std::string address = slice()["endpoints"][0]["addresses"][0];
   auto held = send(address, port());
   ASSERT_TRUE(wait_size(1)) << s_.say("web");
@@ -298,6 +301,7 @@ TEST_F(Zero, GoesToZeroAndARequestBringsItBack) {
 
   // Back to zero. No room for a replica: what comes is held, up to the bound.
   ASSERT_TRUE(wait_size(0)) << s_.say("web");
+  ASSERT_TRUE(s_.wait_pods("web", 0));
   cordon(true);
   auto first = send(one.ip, port()), second = send(one.ip, port()), other = send(two.ip, port());
   EXPECT_TRUE(s_.cluster->wait(20s, [] { return s_.status("web").value("replicas", 0) == 1; }))
