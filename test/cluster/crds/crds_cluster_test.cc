@@ -350,6 +350,7 @@ TEST_F(CrdsTest, StatusOfEveryOtherKindIsTaken) {
       1,
       1,
       2,
+      20017,
       3,
       "1/2",
       "app=x",

@@ -253,6 +253,14 @@ class Zero : public testing::Test {
   std::list<Activator> activators_;
 };
 
+TEST_F(Zero, TheManifestsAreTaken) {
+  const auto applied = s_.cluster->real().kubectl(
+      {"apply", "--server-side", "--dry-run=server", "-k", std::string(MUSTER_MANIFESTS) + "/activator"});
+  ASSERT_TRUE(applied && applied->ok()) << (applied ? applied->err : applied.error());
+  EXPECT_THAT(applied->out, HasSubstr("deployment.apps/muster-activator serverside-applied"));
+  EXPECT_THAT(applied->err, testing::Not(HasSubstr("Warning"))) << "the Pod Security Standard of its namespace";
+}
+
 TEST_F(Zero, GoesToZeroAndARequestBringsItBack) {
   Servers servers;
   s_.cluster->create(service_object("web", 1,
