@@ -165,7 +165,8 @@ inline Duration scale_to_zero_after_of(const Autoscaling& rule) {
 }
 
 // How many replicas there are to be: spec.replicas, or with autoscaling what was decided last, within the
-// bounds as they are now. A new service that may be at zero begins with one replica, so that its owner sees it serve.
+// bounds as they are now. A new service that may be at zero begins with one replica, so that its owner sees
+// it serve.
 inline std::int32_t size_of(const InferenceService& service) {
   const auto& scaling = service.spec.autoscaling;
   if (!scaling) return service.spec.replicas;

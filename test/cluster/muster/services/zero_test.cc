@@ -258,7 +258,8 @@ TEST_F(Zero, TheManifestsAreTaken) {
       {"apply", "--server-side", "--dry-run=server", "-k", std::string(MUSTER_MANIFESTS) + "/activator"});
   ASSERT_TRUE(applied && applied->ok()) << (applied ? applied->err : applied.error());
   EXPECT_THAT(applied->out, HasSubstr("deployment.apps/muster-activator serverside-applied"));
-  EXPECT_THAT(applied->err, testing::Not(HasSubstr("Warning"))) << "the Pod Security Standard of its namespace";
+  EXPECT_THAT(applied->err, testing::Not(HasSubstr("Warning")))
+      << "the Pod Security Standard of its namespace";
 }
 
 TEST_F(Zero, GoesToZeroAndARequestBringsItBack) {
@@ -290,7 +291,8 @@ TEST_F(Zero, GoesToZeroAndARequestBringsItBack) {
   EXPECT_EQ(s_.condition("web", "ScalingActive")["reason"], "ScaledToZero");
   EXPECT_EQ(s_.condition("web", "Ready")["reason"], "ScaledToZero");
 
-  // A request comes, as kube-proxy would send it. While the last replica's pod is still there, it would get it.
+  // A request comes, as kube-proxy would send it. While the last replica's pod is still there, it would get
+  // it.
   ASSERT_TRUE(s_.wait_pods("web", 0));
   const std::string address = slice()["endpoints"][0]["addresses"][0];
   auto held = send(address, port());

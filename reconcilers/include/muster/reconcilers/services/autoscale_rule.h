@@ -59,8 +59,8 @@ struct LoadRound {
 
 // What stands in for replicas while there is none.
 struct Activation {
-  std::int64_t held = 0;      // requests that activators hold for the service
-  std::string missing = {};   // why none would be held, as a sentence's end; "": activators listen for it
+  std::int64_t held = 0;     // requests that activators hold for the service
+  std::string missing = {};  // why none would be held, as a sentence's end; "": activators listen for it
 };
 
 // The mean over the last `window`. However long that is, at most some 100 numbers are kept.
@@ -105,7 +105,8 @@ struct ScalingVerdict {
 //    twice the size, to that.
 //  - Downwards to the most that was needed at any moment of scaleDownDelay. By RequestsWaiting it is one
 //    replica in that time: an empty queue says that there are enough, not how many are too many.
-//  - To zero, where minReplicas is 0: when every reading of scaleToZeroAfter found every replica idle and none
+//  - To zero, where minReplicas is 0: when every reading of scaleToZeroAfter found every replica idle and
+//  none
 //    has answered a request meanwhile, and activators hold what comes then. Else one replica at least.
 //  - At zero nothing changes here: size_for_held() says when a replica is made.
 // Requests that activators hold count as load of what serves. Amortised O(1).
