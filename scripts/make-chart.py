@@ -154,6 +154,10 @@ EDITS = {
     "ui/deployment.yaml": ("ui", page()),
     "ui/service.yaml": ("ui", []),
     "ui/network-policy.yaml": ("ui", []),
+    "activator/rbac.yaml": ("activator", []),
+    "activator/deployment.yaml": ("activator", page()),
+    "activator/pod-disruption-budget.yaml": ("activator", []),
+    "activator/network-policy.yaml": ("activator", []),
 }
 
 

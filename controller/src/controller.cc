@@ -59,6 +59,10 @@ reconcilers::GpuHolders::Options holder_options(const Options& o) {
           .fallback_image = "muster:" MUSTER_VERSION};
 }
 
+reconcilers::ActivatorOptions activator_options(const Options& o) {
+  return {o.activator_admin_port, o.activator_first_port, o.activator_last_port};
+}
+
 template <class T>
 Runner::Exists cached_in(const client::Informer<T>& informer) {
   return [&informer](const Key& key) { return informer.store().find(key) != nullptr; };
@@ -90,7 +94,8 @@ Controller::Impl::Impl(client::Environment e, client::Transport& transport, clie
       jobs(context),
       capacity(context),
       projects(context, capacity),
-      services(context, pods, [this](const Key& key) { service_runner.add(key); }),
+      services(
+          context, pods, [this](const Key& key) { service_runner.add(key); }, activator_options(o)),
       dirty(e.executor),
       wake(e.executor),
       job_runner(e, m, "trainingjob",
@@ -349,7 +354,8 @@ client::Task<void> Controller::Impl::wind_down() {
   gpus.stop();
   planning.cancel();
   const auto began = env.clock.now();
-  for (client::TaskGroup* work : {&planning, &reconciling, &services.readings(), &gpus.readings()})
+  for (client::TaskGroup* work :
+       {&planning, &reconciling, &services.readings(), &services.activators().questions(), &gpus.readings()})
     co_await end_by(*work, began + kStopDeadline);
   recording.cancel();  // it sends what it has
   co_await end_by(recording, began + kEventsDeadline);

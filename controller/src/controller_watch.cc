@@ -238,6 +238,9 @@ void Controller::Impl::pod_changed(const client::Ptr<client::Pod>& before,
     if (p != nullptr) add_gpus(reconcilers::gpus_shared_by(*p));
   }
   if (holder.is_own(pod)) return holder_pod_changed(pod, !now);
+  if (pod.meta.ns == context.own_namespace &&
+      client::find_value(pod.labels, reconcilers::kActivatorLabel) != nullptr)
+    services.activators().note(pod, !now);
   add_service_of(pod);
   if (!now) placement.pod_gone(*before);
   if (const auto job = followed_job_of(pod)) {

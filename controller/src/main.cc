@@ -80,6 +80,17 @@ void add_controller(CLI::App& app, Options& o) {
                 "Seconds that a node may be not Ready before the pods there are placed anew")
       ->check(CLI::Range(1, 86400))
       ->capture_default_str();
+  c->add_option("--activator-admin-port", o.activator_admin_port,
+                "The port at which the pods of `muster activator` answer questions")
+      ->check(CLI::Range(1, 65535))
+      ->capture_default_str();
+  c->add_option("--activator-first-port", o.activator_first_port,
+                "The first port at which activators listen for services, one for each with minReplicas 0")
+      ->check(CLI::Range(1024, 65535))
+      ->capture_default_str();
+  c->add_option("--activator-last-port", o.activator_last_port, "The last of these ports")
+      ->check(CLI::Range(1024, 65535))
+      ->capture_default_str();
   c->add_option("--reservation-namespace", o.reservation_namespace,
                 "The namespace of the pods that hold GPUs for those who share them")
       ->capture_default_str();
@@ -159,6 +170,46 @@ CLI::App* add_ui(CLI::App& app, muster::controller::UiOptions& o) {
   return u;
 }
 
+void add_activator(CLI::App& app, muster::controller::ActivatorOptions& o) {
+  auto* a = app.add_subcommand(
+      "activator",
+      "Hold requests for InferenceServices that have no replica, and pass them on when one "
+      "is ready.");
+  a->footer(
+      "It watches InferenceServices and EndpointSlices with its own rights (manifests/activator), and "
+      "listens for each\n"
+      "service with minReplicas 0 at the port that status.activatorPort names. On SIGTERM it is not ready "
+      "any more,\n"
+      "passes on for 5 s what still comes, and waits for what it has passed on.\n\n"
+      "  muster activator --log-format json");
+  add_kubeconfig(*a, o.kubeconfig);
+  add_context(*a, o.context);
+  a->add_option("--address", o.address, "The address at which it listens for services")
+      ->capture_default_str();
+  a->add_option("--admin-address", o.admin_address,
+                "Where it answers probes, scrapers and the operator: /healthz, /readyz, /metrics, /demand")
+      ->capture_default_str();
+  a->add_option("--max-requests", o.max_requests,
+                "The most requests that are held for one service; beyond: 429")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  a->add_option("--max-mebibytes", o.max_mebibytes,
+                "The most memory for requests that are held, in all; beyond: 429")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  a->add_option("--max-per-replica", o.max_per_replica,
+                "The most requests that one replica gets from this process at once; the others are held")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  a->add_option("--hold", o.hold_seconds, "Seconds after which a request that is held is answered with 504")
+      ->check(CLI::Range(1, 86400))
+      ->capture_default_str();
+  a->add_option("--drain", o.drain_seconds, "Seconds that it waits, when it ends, for what it has passed on")
+      ->check(CLI::Range(0, 86400))
+      ->capture_default_str();
+  add_logging(*a, o.log_format, o.log_level);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -199,6 +250,9 @@ int main(int argc, char** argv) {
   muster::controller::UiOptions page;
   auto* ui = add_ui(app, page);
 
+  muster::controller::ActivatorOptions activated;
+  add_activator(app, activated);
+
   auto* version = app.add_subcommand("version", "Print the version.");
 
   try {
@@ -212,6 +266,7 @@ int main(int argc, char** argv) {
   }
   if (validate->parsed()) return muster::controller::run_validate(files);
   if (app.got_subcommand("hold-gpu")) return muster::controller::run_hold_gpu(held);
+  if (app.got_subcommand("activator")) return muster::controller::run_activator(activated);
   if (app.got_subcommand("leader")) return muster::controller::run_leader(leader);
   if (ui->parsed()) return muster::controller::run_ui(page);
   if (simulate->parsed()) return muster::controller::run_simulate(simulated);

@@ -53,6 +53,7 @@ const Resource kServiceAccounts{"", "v1", "serviceaccounts"};
 const Resource kRoleBindings{"rbac.authorization.k8s.io", "v1", "rolebindings"};
 const Resource kPodDisruptionBudgets{"policy", "v1", "poddisruptionbudgets"};
 const Resource kNetworkPolicies{"networking.k8s.io", "v1", "networkpolicies"};
+const Resource kEndpointSlices{"discovery.k8s.io", "v1", "endpointslices"};
 const Resource kCustomResourceDefinitions{"apiextensions.k8s.io", "v1", "customresourcedefinitions", false};
 }  // namespace resources
 

@@ -34,6 +34,20 @@ struct UiOptions {
 };
 int run_ui(const UiOptions& options);
 
+// `muster activator`: holds requests for services that have no replica.
+struct ActivatorOptions {
+  std::string kubeconfig, context;
+  std::string address = "::", admin_address = ":8080";
+  int max_requests = 1000;  // held for one service
+  int max_mebibytes = 64;   // held in all
+  int max_per_replica = 100;
+  int hold_seconds = 600;
+  int drain_seconds = 60;
+  LogFormat log_format = LogFormat::kText;
+  std::string log_level = "info";
+};
+int run_activator(const ActivatorOptions& options);
+
 int run_validate(const std::vector<std::string>& files);
 
 struct SimulateOptions {

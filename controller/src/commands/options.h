@@ -26,6 +26,9 @@ struct Options {
   std::string reservation_namespace = "muster-system";  // of the pods that hold GPUs for those who share them
   std::string reservation_image;                        // empty: that of own_pod, else this version's
   std::string own_pod;                                  // in reservation_namespace; empty: it runs in none
+  int activator_admin_port = 8080;                      // where activators answer questions
+  int activator_first_port = 20000,
+      activator_last_port = 24999;  // where they listen, one port for each service
   int node_grace = 60;  // seconds that a node may be not Ready before what ran there is placed anew
 };
 

@@ -257,6 +257,11 @@ constexpr RuleTwin kTwins[] = {
      first_group_divides_replica},
     {"!has(self.guaranteedReplicas) || has(self.preemptible) && self.preemptible",
      [](J self, P) { return !has(self, "guaranteedReplicas") || flag(self, "preemptible"); }},
+    {"!has(self.scaleToZeroAfter) || has(self.minReplicas) && self.minReplicas == 0",
+     [](J self, P) {
+       return !has(self, "scaleToZeroAfter") ||
+              (has(self, "minReplicas") && number(self, "minReplicas") == 0);
+     }},
     {"(has(self.maxSurge) ? self.maxSurge : 1) + (has(self.maxUnavailable) ? self.maxUnavailable : 0) > 0",
      [](J self, P) {
        const std::int64_t surge = has(self, "maxSurge") ? number(self, "maxSurge") : 1;

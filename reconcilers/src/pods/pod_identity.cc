@@ -34,8 +34,8 @@ client::PodFields pod_fields() {
   fields.annotations.emplace_back(kCheckpointAnnotation);
   for (const auto annotation : {kGpusAnnotation, kShareAnnotation, kHoldersAnnotation})
     fields.annotations.emplace_back(annotation);
-  for (const auto label :
-       {kJobLabel, kRoleLabel, kIndexLabel, kAttemptLabel, kTryLabel, kServiceLabel, kHolderPodLabel})
+  for (const auto label : {kJobLabel, kRoleLabel, kIndexLabel, kAttemptLabel, kTryLabel, kServiceLabel,
+                           kHolderPodLabel, kActivatorLabel})
     fields.labels.emplace_back(label);
   fields.init_message_label = kHolderPodLabel;
   fields.other_labels = true;  // terms of others may select any pod by any label

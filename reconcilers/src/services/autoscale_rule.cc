@@ -38,6 +38,12 @@ constexpr SourceName kCache[] = {{"vllm:kv_cache_usage_perc", "", ""},
                                  {"trtllm_kv_cache_utilization", "", ""},
                                  {"nv_trt_llm_kv_cache_block_metrics", "kv_cache_block_type", "fraction"}};
 
+// Requests answered since the server began, by the same servers.
+constexpr SourceName kAnswered[] = {{"vllm:request_success_total", "", ""},
+                                    {"sglang:num_requests_total", "", ""},
+                                    {"trtllm_request_success_total", "", ""},
+                                    {"nv_inference_request_success", "", ""}};
+
 std::span<const SourceName> names_for(ServingMetric metric) {
   switch (metric) {
     case ServingMetric::kRequestsWaiting:
@@ -88,6 +94,50 @@ std::string text_of(ServingMetric metric) {
   return std::string(crds::to_string(metric));
 }
 
+bool counts_requests(ServingMetric metric) {
+  return metric != ServingMetric::kKVCacheUtilization;
+}
+
+// Follows how long all replicas have been idle. A reading that does not say so, for whatever reason, ends it.
+void note_idleness(ScalingHistory& history, const LoadRound& round, const Activation& activation) {
+  const bool is_idle = round.is_idle && round.read >= round.serving && activation.held == 0 &&
+                       round.answered == history.answered;
+  history.answered = round.answered;
+  if (!is_idle)
+    history.idle_since.reset();
+  else if (!history.idle_since)
+    history.idle_since = round.at;
+}
+
+bool is_long_idle(const crds::Autoscaling& rule, const ScalingHistory& history, TimePoint now) {
+  return rule.min_replicas == 0 && history.idle_since &&
+         now - *history.idle_since >= Duration(crds::scale_to_zero_after_of(rule));
+}
+
+// The last word, where minReplicas is 0.
+void to_zero(const crds::Autoscaling& rule, const LoadRound& round, const Activation& activation,
+             bool is_long_idle, ScalingVerdict& verdict) {
+  if (!activation.missing.empty()) {
+    verdict.message += "; it does not go to zero: " + activation.missing;
+    if (!is_long_idle) return;
+    verdict.is_active = false;
+    verdict.reason = "NoActivator";
+  } else if (!round.idle_problem.empty()) {
+    verdict.message += "; it does not go to zero: " + round.idle_problem;
+  } else if (is_long_idle) {
+    verdict = {0, true, "ScaledToZero",
+               fmt::format("no request has run or waited in {} replicas for {}: 0 wanted", round.serving,
+                           crds::to_string(crds::scale_to_zero_after_of(rule)))};
+  }
+}
+
+ScalingVerdict at_zero(const Activation& activation) {
+  if (!activation.missing.empty())
+    return held(0, "NoActivator",
+                fmt::format("it is at zero, and requests are not held: {}", activation.missing));
+  return {0, true, "ScaledToZero", "it is at zero: the first request makes a replica"};
+}
+
 std::string unread(const LoadRound& round) {
   return fmt::format("{} of {} replicas that serve were not read ({})", round.serving - round.read,
                      round.serving, round.problem);
@@ -126,6 +176,30 @@ std::expected<MilliLoad, std::string> load_of(ServingMetric metric,
   return std::unexpected(fmt::format("it answers with none of {}", names));
 }
 
+bool is_name_of_activity(std::string_view name) {
+  return is_name_of(ServingMetric::kRequestsWaiting, name) ||
+         is_name_of(ServingMetric::kRequestsRunning, name) ||
+         std::ranges::any_of(kAnswered, [&](const SourceName& s) { return s.name == name; });
+}
+
+std::expected<Activity, std::string> activity_of(const std::vector<client::Sample>& samples,
+                                                 client::WallTime now) {
+  constexpr double kMost = 9e15;  // counters beyond count as if they stood still there
+  const auto running = load_of(ServingMetric::kRequestsRunning, samples, now);
+  const auto waiting = load_of(ServingMetric::kRequestsWaiting, samples, now);
+  if (!running) return std::unexpected(running.error());
+  if (!waiting) return std::unexpected(waiting.error());
+  Activity activity;
+  activity.is_idle = running->value == 0 && waiting->value == 0;
+  for (const client::Sample& sample : samples) {
+    const bool is_count =
+        std::ranges::any_of(kAnswered, [&](const SourceName& s) { return is_of(s, sample); });
+    if (is_count && sample.value >= 0 && sample.value <= kMost)
+      activity.answered += std::llround(sample.value);
+  }
+  return activity;
+}
+
 void RollingMean::add(TimePoint at, std::int64_t value, Duration window) {
   constexpr int kBuckets = 100;
   if (buckets_.empty() || at - buckets_.back().begin >= std::max(window / kBuckets, Duration{1}))
@@ -147,13 +221,19 @@ std::int64_t RollingMean::mean() const {
 }
 
 ScalingVerdict judge(const crds::Autoscaling& rule, std::int32_t in_force, const LoadRound& round,
-                     ScalingHistory& history, TimePoint now) {
+                     ScalingHistory& history, TimePoint now, const Activation& activation) {
   const std::int32_t most = std::max(rule.min_replicas, rule.max_replicas);
   const std::int32_t size = std::clamp(in_force, rule.min_replicas, most);
+  if (size == 0) {
+    history = {};  // what was before it was at zero says nothing about what comes after
+    return at_zero(activation);
+  }
+  const std::int32_t least = std::max(1, rule.min_replicas);
   const Duration delay = rule.scale_down_delay;
   if (history.needs.empty()) add_need(history, round.at, size, delay);
   const auto hold = [&](std::string reason, std::string message) {
     add_need(history, round.at, size, delay);
+    history.idle_since.reset();
     return held(size, std::move(reason), std::move(message));
   };
   if (now - round.at > kOldestRound)
@@ -164,8 +244,11 @@ ScalingVerdict judge(const crds::Autoscaling& rule, std::int32_t in_force, const
     return hold("NoReplicaServes", "no replica is ready, so there is nothing to read: the size is held");
   if (round.read == 0) return hold("ReadingsFailed", unread(round) + ": the size is held");
 
-  history.load.add(round.at, round.load.value, rule.window);
-  history.recent_load.add(round.at, round.load.value, std::min(rule.window, rule.panic_window));
+  note_idleness(history, round, activation);
+  MilliLoad load = round.load;
+  if (counts_requests(rule.metric)) load += MilliLoad{1000} * activation.held;
+  history.load.add(round.at, load.value, rule.window);
+  history.recent_load.add(round.at, load.value, std::min(rule.window, rule.panic_window));
   const std::int64_t mean = history.load.mean(), recent = history.recent_load.mean();
   const bool is_whole = round.read >= round.serving;
 
@@ -175,7 +258,7 @@ ScalingVerdict judge(const crds::Autoscaling& rule, std::int32_t in_force, const
   if (!is_whole) need = std::max<std::int64_t>(need, size);
   if (rule.metric == ServingMetric::kRequestsWaiting) need = std::max<std::int64_t>(need, size - 1);
   const std::int64_t asked = need;
-  need = std::clamp<std::int64_t>(need, rule.min_replicas, most);
+  need = std::clamp<std::int64_t>(need, least, most);
   add_need(history, round.at, need, delay);
 
   ScalingVerdict verdict;
@@ -188,7 +271,22 @@ ScalingVerdict judge(const crds::Autoscaling& rule, std::int32_t in_force, const
                                 crds::to_string(rule.window), crds::to_string(rule.target), verdict.size);
   if (asked > most) verdict.message += fmt::format(" (maxReplicas; {} would be right)", asked);
   if (!is_whole) verdict.message += "; " + unread(round) + ", so none is taken away";
+  if (rule.min_replicas == 0) to_zero(rule, round, activation, is_long_idle(rule, history, now), verdict);
   return verdict;
+}
+
+std::optional<ScalingVerdict> size_for_held(const crds::Autoscaling& rule, std::int32_t size,
+                                            std::int64_t requests) {
+  if (requests <= 0) return std::nullopt;
+  const std::int64_t most = std::max(1, rule.max_replicas);
+  std::int64_t need = 1;
+  if (counts_requests(rule.metric))
+    need = ceil_divide((MilliLoad{1000} * requests).value, std::max<std::int64_t>(1, rule.target.value));
+  need = std::clamp<std::int64_t>(need, 1, most);
+  if (need <= size) return std::nullopt;
+  return ScalingVerdict{static_cast<std::int32_t>(need), true, "RequestsHeld",
+                        fmt::format("activators hold {} requests, target {} for each: {} wanted", requests,
+                                    crds::to_string(rule.target), need)};
 }
 
 }  // namespace muster::reconcilers

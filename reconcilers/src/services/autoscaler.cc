@@ -20,7 +20,17 @@ using client::TimePoint;
 // A verdict that says the same but for its numbers is said again only so often: it is written to the status.
 constexpr Duration kSayAgain = std::chrono::seconds{30};
 
-using Reading = std::expected<crds::MilliLoad, std::string>;
+struct Said {
+  crds::MilliLoad load{};
+  std::expected<Activity, std::string> activity{};  // where it was asked for
+};
+using Reading = std::expected<Said, std::string>;
+
+// What is asked of a replica.
+struct Question {
+  crds::ServingMetric metric{};
+  bool with_activity = false;
+};
 
 // Of one service.
 struct Known {
@@ -54,9 +64,9 @@ struct Autoscaler::State {
   State(client::Environment e, client::Transport& t, std::function<void(const Key&)> c, AutoscalerOptions o)
       : env(e), changed(std::move(c)), options(o), reader(e, t, o.timeout, o.in_all), readings(e.executor) {}
 
-  static Task<Reading> read(State& state, const std::string& url, crds::ServingMetric metric);
-  static Task<void> read_all(std::shared_ptr<State> state, Key key, std::uint64_t life,
-                             crds::ServingMetric metric, std::vector<MetricsEndpoint> serving);
+  static Task<Reading> read(State& state, const std::string& url, Question question);
+  static Task<void> read_all(std::shared_ptr<State> state, Key key, std::uint64_t life, Question question,
+                             std::vector<MetricsEndpoint> serving);
 
   client::Environment env;
   std::function<void(const Key&)> changed;
@@ -67,39 +77,54 @@ struct Autoscaler::State {
   client::TaskGroup readings;  // a task is a round
 };
 
-Task<Reading> Autoscaler::State::read(State& state, const std::string& url, crds::ServingMetric metric) {
+Task<Reading> Autoscaler::State::read(State& state, const std::string& url, Question question) {
   Reading reading = std::unexpected("its pod has no address");
   if (url.empty()) co_return reading;
-  client::WantedMetric wanted = [metric](std::string_view name) { return is_name_of(metric, name); };
+  client::WantedMetric wanted = [question](std::string_view name) {
+    return is_name_of(question.metric, name) || (question.with_activity && is_name_of_activity(name));
+  };
   const auto samples = co_await state.reader.read(url, std::move(wanted));
   if (!samples) {
     reading = std::unexpected(samples.error());
     co_return reading;
   }
-  reading = load_of(metric, *samples, state.env.clock.wall());
-  if (!reading) reading = std::unexpected(fmt::format("{}: {}", url, reading.error()));
+  const auto now = state.env.clock.wall();
+  const auto load = load_of(question.metric, *samples, now);
+  if (!load) {
+    reading = std::unexpected(fmt::format("{}: {}", url, load.error()));
+    co_return reading;
+  }
+  reading = Said{.load = *load};
+  if (question.with_activity) reading->activity = activity_of(*samples, now);
+  if (!reading->activity)
+    reading->activity = std::unexpected(fmt::format("{}: {}", url, reading->activity.error()));
   co_return reading;
 }
 
 Task<void> Autoscaler::State::read_all(std::shared_ptr<State> state, Key key, std::uint64_t life,
-                                       crds::ServingMetric metric, std::vector<MetricsEndpoint> serving) {
+                                       Question question, std::vector<MetricsEndpoint> serving) {
   LoadRound round;
   round.serving = static_cast<std::int32_t>(serving.size());
+  round.is_idle = question.with_activity;
   const std::function<Task<bool>(std::size_t)> one = [&](std::size_t i) {
     struct One {
-      static Task<bool> run(State& all, const MetricsEndpoint& endpoint, crds::ServingMetric what,
-                            LoadRound& sum) {
+      static Task<bool> run(State& all, const MetricsEndpoint& endpoint, Question what, LoadRound& sum) {
         const Reading reading = co_await read(all, endpoint.url, what);
         if (reading) {
           ++sum.read;
-          sum.load += *reading;
+          sum.load += reading->load;
+          sum.is_idle = sum.is_idle && reading->activity && reading->activity->is_idle;
+          if (reading->activity)
+            sum.answered += reading->activity->answered;
+          else if (sum.idle_problem.empty())
+            sum.idle_problem = fmt::format("{}: {}", endpoint.replica, told(reading->activity.error()));
         } else if (sum.problem.empty()) {
           sum.problem = fmt::format("{}: {}", endpoint.replica, told(reading.error()));
         }
         co_return !all.reader.stopped();
       }
     };
-    return One::run(*state, serving[i], metric, round);
+    return One::run(*state, serving[i], question, round);
   };
   try {
     co_await fan_out(state->env.executor, serving.size(), state->options.of_one_service, one);
@@ -126,7 +151,7 @@ Autoscaler::~Autoscaler() {
 }
 
 Autoscaler::Look Autoscaler::look(const Key& key, const crds::Autoscaling& rule, std::int32_t size,
-                                  std::vector<MetricsEndpoint> serving) {
+                                  std::vector<MetricsEndpoint> serving, const Activation& activation) {
   State& state = *state_;
   const TimePoint now = state.env.clock.now();
   auto& service = state.services[key];
@@ -136,13 +161,20 @@ Autoscaler::Look Autoscaler::look(const Key& key, const crds::Autoscaling& rule,
     service.metric = rule.metric;
   }
   if (service.round) {
-    keep(service, judge(rule, size, *service.round, service.history, now), now);
+    keep(service, judge(rule, size, *service.round, service.history, now, activation), now);
     service.round.reset();
+  }
+  // A request that is held waits for nothing but a replica: no reading is waited for.
+  if (serving.empty() && rule.min_replicas == 0) {
+    if (auto more =
+            size_for_held(rule, std::max(size, service.verdict ? service.verdict->size : 0), activation.held))
+      keep(service, std::move(*more), now);
   }
   if (!service.is_reading && now >= service.due && !state.reader.stopped()) {
     service.is_reading = true;
     service.due = now + reading_interval(rule);
-    state.readings.spawn(State::read_all(state_, key, service.life, rule.metric, std::move(serving)));
+    state.readings.spawn(State::read_all(state_, key, service.life, {rule.metric, rule.min_replicas == 0},
+                                         std::move(serving)));
   }
   // A reading that takes longer says itself when it is over.
   return {service.verdict, service.due > now ? service.due - now : reading_interval(rule)};

@@ -45,7 +45,9 @@ client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
   const Service service = context_.caches.services.store().find(key);
   if (!service || service->value.metadata.deletion_timestamp) {
     // Its replicas, Service and budget go by their owner references.
-    for (const char* plural : {"/services", "/poddisruptionbudgets"}) kept_.erase(key + plural);
+    for (const char* plural : {"/services", "/poddisruptionbudgets", "/endpointslices"})
+      kept_.erase(key + plural);
+    ports_.erase(key);
     written_.erase(key);
     rooms_.erase(key);
     autoscaler_.forget(key);
@@ -76,27 +78,46 @@ client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
 
 // The size is written down before anything is made or taken away for it: who comes next goes on from there.
 client::Task<Outcome> InferenceServiceReconciler::keep_size(const client::Key& key, Service service) {
+  const bool may_be_zero = crds::scales_to_zero(service->value.spec);
+  if (!may_be_zero) {
+    // It gives its port back after nobody is led there any more.
+    if (service->value.status.activator_port != 0 && !co_await lead(key, service, {}))
+      co_return Outcome::retry();
+    ports_.erase(key);
+  }
   if (!service->value.spec.autoscaling) {
     autoscaler_.forget(key);
     co_return co_await keep_replicas(key, service, {});
   }
   const crds::Autoscaling& rule = *service->value.spec.autoscaling;
   const std::int32_t size = crds::size_of(service->value);
-  const auto look = autoscaler_.look(key, rule, size, endpoints_of(service));
+  const Activation activation = may_be_zero ? activation_of(key, service) : Activation{};
+  const auto look = autoscaler_.look(key, rule, size, endpoints_of(service), activation);
   crds::InferenceService sized = service->value;
   if (look.verdict) sized.status.desired_replicas = look.verdict->size;
+  // The way back is gone while there are still replicas, or may not be used any more.
+  const bool is_cut_off = may_be_zero && !activation.missing.empty() &&
+                          (!fleet_of(service, "").jobs.empty() || !isolation_of(service).empty());
+  if (sized.status.desired_replicas == 0 && is_cut_off) sized.status.desired_replicas = 1;
   sized.status.desired_replicas = crds::size_of(sized);
-  const bool is_new = service->value.status.desired_replicas == 0;  // nothing to remember yet
+  sized.status.activator_port = may_be_zero ? port_of(key, service) : 0;
+  const bool is_new = service->value.status.observed_generation == 0;  // nothing to remember yet
   if (!is_new && sized.status != service->value.status) {
     Outcome written = co_await write(key, service, sized.status);
     if (written.failed) co_return written;
-    tell_size(service, sized.status.desired_replicas, look.verdict);
+    if (sized.status.desired_replicas != service->value.status.desired_replicas)
+      tell_size(service, sized.status.desired_replicas, look.verdict);
     service = context_.caches.services.store().find(key);
     if (!service || service->value.status.desired_replicas != sized.status.desired_replicas)
       co_return Outcome::retry();
   }
+  Outcome led = may_be_zero ? co_await keep_led(key, service) : Outcome::done();
+  if (led.failed) co_return led;
   Outcome outcome = co_await keep_replicas(key, service, look.verdict);
-  if (!outcome.failed) outcome.after = std::min(outcome.after.value_or(look.again), look.again);
+  if (!outcome.failed) {
+    outcome.no_later_than(look.again);
+    if (led.after) outcome.no_later_than(*led.after);
+  }
   co_return outcome;
 }
 
@@ -135,20 +156,27 @@ client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Ke
   co_return outcome;
 }
 
-// Of the pods that its Service leads to: the first of each replica, of any revision, that is ready.
-std::vector<MetricsEndpoint> InferenceServiceReconciler::endpoints_of(const Service& service) const {
-  const auto& rule = *service->value.spec.autoscaling;
-  const std::int32_t port = rule.metrics_port.value_or(service->value.spec.port);
-  std::vector<MetricsEndpoint> all;
+std::vector<client::Ptr<client::Pod>> InferenceServiceReconciler::serving_pods(const Service& service) const {
+  std::vector<client::Ptr<client::Pod>> all;
   for (const auto& job : context_.caches.jobs.store().by_index(kByOwner, service->meta.uid)) {
     if (job->value.metadata.deletion_timestamp) continue;
     for (const auto& pod : context_.caches.pods.store().by_index(kByOwner, job->meta.uid)) {
       const auto id = identity_of(*pod);
       if (!id || id->index != 0 || id->attempt != serving_attempt(job->value.status.assignment)) continue;
       if (!pod->ready || pod->deleting || pod->phase != client::PodPhase::kRunning) continue;
-      all.push_back({job->meta.name, metrics_url(pod->ip, port, rule.metrics_path)});
+      all.push_back(pod);
     }
   }
+  return all;
+}
+
+std::vector<MetricsEndpoint> InferenceServiceReconciler::endpoints_of(const Service& service) const {
+  const auto& rule = *service->value.spec.autoscaling;
+  const std::int32_t port = rule.metrics_port.value_or(service->value.spec.port);
+  std::vector<MetricsEndpoint> all;
+  for (const auto& pod : serving_pods(service))
+    all.push_back(
+        {*client::find_value(pod->labels, kJobLabel), metrics_url(pod->ip, port, rule.metrics_path)});
   return all;
 }
 
@@ -342,7 +370,8 @@ void InferenceServiceReconciler::tell(const Service& service, const crds::Infere
         accepted->reason == c.reason && (before == nullptr || before->status == c.status))
       continue;
     const bool is_wanted = c.reason == "RollingOut" || c.reason == "NoReplicas" ||
-                           c.reason == "NoReplicaServes" || c.reason == "ScalingDisabled";
+                           c.reason == "NoReplicaServes" || c.reason == "ScalingDisabled" ||
+                           c.reason == "ScaledToZero";
     const bool is_bad = c.status == crds::ConditionStatus::kFalse && !is_wanted &&
                         (c.type == "Accepted" || before != nullptr);
     const std::string text =

@@ -94,6 +94,7 @@ class Writer {
     status_.replicas = static_cast<std::int32_t>(replicas_.size());
     status_.ready_replicas = 0;
     status_.updated_replicas = 0;
+    if (!crds::scales_to_zero(spec)) status_.activator_port = 0;
     status_.selector = pod_selector(service_);
     status_.url = url_of(service_);
     std::int32_t pods = 0;
@@ -145,6 +146,8 @@ class Writer {
     text = crds::cut(text, kMaxSaid);
     if (status_.ready_replicas > 0) return set("Ready", true, "Serving", text);
     // It is as it is wanted, though nothing answers. With False GitOps tools would wait for it for ever.
+    if (desired_ == 0 && service_.spec.autoscaling)
+      return set("Ready", true, "ScaledToZero", "no replica serves: the first request makes one");
     if (desired_ == 0) return set("Ready", true, "NoReplicas", "spec.replicas is 0: nothing answers");
     const std::string& waits = refused.reason.empty() ? status_.queue.reason : refused.reason;
     set("Ready", false, waits.empty() || placed_ > 0 ? "Starting" : waits, text);

@@ -26,7 +26,9 @@ pl::Duration interval_of(const crds::Autoscaling& rule) {
 // forgotten what was before, and then scaleDownDelay has passed.
 pl::Duration settling_time(const crds::Autoscaling& rule) {
   const auto window = std::max(rule.window, rule.panic_window);
-  return {reconcilers::to_duration(window + rule.scale_down_delay).ms + 2 * interval_of(rule).ms};
+  auto delay = rule.scale_down_delay;
+  if (rule.min_replicas == 0) delay = std::max(delay, crds::scale_to_zero_after_of(rule));
+  return {reconcilers::to_duration(window + delay).ms + 2 * interval_of(rule).ms};
 }
 
 }  // namespace
@@ -153,6 +155,10 @@ void World::follow_load(Workload& w, std::int32_t serving) {
   const bool has_settled = s.read_at && *s.read_at - s.changed_at > settling_time(*rule);
   if (has_settled && !w.behaviour().load->next(to_instant(now))) return;
   s.due = s.read_at ? std::max(now, *s.read_at + interval_of(*rule)) : now;
+  // Requests at zero are held, and seen as they come.
+  if (const auto next = w.behaviour().load->next(to_instant(now));
+      next && rule->min_replicas == 0 && serving == 0)
+    s.due = std::min(*s.due, to_time(*next));
   ++s.version;
   agenda_add(*s.due, Due::kRound, nullptr, 0, s.version, w.source->key);
 }
@@ -165,6 +171,7 @@ void World::read_load(Workload& w) {
   const auto judged = [&](pl::Time at) {
     reconcilers::LoadRound round{.at = to_point(at), .serving = s.serving, .read = s.serving};
     round.load = crds::MilliLoad{s.serving == 0 ? 0 : s.load};
+    round.is_idle = s.load == 0;
     return reconcilers::judge(rule, size, round, s.history, to_point(at));
   };
   // Readings that were left out, because they would have changed nothing, are the past of this one.
@@ -179,6 +186,12 @@ void World::read_load(Workload& w) {
   s.read_at = now;
   s.due.reset();
   s.verdict = judged(now);
+  if (rule.min_replicas == 0 && s.serving == 0) {
+    // Activators hold what there is: of the cache's use only that there is some.
+    const std::int64_t requests =
+        rule.metric == crds::ServingMetric::kKVCacheUtilization ? (load > 0 ? 1 : 0) : (load + 999) / 1000;
+    if (auto more = reconcilers::size_for_held(rule, size, requests)) s.verdict = std::move(more);
+  }
   if (s.verdict->size != size) {
     s.changed_at = now;
     to_serve_.insert(w.source->key);

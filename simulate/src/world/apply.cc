@@ -275,7 +275,10 @@ Gang* World::apply_workload(std::size_t index) {
   w.asked = submission(index);
   if (is_new) w.submitted = w.asked;
   if (w.is_service) {
-    if (is_new) w.status.desired_replicas = w.service().service.status.desired_replicas;
+    if (is_new) {
+      w.status.desired_replicas = w.service().service.status.desired_replicas;
+      w.status.observed_generation = w.service().service.status.observed_generation;
+    }
     ++w.generation;
     to_serve_.insert(change.key);
     return nullptr;

@@ -107,6 +107,7 @@ TEST(Chart, RendersWhatKustomizeRenders) {
       {"gpu", {.ns = "gpu", .components = {"ha", "monitoring"}}, "ha=true,monitoring=true"},
       {"muster-system", {.resources = {"users"}}, "userLabel=true"},
       {"gpu", {.ns = "gpu", .resources = {"ui"}}, "ui=true"},
+      {"gpu", {.ns = "gpu", .resources = {"activator"}}, "activator=true"},
       {"muster-system", {.components = {"metrics-tls"}}, "metricsTls=true"},
       {"muster-system", {.components = {"monitoring", "metrics-tls"}}, "monitoring=true,metricsTls=true"},
       {"muster-system",

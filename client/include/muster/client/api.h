@@ -29,7 +29,7 @@ struct Resource {
 namespace resources {
 extern const Resource kPods, kNodes, kNamespaces, kServices, kConfigMaps, kSecrets, kPersistentVolumeClaims,
     kPersistentVolumes, kStorageClasses, kLeases, kEvents, kPriorityClasses, kServiceAccounts, kRoleBindings,
-    kNetworkPolicies, kPodDisruptionBudgets, kCustomResourceDefinitions;
+    kNetworkPolicies, kPodDisruptionBudgets, kEndpointSlices, kCustomResourceDefinitions;
 }
 
 // One object's place; ns empty for cluster-scoped kinds.

@@ -52,7 +52,7 @@ constexpr std::array<std::string_view, 3> names_of(ServingMetric) {
 
 // How many replicas there are follows what they say of themselves.
 struct Autoscaling {
-  std::int32_t min_replicas = 1;
+  std::int32_t min_replicas = 1;  // 0: none while nobody asks for anything
   std::int32_t max_replicas = 1;
   ServingMetric metric = ServingMetric::kRequestsWaiting;
   MilliLoad target;  // for each replica; more than 0
@@ -61,6 +61,7 @@ struct Autoscaling {
   Duration window = std::chrono::minutes{1};  // what is read is averaged over so long
   Duration panic_window = std::chrono::seconds{10};
   Duration scale_down_delay = std::chrono::minutes{5};
+  std::optional<Duration> scale_to_zero_after;  // only with min_replicas 0; see scale_to_zero_after_of()
 
   static constexpr auto fields() {
     using T = Autoscaling;
@@ -68,7 +69,8 @@ struct Autoscaling {
                      field("metric", &T::metric), field("target", &T::target),
                      field("metricsPort", &T::metrics_port), field("metricsPath", &T::metrics_path),
                      field("window", &T::window), field("panicWindow", &T::panic_window),
-                     field("scaleDownDelay", &T::scale_down_delay));
+                     field("scaleDownDelay", &T::scale_down_delay),
+                     field("scaleToZeroAfter", &T::scale_to_zero_after));
   }
   bool operator==(const Autoscaling&) const = default;
 };
@@ -111,7 +113,8 @@ struct InferenceServiceStatus {
   std::int32_t replicas = 0;          // that exist, of all revisions
   std::int32_t ready_replicas = 0;    // all of whose pods are ready
   std::int32_t updated_replicas = 0;  // of the revision in force
-  std::int32_t desired_replicas = 0;  // with spec.autoscaling the record of what was decided last; 0: nothing
+  std::int32_t desired_replicas = 0;  // with spec.autoscaling the record of what was decided last
+  std::int32_t activator_port = 0;    // with minReplicas 0: where the activators listen for it; 0: nowhere
   std::int32_t rollout_places = 0;    // while one lasts: replicas that had places when it began
   std::string pods;                   // "1/2", ready of desired, for people
   std::string selector;               // of the pods, for HorizontalPodAutoscalers
@@ -127,6 +130,7 @@ struct InferenceServiceStatus {
                      field("readyReplicas", &T::ready_replicas, Zero::kOmit),
                      field("updatedReplicas", &T::updated_replicas, Zero::kOmit),
                      field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
+                     field("activatorPort", &T::activator_port, Zero::kOmit),
                      field("rolloutPlaces", &T::rollout_places, Zero::kOmit), field("pods", &T::pods),
                      field("selector", &T::selector), field("revision", &T::revision), field("url", &T::url),
                      field("allocated", &T::allocated), field("queue", &T::queue));
@@ -151,13 +155,24 @@ struct InferenceService {
   bool operator==(const InferenceService&) const = default;
 };
 
+// Whether it has no replica while nobody asks for anything.
+inline bool scales_to_zero(const InferenceServiceSpec& spec) {
+  return spec.autoscaling && spec.autoscaling->min_replicas == 0;
+}
+
+inline Duration scale_to_zero_after_of(const Autoscaling& rule) {
+  return rule.scale_to_zero_after.value_or(std::chrono::minutes{30});
+}
+
 // How many replicas there are to be: spec.replicas, or with autoscaling what was decided last, within the
-// bounds as they are now.
+// bounds as they are now. A new service that may be at zero begins with one replica, so that its owner sees
+// it serve.
 inline std::int32_t size_of(const InferenceService& service) {
   const auto& scaling = service.spec.autoscaling;
   if (!scaling) return service.spec.replicas;
   const std::int32_t most = std::max(scaling->min_replicas, scaling->max_replicas);
-  return std::clamp(service.status.desired_replicas, scaling->min_replicas, most);
+  const bool is_new = service.status.observed_generation == 0 && service.status.desired_replicas == 0;
+  return std::clamp(is_new ? 1 : service.status.desired_replicas, scaling->min_replicas, most);
 }
 
 // Models take long to load. A server that does not come up at all must not hold its GPUs for ever.

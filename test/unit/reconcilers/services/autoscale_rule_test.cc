@@ -295,5 +295,177 @@ TEST(AutoscaleRule, AmountsOfAnySizeAreDefined) {
   EXPECT_EQ(s.size, 1);
 }
 
+// --- to zero
+
+Service down_to_zero(ServingMetric metric = ServingMetric::kRequestsRunning) {
+  Service s;
+  s.rule.min_replicas = 0;
+  s.rule.metric = metric;
+  return s;
+}
+
+struct AtZero : testing::Test {
+  // One reading of `size` replicas that say the same.
+  const ScalingVerdict& hear(double all, bool is_idle, std::int64_t answered = 0) {
+    LoadRound round{.serving = s.size, .read = s.size, .load = load(all)};
+    round.is_idle = is_idle;
+    round.answered = answered;
+    return hear(round);
+  }
+  const ScalingVerdict& hear(LoadRound round) {
+    s.now += seconds{5};
+    round.at = s.now;
+    s.last = judge(s.rule, s.size, round, s.history, s.now, activation);
+    s.size = s.last.size;
+    return s.last;
+  }
+  void idle_for(Duration time) {
+    for (const TimePoint end = s.now + time; s.now < end;) hear(0, true);
+  }
+
+  Service s = down_to_zero();
+  Activation activation{};
+};
+
+TEST_F(AtZero, TheLastReplicaGoesWhenAllWereIdleForTheTime) {
+  idle_for(minutes{29});
+  EXPECT_EQ(s.size, 1);
+  EXPECT_EQ(s.last.reason, "ValidMetricFound");
+  idle_for(minutes{2});
+  EXPECT_EQ(s.size, 0);
+  EXPECT_TRUE(s.last.is_active);
+  EXPECT_EQ(s.last.reason, "ScaledToZero");
+}
+
+TEST_F(AtZero, SeveralGoAtOnce) {
+  s.rule.scale_to_zero_after = minutes{1};
+  s.size = 4;
+  idle_for(minutes{2});
+  EXPECT_EQ(s.size, 0) << "whatever scaleDownDelay would keep";
+}
+
+TEST_F(AtZero, ALoadOfZeroIsNotEnoughByWhateverMetric) {
+  for (const auto metric : {ServingMetric::kRequestsRunning, ServingMetric::kRequestsWaiting,
+                            ServingMetric::kKVCacheUtilization}) {
+    s = down_to_zero(metric);
+    for (int i = 0; i < 1000; ++i) hear(0, false);
+    EXPECT_EQ(s.size, 1) << "some request runs or waits";
+  }
+}
+
+TEST_F(AtZero, ARequestBetweenTwoReadingsCounts) {
+  for (int i = 0; i < 2000; ++i) hear(0, true, i / 100);
+  EXPECT_EQ(s.size, 1) << "one in each 500 s was answered";
+  for (int i = 0; i < 400; ++i) hear(0, true, 20);
+  EXPECT_EQ(s.size, 0);
+}
+
+TEST_F(AtZero, AReadingThatFailsBeginsTheTimeAnew) {
+  idle_for(minutes{29});
+  hear({.serving = 1, .read = 0, .problem = "refused"});
+  EXPECT_EQ(s.last.reason, "ReadingsFailed");
+  idle_for(minutes{29});
+  EXPECT_EQ(s.size, 1);
+  idle_for(minutes{2});
+  EXPECT_EQ(s.size, 0);
+
+  s = down_to_zero();
+  s.size = 2;
+  LoadRound partial{.serving = 2, .read = 1, .problem = "refused"};
+  partial.is_idle = true;
+  for (int i = 0; i < 1000; ++i) hear(partial);
+  EXPECT_EQ(s.size, 2) << "the one that was not read may be busy";
+}
+
+TEST_F(AtZero, NobodyReadsOldRounds) {
+  idle_for(minutes{29});
+  LoadRound old{.at = s.now, .serving = 1, .read = 1};
+  old.is_idle = true;
+  s.now += minutes{10};
+  EXPECT_EQ(judge(s.rule, 1, old, s.history, s.now, activation).reason, "ReadingsStale");
+  EXPECT_EQ(hear(0, true).size, 1) << "nobody knows of the ten minutes";
+}
+
+TEST_F(AtZero, WithoutAWayBackItStays) {
+  activation.missing = "no activator runs";
+  idle_for(minutes{29});
+  EXPECT_TRUE(s.last.is_active) << "it is said in advance";
+  EXPECT_THAT(s.last.message, HasSubstr("; it does not go to zero: no activator runs"));
+  idle_for(minutes{31});
+  EXPECT_EQ(s.size, 1);
+  EXPECT_FALSE(s.last.is_active);
+  EXPECT_EQ(s.last.reason, "NoActivator");
+  activation.missing.clear();
+  EXPECT_EQ(hear(0, true).size, 0) << "at once: it has been idle";
+}
+
+TEST_F(AtZero, AServerThatDoesNotSayWhetherItIsIdleStays) {
+  LoadRound round{.serving = 1, .read = 1};
+  round.idle_problem = "web-0: it answers with none of vllm:num_requests_running";
+  for (int i = 0; i < 1000; ++i) hear(round);
+  EXPECT_EQ(s.size, 1);
+  EXPECT_THAT(s.last.message, HasSubstr("it does not go to zero: web-0: it answers with none of"));
+}
+
+TEST_F(AtZero, NothingMovesItThereButWhatIsHeld) {
+  s.size = 0;
+  hear(LoadRound{});
+  EXPECT_EQ(s.size, 0);
+  EXPECT_EQ(s.last.reason, "ScaledToZero");
+  activation.missing = "none of 2 activators is ready";
+  hear(LoadRound{});
+  EXPECT_EQ(s.size, 0);
+  EXPECT_FALSE(s.last.is_active);
+  EXPECT_EQ(s.last.reason, "NoActivator");
+
+  EXPECT_FALSE(size_for_held(s.rule, 0, 0));
+  EXPECT_EQ(size_for_held(s.rule, 0, 1)->size, 1);
+  EXPECT_EQ(size_for_held(s.rule, 0, 9)->size, 3);
+  EXPECT_EQ(size_for_held(s.rule, 0, 1'000'000)->size, 10);
+  EXPECT_EQ(size_for_held(s.rule, 0, 9)->reason, "RequestsHeld");
+  EXPECT_FALSE(size_for_held(s.rule, 3, 9)) << "as many are made already";
+  s.rule.metric = ServingMetric::kKVCacheUtilization;
+  EXPECT_EQ(size_for_held(s.rule, 0, 1'000'000)->size, 1) << "nobody knows how much of a cache they need";
+}
+
+TEST_F(AtZero, AfterItsReturnTheTimeBeginsAnew) {
+  idle_for(minutes{31});
+  ASSERT_EQ(s.size, 0);
+  hear(LoadRound{});
+  s.size = 1;
+  hear(LoadRound{});
+  EXPECT_EQ(s.last.reason, "NoReplicaServes");
+  idle_for(minutes{29});
+  EXPECT_EQ(s.size, 1);
+}
+
+TEST_F(AtZero, WhatIsHeldIsLoadOfWhatServes) {
+  s.rule.metric = ServingMetric::kRequestsWaiting;
+  activation.held = 20;
+  for (int i = 0; i < 30; ++i) hear(0, true);
+  EXPECT_EQ(s.size, 5);
+  activation.held = 0;
+  EXPECT_GT(hear(0, true).size, 0);
+}
+
+TEST(ActivityOf, NeedsBothNumbersAndAddsUpWhatWasAnswered) {
+  const auto said = [](std::string_view text) {
+    const auto samples = client::parse_exposition(text, is_name_of_activity);
+    EXPECT_TRUE(samples);
+    return activity_of(*samples, kWall);
+  };
+  const auto idle = said(
+      "vllm:num_requests_running 0\nvllm:num_requests_waiting 0\n"
+      "vllm:request_success_total{finished_reason=\"stop\"} "
+      "7\nvllm:request_success_total{finished_reason=\"length\"} 2\n");
+  ASSERT_TRUE(idle);
+  EXPECT_TRUE(idle->is_idle);
+  EXPECT_EQ(idle->answered, 9);
+  EXPECT_FALSE(said("sglang:num_running_reqs 0\nsglang:num_queue_reqs 1\n")->is_idle);
+  EXPECT_FALSE(said("sglang:num_running_reqs 1\nsglang:num_queue_reqs 0\n")->is_idle);
+  EXPECT_THAT(said("nv_inference_pending_request_count 0\n").error(),
+              HasSubstr("none of vllm:num_requests_running"));
+}
+
 }  // namespace
 }  // namespace muster::reconcilers

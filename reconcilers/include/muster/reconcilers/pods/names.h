@@ -41,6 +41,9 @@ inline constexpr std::string_view kHoldersAnnotation = "muster.dev/gpu-holders";
 // Label of holder pods, which hold a GPU for those who share it: "true".
 inline constexpr std::string_view kHolderPodLabel = "muster.dev/gpu-reservation";
 
+// Label of the activators' pods, in Muster's own namespace: "true".
+inline constexpr std::string_view kActivatorLabel = "muster.dev/activator";
+
 // The first `digits`, at most 16, of FNV-1a (64 bits, hexadecimal): the same in every process and release,
 // which std::hash does not promise.
 std::string hash_of(std::string_view text, std::size_t digits);

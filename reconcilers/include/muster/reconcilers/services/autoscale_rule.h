@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <expected>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,17 @@ std::expected<crds::MilliLoad, std::string> load_of(crds::ServingMetric metric,
                                                     const std::vector<client::Sample>& samples,
                                                     client::WallTime now);
 
+// What a server does at all, whatever metric its size follows: asked of services that may be at zero.
+struct Activity {
+  bool is_idle = false;       // no request runs in it, and none waits
+  std::int64_t answered = 0;  // requests that it has counted so far; 0 also where it does not count them
+};
+// Every name that activity_of() may look at; for parse_exposition().
+bool is_name_of_activity(std::string_view name);
+// The error is a sentence: it does not say whether requests run, or whether they wait.
+std::expected<Activity, std::string> activity_of(const std::vector<client::Sample>& samples,
+                                                 client::WallTime now);
+
 // One reading of all replicas that serve.
 struct LoadRound {
   client::TimePoint at{};    // when it was complete
@@ -39,6 +51,16 @@ struct LoadRound {
   std::int32_t read = 0;     // those of them that answered
   crds::MilliLoad load{};    // of these together
   std::string problem{};     // of one that did not
+  // With minReplicas 0, of these together: see Activity.
+  bool is_idle = false;
+  std::int64_t answered = 0;
+  std::string idle_problem{};  // of one that did not say whether it is idle
+};
+
+// What stands in for replicas while there is none.
+struct Activation {
+  std::int64_t held = 0;     // requests that activators hold for the service
+  std::string missing = {};  // why none would be held, as a sentence's end; "": activators listen for it
 };
 
 // The mean over the last `window`. However long that is, at most some 100 numbers are kept.
@@ -64,6 +86,8 @@ struct ScalingHistory {
   };
   RollingMean load, recent_load;
   std::deque<Need> needs;  // within scaleDownDelay; each smaller than the one before
+  std::optional<client::TimePoint> idle_since;  // every reading since then found all replicas idle
+  std::int64_t answered = 0;                    // as of the last reading
 };
 
 struct ScalingVerdict {
@@ -81,8 +105,16 @@ struct ScalingVerdict {
 //    twice the size, to that.
 //  - Downwards to the most that was needed at any moment of scaleDownDelay. By RequestsWaiting it is one
 //    replica in that time: an empty queue says that there are enough, not how many are too many.
-// Amortised O(1).
+//  - To zero, where minReplicas is 0: when every reading of scaleToZeroAfter found every replica idle and
+//  none
+//    has answered a request meanwhile, and activators hold what comes then. Else one replica at least.
+//  - At zero nothing changes here: size_for_held() says when a replica is made.
+// Requests that activators hold count as load of what serves. Amortised O(1).
 ScalingVerdict judge(const crds::Autoscaling& rule, std::int32_t size, const LoadRound& round,
-                     ScalingHistory& history, client::TimePoint now);
+                     ScalingHistory& history, client::TimePoint now, const Activation& activation = {});
+
+// While no replica serves: the size for the requests that are held, where it is more than `size`.
+std::optional<ScalingVerdict> size_for_held(const crds::Autoscaling& rule, std::int32_t size,
+                                            std::int64_t held);
 
 }  // namespace muster::reconcilers

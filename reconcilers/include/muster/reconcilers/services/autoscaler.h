@@ -48,7 +48,7 @@ class Autoscaler {
   // What is to be done with a service now; begins to read it where it is time to. `size` and `serving` as
   // they are now: a reading is judged by the first look after it. Another metric begins without a past.
   Look look(const client::Key& key, const crds::Autoscaling& rule, std::int32_t size,
-            std::vector<MetricsEndpoint> serving);
+            std::vector<MetricsEndpoint> serving, const Activation& activation = {});
   void forget(const client::Key& key);
 
   // Begins no reading any more. Those under way end by their timeout, or when readings() are cancelled; join

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "muster/reconcilers/caches/reconciler_context.h"
+#include "muster/reconcilers/services/activators.h"
 #include "muster/reconcilers/services/autoscaler.h"
 #include "muster/reconcilers/services/service_status.h"
 
@@ -17,13 +18,20 @@ class InferenceServiceReconciler {
  public:
   // `pods`: a way to any pod, for whole URLs. `changed`: the key is to be reconciled, its replicas were read.
   InferenceServiceReconciler(ReconcilerContext& context, client::Transport& pods,
-                             std::function<void(const client::Key&)> changed)
-      : context_(context), autoscaler_(context.env, pods, std::move(changed)) {}
+                             std::function<void(const client::Key&)> changed,
+                             ActivatorOptions activators = {})
+      : context_(context),
+        autoscaler_(context.env, pods, changed),
+        activators_(context.env, pods, std::move(changed), activators) {}
   // Level-based and idempotent. Never runs twice at once for one key (the work queue sees to that).
   client::Task<Outcome> reconcile(client::Key key);
   // No replica is asked any more. Readings under way end some seconds later, or when they are cancelled.
-  void stop() { autoscaler_.stop(); }
+  void stop() {
+    autoscaler_.stop();
+    activators_.stop();
+  }
   client::TaskGroup& readings() { return autoscaler_.readings(); }
+  Activators& activators() { return activators_; }
   const EndpointCounts& counts() const { return autoscaler_.counts(); }
 
  private:
@@ -40,9 +48,20 @@ class InferenceServiceReconciler {
   };
 
   client::Task<Outcome> keep_size(const client::Key& key, Service service);
+  client::Task<Outcome> keep_led(const client::Key& key, Service service);  // activation.cc
   client::Task<Outcome> keep_replicas(const client::Key& key, Service service,
                                       std::optional<ScalingVerdict> scaling);
+  // Of the pods that its Service leads to: the first of each replica, of any revision, that is ready.
+  std::vector<client::Ptr<client::Pod>> serving_pods(const Service& service) const;
   std::vector<MetricsEndpoint> endpoints_of(const Service& service) const;
+  // activation.cc
+  std::string isolation_of(
+      const Service& service) const;  // why nobody else may hold its requests; "": they may
+  Activation activation_of(const client::Key& key, const Service& service) const;
+  std::int32_t port_of(const client::Key& key, const Service& service);
+  bool leads_itself(const std::vector<client::Ptr<client::Pod>>& serving) const;
+  // To these activators; empty: not to them any more. False: it could not be written.
+  client::Task<bool> lead(client::Key key, Service service, std::vector<std::string> addresses);
   Fleet fleet_of(const Service& service, const std::string& revision) const;
   crds::Time room_since(const client::Key& key, const Service& service);
   std::vector<std::int32_t> free_ordinals(const Service& service, const std::string& revision,
@@ -63,7 +82,9 @@ class InferenceServiceReconciler {
   std::map<std::string, Kept> kept_;                  // "key/plural" -> what was found or made there
   std::map<client::Key, client::TimePoint> written_;  // the last status
   std::map<client::Key, Room> rooms_;
+  std::map<client::Key, std::int32_t> ports_;  // given out, maybe not written yet
   Autoscaler autoscaler_;
+  Activators activators_;
 };
 
 }  // namespace muster::reconcilers

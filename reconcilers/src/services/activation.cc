@@ -1,0 +1,108 @@
+// What an InferenceService that may be at zero needs of the activators: a port, and an EndpointSlice that
+// leads its Service to them while no replica serves.
+#include <nlohmann/json.hpp>
+
+#include "muster/reconcilers/common/child.h"
+#include "muster/reconcilers/common/json_reader.h"
+#include "muster/reconcilers/common/log.h"
+#include "muster/reconcilers/services/inference_service.h"
+
+namespace muster::reconcilers {
+namespace {
+
+// When a replica is ready, whoever sends to its Service hears of it a little later.
+constexpr std::chrono::seconds kStillLed{5};
+
+}  // namespace
+
+std::string InferenceServiceReconciler::isolation_of(const Service& service) const {
+  for (const auto& p : context_.caches.projects.store().by_index(kByNamespace, service->meta.ns)) {
+    if (p->value.spec.ns.isolate_network)
+      return "Project " + p->meta.name +
+             " lets nobody from outside reach its pods (isolateNetwork), and activators hold requests of "
+             "everybody";
+  }
+  return {};
+}
+
+Activation InferenceServiceReconciler::activation_of(const client::Key& key, const Service& service) const {
+  Activation activation = activators_.look(key, service->value.status.activator_port);
+  if (auto isolation = isolation_of(service); !isolation.empty()) activation.missing = std::move(isolation);
+  return activation;
+}
+
+// The one in the status stays, unless it is not in the range or is another service's as well.
+std::int32_t InferenceServiceReconciler::port_of(const client::Key& key, const Service& service) {
+  const ActivatorOptions& options = activators_.options();
+  const std::int32_t now = service->value.status.activator_port;
+  const bool fits = now >= options.first_port && now <= options.last_port;
+  if (fits && !activators_.is_ignored(key, now)) return now;
+  std::set<std::int32_t> taken;
+  bool is_first = true;
+  for (const auto& [other, there] : context_.caches.services.store().all()) {
+    if (other == key) continue;
+    const std::int32_t theirs = there->value.status.activator_port;
+    if (theirs != 0) taken.insert(theirs);
+    if (theirs == now && other < key) is_first = false;
+  }
+  for (const auto& [other, port] : ports_) {
+    if (other != key) taken.insert(port);
+  }
+  if (fits && is_first) return now;  // the activators have not heard of it yet
+  return ports_[key] = choose_port(key, taken, options);
+}
+
+// Its first replica serves, and has for long enough.
+bool InferenceServiceReconciler::leads_itself(const std::vector<client::Ptr<client::Pod>>& serving) const {
+  return std::ranges::any_of(serving, [this](const auto& pod) {
+    return context_.now() >= crds::Time{std::chrono::seconds{pod->ready_at}} + kStillLed;
+  });
+}
+
+// The activators stand in before the last replica goes, and until the first one has served for a moment.
+client::Task<Outcome> InferenceServiceReconciler::keep_led(const client::Key& key, Service service) {
+  const auto serving = serving_pods(service);
+  const std::int32_t port = service->value.status.activator_port;
+  const bool is_at_zero = crds::size_of(service->value) == 0;
+  std::vector<std::string> addresses;
+  const bool is_held = is_at_zero || !leads_itself(serving);
+  if (is_held && port != 0 && activation_of(key, service).missing.empty())
+    addresses = activators_.addresses(key, port);
+  const bool nobody_stands_in = addresses.empty();
+  if (!co_await lead(key, service, std::move(addresses))) co_return Outcome::retry();
+  if (is_at_zero && !serving.empty() && nobody_stands_in) co_return Outcome::retry();
+  co_return is_held && !serving.empty() ? Outcome::again(std::chrono::seconds{1}) : Outcome::done();
+}
+
+client::Task<bool> InferenceServiceReconciler::lead(client::Key key, Service service,
+                                                    std::vector<std::string> addresses) {
+  const std::string id = key + "/endpointslices";
+  if (!addresses.empty()) {
+    const Refused refusal =
+        co_await keep_companion(id, client::resources::kEndpointSlices,
+                                activation_slice_json(service->value, addresses), service->meta.uid);
+    if (!refusal.reason.empty())
+      log_warn("requests are not led to activators", {{"service", key}, {"error", refusal.message}});
+    co_return refusal.reason.empty();
+  }
+  if (const auto known = kept_.find(id); known != kept_.end() && known->second.content.empty())
+    co_return true;
+  const client::ObjectRef ref{service->meta.ns, activation_slice_name(service->value)};
+  const auto there = co_await context_.api.get(client::resources::kEndpointSlices, ref);
+  bool is_gone = !there && there.error().code == client::ErrorCode::kNotFound;
+  if (there) {
+    const crds::Json slice = crds::Json::parse(*there, nullptr, false);
+    if (is_owned_by(slice, service->meta.uid)) {
+      client::DeleteOptions options;
+      options.uid = text(find(&slice, "metadata", "uid"));
+      const auto removed = co_await context_.api.remove(client::resources::kEndpointSlices, ref, options);
+      is_gone = removed || removed.error().code == client::ErrorCode::kNotFound;
+    } else {
+      is_gone = true;  // it is somebody else's
+    }
+  }
+  if (is_gone) kept_[id] = {"", context_.env.clock.now()};
+  co_return is_gone;
+}
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,342 @@
+// Scaling to zero live. The operator, and two activators with exactly the rights of the shipped manifests,
+// are processes of this machine; the test plays the replicas' servers, and a client that goes where the
+// Service's EndpointSlices lead. It runs in a network namespace in which every address of a simulated pod is
+// this machine.
+#include <gmock/gmock.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/write.hpp>
+#include <condition_variable>
+#include <future>
+#include <list>
+#include <mutex>
+#include <thread>
+
+#include "muster/testcluster/loopback.h"
+#include "service_fixture.h"
+
+namespace muster::test {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// "": done; else why not.
+std::string enter_network() {
+  if (::geteuid() != 0) return "not root";
+  if (::unshare(CLONE_NEWNET) != 0) return "no network namespace";
+  for (const auto& command : std::vector<std::vector<std::string>>{
+           {"ip", "link", "set", "lo", "up"}, {"ip", "route", "add", "local", "10.64.0.0/12", "dev", "lo"}}) {
+    testcluster::ProcessSpec spec;
+    spec.arguments = command;
+    const auto done = testcluster::run_command(spec);
+    if (!done || !done->ok()) return "no program ip: " + (done ? done->err : done.error());
+  }
+  return {};
+}
+
+// All replicas, whatever their address.
+class Servers {
+ public:
+  Servers() : port_(testcluster::free_port()) {
+    acceptor_.open(tcp::v4());
+    acceptor_.set_option(tcp::acceptor::reuse_address(true));
+    acceptor_.bind({asio::ip::address_v4::any(), static_cast<std::uint16_t>(port_)});
+    acceptor_.listen();
+    thread_ = std::thread([this] { accept(); });
+  }
+  ~Servers() {
+    stopping_ = true;
+    go_on();
+    error_code error;
+    tcp::socket last(io_);
+    last.connect({asio::ip::address_v4::loopback(), static_cast<std::uint16_t>(port_)}, error);
+    thread_.join();
+    for (auto& one : connections_) one.join();
+  }
+  int port() const { return port_; }
+  // The second half of streams that have begun.
+  void go_on() {
+    const std::lock_guard lock(mutex_);
+    goes_on_ = true;
+    changed_.notify_all();
+  }
+
+  std::atomic<int> running = 0, answered = 0;
+
+ private:
+  void accept() {
+    while (true) {
+      auto socket = std::make_shared<tcp::socket>(io_);
+      error_code error;
+      acceptor_.accept(*socket, error);
+      if (stopping_) return;
+      if (!error) connections_.emplace_back([this, socket] { serve(*socket); });
+    }
+  }
+  void serve(tcp::socket& socket) {
+    std::string head;
+    error_code error;
+    asio::read_until(socket, asio::dynamic_buffer(head), "\r\n\r\n", error);
+    if (error) return;
+    if (head.starts_with("GET /metrics ")) {
+      answer(socket, "vllm:num_requests_running " + std::to_string(running) +
+                         "\nvllm:num_requests_waiting 0\nvllm:request_success_total " +
+                         std::to_string(answered) + "\n");
+    } else if (head.starts_with("GET /stream ")) {
+      asio::write(socket,
+                  asio::buffer(
+                      std::string("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: one\n\n")),
+                  error);
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return goes_on_; });
+      asio::write(socket, asio::buffer(std::string("data: two\n\n")), error);
+    } else {
+      ++answered;
+      answer(socket, "hello from " + socket.local_endpoint().address().to_string() + "\n");
+    }
+  }
+  static void answer(tcp::socket& socket, const std::string& body) {
+    error_code error;
+    asio::write(
+        socket,
+        asio::buffer("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: " +
+                     std::to_string(body.size()) + "\r\n\r\n" + body),
+        error);
+  }
+
+  int port_;
+  asio::io_context io_;
+  tcp::acceptor acceptor_{io_};
+  std::atomic<bool> stopping_ = false;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool goes_on_ = false;
+  std::list<std::thread> connections_;
+  std::thread thread_;
+};
+
+// One request, by a client that blocks.
+class Request {
+ public:
+  Request(const std::string& address, int port, const std::string& path) {
+    socket_.connect({asio::ip::make_address(address), static_cast<std::uint16_t>(port)});
+    asio::write(socket_, asio::buffer("GET " + path + " HTTP/1.1\r\nHost: web.team.svc\r\n\r\n"));
+  }
+  std::string until(const std::string& text) {
+    error_code error;
+    asio::read_until(socket_, asio::dynamic_buffer(came_), text, error);
+    return came_;
+  }
+  std::string all() {
+    error_code error;
+    asio::read(socket_, asio::dynamic_buffer(came_), error);
+    return came_;
+  }
+
+ private:
+  asio::io_context io_;
+  tcp::socket socket_{io_};
+  std::string came_;
+};
+std::future<std::string> send(const std::string& address, int port, const std::string& path = "/hello") {
+  auto request = std::make_shared<Request>(address, port, path);
+  return std::async(std::launch::async, [request] { return request->all(); });
+}
+
+// A pod of the Deployment, and its process beside the cluster.
+struct Activator {
+  std::string pod, ip;
+  testcluster::ProcessId process;
+};
+
+class Zero : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    why_not_ = enter_network();
+    if (!why_not_.empty()) return;
+    s_.cluster = Cluster::start(2, 4);
+    const auto applied =
+        s_.cluster->real().apply_without_deployments(std::string(MUSTER_MANIFESTS) + "/activator");
+    if (!applied) throw std::runtime_error(applied.error());
+    s_.muster = s_.cluster->muster();
+  }
+  static void TearDownTestSuite() { s_ = {}; }
+  void SetUp() override {
+    if (!why_not_.empty()) GTEST_SKIP() << "needs a network namespace of its own: " << why_not_;
+  }
+  void TearDown() override {
+    if (HasFailure() && s_.muster) {
+      std::cerr << s_.muster->log().substr(0, 20000);
+      for (const auto& a : activators_) std::cerr << testcluster::tail(log_of(a), 50);
+    }
+    for (const auto& a : activators_) testcluster::end_process(a.process, 1s);
+  }
+
+  static std::filesystem::path log_of(const Activator& a) {
+    return s_.cluster->real().directory() / (a.pod + ".log");
+  }
+  Activator& start_activator(const std::string& name) {
+    const json container = {
+        {"name", "activator"},
+        {"image", "muster"},
+        {"securityContext", {{"allowPrivilegeEscalation", false}, {"capabilities", {{"drop", {"ALL"}}}}}}};
+    const json pod = {
+        {"apiVersion", "v1"},
+        {"kind", "Pod"},
+        {"metadata",
+         {{"name", name},
+          {"namespace", "muster-system"},
+          {"labels", {{"app.kubernetes.io/name", "muster-activator"}, {"muster.dev/activator", "true"}}}}},
+        {"spec",
+         {{"nodeName", "node-0"},
+          {"serviceAccountName", "muster-activator"},
+          {"securityContext",
+           {{"runAsNonRoot", true}, {"runAsUser", 65532}, {"seccompProfile", {{"type", "RuntimeDefault"}}}}},
+          {"containers", {container}}}}};
+    const auto made = s_.cluster->real().request("POST", "/api/v1/namespaces/muster-system/pods", pod.dump());
+    if (!made || !made->ok()) throw std::runtime_error(made ? made->body : made.error());
+    Activator a{.pod = name, .ip = {}, .process = {}};
+    const bool runs = s_.cluster->wait(30s, [&] {
+      const json there = s_.cluster->get("/api/v1/namespaces/muster-system/pods/" + name);
+      a.ip = there["status"].value("podIP", "");
+      return !a.ip.empty();
+    });
+    if (!runs) throw std::runtime_error("the activator's pod has no address");
+    const auto kubeconfig =
+        s_.cluster->real().service_account_kubeconfig("muster-system", "muster-activator");
+    if (!kubeconfig) throw std::runtime_error(kubeconfig.error());
+    testcluster::ProcessSpec spec;
+    spec.arguments = {MUSTER_PROGRAM,   "activator", "--kubeconfig",    kubeconfig->string(),
+                      "--address",      a.ip,        "--admin-address", a.ip + ":8080",
+                      "--max-requests", "2",         "--log-level",     "debug"};
+    spec.log = log_of(a);
+    const auto id = testcluster::spawn(spec);
+    if (!id) throw std::runtime_error(id.error());
+    a.process = *id;
+    return activators_.emplace_back(a);
+  }
+  static json slice() {
+    return s_.cluster->get("/apis/discovery.k8s.io/v1/namespaces/team/endpointslices/web-activator");
+  }
+  static std::size_t led_to() {
+    const json there = slice();
+    return there.is_null() ? 0 : there["endpoints"].size();
+  }
+  static int port() { return s_.status("web").value("activatorPort", 0); }
+  static bool wait_size(int n, Milliseconds timeout = 60s) {
+    return s_.cluster->wait(timeout, [&] {
+      const json status = s_.status("web");
+      return status.value("desiredReplicas", 0) == n && status.value("readyReplicas", 0) == n &&
+             status.value("replicas", 0) == n;
+    });
+  }
+  static bool wait_reason(const std::string& reason) {
+    return s_.cluster->wait(40s, [&] { return s_.condition("web", "ScalingActive")["reason"] == reason; });
+  }
+  static void cordon(bool is_cordoned) {
+    for (const char* node : {"node-0", "node-1"})
+      s_.cluster->patch(std::string("/api/v1/nodes/") + node, {{"spec", {{"unschedulable", is_cordoned}}}});
+  }
+
+  static inline Stage s_;
+  static inline std::string why_not_;
+  std::list<Activator> activators_;
+};
+
+TEST_F(Zero, TheManifestsAreTaken) {
+  const auto applied = s_.cluster->real().kubectl(
+      {"apply", "--server-side", "--dry-run=server", "-k", std::string(MUSTER_MANIFESTS) + "/activator"});
+  ASSERT_TRUE(applied && applied->ok()) << (applied ? applied->err : applied.error());
+  EXPECT_THAT(applied->out, HasSubstr("deployment.apps/muster-activator serverside-applied"));
+  EXPECT_THAT(applied->err, testing::Not(HasSubstr("Warning")))
+      << "the Pod Security Standard of its namespace";
+}
+
+TEST_F(Zero, GoesToZeroAndARequestBringsItBack) {
+  Servers servers;
+  s_.cluster->create(service_object("web", 1,
+                                    {{"port", servers.port()},
+                                     {"autoscaling",
+                                      {{"minReplicas", 0},
+                                       {"maxReplicas", 2},
+                                       {"metric", "RequestsRunning"},
+                                       {"target", "4"},
+                                       {"window", "2s"},
+                                       {"panicWindow", "2s"},
+                                       {"scaleDownDelay", "2s"},
+                                       {"scaleToZeroAfter", "6s"}}}}));
+  // Nobody would bring it back.
+  ASSERT_TRUE(wait_size(1)) << s_.say("web");
+  ASSERT_TRUE(wait_reason("NoActivator")) << s_.say("web");
+  EXPECT_THAT(s_.condition("web", "ScalingActive")["message"].get<std::string>(),
+              HasSubstr("no activator runs"));
+  EXPECT_EQ(s_.status("web")["desiredReplicas"], 1);
+  EXPECT_EQ(led_to(), 0U);
+
+  Activator& one = start_activator("activator-1");
+  Activator& two = start_activator("activator-2");
+  ASSERT_TRUE(wait_size(0)) << s_.say("web");
+  EXPECT_TRUE(s_.cluster->wait(20s, [] { return led_to() == 2; })) << slice().dump(2);
+  EXPECT_EQ(slice()["ports"][0]["port"], port());
+  EXPECT_EQ(s_.condition("web", "ScalingActive")["reason"], "ScaledToZero");
+  EXPECT_EQ(s_.condition("web", "Ready")["reason"], "ScaledToZero");
+
+  // A request comes, as kube-proxy would send it. While the last replica's pod is still there, it would get
+  // it.
+  ASSERT_TRUE(s_.wait_pods("web", 0));
+  const std::string address = slice()["endpoints"][0]["addresses"][0];
+  auto held = send(address, port());
+  ASSERT_TRUE(wait_size(1)) << s_.say("web");
+  ASSERT_EQ(held.wait_for(10s), std::future_status::ready);
+  EXPECT_THAT(held.get(), HasSubstr("hello from 10."));
+  EXPECT_TRUE(s_.cluster->wait(30s, [] { return led_to() == 0; }))
+      << "the replica serves: no activator between";
+  EXPECT_EQ(s_.endpoints("web"), 1U);
+
+  // Whoever is late passes through all the same; a stream comes as it is written.
+  Request stream(one.ip, port(), "/stream");
+  EXPECT_THAT(stream.until("data: one\n\n"), testing::EndsWith("data: one\n\n"));
+  servers.go_on();
+  EXPECT_THAT(stream.all(), testing::EndsWith("data: two\n\n"));
+
+  // Back to zero. No room for a replica: what comes is held, up to the bound.
+  ASSERT_TRUE(wait_size(0)) << s_.say("web");
+  ASSERT_TRUE(s_.wait_pods("web", 0));
+  cordon(true);
+  auto first = send(one.ip, port()), second = send(one.ip, port()), other = send(two.ip, port());
+  EXPECT_TRUE(s_.cluster->wait(20s, [] { return s_.status("web").value("replicas", 0) == 1; }))
+      << s_.say("web");
+  const std::string full = Request(one.ip, port(), "/hello").all();
+  EXPECT_THAT(full, StartsWith("HTTP/1.1 429 "));
+  EXPECT_THAT(full, HasSubstr("Retry-After: "));
+
+  // One activator dies, and with it what it holds, and no more. So does the operator.
+  ::kill(one.process.pid, SIGKILL);
+  ASSERT_EQ(first.wait_for(10s), std::future_status::ready);
+  EXPECT_EQ(first.get() + second.get(), "") << "the connection breaks, without half an answer";
+  s_.muster->kill();
+  s_.muster = s_.cluster->muster();
+  EXPECT_TRUE(s_.cluster->wait(30s, [] { return led_to() == 1; })) << slice().dump(2);
+  EXPECT_EQ(other.wait_for(0s), std::future_status::timeout) << "it is held";
+  cordon(false);
+  ASSERT_EQ(other.wait_for(60s), std::future_status::ready) << s_.say("web");
+  EXPECT_THAT(other.get(), HasSubstr("hello from 10."));
+
+  // One that may not be at zero any more gives back what it had.
+  s_.cluster->patch(path_of_service("web"),
+                    {{"spec", {{"autoscaling", {{"minReplicas", 1}, {"scaleToZeroAfter", nullptr}}}}}});
+  EXPECT_TRUE(s_.cluster->wait(20s, [] { return port() == 0 && led_to() == 0; })) << s_.say("web");
+}
+
+}  // namespace
+}  // namespace muster::test
