@@ -58,16 +58,17 @@ struct PlacementModel::Impl {
     TreeNumbers n;
     const std::string main = cluster.default_pool();
     const auto usage = cluster.usage(name, is_project, main);
-    n.allocated = to_amounts(usage.allocated);
-    n.borrowed = to_amounts(usage.borrowed);
-    n.pending = to_amounts(usage.pending);
-    n.fair_share = to_amounts(cluster.fair_share(name, is_project, main));
+    n.allocated = to_amounts(cluster, usage.allocated);
+    n.borrowed = to_amounts(cluster, usage.borrowed);
+    n.pending = to_amounts(cluster, usage.pending);
+    n.fair_share = to_amounts(cluster, cluster.fair_share(name, is_project, main));
     for (const auto& pool : cluster.pool_names()) {
       if (pool == main) continue;
       const auto u = cluster.usage(name, is_project, pool);
       if (u == pl::Usage{}) continue;
-      n.pools.push_back({pool, to_amounts(u.allocated), to_amounts(u.borrowed), to_amounts(u.pending),
-                         to_amounts(cluster.fair_share(name, is_project, pool))});
+      n.pools.push_back({pool, to_amounts(cluster, u.allocated), to_amounts(cluster, u.borrowed),
+                         to_amounts(cluster, u.pending),
+                         to_amounts(cluster, cluster.fair_share(name, is_project, pool))});
     }
     const auto work = cluster.workloads(name, is_project);
     n.running = work.running;
@@ -242,7 +243,7 @@ TreeNumbers PlacementModel::numbers_of_project(const std::string& name) const {
 }
 PoolNumbers PlacementModel::numbers_of_pool(const std::string& name) const {
   const auto u = impl_->cluster.pool_usage(name);
-  return {u.nodes, to_amounts(u.capacity), to_amounts(u.free), u.shared_nodes,
+  return {u.nodes, to_amounts(impl_->cluster, u.capacity), to_amounts(impl_->cluster, u.free), u.shared_nodes,
           crds::MilliGpu{u.largest_gang.value}};
 }
 std::vector<NodeNumbers> PlacementModel::numbers_of_nodes() const {

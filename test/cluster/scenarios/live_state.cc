@@ -85,10 +85,19 @@ std::map<std::string, Standing> standings(const Cluster& cluster) {
   return there;
 }
 
+// GPUs, and what is counted by name as a simulation lists it: beside them.
 std::string amount(const json& status, const char* what) {
-  const json amounts = status.value(what, json::object());
-  if (!amounts.contains("gpu")) return "0";
-  return amounts["gpu"].is_string() ? amounts["gpu"].get<std::string>() : amounts["gpu"].dump();
+  json amounts = status.value(what, json::object());
+  if (amounts.contains("resources")) amounts.update(json(amounts["resources"]));
+  const auto text = [&](const std::string& name) {
+    return amounts[name].is_string() ? amounts[name].get<std::string>() : amounts[name].dump();
+  };
+  std::string all = amounts.contains("gpu") ? text("gpu") : "0";
+  for (const auto& [name, value] : amounts.items()) {
+    const bool counted = name != "gpu" && name != "cpu" && name != "memory" && name != "resources";
+    if (counted && text(name) != "0") all += ", " + text(name) + " " + name;
+  }
+  return all;
 }
 
 }  // namespace
