@@ -177,8 +177,9 @@ constexpr RuleTwin kTwins[] = {
      }},
     {"self.all(name, !(name in ['gpu', 'cpu', 'memory', 'pods']))",
      [](J self, P) {
-       return all_keys(self,
-                       [](std::string_view key) { return !is_one_of(key, {"gpu", "cpu", "memory", "pods"}); });
+       return all_keys(self, [](std::string_view key) {
+         return !is_one_of(key, {"gpu", "cpu", "memory", "pods"});
+       });
      }},
     {"(self.kind == 'ServiceAccount') == has(self.__namespace__)",
      [](J self, P) { return (text(self, "kind") == "ServiceAccount") == has(self, "namespace"); }},

@@ -262,13 +262,15 @@ class PlanAudit {
         const bool over_now = limit && amount_of(started, kind) > 0 && amount_of(held.now(), kind) > *limit;
         if (over_now || (limit && amount_of(held.target(), kind) > *limit))
           say("I3", id,
-              "was placed beyond the limit of " + s_.tree().queue(at).spec.name + " in " + s_.resource_names.name_of(kind));
+              "was placed beyond the limit of " + s_.tree().queue(at).spec.name + " in " +
+                  s_.resource_names.name_of(kind));
         if (is_surging(j)) continue;  // for a while it holds both places, and its quota is not asked
         const auto quota = quota_of(share.quota, kind);
         if (!j.spec.preemptible && quota && amount_of(held.non_preemptible, kind) > *quota &&
             !may_be_lent_to(s_.tree(), at, j.spec))
           say("I3", id,
-              "was placed beyond the quota of " + s_.tree().queue(at).spec.name + " in " + s_.resource_names.name_of(kind));
+              "was placed beyond the quota of " + s_.tree().queue(at).spec.name + " in " +
+                  s_.resource_names.name_of(kind));
       }
     }
   }

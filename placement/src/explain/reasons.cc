@@ -162,10 +162,11 @@ PendingReason reason_of_nomination(ClusterModel& s, JobId id) {
     if (const auto b =
             broken_bound(s, s.tree().path(j.leaf), pool, amounts, Applicant{}, View::kForNominated)) {
       const std::string whose = who(s.tree().queue(b->at).spec);
-      v.message += "enough has left " + whose + ", which has " + show(b->resource, b->have) +
-                   " left of its limit of " + show(b->resource, b->bound) + " " +
-                   unit_of(s.pool(pool).spec, b->resource);
-      v.blocking.push_back({b->resource, j.assignment->pool, b->need, b->have, {whose}});
+      const char* const resource = s.resource_names.name_of(b->what);
+      v.message += "enough has left " + whose + ", which has " + show(resource, b->have) +
+                   " left of its limit of " + show(resource, b->bound) + " " +
+                   unit_of(s.pool(pool).spec, resource);
+      v.blocking.push_back({resource, j.assignment->pool, b->need, b->have, {whose}});
       return v;
     }
   }

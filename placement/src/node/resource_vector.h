@@ -40,8 +40,8 @@ inline constexpr auto kChargedKinds = [] {
   return charged;
 }();
 
-// What the quotas, limits and fair shares of one tree of queues are about, in the order in which resources are
-// judged and named: the basic ones, and those that some Queue or Project states a bound of.
+// What the quotas, limits and fair shares of one tree of queues are about, in the order in which resources
+// are judged and named: the basic ones, and those that some Queue or Project states a bound of.
 class AccountedKinds {
  public:
   const ResourceKind* begin() const { return kinds_.data(); }
@@ -163,7 +163,8 @@ inline bool exceeds(const AccountedKinds& kinds, const Resources& amounts, const
 }
 
 // Which resource each of Resources::named counts. A resource gets its place when the first job asks for it,
-// and keeps it. What nodes, bounds and pods outside jobs state of any other is not counted: nobody asks for it.
+// and keeps it. What nodes, bounds and pods outside jobs state of any other is not counted: nobody asks for
+// it.
 class ResourceNames {
  public:
   // True: some of these are counted from now on that were not.
@@ -202,10 +203,15 @@ class ResourceNames {
   const char* name_of(ResourceKind kind) const {
     return kind < ResourceKind::kNamed ? placement::name_of(kind) : names_[named_index(kind)].c_str();
   }
+  bool is_full() const { return used_ == kMaxNamed; }
   std::string all() const {  // "rdma/hca, hugepages-2Mi"
     std::string text;
     for (std::size_t i = 0; i < used_; ++i) text += (i == 0 ? "" : ", ") + names_[i];
     return text;
+  }
+  std::string why_no_more() const {
+    return "no more than " + std::to_string(kMaxNamed) +
+           " resources beside GPUs, CPU, memory and pods can be counted: these are " + all();
   }
 
  private:

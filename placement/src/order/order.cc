@@ -31,8 +31,8 @@ std::int64_t dominant(const AccountedKinds& kinds, const Resources& used, const 
   return largest;
 }
 
-// In GPUs where GPUs are asked for; else in what the quota accounts for: CPU, memory, and what is asked for of
-// resources known by name.
+// In GPUs where GPUs are asked for; else in what the quota accounts for: CPU, memory, and what is asked for
+// of resources known by name.
 bool below_quota(const AccountedKinds& kinds, const Resources& used, const Bounds& quota,
                  const Resources& asked) {
   if (asked.gpu.value > 0) return used.gpu < quota.gpu.value_or(MilliGpu{});

@@ -95,6 +95,11 @@ NamedAmounts Cluster::accounted(const Resources& amounts) const {
   return named;
 }
 
+std::string Cluster::uncountable(const std::string& resource) const {
+  const ResourceNames& names = state_->resource_names;
+  return names.is_full() && names.without_place({{resource, 1}}) != nullptr ? names.why_no_more() : "";
+}
+
 Workloads Cluster::workloads(const std::string& queue, bool is_project) const {
   state_->settle();
   const QueueId id = state_->tree().find_queue(queue, is_project);

@@ -32,10 +32,17 @@ struct PlacementModel::Impl {
                   }}};
   std::map<std::string, GpuMeans> gpu_means;  // by pool
   std::map<std::string, client::Node> nodes;  // their GPU count depends on the pools' resource names
+  std::map<std::string, int> listed;  // how many nodes list some of a resource beside CPU, memory and pods
   std::map<std::string, std::set<std::int32_t>> failing;  // GPUs, by node
   std::optional<pl::Time> wake;                           // when to plan again though nothing changes
 
   void touch() { changed(); }
+
+  void note_listed(const client::Node& node, int by) {
+    for (const auto& [resource, amount] : node.extended) {
+      if (amount > 0) listed[resource] += by;
+    }
+  }
 
   pl::NodeSpec to_node(const client::Node& n) const {
     pl::NodeSpec spec = node_spec(n, others.gpu_resources());
@@ -87,7 +94,10 @@ void PlacementModel::ask_usual_run_times(UsualRunTimes ask) {
 }
 
 void PlacementModel::node(const client::Node& node) {
-  impl_->nodes[node.meta.name] = node;
+  client::Node& known = impl_->nodes[node.meta.name];
+  impl_->note_listed(known, -1);
+  known = node;
+  impl_->note_listed(known, 1);
   impl_->cluster.upsert_node(impl_->to_node(node));
   impl_->touch();
 }
@@ -102,7 +112,10 @@ void PlacementModel::failing_gpus(const std::string& node, std::set<std::int32_t
   impl_->touch();
 }
 void PlacementModel::node_gone(const client::Node& node) {
-  impl_->nodes.erase(node.meta.name);
+  if (const auto known = impl_->nodes.find(node.meta.name); known != impl_->nodes.end()) {
+    impl_->note_listed(known->second, -1);
+    impl_->nodes.erase(known);
+  }
   impl_->cluster.remove_node(node.meta.name);
   impl_->touch();
 }
@@ -234,6 +247,17 @@ crds::MilliGpu PlacementModel::charge_of(const crds::PodAssignment& place, const
   const auto charge =
       pl::charge_on(node == impl_->nodes.end() ? pl::NodeSpec{} : impl_->to_node(node->second), role);
   return crds::MilliGpu{charge.value};
+}
+std::string PlacementModel::pool_of_gpus(const std::string& resource) const {
+  for (const auto& [pool, means] : impl_->gpu_means) {
+    if (means.resource == resource) return pool;
+  }
+  return {};
+}
+std::string PlacementModel::why_unused(const std::string& resource) const {
+  const auto nodes = impl_->listed.find(resource);
+  if (nodes == impl_->listed.end() || nodes->second == 0) return "no node has any";
+  return impl_->cluster.uncountable(resource);
 }
 TreeNumbers PlacementModel::numbers_of_queue(const std::string& name) const {
   return impl_->numbers(name, false);

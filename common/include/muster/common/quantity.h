@@ -41,8 +41,8 @@ inline std::string format_bytes(std::int64_t bytes) {
   return std::to_string(bytes) + kUnits[unit];
 }
 
-// An amount of any resource, as Muster counts it: "gpu" and "cpu" in thousandths, memory, huge pages and local
-// disk in bytes, all others in whole units.
+// An amount of any resource, as Muster counts it: "gpu" and "cpu" in thousandths, memory, huge pages and
+// local disk in bytes, all others in whole units.
 inline std::string format_resource(std::string_view resource, std::int64_t amount) {
   if (resource == "gpu" || resource == "cpu") return format_milli(amount);
   const bool bytes =
