@@ -40,6 +40,15 @@ struct Amounts {
   std::optional<Bytes> memory;
   NamedAmounts resources{};
 
+  // Sums stop at the largest number, and kinds at what a status can show.
+  void add_resources(const NamedAmounts& more) {
+    for (const auto& [name, amount] : more) {
+      if (resources.size() == kMaxNamedAmounts && !resources.contains(name)) continue;
+      std::int64_t& sum = resources[name];
+      sum = (Bytes{sum} + Bytes{amount}).value;
+    }
+  }
+
   static constexpr auto fields() {
     using T = Amounts;
     return fields_of(field("gpu", &T::gpu), field("cpu", &T::cpu), field("memory", &T::memory),
