@@ -93,7 +93,7 @@ std::vector<Unit> in_taking_order(const ClusterModel& s, const Claimant& c, std:
 
 VictimSets::VictimSets(const ClusterModel& s, const Claimant& claimant, Action action,
                        const std::vector<Unit>& units)
-    : claimant_(claimant), action_(action), units_(units) {
+    : kinds_(s.tree().accounted()), claimant_(claimant), action_(action), units_(units) {
   for (const Unit& u : units_) beyond_.try_emplace(u.leaf, beyond_quota(s.tree(), u.leaf, claimant.pool));
 }
 
@@ -167,7 +167,7 @@ int VictimSets::below_quota(const std::vector<std::size_t>& taken) const {
     if (!units_[i].own) parts[units_[i].leaf] += units_[i].amounts;
   }
   return static_cast<int>(std::count_if(parts.begin(), parts.end(), [&](const auto& part) {
-    return exceeds(s_.tree().accounted(), part.second, beyond_.at(part.first), claimant_.asked);
+    return exceeds(kinds_, part.second, beyond_.at(part.first), claimant_.asked);
   }));
 }
 

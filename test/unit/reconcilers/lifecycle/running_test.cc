@@ -200,7 +200,7 @@ TEST(Lifecycle, TtlAfterFinishedRemovesTheJob) {
   EXPECT_TRUE(step.status == life.job.status);
 }
 
-TEST(LifecycleRunning, WhatItHoldsOfResourcesByNameIsInItsStatus) {
+TEST(Lifecycle, WhatItHoldsOfResourcesByNameIsInItsStatus) {
   Life life;
   life.named = [](const crds::PodAssignment& place) {
     return place.index == 0 ? crds::NamedAmounts{{"rdma/hca", 8}, {"hugepages-2Mi", 1 << 30}}
