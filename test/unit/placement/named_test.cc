@@ -214,6 +214,7 @@ TEST(NamedTest, BoundsCountFromTheFirstJobThatAsks) {
 
 TEST(NamedTest, AQuotaOfItComesBackAndGpusAreNotAsked) {
   Devices c;
+  c.cluster.upsert_queue(bounded(queue("top", "", {.quota = 8}), {{"rdma/hca", 8}}));
   c.cluster.upsert_queue(bounded(project("a", "top", {.quota = 4}), {{"rdma/hca", 6}}));
   c.cluster.upsert_queue(bounded(project("b", "top", {.quota = 4}), {{"rdma/hca", 2}}));
   c.cluster.upsert_job(asking(job("b/within", 1, 1), {{"rdma/hca", 2}}));
@@ -231,6 +232,7 @@ TEST(NamedTest, AQuotaOfItComesBackAndGpusAreNotAsked) {
 
 TEST(NamedTest, BeyondItsQuotaNothingIsTakenForIt) {
   Devices c;
+  c.cluster.upsert_queue(bounded(queue("top", "", {.quota = 8}), {{"rdma/hca", 8}}));
   c.cluster.upsert_queue(bounded(project("a", "top", {.quota = 4}), {{"rdma/hca", 2}}));
   c.cluster.upsert_queue(bounded(project("b", "top", {.quota = 4}), {{"rdma/hca", 6}}));
   c.cluster.upsert_job(asking(job("b/j", 1, 1), {{"rdma/hca", 6}}));
