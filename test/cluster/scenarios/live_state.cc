@@ -85,17 +85,16 @@ std::map<std::string, Standing> standings(const Cluster& cluster) {
   return there;
 }
 
-// GPUs, and what is counted by name as a simulation lists it: beside them.
+// GPUs, and what is counted by name: "4, 8 rdma/hca".
 std::string amount(const json& status, const char* what) {
-  json amounts = status.value(what, json::object());
-  if (amounts.contains("resources")) amounts.update(json(amounts["resources"]));
-  const auto text = [&](const std::string& name) {
-    return amounts[name].is_string() ? amounts[name].get<std::string>() : amounts[name].dump();
+  const auto text = [](const json& amount) {
+    return amount.is_string() ? amount.get<std::string>() : amount.dump();
   };
-  std::string all = amounts.contains("gpu") ? text("gpu") : "0";
-  for (const auto& [name, value] : amounts.items()) {
-    const bool counted = name != "gpu" && name != "cpu" && name != "memory" && name != "resources";
-    if (counted && text(name) != "0") all += ", " + text(name) + " " + name;
+  const json amounts = status.value(what, json::object());
+  std::string all = text(amounts.value("gpu", json("0")));
+  const json resources = amounts.value("resources", json::object());
+  for (const auto& [name, value] : resources.items()) {
+    if (text(value) != "0") all += ", " + text(value) + " " + name;
   }
   return all;
 }
