@@ -183,8 +183,8 @@ CapacityReconciler::Refusal refusal_of_resources(const std::set<std::string>& re
   for (const auto& name : resources) {
     if (const auto pool = placement.pool_of_gpus(name); !pool.empty()) {
       return {"GPUsAsResource",
-              fmt::format("a quota or limit names {} in resources, and NodePool {} counts it as GPUs: state it "
-                          "as gpu, beside resources",
+              fmt::format("a quota or limit names {} in resources, and NodePool {} counts it as GPUs: state "
+                          "it as gpu, beside resources",
                           name, pool)};
     }
   }

@@ -24,7 +24,8 @@ Entry amounts_entry(const crds::Amounts& a) {
   if (a.gpu) entry["gpu"] = crds::to_string(*a.gpu);
   if (a.cpu) entry["cpu"] = crds::to_string(*a.cpu);
   if (a.memory) entry["memory"] = crds::to_string(*a.memory);
-  for (const auto& [name, amount] : a.resources) entry["resources"][name] = common::format_resource(name, amount);
+  for (const auto& [name, amount] : a.resources)
+    entry["resources"][name] = common::format_resource(name, amount);
   return entry;
 }
 
