@@ -52,6 +52,13 @@ bool within_bounds(const ClusterModel& s, const Recount& counted, const Job& j, 
       if (!quota && &kind == &kKinds[0]) quota = 0;
       if (quota && kind.of(held.non_preemptible) + kind.of(asked) > *quota) return false;
     }
+    for (std::size_t i = 0; i < kMaxNamed; ++i) {
+      const std::int64_t more = asked.named[i];
+      if (more <= 0) continue;
+      const auto &limit = share.limit.counted[i], &quota = share.quota.counted[i];
+      if (limit && std::max(held.target().named[i], held.now().named[i]) + more > *limit) return false;
+      if (!j.spec.preemptible && quota && held.non_preemptible.named[i] + more > *quota) return false;
+    }
   }
   return !path.empty() &&
          std::none_of(path.begin(), path.end(), [&](QueueId at) { return s.tree().queue(at).spec.hold; });
@@ -85,6 +92,9 @@ std::int64_t room_on(const ClusterModel& s, const Recount& counted, NodeId id, c
   if (role.gpus > 0) k = std::min(k, (devices - unnamed) / role.gpus);
   if (role.per_pod.cpu.value > 0) k = std::min(k, free.cpu.value / role.per_pod.cpu.value);
   if (role.per_pod.memory.value > 0) k = std::min(k, free.memory.value / role.per_pod.memory.value);
+  for (std::size_t i = 0; i < kMaxNamed; ++i) {
+    if (role.per_pod.named[i] > 0) k = std::min(k, free.named[i] / role.per_pod.named[i]);
+  }
   return std::max<std::int64_t>(0, k);
 }
 
@@ -129,6 +139,7 @@ bool beside_reserved(const ClusterModel& s, const Recount& counted, PoolId pool,
     free.gpu += MilliGpu{std::max<std::int64_t>(0, counted.idle_gpus(id)) * kMilliPerGpu};
     free.cpu += std::max(left.cpu, MilliCpu{});
     free.memory += std::max(left.memory, Bytes{});
+    for (std::size_t k = 0; k < kMaxNamed; ++k) free.named[k] += std::max<std::int64_t>(0, left.named[k]);
   }
   for (std::size_t i = 0; i < s.tree().size(); ++i) {
     const auto at = static_cast<QueueId>(i);
@@ -137,6 +148,12 @@ bool beside_reserved(const ClusterModel& s, const Recount& counted, PoolId pool,
     kept.gpu += std::max(reserved.gpu.value_or(MilliGpu{}) - held.gpu, MilliGpu{});
     kept.cpu += std::max(reserved.cpu.value_or(MilliCpu{}) - held.cpu, MilliCpu{});
     kept.memory += std::max(reserved.memory.value_or(Bytes{}) - held.memory, Bytes{});
+    for (std::size_t k = 0; k < kMaxNamed; ++k)
+      kept.named[k] += std::max<std::int64_t>(0, reserved.counted[k].value_or(0) - held.named[k]);
+  }
+  for (std::size_t k = 0; k < kMaxNamed; ++k) {
+    if (asked.named[k] > 0 && kept.named[k] > 0 && kept.named[k] + asked.named[k] > free.named[k])
+      return false;
   }
   return std::all_of(kKinds.begin(), kKinds.end(), [&](const Kind& kind) {
     return kind.of(asked) <= 0 || kind.of(kept) == 0 || kind.of(kept) + kind.of(asked) <= kind.of(free);

@@ -58,6 +58,30 @@ std::string places_of(const std::vector<PodPlace>& pods) {
   return text;
 }
 
+// --- resources known by name
+
+NamedAmounts some_devices(Dice& dice, std::int64_t most, std::int64_t one_in) {
+  NamedAmounts named;
+  for (const char* name : {"rdma/hca", "hugepages-2Mi"}) {
+    if (dice.one_in(one_in)) named[name] = dice.upto(most);
+  }
+  return named;
+}
+
+void add_devices(Dice& dice, QueueSpec& q) {
+  for (Share* s : {&q.in_default_pool, &q.in_pool["other"]}) {
+    s->quota.named = some_devices(dice, 16, 2);
+    s->limit.named = some_devices(dice, 24, 4);
+    s->reserved.named = some_devices(dice, 4, 8);
+  }
+}
+
+std::string text_of(const NamedAmounts& named) {
+  std::string text;
+  for (const auto& [name, amount] : named) text += " " + std::to_string(amount) + " " + name;
+  return text;
+}
+
 // An assignment as a broken history could have left it: any node, any GPUs.
 Assignment some_assignment(Dice& dice, const JobSpec& j, Time now) {
   Assignment a{dice.of(kPools), now - Duration{dice.upto(50)}, {}};
@@ -173,7 +197,8 @@ JobSpec some_job(Dice& dice, Time now) {
   return j;
 }
 
-History::History(std::uint64_t seed) : dice(seed), seed_(seed), reserves_(dice.one_in(3)) {
+History::History(std::uint64_t seed, bool devices)
+    : dice(seed), seed_(seed), reserves_(dice.one_in(3)), devices_(devices) {
   for (const auto& p : kPools) {
     PoolSpec spec = some_pool(dice, p);
     spec.selector = {{"pool", Operator::kIn, {p}}};
@@ -189,12 +214,18 @@ void History::note(const std::string& line) {
   log += std::to_string(step_) + " at " + std::to_string(now.ms) + ": " + line + "\n";
 }
 
-void History::upsert(const QueueSpec& q) {
+void History::upsert(QueueSpec q) {
+  if (devices_) {
+    auto more = more_dice();
+    add_devices(more, q);
+  }
   const auto show = [](const Share& s) {
     return " quota " + (s.quota.gpu ? std::to_string(s.quota.gpu->value) : "-") + " limit " +
            (s.limit.gpu ? std::to_string(s.limit.gpu->value) : "-") + " reserved " +
            (s.reserved.gpu ? std::to_string(s.reserved.gpu->value) : "-") + " weight " +
-           std::to_string(s.weight) + " priority " + std::to_string(s.priority);
+           std::to_string(s.weight) + " priority " + std::to_string(s.priority) +
+           text_of(s.quota.named) + " limit" + text_of(s.limit.named) + " reserved" +
+           text_of(s.reserved.named);
   };
   note((q.is_project ? "project " : "queue ") + q.name + " below " + q.parent + (q.hold ? " held" : "") +
        (q.drain ? " drained" : "") + show(q.in_default_pool) +
@@ -203,12 +234,16 @@ void History::upsert(const QueueSpec& q) {
   cluster.upsert_queue(q);
 }
 
-void History::upsert(const NodeSpec& n) {
+void History::upsert(NodeSpec n) {
+  if (devices_) {
+    auto more = more_dice();
+    n.named = some_devices(more, 8, 1);
+  }
   note("node " + n.name + " " + std::to_string(n.gpus) + " " + n.gpu_model + " " +
        std::to_string(n.allocatable.cpu.value) + " CPUs " + std::to_string(n.allocatable.memory.value / kGi) +
        " Gi " + std::to_string(n.allocatable.pods) + " pods, in " + n.labels.at("pool") +
        (n.usable ? "" : " unusable") + (n.taints.empty() ? "" : " tainted") +
-       (n.zones.empty() ? "" : " zones") + (n.mig.empty() ? "" : " cut"));
+       (n.zones.empty() ? "" : " zones") + (n.mig.empty() ? "" : " cut") + text_of(n.named));
   cluster.upsert_node(n);
 }
 
@@ -218,7 +253,11 @@ void History::upsert(const PoolSpec& p) {
   cluster.upsert_pool(p);
 }
 
-void History::upsert(const JobSpec& j) {
+void History::upsert(JobSpec j) {
+  if (devices_) {
+    auto more = more_dice();
+    for (RoleSpec& r : j.roles) r.named = some_devices(more, 3, 2);
+  }
   std::string text = "job " + j.id + " of " + j.project + " priority " + std::to_string(j.priority) +
                      (j.preemptible ? "" : " fixed") + (j.interactive ? " interactive" : "") + " in";
   for (const auto& p : j.pools) text += " " + p;
@@ -233,7 +272,7 @@ void History::upsert(const JobSpec& j) {
             (r.numa_aligned ? " aligned" : "") +
             (r.colocate_with >= 0 ? " beside " + std::to_string(r.colocate_with) : "") +
             (r.topology.required.empty() ? "" : " within one " + r.topology.required) +
-            (r.pod_anti_affinity.empty() ? "" : " averse");
+            (r.pod_anti_affinity.empty() ? "" : " averse") + text_of(r.named);
   }
   note(text);
   jobs[j.id] = j;
@@ -375,6 +414,10 @@ void History::other_pod() {
   if (dice.one_in(8)) p.slices["3g.40gb"] = 1;
   if (dice.one_in(2)) p.project = dice.of(kProjects);
   p.preemptible = dice.one_in(2);
+  if (devices_) {
+    auto more = more_dice();
+    p.named = some_devices(more, 3, 3);
+  }
   note("pod " + p.key + " on " + p.node + " with " + std::to_string(p.gpu_count) + " GPUs, " +
        std::to_string(p.slices.size()) + " kinds of slices, of " + p.project);
   cluster.upsert_other_pod(p);

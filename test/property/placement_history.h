@@ -46,7 +46,8 @@ JobSpec some_job(Dice& dice, Time now);
 // what becomes of pods, and what a broken history may have left behind.
 class History {
  public:
-  explicit History(std::uint64_t seed);
+  // `devices`: the same, and nodes have resources known by name, jobs ask for them, and quotas bound them.
+  explicit History(std::uint64_t seed, bool devices = false);
 
   void step();
   void skip() { ++step_; }  // the others do what they would have done, as far as they can
@@ -64,12 +65,13 @@ class History {
 
  private:
   std::uint64_t seed_ = 0, step_ = 0;
-  bool reserves_ = false;
+  bool reserves_ = false, devices_ = false;
   void note(const std::string& line);
-  void upsert(const QueueSpec& queue);
-  void upsert(const NodeSpec& node);
+  Dice more_dice() const { return Dice(seed_ * 1'000'003 + step_ + 500'000); }  // for devices
+  void upsert(QueueSpec queue);
+  void upsert(NodeSpec node);
   void upsert(const PoolSpec& pool);
-  void upsert(const JobSpec& job);
+  void upsert(JobSpec job);
   const JobSpec& some_known();
   void remove_some_job();
   void confirm_or_withdraw();

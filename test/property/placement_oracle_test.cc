@@ -94,32 +94,55 @@ Instance some_instance(std::uint64_t seed, bool movable) {
   return x;
 }
 
-JobSpec spec_of(const Runner& r, bool movable) {
+// What an instance is about: GPUs, or as many devices that placement knows by name.
+enum class What : std::uint8_t { kGpus, kDevices };
+
+// Of the device, instead of GPUs. Lost work is then measured in CPUs, of which there are enough.
+void ask_for_devices(RoleSpec& role) {
+  role.per_pod.cpu = MilliCpu{role.gpus * kMilliPerGpu};
+  role.per_pod.gpu = {};
+  role.named = {{"rdma/hca", role.gpus}};
+  role.gpus = 0;
+}
+QueueSpec of_devices(QueueSpec q) {
+  for (Bounds* b : {&q.in_default_pool.quota, &q.in_default_pool.limit}) {
+    if (b->gpu) b->named = {{"rdma/hca", b->gpu->value / kMilliPerGpu}};
+    b->gpu.reset();
+  }
+  return q;
+}
+
+JobSpec spec_of(const Runner& r, bool movable, What what) {
   JobSpec j =
       job(r.id, static_cast<std::int32_t>(r.pods), static_cast<std::int32_t>(r.gpus), r.began, r.priority);
   j.roles[0].per_pod.cpu = {};
   j.roles[0].per_pod.memory = {};
+  if (what == What::kDevices) ask_for_devices(j.roles[0]);
   j.preemptible = r.preemptible;
   j.interactive = !movable;
   return j;
 }
 
-Cluster cluster_of(const Instance& x) {
+Cluster cluster_of(const Instance& x, What what = What::kGpus) {
   Cluster c;
+  const auto bounds = [&](QueueSpec q) { return what == What::kDevices ? of_devices(std::move(q)) : q; };
   c.upsert_pool(testing::pool("default"));
-  c.upsert_queue(queue("top", "", {1000}));
+  c.upsert_queue(bounds(queue("top", "", {1000})));
   for (const auto& [name, leaf] : x.leaves)
-    c.upsert_queue(testing::project(name, "top", {leaf.quota, leaf.limit}));
-  for (std::size_t n = 0; n < x.nodes.size(); ++n)
-    c.upsert_node(node("n" + std::to_string(n), static_cast<std::int32_t>(x.nodes[n])));
+    c.upsert_queue(bounds(testing::project(name, "top", {leaf.quota, leaf.limit})));
+  for (std::size_t n = 0; n < x.nodes.size(); ++n) {
+    NodeSpec one = node("n" + std::to_string(n), static_cast<std::int32_t>(x.nodes[n]));
+    one.named = {{"rdma/hca", x.nodes[n]}};
+    c.upsert_node(one);
+  }
   std::vector<std::int32_t> next(x.nodes.size());
   for (const Runner& r : x.running) {
-    c.upsert_job(spec_of(r, x.movable));
+    c.upsert_job(spec_of(r, x.movable, what));
     Assignment a{"default", Time{r.began}, {}};
     for (std::size_t p = 0; p < r.nodes.size(); ++p) {
       const auto n = static_cast<std::size_t>(r.nodes[p]);
       PodPlace place{0, static_cast<std::int32_t>(p), "n" + std::to_string(n), {}};
-      for (std::int64_t g = 0; g < r.gpus; ++g) place.gpus.push_back(next[n]++);
+      for (std::int64_t g = 0; g < r.gpus && what == What::kGpus; ++g) place.gpus.push_back(next[n]++);
       a.pods.push_back(place);
     }
     c.set_assignment(r.id, a);
@@ -127,7 +150,7 @@ Cluster cluster_of(const Instance& x) {
     progress.began = Time{r.began};
     c.set_progress(r.id, progress);
   }
-  c.upsert_job(spec_of(x.claimant, x.movable));
+  c.upsert_job(spec_of(x.claimant, x.movable, what));
   return c;
 }
 
@@ -249,12 +272,14 @@ class Oracle {
   std::map<std::string, std::int64_t> used_;  // GPUs
 };
 
-std::map<std::string, std::int64_t> fair_of(Cluster& c, const Instance& x) {
+std::map<std::string, std::int64_t> fair_of(Cluster& c, const Instance& x, What what = What::kGpus) {
   c.state().settle();
   const auto all = fair_shares(c.state(), c.state().find_pool("default"));
   std::map<std::string, std::int64_t> fair;
-  for (const auto& [name, leaf] : x.leaves)
-    fair[name] = all[static_cast<std::size_t>(c.state().tree().find_queue(name, true))].gpu.value;
+  for (const auto& [name, leaf] : x.leaves) {
+    const Resources& share = all[static_cast<std::size_t>(c.state().tree().find_queue(name, true))];
+    fair[name] = what == What::kGpus ? share.gpu.value : share.named[0] * kMilliPerGpu;
+  }
   return fair;
 }
 
@@ -275,14 +300,19 @@ std::string text_of(const Instance& x, const std::map<std::string, std::int64_t>
   return out;
 }
 
-TEST(PlacementOracle, WhoCanStartAndWithHowManyVictims) {
+class PlacementOracle : public ::testing::TestWithParam<What> {};
+INSTANTIATE_TEST_SUITE_P(, PlacementOracle, ::testing::Values(What::kGpus, What::kDevices),
+                         [](const auto& what) { return what.param == What::kGpus ? "Gpus" : "Devices"; });
+
+TEST_P(PlacementOracle, WhoCanStartAndWithHowManyVictims) {
+  const What what = GetParam();
   int starts = 0, evicting = 0, more = 0, dearer = 0, waits = 0;
   std::int64_t extra = 0, worst = 0;  // victims; percent of the cheapest set
   for (int n = 0; n < kInstances; ++n) {
     const std::uint64_t seed = nth_seed(n);
     const Instance x = some_instance(seed, false);
-    Cluster c = cluster_of(x);
-    const auto fair = fair_of(c, x);
+    Cluster c = cluster_of(x, what);
+    const auto fair = fair_of(c, x, what);
     auto best = Oracle(x, fair).best();
     const Plan p = plan(c, Time{kNow});
     const bool placed = c.assignment(x.claimant.id) != nullptr;
@@ -361,7 +391,7 @@ class Moves {
   std::vector<std::int64_t> at_once_, in_the_end_;
 };
 
-TEST(PlacementOracle, WhetherMovesMakeRoom) {
+TEST(PlacementMoves, WhetherMovesMakeRoom) {
   int possible = 0, missed = 0;
   for (int n = 0; n < kInstances; ++n) {
     const std::uint64_t seed = nth_seed(n) + 1'000'000;

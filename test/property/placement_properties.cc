@@ -71,6 +71,17 @@ TEST(PlacementProperties, InvariantsHoldAfterEveryStep) {
   }));
 }
 
+TEST(PlacementProperties, InvariantsHoldWithQuotasOfDevices) {
+  ASSERT_TRUE(rc::check("after each of 200 steps", [] {
+    const auto seed = some_seed();
+    History h(seed, true);
+    for (int i = 0; i < 200; ++i) {
+      h.step();
+      RC_ASSERT(wrong_after_step(h) == "");
+    }
+  }));
+}
+
 // Fresh seeds have found something in them. found_test.cc has each as small as it could be made.
 TEST(PlacementProperties, HistoriesThatHaveFoundSomething) {
   for (const std::uint64_t seed : {71594738, 145289766, 465364539, 726394458}) {

@@ -175,6 +175,12 @@ constexpr RuleTwin kTwins[] = {
        const Json* pool = member(self, "defaultPool");
        return pool == nullptr || allowed == nullptr || std::ranges::find(*allowed, *pool) != allowed->end();
      }},
+    {"self.all(name, !(name in ['gpu', 'cpu', 'memory', 'pods']))",
+     [](J self, P) {
+       return all_keys(self, [](std::string_view key) {
+         return !is_one_of(key, {"gpu", "cpu", "memory", "pods"});
+       });
+     }},
     {"(self.kind == 'ServiceAccount') == has(self.__namespace__)",
      [](J self, P) { return (text(self, "kind") == "ServiceAccount") == has(self, "namespace"); }},
     {"self.gpuResource == oldSelf.gpuResource",

@@ -39,6 +39,9 @@ std::string_view words_for(std::string_view pattern) {
        R"(a quantity such as 2, "0.5" or "2500m")"},
       {R"(^([0-9]{1,17}|[0-9]{1,14}(\.[0-9]{1,3})?(k|Ki)|[0-9]{1,11}(\.[0-9]{1,3})?(M|Mi)|[0-9]{1,8}(\.[0-9]{1,3})?(G|Gi)|[0-9]{1,5}(\.[0-9]{1,3})?(T|Ti)|[0-9]{1,2}(\.[0-9]{1,3})?(P|Pi))$)",
        R"(an amount of bytes such as "512Mi" or "4Ti")"},
+      {"^([0-9]{1,17}|[0-9]{1,14}(k|Ki)|[0-9]{1,11}(M|Mi)|[0-9]{1,8}(G|Gi)|[0-9]{1,5}(T|Ti)|"
+       "[0-9]{1,2}(P|Pi))$",
+       R"(a whole number such as 64, or bytes such as "4Gi")"},
       {"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$",
        "of lower-case letters, digits, - and ., the first and the last a letter or a digit"},
       {"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",

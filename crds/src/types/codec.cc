@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "muster/common/quantity.h"
 #include "muster/crds/crds.h"
 #include "muster/crds/validate.h"
 #include "types/json_text.h"
@@ -134,6 +135,16 @@ bool decode(const Json& value, StringMap& out, const Path& path, FieldError& err
   return true;
 }
 
+bool decode(const Json& value, NamedAmounts& out, const Path& path, FieldError& error) {
+  if (!value.is_object()) return wrong_type(error, path, "an object", value);
+  for (const auto& [key, item] : value.items()) {
+    Bytes amount;  // as bytes are stated, others are stated too
+    if (!decode(item, amount, Path{&path, key}, error)) return false;
+    out[key] = amount.value;
+  }
+  return true;
+}
+
 template <HasFields T>
 bool decode(const Json& value, T& out, const Path& path, FieldError& error);
 template <class T>
@@ -190,6 +201,11 @@ Json encode(const RawJson& value) {
 }
 Json encode(const StringMap& value) {
   return value.empty() ? Json() : Json(value);
+}
+Json encode(const NamedAmounts& value) {
+  Json result;
+  for (const auto& [name, amount] : value) result[name] = common::format_resource(name, amount);
+  return result;
 }
 template <HasFields T>
 Json encode(const T& value);

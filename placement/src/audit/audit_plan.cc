@@ -256,19 +256,21 @@ class PlanAudit {
     for (const QueueId at : path) {
       const Share& share = s_.tree().share(at, pool);
       const Tally held = now_.of(at, pool);
-      for (const ResourceKind kind : kAccountedKinds) {
+      for (const ResourceKind kind : s_.tree().accounted()) {
         if (amount_of(all, kind) <= 0) continue;
         const auto limit = bound_of(share.limit, kind);
         const bool over_now = limit && amount_of(started, kind) > 0 && amount_of(held.now(), kind) > *limit;
         if (over_now || (limit && amount_of(held.target(), kind) > *limit))
           say("I3", id,
-              "was placed beyond the limit of " + s_.tree().queue(at).spec.name + " in " + name_of(kind));
+              "was placed beyond the limit of " + s_.tree().queue(at).spec.name + " in " +
+                  s_.resource_names.name_of(kind));
         if (is_surging(j)) continue;  // for a while it holds both places, and its quota is not asked
         const auto quota = quota_of(share.quota, kind);
         if (!j.spec.preemptible && quota && amount_of(held.non_preemptible, kind) > *quota &&
             !may_be_lent_to(s_.tree(), at, j.spec))
           say("I3", id,
-              "was placed beyond the quota of " + s_.tree().queue(at).spec.name + " in " + name_of(kind));
+              "was placed beyond the quota of " + s_.tree().queue(at).spec.name + " in " +
+                  s_.resource_names.name_of(kind));
       }
     }
   }
@@ -392,7 +394,7 @@ bool PlanAuditor::in_the_way_for_good(const Job& j) const {
   if (path.empty()) return true;
   return std::any_of(path.begin(), path.end(), [&](QueueId at) {
     if (s_.tree().queue(at).spec.hold) return true;
-    return std::any_of(kAccountedKinds.begin(), kAccountedKinds.end(), [&](ResourceKind kind) {
+    return std::ranges::any_of(s_.tree().accounted(), [&](ResourceKind kind) {
       const auto limit = bound_of(s_.tree().share(at, pool).limit, kind);
       const auto quota = quota_of(s_.tree().share(at, pool).quota, kind);
       const Tally held = counted.of(at, pool);

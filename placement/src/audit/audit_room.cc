@@ -236,7 +236,7 @@ class SolutionAudit {
   bool within_bounds(const Gone& gone) const {
     for (const QueueId at : c_.path) {
       const Share& share = s_.tree().share(at, c_.pool);
-      for (const ResourceKind kind : kAccountedKinds) {
+      for (const ResourceKind kind : s_.tree().accounted()) {
         const std::int64_t asked = amount_of(c_.asked, kind);
         if (asked <= 0) continue;
         const std::int64_t limit = bound_of(share.limit, kind).value_or(kUnbounded);
@@ -268,7 +268,7 @@ class SolutionAudit {
   // The minimums of its Project, with its own, stay within the guarantee.
   bool is_guaranteed(const Gone& gone) const {
     const QueueId leaf = c_.path.front();
-    return std::all_of(kAccountedKinds.begin(), kAccountedKinds.end(), [&](ResourceKind kind) {
+    return std::ranges::all_of(s_.tree().accounted(), [&](ResourceKind kind) {
       const std::int64_t asked = amount_of(c_.asked, kind);
       const std::int64_t quota = quota_in(s_.tree().share(leaf, c_.pool), kind);
       if (asked <= 0 || quota == kUnbounded) return true;
@@ -324,7 +324,7 @@ class SolutionAudit {
   // Who preempts in its own leaf is not beyond the larger of its fair share and what it had.
   bool no_further_beyond(const Gone& gone) const {
     for (const QueueId at : c_.path) {
-      for (const ResourceKind kind : kAccountedKinds) {
+      for (const ResourceKind kind : s_.tree().accounted()) {
         const std::int64_t asked = amount_of(c_.asked, kind);
         if (asked > 0 &&
             held_without(at, kind, gone, true) + asked > std::max(fair(at, kind), held(at, kind)))
@@ -338,7 +338,7 @@ class SolutionAudit {
   bool reclaims(const Gone& gone, Eligibility eligibility) const {
     for (const QueueId at : c_.path) {
       const Share& share = s_.tree().share(at, c_.pool);
-      for (const ResourceKind kind : kAccountedKinds) {
+      for (const ResourceKind kind : s_.tree().accounted()) {
         const std::int64_t asked = amount_of(c_.asked, kind), quota = quota_in(share, kind);
         if (asked <= 0 || quota == kUnbounded) continue;
         std::int64_t most = fair(at, kind);
@@ -356,7 +356,8 @@ class SolutionAudit {
     std::sort(rest.begin(), rest.end(), [&](std::size_t a, std::size_t b) {
       const Resources& x = pieces_[a].amounts;
       const Resources& y = pieces_[b].amounts;
-      return std::tie(x.gpu, x.cpu, x.memory, a) < std::tie(y.gpu, y.cpu, y.memory, b);
+      return std::tie(x.gpu, x.cpu, x.memory, x.named, a) <
+             std::tie(y.gpu, y.cpu, y.memory, y.named, b);
     });
     Gone gone;
     while (!rest.empty()) {
@@ -378,7 +379,7 @@ class SolutionAudit {
       if (std::find(c_.path.begin(), c_.path.end(), at) != c_.path.end()) return true;
       const Share& share = s_.tree().share(at, c_.pool);
       bool over = false;
-      for (const ResourceKind kind : kAccountedKinds) {
+      for (const ResourceKind kind : s_.tree().accounted()) {
         const std::int64_t quota = quota_in(share, kind);
         if (amount_of(c_.asked, kind) <= 0 || quota == kUnbounded) continue;
         const std::int64_t held = held_without(at, kind, gone, true);

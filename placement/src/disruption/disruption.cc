@@ -96,7 +96,7 @@ Bounded within_bound(const Job& j, const DisruptionTerms& terms, Duration downti
 Wide cost_in_pool(const ClusterModel& s, PoolId pool, const Resources& amounts, Duration downtime) {
   const Resources& all = s.pool(pool).domains[0].capacity;
   std::int64_t part = 0;
-  for (const ResourceKind kind : kAccountedKinds)
+  for (const ResourceKind kind : kBasicKinds)
     part = std::max(part, millionths(amount_of(amounts, kind), amount_of(all, kind)));
   return static_cast<Wide>(part) * downtime.ms;
 }

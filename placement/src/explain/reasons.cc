@@ -42,17 +42,18 @@ PendingReason reason_of_sidelined(const ClusterModel& s, const Job& j) {
 PendingReason reason_of_reserved_part(const ClusterModel& s, const BrokenBound& b, PoolId pool,
                                       const std::vector<QueueId>& path) {
   const std::string& name = s.pool(pool).spec.name;
+  const char* const resource = s.resource_names.name_of(b.what);
   std::vector<std::string> whose;
-  for (const QueueId at : held_back_for(s.tree(), path, pool, b.resource))
+  for (const QueueId at : held_back_for(s.tree(), path, pool, b.what))
     whose.push_back(who(s.tree().queue(at).spec));
   PendingReason v;
   v.reason = Reason::kInsufficientCapacity;
-  v.message = "needs " + show(b.resource, b.need) + " " + unit_of(s.pool(pool).spec, b.resource) +
-              " in pool " + name + ", " + show(b.resource, b.have) + " free beside the " +
-              show(b.resource, b.bound) + " that " + join(whose, kHoldersNamed) +
+  v.message = "needs " + show(resource, b.need) + " " + unit_of(s.pool(pool).spec, resource) +
+              " in pool " + name + ", " + show(resource, b.have) + " free beside the " +
+              show(resource, b.bound) + " that " + join(whose, kHoldersNamed) +
               (whose.size() == 1 ? " has" : " have") + " reserved and not in use";
   if (whose.size() > kMaxHolders) whose.resize(kMaxHolders);
-  v.blocking.push_back({b.resource, name, b.need, b.have, std::move(whose)});
+  v.blocking.push_back({resource, name, b.need, b.have, std::move(whose)});
   return v;
 }
 
@@ -60,24 +61,25 @@ PendingReason reason_of_bound(const ClusterModel& s, const BrokenBound& b, PoolI
   if (b.kind == Bound::kReservedPart) return reason_of_reserved_part(s, b, pool, s.tree().path(b.at));
   const bool quota = b.kind == Bound::kQuota;
   const std::string& name = s.pool(pool).spec.name;
+  const char* const resource = s.resource_names.name_of(b.what);
   const std::string whose = who(s.tree().queue(b.at).spec);
   PendingReason v;
   v.reason = quota ? Reason::kQuotaExceeded : Reason::kLimitReached;
-  v.message = "needs " + show(b.resource, b.need) + " " + unit_of(s.pool(pool).spec, b.resource) +
-              " in pool " + name + "; " + whose + " has " + show(b.resource, b.have) + " left of its " +
-              (quota ? "quota" : "limit") + " of " + show(b.resource, b.bound) +
+  v.message = "needs " + show(resource, b.need) + " " + unit_of(s.pool(pool).spec, resource) +
+              " in pool " + name + "; " + whose + " has " + show(resource, b.have) + " left of its " +
+              (quota ? "quota" : "limit") + " of " + show(resource, b.bound) +
               (quota ? ", and what is not preemptible must stay within it" : "");
-  v.blocking.push_back({b.resource, name, b.need, b.have, {whose}});
+  v.blocking.push_back({resource, name, b.need, b.have, {whose}});
   return v;
 }
 
 std::optional<PendingReason> reason_of_fair_share(const ClusterModel& s, const Claimant& c,
                                                   const Resources& theirs) {
-  for (const ResourceKind what : kAccountedKinds) {
+  for (const ResourceKind what : s.tree().accounted()) {
     const std::int64_t asked = amount_of(c.asked, what);
     if (asked <= 0) continue;
     for (const QueueId at : c.path) {
-      // Where CPU or memory is not accounted, nobody's share of it binds.
+      // Where a resource is not accounted, nobody's share of it binds.
       const std::int64_t fair = amount_of((*c.fair)[static_cast<std::size_t>(at)], what);
       const std::int64_t used = amount_of(s.tree().sums(at, c.pool).allocated, what);
       if (wrapping_add(used, asked) <= fair) continue;
@@ -86,14 +88,15 @@ std::optional<PendingReason> reason_of_fair_share(const ClusterModel& s, const C
       if (at != c.path.front() && exchanged >= std::min(asked, wrapping_add(used, asked) - fair)) continue;
       if (amount_of(theirs, what) < asked) return std::nullopt;
       const std::string& name = s.pool(c.pool).spec.name;
+      const char* const resource = s.resource_names.name_of(what);
       const std::string whose = who(s.tree().queue(at).spec);
       PendingReason v;
       v.reason = Reason::kFairShareReached;
-      v.message = "needs " + show(name_of(what), asked) + " " + unit_of(s.pool(c.pool).spec, name_of(what)) +
+      v.message = "needs " + show(resource, asked) + " " + unit_of(s.pool(c.pool).spec, resource) +
                   " in pool " + name +
                   ", too little is free, and nothing may be taken from others for it: " + whose + " has " +
-                  show(name_of(what), used) + " of its fair share of " + show(name_of(what), fair);
-      v.blocking.push_back({name_of(what), name, asked, std::max<std::int64_t>(0, fair - used), {whose}});
+                  show(resource, used) + " of its fair share of " + show(resource, fair);
+      v.blocking.push_back({resource, name, asked, std::max<std::int64_t>(0, fair - used), {whose}});
       return v;
     }
   }
@@ -159,10 +162,11 @@ PendingReason reason_of_nomination(ClusterModel& s, JobId id) {
     if (const auto b =
             broken_bound(s, s.tree().path(j.leaf), pool, amounts, Applicant{}, View::kForNominated)) {
       const std::string whose = who(s.tree().queue(b->at).spec);
-      v.message += "enough has left " + whose + ", which has " + show(b->resource, b->have) +
-                   " left of its limit of " + show(b->resource, b->bound) + " " +
-                   unit_of(s.pool(pool).spec, b->resource);
-      v.blocking.push_back({b->resource, j.assignment->pool, b->need, b->have, {whose}});
+      const char* const resource = s.resource_names.name_of(b->what);
+      v.message += "enough has left " + whose + ", which has " + show(resource, b->have) +
+                   " left of its limit of " + show(resource, b->bound) + " " +
+                   unit_of(s.pool(pool).spec, resource);
+      v.blocking.push_back({resource, j.assignment->pool, b->need, b->have, {whose}});
       return v;
     }
   }

@@ -20,10 +20,7 @@ std::string who(const QueueSpec& spec) {
 }
 
 std::string show(std::string_view resource, std::int64_t amount) {
-  if (resource == "gpu" || resource == "cpu") return common::format_milli(amount);
-  const bool bytes =
-      resource == "memory" || resource == "ephemeral-storage" || resource.starts_with("hugepages-");
-  return bytes ? common::format_bytes(amount) : std::to_string(amount);
+  return common::format_resource(resource, amount);
 }
 
 std::string show(Time at) {

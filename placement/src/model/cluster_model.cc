@@ -82,7 +82,8 @@ std::vector<JobId> ClusterModel::by_admission(NodeId id, std::int32_t gpu) const
   return list;
 }
 
-void ClusterModel::upsert_queue(const QueueSpec& spec) {
+void ClusterModel::upsert_queue(QueueSpec spec) {
+  resource_names.count(spec);
   if (tree_.upsert(spec)) touch_all();
 }
 

@@ -109,7 +109,7 @@ class ClusterModel {
   }
 
   // --- tree: all that is held, waits or could grow counts there
-  void upsert_queue(const QueueSpec& spec);
+  void upsert_queue(QueueSpec spec);
   void remove_queue(QueueId id);
   void set_default_pool(PoolId id) { tree_.set_default_pool(id); }  // once pools have changed
   void count(JobId id);  // brings what is counted of the job to what it is now

@@ -25,9 +25,9 @@ void upwards(std::vector<TreeNode>& tree, QueueId from, Visit&& visit) {
 
 }  // namespace
 
-Resources reserved_part(const Share& share) {
+Resources reserved_part(const Share& share, const AccountedKinds& kinds) {
   Resources part;
-  for (const ResourceKind kind : kAccountedKinds) {
+  for (const ResourceKind kind : kinds) {
     const auto reserved = bound_of(share.reserved, kind), quota = bound_of(share.quota, kind);
     if (!reserved || !quota) continue;
     const std::int64_t most = std::min(*quota, bound_of(share.limit, kind).value_or(kUnbounded));
@@ -38,7 +38,8 @@ Resources reserved_part(const Share& share) {
 
 bool reserves_anything(const QueueSpec& spec) {
   const auto any = [](const Share& share) {
-    return share.reserved.gpu || share.reserved.cpu || share.reserved.memory;
+    return std::any_of(kChargedKinds.begin(), kChargedKinds.end(),
+                       [&](ResourceKind kind) { return bound_of(share.reserved, kind).has_value(); });
   };
   return any(spec.in_default_pool) || std::any_of(spec.in_pool.begin(), spec.in_pool.end(),
                                                   [&](const auto& entry) { return any(entry.second); });
@@ -63,6 +64,8 @@ bool QueueTree::upsert(const QueueSpec& spec) {
   if (t.known && t.spec == spec) return false;
   // Its limit bounds what is held back for those below it.
   if (!t.known || t.spec.parent != spec.parent || t.reserves || reserves_anything(spec)) reshape();
+  note_bounds(t.spec, -1);
+  note_bounds(spec, 1);
   lenders_ += (spec.lends_non_preemptible ? 1 : 0) - (t.spec.lends_non_preemptible ? 1 : 0);
   t.spec = spec;
   t.known = true;
@@ -74,12 +77,27 @@ bool QueueTree::remove(QueueId id) {
   if (!t.known) return false;
   t.known = false;
   if (t.spec.lends_non_preemptible) --lenders_;
+  note_bounds(t.spec, -1);
   QueueSpec nothing;
   nothing.name = t.spec.name;
   nothing.is_project = t.spec.is_project;
   t.spec = std::move(nothing);
   reshape();
   return true;
+}
+
+void QueueTree::note_bounds(const QueueSpec& spec, int sign) {
+  const auto note = [&](const Share& share) {
+    for (const Bounds* bounds : {&share.quota, &share.reserved, &share.limit}) {
+      for (std::size_t i = 0; i < bounds_.size(); ++i) bounds_[i] += bounds->counted[i] ? sign : 0;
+    }
+  };
+  note(spec.in_default_pool);
+  for (const auto& [pool, share] : spec.in_pool) note(share);
+  accounted_.clear_named();
+  for (const ResourceKind kind : kChargedKinds) {
+    if (kind >= ResourceKind::kNamed && bounds_[named_index(kind)] > 0) accounted_.add(kind);
+  }
 }
 
 void QueueTree::add_pool(const std::string& name) {
@@ -132,8 +150,8 @@ void QueueTree::count(QueueId leaf, int running, int waiting) {
 
 void QueueTree::hold_back(QueueId id, PoolId p, TreeSums& s) const {
   const Share& mine = share(id, p);
-  const Resources own = reserved_part(mine);
-  for (const ResourceKind kind : kAccountedKinds) {
+  const Resources own = reserved_part(mine, accounted_);
+  for (const ResourceKind kind : accounted_) {
     const std::int64_t used = amount_of(s.allocated, kind);
     const std::int64_t most =
         std::max(wrapping_sub(amount_of(own, kind), used), amount_of(s.held_below, kind));

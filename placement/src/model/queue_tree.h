@@ -11,6 +11,7 @@
 #include "muster/placement/queue.h"
 #include "node/ids.h"
 #include "node/node.h"
+#include "node/resource_vector.h"
 #include "node/wide.h"
 
 namespace muster::placement {
@@ -42,9 +43,10 @@ struct TreeNode {
 
 // What a tree node has held in one pool, for weights that fall with past use (past.h).
 struct Past {
-  std::array<Wide, 3> average{};  // GPU, CPU, memory in units of 1 / 2^20, up to `as_of`, weighted by age
+  using Amounts = std::array<Wide, kChargedKinds.size()>;
+  Amounts average{};  // in units of 1 / 2^20, up to `as_of`, weighted by age
   Time as_of;
-  std::array<Wide, 3> since{};  // the amounts x milliseconds after that, up to `seen`
+  Amounts since{};  // the amounts x milliseconds after that, up to `seen`
   Time seen;
   Resources held;         // from `seen` on
   bool restored = false;  // from before a restart: what it held since is not known
@@ -54,7 +56,7 @@ struct Past {
 using PastByQueue = std::map<QueueId, std::map<PoolId, Past>>;
 
 // The part of a quota that is never lent: `reserved` as far as quota and limit reach.
-Resources reserved_part(const Share& share);
+Resources reserved_part(const Share& share, const AccountedKinds& kinds);
 bool reserves_anything(const QueueSpec& spec);
 
 // Ids are never used again: Queues and Projects that are gone keep theirs, for allocations and pending queues
@@ -85,6 +87,8 @@ class QueueTree {
   const Share& share(QueueId at, PoolId pool) const;
   bool reserves() const { return reserves_; }  // some tree node has a reserved part
   bool lends() const { return lenders_ > 0; }  // some tree node lends to non-preemptible jobs
+  // What anybody here states a bound of, in any pool.
+  const AccountedKinds& accounted() const { return accounted_; }
 
   // --- sums. Kept along `parent` links even where the tree does not hold together, so that they are right
   // once it does. O(depth).
@@ -102,12 +106,15 @@ class QueueTree {
   TreeNode& at(QueueId id) { return nodes_[static_cast<std::size_t>(id)]; }
   void hold_back(QueueId at, PoolId pool, TreeSums& sums) const;  // counts it anew from the children's
   void seed_held_back(QueueId at);
+  void note_bounds(const QueueSpec& spec, int sign);  // into `accounted_`
 
   std::vector<TreeNode> nodes_;
   std::map<std::string, QueueId> ids_;  // by kind and name
   std::vector<std::string> pool_names_;
   std::vector<PoolSums> in_pool_;
   PoolId default_pool_ = kNoId;
+  AccountedKinds accounted_;
+  std::array<std::int32_t, kMaxNamed> bounds_{};  // how many there are of each resource known by name
   std::int32_t lenders_ = 0;
   bool shape_changed_ = false;
   bool reserves_ = false;

@@ -22,13 +22,37 @@ constexpr std::size_t named_index(ResourceKind kind) {
   return static_cast<std::size_t>(kind) - static_cast<std::size_t>(ResourceKind::kNamed);
 }
 
-// Those that quotas, limits and fair shares are about, in the order in which they are judged and named.
-inline constexpr std::array kAccountedKinds = {ResourceKind::kGpu, ResourceKind::kCpu, ResourceKind::kMemory};
+// What lost work is measured by. Quotas, limits and fair shares are about these in every tree of queues, and
+// about more in some: AccountedKinds.
+inline constexpr std::array kBasicKinds = {ResourceKind::kGpu, ResourceKind::kCpu, ResourceKind::kMemory};
 inline constexpr auto kAllKinds = [] {
   std::array<ResourceKind, static_cast<std::size_t>(ResourceKind::kNamed) + kMaxNamed> all{};
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<ResourceKind>(i);
   return all;
 }();
+// All that somebody can be charged for: not pods.
+inline constexpr auto kChargedKinds = [] {
+  std::array<ResourceKind, kAllKinds.size() - 1> charged{};
+  std::size_t i = 0;
+  for (const ResourceKind kind : kAllKinds) {
+    if (kind != ResourceKind::kPods) charged[i++] = kind;
+  }
+  return charged;
+}();
+
+// What the quotas, limits and fair shares of one tree of queues are about, in the order in which resources
+// are judged and named: the basic ones, and those that some Queue or Project states a bound of.
+class AccountedKinds {
+ public:
+  const ResourceKind* begin() const { return kinds_.data(); }
+  const ResourceKind* end() const { return kinds_.data() + count_; }
+  void clear_named() { count_ = kBasicKinds.size(); }
+  void add(ResourceKind named) { kinds_[count_++] = named; }
+
+ private:
+  std::array<ResourceKind, kChargedKinds.size()> kinds_ = kChargedKinds;  // the basic ones stand first
+  std::size_t count_ = kBasicKinds.size();
+};
 
 // As in Blocking::resource. Of those that have a name of their own ResourceNames knows it.
 constexpr const char* name_of(ResourceKind kind) {
@@ -79,13 +103,16 @@ constexpr std::optional<std::int64_t> bound_of(const Bounds& bounds, ResourceKin
     case ResourceKind::kMemory:
       return value(bounds.memory);
     case ResourceKind::kPods:
+      return std::nullopt;
     case ResourceKind::kNamed:
       break;
   }
-  return std::nullopt;
+  return bounds.counted[named_index(kind)];
 }
 
 inline constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max();
+// The fair share of what a quota does not account for. Sums of some still fit.
+inline constexpr std::int64_t kPlenty = std::numeric_limits<std::int64_t>::max() / 4;
 
 // A quota of GPUs that is not stated is 0. Of the others it then is not accounted: nullopt.
 constexpr std::optional<std::int64_t> quota_of(const Bounds& quota, ResourceKind kind) {
@@ -128,14 +155,16 @@ constexpr std::int64_t times_in(const Resources& has, const Resources& each, std
 }
 
 // Of what is asked for, something is more than the bound.
-constexpr bool exceeds(const Resources& amounts, const Resources& bound, const Resources& asked) {
-  return std::any_of(kAccountedKinds.begin(), kAccountedKinds.end(), [&](ResourceKind kind) {
+inline bool exceeds(const AccountedKinds& kinds, const Resources& amounts, const Resources& bound,
+                    const Resources& asked) {
+  return std::any_of(kinds.begin(), kinds.end(), [&](ResourceKind kind) {
     return amount_of(asked, kind) > 0 && amount_of(amounts, kind) > amount_of(bound, kind);
   });
 }
 
 // Which resource each of Resources::named counts. A resource gets its place when the first job asks for it,
-// and keeps it. What nodes and pods outside jobs state of any other is not counted: nobody asks for it.
+// and keeps it. What nodes, bounds and pods outside jobs state of any other is not counted: nobody asks for
+// it.
 class ResourceNames {
  public:
   // True: some of these are counted from now on that were not.
@@ -161,16 +190,34 @@ class ResourceNames {
       if (const auto i = index_of(name)) out.named[*i] = amount;
     }
   }
+  void count(Bounds& bounds) const {
+    bounds.counted = {};
+    for (const auto& [name, amount] : bounds.named) {
+      if (const auto i = index_of(name)) bounds.counted[*i] = amount;
+    }
+  }
+  void count(QueueSpec& queue) const {
+    count(queue.in_default_pool);
+    for (auto& [pool, share] : queue.in_pool) count(share);
+  }
   const char* name_of(ResourceKind kind) const {
     return kind < ResourceKind::kNamed ? placement::name_of(kind) : names_[named_index(kind)].c_str();
   }
+  bool is_full() const { return used_ == kMaxNamed; }
   std::string all() const {  // "rdma/hca, hugepages-2Mi"
     std::string text;
     for (std::size_t i = 0; i < used_; ++i) text += (i == 0 ? "" : ", ") + names_[i];
     return text;
   }
+  std::string why_no_more() const {
+    return "no more than " + std::to_string(kMaxNamed) +
+           " resources beside GPUs, CPU, memory and pods can be counted: these are " + all();
+  }
 
  private:
+  void count(Share& share) const {
+    for (Bounds* bounds : {&share.quota, &share.reserved, &share.limit}) count(*bounds);
+  }
   std::optional<std::size_t> index_of(const std::string& name) const {
     for (std::size_t i = 0; i < used_; ++i) {
       if (names_[i] == name) return i;

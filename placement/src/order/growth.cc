@@ -202,7 +202,7 @@ std::int64_t steps_of_growth(const ClusterModel& s, const Growth::GrowthClaim& c
   for (const RoleSpec& role : s.request_of(j).roles) most += role.most();
   const std::int64_t missing = most - std::ssize(j.assignment->pods);
   std::int64_t steps = missing / std::max<std::int64_t>(1, std::ssize(claim.pods));
-  for (const ResourceKind kind : kAccountedKinds) {
+  for (const ResourceKind kind : kChargedKinds) {
     const std::int64_t asked = amount_of(claim.asked, kind);
     if (asked > 0) steps = std::min(steps, amount_of(room, kind) / asked);
   }

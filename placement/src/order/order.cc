@@ -21,19 +21,26 @@ std::int64_t part(std::int64_t used, std::int64_t quota, std::int64_t fair) {
 }
 
 // DRF (Ghodsi et al., NSDI 2011): the largest part over the resources.
-std::int64_t dominant(const Resources& used, const Bounds& quota, const Resources& fair) {
+std::int64_t dominant(const AccountedKinds& kinds, const Resources& used, const Bounds& quota,
+                      const Resources& fair) {
   std::int64_t largest = 0;
-  for (const ResourceKind kind : kAccountedKinds) {
+  for (const ResourceKind kind : kinds) {
     largest = std::max(largest,
                        part(amount_of(used, kind), quota_of(quota, kind).value_or(0), amount_of(fair, kind)));
   }
   return largest;
 }
 
-// In GPUs where GPUs are asked for; else in what the quota accounts for.
-bool below_quota(const Resources& used, const Bounds& quota, const Resources& asked) {
+// In GPUs where GPUs are asked for; else in what the quota accounts for: CPU, memory, and what is asked for
+// of resources known by name.
+bool below_quota(const AccountedKinds& kinds, const Resources& used, const Bounds& quota,
+                 const Resources& asked) {
   if (asked.gpu.value > 0) return used.gpu < quota.gpu.value_or(MilliGpu{});
-  return (!quota.cpu || used.cpu < *quota.cpu) && (!quota.memory || used.memory < *quota.memory);
+  return std::all_of(kinds.begin(), kinds.end(), [&](ResourceKind kind) {
+    if (kind == ResourceKind::kGpu || (kind >= ResourceKind::kNamed && amount_of(asked, kind) <= 0))
+      return true;
+    return amount_of(used, kind) < bound_of(quota, kind).value_or(kUnbounded);
+  });
 }
 
 // Gives each leaf its place in the order of `key`; equal keys share one.
@@ -73,11 +80,12 @@ std::map<QueueId, Seniority> seniority(const QueueTree& tree, PoolId pool,
 LeafRank rank_leaf(const QueueTree& tree, const std::vector<QueueId>& path, PoolId pool,
                    const std::vector<Resources>& fair, const Seniority& seniority,
                    const Resources& candidate) {
+  const AccountedKinds& kinds = tree.accounted();
   bool below = true, fits = true;
   for (const QueueId at : path) {
     const Resources& used = tree.sums(at, pool).allocated;
-    below = below && below_quota(used, tree.share(at, pool).quota, candidate);
-    fits = fits && !exceeds(used + candidate, fair[static_cast<std::size_t>(at)], candidate);
+    below = below && below_quota(kinds, used, tree.share(at, pool).quota, candidate);
+    fits = fits && !exceeds(kinds, used + candidate, fair[static_cast<std::size_t>(at)], candidate);
   }
   const QueueId leaf = path.front();
   const Resources& used = tree.sums(leaf, pool).allocated;
@@ -87,8 +95,8 @@ LeafRank rank_leaf(const QueueTree& tree, const std::vector<QueueId>& path, Pool
   rank.not_below = !below;
   rank.not_within = !fits;
   rank.priority = seniority.priority;
-  rank.share_with = dominant(used + candidate, quota, mine);
-  rank.share_without = dominant(used, quota, mine);
+  rank.share_with = dominant(kinds, used + candidate, quota, mine);
+  rank.share_without = dominant(kinds, used, quota, mine);
   rank.age = seniority.age;
   return rank;
 }

@@ -66,7 +66,7 @@ Usage Cluster::usage(const std::string& queue, bool is_project, const std::strin
   u.allocated = sums.in_use();
   u.pending = sums.pending;
   const Bounds& quota = s.tree().share(id, p).quota;
-  for (const ResourceKind kind : kAccountedKinds) {
+  for (const ResourceKind kind : s.tree().accounted()) {
     const std::int64_t used = amount_of(u.allocated, kind);
     const auto accounted = quota_of(quota, kind);
     if (accounted && used > *accounted) amount_of(u.borrowed, kind) = wrapping_sub(used, *accounted);
@@ -84,6 +84,21 @@ Resources Cluster::fair_share(const std::string& queue, bool is_project, const s
   if (answered.version != s.pool(p).version || answered.shares.size() != s.tree().size())
     answered = {s.pool(p).version, fair_shares(s, p)};
   return answered.shares[static_cast<std::size_t>(id)];
+}
+
+NamedAmounts Cluster::accounted(const Resources& amounts) const {
+  NamedAmounts named;
+  for (const ResourceKind kind : state_->tree().accounted()) {
+    const std::int64_t amount = amount_of(amounts, kind);
+    if (kind >= ResourceKind::kNamed && amount < kPlenty)
+      named.emplace(state_->resource_names.name_of(kind), amount);
+  }
+  return named;
+}
+
+std::string Cluster::uncountable(const std::string& resource) const {
+  const ResourceNames& names = state_->resource_names;
+  return names.is_full() && names.without_place({{resource, 1}}) != nullptr ? names.why_no_more() : "";
 }
 
 Workloads Cluster::workloads(const std::string& queue, bool is_project) const {

@@ -60,12 +60,16 @@ bool first_asks(ResourceNames& names, const JobSpec& spec) {
   return first;
 }
 
-// What nodes and pods outside jobs state of resources by name, after one more of them is counted.
+// What nodes, queues and pods outside jobs state of resources by name, after one more of them is counted.
 void count_anew(Cluster& cluster) {
   ClusterModel& s = cluster.state();
   for (std::size_t i = 0; i < s.nodes().size(); ++i) {
     const Node& n = s.nodes().all()[i];
     if (n.known && !n.spec.named.empty()) cluster.upsert_node(NodeSpec(n.spec));
+  }
+  for (std::size_t i = 0; i < s.tree().size(); ++i) {
+    const TreeNode& t = s.tree().queues()[i];
+    if (t.known) s.upsert_queue(t.spec);
   }
   for (const auto& [key, pod] : std::map(s.others_with_named)) cluster.upsert_other_pod(pod);
 }

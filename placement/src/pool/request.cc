@@ -117,8 +117,7 @@ std::string problem_of(const RoleSpec& r, std::size_t roles) {
 std::string problem_of_names(const std::vector<RoleSpec>& roles, const ResourceNames& names) {
   for (const RoleSpec& r : roles) {
     if (const std::string* name = names.without_place(r.named)) {
-      return "role " + r.name + " asks for " + *name + ", and no more than " + std::to_string(kMaxNamed) +
-             " resources beside GPUs, CPU, memory and pods can be counted: these are " + names.all();
+      return "role " + r.name + " asks for " + *name + ", and " + names.why_no_more();
     }
   }
   return "";

@@ -130,7 +130,7 @@ bool others_come_first(const ClusterModel& s, PoolId pool, const Reservation& r)
     return amount_of(asked, kind) > 0 && 2 * held >= amount_of(asked, kind);
   };
   if (asked.gpu.value > 0) return hold_half(ResourceKind::kGpu);
-  return std::ranges::any_of(kAccountedKinds, hold_half);
+  return std::ranges::any_of(s.tree().accounted(), hold_half);
 }
 
 bool make(ClusterModel& s, PoolId pool, JobId id) {

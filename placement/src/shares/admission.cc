@@ -11,15 +11,15 @@ namespace {
 
 // What `asked` more would be too much for; nullopt: nothing. `bound_of(kind)`: nullopt, there is none.
 template <class BoundOf>
-std::optional<BrokenBound> first_broken(QueueId at, Bound which, const Resources& asked,
-                                        const Resources& used, BoundOf&& bound_of) {
-  for (const ResourceKind kind : kAccountedKinds) {
+std::optional<BrokenBound> first_broken(const QueueTree& tree, QueueId at, Bound which,
+                                        const Resources& asked, const Resources& used, BoundOf&& bound_of) {
+  for (const ResourceKind kind : tree.accounted()) {
     const std::int64_t need = amount_of(asked, kind), has = amount_of(used, kind);
     if (need <= 0) continue;
     const std::optional<std::int64_t> most = bound_of(kind);
     if (most && wrapping_add(has, need) > *most) {
       return BrokenBound{
-          at, which, name_of(kind), need, std::max<std::int64_t>(0, wrapping_sub(*most, has)), *most};
+          at, which, kind, need, std::max<std::int64_t>(0, wrapping_sub(*most, has)), *most};
     }
   }
   return std::nullopt;
@@ -31,7 +31,7 @@ std::int64_t held_back(const QueueTree& tree, const std::vector<QueueId>& path, 
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < path.size(); ++i) {
     const TreeSums& sums = tree.sums(path[i], pool);
-    const std::int64_t own = amount_of(reserved_part(tree.share(path[i], pool)), kind);
+    const std::int64_t own = amount_of(reserved_part(tree.share(path[i], pool), tree.accounted()), kind);
     if (own > 0 && amount_of(sums.allocated, kind) + asked <= own) break;
     const Resources& level =
         i + 1 < path.size() ? tree.sums(path[i + 1], pool).held_below : tree.held_back(pool);
@@ -46,15 +46,15 @@ std::optional<BrokenBound> taken_from_reserved(const ClusterModel& s, const std:
   const Pool& p = s.pool(pool);
   Resources free = p.domains[0].free;
   if (amounts.gpu.value % kMilliPerGpu != 0) free.gpu = p.domains[0].capacity.gpu - p.used_gpu;
-  for (const ResourceKind kind : kAccountedKinds) {
+  for (const ResourceKind kind : s.tree().accounted()) {
     const std::int64_t asked = amount_of(amounts, kind);
     if (asked <= 0) continue;
     const std::int64_t held = held_back(s.tree(), path, pool, kind, asked);
     if (held <= 0) continue;
     const std::int64_t have = std::max<std::int64_t>(0, amount_of(free, kind) - held);
     if (asked > have) {
-      return BrokenBound{path.front(), Bound::kReservedPart,          name_of(kind), asked, have,
-                         held,         amount_of(free, kind) >= asked};
+      return BrokenBound{path.front(), Bound::kReservedPart, kind, asked, have, held,
+                         amount_of(free, kind) >= asked};
     }
   }
   return std::nullopt;
@@ -85,7 +85,8 @@ std::int64_t borrowable(const QueueTree& tree, QueueId at, PoolId pool, Resource
     const auto longest = lends(tree, beside);
     if (!longest || *who.max_runtime > *longest) continue;
     const std::int64_t wanted =
-        std::max(amount_of(sums.demand(), kind), amount_of(reserved_part(tree.share(beside, pool)), kind));
+        std::max(amount_of(sums.demand(), kind),
+                 amount_of(reserved_part(tree.share(beside, pool), tree.accounted()), kind));
     idle += std::max<std::int64_t>(0, *quota - wanted);
   }
   return std::max<std::int64_t>(0, idle - lent);
@@ -113,7 +114,7 @@ std::optional<BrokenBound> broken_bound(const ClusterModel& s, const std::vector
     const Share& share = s.tree().share(at, pool);
     const Resources used = used_in(sums, view);
     const auto limit = [&](ResourceKind kind) { return bound_of(share.limit, kind); };
-    if (auto b = first_broken(at, Bound::kLimit, amounts, used, limit)) return b;
+    if (auto b = first_broken(s.tree(), at, Bound::kLimit, amounts, used, limit)) return b;
     if (who.preemptible) continue;
     const auto quota = [&](ResourceKind kind) -> std::optional<std::int64_t> {
       const auto own = quota_of(share.quota, kind);
@@ -122,16 +123,14 @@ std::optional<BrokenBound> broken_bound(const ClusterModel& s, const std::vector
       const bool lent = beyond > 0 && beyond <= borrowable(s.tree(), at, pool, kind, who);
       return lent ? std::nullopt : own;
     };
-    if (auto b = first_broken(at, Bound::kQuota, amounts, sums.non_preemptible, quota)) return b;
+    if (auto b = first_broken(s.tree(), at, Bound::kQuota, amounts, sums.non_preemptible, quota)) return b;
   }
   if (view == View::kForNominated) return std::nullopt;  // it was seen to when they were nominated
   return taken_from_reserved(s, path, pool, amounts);
 }
 
 std::vector<QueueId> held_back_for(const QueueTree& tree, const std::vector<QueueId>& path, PoolId pool,
-                                   std::string_view resource) {
-  const auto kind = std::find_if(kAccountedKinds.begin(), kAccountedKinds.end(),
-                                 [&](ResourceKind k) { return name_of(k) == resource; });
+                                   ResourceKind what) {
   std::vector<QueueId> list;
   for (std::size_t i = 0; i < tree.size(); ++i) {
     const auto id = static_cast<QueueId>(i);
@@ -139,17 +138,18 @@ std::vector<QueueId> held_back_for(const QueueTree& tree, const std::vector<Queu
     if (!t.reserves || std::find(path.begin(), path.end(), id) != path.end()) continue;
     const bool beside = t.parent == kNoId ? t.spec.parent.empty()
                                           : std::find(path.begin(), path.end(), t.parent) != path.end();
-    if (beside && amount_of(tree.sums(id, pool).held_back, *kind) > 0) list.push_back(id);
+    if (beside && amount_of(tree.sums(id, pool).held_back, what) > 0) list.push_back(id);
   }
   return list;
 }
 
 std::string breach(const QueueTree& tree, const std::vector<QueueId>& path, PoolId pool,
                    const Resources& asked, const Applicant& who) {
+  const AccountedKinds& kinds = tree.accounted();
   for (const QueueId at : path) {
     const TreeSums& sums = tree.sums(at, pool);
     const Share& share = tree.share(at, pool);
-    const bool over = std::any_of(kAccountedKinds.begin(), kAccountedKinds.end(), [&](ResourceKind kind) {
+    const bool over = std::any_of(kinds.begin(), kinds.end(), [&](ResourceKind kind) {
       if (amount_of(asked, kind) <= 0) return false;
       if (amount_of(sums.allocated, kind) > bound_of(share.limit, kind).value_or(kUnbounded)) return true;
       if (who.preemptible) return false;

@@ -4,10 +4,10 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "model/cluster_model.h"
+#include "node/resource_vector.h"
 
 namespace muster::placement {
 
@@ -35,7 +35,7 @@ enum class Bound : std::uint8_t {
 struct BrokenBound {
   QueueId at = kNoId;  // where the bound is; kReservedPart: the Project itself
   Bound kind = Bound::kLimit;
-  const char* resource = "";
+  ResourceKind what = ResourceKind::kGpu;
   std::int64_t need = 0, have = 0;  // what is asked for, and what is left below the bound
   std::int64_t bound = 0;           // the bound; kReservedPart: how much is held back
   bool binds = true;                // kReservedPart: false where so much is not even free
@@ -46,7 +46,7 @@ std::optional<BrokenBound> broken_bound(const ClusterModel& state, const std::ve
 
 // The Queues and Projects beside the path for which something of the resource is held back.
 std::vector<QueueId> held_back_for(const QueueTree& tree, const std::vector<QueueId>& path, PoolId pool,
-                                   std::string_view resource);
+                                   ResourceKind what);
 
 // The name of a level of `path` that is beyond a bound in what was asked for; "": there is none. For the
 // auditor: right after a start there is none.

@@ -9,8 +9,9 @@
 namespace muster::placement {
 namespace {
 
-bool within_quota(const Bounds& quota, const Resources& used, const Resources& asked) {
-  return std::none_of(kAccountedKinds.begin(), kAccountedKinds.end(), [&](ResourceKind kind) {
+bool within_quota(const AccountedKinds& kinds, const Bounds& quota, const Resources& used,
+                  const Resources& asked) {
+  return std::none_of(kinds.begin(), kinds.end(), [&](ResourceKind kind) {
     return amount_of(asked, kind) > 0 && amount_of(used, kind) > quota_of(quota, kind).value_or(kUnbounded);
   });
 }
@@ -37,13 +38,14 @@ bool cheap_to_remove(const ClusterModel& s, const Job& j, const std::vector<Queu
 std::vector<BoundsKept> bounds_kept(const ClusterModel& s, const std::vector<QueueId>& path, PoolId pool,
                                     const Resources& asked, bool placed) {
   const auto& fair = s.pool(pool).fair;
+  const AccountedKinds& kinds = s.tree().accounted();
   std::vector<BoundsKept> kept;
   for (const QueueId at : path) {
     const Resources used =
         placed ? s.tree().sums(at, pool).allocated : s.tree().sums(at, pool).allocated + asked;
     const auto i = static_cast<std::size_t>(at);
-    kept.push_back({within_quota(s.tree().share(at, pool).quota, used, asked),
-                    i < fair.size() && !exceeds(used, fair[i], asked)});
+    kept.push_back({within_quota(kinds, s.tree().share(at, pool).quota, used, asked),
+                    i < fair.size() && !exceeds(kinds, used, fair[i], asked)});
   }
   return kept;
 }

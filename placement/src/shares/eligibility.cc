@@ -10,7 +10,7 @@ namespace {
 bool within(const QueueTree& tree, const Claimant& c, QueueId at, Eligibility eligibility,
             const Resources& before) {
   const Resources& used = tree.sums(at, c.pool).allocated;
-  for (const ResourceKind kind : kAccountedKinds) {
+  for (const ResourceKind kind : tree.accounted()) {
     const std::int64_t asked = amount_of(c.asked, kind);
     if (asked <= 0) continue;
     const Entitlement own = entitlement(tree, at, c.pool, *c.fair, kind);
@@ -36,7 +36,8 @@ bool may_be_eligible(const QueueTree& tree, const Claimant& c, Eligibility eligi
 }
 
 bool is_minimum_guaranteed(const QueueTree& tree, const Claimant& c, const Resources& minimums) {
-  return std::all_of(kAccountedKinds.begin(), kAccountedKinds.end(), [&](ResourceKind kind) {
+  const AccountedKinds& kinds = tree.accounted();
+  return std::all_of(kinds.begin(), kinds.end(), [&](ResourceKind kind) {
     const std::int64_t asked = amount_of(c.asked, kind);
     return asked <= 0 || wrapping_add(amount_of(minimums, kind), asked) <=
                              entitlement(tree, c.path.front(), c.pool, *c.fair, kind).guarantee();
@@ -49,7 +50,7 @@ bool may_give(const QueueTree& tree, const Claimant& c, Eligibility eligibility,
     if (std::find(c.path.begin(), c.path.end(), at) != c.path.end()) return true;  // the common ancestor
     const Resources& used = tree.sums(at, c.pool).allocated;
     bool over = false, below_guarantee = false;
-    for (const ResourceKind kind : kAccountedKinds) {
+    for (const ResourceKind kind : tree.accounted()) {
       if (amount_of(c.asked, kind) <= 0) continue;
       const Entitlement own = entitlement(tree, at, c.pool, *c.fair, kind);
       const std::int64_t has = amount_of(used, kind);
@@ -67,7 +68,7 @@ Resources beyond_quota(const QueueTree& tree, QueueId leaf, PoolId pool) {
   const Resources& used = tree.sums(leaf, pool).allocated;
   const Bounds& quota = tree.share(leaf, pool).quota;
   Resources beyond;
-  for (const ResourceKind kind : kAccountedKinds) {
+  for (const ResourceKind kind : tree.accounted()) {
     const auto accounted = quota_of(quota, kind);
     amount_of(beyond, kind) = accounted ? wrapping_sub(amount_of(used, kind), *accounted) : kUnbounded;
   }
@@ -76,7 +77,8 @@ Resources beyond_quota(const QueueTree& tree, QueueId leaf, PoolId pool) {
 
 bool within_guarantee(const QueueTree& tree, QueueId at, PoolId pool, const std::vector<Resources>& fair,
                       const Resources& used, const Resources& asked) {
-  return std::none_of(kAccountedKinds.begin(), kAccountedKinds.end(), [&](ResourceKind kind) {
+  const AccountedKinds& kinds = tree.accounted();
+  return std::none_of(kinds.begin(), kinds.end(), [&](ResourceKind kind) {
     return amount_of(asked, kind) > 0 &&
            amount_of(used, kind) > entitlement(tree, at, pool, fair, kind).guarantee();
   });

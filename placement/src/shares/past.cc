@@ -23,14 +23,14 @@ Duration fold_after(Duration half_life) {
   return {std::max<std::int64_t>(1, half_life.ms / kFoldsPerHalfLife)};
 }
 
-std::array<Wide, 3> amounts(const Resources& r) {
-  std::array<Wide, 3> list{};
-  for (std::size_t i = 0; i < list.size(); ++i) list[i] = amount_of(r, kAccountedKinds[i]);
+Past::Amounts amounts(const Resources& r) {
+  Past::Amounts list{};
+  for (std::size_t i = 0; i < list.size(); ++i) list[i] = amount_of(r, kChargedKinds[i]);
   return list;
 }
 
 // `mean`: what was held since the last fold, in the units of the average.
-void fold(Past& p, const std::array<Wide, 3>& mean, Time until, Duration half_life) {
+void fold(Past& p, const Past::Amounts& mean, Time until, Duration half_life) {
   const auto kept = static_cast<Wide>(decay(until - p.as_of, half_life));
   for (std::size_t i = 0; i < mean.size(); ++i)
     p.average[i] = mean[i] + (p.average[i] - mean[i]) * kept / static_cast<Wide>(kOne);
@@ -118,7 +118,7 @@ Resources average_use(const Past& p) {
   const auto rounded = [](Wide units) { return static_cast<std::int64_t>((units + kUnit / 2) / kUnit); };
   Resources use;
   for (std::size_t i = 0; i < p.average.size(); ++i)
-    amount_of(use, kAccountedKinds[i]) = rounded(p.average[i]);
+    amount_of(use, kChargedKinds[i]) = rounded(p.average[i]);
   return use;
 }
 

@@ -11,8 +11,6 @@
 namespace muster::placement {
 namespace {
 
-constexpr std::int64_t kPlenty = std::numeric_limits<std::int64_t>::max() / 4;
-
 std::int64_t reserved_of(const ShareClaim& c) {
   return std::max<std::int64_t>(0, std::min(c.reserved, c.limit));
 }
@@ -166,9 +164,9 @@ void sum_reserved(Source& source, QueueId at) {
   for (const QueueId child : tree.queue(at).children) {
     sum_reserved(source, child);
     reserved += source.reserved[static_cast<std::size_t>(child)];
-    for (const ResourceKind kind : kAccountedKinds) first_part(source, kind, child, source.below[i]);
+    for (const ResourceKind kind : tree.accounted()) first_part(source, kind, child, source.below[i]);
   }
-  source.reserved[i] = reserved_part(tree.share(at, source.pool));
+  source.reserved[i] = reserved_part(tree.share(at, source.pool), tree.accounted());
   source.reserved[i] = larger_of(source.reserved[i], reserved);
 }
 
@@ -181,7 +179,7 @@ void share_below(const Source& source, const Resources& capacity, std::vector<Qu
     const QueueSpec& y = tree.queue(b).spec;
     return std::tie(x.created, x.name, x.is_project) < std::tie(y.created, y.name, y.is_project);
   });
-  for (const ResourceKind kind : kAccountedKinds) {
+  for (const ResourceKind kind : tree.accounted()) {
     const std::int64_t unit = kind == ResourceKind::kGpu ? kMilliPerGpu : 1;
     share_resource(source, amount_of(capacity, kind), unit, kind, children, out);
   }

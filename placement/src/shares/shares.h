@@ -9,8 +9,8 @@
 
 namespace muster::placement {
 
-// The fair share of every Queue and Project in one pool, by QueueId. CPU and memory are shared out only where
-// a quota accounts for them. Elsewhere the share is all there is.
+// The fair share of every Queue and Project in one pool, by QueueId. Other resources than GPUs are
+// shared out only where a quota accounts for them. Elsewhere the share is kPlenty.
 std::vector<Resources> fair_shares(const ClusterModel& state, PoolId pool);
 // The same, if the Project of `path` asked for `more` in addition.
 std::vector<Resources> fair_shares_with(const ClusterModel& state, PoolId pool,

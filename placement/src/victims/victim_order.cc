@@ -27,7 +27,7 @@ Wide lost_work(const ClusterModel& s, const Job& j, PoolId pool, const Resources
   lost.ms = std::max<std::int64_t>(0, lost.ms) + j.progress.start_took.value_or(kUnknownStart).ms;
   const Resources& all = s.pool(pool).domains[0].capacity;
   std::int64_t share = 0;
-  for (const ResourceKind kind : kAccountedKinds)
+  for (const ResourceKind kind : kBasicKinds)
     share = std::max(share, millionths(amount_of(amounts, kind), amount_of(all, kind)));
   return static_cast<Wide>(lost.ms) * share;
 }
@@ -40,7 +40,7 @@ std::vector<Unit> in_taking_order(const ClusterModel& s, const Claimant& c, std:
   // leaves without a weight, which give idle room back first.
   const auto rank = [&](const Unit& u) {
     if (u.leaf == c.path.front()) return 3;
-    if (exceeds(u.amounts, beyond.at(u.leaf), c.asked)) return 2;
+    if (exceeds(s.tree().accounted(), u.amounts, beyond.at(u.leaf), c.asked)) return 2;
     return u.idle_room ? 0 : 1;
   };
   const auto own_order = [&](std::size_t a, std::size_t b) {
@@ -93,7 +93,7 @@ std::vector<Unit> in_taking_order(const ClusterModel& s, const Claimant& c, std:
 
 VictimSets::VictimSets(const ClusterModel& s, const Claimant& claimant, Action action,
                        const std::vector<Unit>& units)
-    : claimant_(claimant), action_(action), units_(units) {
+    : kinds_(s.tree().accounted()), claimant_(claimant), action_(action), units_(units) {
   for (const Unit& u : units_) beyond_.try_emplace(u.leaf, beyond_quota(s.tree(), u.leaf, claimant.pool));
 }
 
@@ -167,7 +167,7 @@ int VictimSets::below_quota(const std::vector<std::size_t>& taken) const {
     if (!units_[i].own) parts[units_[i].leaf] += units_[i].amounts;
   }
   return static_cast<int>(std::count_if(parts.begin(), parts.end(), [&](const auto& part) {
-    return exceeds(part.second, beyond_.at(part.first), claimant_.asked);
+    return exceeds(kinds_, part.second, beyond_.at(part.first), claimant_.asked);
   }));
 }
 

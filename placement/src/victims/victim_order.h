@@ -51,6 +51,7 @@ class VictimSets {
   int own(const std::vector<std::size_t>& taken) const;
   int below_quota(const std::vector<std::size_t>& taken) const;
 
+  const AccountedKinds& kinds_;
   const Claimant& claimant_;
   Action action_;
   const std::vector<Unit>& units_;

@@ -85,7 +85,7 @@ bool VictimTrial::in_bounds() const {
   for (std::size_t i = 0; i < c.path.size(); ++i) {
     const Resources after = s_.tree().sums(c.path[i], c.pool).allocated + c.asked;
     const Resources& fair = (*c.fair)[static_cast<std::size_t>(c.path[i])];
-    if (exceeds(after, larger_of(fair, before_[i]), c.asked)) return false;
+    if (exceeds(s_.tree().accounted(), after, larger_of(fair, before_[i]), c.asked)) return false;
   }
   return true;
 }

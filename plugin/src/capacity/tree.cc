@@ -4,12 +4,25 @@
 #include <map>
 #include <set>
 
+#include "muster/common/quantity.h"
 #include "output/text.h"
 
 namespace muster::plugin {
 namespace {
 
 constexpr std::int64_t kBarWidth = 24;
+
+// "rdma/hca 24/64, hugepages-2Mi 1Gi": what is held of each resource known by name, and the quota of it where
+// there is one.
+std::string resources(const crds::NamedAmounts& held, const crds::NamedAmounts& quota) {
+  std::map<std::string, std::string> texts;
+  for (const auto& [name, amount] : held) texts[name] = common::format_resource(name, amount);
+  for (const auto& [name, amount] : quota)
+    texts.try_emplace(name, "0").first->second += "/" + common::format_resource(name, amount);
+  std::string text;
+  for (const auto& [name, amounts] : texts) text += (text.empty() ? "" : ", ") + name + " " + amounts;
+  return text;
+}
 
 class Tree {
  public:
@@ -46,7 +59,7 @@ class Tree {
 
  private:
   static Row missing(const std::string& queue) {
-    Row row{std::vector<Cell>(13), Colour::kRed};
+    Row row{std::vector<Cell>(14), Colour::kRed};
     row.cells[0].text = queue + " (missing)";
     return row;
   }
@@ -82,6 +95,7 @@ class Tree {
                  cell(std::int64_t{s.waiting}),
                  cell(std::int64_t{object.spec.weight}),
                  cell(object.spec.limit.gpu ? gpus(object.spec.limit) : ""),
+                 cell(resources(s.allocated.resources, object.spec.quota.resources)),
                  cell(bar(milli_gpus(object.spec.quota), milli_gpus(s.allocated), whole_))};
     if (milli_gpus(s.borrowed) > 0) row.colour = Colour::kYellow;
     rows_.push_back(std::move(row));
@@ -122,6 +136,7 @@ Listing tree(const std::vector<crds::Queue>& queues, const std::vector<crds::Pro
                      {"WAITING", "waiting"},
                      {"WEIGHT", "weight", Shown::kWideAndData},
                      {"LIMIT", "limit", Shown::kWideAndData},
+                     {"RESOURCES", "resources", Shown::kWideAndData},
                      {"", "", Shown::kTables}};
   listing.rows = Tree(queues, projects).rows();
   listing.footer = "GPUs of the default pool. # used, + borrowed, - quota that is idle.\n";

@@ -120,6 +120,11 @@ Observed TrainingJobReconciler::observe(const View& view) {
       return cpus_of(view.counts->value.spec, view.wish.needs, place);
     };
   }
+  if (asks_for_named(view.wish.needs)) {
+    seen.named = [&view](const crds::PodAssignment& place) {
+      return named_of(view.counts->value.spec, view.wish.needs, place);
+    };
+  }
   if (const auto said = reports_.find(view.key); said != reports_.end()) {
     if (crds::resizes_in_place(job.spec) && job.status.assignment.attempt != 0)
       note_departed(said->second, view.job->meta.name, job.status.assignment, view.pods);

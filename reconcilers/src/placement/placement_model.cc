@@ -32,10 +32,17 @@ struct PlacementModel::Impl {
                   }}};
   std::map<std::string, GpuMeans> gpu_means;  // by pool
   std::map<std::string, client::Node> nodes;  // their GPU count depends on the pools' resource names
+  std::map<std::string, int> listed;  // how many nodes list some of a resource beside CPU, memory and pods
   std::map<std::string, std::set<std::int32_t>> failing;  // GPUs, by node
   std::optional<pl::Time> wake;                           // when to plan again though nothing changes
 
   void touch() { changed(); }
+
+  void note_listed(const client::Node& node, int by) {
+    for (const auto& [resource, amount] : node.extended) {
+      if (amount > 0) listed[resource] += by;
+    }
+  }
 
   pl::NodeSpec to_node(const client::Node& n) const {
     pl::NodeSpec spec = node_spec(n, others.gpu_resources());
@@ -58,16 +65,17 @@ struct PlacementModel::Impl {
     TreeNumbers n;
     const std::string main = cluster.default_pool();
     const auto usage = cluster.usage(name, is_project, main);
-    n.allocated = to_amounts(usage.allocated);
-    n.borrowed = to_amounts(usage.borrowed);
-    n.pending = to_amounts(usage.pending);
-    n.fair_share = to_amounts(cluster.fair_share(name, is_project, main));
+    n.allocated = to_amounts(cluster, usage.allocated);
+    n.borrowed = to_amounts(cluster, usage.borrowed);
+    n.pending = to_amounts(cluster, usage.pending);
+    n.fair_share = to_amounts(cluster, cluster.fair_share(name, is_project, main));
     for (const auto& pool : cluster.pool_names()) {
       if (pool == main) continue;
       const auto u = cluster.usage(name, is_project, pool);
       if (u == pl::Usage{}) continue;
-      n.pools.push_back({pool, to_amounts(u.allocated), to_amounts(u.borrowed), to_amounts(u.pending),
-                         to_amounts(cluster.fair_share(name, is_project, pool))});
+      n.pools.push_back({pool, to_amounts(cluster, u.allocated), to_amounts(cluster, u.borrowed),
+                         to_amounts(cluster, u.pending),
+                         to_amounts(cluster, cluster.fair_share(name, is_project, pool))});
     }
     const auto work = cluster.workloads(name, is_project);
     n.running = work.running;
@@ -86,7 +94,10 @@ void PlacementModel::ask_usual_run_times(UsualRunTimes ask) {
 }
 
 void PlacementModel::node(const client::Node& node) {
-  impl_->nodes[node.meta.name] = node;
+  client::Node& known = impl_->nodes[node.meta.name];
+  impl_->note_listed(known, -1);
+  known = node;
+  impl_->note_listed(known, 1);
   impl_->cluster.upsert_node(impl_->to_node(node));
   impl_->touch();
 }
@@ -101,7 +112,10 @@ void PlacementModel::failing_gpus(const std::string& node, std::set<std::int32_t
   impl_->touch();
 }
 void PlacementModel::node_gone(const client::Node& node) {
-  impl_->nodes.erase(node.meta.name);
+  if (const auto known = impl_->nodes.find(node.meta.name); known != impl_->nodes.end()) {
+    impl_->note_listed(known->second, -1);
+    impl_->nodes.erase(known);
+  }
   impl_->cluster.remove_node(node.meta.name);
   impl_->touch();
 }
@@ -234,6 +248,17 @@ crds::MilliGpu PlacementModel::charge_of(const crds::PodAssignment& place, const
       pl::charge_on(node == impl_->nodes.end() ? pl::NodeSpec{} : impl_->to_node(node->second), role);
   return crds::MilliGpu{charge.value};
 }
+std::string PlacementModel::pool_of_gpus(const std::string& resource) const {
+  for (const auto& [pool, means] : impl_->gpu_means) {
+    if (means.resource == resource) return pool;
+  }
+  return {};
+}
+std::string PlacementModel::why_unused(const std::string& resource) const {
+  const auto nodes = impl_->listed.find(resource);
+  if (nodes == impl_->listed.end() || nodes->second == 0) return "no node has any";
+  return impl_->cluster.uncountable(resource);
+}
 TreeNumbers PlacementModel::numbers_of_queue(const std::string& name) const {
   return impl_->numbers(name, false);
 }
@@ -242,7 +267,7 @@ TreeNumbers PlacementModel::numbers_of_project(const std::string& name) const {
 }
 PoolNumbers PlacementModel::numbers_of_pool(const std::string& name) const {
   const auto u = impl_->cluster.pool_usage(name);
-  return {u.nodes, to_amounts(u.capacity), to_amounts(u.free), u.shared_nodes,
+  return {u.nodes, to_amounts(impl_->cluster, u.capacity), to_amounts(impl_->cluster, u.free), u.shared_nodes,
           crds::MilliGpu{u.largest_gang.value}};
 }
 std::vector<NodeNumbers> PlacementModel::numbers_of_nodes() const {

@@ -6,6 +6,8 @@
 #include <charconv>
 #include <limits>
 
+#include "muster/common/quantity.h"
+#include "muster/placement/cluster.h"
 #include "muster/reconcilers/pods/checkpoint.h"
 #include "muster/reconcilers/pods/elastic.h"
 #include "muster/reconcilers/pods/gpu_share.h"
@@ -28,6 +30,7 @@ pl::Bounds to_bounds(const crds::Amounts& a) {
   if (a.gpu) b.gpu = pl::MilliGpu{a.gpu->value};
   if (a.cpu) b.cpu = pl::MilliCpu{a.cpu->value};
   if (a.memory) b.memory = pl::Bytes{a.memory->value};
+  b.named = a.resources;
   return b;
 }
 template <class Spec>
@@ -209,16 +212,9 @@ pl::Duration to_duration(crds::Duration d) {
   return {std::chrono::duration_cast<std::chrono::milliseconds>(d).count()};
 }
 
-crds::Amounts to_amounts(const pl::Resources& r) {
-  return {crds::MilliGpu{r.gpu.value}, crds::MilliCpu{r.cpu.value}, crds::Bytes{r.memory.value}};
-}
-
-std::string quantity_text(const std::string& resource, std::int64_t amount) {
-  if (resource == "gpu") return crds::to_string(crds::MilliGpu{amount});
-  if (resource == "cpu") return crds::to_string(crds::MilliCpu{amount});
-  if (resource == "memory" || resource == "ephemeral-storage" || resource.starts_with("hugepages-"))
-    return crds::to_string(crds::Bytes{amount});
-  return std::to_string(amount);
+crds::Amounts to_amounts(const pl::Cluster& cluster, const pl::Resources& r) {
+  return {crds::MilliGpu{r.gpu.value}, crds::MilliCpu{r.cpu.value}, crds::Bytes{r.memory.value},
+          cluster.accounted(r)};
 }
 
 crds::Waiting to_waiting(const pl::PendingReason& v) {
@@ -236,8 +232,8 @@ crds::Waiting to_waiting(const pl::PendingReason& v) {
         v.estimated_from_history ? crds::EstimateSource::kHistory : crds::EstimateSource::kDeclaredRunTimes;
   }
   for (const auto& b : v.blocking) {
-    w.blocking.push_back(
-        {b.resource, b.pool, quantity_text(b.resource, b.need), quantity_text(b.resource, b.have), b.by});
+    w.blocking.push_back({b.resource, b.pool, common::format_resource(b.resource, b.need),
+                          common::format_resource(b.resource, b.have), b.by});
   }
   return w;
 }

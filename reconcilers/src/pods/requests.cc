@@ -469,11 +469,27 @@ bool asks_for_parts_of_gpus(const std::vector<PodNeeds>& needs) {
       needs, [](const PodNeeds& n) { return n.share.kind != placement::GpuShare::Kind::kWhole; });
 }
 
-crds::MilliCpu cpus_of(const crds::TrainingJobSpec& spec, const std::vector<PodNeeds>& needs,
-                       const crds::PodAssignment& place) {
+namespace {
+
+PodRequests requests_of(const crds::TrainingJobSpec& spec, const std::vector<PodNeeds>& needs,
+                        const crds::PodAssignment& place) {
   const auto role = std::ranges::find(spec.roles, place.role, &crds::Role::name);
   const auto r = static_cast<std::size_t>(role - spec.roles.begin());
-  return r < needs.size() ? needs[r].requests.cpu : crds::MilliCpu{};
+  return r < needs.size() ? needs[r].requests : PodRequests{};
+}
+
+}  // namespace
+
+crds::MilliCpu cpus_of(const crds::TrainingJobSpec& spec, const std::vector<PodNeeds>& needs,
+                       const crds::PodAssignment& place) {
+  return requests_of(spec, needs, place).cpu;
+}
+crds::NamedAmounts named_of(const crds::TrainingJobSpec& spec, const std::vector<PodNeeds>& needs,
+                            const crds::PodAssignment& place) {
+  return requests_of(spec, needs, place).named;
+}
+bool asks_for_named(const std::vector<PodNeeds>& needs) {
+  return std::ranges::any_of(needs, [](const PodNeeds& n) { return !n.requests.named.empty(); });
 }
 
 }  // namespace muster::reconcilers

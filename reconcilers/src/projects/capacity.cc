@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <set>
 #include <vector>
 
+#include "muster/common/quantity.h"
 #include "muster/placement/pool.h"
 #include "muster/reconcilers/common/log.h"
 #include "muster/reconcilers/projects/project_objects.h"
@@ -131,12 +133,62 @@ std::string overcommit(const std::string& parent, const crds::Amounts& quota,
                            over("memory", quota.memory, of_children.memory)}) {
     if (!text.empty()) return text;
   }
+  for (const auto& [name, mine] : quota.resources) {
+    const auto theirs = of_children.resources.find(name);
+    if (theirs == of_children.resources.end() || theirs->second <= mine) continue;
+    return fmt::format("children of Queue {} have {} {} of quota, it has {}", parent,
+                       common::format_resource(name, theirs->second), name,
+                       common::format_resource(name, mine));
+  }
   return {};
 }
 
 template <class A>
 void add(std::optional<A>& sum, const std::optional<A>& part) {
   if (part) sum = sum.value_or(A{}) + *part;
+}
+
+// The names in all bounds that the spec states.
+template <class Spec>
+std::set<std::string> resources_in(const Spec& spec) {
+  std::set<std::string> names;
+  const auto take = [&](const auto& share) {
+    for (const crds::Amounts* a : {&share.quota, &share.reserved, &share.limit}) {
+      for (const auto& [name, amount] : a->resources) names.insert(name);
+    }
+  };
+  take(spec);
+  for (const auto& pool : spec.pools) take(pool);
+  return names;
+}
+
+// A name that is mistyped takes nothing from anybody, but bounds nothing either.
+template <class Kind>
+void say_unused(Kind& object, const std::set<std::string>& resources, crds::Time now,
+                const PlacementModel& placement) {
+  constexpr const char* kType = "ResourcesUnknown";
+  if (resources.empty() && crds::find_condition(object.status.conditions, kType) == nullptr) return;
+  std::string text;
+  for (const auto& name : resources) {
+    const auto why = placement.why_unused(name);
+    if (why.empty()) continue;
+    text += fmt::format("{}nobody can use {}, which a quota or limit names: {}", text.empty() ? "" : "; ",
+                        name, why);
+  }
+  set(object, now, kType, !text.empty(), text.empty() ? "AllKnown" : "NobodyCanUseThem", text);
+}
+
+CapacityReconciler::Refusal refusal_of_resources(const std::set<std::string>& resources,
+                                                 const PlacementModel& placement) {
+  for (const auto& name : resources) {
+    if (const auto pool = placement.pool_of_gpus(name); !pool.empty()) {
+      return {"GPUsAsResource",
+              fmt::format("a quota or limit names {} in resources, and NodePool {} counts it as GPUs: state "
+                          "it as gpu, beside resources",
+                          name, pool)};
+    }
+  }
+  return {};
 }
 
 // More than one pool, and none of them is the default.
@@ -177,6 +229,10 @@ crds::Amounts quota_of_children(const ObjectStore<crds::Queue>& queues,
       add(sum.gpu, quota.gpu);
       add(sum.cpu, quota.cpu);
       add(sum.memory, quota.memory);
+      for (const auto& [name, amount] : quota.resources) {
+        std::int64_t& all = sum.resources[name];
+        all = (crds::Bytes{all} + crds::Bytes{amount}).value;  // stops at the largest
+      }
     }
   };
   take(queues.by_index(kByParent, queue));
@@ -299,8 +355,10 @@ CapacityReconciler::Refusal CapacityReconciler::fill(crds::Queue& q) const {
       overcommit(name, q.spec.quota, quota_of_children(caches.queues.store(), caches.projects.store(), name));
   set(q, context_.now(), "QuotaOvercommitted", !over.empty(), over.empty() ? "Fits" : "ChildrenExceedQuota",
       over);
+  const auto resources = resources_in(q.spec);
+  say_unused(q, resources, context_.now(), context_.placement);
   if (!numbers.problem.empty()) return {"InvalidParent", numbers.problem};
-  return {};
+  return refusal_of_resources(resources, context_.placement);
 }
 
 CapacityReconciler::Refusal CapacityReconciler::fill(crds::Project& p) const {
@@ -313,9 +371,11 @@ CapacityReconciler::Refusal CapacityReconciler::fill(crds::Project& p) const {
   if (there && is_namespace_of(p, *there)) p.status.ns_uid = there->meta.uid;
   set(p, context_.now(), "NamespaceReady", state.reason.empty(),
       state.reason.empty() ? "Ready" : state.reason, state.message);
+  const auto resources = resources_in(p.spec);
+  say_unused(p, resources, context_.now(), context_.placement);
   if (state.reason == "NamespaceTaken") return {state.reason, state.message};
   if (!numbers.problem.empty()) return {"InvalidQueue", numbers.problem};
-  return {};
+  return refusal_of_resources(resources, context_.placement);
 }
 
 CapacityReconciler::Refusal CapacityReconciler::fill(crds::NodePool& pool) const {

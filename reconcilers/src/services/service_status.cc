@@ -99,6 +99,7 @@ class Writer {
     status_.url = url_of(service_);
     std::int32_t pods = 0;
     crds::MilliGpu gpus{0};
+    crds::Amounts held;
     for (const auto& r : replicas_) {
       status_.ready_replicas += r.state.is_ready ? 1 : 0;
       status_.updated_replicas += r.state.is_current ? 1 : 0;
@@ -106,10 +107,11 @@ class Writer {
       placed_ += r.state.is_placed ? 1 : 0;
       pods += r.ready_pods;
       if (r.job->status.allocated.gpu) gpus += *r.job->status.allocated.gpu;
+      held.add_resources(r.job->status.allocated.resources);
     }
     is_known_ = status_.revision == revision;
     status_.pods = fmt::format("{}/{}", pods, desired_ * spec.group_size);
-    status_.allocated = {};
+    status_.allocated = std::move(held);
     if (placed_ > 0) status_.allocated.gpu = gpus;
   }
 

@@ -89,6 +89,11 @@ bool World::look(Gang& g, const std::string& beneficiary, std::optional<crds::Ti
       return reconcilers::cpus_of(g.job.spec, g.wish.needs, place);
     };
   }
+  if (reconcilers::asks_for_named(g.wish.needs)) {
+    seen.named = [&](const crds::PodAssignment& place) {
+      return reconcilers::named_of(g.job.spec, g.wish.needs, place);
+    };
+  }
   const reconcilers::Step step = reconcilers::advance(seen);
 
   const bool was_whole = is_whole(g);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "muster/common/quantity.h"
 #include "muster/reconcilers/placement/placement_specs.h"
 
 namespace muster::simulate {
@@ -23,23 +24,23 @@ Entry amounts_entry(const crds::Amounts& a) {
   if (a.gpu) entry["gpu"] = crds::to_string(*a.gpu);
   if (a.cpu) entry["cpu"] = crds::to_string(*a.cpu);
   if (a.memory) entry["memory"] = crds::to_string(*a.memory);
+  for (const auto& [name, amount] : a.resources)
+    entry["resources"][name] = common::format_resource(name, amount);
   return entry;
 }
-Entry amounts_entry(const pl::Resources& r) {
-  return amounts_entry(reconcilers::to_amounts(r));
-}
 
-// CPU and memory have a fair share where the quota says that they are accounted.
+// Other resources than GPUs have a fair share where the quota says that they are accounted.
 void add_usage(const World& world, const std::string& name, bool is_project, const std::string& pool,
                const crds::Amounts& quota, Entry& entry) {
   const pl::Usage usage = world.cluster.usage(name, is_project, pool);
-  crds::Amounts fair = reconcilers::to_amounts(world.cluster.fair_share(name, is_project, pool));
+  const auto amounts = [&](const pl::Resources& r) { return reconcilers::to_amounts(world.cluster, r); };
+  crds::Amounts fair = amounts(world.cluster.fair_share(name, is_project, pool));
   if (!quota.cpu) fair.cpu.reset();
   if (!quota.memory) fair.memory.reset();
   entry["fairShare"] = amounts_entry(fair);
-  entry["allocated"] = amounts_entry(usage.allocated);
-  entry["borrowed"] = amounts_entry(usage.borrowed);
-  entry["pending"] = amounts_entry(usage.pending);
+  entry["allocated"] = amounts_entry(amounts(usage.allocated));
+  entry["borrowed"] = amounts_entry(amounts(usage.borrowed));
+  entry["pending"] = amounts_entry(amounts(usage.pending));
 }
 
 template <class Kind>

@@ -182,11 +182,19 @@ class Differences {
     const Entry entry =
         q != world_.queues.end() ? queue_entry(world_, *q->second) : project_entry(world_, *p->second);
     for (const auto& [field, amounts] : fields.items()) {
-      for (const auto& [resource, wanted] : amounts.items()) {
-        const auto& have = entry.at(field);
-        const Json is = have.contains(resource) ? Json(have.at(resource).get<std::string>()) : Json("0");
-        if (milli(wanted) != milli(is)) differ(at + "." + field + "." + resource, shown(wanted), shown(is));
+      compare_amounts(at + "." + field, amounts, entry.at(field));
+    }
+  }
+
+  void compare_amounts(const std::string& at, const Json& amounts, const Entry& have) {
+    for (const auto& [resource, wanted] : amounts.items()) {
+      const std::string path = at + "." + resource;
+      if (wanted.is_object()) {
+        compare_amounts(path, wanted, have.value(resource, Entry::object()));
+        continue;
       }
+      const Json is = have.contains(resource) ? Json(have.at(resource).get<std::string>()) : Json("0");
+      if (milli(wanted) != milli(is)) differ(path, shown(wanted), shown(is));
     }
   }
 

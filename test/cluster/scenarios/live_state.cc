@@ -85,10 +85,18 @@ std::map<std::string, Standing> standings(const Cluster& cluster) {
   return there;
 }
 
+// GPUs, and what is counted by name: "4, 8 rdma/hca".
 std::string amount(const json& status, const char* what) {
+  const auto text = [](const json& amount) {
+    return amount.is_string() ? amount.get<std::string>() : amount.dump();
+  };
   const json amounts = status.value(what, json::object());
-  if (!amounts.contains("gpu")) return "0";
-  return amounts["gpu"].is_string() ? amounts["gpu"].get<std::string>() : amounts["gpu"].dump();
+  std::string all = text(amounts.value("gpu", json("0")));
+  const json resources = amounts.value("resources", json::object());
+  for (const auto& [name, value] : resources.items()) {
+    if (text(value) != "0") all += ", " + text(value) + " " + name;
+  }
+  return all;
 }
 
 }  // namespace

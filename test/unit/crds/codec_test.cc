@@ -211,5 +211,20 @@ TEST(Project, ClaimsTheNamespaceOfItsNameUnlessItSaysOtherwise) {
   EXPECT_EQ(namespace_of(project), "team");
 }
 
+// Others than bytes are written as whole numbers, however they were stated.
+TEST(Codec, ResourcesByNameAreAmounts) {
+  const auto queue = from_text<Queue>(
+      R"({"kind": "Queue", "metadata": {"name": "q"}, "spec": {"quota": {"resources":
+          {"rdma/hca": 1024, "v/x": "1k", "hugepages-2Mi": "4096Mi"}}}})");
+  ASSERT_TRUE(queue);
+  EXPECT_EQ(queue->spec.quota.resources,
+            (NamedAmounts{{"hugepages-2Mi", std::int64_t{4} << 30}, {"rdma/hca", 1024}, {"v/x", 1000}}));
+  EXPECT_EQ(to_json(*queue)["spec"]["quota"]["resources"],
+            (Json{{"hugepages-2Mi", "4Gi"}, {"rdma/hca", "1024"}, {"v/x", "1000"}}));
+  const auto wrong = from_text<Queue>(R"({"spec": {"limit": {"resources": {"rdma/hca": "many"}}}})");
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().field, "spec.limit.resources.rdma/hca");
+}
+
 }  // namespace
 }  // namespace muster::crds

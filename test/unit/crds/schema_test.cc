@@ -81,6 +81,9 @@ void walk(const Json& schema, const std::string& path) {
     EXPECT_EQ(schema.value("format", ""), "date-time") << path;
   } else if constexpr (std::is_same_v<T, StringMap>) {
     EXPECT_EQ(schema.at("additionalProperties").at("type"), "string") << path;
+  } else if constexpr (std::is_same_v<T, NamedAmounts>) {
+    EXPECT_TRUE(schema.at("additionalProperties").value("x-kubernetes-int-or-string", false)) << path;
+    EXPECT_EQ(schema.value("maxProperties", 0U), kMaxNamedAmounts) << path;
   } else if constexpr (std::is_same_v<T, RawJson>) {
     expect_type(schema, path, "object");
   } else {

@@ -141,6 +141,159 @@ TEST(NamedTest, WhatRunsIsChargedWithoutAPlaceToCountIn) {
   EXPECT_THAT(c.cluster.audit(), IsEmpty());
 }
 
+// --- quotas, limits and fair shares
+
+QueueSpec bounded(QueueSpec q, NamedAmounts quota, NamedAmounts limit = {}, NamedAmounts reserved = {}) {
+  q.in_default_pool.quota.named = std::move(quota);
+  q.in_default_pool.limit.named = std::move(limit);
+  q.in_default_pool.reserved.named = std::move(reserved);
+  return q;
+}
+
+// top -> {a, b}, one node with 8 GPUs and 8 devices.
+struct Devices : SmallCluster {
+  Devices() : SmallCluster({with(node("n1"), {{"rdma/hca", 8}, {"hugepages-2Mi", 64 * testing::kGi}})}) {
+    cluster.upsert_queue(queue("top", "", {.quota = 8}));
+  }
+  NamedAmounts allocated(const std::string& project) {
+    return cluster.accounted(cluster.usage(project, true, "default").allocated);
+  }
+  NamedAmounts fair_share(const std::string& project) {
+    return cluster.accounted(cluster.fair_share(project, true, "default"));
+  }
+};
+
+TEST(NamedTest, ALimitBoundsIt) {
+  Devices c;
+  c.cluster.upsert_queue(bounded(project("a", "top", {.quota = 8}), {}, {{"rdma/hca", 4}}));
+  c.cluster.upsert_job(asking(job("a/one", 1, 1), {{"rdma/hca", 4}}));
+  EXPECT_THAT(c.starts(), ElementsAre("a/one"));
+  c.cluster.upsert_job(asking(job("a/two", 1, 1), {{"rdma/hca", 1}}));
+  EXPECT_THAT(c.starts(), IsEmpty());
+  EXPECT_EQ(c.reason("a/two"), Reason::kLimitReached);
+  EXPECT_THAT(c.message("a/two"),
+              HasSubstr("needs 1 rdma/hca in pool default; Project a has 0 left of its limit of 4"));
+  EXPECT_EQ(c.cluster.pending_reason("a/two")->blocking,
+            (std::vector<Blocking>{{"rdma/hca", "default", 1, 0, {"Project a"}}}));
+  EXPECT_EQ(c.allocated("a"), (NamedAmounts{{"rdma/hca", 4}}));
+  EXPECT_EQ(c.allocated("b"), (NamedAmounts{{"rdma/hca", 0}}));
+  EXPECT_EQ(c.fair_share("a"), NamedAmounts{}) << "a limit is no quota";
+  EXPECT_THAT(c.cluster.audit(), IsEmpty());
+}
+
+TEST(NamedTest, WhatIsNotPreemptibleStaysWithinItsQuota) {
+  Devices c;
+  c.cluster.upsert_queue(bounded(project("a", "top", {.quota = 8}), {{"hugepages-2Mi", 4 * testing::kGi}}));
+  JobSpec fixed = asking(job("a/fixed", 1, 1), {{"hugepages-2Mi", 5 * testing::kGi}});
+  fixed.preemptible = false;
+  c.cluster.upsert_job(fixed);
+  EXPECT_THAT(c.starts(), IsEmpty());
+  EXPECT_EQ(c.reason("a/fixed"), Reason::kQuotaExceeded);
+  EXPECT_THAT(c.message("a/fixed"), HasSubstr("needs 5Gi hugepages-2Mi in pool default; Project a has 4Gi "
+                                              "left of its quota of 4Gi"));
+  fixed.preemptible = true;
+  c.cluster.upsert_job(fixed);
+  EXPECT_THAT(c.starts(), ElementsAre("a/fixed")) << "it may borrow";
+  EXPECT_THAT(c.cluster.audit(), IsEmpty());
+}
+
+// Before any job asks it is not counted, and the bounds stand there already.
+TEST(NamedTest, BoundsCountFromTheFirstJobThatAsks) {
+  Devices c;
+  c.cluster.upsert_queue(bounded(project("a", "top", {.quota = 8}), {{"rdma/hca", 8}}));
+  c.plan();
+  EXPECT_EQ(c.allocated("a"), NamedAmounts{});
+  c.cluster.upsert_job(asking(job("a/one", 1, 1), {{"rdma/hca", 2}}));
+  EXPECT_THAT(c.starts(), ElementsAre("a/one"));
+  EXPECT_EQ(c.allocated("a"), (NamedAmounts{{"rdma/hca", 2}}));
+  EXPECT_EQ(c.fair_share("a"), (NamedAmounts{{"rdma/hca", 2}}));
+  c.cluster.upsert_queue(project("a", "top", {.quota = 8}));
+  EXPECT_EQ(c.allocated("a"), NamedAmounts{}) << "nobody states a bound any more";
+  EXPECT_THAT(c.cluster.audit(), IsEmpty());
+}
+
+TEST(NamedTest, AQuotaOfItComesBackAndGpusAreNotAsked) {
+  Devices c;
+  c.cluster.upsert_queue(bounded(queue("top", "", {.quota = 8}), {{"rdma/hca", 8}}));
+  c.cluster.upsert_queue(bounded(project("a", "top", {.quota = 4}), {{"rdma/hca", 6}}));
+  c.cluster.upsert_queue(bounded(project("b", "top", {.quota = 4}), {{"rdma/hca", 2}}));
+  c.cluster.upsert_job(asking(job("b/within", 1, 1), {{"rdma/hca", 2}}));
+  c.cluster.upsert_job(asking(job("b/borrows", 1, 1, 5), {{"rdma/hca", 6}}));
+  EXPECT_EQ(c.starts().size(), 2u);
+  EXPECT_EQ(c.cluster.accounted(c.cluster.usage("b", true, "default").borrowed),
+            (NamedAmounts{{"rdma/hca", 6}}));
+  c.cluster.upsert_job(asking(job("a/j", 1, 1), {{"rdma/hca", 6}}));
+  EXPECT_THAT(c.of_kind(Decision::Kind::kEvict), ElementsAre("b/borrows"));
+  EXPECT_TRUE(c.cluster.nominated("a/j"));
+  EXPECT_EQ(c.fair_share("a"), (NamedAmounts{{"rdma/hca", 6}}));
+  EXPECT_EQ(c.fair_share("b"), (NamedAmounts{{"rdma/hca", 2}}));
+  EXPECT_THAT(c.cluster.audit(), IsEmpty());
+}
+
+TEST(NamedTest, BeyondItsQuotaNothingIsTakenForIt) {
+  Devices c;
+  c.cluster.upsert_queue(bounded(queue("top", "", {.quota = 8}), {{"rdma/hca", 8}}));
+  c.cluster.upsert_queue(bounded(project("a", "top", {.quota = 4}), {{"rdma/hca", 2}}));
+  c.cluster.upsert_queue(bounded(project("b", "top", {.quota = 4}), {{"rdma/hca", 6}}));
+  c.cluster.upsert_job(asking(job("b/j", 1, 1), {{"rdma/hca", 6}}));
+  EXPECT_THAT(c.starts(), ElementsAre("b/j"));
+  c.cluster.upsert_job(asking(job("a/j", 1, 1), {{"rdma/hca", 3}}));
+  EXPECT_THAT(c.plan().decisions, IsEmpty());
+  EXPECT_EQ(c.reason("a/j"), Reason::kFairShareReached);
+  EXPECT_THAT(c.message("a/j"), HasSubstr("Project a has 0 of its fair share of 2"));
+  EXPECT_THAT(c.cluster.audit(), IsEmpty());
+}
+
+TEST(NamedTest, ReservedQuotaOfItIsHeldBack) {
+  Devices c;
+  c.cluster.upsert_queue(
+      bounded(project("a", "top", {.quota = 4}), {{"rdma/hca", 6}}, {}, {{"rdma/hca", 6}}));
+  c.cluster.upsert_job(asking(job("b/much", 1, 1), {{"rdma/hca", 3}}));
+  c.cluster.upsert_job(asking(job("b/little", 1, 1, 5), {{"rdma/hca", 2}}));
+  EXPECT_THAT(c.starts(), ElementsAre("b/little"));
+  EXPECT_THAT(c.message("b/much"), HasSubstr("needs 3 rdma/hca in pool default, 0 free beside the 6 that "
+                                             "Project a has reserved and not in use"));
+  EXPECT_THAT(c.cluster.audit(), IsEmpty());
+}
+
+TEST(NamedTest, TheDominantShareIsThatOfTheDevices) {
+  Devices c;
+  c.cluster.upsert_queue(bounded(project("a", "top", {.quota = 2}), {{"rdma/hca", 2}}));
+  c.cluster.upsert_queue(bounded(project("b", "top", {.quota = 2}), {{"rdma/hca", 2}}));
+  c.cluster.upsert_job(asking(job("a/runs", 1, 2), {{"rdma/hca", 4}}));
+  c.cluster.upsert_job(job("b/runs", 1, 2));
+  EXPECT_EQ(c.starts().size(), 2u);
+  c.cluster.upsert_job(job("a/next", 1, 4, 5));
+  c.cluster.upsert_job(job("b/next", 1, 4, 6));
+  EXPECT_THAT(c.starts(), ElementsAre("b/next")) << "a is the older, and holds twice its quota of devices";
+  EXPECT_THAT(c.cluster.audit(), IsEmpty());
+}
+
+TEST(NamedTest, AQuotaOfWhatNoNodeHasIsSaidAsSuch) {
+  Devices c;
+  c.cluster.upsert_queue(bounded(project("a", "top", {.quota = 8}), {{"rdma/hcas", 8}}));
+  c.cluster.upsert_job(asking(job("a/j", 1, 1), {{"rdma/hcas", 1}}));
+  EXPECT_THAT(c.starts(), IsEmpty());
+  EXPECT_EQ(c.reason("a/j"), Reason::kNoMatchingNodes);
+  EXPECT_THAT(c.message("a/j"), HasSubstr("no node has more than 0 rdma/hcas"));
+}
+
+// What nobody asks for takes none of the six places.
+TEST(NamedTest, NamesInQuotasTakeNoPlaces) {
+  SmallCluster c({node("n1")});
+  NamedAmounts many;
+  for (int i = 0; i < 20; ++i) many["vendor/quota-" + std::to_string(i)] = 1;
+  c.cluster.upsert_queue(bounded(project("a", "top", {.quota = 8}), many));
+  EXPECT_EQ(c.cluster.uncountable("vendor/kind-0"), "");
+  for (std::size_t i = 0; i < kMaxNamed; ++i)
+    c.cluster.upsert_job(
+        asking(job("a/" + std::to_string(i), 1, 1), {{"vendor/kind-" + std::to_string(i), 1}}));
+  c.plan();
+  EXPECT_EQ(c.reason("a/5"), Reason::kNoMatchingNodes) << "it is counted";
+  EXPECT_EQ(c.cluster.uncountable("vendor/kind-0"), "");
+  EXPECT_THAT(c.cluster.uncountable("vendor/quota-0"), HasSubstr("no more than 6 resources"));
+}
+
 TEST(NamedTest, ANegativeAmountIsInvalid) {
   SmallCluster c({node("n1")});
   c.cluster.upsert_job(asking(job("a/j", 1, 1), {{"rdma/hca", -1}}));

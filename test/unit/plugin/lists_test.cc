@@ -83,6 +83,14 @@ TEST(Tree, ForProgramsSaysWhoIsBelowWhom) {
   EXPECT_EQ(items[2]["borrowed"], "4");
 }
 
+TEST(Tree, WideItShowsResourcesKnownByName) {
+  auto queue = a_queue("company", "", 8, 4);
+  queue.spec.quota.resources = {{"hugepages-2Mi", std::int64_t{1} << 30}, {"rdma/hca", 64}};
+  queue.status.allocated.resources = {{"rdma/hca", 24}, {"vendor/nic", 2}};
+  EXPECT_THAT(print(tree({queue}, {}), Format::kWide, false),
+              HasSubstr("hugepages-2Mi 0/1Gi, rdma/hca 24/64, vendor/nic 2"));
+}
+
 TEST(Nodes, HaveACellForEachGpu) {
   const auto node = [](const std::string& name, std::int64_t gpus) {
     client::Node n;

@@ -27,7 +27,7 @@ std::expected<std::int64_t, std::string> parse_quantity(std::string_view text, s
 // The same for what is never negative, such as a request or a quota: "-1" is an error, "-0" is 0.
 std::expected<std::int64_t, std::string> parse_amount(std::string_view text, std::int64_t scale);
 
-// Thousandths as people write them: 3000 is "3", 2500 is "2500m". These two are written here and not in a
+// Thousandths as people write them: 3000 is "3", 2500 is "2500m". These three are written here and not in a
 // .cc, so that placement, which links no other library, can use them.
 inline std::string format_milli(std::int64_t milli) {
   return milli % 1000 == 0 ? std::to_string(milli / 1000) : std::to_string(milli) + 'm';
@@ -39,6 +39,15 @@ inline std::string format_bytes(std::int64_t bytes) {
   std::size_t unit = 0;
   for (; bytes != 0 && bytes % 1024 == 0 && unit + 1 < kUnits.size(); ++unit) bytes /= 1024;
   return std::to_string(bytes) + kUnits[unit];
+}
+
+// An amount of any resource, as Muster counts it: "gpu" and "cpu" in thousandths, memory, huge pages and
+// local disk in bytes, all others in whole units.
+inline std::string format_resource(std::string_view resource, std::int64_t amount) {
+  if (resource == "gpu" || resource == "cpu") return format_milli(amount);
+  const bool bytes =
+      resource == "memory" || resource == "ephemeral-storage" || resource.starts_with("hugepages-");
+  return bytes ? format_bytes(amount) : std::to_string(amount);
 }
 
 }  // namespace muster::common

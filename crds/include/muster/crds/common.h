@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -25,16 +27,32 @@ struct RawJson {
   bool operator==(const RawJson& other) const;  // by content
 };
 
+// Of resources by their names ("rdma/hca", "hugepages-2Mi"), in whole units or bytes.
+using NamedAmounts = std::map<std::string, std::int64_t>;
+// So many of them a bound can state, and a status shows.
+inline constexpr std::size_t kMaxNamedAmounts = 6;
+
 // An amount of each resource. What absence means is the owner's business: no guarantee in a quota, no ceiling
 // in a limit.
 struct Amounts {
   std::optional<MilliGpu> gpu;
   std::optional<MilliCpu> cpu;
   std::optional<Bytes> memory;
+  NamedAmounts resources{};
+
+  // Sums stop at the largest number, and kinds at what a status can show.
+  void add_resources(const NamedAmounts& more) {
+    for (const auto& [name, amount] : more) {
+      if (resources.size() == kMaxNamedAmounts && !resources.contains(name)) continue;
+      std::int64_t& sum = resources[name];
+      sum = (Bytes{sum} + Bytes{amount}).value;
+    }
+  }
 
   static constexpr auto fields() {
     using T = Amounts;
-    return fields_of(field("gpu", &T::gpu), field("cpu", &T::cpu), field("memory", &T::memory));
+    return fields_of(field("gpu", &T::gpu), field("cpu", &T::cpu), field("memory", &T::memory),
+                     field("resources", &T::resources));
   }
   bool operator==(const Amounts&) const = default;
 };
@@ -42,7 +60,7 @@ struct Amounts {
 // What a Queue or Project has in one further pool.
 struct PoolShare {
   std::string name;
-  Amounts quota;     // gpu left out: 0; cpu, memory left out: not accounted
+  Amounts quota;     // gpu left out: 0; others left out: not accounted
   Amounts reserved;  // the part of it that is never lent; left out: nothing
   Amounts limit;     // left out: none
   std::int32_t weight = 1;

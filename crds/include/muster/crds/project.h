@@ -112,7 +112,7 @@ struct ProjectPolicy {
 // quota, limit, weight and priority at top level mean the default pool.
 struct ProjectSpec {
   std::string queue;
-  Amounts quota;     // gpu left out: 0; cpu, memory left out: not accounted
+  Amounts quota;     // gpu left out: 0; others left out: not accounted
   Amounts reserved;  // the part of it that is never lent; left out: nothing
   Amounts limit;     // left out: none
   std::int32_t weight = 1;

@@ -84,6 +84,11 @@ class Cluster {
   // The fair share in a pool (RULES.md 1), as things were at the last change. O(tree) after a change, else
   // O(1).
   Resources fair_share(const std::string& queue, bool is_project, const std::string& pool) const;
+  // Of these amounts, those of resources known by name that some Queue or Project states a bound of. Of fair
+  // shares only what the quota accounts for.
+  NamedAmounts accounted(const Resources& amounts) const;
+  // Why no job that asks for the resource could be counted: "no more than 6 resources …"; "": one could.
+  std::string uncountable(const std::string& resource) const;
   Workloads workloads(const std::string& queue, bool is_project) const;
   std::string queue_problem(const std::string& queue, bool is_project) const;  // "": there is none
   std::vector<PastUse> past_use() const;  // as of the last plans, in the order in which Queues became known

@@ -2,6 +2,9 @@
 // RULES.md says what the amounts mean.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -15,11 +18,14 @@ struct Bounds {
   std::optional<MilliGpu> gpu;
   std::optional<MilliCpu> cpu;
   std::optional<Bytes> memory;
+  NamedAmounts named{};  // of resources that placement knows by their names alone
+  // The same as Resources::named counts them. The Cluster fills it in: what no job has asked for is absent.
+  std::array<std::optional<std::int64_t>, kMaxNamed> counted{};
   bool operator==(const Bounds&) const = default;
 };
 
 struct Share {
-  Bounds quota;     // GPUs left out: 0. CPU or memory left out: not accounted
+  Bounds quota;     // GPUs left out: 0. Any other resource left out: not accounted
   Bounds reserved;  // reserved quota: never lent, as far as quota and limit reach. Left out: nothing
   Bounds limit;     // left out: no limit
   std::int64_t weight = 1;

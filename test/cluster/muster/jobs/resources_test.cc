@@ -97,6 +97,67 @@ TEST_F(Resources, DevicesOfAForeignPodKeepAJobOff) {
   EXPECT_TRUE(cluster_->wait_phase("train", "Running", 60s)) << cluster_->job("train").dump(2);
 }
 
+constexpr const char* kTeam = "/apis/muster.dev/v1alpha1/projects/team";
+constexpr const char* kOwner = "/apis/muster.dev/v1alpha1/projects/owner";
+
+TEST_F(Resources, AQuotaOfDevicesComesBack) {
+  cluster_->make_namespace("owner", "owner");
+  cluster_->apply(R"(
+apiVersion: muster.dev/v1alpha1
+kind: Project
+metadata: {name: owner}
+spec: {queue: root, quota: {gpu: 1000, resources: {rdma/hca: 64}}}
+)");
+  cluster_->patch(kTeam, {{"spec", {{"quota", {{"resources", {{"rdma/hca", 64}}}}}}}});
+  json job = with_limits(job_object({.name = "borrows", .replicas = kNodes, .gpus = 0}), kOnInfiniBand);
+  job["spec"]["roles"][0]["template"]["spec"]["hostNetwork"] = true;
+  cluster_->create(job);
+  ASSERT_TRUE(cluster_->wait_phase("borrows", "Running", 60s)) << cluster_->job("borrows").dump(2);
+  const auto status_is = [](const char* project, const char* what, const json& wanted) {
+    return cluster_->wait(20s, [&] {
+      const json status = cluster_->get(project)["status"];
+      return status.value(what, json::object()).value("resources", json()) == wanted;
+    });
+  };
+  EXPECT_TRUE(status_is(kTeam, "allocated", {{"rdma/hca", "128"}})) << cluster_->get(kTeam)["status"];
+  EXPECT_TRUE(status_is(kTeam, "borrowed", {{"rdma/hca", "64"}})) << cluster_->get(kTeam)["status"];
+
+  cluster_->create(with_limits(job_object({.name = "claims", .ns = "owner", .replicas = 8, .gpus = 0}),
+                               {{"rdma/hca", "8"}}));
+  ASSERT_TRUE(cluster_->wait_phase("claims", "Running", 60s, "owner"))
+      << cluster_->job("claims", "owner").dump(2);
+  EXPECT_EQ(cluster_->pods("claims", "owner").size(), 8U);
+  EXPECT_EQ(cluster_->condition("borrows", "Evicted")["reason"], "Reclaimed");
+  EXPECT_TRUE(status_is(kOwner, "allocated", {{"rdma/hca", "64"}})) << cluster_->get(kOwner)["status"];
+  EXPECT_TRUE(status_is(kOwner, "fairShare", {{"rdma/hca", "64"}})) << cluster_->get(kOwner)["status"];
+  EXPECT_TRUE(status_is(kTeam, "pending", {{"rdma/hca", "128"}})) << cluster_->get(kTeam)["status"];
+  EXPECT_TRUE(status_is(kTeam, "allocated", {{"rdma/hca", "0"}})) << cluster_->get(kTeam)["status"];
+  cluster_->patch(kTeam, {{"spec", {{"quota", {{"resources", nullptr}}}}}});
+}
+
+TEST_F(Resources, ALimitOfHugePagesAndANameThatNoNodeHas) {
+  cluster_->patch(kTeam, {{"spec", {{"limit", {{"resources", {{"hugepages-2Mi", "1Gi"}}}}}}}});
+  cluster_->create(with_limits(job_object({.name = "huge", .gpus = 0}), {{"hugepages-2Mi", "4Gi"}}));
+  ASSERT_TRUE(cluster_->wait(20s, [] { return cluster_->reason("huge") == "LimitReached"; }))
+      << cluster_->job("huge").dump(2);
+  EXPECT_EQ(blocking("huge"), json::array({{{"resource", "hugepages-2Mi"},
+                                            {"pool", "default"},
+                                            {"need", "4Gi"},
+                                            {"have", "1Gi"},
+                                            {"by", {"Project team"}}}}));
+  const auto unknown = [] { return cluster_->condition_of(kTeam, "ResourcesUnknown"); };
+  ASSERT_TRUE(cluster_->wait(20s, [&] { return unknown().value("status", "") == "False"; }))
+      << cluster_->get(kTeam)["status"];
+  const json mistyped = {{"hugepages-2M", "1Gi"}, {"hugepages-2Mi", nullptr}};
+  cluster_->patch(kTeam, {{"spec", {{"limit", {{"resources", mistyped}}}}}});
+  EXPECT_TRUE(cluster_->wait_phase("huge", "Running", 60s)) << cluster_->job("huge").dump(2);
+  ASSERT_TRUE(cluster_->wait(20s, [&] { return unknown().value("status", "") == "True"; }))
+      << cluster_->get(kTeam)["status"];
+  EXPECT_THAT(unknown().dump(),
+              HasSubstr("nobody can use hugepages-2M, which a quota or limit names: no node has any"));
+  cluster_->patch(kTeam, {{"spec", {{"limit", nullptr}}}});
+}
+
 TEST_F(Resources, WhatKubernetesWouldRefuseIsSaidAtOnce) {
   json job = job_object({.name = "unequal"});
   job["spec"]["roles"][0]["template"]["spec"]["containers"][0]["resources"]["requests"]["rdma/hca"] = "2";

@@ -52,6 +52,7 @@ struct Life {
   bool serves = false;
   std::function<crds::MilliGpu(const crds::PodAssignment&)> charge;
   std::function<crds::MilliCpu(const crds::PodAssignment&)> cpus;
+  std::function<crds::NamedAmounts(const crds::PodAssignment&)> named;
 
   explicit Life(std::int32_t workers = 2) {
     job.metadata.name = "llama";
@@ -80,6 +81,7 @@ struct Life {
     seen.serves = serves;
     seen.charge = charge;
     seen.cpus = cpus;
+    seen.named = named;
     seen.idleness = idleness;
     seen.node_lost = [this](const std::string& node) { return lost_nodes.contains(node); };
     seen.health = [this](const std::string& node) {

@@ -200,5 +200,18 @@ TEST(Lifecycle, TtlAfterFinishedRemovesTheJob) {
   EXPECT_TRUE(step.status == life.job.status);
 }
 
+TEST(Lifecycle, WhatItHoldsOfResourcesByNameIsInItsStatus) {
+  Life life;
+  life.named = [](const crds::PodAssignment& place) {
+    return place.index == 0 ? crds::NamedAmounts{{"rdma/hca", 8}, {"hugepages-2Mi", 1 << 30}}
+                            : crds::NamedAmounts{{"rdma/hca", 4}};
+  };
+  life.turn();
+  EXPECT_EQ(life.job.status.allocated, crds::Amounts{}) << "it waits";
+  life.run();
+  EXPECT_EQ(life.job.status.allocated.resources,
+            (crds::NamedAmounts{{"hugepages-2Mi", 1 << 30}, {"rdma/hca", 12}}));
+}
+
 }  // namespace
 }  // namespace muster::reconcilers

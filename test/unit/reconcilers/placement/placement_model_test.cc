@@ -126,6 +126,50 @@ TEST_F(Model, ForeignPodsHoldWhatElseTheyAskFor) {
   EXPECT_EQ(model.verdict("nlp/j")->blocking[0].have, "7");
 }
 
+TEST_F(Model, AQuotaOfAResourceKnownByNameIsInTheNumbers) {
+  add_project();
+  crds::Project project;
+  project.metadata.name = "nlp";
+  project.spec.queue = "all";
+  project.spec.quota.resources = {{"rdma/hca", 4}, {"hugepages-2Mi", std::int64_t{1} << 30}};
+  model.project(project);
+  model.pool(pool("main", "nvidia.com/gpu"));
+  model.node(node("n1", {{"hugepages-2Mi", std::int64_t{4} << 30}, {"nvidia.com/gpu", 8}, {"rdma/hca", 8}}));
+  const auto j = job("j");
+  Translation on_rdma = wish();
+  on_rdma.needs[0].requests.named = {{"rdma/hca", 8}, {"hugepages-2Mi", std::int64_t{2} << 30}};
+  Step step;
+  step.status = j.status;
+  step.wants_place = true;
+  model.update("nlp/j", j, on_rdma, step, {});
+  model.plan(kStart);
+  const TreeNumbers numbers = model.numbers_of_project("nlp");
+  const crds::NamedAmounts all = {{"hugepages-2Mi", std::int64_t{2} << 30}, {"rdma/hca", 8}};
+  EXPECT_EQ(numbers.allocated.resources, all);
+  EXPECT_EQ(numbers.borrowed.resources,
+            (crds::NamedAmounts{{"hugepages-2Mi", std::int64_t{1} << 30}, {"rdma/hca", 4}}));
+  EXPECT_EQ(numbers.fair_share.resources, all);
+  EXPECT_EQ(model.numbers_of_queue("all").allocated.resources, all);
+  EXPECT_EQ(model.numbers_of_queue("all").fair_share.resources, crds::NamedAmounts{}) << "it states no quota";
+  EXPECT_EQ(model.numbers_of_pool("main").free.resources,
+            (crds::NamedAmounts{{"hugepages-2Mi", std::int64_t{2} << 30}, {"rdma/hca", 0}}));
+}
+
+TEST_F(Model, WhyNobodyCanUseAResource) {
+  model.pool(pool("main", "vendor/accelerator"));
+  EXPECT_EQ(model.why_unused("rdma/hca"), "no node has any");
+  model.node(node("n1", {{"rdma/hca", 8}}));
+  model.node(node("n1", {{"rdma/hca", 8}}));
+  EXPECT_EQ(model.why_unused("rdma/hca"), "");
+  model.node(node("n1", {{"rdma/hca", 0}}));
+  EXPECT_EQ(model.why_unused("rdma/hca"), "no node has any");
+  model.node(node("n1", {{"rdma/hca", 8}}));
+  model.node_gone(node("n1", {}));
+  EXPECT_EQ(model.why_unused("rdma/hca"), "no node has any");
+  EXPECT_EQ(model.pool_of_gpus("vendor/accelerator"), "main");
+  EXPECT_EQ(model.pool_of_gpus("rdma/hca"), "");
+}
+
 TEST_F(Model, WhatPodsHoldIsCountedAnewWhenAPoolComesChangesAndGoes) {
   model.node(node("n1", {{"amd.com/gpu", 8}, {"nvidia.com/gpu", 4}}));
   model.foreign_pod(shared(running("else", "p", {{"amd.com/gpu", 3}, {"nvidia.com/gpu", 1}})));

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 
 namespace muster::reconcilers {
@@ -87,6 +88,19 @@ TEST_F(Capacity, QuotasOfQueuesAndProjectsRightBelowAreAddedUp) {
   EXPECT_EQ(sum("research"), amounts(10)) << "what no child states is absent, not 0";
   EXPECT_EQ(sum("product"), amounts());
   EXPECT_EQ(sum("nobody"), amounts());
+}
+
+TEST_F(Capacity, QuotasOfResourcesAreAddedUpByName) {
+  crds::Amounts devices = amounts(1);
+  devices.resources = {{"rdma/hca", 8}, {"hugepages-2Mi", 1 << 30}};
+  queue("company", "", {});
+  queue("research", "company", devices);
+  devices.resources = {{"rdma/hca", 4}};
+  project("web", "company", devices);
+  EXPECT_EQ(sum("company").resources, (crds::NamedAmounts{{"hugepages-2Mi", 1 << 30}, {"rdma/hca", 12}}));
+  devices.resources = {{"rdma/hca", std::numeric_limits<std::int64_t>::max()}};
+  project("much", "company", devices);
+  EXPECT_EQ(sum("company").resources.at("rdma/hca"), std::numeric_limits<std::int64_t>::max());
 }
 
 TEST_F(Capacity, TheSumFollowsWhoMovesChangesAndGoes) {

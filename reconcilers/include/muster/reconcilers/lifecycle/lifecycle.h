@@ -110,6 +110,8 @@ struct Observed {
   std::function<crds::MilliGpu(const crds::PodAssignment& place)> charge{};
   // What a place has of CPUs, of a job that asks for no GPU. Empty: it asks for some.
   std::function<crds::MilliCpu(const crds::PodAssignment& place)> cpus{};
+  // What a place has of resources known by name; empty: nothing.
+  std::function<crds::NamedAmounts(const crds::PodAssignment& place)> named{};
   // A replica of an InferenceService: whichever way its program ends, it is started again, without a limit
   // and with a growing delay.
   bool serves = false;

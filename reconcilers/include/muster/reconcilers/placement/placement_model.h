@@ -122,6 +122,10 @@ class PlacementModel {
   GpuMeans gpu_means(const std::string& pool) const;
   // What a pod of one role is charged at this place, in milli-GPU.
   crds::MilliGpu charge_of(const crds::PodAssignment& place, const PodNeeds& needs) const;
+  // Of a resource that a quota or a limit names. The NodePool that counts it as GPUs; "": none does.
+  std::string pool_of_gpus(const std::string& resource) const;
+  // Why nobody can use it: no node has it, or it cannot be counted. "": somebody can.
+  std::string why_unused(const std::string& resource) const;
   TreeNumbers numbers_of_queue(const std::string& name) const;
   TreeNumbers numbers_of_project(const std::string& name) const;
   PoolNumbers numbers_of_pool(const std::string& name) const;

@@ -19,6 +19,10 @@
 #include "muster/reconcilers/pods/requests.h"
 #include "muster/reconcilers/pods/volumes.h"
 
+namespace muster::placement {
+class Cluster;
+}
+
 namespace muster::reconcilers {
 
 // Annotations of nodes, where no driver publishes the same: the matrix of `nvidia-smi topo -m`, rows
@@ -43,10 +47,9 @@ placement::Duration to_duration(crds::Duration d);
 // GPU-seconds of status.disruption (of a job without GPUs CPU-seconds), and back, rounded up.
 placement::WorkTime to_work_time(std::int64_t seconds);
 std::int64_t to_seconds(placement::WorkTime work);
-crds::Amounts to_amounts(const placement::Resources& r);
+// Of resources known by name, those that some bound in the tree of this cluster is about.
+crds::Amounts to_amounts(const placement::Cluster& cluster, const placement::Resources& r);
 crds::Waiting to_waiting(const placement::PendingReason& v);
-// An amount as placement counts it ("gpu" in thousandths, …) as a quantity.
-std::string quantity_text(const std::string& resource, std::int64_t amount);
 
 placement::PoolSpec pool_spec(const crds::NodePool& pool);
 placement::QueueSpec queue_spec(const crds::Queue& queue);

@@ -87,6 +87,9 @@ bool asks_for_parts_of_gpus(const std::vector<PodNeeds>& needs);
 // What a pod at this place asks for of CPUs. `needs`: of each role of the spec, in order.
 crds::MilliCpu cpus_of(const crds::TrainingJobSpec& spec, const std::vector<PodNeeds>& needs,
                        const crds::PodAssignment& place);
+crds::NamedAmounts named_of(const crds::TrainingJobSpec& spec, const std::vector<PodNeeds>& needs,
+                            const crds::PodAssignment& place);  // the same of resources known by name
+bool asks_for_named(const std::vector<PodNeeds>& needs);
 // Of each role, in order; the first error in order. Also says what rendezvous_problem says.
 crds::Result<std::vector<PodNeeds>> pod_needs(const crds::TrainingJob& job);
 
