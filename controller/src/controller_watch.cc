@@ -91,6 +91,8 @@ void Controller::Impl::listen_to_workloads() {
         if (now && (!before || before->value.status.assignment != now->value.status.assignment))
           jobs.charge(key);
         job_runner.add(key);
+        if (!before || !now || reconcilers::is_other_dependency(before->value, now->value))
+          add_dependents_of(key);
         for (const auto* job : {before.get(), now.get()}) {
           if (job == nullptr) continue;
           add_service_of(job->meta.ns, job->value.metadata.labels);
@@ -320,6 +322,11 @@ void Controller::Impl::add_stirred_jobs() {
     if ((changed.classes && waits) || (maybe_volumes && reconcilers::has_volumes(job->value)))
       job_runner.add(key);
   }
+}
+
+void Controller::Impl::add_dependents_of(const Key& job) {
+  for (const auto& waiting : caches.jobs.store().by_index(reconcilers::kByDependency, job))
+    job_runner.add(waiting->meta.key());
 }
 
 void Controller::Impl::add_jobs_in(const std::string& ns) {

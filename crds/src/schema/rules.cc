@@ -157,6 +157,13 @@ bool queue_is_not_its_own_parent(const Json& self, const Json*) {
   return parent == nullptr || text_of(parent) != text_of(member(member(self, "metadata"), "name"));
 }
 
+bool job_depends_on_others_only(const Json& self, const Json*) {
+  const Json* others = member(member(self, "spec"), "dependsOn");
+  if (others == nullptr) return true;
+  const auto name = text_of(member(member(self, "metadata"), "name"));
+  return std::ranges::none_of(*others, [&](const Json& other) { return text(other, "name") == name; });
+}
+
 using J = const Json&;
 using P = const Json*;
 constexpr RuleTwin kTwins[] = {
@@ -189,6 +196,8 @@ constexpr RuleTwin kTwins[] = {
      }},
 
     // TrainingJob.
+    {"!has(self.spec.dependsOn) || self.spec.dependsOn.all(other, other.name != self.metadata.name)",
+     job_depends_on_others_only},
     {"self.mode == oldSelf.mode", [](J self, P old) { return same(self, *old, "mode"); }},
     {"self.mode != 'Interactive' || !has(self.preemptible) || !self.preemptible",
      [](J self, P) { return text(self, "mode") != "Interactive" || !flag(self, "preemptible"); }},

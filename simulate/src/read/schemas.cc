@@ -79,7 +79,8 @@ std::string reasons() {
   Json all = Json::array();
   for (int r = 0; r <= static_cast<int>(placement::Reason::kInvalidSpec); ++r)
     all.push_back(placement::to_string(static_cast<placement::Reason>(r)));
-  for (const char* other : {"PolicyViolation", "MaxRuntimeExceeded", "IdleTimeout", "RestartLimitExceeded"})
+  for (const char* other : {"PolicyViolation", "DependencyNotComplete", "DependencyNotFound", "DependencyFailed",
+                            "DependencyCycle", "MaxRuntimeExceeded", "IdleTimeout", "RestartLimitExceeded"})
     all.push_back(other);
   return all.dump();
 }

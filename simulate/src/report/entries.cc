@@ -124,6 +124,10 @@ Entry workload_entry(const World& world, const Workload& w) {
              g != w.gangs.end()) {
     reason = "PolicyViolation";
     message = (*g)->violation;
+  } else if (world.phase(w) == Phase::kQueued) {
+    const auto on = world.dependencies_of(*w.gangs.front());
+    reason = on.reason;
+    message = on.message;
   }
   Entry replicas = Entry::object();
   std::int32_t attempt = 0;

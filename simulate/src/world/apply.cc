@@ -101,6 +101,7 @@ void World::apply(const std::vector<std::size_t>& changes) {
     if (g->owner->deleted) continue;
     refresh(*g);
     if (g->state == Gang::State::kRunning) schedule_end(*g);
+    look_at_dependents(*g->owner);
   }
   changed_ = true;
 }
@@ -285,13 +286,16 @@ Gang* World::apply_workload(std::size_t index) {
     g->owner = &w;
     g->id = w.key;
     g->submitted = g->asked = w.asked;
+    g->job.status.met_dependencies = w.job().job.status.met_dependencies;
     w.gangs.push_back(std::move(g));
+    jobs_by_key_[w.key] = &w;
     ++jobs_;
   }
   Gang& g = *w.gangs.front();
   if (w.finished) return nullptr;
   ++g.job.metadata.generation;
   const auto& spec = w.job().job.spec;
+  if (!spec.depends_on.empty()) depending_[w.key] = &w;
   const auto& runs_for = w.behaviour().runs_for;
   std::int32_t most = 0;
   for (const auto& role : spec.roles) most += crds::most_replicas(role);
@@ -330,6 +334,8 @@ void World::remove_workload(Workload& w) {
   // What it holds is free at once: nobody waits for what is deleted.
   for (const auto& g : w.gangs) retire(*g, {});
   w.deleted = true;
+  if (!w.is_service) jobs_by_key_.erase(w.key), depending_.erase(w.key);
+  look_at_dependents(w);
   const auto slot = workloads_.find(w.source->key);
   graveyard_.push_back(std::move(slot->second));
   workloads_.erase(slot);

@@ -139,7 +139,7 @@ struct Gang {
   reconcilers::Translation wish;
   std::string invalid;     // why it can never run; empty: it can
   std::string violation;   // of its Project's policy: why it is not to start; empty: it may
-  std::string refused_as;  // as last told: InvalidSpec or PolicyViolation; empty: neither
+  std::string refused_as;  // as last told: InvalidSpec, PolicyViolation, Dependency…; empty: none of them
   std::vector<GangPod> pods;
 
   // What follows from these, as of the last look at it.
@@ -271,6 +271,8 @@ class World {
   std::vector<crds::FieldError> errors;
 
   std::string project_of(const std::string& ns) const;  // "": none
+  // What the gang of a job waits for; of a service: nothing.
+  reconcilers::DependencyVerdict dependencies_of(const Gang& g) const;
   Phase phase(const Workload& w) const;
   std::shared_ptr<const Pods> pods_of(const Workload& w) const;
   pl::NodeSpec node_spec(const std::string& name) const;
@@ -374,6 +376,7 @@ class World {
   void tell_end(Gang& g);
   void tell_refusal(Gang& g);
   void look_again(Gang& g, const std::optional<crds::Time>& at);
+  void look_at_dependents(const Workload& w);
   void retire(Gang& g, pl::Duration saves);
   void tell(EventType type, const Workload& w, std::string reason = {}, std::string beneficiary = {},
             std::shared_ptr<const Pods> pods = nullptr);
@@ -425,6 +428,8 @@ class World {
   std::uint64_t order_ = 0;
   std::vector<pl::Time> submissions_;                           // of each change
   std::map<std::string, std::unique_ptr<Workload>> workloads_;  // by "Kind namespace/name"
+  std::unordered_map<std::string, Workload*> jobs_by_key_;      // of workloads_: no services
+  std::map<std::string, Workload*> depending_;                  // of these: those with spec.dependsOn
   std::vector<std::unique_ptr<Workload>> graveyard_;
   std::unordered_map<std::string, Gang*> gangs_;
   reconcilers::OtherPods other_pods_;
