@@ -57,7 +57,7 @@ void Controller::Impl::listen_to_shares() {
       caches.queues,
       [this](const auto& before, const auto& now) {
         if (now)
-          placement.queue(now->value);
+          placement.queue(now->value, context.now());
         else
           placement.queue_gone(before->value);
         queue_runner.add((now ? now : before)->meta.key());
@@ -198,7 +198,7 @@ void Controller::Impl::project_changed(const crds::Project* before, const crds::
                             before->status.ns_uid == now->status.ns_uid;
   if (numbers_only) return;
   if (now != nullptr) {
-    placement.project(*now);
+    placement.project(*now, context.now());
   } else if (before != nullptr) {
     placement.project_gone(before->metadata.name);
   }

@@ -168,6 +168,9 @@ Json copy_of_other(Json object, const std::string& api_version, const std::strin
 std::expected<ClusterCopy, std::string> copy_cluster(Reader& reader, const std::string& ns) {
   ClusterCopy copy;
   std::vector<std::string> refused;
+  copy.objects.push_back({{"apiVersion", "simulate.muster.dev/v1"},
+                          {"kind", "Calendar"},
+                          {"begin", crds::to_string(reader.now())}});
   copy_needed(reader, copy.objects, refused);
   if (!refused.empty()) {
     std::string text = "whatif cannot do without these:";

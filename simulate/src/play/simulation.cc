@@ -152,15 +152,35 @@ void World::decide() {
     serve_all();
     if (!changed_) continue;
     changed_ = false;
+    follow_schedules();
     const pl::Plan plan = pl::plan(cluster, now);
     for (const pl::Decision& d : plan.decisions) carry_out(d);
     tell_verdicts(plan.pending_reasons);
-    if (!plan.wake) continue;
-    const pl::Time wake = std::max(whole_seconds(*plan.wake), now + pl::seconds(1));
+    auto again = next_by_schedule();
+    if (plan.wake) again = again ? std::min(*again, *plan.wake) : plan.wake;
+    if (!again) continue;
+    const pl::Time wake = std::max(whole_seconds(*again), now + pl::seconds(1));
     if (wake_ && *wake_ <= wake) continue;
     wake_ = wake;
     agenda_add(wake, Due::kWake, nullptr, 0, 0);
   }
+}
+
+crds::Time World::wall() const {
+  return to_stamp(now) + (input_.begin - kUsualBegin);
+}
+
+// What holds from now on by the schedules of Queues and Projects.
+void World::follow_schedules() {
+  for (auto& spec : scheduled_.due(wall())) {
+    spec.created = created_.at((spec.is_project ? "Project " : "Queue ") + spec.name);
+    cluster.upsert_queue(spec);
+  }
+}
+
+std::optional<pl::Time> World::next_by_schedule() const {
+  const auto next = scheduled_.next();
+  return next ? std::optional(reconcilers::to_time(*next - (input_.begin - kUsualBegin))) : std::nullopt;
 }
 
 void World::carry_out(const pl::Decision& d) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "muster/reconcilers/placement/placement_specs.h"
+#include "muster/reconcilers/schedules/effective_spec.h"
 
 namespace muster::simulate {
 namespace {
@@ -46,8 +47,9 @@ template <class Kind>
 Entry tree_entry(const World& world, const Kind& object, bool is_project) {
   const std::string& name = object.metadata.name;
   const std::string by_default = world.cluster.default_pool();
-  Entry entry = {{"name", name}, {"quota", amounts_entry(object.spec.quota)}};
-  add_usage(world, name, is_project, by_default, object.spec.quota, entry);
+  const crds::Amounts of_default = reconcilers::effective_spec(object.spec, world.wall()).spec.quota;
+  Entry entry = {{"name", name}, {"quota", amounts_entry(of_default)}};
+  add_usage(world, name, is_project, by_default, of_default, entry);
   Entry pools = Entry::array();
   for (const std::string& pool : world.cluster.pool_names()) {
     if (pool == by_default) continue;

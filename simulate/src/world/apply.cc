@@ -169,10 +169,11 @@ void World::apply_base(const Change& change) {
                  [&](const crds::Queue& o) {
                    if (remove) {
                      queues.erase(o.metadata.name);
+                     scheduled_.forget(o.metadata.name, false);
                      return cluster.remove_queue(o.metadata.name, false);
                    }
                    queues[o.metadata.name] = &o;
-                   auto spec = reconcilers::queue_spec(o);
+                   auto spec = scheduled_.take(o, wall());
                    spec.created = created();
                    cluster.upsert_queue(spec);
                  },
@@ -180,12 +181,13 @@ void World::apply_base(const Change& change) {
                    if (remove) {
                      projects.erase(o.metadata.name);
                      project_age_.erase(o.metadata.name);
+                     scheduled_.forget(o.metadata.name, true);
                      cluster.remove_queue(o.metadata.name, true);
                      return own_namespaces();
                    }
                    projects[o.metadata.name] = &o;
                    project_age_.emplace(o.metadata.name, project_age_.size());
-                   auto spec = reconcilers::queue_spec(o);
+                   auto spec = scheduled_.take(o, wall());
                    spec.created = created();
                    cluster.upsert_queue(spec);
                    own_namespaces();

@@ -26,6 +26,7 @@
 #include "muster/reconcilers/gpu_metrics/idle_rule.h"
 #include "muster/reconcilers/placement/other_pods.h"
 #include "muster/reconcilers/placement/placed_jobs.h"
+#include "muster/reconcilers/placement/scheduled_queues.h"
 #include "muster/reconcilers/services/autoscale_rule.h"
 #include "muster/reconcilers/services/service_plan.h"
 #include "muster/reconcilers/services/service_status.h"
@@ -270,6 +271,7 @@ class World {
   std::size_t held = 0;               // expectations
   std::vector<crds::FieldError> errors;
 
+  crds::Time wall() const;                              // what the clock on the wall shows
   std::string project_of(const std::string& ns) const;  // "": none
   // What the gang of a job waits for; of a service: nothing.
   reconcilers::DependencyVerdict dependencies_of(const Gang& g) const;
@@ -326,6 +328,8 @@ class World {
   // --- simulation.cc
   void play_instant(std::vector<Entry>& due);
   void decide();
+  void follow_schedules();
+  std::optional<pl::Time> next_by_schedule() const;
   void carry_out(const pl::Decision& d);
   void tell_verdicts(const std::vector<std::string>& jobs);
   void check(const Expectation& expectation);
@@ -444,6 +448,7 @@ class World {
   std::map<std::string, std::string> owner_of_;       // Project of each namespace
   std::map<std::string, std::uint64_t> project_age_;  // order of their first statement
   std::map<std::string, pl::Time> created_;           // Queues and Projects, by kind and name
+  reconcilers::ScheduledQueues scheduled_;
   std::vector<std::int64_t> waits_;
   std::int64_t capacity_milli_ = 0, allocated_milli_ = 0;
   std::map<std::string, ChargedGpus> charged_;        // by node; entries stay
