@@ -90,9 +90,10 @@ std::string say_circle(const std::vector<std::string>& circle) {
   std::string way;
   const bool is_long = circle.size() > 2 * kMaxNamed;
   for (std::size_t i = 0; i < circle.size() && i < 2 * kMaxNamed; ++i) way += circle[i] + " -> ";
-  return fmt::format("spec.dependsOn goes round in a circle: {}{}{}; none of these jobs can ever start, so one "
-                     "of them has to wait for less",
-                     way, is_long ? "… -> " : "", circle.front());
+  return fmt::format(
+      "spec.dependsOn goes round in a circle: {}{}{}; none of these jobs can ever start, so one "
+      "of them has to wait for less",
+      way, is_long ? "… -> " : "", circle.front());
 }
 
 }  // namespace

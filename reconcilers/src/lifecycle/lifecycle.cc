@@ -41,8 +41,8 @@ bool gets_places(JobStep& s);
 bool hears_why_not(JobStep& s);
 
 constexpr Transition kWhileWaiting[] = {
-    can_never_run,    // waits until the spec, or that of a job in its circle, is edited
-    held_back,        // waits: pods of an earlier attempt still end, retryAt, other jobs, volumes, its Project
+    can_never_run,  // waits until the spec, or that of a job in its circle, is edited
+    held_back,      // waits: pods of an earlier attempt still end, retryAt, other jobs, volumes, its Project
     asks_for_places,  // goes on
     gets_places,      // -> admitted
     hears_why_not,    // waits, and says what placement says

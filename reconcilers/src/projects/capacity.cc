@@ -196,8 +196,7 @@ crds::Amounts quota_of_children(const ObjectStore<crds::Queue>& queues,
   const auto take = [&sum, now](const auto& children) {
     for (const auto& child : children) {
       const auto& spec = child->value.spec;
-      const crds::Amounts quota =
-          spec.schedules.empty() ? spec.quota : effective_spec(spec, now).spec.quota;
+      const crds::Amounts quota = spec.schedules.empty() ? spec.quota : effective_spec(spec, now).spec.quota;
       add(sum.gpu, quota.gpu);
       add(sum.cpu, quota.cpu);
       add(sum.memory, quota.memory);
@@ -320,9 +319,8 @@ CapacityReconciler::Refusal CapacityReconciler::fill(crds::Queue& q) const {
   copy_numbers(numbers, q.status);
   const auto& caches = context_.caches;
   const auto now = context_.now();
-  const auto over =
-      overcommit(name, say_schedules(q, now).quota,
-                 quota_of_children(caches.queues.store(), caches.projects.store(), name, now));
+  const auto over = overcommit(name, say_schedules(q, now).quota,
+                               quota_of_children(caches.queues.store(), caches.projects.store(), name, now));
   set(q, context_.now(), "QuotaOvercommitted", !over.empty(), over.empty() ? "Fits" : "ChildrenExceedQuota",
       over);
   if (!numbers.problem.empty()) return {"InvalidParent", numbers.problem};

@@ -58,9 +58,10 @@ std::optional<int> value_of(const Field& field, std::string_view text) {
 }
 
 std::string allowed(const Field& field) {
-  std::string text = fmt::format("{} must be a list of *, numbers from {} to {} and ranges, * and ranges also with "
-                                 "a step such as */2",
-                                 field.name, field.least, field.most);
+  std::string text = fmt::format(
+      "{} must be a list of *, numbers from {} to {} and ranges, * and ranges also with "
+      "a step such as */2",
+      field.name, field.least, field.most);
   if (!field.names.empty())
     text += fmt::format("; names are {} to {}", field.names.front(), field.names.back());
   return text;
@@ -105,15 +106,15 @@ std::expected<Cron, std::string> Cron::parse(std::string_view text) {
   std::vector<std::string_view> parts = split(text, " \t");
   std::erase(parts, std::string_view());
   if (parts.size() != kFields.size()) {
-    return Error(fmt::format("must have five fields (minute, hour, day of the month, month, day of the week), has {}",
-                             parts.size()));
+    return Error(
+        fmt::format("must have five fields (minute, hour, day of the month, month, day of the week), has {}",
+                    parts.size()));
   }
   Cron cron;
-  for (const auto& taken : {take_field(kFields[0], parts[0], cron.minutes_),
-                            take_field(kFields[1], parts[1], cron.hours_),
-                            take_field(kFields[2], parts[2], cron.days_),
-                            take_field(kFields[3], parts[3], cron.months_),
-                            take_field(kFields[4], parts[4], cron.weekdays_)}) {
+  for (const auto& taken :
+       {take_field(kFields[0], parts[0], cron.minutes_), take_field(kFields[1], parts[1], cron.hours_),
+        take_field(kFields[2], parts[2], cron.days_), take_field(kFields[3], parts[3], cron.months_),
+        take_field(kFields[4], parts[4], cron.weekdays_)}) {
     if (!taken) return Error(taken.error());
   }
   if (cron.weekdays_.test(7)) cron.weekdays_.set(0);

@@ -29,7 +29,7 @@ struct Window {
   TimeZone zone;
   std::chrono::seconds duration;
 
-  std::optional<Time> last_start(Time now) const;   // at or before; absent: it would be over by now
+  std::optional<Time> last_start(Time now) const;  // at or before; absent: it would be over by now
   std::optional<Time> next_start(Time after) const;
   bool holds(Time now) const { return last_start(now).has_value(); }
   // It may begin or end then.
@@ -57,7 +57,8 @@ std::optional<Time> Window::next_start(Time after) const {
   const auto today = std::chrono::floor<days>(from);
   for (auto day = today; day < today + kHorizon; day += days{1}) {
     if (!cron.falls_on(std::chrono::year_month_day{day})) continue;
-    for (auto at = cron.first_from(day == today ? std::chrono::floor<minutes>(from - day) : minutes{0}); at; at = cron.first_from(*at + minutes{1})) {
+    for (auto at = cron.first_from(day == today ? std::chrono::floor<minutes>(from - day) : minutes{0}); at;
+         at = cron.first_from(*at + minutes{1})) {
       const Time start = zone.to_sys(day + *at);
       if (start > after) return start;
     }
@@ -141,7 +142,8 @@ std::string differences(const Spec& now, const Spec& other, const char* than) {
   add_amounts("limit", now.limit, other.limit);
   add("weight", std::to_string(now.weight), std::to_string(other.weight));
   if constexpr (requires { now.admission; })
-    add("admission", std::string(crds::to_string(now.admission)), std::string(crds::to_string(other.admission)));
+    add("admission", std::string(crds::to_string(now.admission)),
+        std::string(crds::to_string(other.admission)));
   return text;
 }
 
@@ -172,7 +174,8 @@ EffectiveSpec<Spec> effective(const Spec& stated, Time now) {
   result.next_change = next_change(stated, result.spec, windows, now);
   for (const Window& window : windows) {
     if (window.holds(now))
-      result.in_force += fmt::format("{}spec.schedules[{}]", result.in_force.empty() ? "" : ", ", window.entry);
+      result.in_force +=
+          fmt::format("{}spec.schedules[{}]", result.in_force.empty() ? "" : ", ", window.entry);
   }
   if (!result.in_force.empty()) {
     const auto what = differences(result.spec, stated, "otherwise");

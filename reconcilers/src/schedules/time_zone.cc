@@ -11,8 +11,9 @@ std::expected<TimeZone, std::string> TimeZone::find(const std::string& name) {
   try {
     return TimeZone(date::locate_zone(name));
   } catch (const std::runtime_error&) {
-    return std::unexpected("must be a name of the IANA time zone database such as Europe/Paris, or UTC; there is no \"" +
-                           name + "\" in /usr/share/zoneinfo");
+    return std::unexpected(
+        "must be a name of the IANA time zone database such as Europe/Paris, or UTC; there is no \"" + name +
+        "\" in /usr/share/zoneinfo");
   }
 }
 

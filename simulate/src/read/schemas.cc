@@ -79,8 +79,9 @@ std::string reasons() {
   Json all = Json::array();
   for (int r = 0; r <= static_cast<int>(placement::Reason::kInvalidSpec); ++r)
     all.push_back(placement::to_string(static_cast<placement::Reason>(r)));
-  for (const char* other : {"PolicyViolation", "DependencyNotComplete", "DependencyNotFound", "DependencyFailed",
-                            "DependencyCycle", "MaxRuntimeExceeded", "IdleTimeout", "RestartLimitExceeded"})
+  for (const char* other :
+       {"PolicyViolation", "DependencyNotComplete", "DependencyNotFound", "DependencyFailed",
+        "DependencyCycle", "MaxRuntimeExceeded", "IdleTimeout", "RestartLimitExceeded"})
     all.push_back(other);
   return all.dump();
 }
@@ -178,7 +179,8 @@ const Json* schema_of(std::string_view api_version, std::string_view kind) {
 std::string_view kinds_that_are_read() {
   return "Node, Pod and Namespace (v1), PriorityClass (scheduling.k8s.io/v1), ResourceSlice "
          "(resource.k8s.io/v1), NodeResourceTopology (topology.node.k8s.io), Queue, Project, NodePool, "
-         "TrainingJob and InferenceService (muster.dev/v1alpha1), Expectation and Calendar (simulate.muster.dev/v1)";
+         "TrainingJob and InferenceService (muster.dev/v1alpha1), Expectation and Calendar "
+         "(simulate.muster.dev/v1)";
 }
 
 }  // namespace muster::simulate

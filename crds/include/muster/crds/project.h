@@ -152,21 +152,20 @@ struct ProjectStatus {
   Amounts fair_share;
   std::int32_t running = 0;  // workloads that hold something, in all pools
   std::int32_t waiting = 0;  // workloads that wait, in all pools
-  std::optional<NextChange> next_change;  // by spec.schedules
   std::vector<PoolUsage> pools;
   UsageStatus usage;
-  std::vector<RunTimes> run_times;  // learned from jobs that succeeded; the latest first, at most kMost
+  std::vector<RunTimes> run_times;        // learned from jobs that succeeded; the latest first, at most kMost
+  std::optional<NextChange> next_change;  // by spec.schedules
 
   static constexpr auto fields() {
     using T = ProjectStatus;
-    return fields_of(field("observedGeneration", &T::observed_generation, Zero::kOmit),
-                     field("conditions", &T::conditions), field("namespace", &T::ns),
-                     field("namespaceUID", &T::ns_uid), field("allocated", &T::allocated),
-                     field("borrowed", &T::borrowed), field("pending", &T::pending),
-                     field("fairShare", &T::fair_share), field("running", &T::running, Zero::kOmit),
-                     field("waiting", &T::waiting, Zero::kOmit),
-                     field("nextChange", &T::next_change), field("pools", &T::pools),
-                     field("usage", &T::usage), field("runTimes", &T::run_times));
+    return fields_of(
+        field("observedGeneration", &T::observed_generation, Zero::kOmit),
+        field("conditions", &T::conditions), field("namespace", &T::ns), field("namespaceUID", &T::ns_uid),
+        field("allocated", &T::allocated), field("borrowed", &T::borrowed), field("pending", &T::pending),
+        field("fairShare", &T::fair_share), field("running", &T::running, Zero::kOmit),
+        field("waiting", &T::waiting, Zero::kOmit), field("pools", &T::pools), field("usage", &T::usage),
+        field("runTimes", &T::run_times), field("nextChange", &T::next_change));
   }
   bool operator==(const ProjectStatus&) const = default;
 };

@@ -80,9 +80,9 @@ struct QueueStatus {
   Amounts fair_share;
   std::int32_t running = 0;  // workloads that hold something, in all pools
   std::int32_t waiting = 0;  // workloads that wait, in all pools
-  std::optional<NextChange> next_change;  // by spec.schedules
   std::vector<PoolUsage> pools;
   UsageStatus usage;
+  std::optional<NextChange> next_change;  // by spec.schedules
 
   static constexpr auto fields() {
     using T = QueueStatus;
@@ -90,9 +90,8 @@ struct QueueStatus {
                      field("conditions", &T::conditions), field("allocated", &T::allocated),
                      field("borrowed", &T::borrowed), field("pending", &T::pending),
                      field("fairShare", &T::fair_share), field("running", &T::running, Zero::kOmit),
-                     field("waiting", &T::waiting, Zero::kOmit),
-                     field("nextChange", &T::next_change), field("pools", &T::pools),
-                     field("usage", &T::usage));
+                     field("waiting", &T::waiting, Zero::kOmit), field("pools", &T::pools),
+                     field("usage", &T::usage), field("nextChange", &T::next_change));
   }
   bool operator==(const QueueStatus&) const = default;
 };

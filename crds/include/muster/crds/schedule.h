@@ -10,9 +10,9 @@ namespace muster::crds {
 // `Set`: what holds then. Of several that hold at once, the later in the list wins, field by field.
 template <class Set>
 struct Schedule {
-  std::string start;               // a cron expression of five fields
-  Duration duration{};             // from each start on
-  std::string time_zone = "UTC";   // a name of the IANA database
+  std::string start;              // a cron expression of five fields
+  Duration duration{};            // from each start on
+  std::string time_zone = "UTC";  // a name of the IANA database
   Set set{};
 
   static constexpr auto fields() {

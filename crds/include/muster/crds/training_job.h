@@ -416,8 +416,6 @@ struct TrainingJobStatus {
   std::int32_t preemptions = 0;
   std::int32_t start_failures = 0;  // consecutive attempts that did not run whole within startTimeout
   std::optional<Time> retry_at;     // not admitted before (BackingOff)
-  // Of spec.dependsOn: seen to be met before it was first admitted; empty from then on.
-  std::vector<Dependency> met_dependencies;
   std::vector<NodeRefusal> node_refusals;
   CheckpointStatus checkpoint;
   DisruptionStatus disruption;
@@ -426,25 +424,26 @@ struct TrainingJobStatus {
   std::optional<Time> started_at;   // when this attempt first ran whole
   std::int64_t run_seconds = 0;     // running time of the attempts before this one; counts towards maxRuntime
   std::optional<Time> finished_at;  // Complete or Failed
+  // Of spec.dependsOn: seen to be met before it was first admitted; empty from then on.
+  std::vector<Dependency> met_dependencies;
 
   static constexpr auto fields() {
     using T = TrainingJobStatus;
-    return fields_of(field("observedGeneration", &T::observed_generation, Zero::kOmit),
-                     field("phase", &T::phase), field("conditions", &T::conditions),
-                     field("effective", &T::effective), field("assignment", &T::assignment),
-                     field("nominated", &T::nominated), field("pods", &T::pods),
-                     field("replicas", &T::replicas, Zero::kOmit), field("selector", &T::selector),
-                     field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
-                     field("readyReplicas", &T::ready_replicas, Zero::kOmit),
-                     field("succeededReplicas", &T::succeeded_replicas, Zero::kOmit),
-                     field("allocated", &T::allocated), field("attempt", &T::attempt, Zero::kOmit),
-                     field("restarts", &T::restarts), field("preemptions", &T::preemptions, Zero::kOmit),
-                     field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
-                     field("metDependencies", &T::met_dependencies),
-                     field("nodeRefusals", &T::node_refusals), field("checkpoint", &T::checkpoint),
-                     field("disruption", &T::disruption), field("disruptions", &T::disruptions),
-                     field("queue", &T::queue), field("startedAt", &T::started_at),
-                     field("runSeconds", &T::run_seconds, Zero::kOmit), field("finishedAt", &T::finished_at));
+    return fields_of(
+        field("observedGeneration", &T::observed_generation, Zero::kOmit), field("phase", &T::phase),
+        field("conditions", &T::conditions), field("effective", &T::effective),
+        field("assignment", &T::assignment), field("nominated", &T::nominated), field("pods", &T::pods),
+        field("replicas", &T::replicas, Zero::kOmit), field("selector", &T::selector),
+        field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
+        field("readyReplicas", &T::ready_replicas, Zero::kOmit),
+        field("succeededReplicas", &T::succeeded_replicas, Zero::kOmit), field("allocated", &T::allocated),
+        field("attempt", &T::attempt, Zero::kOmit), field("restarts", &T::restarts),
+        field("preemptions", &T::preemptions, Zero::kOmit),
+        field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
+        field("nodeRefusals", &T::node_refusals), field("checkpoint", &T::checkpoint),
+        field("disruption", &T::disruption), field("disruptions", &T::disruptions), field("queue", &T::queue),
+        field("startedAt", &T::started_at), field("runSeconds", &T::run_seconds, Zero::kOmit),
+        field("finishedAt", &T::finished_at), field("metDependencies", &T::met_dependencies));
   }
   bool operator==(const TrainingJobStatus&) const = default;
 };

@@ -110,7 +110,7 @@ inline constexpr crds::Time kUsualBegin{std::chrono::sys_days{std::chrono::year{
 
 struct Input {
   crds::Time begin = kUsualBegin;  // by a Calendar; schedules of Queues and Projects go by it
-  std::vector<Change> changes;  // in the order of the files
+  std::vector<Change> changes;     // in the order of the files
   std::vector<Expectation> expectations;
   std::vector<crds::FieldError> errors;  // none: the rest can be simulated
 };

@@ -18,9 +18,8 @@ class Dependencies : public OneCluster {
   static json after(const std::string& name, const json& depends_on, const std::string& runs_for = "1h",
                     json spec = json::object()) {
     if (!depends_on.empty()) spec["dependsOn"] = depends_on;
-    return job_object({.name = name,
-                       .pod_annotations = {{"test.muster.dev/runs-for", runs_for}},
-                       .spec = std::move(spec)});
+    return job_object(
+        {.name = name, .pod_annotations = {{"test.muster.dev/runs-for", runs_for}}, .spec = std::move(spec)});
   }
   static json on(std::initializer_list<const char*> names) {
     json list = json::array();

@@ -71,7 +71,8 @@ TEST_F(Schedules, ALimitHoldsForItsTimeAndIsTakenBack) {
       << cluster_->job("big", "lab-team").dump(2);
   ASSERT_TRUE(cluster_->wait(20s, [] { return next_change(kLab) == "limit.gpu 4 (now 1)"; }))
       << cluster_->get(kLab).dump(2);
-  ASSERT_TRUE(cluster_->wait_phase("big", "Running", 90s, "lab-team")) << cluster_->job("big", "lab-team").dump(2);
+  ASSERT_TRUE(cluster_->wait_phase("big", "Running", 90s, "lab-team"))
+      << cluster_->job("big", "lab-team").dump(2);
   EXPECT_GE(std::time(nullptr), start.begins) << "not before its time";
   EXPECT_LE(std::time(nullptr), start.begins + 15) << "at its instant, not when something else happens";
   EXPECT_TRUE(cluster_->wait(15s, [] { return status_of(kLab, "ScheduleInForce") == "True"; }))
@@ -95,7 +96,8 @@ TEST_F(Schedules, DrainLetsGoOfWhatRunsAndGivesItBack) {
   ASSERT_TRUE(cluster_->wait(90s, [] { return cluster_->reason("runs", "lab-team") == "QueueHeld"; }))
       << cluster_->job("runs", "lab-team").dump(2);
   EXPECT_EQ(cluster_->condition("runs", "Evicted", "lab-team")["reason"], "Drained");
-  EXPECT_TRUE(cluster_->wait_phase("runs", "Running", 60s, "lab-team")) << cluster_->job("runs", "lab-team").dump(2);
+  EXPECT_TRUE(cluster_->wait_phase("runs", "Running", 60s, "lab-team"))
+      << cluster_->job("runs", "lab-team").dump(2);
   schedule(kLab, nullptr);
 }
 

@@ -61,7 +61,8 @@ TEST(Dependencies, TheMessageNamesTheJobAndWhereItStands) {
   EXPECT_EQ(jobs.judge("train").message, "TrainingJob prep has to be Complete, and is Running");
   jobs.end("prep", "Failed", "RestartLimitExceeded");
   EXPECT_EQ(jobs.judge("train").reason, "DependencyFailed");
-  EXPECT_THAT(jobs.judge("train").message, HasSubstr("has Failed (RestartLimitExceeded): delete it and make it anew"));
+  EXPECT_THAT(jobs.judge("train").message,
+              HasSubstr("has Failed (RestartLimitExceeded): delete it and make it anew"));
 }
 
 TEST(Dependencies, TheWorstOfThemGivesTheReasonAndAllAreNamed) {

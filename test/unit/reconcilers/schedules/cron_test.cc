@@ -24,7 +24,8 @@ Cron cron(std::string_view text) {
 std::vector<std::int64_t> starts(std::string_view text) {
   std::vector<std::int64_t> all;
   const Cron c = cron(text);
-  for (auto at = c.first_from(minutes{0}); at; at = c.first_from(*at + minutes{1})) all.push_back(at->count());
+  for (auto at = c.first_from(minutes{0}); at; at = c.first_from(*at + minutes{1}))
+    all.push_back(at->count());
   // The same, backwards.
   std::vector<std::int64_t> back;
   for (auto at = c.last_until(minutes{1439}); at; at = c.last_until(*at - minutes{1}))
@@ -114,9 +115,10 @@ TEST(Cron, WhatIsRefusedAndWhy) {
   EXPECT_THAT(refusal("0 0 1 foo *"), HasSubstr("names are jan to dec"));
   EXPECT_THAT(refusal("0 0 * * 8"), HasSubstr("day of the week must be"));
   EXPECT_THAT(refusal("0 0 * * monday"), HasSubstr("names are sun to sat"));
-  for (const char* bad : {"a * * * *", "5- * * * *", "-5 * * * *", "9-5 * * * *", "*/0 * * * *", "*/x * * * *",
-                          "5/10 * * * *", ", * * * *", "1, * * * *", "1..5 * * * *", "+1 * * * *", "1-2-3 * * * *",
-                          "*/ * * * *", "** * * * *", "99999999999 * * * *", "* * ? * *", "* * L * *"})
+  for (const char* bad :
+       {"a * * * *", "5- * * * *", "-5 * * * *", "9-5 * * * *", "*/0 * * * *", "*/x * * * *", "5/10 * * * *",
+        ", * * * *", "1, * * * *", "1..5 * * * *", "+1 * * * *", "1-2-3 * * * *", "*/ * * * *", "** * * * *",
+        "99999999999 * * * *", "* * ? * *", "* * L * *"})
     EXPECT_THAT(refusal(bad), HasSubstr("must be a list")) << bad;
 }
 

@@ -30,7 +30,8 @@ crds::Amounts gpus(std::int64_t n) {
 }
 
 // The limit is 2, and 8 while the entry holds.
-crds::QueueSpec scheduled(const std::string& start, crds::Duration duration, const std::string& zone = "UTC") {
+crds::QueueSpec scheduled(const std::string& start, crds::Duration duration,
+                          const std::string& zone = "UTC") {
   crds::QueueSpec spec;
   spec.limit = gpus(2);
   spec.schedules.push_back({start, duration, zone, {.limit = gpus(8)}});
@@ -154,7 +155,8 @@ TEST(EffectiveSpec, AZoneOfHalfAnHour) {
 
 TEST(EffectiveSpec, StartsThatComeBeforeTheLastIsOverLetItGoOn) {
   const auto twice = scheduled("0 0,6 * * *", hours{8});
-  EXPECT_THAT(changes(twice, "2026-01-05T01:00:00Z", 2), ElementsAre("2026-01-05T14:00:00Z", "2026-01-06T00:00:00Z"));
+  EXPECT_THAT(changes(twice, "2026-01-05T01:00:00Z", 2),
+              ElementsAre("2026-01-05T14:00:00Z", "2026-01-06T00:00:00Z"));
   // One that is never over changes nothing; it is only looked at again.
   const auto always = effective_spec(scheduled("* * * * *", hours{1}), at("2026-01-05T00:00:00Z"));
   EXPECT_EQ(always.spec.limit, gpus(8));
@@ -173,17 +175,19 @@ TEST(EffectiveSpec, TheLaterEntryWinsFieldByField) {
   spec.quota = gpus(1);
   spec.limit = gpus(2);
   spec.limit.cpu = crds::MilliCpu{100'000};
-  spec.schedules = {{"0 20 * * *", hours{10}, "UTC", {.quota = gpus(4), .limit = gpus(8), .weight = 3}},
-                    {"0 0 * * sat", hours{48}, "UTC", {.limit = gpus(6), .admission = crds::Admission::kHold}}};
+  spec.schedules = {
+      {"0 20 * * *", hours{10}, "UTC", {.quota = gpus(4), .limit = gpus(8), .weight = 3}},
+      {"0 0 * * sat", hours{48}, "UTC", {.limit = gpus(6), .admission = crds::Admission::kHold}}};
   const auto both = effective_spec(spec, at("2026-01-10T21:00:00Z"));  // a Saturday
   EXPECT_EQ(both.spec.quota, gpus(4));
   EXPECT_EQ(both.spec.limit.gpu, crds::MilliGpu{6000});
   EXPECT_EQ(both.spec.limit.cpu, crds::MilliCpu{100'000}) << "of no entry: it stays";
   EXPECT_EQ(both.spec.weight, 3);
   EXPECT_EQ(both.spec.admission, crds::Admission::kHold);
-  EXPECT_EQ(both.in_force,
-            "spec.schedules[0], spec.schedules[1]: quota.gpu 4 (otherwise 1), limit.gpu 6 (otherwise 2), weight 3 "
-            "(otherwise 1), admission Hold (otherwise Open)");
+  EXPECT_EQ(
+      both.in_force,
+      "spec.schedules[0], spec.schedules[1]: quota.gpu 4 (otherwise 1), limit.gpu 6 (otherwise 2), weight 3 "
+      "(otherwise 1), admission Hold (otherwise Open)");
   std::swap(spec.schedules[0], spec.schedules[1]);
   EXPECT_EQ(effective_spec(spec, at("2026-01-10T21:00:00Z")).spec.limit.gpu, crds::MilliGpu{8000});
 }

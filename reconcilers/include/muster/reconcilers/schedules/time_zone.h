@@ -16,8 +16,8 @@ using LocalTime = std::chrono::local_seconds;
 
 class TimeZone {
  public:
-  // "Europe/Paris"; "UTC" is known without a database. The first call reads the database's list, and the first
-  // of each zone its file; they are kept as long as the process runs. The error is a sentence fragment.
+  // "Europe/Paris"; "UTC" is known without a database. The first call reads the database's list, and the
+  // first of each zone its file; they are kept as long as the process runs. The error is a sentence fragment.
   static std::expected<TimeZone, std::string> find(const std::string& name);
 
   LocalTime to_local(std::chrono::sys_seconds time) const;
