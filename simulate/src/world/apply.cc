@@ -51,7 +51,9 @@ World::World(const Input& input, const Options& options)
     const Change& c = input_.changes[i];
     has_pool = has_pool || std::holds_alternative<crds::NodePool>(*c.object);
     agenda_add(to_time(c.at), Due::kInput, nullptr, i, 0);
+    last_stated_ = std::max(last_stated_, to_time(c.at));
   }
+  for (const auto& x : input_.expectations) last_stated_ = std::max(last_stated_, to_time(x.at));
   for (std::size_t i = 0; i < input_.expectations.size(); ++i)
     agenda_add(to_time(input_.expectations[i].at), Due::kExpectation, nullptr, i, 0);
   if (!has_pool) add_pool(default_pool_);

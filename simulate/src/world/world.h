@@ -458,10 +458,12 @@ class World {
   bool changed_ = true;             // something happened that plan() has not seen
   std::set<std::string> to_serve_;  // keys of services to be looked at
   std::optional<pl::Time> wake_;
-  int idle_ = 0;              // wake-ups that have changed nothing, one after the other
-  std::int64_t to_come_ = 0;  // of the agenda, how many happen by themselves: all of them are waited for
-  pl::Time last_ = kBegin;    // something was to be done
-  Metrics last_metrics_;      // as of then
+  int idle_ = 0;                   // wake-ups that have changed nothing, one after the other
+  pl::Time last_stated_ = kBegin;  // the last change or expectation of the input
+  int scheduled_alone_ = 0;        // changes by schedules behind that
+  std::int64_t to_come_ = 0;       // of the agenda, how many happen by themselves: all of them are waited for
+  pl::Time last_ = kBegin;         // something was to be done
+  Metrics last_metrics_;           // as of then
 };
 
 // "namespace/name" of a gang's id.

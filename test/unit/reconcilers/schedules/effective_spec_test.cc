@@ -29,12 +29,23 @@ crds::Amounts gpus(std::int64_t n) {
   return amounts;
 }
 
+crds::QueueSet limit_of(std::int64_t n) {
+  crds::QueueSet set;
+  set.limit = gpus(n);
+  return set;
+}
+crds::ProjectSet quota_of(std::int64_t n) {
+  crds::ProjectSet set;
+  set.quota = gpus(n);
+  return set;
+}
+
 // The limit is 2, and 8 while the entry holds.
 crds::QueueSpec scheduled(const std::string& start, crds::Duration duration,
                           const std::string& zone = "UTC") {
   crds::QueueSpec spec;
   spec.limit = gpus(2);
-  spec.schedules.push_back({start, duration, zone, {.limit = gpus(8)}});
+  spec.schedules.push_back({start, duration, zone, limit_of(8)});
   return spec;
 }
 
@@ -175,9 +186,11 @@ TEST(EffectiveSpec, TheLaterEntryWinsFieldByField) {
   spec.quota = gpus(1);
   spec.limit = gpus(2);
   spec.limit.cpu = crds::MilliCpu{100'000};
-  spec.schedules = {
-      {"0 20 * * *", hours{10}, "UTC", {.quota = gpus(4), .limit = gpus(8), .weight = 3}},
-      {"0 0 * * sat", hours{48}, "UTC", {.limit = gpus(6), .admission = crds::Admission::kHold}}};
+  crds::QueueSet night = limit_of(8), weekend = limit_of(6);
+  night.quota = gpus(4);
+  night.weight = 3;
+  weekend.admission = crds::Admission::kHold;
+  spec.schedules = {{"0 20 * * *", hours{10}, "UTC", night}, {"0 0 * * sat", hours{48}, "UTC", weekend}};
   const auto both = effective_spec(spec, at("2026-01-10T21:00:00Z"));  // a Saturday
   EXPECT_EQ(both.spec.quota, gpus(4));
   EXPECT_EQ(both.spec.limit.gpu, crds::MilliGpu{6000});
@@ -194,9 +207,9 @@ TEST(EffectiveSpec, TheLaterEntryWinsFieldByField) {
 
 TEST(EffectiveSpec, EntriesThatCannotBeReadAreNamedAndAllElseCounts) {
   auto spec = scheduled("0 20 * * *", hours{10});
-  spec.schedules.push_back({"0 20 * * *", hours{10}, "Europe/Pariss", {.limit = gpus(100)}});
-  spec.schedules.push_back({"0 20 30 feb *", seconds{0}, "UTC", {.limit = gpus(100)}});
-  spec.schedules.push_back({"0 20 * * *", hours{24 * 367}, "UTC", {.limit = gpus(100)}});
+  spec.schedules.push_back({"0 20 * * *", hours{10}, "Europe/Pariss", limit_of(100)});
+  spec.schedules.push_back({"0 20 30 feb *", seconds{0}, "UTC", limit_of(100)});
+  spec.schedules.push_back({"0 20 * * *", hours{24 * 367}, "UTC", limit_of(100)});
   const auto effective = effective_spec(spec, at("2026-01-05T21:00:00Z"));
   EXPECT_EQ(effective.spec.limit, gpus(8));
   EXPECT_THAT(effective.problems,
@@ -210,7 +223,7 @@ TEST(EffectiveSpec, ProjectsToo) {
   crds::ProjectSpec spec;
   spec.queue = "all";
   spec.quota = gpus(4);
-  spec.schedules.push_back({"0 20 * * *", hours{10}, "UTC", {.quota = gpus(0)}});
+  spec.schedules.push_back({"0 20 * * *", hours{10}, "UTC", quota_of(0)});
   const auto effective = effective_spec(spec, at("2026-01-05T21:00:00Z"));
   EXPECT_EQ(effective.spec.quota, gpus(0));
   EXPECT_EQ(effective.spec.queue, "all");
@@ -251,7 +264,7 @@ TEST(ScheduledQueues, AQueueAndAProjectOfOneNameAreTwo) {
   queue.spec = scheduled("0 20 * * *", hours{10});
   crds::Project project;
   project.metadata.name = "a";
-  project.spec.schedules.push_back({"0 20 * * *", hours{10}, "UTC", {.quota = gpus(5)}});
+  project.spec.schedules.push_back({"0 20 * * *", hours{10}, "UTC", quota_of(5)});
   queues.take(queue, at("2026-01-05T12:00:00Z"));
   queues.take(project, at("2026-01-05T12:00:00Z"));
   const auto due = queues.due(at("2026-01-05T20:00:00Z"));

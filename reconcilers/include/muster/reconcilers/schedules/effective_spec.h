@@ -20,9 +20,9 @@ struct EffectiveSpec {
   Spec spec;  // as it holds now; `schedules` as stated
   // When something else holds, and what. An empty message: nothing else does then, but nobody has looked
   // further ahead. Absent: nothing ever changes.
-  std::optional<crds::NextChange> next_change;
-  std::vector<std::string> problems;  // of entries that do not count: "spec.schedules[1].start: must …"
-  std::string in_force;               // which entries hold, and what differs from the spec; "": none
+  std::optional<crds::NextChange> next_change{};
+  std::vector<std::string> problems{};  // of entries that do not count: "spec.schedules[1].start: must …"
+  std::string in_force{};               // which entries hold, and what differs from the spec; "": none
 };
 
 // Complexity: O(entries x starts until something changes), with a bound.
