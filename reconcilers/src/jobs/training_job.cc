@@ -82,8 +82,8 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   if (!job) co_return Outcome::done();
   const View view = look(key, job);
   const Step step = advance(observe(view));
-  if (step.remove_job && is_awaited(*job)) co_return Outcome::again(kAwaitedInterval);
-  if (step.remove_job) {
+  const bool is_awaited_yet = step.remove_job && is_awaited(*job, step.status);
+  if (step.remove_job && !is_awaited_yet) {
     const Outcome removed = co_await remove_finished(job);
     co_return removed;
   }
@@ -111,6 +111,7 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   if (step.wake_at)
     outcome.after = std::chrono::ceil<client::Duration>(*step.wake_at - context_.env.clock.wall());
   if (view.waits_for_victims) outcome.no_later_than(kVictimsInterval);
+  if (is_awaited_yet) outcome.no_later_than(kAwaitedInterval);
   if (committed == Commit::kDeferred) outcome.no_later_than(context_.status_interval);
   co_return outcome;
 }

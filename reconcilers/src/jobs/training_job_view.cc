@@ -138,12 +138,13 @@ DependencyVerdict TrainingJobReconciler::dependencies_of(const crds::TrainingJob
   });
 }
 
-bool TrainingJobReconciler::is_awaited(const Object<crds::TrainingJob>& job) const {
+bool TrainingJobReconciler::is_awaited(const Object<crds::TrainingJob>& job,
+                                       const crds::TrainingJobStatus& status) const {
   const auto waiting = context_.caches.jobs.store().by_index(kByDependency, job.meta.key());
   return std::ranges::any_of(waiting, [&](const Job& other) {
     if (other->value.metadata.deletion_timestamp || other->status_unreadable) return false;
     return std::ranges::any_of(awaited_by(other->value), [&](const crds::Dependency& dependency) {
-      return dependency.name == job.meta.name && is_met(dependency, job.value.status);
+      return dependency.name == job.meta.name && is_met(dependency, status);
     });
   });
 }

@@ -91,8 +91,8 @@ class TrainingJobReconciler {
                             const std::vector<client::Ptr<client::Pod>>& pods);
   void name_victims(crds::Waiting& verdict) const;
   DependencyVerdict dependencies_of(const crds::TrainingJob& job) const;
-  // Somebody waits for its end, and has not seen it yet.
-  bool is_awaited(const Object<crds::TrainingJob>& job) const;
+  // Somebody waits for the end that this status tells of, and has not seen it yet.
+  bool is_awaited(const Object<crds::TrainingJob>& job, const crds::TrainingJobStatus& status) const;
   NodeHealth health_of(const std::string& node) const;
   crds::MilliGpu charge_of(const crds::TrainingJobSpec& spec, const Translation& wish,
                            const crds::PodAssignment& place) const;
