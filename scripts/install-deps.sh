@@ -16,6 +16,7 @@ packages=(
   clang-19 libclang-rt-19-dev libstdc++-12-dev cmake ninja-build make pkg-config ccache mold git
   libcurl4-openssl-dev libssl-dev zlib1g-dev nlohmann-json3-dev libsimdjson-dev libyaml-cpp-dev
   libboost1.81-dev libjemalloc-dev libfmt-dev libspdlog-dev libcli11-dev prometheus-cpp-dev
+  libhowardhinnant-date-dev tzdata
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
   openssl ca-certificates python3 python3-venv python3-pip
 )

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes Muster's container image: the binary, the libraries it needs, certificate authorities. It runs as user 65532 and
+# Makes Muster's container image: the binary, the libraries it needs, certificate authorities, time zones. It runs as user 65532 and
 # needs nothing to write to, no shell and no rights.
 #
 #   scripts/make-image.sh [BINARY [ARCHIVE]]    default: build/release/bin/muster, build/image/muster.tar
@@ -17,6 +17,6 @@ label=org.opencontainers.image
 "$root/scripts/oci-image.sh" "$archive" "docker.io/library/muster:$tag" --user 65532:65532 --entrypoint /usr/bin/muster \
   --label "$label.title=muster" --label "$label.version=$tag" --label "$label.licenses=Apache-2.0" \
   --label "$label.revision=$(git -C "$root" rev-parse HEAD 2>/dev/null || echo unknown)" \
-  "$stripped=/usr/bin/muster" /etc/ssl/certs/ca-certificates.crt
+  "$stripped=/usr/bin/muster" /etc/ssl/certs/ca-certificates.crt /usr/share/zoneinfo
 "$root/scripts/make-sbom.py" "$binary" "$tag" >"${archive%.tar}.spdx.json"
 echo "$archive: image muster:$tag, $(du -m "$archive" | cut -f1) MB"

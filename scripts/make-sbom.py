@@ -57,7 +57,7 @@ def described(name):
 def main():
     binary, version = sys.argv[1:]
     libraries = re.findall(r"(/\S+) \(0x", output("ldd", binary))
-    names = {package_of(path) for path in libraries} | set(COMPILED_IN) | {"ca-certificates"}
+    names = {package_of(path) for path in libraries} | set(COMPILED_IN) | {"ca-certificates", "tzdata"}
     packages = [described(name) for name in sorted(names)]
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH") or output("git", "-C", str(pathlib.Path(__file__).parent), "log", "-1", "--format=%ct"))
     muster = {

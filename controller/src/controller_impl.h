@@ -80,6 +80,7 @@ struct Controller::Impl {
   template <class F>
   void stir(F mark);
   void add_stirred_jobs();
+  void add_dependents_of(const Key& job);
   void add_jobs_in(const std::string& ns);
 
   // --- planning, leading, starting and ending: controller.cc

@@ -57,7 +57,7 @@ void Controller::Impl::listen_to_shares() {
       caches.queues,
       [this](const auto& before, const auto& now) {
         if (now)
-          placement.queue(now->value);
+          placement.queue(now->value, context.now());
         else
           placement.queue_gone(before->value);
         queue_runner.add((now ? now : before)->meta.key());
@@ -91,6 +91,8 @@ void Controller::Impl::listen_to_workloads() {
         if (now && (!before || before->value.status.assignment != now->value.status.assignment))
           jobs.charge(key);
         job_runner.add(key);
+        if (!before || !now || reconcilers::is_other_dependency(before->value, now->value))
+          add_dependents_of(key);
         for (const auto* job : {before.get(), now.get()}) {
           if (job == nullptr) continue;
           add_service_of(job->meta.ns, job->value.metadata.labels);
@@ -196,7 +198,7 @@ void Controller::Impl::project_changed(const crds::Project* before, const crds::
                             before->status.ns_uid == now->status.ns_uid;
   if (numbers_only) return;
   if (now != nullptr) {
-    placement.project(*now);
+    placement.project(*now, context.now());
   } else if (before != nullptr) {
     placement.project_gone(before->metadata.name);
   }
@@ -323,6 +325,11 @@ void Controller::Impl::add_stirred_jobs() {
     if ((changed.classes && waits) || (maybe_volumes && reconcilers::has_volumes(job->value)))
       job_runner.add(key);
   }
+}
+
+void Controller::Impl::add_dependents_of(const Key& job) {
+  for (const auto& waiting : caches.jobs.store().by_index(reconcilers::kByDependency, job))
+    job_runner.add(waiting->meta.key());
 }
 
 void Controller::Impl::add_jobs_in(const std::string& ns) {

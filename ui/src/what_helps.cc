@@ -7,7 +7,7 @@
 namespace muster::ui {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kHelps = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 22> kHelps = {{
     {"InsufficientCapacity", "to wait, a smaller gang, or more nodes"},
     {"Fragmented", "to wait, or smaller pods"},
     {"Reserved", "to wait, or a maxRuntime by which it ends before the job that is named starts"},
@@ -22,6 +22,10 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kHelps =
     {"ProjectNotFound", "a Project that claims the namespace, in a Queue that exists"},
     {"WaitingForVictims", "to wait: its place is kept for it"},
     {"NamespaceNotReady", "to look at the condition NamespaceReady of the Project"},
+    {"DependencyNotComplete", "to wait until the job that is named has ended"},
+    {"DependencyNotFound", "to make the job that is named, or to take it out of spec.dependsOn"},
+    {"DependencyFailed", "to make the job that is named anew, or to take it out of spec.dependsOn"},
+    {"DependencyCycle", "to take one of the jobs that are named out of the spec.dependsOn of another"},
     {"BackingOff", "to look at its events and at the reasons of its pods"},
     {"PolicyViolation", "to change it, or another policy of the Project"},
     {"NotSupported", "to do what the message says instead"},

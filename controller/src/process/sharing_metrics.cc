@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "muster/reconcilers/projects/capacity.h"
+#include "muster/reconcilers/schedules/effective_spec.h"
 #include "process/sampled_family.h"
 
 namespace muster::controller {
@@ -38,8 +39,9 @@ void for_each(const reconcilers::ObjectStore<Kind>& store, F fn) {
 // What a Queue or Project has in each pool. `kind` is project or queue; the second label says what is above.
 class Shares {
  public:
-  Shares(const std::string& kind, const std::string& above)
-      : labels_{kind, above, "pool"},
+  Shares(const std::string& kind, const std::string& above, crds::Time now)
+      : now_(now),
+        labels_{kind, above, "pool"},
         allocated_(family(kind, "allocated", "GPUs that its work holds, until the last pod has ended.")),
         borrowed_(family(kind, "borrowed", "The part of the allocated GPUs beyond its quota.")),
         pending_(family(kind, "pending", "GPUs that its waiting work asks for.")),
@@ -51,7 +53,9 @@ class Shares {
   void add(const Kind& object, const std::string& above, const reconcilers::TreeNumbers& n,
            const std::string& main) {
     const auto& name = object.metadata.name;
-    const auto& spec = object.spec;
+    std::optional<decltype(object.spec)> holds;
+    if (!object.spec.schedules.empty()) holds = reconcilers::effective_spec(object.spec, now_).spec;
+    const auto& spec = holds ? *holds : object.spec;
     if (!main.empty()) {
       bound({name, above, main}, spec.quota, spec.limit);
       use({name, above, main}, {main, n.allocated, n.borrowed, n.pending, n.fair_share});
@@ -84,15 +88,17 @@ class Shares {
     fair_share_.add(labels, gpus(usage.fair_share));
   }
 
+  crds::Time now_;
   std::vector<std::string> labels_;
   SampledFamily allocated_, borrowed_, pending_, fair_share_, quota_, limit_;
 };
 
-void append_shares(const Caches& caches, const PlacementModel& placement, Families& families) {
+void append_shares(const Caches& caches, const PlacementModel& placement, crds::Time now,
+                   Families& families) {
   const std::string main = reconcilers::default_pool(caches.node_pools.store());
   SampledFamily info = sampled_gauge("muster_project_info", "1, with where the Project belongs.",
                                      {"project", "queue", "project_namespace"});
-  Shares projects("project", "queue"), queues("queue", "parent");
+  Shares projects("project", "queue", now), queues("queue", "parent", now);
   for_each(caches.projects.store(), [&](const crds::Project& project) {
     info.add({project.metadata.name, project.spec.queue, project.status.ns}, 1);
     projects.add(project, project.spec.queue, placement.numbers_of_project(project.metadata.name), main);
@@ -271,7 +277,7 @@ void append_nodes(const PlacementModel& placement, Families& families) {
 std::vector<prometheus::MetricFamily> sharing_metrics(const Caches& caches, const PlacementModel& placement,
                                                       crds::Time now) {
   Families families;
-  append_shares(caches, placement, families);
+  append_shares(caches, placement, now, families);
   const WorkByProject work = work_by_project(caches, placement, now);
   append_jobs(caches, work, now, families);
   append_services(caches, work, families);

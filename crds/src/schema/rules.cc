@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <unordered_map>
 
 #include "muster/crds/quantity.h"
@@ -157,6 +158,38 @@ bool queue_is_not_its_own_parent(const Json& self, const Json*) {
   return parent == nullptr || text_of(parent) != text_of(member(member(self, "metadata"), "name"));
 }
 
+bool job_depends_on_others_only(const Json& self, const Json*) {
+  const Json* others = member(member(self, "spec"), "dependsOn");
+  if (others == nullptr) return true;
+  const auto name = text_of(member(member(self, "metadata"), "name"));
+  return std::ranges::none_of(*others, [&](const Json& other) { return text(other, "name") == name; });
+}
+
+// Whether a text could be a cron expression. reconcilers/schedules/cron.h reads it.
+// clang-format off
+constexpr std::string_view kCronRule =
+    "self.matches('"
+    "^([*](/[1-9][0-9]?)?|[0-5]?[0-9](-[0-5]?[0-9](/[1-9][0-9]?)?)?)(,([*](/[1-9][0-9]?)?|[0-5]?[0-9](-[0"
+    "-5]?[0-9](/[1-9][0-9]?)?)?))*"
+    " +([*](/[1-9][0-9]?)?|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3])(/[1-9][0-9]?)?)?)(,([*](/[1-9][0-9]?)"
+    "?|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3])(/[1-9][0-9]?)?)?))*"
+    " +([*](/[1-9][0-9]?)?|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01])(/[1-9][0-9]?)?)?)(,([*](/"
+    "[1-9][0-9]?)?|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01])(/[1-9][0-9]?)?)?))*"
+    " +([*](/[1-9][0-9]?)?|(0?[1-9]|1[0-2]|[A-Za-z]{3})(-(0?[1-9]|1[0-2]|[A-Za-z]{3})(/[1-9][0-9]?)?)?)(,"
+    "([*](/[1-9][0-9]?)?|(0?[1-9]|1[0-2]|[A-Za-z]{3})(-(0?[1-9]|1[0-2]|[A-Za-z]{3})(/[1-9][0-9]?)?)?))*"
+    " +([*](/[1-9][0-9]?)?|([0-7]|[A-Za-z]{3})(-([0-7]|[A-Za-z]{3})(/[1-9][0-9]?)?)?)(,([*](/[1-9][0-9]?)"
+    "?|([0-7]|[A-Za-z]{3})(-([0-7]|[A-Za-z]{3})(/[1-9][0-9]?)?)?))*$"
+    "')";
+// clang-format on
+bool is_cron(const Json& self, const Json*) {
+  constexpr std::string_view kBefore = "self.matches('", kBehind = "')";
+  constexpr auto kPattern =
+      kCronRule.substr(kBefore.size(), kCronRule.size() - kBefore.size() - kBehind.size());
+  static const auto& pattern = *new std::regex(std::string(kPattern), std::regex::ECMAScript);
+  const auto start = text_of(&self);
+  return std::regex_search(start.begin(), start.end(), pattern);
+}
+
 using J = const Json&;
 using P = const Json*;
 constexpr RuleTwin kTwins[] = {
@@ -165,6 +198,7 @@ constexpr RuleTwin kTwins[] = {
      [](J self, P) { return text_of(&self).find_first_of("123456789") != std::string_view::npos; }},
 
     // Queue, Project, NodePool.
+    {kCronRule, is_cron},
     {"!has(self.spec.parent) || self.spec.parent != self.metadata.name", queue_is_not_its_own_parent},
     {"(has(self.__namespace__) ? self.__namespace__.name : '') == "
      "(has(oldSelf.__namespace__) ? oldSelf.__namespace__.name : '')",
@@ -195,6 +229,8 @@ constexpr RuleTwin kTwins[] = {
      }},
 
     // TrainingJob.
+    {"!has(self.spec.dependsOn) || self.spec.dependsOn.all(other, other.name != self.metadata.name)",
+     job_depends_on_others_only},
     {"self.mode == oldSelf.mode", [](J self, P old) { return same(self, *old, "mode"); }},
     {"self.mode != 'Interactive' || !has(self.preemptible) || !self.preemptible",
      [](J self, P) { return text(self, "mode") != "Interactive" || !flag(self, "preemptible"); }},

@@ -69,10 +69,11 @@ class Screen {
 std::expected<std::string, client::Error> frame(Reader& reader, bool colours) {
   const auto pool_list = reader.list<crds::NodePool>();
   if (!pool_list) return std::unexpected(pool_list.error());
-  const auto queues = reader.list<crds::Queue>();
+  auto queues = reader.list<crds::Queue>();
   if (!queues) return std::unexpected(queues.error());
-  const auto projects = reader.list<crds::Project>();
+  auto projects = reader.list<crds::Project>();
   if (!projects) return std::unexpected(projects.error());
+  hold(*queues, *projects, reader.now());
   return print(pools(*pool_list), Format::kTable, colours) + '\n' +
          print(tree(*queues, *projects), Format::kTable, colours);
 }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "muster/common/quantity.h"
+#include "muster/reconcilers/schedules/effective_spec.h"
 #include "output/text.h"
 
 namespace muster::plugin {
@@ -120,6 +121,14 @@ std::string bar(std::int64_t quota, std::int64_t used, std::int64_t whole) {
     text += at < used ? (at < quota ? '#' : '+') : (at < quota ? '-' : '.');
   }
   return "[" + text + "]";
+}
+
+void hold(std::vector<crds::Queue>& queues, std::vector<crds::Project>& projects, crds::Time now) {
+  const auto one = [now](auto& object) {
+    if (!object.spec.schedules.empty()) object.spec = reconcilers::effective_spec(object.spec, now).spec;
+  };
+  std::ranges::for_each(queues, one);
+  std::ranges::for_each(projects, one);
 }
 
 Listing tree(const std::vector<crds::Queue>& queues, const std::vector<crds::Project>& projects) {

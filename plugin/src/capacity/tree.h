@@ -9,6 +9,9 @@
 
 namespace muster::plugin {
 
+// Puts into their specs what holds now by their schedules.
+void hold(std::vector<crds::Queue>& queues, std::vector<crds::Project>& projects, crds::Time now);
+
 // Queues with what is below them, each a level deeper; then Queues whose parent is missing, and Projects
 // whose Queue is. Amounts are GPUs in the default pool. Siblings are in the order of their names.
 Listing tree(const std::vector<crds::Queue>& queues, const std::vector<crds::Project>& projects);

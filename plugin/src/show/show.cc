@@ -59,10 +59,11 @@ int run_why(const Options& options, const std::string& name) {
 
 int run_tree(const Options& options) {
   return with_reader(options, [&](Reader& reader, const std::string&) {
-    const auto queues = reader.list<crds::Queue>();
+    auto queues = reader.list<crds::Queue>();
     if (!queues) return fail(said(queues.error(), kAskForViewer));
-    const auto projects = reader.list<crds::Project>();
+    auto projects = reader.list<crds::Project>();
     if (!projects) return fail(said(projects.error(), kAskForViewer));
+    hold(*queues, *projects, reader.now());
     return show(tree(*queues, *projects), options.format);
   });
 }

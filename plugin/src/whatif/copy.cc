@@ -124,6 +124,10 @@ Json copy_of_job(Json job, crds::Time now) {
   if (!notes.is_object()) notes = Json::object();
   if (const auto made = time_at(job, "/metadata/creationTimestamp"))
     notes[std::string(kSimulate) + "age"] = seconds(now, *made);
+  // Who was admitted once waits for no other job; who was not goes on from what it has seen.
+  const Json::json_pointer met("/status/metDependencies");
+  if (job.value(Json::json_pointer("/status/attempt"), 0) != 0) copy["spec"].erase("dependsOn");
+  if (job.contains(met)) copy["status"]["metDependencies"] = job.at(met);
   const Json::json_pointer assignment("/status/assignment");
   if (!job.contains(assignment) || !job.at(assignment).contains("pods")) return copy;
   copy["status"] = keep(job["status"], {"assignment", "effective"});
@@ -164,6 +168,9 @@ Json copy_of_other(Json object, const std::string& api_version, const std::strin
 std::expected<ClusterCopy, std::string> copy_cluster(Reader& reader, const std::string& ns) {
   ClusterCopy copy;
   std::vector<std::string> refused;
+  copy.objects.push_back({{"apiVersion", "simulate.muster.dev/v1"},
+                          {"kind", "Calendar"},
+                          {"begin", crds::to_string(reader.now())}});
   copy_needed(reader, copy.objects, refused);
   if (!refused.empty()) {
     std::string text = "whatif cannot do without these:";

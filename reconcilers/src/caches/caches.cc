@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "muster/reconcilers/lifecycle/dependencies.h"
 #include "muster/reconcilers/lifecycle/job_status.h"
 #include "muster/reconcilers/pods/gpu_share.h"
 #include "muster/reconcilers/pods/names.h"
@@ -84,6 +85,11 @@ Caches::Caches(client::ApiClient& api)
   });
   jobs.store().add_index(std::string(kByOwner), [](const Object<crds::TrainingJob>& job) {
     return is_replica(job) ? std::vector<std::string>{job.owner_uid} : std::vector<std::string>{};
+  });
+  jobs.store().add_index(std::string(kByDependency), [](const Object<crds::TrainingJob>& job) {
+    std::vector<std::string> keys;
+    for (const auto& other : awaited_by(job.value)) keys.push_back(client::make_key(job.meta.ns, other.name));
+    return keys;
   });
   add_tree_indexes(queues.store(), projects.store());
   for (auto* kept : {&service_accounts, &role_bindings, &network_policies}) {

@@ -20,6 +20,10 @@ using client::ErrorCode;
 // How often a job that waits for others to go looks who is still there.
 constexpr client::Duration kVictimsInterval = std::chrono::seconds{5};
 
+// A job is not deleted after ttlAfterFinished before those that wait for its end have seen it. How often that
+// is looked at.
+constexpr client::Duration kAwaitedInterval = std::chrono::seconds{1};
+
 // While more writes than this that start or stop work are under way, mere counters yield to them; but nobody
 // reads old ones for longer than kMaxYield.
 constexpr int kMaxUrgentBeforeCounters = 8;
@@ -78,7 +82,8 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   if (!job) co_return Outcome::done();
   const View view = look(key, job);
   const Step step = advance(observe(view));
-  if (step.remove_job) {
+  const bool is_awaited_yet = step.remove_job && is_awaited(*job, step.status);
+  if (step.remove_job && !is_awaited_yet) {
     const Outcome removed = co_await remove_finished(job);
     co_return removed;
   }
@@ -106,6 +111,7 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   if (step.wake_at)
     outcome.after = std::chrono::ceil<client::Duration>(*step.wake_at - context_.env.clock.wall());
   if (view.waits_for_victims) outcome.no_later_than(kVictimsInterval);
+  if (is_awaited_yet) outcome.no_later_than(kAwaitedInterval);
   if (committed == Commit::kDeferred) outcome.no_later_than(context_.status_interval);
   co_return outcome;
 }
@@ -211,6 +217,7 @@ void TrainingJobReconciler::charge(const client::Key& key) {
                   .invalid = wish.invalid,
                   .blocked = wish.blocked};
     seen.health = [this](const std::string& name) { return health_of(name); };
+    seen.dependencies = dependencies_of(counts->value);
     step.wants_place = advance(seen).wants_place;
     asked_with_[key] = counts->value.status.effective;
   }

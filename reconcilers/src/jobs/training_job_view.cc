@@ -69,6 +69,7 @@ TrainingJobReconciler::View TrainingJobReconciler::look(const client::Key& key, 
   if (!view.decision && job->value.status.assignment.attempt != 0 &&
       owner_of_namespace(context_.caches, job->meta.ns).empty())
     view.decision = eviction_of_orphan(job->value);
+  view.dependencies = dependencies_of(view.counts->value);
   view.nomination = context_.placement.nomination(key);
   view.verdict = context_.placement.verdict(key);
   view.waits_for_victims = view.verdict && view.verdict->reason == "WaitingForVictims";
@@ -101,6 +102,7 @@ Observed TrainingJobReconciler::observe(const View& view) {
     const auto node = context_.caches.nodes.store().find(name);
     return !node || is_out_of_service(*node);
   };
+  seen.dependencies = view.dependencies;
   seen.idleness = idleness_of(view.key, job);
   seen.serves = view.wish.serves;
   const auto* holders = context_.gpu_holders;
@@ -131,6 +133,25 @@ Observed TrainingJobReconciler::observe(const View& view) {
     seen.reports = said->second.gangs();
   }
   return seen;
+}
+
+DependencyVerdict TrainingJobReconciler::dependencies_of(const crds::TrainingJob& job) const {
+  const auto& jobs = context_.caches.jobs.store();
+  return judge_dependencies(job, [&](const std::string& name) -> const crds::TrainingJob* {
+    const auto other = jobs.find(client::make_key(job.metadata.ns, name));
+    return other ? &other->value : nullptr;  // the store keeps it alive: nothing is changed meanwhile
+  });
+}
+
+bool TrainingJobReconciler::is_awaited(const Object<crds::TrainingJob>& job,
+                                       const crds::TrainingJobStatus& status) const {
+  const auto waiting = context_.caches.jobs.store().by_index(kByDependency, job.meta.key());
+  return std::ranges::any_of(waiting, [&](const Job& other) {
+    if (other->value.metadata.deletion_timestamp || other->status_unreadable) return false;
+    return std::ranges::any_of(awaited_by(other->value), [&](const crds::Dependency& dependency) {
+      return dependency.name == job.meta.name && is_met(dependency, status);
+    });
+  });
 }
 
 std::vector<client::Ptr<client::Pod>> TrainingJobReconciler::pods_of(const std::string& uid) const {

@@ -41,8 +41,8 @@ bool gets_places(JobStep& s);
 bool hears_why_not(JobStep& s);
 
 constexpr Transition kWhileWaiting[] = {
-    can_never_run,    // waits until the spec is edited
-    held_back,        // waits: pods of an earlier attempt still end, retryAt, volumes, its Project
+    can_never_run,  // waits until the spec, or that of a job in its circle, is edited
+    held_back,      // waits: pods of an earlier attempt still end, retryAt, other jobs, volumes, its Project
     asks_for_places,  // goes on
     gets_places,      // -> admitted
     hears_why_not,    // waits, and says what placement says
@@ -229,6 +229,7 @@ Step advance(const Observed& seen) {
   if (seen.pods.empty()) begin_with_the_object(s.status, seen.job.metadata);
   start_conditions(s.status, seen.job.metadata.generation, seen.now);
   const bool live = !is_finished(s.status);
+  s.status.met_dependencies = seen.dependencies.met;
   if (live && s.status.assignment.attempt != 0) match_pods(s);
   note_checkpoints(s, live);
   const JobState state = state_of(s);

@@ -8,6 +8,7 @@
 #include "muster/reconcilers/placement/other_pods.h"
 #include "muster/reconcilers/placement/placed_jobs.h"
 #include "muster/reconcilers/placement/placement_specs.h"
+#include "muster/reconcilers/placement/scheduled_queues.h"
 #include "muster/reconcilers/pods/names.h"
 
 namespace muster::reconcilers {
@@ -18,6 +19,7 @@ struct PlacementModel::Impl {
 
   std::function<void()> changed;
   pl::Cluster cluster;
+  ScheduledQueues scheduled;
   bool plan_was_cut_off = false;
   std::vector<PlacementModel::Thrown> thrown;
   OtherPods others{cluster, [this] { touch(); }};
@@ -136,19 +138,21 @@ void PlacementModel::pool_gone(const crds::NodePool& pool) {
   impl_->touch();
 }
 
-void PlacementModel::queue(const crds::Queue& queue) {
-  impl_->cluster.upsert_queue(queue_spec(queue));
+void PlacementModel::queue(const crds::Queue& queue, crds::Time now) {
+  impl_->cluster.upsert_queue(impl_->scheduled.take(queue, now));
   impl_->touch();
 }
 void PlacementModel::queue_gone(const crds::Queue& queue) {
+  impl_->scheduled.forget(queue.metadata.name, false);
   impl_->cluster.remove_queue(queue.metadata.name, false);
   impl_->touch();
 }
-void PlacementModel::project(const crds::Project& project) {
-  impl_->cluster.upsert_queue(queue_spec(project));
+void PlacementModel::project(const crds::Project& project, crds::Time now) {
+  impl_->cluster.upsert_queue(impl_->scheduled.take(project, now));
   impl_->touch();
 }
 void PlacementModel::project_gone(const std::string& name) {
+  impl_->scheduled.forget(name, true);
   impl_->cluster.remove_queue(name, true);
   impl_->touch();
 }
@@ -197,6 +201,7 @@ const std::vector<PlacementModel::Thrown>& PlacementModel::thrown() const {
 }
 
 std::vector<client::Key> PlacementModel::plan(crds::Time now) {
+  for (const auto& spec : impl_->scheduled.due(now)) impl_->cluster.upsert_queue(spec);
   const auto plan = pl::plan(impl_->cluster, to_time(now));
   impl_->plan_was_cut_off = plan.is_cut_off;
   impl_->thrown.clear();
@@ -210,9 +215,11 @@ std::vector<client::Key> PlacementModel::plan(crds::Time now) {
   return news;
 }
 std::optional<crds::Time> PlacementModel::wake_at() const {
-  if (!impl_->wake) return std::nullopt;
-  return std::chrono::ceil<std::chrono::seconds>(
+  auto at = impl_->scheduled.next();
+  if (!impl_->wake) return at;
+  const auto wake = std::chrono::ceil<std::chrono::seconds>(
       std::chrono::sys_time<std::chrono::milliseconds>{std::chrono::milliseconds{impl_->wake->ms}});
+  return at ? std::min(*at, wake) : wake;
 }
 
 bool PlacementModel::charges(const client::Key& key, std::int32_t attempt) const {

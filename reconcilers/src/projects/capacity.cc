@@ -9,6 +9,7 @@
 #include "muster/placement/pool.h"
 #include "muster/reconcilers/common/log.h"
 #include "muster/reconcilers/projects/project_objects.h"
+#include "muster/reconcilers/schedules/effective_spec.h"
 
 namespace muster::reconcilers {
 namespace {
@@ -191,6 +192,26 @@ CapacityReconciler::Refusal refusal_of_resources(const std::set<std::string>& re
   return {};
 }
 
+// What its schedules say: what holds by them, what comes next, and which of them do not count. Returns the
+// spec as it holds now.
+template <class Kind>
+auto say_schedules(Kind& object, crds::Time now) {
+  auto effective = effective_spec(object.spec, now);
+  object.status.next_change.reset();
+  const auto& next = effective.next_change;
+  if (next && !next->message.empty()) object.status.next_change = next;
+  const bool was_said = crds::find_condition(object.status.conditions, "ScheduleInForce") != nullptr;
+  if (object.spec.schedules.empty() && !was_said) return std::move(effective.spec);
+  const bool holds = !effective.in_force.empty();
+  set(object, now, "ScheduleInForce", holds, holds ? "Scheduled" : "AsSpecified", effective.in_force);
+  std::string problems;
+  for (const auto& problem : effective.problems) problems += (problems.empty() ? "" : "; ") + problem;
+  const bool are_valid = problems.empty();
+  set(object, now, "SchedulesValid", are_valid, are_valid ? "Valid" : "InvalidSchedule",
+      are_valid ? "" : problems + "; these entries do not count, all else of the spec does");
+  return std::move(effective.spec);
+}
+
 // More than one pool, and none of them is the default.
 CapacityReconciler::Refusal refusal_of_defaults(const ObjectStore<crds::NodePool>& pools) {
   if (pools.all().size() < 2 || !default_pool(pools).empty()) return {};
@@ -221,11 +242,13 @@ std::string default_pool(const ObjectStore<crds::NodePool>& pools) {
 }
 
 crds::Amounts quota_of_children(const ObjectStore<crds::Queue>& queues,
-                                const ObjectStore<crds::Project>& projects, const std::string& queue) {
+                                const ObjectStore<crds::Project>& projects, const std::string& queue,
+                                crds::Time now) {
   crds::Amounts sum;
-  const auto take = [&sum](const auto& children) {
+  const auto take = [&sum, now](const auto& children) {
     for (const auto& child : children) {
-      const crds::Amounts& quota = child->value.spec.quota;
+      const auto& spec = child->value.spec;
+      const crds::Amounts quota = spec.schedules.empty() ? spec.quota : effective_spec(spec, now).spec.quota;
       add(sum.gpu, quota.gpu);
       add(sum.cpu, quota.cpu);
       add(sum.memory, quota.memory);
@@ -351,8 +374,9 @@ CapacityReconciler::Refusal CapacityReconciler::fill(crds::Queue& q) const {
   const auto numbers = context_.placement.numbers_of_queue(name);
   copy_numbers(numbers, q.status);
   const auto& caches = context_.caches;
-  const auto over =
-      overcommit(name, q.spec.quota, quota_of_children(caches.queues.store(), caches.projects.store(), name));
+  const auto now = context_.now();
+  const auto over = overcommit(name, say_schedules(q, now).quota,
+                               quota_of_children(caches.queues.store(), caches.projects.store(), name, now));
   set(q, context_.now(), "QuotaOvercommitted", !over.empty(), over.empty() ? "Fits" : "ChildrenExceedQuota",
       over);
   const auto resources = resources_in(q.spec);
@@ -365,6 +389,7 @@ CapacityReconciler::Refusal CapacityReconciler::fill(crds::Project& p) const {
   const std::string& name = p.metadata.name;
   const auto numbers = context_.placement.numbers_of_project(name);
   copy_numbers(numbers, p.status);
+  say_schedules(p, context_.now());
   p.status.ns = crds::namespace_of(p);
   const NamespaceState& state = namespaces_.at(name);
   const auto there = context_.caches.namespaces.store().find(p.status.ns);

@@ -56,6 +56,27 @@ std::optional<reconcilers::JobDecision> World::decision_about(const Gang& g) con
   return decision || !is_orphan ? decision : reconcilers::eviction_of_orphan(g.job);
 }
 
+reconcilers::DependencyVerdict World::dependencies_of(const Gang& g) const {
+  if (g.owner->is_service) return {};
+  return reconcilers::judge_dependencies(g.job, [&](const std::string& name) -> const crds::TrainingJob* {
+    const auto other = jobs_by_key_.find(client::make_key(g.owner->ns, name));
+    return other == jobs_by_key_.end() ? nullptr : &other->second->gangs.front()->job;
+  });
+}
+
+// Jobs that wait for this one, which was made, edited or deleted, or has ended.
+void World::look_at_dependents(const Workload& w) {
+  if (w.is_service) return;
+  std::vector<Gang*> dependents;
+  for (const auto& [key, other] : depending_) {
+    if (other == &w || other->ns != w.ns || other->finished) continue;
+    Gang& g = *other->gangs.front();
+    if (std::ranges::any_of(reconcilers::awaited_by(g.job), [&](const auto& d) { return d.name == w.name; }))
+      dependents.push_back(&g);
+  }
+  for (Gang* g : dependents) reconcile(*g);
+}
+
 // Why it waits, where somebody looks at its status: the service of a replica.
 std::optional<crds::Waiting> World::verdict_about(const Gang& g) const {
   if (!g.owner->is_service || g.state != Gang::State::kWaiting) return std::nullopt;
@@ -79,6 +100,7 @@ bool World::look(Gang& g, const std::string& beneficiary, std::optional<crds::Ti
   seen.node_usable = [this](const std::string& name) { return node_spec(name).usable; };
   seen.health = [this](const std::string& name) { return health_of(name); };
   seen.node_lost = [this](const std::string& name) { return is_dead(name); };
+  seen.dependencies = dependencies_of(g);
   seen.idleness = idleness_of(g);
   seen.serves = g.owner->is_service;
   if (g.last_words) seen.reports = {*g.last_words};
@@ -252,6 +274,7 @@ void World::tell_refusal(Gang& g) {
   const bool is_violation = g.invalid.empty() && !g.violation.empty();
   const std::string why = !g.invalid.empty()                    ? "InvalidSpec"
                           : is_violation && !g.job.spec.suspend ? "PolicyViolation"
+                          : !g.job.spec.suspend                 ? dependencies_of(g).reason
                                                                 : "";
   if (!why.empty() && g.refused_as != why) tell(EventType::kWaiting, *g.owner, why);
   g.refused_as = why;
@@ -268,6 +291,7 @@ void World::tell_end(Gang& g) {
     ++finished_jobs_;
     changed_ = true;
     tell(EventType::kFinished, w, g.ended_as);
+    look_at_dependents(w);
   }
   std::erase_if(g.pods, [](const GangPod& p) { return reconcilers::is_terminal(*p.pod); });
   if (!g.pods.empty()) return;

@@ -14,6 +14,8 @@ namespace {
 constexpr int kMaxRounds = 10'000;
 // When nothing but time is left to wait for, and so many wake-ups have changed nothing, nothing will.
 constexpr int kMaxIdleWakes = 1000;
+// A schedule never ends. When all that is stated has been, and it has changed something so often, it is over.
+constexpr int kMaxScheduled = 10'000;
 
 pl::Time whole_seconds(pl::Time t) {
   return {(t.ms + 999) / 1000 * 1000};
@@ -43,7 +45,10 @@ void World::agenda_add(pl::Time at, Due due, Gang* gang, std::size_t index, std:
 void World::run_to(std::optional<pl::Time> until,
                    const std::function<void(const simulate::Progress&)>& tell_progress) {
   std::vector<Entry> due;
-  while (!agenda_.empty() && errors.empty() && (to_come_ > 0 || idle_ < kMaxIdleWakes)) {
+  const auto goes_on = [this] {
+    return errors.empty() && (to_come_ > 0 || idle_ < kMaxIdleWakes) && scheduled_alone_ < kMaxScheduled;
+  };
+  while (!agenda_.empty() && goes_on()) {
     const pl::Time at = agenda_.top().at;
     if (until && at > *until) break;
     due.clear();
@@ -152,15 +157,36 @@ void World::decide() {
     serve_all();
     if (!changed_) continue;
     changed_ = false;
+    follow_schedules();
     const pl::Plan plan = pl::plan(cluster, now);
     for (const pl::Decision& d : plan.decisions) carry_out(d);
     tell_verdicts(plan.pending_reasons);
-    if (!plan.wake) continue;
-    const pl::Time wake = std::max(whole_seconds(*plan.wake), now + pl::seconds(1));
+    auto again = next_by_schedule();
+    if (plan.wake) again = again ? std::min(*again, *plan.wake) : plan.wake;
+    if (!again) continue;
+    const pl::Time wake = std::max(whole_seconds(*again), now + pl::seconds(1));
     if (wake_ && *wake_ <= wake) continue;
     wake_ = wake;
     agenda_add(wake, Due::kWake, nullptr, 0, 0);
   }
+}
+
+crds::Time World::wall() const {
+  return to_stamp(now) + (input_.begin - kUsualBegin);
+}
+
+// What holds from now on by the schedules of Queues and Projects.
+void World::follow_schedules() {
+  for (auto& spec : scheduled_.due(wall())) {
+    if (now > last_stated_) ++scheduled_alone_;
+    spec.created = created_.at((spec.is_project ? "Project " : "Queue ") + spec.name);
+    cluster.upsert_queue(spec);
+  }
+}
+
+std::optional<pl::Time> World::next_by_schedule() const {
+  const auto next = scheduled_.next();
+  return next ? std::optional(reconcilers::to_time(*next - (input_.begin - kUsualBegin))) : std::nullopt;
 }
 
 void World::carry_out(const pl::Decision& d) {

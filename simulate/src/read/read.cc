@@ -46,7 +46,8 @@ class InputReader {
     const std::string kind = text(find(object, "kind"));
     const std::size_t before = input_.errors.size();
     if (const Json* schema = schema_of(version, kind)) {
-      if (kind != "Expectation") locate(crds::validate_metadata(object), document);
+      const bool is_own = kind == "Expectation" || kind == "Calendar";
+      if (!is_own) locate(crds::validate_metadata(object), document);
       if (kind == "Expectation") check_time(document);
       locate(crds::validate_by_schema(*schema, object, crds::object_name(object)), document);
     } else if (crds::find_crd(version, kind) != nullptr) {
@@ -62,6 +63,8 @@ class InputReader {
     if (input_.errors.size() != before) return;
     if (kind == "Expectation") {
       take_expectation(document);
+    } else if (kind == "Calendar") {
+      take_calendar(document);
     } else {
       take_object(document);
     }
@@ -72,6 +75,15 @@ class InputReader {
     if (at == nullptr || !at->is_string()) return;  // the schema says so
     if (const auto time = crds::parse_duration(text(at)); !time)
       input_.errors.push_back({"Expectation", "at", time.error(), document.location("at")});
+  }
+
+  void take_calendar(const Document& document) {
+    const auto begin = crds::parse_time(text(find(*document.object, "begin")));
+    if (!begin) return add_error({"Calendar", "begin", begin.error(), document.location("begin")});
+    if (has_calendar_)
+      return add_error({"Calendar", "begin", "must be stated once", document.location("begin")});
+    has_calendar_ = true;
+    input_.begin = *begin;
   }
 
   void take_expectation(Document& document) {
@@ -172,6 +184,7 @@ class InputReader {
   }
 
   Input input_;
+  bool has_calendar_ = false;
   std::map<std::string, std::vector<std::size_t>> by_key_;  // without deletions
 };
 

@@ -79,7 +79,9 @@ std::string reasons() {
   Json all = Json::array();
   for (int r = 0; r <= static_cast<int>(placement::Reason::kInvalidSpec); ++r)
     all.push_back(placement::to_string(static_cast<placement::Reason>(r)));
-  for (const char* other : {"PolicyViolation", "MaxRuntimeExceeded", "IdleTimeout", "RestartLimitExceeded"})
+  for (const char* other :
+       {"PolicyViolation", "DependencyNotComplete", "DependencyNotFound", "DependencyFailed",
+        "DependencyCycle", "MaxRuntimeExceeded", "IdleTimeout", "RestartLimitExceeded"})
     all.push_back(other);
   return all.dump();
 }
@@ -138,6 +140,11 @@ std::string expectation() {
          amounts + R"(, "pending": )" + amounts + R"(}}}}})";
 }
 
+constexpr std::string_view kCalendar = R"({"type": "object", "required": ["begin"], "properties": {
+  "apiVersion": {"type": "string"}, "kind": {"type": "string"},
+  "metadata": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+  "begin": {"type": "string"}}})";
+
 struct Known {
   std::string_view group, kind;
   Json schema;
@@ -152,13 +159,14 @@ std::string_view group_of(std::string_view api_version) {
 }  // namespace
 
 const Json* schema_of(std::string_view api_version, std::string_view kind) {
-  static const auto& known = *new std::array<Known, 7>{
+  static const auto& known = *new std::array<Known, 8>{
       Known{"", "Node", Json::parse(kNode)},
       Known{"", "Pod", Json::parse(pod())},
       Known{"", "Namespace", Json::parse(kOpen)},
       Known{"scheduling.k8s.io", "PriorityClass", Json::parse(kPriorityClass)},
       Known{"resource.k8s.io", "ResourceSlice", Json::parse(kResourceSlice)},
       Known{"topology.node.k8s.io", "NodeResourceTopology", Json::parse(kNodeTopology)},
+      Known{"simulate.muster.dev", "Calendar", Json::parse(kCalendar)},
       Known{"simulate.muster.dev", "Expectation", Json::parse(expectation())}};
   const std::string_view group = group_of(api_version);
   if (group.empty() && api_version != "v1") return nullptr;
@@ -172,7 +180,8 @@ const Json* schema_of(std::string_view api_version, std::string_view kind) {
 std::string_view kinds_that_are_read() {
   return "Node, Pod and Namespace (v1), PriorityClass (scheduling.k8s.io/v1), ResourceSlice "
          "(resource.k8s.io/v1), NodeResourceTopology (topology.node.k8s.io), Queue, Project, NodePool, "
-         "TrainingJob and InferenceService (muster.dev/v1alpha1) and Expectation (simulate.muster.dev/v1)";
+         "TrainingJob and InferenceService (muster.dev/v1alpha1), Expectation and Calendar "
+         "(simulate.muster.dev/v1)";
 }
 
 }  // namespace muster::simulate

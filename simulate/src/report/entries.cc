@@ -4,6 +4,7 @@
 
 #include "muster/common/quantity.h"
 #include "muster/reconcilers/placement/placement_specs.h"
+#include "muster/reconcilers/schedules/effective_spec.h"
 
 namespace muster::simulate {
 namespace {
@@ -47,8 +48,9 @@ template <class Kind>
 Entry tree_entry(const World& world, const Kind& object, bool is_project) {
   const std::string& name = object.metadata.name;
   const std::string by_default = world.cluster.default_pool();
-  Entry entry = {{"name", name}, {"quota", amounts_entry(object.spec.quota)}};
-  add_usage(world, name, is_project, by_default, object.spec.quota, entry);
+  const crds::Amounts of_default = reconcilers::effective_spec(object.spec, world.wall()).spec.quota;
+  Entry entry = {{"name", name}, {"quota", amounts_entry(of_default)}};
+  add_usage(world, name, is_project, by_default, of_default, entry);
   Entry pools = Entry::array();
   for (const std::string& pool : world.cluster.pool_names()) {
     if (pool == by_default) continue;
@@ -125,6 +127,10 @@ Entry workload_entry(const World& world, const Workload& w) {
              g != w.gangs.end()) {
     reason = "PolicyViolation";
     message = (*g)->violation;
+  } else if (world.phase(w) == Phase::kQueued) {
+    const auto on = world.dependencies_of(*w.gangs.front());
+    reason = on.reason;
+    message = on.message;
   }
   Entry replicas = Entry::object();
   std::int32_t attempt = 0;

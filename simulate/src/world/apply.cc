@@ -51,7 +51,9 @@ World::World(const Input& input, const Options& options)
     const Change& c = input_.changes[i];
     has_pool = has_pool || std::holds_alternative<crds::NodePool>(*c.object);
     agenda_add(to_time(c.at), Due::kInput, nullptr, i, 0);
+    last_stated_ = std::max(last_stated_, to_time(c.at));
   }
+  for (const auto& x : input_.expectations) last_stated_ = std::max(last_stated_, to_time(x.at));
   for (std::size_t i = 0; i < input_.expectations.size(); ++i)
     agenda_add(to_time(input_.expectations[i].at), Due::kExpectation, nullptr, i, 0);
   if (!has_pool) add_pool(default_pool_);
@@ -101,6 +103,7 @@ void World::apply(const std::vector<std::size_t>& changes) {
     if (g->owner->deleted) continue;
     refresh(*g);
     if (g->state == Gang::State::kRunning) schedule_end(*g);
+    look_at_dependents(*g->owner);
   }
   changed_ = true;
 }
@@ -168,10 +171,11 @@ void World::apply_base(const Change& change) {
                  [&](const crds::Queue& o) {
                    if (remove) {
                      queues.erase(o.metadata.name);
+                     scheduled_.forget(o.metadata.name, false);
                      return cluster.remove_queue(o.metadata.name, false);
                    }
                    queues[o.metadata.name] = &o;
-                   auto spec = reconcilers::queue_spec(o);
+                   auto spec = scheduled_.take(o, wall());
                    spec.created = created();
                    cluster.upsert_queue(spec);
                  },
@@ -179,12 +183,13 @@ void World::apply_base(const Change& change) {
                    if (remove) {
                      projects.erase(o.metadata.name);
                      project_age_.erase(o.metadata.name);
+                     scheduled_.forget(o.metadata.name, true);
                      cluster.remove_queue(o.metadata.name, true);
                      return own_namespaces();
                    }
                    projects[o.metadata.name] = &o;
                    project_age_.emplace(o.metadata.name, project_age_.size());
-                   auto spec = reconcilers::queue_spec(o);
+                   auto spec = scheduled_.take(o, wall());
                    spec.created = created();
                    cluster.upsert_queue(spec);
                    own_namespaces();
@@ -288,13 +293,16 @@ Gang* World::apply_workload(std::size_t index) {
     g->owner = &w;
     g->id = w.key;
     g->submitted = g->asked = w.asked;
+    g->job.status.met_dependencies = w.job().job.status.met_dependencies;
     w.gangs.push_back(std::move(g));
+    jobs_by_key_[w.key] = &w;
     ++jobs_;
   }
   Gang& g = *w.gangs.front();
   if (w.finished) return nullptr;
   ++g.job.metadata.generation;
   const auto& spec = w.job().job.spec;
+  if (!spec.depends_on.empty()) depending_[w.key] = &w;
   const auto& runs_for = w.behaviour().runs_for;
   std::int32_t most = 0;
   for (const auto& role : spec.roles) most += crds::most_replicas(role);
@@ -333,6 +341,8 @@ void World::remove_workload(Workload& w) {
   // What it holds is free at once: nobody waits for what is deleted.
   for (const auto& g : w.gangs) retire(*g, {});
   w.deleted = true;
+  if (!w.is_service) jobs_by_key_.erase(w.key), depending_.erase(w.key);
+  look_at_dependents(w);
   const auto slot = workloads_.find(w.source->key);
   graveyard_.push_back(std::move(slot->second));
   workloads_.erase(slot);

@@ -26,6 +26,7 @@
 #include "muster/reconcilers/gpu_metrics/idle_rule.h"
 #include "muster/reconcilers/placement/other_pods.h"
 #include "muster/reconcilers/placement/placed_jobs.h"
+#include "muster/reconcilers/placement/scheduled_queues.h"
 #include "muster/reconcilers/services/autoscale_rule.h"
 #include "muster/reconcilers/services/service_plan.h"
 #include "muster/reconcilers/services/service_status.h"
@@ -139,7 +140,7 @@ struct Gang {
   reconcilers::Translation wish;
   std::string invalid;     // why it can never run; empty: it can
   std::string violation;   // of its Project's policy: why it is not to start; empty: it may
-  std::string refused_as;  // as last told: InvalidSpec or PolicyViolation; empty: neither
+  std::string refused_as;  // as last told: InvalidSpec, PolicyViolation, Dependency…; empty: none of them
   std::vector<GangPod> pods;
 
   // What follows from these, as of the last look at it.
@@ -270,7 +271,10 @@ class World {
   std::size_t held = 0;               // expectations
   std::vector<crds::FieldError> errors;
 
+  crds::Time wall() const;                              // what the clock on the wall shows
   std::string project_of(const std::string& ns) const;  // "": none
+  // What the gang of a job waits for; of a service: nothing.
+  reconcilers::DependencyVerdict dependencies_of(const Gang& g) const;
   Phase phase(const Workload& w) const;
   std::shared_ptr<const Pods> pods_of(const Workload& w) const;
   pl::NodeSpec node_spec(const std::string& name) const;
@@ -324,6 +328,8 @@ class World {
   // --- simulation.cc
   void play_instant(std::vector<Entry>& due);
   void decide();
+  void follow_schedules();
+  std::optional<pl::Time> next_by_schedule() const;
   void carry_out(const pl::Decision& d);
   void tell_verdicts(const std::vector<std::string>& jobs);
   void check(const Expectation& expectation);
@@ -374,6 +380,7 @@ class World {
   void tell_end(Gang& g);
   void tell_refusal(Gang& g);
   void look_again(Gang& g, const std::optional<crds::Time>& at);
+  void look_at_dependents(const Workload& w);
   void retire(Gang& g, pl::Duration saves);
   void tell(EventType type, const Workload& w, std::string reason = {}, std::string beneficiary = {},
             std::shared_ptr<const Pods> pods = nullptr);
@@ -425,6 +432,8 @@ class World {
   std::uint64_t order_ = 0;
   std::vector<pl::Time> submissions_;                           // of each change
   std::map<std::string, std::unique_ptr<Workload>> workloads_;  // by "Kind namespace/name"
+  std::unordered_map<std::string, Workload*> jobs_by_key_;      // of workloads_: no services
+  std::map<std::string, Workload*> depending_;                  // of these: those with spec.dependsOn
   std::vector<std::unique_ptr<Workload>> graveyard_;
   std::unordered_map<std::string, Gang*> gangs_;
   reconcilers::OtherPods other_pods_;
@@ -439,6 +448,7 @@ class World {
   std::map<std::string, std::string> owner_of_;       // Project of each namespace
   std::map<std::string, std::uint64_t> project_age_;  // order of their first statement
   std::map<std::string, pl::Time> created_;           // Queues and Projects, by kind and name
+  reconcilers::ScheduledQueues scheduled_;
   std::vector<std::int64_t> waits_;
   std::int64_t capacity_milli_ = 0, allocated_milli_ = 0;
   std::map<std::string, ChargedGpus> charged_;        // by node; entries stay
@@ -448,10 +458,12 @@ class World {
   bool changed_ = true;             // something happened that plan() has not seen
   std::set<std::string> to_serve_;  // keys of services to be looked at
   std::optional<pl::Time> wake_;
-  int idle_ = 0;              // wake-ups that have changed nothing, one after the other
-  std::int64_t to_come_ = 0;  // of the agenda, how many happen by themselves: all of them are waited for
-  pl::Time last_ = kBegin;    // something was to be done
-  Metrics last_metrics_;      // as of then
+  int idle_ = 0;                   // wake-ups that have changed nothing, one after the other
+  pl::Time last_stated_ = kBegin;  // the last change or expectation of the input
+  int scheduled_alone_ = 0;        // changes by schedules behind that
+  std::int64_t to_come_ = 0;       // of the agenda, how many happen by themselves: all of them are waited for
+  pl::Time last_ = kBegin;         // something was to be done
+  Metrics last_metrics_;           // as of then
 };
 
 // "namespace/name" of a gang's id.

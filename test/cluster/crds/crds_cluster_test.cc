@@ -310,9 +310,17 @@ TEST_F(CrdsTest, StatusOfEveryOtherKindIsTaken) {
       {{"2026-01-31", used, {{"ann", 8, MilliCost{1}, 2}}, {{"h100", 9}}, {{"NVIDIA-H100", 9}}}}};
   Queue queue;
   queue.metadata.name = "queue-full";
-  queue.status = {
-      1,    conditions, amounts, amounts, amounts, amounts, 3, 4, {{"h100", amounts, amounts, {}, amounts}},
-      usage};
+  queue.status = {1,
+                  conditions,
+                  amounts,
+                  amounts,
+                  amounts,
+                  amounts,
+                  3,
+                  4,
+                  {{"h100", amounts, amounts, {}, amounts}},
+                  usage,
+                  NextChange{Time{}, "limit.gpu 64 (now 32)"}};
   EXPECT_EQ(from_json<Queue>(put(to_json(queue), status_to_json(queue)))->status, queue.status);
   Project project;
   project.metadata.name = "project-full";
@@ -328,7 +336,8 @@ TEST_F(CrdsTest, StatusOfEveryOtherKindIsTaken) {
                     4,
                     {{"h100", amounts, amounts, {}, amounts}},
                     usage,
-                    {{"ann", MilliGpu{8000}, Duration{60}, Duration{90}, {60, 90}}}};
+                    {{"ann", MilliGpu{8000}, Duration{60}, Duration{90}, {60, 90}}},
+                    NextChange{Time{}, "quota.gpu none (now 4)"}};
   EXPECT_EQ(from_json<Project>(put(to_json(project), status_to_json(project)))->status, project.status);
   NodePool pool;
   pool.metadata.name = "nodepool-full";

@@ -77,7 +77,7 @@ struct LargeCluster {
       crds::Queue queue;
       queue.metadata.name = fmt::format("department-{}", i);
       queue.spec.quota = of_gpus(300);
-      placement.queue(queue);
+      placement.queue(queue, {});
       put(caches.queues.store(), queue);
     }
     for (int i = 0; i < kProjects; ++i) add_project(i);
@@ -89,7 +89,7 @@ struct LargeCluster {
     project.spec.queue = fmt::format("department-{}", i % kQueues);
     project.spec.quota = of_gpus(30);
     project.spec.pools.push_back({"a100", of_gpus(8), {}, {}});
-    placement.project(project);
+    placement.project(project, {});
     placement.charge_namespace(project.metadata.name, project.metadata.name);
     put(caches.projects.store(), project);
   }

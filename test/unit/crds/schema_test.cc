@@ -122,14 +122,15 @@ TYPED_TEST(Kind, DefaultsAreTheTypes) {
   // Every object that has defaults inside, empty.
   Json& spec = object["spec"];
   if (TypeParam::kKind == "Queue" || TypeParam::kKind == "Project")
-    spec["pools"] = Json::array({{{"name", "p"}}});
+    spec = {{"pools", Json::array({{{"name", "p"}}})}, {"schedules", Json::array({Json::object()})}};
   if (TypeParam::kKind == "NodePool") spec = {{"placement", Json::object()}, {"gpuMetrics", Json::object()}};
   if (TypeParam::kKind == "TrainingJob") {
     spec = {{"roles", Json::array({{{"name", "w"}}})},
             {"checkpoint", Json::object()},
             {"restart", Json::object()},
             {"idle", Json::object()},
-            {"completion", Json::object()}};
+            {"completion", Json::object()},
+            {"dependsOn", Json::array({{{"name", "other"}}})}};
   }
   Json with_defaults = object;
   apply_defaults(with_defaults);

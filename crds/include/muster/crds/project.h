@@ -10,6 +10,7 @@
 #include "muster/crds/common.h"
 #include "muster/crds/condition.h"
 #include "muster/crds/metadata.h"
+#include "muster/crds/schedule.h"
 #include "muster/crds/usage.h"
 
 namespace muster::crds {
@@ -125,6 +126,7 @@ struct ProjectSpec {
   ProjectNamespace ns;                         // JSON "namespace"; its name empty: the project's own name
   std::vector<Member> members;
   std::optional<ProjectPolicy> policy;  // of jobs
+  std::vector<Schedule<ProjectSet>> schedules;
 
   static constexpr auto fields() {
     using T = ProjectSpec;
@@ -132,7 +134,8 @@ struct ProjectSpec {
                      field("limit", &T::limit), field("weight", &T::weight), field("priority", &T::priority),
                      field("pools", &T::pools), field("reclaim", &T::reclaim), field("preempt", &T::preempt),
                      field("disruption", &T::disruption), field("lending", &T::lending),
-                     field("namespace", &T::ns), field("members", &T::members), field("policy", &T::policy));
+                     field("namespace", &T::ns), field("members", &T::members), field("policy", &T::policy),
+                     field("schedules", &T::schedules));
   }
   bool operator==(const ProjectSpec&) const = default;
 };
@@ -151,17 +154,18 @@ struct ProjectStatus {
   std::int32_t waiting = 0;  // workloads that wait, in all pools
   std::vector<PoolUsage> pools;
   UsageStatus usage;
-  std::vector<RunTimes> run_times;  // learned from jobs that succeeded; the latest first, at most kMost
+  std::vector<RunTimes> run_times;        // learned from jobs that succeeded; the latest first, at most kMost
+  std::optional<NextChange> next_change;  // by spec.schedules
 
   static constexpr auto fields() {
     using T = ProjectStatus;
-    return fields_of(field("observedGeneration", &T::observed_generation, Zero::kOmit),
-                     field("conditions", &T::conditions), field("namespace", &T::ns),
-                     field("namespaceUID", &T::ns_uid), field("allocated", &T::allocated),
-                     field("borrowed", &T::borrowed), field("pending", &T::pending),
-                     field("fairShare", &T::fair_share), field("running", &T::running, Zero::kOmit),
-                     field("waiting", &T::waiting, Zero::kOmit), field("pools", &T::pools),
-                     field("usage", &T::usage), field("runTimes", &T::run_times));
+    return fields_of(
+        field("observedGeneration", &T::observed_generation, Zero::kOmit),
+        field("conditions", &T::conditions), field("namespace", &T::ns), field("namespaceUID", &T::ns_uid),
+        field("allocated", &T::allocated), field("borrowed", &T::borrowed), field("pending", &T::pending),
+        field("fairShare", &T::fair_share), field("running", &T::running, Zero::kOmit),
+        field("waiting", &T::waiting, Zero::kOmit), field("pools", &T::pools), field("usage", &T::usage),
+        field("runTimes", &T::run_times), field("nextChange", &T::next_change));
   }
   bool operator==(const ProjectStatus&) const = default;
 };

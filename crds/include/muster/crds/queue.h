@@ -10,6 +10,7 @@
 #include "muster/crds/common.h"
 #include "muster/crds/condition.h"
 #include "muster/crds/metadata.h"
+#include "muster/crds/schedule.h"
 #include "muster/crds/usage.h"
 
 namespace muster::crds {
@@ -27,6 +28,19 @@ struct Fairness {
   bool operator==(const Fairness&) const = default;
 };
 
+struct QueueSet {
+  Amounts quota, reserved, limit;
+  std::optional<std::int32_t> weight;
+  std::optional<Admission> admission;
+
+  static constexpr auto fields() {
+    using T = QueueSet;
+    return fields_of(field("quota", &T::quota), field("reserved", &T::reserved), field("limit", &T::limit),
+                     field("weight", &T::weight), field("admission", &T::admission));
+  }
+  bool operator==(const QueueSet&) const = default;
+};
+
 // quota, limit, weight and priority at top level mean the default pool.
 struct QueueSpec {
   std::string parent;  // empty: top level
@@ -42,6 +56,7 @@ struct QueueSpec {
   std::optional<Lending> lending;              // absent: as the parent, at the top nothing more is lent
   std::optional<Fairness> fairness;  // past use weighs in what the children get; absent: it does not
   Admission admission = Admission::kOpen;
+  std::vector<Schedule<QueueSet>> schedules;
 
   static constexpr auto fields() {
     using T = QueueSpec;
@@ -49,7 +64,8 @@ struct QueueSpec {
                      field("limit", &T::limit), field("weight", &T::weight), field("priority", &T::priority),
                      field("pools", &T::pools), field("reclaim", &T::reclaim), field("preempt", &T::preempt),
                      field("disruption", &T::disruption), field("lending", &T::lending),
-                     field("fairness", &T::fairness), field("admission", &T::admission));
+                     field("fairness", &T::fairness), field("admission", &T::admission),
+                     field("schedules", &T::schedules));
   }
   bool operator==(const QueueSpec&) const = default;
 };
@@ -66,6 +82,7 @@ struct QueueStatus {
   std::int32_t waiting = 0;  // workloads that wait, in all pools
   std::vector<PoolUsage> pools;
   UsageStatus usage;
+  std::optional<NextChange> next_change;  // by spec.schedules
 
   static constexpr auto fields() {
     using T = QueueStatus;
@@ -74,7 +91,7 @@ struct QueueStatus {
                      field("borrowed", &T::borrowed), field("pending", &T::pending),
                      field("fairShare", &T::fair_share), field("running", &T::running, Zero::kOmit),
                      field("waiting", &T::waiting, Zero::kOmit), field("pools", &T::pools),
-                     field("usage", &T::usage));
+                     field("usage", &T::usage), field("nextChange", &T::next_change));
   }
   bool operator==(const QueueStatus&) const = default;
 };

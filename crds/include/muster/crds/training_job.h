@@ -139,6 +139,23 @@ struct Idle {
   bool operator==(const Idle&) const = default;
 };
 
+// How another job has to end. Finished: Complete or Failed.
+enum class DependencyCondition : std::uint8_t { kComplete, kFinished };
+constexpr std::array<std::string_view, 2> names_of(DependencyCondition) {
+  return {"Complete", "Finished"};
+}
+
+// Another TrainingJob of the same namespace that has to end first.
+struct Dependency {
+  std::string name;
+  DependencyCondition condition = DependencyCondition::kComplete;
+
+  static constexpr auto fields() {
+    return fields_of(field("name", &Dependency::name), field("condition", &Dependency::condition));
+  }
+  bool operator==(const Dependency&) const = default;
+};
+
 struct TrainingJobSpec {
   Mode mode = Mode::kBatch;
   std::optional<bool> preemptible;  // see is_preemptible
@@ -156,6 +173,7 @@ struct TrainingJobSpec {
   std::optional<Idle> idle;
   std::optional<Duration> ttl_after_finished;  // absent: kept
   Completion completion;
+  std::vector<Dependency> depends_on;
 
   static constexpr auto fields() {
     using T = TrainingJobSpec;
@@ -166,7 +184,8 @@ struct TrainingJobSpec {
                      field("elastic", &T::elastic), field("checkpoint", &T::checkpoint),
                      field("restart", &T::restart), field("startTimeout", &T::start_timeout),
                      field("maxRuntime", &T::max_runtime), field("idle", &T::idle),
-                     field("ttlAfterFinished", &T::ttl_after_finished), field("completion", &T::completion));
+                     field("ttlAfterFinished", &T::ttl_after_finished), field("completion", &T::completion),
+                     field("dependsOn", &T::depends_on));
   }
   bool operator==(const TrainingJobSpec&) const = default;
 };
@@ -405,24 +424,26 @@ struct TrainingJobStatus {
   std::optional<Time> started_at;   // when this attempt first ran whole
   std::int64_t run_seconds = 0;     // running time of the attempts before this one; counts towards maxRuntime
   std::optional<Time> finished_at;  // Complete or Failed
+  // Of spec.dependsOn: seen to be met before it was first admitted; empty from then on.
+  std::vector<Dependency> met_dependencies;
 
   static constexpr auto fields() {
     using T = TrainingJobStatus;
-    return fields_of(field("observedGeneration", &T::observed_generation, Zero::kOmit),
-                     field("phase", &T::phase), field("conditions", &T::conditions),
-                     field("effective", &T::effective), field("assignment", &T::assignment),
-                     field("nominated", &T::nominated), field("pods", &T::pods),
-                     field("replicas", &T::replicas, Zero::kOmit), field("selector", &T::selector),
-                     field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
-                     field("readyReplicas", &T::ready_replicas, Zero::kOmit),
-                     field("succeededReplicas", &T::succeeded_replicas, Zero::kOmit),
-                     field("allocated", &T::allocated), field("attempt", &T::attempt, Zero::kOmit),
-                     field("restarts", &T::restarts), field("preemptions", &T::preemptions, Zero::kOmit),
-                     field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
-                     field("nodeRefusals", &T::node_refusals), field("checkpoint", &T::checkpoint),
-                     field("disruption", &T::disruption), field("disruptions", &T::disruptions),
-                     field("queue", &T::queue), field("startedAt", &T::started_at),
-                     field("runSeconds", &T::run_seconds, Zero::kOmit), field("finishedAt", &T::finished_at));
+    return fields_of(
+        field("observedGeneration", &T::observed_generation, Zero::kOmit), field("phase", &T::phase),
+        field("conditions", &T::conditions), field("effective", &T::effective),
+        field("assignment", &T::assignment), field("nominated", &T::nominated), field("pods", &T::pods),
+        field("replicas", &T::replicas, Zero::kOmit), field("selector", &T::selector),
+        field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
+        field("readyReplicas", &T::ready_replicas, Zero::kOmit),
+        field("succeededReplicas", &T::succeeded_replicas, Zero::kOmit), field("allocated", &T::allocated),
+        field("attempt", &T::attempt, Zero::kOmit), field("restarts", &T::restarts),
+        field("preemptions", &T::preemptions, Zero::kOmit),
+        field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
+        field("nodeRefusals", &T::node_refusals), field("checkpoint", &T::checkpoint),
+        field("disruption", &T::disruption), field("disruptions", &T::disruptions), field("queue", &T::queue),
+        field("startedAt", &T::started_at), field("runSeconds", &T::run_seconds, Zero::kOmit),
+        field("finishedAt", &T::finished_at), field("metDependencies", &T::met_dependencies));
   }
   bool operator==(const TrainingJobStatus&) const = default;
 };

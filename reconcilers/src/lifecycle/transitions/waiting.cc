@@ -24,10 +24,13 @@ void wait_for(JobStep& s, const std::string& reason, const std::string& message)
 }  // namespace
 
 bool accept(JobStep& s) {
-  if (s.seen.invalid) {
-    s.set("Accepted", ConditionStatus::kFalse, s.seen.invalid_reason, *s.seen.invalid);
-    s.set("Stalled", ConditionStatus::kTrue, s.seen.invalid_reason, *s.seen.invalid);
-    wait_for(s, s.seen.invalid_reason, *s.seen.invalid);
+  const auto& dependencies = s.seen.dependencies;
+  if (s.seen.invalid || dependencies.is_circle) {
+    const std::string& reason = s.seen.invalid ? s.seen.invalid_reason : dependencies.reason;
+    const std::string& message = s.seen.invalid ? *s.seen.invalid : dependencies.message;
+    s.set("Accepted", ConditionStatus::kFalse, reason, message);
+    s.set("Stalled", ConditionStatus::kTrue, reason, message);
+    wait_for(s, reason, message);
     return false;
   }
   s.set("Accepted", ConditionStatus::kTrue, "Valid", "");
@@ -54,6 +57,8 @@ bool held_back(JobStep& s) {
   if (s.status.retry_at && *s.status.retry_at > s.seen.now) {
     s.wake(*s.status.retry_at);
     wait_for(s, "BackingOff", fmt::format("queued again at {}{}", crds::to_string(*s.status.retry_at), why));
+  } else if (!s.seen.dependencies.reason.empty()) {
+    wait_for(s, s.seen.dependencies.reason, s.seen.dependencies.message);
   } else if (s.seen.blocked) {
     wait_for(s, s.seen.blocked_reason, *s.seen.blocked);
   } else {
@@ -77,6 +82,7 @@ void admit(JobStep& s, const JobDecision& start) {
   a.made_from = made_from(s.spec).text();
   s.status.queue = {};
   s.status.nominated = {};
+  s.status.met_dependencies.clear();
   s.status.retry_at.reset();
   s.status.started_at.reset();
   decide_resume(s);

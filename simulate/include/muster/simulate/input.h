@@ -105,8 +105,12 @@ struct Expectation {
   crds::Document source;
 };
 
+// What the clock on the wall shows at instant 0, if nothing says otherwise: a Monday.
+inline constexpr crds::Time kUsualBegin{std::chrono::sys_days{std::chrono::year{2024} / 1 / 1}};
+
 struct Input {
-  std::vector<Change> changes;  // in the order of the files
+  crds::Time begin = kUsualBegin;  // by a Calendar; schedules of Queues and Projects go by it
+  std::vector<Change> changes;     // in the order of the files
   std::vector<Expectation> expectations;
   std::vector<crds::FieldError> errors;  // none: the rest can be simulated
 };

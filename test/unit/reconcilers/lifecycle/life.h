@@ -50,6 +50,7 @@ struct Life {
   std::map<std::string, NodeHealth> health;
   Idleness idleness;
   bool serves = false;
+  DependencyVerdict dependencies;
   std::function<crds::MilliGpu(const crds::PodAssignment&)> charge;
   std::function<crds::MilliCpu(const crds::PodAssignment&)> cpus;
   std::function<crds::NamedAmounts(const crds::PodAssignment&)> named;
@@ -83,6 +84,7 @@ struct Life {
     seen.cpus = cpus;
     seen.named = named;
     seen.idleness = idleness;
+    seen.dependencies = dependencies;
     seen.node_lost = [this](const std::string& node) { return lost_nodes.contains(node); };
     seen.health = [this](const std::string& node) {
       const auto found = health.find(node);

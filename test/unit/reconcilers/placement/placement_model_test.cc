@@ -61,11 +61,11 @@ struct Model : testing::Test {
   void add_project() {
     crds::Queue all;
     all.metadata.name = "all";
-    model.queue(all);
+    model.queue(all, {});
     crds::Project project;
     project.metadata.name = "nlp";
     project.spec.queue = "all";
-    model.project(project);
+    model.project(project, {});
     model.charge_namespace("nlp", "nlp");
   }
   static crds::TrainingJob job(const std::string& name) {

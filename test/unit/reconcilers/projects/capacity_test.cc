@@ -59,7 +59,9 @@ struct Capacity : testing::Test {
     p.spec.is_default = is_default;
     put(pools, std::move(p));
   }
-  crds::Amounts sum(const std::string& name) const { return quota_of_children(queues, projects, name); }
+  crds::Amounts sum(const std::string& name) const {
+    return quota_of_children(queues, projects, name, crds::Time{});
+  }
 
  private:
   int version_ = 0;

@@ -53,6 +53,8 @@ inline constexpr std::string_view kByService = "service";
 inline constexpr std::string_view kByNode = "node";
 // Of the pod and job stores: GPUs that it has a share of, key_of(NodeGpu).
 inline constexpr std::string_view kBySharedGpu = "gpu";
+// Of the job store: "namespace/name" of each job that it waits for (awaited_by() in dependencies.h).
+inline constexpr std::string_view kByDependency = "dependency";
 // Of the queue and project stores: the Queue right above. Of the project store: the namespace it claims.
 inline constexpr std::string_view kByParent = "parent";
 inline constexpr std::string_view kByNamespace = "namespace";

@@ -79,6 +79,7 @@ class TrainingJobReconciler {
     std::optional<crds::Nomination> nomination{};
     std::optional<crds::Waiting> verdict{};
     bool waits_for_victims = false;
+    DependencyVerdict dependencies{};
   };
 
   // --- looking (training_job_view.cc)
@@ -89,6 +90,9 @@ class TrainingJobReconciler {
   static void note_departed(CheckpointReports& reports, const std::string& job, const crds::Assignment& a,
                             const std::vector<client::Ptr<client::Pod>>& pods);
   void name_victims(crds::Waiting& verdict) const;
+  DependencyVerdict dependencies_of(const crds::TrainingJob& job) const;
+  // Somebody waits for the end that this status tells of, and has not seen it yet.
+  bool is_awaited(const Object<crds::TrainingJob>& job, const crds::TrainingJobStatus& status) const;
   NodeHealth health_of(const std::string& node) const;
   crds::MilliGpu charge_of(const crds::TrainingJobSpec& spec, const Translation& wish,
                            const crds::PodAssignment& place) const;

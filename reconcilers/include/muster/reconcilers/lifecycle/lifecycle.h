@@ -25,6 +25,7 @@
 #include "muster/client/pod.h"
 #include "muster/crds/training_job.h"
 #include "muster/reconcilers/gpu_metrics/idle_rule.h"
+#include "muster/reconcilers/lifecycle/dependencies.h"
 #include "muster/reconcilers/pods/checkpoint.h"
 
 namespace muster::reconcilers {
@@ -115,6 +116,7 @@ struct Observed {
   // A replica of an InferenceService: whichever way its program ends, it is started again, without a limit
   // and with a growing delay.
   bool serves = false;
+  DependencyVerdict dependencies{};  // the other jobs that it waits for
 };
 
 struct PodRemoval {

@@ -59,9 +59,10 @@ class PlacementModel {
   void failing_gpus(const std::string& node, std::set<std::int32_t> gpus);
   void pool(const crds::NodePool& pool);
   void pool_gone(const crds::NodePool& pool);
-  void queue(const crds::Queue& queue);
+  // What its schedules say holds from plan() to plan(); wake_at() says when they say something else.
+  void queue(const crds::Queue& queue, crds::Time now);
   void queue_gone(const crds::Queue& queue);
-  void project(const crds::Project& project);
+  void project(const crds::Project& project, crds::Time now);
   void project_gone(const std::string& name);
   // What a Queue or Project had used before this process began (past_use.h). Before the first plan.
   void past_use(const placement::PastUse& past);

@@ -61,10 +61,11 @@ class CapacityReconciler {
 // The pool that is meant where none is named, as placement has it; "": none. Complexity: O(pools).
 std::string default_pool(const ObjectStore<crds::NodePool>& pools);
 
-// The quotas of the Queues and Projects right below `queue`, added up by resource. A resource that no child
-// states is absent. Complexity: O(children).
+// The quotas that the Queues and Projects right below `queue` have now, added up by resource. A resource that
+// no child states is absent. Complexity: O(children).
 crds::Amounts quota_of_children(const ObjectStore<crds::Queue>& queues,
-                                const ObjectStore<crds::Project>& projects, const std::string& queue);
+                                const ObjectStore<crds::Project>& projects, const std::string& queue,
+                                crds::Time now);
 
 // The Project that is to make a namespace which does not exist: of all that claim it the oldest, then the
 // first by name. Empty: nobody claims it. Complexity: O(claims).

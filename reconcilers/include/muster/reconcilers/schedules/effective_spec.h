@@ -1,0 +1,32 @@
+// What holds of a Queue or Project at an instant, when its spec has schedules. Pure but for the time zone
+// database, which is read once: the operator, `muster simulate` and `kubectl muster` ask the same function.
+// decisions/0065 says why it is so.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/crds/project.h"
+#include "muster/crds/queue.h"
+
+namespace muster::reconcilers {
+
+// A schedule that lasts longer is refused.
+inline constexpr crds::Duration kMaxScheduled = std::chrono::hours{24 * 366};
+
+template <class Spec>
+struct EffectiveSpec {
+  Spec spec;  // as it holds now; `schedules` as stated
+  // When something else holds, and what. An empty message: nothing else does then, but nobody has looked
+  // further ahead. Absent: nothing ever changes.
+  std::optional<crds::NextChange> next_change{};
+  std::vector<std::string> problems{};  // of entries that do not count: "spec.schedules[1].start: must …"
+  std::string in_force{};               // which entries hold, and what differs from the spec; "": none
+};
+
+// Complexity: O(entries x starts until something changes), with a bound.
+EffectiveSpec<crds::QueueSpec> effective_spec(const crds::QueueSpec& spec, crds::Time now);
+EffectiveSpec<crds::ProjectSpec> effective_spec(const crds::ProjectSpec& spec, crds::Time now);
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,196 @@
+#include "muster/reconcilers/schedules/effective_spec.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "muster/reconcilers/schedules/cron.h"
+#include "muster/reconcilers/schedules/time_zone.h"
+
+namespace muster::reconcilers {
+namespace {
+
+using crds::Time;
+using std::chrono::days;
+using std::chrono::minutes;
+
+// So far ahead a start is looked for. The 29th of February falls on the same day of the week again after 40
+// years at most.
+constexpr days kHorizon{41 * 366};
+// Clocks are put back by no more than this: so far a start that is over may lie ahead of what they show.
+constexpr std::chrono::hours kMaxPutBack{3};
+// So many beginnings and ends are looked at for the next one that changes anything.
+constexpr int kMaxBoundaries = 200;
+
+// When one entry holds.
+struct Window {
+  std::size_t entry;  // of the list
+  Cron cron;
+  TimeZone zone;
+  std::chrono::seconds duration;
+
+  std::optional<Time> last_start(Time now) const;  // at or before; absent: it would be over by now
+  std::optional<Time> next_start(Time after) const;
+  bool holds(Time now) const { return last_start(now).has_value(); }
+  // It may begin or end then.
+  std::optional<Time> next_boundary(Time after) const;
+};
+
+std::optional<Time> Window::last_start(Time now) const {
+  const Time over = now - duration;
+  const auto from = zone.to_local(now) + kMaxPutBack;
+  const auto last_day = std::chrono::floor<days>(from);
+  for (auto day = last_day; day + days{2} > zone.to_local(over); day -= days{1}) {
+    if (!cron.falls_on(std::chrono::year_month_day{day})) continue;
+    const auto until = day == last_day ? std::chrono::floor<minutes>(from - day) : minutes{24 * 60 - 1};
+    for (auto at = cron.last_until(until); at; at = cron.last_until(*at - minutes{1})) {
+      const Time start = zone.to_sys(day + *at);
+      if (start <= over) return std::nullopt;
+      if (start <= now) return start;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Time> Window::next_start(Time after) const {
+  const auto from = zone.to_local(after);
+  const auto today = std::chrono::floor<days>(from);
+  for (auto day = today; day < today + kHorizon; day += days{1}) {
+    if (!cron.falls_on(std::chrono::year_month_day{day})) continue;
+    for (auto at = cron.first_from(day == today ? std::chrono::floor<minutes>(from - day) : minutes{0}); at;
+         at = cron.first_from(*at + minutes{1})) {
+      const Time start = zone.to_sys(day + *at);
+      if (start > after) return start;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Time> Window::next_boundary(Time after) const {
+  const auto next = next_start(after);
+  const auto last = last_start(after);
+  if (!last) return next;
+  const Time end = *last + duration;
+  return next ? std::min(*next, end) : end;
+}
+
+template <class Spec>
+std::vector<Window> windows_of(const Spec& spec, std::vector<std::string>& problems) {
+  std::vector<Window> windows;
+  for (std::size_t i = 0; i < spec.schedules.size(); ++i) {
+    const auto& entry = spec.schedules[i];
+    const auto cron = Cron::parse(entry.start);
+    const auto zone = TimeZone::find(entry.time_zone);
+    const bool is_fitting = entry.duration > crds::Duration{0} && entry.duration <= kMaxScheduled;
+    const auto refuse = [&](const char* field, const std::string& what) {
+      problems.push_back(fmt::format("spec.schedules[{}].{}: {}", i, field, what));
+    };
+    if (!cron) refuse("start", cron.error());
+    if (!zone) refuse("timeZone", zone.error());
+    if (!is_fitting) refuse("duration", "must be longer than 0s and at most 366d");
+    if (cron && zone && is_fitting) windows.push_back({i, *cron, *zone, entry.duration});
+  }
+  return windows;
+}
+
+template <class Amount>
+void overlay(std::optional<Amount>& amount, const std::optional<Amount>& set) {
+  if (set) amount = set;
+}
+void overlay(crds::Amounts& amounts, const crds::Amounts& set) {
+  overlay(amounts.gpu, set.gpu);
+  overlay(amounts.cpu, set.cpu);
+  overlay(amounts.memory, set.memory);
+}
+
+template <class Spec>
+Spec spec_at(const Spec& stated, const std::vector<Window>& windows, Time now) {
+  Spec spec = stated;
+  for (const Window& window : windows) {
+    if (!window.holds(now)) continue;
+    const auto& set = stated.schedules[window.entry].set;
+    overlay(spec.quota, set.quota);
+    overlay(spec.reserved, set.reserved);
+    overlay(spec.limit, set.limit);
+    if (set.weight) spec.weight = *set.weight;
+    if constexpr (requires { set.admission; }) {
+      if (set.admission) spec.admission = *set.admission;
+    }
+  }
+  return spec;
+}
+
+template <class Amount>
+std::string text_of(const std::optional<Amount>& amount) {
+  return amount ? crds::to_string(*amount) : "none";
+}
+
+// "limit.gpu 64 (32 before), admission Hold (Open before)". `than`: what the second of each is.
+template <class Spec>
+std::string differences(const Spec& now, const Spec& other, const char* than) {
+  std::string text;
+  const auto add = [&](const std::string& field, const std::string& is, const std::string& was) {
+    if (is != was) text += fmt::format("{}{} {} ({} {})", text.empty() ? "" : ", ", field, is, than, was);
+  };
+  const auto add_amounts = [&](const std::string& field, const crds::Amounts& is, const crds::Amounts& was) {
+    add(field + ".gpu", text_of(is.gpu), text_of(was.gpu));
+    add(field + ".cpu", text_of(is.cpu), text_of(was.cpu));
+    add(field + ".memory", text_of(is.memory), text_of(was.memory));
+  };
+  add_amounts("quota", now.quota, other.quota);
+  add_amounts("reserved", now.reserved, other.reserved);
+  add_amounts("limit", now.limit, other.limit);
+  add("weight", std::to_string(now.weight), std::to_string(other.weight));
+  if constexpr (requires { now.admission; })
+    add("admission", std::string(crds::to_string(now.admission)),
+        std::string(crds::to_string(other.admission)));
+  return text;
+}
+
+template <class Spec>
+std::optional<crds::NextChange> next_change(const Spec& stated, const Spec& now_holds,
+                                            const std::vector<Window>& windows, Time now) {
+  Time at = now;
+  for (int i = 0; i < kMaxBoundaries; ++i) {
+    std::optional<Time> next;
+    for (const Window& window : windows) {
+      const auto boundary = window.next_boundary(at);
+      if (boundary && (!next || *boundary < *next)) next = boundary;
+    }
+    if (!next) return std::nullopt;
+    at = *next;
+    const Spec then = spec_at(stated, windows, at);
+    if (then != now_holds) return crds::NextChange{at, differences(then, now_holds, "now")};
+  }
+  return crds::NextChange{at, ""};
+}
+
+template <class Spec>
+EffectiveSpec<Spec> effective(const Spec& stated, Time now) {
+  EffectiveSpec<Spec> result{.spec = stated};
+  if (stated.schedules.empty()) return result;
+  const auto windows = windows_of(stated, result.problems);
+  result.spec = spec_at(stated, windows, now);
+  result.next_change = next_change(stated, result.spec, windows, now);
+  for (const Window& window : windows) {
+    if (window.holds(now))
+      result.in_force +=
+          fmt::format("{}spec.schedules[{}]", result.in_force.empty() ? "" : ", ", window.entry);
+  }
+  if (!result.in_force.empty()) {
+    const auto what = differences(result.spec, stated, "otherwise");
+    result.in_force += what.empty() ? ": nothing differs" : ": " + what;
+  }
+  return result;
+}
+
+}  // namespace
+
+EffectiveSpec<crds::QueueSpec> effective_spec(const crds::QueueSpec& spec, Time now) {
+  return effective(spec, now);
+}
+EffectiveSpec<crds::ProjectSpec> effective_spec(const crds::ProjectSpec& spec, Time now) {
+  return effective(spec, now);
+}
+
+}  // namespace muster::reconcilers

@@ -1,0 +1,121 @@
+// Schedules of Queues and Projects, on a real API server and by the clock on the wall.
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <ctime>
+
+#include "fixture.h"
+
+namespace muster::test {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kLab = "/apis/muster.dev/v1alpha1/queues/lab";
+const std::string kTeam = "/apis/muster.dev/v1alpha1/projects/lab-team";
+
+class Schedules : public OneCluster {
+ protected:
+  static void SetUpTestSuite() {
+    cluster_ = Cluster::start(1, 8);
+    muster_ = cluster_->muster();
+    cluster_->apply(R"(
+apiVersion: muster.dev/v1alpha1
+kind: Queue
+metadata: {name: lab}
+spec: {parent: root, quota: {gpu: 8}, limit: {gpu: 1}}
+---
+apiVersion: muster.dev/v1alpha1
+kind: Project
+metadata: {name: lab-team}
+spec: {queue: lab, quota: {gpu: 1}}
+)");
+    ASSERT_TRUE(cluster_->wait(30s, [] {
+      const json ready = cluster_->condition_of(kTeam, "NamespaceReady");
+      return !ready.is_null() && ready["status"] == "True";
+    }));
+  }
+
+  // The cron expression of a minute that is at least 5 s ahead, and when it begins.
+  struct Soon {
+    std::string cron;
+    std::time_t begins;
+  };
+  static Soon soon() {
+    const std::time_t begins = (std::time(nullptr) + 5 + 59) / 60 * 60;
+    std::tm utc{};
+    gmtime_r(&begins, &utc);
+    return {std::to_string(utc.tm_min) + " " + std::to_string(utc.tm_hour) + " * * *", begins};
+  }
+  static void schedule(const std::string& path, const json& schedules) {
+    cluster_->patch(path, {{"spec", {{"schedules", schedules}}}});
+  }
+  static std::string next_change(const std::string& path) {
+    const json object = cluster_->get(path);
+    return object.value("/status/nextChange/message"_json_pointer, std::string());
+  }
+  static std::string status_of(const std::string& path, const std::string& type) {
+    const json condition = cluster_->condition_of(path, type);
+    return condition.is_null() ? "" : condition["status"].get<std::string>();
+  }
+  static json in_lab(const std::string& name, int gpus) {
+    return job_object({.name = name, .ns = "lab-team", .gpus = gpus});
+  }
+};
+
+TEST_F(Schedules, ALimitHoldsForItsTimeAndIsTakenBack) {
+  const Soon start = soon();
+  schedule(kLab, {{{"start", start.cron}, {"duration", "20s"}, {"set", {{"limit", {{"gpu", 4}}}}}}});
+  cluster_->create(in_lab("big", 4));
+  ASSERT_TRUE(cluster_->wait(20s, [] { return cluster_->reason("big", "lab-team") == "LimitReached"; }))
+      << cluster_->job("big", "lab-team").dump(2);
+  ASSERT_TRUE(cluster_->wait(20s, [] { return next_change(kLab) == "limit.gpu 4 (now 1)"; }))
+      << cluster_->get(kLab).dump(2);
+  ASSERT_TRUE(cluster_->wait_phase("big", "Running", 90s, "lab-team"))
+      << cluster_->job("big", "lab-team").dump(2);
+  EXPECT_GE(std::time(nullptr), start.begins) << "not before its time";
+  EXPECT_LE(std::time(nullptr), start.begins + 15) << "at its instant, not when something else happens";
+  EXPECT_TRUE(cluster_->wait(15s, [] { return status_of(kLab, "ScheduleInForce") == "True"; }))
+      << cluster_->get(kLab).dump(2);
+  EXPECT_THAT(cluster_->condition_of(kLab, "ScheduleInForce")["message"].get<std::string>(),
+              HasSubstr("spec.schedules[0]: limit.gpu 4 (otherwise 1)"));
+  // When it is over, what runs stays, and what comes waits.
+  ASSERT_TRUE(cluster_->wait(40s, [] { return status_of(kLab, "ScheduleInForce") == "False"; }))
+      << cluster_->get(kLab).dump(2);
+  cluster_->create(in_lab("next", 1));
+  ASSERT_TRUE(cluster_->wait(20s, [] { return cluster_->reason("next", "lab-team") == "LimitReached"; }));
+  EXPECT_EQ(cluster_->phase("big", "lab-team"), "Running");
+  schedule(kLab, nullptr);
+}
+
+TEST_F(Schedules, DrainLetsGoOfWhatRunsAndGivesItBack) {
+  schedule(kLab, nullptr);
+  cluster_->create(in_lab("runs", 1));
+  ASSERT_TRUE(cluster_->wait_phase("runs", "Running", 30s, "lab-team"));
+  schedule(kLab, {{{"start", soon().cron}, {"duration", "15s"}, {"set", {{"admission", "Drain"}}}}});
+  ASSERT_TRUE(cluster_->wait(90s, [] { return cluster_->reason("runs", "lab-team") == "QueueHeld"; }))
+      << cluster_->job("runs", "lab-team").dump(2);
+  EXPECT_EQ(cluster_->condition("runs", "Evicted", "lab-team")["reason"], "Drained");
+  EXPECT_TRUE(cluster_->wait_phase("runs", "Running", 60s, "lab-team"))
+      << cluster_->job("runs", "lab-team").dump(2);
+  schedule(kLab, nullptr);
+}
+
+TEST_F(Schedules, AnEntryThatCannotCountIsNamedAndAllElseHolds) {
+  schedule(kTeam, {{{"start", "* * * * *"}, {"duration", "1h"}, {"set", {{"quota", {{"gpu", 2}}}}}},
+                   {{"start", "0 20 * * *"},
+                    {"duration", "1h"},
+                    {"timeZone", "Europe/Pariss"},
+                    {"set", {{"quota", {{"gpu", 5}}}}}}});
+  ASSERT_TRUE(cluster_->wait(30s, [] { return status_of(kTeam, "SchedulesValid") == "False"; }))
+      << cluster_->get(kTeam).dump(2);
+  EXPECT_THAT(cluster_->condition_of(kTeam, "SchedulesValid")["message"].get<std::string>(),
+              HasSubstr("spec.schedules[1].timeZone: must be a name of the IANA time zone database"));
+  EXPECT_EQ(status_of(kTeam, "ScheduleInForce"), "True");
+  EXPECT_EQ(status_of(kTeam, "Accepted"), "True");
+  schedule(kTeam, nullptr);
+  EXPECT_TRUE(cluster_->wait(30s, [] { return status_of(kTeam, "SchedulesValid") == "True"; }));
+}
+
+}  // namespace
+}  // namespace muster::test
