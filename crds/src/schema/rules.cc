@@ -152,6 +152,12 @@ bool project_keeps_namespace(const Json& self, const Json* old_self) {
          text_of(member(member(*old_self, "namespace"), "name"));
 }
 
+bool default_class_is_allowed(const Json& self, const Json*) {
+  const Json* allowed = member(self, "allowedPriorityClasses");
+  const Json* name = member(member(self, "defaults"), "priorityClassName");
+  return name == nullptr || allowed == nullptr || std::ranges::find(*allowed, *name) != allowed->end();
+}
+
 bool queue_is_not_its_own_parent(const Json& self, const Json*) {
   const Json* parent = member(member(self, "spec"), "parent");
   return parent == nullptr || text_of(parent) != text_of(member(member(self, "metadata"), "name"));
@@ -175,6 +181,11 @@ constexpr RuleTwin kTwins[] = {
        const Json* pool = member(self, "defaultPool");
        return pool == nullptr || allowed == nullptr || std::ranges::find(*allowed, *pool) != allowed->end();
      }},
+    {"!has(self.defaults) || !has(self.defaults.priorityClassName) || !has(self.allowedPriorityClasses) || "
+     "self.defaults.priorityClassName in self.allowedPriorityClasses",
+     default_class_is_allowed},
+    {"has(self.requiredAboveGPUs) || has(self.requiredAboveRuntime)",
+     [](J self, P) { return has(self, "requiredAboveGPUs") || has(self, "requiredAboveRuntime"); }},
     {"(self.kind == 'ServiceAccount') == has(self.__namespace__)",
      [](J self, P) { return (text(self, "kind") == "ServiceAccount") == has(self, "namespace"); }},
     {"self.gpuResource == oldSelf.gpuResource",

@@ -5,6 +5,7 @@
 
 #include "lifecycle/refusals.h"
 #include "lifecycle/transitions/transitions.h"
+#include "muster/reconcilers/lifecycle/job_status.h"
 #include "muster/reconcilers/lifecycle/lifecycle_texts.h"
 #include "muster/reconcilers/pods/checkpoint.h"
 #include "muster/reconcilers/pods/elastic.h"
@@ -13,6 +14,8 @@ namespace muster::reconcilers {
 namespace {
 
 using ConditionStatus = crds::ConditionStatus;
+
+constexpr const char* kViolated = "PolicyViolation";  // the condition, its reason, and why a job waits
 
 void wait_for(JobStep& s, const std::string& reason, const std::string& message) {
   s.status.queue = {};
@@ -33,6 +36,23 @@ bool accept(JobStep& s) {
   s.set("Accepted", ConditionStatus::kTrue, "Valid", "");
   s.set("Stalled", ConditionStatus::kFalse, "Valid", "");
   return true;
+}
+
+void say_violation(JobStep& s) {
+  const bool holds = s.status.assignment.attempt != 0 && !is_finished(s.status);
+  const auto* before = crds::find_condition(s.status.conditions, kViolated);
+  if (!holds || !s.seen.invalid || s.seen.invalid_reason != kViolated) {
+    if (before != nullptr && before->status == ConditionStatus::kTrue)
+      s.set(kViolated, ConditionStatus::kFalse, holds ? "Allowed" : "NotRunning", "");
+    return;
+  }
+  const auto text =
+      cut(*s.seen.invalid + "; what runs is left alone, and is judged when it is next admitted", kMaxMessage);
+  const bool is_said =
+      before != nullptr && before->status == ConditionStatus::kTrue && before->message == text;
+  if (is_said) return;
+  s.note(client::EventType::kWarning, kViolated, "Watch", text);
+  s.set(kViolated, ConditionStatus::kTrue, kViolated, text);
 }
 
 void not_admitted(JobStep& s, const std::string& reason, const std::string& message) {

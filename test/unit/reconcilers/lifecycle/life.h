@@ -41,6 +41,7 @@ struct Life {
   std::vector<client::Ptr<client::Pod>> pods;
   crds::Time now = kStart;
   std::optional<std::string> invalid, blocked;
+  std::string invalid_reason = "InvalidSpec";
   std::optional<JobDecision> decision;
   std::optional<crds::Waiting> verdict;
   std::set<std::string> unusable_nodes;
@@ -73,6 +74,7 @@ struct Life {
 
   Step look() const {
     Observed seen{.job = job, .pods = pods, .now = now, .invalid = invalid, .blocked = blocked};
+    seen.invalid_reason = invalid_reason;
     seen.decision = decision ? &*decision : nullptr;
     seen.verdict = verdict ? &*verdict : nullptr;
     seen.reports = reports;

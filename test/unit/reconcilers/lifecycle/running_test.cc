@@ -200,5 +200,31 @@ TEST(Lifecycle, TtlAfterFinishedRemovesTheJob) {
   EXPECT_TRUE(step.status == life.job.status);
 }
 
+TEST(Lifecycle, WhatRunsIsToldThatItsProjectDoesNotAllowItAnyMoreAndRunsOn) {
+  Life life;
+  life.run();
+  EXPECT_EQ(crds::find_condition(life.job.status.conditions, "PolicyViolation"), nullptr);
+  life.invalid = "spec.roles: ask for 2 pods in all, more than the 1 that Project nlp allows a job";
+  life.invalid_reason = "PolicyViolation";
+  const Step told = life.turn();
+  EXPECT_EQ(life.phase(), Phase::kRunning);
+  EXPECT_EQ(life.job.status.assignment.attempt, 1);
+  EXPECT_EQ(life.reason("PolicyViolation"), "PolicyViolation");
+  EXPECT_TRUE(crds::is_true(life.job.status.conditions, "PolicyViolation"));
+  EXPECT_THAT(life.message("PolicyViolation"), HasSubstr("more than the 1 that Project nlp allows a job; what"));
+  ASSERT_THAT(told.notes, SizeIs(1));
+  EXPECT_EQ(told.notes[0].reason, "PolicyViolation");
+  expect_quiet(life, "told once");
+  life.invalid.reset();
+  life.turn();
+  EXPECT_EQ(life.reason("PolicyViolation"), "Allowed");
+  life.invalid = "another rule";
+  life.turn();
+  life.job.spec.suspend = true;
+  life.turn();
+  EXPECT_EQ(life.reason("PolicyViolation"), "NotRunning") << "Accepted says it now";
+  EXPECT_EQ(life.reason("Accepted"), "PolicyViolation");
+}
+
 }  // namespace
 }  // namespace muster::reconcilers
