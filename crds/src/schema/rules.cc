@@ -140,6 +140,14 @@ bool completion_role_exists(const Json& self, const Json*) {
   return !all_roles(self, [&](const Json& role) { return text(role, "name") != text(*completion, "role"); });
 }
 
+bool exposes_each_port_once(const Json& self, const Json*) {
+  const Json* all = member(self, "expose");
+  if (all == nullptr) return true;
+  return std::ranges::all_of(*all, [&](const Json& one) {
+    return std::ranges::count_if(*all, [&](const Json& other) { return same(one, other, "port"); }) == 1;
+  });
+}
+
 bool grace_period_stated_once(const Json& self, const Json*) {
   return !has(self, "checkpoint") || all_roles(self, [](const Json& role) {
     const Json* spec = member(member(role, "template"), "spec");
@@ -259,6 +267,8 @@ constexpr RuleTwin kTwins[] = {
      }},
     {"!has(self.checkpoint) || self.roles.all(role, !has(role.template.spec.terminationGracePeriodSeconds))",
      grace_period_stated_once},
+    {"!has(self.expose) || self.expose.all(one, self.expose.exists_one(other, other.port == one.port))",
+     exposes_each_port_once},
     {"has(self.claimName) == has(self.mountPath)",
      [](J self, P) { return has(self, "claimName") == has(self, "mountPath"); }},
 

@@ -66,7 +66,8 @@ void count_changes(const crds::TrainingJobStatus& before, const crds::TrainingJo
 
 TrainingJobReconciler::TrainingJobReconciler(ReconcilerContext& context)
     : context_(context),
-      pods_(context, [this](const Job& job, const Error& error) { return refuse(job, error); }) {}
+      pods_(context, [this](const Job& job, const Error& error) { return refuse(job, error); }),
+      exposure_(context) {}
 
 client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   const bool is_known = co_await read_if_unsure(key);
@@ -74,10 +75,13 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   // Before anything is judged: a pod of which nobody knows whether it was made holds its place.
   const bool has_found_out = co_await pods_.find_out(key);
   if (!has_found_out) co_return Outcome::retry();
-  const Job job = find_alive(key);
+  Job job = find_alive(key);
+  if (!job) co_return Outcome::done();
+  auto exposed = co_await exposure_.keep(job);
+  job = find_alive(key);  // as it is after that
   if (!job) co_return Outcome::done();
   const View view = look(key, job);
-  const Step step = advance(observe(view));
+  const Step step = advance(observe(view, std::move(exposed)));
   if (step.remove_job) {
     const Outcome removed = co_await remove_finished(job);
     co_return removed;
@@ -107,6 +111,7 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
     outcome.after = std::chrono::ceil<client::Duration>(*step.wake_at - context_.env.clock.wall());
   if (view.waits_for_victims) outcome.no_later_than(kVictimsInterval);
   if (committed == Commit::kDeferred) outcome.no_later_than(context_.status_interval);
+  if (const auto again = exposure_.again(job)) outcome.no_later_than(*again);
   co_return outcome;
 }
 
@@ -311,6 +316,7 @@ void TrainingJobReconciler::forget(const client::Key& key, const std::string& la
   asked_with_.erase(key);
   in_doubt_.erase(key);
   pods_.forget(key);
+  exposure_.forget(key);
 }
 
 bool TrainingJobReconciler::refuse(const Job& job, const Error& error) {

@@ -258,9 +258,9 @@ std::optional<std::string> violation(const crds::Project& project, const Judged&
   if (!project.spec.policy) return std::nullopt;
   const Case c{*project.spec.policy, project.metadata.name, job, default_pool};
   // In the order in which the API server judges them.
-  for (const auto rule : {runs_too_long, idles_too_long, has_too_many_gpus, names_foreign_pool,
-                          has_too_many_pods, names_foreign_class, has_forbidden_template, lacks_label,
-                          does_not_save}) {
+  for (const auto rule :
+       {runs_too_long, idles_too_long, has_too_many_gpus, names_foreign_pool, has_too_many_pods,
+        names_foreign_class, has_forbidden_template, lacks_label, does_not_save}) {
     if (auto text = rule(c)) return text;
   }
   return std::nullopt;

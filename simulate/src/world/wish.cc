@@ -111,9 +111,8 @@ void World::restate(Gang& g) {
   const bool has_place = g.job.status.assignment.attempt != 0;  // what has one is not judged anew
   if (g.invalid.empty() && project != nullptr && !has_place) {
     const auto& labels = w.is_service ? w.service().service.metadata.labels : stated.metadata.labels;
-    g.violation =
-        reconcilers::violation(*project, {g.job.spec, labels, w.is_service}, cluster.default_pool())
-            .value_or(std::string());
+    g.violation = reconcilers::violation(*project, {g.job.spec, labels, w.is_service}, cluster.default_pool())
+                      .value_or(std::string());
   }
   if (!w.is_service || g.replica_of->revision == w.service().revision) w.invalid = g.invalid;
   if (!g.invalid.empty()) {

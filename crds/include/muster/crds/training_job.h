@@ -139,6 +139,19 @@ struct Idle {
   bool operator==(const Idle&) const = default;
 };
 
+// A port of the first pod that people are to reach.
+struct ExposedPort {
+  std::string name;  // in its job
+  std::int32_t port = 0;
+  std::string path;  // where it begins; empty: at the root
+
+  static constexpr auto fields() {
+    using T = ExposedPort;
+    return fields_of(field("name", &T::name), field("port", &T::port), field("path", &T::path));
+  }
+  bool operator==(const ExposedPort&) const = default;
+};
+
 struct TrainingJobSpec {
   Mode mode = Mode::kBatch;
   std::optional<bool> preemptible;  // see is_preemptible
@@ -156,6 +169,7 @@ struct TrainingJobSpec {
   std::optional<Idle> idle;
   std::optional<Duration> ttl_after_finished;  // absent: kept
   Completion completion;
+  std::vector<ExposedPort> expose;
 
   static constexpr auto fields() {
     using T = TrainingJobSpec;
@@ -166,7 +180,8 @@ struct TrainingJobSpec {
                      field("elastic", &T::elastic), field("checkpoint", &T::checkpoint),
                      field("restart", &T::restart), field("startTimeout", &T::start_timeout),
                      field("maxRuntime", &T::max_runtime), field("idle", &T::idle),
-                     field("ttlAfterFinished", &T::ttl_after_finished), field("completion", &T::completion));
+                     field("ttlAfterFinished", &T::ttl_after_finished), field("completion", &T::completion),
+                     field("expose", &T::expose));
   }
   bool operator==(const TrainingJobSpec&) const = default;
 };
@@ -376,11 +391,27 @@ struct Effective {
   bool operator==(const Effective&) const = default;
 };
 
+// How an exposed port is reached.
+struct Endpoint {
+  std::string name;          // that of spec.expose
+  std::string service;       // the Service that leads to it
+  std::string url;           // from inside the cluster
+  std::string port_forward;  // JSON "portForward": the command that brings it to one's own machine
+
+  static constexpr auto fields() {
+    using T = Endpoint;
+    return fields_of(field("name", &T::name), field("service", &T::service), field("url", &T::url),
+                     field("portForward", &T::port_forward));
+  }
+  bool operator==(const Endpoint&) const = default;
+};
+
 struct TrainingJobStatus {
   std::int64_t observed_generation = 0;
   std::optional<Phase> phase;  // derived, for people
   // From the first write on: Accepted, Admitted, PodsReady, Evicted, Suspended, Complete, Failed, Stalled,
-  // GracePeriodTooShort. When they have something to say: Idle, EndsSoon, InternalError.
+  // GracePeriodTooShort. When they have something to say: Idle, EndsSoon, PolicyViolation, Exposed,
+  // InternalError.
   Conditions conditions;
   Effective effective;
   Assignment assignment;
@@ -405,24 +436,25 @@ struct TrainingJobStatus {
   std::optional<Time> started_at;   // when this attempt first ran whole
   std::int64_t run_seconds = 0;     // running time of the attempts before this one; counts towards maxRuntime
   std::optional<Time> finished_at;  // Complete or Failed
+  std::vector<Endpoint> endpoints;  // of spec.expose; empty: its Service is not there
 
   static constexpr auto fields() {
     using T = TrainingJobStatus;
-    return fields_of(field("observedGeneration", &T::observed_generation, Zero::kOmit),
-                     field("phase", &T::phase), field("conditions", &T::conditions),
-                     field("effective", &T::effective), field("assignment", &T::assignment),
-                     field("nominated", &T::nominated), field("pods", &T::pods),
-                     field("replicas", &T::replicas, Zero::kOmit), field("selector", &T::selector),
-                     field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
-                     field("readyReplicas", &T::ready_replicas, Zero::kOmit),
-                     field("succeededReplicas", &T::succeeded_replicas, Zero::kOmit),
-                     field("allocated", &T::allocated), field("attempt", &T::attempt, Zero::kOmit),
-                     field("restarts", &T::restarts), field("preemptions", &T::preemptions, Zero::kOmit),
-                     field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
-                     field("nodeRefusals", &T::node_refusals), field("checkpoint", &T::checkpoint),
-                     field("disruption", &T::disruption), field("disruptions", &T::disruptions),
-                     field("queue", &T::queue), field("startedAt", &T::started_at),
-                     field("runSeconds", &T::run_seconds, Zero::kOmit), field("finishedAt", &T::finished_at));
+    return fields_of(
+        field("observedGeneration", &T::observed_generation, Zero::kOmit), field("phase", &T::phase),
+        field("conditions", &T::conditions), field("effective", &T::effective),
+        field("assignment", &T::assignment), field("nominated", &T::nominated), field("pods", &T::pods),
+        field("replicas", &T::replicas, Zero::kOmit), field("selector", &T::selector),
+        field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
+        field("readyReplicas", &T::ready_replicas, Zero::kOmit),
+        field("succeededReplicas", &T::succeeded_replicas, Zero::kOmit), field("allocated", &T::allocated),
+        field("attempt", &T::attempt, Zero::kOmit), field("restarts", &T::restarts),
+        field("preemptions", &T::preemptions, Zero::kOmit),
+        field("startFailures", &T::start_failures, Zero::kOmit), field("retryAt", &T::retry_at),
+        field("nodeRefusals", &T::node_refusals), field("checkpoint", &T::checkpoint),
+        field("disruption", &T::disruption), field("disruptions", &T::disruptions), field("queue", &T::queue),
+        field("startedAt", &T::started_at), field("runSeconds", &T::run_seconds, Zero::kOmit),
+        field("finishedAt", &T::finished_at), field("endpoints", &T::endpoints));
   }
   bool operator==(const TrainingJobStatus&) const = default;
 };

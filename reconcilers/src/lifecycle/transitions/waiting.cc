@@ -9,6 +9,7 @@
 #include "muster/reconcilers/lifecycle/lifecycle_texts.h"
 #include "muster/reconcilers/pods/checkpoint.h"
 #include "muster/reconcilers/pods/elastic.h"
+#include "muster/reconcilers/pods/expose.h"
 
 namespace muster::reconcilers {
 namespace {
@@ -53,6 +54,23 @@ void say_violation(JobStep& s) {
   if (is_said) return;
   s.note(client::EventType::kWarning, kViolated, "Watch", text);
   s.set(kViolated, ConditionStatus::kTrue, kViolated, text);
+}
+
+void say_exposure(JobStep& s) {
+  if (!s.seen.exposure || is_finished(s.seen.job.status)) return;
+  constexpr const char* kExposed = "Exposed";
+  const auto& found = *s.seen.exposure;
+  const auto* before = crds::find_condition(s.status.conditions, kExposed);
+  const bool is_well = found.problem.empty();
+  s.status.endpoints = is_well ? endpoints_of(s.seen.job) : std::vector<crds::Endpoint>();
+  if (s.spec.expose.empty()) {
+    if (before != nullptr) s.set(kExposed, ConditionStatus::kFalse, "NothingExposed", "");
+    return;
+  }
+  if (!is_well && (before == nullptr || before->reason != found.reason))
+    s.note(client::EventType::kWarning, found.reason, "Expose", found.problem);
+  s.set(kExposed, is_well ? ConditionStatus::kTrue : ConditionStatus::kFalse,
+        is_well ? "ServiceReady" : found.reason, cut(found.problem, kMaxMessage));
 }
 
 void not_admitted(JobStep& s, const std::string& reason, const std::string& message) {

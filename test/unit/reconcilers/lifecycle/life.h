@@ -51,6 +51,7 @@ struct Life {
   std::map<std::string, NodeHealth> health;
   Idleness idleness;
   bool serves = false;
+  std::optional<Exposure> exposure;
   std::function<crds::MilliGpu(const crds::PodAssignment&)> charge;
   std::function<crds::MilliCpu(const crds::PodAssignment&)> cpus;
 
@@ -80,6 +81,7 @@ struct Life {
     seen.reports = reports;
     seen.nomination = nomination ? &*nomination : nullptr;
     seen.serves = serves;
+    seen.exposure = exposure;
     seen.charge = charge;
     seen.cpus = cpus;
     seen.idleness = idleness;

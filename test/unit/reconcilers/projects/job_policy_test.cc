@@ -255,8 +255,9 @@ TEST(JobPolicy, LargeAndLongJobsSaveOftenEnough) {
   const auto p = project(R"({"checkpoint": {"requiredAboveGPUs": 8, "requiredAboveRuntime": "1d",
                                             "maxInterval": "1h"}})");
   const std::string large = role(R"({"count": 2})", 5), small = role(R"({"count": 2})", 4);
-  const std::string brief = R"("maxRuntime": "1d",)", why_large = "because the job has 10 GPUs, more than 8 "
-                                                                  "(policy.checkpoint.requiredAboveGPUs)";
+  const std::string brief = R"("maxRuntime": "1d",)", why_large =
+                                                          "because the job has 10 GPUs, more than 8 "
+                                                          "(policy.checkpoint.requiredAboveGPUs)";
   const auto saves = [](const char* interval) {
     return std::string(R"("checkpoint": {"interval": ")") + interval + "\"},";
   };
@@ -272,8 +273,9 @@ TEST(JobPolicy, LargeAndLongJobsSaveOftenEnough) {
             "(policy.checkpoint.maxInterval), " +
                 why_large);
   EXPECT_EQ(violation(p, job(large, brief + saves("1h")), ""), std::nullopt);
-  EXPECT_THAT(violation(p, job(small, R"("maxRuntime": "2d",)"), "").value(),
-              HasSubstr("because the job may run for 2d, more than 1d (policy.checkpoint.requiredAboveRuntime)"));
+  EXPECT_THAT(
+      violation(p, job(small, R"("maxRuntime": "2d",)"), "").value(),
+      HasSubstr("because the job may run for 2d, more than 1d (policy.checkpoint.requiredAboveRuntime)"));
   EXPECT_THAT(violation(p, job(small), "").value(), HasSubstr("may run without end, more than 1d"));
   EXPECT_EQ(violation(p, job(large, R"("mode": "Interactive",)"), ""), std::nullopt) << "a person saves";
   EXPECT_EQ(violation(p, job(large), "", {}, true), std::nullopt) << "a replica has nothing to save";

@@ -84,6 +84,12 @@ struct Holding {
   std::optional<crds::Time> again{};  // look again then, if nothing happens
 };
 
+// What became of the Service of spec.expose.
+struct Exposure {
+  std::string reason{};   // in one word; "": it is as the spec has it
+  std::string problem{};  // what stands in the way
+};
+
 struct Observed {
   const crds::TrainingJob& job;
   const std::vector<client::Ptr<client::Pod>>& pods;  // all that this very job (by uid) owns
@@ -113,6 +119,7 @@ struct Observed {
   // A replica of an InferenceService: whichever way its program ends, it is started again, without a limit
   // and with a growing delay.
   bool serves = false;
+  std::optional<Exposure> exposure{};  // absent: nobody has looked, and what was said stands
 };
 
 struct PodRemoval {
