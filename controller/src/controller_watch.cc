@@ -102,7 +102,13 @@ void Controller::Impl::listen_to_workloads() {
       &job_runner);
   on_change(
       caches.services,
-      [this](const auto& before, const auto& now) { service_runner.add((now ? now : before)->meta.key()); },
+      [this](const auto& before, const auto& now) {
+        service_runner.add((now ? now : before)->meta.key());
+        // Its labels are its replicas': a Project may require some.
+        if (!before || !now || before->value.metadata.labels == now->value.metadata.labels) return;
+        for (const auto& job : caches.jobs.store().by_index(reconcilers::kByOwner, now->meta.uid))
+          job_runner.add(job->meta.key());
+      },
       &service_runner);
 }
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "act/act.h"
+#include "act/session.h"
 #include "completion.h"
 #include "pods/pods.h"
 #include "show/show.h"
@@ -176,6 +177,60 @@ void add_submit(CLI::App& app, CommandLine& line) {
   });
 }
 
+void add_session_start(CLI::App& sessions, CommandLine& line) {
+  const auto s = std::make_shared<Session>();
+  const auto port = std::make_shared<std::optional<std::int32_t>>();
+  const auto minutes = std::make_shared<int>(30);
+  auto* start = sessions.add_subcommand(
+      "start", "Make a session of an image, or go on with it where it is, and wait until it runs");
+  start->footer(
+      "  kubectl muster session start quay.io/jupyter/pytorch-notebook:2025-03-01 --gpus 1 --path /lab\n"
+      "  kubectl muster session start my-image:1 --shell --claim home:/home/me\n"
+      "A command stands behind --; without one the image's own runs. The same command again means the same\n"
+      "session: it resumes one that is stopped, and says of one that runs that it does.");
+  start->add_option("IMAGE", s->job.image, "What it runs")->required();
+  start->add_option("--name", s->job.name, "Its name; default: the image's, with yours behind it");
+  start->add_option("--gpus", s->job.gpus, "Its GPUs")->check(from(0))->capture_default_str();
+  start->add_option("--port", *port, "The port that is reached, 0 for none; default: 8888, with --shell none")
+      ->check(CLI::Range(0, 65535));
+  start->add_option("--path", s->path, "Where its page begins, such as /lab");
+  start->add_option("--claim", s->claims, "CLAIM:PATH mounts a PersistentVolumeClaim there; may be repeated")
+      ->allow_extra_args(false);
+  start->add_flag("--shell", s->shell, "When it runs, open a shell in it");
+  start->add_option("--max-runtime", s->job.max_runtime, "It is ended after so long, such as 90m or 2d");
+  start->add_option("--priority", s->job.priority, "Its PriorityClass");
+  start->add_option("--pool", s->job.pool, "Its NodePool");
+  start->add_option("--cpu", s->job.cpu, "Its CPUs, such as 8 or 500m");
+  start->add_option("--memory", s->job.memory, "Its memory, such as 64Gi");
+  start->add_option("--timeout", *minutes, "Minutes to wait until it runs")
+      ->check(from(1))
+      ->capture_default_str();
+  start->callback([&line, s, port, minutes] {
+    line.takes_rest = true;
+    line.run = [&line, s, port, minutes] {
+      s->port = port->value_or(s->shell ? 0 : 8888);
+      s->job.command = line.rest;
+      s->timeout = std::chrono::minutes{*minutes};
+      return run_session_start(line.options, *s);
+    };
+  });
+}
+
+void add_sessions(CLI::App& app, CommandLine& line) {
+  auto* session = app.add_subcommand("session", "Notebooks and shells: interactive jobs with an address");
+  session->require_subcommand(1);
+  add_session_start(*session, line);
+  auto* list = session->add_subcommand("list", "The sessions of the namespace, and how to reach them");
+  add_all_namespaces(*list, line);
+  add_output(*list, line, {"table", "json", "yaml", "csv"});
+  list->callback([&line] { line.run = [&line] { return run_session_list(line.options); }; });
+  auto* stop =
+      session->add_subcommand("stop", "Suspend a session: it keeps its name, its claims and its address");
+  stop->callback([&line, name = add_job(*stop)] {
+    line.run = [&line, name] { return run_suspend(line.options, *name, true); };
+  });
+}
+
 void add_pods(CLI::App& app, CommandLine& line) {
   const auto log = std::make_shared<LogOptions>();
   auto* logs = app.add_subcommand("logs", "What all ranks of a job write, each line with its rank in front");
@@ -266,6 +321,7 @@ std::unique_ptr<CLI::App> make_app(CommandLine& line) {
   add_usage(*app, line);
   add_whatif(*app, line);
   add_submit(*app, line);
+  add_sessions(*app, line);
   add_changes(*app, line);
   add_pods(*app, line);
   add_completion(*app, line);

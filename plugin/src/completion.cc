@@ -80,6 +80,8 @@ Typed read_typed(const CLI::App& app, const std::vector<std::string>& words) {
       typed.command = find_command(app, word);
       typed.is_lost = typed.command == nullptr;
       if (typed.is_lost) return typed;
+    } else if (const CLI::App* inner = find_command(*typed.command, word)) {
+      typed.command = inner;
     } else {
       ++typed.positionals;
     }
@@ -192,6 +194,9 @@ Candidates complete(const CLI::App& app, const std::vector<std::string>& words,
     add_options(app, candidates);
   } else if (typed.command == nullptr) {
     for (const CLI::App* command : app.get_subcommands({}))
+      candidates.words.emplace_back(command->get_name(), command->get_description());
+  } else if (const auto inner = typed.command->get_subcommands({}); !inner.empty()) {
+    for (const CLI::App* command : inner)
       candidates.words.emplace_back(command->get_name(), command->get_description());
   } else if (const auto* wanted = positional(*typed.command, typed.positionals); wanted != nullptr) {
     if (wanted->get_name() == kJobArgument) {

@@ -141,6 +141,14 @@ bool completion_role_exists(const Json& self, const Json*) {
   return !all_roles(self, [&](const Json& role) { return text(role, "name") != text(*completion, "role"); });
 }
 
+bool exposes_each_port_once(const Json& self, const Json*) {
+  const Json* all = member(self, "expose");
+  if (all == nullptr) return true;
+  return std::ranges::all_of(*all, [&](const Json& one) {
+    return std::ranges::count_if(*all, [&](const Json& other) { return same(one, other, "port"); }) == 1;
+  });
+}
+
 bool grace_period_stated_once(const Json& self, const Json*) {
   return !has(self, "checkpoint") || all_roles(self, [](const Json& role) {
     const Json* spec = member(member(role, "template"), "spec");
@@ -151,6 +159,12 @@ bool grace_period_stated_once(const Json& self, const Json*) {
 bool project_keeps_namespace(const Json& self, const Json* old_self) {
   return text_of(member(member(self, "namespace"), "name")) ==
          text_of(member(member(*old_self, "namespace"), "name"));
+}
+
+bool default_class_is_allowed(const Json& self, const Json*) {
+  const Json* allowed = member(self, "allowedPriorityClasses");
+  const Json* name = member(member(self, "defaults"), "priorityClassName");
+  return name == nullptr || allowed == nullptr || std::ranges::find(*allowed, *name) != allowed->end();
 }
 
 bool queue_is_not_its_own_parent(const Json& self, const Json*) {
@@ -215,6 +229,11 @@ constexpr RuleTwin kTwins[] = {
          return !is_one_of(key, {"gpu", "cpu", "memory", "pods"});
        });
      }},
+    {"!has(self.defaults) || !has(self.defaults.priorityClassName) || !has(self.allowedPriorityClasses) || "
+     "self.defaults.priorityClassName in self.allowedPriorityClasses",
+     default_class_is_allowed},
+    {"has(self.requiredAboveGPUs) || has(self.requiredAboveRuntime)",
+     [](J self, P) { return has(self, "requiredAboveGPUs") || has(self, "requiredAboveRuntime"); }},
     {"(self.kind == 'ServiceAccount') == has(self.__namespace__)",
      [](J self, P) { return (text(self, "kind") == "ServiceAccount") == has(self, "namespace"); }},
     {"self.gpuResource == oldSelf.gpuResource",
@@ -290,6 +309,8 @@ constexpr RuleTwin kTwins[] = {
      }},
     {"!has(self.checkpoint) || self.roles.all(role, !has(role.template.spec.terminationGracePeriodSeconds))",
      grace_period_stated_once},
+    {"!has(self.expose) || self.expose.all(one, self.expose.exists_one(other, other.port == one.port))",
+     exposes_each_port_once},
     {"has(self.claimName) == has(self.mountPath)",
      [](J self, P) { return has(self, "claimName") == has(self, "mountPath"); }},
 

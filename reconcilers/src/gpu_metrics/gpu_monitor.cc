@@ -26,7 +26,7 @@ struct Pool {
   GpuReadings readings;  // of the last round
 };
 
-enum class Stage : std::uint8_t { kUnknown, kBusy, kHalf, kOver };
+enum class Stage : std::uint8_t { kUnknown, kBusy, kHalf, kEndsSoon, kEndsVerySoon, kOver };
 
 struct Watched {
   GangWatch what{};
@@ -39,7 +39,10 @@ Stage stage_of(const Watched& job, TimePoint now, Duration interval) {
   if (!job.clock.is_known(now, interval)) return Stage::kUnknown;
   if (!job.what.timeout) return job.clock.idle() >= kLongIdle ? Stage::kHalf : Stage::kBusy;
   if (job.clock.idle() >= *job.what.timeout) return Stage::kOver;
-  return job.clock.idle() >= *job.what.timeout / 2 ? Stage::kHalf : Stage::kBusy;
+  if (job.clock.idle() < *job.what.timeout / 2) return Stage::kBusy;
+  const auto left = *job.what.timeout - job.clock.idle();
+  if (left <= kLastEndWarning) return Stage::kEndsVerySoon;
+  return left <= kFirstEndWarning ? Stage::kEndsSoon : Stage::kHalf;
 }
 
 struct Failing {

@@ -70,7 +70,8 @@ void count_changes(const crds::TrainingJobStatus& before, const crds::TrainingJo
 
 TrainingJobReconciler::TrainingJobReconciler(ReconcilerContext& context)
     : context_(context),
-      pods_(context, [this](const Job& job, const Error& error) { return refuse(job, error); }) {}
+      pods_(context, [this](const Job& job, const Error& error) { return refuse(job, error); }),
+      exposure_(context) {}
 
 client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   const bool is_known = co_await read_if_unsure(key);
@@ -78,10 +79,13 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   // Before anything is judged: a pod of which nobody knows whether it was made holds its place.
   const bool has_found_out = co_await pods_.find_out(key);
   if (!has_found_out) co_return Outcome::retry();
-  const Job job = find_alive(key);
+  Job job = find_alive(key);
+  if (!job) co_return Outcome::done();
+  auto exposed = co_await exposure_.keep(job);
+  job = find_alive(key);  // as it is after that
   if (!job) co_return Outcome::done();
   const View view = look(key, job);
-  const Step step = advance(observe(view));
+  const Step step = advance(observe(view, std::move(exposed)));
   const bool is_awaited_yet = step.remove_job && is_awaited(*job, step.status);
   if (step.remove_job && !is_awaited_yet) {
     const Outcome removed = co_await remove_finished(job);
@@ -113,6 +117,7 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   if (view.waits_for_victims) outcome.no_later_than(kVictimsInterval);
   if (is_awaited_yet) outcome.no_later_than(kAwaitedInterval);
   if (committed == Commit::kDeferred) outcome.no_later_than(context_.status_interval);
+  if (const auto again = exposure_.again(job)) outcome.no_later_than(*again);
   co_return outcome;
 }
 
@@ -318,6 +323,7 @@ void TrainingJobReconciler::forget(const client::Key& key, const std::string& la
   asked_with_.erase(key);
   in_doubt_.erase(key);
   pods_.forget(key);
+  exposure_.forget(key);
 }
 
 bool TrainingJobReconciler::refuse(const Job& job, const Error& error) {

@@ -81,7 +81,7 @@ TrainingJobReconciler::View TrainingJobReconciler::look(const client::Key& key, 
   return view;
 }
 
-Observed TrainingJobReconciler::observe(const View& view) {
+Observed TrainingJobReconciler::observe(const View& view, std::optional<Exposure> exposure) {
   const crds::TrainingJob& job = view.counts->value;
   Observed seen{.job = job,
                 .pods = view.pods,
@@ -105,6 +105,7 @@ Observed TrainingJobReconciler::observe(const View& view) {
   seen.dependencies = view.dependencies;
   seen.idleness = idleness_of(view.key, job);
   seen.serves = view.wish.serves;
+  seen.exposure = std::move(exposure);
   const auto* holders = context_.gpu_holders;
   if (holders != nullptr && (has_shares(job.spec) || holders->any())) {
     seen.holding = [this, &view](const crds::PodAssignment& place, const client::Pod* pod) {

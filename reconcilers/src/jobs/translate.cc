@@ -143,7 +143,12 @@ Translation translate_job(const Object<crds::TrainingJob>& counts, const Caches&
   }
   // What it needs is said all the same: a job from before the policy may hold it.
   const auto project = project_of(job, caches);
-  if (project) t.invalid = violation(project->value, job.spec, default_pool(caches.node_pools.store()));
+  if (project) {
+    const auto service = t.serves ? caches.services.store().find(t.service) : nullptr;
+    const auto& labels = service ? service->value.metadata.labels : job.metadata.labels;
+    t.invalid =
+        violation(project->value, {job.spec, labels, t.serves}, default_pool(caches.node_pools.store()));
+  }
   if (t.invalid) t.invalid_reason = "PolicyViolation";
   const auto& ns = job.metadata.ns;
   if (!t.blocked && needs_job_account(job) && project &&

@@ -262,6 +262,8 @@ Step advance(const Observed& seen) {
   if (was_judged && live && !s.status.started_at)
     say_idleness(s, ConditionStatus::kUnknown, "NotRunning", "");
   if (!s.status.started_at || is_finished(s.status)) say_no_end(s, "NotRunning");
+  say_violation(s);
+  say_exposure(s);
   s.remove_lost();
   const bool is_leaving = s.status.assignment.attempt == 0 && s.lingering().count > 0;
   describe(s.spec, s.status, is_leaving, is_resizing(s), seen.charge);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "muster/reconcilers/common/json_reader.h"
+#include "projects/template_policy.h"
 
 namespace muster::reconcilers {
 namespace {
@@ -53,6 +54,141 @@ void request(crds::RawJson& pod_template, const char* resource, const std::strin
   Json changed = *pod_template.value;
   changed["spec"]["containers"][0]["resources"]["requests"][resource] = quantity;
   pod_template.value = std::make_shared<const Json>(std::move(changed));
+}
+
+using Verdict = std::optional<std::string>;  // why not
+
+struct Case {
+  const crds::ProjectPolicy& policy;
+  const std::string& project;
+  const Judged& job;
+  const std::string& default_pool;
+
+  const crds::TrainingJobSpec& spec() const { return job.spec; }
+};
+
+Verdict too_long(const Case& c, const char* field, const char* rule,
+                 const std::optional<crds::Duration>& asked, const std::optional<crds::Duration>& longest) {
+  if (!longest || !asked || *asked <= *longest) return std::nullopt;
+  return fmt::format("spec.{}: {} is more than the {} that Project {} allows (policy.{}.{})", field,
+                     crds::to_string(*asked), crds::to_string(*longest), c.project,
+                     c.spec().mode == crds::Mode::kInteractive ? "interactive" : "batch", rule);
+}
+Verdict runs_too_long(const Case& c) {
+  return too_long(c, "maxRuntime", "maxRuntime", c.spec().max_runtime,
+                  policy_of(c.policy, c.spec().mode).max_runtime);
+}
+Verdict idles_too_long(const Case& c) {
+  return too_long(c, "idle.timeout", "idleTimeout", c.spec().idle ? c.spec().idle->timeout : std::nullopt,
+                  policy_of(c.policy, c.spec().mode).idle_timeout);
+}
+
+crds::MilliGpu gpus_in_all(const crds::TrainingJobSpec& spec) {
+  crds::MilliGpu gpus;
+  for (const auto& role : spec.roles) {
+    if (role.gpus) gpus += gpus_of(*role.gpus) * crds::most_replicas(role);
+  }
+  return gpus;
+}
+Verdict has_too_many_gpus(const Case& c) {
+  if (!c.policy.max_gpus_per_job) return std::nullopt;
+  const auto gpus = gpus_in_all(c.spec());
+  if (gpus <= crds::MilliGpu{1000} * *c.policy.max_gpus_per_job) return std::nullopt;
+  return fmt::format(
+      "spec.roles: ask for {} GPUs in all, more than the {} that Project {} allows a job "
+      "(policy.maxGPUsPerJob)",
+      crds::to_string(gpus), *c.policy.max_gpus_per_job, c.project);
+}
+Verdict has_too_many_pods(const Case& c) {
+  if (!c.policy.max_pods_per_job) return std::nullopt;
+  const auto pods = crds::most_replicas_of(c.spec());
+  if (pods <= *c.policy.max_pods_per_job) return std::nullopt;
+  return fmt::format(
+      "spec.roles: ask for {} pods in all, more than the {} that Project {} allows a job "
+      "(policy.maxPodsPerJob)",
+      pods, *c.policy.max_pods_per_job, c.project);
+}
+
+Verdict names_foreign_pool(const Case& c) {
+  const auto& allowed = c.policy.allowed_pools;
+  if (allowed.empty()) return std::nullopt;
+  std::vector<std::string> pools = c.spec().pools;
+  if (pools.empty() && !c.default_pool.empty()) pools.push_back(c.default_pool);
+  for (const auto& pool : pools) {
+    if (std::ranges::find(allowed, pool) != allowed.end()) continue;
+    return fmt::format("spec.pools: {} is not one of {}, the pools of Project {} (policy.allowedPools){}",
+                       pool, fmt::join(allowed, ", "), c.project,
+                       c.spec().pools.empty() ? "; it names no pool, and this is the cluster's default" : "");
+  }
+  return std::nullopt;
+}
+// A job without a class has the cluster's default, which nobody has chosen for it.
+Verdict names_foreign_class(const Case& c) {
+  const auto& allowed = c.policy.allowed_priority_classes;
+  const auto& name = c.spec().priority_class_name;
+  if (allowed.empty() || name.empty() || std::ranges::find(allowed, name) != allowed.end())
+    return std::nullopt;
+  return fmt::format(
+      "spec.priorityClassName: {} is not one of {}, the classes of Project {} "
+      "(policy.allowedPriorityClasses)",
+      name, fmt::join(allowed, ", "), c.project);
+}
+
+Verdict has_forbidden_template(const Case& c) {
+  for (const auto rule : {image_from_elsewhere, image_without_version, privileged_template}) {
+    for (std::size_t i = 0; i < c.spec().roles.size(); ++i) {
+      const auto& pod_template = c.spec().roles[i].pod_template;
+      if (pod_template.value == nullptr) continue;
+      const PodTemplate judged{fmt::format("spec.roles[{}].template", i), *pod_template.value};
+      if (auto text = rule(judged, c.policy, c.project)) return text;
+    }
+  }
+  return std::nullopt;
+}
+
+Verdict lacks_label(const Case& c) {
+  for (const auto& key : c.policy.required_labels) {
+    const auto label = c.job.labels.find(key);
+    if (label != c.job.labels.end() && !label->second.empty()) continue;
+    return fmt::format(
+        "metadata.labels: {} is not stated, and Project {} requires it (policy.requiredLabels)", key,
+        c.project);
+  }
+  return std::nullopt;
+}
+
+// Why it is one of those that must save; "": it is not. A person at a session saves, not its program.
+std::string why_it_saves(const Case& c, const crds::CheckpointPolicy& rule) {
+  if (c.job.serves || c.spec().mode == crds::Mode::kInteractive) return {};
+  const auto gpus = gpus_in_all(c.spec());
+  if (rule.required_above_gpus && gpus > crds::MilliGpu{1000} * *rule.required_above_gpus)
+    return fmt::format("has {} GPUs, more than {} (policy.checkpoint.requiredAboveGPUs)",
+                       crds::to_string(gpus), *rule.required_above_gpus);
+  const auto& longest = c.spec().max_runtime;
+  if (!rule.required_above_runtime || (longest && *longest <= *rule.required_above_runtime)) return {};
+  return fmt::format("may run {}, more than {} (policy.checkpoint.requiredAboveRuntime)",
+                     longest ? "for " + crds::to_string(*longest) : "without end",
+                     crds::to_string(*rule.required_above_runtime));
+}
+Verdict does_not_save(const Case& c) {
+  if (!c.policy.checkpoint) return std::nullopt;
+  const auto& rule = *c.policy.checkpoint;
+  const auto why = why_it_saves(c, rule);
+  if (why.empty()) return std::nullopt;
+  if (!c.spec().checkpoint)
+    return fmt::format("spec.checkpoint: must be stated in Project {}, because the job {}", c.project, why);
+  if (!rule.max_interval) return std::nullopt;
+  const auto& interval = c.spec().checkpoint->interval;
+  if (!interval)
+    return fmt::format(
+        "spec.checkpoint.interval: must be stated in Project {}, and be at most {} "
+        "(policy.checkpoint.maxInterval), because the job {}",
+        c.project, crds::to_string(*rule.max_interval), why);
+  if (*interval <= *rule.max_interval) return std::nullopt;
+  return fmt::format(
+      "spec.checkpoint.interval: {} is more than the {} that Project {} allows "
+      "(policy.checkpoint.maxInterval), because the job {}",
+      crds::to_string(*interval), crds::to_string(*rule.max_interval), c.project, why);
 }
 
 }  // namespace
@@ -111,41 +247,21 @@ crds::TrainingJobSpec with(const crds::Effective& taken, crds::TrainingJobSpec s
   return spec;
 }
 
-std::optional<std::string> violation(const crds::Project& project, const crds::TrainingJobSpec& spec,
+bool allows_class(const crds::Project& project, std::string_view name) {
+  if (!project.spec.policy) return true;
+  const auto& allowed = project.spec.policy->allowed_priority_classes;
+  return allowed.empty() || std::ranges::find(allowed, name) != allowed.end();
+}
+
+std::optional<std::string> violation(const crds::Project& project, const Judged& job,
                                      const std::string& default_pool) {
   if (!project.spec.policy) return std::nullopt;
-  const auto& policy = *project.spec.policy;
-  const auto& name = project.metadata.name;
-  const auto& of_mode = policy_of(policy, spec.mode);
-  const auto too_long = [&](const char* field, const char* rule, const auto& asked, const auto& longest) {
-    if (!longest || !asked || *asked <= *longest) return std::optional<std::string>();
-    return std::optional(fmt::format("spec.{}: {} is more than the {} that Project {} allows (policy.{}.{})",
-                                     field, crds::to_string(*asked), crds::to_string(*longest), name,
-                                     spec.mode == crds::Mode::kInteractive ? "interactive" : "batch", rule));
-  };
-  if (auto text = too_long("maxRuntime", "maxRuntime", spec.max_runtime, of_mode.max_runtime)) return text;
-  const auto idle_timeout = spec.idle ? spec.idle->timeout : std::nullopt;
-  if (auto text = too_long("idle.timeout", "idleTimeout", idle_timeout, of_mode.idle_timeout)) return text;
-  if (policy.max_gpus_per_job) {
-    crds::MilliGpu gpus;
-    for (const auto& role : spec.roles) {
-      if (role.gpus) gpus += gpus_of(*role.gpus) * crds::most_replicas(role);
-    }
-    if (gpus > crds::MilliGpu{1000} * *policy.max_gpus_per_job) {
-      return fmt::format(
-          "spec.roles: ask for {} GPUs in all, more than the {} that Project {} allows a job "
-          "(policy.maxGPUsPerJob)",
-          crds::to_string(gpus), *policy.max_gpus_per_job, name);
-    }
-  }
-  if (policy.allowed_pools.empty()) return std::nullopt;
-  std::vector<std::string> pools = spec.pools;
-  if (pools.empty() && !default_pool.empty()) pools.push_back(default_pool);
-  for (const auto& pool : pools) {
-    if (std::ranges::find(policy.allowed_pools, pool) != policy.allowed_pools.end()) continue;
-    return fmt::format("spec.pools: {} is not one of {}, the pools of Project {} (policy.allowedPools){}",
-                       pool, fmt::join(policy.allowed_pools, ", "), name,
-                       spec.pools.empty() ? "; it names no pool, and this is the cluster's default" : "");
+  const Case c{*project.spec.policy, project.metadata.name, job, default_pool};
+  // In the order in which the API server judges them.
+  for (const auto rule :
+       {runs_too_long, idles_too_long, has_too_many_gpus, names_foreign_pool, has_too_many_pods,
+        names_foreign_class, has_forbidden_template, lacks_label, does_not_save}) {
+    if (auto text = rule(c)) return text;
   }
   return std::nullopt;
 }

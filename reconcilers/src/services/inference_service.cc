@@ -13,6 +13,8 @@
 #include "muster/reconcilers/lifecycle/job_status.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/pod_identity.h"
+#include "muster/reconcilers/projects/job_policy.h"
+#include "muster/reconcilers/projects/project.h"
 #include "muster/reconcilers/services/service_objects.h"
 
 namespace muster::reconcilers {
@@ -224,6 +226,9 @@ std::vector<std::int32_t> InferenceServiceReconciler::free_ordinals(const Servic
 
 std::string InferenceServiceReconciler::priority_class_of(const crds::InferenceService& service) const {
   if (!service.spec.priority_class_name.empty()) return service.spec.priority_class_name;
+  const auto project =
+      context_.caches.projects.store().find(owner_of_namespace(context_.caches, service.metadata.ns));
+  if (project && !allows_class(project->value, kInference)) return "";
   return context_.caches.priority_classes.store().find(kInference) ? kInference : "";
 }
 
@@ -372,8 +377,10 @@ void InferenceServiceReconciler::tell(const Service& service, const crds::Infere
     const bool is_wanted = c.reason == "RollingOut" || c.reason == "NoReplicas" ||
                            c.reason == "NoReplicaServes" || c.reason == "ScalingDisabled" ||
                            c.reason == "ScaledToZero";
-    const bool is_bad = c.status == crds::ConditionStatus::kFalse && !is_wanted &&
-                        (c.type == "Accepted" || before != nullptr);
+    const bool is_violation = c.type == "PolicyViolation";
+    if (is_violation && c.status != crds::ConditionStatus::kTrue) continue;
+    const bool is_bad = is_violation || (c.status == crds::ConditionStatus::kFalse && !is_wanted &&
+                                         (c.type == "Accepted" || before != nullptr));
     const std::string text =
         c.message.empty() ? fmt::format("{} is {}", c.type, to_string(c.status)) : c.message;
     context_.events.record(event_target(service->value),

@@ -101,10 +101,11 @@ std::string in_terms_of_service(std::string_view text) {
     }
   }
   // As replica_json() fills them.
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kFields = {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kFields = {
       {{"spec.roles[0].replicas", "spec.groupSize"},
        {"spec.roles[0].gpus", "spec.gpus"},
-       {"spec.roles[0].template", "spec.template"}}};
+       {"spec.roles[0].template", "spec.template"},
+       {"spec.roles: ask for", "spec.groupSize: asks for"}}};
   std::string said(text);
   for (const auto& [of_replica, of_service] : kFields) {
     for (auto at = said.find(of_replica); at != std::string::npos;

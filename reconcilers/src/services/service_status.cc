@@ -81,6 +81,7 @@ class Writer {
     scaled(scaling);
     rolled_out(revision, rollout.gives_way);
     progress();
+    violated();
     status_.rollout_places = rollout.places;
     status_.revision = revision;
     return std::move(status_);
@@ -200,6 +201,17 @@ class Writer {
     const bool rolls = !is_stalled && rollout.status == ConditionStatus::kFalse;
     set("Stalled", is_stalled, accepted.reason, is_stalled ? accepted.message : "");
     set("Reconciling", rolls, is_stalled ? "Stalled" : rollout.reason, rolls ? rollout.message : "");
+  }
+
+  // A replica that runs and is not allowed any more speaks for all: they are made of the same spec.
+  void violated() {
+    constexpr const char* kType = "PolicyViolation";
+    for (const auto& r : replicas_) {
+      const auto* c = crds::find_condition(r.job->status.conditions, kType);
+      if (c != nullptr && c->status == ConditionStatus::kTrue)
+        return set(kType, true, c->reason, crds::cut(in_terms_of_service(c->message), kMaxSaid));
+    }
+    if (crds::is_true(status_.conditions, kType)) set(kType, false, "Allowed", "");
   }
 
   void set(std::string type, bool value, std::string reason, std::string message) {

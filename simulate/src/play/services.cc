@@ -7,6 +7,7 @@
 #include "muster/reconcilers/lifecycle/job_status.h"
 #include "muster/reconcilers/placement/placement_specs.h"
 #include "muster/reconcilers/pods/names.h"
+#include "muster/reconcilers/projects/job_policy.h"
 #include "muster/reconcilers/services/autoscaler.h"
 #include "muster/reconcilers/services/service_status.h"
 #include "world/world.h"
@@ -114,8 +115,10 @@ void World::add_replica(Workload& w, bool is_guaranteed) {
   g->job.metadata.name = reconcilers::replica_name(w.name, w.service().revision, g->number);
   g->job.metadata.generation = 1;
   g->job.metadata.creation_timestamp = to_stamp(now);
+  const crds::Project* project = project_at(w.ns);
   if (w.service().replica.spec.priority_class_name.empty() &&
-      priorities_.contains(std::string(kServiceClass)))
+      priorities_.contains(std::string(kServiceClass)) &&
+      (project == nullptr || reconcilers::allows_class(*project, kServiceClass)))
     g->class_name = kServiceClass;
   g->work.set(std::nullopt, w.service().service.spec.group_size, std::nullopt);
   w.gangs.push_back(std::move(g));

@@ -109,9 +109,11 @@ void World::restate(Gang& g) {
   }
   g.violation.clear();
   const bool has_place = g.job.status.assignment.attempt != 0;  // what has one is not judged anew
-  if (g.invalid.empty() && project != nullptr && !has_place)
-    g.violation =
-        reconcilers::violation(*project, g.job.spec, cluster.default_pool()).value_or(std::string());
+  if (g.invalid.empty() && project != nullptr && !has_place) {
+    const auto& labels = w.is_service ? w.service().service.metadata.labels : stated.metadata.labels;
+    g.violation = reconcilers::violation(*project, {g.job.spec, labels, w.is_service}, cluster.default_pool())
+                      .value_or(std::string());
+  }
   if (!w.is_service || g.replica_of->revision == w.service().revision) w.invalid = g.invalid;
   if (!g.invalid.empty()) {
     wish.invalid = g.invalid;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "act/session.h"
 #include "act/submission.h"
 #include "command_line.h"
 #include "completion.h"
@@ -33,12 +34,15 @@ std::vector<std::string> words_of(const std::vector<std::string>& typed, std::st
 }
 
 TEST(Completion, KnowsCommandsOptionsAndTheirValues) {
-  EXPECT_THAT(words_of({"s"}), ElementsAre("submit", "suspend", "scale"));
+  EXPECT_THAT(words_of({"s"}), ElementsAre("submit", "session", "suspend", "scale"));
   EXPECT_THAT(words_of({"queue", "--all"}), ElementsAre("--all-namespaces"));
   EXPECT_THAT(words_of({"queue", "--"}), Contains("--namespace"));
   EXPECT_THAT(words_of({"usage", "--by", ""}),
               ElementsAre("job", "model", "pool", "project", "queue", "user"));
   EXPECT_THAT(words_of({"tree", "-o", "j"}), ElementsAre("json"));
+  EXPECT_THAT(words_of({"session", ""}), ElementsAre("start", "list", "stop"));
+  EXPECT_THAT(words_of({"session", "start", "--cl"}), ElementsAre("--claim"));
+  EXPECT_THAT(words_of({"session", "stop", "l"}), ElementsAre("llama", "lora"));
   EXPECT_THAT(words_of({"completion", ""}), ElementsAre("bash", "fish", "zsh"));
 }
 
@@ -78,6 +82,10 @@ TEST(Commands, SayWhatIsWrongWithThem) {
   EXPECT_EQ(run_command_line({"usage", "--by", "user", "--since", "all"}), 2);
   EXPECT_EQ(run_command_line({"submit"}), 2);
   EXPECT_EQ(run_command_line({"exec", "x"}), 2);
+  EXPECT_EQ(run_command_line({"session"}), 2);
+  EXPECT_EQ(run_command_line({"session", "start"}), 2);
+  EXPECT_EQ(run_command_line({"session", "start", "i:1", "--claim", "home"}), 2);
+  EXPECT_EQ(run_command_line({"session", "start", "i:1", "--path", "lab"}), 2);
   EXPECT_EQ(run_command_line({"logs", "x", "--tail", "-1"}), 2);
 }
 
@@ -115,6 +123,48 @@ TEST(Submission, LeavesOutWhatIsNotSaid) {
   EXPECT_EQ(job["metadata"], Data::parse(R"({"generateName": "busybox-", "namespace": "nlp"})"));
   EXPECT_EQ(job["spec"], Data::parse(R"({"roles": [{"name": "worker", "replicas": 1,
       "template": {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}}]})"));
+}
+
+TEST(Session, IsAnInteractiveJobWithAPortThatTheSchemaTakes) {
+  Session s;
+  s.job.image = "quay.io/jupyter/pytorch-notebook:1";
+  s.job.name = default_session_name(s.job.image, "Anna.Meier");
+  EXPECT_EQ(s.job.name, "pytorch-notebook-anna-meier");
+  s.port = 8888;
+  s.path = "/lab";
+  s.claims = {"home:/home/me", "data:/data"};
+  ASSERT_EQ(wrong_in(s), "");
+  const Data job = session_job(s, "nlp");
+  const auto errors = crds::validate(crds::Json::parse(job.dump()));
+  EXPECT_TRUE(errors.empty()) << crds::to_string(errors.front());
+  auto read = crds::from_json<crds::TrainingJob>(crds::Json::parse(job.dump())).value();
+  EXPECT_EQ(read.spec.mode, crds::Mode::kInteractive);
+  ASSERT_EQ(read.spec.expose.size(), 1U);
+  EXPECT_EQ(read.spec.expose[0], (crds::ExposedPort{"http", 8888, "/lab"}));
+  const Data& pod = job["spec"]["roles"][0]["template"]["spec"];
+  EXPECT_EQ(pod["volumes"][1]["persistentVolumeClaim"]["claimName"], "data");
+  EXPECT_EQ(pod["containers"][0]["volumeMounts"][0]["mountPath"], "/home/me");
+  EXPECT_EQ(why_another(read, s), "");
+  read.status.endpoints = {{"http", "x-expose", "http://x-expose.nlp.svc:8888/lab",
+                            "kubectl -n nlp port-forward svc/x-expose 8888:8888"}};
+  EXPECT_EQ(how_to_reach(read),
+            "kubectl -n nlp port-forward svc/x-expose 8888:8888\n"
+            "  then open http://localhost:8888/lab\n");
+  s.job.image = "other:1";
+  EXPECT_THAT(why_another(read, s), HasSubstr("with another image, quay.io/jupyter/pytorch-notebook:1"));
+  read.spec.mode = crds::Mode::kBatch;
+  EXPECT_THAT(why_another(read, s), HasSubstr("is a batch job"));
+}
+
+TEST(Session, OfAShellAloneStays) {
+  Session s;
+  s.job.image = "ubuntu:24.04";
+  s.shell = true;
+  const Data job = session_job(s, "nlp");
+  EXPECT_FALSE(job["spec"].contains("expose"));
+  EXPECT_EQ(job["spec"]["roles"][0]["template"]["spec"]["containers"][0]["command"][0], "sh");
+  EXPECT_EQ(default_session_name("ubuntu:24.04", ""), "ubuntu");
+  EXPECT_LE(default_session_name("a-very-long-name-of-an-image", "a-very-long-name-of-somebody").size(), 40U);
 }
 
 TEST(Submission, IsCalledAsItsImage) {

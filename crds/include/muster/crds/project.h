@@ -94,18 +94,46 @@ struct JobDefaults {
   bool operator==(const JobDefaults&) const = default;
 };
 
+// Which jobs must save. Of two bounds either makes a job one of them; absent: no bound.
+struct CheckpointPolicy {
+  std::optional<std::int32_t> required_above_gpus;
+  std::optional<Duration> required_above_runtime;
+  std::optional<Duration> max_interval;  // absent: they need not say how often
+
+  static constexpr auto fields() {
+    using T = CheckpointPolicy;
+    return fields_of(field("requiredAboveGPUs", &T::required_above_gpus),
+                     field("requiredAboveRuntime", &T::required_above_runtime),
+                     field("maxInterval", &T::max_interval));
+  }
+  bool operator==(const CheckpointPolicy&) const = default;
+};
+
 struct ProjectPolicy {
   ModePolicy interactive, batch;
   std::optional<std::int32_t> max_gpus_per_job;  // absent: no bound
   std::vector<std::string> allowed_pools;        // empty: all
   std::string default_pool;                      // what a job means that names none; empty: the cluster's
   JobDefaults defaults;
+  std::optional<std::int32_t> max_pods_per_job;       // absent: no bound
+  std::vector<std::string> allowed_priority_classes;  // empty: all
+  std::vector<std::string> allowed_image_prefixes;    // empty: any image
+  bool forbid_latest_tag = false;                     // an image without tag and digest means it, too
+  bool forbid_privileged = false;                     // and the namespaces of the node
+  std::vector<std::string> required_labels;           // of jobs and services, each with a value
+  std::optional<CheckpointPolicy> checkpoint;         // absent: no job must save
 
   static constexpr auto fields() {
     using T = ProjectPolicy;
     return fields_of(field("interactive", &T::interactive), field("batch", &T::batch),
                      field("maxGPUsPerJob", &T::max_gpus_per_job), field("allowedPools", &T::allowed_pools),
-                     field("defaultPool", &T::default_pool), field("defaults", &T::defaults));
+                     field("defaultPool", &T::default_pool), field("defaults", &T::defaults),
+                     field("maxPodsPerJob", &T::max_pods_per_job),
+                     field("allowedPriorityClasses", &T::allowed_priority_classes),
+                     field("allowedImagePrefixes", &T::allowed_image_prefixes),
+                     field("forbidLatestTag", &T::forbid_latest_tag, Zero::kOmit),
+                     field("forbidPrivileged", &T::forbid_privileged, Zero::kOmit),
+                     field("requiredLabels", &T::required_labels), field("checkpoint", &T::checkpoint));
   }
   bool operator==(const ProjectPolicy&) const = default;
 };

@@ -156,6 +156,19 @@ struct Dependency {
   bool operator==(const Dependency&) const = default;
 };
 
+// A port of the first pod that people are to reach.
+struct ExposedPort {
+  std::string name;  // in its job
+  std::int32_t port = 0;
+  std::string path;  // where it begins; empty: at the root
+
+  static constexpr auto fields() {
+    using T = ExposedPort;
+    return fields_of(field("name", &T::name), field("port", &T::port), field("path", &T::path));
+  }
+  bool operator==(const ExposedPort&) const = default;
+};
+
 struct TrainingJobSpec {
   Mode mode = Mode::kBatch;
   std::optional<bool> preemptible;  // see is_preemptible
@@ -174,6 +187,7 @@ struct TrainingJobSpec {
   std::optional<Duration> ttl_after_finished;  // absent: kept
   Completion completion;
   std::vector<Dependency> depends_on;
+  std::vector<ExposedPort> expose;
 
   static constexpr auto fields() {
     using T = TrainingJobSpec;
@@ -185,7 +199,8 @@ struct TrainingJobSpec {
                      field("restart", &T::restart), field("startTimeout", &T::start_timeout),
                      field("maxRuntime", &T::max_runtime), field("idle", &T::idle),
                      field("ttlAfterFinished", &T::ttl_after_finished), field("completion", &T::completion),
-                     field("dependsOn", &T::depends_on));
+                     field("dependsOn", &T::depends_on),
+                     field("expose", &T::expose));
   }
   bool operator==(const TrainingJobSpec&) const = default;
 };
@@ -395,11 +410,27 @@ struct Effective {
   bool operator==(const Effective&) const = default;
 };
 
+// How an exposed port is reached.
+struct Endpoint {
+  std::string name;          // that of spec.expose
+  std::string service;       // the Service that leads to it
+  std::string url;           // from inside the cluster
+  std::string port_forward;  // JSON "portForward": the command that brings it to one's own machine
+
+  static constexpr auto fields() {
+    using T = Endpoint;
+    return fields_of(field("name", &T::name), field("service", &T::service), field("url", &T::url),
+                     field("portForward", &T::port_forward));
+  }
+  bool operator==(const Endpoint&) const = default;
+};
+
 struct TrainingJobStatus {
   std::int64_t observed_generation = 0;
   std::optional<Phase> phase;  // derived, for people
   // From the first write on: Accepted, Admitted, PodsReady, Evicted, Suspended, Complete, Failed, Stalled,
-  // GracePeriodTooShort. When they have something to say: Idle, EndsSoon, InternalError.
+  // GracePeriodTooShort. When they have something to say: Idle, EndsSoon, PolicyViolation, Exposed,
+  // InternalError.
   Conditions conditions;
   Effective effective;
   Assignment assignment;
@@ -426,6 +457,7 @@ struct TrainingJobStatus {
   std::optional<Time> finished_at;  // Complete or Failed
   // Of spec.dependsOn: seen to be met before it was first admitted; empty from then on.
   std::vector<Dependency> met_dependencies;
+  std::vector<Endpoint> endpoints;  // of spec.expose; empty: its Service is not there
 
   static constexpr auto fields() {
     using T = TrainingJobStatus;
@@ -443,7 +475,8 @@ struct TrainingJobStatus {
         field("nodeRefusals", &T::node_refusals), field("checkpoint", &T::checkpoint),
         field("disruption", &T::disruption), field("disruptions", &T::disruptions), field("queue", &T::queue),
         field("startedAt", &T::started_at), field("runSeconds", &T::run_seconds, Zero::kOmit),
-        field("finishedAt", &T::finished_at), field("metDependencies", &T::met_dependencies));
+        field("finishedAt", &T::finished_at), field("metDependencies", &T::met_dependencies),
+        field("finishedAt", &T::finished_at), field("endpoints", &T::endpoints));
   }
   bool operator==(const TrainingJobStatus&) const = default;
 };

@@ -13,6 +13,15 @@ namespace {
 using ConditionStatus = crds::ConditionStatus;
 using std::chrono::seconds;
 
+// So long before its end, by maxRuntime or by idle.timeout, a job is warned, if that is less than half of the
+// limit.
+struct EndWarning {
+  std::chrono::minutes before;
+  const char* reason;
+};
+constexpr std::array<EndWarning, 2> kEndWarnings = {
+    {{kFirstEndWarning, "Within30Minutes"}, {kLastEndWarning, "Within5Minutes"}}};
+
 // Of a job that states no timeout: nothing ends it, but who looks is told, and the ledger counts it.
 void tell_idleness(JobStep& s) {
   const auto& gpus = s.seen.idleness;
@@ -31,6 +40,24 @@ void tell_idleness(JobStep& s) {
   }
 }
 
+// At half of the timeout, and once for each of the two.
+void warn_of_idle_end(JobStep& s, crds::Duration timeout, crds::Duration idle) {
+  const char* reason = "HalfOfTimeout";
+  std::string since = "half";
+  for (const auto& warning : kEndWarnings) {
+    if (warning.before * 2 >= timeout || timeout - idle > warning.before) continue;
+    reason = warning.reason;
+    since = fmt::format("all but the last {}", crds::to_string(warning.before));
+  }
+  const auto* before = crds::find_condition(s.status.conditions, "Idle");
+  if (before != nullptr && before->status == ConditionStatus::kTrue && before->reason == reason) return;
+  const auto text = fmt::format(
+      "all its GPUs have been used below {} % for {} of idle.timeout {}: it ends unless they are used",
+      s.spec.idle->gpu_utilization_below, since, crds::to_string(timeout));
+  s.note(client::EventType::kWarning, "Idle", "Watch", text);
+  say_idleness(s, ConditionStatus::kTrue, reason, text);
+}
+
 // True: the attempt was ended because nobody uses its GPUs. It sets no time to look again: the monitor that
 // reads the GPUs calls the job when something has changed.
 bool is_left_idle(JobStep& s) {
@@ -47,25 +74,12 @@ bool is_left_idle(JobStep& s) {
     fail(s, "IdleTimeout", why);
     return true;
   } else if (gpus.idle * 2 >= *timeout) {
-    const auto warning = fmt::format(
-        "all its GPUs have been used below {} % for half of idle.timeout {}: it ends unless they are used",
-        s.spec.idle->gpu_utilization_below, crds::to_string(*timeout));
-    if (!crds::is_true(s.status.conditions, "Idle"))
-      s.note(client::EventType::kWarning, "Idle", "Watch", warning);
-    say_idleness(s, ConditionStatus::kTrue, "HalfOfTimeout", warning);
+    warn_of_idle_end(s, *timeout, gpus.idle);
   } else {
     say_idleness(s, ConditionStatus::kFalse, "GPUsInUse", "");
   }
   return false;
 }
-
-// So long before its end by maxRuntime a job is warned, if that is less than half of maxRuntime.
-struct EndWarning {
-  std::chrono::minutes before;
-  const char* reason;
-};
-constexpr std::array<EndWarning, 2> kEndWarnings = {
-    {{std::chrono::minutes{30}, "Within30Minutes"}, {std::chrono::minutes{5}, "Within5Minutes"}}};
 
 // Once for each of the two. Looks again when the next is due.
 void warn_of_end(JobStep& s, crds::Time due) {

@@ -15,6 +15,10 @@ namespace muster::reconcilers {
 // False: the spec can never run. That is said in Accepted, Stalled and the queue's reason.
 bool accept(JobStep& s);
 void not_admitted(JobStep& s, const std::string& reason, const std::string& message);
+// While it holds places: condition PolicyViolation, if its Project does not allow it any more.
+void say_violation(JobStep& s);
+// status.endpoints and condition Exposed, as spec.expose and its Service are.
+void say_exposure(JobStep& s);
 // True: the job must not be placed yet, and says why: earlier pods, retryAt, volumes, or its namespace.
 bool held_back(JobStep& s);
 // Placement starts the job: the assignment is written, and all its pods are to be made.

@@ -5,14 +5,18 @@
 
 #include "lifecycle/refusals.h"
 #include "lifecycle/transitions/transitions.h"
+#include "muster/reconcilers/lifecycle/job_status.h"
 #include "muster/reconcilers/lifecycle/lifecycle_texts.h"
 #include "muster/reconcilers/pods/checkpoint.h"
 #include "muster/reconcilers/pods/elastic.h"
+#include "muster/reconcilers/pods/expose.h"
 
 namespace muster::reconcilers {
 namespace {
 
 using ConditionStatus = crds::ConditionStatus;
+
+constexpr const char* kViolated = "PolicyViolation";  // the condition, its reason, and why a job waits
 
 void wait_for(JobStep& s, const std::string& reason, const std::string& message) {
   s.status.queue = {};
@@ -36,6 +40,40 @@ bool accept(JobStep& s) {
   s.set("Accepted", ConditionStatus::kTrue, "Valid", "");
   s.set("Stalled", ConditionStatus::kFalse, "Valid", "");
   return true;
+}
+
+void say_violation(JobStep& s) {
+  const bool holds = s.status.assignment.attempt != 0 && !is_finished(s.status);
+  const auto* before = crds::find_condition(s.status.conditions, kViolated);
+  if (!holds || !s.seen.invalid || s.seen.invalid_reason != kViolated) {
+    if (before != nullptr && before->status == ConditionStatus::kTrue)
+      s.set(kViolated, ConditionStatus::kFalse, holds ? "Allowed" : "NotRunning", "");
+    return;
+  }
+  const auto text =
+      cut(*s.seen.invalid + "; what runs is left alone, and is judged when it is next admitted", kMaxMessage);
+  const bool is_said =
+      before != nullptr && before->status == ConditionStatus::kTrue && before->message == text;
+  if (is_said) return;
+  s.note(client::EventType::kWarning, kViolated, "Watch", text);
+  s.set(kViolated, ConditionStatus::kTrue, kViolated, text);
+}
+
+void say_exposure(JobStep& s) {
+  if (!s.seen.exposure || is_finished(s.seen.job.status)) return;
+  constexpr const char* kExposed = "Exposed";
+  const auto& found = *s.seen.exposure;
+  const auto* before = crds::find_condition(s.status.conditions, kExposed);
+  const bool is_well = found.problem.empty();
+  s.status.endpoints = is_well ? endpoints_of(s.seen.job) : std::vector<crds::Endpoint>();
+  if (s.spec.expose.empty()) {
+    if (before != nullptr) s.set(kExposed, ConditionStatus::kFalse, "NothingExposed", "");
+    return;
+  }
+  if (!is_well && (before == nullptr || before->reason != found.reason))
+    s.note(client::EventType::kWarning, found.reason, "Expose", found.problem);
+  s.set(kExposed, is_well ? ConditionStatus::kTrue : ConditionStatus::kFalse,
+        is_well ? "ServiceReady" : found.reason, cut(found.problem, kMaxMessage));
 }
 
 void not_admitted(JobStep& s, const std::string& reason, const std::string& message) {

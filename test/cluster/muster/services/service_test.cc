@@ -406,15 +406,13 @@ TEST_F(Served, ItsProjectsPolicyHoldsForEachReplica) {
         "POST", "/apis/muster.dev/v1alpha1/namespaces/team/trainingjobs?dryRun=All", too_big.dump());
     return answer && !answer->ok();
   }));
-  s_.cluster->create(service_object("big", 1, {{"gpus", {{"count", 2}}}}));
-  ASSERT_TRUE(s_.cluster->wait(20s, [] {
-    const std::string reason = s_.condition("big", "Accepted")["reason"];
-    return reason == "Forbidden" || reason == "PolicyViolation";
-  })) << s_.say("big");
-  EXPECT_THAT(s_.condition("big", "Accepted")["message"].get<std::string>(),
-              HasSubstr("policy.maxGPUsPerJob"));
-  EXPECT_TRUE(s_.pods("big").empty());
+  const json big = service_object("big", 1, {{"gpus", {{"count", 2}}}});
+  const auto refused = s_.cluster->try_create(big);
+  EXPECT_FALSE(refused.ok());
+  EXPECT_THAT(refused.body, HasSubstr("spec.groupSize: asks for 2 GPUs in all, more than the 1 that Project "
+                                      "team allows a job (policy.maxGPUsPerJob)"));
   s_.cluster->patch(project, {{"spec", {{"policy", nullptr}}}});
+  ASSERT_TRUE(s_.cluster->wait(30s, [&] { return s_.cluster->try_create(big).ok(); }));
   EXPECT_TRUE(s_.wait_ready("big", 1, 40s)) << s_.say("big");
 }
 

@@ -31,7 +31,12 @@ TEST_F(IdleLife, EndsAfterItsTimeoutAskedToSave) {
   EXPECT_EQ(half.notes[0].reason, "Idle");
   EXPECT_THAT(half.notes[0].text, HasSubstr("below 5 % for half of idle.timeout 1h"));
   EXPECT_EQ(life.is("Idle"), kTrue);
-  EXPECT_THAT(read(minutes{59}).notes, IsEmpty()) << "told once";
+  EXPECT_EQ(life.reason("Idle"), "HalfOfTimeout");
+  EXPECT_THAT(read(minutes{54}).notes, IsEmpty()) << "told once";
+  EXPECT_THAT(read(minutes{55}).notes, SizeIs(1)) << "and again before the end";
+  EXPECT_EQ(life.reason("Idle"), "Within5Minutes");
+  EXPECT_THAT(life.message("Idle"), HasSubstr("for all but the last 5m of idle.timeout 1h"));
+  EXPECT_THAT(read(minutes{59}).notes, IsEmpty());
   EXPECT_EQ(life.phase(), Phase::kRunning);
   const Step last = read(minutes{60});
   EXPECT_EQ(life.phase(), Phase::kFailed);
@@ -133,6 +138,15 @@ TEST(Lifecycle, AGpuWithDoubleBitErrorsIsLostGround) {
   ASSERT_FALSE(step.notes.empty());
   EXPECT_EQ(step.notes[0].reason, "Reformed");
   EXPECT_THAT(step.notes[0].text, HasSubstr("GPU 1 of node node-1 has double-bit errors"));
+}
+
+TEST_F(IdleLife, AnEndThatIsFarIsToldHalfAnHourAndFiveMinutesBefore) {
+  life.job.spec.idle->timeout = hours{4};
+  std::vector<std::string> reasons;
+  for (const int idle : {100, 120, 180, 209, 210, 234, 235, 239}) {
+    if (!read(minutes{idle}).notes.empty()) reasons.push_back(life.reason("Idle"));
+  }
+  EXPECT_THAT(reasons, ElementsAre("HalfOfTimeout", "Within30Minutes", "Within5Minutes"));
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ struct Life {
   std::vector<client::Ptr<client::Pod>> pods;
   crds::Time now = kStart;
   std::optional<std::string> invalid, blocked;
+  std::string invalid_reason = "InvalidSpec";
   std::optional<JobDecision> decision;
   std::optional<crds::Waiting> verdict;
   std::set<std::string> unusable_nodes;
@@ -51,6 +52,7 @@ struct Life {
   Idleness idleness;
   bool serves = false;
   DependencyVerdict dependencies;
+  std::optional<Exposure> exposure;
   std::function<crds::MilliGpu(const crds::PodAssignment&)> charge;
   std::function<crds::MilliCpu(const crds::PodAssignment&)> cpus;
   std::function<crds::NamedAmounts(const crds::PodAssignment&)> named;
@@ -75,11 +77,13 @@ struct Life {
 
   Step look() const {
     Observed seen{.job = job, .pods = pods, .now = now, .invalid = invalid, .blocked = blocked};
+    seen.invalid_reason = invalid_reason;
     seen.decision = decision ? &*decision : nullptr;
     seen.verdict = verdict ? &*verdict : nullptr;
     seen.reports = reports;
     seen.nomination = nomination ? &*nomination : nullptr;
     seen.serves = serves;
+    seen.exposure = exposure;
     seen.charge = charge;
     seen.cpus = cpus;
     seen.named = named;

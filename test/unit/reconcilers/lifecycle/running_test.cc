@@ -213,5 +213,62 @@ TEST(Lifecycle, WhatItHoldsOfResourcesByNameIsInItsStatus) {
             (crds::NamedAmounts{{"hugepages-2Mi", 1 << 30}, {"rdma/hca", 12}}));
 }
 
+TEST(Lifecycle, WhatRunsIsToldThatItsProjectDoesNotAllowItAnyMoreAndRunsOn) {
+  Life life;
+  life.run();
+  EXPECT_EQ(crds::find_condition(life.job.status.conditions, "PolicyViolation"), nullptr);
+  life.invalid = "spec.roles: ask for 2 pods in all, more than the 1 that Project nlp allows a job";
+  life.invalid_reason = "PolicyViolation";
+  const Step told = life.turn();
+  EXPECT_EQ(life.phase(), Phase::kRunning);
+  EXPECT_EQ(life.job.status.assignment.attempt, 1);
+  EXPECT_EQ(life.reason("PolicyViolation"), "PolicyViolation");
+  EXPECT_TRUE(crds::is_true(life.job.status.conditions, "PolicyViolation"));
+  EXPECT_THAT(life.message("PolicyViolation"),
+              HasSubstr("more than the 1 that Project nlp allows a job; what"));
+  ASSERT_THAT(told.notes, SizeIs(1));
+  EXPECT_EQ(told.notes[0].reason, "PolicyViolation");
+  expect_quiet(life, "told once");
+  life.invalid.reset();
+  life.turn();
+  EXPECT_EQ(life.reason("PolicyViolation"), "Allowed");
+  life.invalid = "another rule";
+  life.turn();
+  life.job.spec.suspend = true;
+  life.turn();
+  EXPECT_EQ(life.reason("PolicyViolation"), "NotRunning") << "Accepted says it now";
+  EXPECT_EQ(life.reason("Accepted"), "PolicyViolation");
+}
+
+TEST(Lifecycle, SaysWhereItsPortsAreReachedAndWhatStandsInTheWay) {
+  Life life;
+  life.job.spec.expose = {{"jupyter", 8888, ""}};
+  life.run();
+  EXPECT_TRUE(life.job.status.endpoints.empty()) << "nobody has made the Service";
+  EXPECT_EQ(crds::find_condition(life.job.status.conditions, "Exposed"), nullptr);
+  life.exposure = Exposure{"NameTaken", "services nlp/llama-expose exists"};
+  const Step told = life.turn();
+  ASSERT_THAT(told.notes, SizeIs(1));
+  EXPECT_EQ(life.reason("Exposed"), "NameTaken");
+  EXPECT_TRUE(life.job.status.endpoints.empty());
+  EXPECT_EQ(life.phase(), Phase::kRunning);
+  expect_quiet(life, "told once");
+  life.exposure = Exposure{};
+  life.turn();
+  EXPECT_TRUE(crds::is_true(life.job.status.conditions, "Exposed"));
+  ASSERT_THAT(life.job.status.endpoints, SizeIs(1));
+  EXPECT_EQ(life.job.status.endpoints[0].service, "llama-expose");
+  life.exposure.reset();  // it was not looked at, or could not be
+  expect_quiet(life, "not known");
+  life.exposure = Exposure{};
+  life.job.spec.suspend = true;
+  life.turn();
+  EXPECT_THAT(life.job.status.endpoints, SizeIs(1)) << "it keeps its address";
+  life.job.spec.expose.clear();
+  life.turn();
+  EXPECT_TRUE(life.job.status.endpoints.empty());
+  EXPECT_EQ(life.reason("Exposed"), "NothingExposed");
+}
+
 }  // namespace
 }  // namespace muster::reconcilers

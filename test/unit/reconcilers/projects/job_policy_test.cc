@@ -37,6 +37,11 @@ std::string role(const std::string& gpus, int replicas = 1, const std::string& r
          R"(, "template": {"spec": {"containers": [{"name": "c", "image": "i", "resources": )" + resources +
          "}]}}}";
 }
+std::optional<std::string> violation(const crds::Project& p, const crds::TrainingJobSpec& spec,
+                                     const std::string& pool, const crds::StringMap& labels = {},
+                                     bool serves = false) {
+  return violation(p, Judged{spec, labels, serves}, pool);
+}
 const Json& requests(const crds::TrainingJobSpec& spec) {
   return spec.roles[0].pod_template.value->at("spec").at("containers")[0].at("resources").at("requests");
 }
@@ -152,6 +157,128 @@ TEST(JobPolicy, TheIdleTimeoutOfTheModeIsTheMostAndWhatAJobGetsThatStatesNone) {
             "(policy.interactive.idleTimeout)");
   const auto none = project("{}");
   EXPECT_FALSE(with(taken_from(none, batch), batch).idle);
+}
+
+// A job of one role whose pod is this.
+crds::TrainingJobSpec pod(const std::string& spec, const std::string& more = {}) {
+  return job(R"({"name": "main", "template": {"spec": )" + spec + "}}", more);
+}
+crds::TrainingJobSpec image(const std::string& name) {
+  return pod(R"({"containers": [{"name": "c", "image": ")" + name + R"("}]})");
+}
+
+TEST(JobPolicy, PodsOfAllRolesAtTheirLargestCount) {
+  const auto p = project(R"({"maxPodsPerJob": 4})");
+  EXPECT_EQ(violation(p, job(role(R"({"count": 1})", 4)), ""), std::nullopt);
+  EXPECT_EQ(violation(p, job(role(R"({"count": 1})", 5)), ""),
+            "spec.roles: ask for 5 pods in all, more than the 4 that Project nlp allows a job "
+            "(policy.maxPodsPerJob)");
+  EXPECT_TRUE(violation(p, job(R"({"name": "main", "minReplicas": 1, "maxReplicas": 5,
+      "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}})"),
+                        ""))
+      << "it may grow to that";
+}
+
+TEST(JobPolicy, AClassThatIsNamedMustBeAllowed) {
+  const auto p = project(R"({"allowedPriorityClasses": ["training", "interactive"]})");
+  EXPECT_EQ(violation(p, job(kBare), ""), std::nullopt) << "it has the cluster's default";
+  EXPECT_EQ(violation(p, job(kBare, R"("priorityClassName": "training",)"), ""), std::nullopt);
+  EXPECT_EQ(violation(p, job(kBare, R"("priorityClassName": "urgent",)"), ""),
+            "spec.priorityClassName: urgent is not one of training, interactive, the classes of Project nlp "
+            "(policy.allowedPriorityClasses)");
+  EXPECT_FALSE(allows_class(p, "inference"));
+  EXPECT_TRUE(allows_class(p, "training"));
+  EXPECT_TRUE(allows_class(project("{}"), "inference"));
+}
+
+TEST(JobPolicy, EveryImageBeginsWithAnAllowedPrefix) {
+  const auto p = project(R"({"allowedImagePrefixes": ["registry.example/", "ghcr.io/team/"]})");
+  EXPECT_EQ(violation(p, image("registry.example/x"), ""), std::nullopt);
+  EXPECT_EQ(violation(p, image("ghcr.io/team/x:1"), ""), std::nullopt);
+  EXPECT_EQ(violation(p, image("ghcr.io/teams/x:1"), ""),
+            "spec.roles[0].template.spec.containers[0].image: ghcr.io/teams/x:1 begins with none of "
+            "registry.example/, ghcr.io/team/, which Project nlp allows (policy.allowedImagePrefixes)");
+  EXPECT_TRUE(violation(p, image("registry.example.evil/x"), ""));
+  EXPECT_TRUE(violation(p, image("ubuntu"), "")) << "from whichever registry the node has for it";
+  EXPECT_THAT(violation(p, pod(R"({"containers": [{"name": "c", "image": "registry.example/x"}],
+      "initContainers": [{"name": "a", "image": "ghcr.io/team/a"},
+                         {"name": "b", "image": "quay.io/b", "restartPolicy": "Always"}]})"),
+                        "")
+                  .value(),
+              HasSubstr("spec.roles[0].template.spec.initContainers[1].image: quay.io/b begins"));
+  EXPECT_THAT(violation(p, pod(R"({"containers": [{"name": "c", "image": "registry.example/x"}],
+      "volumes": [{"name": "v", "emptyDir": {}}, {"name": "w", "image": {"reference": "quay.io/w"}}]})"),
+                        "")
+                  .value(),
+              HasSubstr("spec.roles[0].template.spec.volumes[1].image.reference: quay.io/w begins"));
+}
+
+TEST(JobPolicy, LatestIsAlsoWhatAnImageWithoutTagAndDigestMeans) {
+  const auto p = project(R"({"forbidLatestTag": true})");
+  for (const char* good : {"x:1", "registry.example:5000/x:1.2", "x@sha256:abc", "x:latest@sha256:abc",
+                           "registry.example/latest:v1"})
+    EXPECT_EQ(violation(p, image(good), ""), std::nullopt) << good;
+  for (const char* bad : {"x", "x:latest", "registry.example:5000/x", "registry.example:5000/x:latest", "x:"})
+    EXPECT_EQ(violation(p, image(bad), ""),
+              std::string("spec.roles[0].template.spec.containers[0].image: ") + bad +
+                  " means the tag latest, which Project nlp forbids (policy.forbidLatestTag); state another "
+                  "tag, or a digest");
+}
+
+TEST(JobPolicy, NothingIsPrivileged) {
+  const auto p = project(R"({"forbidPrivileged": true})");
+  const std::string plain = R"("containers": [{"name": "c", "image": "i"}])";
+  EXPECT_EQ(violation(p, pod("{" + plain + R"(, "hostNetwork": false})"), ""), std::nullopt);
+  for (const char* field : {"hostNetwork", "hostPID", "hostIPC"})
+    EXPECT_EQ(violation(p, pod("{" + plain + ", \"" + field + "\": true}"), ""),
+              std::string("spec.roles[0].template.spec.") + field +
+                  ": true is not allowed in Project nlp (policy.forbidPrivileged)");
+  const std::string privileged =
+      R"([{"name": "c", "image": "i"}, {"name": "d", "image": "i", "securityContext": {"privileged": true}}])";
+  EXPECT_EQ(violation(p, pod("{" + plain + R"(, "initContainers": )" + privileged + "}"), ""),
+            "spec.roles[0].template.spec.initContainers[1].securityContext.privileged: true is not allowed "
+            "in Project nlp (policy.forbidPrivileged)");
+  EXPECT_TRUE(violation(p, pod(R"({"containers": )" + privileged + "}"), ""));
+  EXPECT_EQ(violation(project("{}"), pod(R"({"containers": )" + privileged + "}"), ""), std::nullopt);
+}
+
+TEST(JobPolicy, RequiredLabelsHaveAValue) {
+  const auto p = project(R"({"requiredLabels": ["cost-centre"]})");
+  EXPECT_EQ(violation(p, job(kBare), "", {{"cost-centre", "42"}}), std::nullopt);
+  for (const auto& labels : {crds::StringMap{}, crds::StringMap{{"cost-centre", ""}}})
+    EXPECT_EQ(violation(p, job(kBare), "", labels),
+              "metadata.labels: cost-centre is not stated, and Project nlp requires it "
+              "(policy.requiredLabels)");
+}
+
+TEST(JobPolicy, LargeAndLongJobsSaveOftenEnough) {
+  const auto p = project(R"({"checkpoint": {"requiredAboveGPUs": 8, "requiredAboveRuntime": "1d",
+                                            "maxInterval": "1h"}})");
+  const std::string large = role(R"({"count": 2})", 5), small = role(R"({"count": 2})", 4);
+  const std::string brief = R"("maxRuntime": "1d",)", why_large =
+                                                          "because the job has 10 GPUs, more than 8 "
+                                                          "(policy.checkpoint.requiredAboveGPUs)";
+  const auto saves = [](const char* interval) {
+    return std::string(R"("checkpoint": {"interval": ")") + interval + "\"},";
+  };
+  EXPECT_EQ(violation(p, job(small, brief), ""), std::nullopt);
+  EXPECT_EQ(violation(p, job(large, brief), ""),
+            "spec.checkpoint: must be stated in Project nlp, " + why_large);
+  EXPECT_EQ(violation(p, job(large, brief + R"("checkpoint": {},)"), ""),
+            "spec.checkpoint.interval: must be stated in Project nlp, and be at most 1h "
+            "(policy.checkpoint.maxInterval), " +
+                why_large);
+  EXPECT_EQ(violation(p, job(large, brief + saves("2h")), ""),
+            "spec.checkpoint.interval: 2h is more than the 1h that Project nlp allows "
+            "(policy.checkpoint.maxInterval), " +
+                why_large);
+  EXPECT_EQ(violation(p, job(large, brief + saves("1h")), ""), std::nullopt);
+  EXPECT_THAT(
+      violation(p, job(small, R"("maxRuntime": "2d",)"), "").value(),
+      HasSubstr("because the job may run for 2d, more than 1d (policy.checkpoint.requiredAboveRuntime)"));
+  EXPECT_THAT(violation(p, job(small), "").value(), HasSubstr("may run without end, more than 1d"));
+  EXPECT_EQ(violation(p, job(large, R"("mode": "Interactive",)"), ""), std::nullopt) << "a person saves";
+  EXPECT_EQ(violation(p, job(large), "", {}, true), std::nullopt) << "a replica has nothing to save";
 }
 
 }  // namespace

@@ -194,6 +194,27 @@ TEST(ServiceStatus, CountsAndSaysWhatWaits) {
   EXPECT_FALSE(crds::is_true(fleet.status(sample_service()).conditions, "RolledOut"));
 }
 
+TEST(ServiceStatus, SaysWhatItsProjectDoesNotAllowAnyMoreInItsOwnWords) {
+  Fleet fleet;
+  fleet.add(true, true);
+  auto service = sample_service();
+  service.status = fleet.status(service);
+  EXPECT_EQ(crds::find_condition(service.status.conditions, "PolicyViolation"), nullptr);
+  auto& conditions = fleet.jobs[0].status.conditions;
+  crds::set_condition(conditions,
+                      {"PolicyViolation", crds::ConditionStatus::kTrue, 1, kNow, "PolicyViolation",
+                       "spec.roles[0].template.spec.hostPID: true is not allowed"});
+  service.status = fleet.status(service);
+  const auto* said = crds::find_condition(service.status.conditions, "PolicyViolation");
+  ASSERT_NE(said, nullptr);
+  EXPECT_EQ(said->message, "spec.template.spec.hostPID: true is not allowed");
+  EXPECT_EQ(in_terms_of_service("spec.roles: ask for 6 pods in all"),
+            "spec.groupSize: asks for 6 pods in all");
+  conditions.clear();
+  service.status = fleet.status(service);
+  EXPECT_EQ(crds::find_condition(service.status.conditions, "PolicyViolation")->reason, "Allowed");
+}
+
 TEST(ServiceStatus, NothingIsRolledOutBeforeAllReplicasAreThere) {
   Fleet fleet;
   fleet.add(true, true);

@@ -20,6 +20,8 @@ namespace muster::reconcilers {
 inline constexpr int kMissedReadings = 3;
 // A job that states no idle.timeout is said to be idle after so long. Nothing ends it.
 inline constexpr std::chrono::minutes kLongIdle{5};
+// So long before its end a job is warned.
+inline constexpr std::chrono::minutes kFirstEndWarning{30}, kLastEndWarning{5};
 
 // By node; the error says why there is none.
 using GpuReadings = std::map<std::string, std::expected<GpuReading, std::string>>;

@@ -30,6 +30,7 @@
 
 #include "muster/reconcilers/caches/reconciler_context.h"
 #include "muster/reconcilers/jobs/effective_job.h"
+#include "muster/reconcilers/jobs/job_exposure.h"
 #include "muster/reconcilers/jobs/job_pods.h"
 #include "muster/reconcilers/lifecycle/lifecycle.h"
 
@@ -84,7 +85,7 @@ class TrainingJobReconciler {
 
   // --- looking (training_job_view.cc)
   View look(const client::Key& key, const Job& job);
-  Observed observe(const View& view);
+  Observed observe(const View& view, std::optional<Exposure> exposure);
   std::vector<client::Ptr<client::Pod>> pods_of(const std::string& uid) const;  // that the cache has
   std::vector<client::Ptr<client::Pod>> all_pods_of(const client::Key& key, const std::string& uid) const;
   static void note_departed(CheckpointReports& reports, const std::string& job, const crds::Assignment& a,
@@ -126,6 +127,7 @@ class TrainingJobReconciler {
 
   ReconcilerContext& context_;
   JobPods pods_;
+  JobExposure exposure_;
   std::map<client::Key, Rejection> rejections_;
   std::map<client::Key, client::TimePoint> counters_due_;  // when deferred counters are to be written
   std::map<client::Key, crds::Effective> asked_with_;      // what placement's decision will be about

@@ -85,6 +85,12 @@ struct Holding {
   std::optional<crds::Time> again{};  // look again then, if nothing happens
 };
 
+// What became of the Service of spec.expose.
+struct Exposure {
+  std::string reason{};   // in one word; "": it is as the spec has it
+  std::string problem{};  // what stands in the way
+};
+
 struct Observed {
   const crds::TrainingJob& job;
   const std::vector<client::Ptr<client::Pod>>& pods;  // all that this very job (by uid) owns
@@ -117,6 +123,7 @@ struct Observed {
   // and with a growing delay.
   bool serves = false;
   DependencyVerdict dependencies{};  // the other jobs that it waits for
+  std::optional<Exposure> exposure{};  // absent: nobody has looked, and what was said stands
 };
 
 struct PodRemoval {

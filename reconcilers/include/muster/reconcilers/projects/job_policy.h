@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "muster/crds/project.h"
 #include "muster/crds/training_job.h"
@@ -17,9 +18,19 @@ crds::Effective taken_from(const crds::Project& project, const crds::TrainingJob
 // The spec as it counts: with what was taken filled in. Roles that it does not have are passed over.
 crds::TrainingJobSpec with(const crds::Effective& taken, crds::TrainingJobSpec spec);
 
-// Why a job with this spec (taken values filled in) is not allowed in the project, with rule and numbers;
-// nullopt: it is. `default_pool`: what a job that names no pool means; "": none.
-std::optional<std::string> violation(const crds::Project& project, const crds::TrainingJobSpec& spec,
+// Whether a service that names no class may get this one.
+bool allows_class(const crds::Project& project, std::string_view name);
+
+// What is judged: a job, or a replica of a service.
+struct Judged {
+  const crds::TrainingJobSpec& spec;  // taken values filled in
+  const crds::StringMap& labels;      // of a replica those of its service
+  bool serves = false;                // a replica: it has no end and saves nothing
+};
+
+// Why this is not allowed in the project, with field, rule and numbers; nullopt: it is. Of several rules the
+// first tells. `default_pool`: what a job that names no pool means; "": none.
+std::optional<std::string> violation(const crds::Project& project, const Judged& job,
                                      const std::string& default_pool);
 
 }  // namespace muster::reconcilers

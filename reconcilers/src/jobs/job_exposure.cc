@@ -1,0 +1,88 @@
+#include "muster/reconcilers/jobs/job_exposure.h"
+
+#include <nlohmann/json.hpp>
+
+#include "muster/reconcilers/common/child.h"
+#include "muster/reconcilers/common/log.h"
+#include "muster/reconcilers/common/objects.h"
+#include "muster/reconcilers/jobs/pod_refusal.h"
+#include "muster/reconcilers/lifecycle/job_status.h"
+#include "muster/reconcilers/pods/expose.h"
+
+namespace muster::reconcilers {
+namespace {
+
+using client::ErrorCode;
+
+constexpr client::Duration kKeepInterval = std::chrono::minutes{1};
+// While something stands in the way, or the answer was no answer.
+constexpr client::Duration kRefusedInterval = std::chrono::seconds{10};
+
+// Its Service was made, as far as the status knows.
+bool was_exposed(const crds::TrainingJob& job) {
+  const auto* c = crds::find_condition(job.status.conditions, "Exposed");
+  return !job.status.endpoints.empty() || (c != nullptr && c->reason != "NothingExposed");
+}
+
+}  // namespace
+
+client::Task<std::optional<Exposure>> JobExposure::keep(JobPtr job) {
+  std::optional<Exposure> said;
+  const client::Key key = job->meta.key();
+  if (is_finished(job->value.status) || !job->problem.empty()) co_return said;
+  if (job->value.spec.expose.empty()) {
+    kept_.erase(key);
+    said.emplace();
+    if (was_exposed(job->value)) said = co_await remove(job);
+    co_return said;
+  }
+  crds::Json wanted = expose_service_json(job->value);
+  std::string content = wanted.dump();
+  const auto now = context_.env.clock.now();
+  if (const auto known = kept_.find(key);
+      known != kept_.end() && known->second.content == content && now - known->second.at < *again(job))
+    co_return known->second.said;
+  const auto kept =
+      co_await keep_child(context_.api, client::resources::kServices, std::move(wanted), job->meta.uid);
+  if (kept) {
+    said.emplace();
+  } else if (const auto refused = decision_on_refusal(kept.error())) {
+    said = Exposure{refused->reason == "NameTaken" ? "NameTaken" : "ServiceRefused", refused->message};
+  } else {
+    log_warn("service not kept", {{"job", key}, {"error", client::to_string(kept.error())}});
+  }
+  kept_[key] = {std::move(content), now, said};
+  co_return said;
+}
+
+std::optional<client::Duration> JobExposure::again(const JobPtr& job) const {
+  if (is_finished(job->value.status)) return std::nullopt;
+  const auto known = kept_.find(job->meta.key());
+  if (known == kept_.end()) return was_exposed(job->value) ? std::optional(kRefusedInterval) : std::nullopt;
+  const bool is_well = known->second.said && known->second.said->problem.empty();
+  return is_well ? kKeepInterval : kRefusedInterval;
+}
+
+// Only the one that is this job's own.
+client::Task<std::optional<Exposure>> JobExposure::remove(JobPtr job) {
+  std::optional<Exposure> gone;
+  const client::ObjectRef ref{job->meta.ns, expose_service_name(job->meta.name)};
+  const auto read = co_await context_.api.get(client::resources::kServices, ref);
+  if (!read && read.error().code != ErrorCode::kNotFound) co_return gone;
+  const crds::Json there = read ? crds::Json::parse(*read, nullptr, false) : crds::Json();
+  if (read && is_owned_by(there, job->meta.uid)) {
+    client::DeleteOptions options;
+    options.uid = there["metadata"]["uid"].get<std::string>();
+    const auto removed = co_await context_.api.remove(client::resources::kServices, ref, options);
+    if (!removed && removed.error().code != ErrorCode::kNotFound &&
+        removed.error().code != ErrorCode::kConflict) {
+      log_warn("service not removed",
+               {{"job", job->meta.key()}, {"error", client::to_string(removed.error())}});
+      co_return gone;
+    }
+  }
+  gone.emplace();
+  co_return gone;
+}
+
+}  // namespace muster::reconcilers
