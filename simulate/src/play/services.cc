@@ -36,7 +36,9 @@ void World::serve_all() {
   for (int looks = 0; !to_serve_.empty(); ++looks) {
     if (looks == kMaxServiceLooks) throw std::logic_error(*to_serve_.begin() + " does not come to rest");
     for (const std::string& key : std::exchange(to_serve_, {})) {
-      if (const auto found = workloads_.find(key); found != workloads_.end()) serve(*found->second);
+      const auto found = workloads_.find(key);
+      if (found == workloads_.end()) continue;
+      found->second->is_array() ? play_array(*found->second) : serve(*found->second);
     }
   }
 }

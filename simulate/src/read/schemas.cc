@@ -79,7 +79,8 @@ std::string reasons() {
   Json all = Json::array();
   for (int r = 0; r <= static_cast<int>(placement::Reason::kInvalidSpec); ++r)
     all.push_back(placement::to_string(static_cast<placement::Reason>(r)));
-  for (const char* other : {"PolicyViolation", "MaxRuntimeExceeded", "IdleTimeout", "RestartLimitExceeded"})
+  for (const char* other : {"PolicyViolation", "MaxRuntimeExceeded", "IdleTimeout", "RestartLimitExceeded",
+                            "Completed", "EnoughSucceeded", "IndexFailed", "MaxFailuresExceeded", "IndexesFailed"})
     all.push_back(other);
   return all.dump();
 }
@@ -110,6 +111,12 @@ std::string expectation() {
          count + R"(}}}},
       "replicas": {"type": "object", "additionalProperties": )" +
          count + R"(},
+      "array": {"type": "object", "properties": {
+        "pending": )" +
+         count + R"(, "waiting": )" + count + R"(, "running": )" + count + R"(, "succeeded": )" + count +
+         R"(, "failed": )" + count + R"(, "stopped": )" + count + R"(,
+        "succeededIndexes": {"type": "string"}, "failedIndexes": {"type": "string"},
+        "runningIndexes": {"type": "string"}, "heldIndexes": {"type": "string"}}},
       "estimatedStart": {"type": "string", "nullable": true},
       "estimatedStartFrom": {"type": "string", "nullable": true},
       "submitted": {"type": "string"},
