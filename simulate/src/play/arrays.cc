@@ -96,9 +96,11 @@ void World::add_index(Workload& w, std::int32_t index) {
   } else {
     job.invalid = needs.error().field + ": " + needs.error().message;
   }
-  index_statements_.push_back(
-      {.at = to_instant(now), .key = key, .object = std::make_shared<const Object>(std::move(job))});
-  Gang* const g = state_workload(index_statements_.back(), now);
+  Change& statement = index_statements_.emplace_back();
+  statement.at = to_instant(now);
+  statement.key = key;
+  statement.object = std::make_shared<const Object>(std::move(job));
+  Gang* const g = state_workload(statement, now);
   changed_ = true;
   if (g != nullptr) refresh(*g);
 }
