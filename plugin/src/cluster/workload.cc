@@ -62,11 +62,10 @@ std::expected<WorkloadName, std::string> parse_workload_name(const std::string& 
   constexpr std::array<std::string_view, 3> kJobs = {"trainingjob", "trainingjobs", "tj"};
   constexpr std::array<std::string_view, 3> kServices = {"inferenceservice", "inferenceservices", "isvc"};
   if (text.ends_with(']')) {
-    const std::size_t open = text.rfind('[');
-    const auto index =
-        open == std::string::npos ? std::nullopt
-                                  : index_of(std::string_view(text).substr(open + 1, text.size() - open - 2));
-    auto array = parse_workload_name(text.substr(0, open));
+    const std::size_t open = std::min(text.find('['), text.size() - 1);
+    const std::size_t digits = text.size() - open - 1;
+    const auto index = index_of(std::string_view(text).substr(open + 1, digits == 0 ? 0 : digits - 1));
+    const auto array = parse_workload_name(text.substr(0, open));
     if (!index || !array || array->index || array->kind == WorkloadName::Kind::kService)
       return std::unexpected(fmt::format("\"{}\" is no NAME[INDEX], such as sweep[7]", text));
     return WorkloadName{WorkloadName::Kind::kJob, array->name, index};

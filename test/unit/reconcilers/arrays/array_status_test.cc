@@ -27,6 +27,14 @@ crds::TrainingJob sample_array(std::int32_t count, std::int32_t parallelism) {
   return array;
 }
 
+crds::ArrayStatus recorded(const std::string& succeeded, const std::string& failed, const std::string& held = {}) {
+  crds::ArrayStatus status;
+  status.succeeded_indexes = succeeded;
+  status.failed_indexes = failed;
+  status.held_indexes = held;
+  return status;
+}
+
 struct Seen {
   std::vector<crds::TrainingJob> jobs;
 
@@ -53,7 +61,9 @@ crds::TrainingJob running(const crds::TrainingJob& array, std::int32_t index) {
 }
 crds::TrainingJob waiting(const crds::TrainingJob& array, std::int32_t index, std::int32_t position) {
   auto job = index_job(array, index);
-  job.status.queue = {.position = position, .reason = "InsufficientCapacity", .message = "no room"};
+  job.status.queue.position = position;
+  job.status.queue.reason = "InsufficientCapacity";
+  job.status.queue.message = "no room";
   return job;
 }
 crds::TrainingJob ended(const crds::TrainingJob& array, std::int32_t index, const char* how) {
@@ -89,7 +99,7 @@ TEST(ArrayObjects, AnIndexRunsWhatTheArrayStatesAndSaysWhichItIs) {
 TEST(ArrayObjects, AnIndexIsSuspendedByItsArray) {
   auto array = sample_array(5, 2);
   EXPECT_FALSE(is_suspended_by(array, 1));
-  array.status.array = crds::ArrayStatus{.held_indexes = "1-2"};
+  array.status.array = recorded("", "", "1-2");
   EXPECT_TRUE(is_suspended_by(array, 1));
   EXPECT_FALSE(is_suspended_by(array, 3));
   array.spec.suspend = true;
@@ -98,7 +108,7 @@ TEST(ArrayObjects, AnIndexIsSuspendedByItsArray) {
 
 TEST(ArrayStatus, CountsIndexesByWhatTheyAreAt) {
   auto array = sample_array(10, 3);
-  array.status.array = crds::ArrayStatus{.succeeded_indexes = "0-1", .failed_indexes = "2"};
+  array.status.array = recorded("0-1", "2");
   const Seen seen{{running(array, 3), running(array, 5), waiting(array, 4, 7), ended(array, 2, "Failed")}};
   const auto status = seen.status(array);
   const auto& a = *status.array;
@@ -175,7 +185,7 @@ TEST(ArrayStatus, OfTheLargestArrayFitsAnObject) {
   std::string succeeded, failed;
   IndexSet a(10'000), b(10'000);
   for (std::int32_t i = 0; i < 10'000; ++i) (i % 2 == 0 ? a : b).insert(i);
-  array.status.array = crds::ArrayStatus{.succeeded_indexes = a.to_text(), .failed_indexes = b.to_text()};
+  array.status.array = recorded(a.to_text(), b.to_text());
   const auto size = crds::status_to_json(array).dump().size();
   EXPECT_LT(size, 256u * 1024);
 }
