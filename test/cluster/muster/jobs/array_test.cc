@@ -272,7 +272,8 @@ TEST_F(ArrayLife, ANameThatIsTakenIsWaitedFor) {
   ASSERT_TRUE(cluster_->wait_phase("mine-1", "Running"));
   cluster_->create(array_object("mine", {{"count", 3}}, "1s"));
   ASSERT_TRUE(cluster_->wait(60s, [&] {
-    return cluster_->condition("mine", "Accepted").value("reason", "") == "NameTaken";
+    const json accepted = cluster_->condition("mine", "Accepted");  // null before the first look
+    return !accepted.is_null() && accepted["reason"] == "NameTaken";
   })) << cluster_->job("mine").dump(2);
   ASSERT_TRUE(wait_array("mine", "succeededIndexes", "0,2"));
   EXPECT_EQ(cluster_->phase("mine-1"), "Running") << "it was left alone";
