@@ -425,7 +425,8 @@ void Controller::sample_metrics() {
   std::map<std::string_view, int> phases;
   for (const auto name : names_of(crds::Phase{})) phases[name] = 0;
   for (const auto& [key, job] : impl_->caches.jobs.store().all()) {
-    if (job->value.status.phase) ++phases[crds::to_string(*job->value.status.phase)];
+    if (job->value.status.phase && !job->value.spec.array)
+      ++phases[crds::to_string(*job->value.status.phase)];
   }
   for (const auto& [phase, n] : phases) m.jobs(phase, n);
   const auto& t = impl_->context.totals;

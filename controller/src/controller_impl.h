@@ -74,6 +74,8 @@ struct Controller::Impl {
   void add_gpus(const std::vector<std::string>& keys);
   void add_service_of(const std::string& ns, const crds::StringMap& labels);
   void add_service_of(const client::Pod& pod);
+  void add_array_of(const reconcilers::Object<crds::TrainingJob>* before,
+                    const reconcilers::Object<crds::TrainingJob>* now);
   void add_jobs_on(const std::string& node);
   void gpus_changed(const std::string& node);
   client::Task<reconcilers::Outcome> reconcile_pool(Key key);

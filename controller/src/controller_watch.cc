@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "controller_impl.h"
+#include "muster/reconcilers/arrays/array_objects.h"
 #include "muster/reconcilers/common/log.h"
 #include "muster/reconcilers/lifecycle/job_status.h"
 #include "muster/reconcilers/pods/gpu_share.h"
@@ -98,6 +99,7 @@ void Controller::Impl::listen_to_workloads() {
           add_service_of(job->meta.ns, job->value.metadata.labels);
           if (!job->status_unreadable) add_gpus(reconcilers::gpus_shared_by(job->value));
         }
+        add_array_of(before.get(), now.get());
       },
       &job_runner);
   on_change(
@@ -291,6 +293,24 @@ void Controller::Impl::add_gpus(const std::vector<std::string>& keys) {
 void Controller::Impl::add_service_of(const std::string& ns, const crds::StringMap& labels) {
   const auto found = labels.find(std::string(reconcilers::kServiceLabel));
   if (found != labels.end()) service_runner.add(client::make_key(ns, found->second));
+}
+
+// An array follows its indexes; and they follow it when it suspends them, or lets them go on.
+void Controller::Impl::add_array_of(const reconcilers::Object<crds::TrainingJob>* before,
+                                    const reconcilers::Object<crds::TrainingJob>* now) {
+  const auto& job = now != nullptr ? *now : *before;
+  const auto label = job.value.metadata.labels.find(std::string(reconcilers::kArrayLabel));
+  if (reconcilers::is_index_job(job) && label != job.value.metadata.labels.end())
+    job_runner.add(client::make_key(job.meta.ns, label->second));
+  if (now == nullptr || !now->value.spec.array) return;
+  const auto held = [](const auto& array) {
+    return array.value.status.array ? array.value.status.array->held_indexes : std::string();
+  };
+  const bool same = before != nullptr && before->value.spec.suspend == now->value.spec.suspend &&
+                    held(*before) == held(*now) && before->meta.uid == now->meta.uid;
+  if (same) return;
+  for (const auto& index : caches.jobs.store().by_index(reconcilers::kByOwner, now->meta.uid))
+    job_runner.add(index->meta.key());
 }
 
 void Controller::Impl::add_service_of(const client::Pod& pod) {

@@ -41,7 +41,7 @@ void add_all_namespaces(CLI::App& command, CommandLine& line) {
 // The name that a command is about. It lives as long as `command` may run.
 std::shared_ptr<std::string> add_job(CLI::App& command, bool required = true) {
   auto name = std::make_shared<std::string>();
-  command.add_option(kJobArgument, *name, "NAME, trainingjob/NAME or inferenceservice/NAME")
+  command.add_option(kJobArgument, *name, "NAME, trainingjob/NAME, inferenceservice/NAME or 'ARRAY[INDEX]'")
       ->required(required);
   return name;
 }
@@ -49,7 +49,9 @@ std::shared_ptr<std::string> add_job(CLI::App& command, bool required = true) {
 void add_why(CLI::App& app, CommandLine& line) {
   auto* why = app.add_subcommand(
       "why", "Why a job or service waits, what would help, and when it may start; or what it does now");
-  why->footer("  kubectl muster why llama-ft\n  kubectl muster why -n nlp inferenceservice/chat");
+  why->footer(
+      "  kubectl muster why llama-ft\n  kubectl muster why -n nlp inferenceservice/chat\n"
+      "  kubectl muster why 'sweep[7]'");
   add_output(*why, line, {"table", "json", "yaml"});
   why->callback(
       [&line, name = add_job(*why)] { line.run = [&line, name] { return run_why(line.options, *name); }; });

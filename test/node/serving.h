@@ -73,15 +73,14 @@ class Serving : public Node {
             {"volumes", NodeCluster::volumes()}};
   }
   json service(int replicas, const std::string& model) {
-    return {
-        {"apiVersion", "muster.dev/v1alpha1"},
-        {"kind", "InferenceService"},
-        {"metadata", {{"name", "chat"}, {"namespace", ns_}}},
-        {"spec",
-         {{"replicas", replicas},
-          {"gpus", {{"count", 1}}},
-          {"drainSeconds", 3},
-          {"template", {{"spec", pod(model)}}}}}};
+    return {{"apiVersion", "muster.dev/v1alpha1"},
+            {"kind", "InferenceService"},
+            {"metadata", {{"name", "chat"}, {"namespace", ns_}}},
+            {"spec",
+             {{"replicas", replicas},
+              {"gpus", {{"count", 1}}},
+              {"drainSeconds", 3},
+              {"template", {{"spec", pod(model)}}}}}};
   }
   std::string path() const {
     return "/apis/muster.dev/v1alpha1/namespaces/" + ns_ + "/inferenceservices/chat";

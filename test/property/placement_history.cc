@@ -223,9 +223,8 @@ void History::upsert(QueueSpec q) {
     return " quota " + (s.quota.gpu ? std::to_string(s.quota.gpu->value) : "-") + " limit " +
            (s.limit.gpu ? std::to_string(s.limit.gpu->value) : "-") + " reserved " +
            (s.reserved.gpu ? std::to_string(s.reserved.gpu->value) : "-") + " weight " +
-           std::to_string(s.weight) + " priority " + std::to_string(s.priority) +
-           text_of(s.quota.named) + " limit" + text_of(s.limit.named) + " reserved" +
-           text_of(s.reserved.named);
+           std::to_string(s.weight) + " priority " + std::to_string(s.priority) + text_of(s.quota.named) +
+           " limit" + text_of(s.limit.named) + " reserved" + text_of(s.reserved.named);
   };
   note((q.is_project ? "project " : "queue ") + q.name + " below " + q.parent + (q.hold ? " held" : "") +
        (q.drain ? " drained" : "") + show(q.in_default_pool) +

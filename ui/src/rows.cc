@@ -185,8 +185,10 @@ client::Result<Row> job_row(std::string_view json) {
   f.put("created", job->metadata.creation_timestamp);
   if (s.phase) f.put("phase", std::string(crds::to_string(*s.phase)));
   f.put("pool", first_pool(*job));
-  f.put("gpus", s.allocated);
-  f.put("wants", wanted_gpus(*job).value);
+  if (!job->spec.array) {  // what its indexes hold and ask for is in their rows
+    f.put("gpus", s.allocated);
+    f.put("wants", wanted_gpus(*job).value);
+  }
   f.put("pods", s.pods);
   f.put("started", s.started_at);
   f.put("finished", s.finished_at);

@@ -159,6 +159,7 @@ crds::Time waits_since(const crds::TrainingJob& job, crds::Time now) {
 }
 
 void note(Work& work, const crds::TrainingJob& job, crds::Time now) {
+  if (job.spec.array) return;  // its indexes are jobs
   if (job.status.phase) ++work.phases[static_cast<std::size_t>(*job.status.phase)];
   const auto& reason = job.status.queue.reason;
   if (reason.empty()) return;

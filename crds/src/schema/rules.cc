@@ -156,6 +156,23 @@ bool grace_period_stated_once(const Json& self, const Json*) {
   });
 }
 
+// A name, a dash and the highest index are a name too.
+bool array_leaves_room_for_indexes(const Json& self, const Json*) {
+  const Json* count = member(member(member(self, "spec"), "array"), "count");
+  if (count == nullptr) return true;
+  const auto highest = std::to_string(count->get<std::int64_t>() - 1);
+  return text_of(member(member(self, "metadata"), "name")).size() + highest.size() < 40;
+}
+
+bool array_keeps_roles(const Json& self, const Json* old_self) {
+  return !has(self, "array") || !has(*old_self, "array") || same(self, *old_self, "roles");
+}
+
+bool array_success_within_count(const Json& self, const Json*) {
+  const Json* needed = member(member(self, "success"), "count");
+  return needed == nullptr || needed->get<std::int64_t>() <= number(self, "count");
+}
+
 bool project_keeps_namespace(const Json& self, const Json* old_self) {
   return text_of(member(member(self, "namespace"), "name")) ==
          text_of(member(member(*old_self, "namespace"), "name"));
@@ -225,9 +242,8 @@ constexpr RuleTwin kTwins[] = {
      }},
     {"self.all(name, !(name in ['gpu', 'cpu', 'memory', 'pods']))",
      [](J self, P) {
-       return all_keys(self, [](std::string_view key) {
-         return !is_one_of(key, {"gpu", "cpu", "memory", "pods"});
-       });
+       return all_keys(
+           self, [](std::string_view key) { return !is_one_of(key, {"gpu", "cpu", "memory", "pods"}); });
      }},
     {"!has(self.defaults) || !has(self.defaults.priorityClassName) || !has(self.allowedPriorityClasses) || "
      "self.defaults.priorityClassName in self.allowedPriorityClasses",
@@ -313,6 +329,37 @@ constexpr RuleTwin kTwins[] = {
      exposes_each_port_once},
     {"has(self.claimName) == has(self.mountPath)",
      [](J self, P) { return has(self, "claimName") == has(self, "mountPath"); }},
+
+    // Arrays.
+    {"!has(self.spec.array) || size(self.metadata.name) + size(string(self.spec.array.count - 1)) < 40",
+     array_leaves_room_for_indexes},
+    {"has(self.array) == has(oldSelf.array)",
+     [](J self, P old) { return has(self, "array") == has(*old, "array"); }},
+    {"!has(self.array) || !has(oldSelf.array) || self.roles == oldSelf.roles", array_keeps_roles},
+    {"!has(self.array) || !has(self.dependsOn) || size(self.dependsOn) == 0",
+     [](J self, P) { return !has(self, "array") || size(self, "dependsOn") == 0; }},
+    {"!has(self.array) || !has(self.expose) || size(self.expose) == 0",
+     [](J self, P) { return !has(self, "array") || size(self, "expose") == 0; }},
+    {"self.mode != 'Interactive' || !has(self.array)",
+     [](J self, P) { return text(self, "mode") != "Interactive" || !has(self, "array"); }},
+    {"self.count == oldSelf.count", [](J self, P old) { return same(self, *old, "count"); }},
+    {"has(self.parameters) == has(oldSelf.parameters) && "
+     "(!has(self.parameters) || self.parameters == oldSelf.parameters)",
+     [](J self, P old) { return same(self, *old, "parameters"); }},
+    {"!has(self.parameters) || size(self.parameters) == self.count",
+     [](J self, P) {
+       return !has(self, "parameters") ||
+              static_cast<std::int64_t>(size(self, "parameters")) == number(self, "count");
+     }},
+    {"!has(self.parallelism) || self.parallelism <= self.count",
+     [](J self, P) {
+       return !has(self, "parallelism") || number(self, "parallelism") <= number(self, "count");
+     }},
+    {"self.failures != 'Stop' || !has(self.maxFailures)",
+     [](J self, P) { return text(self, "failures") != "Stop" || !has(self, "maxFailures"); }},
+    {"!has(self.success.count) || self.success.count <= self.count", array_success_within_count},
+    {"has(self.count) == (self.policy == 'AtLeast')",
+     [](J self, P) { return has(self, "count") == (text(self, "policy") == "AtLeast"); }},
 
     // InferenceService.
     {"!has(self.topology) || !has(self.topology.groups) || size(self.topology.groups) == 0 || "

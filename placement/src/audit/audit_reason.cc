@@ -84,9 +84,8 @@ class ReasonAudit {
         return b.by[0] == (q.is_project ? "Project " : "Queue ") + q.name;
       });
       if (at == path.end()) return wrong("it does not stand below " + b.by[0]);
-      const auto kind = std::ranges::find_if(s_.tree().accounted(), [&](ResourceKind k) {
-        return b.resource == s_.resource_names.name_of(k);
-      });
+      const auto kind = std::ranges::find_if(
+          s_.tree().accounted(), [&](ResourceKind k) { return b.resource == s_.resource_names.name_of(k); });
       if (kind == s_.tree().accounted().end()) continue;  // nobody states a bound of it any more
       const Tally held = now_.of(*at, pool);
       const Share& share = s_.tree().share(*at, pool);

@@ -356,8 +356,7 @@ class SolutionAudit {
     std::sort(rest.begin(), rest.end(), [&](std::size_t a, std::size_t b) {
       const Resources& x = pieces_[a].amounts;
       const Resources& y = pieces_[b].amounts;
-      return std::tie(x.gpu, x.cpu, x.memory, x.named, a) <
-             std::tie(y.gpu, y.cpu, y.memory, y.named, b);
+      return std::tie(x.gpu, x.cpu, x.memory, x.named, a) < std::tie(y.gpu, y.cpu, y.memory, y.named, b);
     });
     Gone gone;
     while (!rest.empty()) {

@@ -48,10 +48,10 @@ PendingReason reason_of_reserved_part(const ClusterModel& s, const BrokenBound& 
     whose.push_back(who(s.tree().queue(at).spec));
   PendingReason v;
   v.reason = Reason::kInsufficientCapacity;
-  v.message = "needs " + show(resource, b.need) + " " + unit_of(s.pool(pool).spec, resource) +
-              " in pool " + name + ", " + show(resource, b.have) + " free beside the " +
-              show(resource, b.bound) + " that " + join(whose, kHoldersNamed) +
-              (whose.size() == 1 ? " has" : " have") + " reserved and not in use";
+  v.message = "needs " + show(resource, b.need) + " " + unit_of(s.pool(pool).spec, resource) + " in pool " +
+              name + ", " + show(resource, b.have) + " free beside the " + show(resource, b.bound) +
+              " that " + join(whose, kHoldersNamed) + (whose.size() == 1 ? " has" : " have") +
+              " reserved and not in use";
   if (whose.size() > kMaxHolders) whose.resize(kMaxHolders);
   v.blocking.push_back({resource, name, b.need, b.have, std::move(whose)});
   return v;
@@ -65,8 +65,8 @@ PendingReason reason_of_bound(const ClusterModel& s, const BrokenBound& b, PoolI
   const std::string whose = who(s.tree().queue(b.at).spec);
   PendingReason v;
   v.reason = quota ? Reason::kQuotaExceeded : Reason::kLimitReached;
-  v.message = "needs " + show(resource, b.need) + " " + unit_of(s.pool(pool).spec, resource) +
-              " in pool " + name + "; " + whose + " has " + show(resource, b.have) + " left of its " +
+  v.message = "needs " + show(resource, b.need) + " " + unit_of(s.pool(pool).spec, resource) + " in pool " +
+              name + "; " + whose + " has " + show(resource, b.have) + " left of its " +
               (quota ? "quota" : "limit") + " of " + show(resource, b.bound) +
               (quota ? ", and what is not preemptible must stay within it" : "");
   v.blocking.push_back({resource, name, b.need, b.have, {whose}});

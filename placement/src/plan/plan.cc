@@ -279,8 +279,8 @@ class Planner {
       const bool wanted = !p.pending_queues.empty() || !p.growable.empty();
       const auto fold = wanted ? next_fold(s_, order.pool()) : std::nullopt;
       if (fold) soonest(p.due, *fold);
-      // Who may move to make room is kept off reserved nodes from now on: others may do so, at another cost. The
-      // next plan notes since when, for all who wait beside the owner.
+      // Who may move to make room is kept off reserved nodes from now on: others may do so, at another cost.
+      // The next plan notes since when, for all who wait beside the owner.
       const bool others_wait = p.waiting > 1 || claimants_.costs_too_much_in(order.pool());
       if (p.reservation && p.reservation->made == now_ && others_wait) soonest(p.due, now_ + seconds(1));
     }

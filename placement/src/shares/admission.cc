@@ -18,8 +18,7 @@ std::optional<BrokenBound> first_broken(const QueueTree& tree, QueueId at, Bound
     if (need <= 0) continue;
     const std::optional<std::int64_t> most = bound_of(kind);
     if (most && wrapping_add(has, need) > *most) {
-      return BrokenBound{
-          at, which, kind, need, std::max<std::int64_t>(0, wrapping_sub(*most, has)), *most};
+      return BrokenBound{at, which, kind, need, std::max<std::int64_t>(0, wrapping_sub(*most, has)), *most};
     }
   }
   return std::nullopt;
@@ -53,8 +52,8 @@ std::optional<BrokenBound> taken_from_reserved(const ClusterModel& s, const std:
     if (held <= 0) continue;
     const std::int64_t have = std::max<std::int64_t>(0, amount_of(free, kind) - held);
     if (asked > have) {
-      return BrokenBound{path.front(), Bound::kReservedPart, kind, asked, have, held,
-                         amount_of(free, kind) >= asked};
+      return BrokenBound{path.front(), Bound::kReservedPart,          kind, asked, have,
+                         held,         amount_of(free, kind) >= asked};
     }
   }
   return std::nullopt;

@@ -117,8 +117,7 @@ Resources average_use(const PastByQueue& past, QueueId id, PoolId pool) {
 Resources average_use(const Past& p) {
   const auto rounded = [](Wide units) { return static_cast<std::int64_t>((units + kUnit / 2) / kUnit); };
   Resources use;
-  for (std::size_t i = 0; i < p.average.size(); ++i)
-    amount_of(use, kChargedKinds[i]) = rounded(p.average[i]);
+  for (std::size_t i = 0; i < p.average.size(); ++i) amount_of(use, kChargedKinds[i]) = rounded(p.average[i]);
   return use;
 }
 

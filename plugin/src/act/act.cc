@@ -64,6 +64,14 @@ int run_suspend(const Options& options, const std::string& name, bool suspend) {
 
 int run_scale(const Options& options, const std::string& name, std::int32_t replicas) {
   return with_workload(options, name, [&](Reader& reader, const Workload& workload) {
+    const auto* job = std::get_if<crds::TrainingJob>(&workload);
+    if (job != nullptr && job->spec.array) {  // whose scale subresource is about one index
+      const auto done = reader.patch(resource_of(workload), ref_of(workload),
+                                     {{"spec", {{"array", {{"parallelism", replicas}}}}}});
+      if (!done) return fail(said(done.error()));
+      std::cout << full_name(workload) << ": at most " << replicas << " of its indexes wait or run at once\n";
+      return 0;
+    }
     if (const auto why_not = fixed_size(workload); !why_not.empty()) return fail(why_not);
     const auto done =
         reader.patch(resource_of(workload), ref_of(workload), {{"spec", {{"replicas", replicas}}}}, "scale");

@@ -46,7 +46,8 @@ Row row_of(const crds::TrainingJob& job, crds::Time now) {
 Listing queue(const std::vector<crds::TrainingJob>& jobs, crds::Time now) {
   std::vector<const crds::TrainingJob*> waiting;
   for (const auto& job : jobs) {
-    if (job.status.phase == crds::Phase::kQueued) waiting.push_back(&job);
+    // The indexes of an array stand in the order, and it does not.
+    if (job.status.phase == crds::Phase::kQueued && !job.spec.array) waiting.push_back(&job);
   }
   std::ranges::sort(waiting, {}, [](const auto* job) { return order_of(*job); });
   Listing listing;

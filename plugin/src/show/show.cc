@@ -46,12 +46,21 @@ int show_disruptions(Reader& reader, const Options& options, const std::vector<c
 }  // namespace
 
 int run_why(const Options& options, const std::string& name) {
-  return with_workload(options, name, [&](Reader& reader, const Workload& workload) {
+  const auto wanted = parse_workload_name(name);
+  if (!wanted) return wrong_use(wanted.error());
+  return with_reader(options, [&](Reader& reader, const std::string& ns) {
+    const auto workload = find_workload(reader, ns, *wanted);
+    // An index that has ended, or has not begun, has no job that could be asked.
+    const std::string of_index = workload ? "" : say_index_without_job(reader, ns, *wanted);
+    if (!workload && of_index.empty()) return fail(said(workload.error()));
     if (options.format == Format::kTable) {
-      std::cout << wrapped(why(workload, reader.now())) << '\n';
+      std::cout << wrapped(workload ? why(*workload, reader.now()) : of_index) << '\n';
       return 0;
     }
-    const Data data = why_data(workload, reader.now());
+    const Data data =
+        workload
+            ? why_data(*workload, reader.now())
+            : Data{{"kind", crds::TrainingJob::kKind}, {"namespace", ns}, {"name", name}, {"text", of_index}};
     std::cout << (options.format == Format::kYaml ? to_yaml(data) : data.dump(2) + '\n');
     return 0;
   });

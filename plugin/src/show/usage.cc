@@ -163,7 +163,7 @@ std::vector<UsageLine> usage_by_model(const std::vector<crds::Project>& projects
 std::vector<UsageLine> usage_by_job(const std::vector<crds::TrainingJob>& jobs, crds::Time now) {
   std::vector<UsageLine> lines;
   for (const auto& job : jobs) {
-    if (!has_gpus(job)) continue;
+    if (!has_gpus(job) || job.spec.array) continue;  // an array's indexes are listed
     const auto& past = job.status.disruption;
     UsageLine line{name_of(job.metadata), {}, false, true, now};
     line.used.gpu_seconds = past.ran + gpu_seconds_now(job.status, now);

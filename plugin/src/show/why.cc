@@ -83,8 +83,34 @@ std::string trimmed(std::string text) {
   return text;
 }
 
+// What its indexes are at.
+std::string of_array(const crds::TrainingJob& job, const std::string& who, Time now) {
+  const auto& s = job.status;
+  const crds::ArrayStatus& a = *s.array;
+  std::string text;
+  if (s.phase == crds::Phase::kSucceeded) {
+    text = fmt::format("{} has succeeded{}: {}", who, since(s.finished_at, now),
+                       sentence(condition_text(s.conditions, "Complete")));
+  } else if (s.phase == crds::Phase::kFailed) {
+    text = fmt::format("{} has failed{}. {}", who, since(s.finished_at, now),
+                       sentence(condition_text(s.conditions, "Failed")));
+  } else if (s.phase == crds::Phase::kSuspended) {
+    text = who + " is suspended. What would help: spec.suspend: false. ";
+  } else {
+    text = fmt::format("{} is an array of {} indexes: {} run with {} GPUs, {} wait, {} have not begun. ", who,
+                       job.spec.array->count, a.running, gpus(s.allocated), a.waiting, a.pending);
+  }
+  text += fmt::format("{} have succeeded, {} have failed. ", a.succeeded, a.failed);
+  if (!a.failed_indexes.empty()) text += fmt::format("Failed: {}. ", a.failed_indexes);
+  if (!a.held_indexes.empty())
+    text += fmt::format("Suspended because spec.array.parallelism was lowered: {}. ", a.held_indexes);
+  if (!s.queue.reason.empty()) text += waits("An index of it", std::nullopt, s.queue, now);
+  return text;
+}
+
 std::string present(const crds::TrainingJob& job, const std::string& who, Time now) {
   const auto& s = job.status;
+  if (job.spec.array && s.array && s.phase) return of_array(job, who, now);
   if (!s.phase) return who + " was not looked at yet. Is the operator running? ";
   const std::string held =
       fmt::format("{} GPUs in pool {}, attempt {}", gpus(s.allocated), s.assignment.pool, s.attempt);
@@ -92,7 +118,10 @@ std::string present(const crds::TrainingJob& job, const std::string& who, Time n
     case crds::Phase::kQueued:
       return waits(who, changed(s.conditions, "Admitted"), s.queue, now);
     case crds::Phase::kSuspended:
-      return who + " is suspended. What would help: spec.suspend: false. ";
+      return fmt::format("{} is suspended. {}", who,
+                         job.spec.suspend || !crds::is_true(s.conditions, "Suspended")
+                             ? "What would help: spec.suspend: false. "
+                             : sentence(crds::find_condition(s.conditions, "Suspended")->message));
     case crds::Phase::kStarting:
       return fmt::format("{} starts{} with {}. {}", who, since(s.assignment.admitted_at, now), held,
                          sentence(condition_text(s.conditions, "PodsReady")));

@@ -124,6 +124,8 @@ Json copy_of_job(Json job, crds::Time now) {
   if (!notes.is_object()) notes = Json::object();
   if (const auto made = time_at(job, "/metadata/creationTimestamp"))
     notes[std::string(kSimulate) + "age"] = seconds(now, *made);
+  // Its indexes are copied too, as what they are: jobs. It goes on from where it is.
+  if (job.contains(Json::json_pointer("/status/array"))) copy["status"] = keep(job["status"], {"array"});
   // Who was admitted once waits for no other job; who was not goes on from what it has seen.
   const Json::json_pointer met("/status/metDependencies");
   if (job.value(Json::json_pointer("/status/attempt"), 0) != 0) copy["spec"].erase("dependsOn");

@@ -64,16 +64,27 @@ std::string verb_of(const std::string& event) {
   return event == "Evicted" ? "is evicted" : "";
 }
 
+// The job itself, or an index of it.
+bool is_of(const std::string& object, const Forecast& forecast) {
+  if (object == forecast.who || forecast.indexes == 0) return object == forecast.who;
+  if (!object.starts_with(forecast.who + "-")) return false;
+  const std::string index = object.substr(forecast.who.size() + 1);
+  return !index.empty() && index.size() <= 4 && index.find_first_not_of("0123456789") == std::string::npos &&
+         std::stoi(index) < forecast.indexes;
+}
+
 void read_events(const Json& report, Forecast& forecast) {
   for (const Json& event : report.at("events")) {
     if (event.at("at") != kSubmittedText) continue;
     const auto type = event.at("type").get<std::string>();
-    if (event.at("object") == forecast.who && type == "Admitted") {
+    const auto object = event.at("object").get<std::string>();
+    if (is_of(object, forecast) && type == "Admitted") {
       forecast.starts = true;
-      for (const Json& pod : event.at("pods")) forecast.places.push_back(place_of(pod));
+      const std::string index = object == forecast.who ? "" : object.substr(object.find('/') + 1) + ": ";
+      for (const Json& pod : event.at("pods")) forecast.places.push_back(index + place_of(pod));
     }
     const std::string verb = verb_of(type);
-    if (event.at("for") != forecast.who || verb.empty()) continue;
+    if (!is_of(event.at("for").get<std::string>(), forecast) || verb.empty()) continue;
     forecast.give_way.push_back(fmt::format("{} {} ({})", event.at("object").get<std::string>(), verb,
                                             event.at("reason").get<std::string>()));
   }
@@ -96,6 +107,7 @@ Forecast read_report(const Json& report, const Json& job, crds::Time now) {
   Forecast forecast;
   const Json& meta = job.at("metadata");
   forecast.who = meta.at("namespace").get<std::string>() + "/" + meta.at("name").get<std::string>();
+  forecast.indexes = job.value(Json::json_pointer("/spec/array/count"), 0);
   read_events(report, forecast);
   const bool is_job = job.at("kind") == crds::TrainingJob::kKind;
   for (const Json& entry : report.at(is_job ? "jobs" : "services")) {

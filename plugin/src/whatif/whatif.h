@@ -12,7 +12,8 @@
 namespace muster::plugin {
 
 struct Forecast {
-  std::string who;  // "nlp/llama"
+  std::string who;           // "nlp/llama"
+  std::int32_t indexes = 0;  // of an array; 0: it is none
   bool starts = false;
   std::vector<std::string> places;  // "worker-0 on n1, GPUs 0,1"
   // Who has to make room: "nlp/old is evicted (Reclaimed)".

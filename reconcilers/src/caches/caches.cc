@@ -84,7 +84,7 @@ Caches::Caches(client::ApiClient& api)
                             : std::vector<std::string>{client::make_key(pod.meta.ns, *label)};
   });
   jobs.store().add_index(std::string(kByOwner), [](const Object<crds::TrainingJob>& job) {
-    return is_replica(job) ? std::vector<std::string>{job.owner_uid} : std::vector<std::string>{};
+    return job.owner_uid.empty() ? std::vector<std::string>{} : std::vector<std::string>{job.owner_uid};
   });
   jobs.store().add_index(std::string(kByDependency), [](const Object<crds::TrainingJob>& job) {
     std::vector<std::string> keys;

@@ -1,5 +1,6 @@
 #include "muster/reconcilers/jobs/effective_job.h"
 
+#include "muster/reconcilers/arrays/array_objects.h"
 #include "muster/reconcilers/jobs/translate.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/projects/job_policy.h"
@@ -18,6 +19,18 @@ std::optional<crds::Time> submission(const Object<crds::TrainingJob>& replica, c
   return service && service->meta.uid == replica.owner_uid ? service->value.metadata.creation_timestamp : own;
 }
 
+// Its array is suspended, or lets fewer indexes run than there are. A job whose array is gone goes too; until
+// then it runs on.
+bool is_suspended_by_array(const Object<crds::TrainingJob>& job, const Caches& caches) {
+  if (!is_index_job(job)) return false;
+  const auto label = job.value.metadata.labels.find(std::string(kArrayLabel));
+  if (label == job.value.metadata.labels.end()) return false;
+  const auto array = caches.jobs.store().find(client::make_key(job.meta.ns, label->second));
+  if (!array || array->meta.uid != job.owner_uid || array->status_unreadable) return false;
+  const auto index = index_in(array->value, job.value);
+  return index && is_suspended_by(array->value, *index);
+}
+
 }  // namespace
 
 JobPtr effective(const JobPtr& job, const Caches& caches) {
@@ -29,11 +42,14 @@ JobPtr effective(const JobPtr& job, const Caches& caches) {
   }
   // Only a service's own replicas answer at its address.
   const bool poses = !serves && job->value.metadata.labels.contains(std::string(kServiceLabel));
-  if (!serves && !poses && taken == crds::Effective{} && job->value.status.effective == taken) return job;
+  const bool is_held = !job->value.spec.suspend && is_suspended_by_array(*job, caches);
+  const bool takes_nothing = taken == crds::Effective{} && job->value.status.effective == taken;
+  if (!serves && !poses && !is_held && takes_nothing) return job;
   auto copy = std::make_shared<Object<crds::TrainingJob>>(*job);
   if (serves) copy->value.metadata.creation_timestamp = submission(*job, caches);
   if (poses) copy->value.metadata.labels.erase(std::string(kServiceLabel));
   copy->value.spec = with(taken, std::move(copy->value.spec));
+  copy->value.spec.suspend = copy->value.spec.suspend || is_held;
   copy->value.status.effective = std::move(taken);
   return copy;
 }

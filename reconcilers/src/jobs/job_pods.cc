@@ -96,7 +96,7 @@ bool JobPods::still_wanted(const JobPtr& job, std::size_t pod) const {
   const JobPtr now = context_.caches.jobs.store().find(job->meta.key());
   if (now == job) return !context_.api.writes_stopped();
   if (!now || now->meta.uid != job->meta.uid || now->value.metadata.deletion_timestamp ||
-      now->value.spec.suspend)
+      effective(now, context_.caches)->value.spec.suspend)
     return false;
   const auto& was = job->value.status.assignment;
   const auto& is = now->value.status.assignment;

@@ -71,7 +71,8 @@ void count_changes(const crds::TrainingJobStatus& before, const crds::TrainingJo
 TrainingJobReconciler::TrainingJobReconciler(ReconcilerContext& context)
     : context_(context),
       pods_(context, [this](const Job& job, const Error& error) { return refuse(job, error); }),
-      exposure_(context) {}
+      exposure_(context),
+      arrays_(context) {}
 
 client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   const bool is_known = co_await read_if_unsure(key);
@@ -81,6 +82,10 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   if (!has_found_out) co_return Outcome::retry();
   Job job = find_alive(key);
   if (!job) co_return Outcome::done();
+  if (job->value.spec.array) {
+    const Outcome outcome = co_await reconcile_array(key, job);
+    co_return outcome;
+  }
   auto exposed = co_await exposure_.keep(job);
   job = find_alive(key);  // as it is after that
   if (!job) co_return Outcome::done();
@@ -118,6 +123,24 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   if (is_awaited_yet) outcome.no_later_than(kAwaitedInterval);
   if (committed == Commit::kDeferred) outcome.no_later_than(context_.status_interval);
   if (const auto again = exposure_.again(job)) outcome.no_later_than(*again);
+  co_return outcome;
+}
+
+// An array holds nothing itself. What is wrong with its spec is wrong with every index, so none is made.
+client::Task<Outcome> TrainingJobReconciler::reconcile_array(const client::Key& key, Job array) {
+  const auto& ttl = array->value.spec.ttl_after_finished;
+  const auto& ended = array->value.status.finished_at;
+  const bool is_kept = ttl && ended && context_.now() < *ended + *ttl;
+  if (ttl && ended && !is_kept && is_finished(array->value.status)) {
+    const Outcome removed = co_await remove_finished(array);
+    co_return removed;
+  }
+  const Translation wish = translate_job(*effective(array, context_.caches), context_.caches);
+  ArrayRefusal invalid;
+  if (wish.invalid) invalid = {wish.invalid_reason, *wish.invalid, true};
+  Outcome outcome = co_await arrays_.reconcile(key, array, std::move(invalid));
+  if (is_kept)
+    outcome.no_later_than(std::chrono::ceil<client::Duration>(*ended + *ttl - context_.env.clock.wall()));
   co_return outcome;
 }
 
@@ -209,6 +232,7 @@ void TrainingJobReconciler::charge(const client::Key& key) {
   const Job job = context_.caches.jobs.store().find(key);
   if (job) meet(*job);
   if (!job || job->value.metadata.deletion_timestamp || job->status_unreadable) return;
+  if (job->value.spec.array) return;  // its indexes hold what they hold, each by itself
   const Job counts = effective(job, context_.caches);
   const auto pods = pods_of(job->meta.uid);
   const Translation wish = translate_job(*counts, context_.caches);
@@ -324,6 +348,7 @@ void TrainingJobReconciler::forget(const client::Key& key, const std::string& la
   in_doubt_.erase(key);
   pods_.forget(key);
   exposure_.forget(key);
+  arrays_.forget(key);
 }
 
 bool TrainingJobReconciler::refuse(const Job& job, const Error& error) {

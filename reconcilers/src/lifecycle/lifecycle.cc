@@ -87,13 +87,19 @@ void step_through(JobStep& s, const Transition (&transitions)[n]) {
 // --- the states
 
 void suspended(JobStep& s) {
+  const bool is_index = array_index_of(s.seen.job.metadata.labels).has_value();
   if (s.status.assignment.attempt != 0)
-    withdraw(s, "Suspended", "spec.suspend was set", client::EventType::kNormal);
+    withdraw(s, "Suspended",
+             is_index ? "it, or the array that it is an index of, is suspended or runs fewer indexes"
+                      : "spec.suspend was set",
+             client::EventType::kNormal);
   s.remove_all();
   accept(s);
   s.set("Admitted", ConditionStatus::kFalse, "Suspended", "");
   s.set("Suspended", ConditionStatus::kTrue, "SuspendedByUser",
-        "spec.suspend is true; set it to false to queue again");
+        is_index ? "its spec.suspend or that of its array is true, or the array's spec.array.parallelism was "
+                   "lowered"
+                 : "spec.suspend is true; set it to false to queue again");
   s.status.queue = {};
   s.status.retry_at.reset();
   s.status.start_failures = 0;

@@ -48,8 +48,8 @@ std::string job_label(std::string_view job) {
 crds::StringMap labels_of_pods(const crds::TrainingJob& job, const crds::Role& role) {
   crds::StringMap labels{{std::string(kJobLabel), job_label(job.metadata.name)},
                          {std::string(kRoleLabel), role.name}};
-  for (const auto of_service : {kServiceLabel, kRevisionLabel}) {
-    const auto found = job.metadata.labels.find(std::string(of_service));
+  for (const auto of_owner : {kServiceLabel, kRevisionLabel, kArrayLabel, kArrayIndexLabel}) {
+    const auto found = job.metadata.labels.find(std::string(of_owner));
     if (found != job.metadata.labels.end()) labels.insert(*found);
   }
   return labels;
@@ -74,6 +74,20 @@ std::string replica_name(std::string_view service, std::string_view revision, st
   const std::size_t rest = 1 + revision.size() + 1 + 4;
   std::string name = fit(std::string(service), kMaxJob - rest);
   return name.append("-").append(revision).append("-").append(std::to_string(ordinal));
+}
+
+std::string index_job_name(std::string_view array, std::int32_t index) {
+  return std::string(array).append("-").append(std::to_string(index));
+}
+
+std::optional<std::int32_t> array_index_of(const crds::StringMap& labels) {
+  const auto found = labels.find(std::string(kArrayIndexLabel));
+  if (found == labels.end()) return std::nullopt;
+  const std::string& text = found->second;
+  std::int32_t index = -1;
+  const auto [next, error] = std::from_chars(text.data(), text.data() + text.size(), index);
+  return error == std::errc() && next == text.data() + text.size() && index >= 0 ? std::optional(index)
+                                                                                 : std::nullopt;
 }
 
 std::string revision_of(std::string_view spec) {

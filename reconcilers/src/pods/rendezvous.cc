@@ -157,6 +157,11 @@ std::vector<EnvVar> environment(const TrainingJob& job, const Role& role, const 
   env.push_back({"MUSTER_REPLICAS", std::to_string(size_of(job, role))});
   env.push_back({"MUSTER_HOSTS_FILE", std::string(kHostsFile)});
   env.push_back({"MUSTER_ATTEMPT", numbers.attempt});
+  if (const auto index = array_index_of(job.metadata.labels))
+    env.push_back({"MUSTER_ARRAY_INDEX", std::to_string(*index)});
+  const auto parameter = job.metadata.annotations.find(std::string(kArrayParameterAnnotation));
+  if (parameter != job.metadata.annotations.end())
+    env.push_back({"MUSTER_ARRAY_PARAMETER", literally(parameter->second)});
   const auto& resume = job.status.assignment.resume;
   if (resume.step) env.push_back({"MUSTER_RESUME_STEP", std::to_string(*resume.step)});
   if (resume.step && !resume.uri.empty()) env.push_back({"MUSTER_RESUME_URI", literally(resume.uri)});

@@ -22,8 +22,8 @@ constexpr const char* kServerRole = "server";
 // Kubernetes' own, from the end of a pod's preStop hook to SIGKILL.
 constexpr std::int64_t kDefaultGrace = 30;
 
-// The pod leaves its Service when it is told to go, and everybody hears of that a little later. Until SIGTERM comes,
-// it serves whoever has not heard. What a container says of its own end counts.
+// The pod leaves its Service when it is told to go, and everybody hears of that a little later. Until SIGTERM
+// comes, it serves whoever has not heard. What a container says of its own end counts.
 void serve_on(Json& pod, std::int64_t seconds) {
   for (Json& container : pod["containers"]) {
     if (!container["lifecycle"].contains("preStop"))
@@ -32,7 +32,8 @@ void serve_on(Json& pod, std::int64_t seconds) {
   pod["terminationGracePeriodSeconds"] = pod.value("terminationGracePeriodSeconds", kDefaultGrace) + seconds;
 }
 
-// The template as its replicas' schema has it: Muster starts again what ends, whole groups at a time, not the kubelet.
+// The template as its replicas' schema has it: Muster starts again what ends, whole groups at a time, not the
+// kubelet.
 crds::RawJson template_of_replica(const crds::InferenceServiceSpec& spec) {
   if (spec.pod_template.value == nullptr) return spec.pod_template;
   Json changed = *spec.pod_template.value;

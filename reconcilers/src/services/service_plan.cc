@@ -8,7 +8,8 @@ namespace {
 
 // Smallest first: who goes first.
 auto keep_order(const Replica& r) {
-  return std::tuple(r.is_guaranteed, r.is_placed, r.is_ready, -r.created.time_since_epoch().count(), -r.ordinal);
+  return std::tuple(r.is_guaranteed, r.is_placed, r.is_ready, -r.created.time_since_epoch().count(),
+                    -r.ordinal);
 }
 
 class Planner {

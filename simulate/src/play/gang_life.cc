@@ -21,6 +21,11 @@ std::string why_ended(const std::string& reason) {
   return reason == "IdleTimeout" ? "Idle" : reason;
 }
 
+Phase phase_of(crds::Phase phase) {
+  const auto name = std::ranges::find(kPhaseNames, crds::to_string(phase));
+  return static_cast<Phase>(name - kPhaseNames.begin());
+}
+
 bool is_evicted_for_others(const std::string& reason) {
   return reason == "Reclaimed" || reason == "Preempted";
 }
@@ -41,6 +46,7 @@ void World::reconcile(Gang& g, const std::string& beneficiary) {
     if (looks == kMaxLooks) throw std::logic_error(g.id + " does not come to rest");
   }
   if (g.owner->is_service) to_serve_.insert(g.owner->source->key);
+  if (!g.owner->array_key.empty()) to_serve_.insert(g.owner->array_key);
   if (reconcilers::is_finished(g.job.status)) {
     tell_end(g);
   } else {
@@ -174,7 +180,9 @@ void World::look_again(Gang& g, const std::optional<crds::Time>& at) {
 
 Phase World::phase(const Workload& w) const {
   if (w.finished) return w.failed ? Phase::kFailed : Phase::kSucceeded;
-  if (!w.is_service && w.job().job.spec.suspend && w.invalid.empty())
+  if (w.is_array()) return phase_of(w.array.status.phase.value_or(crds::Phase::kQueued));
+  const bool is_suspended = !w.is_service && (w.job().job.spec.suspend || is_suspended_by_array(w));
+  if (is_suspended && w.invalid.empty())
     return std::ranges::any_of(w.gangs.front()->pods, &GangPod::leaves) ? Phase::kCheckpointing
                                                                         : Phase::kSuspended;
   Phase phase = Phase::kRunning;

@@ -216,13 +216,16 @@ void World::end_programs(Gang& g) {
   }
 }
 
-// The program of one pod of the workload fails, of a service one of the first replica that runs. Nothing
+// The program of one pod of the workload fails, of a service one of the first replica that runs, of an array
+// one of the first index that does. Nothing
 // happens where none runs, or where an edit has replaced the statement that said so.
 void World::program_fails(std::size_t change) {
   const auto found = workloads_.find(input_.changes[change].key);
   if (found == workloads_.end() || found->second->source != &input_.changes[change]) return;
-  const auto& gangs = found->second->gangs;
-  const auto gang = std::ranges::find_if(gangs, [&](const auto& g) { return is_whole(*g); });
+  std::vector<Gang*> gangs;
+  for (const auto& g : found->second->gangs) gangs.push_back(g.get());
+  for (const auto& [index, job] : found->second->indexes) gangs.push_back(job->gangs.front().get());
+  const auto gang = std::ranges::find_if(gangs, [&](const Gang* g) { return is_whole(*g); });
   if (gang == gangs.end()) return;
   Gang& g = **gang;
   const auto first =

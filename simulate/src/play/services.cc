@@ -39,7 +39,9 @@ void World::serve_all() {
   for (int looks = 0; !to_serve_.empty(); ++looks) {
     if (looks == kMaxServiceLooks) throw std::logic_error(*to_serve_.begin() + " does not come to rest");
     for (const std::string& key : std::exchange(to_serve_, {})) {
-      if (const auto found = workloads_.find(key); found != workloads_.end()) serve(*found->second);
+      const auto found = workloads_.find(key);
+      if (found == workloads_.end()) continue;
+      found->second->is_array() ? play_array(*found->second) : serve(*found->second);
     }
   }
 }
@@ -59,10 +61,9 @@ void World::serve(Workload& w) {
   for (const auto* list : {&w.gangs, &w.retired}) {
     for (const auto& g : *list) pods_leave = pods_leave || std::ranges::any_of(g->pods, &GangPod::leaves);
   }
-  const auto plan = reconcilers::plan_replicas({crds::size_of(wanted), crds::guaranteed_of(wanted)},
-                                               wanted.spec.rollout, states,
-                                               reconcilers::rollout_before(w.status, revision),
-                                               w.room.look(pods_leave, to_stamp(now)), to_stamp(now));
+  const auto plan = reconcilers::plan_replicas(
+      {crds::size_of(wanted), crds::guaranteed_of(wanted)}, wanted.spec.rollout, states,
+      reconcilers::rollout_before(w.status, revision), w.room.look(pods_leave, to_stamp(now)), to_stamp(now));
   std::vector<std::pair<Gang*, bool>> unwanted;
   for (const std::size_t i : plan.remove) unwanted.emplace_back(w.gangs[i].get(), states[i].is_current);
   for (const auto& [g, is_current] : unwanted) remove_replica(w, *g, is_current ? "Scaled" : "RolledOut");

@@ -81,7 +81,8 @@ std::string reasons() {
     all.push_back(placement::to_string(static_cast<placement::Reason>(r)));
   for (const char* other :
        {"PolicyViolation", "DependencyNotComplete", "DependencyNotFound", "DependencyFailed",
-        "DependencyCycle", "MaxRuntimeExceeded", "IdleTimeout", "RestartLimitExceeded"})
+        "DependencyCycle", "MaxRuntimeExceeded", "IdleTimeout", "RestartLimitExceeded", "Completed",
+        "EnoughSucceeded", "IndexFailed", "MaxFailuresExceeded", "IndexesFailed"})
     all.push_back(other);
   return all.dump();
 }
@@ -113,6 +114,12 @@ std::string expectation() {
          count + R"(}}}},
       "replicas": {"type": "object", "additionalProperties": )" +
          count + R"(},
+      "array": {"type": "object", "properties": {
+        "pending": )" +
+         count + R"(, "waiting": )" + count + R"(, "running": )" + count + R"(, "succeeded": )" + count +
+         R"(, "failed": )" + count + R"(, "stopped": )" + count + R"(,
+        "succeededIndexes": {"type": "string"}, "failedIndexes": {"type": "string"},
+        "runningIndexes": {"type": "string"}, "heldIndexes": {"type": "string"}}},
       "estimatedStart": {"type": "string", "nullable": true},
       "estimatedStartFrom": {"type": "string", "nullable": true},
       "submitted": {"type": "string"},

@@ -98,6 +98,21 @@ Entry losses_entry(const Losses& losses) {
   return entry;
 }
 
+// As in the status of an array, and with all numbers.
+Entry array_entry(const Workload& w) {
+  const crds::ArrayStatus s = w.array.status.array.value_or(crds::ArrayStatus{});
+  return {{"pending", s.pending},
+          {"waiting", s.waiting},
+          {"running", s.running},
+          {"succeeded", s.succeeded},
+          {"failed", s.failed},
+          {"stopped", s.stopped},
+          {"succeededIndexes", s.succeeded_indexes},
+          {"failedIndexes", s.failed_indexes},
+          {"runningIndexes", s.running_indexes},
+          {"heldIndexes", s.held_indexes}};
+}
+
 }  // namespace
 
 std::string seconds_text(Instant t) {
@@ -105,6 +120,12 @@ std::string seconds_text(Instant t) {
 }
 
 const pl::PendingReason* verdict_of(const World& world, const Workload& w) {
+  const pl::PendingReason* first = nullptr;
+  for (const auto& [index, job] : w.indexes) {
+    const auto* verdict = verdict_of(world, *job);
+    if (verdict != nullptr && (first == nullptr || verdict->position < first->position)) first = verdict;
+  }
+  if (first != nullptr) return first;
   for (const auto& g : w.gangs) {
     if (g->state != Gang::State::kWaiting || g->leaves_whole) continue;
     if (const auto* verdict = world.cluster.pending_reason(g->id)) return verdict;
@@ -122,6 +143,9 @@ Entry workload_entry(const World& world, const Workload& w) {
   } else if (!w.invalid.empty()) {
     reason = "InvalidSpec";
     message = w.invalid;
+  } else if (w.is_array() && !w.refused_as.empty()) {
+    reason = w.refused_as;
+    message = w.array.status.queue.message;
   } else if (const auto g =
                  std::ranges::find_if(w.gangs, [](const auto& one) { return !one->violation.empty(); });
              g != w.gangs.end()) {
@@ -148,31 +172,34 @@ Entry workload_entry(const World& world, const Workload& w) {
   }
   // The milliseconds of a submission are only its place among others of the same second.
   submitted.ms = (submitted.ms + 999) / 1000 * 1000;
-  const auto admitted = earliest(w, &Gang::first_admitted);
+  if (w.is_array()) submitted = std::min(submitted, pl::Time{(w.submitted.ms + 999) / 1000 * 1000});
+  const auto admitted = w.is_array() ? w.array_began : earliest(w, &Gang::first_admitted);
   const pl::Time waited_until = admitted.value_or(w.finished.value_or(world.now));
-  Entry entry = {{"namespace", w.ns},
-                 {"name", w.name},
-                 {"project", project},
-                 {"phase", kPhaseNames[static_cast<std::size_t>(world.phase(w))]},
-                 {"reason", reason},
-                 {"message", message},
-                 {"blocking", blocking_entry(verdict)},
-                 {"position", verdict == nullptr ? 0 : verdict->position},
-                 {"estimatedStart", verdict == nullptr ? Entry() : time_entry(verdict->estimated_start)},
-                 {"estimatedStartFrom", estimate_source(verdict)},
-                 {"submitted", seconds_text(to_instant(submitted))},
-                 {"firstStarted", time_entry(earliest(w, &Gang::first_started))},
-                 {"finished", time_entry(w.finished)},
-                 {"attempt", attempt},
-                 {"preemptions", w.preemptions},
-                 {"moves", w.moves},
-                 {"replicas", replicas},
-                 {"pods", pods_entry(*world.pods_of(w))},
-                 {"waitedSeconds", std::max<std::int64_t>((waited_until - submitted).ms / 1000, 0)},
-                 {"lostWorkSeconds", w.lost_ms / 1000},
-                 {"gpuSecondsUseful", world.useful_milli_ms_of(w) / 1'000'000},
-                 {"gpuSecondsLost", losses_entry(world.losses_of(w))}};
+  Entry entry = {
+      {"namespace", w.ns},
+      {"name", w.name},
+      {"project", project},
+      {"phase", kPhaseNames[static_cast<std::size_t>(world.phase(w))]},
+      {"reason", reason},
+      {"message", message},
+      {"blocking", blocking_entry(verdict)},
+      {"position", verdict == nullptr ? 0 : verdict->position},
+      {"estimatedStart", verdict == nullptr ? Entry() : time_entry(verdict->estimated_start)},
+      {"estimatedStartFrom", estimate_source(verdict)},
+      {"submitted", seconds_text(to_instant(submitted))},
+      {"firstStarted", time_entry(w.is_array() ? w.array_began : earliest(w, &Gang::first_started))},
+      {"finished", time_entry(w.finished)},
+      {"attempt", attempt},
+      {"preemptions", w.preemptions},
+      {"moves", w.moves},
+      {"replicas", replicas},
+      {"pods", pods_entry(*world.pods_of(w))},
+      {"waitedSeconds", std::max<std::int64_t>((waited_until - submitted).ms / 1000, 0)},
+      {"lostWorkSeconds", w.lost_ms / 1000},
+      {"gpuSecondsUseful", world.useful_milli_ms_of(w) / 1'000'000},
+      {"gpuSecondsLost", losses_entry(world.losses_of(w))}};
   if (w.is_service) entry["readyReplicas"] = w.status.ready_replicas;
+  if (w.is_array()) entry["array"] = array_entry(w);
   return entry;
 }
 

@@ -117,11 +117,12 @@ class Differences {
     } else if (field == "message") {
       if (shown(entry.at(field)).find(shown(wanted)) == std::string::npos)
         differ(path, "a text with \"" + shown(wanted) + "\"", "\"" + shown(entry.at(field)) + "\"");
-    } else if (field == "replicas") {
+    } else if (field == "replicas" || field == "array") {
+      if (!entry.contains(field)) return differ(path, wanted.dump(), "no array");
       for (const auto& [role, number] : wanted.items()) {
         const Json* is = find(entry.at(field), role);
         if (is == nullptr || *is != number)
-          differ(path + "." + role, number.dump(), is == nullptr ? "no such role" : is->dump());
+          differ(path + "." + role, number.dump(), is == nullptr ? "none of this name" : is->dump());
       }
     } else if (is_duration(field) ? !same_duration(wanted, entry.at(field)) : entry.at(field) != wanted) {
       differ(path, shown(wanted), shown(entry.at(field)), why);

@@ -261,6 +261,16 @@ Gang* World::apply_workload(std::size_t index) {
       remove_workload(*found->second);
     return nullptr;
   }
+  Gang* const g = state_workload(change, submission(index));
+  const auto& w = *workloads_.at(change.key);
+  for (const Instant at : w.behaviour().program_fails_at) {
+    if (to_time(at) >= now) agenda_add(to_time(at), Due::kProgramFails, nullptr, index, 0);
+  }
+  return g;
+}
+
+// The same of a statement that says that it is there.
+Gang* World::state_workload(const Change& change, pl::Time asked) {
   auto& slot = workloads_[change.key];
   const bool is_new = slot == nullptr;
   if (is_new) {
@@ -274,10 +284,7 @@ Gang* World::apply_workload(std::size_t index) {
   w.name = meta.name;
   w.key = client::make_key(w.ns, w.name);
   w.invalid = w.is_service ? w.service().invalid : w.job().invalid;
-  for (const Instant at : w.behaviour().program_fails_at) {
-    if (to_time(at) >= now) agenda_add(to_time(at), Due::kProgramFails, nullptr, index, 0);
-  }
-  w.asked = submission(index);
+  w.asked = asked;
   if (is_new) w.submitted = w.asked;
   if (w.is_service) {
     if (is_new) {
@@ -288,6 +295,15 @@ Gang* World::apply_workload(std::size_t index) {
     to_serve_.insert(change.key);
     return nullptr;
   }
+  if (w.is_array()) {
+    ++w.generation;
+    to_serve_.insert(change.key);
+    for (const auto& [key, other] : workloads_) {
+      if (is_new && !other->is_service) join_array(*other);
+    }
+    return nullptr;
+  }
+  if (is_new) join_array(w);
   if (is_new) {
     auto g = std::make_unique<Gang>();
     g->owner = &w;
@@ -337,9 +353,14 @@ void World::retire(Gang& g, pl::Duration saves) {
   count_losses(g);
 }
 
-void World::remove_workload(Workload& w) {
-  // What it holds is free at once: nobody waits for what is deleted.
-  for (const auto& g : w.gangs) retire(*g, {});
+// What it holds is free at once, where nobody waits for what is deleted to save.
+void World::remove_workload(Workload& w, pl::Duration saves) {
+  while (!w.indexes.empty()) remove_index(w, *w.indexes.begin()->second, {});
+  if (const auto array = workloads_.find(w.array_key); !w.array_key.empty() && array != workloads_.end()) {
+    array->second->indexes.erase(w.array_index);
+    to_serve_.insert(w.array_key);
+  }
+  for (const auto& g : w.gangs) retire(*g, saves);
   w.deleted = true;
   if (!w.is_service) jobs_by_key_.erase(w.key), depending_.erase(w.key);
   look_at_dependents(w);

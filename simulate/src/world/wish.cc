@@ -40,6 +40,7 @@ const crds::Project* World::project_at(const std::string& ns) const {
 void World::refresh_all(const std::string* ns) {
   for (const auto& [key, w] : workloads_) {
     if (ns != nullptr && w->ns != *ns) continue;
+    if (w->is_array()) to_serve_.insert(key);  // what it was refused for may hold no more
     for (const auto& g : w->gangs) refresh(*g);
   }
 }
@@ -80,10 +81,12 @@ void World::restate(Gang& g) {
   g.job.metadata.ns = w.ns;
   g.job.metadata.uid = g.id;
   if (!w.is_service) {
+    if (!w.array_key.empty()) g.job.metadata.labels = stated.metadata.labels;
     g.job.metadata.name = w.name;
     g.job.metadata.creation_timestamp = to_stamp(g.submitted);
   }
   g.job.spec = stated.spec;
+  g.job.spec.suspend = stated.spec.suspend || is_suspended_by_array(w);
   auto& class_name = g.job.spec.priority_class_name;
   if (class_name.empty()) class_name = g.class_name;
   take_from_project(g, project);

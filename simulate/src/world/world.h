@@ -3,15 +3,17 @@
 //   world/  what there is: objects that users apply (apply.cc), nodes (nodes.cc), wishes of jobs (wish.cc),
 //           who holds how much (charges.cc) and where (occupancy.cc)
 //   play/   what happens: time (simulation.cc), pods and the programs in them (pods.cc, work.cc), how these
-//           use their GPUs (idleness.cc, losses.cc), jobs (gang_life.cc) and services (services.cc)
+//           use their GPUs (idleness.cc, losses.cc), jobs (gang_life.cc), services (services.cc) and arrays
+//           (arrays.cc)
 //
 // What becomes of a job or a service is decided by the code that decides it on a cluster: gang_life.cc shows
 // a job and its pods to advance() and does what comes out, services.cc does so with plan_replicas() and
-// judge(), and PlacedJobs tells placement.
+// judge(), arrays.cc with plan_array(), and PlacedJobs tells placement.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,6 +25,7 @@
 #include <vector>
 
 #include "muster/placement/cluster.h"
+#include "muster/reconcilers/arrays/array_status.h"
 #include "muster/reconcilers/gpu_metrics/idle_rule.h"
 #include "muster/reconcilers/placement/other_pods.h"
 #include "muster/reconcilers/placement/placed_jobs.h"
@@ -209,6 +212,14 @@ struct Workload {
   std::int64_t generation = 0;
   reconcilers::Room room{};
   Scaling scaling{};
+  // Of an array: it as an API server has it, and the workloads that are its indexes.
+  crds::TrainingJob array{};
+  std::map<std::int32_t, Workload*> indexes{};
+  std::optional<pl::Time> array_began{};  // its first index started
+  std::string refused_as{};               // as last told
+  // Of an index: the key of the array's statement; "": it is none.
+  std::string array_key{};
+  std::int32_t array_index = 0;
   pl::Time submitted;  // its first statement
   pl::Time asked;      // its newest
   std::int32_t preemptions = 0, moves = 0;
@@ -220,6 +231,7 @@ struct Workload {
 
   const JobObject& job() const { return std::get<JobObject>(*source->object); }
   const ServiceObject& service() const { return std::get<ServiceObject>(*source->object); }
+  bool is_array() const { return !is_service && job().job.spec.array.has_value(); }
   const Behaviour& behaviour() const { return is_service ? service().behaviour : job().behaviour; }
 };
 
@@ -339,7 +351,8 @@ class World {
   void apply_node(const NodeObject& node, bool remove);
   void apply_base(const Change& change);
   Gang* apply_workload(std::size_t change);
-  void remove_workload(Workload& w);
+  Gang* state_workload(const Change& change, pl::Time asked);
+  void remove_workload(Workload& w, pl::Duration saves = {});
   void add_pool(const crds::NodePool& pool);
   void upsert_all_nodes();
   void own_namespaces();
@@ -420,6 +433,16 @@ class World {
   void follow_load(Workload& w, std::int32_t serving);
   void read_load(Workload& w);
 
+  // --- arrays.cc
+  void play_array(Workload& w);
+  void follow_statement(Workload& w);
+  reconcilers::ArrayRefusal refusal_of(const Workload& w) const;
+  void add_index(Workload& w, std::int32_t index);
+  void remove_index(Workload& array, Workload& job, pl::Duration saves);
+  void suspend_indexes(Workload& w);
+  bool is_suspended_by_array(const Workload& w) const;
+  void join_array(Workload& w);
+
   // --- idleness.cc
   reconcilers::Idleness idleness_of(Gang& g);
   void read_gpus(Gang& g);
@@ -435,6 +458,7 @@ class World {
   std::unordered_map<std::string, Workload*> jobs_by_key_;      // of workloads_: no services
   std::map<std::string, Workload*> depending_;                  // of these: those with spec.dependsOn
   std::vector<std::unique_ptr<Workload>> graveyard_;
+  std::deque<Change> index_statements_;  // of the indexes of arrays; entries stay
   std::unordered_map<std::string, Gang*> gangs_;
   reconcilers::OtherPods other_pods_;
   reconcilers::PlacedJobs placed_;
@@ -456,7 +480,7 @@ class World {
   std::size_t jobs_ = 0, finished_jobs_ = 0;
   bool capacity_stale_ = true;
   bool changed_ = true;             // something happened that plan() has not seen
-  std::set<std::string> to_serve_;  // keys of services to be looked at
+  std::set<std::string> to_serve_;  // keys of services and arrays to be looked at
   std::optional<pl::Time> wake_;
   int idle_ = 0;                   // wake-ups that have changed nothing, one after the other
   pl::Time last_stated_ = kBegin;  // the last change or expectation of the input

@@ -297,7 +297,9 @@ TEST_F(CrdsTest, StatusOfEveryOtherKindIsTaken) {
     EXPECT_EQ(answer.status, 200) << answer.body;
     return Json::parse(answer.body);
   };
-  const Amounts amounts{MilliGpu{2500}, MilliCpu{64'000}, Bytes{std::int64_t{4} << 40},
+  const Amounts amounts{MilliGpu{2500},
+                        MilliCpu{64'000},
+                        Bytes{std::int64_t{4} << 40},
                         {{"hugepages-2Mi", std::int64_t{4} << 30}, {"rdma/hca", 64}}};
   const Conditions conditions = {
       {"Accepted", ConditionStatus::kFalse, 1, Time{}, "ParentNotFound", "queue company does not exist"}};

@@ -268,6 +268,7 @@ std::string why_not_live(const Documents& documents) {
     for (const char* name : {"program-fails-at", "gpu-utilization", "load"}) {
       if (d.contains(kAnnotations / (std::string(kPrefix) + name))) return std::string("annotation ") + name;
     }
+    if (d.contains("/spec/array"_json_pointer)) return "an array: what its indexes do is not told one by one";
     if (is_elastic(d) && annotation(d, "runs-for"))
       return "an elastic job with an end: programs on simulated nodes do not slow down";
     for (const json& gpus : gpus_of(d)) {

@@ -129,6 +129,7 @@ TYPED_TEST(Kind, DefaultsAreTheTypes) {
             {"checkpoint", Json::object()},
             {"restart", Json::object()},
             {"idle", Json::object()},
+            {"array", {{"count", 1}, {"success", Json::object()}}},
             {"completion", Json::object()},
             {"dependsOn", Json::array({{{"name", "other"}}})}};
   }

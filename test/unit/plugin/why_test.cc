@@ -127,5 +127,58 @@ TEST(Why, ForProgramsHasTheWaitingItself) {
   EXPECT_FALSE(why_data(job("runs", crds::Phase::kRunning), kNow).contains("waiting"));
 }
 
+crds::TrainingJob array(crds::Phase phase) {
+  auto j = job("sweep", phase);
+  j.spec.array = crds::JobArray{.count = 100, .parallelism = 10};
+  j.status.allocated = gpu(8);
+  auto& a = j.status.array.emplace();
+  a.pending = 49;
+  a.waiting = 2;
+  a.running = 8;
+  a.succeeded = 40;
+  a.failed = 1;
+  a.succeeded_indexes = "0-39";
+  a.failed_indexes = "40";
+  a.running_indexes = "41-48";
+  return j;
+}
+
+TEST(Why, OfAnArraySaysWhatItsIndexesAreAt) {
+  EXPECT_EQ(why(array(crds::Phase::kRunning), kNow),
+            "nlp/sweep is an array of 100 indexes: 8 run with 8 GPUs, 2 wait, 49 have not begun. 40 have "
+            "succeeded, 1 "
+            "have failed. Failed: 40.");
+  auto failed = array(crds::Phase::kFailed);
+  failed.status.finished_at = kNow - 5min;
+  failed.status.conditions = {
+      {"Failed", crds::ConditionStatus::kTrue, 1, kNow, "IndexFailed", "index 40 has failed"}};
+  EXPECT_THAT(why(failed, kNow),
+              HasSubstr("has failed since 2026-03-04T11:55:00Z (5m). IndexFailed: index 40"));
+}
+
+TEST(Why, OfAnIndexWithoutAJobSaysWhatHasBecomeOfIt) {
+  const auto sweep = array(crds::Phase::kRunning);
+  EXPECT_EQ(say_index_without_job(sweep, 7), "Index 7 of nlp/sweep has succeeded. Its job is deleted.");
+  EXPECT_EQ(say_index_without_job(sweep, 40), "Index 40 of nlp/sweep has failed. Its job is deleted.");
+  EXPECT_EQ(say_index_without_job(sweep, 60),
+            "Index 60 of nlp/sweep has not begun: 10 indexes run or wait, and spec.array.parallelism is 10.");
+  auto ended = sweep;
+  ended.status.finished_at = kNow;
+  EXPECT_THAT(say_index_without_job(ended, 60), HasSubstr("was not run to its end"));
+  EXPECT_EQ(say_index_without_job(sweep, 100), "") << "it has no such index";
+  EXPECT_EQ(say_index_without_job(job("plain", crds::Phase::kRunning), 0), "");
+}
+
+TEST(Workload, AnIndexIsNamedInBrackets) {
+  const auto seven = parse_workload_name("sweep[7]");
+  ASSERT_TRUE(seven);
+  EXPECT_EQ(seven->name, "sweep");
+  EXPECT_EQ(seven->index, 7);
+  EXPECT_EQ(parse_workload_name("tj/sweep[0]")->index, 0);
+  EXPECT_EQ(parse_workload_name("sweep-7")->index, std::nullopt) << "it may be any job's name";
+  for (const char* bad : {"sweep[]", "sweep[x]", "[7]", "sweep]", "isvc/chat[1]", "sweep[1][2]", "sweep[-1]"})
+    EXPECT_FALSE(parse_workload_name(bad)) << bad;
+}
+
 }  // namespace
 }  // namespace muster::plugin

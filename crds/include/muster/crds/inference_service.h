@@ -78,8 +78,8 @@ struct Autoscaling {
 struct InferenceServiceSpec {
   std::int32_t replicas = 1;  // the target of the scale subresource; see size_of()
   std::optional<Autoscaling> autoscaling;
-  std::int32_t group_size = 1;                // pods of a replica: a gang
-  bool preemptible = false;                   // false: never made to yield, and must fit the quota
+  std::int32_t group_size = 1;  // pods of a replica: a gang
+  bool preemptible = false;     // false: never made to yield, and must fit the quota
   // Of a preemptible service: so many replicas are not preemptible. Absent: none.
   std::optional<std::int32_t> guaranteed_replicas;
   std::optional<Duration> start_timeout;      // of a replica; see start_timeout_of()

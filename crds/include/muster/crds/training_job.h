@@ -9,7 +9,10 @@
 
 #include "muster/crds/common.h"
 #include "muster/crds/condition.h"
+#include "muster/crds/dependency.h"
 #include "muster/crds/duration.h"
+#include "muster/crds/expose.h"
+#include "muster/crds/job_array.h"
 #include "muster/crds/metadata.h"
 
 namespace muster::crds {
@@ -139,36 +142,6 @@ struct Idle {
   bool operator==(const Idle&) const = default;
 };
 
-// How another job has to end. Finished: Complete or Failed.
-enum class DependencyCondition : std::uint8_t { kComplete, kFinished };
-constexpr std::array<std::string_view, 2> names_of(DependencyCondition) {
-  return {"Complete", "Finished"};
-}
-
-// Another TrainingJob of the same namespace that has to end first.
-struct Dependency {
-  std::string name;
-  DependencyCondition condition = DependencyCondition::kComplete;
-
-  static constexpr auto fields() {
-    return fields_of(field("name", &Dependency::name), field("condition", &Dependency::condition));
-  }
-  bool operator==(const Dependency&) const = default;
-};
-
-// A port of the first pod that people are to reach.
-struct ExposedPort {
-  std::string name;  // in its job
-  std::int32_t port = 0;
-  std::string path;  // where it begins; empty: at the root
-
-  static constexpr auto fields() {
-    using T = ExposedPort;
-    return fields_of(field("name", &T::name), field("port", &T::port), field("path", &T::path));
-  }
-  bool operator==(const ExposedPort&) const = default;
-};
-
 struct TrainingJobSpec {
   Mode mode = Mode::kBatch;
   std::optional<bool> preemptible;  // see is_preemptible
@@ -188,19 +161,19 @@ struct TrainingJobSpec {
   Completion completion;
   std::vector<Dependency> depends_on;
   std::vector<ExposedPort> expose;
+  std::optional<JobArray> array;  // absent: it is one gang
 
   static constexpr auto fields() {
     using T = TrainingJobSpec;
-    return fields_of(field("mode", &T::mode), field("preemptible", &T::preemptible),
-                     field("priorityClassName", &T::priority_class_name), field("suspend", &T::suspend),
-                     field("framework", &T::framework), field("roles", &T::roles),
-                     field("topology", &T::topology), field("pools", &T::pools),
-                     field("elastic", &T::elastic), field("checkpoint", &T::checkpoint),
-                     field("restart", &T::restart), field("startTimeout", &T::start_timeout),
-                     field("maxRuntime", &T::max_runtime), field("idle", &T::idle),
-                     field("ttlAfterFinished", &T::ttl_after_finished), field("completion", &T::completion),
-                     field("dependsOn", &T::depends_on),
-                     field("expose", &T::expose));
+    return fields_of(
+        field("mode", &T::mode), field("preemptible", &T::preemptible),
+        field("priorityClassName", &T::priority_class_name), field("suspend", &T::suspend),
+        field("framework", &T::framework), field("roles", &T::roles), field("topology", &T::topology),
+        field("pools", &T::pools), field("elastic", &T::elastic), field("checkpoint", &T::checkpoint),
+        field("restart", &T::restart), field("startTimeout", &T::start_timeout),
+        field("maxRuntime", &T::max_runtime), field("idle", &T::idle),
+        field("ttlAfterFinished", &T::ttl_after_finished), field("completion", &T::completion),
+        field("dependsOn", &T::depends_on), field("expose", &T::expose), field("array", &T::array));
   }
   bool operator==(const TrainingJobSpec&) const = default;
 };
@@ -410,21 +383,6 @@ struct Effective {
   bool operator==(const Effective&) const = default;
 };
 
-// How an exposed port is reached.
-struct Endpoint {
-  std::string name;          // that of spec.expose
-  std::string service;       // the Service that leads to it
-  std::string url;           // from inside the cluster
-  std::string port_forward;  // JSON "portForward": the command that brings it to one's own machine
-
-  static constexpr auto fields() {
-    using T = Endpoint;
-    return fields_of(field("name", &T::name), field("service", &T::service), field("url", &T::url),
-                     field("portForward", &T::port_forward));
-  }
-  bool operator==(const Endpoint&) const = default;
-};
-
 struct TrainingJobStatus {
   std::int64_t observed_generation = 0;
   std::optional<Phase> phase;  // derived, for people
@@ -458,6 +416,8 @@ struct TrainingJobStatus {
   // Of spec.dependsOn: seen to be met before it was first admitted; empty from then on.
   std::vector<Dependency> met_dependencies;
   std::vector<Endpoint> endpoints;  // of spec.expose; empty: its Service is not there
+  std::string result;               // JSON that a pod has said when the job was complete; "": none has
+  std::optional<ArrayStatus> array;
 
   static constexpr auto fields() {
     using T = TrainingJobStatus;
@@ -475,8 +435,8 @@ struct TrainingJobStatus {
         field("nodeRefusals", &T::node_refusals), field("checkpoint", &T::checkpoint),
         field("disruption", &T::disruption), field("disruptions", &T::disruptions), field("queue", &T::queue),
         field("startedAt", &T::started_at), field("runSeconds", &T::run_seconds, Zero::kOmit),
-        field("finishedAt", &T::finished_at), field("metDependencies", &T::met_dependencies),
-        field("finishedAt", &T::finished_at), field("endpoints", &T::endpoints));
+        field("finishedAt", &T::finished_at), field("result", &T::result), field("array", &T::array),
+        field("metDependencies", &T::met_dependencies), field("endpoints", &T::endpoints));
   }
   bool operator==(const TrainingJobStatus&) const = default;
 };

@@ -8,6 +8,7 @@
 #include "lifecycle/transitions/transitions.h"
 #include "muster/reconcilers/lifecycle/lifecycle_texts.h"
 #include "muster/reconcilers/pods/pod_end.h"
+#include "muster/reconcilers/pods/result.h"
 
 namespace muster::reconcilers {
 namespace {
@@ -78,6 +79,9 @@ void move_to(JobStep& s, const JobDecision& to) {
 }
 
 void complete(JobStep& s) {
+  for (const auto* pod : s.gang.pods) {
+    if (pod != nullptr && s.status.result.empty()) s.status.result = result_of(*pod);
+  }
   release(s, "Finished", "");
   s.status.finished_at = s.seen.now;
   s.set(

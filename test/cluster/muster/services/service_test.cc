@@ -369,7 +369,8 @@ TEST_F(Served, GuaranteedReplicasStayAndTheOthersAreGivenBack) {
   ASSERT_TRUE(s_.wait_ready("chat", 8)) << s_.say("chat");
   const auto guaranteed = [] {
     std::set<std::string> names;
-    for (const auto& job : s_.cluster->get("/apis/muster.dev/v1alpha1/namespaces/team/trainingjobs")["items"]) {
+    for (const auto& job :
+         s_.cluster->get("/apis/muster.dev/v1alpha1/namespaces/team/trainingjobs")["items"]) {
       if (!job["spec"].value("preemptible", true)) names.insert(job["metadata"]["name"]);
     }
     return names;

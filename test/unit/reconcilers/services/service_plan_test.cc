@@ -191,7 +191,7 @@ TEST(ServicePlan, HavingGivenWayItGoesOnSoUntilTheRolloutIsOver) {
   EXPECT_TRUE(next.rollout.gives_way);
   EXPECT_THAT(next.remove, ElementsAre(0));
   EXPECT_EQ(next.create, 1);
-  const auto between = plan_replicas(2, {}, {old(kServing), kStarting}, {2, true}, {}, kStart);
+  const auto between = plan_replicas({2, 0}, {}, {old(kServing), kStarting}, {2, true}, {}, kStart);
   EXPECT_THAT(between.remove, IsEmpty()) << "one serves, and one has to";
   EXPECT_EQ(between.create, 0);
   EXPECT_FALSE(plan(2, {kServing, kServing}, {}, true).rollout.gives_way);
@@ -205,16 +205,17 @@ TEST(ServicePlan, OfAReplicaAloneTheOldOneGoesWhenItsSuccessorHasNoPlace) {
 TEST(ServicePlan, NoneGoesBeforeItIsWrittenDownHowManyHadPlaces) {
   const std::vector<Replica> two = {old(kServing), old(kServing), old(kWaiting)};
   const crds::Rollout one{.max_surge = 0, .max_unavailable = 1};
-  const auto first = plan_replicas(3, one, two, {}, {}, kStart);
+  const auto first = plan_replicas({3, 0}, one, two, {}, {}, kStart);
   EXPECT_THAT(first.remove, ElementsAre(2)) << "who holds nothing is none of them";
   EXPECT_EQ(first.rollout.places, 2);
   EXPECT_EQ(first.wake_at, kStart);
   const auto next =
-      plan_replicas(3, one, {old(kServing), old(kServing), kWaiting}, first.rollout, {}, kStart);
+      plan_replicas({3, 0}, one, {old(kServing), old(kServing), kWaiting}, first.rollout, {}, kStart);
   EXPECT_EQ(next.remove.size(), 1u);
   EXPECT_EQ(next.rollout.places, 2) << "as it began";
   // After a crash that followed the removal, and when the next edit overtakes the rollout.
-  const auto later = plan_replicas(3, one, {old(kServing), kWaiting, kWaiting}, next.rollout, {}, kStart);
+  const auto later =
+      plan_replicas({3, 0}, one, {old(kServing), kWaiting, kWaiting}, next.rollout, {}, kStart);
   EXPECT_THAT(later.remove, IsEmpty());
 }
 
@@ -233,7 +234,7 @@ TEST(ServicePlan, EveryRolloutEnds) {
         crds::Time now = kStart;
         int turns = 0;
         for (; turns < 100; ++turns, now += seconds{10}) {
-          const auto p = plan_replicas(desired, rollout, replicas, memory, {}, now);
+          const auto p = plan_replicas({desired, 0}, rollout, replicas, memory, {}, now);
           memory = p.rollout;
           ever = ever || memory.gives_way;
           auto leaving = p.remove;

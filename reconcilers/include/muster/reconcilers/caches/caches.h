@@ -45,7 +45,8 @@ struct Caches {
 // The job is a replica of an InferenceService: its program serves and is not meant to end.
 bool is_replica(const Object<crds::TrainingJob>& job);
 
-// Index of the pod store: the uid of the controlling owner. Of the job store: that of the InferenceService.
+// Index of the pod store: the uid of the controlling owner. Of the job store: that of the InferenceService or
+// of the array.
 inline constexpr std::string_view kByOwner = "owner";
 // Of the pod store: "namespace/label" of the InferenceService.
 inline constexpr std::string_view kByService = "service";

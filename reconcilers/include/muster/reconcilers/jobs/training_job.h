@@ -28,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/reconcilers/arrays/array.h"
 #include "muster/reconcilers/caches/reconciler_context.h"
 #include "muster/reconcilers/jobs/effective_job.h"
 #include "muster/reconcilers/jobs/job_exposure.h"
@@ -107,6 +108,7 @@ class TrainingJobReconciler {
   client::Task<bool> read_if_unsure(const client::Key& key);
   Job find_alive(const client::Key& key);
   client::Task<Outcome> remove_finished(Job job);
+  client::Task<Outcome> reconcile_array(const client::Key& key, Job array);
   void take_over(const View& view, const Step& step);
   client::Task<bool> carry_out(const View& view, const Step& step);
   // Notes which job has the name now. If it is another than before, what was kept for that one is forgotten,
@@ -128,6 +130,7 @@ class TrainingJobReconciler {
   ReconcilerContext& context_;
   JobPods pods_;
   JobExposure exposure_;
+  ArrayReconciler arrays_;
   std::map<client::Key, Rejection> rejections_;
   std::map<client::Key, client::TimePoint> counters_due_;  // when deferred counters are to be written
   std::map<client::Key, crds::Effective> asked_with_;      // what placement's decision will be about

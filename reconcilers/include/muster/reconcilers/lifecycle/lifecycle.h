@@ -122,7 +122,7 @@ struct Observed {
   // A replica of an InferenceService: whichever way its program ends, it is started again, without a limit
   // and with a growing delay.
   bool serves = false;
-  DependencyVerdict dependencies{};  // the other jobs that it waits for
+  DependencyVerdict dependencies{};    // the other jobs that it waits for
   std::optional<Exposure> exposure{};  // absent: nobody has looked, and what was said stands
 };
 

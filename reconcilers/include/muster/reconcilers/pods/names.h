@@ -23,6 +23,11 @@ inline constexpr std::string_view kTryLabel = "muster.dev/try";          // from
 // Labels of an InferenceService's replicas (TrainingJobs) and of their pods.
 inline constexpr std::string_view kServiceLabel = "muster.dev/service";    // job_label(service)
 inline constexpr std::string_view kRevisionLabel = "muster.dev/revision";  // of the spec it was made from
+// Labels of the jobs of an array's indexes and of their pods; and the annotation of such a job that has its
+// parameter.
+inline constexpr std::string_view kArrayLabel = "muster.dev/array";             // job_label(array)
+inline constexpr std::string_view kArrayIndexLabel = "muster.dev/array-index";  // from 0
+inline constexpr std::string_view kArrayParameterAnnotation = "muster.dev/array-parameter";
 // Of the namespace and of every object that Muster keeps in it: the Project's name.
 inline constexpr std::string_view kProjectLabel = "muster.dev/project";
 // Of the objects that Muster keeps in the namespace, not of the namespace itself. They are watched by it.
@@ -57,12 +62,18 @@ std::string job_label(std::string_view job);
 std::string pod_name(std::string_view job, std::string_view role, std::int32_t index, std::int32_t attempt,
                      std::int32_t tries);
 
-// The labels that Muster gives to all pods of a role alike: job, role, and those of an InferenceService.
+// The labels that Muster gives to all pods of a role alike: job, role, and those of an InferenceService or of
+// an array.
 crds::StringMap labels_of_pods(const crds::TrainingJob& job, const crds::Role& role);
 
 // The TrainingJob that is replica `ordinal` of a revision: "<service>-<revision>-<ordinal>", at most 40
 // characters for ordinals up to 9999.
 std::string replica_name(std::string_view service, std::string_view revision, std::int32_t ordinal);
+// The TrainingJob that is one index of an array: "<array>-<index>", which the schema keeps within 40
+// characters.
+std::string index_job_name(std::string_view array, std::int32_t index);
+// The index that the label of such a job says; nullopt: it has none.
+std::optional<std::int32_t> array_index_of(const crds::StringMap& labels);
 // Five digits for a spec's text.
 std::string revision_of(std::string_view spec);
 

@@ -85,7 +85,7 @@ struct ScalingHistory {
     std::int32_t replicas;
   };
   RollingMean load, recent_load;
-  std::deque<Need> needs;  // within scaleDownDelay; each smaller than the one before
+  std::deque<Need> needs;                       // within scaleDownDelay; each smaller than the one before
   std::optional<client::TimePoint> idle_since;  // every reading since then found all replicas idle
   std::int64_t answered = 0;                    // as of the last reading
 };

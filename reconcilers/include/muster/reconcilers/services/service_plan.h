@@ -14,10 +14,10 @@ namespace muster::reconcilers {
 
 // One replica that is there and not on its way out.
 struct Replica {
-  bool is_current = false;  // made from the spec in force
-  bool is_placed = false;   // holds its places
-  bool is_ready = false;    // all its pods are
-  bool lacks_room = false;  // holds no place, and waits for something that another replica could give back
+  bool is_current = false;     // made from the spec in force
+  bool is_placed = false;      // holds its places
+  bool is_ready = false;       // all its pods are
+  bool lacks_room = false;     // holds no place, and waits for something that another replica could give back
   bool is_guaranteed = false;  // not preemptible
   std::int32_t ordinal = 0;
   crds::Time created{};
@@ -45,9 +45,9 @@ struct WantedReplicas {
 struct ServicePlan {
   std::int32_t create = 0;             // replicas of the revision in force
   std::int32_t create_guaranteed = 0;  // of them
-  std::vector<std::size_t> remove;    // indexes into the replicas, in the order in which they are to go
-  RolloutMemory rollout;              // empty when it is over
-  std::optional<crds::Time> wake_at;  // look again then, whatever happens
+  std::vector<std::size_t> remove;     // indexes into the replicas, in the order in which they are to go
+  RolloutMemory rollout;               // empty when it is over
+  std::optional<crds::Time> wake_at;   // look again then, whatever happens
 };
 
 // A surge replica that lacks room for this long is taken to get none.
@@ -74,8 +74,9 @@ class Room {
 // replica that has places is given up until the status says how many had places. `room_since`: see Room;
 // kSurgePatience begins no earlier. Of the replicas that may go, those that are not guaranteed go first, then
 // those that hold nothing, then those that are not ready, then the youngest.
-// Whether a replica is guaranteed is decided once, when it is made. In a rollout those are made first that are not:
-// a guaranteed one has to fit the quota, which its predecessor still fills. O(replicas log replicas).
+// Whether a replica is guaranteed is decided once, when it is made. In a rollout those are made first that
+// are not: a guaranteed one has to fit the quota, which its predecessor still fills. O(replicas log
+// replicas).
 ServicePlan plan_replicas(WantedReplicas wanted, const crds::Rollout& rollout,
                           const std::vector<Replica>& replicas, RolloutMemory before, crds::Time room_since,
                           crds::Time now);

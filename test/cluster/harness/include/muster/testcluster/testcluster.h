@@ -35,7 +35,8 @@ struct Options {
   std::filesystem::path directory;
   // Empty: $MUSTER_CONTROLPLANE, or what scripts/build-controlplane.sh built.
   std::filesystem::path controlplane;
-  // The API server and the controller manager of another version. Empty: $MUSTER_SERVERS, or those of `controlplane`.
+  // The API server and the controller manager of another version. Empty: $MUSTER_SERVERS, or those of
+  // `controlplane`.
   std::filesystem::path servers;
   // Without it: no garbage collection, no default ServiceAccounts (their admission is switched off as well).
   bool with_controller_manager = true;

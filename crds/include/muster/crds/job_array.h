@@ -1,0 +1,85 @@
+// spec.array of a TrainingJob: many gangs of one template, and what has become of them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/crds/field.h"
+
+namespace muster::crds {
+
+enum class ArrayFailures : std::uint8_t { kContinue, kStop };
+constexpr std::array<std::string_view, 2> names_of(ArrayFailures) {
+  return {"Continue", "Stop"};
+}
+
+enum class ArraySuccess : std::uint8_t { kAll, kAny, kAtLeast, kResult };
+constexpr std::array<std::string_view, 4> names_of(ArraySuccess) {
+  return {"All", "Any", "AtLeast", "Result"};
+}
+
+// When an array is complete.
+struct ArraySuccessPolicy {
+  ArraySuccess policy = ArraySuccess::kAll;
+  std::optional<std::int32_t> count;  // of kAtLeast: so many indexes
+
+  static constexpr auto fields() {
+    using T = ArraySuccessPolicy;
+    return fields_of(field("policy", &T::policy), field("count", &T::count));
+  }
+  bool operator==(const ArraySuccessPolicy&) const = default;
+};
+
+// Many gangs of one template: indexes from 0. Each is a TrainingJob of its own.
+struct JobArray {
+  std::int32_t count = 1;
+  std::optional<std::int32_t> parallelism{};  // how many wait or run at once; absent: all
+  ArrayFailures failures = ArrayFailures::kContinue;
+  std::optional<std::int32_t> max_failures{};  // with one more none goes on; absent: any number may fail
+  std::vector<std::string> parameters{};       // of each index; empty: none has one
+  ArraySuccessPolicy success{};
+
+  static constexpr auto fields() {
+    using T = JobArray;
+    return fields_of(field("count", &T::count), field("parallelism", &T::parallelism),
+                     field("failures", &T::failures), field("maxFailures", &T::max_failures),
+                     field("parameters", &T::parameters), field("success", &T::success));
+  }
+  bool operator==(const JobArray&) const = default;
+};
+
+// How many indexes of an array wait or run at once.
+inline std::int32_t parallelism_of(const JobArray& array) {
+  return array.parallelism.value_or(array.count);
+}
+
+// What has become of the indexes of an array. Indexes are written as ranges: "0-41,43".
+struct ArrayStatus {
+  std::int32_t pending = 0;  // their turn has not come
+  std::int32_t waiting = 0;  // they have a job that holds nothing
+  std::int32_t running = 0;  // they have a job that holds its places
+  std::int32_t succeeded = 0, failed = 0;
+  std::int32_t stopped = 0;  // they had not ended when the array had
+  // The record: what is in it has ended, and is not run again.
+  std::string succeeded_indexes, failed_indexes;
+  std::string running_indexes;
+  std::string held_indexes;  // they have begun, and are suspended because parallelism was lowered
+  std::optional<std::int32_t> result_index;
+
+  static constexpr auto fields() {
+    using T = ArrayStatus;
+    return fields_of(field("pending", &T::pending), field("waiting", &T::waiting),
+                     field("running", &T::running), field("succeeded", &T::succeeded),
+                     field("failed", &T::failed), field("stopped", &T::stopped, Zero::kOmit),
+                     field("succeededIndexes", &T::succeeded_indexes),
+                     field("failedIndexes", &T::failed_indexes), field("runningIndexes", &T::running_indexes),
+                     field("heldIndexes", &T::held_indexes), field("resultIndex", &T::result_index));
+  }
+  bool operator==(const ArrayStatus&) const = default;
+};
+
+}  // namespace muster::crds

@@ -1,0 +1,196 @@
+#include "muster/reconcilers/arrays/array_status.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "muster/crds/codec.h"
+#include "muster/reconcilers/arrays/array_objects.h"
+#include "muster/reconcilers/pods/names.h"
+#include "sample_jobs.h"
+
+namespace muster::reconcilers {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr crds::Time kNow{std::chrono::seconds{5'000}};
+
+crds::TrainingJob sample_array(std::int32_t count, std::int32_t parallelism) {
+  crds::TrainingJob array = sample_job();
+  array.metadata.name = "sweep";
+  array.metadata.generation = 3;
+  array.status = {};
+  array.spec.roles.front().replicas = 1;
+  array.spec.array = crds::JobArray{.count = count, .parallelism = parallelism};
+  return array;
+}
+
+crds::ArrayStatus recorded(const std::string& succeeded, const std::string& failed,
+                           const std::string& held = {}) {
+  crds::ArrayStatus status;
+  status.succeeded_indexes = succeeded;
+  status.failed_indexes = failed;
+  status.held_indexes = held;
+  return status;
+}
+
+struct Seen {
+  std::vector<crds::TrainingJob> jobs;
+
+  crds::TrainingJobStatus status(const crds::TrainingJob& array, const ArrayRefusal& refused = {}) const {
+    std::vector<const crds::TrainingJob*> pointers;
+    std::vector<IndexJob> indexes;
+    for (const auto& job : jobs) {
+      pointers.push_back(&job);
+      indexes.push_back(seen_as_index(job, *index_in(array, job)));
+    }
+    const auto plan = plan_array(*array.spec.array, array.spec.suspend, array.status.finished_at.has_value(),
+                                 record_of(*array.spec.array, array.status), indexes);
+    return array_status(array, plan, pointers, refused, kNow);
+  }
+};
+
+crds::TrainingJob running(const crds::TrainingJob& array, std::int32_t index) {
+  auto job = index_job(array, index);
+  job.status.attempt = job.status.assignment.attempt = 1;
+  job.status.ready_replicas = 1;
+  job.status.allocated.gpu = crds::MilliGpu{2000};
+  return job;
+}
+crds::TrainingJob waiting(const crds::TrainingJob& array, std::int32_t index, std::int32_t position) {
+  auto job = index_job(array, index);
+  job.status.queue.position = position;
+  job.status.queue.reason = "InsufficientCapacity";
+  job.status.queue.message = "no room";
+  return job;
+}
+crds::TrainingJob ended(const crds::TrainingJob& array, std::int32_t index, const char* how) {
+  auto job = index_job(array, index);
+  job.status.attempt = 1;
+  job.status.finished_at = kNow;
+  crds::set_condition(job.status.conditions, {how, crds::ConditionStatus::kTrue, 1, kNow, "R", "m"});
+  return job;
+}
+
+TEST(ArrayObjects, AnIndexRunsWhatTheArrayStatesAndSaysWhichItIs) {
+  auto array = sample_array(3, 2);
+  array.metadata.labels["muster.dev/user"] = "rosa";
+  array.spec.suspend = true;
+  array.spec.ttl_after_finished = std::chrono::hours{1};
+  array.spec.array->parameters = {"a", "b", "c"};
+  const auto object = index_job_json(array, 1);
+  const Json labels = {
+      {"muster.dev/array", "sweep"}, {"muster.dev/array-index", "1"}, {"muster.dev/user", "rosa"}};
+  EXPECT_EQ(object["metadata"]["labels"], labels) << "and none of GitOps tools";
+  EXPECT_EQ(object["metadata"]["annotations"], Json({{"muster.dev/array-parameter", "b"}}));
+  EXPECT_EQ(object["metadata"]["name"], "sweep-1");
+  EXPECT_EQ(object["metadata"]["ownerReferences"][0]["uid"], "uid-1");
+  EXPECT_EQ(object["metadata"]["ownerReferences"][0]["controller"], true);
+  for (const char* field : {"array", "ttlAfterFinished"})
+    EXPECT_FALSE(object["spec"].contains(field)) << field;
+  EXPECT_FALSE(object["spec"].value("suspend", false));
+  EXPECT_FALSE(object.contains("status"));
+  auto index = index_job(array, 1);
+  EXPECT_EQ(index_in(array, index), 1);
+  index.metadata.name = "sweep-2";
+  EXPECT_EQ(index_in(array, index), std::nullopt) << "its label and its name do not agree";
+}
+
+TEST(ArrayObjects, AnIndexIsSuspendedByItsArray) {
+  auto array = sample_array(5, 2);
+  EXPECT_FALSE(is_suspended_by(array, 1));
+  array.status.array = recorded("", "", "1-2");
+  EXPECT_TRUE(is_suspended_by(array, 1));
+  EXPECT_FALSE(is_suspended_by(array, 3));
+  array.spec.suspend = true;
+  EXPECT_TRUE(is_suspended_by(array, 3));
+}
+
+TEST(ArrayStatus, CountsIndexesByWhatTheyAreAt) {
+  auto array = sample_array(10, 3);
+  array.status.array = recorded("0-1", "2");
+  const Seen seen{{running(array, 3), running(array, 5), waiting(array, 4, 7), ended(array, 2, "Failed")}};
+  const auto status = seen.status(array);
+  const auto& a = *status.array;
+  EXPECT_EQ(std::tuple(a.pending, a.waiting, a.running, a.succeeded, a.failed, a.stopped),
+            std::tuple(4, 1, 2, 2, 1, 0));
+  EXPECT_EQ(a.running_indexes, "3,5");
+  EXPECT_EQ(status.pods, "4/10");
+  EXPECT_EQ(status.allocated.gpu, crds::MilliGpu{4000});
+  EXPECT_EQ(status.phase, crds::Phase::kRunning);
+  EXPECT_EQ(status.queue.reason, "InsufficientCapacity");
+  EXPECT_EQ(status.queue.message, "1 of 3 indexes wait, the first of them sweep-4: no room");
+  EXPECT_TRUE(crds::is_true(status.conditions, "Accepted"));
+  EXPECT_TRUE(crds::is_true(status.conditions, "Admitted"));
+  EXPECT_EQ(status.observed_generation, 3);
+}
+
+TEST(ArrayStatus, AnEndIsWrittenWithItsReasonAndHoldsNothing) {
+  auto array = sample_array(3, 3);
+  array.spec.array->failures = crds::ArrayFailures::kStop;
+  const auto status = Seen{{running(array, 0), ended(array, 1, "Failed")}}.status(array);
+  EXPECT_EQ(status.phase, crds::Phase::kFailed);
+  EXPECT_EQ(crds::find_condition(status.conditions, "Failed")->reason, "IndexFailed");
+  EXPECT_TRUE(crds::is_true(status.conditions, "Stalled"));
+  EXPECT_EQ(status.finished_at, kNow);
+  EXPECT_EQ(status.array->stopped, 2);
+  EXPECT_EQ(status.array->running, 0);
+  EXPECT_FALSE(status.allocated.gpu);
+}
+
+TEST(ArrayStatus, WhatIsWrongWithOneIndexIsWrongWithTheArray) {
+  auto array = sample_array(3, 3);
+  auto bad = waiting(array, 0, 0);
+  crds::set_condition(bad.status.conditions,
+                      {"Accepted", crds::ConditionStatus::kFalse, 1, kNow, "PolicyViolation", "too many"});
+  const auto status = Seen{{bad}}.status(array);
+  const auto* accepted = crds::find_condition(status.conditions, "Accepted");
+  EXPECT_EQ(accepted->reason, "PolicyViolation");
+  EXPECT_EQ(accepted->message, "sweep-0: too many");
+  EXPECT_TRUE(crds::is_true(status.conditions, "Stalled"));
+  const auto forbidden = Seen{}.status(array, {"Forbidden", "by somebody", false});
+  EXPECT_EQ(forbidden.queue.reason, "Forbidden");
+  EXPECT_FALSE(crds::is_true(forbidden.conditions, "Stalled")) << "that may change without it";
+}
+
+TEST(ArrayStatus, SuspendedItSavesFirst) {
+  auto array = sample_array(3, 3);
+  array.spec.suspend = true;
+  EXPECT_EQ(Seen{{running(array, 0)}}.status(array).phase, crds::Phase::kCheckpointing);
+  auto saved = waiting(array, 0, 0);
+  saved.status.attempt = 1;
+  const auto status = Seen{{saved}}.status(array);
+  EXPECT_EQ(status.phase, crds::Phase::kSuspended);
+  EXPECT_EQ(status.queue.reason, "");
+}
+
+TEST(ArrayStatus, NumbersCanWaitLongerThanEnds) {
+  auto array = sample_array(5, 2);
+  const auto empty = Seen{}.status(array);
+  EXPECT_EQ(compare(array.status, empty), ArrayNews::kUrgent) << "the first word";
+  EXPECT_EQ(compare(empty, empty), ArrayNews::kNone);
+  array.status = empty;
+  const auto waits = Seen{{waiting(array, 0, 1)}}.status(array);
+  EXPECT_EQ(compare(empty, waits), ArrayNews::kCounters);
+  const auto runs = Seen{{running(array, 0)}}.status(array);
+  EXPECT_EQ(compare(waits, runs), ArrayNews::kRecord) << "its phase is another";
+  const auto one = Seen{{ended(array, 0, "Complete"), running(array, 1)}}.status(array);
+  EXPECT_EQ(compare(runs, one), ArrayNews::kRecord);
+  array.spec.array->success.policy = crds::ArraySuccess::kAny;
+  EXPECT_EQ(compare(one, Seen{{ended(array, 0, "Complete")}}.status(array)), ArrayNews::kUrgent);
+}
+
+TEST(ArrayStatus, OfTheLargestArrayFitsAnObject) {
+  auto array = sample_array(10'000, 10'000);
+  std::string succeeded, failed;
+  IndexSet a(10'000), b(10'000);
+  for (std::int32_t i = 0; i < 10'000; ++i) (i % 2 == 0 ? a : b).insert(i);
+  array.status.array = recorded(a.to_text(), b.to_text());
+  const auto size = crds::status_to_json(array).dump().size();
+  EXPECT_LT(size, 256u * 1024);
+}
+
+}  // namespace
+}  // namespace muster::reconcilers
