@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "muster/reconcilers/arrays/array_objects.h"
 #include "muster/reconcilers/caches/reconciler_context.h"
 #include "muster/reconcilers/common/json_reader.h"
 #include "muster/reconcilers/lifecycle/job_status.h"
@@ -43,6 +44,14 @@ bool needs_job_account(const crds::TrainingJob& job) {
     return role.pod_template.value == nullptr ||
            find(role.pod_template.value.get(), "spec", "serviceAccountName") == nullptr;
   });
+}
+
+// The array of which the job is an index; nullptr: of none.
+client::Ptr<Object<crds::TrainingJob>> array_of(const crds::TrainingJob& job, const Caches& caches) {
+  const auto label = job.metadata.labels.find(std::string(kArrayLabel));
+  if (label == job.metadata.labels.end()) return nullptr;
+  auto array = caches.jobs.store().find(client::make_key(job.metadata.ns, label->second));
+  return array && index_in(array->value, job) ? array : nullptr;
 }
 
 // A pod that has the name of a pod to be made, and belongs to a job that had this name before. (That job was
@@ -145,7 +154,10 @@ Translation translate_job(const Object<crds::TrainingJob>& counts, const Caches&
   const auto project = project_of(job, caches);
   if (project) {
     const auto service = t.serves ? caches.services.store().find(t.service) : nullptr;
-    const auto& labels = service ? service->value.metadata.labels : job.metadata.labels;
+    const auto array = array_of(job, caches);
+    const auto& labels = service ? service->value.metadata.labels
+                         : array ? array->value.metadata.labels
+                                 : job.metadata.labels;
     t.invalid =
         violation(project->value, {job.spec, labels, t.serves}, default_pool(caches.node_pools.store()));
   }

@@ -160,6 +160,7 @@ std::set<std::string> resources_in(const Spec& spec) {
   };
   take(spec);
   for (const auto& pool : spec.pools) take(pool);
+  for (const auto& entry : spec.schedules) take(entry.set);
   return names;
 }
 

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
+#include "muster/common/quantity.h"
 #include "muster/reconcilers/schedules/cron.h"
 #include "muster/reconcilers/schedules/time_zone.h"
 
@@ -101,6 +103,7 @@ void overlay(crds::Amounts& amounts, const crds::Amounts& set) {
   overlay(amounts.gpu, set.gpu);
   overlay(amounts.cpu, set.cpu);
   overlay(amounts.memory, set.memory);
+  for (const auto& [name, amount] : set.resources) amounts.resources[name] = amount;
 }
 
 template <class Spec>
@@ -125,6 +128,11 @@ std::string text_of(const std::optional<Amount>& amount) {
   return amount ? crds::to_string(*amount) : "none";
 }
 
+std::string text_of(const crds::NamedAmounts& amounts, const std::string& name) {
+  const auto found = amounts.find(name);
+  return found == amounts.end() ? "none" : common::format_resource(name, found->second);
+}
+
 // "limit.gpu 64 (32 before), admission Hold (Open before)". `than`: what the second of each is.
 template <class Spec>
 std::string differences(const Spec& now, const Spec& other, const char* than) {
@@ -136,6 +144,12 @@ std::string differences(const Spec& now, const Spec& other, const char* than) {
     add(field + ".gpu", text_of(is.gpu), text_of(was.gpu));
     add(field + ".cpu", text_of(is.cpu), text_of(was.cpu));
     add(field + ".memory", text_of(is.memory), text_of(was.memory));
+    std::set<std::string> names;
+    for (const auto* list : {&is.resources, &was.resources}) {
+      for (const auto& [name, amount] : *list) names.insert(name);
+    }
+    for (const auto& name : names)
+      add(field + "." + name, text_of(is.resources, name), text_of(was.resources, name));
   };
   add_amounts("quota", now.quota, other.quota);
   add_amounts("reserved", now.reserved, other.reserved);

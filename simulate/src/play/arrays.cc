@@ -67,6 +67,16 @@ void World::follow_statement(Workload& w) {
   array.status = status;
 }
 
+// The array of which it is an index; nullptr: it is none.
+const Workload* World::array_of(const Workload& w) const {
+  if (w.is_service) return nullptr;
+  const auto& labels = w.job().job.metadata.labels;
+  const auto label = labels.find(std::string(reconcilers::kArrayLabel));
+  if (label == labels.end()) return nullptr;
+  const auto array = workloads_.find(key_of_job(w.ns, label->second));
+  return array != workloads_.end() && !array->second->is_service ? array->second.get() : nullptr;
+}
+
 // Why no index of it is made; an empty reason: they are.
 reconcilers::ArrayRefusal World::refusal_of(const Workload& w) const {
   if (!w.invalid.empty()) return {"InvalidSpec", w.invalid, true};
@@ -78,7 +88,8 @@ reconcilers::ArrayRefusal World::refusal_of(const Workload& w) const {
             "spec.priorityClassName: there is no PriorityClass \"" + spec.priority_class_name + "\"", true};
   }
   if (project == nullptr) return {};
-  const auto violation = reconcilers::violation(*project, spec, cluster.default_pool());
+  const auto& labels = w.job().job.metadata.labels;
+  const auto violation = reconcilers::violation(*project, {spec, labels, false}, cluster.default_pool());
   return violation ? reconcilers::ArrayRefusal{"PolicyViolation", *violation, true}
                    : reconcilers::ArrayRefusal{};
 }

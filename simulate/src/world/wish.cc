@@ -113,7 +113,10 @@ void World::restate(Gang& g) {
   g.violation.clear();
   const bool has_place = g.job.status.assignment.attempt != 0;  // what has one is not judged anew
   if (g.invalid.empty() && project != nullptr && !has_place) {
-    const auto& labels = w.is_service ? w.service().service.metadata.labels : stated.metadata.labels;
+    const Workload* array = array_of(w);
+    const auto& labels = w.is_service       ? w.service().service.metadata.labels
+                         : array != nullptr ? array->job().job.metadata.labels
+                                            : stated.metadata.labels;
     g.violation = reconcilers::violation(*project, {g.job.spec, labels, w.is_service}, cluster.default_pool())
                       .value_or(std::string());
   }

@@ -437,6 +437,7 @@ class World {
   void play_array(Workload& w);
   void follow_statement(Workload& w);
   reconcilers::ArrayRefusal refusal_of(const Workload& w) const;
+  const Workload* array_of(const Workload& w) const;
   void add_index(Workload& w, std::int32_t index);
   void remove_index(Workload& array, Workload& job, pl::Duration saves);
   void suspend_indexes(Workload& w);

@@ -132,7 +132,7 @@ TEST_F(Model, AQuotaOfAResourceKnownByNameIsInTheNumbers) {
   project.metadata.name = "nlp";
   project.spec.queue = "all";
   project.spec.quota.resources = {{"rdma/hca", 4}, {"hugepages-2Mi", std::int64_t{1} << 30}};
-  model.project(project);
+  model.project(project, {});
   model.pool(pool("main", "nvidia.com/gpu"));
   model.node(node("n1", {{"hugepages-2Mi", std::int64_t{4} << 30}, {"nvidia.com/gpu", 8}, {"rdma/hca", 8}}));
   const auto j = job("j");

@@ -205,6 +205,16 @@ TEST(EffectiveSpec, TheLaterEntryWinsFieldByField) {
   EXPECT_EQ(effective_spec(spec, at("2026-01-10T21:00:00Z")).spec.limit.gpu, crds::MilliGpu{8000});
 }
 
+TEST(EffectiveSpec, OfResourcesKnownByNameThoseChangeThatAreNamed) {
+  crds::QueueSpec spec = scheduled("0 20 * * *", hours{10});
+  spec.limit.resources = {{"rdma/hca", 8}, {"hugepages-2Mi", 1 << 30}};
+  spec.schedules[0].set.limit.resources = {{"rdma/hca", 64}};
+  const auto night = effective_spec(spec, at("2026-01-05T21:00:00Z"));
+  EXPECT_EQ(night.spec.limit.resources, (crds::NamedAmounts{{"hugepages-2Mi", 1 << 30}, {"rdma/hca", 64}}));
+  EXPECT_THAT(night.in_force, HasSubstr("limit.rdma/hca 64"));
+  EXPECT_EQ(effective_spec(spec, at("2026-01-05T19:00:00Z")).spec.limit.resources, spec.limit.resources);
+}
+
 TEST(EffectiveSpec, EntriesThatCannotBeReadAreNamedAndAllElseCounts) {
   auto spec = scheduled("0 20 * * *", hours{10});
   spec.schedules.push_back({"0 20 * * *", hours{10}, "Europe/Pariss", limit_of(100)});
