@@ -43,6 +43,21 @@ TEST(Compatibility, EveryKindOfBreakIsFound) {
     "new": {"type": "string", "default": "d"}, "a": {"enum": ["y", "z", "x"], "maxLength": 5, "pattern": null, "description": "of now"},
     "n": {"minimum": 0, "maximum": null}, "list": {"maxItems": null, "items": {"properties": {"c": {"type": "string"}}}}}})"),
               IsEmpty());
+  // A new rule that is about a new field alone.
+  for (const char* rule : {"!has(self.new) || self.new > 1", "self.a != 'x' || !has(self.new)",
+                           "has(self.new) == has(oldSelf.new)"}) {
+    const Json patch = {{"properties", {{"new", {{"type", "integer"}}}}},
+                        {"x-kubernetes-validations", {{{"rule", "r1"}}, {{"rule", rule}}}}};
+    EXPECT_THAT(changed(patch.dump()), IsEmpty()) << rule;
+  }
+  for (const char* rule :
+       {"!has(self.n) || self.n > 1", "has(self.new)", "(!has(self.new) || true) && self.n > 1",
+        "!has(self.new) && self.n > 1", "!has(self.never) || self.n > 1", "has(self.n) == has(oldSelf.n)",
+        "has(self.new) == has(oldSelf.n)"}) {
+    const Json patch = {{"properties", {{"new", {{"type", "integer"}}}}},
+                        {"x-kubernetes-validations", {{{"rule", "r1"}}, {{"rule", rule}}}}};
+    EXPECT_THAT(changed(patch.dump()), ElementsAre(HasSubstr(": x-kubernetes-validations"))) << rule;
+  }
   // Each of these does, or drops it, or makes something else of it.
   const std::vector<std::pair<std::string, std::string>> cases = {
       {R"({"required": ["a", "n"]})", ": required"},
