@@ -68,4 +68,19 @@ client::Task<client::Result<void>> keep_child(client::ApiClient& api, client::Re
   co_return done;
 }
 
+client::Task<client::Result<void>> remove_child(client::ApiClient& api, client::Resource resource,
+                                                client::ObjectRef ref, std::string owner_uid) {
+  client::Result<void> done;
+  const auto read = co_await api.get(resource, ref);
+  if (!read && read.error().code != ErrorCode::kNotFound) done = std::unexpected(read.error());
+  if (!read) co_return done;
+  const Json there = Json::parse(*read, nullptr, false);
+  if (!is_owned_by(there, owner_uid)) co_return done;
+  client::DeleteOptions options;
+  options.uid = text(find(&there, "metadata", "uid"));  // this very object, or a conflict
+  const auto removed = co_await api.remove(resource, ref, options);
+  if (!removed && removed.error().code != ErrorCode::kNotFound) done = std::unexpected(removed.error());
+  co_return done;
+}
+
 }  // namespace muster::reconcilers

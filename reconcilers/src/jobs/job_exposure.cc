@@ -63,26 +63,15 @@ std::optional<client::Duration> JobExposure::again(const JobPtr& job) const {
   return is_well ? kKeepInterval : kRefusedInterval;
 }
 
-// Only the one that is this job's own.
 client::Task<std::optional<Exposure>> JobExposure::remove(JobPtr job) {
-  std::optional<Exposure> gone;
-  const client::ObjectRef ref{job->meta.ns, expose_service_name(job->meta.name)};
-  const auto read = co_await context_.api.get(client::resources::kServices, ref);
-  if (!read && read.error().code != ErrorCode::kNotFound) co_return gone;
-  const crds::Json there = read ? crds::Json::parse(*read, nullptr, false) : crds::Json();
-  if (read && is_owned_by(there, job->meta.uid)) {
-    client::DeleteOptions options;
-    options.uid = there["metadata"]["uid"].get<std::string>();
-    const auto removed = co_await context_.api.remove(client::resources::kServices, ref, options);
-    if (!removed && removed.error().code != ErrorCode::kNotFound &&
-        removed.error().code != ErrorCode::kConflict) {
-      log_warn("service not removed",
-               {{"job", job->meta.key()}, {"error", client::to_string(removed.error())}});
-      co_return gone;
-    }
-  }
-  gone.emplace();
-  co_return gone;
+  std::optional<Exposure> said;
+  const auto gone = co_await remove_child(context_.api, client::resources::kServices,
+                                          {job->meta.ns, expose_service_name(job->meta.name)}, job->meta.uid);
+  if (gone || gone.error().code == ErrorCode::kConflict)  // that one is not this job's
+    said.emplace();
+  else
+    log_warn("service not removed", {{"job", job->meta.key()}, {"error", client::to_string(gone.error())}});
+  co_return said;
 }
 
 }  // namespace muster::reconcilers

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "muster/reconcilers/common/child.h"
-#include "muster/reconcilers/common/json_reader.h"
 #include "muster/reconcilers/common/log.h"
 #include "muster/reconcilers/services/inference_service.h"
 
@@ -87,22 +86,11 @@ client::Task<bool> InferenceServiceReconciler::lead(client::Key key, Service ser
   }
   if (const auto known = kept_.find(id); known != kept_.end() && known->second.content.empty())
     co_return true;
-  const client::ObjectRef ref{service->meta.ns, activation_slice_name(service->value)};
-  const auto there = co_await context_.api.get(client::resources::kEndpointSlices, ref);
-  bool is_gone = !there && there.error().code == client::ErrorCode::kNotFound;
-  if (there) {
-    const crds::Json slice = crds::Json::parse(*there, nullptr, false);
-    if (is_owned_by(slice, service->meta.uid)) {
-      client::DeleteOptions options;
-      options.uid = text(find(&slice, "metadata", "uid"));
-      const auto removed = co_await context_.api.remove(client::resources::kEndpointSlices, ref, options);
-      is_gone = removed || removed.error().code == client::ErrorCode::kNotFound;
-    } else {
-      is_gone = true;  // it is somebody else's
-    }
-  }
-  if (is_gone) kept_[id] = {"", context_.env.clock.now()};
-  co_return is_gone;
+  const auto gone =
+      co_await remove_child(context_.api, client::resources::kEndpointSlices,
+                            {service->meta.ns, activation_slice_name(service->value)}, service->meta.uid);
+  if (gone) kept_[id] = {"", context_.env.clock.now()};
+  co_return gone.has_value();
 }
 
 }  // namespace muster::reconcilers

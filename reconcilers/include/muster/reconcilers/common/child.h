@@ -20,5 +20,9 @@ bool is_as_wanted(const crds::Json& there, const crds::Json& wanted);
 // the error is kAlreadyExists with a sentence.
 client::Task<client::Result<void>> keep_child(client::ApiClient& api, client::Resource resource,
                                               crds::Json object, std::string owner_uid);
+// Removes the object if its owner is `owner_uid`. One that is not there, or belongs to somebody else, is no
+// error. kConflict: another one has come under the name in the meantime.
+client::Task<client::Result<void>> remove_child(client::ApiClient& api, client::Resource resource,
+                                                client::ObjectRef ref, std::string owner_uid);
 
 }  // namespace muster::reconcilers
