@@ -273,8 +273,8 @@ Step advance(const Observed& seen) {
   s.remove_lost();
   const bool is_leaving = s.status.assignment.attempt == 0 && s.lingering().count > 0;
   describe(s.spec, s.status, is_leaving, is_resizing(s), seen.charge);
-  for (const auto& place : s.status.assignment.pods) {
-    if (seen.named) s.status.allocated.add_resources(seen.named(place));
+  if (seen.named) {
+    for (const auto& place : s.status.assignment.pods) s.status.allocated.add_resources(seen.named(place));
   }
   s.status.selector = selector_of(seen.job.metadata.name);
   return std::move(s.step);

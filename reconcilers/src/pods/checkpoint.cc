@@ -16,7 +16,6 @@ using crds::Json;
 
 constexpr std::size_t kMaxText = 4096;
 constexpr std::size_t kMaxUri = 1024;
-constexpr std::int64_t kDefaultGrace = 30;  // Kubernetes' own
 constexpr std::int32_t kKilled = 137;
 
 // A line break or a NUL in a variable would keep the next attempt from starting.
@@ -179,12 +178,12 @@ std::int64_t grace_seconds(const crds::TrainingJobSpec& spec) {
   if (spec.checkpoint) return spec.checkpoint->grace_period.count();
   std::optional<std::int64_t> least;
   for (const auto& role : spec.roles) {
-    std::int64_t grace = kDefaultGrace;
+    std::int64_t grace = kDefaultGraceSeconds;
     const Json* stated = find(role.pod_template.value.get(), "spec", "terminationGracePeriodSeconds");
     if (stated != nullptr && stated->is_number_integer()) grace = stated->get<std::int64_t>();
     if (!least || grace < *least) least = grace;
   }
-  return least.value_or(kDefaultGrace);
+  return least.value_or(kDefaultGraceSeconds);
 }
 
 }  // namespace muster::reconcilers

@@ -378,10 +378,9 @@ CapacityReconciler::Refusal CapacityReconciler::fill(crds::Queue& q) const {
   const auto now = context_.now();
   const auto over = overcommit(name, say_schedules(q, now).quota,
                                quota_of_children(caches.queues.store(), caches.projects.store(), name, now));
-  set(q, context_.now(), "QuotaOvercommitted", !over.empty(), over.empty() ? "Fits" : "ChildrenExceedQuota",
-      over);
+  set(q, now, "QuotaOvercommitted", !over.empty(), over.empty() ? "Fits" : "ChildrenExceedQuota", over);
   const auto resources = resources_in(q.spec);
-  say_unused(q, resources, context_.now(), context_.placement);
+  say_unused(q, resources, now, context_.placement);
   if (!numbers.problem.empty()) return {"InvalidParent", numbers.problem};
   return refusal_of_resources(resources, context_.placement);
 }

@@ -10,6 +10,7 @@
 #include "muster/crds/codec.h"
 #include "muster/crds/training_job.h"
 #include "muster/reconcilers/common/owner.h"
+#include "muster/reconcilers/pods/checkpoint.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/usage/job_use.h"
 
@@ -19,8 +20,6 @@ namespace {
 using crds::Json;
 
 constexpr const char* kServerRole = "server";
-// Kubernetes' own, from the end of a pod's preStop hook to SIGKILL.
-constexpr std::int64_t kDefaultGrace = 30;
 
 // The pod leaves its Service when it is told to go, and everybody hears of that a little later. Until SIGTERM
 // comes, it serves whoever has not heard. What a container says of its own end counts.
@@ -29,7 +28,8 @@ void serve_on(Json& pod, std::int64_t seconds) {
     if (!container["lifecycle"].contains("preStop"))
       container["lifecycle"]["preStop"]["sleep"]["seconds"] = seconds;
   }
-  pod["terminationGracePeriodSeconds"] = pod.value("terminationGracePeriodSeconds", kDefaultGrace) + seconds;
+  pod["terminationGracePeriodSeconds"] =
+      pod.value("terminationGracePeriodSeconds", kDefaultGraceSeconds) + seconds;
 }
 
 // The template as its replicas' schema has it: Muster starts again what ends, whole groups at a time, not the

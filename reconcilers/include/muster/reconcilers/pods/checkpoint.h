@@ -73,6 +73,8 @@ void take_over(crds::CheckpointStatus& known, const GangReport& report, std::int
 // All who report have saved when they were told to go, and none that did before is missing.
 bool saved_when_told(const crds::CheckpointStatus& known, const GangReport& report, std::int32_t gang_pods);
 
+// Kubernetes' own, of a pod that states none.
+inline constexpr std::int64_t kDefaultGraceSeconds = 30;
 // Seconds from SIGTERM to SIGKILL that pods of this job get.
 std::int64_t grace_seconds(const crds::TrainingJobSpec& spec);
 
