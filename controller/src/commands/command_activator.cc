@@ -1,8 +1,8 @@
 #include <utility>
 
+#include "commands/api_server.h"
 #include "commands/commands.h"
 #include "muster/activator/serve.h"
-#include "muster/client/config.h"
 #include "muster/reconcilers/common/log.h"
 
 namespace muster::controller {
@@ -13,11 +13,8 @@ using reconcilers::log_warn;
 
 int run_activator(const ActivatorOptions& options) {
   set_up_logging(options.log_format, options.log_level);
-  auto config = client::load_config({.path = options.kubeconfig, .context = options.context});
-  if (!config) {
-    log_error("no way to an API server", {{"error", client::to_string(config.error())}});
-    return 2;
-  }
+  auto config = find_api_server(options.kubeconfig, options.context);
+  if (!config) return 2;
   log_info("starting", {{"version", MUSTER_VERSION}, {"server", config->server}, {"config", config->origin}});
   activator::ActivatorOptions serve;
   serve.config = std::move(*config);

@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <optional>
 
+#include "commands/api_server.h"
 #include "commands/commands.h"
 #include "controller.h"
-#include "muster/client/config.h"
 #include "muster/client/curl_transport.h"
 #include "muster/client/exposition.h"
 #include "muster/reconcilers/common/log.h"
@@ -111,11 +111,8 @@ client::Task<void> run_to_end(Controller& controller, Servers& servers, std::opt
 int run_controller(const Options& given) {
   Options options = given;
   set_up_logging(options.log_format, options.log_level);
-  auto config = client::load_config({.path = options.kubeconfig, .context = options.context});
-  if (!config) {
-    log_error("no way to an API server", {{"error", client::to_string(config.error())}});
-    return 2;
-  }
+  auto config = find_api_server(options.kubeconfig, options.context);
+  if (!config) return 2;
 
   boost::asio::io_context loop(1);
   client::RealClock clock;

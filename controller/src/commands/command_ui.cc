@@ -1,7 +1,7 @@
 #include <utility>
 
+#include "commands/api_server.h"
 #include "commands/commands.h"
-#include "muster/client/config.h"
 #include "muster/reconcilers/common/log.h"
 #include "muster/ui/serve.h"
 
@@ -21,11 +21,8 @@ int run_ui(const UiOptions& options) {
                              "--tls-private-key-file, or an address of the loopback"}});
     return 2;
   }
-  auto config = client::load_config({.path = options.kubeconfig, .context = options.context});
-  if (!config) {
-    log_error("no way to an API server", {{"error", client::to_string(config.error())}});
-    return 2;
-  }
+  auto config = find_api_server(options.kubeconfig, options.context);
+  if (!config) return 2;
   log_info("starting", {{"version", MUSTER_VERSION}, {"server", config->server}, {"config", config->origin}});
   ui::ClusterOptions serve;
   serve.config = std::move(*config);
