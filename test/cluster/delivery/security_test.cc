@@ -178,10 +178,7 @@ kind: Project
 metadata: {name: firm}
 spec: {queue: root, namespace: {name: firm, podSecurity: baseline}}
 )");
-  ASSERT_TRUE(cluster_->wait(30s, [] {
-    const json ready = cluster_->condition_of("/apis/muster.dev/v1alpha1/projects/firm", "NamespaceReady");
-    return !ready.is_null() && ready["status"] == "True";
-  }));
+  ASSERT_TRUE(cluster_->wait_namespace("firm"));
   cluster_->create(job_object({.name = "plain", .ns = "firm"}));
   ASSERT_TRUE(cluster_->wait_phase("plain", "Running", 30s, "firm"));
   const json pod = cluster_->pods("plain", "firm")[0];

@@ -442,8 +442,7 @@ spec: {nodeSelector: {}, default: true, sharing: {mode: Fraction}}
 };
 
 TEST_F(RandomLife, NoGpuIsGivenOutTwiceAndInPeaceAllThatIsFiniteEnds) {
-  auto seed = static_cast<unsigned>(
-      number_from_environment("MUSTER_SEED", static_cast<int>(std::random_device{}() & 0xffffff)));
+  unsigned seed = seed_of_run();
   RecordProperty("seed", static_cast<int>(seed));
   const auto end = Clock::now() + std::chrono::minutes{number_from_environment("MUSTER_MINUTES", 1)};
   do {

@@ -148,10 +148,8 @@ TEST_F(Reclaimed, AWholeClusterIsHandedOverAndNothingIsLost) {
 // judged, not only the last one.
 TEST_F(Reclaimed, KilledAfterAnyWriteItEndsTheSameAndIsRightAtEveryMoment) {
   const int kills = number_from_environment("MUSTER_KILLS", 10);
-  const auto seed = static_cast<unsigned>(
-      number_from_environment("MUSTER_SEED", static_cast<int>(std::random_device{}() & 0xffffff)));
+  const unsigned seed = seed_of_run();
   RecordProperty("seed", static_cast<int>(seed));
-  std::cout << "MUSTER_SEED=" << seed << "\n";
   start(number_from_environment("MUSTER_NODES", 50));
   History history(*cluster_, {"trainingjobs"});
   // What a pod says with its last breath is lost if nobody listens (decisions/0028); what it has said before

@@ -55,9 +55,7 @@ class Rollout {
 
 TEST(ServiceCrash, KilledAfterAnyWriteOfARolloutItEndsInTheNewRevisionWithNoReplicaTooMany) {
   const int kills = number_from_environment("MUSTER_KILLS", 2 * kKillsOfARollout);
-  const auto seed = static_cast<unsigned>(
-      number_from_environment("MUSTER_SEED", static_cast<int>(std::random_device{}() & 0xffffff)));
-  std::cout << "MUSTER_SEED=" << seed << "\n";
+  const unsigned seed = seed_of_run();
   std::mt19937 random(seed);
   testcluster::Options options;
   options.audit = true;

@@ -127,9 +127,7 @@ class ArrayAudit {
 TEST(ArrayCrash, KilledAfterAnyWriteEachIndexIsRunToItsEndOnce) {
   const int count = full_size() ? 200 : 60, parallelism = 10;
   const int kills = number_from_environment("MUSTER_KILLS", 8);
-  const auto seed = static_cast<unsigned>(
-      number_from_environment("MUSTER_SEED", static_cast<int>(std::random_device{}() & 0xffffff)));
-  std::cout << "MUSTER_SEED=" << seed << "\n";
+  const unsigned seed = seed_of_run();
   std::mt19937 random(seed);
   testcluster::Options options;
   options.audit = true;

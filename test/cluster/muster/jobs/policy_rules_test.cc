@@ -158,10 +158,7 @@ class PolicyRules : public OneCluster {
                         {"kind", "Project"},
                         {"metadata", {{"name", name}}},
                         {"spec", {{"queue", "root"}, {"quota", {{"gpu", 8}}}}}});
-      ASSERT_TRUE(cluster_->wait(30s, [&] {
-        const json ready = cluster_->condition_of(path_of_project(name), "NamespaceReady");
-        return !ready.is_null() && ready["status"] == "True";
-      }));
+      ASSERT_TRUE(cluster_->wait_namespace(name));
     }
   }
   // And waits until the API server judges by it.

@@ -30,10 +30,7 @@ spec:
     defaultPool: default
     defaults: {priorityClassName: training, gpus: {count: 2}, cpuPerGPU: 3, memoryPerGPU: 5Gi}
 )");
-    ASSERT_TRUE(cluster_->wait(30s, [] {
-      const json ready = cluster_->condition_of(kProject, "NamespaceReady");
-      return !ready.is_null() && ready["status"] == "True";
-    }));
+    ASSERT_TRUE(cluster_->wait_namespace("strict"));
     // The policies are in force some time after they were made.
     ASSERT_TRUE(cluster_->wait(30s, [] {
       const auto probe = apply("probe", {{"maxRuntime", "99d"}});

@@ -98,11 +98,8 @@ spec:
   - {kind: Group, name: vision-guests, role: Viewer}
 )");
     for (const char* name : {"nlp", "vision"}) {
-      const std::string path = std::string("/apis/muster.dev/v1alpha1/projects/") + name;
-      ASSERT_TRUE(cluster_->wait(20s, [&] {
-        const json c = cluster_->condition_of(path, "NamespaceReady");
-        return !c.is_null() && c["status"] == "True";
-      })) << cluster_->get(path).dump(2);
+      ASSERT_TRUE(cluster_->wait_namespace(name, 20s))
+          << cluster_->get(std::string("/apis/muster.dev/v1alpha1/projects/") + name).dump(2);
     }
     // The aggregated roles are filled, and the authorizer has heard of the bindings.
     for (const auto& person : kPeople) {

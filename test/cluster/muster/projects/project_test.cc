@@ -33,9 +33,7 @@ class Projects : public OneCluster {
     const json c = cluster_->condition_of(kProjects + name, "NamespaceReady");
     return c.is_null() ? json{{"status", ""}, {"reason", ""}, {"message", ""}} : c;
   }
-  static bool wait_ready(const std::string& name) {
-    return cluster_->wait(15s, [&] { return ready(name)["status"] == "True"; });
-  }
+  static bool wait_ready(const std::string& name) { return cluster_->wait_namespace(name, 15s); }
   static bool wait_reason(const std::string& name, const std::string& reason) {
     return cluster_->wait(15s, [&] { return ready(name)["reason"] == reason; });
   }

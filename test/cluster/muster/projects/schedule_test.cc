@@ -30,10 +30,7 @@ kind: Project
 metadata: {name: lab-team}
 spec: {queue: lab, quota: {gpu: 1}}
 )");
-    ASSERT_TRUE(cluster_->wait(30s, [] {
-      const json ready = cluster_->condition_of(kTeam, "NamespaceReady");
-      return !ready.is_null() && ready["status"] == "True";
-    }));
+    ASSERT_TRUE(cluster_->wait_namespace("lab-team"));
   }
 
   // The cron expression of a minute that is at least 5 s ahead, and when it begins.

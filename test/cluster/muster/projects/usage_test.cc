@@ -111,12 +111,11 @@ class Usage : public testing::Test {
 // again. Each account is as it was recounted from the history. MUSTER_KILLS: how often. MUSTER_MINUTES: for
 // so long, with jobs that take ten times as long; then the sums must agree to the hundredth.
 TEST_F(Usage, IsWhatTheHistorySaysHoweverOftenTheOperatorIsKilled) {
-  const auto seed = static_cast<unsigned>(
-      number_from_environment("MUSTER_SEED", static_cast<int>(std::random_device{}() % 100000)));
+  const unsigned seed = seed_of_run();
   const int kills = number_from_environment("MUSTER_KILLS", 6);
   const int minutes = number_from_environment("MUSTER_MINUTES", 0);
   const bool is_long = minutes > 0;
-  std::cout << "MUSTER_SEED=" << seed << " MUSTER_KILLS=" << kills << " MUSTER_MINUTES=" << minutes << "\n";
+  std::cout << "MUSTER_KILLS=" << kills << " MUSTER_MINUTES=" << minutes << "\n";
   std::mt19937 dice(seed);
   const auto dice_of = [&](int n) { return static_cast<int>(dice() % static_cast<unsigned>(n)); };
   History history(*cluster_, {"trainingjobs"});

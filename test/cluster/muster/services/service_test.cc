@@ -34,10 +34,7 @@ TEST(InferenceServices, TakeWhatIsTheirsAndOutliveControllerNodeAndImage) {
   s.cluster->make_namespace("guests", "guests");
   s.cluster->apply(
       "apiVersion: muster.dev/v1alpha1\nkind: Project\nmetadata: {name: guests}\nspec: {queue: root}\n");
-  ASSERT_TRUE(s.cluster->wait(15s, [&] {
-    const json ready = s.cluster->condition_of("/apis/muster.dev/v1alpha1/projects/guests", "NamespaceReady");
-    return !ready.is_null() && ready["status"] == "True";
-  }));
+  ASSERT_TRUE(s.cluster->wait_namespace("guests", 15s));
   for (const char* name : {"loan-a", "loan-b"}) s.cluster->create(job_object({.name = name, .ns = "guests"}));
   ASSERT_TRUE(s.cluster->wait_phase("loan-a", "Running", 30s, "guests"));
   ASSERT_TRUE(s.cluster->wait_phase("loan-b", "Running", 30s, "guests"));
