@@ -32,12 +32,12 @@ namespace {
 constexpr auto kForHead = std::chrono::seconds{10};
 constexpr auto kForConnect = std::chrono::seconds{3};
 constexpr auto kFarewell = std::chrono::seconds{2};
-constexpr client::Duration kLookAgain =
-    std::chrono::seconds{1};  // whoever is held looks whether its turn has come
+// Whoever is held looks whether its turn has come.
+constexpr client::Duration kLookAgain = std::chrono::seconds{1};
 constexpr client::Duration kAvoided = std::chrono::seconds{1};    // a replica that did not take a request
 constexpr client::Duration kOpenAgain = std::chrono::seconds{5};  // ports that could not be had
-constexpr auto kAcceptPause =
-    std::chrono::milliseconds{100};  // without file descriptors every accept fails at once
+// Without file descriptors every accept fails at once.
+constexpr auto kAcceptPause = std::chrono::milliseconds{100};
 constexpr std::size_t kPiece = 32 << 10;
 constexpr std::size_t kMostHeld = 128 << 10;  // of one request; the rest stays with its client
 constexpr std::chrono::seconds kRetryFull{10}, kRetryClosed{1};

@@ -15,8 +15,8 @@
 namespace muster::plugin {
 namespace {
 
-constexpr std::size_t kMaxUser =
-    19;  // with the image's part and a dash at most 40: the longest name of a job
+// With the image's part and a dash at most 40: the longest name of a job.
+constexpr std::size_t kMaxUser = 19;
 constexpr std::chrono::seconds kLookAgain{1};
 
 // What --shell runs where no command was given: something that stays, and ends at once when it is told to.

@@ -65,8 +65,8 @@ struct ArrayPlan {
 
   ArrayRecord record;  // to be written before anything else of the plan is done
   std::optional<ArrayEnd> end{};
-  std::vector<std::int32_t>
-      news{};  // indexes that this record has and the one before had not, in their order
+  // Indexes that this record has and the one before had not, in their order.
+  std::vector<std::int32_t> news{};
   std::vector<std::int32_t> create{};  // these get their job
   std::vector<std::size_t> remove{};   // indexes into the jobs: these go
 };
