@@ -260,6 +260,9 @@ TEST_F(Affinity, ReplicasStandInDifferentRacks) {
   ASSERT_TRUE(c.real().add_nodes(node));
   EXPECT_TRUE(s_.wait_ready("racks", 3)) << s_.say("racks");
   EXPECT_EQ(nodes_of(s_.pods("racks")).count("c-0"), 1u);
+  // First its pod: of a node that is gone, only the collector of pods takes it away, a minute later.
+  c.remove(path_of_service("racks"));
+  EXPECT_TRUE(c.wait(kCollected, [&] { return c.all_pods().empty(); }));
   c.remove("/api/v1/nodes/c-0");
 }
 
