@@ -14,7 +14,7 @@ namespace {
 
 class Run {
  public:
-  explicit Run(std::ostream& out) : out_(out) {}
+  Run(std::ostream& out, const Judge& judge) : out_(out), judge_(judge) {}
 
   void file(const std::string& name, std::istream& in) {
     const LoadedDocuments loaded = load_file(name, in);
@@ -39,6 +39,10 @@ class Run {
       return;
     }
     std::vector<FieldError> errors = validate(document);
+    if (errors.empty() && judge_) {
+      errors = judge_(object);
+      for (FieldError& error : errors) error.location = document.location(error.field);
+    }
     const std::string where = document.location("");
     const Json* metadata = member(object, "metadata");
     if (!text_of(member(metadata, "name")).empty()) {
@@ -54,13 +58,15 @@ class Run {
   }
 
   std::ostream& out_;
+  const Judge& judge_;
   std::map<std::string, std::string> seen_;  // object -> where it was first stated
 };
 
 }  // namespace
 
-FilesVerdict validate_files(const std::vector<std::string>& files, std::istream& in, std::ostream& out) {
-  Run run(out);
+FilesVerdict validate_files(const std::vector<std::string>& files, std::istream& in, std::ostream& out,
+                            const Judge& judge) {
+  Run run(out, judge);
   for (const std::string& argument : files) {
     const std::vector<std::string> all = expand_path(argument);
     if (all.empty()) {

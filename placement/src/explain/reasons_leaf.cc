@@ -48,8 +48,8 @@ std::optional<PendingReason> reason_of_leaf(const QueueTree& tree, QueueId leaf,
     v.reason = Reason::kQueueHeld;
     v.message =
         who(tree.queue(at).spec) +
-        (tree.queue(at).spec.drain ? " starts nothing new, and lets go of what runs (spec.admission: Drain)"
-                                   : " starts nothing new (spec.admission: Hold)");
+        (tree.queue(at).spec.drain ? " starts nothing new, and lets go of what runs (admission: Drain)"
+                                   : " starts nothing new (admission: Hold)");
     return v;
   }
   return std::nullopt;

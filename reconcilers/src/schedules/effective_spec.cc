@@ -6,6 +6,8 @@
 #include <set>
 
 #include "muster/common/quantity.h"
+#include "muster/crds/codec.h"
+#include "muster/crds/validate.h"
 #include "muster/reconcilers/schedules/cron.h"
 #include "muster/reconcilers/schedules/time_zone.h"
 
@@ -205,6 +207,21 @@ EffectiveSpec<crds::QueueSpec> effective_spec(const crds::QueueSpec& spec, Time 
 }
 EffectiveSpec<crds::ProjectSpec> effective_spec(const crds::ProjectSpec& spec, Time now) {
   return effective(spec, now);
+}
+
+std::vector<crds::FieldError> schedule_errors(const crds::Json& object) {
+  std::vector<crds::FieldError> errors;
+  const auto find = [&]<class Kind>(const crds::Result<Kind>& read) {
+    if (!read) return;
+    for (const auto& problem : effective_spec(read->spec, crds::Time{}).problems) {
+      const auto colon = problem.find(": ");
+      errors.push_back({crds::object_name(object), problem.substr(0, colon), problem.substr(colon + 2), ""});
+    }
+  };
+  const std::string kind = object.value("kind", std::string());
+  if (kind == "Queue") find(crds::from_json<crds::Queue>(object));
+  if (kind == "Project") find(crds::from_json<crds::Project>(object));
+  return errors;
 }
 
 }  // namespace muster::reconcilers

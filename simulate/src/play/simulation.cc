@@ -14,8 +14,9 @@ namespace {
 constexpr int kMaxRounds = 10'000;
 // When nothing but time is left to wait for, and so many wake-ups have changed nothing, nothing will.
 constexpr int kMaxIdleWakes = 1000;
-// A schedule never ends. When all that is stated has been, and it has changed something so often, it is over.
-constexpr int kMaxScheduled = 10'000;
+// A schedule never ends. When all that is stated has been, and it has changed something so often (two changes a
+// day are more than a year), it is over.
+constexpr int kMaxScheduled = 1000;
 
 pl::Time whole_seconds(pl::Time t) {
   return {(t.ms + 999) / 1000 * 1000};
@@ -46,7 +47,8 @@ void World::run_to(std::optional<pl::Time> until,
                    const std::function<void(const simulate::Progress&)>& tell_progress) {
   std::vector<Entry> due;
   const auto goes_on = [this] {
-    return errors.empty() && (to_come_ > 0 || idle_ < kMaxIdleWakes) && scheduled_alone_ < kMaxScheduled;
+    return errors.empty() && (to_come_ > 0 || (idle_ < kMaxIdleWakes && !is_left_to_schedules_)) &&
+           scheduled_alone_ < kMaxScheduled;
   };
   while (!agenda_.empty() && goes_on()) {
     const pl::Time at = agenda_.top().at;
@@ -178,10 +180,14 @@ crds::Time World::wall() const {
 // What holds from now on by the schedules of Queues and Projects.
 void World::follow_schedules() {
   for (auto& spec : scheduled_.due(wall())) {
-    if (now > last_stated_) ++scheduled_alone_;
+    if (now > last_stated_) ++scheduled_alone_, is_left_to_schedules_ = !anything_waits();
     spec.created = created_.at((spec.is_project ? "Project " : "Queue ") + spec.name);
     cluster.upsert_queue(spec);
   }
+}
+
+bool World::anything_waits() const {
+  return std::ranges::any_of(gangs_, [](const auto& g) { return g.second->state == Gang::State::kWaiting; });
 }
 
 std::optional<pl::Time> World::next_by_schedule() const {

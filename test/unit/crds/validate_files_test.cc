@@ -9,6 +9,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "muster/crds/validate.h"
+
 namespace muster::crds {
 namespace {
 
@@ -70,6 +72,20 @@ TEST_F(ValidateFiles, ItemsWithoutANameAreNotTwice) {
   EXPECT_EQ(run({folder_}).exit_code(), 1);
   EXPECT_THAT(out_, testing::HasSubstr("spec.pools[1]: must be an object, is \"a100\""));
   EXPECT_THAT(out_, testing::Not(testing::HasSubstr("twice")));
+}
+
+// Of what the schemas refuse, nothing else is said.
+TEST_F(ValidateFiles, AJudgeSaysWhatElseIsWrongWithWhatTheSchemasAccept) {
+  std::istringstream in(kMixed);
+  std::ostringstream out;
+  std::vector<std::string> judged;
+  const auto verdict = validate_files({"-"}, in, out, [&](const Json& object) {
+    judged.push_back(object_name(object));
+    return std::vector<FieldError>{{judged.back(), "spec.weight", "is odd", ""}};
+  });
+  EXPECT_EQ(judged, std::vector<std::string>{"Queue research"});
+  EXPECT_EQ(verdict.invalid, 2);
+  EXPECT_THAT(out.str(), testing::HasSubstr("standard input:8: Queue research: spec.weight: is odd\n"));
 }
 
 TEST_F(ValidateFiles, FoldersAreReadWhole) {

@@ -110,7 +110,8 @@ void finished(JobStep& s) {
   }
   if (!s.spec.ttl_after_finished || !s.status.finished_at) return;
   const auto due = *s.status.finished_at + *s.spec.ttl_after_finished;
-  if (s.seen.now >= due) {
+  // Not before its end is written: who watches it sees how it ended, even where the time is nothing.
+  if (s.seen.now >= due && is_finished(s.seen.job.status)) {
     s.step.remove_job = true;
   } else {
     s.wake(due);

@@ -200,6 +200,20 @@ TEST(Lifecycle, TtlAfterFinishedRemovesTheJob) {
   EXPECT_TRUE(step.status == life.job.status);
 }
 
+// Its end is written first, so that who watches it sees how it ended.
+TEST(Lifecycle, TtlOfNothingRemovesTheJobAfterItsEndIsWritten) {
+  Life life;
+  life.job.spec.ttl_after_finished = hours{0};
+  life.job.spec.restart.limit = 0;
+  life.run();
+  life.fail("llama-worker-0-1");
+  Step step = life.look();
+  EXPECT_EQ(step.status.phase, Phase::kFailed);
+  EXPECT_FALSE(step.remove_job);
+  life.turn();
+  EXPECT_TRUE(life.look().remove_job);
+}
+
 TEST(Lifecycle, WhatItHoldsOfResourcesByNameIsInItsStatus) {
   Life life;
   life.named = [](const crds::PodAssignment& place) {

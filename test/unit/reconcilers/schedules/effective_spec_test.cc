@@ -284,5 +284,27 @@ TEST(ScheduledQueues, AQueueAndAProjectOfOneNameAreTwo) {
   EXPECT_EQ(queues.due(at("2026-01-06T06:00:00Z")).size(), 1U);
 }
 
+TEST(ScheduleErrors, AFileIsToldWhatTheOperatorWouldSay) {
+  const auto errors_of = [](const std::string& kind, const std::string& zone) {
+    std::string text;
+    for (const auto& e : schedule_errors({{"apiVersion", "muster.dev/v1alpha1"},
+                                          {"kind", kind},
+                                          {"metadata", {{"name", "lab"}}},
+                                          {"spec",
+                                           {{"queue", "all"},
+                                            {"schedules",
+                                             {{{"start", "0 20 * * *"},
+                                               {"duration", "10h"},
+                                               {"timeZone", zone},
+                                               {"set", {{"limit", {{"gpu", 8}}}}}}}}}}}))
+      text += to_string(e);
+    return text;
+  };
+  EXPECT_EQ(errors_of("Project", "Europe/Paris"), "");
+  EXPECT_THAT(errors_of("Project", "Europe/Prais"),
+              HasSubstr("Project lab: spec.schedules[0].timeZone: must be a name of the IANA"));
+  EXPECT_EQ(errors_of("TrainingJob", "Europe/Prais"), "");
+}
+
 }  // namespace
 }  // namespace muster::reconcilers

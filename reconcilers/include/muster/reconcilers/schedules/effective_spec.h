@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "muster/crds/common.h"
+#include "muster/crds/error.h"
 #include "muster/crds/project.h"
 #include "muster/crds/queue.h"
 
@@ -28,5 +30,8 @@ struct EffectiveSpec {
 // Complexity: O(entries x starts until something changes), with a bound.
 EffectiveSpec<crds::QueueSpec> effective_spec(const crds::QueueSpec& spec, crds::Time now);
 EffectiveSpec<crds::ProjectSpec> effective_spec(const crds::ProjectSpec& spec, crds::Time now);
+
+// The same problems, of a Queue or Project as it is in a file; none of any other object.
+std::vector<crds::FieldError> schedule_errors(const crds::Json& object);
 
 }  // namespace muster::reconcilers
