@@ -10,10 +10,11 @@ namespace {
 constexpr std::array<std::pair<std::string_view, std::string_view>, 22> kHelps = {{
     {"InsufficientCapacity", "to wait, a smaller gang, or more nodes"},
     {"Fragmented", "to wait, or smaller pods"},
-    {"Reserved", "to wait, or a maxRuntime by which it ends before the job that is named starts"},
+    {"Reserved", "to wait, or a maxRuntime by which it ends before what is named begins"},
     {"TopologyUnsatisfiable",
      "to wait, a coarser level, topology.preferred in place of required, or a smaller gang"},
-    {"NoMatchingNodes", "other gpus.models, tolerations or requests, or the claim that is missing"},
+    {"NoMatchingNodes",
+     "another pool, other gpus.models, tolerations or requests, or the claim that is missing"},
     {"NoDefaultPool", "to name a pool, or one NodePool with default: true"},
     {"LimitReached", "that other jobs of yours end, or a higher limit"},
     {"QuotaExceeded", "to wait, preemptible: true, or more quota"},

@@ -64,6 +64,8 @@ int run_simulate(const SimulateOptions& o) {
   }
   const simulate::Input input = simulate::read_input(o.files, std::cin);
   if (!input.errors.empty()) return wrong_input(input.errors);
+  for (const auto& w : input.warnings)
+    std::cerr << "warning: " << crds::to_string(w) << ": this schedule does not count\n";
   if (o.check && input.expectations.empty()) {
     std::cerr << "--check: the input has no Expectation\n";
     return 2;

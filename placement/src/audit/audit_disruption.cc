@@ -46,10 +46,11 @@ std::optional<std::string> beyond_bound(const ClusterModel& s, const Job& j, con
          ", with a bound of " + std::to_string(most) + " per cent";
 }
 
-bool fair_share_is_due(const ClusterModel& s, const Job& claimant, Time now) {
+bool fair_share_is_due(const ClusterModel& s, const Job& claimant, bool is_guaranteed, Time now) {
   // There the order of RULES.md 5.8 alone decides: what can be had by quota is not asked for by fair share,
   // also where fewer would have to go for that.
   if (max_overhead(s, claimant.leaf) >= 100) return false;
+  if (is_guaranteed) return true;
   Duration patience = kPatience;
   for (const QueueId at : way_up(s.tree(), claimant.leaf)) {
     if (const auto& own = s.tree().queue(at).spec.patience) {

@@ -19,7 +19,7 @@ std::optional<std::string> beyond_bound(const ClusterModel& state, const Job& jo
                                         WorkTime cost);
 
 // What the claimant's fair share gives it a right to is weighed now against what its quota does: it has
-// waited for long enough, and disturbances have a price.
-bool fair_share_is_due(const ClusterModel& state, const Job& claimant, Time now);
+// waited for long enough or stays within its guarantee, and disturbances have a price.
+bool fair_share_is_due(const ClusterModel& state, const Job& claimant, bool is_guaranteed, Time now);
 
 }  // namespace muster::placement

@@ -314,7 +314,18 @@ class SolutionAudit {
     });
     if (!owed || std::all_of(gone.begin(), gone.end(), [&](std::size_t i) { return pieces_[i].own; }))
       return true;
-    return fair_share_is_due(s_, s_.job(c_.job), now_) || reclaims(gone, Eligibility::kByQuota);
+    return fair_share_is_due(s_, s_.job(c_.job), stays_within_guarantee(), now_) ||
+           reclaims(gone, Eligibility::kByQuota);
+  }
+  // As it is, with nobody gone.
+  bool stays_within_guarantee() const {
+    return std::ranges::all_of(c_.path, [&](QueueId at) {
+      return std::ranges::all_of(s_.tree().accounted(), [&](ResourceKind kind) {
+        const std::int64_t asked = amount_of(c_.asked, kind);
+        const std::int64_t quota = quota_in(s_.tree().share(at, c_.pool), kind);
+        return asked <= 0 || quota == kUnbounded || held(at, kind) + asked <= std::min(quota, fair(at, kind));
+      });
+    });
   }
 
   std::int64_t fair(QueueId at, ResourceKind kind) const {
@@ -377,7 +388,11 @@ class SolutionAudit {
     for (const QueueId at : way_up(s_.tree(), p.leaf)) {
       if (std::find(c_.path.begin(), c_.path.end(), at) != c_.path.end()) return true;
       const Share& share = s_.tree().share(at, c_.pool);
-      bool over = false;
+      // Guaranteed GPUs come with the CPUs and the memory beside them.
+      bool over = eligibility == Eligibility::kByQuota && c_.asked.gpu.value > 0 &&
+                  p.amounts.gpu.value == 0 &&
+                  (quota_in(share, ResourceKind::kCpu) == kUnbounded ||
+                   quota_in(share, ResourceKind::kMemory) == kUnbounded);
       for (const ResourceKind kind : s_.tree().accounted()) {
         const std::int64_t quota = quota_in(share, kind);
         if (amount_of(c_.asked, kind) <= 0 || quota == kUnbounded) continue;

@@ -110,6 +110,7 @@ void Judge::judge(Scene& scene, JobId id, const Where& where) {
   const Job& j = s_.job(id);
   const PoolId pool = scene.pool;
   const auto& up = path(scene, j.leaf);
+  if (const auto drain = reason_of_drain(s_, j, up)) return publish(id, *drain, 0, where);
   const Resources asked = s_.asked(s_.request_of(j), pool);
   const auto bound = broken_bound(s_, up, pool, asked, applicant(j.spec), View::kNow);
   if (bound && bound->binds) return publish(id, reason_of_bound(s_, *bound, pool), 0, where);

@@ -90,12 +90,15 @@ std::optional<PendingReason> reason_of_fair_share(const ClusterModel& s, const C
       const std::string& name = s.pool(c.pool).spec.name;
       const char* const resource = s.resource_names.name_of(what);
       const std::string whose = who(s.tree().queue(at).spec);
+      const std::int64_t free = amount_of(s.pool(c.pool).domains[0].free, what);
       PendingReason v;
       v.reason = Reason::kFairShareReached;
-      v.message = "needs " + show(resource, asked) + " " + unit_of(s.pool(c.pool).spec, resource) +
-                  " in pool " + name +
-                  ", too little is free, and nothing may be taken from others for it: " + whose + " has " +
-                  show(resource, used) + " of its fair share of " + show(resource, fair);
+      v.message =
+          "needs " + show(resource, asked) + " " + unit_of(s.pool(c.pool).spec, resource) + " in pool " +
+          name + ", " +
+          (free < asked ? "too little is free" : show(resource, free) + " are free in the wrong places") +
+          ", and nothing may be taken from others for it: " + whose + " has " + show(resource, used) +
+          " of its fair share of " + show(resource, fair);
       v.blocking.push_back({resource, name, asked, std::max<std::int64_t>(0, fair - used), {whose}});
       return v;
     }

@@ -47,12 +47,25 @@ std::optional<PendingReason> reason_of_leaf(const QueueTree& tree, QueueId leaf,
     if (!tree.queue(at).spec.hold) continue;
     v.reason = Reason::kQueueHeld;
     v.message =
-        who(tree.queue(at).spec) +
-        (tree.queue(at).spec.drain ? " starts nothing new, and lets go of what runs (admission: Drain)"
-                                   : " starts nothing new (admission: Hold)");
+        who(tree.queue(at).spec) + (tree.queue(at).spec.drain
+                                        ? " starts nothing new, and lets go of what runs (admission: Drain)"
+                                        : " starts nothing new (admission: Hold)");
     return v;
   }
   return std::nullopt;
+}
+
+std::optional<PendingReason> reason_of_drain(const ClusterModel& s, const Job& j,
+                                             const std::vector<QueueId>& path) {
+  const QueueId at = s.tree().drains_before_end(path, s.time, j.spec.max_runtime);
+  if (at == kNoId) return std::nullopt;
+  const QueueSpec& queue = s.tree().queue(at).spec;
+  PendingReason v;
+  v.reason = Reason::kReserved;
+  v.message = "may run until after " + show(queue.coming_drain->at) + " by its maxRuntime, and " +
+              who(queue) + " lets go of what runs from then until " + show(queue.coming_drain->until) +
+              " by its schedules; it starts after that";
+  return v;
 }
 
 }  // namespace muster::placement

@@ -36,8 +36,10 @@ Holders holders(const ClusterModel& s, PoolId pool, ResourceKind what) {
     s.work.spend(static_cast<std::int64_t>(s.jobs().all().size()));
     for (const Job& j : s.jobs().all()) {
       if (!j.known || !j.assignment || j.assignment->pool != s.pool(pool).spec.name) continue;
-      if (const auto amount = amount_of(s.request_of(j).total, what); amount > 0)
-        list.emplace_back(amount, j.spec.id);
+      std::int64_t amount = 0;  // an elastic job may hold more than it asked for
+      for (const Allocation& c : j.allocations) amount += amount_of(c.amounts, what);
+      if (amount > 0) list.emplace_back(amount, j.spec.id);
+      s.work.spend(static_cast<std::int64_t>(j.allocations.size()));
     }
     keep_most(list);
   }
@@ -213,6 +215,16 @@ std::string beyond_every_node(const ClusterModel& s, PoolId pool, const RoleSpec
 }
 
 PendingReason no_node(const ClusterModel& s, const Request& request, PoolId pool, std::size_t role) {
+  if (s.pool(pool).domains[0].nodes == 0) {
+    const std::string& name = s.pool(pool).spec.name;
+    PendingReason v;
+    v.reason = Reason::kNoMatchingNodes;
+    v.message =
+        "pool " + name +
+        " has no usable node: none is there, or they are not Ready, cordoned or in another pool as well";
+    v.blocking.push_back({"pods", name, request.roles[role].replicas, 0, {}});
+    return v;
+  }
   if (auto v = not_shared_so(s, request, pool, role)) return *v;
   const RoleSpec& r = request.roles[role];
   std::string asks;

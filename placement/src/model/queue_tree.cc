@@ -229,6 +229,17 @@ bool QueueTree::may_start(QueueId leaf, const std::vector<QueueId>& path) const 
          std::none_of(path.begin(), path.end(), [&](QueueId above) { return queue(above).spec.hold; });
 }
 
+QueueId QueueTree::drains_before_end(const std::vector<QueueId>& path, Time now,
+                                     std::optional<Duration> runs) const {
+  if (!runs) return kNoId;
+  const auto drains = [&](QueueId at) {
+    const auto& drain = queue(at).spec.coming_drain;
+    return drain && now + *runs > drain->at && (!drain->open_after || *runs <= *drain->open_after);
+  };
+  const auto found = std::ranges::find_if(path, drains);
+  return found == path.end() ? kNoId : *found;
+}
+
 const Share& QueueTree::share(QueueId id, PoolId p) const {
   static const Share kAbsent{};
   const QueueSpec& spec = queue(id).spec;

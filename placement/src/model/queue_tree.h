@@ -84,6 +84,9 @@ class QueueTree {
   std::vector<QueueId> path(QueueId leaf) const;
   // The Project is known, hangs on a complete tree, and no Queue above it is held. `path`: path(leaf).
   bool may_start(QueueId leaf, const std::vector<QueueId>& path) const;
+  // RULES.md 3.6: the Queue on this path that would drain a job that ends only after `runs`, where after the
+  // drain the job would have the time. kNoId: there is none.
+  QueueId drains_before_end(const std::vector<QueueId>& path, Time now, std::optional<Duration> runs) const;
   const Share& share(QueueId at, PoolId pool) const;
   bool reserves() const { return reserves_; }  // some tree node has a reserved part
   bool lends() const { return lenders_ > 0; }  // some tree node lends to non-preemptible jobs

@@ -111,8 +111,6 @@ constexpr std::optional<std::int64_t> bound_of(const Bounds& bounds, ResourceKin
 }
 
 inline constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max();
-// The fair share of what a quota does not account for. Sums of some still fit.
-inline constexpr std::int64_t kPlenty = std::numeric_limits<std::int64_t>::max() / 4;
 
 // A quota of GPUs that is not stated is 0. Of the others it then is not accounted: nullopt.
 constexpr std::optional<std::int64_t> quota_of(const Bounds& quota, ResourceKind kind) {

@@ -47,6 +47,8 @@ void ServiceOrder::fill(Leaf& l, Infeasible& infeasible) const {
   const std::int64_t lowest = lowest_running(state_->pool(pool_), l.leaf);
   const std::set<PendingKey>* first = nullptr;
   for (const auto& [kind, jobs] : lane->second.kinds) {
+    const auto runs = kind.ends_within < 0 ? std::nullopt : std::optional(Duration{kind.ends_within});
+    if (state_->tree().drains_before_end(l.path, state_->time, runs) != kNoId) continue;
     if (!infeasible.starts(l.leaf, lowest, kind)) {
       l.kinds.push_back({&jobs, jobs.begin(), false});
       continue;

@@ -18,9 +18,9 @@ namespace muster::placement {
 // ClusterModel::stop_waiting). Jobs that hold an assignment are passed over.
 class ServiceOrder {
  public:
-  // Leaves out leaf queues in which nothing may start, and kinds of jobs that are infeasible. There is one
-  // exception: where the pool has no reservation yet, the first infeasible job of each leaf queue has its
-  // turn, because it may be the one that gets one.
+  // Leaves out leaf queues in which nothing may start, and kinds of jobs that would be drained before they
+  // end, or are infeasible. Of the last there is one exception: where the pool has no reservation yet, the
+  // first infeasible job of each leaf queue has its turn, because it may be the one that gets one.
   ServiceOrder(ClusterModel& state, PoolId pool);
 
   JobId head();  // kNoId: all served

@@ -332,15 +332,14 @@ void Decisions::reconsider() {
     Resources amounts;
     for (const Leaving& l : j.leaving) amounts += l.allocation.amounts;
     const PoolId pool = s_.find_pool(j.evicted_from->pool);
-    if (pool == kNoId ||
-        broken_bound(s_, s_.tree().path(j.leaf), pool, amounts, applicant(j.spec), View::kTarget))
-      continue;
+    const auto path = s_.tree().path(j.leaf);
+    if (pool == kNoId || broken_bound(s_, path, pool, amounts, applicant(j.spec), View::kTarget)) continue;
     // With whole GPUs the totals say most of it.
     const Resources& free = s_.pool(pool).domains[0].free;
     if (amounts.gpu.value % kMilliPerGpu == 0 && amounts.gpu > free.gpu) continue;
     if (stays(id, pool)) {
       drop(*entry);
-    } else if (!j.spec.interactive && moves(id, pool)) {
+    } else if (!j.spec.interactive && !path.empty() && moves(id, pool)) {
       entry->decision.kind = Decision::Kind::kMove;
     } else {
       continue;

@@ -51,7 +51,9 @@ bool fits(ClusterModel& s, JobId id, PoolId pool) {
 // Something may start in its leaf, and it is places that it lacks: not only room under a limit or a quota.
 bool lacks_places(ClusterModel& s, JobId id, PoolId pool) {
   const Job& j = s.job(id);
-  if (!s.tree().may_start(j.leaf, s.tree().path(j.leaf))) return false;
+  const auto path = s.tree().path(j.leaf);
+  if (!s.tree().may_start(j.leaf, path)) return false;
+  if (s.tree().drains_before_end(path, s.time, j.spec.max_runtime) != kNoId) return false;
   return within_bounds(s, j, pool) || !fits(s, id, pool);
 }
 
@@ -59,12 +61,19 @@ bool in_line(const Job& j, PoolId pool) {
   return j.known && j.waits && std::find(j.pools.begin(), j.pools.end(), pool) != j.pools.end();
 }
 
-// What runs in the pool, in the order in which it is expected to end.
+// It ends at a time that somebody knows or has learned, or it may be moved or taken. What else runs, such as
+// a replica of a service, may be there for ever: nothing is kept free beside it in vain.
+bool may_come_free(const Job& j) {
+  return j.spec.preemptible || end_of(j) || learned_end_of(j);
+}
+
+// What runs in the pool and may come free, in the order in which it is expected to end.
 std::vector<JobId> by_end(const ClusterModel& s, PoolId pool) {
   std::vector<std::tuple<bool, Time, std::string_view, JobId>> list;
   for (const auto& [leaf, jobs] : s.pool(pool).holding) {
     for (const JobId id : jobs) {
       const Job& j = s.job(id);
+      if (!may_come_free(j)) continue;
       const auto end = end_of(j);
       list.emplace_back(!end, end ? *end : j.progress.began, j.spec.id, id);
     }

@@ -1,6 +1,7 @@
 #include "shares/eligibility.h"
 
 #include <algorithm>
+#include <array>
 
 #include "shares/entitlement.h"
 
@@ -19,6 +20,15 @@ bool within(const QueueTree& tree, const Claimant& c, QueueId at, Eligibility el
     if (with > std::max(most, amount_of(before, kind))) return false;
   }
   return true;
+}
+
+// Some of what is used there is of a resource that the quota says nothing about.
+bool uses_what_nobody_promised(const QueueTree& tree, QueueId at, PoolId pool) {
+  const Resources& used = tree.sums(at, pool).allocated;
+  const Bounds& quota = tree.share(at, pool).quota;
+  return std::ranges::any_of(std::array{ResourceKind::kCpu, ResourceKind::kMemory}, [&](ResourceKind kind) {
+    return amount_of(used, kind) > 0 && !quota_of(quota, kind);
+  });
 }
 
 }  // namespace
@@ -46,10 +56,12 @@ bool is_minimum_guaranteed(const QueueTree& tree, const Claimant& c, const Resou
 
 bool may_give(const QueueTree& tree, const Claimant& c, Eligibility eligibility,
               const std::vector<QueueId>& path, const Resources& amounts) {
+  const bool gpus_come_first =
+      eligibility == Eligibility::kByQuota && c.asked.gpu.value > 0 && amounts.gpu.value == 0;
   for (const QueueId at : path) {
     if (std::find(c.path.begin(), c.path.end(), at) != c.path.end()) return true;  // the common ancestor
     const Resources& used = tree.sums(at, c.pool).allocated;
-    bool over = false, below_guarantee = false;
+    bool over = gpus_come_first && uses_what_nobody_promised(tree, at, c.pool), below_guarantee = false;
     for (const ResourceKind kind : tree.accounted()) {
       if (amount_of(c.asked, kind) <= 0) continue;
       const Entitlement own = entitlement(tree, at, c.pool, *c.fair, kind);

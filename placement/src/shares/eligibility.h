@@ -40,8 +40,9 @@ bool is_eligible(const QueueTree& tree, const Claimant& claimant, Eligibility el
 bool may_be_eligible(const QueueTree& tree, const Claimant& claimant, Eligibility eligibility);
 
 // Whether the Project of `path`, and every Queue above it below the one that it has in common with the
-// claimant, is over in something that the claimant asks for. By fair share, taking `amounts` may also leave
-// none of them below its guarantee.
+// claimant, is over in something that the claimant asks for. To a claimant of GPUs by quota, what holds no
+// GPU also gives CPUs and memory that no quota there accounts for. By fair share, taking `amounts` may also
+// leave none of them below its guarantee.
 bool may_give(const QueueTree& tree, const Claimant& claimant, Eligibility eligibility,
               const std::vector<QueueId>& path, const Resources& amounts);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include "node/resource_vector.h"
 #include "node/wide.h"
@@ -19,26 +20,6 @@ std::int64_t reserved_of(const ShareClaim& c) {
 // first get counts as demand.
 std::int64_t of_guarantee(const ShareClaim& c) {
   return std::max(reserved_of(c), std::min({c.quota, c.limit, std::max(c.demand, c.below)}));
-}
-
-// Claims (`got`) that exceed what there is: each is kept in order of priority, inside one priority in
-// proportion.
-void share_scarce(std::int64_t capacity, const std::vector<ShareClaim>& claims,
-                  std::vector<std::int64_t>& got) {
-  std::set<std::int64_t, std::greater<>> priorities;
-  for (const ShareClaim& c : claims) priorities.insert(c.priority);
-  for (const auto priority : priorities) {
-    Wide wanted = 0;
-    for (std::size_t i = 0; i < claims.size(); ++i) {
-      if (claims[i].priority == priority) wanted += got[i];
-    }
-    const auto here = static_cast<std::int64_t>(std::min<Wide>(wanted, capacity));
-    for (std::size_t i = 0; i < claims.size(); ++i) {
-      if (claims[i].priority == priority && wanted > 0)
-        got[i] = static_cast<std::int64_t>(Wide(got[i]) * here / wanted);
-    }
-    capacity -= here;
-  }
 }
 
 // Weighted max-min of `left` over `who`, each up to room[i]; adds to `extra`.
@@ -87,6 +68,28 @@ std::int64_t fill(std::int64_t left, std::int64_t unit, std::vector<std::size_t>
     break;
   }
   return left;
+}
+
+// Claims (`got`) that exceed what there is: each is kept in order of priority, inside one priority by the
+// quotas as weights. Whoever wants little has it whole.
+void share_scarce(std::int64_t capacity, std::int64_t unit, const std::vector<ShareClaim>& claims,
+                  std::vector<std::int64_t>& got) {
+  std::set<std::int64_t, std::greater<>> priorities;
+  std::vector<ShareClaim> by_quota = claims;
+  for (ShareClaim& c : by_quota) {
+    priorities.insert(c.priority);
+    c.weight = std::max<std::int64_t>(1, c.quota);
+  }
+  const auto wanted = std::exchange(got, std::vector<std::int64_t>(claims.size()));
+  // Where somebody is promised a part of a GPU, parts are shared out.
+  const bool whole = std::ranges::all_of(wanted, [&](std::int64_t w) { return w % unit == 0; });
+  for (const auto priority : priorities) {
+    std::vector<std::size_t> who;
+    for (std::size_t i = 0; i < claims.size(); ++i) {
+      if (claims[i].priority == priority && wanted[i] > 0) who.push_back(i);
+    }
+    capacity = fill(capacity, whole ? unit : 1, std::move(who), by_quota, wanted, got);
+  }
 }
 
 // Of one resource: what its quota accounts for, and what bounds it.
@@ -223,11 +226,11 @@ std::vector<std::int64_t> share_out(std::int64_t capacity, std::int64_t unit,
   }
   if (sum > capacity) {  // what is reserved comes before all other claims
     if (reserved > capacity) {
-      share_scarce(capacity, claims, kept);
+      share_scarce(capacity, unit, claims, kept);
       return kept;
     }
     for (std::size_t i = 0; i < claims.size(); ++i) got[i] -= kept[i];
-    share_scarce(capacity - static_cast<std::int64_t>(reserved), claims, got);
+    share_scarce(capacity - static_cast<std::int64_t>(reserved), unit, claims, got);
     for (std::size_t i = 0; i < claims.size(); ++i) got[i] += kept[i];
     return got;
   }

@@ -30,7 +30,8 @@ struct ShareClaim {
 // How much of `capacity` each claim gets. The claims are sorted, the older first. What goes beyond quotas is
 // handed out in pieces of `unit` (whole GPUs). Source: weighted max-min fairness by progressive filling.
 // Where the claims exceed the capacity, reserved quota comes first, then the rest of the quotas, each by
-// priority, and inside a priority in proportion. O(n² log n) at worst.
+// priority, and inside a priority by weighted max-min as well, with the quotas as weights. O(n² log n) at
+// worst.
 std::vector<std::int64_t> share_out(std::int64_t capacity, std::int64_t unit,
                                     const std::vector<ShareClaim>& claims);
 

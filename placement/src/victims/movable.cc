@@ -64,19 +64,9 @@ void Movable::add_up() {
 }
 
 bool Movable::has_holes(const Job& j, bool off) {
-  const Request& request = s_.request_of(j);
-  for (std::size_t r = 0; r < request.roles.size(); ++r) {
-    const RoleSpec& role = request.roles[r];
-    if (!takes_whole_gpus(role)) continue;
-    const auto& pods = j.assignment->pods;
-    const auto need = request.roles.size() == 1
-                          ? std::ssize(pods)
-                          : std::count_if(pods.begin(), pods.end(), [&](const PodPlace& p) {
-                              return p.role == static_cast<std::int32_t>(r);
-                            });
-    if (need > holes(role.gpus, off)) return false;
-  }
-  return true;
+  const auto& roles = s_.request_of(j).roles;
+  return std::ranges::any_of(
+      roles, [&](const RoleSpec& role) { return !takes_whole_gpus(role) || holes(role.gpus, off) > 0; });
 }
 
 std::int64_t Movable::holes(std::int32_t gpus, bool off) {

@@ -34,15 +34,15 @@ std::optional<Solution> VictimTrial::carry_out(const Choice& best, std::size_t s
   claim(solution.places);
   surging_.clear();
   std::size_t moved = 0;
-  for (Victim& v : solution.victims) moved += move(v) ? 1 : 0;
+  for (Victim& v : solution.victims) moved += move(v, action_ == Action::kMove) ? 1 : 0;
   if (action_ == Action::kReclaimAndPreempt && !can_keep(solution)) return reset(start), std::nullopt;
   if (action_ != Action::kMove) return solution;
   if (moved == solution.victims.size()) return who_must_move(std::move(solution), start);
   // Where they all find a place first, the claimant may find one in what is left.
   st_.rollback(taken);
   surging_.clear();
-  const bool all =
-      std::all_of(solution.victims.begin(), solution.victims.end(), [&](Victim& v) { return move(v); });
+  const bool all = std::all_of(solution.victims.begin(), solution.victims.end(),
+                               [&](Victim& v) { return move(v, false); });
   if (auto places = all ? fits(kWholePool) : std::nullopt) {
     solution.places = *std::move(places);
     return who_must_move(std::move(solution), start);
@@ -79,7 +79,7 @@ bool VictimTrial::moved(const std::vector<Victim>& victims, std::size_t start) {
     for (const PodPlace& p : v.moved_to) {
       const Allocation allocation =
           s_.allocation_for(v.job, p, s_.node_of(p.node), q_.claimant.pool, Hold::kNominated);
-      if (!s_.available(allocation, View::kNow)) return false;
+      if (!s_.available(allocation, v.surges ? View::kNow : View::kTarget)) return false;
       st_.place(v.job, p, q_.claimant.pool, Hold::kNominated);
     }
   }
@@ -105,13 +105,15 @@ EvictReason VictimTrial::reason(const Unit& u) const {
   return u.own ? EvictReason::kPreempted : EvictReason::kReclaimed;
 }
 
-bool VictimTrial::move(Victim& v) {
+bool VictimTrial::move(Victim& v, bool may_return) {
   const Job& j = s_.job(v.job);
   if (v.pods.size() != j.assignment->pods.size() || j.spec.interactive) return false;
+  if (s_.tree().path(j.leaf).empty()) return false;  // below a broken tree nothing starts
   if (!has_all_of_minimum(s_.request_of(j), j.assignment->pods)) return false;
   v.surges = surges(v);
   if (!v.surges && has_to_surge(v)) return false;
   auto places = place_again(v, View::kNow);
+  if (!places && may_return && !v.surges && v.pods.size() > 1) places = place_again(v, View::kTarget);
   if (!places) {
     v.surges = false;  // who stays a victim is evicted
     return false;

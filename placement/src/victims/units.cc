@@ -159,7 +159,7 @@ struct Gatherer {
     u.own = own;
     u.of_peer = own && j.spec.priority >= s.job(q.claimant->job).spec.priority;
     u.idle_room = idle_room(path);
-    u.leaf = path.front();
+    u.leaf = j.leaf;
     u.priority = j.spec.priority;
     for (const std::size_t i : u.pods) {
       u.amounts += j.allocations[i].amounts;
@@ -202,7 +202,8 @@ std::vector<Unit> units(const ClusterModel& s, const UnitQuery& q, Safe& safe) {
     const bool own = leaf == c.path.front();
     if (!moves && (own ? q.action == Action::kReclaim : q.action == Action::kPreempt)) continue;
     const auto& path = paths.emplace_back(s.tree().path(leaf));
-    if (path.empty()) continue;
+    // Where the tree above is broken nothing is guaranteed. Whoever claims by quota may take from there.
+    if (path.empty() && (moves || q.eligibility != Eligibility::kByQuota)) continue;
     if (q.who.idle_room_only && !gather.idle_room(path)) continue;
     if (!moves && !own && !may_give(s.tree(), c, q.eligibility, path, {})) continue;
     const Duration least = min_runtime(s.tree(), path, !own);

@@ -95,12 +95,13 @@ class VictimTrial {
   // leaf is beyond the right by that, and the claimant a legal victim of those from whom it has reclaimed,
   // the two would take from each other in circles.
   bool can_keep(const Solution& solution);
-  // All go to their new places, as far as these are free without anybody else's going.
+  // All go to their new places, as far as these are free without anybody else's going than theirs.
   bool moved(const std::vector<Victim>& victims, std::size_t start);
   // Now that each has a place: who need not have gone, stays.
   Solution who_must_move(Solution solution, std::size_t start);
   EvictReason reason(const Unit& u) const;
-  bool move(Victim& v);
+  // `may_return`: a gang for which not enough is free may come back to some of the places that go with it.
+  bool move(Victim& v, bool may_return);
   // RULES.md 5.12: whether it is moved as a replica that nobody misses, and whether it is moved only so.
   bool surges(const Victim& v);
   bool has_to_surge(const Victim& v) const;

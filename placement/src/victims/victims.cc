@@ -38,6 +38,8 @@ class Ways {
         grows_(s.job(q.claimant.job).assignment.has_value()),
         by_quota_(may_be_eligible(s.tree(), q.claimant, Eligibility::kByQuota)),
         by_fair_share_(may_be_eligible(s.tree(), q.claimant, Eligibility::kByFairShare)),
+        guaranteed_(is_eligible(s.tree(), q.claimant, Eligibility::kByQuota,
+                                std::vector<Resources>(q.claimant.path.size()))),
         free_(free_in(s.pool(q.claimant.pool))),
         // Somebody of its leaf could be preempted by it.
         juniors_(lowest_running(s.pool(q.claimant.pool), q.claimant.path.front()) <
@@ -80,13 +82,13 @@ class Ways {
   std::optional<Solution> by_cost() {
     const Time waited = grows_ ? last_size_change() : waits_since(s_.job(q_.claimant.job));
     const bool patient = waited + terms_.patience <= q_.now;
-    if (!patient && by_fair_share_ && !by_quota_) {
+    if (auto solution = cheapest(owed_ways(patient))) return solution;
+    if (!patient && by_fair_share_ && !guaranteed_) {
       const bool may_reclaim = somebody_is_over();
       // Then moves are owed as well, and for these nobody has to be over (owed_ways).
-      if (may_reclaim || (!grows_ && may_move())) soonest(safe_.due, waited + terms_.patience);
+      if (may_reclaim || (!by_quota_ && !grows_ && may_move())) soonest(safe_.due, waited + terms_.patience);
       if (may_reclaim) safe_.waits_for_fair_share = !grows_;
     }
-    if (auto solution = cheapest(owed_ways(patient))) return solution;
     if (auto solution = first_that_pays(patient)) return solution;
     // Growth is no reason to take from the own leaf.
     if ((!juniors_ && !peers_) || grows_) return std::nullopt;
@@ -109,7 +111,7 @@ class Ways {
     std::vector<Way> ways;
     const auto reclaim = [&](bool surplus_only) {
       if (by_quota_) ways.push_back({Action::kReclaim, Eligibility::kByQuota, surplus_only});
-      if (by_fair_share_ && patient && (surplus_only || !grows_))
+      if (by_fair_share_ && (patient || guaranteed_) && (surplus_only || !grows_))
         ways.push_back({Action::kReclaim, Eligibility::kByFairShare, surplus_only});
     };
     reclaim(true);
@@ -147,7 +149,7 @@ class Ways {
   // What is not owed pays once the room that idles without it has cost as much (ski rental).
   std::optional<Solution> first_that_pays(bool patient) {
     std::vector<Way> ways;
-    const bool reclaims = by_fair_share_ && !patient;
+    const bool reclaims = by_fair_share_ && !patient && !guaranteed_;
     if (reclaims) ways.push_back({Action::kReclaim, Eligibility::kByFairShare, true, false});
     if (!grows_ && may_move() && !by_quota_ && (!by_fair_share_ || !patient))
       ways.push_back({Action::kMove, Eligibility::kByQuota, false, false});
@@ -243,7 +245,8 @@ class Ways {
   }
   bool is_owed(Eligibility eligibility) const {
     return eligibility == Eligibility::kByQuota ||
-           (!terms_.free() && waits_since(s_.job(q_.claimant.job)) + terms_.patience <= q_.now);
+           (!terms_.free() &&
+            (guaranteed_ || waits_since(s_.job(q_.claimant.job)) + terms_.patience <= q_.now));
   }
 
   ClusterModel& s_;
@@ -252,6 +255,7 @@ class Ways {
   Safe& safe_;
   DisruptionTerms terms_;
   bool grows_, by_quota_, by_fair_share_;
+  bool guaranteed_;  // as things are it stays within its guarantee at each level: what it takes is owed to it
   Resources free_;
   bool juniors_, peers_, idle_room_;
   bool keeps_services_ = true;

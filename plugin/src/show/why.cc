@@ -13,8 +13,10 @@ namespace {
 
 using crds::Time;
 
+// The path of a field stays as it is written in a spec.
 std::string capital(std::string text) {
-  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') text.front() -= 'a' - 'A';
+  if (!text.starts_with("spec.") && !text.empty() && text.front() >= 'a' && text.front() <= 'z')
+    text.front() -= 'a' - 'A';
   return text;
 }
 
@@ -72,7 +74,8 @@ std::string past(const crds::TrainingJobStatus& s, Time now) {
   if (s.checkpoint.step && s.checkpoint.saved_at) {
     text += fmt::format("Its last checkpoint is step {}, saved {} ago. ", *s.checkpoint.step,
                         for_people(now - *s.checkpoint.saved_at));
-  } else if (s.attempt > 1 || crds::is_true(s.conditions, "Evicted")) {
+  } else if (s.phase != crds::Phase::kFailed && s.phase != crds::Phase::kSucceeded &&
+             (s.attempt > 1 || crds::is_true(s.conditions, "Evicted"))) {
     text += "No checkpoint of it is known: it begins anew. ";
   }
   return text;
@@ -127,9 +130,12 @@ std::string present(const crds::TrainingJob& job, const std::string& who, Time n
                          sentence(condition_text(s.conditions, "PodsReady")));
     case crds::Phase::kRunning:
     case crds::Phase::kResizing:
-      return fmt::format("{} {}{} with {}. ", who,
+      return fmt::format("{} {}{} with {}. {}", who,
                          *s.phase == crds::Phase::kRunning ? "runs" : "changes its size and runs",
-                         since(s.started_at, now), held);
+                         since(s.started_at, now), held,
+                         !crds::is_preemptible(job.spec) && s.assignment.preemptible.value_or(false)
+                             ? "It was started as preemptible, and counts as that until it starts again. "
+                             : "");
     case crds::Phase::kCheckpointing:
       return who + " saves and gives its place back. ";
     case crds::Phase::kSucceeded:

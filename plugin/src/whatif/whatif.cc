@@ -80,6 +80,8 @@ void read_events(const Json& report, Forecast& forecast) {
     const auto object = event.at("object").get<std::string>();
     if (is_of(object, forecast) && type == "Admitted") {
       forecast.starts = true;
+      ++forecast.started;
+      if (object == forecast.who) forecast.places.clear();  // each event has all that it holds
       const std::string index = object == forecast.who ? "" : object.substr(object.find('/') + 1) + ": ";
       for (const Json& pod : event.at("pods")) forecast.places.push_back(index + place_of(pod));
     }
@@ -103,18 +105,28 @@ void read_waiting(const Json& entry, Forecast& forecast, crds::Time now) {
                                : crds::EstimateSource::kDeclaredRunTimes;
 }
 
+// How many indexes of the array run at once, or replicas the service has.
+std::int32_t wanted_of(const Json& job) {
+  const auto value = [&](const char* path, std::int32_t otherwise) {
+    return job.value(Json::json_pointer(path), otherwise);
+  };
+  if (job.at("kind") == crds::InferenceService::kKind)
+    return value("/spec/autoscaling/minReplicas", value("/spec/replicas", 1));
+  const auto count = value("/spec/array/count", 1);
+  return std::min(count, value("/spec/array/parallelism", count));
+}
+
 Forecast read_report(const Json& report, const Json& job, crds::Time now) {
   Forecast forecast;
   const Json& meta = job.at("metadata");
   forecast.who = meta.at("namespace").get<std::string>() + "/" + meta.at("name").get<std::string>();
   forecast.indexes = job.value(Json::json_pointer("/spec/array/count"), 0);
+  forecast.wanted = wanted_of(job);
   read_events(report, forecast);
   const bool is_job = job.at("kind") == crds::TrainingJob::kKind;
   for (const Json& entry : report.at(is_job ? "jobs" : "services")) {
     if (entry.at("namespace") != meta.at("namespace") || entry.at("name") != meta.at("name")) continue;
     read_waiting(entry, forecast, now);
-    // Of a service every replica has to start.
-    if (!is_job) forecast.starts = entry.at("phase") == "Running" || entry.at("phase") == "Starting";
   }
   return forecast;
 }
@@ -172,23 +184,41 @@ std::expected<Forecast, std::string> forecast(ClusterCopy copy, Json job, crds::
   }
 }
 
+namespace {
+
+std::string say_waiting(const Forecast& f, const std::string& who, crds::Time now) {
+  std::string text = who + " would wait: " + f.waiting.reason;
+  if (!f.waiting.message.empty()) text += ": " + f.waiting.message;
+  text += ".";
+  if (f.waiting.position > 0)
+    text += fmt::format(" It would be number {} in the order of its pool.", f.waiting.position);
+  if (f.waiting.estimated_start)
+    text += fmt::format(" It is likely to start in {}, {}.", for_people(*f.waiting.estimated_start - now),
+                        premise_of(f.waiting));
+  if (const auto helps = what_helps(f.waiting.reason); !helps.empty())
+    text += fmt::format(" What would help: {}.", helps);
+  return wrapped(text) + '\n';
+}
+
+bool is_partly(const Forecast& f) {
+  return f.starts && f.started < f.wanted;
+}
+
+}  // namespace
+
 std::string to_text(const Forecast& f, crds::Time now) {
   std::string text;
   if (f.starts) {
-    text = f.who + (f.give_way.empty() ? " would start now.\n" : " would start when these have made room.\n");
+    const auto who = is_partly(f) ? fmt::format("{} of {} {} of {}", f.started, f.wanted,
+                                                f.indexes > 0 ? "indexes" : "replicas", f.who)
+                                  : f.who;
+    text = who + (f.give_way.empty() ? " would start now.\n" : " would start when these have made room.\n");
     for (const auto& place : f.places) text += "  " + place + '\n';
+    if (is_partly(f) && !f.waiting.reason.empty()) text += say_waiting(f, "The next", now);
+  } else if (f.wanted == 0) {
+    text = f.who + " would have no replica yet: the first one starts when requests come.\n";
   } else {
-    text = f.who + " would wait: " + f.waiting.reason;
-    if (!f.waiting.message.empty()) text += ": " + f.waiting.message;
-    text += ".";
-    if (f.waiting.position > 0)
-      text += fmt::format(" It would be number {} in the order of its pool.", f.waiting.position);
-    if (f.waiting.estimated_start)
-      text += fmt::format(" It is likely to start in {}, {}.", for_people(*f.waiting.estimated_start - now),
-                          premise_of(f.waiting));
-    if (const auto helps = what_helps(f.waiting.reason); !helps.empty())
-      text += fmt::format(" What would help: {}.", helps);
-    text = wrapped(text) + '\n';
+    text = say_waiting(f, f.who, now);
   }
   if (!f.give_way.empty()) text += "These would make room for it:\n";
   for (const auto& one : f.give_way) text += "  " + one + '\n';
@@ -198,8 +228,9 @@ std::string to_text(const Forecast& f, crds::Time now) {
 }
 
 Data to_data(const Forecast& f) {
-  Data data = {{"job", f.who}, {"starts", f.starts}, {"places", f.places}, {"makeRoom", f.give_way}};
-  if (!f.starts) {
+  Data data = {{"job", f.who},       {"starts", f.starts}, {"started", f.started},
+               {"wanted", f.wanted}, {"places", f.places}, {"makeRoom", f.give_way}};
+  if (!f.starts || is_partly(f)) {
     data["reason"] = f.waiting.reason;
     data["message"] = f.waiting.message;
     data["position"] = f.waiting.position;

@@ -14,11 +14,13 @@ namespace muster::plugin {
 struct Forecast {
   std::string who;           // "nlp/llama"
   std::int32_t indexes = 0;  // of an array; 0: it is none
-  bool starts = false;
+  bool starts = false;       // all of it, or some of its indexes or replicas
+  // Of an array, which runs so many indexes at once, or of a service: how many start. Else 1 of 1.
+  std::int32_t started = 0, wanted = 1;
   std::vector<std::string> places;  // "worker-0 on n1, GPUs 0,1"
   // Who has to make room: "nlp/old is evicted (Reclaimed)".
   std::vector<std::string> give_way;
-  crds::Waiting waiting;             // if it does not start
+  crds::Waiting waiting;             // what the rest waits for
   std::vector<std::string> unknown;  // as of the copy
 };
 

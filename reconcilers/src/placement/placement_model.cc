@@ -63,6 +63,15 @@ struct PlacementModel::Impl {
     }
   }
 
+  // Without what its quota says nothing about.
+  crds::Amounts fair_share(const std::string& name, bool is_project, const std::string& pool) const {
+    const pl::Resources fair = cluster.fair_share(name, is_project, pool);
+    crds::Amounts amounts = to_amounts(cluster, fair);
+    if (fair.cpu.value >= pl::kPlenty) amounts.cpu.reset();
+    if (fair.memory.value >= pl::kPlenty) amounts.memory.reset();
+    return amounts;
+  }
+
   TreeNumbers numbers(const std::string& name, bool is_project) const {
     TreeNumbers n;
     const std::string main = cluster.default_pool();
@@ -70,14 +79,13 @@ struct PlacementModel::Impl {
     n.allocated = to_amounts(cluster, usage.allocated);
     n.borrowed = to_amounts(cluster, usage.borrowed);
     n.pending = to_amounts(cluster, usage.pending);
-    n.fair_share = to_amounts(cluster, cluster.fair_share(name, is_project, main));
+    n.fair_share = fair_share(name, is_project, main);
     for (const auto& pool : cluster.pool_names()) {
       if (pool == main) continue;
       const auto u = cluster.usage(name, is_project, pool);
       if (u == pl::Usage{}) continue;
       n.pools.push_back({pool, to_amounts(cluster, u.allocated), to_amounts(cluster, u.borrowed),
-                         to_amounts(cluster, u.pending),
-                         to_amounts(cluster, cluster.fair_share(name, is_project, pool))});
+                         to_amounts(cluster, u.pending), fair_share(name, is_project, pool)});
     }
     const auto work = cluster.workloads(name, is_project);
     n.running = work.running;

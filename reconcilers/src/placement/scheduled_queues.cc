@@ -23,7 +23,12 @@ placement::QueueSpec ScheduledQueues::take_in(const Kind& object, bool is_projec
   } else {
     entries_.erase(key);
   }
-  return queue_spec(holds);
+  placement::QueueSpec spec = queue_spec(holds);
+  if (const auto& drain = effective.coming_drain) {
+    spec.coming_drain = {to_time(drain->begin), to_time(drain->end), {}};
+    if (drain->open_after) spec.coming_drain->open_after = to_duration(*drain->open_after);
+  }
+  return spec;
 }
 
 placement::QueueSpec ScheduledQueues::take(const crds::Queue& queue, crds::Time now) {

@@ -180,6 +180,26 @@ void say_unused(Kind& object, const std::set<std::string>& resources, crds::Time
   set(object, now, kType, !text.empty(), text.empty() ? "AllKnown" : "NobodyCanUseThem", text);
 }
 
+// Entries of spec.pools that count for nothing: of the default pool, where the top level counts, and of a
+// pool that is not there.
+template <class Kind>
+void say_pools(Kind& object, const ObjectStore<crds::NodePool>& pools, crds::Time now) {
+  constexpr const char* kType = "PoolsIgnored";
+  const auto& entries = object.spec.pools;
+  if (entries.empty() && crds::find_condition(object.status.conditions, kType) == nullptr) return;
+  const std::string main = default_pool(pools);
+  std::string text;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const std::string& name = entries[i].name;
+    const bool is_there = pools.find(name) != nullptr;
+    if (is_there && name != main) continue;
+    text += fmt::format("{}spec.pools[{}]: {}", text.empty() ? "" : "; ", i,
+                        is_there ? name + " is the default pool, for which the top level of the spec counts"
+                                 : "there is no NodePool " + name);
+  }
+  set(object, now, kType, !text.empty(), text.empty() ? "AllCount" : "CountForNothing", text);
+}
+
 CapacityReconciler::Refusal refusal_of_resources(const std::set<std::string>& resources,
                                                  const PlacementModel& placement) {
   for (const auto& name : resources) {
@@ -381,6 +401,7 @@ CapacityReconciler::Refusal CapacityReconciler::fill(crds::Queue& q) const {
   set(q, now, "QuotaOvercommitted", !over.empty(), over.empty() ? "Fits" : "ChildrenExceedQuota", over);
   const auto resources = resources_in(q.spec);
   say_unused(q, resources, now, context_.placement);
+  say_pools(q, caches.node_pools.store(), now);
   if (!numbers.problem.empty()) return {"InvalidParent", numbers.problem};
   return refusal_of_resources(resources, context_.placement);
 }
@@ -398,6 +419,7 @@ CapacityReconciler::Refusal CapacityReconciler::fill(crds::Project& p) const {
       state.reason.empty() ? "Ready" : state.reason, state.message);
   const auto resources = resources_in(p.spec);
   say_unused(p, resources, context_.now(), context_.placement);
+  say_pools(p, context_.caches.node_pools.store(), context_.now());
   if (state.reason == "NamespaceTaken") return {state.reason, state.message};
   if (!numbers.problem.empty()) return {"InvalidQueue", numbers.problem};
   return refusal_of_resources(resources, context_.placement);
@@ -415,9 +437,10 @@ CapacityReconciler::Refusal CapacityReconciler::fill(crds::NodePool& pool) const
   std::string first;
   for (std::size_t i = 0; i < shared.size() && i < 5; ++i) first += (i == 0 ? "" : ", ") + shared[i];
   set(pool, context_.now(), "NodesShared", !shared.empty(), shared.empty() ? "Disjoint" : "NodeInTwoPools",
-      shared.empty() ? ""
-                     : fmt::format("{} nodes are in another pool as well and used by neither: {}{}",
-                                   shared.size(), first, shared.size() > 5 ? ", …" : ""));
+      shared.empty()
+          ? ""
+          : fmt::format("{} {} in another pool as well and used by neither: {}{}", shared.size(),
+                        shared.size() == 1 ? "node is" : "nodes are", first, shared.size() > 5 ? ", …" : ""));
   say_readings(pool, context_.now(), context_.gpu_monitor);
   return refusal_of_defaults(context_.caches.node_pools.store());
 }

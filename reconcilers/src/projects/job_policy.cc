@@ -191,6 +191,30 @@ Verdict does_not_save(const Case& c) {
       crds::to_string(*interval), crds::to_string(*rule.max_interval), c.project, why);
 }
 
+// A pod that is told to go holds its GPUs for so long at most.
+Verdict takes_too_long_to_go(const Case& c) {
+  const auto& longest = c.policy.max_grace_period;
+  if (!longest) return std::nullopt;
+  const auto too_much = [&](const std::string& field, const std::string& asked) {
+    return fmt::format("{}: {} is more than the {} that Project {} allows (policy.maxGracePeriod)", field,
+                       asked, crds::to_string(*longest), c.project);
+  };
+  if (c.spec().checkpoint) {
+    const auto& grace = c.spec().checkpoint->grace_period;
+    if (grace <= *longest) return std::nullopt;
+    return too_much("spec.checkpoint.gracePeriod", crds::to_string(grace));
+  }
+  for (std::size_t i = 0; i < c.spec().roles.size(); ++i) {
+    const Json* grace =
+        find(c.spec().roles[i].pod_template.value.get(), "spec", "terminationGracePeriodSeconds");
+    if (grace == nullptr || !grace->is_number_integer() || grace->get<std::int64_t>() <= longest->count())
+      continue;
+    return too_much(fmt::format("spec.roles[{}].template.spec.terminationGracePeriodSeconds", i),
+                    grace->dump());
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 crds::Effective taken_from(const crds::Project& project, const crds::TrainingJobSpec& spec) {
@@ -260,7 +284,7 @@ std::optional<std::string> violation(const crds::Project& project, const Judged&
   // In the order in which the API server judges them.
   for (const auto rule :
        {runs_too_long, idles_too_long, has_too_many_gpus, names_foreign_pool, has_too_many_pods,
-        names_foreign_class, has_forbidden_template, lacks_label, does_not_save}) {
+        names_foreign_class, has_forbidden_template, lacks_label, does_not_save, takes_too_long_to_go}) {
     if (auto text = rule(c)) return text;
   }
   return std::nullopt;

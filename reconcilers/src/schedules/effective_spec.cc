@@ -92,7 +92,12 @@ std::vector<Window> windows_of(const Spec& spec, std::vector<std::string>& probl
     if (!cron) refuse("start", cron.error());
     if (!zone) refuse("timeZone", zone.error());
     if (!is_fitting) refuse("duration", "must be longer than 0s and at most 366d");
-    if (cron && zone && is_fitting) windows.push_back({i, *cron, *zone, entry.duration});
+    if (!cron || !zone || !is_fitting) continue;
+    const Window window{i, *cron, *zone, entry.duration};
+    if (window.next_start(Time{}))
+      windows.push_back(window);
+    else
+      refuse("start", "must fall on a day that there is: \"" + entry.start + "\" never comes");
   }
   return windows;
 }
@@ -163,16 +168,46 @@ std::string differences(const Spec& now, const Spec& other, const char* than) {
   return text;
 }
 
+std::optional<Time> first_boundary(const std::vector<Window>& windows, Time after) {
+  std::optional<Time> first;
+  for (const Window& window : windows) {
+    const auto boundary = window.next_boundary(after);
+    if (boundary && (!first || *boundary < *first)) first = boundary;
+  }
+  return first;
+}
+
+// Only entries that set the admission are looked at: others may change far more often.
+std::optional<Drain> coming_drain(const crds::QueueSpec& stated, std::vector<Window> windows, Time now) {
+  std::erase_if(windows, [&](const Window& w) { return !stated.schedules[w.entry].set.admission; });
+  const auto drains = [&](Time at) {
+    return spec_at(stated, windows, at).admission == crds::Admission::kDrain;
+  };
+  if (drains(now)) return std::nullopt;
+  std::optional<Time> begin, end;
+  Time at = now;
+  for (int i = 0; i < kMaxBoundaries; ++i) {
+    const auto next = first_boundary(windows, at);
+    if (!next) break;
+    at = *next;
+    if (!drains(at)) {
+      if (begin && !end) end = at;
+    } else if (end) {
+      return Drain{*begin, *end, at - *end};
+    } else if (!begin) {
+      begin = at;
+    }
+  }
+  if (!end) return std::nullopt;  // of one that never ends nothing is to be waited for
+  return Drain{*begin, *end, std::nullopt};
+}
+
 template <class Spec>
 std::optional<crds::NextChange> next_change(const Spec& stated, const Spec& now_holds,
                                             const std::vector<Window>& windows, Time now) {
   Time at = now;
   for (int i = 0; i < kMaxBoundaries; ++i) {
-    std::optional<Time> next;
-    for (const Window& window : windows) {
-      const auto boundary = window.next_boundary(at);
-      if (boundary && (!next || *boundary < *next)) next = boundary;
-    }
+    const auto next = first_boundary(windows, at);
     if (!next) return std::nullopt;
     at = *next;
     const Spec then = spec_at(stated, windows, at);
@@ -188,6 +223,7 @@ EffectiveSpec<Spec> effective(const Spec& stated, Time now) {
   const auto windows = windows_of(stated, result.problems);
   result.spec = spec_at(stated, windows, now);
   result.next_change = next_change(stated, result.spec, windows, now);
+  if constexpr (requires { stated.admission; }) result.coming_drain = coming_drain(stated, windows, now);
   for (const Window& window : windows) {
     if (window.holds(now))
       result.in_force +=

@@ -14,8 +14,8 @@ namespace {
 constexpr int kMaxRounds = 10'000;
 // When nothing but time is left to wait for, and so many wake-ups have changed nothing, nothing will.
 constexpr int kMaxIdleWakes = 1000;
-// A schedule never ends. When all that is stated has been, and it has changed something so often (two changes a
-// day are more than a year), it is over.
+// A schedule never ends. When all that is stated has been, and it has changed something so often (two changes
+// a day are more than a year), it is over.
 constexpr int kMaxScheduled = 1000;
 
 pl::Time whole_seconds(pl::Time t) {
@@ -181,9 +181,18 @@ crds::Time World::wall() const {
 void World::follow_schedules() {
   for (auto& spec : scheduled_.due(wall())) {
     if (now > last_stated_) ++scheduled_alone_, is_left_to_schedules_ = !anything_waits();
-    spec.created = created_.at((spec.is_project ? "Project " : "Queue ") + spec.name);
-    cluster.upsert_queue(spec);
+    upsert_queue(spec, created_.at((spec.is_project ? "Project " : "Queue ") + spec.name));
   }
+}
+
+// A drain to come is by the calendar of the simulation.
+void World::upsert_queue(pl::QueueSpec spec, pl::Time created) {
+  spec.created = created;
+  if (auto& drain = spec.coming_drain) {
+    const auto ahead = reconcilers::to_duration(input_.begin - kUsualBegin);
+    drain->at = drain->at - ahead, drain->until = drain->until - ahead;
+  }
+  cluster.upsert_queue(spec);
 }
 
 bool World::anything_waits() const {

@@ -5,6 +5,7 @@
 
 #include "muster/crds/validate.h"
 #include "muster/reconcilers/placement/placement_specs.h"
+#include "muster/reconcilers/schedules/effective_spec.h"
 #include "muster/simulate/input.h"
 #include "read/annotations.h"
 #include "read/json.h"
@@ -34,9 +35,12 @@ class InputReader {
 
  private:
   void locate(std::vector<FieldError> errors, const Document& document) {
-    for (FieldError& e : errors) {
+    locate(std::move(errors), document, input_.errors);
+  }
+  static void locate(std::vector<FieldError> found, const Document& document, std::vector<FieldError>& list) {
+    for (FieldError& e : found) {
       e.location = document.location(e.field);
-      input_.errors.push_back(std::move(e));
+      list.push_back(std::move(e));
     }
   }
 
@@ -52,6 +56,8 @@ class InputReader {
       locate(crds::validate_by_schema(*schema, object, crds::object_name(object)), document);
     } else if (crds::find_crd(version, kind) != nullptr) {
       locate(crds::validate(object), document);
+      if (input_.errors.size() == before)
+        locate(reconcilers::schedule_errors(object), document, input_.warnings);
       crds::apply_defaults(*document.object);
     } else {
       const std::string field = version.empty() ? "apiVersion" : "kind";

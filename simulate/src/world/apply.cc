@@ -175,9 +175,7 @@ void World::apply_base(const Change& change) {
                      return cluster.remove_queue(o.metadata.name, false);
                    }
                    queues[o.metadata.name] = &o;
-                   auto spec = scheduled_.take(o, wall());
-                   spec.created = created();
-                   cluster.upsert_queue(spec);
+                   upsert_queue(scheduled_.take(o, wall()), created());
                  },
                  [&](const crds::Project& o) {
                    if (remove) {
@@ -189,9 +187,7 @@ void World::apply_base(const Change& change) {
                    }
                    projects[o.metadata.name] = &o;
                    project_age_.emplace(o.metadata.name, project_age_.size());
-                   auto spec = scheduled_.take(o, wall());
-                   spec.created = created();
-                   cluster.upsert_queue(spec);
+                   upsert_queue(scheduled_.take(o, wall()), created());
                    own_namespaces();
                    const std::string ns = crds::namespace_of(o);
                    if (project_of(ns) == o.metadata.name) refresh_all(&ns);  // its policy may be another

@@ -341,6 +341,7 @@ class World {
   void play_instant(std::vector<Entry>& due);
   void decide();
   void follow_schedules();
+  void upsert_queue(pl::QueueSpec spec, pl::Time created);
   bool anything_waits() const;
   std::optional<pl::Time> next_by_schedule() const;
   void carry_out(const pl::Decision& d);
@@ -484,13 +485,13 @@ class World {
   bool changed_ = true;             // something happened that plan() has not seen
   std::set<std::string> to_serve_;  // keys of services and arrays to be looked at
   std::optional<pl::Time> wake_;
-  int idle_ = 0;                   // wake-ups that have changed nothing, one after the other
-  pl::Time last_stated_ = kBegin;  // the last change or expectation of the input
-  int scheduled_alone_ = 0;        // changes by schedules behind that
+  int idle_ = 0;                       // wake-ups that have changed nothing, one after the other
+  pl::Time last_stated_ = kBegin;      // the last change or expectation of the input
+  int scheduled_alone_ = 0;            // changes by schedules behind that
   bool is_left_to_schedules_ = false;  // only they would change anything, and nobody waits for it
-  std::int64_t to_come_ = 0;       // of the agenda, how many happen by themselves: all of them are waited for
-  pl::Time last_ = kBegin;         // something was to be done
-  Metrics last_metrics_;           // as of then
+  std::int64_t to_come_ = 0;  // of the agenda, how many happen by themselves: all of them are waited for
+  pl::Time last_ = kBegin;    // something was to be done
+  Metrics last_metrics_;      // as of then
 };
 
 // "namespace/name" of a gang's id.

@@ -227,23 +227,40 @@ TEST(ReservationTest, WhoIsWithinQuotaIsNotKeptOffByWhoIsNot) {
   EXPECT_THAT(w.starts_at(23), ElementsAre("b/urgent"));
 }
 
-TEST(ReservationTest, WithoutAnyEndThoseThatBeganFirstAreWaitedFor) {
+// Nobody knows when they end, and nobody may take or move them.
+TEST(ReservationTest, NothingIsKeptBesideWhatMayNeverEnd) {
   Two w;
   w.runs(w.fixed("a/1", 1, 0), "n1", {0}, 5);
-  w.runs(w.fixed("a/2", 1, 0), "n1", {1}, 6);
   w.runs(w.fixed("b/3", 1, 0), "n2", {0}, 1);
-  w.runs(w.fixed("b/4", 1, 0), "n2", {1}, 2);
+  w.cluster.upsert_job(w.fixed("a/wide", 2, 2));
+  w.at(20);
+  EXPECT_THAT(w.reserved(), IsEmpty());
+  w.cluster.upsert_job(w.fixed("a/eleven", 1, 13));
+  EXPECT_THAT(w.starts_at(22), ElementsAre("a/eleven"));
+}
+
+TEST(ReservationTest, WithoutAnyEndThoseThatBeganFirstAreWaitedFor) {
+  Two w;
+  const auto preemptible = [&](const char* id) {
+    JobSpec spec = w.fixed(id, 1, 0);
+    spec.preemptible = true;
+    return spec;
+  };
+  w.runs(preemptible("a/1"), "n1", {0}, 5);
+  w.runs(preemptible("a/2"), "n1", {1}, 6);
+  w.runs(preemptible("a/3"), "n2", {0}, 1);
+  w.runs(preemptible("a/4"), "n2", {1}, 2);
   w.cluster.upsert_job(w.fixed("a/wide", 2, 2));
   const Plan plan = w.at(20);
   EXPECT_THAT(w.reserved(), ElementsAre("n2"));
   EXPECT_FALSE(w.reservation()->start);
   EXPECT_EQ(plan.wake, Time{80 * kMinute});  // it is thought over
   EXPECT_FALSE(w.cluster.pending_reason("a/wide")->estimated_start);
-  w.cluster.remove_job("b/3");
+  w.cluster.remove_job("a/3");
   w.cluster.upsert_job(w.fixed("a/eleven", 1, 13, 11));
   w.cluster.upsert_job(w.fixed("a/ten", 1, 14, 10));
   EXPECT_THAT(w.starts_at(22), ElementsAre("a/ten"));
-  w.cluster.remove_job("b/4");  // all that is left there has an end
+  w.cluster.remove_job("a/4");  // all that is left there has an end
   w.at(23);
   EXPECT_EQ(w.reservation()->start, Time{32 * kMinute});
 }

@@ -146,6 +146,34 @@ TEST(Forecast, LeavesOutWhatCannotBeCopied) {
   EXPECT_THAT(f->unknown, ElementsAre(HasSubstr("TrainingJob cv/lost is left out of the copy: ")));
 }
 
+// Within its quota of 4.
+TEST(Forecast, OfAServiceSaysHowManyReplicasStart) {
+  Json service = live_job("nlp", "chat", 1);
+  const Json pod = service["spec"]["roles"][0]["template"];
+  service["kind"] = "InferenceService";
+  service["spec"] = {{"replicas", 6}, {"gpus", {{"count", 1}}}, {"template", pod}};
+  const auto f = forecast(cluster({}), service, kNow);
+  ASSERT_TRUE(f) << f.error();
+  EXPECT_TRUE(f->starts);
+  EXPECT_EQ(f->started, 4);
+  EXPECT_EQ(f->wanted, 6);
+  EXPECT_EQ(f->places.size(), 4U) << "each once";
+  const std::string text = to_text(*f, kNow);
+  EXPECT_THAT(text, HasSubstr("4 of 6 replicas of nlp/chat would start now.\n"));
+  EXPECT_THAT(text, HasSubstr("The next would wait: QuotaExceeded: "));
+  EXPECT_EQ(to_data(*f)["reason"], "QuotaExceeded");
+}
+
+TEST(Forecast, OfAnArrayCountsItsIndexes) {
+  Json array = live_job("nlp", "sweep", 4);
+  array["spec"]["array"] = {{"count", 50}, {"parallelism", 3}};
+  const auto f = forecast(cluster({}), array, kNow);
+  ASSERT_TRUE(f) << f.error();
+  EXPECT_EQ(f->started, 2);
+  EXPECT_EQ(f->wanted, 3);
+  EXPECT_THAT(to_text(*f, kNow), HasSubstr("2 of 3 indexes of nlp/sweep would start now.\n"));
+}
+
 TEST(Forecast, OfAJobThatIsNotWellFormedSaysSo) {
   const auto f = forecast(cluster({}), live_job("nlp", "new", 0), kNow);
   ASSERT_FALSE(f);

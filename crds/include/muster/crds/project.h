@@ -122,6 +122,7 @@ struct ProjectPolicy {
   bool forbid_privileged = false;                     // and the namespaces of the node
   std::vector<std::string> required_labels;           // of jobs and services, each with a value
   std::optional<CheckpointPolicy> checkpoint;         // absent: no job must save
+  std::optional<Duration> max_grace_period;           // absent: no bound
 
   static constexpr auto fields() {
     using T = ProjectPolicy;
@@ -133,7 +134,8 @@ struct ProjectPolicy {
                      field("allowedImagePrefixes", &T::allowed_image_prefixes),
                      field("forbidLatestTag", &T::forbid_latest_tag, Zero::kOmit),
                      field("forbidPrivileged", &T::forbid_privileged, Zero::kOmit),
-                     field("requiredLabels", &T::required_labels), field("checkpoint", &T::checkpoint));
+                     field("requiredLabels", &T::required_labels), field("checkpoint", &T::checkpoint),
+                     field("maxGracePeriod", &T::max_grace_period));
   }
   bool operator==(const ProjectPolicy&) const = default;
 };

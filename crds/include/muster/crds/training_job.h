@@ -11,6 +11,7 @@
 #include "muster/crds/condition.h"
 #include "muster/crds/dependency.h"
 #include "muster/crds/duration.h"
+#include "muster/crds/effective.h"
 #include "muster/crds/expose.h"
 #include "muster/crds/job_array.h"
 #include "muster/crds/metadata.h"
@@ -237,6 +238,9 @@ struct Assignment {
   ReplacedAttempt replaces{};        // its pods stay until those of this attempt are ready
   // It was to move and could not start elsewhere. So it is not tried again while its pods serve.
   std::optional<bool> moved_in_vain{};
+  // It was started as preemptible. So it is, whatever the spec says now: what is not preemptible has to be
+  // within a quota, and that is judged at a start.
+  std::optional<bool> preemptible{};
 
   static constexpr auto fields() {
     using T = Assignment;
@@ -245,7 +249,7 @@ struct Assignment {
                      field("succeeded", &T::succeeded), field("resume", &T::resume),
                      field("resizedAt", &T::resized_at), field("generation", &T::generation, Zero::kOmit),
                      field("madeFrom", &T::made_from), field("replaces", &T::replaces),
-                     field("movedInVain", &T::moved_in_vain));
+                     field("movedInVain", &T::moved_in_vain), field("preemptible", &T::preemptible));
   }
   bool operator==(const Assignment&) const = default;
 };
@@ -352,37 +356,6 @@ struct NodeRefusal {
   bool operator==(const NodeRefusal&) const = default;
 };
 
-// What a role got from its Project.
-struct EffectiveRole {
-  std::string name;
-  std::optional<DefaultGpus> gpus;
-  std::optional<MilliCpu> cpu;  // of each pod
-  std::optional<Bytes> memory;
-
-  static constexpr auto fields() {
-    using T = EffectiveRole;
-    return fields_of(field("name", &T::name), field("gpus", &T::gpus), field("cpu", &T::cpu),
-                     field("memory", &T::memory));
-  }
-  bool operator==(const EffectiveRole&) const = default;
-};
-
-// What the spec leaves out and the Project states. It is in force as long as the job holds an assignment.
-struct Effective {
-  std::string priority_class_name;
-  std::vector<std::string> pools;
-  std::optional<Duration> max_runtime, idle_timeout;
-  std::vector<EffectiveRole> roles;
-
-  static constexpr auto fields() {
-    using T = Effective;
-    return fields_of(field("priorityClassName", &T::priority_class_name), field("pools", &T::pools),
-                     field("maxRuntime", &T::max_runtime), field("idleTimeout", &T::idle_timeout),
-                     field("roles", &T::roles));
-  }
-  bool operator==(const Effective&) const = default;
-};
-
 struct TrainingJobStatus {
   std::int64_t observed_generation = 0;
   std::optional<Phase> phase;  // derived, for people
@@ -462,6 +435,10 @@ struct TrainingJob {
 // preemptible must fit the quota.
 inline bool is_preemptible(const TrainingJobSpec& spec) {
   return spec.preemptible.value_or(spec.mode == Mode::kBatch);
+}
+// Whether it may be made to yield now: what runs counts as it was started.
+inline bool counts_as_preemptible(const TrainingJobSpec& spec, const Assignment& assignment) {
+  return is_preemptible(spec) || assignment.preemptible.value_or(false);
 }
 // Pods of the whole gang at its least.
 inline std::int32_t replicas_of(const TrainingJobSpec& spec) {

@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 
@@ -59,6 +60,9 @@ constexpr Duration operator-(Time a, Time b) {
 constexpr Duration seconds(std::int64_t n) {
   return {n * 1000};
 }
+
+// The fair share of what a quota does not account for. Sums of some still fit.
+inline constexpr std::int64_t kPlenty = std::numeric_limits<std::int64_t>::max() / 4;
 
 // Amounts of resources that placement knows by their names alone ("rdma/hca", "hugepages-2Mi"), in whole
 // units or bytes.

@@ -81,8 +81,8 @@ class Cluster {
   // nullptr: it does not wait, or was not judged yet.
   const PendingReason* pending_reason(const std::string& job) const;
   Usage usage(const std::string& queue, bool is_project, const std::string& pool) const;
-  // The fair share in a pool (RULES.md 1), as things were at the last change. O(tree) after a change, else
-  // O(1).
+  // The fair share in a pool (RULES.md 1), as things were at the last change; kPlenty of what its quota does
+  // not account for. O(tree) after a change, else O(1).
   Resources fair_share(const std::string& queue, bool is_project, const std::string& pool) const;
   // Of these amounts, those of resources known by name that some Queue or Project states a bound of. Of fair
   // shares only what the quota accounts for.

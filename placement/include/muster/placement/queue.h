@@ -36,12 +36,21 @@ struct Share {
 inline constexpr std::int32_t kMaxOverhead = 5;
 inline constexpr Duration kPatience = seconds(3600);
 
+// What runs below a Queue will be let go from `at` until `until`. After that it may run for `open_after`;
+// absent: for good.
+struct ComingDrain {
+  Time at, until;
+  std::optional<Duration> open_after;
+  bool operator==(const ComingDrain&) const = default;
+};
+
 struct QueueSpec {
   std::string name;    // a Queue and a Project may have the same name: `is_project` tells them apart
   std::string parent;  // the Queue above; empty: it is at the top
   bool is_project = false;
   bool hold = false;   // nothing new starts below
   bool drain = false;  // and what runs below is evicted
+  std::optional<ComingDrain> coming_drain;
   // How long a job below is safe after its start, from other Projects and from its own (RULES.md 5.6). Left
   // out: as the parent says; at the top 0.
   std::optional<Duration> reclaim_min_runtime, preempt_min_runtime;

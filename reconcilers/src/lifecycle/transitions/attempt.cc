@@ -44,12 +44,8 @@ void start_again(JobStep& s, const std::string& why) {
                      fmt::format("{}; node {} does not take its pod", why, s.status.assignment.pods[i].node));
     }
   }
-  for (const auto& place : s.status.assignment.pods) {
-    if (s.seen.node_usable && !s.seen.node_usable(place.node)) {
-      return requeue(s, "ProgramFault",
-                     fmt::format("{}; node {} is not to be used any more", why, place.node));
-    }
-  }
+  if (const auto node = unusable_node(s); !node.empty())
+    return requeue(s, "ProgramFault", fmt::format("{}; node {} is not to be used any more", why, node));
   add_run_time(s);
   renumber_places(s);
   begin_attempt(s, why, "Restarted", "Restart");

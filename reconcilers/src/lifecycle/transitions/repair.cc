@@ -87,6 +87,14 @@ bool has_displaced(JobStep& s, const std::vector<std::size_t>& gone) {
   return false;
 }
 
+std::string unusable_node(const JobStep& s, const std::vector<std::size_t>& gone) {
+  const auto& places = s.status.assignment.pods;
+  for (std::size_t i = 0; s.seen.node_usable && i < places.size(); ++i) {
+    if (!std::ranges::binary_search(gone, i) && !s.seen.node_usable(places[i].node)) return places[i].node;
+  }
+  return "";
+}
+
 std::string lost_pod(const JobStep& s) {
   for (std::size_t i = 0; i < s.gang.pods.size(); ++i) {
     if (auto why = lost_at(s, i); !why.empty()) return why;

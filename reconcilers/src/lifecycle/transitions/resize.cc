@@ -141,16 +141,22 @@ bool follow_spec(JobStep& s) {
   const bool same_places = same_pods || a.made_from.starts_with(now.places + "-");
   const auto beyond = beyond_wish(s);
   const bool begins_anew = !same_pods || (!beyond.empty() && !is_in_place(s));
-  if (!same_places || !has_minimums(s, beyond) || (begins_anew && has_displaced(s))) {
+  const std::string unusable = begins_anew ? unusable_node(s, beyond) : "";
+  if (!same_places || !has_minimums(s, beyond) || (begins_anew && has_displaced(s)) || !unusable.empty()) {
     requeue(s, "SpecChanged",
-            !same_places              ? "the edited spec asks for pods that need other places"
-            : has_minimums(s, beyond) ? "the edited spec asks for other pods, and places were lost"
-                                      : "the edited spec asks for more pods at least than it has",
+            !same_places               ? "the edited spec asks for pods that need other places"
+            : !has_minimums(s, beyond) ? "the edited spec asks for more pods at least than it has"
+            : unusable.empty()
+                ? "the edited spec asks for other pods, and places were lost"
+                : "the edited spec asks for other pods, and node " + unusable + " is not to be used any more",
             client::EventType::kNormal);
     return true;
   }
   a.generation = generation;
   a.made_from = now.text();
+  if (!crds::is_preemptible(s.spec) && a.preemptible.value_or(false))
+    s.note(client::EventType::kNormal, "PreemptibleYet", "Edit",
+           "it was started as preemptible, and counts as that until it starts again");
   if (same_pods && beyond.empty()) return false;
   if (same_pods) {
     drop_members(s, beyond, "the spec asks for fewer", "Scaled", client::EventType::kNormal);

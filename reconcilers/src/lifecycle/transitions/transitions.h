@@ -128,6 +128,9 @@ bool is_displaced(const JobStep& s, std::size_t i);
 // attempt may begin there: neither by an edit, nor by a fault, nor by a change of size that was decided
 // before placement knew. (A process that begins is told of displaced places by the first step of their job.)
 bool has_displaced(JobStep& s, const std::vector<std::size_t>& gone = {});
+// The first node of a place that is cordoned, not Ready or gone, beside those that go; "": there is none.
+// What runs there runs on, but no attempt begins there.
+std::string unusable_node(const JobStep& s, const std::vector<std::size_t>& gone = {});
 // Writes these places into the assignment.
 void replace_pods(JobStep& s, const JobDecision& replace);
 

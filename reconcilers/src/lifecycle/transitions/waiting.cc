@@ -118,6 +118,7 @@ void admit(JobStep& s, const JobDecision& start) {
   a.resized_at.reset();
   a.generation = s.seen.job.metadata.generation;
   a.made_from = made_from(s.spec).text();
+  a.preemptible = crds::is_preemptible(s.spec) ? std::optional(true) : std::nullopt;
   s.status.queue = {};
   s.status.nominated = {};
   s.status.met_dependencies.clear();

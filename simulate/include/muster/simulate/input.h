@@ -113,6 +113,8 @@ struct Input {
   std::vector<Change> changes;     // in the order of the files
   std::vector<Expectation> expectations;
   std::vector<crds::FieldError> errors;  // none: the rest can be simulated
+  // What the operator would say in a condition, and go on: schedules that do not count.
+  std::vector<crds::FieldError> warnings;
 };
 
 // Files, folders, "-" for `in`. Everything that is wrong is in `errors`, with file, line, field and

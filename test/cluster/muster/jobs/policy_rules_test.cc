@@ -13,7 +13,8 @@ const json kRules = json::parse(R"({
   "maxPodsPerJob": 3, "allowedPriorityClasses": ["training", "interactive"],
   "allowedImagePrefixes": ["registry.example/", "ghcr.io/team/"], "forbidLatestTag": true,
   "forbidPrivileged": true, "requiredLabels": ["cost-centre"],
-  "checkpoint": {"requiredAboveGPUs": 2, "requiredAboveRuntime": "1d", "maxInterval": "1h"}})");
+  "checkpoint": {"requiredAboveGPUs": 2, "requiredAboveRuntime": "1d", "maxInterval": "1h"},
+  "maxGracePeriod": "5m"})");
 
 std::string path_of_project(const std::string& name) {
   return "/apis/muster.dev/v1alpha1/projects/" + name;
@@ -120,6 +121,14 @@ const Bad kBadJobs[] = {
     {"rarely", R"({"spec": {"maxRuntime": "2d", "checkpoint": {"interval": "2h"}}})",
      "spec.checkpoint.interval: 2h is more than the 1h that Project PROJECT allows "
      "(policy.checkpoint.maxInterval), because the job may run for 2d"},
+    {"slow-to-save", R"({"spec": {"checkpoint": {"gracePeriod": "1d"}}})",
+     "spec.checkpoint.gracePeriod: 1d is more than the 5m that Project PROJECT allows "
+     "(policy.maxGracePeriod)"},
+    {"slow-to-go", R"({"spec": {"roles": [{"name": "worker", "template": {"spec": {
+        "terminationGracePeriodSeconds": 301, "containers": [
+        {"name": "main", "image": "registry.example/x:1"}]}}}]}})",
+     "spec.roles[0].template.spec.terminationGracePeriodSeconds: 301 is more than the 5m that Project PROJECT "
+     "allows (policy.maxGracePeriod)"},
 };
 
 const Bad kBadServices[] = {
@@ -133,6 +142,8 @@ const Bad kBadServices[] = {
     {"host", R"({"spec": {"template": {"spec": {"hostNetwork": true}}}})",
      "spec.template.spec.hostNetwork: true is not allowed in Project PROJECT (policy.forbidPrivileged)"},
     {"no-label", R"({"metadata": {"labels": null}})", "metadata.labels: cost-centre is not stated"},
+    {"slow-to-go", R"({"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 301}}}})",
+     "spec.template.spec.terminationGracePeriodSeconds: 301 is more than the 5m that Project PROJECT"},
 };
 
 json broken(json good, const Bad& bad) {

@@ -355,6 +355,37 @@ TEST(Resize, AnEditThatNeedsOtherPodsRestartsWhereItStands) {
   EXPECT_THAT(life.turn().create, ElementsAre(0, 1));
 }
 
+// What runs on a cordoned node runs on, but nothing begins there.
+TEST(Resize, AnEditThatNeedsOtherPodsDoesNotRestartOnACordonedNode) {
+  Life life;
+  life.run();
+  life.unusable_nodes = {"node-1"};
+  ++life.job.metadata.generation;
+  life.turn();
+  EXPECT_EQ(life.job.status.assignment.attempt, 1) << "the same pods";
+  life.job.spec.framework = crds::Framework::kJax;
+  ++life.job.metadata.generation;
+  life.turn();
+  EXPECT_EQ(life.job.status.assignment.attempt, 0);
+  EXPECT_EQ(life.reason("Evicted"), "SpecChanged");
+  EXPECT_EQ(life.job.status.preemptions, 0);
+}
+
+// Else what it has borrowed could never be taken back.
+TEST(Resize, WhatWasStartedAsPreemptibleStaysSoUntilItsNextStart) {
+  Life life;
+  life.run();
+  EXPECT_EQ(life.job.status.assignment.preemptible, true);
+  life.job.spec.preemptible = false;
+  ++life.job.metadata.generation;
+  const Step step = life.turn();
+  EXPECT_EQ(step.notes.at(0).reason, "PreemptibleYet");
+  EXPECT_TRUE(crds::counts_as_preemptible(life.job.spec, life.job.status.assignment));
+  expect_quiet(life, "it runs on");
+  life.evict("Reclaimed");
+  EXPECT_FALSE(crds::counts_as_preemptible(life.job.spec, life.job.status.assignment));
+}
+
 TEST(Resize, AnEditThatNeedsOtherPlacesQueuesAgain) {
   Life life;
   life.run();

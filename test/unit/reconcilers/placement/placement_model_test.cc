@@ -151,6 +151,8 @@ TEST_F(Model, AQuotaOfAResourceKnownByNameIsInTheNumbers) {
   EXPECT_EQ(numbers.fair_share.resources, all);
   EXPECT_EQ(model.numbers_of_queue("all").allocated.resources, all);
   EXPECT_EQ(model.numbers_of_queue("all").fair_share.resources, crds::NamedAmounts{}) << "it states no quota";
+  EXPECT_EQ(numbers.fair_share.cpu, std::nullopt) << "no quota accounts for CPUs";
+  EXPECT_EQ(numbers.fair_share.memory, std::nullopt);
   EXPECT_EQ(model.numbers_of_pool("main").free.resources,
             (crds::NamedAmounts{{"hugepages-2Mi", std::int64_t{2} << 30}, {"rdma/hca", 0}}));
 }

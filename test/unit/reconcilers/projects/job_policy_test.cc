@@ -281,5 +281,23 @@ TEST(JobPolicy, LargeAndLongJobsSaveOftenEnough) {
   EXPECT_EQ(violation(p, job(large), "", {}, true), std::nullopt) << "a replica has nothing to save";
 }
 
+TEST(JobPolicy, NobodyTakesTooLongToGo) {
+  const auto p = project(R"({"maxGracePeriod": "5m"})");
+  const auto graceful = [](int seconds) {
+    return R"({"name": "main", "template": {"spec": {"terminationGracePeriodSeconds": )" +
+           std::to_string(seconds) + R"(, "containers": [{"name": "c", "image": "i"}]}}})";
+  };
+  EXPECT_EQ(violation(p, job(kBare), ""), std::nullopt);
+  EXPECT_EQ(violation(p, job(graceful(300)), ""), std::nullopt);
+  EXPECT_EQ(
+      violation(p, job(graceful(301)), ""),
+      "spec.roles[0].template.spec.terminationGracePeriodSeconds: 301 is more than the 5m that Project nlp "
+      "allows (policy.maxGracePeriod)");
+  EXPECT_EQ(violation(p, job(kBare, R"("checkpoint": {"gracePeriod": "5m"},)"), ""), std::nullopt);
+  EXPECT_EQ(
+      violation(p, job(kBare, R"("checkpoint": {"gracePeriod": "1d"},)"), ""),
+      "spec.checkpoint.gracePeriod: 1d is more than the 5m that Project nlp allows (policy.maxGracePeriod)");
+}
+
 }  // namespace
 }  // namespace muster::reconcilers

@@ -284,6 +284,28 @@ TEST(ScheduledQueues, AQueueAndAProjectOfOneNameAreTwo) {
   EXPECT_EQ(queues.due(at("2026-01-06T06:00:00Z")).size(), 1U);
 }
 
+TEST(EffectiveSpec, AStartThatNeverComesDoesNotCount) {
+  const auto never = effective_spec(scheduled("0 0 31 2 *", hours(2)), at("2026-03-02T06:00:00Z"));
+  EXPECT_THAT(never.problems,
+              ElementsAre(HasSubstr("spec.schedules[0].start: must fall on a day that there is")));
+  EXPECT_FALSE(never.next_change);
+}
+
+// Another entry changes the limit each minute; it does not hide the drain.
+TEST(EffectiveSpec, SaysWhenTheNextDrainIs) {
+  crds::QueueSpec spec = scheduled("* * * * *", seconds(30));
+  crds::QueueSet drain;
+  drain.admission = crds::Admission::kDrain;
+  spec.schedules.push_back({"0 8 * * *", hours(2), "UTC", drain});
+  const auto before = effective_spec(spec, at("2026-03-02T06:00:00Z")).coming_drain;
+  ASSERT_TRUE(before);
+  EXPECT_EQ(before->begin, at("2026-03-02T08:00:00Z"));
+  EXPECT_EQ(before->end, at("2026-03-02T10:00:00Z"));
+  EXPECT_EQ(before->open_after, hours(22));
+  EXPECT_FALSE(effective_spec(spec, at("2026-03-02T09:00:00Z")).coming_drain) << "it is drained now";
+  EXPECT_FALSE(effective_spec(scheduled("0 8 * * *", hours(2)), at("2026-03-02T06:00:00Z")).coming_drain);
+}
+
 TEST(ScheduleErrors, AFileIsToldWhatTheOperatorWouldSay) {
   const auto errors_of = [](const std::string& kind, const std::string& zone) {
     std::string text;

@@ -17,12 +17,20 @@ namespace muster::reconcilers {
 // A schedule that lasts longer is refused.
 inline constexpr crds::Duration kMaxScheduled = std::chrono::hours{24 * 366};
 
+// From `begin` until `end` admission will be Drain, and after that not for `open_after`; absent: never again.
+struct Drain {
+  crds::Time begin, end;
+  std::optional<crds::Duration> open_after;
+};
+
 template <class Spec>
 struct EffectiveSpec {
   Spec spec;  // as it holds now; `schedules` as stated
   // When something else holds, and what. An empty message: nothing else does then, but nobody has looked
   // further ahead. Absent: nothing ever changes.
   std::optional<crds::NextChange> next_change{};
+  // The next one, when admission is not Drain now. Only of Queues.
+  std::optional<Drain> coming_drain{};
   std::vector<std::string> problems{};  // of entries that do not count: "spec.schedules[1].start: must …"
   std::string in_force{};               // which entries hold, and what differs from the spec; "": none
 };
