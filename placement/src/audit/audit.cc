@@ -154,6 +154,11 @@ void audit_jobs(const ClusterModel& s, Bad& bad) {
     if (j.held_surplus !=
         (gives ? held_beyond_minimum(s.request_of(j), *j.assignment, j.allocations) : Resources{}))
       bad.push_back("index: surplus that " + j.spec.id + " holds drifted");
+    MilliGpu held;
+    for (const Allocation& c : j.allocations) held += c.amounts.gpu;
+    if (j.assignment &&
+        (j.held_gpu != held || (held.value > 0 && !s.pool(in).holders.contains({-held.value, j.spec.id}))))
+      bad.push_back("index: what " + j.spec.id + " holds drifted");
     if (j.nominated_pods.empty() == s.jobs().nominated().contains(static_cast<JobId>(i)))
       bad.push_back("index: promises of " + j.spec.id + " drifted");
     if (j.assumed && j.assignment &&

@@ -131,6 +131,7 @@ class ClusterModel {
   void hold(JobId id, Assignment assignment, std::vector<Allocation> allocations);
   // The other way round: it holds nothing any more; the allocations stay taken and are the caller's.
   std::pair<Assignment, std::vector<Allocation>> unhold(JobId id);
+  void note_holder(JobId id);         // `held_gpu` of the job, and Pool::holders, from its allocations
   void note_nominations(JobId id);    // `nominated` of the job, and of the model, from its allocations
   void end_displacement(JobId id);    // of its pods: they have other places
   void count_held_surplus(JobId id);  // after its allocations have changed while it holds them

@@ -121,6 +121,7 @@ void ClusterModel::forget_job(JobId id) {
 void ClusterModel::end_displacement(JobId id) {
   job(id).displaced.clear();
   jobs_.note_pods(id);
+  if (job(id).assignment) note_holder(id);  // with the places that its lost pods have got
   count_held_surplus(id);
 }
 
@@ -377,16 +378,24 @@ void ClusterModel::reallocate(NodeId id) {
 
 void ClusterModel::hold(JobId id, Assignment assignment, std::vector<Allocation> allocations) {
   Job& j = job(id);
-  // What a memory share comes to only its node tells.
-  for (const Allocation& c : allocations) j.held_gpu.value += c.amounts.gpu.value;
   Pool& p = pool(pool_of(assignment.pool));
-  if (j.held_gpu.value > 0) p.holders.emplace(-j.held_gpu.value, j.spec.id);
   p.holding[j.leaf].insert(id);
   if (j.spec.preemptible) ++p.preemptible_jobs[{j.leaf, j.spec.priority}];
   j.assignment = std::move(assignment);
   j.allocations = std::move(allocations);
+  note_holder(id);
   count_held_surplus(id);
   note_nominations(id);
+}
+
+// What a memory share comes to only its node tells, so what is held is added up.
+void ClusterModel::note_holder(JobId id) {
+  Job& j = job(id);
+  Pool& p = pool(pool_of(j.assignment->pool));
+  if (j.held_gpu.value > 0) p.holders.erase({-j.held_gpu.value, j.spec.id});
+  j.held_gpu = {};
+  for (const Allocation& c : j.allocations) j.held_gpu += c.amounts.gpu;
+  if (j.held_gpu.value > 0) p.holders.emplace(-j.held_gpu.value, j.spec.id);
 }
 
 void ClusterModel::note_nominations(JobId id) {
