@@ -131,12 +131,11 @@ class ClusterModel {
   void hold(JobId id, Assignment assignment, std::vector<Allocation> allocations);
   // The other way round: it holds nothing any more; the allocations stay taken and are the caller's.
   std::pair<Assignment, std::vector<Allocation>> unhold(JobId id);
-  void note_holder(JobId id);         // `held_gpu` of the job, and Pool::holders, from its allocations
-  void note_nominations(JobId id);    // `nominated` of the job, and of the model, from its allocations
-  void end_displacement(JobId id);    // of its pods: they have other places
-  void count_held_surplus(JobId id);  // after its allocations have changed while it holds them
-  void note_end(JobId id);            // after what end_of() and learned_end_of() look at has changed
-  void note_learned_end(JobId id);    // its part of note_end()
+  void note_nominations(JobId id);  // `nominated` of the job, and of the model, from its allocations
+  void end_displacement(JobId id);  // of its pods: they have other places
+  void count_held(JobId id);  // in GPUs and surplus, after its allocations have changed while it holds them
+  void note_end(JobId id);    // after what end_of() and learned_end_of() look at has changed
+  void note_learned_end(JobId id);  // its part of note_end()
   void put_leaving(JobId id, const std::vector<PodPlace>& pods);
   Allocation allocation_for(JobId id, const PodPlace& place, NodeId on, PoolId pool,
                             Hold hold);  // on: place.node

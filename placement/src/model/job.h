@@ -51,8 +51,9 @@ struct Job {
   Resources pending, surplus;                                // with these
   std::optional<std::pair<PoolId, Time>> ends;               // its entry in Pool::ends
   std::optional<std::pair<PoolId, LearnedEnd>> learned_end;  // its entries in Pool::learned_ends
-  Time last_held;              // when it last ceased to hold something, as far as plans tell
-  Time no_reservation_before;  // it was tried, and nothing would do
+  Time last_held;                     // when it last ceased to hold something, as far as plans tell
+  Time no_reservation_before;         // it was tried, and nothing would do
+  std::int32_t reserved_in_vain = 0;  // so many reservations in a row, by one that had no right to them
   std::optional<PendingReason> pending_reason;
   // Of the request's refusal that `pending reason` was made from; 0: of another origin.
   std::uint64_t pending_reason_serial = 0;

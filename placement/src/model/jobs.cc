@@ -121,8 +121,7 @@ void ClusterModel::forget_job(JobId id) {
 void ClusterModel::end_displacement(JobId id) {
   job(id).displaced.clear();
   jobs_.note_pods(id);
-  if (job(id).assignment) note_holder(id);  // with the places that its lost pods have got
-  count_held_surplus(id);
+  count_held(id);
 }
 
 void ClusterModel::count(JobId id) {
@@ -274,11 +273,17 @@ std::pair<Assignment, std::vector<Allocation>> ClusterModel::unhold(JobId id) {
   return held;
 }
 
-void ClusterModel::count_held_surplus(JobId id) {
+void ClusterModel::count_held(JobId id) {
   Job& j = job(id);
-  if (!j.assignment || !j.spec.preemptible) return;
-  set_held_surplus(pool(pool_of(j.assignment->pool)), j,
-                   held_beyond_minimum(request_of(j), *j.assignment, j.allocations));
+  if (!j.assignment) return;
+  Pool& p = pool(pool_of(j.assignment->pool));
+  if (j.held_gpu.value > 0) p.holders.erase({-j.held_gpu.value, j.spec.id});
+  j.held_gpu = {};
+  // What a memory share comes to only its node tells.
+  for (const Allocation& c : j.allocations) j.held_gpu += c.amounts.gpu;
+  if (j.held_gpu.value > 0) p.holders.emplace(-j.held_gpu.value, j.spec.id);
+  if (j.spec.preemptible)
+    set_held_surplus(p, j, held_beyond_minimum(request_of(j), *j.assignment, j.allocations));
 }
 
 void ClusterModel::set_held_surplus(Pool& p, Job& j, const Resources& now) {
@@ -367,7 +372,7 @@ void ClusterModel::reallocate(NodeId id) {
     for (std::size_t i = 0; i < j.allocations.size(); ++i)
       anew(holder, j.assignment->pods[i], j.allocations[i]);
     for (Leaving& l : j.leaving) anew(holder, l.place, l.allocation);
-    count_held_surplus(holder);
+    count_held(holder);
   }
   others.visit_on(id, [&](Allocation& allocation) {
     if (allocation.gpus.empty()) return;
@@ -383,19 +388,8 @@ void ClusterModel::hold(JobId id, Assignment assignment, std::vector<Allocation>
   if (j.spec.preemptible) ++p.preemptible_jobs[{j.leaf, j.spec.priority}];
   j.assignment = std::move(assignment);
   j.allocations = std::move(allocations);
-  note_holder(id);
-  count_held_surplus(id);
+  count_held(id);
   note_nominations(id);
-}
-
-// What a memory share comes to only its node tells, so what is held is added up.
-void ClusterModel::note_holder(JobId id) {
-  Job& j = job(id);
-  Pool& p = pool(pool_of(j.assignment->pool));
-  if (j.held_gpu.value > 0) p.holders.erase({-j.held_gpu.value, j.spec.id});
-  j.held_gpu = {};
-  for (const Allocation& c : j.allocations) j.held_gpu += c.amounts.gpu;
-  if (j.held_gpu.value > 0) p.holders.emplace(-j.held_gpu.value, j.spec.id);
 }
 
 void ClusterModel::note_nominations(JobId id) {

@@ -146,6 +146,10 @@ PoolUsage Cluster::pool_usage(const std::string& pool) const {
   return u;
 }
 
+bool Cluster::lends() const {
+  return state_->tree().lends();
+}
+
 std::string Cluster::default_pool() const {
   const PoolId id = state_->tree().default_pool();
   return id == kNoId ? std::string() : state_->pool(id).spec.name;

@@ -6,10 +6,12 @@
 #include <tuple>
 #include <utility>
 
+#include "disruption/surge.h"
 #include "model/due.h"
 #include "model/statement.h"
 #include "node/resource_vector.h"
 #include "place/place.h"
+#include "pool/totals.h"
 #include "shares/admission.h"
 #include "shares/backfill.h"
 #include "shares/shares.h"
@@ -20,6 +22,7 @@ namespace {
 constexpr Duration kLate = seconds(60);     // a pod may need as long to go
 constexpr std::size_t kMaxTried = 4;        // in one plan, of those that could not start whoever ends
 constexpr std::size_t kMaxLookedAt = 100;   // kinds of those that are refused
+constexpr std::int32_t kMaxDoublings = 6;   // of how long none is made again that was in vain
 constexpr std::int64_t kUnknownRounds = 6;  // so many times reservation_after a place without an end is kept
 
 void drop(ClusterModel& s, Pool& p) {
@@ -61,19 +64,33 @@ bool in_line(const Job& j, PoolId pool) {
   return j.known && j.waits && std::find(j.pools.begin(), j.pools.end(), pool) != j.pools.end();
 }
 
-// It ends at a time that somebody knows or has learned, or it may be moved or taken. What else runs, such as
-// a replica of a service, may be there for ever: nothing is kept free beside it in vain.
-bool may_come_free(const Job& j) {
-  return j.spec.preemptible || end_of(j) || learned_end_of(j);
+// It ends at a time that somebody knows or has learned, or it may be taken. What else runs, such as a
+// notebook or a replica of a service, may be there for ever: nothing is kept free beside it in vain.
+bool has_end(const Job& j) {
+  return end_of(j) || learned_end_of(j) || (j.spec.preemptible && !j.spec.serves);
 }
 
-// What runs in the pool and may come free, in the order in which it is expected to end.
-std::vector<JobId> by_end(const ClusterModel& s, PoolId pool) {
+// Whether the pool is large enough for what is asked beside all that may be there for ever.
+bool is_room_beside(const ClusterModel& s, PoolId pool, Resources sum) {
+  for (const auto& [leaf, jobs] : s.pool(pool).holding) {
+    for (const JobId id : jobs) {
+      if (has_end(s.job(id))) continue;
+      for (const Allocation& a : s.job(id).allocations) sum += a.amounts;
+    }
+  }
+  return fits_in(sum, s.pool(pool).domains[0].capacity);
+}
+
+// What runs in the pool and may come free, in the order in which it is expected to end. Replicas of services
+// may be moved, if there is room for all of them elsewhere.
+std::vector<JobId> by_end(const ClusterModel& s, PoolId pool, const Resources& asked) {
   std::vector<std::tuple<bool, Time, std::string_view, JobId>> list;
+  const bool can_move = is_room_beside(s, pool, asked);
   for (const auto& [leaf, jobs] : s.pool(pool).holding) {
     for (const JobId id : jobs) {
       const Job& j = s.job(id);
-      if (!may_come_free(j)) continue;
+      const bool moves = j.spec.serves && can_move && (j.spec.preemptible || may_surge(j));
+      if (!has_end(j) && !moves) continue;
       const auto end = end_of(j);
       list.emplace_back(!end, end ? *end : j.progress.began, j.spec.id, id);
     }
@@ -143,7 +160,7 @@ bool others_come_first(const ClusterModel& s, PoolId pool, const Reservation& r)
 }
 
 bool make(ClusterModel& s, PoolId pool, JobId id) {
-  const auto running = by_end(s, pool);
+  const auto running = by_end(s, pool, s.asked(s.request_of(s.job(id)), pool));
   if (running.empty()) return false;
   const auto found = earliest(s, id, pool, running);
   if (!found) return false;
@@ -156,7 +173,7 @@ bool make(ClusterModel& s, PoolId pool, JobId id) {
   r.start = end_of(s.job(running[found->first - 1]));
   r.made = s.time;
   note_rights(s, pool, r);
-  if (!r.start && others_come_first(s, pool, r)) return false;
+  if (others_come_first(s, pool, r)) return false;
   for (const NodeId n : r.nodes) s.node(n).kept_for_reservation = true;
   s.pool(pool).reservation = std::move(r);
   ++s.pool(pool).gains;  // refusals of those that are kept off from now on are another matter
@@ -207,6 +224,24 @@ bool has_ended(ClusterModel& s, PoolId pool) {
   return !waits || !there || late(p) <= s.time;
 }
 
+// An owner without a right keeps off nobody who has one, so its start may be missed again and again. Each
+// time the nodes are free for twice as long as before, compared with how long they were kept.
+void note_success(ClusterModel& s, PoolId pool) {
+  const Pool& p = s.pool(pool);
+  const Reservation& r = *p.reservation;
+  Job& owner = s.job(r.owner);
+  if (owner.spec.id != r.name) return;
+  const bool has_right = keeps_bounds(r.kept_bounds, s.tree().path(owner.leaf), {});
+  if (has_right || late(p) > s.time) {
+    owner.reserved_in_vain = 0;
+    return;
+  }
+  owner.reserved_in_vain = std::min(owner.reserved_in_vain + 1, kMaxDoublings);
+  const Duration kept = s.time - r.made;
+  owner.no_reservation_before =
+      s.time + Duration{wrapping_mul(kept.ms, std::int64_t{1} << owner.reserved_in_vain)};
+}
+
 void bring_up_to_date(const ClusterModel& s, PoolId pool, Reservation& r) {
   if (!r.start) r.start = last_end(s, pool, r.nodes);
   note_rights(s, pool, r);
@@ -247,7 +282,10 @@ void note_when_it_changes(ClusterModel& s, PoolId pool) {
 void refresh_reservation(ClusterModel& s, PoolId pool) {
   Pool& p = s.pool(pool);
   if (!p.reservation) return;
-  if (has_ended(s, pool)) return drop(s, p);
+  if (has_ended(s, pool)) {
+    note_success(s, pool);
+    return drop(s, p);
+  }
   bring_up_to_date(s, pool, *p.reservation);
 }
 

@@ -202,7 +202,7 @@ pl::JobSpec PlacedJobs::to_job(const client::Key& key, const crds::TrainingJob& 
   s.avoid_nodes.clear();
   for (const auto& refusal : status.node_refusals) s.avoid_nodes.push_back(refusal.node);
   const auto& a = status.assignment;
-  s.preemptible = crds::counts_as_preemptible(job.spec, a);
+  s.preemptible = crds::counts_as_preemptible(job.spec, a, cluster_.lends());
   const bool may_grow = !wish.invalid && !wish.blocked && a.succeeded.empty();
   for (std::size_t r = 0; a.attempt != 0 && !may_grow && r < s.roles.size(); ++r)
     s.roles[r].max_replicas = std::min(s.roles[r].max_replicas, size_of_role(a, s.roles[r].name));

@@ -358,7 +358,7 @@ pl::JobSpec job_spec(const crds::TrainingJob& job, std::string project, std::int
   s.id = client::make_key(job.metadata.ns, job.metadata.name);
   s.project = std::move(project);
   s.priority = priority;
-  s.preemptible = crds::counts_as_preemptible(job.spec, job.status.assignment);
+  s.preemptible = crds::is_preemptible(job.spec);
   s.interactive = job.spec.mode == crds::Mode::kInteractive;
   s.submitted = to_time(job.metadata.creation_timestamp);
   s.pools = job.spec.pools;

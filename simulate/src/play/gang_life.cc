@@ -131,6 +131,7 @@ bool World::look(Gang& g, const std::string& beneficiary, std::optional<crds::Ti
   const bool is_smaller = step.status.assignment.pods.size() < g.job.status.assignment.pods.size();
   // It may grow from now on.
   if (!g.job.status.started_at && step.status.started_at && crds::is_elastic(g.job.spec)) changed_ = true;
+  if (step.wants_place && !cluster.knows(g.id)) changed_ = true;  // it is back after a delay
   g.job.status = step.status;
   if (goes_on && is_smaller) stand_still(g);
   placed_.update(g.id, g.job, g.wish, step, pods);

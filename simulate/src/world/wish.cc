@@ -130,6 +130,7 @@ void World::restate(Gang& g) {
   const bool is_to_run = !wish.invalid && !g.job.spec.suspend;
   if (wish.needs.empty() || (!has_place && !is_to_run)) return;
   auto spec = reconcilers::job_spec(g.job, placed_.project_of(w.ns), wish.priority, wish.needs, {});
+  spec.preemptible = crds::counts_as_preemptible(g.job.spec, g.job.status.assignment, cluster.lends());
   g.spec = std::make_shared<const pl::JobSpec>(std::move(spec));
   const bool may_wait = is_leaving && !wish.invalid && !g.job.spec.suspend;
   if (!may_wait || !differ_in_more_than_numbers(spec_before->roles, g.spec->roles)) return;

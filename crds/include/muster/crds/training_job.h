@@ -241,6 +241,9 @@ struct Assignment {
   // It was started as preemptible. So it is, whatever the spec says now: what is not preemptible has to be
   // within a quota, and that is judged at a start.
   std::optional<bool> preemptible{};
+  // Of one that is not: by when it said at its start that it ends. Quota may have been lent to it for so
+  // long.
+  std::optional<Duration> max_runtime{};
 
   static constexpr auto fields() {
     using T = Assignment;
@@ -249,7 +252,8 @@ struct Assignment {
                      field("succeeded", &T::succeeded), field("resume", &T::resume),
                      field("resizedAt", &T::resized_at), field("generation", &T::generation, Zero::kOmit),
                      field("madeFrom", &T::made_from), field("replaces", &T::replaces),
-                     field("movedInVain", &T::moved_in_vain), field("preemptible", &T::preemptible));
+                     field("movedInVain", &T::moved_in_vain), field("preemptible", &T::preemptible),
+                     field("maxRuntime", &T::max_runtime));
   }
   bool operator==(const Assignment&) const = default;
 };
@@ -436,9 +440,15 @@ struct TrainingJob {
 inline bool is_preemptible(const TrainingJobSpec& spec) {
   return spec.preemptible.value_or(spec.mode == Mode::kBatch);
 }
-// Whether it may be made to yield now: what runs counts as it was started.
-inline bool counts_as_preemptible(const TrainingJobSpec& spec, const Assignment& assignment) {
-  return is_preemptible(spec) || assignment.preemptible.value_or(false);
+// It may run longer now than it said at its start.
+inline bool has_been_lengthened(const TrainingJobSpec& spec, const Assignment& assignment) {
+  return assignment.max_runtime && (!spec.max_runtime || *spec.max_runtime > *assignment.max_runtime);
+}
+// Whether it may be made to yield now: what runs counts as it was started. `lends`: somebody lends quota to
+// work that ends in time.
+inline bool counts_as_preemptible(const TrainingJobSpec& spec, const Assignment& assignment, bool lends) {
+  return is_preemptible(spec) || assignment.preemptible.value_or(false) ||
+         (lends && has_been_lengthened(spec, assignment));
 }
 // Pods of the whole gang at its least.
 inline std::int32_t replicas_of(const TrainingJobSpec& spec) {

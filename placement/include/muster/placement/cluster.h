@@ -93,6 +93,7 @@ class Cluster {
   std::string queue_problem(const std::string& queue, bool is_project) const;  // "": there is none
   std::vector<PastUse> past_use() const;  // as of the last plans, in the order in which Queues became known
   PoolUsage pool_usage(const std::string& pool) const;  // O(nodes of the pool)
+  bool lends() const;                                   // some Queue lends to what is not preemptible
   std::string default_pool() const;                     // "": there is none
   std::vector<std::string> pool_names() const;
   std::vector<Conflict> conflicts() const;  // sorted by node name and GPU; normally there are none

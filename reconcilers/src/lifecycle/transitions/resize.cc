@@ -157,6 +157,12 @@ bool follow_spec(JobStep& s) {
   if (!crds::is_preemptible(s.spec) && a.preemptible.value_or(false))
     s.note(client::EventType::kNormal, "PreemptibleYet", "Edit",
            "it was started as preemptible, and counts as that until it starts again");
+  if (!crds::is_preemptible(s.spec) && crds::has_been_lengthened(s.spec, a))
+    s.note(client::EventType::kNormal, "MaxRuntimeLengthened", "Edit",
+           fmt::format("it said at its start that it ends after {}. If a Queue lends quota to work that ends "
+                       "in time, it "
+                       "counts as preemptible until it starts again",
+                       crds::to_string(*a.max_runtime)));
   if (same_pods && beyond.empty()) return false;
   if (same_pods) {
     drop_members(s, beyond, "the spec asks for fewer", "Scaled", client::EventType::kNormal);

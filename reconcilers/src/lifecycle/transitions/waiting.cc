@@ -119,6 +119,7 @@ void admit(JobStep& s, const JobDecision& start) {
   a.generation = s.seen.job.metadata.generation;
   a.made_from = made_from(s.spec).text();
   a.preemptible = crds::is_preemptible(s.spec) ? std::optional(true) : std::nullopt;
+  a.max_runtime = a.preemptible ? std::nullopt : s.spec.max_runtime;
   s.status.queue = {};
   s.status.nominated = {};
   s.status.met_dependencies.clear();

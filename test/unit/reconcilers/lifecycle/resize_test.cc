@@ -380,10 +380,31 @@ TEST(Resize, WhatWasStartedAsPreemptibleStaysSoUntilItsNextStart) {
   ++life.job.metadata.generation;
   const Step step = life.turn();
   EXPECT_EQ(step.notes.at(0).reason, "PreemptibleYet");
-  EXPECT_TRUE(crds::counts_as_preemptible(life.job.spec, life.job.status.assignment));
+  EXPECT_TRUE(crds::counts_as_preemptible(life.job.spec, life.job.status.assignment, false));
   expect_quiet(life, "it runs on");
-  life.evict("Reclaimed");
-  EXPECT_FALSE(crds::counts_as_preemptible(life.job.spec, life.job.status.assignment));
+  life.decision = Life::give_back(JobDecision::Kind::kEvict, "Reclaimed", "others need it");
+  life.turn();
+  EXPECT_EQ(life.job.status.assignment.attempt, 0);
+  EXPECT_FALSE(crds::counts_as_preemptible(life.job.spec, life.job.status.assignment, false));
+}
+
+// Else quota that was lent for half an hour would be gone for days.
+TEST(Resize, WhoRunsLongerThanItSaidCountsAsPreemptibleWhereQuotaIsLent) {
+  Life life;
+  life.job.spec.preemptible = false;
+  life.job.spec.max_runtime = std::chrono::minutes{30};
+  life.run();
+  EXPECT_EQ(life.job.status.assignment.max_runtime, std::chrono::minutes{30});
+  const auto counts = [&](bool lends) {
+    return crds::counts_as_preemptible(life.job.spec, life.job.status.assignment, lends);
+  };
+  life.job.spec.max_runtime = std::chrono::minutes{20};
+  EXPECT_FALSE(counts(true)) << "a shorter one acts at once";
+  life.job.spec.max_runtime = std::chrono::hours{300};
+  ++life.job.metadata.generation;
+  EXPECT_EQ(life.turn().notes.at(0).reason, "MaxRuntimeLengthened");
+  EXPECT_TRUE(counts(true));
+  EXPECT_FALSE(counts(false)) << "nobody lends";
 }
 
 TEST(Resize, AnEditThatNeedsOtherPlacesQueuesAgain) {
