@@ -265,7 +265,8 @@ void Controller::Impl::pod_changed(const client::Ptr<client::Pod>& before,
   // until it is gone.
   if (now) placement.foreign_pod(now);
   const auto* label = client::find_value(pod.labels, reconcilers::kJobLabel);
-  if (label != nullptr && !now) job_runner.add(client::make_key(pod.meta.ns, *label));  // its name is free
+  // Its name is free, or it is to go.
+  if (label != nullptr) job_runner.add(client::make_key(pod.meta.ns, *label));
 }
 
 reconcilers::JobPtr Controller::Impl::followed_job_of(const client::Pod& pod) const {

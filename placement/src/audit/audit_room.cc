@@ -108,7 +108,7 @@ class SolutionAudit {
     const bool started_now = j.started_in != 0 && j.started_in == s_.plans;
     if (started_now && j.entitled && !own && takes_all(j, v.pods))
       say("I4", "takes " + who + ", which this plan has started within the quota of its leaf");
-    if (!started_now && !j.nominated() && j.progress.began + safe_for(j, !own) > now_)
+    if (!started_now && !j.nominated() && j.assignment->since + safe_for(j, !own) > now_)
       say("I4", "takes " + who + ", which is younger than minRuntime");
     if (!takes_all(j, v.pods) && !keeps_minimum(j, v.pods)) say("I4", "breaks " + who + " below its minimum");
   }

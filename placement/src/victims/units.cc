@@ -40,7 +40,7 @@ struct Gatherer {
   // `least`: how long what runs in its leaf is let be.
   bool safe(JobId id, const Job& j, Duration least) {
     if (j.nominated() || (j.started_in != 0 && j.started_in == s.plans)) return false;
-    const Time until = j.progress.began + least;
+    const Time until = j.assignment->since + least;  // its admission, not a restart in place
     if (until <= q.now) return false;
     soonest(still.due, until);
     if (q.action != Action::kMove && (!still.by_right || until < still.by_right->first))

@@ -114,6 +114,8 @@ std::string of_array(const crds::TrainingJob& job, const std::string& who, Time 
 std::string present(const crds::TrainingJob& job, const std::string& who, Time now) {
   const auto& s = job.status;
   if (job.spec.array && s.array && s.phase) return of_array(job, who, now);
+  if (job.metadata.deletion_timestamp)
+    return who + " is being deleted. Its pods are told to go, and it stays until its finalizers are gone. ";
   if (!s.phase) return who + " was not looked at yet. Is the operator running? ";
   const std::string held =
       fmt::format("{} GPUs in pool {}, attempt {}", gpus(s.allocated), s.assignment.pool, s.attempt);

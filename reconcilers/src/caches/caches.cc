@@ -69,6 +69,12 @@ Caches::Caches(client::ApiClient& api)
   pods.store().add_index(std::string(kByOwner), [](const client::Pod& pod) {
     return pod.owner_uid.empty() ? std::vector<std::string>{} : std::vector<std::string>{pod.owner_uid};
   });
+  pods.store().add_index(std::string(kOrphaned), [](const client::Pod& pod) {
+    const auto* job = client::find_value(pod.labels, kJobLabel);
+    return job == nullptr || !pod.owner_uid.empty() || !identity_of(pod)
+               ? std::vector<std::string>{}
+               : std::vector<std::string>{client::make_key(pod.meta.ns, *job)};
+  });
   pods.store().add_index(std::string(kByNode), [](const client::Pod& pod) {
     const bool ours = client::find_value(pod.labels, kJobLabel) != nullptr && !pod.node_name.empty();
     return ours ? std::vector<std::string>{pod.node_name} : std::vector<std::string>{};

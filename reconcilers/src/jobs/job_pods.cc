@@ -40,9 +40,9 @@ bool is_owned_by_namesake(const crds::Json& object, const std::string& job) {
 JobPods::JobPods(ReconcilerContext& context, Refused refused)
     : context_(context), refused_(std::move(refused)), creating_(context.env.executor, kCreating) {}
 
-client::Task<bool> JobPods::remove(JobPtr job, const std::vector<PodRemoval>& pods) {
+client::Task<bool> JobPods::remove(std::string ns, const std::vector<PodRemoval>& pods) {
   bool all = true;
-  const std::function<client::Task<bool>(std::size_t)> one = [this, &job, &pods, &all](std::size_t i) {
+  const std::function<client::Task<bool>(std::size_t)> one = [this, &ns, &pods, &all](std::size_t i) {
     struct Remove {
       // Puts into the cache at once that the pod is on its way out. So it is not told twice if somebody looks
       // again before the watch says so.
@@ -85,7 +85,7 @@ client::Task<bool> JobPods::remove(JobPtr job, const std::vector<PodRemoval>& po
         co_return !context.api.writes_stopped();
       }
     };
-    return Remove::run(context_, job->meta.ns, pods[i], all);
+    return Remove::run(context_, ns, pods[i], all);
   };
   co_await fan_out(context_.env.executor, pods.size(), kFanOut, one);
   co_return all;

@@ -9,6 +9,7 @@
 #include "muster/reconcilers/jobs/pod_refusal.h"
 #include "muster/reconcilers/jobs/translate.h"
 #include "muster/reconcilers/lifecycle/job_status.h"
+#include "muster/reconcilers/pods/pod_end.h"
 #include "muster/reconcilers/projects/project.h"
 
 namespace muster::reconcilers {
@@ -80,6 +81,8 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   // Before anything is judged: a pod of which nobody knows whether it was made holds its place.
   const bool has_found_out = co_await pods_.find_out(key);
   if (!has_found_out) co_return Outcome::retry();
+  const bool have_gone = co_await let_pods_go(key);
+  if (!have_gone) co_return Outcome::retry();
   Job job = find_alive(key);
   if (!job) co_return Outcome::done();
   if (job->value.spec.array) {
@@ -155,13 +158,37 @@ client::Task<bool> TrainingJobReconciler::read_if_unsure(const client::Key& key)
   co_return true;
 }
 
+// Pods are the API server's to collect when their job is gone. But a finalizer of somebody may keep the job
+// for long, and who deletes it with --cascade=orphan would keep its GPUs for good: these pods are told to go.
+// False: not all were told, again later.
+client::Task<bool> TrainingJobReconciler::let_pods_go(client::Key key) {
+  const auto& pods = context_.caches.pods.store();
+  std::vector<PodRemoval> going;
+  for (const auto& pod : pods.by_index(kOrphaned, key)) {
+    if (!pod->deleting) going.push_back({pod->meta.name, pod->meta.uid, pod->node_name});
+  }
+  const Job job = context_.caches.jobs.store().find(key);
+  if (job && job->value.metadata.deletion_timestamp) {
+    for (const auto& pod : pods_of(job->meta.uid)) {
+      if (!pod->deleting && !is_terminal(*pod))
+        going.push_back({pod->meta.name, pod->meta.uid, pod->node_name});
+    }
+  }
+  if (going.empty()) co_return true;
+  log_info("its pods are told to go: the job is deleted",
+           {{"job", key}, {"pods", std::to_string(going.size())}});
+  const std::string ns(client::split_key(key).first);
+  const bool all = co_await pods_.remove(ns, going);
+  co_return all;
+}
+
 // The job, if there is anything to do for it; nullptr: it is gone, being deleted, or cannot be read. What was
 // kept for an earlier job of this name is forgotten.
 TrainingJobReconciler::Job TrainingJobReconciler::find_alive(const client::Key& key) {
   const Job job = context_.caches.jobs.store().find(key);
   if (job) meet(*job);
   if (!job || job->value.metadata.deletion_timestamp) {
-    // Its pods go by their owner references; they stay charged until they are gone.
+    // Its pods stay charged until they are gone.
     forget(key, uids_[key]);
     if (!job) uids_.erase(key);
     return nullptr;
@@ -211,7 +238,7 @@ client::Task<bool> TrainingJobReconciler::carry_out(const View& view, const Step
   bool ok = true;
   if (!step.remove.empty() || !step.create.empty()) {
     const auto urgent = context_.urgent;
-    ok = co_await pods_.remove(view.job, step.remove);
+    ok = co_await pods_.remove(view.job->meta.ns, step.remove);
     if (ok && !step.create.empty()) {
       co_await select_nodes(context_, view.counts, view.wish, step.status.assignment);
       ok = co_await pods_.create(view.key, step.create);

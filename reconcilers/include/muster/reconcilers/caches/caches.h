@@ -48,6 +48,9 @@ bool is_replica(const Object<crds::TrainingJob>& job);
 // Index of the pod store: the uid of the controlling owner. Of the job store: that of the InferenceService or
 // of the array.
 inline constexpr std::string_view kByOwner = "owner";
+// Pods that Muster has made, and that somebody has taken from their job (kubectl delete --cascade=orphan); by
+// the key of the job.
+inline constexpr std::string_view kOrphaned = "orphaned";
 // Of the pod store: "namespace/label" of the InferenceService.
 inline constexpr std::string_view kByService = "service";
 // Of the pod store: the node of a pod that Muster has made.

@@ -21,7 +21,7 @@ class JobPods {
   JobPods(ReconcilerContext& context, Refused refused);
 
   // Deletes them, each by its uid. False: not all were told, again later.
-  client::Task<bool> remove(JobPtr job, const std::vector<PodRemoval>& pods);
+  client::Task<bool> remove(std::string ns, const std::vector<PodRemoval>& pods);
   // Makes these pods of the assignment as committed, with indexes into assignment.pods, once it is their
   // turn among all that are being made. False: not all are there, again later.
   client::Task<bool> create(client::Key key, const std::vector<std::size_t>& which);

@@ -106,6 +106,7 @@ class TrainingJobReconciler {
 
   // --- doing (training_job.cc)
   client::Task<bool> read_if_unsure(const client::Key& key);
+  client::Task<bool> let_pods_go(client::Key key);
   Job find_alive(const client::Key& key);
   client::Task<Outcome> remove_finished(Job job);
   client::Task<Outcome> reconcile_array(const client::Key& key, Job array);
