@@ -267,5 +267,92 @@ TEST(ServicePlan, EveryRolloutEnds) {
   }
 }
 
+constexpr Replica stable(Replica r) {
+  r.is_current = false;
+  r.is_stable = true;
+  return r;
+}
+
+TEST(CanaryPlan, TakesItsPartOneByOneAndStays) {
+  const WantedReplicas wanted{4, 4, WantedReplicas::OfCanary{1, 1}};
+  const auto s = stable(kServing);
+  RolloutMemory memory;
+  const auto first = plan_replicas(wanted, {}, {s, s, s, s}, memory, {}, kStart);
+  EXPECT_EQ(first.create, 1);
+  EXPECT_EQ(first.create_guaranteed, 1);
+  EXPECT_EQ(first.create_stable, 0);
+  EXPECT_THAT(first.remove, IsEmpty());
+  EXPECT_EQ(first.rollout.places, 4);
+  const auto starts = plan_replicas(wanted, {}, {s, s, s, s, kStarting}, first.rollout, {}, kStart);
+  EXPECT_EQ(starts.create, 0);
+  EXPECT_THAT(starts.remove, IsEmpty());
+  const auto serves = plan_replicas(wanted, {}, {s, s, s, s, kServing}, first.rollout, {}, kStart);
+  EXPECT_EQ(serves.remove.size(), 1u);
+  EXPECT_EQ(serves.create + serves.create_stable, 0);
+  const auto stays = plan_replicas(wanted, {}, {s, s, s, kServing}, serves.rollout, {}, kStart);
+  EXPECT_THAT(stays.remove, IsEmpty());
+  EXPECT_EQ(stays.create + stays.create_stable, 0);
+  EXPECT_EQ(stays.rollout, RolloutMemory{}) << "nothing is under way";
+}
+
+TEST(CanaryPlan, WhatIsLostIsMadeAnewOfItsOwnRevision) {
+  const WantedReplicas wanted{4, 1, WantedReplicas::OfCanary{2, 0}};
+  const auto s = stable(kServing);
+  const auto p = plan_replicas(wanted, {}, {s, kServing}, {}, {}, kStart);
+  EXPECT_EQ(p.create, 1);
+  EXPECT_EQ(p.create_guaranteed, 0);
+  EXPECT_EQ(p.create_stable, 1);
+  EXPECT_EQ(p.create_stable_guaranteed, 1);
+}
+
+TEST(CanaryPlan, ASmallerPartIsGivenBackOnlyAsOthersServe) {
+  const WantedReplicas wanted{4, 4, WantedReplicas::OfCanary{1, 1}};
+  const auto s = stable(kServing);
+  const auto p = plan_replicas(wanted, {}, {s, s, kServing, kServing}, {4, false}, {}, kStart);
+  EXPECT_THAT(p.remove, IsEmpty());
+  EXPECT_EQ(p.create_stable, 1);
+  EXPECT_EQ(p.create, 0);
+}
+
+// From any mixture of three revisions, with room for one more: it ends in the wanted parts, never with fewer
+// that serve than at the beginning or than are wanted, and never with a replica too many.
+TEST(CanaryPlan, EveryMixtureEndsInItsParts) {
+  for (int n = 0; n < 4 * 4 * 4; ++n) {
+    const int of_old = n % 4, of_stable = n / 4 % 4, of_new = n / 16;
+    for (std::int32_t desired = 0; desired <= 4; ++desired) {
+      for (std::int32_t share = 0; share <= desired; ++share) {
+        std::vector<Replica> replicas(static_cast<std::size_t>(of_old), old(kServing));
+        replicas.resize(replicas.size() + static_cast<std::size_t>(of_stable), stable(kServing));
+        replicas.resize(replicas.size() + static_cast<std::size_t>(of_new), kServing);
+        const auto before = static_cast<std::int32_t>(replicas.size());
+        const WantedReplicas wanted{desired, desired - share, WantedReplicas::OfCanary{share, share}};
+        RolloutMemory memory;
+        std::int32_t are_new = 0, are_stable = 0;
+        int turns = 0;
+        for (; turns < 50; ++turns) {
+          const auto p = plan_replicas(wanted, {}, replicas, memory, {}, kStart);
+          memory = p.rollout;
+          auto leaving = p.remove;
+          std::ranges::sort(leaving, std::greater<>());
+          for (const auto i : leaving) replicas.erase(replicas.begin() + static_cast<std::ptrdiff_t>(i));
+          const auto serve = std::ranges::count_if(replicas, &Replica::is_ready);
+          ASSERT_GE(serve, std::min(before, desired));
+          for (auto& r : replicas) r.is_ready = true;
+          for (std::int32_t i = 0; i < p.create; ++i) replicas.push_back(kStarting);
+          for (std::int32_t i = 0; i < p.create_stable; ++i) replicas.push_back(stable(kStarting));
+          ASSERT_LE(static_cast<std::int32_t>(replicas.size()), std::max(before, desired + 1));
+          are_new = static_cast<std::int32_t>(std::ranges::count_if(replicas, &Replica::is_current));
+          are_stable = static_cast<std::int32_t>(std::ranges::count_if(replicas, &Replica::is_stable));
+          if (are_new == share && are_stable == desired - share &&
+              static_cast<std::int32_t>(replicas.size()) == desired && p.create + p.create_stable == 0)
+            break;
+        }
+        EXPECT_LT(turns, 50) << of_old << " old, " << of_stable << " stable, " << of_new << " new to "
+                             << desired << " with " << share << " new: " << are_stable << " " << are_new;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace muster::reconcilers
