@@ -18,6 +18,7 @@ namespace {
 using crds::ConditionStatus;
 
 constexpr std::string_view kGaveWay = "SurgeNotPlaced";
+constexpr const char* kCanaryServes = "CanaryServes";
 constexpr std::size_t kMaxSaid = 2048;
 constexpr std::size_t kMaxRevisions = 64;  // the schema's
 
@@ -220,7 +221,7 @@ class Writer {
     else
       text += fmt::format("; `kubectl muster rollout promote {}` gives it all, and `abort` takes it back",
                           service_.metadata.name);
-    set("RolledOut", false, "CanaryServes", text);
+    set("RolledOut", false, kCanaryServes, text);
   }
 
   // A revision that has all replicas, and has served, is stable.
@@ -255,7 +256,9 @@ class Writer {
     const crds::Condition accepted = *crds::find_condition(status_.conditions, "Accepted");
     const crds::Condition rollout = *crds::find_condition(status_.conditions, "RolledOut");
     const bool is_stalled = accepted.status == ConditionStatus::kFalse;
-    const bool rolls = !is_stalled && rollout.status == ConditionStatus::kFalse;
+    // A canary that stands is what was asked for. Tools would wait for its end.
+    const bool rolls =
+        !is_stalled && rollout.status == ConditionStatus::kFalse && rollout.reason != kCanaryServes;
     set("Stalled", is_stalled, accepted.reason, is_stalled ? accepted.message : "");
     set("Reconciling", rolls, is_stalled ? "Stalled" : rollout.reason, rolls ? rollout.message : "");
   }

@@ -1,0 +1,238 @@
+// Revisions and canaries on a real API server: going back, promoting and aborting, while the operator is
+// killed in between.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "history.h"
+#include "plugin_fixture.h"
+#include "service_fixture.h"
+
+namespace muster::test {
+namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+std::string image(int n) {
+  return "registry.example/serve:" + std::to_string(n);
+}
+
+// A service `chat`, and the operator that is killed.
+class Rollouts : public testing::Test {
+ protected:
+  void start(int replicas, const json& rollout) {
+    s_.cluster = Cluster::start(3, 4);
+    s_.muster = s_.cluster->muster();
+    s_.cluster->create(service_object("chat", replicas, {{"rollout", rollout}}));
+    ASSERT_TRUE(rolled_out(image(1), replicas)) << s_.say("chat");
+  }
+  void TearDown() override {
+    if (HasFailure() && s_.muster) std::cerr << s_.muster->log().substr(0, 20000);
+  }
+
+  void kill_and_start() {
+    s_.muster->kill();
+    s_.muster = s_.cluster->muster();
+  }
+  std::string ask(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "rollout");
+    arguments.insert(arguments.end(), {"-n", "team", "chat"});
+    const auto said = ask_plugin(std::move(arguments), s_.cluster->real().kubeconfig());
+    return said.out + said.err;
+  }
+  // Replicas of each image that are there and stay; `ready`: all of whose pods are ready.
+  std::map<std::string, int> replicas(bool ready = true) const {
+    std::map<std::string, int> all;
+    const json list = s_.cluster->get("/apis/muster.dev/v1alpha1/namespaces/team/trainingjobs");
+    for (const auto& job : list["items"]) {
+      if (job["metadata"].contains("deletionTimestamp")) continue;
+      if (ready && job["status"].value("readyReplicas", 0) == 0) continue;
+      ++all[job["spec"]["roles"][0]["template"]["spec"]["containers"][0]["image"]];
+    }
+    return all;
+  }
+  bool wait_replicas(const std::map<std::string, int>& wanted, Milliseconds timeout = 60s) const {
+    return s_.cluster->wait(timeout, [&] { return replicas() == wanted && replicas(false) == wanted; });
+  }
+  bool wait_reason(const std::string& reason, Milliseconds timeout = 60s) const {
+    return s_.cluster->wait(timeout, [&] { return s_.condition("chat", "RolledOut")["reason"] == reason; });
+  }
+  bool rolled_out(const std::string& of, int n) const {
+    return wait_replicas({{of, n}}) && s_.cluster->wait(30s, [&] {
+      return s_.condition("chat", "RolledOut")["status"] == "True" &&
+             s_.status("chat")["stableRevision"] == s_.status("chat")["revision"] &&
+             s_.status("chat").value("readyReplicas", 0) == n;
+    });
+  }
+  std::vector<json> kept() const {
+    return s_.cluster->get("/apis/apps/v1/namespaces/team/controllerrevisions")["items"];
+  }
+  std::vector<int> numbers() const {
+    std::vector<int> all;
+    for (const auto& one : s_.status("chat")["revisions"]) all.push_back(one["number"]);
+    return all;
+  }
+
+  Stage s_;
+};
+
+TEST_F(Rollouts, GoBackToAnEarlierRevisionAndKeepAFew) {
+  start(2, {{"revisionHistoryLimit", 1}});
+  EXPECT_EQ(numbers(), std::vector{1});
+  s_.roll("chat", image(2));
+  ASSERT_TRUE(rolled_out(image(2), 2)) << s_.say("chat");
+  const json two = s_.status("chat");
+  ASSERT_EQ(numbers(), (std::vector{2, 1}));
+  EXPECT_EQ(two["revisions"][0]["images"][0], image(2));
+  EXPECT_EQ(two["revisions"][0]["replicas"], 2);
+  EXPECT_THAT(ask({"history"}),
+              ContainsRegex("2 +" + two["revision"].get<std::string>() + " +in force +2 +2"));
+  ASSERT_EQ(kept().size(), 2u);
+  for (const auto& one : kept()) EXPECT_EQ(one["metadata"]["ownerReferences"][0]["name"], "chat");
+
+  // The one who is told dies at once; the next has only the objects.
+  s_.muster->kill();
+  EXPECT_THAT(ask({"undo"}), HasSubstr("goes back to revision 1 ("));
+  s_.muster = s_.cluster->muster();
+  ASSERT_TRUE(rolled_out(image(1), 2)) << s_.say("chat");
+  EXPECT_EQ(s_.condition("chat", "RolledOut")["reason"], "RolledBack");
+  EXPECT_THAT(ask({"status"}), HasSubstr("spec.rollout.toRevision"));
+  EXPECT_EQ(numbers(), (std::vector{3, 2})) << "the first has come into force again";
+  s_.scale("chat", 3);
+  ASSERT_TRUE(wait_replicas({{image(1), 3}})) << "what is made now is made of the kept one";
+  s_.scale("chat", 2);
+  ASSERT_TRUE(wait_replicas({{image(1), 2}}));
+
+  // One that nobody keeps is refused, and nothing changes.
+  s_.cluster->patch(path_of_service("chat"), {{"spec", {{"rollout", {{"toRevision", "f00f00"}}}}}});
+  ASSERT_TRUE(s_.cluster->wait(20s, [&] { return s_.condition("chat", "Accepted")["status"] == "False"; }));
+  EXPECT_THAT(s_.condition("chat", "Accepted")["message"].get<std::string>(),
+              HasSubstr("spec.rollout.toRevision: there is no revision \"f00f00\""));
+  EXPECT_TRUE(wait_replicas({{image(1), 2}}));
+
+  // Back to what the spec says.
+  EXPECT_THAT(ask({"undo", "--to-revision", "2"}), HasSubstr("that of its spec"));
+  ASSERT_TRUE(rolled_out(image(2), 2)) << s_.say("chat");
+  EXPECT_FALSE(s_.cluster->get(path_of_service("chat"))["spec"]["rollout"].contains("toRevision"));
+  EXPECT_EQ(s_.condition("chat", "RolledOut")["reason"], "RolledOut");
+
+  for (const int n : {3, 4}) {
+    s_.roll("chat", image(n));
+    ASSERT_TRUE(rolled_out(image(n), 2)) << s_.say("chat");
+  }
+  EXPECT_TRUE(s_.cluster->wait(20s, [&] { return numbers() == std::vector{6, 5} && kept().size() == 2; }))
+      << s_.say("chat");
+  EXPECT_THAT(ask({"undo", "--to-revision", "1"}), HasSubstr("error: there is no revision 1"));
+  s_.cluster->remove(path_of_service("chat"));
+  EXPECT_TRUE(s_.cluster->wait(kCollected, [&] { return kept().empty(); })) << "they go with their service";
+}
+
+TEST_F(Rollouts, ACanaryStaysIsTakenBackAndIsPromotedWhoeverDies) {
+  start(4, {{"canary", {{"percent", 25}}}});
+  History history(*s_.cluster, {"trainingjobs"});
+  const std::string stable = s_.status("chat")["revision"];
+  s_.roll("chat", image(2));
+  for (int i = 0; i < 2; ++i) kill_and_start();
+  ASSERT_TRUE(wait_replicas({{image(1), 3}, {image(2), 1}})) << s_.say("chat");
+  ASSERT_TRUE(wait_reason("CanaryServes")) << s_.say("chat");
+  EXPECT_EQ(s_.status("chat")["stableRevision"], stable);
+  EXPECT_EQ(s_.status("chat")["canary"]["replicas"], 1);
+  EXPECT_THAT(ask({"history"}), ContainsRegex("1 +" + stable + " +stable +3 +3"));
+
+  // It stays, whoever looks, and what is lost comes back of its own revision.
+  kill_and_start();
+  const json list = s_.cluster->get("/apis/muster.dev/v1alpha1/namespaces/team/trainingjobs");
+  for (const auto& job : list["items"]) {
+    if (job["metadata"]["name"].get<std::string>().ends_with("-0"))
+      s_.cluster->remove(path_of_job(job["metadata"]["name"]));
+  }
+  s_.scale("chat", 8);
+  ASSERT_TRUE(wait_replicas({{image(1), 6}, {image(2), 2}}, 120s)) << s_.say("chat");
+  s_.scale("chat", 4);
+  ASSERT_TRUE(wait_replicas({{image(1), 3}, {image(2), 1}})) << s_.say("chat");
+
+  // Taken back, by a process that comes when all has been said.
+  s_.muster->kill();
+  EXPECT_THAT(ask({"abort"}), HasSubstr("gives its replicas back to revision " + stable));
+  s_.muster = s_.cluster->muster();
+  ASSERT_TRUE(rolled_out(image(1), 4)) << s_.say("chat");
+  EXPECT_EQ(s_.status("chat")["revision"], stable);
+  EXPECT_EQ(s_.condition("chat", "RolledOut")["reason"], "RolledBack");
+  EXPECT_THAT(s_.condition("chat", "RolledOut")["message"].get<std::string>(), HasSubstr("was aborted"));
+  EXPECT_TRUE(s_.cluster->wait(20s, [&] { return s_.events("chat").contains("CanaryAborted"); }));
+  EXPECT_FALSE(s_.status("chat").contains("canary"));
+  kill_and_start();
+  s_.cluster->catch_up();
+  EXPECT_TRUE(wait_replicas({{image(1), 4}})) << "it stays aborted";
+
+  // The next edit is a canary again, and that one is promoted.
+  s_.roll("chat", image(3));
+  ASSERT_TRUE(wait_replicas({{image(1), 3}, {image(3), 1}})) << s_.say("chat");
+  ASSERT_TRUE(wait_reason("CanaryServes")) << s_.say("chat");
+  EXPECT_THAT(ask({"promote"}), HasSubstr("gets all replicas"));
+  for (int i = 0; i < 3; ++i) kill_and_start();
+  ASSERT_TRUE(rolled_out(image(3), 4)) << s_.say("chat");
+  EXPECT_THAT(ask({"abort"}), HasSubstr("error: no canary is under way"));
+
+  // Of everything that the API server has ever shown: the parts were kept, and none was too many.
+  std::map<std::string, std::string> alive;  // uid -> image
+  bool was_aborted = false;
+  history.replay([&](const Change& change) {
+    if (change.object["kind"] != "TrainingJob") return;
+    const json& meta = change.object["metadata"];
+    if (!meta.value("labels", json::object()).contains("muster.dev/service")) return;
+    const std::string uid = meta["uid"];
+    if (change.is_gone || meta.contains("deletionTimestamp")) {
+      alive.erase(uid);
+      return;
+    }
+    alive[uid] = change.object["spec"]["roles"][0]["template"]["spec"]["containers"][0]["image"];
+    const auto of = [&](int n) {
+      return std::ranges::count(alive, image(n), [](const auto& r) { return r.second; });
+    };
+    was_aborted = was_aborted || of(3) > 0;
+    EXPECT_LE(alive.size(), 9u);
+    EXPECT_LE(of(2), 2) << "a canary is never more than its part";
+    if (was_aborted) EXPECT_LE(alive.size(), 5u);
+  });
+  EXPECT_TRUE(was_aborted);
+  EXPECT_EQ(s_.cluster->audit_gpus(), "");
+}
+
+TEST_F(Rollouts, StepsGoOnByThemselvesAndNotWhileTheCanaryDoesNotServe) {
+  start(4, {{"canary",
+             {{"steps", {{{"percent", 25}, {"duration", "3s"}}, {{"percent", 50}, {"duration", "3s"}}}}}}});
+  s_.roll("chat", image(2));
+  ASSERT_TRUE(s_.cluster->wait(30s, [&] {
+    return s_.status("chat").contains("/canary/readySince"_json_pointer);
+  })) << s_.say("chat");
+  const json since = s_.status("chat")["canary"]["readySince"];
+  kill_and_start();
+  EXPECT_TRUE(s_.status("chat")["canary"]["readySince"] == since ||
+              s_.status("chat")["canary"].value("step", 0) == 1)
+      << "the time goes on";
+  ASSERT_TRUE(s_.cluster->wait(30s, [&] {
+    return s_.status("chat").value("/canary/step"_json_pointer, 0) == 1;
+  })) << s_.say("chat");
+  ASSERT_TRUE(rolled_out(image(2), 4)) << s_.say("chat");
+  EXPECT_TRUE(s_.cluster->wait(20s, [&] { return s_.events("chat").contains("CanaryPromoted"); }));
+
+  // One that does not come up costs nobody a replica, and no step passes.
+  s_.cluster->patch(
+      path_of_service("chat"),
+      {{"spec", {{"template", {{"metadata", {{"annotations", {{"test.muster.dev/start-after", "1h"}}}}}}}}}});
+  ASSERT_TRUE(s_.cluster->wait(30s, [&] { return s_.status("chat").value("replicas", 0) == 5; }))
+      << s_.say("chat");
+  std::this_thread::sleep_for(5s);
+  kill_and_start();
+  s_.cluster->catch_up();
+  EXPECT_FALSE(s_.status("chat")["canary"].contains("readySince")) << s_.say("chat");
+  EXPECT_EQ(s_.status("chat")["readyReplicas"], 4);
+  EXPECT_THAT(ask({"abort"}), HasSubstr("gives its replicas back"));
+  ASSERT_TRUE(rolled_out(image(2), 4)) << s_.say("chat");
+}
+
+}  // namespace
+}  // namespace muster::test
