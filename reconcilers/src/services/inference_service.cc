@@ -159,14 +159,14 @@ client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Ke
   const RolloutDecision& decision = revisions.decision;
   // It is kept before anything is made of it.
   if (read) {
-    const auto kept = co_await keep_revision(key, service, decision.target);
+    const auto kept = co_await keep_revision(key, service, decision.own, decision.target);
     if (!kept) refusal = refused(kept.error());
     if (refusal.reason == kTransient) co_return not_yet(key, refusal);
   }
-  if (!decision.refusal.empty()) refusal = {"InvalidSpec", decision.refusal};
+  if (read && !decision.refusal.empty()) refusal = {"InvalidSpec", decision.refusal};
   const std::string& revision = decision.target;
-  const auto as_target = as_of(key, service, revision);
-  const auto as_stable = decision.canary ? as_of(key, service, decision.stable) : as_target;
+  const auto as_target = as_of(key, service, decision.own, revision);
+  const auto as_stable = decision.canary ? as_of(key, service, decision.own, decision.stable) : as_target;
   const crds::InferenceService wanted = as_target.value_or(service->value);
   if (const Refused said = co_await keep_companions(key, service, wanted); refusal.reason.empty())
     refusal = said;

@@ -55,7 +55,7 @@ RolloutDecision decide_rollout(const crds::InferenceService& service, const Roll
   const crds::Rollout& rollout = service.spec.rollout;
   const crds::InferenceServiceStatus& status = service.status;
   RolloutDecision d;
-  d.target = view.own;
+  d.own = d.target = view.own;
   d.stable = stable_before(status);
   if (!rollout.to_revision.empty() && rollout.to_revision != view.own) {
     if (!view.is_kept(rollout.to_revision)) {

@@ -40,13 +40,13 @@ client::Task<client::Result<void>> InferenceServiceReconciler::read_revisions(cl
 
 RolloutDecision InferenceServiceReconciler::decide(const client::Key& key, const Service& service) const {
   const auto history = histories_.find(key);
-  const Fleet fleet = fleet_of(service, "");
   RolloutView view;
   view.own = revision_of(service->value);
   view.is_kept = [&](const std::string& revision) {
     return history != histories_.end() && find_revision(history->second.all, revision) != nullptr;
   };
   view.ready = [&](const std::string& revision) {
+    const Fleet fleet = fleet_of(service, "");
     return static_cast<std::int32_t>(std::ranges::count_if(
         fleet.views, [&](const ReplicaView& r) { return r.state.is_ready && r.revision == revision; }));
   };
@@ -55,8 +55,9 @@ RolloutDecision InferenceServiceReconciler::decide(const client::Key& key, const
 
 std::optional<crds::InferenceService> InferenceServiceReconciler::as_of(const client::Key& key,
                                                                         const Service& service,
+                                                                        const std::string& own,
                                                                         const std::string& revision) const {
-  if (revision == revision_of(service->value)) return service->value;
+  if (revision == own) return service->value;
   const auto history = histories_.find(key);
   const KeptRevision* kept =
       history == histories_.end() ? nullptr : find_revision(history->second.all, revision);
@@ -65,13 +66,14 @@ std::optional<crds::InferenceService> InferenceServiceReconciler::as_of(const cl
 }
 
 client::Task<client::Result<void>> InferenceServiceReconciler::keep_revision(client::Key key, Service service,
+                                                                             std::string own,
                                                                              std::string revision) {
   client::Result<void> done;
   const std::vector<KeptRevision>& all = histories_[key].all;
   const KeptRevision* there = find_revision(all, revision);
   const std::int64_t next = next_number(all);
   if (there != nullptr && there->number == next - 1) co_return done;
-  if (there == nullptr && revision != revision_of(service->value)) co_return done;  // nobody has it any more
+  if (there == nullptr && revision != own) co_return done;  // nobody has it any more
   Json object = revision_json(service->value, revision, next);
   const client::ObjectRef ref{service->meta.ns, object["metadata"]["name"].get<std::string>()};
   client::Result<std::string> written;
@@ -111,9 +113,10 @@ client::Task<client::Result<void>> InferenceServiceReconciler::keep_revision(cli
 
 client::Task<bool> InferenceServiceReconciler::prune_revisions(client::Key key, Service service,
                                                                RolloutDecision decision) {
-  std::set<std::string> in_use{decision.target, decision.stable, revision_of(service->value)};
-  for (const auto& view : fleet_of(service, "").views) in_use.emplace(view.revision);
   const std::int32_t limit = crds::revision_history_limit_of(service->value.spec.rollout);
+  if (histories_[key].all.size() <= static_cast<std::size_t>(std::max(0, limit))) co_return true;
+  std::set<std::string> in_use{decision.target, decision.stable, decision.own};
+  for (const auto& view : fleet_of(service, "").views) in_use.emplace(view.revision);
   std::vector<KeptRevision> unwanted;
   for (const KeptRevision* one : surplus(histories_[key].all, in_use, limit)) unwanted.push_back(*one);
   for (const KeptRevision& one : unwanted) {

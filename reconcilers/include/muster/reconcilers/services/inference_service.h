@@ -70,11 +70,12 @@ class InferenceServiceReconciler {
   // service_revisions.cc
   client::Task<client::Result<void>> read_revisions(client::Key key, Service service);
   RolloutDecision decide(const client::Key& key, const Service& service) const;
-  // Nothing where what it is made of is not known any more.
+  // `own`: the spec's own revision. Nothing where what a revision is made of is not known any more.
   std::optional<crds::InferenceService> as_of(const client::Key& key, const Service& service,
-                                              const std::string& revision) const;
+                                              const std::string& own, const std::string& revision) const;
   // It is kept, and has the highest number. kAlreadyExists: an object of somebody else has its name.
-  client::Task<client::Result<void>> keep_revision(client::Key key, Service service, std::string revision);
+  client::Task<client::Result<void>> keep_revision(client::Key key, Service service, std::string own,
+                                                   std::string revision);
   client::Task<bool> prune_revisions(client::Key key, Service service, RolloutDecision decision);
   Fleet fleet_of(const Service& service, const std::string& revision) const;
   crds::Time room_since(const client::Key& key, const Service& service);

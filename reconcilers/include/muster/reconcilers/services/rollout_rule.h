@@ -12,6 +12,7 @@
 namespace muster::reconcilers {
 
 struct RolloutDecision {
+  std::string own{};                           // the spec's own revision
   std::string target;                          // the revision in force
   std::string stable;                          // that last had all replicas, or was promoted; "": none yet
   std::optional<crds::CanaryStatus> canary{};  // target has canary->replicas, and stable all others
