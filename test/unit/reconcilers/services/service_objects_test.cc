@@ -98,7 +98,7 @@ TEST(ServiceObjects, ARevisionIsWhatReplicasAreMadeFrom) {
   auto other = service;
   other.spec.replicas = 9;
   other.spec.port = 9000;
-  other.spec.rollout = {0, 2};
+  other.spec.rollout.max_unavailable = 2;
   other.spec.autoscaling.emplace().max_replicas = 4;
   other.metadata.generation = 17;
   EXPECT_EQ(revision_of(other), revision);
