@@ -48,7 +48,7 @@ class Rollouts : public testing::Test {
     const json list = s_.cluster->get("/apis/muster.dev/v1alpha1/namespaces/team/trainingjobs");
     for (const auto& job : list["items"]) {
       if (job["metadata"].contains("deletionTimestamp")) continue;
-      if (ready && job["status"].value("readyReplicas", 0) == 0) continue;
+      if (ready && job.value("/status/readyReplicas"_json_pointer, 0) == 0) continue;
       ++all[job["spec"]["roles"][0]["template"]["spec"]["containers"][0]["image"]];
     }
     return all;
