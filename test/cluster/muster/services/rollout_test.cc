@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <random>
 #include <thread>
 
 #include "history.h"
 #include "plugin_fixture.h"
 #include "service_fixture.h"
+#include "write_log.h"
 
 namespace muster::test {
 namespace {
@@ -22,8 +24,9 @@ std::string image(int n) {
 // A service `chat`, and the operator that is killed.
 class Rollouts : public testing::Test {
  protected:
-  void start(int replicas, const json& rollout) {
-    s_.cluster = Cluster::start(3, 4);
+  void start(int replicas, const json& rollout, const testcluster::Options& options = {}) {
+    s_.cluster = Cluster::start(3, 4, options);
+    history_ = std::make_unique<History>(*s_.cluster, std::vector<std::string>{"trainingjobs"});
     s_.muster = s_.cluster->muster();
     s_.cluster->create(service_object("chat", replicas, {{"rollout", rollout}}));
     ASSERT_TRUE(rolled_out(image(1), replicas)) << s_.say("chat");
@@ -75,7 +78,54 @@ class Rollouts : public testing::Test {
     return all;
   }
 
+  // The operator is killed when it has written so often, again and again, after what `act` does.
+  void kill_after(const std::function<void()>& act, std::vector<int> writes) {
+    WriteLog log(s_.cluster->real().audit_log());
+    std::ranges::sort(writes);
+    act();
+    for (const int n : writes) {
+      testcluster::wait_until(10s, [&] { return log.but_for_events() >= n; }, 1ms);
+      kill_and_start();
+    }
+  }
+
   Stage s_;
+  std::unique_ptr<History> history_;  // of all that there ever was; it ends before the cluster does
+};
+
+// How many replicas there are of each image, and how many pods serve, after each write.
+class Counted {
+ public:
+  void see(const Change& change) {
+    const json& meta = change.object["metadata"];
+    if (!meta.value("labels", json::object()).contains("muster.dev/service")) return;
+    const std::string uid = meta["uid"];
+    const bool stays = !change.is_gone && !meta.contains("deletionTimestamp");
+    if (change.object["kind"] == "TrainingJob") {
+      replicas_.erase(uid);
+      if (stays)
+        replicas_[uid] = change.object["spec"]["roles"][0]["template"]["spec"]["containers"][0]["image"];
+      most_ = std::max(most_, static_cast<int>(replicas_.size()));
+    } else if (change.object["kind"] == "Pod") {
+      const json status = change.object.value("status", json::object());
+      const json conditions = status.value("conditions", json::array());
+      const bool ready = std::ranges::any_of(
+          conditions, [](const json& c) { return c["type"] == "Ready" && c["status"] == "True"; });
+      serving_.erase(uid);
+      if (stays && ready) serving_.insert(uid);
+    }
+  }
+  int of(const std::string& image) const {
+    return static_cast<int>(
+        std::ranges::count_if(replicas_, [&](const auto& r) { return r.second == image; }));
+  }
+  int most() const { return most_; }
+  int serving() const { return static_cast<int>(serving_.size()); }
+
+ private:
+  std::map<std::string, std::string> replicas_;  // by uid
+  std::set<std::string> serving_;
+  int most_ = 0;
 };
 
 TEST_F(Rollouts, GoBackToAnEarlierRevisionAndKeepAFew) {
@@ -131,7 +181,6 @@ TEST_F(Rollouts, GoBackToAnEarlierRevisionAndKeepAFew) {
 
 TEST_F(Rollouts, ACanaryStaysIsTakenBackAndIsPromotedWhoeverDies) {
   start(4, {{"canary", {{"percent", 25}}}});
-  History history(*s_.cluster, {"trainingjobs"});
   const std::string stable = s_.status("chat")["revision"];
   s_.roll("chat", image(2));
   for (int i = 0; i < 2; ++i) kill_and_start();
@@ -177,27 +226,13 @@ TEST_F(Rollouts, ACanaryStaysIsTakenBackAndIsPromotedWhoeverDies) {
   EXPECT_THAT(ask({"abort"}), HasSubstr("error: no canary is under way"));
 
   // Of everything that the API server has ever shown: the parts were kept, and none was too many.
-  std::map<std::string, std::string> alive;  // uid -> image
-  bool was_aborted = false;
-  history.replay([&](const Change& change) {
-    if (change.object["kind"] != "TrainingJob") return;
-    const json& meta = change.object["metadata"];
-    if (!meta.value("labels", json::object()).contains("muster.dev/service")) return;
-    const std::string uid = meta["uid"];
-    if (change.is_gone || meta.contains("deletionTimestamp")) {
-      alive.erase(uid);
-      return;
-    }
-    alive[uid] = change.object["spec"]["roles"][0]["template"]["spec"]["containers"][0]["image"];
-    const auto of = [&](int n) {
-      return std::ranges::count(alive, image(n), [](const auto& r) { return r.second; });
-    };
-    was_aborted = was_aborted || of(3) > 0;
-    EXPECT_LE(alive.size(), 9u);
-    EXPECT_LE(of(2), 2) << "a canary is never more than its part";
-    if (was_aborted) EXPECT_LE(alive.size(), 5u);
+  Counted counted;
+  history_->replay([&](const Change& change) {
+    counted.see(change);
+    EXPECT_LE(counted.of(image(2)), 2) << "a canary is never more than its part";
   });
-  EXPECT_TRUE(was_aborted);
+  EXPECT_GE(counted.most(), 8);
+  EXPECT_LE(counted.most(), 9) << "of the 8 that were asked for at most";
   EXPECT_EQ(s_.cluster->audit_gpus(), "");
 }
 
@@ -232,6 +267,49 @@ TEST_F(Rollouts, StepsGoOnByThemselvesAndNotWhileTheCanaryDoesNotServe) {
   EXPECT_EQ(s_.status("chat")["readyReplicas"], 4);
   EXPECT_THAT(ask({"abort"}), HasSubstr("gives its replicas back"));
   ASSERT_TRUE(rolled_out(image(2), 4)) << s_.say("chat");
+}
+
+TEST_F(Rollouts, KilledAfterAnyWriteItLosesNeitherTheStableRevisionNorAReplicaThatServes) {
+  constexpr int kReplicas = 6, kShare = 2;
+  const unsigned seed = seed_of_run();
+  std::mt19937 random(seed);
+  const auto at = [&](int kills, int most) {
+    std::vector<int> writes;
+    for (int i = 0; i < kills; ++i)
+      writes.push_back(1 + static_cast<int>(random() % static_cast<unsigned>(most)));
+    return writes;
+  };
+  testcluster::Options options;
+  options.audit = true;
+  start(kReplicas, {{"canary", {{"percent", 34}}}}, options);
+  const std::string stable = s_.status("chat")["revision"];
+
+  kill_after([&] { s_.roll("chat", image(2)); }, at(4, 16));
+  ASSERT_TRUE(wait_replicas({{image(1), kReplicas - kShare}, {image(2), kShare}}, 120s)) << s_.say("chat");
+  ASSERT_TRUE(wait_reason("CanaryServes")) << s_.say("chat");
+  EXPECT_EQ(s_.status("chat")["stableRevision"], stable);
+  kill_after([&] { ask({"abort"}); }, at(3, 14));
+  ASSERT_TRUE(rolled_out(image(1), kReplicas)) << s_.say("chat");
+  EXPECT_EQ(s_.status("chat")["stableRevision"], stable);
+  kill_after([&] { s_.roll("chat", image(3)); }, at(3, 16));
+  ASSERT_TRUE(wait_reason("CanaryServes", 120s)) << s_.say("chat");
+  kill_after([&] { ask({"promote"}); }, at(4, 30));
+  ASSERT_TRUE(rolled_out(image(3), kReplicas)) << s_.say("chat");
+  EXPECT_EQ(kept().size(), 3u);
+
+  Counted counted;
+  int fewest = kReplicas;
+  bool began = false;
+  history_->replay([&](const Change& change) {
+    counted.see(change);
+    began = began || counted.serving() == kReplicas;
+    if (began) fewest = std::min(fewest, counted.serving());
+    EXPECT_LE(counted.of(image(2)), kShare) << "it was never promoted";
+  });
+  EXPECT_EQ(counted.most(), kReplicas + 1);
+  EXPECT_TRUE(began);
+  EXPECT_EQ(fewest, kReplicas);
+  EXPECT_EQ(s_.cluster->audit_gpus(), "");
 }
 
 }  // namespace
