@@ -4,6 +4,7 @@
 #include <set>
 
 #include "act/act.h"
+#include "act/rollout.h"
 #include "act/session.h"
 #include "completion.h"
 #include "pods/pods.h"
@@ -143,6 +144,35 @@ void add_changes(CLI::App& app, CommandLine& line) {
       ->check(from(0));
   scale->callback([&line, name, replicas] {
     line.run = [&line, name, replicas] { return run_scale(line.options, *name, *replicas); };
+  });
+}
+
+void add_rollouts(CLI::App& app, CommandLine& line) {
+  auto* rollout = app.add_subcommand("rollout", "The revisions of a service, and its canary");
+  rollout->require_subcommand(1);
+  auto* status = rollout->add_subcommand("status", "How its rollout stands");
+  status->callback([&line, name = add_job(*status)] {
+    line.run = [&line, name] { return run_rollout_status(line.options, *name); };
+  });
+  auto* history = rollout->add_subcommand("history", "The revisions that it can go back to, newest first");
+  add_output(*history, line, {"table", "json", "yaml", "csv"});
+  history->callback([&line, name = add_job(*history)] {
+    line.run = [&line, name] { return run_rollout_history(line.options, *name); };
+  });
+  const auto to = std::make_shared<std::string>();
+  auto* undo = rollout->add_subcommand("undo", "Go back to an earlier revision");
+  undo->footer("  kubectl muster rollout undo chat\n  kubectl muster rollout undo chat --to-revision 3");
+  undo->add_option("--to-revision", *to, "Its number or name; default: the one before that in force");
+  undo->callback([&line, to, name = add_job(*undo)] {
+    line.run = [&line, name, to] { return run_rollout_undo(line.options, *name, *to); };
+  });
+  auto* promote = rollout->add_subcommand("promote", "Give the canary all replicas");
+  promote->callback([&line, name = add_job(*promote)] {
+    line.run = [&line, name] { return run_rollout_promote(line.options, *name); };
+  });
+  auto* abort = rollout->add_subcommand("abort", "Take the canary back");
+  abort->callback([&line, name = add_job(*abort)] {
+    line.run = [&line, name] { return run_rollout_abort(line.options, *name); };
   });
 }
 
@@ -325,6 +355,7 @@ std::unique_ptr<CLI::App> make_app(CommandLine& line) {
   add_submit(*app, line);
   add_sessions(*app, line);
   add_changes(*app, line);
+  add_rollouts(*app, line);
   add_pods(*app, line);
   add_completion(*app, line);
   return app;

@@ -377,6 +377,14 @@ constexpr RuleTwin kTwins[] = {
        const std::int64_t surge = has(self, "maxSurge") ? number(self, "maxSurge") : 1;
        return surge + (has(self, "maxUnavailable") ? number(self, "maxUnavailable") : 0) > 0;
      }},
+    {"has(self.percent) != has(self.steps)",
+     [](J self, P) { return has(self, "percent") != has(self, "steps"); }},
+    {"!has(self.promotedRevision) || !has(self.abortedRevision) || self.promotedRevision != "
+     "self.abortedRevision",
+     [](J self, P) {
+       return !has(self, "promotedRevision") || !has(self, "abortedRevision") ||
+              self.at("promotedRevision") != self.at("abortedRevision");
+     }},
 
     // Pod templates.
     {"!has(self.nodeName)", [](J self, P) { return !has(self, "nodeName"); }},

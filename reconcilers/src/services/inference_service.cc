@@ -35,10 +35,35 @@ constexpr const char* kTransient = "Transient";
 
 // A replica that the API server does not take is judged as a pod that it does not take.
 Refused refused(const Error& error) {
+  if (error.code == ErrorCode::kAlreadyExists) return {"NameTaken", error.message};
   const auto decision = decision_on_refusal(error);
   if (!decision) return {kTransient, client::to_string(error)};
   return {decision->kind == JobDecision::Kind::kEvict ? "InvalidSpec" : "Forbidden",
           in_terms_of_service(decision->message)};
+}
+
+Refused lost(const std::string& revision) {
+  return {
+      "RevisionLost",
+      fmt::format("revision {} is not kept any more, so no replica of it can be made; promote or abort the "
+                  "canary, or change the spec",
+                  revision)};
+}
+
+Outcome not_yet(const client::Key& key, const Refused& refusal) {
+  log_warn("revisions not kept", {{"service", key}, {"error", refusal.message}});
+  return Outcome::retry();
+}
+
+// `wanted`: as it is in the revision in force. Under a canary the stable replicas are guaranteed first.
+WantedReplicas wanted_replicas(const crds::InferenceService& wanted, const crds::InferenceService& stable,
+                               const std::optional<crds::CanaryStatus>& canary) {
+  const std::int32_t size = crds::size_of(wanted);
+  if (!canary) return {size, crds::guaranteed_of(wanted)};
+  const std::int32_t share = std::min(canary->replicas, size);
+  return {
+      size, std::min(crds::guaranteed_of(stable), size - share),
+      WantedReplicas::OfCanary{share, std::clamp(crds::guaranteed_of(wanted) - (size - share), 0, share)}};
 }
 
 }  // namespace
@@ -52,6 +77,7 @@ client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
     ports_.erase(key);
     written_.erase(key);
     rooms_.erase(key);
+    histories_.erase(key);
     autoscaler_.forget(key);
     co_return Outcome::done();
   }
@@ -125,34 +151,65 @@ client::Task<Outcome> InferenceServiceReconciler::keep_size(const client::Key& k
 
 client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Key& key, Service service,
                                                                 std::optional<ScalingVerdict> scaling) {
-  const crds::InferenceService& wanted = service->value;
-  const std::string revision = revision_of(wanted);
-  Refused refusal = co_await keep_companions(key, service);
+  Refused refusal;
+  const auto read = co_await read_revisions(key, service);
+  if (!read) refusal = refused(read.error());
+  if (refusal.reason == kTransient) co_return not_yet(key, refusal);
+  RevisionsView revisions{decide(key, service), {}};
+  const RolloutDecision& decision = revisions.decision;
+  // It is kept before anything is made of it.
+  if (read) {
+    const auto kept = co_await keep_revision(key, service, decision.own, decision.target);
+    if (!kept) refusal = refused(kept.error());
+    if (refusal.reason == kTransient) co_return not_yet(key, refusal);
+  }
+  if (read && !decision.refusal.empty()) refusal = {"InvalidSpec", decision.refusal};
+  const std::string& revision = decision.target;
+  const auto as_target = as_of(key, service, decision.own, revision);
+  const auto as_stable = decision.canary ? as_of(key, service, decision.own, decision.stable) : as_target;
+  const crds::InferenceService wanted = as_target.value_or(service->value);
+  if (const Refused said = co_await keep_companions(key, service, wanted); refusal.reason.empty())
+    refusal = said;
 
   Fleet fleet = fleet_of(service, revision);
   std::vector<Replica> states;
-  for (const auto& view : fleet.views) states.push_back(view.state);
-  const ServicePlan plan =
-      plan_replicas({crds::size_of(wanted), crds::guaranteed_of(wanted)}, wanted.spec.rollout, states,
-                    rollout_before(wanted.status, revision), room_since(key, service), context_.now());
+  for (const auto& view : fleet.views) {
+    states.push_back(view.state);
+    states.back().is_stable = decision.canary && view.revision == decision.stable;
+  }
+  const ServicePlan plan = plan_replicas(
+      wanted_replicas(wanted, as_stable ? *as_stable : wanted, decision.canary), wanted.spec.rollout, states,
+      rollout_before(wanted.status, revision), room_since(key, service), context_.now());
   std::vector<Job> leaving;
   for (const auto i : plan.remove) leaving.push_back(fleet.jobs[i]);
   bool ok = co_await remove(service, std::move(leaving));
-  if (refusal.reason.empty() && plan.create > 0) refusal = co_await create(service, revision, plan);
+  if (refusal.reason.empty() && plan.create_stable > 0) {
+    refusal = as_stable ? co_await create(service, *as_stable, decision.stable, plan.create_stable,
+                                          plan.create_stable_guaranteed)
+                        : lost(decision.stable);
+  }
+  if (refusal.reason.empty() && plan.create > 0) {
+    refusal = as_target ? co_await create(service, *as_target, revision, plan.create, plan.create_guaranteed)
+                        : lost(revision);
+  }
   if (refusal.reason == kTransient) {
     log_warn("not made", {{"service", key}, {"error", refusal.message}});
     refusal = {};
     ok = false;
   }
+  if (read) ok = co_await prune_revisions(key, service, decision) && ok;
 
   fleet = fleet_of(service, revision);
-  Outcome outcome = co_await write(
-      key, service, status_of(wanted, fleet.views, revision, refusal, plan.rollout, context_.now(), scaling));
+  if (read) revisions.kept = histories_[key].all;
+  Outcome outcome = co_await write(key, service,
+                                   status_of(wanted, fleet.views, revision, refusal, plan.rollout,
+                                             context_.now(), scaling, read ? &revisions : nullptr));
   if (!ok || outcome.failed) co_return Outcome::retry();
   const client::Duration again = refusal.reason.empty() ? kKeepInterval : kRefusedInterval;
   if (!outcome.after || *outcome.after > again) outcome.after = again;
-  if (plan.wake_at) {
-    const auto due = std::chrono::ceil<client::Duration>(*plan.wake_at - context_.env.clock.wall());
+  for (const auto& wake_at : {plan.wake_at, decision.wake_at}) {
+    if (!wake_at) continue;
+    const auto due = std::chrono::ceil<client::Duration>(*wake_at - context_.env.clock.wall());
     outcome.after = std::min(*outcome.after, std::max(due, client::Duration{0}));
   }
   co_return outcome;
@@ -232,12 +289,13 @@ std::string InferenceServiceReconciler::priority_class_of(const crds::InferenceS
   return context_.caches.priority_classes.store().find(kInference) ? kInference : "";
 }
 
-client::Task<Refused> InferenceServiceReconciler::keep_companions(const client::Key& key, Service service) {
-  Refused first = co_await keep_companion(key + "/services", client::resources::kServices,
-                                          endpoint_json(service->value), service->meta.uid);
+client::Task<Refused> InferenceServiceReconciler::keep_companions(client::Key key, Service service,
+                                                                  crds::InferenceService as) {
+  Refused first = co_await keep_companion(key + "/services", client::resources::kServices, endpoint_json(as),
+                                          service->meta.uid);
   Refused second =
       co_await keep_companion(key + "/poddisruptionbudgets", client::resources::kPodDisruptionBudgets,
-                              disruption_budget_json(service->value), service->meta.uid);
+                              disruption_budget_json(as), service->meta.uid);
   co_return first.reason.empty() ? second : first;
 }
 
@@ -249,17 +307,16 @@ client::Task<Refused> InferenceServiceReconciler::keep_companion(std::string id,
   if (known != kept_.end() && known->second.content == content && now - known->second.at < kKeepInterval)
     co_return Refused{};
   const auto kept = co_await keep_child(context_.api, resource, std::move(object), std::move(uid));
-  if (!kept && kept.error().code == ErrorCode::kAlreadyExists)
-    co_return Refused{"NameTaken", kept.error().message};
   if (!kept) co_return refused(kept.error());
   kept_[id] = {content, now};
   co_return Refused{};
 }
 
-client::Task<Refused> InferenceServiceReconciler::create(Service service, std::string revision,
-                                                         ServicePlan plan) {
-  const auto ordinals = free_ordinals(service, revision, plan.create);
-  const std::string priority_class = priority_class_of(service->value);
+client::Task<Refused> InferenceServiceReconciler::create(Service service, crds::InferenceService as,
+                                                         std::string revision, std::int32_t n,
+                                                         std::int32_t guaranteed) {
+  const auto ordinals = free_ordinals(service, revision, n);
+  const std::string priority_class = priority_class_of(as);
   Refused refusal;
   std::vector<std::string> names;
   const std::function<client::Task<bool>(std::size_t)> one = [&](std::size_t i) {
@@ -279,11 +336,11 @@ client::Task<Refused> InferenceServiceReconciler::create(Service service, std::s
         co_return !context.api.writes_stopped();
       }
     };
-    return Create::run(context_, service,
-                       replica_json(service->value, revision, ordinals[i], priority_class,
-                                    i < static_cast<std::size_t>(plan.create_guaranteed))
-                           .dump(),
-                       refusal, names);
+    return Create::run(
+        context_, service,
+        replica_json(as, revision, ordinals[i], priority_class, i < static_cast<std::size_t>(guaranteed))
+            .dump(),
+        refusal, names);
   };
   co_await fan_out(context_.env.executor, ordinals.size(), kFanOut, one);
   tell(service, "ReplicasMade", "made", names);
@@ -361,8 +418,26 @@ void InferenceServiceReconciler::tell_size(const Service& service, std::int32_t 
   log_info(text, {{"service", service->meta.key()}, {"reason", "Rescaled"}});
 }
 
+void InferenceServiceReconciler::tell_canary(const Service& service,
+                                             const crds::InferenceServiceStatus& now) const {
+  const auto& before = service->value.status.canary;
+  if (!before || (now.canary && now.canary->revision == before->revision)) return;
+  const bool is_promoted = now.revision == before->revision;
+  const auto* why = crds::find_condition(now.conditions, "RolledOut");
+  const std::string text =
+      is_promoted ? fmt::format("revision {} is promoted, and gets all replicas", before->revision)
+                  : fmt::format("revision {} gives its replicas back to revision {}: {}", before->revision,
+                                now.stable_revision, why == nullptr ? "" : why->message);
+  const char* reason = is_promoted ? "CanaryPromoted" : "CanaryAborted";
+  context_.events.record(event_target(service->value),
+                         is_promoted ? client::EventType::kNormal : client::EventType::kWarning, reason,
+                         "Serve", text);
+  log_info(text, {{"service", service->meta.key()}, {"reason", reason}});
+}
+
 // Events for what people wait for: conditions that have come or gone.
 void InferenceServiceReconciler::tell(const Service& service, const crds::InferenceServiceStatus& now) const {
+  tell_canary(service, now);
   const auto* accepted = crds::find_condition(now.conditions, "Accepted");
   for (const auto& c : now.conditions) {
     const auto* before = crds::find_condition(service->value.status.conditions, c.type);
@@ -370,13 +445,14 @@ void InferenceServiceReconciler::tell(const Service& service, const crds::Infere
     if (before == nullptr && c.type == "Accepted" && c.status == crds::ConditionStatus::kTrue) continue;
     if (before == nullptr && c.type == "ScalingActive") continue;
     if (c.type == "Stalled" || c.type == "Reconciling") continue;  // Accepted and RolledOut say the same
+    if (c.reason == "CanaryAborted") continue;                     // tell_canary() has said so
     // Ready was not True before either, and Accepted has the same reason.
     if (c.type == "Ready" && accepted != nullptr && accepted->status == crds::ConditionStatus::kFalse &&
         accepted->reason == c.reason && (before == nullptr || before->status == c.status))
       continue;
     const bool is_wanted = c.reason == "RollingOut" || c.reason == "NoReplicas" ||
                            c.reason == "NoReplicaServes" || c.reason == "ScalingDisabled" ||
-                           c.reason == "ScaledToZero";
+                           c.reason == "ScaledToZero" || c.reason == "CanaryServes";
     const bool is_violation = c.type == "PolicyViolation";
     if (is_violation && c.status != crds::ConditionStatus::kTrue) continue;
     const bool is_bad = is_violation || (c.status == crds::ConditionStatus::kFalse && !is_wanted &&

@@ -17,13 +17,19 @@ class Planner {
   Planner(WantedReplicas wanted, const crds::Rollout& rollout, const std::vector<Replica>& replicas,
           RolloutMemory before, crds::Time room_since, crds::Time now)
       : desired_(wanted.all),
-        guaranteed_(std::min(wanted.guaranteed, wanted.all)),
+        has_canary_(wanted.canary.has_value()),
         rollout_(rollout),
         replicas_(replicas),
         places_(before.places),
         room_since_(room_since),
         now_(now) {
-    for (std::size_t i = 0; i < replicas.size(); ++i) (replicas[i].is_current ? current_ : old_).push_back(i);
+    in_force_ = {.wanted = wanted.all, .guaranteed = std::min(wanted.guaranteed, wanted.all)};
+    if (wanted.canary) {
+      const std::int32_t share = std::clamp(wanted.canary->all, 0, wanted.all);
+      in_force_ = {.wanted = share, .guaranteed = std::min(wanted.canary->guaranteed, share)};
+      stable_ = {.wanted = wanted.all - share, .guaranteed = std::min(wanted.guaranteed, wanted.all - share)};
+    }
+    sort_out();
     if (old_.empty()) return;
     const auto placed = std::ranges::count_if(replicas_, [](const Replica& r) { return r.is_placed; });
     plan_.rollout.places = places_ > 0 ? places_ : static_cast<std::int32_t>(placed);
@@ -31,19 +37,52 @@ class Planner {
   }
 
   ServicePlan run() {
-    for (auto* list : {&current_, &old_}) {
-      std::ranges::sort(*list, {}, [this](std::size_t i) { return keep_order(replicas_[i]); });
-    }
     remove_surplus();
     remove_old();
     const auto alive = static_cast<std::int32_t>(replicas_.size() - plan_.remove.size());
-    const std::int32_t missing = desired_ - count(current_);
-    plan_.create = std::max(0, std::min(missing, desired_ + surge() - alive));
-    plan_.create_guaranteed = to_be_guaranteed();
+    std::int32_t room = desired_ + surge() - alive;
+    plan_.create_stable = std::clamp(missing(stable_), 0, std::max(0, room));
+    plan_.create_stable_guaranteed = to_be_guaranteed(stable_, plan_.create_stable);
+    room -= plan_.create_stable;
+    plan_.create = std::clamp(missing(in_force_), 0, std::max(0, room));
+    plan_.create_guaranteed = to_be_guaranteed(in_force_, plan_.create);
     return std::move(plan_);
   }
 
  private:
+  // Replicas of a revision that is to have some.
+  struct Part {
+    std::int32_t wanted = 0, guaranteed = 0;
+    std::vector<std::size_t> kept{};  // indexes into replicas_
+  };
+
+  // Who is kept, and who is to be replaced. Without a canary those that are too many are not replaced.
+  void sort_out() {
+    for (std::size_t i = 0; i < replicas_.size(); ++i) {
+      if (replicas_[i].is_current) {
+        in_force_.kept.push_back(i);
+      } else if (has_canary_ && replicas_[i].is_stable) {
+        stable_.kept.push_back(i);
+      } else {
+        old_.push_back(i);
+      }
+    }
+    for (Part* part : {&in_force_, &stable_}) {
+      order(part->kept);
+      if (has_canary_ && missing(*part) < 0) {
+        const auto end = part->kept.begin() - missing(*part);
+        old_.insert(old_.end(), part->kept.begin(), end);
+        part->kept.erase(part->kept.begin(), end);
+      }
+      current_.insert(current_.end(), part->kept.begin(), part->kept.end());
+    }
+    order(old_);
+  }
+
+  void order(std::vector<std::size_t>& list) const {
+    std::ranges::sort(list, {}, [this](std::size_t i) { return keep_order(replicas_[i]); });
+  }
+  static std::int32_t missing(const Part& part) { return part.wanted - count(part.kept); }
   static std::int32_t count(const std::vector<std::size_t>& list) {
     return static_cast<std::int32_t>(list.size());
   }
@@ -74,18 +113,19 @@ class Planner {
     return is_stuck;
   }
 
-  // Of plan_.create.
-  std::int32_t to_be_guaranteed() const {
+  // Of those that are made.
+  std::int32_t to_be_guaranteed(const Part& part, std::int32_t made) const {
     const auto are = static_cast<std::int32_t>(
-        std::ranges::count_if(current_, [this](std::size_t i) { return replicas_[i].is_guaranteed; }));
-    if (old_.empty()) return std::clamp(guaranteed_ - are, 0, plan_.create);
-    const std::int32_t others = desired_ - guaranteed_ - (count(current_) - are);
-    return plan_.create - std::clamp(others, 0, plan_.create);
+        std::ranges::count_if(part.kept, [this](std::size_t i) { return replicas_[i].is_guaranteed; }));
+    if (old_.empty()) return std::clamp(part.guaranteed - are, 0, made);
+    const std::int32_t others = part.wanted - part.guaranteed - (count(part.kept) - are);
+    return made - std::clamp(others, 0, made);
   }
 
   void remove_surplus() {
-    const std::int32_t surplus = count(current_) - desired_;
-    for (std::int32_t i = 0; i < surplus; ++i) plan_.remove.push_back(current_[static_cast<std::size_t>(i)]);
+    const std::int32_t surplus = -missing(in_force_);
+    for (std::int32_t i = 0; i < surplus; ++i)
+      plan_.remove.push_back(in_force_.kept[static_cast<std::size_t>(i)]);
   }
 
   // Removes as many old replicas as are not needed, and all that hold nothing. An old replica that is not
@@ -111,13 +151,14 @@ class Planner {
   }
 
   std::int32_t desired_;
-  std::int32_t guaranteed_;
+  bool has_canary_;
   const crds::Rollout& rollout_;
   const std::vector<Replica>& replicas_;
   std::int32_t places_;  // as it is written down
   crds::Time room_since_;
   crds::Time now_;
-  std::vector<std::size_t> current_, old_;  // indexes into replicas_
+  Part in_force_, stable_;
+  std::vector<std::size_t> current_, old_;  // indexes into replicas_: those of both parts, and all others
   ServicePlan plan_;
 };
 

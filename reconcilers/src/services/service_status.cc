@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 #include "muster/crds/text.h"
 #include "muster/reconcilers/lifecycle/job_status.h"
@@ -17,7 +18,9 @@ namespace {
 using crds::ConditionStatus;
 
 constexpr std::string_view kGaveWay = "SurgeNotPlaced";
+constexpr const char* kCanaryServes = "CanaryServes";
 constexpr std::size_t kMaxSaid = 2048;
+constexpr std::size_t kMaxRevisions = 64;  // the schema's
 
 // The reasons that another replica can cure by giving its place back. WaitingForVictims is not one of them:
 // such a replica is about to get its places.
@@ -59,9 +62,11 @@ std::string why_not_ready(const std::vector<ReplicaView>& replicas) {
 
 class Writer {
  public:
-  Writer(const crds::InferenceService& service, const std::vector<ReplicaView>& replicas, crds::Time now)
+  Writer(const crds::InferenceService& service, const std::vector<ReplicaView>& replicas,
+         const RevisionsView* revisions, crds::Time now)
       : service_(service),
         replicas_(replicas),
+        revisions_(revisions),
         now_(now),
         status_(service.status),
         desired_(crds::size_of(service)) {}
@@ -82,6 +87,7 @@ class Writer {
     rolled_out(revision, rollout.gives_way);
     progress();
     violated();
+    tell_revisions(revision);
     status_.rollout_places = rollout.places;
     status_.revision = revision;
     return std::move(status_);
@@ -182,15 +188,67 @@ class Writer {
     std::string text = fmt::format("all replicas are of revision {}", revision);
     const auto lack = std::ranges::count_if(replicas_, [](const auto& r) { return r.state.lacks_room; });
     if (lack > 0) text += fmt::format(", and {} of {} have no place", lack, replicas_.size());
-    if (old == 0 && (was || (all_serve && (updated_ready_ > 0 || desired_ == 0))))
-      return set("RolledOut", true, "RolledOut", text);
-    text = fmt::format("{} replicas of revision {} are ready, {} of earlier ones are left", updated_ready_,
-                       revision, old);
-    if (!gives_way) return set("RolledOut", false, "RollingOut", text);
+    const RolloutDecision none;
+    const RolloutDecision& decided = revisions_ != nullptr ? revisions_->decision : none;
+    const std::string why = decided.why_not_own.empty() ? "" : "; " + decided.why_not_own;
+    if (!decided.canary && old == 0 && (was || (all_serve && (updated_ready_ > 0 || desired_ == 0))))
+      return set("RolledOut", true, why.empty() ? "RolledOut" : "RolledBack", text + why);
+    if (decided.canary && canary_stands(*decided.canary)) return canary_serves(*decided.canary);
+    text = fmt::format("{} replicas of revision {} are ready, {} of {} are left", updated_ready_, revision,
+                       old, decided.canary ? "others" : "earlier ones");
+    if (decided.canary) text += fmt::format(", for a canary of {} of {}", decided.canary->replicas, desired_);
+    text += why;
+    if (!gives_way) return set("RolledOut", false, decided.is_aborted ? "CanaryAborted" : "RollingOut", text);
     text +=
         "; no place was found for a replica beyond those wanted (rollout.maxSurge), so they give way one "
         "at a time, as with rollout.maxUnavailable 1";
     set("RolledOut", false, std::string(kGaveWay), text);
+  }
+
+  // Each of the two revisions has as many replicas as it is to have.
+  bool canary_stands(const crds::CanaryStatus& canary) const {
+    const auto stable = std::ranges::count_if(
+        replicas_, [this](const ReplicaView& r) { return r.revision == revisions_->decision.stable; });
+    return updated_ready_ == canary.replicas && status_.updated_replicas == canary.replicas &&
+           stable == desired_ - canary.replicas && status_.replicas == desired_;
+  }
+
+  void canary_serves(const crds::CanaryStatus& canary) {
+    std::string text = fmt::format("{} of {} replicas are of revision {}, and the others of revision {}",
+                                   canary.replicas, desired_, canary.revision, revisions_->decision.stable);
+    if (const auto next = revisions_->decision.wake_at)
+      text += fmt::format("; step {} ends at {}", canary.step + 1, crds::to_string(*next));
+    else
+      text += fmt::format("; `kubectl muster rollout promote {}` gives it all, and `abort` takes it back",
+                          service_.metadata.name);
+    set("RolledOut", false, kCanaryServes, text);
+  }
+
+  // A revision that has all replicas, and has served, is stable.
+  void tell_revisions(std::string_view revision) {
+    if (revisions_ == nullptr) return;
+    const RolloutDecision& decided = revisions_->decision;
+    status_.canary = decided.canary;
+    status_.stable_revision = decided.stable;
+    if (!decided.canary && crds::is_true(status_.conditions, "RolledOut")) status_.stable_revision = revision;
+    status_.revisions.clear();
+    std::vector<const KeptRevision*> all;
+    for (const auto& one : revisions_->kept) all.push_back(&one);
+    std::ranges::sort(all, std::ranges::greater{}, &KeptRevision::number);
+    if (all.size() > kMaxRevisions) all.resize(kMaxRevisions);
+    for (const KeptRevision* one : all) {
+      crds::ServiceRevision said;
+      said.name = one->name;
+      said.number = one->number;
+      said.created_at = one->created;
+      said.images = images_of(one->spec);
+      for (const auto& r : replicas_) {
+        if (r.revision != one->name) continue;
+        ++said.replicas;
+        said.ready_replicas += r.state.is_ready ? 1 : 0;
+      }
+      status_.revisions.push_back(std::move(said));
+    }
   }
 
   // The same for tools that know no other condition: kstatus reads these two. They are never both True.
@@ -198,7 +256,9 @@ class Writer {
     const crds::Condition accepted = *crds::find_condition(status_.conditions, "Accepted");
     const crds::Condition rollout = *crds::find_condition(status_.conditions, "RolledOut");
     const bool is_stalled = accepted.status == ConditionStatus::kFalse;
-    const bool rolls = !is_stalled && rollout.status == ConditionStatus::kFalse;
+    // A canary that stands is what was asked for. Tools would wait for its end.
+    const bool rolls =
+        !is_stalled && rollout.status == ConditionStatus::kFalse && rollout.reason != kCanaryServes;
     set("Stalled", is_stalled, accepted.reason, is_stalled ? accepted.message : "");
     set("Reconciling", rolls, is_stalled ? "Stalled" : rollout.reason, rolls ? rollout.message : "");
   }
@@ -222,6 +282,7 @@ class Writer {
 
   const crds::InferenceService& service_;
   const std::vector<ReplicaView>& replicas_;
+  const RevisionsView* revisions_;
   crds::Time now_;
   crds::InferenceServiceStatus status_;
   std::int32_t desired_;
@@ -233,6 +294,7 @@ crds::InferenceServiceStatus without_numbers(crds::InferenceServiceStatus s) {
   s.replicas = s.ready_replicas = s.updated_replicas = 0;
   s.pods.clear();
   s.allocated = {};
+  for (auto& one : s.revisions) one.replicas = one.ready_replicas = 0;
   s.queue.position = s.queue.project_position = 0;
   s.queue.estimated_start.reset();
   s.queue.estimated_start_from.reset();
@@ -249,6 +311,7 @@ ReplicaView view_of(const crds::TrainingJob& job, const std::vector<client::Ptr<
   ReplicaView view;
   view.job = &job;
   const auto label = job.metadata.labels.find(std::string(kRevisionLabel));
+  if (label != job.metadata.labels.end()) view.revision = label->second;
   view.state.is_current = label != job.metadata.labels.end() && label->second == revision;
   view.state.is_placed = job.status.assignment.attempt != 0;
   view.state.is_guaranteed = !crds::is_preemptible(job.spec);
@@ -277,8 +340,9 @@ bool is_leaving(const client::Pod& pod, bool has_replica, crds::Time now) {
 crds::InferenceServiceStatus status_of(const crds::InferenceService& service,
                                        const std::vector<ReplicaView>& replicas, std::string_view revision,
                                        const Refused& refused, RolloutMemory rollout, crds::Time now,
-                                       const std::optional<ScalingVerdict>& scaling) {
-  return Writer(service, replicas, now).write(revision, refused, rollout, scaling);
+                                       const std::optional<ScalingVerdict>& scaling,
+                                       const RevisionsView* revisions) {
+  return Writer(service, replicas, revisions, now).write(revision, refused, rollout, scaling);
 }
 
 RolloutMemory rollout_before(const crds::InferenceServiceStatus& status, std::string_view revision) {

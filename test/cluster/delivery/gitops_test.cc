@@ -290,7 +290,8 @@ TEST_F(GitOps, WhatMusterMakesCarriesNobodysTracking) {
   for (const std::string& list :
        {std::string("/api/v1/namespaces/team/pods"), std::string("/api/v1/namespaces/team/services"),
         std::string("/api/v1/namespaces/team/configmaps"), kApi + "namespaces/team/trainingjobs",
-        std::string("/apis/policy/v1/namespaces/team/poddisruptionbudgets")}) {
+        std::string("/apis/policy/v1/namespaces/team/poddisruptionbudgets"),
+        std::string("/apis/apps/v1/namespaces/team/controllerrevisions")}) {
     const json all = cluster_->get(list);
     for (const auto& item : all["items"]) {
       if (!item["metadata"].contains("ownerReferences")) continue;

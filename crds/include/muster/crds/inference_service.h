@@ -15,14 +15,43 @@
 
 namespace muster::crds {
 
+struct CanaryStep {
+  std::int32_t percent = 1;
+  std::optional<Duration> duration;  // after its replicas were ready; absent: until it is promoted
+
+  static constexpr auto fields() {
+    return fields_of(field("percent", &CanaryStep::percent), field("duration", &CanaryStep::duration));
+  }
+  bool operator==(const CanaryStep&) const = default;
+};
+// A new revision first gets a part of the replicas.
+struct Canary {
+  std::optional<std::int32_t> percent;  // either this or steps
+  std::vector<CanaryStep> steps;
+  std::string promoted_revision;  // this one may have all
+  std::string aborted_revision;   // this one gets none; stronger than promoted_revision
+
+  static constexpr auto fields() {
+    return fields_of(field("percent", &Canary::percent), field("steps", &Canary::steps),
+                     field("promotedRevision", &Canary::promoted_revision),
+                     field("abortedRevision", &Canary::aborted_revision));
+  }
+  bool operator==(const Canary&) const = default;
+};
+
 // How the replicas of one revision of the spec give way to those of the next.
 struct Rollout {
-  std::int32_t max_surge = 1;        // replicas beyond spec.replicas meanwhile
-  std::int32_t max_unavailable = 0;  // replicas that may be missing meanwhile; not both 0
+  std::int32_t max_surge = 1;                            // replicas beyond spec.replicas meanwhile
+  std::int32_t max_unavailable = 0;                      // replicas that may be missing meanwhile; not both 0
+  std::optional<std::int32_t> revision_history_limit{};  // see revision_history_limit_of()
+  std::string to_revision;  // the kept revision that is in force; empty: the spec's
+  std::optional<Canary> canary{};
 
   static constexpr auto fields() {
     return fields_of(field("maxSurge", &Rollout::max_surge),
-                     field("maxUnavailable", &Rollout::max_unavailable));
+                     field("maxUnavailable", &Rollout::max_unavailable),
+                     field("revisionHistoryLimit", &Rollout::revision_history_limit),
+                     field("toRevision", &Rollout::to_revision), field("canary", &Rollout::canary));
   }
   bool operator==(const Rollout&) const = default;
 };
@@ -107,6 +136,39 @@ struct InferenceServiceSpec {
   bool operator==(const InferenceServiceSpec&) const = default;
 };
 
+// The canary that is under way.
+struct CanaryStatus {
+  std::string revision;
+  std::int32_t replicas = 0;        // that are to be of it
+  std::int32_t step = 0;            // of steps
+  std::optional<Time> ready_since;  // all replicas of the step were first ready then
+
+  static constexpr auto fields() {
+    using T = CanaryStatus;
+    return fields_of(field("revision", &T::revision), field("replicas", &T::replicas, Zero::kOmit),
+                     field("step", &T::step, Zero::kOmit), field("readySince", &T::ready_since));
+  }
+  bool operator==(const CanaryStatus&) const = default;
+};
+
+// A revision that is kept.
+struct ServiceRevision {
+  std::string name;
+  std::int64_t number = 0;
+  std::optional<Time> created_at;
+  std::vector<std::string> images;
+  std::int32_t replicas = 0;
+  std::int32_t ready_replicas = 0;
+
+  static constexpr auto fields() {
+    using T = ServiceRevision;
+    return fields_of(field("name", &T::name), field("number", &T::number), field("createdAt", &T::created_at),
+                     field("images", &T::images), field("replicas", &T::replicas, Zero::kOmit),
+                     field("readyReplicas", &T::ready_replicas, Zero::kOmit));
+  }
+  bool operator==(const ServiceRevision&) const = default;
+};
+
 struct InferenceServiceStatus {
   std::int64_t observed_generation = 0;
   Conditions conditions;              // Accepted, Ready, ScalingActive, RolledOut
@@ -119,7 +181,10 @@ struct InferenceServiceStatus {
   std::string pods;                   // "1/2", ready of desired, for people
   std::string selector;               // of the pods, for HorizontalPodAutoscalers
   std::string revision;               // of the spec in force; label muster.dev/revision of its replicas
-  std::string url;                    // where its Service answers, inside the cluster
+  std::string stable_revision;        // that last had all replicas, or was promoted
+  std::optional<CanaryStatus> canary;
+  std::vector<ServiceRevision> revisions;  // the newest first
+  std::string url;                         // where its Service answers, inside the cluster
   Amounts allocated;
   Waiting queue;  // of the first replica that waits
 
@@ -132,7 +197,9 @@ struct InferenceServiceStatus {
                      field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
                      field("activatorPort", &T::activator_port, Zero::kOmit),
                      field("rolloutPlaces", &T::rollout_places, Zero::kOmit), field("pods", &T::pods),
-                     field("selector", &T::selector), field("revision", &T::revision), field("url", &T::url),
+                     field("selector", &T::selector), field("revision", &T::revision),
+                     field("stableRevision", &T::stable_revision), field("canary", &T::canary),
+                     field("revisions", &T::revisions), field("url", &T::url),
                      field("allocated", &T::allocated), field("queue", &T::queue));
   }
   bool operator==(const InferenceServiceStatus&) const = default;
@@ -178,6 +245,11 @@ inline std::int32_t size_of(const InferenceService& service) {
 // Models take long to load. A server that does not come up at all must not hold its GPUs for ever.
 inline Duration start_timeout_of(const InferenceServiceSpec& spec) {
   return spec.start_timeout.value_or(std::chrono::minutes{30});
+}
+
+// How many revisions are kept beside those in use.
+inline std::int32_t revision_history_limit_of(const Rollout& rollout) {
+  return rollout.revision_history_limit.value_or(10);
 }
 
 // How many of them are not preemptible.

@@ -98,7 +98,7 @@ TEST(ServiceObjects, ARevisionIsWhatReplicasAreMadeFrom) {
   auto other = service;
   other.spec.replicas = 9;
   other.spec.port = 9000;
-  other.spec.rollout = {0, 2};
+  other.spec.rollout.max_unavailable = 2;
   other.spec.autoscaling.emplace().max_replicas = 4;
   other.metadata.generation = 17;
   EXPECT_EQ(revision_of(other), revision);
@@ -154,7 +154,8 @@ struct Fleet {
   }
   crds::InferenceServiceStatus status(const crds::InferenceService& service, RolloutMemory rollout = {},
                                       const Refused& refused = {},
-                                      const std::optional<ScalingVerdict>& scaling = {}) {
+                                      const std::optional<ScalingVerdict>& scaling = {},
+                                      const RevisionsView* revisions = nullptr) {
     views.clear();
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       auto view = view_of(jobs[i], {}, "new");
@@ -162,7 +163,7 @@ struct Fleet {
       view.ready_pods = ready_[i] ? 2 : 0;
       views.push_back(view);
     }
-    return status_of(service, views, "new", refused, rollout, kNow, scaling);
+    return status_of(service, views, "new", refused, rollout, kNow, scaling, revisions);
   }
 
  private:
@@ -192,6 +193,59 @@ TEST(ServiceStatus, CountsAndSaysWhatWaits) {
   EXPECT_EQ(rolled->message, "all replicas are of revision new, and 1 of 3 have no place");
   fleet.add(true, true, "old");
   EXPECT_FALSE(crds::is_true(fleet.status(sample_service()).conditions, "RolledOut"));
+}
+
+TEST(ServiceStatus, ACanaryIsNoRolloutThatHasEndedAndSaysHowItEnds) {
+  Fleet fleet;
+  fleet.add(true, true, "old");
+  fleet.add(true, true, "old");
+  fleet.add(true, true);
+  RevisionsView revisions;
+  revisions.decision = {.target = "new", .stable = "old", .canary = crds::CanaryStatus{"new", 1, 0, {}}};
+  for (const char* name : {"old", "new"}) {
+    revisions.kept.emplace_back().name = name;
+    revisions.kept.back().number = static_cast<std::int64_t>(revisions.kept.size());
+  }
+  auto service = sample_service();
+  auto status = fleet.status(service, {}, {}, {}, &revisions);
+  const auto rolled = [&] { return *crds::find_condition(status.conditions, "RolledOut"); };
+  EXPECT_EQ(rolled().status, crds::ConditionStatus::kFalse);
+  EXPECT_EQ(rolled().reason, "CanaryServes");
+  EXPECT_THAT(rolled().message,
+              HasSubstr("1 of 3 replicas are of revision new, and the others of revision old"));
+  EXPECT_THAT(rolled().message, HasSubstr("kubectl muster rollout promote chat"));
+  EXPECT_EQ(status.stable_revision, "old");
+  ASSERT_EQ(status.revisions.size(), 2u);
+  EXPECT_EQ(status.revisions[0].name, "new") << "the newest first";
+  EXPECT_EQ(status.revisions[0].replicas, 1);
+  EXPECT_EQ(status.revisions[1].ready_replicas, 2);
+
+  // A canary that is all replicas is one all the same.
+  revisions.decision.canary->replicas = 3;
+  Fleet all;
+  for (int i = 0; i < 3; ++i) all.add(true, true);
+  status = all.status(service, {}, {}, {}, &revisions);
+  EXPECT_EQ(rolled().reason, "CanaryServes");
+  EXPECT_EQ(status.stable_revision, "old");
+  revisions.decision.canary.reset();
+  status = all.status(service, {}, {}, {}, &revisions);
+  EXPECT_EQ(rolled().reason, "RolledOut");
+  EXPECT_EQ(status.stable_revision, "new") << "it has all replicas, and they serve";
+}
+
+TEST(ServiceStatus, SaysWhyTheSpecIsNotInForce) {
+  Fleet fleet;
+  for (int i = 0; i < 3; ++i) fleet.add(true, true);
+  RevisionsView revisions;
+  revisions.decision = {.target = "new", .stable = "new", .is_aborted = true, .why_not_own = "b was aborted"};
+  auto status = fleet.status(sample_service(), {}, {}, {}, &revisions);
+  const auto rolled = [&] { return *crds::find_condition(status.conditions, "RolledOut"); };
+  EXPECT_EQ(rolled().reason, "RolledBack");
+  EXPECT_THAT(rolled().message, HasSubstr("b was aborted"));
+  fleet.add(true, true, "b");
+  status = fleet.status(sample_service(), {}, {}, {}, &revisions);
+  EXPECT_EQ(rolled().reason, "CanaryAborted");
+  EXPECT_EQ(rolled().status, crds::ConditionStatus::kFalse);
 }
 
 TEST(ServiceStatus, SaysWhatItsProjectDoesNotAllowAnyMoreInItsOwnWords) {

@@ -17,6 +17,12 @@ constexpr crds::Time kStart{std::chrono::sys_days{std::chrono::year{2026} / 1 / 
 constexpr Replica kServing{.is_current = true, .is_placed = true, .is_ready = true, .created = kStart};
 constexpr Replica kStarting{.is_current = true, .is_placed = true, .created = kStart};
 constexpr Replica kWaiting{.is_current = true, .lacks_room = true, .created = kStart};
+crds::Rollout rollout(std::int32_t max_surge, std::int32_t max_unavailable) {
+  crds::Rollout r;
+  r.max_surge = max_surge;
+  r.max_unavailable = max_unavailable;
+  return r;
+}
 constexpr Replica old(Replica r) {
   r.is_current = false;
   return r;
@@ -86,7 +92,7 @@ TEST(ServicePlan, ARevisionThatNeverServedIsReplacedToo) {
 }
 
 TEST(ServicePlan, WithoutSurgeAsManyGoAsMayBeMissing) {
-  const crds::Rollout two{.max_surge = 0, .max_unavailable = 2};
+  const crds::Rollout two = rollout(0, 2);
   const auto p = plan(3, {old(kServing), old(kServing), old(kServing)}, two);
   EXPECT_EQ(p.remove.size(), 2u);
   EXPECT_EQ(p.create, 2);
@@ -132,7 +138,7 @@ TEST(ServicePlan, PatienceBeginsWhenItWaitsForRoomAndNobodyIsOnTheWayOut) {
 }
 
 TEST(ServicePlan, NobodyGivesWayWhileASuccessorStarts) {
-  const crds::Rollout two{.max_surge = 2, .max_unavailable = 0};
+  const crds::Rollout two = rollout(2, 0);
   const auto late = kStart + std::chrono::hours{1};
   const auto starting = plan(2, {old(kServing), old(kServing), kStarting, kWaiting}, two, false, late);
   EXPECT_FALSE(starting.rollout.gives_way);
@@ -204,7 +210,7 @@ TEST(ServicePlan, OfAReplicaAloneTheOldOneGoesWhenItsSuccessorHasNoPlace) {
 
 TEST(ServicePlan, NoneGoesBeforeItIsWrittenDownHowManyHadPlaces) {
   const std::vector<Replica> two = {old(kServing), old(kServing), old(kWaiting)};
-  const crds::Rollout one{.max_surge = 0, .max_unavailable = 1};
+  const crds::Rollout one = rollout(0, 1);
   const auto first = plan_replicas({3, 0}, one, two, {}, {}, kStart);
   EXPECT_THAT(first.remove, ElementsAre(2)) << "who holds nothing is none of them";
   EXPECT_EQ(first.rollout.places, 2);
@@ -223,8 +229,7 @@ TEST(ServicePlan, NoneGoesBeforeItIsWrittenDownHowManyHadPlaces) {
 // where there is room for fewer than are asked for.
 TEST(ServicePlan, EveryRolloutEnds) {
   for (std::int32_t desired = 0; desired <= 4; ++desired) {
-    for (const auto& rollout :
-         {crds::Rollout{1, 0}, crds::Rollout{0, 1}, crds::Rollout{2, 1}, crds::Rollout{4, 0}}) {
+    for (const auto& way : {rollout(1, 0), rollout(0, 1), rollout(2, 1), rollout(4, 0)}) {
       for (std::int32_t room = 1; room <= desired + 3; ++room) {
         const std::int32_t most = std::min(room, desired);
         std::vector<Replica> replicas(static_cast<std::size_t>(most), old(kServing));
@@ -234,7 +239,7 @@ TEST(ServicePlan, EveryRolloutEnds) {
         crds::Time now = kStart;
         int turns = 0;
         for (; turns < 100; ++turns, now += seconds{10}) {
-          const auto p = plan_replicas({desired, 0}, rollout, replicas, memory, {}, now);
+          const auto p = plan_replicas({desired, 0}, way, replicas, memory, {}, now);
           memory = p.rollout;
           ever = ever || memory.gives_way;
           auto leaving = p.remove;
@@ -247,8 +252,8 @@ TEST(ServicePlan, EveryRolloutEnds) {
           std::int32_t placed = 0, ready = 0;
           for (const auto& r : replicas) placed += r.is_placed ? 1 : 0;
           for (const auto& r : replicas) ready += r.is_ready ? 1 : 0;
-          ASSERT_GE(ready, most - std::max(ever ? 1 : 0, rollout.max_unavailable));
-          ASSERT_LE(static_cast<std::int32_t>(replicas.size()), desired + rollout.max_surge);
+          ASSERT_GE(ready, most - std::max(ever ? 1 : 0, way.max_unavailable));
+          ASSERT_LE(static_cast<std::int32_t>(replicas.size()), desired + way.max_surge);
           for (auto& r : replicas) {
             if (r.is_placed) {
               r.is_ready = true;
@@ -261,7 +266,94 @@ TEST(ServicePlan, EveryRolloutEnds) {
               std::ranges::count_if(replicas, [](const auto& r) { return r.is_current && r.is_ready; });
           if (serve == most && static_cast<std::int32_t>(replicas.size()) == desired) break;
         }
-        EXPECT_LT(turns, 100) << desired << " replicas, room for " << room << ", surge " << rollout.max_surge;
+        EXPECT_LT(turns, 100) << desired << " replicas, room for " << room << ", surge " << way.max_surge;
+      }
+    }
+  }
+}
+
+constexpr Replica stable(Replica r) {
+  r.is_current = false;
+  r.is_stable = true;
+  return r;
+}
+
+TEST(CanaryPlan, TakesItsPartOneByOneAndStays) {
+  const WantedReplicas wanted{4, 4, WantedReplicas::OfCanary{1, 1}};
+  const auto s = stable(kServing);
+  RolloutMemory memory;
+  const auto first = plan_replicas(wanted, {}, {s, s, s, s}, memory, {}, kStart);
+  EXPECT_EQ(first.create, 1);
+  EXPECT_EQ(first.create_guaranteed, 1);
+  EXPECT_EQ(first.create_stable, 0);
+  EXPECT_THAT(first.remove, IsEmpty());
+  EXPECT_EQ(first.rollout.places, 4);
+  const auto starts = plan_replicas(wanted, {}, {s, s, s, s, kStarting}, first.rollout, {}, kStart);
+  EXPECT_EQ(starts.create, 0);
+  EXPECT_THAT(starts.remove, IsEmpty());
+  const auto serves = plan_replicas(wanted, {}, {s, s, s, s, kServing}, first.rollout, {}, kStart);
+  EXPECT_EQ(serves.remove.size(), 1u);
+  EXPECT_EQ(serves.create + serves.create_stable, 0);
+  const auto stays = plan_replicas(wanted, {}, {s, s, s, kServing}, serves.rollout, {}, kStart);
+  EXPECT_THAT(stays.remove, IsEmpty());
+  EXPECT_EQ(stays.create + stays.create_stable, 0);
+  EXPECT_EQ(stays.rollout, RolloutMemory{}) << "nothing is under way";
+}
+
+TEST(CanaryPlan, WhatIsLostIsMadeAnewOfItsOwnRevision) {
+  const WantedReplicas wanted{4, 1, WantedReplicas::OfCanary{2, 0}};
+  const auto s = stable(kServing);
+  const auto p = plan_replicas(wanted, {}, {s, kServing}, {}, {}, kStart);
+  EXPECT_EQ(p.create, 1);
+  EXPECT_EQ(p.create_guaranteed, 0);
+  EXPECT_EQ(p.create_stable, 1);
+  EXPECT_EQ(p.create_stable_guaranteed, 1);
+}
+
+TEST(CanaryPlan, ASmallerPartIsGivenBackOnlyAsOthersServe) {
+  const WantedReplicas wanted{4, 4, WantedReplicas::OfCanary{1, 1}};
+  const auto s = stable(kServing);
+  const auto p = plan_replicas(wanted, {}, {s, s, kServing, kServing}, {4, false}, {}, kStart);
+  EXPECT_THAT(p.remove, IsEmpty());
+  EXPECT_EQ(p.create_stable, 1);
+  EXPECT_EQ(p.create, 0);
+}
+
+// From any mixture of three revisions, with room for one more: it ends in the wanted parts, never with fewer
+// that serve than at the beginning or than are wanted, and never with a replica too many.
+TEST(CanaryPlan, EveryMixtureEndsInItsParts) {
+  for (int n = 0; n < 4 * 4 * 4; ++n) {
+    const int of_old = n % 4, of_stable = n / 4 % 4, of_new = n / 16;
+    for (std::int32_t desired = 0; desired <= 4; ++desired) {
+      for (std::int32_t share = 0; share <= desired; ++share) {
+        std::vector<Replica> replicas(static_cast<std::size_t>(of_old), old(kServing));
+        replicas.resize(replicas.size() + static_cast<std::size_t>(of_stable), stable(kServing));
+        replicas.resize(replicas.size() + static_cast<std::size_t>(of_new), kServing);
+        const auto before = static_cast<std::int32_t>(replicas.size());
+        const WantedReplicas wanted{desired, desired - share, WantedReplicas::OfCanary{share, share}};
+        RolloutMemory memory;
+        std::int32_t are_new = 0, are_stable = 0;
+        int turns = 0;
+        for (; turns < 50; ++turns) {
+          const auto p = plan_replicas(wanted, {}, replicas, memory, {}, kStart);
+          memory = p.rollout;
+          auto leaving = p.remove;
+          std::ranges::sort(leaving, std::greater<>());
+          for (const auto i : leaving) replicas.erase(replicas.begin() + static_cast<std::ptrdiff_t>(i));
+          const auto serve = std::ranges::count_if(replicas, &Replica::is_ready);
+          ASSERT_GE(serve, std::min(before, desired));
+          for (auto& r : replicas) r.is_ready = true;
+          for (std::int32_t i = 0; i < p.create; ++i) replicas.push_back(kStarting);
+          for (std::int32_t i = 0; i < p.create_stable; ++i) replicas.push_back(stable(kStarting));
+          ASSERT_LE(static_cast<std::int32_t>(replicas.size()), std::max(before, desired + 1));
+          are_new = static_cast<std::int32_t>(std::ranges::count_if(replicas, &Replica::is_current));
+          are_stable = static_cast<std::int32_t>(std::ranges::count_if(replicas, &Replica::is_stable));
+          if (are_new == share && are_stable == desired - share &&
+              static_cast<std::int32_t>(replicas.size()) == desired && p.create + p.create_stable == 0)
+            break;
+        }
+        EXPECT_LT(turns, 50) << of_old << " old, " << of_stable << " stable, " << of_new << " new to "
+                             << desired << " with " << share << " new: " << are_stable << " " << are_new;
       }
     }
   }

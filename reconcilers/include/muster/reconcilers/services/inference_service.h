@@ -46,6 +46,11 @@ class InferenceServiceReconciler {
     std::string content;
     client::TimePoint at;
   };
+  // Only this process writes them while it leads, so they are read once.
+  struct History {
+    std::string uid;  // the service's
+    std::vector<KeptRevision> all;
+  };
 
   client::Task<Outcome> keep_size(const client::Key& key, Service service);
   client::Task<Outcome> keep_led(const client::Key& key, Service service);  // activation.cc
@@ -62,26 +67,41 @@ class InferenceServiceReconciler {
   bool leads_itself(const std::vector<client::Ptr<client::Pod>>& serving) const;
   // To these activators; empty: not to them any more. False: it could not be written.
   client::Task<bool> lead(client::Key key, Service service, std::vector<std::string> addresses);
+  // service_revisions.cc
+  client::Task<client::Result<void>> read_revisions(client::Key key, Service service);
+  RolloutDecision decide(const client::Key& key, const Service& service) const;
+  // `own`: the spec's own revision. Nothing where what a revision is made of is not known any more.
+  std::optional<crds::InferenceService> as_of(const client::Key& key, const Service& service,
+                                              const std::string& own, const std::string& revision) const;
+  // It is kept, and has the highest number. kAlreadyExists: an object of somebody else has its name.
+  client::Task<client::Result<void>> keep_revision(client::Key key, Service service, std::string own,
+                                                   std::string revision);
+  client::Task<bool> prune_revisions(client::Key key, Service service, RolloutDecision decision);
   Fleet fleet_of(const Service& service, const std::string& revision) const;
   crds::Time room_since(const client::Key& key, const Service& service);
   std::vector<std::int32_t> free_ordinals(const Service& service, const std::string& revision,
                                           std::int32_t n) const;
   std::string priority_class_of(const crds::InferenceService& service) const;
-  client::Task<Refused> keep_companions(const client::Key& key, Service service);
+  client::Task<Refused> keep_companions(client::Key key, Service service, crds::InferenceService as);
   client::Task<Refused> keep_companion(std::string id, client::Resource resource, crds::Json object,
                                        std::string uid);
-  client::Task<Refused> create(Service service, std::string revision, ServicePlan plan);
+  // `as`: the service as it is in that revision.
+  client::Task<Refused> create(Service service, crds::InferenceService as, std::string revision,
+                               std::int32_t n, std::int32_t guaranteed);
   client::Task<bool> remove(Service service, std::vector<Job> jobs);
   client::Task<Outcome> write(const client::Key& key, Service service, crds::InferenceServiceStatus wanted);
   void tell(const Service& service, const char* reason, const char* verb,
             const std::vector<std::string>& names) const;
   void tell(const Service& service, const crds::InferenceServiceStatus& now) const;
+  // The end of a canary.
+  void tell_canary(const Service& service, const crds::InferenceServiceStatus& now) const;
   void tell_size(const Service& service, std::int32_t now, const std::optional<ScalingVerdict>& why) const;
 
   ReconcilerContext& context_;
   std::map<std::string, Kept> kept_;                  // "key/plural" -> what was found or made there
   std::map<client::Key, client::TimePoint> written_;  // the last status
   std::map<client::Key, Room> rooms_;
+  std::map<client::Key, History> histories_;
   std::map<client::Key, std::int32_t> ports_;  // given out, maybe not written yet
   Autoscaler autoscaler_;
   Activators activators_;

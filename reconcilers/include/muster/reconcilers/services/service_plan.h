@@ -14,7 +14,8 @@ namespace muster::reconcilers {
 
 // One replica that is there and not on its way out.
 struct Replica {
-  bool is_current = false;     // made from the spec in force
+  bool is_current = false;     // of the revision in force
+  bool is_stable = false;      // while a canary is under way: of the revision that it goes back to
   bool is_placed = false;      // holds its places
   bool is_ready = false;       // all its pods are
   bool lacks_room = false;     // holds no place, and waits for something that another replica could give back
@@ -38,16 +39,24 @@ struct RolloutMemory {
 };
 
 struct WantedReplicas {
+  struct OfCanary {
+    std::int32_t all = 0;
+    std::int32_t guaranteed = 0;
+  };
   std::int32_t all = 0;
-  std::int32_t guaranteed = 0;  // of them; the others may borrow, and yield
+  std::int32_t guaranteed = 0;  // of those of no canary; the others may borrow, and yield
+  // So many of all are to be of the revision in force, and the others of the stable one.
+  std::optional<OfCanary> canary{};
 };
 
 struct ServicePlan {
   std::int32_t create = 0;             // replicas of the revision in force
   std::int32_t create_guaranteed = 0;  // of them
-  std::vector<std::size_t> remove;     // indexes into the replicas, in the order in which they are to go
-  RolloutMemory rollout;               // empty when it is over
-  std::optional<crds::Time> wake_at;   // look again then, whatever happens
+  std::int32_t create_stable = 0;      // while a canary is under way: replicas of the stable revision
+  std::int32_t create_stable_guaranteed = 0;
+  std::vector<std::size_t> remove;    // indexes into the replicas, in the order in which they are to go
+  RolloutMemory rollout;              // empty when it is over
+  std::optional<crds::Time> wake_at;  // look again then, whatever happens
 };
 
 // A surge replica that lacks room for this long is taken to get none.
@@ -77,6 +86,8 @@ class Room {
 // Whether a replica is guaranteed is decided once, when it is made. In a rollout those are made first that
 // are not: a guaranteed one has to fit the quota, which its predecessor still fills. O(replicas log
 // replicas).
+// While a canary is under way, each of the two revisions keeps as many as it is to have. What it has beyond
+// goes as replicas of earlier revisions do: when another is ready in its place.
 ServicePlan plan_replicas(WantedReplicas wanted, const crds::Rollout& rollout,
                           const std::vector<Replica>& replicas, RolloutMemory before, crds::Time room_since,
                           crds::Time now);

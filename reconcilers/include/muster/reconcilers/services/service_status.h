@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "muster/client/informer.h"
@@ -10,6 +11,8 @@
 #include "muster/crds/inference_service.h"
 #include "muster/crds/training_job.h"
 #include "muster/reconcilers/services/autoscale_rule.h"
+#include "muster/reconcilers/services/revisions.h"
+#include "muster/reconcilers/services/rollout_rule.h"
 #include "muster/reconcilers/services/service_plan.h"
 
 namespace muster::reconcilers {
@@ -18,6 +21,7 @@ namespace muster::reconcilers {
 struct ReplicaView {
   const crds::TrainingJob* job = nullptr;
   std::int32_t ready_pods = 0;
+  std::string_view revision;  // it is made of; into the job
   Replica state;
 };
 // `pods`: all that this very job owns. `revision`: of the spec in force.
@@ -34,12 +38,20 @@ struct Refused {
   std::string message;
 };
 
+// What is known of the service's revisions.
+struct RevisionsView {
+  RolloutDecision decision;
+  std::vector<KeptRevision> kept;
+};
+
 // The status as it is to be: `service.status` is what was. `rollout`: see ServicePlan. `scaling`: nothing
-// where the service is not autoscaled, or was not read yet by this process.
+// where the service is not autoscaled, or was not read yet by this process. `revisions`: nothing where they
+// are not known; what the status says of them stays.
 crds::InferenceServiceStatus status_of(const crds::InferenceService& service,
                                        const std::vector<ReplicaView>& replicas, std::string_view revision,
                                        const Refused& refused, RolloutMemory rollout, crds::Time now,
-                                       const std::optional<ScalingVerdict>& scaling = {});
+                                       const std::optional<ScalingVerdict>& scaling = {},
+                                       const RevisionsView* revisions = nullptr);
 
 // What the status remembers, for a plan of this revision.
 RolloutMemory rollout_before(const crds::InferenceServiceStatus& status, std::string_view revision);
