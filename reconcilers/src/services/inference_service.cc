@@ -34,11 +34,11 @@ constexpr const char* kInference = "inference";
 constexpr const char* kTransient = "Transient";
 
 // A replica that the API server does not take is judged as a pod that it does not take.
-Refused refused(const Error& error) {
+Refused refused(const Error& error, const crds::InferenceServiceSpec& spec) {
   const auto decision = decision_on_refusal(error);
   if (!decision) return {kTransient, client::to_string(error)};
   return {decision->kind == JobDecision::Kind::kEvict ? "InvalidSpec" : "Forbidden",
-          in_terms_of_service(decision->message)};
+          in_terms_of_service(decision->message, spec)};
 }
 
 }  // namespace
@@ -47,8 +47,7 @@ client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
   const Service service = context_.caches.services.store().find(key);
   if (!service || service->value.metadata.deletion_timestamp) {
     // Its replicas, Service and budget go by their owner references.
-    for (const char* plural : {"/services", "/poddisruptionbudgets", "/endpointslices"})
-      kept_.erase(key + plural);
+    std::erase_if(kept_, [&](const auto& kept) { return kept.first.starts_with(key + "/"); });
     ports_.erase(key);
     written_.erase(key);
     rooms_.erase(key);
@@ -130,6 +129,7 @@ client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Ke
   Refused refusal = co_await keep_companions(key, service);
 
   Fleet fleet = fleet_of(service, revision);
+  if (!co_await remove_role_services(key, service, fleet)) co_return Outcome::retry();
   std::vector<Replica> states;
   for (const auto& view : fleet.views) states.push_back(view.state);
   const ServicePlan plan =
@@ -164,7 +164,8 @@ std::vector<client::Ptr<client::Pod>> InferenceServiceReconciler::serving_pods(c
     if (job->value.metadata.deletion_timestamp) continue;
     for (const auto& pod : context_.caches.pods.store().by_index(kByOwner, job->meta.uid)) {
       const auto id = identity_of(*pod);
-      if (!id || id->index != 0 || id->attempt != serving_attempt(job->value.status.assignment)) continue;
+      if (!id || id->attempt != serving_attempt(job->value.status.assignment)) continue;
+      if (!takes_requests(service->value.spec, *pod)) continue;
       if (!pod->ready || pod->deleting || pod->phase != client::PodPhase::kRunning) continue;
       all.push_back(pod);
     }
@@ -233,25 +234,50 @@ std::string InferenceServiceReconciler::priority_class_of(const crds::InferenceS
 }
 
 client::Task<Refused> InferenceServiceReconciler::keep_companions(const client::Key& key, Service service) {
-  Refused first = co_await keep_companion(key + "/services", client::resources::kServices,
-                                          endpoint_json(service->value), service->meta.uid);
-  Refused second =
+  Refused first = co_await keep_companion(key + "/services", client::resources::kServices, service,
+                                          endpoint_json(service->value));
+  const Refused second =
       co_await keep_companion(key + "/poddisruptionbudgets", client::resources::kPodDisruptionBudgets,
-                              disruption_budget_json(service->value), service->meta.uid);
-  co_return first.reason.empty() ? second : first;
+                              service, disruption_budget_json(service->value));
+  if (first.reason.empty()) first = second;
+  for (const crds::ServiceRole& role : service->value.spec.roles) {
+    const Refused one = co_await keep_companion(key + "/services/" + role.name, client::resources::kServices,
+                                                service, role_endpoint_json(service->value, role.name));
+    if (first.reason.empty()) first = one;
+  }
+  co_return first;
+}
+
+// Of the roles that neither the spec nor a replica has any more. The status names them until this is done.
+client::Task<bool> InferenceServiceReconciler::remove_role_services(client::Key key, Service service,
+                                                                    const Fleet& fleet) {
+  std::set<std::string> needed;
+  for (const crds::ServiceRole& role : service->value.spec.roles) needed.insert(role.name);
+  for (const auto& view : fleet.views) {
+    for (const auto& [role, ready] : view.ready_groups) needed.insert(role);
+  }
+  for (const auto& role : service->value.status.roles) {
+    if (needed.contains(role.name)) continue;
+    const client::ObjectRef ref{service->meta.ns, role_service_name(service->meta.name, role.name)};
+    const auto gone =
+        co_await remove_child(context_.api, client::resources::kServices, ref, service->meta.uid);
+    if (!gone) co_return false;
+    kept_.erase(key + "/services/" + role.name);
+  }
+  co_return true;
 }
 
 client::Task<Refused> InferenceServiceReconciler::keep_companion(std::string id, client::Resource resource,
-                                                                 crds::Json object, std::string uid) {
+                                                                 Service service, crds::Json object) {
   const auto now = context_.env.clock.now();
   const std::string content = object.dump();
   const auto known = kept_.find(id);
   if (known != kept_.end() && known->second.content == content && now - known->second.at < kKeepInterval)
     co_return Refused{};
-  const auto kept = co_await keep_child(context_.api, resource, std::move(object), std::move(uid));
+  const auto kept = co_await keep_child(context_.api, resource, std::move(object), service->meta.uid);
   if (!kept && kept.error().code == ErrorCode::kAlreadyExists)
     co_return Refused{"NameTaken", kept.error().message};
-  if (!kept) co_return refused(kept.error());
+  if (!kept) co_return refused(kept.error(), service->value.spec);
   kept_[id] = {content, now};
   co_return Refused{};
 }
@@ -269,7 +295,7 @@ client::Task<Refused> InferenceServiceReconciler::create(Service service, std::s
         const auto made = co_await context.api.create(resource_of<crds::TrainingJob>(), for_service->meta.ns,
                                                       std::move(body), std::string(kFieldManager));
         if (!made) {
-          said = refused(made.error());
+          said = refused(made.error(), for_service->value.spec);
           co_return false;
         }
         auto job = decode_object<crds::TrainingJob>(*made);

@@ -51,7 +51,8 @@ class InferenceServiceReconciler {
   client::Task<Outcome> keep_led(const client::Key& key, Service service);  // activation.cc
   client::Task<Outcome> keep_replicas(const client::Key& key, Service service,
                                       std::optional<ScalingVerdict> scaling);
-  // Of the pods that its Service leads to: the first of each replica, of any revision, that is ready.
+  // Of the pods that its Service leads to those that are ready, of any revision. Those of one replica stand
+  // together.
   std::vector<client::Ptr<client::Pod>> serving_pods(const Service& service) const;
   std::vector<MetricsEndpoint> endpoints_of(const Service& service) const;
   // activation.cc
@@ -68,8 +69,9 @@ class InferenceServiceReconciler {
                                           std::int32_t n) const;
   std::string priority_class_of(const crds::InferenceService& service) const;
   client::Task<Refused> keep_companions(const client::Key& key, Service service);
-  client::Task<Refused> keep_companion(std::string id, client::Resource resource, crds::Json object,
-                                       std::string uid);
+  client::Task<bool> remove_role_services(client::Key key, Service service, const Fleet& fleet);
+  client::Task<Refused> keep_companion(std::string id, client::Resource resource, Service service,
+                                       crds::Json object);
   client::Task<Refused> create(Service service, std::string revision, ServicePlan plan);
   client::Task<bool> remove(Service service, std::vector<Job> jobs);
   client::Task<Outcome> write(const client::Key& key, Service service, crds::InferenceServiceStatus wanted);
