@@ -356,13 +356,21 @@ TEST_F(CrdsTest, StatusOfEveryOtherKindIsTaken) {
   service.metadata.name = "inferenceservice-full";
   service.metadata.ns = "default";
   service.status = {
-      1,       conditions,
-      2,       1,
-      1,       2,
-      20017,   3,
-      "1/2",   "app=x",
-      "0f3a1", "http://x.default.svc:80",
-      amounts, {1, 1, "LimitReached", "m", {{"gpu", "p", "2", "0", {"a"}}}, Time{std::chrono::hours{1}}}};
+      1,
+      conditions,
+      2,
+      1,
+      1,
+      2,
+      20017,
+      3,
+      "1/2",
+      {{"prefill", 1, 2}},
+      "app=x",
+      "0f3a1",
+      "http://x.default.svc:80",
+      amounts,
+      {1, 1, "LimitReached", "m", {{"gpu", "p", "2", "0", {"a"}}}, Time{std::chrono::hours{1}}}};
   EXPECT_EQ(from_json<InferenceService>(put(to_json(service), status_to_json(service)))->status,
             service.status);
   const Json scale = get(path_of(to_json(service), true) + "/scale");

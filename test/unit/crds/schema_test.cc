@@ -248,6 +248,9 @@ TEST(Schema, TrainingAndInferenceShareThePodTemplate) {
   EXPECT_EQ(b["default"], "Always");
   a = b;
   EXPECT_EQ(training, inference);
+  EXPECT_EQ(schema_of<InferenceService>()["properties"]["spec"]["properties"]["roles"]["items"]["properties"]
+                                         ["template"],
+            inference);
 }
 
 }  // namespace
