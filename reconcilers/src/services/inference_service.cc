@@ -129,7 +129,6 @@ client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Ke
   Refused refusal = co_await keep_companions(key, service);
 
   Fleet fleet = fleet_of(service, revision);
-  if (!co_await remove_role_services(key, service, fleet)) co_return Outcome::retry();
   std::vector<Replica> states;
   for (const auto& view : fleet.views) states.push_back(view.state);
   const ServicePlan plan =
@@ -146,6 +145,8 @@ client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Ke
   }
 
   fleet = fleet_of(service, revision);
+  // Before the status forgets of which roles it has Services.
+  if (!co_await remove_role_services(key, service, fleet)) co_return Outcome::retry();
   Outcome outcome = co_await write(
       key, service, status_of(wanted, fleet.views, revision, refusal, plan.rollout, context_.now(), scaling));
   if (!ok || outcome.failed) co_return Outcome::retry();

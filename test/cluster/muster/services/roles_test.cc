@@ -124,9 +124,10 @@ TEST(ServiceRoles, ASetStartsWholeInOneRackAndItsPodsKnowTheirPlace) {
   s.cluster->create(set_of_roles("chat", 2));
   ASSERT_TRUE(s.wait_ready("chat", 1)) << s.say("chat");
   ASSERT_TRUE(s.cluster->wait(20s, [&] {
-    return s.status("chat").value("/queue/reason"_json_pointer, std::string()) == "InsufficientCapacity" ||
-           s.status("chat").value("/queue/reason"_json_pointer, std::string()) == "TopologyUnsatisfiable";
+    return s.status("chat").value("/queue/reason"_json_pointer, std::string()) == "TopologyUnsatisfiable";
   })) << s.say("chat");
+  EXPECT_THAT(s.status("chat")["queue"]["message"].get<std::string>(),
+              HasSubstr("needs room for 7 pods in one rack"));
   s.cluster->catch_up();
   EXPECT_EQ(pods_ever(history, "muster.dev/service", "chat").size(), kPodsOfSet)
       << "of the second set no pod at all";

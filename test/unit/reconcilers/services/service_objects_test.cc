@@ -142,11 +142,11 @@ TEST(ServiceObjects, TheServiceLeadsToTheLeadersOfOneRoleAndEachRoleHasANameOfIt
                                              {"muster.dev/worker-index", "0"}}));
   EXPECT_EQ(disruption_budget_json(service)["spec"]["minAvailable"], 20) << "of three sets of seven";
   client::Pod pod;
-  pod.labels = {{"muster.dev/job", "j"},     {"muster.dev/role", "decode"}, {"muster.dev/index", "2"},
-                {"muster.dev/attempt", "1"}, {"muster.dev/try", "0"},       {"muster.dev/traffic", "true"}};
+  pod.labels = {{"muster.dev/attempt", "1"},   {"muster.dev/index", "2"},      {"muster.dev/job", "j"},
+                {"muster.dev/role", "decode"}, {"muster.dev/traffic", "true"}, {"muster.dev/try", "0"}};
   EXPECT_TRUE(takes_requests(service.spec, pod));
   EXPECT_FALSE(takes_requests(sample_service().spec, pod)) << "there it is the first pod";
-  pod.labels.back().second = "false";
+  pod.labels[4].second = "false";
   EXPECT_FALSE(takes_requests(service.spec, pod));
 }
 
@@ -293,10 +293,10 @@ TEST(ServiceStatus, CountsAndSaysWhatWaits) {
 
 client::Ptr<client::Pod> ready_pod(const char* role_name, int index, bool ready = true) {
   auto pod = std::make_shared<client::Pod>();
-  pod->labels = {{"muster.dev/job", "j"},
-                 {"muster.dev/role", role_name},
+  pod->labels = {{"muster.dev/attempt", "1"},
                  {"muster.dev/index", std::to_string(index)},
-                 {"muster.dev/attempt", "1"},
+                 {"muster.dev/job", "j"},
+                 {"muster.dev/role", role_name},
                  {"muster.dev/try", "0"}};
   pod->ready = ready;
   return pod;
