@@ -109,13 +109,9 @@ std::int64_t pods_of_set(const Json& self) {
   return sum;
 }
 
-bool first_group_divides_replica(const Json& self, const Json*) {
+bool first_group_divides(const Json& self, std::int64_t pods_of_replica) {
   const Json* groups = member(member(self, "topology"), "groups");
-  if (groups == nullptr || groups->empty()) return true;
-  const std::int64_t pods_of_one = has(self, "roles")       ? pods_of_set(self)
-                                   : has(self, "groupSize") ? number(self, "groupSize")
-                                                            : 1;
-  return pods_of_one % number((*groups)[0], "size") == 0;
+  return groups == nullptr || groups->empty() || pods_of_replica % number((*groups)[0], "size") == 0;
 }
 
 bool one_role_at_most_has_traffic(const Json& self, const Json*) {
@@ -384,11 +380,17 @@ constexpr RuleTwin kTwins[] = {
      [](J self, P) { return has(self, "count") == (text(self, "policy") == "AtLeast"); }},
 
     // InferenceService.
-    {"!has(self.topology) || !has(self.topology.groups) || size(self.topology.groups) == 0 || "
-     "(has(self.roles) ? self.roles.map(role, (has(role.replicas) ? role.replicas : 1) * "
-     "(has(role.groupSize) ? role.groupSize : 1)).sum() : has(self.groupSize) ? self.groupSize : 1) % "
-     "self.topology.groups[0].size == 0",
-     first_group_divides_replica},
+    {"has(self.roles) || !has(self.topology) || !has(self.topology.groups) || "
+     "size(self.topology.groups) == 0 || "
+     "(has(self.groupSize) ? self.groupSize : 1) % self.topology.groups[0].size == 0",
+     [](J self, P) {
+       const std::int64_t pods_of_one = has(self, "groupSize") ? number(self, "groupSize") : 1;
+       return has(self, "roles") || first_group_divides(self, pods_of_one);
+     }},
+    {"!has(self.roles) || !has(self.topology) || !has(self.topology.groups) || "
+     "size(self.topology.groups) == 0 || self.roles.map(role, (has(role.replicas) ? role.replicas : 1) * "
+     "(has(role.groupSize) ? role.groupSize : 1)).sum() % self.topology.groups[0].size == 0",
+     [](J self, P) { return !has(self, "roles") || first_group_divides(self, pods_of_set(self)); }},
     {"has(self.template) || has(self.roles)",
      [](J self, P) { return has(self, "template") || has(self, "roles"); }},
     {"!has(self.template) || !has(self.roles)",
