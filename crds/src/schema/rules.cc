@@ -98,11 +98,29 @@ bool first_group_divides_gang(const Json& self, const Json*) {
   return pods(self, "minReplicas", "replicas") % (*groups)[0].at("size").get<std::int64_t>() == 0;
 }
 
-bool first_group_divides_replica(const Json& self, const Json*) {
+// Of a replica of a service with roles.
+std::int64_t pods_of_set(const Json& self) {
+  std::int64_t sum = 0;
+  all_roles(self, [&](const Json& role) {
+    const std::int64_t groups = has(role, "replicas") ? number(role, "replicas") : 1;
+    sum += groups * (has(role, "groupSize") ? number(role, "groupSize") : 1);
+    return true;
+  });
+  return sum;
+}
+
+bool first_group_divides(const Json& self, std::int64_t pods_of_replica) {
   const Json* groups = member(member(self, "topology"), "groups");
-  if (groups == nullptr || groups->empty()) return true;
-  const std::int64_t pods_of_one = has(self, "groupSize") ? number(self, "groupSize") : 1;
-  return pods_of_one % number((*groups)[0], "size") == 0;
+  return groups == nullptr || groups->empty() || pods_of_replica % number((*groups)[0], "size") == 0;
+}
+
+bool one_role_at_most_has_traffic(const Json& self, const Json*) {
+  int n = 0;
+  all_roles(self, [&](const Json& role) {
+    n += flag(role, "traffic") ? 1 : 0;
+    return true;
+  });
+  return n <= 1;
 }
 
 bool groups_divide_each_other(const Json& self, const Json*) {
@@ -362,9 +380,34 @@ constexpr RuleTwin kTwins[] = {
      [](J self, P) { return has(self, "count") == (text(self, "policy") == "AtLeast"); }},
 
     // InferenceService.
-    {"!has(self.topology) || !has(self.topology.groups) || size(self.topology.groups) == 0 || "
+    {"has(self.roles) || !has(self.topology) || !has(self.topology.groups) || "
+     "size(self.topology.groups) == 0 || "
      "(has(self.groupSize) ? self.groupSize : 1) % self.topology.groups[0].size == 0",
-     first_group_divides_replica},
+     [](J self, P) {
+       const std::int64_t pods_of_one = has(self, "groupSize") ? number(self, "groupSize") : 1;
+       return has(self, "roles") || first_group_divides(self, pods_of_one);
+     }},
+    {"!has(self.roles) || !has(self.topology) || !has(self.topology.groups) || "
+     "size(self.topology.groups) == 0 || self.roles.map(role, (has(role.replicas) ? role.replicas : 1) * "
+     "(has(role.groupSize) ? role.groupSize : 1)).sum() % self.topology.groups[0].size == 0",
+     [](J self, P) { return !has(self, "roles") || first_group_divides(self, pods_of_set(self)); }},
+    {"has(self.template) || has(self.roles)",
+     [](J self, P) { return has(self, "template") || has(self, "roles"); }},
+    {"!has(self.template) || !has(self.roles)",
+     [](J self, P) { return !has(self, "template") || !has(self, "roles"); }},
+    {"!has(self.gpus) || !has(self.roles)",
+     [](J self, P) { return !has(self, "gpus") || !has(self, "roles"); }},
+    {"!has(self.groupSize) || self.groupSize == 1 || !has(self.roles)",
+     [](J self, P) {
+       return !has(self, "groupSize") || number(self, "groupSize") == 1 || !has(self, "roles");
+     }},
+    {"has(self.roles) == has(oldSelf.roles)",
+     [](J self, P old) { return has(self, "roles") == has(*old, "roles"); }},
+    {"!has(self.roles) || self.roles.map(role, (has(role.replicas) ? role.replicas : 1) * "
+     "(has(role.groupSize) ? role.groupSize : 1)).sum() <= 10000",
+     [](J self, P) { return pods_of_set(self) <= kMaxPods; }},
+    {"!has(self.roles) || self.roles.filter(role, has(role.traffic) && role.traffic).size() <= 1",
+     one_role_at_most_has_traffic},
     {"!has(self.guaranteedReplicas) || has(self.preemptible) && self.preemptible",
      [](J self, P) { return !has(self, "guaranteedReplicas") || flag(self, "preemptible"); }},
     {"!has(self.scaleToZeroAfter) || has(self.minReplicas) && self.minReplicas == 0",

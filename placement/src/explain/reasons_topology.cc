@@ -139,21 +139,66 @@ class Topology {
     return pods;
   }
 
-  // Of several roles: each counted for itself, so the sum is a bound from above.
+  // A bound from above on the whole GPUs that a pod could get on the node.
+  std::int64_t gpus_at(std::size_t i) const {
+    const Roster::Row& row = roster_.rows[i];
+    if (if_empty_) return row.gpus;
+    gpus_.resize(roster_.rows.size(), -1);
+    if (gpus_[i] >= 0) return gpus_[i];
+    s_.work.spend(1);
+    RoleSpec one;
+    one.gpus = 1;
+    one.per_pod = {};
+    const Node& n = s_.node(row.node);
+    const std::int64_t room = room_for(n, pool_.spec, one, View::kNow);
+    return gpus_[i] = room < n.free(View::kNow).pods ? room : row.gpus;  // else it was pods that ran out
+  }
+
+  // Of these roles, `counts` pods each: how many fit at most into `gpus` whole GPUs.
+  std::int64_t most_pods(const std::vector<std::size_t>& roles, const std::vector<std::int64_t>& counts,
+                         std::int64_t gpus) const {
+    std::map<std::int64_t, std::int64_t> wanted;  // by GPUs of a pod
+    for (std::size_t k = 0; k < roles.size(); ++k) {
+      const RoleSpec& r = request_.roles[roles[k]];
+      wanted[r.share.kind == GpuShare::Kind::kWhole ? r.gpus : 0] += counts[k];
+    }
+    std::int64_t pods = 0;
+    for (const auto& [each, count] : wanted) {
+      const std::int64_t fit = each == 0 ? count : std::min(count, gpus / each);
+      gpus -= fit * each;
+      pods += fit;
+    }
+    return pods;
+  }
+
+  // Of several roles: each counted for itself, and all of them by the GPUs that they share. So it is a bound
+  // from above.
   std::vector<Spot> together(const std::vector<std::size_t>& roles, const std::vector<std::int64_t>& counts,
                              std::int32_t depth) const {
-    std::map<std::pair<NodeId, DomainId>, Spot> sums;  // by node where each is one, else by domain
+    using Key = std::pair<NodeId, DomainId>;  // of a node where each is one, else of a domain
+    const auto key_of = [&](const Spot& spot) {
+      const bool by_node = depth == kHostDepth;
+      return Key(by_node ? spot.at : NodeId{kNoId},
+                 by_node ? DomainId{kNoId} : roster_.domain(spot.row, depth));
+    };
+    std::map<Key, Spot> sums;
+    std::map<Key, std::int64_t> gpus;
+    std::vector<bool> is_counted(roster_.rows.size());
     for (std::size_t k = 0; k < roles.size(); ++k) {
-      for (const Spot& spot : by_domain(spots_of(roles[k]), depth)) {
-        const bool by_node = depth == kHostDepth;
-        const std::pair key(by_node ? spot.at : NodeId{kNoId},
-                            by_node ? DomainId{kNoId} : roster_.domain(spot.row, depth));
-        sums.try_emplace(key, Spot{spot.at, 0, spot.row}).first->second.pods +=
+      for (const Spot& spot : by_domain(spots_of(roles[k]), depth))
+        sums.try_emplace(key_of(spot), Spot{spot.at, 0, spot.row}).first->second.pods +=
             std::min(counts[k], spot.pods);
+      for (const Spot& spot : spots_of(roles[k])) {
+        if (is_counted[spot.row]) continue;
+        is_counted[spot.row] = true;
+        gpus[key_of(spot)] += gpus_at(spot.row);
       }
     }
     std::vector<Spot> list;
-    for (const auto& [where, spot] : sums) list.push_back(spot);
+    for (auto& [where, spot] : sums) {
+      spot.pods = std::min(spot.pods, most_pods(roles, counts, gpus[where]));
+      list.push_back(spot);
+    }
     return list;
   }
 
@@ -263,6 +308,7 @@ class Topology {
   bool if_empty_;
   const Roster& roster_;
   mutable std::vector<std::optional<std::vector<Spot>>> spots_;  // by role
+  mutable std::vector<std::int64_t> gpus_;                       // by row; -1: not counted yet
 };
 
 }  // namespace

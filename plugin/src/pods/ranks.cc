@@ -24,11 +24,12 @@ std::int32_t number_of(const std::string& text) {
   return number;
 }
 
-// Where the role stands in the spec. A service has one role.
+// Where the role stands in the spec. A service may have none in its spec, and one role then.
 std::ptrdiff_t place_of(const Workload& workload, const std::string& role) {
-  const auto* job = std::get_if<crds::TrainingJob>(&workload);
-  if (job == nullptr) return 0;
-  return std::ranges::find(job->spec.roles, role, &crds::Role::name) - job->spec.roles.begin();
+  if (const auto* job = std::get_if<crds::TrainingJob>(&workload))
+    return std::ranges::find(job->spec.roles, role, &crds::Role::name) - job->spec.roles.begin();
+  const auto& roles = std::get<crds::InferenceService>(workload).spec.roles;
+  return std::ranges::find(roles, role, &crds::ServiceRole::name) - roles.begin();
 }
 
 RankedPod read_pod(const Json& pod) {

@@ -13,6 +13,7 @@
 #include "muster/reconcilers/pods/gpu_share.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/rendezvous.h"
+#include "muster/reconcilers/pods/role_groups.h"
 
 namespace muster::reconcilers {
 namespace {
@@ -37,6 +38,10 @@ enum Hole : std::size_t {
   kIsFirst,
   kDevices,
   kHolders,
+  kGroup,
+  kWorker,
+  kLeader,
+  kTraffic,
   kHoles
 };
 
@@ -109,6 +114,11 @@ Json metadata_of(const TrainingJob& job, const Role& role, const Json& pod_templ
   labels[std::string(kIndexLabel)] = marks[kIndex];
   labels[std::string(kAttemptLabel)] = marks[kAttempt];
   labels[std::string(kTryLabel)] = marks[kTry];
+  if (group_size_of(job, role.name) > 0) {
+    labels[std::string(kGroupLabel)] = marks[kGroup];
+    labels[std::string(kWorkerLabel)] = marks[kWorker];
+    if (takes_traffic(job, role.name)) labels[std::string(kTrafficLabel)] = marks[kTraffic];
+  }
   if (!role.gpus) return meta;
   Json& annotations = object_in(meta, "annotations");
   annotations[std::string(kGpusAnnotation)] = marks[kGpus];
@@ -207,7 +217,8 @@ Json spec_of(const TrainingJob& job, const Role& role, const Json& pod_template,
   if (role.gpus && !shares)
     ask_for_gpus(spec, crds::devices_of(*role.gpus), resource_of(*role.gpus, gpus.resource));
 
-  const PodNumbers numbers{marks[kIndex], marks[kRank], marks[kAttempt], marks[kIsFirst]};
+  const PodNumbers numbers{marks[kIndex], marks[kRank],   marks[kAttempt], marks[kIsFirst],
+                           marks[kGroup], marks[kWorker], marks[kLeader]};
   const std::vector<EnvVar> env = environment(job, role, numbers);
   const std::string config_map = hosts_config_map_name(job.metadata.name);
   for_each_container(spec, [&](Json& container) {
@@ -241,6 +252,7 @@ struct PodBuilder::Impl {
   struct PerRole {
     std::string name;
     std::int32_t first_rank;
+    std::int32_t group_size;  // 0: its pods are no groups
     Rendered pod;
   };
   std::string job;
@@ -253,7 +265,8 @@ PodBuilder::PodBuilder(const TrainingJob& job, const GpuMeans& gpus) {
   impl->job = job.metadata.name;
   impl->attempt = job.status.assignment.attempt;
   for (const Role& role : job.spec.roles)
-    impl->roles.push_back({role.name, first_rank(job, role.name), prepare(job, role, gpus)});
+    impl->roles.push_back(
+        {role.name, first_rank(job, role.name), group_size_of(job, role.name), prepare(job, role, gpus)});
   impl_ = std::move(impl);
 }
 PodBuilder::~PodBuilder() = default;
@@ -282,6 +295,13 @@ std::string PodBuilder::pod(const crds::PodAssignment& place, std::int32_t attem
   values[kDevices] = held.ids;
   values[kHolders] = held.holders;
   values[kIsFirst] = rank == 0 ? "true" : "false";
+  if (const std::int32_t size = role->group_size; size > 0) {
+    const std::int32_t worker = place.index % size;
+    values[kGroup] = std::to_string(place.index / size);
+    values[kWorker] = std::to_string(worker);
+    values[kLeader] = host_name(place.role, place.index - worker);
+    values[kTraffic] = worker == 0 ? "true" : "false";
+  }
 
   std::string text;
   text.reserve(role->pod.size + place.node.size() + 2 * values[kName].size());

@@ -35,7 +35,7 @@ client::PodFields pod_fields() {
   for (const auto annotation : {kGpusAnnotation, kShareAnnotation, kHoldersAnnotation})
     fields.annotations.emplace_back(annotation);
   for (const auto label : {kJobLabel, kRoleLabel, kIndexLabel, kAttemptLabel, kTryLabel, kServiceLabel,
-                           kHolderPodLabel, kActivatorLabel})
+                           kTrafficLabel, kHolderPodLabel, kActivatorLabel})
     fields.labels.emplace_back(label);
   fields.init_message_label = kHolderPodLabel;
   fields.other_labels = true;  // terms of others may select any pod by any label

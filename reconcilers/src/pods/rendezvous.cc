@@ -5,6 +5,7 @@
 
 #include "muster/reconcilers/pods/elastic.h"
 #include "muster/reconcilers/pods/names.h"
+#include "muster/reconcilers/pods/role_groups.h"
 
 namespace muster::reconcilers {
 namespace {
@@ -53,6 +54,33 @@ std::string literally(std::string_view text) {
   std::string out;
   for (const char c : text) out.append(c == '$' ? 2 : 1, c);
   return out;
+}
+
+void add_groups(std::vector<EnvVar>& env, const TrainingJob& job, const Role& role, const PodNumbers& n) {
+  const std::int32_t size = group_size_of(job, role.name);
+  if (size == 0) return;
+  const std::string leader = n.leader + domain_of(job);
+  env.push_back({"MUSTER_GROUPS", std::to_string(size_of(job, role) / size)});
+  env.push_back({"MUSTER_GROUP_INDEX", n.group});
+  env.push_back({"MUSTER_GROUP_SIZE", std::to_string(size)});
+  env.push_back({"MUSTER_WORKER_INDEX", n.worker});
+  env.push_back({"MUSTER_LEADER_ADDRESS", leader});
+  env.push_back({"LWS_LEADER_ADDRESS", leader});
+  env.push_back({"LWS_GROUP_SIZE", std::to_string(size)});
+  env.push_back({"LWS_WORKER_INDEX", n.worker});
+}
+
+// One file of each role: the leaders of its groups.
+void add_leaders(std::vector<std::pair<std::string, std::string>>& files, const TrainingJob& job) {
+  const std::string domain = domain_of(job);
+  for (const Role& role : job.spec.roles) {
+    const std::int32_t size = group_size_of(job, role.name);
+    if (size == 0) continue;
+    std::string leaders;
+    for (std::int32_t i = 0; i < size_of(job, role); i += size)
+      leaders += host_name(role.name, i) + domain + "\n";
+    files.emplace_back("leaders-" + role.name, std::move(leaders));
+  }
 }
 
 void add_pytorch(std::vector<EnvVar>& env, const TrainingJob& job, const Role& role, const PodNumbers& n) {
@@ -157,6 +185,7 @@ std::vector<EnvVar> environment(const TrainingJob& job, const Role& role, const 
   env.push_back({"MUSTER_REPLICAS", std::to_string(size_of(job, role))});
   env.push_back({"MUSTER_HOSTS_FILE", std::string(kHostsFile)});
   env.push_back({"MUSTER_ATTEMPT", numbers.attempt});
+  add_groups(env, job, role, numbers);
   if (const auto index = array_index_of(job.metadata.labels))
     env.push_back({"MUSTER_ARRAY_INDEX", std::to_string(*index)});
   const auto parameter = job.metadata.annotations.find(std::string(kArrayParameterAnnotation));
@@ -189,6 +218,7 @@ std::vector<std::pair<std::string, std::string>> rendezvous_files(const Training
   std::string hosts;
   for_each_pod(job, [&](const Role&, const std::string& host) { hosts += host + "\n"; });
   files.emplace_back("hosts", std::move(hosts));
+  add_leaders(files, job);
   if (crds::is_elastic(job.spec)) files.emplace_back("size", std::to_string(size_of_gang(job)) + "\n");
   if (job.spec.framework == Framework::kTensorFlow) files.emplace_back(kClusterKey, tensorflow_cluster(job));
   if (job.spec.framework == Framework::kMpi) {

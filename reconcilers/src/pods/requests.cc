@@ -222,7 +222,8 @@ Result<crds::StringMap> read_strings(const Json* object, const std::string& fiel
 }
 
 // Pods are counted by the labels that all pods of a role have in common.
-constexpr std::array kOfSinglePods = {kIndexLabel, kAttemptLabel, kTryLabel};
+constexpr std::array kOfSinglePods = {kIndexLabel, kAttemptLabel, kTryLabel,
+                                      kGroupLabel, kWorkerLabel,  kTrafficLabel};
 
 // Which pods a term or constraint is about. `of`: the term. `labels`: those of the pod that has it; as in
 // Kubernetes, a key that it does not have plays no part.

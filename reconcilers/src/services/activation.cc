@@ -77,9 +77,8 @@ client::Task<bool> InferenceServiceReconciler::lead(client::Key key, Service ser
                                                     std::vector<std::string> addresses) {
   const std::string id = key + "/endpointslices";
   if (!addresses.empty()) {
-    const Refused refusal =
-        co_await keep_companion(id, client::resources::kEndpointSlices,
-                                activation_slice_json(service->value, addresses), service->meta.uid);
+    const Refused refusal = co_await keep_companion(id, client::resources::kEndpointSlices, service,
+                                                    activation_slice_json(service->value, addresses));
     if (!refusal.reason.empty())
       log_warn("requests are not led to activators", {{"service", key}, {"error", refusal.message}});
     co_return refusal.reason.empty();

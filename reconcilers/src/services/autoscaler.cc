@@ -53,6 +53,39 @@ void keep(Known& service, ScalingVerdict verdict, TimePoint now) {
   service.verdict = std::move(verdict);
 }
 
+// What all replicas say together. A replica is read when all its endpoints are. Its load is theirs together,
+// but of the cache, of which a full one is 1 in each, their mean.
+LoadRound add_up(const Question& question, const std::vector<MetricsEndpoint>& serving,
+                 const std::vector<Reading>& readings) {
+  LoadRound sum;
+  sum.is_idle = question.with_activity;
+  for (std::size_t begin = 0, end = 0; begin < serving.size(); begin = end) {
+    const std::string& replica = serving[begin].replica;
+    crds::MilliLoad load{};
+    std::int64_t read = 0;
+    for (; end < serving.size() && serving[end].replica == replica; ++end) {
+      const Reading& said = readings[end];
+      if (!said) {
+        if (sum.problem.empty()) sum.problem = fmt::format("{}: {}", replica, told(said.error()));
+        continue;
+      }
+      ++read;
+      load += said->load;
+      sum.is_idle = sum.is_idle && said->activity && said->activity->is_idle;
+      if (said->activity)
+        sum.answered += said->activity->answered;
+      else if (sum.idle_problem.empty())
+        sum.idle_problem = fmt::format("{}: {}", replica, told(said->activity.error()));
+    }
+    ++sum.serving;
+    if (read < static_cast<std::int64_t>(end - begin)) continue;
+    ++sum.read;
+    const bool is_share = question.metric == crds::ServingMetric::kKVCacheUtilization;
+    sum.load += is_share ? crds::MilliLoad{load.value / read} : load;
+  }
+  return sum;
+}
+
 }  // namespace
 
 Duration reading_interval(const crds::Autoscaling& rule) {
@@ -104,30 +137,19 @@ Task<Reading> Autoscaler::State::read(State& state, const std::string& url, Ques
 Task<void> Autoscaler::State::read_all(std::shared_ptr<State> state, Key key, std::uint64_t life,
                                        Question question, std::vector<MetricsEndpoint> serving) {
   LoadRound round;
-  round.serving = static_cast<std::int32_t>(serving.size());
-  round.is_idle = question.with_activity;
+  std::vector<Reading> readings(serving.size(), std::unexpected("it was not read"));
   const std::function<Task<bool>(std::size_t)> one = [&](std::size_t i) {
     struct One {
-      static Task<bool> run(State& all, const MetricsEndpoint& endpoint, Question what, LoadRound& sum) {
-        const Reading reading = co_await read(all, endpoint.url, what);
-        if (reading) {
-          ++sum.read;
-          sum.load += reading->load;
-          sum.is_idle = sum.is_idle && reading->activity && reading->activity->is_idle;
-          if (reading->activity)
-            sum.answered += reading->activity->answered;
-          else if (sum.idle_problem.empty())
-            sum.idle_problem = fmt::format("{}: {}", endpoint.replica, told(reading->activity.error()));
-        } else if (sum.problem.empty()) {
-          sum.problem = fmt::format("{}: {}", endpoint.replica, told(reading.error()));
-        }
+      static Task<bool> run(State& all, const MetricsEndpoint& endpoint, Question what, Reading& said) {
+        said = co_await read(all, endpoint.url, what);
         co_return !all.reader.stopped();
       }
     };
-    return One::run(*state, serving[i], question, round);
+    return One::run(*state, serving[i], question, readings[i]);
   };
   try {
     co_await fan_out(state->env.executor, serving.size(), state->options.of_one_service, one);
+    round = add_up(question, serving, readings);
   } catch (const std::exception& e) {
     // What replicas say comes from outside: what nobody expected of it costs this round and nothing else.
     round.problem = e.what();

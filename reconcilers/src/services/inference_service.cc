@@ -34,12 +34,12 @@ constexpr const char* kInference = "inference";
 constexpr const char* kTransient = "Transient";
 
 // A replica that the API server does not take is judged as a pod that it does not take.
-Refused refused(const Error& error) {
+Refused refused(const Error& error, const crds::InferenceServiceSpec& spec) {
   if (error.code == ErrorCode::kAlreadyExists) return {"NameTaken", error.message};
   const auto decision = decision_on_refusal(error);
   if (!decision) return {kTransient, client::to_string(error)};
   return {decision->kind == JobDecision::Kind::kEvict ? "InvalidSpec" : "Forbidden",
-          in_terms_of_service(decision->message)};
+          in_terms_of_service(decision->message, spec)};
 }
 
 Refused lost(const std::string& revision) {
@@ -72,8 +72,7 @@ client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
   const Service service = context_.caches.services.store().find(key);
   if (!service || service->value.metadata.deletion_timestamp) {
     // Its replicas, Service and budget go by their owner references.
-    for (const char* plural : {"/services", "/poddisruptionbudgets", "/endpointslices"})
-      kept_.erase(key + plural);
+    std::erase_if(kept_, [&](const auto& kept) { return kept.first.starts_with(key + "/"); });
     ports_.erase(key);
     written_.erase(key);
     rooms_.erase(key);
@@ -153,14 +152,14 @@ client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Ke
                                                                 std::optional<ScalingVerdict> scaling) {
   Refused refusal;
   const auto read = co_await read_revisions(key, service);
-  if (!read) refusal = refused(read.error());
+  if (!read) refusal = refused(read.error(), service->value.spec);
   if (refusal.reason == kTransient) co_return not_yet(key, refusal);
   RevisionsView revisions{decide(key, service), {}};
   const RolloutDecision& decision = revisions.decision;
   // It is kept before anything is made of it.
   if (read) {
     const auto kept = co_await keep_revision(key, service, decision.own, decision.target);
-    if (!kept) refusal = refused(kept.error());
+    if (!kept) refusal = refused(kept.error(), service->value.spec);
     if (refusal.reason == kTransient) co_return not_yet(key, refusal);
   }
   if (read && !decision.refusal.empty()) refusal = {"InvalidSpec", decision.refusal};
@@ -201,6 +200,9 @@ client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Ke
 
   fleet = fleet_of(service, revision);
   if (read) revisions.kept = histories_[key].all;
+  // Before the status forgets of which roles it has Services.
+  const bool are_removed = co_await remove_role_services(key, service, wanted, fleet);
+  if (!are_removed) co_return Outcome::retry();
   Outcome outcome = co_await write(key, service,
                                    status_of(wanted, fleet.views, revision, refusal, plan.rollout,
                                              context_.now(), scaling, read ? &revisions : nullptr));
@@ -221,7 +223,8 @@ std::vector<client::Ptr<client::Pod>> InferenceServiceReconciler::serving_pods(c
     if (job->value.metadata.deletion_timestamp) continue;
     for (const auto& pod : context_.caches.pods.store().by_index(kByOwner, job->meta.uid)) {
       const auto id = identity_of(*pod);
-      if (!id || id->index != 0 || id->attempt != serving_attempt(job->value.status.assignment)) continue;
+      if (!id || id->attempt != serving_attempt(job->value.status.assignment)) continue;
+      if (!takes_requests(service->value.spec, *pod)) continue;
       if (!pod->ready || pod->deleting || pod->phase != client::PodPhase::kRunning) continue;
       all.push_back(pod);
     }
@@ -291,23 +294,52 @@ std::string InferenceServiceReconciler::priority_class_of(const crds::InferenceS
 
 client::Task<Refused> InferenceServiceReconciler::keep_companions(client::Key key, Service service,
                                                                   crds::InferenceService as) {
-  Refused first = co_await keep_companion(key + "/services", client::resources::kServices, endpoint_json(as),
-                                          service->meta.uid);
-  Refused second =
+  Refused first =
+      co_await keep_companion(key + "/services", client::resources::kServices, service, endpoint_json(as));
+  const Refused second =
       co_await keep_companion(key + "/poddisruptionbudgets", client::resources::kPodDisruptionBudgets,
-                              disruption_budget_json(as), service->meta.uid);
-  co_return first.reason.empty() ? second : first;
+                              service, disruption_budget_json(as));
+  if (first.reason.empty()) first = second;
+  for (const crds::ServiceRole& role : as.spec.roles) {
+    const Refused one = co_await keep_companion(key + "/services/" + role.name, client::resources::kServices,
+                                                service, role_endpoint_json(as, role.name));
+    if (first.reason.empty()) first = one;
+  }
+  co_return first;
+}
+
+// Of the roles that neither the spec, nor the revision in force, nor a replica has any more. The status names
+// them until this is done.
+client::Task<bool> InferenceServiceReconciler::remove_role_services(client::Key key, Service service,
+                                                                    crds::InferenceService as,
+                                                                    const Fleet& fleet) {
+  std::set<std::string> needed;
+  for (const auto* roles : {&service->value.spec.roles, &as.spec.roles}) {
+    for (const crds::ServiceRole& role : *roles) needed.insert(role.name);
+  }
+  for (const auto& view : fleet.views) {
+    for (const auto& [role, ready] : view.ready_groups) needed.insert(role);
+  }
+  for (const auto& role : service->value.status.roles) {
+    if (needed.contains(role.name)) continue;
+    const client::ObjectRef ref{service->meta.ns, role_service_name(service->meta.name, role.name)};
+    const auto gone =
+        co_await remove_child(context_.api, client::resources::kServices, ref, service->meta.uid);
+    if (!gone) co_return false;
+    kept_.erase(key + "/services/" + role.name);
+  }
+  co_return true;
 }
 
 client::Task<Refused> InferenceServiceReconciler::keep_companion(std::string id, client::Resource resource,
-                                                                 crds::Json object, std::string uid) {
+                                                                 Service service, crds::Json object) {
   const auto now = context_.env.clock.now();
   const std::string content = object.dump();
   const auto known = kept_.find(id);
   if (known != kept_.end() && known->second.content == content && now - known->second.at < kKeepInterval)
     co_return Refused{};
-  const auto kept = co_await keep_child(context_.api, resource, std::move(object), std::move(uid));
-  if (!kept) co_return refused(kept.error());
+  const auto kept = co_await keep_child(context_.api, resource, std::move(object), service->meta.uid);
+  if (!kept) co_return refused(kept.error(), service->value.spec);
   kept_[id] = {content, now};
   co_return Refused{};
 }
@@ -326,7 +358,7 @@ client::Task<Refused> InferenceServiceReconciler::create(Service service, crds::
         const auto made = co_await context.api.create(resource_of<crds::TrainingJob>(), for_service->meta.ns,
                                                       std::move(body), std::string(kFieldManager));
         if (!made) {
-          said = refused(made.error());
+          said = refused(made.error(), for_service->value.spec);
           co_return false;
         }
         auto job = decode_object<crds::TrainingJob>(*made);

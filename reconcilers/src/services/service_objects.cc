@@ -12,6 +12,8 @@
 #include "muster/reconcilers/common/owner.h"
 #include "muster/reconcilers/pods/checkpoint.h"
 #include "muster/reconcilers/pods/names.h"
+#include "muster/reconcilers/pods/pod_identity.h"
+#include "muster/reconcilers/pods/role_groups.h"
 #include "muster/reconcilers/usage/job_use.h"
 
 namespace muster::reconcilers {
@@ -34,18 +36,39 @@ void serve_on(Json& pod, std::int64_t seconds) {
 
 // The template as its replicas' schema has it: Muster starts again what ends, whole groups at a time, not the
 // kubelet.
-crds::RawJson template_of_replica(const crds::InferenceServiceSpec& spec) {
-  if (spec.pod_template.value == nullptr) return spec.pod_template;
-  Json changed = *spec.pod_template.value;
+crds::RawJson template_of_replica(const crds::RawJson& pod_template,
+                                  const std::optional<std::int32_t>& drain_seconds) {
+  if (pod_template.value == nullptr) return pod_template;
+  Json changed = *pod_template.value;
   if (changed.contains("spec") && changed["spec"].is_object()) {
     changed["spec"].erase("restartPolicy");
-    if (spec.drain_seconds) serve_on(changed["spec"], *spec.drain_seconds);
+    if (drain_seconds) serve_on(changed["spec"], *drain_seconds);
   }
   return {std::make_shared<const Json>(std::move(changed))};
 }
 
-Json metadata_of(const crds::InferenceService& service) {
-  return {{"name", service.metadata.name},
+// What a replica has of each role; without roles it is one.
+std::vector<crds::Role> roles_of_replica(const crds::InferenceServiceSpec& spec) {
+  std::vector<crds::Role> all;
+  for (const crds::ServiceRole& of_service : spec.roles) {
+    crds::Role& role = all.emplace_back();
+    role.name = of_service.name;
+    role.replicas = crds::pods_of(of_service);
+    role.gpus = of_service.gpus;
+    role.topology = of_service.topology;
+    role.pod_template = template_of_replica(of_service.pod_template, spec.drain_seconds);
+  }
+  if (!all.empty()) return all;
+  crds::Role& server = all.emplace_back();
+  server.name = kServerRole;
+  server.replicas = spec.group_size;
+  server.gpus = spec.gpus;
+  server.pod_template = template_of_replica(spec.pod_template, spec.drain_seconds);
+  return all;
+}
+
+Json metadata_of(const crds::InferenceService& service, std::string name = "") {
+  return {{"name", name.empty() ? service.metadata.name : std::move(name)},
           {"namespace", service.metadata.ns},
           {"labels", {{std::string(kServiceLabel), service.metadata.name}}},
           {"ownerReferences", owner_references(service)}};
@@ -80,19 +103,15 @@ Json replica_json(const crds::InferenceService& service, std::string_view revisi
   job.spec.topology = wanted.topology;
   job.spec.pools = wanted.pools;
   job.spec.start_timeout = crds::start_timeout_of(wanted);
-  crds::Role server;
-  server.name = kServerRole;
-  server.replicas = wanted.group_size;
-  server.gpus = wanted.gpus;
-  server.pod_template = template_of_replica(wanted);
-  job.spec.roles.push_back(std::move(server));
+  job.spec.roles = roles_of_replica(wanted);
+  note_groups(job, wanted);
   Json object = crds::to_json(job);
   object["metadata"]["ownerReferences"] = owner_references(service);
   object.erase("status");
   return object;
 }
 
-std::string in_terms_of_service(std::string_view text) {
+std::string in_terms_of_service(std::string_view text, const crds::InferenceServiceSpec& spec) {
   for (const std::string_view subject : {"TrainingJob.muster.dev \"", "trainingjobs.muster.dev \""}) {
     if (!text.starts_with(subject)) continue;
     for (const std::string_view verdict : {"\" is invalid: ", "\" is forbidden: "}) {
@@ -101,6 +120,7 @@ std::string in_terms_of_service(std::string_view text) {
         text.remove_prefix(end + verdict.size());
     }
   }
+  if (!spec.roles.empty()) return std::string(text);
   // As replica_json() fills them.
   constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kFields = {
       {{"spec.roles[0].replicas", "spec.groupSize"},
@@ -125,8 +145,9 @@ std::string url_of(const crds::InferenceService& service) {
 }
 
 Json endpoint_json(const crds::InferenceService& service) {
+  const bool has_roles = !service.spec.roles.empty();
   const Json selector = {{std::string(kServiceLabel), service.metadata.name},
-                         {std::string(kIndexLabel), "0"}};
+                         {std::string(has_roles ? kTrafficLabel : kIndexLabel), has_roles ? "true" : "0"}};
   const Json port = {
       {"name", "http"}, {"port", service.spec.port}, {"targetPort", service.spec.port}, {"protocol", "TCP"}};
   return {{"apiVersion", "v1"},
@@ -135,10 +156,33 @@ Json endpoint_json(const crds::InferenceService& service) {
           {"spec", {{"selector", selector}, {"ports", Json::array({port})}}}};
 }
 
+std::string role_service_name(std::string_view service, std::string_view role) {
+  return fmt::format("{}-{}", service, role);
+}
+
+Json role_endpoint_json(const crds::InferenceService& service, std::string_view role) {
+  const Json selector = {{std::string(kServiceLabel), service.metadata.name},
+                         {std::string(kRoleLabel), std::string(role)},
+                         {std::string(kWorkerLabel), "0"}};
+  return {{"apiVersion", "v1"},
+          {"kind", "Service"},
+          {"metadata", metadata_of(service, role_service_name(service.metadata.name, role))},
+          {"spec", {{"clusterIP", "None"}, {"selector", selector}}}};
+}
+
+bool takes_requests(const crds::InferenceServiceSpec& spec, const client::Pod& pod) {
+  if (spec.roles.empty()) {
+    const auto id = identity_of(pod);
+    return id && id->index == 0;
+  }
+  const std::string* traffic = client::find_value(pod.labels, kTrafficLabel);
+  return traffic != nullptr && *traffic == "true";
+}
+
 Json disruption_budget_json(const crds::InferenceService& service) {
   const auto& spec = service.spec;
   // In pods, not in groups: a budget cannot count groups, and as many pods as a group has may be one of each.
-  const std::int64_t pods = std::int64_t{crds::size_of(service)} * spec.group_size;
+  const std::int64_t pods = std::int64_t{crds::size_of(service)} * crds::pods_of_replica(spec);
   const std::int64_t kept = std::max<std::int64_t>(0, pods - std::max(1, spec.rollout.max_unavailable));
   const Json labels = {{std::string(kServiceLabel), service.metadata.name}};
   return {{"apiVersion", "policy/v1"},

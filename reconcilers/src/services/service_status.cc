@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <set>
 
 #include "muster/crds/text.h"
 #include "muster/reconcilers/lifecycle/job_status.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/pod_identity.h"
+#include "muster/reconcilers/pods/role_groups.h"
 #include "muster/reconcilers/services/service_objects.h"
 
 namespace muster::reconcilers {
@@ -58,6 +60,42 @@ std::string why_not_ready(const std::vector<ReplicaView>& replicas) {
     return fmt::format("{}: {}", r.job->metadata.name, ready->message);
   }
   return {};
+}
+
+// `ready`: the indexes, within their role, of the pods that are ready.
+std::map<std::string, std::int32_t> whole_groups(const crds::TrainingJob& job,
+                                                 const std::map<std::string, std::set<std::int32_t>>& ready) {
+  std::map<std::string, std::int32_t> whole;
+  for (const crds::Role& role : job.spec.roles) {
+    const std::int32_t size = group_size_of(job, role.name);
+    if (size == 0) continue;
+    std::map<std::int32_t, std::int32_t> pods;  // by group
+    if (const auto found = ready.find(role.name); found != ready.end()) {
+      for (const std::int32_t index : found->second) ++pods[index / size];
+    }
+    whole[role.name] = static_cast<std::int32_t>(
+        std::ranges::count_if(pods, [&](const auto& group) { return group.second >= size; }));
+  }
+  return whole;
+}
+
+// With roles. One that only earlier revisions have is told until its last replica has gone.
+std::vector<crds::ServiceRoleStatus> role_counts(const crds::InferenceServiceSpec& spec, std::int32_t desired,
+                                                 const std::vector<ReplicaView>& replicas) {
+  constexpr std::size_t kMost = 64;  // the schema's
+  std::vector<crds::ServiceRoleStatus> all;
+  for (const crds::ServiceRole& role : spec.roles) all.push_back({role.name, 0, desired * role.replicas});
+  for (const ReplicaView& r : replicas) {
+    for (const auto& [name, ready] : r.ready_groups) {
+      auto one = std::ranges::find(all, name, &crds::ServiceRoleStatus::name);
+      if (one == all.end()) {
+        if (all.size() == kMost) continue;
+        one = all.insert(all.end(), {name, 0, 0});
+      }
+      one->ready += ready;
+    }
+  }
+  return all;
 }
 
 class Writer {
@@ -117,7 +155,8 @@ class Writer {
       held.add_resources(r.job->status.allocated.resources);
     }
     is_known_ = status_.revision == revision;
-    status_.pods = fmt::format("{}/{}", pods, desired_ * spec.group_size);
+    status_.pods = fmt::format("{}/{}", pods, desired_ * crds::pods_of_replica(spec));
+    status_.roles = role_counts(spec, desired_, replicas_);
     status_.allocated = std::move(held);
     if (placed_ > 0) status_.allocated.gpu = gpus;
   }
@@ -128,7 +167,7 @@ class Writer {
     for (const auto& r : replicas_) {
       const auto* c = crds::find_condition(r.job->status.conditions, "Accepted");
       if (r.state.is_current && c != nullptr && c->status == ConditionStatus::kFalse)
-        return set("Accepted", false, c->reason, in_terms_of_service(c->message));
+        return set("Accepted", false, c->reason, in_terms_of_service(c->message, service_.spec));
     }
     set("Accepted", true, "Valid", "");
   }
@@ -139,10 +178,11 @@ class Writer {
     if (first == nullptr) return;
     status_.queue = first->job->status.queue;
     const auto n = std::ranges::count_if(replicas_, [](const auto& r) { return !r.state.is_placed; });
-    status_.queue.message = crds::cut(
-        fmt::format("{} of {} replicas wait, the first of them {}: {}", n, replicas_.size(),
-                    first->job->metadata.name, in_terms_of_service(first->job->status.queue.message)),
-        kMaxSaid);
+    status_.queue.message =
+        crds::cut(fmt::format("{} of {} replicas wait, the first of them {}: {}", n, replicas_.size(),
+                              first->job->metadata.name,
+                              in_terms_of_service(first->job->status.queue.message, service_.spec)),
+                  kMaxSaid);
   }
 
   void ready(const Refused& refused) {
@@ -269,7 +309,8 @@ class Writer {
     for (const auto& r : replicas_) {
       const auto* c = crds::find_condition(r.job->status.conditions, kType);
       if (c != nullptr && c->status == ConditionStatus::kTrue)
-        return set(kType, true, c->reason, crds::cut(in_terms_of_service(c->message), kMaxSaid));
+        return set(kType, true, c->reason,
+                   crds::cut(in_terms_of_service(c->message, service_.spec), kMaxSaid));
     }
     if (crds::is_true(status_.conditions, kType)) set(kType, false, "Allowed", "");
   }
@@ -293,6 +334,7 @@ class Writer {
 crds::InferenceServiceStatus without_numbers(crds::InferenceServiceStatus s) {
   s.replicas = s.ready_replicas = s.updated_replicas = 0;
   s.pods.clear();
+  for (auto& role : s.roles) role.ready = 0;
   s.allocated = {};
   for (auto& one : s.revisions) one.replicas = one.ready_replicas = 0;
   s.queue.position = s.queue.project_position = 0;
@@ -322,11 +364,15 @@ ReplicaView view_of(const crds::TrainingJob& job, const std::vector<client::Ptr<
     view.state.waits_since = admitted->last_transition_time;
   view.state.ordinal = ordinal_of(job.metadata.name);
   view.state.created = job.metadata.creation_timestamp.value_or(crds::Time{});
+  std::map<std::string, std::set<std::int32_t>> ready;
   for (const auto& pod : pods) {
     const auto id = identity_of(*pod);
-    if (id && id->attempt == serving_attempt(job.status.assignment) && pod->ready && !pod->deleting)
-      ++view.ready_pods;
+    if (!id || id->attempt != serving_attempt(job.status.assignment) || !pod->ready || pod->deleting)
+      continue;
+    ++view.ready_pods;
+    ready[id->role].insert(id->index);
   }
+  view.ready_groups = whole_groups(job, ready);
   view.state.is_ready = view.state.is_placed && view.ready_pods >= crds::replicas_of(job.spec);
   return view;
 }

@@ -7,6 +7,7 @@
 #include "muster/reconcilers/lifecycle/orphan.h"
 #include "muster/reconcilers/placement/placement_specs.h"
 #include "muster/reconcilers/pods/pod_end.h"
+#include "world/occupancy.h"
 #include "world/world.h"
 
 namespace muster::simulate {
@@ -201,8 +202,7 @@ Phase World::phase(const Workload& w) const {
 // --- what is told
 
 void World::append_pods(const Gang& g, const std::vector<crds::PodAssignment>& places, Pods& pods) const {
-  const auto first = g.replica_of != nullptr ? g.number * g.replica_of->service.spec.group_size : 0;
-  for (const auto& p : places) pods.push_back({p.role, first + p.index, p.node, p.gpus});
+  for (const auto& p : places) pods.push_back({p.role, index_in_service(g, p.role, p.index), p.node, p.gpus});
 }
 
 std::shared_ptr<const Pods> World::pods_of(const Workload& w) const {

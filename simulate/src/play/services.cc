@@ -121,7 +121,7 @@ void World::add_replica(Workload& w, bool is_guaranteed) {
       priorities_.contains(std::string(kServiceClass)) &&
       (project == nullptr || reconcilers::allows_class(*project, kServiceClass)))
     g->class_name = kServiceClass;
-  g->work.set(std::nullopt, w.service().service.spec.group_size, std::nullopt);
+  g->work.set(std::nullopt, crds::pods_of_replica(w.service().service.spec), std::nullopt);
   w.gangs.push_back(std::move(g));
   changed_ = true;
   refresh(*w.gangs.back());

@@ -1,5 +1,7 @@
 #include "read/objects.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -306,25 +308,32 @@ Object read_job(crds::TrainingJob job, const Behaviour& behaviour) {
 Object read_service(crds::InferenceService service, const Behaviour& behaviour) {
   ServiceObject result{std::move(service), {}, {}, behaviour, {}, {}};
   result.revision = reconcilers::revision_of(result.service);
-  static const Json kNone;
-  const auto& spec = result.service.spec;
-  auto needs = reconcilers::server_needs(
-      spec.pod_template.value ? *spec.pod_template.value : kNone, spec.gpus, "spec.template",
-      {{std::string(reconcilers::kServiceLabel), result.service.metadata.name},
-       {std::string(reconcilers::kRevisionLabel), result.revision}});
-  if (needs) {
-    result.needs = std::move(*needs);
-  } else {
-    result.invalid = needs.error().field + ": " + needs.error().message;
-  }
+  auto& spec = result.service.spec;
+  const auto add_needs = [&](const crds::RawJson& pod_template, const std::optional<crds::Gpus>& gpus,
+                             const std::string& field) {
+    static const Json kNone;
+    auto needs =
+        reconcilers::server_needs(pod_template.value ? *pod_template.value : kNone, gpus, field,
+                                  {{std::string(reconcilers::kServiceLabel), result.service.metadata.name},
+                                   {std::string(reconcilers::kRevisionLabel), result.revision}});
+    if (needs)
+      result.needs.push_back(std::move(*needs));
+    else if (result.invalid.empty())
+      result.invalid = needs.error().field + ": " + needs.error().message;
+  };
+  if (spec.roles.empty()) add_needs(spec.pod_template, spec.gpus, "spec.template");
+  for (std::size_t i = 0; i < spec.roles.size(); ++i)
+    add_needs(spec.roles[i].pod_template, spec.roles[i].gpus, fmt::format("spec.roles[{}].template", i));
   // Its pods hold their places until they have served on.
   result.behaviour.saves_in += std::chrono::seconds{spec.drain_seconds.value_or(0)};
-  result.service.spec.pod_template = as_placed(result.service.spec.pod_template);
+  spec.pod_template = as_placed(spec.pod_template);
+  for (auto& role : spec.roles) role.pod_template = as_placed(role.pod_template);
   auto replica = crds::from_json<crds::TrainingJob>(
       reconcilers::replica_json(result.service, result.revision, 0, result.service.spec.priority_class_name,
                                 /*is_guaranteed=*/!result.service.spec.preemptible));
   if (replica) result.replica = *std::move(replica);
-  result.service.spec.pod_template = {};
+  spec.pod_template = {};
+  for (auto& role : spec.roles) role.pod_template = {};
   return result;
 }
 

@@ -35,11 +35,16 @@ void add(const World& world, const Gang& g, std::map<std::string, NodeUse>& uses
 
 }  // namespace
 
+std::int32_t index_in_service(const Gang& g, std::string_view role, std::int32_t index) {
+  if (g.replica_of == nullptr) return index;
+  const auto& roles = g.replica_of->replica.spec.roles;
+  const auto found = std::ranges::find(roles, role, &crds::Role::name);
+  return found == roles.end() ? index : g.number * crds::least_replicas(*found) + index;
+}
+
 std::string pod_name(const Gang& g, const pl::JobSpec& of, const pl::PodPlace& pod) {
-  const Workload& w = *g.owner;
-  const auto size = g.replica_of != nullptr ? g.replica_of->service.spec.group_size : 0;
-  return fmt::format("{}-{}-{}", w.key, of.roles[static_cast<std::size_t>(pod.role)].name,
-                     g.number * size + pod.index);
+  const std::string& role = of.roles[static_cast<std::size_t>(pod.role)].name;
+  return fmt::format("{}-{}-{}", g.owner->key, role, index_in_service(g, role, pod.index));
 }
 
 std::map<std::string, NodeUse> occupancy(const World& world) {

@@ -25,6 +25,8 @@ struct NodeUse {
 // By node. Pods that are leaving count until they are gone. O(pods).
 std::map<std::string, NodeUse> occupancy(const World& world);
 
+// Pods of a service are counted through all its replicas.
+std::int32_t index_in_service(const Gang& gang, std::string_view role, std::int32_t index);
 // "team-a/big-worker-0"; `of`: what the place's role is one of.
 std::string pod_name(const Gang& gang, const pl::JobSpec& of, const pl::PodPlace& pod);
 

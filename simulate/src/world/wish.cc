@@ -94,7 +94,7 @@ void World::restate(Gang& g) {
   g.job.spec = reconcilers::with(taken, std::move(g.job.spec));
   auto& wish = g.wish;
   wish = {};
-  wish.needs = w.is_service ? std::vector{g.replica_of->needs} : w.job().needs;
+  wish.needs = w.is_service ? g.replica_of->needs : w.job().needs;
   if (!taken.roles.empty()) {
     if (auto needs = reconcilers::pod_needs(g.job)) wish.needs = *std::move(needs);
   }

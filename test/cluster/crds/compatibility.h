@@ -60,8 +60,8 @@ inline std::vector<std::string> alternatives(const std::string& rule) {
   return list;
 }
 
-// A rule that holds of every object without a field that only the newer schema has: the older one takes no
-// other.
+// A rule that holds of every object without a field that only the newer schema has, or with one that the
+// older one requires: the older one takes no other.
 inline bool is_about_a_new_field(const std::string& rule, const Json& older, const Json& newer) {
   const auto is_new = [&](const std::string& before, const std::string& text, const std::string& after) {
     if (!text.starts_with(before) || !text.ends_with(after) || text.size() <= before.size() + after.size())
@@ -73,16 +73,34 @@ inline bool is_about_a_new_field(const std::string& rule, const Json& older, con
   const auto all = alternatives(rule);
   if (std::ranges::any_of(all, [&](const std::string& one) { return is_new("!has(self.", one, ")"); }))
     return true;
+  const Json required = older.value("required", Json::array());
+  const auto is_required = [&](const std::string& one) {
+    return std::ranges::any_of(
+        required, [&](const Json& name) { return one == "has(self." + name.get<std::string>() + ")"; });
+  };
+  if (std::ranges::any_of(all, is_required)) return true;
   // A field that cannot be added or removed.
   const auto equals = rule.find(") == has(oldSelf.");
   return equals != std::string::npos && is_new("has(self.", rule.substr(0, equals + 1), ")") &&
          rule == fmt::format("{} == has(oldSelf.{}", rule.substr(0, equals + 1), rule.substr(9, equals - 8));
 }
 
+// One of the older schema's rules that is this one with fewer alternatives; `rule` where there is none.
+inline Json stricter(const Json& rule, const Json& older) {
+  const auto now = alternatives(rule.at("rule").get<std::string>());
+  for (const Json& before : older.value("x-kubernetes-validations", Json::array())) {
+    const auto all = alternatives(before.at("rule").get<std::string>());
+    if (std::ranges::all_of(all, [&](const std::string& one) { return std::ranges::count(now, one) > 0; }))
+      return before;
+  }
+  return rule;
+}
+
 inline Json without_rules_about_new_fields(const Json& rules, const Json& older, const Json& newer) {
   Json rest = Json::array();
   for (const Json& rule : rules) {
-    if (!is_about_a_new_field(rule.at("rule").get<std::string>(), older, newer)) rest.push_back(rule);
+    if (!is_about_a_new_field(rule.at("rule").get<std::string>(), older, newer))
+      rest.push_back(stricter(rule, older));
   }
   return rest.empty() ? Json() : rest;
 }

@@ -365,6 +365,7 @@ TEST_F(CrdsTest, StatusOfEveryOtherKindIsTaken) {
       20017,
       3,
       "1/2",
+      {{"prefill", 1, 2}},
       "app=x",
       "0f3a1",
       "1a1b2",

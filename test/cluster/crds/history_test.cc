@@ -45,7 +45,9 @@ TEST(Compatibility, EveryKindOfBreakIsFound) {
               IsEmpty());
   // A new rule that is about a new field alone.
   for (const char* rule : {"!has(self.new) || self.new > 1", "self.a != 'x' || !has(self.new)",
-                           "has(self.new) == has(oldSelf.new)"}) {
+                           "has(self.new) == has(oldSelf.new)",
+                           // `a` is required, and r2 is there already.
+                           "has(self.a) || has(self.new)", "has(self.new) || r2"}) {
     const Json patch = {{"properties", {{"new", {{"type", "integer"}}}}},
                         {"x-kubernetes-validations", {{{"rule", "r1"}}, {{"rule", rule}}}}};
     EXPECT_THAT(changed(patch.dump()), IsEmpty()) << rule;
@@ -53,7 +55,8 @@ TEST(Compatibility, EveryKindOfBreakIsFound) {
   for (const char* rule :
        {"!has(self.n) || self.n > 1", "has(self.new)", "(!has(self.new) || true) && self.n > 1",
         "!has(self.new) && self.n > 1", "!has(self.never) || self.n > 1", "has(self.n) == has(oldSelf.n)",
-        "has(self.new) == has(oldSelf.n)"}) {
+        "has(self.new) == has(oldSelf.n)", "has(self.n) || has(self.new)", "has(self.new) || r3",
+        "has(self.new) && r2"}) {
     const Json patch = {{"properties", {{"new", {{"type", "integer"}}}}},
                         {"x-kubernetes-validations", {{{"rule", "r1"}}, {{"rule", rule}}}}};
     EXPECT_THAT(changed(patch.dump()), ElementsAre(HasSubstr(": x-kubernetes-validations"))) << rule;

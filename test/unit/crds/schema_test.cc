@@ -133,6 +133,7 @@ TYPED_TEST(Kind, DefaultsAreTheTypes) {
             {"completion", Json::object()},
             {"dependsOn", Json::array({{{"name", "other"}}})}};
   }
+  if (TypeParam::kKind == "InferenceService") spec = {{"roles", Json::array({{{"name", "r"}}})}};
   Json with_defaults = object;
   apply_defaults(with_defaults);
   EXPECT_NE(object, with_defaults);
@@ -247,6 +248,9 @@ TEST(Schema, TrainingAndInferenceShareThePodTemplate) {
   EXPECT_EQ(b["default"], "Always");
   a = b;
   EXPECT_EQ(training, inference);
+  EXPECT_EQ(schema_of<InferenceService>()["properties"]["spec"]["properties"]["roles"]["items"]["properties"]
+                                         ["template"],
+            inference);
 }
 
 }  // namespace

@@ -420,6 +420,43 @@ TEST(TopologyTest, AGroupThatNoEmptyNodeWouldHoldIsSaidAtOnce) {  // S28
   EXPECT_THAT(w.starts(), ElementsAre("a/j"));
 }
 
+// Prefill and decode of one replica. Each of them would find room in the rack, but they share its GPUs.
+TEST(TopologyTest, RolesThatShareADomainAreCountedTogether) {
+  Site w(1, 2, 2);
+  w.occupy("b1r1n1", 2);
+  w.occupy("b1r2n1", 2);
+  JobSpec j = gang("a/j", 4, 4, {kRack, ""});
+  j.roles[0].replicas = 2;
+  j.roles.push_back(j.roles[0]);
+  j.roles[0].name = "prefill";
+  j.roles[1].name = "decode";
+  w.cluster.upsert_job(j);
+  EXPECT_THAT(w.starts(), IsEmpty());
+  EXPECT_EQ(w.reason("a/j"), Reason::kTopologyUnsatisfiable) << w.message("a/j");
+  EXPECT_THAT(w.message("a/j"), HasSubstr("needs room for 4 pods in one rack"));
+  EXPECT_THAT(w.message("a/j"), HasSubstr("has room for 3"));
+  w.cluster.remove_other_pod("x/b1r2n1");
+  w.plan();
+  EXPECT_EQ(w.domains("a/j", 4), std::set<std::string>{"b1r2"});
+}
+
+// One GPU each for prefill, and a whole node for decode: the sizes differ.
+TEST(TopologyTest, RolesOfDifferentSizesAreCountedByTheirGpus) {
+  Site w(1, 2, 2);
+  w.occupy("b1r1n1", 6);
+  w.occupy("b1r2n1", 6);
+  JobSpec j = gang("a/j", 4, 1, {kRack, ""});
+  j.roles[0].replicas = 3;
+  j.roles.push_back(j.roles[0]);
+  j.roles[1].name = "decode";
+  j.roles[1].replicas = 1;
+  j.roles[1].gpus = 8;
+  w.cluster.upsert_job(j);
+  EXPECT_THAT(w.starts(), IsEmpty());
+  EXPECT_EQ(w.reason("a/j"), Reason::kTopologyUnsatisfiable) << w.message("a/j");
+  EXPECT_THAT(w.message("a/j"), HasSubstr("has room for 3"));
+}
+
 TEST(TopologyTest, GroupsThatDoNotFitAreNamed) {
   Site w(1, 1, 3);
   for (const char* n : {"b1r1n1", "b1r1n2", "b1r1n3"}) w.occupy(n, 3);

@@ -216,6 +216,19 @@ TEST(Ranks, OfAServiceGoOverItsReplicas) {
   EXPECT_EQ(selector_of(Workload(s)), "muster.dev/service=chat");
 }
 
+TEST(Ranks, OfASetOfRolesAreInTheOrderOfItsRoles) {
+  crds::InferenceService s;
+  s.metadata.name = "chat";
+  s.spec.roles.resize(2);
+  s.spec.roles[0].name = "prefill";
+  s.spec.roles[1].name = "decode";
+  const auto pods = ranked(Workload(s), {pod("d0", "decode", 0, 1), pod("p1", "prefill", 1, 1),
+                                         pod("d1", "decode", 1, 1), pod("p0", "prefill", 0, 1)});
+  std::vector<std::string> names;
+  for (const auto& one : pods) names.push_back(one.name);
+  EXPECT_THAT(names, ElementsAre("p0", "p1", "d0", "d1"));
+}
+
 TEST(Lines, AreCutFromPieces) {
   LineCutter cutter;
   EXPECT_THAT(cutter.take("one\ntw"), ElementsAre("one"));

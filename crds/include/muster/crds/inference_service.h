@@ -104,6 +104,30 @@ struct Autoscaling {
   bool operator==(const Autoscaling&) const = default;
 };
 
+// The kind of some of the pods of a replica, which is then a set of roles: groups of equal size.
+struct ServiceRole {
+  std::string name;
+  std::int32_t replicas = 1;    // groups
+  std::int32_t group_size = 1;  // pods of a group; the first of them leads it
+  bool traffic = false;         // its leaders answer; see traffic_role_of()
+  std::optional<Gpus> gpus;     // of each pod; absent: none
+  TopologyRule topology;        // of this role's pods, within the replica's
+  RawJson pod_template;         // JSON "template": a PodTemplateSpec
+
+  static constexpr auto fields() {
+    using T = ServiceRole;
+    return fields_of(field("name", &T::name), field("replicas", &T::replicas),
+                     field("groupSize", &T::group_size), field("traffic", &T::traffic),
+                     field("gpus", &T::gpus), field("topology", &T::topology),
+                     field("template", &T::pod_template));
+  }
+  bool operator==(const ServiceRole&) const = default;
+};
+
+inline std::int32_t pods_of(const ServiceRole& role) {
+  return role.replicas * role.group_size;
+}
+
 struct InferenceServiceSpec {
   std::int32_t replicas = 1;  // the target of the scale subresource; see size_of()
   std::optional<Autoscaling> autoscaling;
@@ -115,6 +139,9 @@ struct InferenceServiceSpec {
   std::optional<std::int32_t> drain_seconds;  // from a replica's deletion to its SIGTERM; absent: none
   std::optional<Gpus> gpus;                   // of each pod; absent: none
   RawJson pod_template;                       // JSON "template": a PodTemplateSpec
+  // A replica is a set of all of them, and group_size, gpus and pod_template are not looked at. Empty: it is
+  // a group of equal pods.
+  std::vector<ServiceRole> roles;
   GangTopology topology;                      // of the pods of one replica
   std::optional<ReplicaPlacement> placement;  // of the replicas; absent: wherever there is room
   std::int32_t port = 8000;
@@ -128,7 +155,7 @@ struct InferenceServiceSpec {
                      field("groupSize", &T::group_size), field("preemptible", &T::preemptible),
                      field("guaranteedReplicas", &T::guaranteed_replicas),
                      field("startTimeout", &T::start_timeout), field("drainSeconds", &T::drain_seconds),
-                     field("gpus", &T::gpus), field("template", &T::pod_template),
+                     field("gpus", &T::gpus), field("template", &T::pod_template), field("roles", &T::roles),
                      field("topology", &T::topology), field("placement", &T::placement),
                      field("port", &T::port), field("rollout", &T::rollout),
                      field("priorityClassName", &T::priority_class_name), field("pools", &T::pools));
@@ -169,6 +196,19 @@ struct ServiceRevision {
   bool operator==(const ServiceRevision&) const = default;
 };
 
+// How many groups of a role are ready, of all replicas together.
+struct ServiceRoleStatus {
+  std::string name;
+  std::int32_t ready = 0;
+  std::int32_t desired = 0;
+
+  static constexpr auto fields() {
+    using T = ServiceRoleStatus;
+    return fields_of(field("name", &T::name), field("ready", &T::ready), field("desired", &T::desired));
+  }
+  bool operator==(const ServiceRoleStatus&) const = default;
+};
+
 struct InferenceServiceStatus {
   std::int64_t observed_generation = 0;
   Conditions conditions;              // Accepted, Ready, ScalingActive, RolledOut
@@ -179,6 +219,8 @@ struct InferenceServiceStatus {
   std::int32_t activator_port = 0;    // with minReplicas 0: where the activators listen for it; 0: nowhere
   std::int32_t rollout_places = 0;    // while one lasts: replicas that had places when it began
   std::string pods;                   // "1/2", ready of desired, for people
+  // The spec's roles, and then those that only replicas of earlier revisions have.
+  std::vector<ServiceRoleStatus> roles;
   std::string selector;               // of the pods, for HorizontalPodAutoscalers
   std::string revision;               // of the spec in force; label muster.dev/revision of its replicas
   std::string stable_revision;        // that last had all replicas, or was promoted
@@ -197,9 +239,9 @@ struct InferenceServiceStatus {
                      field("desiredReplicas", &T::desired_replicas, Zero::kOmit),
                      field("activatorPort", &T::activator_port, Zero::kOmit),
                      field("rolloutPlaces", &T::rollout_places, Zero::kOmit), field("pods", &T::pods),
-                     field("selector", &T::selector), field("revision", &T::revision),
-                     field("stableRevision", &T::stable_revision), field("canary", &T::canary),
-                     field("revisions", &T::revisions), field("url", &T::url),
+                     field("roles", &T::roles), field("selector", &T::selector),
+                     field("revision", &T::revision), field("stableRevision", &T::stable_revision),
+                     field("canary", &T::canary), field("revisions", &T::revisions), field("url", &T::url),
                      field("allocated", &T::allocated), field("queue", &T::queue));
   }
   bool operator==(const InferenceServiceStatus&) const = default;
@@ -221,6 +263,19 @@ struct InferenceService {
   }
   bool operator==(const InferenceService&) const = default;
 };
+
+inline std::int32_t pods_of_replica(const InferenceServiceSpec& spec) {
+  std::int32_t sum = 0;
+  for (const ServiceRole& role : spec.roles) sum += pods_of(role);
+  return spec.roles.empty() ? spec.group_size : sum;
+}
+
+// The role whose leaders answer requests: the one that says so, else the first. nullptr: there are no roles.
+inline const ServiceRole* traffic_role_of(const InferenceServiceSpec& spec) {
+  if (spec.roles.empty()) return nullptr;
+  const auto stated = std::ranges::find(spec.roles, true, &ServiceRole::traffic);
+  return stated == spec.roles.end() ? &spec.roles.front() : &*stated;
+}
 
 // Whether it has no replica while nobody asks for anything.
 inline bool scales_to_zero(const InferenceServiceSpec& spec) {

@@ -75,7 +75,7 @@ struct ServiceObject {
   std::string revision;       // of what its replicas are made from
   crds::TrainingJob replica;  // what each of them is; of no priority class where it names none
   Behaviour behaviour;
-  reconcilers::PodNeeds needs;
+  std::vector<reconcilers::PodNeeds> needs;  // of each role of a replica
   std::string invalid;
 };
 // A pod of somebody else.

@@ -144,6 +144,28 @@ TEST(PodBuilder, RanksRunOverRoles) {
   EXPECT_THAT(ranks, testing::ElementsAre("0", "1", "2", "3"));
 }
 
+TEST(PodBuilder, PodsOfGroupsSayWhichIsTheirs) {
+  crds::TrainingJob job = sample_job();
+  job.spec.roles = {role("prefill", 3, 1, bare_template()), role("decode", 4, 1, bare_template())};
+  job.metadata.annotations = {{"muster.dev/group-size.prefill", "1"},
+                              {"muster.dev/group-size.decode", "2"},
+                              {"muster.dev/traffic-role", "decode"}};
+  const PodBuilder builder(job, {"nvidia.com/gpu"});
+  const auto said = [&](const char* role_name, int index) {
+    const Json pod = Json::parse(builder.pod(place(role_name, index, "n")));
+    const Json& labels = pod["metadata"]["labels"];
+    return labels.value("muster.dev/group-index", "-") + " " + labels.value("muster.dev/worker-index", "-") +
+           " " + labels.value("muster.dev/traffic", "-") + " " +
+           variable(pod["spec"]["containers"][0], "LWS_LEADER_ADDRESS")->value("value", "");
+  };
+  EXPECT_EQ(said("prefill", 0), "0 0 - prefill-0.llama.nlp.svc");
+  EXPECT_EQ(said("prefill", 2), "2 0 - prefill-2.llama.nlp.svc");
+  EXPECT_EQ(said("decode", 0), "0 0 true decode-0.llama.nlp.svc");
+  EXPECT_EQ(said("decode", 1), "0 1 false decode-0.llama.nlp.svc");
+  EXPECT_EQ(said("decode", 2), "1 0 true decode-2.llama.nlp.svc");
+  EXPECT_EQ(said("decode", 3), "1 1 false decode-2.llama.nlp.svc");
+}
+
 // Whatever strings a template holds, the text is JSON, differs by place, and gives the template's
 // strings back.
 TEST(PodBuilder, AnyTemplateAnyPlace) {

@@ -10,6 +10,7 @@
 
 #include "muster/reconcilers/pods/elastic.h"
 #include "muster/reconcilers/pods/names.h"
+#include "muster/reconcilers/pods/role_groups.h"
 #include "sample_jobs.h"
 
 namespace muster::reconcilers {
@@ -135,6 +136,51 @@ TEST(Rendezvous, HostsAreInRankOrder) {
   EXPECT_EQ(files(job),
             (std::map<std::string, std::string>{
                 {"hosts", "chief-0.llama.nlp.svc\nworker-0.llama.nlp.svc\nworker-1.llama.nlp.svc\n"}}));
+}
+
+crds::TrainingJob set_of_roles() {
+  crds::TrainingJob job = two_roles(Framework::kGeneric, "prefill", "decode");
+  job.spec.roles[0].replicas = 3;
+  job.spec.roles[1].replicas = 4;
+  job.metadata.annotations["muster.dev/group-size.prefill"] = "1";
+  job.metadata.annotations["muster.dev/group-size.decode"] = "2";
+  return job;
+}
+
+// The numbers that differ from pod to pod are the pod builder's.
+TEST(Rendezvous, PodsOfGroupsAreToldTheirGroupAndItsLeader) {
+  const crds::TrainingJob job = set_of_roles();
+  PodNumbers numbers{"3", "6", "4", "false", "1", "1", "decode-2"};
+  Variables all;
+  for (const EnvVar& var : environment(job, job.spec.roles[1], numbers)) all[var.name] = var.value;
+  EXPECT_EQ(all, with_common({{"MUSTER_GROUPS", "2"},
+                              {"MUSTER_GROUP_INDEX", "1"},
+                              {"MUSTER_GROUP_SIZE", "2"},
+                              {"MUSTER_WORKER_INDEX", "1"},
+                              {"MUSTER_LEADER_ADDRESS", "decode-2.llama.nlp.svc"},
+                              {"LWS_LEADER_ADDRESS", "decode-2.llama.nlp.svc"},
+                              {"LWS_GROUP_SIZE", "2"},
+                              {"LWS_WORKER_INDEX", "1"}},
+                             "decode", "3", "4"));
+}
+
+TEST(Rendezvous, TheLeadersOfEachRoleAreInAFile) {
+  auto of_set = files(set_of_roles());
+  EXPECT_EQ(of_set["leaders-prefill"],
+            "prefill-0.llama.nlp.svc\nprefill-1.llama.nlp.svc\nprefill-2.llama.nlp.svc\n");
+  EXPECT_EQ(of_set["leaders-decode"], "decode-0.llama.nlp.svc\ndecode-2.llama.nlp.svc\n");
+  EXPECT_EQ(of_set.size(), 3u);
+}
+
+// Somebody may write anything there.
+TEST(Rendezvous, AGroupSizeThatIsNoneIsNone) {
+  crds::TrainingJob job = set_of_roles();
+  EXPECT_EQ(group_size_of(job, "decode"), 2);
+  EXPECT_EQ(group_size_of(job, "other"), 0);
+  for (const char* text : {"", "0", "-1", "2x", "99999999999"}) {
+    job.metadata.annotations["muster.dev/group-size.decode"] = text;
+    EXPECT_EQ(group_size_of(job, "decode"), 0) << text;
+  }
 }
 
 TEST(Rendezvous, HostfilesOfMpiLeaveOutTheLauncher) {

@@ -99,6 +99,25 @@ TEST_F(AutoscalerTest, AddsUpWhatReplicasSay) {
   EXPECT_EQ(pods.requests()[0].headers[0].second, "text/plain;version=0.0.4");
 }
 
+// A replica that is a set of roles may answer at several places.
+TEST_F(AutoscalerTest, AReplicaWithSeveralEndpointsIsOne) {
+  auto four = replicas(4);
+  four[1].replica = four[0].replica;
+  four[3].replica = four[2].replica;
+  for (const auto& endpoint : four) answer(endpoint, 2);
+  EXPECT_THAT(read(2, four).message, HasSubstr("is 8 in 2 replicas"));
+  answers.erase(four[3].url);
+  const auto partial = read(2, four);
+  EXPECT_EQ(partial.reason, "ReadingsPartial");
+  EXPECT_THAT(partial.message, HasSubstr("1 of 2 replicas that serve were not read (chat-2:"));
+
+  rule.metric = crds::ServingMetric::kKVCacheUtilization;
+  rule.target = crds::MilliLoad{500};
+  for (std::size_t i = 0; i < 4; ++i)
+    answers[four[i].url] = "vllm:kv_cache_usage_perc " + std::string(i < 2 ? "0.25" : "0.75") + "\n";
+  EXPECT_THAT(read(2, four).message, HasSubstr("is 1 in 2 replicas")) << "a full one is 1, however large";
+}
+
 TEST_F(AutoscalerTest, IsReadAtItsIntervalHoweverOftenItIsLookedAt) {
   const auto one = replicas(1);
   answer(one[0], 1);

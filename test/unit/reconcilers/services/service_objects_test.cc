@@ -6,6 +6,7 @@
 #include "muster/crds/codec.h"
 #include "muster/crds/training_job.h"
 #include "muster/reconcilers/pods/names.h"
+#include "muster/reconcilers/pods/role_groups.h"
 #include "muster/reconcilers/services/service_status.h"
 #include "sample_jobs.h"
 
@@ -78,18 +79,114 @@ TEST(ServiceObjects, AStartTimeoutIsNoRevision) {
   EXPECT_EQ(replica_json(service, "r", 0, "", true)["spec"]["startTimeout"], "2h");
 }
 
+crds::InferenceService with_roles(crds::InferenceService service) {
+  service.spec.group_size = 1;
+  service.spec.gpus.reset();
+  crds::ServiceRole prefill;
+  prefill.name = "prefill";
+  prefill.replicas = 3;
+  prefill.gpus = crds::Gpus{.count = 1};
+  prefill.pod_template = service.spec.pod_template;
+  crds::ServiceRole decode = prefill;
+  decode.name = "decode";
+  decode.replicas = 2;
+  decode.group_size = 2;
+  decode.traffic = true;
+  decode.topology.preferred = "muster.dev/rack";
+  service.spec.roles = {prefill, decode};
+  service.spec.pod_template = {};
+  return service;
+}
+
+TEST(ServiceObjects, AReplicaWithRolesIsOneGangOfAllOfThem) {
+  auto service = with_roles(sample_service());
+  service.spec.topology.required = "muster.dev/block";
+  service.spec.drain_seconds = 20;
+  const Json json = replica_json(service, "0a1b2", 0, "", true);
+  const auto job = crds::from_json<crds::TrainingJob>(json);
+  ASSERT_TRUE(job);
+  ASSERT_EQ(job->spec.roles.size(), 2u);
+  EXPECT_EQ(job->spec.topology.required, "muster.dev/block");
+  EXPECT_EQ(job->spec.roles[0].name, "prefill");
+  EXPECT_EQ(job->spec.roles[0].replicas, 3);
+  EXPECT_EQ(job->spec.roles[1].name, "decode");
+  EXPECT_EQ(job->spec.roles[1].replicas, 4) << "two groups of two";
+  EXPECT_EQ(job->spec.roles[1].gpus->count, 1);
+  EXPECT_EQ(job->spec.roles[1].topology.preferred, "muster.dev/rack");
+  for (const auto& role : job->spec.roles) {
+    const Json& pod = (*role.pod_template.value)["spec"];
+    EXPECT_FALSE(pod.contains("restartPolicy"));
+    EXPECT_EQ(pod["terminationGracePeriodSeconds"], 110) << "each serves on";
+  }
+  EXPECT_EQ(group_size_of(*job, "prefill"), 1);
+  EXPECT_EQ(group_size_of(*job, "decode"), 2);
+  EXPECT_TRUE(takes_traffic(*job, "decode"));
+  EXPECT_FALSE(takes_traffic(*job, "prefill"));
+  service.spec.roles[1].traffic = false;
+  EXPECT_TRUE(takes_traffic(*crds::from_json<crds::TrainingJob>(replica_json(service, "0a1b2", 0, "", true)),
+                            "prefill"))
+      << "the first, where none says so";
+  EXPECT_EQ(replica_json(sample_service(), "0a1b2", 0, "", true)["metadata"].count("annotations"), 0u);
+}
+
+TEST(ServiceObjects, TheServiceLeadsToTheLeadersOfOneRoleAndEachRoleHasANameOfItsOwn) {
+  const auto service = with_roles(sample_service());
+  EXPECT_EQ(endpoint_json(service)["spec"]["selector"],
+            (Json{{"muster.dev/service", "chat"}, {"muster.dev/traffic", "true"}}));
+  const Json names = role_endpoint_json(service, "decode");
+  EXPECT_EQ(names["metadata"]["name"], "chat-decode");
+  EXPECT_EQ(names["metadata"]["ownerReferences"][0]["uid"], "uid-s");
+  EXPECT_EQ(names["spec"]["clusterIP"], "None");
+  EXPECT_EQ(names["spec"]["selector"], (Json{{"muster.dev/service", "chat"},
+                                             {"muster.dev/role", "decode"},
+                                             {"muster.dev/worker-index", "0"}}));
+  EXPECT_EQ(disruption_budget_json(service)["spec"]["minAvailable"], 20) << "of three sets of seven";
+  client::Pod pod;
+  pod.labels = {{"muster.dev/attempt", "1"},   {"muster.dev/index", "2"},      {"muster.dev/job", "j"},
+                {"muster.dev/role", "decode"}, {"muster.dev/traffic", "true"}, {"muster.dev/try", "0"}};
+  EXPECT_TRUE(takes_requests(service.spec, pod));
+  EXPECT_FALSE(takes_requests(sample_service().spec, pod)) << "there it is the first pod";
+  pod.labels[4].second = "false";
+  EXPECT_FALSE(takes_requests(service.spec, pod));
+}
+
+TEST(ServiceObjects, AChangeOfARoleIsARevision) {
+  const auto service = with_roles(sample_service());
+  const std::string revision = revision_of(service);
+  auto other = service;
+  other.spec.replicas = 9;
+  EXPECT_EQ(revision_of(other), revision) << "the number of sets is none";
+  other.spec.roles[0].replicas = 4;
+  EXPECT_NE(revision_of(other), revision);
+  other = service;
+  std::swap(other.spec.roles[0].traffic, other.spec.roles[1].traffic);
+  EXPECT_NE(revision_of(other), revision);
+}
+
+// As every earlier version has called it: another name would roll out every service at an upgrade.
+TEST(ServiceObjects, TheRevisionOfAServiceWithoutRolesIsWhatItWas) {
+  EXPECT_EQ(revision_of(sample_service()), "92a01");
+}
+
 TEST(ServiceObjects, WhatIsSaidOfAReplicaIsSaidInTheFieldsOfItsService) {
+  const auto service = sample_service();
   EXPECT_EQ(in_terms_of_service(
                 "TrainingJob.muster.dev \"chat-0a1b2-0\" is invalid: spec.roles[0].replicas: Invalid "
-                "value: 2: no, spec.roles[0].template.spec.volumes[1]: no"),
+                "value: 2: no, spec.roles[0].template.spec.volumes[1]: no",
+                service.spec),
             "spec.groupSize: Invalid value: 2: no, spec.template.spec.volumes[1]: no");
+  EXPECT_EQ(in_terms_of_service("TrainingJob.muster.dev \"chat-0a1b2-0\" is invalid: spec.roles[0].gpus: no",
+                                with_roles(service).spec),
+            "spec.roles[0].gpus: no")
+      << "its own";
   EXPECT_EQ(in_terms_of_service("trainingjobs.muster.dev \"chat-0a1b2-0\" is forbidden: "
-                                "ValidatingAdmissionPolicy 'p' denied request: spec.roles[0].gpus: no"),
+                                "ValidatingAdmissionPolicy 'p' denied request: spec.roles[0].gpus: no",
+                                service.spec),
             "ValidatingAdmissionPolicy 'p' denied request: spec.gpus: no");
   for (const char* other :
        {"", "spec.topology.groups: no", "pods \"chat-0a1b2-0-server-0\" is forbidden: no",
         "TrainingJob.muster.dev \"chat", "TrainingJob.muster.dev \"chat\" is odd", "spec.roles: no"})
-    EXPECT_EQ(in_terms_of_service(other), other);
+    EXPECT_EQ(in_terms_of_service(other, service.spec), other);
 }
 
 TEST(ServiceObjects, ARevisionIsWhatReplicasAreMadeFrom) {
@@ -248,6 +345,53 @@ TEST(ServiceStatus, SaysWhyTheSpecIsNotInForce) {
   EXPECT_EQ(rolled().status, crds::ConditionStatus::kFalse);
 }
 
+client::Ptr<client::Pod> ready_pod(const char* role_name, int index, bool ready = true) {
+  auto pod = std::make_shared<client::Pod>();
+  pod->labels = {{"muster.dev/attempt", "1"},
+                 {"muster.dev/index", std::to_string(index)},
+                 {"muster.dev/job", "j"},
+                 {"muster.dev/role", role_name},
+                 {"muster.dev/try", "0"}};
+  pod->ready = ready;
+  return pod;
+}
+
+TEST(ServiceStatus, CountsTheGroupsOfEachRoleThatAreReady) {
+  auto service = with_roles(sample_service());
+  service.spec.replicas = 2;
+  auto job = *crds::from_json<crds::TrainingJob>(replica_json(service, "new", 0, "", true));
+  job.status.assignment.attempt = 1;
+  std::vector<client::Ptr<client::Pod>> pods;
+  for (int i = 0; i < 3; ++i) pods.push_back(ready_pod("prefill", i, i != 1));
+  for (int i = 0; i < 4; ++i) pods.push_back(ready_pod("decode", i, i != 3));
+  auto view = view_of(job, pods, "new");
+  EXPECT_EQ(view.ready_pods, 5);
+  EXPECT_FALSE(view.state.is_ready) << "a set is ready when all of it is";
+  auto status = status_of(service, {view}, "new", {}, {}, kNow, {});
+  EXPECT_EQ(status.pods, "5/14");
+  EXPECT_EQ(status.roles, (std::vector<crds::ServiceRoleStatus>{{"prefill", 2, 6}, {"decode", 1, 4}}))
+      << "of the second group of decode one pod is missing";
+  pods = {ready_pod("prefill", 0), ready_pod("decode", 1), ready_pod("decode", 2)};
+  EXPECT_EQ(status_of(service, {view_of(job, pods, "new")}, "new", {}, {}, kNow, {}).roles[1].ready, 0)
+      << "of two groups one pod each";
+
+  auto renamed = service;
+  renamed.spec.roles[0].name = "context";
+  status = status_of(renamed, {view}, "newer", {}, {}, kNow, {});
+  EXPECT_EQ(status.roles,
+            (std::vector<crds::ServiceRoleStatus>{{"context", 0, 6}, {"decode", 1, 4}, {"prefill", 2, 0}}))
+      << "as long as a replica has it";
+  EXPECT_EQ(status_of(renamed, {}, "newer", {}, {}, kNow, {}).roles.size(), 2u);
+  EXPECT_TRUE(status_of(sample_service(), {}, "new", {}, {}, kNow, {}).roles.empty());
+
+  renamed.status = status;
+  auto later = status;
+  later.roles[1].ready = 2;
+  EXPECT_TRUE(only_numbers_differ(status, later));
+  later.roles.pop_back();
+  EXPECT_FALSE(only_numbers_differ(status, later));
+}
+
 TEST(ServiceStatus, SaysWhatItsProjectDoesNotAllowAnyMoreInItsOwnWords) {
   Fleet fleet;
   fleet.add(true, true);
@@ -262,7 +406,7 @@ TEST(ServiceStatus, SaysWhatItsProjectDoesNotAllowAnyMoreInItsOwnWords) {
   const auto* said = crds::find_condition(service.status.conditions, "PolicyViolation");
   ASSERT_NE(said, nullptr);
   EXPECT_EQ(said->message, "spec.template.spec.hostPID: true is not allowed");
-  EXPECT_EQ(in_terms_of_service("spec.roles: ask for 6 pods in all"),
+  EXPECT_EQ(in_terms_of_service("spec.roles: ask for 6 pods in all", service.spec),
             "spec.groupSize: asks for 6 pods in all");
   conditions.clear();
   service.status = fleet.status(service);

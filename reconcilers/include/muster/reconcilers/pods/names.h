@@ -23,6 +23,10 @@ inline constexpr std::string_view kTryLabel = "muster.dev/try";          // from
 // Labels of an InferenceService's replicas (TrainingJobs) and of their pods.
 inline constexpr std::string_view kServiceLabel = "muster.dev/service";    // job_label(service)
 inline constexpr std::string_view kRevisionLabel = "muster.dev/revision";  // of the spec it was made from
+// Labels of the pods of a replica that is a set of roles (role_groups.h).
+inline constexpr std::string_view kGroupLabel = "muster.dev/group-index";    // from 0, within the role
+inline constexpr std::string_view kWorkerLabel = "muster.dev/worker-index";  // within the group; 0 leads it
+inline constexpr std::string_view kTrafficLabel = "muster.dev/traffic";  // "true": its service leads to it
 // Labels of the jobs of an array's indexes and of their pods; and the annotation of such a job that has its
 // parameter.
 inline constexpr std::string_view kArrayLabel = "muster.dev/array";             // job_label(array)

@@ -4,6 +4,9 @@
 //   always      MUSTER_JOB, MUSTER_ROLE, MUSTER_INDEX (within the role), MUSTER_REPLICAS (of the role, when
 //               the pod was made), MUSTER_HOSTS_FILE, MUSTER_ATTEMPT; where the attempt resumes from a
 //               checkpoint MUSTER_RESUME_STEP and, if it was reported, MUSTER_RESUME_URI
+//   groups      of a role whose pods are groups (role_groups.h): MUSTER_GROUPS (of the role in this gang),
+//               MUSTER_GROUP_INDEX, MUSTER_GROUP_SIZE, MUSTER_WORKER_INDEX, MUSTER_LEADER_ADDRESS, and the
+//               names that LeaderWorkerSet gives to the last three
 //   PyTorch     MASTER_ADDR, MASTER_PORT, WORLD_SIZE (pods), RANK, and torchrun's PET_*. PET_RDZV_ID
 //               changes with every attempt, PET_NNODES is "least:most" where members join and leave,
 //               PET_MAX_RESTARTS is 0 because Muster restarts and counts (kRestartsInPlace where members
@@ -49,6 +52,10 @@ struct PodNumbers {
   std::string rank;
   std::string attempt;
   std::string is_first;  // "true" for rank 0, else "false"
+  // Of a pod in a group.
+  std::string group{};
+  std::string worker{};
+  std::string leader{};  // the host name of the group's first pod
 };
 
 // The environment of a pod of this role (one of job.spec.roles), in the order in which it is to be
@@ -57,7 +64,8 @@ std::vector<EnvVar> environment(const crds::TrainingJob& job, const crds::Role& 
                                 const PodNumbers& numbers);
 
 // Files of the job's ConfigMap by key: "hosts" (one FQDN a line, in rank order), of an elastic gang "size"
-// (pods in all), and what the framework needs. They follow the assignment. O(pods).
+// (pods in all), of a role whose pods are groups "leaders-<role>" (the first of each), and what the framework
+// needs. They follow the assignment. O(pods).
 std::vector<std::pair<std::string, std::string>> rendezvous_files(const crds::TrainingJob& job);
 
 // A gang whose names are more than Kubernetes or the kernel take: a ConfigMap above 1 MiB, a variable above

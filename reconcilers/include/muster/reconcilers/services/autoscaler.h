@@ -22,7 +22,7 @@ struct AutoscalerOptions {
   std::size_t in_all = 64;
 };
 
-// Where a replica that serves answers.
+// Where a replica that serves answers. Those of one replica stand together.
 struct MetricsEndpoint {
   std::string replica;  // its name
   std::string url;      // "": none, it cannot be read

@@ -56,7 +56,8 @@ class InferenceServiceReconciler {
   client::Task<Outcome> keep_led(const client::Key& key, Service service);  // activation.cc
   client::Task<Outcome> keep_replicas(const client::Key& key, Service service,
                                       std::optional<ScalingVerdict> scaling);
-  // Of the pods that its Service leads to: the first of each replica, of any revision, that is ready.
+  // Of the pods that its Service leads to those that are ready, of any revision. Those of one replica stand
+  // together.
   std::vector<client::Ptr<client::Pod>> serving_pods(const Service& service) const;
   std::vector<MetricsEndpoint> endpoints_of(const Service& service) const;
   // activation.cc
@@ -82,9 +83,12 @@ class InferenceServiceReconciler {
   std::vector<std::int32_t> free_ordinals(const Service& service, const std::string& revision,
                                           std::int32_t n) const;
   std::string priority_class_of(const crds::InferenceService& service) const;
+  // `as`: the service as it is in the revision in force.
   client::Task<Refused> keep_companions(client::Key key, Service service, crds::InferenceService as);
-  client::Task<Refused> keep_companion(std::string id, client::Resource resource, crds::Json object,
-                                       std::string uid);
+  client::Task<bool> remove_role_services(client::Key key, Service service, crds::InferenceService as,
+                                          const Fleet& fleet);
+  client::Task<Refused> keep_companion(std::string id, client::Resource resource, Service service,
+                                       crds::Json object);
   // `as`: the service as it is in that revision.
   client::Task<Refused> create(Service service, crds::InferenceService as, std::string revision,
                                std::int32_t n, std::int32_t guaranteed);

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "muster/client/pod.h"
 #include "muster/crds/inference_service.h"
 
 namespace muster::reconcilers {
@@ -19,16 +20,22 @@ crds::Json replica_json(const crds::InferenceService& service, std::string_view 
                         std::int32_t ordinal, std::string_view priority_class, bool is_guaranteed);
 
 // Takes what was said of a replica's spec, and says it of the service's: with the service's own fields, and
-// without the replica as the subject of the API server's sentence.
-std::string in_terms_of_service(std::string_view text);
+// without the replica as the subject of the API server's sentence. With roles the fields are the same.
+std::string in_terms_of_service(std::string_view text, const crds::InferenceServiceSpec& spec);
 
 // The selector of all its pods, for HorizontalPodAutoscalers: "muster.dev/service=<name>".
 std::string pod_selector(const crds::InferenceService& service);
 // "http://<name>.<namespace>.svc:<port>".
 std::string url_of(const crds::InferenceService& service);
 
-// Leads to the first pod of every replica whose readiness probe says so.
+// Leads to the first pod of every replica whose readiness probe says so; with roles to the leaders of the
+// role that takes the traffic.
 crds::Json endpoint_json(const crds::InferenceService& service);
+// "<service>-<role>": a headless Service, whose name resolves to the leaders of the role that are ready.
+std::string role_service_name(std::string_view service, std::string_view role);
+crds::Json role_endpoint_json(const crds::InferenceService& service, std::string_view role);
+// Whether the Service of the service leads to the pod.
+bool takes_requests(const crds::InferenceServiceSpec& spec, const client::Pod& pod);
 // Keeps all replicas but as many as a rollout may lack. At least one may go, so that a drain can go on.
 crds::Json disruption_budget_json(const crds::InferenceService& service);
 

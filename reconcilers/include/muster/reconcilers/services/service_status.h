@@ -1,6 +1,7 @@
 // What an InferenceService's replicas come to, for its status. Pure.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@ struct ReplicaView {
   const crds::TrainingJob* job = nullptr;
   std::int32_t ready_pods = 0;
   std::string_view revision;  // it is made of; into the job
+  std::map<std::string, std::int32_t> ready_groups{};  // of each role whose pods are groups
   Replica state;
 };
 // `pods`: all that this very job owns. `revision`: of the spec in force.
