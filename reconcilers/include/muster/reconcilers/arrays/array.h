@@ -3,7 +3,8 @@
 //
 // Two things keep an index from being run twice. A job that has ended is deleted only when the record has its
 // index. And no job is made by a record that may be old: before the first, a process that comes to lead has
-// written this array's status, guarded by its resourceVersion, or has read it from the API server.
+// written this array's status, guarded by its resourceVersion, or has read it from the API server and found
+// that its watch has come so far.
 #pragma once
 
 #include <map>
