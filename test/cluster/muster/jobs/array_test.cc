@@ -139,7 +139,7 @@ TEST(ArrayCrash, KilledAfterAnyWriteEachIndexIsRunToItsEndOnce) {
   const auto began = std::chrono::steady_clock::now();
   int killed = 0;
   for (; killed < kills && cluster->phase("sweep") != "Succeeded"; ++killed) {
-    const int fatal = writes.but_for_events() + 1 + static_cast<int>(random() % (full_size() ? 600 : 60));
+    const int fatal = writes.but_for_events() + 1 + static_cast<int>(random() % (full_size() ? 250 : 60));
     if (!testcluster::wait_until(120s, [&] { return writes.but_for_events() >= fatal; }, 1ms)) break;
     muster->kill();
     muster = cluster->muster();
