@@ -90,7 +90,7 @@ struct ArrayStatus {
   // The record: what is in it has ended, and is not run again.
   std::string succeeded_indexes, failed_indexes;
   std::string running_indexes;
-  std::string held_indexes;  // they have begun, and are suspended because parallelism was lowered
+  std::string held_indexes;   // they have begun, and are suspended because parallelism was lowered
   std::string retry_indexes;  // they have failed and are to be run again, and have not begun to
   std::int32_t retried = 0;   // the highest spec.array.retryFailed that was honoured
   std::optional<std::int32_t> result_index;
