@@ -40,6 +40,9 @@ client::Result<JobSeen> decode_job(std::string_view text) {
 bool runs(const Pod& pod) {
   return pod.phase == client::PodPhase::kRunning;
 }
+bool has_succeeded(const Pod& pod) {
+  return pod.phase == client::PodPhase::kSucceeded;
+}
 
 }  // namespace
 
@@ -56,15 +59,22 @@ void PodBoard::on_event(const client::StoreEvent<Pod>& event) {
 void PodBoard::count(const Pod* before, const Pod& now) {
   const bool came = before == nullptr;
   const bool started = runs(now) && (came || !runs(*before));
-  if (!came && !started) return;
+  const bool ended = has_succeeded(now) && (came || !has_succeeded(*before));
+  if (!came && !started && !ended) return;
   const auto at = std::chrono::steady_clock::now();
   const std::string* job = client::find_value(now.labels, kJobLabel);
   Group& group = groups_[job ? *job : std::string()];
   if (came && ++group.created == 1) group.first_created = at;
-  if (!started) return;
-  ++group.running;
-  ++running_;
-  group.last_running = last_running_ = at;
+  if (started) {
+    ++group.running;
+    ++running_;
+    group.last_running = last_running_ = at;
+  }
+  if (!ended) return;
+  ++group.succeeded;
+  ++succeeded_;
+  last_succeeded_ = at;
+  if (on_success) on_success(now);
 }
 
 JobBoard::JobBoard(client::ApiClient& api, const std::string& ns)
@@ -84,6 +94,11 @@ std::size_t JobBoard::in_phase(std::string_view phase) const {
   std::size_t n = 0;
   for (const auto& [key, job] : informer_.store().all()) n += job->phase == phase ? 1 : 0;
   return n;
+}
+
+std::string JobBoard::phase_of(const client::Key& key) const {
+  const auto job = informer_.store().find(key);
+  return job ? job->phase : "";
 }
 
 std::optional<SteadyTime> JobBoard::admitted(const std::string& name) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -23,7 +24,7 @@ class PodBoard {
   // When pods with one value of the label muster.dev/job (empty for those without) were seen.
   struct Group {
     SteadyTime first_created, last_running;
-    int created = 0, running = 0;  // ever
+    int created = 0, running = 0, succeeded = 0;  // ever
   };
 
   PodBoard(client::ApiClient& api, const std::string& ns);
@@ -34,6 +35,9 @@ class PodBoard {
   // Pods seen to come to run, those gone since included.
   int running() const { return running_; }
   SteadyTime last_running() const { return last_running_; }
+  int succeeded() const { return succeeded_; }  // likewise
+  SteadyTime last_succeeded() const { return last_succeeded_; }
+  std::function<void(const client::Pod&)> on_success;  // empty: nobody wants to know
   const std::map<std::string, Group>& groups() const { return groups_; }
   std::uint64_t decode_errors() const { return informer_.decode_errors(); }
 
@@ -43,8 +47,8 @@ class PodBoard {
 
   client::Informer<client::Pod> informer_;
   std::map<std::string, Group> groups_;
-  int running_ = 0;
-  SteadyTime last_running_;
+  int running_ = 0, succeeded_ = 0;
+  SteadyTime last_running_, last_succeeded_;
 };
 
 // What is looked at in a TrainingJob.
@@ -63,6 +67,7 @@ class JobBoard {
   bool synced() const { return informer_.store().synced(); }
   std::size_t present() const { return informer_.store().size(); }
   std::size_t in_phase(std::string_view phase) const;
+  std::string phase_of(const client::Key& key) const;  // "": it is not there, or says nothing
   // nullopt: not seen admitted yet.
   std::optional<SteadyTime> admitted(const std::string& name) const;
 

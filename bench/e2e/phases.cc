@@ -1,14 +1,8 @@
 #include "e2e/phases.h"
 
-#include <unistd.h>
-
-#include <boost/asio/io_context.hpp>
-#include <functional>
 #include <nlohmann/json.hpp>
 
-#include "e2e/boards.h"
-#include "muster/client/config.h"
-#include "muster/client/curl_transport.h"
+#include "e2e/session.h"
 #include "muster/crds/crds.h"
 #include "muster/reconcilers/pods/pod_builder.h"
 #include "report.h"
@@ -19,172 +13,14 @@ namespace {
 using client::Task;
 using nlohmann::json;
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 const client::Resource kTrainingJobs{"muster.dev", "v1alpha1", "trainingjobs"};
-constexpr client::Duration kStep{5};
 
 // What a container of either phase asks for.
 json container() {
   const json resources = {{"requests", {{"cpu", "1"}, {"memory", "1Gi"}}}};
   return {{"name", "main"}, {"image", "registry.example/train:1"}, {"resources", resources}};
 }
-
-// Objects to be created, and how it went. Shared with the coroutines, which may outlive a phase that failed.
-struct Creation {
-  client::Resource resource;
-  std::string ns;
-  std::vector<std::string> bodies{};  // made beforehand: to write them takes the bare client no time
-
-  std::size_t next = 0, answered = 0;
-  std::vector<SteadyTime> sent{};  // by index
-  SteadyTime last_answer{};
-  std::string error{};  // the first
-
-  bool failed() const { return !error.empty(); }
-};
-
-Task<void> create_some(client::ApiClient& api, std::shared_ptr<Creation> work) {
-  while (work->next < work->bodies.size() && !work->failed()) {
-    const std::size_t index = work->next++;
-    work->sent[index] = steady_clock::now();
-    std::string body = std::move(work->bodies[index]);
-    const auto made = co_await api.create(work->resource, work->ns, std::move(body), "bench");
-    work->last_answer = steady_clock::now();
-    ++work->answered;
-    if (!made && !work->failed()) work->error = client::to_string(made.error());
-  }
-}
-
-// A connection of its own for each phase, and the watches on it.
-class Session {
- public:
-  static Outcome<std::unique_ptr<Session>> open(const BenchCluster& cluster, const std::string& ns) {
-    client::KubeconfigOptions where;
-    where.path = cluster.real().kubeconfig();
-    auto config = client::load_kubeconfig(where);
-    if (!config) return std::unexpected(client::to_string(config.error()));
-    return std::make_unique<Session>(std::move(*config), ns);
-  }
-
-  Session(client::ClientConfig config, const std::string& ns)
-      : env_{loop_.get_executor(), clock_, random_},
-        transport_(env_, std::move(config)),
-        api_(env_, transport_, api_options()),
-        ns_(ns),
-        pods_(api_, ns),
-        jobs_(api_, ns) {
-    client::spawn(env_.executor, pods_.run(), &stop_pods_);
-    client::spawn(env_.executor, jobs_.run(), &stop_jobs_);
-  }
-  ~Session() {
-    stop_pods_.emit(boost::asio::cancellation_type::terminal);
-    stop_jobs_.emit(boost::asio::cancellation_type::terminal);
-    loop_.restart();
-    loop_.run_for(std::chrono::seconds(2));
-  }
-
-  PodBoard& pods() { return pods_; }
-  JobBoard& jobs() { return jobs_; }
-
-  // Runs the loop until `done` says so; false at the deadline.
-  bool run_until(milliseconds timeout, const std::function<bool()>& done) {
-    const auto deadline = steady_clock::now() + timeout;
-    while (!done()) {
-      if (steady_clock::now() >= deadline) return false;
-      loop_.restart();
-      loop_.run_for(kStep);
-    }
-    return true;
-  }
-  bool run_until_synced() {
-    return run_until(std::chrono::seconds(30), [this] { return pods_.synced() && jobs_.synced(); });
-  }
-
-  void start(const std::shared_ptr<Creation>& work, std::size_t in_flight) {
-    work->sent.resize(work->bodies.size());
-    for (std::size_t i = 0; i < in_flight; ++i) client::spawn(env_.executor, create_some(api_, work));
-  }
-
-  // Deletes all objects of the kind in the namespace at once, without grace, until none is left.
-  Outcome<void> clear(const client::Resource& resource, const std::function<bool()>& gone) {
-    for (int attempt = 0; attempt < 5; ++attempt) {
-      const auto answered = std::make_shared<bool>(false);
-      client::spawn(env_.executor, remove_all(api_, resource, ns_, answered));
-      if (!run_until(std::chrono::seconds(120), [&] { return *answered; })) break;
-      if (run_until(std::chrono::seconds(60), gone)) return {};
-    }
-    return std::unexpected(resource.plural + " in " + ns_ + " could not be removed");
-  }
-
- private:
-  static client::ApiOptions api_options() {
-    client::ApiOptions options;
-    options.user_agent = "muster-bench";
-    options.timeout = std::chrono::seconds(90);
-    return options;
-  }
-  static Task<void> remove_all(client::ApiClient& api, client::Resource resource, std::string ns,
-                               std::shared_ptr<bool> answered) {
-    client::DeleteOptions options;
-    options.grace_period_seconds = 0;
-    options.propagation_policy = "Background";
-    client::ListOptions everything;
-    everything.limit = 0;
-    const auto removed = co_await api.remove_collection(resource, ns, everything, options);
-    if (!removed) progress("removing " + resource.plural + ": " + client::to_string(removed.error()));
-    *answered = true;
-  }
-
-  boost::asio::cancellation_signal stop_pods_, stop_jobs_;  // outlive what they cancel
-  boost::asio::io_context loop_{1};
-  client::RealClock clock_;
-  client::RandomSource random_{client::RandomSource::seed_from_system()};
-  client::Environment env_;
-  client::CurlTransport transport_;
-  client::ApiClient api_;
-  std::string ns_;
-  PodBoard pods_;
-  JobBoard jobs_;
-};
-
-// Everything that is measured around the work.
-class Measurement {
- public:
-  static Outcome<Measurement> begin(const BenchCluster& cluster, std::map<std::string, pid_t> processes) {
-    auto writes = cluster.writes();
-    if (!writes) return std::unexpected(writes.error());
-    processes.merge(cluster.processes());
-    processes["bench"] = getpid();
-    return Measurement(std::move(*writes), std::move(processes));
-  }
-
-  void start() { cpu_ = take_cpu(processes_); }
-  CpuUse stop() const { return take_cpu(processes_) - cpu_; }
-
-  // Waits until no writes that count come any more, and says how many there were.
-  Outcome<WriteCounts> writes(const BenchCluster& cluster,
-                              const std::function<void(milliseconds)>& pause) const {
-    std::int64_t before = -1;
-    for (int i = 0;; ++i) {
-      auto now = cluster.writes();
-      if (!now) return std::unexpected(now.error());
-      auto since = difference(*now, writes_);
-      const auto counted = total(since, Writer::kCounted);
-      if (counted == before || i == 20) return since;
-      before = counted;
-      pause(milliseconds(2000));
-    }
-  }
-
- private:
-  Measurement(WriteCounts writes, std::map<std::string, pid_t> processes)
-      : writes_(std::move(writes)), processes_(std::move(processes)) {}
-
-  WriteCounts writes_;
-  std::map<std::string, pid_t> processes_;
-  CpuSnapshot cpu_;
-};
 
 std::string job_name(std::size_t index) {
   return "job-" + std::to_string(index);

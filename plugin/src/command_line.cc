@@ -135,6 +135,11 @@ void add_changes(CLI::App& app, CommandLine& line) {
   resume->callback([&line, name = add_job(*resume)] {
     line.run = [&line, name] { return run_suspend(line.options, *name, false); };
   });
+  auto* retry = app.add_subcommand("retry", "Run the indexes of an array again that have failed");
+  retry->footer("  kubectl muster retry sweep");
+  retry->callback([&line, name = add_job(*retry)] {
+    line.run = [&line, name] { return run_retry(line.options, *name); };
+  });
   auto* scale = app.add_subcommand("scale", "Set the size that an elastic job or a service is to have");
   scale->footer("  kubectl muster scale video 6\n  kubectl muster scale isvc/chat 3");
   const auto name = add_job(*scale);

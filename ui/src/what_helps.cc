@@ -7,7 +7,7 @@
 namespace muster::ui {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 22> kHelps = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 25> kHelps = {{
     {"InsufficientCapacity", "to wait, a smaller gang, or more nodes"},
     {"Fragmented", "to wait, or smaller pods"},
     {"Reserved", "to wait, or a maxRuntime by which it ends before what is named begins"},
@@ -27,6 +27,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 22> kHelps =
     {"DependencyNotFound", "to make the job that is named, or to take it out of spec.dependsOn"},
     {"DependencyFailed", "to make the job that is named anew, or to take it out of spec.dependsOn"},
     {"DependencyCycle", "to take one of the jobs that are named out of the spec.dependsOn of another"},
+    {"ParametersNotFound", "to make the ConfigMap that is named, with its key"},
+    {"ParametersInvalid", "to correct the lines of the ConfigMap that is named"},
+    {"ParametersLost", "to delete the array and make another"},
     {"BackingOff", "to look at its events and at the reasons of its pods"},
     {"PolicyViolation", "to change it, or another policy of the Project"},
     {"NotSupported", "to do what the message says instead"},

@@ -354,8 +354,6 @@ constexpr RuleTwin kTwins[] = {
     {"has(self.array) == has(oldSelf.array)",
      [](J self, P old) { return has(self, "array") == has(*old, "array"); }},
     {"!has(self.array) || !has(oldSelf.array) || self.roles == oldSelf.roles", array_keeps_roles},
-    {"!has(self.array) || !has(self.dependsOn) || size(self.dependsOn) == 0",
-     [](J self, P) { return !has(self, "array") || size(self, "dependsOn") == 0; }},
     {"!has(self.array) || !has(self.expose) || size(self.expose) == 0",
      [](J self, P) { return !has(self, "array") || size(self, "expose") == 0; }},
     {"self.mode != 'Interactive' || !has(self.array)",
@@ -369,6 +367,11 @@ constexpr RuleTwin kTwins[] = {
        return !has(self, "parameters") ||
               static_cast<std::int64_t>(size(self, "parameters")) == number(self, "count");
      }},
+    {"!has(self.parameters) || !has(self.parametersFrom)",
+     [](J self, P) { return !has(self, "parameters") || !has(self, "parametersFrom"); }},
+    {"has(self.parametersFrom) == has(oldSelf.parametersFrom) && (!has(self.parametersFrom) || "
+     "self.parametersFrom == oldSelf.parametersFrom)",
+     [](J self, P old) { return same(self, *old, "parametersFrom"); }},
     {"!has(self.parallelism) || self.parallelism <= self.count",
      [](J self, P) {
        return !has(self, "parallelism") || number(self, "parallelism") <= number(self, "count");

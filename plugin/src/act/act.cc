@@ -85,6 +85,27 @@ int run_scale(const Options& options, const std::string& name, std::int32_t repl
   });
 }
 
+int run_retry(const Options& options, const std::string& name) {
+  return with_workload(options, name, [&](Reader& reader, const Workload& workload) {
+    const auto* job = std::get_if<crds::TrainingJob>(&workload);
+    const std::string who = name_of(meta_of(workload));
+    if (job == nullptr || !job->spec.array)
+      return fail(who + " is no array: only the indexes of an array are run again");
+    if (job->status.phase == crds::Phase::kSucceeded)
+      return fail(who + " is Complete, and stays so: none of its indexes is run again");
+    const auto status = job->status.array.value_or(crds::ArrayStatus{});
+    if (status.failed == 0) return fail(who + " has no index that has failed");
+    const std::int32_t next = std::max(job->spec.array->retry_failed.value_or(0), status.retried) + 1;
+    // Two people who say it at once mean one retry: the second one is told that somebody was faster.
+    const auto done = reader.patch(resource_of(workload), ref_of(workload),
+                                   {{"metadata", {{"resourceVersion", job->metadata.resource_version}}},
+                                    {"spec", {{"array", {{"retryFailed", next}}}}}});
+    if (!done) return fail(said(done.error()));
+    std::cout << full_name(workload) << ": indexes " << status.failed_indexes << " are run again\n";
+    return 0;
+  });
+}
+
 int run_submit(const Options& options, const Submission& submission, bool only_print) {
   const auto print_object = [&](const Data& object) {
     std::cout << (options.format == Format::kJson ? object.dump(2) + '\n' : to_yaml(object));

@@ -1,5 +1,6 @@
 #include "muster/reconcilers/arrays/array_objects.h"
 
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "muster/crds/codec.h"
@@ -15,31 +16,66 @@ void carry_over(const crds::StringMap& from, crds::StringMap& to) {
   if (const auto found = from.find(user); found != from.end()) to[user] = found->second;
 }
 
+// What is of this index alone.
+crds::ObjectMeta metadata_of(const crds::TrainingJob& array, std::int32_t index,
+                             const std::vector<std::string>& parameters) {
+  crds::ObjectMeta meta;
+  meta.name = index_job_name(array.metadata.name, index);
+  meta.ns = array.metadata.ns;
+  meta.labels = {{std::string(kArrayLabel), job_label(array.metadata.name)},
+                 {std::string(kArrayIndexLabel), std::to_string(index)}};
+  carry_over(array.metadata.labels, meta.labels);
+  carry_over(array.metadata.annotations, meta.annotations);
+  if (static_cast<std::size_t>(index) < parameters.size())
+    meta.annotations[std::string(kArrayParameterAnnotation)] = parameters[static_cast<std::size_t>(index)];
+  const std::int32_t retried = array.status.array ? array.status.array->retried : 0;
+  if (retried > 0) meta.annotations[std::string(kArrayRetryAnnotation)] = std::to_string(retried);
+  return meta;
+}
+
+crds::TrainingJobSpec spec_of_index(const crds::TrainingJob& array) {
+  crds::TrainingJobSpec spec = array.spec;
+  spec.array.reset();
+  spec.depends_on.clear();
+  spec.suspend = false;
+  spec.ttl_after_finished.reset();
+  return spec;
+}
+
+std::int32_t retry_of(const crds::TrainingJob& job) {
+  const auto found = job.metadata.annotations.find(std::string(kArrayRetryAnnotation));
+  std::int32_t retry = 0;
+  if (found != job.metadata.annotations.end()) {
+    const std::string& text = found->second;
+    std::from_chars(text.data(), text.data() + text.size(), retry);
+  }
+  return retry;
+}
+
 }  // namespace
 
 crds::TrainingJob index_job(const crds::TrainingJob& array, std::int32_t index) {
   crds::TrainingJob job;
-  job.metadata.name = index_job_name(array.metadata.name, index);
-  job.metadata.ns = array.metadata.ns;
-  job.metadata.labels = {{std::string(kArrayLabel), job_label(array.metadata.name)},
-                         {std::string(kArrayIndexLabel), std::to_string(index)}};
-  carry_over(array.metadata.labels, job.metadata.labels);
-  carry_over(array.metadata.annotations, job.metadata.annotations);
-  job.spec = array.spec;
-  job.spec.array.reset();
-  job.spec.suspend = false;
-  job.spec.ttl_after_finished.reset();
-  const auto& parameters = array.spec.array->parameters;
-  if (static_cast<std::size_t>(index) < parameters.size())
-    job.metadata.annotations[std::string(kArrayParameterAnnotation)] =
-        parameters[static_cast<std::size_t>(index)];
+  job.metadata = metadata_of(array, index, array.spec.array->parameters);
+  job.spec = spec_of_index(array);
   return job;
 }
 
-crds::Json index_job_json(const crds::TrainingJob& array, std::int32_t index) {
-  crds::Json object = crds::to_json(index_job(array, index));
-  object["metadata"]["ownerReferences"] = owner_references(array);
-  object.erase("status");
+IndexJobs::IndexJobs(const crds::TrainingJob& array, const std::vector<std::string>& lines)
+    : array_(array),
+      parameters_(array.spec.array->parameters.empty() ? lines : array.spec.array->parameters) {
+  crds::TrainingJob job;
+  job.spec = spec_of_index(array);
+  common_ = crds::to_json(job);
+  common_.erase("status");
+}
+
+crds::Json IndexJobs::json(std::int32_t index) const {
+  crds::TrainingJob named;
+  named.metadata = metadata_of(array_, index, parameters_);
+  crds::Json object = common_;
+  object["metadata"] = crds::to_json(named)["metadata"];
+  object["metadata"]["ownerReferences"] = owner_references(array_);
   return object;
 }
 
@@ -64,8 +100,15 @@ IndexJob seen_as_index(const crds::TrainingJob& job, std::int32_t index) {
                : status.attempt != 0                        ? State::kWaits
                                                             : State::kNew;
   seen.has_result = seen.state == State::kSucceeded && !status.result.empty();
+  seen.retry = retry_of(job);
   seen.ended = status.finished_at.value_or(crds::Time{});
   return seen;
+}
+
+std::optional<ArrayEnd::Kind> ended_as(const crds::TrainingJobStatus& status) {
+  if (crds::is_true(status.conditions, "Complete")) return ArrayEnd::Kind::kComplete;
+  if (crds::is_true(status.conditions, "Failed")) return ArrayEnd::Kind::kFailed;
+  return std::nullopt;
 }
 
 ArrayRecord record_of(const crds::JobArray& array, const crds::TrainingJobStatus& status) {
@@ -74,6 +117,8 @@ ArrayRecord record_of(const crds::JobArray& array, const crds::TrainingJobStatus
   record.succeeded = IndexSet::parse(status.array->succeeded_indexes, array.count);
   record.failed = IndexSet::parse(status.array->failed_indexes, array.count);
   record.held = IndexSet::parse(status.array->held_indexes, array.count);
+  record.again = IndexSet::parse(status.array->retry_indexes, array.count);
+  record.retried = status.array->retried;
   record.result = status.array->result_index;
   return record;
 }

@@ -12,18 +12,18 @@ using State = IndexJob::State;
 
 class Planner {
  public:
-  Planner(const crds::JobArray& array, bool suspended, bool has_ended, const ArrayRecord& before,
-          const std::vector<IndexJob>& jobs)
-      : array_(array), suspended_(suspended), jobs_(jobs), plan_(array.count) {
+  Planner(const crds::JobArray& array, bool suspended, std::optional<ArrayEnd::Kind> ended,
+          const ArrayRecord& before, const std::vector<IndexJob>& jobs)
+      : array_(array), suspended_(suspended), has_ended_(ended.has_value()), jobs_(jobs), plan_(array.count) {
     plan_.record = before;
-    has_ended_ = has_ended;
+    is_retried_ = is_retry_due(array, before.retried, ended);
   }
 
   ArrayPlan run() {
-    if (!has_ended_) {
-      take_in();
-      judge();
-    }
+    meet_new_jobs();
+    if (!has_ended_) take_in();
+    if (is_retried_ && (has_ended_ || plan_.record.again.empty())) retry();
+    if (!has_ended_) judge();
     if (has_ended_ || plan_.end) {
       plan_.record.held = IndexSet(array_.count);
       remove_all();
@@ -35,11 +35,33 @@ class Planner {
   }
 
  private:
+  // Their old jobs are gone.
+  void meet_new_jobs() {
+    for (const IndexJob& job : jobs_) {
+      if (job.retry == plan_.record.retried) plan_.record.again.erase(job.index);
+    }
+  }
+
+  // The job of an index that is to be run again, from before.
+  bool is_old(const IndexJob& job) const { return plan_.record.again.contains(job.index); }
+
+  void retry() {
+    auto& record = plan_.record;
+    plan_.retries = record.failed.size();
+    for (std::int32_t i = 0; i < array_.count; ++i) {
+      if (record.failed.contains(i)) record.again.insert(i);
+    }
+    record.failed = IndexSet(array_.count);
+    record.retried = *array_.retry_failed;
+    plan_.reopened = has_ended_ && !record.again.empty();
+    has_ended_ = has_ended_ && !plan_.reopened;
+  }
+
   // Ends that are news.
   void take_in() {
     std::vector<const IndexJob*> ended;
     for (const IndexJob& job : jobs_) {
-      if (job.has_ended() && !plan_.record.has(job.index)) ended.push_back(&job);
+      if (job.has_ended() && !plan_.record.has(job.index) && !is_old(job)) ended.push_back(&job);
     }
     std::ranges::sort(ended, {}, [](const IndexJob* job) { return std::tuple(job->ended, job->index); });
     for (const IndexJob* job : ended) {
@@ -93,7 +115,8 @@ class Planner {
 
   void remove_recorded() {
     for (std::size_t i = 0; i < jobs_.size(); ++i) {
-      if (plan_.record.has(jobs_[i].index) && jobs_[i].state != State::kFailed) remove(i);
+      const bool goes = plan_.record.has(jobs_[i].index) && jobs_[i].state != State::kFailed;
+      if (goes || is_old(jobs_[i])) remove(i);
     }
     remove_failed();
   }
@@ -104,6 +127,7 @@ class Planner {
     for (std::size_t i = 0; i < jobs_.size(); ++i) {
       const bool counts = plan_.record.failed.contains(jobs_[i].index);
       if (jobs_[i].state != State::kFailed || jobs_[i].leaves) continue;
+      if (is_old(jobs_[i])) continue;  // it goes already
       if (counts) {
         failed.push_back(i);
       } else if (plan_.record.has(jobs_[i].index) || has_ended_ || plan_.end) {
@@ -116,7 +140,7 @@ class Planner {
 
   void remove_all() {
     for (std::size_t i = 0; i < jobs_.size(); ++i) {
-      if (jobs_[i].state != State::kFailed) remove(i);
+      if (jobs_[i].state != State::kFailed || is_old(jobs_[i])) remove(i);
     }
     remove_failed();
   }
@@ -133,7 +157,7 @@ class Planner {
     for (std::size_t i = 0; i < jobs_.size(); ++i) {
       has_job.insert(jobs_[i].index);
       if (jobs_[i].has_ended() || plan_.record.has(jobs_[i].index)) continue;
-      if (jobs_[i].leaves) {
+      if (jobs_[i].leaves || is_old(jobs_[i])) {
         --room;  // its pods may be there yet
       } else {
         (plan_.record.held.contains(jobs_[i].index) ? held : go_on).push_back(i);
@@ -170,16 +194,20 @@ class Planner {
 
   const crds::JobArray& array_;
   bool suspended_;
-  bool has_ended_ = false;
+  bool has_ended_, is_retried_ = false;
   const std::vector<IndexJob>& jobs_;
   ArrayPlan plan_;
 };
 
 }  // namespace
 
-ArrayPlan plan_array(const crds::JobArray& array, bool suspended, bool has_ended, const ArrayRecord& before,
-                     const std::vector<IndexJob>& jobs) {
-  return Planner(array, suspended, has_ended, before, jobs).run();
+ArrayPlan plan_array(const crds::JobArray& array, bool suspended, std::optional<ArrayEnd::Kind> ended,
+                     const ArrayRecord& before, const std::vector<IndexJob>& jobs) {
+  return Planner(array, suspended, ended, before, jobs).run();
+}
+
+bool is_retry_due(const crds::JobArray& array, std::int32_t retried, std::optional<ArrayEnd::Kind> ended) {
+  return array.retry_failed.value_or(0) > retried && ended != ArrayEnd::Kind::kComplete;
 }
 
 }  // namespace muster::reconcilers

@@ -34,6 +34,10 @@ class Writer {
       if (crds::find_condition(status_.conditions, type) == nullptr)
         set(type, ConditionStatus::kUnknown, "Pending", "");
     }
+    if (plan_.reopened) {
+      set("Failed", ConditionStatus::kFalse, "Retried", "");
+      status_.finished_at.reset();
+    }
     count();
     if (is_finished(status_) || plan_.end) {
       ended();
@@ -79,6 +83,8 @@ class Writer {
     s.failed_indexes = record.failed.to_text();
     s.running_indexes = has_ended ? "" : running.to_text();
     s.held_indexes = record.held.to_text();
+    s.retry_indexes = record.again.to_text();
+    s.retried = record.retried;
     s.result_index = record.result;
     const std::int64_t of_one = crds::replicas_of(spec);
     if (has_ended) there = 0;
@@ -100,6 +106,7 @@ class Writer {
 
   // What is wrong with the job of one index is most often wrong with all of them.
   void accepted(ArrayRefusal refused) {
+    if (refused.only_waits) refused = {};
     for (const auto& [job, index] : open_) {
       const auto* c = crds::find_condition(job->status.conditions, "Accepted");
       if (!refused.reason.empty() || c == nullptr || c->status != ConditionStatus::kFalse) continue;
@@ -198,6 +205,7 @@ crds::TrainingJobStatus without_record(crds::TrainingJobStatus s) {
   s.array->succeeded = s.array->failed = 0;
   s.array->succeeded_indexes.clear();
   s.array->failed_indexes.clear();
+  s.array->retry_indexes.clear();
   return s;
 }
 
@@ -207,6 +215,10 @@ crds::TrainingJobStatus array_status(const crds::TrainingJob& array, const Array
                                      const std::vector<const crds::TrainingJob*>& jobs,
                                      const ArrayRefusal& refused, crds::Time now) {
   return Writer(array, plan, jobs, now).write(refused);
+}
+
+ArrayRefusal refusal_of(const DependencyVerdict& verdict) {
+  return {verdict.reason, verdict.message, verdict.is_circle, !verdict.is_circle};
 }
 
 ArrayNews compare(const crds::TrainingJobStatus& before, const crds::TrainingJobStatus& after) {

@@ -133,15 +133,20 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
 client::Task<Outcome> TrainingJobReconciler::reconcile_array(const client::Key& key, Job array) {
   const auto& ttl = array->value.spec.ttl_after_finished;
   const auto& ended = array->value.status.finished_at;
+  if (const auto rest = arrays_.rest_of(key)) co_return Outcome::again(*rest);
   const bool is_kept = ttl && ended && context_.now() < *ended + *ttl;
-  if (ttl && ended && !is_kept && is_finished(array->value.status)) {
+  const bool is_awaited_yet = is_awaited(*array, array->value.status);
+  if (ttl && ended && !is_kept && !is_awaited_yet && is_finished(array->value.status)) {
     const Outcome removed = co_await remove_finished(array);
     co_return removed;
   }
   const Translation wish = translate_job(*effective(array, context_.caches), context_.caches);
-  ArrayRefusal invalid;
-  if (wish.invalid) invalid = {wish.invalid_reason, *wish.invalid, true};
-  Outcome outcome = co_await arrays_.reconcile(key, array, std::move(invalid));
+  DependencyVerdict dependencies = dependencies_of(array->value);
+  ArrayReconciler::Wish of_array{.refused = refusal_of(dependencies),
+                                 .met_dependencies = std::move(dependencies.met)};
+  if (wish.invalid) of_array.refused = {wish.invalid_reason, *wish.invalid, true};
+  Outcome outcome = co_await arrays_.reconcile(key, array, std::move(of_array));
+  if (is_awaited_yet && ttl) outcome.no_later_than(kAwaitedInterval);
   if (is_kept)
     outcome.no_later_than(std::chrono::ceil<client::Duration>(*ended + *ttl - context_.env.clock.wall()));
   co_return outcome;

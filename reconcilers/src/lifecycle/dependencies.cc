@@ -98,6 +98,12 @@ std::string say_circle(const std::vector<std::string>& circle) {
 
 }  // namespace
 
+bool has_begun(const crds::TrainingJobStatus& status) {
+  if (status.attempt != 0) return true;
+  const auto& a = status.array;
+  return a && (a->waiting + a->running + a->succeeded + a->failed > 0 || !a->retry_indexes.empty());
+}
+
 bool is_met(const crds::Dependency& dependency, const crds::TrainingJobStatus& other) {
   if (crds::is_true(other.conditions, "Complete")) return true;
   return dependency.condition == crds::DependencyCondition::kFinished &&
@@ -106,7 +112,7 @@ bool is_met(const crds::Dependency& dependency, const crds::TrainingJobStatus& o
 
 std::vector<crds::Dependency> awaited_by(const crds::TrainingJob& job) {
   std::vector<crds::Dependency> awaited;
-  if (job.status.attempt != 0 || is_finished(job.status)) return awaited;
+  if (has_begun(job.status) || is_finished(job.status)) return awaited;
   const auto& met = job.status.met_dependencies;
   for (const auto& dependency : job.spec.depends_on) {
     if (std::ranges::find(met, dependency) == met.end()) awaited.push_back(dependency);
@@ -116,7 +122,7 @@ std::vector<crds::Dependency> awaited_by(const crds::TrainingJob& job) {
 
 DependencyVerdict judge_dependencies(const crds::TrainingJob& job, const FindJob& find) {
   DependencyVerdict verdict;
-  if (job.spec.depends_on.empty() || job.status.attempt != 0 || is_finished(job.status)) return verdict;
+  if (job.spec.depends_on.empty() || has_begun(job.status) || is_finished(job.status)) return verdict;
   const auto awaited = awaited_by(job);
   Standing worst = Standing::kNotComplete;
   std::size_t missing = 0;
@@ -146,7 +152,7 @@ bool is_other_dependency(const crds::TrainingJob& before, const crds::TrainingJo
   const auto& a = before.status;
   const auto& b = now.status;
   return a.phase != b.phase || a.queue.reason != b.queue.reason || is_finished(a) != is_finished(b) ||
-         a.attempt != b.attempt || a.met_dependencies != b.met_dependencies ||
+         has_begun(a) != has_begun(b) || a.met_dependencies != b.met_dependencies ||
          before.spec.depends_on != now.spec.depends_on || before.metadata.uid != now.metadata.uid;
 }
 

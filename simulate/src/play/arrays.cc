@@ -23,7 +23,9 @@ std::string key_of_job(const std::string& ns, const std::string& name) {
 
 // What a reconciler does.
 void World::play_array(Workload& w) {
-  if (w.finished) return;
+  const auto ended = reconcilers::ended_as(w.array.status);
+  const std::int32_t retried = w.array.status.array ? w.array.status.array->retried : 0;
+  if (w.finished && !reconcilers::is_retry_due(*w.job().job.spec.array, retried, ended)) return;
   const auto& spec = *w.job().job.spec.array;
   follow_statement(w);
   crds::TrainingJob& array = w.array;
@@ -38,21 +40,30 @@ void World::play_array(Workload& w) {
     if (began && (!w.array_began || *began < *w.array_began)) w.array_began = began;
   }
   const reconcilers::ArrayRefusal refused = refusal_of(w);
-  auto plan = reconcilers::plan_array(spec, array.spec.suspend, false,
+  auto plan = reconcilers::plan_array(spec, array.spec.suspend, ended,
                                       reconcilers::record_of(spec, array.status), seen);
+  if (plan.reopened) {
+    w.finished.reset();
+    w.failed = false;
+    w.end_reason.clear();
+  }
   if (!refused.reason.empty()) plan.create.clear();
+  auto met = verdict_on_dependencies(array, w.ns).met;
   array.status = reconcilers::array_status(array, plan, objects, refused, to_stamp(now));
+  array.status.met_dependencies = std::move(met);
   if (!refused.reason.empty() && w.refused_as != refused.reason) tell(EventType::kWaiting, w, refused.reason);
   w.refused_as = refused.reason;
   const auto saves = reconcilers::to_duration(w.behaviour().saves_in);
   for (const std::size_t i : plan.remove) remove_index(w, *jobs[i], saves);
   suspend_indexes(w);
+  if (!plan.remove.empty() && !w.finished) to_serve_.insert(w.source->key);  // indexes that were in the way
   for (const std::int32_t index : plan.create) add_index(w, index);
-  if (!plan.end) return;
+  if (w.finished || !plan.end) return;
   w.finished = now;
   w.failed = plan.end->kind == reconcilers::ArrayEnd::Kind::kFailed;
   w.end_reason = plan.end->reason;
   tell(EventType::kFinished, w, w.end_reason);
+  look_at_dependents(w);
 }
 
 // The array as an API server has it.
@@ -80,6 +91,7 @@ const Workload* World::array_of(const Workload& w) const {
 // Why no index of it is made; an empty reason: they are.
 reconcilers::ArrayRefusal World::refusal_of(const Workload& w) const {
   if (!w.invalid.empty()) return {"InvalidSpec", w.invalid, true};
+  const auto waits_for_others = reconcilers::refusal_of(verdict_on_dependencies(w.array, w.ns));
   auto spec = w.job().job.spec;
   const crds::Project* project = project_at(w.ns);
   if (project != nullptr) spec = reconcilers::with(reconcilers::taken_from(*project, spec), std::move(spec));
@@ -87,11 +99,10 @@ reconcilers::ArrayRefusal World::refusal_of(const Workload& w) const {
     return {"InvalidSpec",
             "spec.priorityClassName: there is no PriorityClass \"" + spec.priority_class_name + "\"", true};
   }
-  if (project == nullptr) return {};
+  if (project == nullptr) return waits_for_others;
   const auto& labels = w.job().job.metadata.labels;
   const auto violation = reconcilers::violation(*project, {spec, labels, false}, cluster.default_pool());
-  return violation ? reconcilers::ArrayRefusal{"PolicyViolation", *violation, true}
-                   : reconcilers::ArrayRefusal{};
+  return violation ? reconcilers::ArrayRefusal{"PolicyViolation", *violation, true} : waits_for_others;
 }
 
 // A workload like any other, from a statement that nobody has written.

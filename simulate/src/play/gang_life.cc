@@ -64,10 +64,15 @@ std::optional<reconcilers::JobDecision> World::decision_about(const Gang& g) con
 }
 
 reconcilers::DependencyVerdict World::dependencies_of(const Gang& g) const {
-  if (g.owner->is_service) return {};
-  return reconcilers::judge_dependencies(g.job, [&](const std::string& name) -> const crds::TrainingJob* {
-    const auto other = jobs_by_key_.find(client::make_key(g.owner->ns, name));
-    return other == jobs_by_key_.end() ? nullptr : &other->second->gangs.front()->job;
+  return g.owner->is_service ? reconcilers::DependencyVerdict{} : verdict_on_dependencies(g.job, g.owner->ns);
+}
+
+reconcilers::DependencyVerdict World::verdict_on_dependencies(const crds::TrainingJob& job,
+                                                              const std::string& ns) const {
+  return reconcilers::judge_dependencies(job, [&](const std::string& name) -> const crds::TrainingJob* {
+    const auto other = jobs_by_key_.find(client::make_key(ns, name));
+    if (other == jobs_by_key_.end()) return nullptr;
+    return other->second->is_array() ? &other->second->array : &other->second->gangs.front()->job;
   });
 }
 
@@ -77,6 +82,10 @@ void World::look_at_dependents(const Workload& w) {
   std::vector<Gang*> dependents;
   for (const auto& [key, other] : depending_) {
     if (other == &w || other->ns != w.ns || other->finished) continue;
+    if (other->is_array()) {
+      to_serve_.insert(other->source->key);
+      continue;
+    }
     Gang& g = *other->gangs.front();
     if (std::ranges::any_of(reconcilers::awaited_by(g.job), [&](const auto& d) { return d.name == w.name; }))
       dependents.push_back(&g);

@@ -119,7 +119,9 @@ std::string expectation() {
          count + R"(, "waiting": )" + count + R"(, "running": )" + count + R"(, "succeeded": )" + count +
          R"(, "failed": )" + count + R"(, "stopped": )" + count + R"(,
         "succeededIndexes": {"type": "string"}, "failedIndexes": {"type": "string"},
-        "runningIndexes": {"type": "string"}, "heldIndexes": {"type": "string"}}},
+        "runningIndexes": {"type": "string"}, "heldIndexes": {"type": "string"},
+        "retryIndexes": {"type": "string"}, "retried": )" +
+         count + R"(}},
       "estimatedStart": {"type": "string", "nullable": true},
       "estimatedStartFrom": {"type": "string", "nullable": true},
       "submitted": {"type": "string"},

@@ -110,7 +110,9 @@ Entry array_entry(const Workload& w) {
           {"succeededIndexes", s.succeeded_indexes},
           {"failedIndexes", s.failed_indexes},
           {"runningIndexes", s.running_indexes},
-          {"heldIndexes", s.held_indexes}};
+          {"heldIndexes", s.held_indexes},
+          {"retryIndexes", s.retry_indexes},
+          {"retried", s.retried}};
 }
 
 }  // namespace
@@ -151,7 +153,7 @@ Entry workload_entry(const World& world, const Workload& w) {
              g != w.gangs.end()) {
     reason = "PolicyViolation";
     message = (*g)->violation;
-  } else if (world.phase(w) == Phase::kQueued) {
+  } else if (world.phase(w) == Phase::kQueued && !w.gangs.empty()) {
     const auto on = world.dependencies_of(*w.gangs.front());
     reason = on.reason;
     message = on.message;

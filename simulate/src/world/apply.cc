@@ -297,6 +297,10 @@ Gang* World::state_workload(const Change& change, pl::Time asked) {
     for (const auto& [key, other] : workloads_) {
       if (is_new && !other->is_service) join_array(*other);
     }
+    follow_statement(w);
+    jobs_by_key_[w.key] = &w;
+    if (!w.job().job.spec.depends_on.empty()) depending_[w.key] = &w;
+    look_at_dependents(w);
     return nullptr;
   }
   if (is_new) join_array(w);

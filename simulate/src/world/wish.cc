@@ -81,7 +81,10 @@ void World::restate(Gang& g) {
   g.job.metadata.ns = w.ns;
   g.job.metadata.uid = g.id;
   if (!w.is_service) {
-    if (!w.array_key.empty()) g.job.metadata.labels = stated.metadata.labels;
+    if (!w.array_key.empty()) {  // which index it is, and of which retry
+      g.job.metadata.labels = stated.metadata.labels;
+      g.job.metadata.annotations = stated.metadata.annotations;
+    }
     g.job.metadata.name = w.name;
     g.job.metadata.creation_timestamp = to_stamp(g.submitted);
   }

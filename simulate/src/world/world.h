@@ -287,6 +287,8 @@ class World {
   std::string project_of(const std::string& ns) const;  // "": none
   // What the gang of a job waits for; of a service: nothing.
   reconcilers::DependencyVerdict dependencies_of(const Gang& g) const;
+  reconcilers::DependencyVerdict verdict_on_dependencies(const crds::TrainingJob& job,
+                                                         const std::string& ns) const;
   Phase phase(const Workload& w) const;
   std::shared_ptr<const Pods> pods_of(const Workload& w) const;
   pl::NodeSpec node_spec(const std::string& name) const;

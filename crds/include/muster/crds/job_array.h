@@ -34,6 +34,26 @@ struct ArraySuccessPolicy {
   bool operator==(const ArraySuccessPolicy&) const = default;
 };
 
+// A key of a ConfigMap in the job's namespace.
+struct ConfigMapKey {
+  std::string name, key;
+
+  static constexpr auto fields() {
+    return fields_of(field("name", &ConfigMapKey::name), field("key", &ConfigMapKey::key));
+  }
+  bool operator==(const ConfigMapKey&) const = default;
+};
+
+// Where parameters are that are not in the spec: line i is that of index i.
+struct ArrayParametersFrom {
+  ConfigMapKey config_map_key_ref;
+
+  static constexpr auto fields() {
+    return fields_of(field("configMapKeyRef", &ArrayParametersFrom::config_map_key_ref));
+  }
+  bool operator==(const ArrayParametersFrom&) const = default;
+};
+
 // Many gangs of one template: indexes from 0. Each is a TrainingJob of its own.
 struct JobArray {
   std::int32_t count = 1;
@@ -41,13 +61,16 @@ struct JobArray {
   ArrayFailures failures = ArrayFailures::kContinue;
   std::optional<std::int32_t> max_failures{};  // with one more none goes on; absent: any number may fail
   std::vector<std::string> parameters{};       // of each index; empty: none has one
+  std::optional<ArrayParametersFrom> parameters_from{};
+  std::optional<std::int32_t> retry_failed{};  // a counter; absent: 0
   ArraySuccessPolicy success{};
 
   static constexpr auto fields() {
     using T = JobArray;
     return fields_of(field("count", &T::count), field("parallelism", &T::parallelism),
                      field("failures", &T::failures), field("maxFailures", &T::max_failures),
-                     field("parameters", &T::parameters), field("success", &T::success));
+                     field("parameters", &T::parameters), field("parametersFrom", &T::parameters_from),
+                     field("retryFailed", &T::retry_failed), field("success", &T::success));
   }
   bool operator==(const JobArray&) const = default;
 };
@@ -67,7 +90,9 @@ struct ArrayStatus {
   // The record: what is in it has ended, and is not run again.
   std::string succeeded_indexes, failed_indexes;
   std::string running_indexes;
-  std::string held_indexes;  // they have begun, and are suspended because parallelism was lowered
+  std::string held_indexes;   // they have begun, and are suspended because parallelism was lowered
+  std::string retry_indexes;  // they have failed and are to be run again, and have not begun to
+  std::int32_t retried = 0;   // the highest spec.array.retryFailed that was honoured
   std::optional<std::int32_t> result_index;
 
   static constexpr auto fields() {
@@ -77,7 +102,8 @@ struct ArrayStatus {
                      field("failed", &T::failed), field("stopped", &T::stopped, Zero::kOmit),
                      field("succeededIndexes", &T::succeeded_indexes),
                      field("failedIndexes", &T::failed_indexes), field("runningIndexes", &T::running_indexes),
-                     field("heldIndexes", &T::held_indexes), field("resultIndex", &T::result_index));
+                     field("heldIndexes", &T::held_indexes), field("retryIndexes", &T::retry_indexes),
+                     field("retried", &T::retried, Zero::kOmit), field("resultIndex", &T::result_index));
   }
   bool operator==(const ArrayStatus&) const = default;
 };

@@ -125,13 +125,13 @@ class ArrayAudit {
 };
 
 TEST(ArrayCrash, KilledAfterAnyWriteEachIndexIsRunToItsEndOnce) {
-  const int count = full_size() ? 200 : 60, parallelism = 10;
-  const int kills = number_from_environment("MUSTER_KILLS", 8);
+  const int count = full_size() ? 1000 : 60, parallelism = full_size() ? 100 : 10;
+  const int kills = number_from_environment("MUSTER_KILLS", full_size() ? 20 : 8);
   const unsigned seed = seed_of_run();
   std::mt19937 random(seed);
   testcluster::Options options;
   options.audit = true;
-  const auto cluster = Cluster::start(3, 4, options);
+  const auto cluster = full_size() ? Cluster::start(13, 8, options) : Cluster::start(3, 4, options);
   History history(*cluster, {"trainingjobs"});
   WriteLog writes(cluster->real().audit_log());
   auto muster = cluster->muster();
@@ -139,12 +139,12 @@ TEST(ArrayCrash, KilledAfterAnyWriteEachIndexIsRunToItsEndOnce) {
   const auto began = std::chrono::steady_clock::now();
   int killed = 0;
   for (; killed < kills && cluster->phase("sweep") != "Succeeded"; ++killed) {
-    const int fatal = writes.but_for_events() + 1 + static_cast<int>(random() % 60);
-    if (!testcluster::wait_until(30s, [&] { return writes.but_for_events() >= fatal; }, 1ms)) break;
+    const int fatal = writes.but_for_events() + 1 + static_cast<int>(random() % (full_size() ? 250 : 60));
+    if (!testcluster::wait_until(120s, [&] { return writes.but_for_events() >= fatal; }, 1ms)) break;
     muster->kill();
     muster = cluster->muster();
   }
-  EXPECT_TRUE(cluster->wait_phase("sweep", "Succeeded", 180s))
+  EXPECT_TRUE(cluster->wait_phase("sweep", "Succeeded", full_size() ? 600s : 180s))
       << cluster->job("sweep").dump(2) << muster->log();
   const auto took = std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - began);
   const json array = array_of(*cluster, "sweep");
@@ -157,7 +157,7 @@ TEST(ArrayCrash, KilledAfterAnyWriteEachIndexIsRunToItsEndOnce) {
             "%3Dsweep")["items"]
         .size();
   };
-  EXPECT_TRUE(cluster->wait(30s, [&] { return jobs_left() == 0; }));
+  EXPECT_TRUE(cluster->wait(60s, [&] { return jobs_left() == 0; }));
 
   Auditor auditor;
   ArrayAudit audit(parallelism);
@@ -255,6 +255,120 @@ TEST_F(ArrayLife, ItStopsAtTheFirstFailureWhereItSaysSo) {
   EXPECT_EQ(array.value("stopped", 0), 4);
   EXPECT_TRUE(cluster_->wait(30s, [&] { return cluster_->job("strict-0").is_null(); }));
   EXPECT_EQ(cluster_->phase("strict-1"), "Failed") << "it stays for its logs";
+}
+
+void end_with(Cluster& cluster, const std::string& job, int exit_code) {
+  ASSERT_TRUE(
+      cluster.wait(30s, [&] { return cluster.pods(job).size() == 1 && cluster.phase(job) == "Running"; }));
+  const std::string pod = cluster.pods(job)[0]["metadata"]["name"];
+  cluster.patch("/api/v1/namespaces/team/pods/" + pod,
+                {{"metadata", {{"annotations", {{"test.muster.dev/exit-now", std::to_string(exit_code)}}}}}});
+}
+
+// By a number, which may be stated as often as one likes.
+TEST_F(ArrayLife, WhatHasFailedIsRunAgainOnceForEachHigherNumber) {
+  cluster_->create(
+      array_object("flaky", {{"count", 3}, {"parallelism", 3}}, "1h", {{"restart", {{"limit", 0}}}}));
+  ASSERT_TRUE(wait_array("flaky", "running", 3));
+  end_with(*cluster_, "flaky-0", 0);
+  end_with(*cluster_, "flaky-1", 3);
+  ASSERT_TRUE(wait_array("flaky", "failedIndexes", "1"));
+  const std::string first_uid = cluster_->job("flaky-1")["metadata"]["uid"];
+  // While others run.
+  cluster_->patch(path_of_job("flaky"), {{"spec", {{"array", {{"retryFailed", 1}}}}}});
+  ASSERT_TRUE(wait_array("flaky", "runningIndexes", "1-2"));
+  json array = array_of(*cluster_, "flaky");
+  EXPECT_EQ(array.value("retried", 0), 1);
+  EXPECT_EQ(array.value("failed", -1), 0) << array.dump();
+  EXPECT_NE(cluster_->job("flaky-1")["metadata"]["uid"], first_uid);
+  // It fails again, and the array in the end with it.
+  end_with(*cluster_, "flaky-1", 3);
+  end_with(*cluster_, "flaky-2", 0);
+  ASSERT_TRUE(cluster_->wait_phase("flaky", "Failed", 60s)) << cluster_->job("flaky").dump(2);
+  // The same number once more changes nothing, nor does a lower one.
+  for (const int number : {1, 0})
+    cluster_->patch(path_of_job("flaky"), {{"spec", {{"array", {{"retryFailed", number}}}}}});
+  cluster_->catch_up();
+  EXPECT_EQ(cluster_->phase("flaky"), "Failed");
+  EXPECT_EQ(array_of(*cluster_, "flaky").value("failedIndexes", ""), "1");
+  // A higher one does, whoever leads.
+  muster_->kill();
+  cluster_->patch(path_of_job("flaky"), {{"spec", {{"array", {{"retryFailed", 5}}}}}});
+  muster_ = cluster_->muster();
+  ASSERT_TRUE(wait_array("flaky", "runningIndexes", "1"));
+  EXPECT_EQ(cluster_->phase("flaky"), "Running");
+  EXPECT_EQ(cluster_->condition("flaky", "Failed")["status"], "False");
+  EXPECT_EQ(cluster_->condition("flaky", "Stalled")["status"], "False");
+  EXPECT_FALSE(cluster_->job("flaky")["status"].contains("finishedAt"));
+  end_with(*cluster_, "flaky-1", 0);
+  ASSERT_TRUE(cluster_->wait_phase("flaky", "Succeeded", 60s)) << cluster_->job("flaky").dump(2);
+  EXPECT_EQ(array_of(*cluster_, "flaky").value("succeededIndexes", ""), "0-2");
+}
+
+std::string parameter_of(const Cluster& cluster, const std::string& job) {
+  const auto pods = cluster.pods(job);
+  if (pods.empty()) return "no pod";
+  for (const auto& e : pods[0]["spec"]["containers"][0]["env"]) {
+    if (e["name"] == "MUSTER_ARRAY_PARAMETER") return e.value("value", "");
+  }
+  return "none";
+}
+
+TEST_F(ArrayLife, ParametersAreLinesOfAConfigMapAsItWasWhenTheFirstIndexBegan) {
+  const auto config_map = [](const std::string& lines) {
+    const json object = {{"apiVersion", "v1"},
+                         {"kind", "ConfigMap"},
+                         {"metadata", {{"name", "rates"}, {"namespace", "team"}}},
+                         {"data", {{"rates.txt", lines}}}};
+    cluster_->apply(object.dump());
+  };
+  const auto waits_for = [](const std::string& reason) {
+    return cluster_->wait(30s, [&] { return cluster_->reason("tuned") == reason; });
+  };
+  const json from = {{"configMapKeyRef", {{"name", "rates"}, {"key", "rates.txt"}}}};
+  cluster_->create(array_object("tuned", {{"count", 3}, {"parallelism", 1}, {"parametersFrom", from}}, "1h"));
+  ASSERT_TRUE(waits_for("ParametersNotFound")) << cluster_->job("tuned").dump(2);
+  EXPECT_EQ(cluster_->condition("tuned", "Accepted")["status"], "True") << "nothing is wrong with it";
+  config_map("LR=1\nLR=2\n");
+  ASSERT_TRUE(waits_for("ParametersInvalid")) << cluster_->job("tuned").dump(2);
+  EXPECT_THAT(cluster_->job("tuned")["status"]["queue"]["message"].get<std::string>(),
+              testing::HasSubstr("has 2 lines, and spec.array.count is 3"));
+  config_map("LR=1\nLR=2\nLR=3\nLR=4\n");
+  ASSERT_TRUE(wait_array("tuned", "runningIndexes", "0"));
+  EXPECT_EQ(parameter_of(*cluster_, "tuned-0"), "LR=1");
+  // Whatever becomes of the ConfigMap, and of the operator.
+  config_map("x\n");
+  muster_->kill();
+  muster_ = cluster_->muster();
+  end_with(*cluster_, "tuned-0", 0);
+  ASSERT_TRUE(wait_array("tuned", "runningIndexes", "1"));
+  EXPECT_TRUE(cluster_->wait(20s, [] { return parameter_of(*cluster_, "tuned-1") == "LR=2"; }));
+  cluster_->remove("/api/v1/namespaces/team/configmaps/rates");
+  end_with(*cluster_, "tuned-1", 0);
+  ASSERT_TRUE(wait_array("tuned", "runningIndexes", "2"));
+  EXPECT_TRUE(cluster_->wait(20s, [] { return parameter_of(*cluster_, "tuned-2") == "LR=3"; }));
+  end_with(*cluster_, "tuned-2", 0);
+  EXPECT_TRUE(cluster_->wait_phase("tuned", "Succeeded", 60s));
+}
+
+TEST_F(ArrayLife, TheWholeArrayWaitsForOtherJobsBeforeItsFirstIndex) {
+  json object = array_object("after", {{"count", 2}}, "1s");
+  object["spec"]["dependsOn"] = {{{"name", "prep"}}};
+  cluster_->create(object);
+  const auto waits_for = [](const std::string& reason) {
+    return cluster_->wait(30s, [&] { return cluster_->reason("after") == reason; });
+  };
+  ASSERT_TRUE(waits_for("DependencyNotFound")) << cluster_->job("after").dump(2);
+  EXPECT_EQ(cluster_->condition("after", "Accepted")["status"], "True");
+  cluster_->create(job_object({.name = "prep"}));
+  ASSERT_TRUE(waits_for("DependencyNotComplete")) << cluster_->job("after").dump(2);
+  EXPECT_TRUE(cluster_->job("after-0").is_null());
+  end_with(*cluster_, "prep", 0);
+  ASSERT_TRUE(cluster_->wait_phase("after", "Succeeded", 60s)) << cluster_->job("after").dump(2);
+  EXPECT_FALSE(cluster_->job("after")["status"].contains("metDependencies"));
+  // And others wait for it.
+  cluster_->create(job_object({.name = "last", .spec = {{"dependsOn", {{{"name", "after"}}}}}}));
+  EXPECT_TRUE(cluster_->wait_phase("last", "Running", 60s));
 }
 
 TEST_F(ArrayLife, TheFirstResultIsWhatASearchWaitsFor) {

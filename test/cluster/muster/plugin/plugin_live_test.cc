@@ -128,6 +128,19 @@ TEST_F(Plugin, SuspendsResumesAndScales) {
   EXPECT_THAT(beyond.err, HasSubstr("is invalid: spec.elastic: Invalid value: must have replicas from"));
 }
 
+TEST_F(Plugin, RunsTheIndexesOfAnArrayAgainThatHaveFailed) {
+  cluster_->create(job_object({.name = "plain"}));
+  EXPECT_THAT(ask({"retry", "-n", "team", "plain"}).err, HasSubstr("team/plain is no array"));
+  json sweep = job_object({.name = "sweep", .spec = {{"array", {{"count", 2}}}, {"maxRuntime", "1s"}}});
+  cluster_->create(sweep);
+  ASSERT_TRUE(cluster_->wait_phase("sweep", "Failed", 60s)) << cluster_->job("sweep").dump(2);
+  const auto retried = ask({"retry", "-n", "team", "sweep"});
+  EXPECT_EQ(retried.out, "trainingjob.muster.dev/sweep: indexes 0-1 are run again\n") << retried.err;
+  EXPECT_TRUE(cluster_->wait(30s, [] {
+    return cluster_->job("sweep").value("/status/array/retried"_json_pointer, 0) == 1;
+  })) << cluster_->job("sweep").dump(2);
+}
+
 TEST_F(Plugin, ScalesAServiceAndDoesNotSuspendIt) {
   cluster_->create(service_object("chat", 1));
   EXPECT_EQ(ask({"scale", "-n", "team", "chat", "2"}).out, "inferenceservice.muster.dev/chat scaled to 2\n");

@@ -24,7 +24,7 @@ crds::JobArray array_of(std::int32_t count, std::int32_t parallelism) {
 }
 ArrayPlan plan(const crds::JobArray& array, const std::vector<IndexJob>& jobs, ArrayRecord before,
                bool suspended = false) {
-  return plan_array(array, suspended, false, before, jobs);
+  return plan_array(array, suspended, std::nullopt, before, jobs);
 }
 ArrayPlan plan(const crds::JobArray& array, const std::vector<IndexJob>& jobs) {
   return plan(array, jobs, ArrayRecord(array.count));
@@ -175,23 +175,101 @@ TEST(ArrayPlan, OfFailedJobsThoseStayThatFailedFirst) {
     jobs.push_back(job(i, State::kFailed, 100 - i));
   }
   EXPECT_THAT(plan(array_of(20, 1), jobs, before).remove, testing::UnorderedElementsAre(0, 1));
-  const auto ended = plan_array(array_of(20, 1), false, true, before, jobs);
+  const auto ended = plan_array(array_of(20, 1), false, ArrayEnd::Kind::kFailed, before, jobs);
   EXPECT_THAT(ended.remove, testing::UnorderedElementsAre(0, 1)) << "also when the array has ended";
+}
+
+crds::JobArray retried(crds::JobArray array, std::int32_t times) {
+  array.retry_failed = times;
+  return array;
+}
+ArrayRecord failed(std::int32_t count, const std::string& which) {
+  ArrayRecord record(count);
+  record.failed = IndexSet::parse(which, count);
+  return record;
+}
+
+TEST(ArrayPlan, IndexesThatHaveFailedAreRunAgainOnceForEachHigherNumber) {
+  const auto array = retried(array_of(6, 3), 1);
+  const auto next = plan(array, {job(1, State::kFailed), job(4, State::kHolds)}, failed(6, "1,3"));
+  EXPECT_EQ(next.record.failed.to_text(), "");
+  EXPECT_EQ(next.record.again.to_text(), "1,3");
+  EXPECT_EQ(next.record.retried, 1);
+  EXPECT_EQ(next.retries, 2);
+  EXPECT_THAT(next.remove, ElementsAre(0)) << "the old job goes first";
+  EXPECT_THAT(next.create, ElementsAre(0, 2));
+  // Its old job is still there: it counts no more.
+  EXPECT_THAT(plan(array, {job(1, State::kFailed)}, next.record).news, IsEmpty());
+  // The new one is there.
+  auto again = job(1, State::kFailed);
+  again.retry = 1;
+  const auto failed_again = plan(array, {again}, next.record);
+  EXPECT_EQ(failed_again.record.failed.to_text(), "1");
+  EXPECT_EQ(failed_again.record.again.to_text(), "3");
+  EXPECT_EQ(failed_again.retries, 0) << "the number is no higher";
+}
+
+TEST(ArrayPlan, ANumberWaitsUntilTheOneBeforeHasBegun) {
+  ArrayRecord before = failed(4, "2");
+  before.again.insert(1);
+  before.retried = 1;
+  const auto array = retried(array_of(4, 4), 2);
+  const auto waits = plan(array, {job(1, State::kFailed)}, before);
+  EXPECT_EQ(waits.record.retried, 1) << "nobody may know yet of a new job that index 1 has";
+  EXPECT_EQ(waits.record.failed.to_text(), "2");
+  auto fresh = job(1, State::kNew);
+  fresh.retry = 1;
+  const auto next = plan(array, {fresh}, before);
+  EXPECT_EQ(next.record.retried, 2);
+  EXPECT_EQ(next.record.again.to_text(), "2");
+}
+
+TEST(ArrayPlan, AnIndexThatRunsWhenOthersAreRetriedFailsAsAnyOther) {
+  const auto next = plan(retried(array_of(2, 2), 1), {job(0, State::kHolds)}, failed(2, "1"));
+  const auto later = plan(retried(array_of(2, 2), 1), {job(0, State::kFailed)}, next.record);
+  EXPECT_EQ(later.record.failed.to_text(), "0");
+  EXPECT_EQ(later.record.again.to_text(), "1");
+}
+
+TEST(ArrayPlan, AnArrayThatHasFailedGoesOnAndOneThatIsCompleteDoesNot) {
+  const auto array = retried(array_of(3, 3), 4);
+  ArrayRecord before = failed(3, "1");
+  before.succeeded.insert(0);
+  const auto next = plan_array(array, false, ArrayEnd::Kind::kFailed, before, {job(1, State::kFailed)});
+  EXPECT_TRUE(next.reopened);
+  EXPECT_FALSE(next.end);
+  EXPECT_THAT(next.remove, ElementsAre(0));
+  EXPECT_THAT(next.create, ElementsAre(2)) << "it had been stopped before its turn came";
+  const auto complete = plan_array(array, false, ArrayEnd::Kind::kComplete, before, {});
+  EXPECT_FALSE(complete.reopened);
+  EXPECT_EQ(complete.record, before);
+  EXPECT_THAT(complete.create, IsEmpty());
+  const auto nothing = plan_array(array, false, ArrayEnd::Kind::kFailed, succeeded(3, "0-2"), {});
+  EXPECT_FALSE(nothing.reopened) << "none of its indexes has failed";
+  EXPECT_EQ(nothing.record.retried, 4);
 }
 
 // A cluster in which the operator dies between any two writes, and its successor begins with a cache that is
 // behind. Every object has its history; what a process sees of one is not older than what it has written.
 class CrashWorld {
  public:
-  CrashWorld(std::uint32_t seed, crds::JobArray array) : random_(seed), array_(std::move(array)) {
-    records_.emplace_back(0, Status{ArrayRecord(array_.count), false});
+  // `retries`: so often somebody asks for the indexes that have failed to be run again.
+  CrashWorld(std::uint32_t seed, crds::JobArray array, int retries = 0)
+      : random_(seed), array_(std::move(array)), retries_left_(retries) {
+    records_.emplace_back(0, Status{ArrayRecord(array_.count), std::nullopt});
     begin_process();
   }
 
   // Until the array has ended; false: it does not.
   bool run() {
     for (int step = 0; step < 20'000; ++step) {
-      if (latest_status().ended && all_settled()) return true;
+      const bool has_ended = latest_status().ended && all_settled();
+      if (has_ended && (retries_left_ == 0 || latest_status().ended == ArrayEnd::Kind::kComplete))
+        return true;
+      if (retries_left_ > 0 && (has_ended || random_() % 40 == 0)) {
+        --retries_left_;
+        array_.retry_failed = array_.retry_failed.value_or(0) + 1 + static_cast<std::int32_t>(random_() % 2);
+      }
       if (random_() % 3 == 0) {
         progress();
       } else if (random_() % 25 == 0) {
@@ -199,7 +277,9 @@ class CrashWorld {
       } else {
         reconcile();
       }
-      EXPECT_LE(open_jobs(), crds::parallelism_of(array_));
+      // After a retry a lower index may begin, although a successor does not see yet what its predecessor has
+      // begun. It holds one of them when it does.
+      if (!array_.retry_failed) EXPECT_LE(open_jobs(), crds::parallelism_of(array_));
       if (testing::Test::HasFailure()) return false;
     }
     return false;
@@ -210,16 +290,27 @@ class CrashWorld {
     const auto found = ends_.find(index);
     return found == ends_.end() ? 0 : found->second;
   }
+  int successes(std::int32_t index) const {
+    const auto found = successes_.find(index);
+    return found == successes_.end() ? 0 : found->second;
+  }
+  int all_ends() const {
+    int all = 0;
+    for (const auto& [index, n] : ends_) all += n;
+    return all;
+  }
+  int retries() const { return retries_; }  // indexes that the record says are run again, each time counted
   int crashes() const { return processes_ - 1; }
 
  private:
   struct Status {
     ArrayRecord record;
-    bool ended;
+    std::optional<ArrayEnd::Kind> ended;
   };
   struct Child {
     bool is_there = false;
-    IndexJob job;
+    IndexJob job{};
+    int born = 0;  // what tells it from another of its name
   };
   template <class T>
   using History = std::vector<std::pair<int, T>>;  // version -> state
@@ -267,6 +358,7 @@ class CrashWorld {
                                    : State::kSucceeded;
       child.job.ended = at(version_);
       if (child.job.has_ended()) ++ends_[index];
+      if (child.job.state == State::kSucceeded) ++successes_[index];
       history.emplace_back(++version_, child);
     }
   }
@@ -276,37 +368,50 @@ class CrashWorld {
     watched_ += static_cast<int>(random_() % static_cast<unsigned>(version_ - watched_ + 1));
     const Status seen = as_of(records_, std::max(watched_, own_status_));
     std::vector<IndexJob> jobs;
+    std::vector<int> born;
     for (auto& [index, history] : children_) {
       if (history.front().first > std::max(watched_, own_[index])) continue;
       const Child& child = as_of(history, std::max(watched_, own_[index]));
-      if (child.is_there) jobs.push_back(child.job);
+      if (!child.is_there) continue;
+      jobs.push_back(child.job);
+      born.push_back(child.born);
     }
     const auto plan = plan_array(array_, false, seen.ended, seen.record, jobs);
-    if (plan.record != seen.record || plan.end) {
+    if (plan.record != seen.record || plan.end || plan.reopened) {
       const bool is_newest = records_.back().first <= std::max(watched_, own_status_);
       if (!is_newest) return;  // the API server refuses it
-      records_.emplace_back(++version_, Status{plan.record, seen.ended || plan.end});
+      retries_ += plan.retries;
+      auto ended = plan.reopened ? std::nullopt : seen.ended;
+      if (plan.end) ended = plan.end->kind;
+      records_.emplace_back(++version_, Status{plan.record, ended});
       own_status_ = version_;
       sure_ = true;
       if (dies()) return;
     }
     for (const auto i : plan.remove) {
       auto& history = children_.at(jobs[i].index);
-      if (history.back().second.is_there) history.emplace_back(++version_, Child{});
+      const Child& child = history.back().second;
+      // Of one that may have come on meanwhile the API server is told which version is meant.
+      const bool is_older = history.back().first > std::max(watched_, own_[jobs[i].index]);
+      if (jobs[i].state == State::kNew && is_older) return;
+      if (child.is_there && child.born == born[i]) history.emplace_back(++version_, Child{});
       own_[jobs[i].index] = version_;
       if (dies()) return;
     }
     if (plan.create.empty()) return;
     if (!sure_) {
+      const bool is_newest = records_.back().first <= std::max(watched_, own_status_);
+      if (!is_newest) return;  // the watch has to come so far first
       sure_ = true;
-      const bool is_same = records_.back().first <= std::max(watched_, own_status_);
-      own_status_ = version_;
-      if (!is_same) return;
     }
     for (const auto index : plan.create) {
       auto& history = children_[index];
       const bool is_there = !history.empty() && history.back().second.is_there;
-      if (!is_there) history.emplace_back(++version_, Child{true, {.index = index}});
+      ++version_;
+      if (!is_there) {
+        const IndexJob fresh{.index = index, .retry = plan.record.retried};
+        history.emplace_back(version_, Child{true, fresh, version_});
+      }
       own_[index] = version_;
       if (dies()) return;
     }
@@ -326,7 +431,8 @@ class CrashWorld {
   std::map<std::int32_t, History<Child>> children_;
   std::map<std::int32_t, int> own_;  // versions that this process has written, or has read
   int own_status_ = 0;
-  std::map<std::int32_t, int> ends_;
+  std::map<std::int32_t, int> ends_, successes_;
+  int retries_left_ = 0, retries_ = 0;
 };
 
 TEST(ArrayPlan, HoweverOftenTheOperatorDiesEachIndexIsRunToItsEndOnce) {
@@ -341,6 +447,31 @@ TEST(ArrayPlan, HoweverOftenTheOperatorDiesEachIndexIsRunToItsEndOnce) {
     crashes += world.crashes();
     if (HasFailure()) return;
   }
+  EXPECT_GT(crashes, 1000);
+}
+
+TEST(ArrayPlan, HoweverOftenTheOperatorDiesARetryRunsWhatHasFailedOnceMore) {
+  int retries = 0, crashes = 0;
+  for (std::uint32_t seed = 0; seed < 600; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto count = static_cast<std::int32_t>(1 + seed % 23);
+    auto array = array_of(count, static_cast<std::int32_t>(1 + seed % std::min(7, count)));
+    if (seed % 4 == 1) array.max_failures = 2;
+    CrashWorld world(seed, array, 4);
+    ASSERT_TRUE(world.run()) << "it does not come to its end";
+    // What ends after an array with maxFailures has failed does not count, and is run again after a retry.
+    const bool is_stopped = array.max_failures.has_value();
+    for (std::int32_t i = 0; i < count; ++i) {
+      const int recorded = world.record().succeeded.contains(i) ? 1 : 0;
+      EXPECT_GE(world.successes(i), recorded) << "index " << i;
+      if (!is_stopped) EXPECT_EQ(world.successes(i), recorded) << "index " << i;
+    }
+    if (!is_stopped) EXPECT_EQ(world.all_ends(), count + world.retries());
+    retries += world.retries();
+    crashes += world.crashes();
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(retries, 1000);
   EXPECT_GT(crashes, 1000);
 }
 

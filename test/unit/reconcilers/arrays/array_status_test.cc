@@ -7,6 +7,7 @@
 
 #include "muster/crds/codec.h"
 #include "muster/reconcilers/arrays/array_objects.h"
+#include "muster/reconcilers/arrays/array_parameters.h"
 #include "muster/reconcilers/pods/names.h"
 #include "sample_jobs.h"
 
@@ -46,7 +47,7 @@ struct Seen {
       pointers.push_back(&job);
       indexes.push_back(seen_as_index(job, *index_in(array, job)));
     }
-    const auto plan = plan_array(*array.spec.array, array.spec.suspend, array.status.finished_at.has_value(),
+    const auto plan = plan_array(*array.spec.array, array.spec.suspend, ended_as(array.status),
                                  record_of(*array.spec.array, array.status), indexes);
     return array_status(array, plan, pointers, refused, kNow);
   }
@@ -80,7 +81,8 @@ TEST(ArrayObjects, AnIndexRunsWhatTheArrayStatesAndSaysWhichItIs) {
   array.spec.suspend = true;
   array.spec.ttl_after_finished = std::chrono::hours{1};
   array.spec.array->parameters = {"a", "b", "c"};
-  const auto object = index_job_json(array, 1);
+  array.spec.depends_on = {{.name = "prep"}};
+  const auto object = IndexJobs(array, {}).json(1);
   const Json labels = {
       {"muster.dev/array", "sweep"}, {"muster.dev/array-index", "1"}, {"muster.dev/user", "rosa"}};
   EXPECT_EQ(object["metadata"]["labels"], labels) << "and none of GitOps tools";
@@ -88,7 +90,8 @@ TEST(ArrayObjects, AnIndexRunsWhatTheArrayStatesAndSaysWhichItIs) {
   EXPECT_EQ(object["metadata"]["name"], "sweep-1");
   EXPECT_EQ(object["metadata"]["ownerReferences"][0]["uid"], "uid-1");
   EXPECT_EQ(object["metadata"]["ownerReferences"][0]["controller"], true);
-  for (const char* field : {"array", "ttlAfterFinished"})
+  EXPECT_EQ(object["spec"], crds::to_json(index_job(array, 1))["spec"]);
+  for (const char* field : {"array", "ttlAfterFinished", "dependsOn"})
     EXPECT_FALSE(object["spec"].contains(field)) << field;
   EXPECT_FALSE(object["spec"].value("suspend", false));
   EXPECT_FALSE(object.contains("status"));
@@ -164,6 +167,62 @@ TEST(ArrayStatus, SuspendedItSavesFirst) {
   const auto status = Seen{{saved}}.status(array);
   EXPECT_EQ(status.phase, crds::Phase::kSuspended);
   EXPECT_EQ(status.queue.reason, "");
+}
+
+TEST(ArrayStatus, WhatIsRunAgainIsNewsAndAnArrayThatHasFailedGoesOn) {
+  auto array = sample_array(3, 3);
+  array.status =
+      Seen{{ended(array, 0, "Complete"), ended(array, 1, "Failed"), ended(array, 2, "Complete")}}.status(
+          array);
+  ASSERT_EQ(array.status.phase, crds::Phase::kFailed);
+  array.spec.array->retry_failed = 1;
+  const auto status = Seen{{ended(array, 1, "Failed")}}.status(array);
+  EXPECT_EQ(status.phase, crds::Phase::kQueued);
+  EXPECT_EQ(crds::find_condition(status.conditions, "Failed")->reason, "Retried");
+  EXPECT_FALSE(crds::is_true(status.conditions, "Stalled"));
+  EXPECT_FALSE(status.finished_at);
+  EXPECT_EQ(status.array->retry_indexes, "1");
+  EXPECT_EQ(status.array->pending, 1);
+  EXPECT_EQ(compare(array.status, status), ArrayNews::kUrgent);
+  array.status = status;
+  const auto index = index_job(array, 1);
+  EXPECT_EQ(seen_as_index(index, 1).retry, 1) << "its new job says so";
+}
+
+TEST(ArrayStatus, WhatItWaitsForBeforeItsFirstIndexIsNotWrong) {
+  auto array = sample_array(3, 3);
+  array.spec.depends_on = {{.name = "prep"}};
+  const auto verdict = judge_dependencies(array, [](const std::string&) { return nullptr; });
+  const auto status = Seen{}.status(array, refusal_of(verdict));
+  EXPECT_EQ(status.queue.reason, "DependencyNotFound");
+  EXPECT_EQ(crds::find_condition(status.conditions, "Admitted")->reason, "DependencyNotFound");
+  EXPECT_TRUE(crds::is_true(status.conditions, "Accepted"));
+  EXPECT_FALSE(crds::is_true(status.conditions, "Stalled"));
+  array.status.array.emplace().waiting = 1;
+  EXPECT_EQ(judge_dependencies(array, [](const std::string&) { return nullptr; }).reason, "")
+      << "it has begun";
+}
+
+TEST(ArrayParameters, AreTheFirstLinesOfAFile) {
+  EXPECT_EQ(parameter_lines("a\nb\r\n\n", 3), (ParameterLines{"a", "b", ""}));
+  EXPECT_EQ(parameter_lines("a\nb", 2), (ParameterLines{"a", "b"}));
+  EXPECT_EQ(parameter_lines("a\nb\nc\n", 2), (ParameterLines{"a", "b"})) << "there may be more";
+  EXPECT_THAT(parameter_lines("a\nb\n", 3).error(), HasSubstr("has 2 lines, and spec.array.count is 3"));
+  EXPECT_THAT(parameter_lines("", 1).error(), HasSubstr("has 0 lines"));
+  EXPECT_THAT(parameter_lines("a\n" + std::string(1025, 'x'), 2).error(),
+              HasSubstr("has 1025 bytes in line 2 (of index 1)"));
+}
+
+TEST(ArrayParameters, TheCopyHasThemAsTheyWereTaken) {
+  const auto array = sample_array(3, 3);
+  const ParameterLines lines = {"LR=1 \t", "", ""};
+  const auto copy = Json::parse(parameters_json(array, lines));
+  EXPECT_EQ(copy["metadata"]["name"], "sweep-parameters");
+  EXPECT_EQ(copy["metadata"]["ownerReferences"][0]["uid"], "uid-1");
+  EXPECT_EQ(copy["immutable"], true);
+  EXPECT_EQ(parameter_lines(copy["data"]["parameters"].get<std::string>(), 3), lines);
+  EXPECT_EQ(IndexJobs(array, lines).json(0)["metadata"]["annotations"]["muster.dev/array-parameter"],
+            "LR=1 \t");
 }
 
 TEST(ArrayStatus, NumbersCanWaitLongerThanEnds) {

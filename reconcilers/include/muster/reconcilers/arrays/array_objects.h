@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "muster/crds/training_job.h"
 #include "muster/reconcilers/arrays/array_plan.h"
@@ -15,8 +16,22 @@ namespace muster::reconcilers {
 // ttlAfterFinished). Its name, labels and annotations say which index it is. Of the array's own labels and
 // annotations it has muster.dev/user, and none by which GitOps tools know what is theirs.
 crds::TrainingJob index_job(const crds::TrainingJob& array, std::int32_t index);
-// The same as it is made: owned by the array, without a status.
-crds::Json index_job_json(const crds::TrainingJob& array, std::int32_t index);
+
+// The same of many indexes. What they have in common is made once: O(1) for each, also where the array has
+// thousands of parameters.
+class IndexJobs {
+ public:
+  // `lines`: the parameters, where they are not in the spec. Both outlive it.
+  IndexJobs(const crds::TrainingJob& array, const std::vector<std::string>& lines);
+
+  // As it is made: owned by the array, without a status.
+  crds::Json json(std::int32_t index) const;
+
+ private:
+  const crds::TrainingJob& array_;
+  const std::vector<std::string>& parameters_;
+  crds::Json common_;
+};
 
 // The job is controlled by an array: by a TrainingJob. Whether that is there is another question.
 bool is_index_job(const Object<crds::TrainingJob>& job);
@@ -25,6 +40,9 @@ std::optional<std::int32_t> index_in(const crds::TrainingJob& array, const crds:
 
 // How far it has come.
 IndexJob seen_as_index(const crds::TrainingJob& job, std::int32_t index);
+
+// How the array has ended; nullopt: it has not.
+std::optional<ArrayEnd::Kind> ended_as(const crds::TrainingJobStatus& status);
 
 // What the status remembers. `status` may have no array yet.
 ArrayRecord record_of(const crds::JobArray& array, const crds::TrainingJobStatus& status);

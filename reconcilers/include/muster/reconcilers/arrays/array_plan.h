@@ -9,6 +9,10 @@
 //
 // The record is written before a job that has ended is deleted. So whoever comes next sees the end of an
 // index in its job or in the record, and each index is run to its end once.
+//
+// An index that has failed and is to be run again is taken out of the record and put down as such, together
+// with the number of the retry. Its old job has a lower number: it goes, and its end counts no more. Its new
+// job has this number.
 #pragma once
 
 #include <cstddef>
@@ -36,6 +40,7 @@ struct IndexJob {
   State state = State::kNew;
   bool leaves = false;      // its object is being deleted
   bool has_result = false;  // it has succeeded, and a pod has said a result
+  std::int32_t retry = 0;   // the number of the retry that it was made after
   crds::Time ended{};       // of one that has ended
 
   bool has_ended() const { return state == State::kSucceeded || state == State::kFailed; }
@@ -43,10 +48,12 @@ struct IndexJob {
 
 // What the status remembers.
 struct ArrayRecord {
-  explicit ArrayRecord(std::int32_t count) : succeeded(count), failed(count), held(count) {}
+  explicit ArrayRecord(std::int32_t count) : succeeded(count), failed(count), held(count), again(count) {}
 
   IndexSet succeeded, failed;            // they have ended
   IndexSet held;                         // they have begun, and are suspended: parallelism was lowered
+  IndexSet again;                        // they have failed, and have no new job yet
+  std::int32_t retried = 0;              // the number of the last retry
   std::optional<std::int32_t> result{};  // the first of `succeeded` that has said one
 
   bool has(std::int32_t index) const { return succeeded.contains(index) || failed.contains(index); }
@@ -65,6 +72,8 @@ struct ArrayPlan {
 
   ArrayRecord record;  // to be written before anything else of the plan is done
   std::optional<ArrayEnd> end{};
+  bool reopened = false;     // it had failed, and goes on: indexes are run again
+  std::int32_t retries = 0;  // so many indexes are run again that were not to be before
   // Indexes that this record has and the one before had not, in their order.
   std::vector<std::int32_t> news{};
   std::vector<std::int32_t> create{};  // these get their job
@@ -74,14 +83,20 @@ struct ArrayPlan {
 // So many jobs of failed indexes stay until the array goes, for their logs: those that failed first.
 inline constexpr std::size_t kMaxFailedKept = 10;
 
-// `suspended`: spec.suspend. `has_ended`: the status says that the array has. `jobs`: all that are there, at
+// `suspended`: spec.suspend. `ended`: as the status says that the array has. `jobs`: all that are there, at
 // most one of an index. O(count + jobs log jobs).
 //  - Who has ended is recorded in the order of the ends. What the array waits for is judged by all of them.
 //  - While more wait and run than parallelism allows, jobs that have never held a place go, the highest index
 //    first. Of the others so many are held: those that hold no place first, then the highest index. They are
 //    suspended, and go on before any new index gets a job.
 //  - When the array has ended, all go but some that failed.
-ArrayPlan plan_array(const crds::JobArray& array, bool suspended, bool has_ended, const ArrayRecord& before,
-                     const std::vector<IndexJob>& jobs);
+//  - Where spec.array.retryFailed is above what was honoured, the indexes that have failed are run again: as
+//    soon as each index of the retry before has its new job, which has that number. An array that has failed
+//    goes on then. One that is complete stays so.
+ArrayPlan plan_array(const crds::JobArray& array, bool suspended, std::optional<ArrayEnd::Kind> ended,
+                     const ArrayRecord& before, const std::vector<IndexJob>& jobs);
+
+// The indexes that have failed are to be run again.
+bool is_retry_due(const crds::JobArray& array, std::int32_t retried, std::optional<ArrayEnd::Kind> ended);
 
 }  // namespace muster::reconcilers

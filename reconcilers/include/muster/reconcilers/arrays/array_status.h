@@ -7,6 +7,7 @@
 
 #include "muster/crds/training_job.h"
 #include "muster/reconcilers/arrays/array_plan.h"
+#include "muster/reconcilers/lifecycle/dependencies.h"
 
 namespace muster::reconcilers {
 
@@ -16,7 +17,11 @@ struct ArrayRefusal {
   std::string reason;
   std::string message;
   bool is_for_good = false;  // somebody has to change the array
+  bool only_waits = false;   // nothing is wrong with the array: what it needs is not there yet
 };
+
+// What the other jobs are to it that it waits for before its first index.
+ArrayRefusal refusal_of(const DependencyVerdict& verdict);
 
 // The status as it is to be. `array.status` is what was, `plan` follows from it, and `jobs` are those that
 // the plan was made for. O(jobs).

@@ -20,11 +20,14 @@ struct DependencyVerdict {
 // The job of this name in the namespace; nullptr: there is none.
 using FindJob = std::function<const crds::TrainingJob*(const std::string& name)>;
 
-// A job that was admitted once, or has ended, waits for nobody. Complexity: O(jobs that it waits for, also
+// A job that was admitted once has begun; an array has when an index of it has a job, or had one.
+bool has_begun(const crds::TrainingJobStatus& status);
+
+// A job that has begun, or has ended, waits for nobody. Complexity: O(jobs that it waits for, also
 // through others).
 DependencyVerdict judge_dependencies(const crds::TrainingJob& job, const FindJob& find);
 
-// Those of spec.dependsOn that it has not seen to be met; none once it was admitted or has ended.
+// Those of spec.dependsOn that it has not seen to be met; none once it has begun or has ended.
 std::vector<crds::Dependency> awaited_by(const crds::TrainingJob& job);
 
 // The other job has ended as `dependency` wants it.

@@ -32,6 +32,8 @@ inline constexpr std::string_view kTrafficLabel = "muster.dev/traffic";  // "tru
 inline constexpr std::string_view kArrayLabel = "muster.dev/array";             // job_label(array)
 inline constexpr std::string_view kArrayIndexLabel = "muster.dev/array-index";  // from 0
 inline constexpr std::string_view kArrayParameterAnnotation = "muster.dev/array-parameter";
+// Annotation of such a job: the number of the retry that it was made after.
+inline constexpr std::string_view kArrayRetryAnnotation = "muster.dev/array-retry";
 // Of the namespace and of every object that Muster keeps in it: the Project's name.
 inline constexpr std::string_view kProjectLabel = "muster.dev/project";
 // Of the objects that Muster keeps in the namespace, not of the namespace itself. They are watched by it.

@@ -1,0 +1,150 @@
+// bench_array: an array of thousands of indexes by Muster, against a bare client that creates, sees end and
+// deletes as many pods on the same control plane in the same run. See docs/benchmarks.md.
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "array/phases.h"
+#include "report.h"
+
+namespace muster::bench {
+namespace {
+
+struct Options {
+  ArrayLoad load;
+  ClusterOptions cluster;
+  bool json = false;
+  std::filesystem::path keep_logs;
+};
+
+constexpr double kKiB = 1024, kMiB = 1024 * 1024;
+
+void report_cpu(Report& report, const std::string& phase, const ArrayResult& result) {
+  for (const auto& [name, seconds] : result.cpu.by_name) report.add(phase + ": CPU of " + name, seconds, "s");
+  report.add(phase + ": CPU of everything else on the machine", result.cpu.others, "s");
+}
+
+Report make_report(const Options& options, const ArrayResult& bare, const ArrayResult& muster, double load) {
+  Report report("array");
+  const double count = options.load.count;
+  report.add("bare client: first request to last pod Succeeded", bare.seconds, "s");
+  report.add("bare client: pods per second", count / bare.seconds, "1/s");
+  report.add("muster: submission to array Complete", muster.seconds, "s");
+  report.add("muster: indexes per second", count / muster.seconds, "1/s");
+  report.add("muster / bare client", muster.seconds / bare.seconds, "ratio");
+  report.add("muster: API writes per index",
+             static_cast<double>(total(muster.writes, Writer::kCounted)) / count, "1/index");
+  for (const auto& [kind, n] : muster.writes) {
+    if (writer_of(kind) == Writer::kCounted)
+      report.add("  writes: " + kind.text(), static_cast<double>(n), "count");
+  }
+  report.add("  writes not counted: pod and node status (simulated nodes)",
+             static_cast<double>(total(muster.writes, Writer::kSimulatedNodes)), "count");
+  report.add("muster: peak resident memory", static_cast<double>(muster.memory_peak) / kMiB, "MiB");
+  report.add("muster: resident memory before the array", static_cast<double>(muster.memory_before) / kMiB,
+             "MiB");
+  report.add("array: largest status", static_cast<double>(muster.status_bytes) / kKiB, "KiB", at_most(256));
+  report.add("array: largest object", static_cast<double>(muster.object_bytes) / kKiB, "KiB");
+  report_cpu(report, "bare client", bare);
+  report_cpu(report, "muster", muster);
+  report.add("indexes", options.load.count, "count");
+  report.add("parallelism", options.load.parallelism, "count");
+  report.add("nodes", options.cluster.nodes, "count");
+  report.add("cores of the machine", machine_cores(), "count");
+  report.add("load average before the run", load, "");
+  return report;
+}
+
+int run(const Options& options) {
+  const double load = load_average();
+  progress("starting a control plane and " + std::to_string(options.cluster.nodes) + " simulated nodes");
+  auto cluster = BenchCluster::start(options.cluster);
+  if (!cluster) {
+    progress(cluster.error());
+    return 1;
+  }
+  const auto keep = [&] {
+    if (!options.keep_logs.empty()) (*cluster)->keep_logs(options.keep_logs);
+  };
+  // A server that has just started is slower; neither phase should pay for that.
+  ArrayLoad warm_up = options.load;
+  warm_up.count = std::min(warm_up.count, 1000);
+  warm_up.parallelism = std::min(warm_up.parallelism, warm_up.count);
+  progress("warming up: " + std::to_string(warm_up.count) + " pods");
+  auto bare = run_bare_pods(**cluster, warm_up);
+  if (bare) {
+    (*cluster)->settle();
+    progress("bare client");
+    bare = run_bare_pods(**cluster, options.load);
+  }
+  if (!bare) {
+    progress(bare.error());
+    keep();
+    return 1;
+  }
+  (*cluster)->settle();
+  progress("muster");
+  const auto muster = run_array(**cluster, options.load);
+  keep();
+  if (!muster) {
+    progress(muster.error());
+    return 1;
+  }
+  make_report(options, *bare, *muster, load).print(options.json);
+  return 0;
+}
+
+}  // namespace
+}  // namespace muster::bench
+
+int main(int argc, char** argv) {
+  muster::bench::log_to_standard_error();
+  using muster::bench::Options;
+  Options options;
+  options.cluster.muster = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "muster";
+
+  CLI::App app(
+      "Starts a control plane with simulated nodes of 8 GPUs. Times how long Muster takes for an array of "
+      "one "
+      "GPU an\n"
+      "index, from its submission until it is Complete, and how long a bare client takes that creates as "
+      "many "
+      "pods\n"
+      "itself and deletes each that has succeeded. Then checks that each index had one pod. Exit status: 0 "
+      "if "
+      "it was\n"
+      "measured; 1 if it could not be measured, or if the check failed.",
+      "bench_array");
+  app.add_option("--count", options.load.count, "How many indexes there are")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  app.add_option("--parallelism", options.load.parallelism, "How many of them wait or run at once")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--runs-for", options.load.runs_for, "How long each pod runs, as 500ms or 10s")
+      ->capture_default_str();
+  app.add_option("--nodes", options.cluster.nodes, "How many nodes of 8 GPUs there are")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--in-flight", options.load.in_flight, "How many requests the bare client has in flight")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--muster", options.cluster.muster, "The program to measure; default: beside this one");
+  app.add_option("--muster-arg", options.cluster.muster_arguments,
+                 "Added to `muster controller`; may be repeated, as --muster-arg=--workers=8");
+  app.add_option("--keep-logs", options.keep_logs, "Directory to which the logs of all processes are copied");
+  app.add_flag("--json", options.json, "Print one JSON object instead of a table");
+  CLI11_PARSE(app, argc, argv);
+
+  options.load.parallelism = std::min(options.load.parallelism, options.load.count);
+  if (options.load.parallelism > options.cluster.nodes * options.cluster.gpus_per_node) {
+    muster::bench::progress("--parallelism: " + std::to_string(options.load.parallelism) +
+                            " pods need as many GPUs, --nodes gives " +
+                            std::to_string(options.cluster.nodes * options.cluster.gpus_per_node));
+    return 1;
+  }
+  if (!std::filesystem::exists(options.cluster.muster)) {
+    muster::bench::progress("--muster: there is no " + options.cluster.muster.string());
+    return 1;
+  }
+  return muster::bench::run(options);
+}

@@ -1,0 +1,212 @@
+#include "array/phases.h"
+
+#include <algorithm>
+#include <deque>
+#include <nlohmann/json.hpp>
+
+#include "e2e/session.h"
+#include "muster/crds/crds.h"
+#include "muster/reconcilers/arrays/array_objects.h"
+#include "muster/reconcilers/pods/pod_builder.h"
+#include "report.h"
+
+namespace muster::bench {
+namespace {
+
+using client::Task;
+using nlohmann::json;
+using std::chrono::steady_clock;
+
+const client::Resource kTrainingJobs{"muster.dev", "v1alpha1", "trainingjobs"};
+constexpr const char* kName = "sweep";
+constexpr client::Duration kIdle = std::chrono::milliseconds(5);
+
+json array_object(const ArrayLoad& load, const std::string& ns) {
+  const json resources = {{"requests", {{"cpu", "1"}, {"memory", "1Gi"}}}};
+  const json container = {{"name", "main"}, {"image", "registry.example/train:1"}, {"resources", resources}};
+  const json pod = {{"metadata", {{"annotations", {{"test.muster.dev/runs-for", load.runs_for}}}}},
+                    {"spec", {{"containers", {container}}}}};
+  const json role = {{"name", "worker"}, {"replicas", 1}, {"gpus", {{"count", 1}}}, {"template", pod}};
+  const json array = {{"count", load.count}, {"parallelism", load.parallelism}};
+  return {{"apiVersion", "muster.dev/v1alpha1"},
+          {"kind", "TrainingJob"},
+          {"metadata", {{"name", kName}, {"namespace", ns}}},
+          {"spec", {{"array", array}, {"roles", {role}}}}};
+}
+
+// The same pods that Muster makes of the indexes, without an owner.
+std::vector<std::string> pods_of_indexes(const std::vector<std::string>& nodes, const ArrayLoad& load) {
+  const auto array = crds::from_json<crds::TrainingJob>(array_object(load, BenchCluster::kBare));
+  if (!array) throw std::logic_error(crds::to_string(array.error()));
+  std::vector<std::string> bodies;
+  for (int i = 0; i < load.count; ++i) {
+    const reconcilers::PodBuilder builder(reconcilers::index_job(*array, i), {.resource = "nvidia.com/gpu"});
+    crds::PodAssignment place;
+    place.role = "worker";
+    place.node = nodes[bodies.size() % nodes.size()];
+    place.gpus = {static_cast<std::int32_t>(bodies.size() / nodes.size() % 8)};
+    json pod = json::parse(builder.pod(place, 1));
+    pod["metadata"].erase("ownerReferences");
+    bodies.push_back(pod.dump());
+  }
+  return bodies;
+}
+
+// What the bare client does. Shared with its coroutines, which may outlive a phase that failed.
+struct Churn {
+  std::vector<std::string> bodies{};
+  std::size_t parallelism = 0;
+
+  std::size_t next = 0, ended = 0, deleted = 0;
+  std::deque<std::string> to_delete{};
+  SteadyTime first_sent{};
+  std::string error{};  // the first
+
+  bool is_over() const { return !error.empty() || deleted == bodies.size(); }
+};
+
+Task<void> churn(client::ApiClient& api, const client::Environment& env, std::shared_ptr<Churn> work) {
+  while (!work->is_over()) {
+    if (!work->to_delete.empty()) {
+      client::ObjectRef ref{BenchCluster::kBare, std::move(work->to_delete.front())};
+      work->to_delete.pop_front();
+      client::DeleteOptions options;
+      options.propagation_policy = "Background";
+      const auto gone = co_await api.remove(client::resources::kPods, std::move(ref), std::move(options));
+      ++work->deleted;
+      if (!gone && work->error.empty()) work->error = client::to_string(gone.error());
+    } else if (work->next < work->bodies.size() && work->next - work->ended < work->parallelism) {
+      if (work->next == 0) work->first_sent = steady_clock::now();
+      std::string body = std::move(work->bodies[work->next++]);
+      const auto made =
+          co_await api.create(client::resources::kPods, BenchCluster::kBare, std::move(body), "bench");
+      if (!made && work->error.empty()) work->error = client::to_string(made.error());
+    } else {
+      co_await env.clock.sleep_for(kIdle);
+    }
+  }
+}
+
+Task<void> submit(client::ApiClient& api, std::string body, std::shared_ptr<std::string> error) {
+  const auto made = co_await api.create(kTrainingJobs, BenchCluster::kTeam, std::move(body), "bench");
+  if (!made) *error = client::to_string(made.error());
+}
+
+// Each index has had one pod, which has succeeded.
+std::string problems_of(const PodBoard& board, const ArrayLoad& load) {
+  std::string text;
+  if (std::cmp_not_equal(board.groups().size(), load.count))
+    text += "\n  " + std::to_string(board.groups().size()) + " jobs had pods";
+  int named = 0;
+  for (const auto& [job, group] : board.groups()) {
+    if ((group.created == 1 && group.succeeded == 1) || ++named > 10) continue;
+    text += "\n  " + job + " had " + std::to_string(group.created) + " pods, of which " +
+            std::to_string(group.succeeded) + " succeeded";
+  }
+  return text;
+}
+
+// Notes how large the array is, and whether it has ended.
+bool look_at_array(const BenchCluster& cluster, ArrayResult& result) {
+  const auto answer = cluster.real().request("GET", std::string("/apis/muster.dev/v1alpha1/namespaces/") +
+                                                        BenchCluster::kTeam + "/trainingjobs/" + kName);
+  if (!answer || !answer->ok()) return false;
+  const json object = json::parse(answer->body);
+  const json status = object.value("status", json::object());
+  result.object_bytes = std::max(result.object_bytes, answer->body.size());
+  result.status_bytes = std::max(result.status_bytes, status.dump().size());
+  const std::string phase = status.value("phase", "");
+  return phase == "Succeeded" || phase == "Failed";
+}
+
+}  // namespace
+
+Outcome<ArrayResult> run_bare_pods(const BenchCluster& cluster, const ArrayLoad& load) {
+  auto session = Session::open(cluster, BenchCluster::kBare);
+  if (!session) return std::unexpected(session.error());
+  Session& s = **session;
+  if (!s.run_until_synced()) return std::unexpected("the watches of the benchmark are not synced");
+  const auto work = std::make_shared<Churn>();
+  work->bodies = pods_of_indexes(cluster.nodes(), load);
+  work->parallelism = static_cast<std::size_t>(load.parallelism);
+  s.pods().on_success = [work](const client::Pod& pod) {
+    ++work->ended;
+    work->to_delete.push_back(pod.meta.name);
+  };
+  auto measurement = Measurement::begin(cluster, {});
+  if (!measurement) return std::unexpected(measurement.error());
+  measurement->start();
+  for (int i = 0; i < load.in_flight; ++i)
+    client::spawn(s.environment().executor, churn(s.api(), s.environment(), work));
+  ArrayResult result;
+  const bool all =
+      s.run_until(load.timeout, [&] { return s.pods().succeeded() >= load.count || !work->error.empty(); });
+  result.cpu = measurement->stop();
+  if (!all || !work->error.empty()) {
+    return std::unexpected("bare client: " + std::to_string(s.pods().succeeded()) + " of " +
+                           std::to_string(load.count) + " pods succeeded; " + work->error);
+  }
+  result.seconds = seconds_between(work->first_sent, s.pods().last_succeeded());
+  if (!s.run_until(std::chrono::seconds(120), [&] { return work->is_over() && s.pods().present() == 0; }))
+    return std::unexpected("bare client: pods that have succeeded do not go; " + work->error);
+  return result;
+}
+
+Outcome<ArrayResult> run_array(BenchCluster& cluster, const ArrayLoad& load) {
+  auto muster = cluster.start_muster();
+  if (!muster) return std::unexpected(muster.error());
+  MusterProcess& process = **muster;
+  auto session = Session::open(cluster, BenchCluster::kTeam);
+  if (!session) return std::unexpected(session.error());
+  Session& s = **session;
+  if (!s.run_until_synced()) return std::unexpected("the watches of the benchmark are not synced");
+  cluster.settle();
+  auto measurement = Measurement::begin(cluster, {{"muster", process.pid()}});
+  if (!measurement) return std::unexpected(measurement.error());
+
+  ArrayResult result;
+  result.memory_before = resident_memory(process.pid());
+  const auto error = std::make_shared<std::string>();
+  measurement->start();
+  const auto sent = steady_clock::now();
+  client::spawn(s.environment().executor,
+                submit(s.api(), array_object(load, BenchCluster::kTeam).dump(), error));
+  const client::Key key = client::make_key(BenchCluster::kTeam, kName);
+  const auto has_ended = [&] {
+    const std::string phase = s.jobs().phase_of(key);
+    return phase == "Succeeded" || phase == "Failed";
+  };
+  // Between two looks at the size of the array.
+  const auto deadline = sent + load.timeout;
+  int told = 0;
+  while (!has_ended() && error->empty() && process.alive() && steady_clock::now() < deadline) {
+    s.run_until(std::chrono::seconds(2), has_ended);
+    look_at_array(cluster, result);
+    if (++told % 10 == 0) progress("  " + std::to_string(s.pods().succeeded()) + " pods have succeeded");
+  }
+  const auto ended = steady_clock::now();
+  result.cpu = measurement->stop();
+  if (s.jobs().phase_of(key) != "Succeeded") {
+    return std::unexpected("muster: " + std::to_string(s.pods().succeeded()) + " of " +
+                           std::to_string(load.count) + " pods succeeded; " + *error +
+                           (process.alive() ? "" : "; it has ended") + "; its log ends:\n" +
+                           process.log_tail());
+  }
+  result.seconds = seconds_between(sent, ended);
+  look_at_array(cluster, result);
+  const auto only_the_array = [&] { return s.jobs().present() == 1 && s.pods().present() == 0; };
+  if (!s.run_until(std::chrono::seconds(300), only_the_array))
+    return std::unexpected("jobs or pods of indexes that have succeeded do not go");
+  auto writes = measurement->writes(cluster, [&](milliseconds t) { s.pause(t); });
+  if (!writes) return std::unexpected(writes.error());
+  result.writes = std::move(*writes);
+  result.memory_peak = peak_memory(process.pid());
+  if (const auto problems = problems_of(s.pods(), load); !problems.empty())
+    return std::unexpected("the audit failed:" + problems);
+  process.stop();
+  if (auto done = s.clear(kTrainingJobs, [&] { return s.jobs().present() == 0; }); !done)
+    return std::unexpected(done.error());
+  return result;
+}
+
+}  // namespace muster::bench
