@@ -268,6 +268,34 @@ TEST_F(Slice, ADeletedPodBringsTheGangBackWhole) {
   EXPECT_EQ(cluster_->pods("loss").size(), 3u);
 }
 
+// Somebody's finalizer keeps the object. Its GPUs are free all the same.
+TEST_F(Slice, AJobThatIsDeletedGivesItsPlacesBackWhoeverHoldsIt) {
+  cluster_->create(job_object({.name = "held", .replicas = 2}));
+  ASSERT_TRUE(cluster_->wait_phase("held", "Running")) << cluster_->job("held").dump(2);
+  cluster_->patch(path_of_job("held"), {{"metadata", {{"finalizers", {"example.com/hold"}}}}});
+  cluster_->remove(path_of_job("held"));
+  EXPECT_TRUE(cluster_->wait(kCollected, [&] { return cluster_->pods("held").empty(); }));
+  EXPECT_TRUE(cluster_->job("held")["metadata"].contains("deletionTimestamp"));
+  cluster_->patch(path_of_job("held"), {{"metadata", {{"finalizers", nullptr}}}});
+  EXPECT_TRUE(cluster_->wait(10s, [&] { return cluster_->job("held").is_null(); }));
+}
+
+// Nobody would ever end them, nor could take their GPUs.
+TEST_F(Slice, PodsThatTheirJobLeavesBehindGo) {
+  cluster_->create(job_object({.name = "leaver", .replicas = 2}));
+  ASSERT_TRUE(cluster_->wait_phase("leaver", "Running")) << cluster_->job("leaver").dump(2);
+  // Nobody sees it go.
+  muster_->kill();
+  cluster_->remove(path_of_job("leaver") + "?propagationPolicy=Orphan");
+  ASSERT_TRUE(cluster_->wait(kCollected, [&] { return cluster_->job("leaver").is_null(); }));
+  ASSERT_EQ(cluster_->pods("leaver").size(), 2u);
+  EXPECT_FALSE(cluster_->pods("leaver")[0]["metadata"].contains("ownerReferences"));
+  muster_ = cluster_->muster();
+  EXPECT_TRUE(cluster_->wait(kCollected, [&] { return cluster_->pods("leaver").empty(); }));
+  cluster_->create(job_object({.name = "leaver", .replicas = 2}));
+  EXPECT_TRUE(cluster_->wait_phase("leaver", "Running")) << cluster_->job("leaver").dump(2);
+}
+
 TEST_F(Slice, QuotaAndLimitHoldAtEveryLevel) {
   cluster_->make_namespace("small", "small");
   cluster_->apply(R"(
