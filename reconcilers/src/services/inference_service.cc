@@ -314,9 +314,11 @@ client::Task<bool> InferenceServiceReconciler::remove_role_services(client::Key 
                                                                     crds::InferenceService as,
                                                                     const Fleet& fleet) {
   std::set<std::string> needed;
-  for (const auto* roles : {&service->value.spec.roles, &as.spec.roles}) {
-    for (const crds::ServiceRole& role : *roles) needed.insert(role.name);
-  }
+  const auto need = [&needed](const std::vector<crds::ServiceRole>& roles) {
+    for (const crds::ServiceRole& role : roles) needed.insert(role.name);
+  };
+  need(service->value.spec.roles);
+  need(as.spec.roles);
   for (const auto& view : fleet.views) {
     for (const auto& [role, ready] : view.ready_groups) needed.insert(role);
   }
