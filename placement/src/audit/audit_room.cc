@@ -314,16 +314,21 @@ class SolutionAudit {
     });
     if (!owed || std::all_of(gone.begin(), gone.end(), [&](std::size_t i) { return pieces_[i].own; }))
       return true;
-    return fair_share_is_due(s_, s_.job(c_.job), stays_within_guarantee(), now_) ||
+    return fair_share_is_due(s_, s_.job(c_.job), is_guaranteed_from(gone), now_) ||
            reclaims(gone, Eligibility::kByQuota);
   }
-  // As it is, with nobody gone.
-  bool stays_within_guarantee() const {
-    return std::ranges::all_of(c_.path, [&](QueueId at) {
-      return std::ranges::all_of(s_.tree().accounted(), [&](ResourceKind kind) {
-        const std::int64_t asked = amount_of(c_.asked, kind);
-        const std::int64_t quota = quota_in(s_.tree().share(at, c_.pool), kind);
-        return asked <= 0 || quota == kUnbounded || held(at, kind) + asked <= std::min(quota, fair(at, kind));
+  // Below what it has in common with those who go for it, the claimant stays within its guarantee.
+  bool is_guaranteed_from(const Gone& gone) const {
+    return std::ranges::all_of(gone, [&](std::size_t i) {
+      const auto theirs = way_up(s_.tree(), pieces_[i].leaf);
+      return std::ranges::all_of(c_.path, [&](QueueId at) {
+        return std::ranges::find(theirs, at) != theirs.end() ||
+               std::ranges::all_of(s_.tree().accounted(), [&](ResourceKind kind) {
+                 const std::int64_t asked = amount_of(c_.asked, kind);
+                 const std::int64_t quota = quota_in(s_.tree().share(at, c_.pool), kind);
+                 return asked <= 0 || quota == kUnbounded ||
+                        held_without(at, kind, gone, true) + asked <= std::min(quota, fair(at, kind));
+               });
       });
     });
   }

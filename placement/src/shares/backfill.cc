@@ -61,6 +61,18 @@ bool keeps_bounds(const std::vector<BoundsKept>& kept, const std::vector<QueueId
   return quota || fair;
 }
 
+namespace {
+
+bool keeps_quota(const std::vector<BoundsKept>& kept, const std::vector<QueueId>& path,
+                 const std::vector<QueueId>& beside) {
+  for (std::size_t k = 0; k < path.size(); ++k) {
+    if (!kept[k].quota && std::ranges::find(beside, path[k]) == beside.end()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 bool kept_off(const ClusterModel& s, JobId id, PoolId pool, const Resources& asked, bool placed) {
   const Pool& p = s.pool(pool);
   if (!p.reservation || p.reservation->owner == id) return false;
@@ -73,9 +85,14 @@ bool kept_off(const ClusterModel& s, JobId id, PoolId pool, const Resources& ask
     if (r.start ? end <= *r.start : end - s.time <= p.spec.reservation_after) return false;
   }
   const auto path = s.tree().path(j.leaf), owners = s.tree().path(owner.leaf);
-  const bool has = keeps_bounds(bounds_kept(s, path, pool, asked, placed), path, owners);
-  const bool owner_has = owners.size() == r.kept_bounds.size() && keeps_bounds(r.kept_bounds, owners, path);
+  const auto kept = bounds_kept(s, path, pool, asked, placed);
+  const bool is_known = owners.size() == r.kept_bounds.size();
+  const bool has = keeps_bounds(kept, path, owners);
+  const bool owner_has = is_known && keeps_bounds(r.kept_bounds, owners, path);
   if (has && !owner_has) return false;
+  // They go before the owner.
+  if (keeps_quota(kept, path, owners) && !(is_known && keeps_quota(r.kept_bounds, owners, path)))
+    return false;
   const bool may_be_taken_from = j.leaf == owner.leaf || (owner_has && !has);
   return !may_be_taken_from || !cheap_to_remove(s, j, path, owner, r, pool);
 }

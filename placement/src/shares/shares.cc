@@ -78,7 +78,7 @@ void share_scarce(std::int64_t capacity, std::int64_t unit, const std::vector<Sh
   std::vector<ShareClaim> by_quota = claims;
   for (ShareClaim& c : by_quota) {
     priorities.insert(c.priority);
-    c.weight = std::max<std::int64_t>(1, c.quota);
+    c.weight = std::max<std::int64_t>(1, std::min(c.quota, c.limit));
   }
   const auto wanted = std::exchange(got, std::vector<std::int64_t>(claims.size()));
   // Where somebody is promised a part of a GPU, parts are shared out.

@@ -65,8 +65,19 @@ void Movable::add_up() {
 
 bool Movable::has_holes(const Job& j, bool off) {
   const auto& roles = s_.request_of(j).roles;
-  return std::ranges::any_of(
-      roles, [&](const RoleSpec& role) { return !takes_whole_gpus(role) || holes(role.gpus, off) > 0; });
+  const auto& pods = j.assignment->pods;
+  const auto has_room = [&](std::size_t r, bool for_all) {
+    const auto is_of_role = [&](const PodPlace& p) { return p.role == static_cast<std::int32_t>(r); };
+    const auto need = !for_all            ? 1
+                      : roles.size() == 1 ? std::ssize(pods)
+                                          : std::ranges::count_if(pods, is_of_role);
+    return !takes_whole_gpus(roles[r]) || need <= holes(roles[r].gpus, off);
+  };
+  // Who changes its size in place had better give a pod than restart.
+  const bool for_all = j.spec.resizes_in_place || pods.size() == 1;
+  std::size_t fitting = 0;
+  for (std::size_t r = 0; r < roles.size(); ++r) fitting += has_room(r, for_all) ? 1 : 0;
+  return for_all ? fitting == roles.size() : fitting > 0;
 }
 
 std::int64_t Movable::holes(std::int32_t gpus, bool off) {

@@ -18,7 +18,7 @@ namespace muster::placement {
 bool has_all_of_minimum(const Request& request, const std::vector<PodPlace>& pods);
 
 // Whom a move could help is judged by whole GPUs, without a search. A job is movable if there is a free hole
-// elsewhere for one of its pods: the others may come back to where they are. To move it helps if it stands on
+// elsewhere for all its pods, or for one if it restarts: the others may come back to where they are. To move it helps if it stands on
 // a node that it, and others like it, could make empty enough for a pod of the claimant. Other jobs need not
 // be tried. O(jobs x their pods, and nodes that have room) for all jobs together.
 class Movable {

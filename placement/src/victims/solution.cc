@@ -113,7 +113,8 @@ bool VictimTrial::move(Victim& v, bool may_return) {
   v.surges = surges(v);
   if (!v.surges && has_to_surge(v)) return false;
   auto places = place_again(v, View::kNow);
-  if (!places && may_return && !v.surges && v.pods.size() > 1) places = place_again(v, View::kTarget);
+  if (!places && may_return && !v.surges && v.pods.size() > 1 && !j.spec.resizes_in_place)
+    places = place_again(v, View::kTarget);
   if (!places) {
     v.surges = false;  // who stays a victim is evicted
     return false;

@@ -6,6 +6,7 @@
 
 #include "disruption/disruption.h"
 #include "pool/totals.h"
+#include "shares/entitlement.h"
 #include "victims/units.h"
 #include "victims/victim_search.h"
 
@@ -25,6 +26,7 @@ struct Way {
   Eligibility eligibility = Eligibility::kByQuota;
   bool surplus_only = false;
   bool owed = true;
+  bool if_guaranteed = false;  // only what is guaranteed to the claimant, whoever holds it
 };
 
 class Ways {
@@ -38,8 +40,6 @@ class Ways {
         grows_(s.job(q.claimant.job).assignment.has_value()),
         by_quota_(may_be_eligible(s.tree(), q.claimant, Eligibility::kByQuota)),
         by_fair_share_(may_be_eligible(s.tree(), q.claimant, Eligibility::kByFairShare)),
-        guaranteed_(is_eligible(s.tree(), q.claimant, Eligibility::kByQuota,
-                                std::vector<Resources>(q.claimant.path.size()))),
         free_(free_in(s.pool(q.claimant.pool))),
         // Somebody of its leaf could be preempted by it.
         juniors_(lowest_running(s.pool(q.claimant.pool), q.claimant.path.front()) <
@@ -83,7 +83,7 @@ class Ways {
     const Time waited = grows_ ? last_size_change() : waits_since(s_.job(q_.claimant.job));
     const bool patient = waited + terms_.patience <= q_.now;
     if (auto solution = cheapest(owed_ways(patient))) return solution;
-    if (!patient && by_fair_share_ && !guaranteed_) {
+    if (!patient && by_fair_share_) {
       const bool may_reclaim = somebody_is_over();
       // Then moves are owed as well, and for these nobody has to be over (owed_ways).
       if (may_reclaim || (!by_quota_ && !grows_ && may_move())) soonest(safe_.due, waited + terms_.patience);
@@ -111,8 +111,8 @@ class Ways {
     std::vector<Way> ways;
     const auto reclaim = [&](bool surplus_only) {
       if (by_quota_) ways.push_back({Action::kReclaim, Eligibility::kByQuota, surplus_only});
-      if (by_fair_share_ && (patient || guaranteed_) && (surplus_only || !grows_))
-        ways.push_back({Action::kReclaim, Eligibility::kByFairShare, surplus_only});
+      if (by_fair_share_ && (patient || by_quota_) && (surplus_only || !grows_))
+        ways.push_back({Action::kReclaim, Eligibility::kByFairShare, surplus_only, true, !patient});
     };
     reclaim(true);
     if (may_move() && (by_quota_ || (by_fair_share_ && patient && !grows_)))
@@ -149,7 +149,7 @@ class Ways {
   // What is not owed pays once the room that idles without it has cost as much (ski rental).
   std::optional<Solution> first_that_pays(bool patient) {
     std::vector<Way> ways;
-    const bool reclaims = by_fair_share_ && !patient && !guaranteed_;
+    const bool reclaims = by_fair_share_ && !patient;
     if (reclaims) ways.push_back({Action::kReclaim, Eligibility::kByFairShare, true, false});
     if (!grows_ && may_move() && !by_quota_ && (!by_fair_share_ || !patient))
       ways.push_back({Action::kMove, Eligibility::kByQuota, false, false});
@@ -212,11 +212,29 @@ class Ways {
   bool may_move() const { return q_.moves && !q_.limits_only && fits_in(q_.claimant.asked, free_); }
 
   std::optional<Solution> attempt(const Way& way) {
-    if (idle_room_ && way.action == Action::kReclaim) {
-      if (auto found = search(way, true)) return std::move(found->solution);
+    const std::size_t mark = statement_.mark();
+    std::optional<Found> found;
+    if (idle_room_ && way.action == Action::kReclaim) found = search(way, true);
+    if (!found) found = search(way, false);
+    if (found && way.if_guaranteed && !is_guaranteed(found->solution)) {
+      statement_.rollback(mark);
+      found.reset();
     }
-    auto found = search(way, false);
     return found ? std::optional(std::move(found->solution)) : std::nullopt;
+  }
+
+  // With what it takes the claimant stays within its guarantee at each level below those that it has in
+  // common with whom it takes from. Above them nobody gains anything.
+  bool is_guaranteed(const Solution& solution) const {
+    const auto& mine = q_.claimant.path;
+    return std::ranges::all_of(solution.victims, [&](const Victim& v) {
+      const auto theirs = s_.tree().path(s_.job(v.job).leaf);
+      return std::ranges::all_of(mine, [&](QueueId at) {
+        return std::ranges::find(theirs, at) != theirs.end() ||
+               within_guarantee(s_.tree(), at, q_.claimant.pool, *q_.claimant.fair,
+                                s_.tree().sums(at, q_.claimant.pool).allocated, q_.claimant.asked);
+      });
+    });
   }
 
   std::optional<Found> search(const Way& way, bool idle_room_only) {
@@ -245,8 +263,7 @@ class Ways {
   }
   bool is_owed(Eligibility eligibility) const {
     return eligibility == Eligibility::kByQuota ||
-           (!terms_.free() &&
-            (guaranteed_ || waits_since(s_.job(q_.claimant.job)) + terms_.patience <= q_.now));
+           (!terms_.free() && waits_since(s_.job(q_.claimant.job)) + terms_.patience <= q_.now);
   }
 
   ClusterModel& s_;
@@ -255,7 +272,6 @@ class Ways {
   Safe& safe_;
   DisruptionTerms terms_;
   bool grows_, by_quota_, by_fair_share_;
-  bool guaranteed_;  // as things are it stays within its guarantee at each level: what it takes is owed to it
   Resources free_;
   bool juniors_, peers_, idle_room_;
   bool keeps_services_ = true;

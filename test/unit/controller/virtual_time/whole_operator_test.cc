@@ -319,12 +319,14 @@ TEST_F(VirtualTime, PodsOfAJobThatGoesHoldTheirGpusOverARestart) {
   going["metadata"]["deletionTimestamp"] = "2023-11-14T22:20:00Z";
   going["metadata"]["finalizers"] = {"foregroundDeletion"};
   cluster.server.put(kJobs, going);
+  cluster.pods_end([](const json&) { return LastWords{.message = "", .stuck = true}; });  // they are told to go, and do not
   cluster.add_job("next", 4);
   cluster.start("second");
   ASSERT_TRUE(cluster.world.run_until([&] { return cluster.phase("next") == "Queued"; }, minutes{1}));
   cluster.world.run_for(minutes{1});
   EXPECT_THAT(cluster.pods_of("next"), testing::IsEmpty());
   EXPECT_THAT(cluster.complaints, testing::IsEmpty());
+  ASSERT_THAT(cluster.pods_of("goes"), testing::SizeIs(8));
   for (const auto& pod : cluster.pods_of("goes"))
     cluster.server.erase(kPods, "team/" + pod["metadata"]["name"].get<std::string>());
   cluster.server.erase(kJobs, "team/goes");

@@ -284,13 +284,6 @@ TEST(ScheduledQueues, AQueueAndAProjectOfOneNameAreTwo) {
   EXPECT_EQ(queues.due(at("2026-01-06T06:00:00Z")).size(), 1U);
 }
 
-TEST(EffectiveSpec, AStartThatNeverComesDoesNotCount) {
-  const auto never = effective_spec(scheduled("0 0 31 2 *", hours(2)), at("2026-03-02T06:00:00Z"));
-  EXPECT_THAT(never.problems,
-              ElementsAre(HasSubstr("spec.schedules[0].start: must fall on a day that there is")));
-  EXPECT_FALSE(never.next_change);
-}
-
 // Another entry changes the limit each minute; it does not hide the drain.
 TEST(EffectiveSpec, SaysWhenTheNextDrainIs) {
   crds::QueueSpec spec = scheduled("* * * * *", seconds(30));
