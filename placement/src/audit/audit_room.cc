@@ -258,7 +258,7 @@ class SolutionAudit {
     if (moves_only) return true;
     const bool own = std::any_of(gone.begin(), gone.end(), [&](std::size_t i) { return pieces_[i].own; });
     const bool others = std::any_of(gone.begin(), gone.end(), [&](std::size_t i) { return !pieces_[i].own; });
-    if (own && others && !no_further_beyond(gone)) return false;
+    if (own && !no_further_beyond(gone)) return false;
     const bool peers =
         std::any_of(gone.begin(), gone.end(), [&](std::size_t i) { return peers_.contains(pieces_[i].job); });
     if (peers && !is_guaranteed(gone)) return false;
@@ -337,7 +337,7 @@ class SolutionAudit {
     return amount_of((*c_.fair)[static_cast<std::size_t>(at)], kind);
   }
 
-  // Who preempts in its own leaf, and reclaims, is not beyond the larger of its fair share and what it had.
+  // Who preempts in its own leaf is not beyond the larger of its fair share and what it had.
   bool no_further_beyond(const Gone& gone) const {
     for (const QueueId at : c_.path) {
       for (const ResourceKind kind : s_.tree().accounted()) {

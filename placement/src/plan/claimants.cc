@@ -218,9 +218,8 @@ bool Claimants::grow(const Growth::GrowthClaim& claim, PoolId pool, const std::v
     return false;
   }
   Job& job = s_.job(claim.job);
-  // What its size had before has changed. A gang that restarts takes all in one go.
-  const bool is_same_restart = j.grown_in == s_.plans && !j.spec.resizes_in_place;
-  if (!is_same_restart && j.progress.resized && job.claim_since && *job.claim_since < *j.progress.resized)
+  // What its size had before has changed.
+  if (j.progress.resized && job.claim_since && *job.claim_since < *j.progress.resized)
     job.claim_since.reset();
   q.since = job.claim_since;
   Statement statement(s_);

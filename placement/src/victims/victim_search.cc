@@ -172,7 +172,22 @@ class VictimSearch {
     for (const std::size_t i : apart) {
       if (gone.contains(i)) try_back(i, true);
     }
-    return choice({gone.begin(), gone.end()}, std::move(places));
+    std::vector<std::size_t> going(gone.begin(), gone.end());
+    if (some_go_for_a_share(going, places)) return t_.reset(marks.start), std::nullopt;
+    return choice(std::move(going), std::move(places));
+  }
+
+  // They are in nobody's way: they would go only so that the Project stays within its share, and start again
+  // in room that is free.
+  bool some_go_for_a_share(const std::vector<std::size_t>& going, const std::vector<PodPlace>& places) const {
+    if (t_.action() != Action::kPreempt || t_.query().limits_only ||
+        s_.request_of(s_.job(t_.query().claimant.job)).about_pods)
+      return false;
+    std::set<NodeId> used;
+    for (const PodPlace& p : places) used.insert(s_.nodes().find(p.node));
+    return std::ranges::any_of(going, [&](std::size_t i) {
+      return std::ranges::none_of(t_.units()[i].nodes, [&](NodeId n) { return used.contains(n); });
+    });
   }
 
   std::optional<Choice> exactly(const std::vector<std::size_t>& subset) {

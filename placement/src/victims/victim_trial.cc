@@ -72,8 +72,8 @@ bool VictimTrial::entitled() const {
       return true;
     case Action::kReclaim:
       return is_eligible(s_.tree(), c, eligibility_, before_);
-    case Action::kPreempt:  // what it does not take from its own Project is free room, which no share bounds
-      return takes_from_peers_by_right();
+    case Action::kPreempt:
+      return in_bounds() && takes_from_peers_by_right();
     case Action::kReclaimAndPreempt:
       return is_eligible(s_.tree(), c, eligibility_, before_) && in_bounds() && takes_from_peers_by_right();
   }
