@@ -180,8 +180,10 @@ class VictimSearch {
   // They are in nobody's way: they would go only so that the Project stays within its share, and start again
   // in room that is free.
   bool some_go_for_a_share(const std::vector<std::size_t>& going, const std::vector<PodPlace>& places) const {
-    if (t_.action() != Action::kPreempt || t_.query().limits_only ||
-        s_.request_of(s_.job(t_.query().claimant.job)).about_pods)
+    const bool only_own = t_.action() == Action::kPreempt ||
+                          (t_.action() == Action::kReclaimAndPreempt &&
+                           std::ranges::all_of(going, [&](std::size_t i) { return t_.units()[i].own; }));
+    if (!only_own || t_.query().limits_only || s_.request_of(s_.job(t_.query().claimant.job)).about_pods)
       return false;
     std::set<NodeId> used;
     for (const PodPlace& p : places) used.insert(s_.nodes().find(p.node));

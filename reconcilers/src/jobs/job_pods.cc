@@ -35,6 +35,12 @@ bool is_owned_by_namesake(const crds::Json& object, const std::string& job) {
       });
 }
 
+// Of a job of this name that was deleted without what belongs to it (--cascade=orphan). Nobody collects it.
+bool is_left_behind(const crds::Json& object, const std::string& job) {
+  return items(find(&object, "metadata", "ownerReferences")).empty() &&
+         text(find(&object, "metadata", "labels", kJobLabel)) == job_label(job);
+}
+
 }  // namespace
 
 JobPods::JobPods(ReconcilerContext& context, Refused refused)
@@ -290,7 +296,7 @@ client::Task<client::Result<void>> JobPods::write(JobPtr job, Companion which) {
     co_return done;
   }
   const auto object = crds::Json::parse(*there, nullptr, false);
-  if (!is_owned_by(object, job->meta.uid)) {
+  if (!is_owned_by(object, job->meta.uid) && !is_left_behind(object, job->meta.name)) {
     Error taken;
     taken.code = ErrorCode::kAlreadyExists;
     taken.message =
