@@ -112,15 +112,9 @@ class VictimSearch {
     // First those whose places the claimant did not take at all, all at once.
     const auto back_first = [&](std::size_t a, std::size_t b) { return a > b; };
     std::sort(taken.begin(), taken.end(), back_first);
-    std::set<NodeId> used;
-    for (const PodPlace& p : places) used.insert(s_.nodes().find(p.node));
+    const auto used = nodes_of(places);
     std::vector<std::size_t> kept, apart;
-    for (const std::size_t i : taken) {
-      const auto& nodes = t_.units()[i].nodes;
-      const bool touches =
-          std::any_of(nodes.begin(), nodes.end(), [&](NodeId n) { return used.contains(n); });
-      (touches ? kept : apart).push_back(i);
-    }
+    for (const std::size_t i : taken) (touches(i, used) ? kept : apart).push_back(i);
     // A unit stays taken if others that were taken go after it, or if the right would not hold without.
     std::set<std::size_t> gone(taken.begin(), taken.end());
     const auto needed_by_others = [&](std::size_t i) {
@@ -185,11 +179,17 @@ class VictimSearch {
                            std::ranges::all_of(going, [&](std::size_t i) { return t_.units()[i].own; }));
     if (!only_own || t_.query().limits_only || s_.request_of(s_.job(t_.query().claimant.job)).about_pods)
       return false;
-    std::set<NodeId> used;
-    for (const PodPlace& p : places) used.insert(s_.nodes().find(p.node));
-    return std::ranges::any_of(going, [&](std::size_t i) {
-      return std::ranges::none_of(t_.units()[i].nodes, [&](NodeId n) { return used.contains(n); });
-    });
+    const auto used = nodes_of(places);
+    return std::ranges::any_of(going, [&](std::size_t i) { return !touches(i, used); });
+  }
+
+  std::set<NodeId> nodes_of(const std::vector<PodPlace>& places) const {
+    std::set<NodeId> nodes;
+    for (const PodPlace& p : places) nodes.insert(s_.nodes().find(p.node));
+    return nodes;
+  }
+  bool touches(std::size_t unit, const std::set<NodeId>& nodes) const {
+    return std::ranges::any_of(t_.units()[unit].nodes, [&](NodeId n) { return nodes.contains(n); });
   }
 
   std::optional<Choice> exactly(const std::vector<std::size_t>& subset) {
