@@ -57,9 +57,12 @@ struct PendingQueue {
   std::map<PendingKind, std::set<PendingKey>> kinds;
 };
 
-// At one level of the tree.
+// At one level of the tree, or at several.
 struct BoundsKept {
   bool quota = false, fair = false;  // to stay within it
+
+  bool any() const { return quota || fair; }
+  bool operator==(const BoundsKept&) const = default;
 };
 
 // Nodes that are kept for the first in order, which has waited long (reservation.h).

@@ -143,7 +143,7 @@ std::optional<std::pair<std::size_t, std::vector<PodPlace>>> earliest(ClusterMod
 // count.
 bool others_come_first(const ClusterModel& s, PoolId pool, const Reservation& r) {
   const Job& owner = s.job(r.owner);
-  if (keeps_bounds(r.kept_bounds, s.tree().path(owner.leaf), {})) return false;
+  if (kept_throughout(r.kept_bounds, s.tree().path(owner.leaf), {}).any()) return false;
   const Resources asked = s.asked(s.request_of(owner), pool);
   const Pool& p = s.pool(pool);
   const auto hold_half = [&](ResourceKind kind) {
@@ -226,12 +226,12 @@ bool has_ended(ClusterModel& s, PoolId pool) {
 
 // An owner without a right keeps off nobody who has one, so its start may be missed again and again. Each
 // time the nodes are free for twice as long as before, compared with how long they were kept.
-void note_success(ClusterModel& s, PoolId pool) {
+void note_whether_in_vain(ClusterModel& s, PoolId pool) {
   const Pool& p = s.pool(pool);
   const Reservation& r = *p.reservation;
   Job& owner = s.job(r.owner);
   if (owner.spec.id != r.name) return;
-  const bool has_right = keeps_bounds(r.kept_bounds, s.tree().path(owner.leaf), {});
+  const bool has_right = kept_throughout(r.kept_bounds, s.tree().path(owner.leaf), {}).any();
   if (has_right || late(p) > s.time) {
     owner.reserved_in_vain = 0;
     return;
@@ -255,10 +255,7 @@ bool is_outdated(ClusterModel& s, PoolId pool) {
   const auto judged_by = std::exchange(s.pool(pool).fair, fair_shares(s, pool));
   bring_up_to_date(s, pool, next);
   s.pool(pool).fair = judged_by;
-  const auto same = [](const BoundsKept& a, const BoundsKept& b) {
-    return a.quota == b.quota && a.fair == b.fair;
-  };
-  return next.start != r.start || !std::ranges::equal(next.kept_bounds, r.kept_bounds, same);
+  return next.start != r.start || next.kept_bounds != r.kept_bounds;
 }
 
 void note_when_it_changes(ClusterModel& s, PoolId pool) {
@@ -283,7 +280,7 @@ void refresh_reservation(ClusterModel& s, PoolId pool) {
   Pool& p = s.pool(pool);
   if (!p.reservation) return;
   if (has_ended(s, pool)) {
-    note_success(s, pool);
+    note_whether_in_vain(s, pool);
     return drop(s, p);
   }
   bring_up_to_date(s, pool, *p.reservation);

@@ -50,28 +50,16 @@ std::vector<BoundsKept> bounds_kept(const ClusterModel& s, const std::vector<Que
   return kept;
 }
 
-bool keeps_bounds(const std::vector<BoundsKept>& kept, const std::vector<QueueId>& path,
-                  const std::vector<QueueId>& beside) {
-  bool quota = true, fair = true;
+BoundsKept kept_throughout(const std::vector<BoundsKept>& kept, const std::vector<QueueId>& path,
+                           const std::vector<QueueId>& beside) {
+  BoundsKept all{true, true};
   for (std::size_t k = 0; k < path.size(); ++k) {
-    if (std::find(beside.begin(), beside.end(), path[k]) != beside.end()) continue;
-    quota = quota && kept[k].quota;
-    fair = fair && kept[k].fair;
+    if (std::ranges::find(beside, path[k]) != beside.end()) continue;
+    all.quota = all.quota && kept[k].quota;
+    all.fair = all.fair && kept[k].fair;
   }
-  return quota || fair;
+  return all;
 }
-
-namespace {
-
-bool keeps_quota(const std::vector<BoundsKept>& kept, const std::vector<QueueId>& path,
-                 const std::vector<QueueId>& beside) {
-  for (std::size_t k = 0; k < path.size(); ++k) {
-    if (!kept[k].quota && std::ranges::find(beside, path[k]) == beside.end()) return false;
-  }
-  return true;
-}
-
-}  // namespace
 
 bool kept_off(const ClusterModel& s, JobId id, PoolId pool, const Resources& asked, bool placed) {
   const Pool& p = s.pool(pool);
@@ -85,15 +73,12 @@ bool kept_off(const ClusterModel& s, JobId id, PoolId pool, const Resources& ask
     if (r.start ? end <= *r.start : end - s.time <= p.spec.reservation_after) return false;
   }
   const auto path = s.tree().path(j.leaf), owners = s.tree().path(owner.leaf);
-  const auto kept = bounds_kept(s, path, pool, asked, placed);
+  const BoundsKept mine = kept_throughout(bounds_kept(s, path, pool, asked, placed), path, owners);
   const bool is_known = owners.size() == r.kept_bounds.size();
-  const bool has = keeps_bounds(kept, path, owners);
-  const bool owner_has = is_known && keeps_bounds(r.kept_bounds, owners, path);
-  if (has && !owner_has) return false;
-  // They go before the owner.
-  if (keeps_quota(kept, path, owners) && !(is_known && keeps_quota(r.kept_bounds, owners, path)))
-    return false;
-  const bool may_be_taken_from = j.leaf == owner.leaf || (owner_has && !has);
+  const BoundsKept of_owner = is_known ? kept_throughout(r.kept_bounds, owners, path) : BoundsKept{};
+  if (mine.any() && !of_owner.any()) return false;
+  if (mine.quota && !of_owner.quota) return false;  // they go before the owner
+  const bool may_be_taken_from = j.leaf == owner.leaf || (of_owner.any() && !mine.any());
   return !may_be_taken_from || !cheap_to_remove(s, j, path, owner, r, pool);
 }
 

@@ -12,9 +12,9 @@ namespace muster::placement {
 std::vector<BoundsKept> bounds_kept(const ClusterModel& state, const std::vector<QueueId>& path, PoolId pool,
                                     const Resources& asked, bool placed);
 
-// Whether one kind of bound is kept at every level of the path that is not on `beside`, too.
-bool keeps_bounds(const std::vector<BoundsKept>& kept, const std::vector<QueueId>& path,
-                  const std::vector<QueueId>& beside);
+// What is kept at every level of the path that is not on `beside`, too.
+BoundsKept kept_throughout(const std::vector<BoundsKept>& kept, const std::vector<QueueId>& path,
+                           const std::vector<QueueId>& beside);
 
 // Whether the job may not use the reserved nodes. RULES.md 7.2 has the exceptions; each is a condition here.
 // `asked` is what it is about: all of a gang that waits, or one replica of a gang that grows. `placed`: that
