@@ -156,6 +156,24 @@ std::expected<Json, std::string> read_file(const std::string& file, const std::s
   return object;
 }
 
+std::string say_waiting(const Forecast& f, const std::string& who, crds::Time now) {
+  std::string text = who + " would wait: " + f.waiting.reason;
+  if (!f.waiting.message.empty()) text += ": " + f.waiting.message;
+  text += ".";
+  if (f.waiting.position > 0)
+    text += fmt::format(" It would be number {} in the order of its pool.", f.waiting.position);
+  if (f.waiting.estimated_start)
+    text += fmt::format(" It is likely to start in {}, {}.", for_people(*f.waiting.estimated_start - now),
+                        premise_of(f.waiting));
+  if (const auto helps = what_helps(f.waiting.reason); !helps.empty())
+    text += fmt::format(" What would help: {}.", helps);
+  return wrapped(text) + '\n';
+}
+
+bool is_partly(const Forecast& f) {
+  return f.starts && f.started < f.wanted;
+}
+
 }  // namespace
 
 std::expected<Forecast, std::string> forecast(ClusterCopy copy, Json job, crds::Time now) {
@@ -183,28 +201,6 @@ std::expected<Forecast, std::string> forecast(ClusterCopy copy, Json job, crds::
     leave_out(copy.objects, error.object);
   }
 }
-
-namespace {
-
-std::string say_waiting(const Forecast& f, const std::string& who, crds::Time now) {
-  std::string text = who + " would wait: " + f.waiting.reason;
-  if (!f.waiting.message.empty()) text += ": " + f.waiting.message;
-  text += ".";
-  if (f.waiting.position > 0)
-    text += fmt::format(" It would be number {} in the order of its pool.", f.waiting.position);
-  if (f.waiting.estimated_start)
-    text += fmt::format(" It is likely to start in {}, {}.", for_people(*f.waiting.estimated_start - now),
-                        premise_of(f.waiting));
-  if (const auto helps = what_helps(f.waiting.reason); !helps.empty())
-    text += fmt::format(" What would help: {}.", helps);
-  return wrapped(text) + '\n';
-}
-
-bool is_partly(const Forecast& f) {
-  return f.starts && f.started < f.wanted;
-}
-
-}  // namespace
 
 std::string to_text(const Forecast& f, crds::Time now) {
   std::string text;
