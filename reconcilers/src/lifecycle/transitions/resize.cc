@@ -130,6 +130,18 @@ bool is_leaving(const JobStep& s, const Place& place) {
   });
 }
 
+// Why the gang cannot take the edited spec up where it is, without those `beyond` it (ascending); "": it can.
+std::string why_not_in_its_places(JobStep& s, bool same_places, const std::vector<std::size_t>& beyond,
+                                  bool begins_anew) {
+  if (!same_places) return "the edited spec asks for pods that need other places";
+  if (!has_minimums(s, beyond)) return "the edited spec asks for more pods at least than it has";
+  if (!begins_anew) return "";
+  const bool is_short = has_displaced(s);
+  if (const auto node = unusable_node(s, beyond); !node.empty())
+    return "the edited spec asks for other pods, and node " + node + " is not to be used any more";
+  return is_short ? "the edited spec asks for other pods, and places were lost" : "";
+}
+
 }  // namespace
 
 bool follow_spec(JobStep& s) {
@@ -141,15 +153,8 @@ bool follow_spec(JobStep& s) {
   const bool same_places = same_pods || a.made_from.starts_with(now.places + "-");
   const auto beyond = beyond_wish(s);
   const bool begins_anew = !same_pods || (!beyond.empty() && !is_in_place(s));
-  const std::string unusable = begins_anew ? unusable_node(s, beyond) : "";
-  if (!same_places || !has_minimums(s, beyond) || (begins_anew && has_displaced(s)) || !unusable.empty()) {
-    requeue(s, "SpecChanged",
-            !same_places               ? "the edited spec asks for pods that need other places"
-            : !has_minimums(s, beyond) ? "the edited spec asks for more pods at least than it has"
-            : unusable.empty()
-                ? "the edited spec asks for other pods, and places were lost"
-                : "the edited spec asks for other pods, and node " + unusable + " is not to be used any more",
-            client::EventType::kNormal);
+  if (const auto why = why_not_in_its_places(s, same_places, beyond, begins_anew); !why.empty()) {
+    requeue(s, "SpecChanged", why, client::EventType::kNormal);
     return true;
   }
   a.generation = generation;
@@ -158,11 +163,12 @@ bool follow_spec(JobStep& s) {
     s.note(client::EventType::kNormal, "PreemptibleYet", "Edit",
            "it was started as preemptible, and counts as that until it starts again");
   if (!crds::is_preemptible(s.spec) && crds::has_been_lengthened(s.spec, a))
-    s.note(client::EventType::kNormal, "MaxRuntimeLengthened", "Edit",
-           fmt::format("it said at its start that it ends after {}. If a Queue lends quota to work that ends "
-                       "in time, it "
-                       "counts as preemptible until it starts again",
-                       crds::to_string(*a.max_runtime)));
+    s.note(
+        client::EventType::kNormal, "MaxRuntimeLengthened", "Edit",
+        fmt::format(
+            "it said at its start that it ends after {}. If a Queue lends quota to work that ends in time, "
+            "it counts as preemptible until it starts again",
+            crds::to_string(*a.max_runtime)));
   if (same_pods && beyond.empty()) return false;
   if (same_pods) {
     drop_members(s, beyond, "the spec asks for fewer", "Scaled", client::EventType::kNormal);
