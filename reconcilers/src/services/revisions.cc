@@ -8,6 +8,7 @@
 #include "muster/reconcilers/common/json_reader.h"
 #include "muster/reconcilers/common/owner.h"
 #include "muster/reconcilers/pods/names.h"
+#include "muster/reconcilers/services/service_objects.h"
 
 namespace muster::reconcilers {
 namespace {
@@ -15,15 +16,6 @@ namespace {
 using crds::Json;
 
 constexpr std::size_t kMaxImages = 8, kMaxImage = 512;  // the schema's
-
-// They are no part of a revision; see revision_of().
-void take_over_the_rest(crds::InferenceServiceSpec& to, const crds::InferenceServiceSpec& from) {
-  to.replicas = from.replicas;
-  to.autoscaling = from.autoscaling;
-  to.port = from.port;
-  to.rollout = from.rollout;
-  to.start_timeout = from.start_timeout;
-}
 
 }  // namespace
 

@@ -76,14 +76,20 @@ Json metadata_of(const crds::InferenceService& service, std::string name = "") {
 
 }  // namespace
 
+void take_over_the_rest(crds::InferenceServiceSpec& to, const crds::InferenceServiceSpec& from) {
+  to.replicas = from.replicas;
+  to.autoscaling = from.autoscaling;
+  to.port = from.port;
+  to.rollout = from.rollout;
+  to.start_timeout = from.start_timeout;
+}
+
 std::string revision_of(const crds::InferenceService& service) {
+  crds::InferenceServiceSpec none;
+  none.replicas = none.port = 0;  // not the defaults: the names that services have were made so
   crds::InferenceService of;
   of.spec = service.spec;
-  of.spec.replicas = 0;
-  of.spec.autoscaling.reset();
-  of.spec.port = 0;
-  of.spec.rollout = {};
-  of.spec.start_timeout.reset();
+  take_over_the_rest(of.spec, none);
   return revision_of(crds::to_json(of)["spec"].dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 

@@ -12,8 +12,11 @@
 namespace muster::reconcilers {
 
 // A name for what replicas are made from. That is all of the spec but the number of replicas (autoscaling
-// included), the port and the way of rolling out. Every process gives specs that say the same the same name.
+// included), the port, the way of rolling out and how long a start may take. Every process gives specs that
+// say the same the same name.
 std::string revision_of(const crds::InferenceService& service);
+// Replaces what is no part of a revision.
+void take_over_the_rest(crds::InferenceServiceSpec& to, const crds::InferenceServiceSpec& from);
 
 // A replica is a gang like any other. `priority_class`: "" for none. `is_guaranteed`: it is not preemptible.
 crds::Json replica_json(const crds::InferenceService& service, std::string_view revision,
