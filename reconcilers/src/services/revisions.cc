@@ -89,12 +89,17 @@ std::vector<const KeptRevision*> surplus(const std::vector<KeptRevision>& all,
 
 std::vector<std::string> images_of(const crds::InferenceServiceSpec& spec) {
   std::vector<std::string> all;
-  for (const Json& container : items(find(spec.pod_template.value.get(), "spec", "containers"))) {
-    std::string image = text(find(&container, "image"));
-    if (image.empty() || all.size() == kMaxImages) continue;
-    if (image.size() > kMaxImage) image.resize(kMaxImage);
-    all.push_back(std::move(image));
-  }
+  const auto note = [&all](const crds::RawJson& pod_template) {
+    for (const Json& container : items(find(pod_template.value.get(), "spec", "containers"))) {
+      std::string image = text(find(&container, "image"));
+      if (image.size() > kMaxImage) image.resize(kMaxImage);
+      if (image.empty() || all.size() == kMaxImages) continue;
+      if (std::ranges::find(all, image) != all.end()) continue;
+      all.push_back(std::move(image));
+    }
+  };
+  if (spec.roles.empty()) note(spec.pod_template);
+  for (const crds::ServiceRole& role : spec.roles) note(role.pod_template);
   return all;
 }
 

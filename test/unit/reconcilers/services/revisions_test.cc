@@ -71,6 +71,21 @@ TEST(Revisions, WhatIsKeptIsWhatReplicasAreMadeFromAndNothingElse) {
             replica_json(first, "r", 0, "", false)["spec"]["roles"]);
 }
 
+TEST(Revisions, SaysTheImagesOfAllRolesEachOnce) {
+  auto service = sample_service();
+  crds::ServiceRole prefill, decode;
+  prefill.name = "prefill";
+  prefill.pod_template = service.spec.pod_template;
+  decode.name = "decode";
+  decode.pod_template.value = std::make_shared<const Json>(Json::parse(
+      R"({"spec": {"containers": [{"name": "main", "image": "serve:1"}, {"name": "kv", "image": "kv:3"}]}})"));
+  service.spec.roles = {prefill, decode};
+  service.spec.pod_template = {};
+  const auto kept = read_revision(stored(service, 1), "u-1");
+  ASSERT_TRUE(kept);
+  EXPECT_THAT(images_of(kept->spec), ElementsAre("serve:1", "side:2", "kv:3"));
+}
+
 TEST(Revisions, WhatIsNotOursOrCannotBeReadIsPassedOver) {
   const Json good = stored(sample_service(), 1);
   EXPECT_FALSE(read_revision(good, "u-2"));

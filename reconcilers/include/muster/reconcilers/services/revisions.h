@@ -39,7 +39,7 @@ crds::InferenceService with_revision(crds::InferenceService service, const KeptR
 // Those that are kept no longer: of those not in use all but the newest `limit`.
 std::vector<const KeptRevision*> surplus(const std::vector<KeptRevision>& all,
                                          const std::set<std::string>& in_use, std::int32_t limit);
-// Of its containers, in their order; at most 8.
+// Of the containers of all its roles, in their order and each once; at most 8.
 std::vector<std::string> images_of(const crds::InferenceServiceSpec& spec);
 
 }  // namespace muster::reconcilers
