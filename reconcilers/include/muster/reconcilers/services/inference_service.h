@@ -94,6 +94,7 @@ class InferenceServiceReconciler {
                                std::int32_t n, std::int32_t guaranteed);
   client::Task<bool> remove(Service service, std::vector<Job> jobs);
   client::Task<Outcome> write(const client::Key& key, Service service, crds::InferenceServiceStatus wanted);
+  // service_events.cc
   void tell(const Service& service, const char* reason, const char* verb,
             const std::vector<std::string>& names) const;
   void tell(const Service& service, const crds::InferenceServiceStatus& now) const;

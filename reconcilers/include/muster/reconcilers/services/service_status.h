@@ -22,7 +22,7 @@ namespace muster::reconcilers {
 struct ReplicaView {
   const crds::TrainingJob* job = nullptr;
   std::int32_t ready_pods = 0;
-  std::string_view revision;  // it is made of; into the job
+  std::string_view revision;                           // it is made of; into the job
   std::map<std::string, std::int32_t> ready_groups{};  // of each role whose pods are groups
   Replica state;
 };
