@@ -37,6 +37,7 @@
 #include "muster/simulate/simulation.h"
 #include "play/losses.h"
 #include "play/work.h"
+#include "world/event.h"
 
 namespace muster::simulate {
 
@@ -58,37 +59,6 @@ constexpr client::TimePoint to_point(pl::Time t) {
 constexpr crds::Time to_stamp(pl::Time t) {
   return crds::Time{std::chrono::seconds{t.ms / 1000}};
 }
-
-enum class EventType : std::uint8_t {
-  kAdmitted,
-  kReleased,
-  kEvicted,
-  kShrunk,
-  kGrown,
-  kMoved,
-  kRestarted,
-  kFinished,
-  kWaiting,
-};
-inline constexpr std::array<std::string_view, 9> kEventNames = {
-    "Admitted", "Released", "Evicted", "Shrunk", "Grown", "Moved", "Restarted", "Finished", "Waiting"};
-
-struct PodAt {
-  std::string role;
-  std::int32_t index = 0;
-  std::string node;
-  std::vector<std::int32_t> gpus;
-};
-using Pods = std::vector<PodAt>;
-
-struct Event {
-  Instant at{0};
-  EventType type = EventType::kAdmitted;
-  std::string object;  // "namespace/name"
-  std::string reason;
-  std::string beneficiary;
-  std::shared_ptr<const Pods> pods;  // never null
-};
 
 struct Workload;
 
