@@ -7,8 +7,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "e2e/api_writes.h"
-#include "e2e/audit.h"
+#include "live/api_writes.h"
+#include "live/audit.h"
 #include "process.h"
 #include "report.h"
 

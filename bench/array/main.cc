@@ -1,9 +1,8 @@
 // bench_array: an array of thousands of indexes by Muster, against a bare client that creates, sees end and
 // deletes as many pods on the same control plane in the same run. See docs/benchmarks.md.
-#include <CLI/CLI.hpp>
-#include <filesystem>
 
 #include "array/phases.h"
+#include "live/options.h"
 #include "report.h"
 
 namespace muster::bench {
@@ -11,9 +10,7 @@ namespace {
 
 struct Options {
   ArrayLoad load;
-  ClusterOptions cluster;
-  bool json = false;
-  std::filesystem::path keep_logs;
+  LiveOptions live;
 };
 
 constexpr double kKiB = 1024, kMiB = 1024 * 1024;
@@ -48,7 +45,7 @@ Report make_report(const Options& options, const ArrayResult& bare, const ArrayR
   report_cpu(report, "muster", muster);
   report.add("indexes", options.load.count, "count");
   report.add("parallelism", options.load.parallelism, "count");
-  report.add("nodes", options.cluster.nodes, "count");
+  report.add("nodes", options.live.cluster.nodes, "count");
   report.add("cores of the machine", machine_cores(), "count");
   report.add("load average before the run", load, "");
   return report;
@@ -56,14 +53,13 @@ Report make_report(const Options& options, const ArrayResult& bare, const ArrayR
 
 int run(const Options& options) {
   const double load = load_average();
-  progress("starting a control plane and " + std::to_string(options.cluster.nodes) + " simulated nodes");
-  auto cluster = BenchCluster::start(options.cluster);
+  auto cluster = BenchCluster::start(options.live.cluster);
   if (!cluster) {
     progress(cluster.error());
     return 1;
   }
   const auto keep = [&] {
-    if (!options.keep_logs.empty()) (*cluster)->keep_logs(options.keep_logs);
+    if (!options.live.keep_logs.empty()) (*cluster)->keep_logs(options.live.keep_logs);
   };
   // A server that has just started is slower; neither phase should pay for that.
   ArrayLoad warm_up = options.load;
@@ -89,7 +85,7 @@ int run(const Options& options) {
     progress(muster.error());
     return 1;
   }
-  make_report(options, *bare, *muster, load).print(options.json);
+  make_report(options, *bare, *muster, load).print(options.live.json);
   return 0;
 }
 
@@ -100,19 +96,14 @@ int main(int argc, char** argv) {
   muster::bench::log_to_standard_error();
   using muster::bench::Options;
   Options options;
-  options.cluster.muster = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "muster";
 
   CLI::App app(
       "Starts a control plane with simulated nodes of 8 GPUs. Times how long Muster takes for an array of "
-      "one "
-      "GPU an\n"
-      "index, from its submission until it is Complete, and how long a bare client takes that creates as "
-      "many "
-      "pods\n"
-      "itself and deletes each that has succeeded. Then checks that each index had one pod. Exit status: 0 "
-      "if "
-      "it was\n"
-      "measured; 1 if it could not be measured, or if the check failed.",
+      "one\n"
+      "GPU an index, from its submission until it is Complete, and how long a bare client takes that "
+      "creates\n"
+      "as many pods itself and deletes each that has succeeded. Then checks that each index had one pod.\n"
+      "Exit status: 0 if it was measured; 1 if it could not be measured, or if the check failed.",
       "bench_array");
   app.add_option("--count", options.load.count, "How many indexes there are")
       ->check(CLI::Range(1, 10'000))
@@ -122,29 +113,14 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--runs-for", options.load.runs_for, "How long each pod runs, as 500ms or 10s")
       ->capture_default_str();
-  app.add_option("--nodes", options.cluster.nodes, "How many nodes of 8 GPUs there are")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
   app.add_option("--in-flight", options.load.in_flight, "How many requests the bare client has in flight")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--muster", options.cluster.muster, "The program to measure; default: beside this one");
-  app.add_option("--muster-arg", options.cluster.muster_arguments,
-                 "Added to `muster controller`; may be repeated, as --muster-arg=--workers=8");
-  app.add_option("--keep-logs", options.keep_logs, "Directory to which the logs of all processes are copied");
-  app.add_flag("--json", options.json, "Print one JSON object instead of a table");
+  add_options(app, options.live);
   CLI11_PARSE(app, argc, argv);
 
   options.load.parallelism = std::min(options.load.parallelism, options.load.count);
-  if (options.load.parallelism > options.cluster.nodes * options.cluster.gpus_per_node) {
-    muster::bench::progress("--parallelism: " + std::to_string(options.load.parallelism) +
-                            " pods need as many GPUs, --nodes gives " +
-                            std::to_string(options.cluster.nodes * options.cluster.gpus_per_node));
-    return 1;
-  }
-  if (!std::filesystem::exists(options.cluster.muster)) {
-    muster::bench::progress("--muster: there is no " + options.cluster.muster.string());
-    return 1;
-  }
+  if (!have_gpus_for(options.load.parallelism, "--parallelism", options.live.cluster)) return 1;
+  if (!have_program(options.live.cluster)) return 1;
   return muster::bench::run(options);
 }

@@ -4,10 +4,10 @@
 #include <deque>
 #include <nlohmann/json.hpp>
 
-#include "e2e/session.h"
+#include "live/phase.h"
+#include "live/sample_pods.h"
 #include "muster/crds/crds.h"
 #include "muster/reconcilers/arrays/array_objects.h"
-#include "muster/reconcilers/pods/pod_builder.h"
 #include "report.h"
 
 namespace muster::bench {
@@ -17,38 +17,21 @@ using client::Task;
 using nlohmann::json;
 using std::chrono::steady_clock;
 
-const client::Resource kTrainingJobs{"muster.dev", "v1alpha1", "trainingjobs"};
 constexpr const char* kName = "sweep";
 constexpr client::Duration kIdle = std::chrono::milliseconds(5);
 
 json array_object(const ArrayLoad& load, const std::string& ns) {
-  const json resources = {{"requests", {{"cpu", "1"}, {"memory", "1Gi"}}}};
-  const json container = {{"name", "main"}, {"image", "registry.example/train:1"}, {"resources", resources}};
-  const json pod = {{"metadata", {{"annotations", {{"test.muster.dev/runs-for", load.runs_for}}}}},
-                    {"spec", {{"containers", {container}}}}};
-  const json role = {{"name", "worker"}, {"replicas", 1}, {"gpus", {{"count", 1}}}, {"template", pod}};
-  const json array = {{"count", load.count}, {"parallelism", load.parallelism}};
-  return {{"apiVersion", "muster.dev/v1alpha1"},
-          {"kind", "TrainingJob"},
-          {"metadata", {{"name", kName}, {"namespace", ns}}},
-          {"spec", {{"array", array}, {"roles", {role}}}}};
+  json array = sample_job(kName, ns, 1, {{"test.muster.dev/runs-for", load.runs_for}});
+  array["spec"]["array"] = {{"count", load.count}, {"parallelism", load.parallelism}};
+  return array;
 }
 
-// The same pods that Muster makes of the indexes, without an owner.
 std::vector<std::string> pods_of_indexes(const std::vector<std::string>& nodes, const ArrayLoad& load) {
   const auto array = crds::from_json<crds::TrainingJob>(array_object(load, BenchCluster::kBare));
   if (!array) throw std::logic_error(crds::to_string(array.error()));
   std::vector<std::string> bodies;
-  for (int i = 0; i < load.count; ++i) {
-    const reconcilers::PodBuilder builder(reconcilers::index_job(*array, i), {.resource = "nvidia.com/gpu"});
-    crds::PodAssignment place;
-    place.role = "worker";
-    place.node = nodes[bodies.size() % nodes.size()];
-    place.gpus = {static_cast<std::int32_t>(bodies.size() / nodes.size() % 8)};
-    json pod = json::parse(builder.pod(place, 1));
-    pod["metadata"].erase("ownerReferences");
-    bodies.push_back(pod.dump());
-  }
+  for (int i = 0; i < load.count; ++i)
+    bodies.push_back(bare_pod(reconcilers::index_job(*array, i), 0, nodes, bodies.size()));
   return bodies;
 }
 
@@ -122,10 +105,9 @@ bool look_at_array(const BenchCluster& cluster, ArrayResult& result) {
 }  // namespace
 
 Outcome<ArrayResult> run_bare_pods(const BenchCluster& cluster, const ArrayLoad& load) {
-  auto session = Session::open(cluster, BenchCluster::kBare);
-  if (!session) return std::unexpected(session.error());
-  Session& s = **session;
-  if (!s.run_until_synced()) return std::unexpected("the watches of the benchmark are not synced");
+  auto phase = begin_bare(cluster);
+  if (!phase) return std::unexpected(phase.error());
+  Session& s = *phase->session;
   const auto work = std::make_shared<Churn>();
   work->bodies = pods_of_indexes(cluster.nodes(), load);
   work->parallelism = static_cast<std::size_t>(load.parallelism);
@@ -133,15 +115,13 @@ Outcome<ArrayResult> run_bare_pods(const BenchCluster& cluster, const ArrayLoad&
     ++work->ended;
     work->to_delete.push_back(pod.meta.name);
   };
-  auto measurement = Measurement::begin(cluster, {});
-  if (!measurement) return std::unexpected(measurement.error());
-  measurement->start();
+  phase->measurement.start();
   for (int i = 0; i < load.in_flight; ++i)
     client::spawn(s.environment().executor, churn(s.api(), s.environment(), work));
   ArrayResult result;
   const bool all =
       s.run_until(load.timeout, [&] { return s.pods().succeeded() >= load.count || !work->error.empty(); });
-  result.cpu = measurement->stop();
+  result.cpu = phase->measurement.stop();
   if (!all || !work->error.empty()) {
     return std::unexpected("bare client: " + std::to_string(s.pods().succeeded()) + " of " +
                            std::to_string(load.count) + " pods succeeded; " + work->error);
@@ -153,21 +133,14 @@ Outcome<ArrayResult> run_bare_pods(const BenchCluster& cluster, const ArrayLoad&
 }
 
 Outcome<ArrayResult> run_array(BenchCluster& cluster, const ArrayLoad& load) {
-  auto muster = cluster.start_muster();
-  if (!muster) return std::unexpected(muster.error());
-  MusterProcess& process = **muster;
-  auto session = Session::open(cluster, BenchCluster::kTeam);
-  if (!session) return std::unexpected(session.error());
-  Session& s = **session;
-  if (!s.run_until_synced()) return std::unexpected("the watches of the benchmark are not synced");
-  cluster.settle();
-  auto measurement = Measurement::begin(cluster, {{"muster", process.pid()}});
-  if (!measurement) return std::unexpected(measurement.error());
-
+  auto phase = begin_muster(cluster);
+  if (!phase) return std::unexpected(phase.error());
+  MusterProcess& process = *phase->muster;
+  Session& s = *phase->session;
   ArrayResult result;
-  result.memory_before = resident_memory(process.pid());
+  result.memory_before = phase->memory_before;
   const auto error = std::make_shared<std::string>();
-  measurement->start();
+  phase->measurement.start();
   const auto sent = steady_clock::now();
   client::spawn(s.environment().executor,
                 submit(s.api(), array_object(load, BenchCluster::kTeam).dump(), error));
@@ -185,19 +158,18 @@ Outcome<ArrayResult> run_array(BenchCluster& cluster, const ArrayLoad& load) {
     if (++told % 10 == 0) progress("  " + std::to_string(s.pods().succeeded()) + " pods have succeeded");
   }
   const auto ended = steady_clock::now();
-  result.cpu = measurement->stop();
+  result.cpu = phase->measurement.stop();
   if (s.jobs().phase_of(key) != "Succeeded") {
     return std::unexpected("muster: " + std::to_string(s.pods().succeeded()) + " of " +
-                           std::to_string(load.count) + " pods succeeded; " + *error +
-                           (process.alive() ? "" : "; it has ended") + "; its log ends:\n" +
-                           process.log_tail());
+                           std::to_string(load.count) + " pods succeeded; " + *error + "; " +
+                           process.last_words());
   }
   result.seconds = seconds_between(sent, ended);
   look_at_array(cluster, result);
   const auto only_the_array = [&] { return s.jobs().present() == 1 && s.pods().present() == 0; };
   if (!s.run_until(std::chrono::seconds(300), only_the_array))
     return std::unexpected("jobs or pods of indexes that have succeeded do not go");
-  auto writes = measurement->writes(cluster, [&](milliseconds t) { s.pause(t); });
+  auto writes = phase->measurement.writes(cluster, s);
   if (!writes) return std::unexpected(writes.error());
   result.writes = std::move(*writes);
   result.memory_peak = peak_memory(process.pid());

@@ -1,10 +1,9 @@
 // bench_e2e: thousands of pods in gangs by Muster, against a bare client that creates the same pods on the
 // same control plane in the same run. See docs/benchmarks.md.
-#include <CLI/CLI.hpp>
-#include <filesystem>
 #include <utility>
 
 #include "e2e/phases.h"
+#include "live/options.h"
 #include "report.h"
 
 namespace muster::bench {
@@ -12,11 +11,9 @@ namespace {
 
 struct Options {
   Load load;
-  ClusterOptions cluster;
+  LiveOptions live;
   int rounds = 1;
-  bool json = false;
   bool bare_only = false;
-  std::filesystem::path keep_logs;
 };
 
 constexpr double kMiB = 1024 * 1024;
@@ -142,7 +139,7 @@ Report make_report(const Options& options, const std::vector<PhaseResult>& bare,
     report.add("pods per gang", options.load.gang, "count");
   }
   report.add("pods", options.load.pods, "count");
-  report.add("nodes", options.cluster.nodes, "count");
+  report.add("nodes", options.live.cluster.nodes, "count");
   report.add("rounds", options.rounds, "count");
   report.add("cores of the machine", machine_cores(), "count");
   report.add("load average before the run", load_before, "");
@@ -192,17 +189,16 @@ bool run_rounds(const Options& options, BenchCluster& cluster, std::vector<Phase
 
 int run(const Options& options) {
   const double load_before = load_average();
-  progress("starting a control plane and " + std::to_string(options.cluster.nodes) + " simulated nodes");
-  auto cluster = BenchCluster::start(options.cluster);
+  auto cluster = BenchCluster::start(options.live.cluster);
   if (!cluster) {
     progress(cluster.error());
     return 1;
   }
   std::vector<PhaseResult> bare, muster;
   const bool ran = run_rounds(options, **cluster, bare, muster);
-  if (!options.keep_logs.empty()) (*cluster)->keep_logs(options.keep_logs);
+  if (!options.live.keep_logs.empty()) (*cluster)->keep_logs(options.live.keep_logs);
   if (!ran) return 1;
-  make_report(options, bare, muster, load_before).print(options.json);
+  make_report(options, bare, muster, load_before).print(options.live.json);
   return 0;
 }
 
@@ -213,7 +209,6 @@ int main(int argc, char** argv) {
   muster::bench::log_to_standard_error();
   using muster::bench::Options;
   Options options;
-  options.cluster.muster = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "muster";
 
   CLI::App app(
       "Starts a control plane with simulated nodes of 8 GPUs. Times how long Muster takes for pods in gangs, "
@@ -229,39 +224,21 @@ int main(int argc, char** argv) {
   app.add_option("--gang", options.load.gang, "How many pods a job has")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--nodes", options.cluster.nodes, "How many nodes of 8 GPUs there are")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
   app.add_option("--rounds", options.rounds, "How often both are measured; medians are reported")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--in-flight", options.load.in_flight, "How many requests the bare client has in flight")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--muster", options.cluster.muster, "The program to measure; default: beside this one");
-  app.add_option("--muster-arg", options.cluster.muster_arguments,
-                 "Added to `muster controller`; may be repeated, as --muster-arg=--workers=8");
-  app.add_option("--controller-manager-arg", options.cluster.controller_manager_arguments,
-                 "Added to the controller manager's arguments, to see what its parts cost: "
-                 "--controller-manager-arg=--controllers=-endpoints-controller");
-  app.add_option("--keep-logs", options.keep_logs, "Directory to which the logs of all processes are copied");
   app.add_flag("--bare-only", options.bare_only, "Run only the bare client, to see what this machine can do");
-  app.add_flag("--json", options.json, "Print one JSON object instead of a table");
+  add_options(app, options.live);
   CLI11_PARSE(app, argc, argv);
 
   if (options.load.pods % options.load.gang != 0) {
     muster::bench::progress("--pods: " + std::to_string(options.load.pods) + " is not a multiple of --gang");
     return 1;
   }
-  if (options.load.pods > options.cluster.nodes * options.cluster.gpus_per_node) {
-    muster::bench::progress("--pods: " + std::to_string(options.load.pods) +
-                            " pods need as many GPUs, --nodes gives " +
-                            std::to_string(options.cluster.nodes * options.cluster.gpus_per_node));
-    return 1;
-  }
-  if (!options.bare_only && !std::filesystem::exists(options.cluster.muster)) {
-    muster::bench::progress("--muster: there is no " + options.cluster.muster.string());
-    return 1;
-  }
+  if (!have_gpus_for(options.load.pods, "--pods", options.live.cluster)) return 1;
+  if (!options.bare_only && !have_program(options.live.cluster)) return 1;
   return muster::bench::run(options);
 }

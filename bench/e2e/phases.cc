@@ -2,60 +2,26 @@
 
 #include <nlohmann/json.hpp>
 
-#include "e2e/session.h"
+#include "live/phase.h"
+#include "live/sample_pods.h"
 #include "muster/crds/crds.h"
-#include "muster/reconcilers/pods/pod_builder.h"
 #include "report.h"
 
 namespace muster::bench {
 namespace {
 
-using client::Task;
-using nlohmann::json;
-using std::chrono::milliseconds;
-
-const client::Resource kTrainingJobs{"muster.dev", "v1alpha1", "trainingjobs"};
-
-// What a container of either phase asks for.
-json container() {
-  const json resources = {{"requests", {{"cpu", "1"}, {"memory", "1Gi"}}}};
-  return {{"name", "main"}, {"image", "registry.example/train:1"}, {"resources", resources}};
-}
-
 std::string job_name(std::size_t index) {
   return "job-" + std::to_string(index);
 }
 
-std::string job_body(int gang, std::size_t index) {
-  const json pod = {{"spec", {{"containers", {container()}}}}};
-  const json role = {{"name", "worker"}, {"replicas", gang}, {"gpus", {{"count", 1}}}, {"template", pod}};
-  const json job = {{"apiVersion", "muster.dev/v1alpha1"},
-                    {"kind", "TrainingJob"},
-                    {"metadata", {{"name", job_name(index)}}},
-                    {"spec", {{"roles", {role}}}}};
-  return job.dump();
-}
-
-// The same pods that Muster makes of the same job, without an owner: what the API server is asked to keep is
-// equal, and the difference between the phases is the work of deciding, recording and following them.
 std::vector<std::string> bare_pods(const std::vector<std::string>& nodes, const Load& load) {
   std::vector<std::string> bodies;
   for (std::size_t gang = 0; std::cmp_less(bodies.size(), load.pods); ++gang) {
-    json object = json::parse(job_body(load.gang, gang));
-    object["metadata"]["namespace"] = BenchCluster::kBare;
-    auto job = crds::from_json<crds::TrainingJob>(object);
+    const auto job =
+        crds::from_json<crds::TrainingJob>(sample_job(job_name(gang), BenchCluster::kBare, load.gang));
     if (!job) throw std::logic_error(crds::to_string(job.error()));
-    const reconcilers::PodBuilder builder(*job, {.resource = "nvidia.com/gpu"});
-    for (int i = 0; i < load.gang && std::cmp_less(bodies.size(), load.pods); ++i) {
-      crds::PodAssignment place;
-      place.role = "worker";
-      place.index = i;
-      place.node = nodes[bodies.size() % nodes.size()];
-      place.gpus = {static_cast<std::int32_t>(bodies.size() / nodes.size() % 8)};
-      json pod = json::parse(builder.pod(place, 1));
-      pod["metadata"].erase("ownerReferences");
-      bodies.push_back(pod.dump());
-    }
+    for (int i = 0; i < load.gang && std::cmp_less(bodies.size(), load.pods); ++i)
+      bodies.push_back(bare_pod(*job, i, nodes, bodies.size()));
   }
   return bodies;
 }
@@ -112,26 +78,22 @@ Outcome<void> clear_jobs(const BenchCluster& cluster, Session& session) {
 }  // namespace
 
 Outcome<PhaseResult> run_bare(const BenchCluster& cluster, const Load& load) {
-  auto session = Session::open(cluster, BenchCluster::kBare);
-  if (!session) return std::unexpected(session.error());
-  Session& s = **session;
-  if (!s.run_until_synced()) return std::unexpected("the watches of the benchmark are not synced");
-  auto measurement = Measurement::begin(cluster, {});
-  if (!measurement) return std::unexpected(measurement.error());
-
+  auto phase = begin_bare(cluster);
+  if (!phase) return std::unexpected(phase.error());
+  Session& s = *phase->session;
   const auto shared = std::make_shared<Creation>(client::resources::kPods, BenchCluster::kBare);
   Creation& work = *shared;
   work.bodies = bare_pods(cluster.nodes(), load);
-  measurement->start();
+  phase->measurement.start();
   s.start(shared, static_cast<std::size_t>(load.in_flight));
   const bool all =
       s.run_until(load.timeout, [&] { return s.pods().running() >= load.pods || work.failed(); });
   PhaseResult result;
-  result.cpu = measurement->stop();
+  result.cpu = phase->measurement.stop();
   if (!all || work.failed()) return std::unexpected("bare client: " + unfinished(work, s, load));
   result.seconds = seconds_between(work.sent.front(), s.pods().last_running());
   result.creating_seconds = seconds_between(work.sent.front(), work.last_answer);
-  auto writes = measurement->writes(cluster, [&](milliseconds t) { s.run_until(t, [] { return false; }); });
+  auto writes = phase->measurement.writes(cluster, s);
   if (!writes) return std::unexpected(writes.error());
   result.writes = std::move(*writes);
   if (auto done = s.clear(client::resources::kPods, [&] { return s.pods().present() == 0; }); !done) {
@@ -141,32 +103,24 @@ Outcome<PhaseResult> run_bare(const BenchCluster& cluster, const Load& load) {
 }
 
 Outcome<PhaseResult> run_muster(BenchCluster& cluster, const Load& load) {
-  auto muster = cluster.start_muster();
-  if (!muster) return std::unexpected(muster.error());
-  MusterProcess& process = **muster;
-  auto session = Session::open(cluster, BenchCluster::kTeam);
-  if (!session) return std::unexpected(session.error());
-  Session& s = **session;
-  if (!s.run_until_synced()) return std::unexpected("the watches of the benchmark are not synced");
-  cluster.settle();
-  auto measurement = Measurement::begin(cluster, {{"muster", process.pid()}});
-  if (!measurement) return std::unexpected(measurement.error());
-
+  auto phase = begin_muster(cluster);
+  if (!phase) return std::unexpected(phase.error());
+  MusterProcess& process = *phase->muster;
+  Session& s = *phase->session;
   PhaseResult result;
-  result.memory_before = resident_memory(process.pid());
+  result.memory_before = phase->memory_before;
   const auto shared = std::make_shared<Creation>(kTrainingJobs, BenchCluster::kTeam);
   Creation& work = *shared;
   const auto jobs = static_cast<std::size_t>(load.pods / load.gang);
-  for (std::size_t i = 0; i < jobs; ++i) work.bodies.push_back(job_body(load.gang, i));
-  measurement->start();
+  for (std::size_t i = 0; i < jobs; ++i)
+    work.bodies.push_back(sample_job(job_name(i), BenchCluster::kTeam, load.gang).dump());
+  phase->measurement.start();
   s.start(shared, jobs);
   const bool all = s.run_until(
       load.timeout, [&] { return s.pods().running() >= load.pods || work.failed() || !process.alive(); });
-  result.cpu = measurement->stop();
+  result.cpu = phase->measurement.stop();
   if (!all || work.failed() || !process.alive()) {
-    return std::unexpected("muster: " + unfinished(work, s, load) +
-                           (process.alive() ? "" : "; it has ended") + "; its log ends:\n" +
-                           process.log_tail());
+    return std::unexpected("muster: " + unfinished(work, s, load) + "; " + process.last_words());
   }
   result.seconds = seconds_between(work.sent.front(), s.pods().last_running());
   result.creating_seconds = seconds_between(work.sent.front(), work.last_answer);
@@ -176,7 +130,7 @@ Outcome<PhaseResult> run_muster(BenchCluster& cluster, const Load& load) {
     return std::unexpected("all pods run, but only " + std::to_string(s.jobs().in_phase("Running")) + " of " +
                            std::to_string(jobs) + " jobs say so after a minute");
   }
-  auto writes = measurement->writes(cluster, [&](milliseconds t) { s.run_until(t, [] { return false; }); });
+  auto writes = phase->measurement.writes(cluster, s);
   if (!writes) return std::unexpected(writes.error());
   result.writes = std::move(*writes);
   result.memory_peak = peak_memory(process.pid());

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "e2e/cluster.h"
+#include "live/cluster.h"
 #include "process.h"
 
 namespace muster::bench {

@@ -1,4 +1,4 @@
-#include "e2e/boards.h"
+#include "live/boards.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-// What both phases run on: a control plane with simulated nodes and Muster's manifests, and Muster
+// What all phases run on: a control plane with simulated nodes and Muster's manifests, and Muster
 // as a process.
 #pragma once
 
@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "e2e/api_writes.h"
-#include "e2e/audit.h"
+#include "live/api_writes.h"
+#include "live/audit.h"
 #include "muster/testcluster/testcluster.h"
 
 namespace muster::bench {
@@ -41,7 +41,7 @@ class MusterProcess {
   bool alive() const { return testcluster::is_alive(id_); }
   // SIGTERM, and SIGKILL after 35 s.
   void stop();
-  std::string log_tail() const { return testcluster::tail(log_, 20); }
+  std::string last_words() const;  // whether it has ended, and the end of its log
 
  private:
   testcluster::ProcessId id_;

@@ -1,4 +1,4 @@
-#include "e2e/api_writes.h"
+#include "live/api_writes.h"
 
 #include <cstdlib>
 #include <set>

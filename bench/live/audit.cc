@@ -1,4 +1,4 @@
-#include "e2e/audit.h"
+#include "live/audit.h"
 
 #include <charconv>
 #include <nlohmann/json.hpp>

@@ -1,18 +1,16 @@
-// How a phase of a benchmark speaks to the API server, and what is measured around it.
+// How a phase of a benchmark speaks to the API server.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "e2e/boards.h"
-#include "e2e/cluster.h"
+#include "live/boards.h"
+#include "live/cluster.h"
 #include "muster/client/config.h"
 #include "muster/client/curl_transport.h"
-#include "process.h"
 
 namespace muster::bench {
 
@@ -38,6 +36,7 @@ client::Task<void> create_some(client::ApiClient& api, std::shared_ptr<Creation>
 // A connection of its own for each phase, and the watches on it.
 class Session {
  public:
+  // Returns when both watches are synced.
   static Outcome<std::unique_ptr<Session>> open(const BenchCluster& cluster, const std::string& ns);
   Session(client::ClientConfig config, const std::string& ns);
   ~Session();
@@ -51,7 +50,6 @@ class Session {
 
   // Runs the loop until `done` says so; false at the deadline.
   bool run_until(milliseconds timeout, const std::function<bool()>& done);
-  bool run_until_synced();
   void pause(milliseconds time) {
     run_until(time, [] { return false; });
   }
@@ -70,27 +68,6 @@ class Session {
   std::string ns_;
   PodBoard pods_;
   JobBoard jobs_;
-};
-
-// Everything that is measured around the work.
-class Measurement {
- public:
-  static Outcome<Measurement> begin(const BenchCluster& cluster, std::map<std::string, pid_t> processes);
-
-  void start() { cpu_ = take_cpu(processes_); }
-  CpuUse stop() const { return take_cpu(processes_) - cpu_; }
-
-  // Waits until no writes that count come any more, and says how many there were.
-  Outcome<WriteCounts> writes(const BenchCluster& cluster,
-                              const std::function<void(milliseconds)>& pause) const;
-
- private:
-  Measurement(WriteCounts writes, std::map<std::string, pid_t> processes)
-      : writes_(std::move(writes)), processes_(std::move(processes)) {}
-
-  WriteCounts writes_;
-  std::map<std::string, pid_t> processes_;
-  CpuSnapshot cpu_;
 };
 
 }  // namespace muster::bench

@@ -1,4 +1,4 @@
-#include "e2e/cluster.h"
+#include "live/cluster.h"
 
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -41,8 +41,12 @@ MusterProcess::~MusterProcess() {
 void MusterProcess::stop() {
   testcluster::end_process(id_, seconds(35));
 }
+std::string MusterProcess::last_words() const {
+  return std::string(alive() ? "" : "it has ended; ") + "its log ends:\n" + testcluster::tail(log_, 20);
+}
 
 Outcome<std::unique_ptr<BenchCluster>> BenchCluster::start(const ClusterOptions& options) {
+  progress("starting a control plane and " + std::to_string(options.nodes) + " simulated nodes");
   testcluster::Options real;
   real.apiserver_flags = {"--delete-collection-workers=16"};  // for clearing up between the phases
   real.controller_manager_flags = options.controller_manager_arguments;
@@ -128,9 +132,8 @@ Outcome<std::unique_ptr<MusterProcess>> BenchCluster::start_muster() {
       },
       testcluster::Milliseconds(100));
   if (!ready || !process->alive()) {
-    return std::unexpected(
-        "muster is not ready, or has not accepted Queue, NodePool and Project; its log ends:\n" +
-        process->log_tail());
+    return std::unexpected("muster is not ready, or has not accepted Queue, NodePool and Project; " +
+                           process->last_words());
   }
   return process;
 }

@@ -1,6 +1,4 @@
-#include "e2e/session.h"
-
-#include <unistd.h>
+#include "live/session.h"
 
 #include "report.h"
 
@@ -51,7 +49,11 @@ Outcome<std::unique_ptr<Session>> Session::open(const BenchCluster& cluster, con
   where.path = cluster.real().kubeconfig();
   auto config = client::load_kubeconfig(where);
   if (!config) return std::unexpected(client::to_string(config.error()));
-  return std::make_unique<Session>(std::move(*config), ns);
+  auto session = std::make_unique<Session>(std::move(*config), ns);
+  const auto synced = [&] { return session->pods().synced() && session->jobs().synced(); };
+  if (!session->run_until(std::chrono::seconds(30), synced))
+    return std::unexpected("the watches of the benchmark are not synced");
+  return session;
 }
 
 Session::Session(client::ClientConfig config, const std::string& ns)
@@ -82,10 +84,6 @@ bool Session::run_until(milliseconds timeout, const std::function<bool()>& done)
   return true;
 }
 
-bool Session::run_until_synced() {
-  return run_until(std::chrono::seconds(30), [this] { return pods_.synced() && jobs_.synced(); });
-}
-
 void Session::start(const std::shared_ptr<Creation>& work, std::size_t in_flight) {
   work->sent.resize(work->bodies.size());
   for (std::size_t i = 0; i < in_flight; ++i) client::spawn(env_.executor, create_some(api_, work));
@@ -99,28 +97,6 @@ Outcome<void> Session::clear(const client::Resource& resource, const std::functi
     if (run_until(std::chrono::seconds(60), gone)) return {};
   }
   return std::unexpected(resource.plural + " in " + ns_ + " could not be removed");
-}
-
-Outcome<Measurement> Measurement::begin(const BenchCluster& cluster, std::map<std::string, pid_t> processes) {
-  auto writes = cluster.writes();
-  if (!writes) return std::unexpected(writes.error());
-  processes.merge(cluster.processes());
-  processes["bench"] = getpid();
-  return Measurement(std::move(*writes), std::move(processes));
-}
-
-Outcome<WriteCounts> Measurement::writes(const BenchCluster& cluster,
-                                         const std::function<void(milliseconds)>& pause) const {
-  std::int64_t before = -1;
-  for (int i = 0;; ++i) {
-    auto now = cluster.writes();
-    if (!now) return std::unexpected(now.error());
-    auto since = difference(*now, writes_);
-    const auto counted = total(since, Writer::kCounted);
-    if (counted == before || i == 20) return since;
-    before = counted;
-    pause(milliseconds(2000));
-  }
 }
 
 }  // namespace muster::bench
