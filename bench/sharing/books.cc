@@ -315,7 +315,7 @@ void DayBook::play(const json& event) {
 void DayBook::close() {
   advance(day_.window);
   out_.allocated = held_at_least_;
-  for (const Job& job : jobs_) {
+  for (Job& job : jobs_) {
     if (!job.is_submitted) continue;
     const double wait = waited(job);
     DayWaits& waits = out_.waits;
@@ -324,11 +324,13 @@ void DayBook::close() {
                             : waits.beyond_quota)
         .push_back(wait);
     if (!job.admitted) ++out_.not_started;
-    if (!job.is_entitled) continue;
     const std::int64_t until = job.admitted.value_or(day_.window);
     const bool had_victims = job.first_victim && *job.first_victim <= until;
     const auto saving = had_victims ? std::min(until - *job.first_victim, kDayGraceSeconds) : 0;
-    waits.beyond_grace.push_back(wait - static_cast<double>(saving));
+    const double beyond_grace = wait - static_cast<double>(saving);
+    job.story = out_.stories.size();
+    out_.stories.push_back({job.is->name, job.is_entitled, beyond_grace});
+    if (job.is_entitled) waits.beyond_grace.push_back(beyond_grace);
   }
 }
 
@@ -366,6 +368,7 @@ void DayBook::compare(const json& report) {
     out_.useful_of[job->is->project] +=
         entry.at("gpuSecondsUseful").get<double>() + entry.at("gpuSecondsLost").at("starting").get<double>();
     if (job->admitted) out_.attempts.push_back(entry.at("attempt").get<double>());
+    if (job->story) out_.stories[*job->story].attempts = entry.at("attempt").get<double>();
     const double wait = waited(*job);
     differs("waitedSeconds of " + job->is->name, entry.at("waitedSeconds").get<double>(), wait, wait);
   }

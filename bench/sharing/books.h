@@ -67,7 +67,8 @@ class DayBook {
     bool is_submitted = false, is_entitled = false, is_over = false;
     bool works = false;  // holds its place and was not told to go
     std::optional<std::int64_t> admitted, first_victim;
-    std::optional<Wish> wish;  // it waits
+    std::optional<Wish> wish;          // it waits
+    std::optional<std::size_t> story;  // its index in the outcome, when the day is over
     // Taken by a resize that restarts it, whose former pods save until then: no pod is there yet.
     std::vector<GpuBook::Gpu> unmade;
     std::int64_t unmade_until = 0;

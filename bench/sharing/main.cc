@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <optional>
 
@@ -22,6 +24,7 @@ struct Options {
   std::uint64_t first_seed = 1, seeds = 10;
   std::vector<Sharing> policies = {Sharing::kMuster, Sharing::kFreeOfCharge, Sharing::kStaticQuotas,
                                    Sharing::kFifo};
+  std::size_t stories = 0;  // so many of each kind to be told, of each day
   std::string write_input;
   bool audit = false, json = false;
 };
@@ -42,6 +45,26 @@ Played played(const Day& day, Sharing policy, const std::string& name, bool audi
   return result;
 }
 
+// Which jobs of a day to read first, on standard error.
+void tell_stories(const std::string& day, const DayOutcome& out, std::size_t count) {
+  const auto tell = [&](auto worse, auto wanted, const char* what, auto value) {
+    std::vector<DayStory> worst;
+    std::ranges::copy_if(out.stories, std::back_inserter(worst), wanted);
+    std::ranges::stable_sort(worst, worse);
+    worst.resize(std::min(count, worst.size()));
+    for (const DayStory& s : worst)
+      std::fprintf(stderr, "%s: %s %s %.0f\n", day.c_str(), s.job.c_str(), what, value(s));
+  };
+  tell([](const DayStory& a, const DayStory& b) { return a.beyond_grace > b.beyond_grace; },
+       [](const DayStory& s) { return s.is_within_quota; },
+       "waited within quota, beyond grace, for s:", [](const DayStory& s) { return s.beyond_grace; });
+  tell([](const DayStory& a, const DayStory& b) { return a.beyond_grace > b.beyond_grace; },
+       [](const DayStory& s) { return !s.is_within_quota; },
+       "waited beyond quota for s:", [](const DayStory& s) { return s.beyond_grace; });
+  tell([](const DayStory& a, const DayStory& b) { return a.attempts > b.attempts; },
+       [](const DayStory&) { return true; }, "attempts:", [](const DayStory& s) { return s.attempts; });
+}
+
 // Returns whether everything was right.
 bool measure(Report& report, const Options& o, double load) {
   std::map<Sharing, std::vector<std::vector<Row>>> rows;
@@ -56,6 +79,7 @@ bool measure(Report& report, const Options& o, double load) {
       const std::string name = fmt::format("{}, seed {}, {}", at, seed, to_string(policy));
       outcomes[policy] = played(day, policy, name, o.audit);
       progress(fmt::format("{}: {:.1f} s of processor time", name, outcomes[policy].took));
+      tell_stories(name, outcomes[policy].outcome, o.stories);
     }
     const auto fifo = outcomes.find(Sharing::kFifo);
     for (const auto& [policy, one] : outcomes) {
@@ -125,6 +149,8 @@ int main(int argc, char** argv) {
                                                                          {"free", Sharing::kFreeOfCharge},
                                                                          {"static", Sharing::kStaticQuotas},
                                                                          {"fifo", Sharing::kFifo}}));
+  app.add_option("--stories", options.stories,
+                 "Name so many jobs of each day that waited longest, and as many that had most attempts");
   app.add_option("--write-input", options.write_input,
                  "Write one day (the first load, seed and policy) for `muster simulate`, and play nothing");
   app.add_flag(

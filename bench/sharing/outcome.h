@@ -20,6 +20,14 @@ struct DayWaits {
   std::vector<double> beyond_grace;
 };
 
+// What became of one job: who reads a day begins with those for whom it went worst.
+struct DayStory {
+  std::string job;
+  bool is_within_quota = false;
+  double beyond_grace = 0;  // seconds it waited, without the time that its first victims were given to save
+  double attempts = 0;
+};
+
 struct DayOutcome {
   // GPU-seconds. `first_starts`: until a job worked in its first attempt, which nobody can avoid.
   double capacity = 0, allocated = 0, useful = 0;
@@ -27,6 +35,7 @@ struct DayOutcome {
   std::vector<double> useful_of;  // each project, with its first starts
   std::vector<double> attempts;   // of each job that has started
   DayWaits waits;
+  std::vector<DayStory> stories;  // of all jobs that were submitted
   std::size_t not_started = 0, preemptions = 0, moves = 0, resizes = 0;
   IdleRoom idle{};                      // GPU-seconds
   std::vector<std::string> violations;  // as sentences; at most kMaxDayViolations, then one that says so
