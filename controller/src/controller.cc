@@ -141,7 +141,8 @@ Controller::Impl::Impl(client::Environment e, client::Transport& transport, clie
 void Controller::Impl::observe(client::ApiClient& a) {
   a.set_observer([this](std::string_view verb, const client::Resource& r, int status, Duration took) {
     metrics.request(verb, r.plural, status, took);
-    const bool may_be_made = status == 0 || (status >= 500 && status != 503);
+    // Gateways answer 503 after the server has acted, too.
+    const bool may_be_made = status == 0 || status >= 500;
     if (verb == "POST" && r.plural == "pods" && may_be_made) unanswered = env.clock.now();
   });
 }

@@ -59,7 +59,12 @@ simdjson::error_code read_event(std::string_view line, RawWatchEvent& event) {
   if (event.type != WatchEventType::kError) return read_metadata(object, event);
   std::int64_t code = 0;
   if (object["code"].get_int64().get(code)) code = 500;
-  event.error = error_from_response(static_cast<int>(code), event.object, {});
+  std::string_view kind;
+  const bool is_status = !object["kind"].get_string().get(kind) && kind == "Status";
+  // Anything else may be an object with secrets in it, and errors are logged.
+  event.error =
+      error_from_response(static_cast<int>(code), is_status ? event.object : std::string_view{}, {});
+  if (!is_status) event.error.message = "an event of type ERROR without a Status";
   return simdjson::SUCCESS;
 }
 

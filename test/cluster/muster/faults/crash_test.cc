@@ -31,9 +31,8 @@ class Crash : public testing::Test {
 // A gang of 64: kill -9 after each of 20 random writes. Always exactly 64 pods of one attempt, and a
 // true status.
 TEST_F(Crash, KilledAfterAnyWriteTheGangEndsWholeAndOnce) {
-  const unsigned seed = std::random_device{}();
+  const unsigned seed = seed_of_run();
   RecordProperty("seed", static_cast<int>(seed));
-  std::cout << "seed " << seed << "\n";
   std::mt19937 random(seed);
   for (int round = 0; round < 20; ++round) {
     // Admission, Service, ConfigMap, 64 pods, PodsReady: some 68 writes.

@@ -233,8 +233,7 @@ TEST_F(Elastic, AnEditRestartsTheGangOnlyWhereItNeedsOtherPods) {
 }
 
 TEST_F(Elastic, KilledInTheMiddleOfAShrinkItEndsTheSame) {
-  const unsigned seed = std::random_device{}();
-  std::cout << "seed " << seed << "\n";
+  const unsigned seed = seed_of_run();
   std::mt19937 random(seed);
   for (int round = 0; round < 4; ++round) {
     SCOPED_TRACE("round " + std::to_string(round));

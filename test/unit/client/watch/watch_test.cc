@@ -400,6 +400,18 @@ TEST(Watcher, WhatALineHoldsIsNeverPartOfItsError) {
   for (const auto& line : log.lines()) EXPECT_THAT(line, ::testing::Not(::testing::HasSubstr("aHVudGVy")));
 }
 
+TEST(Watcher, WhatAnErrorHoldsInPlaceOfAStatusIsNotSaid) {
+  const Log log;
+  Rig rig;
+  auto stream = rig.watching();
+  stream->push(R"({"type":"ERROR","object":{"kind":"Secret","data":{"password":"aHVudGVyMg=="}}})"
+               "\n");
+  rig.step();
+  ASSERT_TRUE(rig.watcher.last_error());
+  EXPECT_EQ(rig.watcher.last_error()->message, "an event of type ERROR without a Status");
+  for (const auto& line : log.lines()) EXPECT_THAT(line, ::testing::Not(::testing::HasSubstr("aHVudGVy")));
+}
+
 // One object is at most a few MiB: etcd takes no more, and the API server no longer request.
 TEST(Watcher, ALineThatNeverEndsIsGivenUp) {
   Rig rig;

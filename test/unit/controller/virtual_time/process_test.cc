@@ -217,6 +217,26 @@ TEST_F(ProcessTest, WhoStopsKeepsItsLeaseWhilePodsMayStillBeMade) {
   EXPECT_TRUE(cluster.world.run_until([&] { return cluster.phase("next") == "Running"; }, minutes{1}));
 }
 
+// A gateway answers 503 in its own words, and nobody knows what it has passed on.
+TEST_F(ProcessTest, WhoStopsKeepsItsLeaseWhenAGatewayHasAnsweredForAPod) {
+  cluster.options.leader_elect = true;
+  auto& first = cluster.start("first");
+  ASSERT_TRUE(cluster.world.run_until([&] { return first.controller->acting(); }, minutes{1}));
+  int answered = 0;
+  cluster.faults = [&](const HttpRequest& request) {
+    if (request.method != Method::kPost || !request.target.contains("/pods")) return Fault{};
+    ++answered;
+    return Fault{.kind = FaultKind::kAnswer, .answer = {503, {}, "upstream connect error"}};
+  };
+  cluster.add_job("a", 1);
+  ASSERT_TRUE(cluster.world.run_until([&] { return answered > 0; }, minutes{1}));
+  auto& second = cluster.start("second");
+  EXPECT_TRUE(cluster.stop(first));
+  cluster.world.run_for(seconds{5});
+  EXPECT_FALSE(second.controller->acting());
+  EXPECT_TRUE(cluster.world.run_until([&] { return second.controller->acting(); }, minutes{1}));
+}
+
 // What got no answer long ago is no reason to keep it.
 TEST_F(ProcessTest, WhoStopsGivesItsLeaseBackWhenNothingIsOnItsWay) {
   cluster.options.leader_elect = true;
