@@ -60,6 +60,8 @@ void add_why(CLI::App& app, CommandLine& line) {
   why->footer(
       "  kubectl muster why llama-ft\n  kubectl muster why -n nlp inferenceservice/chat\n"
       "  kubectl muster why 'sweep[7]'");
+  why->add_flag("-A,--all-namespaces", line.options.all_namespaces,
+                "Name also jobs of other namespaces that are ahead of it");
   add_output(*why, line, {"table", "json", "yaml"});
   why->callback(
       [&line, name = add_job(*why)] { line.run = [&line, name] { return run_why(line.options, *name); }; });

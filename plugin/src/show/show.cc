@@ -45,6 +45,15 @@ int usage_of_jobs(Reader& reader, const Options& options, const std::string& ns)
   return show(listing, options.format);
 }
 
+// Who may not list jobs is told the rest all the same.
+std::vector<Ahead> find_ahead(Reader& reader, const Workload& workload, bool in_all_namespaces) {
+  const auto* job = std::get_if<crds::TrainingJob>(&workload);
+  if (job == nullptr || job->status.phase != crds::Phase::kQueued || job->status.queue.position <= 1)
+    return {};
+  const auto jobs = reader.list<crds::TrainingJob>(in_all_namespaces ? "" : job->metadata.ns);
+  return jobs ? ahead_of(*job, *jobs) : std::vector<Ahead>{};
+}
+
 // Pods that are neither of a job nor hold a GPU for jobs.
 client::Result<std::vector<client::Pod>> pods_of_others(Reader& reader) {
   const auto list =
@@ -77,13 +86,15 @@ int run_why(const Options& options, const std::string& name) {
     // An index that has ended, or has not begun, has no job that could be asked.
     const std::string of_index = workload ? "" : say_index_without_job(reader, ns, *wanted);
     if (!workload && of_index.empty()) return fail(said(workload.error()));
+    const auto ahead =
+        workload ? find_ahead(reader, *workload, options.all_namespaces) : std::vector<Ahead>{};
     if (options.format == Format::kTable) {
-      std::cout << wrapped(workload ? why(*workload, reader.now()) : of_index) << '\n';
+      std::cout << wrapped(workload ? why(*workload, reader.now(), ahead) : of_index) << '\n';
       return 0;
     }
     const Data data =
         workload
-            ? why_data(*workload, reader.now())
+            ? why_data(*workload, reader.now(), ahead)
             : Data{{"kind", crds::TrainingJob::kKind}, {"namespace", ns}, {"name", name}, {"text", of_index}};
     std::cout << (options.format == Format::kYaml ? to_yaml(data) : data.dump(2) + '\n');
     return 0;
