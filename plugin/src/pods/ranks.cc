@@ -96,7 +96,7 @@ std::string say_no_rank(const std::string& who, const std::vector<RankedPod>& po
     if (pods[last].rank != pods[i].rank) ranges += fmt::format(" to {}", pods[last].rank);
     i = last + 1;
   }
-  return fmt::format("{} has no pod of rank {}: its ranks are {}", who, rank, ranges);
+  return fmt::format("{} has no rank {}: its ranks are {}", who, rank, ranges);
 }
 
 client::Result<std::vector<RankedPod>> pods_of(Reader& reader, const Workload& workload) {

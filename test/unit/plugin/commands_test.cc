@@ -218,7 +218,7 @@ TEST(Ranks, AreThoseThatPodsAreToldAlsoWhereMembersAreMissing) {
   std::vector<std::int32_t> ranks;
   for (const auto& one : pods) ranks.push_back(one.rank);
   EXPECT_THAT(ranks, ElementsAre(0, 2, 4)) << "eval begins behind the four that worker may have";
-  EXPECT_EQ(say_no_rank("nlp/llama", pods, 1), "nlp/llama has no pod of rank 1: its ranks are 0, 2, 4");
+  EXPECT_EQ(say_no_rank("nlp/llama", pods, 1), "nlp/llama has no rank 1: its ranks are 0, 2, 4");
 
   crds::TrainingJob fixed = job("fixed", crds::Phase::kRunning);
   fixed.spec.roles.resize(1);
@@ -228,7 +228,7 @@ TEST(Ranks, AreThoseThatPodsAreToldAlsoWhereMembersAreMissing) {
       {"worker", 0, "n", {}, 0}, {"worker", 1, "n", {}, 0}, {"worker", 2, "n", {}, 0}};
   const auto two = ranked(Workload(fixed), {pod("w1", "worker", 1, 2), pod("w2", "worker", 2, 2)});
   EXPECT_EQ(two.front().rank, 1) << "the first is not there yet";
-  EXPECT_EQ(say_no_rank("nlp/fixed", two, 0), "nlp/fixed has no pod of rank 0: its ranks are 1 to 2");
+  EXPECT_EQ(say_no_rank("nlp/fixed", two, 0), "nlp/fixed has no rank 0: its ranks are 1 to 2");
 }
 
 TEST(Ranks, OfAServiceGoOverItsReplicas) {
