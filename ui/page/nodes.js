@@ -228,7 +228,7 @@ function section(pool, nodes, held) {
   const taken = nodes.reduce((n, [name]) => n + (held.get(name)?.filter(Boolean).length ?? 0), 0);
   const broken = nodes.reduce((n, [name]) => n + (map.failing.get(name)?.length ?? 0), 0);
   // The pool counts all pods, and healthy GPUs of usable nodes only.
-  const state = `jobs hold ${taken} of ${all} GPUs, ${gpus(tables.pools.get(pool)?.free ?? 0)} are free${broken ? `, ${broken} are failing` : ''}`;
+  const state = `jobs hold ${taken} of ${all} GPUs, ${gpus(tables.pools.get(pool)?.free ?? 0)} free${broken ? `, ${broken} failing` : ''}`;
   const models = [...new Set(nodes.map(([, node]) => node.model).filter(Boolean))].slice(0, 3).join(', ');
   map.canvas.setAttribute('aria-label', `${pool}: ${state}, on ${plural(nodes.length, 'node')}`);
   return h('section', {id: `pool-${pool}`}, h('h3', null, pool, ' ',
