@@ -209,7 +209,7 @@ PROJECT = [
     ),
     Panel(
         "GPUs whose work is thrown away",
-        [(f"sum(rate(muster_lost_work_gpu_seconds_total{IN_PROJECT}[1h]))", "lost")],
+        [(f"sum by (cause) (rate(muster_lost_work_gpu_seconds_total{IN_PROJECT}[1h]))", "{{cause}}")],
     ),
     Panel(
         "Cost of an hour",

@@ -125,7 +125,7 @@ Controller::Impl::Impl(client::Environment e, client::Transport& transport, clie
   context.own_namespace = o.lease_namespace;
   context.gpu_monitor = &gpus;
   context.gpu_holders = &holder;
-  context.ledger = &ledger;
+  if (o.ledger) context.ledger = &ledger;
   placement.ask_usual_run_times([this](const auto& project, const auto& user, crds::MilliGpu size) {
     return ledger.usual_run_time(project, user, size);
   });

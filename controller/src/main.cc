@@ -64,6 +64,7 @@ void add_controller(CLI::App& app, Options& o) {
   c->add_option("--health-address", o.health_address, "Where /healthz and /readyz are served; \"\": nowhere")
       ->capture_default_str();
   add_logging(*c, o.log_format, o.log_level);
+  c->add_flag("!--no-ledger", o.ledger, "Count no usage, to measure what counting costs")->group("");
   c->add_option("--workers", o.workers, "How many TrainingJobs are reconciled at once")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();

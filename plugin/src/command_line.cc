@@ -47,12 +47,21 @@ std::shared_ptr<std::string> add_job(CLI::App& command, bool required = true) {
   return name;
 }
 
+// The pool whose GPUs are shown.
+std::shared_ptr<std::string> add_pool(CLI::App& command) {
+  auto pool = std::make_shared<std::string>();
+  command.add_option("--pool", *pool, "Of this NodePool; default: the default pool");
+  return pool;
+}
+
 void add_why(CLI::App& app, CommandLine& line) {
   auto* why = app.add_subcommand(
       "why", "Why a job or service waits, what would help, and when it may start; or what it does now");
   why->footer(
       "  kubectl muster why llama-ft\n  kubectl muster why -n nlp inferenceservice/chat\n"
       "  kubectl muster why 'sweep[7]'");
+  why->add_flag("-A,--all-namespaces", line.options.all_namespaces,
+                "Name also jobs of other namespaces that are ahead of it");
   add_output(*why, line, {"table", "json", "yaml"});
   why->callback(
       [&line, name = add_job(*why)] { line.run = [&line, name] { return run_why(line.options, *name); }; });
@@ -68,7 +77,9 @@ void add_lists(CLI::App& app, CommandLine& line) {
       "tree", "The tree of Queues and Projects: quota, fair share, what each holds, borrows and waits for");
   tree->footer("It needs the right to list Queues and Projects (ClusterRole muster-viewer).");
   add_output(*tree, line, {"table", "wide", "json", "yaml", "csv"});
-  tree->callback([&line] { line.run = [&line] { return run_tree(line.options); }; });
+  tree->callback([&line, pool = add_pool(*tree)] {
+    line.run = [&line, pool] { return run_tree(line.options, *pool); };
+  });
 
   auto* nodes = app.add_subcommand("nodes", "The nodes with their GPUs, and who has each of them");
   nodes->footer("It needs the right to list Nodes, NodePools, and TrainingJobs of all namespaces.");
@@ -80,7 +91,8 @@ void add_lists(CLI::App& app, CommandLine& line) {
   top->footer(
       "Where standard output is no terminal it prints them once.\n"
       "It needs the right to list NodePools, Queues and Projects (ClusterRole muster-viewer).");
-  top->callback([&line] { line.run = [&line] { return run_top(line.options); }; });
+  top->callback(
+      [&line, pool = add_pool(*top)] { line.run = [&line, pool] { return run_top(line.options, *pool); }; });
 }
 
 void add_ui(CLI::App& app, CommandLine& line) {

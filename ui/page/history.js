@@ -67,6 +67,15 @@ const cells = (name, sum) => [name, hours(sum.held), ...kParts.map((p) => hours(
 
 const total = (usage, dates) => dates.reduce((sum, date) => added(sum, partsOf(usage.days?.[date])), partsOf());
 
+// What the pools had, and of that what nobody held.
+function poolRows(dates) {
+  return [...tables.pools].filter(([, pool]) => pool.days).sort((a, b) => a[0].localeCompare(b[0])).map(([name, pool]) => {
+    const sum = (part) => dates.reduce((n, date) => n + (pool.days[date]?.[part] ?? 0), 0);
+    const [had, free] = [sum('had'), sum('unallocated')];
+    return [name, hours(had), hours(free), had > 0 ? `${Math.round((100 * free) / had)} %` : '–'];
+  });
+}
+
 function choices(redraw) {
   const option = (value, name) => h('option', {value, selected: value === who}, name);
   const names = (kind, list) => [...list.keys()].filter((n) => usageOf(kind, n)).sort()
@@ -96,8 +105,11 @@ export function history(root, parts, redraw) {
     .map((name) => [name, total(usageOf('project', name), dates)]).sort((a, b) => b[1].held - a[1].held || a[0].localeCompare(b[0]));
   const until = Math.max(0, ...usages.map((u) => u.until ?? 0));
   const daily = dates.map((date, i) => [date, byDay[i]]).filter(([, sum]) => sum.held > 0).reverse();
+  const pools = poolRows(dates);
   show(root, heading, choices(redraw), chart(dates, byDay),
     h('h3', null, `Projects, in the last ${days} days`), table('Projects', kColumns('Project'), projects.map(([name, sum]) => cells(name, sum))),
+    pools.length > 0 && [h('h3', null, `Pools, in the last ${days} days`), table('Pools', [{name: 'Pool', class: 'name'},
+      {name: 'GPU-hours there', class: 'number'}, {name: 'Unallocated', class: 'number'}, {name: 'Unallocated part', class: 'number'}], pools)],
     h('h3', null, `Days of ${who === 'all' ? 'all projects' : who.replace('/', ' ')}`), table('Days', kColumns('Day'), daily.map(([date, sum]) => cells(date, sum))),
     h('p', {class: 'small'}, `All in GPU-hours, days in UTC.${until ? ` Counted until ${clock(until)}.` : ''} Starting: from admission until all pods were ready. Saving: by pods that were told to go. Idle: nothing ran on the GPUs. Lost: work that was done and thrown away. Useful: the rest.`));
 }

@@ -101,14 +101,14 @@ function why(job) {
       q.blocking.map((b) => [b.resource, b.pool, b.need, b.have, b.by.join(', ')])));
 }
 
-function pods(details) {
+function pods(details, redraw) {
   const places = new Map(details.job.places.map((p) => [`${p.role}/${p.index}`, p]));
   if (details.podsProblem) return h('p', null, `Its pods cannot be shown: ${sentence(details.podsProblem)}`);
   const rank = (p) => places.get(`${p.role}/${p.index}`)?.rank ?? Infinity;
   const sorted = [...details.pods].sort((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
   const existing = new Set(sorted.map((p) => `${p.role}/${p.index}`));
   const coming = details.job.places.filter((p) => !existing.has(`${p.role}/${p.index}`));
-  const [rows, more] = part(`pods-${looked.key}`, [...sorted, ...coming], () => {});
+  const [rows, more] = part(`pods-${looked.key}`, [...sorted, ...coming], redraw);
   if (rows.length === 0) return h('p', null, 'It has no pods now.');
   const columns = [{name: 'Rank', class: 'number'}, {name: 'Role'}, {name: 'Pod', class: 'name'}, {name: 'Node'}, {name: 'GPUs'}, {name: 'State', class: 'text'}];
   return [table('Pods', columns, rows.map((p) => {
@@ -154,7 +154,7 @@ function one(root, namespace, name, redraw) {
     facts(job, key), why(job),
     h('section', null, h('h3', null, 'What happened'), table('What happened', [{name: 'When'}, {name: 'What', class: 'name'}, {name: 'Detail', class: 'text'}],
       timeline(job).map(([at, what, detail]) => [h('time', {title: ago(at)}, clock(at)), what, detail]))),
-    h('section', null, h('h3', null, 'Pods and ranks'), pods(details)),
+    h('section', null, h('h3', null, 'Pods and ranks'), pods(details, redraw)),
     h('section', null, h('h3', null, 'Events'), events(details)));
 }
 

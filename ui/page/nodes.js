@@ -3,7 +3,7 @@
 import {connection, tables} from './data.js';
 import {isForbidden, jobLink, projectOf} from './cluster.js';
 import {h, show} from './dom.js';
-import {plural} from './format.js';
+import {gpus, plural} from './format.js';
 
 const kMostColours = 14;  // more cannot be told apart; further projects share one
 let chosen = '';          // a project: all others are dimmed
@@ -209,18 +209,30 @@ function mapOf(pool) {
   return map;
 }
 
+// By node: what the readings of its GPUs say, and what its annotation does.
+function failingOf(pool, nodes) {
+  const failing = new Map(Object.entries(tables.pools.get(pool)?.failing ?? {}));
+  for (const [name, {unhealthy}] of nodes) {
+    if (unhealthy) failing.set(name, [...new Set([...(failing.get(name) ?? []), ...unhealthy])]);
+  }
+  return failing;
+}
+
 function section(pool, nodes, held) {
   const map = mapOf(pool);
   map.nodes = nodes;
   map.held = held;
   if (!nodes[map.at?.node] || map.at.gpu >= nodes[map.at.node][1].gpus) point(map, null);
-  map.failing = new Map(Object.entries(tables.pools.get(pool)?.failing ?? {}));
+  map.failing = failingOf(pool, nodes);
   const all = nodes.reduce((n, [, node]) => n + node.gpus, 0);
   const taken = nodes.reduce((n, [name]) => n + (held.get(name)?.filter(Boolean).length ?? 0), 0);
+  const broken = nodes.reduce((n, [name]) => n + (map.failing.get(name)?.length ?? 0), 0);
+  // The pool counts all pods, and healthy GPUs of usable nodes only.
+  const state = `jobs hold ${taken} of ${all} GPUs, ${gpus(tables.pools.get(pool)?.free ?? 0)} free${broken ? `, ${broken} failing` : ''}`;
   const models = [...new Set(nodes.map(([, node]) => node.model).filter(Boolean))].slice(0, 3).join(', ');
-  map.canvas.setAttribute('aria-label', `${pool}: jobs hold ${taken} of ${all} GPUs on ${plural(nodes.length, 'node')}`);
+  map.canvas.setAttribute('aria-label', `${pool}: ${state}, on ${plural(nodes.length, 'node')}`);
   return h('section', {id: `pool-${pool}`}, h('h3', null, pool, ' ',
-    h('span', {class: 'small'}, `${plural(nodes.length, 'node')}${models && ` of ${models}`}, jobs hold ${taken} of ${all} GPUs`)), map.frame);
+    h('span', {class: 'small'}, `${plural(nodes.length, 'node')}${models && ` of ${models}`}, ${state}`)), map.frame);
 }
 
 function swatch(colour) {
@@ -269,6 +281,6 @@ export function nodes(root, parts, redraw) {
     byPool.size === 0 ? h('p', null, 'No node of a NodePool has GPUs.') : [
       h('p', {class: 'small'}, 'Each small square is a GPU. Point at one, or go there with the arrow keys: a click or Enter opens its job.'),
       legend(list, redraw), [...byPool].sort().map(([pool, entries]) => section(pool, entries, held)),
-      h('p', {class: 'small'}, 'Pods that are not Muster’s are not seen here: a GPU that none of its jobs holds may still be in use.')]);
+      h('p', {class: 'small'}, 'Which GPUs pods have that are not Muster’s is not known: a GPU that no job holds may be theirs. What a pool says is free counts them.')]);
   for (const pool of byPool.keys()) draw(mapOf(pool), true);
 }

@@ -1,8 +1,10 @@
 #include "rows.h"
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <utility>
 
@@ -136,6 +138,19 @@ crds::MilliGpu gpus_of_pod(const crds::Role& role, const crds::TrainingJobStatus
   return {given->gpus->count * std::int64_t{1000}};
 }
 
+// As its annotation has them: "3,5". What is no number is passed over.
+std::vector<std::int32_t> unhealthy_gpus(const client::Node& node) {
+  const std::string* text = client::find_value(node.annotations, "muster.dev/gpu-unhealthy");
+  std::vector<std::int32_t> gpus;
+  for (const auto part : std::views::split(std::string_view(text == nullptr ? "" : *text), ',')) {
+    std::int32_t gpu = 0;
+    const std::string_view word(part.begin(), part.end());
+    const auto read = std::from_chars(word.data(), word.data() + word.size(), gpu);
+    if (read.ec == std::errc() && read.ptr == word.data() + word.size()) gpus.push_back(gpu);
+  }
+  return gpus;
+}
+
 bool is_selected(const PoolRow& pool, const client::Node& node) {
   crds::StringMap labels;
   for (const auto& [key, value] : node.labels) labels.emplace(key.str(), value);
@@ -243,6 +258,10 @@ client::Result<PoolRow> pool_row(std::string_view json) {
   Json failing = Json::object();
   for (const auto& f_node : s.failing_gpus) failing[f_node.node] = f_node.gpus;
   f.put("failing", std::move(failing));
+  Json days = Json::object();  // what it had, and of that what nobody held
+  for (const auto& day : s.usage.days)
+    days[day.date] = {{"had", day.gpu_seconds}, {"unallocated", day.unallocated}};
+  f.put("days", std::move(days));
   return PoolRow{meta_of(pool->metadata), text_of(f.take()), std::move(pool->spec)};
 }
 
@@ -258,6 +277,7 @@ Text node_row(const client::Node& node, const std::vector<const PoolRow*>& pools
       const std::string* model = client::find_value(node.labels, "nvidia.com/gpu.product");
       return model == nullptr ? std::string() : *model;
     }());
+    f.put("unhealthy", Json(unhealthy_gpus(node)));
     if (!node.ready)
       f.put("state", std::string("NotReady"));
     else if (node.unschedulable)

@@ -11,6 +11,7 @@
 #include "muster/client/object.h"
 #include "muster/client/pod.h"
 #include "muster/crds/crds.h"
+#include "muster/ui/wanted_gpus.h"
 
 namespace muster::ui {
 
@@ -38,7 +39,5 @@ Text node_row(const client::Node& node, const std::vector<const PoolRow*>& pools
 
 // Unix seconds.
 std::int64_t seconds_of(crds::Time time);
-// What a job asks for at its least; 0 where that depends on the GPU (memory).
-crds::MilliGpu wanted_gpus(const crds::TrainingJob& job);
 
 }  // namespace muster::ui

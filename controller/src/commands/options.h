@@ -29,6 +29,7 @@ struct Options {
   int activator_admin_port = 8080;                      // where activators answer questions
   int activator_first_port = 20000,
       activator_last_port = 24999;  // where they listen, one port for each service
+  bool ledger = true;               // false: nobody counts what work uses, to measure what that costs
   int node_grace = 60;  // seconds that a node may be not Ready before what ran there is placed anew
 };
 

@@ -64,8 +64,10 @@ void JobCounts::count(const std::string& project, const crds::TrainingJob& befor
       ++counts.disruptions[{action, note.reason}];
   }
   for (const auto& loss : step.lost) {
-    if (loss.is_of_gpus)
+    if (!loss.is_of_gpus) continue;
+    if (loss.seconds > 0)
       counts.lost_gpu_seconds[{loss.cause, loss.is_owed}] += static_cast<double>(loss.seconds);
+    if (loss.work_seconds > 0) counts.lost_work[loss.cause] += static_cast<double>(loss.work_seconds);
   }
 }
 
@@ -104,6 +106,9 @@ void JobCounts::append_to(std::vector<prometheus::MetricFamily>& families) const
                      "GPU-seconds that disturbances have cost jobs, by cause and whether they were owed to "
                      "somebody.",
                      {"project", "cause", "owed"});
+  SampledFamily work(MetricType::Counter, "muster_lost_work_gpu_seconds_total",
+                     "Of the GPU-seconds of running work, what was thrown away, by cause.",
+                     {"project", "cause"});
   for (const auto& [project, counts] : projects_) {
     waits.add({project}, counts.waits.Collect());
     errors.add({project}, counts.estimate_errors.Collect());
@@ -111,8 +116,10 @@ void JobCounts::append_to(std::vector<prometheus::MetricFamily>& families) const
     for (const auto& [what, n] : counts.disruptions) disruptions.add({project, what.first, what.second}, n);
     for (const auto& [what, seconds] : counts.lost_gpu_seconds)
       lost.add({project, what.first, what.second ? "true" : "false"}, seconds);
+    for (const auto& [cause, seconds] : counts.lost_work) work.add({project, cause}, seconds);
   }
-  for (SampledFamily* family : {&waits, &runs, &errors, &disruptions, &lost}) family->move_to(families);
+  for (SampledFamily* family : {&waits, &runs, &errors, &disruptions, &lost, &work})
+    family->move_to(families);
 }
 
 }  // namespace muster::controller

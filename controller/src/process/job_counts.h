@@ -36,6 +36,8 @@ class JobCounts {
     std::map<std::string_view, prometheus::Histogram> runs;                  // by result
     std::map<std::pair<std::string_view, std::string>, double> disruptions;  // by action and cause
     std::map<std::pair<std::string, bool>, double> lost_gpu_seconds;         // by cause, and whether owed
+    // By cause. Each Project has a series from its beginning.
+    std::map<std::string, double> lost_work{{"ProgramFault", 0}};
   };
 
   void count_start(OfProject& counts, const std::string& key, const crds::TrainingJob& before,

@@ -292,8 +292,6 @@ void append_usage(reconcilers::Ledger& ledger, crds::Time now, Families& familie
                                                                           "idle"};  // by Doing
   SampledFamily held(prometheus::MetricType::Counter, "muster_gpu_seconds_total",
                      "GPU-seconds that work held, by what it did with them.", {"project", "state"});
-  SampledFamily lost(prometheus::MetricType::Counter, "muster_lost_work_gpu_seconds_total",
-                     "Of the GPU-seconds of running work, what was thrown away.", {"project"});
   SampledFamily cost(prometheus::MetricType::Counter, "muster_gpu_cost_total",
                      "What NodePools with a price took for their GPUs, in the currency of the prices.",
                      {"project"});
@@ -305,11 +303,10 @@ void append_usage(reconcilers::Ledger& ledger, crds::Time now, Families& familie
   ledger.for_each_project(now, [&](const std::string& project, const reconcilers::Used& used) {
     for (std::size_t i = 0; i < kStates.size(); ++i)
       held.add({project, kStates[i]}, gpus(crds::MilliGpu{used.held.milli_gpus[i]}));
-    lost.add({project}, gpus(crds::MilliGpu{used.lost_milli}));
     cost.add({project}, static_cast<double>(used.hourly_cost) / kHour / kMilli);
     energy.add({project}, static_cast<double>(used.milliwatt_seconds) / kMilli);
   });
-  for (SampledFamily* f : {&held, &lost, &cost, &energy}) f->move_to(families);
+  for (SampledFamily* f : {&held, &cost, &energy}) f->move_to(families);
 }
 
 }  // namespace muster::controller

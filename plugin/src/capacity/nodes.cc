@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "muster/reconcilers/placement/placement_specs.h"
+#include "muster/reconcilers/pods/names.h"
 #include "output/text.h"
 
 namespace muster::plugin {
@@ -13,12 +15,18 @@ namespace {
 constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 constexpr std::int64_t kMaxGpus = 1024;  // of a node
 
-std::int64_t gpus_of(const client::Node& node, const std::set<std::string>& resources) {
+std::int64_t gpus_in(const client::Extended& amounts, const std::set<std::string>& resources) {
   std::int64_t gpus = 0;
-  for (const auto& [name, amount] : node.extended) {
-    if (resources.contains(name)) gpus += amount;
+  for (const auto& [name, amount] : amounts) {
+    if (resources.contains(name)) gpus += std::clamp<std::int64_t>(amount, 0, kMaxGpus);
   }
-  return std::clamp<std::int64_t>(gpus, 0, kMaxGpus);
+  return std::min(gpus, kMaxGpus);
+}
+
+void fail_gpus(NodeUse& node, const std::vector<std::int32_t>& gpus) {
+  for (const std::int32_t gpu : gpus) {
+    if (gpu >= 0 && gpu < std::ssize(node.gpus)) node.failing.insert(gpu);
+  }
 }
 
 std::string state_of(const client::Node& node) {
@@ -42,18 +50,58 @@ std::map<std::string, std::int64_t> holders(const std::vector<NodeUse>& uses) {
   return count;
 }
 
+bool is_gone(const client::Pod& pod) {
+  return pod.phase == client::PodPhase::kSucceeded || pod.phase == client::PodPhase::kFailed;
+}
+
+// Where each GPU is counted, one character each.
+std::string cells_of(const NodeUse& node, const std::map<std::string, char>& letters) {
+  std::string cells;
+  std::int64_t others = node.others;
+  for (std::size_t i = 0; i < node.gpus.size(); ++i) {
+    const auto& jobs = node.gpus[i];
+    if (node.failing.contains(static_cast<std::int32_t>(i)))
+      cells += '!';
+    else if (!jobs.empty())
+      cells += jobs.size() > 1 ? '*' : letters.at(jobs.front());
+    else
+      cells += others-- > 0 ? '+' : '.';
+  }
+  return cells;
+}
+
+std::string counted(char cell, const char* what, std::int64_t count) {
+  return count == 0 ? "" : fmt::format("{}  {} ({})\n", cell, what, count);
+}
+
 }  // namespace
 
 std::vector<NodeUse> node_uses(const std::vector<client::Node>& nodes,
                                const std::vector<crds::TrainingJob>& jobs,
-                               const std::set<std::string>& gpu_resources) {
+                               const std::vector<crds::NodePool>& pools,
+                               const std::vector<client::Pod>& others) {
+  std::set<std::string> gpu_resources;
+  for (const auto& pool : pools) gpu_resources.insert(pool.spec.gpu_resource);
   std::map<std::string, NodeUse> by_name;
   for (const auto& n : nodes) {
-    const auto gpus = static_cast<std::size_t>(gpus_of(n, gpu_resources));
+    const auto gpus = static_cast<std::size_t>(gpus_in(n.extended, gpu_resources));
     if (gpus == 0) continue;
     const std::string* model = client::find_value(n.labels, "nvidia.com/gpu.product");
-    by_name[n.meta.name] = {n.meta.name, state_of(n), model == nullptr ? "" : *model,
-                            std::vector<std::vector<std::string>>(gpus)};
+    NodeUse& use = by_name[n.meta.name];
+    use = {n.meta.name, state_of(n), model == nullptr ? "" : *model,
+           std::vector<std::vector<std::string>>(gpus)};
+    const std::string* unhealthy = client::find_value(n.annotations, reconcilers::kGpuUnhealthyAnnotation);
+    if (unhealthy != nullptr) fail_gpus(use, reconcilers::parse_gpu_list(*unhealthy));
+  }
+  for (const auto& pool : pools) {
+    for (const auto& failing : pool.status.failing_gpus) {
+      if (const auto node = by_name.find(failing.node); node != by_name.end())
+        fail_gpus(node->second, failing.gpus);
+    }
+  }
+  for (const auto& pod : others) {
+    if (const auto node = by_name.find(pod.node_name); node != by_name.end() && !is_gone(pod))
+      node->second.others += gpus_in(pod.extended, gpu_resources);
   }
   for (const auto& job : jobs) {
     for (const auto& pod : job.status.assignment.pods) {
@@ -80,6 +128,8 @@ Listing nodes(const std::vector<NodeUse>& uses) {
                      {"GPUS", "gpus"},
                      {"FREE", "free", Shown::kWideAndData},
                      {"IDLE", "idle", Shown::kWideAndData},
+                     {"OTHERS", "others", Shown::kWideAndData},
+                     {"FAILING", "failing", Shown::kWideAndData},
                      {"MODEL", "model", Shown::kWideAndData}};
   std::set<std::string> idle_jobs;
   for (const auto& node : uses) idle_jobs.insert(node.idle.begin(), node.idle.end());
@@ -90,23 +140,26 @@ Listing nodes(const std::vector<NodeUse>& uses) {
     listing.footer +=
         fmt::format("{}  {} ({}{})\n", letter, job, gpus, idle_jobs.contains(job) ? ", idle" : "");
   }
+  std::int64_t others = 0, failing = 0;
   for (const auto& node : uses) {
-    std::string cells;
-    for (const auto& gpu : node.gpus)
-      cells += gpu.empty() ? '.' : gpu.size() > 1 ? '*' : letters.at(gpu.front());
+    const std::string cells = cells_of(node, letters);
+    others += node.others;
+    failing += std::ssize(node.failing);
     const auto idle = std::ranges::count_if(node.gpus, [&](const auto& gpu) {
       return !gpu.empty() &&
              std::ranges::all_of(gpu, [&](const auto& job) { return node.idle.contains(job); });
     });
-    const auto free = std::ranges::count_if(node.gpus, [](const auto& gpu) { return gpu.empty(); });
     listing.rows.push_back({{cell(node.name),
                              cell(node.state),
                              {cells, node.gpus},
-                             cell(std::int64_t{free}),
+                             cell(std::int64_t{std::ranges::count(cells, '.')}),
                              cell(std::int64_t{idle}),
+                             cell(node.others),
+                             {fmt::format("{}", fmt::join(node.failing, ",")), node.failing},
                              cell(node.model)},
                             colour_of(node.state)});
   }
+  listing.footer += counted('+', "pods that are not Muster's", others) + counted('!', "failing", failing);
   return listing;
 }
 

@@ -22,7 +22,7 @@ Listing pools(const std::vector<crds::NodePool>& pools) {
     listing.rows.push_back(
         {{cell(pool->metadata.name), cell(std::int64_t{s.nodes}), cell(gpus(s.capacity)),
           cell(crds::to_string(crds::MilliGpu{used})), cell(gpus(s.free)),
-          cell(s.largest_gang ? crds::to_string(*s.largest_gang) : ""), cell(bar(used, used, whole))}});
+          cell(s.largest_gang ? crds::to_string(*s.largest_gang) : ""), cell(bar({used, used}, whole))}});
   }
   return listing;
 }

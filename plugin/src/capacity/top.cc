@@ -7,6 +7,7 @@
 
 #include <expected>
 #include <iostream>
+#include <utility>
 
 #include "capacity/pools.h"
 #include "capacity/tree.h"
@@ -66,25 +67,28 @@ class Screen {
   bool has_keys_ = false;
 };
 
-std::expected<std::string, client::Error> frame(Reader& reader, bool colours) {
+// The error is what to say.
+std::expected<std::string, std::string> frame(Reader& reader, bool colours, const std::string& pool) {
+  const auto refused = [](const client::Error& error) { return std::unexpected(said(error, kAskForViewer)); };
   const auto pool_list = reader.list<crds::NodePool>();
-  if (!pool_list) return std::unexpected(pool_list.error());
+  if (!pool_list) return refused(pool_list.error());
   auto queues = reader.list<crds::Queue>();
-  if (!queues) return std::unexpected(queues.error());
+  if (!queues) return refused(queues.error());
   auto projects = reader.list<crds::Project>();
-  if (!projects) return std::unexpected(projects.error());
+  if (!projects) return refused(projects.error());
   hold(*queues, *projects, reader.now());
-  return print(pools(*pool_list), Format::kTable, colours) + '\n' +
-         print(tree(*queues, *projects), Format::kTable, colours);
+  const auto shown = tree(std::move(*queues), std::move(*projects), pool);
+  if (!shown) return std::unexpected(shown.error());
+  return print(pools(*pool_list), Format::kTable, colours) + '\n' + print(*shown, Format::kTable, colours);
 }
 
 }  // namespace
 
-int run_top(const Options& options) {
-  return with_reader(options, [](Reader& reader, const std::string&) {
+int run_top(const Options& options, const std::string& pool) {
+  return with_reader(options, [&](Reader& reader, const std::string&) {
     const bool colours = wants_colours();
-    auto text = frame(reader, colours);
-    if (!text) return fail(said(text.error(), kAskForViewer));
+    auto text = frame(reader, colours, pool);
+    if (!text) return fail(text.error());
     if (!is_terminal()) {
       std::cout << *text;
       return 0;
@@ -92,9 +96,9 @@ int run_top(const Options& options) {
     const Screen screen;
     do {
       Screen::draw(fmt::format("{}  every 2 s, q ends\n\n{}", crds::to_string(reader.now()),
-                               text ? *text : "error: " + said(text.error()) + '\n'));
+                               text ? *text : "error: " + text.error() + '\n'));
       if (!screen.wait()) return 0;
-      text = frame(reader, colours);
+      text = frame(reader, colours, pool);
     } while (is_interrupted == 0);
     return 0;
   });

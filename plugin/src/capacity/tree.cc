@@ -1,8 +1,11 @@
 #include "capacity/tree.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "muster/common/quantity.h"
 #include "muster/reconcilers/schedules/effective_spec.h"
@@ -25,9 +28,61 @@ std::string resources(const crds::NamedAmounts& held, const crds::NamedAmounts& 
   return text;
 }
 
+// What it has in a further pool stands where what it has in the default pool stood.
+template <class Kind>
+void turn_to(Kind& object, const std::string& pool) {
+  const auto share = std::ranges::find(object.spec.pools, pool, &crds::PoolShare::name);
+  const crds::PoolShare none;
+  const crds::PoolShare& stated = share == object.spec.pools.end() ? none : *share;
+  object.spec.quota = stated.quota;
+  object.spec.limit = stated.limit;
+  object.spec.weight = stated.weight;
+  auto& s = object.status;
+  const auto use = std::ranges::find(s.pools, pool, &crds::PoolUsage::name);
+  const crds::PoolUsage used = use == s.pools.end() ? crds::PoolUsage{} : *use;
+  s.allocated = used.allocated;
+  s.borrowed = used.borrowed;
+  s.pending = used.pending;
+  s.fair_share = used.fair_share;
+}
+
+// Of all Projects together.
+struct PoolSum {
+  std::int64_t held = 0, pending = 0;
+};
+
+std::map<std::string, PoolSum> further_pools(const std::vector<crds::Queue>& queues,
+                                             const std::vector<crds::Project>& projects) {
+  std::map<std::string, PoolSum> pools;
+  const auto name_all = [&](const auto& object) {
+    for (const auto& stated : object.spec.pools) pools[stated.name];
+    for (const auto& used : object.status.pools) pools[used.name];
+  };
+  for (const auto& queue : queues) name_all(queue);
+  for (const auto& project : projects) {
+    name_all(project);
+    for (const auto& used : project.status.pools) {
+      pools[used.name].held += milli_gpus(used.allocated);
+      pools[used.name].pending += milli_gpus(used.pending);
+    }
+  }
+  return pools;
+}
+
+std::string no_such_pool(const std::string& pool, const std::map<std::string, PoolSum>& known) {
+  std::string names;
+  for (const auto& [name, sum] : known) names += (names.empty() ? "" : ", ") + name;
+  return fmt::format(
+      "no Queue and no Project states or uses anything in a pool {} beside the default pool{}; without "
+      "--pool "
+      "the default pool is shown",
+      pool, names.empty() ? "" : " (they do in " + names + ")");
+}
+
 class Tree {
  public:
-  Tree(const std::vector<crds::Queue>& queues, const std::vector<crds::Project>& projects) {
+  Tree(const std::vector<crds::Queue>& queues, const std::vector<crds::Project>& projects, bool is_default)
+      : is_default_(is_default) {
     for (const auto& q : queues) {
       queues_.emplace(q.metadata.name, &q);
       below_[q.spec.parent].insert(q.metadata.name);
@@ -92,16 +147,19 @@ class Tree {
                  cell(gpus(s.allocated)),
                  cell(gpus(s.borrowed)),
                  cell(gpus(s.pending)),
-                 cell(std::int64_t{s.running}),
-                 cell(std::int64_t{s.waiting}),
+                 is_default_ ? cell(std::int64_t{s.running}) : Cell{},
+                 is_default_ ? cell(std::int64_t{s.waiting}) : Cell{},
                  cell(std::int64_t{object.spec.weight}),
                  cell(object.spec.limit.gpu ? gpus(object.spec.limit) : ""),
                  cell(resources(s.allocated.resources, object.spec.quota.resources)),
-                 cell(bar(milli_gpus(object.spec.quota), milli_gpus(s.allocated), whole_))};
+                 cell(bar({milli_gpus(object.spec.quota), milli_gpus(s.allocated), milli_gpus(s.pending),
+                           milli_gpus(s.fair_share)},
+                          whole_))};
     if (milli_gpus(s.borrowed) > 0) row.colour = Colour::kYellow;
     rows_.push_back(std::move(row));
   }
 
+  bool is_default_;  // how many run and wait is known over all pools only
   std::map<std::string, const crds::Queue*> queues_;
   std::map<std::string, std::set<std::string>> below_;                           // Queues, by parent
   std::map<std::string, std::map<std::string, const crds::Project*>> projects_;  // by Queue
@@ -112,13 +170,20 @@ class Tree {
 
 }  // namespace
 
-std::string bar(std::int64_t quota, std::int64_t used, std::int64_t whole) {
+std::string bar(const BarAmounts& of, std::int64_t whole) {
   if (whole <= 0) return {};
   std::string text;
   for (std::int64_t i = 0; i < kBarWidth; ++i) {
     // The middle of this cell.
     const std::int64_t at = (2 * i + 1) * whole / (2 * kBarWidth);
-    text += at < used ? (at < quota ? '#' : '+') : (at < quota ? '-' : '.');
+    if (at < of.used)
+      text += at < of.quota ? '#' : '+';
+    else
+      text += at < of.used + of.pending ? '~' : at < of.quota ? '-' : '.';
+  }
+  if (of.fair_share > 0) {
+    const std::int64_t last = std::min((of.fair_share * kBarWidth + whole - 1) / whole, kBarWidth) - 1;
+    text[static_cast<std::size_t>(last)] = '|';
   }
   return "[" + text + "]";
 }
@@ -131,7 +196,15 @@ void hold(std::vector<crds::Queue>& queues, std::vector<crds::Project>& projects
   std::ranges::for_each(projects, one);
 }
 
-Listing tree(const std::vector<crds::Queue>& queues, const std::vector<crds::Project>& projects) {
+std::expected<Listing, std::string> tree(std::vector<crds::Queue> queues, std::vector<crds::Project> projects,
+                                         const std::string& pool) {
+  auto others = further_pools(queues, projects);
+  if (!pool.empty()) {
+    if (!others.contains(pool)) return std::unexpected(no_such_pool(pool, others));
+    others.erase(pool);
+    for (auto& queue : queues) turn_to(queue, pool);
+    for (auto& project : projects) turn_to(project, pool);
+  }
   Listing listing;
   listing.columns = {{"NAME", "name"},
                      {"KIND", "kind", Shown::kWideAndData},
@@ -141,14 +214,24 @@ Listing tree(const std::vector<crds::Queue>& queues, const std::vector<crds::Pro
                      {"ALLOCATED", "allocated"},
                      {"BORROWED", "borrowed"},
                      {"PENDING", "pending"},
-                     {"RUNNING", "running"},
-                     {"WAITING", "waiting"},
+                     {"RUNNING", "running", pool.empty() ? Shown::kEverywhere : Shown::kData},
+                     {"WAITING", "waiting", pool.empty() ? Shown::kEverywhere : Shown::kData},
                      {"WEIGHT", "weight", Shown::kWideAndData},
                      {"LIMIT", "limit", Shown::kWideAndData},
                      {"RESOURCES", "resources", Shown::kWideAndData},
                      {"", "", Shown::kTables}};
-  listing.rows = Tree(queues, projects).rows();
-  listing.footer = "GPUs of the default pool. # used, + borrowed, - quota that is idle.\n";
+  listing.rows = Tree(queues, projects, pool.empty()).rows();
+  listing.footer =
+      fmt::format("GPUs of {}. # used, + borrowed, ~ waited for, - quota that is idle, | fair share.\n",
+                  pool.empty() ? "the default pool" : "pool " + pool);
+  if (!pool.empty()) listing.about["pool"] = pool;
+  for (const auto& [name, sum] : others) {
+    const auto held = crds::to_string(crds::MilliGpu{sum.held});
+    const auto pending = crds::to_string(crds::MilliGpu{sum.pending});
+    listing.footer +=
+        fmt::format("Pool {}: {} allocated, {} pending; --pool {} shows it.\n", name, held, pending, name);
+    listing.about["otherPools"].push_back({{"pool", name}, {"allocated", held}, {"pending", pending}});
+  }
   listing.if_empty = "There are no Queues and no Projects.\n";
   return listing;
 }

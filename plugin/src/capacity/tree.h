@@ -1,6 +1,8 @@
 // `kubectl muster tree`: who is entitled to how much, and who has it.
 #pragma once
 
+#include <cstdint>
+#include <expected>
 #include <string>
 #include <vector>
 
@@ -13,11 +15,21 @@ namespace muster::plugin {
 void hold(std::vector<crds::Queue>& queues, std::vector<crds::Project>& projects, crds::Time now);
 
 // Queues with what is below them, each a level deeper; then Queues whose parent is missing, and Projects
-// whose Queue is. Amounts are GPUs in the default pool. Siblings are in the order of their names.
-Listing tree(const std::vector<crds::Queue>& queues, const std::vector<crds::Project>& projects);
+// whose Queue is. Siblings are in the order of their names. Amounts are GPUs in `pool`; "": in the default
+// pool. The others are told below, with what is held and waited for. The error says that nobody has anything
+// in that pool.
+std::expected<Listing, std::string> tree(std::vector<crds::Queue> queues, std::vector<crds::Project> projects,
+                                         const std::string& pool = {});
 
-// "[####++--..]": used within the quota, borrowed, quota that is idle, and the rest, of `whole`. All in
-// milli-GPU.
-std::string bar(std::int64_t quota, std::int64_t used, std::int64_t whole);
+// All in milli-GPU.
+struct BarAmounts {
+  std::int64_t quota = 0, used = 0;
+  std::int64_t pending = 0;
+  std::int64_t fair_share = 0;  // 0: not shown
+};
+// "[####++~~|-..]": used within the quota, borrowed, waited for, quota that is idle, and the rest, of
+// `whole`.
+// '|' takes the cell in which the fair share ends.
+std::string bar(const BarAmounts& of, std::int64_t whole);
 
 }  // namespace muster::plugin

@@ -32,10 +32,9 @@ int hand_over(const Options& options, const std::string& name, std::int32_t rank
     if (!pods) return fail(said(pods.error()));
     const std::string who = name_of(meta_of(workload));
     if (pods->empty()) return fail(who + " has no pods; `kubectl muster why` says what it does");
-    if (rank < 0 || rank >= std::ssize(*pods))
-      return fail(fmt::format("{} has no rank {}: its ranks are 0 to {}", who, rank, pods->size() - 1));
-    const RankedPod& pod = (*pods)[static_cast<std::size_t>(rank)];
-    return become(kubectl_arguments(options, meta_of(workload).ns, verb_for(pod)));
+    const auto pod = std::ranges::find(*pods, rank, &RankedPod::rank);
+    if (pod == pods->end()) return fail(say_no_rank(who, *pods, rank));
+    return become(kubectl_arguments(options, meta_of(workload).ns, verb_for(*pod)));
   });
 }
 

@@ -134,7 +134,7 @@ int run_logs(const Options& options, const std::string& name, const LogOptions& 
     const std::string who = name_of(meta_of(workload));
     if (pods->empty()) return fail(who + " has no pods; `kubectl muster why` says what it does");
     if (std::ranges::none_of(*pods, [&](const RankedPod& pod) { return is_wanted(pod, log); }))
-      return fail(fmt::format("{} has no rank {}: its ranks are 0 to {}", who, *log.rank, pods->size() - 1));
+      return fail(say_no_rank(who, *pods, *log.rank));
     return print_logs(reader, meta_of(workload).ns, *pods, log);
   });
 }

@@ -1,10 +1,13 @@
 #include "pods/ranks.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <map>
 #include <tuple>
 
+#include "muster/reconcilers/pods/elastic.h"
 #include "muster/reconcilers/pods/names.h"
 
 namespace muster::plugin {
@@ -30,6 +33,14 @@ std::ptrdiff_t place_of(const Workload& workload, const std::string& role) {
     return std::ranges::find(job->spec.roles, role, &crds::Role::name) - job->spec.roles.begin();
   const auto& roles = std::get<crds::InferenceService>(workload).spec.roles;
   return std::ranges::find(roles, role, &crds::ServiceRole::name) - roles.begin();
+}
+
+// nullopt: nothing but the order of the pods tells. A job that has ended has no places any more.
+std::optional<std::int32_t> told_rank(const Workload& workload, const std::string& role, std::int32_t index) {
+  const auto* job = std::get_if<crds::TrainingJob>(&workload);
+  if (job == nullptr) return std::nullopt;
+  if (!crds::resizes_in_place(job->spec) && job->status.assignment.pods.empty()) return std::nullopt;
+  return reconcilers::first_rank(*job, role) + index;
 }
 
 RankedPod read_pod(const Json& pod) {
@@ -63,16 +74,29 @@ std::vector<RankedPod> ranked(const Workload& workload, const std::vector<Json>&
     const std::string role = label_of(pod, reconcilers::kRoleLabel);
     if (role.empty()) continue;  // it holds a GPU for those who share it
     RankedPod one = read_pod(pod);
-    const Order order{job, place_of(workload, role), number_of(label_of(pod, reconcilers::kIndexLabel)),
-                      one.name};
+    const std::int32_t index = number_of(label_of(pod, reconcilers::kIndexLabel));
+    one.rank = told_rank(workload, role, index).value_or(-1);
+    const Order order{job, place_of(workload, role), index, one.name};
     in_order[order] = std::move(one);
   }
   std::vector<RankedPod> result;
   for (auto& [order, pod] : in_order) {
-    pod.rank = static_cast<std::int32_t>(result.size());
+    if (pod.rank < 0) pod.rank = static_cast<std::int32_t>(result.size());
     result.push_back(std::move(pod));
   }
   return result;
+}
+
+std::string say_no_rank(const std::string& who, const std::vector<RankedPod>& pods, std::int32_t rank) {
+  std::string ranges;
+  for (std::size_t i = 0; i < pods.size();) {
+    std::size_t last = i;
+    while (last + 1 < pods.size() && pods[last + 1].rank <= pods[last].rank + 1) ++last;
+    ranges += fmt::format("{}{}", ranges.empty() ? "" : ", ", pods[i].rank);
+    if (pods[last].rank != pods[i].rank) ranges += fmt::format(" to {}", pods[last].rank);
+    i = last + 1;
+  }
+  return fmt::format("{} has no rank {}: its ranks are {}", who, rank, ranges);
 }
 
 client::Result<std::vector<RankedPod>> pods_of(Reader& reader, const Workload& workload) {

@@ -3,16 +3,11 @@
 #include <algorithm>
 #include <tuple>
 
+#include "muster/ui/wanted_gpus.h"
 #include "output/text.h"
 
 namespace muster::plugin {
 namespace {
-
-std::string pool_of(const crds::TrainingJob& job) {
-  if (!job.spec.pools.empty()) return job.spec.pools.front();
-  if (!job.status.effective.pools.empty()) return job.status.effective.pools.front();
-  return "(default)";
-}
 
 std::string priority_of(const crds::TrainingJob& job) {
   return job.spec.priority_class_name.empty() ? job.status.effective.priority_class_name
@@ -38,10 +33,16 @@ Row row_of(const crds::TrainingJob& job, crds::Time now) {
   return {{cell(pool_of(job)), positive(w.position), positive(w.project_position), cell(m.ns), cell(m.name),
            cell(w.reason), eta,
            cell(w.estimated_start_from ? std::string(crds::to_string(*w.estimated_start_from)) : ""), age,
-           cell(priority_of(job)), cell(w.message)}};
+           cell(priority_of(job)), cell(crds::to_string(ui::wanted_gpus(job))), cell(w.message)}};
 }
 
 }  // namespace
+
+std::string pool_of(const crds::TrainingJob& job) {
+  if (!job.spec.pools.empty()) return job.spec.pools.front();
+  if (!job.status.effective.pools.empty()) return job.status.effective.pools.front();
+  return "(default)";
+}
 
 Listing queue(const std::vector<crds::TrainingJob>& jobs, crds::Time now) {
   std::vector<const crds::TrainingJob*> waiting;
@@ -61,6 +62,7 @@ Listing queue(const std::vector<crds::TrainingJob>& jobs, crds::Time now) {
                      {"ETA FROM", "estimatedStartFrom", Shown::kWideAndData},
                      {"AGE", "submitted"},
                      {"PRIORITY", "priorityClassName", Shown::kWideAndData},
+                     {"GPUS", "gpus", Shown::kWideAndData},
                      {"MESSAGE", "message", Shown::kWideAndData}};
   for (const auto* job : waiting) listing.rows.push_back(row_of(*job, now));
   return listing;

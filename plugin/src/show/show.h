@@ -8,7 +8,8 @@
 namespace muster::plugin {
 
 int run_why(const Options& options, const std::string& name);
-int run_tree(const Options& options);
+// `pool` empty: the default pool.
+int run_tree(const Options& options, const std::string& pool);
 int run_queue(const Options& options);
 int run_nodes(const Options& options);
 // `by`: project, queue, user, pool or job. `since`: 1d, 7d, 30d, all; empty: 30d, of jobs their whole life.
@@ -16,7 +17,7 @@ int run_usage(const Options& options, const std::string& by, const std::string& 
 // `name` empty: of all jobs of the namespace.
 int run_disruptions(const Options& options, const std::string& name);
 // Pools and tree. On a terminal they are drawn again every two seconds until q or Ctrl-C.
-int run_top(const Options& options);
+int run_top(const Options& options, const std::string& pool);
 // A page for the browser; it returns when the process is told to end. `port` 0: a free one. The namespace may
 // be several, with commas between them.
 int run_ui(const Options& options, int port);

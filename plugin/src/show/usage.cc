@@ -152,8 +152,20 @@ std::vector<UsageLine> usage_by_queue(const std::vector<crds::Queue>& queues, Si
 std::vector<UsageLine> usage_by_user(const std::vector<crds::Project>& projects, Since since) {
   return by_part(projects, since, &crds::UsageDay::users);
 }
-std::vector<UsageLine> usage_by_pool(const std::vector<crds::Project>& projects, Since since) {
-  return by_part(projects, since, &crds::UsageDay::pools);
+std::vector<UsageLine> usage_by_pool(const std::vector<crds::Project>& projects, Since since,
+                                     const std::vector<crds::NodePool>& pools) {
+  auto lines = by_part(projects, since, &crds::UsageDay::pools);
+  for (const auto& pool : pools) {
+    const auto& usage = pool.status.usage;
+    if (!usage.until) continue;
+    auto line = std::ranges::find(lines, pool.metadata.name, &UsageLine::name);
+    if (line == lines.end()) line = lines.insert(line, {pool.metadata.name, {}, false, false, usage.until});
+    line->unallocated = 0;
+    for (const auto& day : usage.days) {
+      if (day.date >= first_day(*usage.until, since)) *line->unallocated += day.unallocated;
+    }
+  }
+  return lines;
 }
 
 std::vector<UsageLine> usage_by_model(const std::vector<crds::Project>& projects, Since since) {
@@ -180,6 +192,8 @@ Listing usage(const std::vector<UsageLine>& lines, const std::string& title, crd
   std::ranges::transform(key, key.begin(), [](unsigned char c) { return std::tolower(c); });
   const bool has_cost = std::ranges::any_of(lines, [](const auto& l) { return l.used.cost.has_value(); });
   const bool has_energy = std::ranges::any_of(lines, [](const auto& l) { return l.used.watt_hours > 0; });
+  const bool has_unallocated =
+      std::ranges::any_of(lines, [](const auto& l) { return l.unallocated.has_value(); });
   // Where no pool says what its GPUs cost or draw, tables do without.
   const auto shown_if = [](bool any) { return any ? Shown::kEverywhere : Shown::kData; };
   Listing listing;
@@ -190,6 +204,7 @@ Listing usage(const std::vector<UsageLine>& lines, const std::string& title, crd
                      {"SAVING", "savingHours"},
                      {"IDLE", "idleHours"},
                      {"LOST", "lostHours"},
+                     {"UNALLOCATED", "unallocatedHours", shown_if(has_unallocated)},
                      {"COST", "cost", shown_if(has_cost)},
                      {"KWH", "kilowattHours", shown_if(has_energy)},
                      {"CPU-HOURS", "cpuHours", Shown::kWideAndData},
@@ -202,8 +217,8 @@ Listing usage(const std::vector<UsageLine>& lines, const std::string& title, crd
     const auto part = [&](std::int64_t seconds) { return line.has_parts ? hours(seconds) : Cell{}; };
     listing.rows.push_back(
         {{cell(line.name), hours(u.gpu_seconds), useful(line), part(u.starting), part(u.saving), part(u.idle),
-          line.has_lost ? hours(u.lost) : Cell{}, money(u.cost), kilowatt_hours(u.watt_hours),
-          part(u.cpu_seconds), part(u.memory_gib_seconds),
+          line.has_lost ? hours(u.lost) : Cell{}, line.unallocated ? hours(*line.unallocated) : Cell{},
+          money(u.cost), kilowatt_hours(u.watt_hours), part(u.cpu_seconds), part(u.memory_gib_seconds),
           line.until ? cell(crds::to_string(*line.until)) : Cell{}}});
   }
   if (until) listing.about["until"] = crds::to_string(*until);

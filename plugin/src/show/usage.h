@@ -20,7 +20,8 @@ struct UsageLine {
   // false: of `used` only gpu_seconds, cost and energy are known, and `lost` where has_lost says so
   bool has_parts = true;
   bool has_lost = true;
-  std::optional<crds::Time> until;  // nothing later is counted; absent: nothing was counted yet
+  std::optional<crds::Time> until;               // nothing later is counted; absent: nothing was counted yet
+  std::optional<std::int64_t> unallocated = {};  // of a pool: GPU-seconds that nobody held
 };
 
 // One line each, in the order of their names.
@@ -29,7 +30,9 @@ std::vector<UsageLine> usage_by_queue(const std::vector<crds::Queue>& queues, Si
 // Summed over Projects: only GPU time, cost and energy are known. The one with most comes first. Not for
 // kAll: the days go back 31 days at most.
 std::vector<UsageLine> usage_by_user(const std::vector<crds::Project>& projects, Since since);
-std::vector<UsageLine> usage_by_pool(const std::vector<crds::Project>& projects, Since since);
+// `pools`: those that tell what nobody held have a line even if nobody used them.
+std::vector<UsageLine> usage_by_pool(const std::vector<crds::Project>& projects, Since since,
+                                     const std::vector<crds::NodePool>& pools = {});
 std::vector<UsageLine> usage_by_model(const std::vector<crds::Project>& projects, Since since);
 // In the life of each job until now: what it ran before, and since it was admitted or last changed its size.
 // Jobs without GPUs are left out. The one with most comes first.

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "muster/ui/wanted_gpus.h"
 #include "output/text.h"
+#include "show/queue.h"
 
 namespace muster::plugin {
 namespace {
@@ -37,9 +40,31 @@ std::string place_in_order(const crds::Waiting& w) {
                      w.project_position);
 }
 
-std::string waits(const std::string& who, std::optional<Time> then, const crds::Waiting& w, Time now) {
+// "Ahead of it wait nlp/a (8 GPUs), cv/b (16 GPUs) and 3 others. "
+std::string say_ahead(const crds::Waiting& w, const std::vector<Ahead>& ahead) {
+  constexpr std::size_t kMostNamed = 3;
+  if (ahead.empty() || w.position <= 1) return {};
+  const std::size_t named = std::min(ahead.size(), kMostNamed);
+  const std::int64_t others = std::max<std::int64_t>(w.position - 1 - static_cast<std::int64_t>(named), 0);
+  std::string text =
+      named + static_cast<std::size_t>(others) == 1 ? "Ahead of it waits " : "Ahead of it wait ";
+  for (std::size_t i = 0; i < named; ++i) {
+    const bool is_last = i + 1 == named && others == 0;
+    const auto& one = ahead[i];
+    text += fmt::format("{}{} ({} GPU{})",
+                        i == 0    ? ""
+                        : is_last ? " and "
+                                  : ", ",
+                        one.job, crds::to_string(one.gpus), one.gpus.value == 1000 ? "" : "s");
+  }
+  if (others > 0) text += fmt::format(" and {} other{}", others, others == 1 ? "" : "s");
+  return text + ". ";
+}
+
+std::string waits(const std::string& who, std::optional<Time> then, const crds::Waiting& w, Time now,
+                  const std::vector<Ahead>& ahead = {}) {
   std::string text = fmt::format("{} waits{}: {}. ", who, since(then, now), w.reason);
-  text += sentence(w.message) + place_in_order(w);
+  text += sentence(w.message) + place_in_order(w) + say_ahead(w, ahead);
   if (w.estimated_start) {
     text += fmt::format("It is likely to start by {}, in {}, {}. ", crds::to_string(*w.estimated_start),
                         for_people(*w.estimated_start - now), premise_of(w));
@@ -111,7 +136,8 @@ std::string of_array(const crds::TrainingJob& job, const std::string& who, Time 
   return text;
 }
 
-std::string present(const crds::TrainingJob& job, const std::string& who, Time now) {
+std::string present(const crds::TrainingJob& job, const std::string& who, Time now,
+                    const std::vector<Ahead>& ahead) {
   const auto& s = job.status;
   if (job.spec.array && s.array && s.phase) return of_array(job, who, now);
   if (job.metadata.deletion_timestamp)
@@ -121,7 +147,7 @@ std::string present(const crds::TrainingJob& job, const std::string& who, Time n
       fmt::format("{} GPUs in pool {}, attempt {}", gpus(s.allocated), s.assignment.pool, s.attempt);
   switch (*s.phase) {
     case crds::Phase::kQueued:
-      return waits(who, changed(s.conditions, "Admitted"), s.queue, now);
+      return waits(who, changed(s.conditions, "Admitted"), s.queue, now, ahead);
     case crds::Phase::kSuspended:
       return fmt::format("{} is suspended. {}", who,
                          job.spec.suspend || !crds::is_true(s.conditions, "Suspended")
@@ -151,8 +177,24 @@ std::string present(const crds::TrainingJob& job, const std::string& who, Time n
 
 }  // namespace
 
-std::string why(const crds::TrainingJob& job, Time now) {
-  const std::string text = trimmed(present(job, name_of(job.metadata), now));
+std::vector<Ahead> ahead_of(const crds::TrainingJob& job, const std::vector<crds::TrainingJob>& jobs) {
+  const auto mine = job.status.queue.position;
+  const std::string pool = pool_of(job);
+  std::map<std::int32_t, Ahead> in_order;
+  for (const auto& other : jobs) {
+    const auto position = other.status.queue.position;
+    if (other.status.phase != crds::Phase::kQueued || other.spec.array || position == 0 || position >= mine ||
+        pool_of(other) != pool)
+      continue;
+    in_order[position] = {name_of(other.metadata), ui::wanted_gpus(other)};
+  }
+  std::vector<Ahead> ahead;
+  for (auto& [position, one] : in_order) ahead.push_back(std::move(one));
+  return ahead;
+}
+
+std::string why(const crds::TrainingJob& job, Time now, const std::vector<Ahead>& ahead) {
+  const std::string text = trimmed(present(job, name_of(job.metadata), now, ahead));
   const std::string before = trimmed(past(job.status, now));
   return before.empty() ? text : text + "\n" + before;
 }
@@ -176,7 +218,7 @@ std::string why(const crds::InferenceService& service, Time now) {
   return trimmed(text);
 }
 
-Data why_data(const Workload& workload, Time now) {
+Data why_data(const Workload& workload, Time now, const std::vector<Ahead>& ahead) {
   return std::visit(
       [&]<class Kind>(const Kind& object) {
         const crds::Json whole = crds::to_json(object);
@@ -184,18 +226,21 @@ Data why_data(const Workload& workload, Time now) {
         Data data = {{"kind", Kind::kKind},
                      {"namespace", object.metadata.ns},
                      {"name", object.metadata.name},
-                     {"text", why(object, now)}};
+                     {"text", why(workload, now, ahead)}};
         const crds::Json& status = whole.value("status", crds::Json::object());
         if (status.contains("phase")) data["phase"] = status["phase"];
         if (!w.reason.empty()) data["waiting"] = status["queue"];
         if (const auto helps = what_helps(w.reason); !helps.empty()) data["helps"] = helps;
+        for (const auto& one : ahead)
+          data["ahead"].push_back({{"job", one.job}, {"gpus", crds::to_string(one.gpus)}});
         return data;
       },
       workload);
 }
 
-std::string why(const Workload& workload, Time now) {
-  return std::visit([&](const auto& object) { return why(object, now); }, workload);
+std::string why(const Workload& workload, Time now, const std::vector<Ahead>& ahead) {
+  if (const auto* job = std::get_if<crds::TrainingJob>(&workload)) return why(*job, now, ahead);
+  return why(std::get<crds::InferenceService>(workload), now);
 }
 
 }  // namespace muster::plugin

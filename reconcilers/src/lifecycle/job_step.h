@@ -32,6 +32,7 @@ struct JobStep {
   std::vector<std::string> lost;
 
   std::set<std::string_view> removing;  // uids of step.remove
+  bool is_to_save = false;              // it leaves, and its work counts as saved until end_eviction()
 
   // Placement's decision of this kind; nullptr: there is none, or it is about another generation or attempt.
   const JobDecision* decision(JobDecision::Kind kind) const;

@@ -238,6 +238,7 @@ Step advance(const Observed& seen) {
   s.status.met_dependencies = seen.dependencies.met;
   if (live && s.status.assignment.attempt != 0) match_pods(s);
   note_checkpoints(s, live);
+  if (live) end_eviction(s);
   const JobState state = state_of(s);
   if (state == JobState::kWaiting || state == JobState::kAdmitted)
     s.set("Suspended", ConditionStatus::kFalse, "NotSuspended", "");
@@ -261,13 +262,14 @@ Step advance(const Observed& seen) {
   if (live && s.status.assignment.pods.size() != seen.job.status.assignment.pods.size())
     note_checkpoints_of_other_size(s);
   if (!is_finished(s.status)) {
+    end_eviction(s);  // none of its pods was left to be told
     note_saves(s);
     forget_old_refusals(s);
   }
   const bool was_judged = crds::find_condition(s.status.conditions, "Idle") != nullptr;
-  if (was_judged && live && !s.status.started_at)
-    say_idleness(s, ConditionStatus::kUnknown, "NotRunning", "");
-  if (!s.status.started_at || is_finished(s.status)) say_no_end(s, "NotRunning");
+  const bool has_run = s.status.started_at && (s.status.assignment.attempt != 0 || is_finished(s.status));
+  if (was_judged && live && !has_run) say_idleness(s, ConditionStatus::kUnknown, "NotRunning", "");
+  if (!has_run || is_finished(s.status)) say_no_end(s, "NotRunning");
   say_violation(s);
   say_exposure(s);
   s.remove_lost();

@@ -235,6 +235,7 @@ pl::Assignment PlacedJobs::to_assignment(const JobState& state, const crds::Trai
 std::optional<pl::LearnedEnd> PlacedJobs::learned_end(const crds::TrainingJob& job, const Translation& wish,
                                                       const crds::TrainingJobStatus& status) const {
   const auto began = status.started_at ? status.started_at : status.assignment.admitted_at;
+  if (status.assignment.attempt == 0) return std::nullopt;
   if (!options_.usual_run_times || job.spec.max_runtime || wish.serves || !began) return std::nullopt;
   const auto usual = options_.usual_run_times(project_of(job.metadata.ns), user_of(job), size_of(job, wish));
   if (!usual) return std::nullopt;

@@ -170,12 +170,13 @@ Account::Day& Account::day_of(sys_days date) {
   return day;
 }
 
-void Account::count(const Part& part, const Held& held, const Rates& rates, crds::Time begin,
-                    crds::Time end) {
+void Account::count(const Part& part, const Held& held, const Rates& rates, crds::Time begin, crds::Time end,
+                    std::optional<crds::Time> told) {
   if (begin >= end || held == Held{}) return;
   has_changed_ = true;
   total_.add(held, rates, (end - begin).count());
-  since_start_.add(held, rates, (end - begin).count());
+  const auto untold = std::max(begin, told.value_or(begin));
+  if (untold < end) since_start_.add(held, rates, (end - untold).count());
   // Days that would be dropped at once are not made.
   const auto first = std::chrono::floor<days>(end) - days{crds::UsageStatus::kMostDays - 1};
   for (auto at = std::max(begin, crds::Time{first}); at < end;) {
@@ -201,6 +202,17 @@ void Account::lose(std::int64_t gpu_seconds, crds::Time at) {
   const auto milli = saturating_multiply(gpu_seconds, kMilli);
   for (Used* used : {&total_, &since_start_, &day_of(std::chrono::floor<days>(at)).sum})
     used->lost_milli = saturating_add(used->lost_milli, milli);
+}
+
+std::optional<std::int64_t> Account::usual_watts(const std::string& pool) const {
+  constexpr std::int64_t kFewest = kHour * kMilli;  // a GPU for an hour: sums of less are too coarse
+  for (auto day = days_.rbegin(); day != days_.rend(); ++day) {
+    const auto part = day->second.pools.find(pool);
+    if (part == day->second.pools.end()) continue;
+    const auto& [gpu_seconds, cost, milliwatt_seconds] = part->second;
+    if (gpu_seconds >= kFewest && milliwatt_seconds > 0) return milliwatt_seconds / gpu_seconds;
+  }
+  return std::nullopt;
 }
 
 // The sums of the last days are others than yesterday.

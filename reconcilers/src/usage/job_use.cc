@@ -68,6 +68,9 @@ JobUse use_of(const crds::TrainingJob& job, const crds::TrainingJobStatus& statu
     use.size = size_of(job, wish);
     use.run_seconds = status.run_seconds;
   }
+  const auto* idle = crds::find_condition(status.conditions, "Idle");
+  if (idle != nullptr && idle->status == crds::ConditionStatus::kTrue)
+    use.idle_since = idle->last_transition_time;
   const auto& a = status.assignment;
   use.pool = a.attempt != 0 ? a.pool : status.nominated.pool;
   if (a.attempt != 0 && !is_finished(status)) {

@@ -14,6 +14,15 @@ bool is_same_but_for_power(Held a, const Held& b) {
   return a == b;
 }
 
+// All its GPUs. What is read of them now says nothing about the past.
+Held all_doing(Doing doing, Held held) {
+  const std::int64_t gpus = held.all_milli_gpus();
+  held.milli_gpus = {};
+  held.gpus(doing) = gpus;
+  held.read_milliwatts = held.read_milli_gpus = 0;
+  return held;
+}
+
 }  // namespace
 
 template <class Kind>
@@ -91,32 +100,34 @@ void Ledger::settle_all(crds::Time now) {
   for (auto& [project, together] : held_) settle(project, together, now);
 }
 
-void Ledger::catch_up(const JobUse& use, crds::Time now) {
-  if (use.project.empty()) return;
+void Ledger::count_past(Account& account, const JobUse& use, const Held& held, crds::Time begin,
+                        crds::Time end) {
+  begin = std::max(begin, account.counted_until().value_or(begin));
+  if (begin >= end) return;
+  Rates rates = rates_of(use.pool);
+  rates.watts = account.usual_watts(use.pool).value_or(rates.watts);
   const Part part{use.user, use.pool, use.model};
-  const Rates& rates = rates_of(use.pool);
+  const auto whole = std::clamp(use.whole.value_or(end), begin, end);
+  const auto idle = std::clamp(use.idle_since.value_or(end), whole, end);
+  account.count(part, all_doing(Doing::kStarting, held), rates, begin, whole, began_);
+  account.count(part, all_doing(Doing::kRunning, held), rates, whole, idle, began_);
+  account.count(part, all_doing(Doing::kIdle, held), rates, idle, end, began_);
+}
+
+void Ledger::catch_up(const JobUse& use, crds::Time now) {
+  if (!began_) began_ = now;
+  if (use.project.empty()) return;
+  rates_of(use.pool);  // as they are now: other ones count from when they come
+  const auto accounts = accounts_of(use.project);
   if (use.end && use.whole) {
-    for (Account* account : accounts_of(use.project))
-      account->count(part, use.until_end, rates,
-                     std::max(*use.whole, account->counted_until().value_or(*use.whole)), *use.end);
+    for (Account* account : accounts) count_past(*account, use, use.until_end, *use.whole, *use.end);
   }
   const Entry* project = find_entry(of_projects_, projects_, use.project);
   if (use.end && project != nullptr && project->account.counted_until() < use.end) learn_from(use);
   if (!use.begin) return;
-  // All but what leaves: the same amounts, first while it starts and then while it runs.
-  Held now_held = use.held;
-  const std::int64_t assigned =
-      now_held.gpus(Doing::kStarting) + now_held.gpus(Doing::kRunning) + now_held.gpus(Doing::kIdle);
-  now_held.milli_gpus = {};
-  now_held.read_milliwatts = now_held.read_milli_gpus = 0;  // what is read now says nothing about then
-  Held starting = now_held, whole = now_held;
-  starting.gpus(Doing::kStarting) = whole.gpus(Doing::kRunning) = assigned;
-  for (Account* account : accounts_of(use.project)) {
-    const auto begin = std::max(*use.begin, account->counted_until().value_or(*use.begin));
-    const auto is_whole = std::clamp(use.whole.value_or(now), std::min(begin, now), now);
-    account->count(part, starting, rates, begin, is_whole);
-    account->count(part, whole, rates, is_whole, now);
-  }
+  Held held = use.held;
+  held.gpus(Doing::kSaving) = 0;  // what leaves is not of the assignment
+  for (Account* account : accounts) count_past(*account, use, held, *use.begin, now);
 }
 
 void Ledger::learn_from(const JobUse& use) {

@@ -103,7 +103,7 @@ TEST_F(SharingMetrics, AProjectItsQueueThePoolAndItsNodesSayWhoHasWhat) {
   EXPECT_EQ(s.at(R"(muster_job_admission_wait_seconds_count{project="team"})"), 1);
   EXPECT_THAT(s.at(R"(muster_gpu_seconds_total{project="team",state="running"})"),
               AllOf(Ge(12 * 88), Le(12 * 96)));
-  EXPECT_EQ(s.at(R"(muster_lost_work_gpu_seconds_total{project="team"})"), 0);
+  EXPECT_EQ(s.at(R"(muster_lost_work_gpu_seconds_total{project="team",cause="ProgramFault"})"), 0);
 
   cluster.set_node_ready("node-1", false);
   cluster.world.run_for(seconds{1});
@@ -127,6 +127,7 @@ TEST_F(SharingMetrics, WhatHappensToJobsIsCountedByProjectAndCause) {
   const Series s = scrape(op);
   EXPECT_EQ(s.at(R"(muster_job_disruptions_total{project="team",action="evict",cause="Preempted"})"), 1);
   EXPECT_GT(s.at(R"(muster_disruption_gpu_seconds_total{project="team",cause="Preempted",owed="true"})"), 0);
+  EXPECT_GT(s.at(R"(muster_lost_work_gpu_seconds_total{project="team",cause="Preempted"})"), 0);
   EXPECT_EQ(s.at(R"(muster_job_run_seconds_count{project="team",result="Succeeded"})"), 1);
   EXPECT_EQ(s.at(R"(muster_job_run_seconds_count{project="team",result="Failed"})"), 0);
   EXPECT_EQ(s.at(R"(muster_job_admission_wait_seconds_count{project="team"})"), 2)

@@ -205,6 +205,32 @@ TEST(Ranks, AreInTheOrderOfRolesThenIndexes) {
   EXPECT_EQ(selector_of(Workload(j)), "muster.dev/job=llama");
 }
 
+TEST(Ranks, AreThoseThatPodsAreToldAlsoWhereMembersAreMissing) {
+  crds::TrainingJob j = job("llama", crds::Phase::kRunning);
+  j.spec.roles.resize(2);
+  j.spec.roles[0].name = "worker";
+  j.spec.roles[0].min_replicas = 1;
+  j.spec.roles[0].max_replicas = 4;
+  j.spec.roles[1].name = "eval";
+  j.spec.elastic.emplace().resize = crds::Resize::kInPlace;
+  const auto pods =
+      ranked(Workload(j), {pod("e0", "eval", 0, 2), pod("w0", "worker", 0, 2), pod("w2", "worker", 2, 2)});
+  std::vector<std::int32_t> ranks;
+  for (const auto& one : pods) ranks.push_back(one.rank);
+  EXPECT_THAT(ranks, ElementsAre(0, 2, 4)) << "eval begins behind the four that worker may have";
+  EXPECT_EQ(say_no_rank("nlp/llama", pods, 1), "nlp/llama has no rank 1: its ranks are 0, 2, 4");
+
+  crds::TrainingJob fixed = job("fixed", crds::Phase::kRunning);
+  fixed.spec.roles.resize(1);
+  fixed.spec.roles[0].name = "worker";
+  fixed.spec.roles[0].replicas = 3;
+  fixed.status.assignment.pods = {
+      {"worker", 0, "n", {}, 0}, {"worker", 1, "n", {}, 0}, {"worker", 2, "n", {}, 0}};
+  const auto two = ranked(Workload(fixed), {pod("w1", "worker", 1, 2), pod("w2", "worker", 2, 2)});
+  EXPECT_EQ(two.front().rank, 1) << "the first is not there yet";
+  EXPECT_EQ(say_no_rank("nlp/fixed", two, 0), "nlp/fixed has no rank 0: its ranks are 1 to 2");
+}
+
 TEST(Ranks, OfAServiceGoOverItsReplicas) {
   crds::InferenceService s;
   s.metadata.name = "chat";

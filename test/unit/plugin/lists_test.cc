@@ -44,37 +44,72 @@ crds::Project a_project(const std::string& name, const std::string& of, std::int
   return p;
 }
 
+crds::NodePool a_pool(const std::string& name) {
+  crds::NodePool pool;
+  pool.metadata.name = name;
+  return pool;
+}
+
 TEST(Tree, HasEachLevelBelowItsParent) {
-  const auto text = table_of(tree({a_queue("company", "", 24, 18), a_queue("research", "company", 16, 18)},
-                                  {a_project("nlp", "research", 8, 12), a_project("cv", "research", 8, 6)}));
-  EXPECT_EQ(text,
-            "NAME        QUOTA  FAIR SHARE  ALLOCATED  BORROWED  PENDING  RUNNING  WAITING\n"
-            "company     24     24          18         0         0        0        0        "
-            "[##################------]\n"
-            "  research  16     16          18         0         0        0        0        "
-            "[################++......]\n"
-            "    cv      8      0           6          0         0        0        0        "
-            "[######--................]\n"
-            "    nlp     8      0           12         4         0        0        0        "
-            "[########++++............]\n"
-            "\nGPUs of the default pool. # used, + borrowed, - quota that is idle.\n");
+  auto cv = a_project("cv", "research", 8, 4);
+  cv.status.pending = gpu(2);
+  const auto text = table_of(*tree({a_queue("company", "", 24, 18), a_queue("research", "company", 16, 18)},
+                                   {a_project("nlp", "research", 8, 12), cv}));
+  EXPECT_EQ(
+      text,
+      "NAME        QUOTA  FAIR SHARE  ALLOCATED  BORROWED  PENDING  RUNNING  WAITING\n"
+      "company     24     24          18         0         0        0        0        "
+      "[##################-----|]\n"
+      "  research  16     16          18         0         0        0        0        "
+      "[###############|++......]\n"
+      "    cv      8      0           4          0         2        0        0        "
+      "[####~~--................]\n"
+      "    nlp     8      0           12         4         0        0        0        "
+      "[########++++............]\n"
+      "\nGPUs of the default pool. # used, + borrowed, ~ waited for, - quota that is idle, | fair share.\n");
+}
+
+TEST(Tree, TellsOfTheOtherPoolsAndShowsOneOfThem) {
+  auto queue = a_queue("research", "", 24, 18);
+  queue.spec.pools = {{.name = "h100", .quota = gpu(16), .reserved = {}, .limit = {}, .weight = 3}};
+  queue.status.running = 7;
+  auto project = a_project("nlp", "research", 8, 12);
+  project.status.pools = {{"h100", gpu(12), gpu(4), gpu(8), gpu(16)}, {"l4", gpu(1), {}, {}, {}}};
+  queue.status.pools = project.status.pools;
+  const auto all = tree({queue}, {project});
+  EXPECT_THAT(table_of(*all), HasSubstr("Pool h100: 12 allocated, 8 pending; --pool h100 shows it.\n"
+                                        "Pool l4: 1 allocated, 0 pending; --pool l4 shows it.\n"));
+  const auto one = tree({queue}, {project}, "h100");
+  EXPECT_EQ(table_of(*one),
+            "NAME      QUOTA  FAIR SHARE  ALLOCATED  BORROWED  PENDING\n"
+            "research  16     16          12         4         8        [##################~~~~~|]\n"
+            "  nlp     0      16          12         4         8        [++++++++++++++++++~~~~~|]\n"
+            "\nGPUs of pool h100. # used, + borrowed, ~ waited for, - quota that is idle, | fair share.\n"
+            "Pool l4: 1 allocated, 0 pending; --pool l4 shows it.\n");
+  const auto data = Data::parse(print(*one, Format::kJson, false));
+  EXPECT_EQ(data["pool"], "h100");
+  EXPECT_EQ(data["items"][0]["weight"], 3);
+  EXPECT_FALSE(data["items"][0].contains("running"));
+  const auto none = tree({queue}, {project}, "v100");
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error(), HasSubstr("in a pool v100 beside the default pool (they do in h100, l4)"));
 }
 
 TEST(Tree, LosesNobodyWhoseParentIsMissingOrInACircle) {
   const auto text =
-      table_of(tree({a_queue("a", "b", 1, 0), a_queue("b", "a", 1, 0), a_queue("lost", "gone", 1, 0)},
-                    {a_project("stray", "nowhere", 1, 0), a_project("in-a", "a", 1, 0)}));
+      table_of(*tree({a_queue("a", "b", 1, 0), a_queue("b", "a", 1, 0), a_queue("lost", "gone", 1, 0)},
+                     {a_project("stray", "nowhere", 1, 0), a_project("in-a", "a", 1, 0)}));
   EXPECT_THAT(text, HasSubstr("gone (missing)\n  lost "));
   EXPECT_THAT(text, HasSubstr("nowhere (missing)\n  stray "));
   EXPECT_THAT(text, HasSubstr("\na "));
   EXPECT_THAT(text, HasSubstr("\n  b "));
   EXPECT_THAT(text, HasSubstr("\n  in-a "));
-  EXPECT_EQ(table_of(tree({}, {})), "There are no Queues and no Projects.\n");
+  EXPECT_EQ(table_of(*tree({}, {})), "There are no Queues and no Projects.\n");
 }
 
 TEST(Tree, ForProgramsSaysWhoIsBelowWhom) {
   const auto items =
-      items_of(tree({a_queue("research", "company", 16, 18)}, {a_project("nlp", "research", 8, 12)}));
+      items_of(*tree({a_queue("research", "company", 16, 18)}, {a_project("nlp", "research", 8, 12)}));
   ASSERT_EQ(items.size(), 3U);
   EXPECT_FALSE(items[0].contains("kind"));  // the Queue that is missing
   EXPECT_EQ(items[1]["name"], "research");
@@ -87,7 +122,7 @@ TEST(Tree, WideItShowsResourcesKnownByName) {
   auto queue = a_queue("company", "", 8, 4);
   queue.spec.quota.resources = {{"hugepages-2Mi", std::int64_t{1} << 30}, {"rdma/hca", 64}};
   queue.status.allocated.resources = {{"rdma/hca", 24}, {"vendor/nic", 2}};
-  EXPECT_THAT(print(tree({queue}, {}), Format::kWide, false),
+  EXPECT_THAT(print(*tree({queue}, {}), Format::kWide, false),
               HasSubstr("hugepages-2Mi 0/1Gi, rdma/hca 24/64, vendor/nic 2"));
 }
 
@@ -117,7 +152,7 @@ TEST(Nodes, HaveACellForEachGpu) {
       idle, gang("a", {{"worker", 0, "n3", {3}, 0}}), gang("c", {{"worker", 0, "n3", {3}, 0}}),
       gang("gone", {{"worker", 0, "n9", {0}, 0}, {"worker", 1, "n1", {7}, 0}})};
   const auto listing =
-      nodes(node_uses({node("n1", 4), away, cordoned, node("cpu", 0)}, jobs, {"nvidia.com/gpu"}));
+      nodes(node_uses({node("n1", 4), away, cordoned, node("cpu", 0)}, jobs, {a_pool("default")}));
   EXPECT_EQ(table_of(listing),
             "NODE  STATE     GPUS\n"
             "n1    Ready     BB..\n"
@@ -132,9 +167,43 @@ TEST(Nodes, HaveACellForEachGpu) {
   EXPECT_EQ(items[0]["free"], 2);
   EXPECT_EQ(items[0]["idle"], 2);
   EXPECT_EQ(items[2]["idle"], 0);
-  EXPECT_EQ(table_of(nodes(node_uses({node("n1", 1)}, {}, {"nvidia.com/gpu"}))),
+  EXPECT_EQ(table_of(nodes(node_uses({node("n1", 1)}, {}, {a_pool("default")}))),
             "NODE  STATE  GPUS\nn1    Ready  .\n");
   EXPECT_TRUE(node_uses({node("n1", 1)}, {}, {}).empty());
+}
+
+TEST(Nodes, ShowWhatFailsAndWhatPodsOfOthersHave) {
+  client::Node node;
+  node.meta.name = "n1";
+  node.ready = true;
+  node.extended = {{"nvidia.com/gpu", 6}};
+  node.annotations = {{"muster.dev/gpu-unhealthy", "1,9"}};
+  auto pool = a_pool("default");
+  pool.status.failing_gpus = {{"n1", {5}}, {"gone", {0}}};
+  auto j = job("a", crds::Phase::kRunning);
+  j.status.assignment.pods = {{"worker", 0, "n1", {0, 1}, 0}};
+  const auto other = [](const std::string& on, client::PodPhase phase) {
+    client::Pod pod;
+    pod.node_name = on;
+    pod.phase = phase;
+    pod.extended = {{"nvidia.com/gpu", 2}, {"vendor/nic", 1}};
+    return pod;
+  };
+  const auto listing =
+      nodes(node_uses({node}, {j}, {pool},
+                      {other("n1", client::PodPhase::kRunning), other("n1", client::PodPhase::kFailed),
+                       other("", client::PodPhase::kPending)}));
+  EXPECT_EQ(table_of(listing),
+            "NODE  STATE  GPUS\n"
+            "n1    Ready  A!++.!\n"
+            "\n"
+            "A  nlp/a (2)\n"
+            "+  pods that are not Muster's (2)\n"
+            "!  failing (2)\n");
+  const auto items = items_of(listing);
+  EXPECT_EQ(items[0]["free"], 1);
+  EXPECT_EQ(items[0]["others"], 2);
+  EXPECT_EQ(items[0]["failing"], Data::parse("[1, 5]"));
 }
 
 TEST(Nodes, HaveQuestionMarksWhereThereAreMoreJobsThanLetters) {
@@ -241,6 +310,24 @@ TEST(Usage, OfUsersAndPoolsIsSummedOverProjects) {
   const auto month = usage_by_pool(projects, Since::kMonth);
   EXPECT_EQ(month[0].name, "h100");
   EXPECT_EQ(month[1].used.gpu_seconds, 2 * 36000);
+}
+
+TEST(Usage, OfPoolsSaysWhatNobodyHeld) {
+  auto pool = a_pool("h100");
+  auto idle = a_pool("zeta");
+  for (auto* one : {&pool, &idle}) {
+    one->status.usage.until = kNow;
+    one->status.usage.days = {{"2026-03-04", 90000, 7200}, {"2026-02-01", 9000, 9000}};
+  }
+  const auto listing = usage(usage_by_pool({used_project("nlp")}, Since::kMonth, {pool, idle}), "POOL", kNow);
+  EXPECT_THAT(table_of(listing), HasSubstr("UNALLOCATED"));
+  const auto items = items_of(listing);
+  for (const auto& item : items) {
+    if (item["pool"] != "h100" && item["pool"] != "zeta") continue;
+    EXPECT_EQ(item["unallocatedHours"], 2.0) << "not what is older than a month";
+    if (item["pool"] == "zeta") EXPECT_EQ(item["gpuHours"], 0.0) << "nobody used it";
+  }
+  EXPECT_EQ(items.back()["pool"], "zeta");
 }
 
 TEST(Usage, CostAndEnergyAreThereWhereSomePoolTellsThem) {

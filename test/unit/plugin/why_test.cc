@@ -51,6 +51,31 @@ TEST(Why, OfAJobThatWaitsSaysWhatBindsWhoIsAheadWhenAndWhatHelps) {
       "would help: to wait, a smaller gang, or more nodes.");
 }
 
+TEST(Why, OfAJobThatWaitsNamesTheFirstAheadWithTheirGpus) {
+  std::vector<crds::TrainingJob> jobs;
+  for (const int position : {4, 2, 1, 9, 3}) {
+    auto j = waiting("j" + std::to_string(position), position);
+    j.spec.roles.resize(1);
+    j.spec.roles[0].gpus.emplace().count = position;
+    jobs.push_back(std::move(j));
+  }
+  auto elsewhere = waiting("elsewhere", 1);
+  elsewhere.spec.pools = {"zeta"};
+  jobs.push_back(elsewhere);
+  const auto mine = waiting("mine", 6);
+  const auto ahead = ahead_of(mine, jobs);
+  ASSERT_EQ(ahead.size(), 4U);
+  EXPECT_THAT(why(mine, kNow, ahead), HasSubstr("of its project. Ahead of it wait nlp/j1 (1 GPU), nlp/j2 (2 "
+                                                "GPUs), nlp/j3 (3 GPUs) and 2 others. "));
+  const Data data = why_data(Workload(mine), kNow, ahead);
+  EXPECT_EQ(data["ahead"][3], Data::parse(R"({"job": "nlp/j4", "gpus": "4"})"));
+  const auto second = waiting("second", 2);
+  EXPECT_THAT(why(second, kNow, ahead_of(second, jobs)), HasSubstr("Ahead of it waits nlp/j1 (1 GPU). "));
+  const auto third = waiting("third", 3);
+  EXPECT_THAT(why(third, kNow, ahead_of(third, jobs)),
+              HasSubstr("wait nlp/j1 (1 GPU) and nlp/j2 (2 GPUs). "));
+}
+
 TEST(Why, OfAJobThatWaitsSaysNothingThatNobodyKnows) {
   auto j = waiting("second", 0);
   j.status.queue.reason = "SomethingNew";

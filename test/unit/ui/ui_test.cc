@@ -197,9 +197,10 @@ TEST(Rows, FindThePoolOfANode) {
   const auto pool = pool_row(R"({"metadata": {"name": "h100"},
  "spec": {"nodeSelector": {"matchLabels": {"pool": "h100"}}, "gpuResource": "nvidia.com/gpu"}})");
   ASSERT_TRUE(pool) << pool.error().message;
-  const auto node = [](const char* label, const char* gpus, const char* more) {
+  const auto node = [](const char* label, const char* gpus, const char* more,
+                       const std::string& annotations = "") {
     return *client::decode_node(std::string(R"({"metadata": {"name": "n", "labels": {"pool": ")") + label +
-                                    R"("}}, "spec": {)" + more +
+                                    R"("})" + annotations + R"(}, "spec": {)" + more +
                                     R"(}, "status": {"allocatable": {"nvidia.com/gpu": ")" + gpus +
                                     R"("}, "conditions": [{"type": "Ready", "status": "True"}]}})",
                                 "muster.dev");
@@ -207,9 +208,18 @@ TEST(Rows, FindThePoolOfANode) {
   EXPECT_EQ(*node_row(node("h100", "8", ""), {&*pool}), R"({"gpus":8,"pool":"h100"})");
   EXPECT_EQ(*node_row(node("h100", "8", R"("unschedulable": true)"), {&*pool}),
             R"({"gpus":8,"pool":"h100","state":"Cordoned"})");
+  const auto sick = node("h100", "8", "", R"(, "annotations": {"muster.dev/gpu-unhealthy": "3,x,5"})");
+  EXPECT_EQ(*node_row(sick, {&*pool}), R"({"gpus":8,"pool":"h100","unhealthy":[3,5]})");
   EXPECT_EQ(node_row(node("a100", "8", ""), {&*pool}), nullptr);
   EXPECT_EQ(node_row(node("h100", "0", ""), {&*pool}), nullptr);
   EXPECT_EQ(node_row(node("h100", "8", ""), {}), nullptr);
+}
+
+TEST(Rows, OfAPoolSayWhatNobodyHeldByDay) {
+  const auto pool = pool_row(R"({"metadata": {"name": "h100"}, "spec": {}, "status": {"usage": {
+    "until": "2026-03-04T12:00:00Z", "days": [{"date": "2026-03-04", "gpuSeconds": 80, "unallocated": 60}]}}})");
+  ASSERT_TRUE(pool) << pool.error().message;
+  EXPECT_EQ(*pool->row, R"({"days":{"2026-03-04":{"had":80,"unallocated":60}}})");
 }
 
 TEST(Details, TellOfAJobNothingOfItsTemplate) {

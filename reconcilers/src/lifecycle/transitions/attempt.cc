@@ -141,6 +141,7 @@ const client::Pod* failed_program(const JobStep& s) {
 void restart(JobStep& s, const client::Pod& failed) {
   auto& recent = s.status.restarts.recent;
   const auto why = say_failed(failed);
+  count_program_fault(s);
   ++s.status.restarts.count;
   if (s.seen.serves) return delay_restart(s), start_again(s, why);
   std::erase_if(recent, [&](crds::Time t) { return t + s.spec.restart.window <= s.seen.now; });

@@ -43,12 +43,12 @@ bool began_in_its_places(const JobStep& s) {
   return admitted != nullptr && admitted->last_transition_time != s.status.assignment.admitted_at;
 }
 
-// For so long it has done what nobody has saved, in seconds.
-std::int64_t seconds_unsaved(const JobStep& s) {
+// For so long it had done at that instant what nobody has saved, in seconds.
+std::int64_t seconds_unsaved(const JobStep& s, crds::Time at) {
   if (!s.status.started_at || s.seen.serves) return 0;
   auto begin = *s.status.started_at;
   if (s.status.checkpoint.saved_at) begin = std::max(begin, *s.status.checkpoint.saved_at);
-  const auto unsaved = seconds_since(s, begin);
+  const auto unsaved = std::max<std::int64_t>((at - begin).count(), 0);
   const auto interval = s.spec.checkpoint ? s.spec.checkpoint->interval : std::nullopt;
   return interval ? std::min<std::int64_t>(unsaved, interval->count()) : unsaved;
 }
@@ -59,13 +59,17 @@ bool saves_when_asked(const JobStep& s) {
   return s.status.disruption.saves_when_asked.value_or(s.spec.checkpoint || has_saved);
 }
 
+std::int64_t work_unsaved(const JobStep& s) {
+  return saturating_multiply(size_of(s), seconds_unsaved(s, s.seen.now)) / 1000;
+}
+
 // GPU-seconds of work that the decision throws away.
 std::int64_t work_thrown_away(const JobStep& s, const JobDecision& decision) {
   using Kind = JobDecision::Kind;
   const bool is_resize = decision.kind == Kind::kGrow || decision.kind == Kind::kShrink;
   const bool goes_on = decision.surges || (is_resize && crds::resizes_in_place(s.spec));
   if (goes_on || saves_when_asked(s)) return 0;
-  return saturating_multiply(size_of(s), seconds_unsaved(s)) / 1000;
+  return work_unsaved(s);
 }
 
 struct Lost {
@@ -113,6 +117,8 @@ void count_run(JobStep& s) {
 void count_loss(JobStep& s, const JobDecision& decision) {
   const bool is_fault = decision.kind == JobDecision::Kind::kEvict && decision.reason == "NodeFailed";
   if (is_fault && decision.cost_seconds <= 0) return count_fault(s, "NodeFailed", decision.message);
+  const bool leaves = decision.kind == JobDecision::Kind::kEvict || decision.kind == JobDecision::Kind::kMove;
+  s.is_to_save = leaves && !is_fault && !decision.surges && !s.seen.serves && saves_when_asked(s);
   const bool grows = decision.kind == JobDecision::Kind::kGrow;
   lose(s, {decision.cost_seconds, work_thrown_away(s, decision)}, decision.owed,
        grows ? "Resized" : decision.reason);
@@ -127,13 +133,34 @@ void count_loss(JobStep& s, const JobDecision& decision) {
 
 void count_fault(JobStep& s, const char* cause, const std::string& message) {
   if (!s.status.started_at) return;
-  const auto unsaved = seconds_unsaved(s);
+  const auto unsaved = seconds_unsaved(s, s.seen.now);
   const auto start = std::max<std::int64_t>(s.status.disruption.start_seconds.value_or(0), 0);
   const auto size = size_of(s);
   const auto milli = saturating_multiply(size, saturating_add(unsaved, start));
   const auto cost = milli / 1000 + (milli % 1000 != 0 ? 1 : 0);
   lose(s, {cost, saturating_multiply(size, unsaved) / 1000}, true, cause);
   tell(s, {.reason = cause, .message = message, .gave = given(s, {}), .cost = cost, .owed = true});
+}
+
+void count_program_fault(JobStep& s) {
+  if (const auto work = work_unsaved(s); work > 0)
+    s.step.lost.push_back({0, work, true, !s.seen.cpus, "ProgramFault"});
+}
+
+void end_eviction(JobStep& s) {
+  if (s.status.assignment.attempt != 0 || !s.status.started_at || s.lingering().count > 0) return;
+  note_saves(s);
+  auto& lines = s.status.disruptions;
+  const auto* evicted = crds::find_condition(s.status.conditions, "Evicted");
+  const bool has_line =
+      evicted != nullptr && !lines.empty() && lines.front().at == evicted->last_transition_time;
+  if (has_line && s.status.disruption.saves_when_asked == false) {
+    auto& line = lines.front();
+    const auto work = saturating_multiply(line.gave.value, seconds_unsaved(s, line.at)) / 1000;
+    lose(s, {work, work}, line.owed, line.reason);
+    line.cost = saturating_add(line.cost, work);
+  }
+  s.status.started_at.reset();
 }
 
 void ask_to_save(JobStep& s) {

@@ -20,6 +20,7 @@ constexpr std::chrono::seconds kFirstRetry{10};
 constexpr std::chrono::seconds kMaxRetry = std::chrono::minutes{10};
 
 void release(JobStep& s, const std::string& reason, const std::string& message) {
+  if (s.status.assignment.attempt == 0) s.status.started_at.reset();  // its last attempt is counted
   add_run_time(s);
   count_run(s);
   s.status.succeeded_replicas = static_cast<std::int32_t>(s.status.assignment.succeeded.size());
@@ -43,7 +44,7 @@ void withdraw(JobStep& s, const std::string& reason, const std::string& text, cl
   const bool is_fault = reason == "NodeFailed" || reason == "PodLost" || reason == "ProgramFault";
   if (!is_fault) ask_to_save(s);
   release(s, reason, message);
-  s.status.started_at.reset();
+  if (!s.is_to_save) s.status.started_at.reset();
   s.set("Evicted", ConditionStatus::kTrue, reason, message);
   s.status.queue.reason = "BackingOff";
   s.status.queue.message = message;

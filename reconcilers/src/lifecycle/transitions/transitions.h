@@ -33,6 +33,13 @@ void count_run(JobStep& s);
 void count_loss(JobStep& s, const JobDecision& decision);
 // The cluster has failed it. Lost is what it did since its last report, and another start.
 void count_fault(JobStep& s, const char* cause, const std::string& message);
+// Its own program has failed. That is no disturbance, but what was not saved is lost.
+void count_program_fault(JobStep& s);
+// The last pod of an evicted gang has gone. If the gang was taken for one that saves when asked
+// (count_loss()), and has not, the work since its last checkpoint is lost. Until then status.startedAt stays,
+// without an assignment: so the next process knows that this is still to be judged, and nothing is counted
+// twice.
+void end_eviction(JobStep& s);
 // All its pods are told to go, and nothing has failed. They are not known to save until they have said so.
 void ask_to_save(JobStep& s);
 // Whether the pods of the last attempt that ended have said so.

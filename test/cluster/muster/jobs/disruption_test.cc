@@ -29,11 +29,13 @@ class Disruption : public OneCluster {
     muster_ = cluster_->muster();
   }
 
-  static json job(const std::string& ns, const std::string& name, int gpus) {
+  // It states that it saves. `report`: what it says of it at its end.
+  static json job(const std::string& ns, const std::string& name, int gpus, const char* report = "") {
     return job_object({.name = name,
                        .ns = ns,
                        .gpus = gpus,
-                       .pod_annotations = {{"test.muster.dev/save-for", "1s"}},
+                       .pod_annotations = {{"test.muster.dev/save-for", "1s"},
+                                           {"test.muster.dev/termination-message", report}},
                        .spec = {{"checkpoint", {{"gracePeriod", "2s"}}}}});
   }
   static json disruption(const std::string& name, const std::string& ns) {
@@ -45,7 +47,7 @@ class Disruption : public OneCluster {
 };
 
 // `borrower` is within its fair share, and beyond its quota: it waits for as long as the Queue says, and is
-// told.
+// told. Who gives way says that it saves, and does not: when its pods have gone, its work counts as lost.
 TEST_F(Disruption, AFairShareIsOwedAfterPatience) {
   for (const char* name : {"x", "y"}) cluster_->create(job("lender", name, 8));
   for (const char* name : {"x", "y"}) ASSERT_TRUE(cluster_->wait_phase(name, "Running", 30s, "lender"));
@@ -63,7 +65,12 @@ TEST_F(Disruption, AFairShareIsOwedAfterPatience) {
       seconds(next["status"]["assignment"]["admittedAt"]) - seconds(next["metadata"]["creationTimestamp"]),
       15);
   const std::string victim = cluster_->phase("x", "lender") == "Queued" ? "x" : "y";
-  EXPECT_GT(disruption(victim, "lender").value("lostOwed", 0), 0) << disruption(victim, "lender");
+  const json price = disruption(victim, "lender");
+  EXPECT_EQ(price.value("savesWhenAsked", true), false) << price;
+  EXPECT_GE(price.value("lostOwed", 0), 8 * 15) << price << ": since it began to run";
+  const json status = cluster_->job(victim, "lender")["status"];
+  EXPECT_EQ(status["disruptions"][0]["cost"], price["lostOwed"]) << status;
+  EXPECT_FALSE(status.contains("startedAt")) << status;
   EXPECT_EQ(disruption(victim, "lender").value("lostOptional", 0), 0);
   EXPECT_EQ(cluster_->audit_gpus(), "");
 }
@@ -76,8 +83,9 @@ TEST_F(Disruption, AMoveForABorrowerHappensWhenItPays) {
     one["spec"]["roles"][0]["template"]["spec"]["nodeSelector"] = {{"kubernetes.io/hostname", node}};
     return one;
   };
-  for (const json& one : {on("node-0", job("team", "f1", 6)), on("node-0", job("team", "gone", 2)),
-                          on("node-1", job("team", "f2", 4)), job("team", "small", 2)}) {
+  for (const json& one :
+       {on("node-0", job("team", "f1", 6)), on("node-0", job("team", "gone", 2)),
+        on("node-1", job("team", "f2", 4)), job("team", "small", 2, R"({"checkpoint":{"step":7}})")}) {
     cluster_->create(one);
     ASSERT_TRUE(cluster_->wait_phase(one["metadata"]["name"], "Running", 30s));
   }

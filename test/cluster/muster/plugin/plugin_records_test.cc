@@ -130,6 +130,37 @@ TEST_F(PluginRecords, KnowsATerminal) {
   EXPECT_THAT(top.out, HasSubstr("\033[?1049l"));  // the terminal is as it was
 }
 
+TEST_F(PluginRecords, ShowsWhichGpusFailAndWhatPodsOfOthersHave) {
+  testcluster::NodeTemplate node;
+  node.prefix = "gpu";
+  node.gpus = 8;
+  ASSERT_TRUE(cluster_->real().add_nodes(node));
+  const auto patched = cluster_->real().request(
+      "PATCH", "/api/v1/nodes/gpu-0",
+      json{{"metadata", {{"annotations", {{"muster.dev/gpu-unhealthy", "2"}}}}}}.dump(),
+      "application/merge-patch+json");
+  ASSERT_TRUE(patched && patched->ok());
+  cluster_->apply(R"(
+{apiVersion: muster.dev/v1alpha1, kind: NodePool, metadata: {name: gpus}, spec: {}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: foreign, namespace: default}
+spec:
+  nodeName: gpu-0
+  containers: [{name: main, image: "img:1", resources: {limits: {nvidia.com/gpu: "3"}}}]
+)");
+  cluster_->wait(20s, [] { return line_of(ask({"nodes"}).out, "gpu-0 Ready") != ""; });
+  const auto nodes = ask({"nodes"});
+  EXPECT_EQ(line_of(nodes.out, "gpu-0 Ready"), "gpu-0 Ready ++!+....") << nodes.out << nodes.err;
+  EXPECT_THAT(nodes.out, HasSubstr("+  pods that are not Muster's (3)\n!  failing (1)\n"));
+  const auto data = json::parse(ask({"nodes", "-o", "json"}).out);
+  EXPECT_EQ(data["items"][0]["free"], 4);
+  const auto no_pool = ask({"tree", "--pool", "zeta"});
+  EXPECT_EQ(no_pool.exit_code, 1);
+  EXPECT_THAT(no_pool.err, HasSubstr("in a pool zeta"));
+}
+
 TEST_F(PluginRecords, SaysWhatWhatifMayNotSee) {
   const auto refused =
       ask_plugin({"whatif", "-n", "team", "-f", "-"}, rosa_, job_object({.name = "new"}).dump());

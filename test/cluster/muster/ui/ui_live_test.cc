@@ -217,7 +217,7 @@ json usage() {
 }
 
 json every_view() {
-  json nodes = view("#/nodes", "Nodes", {"jobs hold 7 of 16 GPUs", "team 7"});
+  json nodes = view("#/nodes", "Nodes", {"jobs hold 7 of 16 GPUs", "1 failing", "team 7"});
   nodes["keys"] = {{"of", "canvas"}, {"press", {"ArrowRight"}}, {"says", "node-0, GPU 0"}};
   return {
       view("#/now", "Now", {"GPUs allocated", "starting 2", "team"}, {"You may not"}),
@@ -229,7 +229,8 @@ json every_view() {
            {"Why it waits", "InsufficientCapacity", "What would help", "It has no pods now."}),
       view("#/job/team/runs", "Jobs", {"runs-worker-0-1", "Running, ready", "Admitted, attempt 1", kEvil}),
       view("#/job/team/broken", "Jobs", {"exit code 1"}),
-      view("#/history", "History", {"Projects, in the last 30 days", "89 %"}),
+      view("#/history", "History",
+           {"Projects, in the last 30 days", "89 %", "Pools, in the last 30 days", "25 %"}),
       view("#/services", "Services", {"team/serves", "Ready."})};
 }
 
@@ -267,6 +268,13 @@ TEST_F(Ui, IsRightInABrowser) {
   // Nobody else writes what History shows.
   EXPECT_EQ(muster_->stop(), 0);
   cluster_->patch("/apis/muster.dev/v1alpha1/projects/team/status", {{"status", {{"usage", usage()}}}});
+  cluster_->patch("/apis/muster.dev/v1alpha1/nodepools/default/status",
+                  {{"status",
+                    {{"usage",
+                      {{"until", today() + "T00:00:01Z"},
+                       {"days", {{{"date", today()}, {"gpuSeconds", 400000}, {"unallocated", 100000}}}}}}}}});
+  cluster_->patch("/api/v1/nodes/node-1",
+                  {{"metadata", {{"annotations", {{"muster.dev/gpu-unhealthy", "7"}}}}}});
   Page page(*cluster_, admin());
   const auto problems = browse(page.url(), every_view());
   muster_ = cluster_->muster();

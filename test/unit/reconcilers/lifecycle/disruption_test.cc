@@ -215,12 +215,17 @@ TEST(Disruption, AnEvictionFromALostNodeCostsAsMuch) {
   EXPECT_EQ(of(life).saves_when_asked, std::nullopt);
 }
 
-TEST(Disruption, WhatTheUserDoesAndWhatTheProgramDoesIsNotCounted) {
+TEST(Disruption, WhatTheUserDoesAndWhatTheProgramDoesIsNoDisturbance) {
   Life life;
   life.run();
   life.now += seconds{100};
   life.fail("llama-worker-0-1");
-  EXPECT_THAT(life.turn().lost, IsEmpty());
+  const Step step = life.turn();
+  ASSERT_THAT(step.lost, SizeIs(1)) << "but its work is lost";
+  EXPECT_EQ(step.lost[0].cause, "ProgramFault");
+  EXPECT_EQ(step.lost[0].work_seconds, 400);
+  EXPECT_EQ(step.lost[0].seconds, 0);
+  EXPECT_THAT(life.job.status.disruptions, IsEmpty());
   life.turn();
   life.all_ready();
   life.after(seconds{10});
@@ -246,6 +251,94 @@ TEST(Disruption, WorkIsThrownAwayByWhoDoesNotSaveWhenAsked) {
   EXPECT_EQ(life.look().lost.at(0).work_seconds, 0) << "it says that it saves";
   life.job.status.disruption.saves_when_asked = false;
   EXPECT_EQ(life.look().lost.at(0).work_seconds, 400) << "it did not when it was asked";
+}
+
+TEST(Disruption, AProgramThatFailsLosesWhatItHasNotSaved) {
+  Life life;
+  life.run();
+  life.now += seconds{100};
+  life.reports = {saved(1, 7)};
+  life.reports[0].at = life.now;
+  life.turn();
+  life.now += seconds{30};
+  life.fail("llama-worker-0-1");
+  EXPECT_EQ(life.turn().lost.at(0).work_seconds, 4 * 30);
+  life.turn();
+  EXPECT_THAT(life.turn().lost, IsEmpty()) << "once";
+}
+
+// One that states that it saves, asked after it ran for 100 s; its pods need a while to go.
+struct StatesThatItSaves : testing::Test {
+  StatesThatItSaves() {
+    life.job.spec.checkpoint.emplace();
+    life.run();
+    life.now += seconds{100};
+    life.decision = costs(Life::give_back(kEvict, "Reclaimed", "others need it"), 20, true);
+    asked = life.look();
+    life.commit(asked);
+    life.now += seconds{30};
+  }
+  Life life;
+  Step asked;
+};
+
+TEST_F(StatesThatItSaves, AndDoesNotLosesItsWorkWhenItsPodsHaveGone) {
+  EXPECT_EQ(asked.lost.at(0).work_seconds, 0) << "so far it counts as saved";
+  EXPECT_THAT(life.turn().lost, IsEmpty()) << "its pods are still there, and may report";
+  const Step over = life.turn();
+  ASSERT_THAT(over.lost, SizeIs(1));
+  EXPECT_EQ(over.lost[0].work_seconds, 400) << "until it was asked";
+  EXPECT_EQ(over.lost[0].cause, "Reclaimed");
+  EXPECT_TRUE(over.lost[0].is_owed);
+  EXPECT_EQ(of(life).lost_owed, 420);
+  EXPECT_EQ(life.job.status.disruptions.at(0).cost, 420);
+  EXPECT_THAT(life.turn().lost, IsEmpty()) << "once";
+  life.decision = life.place();
+  life.turn();
+  life.all_ready();
+  life.turn();
+  life.now += seconds{50};
+  life.decision = costs(Life::give_back(kEvict, "Reclaimed", "others need it"), 300, true);
+  EXPECT_EQ(life.turn().lost.at(0).work_seconds, 200) << "known by now: counted at once";
+  life.turn();
+  EXPECT_EQ(of(life).lost_owed, 720);
+}
+
+TEST_F(StatesThatItSaves, AndDoesLosesNothing) {
+  life.turn();
+  life.reports = {saved(1, 120)};
+  EXPECT_THAT(life.turn().lost, IsEmpty());
+  EXPECT_EQ(of(life).lost_owed, 20);
+  EXPECT_EQ(life.job.status.started_at, std::nullopt);
+  expect_quiet(life, "judged");
+}
+
+TEST_F(StatesThatItSaves, OnlyWhatItDidAfterItsLastCheckpointIsLost) {
+  auto early = saved(1, 120);
+  early.at = kStart + seconds{60};
+  early.saved_when_told = 0;
+  life.reports = {early};
+  life.turn();
+  EXPECT_EQ(life.turn().lost.at(0).work_seconds, 4 * 40);
+}
+
+TEST(Disruption, WhoseLastPodHadGoneWhenItWasEvictedIsJudgedAtOnce) {
+  Life life;
+  life.job.spec.checkpoint.emplace();
+  life.run();
+  life.now += seconds{100};
+  life.pods.clear();
+  life.decision = costs(Life::give_back(kEvict, "Reclaimed", "others need it"), 20, true);
+  life.turn();
+  EXPECT_EQ(of(life).lost_owed, 420);
+  EXPECT_EQ(life.job.status.started_at, std::nullopt);
+}
+
+TEST_F(StatesThatItSaves, WhoSuspendsItMeanwhileChangesNothing) {
+  life.job.spec.suspend = true;
+  life.turn();
+  EXPECT_EQ(life.turn().lost.at(0).work_seconds, 400);
+  EXPECT_EQ(life.job.status.started_at, std::nullopt);
 }
 
 TEST(Disruption, AResizeInPlaceThrowsNoWorkAway) {

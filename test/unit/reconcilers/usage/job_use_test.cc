@@ -74,6 +74,7 @@ TEST_F(JobUseTest, GpusThatAreNotUsedAreIdle) {
                       {"Idle", crds::ConditionStatus::kTrue, 1, kStart, "GpusIdle", ""});
   EXPECT_EQ(held().gpus(Doing::kIdle), 4000);
   EXPECT_EQ(held().gpus(Doing::kRunning), 0);
+  EXPECT_EQ(use_of(job, job.status, wish, pods, {}).idle_since, kStart);
 }
 
 TEST_F(JobUseTest, PodsThatAreToGoSaveUntilTheyHaveEnded) {

@@ -352,7 +352,61 @@ TEST_F(LedgerTest, CountersAreOfThisProcess) {
   EXPECT_EQ(told["nlp"].lost_milli, 3'000);
 }
 
+TEST_F(LedgerTest, CountersDoNotTellAgainWhatTheProcessBeforeHasTold) {
+  crds::UsageStatus written;
+  written.until = kNoon;
+  project("nlp", "research", written);
+  Ledger ledger(queues, projects, pools);
+  JobUse job = runs("nlp", 2);
+  job.begin = job.whole = kNoon - hours{3};
+  const auto begins = kNoon + minutes{50};
+  ledger.update("nlp/a", job, begins);
+  ledger.update("nlp/b", job, begins + seconds{5});  // this process was 5 s late for it
+  std::map<std::string, Used> told;
+  ledger.for_each_project(begins + seconds{10},
+                          [&](const std::string& name, const Used& used) { told[name] = used; });
+  EXPECT_EQ(told["nlp"].milli_gpu_seconds(), 2 * 2 * 10'000);
+  EXPECT_EQ(ledger.of_project("nlp", begins + seconds{10}).total.gpu_seconds, 2 * 2 * (50 * 60 + 10));
+}
+
+TEST_F(LedgerTest, WhatWasIdleWhileNobodyWroteStaysIdle) {
+  crds::UsageStatus written;
+  written.until = kNoon;
+  project("nlp", "research", written);
+  Ledger ledger(queues, projects, pools);
+  JobUse job = runs("nlp", 2, Doing::kIdle);
+  job.begin = job.whole = kNoon - hours{3};
+  job.idle_since = kNoon + minutes{10};
+  ledger.update("nlp/a", job, kNoon + minutes{50});
+  JobUse ended;
+  ended.project = "nlp";
+  ended.whole = kNoon - hours{1};
+  ended.idle_since = kNoon - minutes{30};
+  ended.end = kNoon + minutes{5};
+  ended.until_end = gpus(Doing::kRunning, 1);
+  ledger.update("nlp/b", ended, kNoon + minutes{50});
+  const auto total = ledger.of_project("nlp", kNoon + minutes{51}).total;
+  EXPECT_EQ(total.gpu_seconds, 2 * 51 * 60 + 5 * 60);
+  EXPECT_EQ(total.idle, 2 * 41 * 60 + 5 * 60);
+}
+
 // --- prices and power
+
+TEST_F(LedgerTest, WhatNobodyWroteOfThePowerIsTheAverageBefore) {
+  pool("a100", 0, 0);
+  JobUse job = runs("nlp", 2);
+  job.begin = job.whole = kNoon;
+  {
+    Ledger ledger(queues, projects, pools);
+    ledger.update("nlp/a", job, kNoon);
+    ledger.note_power("nlp/a", 600'000, kNoon);
+    write(ledger, kNoon + hours{1});
+  }
+  Ledger next(queues, projects, pools);
+  next.update("nlp/a", job, kNoon + hours{2});
+  EXPECT_EQ(next.of_project("nlp", kNoon + hours{2}).total.watt_hours, 1200);
+  EXPECT_EQ(next.of_queue("root", kNoon + hours{2}).total.watt_hours, 1200);
+}
 
 TEST_F(LedgerTest, AnotherPriceCountsFromThenOn) {
   pool("a100", 2000, 500);

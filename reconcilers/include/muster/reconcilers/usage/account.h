@@ -68,8 +68,10 @@ class Account {
   // Up to when everything was counted in what was written; nullopt: nothing was.
   std::optional<crds::Time> counted_until() const { return counted_until_; }
 
+  // What was held before `told` is not in since_start(): another process has told it in its counters.
   // Complexity: O(days between the two instants x log).
-  void count(const Part& part, const Held& held, const Rates& rates, crds::Time begin, crds::Time end);
+  void count(const Part& part, const Held& held, const Rates& rates, crds::Time begin, crds::Time end,
+             std::optional<crds::Time> told = std::nullopt);
   void lose(std::int64_t gpu_seconds, crds::Time at);
   // Something else of the object is new, which stands beside this account (runTimes).
   void note_change() { has_changed_ = true; }
@@ -83,6 +85,8 @@ class Account {
   crds::UsageStatus status(crds::Time now);
   // Since this process began: for counters.
   const Used& since_start() const { return since_start_; }
+  // What a GPU of the pool drew on average on the latest day that tells; nullopt: none does. O(days x log).
+  std::optional<std::int64_t> usual_watts(const std::string& pool) const;
 
  private:
   struct PartSum {

@@ -4,9 +4,10 @@
 // What survives a crash: each account is written into the status of its object, with the instant up to which
 // everything is counted (`usage.until`). The next process goes on from there. Of a job that held something
 // before this process began, the time since `until` is counted from the job's own status: when it was
-// admitted, when it was whole, and when it ended. So nothing is counted twice. Lost is what was given back
-// after the last write by a job that goes on, or was deleted: has_ended() says that a write is due within
-// seconds.
+// admitted, when it was whole, since when it is idle, and when it ended. So nothing is counted twice. Lost is
+// what was given back after the last write by a job that goes on, or was deleted: has_ended() says that a
+// write is due within seconds. What its GPUs drew in that time nobody has written: it counts as what GPUs of
+// the pool drew on average before.
 //
 // Beside the sums stands how long jobs ran that have succeeded (run_times.h). It is written together with
 // them, and so no run is learned twice.
@@ -36,6 +37,8 @@ struct JobUse {
   Held held;
   // Of what its assignment holds: since when, and since when it is whole.
   std::optional<crds::Time> begin, whole;
+  // Since when it is idle, or was when it ended.
+  std::optional<crds::Time> idle_since;
   // Of a job that has ended: when, and what it held then (since `whole`).
   std::optional<crds::Time> end;
   Held until_end;
@@ -82,7 +85,8 @@ class Ledger {
   bool project_has_ended(const std::string& name);
   bool queue_has_ended(const std::string& name);
 
-  // Of each Project since this process began.
+  // Of each Project since this process looked at its first job. The counters of the one before it have told
+  // what was held until then.
   void for_each_project(crds::Time now, const std::function<void(const std::string&, const Used&)>& tell);
 
  private:
@@ -114,6 +118,9 @@ class Ledger {
   // What the job held before this process looked at it, as far as it is not counted.
   void replace(const client::Key& job, JobUse use, crds::Time now);
   void catch_up(const JobUse& use, crds::Time now);
+  // Of what the account has not counted yet: `held` from `begin` to `end`, starting until it was whole, and
+  // idle since it was.
+  void count_past(Account& account, const JobUse& use, const Held& held, crds::Time begin, crds::Time end);
   void learn_from(const JobUse& use);
   const Rates& rates_of(const std::string& pool);
   PoolAccount* find_pool(const std::string& name);
@@ -121,6 +128,7 @@ class Ledger {
   const ObjectStore<crds::Queue>& queues_;
   const ObjectStore<crds::Project>& projects_;
   const ObjectStore<crds::NodePool>& pools_;
+  std::optional<crds::Time> began_;     // when the first job was looked at
   std::map<std::string, Rates> rates_;  // by pool; what is counted with
   std::map<std::string, PoolEntry> of_pools_;
   std::map<std::string, Entry> of_queues_, of_projects_;
