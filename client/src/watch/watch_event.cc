@@ -64,7 +64,7 @@ simdjson::error_code read_event(std::string_view line, RawWatchEvent& event) {
   // Anything else may be an object with secrets in it, and errors are logged.
   event.error =
       error_from_response(static_cast<int>(code), is_status ? event.object : std::string_view{}, {});
-  if (!is_status) event.error.message = "an event of type ERROR without a Status";
+  if (!is_status) event.error->message = "an event of type ERROR without a Status";
   return simdjson::SUCCESS;
 }
 
