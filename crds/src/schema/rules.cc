@@ -186,6 +186,14 @@ bool array_keeps_roles(const Json& self, const Json* old_self) {
   return !has(self, "array") || !has(*old_self, "array") || same(self, *old_self, "roles");
 }
 
+bool array_keeps_elastic_replicas(const Json& self, const Json* old_self) {
+  const auto replicas = [](const Json& spec) {
+    const Json* stated = member(member(spec, "elastic"), "replicas");
+    return stated == nullptr ? 0 : stated->get<std::int64_t>();
+  };
+  return !has(self, "array") || !has(*old_self, "array") || replicas(self) == replicas(*old_self);
+}
+
 bool array_success_within_count(const Json& self, const Json*) {
   const Json* needed = member(member(self, "success"), "count");
   return needed == nullptr || needed->get<std::int64_t>() <= number(self, "count");
@@ -354,6 +362,10 @@ constexpr RuleTwin kTwins[] = {
     {"has(self.array) == has(oldSelf.array)",
      [](J self, P old) { return has(self, "array") == has(*old, "array"); }},
     {"!has(self.array) || !has(oldSelf.array) || self.roles == oldSelf.roles", array_keeps_roles},
+    {"!has(self.array) || !has(oldSelf.array) || "
+     "(has(self.elastic) && has(self.elastic.replicas) ? self.elastic.replicas : 0) == "
+     "(has(oldSelf.elastic) && has(oldSelf.elastic.replicas) ? oldSelf.elastic.replicas : 0)",
+     array_keeps_elastic_replicas},
     {"!has(self.array) || !has(self.expose) || size(self.expose) == 0",
      [](J self, P) { return !has(self, "array") || size(self, "expose") == 0; }},
     {"self.mode != 'Interactive' || !has(self.array)",

@@ -56,7 +56,7 @@ class ReasonAudit {
         if (!j_.pools.empty()) no_node_would_do();
         return false;
       case Reason::kReserved:
-        if (s_.tree().drains_before_end(path, s_.time, j_.spec.max_runtime) != kNoId) return false;
+        if (s_.tree().drains_before_end(path, s_.time, j_.spec.max_runtime) != kNoId) return true;
         if (std::none_of(s_.pools.begin(), s_.pools.end(),
                          [&](const Pool& p) { return p.reservation && p.reservation->owner != id_; }))
           wrong("nothing is reserved for another");

@@ -10,7 +10,6 @@
 #include "model/due.h"
 #include "model/statement.h"
 #include "place/place.h"
-#include "reserve/estimate.h"
 #include "reserve/reservation.h"
 #include "shares/admission.h"
 #include "shares/backfill.h"
@@ -36,31 +35,24 @@ void Judge::pending(const ServiceOrder& order) {
   const JobId next_owner = reserve(s_, scene.pool, jobs);
   Where where;
   std::map<QueueId, std::int32_t> in_project;
-  Estimate estimate(s_, scene.pool);
+  Forecast forecast(s_, scene.pool);
   for (const JobId id : jobs) {
     const Job& j = s_.job(id);
     if (j.pools.front() != scene.pool) continue;
     ++where.position;
     where.in_project = ++in_project[j.leaf];
-    where.estimated_start.reset();
-    where.from_history = false;
-    const Resources asked = s_.asked(s_.request_of(j), scene.pool);
-    const auto bound =
-        broken_bound(s_, path(scene, j.leaf), scene.pool, asked, applicant(j.spec), View::kNow);
-    if (where.position <= kFirst && (!bound || !bound->binds)) {
-      where.estimated_start = estimate.next(asked);
-      where.from_history = where.estimated_start && estimate.rests_on_history();
-    }
+    Forecast::Answer answer;
+    if (where.position <= kFirst)
+      answer = forecast.next(j, path(scene, j.leaf), s_.asked(s_.request_of(j), scene.pool));
+    where.estimated_start = answer.start;
+    where.from_history = answer.from_history;
     job(scene, id, where);
   }
   // It was found out just now, and others have waited for its turn.
   if (next_owner != kNoId && never_fits(s_, next_owner, scene.pool)) soonest(p.due, s_.time + seconds(1));
   for (const QueueId leaf : order.barred()) {
     if (!all) break;
-    const PendingReason v = reason_of_leaf(s_.tree(), leaf, s_.tree().path(leaf)).value();
-    for (const PendingKey& key : p.pending_queues.at(leaf).all) {
-      if (s_.job(key.job).pools.front() == scene.pool) publish(key.job, v, 0, {});
-    }
+    held(scene, forecast, leaf);
   }
   for (const JobId id : std::exchange(p.unjudged, {})) {
     const Job& j = s_.job(id);
@@ -78,6 +70,21 @@ void Judge::pending(const ServiceOrder& order) {
   p.judging_since = 0;
   if (all) p.judged_all = scene.many ? std::optional(s_.time) : std::nullopt;
   if (!all) soonest(p.due, *p.judged_all + kAllAfter);
+}
+
+// The jobs of a Project in which nothing may start.
+void Judge::held(Scene& scene, Forecast& forecast, QueueId leaf) {
+  const auto& up = path(scene, leaf);
+  const PendingReason v = reason_of_leaf(s_.tree(), leaf, up).value();
+  std::int32_t asked_about = 0;
+  for (const PendingKey& key : s_.pool(scene.pool).pending_queues.at(leaf).all) {
+    const Job& j = s_.job(key.job);
+    if (j.pools.front() != scene.pool) continue;
+    Forecast::Answer answer;
+    if (v.reason == Reason::kQueueHeld && ++asked_about <= kFirst)
+      answer = forecast.held(j, up, s_.asked(s_.request_of(j), scene.pool));
+    publish(key.job, v, 0, {.estimated_start = answer.start, .from_history = answer.from_history});
+  }
 }
 
 bool Judge::put_off(Scene& scene, JobId id, bool may_be_kept_off) {
@@ -110,7 +117,7 @@ void Judge::judge(Scene& scene, JobId id, const Where& where) {
   const Job& j = s_.job(id);
   const PoolId pool = scene.pool;
   const auto& up = path(scene, j.leaf);
-  if (const auto drain = reason_of_drain(s_, j, up)) return publish(id, *drain, 0, where);
+  if (const auto drain = reason_of_drain(s_, j, pool, up)) return publish(id, *drain, 0, where);
   const Resources asked = s_.asked(s_.request_of(j), pool);
   const auto bound = broken_bound(s_, up, pool, asked, applicant(j.spec), View::kNow);
   if (bound && bound->binds) return publish(id, reason_of_bound(s_, *bound, pool), 0, where);
@@ -131,7 +138,7 @@ void Judge::judge(Scene& scene, JobId id, const Where& where) {
   if (reservation && reservation->owner == id) {
     Where at = where;
     if (reservation->start) {
-      at.estimated_start = reservation->start;
+      at.estimated_start = s_.tree().after_drains(up, *reservation->start, j.spec.max_runtime);
       at.from_history = false;
     }
     const PendingReason& v = eligibility->second ? *eligibility->second : *shortage;

@@ -10,6 +10,7 @@
 #include "model/cluster_model.h"
 #include "model/due.h"
 #include "order/service_order.h"
+#include "reserve/forecast.h"
 
 namespace muster::placement {
 
@@ -32,7 +33,7 @@ class Judge {
  private:
   struct Where {
     std::int32_t position = 0, in_project = 0;
-    std::optional<Time> estimated_start;
+    std::optional<Time> estimated_start{};
     bool from_history = false;
   };
   // What does not change from job to job of one pool.
@@ -44,6 +45,7 @@ class Judge {
     std::map<QueueId, std::vector<QueueId>> paths;
     std::map<std::pair<QueueId, RequestId>, std::optional<PendingReason>> eligibilities;
   };
+  void held(Scene& scene, Forecast& forecast, QueueId leaf);
   void job(Scene& scene, JobId job, const Where& where);
   void judge(Scene& scene, JobId job, const Where& where);
   // Nothing can be said of it without work that this plan may not do any more. It is judged by a later one.

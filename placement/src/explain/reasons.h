@@ -19,8 +19,8 @@ inline constexpr std::size_t kHoldersNamed = 3;  // in a sentence
 // Reasons that need no look at any node: no Project, a broken tree, Hold. The first that is true counts.
 std::optional<PendingReason> reason_of_leaf(const QueueTree& tree, QueueId leaf,
                                             const std::vector<QueueId>& path);
-// Reserved: RULES.md 3.6. nullopt: no drain is in the way.
-std::optional<PendingReason> reason_of_drain(const ClusterModel& state, const Job& job,
+// Reserved: RULES.md 3.6 and 7.5. nullopt: no drain is in the way.
+std::optional<PendingReason> reason_of_drain(const ClusterModel& state, const Job& job, PoolId pool,
                                              const std::vector<QueueId>& path);
 // A job that stands in no pending queue.
 PendingReason reason_of_sidelined(const ClusterModel& state, const Job& job);

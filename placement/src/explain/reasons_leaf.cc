@@ -55,7 +55,7 @@ std::optional<PendingReason> reason_of_leaf(const QueueTree& tree, QueueId leaf,
   return std::nullopt;
 }
 
-std::optional<PendingReason> reason_of_drain(const ClusterModel& s, const Job& j,
+std::optional<PendingReason> reason_of_drain(const ClusterModel& s, const Job& j, PoolId pool,
                                              const std::vector<QueueId>& path) {
   const QueueId at = s.tree().drains_before_end(path, s.time, j.spec.max_runtime);
   if (at == kNoId) return std::nullopt;
@@ -65,6 +65,9 @@ std::optional<PendingReason> reason_of_drain(const ClusterModel& s, const Job& j
   v.message = "may run until after " + show(queue.coming_drain->at) + " by its maxRuntime, and " +
               who(queue) + " lets go of what runs from then until " + show(queue.coming_drain->until) +
               " by its schedules; it starts after that";
+  const Resources asked = s.asked(s.request_of(j), pool);
+  const ResourceKind what = asked.gpu.value > 0 ? ResourceKind::kGpu : ResourceKind::kCpu;
+  v.blocking.push_back({name_of(what), s.pool(pool).spec.name, amount_of(asked, what), 0, {who(queue)}});
   return v;
 }
 

@@ -84,6 +84,10 @@ std::vector<JobId> ClusterModel::by_admission(NodeId id, std::int32_t gpu) const
 
 void ClusterModel::upsert_queue(QueueSpec spec) {
   resource_names.count(spec);
+  if (spec.coming_share) {
+    resource_names.count(spec.coming_share->share.quota);
+    resource_names.count(spec.coming_share->share.limit);
+  }
   if (tree_.upsert(spec)) touch_all();
 }
 

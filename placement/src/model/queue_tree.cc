@@ -229,15 +229,49 @@ bool QueueTree::may_start(QueueId leaf, const std::vector<QueueId>& path) const 
          std::none_of(path.begin(), path.end(), [&](QueueId above) { return queue(above).spec.hold; });
 }
 
+namespace {
+
+// What starts at `start` and may run for so long is evicted by the drain, and after the drain it would not
+// be.
+bool is_kept_by(const ComingDrain& drain, Time start, Duration runs) {
+  return start + runs > drain.at && (!drain.open_after || runs <= *drain.open_after);
+}
+
+}  // namespace
+
 QueueId QueueTree::drains_before_end(const std::vector<QueueId>& path, Time now,
                                      std::optional<Duration> runs) const {
   if (!runs) return kNoId;
   const auto drains = [&](QueueId at) {
     const auto& drain = queue(at).spec.coming_drain;
-    return drain && now + *runs > drain->at && (!drain->open_after || *runs <= *drain->open_after);
+    return drain && is_kept_by(*drain, now, *runs);
   };
   const auto found = std::ranges::find_if(path, drains);
   return found == path.end() ? kNoId : *found;
+}
+
+Time QueueTree::after_drains(const std::vector<QueueId>& path, Time at, std::optional<Duration> runs) const {
+  for (bool moved = true; moved;) {  // each drain moves it once at most
+    moved = false;
+    for (const QueueId level : path) {
+      const auto& drain = queue(level).spec.coming_drain;
+      if (!drain || at >= drain->until) continue;
+      if (at < drain->at && (!runs || !is_kept_by(*drain, at, *runs))) continue;
+      at = drain->until;
+      moved = true;
+    }
+  }
+  return at;
+}
+
+std::optional<Time> QueueTree::opens(const std::vector<QueueId>& path, Time now) const {
+  for (const QueueId level : path) {
+    const QueueSpec& spec = queue(level).spec;
+    if (!spec.hold) continue;
+    if (!spec.opens) return std::nullopt;
+    now = std::max(now, *spec.opens);
+  }
+  return now;
 }
 
 const Share& QueueTree::share(QueueId id, PoolId p) const {

@@ -87,6 +87,11 @@ class QueueTree {
   // RULES.md 3.6: the Queue on this path that would drain a job that ends only after `runs`, where after the
   // drain the job would have the time. kNoId: there is none.
   QueueId drains_before_end(const std::vector<QueueId>& path, Time now, std::optional<Duration> runs) const;
+  // When a job that could start at `at` may start, as far as coming drains are known: none of them is on
+  // then, and none keeps it (RULES.md 3.6).
+  Time after_drains(const std::vector<QueueId>& path, Time at, std::optional<Duration> runs) const;
+  // When schedules let new jobs start below each level that is held. nullopt: never, as far as is known.
+  std::optional<Time> opens(const std::vector<QueueId>& path, Time now) const;
   const Share& share(QueueId at, PoolId pool) const;
   bool reserves() const { return reserves_; }  // some tree node has a reserved part
   bool lends() const { return lenders_ > 0; }  // some tree node lends to non-preemptible jobs

@@ -46,7 +46,7 @@ bool Estimate::another_ends() {
   return any_ended_ = true;
 }
 
-std::optional<Time> Estimate::next(const Resources& asked) {
+std::optional<Time> Estimate::room(const Resources& asked) {
   free_ -= asked;
   const auto too_little = [&](ResourceKind kind) {
     return amount_of(asked, kind) > 0 && amount_of(free_, kind) < 0;
@@ -54,8 +54,12 @@ std::optional<Time> Estimate::next(const Resources& asked) {
   while (std::any_of(kAllKinds.begin(), kAllKinds.end(), too_little)) {
     if (!another_ends()) return std::nullopt;
   }
-  if (!any_ended_) return std::nullopt;  // enough in all is free already: something else is in its way
   return reached_;
+}
+
+std::optional<Time> Estimate::next(const Resources& asked) {
+  const auto then = room(asked);
+  return any_ended_ ? then : std::nullopt;
 }
 
 }  // namespace muster::placement

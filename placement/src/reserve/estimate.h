@@ -16,7 +16,11 @@ class Estimate {
  public:
   Estimate(const ClusterModel& state, PoolId pool);
 
-  // nullopt: of too little of what runs is it known when it ends.
+  // When there is room for it, after all before it; now, where enough is free already. nullopt: of too little
+  // of what runs is it known when it ends.
+  std::optional<Time> room(const Resources& asked);
+  // The same for one that waits though nothing but room is in its way. nullopt also where enough in all is
+  // free already: then it waits for something that is not known here.
   std::optional<Time> next(const Resources& asked);
   // What next() has said rests on how long other jobs took, too.
   bool rests_on_history() const { return rests_on_history_; }

@@ -104,28 +104,63 @@ Resources used_in(const TreeSums& sums, View view) {
   return sums.allocated;
 }
 
+// A level with what counts against its limit and its quota.
+struct Level {
+  QueueId at;
+  PoolId pool;
+  const Share& share;
+  Resources used, non_preemptible;
+};
+
+// The limit of one level and, of what is not preemptible, its quota.
+std::optional<BrokenBound> broken_at(const QueueTree& tree, const Level& level, const Resources& amounts,
+                                     const Applicant& who) {
+  const auto limit = [&](ResourceKind kind) { return bound_of(level.share.limit, kind); };
+  if (auto b = first_broken(tree, level.at, Bound::kLimit, amounts, level.used, limit)) return b;
+  if (who.preemptible) return std::nullopt;
+  const auto quota = [&](ResourceKind kind) -> std::optional<std::int64_t> {
+    const auto own = quota_of(level.share.quota, kind);
+    if (!own) return own;
+    const std::int64_t beyond = amount_of(level.non_preemptible, kind) + amount_of(amounts, kind) - *own;
+    const bool lent = beyond > 0 && beyond <= borrowable(tree, level.at, level.pool, kind, who);
+    return lent ? std::nullopt : own;
+  };
+  return first_broken(tree, level.at, Bound::kQuota, amounts, level.non_preemptible, quota);
+}
+
 }  // namespace
 
 std::optional<BrokenBound> broken_bound(const ClusterModel& s, const std::vector<QueueId>& path, PoolId pool,
                                         const Resources& amounts, const Applicant& who, View view) {
   for (const QueueId at : path) {
     const TreeSums& sums = s.tree().sums(at, pool);
-    const Share& share = s.tree().share(at, pool);
-    const Resources used = used_in(sums, view);
-    const auto limit = [&](ResourceKind kind) { return bound_of(share.limit, kind); };
-    if (auto b = first_broken(s.tree(), at, Bound::kLimit, amounts, used, limit)) return b;
-    if (who.preemptible) continue;
-    const auto quota = [&](ResourceKind kind) -> std::optional<std::int64_t> {
-      const auto own = quota_of(share.quota, kind);
-      if (!own) return own;
-      const std::int64_t beyond = amount_of(sums.non_preemptible, kind) + amount_of(amounts, kind) - *own;
-      const bool lent = beyond > 0 && beyond <= borrowable(s.tree(), at, pool, kind, who);
-      return lent ? std::nullopt : own;
-    };
-    if (auto b = first_broken(s.tree(), at, Bound::kQuota, amounts, sums.non_preemptible, quota)) return b;
+    const Level level{at, pool, s.tree().share(at, pool), used_in(sums, view), sums.non_preemptible};
+    if (auto b = broken_at(s.tree(), level, amounts, who)) return b;
   }
   if (view == View::kForNominated) return std::nullopt;  // it was seen to when they were nominated
   return taken_from_reserved(s, path, pool, amounts);
+}
+
+std::optional<Time> bounds_lifted(const ClusterModel& s, const std::vector<QueueId>& path, PoolId pool,
+                                  const Resources& amounts, const Applicant& who,
+                                  const std::map<QueueId, Resources>& promised) {
+  Time when = s.time;
+  for (const QueueId at : path) {
+    const TreeSums& sums = s.tree().sums(at, pool);
+    Resources used = used_in(sums, View::kNow), non_preemptible = sums.non_preemptible;
+    if (const auto others = promised.find(at); others != promised.end()) {
+      used += others->second;
+      non_preemptible += others->second;
+    }
+    const Level now{at, pool, s.tree().share(at, pool), used, non_preemptible};
+    if (!broken_at(s.tree(), now, amounts, who)) continue;
+    const auto& coming = s.tree().queue(at).spec.coming_share;
+    if (!coming || pool != s.tree().default_pool()) return std::nullopt;
+    const Level then{at, pool, coming->share, used, non_preemptible};
+    if (broken_at(s.tree(), then, amounts, who)) return std::nullopt;
+    when = std::max(when, coming->at);
+  }
+  return when;
 }
 
 std::vector<QueueId> held_back_for(const QueueTree& tree, const std::vector<QueueId>& path, PoolId pool,

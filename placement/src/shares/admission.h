@@ -2,6 +2,7 @@
 // jobs, what is held back for reserved quota, and what is lent beyond a quota.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,6 +44,13 @@ struct BrokenBound {
 std::optional<BrokenBound> broken_bound(const ClusterModel& state, const std::vector<QueueId>& path,
                                         PoolId pool, const Resources& amounts, const Applicant& who,
                                         View view = View::kNow);
+
+// When schedules have lifted every limit and quota on the path that `amounts` more would break now, as far as
+// the next change of each is known. `promised`: what others are to get before, by level. nullopt: they do not
+// lift all of them. O(depth).
+std::optional<Time> bounds_lifted(const ClusterModel& state, const std::vector<QueueId>& path, PoolId pool,
+                                  const Resources& amounts, const Applicant& who,
+                                  const std::map<QueueId, Resources>& promised);
 
 // The Queues and Projects beside the path for which something of the resource is held back.
 std::vector<QueueId> held_back_for(const QueueTree& tree, const std::vector<QueueId>& path, PoolId pool,

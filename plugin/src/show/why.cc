@@ -111,6 +111,16 @@ std::string trimmed(std::string text) {
   return text;
 }
 
+// What its program has found out. The end of an array that waited for a result says it already.
+std::string result_of(const crds::TrainingJobStatus& s) {
+  if (s.result.empty()) return {};
+  const auto* complete = crds::find_condition(s.conditions, "Complete");
+  if (complete != nullptr && complete->reason == "ResultFound") return {};
+  if (!s.array) return fmt::format("Its result: {}. ", s.result);
+  return fmt::format("The first result is that of index {}: {}. ", s.array->result_index.value_or(0),
+                     s.result);
+}
+
 // What its indexes are at.
 std::string of_array(const crds::TrainingJob& job, const std::string& who, Time now) {
   const auto& s = job.status;
@@ -132,6 +142,7 @@ std::string of_array(const crds::TrainingJob& job, const std::string& who, Time 
   if (!a.failed_indexes.empty()) text += fmt::format("Failed: {}. ", a.failed_indexes);
   if (!a.held_indexes.empty())
     text += fmt::format("Suspended because spec.array.parallelism was lowered: {}. ", a.held_indexes);
+  text += result_of(s);
   if (!s.queue.reason.empty()) text += waits("An index of it", std::nullopt, s.queue, now);
   return text;
 }
@@ -167,7 +178,7 @@ std::string present(const crds::TrainingJob& job, const std::string& who, Time n
     case crds::Phase::kCheckpointing:
       return who + " saves and gives its place back. ";
     case crds::Phase::kSucceeded:
-      return fmt::format("{} has succeeded{}. ", who, since(s.finished_at, now));
+      return fmt::format("{} has succeeded{}. ", who, since(s.finished_at, now)) + result_of(s);
     case crds::Phase::kFailed:
       return fmt::format("{} has failed{}. {}", who, since(s.finished_at, now),
                          sentence(condition_text(s.conditions, "Failed")));
@@ -229,6 +240,7 @@ Data why_data(const Workload& workload, Time now, const std::vector<Ahead>& ahea
                      {"text", why(workload, now, ahead)}};
         const crds::Json& status = whole.value("status", crds::Json::object());
         if (status.contains("phase")) data["phase"] = status["phase"];
+        if (status.contains("result")) data["result"] = status["result"];
         if (!w.reason.empty()) data["waiting"] = status["queue"];
         if (const auto helps = what_helps(w.reason); !helps.empty()) data["helps"] = helps;
         for (const auto& one : ahead)

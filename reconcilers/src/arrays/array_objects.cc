@@ -99,7 +99,7 @@ IndexJob seen_as_index(const crds::TrainingJob& job, std::int32_t index) {
                : status.assignment.attempt != 0             ? State::kHolds
                : status.attempt != 0                        ? State::kWaits
                                                             : State::kNew;
-  seen.has_result = seen.state == State::kSucceeded && !status.result.empty();
+  if (seen.state == State::kSucceeded) seen.result = status.result;
   seen.retry = retry_of(job);
   seen.ended = status.finished_at.value_or(crds::Time{});
   return seen;
@@ -120,6 +120,7 @@ ArrayRecord record_of(const crds::JobArray& array, const crds::TrainingJobStatus
   record.again = IndexSet::parse(status.array->retry_indexes, array.count);
   record.retried = status.array->retried;
   record.result = status.array->result_index;
+  record.said = status.result;
   return record;
 }
 

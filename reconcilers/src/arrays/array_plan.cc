@@ -67,7 +67,10 @@ class Planner {
     for (const IndexJob* job : ended) {
       auto& record = plan_.record;
       (job->state == State::kSucceeded ? record.succeeded : record.failed).insert(job->index);
-      if (job->has_result && !record.result) record.result = job->index;
+      if (!job->result.empty() && !record.result) {
+        record.result = job->index;
+        record.said = job->result;
+      }
       plan_.news.push_back(job->index);
     }
   }
@@ -84,7 +87,7 @@ class Planner {
     if (is_success()) {
       if (array_.success.policy == crds::ArraySuccess::kResult)
         return end(ArrayEnd::Kind::kComplete, "ResultFound",
-                   fmt::format("index {} has a result", *record.result));
+                   fmt::format("index {} has a result: {}", *record.result, record.said));
       return end(ArrayEnd::Kind::kComplete, all_ended ? "Completed" : "EnoughSucceeded", said);
     }
     const auto which = fmt::format("{} {} failed", record.failed.to_text(), failed == 1 ? "has" : "have");

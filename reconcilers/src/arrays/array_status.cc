@@ -86,6 +86,7 @@ class Writer {
     s.retry_indexes = record.again.to_text();
     s.retried = record.retried;
     s.result_index = record.result;
+    status_.result = record.said;
     const std::int64_t of_one = crds::replicas_of(spec);
     if (has_ended) there = 0;
     status_.pods = fmt::format("{}/{}", there + s.succeeded * of_one, count * of_one);

@@ -22,13 +22,9 @@ std::optional<crds::Time> submission(const Object<crds::TrainingJob>& replica, c
 // Its array is suspended, or lets fewer indexes run than there are. A job whose array is gone goes too; until
 // then it runs on.
 bool is_suspended_by_array(const Object<crds::TrainingJob>& job, const Caches& caches) {
-  if (!is_index_job(job)) return false;
-  const auto label = job.value.metadata.labels.find(std::string(kArrayLabel));
-  if (label == job.value.metadata.labels.end()) return false;
-  const auto array = caches.jobs.store().find(client::make_key(job.meta.ns, label->second));
-  if (!array || array->meta.uid != job.owner_uid || array->status_unreadable) return false;
-  const auto index = index_in(array->value, job.value);
-  return index && is_suspended_by(array->value, *index);
+  const auto array = array_of(job, caches);
+  if (!array || array->status_unreadable) return false;
+  return is_suspended_by(array->value, *index_in(array->value, job.value));
 }
 
 }  // namespace

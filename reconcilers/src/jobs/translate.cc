@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 
 #include "muster/reconcilers/arrays/array_objects.h"
 #include "muster/reconcilers/caches/reconciler_context.h"
@@ -31,10 +32,8 @@ bool priority_of(const crds::TrainingJob& job, const Caches& caches, std::int32_
     value = found->value;
     return true;
   }
-  value = 0;
-  for (const auto& [name, c] : classes.all()) {
-    if (c->global_default) value = c->value;
-  }
+  value = default_priority(
+      classes.all() | std::views::transform([](const auto& named) -> const auto& { return *named.second; }));
   return true;
 }
 
@@ -44,14 +43,6 @@ bool needs_job_account(const crds::TrainingJob& job) {
     return role.pod_template.value == nullptr ||
            find(role.pod_template.value.get(), "spec", "serviceAccountName") == nullptr;
   });
-}
-
-// The array of which the job is an index; nullptr: of none.
-client::Ptr<Object<crds::TrainingJob>> array_of(const crds::TrainingJob& job, const Caches& caches) {
-  const auto label = job.metadata.labels.find(std::string(kArrayLabel));
-  if (label == job.metadata.labels.end()) return nullptr;
-  auto array = caches.jobs.store().find(client::make_key(job.metadata.ns, label->second));
-  return array && index_in(array->value, job) ? array : nullptr;
 }
 
 // A pod that has the name of a pod to be made, and belongs to a job that had this name before. (That job was
@@ -77,6 +68,15 @@ client::Ptr<Object<crds::Project>> project_of(const crds::TrainingJob& job, cons
 }
 
 }  // namespace
+
+client::Ptr<Object<crds::TrainingJob>> array_of(const Object<crds::TrainingJob>& job, const Caches& caches) {
+  if (!is_index_job(job)) return nullptr;
+  const auto label = job.value.metadata.labels.find(std::string(kArrayLabel));
+  if (label == job.value.metadata.labels.end()) return nullptr;
+  auto array = caches.jobs.store().find(client::make_key(job.meta.ns, label->second));
+  if (!array || array->meta.uid != job.owner_uid) return nullptr;
+  return index_in(array->value, job.value) ? array : nullptr;
+}
 
 crds::Effective effective_values(const crds::TrainingJob& job, const Caches& caches) {
   if (job.status.assignment.attempt != 0 || is_finished(job.status)) return job.status.effective;
@@ -154,7 +154,7 @@ Translation translate_job(const Object<crds::TrainingJob>& counts, const Caches&
   const auto project = project_of(job, caches);
   if (project) {
     const auto service = t.serves ? caches.services.store().find(t.service) : nullptr;
-    const auto array = array_of(job, caches);
+    const auto array = array_of(counts, caches);
     const auto& labels = service ? service->value.metadata.labels
                          : array ? array->value.metadata.labels
                                  : job.metadata.labels;

@@ -28,6 +28,11 @@ placement::QueueSpec ScheduledQueues::take_in(const Kind& object, bool is_projec
     spec.coming_drain = {to_time(drain->begin), to_time(drain->end), {}};
     if (drain->open_after) spec.coming_drain->open_after = to_duration(*drain->open_after);
   }
+  if (effective.opens) spec.opens = to_time(*effective.opens);
+  if (auto& coming = effective.coming_bounds) {
+    holds.spec = std::move(coming->second);
+    spec.coming_share = {to_time(coming->first), queue_spec(holds).in_default_pool};
+  }
   return spec;
 }
 

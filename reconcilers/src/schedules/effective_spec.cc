@@ -211,6 +211,40 @@ std::optional<crds::NextChange> next_change(const Spec& stated, const Spec& now_
   return crds::NextChange{at, ""};
 }
 
+// The next boundary at which `is_so` holds of the spec. Only entries that `matters` takes are looked at.
+template <class Spec, class Matters, class IsSo>
+std::optional<Time> next_at_which(const Spec& stated, std::vector<Window> windows, Time now, Matters matters,
+                                  IsSo is_so) {
+  std::erase_if(windows, [&](const Window& w) { return !matters(stated.schedules[w.entry].set); });
+  Time at = now;
+  for (int i = 0; i < kMaxBoundaries; ++i) {
+    const auto next = first_boundary(windows, at);
+    if (!next) return std::nullopt;
+    at = *next;
+    if (is_so(spec_at(stated, windows, at))) return at;
+  }
+  return std::nullopt;
+}
+
+std::optional<Time> opens(const crds::QueueSpec& stated, const crds::QueueSpec& holds,
+                          const std::vector<Window>& windows, Time now) {
+  if (holds.admission == crds::Admission::kOpen) return std::nullopt;
+  return next_at_which(
+      stated, windows, now, [](const auto& set) { return set.admission.has_value(); },
+      [](const auto& spec) { return spec.admission == crds::Admission::kOpen; });
+}
+
+template <class Spec>
+std::optional<std::pair<Time, Spec>> coming_bounds(const Spec& stated, const Spec& holds,
+                                                   const std::vector<Window>& windows, Time now) {
+  const auto at = next_at_which(
+      stated, windows, now,
+      [](const auto& set) { return set.quota != crds::Amounts{} || set.limit != crds::Amounts{}; },
+      [&](const Spec& spec) { return spec.quota != holds.quota || spec.limit != holds.limit; });
+  if (!at) return std::nullopt;
+  return std::pair(*at, spec_at(stated, windows, *at));
+}
+
 template <class Spec>
 EffectiveSpec<Spec> effective(const Spec& stated, Time now) {
   EffectiveSpec<Spec> result{.spec = stated};
@@ -218,7 +252,11 @@ EffectiveSpec<Spec> effective(const Spec& stated, Time now) {
   const auto windows = windows_of(stated, result.problems);
   result.spec = spec_at(stated, windows, now);
   result.next_change = next_change(stated, result.spec, windows, now);
-  if constexpr (requires { stated.admission; }) result.coming_drain = coming_drain(stated, windows, now);
+  result.coming_bounds = coming_bounds(stated, result.spec, windows, now);
+  if constexpr (requires { stated.admission; }) {
+    result.coming_drain = coming_drain(stated, windows, now);
+    result.opens = opens(stated, result.spec, windows, now);
+  }
   for (const Window& window : windows) {
     if (window.holds(now))
       result.in_force +=

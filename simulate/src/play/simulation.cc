@@ -185,13 +185,13 @@ void World::follow_schedules() {
   }
 }
 
-// A drain to come is by the calendar of the simulation.
+// What schedules say of times to come is by the calendar of the simulation.
 void World::upsert_queue(pl::QueueSpec spec, pl::Time created) {
   spec.created = created;
-  if (auto& drain = spec.coming_drain) {
-    const auto ahead = reconcilers::to_duration(input_.begin - kUsualBegin);
-    drain->at = drain->at - ahead, drain->until = drain->until - ahead;
-  }
+  const auto ahead = reconcilers::to_duration(input_.begin - kUsualBegin);
+  if (auto& drain = spec.coming_drain) drain->at = drain->at - ahead, drain->until = drain->until - ahead;
+  if (spec.opens) spec.opens = *spec.opens - ahead;
+  if (auto& coming = spec.coming_share) coming->at = coming->at - ahead;
   cluster.upsert_queue(spec);
 }
 

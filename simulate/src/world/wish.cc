@@ -1,7 +1,9 @@
 // What gangs ask for: what their workloads state, and what they take from their Projects.
 #include <algorithm>
 #include <map>
+#include <ranges>
 
+#include "muster/reconcilers/jobs/translate.h"
 #include "muster/reconcilers/placement/placement_specs.h"
 #include "muster/reconcilers/pods/requests.h"
 #include "muster/reconcilers/projects/job_policy.h"
@@ -26,10 +28,7 @@ std::optional<std::int32_t> World::priority_of(const std::string& name) const {
     const auto found = priorities_.find(name);
     return found == priorities_.end() ? std::nullopt : std::optional(found->second.value);
   }
-  for (const auto& [key, c] : priorities_) {
-    if (c.global_default) return c.value;
-  }
-  return 0;
+  return reconcilers::default_priority(priorities_ | std::views::values);
 }
 
 const crds::Project* World::project_at(const std::string& ns) const {

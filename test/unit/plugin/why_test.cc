@@ -181,6 +181,22 @@ TEST(Why, OfAnArraySaysWhatItsIndexesAreAt) {
               HasSubstr("has failed since 2026-03-04T11:55:00Z (5m). IndexFailed: index 40"));
 }
 
+TEST(Why, SaysWhatAProgramHasFoundOutOnce) {
+  auto one = job("one", crds::Phase::kSucceeded);
+  one.status.result = R"({"loss":"0.5"})";
+  EXPECT_THAT(why(one, kNow), HasSubstr(R"(Its result: {"loss":"0.5"}.)"));
+  EXPECT_EQ(why_data(one, kNow)["result"], R"({"loss":"0.5"})");
+  auto sweep = array(crds::Phase::kRunning);
+  sweep.status.array->result_index = 7;
+  sweep.status.result = "3";
+  EXPECT_THAT(why(sweep, kNow), HasSubstr("The first result is that of index 7: 3."));
+  sweep.status.phase = crds::Phase::kSucceeded;
+  sweep.status.conditions = {
+      {"Complete", crds::ConditionStatus::kTrue, 1, kNow, "ResultFound", "index 7 has a result: 3"}};
+  EXPECT_THAT(why(sweep, kNow), HasSubstr("ResultFound: index 7 has a result: 3."));
+  EXPECT_THAT(why(sweep, kNow), Not(HasSubstr("The first result")));
+}
+
 TEST(Why, OfAnIndexWithoutAJobSaysWhatHasBecomeOfIt) {
   const auto sweep = array(crds::Phase::kRunning);
   EXPECT_EQ(say_index_without_job(sweep, 7), "Index 7 of nlp/sweep has succeeded. Its job is deleted.");

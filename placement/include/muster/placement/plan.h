@@ -26,7 +26,8 @@ enum class Reason : std::uint8_t {
   kQuotaExceeded,      // it is non-preemptible and would be beyond a quota
   kFairShareReached,   // no free room, and it is not eligible to take any
   kWaitingForVictims,  // its places are nominated, and others are leaving them
-  kReserved,           // it would fit on nodes that are reserved for another job
+  kReserved,           // it would fit on nodes that are reserved for another job; or by its max_runtime it
+                       // would still run when schedules drain a Queue above it
   kQueueHeld,
   kProjectNotFound,
   kInvalidSpec,

@@ -44,6 +44,13 @@ struct ComingDrain {
   bool operator==(const ComingDrain&) const = default;
 };
 
+// What schedules make of quota and limit in the default pool at their next change of either.
+struct ComingShare {
+  Time at;
+  Share share;
+  bool operator==(const ComingShare&) const = default;
+};
+
 struct QueueSpec {
   std::string name;    // a Queue and a Project may have the same name: `is_project` tells them apart
   std::string parent;  // the Queue above; empty: it is at the top
@@ -51,6 +58,10 @@ struct QueueSpec {
   bool hold = false;   // nothing new starts below
   bool drain = false;  // and what runs below is evicted
   std::optional<ComingDrain> coming_drain;
+  // For estimates only: when schedules let new jobs start again below a Queue that is held, and what is next
+  // of its bounds. Left out: nobody knows.
+  std::optional<Time> opens;
+  std::optional<ComingShare> coming_share;
   // How long a job below is safe after its start, from other Projects and from its own (RULES.md 5.6). Left
   // out: as the parent says; at the top 0.
   std::optional<Duration> reclaim_min_runtime, preempt_min_runtime;

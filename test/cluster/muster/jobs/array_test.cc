@@ -382,6 +382,15 @@ TEST_F(ArrayLife, TheFirstResultIsWhatASearchWaitsFor) {
   const json array = array_of(*cluster_, "find");
   EXPECT_TRUE(has_index(array.value("succeededIndexes", ""), array.value("resultIndex", -1))) << array.dump();
   EXPECT_GT(array.value("stopped", 0), 0);
+  // The job that said it goes, and what it said stays, whoever leads.
+  const std::string winner = "find-" + std::to_string(array.value("resultIndex", -1));
+  EXPECT_TRUE(cluster_->wait(30s, [&] { return cluster_->job(winner).is_null(); }));
+  muster_->kill();
+  muster_ = cluster_->muster();
+  cluster_->catch_up();
+  EXPECT_EQ(cluster_->job("find")["status"].value("result", ""), R"({"loss":"0.5"})");
+  EXPECT_THAT(cluster_->condition("find", "Complete")["message"].get<std::string>(),
+              testing::EndsWith(R"( has a result: {"loss":"0.5"})"));
 }
 
 TEST_F(ArrayLife, ANameThatIsTakenIsWaitedFor) {

@@ -128,6 +128,33 @@ TEST_F(Plugin, SuspendsResumesAndScales) {
   EXPECT_THAT(beyond.err, HasSubstr("is invalid: spec.elastic: Invalid value: must have replicas from"));
 }
 
+// Whatever its gangs are: kubectl scale, which cannot mean the indexes, is refused with the command that
+// does.
+TEST_F(Plugin, ScalesHowManyIndexesOfAnArrayRun) {
+  json many = job_object({.name = "many", .spec = {{"array", {{"count", 4}, {"parallelism", 1}}}}});
+  auto& role = many["spec"]["roles"][0];
+  role.erase("replicas");
+  role["minReplicas"] = 1, role["maxReplicas"] = 2;
+  cluster_->create(many);
+  const auto runs = [](const char* indexes) {
+    return cluster_->wait(30s, [&] {
+      return cluster_->job("many").value("/status/array/runningIndexes"_json_pointer, "") == indexes;
+    });
+  };
+  ASSERT_TRUE(runs("0")) << cluster_->job("many").dump(2);
+  EXPECT_EQ(ask({"scale", "-n", "team", "many", "3"}).out,
+            "trainingjob.muster.dev/many: at most 3 of its indexes wait or run at once\n");
+  EXPECT_TRUE(runs("0-2")) << cluster_->job("many").dump(2);
+  const auto beyond = ask({"scale", "-n", "team", "many", "5"});
+  EXPECT_EQ(beyond.exit_code, 1);
+  EXPECT_THAT(beyond.err, HasSubstr("spec.array")) << beyond.out;
+  const auto refused =
+      cluster_->real().kubectl({"scale", "-n", "team", "trainingjob", "many", "--replicas=2"}).value();
+  EXPECT_NE(refused.exit_code, 0) << refused.out;
+  EXPECT_THAT(refused.err, HasSubstr("`kubectl muster scale NAME N`"));
+  cluster_->remove(path_of_job("many"));
+}
+
 TEST_F(Plugin, RunsTheIndexesOfAnArrayAgainThatHaveFailed) {
   cluster_->create(job_object({.name = "plain"}));
   EXPECT_THAT(ask({"retry", "-n", "team", "plain"}).err, HasSubstr("team/plain is no array"));

@@ -246,5 +246,41 @@ TEST_F(Projects, AProjectDeletedWhileMusterWasAwayIsClearedAway) {
   EXPECT_FALSE(cluster_->get("/api/v1/namespaces/absent").is_null());
 }
 
+std::string allocated(const Cluster& cluster, const std::string& queue) {
+  const json object = cluster.get("/apis/muster.dev/v1alpha1/queues/" + queue);
+  return object.value("/status/allocated/gpu"_json_pointer, std::string("0"));
+}
+
+TEST_F(Projects, AProjectMovesToAnotherQueueWithAllThatRuns) {
+  cluster_->apply(R"(
+apiVersion: muster.dev/v1alpha1
+kind: Queue
+metadata: {name: other}
+spec: {quota: {gpu: 4}, limit: {gpu: 3}}
+)");
+  project("mover");
+  ASSERT_TRUE(wait_ready("mover")) << cluster_->get(kProjects + "mover").dump(2);
+  cluster_->create(job_object({.name = "runs", .ns = "mover", .gpus = 2}));
+  ASSERT_TRUE(cluster_->wait_phase("runs", "Running", 30s, "mover"));
+  ASSERT_TRUE(cluster_->wait(15s, [] { return allocated(*cluster_, "root") == "2"; }))
+      << allocated(*cluster_, "root");
+  const std::string pod = cluster_->pods("runs", "mover").at(0)["metadata"]["uid"];
+  cluster_->patch(kProjects + "mover", {{"spec", {{"queue", "other"}}}});
+  EXPECT_TRUE(cluster_->wait(15s, [] { return allocated(*cluster_, "other") == "2"; }))
+      << allocated(*cluster_, "other");
+  EXPECT_TRUE(cluster_->wait(15s, [] { return allocated(*cluster_, "root") == "0"; }))
+      << allocated(*cluster_, "root");
+  // From now on the bounds of the new Queue count.
+  cluster_->create(job_object({.name = "next", .ns = "mover", .gpus = 2}));
+  ASSERT_TRUE(cluster_->wait(15s, [] { return cluster_->reason("next", "mover") == "LimitReached"; }))
+      << cluster_->job("next", "mover").dump(2);
+  EXPECT_THAT(cluster_->job("next", "mover")["status"]["queue"]["message"].get<std::string>(),
+              HasSubstr("Queue other has 1 left of its limit of 3"));
+  // And nothing was stopped for it.
+  EXPECT_EQ(cluster_->phase("runs", "mover"), "Running");
+  EXPECT_EQ(cluster_->job("runs", "mover")["status"].value("attempt", 0), 1);
+  EXPECT_EQ(cluster_->pods("runs", "mover").at(0)["metadata"]["uid"], pod);
+}
+
 }  // namespace
 }  // namespace muster::test

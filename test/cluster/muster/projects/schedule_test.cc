@@ -44,6 +44,12 @@ spec: {queue: lab, quota: {gpu: 1}}
     gmtime_r(&begins, &utc);
     return {std::to_string(utc.tm_min) + " " + std::to_string(utc.tm_hour) + " * * *", begins};
   }
+  static std::string written(std::time_t time) {
+    std::tm utc{};
+    gmtime_r(&time, &utc);
+    char text[32];
+    return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc)};
+  }
   static void schedule(const std::string& path, const json& schedules) {
     cluster_->patch(path, {{"spec", {{"schedules", schedules}}}});
   }
@@ -95,6 +101,30 @@ TEST_F(Schedules, DrainLetsGoOfWhatRunsAndGivesItBack) {
   EXPECT_EQ(cluster_->condition("runs", "Evicted", "lab-team")["reason"], "Drained");
   EXPECT_TRUE(cluster_->wait_phase("runs", "Running", 60s, "lab-team"))
       << cluster_->job("runs", "lab-team").dump(2);
+  schedule(kLab, nullptr);
+}
+
+TEST_F(Schedules, AJobThatWouldBeDrainedWaitsAndIsToldUntilWhen) {
+  const Soon start = soon();
+  schedule(kLab, {{{"start", start.cron}, {"duration", "15s"}, {"set", {{"admission", "Drain"}}}}});
+  ASSERT_TRUE(cluster_->wait(20s, [] {
+    return next_change(kLab).find("admission Drain") != std::string::npos;
+  })) << cluster_->get(kLab).dump(2);
+  json job = in_lab("long", 1);
+  job["spec"]["maxRuntime"] = "10m";
+  cluster_->create(job);
+  ASSERT_TRUE(cluster_->wait(20s, [] { return cluster_->reason("long", "lab-team") == "Reserved"; }))
+      << cluster_->job("long", "lab-team").dump(2);
+  const std::time_t ends = start.begins + 15;
+  const json queue = cluster_->job("long", "lab-team")["status"]["queue"];
+  EXPECT_EQ(queue.value("estimatedStart", ""), written((ends + 59) / 60 * 60)) << "it is told to the minute";
+  EXPECT_THAT(queue["message"].get<std::string>(),
+              HasSubstr("Queue lab lets go of what runs from then until " + written(ends)));
+  EXPECT_EQ(queue["blocking"][0]["by"], json({"Queue lab"}));
+  ASSERT_TRUE(cluster_->wait_phase("long", "Running", 120s, "lab-team"))
+      << cluster_->job("long", "lab-team").dump(2);
+  EXPECT_GE(std::time(nullptr), ends);
+  EXPECT_EQ(cluster_->job("long", "lab-team")["status"].value("attempt", 0), 1) << "it was never stopped";
   schedule(kLab, nullptr);
 }
 

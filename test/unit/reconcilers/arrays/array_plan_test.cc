@@ -120,11 +120,13 @@ TEST(ArrayPlan, AResultEndsItAndTheFirstOneCounts) {
   array.success.policy = crds::ArraySuccess::kResult;
   auto late = job(0, State::kSucceeded, 5), early = job(3, State::kSucceeded, 4);
   EXPECT_FALSE(plan(array, {late, early}).end) << "neither has said one";
-  late.has_result = early.has_result = true;
+  late.result = "1";
+  early.result = R"({"loss":"0.5"})";
   const auto next = plan(array, {late, early, job(1, State::kHolds)});
   ASSERT_TRUE(next.end);
-  EXPECT_EQ(next.end->message, "index 3 has a result");
+  EXPECT_EQ(next.end->message, R"(index 3 has a result: {"loss":"0.5"})");
   EXPECT_EQ(next.record.result, 3);
+  EXPECT_EQ(next.record.said, early.result) << "its job goes";
   const auto none = plan(array, {job(3, State::kSucceeded)}, succeeded(4, "0-2"));
   ASSERT_TRUE(none.end);
   EXPECT_EQ(none.end->reason, "NoResult");

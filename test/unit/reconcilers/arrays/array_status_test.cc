@@ -143,6 +143,20 @@ TEST(ArrayStatus, AnEndIsWrittenWithItsReasonAndHoldsNothing) {
   EXPECT_FALSE(status.allocated.gpu);
 }
 
+TEST(ArrayStatus, TheFirstResultStaysWhenItsJobIsGone) {
+  auto array = sample_array(4, 2);
+  auto first = ended(array, 1, "Complete");
+  first.status.result = R"({"loss":"0.5"})";
+  array.status = Seen{{first, running(array, 0)}}.status(array);
+  EXPECT_EQ(array.status.result, first.status.result);
+  EXPECT_EQ(array.status.array->result_index, 1);
+  auto later = ended(array, 0, "Complete");
+  later.status.result = "7";
+  array.status = Seen{{later}}.status(array);
+  EXPECT_EQ(array.status.result, first.status.result) << "read from its own record";
+  EXPECT_EQ(array.status.array->succeeded, 2);
+}
+
 TEST(ArrayStatus, WhatIsWrongWithOneIndexIsWrongWithTheArray) {
   auto array = sample_array(3, 3);
   auto bad = waiting(array, 0, 0);

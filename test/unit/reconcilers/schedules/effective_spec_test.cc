@@ -299,6 +299,33 @@ TEST(EffectiveSpec, SaysWhenTheNextDrainIs) {
   EXPECT_FALSE(effective_spec(scheduled("0 8 * * *", hours(2)), at("2026-03-02T06:00:00Z")).coming_drain);
 }
 
+TEST(EffectiveSpec, SaysWhenAHeldQueueOpens) {
+  crds::QueueSpec spec = scheduled("* * * * *", seconds(30));
+  spec.admission = crds::Admission::kHold;
+  EXPECT_FALSE(effective_spec(spec, at("2026-03-02T06:00:00Z")).opens) << "nothing opens it";
+  crds::QueueSet open;
+  open.admission = crds::Admission::kOpen;
+  spec.schedules.push_back({"0 20 * * *", hours(10), "UTC", open});
+  EXPECT_EQ(effective_spec(spec, at("2026-03-02T06:00:00Z")).opens, at("2026-03-02T20:00:00Z"));
+  EXPECT_FALSE(effective_spec(spec, at("2026-03-02T21:00:00Z")).opens) << "it is open";
+}
+
+TEST(EffectiveSpec, SaysWhichBoundsComeNext) {
+  crds::ProjectSpec spec;
+  spec.quota = gpus(2);
+  crds::ProjectSet heavier;
+  heavier.weight = 3;
+  spec.schedules = {{"0 8 * * *", hours(1), "UTC", heavier}, {"0 20 * * *", hours(10), "UTC", quota_of(6)}};
+  const auto day = effective_spec(spec, at("2026-03-02T06:00:00Z")).coming_bounds;
+  ASSERT_TRUE(day);
+  EXPECT_EQ(day->first, at("2026-03-02T20:00:00Z")) << "another weight is no bound";
+  EXPECT_EQ(day->second.quota, gpus(6));
+  const auto night = effective_spec(spec, at("2026-03-02T21:00:00Z")).coming_bounds;
+  ASSERT_TRUE(night);
+  EXPECT_EQ(night->first, at("2026-03-03T06:00:00Z"));
+  EXPECT_EQ(night->second.quota, gpus(2));
+}
+
 TEST(ScheduleErrors, AFileIsToldWhatTheOperatorWouldSay) {
   const auto errors_of = [](const std::string& kind, const std::string& zone) {
     std::string text;

@@ -38,10 +38,10 @@ struct IndexJob {
   };
   std::int32_t index = 0;
   State state = State::kNew;
-  bool leaves = false;      // its object is being deleted
-  bool has_result = false;  // it has succeeded, and a pod has said a result
-  std::int32_t retry = 0;   // the number of the retry that it was made after
-  crds::Time ended{};       // of one that has ended
+  bool leaves = false;     // its object is being deleted
+  std::string result{};    // JSON that a pod of one that has succeeded has said; "": none has
+  std::int32_t retry = 0;  // the number of the retry that it was made after
+  crds::Time ended{};      // of one that has ended
 
   bool has_ended() const { return state == State::kSucceeded || state == State::kFailed; }
 };
@@ -55,6 +55,7 @@ struct ArrayRecord {
   IndexSet again;                        // they have failed, and have no new job yet
   std::int32_t retried = 0;              // the number of the last retry
   std::optional<std::int32_t> result{};  // the first of `succeeded` that has said one
+  std::string said{};                    // what it has said: its job goes
 
   bool has(std::int32_t index) const { return succeeded.contains(index) || failed.contains(index); }
   bool operator==(const ArrayRecord&) const = default;

@@ -1,6 +1,7 @@
 // From Kubernetes' and Muster's objects to what placement understands: pure functions of the caches.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -12,6 +13,22 @@
 namespace muster::reconcilers {
 
 struct Caches;
+
+// The priority of a job that names no class. Of several classes with globalDefault it is the smallest value,
+// as Kubernetes has it for pods; 0: no class has it. `classes`: a range of things with `global_default` and
+// `value`.
+template <class Classes>
+std::int32_t default_priority(const Classes& classes) {
+  std::optional<std::int32_t> least;
+  for (const auto& c : classes) {
+    if (c.global_default && (!least || c.value < *least)) least = c.value;
+  }
+  return least.value_or(0);
+}
+
+// The array that owns the job as one of its indexes. nullptr: none does. Labels and a name alone, which
+// anybody can write, make no index.
+client::Ptr<Object<crds::TrainingJob>> array_of(const Object<crds::TrainingJob>& job, const Caches& caches);
 
 // What the job takes from its namespace's Project. A job that holds an assignment keeps what it took when it
 // was admitted.

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "muster/crds/common.h"
@@ -31,6 +32,10 @@ struct EffectiveSpec {
   std::optional<crds::NextChange> next_change{};
   // The next one, when admission is not Drain now. Only of Queues.
   std::optional<Drain> coming_drain{};
+  // When admission will be Open again, where it is not now. Only of Queues.
+  std::optional<crds::Time> opens{};
+  // When quota or limit will be others, and the spec that holds then.
+  std::optional<std::pair<crds::Time, Spec>> coming_bounds{};
   std::vector<std::string> problems{};  // of entries that do not count: "spec.schedules[1].start: must …"
   std::string in_force{};               // which entries hold, and what differs from the spec; "": none
 };
