@@ -4,6 +4,8 @@
 #pragma once
 
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -66,6 +68,7 @@ class InferenceServiceReconciler {
   Activation activation_of(const client::Key& key, const Service& service) const;
   std::int32_t port_of(const client::Key& key, const Service& service);
   bool leads_itself(const std::vector<client::Ptr<client::Pod>>& serving) const;
+  client::Task<std::optional<std::vector<std::string>>> led_now(client::Key key, Service service);
   // To these activators; empty: not to them any more. False: it could not be written.
   client::Task<bool> lead(client::Key key, Service service, std::vector<std::string> addresses);
   // service_revisions.cc
