@@ -34,6 +34,18 @@ void serve_on(Json& pod, std::int64_t seconds) {
       pod.value("terminationGracePeriodSeconds", kDefaultGraceSeconds) + seconds;
 }
 
+// Of what a program dies it says last, and most say it only in their log: in the status it is why a replica
+// does not start. What a container says of itself counts.
+void keep_last_words(Json& pod) {
+  for (const char* list : {"initContainers", "containers"}) {
+    if (!pod.contains(list)) continue;
+    for (Json& container : pod[list]) {
+      if (!container.contains("terminationMessagePolicy"))
+        container["terminationMessagePolicy"] = "FallbackToLogsOnError";
+    }
+  }
+}
+
 // The template as its replicas' schema has it: Muster starts again what ends, whole groups at a time, not the
 // kubelet.
 crds::RawJson template_of_replica(const crds::RawJson& pod_template,
@@ -42,6 +54,7 @@ crds::RawJson template_of_replica(const crds::RawJson& pod_template,
   Json changed = *pod_template.value;
   if (changed.contains("spec") && changed["spec"].is_object()) {
     changed["spec"].erase("restartPolicy");
+    keep_last_words(changed["spec"]);
     if (drain_seconds) serve_on(changed["spec"], *drain_seconds);
   }
   return {std::make_shared<const Json>(std::move(changed))};

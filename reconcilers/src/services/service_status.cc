@@ -9,6 +9,7 @@
 
 #include "muster/crds/text.h"
 #include "muster/reconcilers/lifecycle/job_status.h"
+#include "muster/reconcilers/lifecycle/start_problem.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/pod_identity.h"
 #include "muster/reconcilers/pods/role_groups.h"
@@ -50,19 +51,50 @@ const ReplicaView* first_waiting(const std::vector<ReplicaView>& replicas) {
   return first;
 }
 
-// Why replicas that have their places do not serve; "": nobody says.
-std::string why_not_ready(const std::vector<ReplicaView>& replicas) {
+const crds::Condition* unready(const ReplicaView& r) {
+  const auto* ready = crds::find_condition(r.job->status.conditions, "PodsReady");
+  return r.state.is_ready || ready == nullptr || ready->status == ConditionStatus::kTrue ? nullptr : ready;
+}
+
+// What is wrong with the first replica that cannot start; "": nobody says.
+std::string start_problem(const std::vector<ReplicaView>& replicas) {
   for (const auto& r : replicas) {
-    const auto* ready = crds::find_condition(r.job->status.conditions, "PodsReady");
-    if (!r.state.is_placed || r.state.is_ready || ready == nullptr || ready->message.empty() ||
-        ready->status == ConditionStatus::kTrue)
-      continue;
-    return fmt::format("{}: {}", r.job->metadata.name, ready->message);
+    const auto* why = unready(r);
+    if (why != nullptr && is_start_problem(why->reason)) return why->reason;
   }
   return {};
 }
 
 // `ready`: the indexes, within their role, of the pods that are ready.
+// The replica that is told of among those that have their places and do not serve: one that cannot start
+// before one that is merely not there yet.
+const ReplicaView* first_starting(const std::vector<ReplicaView>& replicas) {
+  const ReplicaView* first = nullptr;
+  for (const auto& r : replicas) {
+    const auto* why = unready(r);
+    if (!r.state.is_placed || why == nullptr) continue;
+    if (is_start_problem(why->reason)) return &r;
+    if (first == nullptr) first = &r;
+  }
+  return first;
+}
+
+// How far its start is, and what is wrong with it. Instants, and no ages: those would be news every minute.
+std::string why_not_ready(const std::vector<ReplicaView>& replicas) {
+  const ReplicaView* r = first_starting(replicas);
+  if (r == nullptr) return {};
+  std::string text = "replica " + r->job->metadata.name;
+  if (const auto since = starts_since(r->job->status)) {
+    const auto timeout = r->job->spec.start_timeout;
+    text += fmt::format(" starts since {}, until {} at most (startTimeout {})", crds::to_string(*since),
+                        crds::to_string(*since + timeout), crds::to_string(timeout));
+  }
+  const auto* why = unready(*r);
+  if (is_start_problem(why->reason)) text += ": " + why->reason;
+  if (!why->message.empty()) text += ": " + why->message;
+  return text;
+}
+
 std::map<std::string, std::int32_t> whole_groups(const crds::TrainingJob& job,
                                                  const std::map<std::string, std::set<std::int32_t>>& ready) {
   std::map<std::string, std::int32_t> whole;
@@ -199,7 +231,11 @@ class Writer {
       return set("Ready", true, "ScaledToZero", "no replica serves: the first request makes one");
     if (desired_ == 0) return set("Ready", true, "NoReplicas", "spec.replicas is 0: nothing answers");
     const std::string& waits = refused.reason.empty() ? status_.queue.reason : refused.reason;
-    set("Ready", false, waits.empty() || placed_ > 0 ? "Starting" : waits, text);
+    const std::string problem = start_problem(replicas_);
+    const bool is_starting = waits.empty() || placed_ > 0;
+    if (refused.reason.empty() && !problem.empty() && (is_starting || waits == "BackingOff"))
+      return set("Ready", false, problem, text);
+    set("Ready", false, is_starting ? "Starting" : waits, text);
   }
 
   // Until this process has read its replicas, what the process before has said stands.

@@ -175,6 +175,62 @@ TEST_F(Served, AReplicaOfSeveralPodsIsOneGangBehindOneAddress) {
   }));
 }
 
+// What a kubelet says of the only container of this pod.
+void say_of(Cluster& cluster, const json& pod, const char* phase, const json& state) {
+  const json container = {{"name", "main"}, {"image", "i"},      {"imageID", ""},
+                          {"ready", false}, {"restartCount", 0}, {"state", state}};
+  const std::string name = pod["metadata"]["name"];
+  cluster.patch("/api/v1/namespaces/team/pods/" + name + "/status",
+                {{"status", {{"phase", phase}, {"containerStatuses", {container}}}}});
+}
+
+// Two replicas whose program never comes up. They do not keep their GPUs for ever, and one look says why.
+TEST_F(Served, ThatCannotStartSaysWhyAtOnceAndGivesItsGpusBack) {
+  s_.cluster->create(
+      service_object("bad", 2, {{"startTimeout", "30s"}}, {{"test.muster.dev/start-after", "1h"}}));
+  ASSERT_TRUE(s_.wait_pods("bad", 2)) << s_.say("bad");
+  for (const auto& pod : s_.pods("bad")) {
+    EXPECT_EQ(pod["spec"]["containers"][0]["terminationMessagePolicy"], "FallbackToLogsOnError");
+    say_of(*s_.cluster, pod, "Pending",
+           {{"waiting", {{"reason", "ErrImagePull"}, {"message", "serve:1: manifest unknown"}}}});
+  }
+  const auto ready = [&] { return s_.condition("bad", "Ready"); };
+  EXPECT_TRUE(s_.cluster->wait(10s, [&] { return ready()["reason"] == "ImageNotPulled"; })) << s_.say("bad");
+  const std::string said = ready()["message"];
+  EXPECT_THAT(said,
+              testing::ContainsRegex("0 of 2 replicas are ready; replica bad-[0-9a-f]+-[01] starts since "));
+  EXPECT_THAT(said, HasSubstr("at most (startTimeout 30s): ImageNotPulled: pod bad-"));
+  EXPECT_THAT(said, HasSubstr("ErrImagePull: serve:1: manifest unknown"));
+  const auto back_off = [&] {
+    return s_.status("bad").value("/queue/reason"_json_pointer, std::string()) == "BackingOff" &&
+           !s_.status("bad").contains("/allocated/gpu"_json_pointer);
+  };
+  EXPECT_TRUE(s_.cluster->wait(60s, back_off)) << s_.say("bad");
+  EXPECT_EQ(ready()["reason"], "ImageNotPulled") << s_.say("bad");
+
+  // The image is there now, and each try ends for want of memory.
+  std::set<std::string> tries;
+  const auto crash = [&] {
+    for (const auto& pod : s_.pods("bad")) {
+      if (pod["metadata"].contains("deletionTimestamp") || pod["status"]["phase"] != "Pending") continue;
+      if (!tries.insert(pod["metadata"]["uid"]).second) continue;
+      say_of(*s_.cluster, pod, "Failed",
+             {{"terminated",
+               {{"exitCode", 1},
+                {"reason", "Error"},
+                {"message", "loading\ntorch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB\n"}}}});
+    }
+  };
+  EXPECT_TRUE(s_.cluster->wait(90s, [&] {
+    crash();
+    return ready()["reason"] == "OutOfGPUMemory" && back_off();
+  })) << s_.say("bad");
+  EXPECT_GE(tries.size(), 4u) << "two of each at least";
+  EXPECT_THAT(ready()["message"].get<std::string>(), HasSubstr("CUDA out of memory. Tried 2 GiB"));
+  EXPECT_TRUE(s_.cluster->wait(20s, [&] { return s_.events("bad").contains("OutOfGPUMemory"); }));
+  EXPECT_EQ(s_.cluster->audit_gpus(), "");
+}
+
 // It stands alone on its node, and a pod of four GPUs is owed that node. It is made elsewhere before it goes.
 TEST_F(Served, AReplicaThatIsInTheWayIsMadeElsewhereBeforeItGoes) {
   History history(*s_.cluster, {"trainingjobs"});
