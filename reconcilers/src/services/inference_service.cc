@@ -57,13 +57,14 @@ Outcome not_yet(const client::Key& key, const Refused& refusal) {
 
 // `wanted`: as it is in the revision in force. Under a canary the stable replicas are guaranteed first.
 WantedReplicas wanted_replicas(const crds::InferenceService& wanted, const crds::InferenceService& stable,
-                               const std::optional<crds::CanaryStatus>& canary) {
+                               const RolloutDecision& decided) {
   const std::int32_t size = crds::size_of(wanted);
-  if (!canary) return {size, crds::guaranteed_of(wanted)};
-  const std::int32_t share = std::min(canary->replicas, size);
-  return {
-      size, std::min(crds::guaranteed_of(stable), size - share),
-      WantedReplicas::OfCanary{share, std::clamp(crds::guaranteed_of(wanted) - (size - share), 0, share)}};
+  if (!decided.canary) return {size, crds::guaranteed_of(wanted)};
+  const std::int32_t all = size + decided.beside;
+  const std::int32_t share = std::min(decided.canary->replicas, all);
+  const std::int32_t left = crds::guaranteed_of(wanted) + decided.beside - (all - share);
+  return {all, std::min(crds::guaranteed_of(stable), all - share),
+          WantedReplicas::OfCanary{share, std::clamp(left, 0, share)}};
 }
 
 }  // namespace
@@ -176,9 +177,9 @@ client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Ke
     states.push_back(view.state);
     states.back().is_stable = decision.canary && view.revision == decision.stable;
   }
-  const ServicePlan plan = plan_replicas(
-      wanted_replicas(wanted, as_stable ? *as_stable : wanted, decision.canary), wanted.spec.rollout, states,
-      rollout_before(wanted.status, revision), room_since(key, service), context_.now());
+  const ServicePlan plan = plan_replicas(wanted_replicas(wanted, as_stable ? *as_stable : wanted, decision),
+                                         wanted.spec.rollout, states, rollout_before(wanted.status, revision),
+                                         room_since(key, service), context_.now());
   std::vector<Job> leaving;
   for (const auto i : plan.remove) leaving.push_back(fleet.jobs[i]);
   bool ok = co_await remove(service, std::move(leaving));

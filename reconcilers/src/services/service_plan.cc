@@ -44,7 +44,7 @@ class Planner {
     plan_.create_stable = std::clamp(missing(stable_), 0, std::max(0, room));
     plan_.create_stable_guaranteed = to_be_guaranteed(stable_, plan_.create_stable);
     room -= plan_.create_stable;
-    plan_.create = std::clamp(missing(in_force_), 0, std::max(0, room));
+    plan_.create = may_try() ? std::clamp(missing(in_force_), 0, std::max(0, room)) : 0;
     plan_.create_guaranteed = to_be_guaranteed(in_force_, plan_.create);
     return std::move(plan_);
   }
@@ -93,6 +93,11 @@ class Planner {
   }
 
   // True only if nothing else will free room. With maxUnavailable old replicas make room anyway. They also do
+  // From zero the first request goes to a revision that has served before.
+  bool may_try() const {
+    if (stable_.wanted == 0) return true;
+    return std::ranges::any_of(replicas_, [](const Replica& r) { return r.is_ready; });
+  }
   // as soon as a replica that has its places is ready. A replica that waits for another reason than room
   // (most often because of a bad edit) would not start in the place of an old one either.
   bool surge_is_stuck() {

@@ -22,6 +22,7 @@ using crds::ConditionStatus;
 
 constexpr std::string_view kGaveWay = "SurgeNotPlaced";
 constexpr const char* kCanaryServes = "CanaryServes";
+constexpr const char* kCanaryWaits = "CanaryWaits";
 constexpr std::size_t kMaxSaid = 2048;
 constexpr std::size_t kMaxRevisions = 64;  // the schema's
 
@@ -65,7 +66,6 @@ std::string start_problem(const std::vector<ReplicaView>& replicas) {
   return {};
 }
 
-// `ready`: the indexes, within their role, of the pods that are ready.
 // The replica that is told of among those that have their places and do not serve: one that cannot start
 // before one that is merely not there yet.
 const ReplicaView* first_starting(const std::vector<ReplicaView>& replicas) {
@@ -95,6 +95,7 @@ std::string why_not_ready(const std::vector<ReplicaView>& replicas) {
   return text;
 }
 
+// `ready`: the indexes, within their role, of the pods that are ready.
 std::map<std::string, std::int32_t> whole_groups(const crds::TrainingJob& job,
                                                  const std::map<std::string, std::set<std::int32_t>>& ready) {
   std::map<std::string, std::int32_t> whole;
@@ -218,7 +219,7 @@ class Writer {
   }
 
   void ready(const Refused& refused) {
-    std::string text = fmt::format("{} of {} replicas are ready", status_.ready_replicas, desired_);
+    std::string text = fmt::format("{} of {} replicas are ready", status_.ready_replicas, asked());
     if (!refused.reason.empty())
       text += fmt::format("; {} is made: {}", replicas_.empty() ? "no replica" : "no other", refused.message);
     for (const auto& more : {status_.queue.message, why_not_ready(replicas_)}) {
@@ -272,7 +273,9 @@ class Writer {
     if (decided.canary && canary_stands(*decided.canary)) return canary_serves(*decided.canary);
     text = fmt::format("{} replicas of revision {} are ready, {} of {} are left", updated_ready_, revision,
                        old, decided.canary ? "others" : "earlier ones");
-    if (decided.canary) text += fmt::format(", for a canary of {} of {}", decided.canary->replicas, desired_);
+    if (decided.canary) text += fmt::format(", for a canary of {} of {}", decided.canary->replicas, asked());
+    if (decided.canary && status_.ready_replicas == 0 && decided.canary->replicas < asked())
+      text += fmt::format("; it begins when a replica of revision {} is ready", decided.stable);
     text += why;
     if (!gives_way) return set("RolledOut", false, decided.is_aborted ? "CanaryAborted" : "RollingOut", text);
     text +=
@@ -286,12 +289,20 @@ class Writer {
     const auto stable = std::ranges::count_if(
         replicas_, [this](const ReplicaView& r) { return r.revision == revisions_->decision.stable; });
     return updated_ready_ == canary.replicas && status_.updated_replicas == canary.replicas &&
-           stable == desired_ - canary.replicas && status_.replicas == desired_;
+           stable == asked() - canary.replicas && status_.replicas == asked();
   }
 
+  // With one that a canary has beside the only replica.
+  std::int32_t asked() const { return desired_ + (revisions_ != nullptr ? revisions_->decision.beside : 0); }
+
   void canary_serves(const crds::CanaryStatus& canary) {
+    if (const std::string& why = revisions_->decision.why_no_canary; !why.empty())
+      return set("RolledOut", false, kCanaryWaits,
+                 fmt::format("no replica is of revision {}: {}; `kubectl muster rollout promote {}` gives it "
+                             "all",
+                             canary.revision, why, service_.metadata.name));
     std::string text = fmt::format("{} of {} replicas are of revision {}, and the others of revision {}",
-                                   canary.replicas, desired_, canary.revision, revisions_->decision.stable);
+                                   canary.replicas, asked(), canary.revision, revisions_->decision.stable);
     if (const auto next = revisions_->decision.wake_at)
       text += fmt::format("; step {} ends at {}", canary.step + 1, crds::to_string(*next));
     else
@@ -333,8 +344,8 @@ class Writer {
     const crds::Condition rollout = *crds::find_condition(status_.conditions, "RolledOut");
     const bool is_stalled = accepted.status == ConditionStatus::kFalse;
     // A canary that stands is what was asked for. Tools would wait for its end.
-    const bool rolls =
-        !is_stalled && rollout.status == ConditionStatus::kFalse && rollout.reason != kCanaryServes;
+    const bool rolls = !is_stalled && rollout.status == ConditionStatus::kFalse &&
+                       rollout.reason != kCanaryServes && rollout.reason != kCanaryWaits;
     set("Stalled", is_stalled, accepted.reason, is_stalled ? accepted.message : "");
     set("Reconciling", rolls, is_stalled ? "Stalled" : rollout.reason, rolls ? rollout.message : "");
   }

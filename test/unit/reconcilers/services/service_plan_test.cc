@@ -319,6 +319,19 @@ TEST(CanaryPlan, ASmallerPartIsGivenBackOnlyAsOthersServe) {
   EXPECT_EQ(p.create, 0);
 }
 
+TEST(CanaryPlan, FromZeroTheFirstIsOfTheStableRevision) {
+  const WantedReplicas wanted{4, 4, WantedReplicas::OfCanary{2, 2}};
+  auto p = plan_replicas(wanted, {}, {}, {}, {}, kStart);
+  EXPECT_EQ(p.create_stable, 2);
+  EXPECT_EQ(p.create, 0) << "its first request would go to what nobody has tried";
+  p = plan_replicas(wanted, {}, {stable(kStarting), stable(kStarting)}, {}, {}, kStart);
+  EXPECT_EQ(p.create, 0);
+  p = plan_replicas(wanted, {}, {stable(kServing), stable(kStarting)}, {}, {}, kStart);
+  EXPECT_EQ(p.create, 2);
+  const WantedReplicas all{2, 0, WantedReplicas::OfCanary{2, 2}};
+  EXPECT_EQ(plan_replicas(all, {}, {}, {}, {}, kStart).create, 2) << "none is to be stable";
+}
+
 // From any mixture of three revisions, with room for one more: it ends in the wanted parts, never with fewer
 // that serve than at the beginning or than are wanted, and never with a replica too many.
 TEST(CanaryPlan, EveryMixtureEndsInItsParts) {

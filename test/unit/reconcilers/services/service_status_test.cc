@@ -112,6 +112,32 @@ TEST(ServiceStatus, ACanaryIsNoRolloutThatHasEndedAndSaysHowItEnds) {
   EXPECT_EQ(status.stable_revision, "new") << "it has all replicas, and they serve";
 }
 
+TEST(ServiceStatus, ACanaryBesideTheOnlyReplicaAndOneThatHasNoneSaySo) {
+  auto service = sample_service();
+  service.spec.replicas = 1;
+  Fleet fleet;
+  fleet.add(true, true, "old");
+  fleet.add(true, true);
+  RevisionsView revisions;
+  revisions.decision = {.target = "new", .stable = "old", .canary = crds::CanaryStatus{"new", 1, 0, {}}};
+  revisions.decision.beside = 1;
+  auto status = fleet.status(service, {}, {}, {}, &revisions);
+  const auto said = [&](const char* type) { return *crds::find_condition(status.conditions, type); };
+  EXPECT_EQ(said("RolledOut").reason, "CanaryServes");
+  EXPECT_THAT(said("RolledOut").message, HasSubstr("1 of 2 replicas are of revision new"));
+  EXPECT_THAT(said("Ready").message, HasSubstr("2 of 2 replicas are ready"));
+  EXPECT_EQ(status.desired_replicas, 1);
+
+  service.spec.replicas = 0;
+  revisions.decision.beside = 0;
+  revisions.decision.canary->replicas = 0;
+  revisions.decision.why_no_canary = "at size 0 there is none";
+  status = Fleet{}.status(service, {}, {}, {}, &revisions);
+  EXPECT_EQ(said("RolledOut").reason, "CanaryWaits");
+  EXPECT_THAT(said("RolledOut").message, HasSubstr("no replica is of revision new: at size 0 there is none"));
+  EXPECT_EQ(said("Reconciling").status, crds::ConditionStatus::kFalse) << "tools would wait for ever";
+}
+
 TEST(ServiceStatus, SaysHowFarAStartIsAndWhatIsWrongWithIt) {
   Fleet fleet;
   fleet.add(true, true);
