@@ -198,11 +198,13 @@ bool takes_requests(const crds::InferenceServiceSpec& spec, const client::Pod& p
   return traffic != nullptr && *traffic == "true";
 }
 
-Json disruption_budget_json(const crds::InferenceService& service) {
+Json disruption_budget_json(const crds::InferenceService& service, bool cannot_move) {
   const auto& spec = service.spec;
   // In pods, not in groups: a budget cannot count groups, and as many pods as a group has may be one of each.
   const std::int64_t pods = std::int64_t{crds::size_of(service)} * crds::pods_of_replica(spec);
-  const std::int64_t kept = std::max<std::int64_t>(0, pods - std::max(1, spec.rollout.max_unavailable));
+  const bool is_kept = crds::size_of(service) == 1 && spec.rollout.max_unavailable == 0 && !cannot_move;
+  const std::int64_t may_go = is_kept ? 0 : std::max(1, spec.rollout.max_unavailable);
+  const std::int64_t kept = std::max<std::int64_t>(0, pods - may_go);
   const Json labels = {{std::string(kServiceLabel), service.metadata.name}};
   return {{"apiVersion", "policy/v1"},
           {"kind", "PodDisruptionBudget"},

@@ -175,6 +175,55 @@ TEST_F(Served, AReplicaOfSeveralPodsIsOneGangBehindOneAddress) {
   }));
 }
 
+// `kubectl drain` cordons, and then evicts what it may, again and again.
+TEST_F(Served, TheOnlyReplicaIsElsewhereBeforeADrainGetsIt) {
+  s_.cluster->create(service_object("single", 1, json::object(), {{"test.muster.dev/start-after", "3s"}}));
+  ASSERT_TRUE(s_.wait_ready("single", 1)) << s_.say("single");
+  const json pod = s_.pods("single").at(0);
+  const std::string name = pod["metadata"]["name"], node = pod["spec"]["nodeName"];
+  const json eviction = {{"apiVersion", "policy/v1"},
+                         {"kind", "Eviction"},
+                         {"metadata", {{"name", name}, {"namespace", "team"}}}};
+  const auto evict = [&] {
+    const auto said = s_.cluster->real().request("POST", "/api/v1/namespaces/team/pods/" + name + "/eviction",
+                                                 eviction.dump());
+    return said ? static_cast<int>(said->status) : 0;
+  };
+  // The budget is counted by a controller of Kubernetes.
+  ASSERT_TRUE(s_.cluster->wait(20s, [&] {
+    return s_.cluster->get("/apis/policy/v1/namespaces/team/poddisruptionbudgets/single")
+               .value("/status/currentHealthy"_json_pointer, 0) == 1;
+  }));
+  EXPECT_EQ(evict(), 429);
+  History history(*s_.cluster, {});
+  s_.cluster->patch("/api/v1/nodes/" + node, {{"spec", {{"unschedulable", true}}}});
+  EXPECT_TRUE(s_.cluster->wait(60s, [&] {
+    const int said = evict();
+    return said == 404 || said == 201;
+  })) << s_.say("single");
+  EXPECT_TRUE(s_.cluster->wait(30s, [&] {
+    const auto pods = s_.pods("single");
+    return pods.size() == 1 && pods[0]["spec"]["nodeName"] != node &&
+           s_.status("single").value("replicas", 0) == 1;
+  })) << s_.say("single");
+  std::set<std::string> ready;
+  bool began = false;
+  history.replay([&](const Change& change) {
+    const std::string uid = change.object["metadata"]["uid"];
+    const json conditions = change.object.value("/status/conditions"_json_pointer, json::array());
+    const bool serves = !change.is_gone && !change.object["metadata"].contains("deletionTimestamp") &&
+                        std::ranges::any_of(conditions, [](const json& c) {
+                          return c["type"] == "Ready" && c["status"] == "True";
+                        });
+    serves ? (void)ready.insert(uid) : (void)ready.erase(uid);
+    began = began || serves;
+    if (began) EXPECT_FALSE(ready.empty()) << "nobody serves after " << change.version;
+  });
+  EXPECT_TRUE(began);
+  EXPECT_EQ(s_.condition("single", "RolledOut")["status"], "True");
+  s_.cluster->patch("/api/v1/nodes/" + node, {{"spec", {{"unschedulable", false}}}});
+}
+
 // What a kubelet says of the only container of this pod.
 void say_of(Cluster& cluster, const json& pod, const char* phase, const json& state) {
   const json container = {{"name", "main"}, {"image", "i"},      {"imageID", ""},

@@ -202,6 +202,14 @@ TEST(ServiceObjects, TheServiceLeadsToTheFirstPodOfEveryReplicaAndAndTheBudgetKe
   EXPECT_EQ(disruption_budget_json(lenient)["spec"]["minAvailable"], 1);
   lenient.spec.rollout.max_unavailable = 7;
   EXPECT_EQ(disruption_budget_json(lenient)["spec"]["minAvailable"], 0);
+  // The only replica is kept: it is made elsewhere before a drain gets it. Unless it cannot be.
+  auto single = service;
+  single.spec.replicas = 1;
+  EXPECT_EQ(disruption_budget_json(single)["spec"]["minAvailable"], 2) << "both pods of its group";
+  EXPECT_EQ(disruption_budget_json(single, true)["spec"]["minAvailable"], 1);
+  single.spec.rollout.max_unavailable = 1;
+  EXPECT_EQ(disruption_budget_json(single)["spec"]["minAvailable"], 1)
+      << "its owner says that it may be missed";
 }
 
 }  // namespace

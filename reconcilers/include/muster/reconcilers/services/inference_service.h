@@ -109,6 +109,7 @@ class InferenceServiceReconciler {
   std::map<std::string, Kept> kept_;                  // "key/plural" -> what was found or made there
   std::map<client::Key, client::TimePoint> written_;  // the last status
   std::map<client::Key, Room> rooms_;
+  std::set<client::Key> cannot_move_;  // a replica on a cordoned node, as the last plan said
   std::map<client::Key, History> histories_;
   std::map<client::Key, std::int32_t> ports_;  // given out, maybe not written yet
   Autoscaler autoscaler_;
