@@ -33,7 +33,8 @@ std::string metrics_text(const Doors& doors) {
                      "# HELP muster_activator_requests_total Requests that came, by what became of them.\n"
                      "# TYPE muster_activator_requests_total counter\n";
   for (const auto& [outcome, n] :
-       {std::pair{"passed", counts.passed}, std::pair{"full", counts.full}, std::pair{"late", counts.late},
+       {std::pair{"passed", counts.passed}, std::pair{"full", counts.full},
+        std::pair{"crowded", counts.crowded}, std::pair{"late", counts.late},
         std::pair{"closed", counts.closed}, std::pair{"gone", counts.gone}, std::pair{"wrong", counts.wrong}})
     text += fmt::format("muster_activator_requests_total{{outcome=\"{}\"}} {}\n", outcome, n);
   return text;

@@ -10,7 +10,6 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
-#include <charconv>
 #include <optional>
 #include <utility>
 
@@ -18,6 +17,7 @@
 #include "muster/client/task_group.h"
 #include "muster/client/waiter.h"
 #include "request_head.h"
+#include "sockets.h"
 
 namespace muster::activator {
 namespace asio = boost::asio;
@@ -39,34 +39,11 @@ constexpr client::Duration kOpenAgain = std::chrono::seconds{5};  // ports that 
 // Without file descriptors every accept fails at once.
 constexpr auto kAcceptPause = std::chrono::milliseconds{100};
 constexpr std::size_t kPiece = 32 << 10;
+// While a head comes: anybody may open a connection, and each that is open has one.
+constexpr std::size_t kHeadPiece = 4 << 10;
+constexpr std::size_t kMaxTurnedAway = 200;   // at once; beyond, a connection is closed without a word
 constexpr std::size_t kMostHeld = 128 << 10;  // of one request; the rest stays with its client
 constexpr std::chrono::seconds kRetryFull{10}, kRetryClosed{1};
-
-std::optional<tcp::endpoint> endpoint_of(const std::string& address) {
-  const auto colon = address.rfind(':');
-  if (colon == std::string::npos) return std::nullopt;
-  std::string host = address.substr(0, colon);
-  if (host.size() > 1 && host.front() == '[') host = host.substr(1, host.size() - 2);
-  std::uint16_t port = 0;
-  std::from_chars(address.data() + colon + 1, address.data() + address.size(), port);
-  error_code error;
-  const auto ip = asio::ip::make_address(host, error);
-  if (error || port == 0) return std::nullopt;
-  return tcp::endpoint(ip, port);
-}
-
-void set_up(tcp::socket& socket) {
-  error_code ignored;
-  socket.set_option(tcp::no_delay(true), ignored);
-  socket.set_option(asio::socket_base::keep_alive(true), ignored);
-}
-
-// Ends it so that the other side does not take it for a good end.
-void cut(beast::tcp_stream& stream) {
-  error_code ignored;
-  stream.socket().set_option(asio::socket_base::linger(true, 0), ignored);
-  stream.close();
-}
 
 // A client, and what was read of its request.
 struct Guest {
@@ -78,6 +55,7 @@ struct Guest {
   std::string came;
   Head head;
   Ticket ticket = 0;
+  std::size_t unfinished = 0;  // bytes of a head that count while it comes
   client::Waiter news;
   std::string address{};      // of the replica whose turn it is with it; "": none
   bool is_gone = false;       // the client is
@@ -107,8 +85,10 @@ struct Doors::State : std::enable_shared_from_this<Doors::State> {
   static Task<void> open_again(std::shared_ptr<State> state);
   static Task<void> accept(std::shared_ptr<State> state, Key key, std::shared_ptr<tcp::acceptor> acceptor);
   static Task<void> serve(std::shared_ptr<State> state, Key key, tcp::socket socket);
+  bool is_crowded(const Key& key) const;
+  static Task<void> turn_away(std::shared_ptr<State> state, Key key, tcp::socket socket);
   static Task<void> talk(std::shared_ptr<State> state, Key key, GuestPtr guest);
-  static Task<bool> read(std::shared_ptr<State> state, GuestPtr guest);
+  static Task<bool> read(std::shared_ptr<State> state, Key key, GuestPtr guest);
   static Task<bool> hold(std::shared_ptr<State> state, Key key, GuestPtr guest, client::TimePoint deadline);
   static Task<bool> connect(std::shared_ptr<State> state, GuestPtr guest);
   static Task<void> pass(std::shared_ptr<State> state, GuestPtr guest);
@@ -127,7 +107,8 @@ struct Doors::State : std::enable_shared_from_this<Doors::State> {
   Counts counts;
   std::map<Key, Door> doors;
   std::map<Ticket, GuestPtr> guests;  // those that are held, or were passed on
-  std::size_t connections = 0;
+  std::size_t connections = 0, turned_away = 0;
+  std::map<Key, std::size_t> connections_of;  // of each service
   bool is_closed = false;
   client::TaskGroup tasks;    // accept, and one or two for each connection
   client::TaskGroup opening;  // tries again what could not be opened
@@ -181,14 +162,39 @@ Task<void> Doors::State::accept(std::shared_ptr<State> state, Key key,
       co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
       continue;
     }
-    if (state->connections < state->bounds.connections)
+    if (!state->is_crowded(key)) {
       state->tasks.spawn(serve(state, key, std::move(socket)));
+      continue;
+    }
+    ++state->counts.crowded;
+    if (state->turned_away < kMaxTurnedAway) state->tasks.spawn(turn_away(state, key, std::move(socket)));
   }
+}
+
+// One service cannot take all connections from the others.
+bool Doors::State::is_crowded(const Key& key) const {
+  const auto of = connections_of.find(key);
+  return connections >= bounds.connections ||
+         (of != connections_of.end() && of->second >= bounds.connections_of_service);
+}
+
+Task<void> Doors::State::turn_away(std::shared_ptr<State> state, Key key, tcp::socket socket) {
+  ++state->turned_away;
+  const auto guest = std::make_shared<Guest>(std::move(socket), state->env.executor);
+  try {
+    co_await refuse(guest, 503, fmt::format("{}: too many connections wait here; try again later\n", key),
+                    kRetryFull);
+  } catch (const std::exception& e) {
+    if (state->warn) state->warn(fmt::format("a connection ended: {}", e.what()));
+  }
+  --state->turned_away;
+  guest->client.close();
 }
 
 // What one connection makes us throw ends that connection only.
 Task<void> Doors::State::serve(std::shared_ptr<State> state, Key key, tcp::socket socket) {
   ++state->connections;
+  ++state->connections_of[key];
   const auto guest = std::make_shared<Guest>(std::move(socket), state->env.executor);
   try {
     co_await talk(state, key, guest);
@@ -196,6 +202,8 @@ Task<void> Doors::State::serve(std::shared_ptr<State> state, Key key, tcp::socke
     if (state->warn) state->warn(fmt::format("a connection ended: {}", e.what()));
   }
   --state->connections;
+  if (--state->connections_of[key] == 0) state->connections_of.erase(key);
+  state->holding.forget_head(key, guest->unfinished);
   if (guest->ticket != 0) {
     const bool was_held = guest->address.empty();
     state->guests.erase(guest->ticket);
@@ -208,7 +216,8 @@ Task<void> Doors::State::serve(std::shared_ptr<State> state, Key key, tcp::socke
 }
 
 Task<void> Doors::State::talk(std::shared_ptr<State> state, Key key, GuestPtr guest) {
-  if (!co_await read(state, guest)) co_return;
+  if (!co_await read(state, key, guest)) co_return;
+  state->holding.forget_head(key, std::exchange(guest->unfinished, 0));
   const auto ticket = state->holding.take(key, guest->came.size());
   if (!ticket) {
     ++state->counts.full;
@@ -235,14 +244,22 @@ Task<void> Doors::State::talk(std::shared_ptr<State> state, Key key, GuestPtr gu
 }
 
 // Reads until the head is there. False: it does not come, or is none.
-Task<bool> Doors::State::read(std::shared_ptr<State> state, GuestPtr guest) {
-  std::vector<char> piece(kPiece);
+Task<bool> Doors::State::read(std::shared_ptr<State> state, Key key, GuestPtr guest) {
+  std::vector<char> piece(kHeadPiece);
   guest->client.expires_after(kForHead);
   while (true) {
     error_code error;
     const std::size_t n = co_await guest->client.async_read_some(
         asio::buffer(piece), asio::redirect_error(asio::use_awaitable, error));
     if (error) co_return false;
+    if (!state->holding.take_head(key, n)) {
+      ++state->counts.full;
+      co_await refuse(guest, 429,
+                      fmt::format("{}: too many requests are on their way in; try again later\n", key),
+                      kRetryFull);
+      co_return false;
+    }
+    guest->unfinished += n;
     guest->came.append(piece.data(), n);
     const auto head = read_head(guest->came);
     if (!head) {

@@ -16,12 +16,13 @@ namespace muster::activator {
 
 // Of all services since the beginning.
 struct Counts {
-  std::uint64_t passed = 0;  // to a replica
-  std::uint64_t full = 0;    // 429
-  std::uint64_t late = 0;    // 504
-  std::uint64_t closed = 0;  // 503: the service is gone, or this process ends
-  std::uint64_t gone = 0;    // the client went while its request was held
-  std::uint64_t wrong = 0;   // 400: no HTTP
+  std::uint64_t passed = 0;   // to a replica
+  std::uint64_t full = 0;     // 429
+  std::uint64_t crowded = 0;  // 503: too many connections
+  std::uint64_t late = 0;     // 504
+  std::uint64_t closed = 0;   // 503: the service is gone, or this process ends
+  std::uint64_t gone = 0;     // the client went while its request was held
+  std::uint64_t wrong = 0;    // 400: no HTTP
 };
 
 struct Service {

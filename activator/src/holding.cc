@@ -5,6 +5,23 @@
 
 namespace muster::activator {
 
+bool Holding::take_head(const client::Key& service, std::size_t bytes) {
+  const auto known = heads_.find(service);
+  const std::size_t of_service = (known == heads_.end() ? 0 : known->second) + bytes;
+  if (of_service > bounds_.bytes / 4 || bytes_ + bytes > bounds_.bytes) return false;
+  heads_[service] = of_service;
+  bytes_ += bytes;
+  return true;
+}
+
+void Holding::forget_head(const client::Key& service, std::size_t bytes) {
+  const auto known = heads_.find(service);
+  if (known == heads_.end()) return;
+  bytes_ -= bytes;
+  known->second -= bytes;
+  if (known->second == 0) heads_.erase(known);
+}
+
 std::optional<Ticket> Holding::take(const client::Key& service, std::size_t bytes) {
   Line& line = lines_[service];
   if (line.held.size() >= bounds_.requests || bytes_ + bytes > bounds_.bytes) return std::nullopt;

@@ -26,6 +26,10 @@ class Holding {
  public:
   explicit Holding(Bounds bounds) : bounds_(bounds) {}
 
+  // So much more has come of a request of which it is not known yet what it is. False: beyond the bound;
+  // nothing is counted.
+  bool take_head(const client::Key& service, std::size_t bytes);
+  void forget_head(const client::Key& service, std::size_t bytes);
   // A request with so many bytes read. nullopt: beyond the bound of requests or of bytes.
   std::optional<Ticket> take(const client::Key& service, std::size_t bytes);
   // More of it was read while it is held. False: beyond the bound; nothing is counted.
@@ -68,6 +72,7 @@ class Holding {
   Bounds bounds_;
   std::map<Ticket, Request> requests_;
   std::map<client::Key, Line> lines_;
+  std::map<client::Key, std::size_t> heads_;  // bytes of those that still come; in bytes_ too
   std::size_t bytes_ = 0;
   Ticket next_ = 1;
   std::uint64_t turns_ = 0;

@@ -320,8 +320,10 @@ void Controller::Impl::add_service_of(const client::Pod& pod) {
 }
 
 void Controller::Impl::add_jobs_on(const std::string& node) {
-  for (const auto& pod : caches.pods.store().by_index(reconcilers::kByNode, node))
+  for (const auto& pod : caches.pods.store().by_index(reconcilers::kByNode, node)) {
     job_runner.add(client::make_key(pod->meta.ns, *client::find_value(pod->labels, reconcilers::kJobLabel)));
+    add_service_of(*pod);  // its replica leaves a node that is cordoned
+  }
 }
 
 void Controller::Impl::gpus_changed(const std::string& node) {

@@ -29,6 +29,41 @@ TEST_F(Serving, ARollingUpdateAndAScaleDownLoseNoRequest) {
   EXPECT_GT(summary["by_model"].value("second", 0), 50);
 }
 
+// The operator is killed when the canary serves, and again right after somebody has aborted it.
+TEST_F(Serving, ACanaryThatIsAbortedWhileTheOperatorDiesLosesNoRequest) {
+  json chat = service(2, "first");
+  chat["spec"]["rollout"] = {{"canary", {{"percent", 50}}}};
+  cluster().create(chat);
+  ASSERT_TRUE(wait_rolled_out(2)) << status().dump(2);
+  const std::string stable = status()["revision"];
+  Load load(cluster(), "owner", "canary", 6);
+  ASSERT_TRUE(load.wait_requests(50)) << load.summary();
+
+  json changed = service(2, "second")["spec"]["template"];
+  cluster().patch(path(), {{"spec", {{"template", changed}}}});
+  ASSERT_TRUE(cluster().wait(90s, [&] {
+    return cluster().condition_of(path(), "RolledOut").value("reason", "") == "CanaryServes";
+  })) << status().dump(2);
+  const auto kill_operator = [] {
+    nodes_->kubectl({"-n", "muster-system", "delete", "pods", "-l", "app.kubernetes.io/name=muster",
+                     "--grace-period=0", "--force"});
+  };
+  kill_operator();
+  ASSERT_TRUE(load.wait_requests(50)) << load.summary();
+  const std::string canary = status()["canary"]["revision"];
+  cluster().patch(path(), {{"spec", {{"rollout", {{"canary", {{"abortedRevision", canary}}}}}}}});
+  kill_operator();
+  ASSERT_TRUE(wait_rolled_out(2)) << status().dump(2);
+  EXPECT_EQ(status()["revision"], stable);
+  ASSERT_TRUE(load.wait_requests(50)) << load.summary();
+
+  load.end();
+  const json summary = load.summary();
+  EXPECT_THAT(summary["lost"], IsEmpty()) << summary.dump(2);
+  EXPECT_GT(summary["by_model"].value("first", 0), 50);
+  EXPECT_GT(summary["by_model"].value("second", 0), 10);
+}
+
 // A replica is to have five requests. One is always on its way, at the peak twelve and then fifteen; of
 // these three take long, and follow on one another, so that replicas have to answer after they have been
 // told to end.

@@ -88,5 +88,24 @@ TEST_F(BorrowedService, ItMovesAndShrinksWithoutALostRequestAndStopsOnlyForAQuot
   EXPECT_TRUE(wait_left(0)) << status().dump(2);
 }
 
+// It is the only one, and its budget keeps it until another serves on the other node.
+TEST_F(BorrowedService, ADrainOfItsNodeLosesNoRequestThoughItIsTheOnlyReplica) {
+  json chat = service(1, "chat");
+  chat["spec"]["preemptible"] = true;
+  cluster().create(chat);
+  ASSERT_TRUE(wait_rolled_out(1)) << status().dump(2);
+  Load load(cluster(), "team", "drained", 4);
+  ASSERT_TRUE(load.wait_requests(20)) << load.summary();
+  const std::string before = its_node();
+  nodes_->kubectl({"drain", before, "--pod-selector=muster.dev/service=chat", "--ignore-daemonsets",
+                   "--delete-emptydir-data", "--timeout=120s"});
+  ASSERT_TRUE(wait_rolled_out(1)) << status().dump(2);
+  EXPECT_NE(its_node(), before);
+  ASSERT_TRUE(load.wait_requests(20)) << load.summary();
+  load.end();
+  nodes_->kubectl({"uncordon", before});
+  EXPECT_THAT(load.summary()["lost"], IsEmpty()) << load.summary().dump(2);
+}
+
 }  // namespace
 }  // namespace muster::test

@@ -10,7 +10,9 @@ std::string metrics_url(const std::string& address, std::int32_t port, const std
   return fmt::format("http://{}{}{}:{}{}", is_v6 ? "[" : "", address, is_v6 ? "]" : "", port, path);
 }
 
-client::Task<EndpointReader::Samples> EndpointReader::read(std::string url, client::WantedMetric wanted) {
+client::Task<EndpointReader::Samples> EndpointReader::read(std::string url, client::WantedMetric wanted,
+                                                           int* status) {
+  if (status != nullptr) *status = 0;
   Samples samples = std::unexpected(url + " was not asked");
   auto permit = co_await requests_.acquire();
   if (!permit || stopped_) co_return samples;
@@ -19,6 +21,7 @@ client::Task<EndpointReader::Samples> EndpointReader::read(std::string url, clie
   request.headers = {{"accept", "text/plain;version=0.0.4"}};
   const auto answer = co_await transport_.round_trip(std::move(request), timeout_);
   permit.release();
+  if (answer && status != nullptr) *status = answer->status;
   if (!answer) {
     samples = std::unexpected(fmt::format("{}: {}", url, answer.error().message));
   } else if (answer->status != 200) {

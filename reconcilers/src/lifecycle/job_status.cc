@@ -109,6 +109,14 @@ void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status
   if (status.assignment.attempt != 0) status.allocated.gpu = crds::MilliGpu{gpus};
 }
 
+std::optional<crds::Time> starts_since(const crds::TrainingJobStatus& status) {
+  const auto* admitted = crds::find_condition(status.conditions, "Admitted");
+  const auto* ready = crds::find_condition(status.conditions, "PodsReady");
+  if (status.assignment.attempt == 0 || status.started_at || admitted == nullptr || ready == nullptr)
+    return std::nullopt;
+  return std::max(admitted->last_transition_time, ready->last_transition_time);
+}
+
 std::int32_t serving_attempt(const crds::Assignment& a) {
   return a.replaces.attempt != 0 ? a.replaces.attempt : a.attempt;
 }

@@ -220,6 +220,7 @@ bool program_fails(JobStep& s) {
 bool comes_up(JobStep& s) {
   publish_names(s);
   judge_readiness(s);
+  say_start_problem(s);
   return false;
 }
 

@@ -11,6 +11,8 @@ namespace {
 
 // When a replica is ready, whoever sends to its Service hears of it a little later.
 constexpr std::chrono::seconds kStillLed{5};
+// While it is not known of all activators for whom they listen.
+constexpr std::chrono::seconds kLookAgain{2};
 
 }  // namespace
 
@@ -58,6 +60,24 @@ bool InferenceServiceReconciler::leads_itself(const std::vector<client::Ptr<clie
   });
 }
 
+// To whom the slice leads. What this process has not written itself it reads; nothing: it could not.
+client::Task<std::optional<std::vector<std::string>>> InferenceServiceReconciler::led_now(client::Key key,
+                                                                                          Service service) {
+  std::optional<std::vector<std::string>> led;
+  crds::Json slice;
+  if (const auto known = kept_.find(key + "/endpointslices"); known != kept_.end()) {
+    slice = crds::Json::parse(known->second.content, nullptr, false);  // "": there is none
+  } else {
+    const auto read = co_await context_.api.get(client::resources::kEndpointSlices,
+                                                {service->meta.ns, activation_slice_name(service->value)});
+    if (!read && read.error().code != client::ErrorCode::kNotFound) co_return led;
+    if (read) slice = crds::Json::parse(*read, nullptr, false);
+    if (read && !is_owned_by(slice, service->meta.uid)) slice = {};
+  }
+  led = addresses_of_slice(slice, service->value.status.activator_port);
+  co_return led;
+}
+
 // The activators stand in before the last replica goes, and until the first one has served for a moment.
 client::Task<Outcome> InferenceServiceReconciler::keep_led(const client::Key& key, Service service) {
   const auto serving = serving_pods(service);
@@ -65,12 +85,20 @@ client::Task<Outcome> InferenceServiceReconciler::keep_led(const client::Key& ke
   const bool is_at_zero = crds::size_of(service->value) == 0;
   std::vector<std::string> addresses;
   const bool is_held = is_at_zero || !leads_itself(serving);
-  if (is_held && port != 0 && activation_of(key, service).missing.empty())
-    addresses = activators_.addresses(key, port);
+  const bool may_hold = is_held && port != 0 && isolation_of(service).empty();
+  bool is_silent = false;
+  if (may_hold) addresses = activators_.addresses(key, port);
   const bool nobody_stands_in = addresses.empty();
+  if (may_hold && activators_.is_silent()) {
+    const auto led = co_await led_now(key, service);
+    if (!led) co_return Outcome::retry();
+    is_silent = activators_.is_silent();  // some may have answered meanwhile
+    addresses = activators_.still_led(key, port, *led);
+  }
   if (!co_await lead(key, service, std::move(addresses))) co_return Outcome::retry();
   if (is_at_zero && !serving.empty() && nobody_stands_in) co_return Outcome::retry();
-  co_return is_held && !serving.empty() ? Outcome::again(std::chrono::seconds{1}) : Outcome::done();
+  if (is_held && !serving.empty()) co_return Outcome::again(std::chrono::seconds{1});
+  co_return is_silent ? Outcome::again(kLookAgain) : Outcome::done();
 }
 
 client::Task<bool> InferenceServiceReconciler::lead(client::Key key, Service service,

@@ -10,6 +10,7 @@
 
 #include "muster/reconcilers/common/endpoint_problem.h"
 #include "muster/reconcilers/common/endpoint_reader.h"
+#include "muster/reconcilers/common/json_reader.h"
 #include "muster/reconcilers/common/log.h"
 #include "muster/reconcilers/common/owner.h"
 #include "muster/reconcilers/pods/names.h"
@@ -37,7 +38,10 @@ struct Known {
   bool is_ready = false;
   std::uint64_t asked_by = 0;  // the coroutine that does; 0: none
   bool answers = false;
+  bool refuses = false;  // it has answered, and not with what was asked for
   std::string problem{};
+
+  bool is_silent() const { return is_ready && !answers && !refuses; }
   std::int64_t version = 0;
   Lines lines{};
 };
@@ -50,6 +54,17 @@ std::int32_t number_of(const std::string* text) {
 
 bool is_v6(const std::string& address) {
   return address.find(':') != std::string::npos;
+}
+
+// Sorted, each once, of one family: a slice has no other.
+std::vector<std::string> of_one_family(std::vector<std::string> all) {
+  std::ranges::sort(all);
+  all.erase(std::ranges::unique(all).begin(), all.end());
+  if (!all.empty()) {
+    const bool v6 = is_v6(all.front());
+    std::erase_if(all, [v6](const std::string& address) { return is_v6(address) != v6; });
+  }
+  return all;
 }
 
 }  // namespace
@@ -94,6 +109,20 @@ crds::Json activation_slice_json(const crds::InferenceService& service,
   slice["ports"] = Json::array();
   slice["ports"].push_back(std::move(port));
   return slice;
+}
+
+std::vector<std::string> addresses_of_slice(const crds::Json& slice, std::int32_t port) {
+  std::vector<std::string> all;
+  bool is_same_port = false;
+  for (const crds::Json& one : items(find(slice, "ports"))) {
+    const crds::Json* number = find(&one, "port");
+    is_same_port = is_same_port || (number != nullptr && number->is_number_integer() && *number == port);
+  }
+  if (!is_same_port) return all;
+  for (const crds::Json& endpoint : items(find(slice, "endpoints"))) {
+    for (const crds::Json& address : items(find(&endpoint, "addresses"))) all.push_back(text(&address));
+  }
+  return all;
 }
 
 struct Activators::State {
@@ -146,6 +175,7 @@ void Activators::State::take(Known& known, const std::vector<client::Sample>& sa
                                               std::llround(std::min(sample.value, kMost))};
   }
   known.answers = true;
+  known.refuses = false;
   known.problem.clear();
   put(known, std::move(lines));
 }
@@ -163,7 +193,8 @@ Task<void> Activators::State::ask(std::shared_ptr<State> state, std::string name
   while (Known* known = mine()) {
     std::string url =
         metrics_url(known->ip, state->options.admin_port, fmt::format("/demand?after={}", known->version));
-    const auto samples = co_await state->reader.read(std::move(url), wanted);
+    int status = 0;
+    const auto samples = co_await state->reader.read(std::move(url), wanted, &status);
     known = mine();
     if (known == nullptr) co_return;
     if (samples) {
@@ -173,6 +204,7 @@ Task<void> Activators::State::ask(std::shared_ptr<State> state, std::string name
     if (known->answers || known->problem.empty())
       log_warn("an activator does not answer", {{"pod", name}, {"problem", told(samples.error())}});
     known->answers = false;
+    known->refuses = status != 0;
     known->version = 0;
     known->problem = told(samples.error());
     state->put(*known, {});
@@ -200,7 +232,7 @@ void Activators::note(const client::Pod& pod, bool is_gone) {
   known.is_ready = is_ready;
   if (!is_ready || is_other) {
     known.asked_by = 0;
-    known.answers = false;
+    known.answers = known.refuses = false;
     known.version = 0;
     state.put(known, {});
   }
@@ -246,12 +278,20 @@ std::vector<std::string> Activators::addresses(const Key& service, std::int32_t 
     const auto line = pod.lines.find(service);
     if (pod.is_ready && line != pod.lines.end() && line->second.port == port) all.push_back(pod.ip);
   }
-  std::ranges::sort(all);
-  if (!all.empty()) {
-    const bool v6 = is_v6(all.front());
-    std::erase_if(all, [v6](const std::string& address) { return is_v6(address) != v6; });
+  return of_one_family(std::move(all));
+}
+
+bool Activators::is_silent() const {
+  return std::ranges::any_of(state_->pods, [](const auto& pod) { return pod.second.is_silent(); });
+}
+
+std::vector<std::string> Activators::still_led(const Key& service, std::int32_t port,
+                                               const std::vector<std::string>& led) const {
+  std::vector<std::string> all = addresses(service, port);
+  for (const auto& [name, pod] : state_->pods) {
+    if (pod.is_silent() && std::ranges::find(led, pod.ip) != led.end()) all.push_back(pod.ip);
   }
-  return all;
+  return of_one_family(std::move(all));
 }
 
 bool Activators::is_ignored(const Key& service, std::int32_t port) const {

@@ -57,13 +57,14 @@ Outcome not_yet(const client::Key& key, const Refused& refusal) {
 
 // `wanted`: as it is in the revision in force. Under a canary the stable replicas are guaranteed first.
 WantedReplicas wanted_replicas(const crds::InferenceService& wanted, const crds::InferenceService& stable,
-                               const std::optional<crds::CanaryStatus>& canary) {
+                               const RolloutDecision& decided) {
   const std::int32_t size = crds::size_of(wanted);
-  if (!canary) return {size, crds::guaranteed_of(wanted)};
-  const std::int32_t share = std::min(canary->replicas, size);
-  return {
-      size, std::min(crds::guaranteed_of(stable), size - share),
-      WantedReplicas::OfCanary{share, std::clamp(crds::guaranteed_of(wanted) - (size - share), 0, share)}};
+  if (!decided.canary) return {size, crds::guaranteed_of(wanted)};
+  const std::int32_t all = size + decided.beside;
+  const std::int32_t share = std::min(decided.canary->replicas, all);
+  const std::int32_t left = crds::guaranteed_of(wanted) + decided.beside - (all - share);
+  return {all, std::min(crds::guaranteed_of(stable), all - share),
+          WantedReplicas::OfCanary{share, std::clamp(left, 0, share)}};
 }
 
 }  // namespace
@@ -76,6 +77,7 @@ client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
     ports_.erase(key);
     written_.erase(key);
     rooms_.erase(key);
+    cannot_move_.erase(key);
     histories_.erase(key);
     autoscaler_.forget(key);
     co_return Outcome::done();
@@ -176,9 +178,14 @@ client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Ke
     states.push_back(view.state);
     states.back().is_stable = decision.canary && view.revision == decision.stable;
   }
-  const ServicePlan plan = plan_replicas(
-      wanted_replicas(wanted, as_stable ? *as_stable : wanted, decision.canary), wanted.spec.rollout, states,
-      rollout_before(wanted.status, revision), room_since(key, service), context_.now());
+  const ServicePlan plan = plan_replicas(wanted_replicas(wanted, as_stable ? *as_stable : wanted, decision),
+                                         wanted.spec.rollout, states, rollout_before(wanted.status, revision),
+                                         room_since(key, service), context_.now());
+  const bool was_stuck = cannot_move_.contains(key);
+  if (plan.cannot_move)
+    cannot_move_.insert(key);
+  else
+    cannot_move_.erase(key);
   std::vector<Job> leaving;
   for (const auto i : plan.remove) leaving.push_back(fleet.jobs[i]);
   bool ok = co_await remove(service, std::move(leaving));
@@ -208,7 +215,8 @@ client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Ke
                                              context_.now(), scaling, read ? &revisions : nullptr));
   if (!ok || outcome.failed) co_return Outcome::retry();
   const client::Duration again = refusal.reason.empty() ? kKeepInterval : kRefusedInterval;
-  if (!outcome.after || *outcome.after > again) outcome.after = again;
+  outcome.no_later_than(again);
+  if (was_stuck != plan.cannot_move) outcome.no_later_than(client::Duration{0});  // its budget is another
   for (const auto& wake_at : {plan.wake_at, decision.wake_at}) {
     if (!wake_at) continue;
     const auto due = std::chrono::ceil<client::Duration>(*wake_at - context_.env.clock.wall());
@@ -248,8 +256,14 @@ InferenceServiceReconciler::Fleet InferenceServiceReconciler::fleet_of(const Ser
   for (const auto& job : context_.caches.jobs.store().by_index(kByOwner, service->meta.uid)) {
     if (job->value.metadata.deletion_timestamp) continue;
     fleet.jobs.push_back(job);
-    fleet.views.push_back(
+    auto& view = fleet.views.emplace_back(
         view_of(job->value, context_.caches.pods.store().by_index(kByOwner, job->meta.uid), revision));
+    const crds::Assignment& assignment = job->value.status.assignment;
+    view.state.is_cordoned = assignment.replaces.attempt == 0 &&  // else it moves already
+                             std::ranges::any_of(assignment.pods, [this](const auto& place) {
+                               const auto node = context_.caches.nodes.store().find(place.node);
+                               return node && node->unschedulable;
+                             });
   }
   return fleet;
 }
@@ -298,7 +312,7 @@ client::Task<Refused> InferenceServiceReconciler::keep_companions(client::Key ke
       co_await keep_companion(key + "/services", client::resources::kServices, service, endpoint_json(as));
   const Refused second =
       co_await keep_companion(key + "/poddisruptionbudgets", client::resources::kPodDisruptionBudgets,
-                              service, disruption_budget_json(as));
+                              service, disruption_budget_json(as, cannot_move_.contains(key)));
   if (first.reason.empty()) first = second;
   for (const crds::ServiceRole& role : as.spec.roles) {
     const Refused one = co_await keep_companion(key + "/services/" + role.name, client::resources::kServices,

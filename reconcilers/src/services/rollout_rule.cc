@@ -15,11 +15,11 @@ std::string stable_before(const crds::InferenceServiceStatus& status) {
 
 // Goes from step to step as time allows. Nothing: the last one has passed.
 std::optional<crds::CanaryStatus> step_canary(crds::CanaryStatus canary, const crds::Canary& rule,
-                                              std::int32_t desired, std::int32_t ready, crds::Time now,
+                                              const CanarySize& of, std::int32_t ready, crds::Time now,
                                               std::optional<crds::Time>& wake_at) {
   const auto steps = static_cast<std::int32_t>(rule.steps.size());
   if (rule.percent || steps == 0) {
-    canary.replicas = canary_share(desired, rule.percent.value_or(1));
+    canary.replicas = canary_share(of, rule.percent.value_or(1)).replicas;
     canary.step = 0;
     canary.ready_since.reset();
     return canary;
@@ -27,7 +27,8 @@ std::optional<crds::CanaryStatus> step_canary(crds::CanaryStatus canary, const c
   canary.step = std::min(canary.step, steps - 1);  // steps may have been edited away
   for (; canary.step < steps; ++canary.step) {
     const crds::CanaryStep& step = rule.steps[static_cast<std::size_t>(canary.step)];
-    canary.replicas = canary_share(desired, step.percent);
+    canary.replicas = canary_share(of, step.percent).replicas;
+    if (canary.replicas == 0) canary.ready_since.reset();  // what it had served before is no proof any more
     const bool serves = canary.replicas > 0 && ready >= canary.replicas;
     if (serves && !canary.ready_since) canary.ready_since = now;
     // One that is asked for later, by autoscaling, does not set the clock back. But nothing goes on while
@@ -43,11 +44,26 @@ std::optional<crds::CanaryStatus> step_canary(crds::CanaryStatus canary, const c
   return std::nullopt;
 }
 
+std::int32_t percent_of(const crds::Canary& rule, std::int32_t step) {
+  if (rule.percent || rule.steps.empty()) return rule.percent.value_or(1);
+  return rule.steps[std::min(static_cast<std::size_t>(step), rule.steps.size() - 1)].percent;
+}
+
+// What is told of one that has no replica.
+std::string why_none(const crds::InferenceService& service) {
+  if (crds::size_of(service) == 0)
+    return "at size 0 there is no canary: no step passes, and the first replica is of the stable revision";
+  return "the only replica stays of the stable revision, and spec.rollout.maxSurge 0 leaves no room for one "
+         "beside it";
+}
+
 }  // namespace
 
-std::int32_t canary_share(std::int32_t replicas, std::int32_t percent) {
-  if (replicas <= 0) return 0;
-  return std::max(1, static_cast<std::int32_t>(std::int64_t{replicas} * percent / 100));
+CanaryShare canary_share(const CanarySize& of, std::int32_t percent) {
+  const auto share = static_cast<std::int32_t>(std::int64_t{of.replicas} * percent / 100);
+  if (of.replicas <= 0 || share > 0) return {std::max(0, share), 0};
+  if (of.replicas > 1) return {1, 0};
+  return of.max_surge > 0 ? CanaryShare{1, 1} : CanaryShare{0, 0};
 }
 
 RolloutDecision decide_rollout(const crds::InferenceService& service, const RolloutView& view,
@@ -64,6 +80,7 @@ RolloutDecision decide_rollout(const crds::InferenceService& service, const Roll
           rollout.to_revision);
       if (!status.revision.empty()) d.target = status.revision;
       d.canary = status.canary;
+      if (d.canary && d.canary->replicas > 0 && crds::size_of(service) == 1) d.beside = 1;
       return d;
     }
     d.target = rollout.to_revision;
@@ -83,8 +100,10 @@ RolloutDecision decide_rollout(const crds::InferenceService& service, const Roll
     crds::CanaryStatus canary;
     canary.revision = d.target;
     if (status.canary && status.canary->revision == d.target) canary = *status.canary;
-    d.canary =
-        step_canary(std::move(canary), rule, crds::size_of(service), view.ready(d.target), now, d.wake_at);
+    const CanarySize of{crds::size_of(service), rollout.max_surge};
+    d.canary = step_canary(std::move(canary), rule, of, view.ready(d.target), now, d.wake_at);
+    if (d.canary) d.beside = canary_share(of, percent_of(rule, d.canary->step)).beside;
+    if (d.canary && d.canary->replicas == 0) d.why_no_canary = why_none(service);
   }
   if (!d.canary) d.stable = d.target;
   return d;

@@ -61,7 +61,8 @@ void InferenceServiceReconciler::tell(const Service& service, const crds::Infere
       continue;
     const bool is_wanted = c.reason == "RollingOut" || c.reason == "NoReplicas" ||
                            c.reason == "NoReplicaServes" || c.reason == "ScalingDisabled" ||
-                           c.reason == "ScaledToZero" || c.reason == "CanaryServes";
+                           c.reason == "ScaledToZero" || c.reason == "CanaryServes" ||
+                           c.reason == "CanaryWaits";
     const bool is_violation = c.type == "PolicyViolation";
     if (is_violation && c.status != crds::ConditionStatus::kTrue) continue;
     const bool is_bad = is_violation || (c.status == crds::ConditionStatus::kFalse && !is_wanted &&

@@ -34,6 +34,18 @@ void serve_on(Json& pod, std::int64_t seconds) {
       pod.value("terminationGracePeriodSeconds", kDefaultGraceSeconds) + seconds;
 }
 
+// Of what a program dies it says last, and most say it only in their log: in the status it is why a replica
+// does not start. What a container says of itself counts.
+void keep_last_words(Json& pod) {
+  for (const char* list : {"initContainers", "containers"}) {
+    if (!pod.contains(list)) continue;
+    for (Json& container : pod[list]) {
+      if (!container.contains("terminationMessagePolicy"))
+        container["terminationMessagePolicy"] = "FallbackToLogsOnError";
+    }
+  }
+}
+
 // The template as its replicas' schema has it: Muster starts again what ends, whole groups at a time, not the
 // kubelet.
 crds::RawJson template_of_replica(const crds::RawJson& pod_template,
@@ -42,6 +54,7 @@ crds::RawJson template_of_replica(const crds::RawJson& pod_template,
   Json changed = *pod_template.value;
   if (changed.contains("spec") && changed["spec"].is_object()) {
     changed["spec"].erase("restartPolicy");
+    keep_last_words(changed["spec"]);
     if (drain_seconds) serve_on(changed["spec"], *drain_seconds);
   }
   return {std::make_shared<const Json>(std::move(changed))};
@@ -185,11 +198,13 @@ bool takes_requests(const crds::InferenceServiceSpec& spec, const client::Pod& p
   return traffic != nullptr && *traffic == "true";
 }
 
-Json disruption_budget_json(const crds::InferenceService& service) {
+Json disruption_budget_json(const crds::InferenceService& service, bool cannot_move) {
   const auto& spec = service.spec;
   // In pods, not in groups: a budget cannot count groups, and as many pods as a group has may be one of each.
   const std::int64_t pods = std::int64_t{crds::size_of(service)} * crds::pods_of_replica(spec);
-  const std::int64_t kept = std::max<std::int64_t>(0, pods - std::max(1, spec.rollout.max_unavailable));
+  const bool is_kept = crds::size_of(service) == 1 && spec.rollout.max_unavailable == 0 && !cannot_move;
+  const std::int64_t may_go = is_kept ? 0 : std::max(1, spec.rollout.max_unavailable);
+  const std::int64_t kept = std::max<std::int64_t>(0, pods - may_go);
   const Json labels = {{std::string(kServiceLabel), service.metadata.name}};
   return {{"apiVersion", "policy/v1"},
           {"kind", "PodDisruptionBudget"},

@@ -33,7 +33,8 @@ class Planner {
     if (old_.empty()) return;
     const auto placed = std::ranges::count_if(replicas_, [](const Replica& r) { return r.is_placed; });
     plan_.rollout.places = places_ > 0 ? places_ : static_cast<std::int32_t>(placed);
-    plan_.rollout.gives_way = before.gives_way || surge_is_stuck();
+    plan_.rollout.gives_way = !moves_ && (before.gives_way || surge_is_stuck());
+    plan_.cannot_move = moves_ && nobody_takes_over();
   }
 
   ServicePlan run() {
@@ -44,7 +45,7 @@ class Planner {
     plan_.create_stable = std::clamp(missing(stable_), 0, std::max(0, room));
     plan_.create_stable_guaranteed = to_be_guaranteed(stable_, plan_.create_stable);
     room -= plan_.create_stable;
-    plan_.create = std::clamp(missing(in_force_), 0, std::max(0, room));
+    plan_.create = may_try() ? std::clamp(missing(in_force_), 0, std::max(0, room)) : 0;
     plan_.create_guaranteed = to_be_guaranteed(in_force_, plan_.create);
     return std::move(plan_);
   }
@@ -58,8 +59,12 @@ class Planner {
 
   // Who is kept, and who is to be replaced. Without a canary those that are too many are not replaced.
   void sort_out() {
+    moves_ = !has_canary_ && rollout_.max_surge > 0 && std::ranges::all_of(replicas_, &Replica::is_current) &&
+             std::ranges::any_of(replicas_, is_to_move);
     for (std::size_t i = 0; i < replicas_.size(); ++i) {
-      if (replicas_[i].is_current) {
+      if (moves_ && is_to_move(replicas_[i])) {
+        old_.push_back(i);
+      } else if (replicas_[i].is_current) {
         in_force_.kept.push_back(i);
       } else if (has_canary_ && replicas_[i].is_stable) {
         stable_.kept.push_back(i);
@@ -82,13 +87,20 @@ class Planner {
   void order(std::vector<std::size_t>& list) const {
     std::ranges::sort(list, {}, [this](std::size_t i) { return keep_order(replicas_[i]); });
   }
+  static bool is_to_move(const Replica& r) { return r.is_cordoned && r.is_ready; }
   static std::int32_t missing(const Part& part) { return part.wanted - count(part.kept); }
   static std::int32_t count(const std::vector<std::size_t>& list) {
     return static_cast<std::int32_t>(list.size());
   }
 
+  // From zero the first request goes to a revision that has served before.
+  bool may_try() const {
+    if (stable_.wanted == 0) return true;
+    return std::ranges::any_of(replicas_, [](const Replica& r) { return r.is_ready; });
+  }
   std::int32_t surge() const { return old_.empty() || plan_.rollout.gives_way ? 0 : rollout_.max_surge; }
   std::int32_t may_miss() const {
+    if (moves_) return 0;
     return plan_.rollout.gives_way ? std::max(1, rollout_.max_unavailable) : rollout_.max_unavailable;
   }
 
@@ -109,6 +121,19 @@ class Planner {
       } else if (!plan_.wake_at || due < *plan_.wake_at) {
         plan_.wake_at = due;
       }
+    }
+    return is_stuck;
+  }
+
+  // Of those that were made so that others may go.
+  bool nobody_takes_over() {
+    bool is_stuck = false;
+    for (const auto i : current_) {
+      const Replica& r = replicas_[i];
+      if (r.is_placed) continue;
+      const auto due = std::max({r.created, r.waits_since, room_since_}) + kSurgePatience;
+      is_stuck = is_stuck || now_ >= due;
+      if (now_ < due && (!plan_.wake_at || due < *plan_.wake_at)) plan_.wake_at = due;
     }
     return is_stuck;
   }
@@ -152,6 +177,7 @@ class Planner {
 
   std::int32_t desired_;
   bool has_canary_;
+  bool moves_ = false;  // no rollout, but replicas leave cordoned nodes
   const crds::Rollout& rollout_;
   const std::vector<Replica>& replicas_;
   std::int32_t places_;  // as it is written down

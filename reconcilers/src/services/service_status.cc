@@ -9,6 +9,7 @@
 
 #include "muster/crds/text.h"
 #include "muster/reconcilers/lifecycle/job_status.h"
+#include "muster/reconcilers/lifecycle/start_problem.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/pod_identity.h"
 #include "muster/reconcilers/pods/role_groups.h"
@@ -21,6 +22,7 @@ using crds::ConditionStatus;
 
 constexpr std::string_view kGaveWay = "SurgeNotPlaced";
 constexpr const char* kCanaryServes = "CanaryServes";
+constexpr const char* kCanaryWaits = "CanaryWaits";
 constexpr std::size_t kMaxSaid = 2048;
 constexpr std::size_t kMaxRevisions = 64;  // the schema's
 
@@ -50,16 +52,47 @@ const ReplicaView* first_waiting(const std::vector<ReplicaView>& replicas) {
   return first;
 }
 
-// Why replicas that have their places do not serve; "": nobody says.
-std::string why_not_ready(const std::vector<ReplicaView>& replicas) {
+const crds::Condition* unready(const ReplicaView& r) {
+  const auto* ready = crds::find_condition(r.job->status.conditions, "PodsReady");
+  return r.state.is_ready || ready == nullptr || ready->status == ConditionStatus::kTrue ? nullptr : ready;
+}
+
+// What is wrong with the first replica that cannot start; "": nobody says.
+std::string start_problem(const std::vector<ReplicaView>& replicas) {
   for (const auto& r : replicas) {
-    const auto* ready = crds::find_condition(r.job->status.conditions, "PodsReady");
-    if (!r.state.is_placed || r.state.is_ready || ready == nullptr || ready->message.empty() ||
-        ready->status == ConditionStatus::kTrue)
-      continue;
-    return fmt::format("{}: {}", r.job->metadata.name, ready->message);
+    const auto* why = unready(r);
+    if (why != nullptr && is_start_problem(why->reason)) return why->reason;
   }
   return {};
+}
+
+// The replica that is told of among those that have their places and do not serve: one that cannot start
+// before one that is merely not there yet.
+const ReplicaView* first_starting(const std::vector<ReplicaView>& replicas) {
+  const ReplicaView* first = nullptr;
+  for (const auto& r : replicas) {
+    const auto* why = unready(r);
+    if (!r.state.is_placed || why == nullptr) continue;
+    if (is_start_problem(why->reason)) return &r;
+    if (first == nullptr) first = &r;
+  }
+  return first;
+}
+
+// How far its start is, and what is wrong with it. Instants, and no ages: those would be news every minute.
+std::string why_not_ready(const std::vector<ReplicaView>& replicas) {
+  const ReplicaView* r = first_starting(replicas);
+  if (r == nullptr) return {};
+  std::string text = "replica " + r->job->metadata.name;
+  if (const auto since = starts_since(r->job->status)) {
+    const auto timeout = r->job->spec.start_timeout;
+    text += fmt::format(" starts since {}, until {} at most (startTimeout {})", crds::to_string(*since),
+                        crds::to_string(*since + timeout), crds::to_string(timeout));
+  }
+  const auto* why = unready(*r);
+  if (is_start_problem(why->reason)) text += ": " + why->reason;
+  if (!why->message.empty()) text += ": " + why->message;
+  return text;
 }
 
 // `ready`: the indexes, within their role, of the pods that are ready.
@@ -186,7 +219,7 @@ class Writer {
   }
 
   void ready(const Refused& refused) {
-    std::string text = fmt::format("{} of {} replicas are ready", status_.ready_replicas, desired_);
+    std::string text = fmt::format("{} of {} replicas are ready", status_.ready_replicas, asked());
     if (!refused.reason.empty())
       text += fmt::format("; {} is made: {}", replicas_.empty() ? "no replica" : "no other", refused.message);
     for (const auto& more : {status_.queue.message, why_not_ready(replicas_)}) {
@@ -199,7 +232,11 @@ class Writer {
       return set("Ready", true, "ScaledToZero", "no replica serves: the first request makes one");
     if (desired_ == 0) return set("Ready", true, "NoReplicas", "spec.replicas is 0: nothing answers");
     const std::string& waits = refused.reason.empty() ? status_.queue.reason : refused.reason;
-    set("Ready", false, waits.empty() || placed_ > 0 ? "Starting" : waits, text);
+    const std::string problem = start_problem(replicas_);
+    const bool is_starting = waits.empty() || placed_ > 0;
+    if (refused.reason.empty() && !problem.empty() && (is_starting || waits == "BackingOff"))
+      return set("Ready", false, problem, text);
+    set("Ready", false, is_starting ? "Starting" : waits, text);
   }
 
   // Until this process has read its replicas, what the process before has said stands.
@@ -236,7 +273,9 @@ class Writer {
     if (decided.canary && canary_stands(*decided.canary)) return canary_serves(*decided.canary);
     text = fmt::format("{} replicas of revision {} are ready, {} of {} are left", updated_ready_, revision,
                        old, decided.canary ? "others" : "earlier ones");
-    if (decided.canary) text += fmt::format(", for a canary of {} of {}", decided.canary->replicas, desired_);
+    if (decided.canary) text += fmt::format(", for a canary of {} of {}", decided.canary->replicas, asked());
+    if (decided.canary && status_.ready_replicas == 0 && decided.canary->replicas < asked())
+      text += fmt::format("; it begins when a replica of revision {} is ready", decided.stable);
     text += why;
     if (!gives_way) return set("RolledOut", false, decided.is_aborted ? "CanaryAborted" : "RollingOut", text);
     text +=
@@ -250,12 +289,20 @@ class Writer {
     const auto stable = std::ranges::count_if(
         replicas_, [this](const ReplicaView& r) { return r.revision == revisions_->decision.stable; });
     return updated_ready_ == canary.replicas && status_.updated_replicas == canary.replicas &&
-           stable == desired_ - canary.replicas && status_.replicas == desired_;
+           stable == asked() - canary.replicas && status_.replicas == asked();
   }
 
+  // With one that a canary has beside the only replica.
+  std::int32_t asked() const { return desired_ + (revisions_ != nullptr ? revisions_->decision.beside : 0); }
+
   void canary_serves(const crds::CanaryStatus& canary) {
+    if (const std::string& why = revisions_->decision.why_no_canary; !why.empty())
+      return set("RolledOut", false, kCanaryWaits,
+                 fmt::format("no replica is of revision {}: {}; `kubectl muster rollout promote {}` gives it "
+                             "all",
+                             canary.revision, why, service_.metadata.name));
     std::string text = fmt::format("{} of {} replicas are of revision {}, and the others of revision {}",
-                                   canary.replicas, desired_, canary.revision, revisions_->decision.stable);
+                                   canary.replicas, asked(), canary.revision, revisions_->decision.stable);
     if (const auto next = revisions_->decision.wake_at)
       text += fmt::format("; step {} ends at {}", canary.step + 1, crds::to_string(*next));
     else
@@ -297,8 +344,8 @@ class Writer {
     const crds::Condition rollout = *crds::find_condition(status_.conditions, "RolledOut");
     const bool is_stalled = accepted.status == ConditionStatus::kFalse;
     // A canary that stands is what was asked for. Tools would wait for its end.
-    const bool rolls =
-        !is_stalled && rollout.status == ConditionStatus::kFalse && rollout.reason != kCanaryServes;
+    const bool rolls = !is_stalled && rollout.status == ConditionStatus::kFalse &&
+                       rollout.reason != kCanaryServes && rollout.reason != kCanaryWaits;
     set("Stalled", is_stalled, accepted.reason, is_stalled ? accepted.message : "");
     set("Reconciling", rolls, is_stalled ? "Stalled" : rollout.reason, rolls ? rollout.message : "");
   }

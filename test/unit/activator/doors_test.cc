@@ -246,6 +246,55 @@ TEST_F(ADoor, BeyondTheBoundItSaysTryAgain) {
   EXPECT_TRUE(wait_held(0)) << "who leaves is not waited for";
 }
 
+// Who opens connections and says nothing takes neither all of them nor the memory from others.
+TEST_F(ADoor, TooManyConnectionsOfOneServiceAreToldSoAndOthersComeIn) {
+  open({.connections_of_service = 2});
+  const int other_port = free_port();
+  run([&] { doors_->set_service("team/other", {other_port}); });
+  std::vector<std::unique_ptr<Client>> idle;
+  for (int i = 0; i < 2; ++i) {
+    idle.push_back(std::make_unique<Client>(port_));
+    idle.back()->send("GET /a HTTP/1.1\r\n");
+  }
+  const std::string answer = Client(port_).send(kGet).all();
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 503 Service Unavailable\r\n"));
+  EXPECT_THAT(answer, HasSubstr("Retry-After: 10\r\n"));
+  EXPECT_THAT(answer, HasSubstr("team/web: too many connections"));
+  run([this] { EXPECT_EQ(doors_->counts().crowded, 1U); });
+  Client elsewhere(other_port);
+  elsewhere.send(kGet);
+  std::size_t held_there = 0;
+  for (int i = 0; i < 500 && held_there == 0; ++i) {
+    run([&] { held_there = doors_->demand()["team/other"].held; });
+    std::this_thread::sleep_for(10ms);
+  }
+  EXPECT_EQ(held_there, 1U);
+  idle.clear();
+  std::unique_ptr<Client> client;
+  for (int i = 0; i < 100 && held() == 0; ++i) {
+    client = std::make_unique<Client>(port_);
+    client->send(kGet);
+    std::this_thread::sleep_for(50ms);
+  }
+  EXPECT_EQ(held(), 1U) << "those that left make room";
+}
+
+TEST_F(ADoor, HeadsThatDoNotEndCountAgainstTheBoundOfBytes) {
+  open({.bytes = 64 << 10});
+  const std::string begun = "GET /a HTTP/1.1\r\nX: " + std::string(10 << 10, 'x');
+  Client first(port_);
+  first.send(begun);
+  std::this_thread::sleep_for(200ms);
+  const std::string answer = Client(port_).send(begun).all();
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 429 Too Many Requests\r\n"));
+  EXPECT_THAT(answer, HasSubstr("Retry-After: 10\r\n"));
+  first.send("\r\n\r\n");
+  EXPECT_TRUE(wait_held(1)) << "who came first is held";
+  Client small(port_);
+  small.send(kGet);
+  EXPECT_TRUE(wait_held(2)) << "what is whole counts as held, and no more as a head that comes";
+}
+
 TEST_F(ADoor, WhenTheTimeIsOverItSaysWhy) {
   open({.time = 300ms});
   const std::string answer = Client(port_).send(kGet).all();

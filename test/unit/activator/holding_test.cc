@@ -47,6 +47,22 @@ TEST(Holding, HoldsUpToItsBoundOfBytesInAll) {
   EXPECT_TRUE(h.take("team/other", 500));
 }
 
+TEST(Holding, HeadsThatStillComeCountAndThoseOfOneServiceLeaveRoomForOthers) {
+  Holding h(bounds(100, 1000));
+  EXPECT_TRUE(h.take_head(kWeb, 200));
+  EXPECT_FALSE(h.take_head(kWeb, 51)) << "a quarter";
+  EXPECT_TRUE(h.take_head(kWeb, 50));
+  EXPECT_TRUE(h.take_head("team/other", 250));
+  EXPECT_EQ(h.held_bytes(), 500U);
+  EXPECT_FALSE(h.take(kWeb, 501));
+  EXPECT_TRUE(h.take(kWeb, 500));
+  EXPECT_FALSE(h.take_head("team/third", 1)) << "the bound of all";
+  h.forget_head(kWeb, 250);
+  EXPECT_TRUE(h.take_head("team/third", 250));
+  h.forget_head("team/nobody", 7);
+  EXPECT_EQ(h.held_bytes(), 1000U);
+}
+
 TEST(Holding, PassesOnInTheOrderInWhichTheyCame) {
   Holding h(bounds(100, 1000, 2));
   const auto a = *h.take(kWeb, 1), b = *h.take(kWeb, 1), c = *h.take(kWeb, 1);

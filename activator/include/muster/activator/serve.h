@@ -12,10 +12,13 @@
 namespace muster::activator {
 
 struct Bounds {
-  std::size_t requests = 1000;       // held at once for one service
-  std::size_t bytes = 64 << 20;      // held at once in all: heads, and what of bodies came with them
-  std::size_t connections = 20'000;  // at once, of all services
-  std::size_t per_replica = 100;     // requests that one replica gets from this activator at once
+  std::size_t requests = 1000;  // held at once for one service
+  // Held at once in all: heads, also those that are still coming, and what of bodies came with them. A
+  // quarter at most is of heads that are still coming for one service.
+  std::size_t bytes = 64 << 20;
+  std::size_t connections = 20'000;            // at once, of all services
+  std::size_t connections_of_service = 5'000;  // of one
+  std::size_t per_replica = 100;               // requests that one replica gets from this activator at once
   client::Duration time = std::chrono::minutes{10};  // a request is held so long
 };
 

@@ -15,41 +15,10 @@ namespace muster::reconcilers {
 namespace {
 
 using ConditionStatus = crds::ConditionStatus;
-using std::chrono::minutes;
 using std::chrono::seconds;
 
 constexpr seconds kPublishAfter{1};  // pods are dated to the second: up to one after the last was made
 constexpr const char* kWaitingForEarlierPods = "WaitingForEarlierPods";  // reason of PodsReady
-
-// A server that ends is started again at once; then after this long, doubling up to the maximum. One that ran
-// for twice the maximum is taken for well again. The delays are kubelet's.
-constexpr seconds kFirstCrashDelay{10};
-constexpr seconds kMaxCrashDelay = minutes{5};
-
-// When a server that has just ended may start again.
-void delay_restart(JobStep& s) {
-  auto& recent = s.status.restarts.recent;
-  if (s.status.started_at && s.seen.now - *s.status.started_at >= 2 * kMaxCrashDelay) recent.clear();
-  const auto doublings = std::min<std::size_t>(recent.size(), 6);
-  recent.push_back(s.seen.now);
-  if (recent.size() > 8) recent.erase(recent.begin());
-  if (doublings == 0) return s.status.retry_at.reset();
-  s.status.retry_at = s.seen.now + std::min(kMaxCrashDelay, kFirstCrashDelay * (1 << (doublings - 1)));
-}
-
-void start_again(JobStep& s, const std::string& why) {
-  for (std::size_t i = 0; i < s.gang.pods.size(); ++i) {
-    if (is_displaced(s, i)) {  // not again in place: this one belongs to others by now
-      return requeue(s, "ProgramFault",
-                     fmt::format("{}; node {} does not take its pod", why, s.status.assignment.pods[i].node));
-    }
-  }
-  if (const auto node = unusable_node(s); !node.empty())
-    return requeue(s, "ProgramFault", fmt::format("{}; node {} is not to be used any more", why, node));
-  add_run_time(s);
-  renumber_places(s);
-  begin_attempt(s, why, "Restarted", "Restart");
-}
 
 // A server that keeps ending waits in its places.
 bool is_delayed(const JobStep& s) {
@@ -138,12 +107,26 @@ const client::Pod* failed_program(const JobStep& s) {
   return ended == s.gang.pods.end() ? nullptr : *ended;
 }
 
+void start_again(JobStep& s, const std::string& why) {
+  for (std::size_t i = 0; i < s.gang.pods.size(); ++i) {
+    if (is_displaced(s, i)) {  // not again in place: this one belongs to others by now
+      return requeue(s, "ProgramFault",
+                     fmt::format("{}; node {} does not take its pod", why, s.status.assignment.pods[i].node));
+    }
+  }
+  if (const auto node = unusable_node(s); !node.empty())
+    return requeue(s, "ProgramFault", fmt::format("{}; node {} is not to be used any more", why, node));
+  add_run_time(s);
+  renumber_places(s);
+  begin_attempt(s, why, "Restarted", "Restart");
+}
+
 void restart(JobStep& s, const client::Pod& failed) {
-  auto& recent = s.status.restarts.recent;
-  const auto why = say_failed(failed);
   count_program_fault(s);
   ++s.status.restarts.count;
-  if (s.seen.serves) return delay_restart(s), start_again(s, why);
+  if (s.seen.serves) return restart_server(s, failed);
+  auto& recent = s.status.restarts.recent;
+  const auto why = say_failed(failed);
   std::erase_if(recent, [&](crds::Time t) { return t + s.spec.restart.window <= s.seen.now; });
   recent.push_back(s.seen.now);
   if (recent.size() > static_cast<std::size_t>(s.spec.restart.limit)) {
@@ -179,11 +162,6 @@ void begin_attempt(JobStep& s, const std::string& why, const std::string& reason
   s.lost.assign(a.pods.size(), {});
   s.wake(start_due(s));
   if (s.lingering().count == 0) s.wake(s.seen.now);  // nobody will tell when they are gone
-}
-
-crds::Time start_due(const JobStep& s) {
-  const auto begins = s.status.assignment.admitted_at.value_or(s.seen.now);
-  return std::max(begins, s.seen.serves ? s.status.retry_at.value_or(begins) : begins) + s.spec.start_timeout;
 }
 
 void keep_whole(JobStep& s) {

@@ -114,6 +114,7 @@ bool out_of_time(JobStep& s) {
   if (!s.status.started_at) {
     const auto due = start_due(s);
     if (s.seen.now < due) return s.wake(due), false;
+    if (server_is_late(s)) return true;
     back_off(s, "StartTimeout", say_start_timed_out(s.gang, s.spec.start_timeout));
     return true;
   }

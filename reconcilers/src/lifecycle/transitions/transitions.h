@@ -101,8 +101,9 @@ void restart(JobStep& s, const client::Pod& failed);
 // The next attempt, in the places of the assignment.
 void begin_attempt(JobStep& s, const std::string& why, const std::string& reason, const char* action,
                    client::EventType type = client::EventType::kWarning);
-// When a gang that starts has used up its startTimeout.
-crds::Time start_due(const JobStep& s);
+// The next attempt after a fault of the program: in the same places, or from the queue where one of them is
+// not to be used.
+void start_again(JobStep& s, const std::string& why);
 // Makes pods that are missing, and tells placement of places that were refused. No pod is made before the
 // last pod of an earlier attempt has gone, which holds the very GPUs until then.
 void keep_whole(JobStep& s);
@@ -111,6 +112,20 @@ void keep_whole(JobStep& s);
 // pod that starts. A controller that begins here makes it, because the gang has not run.
 void publish_names(JobStep& s);
 void judge_readiness(JobStep& s);
+
+// --- server_start.cc
+
+// When a gang that starts has used up its startTimeout. For a server the time runs from its admission, or
+// from when it was last ready, whatever ends in between.
+crds::Time start_due(const JobStep& s);
+// A server has ended. It starts again in its places, at once or after a delay; or, if it was never ready and
+// its time is up, it gives them back.
+void restart_server(JobStep& s, const client::Pod& failed);
+// Why a server is not started, in PodsReady, as soon as its pods say it.
+void say_start_problem(JobStep& s);
+// Of a gang whose startTimeout is used up. True: it is a server of which it is known what is wrong, and it
+// has given its places back.
+bool server_is_late(JobStep& s);
 
 // --- repair.cc
 

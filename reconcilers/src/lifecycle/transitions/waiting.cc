@@ -7,6 +7,7 @@
 #include "lifecycle/transitions/transitions.h"
 #include "muster/reconcilers/lifecycle/job_status.h"
 #include "muster/reconcilers/lifecycle/lifecycle_texts.h"
+#include "muster/reconcilers/lifecycle/start_problem.h"
 #include "muster/reconcilers/pods/checkpoint.h"
 #include "muster/reconcilers/pods/elastic.h"
 #include "muster/reconcilers/pods/expose.h"
@@ -78,6 +79,9 @@ void say_exposure(JobStep& s) {
 
 void not_admitted(JobStep& s, const std::string& reason, const std::string& message) {
   s.set("Admitted", ConditionStatus::kFalse, reason.empty() ? "Queued" : reason, message);
+  const auto* ready = crds::find_condition(s.status.conditions, "PodsReady");
+  // Why a server did not start is said until it starts again.
+  if (s.seen.serves && ready != nullptr && is_start_problem(ready->reason)) return;
   s.set("PodsReady", ConditionStatus::kFalse, "NotAdmitted", "");
 }
 

@@ -236,6 +236,39 @@ TEST_F(Rollouts, ACanaryStaysIsTakenBackAndIsPromotedWhoeverDies) {
   EXPECT_EQ(s_.cluster->audit_gpus(), "");
 }
 
+// Its only replica is not the first that tries something.
+TEST_F(Rollouts, ACanaryOfAServiceOfOneReplicaIsOneMoreAndFromZeroTheStableOneIsFirst) {
+  start(1, {{"canary", {{"percent", 50}}}});
+  s_.roll("chat", image(2));
+  ASSERT_TRUE(wait_replicas({{image(1), 1}, {image(2), 1}})) << s_.say("chat");
+  ASSERT_TRUE(wait_reason("CanaryServes")) << s_.say("chat");
+  kill_and_start();
+  s_.cluster->catch_up();
+  EXPECT_TRUE(wait_replicas({{image(1), 1}, {image(2), 1}})) << "it stays";
+
+  s_.scale("chat", 0);
+  ASSERT_TRUE(wait_replicas({})) << s_.say("chat");
+  ASSERT_TRUE(wait_reason("CanaryWaits")) << s_.say("chat");
+  EXPECT_THAT(s_.condition("chat", "RolledOut")["message"].get<std::string>(), HasSubstr("at size 0"));
+  EXPECT_EQ(s_.condition("chat", "Reconciling")["status"], "False");
+  int canary_first = 0;
+  std::size_t seen = 0;
+  history_->replay([&](const Change&) { ++seen; });
+  s_.scale("chat", 1);
+  ASSERT_TRUE(wait_replicas({{image(1), 1}, {image(2), 1}})) << s_.say("chat");
+  ASSERT_TRUE(wait_reason("CanaryServes")) << s_.say("chat");
+  Counted counted;
+  std::size_t n = 0;
+  history_->replay([&](const Change& change) {
+    counted.see(change);
+    if (++n > seen && counted.of(image(2)) > 0 && counted.of(image(1)) == 0) ++canary_first;
+  });
+  EXPECT_EQ(canary_first, 0);
+
+  EXPECT_THAT(ask({"promote"}), HasSubstr("gets all replicas"));
+  ASSERT_TRUE(rolled_out(image(2), 1)) << s_.say("chat");
+}
+
 TEST_F(Rollouts, StepsGoOnByThemselvesAndNotWhileTheCanaryDoesNotServe) {
   start(4, {{"canary",
              {{"steps", {{{"percent", 25}, {"duration", "3s"}}, {{"percent", 50}, {"duration", "3s"}}}}}}});

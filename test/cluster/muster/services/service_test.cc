@@ -175,6 +175,111 @@ TEST_F(Served, AReplicaOfSeveralPodsIsOneGangBehindOneAddress) {
   }));
 }
 
+// `kubectl drain` cordons, and then evicts what it may, again and again.
+TEST_F(Served, TheOnlyReplicaIsElsewhereBeforeADrainGetsIt) {
+  s_.cluster->create(service_object("single", 1, json::object(), {{"test.muster.dev/start-after", "3s"}}));
+  ASSERT_TRUE(s_.wait_ready("single", 1)) << s_.say("single");
+  const json pod = s_.pods("single").at(0);
+  const std::string name = pod["metadata"]["name"], node = pod["spec"]["nodeName"];
+  const json eviction = {{"apiVersion", "policy/v1"},
+                         {"kind", "Eviction"},
+                         {"metadata", {{"name", name}, {"namespace", "team"}}}};
+  const auto evict = [&] {
+    const auto said = s_.cluster->real().request("POST", "/api/v1/namespaces/team/pods/" + name + "/eviction",
+                                                 eviction.dump());
+    return said ? static_cast<int>(said->status) : 0;
+  };
+  // The budget is counted by a controller of Kubernetes.
+  ASSERT_TRUE(s_.cluster->wait(20s, [&] {
+    return s_.cluster->get("/apis/policy/v1/namespaces/team/poddisruptionbudgets/single")
+               .value("/status/currentHealthy"_json_pointer, 0) == 1;
+  }));
+  EXPECT_EQ(evict(), 429);
+  History history(*s_.cluster, {});
+  s_.cluster->patch("/api/v1/nodes/" + node, {{"spec", {{"unschedulable", true}}}});
+  EXPECT_TRUE(s_.cluster->wait(60s, [&] {
+    const int said = evict();
+    return said == 404 || said == 201;
+  })) << s_.say("single");
+  EXPECT_TRUE(s_.cluster->wait(30s, [&] {
+    const auto pods = s_.pods("single");
+    return pods.size() == 1 && pods[0]["spec"]["nodeName"] != node &&
+           s_.status("single").value("replicas", 0) == 1;
+  })) << s_.say("single");
+  std::set<std::string> ready;
+  bool began = false;
+  history.replay([&](const Change& change) {
+    const std::string uid = change.object["metadata"]["uid"];
+    const json conditions = change.object.value("/status/conditions"_json_pointer, json::array());
+    const bool serves = !change.is_gone && !change.object["metadata"].contains("deletionTimestamp") &&
+                        std::ranges::any_of(conditions, [](const json& c) {
+                          return c["type"] == "Ready" && c["status"] == "True";
+                        });
+    serves ? (void)ready.insert(uid) : (void)ready.erase(uid);
+    began = began || serves;
+    if (began) EXPECT_FALSE(ready.empty()) << "nobody serves after " << change.version;
+  });
+  EXPECT_TRUE(began);
+  EXPECT_EQ(s_.condition("single", "RolledOut")["status"], "True");
+  s_.cluster->patch("/api/v1/nodes/" + node, {{"spec", {{"unschedulable", false}}}});
+}
+
+// What a kubelet says of the only container of this pod.
+void say_of(Cluster& cluster, const json& pod, const char* phase, const json& state) {
+  const json container = {{"name", "main"}, {"image", "i"},      {"imageID", ""},
+                          {"ready", false}, {"restartCount", 0}, {"state", state}};
+  const std::string name = pod["metadata"]["name"];
+  cluster.patch("/api/v1/namespaces/team/pods/" + name + "/status",
+                {{"status", {{"phase", phase}, {"containerStatuses", {container}}}}});
+}
+
+// Two replicas whose program never comes up. They do not keep their GPUs for ever, and one look says why.
+TEST_F(Served, ThatCannotStartSaysWhyAtOnceAndGivesItsGpusBack) {
+  s_.cluster->create(
+      service_object("bad", 2, {{"startTimeout", "30s"}}, {{"test.muster.dev/start-after", "1h"}}));
+  ASSERT_TRUE(s_.wait_pods("bad", 2)) << s_.say("bad");
+  for (const auto& pod : s_.pods("bad")) {
+    EXPECT_EQ(pod["spec"]["containers"][0]["terminationMessagePolicy"], "FallbackToLogsOnError");
+    say_of(*s_.cluster, pod, "Pending",
+           {{"waiting", {{"reason", "ErrImagePull"}, {"message", "serve:1: manifest unknown"}}}});
+  }
+  const auto ready = [&] { return s_.condition("bad", "Ready"); };
+  EXPECT_TRUE(s_.cluster->wait(10s, [&] { return ready()["reason"] == "ImageNotPulled"; })) << s_.say("bad");
+  const std::string said = ready()["message"];
+  EXPECT_THAT(said,
+              testing::ContainsRegex("0 of 2 replicas are ready; replica bad-[0-9a-f]+-[01] starts since "));
+  EXPECT_THAT(said, HasSubstr("at most (startTimeout 30s): ImageNotPulled: pod bad-"));
+  EXPECT_THAT(said, HasSubstr("ErrImagePull: serve:1: manifest unknown"));
+  const auto back_off = [&] {
+    return s_.status("bad").value("/queue/reason"_json_pointer, std::string()) == "BackingOff" &&
+           !s_.status("bad").contains("/allocated/gpu"_json_pointer);
+  };
+  EXPECT_TRUE(s_.cluster->wait(60s, back_off)) << s_.say("bad");
+  EXPECT_EQ(ready()["reason"], "ImageNotPulled") << s_.say("bad");
+
+  // The image is there now, and each try ends for want of memory.
+  std::set<std::string> tries;
+  const auto crash = [&] {
+    for (const auto& pod : s_.pods("bad")) {
+      if (pod["metadata"].contains("deletionTimestamp") || pod["status"]["phase"] != "Pending") continue;
+      if (!tries.insert(pod["metadata"]["uid"]).second) continue;
+      say_of(*s_.cluster, pod, "Failed",
+             {{"terminated",
+               {{"exitCode", 1},
+                {"reason", "Error"},
+                {"message", "loading\ntorch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB\n"}}}});
+    }
+  };
+  EXPECT_TRUE(s_.cluster->wait(90s, [&] {
+    crash();
+    return ready()["reason"] == "OutOfGPUMemory" && back_off();
+  })) << s_.say("bad");
+  EXPECT_GE(tries.size(), 4u) << "two of each at least";
+  EXPECT_THAT(ready()["message"].get<std::string>(), HasSubstr("CUDA out of memory. Tried 2 GiB"));
+  EXPECT_TRUE(s_.cluster->wait(20s, [&] { return s_.events("bad").contains("OutOfGPUMemory"); }));
+  EXPECT_EQ(s_.cluster->audit_gpus(), "");
+}
+
 // It stands alone on its node, and a pod of four GPUs is owed that node. It is made elsewhere before it goes.
 TEST_F(Served, AReplicaThatIsInTheWayIsMadeElsewhereBeforeItGoes) {
   History history(*s_.cluster, {"trainingjobs"});

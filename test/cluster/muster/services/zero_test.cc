@@ -180,12 +180,20 @@ class Zero : public testing::Test {
       for (const auto& a : activators_) std::cerr << testcluster::tail(log_of(a), 50);
     }
     for (const auto& a : activators_) testcluster::end_process(a.process, 1s);
+    if (!s_.cluster) return;
+    for (const auto& a : activators_) {
+      const std::string path = "/api/v1/namespaces/muster-system/pods/" + a.pod;
+      if (!s_.cluster->get(path).is_null()) s_.cluster->remove(path);
+    }
+    if (s_.cluster->get(path_of_service("web")).is_null()) return;
+    s_.cluster->remove(path_of_service("web"));
+    EXPECT_TRUE(s_.wait_pods("web", 0));
   }
 
   static std::filesystem::path log_of(const Activator& a) {
     return s_.cluster->real().directory() / (a.pod + ".log");
   }
-  Activator& start_activator(const std::string& name) {
+  Activator& start_activator(const std::string& name, const char* max_requests = "2") {
     const json container = {
         {"name", "activator"},
         {"image", "muster"},
@@ -216,9 +224,9 @@ class Zero : public testing::Test {
         s_.cluster->real().service_account_kubeconfig("muster-system", "muster-activator");
     if (!kubeconfig) throw std::runtime_error(kubeconfig.error());
     testcluster::ProcessSpec spec;
-    spec.arguments = {MUSTER_PROGRAM,   "activator", "--kubeconfig",    kubeconfig->string(),
-                      "--address",      a.ip,        "--admin-address", a.ip + ":8080",
-                      "--max-requests", "2",         "--log-level",     "debug"};
+    spec.arguments = {MUSTER_PROGRAM,   "activator",  "--kubeconfig",    kubeconfig->string(),
+                      "--address",      a.ip,         "--admin-address", a.ip + ":8080",
+                      "--max-requests", max_requests, "--log-level",     "debug"};
     spec.log = log_of(a);
     const auto id = testcluster::spawn(spec);
     if (!id) throw std::runtime_error(id.error());
@@ -324,6 +332,8 @@ TEST_F(Zero, GoesToZeroAndARequestBringsItBack) {
   ::kill(one.process.pid, SIGKILL);
   ASSERT_EQ(first.wait_for(10s), std::future_status::ready);
   EXPECT_EQ(first.get() + second.get(), "") << "the connection breaks, without half an answer";
+  // A kubelet would say that it is not ready any more. Here nobody does.
+  s_.cluster->remove("/api/v1/namespaces/muster-system/pods/" + one.pod);
   s_.muster->kill();
   s_.muster = s_.cluster->muster();
   EXPECT_TRUE(s_.cluster->wait(30s, [] { return led_to() == 1; })) << slice().dump(2);
@@ -336,6 +346,77 @@ TEST_F(Zero, GoesToZeroAndARequestBringsItBack) {
   s_.cluster->patch(path_of_service("web"),
                     {{"spec", {{"autoscaling", {{"minReplicas", 1}, {"scaleToZeroAfter", nullptr}}}}}});
   EXPECT_TRUE(s_.cluster->wait(20s, [] { return port() == 0 && led_to() == 0; })) << s_.say("web");
+}
+
+// Where a client's connection goes that is opened now: as kube-proxy would send it. "": nowhere.
+std::string somewhere(const json& slice, int n) {
+  if (slice.is_null() || slice["endpoints"].empty()) return {};
+  const auto& endpoints = slice["endpoints"];
+  return endpoints[static_cast<std::size_t>(n) % endpoints.size()]["addresses"][0];
+}
+
+// The operator dies, and its successor hears nothing of the activators for a while: they are stopped. Whoever
+// sends meanwhile is led to them all the same, and gets its answer.
+TEST_F(Zero, ANewOperatorThatHasHeardFromNoActivatorYetLeadsRequestsOn) {
+  Servers servers;
+  s_.cluster->create(service_object("web", 1,
+                                    {{"port", servers.port()},
+                                     {"autoscaling",
+                                      {{"minReplicas", 0},
+                                       {"maxReplicas", 1},
+                                       {"metric", "RequestsRunning"},
+                                       {"target", "4"},
+                                       {"window", "2s"},
+                                       {"panicWindow", "2s"},
+                                       {"scaleDownDelay", "2s"},
+                                       {"scaleToZeroAfter", "6s"}}}}));
+  const Activator one = start_activator("gap-1", "1000");
+  const Activator two = start_activator("gap-2", "1000");
+  ASSERT_TRUE(wait_size(0, 120s)) << s_.say("web");
+  ASSERT_TRUE(s_.wait_pods("web", 0));
+  ASSERT_TRUE(s_.cluster->wait(20s, [] { return led_to() == 2; })) << slice().dump(2);
+
+  std::list<std::future<std::string>> sent;
+  int led_nowhere = 0;
+  const auto send_for = [&](Milliseconds time) {
+    const auto end = std::chrono::steady_clock::now() + time;
+    while (std::chrono::steady_clock::now() < end) {
+      const std::string address = somewhere(slice(), static_cast<int>(sent.size()));
+      if (address.empty())
+        ++led_nowhere;
+      else
+        sent.push_back(send(address, port()));
+      std::this_thread::sleep_for(100ms);
+    }
+  };
+  for (const auto& a : {one, two}) ::kill(a.process.pid, SIGSTOP);
+  s_.muster->kill();
+  send_for(1s);
+  s_.muster = s_.cluster->muster();
+  send_for(6s);
+  EXPECT_EQ(led_nowhere, 0) << "nobody has said that they do not listen";
+  EXPECT_EQ(led_to(), 2U) << slice().dump(2);
+  for (const auto& a : {one, two}) ::kill(a.process.pid, SIGCONT);
+  ASSERT_TRUE(wait_size(1)) << s_.say("web");
+  int answered = 0;
+  for (auto& answer : sent) {
+    ASSERT_EQ(answer.wait_for(60s), std::future_status::ready) << s_.say("web");
+    answered += answer.get().find("hello from 10.") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_EQ(answered, static_cast<int>(sent.size()));
+  EXPECT_GT(answered, 30);
+
+  // A pod that is gone is no reason to lead anybody there.
+  ASSERT_TRUE(wait_size(0, 120s)) << s_.say("web");
+  ASSERT_TRUE(s_.cluster->wait(20s, [] { return led_to() == 2; })) << slice().dump(2);
+  ::kill(two.process.pid, SIGSTOP);
+  s_.muster->kill();
+  s_.cluster->remove("/api/v1/namespaces/muster-system/pods/gap-2");
+  s_.muster = s_.cluster->muster();
+  EXPECT_TRUE(s_.cluster->wait(30s, [&] {
+    return led_to() == 1 && slice()["endpoints"][0]["addresses"][0] == one.ip;
+  })) << slice().dump(2);
+  ::kill(two.process.pid, SIGCONT);
 }
 
 }  // namespace

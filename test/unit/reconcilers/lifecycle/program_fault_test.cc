@@ -259,5 +259,91 @@ TEST(Server, ThatKeepsEndingIsNotWithdrawnForTheTimeThatItWaited) {
   EXPECT_NE(life.job.status.assignment.attempt, 0);
 }
 
+// It was admitted, and never came up: whoever waits for its GPUs does not wait for ever.
+TEST(Server, ThatNeverComesUpGivesItsGpusBackAtItsStartTimeoutAndWaitsLongerEachTime) {
+  Life life(1);
+  life.serves = true;
+  life.job.spec.start_timeout = minutes{10};
+  std::vector<std::int64_t> held, waits;
+  for (int n = 0; n < 3; ++n) {
+    life.admit();
+    const auto admitted = life.now;
+    int tries = 0;
+    for (; life.job.status.assignment.attempt != 0 && life.now < admitted + hours{2};
+         life.after(seconds{1})) {
+      if (life.pods.empty()) continue;
+      ++tries;
+      life.now += seconds{20};
+      const auto name = life.names().at(0);
+      life.end(name, PodPhase::kFailed, 1);
+      life.change(name, [](client::Pod& p) { p.ended[0].message = "HTTPError: 401 Client Error"; });
+    }
+    EXPECT_GT(tries, 1) << n;
+    held.push_back((life.now - admitted).count());
+    EXPECT_EQ(life.reason("Evicted"), "StartTimeout");
+    life.turn();
+    EXPECT_EQ(life.reason("PodsReady"), "ModelNotAvailable") << "what is wrong, also while it waits";
+    EXPECT_THAT(life.message("PodsReady"), HasSubstr("startTimeout 10m is used up"));
+    EXPECT_THAT(life.message("PodsReady"), HasSubstr("pod llama-worker-0-"));
+    EXPECT_EQ(life.job.status.queue.reason, "BackingOff");
+    ASSERT_TRUE(life.job.status.retry_at);
+    life.pods.clear();
+    const auto since = life.now;
+    while (!life.turn().wants_place && life.now < since + hours{1}) life.now += seconds{1};
+    waits.push_back((life.now - since).count());
+  }
+  for (const auto seconds_held : held) EXPECT_LE(seconds_held, 600);
+  EXPECT_GT(held[0], 300);
+  EXPECT_LT(waits[0], waits[1]);
+  EXPECT_LT(waits[1], waits[2]);
+}
+
+TEST(Server, ThatHasServedIsTriedForAWholeStartTimeoutAgain) {
+  Life life(1);
+  life.serves = true;
+  life.job.spec.start_timeout = minutes{10};
+  life.admit();
+  life.all_ready();
+  life.turn();
+  life.after(hours{3});
+  life.fail(life.names().at(0));
+  life.turn();
+  EXPECT_EQ(life.reason("PodsReady"), "Restarting");
+  life.turn();
+  life.after(minutes{9});
+  life.fail(life.names().at(0));
+  life.turn();
+  EXPECT_NE(life.job.status.assignment.attempt, 0) << "9 of its 10 minutes";
+  EXPECT_EQ(life.reason("PodsReady"), "ProgramFailsAtStart");
+  life.after(minutes{1});
+  EXPECT_EQ(life.job.status.assignment.attempt, 0);
+}
+
+TEST(Server, WhoseImageCannotBePulledSaysSoAtOnceAndOnlyOnce) {
+  Life life(1);
+  life.serves = true;
+  life.admit();
+  const auto name = life.names().at(0);
+  const auto say = [&](const char* reason, const char* message) {
+    life.change(name, [&](client::Pod& p) {
+      p.waiting_reason = reason;
+      p.waiting_message = message;
+    });
+    return life.turn();
+  };
+  say("ErrImagePull", "serve:2: not found");
+  EXPECT_EQ(life.reason("PodsReady"), "ImageNotPulled");
+  EXPECT_THAT(life.message("PodsReady"), HasSubstr("ErrImagePull: serve:2: not found"));
+  const auto before = life.job.status;
+  say("ImagePullBackOff", "Back-off pulling image");
+  EXPECT_EQ(life.job.status, before) << "kubelet says it in two ways, in turns";
+  say("", "");
+  EXPECT_EQ(life.reason("PodsReady"), "Starting");
+  say("ErrImagePull", "serve:2: not found");
+  life.after(minutes{31});
+  EXPECT_EQ(life.job.status.assignment.attempt, 0);
+  EXPECT_EQ(life.reason("PodsReady"), "ImageNotPulled");
+}
+
 }  // namespace
 }  // namespace muster::reconcilers

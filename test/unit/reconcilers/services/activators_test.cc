@@ -140,5 +140,55 @@ TEST_F(ActivatorsTest, AfterStopNobodyIsAsked) {
   EXPECT_EQ(pods.requests().size(), asked);
 }
 
+// A process that begins, and a question that gets lost, are no reason to lead a service's requests nowhere.
+TEST_F(ActivatorsTest, WhoHasOnlyNotAnsweredIsStillLedTo) {
+  const std::vector<std::string> led = {"10.0.0.1", "10.0.0.2", "10.0.0.9"};
+  client::testing::FaultKind fault = client::testing::FaultKind::kHangBefore;
+  pods.set_fault_hook([&](const client::HttpRequest&) { return client::testing::Fault{.kind = fault}; });
+  all.note(pod("a", "10.0.0.1"), false);
+  all.note(pod("b", "10.0.0.2"), false);
+  all.note(pod("c", "10.0.0.3"), false);
+  EXPECT_TRUE(all.is_silent());
+  EXPECT_THAT(all.addresses("team/web", 20001), IsEmpty());
+  EXPECT_THAT(all.still_led("team/web", 20001, led), ElementsAre("10.0.0.1", "10.0.0.2"))
+      << "9 is no activator, and to 3 nobody was led";
+  all.note(pod("b", "10.0.0.2", false), false);
+  EXPECT_THAT(all.still_led("team/web", 20001, led), ElementsAre("10.0.0.1")) << "it is not ready";
+  all.note(pod("b", "10.0.0.2"), false);
+
+  fault = client::testing::FaultKind::kNone;
+  say("10.0.0.1", line("other", 20002, 0));
+  say("10.0.0.2", line("web", 20001, 0));
+  say("10.0.0.3", line("web", 20001, 0));
+  world.run_for(seconds{30});
+  EXPECT_FALSE(all.is_silent());
+  EXPECT_THAT(all.still_led("team/web", 20001, led), ElementsAre("10.0.0.2", "10.0.0.3"))
+      << "1 has said that it does not listen for it";
+
+  fault = client::testing::FaultKind::kNotSent;
+  world.run_for(seconds{30});
+  EXPECT_TRUE(all.is_silent());
+  EXPECT_THAT(all.addresses("team/web", 20001), IsEmpty());
+  EXPECT_THAT(all.still_led("team/web", 20001, {"10.0.0.2", "10.0.0.3"}),
+              ElementsAre("10.0.0.2", "10.0.0.3"));
+  fault = client::testing::FaultKind::kNone;
+  answers.clear();
+  world.run_for(seconds{30});
+  EXPECT_FALSE(all.is_silent()) << "503: it ends, and wants nobody any more";
+  EXPECT_THAT(all.still_led("team/web", 20001, led), IsEmpty());
+}
+
+TEST(ActivationSlice, IsReadWhateverSomebodyHasMadeOfIt) {
+  crds::InferenceService service;
+  service.metadata.name = "web";
+  service.status.activator_port = 20017;
+  const auto slice = activation_slice_json(service, {"10.0.0.1", "10.0.0.2"});
+  EXPECT_THAT(addresses_of_slice(slice, 20017), ElementsAre("10.0.0.1", "10.0.0.2"));
+  EXPECT_THAT(addresses_of_slice(slice, 20018), IsEmpty()) << "nobody listens there for it any more";
+  for (const char* text : {"", "null", "[]", R"({"ports": 1, "endpoints": {}})",
+                           R"({"ports": [{"port": 20017}], "endpoints": [1, {"addresses": 2}]})"})
+    EXPECT_THAT(addresses_of_slice(crds::Json::parse(text, nullptr, false), 20017), IsEmpty()) << text;
+}
+
 }  // namespace
 }  // namespace muster::reconcilers

@@ -44,12 +44,70 @@ struct Played {
 };
 
 TEST(RolloutRule, ACanaryHasAtMostItsPartAndAtLeastOne) {
-  EXPECT_EQ(canary_share(10, 25), 2);
-  EXPECT_EQ(canary_share(10, 100), 10);
-  EXPECT_EQ(canary_share(3, 10), 1);
-  EXPECT_EQ(canary_share(1, 1), 1);
-  EXPECT_EQ(canary_share(0, 50), 0);
-  EXPECT_EQ(canary_share(1000, 100), 1000);
+  const auto share = [](std::int32_t replicas, std::int32_t percent, std::int32_t surge = 1) {
+    return canary_share({replicas, surge}, percent);
+  };
+  EXPECT_EQ(share(10, 25), (CanaryShare{2, 0}));
+  EXPECT_EQ(share(10, 100), (CanaryShare{10, 0}));
+  EXPECT_EQ(share(3, 10), (CanaryShare{1, 0}));
+  EXPECT_EQ(share(0, 50), (CanaryShare{0, 0}));
+  EXPECT_EQ(share(0, 100), (CanaryShare{0, 0}));
+  EXPECT_EQ(share(1000, 100), (CanaryShare{1000, 0}));
+  // The only one stays what it is.
+  EXPECT_EQ(share(1, 1), (CanaryShare{1, 1}));
+  EXPECT_EQ(share(1, 99), (CanaryShare{1, 1}));
+  EXPECT_EQ(share(1, 99, 0), (CanaryShare{0, 0}));
+  EXPECT_EQ(share(1, 100, 0), (CanaryShare{1, 0}));
+}
+
+TEST(RolloutRule, AServiceOfOneReplicaDoesNotGiveItToACanary) {
+  Played p;
+  p.service.spec.replicas = 1;
+  p.canary().percent = 50;
+  p.own = "b";
+  auto d = p.look();
+  ASSERT_TRUE(d.canary);
+  EXPECT_EQ(d.canary->replicas, 1);
+  EXPECT_EQ(d.beside, 1);
+  EXPECT_EQ(d.why_no_canary, "");
+  p.service.spec.rollout.to_revision = "f00";
+  EXPECT_EQ(p.look().beside, 1) << "what is refused changes nothing";
+  p.service.spec.rollout.to_revision = "";
+  p.service.spec.rollout.max_surge = 0;
+  p.service.spec.rollout.max_unavailable = 1;
+  d = p.look();
+  EXPECT_EQ(d.canary->replicas, 0);
+  EXPECT_EQ(d.beside, 0);
+  EXPECT_THAT(d.why_no_canary, HasSubstr("maxSurge 0"));
+  p.service.spec.replicas = 4;
+  d = p.look();
+  EXPECT_EQ(d.canary->replicas, 2);
+  EXPECT_EQ(d.beside, 0);
+  p.canary().percent = 100;
+  p.service.spec.replicas = 1;
+  d = p.look();
+  EXPECT_EQ(d.canary->replicas, 1) << "that is all";
+  EXPECT_EQ(d.beside, 0);
+}
+
+TEST(RolloutRule, AtZeroNoStepPassesAndNoTimeGoesBy) {
+  Played p;
+  p.canary().steps = {{10, minutes{10}}, {50, {}}};
+  p.own = "b";
+  p.ready["b"] = 1;
+  p.look();
+  p.now += minutes{9};
+  p.service.spec.replicas = 0;
+  p.ready["b"] = 0;
+  auto d = p.look();
+  EXPECT_THAT(d.why_no_canary, HasSubstr("at size 0 there is no canary"));
+  EXPECT_FALSE(d.wake_at);
+  p.now += minutes{600};
+  p.service.spec.replicas = 10;
+  p.ready["b"] = 1;
+  d = p.look();
+  EXPECT_EQ(d.canary->step, 0) << "it has served for 9 minutes before, and nobody knows how it serves now";
+  EXPECT_EQ(d.wake_at, p.now + minutes{10});
 }
 
 TEST(RolloutRule, WithoutACanaryTheSpecIsInForceAndWhatIsStableChangesWhenItHasAllReplicas) {

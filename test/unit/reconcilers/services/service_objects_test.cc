@@ -49,6 +49,18 @@ TEST(ServiceObjects, AReplicaServesOnBeforeItIsStopped) {
   EXPECT_EQ(pod["terminationGracePeriodSeconds"], 50) << "20 s, and then as long as ever";
 }
 
+// Most programs say only in their log what they die of.
+TEST(ServiceObjects, TheLastWordsOfAReplicaAreKept) {
+  auto service = sample_service();
+  service.spec.pod_template.value = std::make_shared<const Json>(Json::parse(
+      R"({"spec": {"initContainers": [{"name": "fetch", "image": "i"}], "containers": [{"name": "main", "image": "i"},
+          {"name": "own", "image": "i", "terminationMessagePolicy": "File"}]}})"));
+  const Json pod = replica_json(service, "r", 0, "", true)["spec"]["roles"][0]["template"]["spec"];
+  EXPECT_EQ(pod["initContainers"][0]["terminationMessagePolicy"], "FallbackToLogsOnError");
+  EXPECT_EQ(pod["containers"][0]["terminationMessagePolicy"], "FallbackToLogsOnError");
+  EXPECT_EQ(pod["containers"][1]["terminationMessagePolicy"], "File") << "it says so itself";
+}
+
 TEST(ServiceObjects, AStartTimeoutIsNoRevision) {
   auto service = sample_service();
   EXPECT_EQ(replica_json(service, "r", 0, "", true)["spec"]["startTimeout"], "30m");
@@ -190,6 +202,14 @@ TEST(ServiceObjects, TheServiceLeadsToTheFirstPodOfEveryReplicaAndAndTheBudgetKe
   EXPECT_EQ(disruption_budget_json(lenient)["spec"]["minAvailable"], 1);
   lenient.spec.rollout.max_unavailable = 7;
   EXPECT_EQ(disruption_budget_json(lenient)["spec"]["minAvailable"], 0);
+  // The only replica is kept: it is made elsewhere before a drain gets it. Unless it cannot be.
+  auto single = service;
+  single.spec.replicas = 1;
+  EXPECT_EQ(disruption_budget_json(single)["spec"]["minAvailable"], 2) << "both pods of its group";
+  EXPECT_EQ(disruption_budget_json(single, true)["spec"]["minAvailable"], 1);
+  single.spec.rollout.max_unavailable = 1;
+  EXPECT_EQ(disruption_budget_json(single)["spec"]["minAvailable"], 1)
+      << "its owner says that it may be missed";
 }
 
 }  // namespace

@@ -272,6 +272,49 @@ TEST(ServicePlan, EveryRolloutEnds) {
   }
 }
 
+constexpr Replica cordoned(Replica r) {
+  r.is_cordoned = true;
+  return r;
+}
+
+// As RULES.md 5.12 has it for a replica that is in the way: made elsewhere before it goes.
+TEST(ServicePlan, AReplicaOnACordonedNodeGoesWhenAnotherIsReady) {
+  const auto here = cordoned(kServing);
+  auto p = plan(1, {here});
+  EXPECT_EQ(p.create, 1);
+  EXPECT_THAT(p.remove, IsEmpty());
+  p = plan(1, {here, kStarting});
+  EXPECT_EQ(p.create, 0);
+  EXPECT_THAT(p.remove, IsEmpty());
+  p = plan(1, {here, kServing});
+  EXPECT_EQ(p.create, 0);
+  EXPECT_THAT(p.remove, ElementsAre(0));
+  EXPECT_EQ(plan(1, {kServing}).rollout, RolloutMemory{});
+  // As many at once as the surge allows, also where the owner would miss one.
+  p = plan(3, {here, here, kServing}, rollout(1, 1));
+  EXPECT_EQ(p.create, 1);
+  EXPECT_THAT(p.remove, IsEmpty());
+  // One that does not serve is not moved so, and nobody moves in a rollout or without a surge.
+  EXPECT_EQ(plan(1, {cordoned(kStarting)}).create, 0);
+  EXPECT_EQ(plan(1, {here}, rollout(0, 1)).create, 0);
+  EXPECT_THAT(plan(2, {here, old(kServing)}).remove, IsEmpty());
+  EXPECT_EQ(plan(2, {here, old(kServing)}).create, 1) << "of the rollout";
+}
+
+TEST(ServicePlan, AReplicaThatHasNoOtherPlaceServesOnWhereItIsCordoned) {
+  const std::vector<Replica> both = {cordoned(kServing), kWaiting};
+  auto p = plan(1, both, {}, false, kStart + kSurgePatience - seconds{1});
+  EXPECT_FALSE(p.cannot_move);
+  EXPECT_EQ(p.wake_at, kStart + kSurgePatience);
+  p = plan(1, both, {}, false, kStart + kSurgePatience);
+  EXPECT_TRUE(p.cannot_move);
+  EXPECT_THAT(p.remove, IsEmpty());
+  EXPECT_FALSE(p.rollout.gives_way);
+  p = plan(1, {kServing, kWaiting});
+  EXPECT_FALSE(p.cannot_move);
+  EXPECT_THAT(p.remove, ElementsAre(1)) << "the node is used again: it stays";
+}
+
 constexpr Replica stable(Replica r) {
   r.is_current = false;
   r.is_stable = true;
@@ -317,6 +360,19 @@ TEST(CanaryPlan, ASmallerPartIsGivenBackOnlyAsOthersServe) {
   EXPECT_THAT(p.remove, IsEmpty());
   EXPECT_EQ(p.create_stable, 1);
   EXPECT_EQ(p.create, 0);
+}
+
+TEST(CanaryPlan, FromZeroTheFirstIsOfTheStableRevision) {
+  const WantedReplicas wanted{4, 4, WantedReplicas::OfCanary{2, 2}};
+  auto p = plan_replicas(wanted, {}, {}, {}, {}, kStart);
+  EXPECT_EQ(p.create_stable, 2);
+  EXPECT_EQ(p.create, 0) << "its first request would go to what nobody has tried";
+  p = plan_replicas(wanted, {}, {stable(kStarting), stable(kStarting)}, {}, {}, kStart);
+  EXPECT_EQ(p.create, 0);
+  p = plan_replicas(wanted, {}, {stable(kServing), stable(kStarting)}, {}, {}, kStart);
+  EXPECT_EQ(p.create, 2);
+  const WantedReplicas all{2, 0, WantedReplicas::OfCanary{2, 2}};
+  EXPECT_EQ(plan_replicas(all, {}, {}, {}, {}, kStart).create, 2) << "none is to be stable";
 }
 
 // From any mixture of three revisions, with room for one more: it ends in the wanted parts, never with fewer

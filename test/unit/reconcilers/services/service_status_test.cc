@@ -112,6 +112,72 @@ TEST(ServiceStatus, ACanaryIsNoRolloutThatHasEndedAndSaysHowItEnds) {
   EXPECT_EQ(status.stable_revision, "new") << "it has all replicas, and they serve";
 }
 
+TEST(ServiceStatus, ACanaryBesideTheOnlyReplicaAndOneThatHasNoneSaySo) {
+  auto service = sample_service();
+  service.spec.replicas = 1;
+  Fleet fleet;
+  fleet.add(true, true, "old");
+  fleet.add(true, true);
+  RevisionsView revisions;
+  revisions.decision = {.target = "new", .stable = "old", .canary = crds::CanaryStatus{"new", 1, 0, {}}};
+  revisions.decision.beside = 1;
+  auto status = fleet.status(service, {}, {}, {}, &revisions);
+  const auto said = [&](const char* type) { return *crds::find_condition(status.conditions, type); };
+  EXPECT_EQ(said("RolledOut").reason, "CanaryServes");
+  EXPECT_THAT(said("RolledOut").message, HasSubstr("1 of 2 replicas are of revision new"));
+  EXPECT_THAT(said("Ready").message, HasSubstr("2 of 2 replicas are ready"));
+  EXPECT_EQ(status.desired_replicas, 1);
+
+  service.spec.replicas = 0;
+  revisions.decision.beside = 0;
+  revisions.decision.canary->replicas = 0;
+  revisions.decision.why_no_canary = "at size 0 there is none";
+  status = Fleet{}.status(service, {}, {}, {}, &revisions);
+  EXPECT_EQ(said("RolledOut").reason, "CanaryWaits");
+  EXPECT_THAT(said("RolledOut").message, HasSubstr("no replica is of revision new: at size 0 there is none"));
+  EXPECT_EQ(said("Reconciling").status, crds::ConditionStatus::kFalse) << "tools would wait for ever";
+}
+
+TEST(ServiceStatus, SaysHowFarAStartIsAndWhatIsWrongWithIt) {
+  Fleet fleet;
+  fleet.add(true, true);
+  fleet.add(true, false);
+  fleet.add(true, false);
+  const auto starts = [](crds::TrainingJob& job, std::string reason, std::string message) {
+    job.spec.start_timeout = std::chrono::minutes{30};
+    job.status.conditions = {
+        {"Admitted", crds::ConditionStatus::kTrue, 1, kNow - std::chrono::minutes{4}, "Admitted", ""},
+        {"PodsReady", crds::ConditionStatus::kFalse, 1, kNow - std::chrono::hours{4}, std::move(reason),
+         std::move(message)}};
+  };
+  starts(fleet.jobs[1], "Starting", "");
+  starts(fleet.jobs[2], "ImageNotPulled", "pod chat-2 on node n: ErrImagePull: no");
+  auto status = fleet.status(sample_service());
+  auto ready = *crds::find_condition(status.conditions, "Ready");
+  EXPECT_EQ(ready.reason, "Serving");
+  EXPECT_EQ(ready.message,
+            "1 of 3 replicas are ready; replica chat-new-2 starts since 2026-01-01T23:56:00Z, until "
+            "2026-01-02T00:26:00Z at most (startTimeout 30m): ImageNotPulled: pod chat-2 on node n: "
+            "ErrImagePull: no");
+
+  Fleet none;
+  none.add(true, false);
+  starts(none.jobs[0], "OutOfGPUMemory", "pod chat-0 on node n: no memory");
+  ready = *crds::find_condition(none.status(sample_service()).conditions, "Ready");
+  EXPECT_EQ(ready.status, crds::ConditionStatus::kFalse);
+  EXPECT_EQ(ready.reason, "OutOfGPUMemory");
+  // It has given its places back, and waits to try again.
+  Fleet later;
+  later.add(false, false, "new", "BackingOff");
+  starts(later.jobs[0], "OutOfGPUMemory", "startTimeout 30m is used up");
+  ready = *crds::find_condition(later.status(sample_service()).conditions, "Ready");
+  EXPECT_EQ(ready.reason, "OutOfGPUMemory");
+  // It waits for something else by now.
+  later.jobs[0].status.queue.reason = "QuotaExceeded";
+  ready = *crds::find_condition(later.status(sample_service()).conditions, "Ready");
+  EXPECT_EQ(ready.reason, "QuotaExceeded");
+}
+
 TEST(ServiceStatus, SaysWhyTheSpecIsNotInForce) {
   Fleet fleet;
   for (int i = 0; i < 3; ++i) fleet.add(true, true);

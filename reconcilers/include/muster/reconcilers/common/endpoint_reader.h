@@ -29,8 +29,8 @@ class EndpointReader {
 
   using Samples = std::expected<std::vector<client::Sample>, std::string>;
   // The wanted samples of one endpoint; waits for its turn. The error is a sentence that begins with the URL.
-  // The reader outlives the call.
-  client::Task<Samples> read(std::string url, client::WantedMetric wanted);
+  // `status` gets that of HTTP; 0: no answer came. It and the reader outlive the call.
+  client::Task<Samples> read(std::string url, client::WantedMetric wanted, int* status = nullptr);
   // Sends nothing any more; those who wait for their turn get an error.
   void stop() { stopped_ = true; }
   bool stopped() const { return stopped_; }

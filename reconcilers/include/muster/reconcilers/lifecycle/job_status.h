@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,10 @@ void start_conditions(crds::TrainingJobStatus& status, std::int64_t generation, 
 // still there. `resizing`: members of it join or leave while it runs.
 void describe(const crds::TrainingJobSpec& spec, crds::TrainingJobStatus& status, bool leaving = false,
               bool resizing = false, const PlaceCost& cost = {});
+
+// Since when a job that has its places starts: since it got them, or was last whole. Attempts that fail in
+// between do not change it. nullopt: it does not start.
+std::optional<crds::Time> starts_since(const crds::TrainingJobStatus& status);
 
 // The attempt whose pods serve: of a replica that moves, the one before until this one is ready.
 std::int32_t serving_attempt(const crds::Assignment& assignment);

@@ -41,6 +41,8 @@ std::int32_t choose_port(const client::Key& service, const std::set<std::int32_t
 crds::Json activation_slice_json(const crds::InferenceService& service,
                                  const std::vector<std::string>& addresses);
 std::string activation_slice_name(const crds::InferenceService& service);
+// To whom such a slice leads at this port, whatever somebody has made of it.
+std::vector<std::string> addresses_of_slice(const crds::Json& slice, std::int32_t port);
 
 class Activators {
  public:
@@ -60,6 +62,14 @@ class Activators {
   // Of activators that are ready and have said that they listen for the service at this port; sorted, of one
   // family.
   std::vector<std::string> addresses(const client::Key& service, std::int32_t port) const;
+  // Some activator is ready, and whether it listens for anybody is not known: it has not answered this
+  // process yet, or not lately. One that answers with an error of HTTP has said that it does not.
+  bool is_silent() const;
+  // Of the addresses that a service is led to, with those of addresses(): those of activators that are ready,
+  // and have not said that they do not listen for it at this port. So a process that begins, or a question
+  // that got lost, takes nobody out of the path; only an activator that is gone, or not ready, goes.
+  std::vector<std::string> still_led(const client::Key& service, std::int32_t port,
+                                     const std::vector<std::string>& led) const;
   // Some activator answers, and none listens for the service at this port.
   bool is_ignored(const client::Key& service, std::int32_t port) const;
   const ActivatorOptions& options() const;

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -66,6 +68,7 @@ class InferenceServiceReconciler {
   Activation activation_of(const client::Key& key, const Service& service) const;
   std::int32_t port_of(const client::Key& key, const Service& service);
   bool leads_itself(const std::vector<client::Ptr<client::Pod>>& serving) const;
+  client::Task<std::optional<std::vector<std::string>>> led_now(client::Key key, Service service);
   // To these activators; empty: not to them any more. False: it could not be written.
   client::Task<bool> lead(client::Key key, Service service, std::vector<std::string> addresses);
   // service_revisions.cc
@@ -106,6 +109,7 @@ class InferenceServiceReconciler {
   std::map<std::string, Kept> kept_;                  // "key/plural" -> what was found or made there
   std::map<client::Key, client::TimePoint> written_;  // the last status
   std::map<client::Key, Room> rooms_;
+  std::set<client::Key> cannot_move_;  // a replica on a cordoned node, as the last plan said
   std::map<client::Key, History> histories_;
   std::map<client::Key, std::int32_t> ports_;  // given out, maybe not written yet
   Autoscaler autoscaler_;

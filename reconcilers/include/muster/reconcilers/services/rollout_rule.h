@@ -16,15 +16,28 @@ struct RolloutDecision {
   std::string target;                          // the revision in force
   std::string stable;                          // that last had all replicas, or was promoted; "": none yet
   std::optional<crds::CanaryStatus> canary{};  // target has canary->replicas, and stable all others
-  std::optional<crds::Time> wake_at{};         // the next step comes then
-  bool is_aborted = false;                     // the spec's own revision was
-  std::string why_not_own{};                   // why the spec's own revision is not in force; "": it is
-  std::string refusal{};                       // what is wrong with spec.rollout; "": nothing. The rest is as
-                                               // it was in force
+  std::int32_t beside = 0;              // so many of the canary's replicas are beyond the service's size
+  std::string why_no_canary{};          // why the canary has no replica now; "": it has
+  std::optional<crds::Time> wake_at{};  // the next step comes then
+  bool is_aborted = false;              // the spec's own revision was
+  std::string why_not_own{};            // why the spec's own revision is not in force; "": it is
+  std::string refusal{};                // what is wrong with spec.rollout; "": nothing. The rest is as
+                                        // it was in force
 };
 
-// At most so many per cent, but at least one. None of none.
-std::int32_t canary_share(std::int32_t replicas, std::int32_t percent);
+struct CanarySize {
+  std::int32_t replicas = 0;  // of the service
+  std::int32_t max_surge = 0;
+};
+struct CanaryShare {
+  std::int32_t replicas = 0;
+  std::int32_t beside = 0;  // of them, beyond the service's size
+  bool operator==(const CanaryShare&) const = default;
+};
+// At most so many per cent, but at least one. None of none. A service of one replica does not give its only
+// one to what nobody has tried: the canary is one more where a surge is allowed, else there is none. 100 per
+// cent are all.
+CanaryShare canary_share(const CanarySize& of, std::int32_t percent);
 
 struct RolloutView {
   std::string own;                                                 // the spec's own revision

@@ -40,6 +40,8 @@ crds::Json role_endpoint_json(const crds::InferenceService& service, std::string
 // Whether the Service of the service leads to the pod.
 bool takes_requests(const crds::InferenceServiceSpec& spec, const client::Pod& pod);
 // Keeps all replicas but as many as a rollout may lack. At least one may go, so that a drain can go on.
-crds::Json disruption_budget_json(const crds::InferenceService& service);
+// The only replica of a service is kept, because it is moved with a surge when its node is cordoned; unless
+// it cannot be (`cannot_move`), so that no node waits for it for ever.
+crds::Json disruption_budget_json(const crds::InferenceService& service, bool cannot_move = false);
 
 }  // namespace muster::reconcilers

@@ -20,6 +20,7 @@ struct Replica {
   bool is_ready = false;       // all its pods are
   bool lacks_room = false;     // holds no place, and waits for something that another replica could give back
   bool is_guaranteed = false;  // not preemptible
+  bool is_cordoned = false;    // a node of it is
   std::int32_t ordinal = 0;
   crds::Time created{};
   crds::Time waits_since{};  // without a place since then
@@ -56,6 +57,7 @@ struct ServicePlan {
   std::int32_t create_stable_guaranteed = 0;
   std::vector<std::size_t> remove;    // indexes into the replicas, in the order in which they are to go
   RolloutMemory rollout;              // empty when it is over
+  bool cannot_move = false;           // one on a cordoned node, for kSurgePatience: there is no other place
   std::optional<crds::Time> wake_at;  // look again then, whatever happens
 };
 
@@ -86,6 +88,8 @@ class Room {
 // Whether a replica is guaranteed is decided once, when it is made. In a rollout those are made first that
 // are not: a guaranteed one has to fit the quota, which its predecessor still fills. O(replicas log
 // replicas).
+// Outside of rollouts and canaries, one that is ready and stands on a cordoned node goes as a replica of an
+// earlier revision does, with a surge and without fewer that serve. If it cannot be, it serves on.
 // While a canary is under way, each of the two revisions keeps as many as it is to have. What it has beyond
 // goes as replicas of earlier revisions do: when another is ready in its place.
 ServicePlan plan_replicas(WantedReplicas wanted, const crds::Rollout& rollout,
