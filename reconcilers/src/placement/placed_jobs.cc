@@ -213,6 +213,7 @@ pl::JobSpec PlacedJobs::to_job(const client::Key& key, const crds::TrainingJob& 
   if (options_.complete) options_.complete(key, s);
   return s;
 }
+  if (wish.serves) keep_ports_apart(s, wish.needs);
 
 // The assignment in terms of the roles that placement knows of the job. If the pods are charged for
 // themselves, their places get no role and cost nothing.

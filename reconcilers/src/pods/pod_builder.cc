@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "muster/reconcilers/common/owner.h"
+#include "muster/reconcilers/common/json_reader.h"
 #include "muster/reconcilers/pods/elastic.h"
 #include "muster/reconcilers/pods/gpu_share.h"
 #include "muster/reconcilers/pods/names.h"
@@ -204,6 +205,15 @@ void ask_for_gpus(Json& spec, std::int32_t count, std::string_view gpu_resource)
 
 Json spec_of(const TrainingJob& job, const Role& role, const Json& pod_template, const GpuMeans& gpus,
              const Marks& marks) {
+// Under hostNetwork Kubernetes takes ClusterFirst for Default, and the names of the other pods do not
+// resolve.
+void resolve_names_of_pods(Json& spec) {
+  const auto stated = spec.find("dnsPolicy");
+  const bool is_default =
+      stated == spec.end() || stated->is_null() || *stated == "" || *stated == "ClusterFirst";
+  if (is_default && is_true(find(spec, "hostNetwork"))) spec["dnsPolicy"] = "ClusterFirstWithHostNet";
+}
+
   Json spec = pod_template.contains("spec") ? pod_template["spec"] : Json::object();
   if (!spec.is_object()) spec = Json::object();
   spec["nodeName"] = marks[kNode];
@@ -212,6 +222,7 @@ Json spec_of(const TrainingJob& job, const Role& role, const Json& pod_template,
   spec["restartPolicy"] = "Never";
   if (!spec.contains("serviceAccountName")) spec["serviceAccountName"] = kJobAccount;
   if (!job.spec.priority_class_name.empty()) spec["priorityClassName"] = job.spec.priority_class_name;
+  resolve_names_of_pods(spec);
   if (job.spec.checkpoint) spec["terminationGracePeriodSeconds"] = job.spec.checkpoint->grace_period.count();
   const bool shares = role.gpus && is_shared(*role.gpus);
   if (role.gpus && !shares)

@@ -55,13 +55,13 @@ TEST_F(Resources, AGangOnInfiniBandHasItsDevicesAndTheNextOneSaysWhatItLacks) {
   json job = with_limits(job_object({.name = "train", .replicas = kNodes, .gpus = 8}), kOnInfiniBand);
   json& spec = job["spec"]["roles"][0]["template"]["spec"];
   spec["hostNetwork"] = true;
-  spec["dnsPolicy"] = "ClusterFirstWithHostNet";
   cluster_->create(job);
   ASSERT_TRUE(cluster_->wait_phase("train", "Running", 60s)) << cluster_->job("train").dump(2);
   std::set<std::string> nodes;
   for (const json& pod : cluster_->pods("train")) {
     nodes.insert(pod["spec"]["nodeName"]);
     EXPECT_EQ(pod["spec"]["hostNetwork"], true);
+    EXPECT_EQ(pod["spec"]["dnsPolicy"], "ClusterFirstWithHostNet") << "MASTER_ADDR would not resolve";
     const json& resources = pod["spec"]["containers"][0]["resources"];
     for (const char* list : {"requests", "limits"}) {
       EXPECT_EQ(resources[list]["rdma/hca"], "8") << resources;
