@@ -316,6 +316,7 @@ void Controller::Impl::start_watches() {
   watch(caches.jobs);
   watch(caches.services);
   watch(caches.priority_classes);
+  watch(caches.runtime_classes);
   watch(caches.claims);
   watch(caches.volumes);
   watch(caches.storage_classes);

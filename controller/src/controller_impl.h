@@ -139,7 +139,7 @@ struct Controller::Impl {
   struct Stirred {
     std::set<std::string> claims_in;  // namespaces
     bool volumes = false;             // or storage classes
-    bool classes = false;             // PriorityClasses
+    bool classes = false;             // PriorityClasses and RuntimeClasses
     bool operator==(const Stirred&) const = default;
   };
   Stirred stirred;

@@ -123,8 +123,9 @@ void Controller::Impl::listen_to_what_workloads_mention() {
   on_change(caches.claims, [this](const auto& before, const auto& now) {
     stir([&](Stirred& s) { s.claims_in.insert((now ? now : before)->meta.ns); });
   });
-  on_change(caches.priority_classes,
-            [this](const auto&, const auto&) { stir([](Stirred& s) { s.classes = true; }); });
+  const auto class_changed = [this](const auto&, const auto&) { stir([](Stirred& s) { s.classes = true; }); };
+  on_change(caches.priority_classes, class_changed);
+  on_change(caches.runtime_classes, class_changed);
   on_change(caches.namespaces,
             [this](const auto& before, const auto& now) { namespace_changed(before.get(), now.get()); });
   for (auto* kept : {&caches.service_accounts, &caches.role_bindings, &caches.network_policies}) {

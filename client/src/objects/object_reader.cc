@@ -27,6 +27,7 @@ Condition read_condition(Value& value) {
   each_field(value, [&](std::string_view key, Value& v) {
     if (key == "type") condition.type = text(v);
     if (key == "status") condition.status = text(v);
+    if (key == "reason") condition.reason = text(v);
     if (key == "lastTransitionTime")
       condition.since = unix_seconds(v, "status.conditions[].lastTransitionTime");
   });

@@ -59,7 +59,7 @@ std::int64_t unix_seconds(Value& value, std::string_view field);
 std::int64_t quantity(Value& value, std::int64_t scale, std::string_view field);
 // An element of status.conditions. Its texts are valid as long as the parsed document.
 struct Condition {
-  std::string_view type, status;
+  std::string_view type, status, reason;
   std::int64_t since = 0;  // lastTransitionTime in Unix seconds; 0: not said
 };
 Condition read_condition(Value& value);

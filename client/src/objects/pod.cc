@@ -41,9 +41,22 @@ struct Amounts {
 
 // What a pod asks for as the scheduler counts it (k8s.io/component-helpers/resource, PodRequests): containers
 // and sidecars together, or the init container with the sidecars started before it, whichever is more of each
-// resource; a pod-level request instead, where there is one; and the overhead.
+// resource; a pod-level request instead, where there is one; and the overhead. While a container is resized
+// in place it counts with the larger of what its spec asks for now and what its status says it has.
 struct Requests {
-  Amounts containers, sidecars, init, overhead;
+  struct Container {
+    std::string_view name;  // valid as long as the parsed document, as the names below
+    bool is_init = false, restarts = false;
+    Amounts asked;
+  };
+  struct Given {
+    std::string_view name;
+    std::int64_t milli_cpu = 0, memory_bytes = 0;  // nothing else can be resized
+  };
+  std::vector<Container> stated;  // in order
+  std::vector<Given> given;
+  bool is_infeasible = false;  // what the spec asks for now will never be given
+  Amounts overhead;
   std::optional<std::int64_t> pod_cpu, pod_memory;
   Amounts pod_level;  // huge pages: nothing else can be asked for at the level of the pod
 
@@ -69,33 +82,61 @@ struct Requests {
   }
 
   void read_container(Value& container, bool is_init) {
-    Amounts asked;
-    bool restarts = false;
+    Container& c = stated.emplace_back();
+    c.is_init = is_init;
     each_field(container, [&](std::string_view key, Value& value) {
-      if (key == "resources") {
+      if (key == "name") {
+        c.name = text(value);
+      } else if (key == "resources") {
         each_field(value, [&](std::string_view part, Value& list) {
           if (part == "requests") {
-            read(list, asked,
+            read(list, c.asked,
                  is_init ? "spec.initContainers[].resources.requests"
                          : "spec.containers[].resources.requests");
           }
         });
       } else if (is_init && key == "restartPolicy") {
-        restarts = text(value) == "Always";
+        c.restarts = text(value) == "Always";
       }
     });
-    if (!is_init) return containers.add(asked);
-    if (restarts) {
-      sidecars.add(asked);
-      init.raise_to(sidecars);
-    } else {
-      asked.add(sidecars);
-      init.raise_to(asked);
-    }
+  }
+
+  // Of status.containerStatuses and its like.
+  void read_given(Value& list, Given& out) {
+    each_field(list, [&](std::string_view resource, Value& value) {
+      constexpr std::string_view kField = "status.containerStatuses[].resources";
+      if (resource == "cpu") out.milli_cpu = std::max(out.milli_cpu, quantity(value, 1000, kField));
+      if (resource == "memory") out.memory_bytes = std::max(out.memory_bytes, quantity(value, 1, kField));
+    });
+  }
+
+  Amounts asked_by(const Container& c) const {
+    Amounts asked = c.asked;
+    const auto has =
+        std::find_if(given.begin(), given.end(), [&](const Given& g) { return g.name == c.name; });
+    if (has == given.end() || (c.is_init && !c.restarts)) return asked;
+    const auto larger = [&](std::int64_t& ours, std::int64_t theirs) {
+      if (theirs > 0) ours = is_infeasible ? theirs : std::max(ours, theirs);
+    };
+    larger(asked.milli_cpu, has->milli_cpu);
+    larger(asked.memory_bytes, has->memory_bytes);
+    return asked;
   }
 
   Amounts total() const {
-    Amounts sum = containers;
+    Amounts sum, sidecars, init;
+    for (const Container& c : stated) {
+      Amounts asked = asked_by(c);
+      if (!c.is_init) {
+        sum.add(asked);
+      } else if (c.restarts) {
+        sidecars.add(asked);
+        init.raise_to(sidecars);
+      } else {
+        asked.add(sidecars);
+        init.raise_to(asked);
+      }
+    }
     sum.add(sidecars);
     sum.raise_to(init);
     sum.milli_cpu = pod_cpu.value_or(sum.milli_cpu);
@@ -230,16 +271,25 @@ void read_state(Value& state, Statuses& out, std::optional<ContainerEnd>& end) {
   });
 }
 
-Statuses read_statuses(Value& list) {
+Statuses read_statuses(Value& list, Requests& requests) {
   Statuses out;
   each_element(list, [&](Value& status) {
     std::string_view name;
     std::optional<ContainerEnd> end;
+    Requests::Given given;
     each_field(status, [&](std::string_view key, Value& value) {
+      if (key == "allocatedResources") requests.read_given(value, given);
+      if (key == "resources") {
+        each_field(value, [&](std::string_view part, Value& amounts) {
+          if (part == "requests") requests.read_given(amounts, given);
+        });
+      }
       if (key == "name") name = text(value);
       if (key == "restartCount") out.restarts = saturating_add(out.restarts, value.get_int64());
       if (key == "state") read_state(value, out, end);
     });
+    given.name = name;
+    if (given.milli_cpu > 0 || given.memory_bytes > 0) requests.given.push_back(given);
     if (!end) return;
     end->name = name;
     out.ended.push_back(std::move(*end));
@@ -247,7 +297,7 @@ Statuses read_statuses(Value& list) {
   return out;
 }
 
-void read_status(Value& status, Pod& pod) {
+void read_status(Value& status, Requests& requests, Pod& pod) {
   Statuses init, containers;
   each_field(status, [&](std::string_view key, Value& value) {
     if (key == "phase") pod.phase = phase_of(text(value));
@@ -255,9 +305,14 @@ void read_status(Value& status, Pod& pod) {
     if (key == "message") pod.message = text(value);
     if (key == "podIP") pod.ip = text(value);
     if (key == "conditions")
-      each_element(value, [&](Value& condition) { apply(read_condition(condition), pod); });
-    if (key == "initContainerStatuses") init = read_statuses(value);
-    if (key == "containerStatuses") containers = read_statuses(value);
+      each_element(value, [&](Value& one) {
+        const Condition condition = read_condition(one);
+        apply(condition, pod);
+        if (condition.type == "PodResizePending")
+          requests.is_infeasible = condition.status == "True" && condition.reason == "Infeasible";
+      });
+    if (key == "initContainerStatuses") init = read_statuses(value, requests);
+    if (key == "containerStatuses") containers = read_statuses(value, requests);
   });
   pod.ended = std::move(containers.ended);
   for (ContainerEnd& end : init.ended) {
@@ -324,7 +379,7 @@ Result<Pod> decode_pod(std::string_view json, const PodFields& fields) {
     each_field(root, [&](std::string_view key, Value& value) {
       if (key == "metadata") read_metadata(value, fields, pod);
       if (key == "spec") read_spec(value, requests, pod);
-      if (key == "status") read_status(value, pod);
+      if (key == "status") read_status(value, requests, pod);
     });
   });
   if (!read) return std::unexpected(read.error());

@@ -198,18 +198,28 @@ std::optional<PendingReason> not_shared_so(const ClusterModel& s, const Request&
 // Of what one pod needs more than any usable node has, if it were empty: "; no node has more than 0 CPUs".
 std::string beyond_every_node(const ClusterModel& s, PoolId pool, const RoleSpec& r) {
   std::string text;
-  for (const ResourceKind what : kAllKinds) {
-    if (amount_of(r.per_pod, what) == 0) continue;
-    if (what == ResourceKind::kGpu && r.share.kind != GpuShare::Kind::kWhole) continue;
+  const auto look = [&](const std::string& name, std::int64_t asked, auto&& amount) {
     std::int64_t most = 0;
     each_node(s, pool, [&](NodeId id) {
-      most = std::max(most, amount_of(s.node(id).spec.allocatable, what));
+      most = std::max(most, amount(s.node(id).spec));
       return true;
     });
-    if (amount_of(r.per_pod, what) <= most) continue;
+    if (asked <= most) return;
     text += text.empty() ? "; no node has more than " : ", ";
-    const char* name = s.resource_names.name_of(what);
     text += show(name, most) + " " + unit_of(s.pool(pool).spec, name);
+  };
+  for (const ResourceKind what :
+       {ResourceKind::kGpu, ResourceKind::kCpu, ResourceKind::kMemory, ResourceKind::kPods}) {
+    if (amount_of(r.per_pod, what) == 0) continue;
+    if (what == ResourceKind::kGpu && r.share.kind != GpuShare::Kind::kWhole) continue;
+    look(name_of(what), amount_of(r.per_pod, what),
+         [&](const NodeSpec& n) { return amount_of(n.allocatable, what); });
+  }
+  for (const auto& [name, asked] : r.named) {
+    look(name, asked, [&](const NodeSpec& n) {
+      const auto has = n.named.find(name);
+      return has == n.named.end() ? 0 : has->second;
+    });
   }
   return text;
 }

@@ -6,11 +6,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "muster/placement/amounts.h"
+#include "muster/placement/job.h"
 #include "muster/placement/queue.h"
 
 namespace muster::placement {
@@ -160,25 +164,47 @@ inline bool exceeds(const AccountedKinds& kinds, const Resources& amounts, const
   });
 }
 
-// Which resource each of Resources::named counts. A resource gets its place when the first job asks for it,
-// and keeps it. What nodes, bounds and pods outside jobs state of any other is not counted: nobody asks for
+// Which resource each of Resources::named counts. A resource has a place while some job asks for it that some
+// node has listed; the place is given to another one only when no job asks for the first any more. What
+// nodes, bounds and pods outside jobs state of any other is not counted: nobody who asks for it could have
 // it.
 class ResourceNames {
  public:
-  // True: some of these are counted from now on that were not.
-  bool add(const NamedAmounts& amounts) {
-    bool added = false;
-    for (const auto& [name, amount] : amounts) {
-      if (amount <= 0 || used_ == kMaxNamed || index_of(name)) continue;
-      names_[used_++] = name;
-      added = true;
-    }
-    return added;
+  // So many nodes more, or fewer, list some of these; so many roles of jobs more, or fewer, ask for them.
+  // share_out() is to follow.
+  void listed(const NamedAmounts& amounts, int by) { note(amounts, &Use::nodes, by); }
+  void asked(const JobSpec& spec, int by) {
+    for (const RoleSpec& role : spec.roles) note(role.named, &Use::roles, by);
   }
-  // The first of these that is not counted, because all places are taken; nullptr: each is.
+
+  // What has changed for those who ask for a resource since the last call.
+  struct Changes {
+    std::vector<std::string> names;   // jobs that ask for these are to be judged anew
+    std::vector<ResourceKind> kinds;  // these count another resource than before
+  };
+  // Gives out places. O(1) where no resource has come into use or out of it.
+  Changes share_out() {
+    Changes changes;
+    if (!std::exchange(is_stale_, false)) return changes;
+    for (auto it = uses_.begin(); it != uses_.end();) {
+      auto& [name, use] = *it;
+      if (use.nodes <= 0 && use.roles <= 0 && !index_of(name)) {
+        it = uses_.erase(it);
+        continue;
+      }
+      const Standing before = std::exchange(use.standing, standing_of(name, use, changes.kinds));
+      if (use.roles > 0 && use.standing != before) changes.names.push_back(name);
+      ++it;
+    }
+    return changes;
+  }
+
+  // The first of these that nodes have and that is not counted, because all places are taken; nullptr: none.
   const std::string* without_place(const NamedAmounts& amounts) const {
-    const auto found = std::find_if(amounts.begin(), amounts.end(),
-                                    [&](const auto& a) { return a.second > 0 && !index_of(a.first); });
+    const auto found = std::find_if(amounts.begin(), amounts.end(), [&](const auto& a) {
+      const auto use = a.second > 0 ? uses_.find(a.first) : uses_.end();
+      return use != uses_.end() && use->second.standing == Standing::kNoPlace;
+    });
     return found == amounts.end() ? nullptr : &found->first;
   }
   // Of these, what is counted.
@@ -201,10 +227,13 @@ class ResourceNames {
   const char* name_of(ResourceKind kind) const {
     return kind < ResourceKind::kNamed ? placement::name_of(kind) : names_[named_index(kind)].c_str();
   }
-  bool is_full() const { return used_ == kMaxNamed; }
+  // A job that asks for it could be counted, if nodes have it.
+  bool has_place_for(const std::string& name) const { return index_of(name) || free_place(); }
   std::string all() const {  // "rdma/hca, hugepages-2Mi"
     std::string text;
-    for (std::size_t i = 0; i < used_; ++i) text += (i == 0 ? "" : ", ") + names_[i];
+    for (const std::string& name : names_) {
+      if (!name.empty()) text += (text.empty() ? "" : ", ") + name;
+    }
     return text;
   }
   std::string why_no_more() const {
@@ -216,15 +245,47 @@ class ResourceNames {
   void count(Share& share) const {
     for (Bounds* bounds : {&share.quota, &share.reserved, &share.limit}) count(*bounds);
   }
+  enum class Standing : std::uint8_t { kUnlisted, kCounted, kNoPlace };
+  struct Use {
+    std::int32_t nodes = 0, roles = 0;
+    Standing standing = Standing::kUnlisted;
+  };
+
+  void note(const NamedAmounts& amounts, std::int32_t Use::* what, int by) {
+    for (const auto& [name, amount] : amounts) {
+      if (amount <= 0) continue;
+      std::int32_t& count = uses_[name].*what;
+      is_stale_ = is_stale_ || count == 0 || count + by == 0;
+      count += by;
+    }
+  }
+  // Of a resource in use. It may get a place by that: then `taken` says which.
+  Standing standing_of(const std::string& name, const Use& use, std::vector<ResourceKind>& taken) {
+    if (index_of(name)) return Standing::kCounted;
+    if (use.nodes <= 0 || use.roles <= 0) return Standing::kUnlisted;
+    const auto place = free_place();
+    if (!place) return Standing::kNoPlace;
+    names_[*place] = name;
+    taken.push_back(kAllKinds[static_cast<std::size_t>(ResourceKind::kNamed) + *place]);
+    return Standing::kCounted;
+  }
+  std::optional<std::size_t> free_place() const {
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      const auto use = names_[i].empty() ? uses_.end() : uses_.find(names_[i]);
+      if (use == uses_.end() || use->second.roles <= 0) return i;
+    }
+    return std::nullopt;
+  }
   std::optional<std::size_t> index_of(const std::string& name) const {
-    for (std::size_t i = 0; i < used_; ++i) {
+    for (std::size_t i = 0; i < names_.size(); ++i) {
       if (names_[i] == name) return i;
     }
     return std::nullopt;
   }
 
-  std::array<std::string, kMaxNamed> names_;
-  std::size_t used_ = 0;
+  std::array<std::string, kMaxNamed> names_;  // "": nothing yet
+  std::map<std::string, Use> uses_;
+  bool is_stale_ = false;
 };
 
 }  // namespace muster::placement

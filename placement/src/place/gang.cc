@@ -183,7 +183,8 @@ bool Gang::fit_beside(const std::vector<NodeId>& others, const Bundles& bundles,
 
 bool Gang::fit_in_domains(const Bundles& bundles, const SetKey& set, const Area& area, std::int32_t depth) {
   const Demand demand = demand_of(bundles);
-  // Pack: what is left with least, of equal ones what is so in the domain around it. Spread: with most.
+  // Pack: where it takes the fewest nodes, of those what is left with least, of equal ones what is so in the
+  // domain around it. Spread: with most.
   struct Choice {
     std::size_t left;  // where its numbers begin, its own first
     DomainId domain;
@@ -194,10 +195,12 @@ bool Gang::fit_in_domains(const Bundles& bundles, const SetKey& set, const Area&
   const std::int64_t sign = pool_.spec.order == NodeOrder::kPack ? 1 : -1;
   const std::vector<DomainId> domains = domains_at(pool_, area.domain, depth);
   choices.reserve(domains.size());
-  left.reserve(domains.size() * (static_cast<std::size_t>(depth) + 1));
+  left.reserve(domains.size() * (static_cast<std::size_t>(depth) + 2));
+  const bool few = sign > 0 && domains.size() > 1 && bundles.size() > 1;
   for (const DomainId d : domains) {
     if (!could_hold(d, demand, set.layer + 1)) continue;
     choices.push_back({left.size(), d});
+    left.push_back(few ? fewest_nodes_in(d, demand) : 0);
     for (DomainId around = d; around != kNoId;) {
       const Domain& domain = pool_.domains[static_cast<std::size_t>(around)];
       left.push_back(sign * (gpus ? domain.free.gpu.value : domain.free.cpu.value));
@@ -220,6 +223,17 @@ bool Gang::fit_in_domains(const Bundles& bundles, const SetKey& set, const Area&
     ++tries;
   }
   return false;
+}
+
+// Shape by shape, as if each were alone.
+std::int64_t Gang::fewest_nodes_in(DomainId id, const Demand& demand) const {
+  std::int64_t nodes = 0;
+  for (const auto& [shape, count] : demand.of_shape) {
+    nodes += fewest_nodes({s_, pool_, request_, layout_.shapes[shape], q_.view, limits_,
+                           &pool_.domains[static_cast<std::size_t>(id)], nullptr, neighbours_.get()},
+                          count);
+  }
+  return nodes;
 }
 
 bool Gang::fit_on_host(const Bundles& bundles, const SetKey& set, const Area& area) {
@@ -322,11 +336,38 @@ std::size_t Gang::fill_domain(const Bundles& bundles, std::size_t next, const Ar
       one_takes_all = all.node != kNoId && std::tie(all.dislike, all.scattered, all.gpus_beside) <=
                                                std::tie(c.dislike, c.scattered, c.gpus_beside);
       if (one_takes_all) c = all;
+      if (!one_takes_all && !neighbours_) return fill_few(bundles, next, search);
     }
     if (c.node == kNoId) break;
     const std::size_t before = next;
     next = fill_node(bundles, next, c.node, pack && !one_by_one ? std::min(c.room, left) : 1);
     if (next == before) banned.push_back(c.node);
+  }
+  return next;
+}
+
+// Pods without GPUs, packed: the nodes with most room first, and at last the tightest that takes all the
+// rest.
+std::size_t Gang::fill_few(const Bundles& bundles, std::size_t next, const NodeSearch& search) {
+  const auto kind = [](const RankedNode& c) { return std::tie(c.dislike, c.scattered, c.gpus_beside); };
+  const auto after = [](const RankedNode& a, const RankedNode& b) { return b.better_than(a); };
+  for (const bool shun : {true, false}) {
+    std::vector<RankedNode> nodes = nodes_by_room(search, shun);
+    std::make_heap(nodes.begin(), nodes.end(), after);
+    while (next < bundles.size() && !nodes.empty()) {
+      const auto left = static_cast<std::int64_t>(bundles.size() - next);
+      std::pop_heap(nodes.begin(), nodes.end(), after);
+      RankedNode best = nodes.back();
+      nodes.pop_back();
+      const bool takes_all = best.room >= left;
+      for (std::size_t i = 0; takes_all && i < nodes.size(); ++i) {
+        const RankedNode& c = nodes[i];
+        if (c.room >= left && kind(c) == kind(best) &&
+            std::tie(c.second, c.apart, c.node) < std::tie(best.second, best.apart, best.node))
+          best = c;
+      }
+      next = fill_node(bundles, next, best.node, std::min(best.room, left));
+    }
   }
   return next;
 }

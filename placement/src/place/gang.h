@@ -58,6 +58,7 @@ class Gang {
   // --- pods of one shape; they place as many as they can from `next` on, and say where they stopped
   std::size_t fill(const Bundles& bundles, std::size_t next, const Area& area);
   std::size_t fill_domain(const Bundles& bundles, std::size_t next, const Area& area);
+  std::size_t fill_few(const Bundles& bundles, std::size_t next, const NodeSearch& search);
   std::size_t fill_node(const Bundles& bundles, std::size_t next, NodeId node, std::int64_t most);
   // `to_come`: so many bundles of its shape, this one included, are to find room on the node.
   bool put(const Bundle& bundle, NodeId node, std::int64_t to_come);
@@ -68,6 +69,7 @@ class Gang {
   bool could_hold(DomainId domain, const Demand& demand, std::size_t layer) const;
   bool has_room(DomainId domain, const Demand& demand, std::size_t layer) const;
   std::int64_t room(DomainId domain, const Shape& shape, std::size_t layer) const;
+  std::int64_t fewest_nodes_in(DomainId domain, const Demand& demand) const;
   bool whole_groups(const Demand& demand) const;
 
   std::vector<std::vector<std::size_t>> orders(const Demand& demand) const;

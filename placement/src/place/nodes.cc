@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cassert>
+#include <functional>
 #include <limits>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "node/resource_vector.h"
 #include "place/affinity.h"
@@ -30,6 +33,8 @@ std::int64_t shared_domains(const Node& a, const Node& b) {
   while (k < a.domains.size() && k < b.domains.size() && a.domains[k] == b.domains[k]) ++k;
   return static_cast<std::int64_t>(k);
 }
+
+constexpr std::int64_t kSeveral = 2;  // pods are wanted; how many does not matter
 
 // By what the next of so many pods may be placed: by what it wastes. Gangs of whole GPUs are not: they go by
 // what fits tightest, which needs no look at all nodes for each pod, and stay near each other.
@@ -325,6 +330,48 @@ RankedNode best_node(const NodeSearch& x, std::int64_t wanted, std::int64_t leas
   const RankedNode best = best_ranked(x, wanted, least);
   assert(best.node == search().node);
   return best;
+}
+
+std::vector<RankedNode> nodes_by_room(const NodeSearch& x, bool shun) {
+  std::vector<RankedNode> list;
+  for_buckets(*x.domain, x.shape, 0, [&](const auto& bucket) {
+    x.state.work.spend(static_cast<std::int64_t>(bucket.second.size()));
+    for (const NodeId id : bucket.second) {
+      if (!admissible(x, id, shun)) continue;
+      const std::int64_t room = room_for(x.state.node(id), x.pool.spec, x.request, x.shape, x.view, x.limits);
+      if (room < 1) continue;
+      RankedNode& c = list.emplace_back(rate(x, id, room, kSeveral));
+      c.second = std::exchange(c.first, -room);
+    }
+  });
+  return list;
+}
+
+std::int64_t fewest_nodes(const NodeSearch& x, std::int64_t bundles) {
+  if (x.shape.shares) return 0;
+  std::vector<std::pair<std::int64_t, std::int64_t>> nodes;  // how many each takes, and how many of them
+  std::map<std::int64_t, std::int64_t> looked_at;            // the same
+  for_buckets(*x.domain, x.shape, x.shape.gpus, [&](const auto& bucket) {
+    if (x.shape.gpus > 0) {
+      nodes.emplace_back(x.shape.alone ? 1 : bucket.first / x.shape.gpus, bucket.second.size());
+      return;
+    }
+    x.state.work.spend(static_cast<std::int64_t>(bucket.second.size()));
+    for (const NodeId id : bucket.second) {
+      if (admissible(x, id, false))
+        ++looked_at[room_for(x.state.node(id), x.pool.spec, x.request, x.shape, x.view, x.limits)];
+    }
+  });
+  nodes.insert(nodes.end(), looked_at.begin(), looked_at.end());
+  std::sort(nodes.begin(), nodes.end(), std::greater<>());
+  std::int64_t taken = 0;
+  for (const auto& [each, count] : nodes) {
+    if (each < 1) break;
+    if (each * count >= bundles) return taken + (bundles + each - 1) / each;
+    taken += count;
+    bundles -= each * count;
+  }
+  return taken;
 }
 
 }  // namespace muster::placement

@@ -84,4 +84,12 @@ struct RankedNode {
 // enough free GPUs).
 RankedNode best_node(const NodeSearch& search, std::int64_t wanted, std::int64_t least = 1);
 
+// All nodes that take some bundles of a shape without GPUs, in no order. Better ones take more of them, and
+// of those that take as many, have less CPU free. `shun`: no nodes with a taint PreferNoSchedule. O(nodes).
+std::vector<RankedNode> nodes_by_room(const NodeSearch& search, bool shun);
+
+// On how few nodes of the domain so many bundles find room: those with most room first. By free GPUs alone
+// where whole ones are asked, O(distinct numbers of free GPUs x models); without GPUs O(nodes). 0: not told.
+std::int64_t fewest_nodes(const NodeSearch& search, std::int64_t bundles);
+
 }  // namespace muster::placement

@@ -98,7 +98,7 @@ NamedAmounts Cluster::accounted(const Resources& amounts) const {
 
 std::string Cluster::uncountable(const std::string& resource) const {
   const ResourceNames& names = state_->resource_names;
-  return names.is_full() && names.without_place({{resource, 1}}) != nullptr ? names.why_no_more() : "";
+  return names.has_place_for(resource) ? "" : names.why_no_more();
 }
 
 Workloads Cluster::workloads(const std::string& queue, bool is_project) const {

@@ -53,14 +53,19 @@ void change_pools(ClusterModel& s, Change&& change) {
   s.touch_all();
 }
 
-// For resources that nobody has asked for before.
-bool first_asks(ResourceNames& names, const JobSpec& spec) {
-  bool first = false;
-  for (const RoleSpec& role : spec.roles) first = names.add(role.named) || first;
-  return first;
+bool asks_for_any(const JobSpec& spec) {
+  return std::any_of(spec.roles.begin(), spec.roles.end(),
+                     [](const RoleSpec& r) { return !r.named.empty(); });
+}
+bool asks_for_some_of(const JobSpec& spec, const std::vector<std::string>& names) {
+  return std::any_of(spec.roles.begin(), spec.roles.end(), [&](const RoleSpec& role) {
+    return std::any_of(names.begin(), names.end(),
+                       [&](const std::string& name) { return role.named.contains(name); });
+  });
 }
 
-// What nodes, queues and pods outside jobs state of resources by name, after one more of them is counted.
+// What nodes, queues and pods outside jobs state of resources by name, after some of them are counted that
+// were not.
 void count_anew(Cluster& cluster) {
   ClusterModel& s = cluster.state();
   for (std::size_t i = 0; i < s.nodes().size(); ++i) {
@@ -81,6 +86,46 @@ std::optional<Assignment> running_part(const Job& j) {
   for (auto it = j.nominated_pods.rbegin(); it != j.nominated_pods.rend(); ++it)
     a.pods.erase(a.pods.begin() + static_cast<std::ptrdiff_t>(*it));
   return a;
+}
+
+// Whatever it was before. What it holds and what is leaving is charged anew: amounts, owner or preemptibility
+// may be others now.
+void put_spec(ClusterModel& s, JobId id, const JobSpec& spec, QueueId leaf) {
+  Job& j = s.job(id);
+  const auto held = j.assumed || j.nominated() ? std::nullopt : running_part(j);
+  const auto displaced = j.displaced;  // nominated pods stand behind all others
+  const bool told = j.to_be_evicted;
+  const auto evicted_from = j.evicted_from;
+  std::vector<PodPlace> going;
+  for (const Leaving& l : j.leaving) going.push_back(l.place);
+  s.put_leaving(id, {});
+  s.drop_assignment(id);
+  s.stop_waiting(id);
+  s.set_spec(id, spec, leaf);
+  s.put_leaving(id, going);
+  if (held) {
+    s.put_assignment(id, *held, displaced, Hold::kRunning);
+  } else {
+    s.start_waiting(id);
+    j.to_be_evicted = told;
+    j.evicted_from = evicted_from;
+  }
+}
+
+// After a resource has come into use or out of it, on nodes or in jobs.
+void share_out_names(Cluster& cluster) {
+  ClusterModel& s = cluster.state();
+  const auto changes = s.resource_names.share_out();
+  if (!changes.kinds.empty()) {
+    for (const ResourceKind kind : changes.kinds) forget_past_use(s, kind);
+    count_anew(cluster);
+  }
+  if (changes.names.empty()) return;
+  for (std::size_t i = 0; i < s.jobs().all().size(); ++i) {
+    const Job& j = s.jobs().all()[i];
+    if (j.known && asks_for_some_of(j.spec, changes.names))
+      put_spec(s, static_cast<JobId>(i), JobSpec(j.spec), j.leaf);
+  }
 }
 
 }  // namespace
@@ -105,6 +150,8 @@ void Cluster::upsert_node(const NodeSpec& stated) {
   const NodeId id = s.node_of(spec.name);
   Node& n = s.node(id);
   if (n.known && n.spec == spec) return;
+  s.resource_names.listed(spec.named, 1);
+  s.resource_names.listed(n.spec.named, -1);
   s.leave_pool_index(id);
   const bool same_place = n.known && n.spec.labels == spec.labels;
   const bool same_gpus = n.spec.gpus == spec.gpus && n.spec.gpu_memory == spec.gpu_memory &&
@@ -131,6 +178,7 @@ void Cluster::upsert_node(const NodeSpec& stated) {
     if (n.pool != kNoId) s.drop_empty_domains(n.pool);
   }
   if (!same_gpus) s.reallocate(id);
+  share_out_names(*this);
 }
 
 void Cluster::remove_node(const std::string& name) {
@@ -140,6 +188,7 @@ void Cluster::remove_node(const std::string& name) {
   s.leave_pool_index(id);
   s.requests.node_gone(id);
   Node& n = s.node(id);
+  s.resource_names.listed(n.spec.named, -1);
   n.known = false;
   n.spec = {};
   n.spec.name = name;
@@ -148,6 +197,7 @@ void Cluster::remove_node(const std::string& name) {
   s.sort_into_pool(id);
   s.reallocate(id);
   s.forget_node(id);  // unless pods are charged there: they stay so until they are gone
+  share_out_names(*this);
 }
 
 void Cluster::upsert_pool(const PoolSpec& spec) {
@@ -192,27 +242,13 @@ void Cluster::upsert_job(const JobSpec& spec) {
   const QueueId leaf = spec.project.empty() ? kNoId : s.queue_of(spec.project, true);
   const JobId id = s.job_of(spec.id);
   if (s.job(id).known && s.job(id).spec == spec) return;
-  if (first_asks(s.resource_names, spec)) count_anew(*this);
-  Job& j = s.job(id);
-  // What it holds and what is leaving is charged anew: amounts, owner or preemptibility may be others now.
-  const auto held = j.assumed || j.nominated() ? std::nullopt : running_part(j);
-  const auto displaced = j.displaced;  // nominated pods stand behind all others
-  const bool told = j.to_be_evicted;
-  const auto evicted_from = j.evicted_from;
-  std::vector<PodPlace> going;
-  for (const Leaving& l : j.leaving) going.push_back(l.place);
-  s.put_leaving(id, {});
-  s.drop_assignment(id);
-  s.stop_waiting(id);
-  s.set_spec(id, spec, leaf);
-  s.put_leaving(id, going);
-  if (held) {
-    s.put_assignment(id, *held, displaced, Hold::kRunning);
-  } else {
-    s.start_waiting(id);
-    j.to_be_evicted = told;
-    j.evicted_from = evicted_from;
-  }
+  JobSpec before;
+  if (s.job(id).known && asks_for_any(s.job(id).spec)) before = s.job(id).spec;
+  s.resource_names.asked(spec, 1);
+  share_out_names(*this);
+  put_spec(s, id, spec, leaf);
+  s.resource_names.asked(before, -1);
+  share_out_names(*this);
 }
 
 void Cluster::remove_job(const std::string& name) {
@@ -222,7 +258,9 @@ void Cluster::remove_job(const std::string& name) {
   s.put_leaving(id, {});
   s.drop_assignment(id);
   s.stop_waiting(id);
+  s.resource_names.asked(s.job(id).spec, -1);
   s.forget_job(id);
+  share_out_names(*this);
 }
 
 void Cluster::set_assignment(const std::string& name, const Assignment& assignment,

@@ -113,7 +113,7 @@ std::string problem_of(const RoleSpec& r, std::size_t roles) {
   return r.per_pod.pods == 1 ? "" : who + "a pod takes one pod slot";
 }
 
-// There is a place to count in for each resource that a role asks for.
+// There is a place to count in for each resource that a role asks for and that some node has.
 std::string problem_of_names(const std::vector<RoleSpec>& roles, const ResourceNames& names) {
   for (const RoleSpec& r : roles) {
     if (const std::string* name = names.without_place(r.named)) {
@@ -198,12 +198,29 @@ bool labels_would_do(const NodeSpec& n, const RoleSpec& r, const std::vector<std
   return std::find(avoid.begin(), avoid.end(), n.name) == avoid.end();
 }
 
+// By name: what no node lists, or what there is no place for, is in no amount.
+bool named_would_do(const NodeSpec& n, const RoleSpec& r) {
+  return std::all_of(r.named.begin(), r.named.end(), [&](const auto& asked) {
+    if (asked.second <= 0) return true;
+    const auto has = n.named.find(asked.first);
+    return has != n.named.end() && has->second >= asked.second;
+  });
+}
+
 bool would_do(const NodeSpec& n, const RoleSpec& r, const std::vector<std::string>& avoid) {
-  return fits_beside_gpus(r.per_pod, n.allocatable) && kind_would_do(n, r) && labels_would_do(n, r, avoid);
+  return fits_beside_gpus(r.per_pod, n.allocatable) && kind_would_do(n, r) && named_would_do(n, r) &&
+         labels_would_do(n, r, avoid);
 }
 
 RequestId Requests::acquire(const JobSpec& spec, const ResourceNames& names) {
   std::string key = key_of(spec);
+  for (const RoleSpec& role : spec.roles) {
+    if (role.named.empty()) continue;
+    Resources counted;  // the same names may have other places now, or none
+    names.count(role.named, counted);
+    for (const std::int64_t amount : counted.named) put(key, amount);
+    put(key, std::int64_t{names.without_place(role.named) != nullptr});
+  }
   if (const auto found = by_key_.find(key); found != by_key_.end()) {
     ++at(found->second).users;
     return found->second;

@@ -78,6 +78,7 @@ bool would_do(const NodeSpec& node, const RoleSpec& role, const std::vector<std:
 // Parts of that question: GPUs, their model, and taints; labels and the name.
 bool kind_would_do(const NodeSpec& node, const RoleSpec& role);
 bool labels_would_do(const NodeSpec& node, const RoleSpec& role, const std::vector<std::string>& avoid);
+bool named_would_do(const NodeSpec& node, const RoleSpec& role);  // and resources known by name
 
 class Requests {
  public:
@@ -95,10 +96,10 @@ class Requests {
     if (!request.eligible.empty()) return;
     for (const RoleSpec& role : request.roles) {
       std::vector<bool>& list = request.eligible.emplace_back(table_.would_do(role, nodes.size()));
-      const bool named = asks_for_named(role.per_pod);
+      const bool named = !role.named.empty();
       if (!named && role.node_selector.empty() && role.required.empty() && request.avoid.empty()) continue;
       for (std::size_t i = 0; i < nodes.size(); ++i) {
-        if (list[i] && named) list[i] = fits_beside_gpus(role.per_pod, nodes[i].spec.allocatable);
+        if (list[i] && named) list[i] = named_would_do(nodes[i].spec, role);
         if (list[i]) list[i] = labels_would_do(nodes[i].spec, role, request.avoid);
       }
     }

@@ -107,6 +107,17 @@ void note_past_use(ClusterModel& s) {
   }
 }
 
+void forget_past_use(ClusterModel& s, ResourceKind kind) {
+  const auto k = static_cast<std::size_t>(std::find(kChargedKinds.begin(), kChargedKinds.end(), kind) -
+                                          kChargedKinds.begin());
+  for (auto& [id, by_pool] : s.past) {
+    for (auto& [pool, p] : by_pool) {
+      p.average[k] = p.since[k] = 0;
+      amount_of(p.held, kind) = 0;
+    }
+  }
+}
+
 Resources average_use(const PastByQueue& past, QueueId id, PoolId pool) {
   const auto by_pool = past.find(id);
   if (by_pool == past.end()) return {};

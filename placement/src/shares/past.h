@@ -22,6 +22,7 @@ void note_past_use(ClusterModel& state);
 Resources average_use(const PastByQueue& past, QueueId queue, PoolId pool);
 Resources average_use(const Past& past);
 void set_average_use(Past& past, const Resources& use, Time as_of);  // after a restart
+void forget_past_use(ClusterModel& state, ResourceKind kind);  // which counts another resource from now on
 
 // When some average in the pool is folded next; nullopt: none is kept.
 std::optional<Time> next_fold(const ClusterModel& state, PoolId pool);

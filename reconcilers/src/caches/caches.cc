@@ -59,6 +59,7 @@ Caches::Caches(client::ApiClient& api)
       jobs(api, resource_of<crds::TrainingJob>(), decode_object<crds::TrainingJob>),
       services(api, resource_of<crds::InferenceService>(), decode_object<crds::InferenceService>),
       priority_classes(api, client::resources::kPriorityClasses, decode_priority_class),
+      runtime_classes(api, kRuntimeClasses, decode_runtime_class),
       claims(api, client::resources::kPersistentVolumeClaims, decode_claim),
       volumes(api, client::resources::kPersistentVolumes, decode_volume),
       storage_classes(api, client::resources::kStorageClasses, decode_storage_class),
@@ -111,9 +112,9 @@ bool is_replica(const Object<crds::TrainingJob>& job) {
 bool Caches::synced() const {
   return nodes.store().synced() && pods.store().synced() && queues.store().synced() &&
          projects.store().synced() && node_pools.store().synced() && jobs.store().synced() &&
-         services.store().synced() && priority_classes.store().synced() && claims.store().synced() &&
-         volumes.store().synced() && storage_classes.store().synced() && namespaces.store().synced() &&
-         service_accounts.store().synced() && role_bindings.store().synced() &&
+         services.store().synced() && priority_classes.store().synced() && runtime_classes.store().synced() &&
+         claims.store().synced() && volumes.store().synced() && storage_classes.store().synced() &&
+         namespaces.store().synced() && service_accounts.store().synced() && role_bindings.store().synced() &&
          network_policies.store().synced();
 }
 

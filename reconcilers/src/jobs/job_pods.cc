@@ -145,6 +145,11 @@ client::Task<bool> JobPods::create_now(client::Key key, const std::vector<std::s
             co_return true;
           }
           held = *std::move(now);
+          const auto& roles = for_job->value.spec.roles;
+          const auto role = std::ranges::find(roles, place.role, &crds::Role::name);
+          if (role != roles.end() && role->gpus)
+            held.memory_limits =
+                memory_limits(*role->gpus, self->context_.placement.gpu_memory_of(place.node));
         }
         std::string name =
             pod_name(for_job->meta.name, place.role, place.index, assignment.attempt, place.tries);

@@ -37,6 +37,21 @@ bool priority_of(const crds::TrainingJob& job, const Caches& caches, std::int32_
   return true;
 }
 
+// Adds what RuntimeClasses give to its pods, or says why they would be refused.
+void apply_runtime_classes(const crds::TrainingJob& job, const Caches& caches, Translation& t) {
+  for (std::size_t r = 0; r < t.needs.size() && r < job.spec.roles.size(); ++r) {
+    const std::string& name = t.needs[r].runtime_class;
+    if (name.empty()) continue;
+    const std::string at = "spec.roles[" + std::to_string(r) + "].template.spec.";
+    const auto found = caches.runtime_classes.store().find(name);
+    if (!found) {
+      t.blocked = at + "runtimeClassName: there is no RuntimeClass \"" + name + "\"";
+    } else if (const auto problem = apply(*found, t.needs[r])) {
+      t.invalid = at + *problem;
+    }
+  }
+}
+
 // Its pods would run as the account that Muster makes in a Project's namespace.
 bool needs_job_account(const crds::TrainingJob& job) {
   return std::ranges::any_of(job.spec.roles, [](const crds::Role& role) {
@@ -133,6 +148,8 @@ Translation translate_job(const Object<crds::TrainingJob>& counts, const Caches&
   if (needs) {
     t.needs = *needs;
     t.volumes = volume_terms(job, volume_lookup(caches, job.metadata.ns));
+    apply_runtime_classes(job, caches, t);
+    if (t.invalid) return t;
   }
   if (auto field = not_supported(job.spec)) {
     t.invalid = std::move(field);

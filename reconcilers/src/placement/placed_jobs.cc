@@ -91,9 +91,12 @@ std::optional<pl::PodPlace> PlacedJobs::leaving_place(const JobState& job, const
   if (r >= wish.needs.size()) return std::nullopt;
   const PodNeeds& needs = wish.needs[r];
   auto held = pods_.as_other(pod, "", true);
-  if (!has_same_share(held, needs) || pod.milli_cpu != needs.requests.cpu.value ||
-      pod.memory_bytes != needs.requests.memory.value || held.named != needs.requests.named)
-    return std::nullopt;
+  if (!has_same_share(held, needs)) return std::nullopt;
+  // Admission may have added to what the template asks for: a LimitRange its defaults, a mesh its sidecar. So
+  // the amounts are compared only where nobody has seen what the pod was made from.
+  const bool is_seen = id->attempt == job.seen_attempt && r < job.seen_requests.size();
+  const PodRequests of_pod{crds::MilliCpu{pod.milli_cpu}, crds::Bytes{pod.memory_bytes}, held.named};
+  if ((is_seen ? job.seen_requests[r] : of_pod) != needs.requests) return std::nullopt;
   return pl::PodPlace{static_cast<std::int32_t>(r), id->index, pod.node_name, std::move(held.gpus)};
 }
 // Charges the pods of the job that its assignment does not pay for: pods of earlier attempts and tries,
@@ -210,6 +213,7 @@ pl::JobSpec PlacedJobs::to_job(const client::Key& key, const crds::TrainingJob& 
   s.service = wish.service;
   s.max_surge = a.moved_in_vain.value_or(false) ? 0 : wish.max_surge;
   if (wish.spread) keep_apart(s, *wish.spread);
+  if (wish.serves) keep_ports_apart(s, wish.needs);
   if (options_.complete) options_.complete(key, s);
   return s;
 }
@@ -299,6 +303,11 @@ void PlacedJobs::update_holder(const client::Key& key, const crds::TrainingJob& 
   const auto& status = step.status;
   state.is_known = true;
   if (is_renewed) cluster_.upsert_job(to_job(key, job, wish, status));
+  if (is_renewed && state.was_readable) {
+    state.seen_attempt = status.assignment.attempt;
+    state.seen_requests.clear();
+    for (const PodNeeds& needs : wish.needs) state.seen_requests.push_back(needs.requests);
+  }
   // A move, or another size, that is not written down yet: placement has it as it will be already.
   const bool is_ahead = state.decision && (state.decision->kind == JobDecision::Kind::kMove ||
                                            state.decision->kind == JobDecision::Kind::kGrow ||

@@ -254,6 +254,11 @@ GpuMeans PlacementModel::gpu_means(const std::string& pool) const {
   const auto found = impl_->gpu_means.find(pool);
   return found == impl_->gpu_means.end() ? GpuMeans{"nvidia.com/gpu"} : found->second;
 }
+crds::Bytes PlacementModel::gpu_memory_of(const std::string& node) const {
+  const auto found = impl_->nodes.find(node);
+  return found == impl_->nodes.end() ? crds::Bytes{}
+                                     : crds::Bytes{impl_->to_node(found->second).gpu_memory.value};
+}
 crds::MilliGpu PlacementModel::charge_of(const crds::PodAssignment& place, const PodNeeds& needs) const {
   const auto node = impl_->nodes.find(place.node);
   pl::RoleSpec role;

@@ -173,6 +173,12 @@ std::vector<std::string_view> split(std::string_view text, std::string_view sepa
   }
 }
 
+// By the value that the role's own pods have.
+pl::Requirement by_own(const pl::RoleSpec& role, std::string_view label, pl::Operator op) {
+  const auto found = role.labels.find(std::string(label));
+  return {std::string(label), op, {found == role.labels.end() ? std::string() : found->second}};
+}
+
 bool has_taint(const client::Node& node, std::string_view key) {
   return std::ranges::any_of(node.taints, [&](const client::Taint& t) { return t.key == key; });
 }
@@ -392,18 +398,12 @@ pl::JobSpec job_spec(const crds::TrainingJob& job, std::string project, std::int
 
 void keep_apart(pl::JobSpec& job, const crds::ReplicaPlacement& placement) {
   for (pl::RoleSpec& role : job.roles) {
-    const auto label = [&](std::string_view key) {
-      const auto found = role.labels.find(std::string(key));
-      return found == role.labels.end() ? std::string() : found->second;
-    };
-    const auto is = [&](std::string_view key, pl::Operator op) {
-      return pl::Requirement{std::string(key), op, {label(key)}};
-    };
     // Those of another revision may stand beside it: else a rollout would need a free domain for each replica
     // that it makes before another goes.
     pl::PodTerm others;
-    others.selector = {is(kServiceLabel, pl::Operator::kIn), is(kRevisionLabel, pl::Operator::kIn),
-                       is(kJobLabel, pl::Operator::kNotIn)};
+    others.selector = {by_own(role, kServiceLabel, pl::Operator::kIn),
+                       by_own(role, kRevisionLabel, pl::Operator::kIn),
+                       by_own(role, kJobLabel, pl::Operator::kNotIn)};
     others.topology_key = placement.topology;
     if (placement.spread == crds::ReplicaSpread::kPreferred) {
       role.preferred_pods.emplace_back(-kMaxTermWeight, std::move(others));
@@ -414,6 +414,19 @@ void keep_apart(pl::JobSpec& job, const crds::ReplicaPlacement& placement) {
     if (placement.topology != kHostnameLabel)
       role.required.push_back(
           {pl::Term{.labels = {{placement.topology, pl::Operator::kExists, {}}}, .fields = {}}});
+  }
+}
+
+void keep_ports_apart(pl::JobSpec& job, const std::vector<PodNeeds>& needs) {
+  for (std::size_t r = 0; r < job.roles.size() && r < needs.size(); ++r) {
+    if (!needs[r].host_network) continue;
+    pl::RoleSpec& role = job.roles[r];
+    pl::PodTerm others;
+    others.selector = {by_own(role, kServiceLabel, pl::Operator::kIn),
+                       by_own(role, kRoleLabel, pl::Operator::kIn),
+                       by_own(role, kJobLabel, pl::Operator::kNotIn)};
+    others.topology_key = kHostnameLabel;
+    role.pod_anti_affinity.push_back(std::move(others));
   }
 }
 

@@ -18,6 +18,14 @@ std::optional<std::string_view> value_of(std::string_view word, std::string_view
   return word.substr(key.size());
 }
 
+// By the number that each GPU has in the container.
+std::string memory_limits(std::int64_t bytes_each, std::int32_t devices) {
+  std::string list;
+  for (std::int32_t i = 0; i < devices; ++i)
+    list += fmt::format("{}{}={}M", i == 0 ? "" : ",", i, std::max<std::int64_t>(1, bytes_each / kMiB));
+  return list;
+}
+
 }  // namespace
 
 std::string key_of(const NodeGpu& gpu) {
@@ -110,7 +118,14 @@ std::vector<std::string> gpus_shared_by(const client::Pod& pod) {
   return keys;
 }
 
-std::vector<EnvVar> share_environment(const crds::Gpus& gpus, std::string devices, bool mps) {
+std::string memory_limits(const crds::Gpus& gpus, crds::Bytes gpu_memory) {
+  if (!gpus.fraction || gpu_memory.value <= 0) return {};
+  const std::int64_t mib = gpu_memory.value / kMiB;
+  return memory_limits(mib * gpus.fraction->value / 1000 * kMiB, crds::devices_of(gpus));
+}
+
+std::vector<EnvVar> share_environment(const crds::Gpus& gpus, std::string devices, bool mps,
+                                      std::string limits) {
   std::vector<EnvVar> env = {{std::string(kVisibleDevices), std::move(devices)}};
   if (gpus.on_memory_pressure)
     env.push_back({"MUSTER_ON_MEMORY_PRESSURE", std::string(crds::to_string(*gpus.on_memory_pressure))});
@@ -119,13 +134,9 @@ std::vector<EnvVar> share_environment(const crds::Gpus& gpus, std::string device
     const auto percent = std::max<std::int64_t>(1, gpus.fraction->value / 10);
     env.push_back({"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", std::to_string(percent)});
   } else if (gpus.memory) {
-    // By the number that the GPU has in the container.
-    const auto limit = gpus.memory_limit.value_or(*gpus.memory).value;
-    std::string list;
-    for (std::int32_t i = 0; i < crds::devices_of(gpus); ++i)
-      list += fmt::format("{}{}={}M", i == 0 ? "" : ",", i, std::max<std::int64_t>(1, limit / kMiB));
-    env.push_back({"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", list});
+    limits = memory_limits(gpus.memory_limit.value_or(*gpus.memory).value, crds::devices_of(gpus));
   }
+  if (!limits.empty()) env.push_back({"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", std::move(limits)});
   return env;
 }
 

@@ -5,9 +5,11 @@
 #include <cassert>
 #include <cstddef>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "muster/reconcilers/common/json_reader.h"
 #include "muster/reconcilers/common/owner.h"
 #include "muster/reconcilers/pods/elastic.h"
 #include "muster/reconcilers/pods/gpu_share.h"
@@ -42,6 +44,7 @@ enum Hole : std::size_t {
   kWorker,
   kLeader,
   kTraffic,
+  kLimits,
   kHoles
 };
 
@@ -202,14 +205,25 @@ void ask_for_gpus(Json& spec, std::int32_t count, std::string_view gpu_resource)
   }
 }
 
+// Under hostNetwork Kubernetes takes ClusterFirst for Default, and the names of the other pods do not
+// resolve.
+void resolve_names_of_pods(Json& spec) {
+  const auto stated = spec.find("dnsPolicy");
+  const bool is_default =
+      stated == spec.end() || stated->is_null() || *stated == "" || *stated == "ClusterFirst";
+  if (is_default && is_true(find(spec, "hostNetwork"))) spec["dnsPolicy"] = "ClusterFirstWithHostNet";
+}
+
+// `limited`: it is told how much memory of each of its shared GPUs is its part.
 Json spec_of(const TrainingJob& job, const Role& role, const Json& pod_template, const GpuMeans& gpus,
-             const Marks& marks) {
+             const Marks& marks, bool limited) {
   Json spec = pod_template.contains("spec") ? pod_template["spec"] : Json::object();
   if (!spec.is_object()) spec = Json::object();
   spec["nodeName"] = marks[kNode];
   spec["hostname"] = marks[kHost];
   spec["subdomain"] = service_name(job.metadata.name);
   spec["restartPolicy"] = "Never";
+  resolve_names_of_pods(spec);
   if (!spec.contains("serviceAccountName")) spec["serviceAccountName"] = kJobAccount;
   if (!job.spec.priority_class_name.empty()) spec["priorityClassName"] = job.spec.priority_class_name;
   if (job.spec.checkpoint) spec["terminationGracePeriodSeconds"] = job.spec.checkpoint->grace_period.count();
@@ -223,7 +237,9 @@ Json spec_of(const TrainingJob& job, const Role& role, const Json& pod_template,
   const std::string config_map = hosts_config_map_name(job.metadata.name);
   for_each_container(spec, [&](Json& container) {
     inject_environment(container, env, config_map);
-    if (shares) set_environment(container, share_environment(*role.gpus, marks[kDevices], gpus.mps));
+    if (shares)
+      set_environment(container, share_environment(*role.gpus, marks[kDevices], gpus.mps,
+                                                   limited ? marks[kLimits] : std::string()));
     mount(container, kHostsVolume, kHostsDirectory, true);
     if (mounts_claim(job)) mount(container, kCheckpointVolume, job.spec.checkpoint->mount_path, false);
   });
@@ -235,14 +251,14 @@ std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Rendered prepare(const TrainingJob& job, const Role& role, const GpuMeans& gpus) {
+Rendered prepare(const TrainingJob& job, const Role& role, const GpuMeans& gpus, bool limited) {
   static const Json kNone = Json::object();
   const Json& pod_template =
       role.pod_template.value && role.pod_template.value->is_object() ? *role.pod_template.value : kNone;
   const Marks marks(dump(pod_template));
   Json pod = {{"apiVersion", "v1"}, {"kind", "Pod"}};
   pod["metadata"] = metadata_of(job, role, pod_template, marks);
-  pod["spec"] = spec_of(job, role, pod_template, gpus, marks);
+  pod["spec"] = spec_of(job, role, pod_template, gpus, marks, limited);
   return Rendered(dump(pod), marks);
 }
 
@@ -254,6 +270,7 @@ struct PodBuilder::Impl {
     std::int32_t first_rank;
     std::int32_t group_size;  // 0: its pods are no groups
     Rendered pod;
+    std::optional<Rendered> limited;  // fractions under MPS, on a node whose GPUs' memory is known
   };
   std::string job;
   std::int32_t attempt;
@@ -264,9 +281,12 @@ PodBuilder::PodBuilder(const TrainingJob& job, const GpuMeans& gpus) {
   auto impl = std::make_unique<Impl>();
   impl->job = job.metadata.name;
   impl->attempt = job.status.assignment.attempt;
-  for (const Role& role : job.spec.roles)
-    impl->roles.push_back(
-        {role.name, first_rank(job, role.name), group_size_of(job, role.name), prepare(job, role, gpus)});
+  for (const Role& role : job.spec.roles) {
+    impl->roles.push_back({role.name, first_rank(job, role.name), group_size_of(job, role.name),
+                           prepare(job, role, gpus, false), std::nullopt});
+    if (gpus.mps && role.gpus && role.gpus->fraction)
+      impl->roles.back().limited = prepare(job, role, gpus, true);
+  }
   impl_ = std::move(impl);
 }
 PodBuilder::~PodBuilder() = default;
@@ -294,6 +314,7 @@ std::string PodBuilder::pod(const crds::PodAssignment& place, std::int32_t attem
   values[kGpus] = gpu_list(place.gpus);
   values[kDevices] = held.ids;
   values[kHolders] = held.holders;
+  values[kLimits] = held.memory_limits;
   values[kIsFirst] = rank == 0 ? "true" : "false";
   if (const std::int32_t size = role->group_size; size > 0) {
     const std::int32_t worker = place.index % size;
@@ -303,10 +324,11 @@ std::string PodBuilder::pod(const crds::PodAssignment& place, std::int32_t attem
     values[kTraffic] = worker == 0 ? "true" : "false";
   }
 
+  const Rendered& rendered = role->limited && !held.memory_limits.empty() ? *role->limited : role->pod;
   std::string text;
-  text.reserve(role->pod.size + place.node.size() + 2 * values[kName].size());
-  for (const auto& [literal, hole] : role->pod.pieces) text.append(literal).append(values[hole]);
-  return text.append(role->pod.tail);
+  text.reserve(rendered.size + place.node.size() + 2 * values[kName].size());
+  for (const auto& [literal, hole] : rendered.pieces) text.append(literal).append(values[hole]);
+  return text.append(rendered.tail);
 }
 
 std::string service_json(const TrainingJob& job) {

@@ -391,6 +391,8 @@ Result<PodNeeds> server_needs(const Json& pod_template, const std::optional<crds
     needs.numa_aligned = gpus->numa_aligned;
     needs.gpu_models = gpus->models;
   }
+  needs.host_network = is_true(find(*spec, "hostNetwork"));
+  needs.runtime_class = text(find(*spec, "runtimeClassName"));
   auto labels =
       read_strings(find(&pod_template, "metadata", "labels"), std::string(field) + ".metadata.labels");
   if (!labels) return std::unexpected(labels.error());

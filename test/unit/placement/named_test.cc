@@ -16,6 +16,7 @@ using testing::project;
 using testing::Q;
 using testing::queue;
 using testing::SmallCluster;
+using ::testing::UnorderedElementsAre;
 
 NodeSpec with(NodeSpec n, NamedAmounts named) {
   n.named = std::move(named);
@@ -114,28 +115,108 @@ TEST(NamedTest, AGangGoesToTheDomainThatHasEnoughOfIt) {
   EXPECT_EQ(c.nodes_of("a/j"), (std::map<std::string, int>{{"n2", 2}, {"n3", 2}}));
 }
 
+std::string kind(std::size_t i) {
+  return "vendor/kind-" + std::to_string(i);
+}
+// Has 8 of each of so many kinds.
+NodeSpec with_kinds(NodeSpec n, std::size_t kinds) {
+  for (std::size_t i = 0; i < kinds; ++i) n.named[kind(i)] = 8;
+  return n;
+}
+// One job for each of so many kinds.
+void ask_for_kinds(SmallCluster& c, std::size_t kinds) {
+  for (std::size_t i = 0; i < kinds; ++i)
+    c.cluster.upsert_job(asking(job("a/" + std::to_string(i), 1, 1), {{kind(i), 1}}));
+}
+
 TEST(NamedTest, MoreKindsThanCanBeCountedAreRefused) {
-  SmallCluster c({node("n1")});
-  for (std::size_t i = 0; i < kMaxNamed; ++i)
-    c.cluster.upsert_job(
-        asking(job("a/" + std::to_string(i), 1, 1), {{"vendor/kind-" + std::to_string(i), 1}}));
-  c.cluster.upsert_job(asking(job("b/one-more", 1, 1), {{"vendor/one-more", 1}}));
-  EXPECT_THAT(c.starts(), IsEmpty());
-  EXPECT_EQ(c.reason("a/0"), Reason::kNoMatchingNodes);
-  EXPECT_EQ(c.reason("b/one-more"), Reason::kInvalidSpec);
-  EXPECT_THAT(c.message("b/one-more"),
-              HasSubstr("asks for vendor/one-more, and no more than 6 resources beside GPUs, CPU, memory and "
+  SmallCluster c({with_kinds(node("n1"), kMaxNamed + 1)});
+  ask_for_kinds(c, kMaxNamed + 1);
+  EXPECT_EQ(c.starts().size(), kMaxNamed);
+  EXPECT_EQ(c.reason("a/6"), Reason::kInvalidSpec);
+  EXPECT_THAT(c.message("a/6"),
+              HasSubstr("asks for vendor/kind-6, and no more than 6 resources beside GPUs, CPU, memory and "
                         "pods can be counted: these are vendor/kind-0, vendor/kind-1"));
+  EXPECT_THAT(c.cluster.uncountable(kind(6)), HasSubstr("no more than 6 resources"));
+  EXPECT_EQ(c.cluster.uncountable(kind(5)), "");
+  EXPECT_THAT(c.cluster.audit(), IsEmpty());
+}
+
+// The place of a resource is free again when no job asks for it.
+TEST(NamedTest, ThePlaceOfTheLastJobIsGivenOut) {
+  SmallCluster c({with_kinds(node("n1"), kMaxNamed + 1), with_kinds(node("n2"), 1)});
+  ask_for_kinds(c, kMaxNamed + 1);
+  c.cluster.upsert_other_pod(other("x/p", "n1", {{kind(kMaxNamed), 6}, {kind(0), 2}}));
+  EXPECT_EQ(c.starts().size(), kMaxNamed);
+  c.cluster.remove_job("a/0");
+  EXPECT_THAT(c.starts(), ElementsAre("a/6"));
+  EXPECT_THAT(c.cluster.audit(), IsEmpty());
+  c.cluster.upsert_job(asking(job("b/more", 1, 1), {{kind(kMaxNamed), 2}}));
+  EXPECT_THAT(c.starts(), IsEmpty());
+  EXPECT_THAT(c.message("b/more"), HasSubstr("needs 2 vendor/kind-6 in pool default, 1 free of 8"));
+  c.cluster.upsert_job(asking(job("b/first", 1, 1), {{kind(0), 1}}));
+  EXPECT_THAT(c.starts(), IsEmpty());
+  EXPECT_EQ(c.reason("b/first"), Reason::kInvalidSpec) << "all six are in use";
+  // Edited, it asks for another kind, and gives its start back. The last job of its kind goes.
+  c.cluster.upsert_job(asking(job("a/6", 1, 1), {{kind(0), 1}}));
+  c.cluster.remove_job("b/more");
+  EXPECT_THAT(c.starts(), UnorderedElementsAre("a/6", "b/first"));
+  EXPECT_THAT(c.cluster.audit(), IsEmpty());
+}
+
+// What no node lists takes no place: whoever mistypes a name keeps nobody off.
+TEST(NamedTest, MistypedNamesTakeNoPlaces) {
+  SmallCluster c({with(node("n1"), {{"rdma/hca", 8}})});
+  ask_for_kinds(c, 20);
+  EXPECT_THAT(c.starts(), IsEmpty());
+  EXPECT_EQ(c.reason("a/19"), Reason::kNoMatchingNodes);
+  EXPECT_THAT(c.message("a/19"), HasSubstr("no node has more than 0 vendor/kind-19"));
+  c.cluster.upsert_job(asking(job("b/j", 1, 1), {{"rdma/hca", 4}}));
+  EXPECT_THAT(c.starts(), ElementsAre("b/j"));
+  // It starts by itself when a node comes that lists the name.
+  c.cluster.upsert_node(with(node("n2"), {{kind(7), 1}}));
+  EXPECT_THAT(c.starts(), ElementsAre("a/7"));
+  EXPECT_EQ(c.nodes_of("a/7"), (std::map<std::string, int>{{"n2", 1}}));
+  EXPECT_EQ(c.reason("a/8"), Reason::kNoMatchingNodes);
+  EXPECT_THAT(c.cluster.audit(), IsEmpty());
+}
+
+// A node's list is empty while its device plugin starts anew. What is held stays counted.
+TEST(NamedTest, ANameThatIsNotListedForAWhileKeepsItsPlace) {
+  SmallCluster c({with(node("n1"), {{"rdma/hca", 8}})});
+  c.cluster.upsert_job(asking(job("a/holds", 1, 1), {{"rdma/hca", 6}}));
+  EXPECT_THAT(c.starts(), ElementsAre("a/holds"));
+  c.cluster.upsert_node(node("n1"));
+  c.cluster.upsert_job(asking(job("b/lacks", 1, 1), {{"rdma/hca", 3}}));
+  EXPECT_THAT(c.starts(), IsEmpty());
+  EXPECT_EQ(c.reason("b/lacks"), Reason::kNoMatchingNodes);
+  c.cluster.upsert_node(with(node("n1"), {{"rdma/hca", 8}}));
+  EXPECT_THAT(c.starts(), IsEmpty());
+  EXPECT_THAT(c.message("b/lacks"), HasSubstr("2 free of 8; held by a/holds (6)"));
+  EXPECT_THAT(c.cluster.audit(), IsEmpty());
+}
+
+// What runs where no node lists its resource is charged when one does.
+TEST(NamedTest, WhatRunsIsChargedOnceItsResourceIsListed) {
+  SmallCluster c({node("n1")});
+  c.cluster.upsert_job(asking(job("a/runs", 1, 1), {{"rdma/hca", 6}}));
+  c.cluster.set_assignment("a/runs", {"default", Time{1}, {{0, 0, "n1", {0}}}});
+  c.cluster.upsert_job(asking(job("b/waits", 1, 1), {{"rdma/hca", 3}}));
+  EXPECT_THAT(c.starts(), IsEmpty());
+  c.cluster.upsert_node(with(node("n1"), {{"rdma/hca", 8}}));
+  EXPECT_THAT(c.starts(), IsEmpty());
+  EXPECT_THAT(c.message("b/waits"), HasSubstr("2 free of 8; held by a/runs (6)"));
+  EXPECT_THAT(c.cluster.audit(), IsEmpty());
 }
 
 // A process that starts anew may hear of others first. What runs then holds its GPUs all the same.
 TEST(NamedTest, WhatRunsIsChargedWithoutAPlaceToCountIn) {
-  SmallCluster c({node("n1")});
-  for (std::size_t i = 0; i < kMaxNamed; ++i)
-    c.cluster.upsert_job(
-        asking(job("a/" + std::to_string(i), 1, 1), {{"vendor/kind-" + std::to_string(i), 1}}));
+  SmallCluster c({with(with_kinds(node("n1"), kMaxNamed), {{"vendor/one-more", 1}})});
+  c.cluster.upsert_node(with_kinds(node("n2"), kMaxNamed));
+  ask_for_kinds(c, kMaxNamed);
   c.cluster.upsert_job(asking(job("b/runs", 1, 8), {{"vendor/one-more", 1}}));
   c.cluster.set_assignment("b/runs", {"default", Time{1}, {{0, 0, "n1", {0, 1, 2, 3, 4, 5, 6, 7}}}});
+  c.cluster.remove_node("n2");
   c.cluster.upsert_job(job("c/other", 1, 1));
   EXPECT_THAT(c.starts(), IsEmpty()) << "all GPUs are held";
   EXPECT_THAT(c.cluster.audit(), IsEmpty());
@@ -280,16 +361,14 @@ TEST(NamedTest, AQuotaOfWhatNoNodeHasIsSaidAsSuch) {
 
 // What nobody asks for takes none of the six places.
 TEST(NamedTest, NamesInQuotasTakeNoPlaces) {
-  SmallCluster c({node("n1")});
+  SmallCluster c({with(with_kinds(node("n1"), kMaxNamed), {{"vendor/quota-0", 1}})});
+  c.cluster.upsert_node(with_kinds(node("n2"), kMaxNamed));
   NamedAmounts many;
   for (int i = 0; i < 20; ++i) many["vendor/quota-" + std::to_string(i)] = 1;
   c.cluster.upsert_queue(bounded(project("a", "top", {.quota = 8}), many));
   EXPECT_EQ(c.cluster.uncountable("vendor/kind-0"), "");
-  for (std::size_t i = 0; i < kMaxNamed; ++i)
-    c.cluster.upsert_job(
-        asking(job("a/" + std::to_string(i), 1, 1), {{"vendor/kind-" + std::to_string(i), 1}}));
-  c.plan();
-  EXPECT_EQ(c.reason("a/5"), Reason::kNoMatchingNodes) << "it is counted";
+  ask_for_kinds(c, kMaxNamed);
+  EXPECT_EQ(c.starts().size(), kMaxNamed) << "they are counted";
   EXPECT_EQ(c.cluster.uncountable("vendor/kind-0"), "");
   EXPECT_THAT(c.cluster.uncountable("vendor/quota-0"), HasSubstr("no more than 6 resources"));
 }

@@ -87,7 +87,8 @@ class Cluster {
   // Of these amounts, those of resources known by name that some Queue or Project states a bound of. Of fair
   // shares only what the quota accounts for.
   NamedAmounts accounted(const Resources& amounts) const;
-  // Why no job that asks for the resource could be counted: "no more than 6 resources …"; "": one could.
+  // Why no job that asks for the resource could be counted, if nodes have it: "no more than 6 resources …";
+  // "": one could.
   std::string uncountable(const std::string& resource) const;
   Workloads workloads(const std::string& queue, bool is_project) const;
   std::string queue_problem(const std::string& queue, bool is_project) const;  // "": there is none

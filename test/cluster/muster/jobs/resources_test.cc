@@ -55,13 +55,13 @@ TEST_F(Resources, AGangOnInfiniBandHasItsDevicesAndTheNextOneSaysWhatItLacks) {
   json job = with_limits(job_object({.name = "train", .replicas = kNodes, .gpus = 8}), kOnInfiniBand);
   json& spec = job["spec"]["roles"][0]["template"]["spec"];
   spec["hostNetwork"] = true;
-  spec["dnsPolicy"] = "ClusterFirstWithHostNet";
   cluster_->create(job);
   ASSERT_TRUE(cluster_->wait_phase("train", "Running", 60s)) << cluster_->job("train").dump(2);
   std::set<std::string> nodes;
   for (const json& pod : cluster_->pods("train")) {
     nodes.insert(pod["spec"]["nodeName"]);
     EXPECT_EQ(pod["spec"]["hostNetwork"], true);
+    EXPECT_EQ(pod["spec"]["dnsPolicy"], "ClusterFirstWithHostNet") << "MASTER_ADDR would not resolve";
     const json& resources = pod["spec"]["containers"][0]["resources"];
     for (const char* list : {"requests", "limits"}) {
       EXPECT_EQ(resources[list]["rdma/hca"], "8") << resources;
@@ -171,6 +171,50 @@ TEST_F(Resources, WhatKubernetesWouldRefuseIsSaidAtOnce) {
       with_limits(job_object({.name = "by-container", .gpus = 0}), {{"nvidia.com/gpu", "1"}}));
   EXPECT_EQ(gpus.status, 422) << gpus.body;
   EXPECT_THAT(gpus.body, HasSubstr("GPUs are asked for with gpus"));
+}
+
+// Nodes have 128 CPUs. With the overhead of its class a pod of 100 takes 110 of them, so that 19 are too many
+// beside it; without, they would not be.
+TEST_F(Resources, ARuntimeClassesOverheadAndTermsCountBeforeThePodIsMade) {
+  const auto runs_in = [](const std::string& name, const std::string& cpus, bool in_sandbox) {
+    json job = job_object({.name = name, .gpus = 0});
+    json& spec = job["spec"]["roles"][0]["template"]["spec"];
+    spec["containers"][0]["resources"]["requests"]["cpu"] = cpus;
+    spec["nodeSelector"] = {{"kubernetes.io/hostname", "node-5"}};
+    if (in_sandbox) spec["runtimeClassName"] = "sandbox";
+    return job;
+  };
+  cluster_->create(runs_in("sandboxed", "100", true));
+  ASSERT_TRUE(cluster_->wait(20s, [] { return cluster_->reason("sandboxed") == "NoMatchingNodes"; }))
+      << cluster_->job("sandboxed").dump(2);
+  EXPECT_THAT(cluster_->job("sandboxed").dump(),
+              HasSubstr("spec.roles[0].template.spec.runtimeClassName: there is no RuntimeClass"));
+  const auto label = [](const json& runtime) {
+    cluster_->patch("/api/v1/nodes/node-5", {{"metadata", {{"labels", {{"runtime", runtime}}}}}});
+  };
+  cluster_->apply(R"(
+apiVersion: node.k8s.io/v1
+kind: RuntimeClass
+metadata: {name: sandbox}
+handler: sandbox
+overhead: {podFixed: {cpu: "10", memory: 1Gi}}
+scheduling: {nodeSelector: {runtime: sandbox}}
+)");
+  ASSERT_TRUE(cluster_->wait(20s, [] {
+    return cluster_->job("sandboxed").dump().contains("none of the 16 usable nodes");
+  })) << cluster_->job("sandboxed").dump(2);
+  label("sandbox");
+  ASSERT_TRUE(cluster_->wait_phase("sandboxed", "Running", 60s)) << cluster_->job("sandboxed").dump(2);
+  const json pod = cluster_->pods("sandboxed").at(0)["spec"];
+  EXPECT_EQ(pod["overhead"]["cpu"], "10");
+  EXPECT_EQ(pod["nodeName"], "node-5");
+  cluster_->create(runs_in("beside", "19", false));
+  ASSERT_TRUE(cluster_->wait(20s, [] { return cluster_->reason("beside") == "InsufficientCapacity"; }))
+      << cluster_->job("beside").dump(2);
+  // A pod that leaves is its job's own, for all that its overhead makes it ask for more than its template.
+  cluster_->patch(path_of_job("sandboxed"), {{"spec", {{"suspend", true}}}});
+  EXPECT_TRUE(cluster_->wait_phase("beside", "Running", 60s)) << cluster_->job("beside").dump(2);
+  label(nullptr);
 }
 
 // --- docs/reference.md, "Fields of a pod"

@@ -176,6 +176,37 @@ TEST(DecodePod, KeepsWhatItAsksForOfOtherResources) {
 
 // The streaming list of a big cluster, in the pieces that TLS makes of it. The figures are for the log;
 // bench_client measures.
+// As the scheduler counts it: what it asks for now, or what it still has, whichever is more.
+TEST(DecodePod, WhileItIsResizedInPlaceTheLargerCounts) {
+  const auto decoded = [](const char* status) {
+    const std::string text =
+        R"({"metadata": {"name": "p", "namespace": "ns", "uid": "u", "resourceVersion": "1"},
+      "spec": {"containers": [
+        {"name": "main", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}},
+        {"name": "side", "resources": {"requests": {"cpu": "500m"}}}]}, "status": )" +
+        std::string(status) + "}";
+    const auto pod = decode_pod(text, {});
+    EXPECT_TRUE(pod) << pod.error().message;
+    return std::pair(pod->milli_cpu, pod->memory_bytes >> 20);
+  };
+  EXPECT_EQ(decoded("{}"), std::pair(2500L, 1024L));
+  EXPECT_EQ(
+      decoded(R"({"containerStatuses": [{"name": "main", "allocatedResources": {"cpu": "4", "memory": "1Gi"},
+      "resources": {"requests": {"cpu": "4", "memory": "2Gi"}}}]})"),
+      std::pair(4500L, 2048L))
+      << "it is made smaller, and the kubelet has not done it yet";
+  EXPECT_EQ(
+      decoded(
+          R"({"containerStatuses": [{"name": "main", "allocatedResources": {"cpu": "1", "memory": "1Gi"}}]})"),
+      std::pair(2500L, 1024L))
+      << "it grows";
+  EXPECT_EQ(
+      decoded(R"({"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}],
+      "containerStatuses": [{"name": "main", "allocatedResources": {"cpu": "1", "memory": "1Gi"}}]})"),
+      std::pair(1500L, 1024L))
+      << "it would grow beyond what its node has, and never will";
+}
+
 TEST(DecodePod, TenThousandPodsStreamIntoTheStore) {
 #ifdef NDEBUG
   constexpr int kPods = 10'000;

@@ -50,8 +50,8 @@ TEST(Readiness, EveryWatchedResourceHasItsMetrics) {
   const std::string text = op.metrics.text();
   for (const char* resource :
        {"nodes", "pods", "queues", "projects", "nodepools", "trainingjobs", "inferenceservices",
-        "priorityclasses", "persistentvolumeclaims", "persistentvolumes", "storageclasses", "namespaces",
-        "serviceaccounts", "rolebindings", "networkpolicies"}) {
+        "priorityclasses", "runtimeclasses", "persistentvolumeclaims", "persistentvolumes", "storageclasses",
+        "namespaces", "serviceaccounts", "rolebindings", "networkpolicies"}) {
     EXPECT_THAT(text, HasSubstr(std::string("muster_decode_errors_total{resource=\"") + resource + "\"} 0"));
     EXPECT_THAT(text, HasSubstr(std::string("muster_cached_objects{resource=\"") + resource + "\"}"));
   }

@@ -305,6 +305,27 @@ TEST_F(LingeringPods, AnEventOfAPodGivesNothingBackBeforeItHasEnded) {
   EXPECT_TRUE(next_may_start());
 }
 
+// A LimitRange's defaults make a pod ask for more than its template. It is its job's all the same, and its
+// place can be nominated. Of an attempt that nobody has seen it may have been made from another template.
+TEST_F(LingeringPods, WhatAdmissionAddedMakesAPodNoStranger) {
+  for (const bool seen : {true, false}) {
+    auto pod = pod_of("ends");
+    pod.milli_cpu += 250;
+    pod.memory_bytes += 160 << 20;
+    pod.deleting = true;
+    if (seen) has(admitted("ends"), {shared(pod)});
+    has(suspended("ends"), {shared(pod)});
+    waits(job("ends"), {shared(pod)});  // it is resumed while its pod still saves
+    waits(job("next"));
+    model.plan(kStart);
+    EXPECT_FALSE(model.decision("nlp/next"));
+    EXPECT_EQ(model.nomination("nlp/next").has_value(), seen);
+    model.forget("nlp/ends", {});
+    model.forget("nlp/next", {});
+    model.pod_gone(pod);
+  }
+}
+
 TEST_F(LingeringPods, APodThatIsGoneHoldsNothing) {
   has(suspended("ends"), {shared(pod_of("ends"))});
   EXPECT_FALSE(next_may_start());

@@ -266,5 +266,27 @@ TEST(KeepApart, AReplicaAvoidsTheOthersOfItsRevision) {
   EXPECT_EQ(role.preferred_pods[0].second.selector, others);
 }
 
+// One program listens on one port of its node, whatever its revision.
+TEST(KeepApart, ReplicasOnTheNodesNetworkDoNotShareANode) {
+  crds::TrainingJob job;
+  job.metadata.name = "chat-0a1b2-7";
+  job.metadata.labels = {{"muster.dev/service", "chat"}, {"muster.dev/revision", "0a1b2"}};
+  job.spec.roles.emplace_back().name = "router";
+  job.spec.roles.emplace_back().name = "decode";
+  const auto on_host =
+      server_needs(crds::Json::parse(R"({"spec": {"hostNetwork": true, "containers": [{"name": "main"}]}})"),
+                   std::nullopt, "t");
+  ASSERT_TRUE(on_host);
+  const std::vector<PodNeeds> needs = {*on_host, PodNeeds{}};
+  auto spec = job_spec(job, "", 0, needs, {});
+  keep_ports_apart(spec, needs);
+  const std::vector<pl::Requirement> others = {{"muster.dev/service", pl::Operator::kIn, {"chat"}},
+                                               {"muster.dev/role", pl::Operator::kIn, {"router"}},
+                                               {"muster.dev/job", pl::Operator::kNotIn, {"chat-0a1b2-7"}}};
+  EXPECT_EQ(spec.roles[0].pod_anti_affinity,
+            (std::vector<pl::PodTerm>{{others, {}, "kubernetes.io/hostname"}}));
+  EXPECT_TRUE(spec.roles[1].pod_anti_affinity.empty());
+}
+
 }  // namespace
 }  // namespace muster::reconcilers

@@ -140,6 +140,24 @@ TEST(SharingPod, UnderMpsIsToldItsPartOfEach) {
   EXPECT_EQ(env(gpus, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "");
 }
 
+// A fraction is a fraction of the memory, too. How much that is, the node says.
+TEST(SharingPod, UnderMpsAFractionBoundsTheMemory) {
+  constexpr crds::Bytes kOf80GiB{std::int64_t{81920} << 20};
+  EXPECT_EQ(memory_limits(fraction(500, 2), kOf80GiB), "0=40960M,1=40960M");
+  EXPECT_EQ(memory_limits(fraction(1), {std::int64_t{100} << 20}), "0=1M") << "0 would be no limit";
+  EXPECT_EQ(memory_limits(fraction(500), {}), "") << "the node does not say";
+  EXPECT_EQ(memory_limits(memory(1024), kOf80GiB), "") << "stated by the job";
+  const auto job = job_with(fraction(500, 2), {0, 3});
+  const auto limit = [&](bool mps, const std::string& limits) {
+    const std::string pod = PodBuilder(job, {"nvidia.com/gpu", mps})
+                                .pod(job.status.assignment.pods[0], {"GPU-a,GPU-b", "u", limits});
+    return variable(Json::parse(pod)["spec"]["containers"][0], "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
+  };
+  EXPECT_EQ(limit(true, "0=40960M,1=40960M"), "0=40960M,1=40960M");
+  EXPECT_EQ(limit(true, ""), "");
+  EXPECT_EQ(limit(false, "0=40960M,1=40960M"), "");
+}
+
 TEST(SharingPod, IsToldWhatToDoUnderPressure) {
   crds::Gpus gpus = memory(1024);
   gpus.on_memory_pressure = crds::MemoryPressure::kSwap;

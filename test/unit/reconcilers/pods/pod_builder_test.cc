@@ -98,6 +98,25 @@ TEST(PodBuilder, LeavesWhatIsNotStated) {
   EXPECT_EQ(pod["spec"]["volumes"].size(), 1u);
 }
 
+// Kubernetes takes ClusterFirst, which it fills in, for Default on the node's network: MASTER_ADDR would not
+// resolve.
+TEST(PodBuilder, OnTheNodesNetworkTheNamesOfOtherPodsResolve) {
+  const auto policy = [](const char* fields) {
+    Json text = bare_template();
+    text["spec"].update(Json::parse(fields));
+    crds::TrainingJob job = sample_job();
+    job.spec.roles = {role("worker", 1, std::nullopt, text)};
+    const Json pod = Json::parse(PodBuilder(job, {"nvidia.com/gpu"}).pod(place("worker", 0, "n")));
+    return pod["spec"].value("dnsPolicy", "");
+  };
+  EXPECT_EQ(policy(R"({"hostNetwork": true})"), "ClusterFirstWithHostNet");
+  EXPECT_EQ(policy(R"({"hostNetwork": true, "dnsPolicy": "ClusterFirst"})"), "ClusterFirstWithHostNet");
+  EXPECT_EQ(policy(R"({"hostNetwork": true, "dnsPolicy": "Default"})"), "Default");
+  EXPECT_EQ(policy(R"({"hostNetwork": true, "dnsPolicy": "None"})"), "None");
+  EXPECT_EQ(policy(R"({"hostNetwork": false})"), "");
+  EXPECT_EQ(policy(R"({"dnsPolicy": "ClusterFirst"})"), "ClusterFirst");
+}
+
 TEST(PodBuilder, JobLabelsDoNotReachPods) {
   const std::string pod = PodBuilder(sample_job(), {"nvidia.com/gpu"}).pod(place("worker", 0, "n"));
   EXPECT_THAT(pod, testing::Not(testing::HasSubstr("argocd")));

@@ -9,6 +9,7 @@
 #include "muster/client/pod.h"
 #include "muster/reconcilers/caches/kept_objects.h"
 #include "muster/reconcilers/common/objects.h"
+#include "muster/reconcilers/pods/runtime_class.h"
 #include "muster/reconcilers/pods/volumes.h"
 
 namespace muster::reconcilers {
@@ -32,6 +33,7 @@ struct Caches {
   client::Informer<Object<crds::TrainingJob>> jobs;
   client::Informer<Object<crds::InferenceService>> services;
   client::Informer<PriorityClass> priority_classes;
+  client::Informer<RuntimeClass> runtime_classes;
   client::Informer<PersistentVolumeClaim> claims;
   client::Informer<PersistentVolume> volumes;
   client::Informer<StorageClass> storage_classes;

@@ -71,6 +71,9 @@ class PlacedJobs {
 
  private:
   struct JobState {
+    // What the pods of this attempt were made to ask for, by role; 0: nobody has seen it.
+    std::int32_t seen_attempt = 0;
+    std::vector<PodRequests> seen_requests{};
     std::optional<JobDecision> decision;
     std::int64_t generation = 0;
     std::int32_t attempt = 0;

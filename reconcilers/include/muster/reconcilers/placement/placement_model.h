@@ -121,6 +121,7 @@ class PlacementModel {
 
   // --- numbers
   GpuMeans gpu_means(const std::string& pool) const;
+  crds::Bytes gpu_memory_of(const std::string& node) const;  // of one GPU; 0: not known
   // What a pod of one role is charged at this place, in milli-GPU.
   crds::MilliGpu charge_of(const crds::PodAssignment& place, const PodNeeds& needs) const;
   // Of a resource that a quota or a limit names. The NodePool that counts it as GPUs; "": none does.

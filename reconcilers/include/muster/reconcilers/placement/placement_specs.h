@@ -68,6 +68,9 @@ placement::JobSpec job_spec(const crds::TrainingJob& job, std::string project, s
                             const std::vector<PodNeeds>& needs, const std::vector<VolumeTerms>& volumes);
 // Makes the replica avoid the others of its service and revision, whose labels its roles have.
 void keep_apart(placement::JobSpec& job, const crds::ReplicaPlacement& placement);
+// Keeps the replica off nodes on which another of its service, of any revision, already has the ports: those
+// of its roles that run on the node's network. `needs`: by role.
+void keep_ports_apart(placement::JobSpec& job, const std::vector<PodNeeds>& needs);
 // Of a job that holds an assignment.
 placement::Progress progress_spec(const crds::TrainingJobSpec& spec, const crds::TrainingJobStatus& status);
 

@@ -64,7 +64,11 @@ std::vector<std::int32_t> gpus_of(const client::Pod& pod);
 std::vector<std::string> gpus_shared_by(const client::Pod& pod);
 
 // What a pod with shares is told, in every container. `devices`: their ids, comma-separated, or what a
-// renderer wants to stand in their place. Under MPS also what the pod may use of each.
-std::vector<EnvVar> share_environment(const crds::Gpus& gpus, std::string devices, bool mps);
+// renderer wants to stand in their place. Under MPS also what the pod may use of each; `limits`: of their
+// memory, for a fraction, where that is known.
+std::vector<EnvVar> share_environment(const crds::Gpus& gpus, std::string devices, bool mps,
+                                      std::string limits = {});
+// What MPS is told for a fraction of GPUs with so much memory: "0=40960M,1=40960M". "": nothing.
+std::string memory_limits(const crds::Gpus& gpus, crds::Bytes gpu_memory);
 
 }  // namespace muster::reconcilers

@@ -35,7 +35,8 @@ struct GpuMeans {
 // The devices of a pod with shares, in the order of its place: their ids, and the uids of the pods that hold
 // them. Of characters that need no escaping in JSON.
 struct HeldDevices {
-  std::string ids, holders;  // separated by commas
+  std::string ids, holders;     // separated by commas
+  std::string memory_limits{};  // of a fraction under MPS: memory_limits() in gpu_share.h
 };
 
 // Prepares each role's template once; a pod then is a concatenation. The job may go after construction.

@@ -50,6 +50,8 @@ struct PodNeeds {
   placement::GpuShare share;            // what it wants of each of them
   bool numa_aligned = false;            // all on one NUMA node
   std::vector<std::string> gpu_models;  // any of these; empty: any
+  bool host_network = false;            // its ports are those of the node
+  std::string runtime_class{};          // whose overhead and terms are not in here: RuntimeClass; "": none
   crds::StringMap labels;               // of the pod, Muster's own among them
   PodRequests requests;
   crds::StringMap node_selector;  // all of them
