@@ -1,6 +1,6 @@
 // What GitOps tools make of the kinds in the states that each has, and what their actions do. States of work
 // that takes more to bring about are in gitops_states_test.cc.
-#include "gitops.h"
+#include "states.h"
 
 namespace muster::test {
 namespace {

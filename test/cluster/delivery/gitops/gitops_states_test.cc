@@ -5,9 +5,9 @@
 #include <boost/asio/post.hpp>
 #include <thread>
 
-#include "gitops.h"
 #include "muster/testcluster/loopback.h"
 #include "process/http_server.h"
+#include "states.h"
 
 namespace muster::test {
 namespace {
