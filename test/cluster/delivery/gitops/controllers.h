@@ -55,6 +55,10 @@ class WithControllers : public testing::Test {
     spec.arguments = std::move(arguments);
     spec.environment = std::move(environment);
     spec.environment.emplace_back("KUBECONFIG", cluster_->real().kubeconfig());
+    // They leave working trees there.
+    const fs::path temporary = directory() / "tmp";
+    fs::create_directories(temporary);
+    spec.environment.emplace_back("TMPDIR", temporary);
     spec.log = directory() / log;
     const auto id = testcluster::spawn(spec);
     if (!id) throw std::runtime_error(id.error());
