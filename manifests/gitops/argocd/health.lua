@@ -27,8 +27,9 @@ if is("Stalled") then return say("Degraded", "Stalled") end
 if is("Reconciling") then return say("Progressing", "Reconciling") end
 if obj.kind == "TrainingJob" then
   if is("Complete") then return say("Healthy", "Complete") end
-  if obj.spec.suspend == true then return {status = "Suspended", message = obj.status.phase} end
+  -- Never Suspended: the next wave of a sync would wait for ever, and a job that was suspended in git is as git wants it.
   local message = obj.status.phase
+  if obj.spec.suspend == true and message ~= "Suspended" then message = message .. " (spec.suspend is true)" end
   if obj.status.queue ~= nil and obj.status.queue.reason ~= nil then
     message = message .. ": " .. obj.status.queue.reason
   end

@@ -5,6 +5,10 @@ namespace {
 
 using crds::Json;
 
+// Not one that begins with "kubectl": Flux takes away what such managers wrote, and so would resume what
+// somebody suspended.
+constexpr const char* kFieldManager = "muster-plugin";
+
 client::Error unreadable(std::string message) {
   return {.code = client::ErrorCode::kDecode, .message = std::move(message)};
 }
@@ -100,13 +104,13 @@ client::Result<Kind> Reader::get(const std::string& ns, const std::string& name)
 
 client::Result<Json> Reader::create(const client::Resource& resource, const std::string& ns,
                                     const Json& object) {
-  return read_json(wait_for(api_.create(resource, ns, object.dump(), "kubectl-muster")));
+  return read_json(wait_for(api_.create(resource, ns, object.dump(), kFieldManager)));
 }
 
 client::Result<Json> Reader::patch(const client::Resource& resource, client::ObjectRef ref, const Json& body,
                                    const std::string& subresource) {
   client::PatchOptions options;
-  options.field_manager = "kubectl-muster";
+  options.field_manager = kFieldManager;
   options.subresource = subresource;
   return read_json(wait_for(api_.patch(resource, std::move(ref), body.dump(), options)));
 }

@@ -24,7 +24,7 @@ std::filesystem::path write_overlay(const std::filesystem::path& directory, cons
 // What kustomize renders of it, by the control plane's own kubectl.
 std::string kustomize(const std::filesystem::path& overlay);
 
-// A program of scripts/build-controlplane.sh: helm, health. Throws if it is not built.
+// A program of scripts/build-controlplane.sh: helm, health, flux, argocd. Throws if it is not built.
 std::string built(const std::string& program);
 
 // Creates the job and waits for its phase.

@@ -2,9 +2,16 @@
 // rights.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <regex>
 #include <set>
 
 #include "delivery.h"
+#include "muster/crds/documents.h"
 
 namespace muster::test {
 namespace {
@@ -35,6 +42,72 @@ bool can(Cluster& cluster, const std::string& ns, const std::string& verb, const
   const auto said =
       cluster.real().kubectl({"auth", "can-i", verb, resource, "--namespace", ns, "--as", account});
   return said && said->out.starts_with("yes");
+}
+
+bool selects(const json& selector, const json& labels) {
+  const json equal = selector.value("matchLabels", json::object());
+  for (const auto& [key, value] : equal.items())
+    if (labels.value(key, json()) != value) return false;
+  const json expressions = selector.value("matchExpressions", json::array());
+  for (const auto& e : expressions) {
+    EXPECT_EQ(e["operator"], "In") << "this test knows no other";
+    if (std::ranges::count(e["values"], labels.value(e["key"].get<std::string>(), json())) == 0) return false;
+  }
+  return true;
+}
+
+// Whether a pod with these labels reaches a port of any address. What no policy selects reaches everything.
+bool reaches(int port, const json& labels, const std::vector<json>& policies) {
+  bool selected = false;
+  for (const auto& policy : policies) {
+    const auto& spec = policy["spec"];
+    const auto& types = spec["policyTypes"];
+    if (!selects(spec["podSelector"], labels) || std::ranges::count(types, "Egress") == 0) continue;
+    selected = true;
+    for (const auto& rule : spec.value("egress", json::array()))
+      for (const auto& p : rule.value("ports", json::array()))
+        if (!rule.contains("to") && p["port"] == port && p["protocol"] == "TCP") return true;
+  }
+  return !selected;
+}
+
+// The pods of `helm test`, which kustomize does not render.
+std::map<std::string, json> labels_of_chart_tests() {
+  static const std::regex kLabels("  labels: \\{app.kubernetes.io/name: ([a-z-]+)\\}");
+  std::map<std::string, json> result;
+  for (const auto& file : std::filesystem::directory_iterator(manifests("helm/muster/templates/tests"))) {
+    std::ifstream in(file.path());
+    const std::string text(std::istreambuf_iterator<char>(in), {});
+    std::smatch found;
+    EXPECT_TRUE(std::regex_search(text, found, kLabels)) << file.path();
+    result[file.path().filename()] = {{"app.kubernetes.io/name", found[1].str()}};
+  }
+  return result;
+}
+
+TEST(Install, InAClosedNetworkAllProcessesReachTheApiServer) {
+  const auto directory =
+      std::filesystem::path(testing::TempDir()) / ("muster-network-" + std::to_string(getpid()));
+  const std::string yaml = kustomize(write_overlay(
+      directory, {.resources = {"ui", "activator"}, .components = {"restricted", "metrics-tls"}}));
+  std::filesystem::remove_all(directory);
+  const auto documents = crds::load_documents(yaml, "rendered");
+  ASSERT_TRUE(documents) << documents.error().message;
+  std::map<std::string, json> pods = labels_of_chart_tests();
+  EXPECT_FALSE(pods.empty());
+  std::vector<json> policies;
+  for (const auto& document : *documents) {
+    const json& object = *document.object;
+    if (object["kind"] == "NetworkPolicy") policies.push_back(object);
+    if (object["kind"] == "Deployment")
+      pods[object["metadata"]["name"]] = object["spec"]["template"]["metadata"]["labels"];
+  }
+  for (const char* name : {"muster", "muster-ui", "muster-activator"})
+    EXPECT_TRUE(pods.contains(name)) << name;
+  for (const auto& [name, labels] : pods)
+    for (const int port : {443, 6443}) EXPECT_TRUE(reaches(port, labels, policies)) << name << " " << port;
+  EXPECT_FALSE(reaches(443, {{"app.kubernetes.io/name", "muster-gpu-holder"}}, policies))
+      << "nor anybody else";
 }
 
 TEST(Install, AnOverlayNamesANamespaceAndNothingElseHasToBeReplaced) {

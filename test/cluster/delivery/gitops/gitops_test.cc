@@ -1,110 +1,12 @@
-// What GitOps tools make of every kind in every state that a live Muster brings it into. The states are in
-// docs/gitops.md as tables; MUSTER_GITOPS_TABLES=FILE writes them.
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
-
-#include "delivery.h"
+// What GitOps tools make of the kinds in the states that each has, and what their actions do. States of work
+// that takes more to bring about are in gitops_states_test.cc.
+#include "states.h"
 
 namespace muster::test {
 namespace {
 
-using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
-
-const std::string kApi = "/apis/muster.dev/v1alpha1/";
-
-struct Verdict {
-  std::string kstatus, flux, argo;
-  bool operator==(const Verdict&) const = default;
-};
-std::ostream& operator<<(std::ostream& out, const Verdict& v) {
-  return out << v.kstatus << " " << v.flux << " " << v.argo;
-}
-const Verdict kFine = {"Current", "Current", "Healthy"};
-const Verdict kOnItsWay = {"InProgress", "InProgress", "Progressing"};
-const Verdict kFailed = {"Failed", "Failed", "Degraded"};
-const Verdict kPaused = {"Current", "Current", "Suspended"};
-// kstatus alone cannot know that somebody will still look at the object. Flux waits where it cannot tell.
-const Verdict kUnseen = {"Current", "Unknown", "Progressing"};
-
-class GitOps : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    cluster_ = Cluster::start(2, 8, {}, 16);
-    const auto cm = cluster_->real().directory() / "argocd-cm.yaml";
-    std::ofstream(cm) << kustomize(manifests("gitops/argocd"));
-    judge_ = {built("health"), cm, manifests("gitops/samples/flux-kustomizations.yaml")};
-    muster_ = cluster_->muster();
-  }
-  static void TearDownTestSuite() {
-    write_tables();
-    muster_.reset();
-    cluster_.reset();
-  }
-
-  // As the tools compute it; the Lua and CEL are the shipped ones.
-  static json judged(const json& object) {
-    const json list = {{"apiVersion", "v1"}, {"kind", "List"}, {"items", {object}}};
-    return json::parse(run(judge_, list.dump()));
-  }
-  static Verdict verdict(const json& object) {
-    const json said = judged(object);
-    return {said["kstatus"], said["flux"], said["argo"]};
-  }
-  // Waits until the object is in that state, and holds what is made of it against `wanted`.
-  static void expect(const std::string& state, const std::string& path, const Verdict& wanted,
-                     const std::function<bool(const json&)>& is_there) {
-    SCOPED_TRACE(state);
-    json object;
-    const bool came = cluster_->wait(40s, [&] {
-      object = cluster_->get(path);
-      return !object.is_null() && is_there(object);
-    });
-    EXPECT_TRUE(came) << object.dump(1);
-    if (!came) return;
-    EXPECT_EQ(verdict(object), wanted) << object["status"].dump(1);
-    rows_.push_back({object["kind"], state, wanted});
-  }
-  static std::function<bool(const json&)> phase(const std::string& wanted, const std::string& reason = "") {
-    return [=](const json& job) {
-      return job.value("/status/phase"_json_pointer, "") == wanted &&
-             job.value("/status/queue/reason"_json_pointer, "") == reason;
-    };
-  }
-  static std::function<bool(const json&)> condition(const std::string& type, const std::string& status,
-                                                    const std::string& reason = "") {
-    return [=](const json& object) {
-      for (const auto& c : object.value("/status/conditions"_json_pointer, json::array()))
-        if (c["type"] == type && c["status"] == status && (reason.empty() || c["reason"] == reason))
-          return true;
-      return false;
-    };
-  }
-  static void write_tables() {
-    const char* file = std::getenv("MUSTER_GITOPS_TABLES");
-    if (file == nullptr) return;
-    std::ofstream out(file);
-    out << "| kind | state | kstatus | Flux | Argo CD |\n|---|---|---|---|---|\n";
-    std::ranges::stable_sort(rows_, {}, &Row::kind);
-    for (const auto& r : rows_)
-      out << fmt::format("| {} | {} | {} | {} | {} |\n", r.kind, r.state, r.is.kstatus, r.is.flux, r.is.argo);
-  }
-
-  struct Row {
-    std::string kind, state;
-    Verdict is;
-  };
-  static inline std::vector<Row> rows_;
-  static inline std::unique_ptr<Cluster> cluster_;
-  static inline std::unique_ptr<MusterProcess> muster_;
-  static inline std::vector<std::string> judge_;
-};
 
 TEST_F(GitOps, TheTreeIsFineWhenItsPartsAreThere) {
   const auto accepted = condition("Accepted", "True");
@@ -179,10 +81,10 @@ TEST_F(GitOps, AJobIsFineWhetherItRunsOrWaits) {
   cluster_->create(job_object({.name = "odd", .spec = {{"priorityClassName", "no-such-class"}}}));
   expect("can never run as it is", path_of_job("odd"), kFailed, phase("Queued", "InvalidSpec"));
   cluster_->create(job_object({.name = "paused", .spec = {{"suspend", true}}}));
-  expect("suspended", path_of_job("paused"), kPaused, phase("Suspended"));
+  expect("suspended", path_of_job("paused"), kFine, phase("Suspended"));
 
   cluster_->patch(path_of_job("runs"), {{"spec", {{"suspend", true}}}});
-  expect("suspended, and saving", path_of_job("runs"), kPaused, phase("Checkpointing"));
+  expect("suspended, and saving", path_of_job("runs"), kFine, phase("Checkpointing"));
   cluster_->remove_all_jobs();
 }
 
@@ -268,6 +170,34 @@ TEST_F(GitOps, ActionsOfArgoCDDoWhatTheySay) {
   }));
   cluster_->remove(path_of_service("acted"));
   cluster_->remove_all_jobs();
+}
+
+// What somebody sets beside git is no difference, so that self-healing leaves it; what git alone decides is
+// one.
+TEST_F(GitOps, WhatPeopleAndAutoscalersWriteIsNoDifferenceToArgoCD) {
+  const auto ignores = [](json object, const json& written) {
+    const json before = judged(object)["compared"];
+    object.merge_patch({{"spec", written}});
+    return judged(object)["compared"] == before;
+  };
+  json job = job_object(
+      {.name = "job", .spec = {{"suspend", false}, {"elastic", {{"resize", "InPlace"}, {"replicas", 2}}}}});
+  EXPECT_TRUE(ignores(job, {{"suspend", true}}));
+  EXPECT_TRUE(ignores(job, {{"elastic", {{"replicas", 3}}}})) << "kubectl scale";
+  EXPECT_FALSE(ignores(job, {{"elastic", {{"resize", "Restart"}}}}));
+  EXPECT_FALSE(ignores(job, {{"maxRuntime", "1h"}}));
+  job["spec"]["array"] = {{"count", 8}, {"parallelism", 4}};
+  EXPECT_TRUE(ignores(job, {{"array", {{"parallelism", 2}}}})) << "kubectl muster scale";
+  EXPECT_TRUE(ignores(job, {{"array", {{"retryFailed", 1}}}})) << "kubectl muster retry";
+  EXPECT_FALSE(ignores(job, {{"array", {{"failures", "Stop"}}}}));
+
+  const json service =
+      service_object("chat", 2, {{"rollout", {{"maxSurge", 1}, {"canary", {{"percent", 25}}}}}});
+  EXPECT_TRUE(ignores(service, {{"replicas", 5}}));
+  EXPECT_TRUE(ignores(service, {{"rollout", {{"toRevision", "f00"}}}})) << "kubectl muster rollout undo";
+  EXPECT_TRUE(ignores(service, {{"rollout", {{"canary", {{"promotedRevision", "f00"}}}}}})) << "… promote";
+  EXPECT_TRUE(ignores(service, {{"rollout", {{"canary", {{"abortedRevision", "f00"}}}}}})) << "… abort";
+  EXPECT_FALSE(ignores(service, {{"rollout", {{"canary", {{"percent", 50}}}}}}));
 }
 
 // Else Argo CD would take them for its own, and prune them because git has none.
