@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "muster/reconcilers/common/json_reader.h"
-#include "node_terms.h"
+#include "pods/template/node_terms.h"
 
 namespace muster::reconcilers {
 namespace {

@@ -1,4 +1,4 @@
-#include "node_terms.h"
+#include "pods/template/node_terms.h"
 
 #include <algorithm>
 #include <array>

@@ -10,7 +10,7 @@
 #include "muster/reconcilers/pods/gpu_share.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/rendezvous.h"
-#include "node_terms.h"
+#include "pods/template/node_terms.h"
 
 namespace muster::reconcilers {
 namespace {
