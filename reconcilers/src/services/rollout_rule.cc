@@ -80,7 +80,10 @@ RolloutDecision decide_rollout(const crds::InferenceService& service, const Roll
           rollout.to_revision);
       if (!status.revision.empty()) d.target = status.revision;
       d.canary = status.canary;
-      if (d.canary && d.canary->replicas > 0 && crds::size_of(service) == 1) d.beside = 1;
+      if (d.canary && rollout.canary) {
+        const CanarySize of{crds::size_of(service), rollout.max_surge};
+        d.beside = canary_share(of, percent_of(*rollout.canary, d.canary->step)).beside;
+      }
       return d;
     }
     d.target = rollout.to_revision;

@@ -72,6 +72,9 @@ TEST(RolloutRule, AServiceOfOneReplicaDoesNotGiveItToACanary) {
   EXPECT_EQ(d.why_no_canary, "");
   p.service.spec.rollout.to_revision = "f00";
   EXPECT_EQ(p.look().beside, 1) << "what is refused changes nothing";
+  p.canary().percent = 100;
+  EXPECT_EQ(p.look().beside, 0) << "it has the place of the only one";
+  p.canary().percent = 50;
   p.service.spec.rollout.to_revision = "";
   p.service.spec.rollout.max_surge = 0;
   p.service.spec.rollout.max_unavailable = 1;

@@ -7,6 +7,7 @@
 //   spec       nodeName, hostname, subdomain, restartPolicy Never, serviceAccountName (kJobAccount, where
 //              the template names none), priorityClassName (of the job, where it states one),
 //              terminationGracePeriodSeconds (checkpoint.gracePeriod, where the job states a checkpoint)
+//              dnsPolicy ClusterFirstWithHostNet (under hostNetwork, in place of ClusterFirst or none)
 //   GPUs       requests and limits of the first container: whole ones, or slices. Shares ask for nothing:
 //              their devices are in the environment of every container (gpu_share.h), whatever the
 //              template says there

@@ -113,7 +113,8 @@ struct ScalingVerdict {
 ScalingVerdict judge(const crds::Autoscaling& rule, std::int32_t size, const LoadRound& round,
                      ScalingHistory& history, client::TimePoint now, const Activation& activation = {});
 
-// While no replica serves: the size for the requests that are held, where it is more than `size`.
+// While no replica serves: as many replicas as the requests that are held, divided by the target, from 1 to
+// maxReplicas (by KVCacheUtilization: 1). Nothing if that is no more than `size`.
 std::optional<ScalingVerdict> size_for_held(const crds::Autoscaling& rule, std::int32_t size,
                                             std::int64_t held);
 
