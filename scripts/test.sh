@@ -47,9 +47,9 @@ for preset in "$@"; do
     grep -F '[  PASSED  ] 1 test.' build/asan/live.log || { cat build/asan/live.log; failed=1; }
     grep -h '^REPEATED' build/asan/live.log || true
   fi
-  # Each starts a control plane of its own, and mostly waits: two at a time, those that measure alone.
+  # Each starts a control plane of its own, and mostly waits: three at a time, those that measure alone.
   if [[ $preset == release ]]; then
-    run release cluster -L '^(cluster|faults)$' -j 2
+    run release cluster -L '^(cluster|faults)$' -j 3
     # With a fresh seed. What it finds is a failure; its logs stay, because the same seed has other instants.
     rm -rf build/release/life
     MUSTER_KEEP_LOGS=$PWD/build/release/life run release life -L '^life$' -V
