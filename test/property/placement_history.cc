@@ -158,6 +158,7 @@ QueueSpec some_queue(Dice& dice, bool reserves) {
     s->weight = dice.upto(3);
     s->priority = dice.upto(2);
   }
+  if (q.drain && dice.one_in(2)) q.drain_batch = MilliGpu{(1 + dice.upto(2)) * 1000};
   return q;
 }
 
@@ -227,7 +228,9 @@ void History::upsert(QueueSpec q) {
            " limit" + text_of(s.limit.named) + " reserved" + text_of(s.reserved.named);
   };
   note((q.is_project ? "project " : "queue ") + q.name + " below " + q.parent + (q.hold ? " held" : "") +
-       (q.drain ? " drained" : "") + show(q.in_default_pool) +
+       (q.drain ? " drained" : "") +
+       (q.drain_batch ? " in batches of " + std::to_string(q.drain_batch->value) : "") +
+       show(q.in_default_pool) +
        (q.in_pool.contains("other") ? "; other" + show(q.in_pool.at("other")) : ""));
   queues[{q.is_project, q.name}] = q;
   cluster.upsert_queue(q);

@@ -260,6 +260,8 @@ constexpr RuleTwin kTwins[] = {
     {"(has(self.__namespace__) ? self.__namespace__.name : '') == "
      "(has(oldSelf.__namespace__) ? oldSelf.__namespace__.name : '')",
      project_keeps_namespace},
+    {"!has(self.network) || has(self.isolateNetwork) && self.isolateNetwork",
+     [](J self, P) { return !has(self, "network") || flag(self, "isolateNetwork"); }},
     {"!has(self.defaultPool) || !has(self.allowedPools) || self.defaultPool in self.allowedPools",
      [](J self, P) {
        const Json* allowed = member(self, "allowedPools");

@@ -34,11 +34,13 @@ class PlanAuditor : public PlanObserver {
   // I1  what it starts or nominations fits the nodes, GPU by GPU, beside what is leaving still;
   // I2  a gang that starts has all of its minimum;
   // I3  at the leaf and all above, what it starts keeps to limits, and to quotas what is not preemptible;
-  // I4  also who goes for a node, a queue or an older admission has that very reason;
+  // I4  also who goes for a node, a queue or an older admission has that very reason, and no more at a time
+  // than a queue that is drained lets go;
   // I5  who was to gain has places; a nomination ends in a start, with its node, or by a better right;
   // I6  no job is started and stopped, nor enlarged and shrunk, in one plan; a move goes elsewhere;
   // I7  who waits has a reason that is true, with numbers that are right;
-  // I8  each job runs, waits in a pending queue, or waits for pods that are leaving;
+  // I8  each job runs, waits in a pending queue, or waits for pods that are leaving; below a queue that is
+  // drained nothing runs but for those who wait for a batch;
   // I9  who is disturbed for somebody to whom that is not owed loses no more in its life than the bound
   // allows.
   std::vector<std::string> after(const Plan& plan);

@@ -168,7 +168,7 @@ class PlanAudit {
         if (std::none_of(path.begin(), path.end(),
                          [&](QueueId at) { return s_.tree().queue(at).spec.drain; }))
           say("I4", id, "is stopped for a queue that is not drained");
-        return;
+        return batch(id);
       case EvictReason::kPlacesLost:
         if (!w_.crowded_.contains(id) && (before == nullptr || !before->displaced))
           say("I4", id, "is stopped for a GPU that nobody else has, and no node refused it");
@@ -300,11 +300,41 @@ class PlanAudit {
     if (!taken && !gone && !before->stuck) say("I5", id, "has lost the places that it was promised");
   }
 
+  // RULES.md 3.6: those who are told in one plan are one batch at most, or one job.
+  void batch(JobId id) {
+    const Job& j = s_.job(id);
+    if (!j.evicted_from) return;
+    const PoolId pool = s_.find_pool(j.evicted_from->pool);
+    const MilliGpu own = leaves(j, pool);
+    if (pool == kNoId || own.value == 0) return;
+    for (const QueueId at : way_up(s_.tree(), j.leaf)) {
+      const QueueSpec& q = s_.tree().queue(at).spec;
+      if (!q.drain || !q.drain_batch) continue;
+      MilliGpu told;
+      for (const Decision& d : plan_.decisions) {
+        if (d.reason != EvictReason::kDrained) continue;
+        const Job& other = s_.job(s_.jobs().find(d.job));
+        const auto path = way_up(s_.tree(), other.leaf);
+        if (std::find(path.begin(), path.end(), at) != path.end()) told += leaves(other, pool);
+      }
+      if (told > own && told > *q.drain_batch)
+        say("I4", id, "is drained beside more than " + q.name + " lets go at a time");
+    }
+  }
+  static MilliGpu leaves(const Job& j, PoolId pool) {
+    MilliGpu gpus;
+    for (const Leaving& l : j.leaving) {
+      if (l.allocation.pool == pool) gpus += l.allocation.amounts.gpu;
+    }
+    return gpus;
+  }
+
   // --- what became of each
 
   void fate(JobId id) {
     const Job& j = s_.job(id);
     if (!j.displaced.empty()) say("I8", id, "has lost pods, and nothing was decided");
+    if (j.runs() && stays_for_nobody(id)) say("I8", id, "is to be drained, and waits for nobody to leave");
     if (j.assignment && !j.nominated_pods.empty() && !waits_for_somebody(id))
       say("I8", id, "was promised places, and waits for nobody to leave them");
     for (const Leaving& l : j.leaving) {
@@ -324,6 +354,20 @@ class PlanAudit {
     // Who has not had a turn keeps the reason that it had.
     if ((j.waits && !plan_.is_cut_off && plan_.thrown.empty()) || j.nominated())
       audit_reason(s_, now_, id, broken_);
+  }
+
+  // Below a drained Queue it waits only for those of a batch.
+  bool stays_for_nobody(JobId id) const {
+    const Job& j = s_.job(id);
+    const PoolId pool = s_.find_pool(j.assignment->pool);
+    if (pool == kNoId || !s_.pool(pool).known) return false;
+    bool is_drained = false, waits = false;
+    for (const QueueId at : way_up(s_.tree(), j.leaf)) {
+      const QueueSpec& q = s_.tree().queue(at).spec;
+      is_drained = is_drained || q.drain;
+      waits = waits || (q.drain && q.drain_batch && now_.of(at, pool).anybody_leaves);
+    }
+    return is_drained && !waits;
   }
 
   bool waits_for_somebody(JobId id) const {

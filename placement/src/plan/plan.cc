@@ -40,9 +40,9 @@ class Planner {
     note_who_waits();
     advance_past_use(s_, now_);
     end_double_use(s_, decisions_);
-    for (const Pool& p : s_.pools) {
-      if (dirty(p)) drain(s_, decisions_, p);
-      if (has_changed(p)) turns_.note_change();
+    for (std::size_t i = 0; i < s_.pools.size(); ++i) {
+      if (dirty(s_.pools[i])) drain(s_, decisions_, static_cast<PoolId>(i));
+      if (has_changed(s_.pools[i])) turns_.note_change();
     }
     replace_displaced(s_, decisions_);
     decisions_.start_nominated();

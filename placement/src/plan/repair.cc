@@ -1,6 +1,8 @@
 #include "plan/repair.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -32,6 +34,39 @@ bool can_do_without_displaced(const ClusterModel& s, const Job& j) {
     if (left[r] < request.roles[r].replicas) return false;
   }
   return true;
+}
+
+// Who holds places below Queues that are drained, and these Queues, the nearest first. The last in the order
+// of RULES.md 2.2 goes first.
+using Drained = std::map<PendingKey, std::vector<QueueId>, std::greater<>>;
+
+Drained drained_in(const ClusterModel& s, const Pool& pool) {
+  Drained list;
+  for (const auto& [leaf, jobs] : pool.holding) {
+    if (leaf == kNoId) continue;
+    std::vector<QueueId> queues = s.tree().path(leaf);
+    std::erase_if(queues, [&](QueueId at) { return !s.tree().queue(at).spec.drain; });
+    if (queues.empty()) continue;
+    for (const JobId id : jobs) {
+      const JobSpec& spec = s.job(id).spec;
+      list.emplace(PendingKey{-spec.priority, spec.submitted, spec.id, id}, queues);
+    }
+  }
+  return list;
+}
+
+// RULES.md 3.6: somebody leaves, and with this job it would be more than one of the Queues lets go at a time.
+bool waits_for_batch(const ClusterModel& s, PoolId pool, const Job& j, const std::vector<QueueId>& drained) {
+  MilliGpu gpus;  // what is only nominated goes at once
+  for (const Allocation& c : j.allocations) {
+    if (c.pool == pool && c.hold == Hold::kRunning) gpus += c.amounts.gpu;
+  }
+  if (gpus.value == 0) return false;
+  return std::any_of(drained.begin(), drained.end(), [&](QueueId at) {
+    const auto& most = s.tree().queue(at).spec.drain_batch;
+    const MilliGpu leaving = s.tree().sums(at, pool).leaving.gpu;
+    return most && leaving.value > 0 && leaving + gpus > *most;
+  });
 }
 
 // False: there is no room for all of them.
@@ -103,18 +138,12 @@ void end_double_use(ClusterModel& s, Decisions& decisions) {
   }
 }
 
-void drain(ClusterModel& s, Decisions& decisions, const Pool& pool) {
-  std::vector<std::pair<JobId, std::string>> list;
-  for (const auto& [leaf, jobs] : pool.holding) {
-    if (leaf == kNoId) continue;
-    for (const QueueId at : s.tree().path(leaf)) {
-      if (!s.tree().queue(at).spec.drain) continue;
-      for (const JobId job : jobs) list.emplace_back(job, s.tree().queue(at).spec.name);
-      break;
-    }
+void drain(ClusterModel& s, Decisions& decisions, PoolId pool) {
+  for (const auto& [key, queues] : drained_in(s, s.pool(pool))) {
+    if (waits_for_batch(s, pool, s.job(key.job), queues)) continue;
+    decisions.evict(key.job, EvictReason::kDrained, "",
+                    "Queue " + s.tree().queue(queues.front()).spec.name + " is drained");
   }
-  for (const auto& [job, name] : list)
-    decisions.evict(job, EvictReason::kDrained, "", "Queue " + name + " is drained");
 }
 
 void replace_displaced(ClusterModel& s, Decisions& decisions) {

@@ -10,8 +10,9 @@ namespace muster::placement {
 // RULES.md 8.4: of two admissions that hold one GPU beyond what it has, the older one stays.
 void end_double_use(ClusterModel& s, Decisions& decisions);
 
-// RULES.md 3.6: everything in this pool below a drained Queue is evicted.
-void drain(ClusterModel& s, Decisions& decisions, const Pool& pool);
+// RULES.md 3.6: what holds places in this pool below a drained Queue is evicted, in batches where the Queue
+// says so. The next batch needs no timer and no memory: when pods are gone, the pool has changed.
+void drain(ClusterModel& s, Decisions& decisions, PoolId pool);
 
 // RULES.md 8.2 and 8.3: all lost pods of a gang get other places in one decision, and the healthy ones keep
 // theirs. Where there is no room, an elastic gang goes on without them if it keeps its minimum; any other

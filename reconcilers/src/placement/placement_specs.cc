@@ -270,6 +270,7 @@ pl::QueueSpec queue_spec(const crds::Queue& queue) {
   spec.parent = queue.spec.parent;
   spec.hold = queue.spec.admission != crds::Admission::kOpen;
   spec.drain = queue.spec.admission == crds::Admission::kDrain;
+  if (queue.spec.drain) spec.drain_batch = pl::MilliGpu{queue.spec.drain->max_gpus * pl::kMilliPerGpu};
   spec.created = to_time(queue.metadata.creation_timestamp);
   if (queue.spec.fairness) spec.half_life = to_duration(queue.spec.fairness->half_life);
   fill_shares(queue.spec, spec);

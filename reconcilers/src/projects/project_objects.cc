@@ -38,6 +38,48 @@ Json subject(const crds::Member& member) {
   return {{"kind", crds::to_string(member.kind)}, {"apiGroup", kRbac}, {"name", member.name}};
 }
 
+Json pods_in(const std::string& ns) {
+  return {{"namespaceSelector", {{"matchLabels", {{"kubernetes.io/metadata.name", ns}}}}}};
+}
+
+// What pods reach beside each other.
+Json egress_rules(const crds::NetworkEgress& egress) {
+  Json rules = Json::array();
+  Json own = Json::array();
+  own.push_back({{"podSelector", Json::object()}});
+  rules.push_back({{"to", std::move(own)}});
+  if (egress.dns) {
+    Json ports = Json::array();
+    for (const char* protocol : {"UDP", "TCP"}) ports.push_back({{"protocol", protocol}, {"port", 53}});
+    rules.push_back({{"ports", std::move(ports)}});
+  }
+  if (egress.cidrs.empty()) return rules;
+  Json ranges = Json::array();
+  for (const auto& cidr : egress.cidrs) ranges.push_back({{"ipBlock", {{"cidr", cidr}}}});
+  rules.push_back({{"to", std::move(ranges)}});
+  return rules;
+}
+
+Json isolation(const crds::Project& project, const std::string& own_namespace) {
+  const auto network = project.spec.ns.network.value_or(crds::ProjectNetwork{});
+  Json policy = {{"apiVersion", "networking.k8s.io/v1"}, {"kind", "NetworkPolicy"}};
+  policy["metadata"] = metadata(project, kIsolation);
+  Json& spec = policy["spec"];
+  spec["podSelector"] = Json::object();
+  spec["policyTypes"] = Json::array({"Ingress"});
+  Json from = Json::array();
+  from.push_back({{"podSelector", Json::object()}});
+  from.push_back(pods_in(own_namespace));
+  for (const auto& ns : network.ingress_from) from.push_back(pods_in(ns));
+  spec["ingress"] = Json::array();
+  spec["ingress"].push_back({{"from", std::move(from)}});
+  if (network.egress) {
+    spec["policyTypes"].push_back("Egress");
+    spec["egress"] = egress_rules(*network.egress);
+  }
+  return policy;
+}
+
 }  // namespace
 
 crds::StringMap namespace_labels(const crds::Project& project) {
@@ -62,20 +104,8 @@ std::vector<WantedObject> objects_of(const crds::Project& project, const std::st
   account["metadata"] = metadata(project, kJobAccount);
   account["automountServiceAccountToken"] = false;
   want(client::resources::kServiceAccounts, kJobAccount, std::move(account));
-  if (project.spec.ns.isolate_network) {
-    Json policy = {{"apiVersion", "networking.k8s.io/v1"}, {"kind", "NetworkPolicy"}};
-    policy["metadata"] = metadata(project, kIsolation);
-    const Json everything = Json::object();
-    const Json of_muster = {{"matchLabels", {{"kubernetes.io/metadata.name", own_namespace}}}};
-    policy["spec"]["podSelector"] = everything;
-    policy["spec"]["policyTypes"] = Json::array({"Ingress"});
-    Json from = Json::array();
-    from.push_back({{"podSelector", everything}});
-    from.push_back({{"namespaceSelector", of_muster}});
-    policy["spec"]["ingress"] = Json::array();
-    policy["spec"]["ingress"].push_back({{"from", std::move(from)}});
-    want(client::resources::kNetworkPolicies, kIsolation, std::move(policy));
-  }
+  if (project.spec.ns.isolate_network)
+    want(client::resources::kNetworkPolicies, kIsolation, isolation(project, own_namespace));
   for (const RoleNames& names : kRoles) {
     Json subjects = Json::array();
     for (const auto& member : project.spec.members) {

@@ -593,6 +593,38 @@ TEST(VictimsTest, DrainedQueueLetsGo) {
   EXPECT_EQ(c.reason("a/j"), Reason::kQueueHeld);
 }
 
+// 4 GPUs at a time, and 8 are held. What is leaving is all that the next process needs to know.
+TEST(VictimsTest, ADrainInBatchesGoesOnWhenPodsAreGoneAlsoInAnotherProcess) {
+  const auto process = [](int running) {
+    Cell c({node("n1", 8)});
+    c.project("a", {8});
+    for (std::int32_t i = 0; i < 4; ++i) {
+      const JobSpec j = job("a/" + std::to_string(i), 2, 1, i);
+      if (i < running) {
+        c.running(j, pods_on("n1", 2, 2 * i));
+      } else {
+        c.cluster.upsert_job(j);
+        c.cluster.set_leaving(j.id, pods_on("n1", 2, 2 * i));
+      }
+    }
+    QueueSpec q = queue("top", "", {10});
+    q.hold = q.drain = true;
+    q.drain_batch = MilliGpu{4000};
+    c.cluster.upsert_queue(q);
+    return c;
+  };
+  Cell c = process(4);
+  EXPECT_THAT(c.decisions(), UnorderedElementsAre("evict a/3", "evict a/2"));
+  EXPECT_THAT(c.decisions(), IsEmpty());
+  Cell next = process(2);
+  EXPECT_THAT(next.decisions(), IsEmpty());
+  next.gone("a/3");
+  EXPECT_THAT(next.decisions(), ElementsAre("evict a/1"));
+  EXPECT_THAT(next.decisions(), IsEmpty());
+  next.gone("a/2");
+  EXPECT_THAT(next.decisions(), ElementsAre("evict a/0"));
+}
+
 TEST(VictimsTest, FourThousandSinglesForOneGang) {
   std::vector<NodeSpec> nodes;
   for (int i = 0; i < 500; ++i) nodes.push_back(node("n" + std::to_string(i), 8));

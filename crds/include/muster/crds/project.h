@@ -27,16 +27,39 @@ constexpr std::array<std::string_view, 1> names_of(DeletionPolicy) {
   return {"Retain"};
 }
 
+// What pods of an isolated namespace reach, beside each other.
+struct NetworkEgress {
+  bool dns = false;                // port 53, wherever name servers are
+  std::vector<std::string> cidrs;  // each on all ports
+
+  static constexpr auto fields() {
+    return fields_of(field("dns", &NetworkEgress::dns, Zero::kOmit), field("cidrs", &NetworkEgress::cidrs));
+  }
+  bool operator==(const NetworkEgress&) const = default;
+};
+
+struct ProjectNetwork {
+  std::vector<std::string> ingress_from;  // namespaces that reach its pods, too
+  std::optional<NetworkEgress> egress;    // absent: what they reach is not restricted
+
+  static constexpr auto fields() {
+    using T = ProjectNetwork;
+    return fields_of(field("ingressFrom", &T::ingress_from), field("egress", &T::egress));
+  }
+  bool operator==(const ProjectNetwork&) const = default;
+};
+
 struct ProjectNamespace {
   std::string name;
   std::optional<PodSecurity> pod_security;        // absent: the namespace's labels are left as they are
   bool isolate_network = false;                   // its pods hear only each other and Muster
+  std::optional<ProjectNetwork> network;          // of an isolated one: who else, and what they reach
   std::optional<DeletionPolicy> deletion_policy;  // absent: Retain
 
   static constexpr auto fields() {
     using T = ProjectNamespace;
     return fields_of(field("name", &T::name), field("podSecurity", &T::pod_security),
-                     field("isolateNetwork", &T::isolate_network, Zero::kOmit),
+                     field("isolateNetwork", &T::isolate_network, Zero::kOmit), field("network", &T::network),
                      field("deletionPolicy", &T::deletion_policy));
   }
   bool operator==(const ProjectNamespace&) const = default;

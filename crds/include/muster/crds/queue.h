@@ -28,6 +28,14 @@ struct Fairness {
   bool operator==(const Fairness&) const = default;
 };
 
+// How a drain lets go.
+struct DrainPolicy {
+  std::int32_t max_gpus = 1;  // of each pool, those that leave at a time
+
+  static constexpr auto fields() { return fields_of(field("maxGPUs", &DrainPolicy::max_gpus)); }
+  bool operator==(const DrainPolicy&) const = default;
+};
+
 struct QueueSet {
   Amounts quota, reserved, limit;
   std::optional<std::int32_t> weight;
@@ -56,6 +64,7 @@ struct QueueSpec {
   std::optional<Lending> lending;              // absent: as the parent, at the top nothing more is lent
   std::optional<Fairness> fairness;  // past use weighs in what the children get; absent: it does not
   Admission admission = Admission::kOpen;
+  std::optional<DrainPolicy> drain;  // absent: all at once
   std::vector<Schedule<QueueSet>> schedules;
 
   static constexpr auto fields() {
@@ -65,7 +74,7 @@ struct QueueSpec {
                      field("pools", &T::pools), field("reclaim", &T::reclaim), field("preempt", &T::preempt),
                      field("disruption", &T::disruption), field("lending", &T::lending),
                      field("fairness", &T::fairness), field("admission", &T::admission),
-                     field("schedules", &T::schedules));
+                     field("drain", &T::drain), field("schedules", &T::schedules));
   }
   bool operator==(const QueueSpec&) const = default;
 };

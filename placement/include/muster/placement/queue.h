@@ -57,6 +57,8 @@ struct QueueSpec {
   bool is_project = false;
   bool hold = false;   // nothing new starts below
   bool drain = false;  // and what runs below is evicted
+  // What of each pool may be on its way out at a time. Left out: all of it.
+  std::optional<MilliGpu> drain_batch;
   std::optional<ComingDrain> coming_drain;
   // For estimates only: when schedules let new jobs start again below a Queue that is held, and what is next
   // of its bounds. Left out: nobody knows.

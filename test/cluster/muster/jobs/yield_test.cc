@@ -142,6 +142,42 @@ TEST_F(Yield, ADrainedQueueSavesAndReleasesWhatRuns) {
   EXPECT_EQ(cluster_->job("drained")["status"]["assignment"]["resume"]["step"], 1200);
 }
 
+// 4 GPUs save at a time. The next process counts those who still save, and goes on when some have gone.
+TEST_F(Yield, ADrainInBatchesGoesOnAfterARestart) {
+  const auto admission = [&](const std::string& word) {
+    cluster_->apply(
+        "{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: root}, spec: {quota: {gpu: 1000}, "
+        "drain: {maxGPUs: 4}, admission: " +
+        word + "}}");
+  };
+  const auto save = [](const std::string& job) {
+    for (const auto& pod : cluster_->pods(job)) {
+      const std::string name = pod["metadata"]["name"];
+      cluster_->remove("/api/v1/namespaces/team/pods/" + name + "?gracePeriodSeconds=0");
+    }
+  };
+  const std::vector<std::string> names = {"d1", "d2", "d3"};
+  for (const auto& name : names) cluster_->create(low(name, 1, 2, "1h"));
+  for (const auto& name : names) ASSERT_TRUE(cluster_->wait_phase(name, "Running"));
+  admission("Drain");
+  for (const char* name : {"d2", "d3"})
+    ASSERT_TRUE(cluster_->wait_phase(name, "Checkpointing")) << cluster_->job(name).dump(2);
+  muster_->kill();
+  muster_ = cluster_->muster();
+  cluster_->create(low("new", 1, 1, "1s"));
+  ASSERT_TRUE(cluster_->wait(30s, [] { return cluster_->reason("new") == "QueueHeld"; })) << "it plans";
+  std::this_thread::sleep_for(2s);
+  EXPECT_EQ(cluster_->phase("d1"), "Running");
+  save("d3");
+  EXPECT_TRUE(cluster_->wait_phase("d1", "Checkpointing")) << cluster_->job("d1").dump(2);
+  EXPECT_EQ(cluster_->phase("d2"), "Checkpointing");
+  for (const auto& name : names) save(name);
+  for (const auto& name : names)
+    EXPECT_TRUE(cluster_->wait(20s, [&] { return cluster_->reason(name) == "QueueHeld"; })) << name;
+  admission("Open");
+  for (const auto& name : names) EXPECT_TRUE(cluster_->wait_phase(name, "Running")) << name;
+}
+
 // At the end of its time a job may save as well; what it saved is kept.
 TEST_F(Yield, MaxRuntimeLeavesTimeToSave) {
   json object = low("long", 2, 1, "2s");

@@ -205,6 +205,35 @@ TEST_F(Projects, AnIsolatedNetworkIsAPolicyThatIsMendedAndGoesWhenItIsNotWanted)
   EXPECT_TRUE(cluster_->wait(10s, [&] { return cluster_->get(path).is_null(); }));
 }
 
+TEST_F(Projects, AnIsolatedNetworkLetsInTheMonitoringAndSaysWhatIsReached) {
+  project("inlet",
+          "  namespace:\n    name: inlet\n    isolateNetwork: true\n    network: {ingressFrom: [monitoring], "
+          "egress: {dns: true, cidrs: [10.0.8.0/24, '2001:db8::/32']}}\n");
+  ASSERT_TRUE(wait_ready("inlet")) << ready("inlet").dump();
+  const std::string path = path_in("inlet", "networkpolicies/muster-isolation");
+  const json spec = cluster_->get(path)["spec"];
+  EXPECT_EQ(spec["policyTypes"], json::array({"Ingress", "Egress"}));
+  EXPECT_EQ(spec["ingress"][0]["from"][2]["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"],
+            "monitoring");
+  ASSERT_EQ(spec["egress"].size(), 3u) << spec.dump(2);
+  EXPECT_EQ(spec["egress"][0], json::parse(R"({"to": [{"podSelector": {}}]})")) << "each other";
+  EXPECT_EQ(spec["egress"][1]["ports"][1], json::parse(R"({"protocol": "TCP", "port": 53})"));
+  EXPECT_EQ(spec["egress"][2]["to"][1]["ipBlock"]["cidr"], "2001:db8::/32");
+  cluster_->patch(path, {{"spec", {{"egress", {json::object()}}}}});
+  EXPECT_TRUE(cluster_->wait(10s, [&] { return cluster_->get(path)["spec"] == spec; }))
+      << "it is mended: " << cluster_->get(path).dump(2);
+  cluster_->patch(kProjects + "inlet", {{"spec", {{"namespace", {{"network", {{"egress", nullptr}}}}}}}});
+  EXPECT_TRUE(cluster_->wait(10s, [&] {
+    const json now = cluster_->get(path)["spec"];
+    return now["policyTypes"] == json::array({"Ingress"}) && !now.contains("egress");
+  })) << cluster_->get(path).dump(2);
+  // What the pattern lets through the API server of NetworkPolicies still judges, and the Project says so.
+  cluster_->patch(kProjects + "inlet",
+                  {{"spec", {{"namespace", {{"network", {{"egress", {{"cidrs", {"999.0.0.0/8"}}}}}}}}}}});
+  EXPECT_TRUE(wait_reason("inlet", "WriteRefused")) << ready("inlet").dump();
+  EXPECT_THAT(ready("inlet")["message"].get<std::string>(), HasSubstr("999.0.0.0/8"));
+}
+
 // Its jobs save and give back what they hold; the namespace stays, with what others made in it, and a Project
 // of the same name finds its jobs waiting.
 TEST_F(Projects, ADeletedProjectLeavesItsNamespaceAndItsJobsWaiting) {

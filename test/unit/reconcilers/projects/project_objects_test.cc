@@ -72,6 +72,24 @@ TEST(ProjectObjects, AnIsolatedNetworkLetsInItsOwnPodsAndMusterWhereverThatRuns)
       {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "gpu-ops"}}}]}]})"));
 }
 
+TEST(ProjectObjects, AnIsolatedNetworkMayLetInOthersAndSayWhatIsReached) {
+  auto p = project();
+  p.spec.ns.isolate_network = true;
+  p.spec.ns.network.emplace().ingress_from = {"monitoring"};
+  const auto spec = [&] { return objects_of(p, "gpu-ops")[1].object.value->at("spec"); };
+  EXPECT_EQ(spec()["policyTypes"], Json::array({"Ingress"}));
+  EXPECT_EQ(spec()["ingress"][0]["from"][2], Json::parse(R"({
+    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}})"));
+  p.spec.ns.network->egress.emplace();
+  EXPECT_EQ(spec()["policyTypes"], Json::array({"Ingress", "Egress"}));
+  EXPECT_EQ(spec()["egress"], Json::parse(R"([{"to": [{"podSelector": {}}]}])")) << "only each other";
+  p.spec.ns.network->egress = {true, {"10.0.8.0/24", "2001:db8::/32"}};
+  EXPECT_EQ(spec()["egress"], Json::parse(R"([
+    {"to": [{"podSelector": {}}]},
+    {"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]},
+    {"to": [{"ipBlock": {"cidr": "10.0.8.0/24"}}, {"ipBlock": {"cidr": "2001:db8::/32"}}]}])"));
+}
+
 TEST(ProjectObjects, OthersMayAddFieldsButNotElementsAndChangeNothing) {
   const Json wanted = Json::parse(R"({"a": {"b": 1}, "list": [{"x": 1}], "empty": {}})");
   EXPECT_TRUE(is_as_wanted(Json::parse(R"({"a": {"b": 1, "c": 2}, "list": [{"x": 1}], "empty": {}, "d": 3})"),
