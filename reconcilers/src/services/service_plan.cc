@@ -111,29 +111,27 @@ class Planner {
     if (rollout_.max_unavailable > 0 || old_.empty()) return false;
     const auto starts = [this](std::size_t i) { return replicas_[i].is_placed && !replicas_[i].is_ready; };
     if (std::ranges::any_of(current_, starts)) return false;
+    return some_wait_too_long([](const Replica& r) { return r.lacks_room; });
+  }
+
+  // Of those that were made so that others may go.
+  bool nobody_takes_over() {
+    return some_wait_too_long([](const Replica&) { return true; });
+  }
+
+  // Some of these have found no place for kSurgePatience. For the others it is asked again when that is over.
+  template <class Counts>
+  bool some_wait_too_long(Counts counts) {
     bool is_stuck = false;
     for (const auto i : current_) {
       const Replica& r = replicas_[i];
-      if (r.is_placed || !r.lacks_room) continue;
+      if (r.is_placed || !counts(r)) continue;
       const auto due = std::max({r.created, r.waits_since, room_since_}) + kSurgePatience;
       if (now_ >= due) {
         is_stuck = true;
       } else if (!plan_.wake_at || due < *plan_.wake_at) {
         plan_.wake_at = due;
       }
-    }
-    return is_stuck;
-  }
-
-  // Of those that were made so that others may go.
-  bool nobody_takes_over() {
-    bool is_stuck = false;
-    for (const auto i : current_) {
-      const Replica& r = replicas_[i];
-      if (r.is_placed) continue;
-      const auto due = std::max({r.created, r.waits_since, room_since_}) + kSurgePatience;
-      is_stuck = is_stuck || now_ >= due;
-      if (now_ < due && (!plan_.wake_at || due < *plan_.wake_at)) plan_.wake_at = due;
     }
     return is_stuck;
   }

@@ -270,19 +270,24 @@ TEST_F(Zero, TheManifestsAreTaken) {
       << "the Pod Security Standard of its namespace";
 }
 
+// "web" with one replica, which goes when it has had no request for six seconds.
+json goes_to_zero(int port, int most) {
+  return service_object("web", 1,
+                        {{"port", port},
+                         {"autoscaling",
+                          {{"minReplicas", 0},
+                           {"maxReplicas", most},
+                           {"metric", "RequestsRunning"},
+                           {"target", "4"},
+                           {"window", "2s"},
+                           {"panicWindow", "2s"},
+                           {"scaleDownDelay", "2s"},
+                           {"scaleToZeroAfter", "6s"}}}});
+}
+
 TEST_F(Zero, GoesToZeroAndARequestBringsItBack) {
   Servers servers;
-  s_.cluster->create(service_object("web", 1,
-                                    {{"port", servers.port()},
-                                     {"autoscaling",
-                                      {{"minReplicas", 0},
-                                       {"maxReplicas", 2},
-                                       {"metric", "RequestsRunning"},
-                                       {"target", "4"},
-                                       {"window", "2s"},
-                                       {"panicWindow", "2s"},
-                                       {"scaleDownDelay", "2s"},
-                                       {"scaleToZeroAfter", "6s"}}}}));
+  s_.cluster->create(goes_to_zero(servers.port(), 2));
   // Nobody would bring it back.
   ASSERT_TRUE(wait_size(1)) << s_.say("web");
   ASSERT_TRUE(wait_reason("NoActivator")) << s_.say("web");
@@ -359,17 +364,7 @@ std::string somewhere(const json& slice, int n) {
 // sends meanwhile is led to them all the same, and gets its answer.
 TEST_F(Zero, ANewOperatorThatHasHeardFromNoActivatorYetLeadsRequestsOn) {
   Servers servers;
-  s_.cluster->create(service_object("web", 1,
-                                    {{"port", servers.port()},
-                                     {"autoscaling",
-                                      {{"minReplicas", 0},
-                                       {"maxReplicas", 1},
-                                       {"metric", "RequestsRunning"},
-                                       {"target", "4"},
-                                       {"window", "2s"},
-                                       {"panicWindow", "2s"},
-                                       {"scaleDownDelay", "2s"},
-                                       {"scaleToZeroAfter", "6s"}}}}));
+  s_.cluster->create(goes_to_zero(servers.port(), 1));
   const Activator one = start_activator("gap-1", "1000");
   const Activator two = start_activator("gap-2", "1000");
   ASSERT_TRUE(wait_size(0, 120s)) << s_.say("web");
