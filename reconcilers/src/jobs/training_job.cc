@@ -361,7 +361,7 @@ client::Task<TrainingJobReconciler::Commit> TrainingJobReconciler::commit(const 
   count_changes(before, step.status, context_.totals);
   for (const Loss& loss : step.lost) {
     if (loss.is_of_gpus && context_.ledger != nullptr)
-      context_.ledger->lose(owner_of_namespace(context_.caches, job->meta.ns), loss.work_seconds,
+      context_.ledger->lose(key, owner_of_namespace(context_.caches, job->meta.ns), loss.work_seconds,
                             context_.now());
   }
   if (context_.on_step) context_.on_step(job->value, step);

@@ -109,17 +109,17 @@ void Used::add(const Held& amounts, const Rates& rates, std::int64_t seconds) {
   milliwatt_seconds = saturating_add(milliwatt_seconds, saturating_multiply(power, seconds));
 }
 
-void Account::PartSum::add(const PartSum& other) {
-  milli_gpu_seconds = saturating_add(milli_gpu_seconds, other.milli_gpu_seconds);
-  hourly_cost = saturating_add(hourly_cost, other.hourly_cost);
-  milliwatt_seconds = saturating_add(milliwatt_seconds, other.milliwatt_seconds);
-}
-
 Account::PartSums Account::read(const std::vector<crds::UsagePart>& written) {
   PartSums sums;
   for (const auto& part : written) {
-    sums[part.name].add({saturating_multiply(part.gpu_seconds, kMilli), read_cost(part.cost),
-                         saturating_multiply(part.watt_hours, kWattHour)});
+    const crds::Usage usage{.gpu_seconds = part.gpu_seconds,
+                            .starting = part.starting,
+                            .saving = part.saving,
+                            .idle = part.idle,
+                            .lost = part.lost,
+                            .cost = part.cost,
+                            .watt_hours = part.watt_hours};
+    reconcilers::add(sums[part.name], reconcilers::read(usage));
   }
   return sums;
 }
@@ -128,8 +128,8 @@ std::vector<crds::UsagePart> Account::by_name(const PartSums& parts) {
   std::vector<crds::UsagePart> all;
   for (const auto& [name, sum] : parts) {
     if (all.size() == crds::UsageStatus::kMostParts) break;
-    all.push_back({name, sum.milli_gpu_seconds / kMilli, write_cost(sum.hourly_cost),
-                   sum.milliwatt_seconds / kWattHour});
+    const crds::Usage u = write(sum);
+    all.push_back({name, u.gpu_seconds, u.cost, u.watt_hours, u.starting, u.saving, u.idle, u.lost});
   }
   return all;
 }
@@ -137,13 +137,13 @@ std::vector<crds::UsagePart> Account::by_name(const PartSums& parts) {
 std::vector<crds::UsagePart> Account::most_first(PartSums parts) {
   std::vector<std::pair<std::int64_t, std::string>> order;
   for (const auto& [name, sum] : parts) {
-    if (name != kOthers) order.emplace_back(-sum.milli_gpu_seconds, name);
+    if (name != kOthers) order.emplace_back(-sum.milli_gpu_seconds(), name);
   }
   std::ranges::sort(order);
   for (std::size_t i = crds::UsageStatus::kMostUsers - 1;
        parts.size() > crds::UsageStatus::kMostUsers && i < order.size(); ++i) {
     const auto moved = parts.extract(order[i].second);
-    parts[kOthers].add(moved.mapped());
+    add(parts[kOthers], moved.mapped());
   }
   auto all = by_name(parts);
   std::ranges::stable_sort(all, [](const crds::UsagePart& a, const crds::UsagePart& b) {
@@ -159,7 +159,8 @@ Account::Account(const crds::UsageStatus& written)
   for (const auto& day : written.days) {
     const auto date = crds::parse_day(day.date);
     if (!date) continue;
-    days_[*date] = {reconcilers::read(day.sum), read(day.users), read(day.pools), read(day.models)};
+    days_[*date] = {reconcilers::read(day.sum), read(day.users), read(day.pools), read(day.models),
+                    day.waits};
   }
 }
 
@@ -187,21 +188,37 @@ void Account::count(const Part& part, const Held& held, const Rates& rates, crds
     Day& day = day_of(date);
     reconcilers::add(day.sum, used);
     at = until;
-    const PartSum sum{used.milli_gpu_seconds(), used.hourly_cost, used.milliwatt_seconds};
-    if (sum.milli_gpu_seconds <= 0) continue;
-    const bool is_kept = day.users.contains(part.user) || day.users.size() < kMostUsersInMemory;
-    if (!part.user.empty()) day.users[is_kept ? part.user : kOthers].add(sum);
-    if (!part.pool.empty()) day.pools[part.pool].add(sum);
-    if (!part.model.empty()) day.models[part.model].add(sum);
+    if (used.milli_gpu_seconds() > 0) add_to_parts(day, part, used);
   }
 }
 
-void Account::lose(std::int64_t gpu_seconds, crds::Time at) {
+void Account::add_to_parts(Day& day, const Part& part, const Used& used) {
+  const bool is_kept = day.users.contains(part.user) || day.users.size() < kMostUsersInMemory;
+  if (!part.user.empty()) add(day.users[is_kept ? part.user : kOthers], used);
+  if (!part.pool.empty()) add(day.pools[part.pool], used);
+  if (!part.model.empty()) add(day.models[part.model], used);
+}
+
+void Account::lose(const Part& part, std::int64_t gpu_seconds, crds::Time at) {
   if (gpu_seconds <= 0) return;
   has_changed_ = true;
-  const auto milli = saturating_multiply(gpu_seconds, kMilli);
-  for (Used* used : {&total_, &since_start_, &day_of(std::chrono::floor<days>(at)).sum})
-    used->lost_milli = saturating_add(used->lost_milli, milli);
+  Used lost;
+  lost.lost_milli = saturating_multiply(gpu_seconds, kMilli);
+  Day& day = day_of(std::chrono::floor<days>(at));
+  for (Used* used : {&total_, &since_start_, &day.sum}) add(*used, lost);
+  add_to_parts(day, part, lost);
+}
+
+void Account::note_start(std::int64_t waited_seconds, crds::Time at) {
+  const auto seconds = std::max<std::int64_t>(waited_seconds, 0);
+  const auto date = std::chrono::floor<days>(at);
+  if (days_.size() >= crds::UsageStatus::kMostDays && date < days_.begin()->first)
+    return;  // it would be dropped
+  has_changed_ = true;
+  auto& waits = day_of(date).waits;
+  waits.starts = saturating_add(waits.starts, 1);
+  waits.seconds = saturating_add(waits.seconds, seconds);
+  waits.longest = std::max(waits.longest, seconds);
 }
 
 std::optional<std::int64_t> Account::usual_watts(const std::string& pool) const {
@@ -209,7 +226,8 @@ std::optional<std::int64_t> Account::usual_watts(const std::string& pool) const 
   for (auto day = days_.rbegin(); day != days_.rend(); ++day) {
     const auto part = day->second.pools.find(pool);
     if (part == day->second.pools.end()) continue;
-    const auto& [gpu_seconds, cost, milliwatt_seconds] = part->second;
+    const auto gpu_seconds = part->second.milli_gpu_seconds();
+    const auto milliwatt_seconds = part->second.milliwatt_seconds;
     if (gpu_seconds >= kFewest && milliwatt_seconds > 0) return milliwatt_seconds / gpu_seconds;
   }
   return std::nullopt;
@@ -236,7 +254,7 @@ crds::UsageStatus Account::status(crds::Time now) {
     if (date > today - days{30}) add(month, day.sum);
     if (date > today - days{7}) add(week, day.sum);
     status.days.push_back({crds::day_text(date), write(day.sum), most_first(day.users), by_name(day.pools),
-                           by_name(day.models)});
+                           by_name(day.models), day.waits});
   }
   status.last_30_days = write(month);
   status.last_7_days = write(week);

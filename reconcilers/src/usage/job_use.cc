@@ -73,6 +73,10 @@ JobUse use_of(const crds::TrainingJob& job, const crds::TrainingJobStatus& statu
     use.idle_since = idle->last_transition_time;
   const auto& a = status.assignment;
   use.pool = a.attempt != 0 ? a.pool : status.nominated.pool;
+  if (a.attempt == 1 && a.admitted_at && job.metadata.creation_timestamp) {
+    use.first_start = a.admitted_at;
+    use.waited_seconds = (*a.admitted_at - *job.metadata.creation_timestamp).count();
+  }
   if (a.attempt != 0 && !is_finished(status)) {
     use.begin = a.admitted_at;
     if (use.begin && a.resized_at) use.begin = std::max(*use.begin, *a.resized_at);

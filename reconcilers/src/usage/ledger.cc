@@ -122,6 +122,7 @@ void Ledger::catch_up(const JobUse& use, crds::Time now) {
   if (use.end && use.whole) {
     for (Account* account : accounts) count_past(*account, use, use.until_end, *use.whole, *use.end);
   }
+  if (use.first_start) count_start(use);
   const Entry* project = find_entry(of_projects_, projects_, use.project);
   if (use.end && project != nullptr && project->account.counted_until() < use.end) learn_from(use);
   if (!use.begin) return;
@@ -135,6 +136,13 @@ void Ledger::learn_from(const JobUse& use) {
   if (project == nullptr || !use.run_seconds) return;
   learn(project->run_times, use.user, use.size, *use.run_seconds);
   project->account.note_change();
+}
+
+// What an account has written tells of all starts until then.
+void Ledger::count_start(const JobUse& use) {
+  for (Account* account : accounts_of(use.project)) {
+    if (account->counted_until() < use.first_start) account->note_start(use.waited_seconds, *use.first_start);
+  }
 }
 
 void Ledger::update(const client::Key& job, JobUse use, crds::Time now) {
@@ -153,7 +161,11 @@ void Ledger::replace(const client::Key& job, JobUse use, crds::Time now) {
     catch_up(use, now);
   } else {
     const JobUse& before = known->second;
+    // What still leaves is where it was.
+    if (use.pool.empty()) use.pool = before.pool;
+    if (use.model.empty()) use.model = before.model;
     if (!before.run_seconds && use.run_seconds) learn_from(use);
+    if (!before.first_start && use.first_start) count_start(use);
     if (before.project == use.project && before.user == use.user && before.pool == use.pool &&
         before.model == use.model && before.held == use.held) {
       known->second = std::move(use);
@@ -191,8 +203,12 @@ void Ledger::note_power(const client::Key& job, std::optional<std::int64_t> mill
   replace(job, std::move(use), now);
 }
 
-void Ledger::lose(const std::string& project, std::int64_t gpu_seconds, crds::Time now) {
-  for (Account* account : accounts_of(project)) account->lose(gpu_seconds, now);
+void Ledger::lose(const client::Key& job, const std::string& project, std::int64_t gpu_seconds,
+                  crds::Time now) {
+  const auto known = jobs_.find(job);
+  const Part part =
+      known == jobs_.end() ? Part{} : Part{known->second.user, known->second.pool, known->second.model};
+  for (Account* account : accounts_of(project)) account->lose(part, gpu_seconds, now);
 }
 
 crds::UsageStatus Ledger::of_project(const std::string& name, crds::Time now) {

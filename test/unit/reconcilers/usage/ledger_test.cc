@@ -53,7 +53,7 @@ TEST(Account, WhatItDoesIsKeptApart) {
   held.milli_cpus = 1500;
   held.memory_mib = 512;
   account.count({"", "", ""}, held, {}, kNoon, kNoon + seconds{10});
-  account.lose(7, kNoon);
+  account.lose({}, 7, kNoon);
   const auto total = account.status(kNoon + seconds{10}).total;
   EXPECT_EQ(total, (crds::Usage{.gpu_seconds = 35,
                                 .starting = 10,
@@ -62,6 +62,43 @@ TEST(Account, WhatItDoesIsKeptApart) {
                                 .lost = 7,
                                 .cpu_seconds = 15,
                                 .memory_gib_seconds = 5}));
+}
+
+TEST(Account, EachPartSaysWhatItDidAcrossRestarts) {
+  Account first{crds::UsageStatus{}};
+  Held held = gpus(Doing::kStarting, 1);
+  held.gpus(Doing::kSaving) = 2000;
+  held.gpus(Doing::kIdle) = 3000;
+  held.gpus(Doing::kRunning) = 4000;
+  first.count({"ann", "a100", "A100"}, held, {}, kNoon, kNoon + seconds{10});
+  first.lose({"ann", "a100", "A100"}, 5, kNoon);
+  const auto written = first.status(kNoon + seconds{10});
+  Account next{written};
+  next.lose({"ann", "a100", ""}, 2, kNoon);
+  const auto day = next.status(kNoon + seconds{10}).days.at(0);
+  crds::UsagePart part{"ann", 100, std::nullopt, 0, 10, 20, 30, 7};
+  EXPECT_THAT(day.users, ElementsAre(part));
+  part.name = "a100";
+  EXPECT_THAT(day.pools, ElementsAre(part));
+  part.name = "A100", part.lost = 5;
+  EXPECT_THAT(day.models, ElementsAre(part));
+}
+
+TEST(Account, WaitsAreOfTheDayOfTheStart) {
+  Account first{crds::UsageStatus{}};
+  first.note_start(60, kNoon);
+  first.note_start(600, kNoon + hours{1});
+  first.note_start(-5, kNoon + hours{13});  // somebody's clock was set
+  const auto written = first.status(kNoon + hours{13});
+  const auto days = Account{written}.status(kNoon + hours{13}).days;
+  ASSERT_THAT(days, SizeIs(2));
+  EXPECT_EQ(days[0].waits, (crds::Waits{1, 0, 0}));
+  EXPECT_EQ(days[1].waits, (crds::Waits{2, 660, 600}));
+  // Of a day that is not kept any more.
+  Account full{crds::UsageStatus{}};
+  for (int day = 0; day < 40; ++day) full.note_start(1, kNoon + hours{24 * day});
+  full.note_start(1, kNoon);
+  EXPECT_THAT(full.status(kNoon + hours{24 * 39}).days, SizeIs(crds::UsageStatus::kMostDays));
 }
 
 TEST(Account, CostAndEnergyByPartAndAcrossRestarts) {
@@ -96,7 +133,7 @@ TEST(Account, WithoutAPriceNothingIsSaidOfCost) {
 TEST(Account, GoesOnFromWhatWasWritten) {
   Account first{crds::UsageStatus{}};
   first.count({"ann", "a100", ""}, gpus(Doing::kRunning, 3), {}, kNoon, kNoon + minutes{1});
-  first.lose(9, kNoon);
+  first.lose({}, 9, kNoon);
   const auto written = first.status(kNoon + minutes{1});
   Account next{written};
   EXPECT_EQ(next.counted_until(), kNoon + minutes{1});
@@ -336,6 +373,51 @@ TEST_F(LedgerTest, AJobWithoutAProjectChargesNobody) {
   EXPECT_EQ(ledger.of_project("nlp", kNoon + seconds{15}).total.gpu_seconds, 5);
 }
 
+// A start is counted once, whichever process sees it.
+TEST_F(LedgerTest, AFirstStartIsCountedOnce) {
+  Ledger first(queues, projects, pools);
+  JobUse waits, starts = runs("nlp", 1);
+  waits.project = "nlp";
+  first.update("nlp/a", waits, kNoon);
+  starts.first_start = kNoon + seconds{40};
+  starts.waited_seconds = 90;
+  first.update("nlp/a", starts, kNoon + seconds{40});
+  first.update("nlp/a", starts, kNoon + seconds{50});
+  const auto written = first.of_project("nlp", kNoon + seconds{50});
+  ASSERT_THAT(written.days, SizeIs(1));
+  EXPECT_EQ(written.days[0].waits, (crds::Waits{1, 90, 90}));
+  EXPECT_EQ(first.of_queue("root", kNoon + seconds{50}).days.at(0).waits, (crds::Waits{1, 90, 90}));
+  // The next process learns of it, and of one that started after the last write.
+  project("nlp", "research", written);
+  Ledger next(queues, projects, pools);
+  next.update("nlp/a", starts, kNoon + seconds{70});
+  JobUse later = runs("nlp", 1);
+  later.first_start = kNoon + seconds{60};
+  later.waited_seconds = 10;
+  next.update("nlp/b", later, kNoon + seconds{70});
+  EXPECT_EQ(next.of_project("nlp", kNoon + seconds{70}).days.at(0).waits, (crds::Waits{2, 100, 90}));
+}
+
+// What a job loses when its pods are gone is its user's and its pool's.
+TEST_F(LedgerTest, WhatIsLostAtTheEndOfAnEvictionHasItsPool) {
+  Ledger ledger(queues, projects, pools);
+  JobUse use = runs("nlp", 1);
+  use.user = "ann", use.pool = "a100", use.model = "A100";
+  ledger.update("nlp/a", use, kNoon);
+  JobUse leaves;
+  leaves.project = "nlp", leaves.user = "ann";
+  leaves.held = gpus(Doing::kSaving, 1);
+  ledger.update("nlp/a", leaves, kNoon + seconds{10});
+  ledger.lose("nlp/a", "nlp", 8, kNoon + seconds{15});
+  const auto day = ledger.of_project("nlp", kNoon + seconds{15}).days.at(0);
+  crds::UsagePart part{"ann", 15, std::nullopt, 0, 0, 5, 0, 8};
+  EXPECT_THAT(day.users, ElementsAre(part));
+  part.name = "a100";
+  EXPECT_THAT(day.pools, ElementsAre(part));
+  part.name = "A100";
+  EXPECT_THAT(day.models, ElementsAre(part));
+}
+
 TEST_F(LedgerTest, CountersAreOfThisProcess) {
   crds::UsageStatus before;
   before.until = kNoon;
@@ -343,7 +425,7 @@ TEST_F(LedgerTest, CountersAreOfThisProcess) {
   project("nlp", "research", before);
   Ledger ledger(queues, projects, pools);
   ledger.update("nlp/a", runs("nlp", 1), kNoon);
-  ledger.lose("nlp", 3, kNoon + seconds{10});
+  ledger.lose("nlp/a", "nlp", 3, kNoon + seconds{10});
   std::map<std::string, Used> told;
   ledger.for_each_project(kNoon + seconds{10},
                           [&](const std::string& name, const Used& used) { told[name] = used; });

@@ -72,7 +72,10 @@ class Account {
   // Complexity: O(days between the two instants x log).
   void count(const Part& part, const Held& held, const Rates& rates, crds::Time begin, crds::Time end,
              std::optional<crds::Time> told = std::nullopt);
-  void lose(std::int64_t gpu_seconds, crds::Time at);
+  // Work of this part was thrown away.
+  void lose(const Part& part, std::int64_t gpu_seconds, crds::Time at);
+  // A job was admitted for the first time, which had waited for so long.
+  void note_start(std::int64_t waited_seconds, crds::Time at);
   // Something else of the object is new, which stands beside this account (runTimes).
   void note_change() { has_changed_ = true; }
   // Something is held no longer: no status of a job tells for sure that it was.
@@ -89,20 +92,18 @@ class Account {
   std::optional<std::int64_t> usual_watts(const std::string& pool) const;
 
  private:
-  struct PartSum {
-    std::int64_t milli_gpu_seconds = 0, hourly_cost = 0, milliwatt_seconds = 0;
-    void add(const PartSum& other);
-  };
-  using PartSums = std::map<std::string, PartSum>;
+  using PartSums = std::map<std::string, Used>;  // CPUs and memory of it are not written
   struct Day {
     Used sum;
     PartSums users, pools, models;
+    crds::Waits waits;
   };
   static PartSums read(const std::vector<crds::UsagePart>& written);
   static std::vector<crds::UsagePart> by_name(const PartSums& parts);
   static std::vector<crds::UsagePart> most_first(PartSums parts);
 
   Day& day_of(std::chrono::sys_days date);
+  static void add_to_parts(Day& day, const Part& part, const Used& used);
   bool begins_a_day(crds::Time now) const;
 
   std::optional<crds::Time> counted_until_, written_until_;

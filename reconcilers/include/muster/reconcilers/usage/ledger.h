@@ -42,6 +42,9 @@ struct JobUse {
   // Of a job that has ended: when, and what it held then (since `whole`).
   std::optional<crds::Time> end;
   Held until_end;
+  // When it was admitted, if it was not before, and for how long it had waited then.
+  std::optional<crds::Time> first_start;
+  std::int64_t waited_seconds = 0;
   // Of a job that has succeeded.
   crds::MilliGpu size;                      // the GPUs that it asks for at least
   std::optional<std::int64_t> run_seconds;  // in all its attempts
@@ -66,8 +69,8 @@ class Ledger {
   // What the pool has from now on.
   void note_capacity(const std::string& pool, const crds::Amounts& capacity, const crds::Amounts& free,
                      crds::Time now);
-  // Work of this Project's jobs was thrown away.
-  void lose(const std::string& project, std::int64_t gpu_seconds, crds::Time now);
+  // Work of this job of the Project was thrown away.
+  void lose(const client::Key& job, const std::string& project, std::int64_t gpu_seconds, crds::Time now);
 
   // What is to be written into the object's status. `now`: as for update().
   // Complexity: O(users and days of the account); of a Queue also what holds something below.
@@ -122,6 +125,8 @@ class Ledger {
   // idle since it was.
   void count_past(Account& account, const JobUse& use, const Held& held, crds::Time begin, crds::Time end);
   void learn_from(const JobUse& use);
+  // In the accounts that have not counted its first start yet.
+  void count_start(const JobUse& use);
   const Rates& rates_of(const std::string& pool);
   PoolAccount* find_pool(const std::string& name);
 
