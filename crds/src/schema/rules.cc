@@ -282,6 +282,14 @@ constexpr RuleTwin kTwins[] = {
      [](J self, P) { return (text(self, "kind") == "ServiceAccount") == has(self, "namespace"); }},
     {"self.gpuResource == oldSelf.gpuResource",
      [](J self, P old) { return same(self, *old, "gpuResource"); }},
+    {"!has(self.sharing) || !has(self.sharing.enforcement) || self.gpuResource.startsWith('nvidia.com/') && "
+     "self.sharing.mode in ['Fraction', 'TimeSlicing']",
+     [](J self, P) {
+       const Json* s = member(self, "sharing");
+       return s == nullptr || !has(*s, "enforcement") ||
+              (text(self, "gpuResource").starts_with("nvidia.com/") &&
+               is_one_of(text(*s, "mode"), {"Fraction", "TimeSlicing"}));
+     }},
     {"self.operator in ['Exists', 'DoesNotExist'] || (has(self.values) && size(self.values) > 0)",
      [](J self, P) {
        return is_one_of(text(self, "operator"), {"Exists", "DoesNotExist"}) || size(self, "values") > 0;

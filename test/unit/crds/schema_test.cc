@@ -123,7 +123,8 @@ TYPED_TEST(Kind, DefaultsAreTheTypes) {
   Json& spec = object["spec"];
   if (TypeParam::kKind == "Queue" || TypeParam::kKind == "Project")
     spec = {{"pools", Json::array({{{"name", "p"}}})}, {"schedules", Json::array({Json::object()})}};
-  if (TypeParam::kKind == "NodePool") spec = {{"placement", Json::object()}, {"gpuMetrics", Json::object()}};
+  if (TypeParam::kKind == "NodePool")
+    spec = {{"placement", Json::object()}, {"gpuMetrics", Json::object()}, {"gpuLabels", Json::object()}};
   if (TypeParam::kKind == "TrainingJob") {
     spec = {{"roles", Json::array({{{"name", "w"}}})},
             {"checkpoint", Json::object()},

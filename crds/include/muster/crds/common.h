@@ -104,7 +104,7 @@ struct Gpus {
   std::string mig{};                      // profile: "3g.40gb"
   std::optional<std::int32_t> devices{};  // GPUs of which it has the fraction or the memory; absent: 1
   std::optional<Bytes> memory_limit{};    // may burst up to this; absent: `memory`
-  std::vector<std::string> models{};      // any of these (label nvidia.com/gpu.product); empty: any
+  std::vector<std::string> models{};      // any of these (NodePool's gpuLabels); empty: any
   std::optional<MemoryPressure> on_memory_pressure{};
   bool overcommit = false;    // may be packed beyond the GPU's memory where the pool allows it
   bool numa_aligned = false;  // all its GPUs, CPUs and memory on one NUMA node
