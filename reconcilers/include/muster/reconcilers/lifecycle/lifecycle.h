@@ -96,7 +96,7 @@ struct Publication {
 struct Exposure {
   std::string reason{};   // in one word; "": it is as the spec has it
   std::string problem{};  // what stands in the way
-  Publication published{};
+  std::optional<Publication> published{};  // absent: not known, and what was said stands
 };
 
 struct Observed {
