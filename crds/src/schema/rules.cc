@@ -280,6 +280,10 @@ constexpr RuleTwin kTwins[] = {
      [](J self, P) { return has(self, "requiredAboveGPUs") || has(self, "requiredAboveRuntime"); }},
     {"(self.kind == 'ServiceAccount') == has(self.__namespace__)",
      [](J self, P) { return (text(self, "kind") == "ServiceAccount") == has(self, "namespace"); }},
+    {"has(self.name) != has(self.ingressClassName)",
+     [](J self, P) { return has(self, "name") != has(self, "ingressClassName"); }},
+    {"has(self.name) == has(self.__namespace__)",
+     [](J self, P) { return has(self, "name") == has(self, "namespace"); }},
     {"self.gpuResource == oldSelf.gpuResource",
      [](J self, P old) { return same(self, *old, "gpuResource"); }},
     {"!has(self.sharing) || !has(self.sharing.enforcement) || self.gpuResource.startsWith('nvidia.com/') && "
@@ -363,6 +367,10 @@ constexpr RuleTwin kTwins[] = {
      grace_period_stated_once},
     {"!has(self.expose) || self.expose.all(one, self.expose.exists_one(other, other.port == one.port))",
      exposes_each_port_once},
+    {"!has(self.idle) || !has(self.idle.activityPath) || has(self.expose) && size(self.expose) > 0",
+     [](J self, P) {
+       return member(member(self, "idle"), "activityPath") == nullptr || size(self, "expose") > 0;
+     }},
     {"has(self.claimName) == has(self.mountPath)",
      [](J self, P) { return has(self, "claimName") == has(self, "mountPath"); }},
 

@@ -65,6 +65,26 @@ struct ProjectNamespace {
   bool operator==(const ProjectNamespace&) const = default;
 };
 
+enum class GatewayScheme : std::uint8_t { kHttp, kHttps };
+constexpr std::array<std::string_view, 2> names_of(GatewayScheme) {
+  return {"http", "https"};
+}
+
+// Where ports that jobs expose are reached from outside: by a Gateway or by an Ingress.
+struct ProjectGateway {
+  std::string domain;  // each port gets a host directly below it
+  GatewayScheme scheme = GatewayScheme::kHttp;
+  std::string name, ns;            // JSON "namespace": a Gateway; empty: an Ingress
+  std::string ingress_class_name;  // empty: a Gateway
+
+  static constexpr auto fields() {
+    using T = ProjectGateway;
+    return fields_of(field("domain", &T::domain), field("scheme", &T::scheme), field("name", &T::name),
+                     field("namespace", &T::ns), field("ingressClassName", &T::ingress_class_name));
+  }
+  bool operator==(const ProjectGateway&) const = default;
+};
+
 enum class MemberKind : std::uint8_t { kUser, kUserGroup, kServiceAccount };
 constexpr std::array<std::string_view, 3> names_of(MemberKind) {
   return {"User", "Group", "ServiceAccount"};
@@ -177,6 +197,7 @@ struct ProjectSpec {
   std::optional<DisruptionPolicy> disruption;  // of what runs below
   std::optional<Lending> lending;              // absent: as the parent, at the top nothing more is lent
   ProjectNamespace ns;                         // JSON "namespace"; its name empty: the project's own name
+  std::optional<ProjectGateway> gateway;       // absent: what is exposed is reached by its Service only
   std::vector<Member> members;
   std::optional<ProjectPolicy> policy;  // of jobs
   std::vector<Schedule<ProjectSet>> schedules;
@@ -187,8 +208,8 @@ struct ProjectSpec {
                      field("limit", &T::limit), field("weight", &T::weight), field("priority", &T::priority),
                      field("pools", &T::pools), field("reclaim", &T::reclaim), field("preempt", &T::preempt),
                      field("disruption", &T::disruption), field("lending", &T::lending),
-                     field("namespace", &T::ns), field("members", &T::members), field("policy", &T::policy),
-                     field("schedules", &T::schedules));
+                     field("namespace", &T::ns), field("gateway", &T::gateway), field("members", &T::members),
+                     field("policy", &T::policy), field("schedules", &T::schedules));
   }
   bool operator==(const ProjectSpec&) const = default;
 };

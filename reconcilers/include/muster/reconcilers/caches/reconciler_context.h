@@ -27,6 +27,7 @@ struct Totals {
 
 class GpuHolders;
 class Rights;
+class ActivityMonitor;
 
 // What all reconcilers share. One event loop owns it; there are no locks.
 struct ReconcilerContext {
@@ -45,6 +46,7 @@ struct ReconcilerContext {
   // context is gone.
   std::shared_ptr<const char> urgent = std::make_shared<const char>();
   GpuMonitor* gpu_monitor = nullptr;            // nullptr: nothing is known of them
+  ActivityMonitor* activity_monitor = nullptr;  // nullptr: nobody asks sessions about their use
   GpuHolders* gpu_holders = nullptr;            // nullptr: shares of GPUs are not given out
   Ledger* ledger = nullptr;                     // nullptr: nobody counts what work uses
   Rights* rights = nullptr;                     // nullptr: the account may do everything
