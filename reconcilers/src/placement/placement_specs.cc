@@ -43,6 +43,9 @@ pl::Share to_share(const Spec& s) {
 }
 template <class Spec>
 void fill_shares(const Spec& spec, pl::QueueSpec& q) {
+  q.hold = spec.admission != crds::Admission::kOpen;
+  q.drain = spec.admission == crds::Admission::kDrain;
+  if (spec.drain) q.drain_batch = pl::MilliGpu{spec.drain->max_gpus * pl::kMilliPerGpu};
   q.in_default_pool = to_share(spec);
   for (const auto& p : spec.pools) q.in_pool[p.name] = to_share(p);
   const auto min_runtime = [](const std::optional<crds::Protection>& p) {
@@ -268,9 +271,6 @@ pl::QueueSpec queue_spec(const crds::Queue& queue) {
   pl::QueueSpec spec;
   spec.name = queue.metadata.name;
   spec.parent = queue.spec.parent;
-  spec.hold = queue.spec.admission != crds::Admission::kOpen;
-  spec.drain = queue.spec.admission == crds::Admission::kDrain;
-  if (queue.spec.drain) spec.drain_batch = pl::MilliGpu{queue.spec.drain->max_gpus * pl::kMilliPerGpu};
   spec.created = to_time(queue.metadata.creation_timestamp);
   if (queue.spec.fairness) spec.half_life = to_duration(queue.spec.fairness->half_life);
   fill_shares(queue.spec, spec);

@@ -154,7 +154,8 @@ template <class Spec>
 std::set<std::string> resources_in(const Spec& spec) {
   std::set<std::string> names;
   const auto take = [&](const auto& share) {
-    for (const crds::Amounts* a : {&share.quota, &share.reserved, &share.limit}) {
+    for (const crds::Amounts* a :
+         std::initializer_list<const crds::Amounts*>{&share.quota, &share.reserved, &share.limit}) {
       for (const auto& [name, amount] : a->resources) names.insert(name);
     }
   };

@@ -55,7 +55,7 @@ Entry tree_entry(const World& world, const Kind& object, bool is_project) {
   for (const std::string& pool : world.cluster.pool_names()) {
     if (pool == by_default) continue;
     const auto stated = std::ranges::find(object.spec.pools, pool, &crds::PoolShare::name);
-    const crds::Amounts quota = stated == object.spec.pools.end() ? crds::Amounts{} : stated->quota;
+    const auto quota = stated == object.spec.pools.end() ? crds::AmountsByModel{} : stated->quota;
     Entry one = {{"name", pool}, {"quota", amounts_entry(quota)}};
     add_usage(world, name, is_project, pool, quota, one);
     pools.push_back(std::move(one));
