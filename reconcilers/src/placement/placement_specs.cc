@@ -33,6 +33,12 @@ pl::Bounds to_bounds(const crds::Amounts& a) {
   b.named = a.resources;
   return b;
 }
+pl::Bounds to_bounds(const crds::AmountsByModel& a) {
+  pl::Bounds b = to_bounds(static_cast<const crds::Amounts&>(a));
+  for (const auto& [model, amount] : a.models)
+    b.named[std::string(common::kModelPrefix) + model] = amount.value;
+  return b;
+}
 template <class Spec>
 pl::Share to_share(const Spec& s) {
   return {.quota = to_bounds(s.quota),
@@ -221,9 +227,17 @@ pl::Duration to_duration(crds::Duration d) {
   return {std::chrono::duration_cast<std::chrono::milliseconds>(d).count()};
 }
 
-crds::Amounts to_amounts(const pl::Cluster& cluster, const pl::Resources& r) {
-  return {crds::MilliGpu{r.gpu.value}, crds::MilliCpu{r.cpu.value}, crds::Bytes{r.memory.value},
-          cluster.accounted(r)};
+crds::AmountsByModel to_amounts(const pl::Cluster& cluster, const pl::Resources& r) {
+  crds::AmountsByModel amounts(
+      crds::Amounts{crds::MilliGpu{r.gpu.value}, crds::MilliCpu{r.cpu.value}, crds::Bytes{r.memory.value}});
+  for (auto& [name, amount] : cluster.accounted(r)) {
+    if (name.starts_with(common::kModelPrefix)) {
+      amounts.models[name.substr(common::kModelPrefix.size())] = crds::MilliGpu{amount};
+    } else {
+      amounts.resources[name] = amount;
+    }
+  }
+  return amounts;
 }
 
 crds::Waiting to_waiting(const pl::PendingReason& v) {
