@@ -210,6 +210,24 @@ bool default_class_is_allowed(const Json& self, const Json*) {
   return name == nullptr || allowed == nullptr || std::ranges::find(*allowed, *name) != allowed->end();
 }
 
+// As Kubernetes has it of a label's value, which is not empty here.
+bool is_label_value(std::string_view text) {
+  const auto is_alnum = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  };
+  return !text.empty() && text.size() <= 63 && is_alnum(text.front()) && is_alnum(text.back()) &&
+         std::ranges::all_of(text, [&](char c) { return is_alnum(c) || c == '-' || c == '_' || c == '.'; });
+}
+
+bool models_within_gpus(const Json& self, const Json*) {
+  const Json* models = member(self, "models");
+  if (models == nullptr) return true;
+  const Json* gpus = member(self, "gpu");
+  return std::ranges::all_of(models->items(), [&](const auto& item) {
+    return gpus != nullptr && milli(item.value()) <= milli(*gpus);
+  });
+}
+
 bool queue_is_not_its_own_parent(const Json& self, const Json*) {
   const Json* parent = member(member(self, "spec"), "parent");
   return parent == nullptr || text_of(parent) != text_of(member(member(self, "metadata"), "name"));
@@ -273,6 +291,11 @@ constexpr RuleTwin kTwins[] = {
        return all_keys(
            self, [](std::string_view key) { return !is_one_of(key, {"gpu", "cpu", "memory", "pods"}); });
      }},
+    {"self.all(name, name.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",
+     [](J self, P) { return all_keys(self, is_label_value); }},
+    {"!has(self.models) || self.models.all(name, has(self.gpu) && "
+     "quantity(string(self.models[name])).compareTo(quantity(string(self.gpu))) <= 0)",
+     models_within_gpus},
     {"!has(self.defaults) || !has(self.defaults.priorityClassName) || !has(self.allowedPriorityClasses) || "
      "self.defaults.priorityClassName in self.allowedPriorityClasses",
      default_class_is_allowed},

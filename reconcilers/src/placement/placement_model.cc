@@ -69,9 +69,9 @@ struct PlacementModel::Impl {
   }
 
   // Without what its quota says nothing about.
-  crds::Amounts fair_share(const std::string& name, bool is_project, const std::string& pool) const {
+  crds::AmountsByModel fair_share(const std::string& name, bool is_project, const std::string& pool) const {
     const pl::Resources fair = cluster.fair_share(name, is_project, pool);
-    crds::Amounts amounts = to_amounts(cluster, fair);
+    crds::AmountsByModel amounts = to_amounts(cluster, fair);
     if (fair.cpu.value >= pl::kPlenty) amounts.cpu.reset();
     if (fair.memory.value >= pl::kPlenty) amounts.memory.reset();
     return amounts;

@@ -84,6 +84,8 @@ void walk(const Json& schema, const std::string& path) {
   } else if constexpr (std::is_same_v<T, NamedAmounts>) {
     EXPECT_TRUE(schema.at("additionalProperties").value("x-kubernetes-int-or-string", false)) << path;
     EXPECT_EQ(schema.value("maxProperties", 0U), kMaxNamedAmounts) << path;
+  } else if constexpr (std::is_same_v<T, ModelAmounts>) {
+    EXPECT_TRUE(schema.at("additionalProperties").value("x-kubernetes-int-or-string", false)) << path;
   } else if constexpr (std::is_same_v<T, RawJson>) {
     expect_type(schema, path, "object");
   } else {

@@ -24,10 +24,10 @@ struct NodeTopology;  // node_topology.h
 
 // Numbers of one tree node (Queue or Project) for its status.
 struct TreeNumbers {
-  crds::Amounts allocated, borrowed, pending, fair_share;  // in the default pool
-  std::int32_t running = 0, waiting = 0;                   // workloads, in all pools
-  std::vector<crds::PoolUsage> pools;                      // all other pools
-  std::string problem;                                     // "": none; else why work below it cannot start
+  crds::AmountsByModel allocated, borrowed, pending, fair_share;  // in the default pool
+  std::int32_t running = 0, waiting = 0;                          // workloads, in all pools
+  std::vector<crds::PoolUsage> pools;                             // all other pools
+  std::string problem;  // "": none; else why work below it cannot start
 };
 
 struct PoolNumbers {
