@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <unordered_map>
 
 #include "muster/crds/quantity.h"
 #include "muster/crds/training_job.h"
+#include "schema/cron_rule.h"
 #include "types/json_text.h"
 
 namespace muster::crds {
@@ -240,31 +240,6 @@ bool job_depends_on_others_only(const Json& self, const Json*) {
   return std::ranges::none_of(*others, [&](const Json& other) { return text(other, "name") == name; });
 }
 
-// Whether a text could be a cron expression. reconcilers/schedules/cron.h reads it.
-// clang-format off
-constexpr std::string_view kCronRule =
-    "self.matches('"
-    "^([*](/[1-9][0-9]?)?|[0-5]?[0-9](-[0-5]?[0-9](/[1-9][0-9]?)?)?)(,([*](/[1-9][0-9]?)?|[0-5]?[0-9](-[0"
-    "-5]?[0-9](/[1-9][0-9]?)?)?))*"
-    " +([*](/[1-9][0-9]?)?|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3])(/[1-9][0-9]?)?)?)(,([*](/[1-9][0-9]?)"
-    "?|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3])(/[1-9][0-9]?)?)?))*"
-    " +([*](/[1-9][0-9]?)?|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01])(/[1-9][0-9]?)?)?)(,([*](/"
-    "[1-9][0-9]?)?|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01])(/[1-9][0-9]?)?)?))*"
-    " +([*](/[1-9][0-9]?)?|(0?[1-9]|1[0-2]|[A-Za-z]{3})(-(0?[1-9]|1[0-2]|[A-Za-z]{3})(/[1-9][0-9]?)?)?)(,"
-    "([*](/[1-9][0-9]?)?|(0?[1-9]|1[0-2]|[A-Za-z]{3})(-(0?[1-9]|1[0-2]|[A-Za-z]{3})(/[1-9][0-9]?)?)?))*"
-    " +([*](/[1-9][0-9]?)?|([0-7]|[A-Za-z]{3})(-([0-7]|[A-Za-z]{3})(/[1-9][0-9]?)?)?)(,([*](/[1-9][0-9]?)"
-    "?|([0-7]|[A-Za-z]{3})(-([0-7]|[A-Za-z]{3})(/[1-9][0-9]?)?)?))*$"
-    "')";
-// clang-format on
-bool is_cron(const Json& self, const Json*) {
-  constexpr std::string_view kBefore = "self.matches('", kBehind = "')";
-  constexpr auto kPattern =
-      kCronRule.substr(kBefore.size(), kCronRule.size() - kBefore.size() - kBehind.size());
-  static const auto& pattern = *new std::regex(std::string(kPattern), std::regex::ECMAScript);
-  const auto start = text_of(&self);
-  return std::regex_search(start.begin(), start.end(), pattern);
-}
-
 using J = const Json&;
 using P = const Json*;
 constexpr RuleTwin kTwins[] = {
@@ -470,6 +445,21 @@ constexpr RuleTwin kTwins[] = {
      [](J self, P) {
        return !has(self, "scaleToZeroAfter") ||
               (has(self, "minReplicas") && number(self, "minReplicas") == 0);
+     }},
+    {"has(self.metric) == has(self.target)",
+     [](J self, P) { return has(self, "metric") == has(self, "target"); }},
+    {"has(self.metric) || has(self.metrics)",
+     [](J self, P) { return has(self, "metric") || has(self, "metrics"); }},
+    {"has(self.metric) != has(self.name)",
+     [](J self, P) { return has(self, "metric") != has(self, "name"); }},
+    {"!has(self.labels) || has(self.name)",
+     [](J self, P) { return !has(self, "labels") || has(self, "name"); }},
+    {"!has(self.schedules) || self.schedules.all(one, one.minReplicas <= self.maxReplicas)",
+     [](J self, P) {
+       const Json* all = member(self, "schedules");
+       return all == nullptr || std::ranges::all_of(*all, [&](J one) {
+                return number(one, "minReplicas") <= number(self, "maxReplicas");
+              });
      }},
     {"(has(self.maxSurge) ? self.maxSurge : 1) + (has(self.maxUnavailable) ? self.maxUnavailable : 0) > 0",
      [](J self, P) {
