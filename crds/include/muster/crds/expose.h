@@ -23,15 +23,16 @@ struct ExposedPort {
 
 // How an exposed port is reached.
 struct Endpoint {
-  std::string name;          // that of spec.expose
-  std::string service;       // the Service that leads to it
-  std::string url;           // from inside the cluster
-  std::string port_forward;  // JSON "portForward": the command that brings it to one's own machine
+  std::string name;            // that of spec.expose
+  std::string service;         // the Service that leads to it
+  std::string url;             // from inside the cluster
+  std::string port_forward;    // JSON "portForward": the command that brings it to one's own machine
+  std::string external_url{};  // JSON "externalURL": by the Project's gateway; empty: none leads there
 
   static constexpr auto fields() {
     using T = Endpoint;
     return fields_of(field("name", &T::name), field("service", &T::service), field("url", &T::url),
-                     field("portForward", &T::port_forward));
+                     field("portForward", &T::port_forward), field("externalURL", &T::external_url));
   }
   bool operator==(const Endpoint&) const = default;
 };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "muster/crds/field.h"
+#include "muster/crds/time.h"
 
 namespace muster::crds {
 
@@ -80,6 +81,22 @@ inline std::int32_t parallelism_of(const JobArray& array) {
   return array.parallelism.value_or(array.count);
 }
 
+// The newest checkpoint of one index. Where it is stands in the status of that index's job.
+struct IndexCheckpoint {
+  std::int32_t index = 0;
+  std::int64_t step = 0;
+  std::optional<Time> saved_at{};
+
+  static constexpr auto fields() {
+    using T = IndexCheckpoint;
+    return fields_of(field("index", &T::index), field("step", &T::step), field("savedAt", &T::saved_at));
+  }
+  bool operator==(const IndexCheckpoint&) const = default;
+};
+
+// So many of those that run are told of: the status stays small.
+inline constexpr std::size_t kMaxIndexCheckpoints = 100;
+
 // What has become of the indexes of an array. Indexes are written as ranges: "0-41,43".
 struct ArrayStatus {
   std::int32_t pending = 0;  // their turn has not come
@@ -94,6 +111,7 @@ struct ArrayStatus {
   std::string retry_indexes;  // they have failed and are to be run again, and have not begun to
   std::int32_t retried = 0;   // the highest spec.array.retryFailed that was honoured
   std::optional<std::int32_t> result_index;
+  std::vector<IndexCheckpoint> checkpoints;  // of those that run, ascending; at most kMaxIndexCheckpoints
 
   static constexpr auto fields() {
     using T = ArrayStatus;
@@ -103,7 +121,8 @@ struct ArrayStatus {
                      field("succeededIndexes", &T::succeeded_indexes),
                      field("failedIndexes", &T::failed_indexes), field("runningIndexes", &T::running_indexes),
                      field("heldIndexes", &T::held_indexes), field("retryIndexes", &T::retry_indexes),
-                     field("retried", &T::retried, Zero::kOmit), field("resultIndex", &T::result_index));
+                     field("retried", &T::retried, Zero::kOmit), field("resultIndex", &T::result_index),
+                     field("checkpoints", &T::checkpoints));
   }
   bool operator==(const ArrayStatus&) const = default;
 };

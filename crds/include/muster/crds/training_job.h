@@ -135,10 +135,12 @@ struct Completion {
 struct Idle {
   std::optional<Duration> timeout;         // all its GPUs idle for so long; absent: the Project's, else never
   std::int32_t gpu_utilization_below = 5;  // percent
+  std::string activity_path{};             // where its first exposed port tells of its use; empty: nowhere
 
   static constexpr auto fields() {
     using T = Idle;
-    return fields_of(field("timeout", &T::timeout), field("gpuUtilizationBelow", &T::gpu_utilization_below));
+    return fields_of(field("timeout", &T::timeout), field("gpuUtilizationBelow", &T::gpu_utilization_below),
+                     field("activityPath", &T::activity_path));
   }
   bool operator==(const Idle&) const = default;
 };
@@ -365,7 +367,7 @@ struct TrainingJobStatus {
   std::optional<Phase> phase;  // derived, for people
   // From the first write on: Accepted, Admitted, PodsReady, Evicted, Suspended, Complete, Failed, Stalled,
   // GracePeriodTooShort. When they have something to say: Idle, EndsSoon, PolicyViolation, Exposed,
-  // InternalError.
+  // Published, InternalError.
   Conditions conditions;
   Effective effective;
   Assignment assignment;

@@ -26,6 +26,8 @@ struct Totals {
 };
 
 class GpuHolders;
+class Rights;
+class ActivityMonitor;
 
 // What all reconcilers share. One event loop owns it; there are no locks.
 struct ReconcilerContext {
@@ -44,8 +46,10 @@ struct ReconcilerContext {
   // context is gone.
   std::shared_ptr<const char> urgent = std::make_shared<const char>();
   GpuMonitor* gpu_monitor = nullptr;            // nullptr: nothing is known of them
+  ActivityMonitor* activity_monitor = nullptr;  // nullptr: nobody asks sessions about their use
   GpuHolders* gpu_holders = nullptr;            // nullptr: shares of GPUs are not given out
   Ledger* ledger = nullptr;                     // nullptr: nobody counts what work uses
+  Rights* rights = nullptr;                     // nullptr: the account may do everything
   std::string own_namespace = "muster-system";  // where Muster's processes run
 
   crds::Time now() const { return std::chrono::floor<std::chrono::seconds>(env.clock.wall()); }

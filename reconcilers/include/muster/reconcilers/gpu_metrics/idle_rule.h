@@ -52,9 +52,11 @@ std::optional<std::int64_t> milliwatts_of(const std::vector<PodGpus>& gang, cons
 
 // What a job's life is told.
 struct Idleness {
-  bool is_known = false;  // its GPUs were read lately
-  crds::Duration idle{};  // for how long all of them have been idle; 0: one is in use
+  bool is_known = false;  // its GPUs were read lately, and its program asked, as far as each is to be
+  crds::Duration idle{};  // for how long all of that has been idle; 0: something is in use
   std::string problem{};  // why it is not known; "": it was not tried yet
+  bool of_gpus = true;    // its GPUs are read
+  bool of_use = false;    // its program is asked when somebody last used it
 };
 
 // What is known of one attempt of a job.

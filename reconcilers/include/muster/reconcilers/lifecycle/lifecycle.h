@@ -85,10 +85,18 @@ struct Holding {
   std::optional<crds::Time> again{};  // look again then, if nothing happens
 };
 
+// What became of the way from outside that the Project's gateway is to give to spec.expose.
+struct Publication {
+  std::vector<std::string> urls{};  // of each port, in the spec's order; empty: none leads there
+  std::string reason{};             // of condition Published; "": no gateway is asked for
+  std::string problem{};            // what stands in the way
+};
+
 // What became of the Service of spec.expose.
 struct Exposure {
   std::string reason{};   // in one word; "": it is as the spec has it
   std::string problem{};  // what stands in the way
+  std::optional<Publication> published{};  // absent: not known, and what was said stands
 };
 
 struct Observed {
