@@ -94,6 +94,7 @@ Controller::Impl::Impl(client::Environment e, client::Transport& transport, clie
       jobs(context),
       capacity(context),
       projects(context, capacity),
+      disruptions(context),
       services(
           context, pods, [this](const Key& key) { service_runner.add(key); }, activator_options(o)),
       dirty(e.executor),
@@ -244,6 +245,13 @@ client::Task<void> Controller::Impl::refresh_capacity() {
   }
 }
 
+client::Task<void> Controller::Impl::keep_disruptions() {
+  while (is_acting && !stopping) {
+    co_await disruptions.keep();
+    if (!co_await env.clock.sleep_for(context.status_interval)) break;
+  }
+}
+
 // --- leading
 
 void Controller::Impl::start_acting() {
@@ -258,6 +266,7 @@ void Controller::Impl::start_acting() {
     r->start(reconciling, r == &job_runner ? options.workers : r == &gpu_runner ? kHolderPodWorkers : 2);
   planning.spawn(schedule());
   planning.spawn(refresh_capacity());
+  if (options.ledger) planning.spawn(keep_disruptions());
   dirty.notify();
 }
 

@@ -18,6 +18,7 @@
 #include "muster/reconcilers/jobs/training_job.h"
 #include "muster/reconcilers/placement/placement_model.h"
 #include "muster/reconcilers/projects/capacity.h"
+#include "muster/reconcilers/projects/disruption_keeper.h"
 #include "muster/reconcilers/projects/project.h"
 #include "muster/reconcilers/services/inference_service.h"
 #include "muster/reconcilers/sharing/gpu_holders.h"
@@ -95,6 +96,8 @@ struct Controller::Impl {
   bool plan_is_due() const;
   // Status numbers of Queues, Projects and NodePools: after the dust has settled, never in the way of pods.
   client::Task<void> refresh_capacity();
+  // What disturbances took from jobs, beside the jobs: of a namespace once in an interval.
+  client::Task<void> keep_disruptions();
   void start_acting();
   // Placement's averages of past use begin where the ledger stands.
   void restore_past_use();
@@ -130,6 +133,7 @@ struct Controller::Impl {
   reconcilers::TrainingJobReconciler jobs;
   reconcilers::CapacityReconciler capacity;
   reconcilers::ProjectReconciler projects;
+  reconcilers::DisruptionKeeper disruptions;
   reconcilers::InferenceServiceReconciler services;
   client::Waiter dirty;  // placement's inputs changed
   client::Waiter wake;   // run() has something to look at
@@ -154,7 +158,7 @@ struct Controller::Impl {
   std::vector<std::function<void()>> replays;
   // All that runs, by what it takes to end it.
   client::TaskGroup watching, recording, electing;  // end when cancelled
-  client::TaskGroup planning;                       // likewise: plans, and fresh numbers of capacity
+  client::TaskGroup planning;                       // likewise: plans, fresh numbers of capacity, disruptions
   client::TaskGroup reconciling;                    // the runners' workers: end when their queues are shut
   Controller::Probe probe;
   std::optional<client::TimePoint> unanswered;  // when the last request for a pod ended without an answer

@@ -91,6 +91,9 @@ void Controller::Impl::listen_to_workloads() {
         const auto key = (now ? now : before)->meta.key();
         if (now && (!before || before->value.status.assignment != now->value.status.assignment))
           jobs.charge(key);
+        if (now && options.ledger &&
+            (!before || before->value.status.disruptions != now->value.status.disruptions))
+          disruptions.note(now->value);
         job_runner.add(key);
         if (!before || !now || reconcilers::is_other_dependency(before->value, now->value))
           add_dependents_of(key);

@@ -275,7 +275,7 @@ TEST_F(LedgerTest, JobsOfOneUserAndPoolAreSummedUp) {
   const auto status = ledger.of_project("nlp", kNoon + seconds{10});
   EXPECT_EQ(status.total.gpu_seconds, 2 * 10 + 4 * 5);
   EXPECT_EQ(status.total.starting, 6);
-  EXPECT_THAT(status.days.at(0).users, ElementsAre(crds::UsagePart{"ann", 40}));
+  EXPECT_THAT(status.days.at(0).users, ElementsAre(crds::UsagePart{"ann", 40, std::nullopt, 0, 6}));
 }
 
 TEST_F(LedgerTest, WhatIdlesIsNotWrittenAgain) {
