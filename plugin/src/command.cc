@@ -38,6 +38,9 @@ int with_workload(const Options& options, const std::string& name,
 
 int show(const Listing& listing, Format format) {
   std::cout << print(listing, format, wants_colours());
+  if (format == Format::kCsv && listing.about.contains("missing")) {
+    for (const auto& sentence : listing.about["missing"]) std::cerr << sentence.get<std::string>() << '\n';
+  }
   return 0;
 }
 

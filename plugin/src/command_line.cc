@@ -75,14 +75,20 @@ void add_lists(CLI::App& app, CommandLine& line) {
 
   auto* tree = app.add_subcommand(
       "tree", "The tree of Queues and Projects: quota, fair share, what each holds, borrows and waits for");
-  tree->footer("It needs the right to list Queues and Projects (ClusterRole muster-viewer).");
+  tree->footer(
+      "It needs the right to list Queues and Projects (ClusterRole muster-viewer). Without it, it tells "
+      "what\n"
+      "the namespace has and waits for.");
   add_output(*tree, line, {"table", "wide", "json", "yaml", "csv"});
   tree->callback([&line, pool = add_pool(*tree)] {
     line.run = [&line, pool] { return run_tree(line.options, *pool); };
   });
 
   auto* nodes = app.add_subcommand("nodes", "The nodes with their GPUs, and who has each of them");
-  nodes->footer("It needs the right to list Nodes, NodePools, and TrainingJobs of all namespaces.");
+  nodes->footer(
+      "It needs the right to list Nodes, NodePools, and TrainingJobs of all namespaces. Without it, it "
+      "shows\n"
+      "the GPUs that jobs of the namespace have.");
   add_output(*nodes, line, {"table", "wide", "json", "yaml"});
   nodes->callback([&line] { line.run = [&line] { return run_nodes(line.options); }; });
 
@@ -90,7 +96,9 @@ void add_lists(CLI::App& app, CommandLine& line) {
       app.add_subcommand("top", "The pools and the tree, drawn again every 2 seconds until q or Ctrl-C");
   top->footer(
       "Where standard output is no terminal it prints them once.\n"
-      "It needs the right to list NodePools, Queues and Projects (ClusterRole muster-viewer).");
+      "It needs the right to list NodePools, Queues and Projects (ClusterRole muster-viewer). Without it, "
+      "it\n"
+      "tells what the namespace has and waits for.");
   top->callback(
       [&line, pool = add_pool(*top)] { line.run = [&line, pool] { return run_top(line.options, *pool); }; });
 }
@@ -114,9 +122,9 @@ void add_usage(CLI::App& app, CommandLine& line) {
   usage->footer(
       "Days are of UTC: 1d is today, 7d is today and the six days before it. A job is counted over its "
       "whole\n"
-      "life. It needs the right to list Projects or Queues (ClusterRole muster-viewer); --by job needs "
-      "`view`\n"
-      "in the namespace.");
+      "life. It needs the right to list Projects or Queues (ClusterRole muster-viewer). Without it, and "
+      "with\n"
+      "--by job, it is about the jobs of the namespace.");
   usage->add_option("--by", asked->by, "What the lines are")
       ->check(CLI::IsMember(std::set<std::string>{"project", "queue", "user", "pool", "model", "job"}))
       ->capture_default_str();
@@ -130,11 +138,27 @@ void add_usage(CLI::App& app, CommandLine& line) {
 
   auto* disruptions = app.add_subcommand(
       "disruptions", "What jobs had to give, for whom, and what it cost them; newest first");
-  disruptions->footer("  kubectl muster disruptions llama-ft\n  kubectl muster disruptions -A");
+  disruptions->footer(
+      "  kubectl muster disruptions llama-ft\n  kubectl muster disruptions --project vision --since 2d\n"
+      "Of each Project the latest 1,000 are kept, also those of jobs that are gone.");
   add_all_namespaces(*disruptions, line);
-  add_output(*disruptions, line, {"table", "json", "yaml", "csv"});
-  disruptions->callback([&line, name = add_job(*disruptions, false)] {
-    line.run = [&line, name] { return run_disruptions(line.options, *name); };
+  add_output(*disruptions, line, {"table", "wide", "json", "yaml", "csv"});
+  const auto of = std::make_shared<DisruptionsAsked>();
+  const auto since = std::make_shared<std::string>();
+  disruptions->add_option("--project", of->project, "Of the jobs of this Project");
+  disruptions->add_option("--queue", of->queue, "Of the jobs of all Projects below this Queue");
+  disruptions->add_option("--since", *since,
+                          "How far it goes back, such as 90m, 12h or 7d; default: all that is kept");
+  disruptions->callback([&line, of, since, name = add_job(*disruptions, false)] {
+    line.run = [&line, of, since, name] {
+      if (!since->empty()) {
+        const auto duration = crds::parse_duration(*since);
+        if (!duration) return wrong_use("--since " + *since + ": " + duration.error());
+        of->since = *duration;
+      }
+      of->name = *name;
+      return run_disruptions(line.options, *of);
+    };
   });
 }
 

@@ -35,7 +35,7 @@ std::string state_of(const client::Node& node) {
 }
 
 Colour colour_of(const std::string& state) {
-  if (state == "Ready") return Colour::kNone;
+  if (state == "Ready" || state.empty()) return Colour::kNone;
   return state == "Cordoned" ? Colour::kYellow : Colour::kRed;
 }
 
@@ -65,9 +65,32 @@ std::string cells_of(const NodeUse& node, const std::map<std::string, char>& let
     else if (!jobs.empty())
       cells += jobs.size() > 1 ? '*' : letters.at(jobs.front());
     else
-      cells += others-- > 0 ? '+' : '.';
+      cells += others-- > 0 ? '+' : node.is_known_whole ? '.' : '_';
   }
   return cells;
+}
+
+// Each job's places, on the nodes that are known.
+void place_jobs(std::map<std::string, NodeUse>& by_name, const std::vector<crds::TrainingJob>& jobs) {
+  for (const auto& job : jobs) {
+    for (const auto& pod : job.status.assignment.pods) {
+      const auto node = by_name.find(pod.node);
+      if (node == by_name.end()) continue;
+      for (const std::int32_t gpu : pod.gpus) {
+        if (gpu < 0 || gpu >= std::ssize(node->second.gpus)) continue;
+        auto& has = node->second.gpus[static_cast<std::size_t>(gpu)];
+        const std::string name = name_of(job.metadata);
+        if (std::ranges::find(has, name) == has.end()) has.push_back(name);
+        if (crds::is_true(job.status.conditions, "Idle")) node->second.idle.insert(name);
+      }
+    }
+  }
+}
+
+std::vector<NodeUse> in_order(std::map<std::string, NodeUse> by_name) {
+  std::vector<NodeUse> uses;
+  for (auto& [name, use] : by_name) uses.push_back(std::move(use));
+  return uses;
 }
 
 std::string counted(char cell, const char* what, std::int64_t count) {
@@ -103,22 +126,24 @@ std::vector<NodeUse> node_uses(const std::vector<client::Node>& nodes,
     if (const auto node = by_name.find(pod.node_name); node != by_name.end() && !is_gone(pod))
       node->second.others += gpus_in(pod.extended, gpu_resources);
   }
+  place_jobs(by_name, jobs);
+  return in_order(std::move(by_name));
+}
+
+std::vector<NodeUse> node_uses_of(const std::vector<crds::TrainingJob>& jobs) {
+  std::map<std::string, NodeUse> by_name;
   for (const auto& job : jobs) {
     for (const auto& pod : job.status.assignment.pods) {
-      const auto node = by_name.find(pod.node);
-      if (node == by_name.end()) continue;
-      for (const std::int32_t gpu : pod.gpus) {
-        if (gpu < 0 || gpu >= std::ssize(node->second.gpus)) continue;
-        auto& has = node->second.gpus[static_cast<std::size_t>(gpu)];
-        const std::string name = name_of(job.metadata);
-        if (std::ranges::find(has, name) == has.end()) has.push_back(name);
-        if (crds::is_true(job.status.conditions, "Idle")) node->second.idle.insert(name);
-      }
+      if (pod.gpus.empty()) continue;
+      NodeUse& use = by_name[pod.node];
+      use.name = pod.node;
+      use.is_known_whole = false;
+      const auto last = std::clamp<std::int64_t>(std::ranges::max(pod.gpus), 0, kMaxGpus - 1);
+      use.gpus.resize(std::max(use.gpus.size(), static_cast<std::size_t>(last) + 1));
     }
   }
-  std::vector<NodeUse> uses;
-  for (auto& [name, use] : by_name) uses.push_back(std::move(use));
-  return uses;
+  place_jobs(by_name, jobs);
+  return in_order(std::move(by_name));
 }
 
 Listing nodes(const std::vector<NodeUse>& uses) {

@@ -9,8 +9,7 @@
 #include <iostream>
 #include <utility>
 
-#include "capacity/pools.h"
-#include "capacity/tree.h"
+#include "capacity/ask.h"
 #include "output/terminal.h"
 #include "show/show.h"
 
@@ -68,26 +67,21 @@ class Screen {
 };
 
 // The error is what to say.
-std::expected<std::string, std::string> frame(Reader& reader, bool colours, const std::string& pool) {
-  const auto refused = [](const client::Error& error) { return std::unexpected(said(error, kAskForViewer)); };
-  const auto pool_list = reader.list<crds::NodePool>();
-  if (!pool_list) return refused(pool_list.error());
-  auto queues = reader.list<crds::Queue>();
-  if (!queues) return refused(queues.error());
-  auto projects = reader.list<crds::Project>();
-  if (!projects) return refused(projects.error());
-  hold(*queues, *projects, reader.now());
-  const auto shown = tree(std::move(*queues), std::move(*projects), pool);
+std::expected<std::string, std::string> frame(Reader& reader, const std::string& ns, bool colours,
+                                              const std::string& pool) {
+  const auto free = pools_for(reader);
+  if (!free) return std::unexpected(free.error());
+  const auto shown = tree_for(reader, ns, pool);
   if (!shown) return std::unexpected(shown.error());
-  return print(pools(*pool_list), Format::kTable, colours) + '\n' + print(*shown, Format::kTable, colours);
+  return print(*free, Format::kTable, colours) + '\n' + print(*shown, Format::kTable, colours);
 }
 
 }  // namespace
 
 int run_top(const Options& options, const std::string& pool) {
-  return with_reader(options, [&](Reader& reader, const std::string&) {
+  return with_reader(options, [&](Reader& reader, const std::string& ns) {
     const bool colours = wants_colours();
-    auto text = frame(reader, colours, pool);
+    auto text = frame(reader, ns, colours, pool);
     if (!text) return fail(text.error());
     if (!is_terminal()) {
       std::cout << *text;
@@ -98,7 +92,7 @@ int run_top(const Options& options, const std::string& pool) {
       Screen::draw(fmt::format("{}  every 2 s, q ends\n\n{}", crds::to_string(reader.now()),
                                text ? *text : "error: " + text.error() + '\n'));
       if (!screen.wait()) return 0;
-      text = frame(reader, colours, pool);
+      text = frame(reader, ns, colours, pool);
     } while (is_interrupted == 0);
     return 0;
   });

@@ -8,8 +8,11 @@
 #include <utility>
 
 #include "muster/common/quantity.h"
+#include "muster/reconcilers/lifecycle/job_status.h"
 #include "muster/reconcilers/schedules/effective_spec.h"
+#include "muster/ui/wanted_gpus.h"
 #include "output/text.h"
+#include "show/queue.h"
 
 namespace muster::plugin {
 namespace {
@@ -233,6 +236,32 @@ std::expected<Listing, std::string> tree(std::vector<crds::Queue> queues, std::v
     listing.about["otherPools"].push_back({{"pool", name}, {"allocated", held}, {"pending", pending}});
   }
   listing.if_empty = "There are no Queues and no Projects.\n";
+  return listing;
+}
+
+Listing tree_of_namespace(const std::string& ns, const std::vector<crds::TrainingJob>& jobs,
+                          const std::string& pool) {
+  std::int64_t held = 0, pending = 0, running = 0, waiting = 0;
+  for (const auto& job : jobs) {
+    // The indexes of an array are jobs, and counted as such.
+    if (job.spec.array || !job.status.phase) continue;
+    const bool waits = *job.status.phase == crds::Phase::kQueued;
+    const bool runs = job.status.assignment.attempt != 0 && !reconcilers::is_finished(job.status);
+    const std::string of = runs ? job.status.assignment.pool : pool_of(job);
+    if (!pool.empty() && of != pool) continue;
+    held += milli_gpus(job.status.allocated);
+    pending += waits ? ui::wanted_gpus(job).value : 0;
+    running += runs ? 1 : 0;
+    waiting += waits ? 1 : 0;
+  }
+  Listing listing;
+  listing.columns = {{"NAMESPACE", "namespace"},
+                     {"ALLOCATED", "allocated"},
+                     {"PENDING", "pending"},
+                     {"RUNNING", "running"},
+                     {"WAITING", "waiting"}};
+  listing.rows.push_back({{cell(ns), cell(crds::to_string(crds::MilliGpu{held})),
+                           cell(crds::to_string(crds::MilliGpu{pending})), cell(running), cell(waiting)}});
   return listing;
 }
 

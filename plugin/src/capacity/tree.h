@@ -21,6 +21,11 @@ void hold(std::vector<crds::Queue>& queues, std::vector<crds::Project>& projects
 std::expected<Listing, std::string> tree(std::vector<crds::Queue> queues, std::vector<crds::Project> projects,
                                          const std::string& pool = {});
 
+// What jobs of one namespace hold and wait for, in one line: for whoever may see no more. `pool` empty: in
+// all pools.
+Listing tree_of_namespace(const std::string& ns, const std::vector<crds::TrainingJob>& jobs,
+                          const std::string& pool);
+
 // All in milli-GPU.
 struct BarAmounts {
   std::int64_t quota = 0, used = 0;

@@ -6,10 +6,8 @@
 #include <iostream>
 #include <utility>
 
-#include "capacity/nodes.h"
-#include "capacity/tree.h"
-#include "muster/reconcilers/pods/names.h"
-#include "show/disruptions.h"
+#include "capacity/ask.h"
+#include "output/missing.h"
 #include "show/queue.h"
 #include "show/usage.h"
 #include "show/why.h"
@@ -23,26 +21,49 @@ Since since_of(const std::string& text) {
   return text == "all" ? Since::kAll : Since::kMonth;
 }
 
-template <class Kind, class Lines>
-int usage_of(Reader& reader, Format format, const std::string& title, Lines lines) {
-  const auto objects = reader.list<Kind>();
-  if (!objects) return fail(said(objects.error(), kAskForViewer));
-  return show(usage(lines(*objects), title, reader.now()), format);
+// Everywhere if that is asked for and allowed, else in the namespace. `missing`: what could not be seen.
+client::Result<std::vector<crds::TrainingJob>> jobs_of(Reader& reader, const Options& options,
+                                                       const std::string& ns, std::string& missing) {
+  if (!options.all_namespaces) return reader.list<crds::TrainingJob>(ns);
+  auto jobs = reader.list<crds::TrainingJob>();
+  if (jobs || !is_forbidden(jobs.error())) return jobs;
+  missing = only_namespace("trainingjobs", ns);
+  return reader.list<crds::TrainingJob>(ns);
 }
 
-int usage_of_pools(Reader& reader, Format format, Since span) {
-  const auto pools = reader.list<crds::NodePool>();
-  if (!pools) return fail(said(pools.error(), kAskForViewer));
-  return usage_of<crds::Project>(reader, format, "POOL",
-                                 [&](const auto& projects) { return usage_by_pool(projects, span, *pools); });
-}
-
-int usage_of_jobs(Reader& reader, const Options& options, const std::string& ns) {
-  const auto jobs = reader.list<crds::TrainingJob>(options.all_namespaces ? "" : ns);
-  if (!jobs) return fail(said(jobs.error(), options.all_namespaces ? kLeaveOutAll : ""));
+// `instead_of`: what was asked for and may not be seen; "": this.
+int usage_of_jobs(Reader& reader, const Options& options, const std::string& ns,
+                  const std::string& instead_of = {}) {
+  std::string missing = instead_of;
+  const auto jobs = jobs_of(reader, options, ns, missing);
+  if (!jobs) return fail(said(jobs.error()));
   auto listing = usage(usage_by_job(*jobs, reader.now()), "JOB", reader.now());
   listing.if_empty = "There are no jobs with GPUs.\n";
+  if (!missing.empty()) note_missing(listing, missing);
   return show(listing, options.format);
+}
+
+template <class Kind, class Lines>
+int usage_of(Reader& reader, const Options& options, const std::string& ns, const std::string& title,
+             Lines lines) {
+  const auto objects = reader.list<Kind>();
+  if (!objects && is_forbidden(objects.error())) {
+    return usage_of_jobs(
+        reader, options, ns,
+        fmt::format("You may not list {}: this is what jobs of namespace {} that are still there "
+                    "have used. {}.",
+                    Kind::kPlural, ns, kAskForViewer));
+  }
+  if (!objects) return fail(said(objects.error()));
+  return show(usage(lines(*objects), title, reader.now()), options.format);
+}
+
+int usage_of_pools(Reader& reader, const Options& options, const std::string& ns, Since span) {
+  const auto pools = reader.list<crds::NodePool>();
+  if (!pools && !is_forbidden(pools.error())) return fail(said(pools.error()));
+  const auto known = pools ? *pools : std::vector<crds::NodePool>{};
+  return usage_of<crds::Project>(reader, options, ns, "POOL",
+                                 [&](const auto& projects) { return usage_by_pool(projects, span, known); });
 }
 
 // Who may not list jobs is told the rest all the same.
@@ -52,28 +73,6 @@ std::vector<Ahead> find_ahead(Reader& reader, const Workload& workload, bool in_
     return {};
   const auto jobs = reader.list<crds::TrainingJob>(in_all_namespaces ? "" : job->metadata.ns);
   return jobs ? ahead_of(*job, *jobs) : std::vector<Ahead>{};
-}
-
-// Pods that are neither of a job nor hold a GPU for jobs.
-client::Result<std::vector<client::Pod>> pods_of_others(Reader& reader) {
-  const auto list =
-      reader.list_json(client::resources::kPods, {},
-                       fmt::format("!{},!{}", reconcilers::kJobLabel, reconcilers::kHolderPodLabel));
-  if (!list) return std::unexpected(list.error());
-  std::vector<client::Pod> pods;
-  for (const auto& item : *list) {
-    auto pod = client::decode_pod(item.dump(), {});
-    if (!pod) return std::unexpected(pod.error());
-    pods.push_back(std::move(*pod));
-  }
-  return pods;
-}
-
-int show_disruptions(Reader& reader, const Options& options, const std::vector<crds::TrainingJob>& jobs,
-                     const std::string& of_what) {
-  auto listing = disruptions(jobs, reader.now());
-  listing.if_empty = "No disruption of " + of_what + " is remembered.\n";
-  return show(listing, options.format);
 }
 
 }  // namespace
@@ -102,50 +101,29 @@ int run_why(const Options& options, const std::string& name) {
 }
 
 int run_tree(const Options& options, const std::string& pool) {
-  return with_reader(options, [&](Reader& reader, const std::string&) {
-    auto queues = reader.list<crds::Queue>();
-    if (!queues) return fail(said(queues.error(), kAskForViewer));
-    auto projects = reader.list<crds::Project>();
-    if (!projects) return fail(said(projects.error(), kAskForViewer));
-    hold(*queues, *projects, reader.now());
-    const auto listing = tree(std::move(*queues), std::move(*projects), pool);
+  return with_reader(options, [&](Reader& reader, const std::string& ns) {
+    const auto listing = tree_for(reader, ns, pool);
     return listing ? show(*listing, options.format) : fail(listing.error());
   });
 }
 
 int run_queue(const Options& options) {
   return with_reader(options, [&](Reader& reader, const std::string& ns) {
-    const std::string where = options.all_namespaces ? "" : ns;
-    const auto jobs = reader.list<crds::TrainingJob>(where);
-    if (!jobs) return fail(said(jobs.error(), where.empty() ? kLeaveOutAll : ""));
+    std::string missing;
+    const auto jobs = jobs_of(reader, options, ns, missing);
+    if (!jobs) return fail(said(jobs.error()));
     auto listing = queue(*jobs, reader.now());
-    listing.if_empty = where.empty() ? "Nothing waits.\n" : "Nothing waits in namespace " + where + ".\n";
+    const bool is_everywhere = options.all_namespaces && missing.empty();
+    listing.if_empty = is_everywhere ? "Nothing waits.\n" : "Nothing waits in namespace " + ns + ".\n";
+    if (!missing.empty()) note_missing(listing, missing);
     return show(listing, options.format);
   });
 }
 
 int run_nodes(const Options& options) {
-  return with_reader(options, [&](Reader& reader, const std::string&) {
-    constexpr std::string_view kHelp =
-        "It needs the right to list Nodes, NodePools (ClusterRole muster-viewer), and TrainingJobs of all "
-        "namespaces";
-    const auto all = reader.nodes();
-    if (!all) return fail(said(all.error(), kHelp));
-    const auto pools = reader.list<crds::NodePool>();
-    if (!pools) return fail(said(pools.error(), kHelp));
-    const auto jobs = reader.list<crds::TrainingJob>();
-    if (!jobs) return fail(said(jobs.error(), kHelp));
-    const auto others = pods_of_others(reader);
-    const bool may_not = !others && others.error().code == client::ErrorCode::kForbidden;
-    if (!others && !may_not) return fail(said(others.error()));
-    auto listing = nodes(node_uses(*all, *jobs, *pools, may_not ? std::vector<client::Pod>{} : *others));
-    if (may_not) {
-      listing.about["othersAreKnown"] = false;
-      listing.footer +=
-          "You may not list pods of all namespaces: what pods that are not Muster's hold counts as free.\n";
-    }
-    listing.if_empty = "No node has GPUs.\n";
-    return show(listing, options.format);
+  return with_reader(options, [&](Reader& reader, const std::string& ns) {
+    const auto listing = nodes_for(reader, ns);
+    return listing ? show(*listing, options.format) : fail(listing.error());
   });
 }
 
@@ -159,36 +137,17 @@ int run_usage(const Options& options, const std::string& by, const std::string& 
   return with_reader(options, [&](Reader& reader, const std::string& ns) {
     if (by == "job") return usage_of_jobs(reader, options, ns);
     if (by == "queue") {
-      return usage_of<crds::Queue>(reader, options.format, "QUEUE",
+      return usage_of<crds::Queue>(reader, options, ns, "QUEUE",
                                    [&](const auto& queues) { return usage_by_queue(queues, span); });
     }
-    if (by == "pool") return usage_of_pools(reader, options.format, span);
+    if (by == "pool") return usage_of_pools(reader, options, ns, span);
     std::string title = by;
     std::ranges::transform(title, title.begin(), [](unsigned char c) { return std::toupper(c); });
-    return usage_of<crds::Project>(reader, options.format, title, [&](const auto& projects) {
+    return usage_of<crds::Project>(reader, options, ns, title, [&](const auto& projects) {
       if (by == "user") return usage_by_user(projects, span);
       if (by == "model") return usage_by_model(projects, span);
       return usage_by_project(projects, span);
     });
-  });
-}
-
-int run_disruptions(const Options& options, const std::string& name) {
-  if (!name.empty()) {
-    return with_workload(options, name, [&](Reader& reader, const Workload& workload) {
-      const auto* job = std::get_if<crds::TrainingJob>(&workload);
-      const std::string who = name_of(meta_of(workload));
-      if (job == nullptr)
-        return fail(who + " is an InferenceService; its replicas are TrainingJobs, which have disruptions");
-      return show_disruptions(reader, options, {*job}, who);
-    });
-  }
-  return with_reader(options, [&](Reader& reader, const std::string& ns) {
-    const std::string where = options.all_namespaces ? "" : ns;
-    const auto jobs = reader.list<crds::TrainingJob>(where);
-    if (!jobs) return fail(said(jobs.error(), where.empty() ? kLeaveOutAll : ""));
-    return show_disruptions(reader, options, *jobs,
-                            where.empty() ? "any job" : "a job in namespace " + where);
   });
 }
 

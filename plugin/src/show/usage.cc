@@ -44,7 +44,7 @@ std::vector<UsageLine> by_object(const std::vector<Kind>& objects, Since since) 
   std::vector<UsageLine> lines;
   for (const Kind& object : objects) {
     const auto& usage = object.status.usage;
-    lines.push_back({object.metadata.name, sum_of(usage, since), true, true, usage.until});
+    lines.push_back({object.metadata.name, sum_of(usage, since), true, true, true, usage.until});
   }
   std::ranges::sort(lines, {}, &UsageLine::name);
   return lines;
@@ -73,6 +73,10 @@ std::vector<UsageLine> by_part(const std::vector<crds::Project>& projects, Since
       for (const auto& part : day.*parts) {
         UsageLine& line = by_name[part.name];
         line.used.gpu_seconds += part.gpu_seconds;
+        line.used.starting += part.starting;
+        line.used.saving += part.saving;
+        line.used.idle += part.idle;
+        line.used.lost += part.lost;
         line.used.watt_hours += part.watt_hours;
         if (part.cost) line.used.cost = line.used.cost.value_or(crds::MilliCost{}) + *part.cost;
         line.until = earlier(line.until, usage.until);
@@ -82,7 +86,7 @@ std::vector<UsageLine> by_part(const std::vector<crds::Project>& projects, Since
   std::vector<UsageLine> lines;
   for (auto& [name, line] : by_name) {
     line.name = name.empty() ? "(none)" : name;
-    line.has_parts = line.has_lost = false;
+    line.has_cpus = false;
     lines.push_back(std::move(line));
   }
   most_first(lines);
@@ -159,7 +163,8 @@ std::vector<UsageLine> usage_by_pool(const std::vector<crds::Project>& projects,
     const auto& usage = pool.status.usage;
     if (!usage.until) continue;
     auto line = std::ranges::find(lines, pool.metadata.name, &UsageLine::name);
-    if (line == lines.end()) line = lines.insert(line, {pool.metadata.name, {}, false, false, usage.until});
+    if (line == lines.end())
+      line = lines.insert(line, {pool.metadata.name, {}, true, true, false, usage.until});
     line->unallocated = 0;
     for (const auto& day : usage.days) {
       if (day.date >= first_day(*usage.until, since)) *line->unallocated += day.unallocated;
@@ -177,7 +182,7 @@ std::vector<UsageLine> usage_by_job(const std::vector<crds::TrainingJob>& jobs, 
   for (const auto& job : jobs) {
     if (!has_gpus(job) || job.spec.array) continue;  // an array's indexes are listed
     const auto& past = job.status.disruption;
-    UsageLine line{name_of(job.metadata), {}, false, true, now};
+    UsageLine line{name_of(job.metadata), {}, false, true, false, now};
     line.used.gpu_seconds = past.ran + gpu_seconds_now(job.status, now);
     line.used.lost = past.lost_optional + past.lost_owed;
     lines.push_back(std::move(line));
@@ -215,10 +220,11 @@ Listing usage(const std::vector<UsageLine>& lines, const std::string& title, crd
     until = earlier(until, line.until);
     const auto& u = line.used;
     const auto part = [&](std::int64_t seconds) { return line.has_parts ? hours(seconds) : Cell{}; };
+    const auto of_cpus = [&](std::int64_t seconds) { return line.has_cpus ? hours(seconds) : Cell{}; };
     listing.rows.push_back(
         {{cell(line.name), hours(u.gpu_seconds), useful(line), part(u.starting), part(u.saving), part(u.idle),
           line.has_lost ? hours(u.lost) : Cell{}, line.unallocated ? hours(*line.unallocated) : Cell{},
-          money(u.cost), kilowatt_hours(u.watt_hours), part(u.cpu_seconds), part(u.memory_gib_seconds),
+          money(u.cost), kilowatt_hours(u.watt_hours), of_cpus(u.cpu_seconds), of_cpus(u.memory_gib_seconds),
           line.until ? cell(crds::to_string(*line.until)) : Cell{}}});
   }
   if (until) listing.about["until"] = crds::to_string(*until);

@@ -17,9 +17,9 @@ enum class Since : std::uint8_t { kDay, kWeek, kMonth, kAll };
 struct UsageLine {
   std::string name;
   crds::Usage used;
-  // false: of `used` only gpu_seconds, cost and energy are known, and `lost` where has_lost says so
-  bool has_parts = true;
+  bool has_parts = true;  // false: what starting, saving and idling took is not known
   bool has_lost = true;
+  bool has_cpus = true;                          // CPUs and memory
   std::optional<crds::Time> until;               // nothing later is counted; absent: nothing was counted yet
   std::optional<std::int64_t> unallocated = {};  // of a pool: GPU-seconds that nobody held
 };
@@ -27,8 +27,8 @@ struct UsageLine {
 // One line each, in the order of their names.
 std::vector<UsageLine> usage_by_project(const std::vector<crds::Project>& projects, Since since);
 std::vector<UsageLine> usage_by_queue(const std::vector<crds::Queue>& queues, Since since);
-// Summed over Projects: only GPU time, cost and energy are known. The one with most comes first. Not for
-// kAll: the days go back 31 days at most.
+// Summed over Projects, without CPUs and memory. The one with most comes first. Not for kAll: the days go
+// back 31 days at most.
 std::vector<UsageLine> usage_by_user(const std::vector<crds::Project>& projects, Since since);
 // `pools`: those that tell what nobody held have a line even if nobody used them.
 std::vector<UsageLine> usage_by_pool(const std::vector<crds::Project>& projects, Since since,

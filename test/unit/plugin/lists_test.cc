@@ -6,6 +6,7 @@
 #include "capacity/pools.h"
 #include "capacity/tree.h"
 #include "objects.h"
+#include "output/missing.h"
 #include "show/disruptions.h"
 #include "show/queue.h"
 #include "show/usage.h"
@@ -306,10 +307,27 @@ TEST(Usage, OfUsersAndPoolsIsSummedOverProjects) {
   EXPECT_EQ(week[0].name, "bob");  // seven days: the 26th counts, the 25th does not
   EXPECT_EQ(week[0].used.gpu_seconds, 2 * 28800);
   EXPECT_EQ(week[1].used.gpu_seconds, 2 * 7200);
-  EXPECT_THAT(table_of(usage(week, "USER", kNow)), HasSubstr("bob   16.0\n"));
+  EXPECT_THAT(table_of(usage(week, "USER", kNow)),
+              HasSubstr("bob   16.0       100%    0.0       0.0     0.0   0.0\n"));
   const auto month = usage_by_pool(projects, Since::kMonth);
   EXPECT_EQ(month[0].name, "h100");
   EXPECT_EQ(month[1].used.gpu_seconds, 2 * 36000);
+}
+
+TEST(Usage, OfUsersSaysWhatTheirGpusDid) {
+  auto nlp = used_project("nlp"), cv = used_project("cv");
+  for (auto* project : {&nlp, &cv}) {
+    auto& bob = project->status.usage.days.front().users;
+    bob = {{"bob", 36000, std::nullopt, 0, 1800, 360, 7200, 3600}};
+  }
+  const auto items = items_of(usage(usage_by_user({nlp, cv}, Since::kDay), "USER", kNow));
+  ASSERT_EQ(items.size(), 1U);
+  EXPECT_EQ(items[0]["startingHours"], 1.0);
+  EXPECT_EQ(items[0]["savingHours"], 0.2);
+  EXPECT_EQ(items[0]["idleHours"], 4.0);
+  EXPECT_EQ(items[0]["lostHours"], 2.0);
+  EXPECT_EQ(items[0]["usefulPercent"], 64);
+  EXPECT_FALSE(items[0].contains("cpuHours"));
 }
 
 TEST(Usage, OfPoolsSaysWhatNobodyHeld) {
@@ -335,7 +353,7 @@ TEST(Usage, CostAndEnergyAreThereWhereSomePoolTellsThem) {
   const auto listing = usage(usage_by_model(projects, Since::kWeek), "MODEL", kNow);
   EXPECT_EQ(table_of(listing),
             "MODEL      GPU-HOURS  USEFUL  STARTING  SAVING  IDLE  LOST  COST   KWH\n"
-            "A100-80GB  6.0                                              15.01  4.2\n"
+            "A100-80GB  6.0        100%    0.0       0.0     0.0   0.0   15.01  4.2\n"
             "\nGPU-hours, until 2026-03-04T11:58:00Z (2m ago).\n");
   EXPECT_EQ(items_of(listing)[0]["cost"], 15.01);
   EXPECT_EQ(items_of(listing)[0]["kilowattHours"], 4.2);
@@ -371,7 +389,7 @@ TEST(Disruptions, AreNewestFirst) {
       {kNow - 1min, "Reclaimed", "for nlp/x, which has a right to it", crds::MilliGpu{4000}, 130, true},
       {kNow - 2h, "Consolidated", "m", crds::MilliGpu{500}, 0, false}};
   b.status.disruptions = {{kNow - 1h, "Preempted", "n", crds::MilliGpu{8000}, 7200, true}};
-  const auto listing = disruptions({a, b}, kNow);
+  const auto listing = disruptions(taken_from({a, b}, {}), kNow);
   EXPECT_THAT(table_of(listing), HasSubstr("2026-03-04T11:59:00Z  1m   nlp        a    Reclaimed     4       "
                                            "    2m10s  yes   for nlp/x, which"));
   const auto items = items_of(listing);
@@ -381,6 +399,71 @@ TEST(Disruptions, AreNewestFirst) {
   EXPECT_EQ(items[2]["owed"], false);
   EXPECT_EQ(items[2]["gave"], "500m");
   EXPECT_FALSE(items[0].contains(""));
+  EXPECT_EQ(items[0]["gone"], false);
+}
+
+// Of a job that is gone, of an older one of that name, and of one that remembers only its latest.
+TEST(Disruptions, OutliveTheirJobs) {
+  auto there = job("there", crds::Phase::kRunning);
+  there.metadata.creation_timestamp = kNow - 2h;
+  there.status.disruptions = {{kNow - 1min, "Reclaimed", "m", crds::MilliGpu{4000}, 130, true}};
+  const auto kept = [](const std::string& name, std::chrono::seconds ago) {
+    return Taken{"nlp", {name, "ann", {kNow - ago, "Reclaimed", "m", crds::MilliGpu{4000}, 7, true}}};
+  };
+  const auto taken =
+      taken_from({there}, {kept("there", 1min), kept("there", 1h), kept("there", 3h), kept("gone", 26h)});
+  const auto items = items_of(disruptions(taken, kNow));
+  ASSERT_EQ(items.size(), 4U);
+  EXPECT_EQ(items[0]["costSeconds"], 130) << "the job's own status knows best";
+  EXPECT_EQ(items[1]["gone"], false);
+  EXPECT_EQ(items[2]["gone"], true) << "another job had this name";
+  EXPECT_EQ(items[3]["job"], "gone");
+  EXPECT_EQ(items[3]["user"], "ann");
+  EXPECT_THAT(table_of(disruptions(taken, kNow)), HasSubstr("gone (gone)"));
+}
+
+TEST(Disruptions, AreOfAllProjectsBelowAQueue) {
+  const std::vector<crds::Queue> queues = {a_queue("company", "", 8, 0), a_queue("research", "company", 8, 0),
+                                           a_queue("other", "", 8, 0)};
+  const std::vector<crds::Project> projects = {
+      a_project("nlp", "research", 1, 0), a_project("cv", "company", 1, 0), a_project("x", "other", 1, 0)};
+  const auto below = projects_below("company", queues, projects);
+  ASSERT_TRUE(below);
+  ASSERT_EQ(below->size(), 2U);
+  EXPECT_EQ((*below)[0].metadata.name, "cv");
+  EXPECT_EQ((*below)[1].metadata.name, "nlp");
+  EXPECT_FALSE(projects_below("nobody", queues, projects));
+}
+
+// Whoever may read one namespace is told what it has.
+TEST(OwnNamespace, HasALineInPlaceOfTheTree) {
+  auto runs = job("runs", crds::Phase::kRunning), waits = waiting("waits", 1);
+  runs.status.assignment.attempt = 1;
+  runs.status.assignment.pool = "a100";
+  runs.status.allocated = gpu(4);
+  auto& role = waits.spec.roles.emplace_back();
+  role.replicas = 2;
+  role.gpus = crds::Gpus{.count = 3};
+  const auto text = table_of(tree_of_namespace("nlp", {runs, waits}, ""));
+  EXPECT_EQ(text,
+            "NAMESPACE  ALLOCATED  PENDING  RUNNING  WAITING\n"
+            "nlp        4          6        1        1\n");
+  EXPECT_THAT(table_of(tree_of_namespace("nlp", {runs, waits}, "a100")),
+              HasSubstr("nlp        4          0"));
+}
+
+TEST(OwnNamespace, ShowsItsGpusAndNotWhatOthersHave) {
+  auto runs = job("runs", crds::Phase::kRunning);
+  runs.status.assignment.attempt = 1;
+  runs.status.assignment.pool = "a100";
+  runs.status.assignment.pods = {{"worker", 0, "n1", {1, 3}}};
+  const auto uses = node_uses_of({runs});
+  ASSERT_EQ(uses.size(), 1U);
+  auto listing = nodes(uses);
+  note_missing(listing, "You may not list nodes.");
+  EXPECT_THAT(table_of(listing), HasSubstr("_A_A\n"));
+  EXPECT_THAT(table_of(listing), HasSubstr("\nYou may not list nodes.\n"));
+  EXPECT_EQ(Data::parse(print(listing, Format::kJson, false))["missing"][0], "You may not list nodes.");
 }
 
 }  // namespace
