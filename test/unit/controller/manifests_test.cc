@@ -50,6 +50,33 @@ TEST(Manifests, MetricsAreReachedOnlyFromNamespacesThatSayTheyScrape) {
             deployment["spec"]["template"]["spec"]["containers"][0]["ports"][0]["name"].as<std::string>());
 }
 
+// What krew asks of a manifest (its docs: "Developing plugins", "Plugin manifest").
+TEST(Manifests, KrewTakesThePlugin) {
+  const YAML::Node krew = YAML::LoadFile(MUSTER_MANIFESTS "/krew/muster.yaml");
+  EXPECT_EQ(krew["apiVersion"].as<std::string>(), "krew.googlecontainertools.github.com/v1alpha2");
+  EXPECT_EQ(krew["kind"].as<std::string>(), "Plugin");
+  EXPECT_EQ(krew["metadata"]["name"].as<std::string>(), "muster") << "kubectl muster, and the file's name";
+  const YAML::Node spec = krew["spec"];
+  EXPECT_THAT(spec["version"].as<std::string>(), ::testing::MatchesRegex("v[0-9]+\\.[0-9]+\\.[0-9]+"));
+  EXPECT_THAT(spec["homepage"].as<std::string>(), ::testing::StartsWith("https://"));
+  const auto short_one = spec["shortDescription"].as<std::string>();
+  EXPECT_LE(short_one.size(), 50U);
+  EXPECT_THAT(short_one, ::testing::Not(::testing::EndsWith(".")));
+  std::istringstream description(spec["description"].as<std::string>());
+  for (std::string line; std::getline(description, line);) EXPECT_LE(line.size(), 80U) << line;
+  ASSERT_GT(spec["platforms"].size(), 0U);
+  for (const auto& platform : spec["platforms"]) {
+    EXPECT_TRUE(platform["selector"]["matchLabels"]["os"]);
+    EXPECT_TRUE(platform["selector"]["matchLabels"]["arch"]);
+    EXPECT_THAT(platform["uri"].as<std::string>(), ::testing::MatchesRegex("https://.*\\.tar\\.gz"));
+    EXPECT_THAT(platform["sha256"].as<std::string>(), ::testing::MatchesRegex("[0-9a-f]{64}"));
+    EXPECT_EQ(platform["bin"].as<std::string>(), "kubectl-muster");
+    ASSERT_EQ(platform["files"].size(), 1U);
+    EXPECT_EQ(platform["files"][0]["from"].as<std::string>(), "*");
+    EXPECT_EQ(platform["files"][0]["to"].as<std::string>(), ".");
+  }
+}
+
 TEST(Manifests, TheServiceMonitorFindsTheService) {
   const YAML::Node spec = monitoring("service-monitor.yaml")["spec"];
   const YAML::Node service = manifest("service.yaml");
