@@ -52,6 +52,16 @@ export async function jobDetails(namespace, name) {
   return (await ask(`/api/job?${query}`)).json();
 }
 
+// What the jobs of a namespace had to give, newest first, also those that are gone.
+export async function disruptions(namespace) {
+  return (await (await ask(`/api/disruptions?${new URLSearchParams({namespace})}`)).json()).disruptions;
+}
+
+// [[at, ready, wanted, milli-GPUs, load or null], …], oldest first, since the server watches.
+export async function serviceSamples(namespace, name) {
+  return (await (await ask(`/api/service?${new URLSearchParams({namespace, name})}`)).json()).samples;
+}
+
 function take(kind, update) {
   for (const [name, rows] of Object.entries(update)) {
     const table = tables[name];

@@ -185,8 +185,7 @@ struct ClusterView::Impl {
     add_rows("projects", muster_resource(crds::Project::kPlural, false), project_row, Table::kProjects,
              "project/");
     add_rows("jobs", muster_resource(crds::TrainingJob::kPlural, true), job_row, Table::kJobs, std::nullopt);
-    add_rows("services", muster_resource(crds::InferenceService::kPlural, true), service_row,
-             Table::kServices, std::nullopt);
+    add_services();
     add_nodes();
     for (const auto& kind : kinds) kind->on_synced = [this] { tell(); };
     tell();
@@ -200,6 +199,18 @@ struct ClusterView::Impl {
       model.set(usage ? Table::kUsage : Table::kPlaces, usage.value_or("") + key, row ? row->extra : nullptr);
     };
     kinds.push_back(std::make_unique<WatchedKind<Row>>(name, std::move(resource), std::move(decode), seen));
+  }
+
+  void add_services() {
+    const auto seen = [this](const client::Key& key, const client::Ptr<Row>& row) {
+      model.set(Table::kServices, key, row ? row->row : nullptr);
+      if (!row) return model.service_past().forget(key);
+      ServiceSample sample = row->sample.value_or(ServiceSample{});
+      sample.at = seconds_of(std::chrono::floor<std::chrono::seconds>(api.environment().clock.wall()));
+      model.service_past().note(key, sample);
+    };
+    kinds.push_back(std::make_unique<WatchedKind<Row>>(
+        "services", muster_resource(crds::InferenceService::kPlural, true), service_row, seen));
   }
 
   void add_nodes() {

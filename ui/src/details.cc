@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <utility>
 
 #include "rows.h"
@@ -274,6 +275,41 @@ client::Task<client::Result<std::string>> job_details(client::ApiClient& api, cl
     co_await add_pods(api, ref.ns, job->status.selector, details);
   co_await add_events(api, ref, details);
   co_return details.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::vector<Json> disruptions_in(const Json& config_map) {
+  std::vector<Json> list;
+  std::istringstream lines(config_map.value("/data/lines"_json_pointer, std::string()));
+  for (std::string text; std::getline(lines, text);) {
+    const Json line = Json::parse(text, nullptr, false);
+    if (!line.is_object()) continue;
+    const auto at = seconds_in(line, "at");
+    const auto gave = crds::parse_gpu(text_in(line, "gave"));
+    if (at == 0 || !gave) continue;
+    const auto cost = line.find("cost"), owed = line.find("owed");
+    list.push_back({{"at", at},
+                    {"job", text_in(line, "job")},
+                    {"user", text_in(line, "user")},
+                    {"reason", text_in(line, "reason")},
+                    {"message", text_in(line, "message")},
+                    {"gave", gave->value},
+                    {"cost", cost != line.end() && cost->is_number_integer() ? cost->get<std::int64_t>() : 0},
+                    {"owed", owed != line.end() && *owed == true}});
+  }
+  return list;
+}
+
+client::Task<client::Result<std::string>> disruptions_of(client::ApiClient& api, std::string ns) {
+  client::ListOptions options;
+  options.label_selector = "muster.dev/disruptions=true";
+  const auto files = co_await list_all(api, client::resources::kConfigMaps, std::move(ns), options);
+  if (!files) co_return std::unexpected(files.error());
+  std::vector<Json> all;
+  for (const Json& file : *files) std::ranges::move(disruptions_in(file), std::back_inserter(all));
+  std::ranges::stable_sort(all, std::ranges::greater(),
+                           [](const Json& line) { return line.value("at", std::int64_t{0}); });
+  const Json answer = {{"disruptions", std::move(all)}};
+  co_return answer.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace muster::ui

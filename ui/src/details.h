@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "muster/client/api.h"
 #include "muster/client/pod.h"
@@ -18,6 +19,12 @@ using WhatHelps = std::function<std::string_view(std::string_view reason)>;
 // says why. An error only where the job itself cannot be read.
 client::Task<client::Result<std::string>> job_details(client::ApiClient& api, client::ObjectRef job,
                                                       WhatHelps what_helps);
+
+// {"disruptions":[…]}: what the jobs of the namespace had to give, newest first, also those that are gone
+// (docs/decisions/0104). Read with the rights of `api`.
+client::Task<client::Result<std::string>> disruptions_of(client::ApiClient& api, std::string ns);
+// The lines of one of the ConfigMaps that have them. One that cannot be read is left out.
+std::vector<crds::Json> disruptions_in(const crds::Json& config_map);
 
 // The parts of it that are no I/O.
 crds::Json job_json(const crds::TrainingJob& job, const WhatHelps& what_helps);

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "service_past.h"
 #include "tables.h"
 #include "who/rights.h"
 
@@ -57,6 +58,8 @@ class Model {
   // Rows of something are still to come. At first nothing is.
   void set_loading(bool is_loading) { is_loading_ = is_loading; }
   bool is_loading() const { return is_loading_; }
+  // Asked for about one service: browsers are not told of it.
+  ServicePast& service_past() { return service_past_; }
   // Those of jobs, services and Projects. Good until the next change.
   const std::set<std::string>& namespaces();
 
@@ -66,6 +69,7 @@ class Model {
   void tell(Table table, const std::string& key);
 
   std::array<Rows, kTableNames.size()> tables_;
+  ServicePast service_past_;
   std::list<Reader*> readers_;
   std::set<std::string> namespaces_;
   bool namespaces_changed_ = false;

@@ -55,7 +55,8 @@ client::Meta meta_of(const crds::ObjectMeta& m) {
 }
 
 // What was useful is left for the page to compute: it is the rest.
-Json usage_json(const crds::Usage& u) {
+Json usage_json(const crds::UsageDay& day) {
+  const crds::Usage& u = day.sum;
   Fields f;
   f.put("held", u.gpu_seconds);
   f.put("starting", u.starting);
@@ -63,6 +64,9 @@ Json usage_json(const crds::Usage& u) {
   f.put("idle", u.idle);
   f.put("lost", u.lost);
   if (u.cost) f.put("cost", u.cost->value);  // thousandths
+  f.put("starts", day.waits.starts);
+  f.put("waited", day.waits.seconds);
+  f.put("longest", day.waits.longest);
   return f.take();
 }
 
@@ -71,7 +75,7 @@ Text usage_row(const crds::UsageStatus& usage) {
   Fields f;
   f.put("until", usage.until);
   Json days = Json::object();
-  for (const auto& day : usage.days) days[day.date] = usage_json(day.sum);
+  for (const auto& day : usage.days) days[day.date] = usage_json(day);
   f.put("days", std::move(days));
   return text_of(f.take());
 }
@@ -243,7 +247,7 @@ client::Result<Row> service_row(std::string_view json) {
     conditions[c.type] = of_one.take();
   }
   f.put("conditions", std::move(conditions));
-  return Row{meta_of(service->metadata), text_of(f.take()), nullptr};
+  return Row{meta_of(service->metadata), text_of(f.take()), nullptr, sample_of(*service)};
 }
 
 client::Result<PoolRow> pool_row(std::string_view json) {

@@ -3,6 +3,7 @@
 // known or 0 is left out.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "muster/client/pod.h"
 #include "muster/crds/crds.h"
 #include "muster/ui/wanted_gpus.h"
+#include "service_past.h"
 
 namespace muster::ui {
 
@@ -19,6 +21,7 @@ struct Row {
   client::Meta meta;
   Text row;
   Text extra;  // of Queues and Projects the row of Table::kUsage, of jobs that of Table::kPlaces
+  std::optional<ServiceSample> sample{};  // of services; without the time
 };
 
 client::Result<Row> queue_row(std::string_view json);

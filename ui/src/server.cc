@@ -53,17 +53,34 @@ Answer problem(const Refusal& refusal) {
   return problem(refusal.status, refusal.message, refusal.asks_token);
 }
 
+Answer answer_of(const client::Result<std::string>& said) {
+  if (said) return json_answer(200, *said);
+  const auto& error = said.error();
+  const bool is_clear =
+      error.code == client::ErrorCode::kNotFound || error.code == client::ErrorCode::kForbidden;
+  return problem(is_clear ? error.http_status : 502,
+                 error.message.empty() ? client::to_string(error) : error.message);
+}
+
 client::Task<Answer> job(Visitor& visitor, const server::Target& target) {
   const client::ObjectRef ref{target.value("namespace"), target.value("name")};
   if (ref.ns.empty() || ref.name.empty())
     co_return problem(400, "namespace and name of the job must be given.");
-  const auto details = co_await visitor.job_details(ref);
-  if (details) co_return json_answer(200, *details);
-  const auto& error = details.error();
-  const bool is_clear =
-      error.code == client::ErrorCode::kNotFound || error.code == client::ErrorCode::kForbidden;
-  co_return problem(is_clear ? error.http_status : 502,
-                    error.message.empty() ? client::to_string(error) : error.message);
+  co_return answer_of(co_await visitor.job_details(ref));
+}
+
+client::Task<Answer> disruptions(Visitor& visitor, const server::Target& target) {
+  const std::string ns = target.value("namespace");
+  if (ns.empty()) co_return problem(400, "the namespace must be given.");
+  co_return answer_of(co_await visitor.disruptions_of(ns));
+}
+
+Answer service(const Site& site, const Visitor& visitor, const server::Target& target) {
+  const std::string ns = target.value("namespace"), key = ns + "/" + target.value("name");
+  if (ns.empty() || key.ends_with('/'))
+    return problem(400, "namespace and name of the service must be given.");
+  if (!visitor.rights()->sees(Table::kServices, key)) return problem(403, "You may not list services there.");
+  return json_answer(200, fmt::format("{{\"samples\":{}}}", site.model.service_past().text_of(key)));
 }
 
 // One event of the stream: neither has the name a line break, nor has JSON text any.
@@ -101,6 +118,13 @@ client::Task<void> serve_data(Site& site, const Asked& asked, const server::Targ
     co_await tell_changes(site, **visitor, connection);
   } else if (target.path == "/api/job") {
     auto said = co_await job(**visitor, target);
+    co_await connection.answer(std::move(said));
+  } else if (target.path == "/api/service") {
+    // What they may see is known when they have looked.
+    const auto refusal = co_await (*visitor)->look_again();
+    co_await connection.answer(refusal ? problem(*refusal) : service(site, **visitor, target));
+  } else if (target.path == "/api/disruptions") {
+    auto said = co_await disruptions(**visitor, target);
     co_await connection.answer(std::move(said));
   } else {
     co_await connection.answer(problem(404, "There is no such page."));

@@ -178,7 +178,8 @@ TEST(Rows, HoldSharesByPoolAndUsageByDay) {
  "status": {"allocated": {"gpu": 9}, "borrowed": {"gpu": 1}, "running": 2,
   "pools": [{"name": "h100", "allocated": {"gpu": 2}}],
   "usage": {"until": "2026-03-04T12:00:00Z", "days": [
-   {"date": "2026-03-04", "sum": {"gpuSeconds": 100, "lost": 7, "cost": "1.5"}, "users": [{"name": "rosa", "gpuSeconds": 100}]}]}}})");
+   {"date": "2026-03-04", "sum": {"gpuSeconds": 100, "lost": 7, "cost": "1.5"}, "users": [{"name": "rosa", "gpuSeconds": 100}],
+    "waits": {"starts": 3, "seconds": 90, "longest": 60}}]}}})");
   ASSERT_TRUE(row) << row.error().message;
   EXPECT_EQ(Json::parse(*row->row), Json({{"queue", "research"},
                                           {"namespace", "nlp-jobs"},
@@ -187,10 +188,72 @@ TEST(Rows, HoldSharesByPoolAndUsageByDay) {
                                           {"borrowed", 1000},
                                           {"running", 2},
                                           {"pools", {{"h100", {{"quota", 4000}, {"used", 2000}}}}}}));
-  EXPECT_EQ(Json::parse(*row->extra),
-            Json({{"until", 1772625600},
-                  {"days", {{"2026-03-04", {{"held", 100}, {"lost", 7}, {"cost", 1500}}}}}}));
+  EXPECT_EQ(Json::parse(*row->extra), Json({{"until", 1772625600},
+                                            {"days",
+                                             {{"2026-03-04",
+                                               {{"held", 100},
+                                                {"lost", 7},
+                                                {"cost", 1500},
+                                                {"starts", 3},
+                                                {"waited", 90},
+                                                {"longest", 60}}}}}}));
   EXPECT_EQ(project_row(R"({"metadata":{"name":"p"},"spec":{"queue":"q"}})")->extra, nullptr);
+}
+
+TEST(Disruptions, AreReadAsTheOperatorKeepsThem) {
+  const Json file = {
+      {"data",
+       {{"lines",
+         R"({"at":"2026-03-04T12:00:01Z","job":"gone","user":"ann","reason":"Reclaimed","message":"for cv/x","gave":"4500m","cost":60,"owed":true}
+somebody edited this
+{"at":"soon","job":"x","gave":"1"}
+{"at":"2026-03-04T12:00:02Z","job":"b","gave":"1"}
+)"}}}};
+  const auto lines = disruptions_in(file);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0], Json({{"at", 1772625601},
+                            {"job", "gone"},
+                            {"user", "ann"},
+                            {"reason", "Reclaimed"},
+                            {"message", "for cv/x"},
+                            {"gave", 4500},
+                            {"cost", 60},
+                            {"owed", true}}));
+  EXPECT_EQ(lines[1]["cost"], 0);
+  EXPECT_TRUE(disruptions_in(Json::object()).empty());
+}
+
+TEST(ServicePast, IsWhatChangedAndNoMore) {
+  const auto row = service_row(R"({"metadata": {"name": "chat"},
+ "spec": {"autoscaling": {"minReplicas": 1, "maxReplicas": 4, "metric": "RequestsRunning", "target": "4"}},
+ "status": {"readyReplicas": 2, "desiredReplicas": 3, "allocated": {"gpu": "2"}, "conditions": [
+  {"type": "ScalingActive", "status": "True", "reason": "ValidMetricFound", "lastTransitionTime": "2026-03-04T12:00:00Z",
+   "message": "RequestsRunning is 9500m in 2 replicas over 1m, target 4 for each: 3 wanted"}]}})");
+  ASSERT_TRUE(row && row->sample);
+  ServiceSample sample = *row->sample;
+  EXPECT_EQ(sample.load, 9500);
+  ServicePast past;
+  EXPECT_EQ(past.text_of("nlp/chat"), "[]");
+  sample.at = 100;
+  past.note("nlp/chat", sample);
+  sample.at = 200;
+  past.note("nlp/chat", sample);
+  sample.at = 300, sample.ready = 3, sample.load.reset();
+  past.note("nlp/chat", sample);
+  const auto told = Json::parse(past.text_of("nlp/chat"));
+  ASSERT_EQ(told.size(), 2U);
+  EXPECT_EQ(told[0], Json({100, 2, row->sample->wanted, 2000, 9500}));
+  EXPECT_EQ(told[1], Json({300, 3, row->sample->wanted, 2000, nullptr}));
+  for (int i = 0; i < 2000; ++i) {
+    sample.at = 1000 + i, sample.ready = i % 2;
+    past.note("nlp/chat", sample);
+  }
+  EXPECT_EQ(Json::parse(past.text_of("nlp/chat")).size(), ServicePast::kMost);
+  past.forget("nlp/chat");
+  EXPECT_EQ(past.text_of("nlp/chat"), "[]");
+  // Without autoscaling there is no load.
+  EXPECT_EQ(service_row(R"({"metadata":{"name":"a"},"status":{"conditions":[]}})")->sample->load,
+            std::nullopt);
 }
 
 TEST(Rows, FindThePoolOfANode) {

@@ -161,14 +161,25 @@ class Member final : public Visitor {
 
   client::Task<client::Result<std::string>> job_details(client::ObjectRef job) override {
     client::CurlTransport transport(state_->api.environment(), as_user(state_->config, token_.reveal()));
-    client::ApiOptions options;
-    options.timeout = std::chrono::seconds{10};
-    options.max_repeats = 1;
-    client::ApiClient api(state_->api.environment(), transport, options);
+    client::ApiClient api(state_->api.environment(), transport, options());
     co_return co_await ui::job_details(api, std::move(job), what_helps);
   }
 
+  client::Task<client::Result<std::string>> disruptions_of(std::string ns) override {
+    client::CurlTransport transport(state_->api.environment(), as_user(state_->config, token_.reveal()));
+    client::ApiClient api(state_->api.environment(), transport, options());
+    co_return co_await ui::disruptions_of(api, std::move(ns));
+  }
+
  private:
+  // Somebody waits for the answer.
+  static client::ApiOptions options() {
+    client::ApiOptions options;
+    options.timeout = std::chrono::seconds{10};
+    options.max_repeats = 1;
+    return options;
+  }
+
   std::shared_ptr<ClusterDoor::State> state_;
   client::Secret token_;
   std::shared_ptr<const Rights> rights_ = std::make_shared<const Rights>();  // nothing

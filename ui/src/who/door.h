@@ -33,6 +33,7 @@ class Visitor {
   virtual client::Task<std::optional<Refusal>> look_again() = 0;
   // details.h, with the visitor's own rights.
   virtual client::Task<client::Result<std::string>> job_details(client::ObjectRef job) = 0;
+  virtual client::Task<client::Result<std::string>> disruptions_of(std::string ns) = 0;
 };
 
 class Door {

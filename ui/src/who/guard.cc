@@ -24,6 +24,9 @@ class Owner final : public Visitor {
   client::Task<client::Result<std::string>> job_details(client::ObjectRef job) override {
     return ui::job_details(api_, std::move(job), what_helps);
   }
+  client::Task<client::Result<std::string>> disruptions_of(std::string ns) override {
+    return ui::disruptions_of(api_, std::move(ns));
+  }
 
  private:
   client::ApiClient& api_;

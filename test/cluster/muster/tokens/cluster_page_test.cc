@@ -98,7 +98,8 @@ bool has(const std::string& text, const std::string& part) {
 TEST_F(ClusterPage, TellsNothingWithoutAToken) {
   EXPECT_EQ(get("/", "").status, 200);
   EXPECT_EQ(get("/healthz", "").status, 200);
-  for (const char* path : {"/api/changes", "/api/job?namespace=team&name=x", "/api/nothing"}) {
+  for (const char* path : {"/api/changes", "/api/job?namespace=team&name=x",
+                           "/api/disruptions?namespace=team", "/api/nothing"}) {
     const auto answer = get(path, "");
     EXPECT_EQ(answer.status, 401) << path;
     EXPECT_THAT(answer.body, HasSubstr("asksToken")) << path;
@@ -136,6 +137,11 @@ TEST_F(ClusterPage, ShowsAResearcherTheirProjectAndNothingOfOthers) {
   const auto theirs = get("/api/job?namespace=other&name=theirs-only", rosa_);
   EXPECT_EQ(theirs.status, 403);
   EXPECT_THAT(theirs.body, AllOf(HasSubstr("system:serviceaccount:team:rosa"), HasSubstr("forbidden")));
+  EXPECT_EQ(get("/api/disruptions?namespace=team", rosa_).body, R"({"disruptions":[]})");
+  EXPECT_EQ(get("/api/disruptions?namespace=other", rosa_).status, 403);
+  EXPECT_EQ(get("/api/disruptions", rosa_).status, 400);
+  EXPECT_EQ(get("/api/service?namespace=team&name=any", rosa_).body, R"({"samples":[]})");
+  EXPECT_EQ(get("/api/service?namespace=other&name=any", rosa_).status, 403);
 }
 
 TEST_F(ClusterPage, ShowsAStrangerNothing) {
@@ -149,6 +155,7 @@ TEST_F(ClusterPage, ShowsAStrangerNothing) {
     EXPECT_THAT(told, Not(HasSubstr(word)));
   EXPECT_EQ(get("/api/job?namespace=team&name=mine", stranger_).status, 403);
   EXPECT_EQ(get("/api/job?namespace=other&name=theirs-only", stranger_).status, 403);
+  EXPECT_EQ(get("/api/disruptions?namespace=team", stranger_).status, 403);
 }
 
 TEST_F(ClusterPage, ShowsTheTreeToWhoMayReadIt) {

@@ -209,11 +209,31 @@ std::string today() {
   return text;
 }
 
-// 100 GPU-hours, 89 of them useful.
+// 100 GPU-hours, 89 of them useful; two jobs waited 90 s on average.
 json usage() {
-  return {
-      {"until", today() + "T00:00:01Z"},
-      {"days", {{{"date", today()}, {"sum", {{"gpuSeconds", 360000}, {"idle", 36000}, {"lost", 3600}}}}}}};
+  return {{"until", today() + "T00:00:01Z"},
+          {"days",
+           {{{"date", today()},
+             {"sum", {{"gpuSeconds", 360000}, {"idle", 36000}, {"lost", 3600}}},
+             {"waits", {{"starts", 2}, {"seconds", 180}, {"longest", 130}}}}}}};
+}
+
+// As the operator keeps it (docs/decisions/0104).
+json lost_by_a_ghost() {
+  const json line = {{"at", today() + "T00:00:01Z"},
+                     {"job", "ghost"},
+                     {"reason", "Reclaimed"},
+                     {"message", kEvil},
+                     {"gave", "8"},
+                     {"cost", 3600},
+                     {"owed", true}};
+  return {{"apiVersion", "v1"},
+          {"kind", "ConfigMap"},
+          {"metadata",
+           {{"name", "muster-disruptions-0"},
+            {"namespace", "team"},
+            {"labels", {{"muster.dev/disruptions", "true"}}}}},
+          {"data", {{"lines", line.dump()}}}};
 }
 
 json every_view() {
@@ -230,8 +250,12 @@ json every_view() {
       view("#/job/team/runs", "Jobs", {"runs-worker-0-1", "Running, ready", "Admitted, attempt 1", kEvil}),
       view("#/job/team/broken", "Jobs", {"exit code 1"}),
       view("#/history", "History",
-           {"Projects, in the last 30 days", "89 %", "Pools, in the last 30 days", "25 %"}),
-      view("#/services", "Services", {"team/serves", "Ready."})};
+           {"Projects, in the last 30 days", "89 %", "1m 30s", "2m 10s", "Pools, in the last 30 days",
+            "25 %"}),
+      view("#/history/project/team", "History",
+           {"Days of project team", "What its jobs had to give", "ghost (gone)", kEvil, "1h"}),
+      view("#/services", "Services", {"team/serves", "Ready."}),
+      view("#/services/team/serves", "Services", {"Ready.", "Replicas, for", "the latest 500 changes"})};
 }
 
 // Jobs of every phase, and what the page says of each.
@@ -275,6 +299,7 @@ TEST_F(Ui, IsRightInABrowser) {
                        {"days", {{{"date", today()}, {"gpuSeconds", 400000}, {"unallocated", 100000}}}}}}}}});
   cluster_->patch("/api/v1/nodes/node-1",
                   {{"metadata", {{"annotations", {{"muster.dev/gpu-unhealthy", "7"}}}}}});
+  cluster_->apply(lost_by_a_ghost().dump());
   Page page(*cluster_, admin());
   const auto problems = browse(page.url(), every_view());
   muster_ = cluster_->muster();
