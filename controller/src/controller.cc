@@ -36,6 +36,8 @@ constexpr Duration kMinAhead = milliseconds{100};
 constexpr Duration kStopDeadline = seconds{24};
 constexpr Duration kEventsDeadline = kStopDeadline + seconds{3};
 constexpr Duration kLeaseDeadline = kEventsDeadline + milliseconds{2500};
+// How often it is looked whether the API server has a kind that it may do without.
+constexpr Duration kDiscoverAgain = seconds{30};
 // A pod whose request got no answer may come to be for so long.
 constexpr Duration kMayArrive = seconds{15};
 
@@ -79,6 +81,7 @@ Controller::Impl::Impl(client::Environment e, client::Transport& transport, clie
       lease_api(e, transport, lease_options(o)),
       recorder(api, "muster.dev/controller", o.identity),
       caches(api),
+      topologies(api, reconcilers::kNodeTopologies, reconcilers::decode_node_topology),
       placement([this] { dirty.notify(); }),
       ledger(caches.queues.store(), caches.projects.store(), caches.node_pools.store()),
       context{e, api, recorder, caches, placement, seconds{o.status_interval}},
@@ -120,6 +123,7 @@ Controller::Impl::Impl(client::Environment e, client::Transport& transport, clie
       watching(e.executor),
       recording(e.executor),
       electing(e.executor),
+      watching_topologies(e.executor),
       planning(e.executor),
       reconciling(e.executor) {
   context.node_grace = seconds{o.node_grace};
@@ -335,8 +339,26 @@ void Controller::Impl::start_watches() {
   watch(caches.network_policies);
 }
 
+client::Task<void> Controller::Impl::follow_topologies() {
+  const auto& kind = reconcilers::kNodeTopologies;
+  const std::string group = "/apis/" + kind.group + "/" + kind.version;
+  bool slept = true;
+  while (slept && !stopping) {
+    client::HttpRequest question;
+    question.target = group;
+    const auto answer = co_await api.raw(std::move(question));
+    const bool is_known = answer && (answer->status == 200 || answer->status == 404);
+    const bool is_served = is_known && answer->body.contains('"' + kind.plural + '"');
+    // What it knew goes with the kind: the API server deletes the objects first.
+    if (is_known && !is_served) watching_topologies.cancel();
+    if (is_served && watching_topologies.empty() && !stopping) watching_topologies.spawn(topologies.run());
+    slept = co_await env.clock.sleep_for(kDiscoverAgain);
+  }
+}
+
 client::Task<Ended> Controller::Impl::run() {
   start_watches();
+  watching.spawn(follow_topologies());
   recording.spawn(recorder.run());
   while (!caches.synced() && !stopping) {
     if (!co_await wake.wait()) break;
@@ -375,6 +397,8 @@ client::Task<void> Controller::Impl::wind_down() {
   co_await end_by(electing, began + kLeaseDeadline);
   watching.cancel();
   co_await watching.join();
+  watching_topologies.cancel();
+  co_await watching_topologies.join();
 }
 
 bool Controller::Impl::may_release_lease() const {

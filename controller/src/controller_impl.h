@@ -16,6 +16,7 @@
 #include "muster/reconcilers/caches/reconciler_context.h"
 #include "muster/reconcilers/gpu_metrics/gpu_monitor.h"
 #include "muster/reconcilers/jobs/training_job.h"
+#include "muster/reconcilers/placement/node_topology.h"
 #include "muster/reconcilers/placement/placement_model.h"
 #include "muster/reconcilers/projects/capacity.h"
 #include "muster/reconcilers/projects/disruption_keeper.h"
@@ -105,6 +106,8 @@ struct Controller::Impl {
   template <class T>
   void watch(client::Informer<T>& informer);
   void start_watches();
+  // NodeResourceTopology is a kind of others: it is watched while the API server has it.
+  client::Task<void> follow_topologies();
   client::Task<Ended> run();
   // No new work; what is under way ends, or is cancelled at the deadline; then the events are sent; the lease
   // goes last. Nothing that was started runs any more when it returns.
@@ -125,6 +128,7 @@ struct Controller::Impl {
   client::ApiClient lease_api;  // renewals do not queue behind pods
   client::EventRecorder recorder;
   reconcilers::Caches caches;
+  client::Informer<reconcilers::NodeTopology> topologies;
   reconcilers::PlacementModel placement;
   reconcilers::Ledger ledger;
   reconcilers::ReconcilerContext context;
@@ -158,6 +162,7 @@ struct Controller::Impl {
   std::vector<std::function<void()>> replays;
   // All that runs, by what it takes to end it.
   client::TaskGroup watching, recording, electing;  // end when cancelled
+  client::TaskGroup watching_topologies;            // likewise
   client::TaskGroup planning;                       // likewise: plans, fresh numbers of capacity, disruptions
   client::TaskGroup reconciling;                    // the runners' workers: end when their queues are shut
   Controller::Probe probe;

@@ -48,6 +48,10 @@ void Controller::Impl::listen_to_nodes_and_pods() {
                 placement.node_gone(*before);
               if (before && (!now || is_other_health(*before, *now))) add_jobs_on(before->meta.name);
             });
+  on_change(topologies, [this](const client::Ptr<reconcilers::NodeTopology>& before,
+                               const client::Ptr<reconcilers::NodeTopology>& now) {
+    placement.topology((now ? now : before)->meta.name, now);
+  });
   on_change(caches.pods, [this](const client::Ptr<client::Pod>& before, const client::Ptr<client::Pod>& now) {
     pod_changed(before, now);
   });

@@ -66,6 +66,8 @@ bool within_bounds(const ClusterModel& s, const Recount& counted, const Job& j, 
 
 std::int64_t room_on(const ClusterModel& s, const Recount& counted, NodeId id, const RoleSpec& role) {
   const Node& n = s.node(id);
+  // What fits is no matter of counting there.
+  if (role.gpus > 1 && n.spec.numa_policy != NumaPolicy::kAny) return 0;
   const Tally held = counted.on(id);
   const Resources free = n.spec.allocatable - held.target() - held.leaving;
   std::int64_t devices = 0;

@@ -116,6 +116,8 @@ NodeSpec some_node(Dice& dice) {
     for (std::int32_t g = 0; g < n.gpus; ++g) n.gpu_numa.push_back(g * 2 / n.gpus);
     const NumaZone half{MilliCpu{n.allocatable.cpu.value / 2}, Bytes{n.allocatable.memory.value / 2}};
     if (dice.one_in(2)) n.zones = {half, half};
+    if (dice.one_in(3)) n.numa_policy = dice.one_in(2) ? NumaPolicy::kSingle : NumaPolicy::kRestricted;
+    if (dice.one_in(4)) n.unaligned = "nobody says";
   }
   return n;
 }

@@ -416,12 +416,17 @@ class SolutionAudit {
 
   // --- whether a piece could be put back, where places are but a matter of counting
 
+  bool some_node_aligns() const {
+    return std::any_of(s_.nodes().all().begin(), s_.nodes().all().end(),
+                       [](const Node& n) { return n.spec.numa_policy != NumaPolicy::kAny; });
+  }
+
   bool simple() const {
     const Job& j = s_.job(c_.job);
     const Request& r = s_.request_of(j);
     return !s_.tree().reserves() && r.roles.size() == 1 && r.groups.empty() && r.topology.required.empty() &&
            !r.about_pods && s_.jobs().with_anti_affinity().empty() && r.roles[0].topology.required.empty() &&
-           !r.roles[0].numa_aligned &&
+           !r.roles[0].numa_aligned && (r.roles[0].gpus <= 1 || !some_node_aligns()) &&
            (r.roles[0].gpus == 0 || r.roles[0].share.kind == GpuShare::Kind::kWhole);
   }
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "explain/reasons.h"
+#include "node/numa.h"
 #include "node/resource_vector.h"
 #include "node/sharing.h"
 #include "place/nodes.h"
@@ -341,10 +342,13 @@ PendingReason reason_of_shortage(ClusterModel& s, Request& request, PoolId pool,
   if (auto v = reason_of_topology(s, request, pool, false)) return *v;
   const RoleSpec& r = request.roles[role];
   std::int64_t fit = 0;
+  bool aligned = false;
   s.work.spend(s.pool(pool).domains[0].nodes);
   for (const NodeId id : s.pool(pool).nodes) {
-    if (s.node(id).takes_part() && request.eligible[role][static_cast<std::size_t>(id)])
-      fit += room_for(s.node(id), s.pool(pool).spec, r, View::kNow);
+    const Node& n = s.node(id);
+    if (!n.takes_part() || !request.eligible[role][static_cast<std::size_t>(id)]) continue;
+    fit += room_for(n, s.pool(pool).spec, r, View::kNow);
+    aligned = aligned || must_align(n.spec, r);
   }
   const ResourceKind what = r.gpus > 0 ? ResourceKind::kGpu : ResourceKind::kCpu;
   const auto by = holders(s, request, pool, {role}, what);
@@ -355,7 +359,8 @@ PendingReason reason_of_shortage(ClusterModel& s, Request& request, PoolId pool,
   if (fit < need) {
     v.message = "enough is free in pool " + name + " in all, but only " + std::to_string(fit) + " of " +
                 std::to_string(need) + " pods of role " + r.name + " find it on one node" +
-                (r.numa_aligned ? ", with all of a pod on one NUMA node" : "") +
+                (aligned ? ", with all of a pod on one NUMA node" : "") +
+                (aligned && !r.numa_aligned ? " where kubelets align" : "") +
                 bound_text(s, request, pool, {role}) + held_by(s, by, what);
   } else {
     need = request.total.pods;

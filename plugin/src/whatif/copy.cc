@@ -6,6 +6,7 @@
 #include <array>
 #include <optional>
 
+#include "muster/reconcilers/placement/node_topology.h"
 #include "muster/reconcilers/pods/names.h"
 #include "output/text.h"
 
@@ -156,7 +157,7 @@ Json copy_of_pod(const Json& pod) {
 }
 
 Json copy_of_other(Json object, const std::string& api_version, const std::string& kind) {
-  Json copy = keep(object, {"spec", "value", "globalDefault"});
+  Json copy = keep(object, {"spec", "value", "globalDefault", "zones", "attributes", "topologyPolicies"});
   copy["apiVersion"] = api_version;
   copy["kind"] = kind;
   copy["metadata"] = meta_of_copy(object);
@@ -166,6 +167,21 @@ Json copy_of_other(Json object, const std::string& api_version, const std::strin
     copy["status"] = keep(object["status"], {"capacity", "allocatable", "conditions", "addresses"});
   return copy;
 }
+
+namespace {
+
+// Of which a cluster may know nothing.
+void copy_topologies(Reader& reader, ClusterCopy& copy) {
+  auto topologies = reader.list_json(reconcilers::kNodeTopologies, {});
+  if (!topologies && topologies.error().code != client::ErrorCode::kNotFound)
+    copy.unknown.emplace_back(
+        "You may not list noderesourcetopologies: what asks for gpus.numaAligned finds no node.");
+  for (auto& one : topologies ? *topologies : std::vector<Json>{})
+    copy.objects.push_back(
+        copy_of_other(std::move(one), "topology.node.k8s.io/v1alpha2", "NodeResourceTopology"));
+}
+
+}  // namespace
 
 std::expected<ClusterCopy, std::string> copy_cluster(Reader& reader, const std::string& ns) {
   ClusterCopy copy;
@@ -179,6 +195,7 @@ std::expected<ClusterCopy, std::string> copy_cluster(Reader& reader, const std::
     for (const auto& one : refused) text += "\n  " + one;
     return std::unexpected(text + "\n" + std::string(kAskForViewer) + ", and to let you list nodes.");
   }
+  copy_topologies(reader, copy);
   auto classes = reader.list_json(client::resources::kPriorityClasses, {});
   if (!classes)
     copy.unknown.emplace_back("You may not list priorityclasses: only those that Muster ships are known.");

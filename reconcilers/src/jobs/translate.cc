@@ -122,11 +122,6 @@ std::optional<std::string> not_supported(const crds::TrainingJobSpec& spec) {
              "gpus.onMemoryPressure: this version of Muster does not see how much memory is in use, and "
              "restarts nobody for it; Wait and Swap are handed to the node's sharing layer";
     }
-    if (gpus.numa_aligned) {
-      return at +
-             "gpus.numaAligned: this version of Muster does not see which GPUs a kubelet gives to a pod; "
-             "leave it out, and let the kubelets' Topology Manager align them";
-    }
   }
   return std::nullopt;
 }

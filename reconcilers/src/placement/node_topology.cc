@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -35,9 +36,12 @@ std::optional<std::int32_t> numa_node_of(const std::string& name) {
   return error == std::errc() && next == end && number >= 0 ? std::optional(number) : std::nullopt;
 }
 
+// Of what a zone does not list nobody knows how much it has: the whole node bounds it.
+constexpr std::int64_t kNotKnown = std::numeric_limits<std::int64_t>::max() / 4;
+
 struct Zone {
   std::int32_t number = 0;
-  placement::NumaZone amounts;
+  placement::NumaZone amounts{placement::MilliCpu{kNotKnown}, placement::Bytes{kNotKnown}};
   std::map<std::string, std::int32_t> devices;
 };
 
@@ -102,7 +106,8 @@ crds::Result<NodeTopology> read_node_topology(const Json& object) {
     if (text(find(stated, "type")) != "Node") continue;
     const auto number = numa_node_of(text(find(stated, "name")));
     are_numbered = are_numbered && number.has_value();
-    Zone& zone = list.emplace_back(Zone{number.value_or(0), {}, {}});
+    Zone& zone = list.emplace_back();
+    zone.number = number.value_or(0);
     std::size_t r = 0;
     for (const Json& resource : items(find(stated, "resources"))) {
       if (auto problem = read_resource(resource, at + std::to_string(r++) + "]", zone))

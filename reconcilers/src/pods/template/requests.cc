@@ -10,6 +10,7 @@
 #include "muster/reconcilers/pods/gpu_share.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/rendezvous.h"
+#include "pods/template/aligned.h"
 #include "pods/template/node_terms.h"
 
 namespace muster::reconcilers {
@@ -431,6 +432,7 @@ Result<PodNeeds> server_needs(const Json& pod_template, const std::optional<crds
                                 needs.pod_anti_affinity, needs);
   }
   if (!problem) problem = read_spread(*spec, at, needs);
+  if (!problem && needs.numa_aligned) problem = not_alignable(*spec, needs.share, std::string(field));
   if (problem) return std::unexpected(*problem);
   return needs;
 }

@@ -104,7 +104,7 @@ TEST_F(GitOps, WhatIsNotAllowedIsAFailureUnlessItRuns) {
   json odd = job_object({.name = "odd", .gpus = 0});
   odd["spec"]["roles"][0]["gpus"] = {{"fraction", "500m"}, {"devices", 2}, {"numaAligned", true}};
   cluster_->create(odd);
-  expect("asks for what is not supported yet", path_of_job("odd"), kFailed, phase("Queued", "NotSupported"));
+  expect("asks for what no kubelet can do", path_of_job("odd"), kFailed, phase("Queued", "InvalidSpec"));
   cluster_->remove_all_jobs();
 }
 

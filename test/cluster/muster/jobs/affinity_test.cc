@@ -255,15 +255,29 @@ TEST_F(Affinity, ReplicasStandInDifferentRacks) {
   EXPECT_EQ(racks, (std::set<char>{'a', 'b'}));
   testcluster::NodeTemplate node;
   node.prefix = "c";
+  node.count = 2;
   node.gpus = 2;
   node.labels = {{kRack, "c"}};
   ASSERT_TRUE(c.real().add_nodes(node));
-  EXPECT_TRUE(s_.wait_ready("racks", 3)) << s_.say("racks");
-  EXPECT_EQ(nodes_of(s_.pods("racks")).count("c-0"), 1u);
+  ASSERT_TRUE(s_.wait_ready("racks", 3)) << s_.say("racks");
+
+  // A node dies: its rack has another, and the replicas in the other racks do not notice.
+  const auto uids = s_.uids("racks");
+  const std::string lost = nodes_of(s_.pods("racks")).contains("c-0") ? "c-0" : "c-1";
+  const std::string other = lost == "c-0" ? "c-1" : "c-0";
+  down(lost, true);
+  ASSERT_TRUE(c.wait(60s, [&] {
+    const auto now = nodes_of(s_.pods("racks"));
+    return now.size() == 3 && now.contains(other) && s_.status("racks").value("readyReplicas", 0) == 3;
+  })) << s_.say("racks");
+  const auto now = s_.uids("racks");
+  EXPECT_EQ(std::ranges::count_if(uids, [&](const auto& uid) { return now.contains(uid); }), 2)
+      << "one was lost";
+  down(lost, false);
   // First its pod: of a node that is gone, only the collector of pods takes it away, a minute later.
   c.remove(path_of_service("racks"));
   EXPECT_TRUE(c.wait(kCollected, [&] { return c.all_pods().empty(); }));
-  c.remove("/api/v1/nodes/c-0");
+  for (const char* gone : {"c-0", "c-1"}) c.remove(std::string("/api/v1/nodes/") + gone);
 }
 
 // As many nodes as replicas. A replica of the new revision stands beside one of the old, and nobody is

@@ -214,7 +214,7 @@ TEST(NotSupported, NamesTheField) {
   role.gpus.emplace().count = 1;
   EXPECT_FALSE(not_supported(with(role)));
   role.gpus->numa_aligned = true;
-  EXPECT_THAT(*not_supported(with(role)), testing::StartsWith("spec.roles[0].gpus.numaAligned: "));
+  EXPECT_FALSE(not_supported(with(role)));
   crds::Role apart;
   apart.pod_template.value = std::make_shared<const crds::Json>(crds::Json::parse(
       R"({"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}},
