@@ -249,6 +249,52 @@ TEST_F(Share, SlicesThatAreCutAreAskedForAsResources) {
       << cluster_->job("uncut").dump(2);
 }
 
+// Nodes as AMD's device plugin and node labeller leave them.
+TEST_F(Share, GpusOfAnotherVendorAreKnownByItsLabels) {
+  cluster_->apply(R"(
+apiVersion: muster.dev/v1alpha1
+kind: NodePool
+metadata: {name: default}
+spec: {nodeSelector: {matchExpressions: [{key: amd.com/gpu.family, operator: DoesNotExist}]}, default: true}
+---
+apiVersion: muster.dev/v1alpha1
+kind: NodePool
+metadata: {name: amd}
+spec:
+  nodeSelector: {matchExpressions: [{key: amd.com/gpu.family, operator: Exists}]}
+  gpuResource: amd.com/gpu
+  gpuLabels: {model: amd.com/gpu.product-name, memory: amd.com/gpu.vram}
+)");
+  testcluster::NodeTemplate node;
+  node.prefix = "amd";
+  node.gpus = 0;
+  node.resources = {{"amd.com/gpu", "2"}};
+  node.labels = {{"amd.com/gpu.family", "AI"},
+                 {"amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM"},
+                 {"amd.com/gpu.vram", "192G"}};
+  ASSERT_TRUE(cluster_->real().add_nodes(node));
+  const auto on_amd = [](const std::string& name, const json& gpus) {
+    json job = job_with(name, gpus);
+    job["spec"]["pools"] = {"amd"};
+    return job;
+  };
+  start(on_amd("whole", {{"count", 1}, {"models", {"AMD_Instinct_MI300X_OAM"}}}));
+  EXPECT_EQ(cluster_->pods("whole")[0]["spec"]["containers"][0]["resources"]["limits"]["amd.com/gpu"], "1");
+  cluster_->create(on_amd("other", {{"count", 1}, {"models", {"AMD_Instinct_MI250X"}}}));
+  EXPECT_TRUE(cluster_->wait(30s, [] { return cluster_->reason("other") == "NoMatchingNodes"; }))
+      << cluster_->job("other").dump(2);
+  start(on_amd("part", {{"memory", "48Gi"}}));
+  EXPECT_EQ(cluster_->job("part")["status"]["allocated"]["gpu"], "250m") << "of 192 GiB";
+  cluster_->create(on_amd("large", {{"memory", "193Gi"}}));
+  EXPECT_TRUE(cluster_->wait(30s, [] { return cluster_->reason("large") == "NoMatchingNodes"; }))
+      << cluster_->job("large").dump(2);
+  EXPECT_TRUE(cluster_->wait(20s, [] {
+    const json days = cluster_->get("/apis/muster.dev/v1alpha1/projects/team")
+                          .value("/status/usage/days"_json_pointer, json::array());
+    return days.dump().contains(R"("name":"AMD_Instinct_MI300X_OAM")");
+  })) << cluster_->get("/apis/muster.dev/v1alpha1/projects/team").dump(2);
+}
+
 // Admission, reservation, hosts file, pods, status, Service: killed after each of the first writes, and after
 // the first of the way back.
 TEST_F(Share, KilledAfterAnyWriteNothingIsLostOrLeft) {
