@@ -112,8 +112,8 @@ TEST_F(Share, HalvesShareOneGpuAndNobodyElseGetsIt) {
   start(half("two"));
   EXPECT_EQ(devices_of("one"), devices_of("two"));
   EXPECT_THAT(reservations(), SizeIs(1));
-  // Below the one is moved whose work costs less. Times in a status are whole seconds, so two of them may seem equal
-  // that are a second apart and took different times to start.
+  // Below the one is moved whose work costs less. Times in a status are whole seconds, so two of them may
+  // seem equal that are a second apart and took different times to start.
   std::this_thread::sleep_for(3s);
   start(half("three"));
   EXPECT_NE(devices_of("one"), devices_of("three"));
@@ -247,6 +247,34 @@ TEST_F(Share, SlicesThatAreCutAreAskedForAsResources) {
   cluster_->create(job_with("uncut", {{"mig", "3g.40gb"}}));
   EXPECT_TRUE(cluster_->wait(30s, [] { return cluster_->reason("uncut") == "NoMatchingNodes"; }))
       << cluster_->job("uncut").dump(2);
+}
+
+// The pod as the API server has taken it. (What a kubelet and HAMi-core make of it no simulated node shows.)
+TEST_F(Share, APoolThatEnforcesByHamiHasItsLibraryAndLimitsInThePods) {
+  const std::string pool = "/apis/muster.dev/v1alpha1/nodepools/default";
+  cluster_->patch(pool, {{"spec", {{"sharing", {{"mode", "TimeSlicing"}, {"enforcement", "HAMi"}}}}}});
+  cluster_->catch_up();
+  start(half("limited"));
+  const json spec = cluster_->pods("limited")[0]["spec"];
+  std::map<std::string, std::string> env;
+  for (const auto& v : spec["containers"][0]["env"]) env[v["name"]] = v.value("value", "");
+  EXPECT_EQ(env["CUDA_DEVICE_MEMORY_LIMIT_0"], "40779m") << "half of 81559 MiB";
+  EXPECT_EQ(env["CUDA_DEVICE_SM_LIMIT"], "50");
+  EXPECT_EQ(env["GPU_CORE_UTILIZATION_POLICY"], "force");
+  std::map<std::string, std::string> mounted;  // by path: what of the node
+  for (const auto& mount : spec["containers"][0]["volumeMounts"]) {
+    for (const auto& volume : spec["volumes"]) {
+      if (volume["name"] == mount["name"])
+        mounted[mount["mountPath"]] = volume.value("/hostPath/path"_json_pointer, std::string());
+    }
+  }
+  EXPECT_EQ(mounted["/usr/local/vgpu/libvgpu.so"], "/usr/local/vgpu/libvgpu.so");
+  EXPECT_EQ(mounted["/etc/ld.so.preload"], "/usr/local/vgpu/ld.so.preload");
+  check_devices("limited");
+  cluster_->patch(pool, {{"spec", {{"sharing", nullptr}}}});
+  cluster_->catch_up();
+  start(half("free"));
+  EXPECT_THAT(cluster_->pods("free")[0].dump(), Not(HasSubstr("vgpu")));
 }
 
 // Nodes as AMD's device plugin and node labeller leave them.
