@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "muster/crds/gpu_labels.h"
+
 namespace muster::ui {
 namespace {
 
@@ -278,10 +280,8 @@ Text node_row(const client::Node& node, const std::vector<const PoolRow*>& pools
     Fields f;
     f.put("pool", pool->meta.name);
     f.put("gpus", std::min(gpus, kMostGpus));
-    f.put("model", [&] {
-      const std::string* model = client::find_value(node.labels, "nvidia.com/gpu.product");
-      return model == nullptr ? std::string() : *model;
-    }());
+    const auto value = [&](const std::string& label) { return client::find_value(node.labels, label); };
+    f.put("model", crds::gpus_of_node(crds::gpu_labels_of(pool->spec), value).model);
     f.put("unhealthy", Json(unhealthy_gpus(node)));
     if (!node.ready)
       f.put("state", std::string("NotReady"));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "muster/crds/gpu_labels.h"
 #include "muster/reconcilers/placement/placement_specs.h"
 #include "muster/reconcilers/pods/names.h"
 #include "output/text.h"
@@ -93,6 +94,13 @@ std::vector<NodeUse> in_order(std::map<std::string, NodeUse> by_name) {
   return uses;
 }
 
+std::string model_of(const client::Node& node, const std::vector<crds::NodePool>& pools) {
+  crds::StringMap labels;
+  for (const auto& [key, value] : node.labels) labels.emplace(key.str(), value);
+  const auto value = [&](const std::string& label) { return client::find_value(node.labels, label); };
+  return crds::gpus_of_node(crds::gpu_labels_of(pools, labels), value).model;
+}
+
 std::string counted(char cell, const char* what, std::int64_t count) {
   return count == 0 ? "" : fmt::format("{}  {} ({})\n", cell, what, count);
 }
@@ -109,10 +117,8 @@ std::vector<NodeUse> node_uses(const std::vector<client::Node>& nodes,
   for (const auto& n : nodes) {
     const auto gpus = static_cast<std::size_t>(gpus_in(n.extended, gpu_resources));
     if (gpus == 0) continue;
-    const std::string* model = client::find_value(n.labels, "nvidia.com/gpu.product");
     NodeUse& use = by_name[n.meta.name];
-    use = {n.meta.name, state_of(n), model == nullptr ? "" : *model,
-           std::vector<std::vector<std::string>>(gpus)};
+    use = {n.meta.name, state_of(n), model_of(n, pools), std::vector<std::vector<std::string>>(gpus)};
     const std::string* unhealthy = client::find_value(n.annotations, reconcilers::kGpuUnhealthyAnnotation);
     if (unhealthy != nullptr) fail_gpus(use, reconcilers::parse_gpu_list(*unhealthy));
   }

@@ -11,6 +11,7 @@
 #include "muster/reconcilers/common/log.h"
 #include "muster/reconcilers/placement/placement_specs.h"
 #include "muster/reconcilers/pods/gpu_share.h"
+#include "muster/reconcilers/pods/hami.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/pod_builder.h"
 #include "muster/reconcilers/pods/pod_identity.h"
@@ -26,6 +27,28 @@ using client::ErrorCode;
 constexpr std::size_t kFanOut = 32;
 // Pods that are being made at once, over all jobs.
 constexpr std::size_t kCreating = 64;
+
+// What makes the pods of a job: one builder for all nodes, or under HAMi-core one for each size of GPUs.
+class Builders {
+ public:
+  Builders(JobPtr job, GpuMeans gpus, bool hami)
+      : job_(std::move(job)), gpus_(std::move(gpus)), hami_(hami) {}
+
+  const PodBuilder& of(crds::Bytes gpu_memory) {
+    if (!hami_) gpu_memory = {};
+    const auto made = all_.find(gpu_memory.value);
+    if (made != all_.end()) return made->second;
+    PodBuilder builder =
+        hami_ ? PodBuilder(under_hami(job_->value, gpu_memory), gpus_) : PodBuilder(job_->value, gpus_);
+    return all_.emplace(gpu_memory.value, std::move(builder)).first->second;
+  }
+
+ private:
+  JobPtr job_;
+  GpuMeans gpus_;
+  bool hami_;
+  std::map<std::int64_t, PodBuilder> all_;  // by bytes
+};
 
 // Its owner was a job of this name that is gone. The API server's garbage collector has yet to come to it.
 bool is_owned_by_namesake(const crds::Json& object, const std::string& job) {
@@ -122,20 +145,23 @@ client::Task<bool> JobPods::create_now(client::Key key, const std::vector<std::s
   if (!job || job->value.status.assignment.attempt == 0) co_return false;
   const bool has_hosts = co_await ensure(job, Companion::kHosts);
   if (!has_hosts) co_return false;
-  const PodBuilder builder(effective(job, context_.caches)->value,
-                           context_.placement.gpu_means(job->value.status.assignment.pool));
+  const std::string& in = job->value.status.assignment.pool;
+  const auto pool = context_.caches.node_pools.store().find(in);
+  Builders builders(effective(job, context_.caches), context_.placement.gpu_means(in),
+                    pool && enforces_by_hami(pool->value.spec));
   bool all = true;
-  const std::function<client::Task<bool>(std::size_t)> one = [this, &job, &which, &builder,
+  const std::function<client::Task<bool>(std::size_t)> one = [this, &job, &which, &builders,
                                                               &all](std::size_t i) {
     struct Create {
       static client::Task<bool> run(JobPods* self, const JobPtr& for_job, std::size_t pod,
-                                    const PodBuilder& make, bool& all_made) {
+                                    Builders& builders_of, bool& all_made) {
         if (!self->still_wanted(for_job, pod)) {
           all_made = false;
           co_return false;
         }
         const auto& assignment = for_job->value.status.assignment;
         const auto& place = assignment.pods[pod];
+        crds::Bytes gpu_memory{};
         HeldDevices held;
         if (shares_gpus(for_job->value.spec, place)) {
           auto now = self->context_.gpu_holders == nullptr ? std::nullopt
@@ -145,20 +171,20 @@ client::Task<bool> JobPods::create_now(client::Key key, const std::vector<std::s
             co_return true;
           }
           held = *std::move(now);
+          gpu_memory = self->context_.placement.gpu_memory_of(place.node);
           const auto& roles = for_job->value.spec.roles;
           const auto role = std::ranges::find(roles, place.role, &crds::Role::name);
-          if (role != roles.end() && role->gpus)
-            held.memory_limits =
-                memory_limits(*role->gpus, self->context_.placement.gpu_memory_of(place.node));
+          if (role != roles.end() && role->gpus) held.memory_limits = memory_limits(*role->gpus, gpu_memory);
         }
         std::string name =
             pod_name(for_job->meta.name, place.role, place.index, assignment.attempt, place.tries);
-        const Made made = co_await self->create_one(for_job, make.pod(place, held), std::move(name));
+        const Made made =
+            co_await self->create_one(for_job, builders_of.of(gpu_memory).pod(place, held), std::move(name));
         if (made != Made::kYes) all_made = false;
         co_return made != Made::kRefused;  // the others would be refused as well
       }
     };
-    return Create::run(this, job, which[i], builder, all);
+    return Create::run(this, job, which[i], builders, all);
   };
   co_await fan_out(context_.env.executor, which.size(), kFanOut, one);
   co_return all;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "muster/common/saturating.h"
+#include "muster/crds/gpu_labels.h"
 #include "muster/reconcilers/jobs/training_job.h"
 #include "muster/reconcilers/jobs/translate.h"
 #include "muster/reconcilers/lifecycle/gang.h"
@@ -249,10 +250,13 @@ void TrainingJobReconciler::note_reading(const std::string& pool) {
 // "mixed": its GPUs are of several models; "": none is known.
 std::string TrainingJobReconciler::gpu_model_of(const crds::Assignment& assignment) const {
   std::string model;
+  const auto pool = context_.caches.node_pools.store().find(assignment.pool);
+  const crds::GpuLabels labels = crds::gpu_labels_of(pool ? pool->value.spec : crds::NodePoolSpec{});
   for (const auto& place : assignment.pods) {
     if (place.gpus.empty()) continue;
     const auto node = context_.caches.nodes.store().find(place.node);
-    const std::string here = node ? model_of(*node) : std::string();
+    const auto value = [&](const std::string& label) { return client::find_value(node->labels, label); };
+    const std::string here = node ? crds::gpus_of_node(labels, value).model : std::string();
     if (!model.empty() && here != model) return "mixed";
     model = here;
   }

@@ -5,6 +5,7 @@
 
 #include "muster/placement/cluster.h"
 #include "muster/placement/node_usage.h"
+#include "muster/reconcilers/placement/gpu_labels.h"
 #include "muster/reconcilers/placement/node_topology.h"
 #include "muster/reconcilers/placement/other_pods.h"
 #include "muster/reconcilers/placement/placed_jobs.h"
@@ -34,6 +35,7 @@ struct PlacementModel::Impl {
                     return usual_run_times(project, user, gpus);
                   }}};
   std::map<std::string, GpuMeans> gpu_means;  // by pool
+  GpuLabelsOfPools gpu_labels;
   std::map<std::string, client::Node> nodes;  // their GPU count depends on the pools' resource names
   std::map<std::string, int> listed;  // how many nodes list some of a resource beside CPU, memory and pods
   std::map<std::string, std::set<std::int32_t>> failing;  // GPUs, by node
@@ -50,6 +52,7 @@ struct PlacementModel::Impl {
 
   pl::NodeSpec to_node(const client::Node& n) const {
     pl::NodeSpec spec = node_spec(n, others.gpu_resources());
+    gpu_labels.read(spec);
     const auto topology = topologies.find(n.meta.name);
     add_topology(spec, topology == topologies.end() ? nullptr : topology->second.get(),
                  others.gpu_resources());
@@ -58,11 +61,12 @@ struct PlacementModel::Impl {
     return spec;
   }
 
-  // After pools came, went or name another resource: what counts GPUs is what any of them names.
-  void recount_gpus() {
+  // After pools came, went or name another resource: what counts GPUs is what any of them names. `read_anew`:
+  // what nodes say of their GPUs may mean something else now.
+  void recount_gpus(bool read_anew) {
     std::set<std::string> resources;
     for (const auto& [pool, means] : gpu_means) resources.insert(means.resource);
-    if (!others.count_as_gpus(std::move(resources))) return;
+    if (!others.count_as_gpus(std::move(resources)) && !read_anew) return;
     for (const auto& [name, n] : nodes) {
       if (!n.extended.empty()) cluster.upsert_node(to_node(n));
     }
@@ -151,13 +155,13 @@ void PlacementModel::pool(const crds::NodePool& pool) {
   // Nobody here cuts GPUs: slices are those that nodes list as resources, which count in any mode.
   if (spec.sharing.mode == pl::SharingMode::kMig) spec.sharing.mode = pl::SharingMode::kNone;
   impl_->cluster.upsert_pool(spec);
-  impl_->recount_gpus();
+  impl_->recount_gpus(impl_->gpu_labels.set(pool));
   impl_->touch();
 }
 void PlacementModel::pool_gone(const crds::NodePool& pool) {
   impl_->gpu_means.erase(pool.metadata.name);
   impl_->cluster.remove_pool(pool.metadata.name);
-  impl_->recount_gpus();
+  impl_->recount_gpus(impl_->gpu_labels.remove(pool.metadata.name));
   impl_->touch();
 }
 

@@ -163,6 +163,7 @@ void World::apply_base(const Change& change) {
                    capacity_stale_ = true;
                    if (!remove) return add_pool(o);
                    pools_.erase(o.metadata.name);
+                   gpu_labels_.remove(o.metadata.name);
                    reading_intervals_.erase(o.metadata.name);
                    cluster.remove_pool(o.metadata.name);
                    upsert_all_nodes();
@@ -203,6 +204,7 @@ void World::apply_base(const Change& change) {
 
 void World::add_pool(const crds::NodePool& pool) {
   pools_[pool.metadata.name] = reconcilers::pool_spec(pool);
+  gpu_labels_.set(pool);
   if (pool.spec.gpu_metrics) {
     reading_intervals_[pool.metadata.name] = reconcilers::to_duration(pool.spec.gpu_metrics->interval);
   } else {

@@ -10,6 +10,7 @@ pl::NodeSpec World::node_spec(const std::string& name) const {
   const auto found = nodes.find(name);
   if (found == nodes.end() || found->second.object == nullptr) return {};
   pl::NodeSpec spec = reconcilers::node_spec(found->second.object->node, other_pods_.gpu_resources());
+  gpu_labels_.read(spec);
   if (found->second.failed) spec.usable = false;
   const auto slices = devices_.find(name);
   if (slices != devices_.end()) {

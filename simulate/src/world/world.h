@@ -27,6 +27,7 @@
 #include "muster/placement/cluster.h"
 #include "muster/reconcilers/arrays/array_status.h"
 #include "muster/reconcilers/gpu_metrics/idle_rule.h"
+#include "muster/reconcilers/placement/gpu_labels.h"
 #include "muster/reconcilers/placement/other_pods.h"
 #include "muster/reconcilers/placement/placed_jobs.h"
 #include "muster/reconcilers/placement/scheduled_queues.h"
@@ -439,6 +440,7 @@ class World {
   reconcilers::PlacedJobs placed_;
   std::int64_t pods_made_ = 0;
   std::map<std::string, pl::PoolSpec> pools_;
+  reconcilers::GpuLabelsOfPools gpu_labels_;
   std::map<std::string, pl::Duration> reading_intervals_;  // of pools with gpuMetrics
   crds::NodePool default_pool_;
   std::map<std::string, const reconcilers::NodeTopology*> topologies_;        // by node

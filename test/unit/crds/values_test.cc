@@ -7,6 +7,7 @@
 #include <random>
 
 #include "muster/crds/duration.h"
+#include "muster/crds/gpu_labels.h"
 #include "muster/crds/quantity.h"
 #include "muster/crds/text.h"
 #include "muster/crds/time.h"
@@ -113,6 +114,57 @@ TEST(Cut, TakesNoMoreThanIsAskedForAndCutsBetweenCharacters) {
   EXPECT_EQ(cut("ab\u20accd", 7), "ab\u20accd");
   EXPECT_EQ(cut("ab\u20accde", 7), "ab...");  // the sign's bytes are 2 to 4
   EXPECT_EQ(cut("ab\u20accdef", 8), "ab\u20ac...");
+}
+
+// What one GPU has, in MiB, by a node with such labels.
+std::int64_t mib(const GpuLabels& labels, const StringMap& node) {
+  const auto value = [&](const std::string& label) {
+    const auto found = node.find(label);
+    return found == node.end() ? nullptr : &found->second;
+  };
+  return gpus_of_node(labels, value).memory.value >> 20;
+}
+std::int64_t mib(const std::string& text, UnitOfMemory unit = UnitOfMemory::kMiB) {
+  return mib(GpuLabels{.model = {}, .memory = "m", .memory_unit = unit, .memory_sum_of = {}}, {{"m", text}});
+}
+
+TEST(GpuLabels, MemoryIsReadAsVendorsWriteIt) {
+  EXPECT_EQ(mib("81920"), 81920) << "NVIDIA's feature discovery";
+  EXPECT_EQ(mib("64G"), 65536) << "AMD's node labeller, Ascend's device plugin";
+  EXPECT_EQ(mib("64Gi"), 65536);
+  EXPECT_EQ(mib("64GiB"), 65536);
+  EXPECT_EQ(mib("64GB"), 65536);
+  EXPECT_EQ(mib("512M"), 512);
+  EXPECT_EQ(mib("1T"), 1 << 20);
+  EXPECT_EQ(mib("192", UnitOfMemory::kGiB), 196608);
+  EXPECT_EQ(mib("68719476736", UnitOfMemory::kB), 65536);
+  for (const char* text :
+       {"", "G", "-1", "0", "64X", "64 G", "6.4G", "64GG", "9999999999999T", "99999999999999999999"})
+    EXPECT_EQ(mib(text), 0) << text;
+}
+
+// Intel's GPU plugin: bytes of all GPUs together.
+TEST(GpuLabels, ASumIsDivided) {
+  const GpuLabels labels{.model = "gpu.intel.com/product",
+                         .memory = "gpu.intel.com/memory.max",
+                         .memory_unit = UnitOfMemory::kB,
+                         .memory_sum_of = "gpu.intel.com/device.count"};
+  StringMap node = {{"gpu.intel.com/memory.max", "137438953472"}};
+  EXPECT_EQ(mib(labels, node), 0) << "of how many?";
+  node["gpu.intel.com/device.count"] = "2";
+  EXPECT_EQ(mib(labels, node), 65536);
+  node["gpu.intel.com/device.count"] = "0";
+  EXPECT_EQ(mib(labels, node), 0);
+}
+
+TEST(GpuLabels, AreNvidiasWhereThePoolStatesNone) {
+  NodePool amd;
+  amd.spec.node_selector.match_labels = {{"vendor", "amd"}};
+  amd.spec.gpu_labels.emplace().model = "amd.com/gpu.product-name";
+  EXPECT_EQ(gpu_labels_of({amd}, {{"vendor", "amd"}}).model, "amd.com/gpu.product-name");
+  EXPECT_EQ(gpu_labels_of({amd}, {{"vendor", "amd"}}).memory, "");
+  EXPECT_EQ(gpu_labels_of({amd}, {}).model, "nvidia.com/gpu.product");
+  EXPECT_EQ(gpu_labels_of(std::vector<NodePool>{}, {}).memory, "nvidia.com/gpu.memory");
 }
 
 }  // namespace

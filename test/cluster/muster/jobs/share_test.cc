@@ -112,8 +112,8 @@ TEST_F(Share, HalvesShareOneGpuAndNobodyElseGetsIt) {
   start(half("two"));
   EXPECT_EQ(devices_of("one"), devices_of("two"));
   EXPECT_THAT(reservations(), SizeIs(1));
-  // Below the one is moved whose work costs less. Times in a status are whole seconds, so two of them may seem equal
-  // that are a second apart and took different times to start.
+  // Below the one is moved whose work costs less. Times in a status are whole seconds, so two of them may
+  // seem equal that are a second apart and took different times to start.
   std::this_thread::sleep_for(3s);
   start(half("three"));
   EXPECT_NE(devices_of("one"), devices_of("three"));
@@ -247,6 +247,80 @@ TEST_F(Share, SlicesThatAreCutAreAskedForAsResources) {
   cluster_->create(job_with("uncut", {{"mig", "3g.40gb"}}));
   EXPECT_TRUE(cluster_->wait(30s, [] { return cluster_->reason("uncut") == "NoMatchingNodes"; }))
       << cluster_->job("uncut").dump(2);
+}
+
+// The pod as the API server has taken it. (What a kubelet and HAMi-core make of it no simulated node shows.)
+TEST_F(Share, APoolThatEnforcesByHamiHasItsLibraryAndLimitsInThePods) {
+  const std::string pool = "/apis/muster.dev/v1alpha1/nodepools/default";
+  cluster_->patch(pool, {{"spec", {{"sharing", {{"mode", "TimeSlicing"}, {"enforcement", "HAMi"}}}}}});
+  cluster_->catch_up();
+  start(half("limited"));
+  const json spec = cluster_->pods("limited")[0]["spec"];
+  std::map<std::string, std::string> env;
+  for (const auto& v : spec["containers"][0]["env"]) env[v["name"]] = v.value("value", "");
+  EXPECT_EQ(env["CUDA_DEVICE_MEMORY_LIMIT_0"], "40779m") << "half of 81559 MiB";
+  EXPECT_EQ(env["CUDA_DEVICE_SM_LIMIT"], "50");
+  EXPECT_EQ(env["GPU_CORE_UTILIZATION_POLICY"], "force");
+  std::map<std::string, std::string> mounted;  // by path: what of the node
+  for (const auto& mount : spec["containers"][0]["volumeMounts"]) {
+    for (const auto& volume : spec["volumes"]) {
+      if (volume["name"] == mount["name"])
+        mounted[mount["mountPath"]] = volume.value("/hostPath/path"_json_pointer, std::string());
+    }
+  }
+  EXPECT_EQ(mounted["/usr/local/vgpu/libvgpu.so"], "/usr/local/vgpu/libvgpu.so");
+  EXPECT_EQ(mounted["/etc/ld.so.preload"], "/usr/local/vgpu/ld.so.preload");
+  check_devices("limited");
+  cluster_->patch(pool, {{"spec", {{"sharing", nullptr}}}});
+  cluster_->catch_up();
+  start(half("free"));
+  EXPECT_THAT(cluster_->pods("free")[0].dump(), Not(HasSubstr("vgpu")));
+}
+
+// Nodes as AMD's device plugin and node labeller leave them.
+TEST_F(Share, GpusOfAnotherVendorAreKnownByItsLabels) {
+  cluster_->apply(R"(
+apiVersion: muster.dev/v1alpha1
+kind: NodePool
+metadata: {name: default}
+spec: {nodeSelector: {matchExpressions: [{key: amd.com/gpu.family, operator: DoesNotExist}]}, default: true}
+---
+apiVersion: muster.dev/v1alpha1
+kind: NodePool
+metadata: {name: amd}
+spec:
+  nodeSelector: {matchExpressions: [{key: amd.com/gpu.family, operator: Exists}]}
+  gpuResource: amd.com/gpu
+  gpuLabels: {model: amd.com/gpu.product-name, memory: amd.com/gpu.vram}
+)");
+  testcluster::NodeTemplate node;
+  node.prefix = "amd";
+  node.gpus = 0;
+  node.resources = {{"amd.com/gpu", "2"}};
+  node.labels = {{"amd.com/gpu.family", "AI"},
+                 {"amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM"},
+                 {"amd.com/gpu.vram", "192G"}};
+  ASSERT_TRUE(cluster_->real().add_nodes(node));
+  const auto on_amd = [](const std::string& name, const json& gpus) {
+    json job = job_with(name, gpus);
+    job["spec"]["pools"] = {"amd"};
+    return job;
+  };
+  start(on_amd("whole", {{"count", 1}, {"models", {"AMD_Instinct_MI300X_OAM"}}}));
+  EXPECT_EQ(cluster_->pods("whole")[0]["spec"]["containers"][0]["resources"]["limits"]["amd.com/gpu"], "1");
+  cluster_->create(on_amd("other", {{"count", 1}, {"models", {"AMD_Instinct_MI250X"}}}));
+  EXPECT_TRUE(cluster_->wait(30s, [] { return cluster_->reason("other") == "NoMatchingNodes"; }))
+      << cluster_->job("other").dump(2);
+  start(on_amd("part", {{"memory", "48Gi"}}));
+  EXPECT_EQ(cluster_->job("part")["status"]["allocated"]["gpu"], "250m") << "of 192 GiB";
+  cluster_->create(on_amd("large", {{"memory", "193Gi"}}));
+  EXPECT_TRUE(cluster_->wait(30s, [] { return cluster_->reason("large") == "NoMatchingNodes"; }))
+      << cluster_->job("large").dump(2);
+  EXPECT_TRUE(cluster_->wait(20s, [] {
+    const json days = cluster_->get("/apis/muster.dev/v1alpha1/projects/team")
+                          .value("/status/usage/days"_json_pointer, json::array());
+    return days.dump().contains(R"("name":"AMD_Instinct_MI300X_OAM")");
+  })) << cluster_->get("/apis/muster.dev/v1alpha1/projects/team").dump(2);
 }
 
 // Admission, reservation, hosts file, pods, status, Service: killed after each of the first writes, and after

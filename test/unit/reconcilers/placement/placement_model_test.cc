@@ -446,5 +446,28 @@ TEST_F(LingeringPods, AStrayIsChargedWhileADecisionIsOnItsWay) {
   EXPECT_TRUE(next_may_start());
 }
 
+// Whichever comes first, and when the pool says something else.
+TEST_F(Model, TheMemoryOfGpusIsWhatTheLabelsOfThePoolSay) {
+  client::Node amd = node("n1", {{"amd.com/gpu", 8}});
+  amd.labels = {
+      {"amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM"}, {"amd.com/gpu.vram", "192G"}, {"kind", "n1"}};
+  model.node(amd);
+  crds::NodePool stated = pool("main", "amd.com/gpu");
+  model.pool(stated);
+  EXPECT_EQ(model.gpu_memory_of("n1").value, 0);
+  stated.spec.gpu_labels.emplace().memory = "amd.com/gpu.vram";
+  model.pool(stated);
+  EXPECT_EQ(model.gpu_memory_of("n1").value, std::int64_t{192} << 30);
+  model.node(amd);
+  EXPECT_EQ(model.gpu_memory_of("n1").value, std::int64_t{192} << 30);
+  stated.spec.node_selector.match_labels = {{"kind", "n2"}};
+  model.pool(stated);
+  EXPECT_EQ(model.gpu_memory_of("n1").value, 0) << "the node is another pool's";
+  stated.spec.node_selector.match_labels = {{"kind", "n1"}};
+  model.pool(stated);
+  model.pool_gone(stated);
+  EXPECT_EQ(model.gpu_memory_of("n1").value, 0);
+}
+
 }  // namespace
 }  // namespace muster::reconcilers
