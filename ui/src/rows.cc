@@ -228,8 +228,9 @@ client::Result<Row> service_row(std::string_view json) {
   f.put("url", s.url);
   put_waiting(f, s.queue);
   if (const auto& scaling = service->spec.autoscaling) {
-    f.put("metric", std::string(crds::to_string(scaling->metric)));
-    f.put("target", crds::to_string(scaling->target));
+    const crds::ScalingMetric first = crds::metrics_of(*scaling).front();
+    f.put("metric", first.metric ? std::string(crds::to_string(*first.metric)) : first.name);
+    f.put("target", crds::to_string(first.target));
     f.put("least", scaling->min_replicas);
     f.put("most", scaling->max_replicas);
   }

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <unordered_map>
 
 #include "muster/crds/quantity.h"
 #include "muster/crds/training_job.h"
+#include "schema/cron_rule.h"
 #include "types/json_text.h"
 
 namespace muster::crds {
@@ -210,6 +210,24 @@ bool default_class_is_allowed(const Json& self, const Json*) {
   return name == nullptr || allowed == nullptr || std::ranges::find(*allowed, *name) != allowed->end();
 }
 
+// As Kubernetes has it of a label's value, which is not empty here.
+bool is_label_value(std::string_view text) {
+  const auto is_alnum = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  };
+  return !text.empty() && text.size() <= 63 && is_alnum(text.front()) && is_alnum(text.back()) &&
+         std::ranges::all_of(text, [&](char c) { return is_alnum(c) || c == '-' || c == '_' || c == '.'; });
+}
+
+bool models_within_gpus(const Json& self, const Json*) {
+  const Json* models = member(self, "models");
+  if (models == nullptr) return true;
+  const Json* gpus = member(self, "gpu");
+  return std::ranges::all_of(models->items(), [&](const auto& item) {
+    return gpus != nullptr && milli(item.value()) <= milli(*gpus);
+  });
+}
+
 bool queue_is_not_its_own_parent(const Json& self, const Json*) {
   const Json* parent = member(member(self, "spec"), "parent");
   return parent == nullptr || text_of(parent) != text_of(member(member(self, "metadata"), "name"));
@@ -220,31 +238,6 @@ bool job_depends_on_others_only(const Json& self, const Json*) {
   if (others == nullptr) return true;
   const auto name = text_of(member(member(self, "metadata"), "name"));
   return std::ranges::none_of(*others, [&](const Json& other) { return text(other, "name") == name; });
-}
-
-// Whether a text could be a cron expression. reconcilers/schedules/cron.h reads it.
-// clang-format off
-constexpr std::string_view kCronRule =
-    "self.matches('"
-    "^([*](/[1-9][0-9]?)?|[0-5]?[0-9](-[0-5]?[0-9](/[1-9][0-9]?)?)?)(,([*](/[1-9][0-9]?)?|[0-5]?[0-9](-[0"
-    "-5]?[0-9](/[1-9][0-9]?)?)?))*"
-    " +([*](/[1-9][0-9]?)?|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3])(/[1-9][0-9]?)?)?)(,([*](/[1-9][0-9]?)"
-    "?|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3])(/[1-9][0-9]?)?)?))*"
-    " +([*](/[1-9][0-9]?)?|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01])(/[1-9][0-9]?)?)?)(,([*](/"
-    "[1-9][0-9]?)?|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01])(/[1-9][0-9]?)?)?))*"
-    " +([*](/[1-9][0-9]?)?|(0?[1-9]|1[0-2]|[A-Za-z]{3})(-(0?[1-9]|1[0-2]|[A-Za-z]{3})(/[1-9][0-9]?)?)?)(,"
-    "([*](/[1-9][0-9]?)?|(0?[1-9]|1[0-2]|[A-Za-z]{3})(-(0?[1-9]|1[0-2]|[A-Za-z]{3})(/[1-9][0-9]?)?)?))*"
-    " +([*](/[1-9][0-9]?)?|([0-7]|[A-Za-z]{3})(-([0-7]|[A-Za-z]{3})(/[1-9][0-9]?)?)?)(,([*](/[1-9][0-9]?)"
-    "?|([0-7]|[A-Za-z]{3})(-([0-7]|[A-Za-z]{3})(/[1-9][0-9]?)?)?))*$"
-    "')";
-// clang-format on
-bool is_cron(const Json& self, const Json*) {
-  constexpr std::string_view kBefore = "self.matches('", kBehind = "')";
-  constexpr auto kPattern =
-      kCronRule.substr(kBefore.size(), kCronRule.size() - kBefore.size() - kBehind.size());
-  static const auto& pattern = *new std::regex(std::string(kPattern), std::regex::ECMAScript);
-  const auto start = text_of(&self);
-  return std::regex_search(start.begin(), start.end(), pattern);
 }
 
 using J = const Json&;
@@ -273,6 +266,11 @@ constexpr RuleTwin kTwins[] = {
        return all_keys(
            self, [](std::string_view key) { return !is_one_of(key, {"gpu", "cpu", "memory", "pods"}); });
      }},
+    {"self.all(name, name.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",
+     [](J self, P) { return all_keys(self, is_label_value); }},
+    {"!has(self.models) || self.models.all(name, has(self.gpu) && "
+     "quantity(string(self.models[name])).compareTo(quantity(string(self.gpu))) <= 0)",
+     models_within_gpus},
     {"!has(self.defaults) || !has(self.defaults.priorityClassName) || !has(self.allowedPriorityClasses) || "
      "self.defaults.priorityClassName in self.allowedPriorityClasses",
      default_class_is_allowed},
@@ -286,6 +284,14 @@ constexpr RuleTwin kTwins[] = {
      [](J self, P) { return has(self, "name") == has(self, "namespace"); }},
     {"self.gpuResource == oldSelf.gpuResource",
      [](J self, P old) { return same(self, *old, "gpuResource"); }},
+    {"!has(self.sharing) || !has(self.sharing.enforcement) || self.gpuResource.startsWith('nvidia.com/') && "
+     "self.sharing.mode in ['Fraction', 'TimeSlicing']",
+     [](J self, P) {
+       const Json* s = member(self, "sharing");
+       return s == nullptr || !has(*s, "enforcement") ||
+              (text(self, "gpuResource").starts_with("nvidia.com/") &&
+               is_one_of(text(*s, "mode"), {"Fraction", "TimeSlicing"}));
+     }},
     {"self.operator in ['Exists', 'DoesNotExist'] || (has(self.values) && size(self.values) > 0)",
      [](J self, P) {
        return is_one_of(text(self, "operator"), {"Exists", "DoesNotExist"}) || size(self, "values") > 0;
@@ -439,6 +445,21 @@ constexpr RuleTwin kTwins[] = {
      [](J self, P) {
        return !has(self, "scaleToZeroAfter") ||
               (has(self, "minReplicas") && number(self, "minReplicas") == 0);
+     }},
+    {"has(self.metric) == has(self.target)",
+     [](J self, P) { return has(self, "metric") == has(self, "target"); }},
+    {"has(self.metric) || has(self.metrics)",
+     [](J self, P) { return has(self, "metric") || has(self, "metrics"); }},
+    {"has(self.metric) != has(self.name)",
+     [](J self, P) { return has(self, "metric") != has(self, "name"); }},
+    {"!has(self.labels) || has(self.name)",
+     [](J self, P) { return !has(self, "labels") || has(self, "name"); }},
+    {"!has(self.schedules) || self.schedules.all(one, one.minReplicas <= self.maxReplicas)",
+     [](J self, P) {
+       const Json* all = member(self, "schedules");
+       return all == nullptr || std::ranges::all_of(*all, [&](J one) {
+                return number(one, "minReplicas") <= number(self, "maxReplicas");
+              });
      }},
     {"(has(self.maxSurge) ? self.maxSurge : 1) + (has(self.maxUnavailable) ? self.maxUnavailable : 0) > 0",
      [](J self, P) {

@@ -145,6 +145,14 @@ bool decode(const Json& value, NamedAmounts& out, const Path& path, FieldError& 
   return true;
 }
 
+bool decode(const Json& value, ModelAmounts& out, const Path& path, FieldError& error) {
+  if (!value.is_object()) return wrong_type(error, path, "an object", value);
+  for (const auto& [key, item] : value.items()) {
+    if (!decode(item, out[key], Path{&path, key}, error)) return false;
+  }
+  return true;
+}
+
 template <HasFields T>
 bool decode(const Json& value, T& out, const Path& path, FieldError& error);
 template <class T>
@@ -205,6 +213,11 @@ Json encode(const StringMap& value) {
 Json encode(const NamedAmounts& value) {
   Json result;
   for (const auto& [name, amount] : value) result[name] = common::format_resource(name, amount);
+  return result;
+}
+Json encode(const ModelAmounts& value) {
+  Json result;
+  for (const auto& [model, amount] : value) result[model] = encode(amount);
   return result;
 }
 template <HasFields T>

@@ -1,6 +1,7 @@
 // RULES.md 7.4, what is lacking on the nodes: none would do, too little is free, or it is free in the wrong
 // pieces.
 #include <algorithm>
+#include <map>
 
 #include "explain/reasons.h"
 #include "node/resource_vector.h"
@@ -224,6 +225,22 @@ std::string beyond_every_node(const ClusterModel& s, PoolId pool, const RoleSpec
   return text;
 }
 
+// Why pods that demand alignment go to none of the nodes that say why; the most frequent reason comes first.
+std::string why_unaligned(const ClusterModel& s, PoolId pool) {
+  std::map<std::string, std::int64_t> nodes;
+  each_node(s, pool, [&](NodeId id) {
+    if (const std::string& why = s.node(id).spec.unaligned; !why.empty()) ++nodes[why];
+    return true;
+  });
+  Holders reasons;
+  for (const auto& [why, count] : nodes) reasons.emplace_back(count, why);
+  keep_most(reasons);
+  std::string text;
+  for (const auto& [count, why] : reasons)
+    text += "; on " + std::to_string(count) + " of them no pod is aligned: " + why;
+  return text;
+}
+
 PendingReason no_node(const ClusterModel& s, const Request& request, PoolId pool, std::size_t role) {
   if (s.pool(pool).domains[0].nodes == 0) {
     const std::string& name = s.pool(pool).spec.name;
@@ -253,6 +270,7 @@ PendingReason no_node(const ClusterModel& s, const Request& request, PoolId pool
   v.message = "none of the " + std::to_string(s.pool(pool).domains[0].nodes) + " usable nodes of pool " +
               s.pool(pool).spec.name + " would do for a pod of role " + r.name + " even if it were empty (" +
               asks + ", and the nodes' taints" + beyond_every_node(s, pool, r) + ")";
+  if (r.numa_aligned) v.message += why_unaligned(s, pool);
   if (r.named.contains(s.pool(pool).spec.gpu_resource)) v.message += "; GPUs are asked for with gpus";
   if (!request.avoid.empty()) {
     v.message += "; " + join(request.avoid, kHoldersNamed) + (request.avoid.size() == 1 ? " has" : " have") +

@@ -196,6 +196,7 @@ bool zones_matter(const Node& node) {
 
 bool gpus_would_do(const NodeSpec& node, const RoleSpec& role) {
   if (role.gpus == 0) return true;
+  if (role.numa_aligned && !node.unaligned.empty()) return false;
   if (by_slices(role)) {
     if (cut_slices(node, role.share.profile) >= role.gpus && !role.numa_aligned) return true;
     if (use_on(node, role).slices > kMigMemorySlices) return false;
@@ -205,7 +206,7 @@ bool gpus_would_do(const NodeSpec& node, const RoleSpec& role) {
   const auto enough = [&](std::int64_t gpus) {
     return by_slices(role) ? gpus * kMigComputeSlices >= role.gpus : gpus >= role.gpus;
   };
-  if (!role.numa_aligned) return enough(node.gpus - static_cast<std::int32_t>(node.unhealthy.size()));
+  if (!must_align(node, role)) return enough(node.gpus - static_cast<std::int32_t>(node.unhealthy.size()));
   for (std::int32_t zone = 0; zone < zones_of(node); ++zone) {
     std::int64_t gpus = 0;
     for_each_healthy(node, [&](std::int32_t i) { gpus += zone_at(node, i) == zone ? 1 : 0; });
@@ -223,16 +224,17 @@ std::int64_t room_on_gpus(const Node& node, const PoolSpec& pool, const RoleSpec
                           std::int64_t most) {
   if (role.gpus == 0) return most;
   if (!gpus_would_do(node.spec, role)) return 0;
-  if (role.share.kind == GpuShare::Kind::kWhole && !role.numa_aligned)
+  const bool aligned = must_align(node.spec, role);
+  if (role.share.kind == GpuShare::Kind::kWhole && !aligned)
     return std::min(most, idle_gpus(node, view) / role.gpus);
   std::int64_t cut = 0;
   if (by_slices(role) && !role.numa_aligned)
     cut = std::min(most, free_cut_slices(node, role.share.profile, view) / role.gpus);
   if (cut == most || !shared_as_asked(pool, role)) return cut;
-  if (role.gpus == 1 && !role.numa_aligned && node.unnamed(view) == 0)
+  if (role.gpus == 1 && !aligned && node.unnamed(view) == 0)
     return cut + room_of_single(node, pool, role, view, most - cut);
   const auto list = takers(node, pool, role, view, most);
-  if (role.numa_aligned) return room_aligned(node, list, role, view, most);
+  if (aligned) return room_aligned(node, list, role, view, most);
   return cut + pods_on(list, role, most - cut);
 }
 
@@ -325,8 +327,13 @@ std::vector<std::int32_t> first_of(const std::vector<Taker>& list, const RoleSpe
   return gpus;
 }
 
-// The zone to take all of a pod's GPUs from; -1: none can give them.
-std::int32_t best_zone(const std::vector<Taker>& list, const std::vector<bool>& fits, const RoleSpec& role) {
+// The zone to take all of a pod's GPUs from; -1: none can give them. A kubelet that aligns takes the lowest.
+std::int32_t best_zone(const NodeSpec& node, const std::vector<Taker>& list, const std::vector<bool>& fits,
+                       const RoleSpec& role) {
+  if (role.share.kind == GpuShare::Kind::kWhole && node.numa_policy != NumaPolicy::kAny) {
+    const auto lowest = std::find(fits.begin(), fits.end(), true);
+    return lowest == fits.end() ? -1 : static_cast<std::int32_t>(lowest - fits.begin());
+  }
   std::int32_t best = -1;
   std::int64_t best_idle = 0;
   for (const Taker& t : list) {
@@ -368,11 +375,11 @@ std::optional<std::vector<std::int32_t>> choose_devices(const Node& node, const 
   std::int32_t zone = -1;
   if (zones_matter(node)) {
     fits = zones_that_fit(node, list, role, view);
-    zone = best_zone(list, fits, role);
+    zone = best_zone(node.spec, list, fits, role);
   }
   const bool linked = node.linked && role.share.kind == GpuShare::Kind::kWhole;
   // Where links differ they come first, and NUMA decides between equal sets, unless the pod demands it.
-  if (zone >= 0 && (!linked || role.numa_aligned)) list = in_zone(list, zone);
+  if (zone >= 0 && (!linked || must_align(node.spec, role))) list = in_zone(list, zone);
   gpus = linked ? by_links(node, list, role, fits, chooser.job) : first_of(list, role, chooser.pods);
   std::sort(gpus.begin(), gpus.end());
   return gpus;

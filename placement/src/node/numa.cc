@@ -19,7 +19,19 @@ std::int64_t pods_in(MilliCpu cpu, Bytes memory, const RoleSpec& role) {
   return pods;
 }
 
+// Kubelets give CPUs of one zone to pods that are made for it; whoever does not ask takes them from all.
+bool counts_cpus(const NodeSpec& node, const RoleSpec& role) {
+  return !node.zones.empty() && (role.numa_aligned || node.numa_policy == NumaPolicy::kAny);
+}
+
 }  // namespace
+
+bool must_align(const NodeSpec& node, const RoleSpec& role) {
+  if (role.numa_aligned) return true;
+  if (role.gpus <= 1 || role.share.kind != GpuShare::Kind::kWhole || node.gpu_numa.empty()) return false;
+  return node.numa_policy == NumaPolicy::kSingle ||
+         (node.numa_policy == NumaPolicy::kRestricted && role.gpus <= largest_zone(node));
+}
 
 std::int32_t zone_at(const NodeSpec& node, std::int32_t gpu) {
   if (gpu < 0 || static_cast<std::size_t>(gpu) >= node.gpu_numa.size()) return -1;
@@ -52,7 +64,7 @@ std::int32_t largest_zone(const NodeSpec& node) {
 }
 
 std::int64_t room_in_zone(const Node& node, std::int32_t zone, const RoleSpec& role, View view) {
-  if (node.spec.zones.empty()) return std::numeric_limits<std::int64_t>::max();
+  if (!counts_cpus(node.spec, role)) return std::numeric_limits<std::int64_t>::max();
   const auto z = static_cast<std::size_t>(zone);
   if (zone < 0 || z >= node.spec.zones.size()) return 0;
   const NumaZone& has = node.spec.zones[z];
@@ -63,7 +75,7 @@ std::int64_t room_in_zone(const Node& node, std::int32_t zone, const RoleSpec& r
 }
 
 bool zone_would_do(const NodeSpec& node, std::int32_t zone, const RoleSpec& role) {
-  if (node.zones.empty()) return true;
+  if (!counts_cpus(node, role)) return true;
   const auto z = static_cast<std::size_t>(zone);
   return zone >= 0 && z < node.zones.size() && pods_in(node.zones[z].cpu, node.zones[z].memory, role) > 0;
 }

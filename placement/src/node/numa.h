@@ -8,6 +8,10 @@
 
 namespace muster::placement {
 
+// All GPUs of a pod of the role have to come from one zone there: the pod demands it, or the kubelet turns
+// away what is on several.
+bool must_align(const NodeSpec& node, const RoleSpec& role);
+
 // The zone of a GPU; -1: not known.
 std::int32_t zone_at(const NodeSpec& node, std::int32_t gpu);
 
@@ -21,8 +25,8 @@ std::int32_t zones_of(const NodeSpec& node);
 std::int32_t largest_zone(const NodeSpec& node);
 
 // How many pods of the role find CPU and memory in the zone; INT64_MAX where the node does not tell what its
-// zones have. What pods hold that are on no single zone is not known by zone: the rest of the whole node
-// bounds it.
+// zones have, or gives CPUs of all zones to such a pod. What pods hold that are on no single zone is not
+// known by zone: the rest of the whole node bounds it.
 std::int64_t room_in_zone(const Node& node, std::int32_t zone, const RoleSpec& role, View view);
 
 // The same for an empty node.

@@ -26,6 +26,8 @@ std::string key_of(const NodeSpec& n) {
   for (const std::int32_t zone : n.gpu_numa) put(out, std::int64_t{zone});
   put(out, static_cast<std::int64_t>(n.zones.size()));
   for (const NumaZone& zone : n.zones) put(out, zone.cpu.value), put(out, zone.memory.value);
+  put(out, static_cast<std::int64_t>(n.numa_policy));
+  put(out, n.unaligned);
   put(out, static_cast<std::int64_t>(n.mig.size()));
   for (const auto& [profile, count] : n.mig) put(out, profile), put(out, std::int64_t{count});
   for (const Taint& taint : n.taints) put(out, taint.key), put(out, taint.value), put(out, taint.effect);

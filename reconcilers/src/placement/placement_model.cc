@@ -5,6 +5,7 @@
 
 #include "muster/placement/cluster.h"
 #include "muster/placement/node_usage.h"
+#include "muster/reconcilers/placement/node_topology.h"
 #include "muster/reconcilers/placement/other_pods.h"
 #include "muster/reconcilers/placement/placed_jobs.h"
 #include "muster/reconcilers/placement/placement_specs.h"
@@ -36,7 +37,8 @@ struct PlacementModel::Impl {
   std::map<std::string, client::Node> nodes;  // their GPU count depends on the pools' resource names
   std::map<std::string, int> listed;  // how many nodes list some of a resource beside CPU, memory and pods
   std::map<std::string, std::set<std::int32_t>> failing;  // GPUs, by node
-  std::optional<pl::Time> wake;                           // when to plan again though nothing changes
+  std::map<std::string, client::Ptr<NodeTopology>> topologies;
+  std::optional<pl::Time> wake;  // when to plan again though nothing changes
 
   void touch() { changed(); }
 
@@ -48,6 +50,9 @@ struct PlacementModel::Impl {
 
   pl::NodeSpec to_node(const client::Node& n) const {
     pl::NodeSpec spec = node_spec(n, others.gpu_resources());
+    const auto topology = topologies.find(n.meta.name);
+    add_topology(spec, topology == topologies.end() ? nullptr : topology->second.get(),
+                 others.gpu_resources());
     if (const auto bad = failing.find(n.meta.name); bad != failing.end())
       spec.unhealthy.insert(spec.unhealthy.end(), bad->second.begin(), bad->second.end());
     return spec;
@@ -64,9 +69,9 @@ struct PlacementModel::Impl {
   }
 
   // Without what its quota says nothing about.
-  crds::Amounts fair_share(const std::string& name, bool is_project, const std::string& pool) const {
+  crds::AmountsByModel fair_share(const std::string& name, bool is_project, const std::string& pool) const {
     const pl::Resources fair = cluster.fair_share(name, is_project, pool);
-    crds::Amounts amounts = to_amounts(cluster, fair);
+    crds::AmountsByModel amounts = to_amounts(cluster, fair);
     if (fair.cpu.value >= pl::kPlenty) amounts.cpu.reset();
     if (fair.memory.value >= pl::kPlenty) amounts.memory.reset();
     return amounts;
@@ -109,6 +114,16 @@ void PlacementModel::node(const client::Node& node) {
   known = node;
   impl_->note_listed(known, 1);
   impl_->cluster.upsert_node(impl_->to_node(node));
+  impl_->touch();
+}
+void PlacementModel::topology(const std::string& node, client::Ptr<NodeTopology> topology) {
+  if (topology == nullptr)
+    impl_->topologies.erase(node);
+  else
+    impl_->topologies[node] = std::move(topology);
+  const auto known = impl_->nodes.find(node);
+  if (known == impl_->nodes.end()) return;
+  impl_->cluster.upsert_node(impl_->to_node(known->second));
   impl_->touch();
 }
 void PlacementModel::failing_gpus(const std::string& node, std::set<std::int32_t> gpus) {

@@ -33,6 +33,12 @@ pl::Bounds to_bounds(const crds::Amounts& a) {
   b.named = a.resources;
   return b;
 }
+pl::Bounds to_bounds(const crds::AmountsByModel& a) {
+  pl::Bounds b = to_bounds(static_cast<const crds::Amounts&>(a));
+  for (const auto& [model, amount] : a.models)
+    b.named[std::string(common::kModelPrefix) + model] = amount.value;
+  return b;
+}
 template <class Spec>
 pl::Share to_share(const Spec& s) {
   return {.quota = to_bounds(s.quota),
@@ -43,6 +49,9 @@ pl::Share to_share(const Spec& s) {
 }
 template <class Spec>
 void fill_shares(const Spec& spec, pl::QueueSpec& q) {
+  q.hold = spec.admission != crds::Admission::kOpen;
+  q.drain = spec.admission == crds::Admission::kDrain;
+  if (spec.drain) q.drain_batch = pl::MilliGpu{spec.drain->max_gpus * pl::kMilliPerGpu};
   q.in_default_pool = to_share(spec);
   for (const auto& p : spec.pools) q.in_pool[p.name] = to_share(p);
   const auto min_runtime = [](const std::optional<crds::Protection>& p) {
@@ -218,9 +227,17 @@ pl::Duration to_duration(crds::Duration d) {
   return {std::chrono::duration_cast<std::chrono::milliseconds>(d).count()};
 }
 
-crds::Amounts to_amounts(const pl::Cluster& cluster, const pl::Resources& r) {
-  return {crds::MilliGpu{r.gpu.value}, crds::MilliCpu{r.cpu.value}, crds::Bytes{r.memory.value},
-          cluster.accounted(r)};
+crds::AmountsByModel to_amounts(const pl::Cluster& cluster, const pl::Resources& r) {
+  crds::AmountsByModel amounts(
+      crds::Amounts{crds::MilliGpu{r.gpu.value}, crds::MilliCpu{r.cpu.value}, crds::Bytes{r.memory.value}});
+  for (auto& [name, amount] : cluster.accounted(r)) {
+    if (name.starts_with(common::kModelPrefix)) {
+      amounts.models[name.substr(common::kModelPrefix.size())] = crds::MilliGpu{amount};
+    } else {
+      amounts.resources[name] = amount;
+    }
+  }
+  return amounts;
 }
 
 crds::Waiting to_waiting(const pl::PendingReason& v) {
@@ -268,9 +285,6 @@ pl::QueueSpec queue_spec(const crds::Queue& queue) {
   pl::QueueSpec spec;
   spec.name = queue.metadata.name;
   spec.parent = queue.spec.parent;
-  spec.hold = queue.spec.admission != crds::Admission::kOpen;
-  spec.drain = queue.spec.admission == crds::Admission::kDrain;
-  if (queue.spec.drain) spec.drain_batch = pl::MilliGpu{queue.spec.drain->max_gpus * pl::kMilliPerGpu};
   spec.created = to_time(queue.metadata.creation_timestamp);
   if (queue.spec.fairness) spec.half_life = to_duration(queue.spec.fairness->half_life);
   fill_shares(queue.spec, spec);

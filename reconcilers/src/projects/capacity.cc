@@ -123,8 +123,8 @@ void copy_numbers(const TreeNumbers& n, Status& status) {
 }
 
 // "" where the children's quotas fit; else a sentence. Only what is the same resource is added up.
-std::string overcommit(const std::string& parent, const crds::Amounts& quota,
-                       const crds::Amounts& of_children) {
+std::string overcommit(const std::string& parent, const crds::AmountsByModel& quota,
+                       const crds::AmountsByModel& of_children) {
   const auto over = [&](const char* what, const auto& mine, const auto& theirs) -> std::string {
     if (!mine || !theirs || *theirs <= *mine) return {};
     return fmt::format("children of Queue {} have {} {} of quota, it has {}", parent,
@@ -141,6 +141,12 @@ std::string overcommit(const std::string& parent, const crds::Amounts& quota,
                        common::format_resource(name, theirs->second), name,
                        common::format_resource(name, mine));
   }
+  for (const auto& [model, mine] : quota.models) {
+    const auto theirs = of_children.models.find(model);
+    if (theirs == of_children.models.end() || theirs->second <= mine) continue;
+    return fmt::format("children of Queue {} have {} GPUs of model {} of quota, it has {}", parent,
+                       crds::to_string(theirs->second), model, crds::to_string(mine));
+  }
   return {};
 }
 
@@ -154,7 +160,8 @@ template <class Spec>
 std::set<std::string> resources_in(const Spec& spec) {
   std::set<std::string> names;
   const auto take = [&](const auto& share) {
-    for (const crds::Amounts* a : {&share.quota, &share.reserved, &share.limit}) {
+    for (const crds::Amounts* a :
+         std::initializer_list<const crds::Amounts*>{&share.quota, &share.reserved, &share.limit}) {
       for (const auto& [name, amount] : a->resources) names.insert(name);
     }
   };
@@ -262,14 +269,14 @@ std::string default_pool(const ObjectStore<crds::NodePool>& pools) {
   return found ? std::string(names[*found]) : std::string();
 }
 
-crds::Amounts quota_of_children(const ObjectStore<crds::Queue>& queues,
-                                const ObjectStore<crds::Project>& projects, const std::string& queue,
-                                crds::Time now) {
-  crds::Amounts sum;
+crds::AmountsByModel quota_of_children(const ObjectStore<crds::Queue>& queues,
+                                       const ObjectStore<crds::Project>& projects, const std::string& queue,
+                                       crds::Time now) {
+  crds::AmountsByModel sum;
   const auto take = [&sum, now](const auto& children) {
     for (const auto& child : children) {
       const auto& spec = child->value.spec;
-      const crds::Amounts quota = spec.schedules.empty() ? spec.quota : effective_spec(spec, now).spec.quota;
+      const auto quota = spec.schedules.empty() ? spec.quota : effective_spec(spec, now).spec.quota;
       add(sum.gpu, quota.gpu);
       add(sum.cpu, quota.cpu);
       add(sum.memory, quota.memory);
@@ -277,6 +284,7 @@ crds::Amounts quota_of_children(const ObjectStore<crds::Queue>& queues,
         std::int64_t& all = sum.resources[name];
         all = (crds::Bytes{all} + crds::Bytes{amount}).value;  // stops at the largest
       }
+      for (const auto& [model, amount] : quota.models) sum.models[model] += amount;
     }
   };
   take(queues.by_index(kByParent, queue));

@@ -107,6 +107,10 @@ void overlay(crds::Amounts& amounts, const crds::Amounts& set) {
   overlay(amounts.memory, set.memory);
   for (const auto& [name, amount] : set.resources) amounts.resources[name] = amount;
 }
+void overlay(crds::AmountsByModel& amounts, const crds::AmountsByModel& set) {
+  overlay(static_cast<crds::Amounts&>(amounts), static_cast<const crds::Amounts&>(set));
+  for (const auto& [model, amount] : set.models) amounts.models[model] = amount;
+}
 
 template <class Spec>
 Spec spec_at(const Spec& stated, const std::vector<Window>& windows, Time now) {
@@ -118,9 +122,7 @@ Spec spec_at(const Spec& stated, const std::vector<Window>& windows, Time now) {
     overlay(spec.reserved, set.reserved);
     overlay(spec.limit, set.limit);
     if (set.weight) spec.weight = *set.weight;
-    if constexpr (requires { set.admission; }) {
-      if (set.admission) spec.admission = *set.admission;
-    }
+    if (set.admission) spec.admission = *set.admission;
   }
   return spec;
 }
@@ -133,6 +135,10 @@ std::string text_of(const std::optional<Amount>& amount) {
 std::string text_of(const crds::NamedAmounts& amounts, const std::string& name) {
   const auto found = amounts.find(name);
   return found == amounts.end() ? "none" : common::format_resource(name, found->second);
+}
+std::string text_of(const crds::ModelAmounts& amounts, const std::string& model) {
+  const auto found = amounts.find(model);
+  return found == amounts.end() ? "none" : crds::to_string(found->second);
 }
 
 // "limit.gpu 64 (32 before), admission Hold (Open before)". `than`: what the second of each is.
@@ -154,12 +160,17 @@ std::string differences(const Spec& now, const Spec& other, const char* than) {
       add(field + "." + name, text_of(is.resources, name), text_of(was.resources, name));
   };
   add_amounts("quota", now.quota, other.quota);
+  std::set<std::string> models;
+  for (const auto* list : {&now.quota.models, &other.quota.models}) {
+    for (const auto& [model, amount] : *list) models.insert(model);
+  }
+  for (const auto& model : models)
+    add("quota.models." + model, text_of(now.quota.models, model), text_of(other.quota.models, model));
   add_amounts("reserved", now.reserved, other.reserved);
   add_amounts("limit", now.limit, other.limit);
   add("weight", std::to_string(now.weight), std::to_string(other.weight));
-  if constexpr (requires { now.admission; })
-    add("admission", std::string(crds::to_string(now.admission)),
-        std::string(crds::to_string(other.admission)));
+  add("admission", std::string(crds::to_string(now.admission)),
+      std::string(crds::to_string(other.admission)));
   return text;
 }
 
@@ -173,7 +184,8 @@ std::optional<Time> first_boundary(const std::vector<Window>& windows, Time afte
 }
 
 // Only entries that set the admission are looked at: others may change far more often.
-std::optional<Drain> coming_drain(const crds::QueueSpec& stated, std::vector<Window> windows, Time now) {
+template <class Spec>
+std::optional<Drain> coming_drain(const Spec& stated, std::vector<Window> windows, Time now) {
   std::erase_if(windows, [&](const Window& w) { return !stated.schedules[w.entry].set.admission; });
   const auto drains = [&](Time at) {
     return spec_at(stated, windows, at).admission == crds::Admission::kDrain;
@@ -226,12 +238,13 @@ std::optional<Time> next_at_which(const Spec& stated, std::vector<Window> window
   return std::nullopt;
 }
 
-std::optional<Time> opens(const crds::QueueSpec& stated, const crds::QueueSpec& holds,
-                          const std::vector<Window>& windows, Time now) {
+template <class Spec>
+std::optional<Time> opens(const Spec& stated, const Spec& holds, const std::vector<Window>& windows,
+                          Time now) {
   if (holds.admission == crds::Admission::kOpen) return std::nullopt;
   return next_at_which(
       stated, windows, now, [](const auto& set) { return set.admission.has_value(); },
-      [](const auto& spec) { return spec.admission == crds::Admission::kOpen; });
+      [](const Spec& spec) { return spec.admission == crds::Admission::kOpen; });
 }
 
 template <class Spec>
@@ -239,7 +252,7 @@ std::optional<std::pair<Time, Spec>> coming_bounds(const Spec& stated, const Spe
                                                    const std::vector<Window>& windows, Time now) {
   const auto at = next_at_which(
       stated, windows, now,
-      [](const auto& set) { return set.quota != crds::Amounts{} || set.limit != crds::Amounts{}; },
+      [](const auto& set) { return set.quota != crds::AmountsByModel{} || set.limit != crds::Amounts{}; },
       [&](const Spec& spec) { return spec.quota != holds.quota || spec.limit != holds.limit; });
   if (!at) return std::nullopt;
   return std::pair(*at, spec_at(stated, windows, *at));
@@ -253,10 +266,8 @@ EffectiveSpec<Spec> effective(const Spec& stated, Time now) {
   result.spec = spec_at(stated, windows, now);
   result.next_change = next_change(stated, result.spec, windows, now);
   result.coming_bounds = coming_bounds(stated, result.spec, windows, now);
-  if constexpr (requires { stated.admission; }) {
-    result.coming_drain = coming_drain(stated, windows, now);
-    result.opens = opens(stated, result.spec, windows, now);
-  }
+  result.coming_drain = coming_drain(stated, windows, now);
+  result.opens = opens(stated, result.spec, windows, now);
   for (const Window& window : windows) {
     if (window.holds(now))
       result.in_force +=

@@ -51,6 +51,7 @@ std::span<const SourceName> names_for(ServingMetric metric) {
     case ServingMetric::kRequestsRunning:
       return kRunning;
     case ServingMetric::kKVCacheUtilization:
+    case ServingMetric::kTimeToFirstToken:
       break;
   }
   return kCache;
@@ -66,16 +67,23 @@ bool is_of(const SourceName& source, const client::Sample& sample) {
   return value != nullptr && *value == source.value;
 }
 
+ServingMetric metric_of(const crds::Autoscaling& rule) {
+  return crds::metrics_of(rule).front().metric.value_or(ServingMetric::kRequestsRunning);
+}
+MilliLoad target_of(const crds::Autoscaling& rule) {
+  return crds::metrics_of(rule).front().target;
+}
+
 std::int64_t ceil_divide(std::int64_t a, std::int64_t b) {
   return a / b + (a % b != 0 ? 1 : 0);
 }
 
 // Replicas that this load needs, `size` where that is about right.
 std::int64_t needed(std::int64_t load, const crds::Autoscaling& rule, std::int32_t size) {
-  const MilliLoad right = rule.target * size;
+  const MilliLoad right = target_of(rule) * size;
   const MilliLoad slack{right.value / 100 * kTolerancePercent + right.value % 100 * kTolerancePercent / 100};
   if (load <= (right + slack).value && load >= (right - slack).value) return size;
-  return ceil_divide(load, std::max<std::int64_t>(1, rule.target.value));
+  return ceil_divide(load, std::max<std::int64_t>(1, target_of(rule).value));
 }
 
 void add_need(ScalingHistory& history, TimePoint at, std::int64_t replicas, Duration delay) {
@@ -238,7 +246,7 @@ ScalingVerdict judge(const crds::Autoscaling& rule, std::int32_t in_force, const
   };
   if (now - round.at > kOldestRound)
     return hold("ReadingsStale",
-                fmt::format("{} was last read {} s ago: the size is held", text_of(rule.metric),
+                fmt::format("{} was last read {} s ago: the size is held", text_of(metric_of(rule)),
                             std::chrono::floor<std::chrono::seconds>(now - round.at).count()));
   if (round.serving == 0)
     return hold("NoReplicaServes", "no replica is ready, so there is nothing to read: the size is held");
@@ -246,7 +254,7 @@ ScalingVerdict judge(const crds::Autoscaling& rule, std::int32_t in_force, const
 
   note_idleness(history, round, activation);
   MilliLoad load = round.load;
-  if (counts_requests(rule.metric)) load += MilliLoad{1000} * activation.held;
+  if (counts_requests(metric_of(rule))) load += MilliLoad{1000} * activation.held;
   history.load.add(round.at, load.value, rule.window);
   history.recent_load.add(round.at, load.value, std::min(rule.window, rule.panic_window));
   const std::int64_t mean = history.load.mean(), recent = history.recent_load.mean();
@@ -256,7 +264,7 @@ ScalingVerdict judge(const crds::Autoscaling& rule, std::int32_t in_force, const
   const std::int64_t in_panic = needed(recent, rule, size);
   if (in_panic >= std::int64_t{2} * size) need = std::max(need, in_panic);
   if (!is_whole) need = std::max<std::int64_t>(need, size);
-  if (rule.metric == ServingMetric::kRequestsWaiting) need = std::max<std::int64_t>(need, size - 1);
+  if (metric_of(rule) == ServingMetric::kRequestsWaiting) need = std::max<std::int64_t>(need, size - 1);
   const std::int64_t asked = need;
   need = std::clamp<std::int64_t>(need, least, most);
   add_need(history, round.at, need, delay);
@@ -267,8 +275,8 @@ ScalingVerdict judge(const crds::Autoscaling& rule, std::int32_t in_force, const
   verdict.is_active = is_whole;
   verdict.reason = is_whole ? "ValidMetricFound" : "ReadingsPartial";
   verdict.message = fmt::format("{} is {} in {} replicas over {}, target {} for each: {} wanted",
-                                text_of(rule.metric), crds::to_string(MilliLoad{mean}), round.serving,
-                                crds::to_string(rule.window), crds::to_string(rule.target), verdict.size);
+                                text_of(metric_of(rule)), crds::to_string(MilliLoad{mean}), round.serving,
+                                crds::to_string(rule.window), crds::to_string(target_of(rule)), verdict.size);
   if (asked > most) verdict.message += fmt::format(" (maxReplicas; {} would be right)", asked);
   if (!is_whole) verdict.message += "; " + unread(round) + ", so none is taken away";
   if (rule.min_replicas == 0) to_zero(rule, round, activation, is_long_idle(rule, history, now), verdict);
@@ -280,13 +288,13 @@ std::optional<ScalingVerdict> size_for_held(const crds::Autoscaling& rule, std::
   if (requests <= 0) return std::nullopt;
   const std::int64_t most = std::max(1, rule.max_replicas);
   std::int64_t need = 1;
-  if (counts_requests(rule.metric))
-    need = ceil_divide((MilliLoad{1000} * requests).value, std::max<std::int64_t>(1, rule.target.value));
+  if (counts_requests(metric_of(rule)))
+    need = ceil_divide((MilliLoad{1000} * requests).value, std::max<std::int64_t>(1, target_of(rule).value));
   need = std::clamp<std::int64_t>(need, 1, most);
   if (need <= size) return std::nullopt;
   return ScalingVerdict{static_cast<std::int32_t>(need), true, "RequestsHeld",
                         fmt::format("activators hold {} requests, target {} for each: {} wanted", requests,
-                                    crds::to_string(rule.target), need)};
+                                    crds::to_string(target_of(rule)), need)};
 }
 
 }  // namespace muster::reconcilers

@@ -177,10 +177,10 @@ Autoscaler::Look Autoscaler::look(const Key& key, const crds::Autoscaling& rule,
   State& state = *state_;
   const TimePoint now = state.env.clock.now();
   auto& service = state.services[key];
-  if (service.life == 0 || service.metric != rule.metric) {
+  if (service.life == 0 || service.metric != rule.metric.value_or(crds::ServingMetric{})) {
     service = {};
     service.life = ++state.lives;
-    service.metric = rule.metric;
+    service.metric = rule.metric.value_or(crds::ServingMetric{});
   }
   if (service.round) {
     keep(service, judge(rule, size, *service.round, service.history, now, activation), now);
@@ -195,8 +195,9 @@ Autoscaler::Look Autoscaler::look(const Key& key, const crds::Autoscaling& rule,
   if (!service.is_reading && now >= service.due && !state.reader.stopped()) {
     service.is_reading = true;
     service.due = now + reading_interval(rule);
-    state.readings.spawn(State::read_all(state_, key, service.life, {rule.metric, rule.min_replicas == 0},
-                                         std::move(serving)));
+    state.readings.spawn(State::read_all(
+        state_, key, service.life, {rule.metric.value_or(crds::ServingMetric{}), rule.min_replicas == 0},
+        std::move(serving)));
   }
   // A reading that takes longer says itself when it is over.
   return {service.verdict, service.due > now ? service.due - now : reading_interval(rule)};

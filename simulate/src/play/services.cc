@@ -147,13 +147,14 @@ void World::follow_load(Workload& w, std::int32_t serving) {
     s = {.version = s.version + 1};
     return;
   }
-  if (s.told_by != nullptr && s.metric != rule->metric) s = {.version = s.version + 1};
+  if (s.told_by != nullptr && s.metric != rule->metric.value_or(crds::ServingMetric{}))
+    s = {.version = s.version + 1};
   if (s.told_by != w.source || s.serving != serving) {
     s.changed_at = now;
     s.due.reset();
   }
   s.told_by = w.source;
-  s.metric = rule->metric;
+  s.metric = rule->metric.value_or(crds::ServingMetric{});
   s.serving = serving;
   if (s.due) return;
   const bool has_settled = s.read_at && *s.read_at - s.changed_at > settling_time(*rule);

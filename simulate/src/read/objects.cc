@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -58,7 +57,6 @@ class Reader {
 
 // As many as a kubelet takes that is not told otherwise.
 constexpr std::string_view kUsualPods = "110";
-constexpr std::int64_t kMaxDevices = 1024;  // of one kind on one node
 
 // What a scenario leaves out: capacity stands in for allocatable, a kubelet's default for the number of pods,
 // and a node that says nothing is Ready.
@@ -106,53 +104,14 @@ Object read_node(Reader& reader, std::optional<Instant> fail_at, std::optional<I
   return NodeObject{std::move(*decoded), fail_at, recover_at};
 }
 
-// N of "node-N", as NFD names the zone of NUMA node N; nullopt: another name.
-std::optional<std::int32_t> numa_node_of(const std::string& name) {
-  constexpr std::string_view kPrefix = "node-";
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  std::int32_t number = 0;
-  const char* const end = name.data() + name.size();
-  const auto [next, error] = std::from_chars(name.data() + kPrefix.size(), end, number);
-  return error == std::errc() && next == end && number >= 0 ? std::optional(number) : std::nullopt;
-}
-
-Object read_zones(Reader& reader) {
-  struct Zone {
-    std::int32_t number;
-    placement::NumaZone amounts;
-    std::map<std::string, std::int32_t> devices;
-  };
-  std::vector<Zone> list;
-  bool are_numbered = true;
-  const Json& zones = reader.object().at("zones");
-  for (std::size_t z = 0; z < zones.size(); ++z) {
-    if (text(find(zones[z], "type")) != "Node") continue;
-    const auto number = numa_node_of(text(find(zones[z], "name")));
-    are_numbered = are_numbered && number.has_value();
-    Zone& zone = list.emplace_back(Zone{number.value_or(0), {}, {}});
-    const Json* resources = find(zones[z], "resources");
-    for (std::size_t r = 0; resources != nullptr && r < resources->size(); ++r) {
-      const Json& resource = (*resources)[r];
-      const Json* amount = find(resource, "allocatable");
-      const std::string field = "zones[" + std::to_string(z) + "].resources[" + std::to_string(r) + "]." +
-                                (amount != nullptr ? "allocatable" : "capacity");
-      if (amount == nullptr) amount = find(resource, "capacity");
-      const std::string name = text(find(resource, "name"));
-      if (name == "cpu") zone.amounts.cpu.value = reader.quantity(amount, 1000, field);
-      if (name == "memory") zone.amounts.memory.value = reader.quantity(amount, 1, field);
-      if (amount == nullptr || name.find('/') == std::string::npos) continue;
-      reader.check_amount(*amount, name, field);
-      zone.devices[name] = static_cast<std::int32_t>(std::clamp<std::int64_t>(
-          crds::parse_quantity(quantity_of(*amount), 1).value_or(0), 0, kMaxDevices));
-    }
+std::optional<Object> read_topology(Reader& reader) {
+  auto topology = reconcilers::read_node_topology(reader.object());
+  if (!topology) {
+    reader.fail(topology.error().field, topology.error().message);
+    return std::nullopt;
   }
-  if (are_numbered) std::ranges::stable_sort(list, {}, &Zone::number);
-  NodeZones result{reader.name(), {}, {}};
-  for (Zone& zone : list) {
-    result.zones.push_back(zone.amounts);
-    result.devices.push_back(std::move(zone.devices));
-  }
-  return result;
+  topology->meta.name = reader.name();
+  return *std::move(topology);
 }
 
 // The attribute of this name, whatever domain it is qualified with.
@@ -362,7 +321,7 @@ std::optional<Object> read(Reader& reader, const Behaviour& behaviour, std::opti
   const Json& object = reader.object();
   const std::string kind = text(find(object, "kind"));
   if (kind == "Node") return read_node(reader, fail_at, recover_at);
-  if (kind == "NodeResourceTopology") return read_zones(reader);
+  if (kind == "NodeResourceTopology") return read_topology(reader);
   if (kind == "ResourceSlice") return read_devices(reader);
   if (kind == "Pod") return read_pod(reader);
   if (kind == "Namespace") return NamespaceObject{reader.name()};

@@ -20,13 +20,14 @@ Entry time_entry(const std::optional<pl::Time>& t) {
   return t ? Entry(seconds_text(to_instant(*t))) : Entry();
 }
 
-Entry amounts_entry(const crds::Amounts& a) {
+Entry amounts_entry(const crds::AmountsByModel& a) {
   Entry entry = Entry::object();
   if (a.gpu) entry["gpu"] = crds::to_string(*a.gpu);
   if (a.cpu) entry["cpu"] = crds::to_string(*a.cpu);
   if (a.memory) entry["memory"] = crds::to_string(*a.memory);
   for (const auto& [name, amount] : a.resources)
     entry["resources"][name] = common::format_resource(name, amount);
+  for (const auto& [model, amount] : a.models) entry["models"][model] = crds::to_string(amount);
   return entry;
 }
 
@@ -35,7 +36,7 @@ void add_usage(const World& world, const std::string& name, bool is_project, con
                const crds::Amounts& quota, Entry& entry) {
   const pl::Usage usage = world.cluster.usage(name, is_project, pool);
   const auto amounts = [&](const pl::Resources& r) { return reconcilers::to_amounts(world.cluster, r); };
-  crds::Amounts fair = amounts(world.cluster.fair_share(name, is_project, pool));
+  crds::AmountsByModel fair = amounts(world.cluster.fair_share(name, is_project, pool));
   if (!quota.cpu) fair.cpu.reset();
   if (!quota.memory) fair.memory.reset();
   entry["fairShare"] = amounts_entry(fair);
@@ -48,14 +49,14 @@ template <class Kind>
 Entry tree_entry(const World& world, const Kind& object, bool is_project) {
   const std::string& name = object.metadata.name;
   const std::string by_default = world.cluster.default_pool();
-  const crds::Amounts of_default = reconcilers::effective_spec(object.spec, world.wall()).spec.quota;
+  const crds::AmountsByModel of_default = reconcilers::effective_spec(object.spec, world.wall()).spec.quota;
   Entry entry = {{"name", name}, {"quota", amounts_entry(of_default)}};
   add_usage(world, name, is_project, by_default, of_default, entry);
   Entry pools = Entry::array();
   for (const std::string& pool : world.cluster.pool_names()) {
     if (pool == by_default) continue;
     const auto stated = std::ranges::find(object.spec.pools, pool, &crds::PoolShare::name);
-    const crds::Amounts quota = stated == object.spec.pools.end() ? crds::Amounts{} : stated->quota;
+    const auto quota = stated == object.spec.pools.end() ? crds::AmountsByModel{} : stated->quota;
     Entry one = {{"name", pool}, {"quota", amounts_entry(quota)}};
     add_usage(world, name, is_project, pool, quota, one);
     pools.push_back(std::move(one));

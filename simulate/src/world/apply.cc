@@ -135,13 +135,13 @@ void World::apply_base(const Change& change) {
   };
   std::visit(Overloaded{
                  [&](const NodeObject& o) { apply_node(o, remove); },
-                 [&](const NodeZones& o) {
+                 [&](const reconcilers::NodeTopology& o) {
                    if (remove) {
-                     zones_.erase(o.node);
+                     topologies_.erase(o.meta.name);
                    } else {
-                     zones_[o.node] = &o;
+                     topologies_[o.meta.name] = &o;
                    }
-                   if (nodes.contains(o.node)) put_node(o.node);
+                   if (nodes.contains(o.meta.name)) put_node(o.meta.name);
                  },
                  [&](const NodeDevices& o) {
                    if (remove) {

@@ -6,24 +6,6 @@
 #include "world/world.h"
 
 namespace muster::simulate {
-namespace {
-
-// The GPUs of a node, dealt to its zones in order, as many as each says it has. Empty: they are
-// not that many.
-std::vector<std::int32_t> numa_of_gpus(const NodeZones& node, const std::set<std::string>& gpu_resources,
-                                       std::int32_t gpus) {
-  std::vector<std::int32_t> numa;
-  for (std::size_t z = 0; z < node.devices.size(); ++z) {
-    for (const auto& [resource, count] : node.devices[z]) {
-      if (gpu_resources.contains(resource))
-        numa.insert(numa.end(), static_cast<std::size_t>(count), static_cast<std::int32_t>(z));
-    }
-  }
-  return numa.size() == static_cast<std::size_t>(gpus) ? numa : std::vector<std::int32_t>{};
-}
-
-}  // namespace
-
 pl::NodeSpec World::node_spec(const std::string& name) const {
   const auto found = nodes.find(name);
   if (found == nodes.end() || found->second.object == nullptr) return {};
@@ -46,11 +28,9 @@ pl::NodeSpec World::node_spec(const std::string& name) const {
     spec.allocatable.gpu.value = spec.gpus * pl::kMilliPerGpu;
     if (spec.gpu_numa.empty() && numa.size() == static_cast<std::size_t>(spec.gpus)) spec.gpu_numa = numa;
   }
-  if (const auto zones = zones_.find(name); zones != zones_.end()) {
-    spec.zones = zones->second->zones;
-    if (spec.gpu_numa.empty())
-      spec.gpu_numa = numa_of_gpus(*zones->second, other_pods_.gpu_resources(), spec.gpus);
-  }
+  const auto topology = topologies_.find(name);
+  reconcilers::add_topology(spec, topology == topologies_.end() ? nullptr : topology->second,
+                            other_pods_.gpu_resources());
   return spec;
 }
 

@@ -441,7 +441,7 @@ class World {
   std::map<std::string, pl::PoolSpec> pools_;
   std::map<std::string, pl::Duration> reading_intervals_;  // of pools with gpuMetrics
   crds::NodePool default_pool_;
-  std::map<std::string, const NodeZones*> zones_;
+  std::map<std::string, const reconcilers::NodeTopology*> topologies_;        // by node
   std::map<std::string, std::map<std::string, const NodeDevices*>> devices_;  // by node, slice
   std::map<std::string, PriorityClass> priorities_;
   std::map<std::string, std::string> owner_of_;       // Project of each namespace

@@ -322,7 +322,8 @@ TEST_F(CrdsTest, StatusOfEveryOtherKindIsTaken) {
                   4,
                   {{"h100", amounts, amounts, {}, amounts}},
                   usage,
-                  NextChange{Time{}, "limit.gpu 64 (now 32)"}};
+                  NextChange{Time{}, "limit.gpu 64 (now 32)"},
+                  DrainStatus{Time{}, 4, 3, 2, 1, MilliGpu{16'000}}};
   EXPECT_EQ(from_json<Queue>(put(to_json(queue), status_to_json(queue)))->status, queue.status);
   Project project;
   project.metadata.name = "project-full";
@@ -339,7 +340,8 @@ TEST_F(CrdsTest, StatusOfEveryOtherKindIsTaken) {
                     {{"h100", amounts, amounts, {}, amounts}},
                     usage,
                     {{"ann", MilliGpu{8000}, Duration{60}, Duration{90}, {60, 90}}},
-                    NextChange{Time{}, "quota.gpu none (now 4)"}};
+                    NextChange{Time{}, "quota.gpu none (now 4)"},
+                    DrainStatus{Time{}, 4, 3, 2, 1, MilliGpu{16'000}}};
   EXPECT_EQ(from_json<Project>(put(to_json(project), status_to_json(project)))->status, project.status);
   NodePool pool;
   pool.metadata.name = "nodepool-full";
@@ -370,6 +372,8 @@ TEST_F(CrdsTest, StatusOfEveryOtherKindIsTaken) {
       "0f3a1",
       "1a1b2",
       CanaryStatus{"0f3a1", 2, 1, Time{std::chrono::hours{1}}},
+      AbortedCanary{"0f3a0", Time{}, "errors 12, allowed 5"},
+      "/models/llama",
       {{"0f3a1", 2, Time{}, {"serve:2"}, 2, 1}},
       "http://x.default.svc:80",
       amounts,

@@ -84,6 +84,8 @@ void walk(const Json& schema, const std::string& path) {
   } else if constexpr (std::is_same_v<T, NamedAmounts>) {
     EXPECT_TRUE(schema.at("additionalProperties").value("x-kubernetes-int-or-string", false)) << path;
     EXPECT_EQ(schema.value("maxProperties", 0U), kMaxNamedAmounts) << path;
+  } else if constexpr (std::is_same_v<T, ModelAmounts>) {
+    EXPECT_TRUE(schema.at("additionalProperties").value("x-kubernetes-int-or-string", false)) << path;
   } else if constexpr (std::is_same_v<T, RawJson>) {
     expect_type(schema, path, "object");
   } else {
@@ -123,7 +125,8 @@ TYPED_TEST(Kind, DefaultsAreTheTypes) {
   Json& spec = object["spec"];
   if (TypeParam::kKind == "Queue" || TypeParam::kKind == "Project")
     spec = {{"pools", Json::array({{{"name", "p"}}})}, {"schedules", Json::array({Json::object()})}};
-  if (TypeParam::kKind == "NodePool") spec = {{"placement", Json::object()}, {"gpuMetrics", Json::object()}};
+  if (TypeParam::kKind == "NodePool")
+    spec = {{"placement", Json::object()}, {"gpuMetrics", Json::object()}, {"gpuLabels", Json::object()}};
   if (TypeParam::kKind == "TrainingJob") {
     spec = {{"roles", Json::array({{{"name", "w"}}})},
             {"checkpoint", Json::object()},

@@ -91,7 +91,7 @@ zones:
 - {name: core-0, type: Core}
 )",
                                 "t.yaml");
-  const auto& z = only<NodeZones>(zones);
+  const auto& z = only<reconcilers::NodeTopology>(zones);
   ASSERT_EQ(z.zones.size(), 1U);
   EXPECT_EQ(z.zones[0].cpu.value, 7500);
   EXPECT_EQ(z.zones[0].memory.value, 4LL << 30);
@@ -129,7 +129,7 @@ zones:
 - {name: node-0, type: Node, resources: [{name: cpu, allocatable: "4"}, {name: nvidia.com/gpu, capacity: "4"}]}
 )",
                                 "t.yaml");
-  const auto& z = only<NodeZones>(zones);
+  const auto& z = only<reconcilers::NodeTopology>(zones);
   ASSERT_EQ(z.zones.size(), 2U);
   EXPECT_EQ(z.zones[0].cpu.value, 4000);
   ASSERT_EQ(z.devices.size(), 2U);

@@ -41,10 +41,14 @@ inline std::string format_bytes(std::int64_t bytes) {
   return std::to_string(bytes) + kUnits[unit];
 }
 
-// An amount of any resource, as Muster counts it: "gpu" and "cpu" in thousandths, memory, huge pages and
-// local disk in bytes, all others in whole units.
+// What GPUs of one model are counted as: "gpu/NVIDIA-H100-80GB-HBM3".
+inline constexpr std::string_view kModelPrefix = "gpu/";
+
+// An amount of any resource, as Muster counts it: "gpu", GPUs of a model and "cpu" in thousandths, memory,
+// huge pages and local disk in bytes, all others in whole units.
 inline std::string format_resource(std::string_view resource, std::int64_t amount) {
-  if (resource == "gpu" || resource == "cpu") return format_milli(amount);
+  if (resource == "gpu" || resource == "cpu" || resource.starts_with(kModelPrefix))
+    return format_milli(amount);
   const bool bytes =
       resource == "memory" || resource == "ephemeral-storage" || resource.starts_with("hugepages-");
   return bytes ? format_bytes(amount) : std::to_string(amount);

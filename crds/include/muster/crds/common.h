@@ -9,6 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "muster/crds/duration.h"
@@ -57,12 +58,61 @@ struct Amounts {
   bool operator==(const Amounts&) const = default;
 };
 
+// GPUs by their model, as the nodes' label nvidia.com/gpu.product names it.
+using ModelAmounts = std::map<std::string, MilliGpu>;
+
+// The same, and of the GPUs those of single models. A quota that leaves a model out does not account for it.
+struct AmountsByModel : Amounts {
+  ModelAmounts models{};
+
+  AmountsByModel() = default;
+  AmountsByModel(Amounts amounts) : Amounts(std::move(amounts)) {}  // NOLINT(google-explicit-constructor)
+
+  static constexpr auto fields() {
+    using T = AmountsByModel;
+    return fields_of(field("gpu", &T::gpu), field("cpu", &T::cpu), field("memory", &T::memory),
+                     field("resources", &T::resources), field("models", &T::models));
+  }
+  bool operator==(const AmountsByModel&) const = default;
+};
+
+// Hold: start nothing new. Drain: and let go of what runs.
+enum class Admission : std::uint8_t { kOpen, kHold, kDrain };
+constexpr std::array<std::string_view, 3> names_of(Admission) {
+  return {"Open", "Hold", "Drain"};
+}
+
+// How a drain lets go.
+struct DrainPolicy {
+  std::int32_t max_gpus = 1;  // of each pool, those that leave at a time
+
+  static constexpr auto fields() { return fields_of(field("maxGPUs", &DrainPolicy::max_gpus)); }
+  bool operator==(const DrainPolicy&) const = default;
+};
+
+// How far a drain is, in workloads. Those that have left had saved since they were asked, or had not.
+struct DrainStatus {
+  Time started_at{};
+  std::int32_t running = 0;  // not asked yet
+  std::int32_t saving = 0;   // asked, and not gone yet
+  std::int32_t saved = 0, unsaved = 0;
+  MilliGpu gpu{};  // still held, in all pools
+
+  static constexpr auto fields() {
+    using T = DrainStatus;
+    return fields_of(field("startedAt", &T::started_at), field("running", &T::running, Zero::kOmit),
+                     field("saving", &T::saving, Zero::kOmit), field("saved", &T::saved, Zero::kOmit),
+                     field("unsaved", &T::unsaved, Zero::kOmit), field("gpu", &T::gpu));
+  }
+  bool operator==(const DrainStatus&) const = default;
+};
+
 // What a Queue or Project has in one further pool.
 struct PoolShare {
   std::string name;
-  Amounts quota;     // gpu left out: 0; others left out: not accounted
-  Amounts reserved;  // the part of it that is never lent; left out: nothing
-  Amounts limit;     // left out: none
+  AmountsByModel quota;  // gpu left out: 0; others left out: not accounted
+  Amounts reserved;      // the part of it that is never lent; left out: nothing
+  Amounts limit;         // left out: none
   std::int32_t weight = 1;
   std::int32_t priority = 0;
 
@@ -77,10 +127,10 @@ struct PoolShare {
 // What a Queue or Project holds and wants in one further pool.
 struct PoolUsage {
   std::string name;
-  Amounts allocated;
-  Amounts borrowed;  // the part of `allocated` beyond quota
-  Amounts pending;   // asked for by what waits
-  Amounts fair_share;
+  AmountsByModel allocated;
+  AmountsByModel borrowed;  // the part of `allocated` beyond quota
+  AmountsByModel pending;   // asked for by what waits
+  AmountsByModel fair_share;
 
   static constexpr auto fields() {
     using T = PoolUsage;
@@ -104,7 +154,7 @@ struct Gpus {
   std::string mig{};                      // profile: "3g.40gb"
   std::optional<std::int32_t> devices{};  // GPUs of which it has the fraction or the memory; absent: 1
   std::optional<Bytes> memory_limit{};    // may burst up to this; absent: `memory`
-  std::vector<std::string> models{};      // any of these (label nvidia.com/gpu.product); empty: any
+  std::vector<std::string> models{};      // any of these (NodePool's gpuLabels); empty: any
   std::optional<MemoryPressure> on_memory_pressure{};
   bool overcommit = false;    // may be packed beyond the GPU's memory where the pool allows it
   bool numa_aligned = false;  // all its GPUs, CPUs and memory on one NUMA node

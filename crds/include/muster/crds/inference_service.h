@@ -24,15 +24,45 @@ struct CanaryStep {
   }
   bool operator==(const CanaryStep&) const = default;
 };
+// What is read from a canary's pods.
+enum class CanaryMetric : std::uint8_t { kErrorRate, kTimeToFirstToken };
+constexpr std::array<std::string_view, 2> names_of(CanaryMetric) {
+  return {"ErrorRate", "TimeToFirstToken"};
+}
+struct CanaryCheck {
+  std::optional<CanaryMetric> metric;  // either this or name
+  std::string name;                    // of a metric that is an amount
+  StringMap labels;                    // of its series; empty: all
+  MilliLoad max;                       // more than 0
+
+  static constexpr auto fields() {
+    using T = CanaryCheck;
+    return fields_of(field("metric", &T::metric), field("name", &T::name), field("labels", &T::labels),
+                     field("max", &T::max));
+  }
+  bool operator==(const CanaryCheck&) const = default;
+};
+// Ends a canary that does not do well.
+struct CanaryAnalysis {
+  std::vector<CanaryCheck> checks;
+  Duration window = std::chrono::minutes{1};  // it is judged over so long
+
+  static constexpr auto fields() {
+    return fields_of(field("checks", &CanaryAnalysis::checks), field("window", &CanaryAnalysis::window));
+  }
+  bool operator==(const CanaryAnalysis&) const = default;
+};
 // A new revision first gets a part of the replicas.
 struct Canary {
   std::optional<std::int32_t> percent;  // either this or steps
   std::vector<CanaryStep> steps;
+  std::optional<CanaryAnalysis> analysis;
   std::string promoted_revision;  // this one may have all
   std::string aborted_revision;   // this one gets none; stronger than promoted_revision
 
   static constexpr auto fields() {
     return fields_of(field("percent", &Canary::percent), field("steps", &Canary::steps),
+                     field("analysis", &Canary::analysis),
                      field("promotedRevision", &Canary::promoted_revision),
                      field("abortedRevision", &Canary::aborted_revision));
   }
@@ -74,17 +104,67 @@ struct ReplicaPlacement {
 };
 
 // What a server says of itself.
-enum class ServingMetric : std::uint8_t { kRequestsWaiting, kRequestsRunning, kKVCacheUtilization };
-constexpr std::array<std::string_view, 3> names_of(ServingMetric) {
-  return {"RequestsWaiting", "RequestsRunning", "KVCacheUtilization"};
+enum class ServingMetric : std::uint8_t {
+  kRequestsWaiting,
+  kRequestsRunning,
+  kKVCacheUtilization,
+  kTimeToFirstToken
+};
+constexpr std::array<std::string_view, 4> names_of(ServingMetric) {
+  return {"RequestsWaiting", "RequestsRunning", "KVCacheUtilization", "TimeToFirstToken"};
 }
+
+// Something that a service's size follows.
+struct ScalingMetric {
+  std::optional<ServingMetric> metric;  // either this or name
+  std::string name;                     // of a metric of the pods that is an amount
+  StringMap labels;                     // of its series; empty: all
+  MilliLoad target;                     // for each replica; more than 0
+
+  static constexpr auto fields() {
+    using T = ScalingMetric;
+    return fields_of(field("metric", &T::metric), field("name", &T::name), field("labels", &T::labels),
+                     field("target", &T::target));
+  }
+  bool operator==(const ScalingMetric&) const = default;
+};
+
+// So many replicas come, or go, in any such time.
+struct ScalingLimit {
+  std::int32_t replicas = 0;
+  Duration period{};
+
+  static constexpr auto fields() {
+    return fields_of(field("replicas", &ScalingLimit::replicas), field("period", &ScalingLimit::period));
+  }
+  bool operator==(const ScalingLimit&) const = default;
+};
+
+// At these times there are so many replicas at least.
+struct ScheduledMinimum {
+  std::string start;              // a cron expression of five fields
+  Duration duration{};            // from each start on
+  std::string time_zone = "UTC";  // a name of the IANA database
+  std::int32_t min_replicas = 0;
+
+  static constexpr auto fields() {
+    using T = ScheduledMinimum;
+    return fields_of(field("start", &T::start), field("duration", &T::duration),
+                     field("timeZone", &T::time_zone), field("minReplicas", &T::min_replicas));
+  }
+  bool operator==(const ScheduledMinimum&) const = default;
+};
 
 // How many replicas there are follows what they say of themselves.
 struct Autoscaling {
   std::int32_t min_replicas = 1;  // 0: none while nobody asks for anything
   std::int32_t max_replicas = 1;
-  ServingMetric metric = ServingMetric::kRequestsWaiting;
-  MilliLoad target;  // for each replica; more than 0
+  // Both or neither; see metrics_of().
+  std::optional<ServingMetric> metric;
+  std::optional<MilliLoad> target;     // for each replica; more than 0
+  std::vector<ScalingMetric> metrics;  // beside the former
+  std::optional<ScalingLimit> scale_up_limit, scale_down_limit;
+  std::vector<ScheduledMinimum> schedules;
   std::optional<std::int32_t> metrics_port;
   std::string metrics_path = "/metrics";
   Duration window = std::chrono::minutes{1};  // what is read is averaged over so long
@@ -95,13 +175,33 @@ struct Autoscaling {
   static constexpr auto fields() {
     using T = Autoscaling;
     return fields_of(field("minReplicas", &T::min_replicas), field("maxReplicas", &T::max_replicas),
-                     field("metric", &T::metric), field("target", &T::target),
-                     field("metricsPort", &T::metrics_port), field("metricsPath", &T::metrics_path),
-                     field("window", &T::window), field("panicWindow", &T::panic_window),
-                     field("scaleDownDelay", &T::scale_down_delay),
+                     field("metric", &T::metric), field("target", &T::target), field("metrics", &T::metrics),
+                     field("scaleUpLimit", &T::scale_up_limit), field("scaleDownLimit", &T::scale_down_limit),
+                     field("schedules", &T::schedules), field("metricsPort", &T::metrics_port),
+                     field("metricsPath", &T::metrics_path), field("window", &T::window),
+                     field("panicWindow", &T::panic_window), field("scaleDownDelay", &T::scale_down_delay),
                      field("scaleToZeroAfter", &T::scale_to_zero_after));
   }
   bool operator==(const Autoscaling&) const = default;
+};
+
+// All that its size follows: at least one.
+inline std::vector<ScalingMetric> metrics_of(const Autoscaling& rule) {
+  std::vector<ScalingMetric> all;
+  if (rule.metric) all.push_back({rule.metric, "", {}, rule.target.value_or(MilliLoad{1000})});
+  all.insert(all.end(), rule.metrics.begin(), rule.metrics.end());
+  return all;
+}
+
+// What is served.
+struct ServedModel {
+  std::string uri;          // hf://, s3://, gs://, pvc:// or trainingjob://
+  std::string cache_claim;  // where replicas keep what they load; empty: nowhere
+
+  static constexpr auto fields() {
+    return fields_of(field("uri", &ServedModel::uri), field("cacheClaim", &ServedModel::cache_claim));
+  }
+  bool operator==(const ServedModel&) const = default;
 };
 
 // The kind of some of the pods of a replica, which is then a set of roles: groups of equal size.
@@ -131,8 +231,9 @@ inline std::int32_t pods_of(const ServiceRole& role) {
 struct InferenceServiceSpec {
   std::int32_t replicas = 1;  // the target of the scale subresource; see size_of()
   std::optional<Autoscaling> autoscaling;
-  std::int32_t group_size = 1;  // pods of a replica: a gang
-  bool preemptible = false;     // false: never made to yield, and must fit the quota
+  std::optional<ServedModel> model;  // absent: its template says all
+  std::int32_t group_size = 1;       // pods of a replica: a gang
+  bool preemptible = false;          // false: never made to yield, and must fit the quota
   // Of a preemptible service: so many replicas are not preemptible. Absent: none.
   std::optional<std::int32_t> guaranteed_replicas;
   std::optional<Duration> start_timeout;      // of a replica; see start_timeout_of()
@@ -151,14 +252,14 @@ struct InferenceServiceSpec {
 
   static constexpr auto fields() {
     using T = InferenceServiceSpec;
-    return fields_of(field("replicas", &T::replicas), field("autoscaling", &T::autoscaling),
-                     field("groupSize", &T::group_size), field("preemptible", &T::preemptible),
-                     field("guaranteedReplicas", &T::guaranteed_replicas),
-                     field("startTimeout", &T::start_timeout), field("drainSeconds", &T::drain_seconds),
-                     field("gpus", &T::gpus), field("template", &T::pod_template), field("roles", &T::roles),
-                     field("topology", &T::topology), field("placement", &T::placement),
-                     field("port", &T::port), field("rollout", &T::rollout),
-                     field("priorityClassName", &T::priority_class_name), field("pools", &T::pools));
+    return fields_of(
+        field("replicas", &T::replicas), field("autoscaling", &T::autoscaling), field("model", &T::model),
+        field("groupSize", &T::group_size), field("preemptible", &T::preemptible),
+        field("guaranteedReplicas", &T::guaranteed_replicas), field("startTimeout", &T::start_timeout),
+        field("drainSeconds", &T::drain_seconds), field("gpus", &T::gpus),
+        field("template", &T::pod_template), field("roles", &T::roles), field("topology", &T::topology),
+        field("placement", &T::placement), field("port", &T::port), field("rollout", &T::rollout),
+        field("priorityClassName", &T::priority_class_name), field("pools", &T::pools));
   }
   bool operator==(const InferenceServiceSpec&) const = default;
 };
@@ -176,6 +277,19 @@ struct CanaryStatus {
                      field("step", &T::step, Zero::kOmit), field("readySince", &T::ready_since));
   }
   bool operator==(const CanaryStatus&) const = default;
+};
+
+// What rollout.canary.analysis has ended.
+struct AbortedCanary {
+  std::string revision;
+  Time at{};
+  std::string message;
+
+  static constexpr auto fields() {
+    using T = AbortedCanary;
+    return fields_of(field("revision", &T::revision), field("at", &T::at), field("message", &T::message));
+  }
+  bool operator==(const AbortedCanary&) const = default;
 };
 
 // A revision that is kept.
@@ -221,12 +335,14 @@ struct InferenceServiceStatus {
   std::string pods;                   // "1/2", ready of desired, for people
   // The spec's roles, and then those that only replicas of earlier revisions have.
   std::vector<ServiceRoleStatus> roles;
-  std::string selector;               // of the pods, for HorizontalPodAutoscalers
-  std::string revision;               // of the spec in force; label muster.dev/revision of its replicas
-  std::string stable_revision;        // that last had all replicas, or was promoted
+  std::string selector;         // of the pods, for HorizontalPodAutoscalers
+  std::string revision;         // of the spec in force; label muster.dev/revision of its replicas
+  std::string stable_revision;  // that last had all replicas, or was promoted
   std::optional<CanaryStatus> canary;
-  std::vector<ServiceRevision> revisions;  // the newest first
-  std::string url;                         // where its Service answers, inside the cluster
+  std::optional<AbortedCanary> aborted_canary;  // the last; of a revision that may be gone
+  std::string model;                            // where it is; empty: not known yet, or none is stated
+  std::vector<ServiceRevision> revisions;       // the newest first
+  std::string url;                              // where its Service answers, inside the cluster
   Amounts allocated;
   Waiting queue;  // of the first replica that waits
 
@@ -241,7 +357,8 @@ struct InferenceServiceStatus {
                      field("rolloutPlaces", &T::rollout_places, Zero::kOmit), field("pods", &T::pods),
                      field("roles", &T::roles), field("selector", &T::selector),
                      field("revision", &T::revision), field("stableRevision", &T::stable_revision),
-                     field("canary", &T::canary), field("revisions", &T::revisions), field("url", &T::url),
+                     field("canary", &T::canary), field("abortedCanary", &T::aborted_canary),
+                     field("model", &T::model), field("revisions", &T::revisions), field("url", &T::url),
                      field("allocated", &T::allocated), field("queue", &T::queue));
   }
   bool operator==(const InferenceServiceStatus&) const = default;

@@ -72,13 +72,20 @@ enum class SharingMode : std::uint8_t { kNone, kFraction, kTimeSlicing, kMps, kM
 constexpr std::array<std::string_view, 5> names_of(SharingMode) {
   return {"None", "Fraction", "TimeSlicing", "MPS", "MIG"};
 }
+// What holds those who share a GPU to their part of it.
+enum class Enforcement : std::uint8_t { kHami };
+constexpr std::array<std::string_view, 1> names_of(Enforcement) {
+  return {"HAMi"};
+}
 struct Sharing {
   SharingMode mode = SharingMode::kNone;
   std::optional<std::int32_t> max_clients;  // pods on one GPU; absent: what the mode allows
+  std::optional<Enforcement> enforcement;   // absent: the mode alone
 
   static constexpr auto fields() {
     using T = Sharing;
-    return fields_of(field("mode", &T::mode), field("maxClients", &T::max_clients));
+    return fields_of(field("mode", &T::mode), field("maxClients", &T::max_clients),
+                     field("enforcement", &T::enforcement));
   }
   bool operator==(const Sharing&) const = default;
 };
@@ -88,6 +95,25 @@ struct Overcommit {
 
   static constexpr auto fields() { return fields_of(field("gpuMemory", &Overcommit::gpu_memory)); }
   bool operator==(const Overcommit&) const = default;
+};
+
+enum class UnitOfMemory : std::uint8_t { kB, kKiB, kMiB, kGiB };
+constexpr std::array<std::string_view, 4> names_of(UnitOfMemory) {
+  return {"B", "KiB", "MiB", "GiB"};
+}
+// The labels of nodes that say what GPUs they have. "": none does.
+struct GpuLabels {
+  std::string model;
+  std::string memory;                             // of one GPU
+  UnitOfMemory memory_unit = UnitOfMemory::kMiB;  // of a number that names none
+  std::string memory_sum_of;                      // of so many GPUs `memory` is the sum; "": of one
+
+  static constexpr auto fields() {
+    using T = GpuLabels;
+    return fields_of(field("model", &T::model), field("memory", &T::memory),
+                     field("memoryUnit", &T::memory_unit), field("memorySumOf", &T::memory_sum_of));
+  }
+  bool operator==(const GpuLabels&) const = default;
 };
 
 struct DaemonSetName {
@@ -109,14 +135,18 @@ struct GpuMetrics {
   std::string utilization = "DCGM_FI_DEV_GPU_UTIL";                 // the metric, in percent
   std::string double_bit_errors = "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL";  // beyond 0: the GPU is not used
   std::string power = "DCGM_FI_DEV_POWER_USAGE";                    // the metric, in watts
-  std::string index_label = "gpu";                                  // of the GPU on its node
+  std::string memory_used = "DCGM_FI_DEV_FB_USED";
+  std::string memory_free = "DCGM_FI_DEV_FB_FREE";  // in the same unit
+  std::int32_t memory_pressure_at = 95;             // per cent used: a GPU that is shared counts as full
+  std::string index_label = "gpu";                  // of the GPU on its node
 
   static constexpr auto fields() {
     using T = GpuMetrics;
     return fields_of(field("daemonSet", &T::daemon_set), field("port", &T::port), field("path", &T::path),
                      field("interval", &T::interval), field("utilization", &T::utilization),
                      field("doubleBitErrors", &T::double_bit_errors), field("power", &T::power),
-                     field("indexLabel", &T::index_label));
+                     field("memoryUsed", &T::memory_used), field("memoryFree", &T::memory_free),
+                     field("memoryPressureAt", &T::memory_pressure_at), field("indexLabel", &T::index_label));
   }
   bool operator==(const GpuMetrics&) const = default;
 };
@@ -124,7 +154,8 @@ struct GpuMetrics {
 struct NodePoolSpec {
   LabelSelector node_selector;
   std::string gpu_resource = "nvidia.com/gpu";
-  std::vector<std::string> topology;  // node labels, coarse to fine
+  std::optional<GpuLabels> gpu_labels;  // absent: those of NVIDIA's feature discovery
+  std::vector<std::string> topology;    // node labels, coarse to fine
   PlacementPolicy placement;
   Reservation reservation;
   std::optional<Sharing> sharing;  // absent: fractions and memory, without a limit of their number
@@ -140,10 +171,10 @@ struct NodePoolSpec {
   static constexpr auto fields() {
     using T = NodePoolSpec;
     return fields_of(field("nodeSelector", &T::node_selector), field("gpuResource", &T::gpu_resource),
-                     field("topology", &T::topology), field("placement", &T::placement),
-                     field("reservation", &T::reservation), field("sharing", &T::sharing),
-                     field("overcommit", &T::overcommit), field("gpuMetrics", &T::gpu_metrics),
-                     field("pricePerGPUHour", &T::price_per_gpu_hour),
+                     field("gpuLabels", &T::gpu_labels), field("topology", &T::topology),
+                     field("placement", &T::placement), field("reservation", &T::reservation),
+                     field("sharing", &T::sharing), field("overcommit", &T::overcommit),
+                     field("gpuMetrics", &T::gpu_metrics), field("pricePerGPUHour", &T::price_per_gpu_hour),
                      field("wattsPerGPU", &T::watts_per_gpu), field("default", &T::is_default));
   }
   bool operator==(const NodePoolSpec&) const = default;

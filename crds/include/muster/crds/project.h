@@ -21,10 +21,10 @@ constexpr std::array<std::string_view, 3> names_of(PodSecurity) {
   return {"privileged", "baseline", "restricted"};
 }
 
-// What becomes of the namespace when its Project is deleted.
-enum class DeletionPolicy : std::uint8_t { kRetain };
-constexpr std::array<std::string_view, 1> names_of(DeletionPolicy) {
-  return {"Retain"};
+// What becomes of the namespace, and of the work in it, when its Project is deleted.
+enum class DeletionPolicy : std::uint8_t { kRetain, kDelete };
+constexpr std::array<std::string_view, 2> names_of(DeletionPolicy) {
+  return {"Retain", "Delete"};
 }
 
 // What pods of an isolated namespace reach, beside each other.
@@ -166,6 +166,8 @@ struct ProjectPolicy {
   std::vector<std::string> required_labels;           // of jobs and services, each with a value
   std::optional<CheckpointPolicy> checkpoint;         // absent: no job must save
   std::optional<Duration> max_grace_period;           // absent: no bound
+  std::vector<std::string> allowed_claims;            // empty: all
+  std::vector<std::string> allowed_resources;         // beside CPUs, memory and GPUs; empty: all
 
   static constexpr auto fields() {
     using T = ProjectPolicy;
@@ -178,7 +180,9 @@ struct ProjectPolicy {
                      field("forbidLatestTag", &T::forbid_latest_tag, Zero::kOmit),
                      field("forbidPrivileged", &T::forbid_privileged, Zero::kOmit),
                      field("requiredLabels", &T::required_labels), field("checkpoint", &T::checkpoint),
-                     field("maxGracePeriod", &T::max_grace_period));
+                     field("maxGracePeriod", &T::max_grace_period),
+                     field("allowedClaims", &T::allowed_claims),
+                     field("allowedResources", &T::allowed_resources));
   }
   bool operator==(const ProjectPolicy&) const = default;
 };
@@ -186,9 +190,9 @@ struct ProjectPolicy {
 // quota, limit, weight and priority at top level mean the default pool.
 struct ProjectSpec {
   std::string queue;
-  Amounts quota;     // gpu left out: 0; others left out: not accounted
-  Amounts reserved;  // the part of it that is never lent; left out: nothing
-  Amounts limit;     // left out: none
+  AmountsByModel quota;  // gpu left out: 0; others left out: not accounted
+  Amounts reserved;      // the part of it that is never lent; left out: nothing
+  Amounts limit;         // left out: none
   std::int32_t weight = 1;
   std::int32_t priority = 0;
   std::vector<PoolShare> pools;
@@ -200,7 +204,9 @@ struct ProjectSpec {
   std::optional<ProjectGateway> gateway;       // absent: what is exposed is reached by its Service only
   std::vector<Member> members;
   std::optional<ProjectPolicy> policy;  // of jobs
-  std::vector<Schedule<ProjectSet>> schedules;
+  Admission admission = Admission::kOpen;
+  std::optional<DrainPolicy> drain;  // absent: all at once
+  std::vector<Schedule<ScheduledSet>> schedules;
 
   static constexpr auto fields() {
     using T = ProjectSpec;
@@ -209,7 +215,8 @@ struct ProjectSpec {
                      field("pools", &T::pools), field("reclaim", &T::reclaim), field("preempt", &T::preempt),
                      field("disruption", &T::disruption), field("lending", &T::lending),
                      field("namespace", &T::ns), field("gateway", &T::gateway), field("members", &T::members),
-                     field("policy", &T::policy), field("schedules", &T::schedules));
+                     field("policy", &T::policy), field("admission", &T::admission), field("drain", &T::drain),
+                     field("schedules", &T::schedules));
   }
   bool operator==(const ProjectSpec&) const = default;
 };
@@ -219,17 +226,18 @@ struct ProjectStatus {
   Conditions conditions;
   std::string ns;      // JSON "namespace": the one it claims
   std::string ns_uid;  // JSON "namespaceUID": of that namespace when it was last seen to be this Project's
-  Amounts allocated;   // in the default pool
-  Amounts borrowed;    // the part of `allocated` beyond quota
-  Amounts pending;     // asked for by what waits
+  AmountsByModel allocated;  // in the default pool
+  AmountsByModel borrowed;   // the part of `allocated` beyond quota
+  AmountsByModel pending;    // asked for by what waits
   // What it is entitled to in the default pool, as demand is now.
-  Amounts fair_share;
+  AmountsByModel fair_share;
   std::int32_t running = 0;  // workloads that hold something, in all pools
   std::int32_t waiting = 0;  // workloads that wait, in all pools
   std::vector<PoolUsage> pools;
   UsageStatus usage;
   std::vector<RunTimes> run_times;        // learned from jobs that succeeded; the latest first, at most kMost
   std::optional<NextChange> next_change;  // by spec.schedules
+  std::optional<DrainStatus> drain;       // absent: admission is not Drain
 
   static constexpr auto fields() {
     using T = ProjectStatus;
@@ -239,7 +247,7 @@ struct ProjectStatus {
         field("allocated", &T::allocated), field("borrowed", &T::borrowed), field("pending", &T::pending),
         field("fairShare", &T::fair_share), field("running", &T::running, Zero::kOmit),
         field("waiting", &T::waiting, Zero::kOmit), field("pools", &T::pools), field("usage", &T::usage),
-        field("runTimes", &T::run_times), field("nextChange", &T::next_change));
+        field("runTimes", &T::run_times), field("nextChange", &T::next_change), field("drain", &T::drain));
   }
   bool operator==(const ProjectStatus&) const = default;
 };

@@ -1,7 +1,6 @@
 // Queue (cluster-scoped): an inner node of the tree of who gets how much.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,12 +14,6 @@
 
 namespace muster::crds {
 
-// Hold: start nothing new. Drain: and let go of what runs.
-enum class Admission : std::uint8_t { kOpen, kHold, kDrain };
-constexpr std::array<std::string_view, 3> names_of(Admission) {
-  return {"Open", "Hold", "Drain"};
-}
-
 struct Fairness {
   Duration half_life{};  // past use counts half after so long
 
@@ -28,33 +21,12 @@ struct Fairness {
   bool operator==(const Fairness&) const = default;
 };
 
-// How a drain lets go.
-struct DrainPolicy {
-  std::int32_t max_gpus = 1;  // of each pool, those that leave at a time
-
-  static constexpr auto fields() { return fields_of(field("maxGPUs", &DrainPolicy::max_gpus)); }
-  bool operator==(const DrainPolicy&) const = default;
-};
-
-struct QueueSet {
-  Amounts quota, reserved, limit;
-  std::optional<std::int32_t> weight;
-  std::optional<Admission> admission;
-
-  static constexpr auto fields() {
-    using T = QueueSet;
-    return fields_of(field("quota", &T::quota), field("reserved", &T::reserved), field("limit", &T::limit),
-                     field("weight", &T::weight), field("admission", &T::admission));
-  }
-  bool operator==(const QueueSet&) const = default;
-};
-
 // quota, limit, weight and priority at top level mean the default pool.
 struct QueueSpec {
-  std::string parent;  // empty: top level
-  Amounts quota;       // gpu left out: 0; others left out: not accounted
-  Amounts reserved;    // the part of it that is never lent; left out: nothing
-  Amounts limit;       // left out: none
+  std::string parent;    // empty: top level
+  AmountsByModel quota;  // gpu left out: 0; others left out: not accounted
+  Amounts reserved;      // the part of it that is never lent; left out: nothing
+  Amounts limit;         // left out: none
   std::int32_t weight = 1;
   std::int32_t priority = 0;
   std::vector<PoolShare> pools;
@@ -65,7 +37,7 @@ struct QueueSpec {
   std::optional<Fairness> fairness;  // past use weighs in what the children get; absent: it does not
   Admission admission = Admission::kOpen;
   std::optional<DrainPolicy> drain;  // absent: all at once
-  std::vector<Schedule<QueueSet>> schedules;
+  std::vector<Schedule<ScheduledSet>> schedules;
 
   static constexpr auto fields() {
     using T = QueueSpec;
@@ -82,16 +54,17 @@ struct QueueSpec {
 struct QueueStatus {
   std::int64_t observed_generation = 0;
   Conditions conditions;
-  Amounts allocated;  // in the default pool, by everything below
-  Amounts borrowed;   // the part of `allocated` beyond quota
-  Amounts pending;    // asked for by what waits below
+  AmountsByModel allocated;  // in the default pool, by everything below
+  AmountsByModel borrowed;   // the part of `allocated` beyond quota
+  AmountsByModel pending;    // asked for by what waits below
   // What it is entitled to in the default pool, as demand is now.
-  Amounts fair_share;
+  AmountsByModel fair_share;
   std::int32_t running = 0;  // workloads that hold something, in all pools
   std::int32_t waiting = 0;  // workloads that wait, in all pools
   std::vector<PoolUsage> pools;
   UsageStatus usage;
   std::optional<NextChange> next_change;  // by spec.schedules
+  std::optional<DrainStatus> drain;       // absent: admission is not Drain
 
   static constexpr auto fields() {
     using T = QueueStatus;
@@ -100,7 +73,8 @@ struct QueueStatus {
                      field("borrowed", &T::borrowed), field("pending", &T::pending),
                      field("fairShare", &T::fair_share), field("running", &T::running, Zero::kOmit),
                      field("waiting", &T::waiting, Zero::kOmit), field("pools", &T::pools),
-                     field("usage", &T::usage), field("nextChange", &T::next_change));
+                     field("usage", &T::usage), field("nextChange", &T::next_change),
+                     field("drain", &T::drain));
   }
   bool operator==(const QueueStatus&) const = default;
 };

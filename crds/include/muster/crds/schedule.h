@@ -24,16 +24,18 @@ struct Schedule {
 };
 
 // In the default pool. What is absent stays as the spec has it, also single resources.
-struct ProjectSet {
-  Amounts quota, reserved, limit;
+struct ScheduledSet {
+  AmountsByModel quota;
+  Amounts reserved, limit;
   std::optional<std::int32_t> weight;
+  std::optional<Admission> admission;
 
   static constexpr auto fields() {
-    using T = ProjectSet;
+    using T = ScheduledSet;
     return fields_of(field("quota", &T::quota), field("reserved", &T::reserved), field("limit", &T::limit),
-                     field("weight", &T::weight));
+                     field("weight", &T::weight), field("admission", &T::admission));
   }
-  bool operator==(const ProjectSet&) const = default;
+  bool operator==(const ScheduledSet&) const = default;
 };
 
 // When something else begins to hold, and what.

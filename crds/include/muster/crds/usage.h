@@ -54,19 +54,36 @@ struct Usage {
   bool operator==(const Usage&) const = default;
 };
 
-// The part of one user, one pool, or one model of GPUs.
+// The part of one user, one pool, or one model of GPUs. Its seconds are as in Usage.
 struct UsagePart {
   std::string name;
   std::int64_t gpu_seconds = 0;
   std::optional<MilliCost> cost{};
   std::int64_t watt_hours = 0;
+  std::int64_t starting = 0, saving = 0, idle = 0, lost = 0;
 
   static constexpr auto fields() {
     using T = UsagePart;
     return fields_of(field("name", &T::name), field("gpuSeconds", &T::gpu_seconds), field("cost", &T::cost),
-                     field("wattHours", &T::watt_hours, Zero::kOmit));
+                     field("wattHours", &T::watt_hours, Zero::kOmit),
+                     field("starting", &T::starting, Zero::kOmit), field("saving", &T::saving, Zero::kOmit),
+                     field("idle", &T::idle, Zero::kOmit), field("lost", &T::lost, Zero::kOmit));
   }
   bool operator==(const UsagePart&) const = default;
+};
+
+// How long jobs had waited when they were admitted for the first time.
+struct Waits {
+  std::int64_t starts = 0;   // how many these were
+  std::int64_t seconds = 0;  // all together
+  std::int64_t longest = 0;  // in seconds
+
+  static constexpr auto fields() {
+    using T = Waits;
+    return fields_of(field("starts", &T::starts, Zero::kOmit), field("seconds", &T::seconds, Zero::kOmit),
+                     field("longest", &T::longest, Zero::kOmit));
+  }
+  bool operator==(const Waits&) const = default;
 };
 
 struct UsageDay {
@@ -77,11 +94,12 @@ struct UsageDay {
   std::vector<UsagePart> users;
   std::vector<UsagePart> pools;   // by name
   std::vector<UsagePart> models;  // of GPUs, by name; GPUs whose node names no model are left out
+  Waits waits{};                  // of jobs that were admitted on this day
 
   static constexpr auto fields() {
     using T = UsageDay;
     return fields_of(field("date", &T::date), field("sum", &T::sum), field("users", &T::users),
-                     field("pools", &T::pools), field("models", &T::models));
+                     field("pools", &T::pools), field("models", &T::models), field("waits", &T::waits));
   }
   bool operator==(const UsageDay&) const = default;
 };

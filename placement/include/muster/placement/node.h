@@ -49,6 +49,14 @@ struct NumaZone {
   bool operator==(const NumaZone&) const = default;
 };
 
+// Which pods the node's kubelet admits, by the NUMA nodes that their GPUs come from (Kubernetes' topology
+// manager policies).
+enum class NumaPolicy : std::uint8_t {
+  kAny,         // all
+  kRestricted,  // what one NUMA node could hold, only on one
+  kSingle,      // only what is on one
+};
+
 struct NodeSpec {
   std::string name;
   Labels labels;
@@ -62,8 +70,11 @@ struct NodeSpec {
   std::vector<std::int32_t> unhealthy;  // indexes of devices that must not be given out
   // [i][j]: how good the link between devices i and j is; higher is better. Empty: all are alike.
   std::vector<std::vector<int>> gpu_links;
-  std::vector<std::int32_t> gpu_numa;       // the NUMA node of each device; empty: not known
-  std::vector<NumaZone> zones;              // by NUMA node; empty: not known
+  std::vector<std::int32_t> gpu_numa;  // the NUMA node of each device; empty: not known
+  std::vector<NumaZone> zones;         // by NUMA node; empty: not known
+  NumaPolicy numa_policy = NumaPolicy::kAny;
+  // Why no pod goes there that demands alignment, for people; "": nothing is in the way.
+  std::string unaligned;
   std::map<std::string, std::int32_t> mig;  // how many slices are cut already, by profile ("1g.10gb")
   bool operator==(const NodeSpec&) const = default;
 };

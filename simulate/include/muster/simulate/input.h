@@ -16,6 +16,7 @@
 #include "muster/crds/crds.h"
 #include "muster/crds/documents.h"
 #include "muster/placement/node.h"
+#include "muster/reconcilers/placement/node_topology.h"
 #include "muster/reconcilers/pods/requests.h"
 #include "muster/simulate/course.h"
 
@@ -38,12 +39,6 @@ struct Behaviour {
 struct NodeObject {
   client::Node node;
   std::optional<Instant> fail_at, recover_at;
-};
-// Zones of a node (NodeResourceTopology).
-struct NodeZones {
-  std::string node;
-  std::vector<placement::NumaZone> zones;
-  std::vector<std::map<std::string, std::int32_t>> devices;  // of each zone, by resource
 };
 // GPUs of a node (ResourceSlice); what the slice does not say is empty.
 struct NodeDevices {
@@ -86,8 +81,8 @@ struct NamespaceObject {
   std::string name;
 };
 
-using Object = std::variant<NodeObject, NodeZones, NodeDevices, PriorityClass, crds::NodePool, crds::Queue,
-                            crds::Project, PodObject, NamespaceObject, JobObject, ServiceObject>;
+using Object = std::variant<NodeObject, reconcilers::NodeTopology, NodeDevices, PriorityClass, crds::NodePool,
+                            crds::Queue, crds::Project, PodObject, NamespaceObject, JobObject, ServiceObject>;
 
 // One object applied (or deleted) at one instant.
 struct Change {

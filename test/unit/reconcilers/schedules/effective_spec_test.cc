@@ -29,13 +29,13 @@ crds::Amounts gpus(std::int64_t n) {
   return amounts;
 }
 
-crds::QueueSet limit_of(std::int64_t n) {
-  crds::QueueSet set;
+crds::ScheduledSet limit_of(std::int64_t n) {
+  crds::ScheduledSet set;
   set.limit = gpus(n);
   return set;
 }
-crds::ProjectSet quota_of(std::int64_t n) {
-  crds::ProjectSet set;
+crds::ScheduledSet quota_of(std::int64_t n) {
+  crds::ScheduledSet set;
   set.quota = gpus(n);
   return set;
 }
@@ -186,13 +186,13 @@ TEST(EffectiveSpec, TheLaterEntryWinsFieldByField) {
   spec.quota = gpus(1);
   spec.limit = gpus(2);
   spec.limit.cpu = crds::MilliCpu{100'000};
-  crds::QueueSet night = limit_of(8), weekend = limit_of(6);
+  crds::ScheduledSet night = limit_of(8), weekend = limit_of(6);
   night.quota = gpus(4);
   night.weight = 3;
   weekend.admission = crds::Admission::kHold;
   spec.schedules = {{"0 20 * * *", hours{10}, "UTC", night}, {"0 0 * * sat", hours{48}, "UTC", weekend}};
   const auto both = effective_spec(spec, at("2026-01-10T21:00:00Z"));  // a Saturday
-  EXPECT_EQ(both.spec.quota, gpus(4));
+  EXPECT_EQ(both.spec.quota, crds::AmountsByModel(gpus(4)));
   EXPECT_EQ(both.spec.limit.gpu, crds::MilliGpu{6000});
   EXPECT_EQ(both.spec.limit.cpu, crds::MilliCpu{100'000}) << "of no entry: it stays";
   EXPECT_EQ(both.spec.weight, 3);
@@ -235,7 +235,7 @@ TEST(EffectiveSpec, ProjectsToo) {
   spec.quota = gpus(4);
   spec.schedules.push_back({"0 20 * * *", hours{10}, "UTC", quota_of(0)});
   const auto effective = effective_spec(spec, at("2026-01-05T21:00:00Z"));
-  EXPECT_EQ(effective.spec.quota, gpus(0));
+  EXPECT_EQ(effective.spec.quota, crds::AmountsByModel(gpus(0)));
   EXPECT_EQ(effective.spec.queue, "all");
   EXPECT_EQ(effective.next_change->message, "quota.gpu 4 (now 0)");
 }
@@ -287,7 +287,7 @@ TEST(ScheduledQueues, AQueueAndAProjectOfOneNameAreTwo) {
 // Another entry changes the limit each minute; it does not hide the drain.
 TEST(EffectiveSpec, SaysWhenTheNextDrainIs) {
   crds::QueueSpec spec = scheduled("* * * * *", seconds(30));
-  crds::QueueSet drain;
+  crds::ScheduledSet drain;
   drain.admission = crds::Admission::kDrain;
   spec.schedules.push_back({"0 8 * * *", hours(2), "UTC", drain});
   const auto before = effective_spec(spec, at("2026-03-02T06:00:00Z")).coming_drain;
@@ -303,7 +303,7 @@ TEST(EffectiveSpec, SaysWhenAHeldQueueOpens) {
   crds::QueueSpec spec = scheduled("* * * * *", seconds(30));
   spec.admission = crds::Admission::kHold;
   EXPECT_FALSE(effective_spec(spec, at("2026-03-02T06:00:00Z")).opens) << "nothing opens it";
-  crds::QueueSet open;
+  crds::ScheduledSet open;
   open.admission = crds::Admission::kOpen;
   spec.schedules.push_back({"0 20 * * *", hours(10), "UTC", open});
   EXPECT_EQ(effective_spec(spec, at("2026-03-02T06:00:00Z")).opens, at("2026-03-02T20:00:00Z"));
@@ -313,17 +313,17 @@ TEST(EffectiveSpec, SaysWhenAHeldQueueOpens) {
 TEST(EffectiveSpec, SaysWhichBoundsComeNext) {
   crds::ProjectSpec spec;
   spec.quota = gpus(2);
-  crds::ProjectSet heavier;
+  crds::ScheduledSet heavier;
   heavier.weight = 3;
   spec.schedules = {{"0 8 * * *", hours(1), "UTC", heavier}, {"0 20 * * *", hours(10), "UTC", quota_of(6)}};
   const auto day = effective_spec(spec, at("2026-03-02T06:00:00Z")).coming_bounds;
   ASSERT_TRUE(day);
   EXPECT_EQ(day->first, at("2026-03-02T20:00:00Z")) << "another weight is no bound";
-  EXPECT_EQ(day->second.quota, gpus(6));
+  EXPECT_EQ(day->second.quota, crds::AmountsByModel(gpus(6)));
   const auto night = effective_spec(spec, at("2026-03-02T21:00:00Z")).coming_bounds;
   ASSERT_TRUE(night);
   EXPECT_EQ(night->first, at("2026-03-03T06:00:00Z"));
-  EXPECT_EQ(night->second.quota, gpus(2));
+  EXPECT_EQ(night->second.quota, crds::AmountsByModel(gpus(2)));
 }
 
 TEST(ScheduleErrors, AFileIsToldWhatTheOperatorWouldSay) {

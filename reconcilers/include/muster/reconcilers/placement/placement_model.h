@@ -20,12 +20,14 @@
 
 namespace muster::reconcilers {
 
+struct NodeTopology;  // node_topology.h
+
 // Numbers of one tree node (Queue or Project) for its status.
 struct TreeNumbers {
-  crds::Amounts allocated, borrowed, pending, fair_share;  // in the default pool
-  std::int32_t running = 0, waiting = 0;                   // workloads, in all pools
-  std::vector<crds::PoolUsage> pools;                      // all other pools
-  std::string problem;                                     // "": none; else why work below it cannot start
+  crds::AmountsByModel allocated, borrowed, pending, fair_share;  // in the default pool
+  std::int32_t running = 0, waiting = 0;                          // workloads, in all pools
+  std::vector<crds::PoolUsage> pools;                             // all other pools
+  std::string problem;  // "": none; else why work below it cannot start
 };
 
 struct PoolNumbers {
@@ -55,6 +57,9 @@ class PlacementModel {
   // --- inputs, level-based: the newest state of each object
   void node(const client::Node& node);
   void node_gone(const client::Node& node);
+  // What its NodeResourceTopology says of a node; nullptr: there is none (any more). In any order with
+  // node().
+  void topology(const std::string& node, client::Ptr<NodeTopology> topology);
   // GPUs that are not to be used, beside those that the node names itself.
   void failing_gpus(const std::string& node, std::set<std::int32_t> gpus);
   void pool(const crds::NodePool& pool);

@@ -48,7 +48,7 @@ placement::Duration to_duration(crds::Duration d);
 placement::WorkTime to_work_time(std::int64_t seconds);
 std::int64_t to_seconds(placement::WorkTime work);
 // Of resources known by name, those that some bound in the tree of this cluster is about.
-crds::Amounts to_amounts(const placement::Cluster& cluster, const placement::Resources& r);
+crds::AmountsByModel to_amounts(const placement::Cluster& cluster, const placement::Resources& r);
 crds::Waiting to_waiting(const placement::PendingReason& v);
 
 placement::PoolSpec pool_spec(const crds::NodePool& pool);

@@ -63,9 +63,9 @@ std::string default_pool(const ObjectStore<crds::NodePool>& pools);
 
 // The quotas that the Queues and Projects right below `queue` have now, added up by resource. A resource that
 // no child states is absent. Complexity: O(children).
-crds::Amounts quota_of_children(const ObjectStore<crds::Queue>& queues,
-                                const ObjectStore<crds::Project>& projects, const std::string& queue,
-                                crds::Time now);
+crds::AmountsByModel quota_of_children(const ObjectStore<crds::Queue>& queues,
+                                       const ObjectStore<crds::Project>& projects, const std::string& queue,
+                                       crds::Time now);
 
 // The Project that is to make a namespace which does not exist: of all that claim it the oldest, then the
 // first by name. Empty: nobody claims it. Complexity: O(claims).

@@ -30,9 +30,9 @@ struct EffectiveSpec {
   // When something else holds, and what. An empty message: nothing else does then, but nobody has looked
   // further ahead. Absent: nothing ever changes.
   std::optional<crds::NextChange> next_change{};
-  // The next one, when admission is not Drain now. Only of Queues.
+  // The next one, when admission is not Drain now.
   std::optional<Drain> coming_drain{};
-  // When admission will be Open again, where it is not now. Only of Queues.
+  // When admission will be Open again, where it is not now.
   std::optional<crds::Time> opens{};
   // When quota or limit will be others, and the spec that holds then.
   std::optional<std::pair<crds::Time, Spec>> coming_bounds{};
