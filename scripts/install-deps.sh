@@ -3,7 +3,8 @@
 #
 #   --lint   also what `make lint` needs (clang-format and clang-tidy 19)
 #   --image  also what `make image` needs (umoci and skopeo)
-#   --node   also what tests on real nodes need (containerd, runc, CNI plugins), and --image
+#   --node   also what tests on real nodes need (containerd, runc, CNI plugins; a notebook server, from PyPI:
+#            install-jupyter.sh), and --image
 #   --page   also what the tests of the page need (Chromium, Node.js and npm); see install-page.sh
 #   --monitoring  also what tests of manifests/monitoring need (Prometheus). Where systemd runs, Debian's package also
 #            starts a server on port 9090; the tests use one of their own
@@ -20,11 +21,13 @@ packages=(
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
   openssl ca-certificates python3 python3-venv python3-pip
 )
+with_jupyter=false
 for argument in "$@"; do
   case $argument in
     --lint) packages+=(clang-format-19 clang-tidy-19) ;;
     --image) packages+=(umoci skopeo) ;;
     --node)
+      with_jupyter=true
       packages+=(umoci skopeo containernetworking-plugins busybox-static iproute2)
       # Docker's own packages bring these two under other names, and exclude Debian's.
       for program in containerd runc; do
@@ -46,7 +49,11 @@ missing=()
 for package in "${packages[@]}"; do
   grep -qxF "$package" <<<"$installed" || missing+=("$package")
 done
-if ((${#missing[@]} == 0)); then exit 0; fi
+# It is for the Python that the packages bring.
+install_jupyter() {
+  if $with_jupyter; then "$(dirname "${BASH_SOURCE[0]}")/install-jupyter.sh" >/dev/null; fi
+}
+if ((${#missing[@]} == 0)); then install_jupyter; exit 0; fi
 
 echo "installing ${#missing[@]} packages: ${missing[*]}"
 as_root=()
@@ -67,3 +74,4 @@ if ! install; then
     exit 1
   fi
 fi
+install_jupyter

@@ -93,6 +93,7 @@ Controller::Impl::Impl(client::Environment e, client::Transport& transport, clie
                   jobs.note_reading(pool);
                   pool_runner.add(pool);
                 }}),
+      sessions(e, pods, [this](const Key& key) { job_runner.add(key); }),
       holder(context, holder_options(o), [this](const Key& key) { job_runner.add(key); }),
       jobs(context),
       capacity(context),
@@ -129,6 +130,7 @@ Controller::Impl::Impl(client::Environment e, client::Transport& transport, clie
   context.node_grace = seconds{o.node_grace};
   context.own_namespace = o.lease_namespace;
   context.gpu_monitor = &gpus;
+  context.activity_monitor = &sessions;
   context.gpu_holders = &holder;
   if (o.ledger) context.ledger = &ledger;
   placement.ask_usual_run_times([this](const auto& project, const auto& user, crds::MilliGpu size) {
@@ -385,10 +387,11 @@ client::Task<void> Controller::Impl::wind_down() {
   for (Runner* r : runners()) r->stop();
   services.stop();
   gpus.stop();
+  sessions.stop();
   planning.cancel();
   const auto began = env.clock.now();
-  for (client::TaskGroup* work :
-       {&planning, &reconciling, &services.readings(), &services.activators().questions(), &gpus.readings()})
+  for (client::TaskGroup* work : {&planning, &reconciling, &services.readings(),
+                                  &services.activators().questions(), &gpus.readings(), &sessions.readings()})
     co_await end_by(*work, began + kStopDeadline);
   recording.cancel();  // it sends what it has
   co_await end_by(recording, began + kEventsDeadline);
@@ -479,6 +482,8 @@ void Controller::sample_metrics() {
                    static_cast<double>(impl_->gpus.counts().failed));
   m.endpoint_reads("replicas", static_cast<double>(impl_->services.counts().read),
                    static_cast<double>(impl_->services.counts().failed));
+  m.endpoint_reads("sessions", static_cast<double>(impl_->sessions.counts().read),
+                   static_cast<double>(impl_->sessions.counts().failed));
   m.events_dropped(static_cast<double>(impl_->recorder.dropped()));
   m.sample_process();
   m.sampled(acting() ? impl_->sample_sharing() : std::vector<prometheus::MetricFamily>{});

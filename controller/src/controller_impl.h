@@ -22,6 +22,7 @@
 #include "muster/reconcilers/projects/disruption_keeper.h"
 #include "muster/reconcilers/projects/project.h"
 #include "muster/reconcilers/services/inference_service.h"
+#include "muster/reconcilers/sessions/activity_monitor.h"
 #include "muster/reconcilers/sharing/gpu_holders.h"
 #include "process/job_counts.h"
 #include "process/runner.h"
@@ -133,6 +134,7 @@ struct Controller::Impl {
   reconcilers::Ledger ledger;
   reconcilers::ReconcilerContext context;
   reconcilers::GpuMonitor gpus;
+  reconcilers::ActivityMonitor sessions;
   reconcilers::GpuHolders holder;
   reconcilers::TrainingJobReconciler jobs;
   reconcilers::CapacityReconciler capacity;

@@ -170,6 +170,7 @@ std::string how_to_reach(const crds::TrainingJob& job) {
     text += fmt::format("{}\n  then open http://localhost:{}{}\n", endpoint.port_forward,
                         ports.substr(0, ports.find(':')),
                         exposed == job.spec.expose.end() ? std::string() : exposed->path);
+    if (!endpoint.external_url.empty()) text += fmt::format("  or open {}\n", endpoint.external_url);
   }
   const auto* condition = crds::find_condition(job.status.conditions, "Exposed");
   if (text.empty() && !job.spec.expose.empty() && condition != nullptr)

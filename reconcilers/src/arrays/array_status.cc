@@ -82,6 +82,7 @@ class Writer {
     s.succeeded_indexes = record.succeeded.to_text();
     s.failed_indexes = record.failed.to_text();
     s.running_indexes = has_ended ? "" : running.to_text();
+    s.checkpoints = has_ended ? std::vector<crds::IndexCheckpoint>() : checkpoints();
     s.held_indexes = record.held.to_text();
     s.retry_indexes = record.again.to_text();
     s.retried = record.retried;
@@ -92,6 +93,19 @@ class Writer {
     status_.pods = fmt::format("{}/{}", there + s.succeeded * of_one, count * of_one);
     status_.allocated = {};
     if (s.running > 0) status_.allocated.gpu = gpus;
+  }
+
+  // Of those that run; the first by index.
+  std::vector<crds::IndexCheckpoint> checkpoints() const {
+    std::vector<crds::IndexCheckpoint> all;
+    for (const auto& [job, index] : open_) {
+      const auto& saved = job->status.checkpoint;
+      if (job->status.assignment.attempt != 0 && saved.step)
+        all.push_back({index, *saved.step, saved.saved_at});
+    }
+    std::ranges::sort(all, {}, &crds::IndexCheckpoint::index);
+    all.resize(std::min(all.size(), crds::kMaxIndexCheckpoints));
+    return all;
   }
 
   void ended() {
@@ -194,6 +208,7 @@ crds::TrainingJobStatus without_counters(crds::TrainingJobStatus s) {
   if (!s.array) return s;
   s.array->pending = s.array->waiting = s.array->running = 0;
   s.array->running_indexes.clear();
+  s.array->checkpoints.clear();
   return s;
 }
 

@@ -25,6 +25,7 @@ bool is_as_wanted(const Json& there, const Json& wanted) {
   if (!there.is_object()) return false;
   return std::ranges::all_of(wanted.items(), [&](const auto& field) {
     const auto found = there.find(field.key());
+    if (field.value().is_null()) return found == there.end();
     return found != there.end() && is_as_wanted(*found, field.value());
   });
 }

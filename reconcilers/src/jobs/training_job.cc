@@ -11,6 +11,7 @@
 #include "muster/reconcilers/lifecycle/job_status.h"
 #include "muster/reconcilers/pods/pod_end.h"
 #include "muster/reconcilers/projects/project.h"
+#include "muster/reconcilers/sessions/activity_monitor.h"
 
 namespace muster::reconcilers {
 namespace {
@@ -65,6 +66,11 @@ void count_changes(const crds::TrainingJobStatus& before, const crds::TrainingJo
   if (before.assignment.attempt != 0 && after.assignment.attempt == 0 && !is_finished(after)) {
     count_eviction(after, totals);
   }
+}
+
+// When its program is to be asked again about its use; nullopt: it is not asked.
+std::optional<client::Duration> activity_again(const ReconcilerContext& context, const client::Key& key) {
+  return context.activity_monitor == nullptr ? std::nullopt : context.activity_monitor->again(key);
 }
 
 }  // namespace
@@ -126,6 +132,7 @@ client::Task<Outcome> TrainingJobReconciler::reconcile(client::Key key) {
   if (is_awaited_yet) outcome.no_later_than(kAwaitedInterval);
   if (committed == Commit::kDeferred) outcome.no_later_than(context_.status_interval);
   if (const auto again = exposure_.again(job)) outcome.no_later_than(*again);
+  if (const auto again = activity_again(context_, key)) outcome.no_later_than(*again);
   co_return outcome;
 }
 
@@ -376,6 +383,7 @@ void TrainingJobReconciler::forget(const client::Key& key, const std::string& la
   reports_.erase(key);
   counters_due_.erase(key);
   if (context_.gpu_monitor != nullptr) context_.gpu_monitor->forget(key);
+  if (context_.activity_monitor != nullptr) context_.activity_monitor->forget(key);
   asked_with_.erase(key);
   in_doubt_.erase(key);
   pods_.forget(key);

@@ -17,6 +17,7 @@
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/pod_identity.h"
 #include "muster/reconcilers/projects/project.h"
+#include "muster/reconcilers/sessions/activity_monitor.h"
 #include "muster/reconcilers/sharing/gpu_holders.h"
 #include "muster/reconcilers/usage/job_use.h"
 
@@ -40,6 +41,22 @@ std::vector<PodGpus> gpus_in_use(const crds::TrainingJob& job, const GpuHolders*
     all.push_back({place.node, client::make_key(job.metadata.ns, name), place.gpus});
   }
   return all;
+}
+
+std::string attempt_id(const crds::TrainingJob& job) {
+  return fmt::format("{}/{}", job.metadata.uid, job.status.assignment.attempt);
+}
+
+// Where the first pod tells of its use: by its first exposed port. "": it has no address.
+std::string activity_url(const crds::TrainingJob& job, const Caches& caches) {
+  const auto& a = job.status.assignment;
+  const auto& role = job.spec.roles.front().name;
+  const auto first =
+      std::ranges::find_if(a.pods, [&](const auto& place) { return place.role == role && place.index == 0; });
+  if (first == a.pods.end()) return {};
+  const auto name = pod_name(job.metadata.name, role, 0, a.attempt, first->tries);
+  const auto pod = caches.pods.store().find(client::make_key(job.metadata.ns, name));
+  return pod ? metrics_url(pod->ip, job.spec.expose.front().port, job.spec.idle->activity_path) : "";
 }
 
 }  // namespace
@@ -213,8 +230,30 @@ NodeHealth TrainingJobReconciler::health_of(const std::string& name) const {
   return health;
 }
 
-// Who may not be idle is not followed; nor who would not end for it, where nothing is read anyway.
+// A program that tells of its use counts beside its GPUs, and alone where none of them is read.
 Idleness TrainingJobReconciler::idleness_of(const client::Key& key, const crds::TrainingJob& job) {
+  auto gpus = idleness_of_gpus(key, job);
+  if (context_.activity_monitor == nullptr) return gpus;
+  if (!ends_when_idle(job) || job.spec.idle->activity_path.empty() || job.spec.expose.empty()) {
+    context_.activity_monitor->forget(key);
+    return gpus;
+  }
+  auto use = context_.activity_monitor->look(key, {.attempt = attempt_id(job),
+                                                   .url = activity_url(job, context_.caches),
+                                                   .since = *job.status.started_at,
+                                                   .timeout = *job.spec.idle->timeout});
+  return has_gpus_read(job) ? both(std::move(gpus), std::move(use)) : use;
+}
+
+// A pool that is not known may have gpuMetrics.
+bool TrainingJobReconciler::has_gpus_read(const crds::TrainingJob& job) const {
+  if (context_.gpu_monitor == nullptr || gpus_in_use(job, context_.gpu_holders).empty()) return false;
+  const auto pool = context_.caches.node_pools.store().find(job.status.assignment.pool);
+  return !pool || pool->value.spec.gpu_metrics.has_value();
+}
+
+// Who may not be idle is not followed; nor who would not end for it, where nothing is read anyway.
+Idleness TrainingJobReconciler::idleness_of_gpus(const client::Key& key, const crds::TrainingJob& job) {
   if (context_.gpu_monitor == nullptr) return {};
   const auto& a = job.status.assignment;
   if (!ends_when_idle(job) && !(may_be_idle(job) && context_.gpu_monitor->reads(a.pool))) {
@@ -223,7 +262,7 @@ Idleness TrainingJobReconciler::idleness_of(const client::Key& key, const crds::
   }
   const crds::Idle stated = job.spec.idle.value_or(crds::Idle{});
   return context_.gpu_monitor->watch(key, {.pool = a.pool,
-                                           .attempt = fmt::format("{}/{}", job.metadata.uid, a.attempt),
+                                           .attempt = attempt_id(job),
                                            .gpus = gpus_in_use(job, context_.gpu_holders),
                                            .below = stated.gpu_utilization_below,
                                            .timeout = stated.timeout});

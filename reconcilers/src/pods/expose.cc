@@ -46,7 +46,8 @@ Json expose_service_json(const crds::TrainingJob& job) {
             {"ports", std::move(ports)}}}};
 }
 
-std::vector<crds::Endpoint> endpoints_of(const crds::TrainingJob& job) {
+std::vector<crds::Endpoint> endpoints_of(const crds::TrainingJob& job,
+                                         const std::vector<std::string>& external_urls) {
   const std::string service = expose_service_name(job.metadata.name);
   const std::string& ns = job.metadata.ns;
   std::vector<crds::Endpoint> all;
@@ -56,6 +57,7 @@ std::vector<crds::Endpoint> endpoints_of(const crds::TrainingJob& job) {
                    .url = fmt::format("http://{}.{}.svc:{}{}", service, ns, one.port, one.path),
                    .port_forward = fmt::format("kubectl -n {} port-forward svc/{} {}:{}", ns, service,
                                                port_at_home(one.port), one.port)});
+    if (all.size() <= external_urls.size()) all.back().external_url = external_urls[all.size() - 1];
   }
   return all;
 }

@@ -150,6 +150,8 @@ TEST(Session, IsAnInteractiveJobWithAPortThatTheSchemaTakes) {
   EXPECT_EQ(how_to_reach(read),
             "kubectl -n nlp port-forward svc/x-expose 8888:8888\n"
             "  then open http://localhost:8888/lab\n");
+  read.status.endpoints[0].external_url = "https://x-http-0.example.org/lab";
+  EXPECT_THAT(how_to_reach(read), HasSubstr("/lab\n  or open https://x-http-0.example.org/lab\n"));
   s.job.image = "other:1";
   EXPECT_THAT(why_another(read, s), HasSubstr("with another image, quay.io/jupyter/pytorch-notebook:1"));
   read.spec.mode = crds::Mode::kBatch;

@@ -40,6 +40,19 @@ void tell_idleness(JobStep& s) {
   }
 }
 
+// What has been idle, in words: its GPUs, its use, or both.
+std::string what_is_idle(const JobStep& s, std::string_view gpus_were, std::string_view nobody_did) {
+  const auto& idle = *s.spec.idle;
+  std::string text;
+  if (s.seen.idleness.of_gpus)
+    text = fmt::format("all its GPUs {} used below {} %", gpus_were, idle.gpu_utilization_below);
+  if (s.seen.idleness.of_use) {
+    const auto path = idle.activity_path.substr(0, idle.activity_path.find('?'));  // no secret of it
+    text += fmt::format("{}nobody {} it, as {} says,", text.empty() ? "" : " and ", nobody_did, path);
+  }
+  return text;
+}
+
 // At half of the timeout, and once for each of the two.
 void warn_of_idle_end(JobStep& s, crds::Duration timeout, crds::Duration idle) {
   const char* reason = "HalfOfTimeout";
@@ -51,9 +64,9 @@ void warn_of_idle_end(JobStep& s, crds::Duration timeout, crds::Duration idle) {
   }
   const auto* before = crds::find_condition(s.status.conditions, "Idle");
   if (before != nullptr && before->status == ConditionStatus::kTrue && before->reason == reason) return;
-  const auto text = fmt::format(
-      "all its GPUs have been used below {} % for {} of idle.timeout {}: it ends unless they are used",
-      s.spec.idle->gpu_utilization_below, since, crds::to_string(timeout));
+  const auto text = fmt::format("{} for {} of idle.timeout {}: it ends unless {} used",
+                                what_is_idle(s, "have been", "has used"), since, crds::to_string(timeout),
+                                s.seen.idleness.of_use ? "it is" : "they are");
   s.note(client::EventType::kWarning, "Idle", "Watch", text);
   say_idleness(s, ConditionStatus::kTrue, reason, text);
 }
@@ -68,15 +81,15 @@ bool is_left_idle(JobStep& s) {
   } else if (!gpus.is_known) {
     if (!gpus.problem.empty()) say_idleness(s, ConditionStatus::kUnknown, "NoReading", gpus.problem);
   } else if (gpus.idle >= *timeout) {
-    const auto why = fmt::format("all its GPUs were used below {} % for idle.timeout {}",
-                                 s.spec.idle->gpu_utilization_below, crds::to_string(*timeout));
+    const auto why =
+        fmt::format("{} for idle.timeout {}", what_is_idle(s, "were", "used"), crds::to_string(*timeout));
     say_idleness(s, ConditionStatus::kTrue, "IdleTimeout", why);
     fail(s, "IdleTimeout", why);
     return true;
   } else if (gpus.idle * 2 >= *timeout) {
     warn_of_idle_end(s, *timeout, gpus.idle);
   } else {
-    say_idleness(s, ConditionStatus::kFalse, "GPUsInUse", "");
+    say_idleness(s, ConditionStatus::kFalse, gpus.of_use ? "InUse" : "GPUsInUse", "");
   }
   return false;
 }

@@ -1,6 +1,7 @@
 // How a job waits, and how it gets its places.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "lifecycle/refusals.h"
@@ -24,6 +25,33 @@ void wait_for(JobStep& s, const std::string& reason, const std::string& message)
   s.status.queue.reason = reason;
   s.status.queue.message = cut(message, kMaxMessage);
   not_admitted(s, reason, s.status.queue.message);
+}
+
+// Whether somebody outside is led there, and what stands in the way.
+void say_publication(JobStep& s, const Publication& found) {
+  const auto* before = crds::find_condition(s.status.conditions, kPublished);
+  if (found.reason.empty()) {
+    const char* reason = is_finished(s.seen.job.status) ? kJobEnded : kNoGateway;
+    if (before != nullptr) s.set(kPublished, ConditionStatus::kFalse, reason, "");
+    return;
+  }
+  const bool is_well = found.problem.empty();
+  if (!is_well && (before == nullptr || before->reason != found.reason))
+    s.note(client::EventType::kWarning, found.reason, "Publish", found.problem);
+  s.set(kPublished, is_well ? ConditionStatus::kTrue : ConditionStatus::kFalse, found.reason,
+        cut(found.problem, kMaxMessage));
+}
+
+// Where nobody knows what leads there from outside, what was said of it stands.
+std::vector<crds::Endpoint> endpoints_now(const JobStep& s) {
+  const auto& published = s.seen.exposure->published;
+  if (published) return endpoints_of(s.seen.job, published->urls);
+  auto all = endpoints_of(s.seen.job);
+  for (auto& one : all) {
+    const auto said = std::ranges::find(s.status.endpoints, one.name, &crds::Endpoint::name);
+    if (said != s.status.endpoints.end()) one.external_url = said->external_url;
+  }
+  return all;
 }
 
 }  // namespace
@@ -61,12 +89,18 @@ void say_violation(JobStep& s) {
 }
 
 void say_exposure(JobStep& s) {
-  if (!s.seen.exposure || is_finished(s.seen.job.status)) return;
+  if (!s.seen.exposure) return;
   constexpr const char* kExposed = "Exposed";
   const auto& found = *s.seen.exposure;
+  if (is_finished(s.seen.job.status)) {
+    if (!found.published) return;
+    for (auto& endpoint : s.status.endpoints) endpoint.external_url.clear();
+    return say_publication(s, *found.published);
+  }
   const auto* before = crds::find_condition(s.status.conditions, kExposed);
   const bool is_well = found.problem.empty();
-  s.status.endpoints = is_well ? endpoints_of(s.seen.job) : std::vector<crds::Endpoint>();
+  s.status.endpoints = is_well ? endpoints_now(s) : std::vector<crds::Endpoint>();
+  if (found.published) say_publication(s, *found.published);
   if (s.spec.expose.empty()) {
     if (before != nullptr) s.set(kExposed, ConditionStatus::kFalse, "NothingExposed", "");
     return;

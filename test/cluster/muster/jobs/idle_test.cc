@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <ctime>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -204,6 +205,74 @@ TEST_F(Idleness, AKilledControllerEndsNobodyForWhatItDidNotSee) {
   EXPECT_EQ(cluster_->phase("note"), "Running");
   ASSERT_TRUE(cluster_->wait_phase("note", "Failed", 60s)) << cluster_->job("note").dump(2);
   EXPECT_EQ(cluster_->condition("note", "Failed")["reason"], "IdleTimeout");
+}
+
+// Plays the program of a session, which says when somebody last used it.
+class Program {
+ public:
+  int port() const { return server_.port(); }
+  void used_now() { used_ = -1; }  // whenever it is asked
+  void used_last() { used_ = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()); }
+
+ private:
+  controller::HttpAnswer answer() const {
+    std::time_t at = used_;
+    if (at < 0) at = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+    std::string text(sizeof "2026-01-02T03:04:05Z", '\0');
+    std::tm utc{};
+    text.resize(std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&at, &utc)));
+    return {200, R"({"last_activity": ")" + text + R"("})"};
+  }
+
+  std::atomic<std::time_t> used_ = -1;
+  MetricsServers server_{1, [this](int) { return answer(); }};  // last: it uses the others
+};
+
+TEST_F(Idleness, ASessionThatTellsOfItsUseEndsWhenItsGpusAndItsProgramSaySo) {
+  Program program;
+  const auto session = [&](const std::string& name) {
+    cluster_->create(
+        job_object({.name = name,
+                    .spec = {{"mode", "Interactive"},
+                             {"expose", {{{"name", "jupyter"}, {"port", program.port()}}}},
+                             {"idle", {{"timeout", "8s"}, {"activityPath", "/metrics?token=s3cret"}}}}}));
+    ASSERT_TRUE(cluster_->wait_phase(name, "Running")) << cluster_->job(name).dump(2);
+    const std::string address = MetricsServers::address(0);
+    cluster_->patch("/api/v1/namespaces/team/pods/" + name + "-worker-0-1/status",
+                    {{"status", {{"podIP", address}, {"podIPs", {{{"ip", address}}}}}}});
+  };
+  // Where no GPU is read its program alone decides, in the next process too.
+  read_gpus(false);
+  session("alone");
+  ASSERT_TRUE(wait_idle_reason("alone", "InUse")) << cluster_->job("alone").dump(2);
+  std::this_thread::sleep_for(9s);
+  EXPECT_EQ(cluster_->phase("alone"), "Running");
+  program.used_last();
+  ASSERT_TRUE(wait_idle_reason("alone", "HalfOfTimeout")) << cluster_->job("alone").dump(2);
+  muster_->kill();
+  muster_ = cluster_->muster();
+  ASSERT_TRUE(cluster_->wait_phase("alone", "Failed", 40s)) << cluster_->job("alone").dump(2);
+  EXPECT_EQ(cluster_->condition("alone", "Failed")["message"],
+            "nobody used it, as /metrics says, for idle.timeout 8s");
+
+  // Where they are read, both have to say so.
+  read_gpus(true);
+  program.used_last();
+  session("both");
+  const Gpu gpu = gpu_of("both");
+  exporters_->set([&](Exporters& e) { e.busy = {gpu}; });
+  ASSERT_TRUE(wait_idle_reason("both", "InUse")) << cluster_->job("both").dump(2);
+  ASSERT_TRUE(exporters_->let_it_read(*cluster_, 12));
+  EXPECT_EQ(cluster_->phase("both"), "Running") << "its GPU works";
+  program.used_now();
+  std::this_thread::sleep_for(2s);
+  exporters_->set([](Exporters& e) { e.busy.clear(); });
+  ASSERT_TRUE(exporters_->let_it_read(*cluster_, 12));
+  EXPECT_EQ(cluster_->phase("both"), "Running") << "somebody types";
+  program.used_last();
+  ASSERT_TRUE(cluster_->wait_phase("both", "Failed", 40s)) << cluster_->job("both").dump(2);
+  EXPECT_EQ(cluster_->condition("both", "Failed")["message"],
+            "all its GPUs were used below 5 % and nobody used it, as /metrics says, for idle.timeout 8s");
 }
 
 TEST_F(Idleness, AGangIsFormedAnewWithoutAGpuThatHasDoubleBitErrors) {

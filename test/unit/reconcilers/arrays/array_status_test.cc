@@ -130,6 +130,30 @@ TEST(ArrayStatus, CountsIndexesByWhatTheyAreAt) {
   EXPECT_EQ(status.observed_generation, 3);
 }
 
+TEST(ArrayStatus, SaysTheNewestCheckpointOfEachIndexThatRuns) {
+  auto array = sample_array(300, 300);
+  Seen seen;
+  for (std::int32_t i = 200; i > 0; --i) {
+    seen.jobs.push_back(running(array, i));
+    if (i == 1) continue;  // it has saved nothing yet
+    seen.jobs.back().status.checkpoint.step = 100 * i;
+    seen.jobs.back().status.checkpoint.saved_at = kNow;
+  }
+  seen.jobs.push_back(waiting(array, 0, 7));
+  seen.jobs.back().status.checkpoint.step = 5;
+  const auto before = seen.status(array);
+  const auto& saved = before.array->checkpoints;
+  ASSERT_EQ(saved.size(), crds::kMaxIndexCheckpoints) << "the status stays small";
+  EXPECT_EQ(saved[0], (crds::IndexCheckpoint{2, 200, kNow})) << "0 does not run";
+  EXPECT_EQ(saved.back().index, 101);
+  // A step is a number that can wait.
+  seen.jobs[100].status.checkpoint.step = 1'000'000;
+  EXPECT_EQ(compare(before, seen.status(array)), ArrayNews::kCounters);
+  array.spec.array->success.policy = crds::ArraySuccess::kAny;
+  seen.jobs[0] = ended(array, 200, "Complete");
+  EXPECT_TRUE(seen.status(array).array->checkpoints.empty()) << "it has ended";
+}
+
 TEST(ArrayStatus, AnEndIsWrittenWithItsReasonAndHoldsNothing) {
   auto array = sample_array(3, 3);
   array.spec.array->failures = crds::ArrayFailures::kStop;

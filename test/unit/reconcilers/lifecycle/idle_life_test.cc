@@ -140,6 +140,28 @@ TEST(Lifecycle, AGpuWithDoubleBitErrorsIsLostGround) {
   EXPECT_THAT(step.notes[0].text, HasSubstr("GPU 1 of node node-1 has double-bit errors"));
 }
 
+TEST_F(IdleLife, WhoseProgramTellsOfItsUseSaysSo) {
+  life.job.spec.idle->activity_path = "/api/status?token=s3cret";
+  const auto read_both = [&](seconds idle, bool with_gpus) {
+    life.idleness = {.is_known = true, .idle = idle, .of_gpus = with_gpus, .of_use = true};
+    return life.after(seconds{30});
+  };
+  read_both(seconds{0}, false);
+  EXPECT_EQ(life.reason("Idle"), "InUse");
+  read_both(minutes{30}, false);
+  EXPECT_EQ(
+      life.message("Idle"),
+      "nobody has used it, as /api/status says, for half of idle.timeout 1h: it ends unless it is used");
+  read_both(minutes{55}, true);
+  EXPECT_EQ(
+      life.message("Idle"),
+      "all its GPUs have been used below 5 % and nobody has used it, as /api/status says, for all but the "
+      "last 5m of idle.timeout 1h: it ends unless it is used");
+  read_both(minutes{60}, true);
+  EXPECT_EQ(life.message("Failed"),
+            "all its GPUs were used below 5 % and nobody used it, as /api/status says, for idle.timeout 1h");
+}
+
 TEST_F(IdleLife, AnEndThatIsFarIsToldHalfAnHourAndFiveMinutesBefore) {
   life.job.spec.idle->timeout = hours{4};
   std::vector<std::string> reasons;

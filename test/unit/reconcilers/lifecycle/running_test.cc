@@ -284,5 +284,39 @@ TEST(Lifecycle, SaysWhereItsPortsAreReachedAndWhatStandsInTheWay) {
   EXPECT_EQ(life.reason("Exposed"), "NothingExposed");
 }
 
+TEST(Lifecycle, SaysWhatLeadsToItsPortsFromOutsideUntilItHasEnded) {
+  Life life;
+  life.job.spec.expose = {{"jupyter", 8888, ""}, {"board", 6006, ""}};
+  life.run();
+  const auto url = [&](std::size_t i) { return life.job.status.endpoints.at(i).external_url; };
+  life.exposure = Exposure{.published = Publication{}};
+  life.turn();
+  EXPECT_EQ(crds::find_condition(life.job.status.conditions, "Published"), nullptr) << "nobody asks for it";
+  life.exposure->published = Publication{.reason = "APIMissing", .problem = "this cluster has no httproutes"};
+  const Step told = life.turn();
+  ASSERT_THAT(told.notes, SizeIs(1));
+  EXPECT_EQ(life.reason("Published"), "APIMissing");
+  EXPECT_TRUE(crds::is_true(life.job.status.conditions, "Exposed")) << "the Service is there";
+  expect_quiet(life, "told once");
+  life.exposure->published =
+      Publication{.urls = {"https://a.org", "https://b.org"}, .reason = "HTTPRouteReady"};
+  life.turn();
+  EXPECT_TRUE(crds::is_true(life.job.status.conditions, "Published"));
+  EXPECT_EQ(url(1), "https://b.org");
+  life.exposure->published.reset();  // it is not known now
+  life.job.spec.expose.erase(life.job.spec.expose.begin());
+  life.turn();
+  EXPECT_EQ(url(0), "https://b.org") << "that of the port of this name";
+  EXPECT_EQ(life.reason("Published"), "HTTPRouteReady");
+  for (const auto& pod : life.names()) life.succeed(pod);
+  life.turn();
+  ASSERT_EQ(life.phase(), Phase::kSucceeded);
+  life.exposure = Exposure{.published = Publication{}};
+  life.turn();
+  EXPECT_EQ(life.reason("Published"), "JobEnded");
+  EXPECT_EQ(url(0), "");
+  expect_quiet(life, "ended");
+}
+
 }  // namespace
 }  // namespace muster::reconcilers

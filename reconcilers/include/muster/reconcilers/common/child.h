@@ -13,7 +13,8 @@ namespace muster::reconcilers {
 bool is_owned_by(const crds::Json& object, const std::string& uid);
 
 // Whether all that `wanted` states is so in `there`. Objects may have more fields there, but lists may not
-// have more elements. An empty object in `wanted` means that it is empty there too.
+// have more elements. An empty object in `wanted` means that it is empty there too, and null that there is
+// nothing.
 bool is_as_wanted(const crds::Json& there, const crds::Json& wanted);
 // Makes the object if it is absent, and mends it if it is not as wanted. `object` has name, namespace and an
 // owner reference to `owner_uid`. If an object of that name belongs to somebody else, it is left alone, and

@@ -99,6 +99,8 @@ class TrainingJobReconciler {
   crds::MilliGpu charge_of(const crds::TrainingJobSpec& spec, const Translation& wish,
                            const crds::PodAssignment& place) const;
   Idleness idleness_of(const client::Key& key, const crds::TrainingJob& job);
+  Idleness idleness_of_gpus(const client::Key& key, const crds::TrainingJob& job);
+  bool has_gpus_read(const crds::TrainingJob& job) const;
   std::string gpu_model_of(const crds::Assignment& assignment) const;
   // Tells the ledger what the job holds.
   void count_use(const client::Key& key, const crds::TrainingJob& job, const crds::TrainingJobStatus& status,
