@@ -15,6 +15,7 @@
 #include "muster/reconcilers/pods/pod_identity.h"
 #include "muster/reconcilers/projects/job_policy.h"
 #include "muster/reconcilers/projects/project.h"
+#include "muster/reconcilers/schedules/scheduled_minimum.h"
 #include "muster/reconcilers/services/service_objects.h"
 
 namespace muster::reconcilers {
@@ -53,6 +54,12 @@ Refused lost(const std::string& revision) {
 Outcome not_yet(const client::Key& key, const Refused& refusal) {
   log_warn("revisions not kept", {{"service", key}, {"error", refusal.message}});
   return Outcome::retry();
+}
+
+// What schedules say of the size now.
+void tell_minimum(const MinimumNow& minimum, std::string& message) {
+  if (!minimum.in_force.empty()) message += "; " + minimum.in_force;
+  for (const std::string& problem : minimum.problems) message += "; it does not count: " + problem;
 }
 
 // `wanted`: as it is in the revision in force. Under a canary the stable replicas are guaranteed first.
@@ -118,10 +125,13 @@ client::Task<Outcome> InferenceServiceReconciler::keep_size(const client::Key& k
     autoscaler_.forget(key);
     co_return co_await keep_replicas(key, service, {});
   }
-  const crds::Autoscaling& rule = *service->value.spec.autoscaling;
+  crds::Autoscaling rule = *service->value.spec.autoscaling;
+  const MinimumNow minimum = minimum_now(rule, context_.now());
+  rule.min_replicas = minimum.replicas;
   const std::int32_t size = crds::size_of(service->value);
   const Activation activation = may_be_zero ? activation_of(key, service) : Activation{};
-  const auto look = autoscaler_.look(key, rule, size, endpoints_of(service), activation);
+  auto look = autoscaler_.look(key, rule, size, endpoints_of(service), activation);
+  if (look.verdict) tell_minimum(minimum, look.verdict->message);
   crds::InferenceService sized = service->value;
   if (look.verdict) sized.status.desired_replicas = look.verdict->size;
   // The way back is gone while there are still replicas, or may not be used any more.
