@@ -356,8 +356,8 @@ client::Task<void> Controller::Impl::wind_down() {
   gpus.stop();
   planning.cancel();
   const auto began = env.clock.now();
-  for (client::TaskGroup* work :
-       {&planning, &reconciling, &services.readings(), &services.activators().questions(), &gpus.readings()})
+  for (client::TaskGroup* work : {&planning, &reconciling, &services.readings(), &services.canary_readings(),
+                                  &services.activators().questions(), &gpus.readings()})
     co_await end_by(*work, began + kStopDeadline);
   recording.cancel();  // it sends what it has
   co_await end_by(recording, began + kEventsDeadline);

@@ -62,6 +62,11 @@ void tell_minimum(const MinimumNow& minimum, std::string& message) {
   for (const std::string& problem : minimum.problems) message += "; it does not count: " + problem;
 }
 
+void wake(Outcome& outcome, const std::optional<crds::Time>& at, client::WallTime now) {
+  if (at)
+    outcome.no_later_than(std::max(std::chrono::ceil<client::Duration>(*at - now), client::Duration{0}));
+}
+
 // `wanted`: as it is in the revision in force. Under a canary the stable replicas are guaranteed first.
 WantedReplicas wanted_replicas(const crds::InferenceService& wanted, const crds::InferenceService& stable,
                                const RolloutDecision& decided) {
@@ -87,6 +92,7 @@ client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
     cannot_move_.erase(key);
     histories_.erase(key);
     autoscaler_.forget(key);
+    canaries_.forget(key);
     co_return Outcome::done();
   }
   const crds::InferenceService& wanted = service->value;
@@ -166,7 +172,8 @@ client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Ke
   const auto read = co_await read_revisions(key, service);
   if (!read) refusal = refused(read.error(), service->value.spec);
   if (refusal.reason == kTransient) co_return not_yet(key, refusal);
-  RevisionsView revisions{decide(key, service), {}};
+  const auto looked = look_at_canary(key, service);
+  RevisionsView revisions{decide(key, service, looked ? looked->verdict : CanaryVerdict{}), {}};
   const RolloutDecision& decision = revisions.decision;
   // It is kept before anything is made of it.
   if (read) {
@@ -180,6 +187,9 @@ client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Ke
   const auto as_stable = decision.canary ? as_of(key, service, decision.own, decision.stable) : as_target;
   const crds::InferenceService wanted = as_target.value_or(service->value);
   if (const Refused said = co_await keep_companions(key, service, wanted); refusal.reason.empty())
+  // Before its replicas go: who comes next would try it again.
+  if (decision.aborted && decision.aborted != service->value.status.aborted_canary)
+    co_return co_await note_abort(key, service, *decision.aborted);
     refusal = said;
 
   Fleet fleet = fleet_of(service, revision);
@@ -227,11 +237,9 @@ client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Ke
   const client::Duration again = refusal.reason.empty() ? kKeepInterval : kRefusedInterval;
   outcome.no_later_than(again);
   if (was_stuck != plan.cannot_move) outcome.no_later_than(client::Duration{0});  // its budget is another
-  for (const auto& wake_at : {plan.wake_at, decision.wake_at}) {
-    if (!wake_at) continue;
-    const auto due = std::chrono::ceil<client::Duration>(*wake_at - context_.env.clock.wall());
-    outcome.after = std::min(*outcome.after, std::max(due, client::Duration{0}));
-  }
+  if (looked) outcome.no_later_than(looked->again);
+  for (const auto& wake_at : {plan.wake_at, decision.wake_at})
+    wake(outcome, wake_at, context_.env.clock.wall());
   co_return outcome;
 }
 

@@ -308,7 +308,9 @@ class Writer {
     else
       text += fmt::format("; `kubectl muster rollout promote {}` gives it all, and `abort` takes it back",
                           service_.metadata.name);
-    set("RolledOut", false, kCanaryServes, text);
+    if (!revisions_->decision.why_no_step.empty())
+      text += "; analysis lets no step pass: " + revisions_->decision.why_no_step;
+    set("RolledOut", false, kCanaryServes, crds::cut(text, kMaxSaid));
   }
 
   // A revision that has all replicas, and has served, is stable.
@@ -319,6 +321,7 @@ class Writer {
     status_.stable_revision = decided.stable;
     if (!decided.canary && crds::is_true(status_.conditions, "RolledOut")) status_.stable_revision = revision;
     status_.revisions.clear();
+    status_.aborted_canary = decided.aborted;
     std::vector<const KeptRevision*> all;
     for (const auto& one : revisions_->kept) all.push_back(&one);
     std::ranges::sort(all, std::ranges::greater{}, &KeptRevision::number);
