@@ -101,21 +101,33 @@ client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
               {{"service", key}, {"problem", service->problem}});
     co_return Outcome::done();
   }
-  if (!service->problem.empty()) {
-    // What serves goes on serving.
-    const std::string revision = wanted.status.revision;
-    const Fleet fleet = fleet_of(service, revision);
-    const Refused invalid{"InvalidSpec", service->problem};
-    // And as many as there were to be.
-    crds::InferenceService known = wanted;
-    const std::int32_t size = wanted.status.desired_replicas;
-    known.spec.autoscaling.emplace();
-    known.spec.autoscaling->min_replicas = known.spec.autoscaling->max_replicas = size;
-    co_return co_await write(key, service,
-                             status_of(known, fleet.views, revision, invalid,
-                                       rollout_before(wanted.status, revision), context_.now()));
+  if (!service->problem.empty())
+    co_return co_await keep_serving(key, service, {"InvalidSpec", service->problem});
+  std::string problem;
+  const Service at_model = located(service, &problem);
+  if (wanted.spec.model && at_model->value.spec.model->uri.empty()) {
+    Outcome outcome = co_await keep_serving(key, service, {"ModelNotReady", problem});
+    outcome.no_later_than(kRefusedInterval);
+    co_return outcome;
   }
-  co_return co_await keep_size(key, service);
+  co_return co_await keep_size(key, at_model);
+}
+
+// What serves goes on serving, and nothing else is made.
+client::Task<Outcome> InferenceServiceReconciler::keep_serving(const client::Key& key, Service service,
+                                                               Refused refusal) {
+  const crds::InferenceService& wanted = service->value;
+  const std::string revision = wanted.status.revision;
+  const Fleet fleet = fleet_of(service, revision);
+  // And as many as there were to be.
+  crds::InferenceService known = wanted;
+  const std::int32_t size = wanted.status.desired_replicas;
+  known.spec.autoscaling.emplace();
+  known.spec.autoscaling->min_replicas = known.spec.autoscaling->max_replicas = size;
+  crds::InferenceServiceStatus status = status_of(known, fleet.views, revision, refusal,
+                                                  rollout_before(wanted.status, revision), context_.now());
+  status.model = wanted.status.model;
+  co_return co_await write(key, service, std::move(status));
 }
 
 // The size is written down before anything is made or taken away for it: who comes next goes on from there.
@@ -152,7 +164,7 @@ client::Task<Outcome> InferenceServiceReconciler::keep_size(const client::Key& k
     if (written.failed) co_return written;
     if (sized.status.desired_replicas != service->value.status.desired_replicas)
       tell_size(service, sized.status.desired_replicas, look.verdict);
-    service = context_.caches.services.store().find(key);
+    service = located(context_.caches.services.store().find(key));
     if (!service || service->value.status.desired_replicas != sized.status.desired_replicas)
       co_return Outcome::retry();
   }
@@ -175,6 +187,9 @@ client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Ke
   const auto looked = look_at_canary(key, service);
   RevisionsView revisions{decide(key, service, looked ? looked->verdict : CanaryVerdict{}), {}};
   const RolloutDecision& decision = revisions.decision;
+  // Before its replicas go: who comes next would try it again.
+  if (decision.aborted && decision.aborted != service->value.status.aborted_canary)
+    co_return co_await note_abort(key, service, *decision.aborted);
   // It is kept before anything is made of it.
   if (read) {
     const auto kept = co_await keep_revision(key, service, decision.own, decision.target);
@@ -187,9 +202,6 @@ client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Ke
   const auto as_stable = decision.canary ? as_of(key, service, decision.own, decision.stable) : as_target;
   const crds::InferenceService wanted = as_target.value_or(service->value);
   if (const Refused said = co_await keep_companions(key, service, wanted); refusal.reason.empty())
-  // Before its replicas go: who comes next would try it again.
-  if (decision.aborted && decision.aborted != service->value.status.aborted_canary)
-    co_return co_await note_abort(key, service, *decision.aborted);
     refusal = said;
 
   Fleet fleet = fleet_of(service, revision);

@@ -9,6 +9,7 @@
 #include "muster/reconcilers/common/json_reader.h"
 #include "muster/reconcilers/common/log.h"
 #include "muster/reconcilers/pods/names.h"
+#include "muster/reconcilers/pods/served_model.h"
 #include "muster/reconcilers/services/inference_service.h"
 #include "muster/reconcilers/services/service_objects.h"
 
@@ -38,6 +39,22 @@ client::Task<client::Result<void>> InferenceServiceReconciler::read_revisions(cl
   } while (!options.continue_token.empty());
   histories_[key] = std::move(history);
   co_return done;
+}
+
+// With its model where it is. What is made of it, and is kept as its revision, is of this one.
+InferenceServiceReconciler::Service InferenceServiceReconciler::located(Service service,
+                                                                        std::string* problem) const {
+  if (!service || !service->value.spec.model) return service;
+  const auto find_job = [&](const std::string& name) -> const crds::TrainingJob* {
+    const auto job = context_.caches.jobs.store().find(client::make_key(service->meta.ns, name));
+    return job && job->problem.empty() ? &job->value : nullptr;
+  };
+  const LocatedModel model = locate_model(service->value, find_job);
+  if (problem != nullptr) *problem = model.problem;
+  if (model.uri == service->value.spec.model->uri) return service;
+  auto copy = std::make_shared<Object<crds::InferenceService>>(*service);
+  copy->value.spec.model->uri = model.uri;
+  return copy;
 }
 
 client::Task<Outcome> InferenceServiceReconciler::note_abort(client::Key key, Service service,
@@ -87,6 +104,7 @@ RolloutDecision InferenceServiceReconciler::decide(const client::Key& key, const
     return static_cast<std::int32_t>(std::ranges::count_if(
         fleet.views, [&](const ReplicaView& r) { return r.state.is_ready && r.revision == revision; }));
   };
+  view.canary = canary;
   return decide_rollout(service->value, view, context_.now());
 }
 
@@ -104,7 +122,6 @@ std::optional<crds::InferenceService> InferenceServiceReconciler::as_of(const cl
 
 client::Task<client::Result<void>> InferenceServiceReconciler::keep_revision(client::Key key, Service service,
                                                                              std::string own,
-  view.canary = canary;
                                                                              std::string revision) {
   client::Result<void> done;
   const std::vector<KeptRevision>& all = histories_[key].all;

@@ -168,6 +168,9 @@ class Writer {
   void count(std::string_view revision) {
     const auto& spec = service_.spec;
     status_.observed_generation = service_.metadata.generation;
+    // A job's checkpoint that was served counts until there is another.
+    if (!spec.model || !spec.model->uri.starts_with("trainingjob://"))
+      status_.model = spec.model ? spec.model->uri : "";
     status_.desired_replicas = desired_;
     status_.replicas = static_cast<std::int32_t>(replicas_.size());
     status_.ready_replicas = 0;
@@ -318,10 +321,10 @@ class Writer {
     if (revisions_ == nullptr) return;
     const RolloutDecision& decided = revisions_->decision;
     status_.canary = decided.canary;
+    status_.aborted_canary = decided.aborted;
     status_.stable_revision = decided.stable;
     if (!decided.canary && crds::is_true(status_.conditions, "RolledOut")) status_.stable_revision = revision;
     status_.revisions.clear();
-    status_.aborted_canary = decided.aborted;
     std::vector<const KeptRevision*> all;
     for (const auto& one : revisions_->kept) all.push_back(&one);
     std::ranges::sort(all, std::ranges::greater{}, &KeptRevision::number);

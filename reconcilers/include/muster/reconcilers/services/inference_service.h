@@ -58,6 +58,7 @@ class InferenceServiceReconciler {
     std::vector<KeptRevision> all;
   };
 
+  client::Task<Outcome> keep_serving(const client::Key& key, Service service, Refused refusal);
   client::Task<Outcome> keep_size(const client::Key& key, Service service);
   client::Task<Outcome> keep_led(const client::Key& key, Service service);  // activation.cc
   client::Task<Outcome> keep_replicas(const client::Key& key, Service service,
@@ -77,6 +78,7 @@ class InferenceServiceReconciler {
   client::Task<bool> lead(client::Key key, Service service, std::vector<std::string> addresses);
   // service_revisions.cc
   client::Task<client::Result<void>> read_revisions(client::Key key, Service service);
+  Service located(Service service, std::string* problem = nullptr) const;
   client::Task<Outcome> note_abort(client::Key key, Service service, crds::AbortedCanary aborted);
   std::optional<CanaryWatch::Look> look_at_canary(const client::Key& key, const Service& service);
   RolloutDecision decide(const client::Key& key, const Service& service, const CanaryVerdict& canary) const;
@@ -119,8 +121,8 @@ class InferenceServiceReconciler {
   std::map<client::Key, History> histories_;
   std::map<client::Key, std::int32_t> ports_;  // given out, maybe not written yet
   Autoscaler autoscaler_;
+  CanaryWatch canaries_;
   Activators activators_;
 };
-  CanaryWatch canaries_;
 
 }  // namespace muster::reconcilers
