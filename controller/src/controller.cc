@@ -390,7 +390,7 @@ client::Task<void> Controller::Impl::wind_down() {
   sessions.stop();
   planning.cancel();
   const auto began = env.clock.now();
-  for (client::TaskGroup* work : {&planning, &reconciling, &services.readings(),
+  for (client::TaskGroup* work : {&planning, &reconciling, &services.readings(), &services.canary_readings(),
                                   &services.activators().questions(), &gpus.readings(), &sessions.readings()})
     co_await end_by(*work, began + kStopDeadline);
   recording.cancel();  // it sends what it has

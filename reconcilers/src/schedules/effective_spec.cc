@@ -3,96 +3,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "muster/common/quantity.h"
 #include "muster/crds/codec.h"
 #include "muster/crds/validate.h"
-#include "muster/reconcilers/schedules/cron.h"
-#include "muster/reconcilers/schedules/time_zone.h"
+#include "muster/reconcilers/schedules/scheduled_minimum.h"
+#include "muster/reconcilers/schedules/window.h"
 
 namespace muster::reconcilers {
 namespace {
 
 using crds::Time;
-using std::chrono::days;
-using std::chrono::minutes;
 
-// So far ahead a start is looked for. The 29th of February falls on the same day of the week again after 40
-// years at most.
-constexpr days kHorizon{41 * 366};
-// Clocks are put back by no more than this: so far a start that is over may lie ahead of what they show.
-constexpr std::chrono::hours kMaxPutBack{3};
 // So many beginnings and ends are looked at for the next one that changes anything.
 constexpr int kMaxBoundaries = 200;
-
-// When one entry holds.
-struct Window {
-  std::size_t entry;  // of the list
-  Cron cron;
-  TimeZone zone;
-  std::chrono::seconds duration;
-
-  std::optional<Time> last_start(Time now) const;  // at or before; absent: it would be over by now
-  std::optional<Time> next_start(Time after) const;
-  bool holds(Time now) const { return last_start(now).has_value(); }
-  // It may begin or end then.
-  std::optional<Time> next_boundary(Time after) const;
-};
-
-std::optional<Time> Window::last_start(Time now) const {
-  const Time over = now - duration;
-  const auto from = zone.to_local(now) + kMaxPutBack;
-  const auto last_day = std::chrono::floor<days>(from);
-  for (auto day = last_day; day + days{2} > zone.to_local(over); day -= days{1}) {
-    if (!cron.falls_on(std::chrono::year_month_day{day})) continue;
-    const auto until = day == last_day ? std::chrono::floor<minutes>(from - day) : minutes{24 * 60 - 1};
-    for (auto at = cron.last_until(until); at; at = cron.last_until(*at - minutes{1})) {
-      const Time start = zone.to_sys(day + *at);
-      if (start <= over) return std::nullopt;
-      if (start <= now) return start;
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<Time> Window::next_start(Time after) const {
-  const auto from = zone.to_local(after);
-  const auto today = std::chrono::floor<days>(from);
-  for (auto day = today; day < today + kHorizon; day += days{1}) {
-    if (!cron.falls_on(std::chrono::year_month_day{day})) continue;
-    for (auto at = cron.first_from(day == today ? std::chrono::floor<minutes>(from - day) : minutes{0}); at;
-         at = cron.first_from(*at + minutes{1})) {
-      const Time start = zone.to_sys(day + *at);
-      if (start > after) return start;
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<Time> Window::next_boundary(Time after) const {
-  const auto next = next_start(after);
-  const auto last = last_start(after);
-  if (!last) return next;
-  const Time end = *last + duration;
-  return next ? std::min(*next, end) : end;
-}
 
 template <class Spec>
 std::vector<Window> windows_of(const Spec& spec, std::vector<std::string>& problems) {
   std::vector<Window> windows;
   for (std::size_t i = 0; i < spec.schedules.size(); ++i) {
-    const auto& entry = spec.schedules[i];
-    const auto cron = Cron::parse(entry.start);
-    const auto zone = TimeZone::find(entry.time_zone);
-    const bool is_fitting = entry.duration > crds::Duration{0} && entry.duration <= kMaxScheduled;
-    const auto refuse = [&](const char* field, const std::string& what) {
-      problems.push_back(fmt::format("spec.schedules[{}].{}: {}", i, field, what));
-    };
-    if (!cron) refuse("start", cron.error());
-    if (!zone) refuse("timeZone", zone.error());
-    if (!is_fitting) refuse("duration", "must be longer than 0s and at most 366d");
-    if (cron && zone && is_fitting) windows.push_back({i, *cron, *zone, entry.duration});
+    if (auto window = window_of(spec.schedules[i], "spec.schedules", i, problems))
+      windows.push_back(std::move(*window));
   }
   return windows;
 }
@@ -172,15 +105,6 @@ std::string differences(const Spec& now, const Spec& other, const char* than) {
   add("admission", std::string(crds::to_string(now.admission)),
       std::string(crds::to_string(other.admission)));
   return text;
-}
-
-std::optional<Time> first_boundary(const std::vector<Window>& windows, Time after) {
-  std::optional<Time> first;
-  for (const Window& window : windows) {
-    const auto boundary = window.next_boundary(after);
-    if (boundary && (!first || *boundary < *first)) first = boundary;
-  }
-  return first;
 }
 
 // Only entries that set the admission are looked at: others may change far more often.
@@ -291,16 +215,23 @@ EffectiveSpec<crds::ProjectSpec> effective_spec(const crds::ProjectSpec& spec, T
 
 std::vector<crds::FieldError> schedule_errors(const crds::Json& object) {
   std::vector<crds::FieldError> errors;
-  const auto find = [&]<class Kind>(const crds::Result<Kind>& read) {
-    if (!read) return;
-    for (const auto& problem : effective_spec(read->spec, crds::Time{}).problems) {
+  const auto note = [&](const std::vector<std::string>& problems) {
+    for (const auto& problem : problems) {
       const auto colon = problem.find(": ");
       errors.push_back({crds::object_name(object), problem.substr(0, colon), problem.substr(colon + 2), ""});
     }
   };
+  const auto find = [&]<class Kind>(const crds::Result<Kind>& read) {
+    if (read) note(effective_spec(read->spec, crds::Time{}).problems);
+  };
   const std::string kind = object.value("kind", std::string());
   if (kind == "Queue") find(crds::from_json<crds::Queue>(object));
   if (kind == "Project") find(crds::from_json<crds::Project>(object));
+  if (kind == "InferenceService") {
+    const auto service = crds::from_json<crds::InferenceService>(object);
+    if (service && service->spec.autoscaling)
+      note(minimum_now(*service->spec.autoscaling, crds::Time{}).problems);
+  }
   return errors;
 }
 

@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <span>
+#include <utility>
 
 namespace muster::reconcilers {
 namespace {
@@ -13,77 +12,17 @@ namespace {
 using client::Duration;
 using client::TimePoint;
 using crds::MilliLoad;
-using crds::ServingMetric;
-
-// What one kind of server calls it.
-struct SourceName {
-  std::string_view name;
-  std::string_view label, value;  // only series that have this; "": all
-};
-
-// vLLM (before and since its version 1); SGLang; trtllm-serve; Triton with TensorRT-LLM; Triton. The first
-// that is there counts.
-constexpr SourceName kWaiting[] = {{"vllm:num_requests_waiting", "", ""},
-                                   {"sglang:num_queue_reqs", "", ""},
-                                   {"trtllm_num_requests_waiting", "", ""},
-                                   {"nv_trt_llm_request_metrics", "request_type", "waiting"},
-                                   {"nv_inference_pending_request_count", "", ""}};
-constexpr SourceName kRunning[] = {{"vllm:num_requests_running", "", ""},
-                                   {"sglang:num_running_reqs", "", ""},
-                                   {"trtllm_num_requests_running", "", ""},
-                                   {"nv_trt_llm_request_metrics", "request_type", "scheduled"}};
-constexpr SourceName kCache[] = {{"vllm:kv_cache_usage_perc", "", ""},
-                                 {"vllm:gpu_cache_usage_perc", "", ""},
-                                 {"sglang:token_usage", "", ""},
-                                 {"trtllm_kv_cache_utilization", "", ""},
-                                 {"nv_trt_llm_kv_cache_block_metrics", "kv_cache_block_type", "fraction"}};
-
-// Requests answered since the server began, by the same servers.
-constexpr SourceName kAnswered[] = {{"vllm:request_success_total", "", ""},
-                                    {"sglang:num_requests_total", "", ""},
-                                    {"trtllm_request_success_total", "", ""},
-                                    {"nv_inference_request_success", "", ""}};
-
-std::span<const SourceName> names_for(ServingMetric metric) {
-  switch (metric) {
-    case ServingMetric::kRequestsWaiting:
-      return kWaiting;
-    case ServingMetric::kRequestsRunning:
-      return kRunning;
-    case ServingMetric::kKVCacheUtilization:
-    case ServingMetric::kTimeToFirstToken:
-      break;
-  }
-  return kCache;
-}
-
-bool is_of(const SourceName& source, const client::Sample& sample) {
-  if (sample.name != source.name) return false;
-  // SGLang counts requests in all, and once more for each priority where it knows priorities.
-  const std::string* priority = sample.label("priority");
-  if (priority != nullptr && !priority->empty()) return false;
-  if (source.label.empty()) return true;
-  const std::string* value = sample.label(source.label);
-  return value != nullptr && *value == source.value;
-}
-
-ServingMetric metric_of(const crds::Autoscaling& rule) {
-  return crds::metrics_of(rule).front().metric.value_or(ServingMetric::kRequestsRunning);
-}
-MilliLoad target_of(const crds::Autoscaling& rule) {
-  return crds::metrics_of(rule).front().target;
-}
 
 std::int64_t ceil_divide(std::int64_t a, std::int64_t b) {
   return a / b + (a % b != 0 ? 1 : 0);
 }
 
 // Replicas that this load needs, `size` where that is about right.
-std::int64_t needed(std::int64_t load, const crds::Autoscaling& rule, std::int32_t size) {
-  const MilliLoad right = target_of(rule) * size;
+std::int64_t needed(std::int64_t load, MilliLoad target, std::int32_t size) {
+  const MilliLoad right = target * size;
   const MilliLoad slack{right.value / 100 * kTolerancePercent + right.value % 100 * kTolerancePercent / 100};
   if (load <= (right + slack).value && load >= (right - slack).value) return size;
-  return ceil_divide(load, std::max<std::int64_t>(1, target_of(rule).value));
+  return ceil_divide(load, std::max<std::int64_t>(1, target.value));
 }
 
 void add_need(ScalingHistory& history, TimePoint at, std::int64_t replicas, Duration delay) {
@@ -98,12 +37,98 @@ ScalingVerdict held(std::int32_t size, std::string reason, std::string message) 
   return {size, false, std::move(reason), std::move(message)};
 }
 
-std::string text_of(ServingMetric metric) {
-  return std::string(crds::to_string(metric));
+// Says that there are enough replicas, and not how many are too many.
+bool says_only_enough(const MetricSource& source) {
+  return source.kind == MetricSource::Kind::kRequestsWaiting || source.is_share_of_requests();
 }
 
-bool counts_requests(ServingMetric metric) {
-  return metric != ServingMetric::kKVCacheUtilization;
+// What one metric asks for, and why.
+struct Wish {
+  std::int64_t need = 0;
+  std::int64_t mean = 0;  // over window
+  MetricSource source{};
+  MilliLoad target{};
+};
+
+// The mean of all replicas together. Of a share of requests it is that of the requests, and was kept as if
+// each replica that served then had said so: replicas that have come since share it.
+std::int64_t mean_of(const RollingMean& load, const RollingMean& requests, bool is_share) {
+  if (!is_share) return load.mean();
+  const std::int64_t n = requests.sum();
+  if (n == 0) return 0;
+  return static_cast<std::int64_t>(static_cast<__int128>(load.sum()) * 1000 / n);
+}
+
+Wish wish_of(const crds::Autoscaling& rule, const crds::ScalingMetric& metric, const LoadRound& round,
+             MetricLoad said, std::int32_t size, std::int64_t requests_held, ScalingHistory::Metric& past) {
+  Wish wish{.source = source_of(metric), .target = metric.target};
+  const bool is_share = wish.source.is_share_of_requests();
+  if (wish.source.counts_requests()) said.load += MilliLoad{1000} * requests_held;
+  const Duration panic = std::min(rule.window, rule.panic_window);
+  if (is_share) said.load = said.load * round.serving;
+  past.load.add(round.at, said.load.value, rule.window);
+  past.recent_load.add(round.at, said.load.value, panic);
+  past.requests.add(round.at, said.requests.value, rule.window);
+  past.recent_requests.add(round.at, said.requests.value, panic);
+  wish.mean = mean_of(past.load, past.requests, is_share);
+  wish.need = needed(wish.mean, metric.target, size);
+  const std::int64_t recent = mean_of(past.recent_load, past.recent_requests, is_share);
+  const std::int64_t in_panic = needed(recent, metric.target, size);
+  if (in_panic >= std::int64_t{2} * size) wish.need = std::max(wish.need, in_panic);
+  if (says_only_enough(wish.source)) wish.need = std::max<std::int64_t>(wish.need, size - 1);
+  return wish;
+}
+
+std::string text_of(const Wish& wish, const crds::Autoscaling& rule, const LoadRound& round) {
+  const std::string in =
+      fmt::format("in {} replicas over {}, target", round.serving, crds::to_string(rule.window));
+  if (wish.source.is_share_of_requests())
+    return fmt::format("{} is {} s {} {}", wish.source.name,
+                       decimal(MilliLoad{wish.mean / std::max(1, round.serving)}), in, decimal(wish.target));
+  return fmt::format("{} is {} {} {} for each", wish.source.name, crds::to_string(MilliLoad{wish.mean}), in,
+                     crds::to_string(wish.target));
+}
+
+// --- limits
+
+Duration period_of(const std::optional<crds::ScalingLimit>& limit) {
+  return limit ? Duration(limit->period) : Duration{0};
+}
+
+// From now on this size is in force.
+void note_size(ScalingHistory& history, const crds::Autoscaling& rule, TimePoint at, std::int32_t size) {
+  constexpr std::size_t kMax = 1000;  // more changes than these in one period are not remembered
+  auto& sizes = history.sizes;
+  if (sizes.empty() || sizes.back().replicas != size) sizes.push_back({at, size});
+  const Duration longest = std::max(period_of(rule.scale_up_limit), period_of(rule.scale_down_limit));
+  while (sizes.size() > 1 && (sizes[1].at <= at - longest || sizes.size() > kMax)) sizes.pop_front();
+}
+
+// The smallest and the largest size that was in force at any time of the last `period`.
+std::pair<std::int32_t, std::int32_t> sizes_within(const ScalingHistory& history, TimePoint at,
+                                                   Duration period) {
+  std::int32_t least = history.sizes.back().replicas, most = least;
+  for (auto one = history.sizes.rbegin() + 1; one != history.sizes.rend(); ++one) {
+    if ((one - 1)->at <= at - period) break;
+    least = std::min(least, one->replicas);
+    most = std::max(most, one->replicas);
+  }
+  return {least, most};
+}
+
+// `wanted` as far as the limits allow. `limited` is told by which.
+std::int32_t within_limits(const crds::Autoscaling& rule, const ScalingHistory& history, TimePoint at,
+                           std::int32_t size, std::int32_t wanted, std::string& limited) {
+  const bool is_up = wanted > size;
+  const auto& limit = is_up ? rule.scale_up_limit : rule.scale_down_limit;
+  if (wanted == size || !limit) return wanted;
+  const auto [least, most] = sizes_within(history, at, limit->period);
+  const std::int32_t allowed = is_up ? std::clamp(least + limit->replicas, size, wanted)
+                                     : std::clamp(most - limit->replicas, wanted, size);
+  if (allowed != wanted)
+    limited = fmt::format(" ({}: {} in {}; {} would be right)", is_up ? "scaleUpLimit" : "scaleDownLimit",
+                          limit->replicas, crds::to_string(limit->period), wanted);
+  return allowed;
 }
 
 // Follows how long all replicas have been idle. A reading that does not say so, for whatever reason, ends it.
@@ -153,61 +178,6 @@ std::string unread(const LoadRound& round) {
 
 }  // namespace
 
-bool is_name_of(ServingMetric metric, std::string_view name) {
-  return std::ranges::any_of(names_for(metric), [&](const SourceName& s) { return s.name == name; });
-}
-
-std::expected<MilliLoad, std::string> load_of(ServingMetric metric,
-                                              const std::vector<client::Sample>& samples,
-                                              client::WallTime now) {
-  constexpr double kMost = 1e12;  // of anything a server counts; far from the end of int64 in thousandths
-  const std::int64_t oldest =
-      std::chrono::floor<std::chrono::milliseconds>(now - kOldestSample).time_since_epoch().count();
-  for (const SourceName& source : names_for(metric)) {
-    MilliLoad sum{};
-    std::int64_t n = 0;
-    for (const client::Sample& sample : samples) {
-      if (!is_of(source, sample)) continue;
-      if (!(sample.value >= 0 && sample.value <= kMost))
-        return std::unexpected(fmt::format("{} is {}", source.name, sample.value));
-      if (sample.timestamp_ms && *sample.timestamp_ms < oldest)
-        return std::unexpected(fmt::format("{} is older than {} s", source.name, kOldestSample.count()));
-      sum += MilliLoad{std::llround(sample.value * 1000)};
-      ++n;
-    }
-    if (n == 0) continue;
-    return metric == ServingMetric::kKVCacheUtilization ? MilliLoad{sum.value / n} : sum;
-  }
-  std::string names;
-  for (const SourceName& source : names_for(metric))
-    names += (names.empty() ? "" : ", ") + std::string(source.name);
-  return std::unexpected(fmt::format("it answers with none of {}", names));
-}
-
-bool is_name_of_activity(std::string_view name) {
-  return is_name_of(ServingMetric::kRequestsWaiting, name) ||
-         is_name_of(ServingMetric::kRequestsRunning, name) ||
-         std::ranges::any_of(kAnswered, [&](const SourceName& s) { return s.name == name; });
-}
-
-std::expected<Activity, std::string> activity_of(const std::vector<client::Sample>& samples,
-                                                 client::WallTime now) {
-  constexpr double kMost = 9e15;  // counters beyond count as if they stood still there
-  const auto running = load_of(ServingMetric::kRequestsRunning, samples, now);
-  const auto waiting = load_of(ServingMetric::kRequestsWaiting, samples, now);
-  if (!running) return std::unexpected(running.error());
-  if (!waiting) return std::unexpected(waiting.error());
-  Activity activity;
-  activity.is_idle = running->value == 0 && waiting->value == 0;
-  for (const client::Sample& sample : samples) {
-    const bool is_count =
-        std::ranges::any_of(kAnswered, [&](const SourceName& s) { return is_of(s, sample); });
-    if (is_count && sample.value >= 0 && sample.value <= kMost)
-      activity.answered += std::llround(sample.value);
-  }
-  return activity;
-}
-
 void RollingMean::add(TimePoint at, std::int64_t value, Duration window) {
   constexpr int kBuckets = 100;
   if (buckets_.empty() || at - buckets_.back().begin >= std::max(window / kBuckets, Duration{1}))
@@ -228,6 +198,12 @@ std::int64_t RollingMean::mean() const {
   return n == 0 ? 0 : sum.value / n;
 }
 
+std::int64_t RollingMean::sum() const {
+  MilliLoad sum{};
+  for (const Bucket& b : buckets_) sum += MilliLoad{b.sum};
+  return sum.value;
+}
+
 ScalingVerdict judge(const crds::Autoscaling& rule, std::int32_t in_force, const LoadRound& round,
                      ScalingHistory& history, TimePoint now, const Activation& activation) {
   const std::int32_t most = std::max(rule.min_replicas, rule.max_replicas);
@@ -238,48 +214,51 @@ ScalingVerdict judge(const crds::Autoscaling& rule, std::int32_t in_force, const
   }
   const std::int32_t least = std::max(1, rule.min_replicas);
   const Duration delay = rule.scale_down_delay;
+  note_size(history, rule, round.at, size);
   if (history.needs.empty()) add_need(history, round.at, size, delay);
   const auto hold = [&](std::string reason, std::string message) {
     add_need(history, round.at, size, delay);
     history.idle_since.reset();
     return held(size, std::move(reason), std::move(message));
   };
+  const std::vector<crds::ScalingMetric> metrics = crds::metrics_of(rule);
   if (now - round.at > kOldestRound)
     return hold("ReadingsStale",
-                fmt::format("{} was last read {} s ago: the size is held", text_of(metric_of(rule)),
+                fmt::format("{} was last read {} s ago: the size is held", source_of(metrics.front()).name,
                             std::chrono::floor<std::chrono::seconds>(now - round.at).count()));
   if (round.serving == 0)
     return hold("NoReplicaServes", "no replica is ready, so there is nothing to read: the size is held");
   if (round.read == 0) return hold("ReadingsFailed", unread(round) + ": the size is held");
 
   note_idleness(history, round, activation);
-  MilliLoad load = round.load;
-  if (counts_requests(metric_of(rule))) load += MilliLoad{1000} * activation.held;
-  history.load.add(round.at, load.value, rule.window);
-  history.recent_load.add(round.at, load.value, std::min(rule.window, rule.panic_window));
-  const std::int64_t mean = history.load.mean(), recent = history.recent_load.mean();
+  history.metrics.resize(metrics.size());
+  Wish wish;
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    const MetricLoad said = i < round.loads.size() ? round.loads[i] : MetricLoad{};
+    const Wish one = wish_of(rule, metrics[i], round, said, size, activation.held, history.metrics[i]);
+    if (i == 0 || one.need > wish.need) wish = one;
+  }
   const bool is_whole = round.read >= round.serving;
-
-  std::int64_t need = needed(mean, rule, size);
-  const std::int64_t in_panic = needed(recent, rule, size);
-  if (in_panic >= std::int64_t{2} * size) need = std::max(need, in_panic);
-  if (!is_whole) need = std::max<std::int64_t>(need, size);
-  if (metric_of(rule) == ServingMetric::kRequestsWaiting) need = std::max<std::int64_t>(need, size - 1);
-  const std::int64_t asked = need;
-  need = std::clamp<std::int64_t>(need, least, most);
+  const std::int64_t asked = is_whole ? wish.need : std::max<std::int64_t>(wish.need, size);
+  const auto need = static_cast<std::int32_t>(std::clamp<std::int64_t>(asked, least, most));
   add_need(history, round.at, need, delay);
 
   ScalingVerdict verdict;
-  verdict.size =
-      need > size ? static_cast<std::int32_t>(need) : std::min(size, history.needs.front().replicas);
+  std::string limited;
+  const std::int32_t wanted = need > size ? need : std::min(size, history.needs.front().replicas);
+  verdict.size = within_limits(rule, history, round.at, size, wanted, limited);
   verdict.is_active = is_whole;
   verdict.reason = is_whole ? "ValidMetricFound" : "ReadingsPartial";
-  verdict.message = fmt::format("{} is {} in {} replicas over {}, target {} for each: {} wanted",
-                                text_of(metric_of(rule)), crds::to_string(MilliLoad{mean}), round.serving,
-                                crds::to_string(rule.window), crds::to_string(target_of(rule)), verdict.size);
+  verdict.message = fmt::format("{}: {} wanted", text_of(wish, rule, round), verdict.size);
   if (asked > most) verdict.message += fmt::format(" (maxReplicas; {} would be right)", asked);
+  verdict.message += limited;
   if (!is_whole) verdict.message += "; " + unread(round) + ", so none is taken away";
   if (rule.min_replicas == 0) to_zero(rule, round, activation, is_long_idle(rule, history, now), verdict);
+  if (verdict.size == 0) {
+    limited.clear();
+    verdict.size = within_limits(rule, history, round.at, size, 0, limited);
+    if (verdict.size > 0) verdict.message += fmt::format("; {} for now{}", verdict.size, limited);
+  }
   return verdict;
 }
 
@@ -287,14 +266,20 @@ std::optional<ScalingVerdict> size_for_held(const crds::Autoscaling& rule, std::
                                             std::int64_t requests) {
   if (requests <= 0) return std::nullopt;
   const std::int64_t most = std::max(1, rule.max_replicas);
+  const auto metrics = crds::metrics_of(rule);
+  const auto counted =
+      std::ranges::find_if(metrics, [](const auto& m) { return source_of(m).counts_requests(); });
   std::int64_t need = 1;
-  if (counts_requests(metric_of(rule)))
-    need = ceil_divide((MilliLoad{1000} * requests).value, std::max<std::int64_t>(1, target_of(rule).value));
+  if (counted != metrics.end())
+    need = ceil_divide((MilliLoad{1000} * requests).value, std::max<std::int64_t>(1, counted->target.value));
   need = std::clamp<std::int64_t>(need, 1, most);
+  if (rule.scale_up_limit) need = std::min<std::int64_t>(need, rule.scale_up_limit->replicas);
   if (need <= size) return std::nullopt;
-  return ScalingVerdict{static_cast<std::int32_t>(need), true, "RequestsHeld",
-                        fmt::format("activators hold {} requests, target {} for each: {} wanted", requests,
-                                    crds::to_string(target_of(rule)), need)};
+  return ScalingVerdict{
+      static_cast<std::int32_t>(need), true, "RequestsHeld",
+      fmt::format("activators hold {} requests, target {} for each: {} wanted", requests,
+                  crds::to_string(counted == metrics.end() ? metrics.front().target : counted->target),
+                  need)};
 }
 
 }  // namespace muster::reconcilers

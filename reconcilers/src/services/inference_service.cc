@@ -15,6 +15,7 @@
 #include "muster/reconcilers/pods/pod_identity.h"
 #include "muster/reconcilers/projects/job_policy.h"
 #include "muster/reconcilers/projects/project.h"
+#include "muster/reconcilers/schedules/scheduled_minimum.h"
 #include "muster/reconcilers/services/service_objects.h"
 
 namespace muster::reconcilers {
@@ -55,6 +56,17 @@ Outcome not_yet(const client::Key& key, const Refused& refusal) {
   return Outcome::retry();
 }
 
+// What schedules say of the size now.
+void tell_minimum(const MinimumNow& minimum, std::string& message) {
+  if (!minimum.in_force.empty()) message += "; " + minimum.in_force;
+  for (const std::string& problem : minimum.problems) message += "; it does not count: " + problem;
+}
+
+void wake(Outcome& outcome, const std::optional<crds::Time>& at, client::WallTime now) {
+  if (at)
+    outcome.no_later_than(std::max(std::chrono::ceil<client::Duration>(*at - now), client::Duration{0}));
+}
+
 // `wanted`: as it is in the revision in force. Under a canary the stable replicas are guaranteed first.
 WantedReplicas wanted_replicas(const crds::InferenceService& wanted, const crds::InferenceService& stable,
                                const RolloutDecision& decided) {
@@ -80,6 +92,7 @@ client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
     cannot_move_.erase(key);
     histories_.erase(key);
     autoscaler_.forget(key);
+    canaries_.forget(key);
     co_return Outcome::done();
   }
   const crds::InferenceService& wanted = service->value;
@@ -88,21 +101,33 @@ client::Task<Outcome> InferenceServiceReconciler::reconcile(client::Key key) {
               {{"service", key}, {"problem", service->problem}});
     co_return Outcome::done();
   }
-  if (!service->problem.empty()) {
-    // What serves goes on serving.
-    const std::string revision = wanted.status.revision;
-    const Fleet fleet = fleet_of(service, revision);
-    const Refused invalid{"InvalidSpec", service->problem};
-    // And as many as there were to be.
-    crds::InferenceService known = wanted;
-    const std::int32_t size = wanted.status.desired_replicas;
-    known.spec.autoscaling.emplace();
-    known.spec.autoscaling->min_replicas = known.spec.autoscaling->max_replicas = size;
-    co_return co_await write(key, service,
-                             status_of(known, fleet.views, revision, invalid,
-                                       rollout_before(wanted.status, revision), context_.now()));
+  if (!service->problem.empty())
+    co_return co_await keep_serving(key, service, {"InvalidSpec", service->problem});
+  std::string problem;
+  const Service at_model = located(service, &problem);
+  if (wanted.spec.model && at_model->value.spec.model->uri.empty()) {
+    Outcome outcome = co_await keep_serving(key, service, {"ModelNotReady", problem});
+    outcome.no_later_than(kRefusedInterval);
+    co_return outcome;
   }
-  co_return co_await keep_size(key, service);
+  co_return co_await keep_size(key, at_model);
+}
+
+// What serves goes on serving, and nothing else is made.
+client::Task<Outcome> InferenceServiceReconciler::keep_serving(const client::Key& key, Service service,
+                                                               Refused refusal) {
+  const crds::InferenceService& wanted = service->value;
+  const std::string revision = wanted.status.revision;
+  const Fleet fleet = fleet_of(service, revision);
+  // And as many as there were to be.
+  crds::InferenceService known = wanted;
+  const std::int32_t size = wanted.status.desired_replicas;
+  known.spec.autoscaling.emplace();
+  known.spec.autoscaling->min_replicas = known.spec.autoscaling->max_replicas = size;
+  crds::InferenceServiceStatus status = status_of(known, fleet.views, revision, refusal,
+                                                  rollout_before(wanted.status, revision), context_.now());
+  status.model = wanted.status.model;
+  co_return co_await write(key, service, std::move(status));
 }
 
 // The size is written down before anything is made or taken away for it: who comes next goes on from there.
@@ -118,10 +143,13 @@ client::Task<Outcome> InferenceServiceReconciler::keep_size(const client::Key& k
     autoscaler_.forget(key);
     co_return co_await keep_replicas(key, service, {});
   }
-  const crds::Autoscaling& rule = *service->value.spec.autoscaling;
+  crds::Autoscaling rule = *service->value.spec.autoscaling;
+  const MinimumNow minimum = minimum_now(rule, context_.now());
+  rule.min_replicas = minimum.replicas;
   const std::int32_t size = crds::size_of(service->value);
   const Activation activation = may_be_zero ? activation_of(key, service) : Activation{};
-  const auto look = autoscaler_.look(key, rule, size, endpoints_of(service), activation);
+  auto look = autoscaler_.look(key, rule, size, endpoints_of(service), activation);
+  if (look.verdict) tell_minimum(minimum, look.verdict->message);
   crds::InferenceService sized = service->value;
   if (look.verdict) sized.status.desired_replicas = look.verdict->size;
   // The way back is gone while there are still replicas, or may not be used any more.
@@ -136,7 +164,7 @@ client::Task<Outcome> InferenceServiceReconciler::keep_size(const client::Key& k
     if (written.failed) co_return written;
     if (sized.status.desired_replicas != service->value.status.desired_replicas)
       tell_size(service, sized.status.desired_replicas, look.verdict);
-    service = context_.caches.services.store().find(key);
+    service = located(context_.caches.services.store().find(key));
     if (!service || service->value.status.desired_replicas != sized.status.desired_replicas)
       co_return Outcome::retry();
   }
@@ -156,8 +184,12 @@ client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Ke
   const auto read = co_await read_revisions(key, service);
   if (!read) refusal = refused(read.error(), service->value.spec);
   if (refusal.reason == kTransient) co_return not_yet(key, refusal);
-  RevisionsView revisions{decide(key, service), {}};
+  const auto looked = look_at_canary(key, service);
+  RevisionsView revisions{decide(key, service, looked ? looked->verdict : CanaryVerdict{}), {}};
   const RolloutDecision& decision = revisions.decision;
+  // Before its replicas go: who comes next would try it again.
+  if (decision.aborted && decision.aborted != service->value.status.aborted_canary)
+    co_return co_await note_abort(key, service, *decision.aborted);
   // It is kept before anything is made of it.
   if (read) {
     const auto kept = co_await keep_revision(key, service, decision.own, decision.target);
@@ -217,11 +249,9 @@ client::Task<Outcome> InferenceServiceReconciler::keep_replicas(const client::Ke
   const client::Duration again = refusal.reason.empty() ? kKeepInterval : kRefusedInterval;
   outcome.no_later_than(again);
   if (was_stuck != plan.cannot_move) outcome.no_later_than(client::Duration{0});  // its budget is another
-  for (const auto& wake_at : {plan.wake_at, decision.wake_at}) {
-    if (!wake_at) continue;
-    const auto due = std::chrono::ceil<client::Duration>(*wake_at - context_.env.clock.wall());
-    outcome.after = std::min(*outcome.after, std::max(due, client::Duration{0}));
-  }
+  if (looked) outcome.no_later_than(looked->again);
+  for (const auto& wake_at : {plan.wake_at, decision.wake_at})
+    wake(outcome, wake_at, context_.env.clock.wall());
   co_return outcome;
 }
 

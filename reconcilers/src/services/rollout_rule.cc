@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "muster/crds/text.h"
+
 namespace muster::reconcilers {
 namespace {
 
@@ -15,7 +17,7 @@ std::string stable_before(const crds::InferenceServiceStatus& status) {
 
 // Goes from step to step as time allows. Nothing: the last one has passed.
 std::optional<crds::CanaryStatus> step_canary(crds::CanaryStatus canary, const crds::Canary& rule,
-                                              const CanarySize& of, std::int32_t ready, crds::Time now,
+                                              const CanarySize& of, const RolloutView& view, crds::Time now,
                                               std::optional<crds::Time>& wake_at) {
   const auto steps = static_cast<std::int32_t>(rule.steps.size());
   if (rule.percent || steps == 0) {
@@ -29,7 +31,7 @@ std::optional<crds::CanaryStatus> step_canary(crds::CanaryStatus canary, const c
     const crds::CanaryStep& step = rule.steps[static_cast<std::size_t>(canary.step)];
     canary.replicas = canary_share(of, step.percent).replicas;
     if (canary.replicas == 0) canary.ready_since.reset();  // what it had served before is no proof any more
-    const bool serves = canary.replicas > 0 && ready >= canary.replicas;
+    const bool serves = canary.replicas > 0 && view.ready(canary.revision) >= canary.replicas;
     if (serves && !canary.ready_since) canary.ready_since = now;
     // One that is asked for later, by autoscaling, does not set the clock back. But nothing goes on while
     // one is not ready.
@@ -39,6 +41,7 @@ std::optional<crds::CanaryStatus> step_canary(crds::CanaryStatus canary, const c
       wake_at = due;
       return canary;
     }
+    if (rule.analysis && !view.canary.may_go_on) return canary;
     canary.ready_since.reset();
   }
   return std::nullopt;
@@ -47,6 +50,21 @@ std::optional<crds::CanaryStatus> step_canary(crds::CanaryStatus canary, const c
 std::int32_t percent_of(const crds::Canary& rule, std::int32_t step) {
   if (rule.percent || rule.steps.empty()) return rule.percent.value_or(1);
   return rule.steps[std::min(static_cast<std::size_t>(step), rule.steps.size() - 1)].percent;
+}
+
+// By spec.rollout.canary.analysis, now or before.
+bool ends_canary(const RolloutView& view, const crds::InferenceServiceStatus& status, crds::Time now,
+                 RolloutDecision& d) {
+  const bool is_under_way = status.canary && status.canary->revision == view.own;
+  if (!d.aborted && is_under_way && view.canary.has_failed)
+    d.aborted = crds::AbortedCanary{view.own, now, crds::cut(view.canary.message, 1024)};
+  if (!d.aborted) return false;
+  d.target = d.stable;
+  d.is_aborted = true;
+  d.why_not_own =
+      fmt::format("revision {}, that of the spec, was aborted by spec.rollout.canary.analysis: {}", view.own,
+                  d.aborted->message);
+  return true;
 }
 
 // What is told of one that has no replica.
@@ -73,6 +91,11 @@ RolloutDecision decide_rollout(const crds::InferenceService& service, const Roll
   RolloutDecision d;
   d.own = d.target = view.own;
   d.stable = stable_before(status);
+  // Until the spec is another, or nobody analyses any more.
+  const bool is_analysed = rollout.canary && rollout.canary->analysis;
+  if (is_analysed && rollout.canary->promoted_revision != view.own && status.aborted_canary &&
+      status.aborted_canary->revision == view.own)
+    d.aborted = status.aborted_canary;
   if (!rollout.to_revision.empty() && rollout.to_revision != view.own) {
     if (!view.is_kept(rollout.to_revision)) {
       d.refusal = fmt::format(
@@ -100,12 +123,14 @@ RolloutDecision decide_rollout(const crds::InferenceService& service, const Roll
     return d;
   }
   if (rule.promoted_revision != d.target) {
+    if (rule.analysis && ends_canary(view, status, now, d)) return d;
     crds::CanaryStatus canary;
     canary.revision = d.target;
     if (status.canary && status.canary->revision == d.target) canary = *status.canary;
     const CanarySize of{crds::size_of(service), rollout.max_surge};
-    d.canary = step_canary(std::move(canary), rule, of, view.ready(d.target), now, d.wake_at);
+    d.canary = step_canary(std::move(canary), rule, of, view, now, d.wake_at);
     if (d.canary) d.beside = canary_share(of, percent_of(rule, d.canary->step)).beside;
+    if (d.canary && rule.analysis) d.why_no_step = view.canary.message;
     if (d.canary && d.canary->replicas == 0) d.why_no_canary = why_none(service);
   }
   if (!d.canary) d.stable = d.target;

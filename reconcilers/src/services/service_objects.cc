@@ -14,6 +14,7 @@
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/pod_identity.h"
 #include "muster/reconcilers/pods/role_groups.h"
+#include "muster/reconcilers/pods/served_model.h"
 #include "muster/reconcilers/usage/job_use.h"
 
 namespace muster::reconcilers {
@@ -60,6 +61,11 @@ crds::RawJson template_of_replica(const crds::RawJson& pod_template,
   return {std::make_shared<const Json>(std::move(changed))};
 }
 
+crds::RawJson template_of_replica(const crds::RawJson& pod_template, const crds::InferenceServiceSpec& spec) {
+  const crds::RawJson plain = template_of_replica(pod_template, spec.drain_seconds);
+  return spec.model ? with_model(plain, *spec.model) : plain;
+}
+
 // What a replica has of each role; without roles it is one.
 std::vector<crds::Role> roles_of_replica(const crds::InferenceServiceSpec& spec) {
   std::vector<crds::Role> all;
@@ -69,14 +75,14 @@ std::vector<crds::Role> roles_of_replica(const crds::InferenceServiceSpec& spec)
     role.replicas = crds::pods_of(of_service);
     role.gpus = of_service.gpus;
     role.topology = of_service.topology;
-    role.pod_template = template_of_replica(of_service.pod_template, spec.drain_seconds);
+    role.pod_template = template_of_replica(of_service.pod_template, spec);
   }
   if (!all.empty()) return all;
   crds::Role& server = all.emplace_back();
   server.name = kServerRole;
   server.replicas = spec.group_size;
   server.gpus = spec.gpus;
-  server.pod_template = template_of_replica(spec.pod_template, spec.drain_seconds);
+  server.pod_template = template_of_replica(spec.pod_template, spec);
   return all;
 }
 

@@ -1,4 +1,5 @@
-// The ControllerRevisions of a service: read once, kept before replicas are made of them, and bounded.
+// The ControllerRevisions of a service: read once, kept before replicas are made of them, and bounded; and
+// what decides which of them is in force.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +8,8 @@
 
 #include "muster/reconcilers/common/json_reader.h"
 #include "muster/reconcilers/common/log.h"
+#include "muster/reconcilers/pods/names.h"
+#include "muster/reconcilers/pods/served_model.h"
 #include "muster/reconcilers/services/inference_service.h"
 #include "muster/reconcilers/services/service_objects.h"
 
@@ -38,7 +41,58 @@ client::Task<client::Result<void>> InferenceServiceReconciler::read_revisions(cl
   co_return done;
 }
 
-RolloutDecision InferenceServiceReconciler::decide(const client::Key& key, const Service& service) const {
+// With its model where it is. What is made of it, and is kept as its revision, is of this one.
+InferenceServiceReconciler::Service InferenceServiceReconciler::located(Service service,
+                                                                        std::string* problem) const {
+  if (!service || !service->value.spec.model) return service;
+  const auto find_job = [&](const std::string& name) -> const crds::TrainingJob* {
+    const auto job = context_.caches.jobs.store().find(client::make_key(service->meta.ns, name));
+    return job && job->problem.empty() ? &job->value : nullptr;
+  };
+  const LocatedModel model = locate_model(service->value, find_job);
+  if (problem != nullptr) *problem = model.problem;
+  if (model.uri == service->value.spec.model->uri) return service;
+  auto copy = std::make_shared<Object<crds::InferenceService>>(*service);
+  copy->value.spec.model->uri = model.uri;
+  return copy;
+}
+
+client::Task<Outcome> InferenceServiceReconciler::note_abort(client::Key key, Service service,
+                                                             crds::AbortedCanary aborted) {
+  crds::InferenceServiceStatus status = service->value.status;
+  status.aborted_canary = std::move(aborted);
+  Outcome outcome = co_await write(key, service, std::move(status));
+  outcome.no_later_than(client::Duration{0});
+  co_return outcome;
+}
+
+// Nothing where no canary is under way that is analysed.
+std::optional<CanaryWatch::Look> InferenceServiceReconciler::look_at_canary(const client::Key& key,
+                                                                            const Service& service) {
+  const auto& rule = service->value.spec.rollout.canary;
+  const auto& canary = service->value.status.canary;
+  if (!rule || !rule->analysis || !canary) {
+    canaries_.forget(key);
+    return std::nullopt;
+  }
+  const auto& scaling = service->value.spec.autoscaling;
+  const std::int32_t port =
+      scaling ? scaling->metrics_port.value_or(service->value.spec.port) : service->value.spec.port;
+  const std::string path = scaling ? scaling->metrics_path : "/metrics";
+  std::vector<MetricsEndpoint> serving;
+  for (const auto& pod : serving_pods(service)) {
+    const std::string& replica = *client::find_value(pod->labels, kJobLabel);
+    const auto job = context_.caches.jobs.store().find(client::make_key(service->meta.ns, replica));
+    if (!job) continue;
+    const auto label = job->value.metadata.labels.find(std::string(kRevisionLabel));
+    if (label == job->value.metadata.labels.end() || label->second != canary->revision) continue;
+    serving.push_back({replica, metrics_url(pod->ip, port, path)});
+  }
+  return canaries_.look(key, *rule->analysis, canary->revision, std::move(serving));
+}
+
+RolloutDecision InferenceServiceReconciler::decide(const client::Key& key, const Service& service,
+                                                   const CanaryVerdict& canary) const {
   const auto history = histories_.find(key);
   RolloutView view;
   view.own = revision_of(service->value);
@@ -50,6 +104,7 @@ RolloutDecision InferenceServiceReconciler::decide(const client::Key& key, const
     return static_cast<std::int32_t>(std::ranges::count_if(
         fleet.views, [&](const ReplicaView& r) { return r.state.is_ready && r.revision == revision; }));
   };
+  view.canary = canary;
   return decide_rollout(service->value, view, context_.now());
 }
 

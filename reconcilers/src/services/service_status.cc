@@ -168,6 +168,9 @@ class Writer {
   void count(std::string_view revision) {
     const auto& spec = service_.spec;
     status_.observed_generation = service_.metadata.generation;
+    // A job's checkpoint that was served counts until there is another.
+    if (!spec.model || !spec.model->uri.starts_with("trainingjob://"))
+      status_.model = spec.model ? spec.model->uri : "";
     status_.desired_replicas = desired_;
     status_.replicas = static_cast<std::int32_t>(replicas_.size());
     status_.ready_replicas = 0;
@@ -308,7 +311,9 @@ class Writer {
     else
       text += fmt::format("; `kubectl muster rollout promote {}` gives it all, and `abort` takes it back",
                           service_.metadata.name);
-    set("RolledOut", false, kCanaryServes, text);
+    if (!revisions_->decision.why_no_step.empty())
+      text += "; analysis lets no step pass: " + revisions_->decision.why_no_step;
+    set("RolledOut", false, kCanaryServes, crds::cut(text, kMaxSaid));
   }
 
   // A revision that has all replicas, and has served, is stable.
@@ -316,6 +321,7 @@ class Writer {
     if (revisions_ == nullptr) return;
     const RolloutDecision& decided = revisions_->decision;
     status_.canary = decided.canary;
+    status_.aborted_canary = decided.aborted;
     status_.stable_revision = decided.stable;
     if (!decided.canary && crds::is_true(status_.conditions, "RolledOut")) status_.stable_revision = revision;
     status_.revisions.clear();

@@ -8,6 +8,7 @@
 #include "muster/reconcilers/placement/placement_specs.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/projects/job_policy.h"
+#include "muster/reconcilers/schedules/scheduled_minimum.h"
 #include "muster/reconcilers/services/autoscaler.h"
 #include "muster/reconcilers/services/service_status.h"
 #include "world/world.h"
@@ -29,7 +30,10 @@ pl::Duration settling_time(const crds::Autoscaling& rule) {
   const auto window = std::max(rule.window, rule.panic_window);
   auto delay = rule.scale_down_delay;
   if (rule.min_replicas == 0) delay = std::max(delay, crds::scale_to_zero_after_of(rule));
-  return {reconcilers::to_duration(window + delay).ms + 2 * interval_of(rule).ms};
+  crds::Duration limited{0};  // it goes on when that is over
+  for (const auto& limit : {rule.scale_up_limit, rule.scale_down_limit})
+    limited = std::max(limited, limit ? limit->period : crds::Duration{0});
+  return {reconcilers::to_duration(window + delay + limited).ms + 2 * interval_of(rule).ms};
 }
 
 }  // namespace
@@ -139,6 +143,13 @@ void World::remove_replica(Workload& w, Gang& g, const char* why) {
 
 // --- load
 
+// The rule with the minimum that its schedules say now.
+crds::Autoscaling World::rule_now(const Workload& w) const {
+  crds::Autoscaling rule = *w.service().service.spec.autoscaling;
+  rule.min_replicas = reconcilers::minimum_now(rule, wall()).replicas;
+  return rule;
+}
+
 // `serving`: replicas that are ready. They are read for as long as what they say can change anything.
 void World::follow_load(Workload& w, std::int32_t serving) {
   const auto& rule = w.service().service.spec.autoscaling;
@@ -147,23 +158,27 @@ void World::follow_load(Workload& w, std::int32_t serving) {
     s = {.version = s.version + 1};
     return;
   }
-  if (s.told_by != nullptr && s.metric != rule->metric.value_or(crds::ServingMetric{}))
-    s = {.version = s.version + 1};
+  if (s.told_by != nullptr && s.sources != reconcilers::sources_of(*rule)) s = {.version = s.version + 1};
   if (s.told_by != w.source || s.serving != serving) {
     s.changed_at = now;
     s.due.reset();
   }
   s.told_by = w.source;
-  s.metric = rule->metric.value_or(crds::ServingMetric{});
+  s.sources = reconcilers::sources_of(*rule);
   s.serving = serving;
   if (s.due) return;
+  s.by_schedule.reset();
   const bool has_settled = s.read_at && *s.read_at - s.changed_at > settling_time(*rule);
-  if (has_settled && !w.behaviour().load->next(to_instant(now))) return;
-  s.due = s.read_at ? std::max(now, *s.read_at + interval_of(*rule)) : now;
+  const auto next = w.behaviour().load->next(to_instant(now));
+  if (has_settled && !next) {
+    const auto changes_at = reconcilers::minimum_now(*rule, wall()).changes_at;
+    if (!changes_at) return;
+    s.due = s.by_schedule = now + reconcilers::to_duration(*changes_at - wall());
+  } else {
+    s.due = s.read_at ? std::max(now, *s.read_at + interval_of(*rule)) : now;
+  }
   // Requests at zero are held, and seen as they come.
-  if (const auto next = w.behaviour().load->next(to_instant(now));
-      next && rule->min_replicas == 0 && serving == 0)
-    s.due = std::min(*s.due, to_time(*next));
+  if (next && rule->min_replicas == 0 && serving == 0) s.due = std::min(*s.due, to_time(*next));
   ++s.version;
   agenda_add(*s.due, Due::kRound, nullptr, 0, s.version, w.source->key);
 }
@@ -171,14 +186,21 @@ void World::follow_load(Workload& w, std::int32_t serving) {
 // One reading of all replicas that serve.
 void World::read_load(Workload& w) {
   Scaling& s = w.scaling;
-  const crds::Autoscaling& rule = *w.service().service.spec.autoscaling;
+  const crds::Autoscaling rule = rule_now(w);
   const std::int32_t size = crds::size_of(sized(w));
   const auto judged = [&](pl::Time at) {
     reconcilers::LoadRound round{.at = to_point(at), .serving = s.serving, .read = s.serving};
-    round.load = crds::MilliLoad{s.serving == 0 ? 0 : s.load};
+    const crds::MilliLoad load{s.serving == 0 ? 0 : s.load};
+    for (const auto& source : s.sources)  // of TimeToFirstToken one request in each
+      round.loads.push_back({load, crds::MilliLoad{source.is_share_of_requests() ? 1000 * s.serving : 0}});
     round.is_idle = s.load == 0;
     return reconcilers::judge(rule, size, round, s.history, to_point(at));
   };
+  // A schedule never ends: see follow_schedules().
+  if (s.by_schedule == now && now > last_stated_) {
+    ++scheduled_alone_;
+    is_left_to_schedules_ = !anything_waits();
+  }
   // Readings that were left out, because they would have changed nothing, are the past of this one.
   const pl::Duration interval = interval_of(rule);
   if (s.read_at) {
@@ -192,13 +214,13 @@ void World::read_load(Workload& w) {
   s.due.reset();
   s.verdict = judged(now);
   if (rule.min_replicas == 0 && s.serving == 0) {
-    // Activators hold what there is: of the cache's use only that there is some.
-    const std::int64_t requests =
-        rule.metric == crds::ServingMetric::kKVCacheUtilization ? (load > 0 ? 1 : 0) : (load + 999) / 1000;
+    // Activators hold what there is: of what counts no requests only that there is some.
+    const bool counts = s.sources.front().counts_requests();
+    const std::int64_t requests = counts ? (load + 999) / 1000 : (load > 0 ? 1 : 0);
     if (auto more = reconcilers::size_for_held(rule, size, requests)) s.verdict = std::move(more);
   }
+  if (s.verdict->size != size || s.by_schedule == now) s.changed_at = now;
   if (s.verdict->size != size) {
-    s.changed_at = now;
     to_serve_.insert(w.source->key);
   } else {
     follow_load(w, s.serving);

@@ -146,15 +146,16 @@ struct Gang {
 // How a service's size follows its load.
 struct Scaling {
   const Change* told_by = nullptr;  // the statement that says what load there is; nullptr: nothing is read
-  crds::ServingMetric metric = crds::ServingMetric::kRequestsWaiting;
+  std::vector<reconcilers::MetricSource> sources{};
   reconcilers::ScalingHistory history{};
   std::optional<reconcilers::ScalingVerdict> verdict{};
-  std::int32_t serving = 0;           // replicas that are ready
-  std::int64_t load = 0;              // as last read
-  pl::Time changed_at{};              // load, size, or replicas that are ready
-  std::optional<pl::Time> read_at{};  // the last time
-  std::optional<pl::Time> due{};      // it is read again
-  std::uint32_t version = 0;          // of what is in the agenda
+  std::int32_t serving = 0;               // replicas that are ready
+  std::int64_t load = 0;                  // as last read
+  pl::Time changed_at{};                  // load, size, or replicas that are ready
+  std::optional<pl::Time> read_at{};      // the last time
+  std::optional<pl::Time> due{};          // it is read again
+  std::optional<pl::Time> by_schedule{};  // due, and only because its minimum may be another then
+  std::uint32_t version = 0;              // of what is in the agenda
 };
 
 enum class Phase : std::uint8_t {
@@ -406,6 +407,7 @@ class World {
   void add_replica(Workload& w, bool is_guaranteed);
   void remove_replica(Workload& w, Gang& g, const char* why);
   void follow_load(Workload& w, std::int32_t serving);
+  crds::Autoscaling rule_now(const Workload& w) const;
   void read_load(Workload& w);
 
   // --- arrays.cc

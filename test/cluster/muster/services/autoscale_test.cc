@@ -42,6 +42,29 @@ class Servers {
   MetricsServers servers_{kServers, [this](int i) { return answer(i); }};  // last: it uses the others
 };
 
+// Each has a queue under a name of its own, in which only hot entries matter, and says how long first tokens
+// took: at each answer two more requests.
+class NamedServers {
+ public:
+  int port() const { return servers_.port(); }
+
+  std::atomic<int> hot = 0;
+  std::atomic<int> milliseconds = 100;  // of each first token
+
+ private:
+  controller::HttpAnswer answer(int i) {
+    auto& [requests, in_all] = counted_[static_cast<std::size_t>(i)];
+    requests += 2;
+    in_all += 2 * milliseconds;
+    return {200, "queue_depth{tier=\"hot\"} " + std::to_string(hot) + "\nqueue_depth{tier=\"cold\"} 99\n" +
+                     "vllm:time_to_first_token_seconds_sum " + std::to_string(in_all / 1000.0) +
+                     "\nvllm:time_to_first_token_seconds_count " + std::to_string(requests) + "\n"};
+  }
+
+  std::array<std::pair<int, std::int64_t>, kServers> counted_{};
+  MetricsServers servers_{kServers, [this](int i) { return answer(i); }};  // last: it uses the others
+};
+
 // One service, whose pods get addresses as they come.
 class Watched {
  public:
@@ -97,6 +120,52 @@ json follows_load(int port, int most) {
             {"window", "2s"},
             {"panicWindow", "2s"},
             {"scaleDownDelay", "4s"}}}};
+}
+
+TEST_F(Served, AnAutoscaledOneFollowsAnyMetricWithinLimitsAndNotBelowItsSchedule) {
+  NamedServers servers;
+  const Watched named(s_, "named");
+  const auto message = [&] { return s_.condition("named", "ScalingActive")["message"].get<std::string>(); };
+  s_.cluster->create(
+      service_object("named", 1,
+                     {{"port", servers.port()},
+                      {"autoscaling",
+                       {{"maxReplicas", 3},
+                        {"metrics",
+                         {{{"name", "queue_depth"}, {"labels", {{"tier", "hot"}}}, {"target", "2"}},
+                          {{"metric", "TimeToFirstToken"}, {"target", "500m"}}}},
+                        {"scaleUpLimit", {{"replicas", 1}, {"period", "8s"}}},
+                        {"window", "2s"},
+                        {"panicWindow", "2s"},
+                        {"scaleDownDelay", "4s"}}}}));
+  ASSERT_TRUE(named.wait_size(1)) << s_.say("named");
+  ASSERT_TRUE(named.wait_reason("ValidMetricFound")) << s_.say("named");
+  servers.hot = 4;
+  ASSERT_TRUE(named.wait_size(2)) << s_.say("named");
+  servers.hot = 0;
+  ASSERT_TRUE(named.wait_size(1)) << s_.say("named");
+
+  // Thrice too slow, and one replica more in any 8 s.
+  servers.milliseconds = 1500;
+  ASSERT_TRUE(named.wait(30s, [&] { return s_.status("named")["desiredReplicas"] == 2; })) << s_.say("named");
+  const auto two = std::chrono::steady_clock::now();
+  ASSERT_TRUE(named.wait(40s, [&] { return s_.status("named")["desiredReplicas"] == 3; })) << s_.say("named");
+  EXPECT_GE(std::chrono::steady_clock::now() - two, 5s) << "as it is seen from here";
+  ASSERT_TRUE(named.wait_size(3)) << s_.say("named");
+
+  // It is fast again, but at this time of the day there are two at least.
+  servers.milliseconds = 10;
+  s_.cluster->patch(
+      path_of_service("named"),
+      {{"spec",
+        {{"autoscaling",
+          {{"schedules", {{{"start", "* * * * *"}, {"duration", "1h"}, {"minReplicas", 2}}}}}}}}});
+  ASSERT_TRUE(named.wait_size(2)) << s_.say("named");
+  EXPECT_TRUE(named.wait(40s, [&] {
+    return message().find("at least 2 by spec.autoscaling.schedules[0]") != std::string::npos;
+  })) << message();
+  s_.cluster->patch(path_of_service("named"), {{"spec", {{"autoscaling", {{"schedules", nullptr}}}}}});
+  ASSERT_TRUE(named.wait_size(1)) << s_.say("named");
 }
 
 TEST_F(Served, AnAutoscaledOneFollowsWhatItsReplicasSayAndHoldsWhenTheyDoNot) {

@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <random>
 #include <thread>
 
 #include "history.h"
+#include "metrics_servers.h"
 #include "plugin_fixture.h"
 #include "service_fixture.h"
 #include "write_log.h"
@@ -300,6 +303,69 @@ TEST_F(Rollouts, StepsGoOnByThemselvesAndNotWhileTheCanaryDoesNotServe) {
   EXPECT_EQ(s_.status("chat")["readyReplicas"], 4);
   EXPECT_THAT(ask({"abort"}), HasSubstr("gives its replicas back"));
   ASSERT_TRUE(rolled_out(image(2), 4)) << s_.say("chat");
+}
+
+// Servers of image 2 answer half of their requests with an error, those of others none.
+TEST_F(Rollouts, AnalysisAbortsACanaryThatAnswersWithErrorsAndLetsAnotherPass) {
+  std::array<std::atomic<int>, 2> answered{};
+  MetricsServers servers(2, [&](int i) {
+    const int n = answered[static_cast<std::size_t>(i)] += 10;
+    const int errors = i == 1 ? n / 2 : 0;
+    return controller::HttpAnswer{
+        200, "http_requests_total{handler=\"/v1\",status=\"2xx\"} " + std::to_string(n - errors) +
+                 "\nhttp_requests_total{handler=\"/v1\",status=\"5xx\"} " + std::to_string(errors) + "\n"};
+  });
+  start(4, {{"canary",
+             {{"steps", {{{"percent", 25}, {"duration", "2s"}}}},
+              {"analysis", {{"window", "4s"}, {"checks", {{{"metric", "ErrorRate"}, {"max", "50m"}}}}}}}}});
+  s_.cluster->patch(path_of_service("chat"), {{"spec", {{"port", servers.port()}}}});
+  const auto give_addresses = [&] {
+    for (const auto& pod : s_.pods("chat")) {
+      const std::string ip = pod["status"].value("podIP", "");
+      if (ip.empty() || ip.starts_with("127.") || pod["metadata"].contains("deletionTimestamp")) continue;
+      const std::string mine =
+          MetricsServers::address(pod["spec"]["containers"][0]["image"] == image(2) ? 1 : 0);
+      s_.cluster->patch(
+          "/api/v1/namespaces/team/pods/" + pod["metadata"]["name"].get<std::string>() + "/status",
+          {{"status", {{"podIP", mine}, {"podIPs", {{{"ip", mine}}}}}}});
+    }
+  };
+  const auto wait = [&](const std::function<bool()>& done) {
+    return s_.cluster->wait(60s, [&] {
+      give_addresses();
+      return done();
+    });
+  };
+
+  const std::string stable = s_.status("chat")["revision"];
+  s_.roll("chat", image(2));
+  ASSERT_TRUE(wait([&] { return s_.status("chat").contains("abortedCanary"); })) << s_.say("chat");
+  const json aborted = s_.status("chat")["abortedCanary"];
+  EXPECT_THAT(aborted["message"].get<std::string>(), HasSubstr("ErrorRate is 0.5 over 4s, max 0.05"));
+  ASSERT_TRUE(rolled_out(image(1), 4)) << s_.say("chat");
+  EXPECT_EQ(s_.status("chat")["revision"], stable);
+  EXPECT_THAT(s_.condition("chat", "RolledOut")["message"].get<std::string>(),
+              HasSubstr("was aborted by spec.rollout.canary.analysis: ErrorRate is 0.5"));
+  EXPECT_TRUE(s_.cluster->wait(20s, [&] { return s_.events("chat").contains("CanaryAborted"); }));
+  kill_and_start();
+  s_.cluster->catch_up();
+  EXPECT_TRUE(wait_replicas({{image(1), 4}})) << "who comes next does not try it again";
+  EXPECT_EQ(s_.status("chat")["abortedCanary"], aborted);
+
+  s_.roll("chat", image(3));
+  ASSERT_TRUE(wait([&] { return replicas() == std::map<std::string, int>{{image(3), 4}}; }))
+      << s_.say("chat");
+  ASSERT_TRUE(rolled_out(image(3), 4)) << s_.say("chat");
+  EXPECT_FALSE(s_.status("chat").contains("abortedCanary"));
+
+  Counted counted;
+  int of_three_in_all = 0;
+  history_->replay([&](const Change& change) {
+    counted.see(change);
+    EXPECT_LE(counted.of(image(2)), 1) << "it never got more than its step";
+    of_three_in_all = std::max(of_three_in_all, counted.of(image(3)));
+  });
+  EXPECT_EQ(of_three_in_all, 4);
 }
 
 TEST_F(Rollouts, KilledAfterAnyWriteItLosesNeitherTheStableRevisionNorAReplicaThatServes) {

@@ -20,61 +20,6 @@ MilliLoad load(double n) {
   return MilliLoad{static_cast<std::int64_t>(n * 1000)};
 }
 
-std::expected<MilliLoad, std::string> read(ServingMetric metric, std::string_view text) {
-  const auto samples =
-      client::parse_exposition(text, [&](std::string_view name) { return is_name_of(metric, name); });
-  EXPECT_TRUE(samples);
-  return load_of(metric, *samples, kWall);
-}
-
-TEST(LoadOf, KnowsWhatServersCallIt) {
-  struct Case {
-    const char* text;
-    double waiting, running, cache;
-  };
-  const Case cases[] = {
-      {"vllm:num_requests_waiting{engine=\"0\"} 3.0\nvllm:num_requests_waiting{engine=\"1\"} 4.0\n"
-       "vllm:num_requests_running{engine=\"0\"} 12.0\nvllm:kv_cache_usage_perc{engine=\"0\"} 0.5\n"
-       "vllm:kv_cache_usage_perc{engine=\"1\"} 0.9\nvllm:gpu_cache_usage_perc{engine=\"0\"} 0.1\n",
-       7, 12, 0.7},
-      {"vllm:num_requests_waiting 0\nvllm:num_requests_running 1\nvllm:gpu_cache_usage_perc 0.25\n", 0, 1,
-       0.25},
-      {"sglang:num_queue_reqs{model_name=\"m\",priority=\"\"} 5\nsglang:num_queue_reqs{priority=\"1\"} 5\n"
-       "sglang:num_running_reqs{model_name=\"m\"} 2\nsglang:token_usage{model_name=\"m\"} 0.28\n",
-       5, 2, 0.28},
-      {"trtllm_num_requests_waiting 6\ntrtllm_num_requests_running 8\ntrtllm_kv_cache_utilization 0.62\n", 6,
-       8, 0.62},
-      {"nv_inference_pending_request_count{model=\"a\"} 99\n"
-       "nv_trt_llm_request_metrics{model=\"tensorrt_llm\",request_type=\"waiting\",version=\"1\"} 4\n"
-       "nv_trt_llm_request_metrics{model=\"tensorrt_llm\",request_type=\"scheduled\",version=\"1\"} 2\n"
-       "nv_trt_llm_request_metrics{model=\"tensorrt_llm\",request_type=\"max\",version=\"1\"} 512\n"
-       "nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type=\"fraction\",version=\"1\"} 0.5\n"
-       "nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type=\"max\",version=\"1\"} 6239\n",
-       4, 2, 0.5}};
-  for (const Case& c : cases) {
-    EXPECT_EQ(read(ServingMetric::kRequestsWaiting, c.text), load(c.waiting)) << c.text;
-    EXPECT_EQ(read(ServingMetric::kRequestsRunning, c.text), load(c.running)) << c.text;
-    EXPECT_EQ(read(ServingMetric::kKVCacheUtilization, c.text), load(c.cache)) << c.text;
-  }
-  EXPECT_EQ(read(ServingMetric::kRequestsWaiting, "nv_inference_pending_request_count{model=\"a\"} 3\n"),
-            load(3));
-}
-
-TEST(LoadOf, RefusesWhatIsNoAmountOrOldOrNotThere) {
-  const auto refusal = [](std::string_view text) {
-    const auto said = read(ServingMetric::kRequestsWaiting, text);
-    return said ? "taken" : said.error();
-  };
-  EXPECT_THAT(refusal(""), HasSubstr("none of vllm:num_requests_waiting, sglang"));
-  EXPECT_THAT(refusal("vllm:num_requests_waiting NaN\n"), HasSubstr("is nan"));
-  EXPECT_THAT(refusal("vllm:num_requests_waiting -1\n"), HasSubstr("is -1"));
-  EXPECT_THAT(refusal("vllm:num_requests_waiting +Inf\n"), HasSubstr("is inf"));
-  EXPECT_THAT(refusal("vllm:num_requests_waiting 1e300\n"), HasSubstr("is 1e+300"));
-  EXPECT_THAT(refusal("nv_trt_llm_request_metrics{request_type=\"max\"} 1\n"), HasSubstr("none of"));
-  EXPECT_THAT(refusal("vllm:num_requests_waiting 1 1799999930000\n"), HasSubstr("older than 60 s"));
-  EXPECT_EQ(refusal("vllm:num_requests_waiting 1 1799999950000\n"), "taken");
-}
-
 TEST(RollingMean, ForgetsWhatIsOlderThanItsWindowAndStaysSmall) {
   RollingMean mean;
   EXPECT_EQ(mean.mean(), 0);
@@ -114,7 +59,7 @@ struct Service {
   }
   const ScalingVerdict& hear(double all, std::int32_t serving = -1) {
     const std::int32_t n = serving < 0 ? size : serving;
-    return hear({.serving = n, .read = n, .load = load(all)});
+    return hear({.serving = n, .read = n, .loads = {{load(all), {}}}});
   }
   const ScalingVerdict& hear_for(Duration time, double all) {
     for (const TimePoint end = now + time; now < end;) hear(all);
@@ -213,15 +158,16 @@ TEST(AutoscaleRule, AnEmptyQueueTakesOneReplicaAtATime) {
 TEST(AutoscaleRule, PartialReadingsNeverTakeAwayAndAddOnlyWhatThoseReadAskFor) {
   Service s;
   s.size = 4;
-  for (int i = 0; i < 200; ++i) s.hear({.serving = 4, .read = 3, .load = load(0), .problem = "no answer"});
+  for (int i = 0; i < 200; ++i)
+    s.hear({.serving = 4, .read = 3, .loads = {{load(0), {}}}, .problem = "no answer"});
   EXPECT_EQ(s.size, 4);
   EXPECT_FALSE(s.last.is_active);
   EXPECT_EQ(s.last.reason, "ReadingsPartial");
   EXPECT_THAT(s.last.message,
               HasSubstr("1 of 4 replicas that serve were not read (no answer), so none is taken"));
-  for (int i = 0; i < 20; ++i) s.hear({.serving = 4, .read = 3, .load = load(15)});
+  for (int i = 0; i < 20; ++i) s.hear({.serving = 4, .read = 3, .loads = {{load(15), {}}}});
   EXPECT_EQ(s.size, 4) << "with a fourth that is idle there are enough";
-  for (int i = 0; i < 20; ++i) s.hear({.serving = 4, .read = 3, .load = load(24)});
+  for (int i = 0; i < 20; ++i) s.hear({.serving = 4, .read = 3, .loads = {{load(24), {}}}});
   EXPECT_EQ(s.size, 6);
 }
 
@@ -247,7 +193,7 @@ TEST(AutoscaleRule, HoldsWhereNothingIsRead) {
 TEST(AutoscaleRule, AnOldRoundIsRefused) {
   Service s;
   s.size = 2;
-  LoadRound round{.at = s.now, .serving = 2, .read = 2, .load = load(100)};
+  LoadRound round{.at = s.now, .serving = 2, .read = 2, .loads = {{load(100), {}}}};
   EXPECT_EQ(judge(s.rule, 2, round, s.history, s.now + seconds{31}).size, 2);
   const auto said = judge(s.rule, 2, round, s.history, s.now + seconds{31});
   EXPECT_FALSE(said.is_active);
@@ -284,15 +230,113 @@ TEST(AutoscaleRule, ACacheThatIsFullerThanItsTargetGetsOneMore) {
 TEST(AutoscaleRule, AmountsOfAnySizeAreDefined) {
   Service s;
   s.rule.target = MilliLoad{1};
-  s.hear({.serving = 1, .read = 1, .load = MilliLoad{std::numeric_limits<std::int64_t>::max()}});
+  s.hear({.serving = 1, .read = 1, .loads = {{MilliLoad{std::numeric_limits<std::int64_t>::max()}, {}}}});
   EXPECT_EQ(
-      s.hear({.serving = 1, .read = 1, .load = MilliLoad{std::numeric_limits<std::int64_t>::max()}}).size,
+      s.hear({.serving = 1, .read = 1, .loads = {{MilliLoad{std::numeric_limits<std::int64_t>::max()}, {}}}})
+          .size,
       10);
   s.rule.target = MilliLoad{999'999'999'000};
   s.rule.max_replicas = 1000;
   s.size = 1000;
   s.hear_for(minutes{10}, 0);
   EXPECT_EQ(s.size, 1);
+}
+
+// --- several metrics
+
+Service by_three() {
+  Service s;
+  s.rule.metrics = {
+      {.metric = ServingMetric::kTimeToFirstToken, .name = {}, .labels = {}, .target = load(0.5)},
+      {.metric = {}, .name = "queue_depth", .labels = {}, .target = load(2)}};
+  return s;
+}
+
+TEST(SeveralMetrics, TheLargestWishCountsAndIsTold) {
+  Service s = by_three();
+  s.size = 2;
+  // 2 replicas have 8 requests, as is right, and 10 requests in which the first token took 5 s together.
+  const LoadRound calm{.serving = 2, .read = 2, .loads = {{load(8), {}}, {load(5), load(10)}, {load(4), {}}}};
+  s.hear(calm);
+  EXPECT_EQ(s.size, 2);
+  EXPECT_THAT(s.last.message, HasSubstr("RequestsRunning is 8 in 2 replicas"));
+  LoadRound slow = calm;
+  slow.loads[1] = {load(15), load(10)};
+  for (int i = 0; i < 12; ++i) slow.serving = slow.read = 2, s.hear(slow);
+  EXPECT_EQ(s.size, 6) << "1.5 s is three times too long";
+  EXPECT_THAT(s.last.message, HasSubstr("TimeToFirstToken is 1.5 s in 2 replicas over 1m, target 0.5"));
+  LoadRound deep = slow;
+  deep.loads[2] = {load(15), {}};
+  for (int i = 0; i < 12; ++i) s.hear(deep);
+  EXPECT_EQ(s.size, 8);
+  EXPECT_THAT(s.last.message, HasSubstr("queue_depth is 15 in 2 replicas over 1m, target 2 for each"));
+}
+
+TEST(SeveralMetrics, AFastFirstTokenTakesOneReplicaAtATimeAndNobodyWaitingIsNoTime) {
+  Service s;
+  s.rule.metric = ServingMetric::kTimeToFirstToken;
+  s.rule.target = load(1);
+  s.size = 4;
+  const LoadRound none{.serving = 4, .read = 4, .loads = {{{}, {}}}};
+  const LoadRound one{.serving = 4, .read = 4, .loads = {{load(8), load(1)}}};
+  s.hear(one);
+  EXPECT_EQ(s.size, 10) << "the mean is that of the requests: 8 s";
+  s.size = 4;
+  s.history = {};
+  for (int i = 0; i < 11; ++i) s.hear(i == 0 ? one : none), s.size = 4;
+  EXPECT_THAT(s.last.message, HasSubstr("is 8 s")) << "readings without a request say nothing";
+  s.history = {};
+  for (int i = 0; i < 70; ++i) s.hear(none);
+  EXPECT_EQ(s.size, 3);
+}
+
+// --- limits
+
+TEST(ScalingLimits, OnlySoManyComeAndGoInAnySuchTime) {
+  Service s;
+  s.rule.scale_up_limit = crds::ScalingLimit{2, minutes{1}};
+  s.rule.scale_down_limit = crds::ScalingLimit{3, minutes{10}};
+  s.hear(1000);
+  EXPECT_EQ(s.size, 3);
+  EXPECT_THAT(
+      s.last.message,
+      HasSubstr("3 wanted (maxReplicas; 250 would be right) (scaleUpLimit: 2 in 1m; 10 would be right)"));
+  s.hear_for(seconds{50}, 1000);
+  EXPECT_EQ(s.size, 3);
+  s.hear_for(seconds{15}, 1000);
+  EXPECT_EQ(s.size, 5);
+  s.hear_for(minutes{4}, 1000);
+  EXPECT_EQ(s.size, 10);
+  s.hear_for(minutes{7}, 0);
+  EXPECT_EQ(s.size, 7);
+  EXPECT_THAT(s.last.message, HasSubstr("(scaleDownLimit: 3 in 10m; 1 would be right)"));
+  s.hear_for(minutes{7}, 0);
+  EXPECT_EQ(s.size, 7);
+  s.hear_for(minutes{4}, 0);
+  EXPECT_EQ(s.size, 4);
+  s.rule.min_replicas = 9;
+  EXPECT_EQ(s.hear(0).size, 9) << "a bound waits for no limit";
+  s.rule.min_replicas = 1;
+  s.rule.max_replicas = 2;
+  EXPECT_EQ(s.hear(0).size, 2);
+}
+
+TEST(ScalingLimits, HoldOnTheWayToZeroAndBack) {
+  Service s;
+  s.rule.min_replicas = 0;
+  s.rule.scale_to_zero_after = minutes{1};
+  s.rule.scale_down_limit = crds::ScalingLimit{1, minutes{10}};
+  s.rule.scale_up_limit = crds::ScalingLimit{2, minutes{1}};
+  s.size = 2;
+  LoadRound idle{.serving = 2, .read = 2, .loads = {{load(0), {}}}};
+  idle.is_idle = true;
+  for (int i = 0; i < 14; ++i) s.hear(idle);
+  EXPECT_EQ(s.size, 1);
+  for (int i = 0; i < 130; ++i) s.hear(idle);
+  EXPECT_EQ(s.size, 0);
+  const auto back = size_for_held(s.rule, 0, 400);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->size, 2);
 }
 
 // --- to zero
@@ -307,7 +351,7 @@ Service down_to_zero(ServingMetric metric = ServingMetric::kRequestsRunning) {
 struct AtZero : testing::Test {
   // One reading of `size` replicas that say the same.
   const ScalingVerdict& hear(double all, bool is_idle, std::int64_t answered = 0) {
-    LoadRound round{.serving = s.size, .read = s.size, .load = load(all)};
+    LoadRound round{.serving = s.size, .read = s.size, .loads = {{load(all), {}}}};
     round.is_idle = is_idle;
     round.answered = answered;
     return hear(round);

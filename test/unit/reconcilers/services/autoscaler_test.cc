@@ -185,6 +185,35 @@ TEST_F(AutoscalerTest, ADeletedServiceIsForgottenAndAnotherMetricHasNoPast) {
   EXPECT_FALSE(scaler.look("ns/chat", rule, 4, one).verdict);
 }
 
+TEST_F(AutoscalerTest, OfCountersWhatHasComeSinceCounts) {
+  rule.metric = crds::ServingMetric::kTimeToFirstToken;
+  rule.target = crds::MilliLoad{500};
+  const auto two = replicas(2);
+  const auto say = [&](int i, const char* seconds_in_all, int requests) {
+    answers[two[static_cast<std::size_t>(i)].url] =
+        std::string("vllm:time_to_first_token_seconds_sum ") + seconds_in_all +
+        "\nvllm:time_to_first_token_seconds_count " + std::to_string(requests) + "\n";
+  };
+  say(0, "900", 100);  // what was before anybody looked says nothing of now
+  say(1, "0", 0);
+  EXPECT_EQ(read(2, two).size, 2);
+  say(0, "901", 101);
+  say(1, "0.5", 1);
+  EXPECT_EQ(read(2, two).size, 3) << "0.75 s in the mean of both";
+  say(0, "0.5", 1);  // it began anew
+  EXPECT_EQ(read(3, two).reason, "ValidMetricFound");
+}
+
+TEST_F(AutoscalerTest, AReplicaThatLacksOneOfSeveralMetricsIsNotRead) {
+  rule.metrics.push_back(
+      {.metric = {}, .name = "queue_depth", .labels = {}, .target = crds::MilliLoad{1000}});
+  const auto one = replicas(1);
+  answer(one[0], 2);
+  EXPECT_THAT(read(1, one).message, HasSubstr("it answers with no queue_depth"));
+  answers[one[0].url] += "queue_depth 7\n";
+  EXPECT_EQ(read(1, one).size, 7);
+}
+
 TEST_F(AutoscalerTest, StopsWithinItsTimeout) {
   auto all = replicas(50);
   for (const auto& r : all) silent[r.url] = true;

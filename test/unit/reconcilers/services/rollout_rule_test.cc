@@ -22,6 +22,7 @@ struct Played {
   std::set<std::string> kept{"a"};
   std::map<std::string, std::int32_t> ready;
   crds::Time now = kStart;
+  CanaryVerdict said;
 
   Played() {
     service.spec.replicas = 10;
@@ -33,12 +34,13 @@ struct Played {
   }
   RolloutDecision look() {
     const RolloutView view{own, [this](const std::string& r) { return kept.contains(r); },
-                           [this](const std::string& r) { return ready[r]; }};
+                           [this](const std::string& r) { return ready[r]; }, said};
     auto d = decide_rollout(service, view, now);
     kept.insert(d.target);
     service.status.revision = d.target;
     service.status.stable_revision = d.stable;
     service.status.canary = d.canary;
+    service.status.aborted_canary = d.aborted;
     return d;
   }
 };
@@ -271,6 +273,79 @@ TEST(RolloutRule, WhatWasNeverRolledOutWholeIsNothingToGoBackTo) {
   p.service.status.revision = "a";
   p.service.status.conditions = {{"RolledOut", crds::ConditionStatus::kTrue, 1, kStart, "RolledOut", ""}};
   EXPECT_EQ(p.look().stable, "a");
+}
+
+// --- analysis
+
+Played analysed() {
+  Played p;
+  p.canary().steps = {{10, minutes{10}}, {50, minutes{10}}};
+  p.canary().analysis.emplace();
+  p.own = "b";
+  p.ready["b"] = 10;
+  p.look();
+  p.look();
+  return p;
+}
+
+TEST(RolloutRule, NoStepPassesUntilAnalysisLetsIt) {
+  Played p = analysed();
+  p.said = {false, false, "it was not read"};
+  p.now += minutes{11};
+  auto d = p.look();
+  EXPECT_EQ(d.canary->step, 0);
+  EXPECT_EQ(d.why_no_step, "it was not read");
+  p.said = {.may_go_on = true};
+  d = p.look();
+  EXPECT_EQ(d.canary->step, 1);
+  EXPECT_EQ(d.why_no_step, "");
+  p.now += minutes{10};
+  EXPECT_FALSE(p.look().canary) << "it is promoted";
+  EXPECT_EQ(p.service.status.stable_revision, "b");
+}
+
+TEST(RolloutRule, WhatAnalysisHasAbortedStaysSoUntilTheSpecIsAnother) {
+  Played p = analysed();
+  p.said = {false, true, "ErrorRate is 0.5"};
+  auto d = p.look();
+  EXPECT_TRUE(d.is_aborted);
+  EXPECT_EQ(d.target, "a");
+  EXPECT_THAT(d.why_not_own, HasSubstr("was aborted by spec.rollout.canary.analysis: ErrorRate is 0.5"));
+  EXPECT_EQ(d.aborted->at, kStart);
+  p.said = {.may_go_on = true};
+  p.now += minutes{60};
+  d = p.look();
+  EXPECT_EQ(d.target, "a");
+  EXPECT_EQ(d.aborted->at, kStart);
+  p.own = "c";
+  d = p.look();
+  EXPECT_EQ(d.target, "c");
+  EXPECT_FALSE(d.aborted);
+  p.own = "b";
+  EXPECT_EQ(p.look().target, "b") << "somebody wants it tried again";
+}
+
+TEST(RolloutRule, WhoPromotesIsStrongerThanAnalysisAndWhoAbortsIsStrongerThanBoth) {
+  Played p = analysed();
+  p.said = {false, true, "ErrorRate is 0.5"};
+  p.look();
+  p.canary().promoted_revision = "b";
+  EXPECT_EQ(p.look().target, "b");
+  EXPECT_FALSE(p.service.status.aborted_canary);
+  Played q = analysed();
+  q.said = {false, true, "ErrorRate is 0.5"};
+  q.look();
+  q.canary().analysis.reset();
+  EXPECT_EQ(q.look().target, "b") << "nobody analyses any more";
+}
+
+TEST(RolloutRule, AVerdictThatCameBeforeTheCanaryAbortsNothing) {
+  Played p;
+  p.canary().percent = 10;
+  p.canary().analysis.emplace();
+  p.said = {false, true, "of an earlier canary"};
+  p.own = "b";
+  EXPECT_FALSE(p.look().is_aborted);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "muster/reconcilers/caches/reconciler_context.h"
 #include "muster/reconcilers/services/activators.h"
 #include "muster/reconcilers/services/autoscaler.h"
+#include "muster/reconcilers/services/canary_analysis.h"
 #include "muster/reconcilers/services/service_status.h"
 
 namespace muster::reconcilers {
@@ -24,15 +25,18 @@ class InferenceServiceReconciler {
                              ActivatorOptions activators = {})
       : context_(context),
         autoscaler_(context.env, pods, changed),
+        canaries_(context.env, pods, changed),
         activators_(context.env, pods, std::move(changed), activators) {}
   // Level-based and idempotent. Never runs twice at once for one key (the work queue sees to that).
   client::Task<Outcome> reconcile(client::Key key);
   // No replica is asked any more. Readings under way end some seconds later, or when they are cancelled.
   void stop() {
     autoscaler_.stop();
+    canaries_.stop();
     activators_.stop();
   }
   client::TaskGroup& readings() { return autoscaler_.readings(); }
+  client::TaskGroup& canary_readings() { return canaries_.readings(); }
   Activators& activators() { return activators_; }
   const EndpointCounts& counts() const { return autoscaler_.counts(); }
 
@@ -54,6 +58,7 @@ class InferenceServiceReconciler {
     std::vector<KeptRevision> all;
   };
 
+  client::Task<Outcome> keep_serving(const client::Key& key, Service service, Refused refusal);
   client::Task<Outcome> keep_size(const client::Key& key, Service service);
   client::Task<Outcome> keep_led(const client::Key& key, Service service);  // activation.cc
   client::Task<Outcome> keep_replicas(const client::Key& key, Service service,
@@ -73,7 +78,10 @@ class InferenceServiceReconciler {
   client::Task<bool> lead(client::Key key, Service service, std::vector<std::string> addresses);
   // service_revisions.cc
   client::Task<client::Result<void>> read_revisions(client::Key key, Service service);
-  RolloutDecision decide(const client::Key& key, const Service& service) const;
+  Service located(Service service, std::string* problem = nullptr) const;
+  client::Task<Outcome> note_abort(client::Key key, Service service, crds::AbortedCanary aborted);
+  std::optional<CanaryWatch::Look> look_at_canary(const client::Key& key, const Service& service);
+  RolloutDecision decide(const client::Key& key, const Service& service, const CanaryVerdict& canary) const;
   // `own`: the spec's own revision. Nothing where what a revision is made of is not known any more.
   std::optional<crds::InferenceService> as_of(const client::Key& key, const Service& service,
                                               const std::string& own, const std::string& revision) const;
@@ -113,6 +121,7 @@ class InferenceServiceReconciler {
   std::map<client::Key, History> histories_;
   std::map<client::Key, std::int32_t> ports_;  // given out, maybe not written yet
   Autoscaler autoscaler_;
+  CanaryWatch canaries_;
   Activators activators_;
 };
 

@@ -20,9 +20,11 @@ struct RolloutDecision {
   std::string why_no_canary{};          // why the canary has no replica now; "": it has
   std::optional<crds::Time> wake_at{};  // the next step comes then
   bool is_aborted = false;              // the spec's own revision was
-  std::string why_not_own{};            // why the spec's own revision is not in force; "": it is
-  std::string refusal{};                // what is wrong with spec.rollout; "": nothing. The rest is as
-                                        // it was in force
+  std::optional<crds::AbortedCanary> aborted{};  // by analysis: the spec's own revision, now or before
+  std::string why_no_step{};  // what analysis has against the canary, or does not know; "": nothing
+  std::string why_not_own{};  // why the spec's own revision is not in force; "": it is
+  std::string refusal{};      // what is wrong with spec.rollout; "": nothing. The rest is as
+                              // it was in force
 };
 
 struct CanarySize {
@@ -39,10 +41,18 @@ struct CanaryShare {
 // cent are all.
 CanaryShare canary_share(const CanarySize& of, std::int32_t percent);
 
+// How a canary does, by what its pods say of themselves: see canary_analysis.h.
+struct CanaryVerdict {
+  bool may_go_on = false;   // every check was read over the whole window, and is within its bound
+  bool has_failed = false;  // one was beyond its bound over the whole window
+  std::string message{};    // which, or why nobody knows; "" where it may go on
+};
+
 struct RolloutView {
   std::string own;                                                 // the spec's own revision
   std::function<bool(const std::string& revision)> is_kept;        // can be gone back to
   std::function<std::int32_t(const std::string& revision)> ready;  // replicas of it that are
+  CanaryVerdict canary{};  // of the canary that is under way; with rollout.canary.analysis
 };
 
 // `service.status` is what was decided last. Without a stable revision there is no canary: a service that has
