@@ -229,8 +229,8 @@ class PlanAudit {
       const Resources used = view == View::kTarget ? held.target() : held.now();
       const Resources& has = n.spec.allocatable;
       const bool beyond = std::any_of(kAllKinds.begin(), kAllKinds.end(), [&](ResourceKind kind) {
-        return kind != ResourceKind::kGpu && amount_of(c.amounts, kind) > 0 &&
-               amount_of(used, kind) > amount_of(has, kind);
+        const bool are_gpus = kind == ResourceKind::kGpu || s_.tree().accounted().is_model(kind);
+        return !are_gpus && amount_of(c.amounts, kind) > 0 && amount_of(used, kind) > amount_of(has, kind);
       });
       if (beyond) say("I1", id, "was put on node " + n.spec.name + " beyond what it has");
       for (const std::int32_t gpu : c.gpus) {
@@ -422,7 +422,8 @@ bool PlanAuditor::in_the_way_for_good(const Job& j) const {
   for (const Allocation& c : j.allocations) {
     amounts += c.amounts;
     const Node& n = s_.node(c.node);
-    const Resources used = counted.on(c.node).target();
+    Resources used = counted.on(c.node).target();
+    if (n.model_place >= 0) used.named[static_cast<std::size_t>(n.model_place)] = 0;
     const Resources& has = n.spec.allocatable;
     if (!fits_beside_gpus(used, has)) return true;
     if (!c.gpus.empty() && counted.idle_gpus(c.node) < 0) return true;

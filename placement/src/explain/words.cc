@@ -85,6 +85,8 @@ std::string_view to_string(EvictReason reason) {
 std::string unit_of(const PoolSpec& pool, std::string_view resource) {
   if (resource == "gpu") return pool.gpu_resource;
   if (resource == "cpu") return "CPUs";
+  if (resource.starts_with(common::kModelPrefix))
+    return pool.gpu_resource + " of " + std::string(resource.substr(common::kModelPrefix.size()));
   return resource == "pods" ? "pod slots" : std::string(resource);
 }
 

@@ -2,6 +2,7 @@
 // Everything is kept up to date change by change; audit() recounts it from scratch.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -111,7 +112,8 @@ class ClusterModel {
   // --- tree: all that is held, waits or could grow counts there
   void upsert_queue(QueueSpec spec);
   void remove_queue(QueueId id);
-  void set_default_pool(PoolId id) { tree_.set_default_pool(id); }  // once pools have changed
+  void set_default_pool(PoolId id) { tree_.set_default_pool(id); }   // once pools have changed
+  void note_models() { tree_.set_models(resource_names.models()); }  // after share_out()
   void count(JobId id);  // brings what is counted of the job to what it is now
   // Brings the tree up to date after its shape has changed, and what asks for GPU memory after a pool has got
   // or lost its largest GPUs; then O(all jobs), once per batch.
@@ -142,8 +144,10 @@ class ClusterModel {
   // How many pods the job could have beyond those it has (or, while it waits, beyond its minimum).
   Resources surplus_of(const Job& job, PoolId pool) const;
   // What a pod, or the request, is charged in the pool at least: memory shares on its largest GPUs.
+  // And with GPUs of a model, where it must have that one and such are counted.
   Resources per_pod(const RoleSpec& role, PoolId pool) const;
   Resources asked(const Request& request, PoolId pool) const;
+  int model_that_must_be(const RoleSpec& role) const;  // index into Resources::named; -1: none
 
  private:
   Pool* pool_around(NodeId id) { return node(id).pool == kNoId ? nullptr : &pool(node(id).pool); }
@@ -151,6 +155,7 @@ class ClusterModel {
   void account_pending(const Job& job, int sign);
   static void set_held_surplus(Pool& pool, Job& job, const Resources& now);
   void account_all(QueueTree& tree) const;
+  std::array<std::int64_t, kMaxNamed> beside_models(std::array<std::int64_t, kMaxNamed> named) const;
 
   NodeInventory nodes_;
   QueueTree tree_;

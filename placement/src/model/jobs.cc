@@ -66,18 +66,32 @@ Allocation ClusterModel::gpus_outside_jobs(const NodeSpec& n, Allocation c) {
 
 Resources ClusterModel::per_pod(const RoleSpec& role, PoolId p) const {
   Resources each = role.per_pod;
-  if (p == kNoId || role.gpus == 0 || role.share.kind != GpuShare::Kind::kMemory) return each;
-  NodeSpec largest;
-  if (!pool(p).gpu_memories.empty()) largest.gpu_memory.value = pool(p).gpu_memories.rbegin()->first;
-  each.gpu = charge_on(largest, role);
+  if (p != kNoId && role.gpus > 0 && role.share.kind == GpuShare::Kind::kMemory) {
+    NodeSpec largest;
+    if (!pool(p).gpu_memories.empty()) largest.gpu_memory.value = pool(p).gpu_memories.rbegin()->first;
+    each.gpu = charge_on(largest, role);
+  }
+  if (const int model = model_that_must_be(role); model >= 0)
+    each.named[static_cast<std::size_t>(model)] = each.gpu.value;
   return each;
+}
+
+int ClusterModel::model_that_must_be(const RoleSpec& role) const {
+  return role.gpus > 0 && role.models.size() == 1 ? resource_names.place_of_model(role.models.front()) : -1;
 }
 
 Resources ClusterModel::asked(const Request& request, PoolId p) const {
   Resources sum = request.total;
-  if (!request.by_memory || p == kNoId || pool(p).gpu_memories.empty()) return sum;
-  sum.gpu = {};
-  for (const RoleSpec& r : request.roles) sum.gpu += (per_pod(r, p) * r.replicas).gpu;
+  const bool by_price = request.by_memory && p != kNoId && !pool(p).gpu_memories.empty();
+  if (by_price) sum.gpu = {};
+  for (const RoleSpec& r : request.roles) {
+    const int model = model_that_must_be(r);
+    if (!by_price && model < 0) continue;
+    const Resources of_role = per_pod(r, p) * r.replicas;
+    if (by_price) sum.gpu += of_role.gpu;
+    if (model >= 0)
+      sum.named[static_cast<std::size_t>(model)] += of_role.named[static_cast<std::size_t>(model)];
+  }
   return sum;
 }
 
@@ -309,8 +323,9 @@ void ClusterModel::drop_assignment(JobId id) {
 bool ClusterModel::available(const Allocation& c, View view) const {
   const Node& n = node(c.node);
   const Resources free = n.free(view);
-  return fits_beside_gpus(c.amounts, free) && n.takes_part() &&
-         devices_available(n, pool(n.pool).spec, c, view);
+  Resources beside = c.amounts;
+  if (n.model_place >= 0) beside.named[static_cast<std::size_t>(n.model_place)] = 0;
+  return fits_beside_gpus(beside, free) && n.takes_part() && devices_available(n, pool(n.pool).spec, c, view);
 }
 
 Allocation ClusterModel::allocation_for(JobId id, const PodPlace& place, NodeId on, PoolId p, Hold hold) {
@@ -321,6 +336,7 @@ Allocation ClusterModel::allocation_for(JobId id, const PodPlace& place, NodeId 
   const Node& n = node(on);
   c.amounts = role.per_pod;
   c.amounts.gpu = charge_on(n.spec, role);
+  charge_model(n, c);
   c.use = use_on(n.spec, role);
   c.holder = id;
   c.leaf = j.leaf;
@@ -342,6 +358,15 @@ Allocation ClusterModel::allocation_for(JobId id, const PodPlace& place, NodeId 
   }
   if (!n.spec.zones.empty()) c.zone = zone_of(n.spec, c.gpus);
   return c;
+}
+
+std::array<std::int64_t, kMaxNamed> ClusterModel::beside_models(
+    std::array<std::int64_t, kMaxNamed> named) const {
+  const auto models = resource_names.models();
+  for (std::size_t i = 0; i < kMaxNamed; ++i) {
+    if (models[i]) named[i] = 0;
+  }
+  return named;
 }
 
 void ClusterModel::reallocate(NodeId id) {
@@ -375,9 +400,13 @@ void ClusterModel::reallocate(NodeId id) {
     count_held(holder);
   }
   others.visit_on(id, [&](Allocation& allocation) {
-    if (allocation.gpus.empty()) return;
+    const bool as_it_is = allocation.gpus.empty();
+    if (as_it_is && allocation.amounts.gpu.value == 0) return;
     give_back(allocation, false);
-    allocation = take(gpus_outside_jobs(node(id).spec, allocation));
+    allocation.amounts.named = beside_models(allocation.amounts.named);
+    if (!as_it_is) allocation = gpus_outside_jobs(node(id).spec, allocation);
+    charge_model(node(id), allocation);
+    allocation = take(allocation);
   });
 }
 

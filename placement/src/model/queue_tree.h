@@ -97,6 +97,7 @@ class QueueTree {
   bool lends() const { return lenders_ > 0; }  // some tree node lends to non-preemptible jobs
   // What anybody here states a bound of, in any pool.
   const AccountedKinds& accounted() const { return accounted_; }
+  void set_models(const std::array<bool, kMaxNamed>& models) { accounted_.set_models(models); }
 
   // --- sums. Kept along `parent` links even where the tree does not hold together, so that they are right
   // once it does. O(depth).

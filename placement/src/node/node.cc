@@ -10,7 +10,12 @@ Resources capacity_of(const Node& n) {
   for (const auto& [name, count] : n.spec.mig) {
     if (const auto profile = mig_profile(name)) r.gpu.value += count * mig_milli(*profile);
   }
+  if (n.model_place >= 0) r.named[static_cast<std::size_t>(n.model_place)] = r.gpu.value;
   return r;
+}
+
+void charge_model(const Node& n, Allocation& c) {
+  if (n.model_place >= 0) c.amounts.named[static_cast<std::size_t>(n.model_place)] = c.amounts.gpu.value;
 }
 
 void Held::add(const Resources& amounts, Hold hold, int sign) {
@@ -47,6 +52,10 @@ Resources Node::free(View view) const {
   r.cpu = std::max(r.cpu, MilliCpu{});
   r.memory = std::max(r.memory, Bytes{});
   r.pods = std::max<std::int64_t>(r.pods, 0);
+  if (model_place >= 0) {  // parts of GPUs as well; memory that is promised twice hides no GPU that is free
+    std::int64_t& of_model = r.named[static_cast<std::size_t>(model_place)];
+    of_model = std::max(free_of(capacity_of(*this), *this, view).gpu.value, r.gpu.value);
+  }
   for (std::int64_t& amount : r.named) amount = std::max<std::int64_t>(amount, 0);
   return r;
 }

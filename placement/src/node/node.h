@@ -33,6 +33,7 @@ struct Node : Held {
   PoolId pool = kNoId;  // the one pool that selects it
   bool shared = false;  // selected by several: used by none
   ModelId model = kNoId;
+  std::int32_t model_place = -1;  // where Resources::named counts GPUs of its model; -1: nowhere
   Resources used_by_others;
   std::vector<Gpu> gpus;
   std::vector<Held> zones;      // by NUMA node, where spec.zones says what these have
@@ -65,6 +66,10 @@ struct Node : Held {
 };
 // Of the node when it is empty: what is allocatable, with its healthy GPUs and the MIG slices that it lists.
 Resources capacity_of(const Node& node);
+struct Allocation;
+// Whoever has GPUs of this node has so many of its model. To be called when amounts.gpu is known.
+void charge_model(const Node& node, Allocation& allocation);
+
 // One pod's allocation, as it was made; giving it back undoes exactly that.
 struct Allocation {
   NodeId node = kNoId;

@@ -13,8 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "muster/common/quantity.h"
 #include "muster/placement/amounts.h"
 #include "muster/placement/job.h"
+#include "muster/placement/node.h"
 #include "muster/placement/queue.h"
 
 namespace muster::placement {
@@ -52,8 +54,15 @@ class AccountedKinds {
   const ResourceKind* end() const { return kinds_.data() + count_; }
   void clear_named() { count_ = kBasicKinds.size(); }
   void add(ResourceKind named) { kinds_[count_++] = named; }
+  // It counts GPUs of one model: a part of what kGpu counts.
+  bool is_model(ResourceKind kind) const {
+    return kind >= ResourceKind::kNamed && models_[named_index(kind)];
+  }
+  // Of each of Resources::named.
+  void set_models(const std::array<bool, kMaxNamed>& models) { models_ = models; }
 
  private:
+  std::array<bool, kMaxNamed> models_{};
   std::array<ResourceKind, kChargedKinds.size()> kinds_ = kChargedKinds;  // the basic ones stand first
   std::size_t count_ = kBasicKinds.size();
 };
@@ -168,8 +177,47 @@ inline bool exceeds(const AccountedKinds& kinds, const Resources& amounts, const
 // node has listed; the place is given to another one only when no job asks for the first any more. What
 // nodes, bounds and pods outside jobs state of any other is not counted: nobody who asks for it could have
 // it.
+//
+// GPUs of a model are such a resource ("gpu/NVIDIA-H100-80GB-HBM3", in thousandths): every node with GPUs
+// lists its own, and it has a place while some quota names it. Whoever gets such GPUs is charged with them
+// (decisions/0098).
 class ResourceNames {
  public:
+  static std::string of_model(const std::string& model) {
+    return std::string(common::kModelPrefix).append(model);
+  }
+  static bool is_model(std::string_view name) { return name.starts_with(common::kModelPrefix); }
+  // So many nodes with such GPUs more, or fewer; so many Queues and Projects with such quotas. share_out() is
+  // to follow.
+  void listed_model(const NodeSpec& node, int by) {
+    if (has_model(node)) note(of_model(node.gpu_model), &Use::nodes, by);
+  }
+  void bounded(const QueueSpec& queue, int by) {
+    const auto bounds = [&](const Share& share) {
+      for (const auto& [name, amount] : share.quota.named) {
+        if (is_model(name)) note(name, &Use::roles, by);
+      }
+    };
+    bounds(queue.in_default_pool);
+    for (const auto& [pool, share] : queue.in_pool) bounds(share);
+  }
+  // Where GPUs of the model are counted; -1: nowhere.
+  int place_of_model(std::string_view model) const {
+    for (std::size_t i = 0; i < kMaxNamed; ++i) {
+      const std::string_view name = names_[i];
+      if (is_model(name) && name.substr(common::kModelPrefix.size()) == model) return static_cast<int>(i);
+    }
+    return -1;
+  }
+  int place_of_model(const NodeSpec& node) const {
+    return has_model(node) ? place_of_model(node.gpu_model) : -1;
+  }
+  std::array<bool, kMaxNamed> models() const {
+    std::array<bool, kMaxNamed> all{};
+    for (std::size_t i = 0; i < kMaxNamed; ++i) all[i] = is_model(names_[i]);
+    return all;
+  }
+
   // So many nodes more, or fewer, list some of these; so many roles of jobs more, or fewer, ask for them.
   // share_out() is to follow.
   void listed(const NamedAmounts& amounts, int by) { note(amounts, &Use::nodes, by); }
@@ -192,7 +240,7 @@ class ResourceNames {
         it = uses_.erase(it);
         continue;
       }
-      const Standing before = std::exchange(use.standing, standing_of(name, use, changes.kinds));
+      const Standing before = std::exchange(use.standing, standing_of(name, use, changes));
       if (use.roles > 0 && use.standing != before) changes.names.push_back(name);
       ++it;
     }
@@ -247,26 +295,33 @@ class ResourceNames {
   }
   enum class Standing : std::uint8_t { kUnlisted, kCounted, kNoPlace };
   struct Use {
-    std::int32_t nodes = 0, roles = 0;
+    std::int32_t nodes = 0, roles = 0;  // of models: Queues and Projects instead of roles
     Standing standing = Standing::kUnlisted;
   };
 
+  static bool has_model(const NodeSpec& node) {
+    return !node.gpu_model.empty() && (node.gpus > 0 || !node.mig.empty());
+  }
   void note(const NamedAmounts& amounts, std::int32_t Use::* what, int by) {
     for (const auto& [name, amount] : amounts) {
-      if (amount <= 0) continue;
-      std::int32_t& count = uses_[name].*what;
-      is_stale_ = is_stale_ || count == 0 || count + by == 0;
-      count += by;
+      if (amount > 0) note(name, what, by);
     }
   }
-  // Of a resource in use. It may get a place by that: then `taken` says which.
-  Standing standing_of(const std::string& name, const Use& use, std::vector<ResourceKind>& taken) {
+  void note(const std::string& name, std::int32_t Use::* what, int by) {
+    std::int32_t& count = uses_[name].*what;
+    is_stale_ = is_stale_ || count == 0 || count + by == 0;
+    count += by;
+  }
+  // Of a resource in use. It may get a place by that: then `changes` say which.
+  Standing standing_of(const std::string& name, const Use& use, Changes& changes) {
     if (index_of(name)) return Standing::kCounted;
     if (use.nodes <= 0 || use.roles <= 0) return Standing::kUnlisted;
     const auto place = free_place();
     if (!place) return Standing::kNoPlace;
+    // No quota names that model any more, but who has such GPUs is still charged with them.
+    if (is_model(names_[*place])) changes.names.push_back(names_[*place]);
     names_[*place] = name;
-    taken.push_back(kAllKinds[static_cast<std::size_t>(ResourceKind::kNamed) + *place]);
+    changes.kinds.push_back(kAllKinds[static_cast<std::size_t>(ResourceKind::kNamed) + *place]);
     return Standing::kCounted;
   }
   std::optional<std::size_t> free_place() const {

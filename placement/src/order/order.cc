@@ -31,11 +31,17 @@ std::int64_t dominant(const AccountedKinds& kinds, const Resources& used, const 
   return largest;
 }
 
-// In GPUs where GPUs are asked for; else in what the quota accounts for: CPU, memory, and what is asked for
-// of resources known by name.
+// In GPUs where GPUs are asked for, and in those of the model that must be; else in what the quota accounts
+// for: CPU, memory, and what is asked for of resources known by name.
 bool below_quota(const AccountedKinds& kinds, const Resources& used, const Bounds& quota,
                  const Resources& asked) {
-  if (asked.gpu.value > 0) return used.gpu < quota.gpu.value_or(MilliGpu{});
+  if (asked.gpu.value > 0) {
+    const bool of_models = std::all_of(kinds.begin(), kinds.end(), [&](ResourceKind kind) {
+      return !kinds.is_model(kind) || amount_of(asked, kind) <= 0 ||
+             amount_of(used, kind) < bound_of(quota, kind).value_or(kUnbounded);
+    });
+    return of_models && used.gpu < quota.gpu.value_or(MilliGpu{});
+  }
   return std::all_of(kinds.begin(), kinds.end(), [&](ResourceKind kind) {
     if (kind == ResourceKind::kGpu || (kind >= ResourceKind::kNamed && amount_of(asked, kind) <= 0))
       return true;

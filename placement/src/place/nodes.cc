@@ -188,7 +188,8 @@ RankedNode best_of(const NodeSearch& x, const Want& want) {
 // What the order of nodes depends on is the node alone, and all of them would have to be looked at.
 bool can_be_ranked(const NodeSearch& x, std::int64_t wanted) {
   const bool whole_pool = x.domain->depth == 0 && x.view != View::kForNominated &&
-                          !x.limits.without_reserved && x.limits.min_gpu_memory.value == 0;
+                          !x.limits.without_reserved && x.limits.min_gpu_memory.value == 0 &&
+                          x.limits.spared_models == ModelPlaces{};
   const bool by_node_alone = x.near == nullptr && x.affinity == nullptr && x.shape.roles.size() == 1 &&
                              (x.banned == nullptr || x.banned->empty()) && !has_preferences(x);
   if (!whole_pool || !by_node_alone) return false;
@@ -265,6 +266,7 @@ Shape shape_of(const ClusterModel& s, const Pool& pool, const Request& request,
 std::int64_t room_for(const Node& n, const PoolSpec& pool, const RoleSpec& r, View view,
                       const SearchLimits& limits) {
   if (n.kept_for_reservation && limits.without_reserved) return 0;
+  if (r.gpus > 0 && limits.spares_gpus_of(n)) return 0;
   if (r.share.kind == GpuShare::Kind::kMemory && n.spec.gpu_memory < limits.min_gpu_memory) return 0;
   const Resources free = n.free(view);
   const std::int64_t k = times_in(free, r.per_pod, free.pods);
@@ -278,6 +280,7 @@ std::int64_t room_for(const Node& n, const PoolSpec& pool, const Request& reques
     return shape.alone ? std::min<std::int64_t>(room, 1) : room;
   }
   if (n.kept_for_reservation && limits.without_reserved) return 0;
+  if (shape.takes_gpus() && limits.spares_gpus_of(n)) return 0;
   const Resources free = n.free(view);
   std::int64_t k =
       std::min(free.pods / shape.sum.pods, shape.alone ? 1 : std::numeric_limits<std::int64_t>::max());

@@ -1,6 +1,7 @@
 // RULES.md 4.4: which node is best for the next pods.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <tuple>
 #include <vector>
@@ -25,10 +26,18 @@ struct Shape {
 Shape shape_of(const ClusterModel& state, const Pool& pool, const Request& request,
                std::vector<std::size_t> roles);
 
+// Of each of Resources::named: whether it is of GPUs of a model, and nodes with such are left alone.
+using ModelPlaces = std::array<bool, kMaxNamed>;
+
 // What one search may not use, whatever the nodes have free.
 struct SearchLimits {
+  ModelPlaces spared_models{};
   bool without_reserved = false;  // no nodes that are kept for the owner of a reservation
   Bytes min_gpu_memory;           // of GPUs that shares of memory go to
+
+  bool spares_gpus_of(const Node& node) const {
+    return node.model_place >= 0 && spared_models[static_cast<std::size_t>(node.model_place)];
+  }
 };
 
 // How many pods of the role, or of the shape, the node has room for; of a shape of several roles at most.

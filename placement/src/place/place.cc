@@ -8,6 +8,15 @@
 #include "shares/backfill.h"
 
 namespace muster::placement {
+
+Resources asked(const ClusterModel& s, const PlaceQuery& q) {
+  const Request& request = s.request_of(s.job(q.job));
+  if (q.pods.empty()) return s.asked(request, q.pool);
+  Resources sum;
+  for (const PodWish& w : q.pods) sum += s.per_pod(request.roles[static_cast<std::size_t>(w.role)], q.pool);
+  return sum;
+}
+
 namespace {
 
 constexpr std::int64_t kStepsOfASearch = 50;  // before it looks at any node
@@ -103,15 +112,34 @@ std::optional<std::vector<PodPlace>> place_by_memory(ClusterModel& s, Statement&
   return found;
 }
 
-}  // namespace
-
-Resources asked(const ClusterModel& s, const PlaceQuery& q) {
-  const Request& request = s.request_of(s.job(q.job));
-  if (q.pods.empty()) return s.asked(request, q.pool);
-  Resources sum;
-  for (const PodWish& w : q.pods) sum += s.per_pod(request.roles[static_cast<std::size_t>(w.role)], q.pool);
-  return sum;
+std::optional<std::vector<PodPlace>> run(ClusterModel& s, Statement& statement, const PlaceQuery& q,
+                                         const SearchLimits& limits, Refusal* refusal) {
+  if (s.request_of(s.job(q.job)).by_memory) return place_by_memory(s, statement, q, limits, refusal);
+  return Gang(s, statement, q, limits).run(refusal);
 }
+
+// RULES.md 4.4: models of which the job would be charged more than a quota on its path has left, though it
+// would take others.
+std::optional<ModelPlaces> models_to_spare(const ClusterModel& s, const PlaceQuery& q) {
+  const AccountedKinds& kinds = s.tree().accounted();
+  const Resources wanted = asked(s, q);
+  if (wanted.gpu.value <= 0) return std::nullopt;
+  ModelPlaces spared{};
+  bool any = false;
+  for (const ResourceKind kind : kinds) {
+    if (!kinds.is_model(kind) || amount_of(wanted, kind) > 0) continue;
+    const auto path = s.tree().path(s.job(q.job).leaf);
+    const bool beyond = std::any_of(path.begin(), path.end(), [&](QueueId at) {
+      const auto quota = quota_of(s.tree().share(at, q.pool).quota, kind);
+      return quota && amount_of(s.tree().sums(at, q.pool).allocated, kind) + wanted.gpu.value > *quota;
+    });
+    spared[named_index(kind)] = beyond;
+    any = any || beyond;
+  }
+  return any ? std::optional(spared) : std::nullopt;
+}
+
+}  // namespace
 
 bool refuted_by_totals(const ClusterModel& s, const PlaceQuery& q) {
   std::size_t role = 0;
@@ -136,8 +164,12 @@ std::optional<std::vector<PodPlace>> place(ClusterModel& s, Statement& statement
   s.requests.fill_eligible(s.requests.at(s.job(q.job).request), s.nodes().all());
   pool.fragmentation.prepare(pool.domains[0].capacity);
   s.work.spend(kStepsOfASearch + s.request_of(s.job(q.job)).total.pods);
-  if (s.request_of(s.job(q.job)).by_memory) return place_by_memory(s, statement, q, limits, refusal);
-  return Gang(s, statement, q, limits).run(refusal);
+  if (const auto spared = models_to_spare(s, q)) {
+    SearchLimits others = limits;
+    others.spared_models = *spared;
+    if (auto found = run(s, statement, q, others, nullptr)) return found;
+  }
+  return run(s, statement, q, limits, refusal);
 }
 
 }  // namespace muster::placement

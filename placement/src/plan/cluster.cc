@@ -63,6 +63,9 @@ bool asks_for_some_of(const JobSpec& spec, const std::vector<std::string>& names
                        [&](const std::string& name) { return role.named.contains(name); });
   });
 }
+bool asks_for_gpus(const JobSpec& spec) {
+  return std::any_of(spec.roles.begin(), spec.roles.end(), [](const RoleSpec& r) { return r.gpus > 0; });
+}
 
 // What nodes, queues and pods outside jobs state of resources by name, after some of them are counted that
 // were not.
@@ -70,7 +73,8 @@ void count_anew(Cluster& cluster) {
   ClusterModel& s = cluster.state();
   for (std::size_t i = 0; i < s.nodes().size(); ++i) {
     const Node& n = s.nodes().all()[i];
-    if (n.known && !n.spec.named.empty()) cluster.upsert_node(NodeSpec(n.spec));
+    const bool other_model = n.model_place != s.resource_names.place_of_model(n.spec);
+    if (n.known && (other_model || !n.spec.named.empty())) cluster.upsert_node(NodeSpec(n.spec));
   }
   for (std::size_t i = 0; i < s.tree().size(); ++i) {
     const TreeNode& t = s.tree().queues()[i];
@@ -112,19 +116,37 @@ void put_spec(ClusterModel& s, JobId id, const JobSpec& spec, QueueId leaf) {
   }
 }
 
+// By the models that are counted now: what the job holds, what of it is leaving, and what it asks for.
+void charge_models_anew(ClusterModel& s, JobId id) {
+  Job& j = s.job(id);
+  const auto anew = [&](const PodPlace& place, Allocation& allocation) {
+    if (allocation.node == kNoId) return;
+    s.give_back(allocation, false);
+    allocation = s.take(s.allocation_for(id, place, allocation.node, allocation.pool, allocation.hold));
+  };
+  for (std::size_t i = 0; i < j.allocations.size(); ++i) anew(j.assignment->pods[i], j.allocations[i]);
+  for (Leaving& l : j.leaving) anew(l.place, l.allocation);
+  s.count_held(id);
+  s.count(id);
+}
+
 // After a resource has come into use or out of it, on nodes or in jobs.
 void share_out_names(Cluster& cluster) {
   ClusterModel& s = cluster.state();
   const auto changes = s.resource_names.share_out();
   if (!changes.kinds.empty()) {
+    s.note_models();
     for (const ResourceKind kind : changes.kinds) forget_past_use(s, kind);
     count_anew(cluster);
   }
   if (changes.names.empty()) return;
+  const bool models = std::any_of(changes.names.begin(), changes.names.end(),
+                                  [](const auto& name) { return ResourceNames::is_model(name); });
   for (std::size_t i = 0; i < s.jobs().all().size(); ++i) {
     const Job& j = s.jobs().all()[i];
-    if (j.known && asks_for_some_of(j.spec, changes.names))
-      put_spec(s, static_cast<JobId>(i), JobSpec(j.spec), j.leaf);
+    const auto id = static_cast<JobId>(i);
+    if (j.known && asks_for_some_of(j.spec, changes.names)) put_spec(s, id, JobSpec(j.spec), j.leaf);
+    if (j.known && models && asks_for_gpus(j.spec)) charge_models_anew(s, id);
   }
 }
 
@@ -149,14 +171,19 @@ void Cluster::upsert_node(const NodeSpec& stated) {
   s.resource_names.count(spec.named, spec.allocatable);
   const NodeId id = s.node_of(spec.name);
   Node& n = s.node(id);
-  if (n.known && n.spec == spec) return;
+  const int model_place = s.resource_names.place_of_model(spec);
+  if (n.known && n.spec == spec && n.model_place == model_place) return;
   s.resource_names.listed(spec.named, 1);
   s.resource_names.listed(n.spec.named, -1);
+  s.resource_names.listed_model(spec, 1);
+  s.resource_names.listed_model(n.spec, -1);
   s.leave_pool_index(id);
   const bool same_place = n.known && n.spec.labels == spec.labels;
   const bool same_gpus = n.spec.gpus == spec.gpus && n.spec.gpu_memory == spec.gpu_memory &&
-                         n.spec.gpu_numa == spec.gpu_numa && n.spec.zones == spec.zones;
+                         n.spec.gpu_numa == spec.gpu_numa && n.spec.zones == spec.zones &&
+                         n.model_place == model_place;
   n.spec = spec;
+  n.model_place = model_place;
   n.spec.gpus = std::max(0, n.spec.gpus);
   auto& sick = n.spec.unhealthy;
   std::sort(sick.begin(), sick.end());
@@ -189,7 +216,9 @@ void Cluster::remove_node(const std::string& name) {
   s.requests.node_gone(id);
   Node& n = s.node(id);
   s.resource_names.listed(n.spec.named, -1);
+  s.resource_names.listed_model(n.spec, -1);
   n.known = false;
+  n.model_place = -1;
   n.spec = {};
   n.spec.name = name;
   n.unhealthy = 0;
@@ -223,7 +252,12 @@ void Cluster::remove_pool(const std::string& name) {
 }
 
 void Cluster::upsert_queue(const QueueSpec& spec) {
-  state_->upsert_queue(spec);
+  ClusterModel& s = *state_;
+  const QueueId before = s.tree().find_queue(spec.name, spec.is_project);
+  s.resource_names.bounded(spec, 1);
+  if (before != kNoId) s.resource_names.bounded(s.tree().queue(before).spec, -1);
+  s.upsert_queue(spec);
+  share_out_names(*this);
 }
 
 void Cluster::set_past_use(const PastUse& past) {
@@ -234,7 +268,10 @@ void Cluster::set_past_use(const PastUse& past) {
 
 void Cluster::remove_queue(const std::string& name, bool is_project) {
   const QueueId id = state_->tree().find_queue(name, is_project);
-  if (id != kNoId) state_->remove_queue(id);
+  if (id == kNoId) return;
+  state_->resource_names.bounded(state_->tree().queue(id).spec, -1);
+  state_->remove_queue(id);
+  share_out_names(*this);
 }
 
 void Cluster::upsert_job(const JobSpec& spec) {
@@ -349,7 +386,8 @@ void Cluster::upsert_other_pod(const OtherPod& pod) {
   const Allocation empty = c;
   c.amounts = pod.amounts;
   s.resource_names.count(pod.named, c.amounts);
-  if (!pod.named.empty()) s.others_with_named.emplace(pod.key, pod);
+  const bool has_gpus = pod.gpu_count > 0 || !pod.gpus.empty() || !pod.slices.empty();
+  if (!pod.named.empty() || has_gpus) s.others_with_named.emplace(pod.key, pod);
   if (pod.share.kind == GpuShare::Kind::kMig) {
     slices[pod.share.profile] += pod.gpu_count;
     c.amounts.gpu = {};
@@ -368,6 +406,7 @@ void Cluster::upsert_other_pod(const OtherPod& pod) {
     const NodeSpec& node = s.node(c.node).spec;
     c = ClusterModel::gpus_outside_jobs(node, std::move(c));
   }
+  charge_model(s.node(c.node), c);
   s.others.add(pod.key, s.take(std::move(c)), pod.labels);
   for (const auto& [profile, count] : slices) {
     Allocation cut = empty;
@@ -376,6 +415,7 @@ void Cluster::upsert_other_pod(const OtherPod& pod) {
     asked.share.kind = GpuShare::Kind::kMig;
     asked.share.profile = profile;
     cut.amounts.gpu = charge_on(s.node(cut.node).spec, asked);
+    charge_model(s.node(cut.node), cut);
     cut.cut = s.node(cut.node).cut_index(profile);
     s.others.add_slices(pod.key, profile, s.take(std::move(cut)));
   }

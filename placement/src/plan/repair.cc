@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "explain/words.h"
 #include "model/statement.h"
 #include "place/place.h"
 
@@ -142,7 +143,7 @@ void drain(ClusterModel& s, Decisions& decisions, PoolId pool) {
   for (const auto& [key, queues] : drained_in(s, s.pool(pool))) {
     if (waits_for_batch(s, pool, s.job(key.job), queues)) continue;
     decisions.evict(key.job, EvictReason::kDrained, "",
-                    "Queue " + s.tree().queue(queues.front()).spec.name + " is drained");
+                    who(s.tree().queue(queues.front()).spec) + " is drained");
   }
 }
 

@@ -22,6 +22,16 @@ bool within(const QueueTree& tree, const Claimant& c, QueueId at, Eligibility el
   return true;
 }
 
+// GPUs of that model are what it lacks. Who has no more of them than is promised gives none of them, however
+// many others it has borrowed.
+bool asks_for_accounted_model(const QueueTree& tree, QueueId at, const Claimant& c) {
+  const AccountedKinds& kinds = tree.accounted();
+  return std::any_of(kinds.begin(), kinds.end(), [&](ResourceKind kind) {
+    return kinds.is_model(kind) && amount_of(c.asked, kind) > 0 &&
+           quota_of(tree.share(at, c.pool).quota, kind);
+  });
+}
+
 // Some of what is used there is of a resource that the quota says nothing about.
 bool uses_what_nobody_promised(const QueueTree& tree, QueueId at, PoolId pool) {
   const Resources& used = tree.sums(at, pool).allocated;
@@ -64,6 +74,7 @@ bool may_give(const QueueTree& tree, const Claimant& c, Eligibility eligibility,
     bool over = gpus_come_first && uses_what_nobody_promised(tree, at, c.pool), below_guarantee = false;
     for (const ResourceKind kind : tree.accounted()) {
       if (amount_of(c.asked, kind) <= 0) continue;
+      if (kind == ResourceKind::kGpu && asks_for_accounted_model(tree, at, c)) continue;
       const Entitlement own = entitlement(tree, at, c.pool, *c.fair, kind);
       const std::int64_t has = amount_of(used, kind);
       over = over || has > (eligibility == Eligibility::kByQuota ? own.quota : own.fair_share);

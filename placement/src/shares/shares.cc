@@ -183,7 +183,8 @@ void share_below(const Source& source, const Resources& capacity, std::vector<Qu
     return std::tie(x.created, x.name, x.is_project) < std::tie(y.created, y.name, y.is_project);
   });
   for (const ResourceKind kind : tree.accounted()) {
-    const std::int64_t unit = kind == ResourceKind::kGpu ? kMilliPerGpu : 1;
+    const bool are_gpus = kind == ResourceKind::kGpu || tree.accounted().is_model(kind);
+    const std::int64_t unit = are_gpus ? kMilliPerGpu : 1;
     share_resource(source, amount_of(capacity, kind), unit, kind, children, out);
   }
   for (const QueueId c : children) {

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "muster/common/quantity.h"
 #include "muster/placement/cluster.h"
 #include "muster/placement/node_usage.h"
 #include "muster/reconcilers/placement/gpu_labels.h"
@@ -48,6 +49,8 @@ struct PlacementModel::Impl {
     for (const auto& [resource, amount] : node.extended) {
       if (amount > 0) listed[resource] += by;
     }
+    if (const auto model = model_of(node); !model.empty())
+      listed[std::string(common::kModelPrefix) + model] += by;
   }
 
   pl::NodeSpec to_node(const client::Node& n) const {

@@ -33,19 +33,12 @@ pl::Bounds to_bounds(const crds::Amounts& a) {
   b.named = a.resources;
   return b;
 }
-pl::Bounds to_bounds(const crds::AmountsByModel& a) {
-  pl::Bounds b = to_bounds(static_cast<const crds::Amounts&>(a));
-  for (const auto& [model, amount] : a.models)
-    b.named[std::string(common::kModelPrefix) + model] = amount.value;
-  return b;
-}
 template <class Spec>
 pl::Share to_share(const Spec& s) {
-  return {.quota = to_bounds(s.quota),
-          .reserved = to_bounds(s.reserved),
-          .limit = to_bounds(s.limit),
-          .weight = s.weight,
-          .priority = s.priority};
+  pl::Share share{to_bounds(s.quota), to_bounds(s.reserved), to_bounds(s.limit), s.weight, s.priority};
+  for (const auto& [model, amount] : s.quota.models)
+    share.quota.named[std::string(common::kModelPrefix) + model] = amount.value;
+  return share;
 }
 template <class Spec>
 void fill_shares(const Spec& spec, pl::QueueSpec& q) {
@@ -110,6 +103,8 @@ pl::RoleSpec to_role(std::string_view name, const PodNeeds& needs, const VolumeT
   r.models = needs.gpu_models;
   r.labels = needs.labels;
   r.node_selector = needs.node_selector;
+  const auto selected = r.node_selector.find(std::string(kModelLabel));
+  if (r.gpus > 0 && r.models.empty() && selected != r.node_selector.end()) r.models = {selected->second};
   if (!needs.required.empty()) r.required.push_back(needs.required);
   if (volumes != nullptr) {
     r.required.insert(r.required.end(), volumes->required.begin(), volumes->required.end());

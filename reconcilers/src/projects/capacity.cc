@@ -10,6 +10,7 @@
 #include "muster/reconcilers/common/log.h"
 #include "muster/reconcilers/projects/project_objects.h"
 #include "muster/reconcilers/schedules/effective_spec.h"
+#include "projects/drain_progress.h"
 
 namespace muster::reconcilers {
 namespace {
@@ -89,6 +90,10 @@ void say_progress(Kind& object, crds::Time now, const CapacityReconciler::Refusa
 // The two statuses say the same but for numbers.
 template <class Status>
 bool only_numbers_differ(const Status& a, const Status& b) {
+  if constexpr (requires { a.drain; }) {
+    const auto stage = [](const Status& s) { return !s.drain ? 0 : is_over(*s.drain) ? 2 : 1; };
+    if (stage(a) != stage(b)) return false;
+  }
   return a.conditions == b.conditions && a.observed_generation == b.observed_generation;
 }
 
@@ -155,7 +160,16 @@ void add(std::optional<A>& sum, const std::optional<A>& part) {
   if (part) sum = sum.value_or(A{}) + *part;
 }
 
-// The names in all bounds that the spec states.
+// `holds`: its spec as it holds now.
+template <class Kind, class Spec>
+void say_drain(Kind& object, const Spec& holds, const Caches& caches, crds::Time now,
+               const std::vector<std::string>& namespaces) {
+  auto& drain = object.status.drain;
+  if (holds.admission != crds::Admission::kDrain) return drain.reset();
+  drain = drain_progress(caches, namespaces, drain ? drain->started_at : now);
+}
+
+// The names in all bounds that the spec states, and the models.
 template <class Spec>
 std::set<std::string> resources_in(const Spec& spec) {
   std::set<std::string> names;
@@ -164,6 +178,8 @@ std::set<std::string> resources_in(const Spec& spec) {
          std::initializer_list<const crds::Amounts*>{&share.quota, &share.reserved, &share.limit}) {
       for (const auto& [name, amount] : a->resources) names.insert(name);
     }
+    for (const auto& [model, amount] : share.quota.models)
+      names.insert(std::string(common::kModelPrefix) + model);
   };
   take(spec);
   for (const auto& pool : spec.pools) take(pool);
@@ -181,8 +197,10 @@ void say_unused(Kind& object, const std::set<std::string>& resources, crds::Time
   for (const auto& name : resources) {
     const auto why = placement.why_unused(name);
     if (why.empty()) continue;
-    text += fmt::format("{}nobody can use {}, which a quota or limit names: {}", text.empty() ? "" : "; ",
-                        name, why);
+    const bool is_model = name.starts_with(common::kModelPrefix);
+    text += fmt::format("{}nobody can use {}{}, which a quota or limit names: {}", text.empty() ? "" : "; ",
+                        is_model ? "GPUs of model " : "",
+                        is_model ? name.substr(common::kModelPrefix.size()) : name, why);
   }
   set(object, now, kType, !text.empty(), text.empty() ? "AllKnown" : "NobodyCanUseThem", text);
 }
@@ -326,8 +344,15 @@ client::Task<Outcome> CapacityReconciler::write(ObjectStore<Kind>& store, client
   Kind changed;
   changed.metadata = object->value.metadata;
   changed.status = std::move(wanted);
+  DrainNews news;
+  if constexpr (requires { changed.status.drain; })
+    news = drain_news(object->value.status.drain, changed.status.drain);
   ++context_.totals.status_writes;
   const auto done = co_await write_status(context_.api, store, std::move(changed));
+  if (done && !news.reason.empty()) {
+    context_.events.record(event_target(object->value), client::EventType::kNormal, news.reason, "Drain",
+                           news.text);
+  }
   if (done) co_return Outcome::done();
   if (done.error().code == client::ErrorCode::kNotFound) co_return Outcome::done();
   log_warn("status not written", {{"object", id}, {"error", client::to_string(done.error())}});
@@ -379,7 +404,13 @@ client::Task<Outcome> CapacityReconciler::refresh(ObjectStore<Kind>& store, clie
   const bool accepted = refusal.reason.empty();
   set(wanted, context_.now(), "Accepted", accepted, accepted ? "Valid" : refusal.reason, refusal.message);
   say_progress(wanted, context_.now(), refusal);
-  co_return co_await write(store, object, std::move(wanted.status));
+  bool drains = false;
+  if constexpr (requires { wanted.status.drain; })
+    drains = wanted.status.drain && !is_over(*wanted.status.drain);
+  Outcome outcome = co_await write(store, object, std::move(wanted.status));
+  // What jobs say of their saving tells nobody of the tree.
+  if (drains && !outcome.failed) outcome.no_later_than(context_.status_interval);
+  co_return outcome;
 }
 
 client::Task<Outcome> CapacityReconciler::queue(client::Key key) {
@@ -404,7 +435,10 @@ CapacityReconciler::Refusal CapacityReconciler::fill(crds::Queue& q) const {
   copy_numbers(numbers, q.status);
   const auto& caches = context_.caches;
   const auto now = context_.now();
-  const auto over = overcommit(name, say_schedules(q, now).quota,
+  const auto holds = say_schedules(q, now);
+  const bool drains = holds.admission == crds::Admission::kDrain;
+  say_drain(q, holds, caches, now, drains ? namespaces_below(caches, name) : std::vector<std::string>());
+  const auto over = overcommit(name, holds.quota,
                                quota_of_children(caches.queues.store(), caches.projects.store(), name, now));
   set(q, now, "QuotaOvercommitted", !over.empty(), over.empty() ? "Fits" : "ChildrenExceedQuota", over);
   const auto resources = resources_in(q.spec);
@@ -418,7 +452,8 @@ CapacityReconciler::Refusal CapacityReconciler::fill(crds::Project& p) const {
   const std::string& name = p.metadata.name;
   const auto numbers = context_.placement.numbers_of_project(name);
   copy_numbers(numbers, p.status);
-  say_schedules(p, context_.now());
+  const auto holds = say_schedules(p, context_.now());
+  say_drain(p, holds, context_.caches, context_.now(), {crds::namespace_of(p)});
   p.status.ns = crds::namespace_of(p);
   const NamespaceState& state = namespaces_.at(name);
   const auto there = context_.caches.namespaces.store().find(p.status.ns);

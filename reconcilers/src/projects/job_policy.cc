@@ -135,7 +135,8 @@ Verdict names_foreign_class(const Case& c) {
 }
 
 Verdict has_forbidden_template(const Case& c) {
-  for (const auto rule : {image_from_elsewhere, image_without_version, privileged_template}) {
+  for (const auto rule : {image_from_elsewhere, image_without_version, privileged_template, claim_not_allowed,
+                          resource_not_allowed}) {
     for (std::size_t i = 0; i < c.spec().roles.size(); ++i) {
       const auto& pod_template = c.spec().roles[i].pod_template;
       if (pod_template.value == nullptr) continue;
@@ -144,6 +145,16 @@ Verdict has_forbidden_template(const Case& c) {
     }
   }
   return std::nullopt;
+}
+
+Verdict saves_in_foreign_claim(const Case& c) {
+  const auto& allowed = c.policy.allowed_claims;
+  if (allowed.empty() || !c.spec().checkpoint) return std::nullopt;
+  const auto& name = c.spec().checkpoint->claim_name;
+  if (name.empty() || std::ranges::find(allowed, name) != allowed.end()) return std::nullopt;
+  return fmt::format(
+      "spec.checkpoint.claimName: {} is not one of {}, the claims of Project {} (policy.allowedClaims)", name,
+      fmt::join(allowed, ", "), c.project);
 }
 
 Verdict lacks_label(const Case& c) {
@@ -282,9 +293,9 @@ std::optional<std::string> violation(const crds::Project& project, const Judged&
   if (!project.spec.policy) return std::nullopt;
   const Case c{*project.spec.policy, project.metadata.name, job, default_pool};
   // In the order in which the API server judges them.
-  for (const auto rule :
-       {runs_too_long, idles_too_long, has_too_many_gpus, names_foreign_pool, has_too_many_pods,
-        names_foreign_class, has_forbidden_template, lacks_label, does_not_save, takes_too_long_to_go}) {
+  for (const auto rule : {runs_too_long, idles_too_long, has_too_many_gpus, names_foreign_pool,
+                          has_too_many_pods, names_foreign_class, has_forbidden_template,
+                          saves_in_foreign_claim, lacks_label, does_not_save, takes_too_long_to_go}) {
     if (auto text = rule(c)) return text;
   }
   return std::nullopt;

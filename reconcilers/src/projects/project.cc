@@ -8,6 +8,7 @@
 #include "muster/reconcilers/common/child.h"
 #include "muster/reconcilers/common/log.h"
 #include "muster/reconcilers/pods/names.h"
+#include "projects/project_deletion.h"
 
 namespace muster::reconcilers {
 namespace {
@@ -22,6 +23,9 @@ std::string words(const Error& error) {
 // Somebody was faster, or nobody knows whether the write stands: looked at again before anything is said
 // about it.
 constexpr const char* kOutdated = "Outdated";
+
+// Between two looks at what a Project that is being deleted waits for.
+constexpr client::Duration kDeletionInterval = std::chrono::seconds{1};
 
 // The API server's own errors, such as those of a webhook that does not answer, are worth telling.
 NamespaceState refused(const std::string& what, const Error& error) {
@@ -86,12 +90,18 @@ client::Task<Outcome> ProjectReconciler::reconcile(client::Key key) {
   const Project project = context_.caches.projects.store().find(key);
   const bool is_gone = !project || project->value.metadata.deletion_timestamp;
   NamespaceState state;
+  if (is_gone && project && has_delete_finalizer(project->value)) {
+    Outcome outcome = co_await finish(project);
+    co_return outcome;
+  }
   if (is_gone) {
     // The namespace stays (deletionPolicy Retain), with its label: a Project of this name gets it back.
     const bool removed = co_await remove_unwanted(key, "", {});
     state = {"Deleted", "the Project is being deleted", !removed};
   } else if (project->problem.empty()) {
+    const bool kept = co_await keep_finalizer(context_, project);
     state = co_await keep(project);
+    if (!kept) state.retry = true;
   } else {
     state = {"InvalidSpec", project->problem, false};
   }
@@ -100,6 +110,36 @@ client::Task<Outcome> ProjectReconciler::reconcile(client::Key key) {
   const bool again = state.retry;
   Outcome outcome = co_await capacity_.project(key, std::move(state));
   if (again) co_return Outcome::retry();
+  co_return outcome;
+}
+
+// deletionPolicy Delete. Its work saves because the Project is not there for it any more.
+client::Task<Outcome> ProjectReconciler::finish(Project project) {
+  const bool goes = project->value.spec.ns.deletion_policy == crds::DeletionPolicy::kDelete;
+  NamespaceState state;  // somebody who does not want to wait says Retain
+  if (goes) state = co_await remove_work(context_, project->value);
+  if (goes && state.reason.empty()) {
+    const bool removed = co_await remove_unwanted(project->meta.name, "", {});
+    if (removed)
+      state = co_await remove_namespace(context_, project->value);
+    else
+      state = {"Removing", "the Project is being deleted: not all that Muster kept is removed", true};
+  }
+  if (state.reason.empty()) {
+    const bool dropped = co_await drop_finalizer(context_, project);
+    if (dropped) log_info("Project deleted with its work", {{"project", project->meta.name}});
+    co_return dropped ? Outcome::done() : Outcome::retry();
+  }
+  const auto* said = crds::find_condition(project->value.status.conditions, "NamespaceReady");
+  if (said == nullptr || said->reason != state.reason) {
+    context_.events.record(event_target(project->value), client::EventType::kNormal, state.reason, "Delete",
+                           state.message);
+  }
+  const bool again = state.retry;
+  Outcome outcome = co_await capacity_.project(project->meta.name, std::move(state));
+  if (again) co_return Outcome::retry();
+  // Nobody tells the Project when its work has gone.
+  if (!outcome.failed) outcome.no_later_than(kDeletionInterval);
   co_return outcome;
 }
 
@@ -131,7 +171,9 @@ client::Task<NamespaceState> ProjectReconciler::keep_namespace(const crds::Proje
                                fmt::format("the older Project {} claims namespace {} as well", first, name),
                                false};
     }
-    std::string body = namespace_json(project).dump();
+    Json fresh = namespace_json(project);
+    fresh["metadata"]["annotations"] = {{std::string(kMadeForAnnotation), project.metadata.name}};
+    std::string body = fresh.dump();
     const auto made = co_await context_.api.create(client::resources::kNamespaces, "", std::move(body),
                                                    std::string(kFieldManager));
     if (made) {

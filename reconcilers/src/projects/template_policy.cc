@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <vector>
 
 #include "muster/reconcilers/common/json_reader.h"
@@ -33,6 +34,28 @@ std::vector<Stated> images_of(const PodTemplate& pod) {
   for (const Json& volume : items(find(&pod.value, "spec", "volumes")))
     add(fmt::format("{}.spec.volumes[{}].image.reference", pod.at, i++), find(&volume, "image", "reference"));
   return all;
+}
+
+std::string not_one_of(const std::string& value, const std::vector<std::string>& allowed, const char* what,
+                       const std::string& project, const char* rule) {
+  return fmt::format("{} is not one of {}, the {} of Project {} (policy.{})", value, fmt::join(allowed, ", "),
+                     what, project, rule);
+}
+
+// The first that a list of resources asks for and that is not allowed; "": none. CPUs, memory and the node's
+// disk anybody may ask for; GPUs no template may.
+std::string foreign_in(const Json* resources, const std::vector<std::string>& allowed) {
+  std::set<std::string> names;
+  for (const char* list : {"requests", "limits"}) {
+    const Json* stated = find(resources, list);
+    if (stated == nullptr || !stated->is_object()) continue;
+    for (const auto& [name, amount] : stated->items()) names.insert(name);
+  }
+  const auto foreign = std::ranges::find_if(names, [&](const std::string& name) {
+    return name != "cpu" && name != "memory" && name != "ephemeral-storage" &&
+           std::ranges::find(allowed, name) == allowed.end();
+  });
+  return foreign == names.end() ? std::string() : *foreign;
 }
 
 }  // namespace
@@ -91,6 +114,43 @@ std::optional<std::string> privileged_template(const PodTemplate& pod, const crd
     }
   }
   return std::nullopt;
+}
+
+std::optional<std::string> claim_not_allowed(const PodTemplate& pod, const crds::ProjectPolicy& policy,
+                                             const std::string& project) {
+  const auto& allowed = policy.allowed_claims;
+  if (allowed.empty()) return std::nullopt;
+  std::size_t i = 0;
+  for (const Json& volume : items(find(&pod.value, "spec", "volumes"))) {
+    const auto at = i++;
+    const Json* claim = find(&volume, "persistentVolumeClaim", "claimName");
+    if (claim == nullptr || !claim->is_string()) continue;
+    const auto name = claim->get<std::string>();
+    if (std::ranges::find(allowed, name) != allowed.end()) continue;
+    return fmt::format("{}.spec.volumes[{}].persistentVolumeClaim.claimName: {}", pod.at, at,
+                       not_one_of(name, allowed, "claims", project, "allowedClaims"));
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> resource_not_allowed(const PodTemplate& pod, const crds::ProjectPolicy& policy,
+                                                const std::string& project) {
+  const auto& allowed = policy.allowed_resources;
+  if (allowed.empty()) return std::nullopt;
+  const auto judge = [&](const std::string& at, const Json* resources) -> std::optional<std::string> {
+    const auto name = foreign_in(resources, allowed);
+    if (name.empty()) return std::nullopt;
+    return fmt::format("{}.spec.{}: {}", pod.at, at,
+                       not_one_of(name, allowed, "resources", project, "allowedResources"));
+  };
+  for (const char* list : {"containers", "initContainers"}) {
+    std::size_t i = 0;
+    for (const Json& container : items(find(&pod.value, "spec", list))) {
+      if (auto text = judge(fmt::format("{}[{}].resources", list, i++), find(&container, "resources")))
+        return text;
+    }
+  }
+  return judge("resources", find(&pod.value, "spec", "resources"));
 }
 
 }  // namespace muster::reconcilers

@@ -1,5 +1,5 @@
-// Which pod templates a Project's policy allows: images, tags and privileges. Pure. The same rules are in
-// manifests/base/project-policies.yaml, in the same words and the same order.
+// Which pod templates a Project's policy allows: images, tags, privileges, claims and resources. Pure. The
+// same rules are in manifests/base/project-policies.yaml, in the same words and the same order.
 #pragma once
 
 #include <optional>
@@ -22,6 +22,12 @@ std::optional<std::string> image_without_version(const PodTemplate& pod, const c
                                                  const std::string& project);
 std::optional<std::string> privileged_template(const PodTemplate& pod, const crds::ProjectPolicy& policy,
                                                const std::string& project);
+
+// Claims that it mounts, and resources that it asks for.
+std::optional<std::string> claim_not_allowed(const PodTemplate& pod, const crds::ProjectPolicy& policy,
+                                             const std::string& project);
+std::optional<std::string> resource_not_allowed(const PodTemplate& pod, const crds::ProjectPolicy& policy,
+                                                const std::string& project);
 
 // The image states a digest, or a tag other than latest.
 bool states_version(const std::string& image);

@@ -91,7 +91,8 @@ std::string expectation() {
   const std::string amounts =
       R"({"type": "object", "properties": {"gpu": {"x-kubernetes-int-or-string": true},
     "cpu": {"x-kubernetes-int-or-string": true}, "memory": {"x-kubernetes-int-or-string": true},
-    "resources": {"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": true}}}})";
+    "resources": {"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": true}},
+    "models": {"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": true}}}})";
   const std::string count = R"({"type": "integer", "minimum": 0})";
   return R"({"type": "object", "required": ["at"], "properties": {
     "apiVersion": {"type": "string"}, "kind": {"type": "string"},

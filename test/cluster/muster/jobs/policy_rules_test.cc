@@ -14,7 +14,7 @@ const json kRules = json::parse(R"({
   "allowedImagePrefixes": ["registry.example/", "ghcr.io/team/"], "forbidLatestTag": true,
   "forbidPrivileged": true, "requiredLabels": ["cost-centre"],
   "checkpoint": {"requiredAboveGPUs": 2, "requiredAboveRuntime": "1d", "maxInterval": "1h"},
-  "maxGracePeriod": "5m"})");
+  "maxGracePeriod": "5m", "allowedClaims": ["data", "checkpoints"], "allowedResources": ["hugepages-2Mi"]})");
 
 std::string path_of_project(const std::string& name) {
   return "/apis/muster.dev/v1alpha1/projects/" + name;
@@ -102,6 +102,20 @@ const Bad kBadJobs[] = {
     {"host-ipc", R"({"spec": {"roles": [{"name": "worker", "template": {"spec": {"hostIPC": true,
         "containers": [{"name": "main", "image": "registry.example/x:1"}]}}}]}})",
      "spec.roles[0].template.spec.hostIPC: true is not allowed in Project PROJECT (policy.forbidPrivileged)"},
+    {"claim", R"({"spec": {"roles": [{"name": "worker", "template": {"spec": {"volumes": [
+        {"name": "tmp", "emptyDir": {}}, {"name": "d", "persistentVolumeClaim": {"claimName": "secrets"}}],
+        "containers": [{"name": "main", "image": "registry.example/x:1"}]}}}]}})",
+     "spec.roles[0].template.spec.volumes[1].persistentVolumeClaim.claimName: secrets is not one of data, "
+     "checkpoints, the claims of Project PROJECT (policy.allowedClaims)"},
+    {"resource", R"({"spec": {"roles": [{"name": "worker", "template": {"spec": {"containers": [
+        {"name": "main", "image": "registry.example/x:1",
+         "resources": {"requests": {"cpu": "1", "rdma/hca": "1"}, "limits": {"rdma/hca": "1"}}}]}}}]}})",
+     "spec.roles[0].template.spec.containers[0].resources: rdma/hca is not one of hugepages-2Mi, the "
+     "resources "
+     "of Project PROJECT (policy.allowedResources)"},
+    {"claim-of-checkpoints", R"({"spec": {"checkpoint": {"claimName": "theirs", "mountPath": "/c"}}})",
+     "spec.checkpoint.claimName: theirs is not one of data, checkpoints, the claims of Project PROJECT "
+     "(policy.allowedClaims)"},
     {"no-label", R"({"metadata": {"labels": null}})",
      "metadata.labels: cost-centre is not stated, and Project PROJECT requires it (policy.requiredLabels)"},
     {"empty-label", R"({"metadata": {"labels": {"cost-centre": ""}}})",
@@ -127,7 +141,8 @@ const Bad kBadJobs[] = {
     {"slow-to-go", R"({"spec": {"roles": [{"name": "worker", "template": {"spec": {
         "terminationGracePeriodSeconds": 301, "containers": [
         {"name": "main", "image": "registry.example/x:1"}]}}}]}})",
-     "spec.roles[0].template.spec.terminationGracePeriodSeconds: 301 is more than the 5m that Project PROJECT "
+     "spec.roles[0].template.spec.terminationGracePeriodSeconds: 301 is more than the 5m that Project "
+     "PROJECT "
      "allows (policy.maxGracePeriod)"},
 };
 
@@ -141,6 +156,9 @@ const Bad kBadServices[] = {
      "spec.priorityClassName: inference is not one of training, interactive"},
     {"host", R"({"spec": {"template": {"spec": {"hostNetwork": true}}}})",
      "spec.template.spec.hostNetwork: true is not allowed in Project PROJECT (policy.forbidPrivileged)"},
+    {"resource", R"({"spec": {"template": {"spec": {"containers": [{"name": "main", "image":
+        "registry.example/x:1", "resources": {"limits": {"hugepages-2Mi": "2Mi", "rdma/hca": 1}}}]}}}})",
+     "spec.template.spec.containers[0].resources: rdma/hca is not one of hugepages-2Mi, the resources of"},
     {"no-label", R"({"metadata": {"labels": null}})", "metadata.labels: cost-centre is not stated"},
     {"slow-to-go", R"({"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 301}}}})",
      "spec.template.spec.terminationGracePeriodSeconds: 301 is more than the 5m that Project PROJECT"},

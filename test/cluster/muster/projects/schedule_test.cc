@@ -104,6 +104,56 @@ TEST_F(Schedules, DrainLetsGoOfWhatRunsAndGivesItBack) {
   schedule(kLab, nullptr);
 }
 
+// By a schedule of its own; and people see how far it is.
+TEST_F(Schedules, AProjectIsDrainedByItselfAndSaysHowFarItIs) {
+  schedule(kLab, nullptr);
+  cluster_->patch(kLab, {{"spec", {{"limit", {{"gpu", 8}}}}}});
+  json saves = job_object(
+      {.name = "saves",
+       .ns = "lab-team",
+       .gpus = 2,
+       .pod_annotations = {{"test.muster.dev/save-for", "8s"},
+                           {"test.muster.dev/termination-message", R"({"checkpoint":{"step":7}})"}},
+       .spec = {{"checkpoint", {{"gracePeriod", "30s"}}}}});
+  cluster_->create(saves);
+  cluster_->create(in_lab("plain", 1));
+  cluster_->create(job_object({.name = "beside"}));
+  ASSERT_TRUE(cluster_->wait_phase("saves", "Running", 30s, "lab-team"));
+  ASSERT_TRUE(cluster_->wait_phase("plain", "Running", 30s, "lab-team"));
+  ASSERT_TRUE(cluster_->wait_phase("beside", "Running", 30s));
+  const auto drain = [] { return cluster_->get(kTeam).value("/status/drain"_json_pointer, json::object()); };
+  schedule(kTeam, {{{"start", soon().cron}, {"duration", "25s"}, {"set", {{"admission", "Drain"}}}}});
+  ASSERT_TRUE(cluster_->wait(90s, [&] { return drain().value("saving", 0) > 0; }))
+      << cluster_->get(kTeam).dump(2);
+  EXPECT_EQ(drain().value("running", 0), 0) << drain();
+  ASSERT_TRUE(cluster_->wait(30s, [&] {
+    return drain().value("saved", 0) + drain().value("unsaved", 0) == 2;
+  })) << cluster_->get(kTeam).dump(2);
+  EXPECT_EQ(drain().value("saved", 0), 1) << drain();
+  EXPECT_EQ(drain()["gpu"], "0");
+  EXPECT_FALSE(drain().value("startedAt", "").empty());
+  EXPECT_EQ(cluster_->condition("saves", "Evicted", "lab-team")["reason"], "Drained");
+  EXPECT_EQ(cluster_->reason("saves", "lab-team"), "QueueHeld");
+  EXPECT_EQ(cluster_->phase("beside"), "Running");
+  const auto events = [] {
+    const auto got = cluster_->real().kubectl({"get", "events.events.k8s.io", "-A", "-o", "json"});
+    std::string all;
+    for (const json& event : json::parse(got->out)["items"]) {
+      if (event.value("/regarding/name"_json_pointer, "") == "lab-team")
+        all += event["reason"].get<std::string>() + ": " + event.value("note", "") + "\n";
+    }
+    return all;
+  };
+  EXPECT_TRUE(cluster_->wait(20s, [&] { return events().find("Drained: ") != std::string::npos; }))
+      << events();
+  EXPECT_THAT(events(), HasSubstr("Draining: admission is Drain"));
+  // When it is over nothing is said any more, and they run on.
+  ASSERT_TRUE(cluster_->wait_phase("saves", "Running", 60s, "lab-team"))
+      << cluster_->job("saves", "lab-team").dump(2);
+  EXPECT_TRUE(cluster_->wait(20s, [&] { return drain().empty(); })) << drain();
+  schedule(kTeam, nullptr);
+}
+
 TEST_F(Schedules, AJobThatWouldBeDrainedWaitsAndIsToldUntilWhen) {
   const Soon start = soon();
   schedule(kLab, {{{"start", start.cron}, {"duration", "15s"}, {"set", {{"admission", "Drain"}}}}});

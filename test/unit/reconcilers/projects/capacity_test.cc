@@ -36,15 +36,15 @@ struct Capacity : testing::Test {
     object.value = std::move(value);
     store.apply(std::move(object));
   }
-  void queue(const std::string& name, const std::string& parent, crds::Amounts quota) {
+  void queue(const std::string& name, const std::string& parent, crds::AmountsByModel quota) {
     crds::Queue q;
     q.metadata.name = name;
     q.spec.parent = parent;
     q.spec.quota = quota;
     put(queues, std::move(q));
   }
-  void project(const std::string& name, const std::string& parent, crds::Amounts quota, std::string ns = "",
-               int age = 0) {
+  void project(const std::string& name, const std::string& parent, crds::AmountsByModel quota,
+               std::string ns = "", int age = 0) {
     crds::Project p;
     p.metadata.name = name;
     p.metadata.creation_timestamp = kStart - std::chrono::hours{age};
@@ -103,6 +103,19 @@ TEST_F(Capacity, QuotasOfResourcesAreAddedUpByName) {
   devices.resources = {{"rdma/hca", std::numeric_limits<std::int64_t>::max()}};
   project("much", "company", devices);
   EXPECT_EQ(sum("company").resources.at("rdma/hca"), std::numeric_limits<std::int64_t>::max());
+}
+
+TEST_F(Capacity, QuotasByModelAreAddedUp) {
+  const auto hopper = [](std::int64_t gpus) {
+    crds::AmountsByModel quota = amounts(gpus);
+    quota.models = {{"H100", crds::MilliGpu{gpus * 500}}};
+    return quota;
+  };
+  queue("company", "", {});
+  queue("research", "company", hopper(8));
+  project("web", "company", hopper(3));
+  EXPECT_EQ(quota_of_children(queues, projects, "company", crds::Time{}).models,
+            (crds::ModelAmounts{{"H100", crds::MilliGpu{5500}}}));
 }
 
 TEST_F(Capacity, TheSumFollowsWhoMovesChangesAndGoes) {

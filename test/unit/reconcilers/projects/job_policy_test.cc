@@ -191,6 +191,46 @@ TEST(JobPolicy, AClassThatIsNamedMustBeAllowed) {
   EXPECT_TRUE(allows_class(project("{}"), "inference"));
 }
 
+TEST(JobPolicy, OnlyAllowedClaimsAreMounted) {
+  const auto p = project(R"({"allowedClaims": ["data", "checkpoints"]})");
+  const auto mounts = [](const std::string& claim) {
+    return pod(R"({"containers": [{"name": "c", "image": "x"}], "volumes": [{"name": "t", "emptyDir": {}},
+        {"name": "d", "persistentVolumeClaim": {"claimName": ")" +
+               claim + R"("}}]})");
+  };
+  EXPECT_EQ(violation(p, mounts("data"), ""), std::nullopt);
+  EXPECT_EQ(
+      violation(p, mounts("theirs"), ""),
+      "spec.roles[0].template.spec.volumes[1].persistentVolumeClaim.claimName: theirs is not one of data, "
+      "checkpoints, the claims of Project nlp (policy.allowedClaims)");
+  EXPECT_EQ(violation(project("{}"), mounts("theirs"), ""), std::nullopt);
+  const auto saves = [](const std::string& claim) {
+    return job(kBare, R"("checkpoint": {"claimName": ")" + claim + R"(", "mountPath": "/c"},)");
+  };
+  EXPECT_EQ(violation(p, saves("checkpoints"), ""), std::nullopt);
+  EXPECT_EQ(violation(p, saves("theirs"), ""),
+            "spec.checkpoint.claimName: theirs is not one of data, checkpoints, the claims of Project nlp "
+            "(policy.allowedClaims)");
+}
+
+TEST(JobPolicy, OnlyAllowedResourcesAreAskedFor) {
+  const auto p = project(R"({"allowedResources": ["hugepages-2Mi"]})");
+  const auto asks = [](const std::string& list) {
+    return pod(R"({"containers": [{"name": "c", "image": "x", "resources": )" + list + "}]}");
+  };
+  EXPECT_EQ(violation(p, asks(R"({"requests": {"cpu": 1, "memory": 1, "ephemeral-storage": 1}})"), ""),
+            std::nullopt);
+  EXPECT_EQ(violation(p, asks(R"({"limits": {"hugepages-2Mi": "2Mi"}})"), ""), std::nullopt);
+  EXPECT_EQ(violation(p, asks(R"({"requests": {"cpu": 1}, "limits": {"rdma/hca": 1}})"), ""),
+            "spec.roles[0].template.spec.containers[0].resources: rdma/hca is not one of hugepages-2Mi, the "
+            "resources of Project nlp (policy.allowedResources)");
+  EXPECT_THAT(violation(p, pod(R"({"containers": [{"name": "c", "image": "x"}],
+      "resources": {"requests": {"hugepages-1Gi": "1Gi"}}})"),
+                        "")
+                  .value(),
+              HasSubstr("spec.roles[0].template.spec.resources: hugepages-1Gi is not one of"));
+}
+
 TEST(JobPolicy, EveryImageBeginsWithAnAllowedPrefix) {
   const auto p = project(R"({"allowedImagePrefixes": ["registry.example/", "ghcr.io/team/"]})");
   EXPECT_EQ(violation(p, image("registry.example/x"), ""), std::nullopt);

@@ -25,6 +25,7 @@ class ProjectReconciler {
   using Kept = client::Ptr<KeptObject>;
   using Project = client::Ptr<Object<crds::Project>>;
 
+  client::Task<Outcome> finish(Project project);
   client::Task<NamespaceState> keep(const Project& project);
   client::Task<NamespaceState> keep_namespace(const crds::Project& project);
   client::Task<NamespaceState> keep_object(const WantedObject& wanted, std::string ns);
