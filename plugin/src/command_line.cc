@@ -267,6 +267,9 @@ void add_session_start(CLI::App& sessions, CommandLine& line) {
   start->add_option("--port", *port, "The port that is reached, 0 for none; default: 8888, with --shell none")
       ->check(CLI::Range(0, 65535));
   start->add_option("--path", s->path, "Where its page begins, such as /lab");
+  start->add_option(
+      "--activity-path", s->activity_path,
+      "Where its program tells when it was last used, such as /api/status: it is not idle then");
   start->add_option("--claim", s->claims, "CLAIM:PATH mounts a PersistentVolumeClaim there; may be repeated")
       ->allow_extra_args(false);
   start->add_flag("--shell", s->shell, "When it runs, open a shell in it");

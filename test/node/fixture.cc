@@ -153,8 +153,8 @@ spec:
   resources: {requests: {storage: 1Gi}}
 )");
     std::vector<std::string> create = {"-n", ns, "create", "configmap", "programs"};
-    for (const char* program : {"test/node/train.py", "test/node/torch_train.py", "test/node/serve.py",
-                                "python/muster_checkpoint.py"})
+    for (const char* program : {"test/node/programs/train.py", "test/node/programs/torch_train.py",
+                                "test/node/programs/serve.py", "python/muster_checkpoint.py"})
       create.push_back("--from-file=" + source + "/" + program);
     kubectl(create);
   }

@@ -44,7 +44,7 @@ class NodeCluster {
   // object.
   testcluster::RealNode start_real_node(int number);
 
-  // A container that runs test/node/<program> with this environment, and the volumes it needs.
+  // A container that runs test/node/programs/<program> with this environment, and the volumes it needs.
   static json container(const std::string& program, const std::map<std::string, std::string>& environment);
   static json volumes();
   // A job of train.py with this environment, over what SimpleJob says. Its checkpoint claim is on storage

@@ -16,6 +16,7 @@ namespace {
 using testing::HasSubstr;
 
 const std::string kClaim = "/api/v1/namespaces/owner/persistentvolumeclaims/ckpts";
+constexpr const char* kBrowser = "/usr/bin/chromium";
 constexpr const char* kToken = "s3cret";
 
 // METHOD URL [BODY]; the answer's body.
@@ -111,6 +112,17 @@ class Notebook : public Node {
     })) << version.dump();
     return forward.value_or(testcluster::ProcessId{});
   }
+  // What a browser makes of it.
+  static std::string browse(const std::string& url) {
+    const auto profile = cluster().real().directory() / "browser";
+    const auto said = testcluster::run_command(
+        {.arguments = {kBrowser, "--headless", "--no-sandbox", "--disable-gpu", "--no-proxy-server",
+                       "--user-data-dir=" + profile.string(), "--dump-dom", url},
+         .environment = {},
+         .log = {}},
+        {}, 90s);
+    return said ? said->out : said.error();
+  }
   static std::string idle(const std::string& job) {
     const json c = cluster().condition(job, "Idle", "owner");
     return c.is_null() ? "" : c["reason"].get<std::string>();
@@ -124,6 +136,10 @@ TEST_F(Notebook, IsReachedAsItsStatusSaysAndEndsWhenNobodyHasUsedIt) {
   const auto forward = reach("note");
   const json kernel = ask("POST", "/api/kernels", json::object());
   EXPECT_EQ(kernel.value("name", ""), "python3") << kernel.dump();
+
+  if (std::filesystem::exists(kBrowser))  // scripts/install-page.sh
+    EXPECT_THAT(browse(std::string("http://localhost:8888/?token=") + kToken),
+                HasSubstr("A Jupyter Server is running."));
 
   // Somebody works in it for longer than its timeout.
   const auto until = std::chrono::steady_clock::now() + 20s;

@@ -30,7 +30,7 @@ class PyTorch : public Node {
     auto& real = cluster().real();
     testcluster::ProcessSpec spec;
     spec.arguments = {"/usr/bin/python3",
-                      std::string(MUSTER_SOURCE_DIR) + "/test/node/names.py",
+                      std::string(MUSTER_SOURCE_DIR) + "/test/node/programs/names.py",
                       kNames,
                       real.server_url(),
                       real.ca_certificate(),

@@ -21,7 +21,7 @@ class Load {
     auto& real = cluster.real();
     testcluster::ProcessSpec spec;
     spec.arguments = {"/usr/bin/python3",
-                      std::string(MUSTER_SOURCE_DIR) + "/test/node/load.py",
+                      std::string(MUSTER_SOURCE_DIR) + "/test/node/programs/load.py",
                       real.server_url() + "/apis/discovery.k8s.io/v1/namespaces/" + ns +
                           "/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3Dchat",
                       real.ca_certificate(),

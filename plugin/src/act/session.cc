@@ -126,6 +126,9 @@ std::string wrong_in(const Session& session) {
       return "--claim is CLAIM:PATH, such as home:/home/me, and not " + claim;
   }
   if (!session.path.empty() && session.path.front() != '/') return "--path begins with a slash";
+  if (session.activity_path.empty()) return {};
+  if (session.activity_path.front() != '/') return "--activity-path begins with a slash";
+  if (session.port == 0) return "--activity-path needs a port that is asked: --port";
   return {};
 }
 
@@ -138,6 +141,7 @@ Data session_job(const Session& session, const std::string& ns) {
     Data port = {{"name", "http"}, {"port", session.port}};
     if (!session.path.empty()) port["path"] = session.path;
     job["spec"]["expose"] = Data::array({port});
+    if (!session.activity_path.empty()) job["spec"]["idle"]["activityPath"] = session.activity_path;
   }
   Data& pod = job["spec"]["roles"][0]["template"]["spec"];
   for (std::size_t i = 0; i < session.claims.size(); ++i) {

@@ -16,6 +16,7 @@ struct Session {
   Submission job;                   // its name empty: default_session_name()
   std::int32_t port = 0;            // that its program listens on; 0: none
   std::string path;                 // where it begins: "/lab"
+  std::string activity_path;        // where it tells when it was last used: "/api/status"
   std::vector<std::string> claims;  // "CLAIM:PATH": a PersistentVolumeClaim, and where it is mounted
   bool shell = false;               // when it runs, a shell in it
   std::chrono::seconds timeout = std::chrono::minutes{30};  // for its start

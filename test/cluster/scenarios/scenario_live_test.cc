@@ -15,14 +15,17 @@ using testing::IsEmpty;
 
 // One of each kind of thing that happens.
 const std::vector<std::string> kPart = {
-    "s03-reclaim-within-guarantee",   // reclaim, with a save that takes time
-    "s05b-evicted-only-when-needed",  // several in turn, and back when others end
-    "s09-preempt-and-resume",         // preempted, goes on from its checkpoint
-    "s10-consolidate",                // moved
-    "s13-grow-back",                  // shrinks and grows
-    "s15-straddling-gang",            // a gang goes whole
-    "s22-elastic-rack",               // a node fails
-    "s23-inference-scales",           // a service takes its quota
+    "s03-reclaim-within-guarantee",                   // reclaim, with a save that takes time
+    "s05b-evicted-only-when-needed",                  // several in turn, and back when others end
+    "s09-preempt-and-resume",                         // preempted, goes on from its checkpoint
+    "s10-consolidate",                                // moved
+    "s13-grow-back",                                  // shrinks and grows
+    "s15-straddling-gang",                            // a gang goes whole
+    "s22-elastic-rack",                               // a node fails
+    "s23-inference-scales",                           // a service takes its quota
+    "r4-210-a-session-that-is-suspended-comes-back",  // suspended, and back in its quota
+    "r4-211-sessions-share-their-quota",              // the next one waits for a part of the quota
+    "r7-60-waits-until-another-job-is-complete",      // a job that depends on another
 };
 
 std::vector<std::string> chosen() {
@@ -32,6 +35,9 @@ std::vector<std::string> chosen() {
     const auto& path = entry.path();
     if (!path.filename().string().starts_with("s") || path.extension() != ".yaml") continue;
     if (why_not_live(read_scenario(path)).empty()) all.push_back(path.stem().string());
+  }
+  for (const auto& name : kPart) {
+    if (!name.starts_with("s")) all.push_back(name);
   }
   std::ranges::sort(all);
   return all;

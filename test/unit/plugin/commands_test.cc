@@ -133,8 +133,13 @@ TEST(Session, IsAnInteractiveJobWithAPortThatTheSchemaTakes) {
   s.port = 8888;
   s.path = "/lab";
   s.claims = {"home:/home/me", "data:/data"};
+  s.activity_path = "/api/status";
   ASSERT_EQ(wrong_in(s), "");
+  s.port = 0;
+  EXPECT_THAT(wrong_in(s), HasSubstr("--activity-path needs a port"));
+  s.port = 8888;
   const Data job = session_job(s, "nlp");
+  EXPECT_EQ(job["spec"]["idle"]["activityPath"], "/api/status");
   const auto errors = crds::validate(crds::Json::parse(job.dump()));
   EXPECT_TRUE(errors.empty()) << crds::to_string(errors.front());
   auto read = crds::from_json<crds::TrainingJob>(crds::Json::parse(job.dump())).value();

@@ -239,6 +239,20 @@ TEST_F(ArrayLife, LessParallelismAndSuspensionHoldIndexesThatGoOnLater) {
   ASSERT_TRUE(wait_array("held", "runningIndexes", "0-3"));
 }
 
+TEST_F(ArrayLife, ItsStatusSaysHowFarEachIndexHasSaved) {
+  cluster_->create(array_object("saves", {{"count", 3}, {"parallelism", 2}}, "1h"));
+  ASSERT_TRUE(wait_array("saves", "running", 2));
+  const auto pods = cluster_->pods("saves-1");
+  ASSERT_EQ(pods.size(), 1u);
+  cluster_->patch(
+      "/api/v1/namespaces/team/pods/" + pods[0]["metadata"]["name"].get<std::string>(),
+      {{"metadata", {{"annotations", {{"muster.dev/checkpoint", R"({"checkpoint":{"step":700}})"}}}}}});
+  const auto saved = [] { return array_of(*cluster_, "saves").value("checkpoints", json::array()); };
+  ASSERT_TRUE(cluster_->wait(60s, [&] { return saved().size() == 1; })) << cluster_->job("saves").dump(2);
+  EXPECT_EQ(saved()[0]["index"], 1);
+  EXPECT_EQ(saved()[0]["step"], 700);
+}
+
 TEST_F(ArrayLife, ItStopsAtTheFirstFailureWhereItSaysSo) {
   cluster_->create(array_object("strict", {{"count", 5}, {"parallelism", 2}, {"failures", "Stop"}}, "1h",
                                 {{"restart", {{"limit", 0}}}}));
