@@ -117,11 +117,6 @@ std::optional<std::string> not_supported(const crds::TrainingJobSpec& spec) {
     const std::string at = "spec.roles[" + std::to_string(i) + "].";
     if (!role.gpus) continue;
     const crds::Gpus& gpus = *role.gpus;
-    if (gpus.on_memory_pressure == crds::MemoryPressure::kPriority) {
-      return at +
-             "gpus.onMemoryPressure: this version of Muster does not see how much memory is in use, and "
-             "restarts nobody for it; Wait and Swap are handed to the node's sharing layer";
-    }
     if (gpus.numa_aligned) {
       return at +
              "gpus.numaAligned: this version of Muster does not see which GPUs a kubelet gives to a pod; "

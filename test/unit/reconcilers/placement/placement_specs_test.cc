@@ -210,7 +210,7 @@ TEST(NotSupported, NamesTheField) {
   role.gpus->on_memory_pressure = crds::MemoryPressure::kSwap;
   EXPECT_FALSE(not_supported(with(role)));
   role.gpus->on_memory_pressure = crds::MemoryPressure::kPriority;
-  EXPECT_THAT(*not_supported(with(role)), testing::StartsWith("spec.roles[0].gpus.onMemoryPressure: "));
+  EXPECT_FALSE(not_supported(with(role)));
   role.gpus.emplace().count = 1;
   EXPECT_FALSE(not_supported(with(role)));
   role.gpus->numa_aligned = true;
