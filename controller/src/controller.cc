@@ -91,6 +91,7 @@ Controller::Impl::Impl(client::Environment e, client::Transport& transport, clie
             .pool =
                 [this](const std::string& pool) {
                   jobs.note_reading(pool);
+                  for (const Key& key : jobs.relieve(pool)) job_runner.add(key);
                   pool_runner.add(pool);
                 }}),
       sessions(e, pods, [this](const Key& key) { job_runner.add(key); }),

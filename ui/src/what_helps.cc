@@ -7,7 +7,7 @@
 namespace muster::ui {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 25> kHelps = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 24> kHelps = {{
     {"InsufficientCapacity", "to wait, a smaller gang, or more nodes"},
     {"Fragmented", "to wait, or smaller pods"},
     {"Reserved", "to wait, or a maxRuntime by which it ends before what is named begins"},
@@ -32,7 +32,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 25> kHelps =
     {"ParametersLost", "to delete the array and make another"},
     {"BackingOff", "to look at its events and at the reasons of its pods"},
     {"PolicyViolation", "to change it, or another policy of the Project"},
-    {"NotSupported", "to do what the message says instead"},
     {"InvalidSpec", "to correct it and apply it again"},
     {"Suspended", "spec.suspend: false"},
 }};

@@ -275,7 +275,8 @@ PendingReason no_node(const ClusterModel& s, const Request& request, PoolId pool
   if (r.named.contains(s.pool(pool).spec.gpu_resource)) v.message += "; GPUs are asked for with gpus";
   if (!request.avoid.empty()) {
     v.message += "; " + join(request.avoid, kHoldersNamed) + (request.avoid.size() == 1 ? " has" : " have") +
-                 " refused a pod of it, and a node is tried again when that is five minutes past " +
+                 " refused a pod of it or had a full GPU for it, and a node is tried again when that is five "
+                 "minutes past " +
                  "(status.nodeRefusals)";
   }
   v.blocking.push_back({"pods", s.pool(pool).spec.name, r.replicas, 0, {}});

@@ -8,6 +8,7 @@
 #include "muster/reconcilers/common/endpoint_problem.h"
 #include "muster/reconcilers/common/fan_out.h"
 #include "muster/reconcilers/common/log.h"
+#include "muster/reconcilers/gpu_metrics/memory_reading.h"
 
 namespace muster::reconcilers {
 namespace {
@@ -17,13 +18,19 @@ using client::Key;
 using client::Task;
 using client::TimePoint;
 
+// What one round has read.
+struct Round {
+  GpuReadings gpus;
+  std::map<std::string, MemoryReading> memory;  // by node; of those that were read
+};
+
 struct Pool {
   crds::GpuMetrics where;
   std::uint64_t life = 0;  // another one when it is read otherwise
   bool is_reading = false;
   TimePoint due{};
   std::optional<PoolReading> last;
-  GpuReadings readings;  // of the last round
+  Round readings;  // the last one
 };
 
 enum class Stage : std::uint8_t { kUnknown, kBusy, kHalf, kEndsSoon, kEndsVerySoon, kOver };
@@ -57,7 +64,7 @@ struct GpuMonitor::State {
       : env(e), tell(std::move(c)), options(o), reader(e, t, o.timeout, o.in_all), rounds(e.executor) {}
 
   static Task<void> read_one(State& state, const crds::GpuMetrics& where, const GpuEndpoint& node,
-                             GpuReadings& readings);
+                             Round& round);
   static Task<void> read_all(std::shared_ptr<State> state, std::string pool, std::uint64_t life,
                              crds::GpuMetrics where, std::vector<GpuEndpoint> nodes);
   void note_uses(const std::string& pool, Duration interval, const GpuReadings& readings);
@@ -76,8 +83,8 @@ struct GpuMonitor::State {
 };
 
 Task<void> GpuMonitor::State::read_one(State& state, const crds::GpuMetrics& where, const GpuEndpoint& node,
-                                       GpuReadings& readings) {
-  auto& mine = readings.at(node.node);
+                                       Round& round) {
+  auto& mine = round.gpus.at(node.node);
   if (node.url.empty()) co_return;
   client::WantedMetric wanted = [&where](std::string_view name) { return is_wanted(where, name); };
   const auto samples = co_await state.reader.read(node.url, std::move(wanted));
@@ -85,26 +92,28 @@ Task<void> GpuMonitor::State::read_one(State& state, const crds::GpuMetrics& whe
     mine = std::unexpected(samples.error());
     co_return;
   }
-  mine = reading_of(where, *samples, state.env.clock.wall());
+  const auto now = state.env.clock.wall();
+  mine = reading_of(where, *samples, now);
+  round.memory[node.node] = memory_reading_of(where, *samples, now);
   if (!mine) mine = std::unexpected(fmt::format("{}: {}", node.url, mine.error()));
 }
 
 Task<void> GpuMonitor::State::read_all(std::shared_ptr<State> state, std::string pool, std::uint64_t life,
                                        crds::GpuMetrics where, std::vector<GpuEndpoint> nodes) {
-  GpuReadings readings;
+  Round round;
+  GpuReadings& readings = round.gpus;
   for (const auto& node : nodes)
     readings.emplace(node.node,
                      std::unexpected(where.daemon_set ? "no pod of the exporter's DaemonSet runs there"
                                                       : "it has no InternalIP"));
   const std::function<Task<bool>(std::size_t)> one = [&](std::size_t i) {
     struct One {
-      static Task<bool> run(State& all, const crds::GpuMetrics& how, const GpuEndpoint& node,
-                            GpuReadings& into) {
+      static Task<bool> run(State& all, const crds::GpuMetrics& how, const GpuEndpoint& node, Round& into) {
         co_await read_one(all, how, node, into);
         co_return !all.reader.stopped();
       }
     };
-    return One::run(*state, where, nodes[i], readings);
+    return One::run(*state, where, nodes[i], round);
   };
   try {
     co_await fan_out(state->env.executor, nodes.size(), state->options.in_all, one);
@@ -118,7 +127,7 @@ Task<void> GpuMonitor::State::read_all(std::shared_ptr<State> state, std::string
   state->note_failing(pool, readings);
   state->note_uses(pool, where.interval, readings);
   state->sum_up(pool, found->second, readings);
-  found->second.readings = std::move(readings);
+  found->second.readings = std::move(round);
   state->tell.pool(pool);
 }
 
@@ -270,7 +279,15 @@ std::set<std::int32_t> GpuMonitor::failing_gpus(const std::string& node) const {
 std::optional<std::int64_t> GpuMonitor::milliwatts(const std::string& pool,
                                                    const std::vector<PodGpus>& gpus) const {
   const auto found = state_->pools.find(pool);
-  return found == state_->pools.end() ? std::nullopt : milliwatts_of(gpus, found->second.readings);
+  return found == state_->pools.end() ? std::nullopt : milliwatts_of(gpus, found->second.readings.gpus);
+}
+
+std::optional<std::int32_t> GpuMonitor::memory_used(const std::string& pool, const PodGpus& gpus) const {
+  const auto found = state_->pools.find(pool);
+  if (found == state_->pools.end() || gpus.gpus.empty()) return std::nullopt;
+  const auto node = found->second.readings.memory.find(gpus.node);
+  if (node == found->second.readings.memory.end()) return std::nullopt;
+  return reconcilers::memory_used(node->second, gpus.pod, gpus.gpus.front());
 }
 
 void GpuMonitor::stop() {

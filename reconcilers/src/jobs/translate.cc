@@ -111,21 +111,6 @@ VolumeLookup volume_lookup(const Caches& caches, const std::string& ns) {
   return lookup;
 }
 
-std::optional<std::string> not_supported(const crds::TrainingJobSpec& spec) {
-  for (std::size_t i = 0; i < spec.roles.size(); ++i) {
-    const crds::Role& role = spec.roles[i];
-    const std::string at = "spec.roles[" + std::to_string(i) + "].";
-    if (!role.gpus) continue;
-    const crds::Gpus& gpus = *role.gpus;
-    if (gpus.on_memory_pressure == crds::MemoryPressure::kPriority) {
-      return at +
-             "gpus.onMemoryPressure: this version of Muster does not see how much memory is in use, and "
-             "restarts nobody for it; Wait and Swap are handed to the node's sharing layer";
-    }
-  }
-  return std::nullopt;
-}
-
 Translation translate_job(const Object<crds::TrainingJob>& counts, const Caches& caches) {
   const crds::TrainingJob& job = counts.value;
   Translation t;
@@ -145,11 +130,6 @@ Translation translate_job(const Object<crds::TrainingJob>& counts, const Caches&
     t.volumes = volume_terms(job, volume_lookup(caches, job.metadata.ns));
     apply_runtime_classes(job, caches, t);
     if (t.invalid) return t;
-  }
-  if (auto field = not_supported(job.spec)) {
-    t.invalid = std::move(field);
-    t.invalid_reason = "NotSupported";
-    return t;
   }
   if (!priority_of(job, caches, t.priority)) {
     t.invalid = "spec.priorityClassName: there is no PriorityClass \"" + job.spec.priority_class_name + "\"";

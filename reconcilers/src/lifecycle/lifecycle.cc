@@ -2,6 +2,7 @@
 
 #include "lifecycle/job_step.h"
 #include "lifecycle/transitions/transitions.h"
+#include "muster/reconcilers/gpu_metrics/memory_pressure.h"
 #include "muster/reconcilers/lifecycle/gang.h"
 #include "muster/reconcilers/lifecycle/job_status.h"
 #include "muster/reconcilers/lifecycle/lifecycle_texts.h"
@@ -153,6 +154,7 @@ bool hears_why_not(JobStep& s) {
 bool takes_places_back(JobStep& s) {
   if (const auto* evict = s.decision(JobDecision::Kind::kEvict)) {
     count_loss(s, *evict);
+    if (evict->reason == kMemoryPressure) avoid_nodes_of(s, evict->places);
     requeue(s, evict->reason, evict->message);
   } else if (const auto* move = s.decision(JobDecision::Kind::kMove)) {
     count_loss(s, *move);

@@ -423,7 +423,9 @@ TEST(PlanTest, DisplacedPodWithNowhereToGoTakesTheGangAlong) {
   w.cluster.set_leaving("a/j", {});
   w.plan();
   EXPECT_EQ(w.reason("a/j"), Reason::kNoMatchingNodes);
-  EXPECT_THAT(w.message("a/j"), HasSubstr("; n1 has refused a pod of it, and a node is tried again when"));
+  EXPECT_THAT(
+      w.message("a/j"),
+      HasSubstr("; n1 has refused a pod of it or had a full GPU for it, and a node is tried again when"));
 }
 
 TEST(PlanTest, RefusedAndLostTogetherIsLost) {

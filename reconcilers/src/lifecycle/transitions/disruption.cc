@@ -9,6 +9,7 @@
 
 #include "lifecycle/transitions/transitions.h"
 #include "muster/common/saturating.h"
+#include "muster/reconcilers/gpu_metrics/memory_pressure.h"
 #include "muster/reconcilers/lifecycle/job_status.h"
 #include "muster/reconcilers/lifecycle/lifecycle_texts.h"
 #include "muster/reconcilers/pods/checkpoint.h"
@@ -72,6 +73,12 @@ std::int64_t work_thrown_away(const JobStep& s, const JobDecision& decision) {
   return work_unsaved(s);
 }
 
+// Another start, and the work that it throws away.
+std::int64_t cost_of_restart(const JobStep& s, std::int64_t work) {
+  const auto start = std::max<std::int64_t>(s.status.disruption.start_seconds.value_or(0), 0);
+  return saturating_add(saturating_multiply(size_of(s), start) / 1000, work);
+}
+
 struct Lost {
   std::int64_t seconds = 0;       // in all, times GPUs
   std::int64_t work_seconds = 0;  // of it: work
@@ -120,14 +127,16 @@ void count_loss(JobStep& s, const JobDecision& decision) {
   const bool leaves = decision.kind == JobDecision::Kind::kEvict || decision.kind == JobDecision::Kind::kMove;
   s.is_to_save = leaves && !is_fault && !decision.surges && !s.seen.serves && saves_when_asked(s);
   const bool grows = decision.kind == JobDecision::Kind::kGrow;
-  lose(s, {decision.cost_seconds, work_thrown_away(s, decision)}, decision.owed,
-       grows ? "Resized" : decision.reason);
+  const auto work = work_thrown_away(s, decision);
+  // Placement has weighed what it decides; this it has not decided.
+  const auto cost = decision.reason == kMemoryPressure ? cost_of_restart(s, work) : decision.cost_seconds;
+  lose(s, {cost, work}, decision.owed, grows ? "Resized" : decision.reason);
   if (grows) return;  // for its own good
   const bool shrinks = decision.kind == JobDecision::Kind::kShrink;
   tell(s, {.reason = decision.reason,
            .message = decision.message,
            .gave = given(s, shrinks ? decision.places : std::vector<Place>()),
-           .cost = std::max<std::int64_t>(decision.cost_seconds, 0),
+           .cost = std::max<std::int64_t>(cost, 0),
            .owed = decision.owed});
 }
 

@@ -7,6 +7,7 @@
 
 #include "lifecycle/refusals.h"
 #include "lifecycle/transitions/transitions.h"
+#include "muster/reconcilers/gpu_metrics/memory_pressure.h"
 #include "muster/reconcilers/lifecycle/lifecycle_texts.h"
 
 namespace muster::reconcilers {
@@ -65,6 +66,12 @@ void remember_refusal_of(JobStep& s, std::size_t i) {
   const auto held = holding_of(s, i);
   const auto& place = s.status.assignment.pods[i];
   if (!held.refused.empty()) remember(s, place.node, held.refused, say_not_held(place, held));
+}
+
+void avoid_nodes_of(JobStep& s, const std::vector<Place>& places) {
+  for (const Place& place : places)
+    remember_refusal(s.status.node_refusals, place.node, std::string(kMemoryPressure), s.seen.now,
+                     s.status.assignment.admitted_at);
 }
 
 void forget_old_refusals(JobStep& s) {

@@ -166,6 +166,8 @@ std::string refused_at(const JobStep& s, std::size_t i);
 bool are_held(JobStep& s, const std::vector<std::size_t>& places);
 void remember_refusal_of(JobStep& s, const client::Pod& pod);
 void remember_refusal_of(JobStep& s, std::size_t place);  // whose pod was not made
+// A GPU of these places is full. To be called before the places go.
+void avoid_nodes_of(JobStep& s, const std::vector<Place>& places);
 // Placement avoids every node of the list. So an entry goes when its time has come, and not with the next
 // refusal; but not while a place on the node is still to be replaced.
 void forget_old_refusals(JobStep& s);

@@ -1,10 +1,12 @@
 // Rules that simulations play, seen once on a control plane: minRuntime, colocateWith, the maintenance taint,
-// and the pool's Spread.
+// the pool's Spread, and halfLife.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "fixture.h"
 #include "muster/crds/time.h"
@@ -134,6 +136,40 @@ TEST_F(Rules, APoolThatSpreadsTakesTheEmptiestNode) {
   cluster_->catch_up();
   EXPECT_EQ(two_jobs("spread-"), 2U);
   cluster_->patch(kPool, {{"spec", {{"placement", nullptr}}}});
+}
+
+// Both ask for the same, and neither has any quota. Without halfLife each would get 8.
+TEST_F(Rules, WhoHasHeldMoreLatelyGetsLessOfWhatNobodyHasClaimed) {
+  const std::string lately = "/apis/muster.dev/v1alpha1/queues/lately";
+  for (const char* name : {"eager", "patient"}) cluster_->make_namespace(name, name);
+  cluster_->apply(R"(
+{apiVersion: muster.dev/v1alpha1, kind: Queue, metadata: {name: lately}, spec: {parent: root, fairness: {halfLife: 20s}}}
+---
+{apiVersion: muster.dev/v1alpha1, kind: Project, metadata: {name: eager}, spec: {queue: lately}}
+---
+{apiVersion: muster.dev/v1alpha1, kind: Project, metadata: {name: patient}, spec: {queue: lately}}
+)");
+  cluster_->create(job_object({.name = "past", .ns = "eager", .replicas = 16}));
+  ASSERT_TRUE(cluster_->wait_phase("past", "Running", 60s, "eager")) << say("past", "eager");
+  std::this_thread::sleep_for(40s);
+  cluster_->patch(lately, {{"spec", {{"admission", "Hold"}}}});
+  for (int i = 0; i < 16; ++i) {
+    for (const char* ns : {"eager", "patient"})
+      cluster_->create(job_object({.name = "j" + std::to_string(i), .ns = ns}));
+  }
+  cluster_->remove(path_of_job("past", "eager"));
+  ASSERT_TRUE(cluster_->wait(60s, [] { return cluster_->pods("past", "eager").empty(); }));
+  cluster_->patch(lately, {{"spec", {{"admission", nullptr}}}});
+  const auto running = [](const std::string& ns) {
+    const json jobs = cluster_->get("/apis/muster.dev/v1alpha1/namespaces/" + ns + "/trainingjobs");
+    return std::ranges::count_if(
+        jobs["items"], [](const json& j) { return j.contains("/status/assignment/attempt"_json_pointer); });
+  };
+  ASSERT_TRUE(cluster_->wait(60s, [&] { return running("eager") + running("patient") == 16; }))
+      << running("eager") << " and " << running("patient");
+  EXPECT_GT(running("patient"), running("eager"));
+  EXPECT_GT(running("eager"), 0) << "no weight falls to 0";
+  EXPECT_EQ(cluster_->audit_gpus(), "");
 }
 
 }  // namespace

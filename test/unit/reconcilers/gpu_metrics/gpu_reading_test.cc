@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "muster/reconcilers/gpu_metrics/memory_reading.h"
+
 namespace muster::reconcilers {
 namespace {
 
@@ -107,6 +109,51 @@ DCGM_FI_DEV_GPU_UTIL{gpu="0"} 50
                                                     Pair("nlp/b", ElementsAre(Pair("4", 8)))));
   EXPECT_THAT(reading->failing, ElementsAre(4));
   EXPECT_THAT(read("up 1\n", where).error(), HasSubstr("none of npu_util, npu_ecc"));
+}
+
+MemoryReading memory(const std::string& text, const crds::GpuMetrics& where = {}) {
+  const auto samples =
+      client::parse_exposition(text, [&](std::string_view name) { return is_wanted(where, name); });
+  return samples ? memory_reading_of(where, *samples, kNow) : MemoryReading{};
+}
+
+TEST(MemoryReading, IsWhatIsUsedOfUsedAndFree) {
+  const auto reading = memory(R"(DCGM_FI_DEV_FB_FREE{gpu="0",namespace="muster-system",pod="gpu-0-n1"} 1631
+DCGM_FI_DEV_FB_USED{gpu="0",namespace="muster-system",pod="gpu-0-n1"} 79928
+DCGM_FI_DEV_FB_FREE{gpu="1",namespace="",pod=""} 81559
+DCGM_FI_DEV_FB_USED{gpu="1",namespace="",pod=""} 0
+)");
+  EXPECT_THAT(reading.by_index, ElementsAre(Pair(0, 98), Pair(1, 0)));
+  EXPECT_THAT(reading.by_pod, ElementsAre(Pair("muster-system/gpu-0-n1", 98)));
+  EXPECT_EQ(memory_used(reading, "muster-system/gpu-0-n1", 7), 98) << "the kubelet has an order of its own";
+  EXPECT_EQ(memory_used(reading, "muster-system/gpu-1-n1", 1), std::nullopt);
+}
+
+TEST(MemoryReading, NothingIsMadeOfHalfAReading) {
+  const auto reading = memory(R"(DCGM_FI_DEV_FB_USED{gpu="0"} 9
+DCGM_FI_DEV_FB_FREE{gpu="1"} 9
+DCGM_FI_DEV_FB_USED{gpu="2"} 9223372036854775794
+DCGM_FI_DEV_FB_FREE{gpu="2"} 9
+DCGM_FI_DEV_FB_USED{gpu="3"} 0
+DCGM_FI_DEV_FB_FREE{gpu="3"} 0
+DCGM_FI_DEV_FB_USED{gpu="4"} 9 1000
+DCGM_FI_DEV_FB_FREE{gpu="4"} 1 1000
+DCGM_FI_DEV_FB_USED{gpu="5"} 9
+DCGM_FI_DEV_FB_FREE{gpu="5"} 1
+)");
+  EXPECT_THAT(reading.by_index, ElementsAre(Pair(5, 90)));
+  EXPECT_EQ(memory_used(reading, "nlp/a", 5), 90) << "no pod is named";
+  EXPECT_EQ(memory_used(reading, "nlp/a", 0), std::nullopt);
+}
+
+TEST(MemoryReading, TheMetricsMayHaveOtherNames) {
+  crds::GpuMetrics where;
+  where.memory_used = "gpu_used_vram";
+  where.memory_free = "gpu_free_vram";
+  where.index_label = "gpu_id";
+  EXPECT_THAT(memory("gpu_used_vram{gpu_id=\"2\"} 3\ngpu_free_vram{gpu_id=\"2\"} 1\n", where).by_index,
+              ElementsAre(Pair(2, 75)));
+  EXPECT_THAT(memory("DCGM_FI_DEV_FB_USED{gpu_id=\"2\"} 3\n", where).by_index, IsEmpty());
 }
 
 }  // namespace

@@ -559,5 +559,43 @@ TEST(Disruption, ItIsNoReasonForAWriteOfItsOwn) {
   EXPECT_TRUE(differs_in_counters_only(before, after));
 }
 
+// A GPU that it shares was full. Placement has not decided that, so nobody has weighed it.
+TEST(Disruption, AFullGpuCostsAnotherStartAndTheWork) {
+  Life life;  // two pods of two GPUs
+  life.admit();
+  life.after(seconds{30});
+  life.all_ready();
+  life.turn();
+  life.now += seconds{60};
+  JobDecision full =
+      Life::give_back(kEvict, "MemoryPressure", "the memory of GPU 0 of node node-1 is 97 % full");
+  full.places = {{"worker", 1, "node-1", {0, 1}}};
+  life.decision = full;
+  life.turn();
+  const auto& status = life.job.status;
+  EXPECT_EQ(of(life).lost_owed, 4 * 30 + 4 * 60);
+  EXPECT_EQ(of(life).lost_optional, 0) << "it has said itself that it may go";
+  ASSERT_THAT(status.disruptions, SizeIs(1));
+  EXPECT_EQ(status.disruptions[0].reason, "MemoryPressure");
+  EXPECT_EQ(status.disruptions[0].cost, 4 * 30 + 4 * 60);
+  EXPECT_EQ(status.disruptions[0].gave.value, 4000);
+  EXPECT_EQ(life.reason("Evicted"), "MemoryPressure");
+  EXPECT_EQ(status.preemptions, 0);
+  ASSERT_THAT(status.node_refusals, SizeIs(1)) << "elsewhere";
+  EXPECT_EQ(status.node_refusals[0].node, "node-1");
+  EXPECT_EQ(status.node_refusals[0].reason, "MemoryPressure");
+  life.after(minutes{5});
+  EXPECT_THAT(life.job.status.node_refusals, IsEmpty()) << "but not for ever";
+}
+
+TEST(Disruption, WhoSavesLosesNoWorkToAFullGpu) {
+  Life life;
+  life.job.spec.checkpoint.emplace();
+  life.run();
+  life.now += seconds{60};
+  evict(life, "MemoryPressure");
+  EXPECT_EQ(of(life).lost_owed, 0) << "it was ready at once, and is asked to save";
+}
+
 }  // namespace
 }  // namespace muster::reconcilers

@@ -203,25 +203,6 @@ crds::TrainingJobSpec with(crds::Role role) {
   return spec;
 }
 
-// Placement decides about all of these; on a cluster none is ignored silently.
-TEST(NotSupported, NamesTheField) {
-  crds::Role role;
-  role.gpus.emplace().memory = crds::Bytes{1};
-  role.gpus->on_memory_pressure = crds::MemoryPressure::kSwap;
-  EXPECT_FALSE(not_supported(with(role)));
-  role.gpus->on_memory_pressure = crds::MemoryPressure::kPriority;
-  EXPECT_THAT(*not_supported(with(role)), testing::StartsWith("spec.roles[0].gpus.onMemoryPressure: "));
-  role.gpus.emplace().count = 1;
-  EXPECT_FALSE(not_supported(with(role)));
-  role.gpus->numa_aligned = true;
-  EXPECT_FALSE(not_supported(with(role)));
-  crds::Role apart;
-  apart.pod_template.value = std::make_shared<const crds::Json>(crds::Json::parse(
-      R"({"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}},
-          "topologySpreadConstraints": [{"maxSkew": 1}]}})"));
-  EXPECT_FALSE(not_supported(with(apart)));
-}
-
 TEST(OtherPod, HasAllItsLabels) {
   client::Pod pod;
   pod.labels = {{"muster.dev/job", "a"}};

@@ -366,13 +366,12 @@ TEST(ServiceStatus, SaysToToolsWhetherItIsStillRollingOutAndWhetherItEverWill) {
 TEST(ServiceStatus, WhatItsReplicasAreToldOfTheSpecItTellsItsOwner) {
   Fleet fleet;
   fleet.add(false, false);
-  crds::set_condition(fleet.jobs[0].status.conditions,
-                      {"Accepted", crds::ConditionStatus::kFalse, 1, kNow, "NotSupported",
-                       "spec.roles[0].gpus.numaAligned: no"});
+  crds::set_condition(fleet.jobs[0].status.conditions, {"Accepted", crds::ConditionStatus::kFalse, 1, kNow,
+                                                        "InvalidSpec", "spec.roles[0].gpus.fraction: no"});
   auto status = fleet.status(sample_service());
   const auto* accepted = crds::find_condition(status.conditions, "Accepted");
-  EXPECT_EQ(accepted->reason, "NotSupported");
-  EXPECT_EQ(accepted->message, "spec.gpus.numaAligned: no") << "the field that its owner wrote";
+  EXPECT_EQ(accepted->reason, "InvalidSpec");
+  EXPECT_EQ(accepted->message, "spec.gpus.fraction: no") << "the field that its owner wrote";
   status = fleet.status(sample_service(), {}, {"NameTaken", "services nlp/chat exists"});
   EXPECT_EQ(crds::find_condition(status.conditions, "Accepted")->reason, "NameTaken");
 }

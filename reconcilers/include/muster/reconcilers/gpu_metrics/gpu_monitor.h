@@ -83,6 +83,10 @@ class GpuMonitor {
   // What these GPUs draw together, as the last round of the pool has read it; nullopt: not of all of them.
   std::optional<std::int64_t> milliwatts(const std::string& pool, const std::vector<PodGpus>& gpus) const;
 
+  // How much of the memory of the first of these GPUs is used, in per cent, as the last round of the pool has
+  // read it; nullopt: it was not read.
+  std::optional<std::int32_t> memory_used(const std::string& pool, const PodGpus& gpus) const;
+
   // Begins no reading any more. Those under way end by their timeout, or when readings() are cancelled; join
   // them before what they use is destroyed.
   void stop();

@@ -30,6 +30,7 @@
 
 #include "muster/reconcilers/arrays/array.h"
 #include "muster/reconcilers/caches/reconciler_context.h"
+#include "muster/reconcilers/gpu_metrics/memory_pressure.h"
 #include "muster/reconcilers/jobs/effective_job.h"
 #include "muster/reconcilers/jobs/job_exposure.h"
 #include "muster/reconcilers/jobs/job_pods.h"
@@ -60,6 +61,9 @@ class TrainingJobReconciler {
   // The GPUs of this pool were read: tells the ledger what those of each job draw, and follows from now on
   // how busy they are. O(jobs).
   void note_reading(const std::string& pool);
+  // Call it after each reading of the pool. Of GPUs that are shared and full, those who are to go elsewhere
+  // by onMemoryPressure (memory_pressure.h): that is decided, and their reconcile is to be called. O(jobs).
+  std::vector<client::Key> relieve(const std::string& pool);
 
  private:
   using Job = JobPtr;
@@ -141,7 +145,8 @@ class TrainingJobReconciler {
   std::set<client::Key> unsure_;  // read again before acting
   // The resourceVersion that guards a status write of unknown outcome. That write may still be on its way.
   std::map<client::Key, std::string> in_doubt_;
-  std::map<client::Key, std::string> uids_;  // key -> uid last seen
+  std::map<client::Key, std::string> uids_;    // key -> uid last seen
+  std::map<std::string, FullGpus> full_gpus_;  // by pool
 };
 
 }  // namespace muster::reconcilers

@@ -34,10 +34,6 @@ client::Ptr<Object<crds::TrainingJob>> array_of(const Object<crds::TrainingJob>&
 // was admitted.
 crds::Effective effective_values(const crds::TrainingJob& job, const Caches& caches);
 
-// The first field of the spec that placement can decide about but this version cannot carry out on a cluster,
-// and what to do instead. nullopt: there is none. `muster simulate` takes all such fields.
-std::optional<std::string> not_supported(const crds::TrainingJobSpec& spec);
-
 // The job's spec has its effective values filled in.
 Translation translate_job(const Object<crds::TrainingJob>& job, const Caches& caches);
 

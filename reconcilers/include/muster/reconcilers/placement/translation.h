@@ -15,7 +15,7 @@ namespace muster::reconcilers {
 // What a TrainingJob asks of placement, or why it cannot be asked.
 struct Translation {
   std::optional<std::string> invalid;          // can never run as it is
-  std::string invalid_reason = "InvalidSpec";  // NotSupported or PolicyViolation
+  std::string invalid_reason = "InvalidSpec";  // or PolicyViolation
   // Valid, but not to be placed now: volumes, the namespace's account, pods that have the names of its own.
   std::optional<std::string> blocked;
   std::string blocked_reason = "NoMatchingNodes";  // or NamespaceNotReady, BackingOff
