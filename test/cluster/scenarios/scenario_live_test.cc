@@ -21,19 +21,26 @@ const std::vector<std::string> kPart = {
     "s10-consolidate",                // moved
     "s13-grow-back",                  // shrinks and grows
     "s15-straddling-gang",            // a gang goes whole
+    "s17-best-rack-has-three",        // no rack is free enough, beside pods of others
+    "s17-the-free-rack",              // a gang in the one rack that is
     "s22-elastic-rack",               // a node fails
     "s23-inference-scales",           // a service takes its quota
+    "s26-the-aligned-node",           // NUMA nodes
+    "s41-five-pods-on-three-nodes",   // a gang on as few nodes as suffice
+    "r4-30-affinity-to-a-running-job",
+    "r4-32-topology-spread",
 };
 
 std::vector<std::string> chosen() {
   if (!full_size()) return kPart;
-  std::vector<std::string> all;
+  std::vector<std::string> all = kPart;
   for (const auto& entry : std::filesystem::directory_iterator(MUSTER_SCENARIOS)) {
     const auto& path = entry.path();
     if (!path.filename().string().starts_with("s") || path.extension() != ".yaml") continue;
     if (why_not_live(read_scenario(path)).empty()) all.push_back(path.stem().string());
   }
   std::ranges::sort(all);
+  all.erase(std::ranges::unique(all).begin(), all.end());
   return all;
 }
 
