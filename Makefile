@@ -62,7 +62,8 @@ beside-controlplane = $(1) & plane=$$!; $(2) || { kill $$plane; exit 1; }; wait 
 # wait. In the CPU time that they leave, the sanitizers' programs are compiled, and those are run that watch no clock.
 test:
 	@scripts/install-deps.sh --node --monitoring
-	@$(call beside-controlplane,{ $(MAKE) controlplane; scripts/build-controlplane.sh --gpu-plugin >/dev/null; },\
+	@$(call beside-controlplane,{ $(MAKE) controlplane; scripts/build-controlplane.sh --gpu-plugin >/dev/null; \
+	  scripts/build-controlplane.sh --containerd >/dev/null; },\
 	  $(MAKE) build-release TARGETS=release_tests)
 	@failed=0; log=build/sanitizers.log; \
 	  scripts/spare-cpu.sh $(MAKE) sanitizers-without-clock >$$log 2>&1 & spare=$$!; \
@@ -90,6 +91,7 @@ test-node:
 	@scripts/install-deps.sh --node
 	@$(MAKE) controlplane
 	@scripts/build-controlplane.sh --gpu-plugin >/dev/null
+	@scripts/build-controlplane.sh --containerd >/dev/null
 	@$(MAKE) build-release TARGETS="muster muster_node_test"
 	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^node$$'
 

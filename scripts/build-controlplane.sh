@@ -7,6 +7,7 @@
 #
 #   --gpu-plugin   the plugin of real nodes (test/cluster/controlplane/gpu-plugin) instead; named first
 #   --servers V    the API server and the controller manager of Kubernetes V instead: 1.34 or 1.35
+#   --containerd   containerd 2 with its shim and ctr beside it (test/cluster/containerd) instead
 #   --helm         Helm instead, of the version in test/cluster/delivery/go.mod: some four minutes cold
 #   --health       what Flux and Argo CD judge health with (test/cluster/delivery/health) instead
 #   --flux         Flux's kustomize-controller (test/cluster/delivery/flux) instead, with its CRD beside it
@@ -33,6 +34,9 @@ case ${1:-} in
     fi
     wanted=" $1" && shift ;;
   --gpu-plugin) program=gpu-plugin package=./gpu-plugin main=gpu-plugin/main.go ;;
+  --containerd)
+    source=$root/test/cluster/containerd program=containerd main=
+    package=github.com/containerd/containerd/v2/cmd/containerd ;;
   --helm) program=helm source=$root/test/cluster/delivery package=helm.sh/helm/v4/cmd/helm main= ;;
   --health) program=health source=$root/test/cluster/delivery/health ;;
   --argocd) program=argocd source=$root/test/cluster/delivery/health package=./argocd main=argocd/main.go ;;
@@ -58,7 +62,8 @@ fi
 kubernetes=$(sed -n 's/^\tk8s\.io\/kubernetes v\(1\.[0-9]*\.[0-9]*\)$/\1/p' "$versions")
 say() { echo "$program: $*" >&2; }
 fail() { say "$*"; exit 1; }
-[[ -n $kubernetes ]] || fail "no version of k8s.io/kubernetes in $versions"
+containerd=$(sed -n 's/.*github\.com\/containerd\/containerd\/v2 v\([0-9.]*\).*/\1/p' "$source/go.mod" | head -1)
+[[ -n $kubernetes || $program == containerd ]] || fail "no version of k8s.io/kubernetes in $versions"
 
 # True if $1 is a Go of at least 1.$go_minor.
 new_enough() {
@@ -98,13 +103,15 @@ fi
 find_go
 helm=$(sed -n 's/^\thelm\.sh\/helm\/v4 \(v[0-9.]*\).*/\1/p' "$source/go.mod")
 [[ $program == helm ]] || helm=
-say "building it, of ${helm:-Kubernetes $kubernetes}, with $(GOTOOLCHAIN=local "$go" env GOVERSION) (minutes, once)"
+of=${helm:-Kubernetes $kubernetes}
+[[ $program == containerd ]] && of="containerd $containerd"
+say "building it, of $of, with $(GOTOOLCHAIN=local "$go" env GOVERSION) (minutes, once)"
 start=$SECONDS
 mkdir -p "$directory"
 temporary=$binary.$$
 trap 'rm -f "$temporary"' EXIT
 version=k8s.io/component-base/version
-IFS=. read -r major minor _ <<<"$kubernetes"
+IFS=. read -r major minor _ <<<"${kubernetes:-0.0.0}"
 (
   cd "$source"
   env GOTOOLCHAIN=local CGO_ENABLED=0 "$go" build -buildvcs=false -trimpath -mod=readonly -modfile=$modules.mod \
@@ -118,6 +125,11 @@ crds() {
   chmod u+w "$directory"/*.yaml
 }
 case $program in
+  containerd)
+    for tool in containerd-shim-runc-v2 ctr; do
+      (cd "$source" && env GOTOOLCHAIN=local CGO_ENABLED=0 "$go" build -buildvcs=false -trimpath -mod=readonly \
+        -ldflags "-s -w" -o "$directory/$tool" "github.com/containerd/containerd/v2/cmd/$tool" 9>&- >&2)
+    done ;;
   flux) crds "$package" config/crd/bases ;;
   argocd) crds github.com/argoproj/argo-cd/v3 manifests/crds && rm -f "$directory/kustomization.yaml" ;;
 esac

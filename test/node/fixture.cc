@@ -174,11 +174,12 @@ std::unique_ptr<NodeCluster> NodeCluster::start() {
   return result;
 }
 
-testcluster::RealNode NodeCluster::start_real_node(int number) {
-  auto node = testcluster::RealNode::start(cluster_->real(), {.name = "real-" + std::to_string(number),
-                                                              .number = number,
-                                                              .images = {archive("muster"), archive("test")},
-                                                              .sandbox_image = kTestImage});
+testcluster::RealNode NodeCluster::start_real_node(int number, testcluster::RealNodeOptions options) {
+  options.name = "real-" + std::to_string(number);
+  options.number = number;
+  options.images = {archive("muster"), archive("test")};
+  options.sandbox_image = kTestImage;
+  auto node = testcluster::RealNode::start(cluster_->real(), options);
   if (!node) throw std::runtime_error(node.error());
   return std::move(*node);
 }

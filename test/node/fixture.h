@@ -40,9 +40,9 @@ class NodeCluster {
 
   Cluster& cluster() { return *cluster_; }
   testcluster::RealNode& node() { return *node_; }
-  // A real node of 4 GPUs, "real-<number>"; 0 is node(). Who has started it stops it, and removes its Node
-  // object.
-  testcluster::RealNode start_real_node(int number);
+  // A real node of 4 GPUs, "real-<number>", with what else the options say; 0 is node(). Who has started it
+  // stops it, and removes its Node object.
+  testcluster::RealNode start_real_node(int number, testcluster::RealNodeOptions options = {});
 
   // A container that runs test/node/programs/<program> with this environment, and the volumes it needs.
   static json container(const std::string& program, const std::map<std::string, std::string>& environment);

@@ -30,17 +30,23 @@ until_there() {
   done
 }
 
+import=(ctr -n k8s.io images import)
+if [[ -n $NODE_CONTAINERD ]]; then
+  PATH=$NODE_CONTAINERD:$PATH
+  import+=(--local)  # its other way unpacks for overlayfs only
+fi
 containerd --config containerd.toml >containerd.log 2>&1 &
 until_there 30 ctr version
 for image in "$@"; do
-  ctr -n k8s.io images import --snapshotter "$snapshotter" "$image"
+  "${import[@]}" --snapshotter "$snapshotter" "$image"
 done
 
 "$NODE_CONTROLPLANE" kubelet --config=kubelet.yaml --kubeconfig="$NODE_KUBECONFIG" --hostname-override="$NODE_NAME" \
   --node-ip="$NODE_ADDRESS" --node-labels="$NODE_LABELS" >kubelet.log 2>&1 &
 if ((NODE_GPUS > 0)); then
   until_there 60 test -S /var/lib/kubelet/device-plugins/kubelet.sock
-  "$NODE_GPU_PLUGIN" --count "$NODE_GPUS" --prefix "GPU-$NODE_NAME-" >gpu-plugin.log 2>&1 &
+  "$NODE_GPU_PLUGIN" --count "$NODE_GPUS" --prefix "GPU-$NODE_NAME-" --numa "$NODE_NUMA" \
+    --cdi="$NODE_CDI" >gpu-plugin.log 2>&1 &
 fi
 wait -n || true
 fail "one of its programs ended"

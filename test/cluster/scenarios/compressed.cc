@@ -260,7 +260,8 @@ Compressed compress(const Documents& documents, const std::vector<TimedEvent>& e
 
 std::string why_not_live(const Documents& documents) {
   static const std::set<std::string> kKinds = {"Node",    "PriorityClass", "NodePool",         "Queue",
-                                               "Project", "TrainingJob",   "InferenceService", "Expectation"};
+                                               "Project", "TrainingJob",   "InferenceService", "Expectation",
+                                               "Pod"};
   for (const json& d : documents) {
     if (!kKinds.contains(d.value("kind", ""))) return "kind " + d.value("kind", "");
     if (is_kind(d, "NodePool") && weighs_durations(documents)) return "a NodePool beside weighed durations";
@@ -272,7 +273,7 @@ std::string why_not_live(const Documents& documents) {
     if (is_elastic(d) && annotation(d, "runs-for"))
       return "an elastic job with an end: programs on simulated nodes do not slow down";
     for (const json& gpus : gpus_of(d)) {
-      for (const char* part : {"fraction", "memory", "mig", "numaAligned"}) {
+      for (const char* part : {"fraction", "memory", "mig"}) {
         if (gpus.contains(part)) return std::string("gpus.") + part;
       }
     }

@@ -21,6 +21,7 @@ constexpr seconds kHeadStart{3600};
 std::string list_of(const json& document) {
   static const std::map<std::string, std::string> kLists = {
       {"Node", "/api/v1/nodes"},
+      {"Pod", "pods"},
       {"PriorityClass", "/apis/scheduling.k8s.io/v1/priorityclasses"},
       {"NodePool", std::string(kMusterApi) + "nodepools"},
       {"Queue", std::string(kMusterApi) + "queues"},
@@ -29,7 +30,8 @@ std::string list_of(const json& document) {
       {"InferenceService", "inferenceservices"}};
   const std::string& list = kLists.at(document["kind"]);
   const std::string ns = document["metadata"].value("namespace", "");
-  return ns.empty() ? list : kMusterApi + ("namespaces/" + ns + "/") + list;
+  if (ns.empty()) return list;
+  return (is_kind(document, "Pod") ? "/api/v1/" : kMusterApi) + ("namespaces/" + ns + "/") + list;
 }
 std::string path_of(const json& document) {
   return list_of(document) + "/" + document["metadata"]["name"].get<std::string>();
@@ -72,7 +74,7 @@ std::uint64_t LiveObjects::version() const {
 void LiveObjects::make_namespaces(const Documents& documents) {
   std::map<std::string, std::string> project_of;
   for (const json& d : documents) {
-    if (is_kind(d, "TrainingJob") || is_kind(d, "InferenceService"))
+    if (is_kind(d, "TrainingJob") || is_kind(d, "InferenceService") || is_kind(d, "Pod"))
       project_of.try_emplace(d["metadata"]["namespace"]);
   }
   for (const json& d : documents) {

@@ -15,14 +15,20 @@ using testing::IsEmpty;
 
 // One of each kind of thing that happens.
 const std::vector<std::string> kPart = {
-    "s03-reclaim-within-guarantee",                   // reclaim, with a save that takes time
-    "s05b-evicted-only-when-needed",                  // several in turn, and back when others end
-    "s09-preempt-and-resume",                         // preempted, goes on from its checkpoint
-    "s10-consolidate",                                // moved
-    "s13-grow-back",                                  // shrinks and grows
-    "s15-straddling-gang",                            // a gang goes whole
-    "s22-elastic-rack",                               // a node fails
-    "s23-inference-scales",                           // a service takes its quota
+    "s03-reclaim-within-guarantee",   // reclaim, with a save that takes time
+    "s05b-evicted-only-when-needed",  // several in turn, and back when others end
+    "s09-preempt-and-resume",         // preempted, goes on from its checkpoint
+    "s10-consolidate",                // moved
+    "s13-grow-back",                  // shrinks and grows
+    "s15-straddling-gang",            // a gang goes whole
+    "s17-best-rack-has-three",        // no rack is free enough, beside pods of others
+    "s17-the-free-rack",              // a gang in the one rack that is
+    "s22-elastic-rack",               // a node fails
+    "s23-inference-scales",           // a service takes its quota
+    "s26-the-aligned-node",           // NUMA nodes
+    "s41-five-pods-on-three-nodes",   // a gang on as few nodes as suffice
+    "r4-30-affinity-to-a-running-job",
+    "r4-32-topology-spread",
     "r4-210-a-session-that-is-suspended-comes-back",  // suspended, and back in its quota
     "r4-211-sessions-share-their-quota",              // the next one waits for a part of the quota
     "r7-60-waits-until-another-job-is-complete",      // a job that depends on another
@@ -30,7 +36,7 @@ const std::vector<std::string> kPart = {
 
 std::vector<std::string> chosen() {
   if (!full_size()) return kPart;
-  std::vector<std::string> all;
+  std::vector<std::string> all = kPart;
   for (const auto& entry : std::filesystem::directory_iterator(MUSTER_SCENARIOS)) {
     const auto& path = entry.path();
     if (!path.filename().string().starts_with("s") || path.extension() != ".yaml") continue;
@@ -40,6 +46,7 @@ std::vector<std::string> chosen() {
     if (!name.starts_with("s")) all.push_back(name);
   }
   std::ranges::sort(all);
+  all.erase(std::ranges::unique(all).begin(), all.end());
   return all;
 }
 

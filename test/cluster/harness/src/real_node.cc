@@ -109,12 +109,12 @@ std::string cni_config(const std::string& bridge, int number) {
 }
 
 // JSON is YAML.
-std::string kubelet_config(const std::string& address, int number, const std::string& cgroup,
-                           const fs::path& authority, const fs::path& directory) {
-  return json{{"apiVersion", "kubelet.config.k8s.io/v1beta1"},
+std::string kubelet_config(const RealNodeOptions& options, const std::string& address,
+                           const std::string& cgroup, const fs::path& authority, const fs::path& directory) {
+  json config{{"apiVersion", "kubelet.config.k8s.io/v1beta1"},
               {"kind", "KubeletConfiguration"},
               {"address", address},
-              {"port", 10250 + number},
+              {"port", 10250 + options.number},
               {"healthzPort", 0},
               {"authentication",
                {{"anonymous", {{"enabled", false}}},
@@ -133,8 +133,9 @@ std::string kubelet_config(const std::string& address, int number, const std::st
               {"imageGCHighThresholdPercent", 100},
               {"nodeStatusUpdateFrequency", "2s"},
               {"syncFrequency", "5s"},
-              {"logging", {{"verbosity", 1}}}}
-      .dump(2);
+              {"logging", {{"verbosity", 1}}}};
+  if (!options.kubelet.empty()) config.merge_patch(json::parse(options.kubelet));
+  return config.dump(2);
 }
 
 }  // namespace
@@ -195,7 +196,7 @@ Result<RealNode> RealNode::start(TestCluster& cluster, const RealNodeOptions& op
            {"containerd.toml", containerd_config(options, node.directory_)},
            {"cni/10-pods.conflist", cni_config(node.bridge_, options.number)},
            {"kubelet.yaml",
-            kubelet_config(address, options.number, node.cgroup_, cluster.ca_certificate(), node.directory_)},
+            kubelet_config(options, address, node.cgroup_, cluster.ca_certificate(), node.directory_)},
            {"resolv.conf", ""}})
     if (auto written = write_file(node.directory_ / file, text); !written)
       return std::unexpected(written.error());
@@ -211,6 +212,8 @@ Result<RealNode> RealNode::start(TestCluster& cluster, const RealNodeOptions& op
   }
   std::string label_list;
   for (const auto& [key, value] : labels) label_list += (label_list.empty() ? "" : ",") + key + "=" + value;
+  std::string numa;
+  for (const int of : options.numa) numa += (numa.empty() ? "" : ",") + std::to_string(of);
   ProcessSpec spec;
   spec.arguments = {
       "unshare",      "--mount",
@@ -224,7 +227,10 @@ Result<RealNode> RealNode::start(TestCluster& cluster, const RealNodeOptions& op
                       {"NODE_NAME", options.name},
                       {"NODE_ADDRESS", address},
                       {"NODE_LABELS", label_list},
-                      {"NODE_GPUS", std::to_string(options.gpus)}};
+                      {"NODE_GPUS", std::to_string(options.gpus)},
+                      {"NODE_NUMA", numa},
+                      {"NODE_CDI", options.cdi ? "true" : "false"},
+                      {"NODE_CONTAINERD", options.containerd.string()}};
   for (const fs::path& image : options.images) spec.arguments.push_back(image.string());
   spec.log = node.directory_ / "node.log";
   const auto init = spawn(spec);

@@ -27,6 +27,7 @@ struct MemoryApiServer::Address {
       at = slash + 1;
     }
     std::size_t i = parts[0] == "api" ? 2 : 3;
+    if (parts.size() <= i) return;  // of a group: no collection
     for (std::size_t k = 0; k < i; ++k) collection += "/" + parts[k];
     if (parts.size() > i + 2 && parts[i] == "namespaces") {
       ns = parts[i + 1];
@@ -197,6 +198,7 @@ HttpResponse MemoryApiServer::answer(const HttpRequest& request) {
 }
 
 HttpResponse MemoryApiServer::execute(Method method, const Address& address, const json& body) {
+  if (address.collection.empty()) return failure(404, "NotFound", address.path + " not found");
   if (method == Method::kPost) return create(address, body);
   if (method == Method::kGet && address.name.empty()) return list(address.collection);
   auto& all = objects_[address.collection];

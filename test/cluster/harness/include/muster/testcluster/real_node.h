@@ -37,6 +37,12 @@ struct RealNodeOptions {
   std::string model = "NVIDIA-H100-80GB-HBM3";     // label nvidia.com/gpu.product
   int gpu_memory_mib = 81559;                      // label nvidia.com/gpu.memory
   std::map<std::string, std::string> labels = {};  // further ones
+  std::vector<int> numa = {};  // the NUMA node of each GPU, as the plugin tells it; of the rest it does not
+  bool cdi = false;            // the plugin names devices by CDI, in the variable as well; wants a containerd
+  // The folder of containerd 2, its shim and ctr (scripts/build-controlplane.sh --containerd); empty: those
+  // on PATH.
+  std::filesystem::path containerd = {};
+  std::string kubelet = {};  // JSON, merged over the kubelet's configuration
   // Archives as `ctr images import` takes them. There is no registry: what is not here cannot be pulled.
   std::vector<std::filesystem::path> images = {};
   std::string sandbox_image = {};  // of one of them; must have a command that waits
