@@ -446,8 +446,10 @@ constexpr RuleTwin kTwins[] = {
        return !has(self, "scaleToZeroAfter") ||
               (has(self, "minReplicas") && number(self, "minReplicas") == 0);
      }},
-    {"has(self.metric) == has(self.target)",
-     [](J self, P) { return has(self, "metric") == has(self, "target"); }},
+    {"has(self.target) || !has(self.metric)",
+     [](J self, P) { return has(self, "target") || !has(self, "metric"); }},
+    {"has(self.metric) || !has(self.target)",
+     [](J self, P) { return has(self, "metric") || !has(self, "target"); }},
     {"has(self.metric) || has(self.metrics)",
      [](J self, P) { return has(self, "metric") || has(self, "metrics"); }},
     {"has(self.metric) != has(self.name)",

@@ -102,8 +102,11 @@ class Watched {
       const std::string replica = pod["metadata"]["labels"]["muster.dev/job"];
       const int ordinal = std::stoi(replica.substr(replica.rfind('-') + 1));
       const std::string mine = MetricsServers::address(ordinal % kServers);
-      s_.cluster->patch("/api/v1/namespaces/team/pods/" + pod_name + "/status",
-                        {{"status", {{"podIP", mine}, {"podIPs", {{{"ip", mine}}}}}}});
+      const json status = {{"status", {{"podIP", mine}, {"podIPs", {{{"ip", mine}}}}}}};
+      // It may have gone meanwhile.
+      static_cast<void>(s_.cluster->real().request("PATCH",
+                                                   "/api/v1/namespaces/team/pods/" + pod_name + "/status",
+                                                   status.dump(), "application/merge-patch+json"));
     }
   }
 

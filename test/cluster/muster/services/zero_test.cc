@@ -88,10 +88,23 @@ class Servers {
     error_code error;
     asio::read_until(socket, asio::dynamic_buffer(head), "\r\n\r\n", error);
     if (error) return;
+    const std::string address = socket.local_endpoint(error).address().to_string();
     if (head.starts_with("GET /metrics ")) {
-      answer(socket, "vllm:num_requests_running " + std::to_string(running) +
+      answer(socket, "vllm:num_requests_running " + std::to_string(running + count(address, 0)) +
                          "\nvllm:num_requests_waiting 0\nvllm:request_success_total " +
                          std::to_string(answered) + "\n");
+    } else if (head.starts_with("GET /words ")) {
+      count(address, 1);
+      asio::write(socket,
+                  asio::buffer(std::string("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")),
+                  error);
+      for (int word = 0; word < kWords && !error; ++word) {
+        asio::write(socket, asio::buffer(std::string("data: word\n\n")), error);
+        std::this_thread::sleep_for(50ms);
+      }
+      asio::write(socket, asio::buffer(std::string("data: [DONE]\n\n")), error);
+      count(address, -1);
+      ++answered;
     } else if (head.starts_with("GET /stream ")) {
       asio::write(socket,
                   asio::buffer(
@@ -114,7 +127,15 @@ class Servers {
         error);
   }
 
+  // Streams of words that this address serves now.
+  int count(const std::string& address, int more) {
+    const std::lock_guard lock(mutex_);
+    return streams_[address] += more;
+  }
+
+  static constexpr int kWords = 10;
   int port_;
+  std::map<std::string, int> streams_;
   asio::io_context io_;
   tcp::acceptor acceptor_{io_};
   std::atomic<bool> stopping_ = false;
@@ -220,7 +241,8 @@ class Zero : public testing::Test {
       return !a.ip.empty();
     });
     if (!runs) throw std::runtime_error("the activator's pod has no address");
-    const auto kubeconfig =
+    // Once: the file is written in place, and an activator that starts may be reading it.
+    static const auto kubeconfig =
         s_.cluster->real().service_account_kubeconfig("muster-system", "muster-activator");
     if (!kubeconfig) throw std::runtime_error(kubeconfig.error());
     testcluster::ProcessSpec spec;
@@ -412,6 +434,138 @@ TEST_F(Zero, ANewOperatorThatHasHeardFromNoActivatorYetLeadsRequestsOn) {
     return led_to() == 1 && slice()["endpoints"][0]["addresses"][0] == one.ip;
   })) << slice().dump(2);
   ::kill(two.process.pid, SIGCONT);
+}
+
+// --- under load
+
+// Where a connection that is opened now goes, as kube-proxy would send it: to the activators, or to the pods
+// that serve. It learns of changes a moment later.
+class Proxy {
+ public:
+  explicit Proxy(std::function<std::vector<std::pair<std::string, int>>()> read)
+      : thread_([this, read = std::move(read)] {
+          while (!stops_) {
+            auto now = read();
+            {
+              const std::lock_guard lock(mutex_);
+              targets_ = std::move(now);
+            }
+            std::this_thread::sleep_for(300ms);
+          }
+        }) {}
+  ~Proxy() {
+    stops_ = true;
+    thread_.join();
+  }
+  std::optional<std::pair<std::string, int>> next() {
+    const std::lock_guard lock(mutex_);
+    if (targets_.empty()) return std::nullopt;
+    return targets_[turn_++ % targets_.size()];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::pair<std::string, int>> targets_;
+  std::size_t turn_ = 0;
+  std::atomic<bool> stops_ = false;
+  std::thread thread_;
+};
+
+// The time to the first word, in seconds; nothing: it broke off, or was refused.
+std::optional<double> stream_words(const std::string& address, int port) {
+  const auto begin = std::chrono::steady_clock::now();
+  try {
+    Request request(address, port, "/words");
+    if (request.until("data: ").find("HTTP/1.1 200") != 0) return std::nullopt;
+    const std::chrono::duration<double> first = std::chrono::steady_clock::now() - begin;
+    return request.all().ends_with("data: [DONE]\n\n") ? std::optional(first.count()) : std::nullopt;
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::string percentiles(std::vector<double> seconds) {
+  if (seconds.empty()) return "none";
+  std::ranges::sort(seconds);
+  const auto at = [&](std::size_t percent) {
+    return std::to_string(static_cast<int>(1000 * seconds[(seconds.size() - 1) * percent / 100])) + " ms";
+  };
+  return "p50 " + at(50) + ", p99 " + at(99) + ", longest " + at(100);
+}
+
+// MUSTER_FULL_SIZE: 500 clients, each with 10 streamed requests, one after the other.
+TEST_F(Zero, UnderLoadItComesFromZeroGrowsAndLosesNoRequest) {
+  const int clients = full_size() ? 500 : 60, each = full_size() ? 10 : 3;
+  Servers servers;
+  json service = goes_to_zero(servers.port(), 4);
+  service["spec"]["autoscaling"]["target"] = std::to_string(clients / 4);
+  service["spec"]["drainSeconds"] = 5;
+  s_.cluster->create(service);
+  std::vector<std::string> activators;
+  for (const char* name : {"load-1", "load-2"}) activators.push_back(start_activator(name, "1000").ip);
+  ASSERT_TRUE(wait_size(0, 120s)) << s_.say("web");
+  ASSERT_TRUE(s_.wait_pods("web", 0));
+  ASSERT_TRUE(s_.cluster->wait(20s, [] { return led_to() == 2; })) << slice().dump(2);
+
+  Proxy proxy([&] {
+    std::vector<std::pair<std::string, int>> all;
+    const json there = slice();
+    if (!there.is_null()) {
+      for (const auto& endpoint : there["endpoints"]) all.emplace_back(endpoint["addresses"][0], port());
+    }
+    if (!all.empty()) return all;
+    for (const auto& pod : s_.pods("web")) {
+      const bool ready =
+          std::ranges::any_of(pod["status"].value("conditions", json::array()),
+                              [](const json& c) { return c["type"] == "Ready" && c["status"] == "True"; });
+      if (ready && !pod["metadata"].contains("deletionTimestamp"))
+        all.emplace_back(pod["status"]["podIP"], servers.port());
+    }
+    return all;
+  });
+  std::mutex mutex;
+  std::vector<double> from_zero, later;
+  int lost = 0, most = 0;
+  {
+    std::list<std::thread> threads;
+    std::atomic<int> at_work = clients;
+    for (int i = 0; i < clients; ++i) {
+      threads.emplace_back([&] {
+        for (int n = 0; n < each; ++n) {
+          auto to = proxy.next();
+          for (int wait = 0; !to && wait < 100; ++wait) std::this_thread::sleep_for(100ms), to = proxy.next();
+          const auto took = to ? stream_words(to->first, to->second) : std::nullopt;
+          const std::lock_guard lock(mutex);
+          if (took) (n == 0 ? from_zero : later).push_back(*took);
+          lost += took ? 0 : 1;
+        }
+        --at_work;
+      });
+    }
+    while (at_work > 0) {
+      most = std::max(most, s_.status("web").value("readyReplicas", 0));
+      std::this_thread::sleep_for(200ms);
+    }
+    for (auto& thread : threads) thread.join();
+  }
+  EXPECT_EQ(lost, 0);
+  EXPECT_EQ(from_zero.size() + later.size(), static_cast<std::size_t>(clients * each));
+  EXPECT_GE(most, 1) << s_.say("web");
+
+  // The same request with and without an activator in the path.
+  std::vector<double> direct, through;
+  const auto to = proxy.next();
+  for (int n = 0; n < 20 && to; ++n) {
+    if (const auto took = stream_words(to->first, servers.port())) direct.push_back(*took);
+    if (const auto took = stream_words(activators[0], port())) through.push_back(*took);
+  }
+  EXPECT_EQ(through.size(), 20U);
+  std::cout << clients << " clients x " << each << " streams: " << lost << " lost, up to " << most
+            << " replicas\nfirst word of the first request, from zero: " << percentiles(from_zero)
+            << "\nfirst word of all others: " << percentiles(later)
+            << "\none client, first word, direct: " << percentiles(direct)
+            << "\none client, first word, through an activator: " << percentiles(through) << "\n";
+  ASSERT_TRUE(wait_size(0, 120s)) << s_.say("web");
 }
 
 }  // namespace
