@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "muster/client/informer.h"
-#include "rows.h"
+#include "rows/rows.h"
 
 namespace muster::ui {
 namespace {

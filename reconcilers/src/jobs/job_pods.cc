@@ -11,11 +11,11 @@
 #include "muster/reconcilers/common/log.h"
 #include "muster/reconcilers/placement/placement_specs.h"
 #include "muster/reconcilers/pods/gpu_share.h"
-#include "muster/reconcilers/pods/hami.h"
 #include "muster/reconcilers/pods/names.h"
 #include "muster/reconcilers/pods/pod_builder.h"
 #include "muster/reconcilers/pods/pod_identity.h"
 #include "muster/reconcilers/sharing/gpu_holders.h"
+#include "muster/reconcilers/sharing/hami.h"
 
 namespace muster::reconcilers {
 namespace {

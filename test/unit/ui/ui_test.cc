@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "assets.h"
-#include "details.h"
 #include "model.h"
-#include "rows.h"
+#include "rows/details.h"
+#include "rows/rows.h"
 #include "who/guard.h"
 
 namespace muster::ui {

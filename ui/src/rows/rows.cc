@@ -1,4 +1,4 @@
-#include "rows.h"
+#include "rows/rows.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,4 +1,4 @@
-#include "details.h"
+#include "rows/details.h"
 
 #include <algorithm>
 #include <map>
@@ -7,7 +7,7 @@
 #include <sstream>
 #include <utility>
 
-#include "rows.h"
+#include "rows/rows.h"
 
 namespace muster::ui {
 namespace {

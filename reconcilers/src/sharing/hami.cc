@@ -1,4 +1,4 @@
-#include "muster/reconcilers/pods/hami.h"
+#include "muster/reconcilers/sharing/hami.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // What HAMi-core is told in pods, and how it comes into them.
-#include "muster/reconcilers/pods/hami.h"
+#include "muster/reconcilers/sharing/hami.h"
 
 #include <gmock/gmock.h>
 
