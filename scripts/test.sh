@@ -16,6 +16,7 @@ run() {
     sed -n '/tests passed/,$p' "$log"
     grep -om1 'a real node cannot run here.*' "$log" || true
     grep -hom1 'no browser: .*' "build/$preset/Testing/Temporary/LastTest.log" || true
+    grep -hom1 'no notebook server: .*' "build/$preset/Testing/Temporary/LastTest.log" || true
     grep -hom1 'no history: .*' "build/$preset/Testing/Temporary/LastTest.log" || true
     grep -hom1 'Prometheus is not installed.*' "build/$preset/Testing/Temporary/LastTest.log" || true
     # What had to be repeated because the machine was busy.
