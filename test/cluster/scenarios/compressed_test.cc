@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 namespace muster::test {
 namespace {
@@ -45,6 +47,21 @@ INSTANTIATE_TEST_SUITE_P(Scenario, Hurried, testing::ValuesIn(files()), [](const
   std::ranges::replace(name, '-', '_');
   return name;
 });
+
+// What is not played live is said here. Whoever adds such a scenario adds its reason.
+TEST(NotLive, IsWhatIsListedHere) {
+  const std::map<std::string, std::string> known = {{"s26-aligned-of-two-gangs", "gpus.numaAligned"},
+                                                    {"s26-no-aligned-node", "gpus.numaAligned"},
+                                                    {"s26-the-aligned-node", "gpus.numaAligned"}};
+  for (const auto& file : files()) {
+    const std::string name = file.stem().string();
+    const auto why = why_not_live(read_scenario(file));
+    if (why.empty()) continue;
+    const auto listed = known.find(name);
+    ASSERT_NE(listed, known.end()) << name << ": " << why;
+    EXPECT_EQ(listed->second, why) << name;
+  }
+}
 
 TEST(Compressed, InstantsAreAGapApartAndDurationsFollow) {
   const Documents documents = {

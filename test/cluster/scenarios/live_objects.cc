@@ -27,8 +27,9 @@ std::string list_of(const json& document) {
       {"Project", std::string(kMusterApi) + "projects"},
       {"TrainingJob", "trainingjobs"},
       {"InferenceService", "inferenceservices"}};
-  const std::string& list = kLists.at(document["kind"]);
   const std::string ns = document["metadata"].value("namespace", "");
+  if (is_kind(document, "Pod")) return "/api/v1/namespaces/" + ns + "/pods";
+  const std::string& list = kLists.at(document["kind"]);
   return ns.empty() ? list : kMusterApi + ("namespaces/" + ns + "/") + list;
 }
 std::string path_of(const json& document) {
@@ -72,7 +73,7 @@ std::uint64_t LiveObjects::version() const {
 void LiveObjects::make_namespaces(const Documents& documents) {
   std::map<std::string, std::string> project_of;
   for (const json& d : documents) {
-    if (is_kind(d, "TrainingJob") || is_kind(d, "InferenceService"))
+    if (is_kind(d, "TrainingJob") || is_kind(d, "InferenceService") || is_kind(d, "Pod"))
       project_of.try_emplace(d["metadata"]["namespace"]);
   }
   for (const json& d : documents) {

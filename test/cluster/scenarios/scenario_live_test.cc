@@ -23,6 +23,10 @@ const std::vector<std::string> kPart = {
     "s15-straddling-gang",            // a gang goes whole
     "s22-elastic-rack",               // a node fails
     "s23-inference-scales",           // a service takes its quota
+    "s06-pack-spread",                // fractions
+    "s25-memory-overcommit",          // shares of memory
+    "s24-eighth-mig-slice",           // slices
+    "s17-best-rack-has-three",        // pods of others
 };
 
 std::vector<std::string> chosen() {
