@@ -94,6 +94,31 @@ std::vector<json> gpus_of(const json& document) {
   return all;
 }
 
+// The profiles of slices that the documents ask for.
+std::set<std::string> profiles_in(const Documents& documents) {
+  std::set<std::string> all;
+  for (const json& d : documents) {
+    for (const json& gpus : gpus_of(d)) {
+      if (gpus.contains("mig")) all.insert(gpus["mig"]);
+    }
+  }
+  return all;
+}
+
+// A simulation cuts the GPUs of a pool of mode MIG as it is asked to. On a cluster somebody has cut them, and
+// the device plugin lists the slices in place of the GPUs (its strategy `mixed`): as many as a GPU has of
+// this profile, seven compute slices by those of its name.
+json with_slices(json node, const std::string& profile) {
+  for (const char* list : {"capacity", "allocatable"}) {
+    json& status = node["status"];
+    if (!status.contains(list) || !status[list].contains("nvidia.com/gpu")) continue;
+    const int gpus = std::stoi(status[list]["nvidia.com/gpu"].get<std::string>());
+    status[list].erase("nvidia.com/gpu");
+    status[list]["nvidia.com/mig-" + profile] = std::to_string(gpus * (7 / std::stoi(profile)));
+  }
+  return node;
+}
+
 bool is_elastic(const json& document) {
   const auto roles = document.value("/spec/roles"_json_pointer, json::array());
   return std::ranges::any_of(roles, [](const json& r) { return r.contains("maxReplicas"); });
@@ -236,6 +261,10 @@ Compressed compress(const Documents& documents, const std::vector<TimedEvent>& e
     const auto fails = annotation(d, "fail-at"), recovers = annotation(d, "recover-at");
     if (fails && (!recovers || *recovers > *fails + seconds{60})) instants.insert(*fails + seconds{60});
   }
+  const bool is_cut = std::ranges::any_of(documents, [](const json& d) {
+    return is_kind(d, "NodePool") && d.value("/spec/sharing/mode"_json_pointer, std::string()) == "MIG";
+  });
+  const auto profiles = profiles_in(documents);
   const Clock clock(instants, gap);
   Compressed result;
   result.instants = clock.all();
@@ -251,6 +280,7 @@ Compressed compress(const Documents& documents, const std::vector<TimedEvent>& e
     }
     if (const auto fails = annotation(original, "fail-at"); fails && instants.contains(*fails + seconds{60}))
       result.fault_after = clock.between(*fails, *fails + seconds{60});
+    if (is_cut && is_kind(d, "Node") && !profiles.empty()) d = with_slices(std::move(d), *profiles.begin());
     if (is_kind(d, "TrainingJob") || is_kind(d, "InferenceService"))
       rewrite_workload(d, course_of(original, events), clock);
     result.documents.push_back(std::move(d));
@@ -262,6 +292,7 @@ std::string why_not_live(const Documents& documents) {
   static const std::set<std::string> kKinds = {"Node",    "PriorityClass", "NodePool",         "Queue",
                                                "Project", "TrainingJob",   "InferenceService", "Expectation",
                                                "Pod"};
+  if (profiles_in(documents).size() > 1) return "slices of several profiles: how they are cut is left open";
   for (const json& d : documents) {
     if (!kKinds.contains(d.value("kind", ""))) return "kind " + d.value("kind", "");
     if (is_kind(d, "NodePool") && weighs_durations(documents)) return "a NodePool beside weighed durations";
@@ -272,11 +303,6 @@ std::string why_not_live(const Documents& documents) {
     if (d.contains("/spec/array"_json_pointer)) return "an array: what its indexes do is not told one by one";
     if (is_elastic(d) && annotation(d, "runs-for"))
       return "an elastic job with an end: programs on simulated nodes do not slow down";
-    for (const json& gpus : gpus_of(d)) {
-      for (const char* part : {"fraction", "memory", "mig"}) {
-        if (gpus.contains(part)) return std::string("gpus.") + part;
-      }
-    }
   }
   return {};
 }

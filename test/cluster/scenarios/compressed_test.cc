@@ -46,6 +46,10 @@ INSTANTIATE_TEST_SUITE_P(Scenario, Hurried, testing::ValuesIn(files()), [](const
   return name;
 });
 
+TEST(NotLive, IsNoScenarioOfTheDesign) {
+  for (const auto& file : files()) EXPECT_EQ(why_not_live(read_scenario(file)), "") << file.stem().string();
+}
+
 TEST(Compressed, InstantsAreAGapApartAndDurationsFollow) {
   const Documents documents = {
       json::parse(R"({"apiVersion":"v1","kind":"Node","metadata":{"name":"n1"},

@@ -21,17 +21,16 @@ constexpr seconds kHeadStart{3600};
 std::string list_of(const json& document) {
   static const std::map<std::string, std::string> kLists = {
       {"Node", "/api/v1/nodes"},
-      {"Pod", "pods"},
       {"PriorityClass", "/apis/scheduling.k8s.io/v1/priorityclasses"},
       {"NodePool", std::string(kMusterApi) + "nodepools"},
       {"Queue", std::string(kMusterApi) + "queues"},
       {"Project", std::string(kMusterApi) + "projects"},
       {"TrainingJob", "trainingjobs"},
       {"InferenceService", "inferenceservices"}};
-  const std::string& list = kLists.at(document["kind"]);
   const std::string ns = document["metadata"].value("namespace", "");
-  if (ns.empty()) return list;
-  return (is_kind(document, "Pod") ? "/api/v1/" : kMusterApi) + ("namespaces/" + ns + "/") + list;
+  if (is_kind(document, "Pod")) return "/api/v1/namespaces/" + ns + "/pods";
+  const std::string& list = kLists.at(document["kind"]);
+  return ns.empty() ? list : kMusterApi + ("namespaces/" + ns + "/") + list;
 }
 std::string path_of(const json& document) {
   return list_of(document) + "/" + document["metadata"]["name"].get<std::string>();

@@ -22,15 +22,15 @@ const std::vector<std::string> kPart = {
     "s13-grow-back",                  // shrinks and grows
     "s15-straddling-gang",            // a gang goes whole
     "s17-best-rack-has-three",        // no rack is free enough, beside pods of others
-    "s17-the-free-rack",              // a gang in the one rack that is
     "s22-elastic-rack",               // a node fails
     "s23-inference-scales",           // a service takes its quota
+    "s06-pack-spread",                // fractions
+    "s24-eighth-mig-slice",           // slices
+    "s25-memory-overcommit",          // shares of memory
     "s26-the-aligned-node",           // NUMA nodes
     "s41-five-pods-on-three-nodes",   // a gang on as few nodes as suffice
     "r4-30-affinity-to-a-running-job",
-    "r4-32-topology-spread",
     "r4-210-a-session-that-is-suspended-comes-back",  // suspended, and back in its quota
-    "r4-211-sessions-share-their-quota",              // the next one waits for a part of the quota
     "r7-60-waits-until-another-job-is-complete",      // a job that depends on another
 };
 

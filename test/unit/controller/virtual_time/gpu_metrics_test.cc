@@ -29,6 +29,8 @@ class GpuMetrics : public testing::Test {
         const bool works = busy.contains({node, gpu}), is_bad = failing.contains({node, gpu});
         text += fmt::format("DCGM_FI_DEV_GPU_UTIL{{gpu=\"{}\"}} {}\n", gpu, works ? 90 : 0);
         text += fmt::format("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{{gpu=\"{}\"}} {}\n", gpu, is_bad ? 1 : 0);
+        text += fmt::format("DCGM_FI_DEV_FB_USED{{gpu=\"{}\"}} {}\n", gpu, memory_used);
+        text += fmt::format("DCGM_FI_DEV_FB_FREE{{gpu=\"{}\"}} {}\n", gpu, 100 - memory_used);
       }
       return client::HttpResponse{200, {}, text};
     };
@@ -44,7 +46,7 @@ class GpuMetrics : public testing::Test {
   }
   // (node, GPU) of a pod of one GPU.
   std::pair<std::string, int> gpu_of(const std::string& job) {
-    const json& place = cluster.job(job)["status"]["assignment"]["pods"][0];
+    const json place = cluster.job(job)["status"]["assignment"]["pods"][0];
     return {place["node"], place["gpus"][0]};
   }
   bool until(const std::string& job, const std::string& phase, Duration limit) {
@@ -63,6 +65,7 @@ class GpuMetrics : public testing::Test {
   VirtualCluster cluster;
   std::set<std::pair<std::string, int>> busy, failing;
   std::set<std::string> down;
+  int memory_used = 0;  // of each GPU, in per cent
 };
 
 TEST_F(GpuMetrics, WhoIsIdleForHisTimeoutEndsAndWhoWorksGoesOn) {
@@ -197,6 +200,49 @@ TEST_F(GpuMetrics, OfADaemonSetItsPodOnEachNodeIsRead) {
   EXPECT_THAT(
       pool_condition("MetricsRead")["message"].get<std::string>(),
       HasSubstr("1 of 3 nodes were not read, so nothing on them counts as idle: node node-2: no pod"));
+}
+
+// One node, so that it comes back to the same GPU: as soon as the node is not avoided any more.
+TEST_F(GpuMetrics, WhoHasLeftAFullGpuLeavesItAgainAfterAnHourAndNobodyInItsPlace) {
+  for (int i = 0; i < 3; ++i) {
+    json node = cluster.server.object(kNodes, "node-" + std::to_string(i));
+    node["metadata"]["labels"]["nvidia.com/gpu.memory"] = "81920";
+    node["spec"]["unschedulable"] = i > 0;
+    node["status"]["allocatable"]["nvidia.com/gpu"] = "1";
+    cluster.server.put(kNodes, node);
+  }
+  read_gpus();
+  cluster.add_priority_class("low", 10);
+  cluster.add_priority_class("high", 100);
+  for (const char* name : {"low", "high"}) {
+    cluster.add_job(name, 1, 1, {{"priorityClassName", name}});
+    json roles = cluster.job(name)["spec"]["roles"];
+    roles[0]["gpus"] = {{"memory", "39Gi"}, {"onMemoryPressure", "Priority"}};
+    cluster.edit_job(name, {{"roles", roles}});
+  }
+  cluster.start();
+  ASSERT_TRUE(until("low", "Running", minutes{2}) && until("high", "Running", minutes{2}));
+  ASSERT_EQ(gpu_of("low"), gpu_of("high"));
+  busy.insert(gpu_of("low"));  // else the one that is idle goes
+  cluster.world.run_for(minutes{10});
+  const auto attempt = [&](const char* job) { return cluster.job(job)["status"].value("attempt", 0); };
+  EXPECT_EQ(attempt("low"), 1) << "there is room";
+  memory_used = 97;
+  ASSERT_TRUE(cluster.world.run_until([&] { return cluster.phase("low") == "Queued"; }, minutes{2}));
+  EXPECT_EQ(condition(cluster.job("low"), "Evicted")["reason"], "MemoryPressure");
+  cluster.world.run_for(minutes{1});
+  EXPECT_EQ(cluster.job("low")["status"]["queue"]["reason"], "NoMatchingNodes")
+      << "elsewhere, and nowhere is";
+  cluster.world.run_for(minutes{3});
+  EXPECT_EQ(cluster.phase("low"), "Queued");
+  ASSERT_TRUE(until("low", "Running", minutes{3}));
+  ASSERT_EQ(gpu_of("low"), gpu_of("high"));
+  cluster.world.run_for(minutes{50});
+  EXPECT_EQ(attempt("low"), 2) << "full all the time, but it has just been asked to go";
+  cluster.world.run_for(minutes{15});
+  EXPECT_EQ(attempt("low"), 3);
+  EXPECT_EQ(attempt("high"), 1);
+  EXPECT_THAT(cluster.complaints, IsEmpty());
 }
 
 }  // namespace
