@@ -132,10 +132,21 @@ Outcome<ArrayResult> run_bare_pods(const BenchCluster& cluster, const ArrayLoad&
   return result;
 }
 
+// Kills the process, and starts another one. What the first had in memory counts.
+Outcome<void> kill_muster(BenchCluster& cluster, std::unique_ptr<MusterProcess>& process,
+                          ArrayResult& result) {
+  result.memory_peak = std::max(result.memory_peak, peak_memory(process->pid()));
+  process.reset();  // SIGKILL
+  auto next = cluster.start_muster();
+  if (!next) return std::unexpected(next.error());
+  process = std::move(*next);
+  ++result.kills;
+  return {};
+}
+
 Outcome<ArrayResult> run_array(BenchCluster& cluster, const ArrayLoad& load) {
   auto phase = begin_muster(cluster);
   if (!phase) return std::unexpected(phase.error());
-  MusterProcess& process = *phase->muster;
   Session& s = *phase->session;
   ArrayResult result;
   result.memory_before = phase->memory_before;
@@ -152,9 +163,17 @@ Outcome<ArrayResult> run_array(BenchCluster& cluster, const ArrayLoad& load) {
   // Between two looks at the size of the array.
   const auto deadline = sent + load.timeout;
   int told = 0;
-  while (!has_ended() && error->empty() && process.alive() && steady_clock::now() < deadline) {
+  const auto due = [&] {  // the next kill, by what has been done
+    return result.kills < load.kills &&
+           s.pods().succeeded() >= std::int64_t{load.count} * result.kills / load.kills + 1;
+  };
+  while (!has_ended() && error->empty() && phase->muster->alive() && steady_clock::now() < deadline) {
     s.run_until(std::chrono::seconds(2), has_ended);
     look_at_array(cluster, result);
+    if (!has_ended() && due()) {
+      if (auto next = kill_muster(cluster, phase->muster, result); !next)
+        return std::unexpected(next.error());
+    }
     if (++told % 10 == 0) progress("  " + std::to_string(s.pods().succeeded()) + " pods have succeeded");
   }
   const auto ended = steady_clock::now();
@@ -162,7 +181,7 @@ Outcome<ArrayResult> run_array(BenchCluster& cluster, const ArrayLoad& load) {
   if (s.jobs().phase_of(key) != "Succeeded") {
     return std::unexpected("muster: " + std::to_string(s.pods().succeeded()) + " of " +
                            std::to_string(load.count) + " pods succeeded; " + *error + "; " +
-                           process.last_words());
+                           phase->muster->last_words());
   }
   result.seconds = seconds_between(sent, ended);
   look_at_array(cluster, result);
@@ -172,10 +191,10 @@ Outcome<ArrayResult> run_array(BenchCluster& cluster, const ArrayLoad& load) {
   auto writes = phase->measurement.writes(cluster, s);
   if (!writes) return std::unexpected(writes.error());
   result.writes = std::move(*writes);
-  result.memory_peak = peak_memory(process.pid());
+  result.memory_peak = std::max(result.memory_peak, peak_memory(phase->muster->pid()));
   if (const auto problems = problems_of(s.pods(), load); !problems.empty())
     return std::unexpected("the audit failed:" + problems);
-  process.stop();
+  phase->muster->stop();
   if (auto done = s.clear(kTrainingJobs, [&] { return s.jobs().present() == 0; }); !done)
     return std::unexpected(done.error());
   return result;

@@ -14,6 +14,7 @@ struct ArrayLoad {
   int count = 10'000;            // indexes, of one pod with one GPU each
   int parallelism = 4000;        // how many may be open at once
   int in_flight = 32;            // requests of the bare client
+  int kills = 0;                 // of Muster by SIGKILL, evenly over the run
   std::string runs_for = "10s";  // as KWOK reads it
   std::chrono::seconds timeout{1800};
 };
@@ -23,8 +24,9 @@ struct ArrayResult {
   CpuUse cpu;          // over `seconds`
   // Of an array:
   WriteCounts writes;                               // until all its jobs and pods were gone
-  std::int64_t memory_peak = 0, memory_before = 0;  // Muster's, in bytes
-  std::size_t status_bytes = 0, object_bytes = 0;   // of the array, the most that was seen
+  std::int64_t memory_peak = 0, memory_before = 0;  // Muster's, in bytes; of several processes the largest
+  int kills = 0;
+  std::size_t status_bytes = 0, object_bytes = 0;  // of the array, the most that was seen
 };
 
 // Creates pods with spec.nodeName set, evenly over the nodes, at most `parallelism` of them that have not
