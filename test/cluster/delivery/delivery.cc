@@ -82,9 +82,17 @@ fs::path write_overlay(const fs::path& directory, const Overlay& overlay) {
   resources.insert(resources.end(), overlay.resources.begin(), overlay.resources.end());
   for (const auto& ns : overlay.namespaces) {
     write(directory / ns, ns, {"restricted/namespace"}, {});
-    resources.push_back(ns);
+    if (overlay.ns.empty()) resources.push_back(ns);
   }
-  write(directory, overlay.ns, resources, overlay.components);
+  if (overlay.ns.empty() || overlay.namespaces.empty()) {
+    write(directory, overlay.ns, resources, overlay.components);
+    return directory;
+  }
+  // An overlay's namespace is that of all that is in it, so the namespaces of Projects stand beside it.
+  write(directory / "muster", overlay.ns, resources, overlay.components);
+  resources = {"muster"};
+  resources.insert(resources.end(), overlay.namespaces.begin(), overlay.namespaces.end());
+  write(directory, "", resources, {"restricted/account"});
   return directory;
 }
 

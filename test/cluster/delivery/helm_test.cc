@@ -113,6 +113,9 @@ TEST(Chart, RendersWhatKustomizeRenders) {
       {"muster-system",
        {.components = {"restricted"}, .namespaces = {"nlp", "vision"}},
        "restrictNetwork=true,namespaces={nlp,vision}"},
+      {"gpu",
+       {.ns = "gpu", .components = {"restricted"}, .namespaces = {"nlp"}},
+       "restrictNetwork=true,namespaces={nlp}"},
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.ns + " " + c.values);
