@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "service_past.h"
+#include "one/service_past.h"
 #include "tables.h"
 #include "who/rights.h"
 

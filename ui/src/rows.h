@@ -13,7 +13,7 @@
 #include "muster/client/pod.h"
 #include "muster/crds/crds.h"
 #include "muster/ui/wanted_gpus.h"
-#include "service_past.h"
+#include "one/service_past.h"
 
 namespace muster::ui {
 

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "assets.h"
-#include "details.h"
 #include "model.h"
+#include "one/details.h"
 #include "rows.h"
 #include "who/guard.h"
 

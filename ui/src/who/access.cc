@@ -4,11 +4,11 @@
 #include <utility>
 #include <vector>
 
-#include "details.h"
 #include "muster/client/curl_transport.h"
 #include "muster/client/task_group.h"
 #include "muster/crds/crds.h"
 #include "muster/ui/what_helps.h"
+#include "one/details.h"
 
 namespace muster::ui {
 namespace {

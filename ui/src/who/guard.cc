@@ -9,8 +9,8 @@
 #include <system_error>
 #include <utility>
 
-#include "details.h"
 #include "muster/ui/what_helps.h"
+#include "one/details.h"
 
 namespace muster::ui {
 namespace {

@@ -1,4 +1,4 @@
-#include "details.h"
+#include "one/details.h"
 
 #include <algorithm>
 #include <map>

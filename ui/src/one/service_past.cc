@@ -1,4 +1,4 @@
-#include "service_past.h"
+#include "one/service_past.h"
 
 #include <nlohmann/json.hpp>
 #include <string_view>
