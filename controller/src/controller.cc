@@ -36,8 +36,6 @@ constexpr Duration kMinAhead = milliseconds{100};
 constexpr Duration kStopDeadline = seconds{24};
 constexpr Duration kEventsDeadline = kStopDeadline + seconds{3};
 constexpr Duration kLeaseDeadline = kEventsDeadline + milliseconds{2500};
-// How often it is looked whether the API server has a kind that it may do without.
-constexpr Duration kDiscoverAgain = seconds{30};
 // A pod whose request got no answer may come to be for so long.
 constexpr Duration kMayArrive = seconds{15};
 
@@ -340,23 +338,6 @@ void Controller::Impl::start_watches() {
   watch(caches.service_accounts);
   watch(caches.role_bindings);
   watch(caches.network_policies);
-}
-
-client::Task<void> Controller::Impl::follow_topologies() {
-  const auto& kind = reconcilers::kNodeTopologies;
-  const std::string group = "/apis/" + kind.group + "/" + kind.version;
-  bool slept = true;
-  while (slept && !stopping) {
-    client::HttpRequest question;
-    question.target = group;
-    const auto answer = co_await api.raw(std::move(question));
-    const bool is_known = answer && (answer->status == 200 || answer->status == 404);
-    const bool is_served = is_known && answer->body.contains('"' + kind.plural + '"');
-    // What it knew goes with the kind: the API server deletes the objects first.
-    if (is_known && !is_served) watching_topologies.cancel();
-    if (is_served && watching_topologies.empty() && !stopping) watching_topologies.spawn(topologies.run());
-    slept = co_await env.clock.sleep_for(kDiscoverAgain);
-  }
 }
 
 client::Task<Ended> Controller::Impl::run() {

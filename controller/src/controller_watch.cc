@@ -1,5 +1,6 @@
 // Watch -> cache -> keys: who is to look again at what, when an object has changed.
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "controller_impl.h"
@@ -28,6 +29,9 @@ bool is_other_health(const client::Node& a, const client::Node& b) {
   return a.ready != b.ready || a.unschedulable != b.unschedulable || a.deleting != b.deleting ||
          a.taints != b.taints || a.annotations != b.annotations;
 }
+
+// How often it is looked whether the API server has a kind that it may do without.
+constexpr client::Duration kDiscoverAgain = std::chrono::seconds{30};
 
 }  // namespace
 
@@ -373,6 +377,23 @@ void Controller::Impl::add_jobs_in(const std::string& ns) {
   const auto& all = caches.jobs.store().all();
   for (auto it = all.lower_bound(ns + "/"); it != all.end() && it->second->meta.ns == ns; ++it)
     job_runner.add(it->first);
+}
+
+client::Task<void> Controller::Impl::follow_topologies() {
+  const auto& kind = reconcilers::kNodeTopologies;
+  const std::string group = "/apis/" + kind.group + "/" + kind.version;
+  bool slept = true;
+  while (slept && !stopping) {
+    client::HttpRequest question;
+    question.target = group;
+    const auto answer = co_await api.raw(std::move(question));
+    const bool is_known = answer && (answer->status == 200 || answer->status == 404);
+    const bool is_served = is_known && answer->body.contains('"' + kind.plural + '"');
+    // What it knew goes with the kind: the API server deletes the objects first.
+    if (is_known && !is_served) watching_topologies.cancel();
+    if (is_served && watching_topologies.empty() && !stopping) watching_topologies.spawn(topologies.run());
+    slept = co_await env.clock.sleep_for(kDiscoverAgain);
+  }
 }
 
 }  // namespace muster::controller

@@ -197,12 +197,6 @@ TEST_F(Progress, AbsurdNumbersStayNumbers) {
   EXPECT_EQ(progress().lost, pl::WorkTime{0});
 }
 
-crds::TrainingJobSpec with(crds::Role role) {
-  crds::TrainingJobSpec spec;
-  spec.roles.push_back(std::move(role));
-  return spec;
-}
-
 TEST(OtherPod, HasAllItsLabels) {
   client::Pod pod;
   pod.labels = {{"muster.dev/job", "a"}};

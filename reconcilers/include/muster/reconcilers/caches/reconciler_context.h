@@ -26,7 +26,6 @@ struct Totals {
 };
 
 class GpuHolders;
-class Rights;
 class ActivityMonitor;
 
 // What all reconcilers share. One event loop owns it; there are no locks.
@@ -49,7 +48,6 @@ struct ReconcilerContext {
   ActivityMonitor* activity_monitor = nullptr;  // nullptr: nobody asks sessions about their use
   GpuHolders* gpu_holders = nullptr;            // nullptr: shares of GPUs are not given out
   Ledger* ledger = nullptr;                     // nullptr: nobody counts what work uses
-  Rights* rights = nullptr;                     // nullptr: the account may do everything
   std::string own_namespace = "muster-system";  // where Muster's processes run
 
   crds::Time now() const { return std::chrono::floor<std::chrono::seconds>(env.clock.wall()); }
