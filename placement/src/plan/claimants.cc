@@ -17,6 +17,8 @@
 namespace muster::placement {
 namespace {
 
+// Of those who have found room to grow and may not take it yet, so many are searched for in each plan, and so
+// many more who find it for the first time.
 constexpr int kMaxTooEarly = 100;
 
 }  // namespace
@@ -27,11 +29,7 @@ void Claimants::begin_round() {
 }
 
 void Claimants::begin_growth() {
-  too_early_ = 0;
-}
-
-bool Claimants::enough_are_too_early() const {
-  return too_early_ >= kMaxTooEarly;
+  too_early_ = new_to_room_ = 0;
 }
 
 bool Claimants::start(JobId id, const ServiceOrder& order) {
@@ -158,19 +156,48 @@ Time Claimants::stands_until(const Job& j) const {
   return j.progress.resized && j.grown_in != s_.plans ? *j.progress.resized + j.spec.grow_after : Time{};
 }
 
+// What there was before its size changed is what it has grown by, or was taken from it.
+bool Claimants::has_noted_room(const Job& j) const {
+  return j.room_since && !(j.progress.resized && *j.room_since < *j.progress.resized);
+}
+
 // Room that comes bit by bit is taken in one go, when it has been there for a while. Nothing is held
-// meanwhile.
+// meanwhile. Absent: to take it never pays.
+std::optional<Time> Claimants::may_take_room(const Growth::GrowthClaim& claim, PoolId pool,
+                                             const Resources& grows_by) const {
+  const Job& j = s_.job(claim.job);
+  const auto pays = growth_pays(claim, pool, grows_by, *j.room_since);
+  if (!pays) return std::nullopt;
+  return std::max({*pays, *j.room_since + j.spec.grow_quiet, stands_until(j)});
+}
+
+// Where very many could grow, those behind the first are not searched for in every plan. Whoever has found
+// room counts as finding it still, until it may take it: then it is searched for in any case.
+bool Claimants::waits_without_a_search(const Growth::GrowthClaim& claim, PoolId pool,
+                                       const Resources& grows_by) {
+  const Job& j = s_.job(claim.job);
+  if (j.started_in == s_.plans || j.grown_in == s_.plans) return false;
+  if (!has_noted_room(j)) {
+    if (new_to_room_ < kMaxTooEarly) return false;
+    soonest(s_.pool(pool).due, now_ + seconds(1));
+    return true;
+  }
+  const auto from = may_take_room(claim, pool, grows_by);
+  if (too_early_ < kMaxTooEarly || (from && *from <= now_)) return false;
+  if (from) soonest(s_.pool(pool).due, *from);
+  return true;
+}
+
 bool Claimants::is_too_early(const Growth::GrowthClaim& claim, PoolId pool, const Resources& grows_by) {
   Job& j = s_.job(claim.job);
   // It starts with all there is for it, and grows by all.
   if (j.started_in == s_.plans || j.grown_in == s_.plans) return false;
-  // What there was before its size changed is what it has grown by, or was taken from it.
-  if (!j.room_since || (j.progress.resized && *j.room_since < *j.progress.resized)) j.room_since = now_;
-  Time due = std::max(*j.room_since + j.spec.grow_quiet, stands_until(j));
-  const auto pays = growth_pays(claim, pool, grows_by, *j.room_since);
-  if (pays && *pays <= now_ && due <= now_) return false;
-  if (pays) soonest(s_.pool(pool).due, std::max(due, *pays));
-  ++too_early_;
+  const bool is_new = !has_noted_room(j);
+  if (is_new) j.room_since = now_;
+  const auto from = may_take_room(claim, pool, grows_by);
+  if (from && *from <= now_) return false;
+  if (from) soonest(s_.pool(pool).due, *from);
+  ++(is_new ? new_to_room_ : too_early_);
   return true;
 }
 
@@ -202,6 +229,7 @@ bool Claimants::grow(const Growth::GrowthClaim& claim, PoolId pool, const std::v
   const Resources free = free_in(s_.pool(pool));
   const Resources into_free_room = claim.asked * steps_of_growth(s_, claim, free);
   const Resources with_victims = claim.asked * steps_of_growth(s_, claim, free + s_.tree().preemptible(pool));
+  if (waits_without_a_search(claim, pool, into_free_room)) return false;
   for (const View view : {View::kNow, View::kTarget}) {
     if (broken_bound(s_, claim.path, pool, claim.asked, applicant(j.spec), view)) continue;
     if (view == View::kTarget && nobody_leaves(pool, claim.path)) continue;

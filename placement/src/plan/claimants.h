@@ -31,9 +31,7 @@ class Claimants {
   void begin_growth();  // in a pool
   // The running elastic job gets further pods; false: it is refused, or has to wait for a while.
   bool grow(const Growth::GrowthClaim& claim, PoolId pool, const std::vector<Resources>& fair);
-  // So many jobs of the pool wait until room has been there for long enough that they take it first.
-  bool enough_are_too_early() const;
-  bool some_are_too_early() const { return too_early_ > 0; }
+  bool some_are_too_early() const { return too_early_ + new_to_room_ > 0; }
 
   // In this round somebody was refused who may find room now that this one has started or grown: it may be a
   // victim, or be over its share.
@@ -58,6 +56,10 @@ class Claimants {
   void note_refused(const Claimant& claimant);
 
   Time stands_until(const Job& job) const;
+  bool has_noted_room(const Job& job) const;
+  std::optional<Time> may_take_room(const Growth::GrowthClaim& claim, PoolId pool,
+                                    const Resources& grows_by) const;
+  bool waits_without_a_search(const Growth::GrowthClaim& claim, PoolId pool, const Resources& grows_by);
   bool is_too_early(const Growth::GrowthClaim& claim, PoolId pool, const Resources& grows_by);
   std::optional<Time> growth_pays(const Growth::GrowthClaim& claim, PoolId pool, const Resources& grows_by,
                                   Time room_since) const;
@@ -71,7 +73,9 @@ class Claimants {
   std::map<std::tuple<RequestId, PoolId, bool>, std::uint64_t> no_moves_;  // the same of consolidation alone
   Judge::SafeVictims safe_;
   std::uint64_t victims_ = 0;
-  int too_early_ = 0;  // in the pool of which jobs grow
+  // In the pool of which jobs grow: how many were searched for that have found room and may not take it yet,
+  // and how many of them have found it now.
+  int too_early_ = 0, new_to_room_ = 0;
   std::set<PoolId> costs_too_much_in_;
   std::set<QueueId> refused_leaves_;  // in this round
   bool refused_with_right_ = false;   // as far as their own leaf is concerned

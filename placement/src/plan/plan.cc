@@ -231,9 +231,7 @@ class Planner {
       s_.pool(pool).fair = fair;
       Growth growth(s_, pool, fair, s_.pool(pool).due);
       claimants_.begin_growth();
-      while (!claimants_.enough_are_too_early()) {
-        const auto claim = growth.next();
-        if (!claim) break;
+      while (const auto claim = growth.next()) {
         if (turns_.are_over()) return list;
         const auto before = claimants_.victims();
         if (threw_.contains(claim->job) || turns_.had_for_growth(pool, claim->job)) {
