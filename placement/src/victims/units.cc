@@ -188,8 +188,6 @@ std::vector<Unit> units(const ClusterModel& s, const UnitQuery& q, Safe& safe) {
   Gatherer gather{s, q, all, safe};
   const Claimant& c = *q.claimant;
   const bool moves = q.action == Action::kMove;
-  // RULES.md 5.10: a minimum that has not begun would cost growth nothing.
-  const bool leaves_promised = q.priced && s.job(c.job).assignment.has_value();
   struct PossibleVictim {
     JobId job;
     const std::vector<QueueId>* path;
@@ -226,9 +224,7 @@ std::vector<Unit> units(const ClusterModel& s, const UnitQuery& q, Safe& safe) {
       if (gather.safe(id, j, least)) continue;
       const auto part = own ? Gatherer::Part::kAll : gather.allowed(j, terms);
       if (part == Gatherer::Part::kNothing) continue;
-      const bool promised = leaves_promised && !gather.has_begun(j);
-      const bool surplus_only =
-          q.who.surplus_only || stays || peer || promised || part == Gatherer::Part::kSurplus;
+      const bool surplus_only = q.who.surplus_only || stays || peer || part == Gatherer::Part::kSurplus;
       candidates.push_back({id, &path, own, surplus_only, over});
     }
   }
