@@ -119,6 +119,7 @@ EDITS = {
     "base/rbac-users.yaml": ("", []),
     "base/rbac-projects.yaml": ("", []),
     "base/gpu-pods.yaml": ("", []),
+    "base/own-writes.yaml": ("", []),
     "base/project-policies.yaml": ("", []),
     "base/flow-control.yaml": ("flowControl", []),
     "base/deployment.yaml": ("", deployment()),

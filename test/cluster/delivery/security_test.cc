@@ -63,9 +63,9 @@ class Security : public testing::Test {
   }
   static testcluster::HttpResponse as(const std::string& account, const std::string& method,
                                       const std::string& path, const json& body) {
-    const auto answer =
-        cluster_->real().request(method, path, body.dump(), "application/json", 30s,
-                                 {"Impersonate-User: " + account, "Impersonate-Group: system:authenticated"});
+    const auto answer = cluster_->real().request(
+        method, path, body.dump(), method == "PATCH" ? "application/merge-patch+json" : "application/json",
+        30s, {"Impersonate-User: " + account, "Impersonate-Group: system:authenticated"});
     if (!answer) throw std::runtime_error(answer.error());
     return *answer;
   }
@@ -150,6 +150,33 @@ TEST_F(Security, WhoTakesOverTheControllerMayThisAndNoMore) {
   const auto strong = as(kController, "POST", "/api/v1/namespaces/strict/pods", privileged_pod("strict"));
   EXPECT_EQ(strong.status, 403);
   EXPECT_THAT(strong.body, HasSubstr("violates PodSecurity"));
+}
+
+// RBAC knows no right to finalizers alone, nor to some namespaces: the policy muster-own-writes does.
+TEST_F(Security, TheControllerChangesNoProjectAndDeletesOnlyNamespacesThatMusterMade) {
+  const std::string projects = "/apis/muster.dev/v1alpha1/projects/team";
+  const auto spec = [&] {
+    return as(kController, "PATCH", projects + "?dryRun=All", {{"spec", {{"weight", 7}}}});
+  };
+  // A new API server takes a moment until it has read its policies.
+  ASSERT_TRUE(cluster_->wait(10s, [&] { return spec().status == 403; }));
+  EXPECT_THAT(spec().body, HasSubstr("changes no spec of a Project"));
+  const auto finalizer =
+      as(kController, "PATCH", projects, {{"metadata", {{"finalizers", {"muster.dev/x"}}}}});
+  EXPECT_EQ(finalizer.status, 200) << finalizer.body;
+  EXPECT_EQ(as(kController, "PATCH", projects, {{"metadata", {{"finalizers", nullptr}}}}).status, 200);
+
+  cluster_->make_namespace("theirs");
+  const std::string theirs = "/api/v1/namespaces/theirs";
+  const auto gone = as(kController, "DELETE", theirs, json::object());
+  EXPECT_EQ(gone.status, 403);
+  EXPECT_THAT(gone.body, HasSubstr("only namespaces that it has made"));
+  const json mark = {{"metadata", {{"annotations", {{"muster.dev/made-for", "team"}}}}}};
+  EXPECT_EQ(as(kController, "PATCH", theirs, mark).status, 403);
+  const json label = {{"metadata", {{"labels", {{"team", "x"}}}}}};
+  EXPECT_EQ(as(kController, "PATCH", theirs, label).status, 200);
+  cluster_->patch(theirs, mark);  // an administrator may
+  EXPECT_EQ(as(kController, "DELETE", theirs, json::object()).status, 200);
 }
 
 TEST_F(Security, WhoTakesOverThePageMayOnlyLookAndAskWhoSomebodyIs) {
