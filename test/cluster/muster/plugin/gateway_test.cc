@@ -143,7 +143,7 @@ TEST_F(Gateways, AnIngressOfEachPortIsMadeMendedAndRemovedWhenTheJobEnds) {
   ASSERT_TRUE(cluster_->wait(20s, [] { return !list(kIngresses)[0]["spec"].contains("tls"); }));
   cluster_->patch(path_of_job("note"), {{"spec", {{"expose", json::array({kJupyter})}}}});
   ASSERT_TRUE(cluster_->wait(20s, [] { return list(kIngresses).size() == 1; }));
-  EXPECT_EQ(urls("note").size(), 1U);
+  EXPECT_TRUE(cluster_->wait(20s, [] { return urls("note").size() == 1; })) << "it is said after it is done";
 
   // A suspended session keeps its address, also over another process; one that has ended does not.
   const json before = list(kIngresses)[0]["metadata"];

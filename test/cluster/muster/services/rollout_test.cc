@@ -254,17 +254,15 @@ TEST_F(Rollouts, ACanaryOfAServiceOfOneReplicaIsOneMoreAndFromZeroTheStableOneIs
   ASSERT_TRUE(wait_reason("CanaryWaits")) << s_.say("chat");
   EXPECT_THAT(s_.condition("chat", "RolledOut")["message"].get<std::string>(), HasSubstr("at size 0"));
   EXPECT_EQ(s_.condition("chat", "Reconciling")["status"], "False");
-  int canary_first = 0;
-  std::size_t seen = 0;
-  history_->replay([&](const Change&) { ++seen; });
   s_.scale("chat", 1);
   ASSERT_TRUE(wait_replicas({{image(1), 1}, {image(2), 1}})) << s_.say("chat");
   ASSERT_TRUE(wait_reason("CanaryServes")) << s_.say("chat");
   Counted counted;
-  std::size_t n = 0;
+  int canary_first = 0;
   history_->replay([&](const Change& change) {
     counted.see(change);
-    if (++n > seen && counted.of(image(2)) > 0 && counted.of(image(1)) == 0) ++canary_first;
+    if (counted.of(image(1)) > 0) return;
+    canary_first = counted.of(image(2)) > 0 ? canary_first + 1 : 0;  // counted since there was none
   });
   EXPECT_EQ(canary_first, 0);
 
