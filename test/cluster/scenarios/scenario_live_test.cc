@@ -24,29 +24,30 @@ const std::vector<std::string> kPart = {
     "s17-best-rack-has-three",        // no rack is free enough, beside pods of others
     "s22-elastic-rack",               // a node fails
     "s23-inference-scales",           // a service takes its quota
-    "s06-pack-spread",                // fractions
     "s24-eighth-mig-slice",           // slices
     "s25-memory-overcommit",          // shares of memory
     "s26-the-aligned-node",           // NUMA nodes
     "s41-five-pods-on-three-nodes",   // a gang on as few nodes as suffice
+};
+
+// Files that are not of the design's scenarios, and have cluster tests of their own as well.
+const std::vector<std::string> kOthers = {
     "r4-30-affinity-to-a-running-job",
-    "r4-210-a-session-that-is-suspended-comes-back",  // suspended, and back in its quota
-    "r7-60-waits-until-another-job-is-complete",      // a job that depends on another
+    "r4-32-topology-spread",
+    "r4-210-a-session-that-is-suspended-comes-back",
+    "r4-211-sessions-share-their-quota",
+    "r7-60-waits-until-another-job-is-complete",
 };
 
 std::vector<std::string> chosen() {
   if (!full_size()) return kPart;
-  std::vector<std::string> all = kPart;
+  std::vector<std::string> all = kOthers;
   for (const auto& entry : std::filesystem::directory_iterator(MUSTER_SCENARIOS)) {
     const auto& path = entry.path();
     if (!path.filename().string().starts_with("s") || path.extension() != ".yaml") continue;
     if (why_not_live(read_scenario(path)).empty()) all.push_back(path.stem().string());
   }
-  for (const auto& name : kPart) {
-    if (!name.starts_with("s")) all.push_back(name);
-  }
   std::ranges::sort(all);
-  all.erase(std::ranges::unique(all).begin(), all.end());
   return all;
 }
 
