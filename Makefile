@@ -106,7 +106,7 @@ test-gitops: controlplane
 	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^gitops$$'
 
 test-upgrade: controlplane
-	@scripts/build-older.sh $$(sed -n 's/.*kOlder = "\([0-9a-f]*\)".*/\1/p' test/cluster/delivery/upgrade_test.cc) >/dev/null
+	@scripts/build-older.sh $$(tr '\n' ' ' <test/cluster/delivery/upgrade_test.cc | sed 's/.*kOlder = *"\([0-9a-f]*\)".*/\1/') >/dev/null
 	@$(MAKE) build-release TARGETS="muster muster_upgrade_test"
 	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^upgrade$$'
 
