@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 
-#include "muster/client/semaphore.h"
 #include "muster/reconcilers/common/endpoint_problem.h"
 #include "muster/reconcilers/common/log.h"
 
@@ -45,57 +44,39 @@ Duration asking_interval(crds::Duration timeout) {
 struct ActivityMonitor::State {
   State(client::Environment e, client::Transport& t, std::function<void(const Key&)> c,
         ActivityMonitorOptions o)
-      : env(e),
-        pods(t),
-        changed(std::move(c)),
-        options(o),
-        requests(e.executor, o.in_all),
-        readings(e.executor) {}
+      : env(e), changed(std::move(c)), reader(e, t, o.timeout, o.in_all), readings(e.executor) {}
 
-  static Task<std::expected<crds::Time, std::string>> ask(std::shared_ptr<State> state, std::string url);
+  static Task<std::expected<crds::Time, std::string>> ask(State& state, std::string url);
   static Task<void> read(std::shared_ptr<State> state, Key key, std::uint64_t life, std::string url);
 
   client::Environment env;
-  client::Transport& pods;
   std::function<void(const Key&)> changed;
-  ActivityMonitorOptions options;
-  client::Semaphore requests;  // on their way
+  EndpointReader reader;
   std::map<Key, Known> sessions;
   std::uint64_t lives = 0;
-  EndpointCounts counts;
-  bool stopped = false;
   client::TaskGroup readings;
 };
 
-Task<std::expected<crds::Time, std::string>> ActivityMonitor::State::ask(std::shared_ptr<State> state,
-                                                                         std::string url) {
-  const std::string shown = without_query(url);
-  std::expected<crds::Time, std::string> said = std::unexpected(shown + " was not asked");
-  auto permit = co_await state->requests.acquire();
-  if (!permit || state->stopped) co_return said;
-  client::HttpRequest request;
-  request.target = std::move(url);
-  request.headers = {{"accept", "application/json"}};
-  const auto answer = co_await state->pods.round_trip(std::move(request), state->options.timeout);
-  permit.release();
-  if (!answer)
-    said = std::unexpected(fmt::format("{}: {}", shown, answer.error().message));
-  else if (answer->status != 200)
-    said = std::unexpected(fmt::format("{} answers with {}", shown, answer->status));
-  else if (answer->body.size() > kMaxAnswer)
-    said = std::unexpected(fmt::format("{}: its answer has more than {} bytes", shown, kMaxAnswer));
-  else if (said = last_activity_of(answer->body); !said)
-    said = std::unexpected(fmt::format("{}: {}", shown, said.error()));
-  ++(said ? state->counts.read : state->counts.failed);
+Task<std::expected<crds::Time, std::string>> ActivityMonitor::State::ask(State& state, std::string url) {
+  std::expected<crds::Time, std::string> said;
+  const EndpointReader::TakeIn take_in = [&](const std::string& body) {
+    if (body.size() > kMaxAnswer) return fmt::format("its answer has more than {} bytes", kMaxAnswer);
+    said = last_activity_of(body);
+    return said ? std::string() : said.error();
+  };
+  std::string shown = without_query(url);
+  std::string problem =
+      co_await state.reader.ask({std::move(url), "application/json", std::move(shown)}, take_in);
+  if (!problem.empty()) said = std::unexpected(std::move(problem));
   co_return said;
 }
 
 Task<void> ActivityMonitor::State::read(std::shared_ptr<State> state, Key key, std::uint64_t life,
                                         std::string url) {
   const auto asked = std::chrono::floor<std::chrono::seconds>(state->env.clock.wall());
-  const auto said = co_await ask(state, std::move(url));
+  const auto said = co_await ask(*state, std::move(url));
   const auto found = state->sessions.find(key);
-  if (state->stopped || found == state->sessions.end() || found->second.life != life) co_return;
+  if (state->reader.stopped() || found == state->sessions.end() || found->second.life != life) co_return;
   Known& session = found->second;
   session.is_reading = false;
   session.problem = said ? std::string() : told(said.error());
@@ -127,7 +108,7 @@ Idleness ActivityMonitor::look(const Key& key, ActivityWatch what) {
   session.what = std::move(what);
   const Duration interval = asking_interval(session.what.timeout);
   const std::string& url = session.what.url;
-  if (!session.is_reading && now >= session.due && !state.stopped) {
+  if (!session.is_reading && now >= session.due && !state.reader.stopped()) {
     session.due = now + interval;
     session.is_reading = !url.empty();
     if (!url.empty()) state.readings.spawn(State::read(state_, key, session.life, url));
@@ -153,13 +134,13 @@ void ActivityMonitor::forget(const Key& job) {
   state_->sessions.erase(job);
 }
 void ActivityMonitor::stop() {
-  state_->stopped = true;
+  state_->reader.stop();
 }
 client::TaskGroup& ActivityMonitor::readings() {
   return state_->readings;
 }
 const EndpointCounts& ActivityMonitor::counts() const {
-  return state_->counts;
+  return state_->reader.counts();
 }
 
 }  // namespace muster::reconcilers

@@ -1,8 +1,10 @@
-// Metrics endpoints of pods and nodes, read over HTTP: one GET each, without credentials or redirects.
+// Endpoints of pods and nodes, read over HTTP: one GET each, without redirects, and without credentials but
+// what the URL itself has.
 #pragma once
 
 #include <cstdint>
 #include <expected>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,9 +29,18 @@ class EndpointReader {
                  std::size_t in_all)
       : transport_(transport), timeout_(timeout), requests_(std::move(env.executor), in_all) {}
 
-  using Samples = std::expected<std::vector<client::Sample>, std::string>;
-  // The wanted samples of one endpoint; waits for its turn. The error is a sentence that begins with the URL.
+  struct Question {
+    std::string url, accept;
+    std::string shown;  // the URL in errors, without what may be a secret
+  };
+  // Takes in an answer with status 200. What is wrong with it; "": nothing.
+  using TakeIn = std::function<std::string(const std::string& body)>;
+  // Asks one endpoint; waits for its turn. What went wrong, a sentence that begins with the URL; "": nothing.
   // `status` gets that of HTTP; 0: no answer came. It and the reader outlive the call.
+  client::Task<std::string> ask(Question question, TakeIn take_in, int* status = nullptr);
+
+  using Samples = std::expected<std::vector<client::Sample>, std::string>;
+  // The wanted samples of one endpoint of metrics, asked for in the same way.
   client::Task<Samples> read(std::string url, client::WantedMetric wanted, int* status = nullptr);
   // Sends nothing any more; those who wait for their turn get an error.
   void stop() { stopped_ = true; }
