@@ -270,13 +270,22 @@ std::vector<client::Ptr<client::Pod>> InferenceServiceReconciler::serving_pods(c
   return all;
 }
 
-std::vector<MetricsEndpoint> InferenceServiceReconciler::endpoints_of(const Service& service) const {
-  const auto& rule = *service->value.spec.autoscaling;
+std::vector<MetricsEndpoint> InferenceServiceReconciler::endpoints_of(const Service& service,
+                                                                      std::string_view revision) const {
+  // Its defaults hold for who is not scaled as well.
+  const crds::Autoscaling rule = service->value.spec.autoscaling.value_or(crds::Autoscaling{});
   const std::int32_t port = rule.metrics_port.value_or(service->value.spec.port);
   std::vector<MetricsEndpoint> all;
-  for (const auto& pod : serving_pods(service))
-    all.push_back(
-        {*client::find_value(pod->labels, kJobLabel), metrics_url(pod->ip, port, rule.metrics_path)});
+  for (const auto& pod : serving_pods(service)) {
+    const std::string& replica = *client::find_value(pod->labels, kJobLabel);
+    if (!revision.empty()) {
+      const auto job = context_.caches.jobs.store().find(client::make_key(service->meta.ns, replica));
+      if (!job) continue;
+      const auto label = job->value.metadata.labels.find(std::string(kRevisionLabel));
+      if (label == job->value.metadata.labels.end() || label->second != revision) continue;
+    }
+    all.push_back({replica, metrics_url(pod->ip, port, rule.metrics_path)});
+  }
   return all;
 }
 

@@ -75,20 +75,7 @@ std::optional<CanaryWatch::Look> InferenceServiceReconciler::look_at_canary(cons
     canaries_.forget(key);
     return std::nullopt;
   }
-  const auto& scaling = service->value.spec.autoscaling;
-  const std::int32_t port =
-      scaling ? scaling->metrics_port.value_or(service->value.spec.port) : service->value.spec.port;
-  const std::string path = scaling ? scaling->metrics_path : "/metrics";
-  std::vector<MetricsEndpoint> serving;
-  for (const auto& pod : serving_pods(service)) {
-    const std::string& replica = *client::find_value(pod->labels, kJobLabel);
-    const auto job = context_.caches.jobs.store().find(client::make_key(service->meta.ns, replica));
-    if (!job) continue;
-    const auto label = job->value.metadata.labels.find(std::string(kRevisionLabel));
-    if (label == job->value.metadata.labels.end() || label->second != canary->revision) continue;
-    serving.push_back({replica, metrics_url(pod->ip, port, path)});
-  }
-  return canaries_.look(key, *rule->analysis, canary->revision, std::move(serving));
+  return canaries_.look(key, *rule->analysis, canary->revision, endpoints_of(service, canary->revision));
 }
 
 RolloutDecision InferenceServiceReconciler::decide(const client::Key& key, const Service& service,

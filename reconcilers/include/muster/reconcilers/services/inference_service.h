@@ -66,7 +66,8 @@ class InferenceServiceReconciler {
   // Of the pods that its Service leads to those that are ready, of any revision. Those of one replica stand
   // together.
   std::vector<client::Ptr<client::Pod>> serving_pods(const Service& service) const;
-  std::vector<MetricsEndpoint> endpoints_of(const Service& service) const;
+  // Where its ready replicas are read; with a revision, those of that one.
+  std::vector<MetricsEndpoint> endpoints_of(const Service& service, std::string_view revision = {}) const;
   // activation.cc
   std::string isolation_of(
       const Service& service) const;  // why nobody else may hold its requests; "": they may
